@@ -9,14 +9,14 @@ export type TryTake = (caller: string) => Promise<boolean>
 /** A limiter of another library. */
 export interface Contender {
   readonly name: string
-  /** What enforces these tiers in this library: one limiter for each if it knows no other way. */
-  make(tiers: readonly Limit[]): TryTake
+  /** What enforces these limits in this library: one limiter for each if it knows no other way. */
+  make(limits: readonly Limit[]): TryTake
 }
 
 /** Calls tasks no sooner than a limit lets it. */
 export interface Throttle {
   readonly name: string
-  make(tier: Limit): (task: () => unknown) => Promise<unknown>
+  make(limit: Limit): (task: () => unknown) => Promise<unknown>
 }
 
 /** Libraries that limit within one process. */

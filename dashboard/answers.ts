@@ -12,13 +12,13 @@ export type Counted = Statistics
 export type Numbers = Counted['total']
 export type Policies = InferOutput<typeof answers.policies>
 export type PolicyInForce = Policies['policies'][number]
-export type TierInForce = PolicyInForce['tiers'][number]
+export type ActiveLimit = PolicyInForce['limits'][number]
 export type Validity = InferOutput<typeof answers.validate>
 export type Differences = InferOutput<typeof answers.diff>
 export type Edited = InferOutput<typeof answers.edited>
 export type Ordered = InferOutput<typeof answers.ordered>
 export type RulesNow = InferOutput<typeof answers.rules>
-export type ShadowCounts = NonNullable<RulesNow['isolate']['shadow']>
+export type ShadowCounts = NonNullable<RulesNow['isolate']['candidate']>
 export type Revision = InferOutput<typeof answers.versions>['versions'][number]
 
 /** An entry, whichever list it stands in. */

@@ -6,17 +6,20 @@ export class Problem extends Error {
   /** HTTP status; 0: no answer at all. */
   readonly status: number
   /** Where in the body the mistake is. */
-  readonly place: string | undefined
+  readonly pointer: string | undefined
 
-  constructor(status: number, detail: string, place?: string) {
+  constructor(status: number, detail: string, pointer?: string) {
     super(detail)
     this.status = status
-    this.place = place
+    this.pointer = pointer
   }
 
   /** Its message, without where in the body or the rules the mistake is: whoever reads it sees one form. */
   get plain(): string {
-    return this.message.replace(/^(?:(?:caller|who)[.\w]*|rules\.(?:blocks|allows|overrides)\[\d+\](?:\.\w+)*): /, '')
+    return this.message.replace(
+      /^(?:(?:caller|target)[.\w]*|rules\.(?:blocks|allows|overrides)\[\d+\](?:\.\w+)*): /,
+      '',
+    )
   }
 }
 
@@ -31,8 +34,8 @@ export async function ask<T>(path: string, body?: unknown): Promise<T> {
   const text = await response.text()
   const value = parse(text)
   if (response.ok) return value as T
-  const { detail, place } = (value ?? {}) as { detail?: string; place?: string }
-  throw new Problem(response.status, detail ?? `The gateway answered ${response.status}.`, place)
+  const { detail, pointer } = (value ?? {}) as { detail?: string; pointer?: string }
+  throw new Problem(response.status, detail ?? `The gateway answered ${response.status}.`, pointer)
 }
 
 /** @returns undefined for what is no JSON */

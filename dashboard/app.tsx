@@ -86,7 +86,7 @@ export function App() {
         {view === 'caller' && <CallerView key={`${digest} ${policy}`} digest={digest} refusedBy={policy} />}
         {view === 'rules' && <RulesView />}
       </main>
-      <footer class="quiet">{status && `version ${status.version}`}</footer>
+      <footer class="quiet">{status && `version ${status.release}`}</footer>
     </>
   )
 }

@@ -1,6 +1,6 @@
 /** How figures are written. */
 import { formatWindow } from '../src/model/limits.ts'
-import type { PolicyInForce, TierInForce } from './answers.ts'
+import type { ActiveLimit, PolicyInForce } from './answers.ts'
 
 const NUMBER = new Intl.NumberFormat('en')
 
@@ -9,8 +9,8 @@ export function count(value: number): string {
 }
 
 /** A count that is known within bounds. */
-export function countBetween(atLeast: number, atMost: number): string {
-  return atLeast === atMost ? count(atMost) : `${count(atLeast)} to ${count(atMost)}`
+export function countBetween(min: number, max: number): string {
+  return min === max ? count(max) : `${count(min)} to ${count(max)}`
 }
 
 /** A share of a whole in percent. It is rounded down: 100 % is all of it. */
@@ -33,8 +33,8 @@ export function span(ms: number): string {
 }
 
 /** What a policy allows, a line for each thing. */
-export function limitsOf({ tiers, burst, plans, cost, penalty, holdsSlots }: PolicyInForce): readonly string[] {
-  const each = (some: readonly TierInForce[]) =>
+export function limitsOf({ limits, burst, plans, cost, penalty, holdsSlots }: PolicyInForce): readonly string[] {
+  const each = (some: readonly ActiveLimit[]) =>
     some
       .map(({ limit, windowMs }) =>
         holdsSlots
@@ -42,9 +42,9 @@ export function limitsOf({ tiers, burst, plans, cost, penalty, holdsSlots }: Pol
           : `${count(limit)} per ${span(windowMs)}`,
       )
       .join(', ')
-  const blocked = penalty && `then none for ${span(penalty.blockMs)}`
+  const blocked = penalty && `then none for ${span(penalty.durationMs)}`
   return [
-    ...(plans ? Object.entries(plans).map(([plan, some]) => `${plan}: ${each(some)}`) : [each(tiers)]),
+    ...(plans ? Object.entries(plans).map(([plan, some]) => `${plan}: ${each(some)}`) : [each(limits)]),
     ...(burst === null ? [] : [`bursts up to ${count(burst)}`]),
     ...(cost.header === null ? [] : [`cost by ${cost.header}`]),
     ...(cost.units === null || cost.units === 1 ? [] : [`${count(cost.units)} units a request`]),
@@ -53,8 +53,8 @@ export function limitsOf({ tiers, burst, plans, cost, penalty, holdsSlots }: Pol
 }
 
 /** Other limits that an override of a policy may have: twice its own. */
-export function exampleOf({ tiers, holdsSlots }: Pick<PolicyInForce, 'tiers' | 'holdsSlots'>): string {
-  const twice = tiers.map(({ limit, windowMs }) =>
+export function exampleOf({ limits, holdsSlots }: Pick<PolicyInForce, 'limits' | 'holdsSlots'>): string {
+  const twice = limits.map(({ limit, windowMs }) =>
     holdsSlots ? `${2 * limit}` : `${2 * limit}/${formatWindow(windowMs)}`,
   )
   return twice.join(', ')

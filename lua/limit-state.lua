@@ -4,17 +4,17 @@
 -- units are (0: now). The limit is { limit, window, used, reset_ms, freed_after }: `used` may exceed a limit that was
 -- lowered; `freed_after(units)` is asked only if needed, and returns the ms until this many of the used units are given
 -- back.
-return function(state, wanted, tier)
-  local left = math.max(tier.limit - tier.used, 0)
+return function(state, wanted, limit)
+  local left = math.max(limit.limit - limit.used, 0)
   local retry_ms = 0
-  if wanted > tier.limit then
-    retry_ms = tier.window -- It will never fit; configuration refuses such a cost.
+  if wanted > limit.limit then
+    retry_ms = limit.window -- It will never fit; configuration refuses such a cost.
   elseif left < wanted then
-    retry_ms = tier.freed_after(tier.used + wanted - tier.limit)
+    retry_ms = limit.freed_after(limit.used + wanted - limit.limit)
   end
   state.available = math.min(state.available, left)
   local reply = state.reply
   reply[#reply + 1] = left
-  reply[#reply + 1] = tier.reset_ms
+  reply[#reply + 1] = limit.reset_ms
   reply[#reply + 1] = retry_ms
 end

@@ -34,7 +34,7 @@ local function ms_and_total(entry)
   return ms + 0, total + 0
 end
 
-local function peek(key, now_us, wanted, from, to, reply, blocks)
+local function peek(key, now_us, wanted, from, to, reply, has_penalty)
   local call, ARGV = redis.call, ARGV
   local now = (now_us - now_us % 1000) / 1000
   -- Eight: limits that hold fewer need no read of their own. One, if each is going to need it anyway.
@@ -71,7 +71,7 @@ local function peek(key, now_us, wanted, from, to, reply, blocks)
         local at_most = '1'
         if wanted > 1 then
           at_most = math.min(wanted, 16)
-        elseif blocks then
+        elseif has_penalty then
           at_most = '2'
         end
         oldest = call('XRANGE', key, start, '+', 'COUNT', at_most)

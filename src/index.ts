@@ -34,6 +34,6 @@ export {
 } from './library/stores.ts'
 export type { OnStoreError } from './model/policy.ts'
 export { StoreError } from './model/store.ts'
-export type { LimitStatus as TierState } from './model/verdict.ts'
+export type { LimitStatus } from './model/verdict.ts'
 export type { Log } from './runtime/log.ts'
 export { UPSTASH_OPTIONS } from './store/redis/client.ts'

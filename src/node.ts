@@ -5,4 +5,4 @@
 export { OptionError as ConfigError } from './config/option-error.ts'
 export type { RateLimit } from './middleware/middleware.ts'
 export { type NodeMiddleware, type RateLimited, type SluiceOptions, sluice } from './middleware/node.ts'
-export type { LimitStatus as RateLimitTier } from './model/verdict.ts'
+export type { LimitStatus } from './model/verdict.ts'

@@ -5,7 +5,6 @@
 export { OutboundError, type OutboundErrorCode } from './outbound/call-scheduler.ts'
 export type { Clock } from './outbound/clock.ts'
 export type {
-  Learned,
   Notes,
   OutboundCall,
   OutboundDecision,
@@ -13,6 +12,7 @@ export type {
   OutboundOptions,
   PerCall,
   QueueOptions,
+  SharedLimits,
   ThrottleOptions,
 } from './outbound/options.ts'
 export { type OutboundFetch, outbound, throttle } from './outbound/outbound.ts'

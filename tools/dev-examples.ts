@@ -83,10 +83,10 @@ function candidatesOf(policies: Config['policies'], exempt: Config['exempt']): C
 /** How many requests in a row one caller has. */
 function admittedBy(policy: RequestPolicy, priority: keyof RequestPolicy['reserved']): number {
   // Slots are given back in between, and a caller that is known is no new identity.
-  if (!policy.enforced || policy.algorithm === 'concurrency' || policy.counts === 'identities') {
+  if (policy.mode === 'shadow' || policy.algorithm === 'concurrency' || policy.counts === 'new-identities') {
     return Number.POSITIVE_INFINITY
   }
-  const units = Math.min(...policy.tiers.map(({ limit }) => policy.burst ?? limit)) - policy.reserved[priority]
+  const units = Math.min(...policy.limits.map(({ limit }) => policy.burst ?? limit)) - policy.reserved[priority]
   return Math.floor(units / (policy.cost.kind === 'fixed' ? policy.cost.units : 1))
 }
 
@@ -105,7 +105,7 @@ async function tokenOf(
     return { field: `'Authorization: Bearer ${token}'`, before: [] }
   }
   // Who has no token that can be verified may be counted by address.
-  if (jwt?.keys.kind !== 'jwks' || byClaim.every(({ policy }) => policy.missing.kind === 'ip')) {
+  if (jwt?.keys.kind !== 'jwks' || byClaim.every(({ policy }) => policy.anonymous.kind === 'ip')) {
     return { field: "'Authorization: Bearer a'", before: [] }
   }
   const names = claims.map(({ name }) => name).join(', ')

@@ -30,7 +30,7 @@ async function start(): Promise<void> {
   const port = await portOf(options)
   const variables = readVariables({ shell: process.env })
   if (options.store !== undefined) variables.STORE = options.store
-  const { STORE: asked, STORE_SHADOW: askedBeside } = variables
+  const { STORE: asked, STORE_MIRROR: askedBeside } = variables
   const isNamed = variables.UPSTASH_REDIS_REST_URL !== undefined || variables.UPSTASH_REDIS_REST_TOKEN !== undefined
   // Whoever moves from one store to the other has both.
   const mustBeRedis = asked === 'redis' || askedBeside !== undefined
@@ -68,7 +68,7 @@ async function start(): Promise<void> {
   // Wrangler takes a second or more to load: what is wrong without it is said before.
   const { startDevWorker } = await import('./dev-worker.ts')
   const url = await startDevWorker({ port, variables })
-  const tiers = config.policies.filter((policy) => policy.tiers.length > 0).map(limitsInWords)
+  const limits = config.policies.filter((policy) => policy.limits.length > 0).map(limitsInWords)
   const operators = operatorsAt(url, config.admin?.host)
   // Without a database of its own to look at, the gateway can be asked.
   const asking = `npm run sluice -- usage a --gateway ${new URL(operators).origin}`
@@ -80,8 +80,8 @@ async function start(): Promise<void> {
     ['Sluice', url],
     ['upstream', upstream],
     ['store', stores[config.store]],
-    ...(config.storeShadow ? [['beside', stores[config.storeShadow]]] : []),
-    ['tiers', tiers.join('; ')],
+    ...(config.storeMirror ? [['beside', stores[config.storeMirror]]] : []),
+    ['limits', limits.join('; ')],
     ['operators', `${operators}  token ${ownToken ?? 'as in ADMIN_TOKEN'}`],
     ['command', command],
     [],
@@ -93,10 +93,10 @@ async function start(): Promise<void> {
 }
 
 /** A policy's limits, such as "login: 5 per 1m, 20 per 1h". */
-function limitsInWords({ name, tiers }: RequestPolicy): string {
+function limitsInWords({ name, limits }: RequestPolicy): string {
   // Slots have no window.
-  const words = tiers.map(
-    (tier) => `${tier.limit} ${tier.name === name ? 'at once' : `per ${formatWindow(tier.windowMs)}`}`,
+  const words = limits.map(
+    (limit) => `${limit.limit} ${limit.name === name ? 'at once' : `per ${formatWindow(limit.windowMs)}`}`,
   )
   return `${name}: ${words.join(', ')}`
 }

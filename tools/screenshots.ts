@@ -51,13 +51,18 @@ const url = await startDevWorker({
 for (let at = 0; at < 27; at++) await call('GET', '/things', BUSIEST)
 for (let at = 0; at < 4; at++) await call('POST', '/login', BUSIEST)
 await rule('/block', {
-  who: { cidr: '198.51.100.0/24' },
+  target: { cidr: '198.51.100.0/24' },
   reason: 'scraping',
   for: '1d',
   by: 'ann',
   why: 'scrapers again',
 })
-await rule('/override', { who: { token: 'Bearer a-large-customer' }, times: 10, by: 'ben', why: 'their launch day' })
+await rule('/override', {
+  target: { token: 'Bearer a-large-customer' },
+  times: 10,
+  actor: 'ben',
+  comment: 'their launch day',
+})
 
 mkdirSync(FOLDER, { recursive: true })
 const browser = await chromium.launch({ executablePath: await findChromium(), args: ['--no-sandbox'] })
@@ -121,12 +126,12 @@ function past(startMs: number, at: number): Period {
     [COUNT_NAMES.policy('default', 'refused_by_another', EVERYWHERE)]: guesses,
     [COUNT_NAMES.policy('login', 'admitted', 'POST /login')]: 30,
     [COUNT_NAMES.policy('login', 'limited', 'POST /login')]: guesses,
-    [COUNT_NAMES.tier('login-1m')]: guesses,
-    [COUNT_NAMES.tier('default-1m')]: limited - guesses,
+    [COUNT_NAMES.limit('login-1m')]: guesses,
+    [COUNT_NAMES.limit('default-1m')]: limited - guesses,
     [COUNT_NAMES.storeCalls]: admitted,
     [COUNT_NAMES.latency(findBucket(4))]: Math.round(admitted * 0.9),
     [COUNT_NAMES.latency(findBucket(9))]: Math.round(admitted * 0.1),
-    [COUNT_NAMES.savedByDenyCache]: limited,
+    [COUNT_NAMES.avoidedByRefusalCache]: limited,
   }
   const items = [
     { name: `login:${digest(['ip', '198.51.100.7'])}`, count: guesses, over: 0 },

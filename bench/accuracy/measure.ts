@@ -175,7 +175,7 @@ function summarize(traffic: string, { limit, windowMs }: Limit, runs: readonly R
           ({ sentMs, admissions }) =>
             admissions.size /
             idealAdmissions(
-              sentMs.map((ms) => ({ ms, charges: [{ key: target, tiers: [{ limit, windowMs }], cost: 1 }] })),
+              sentMs.map((ms) => ({ ms, charges: [{ key: target, limits: [{ limit, windowMs }], cost: 1 }] })),
             ),
         ),
       ),

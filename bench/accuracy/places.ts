@@ -17,7 +17,7 @@ import { seededRandom } from '../../tools/seeded-random.ts'
 import { START_MS, VirtualTime } from '../scale/virtual-time.ts'
 
 export interface Scenario {
-  readonly tiers: readonly Limit[]
+  readonly limits: readonly Limit[]
   /** Requests over those that the limits allow in the long run. */
   readonly load: number
   readonly leases: LeaseSize | 'off'
@@ -34,7 +34,7 @@ export interface Service {
   /** What one limiter for all, with no distance to go, would have admitted. */
   readonly ideal: number
   readonly calls: number
-  /** The fullest true window of any tier, over its limit. */
+  /** The fullest true window of any limit, over its limit. */
   readonly fullest: number
 }
 
@@ -48,12 +48,12 @@ const CONTEXT: CallContext = { deadlines: Deadlines.ofOne(), waitUntil() {} }
 
 const [SECOND_MS, MINUTE_MS] = [1_000, 60_000]
 const LIMITS = [
-  { name: '10/1s', tiers: [{ limit: 10, windowMs: SECOND_MS }], durationMs: 20 * SECOND_MS },
-  { name: '100/1s', tiers: [{ limit: 100, windowMs: SECOND_MS }], durationMs: 20 * SECOND_MS },
-  { name: '1000/1m', tiers: [{ limit: 1_000, windowMs: MINUTE_MS }], durationMs: 10 * MINUTE_MS },
+  { name: '10/1s', limits: [{ limit: 10, windowMs: SECOND_MS }], durationMs: 20 * SECOND_MS },
+  { name: '100/1s', limits: [{ limit: 100, windowMs: SECOND_MS }], durationMs: 20 * SECOND_MS },
+  { name: '1000/1m', limits: [{ limit: 1_000, windowMs: MINUTE_MS }], durationMs: 10 * MINUTE_MS },
   {
     name: '10/1s + 100/1m',
-    tiers: [
+    limits: [
       { limit: 10, windowMs: SECOND_MS },
       { limit: 100, windowMs: MINUTE_MS },
     ],
@@ -76,7 +76,7 @@ export const NEAR_THE_LIMIT: readonly NamedScenario[] = LIMITS.flatMap((limits) 
 export const BUSY: readonly Omit<NamedScenario, 'roundTripMs'>[] = [
   { ...LIMITS[2], durationMs: 30 * MINUTE_MS, load: 0.5, leases: 'auto' },
   {
-    ...{ name: '100000/1m', tiers: [{ limit: 100_000, windowMs: MINUTE_MS }], durationMs: MINUTE_MS / 2 },
+    ...{ name: '100000/1m', limits: [{ limit: 100_000, windowMs: MINUTE_MS }], durationMs: MINUTE_MS / 2 },
     ...({ load: 0.5, leases: 'auto' } as const),
   },
 ]
@@ -87,7 +87,7 @@ const MAX_ROUND_TRIPS = 10
 
 /** One caller, each of its requests through a place at random. */
 export async function serve(scenario: Scenario): Promise<Service> {
-  const { tiers, roundTripMs, leases, durationMs } = scenario
+  const { limits, roundTripMs, leases, durationMs } = scenario
   const time = new VirtualTime()
   const store = new MemoryStore(() => time.nowMs)
   let calls = 0
@@ -106,7 +106,14 @@ export async function serve(scenario: Scenario): Promise<Service> {
     const asked = withRefusalCache(now)(remote)
     return leases === 'off' ? asked : withLeases(leases, now)(asked)
   })
-  const rule: StoreCharge = { key: 'caller', algorithm: 'sliding-window', tiers, cost: 1, enforced: true, reserved: 0 }
+  const charge: StoreCharge = {
+    key: 'caller',
+    algorithm: 'sliding-window',
+    limits,
+    cost: 1,
+    mode: 'enforce',
+    reserved: 0,
+  }
   const random = seededRandom(20261121)
   const arrivals = arrivalsOf(scenario, random)
   const admissions: Admission[] = []
@@ -114,7 +121,7 @@ export async function serve(scenario: Scenario): Promise<Service> {
     const place = places[Math.floor(random() * PLACES)] as Store
     time.at(ms, () => {
       const sentMs = time.nowMs
-      void place.decide({ mode: 'all', permits: 1, rules: [rule] }, CONTEXT).then(({ granted, nowMs }) => {
+      void place.decide({ action: 'take', permits: 1, charges: [charge] }, CONTEXT).then(({ granted, nowMs }) => {
         // Redis admits when it decides; what is spent of a lease is admitted at once.
         if (granted > 0) admissions.push({ ms: time.nowMs === sentMs ? sentMs : nowMs, cost: 1 })
       })
@@ -122,18 +129,18 @@ export async function serve(scenario: Scenario): Promise<Service> {
   }
   await time.runUntil(START_MS + durationMs + MAX_ROUND_TRIPS * roundTripMs)
 
-  const fullest = tiers.map((tier) => checkWindows(tier, admissions).fullest)
+  const fullest = limits.map((limit) => checkWindows(limit, admissions).fullest)
   return {
     requests: arrivals.length,
     admitted: admissions.length,
-    ideal: idealAdmissions(arrivals.map((ms) => ({ ms, charges: [{ key: 'caller', tiers, cost: 1 }] }))),
+    ideal: idealAdmissions(arrivals.map((ms) => ({ ms, charges: [{ key: 'caller', limits, cost: 1 }] }))),
     calls,
     fullest: Math.max(...fullest),
   }
 }
 
-function arrivalsOf({ tiers, load, durationMs, isRandom = false }: Scenario, random: () => number): number[] {
-  const gapMs = Math.max(...tiers.map(({ limit, windowMs }) => windowMs / limit)) / load
+function arrivalsOf({ limits, load, durationMs, isRandom = false }: Scenario, random: () => number): number[] {
+  const gapMs = Math.max(...limits.map(({ limit, windowMs }) => windowMs / limit)) / load
   const arrivals: number[] = []
   for (let ms = gapMs; ms < durationMs; ms += isRandom ? -Math.log(1 - random()) * gapMs : gapMs) {
     arrivals.push(START_MS + Math.floor(ms))

@@ -20,7 +20,7 @@ export const LEASED_TARGET: Target = { ...sluice('sliding-window', LEASED, { LEA
 /** For a short run. */
 export const MAIN_TARGETS: readonly Target[] = [
   upstash('slidingWindow', 'sliding window'),
-  { name: 'hono-rate-limiter', source: HONO_RATE_LIMITER, bindings: peerTiers },
+  { name: 'hono-rate-limiter', source: HONO_RATE_LIMITER, bindings: peerLimits },
   PLAIN_TARGET,
   LEASED_TARGET,
 ]
@@ -36,7 +36,7 @@ export const ALL_TARGETS: readonly Target[] = [
 ]
 
 function upstash(algorithm: string, words: string): Target {
-  const bindings = (limit: Limit) => ({ ...peerTiers(limit), ALGORITHM: algorithm })
+  const bindings = (limit: Limit) => ({ ...peerLimits(limit), ALGORITHM: algorithm })
   return { name: `@upstash/ratelimit ${words}`, source: UPSTASH, bindings }
 }
 
@@ -53,6 +53,6 @@ export function prefixOf(name: string): string {
   return name.replaceAll(/\W+/g, '-')
 }
 
-function peerTiers({ limit, windowMs }: Limit): Record<string, string> {
-  return { TIERS: `${limit}/${windowMs}` }
+function peerLimits({ limit, windowMs }: Limit): Record<string, string> {
+  return { LIMITS: `${limit}/${windowMs}` }
 }

@@ -18,7 +18,7 @@ const policies = (...tables: readonly object[]): Environment => ({ POLICIES: tab
 
 /** Windows outlast each flood, so that all of it is refused. */
 const PLAIN = { name: 'plain', limits: '20/1h' }
-const NEWCOMERS = { name: 'newcomers', counts: 'identities', by: 'ip', limits: '20/1h' }
+const NEWCOMERS = { name: 'newcomers', counts: 'new-identities', by: 'ip', limits: '20/1h' }
 const ADDRESSES = { name: 'addresses', by: 'ip', limits: '100/1h' }
 const SLOTS = { name: 'slots', algorithm: 'concurrency', limits: '5' }
 
@@ -33,12 +33,12 @@ export const FLOOD_CASES: readonly FloodCase[] = [
   },
   {
     name: 'newcomers that block, made-up tokens',
-    env: policies(PLAIN, { ...NEWCOMERS, block: '1h', after: 5 }),
+    env: policies(PLAIN, { ...NEWCOMERS, penalty: '1h', penalty_after: 5 }),
     fields: madeUp,
   },
   {
     name: 'newcomers beside penalties, made-up tokens',
-    env: policies({ ...PLAIN, block: '1h' }, NEWCOMERS),
+    env: policies({ ...PLAIN, penalty: '1h' }, NEWCOMERS),
     fields: madeUp,
   },
   { name: 'slots, all held', env: policies(SLOTS), fields: one },
@@ -51,10 +51,10 @@ export const FLOOD_CASES: readonly FloodCase[] = [
   },
   {
     name: 'costs, settled',
-    env: policies({ ...PLAIN, algorithm: 'quota', settle: 'header:x-actual' }),
+    env: policies({ ...PLAIN, algorithm: 'quota', actual_cost: 'header:x-actual' }),
     fields: one,
   },
-  { name: 'penalties', env: policies({ ...PLAIN, block: '1h', after: 5 }), fields: one },
+  { name: 'penalties', env: policies({ ...PLAIN, penalty: '1h', penalty_after: 5 }), fields: one },
   { name: 'failures', env: policies({ ...PLAIN, counts: 'failures', failures: '401' }), fields: one, status: 401 },
   {
     name: 'plans, changed to and fro',
@@ -70,7 +70,7 @@ export const FLOOD_CASES: readonly FloodCase[] = [
   {
     name: 'rules: other limits',
     env: { ...policies(PLAIN), RULES: 'on' },
-    rules: (digest) => ({ overrides: [{ digest, times: 2 }] }),
+    rules: (digest) => ({ overrides: [{ digest, multiplier: 2 }] }),
     fields: one,
   },
 ]

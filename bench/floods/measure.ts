@@ -84,7 +84,7 @@ async function overRedis(flood: FloodCase, pace: Pace, redis: RedisClient): Prom
     async decide(request) {
       calls++
       const args = [...scriptArguments(request), time.nowMs * 1_000].map(String)
-      const reply = await redis.evalSha(sha1, { keys: request.rules.map(({ key }) => key), arguments: args })
+      const reply = await redis.evalSha(sha1, { keys: request.charges.map(({ key }) => key), arguments: args })
       return readDecision(reply, request)
     },
   }
@@ -164,10 +164,10 @@ async function run(
     const context = { deadlines: Deadlines.ofOne(), waitUntil: (work: Promise<unknown>) => void background.push(work) }
     const orders = await ruleIndex?.match(request, now(), context)
     const verdict =
-      orders && 'kind' in orders
+      orders && 'outcome' in orders
         ? orders
         : await limiter.decide(request, readPath('/login'), context, { rules: orders })
-    if (verdict.kind !== 'admitted') refused++
+    if (verdict.outcome !== 'admitted') refused++
     else {
       if (verdict.hold) holds.push(verdict.hold)
       await verdict.failures?.of(flood.status ?? 200)?.charge()

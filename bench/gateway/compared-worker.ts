@@ -4,14 +4,14 @@ export interface Bindings {
   UPSTASH_REDIS_REST_URL: string
   UPSTASH_REDIS_REST_TOKEN: string
   /** `<limit>/<window ms>`, commas between. */
-  TIERS: string
+  LIMITS: string
   ALGORITHM?: 'fixedWindow' | 'slidingWindow' | 'tokenBucket'
 }
 
-export function tiersOf(text: string): { limit: number; windowMs: number }[] {
-  return text.split(',').map((tier) => {
-    const [limit, windowMs] = tier.split('/').map(Number)
-    if (!limit || !windowMs) throw new Error(`not a tier: ${tier}`)
+export function limitsOf(list: string): { limit: number; windowMs: number }[] {
+  return list.split(',').map((text) => {
+    const [limit, windowMs] = text.split('/').map(Number)
+    if (!limit || !windowMs) throw new Error(`not a limit: ${text}`)
     return { limit, windowMs }
   })
 }

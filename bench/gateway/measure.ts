@@ -55,9 +55,9 @@ interface Cell {
 export async function measureGateways(options: GatewayBenchOptions): Promise<GatewayFigures[]> {
   const cells: Cell[] = []
   for (const restLatencyMs of options.fronts.keys()) {
-    // Those that are compared run right after each other. Several tiers are at one caller only, where they cost most.
+    // Those that are compared run right after each other. Several limits are at one caller only, where they cost most.
     for (const callers of options.repetitions.keys()) {
-      const compared = [...ONE_TIER, ...THREE_TIERS].filter(({ tiers }) => tiers <= 1 || callers === HOT)
+      const compared = [...ONE_TIER, ...THREE_TIERS].filter(({ limits }) => limits <= 1 || callers === HOT)
       cells.push(...compared.map((variant) => ({ variant, callers, restLatencyMs, runs: [] })))
     }
   }

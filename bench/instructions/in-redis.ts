@@ -5,7 +5,7 @@ import { connectRedis } from '../../test/support/redis-client.ts'
 import { findRedisServer } from '../../tools/find-redis-server.ts'
 import { startRedisServer } from '../../tools/redis-server.ts'
 import { connectPeers } from '../peers.ts'
-import { tiersOf } from '../redis/measure.ts'
+import { limitsOf } from '../redis/measure.ts'
 import { makeSubjects, SUMMED_STREAM, type Subject } from '../redis/subjects.ts'
 import { startFront } from '../services.ts'
 import type { Counted } from './callgrind.ts'
@@ -19,7 +19,7 @@ const ENTRIES = 1_000
 
 export type DecisionInstructions = {
   readonly limiter: string
-  readonly tiers: number
+  readonly limits: number
   readonly 'new caller': number
   readonly 'hot caller': number
 }
@@ -67,13 +67,13 @@ export async function countInRedis(
   try {
     const pingInstructions = await count(() => redis.ping())
     const rows: DecisionInstructions[] = []
-    for (const tiers of [1, 3]) {
-      for (const subject of await makeSubjects(redis, tiersOf(tiers), peers.contenders)) {
+    for (const limits of [1, 3]) {
+      for (const subject of await makeSubjects(redis, limitsOf(limits), peers.contenders)) {
         if (subject.name === SUMMED_STREAM) continue
         const [newCaller, hotCaller] = [await countDecision(subject, true), await countDecision(subject, false)]
         rows.push({
           limiter: subject.name,
-          tiers,
+          limits,
           'new caller': Math.round(newCaller - pingInstructions),
           'hot caller': Math.round(hotCaller - pingInstructions),
         })

@@ -82,23 +82,23 @@ export async function measureLibrary(options: LibraryBenchOptions): Promise<Libr
 }
 
 async function measureInMemory({ inMemory, repetitions, decisions }: LibraryBenchOptions): Promise<DecisionFigures[]> {
-  const own: Contender = { name: LIBRARY, make: (tiers) => limitOf(limiterOf(tiers)) }
+  const own: Contender = { name: LIBRARY, make: (limits) => limitOf(limiterOf(limits)) }
   const cases = [
-    { what: 'granted, one caller', tiers: [AMPLE], callers: 1 },
-    { what: `granted, ${MANY_CALLERS} callers`, tiers: [AMPLE], callers: MANY_CALLERS },
-    { what: 'granted, two tiers', tiers: [AMPLE, SECOND_TIER], callers: 1 },
-    { what: 'refused, one caller', tiers: [SCARCE], callers: 1 },
+    { what: 'granted, one caller', limits: [AMPLE], callers: 1 },
+    { what: `granted, ${MANY_CALLERS} callers`, limits: [AMPLE], callers: MANY_CALLERS },
+    { what: 'granted, two limits', limits: [AMPLE, SECOND_TIER], callers: 1 },
+    { what: 'refused, one caller', limits: [SCARCE], callers: 1 },
   ]
   const figures: DecisionFigures[] = []
-  for (const { what, tiers, callers } of cases) {
-    // A library without a way to ask for several tiers at once has no figure for them.
-    const contenders = tiers.length === 1 ? [own, ...inMemory] : [own]
+  for (const { what, limits, callers } of cases) {
+    // A library without a way to ask for several limits at once has no figure for them.
+    const contenders = limits.length === 1 ? [own, ...inMemory] : [own]
     const rates = new Map<string, number[]>(contenders.map(({ name }) => [name, []]))
     const names = Array.from({ length: callers }, (_, index) => `caller ${index}`)
     // The first turn warms up.
     for (let turn = 0; turn <= repetitions; turn++) {
       for (const { name, make } of contenders) {
-        const us = await processorUs(make(tiers), names, decisions)
+        const us = await processorUs(make(limits), names, decisions)
         if (turn > 0) rates.get(name)?.push(1e6 / us)
       }
     }
@@ -137,8 +137,8 @@ async function measureWaiting({ throttles }: LibraryBenchOptions): Promise<Waiti
   const { limit, windowMs, tasks, pause } = WAITING
   const own: Throttle = {
     name: LIBRARY,
-    make(tier) {
-      const limiter = limiterOf([tier])
+    make(each) {
+      const limiter = limiterOf([each])
       return async (task) => {
         await limiter.waitFor('caller')
         return task()
@@ -177,9 +177,9 @@ function limitOf(limiter: Limiter): TryTake {
   return async (caller) => (await limiter.take(caller)).granted
 }
 
-function limiterOf(tiers: readonly Limit[], store = memoryStore()): Limiter {
-  const limits = tiers.map(({ limit, windowMs }) => `${limit}/${windowMs}ms`).join(', ')
-  return createLimiter({ store, policies: [{ name: 'bench', ...slidingWindow(limits, { exact: true }) }] })
+function limiterOf(limits: readonly Limit[], store = memoryStore()): Limiter {
+  const text = limits.map(({ limit, windowMs }) => `${limit}/${windowMs}ms`).join(', ')
+  return createLimiter({ store, policies: [{ name: 'bench', ...slidingWindow(text, { allowLargeLog: true }) }] })
 }
 
 /** Of a decision, in turns of the callers. */

@@ -4,7 +4,7 @@ import { FLOODED, LEASED, PLAIN } from '../gateway/variants.ts'
 import { type Service, serviceBindings } from '../services.ts'
 
 /** What operators turn on. */
-const STATISTICS = { STATISTICS: 'on', LOG_LIMITED: '0.01' }
+const STATISTICS = { STATISTICS: 'on', LOG_REFUSALS: '0.01' }
 const SETTINGS = [
   { name: 'statistics', bindings: STATISTICS },
   { name: 'statistics and rules', bindings: { ...STATISTICS, RULES: 'on' } },

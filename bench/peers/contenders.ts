@@ -14,16 +14,16 @@ export async function connect({ redisPort, restUrl, token }: PeerOptions): Promi
   const client = createClient({ socket: { host: '127.0.0.1', port: redisPort }, commandOptions: { timeout: 0 } })
   await client.connect()
   const contenders: Contender[] = [
-    { name: '@upstash/ratelimit fixed window', make: (tiers) => upstashLimit(upstash, 'fixedWindow', tiers) },
-    { name: '@upstash/ratelimit sliding window', make: (tiers) => upstashLimit(upstash, 'slidingWindow', tiers) },
-    { name: '@upstash/ratelimit token bucket', make: (tiers) => upstashLimit(upstash, 'tokenBucket', tiers) },
-    { name: 'rate-limiter-flexible', make: (tiers) => flexibleLimit(client, tiers) },
+    { name: '@upstash/ratelimit fixed window', make: (limits) => upstashLimit(upstash, 'fixedWindow', limits) },
+    { name: '@upstash/ratelimit sliding window', make: (limits) => upstashLimit(upstash, 'slidingWindow', limits) },
+    { name: '@upstash/ratelimit token bucket', make: (limits) => upstashLimit(upstash, 'tokenBucket', limits) },
+    { name: 'rate-limiter-flexible', make: (limits) => flexibleLimit(client, limits) },
   ]
   return { contenders, close: () => client.close() }
 }
 
-function upstashLimit(redis: Redis, algorithm: UpstashAlgorithm, tiers: readonly Limit[]): TryTake {
-  const limiters = tiers.map(({ limit, windowMs }) => {
+function upstashLimit(redis: Redis, algorithm: UpstashAlgorithm, limits: readonly Limit[]): TryTake {
+  const limiters = limits.map(({ limit, windowMs }) => {
     const limiter =
       algorithm === 'tokenBucket'
         ? Ratelimit.tokenBucket(limit, `${windowMs} ms`, limit)
@@ -38,8 +38,8 @@ function upstashLimit(redis: Redis, algorithm: UpstashAlgorithm, tiers: readonly
   }
 }
 
-function flexibleLimit(storeClient: unknown, tiers: readonly Limit[]): TryTake {
-  const limiters = tiers.map(({ limit, windowMs }) => {
+function flexibleLimit(storeClient: unknown, limits: readonly Limit[]): TryTake {
+  const limiters = limits.map(({ limit, windowMs }) => {
     const keyPrefix = `rlflx:${windowMs}`
     return new RateLimiterRedis({
       storeClient,

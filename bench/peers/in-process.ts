@@ -8,9 +8,9 @@ import { consuming } from './consuming.ts'
 export const inMemory: readonly Contender[] = [
   {
     name: 'rate-limiter-flexible',
-    make([tier]) {
-      if (!tier) throw new Error('no tier')
-      return consuming(new RateLimiterMemory({ points: tier.limit, duration: tier.windowMs / 1_000 }))
+    make([limit]) {
+      if (!limit) throw new Error('no limit')
+      return consuming(new RateLimiterMemory({ points: limit.limit, duration: limit.windowMs / 1_000 }))
     },
   },
 ]

@@ -22,7 +22,7 @@ const COSTLY_US = 5_000
 
 export interface RedisFigures {
   readonly subject: string
-  readonly tiers: number
+  readonly limits: number
   /** Admissions in the window. */
   readonly entries: number
   /** Time that Redis spends on a decision. */
@@ -46,10 +46,10 @@ export interface RedisBenchOptions {
 /** Each limiter's decisions as Redis itself counts them, in turns. */
 export async function measureInRedis(options: RedisBenchOptions): Promise<RedisFigures[]> {
   const { redis, contenders, warmUps, repetitions } = options
-  const cells: { subject: Subject; tiers: number; entries: number; runs: Measurement[] }[] = []
-  for (const tiers of TIER_COUNTS) {
-    for (const subject of await makeSubjects(redis, tiersOf(tiers), contenders)) {
-      for (const entries of [NEW_CALLER, ...OCCUPANCIES]) cells.push({ subject, tiers, entries, runs: [] })
+  const cells: { subject: Subject; limits: number; entries: number; runs: Measurement[] }[] = []
+  for (const limits of TIER_COUNTS) {
+    for (const subject of await makeSubjects(redis, limitsOf(limits), contenders)) {
+      for (const entries of [NEW_CALLER, ...OCCUPANCIES]) cells.push({ subject, limits, entries, runs: [] })
     }
   }
   for (let turn = 0; turn < warmUps + repetitions; turn++) {
@@ -58,10 +58,15 @@ export async function measureInRedis(options: RedisBenchOptions): Promise<RedisF
       if (turn >= warmUps) runs.push(run)
     }
   }
-  return cells.map(({ subject, tiers, entries, runs }) => ({ subject: subject.name, tiers, entries, ...medians(runs) }))
+  return cells.map(({ subject, limits, entries, runs }) => ({
+    subject: subject.name,
+    limits,
+    entries,
+    ...medians(runs),
+  }))
 }
 
-export function tiersOf(count: number): Limit[] {
+export function limitsOf(count: number): Limit[] {
   return Array.from({ length: count }, (_, index) => ({ limit: LIMIT, windowMs: (index + 1) * HOUR_MS }))
 }
 

@@ -1,7 +1,7 @@
--- The sliding window on a sorted set as it is usually written, in its best form: one set and one script for all tiers.
+-- The sliding window on a sorted set as it is usually written, in its best form: one set and one script for all limits.
 --
 -- KEYS  the set of one caller
--- ARGV  limit and window in ms of each tier, the longest last
+-- ARGV  limit and window in ms of each limit, the longest last
 -- Reply 1 if admitted, else 0
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]

@@ -15,7 +15,7 @@ const script = (name: string) => readFileSync(fileURLToPath(import.meta.resolve(
 
 const FILL = script('fill')
 
-/** One limiter with its tiers, measured in Redis. */
+/** One limiter with its limits, measured in Redis. */
 export interface Subject {
   readonly name: string
   /** Gives a new caller the state that this many admissions would have left. */
@@ -28,25 +28,25 @@ export const SUMMED_STREAM = 'summed stream'
 export const SORTED_SET_LOG = 'sorted-set log'
 export const PREFIX_SUMS = 'Sluice sliding-window'
 
-/** All limiters that can hold these tiers. */
+/** All limiters that can hold these limits. */
 export async function makeSubjects(
   redis: RedisClient,
-  tiers: readonly Limit[],
+  limits: readonly Limit[],
   contenders: readonly Contender[],
 ): Promise<Subject[]> {
-  const own = ALGORITHM_NAMES.filter((name) => name !== 'concurrency' || tiers.length === 1)
+  const own = ALGORITHM_NAMES.filter((name) => name !== 'concurrency' || limits.length === 1)
   return [
-    await summedStreamSubject(redis, tiers),
-    await sortedSetSubject(redis, tiers),
-    ...contenders.map((contender) => peerSubject(redis, tiers, contender)),
-    ...(await Promise.all(own.map((name) => sluiceSubject(redis, tiers, name)))),
+    await summedStreamSubject(redis, limits),
+    await sortedSetSubject(redis, limits),
+    ...contenders.map((contender) => peerSubject(redis, limits, contender)),
+    ...(await Promise.all(own.map((name) => sluiceSubject(redis, limits, name)))),
   ]
 }
 
-/** A stream and a call for each tier: the published script handles only one window. */
-async function summedStreamSubject(redis: RedisClient, tiers: readonly Limit[]): Promise<Subject> {
+/** A stream and a call for each limit: the published script handles only one window. */
+async function summedStreamSubject(redis: RedisClient, limits: readonly Limit[]): Promise<Subject> {
   const sha1 = await redis.scriptLoad(script('summed-stream'))
-  const calls = (caller: string) => tiers.map((tier) => ({ key: `summed:${tier.windowMs}:${caller}`, tier }))
+  const calls = (caller: string) => limits.map((limit) => ({ key: `summed:${limit.windowMs}:${caller}`, limit }))
   return {
     name: SUMMED_STREAM,
     async fill(caller, entries) {
@@ -55,16 +55,16 @@ async function summedStreamSubject(redis: RedisClient, tiers: readonly Limit[]):
     },
     decide: (caller) =>
       Promise.all(
-        calls(caller).map(({ key, tier: { limit, windowMs } }) =>
+        calls(caller).map(({ key, limit: { limit, windowMs } }) =>
           redis.evalSha(sha1, { keys: [key], arguments: [`${limit}`, `${windowMs / 1_000}`, '1'] }),
         ),
       ),
   }
 }
 
-async function sortedSetSubject(redis: RedisClient, tiers: readonly Limit[]): Promise<Subject> {
+async function sortedSetSubject(redis: RedisClient, limits: readonly Limit[]): Promise<Subject> {
   const sha1 = await redis.scriptLoad(script('sorted-set-log'))
-  const args = tiers.flatMap(({ limit, windowMs }) => [`${limit}`, `${windowMs}`])
+  const args = limits.flatMap(({ limit, windowMs }) => [`${limit}`, `${windowMs}`])
   return {
     name: SORTED_SET_LOG,
     async fill(caller, entries) {
@@ -74,8 +74,8 @@ async function sortedSetSubject(redis: RedisClient, tiers: readonly Limit[]): Pr
   }
 }
 
-function peerSubject(redis: RedisClient, tiers: readonly Limit[], { name, make }: Contender): Subject {
-  const limit = make(tiers)
+function peerSubject(redis: RedisClient, limits: readonly Limit[], { name, make }: Contender): Subject {
+  const limit = make(limits)
   return {
     name,
     async fill(caller, entries) {
@@ -91,23 +91,23 @@ function peerSubject(redis: RedisClient, tiers: readonly Limit[], { name, make }
   }
 }
 
-async function sluiceSubject(redis: RedisClient, tiers: readonly Limit[], algorithm: AlgorithmName): Promise<Subject> {
+async function sluiceSubject(redis: RedisClient, limits: readonly Limit[], algorithm: AlgorithmName): Promise<Subject> {
   const sha1 = await redis.scriptLoad(new Scripts(LUA).decide([algorithm]))
   const streams = new LongStreams()
   let slot = 2 ** 52
   // A bucket has one rate: several rates are several policies, still in one call.
-  const groups = algorithm === 'token-bucket' ? tiers.map((tier) => [tier]) : [tiers]
-  const rulesOf = (caller: string) =>
+  const groups = algorithm === 'token-bucket' ? limits.map((limit) => [limit]) : [limits]
+  const chargesOf = (caller: string) =>
     groups.map((group, index): StoreCharge => {
       const key = `sluice:default${index || ''}:${ALGORITHMS[algorithm].letter}:{${caller}}`
-      const rule = { key, algorithm, tiers: group, cost: 1, enforced: true, reserved: 0 }
-      return algorithm === 'concurrency' ? { ...rule, slot: ++slot } : rule
+      const charge = { key, algorithm, limits: group, cost: 1, mode: 'enforce', reserved: 0 } as const
+      return algorithm === 'concurrency' ? { ...charge, slot: ++slot } : charge
     })
   const decide = async (caller: string, permits: number) => {
-    const rules = rulesOf(caller)
-    const request = { mode: 'all', permits, rules } as const
-    const args = scriptArguments(request, (rule) => streams.has(rule)).map(String)
-    const reply = await redis.evalSha(sha1, { keys: rules.map(({ key }) => key), arguments: args })
+    const charges = chargesOf(caller)
+    const request = { action: 'take', permits, charges: charges } as const
+    const args = scriptArguments(request, (charge) => streams.has(charge)).map(String)
+    const reply = await redis.evalSha(sha1, { keys: charges.map(({ key }) => key), arguments: args })
     const decision = readDecision(reply, request)
     streams.hear(request, decision)
     if (decision.granted !== permits) throw new Error(`${algorithm} refused what it should admit`)
@@ -117,9 +117,9 @@ async function sluiceSubject(redis: RedisClient, tiers: readonly Limit[], algori
     async fill(caller, entries) {
       if (algorithm !== 'sliding-window') return decide(caller, entries)
       // Many admissions at once would be one entry.
-      const longest = Math.max(...tiers.map(({ windowMs }) => windowMs))
-      const [rule] = rulesOf(caller)
-      await redis.eval(FILL, { keys: [rule?.key ?? ''], arguments: ['stream', `${entries}`, `${longest}`] })
+      const longest = Math.max(...limits.map(({ windowMs }) => windowMs))
+      const [charge] = chargesOf(caller)
+      await redis.eval(FILL, { keys: [charge?.key ?? ''], arguments: ['stream', `${entries}`, `${longest}`] })
     },
     decide: (caller) => decide(caller, 1),
   }

@@ -41,7 +41,7 @@ function atMost(bound: number, claim: string, measured: number): Claim {
   return { claim: `${claim} ≤ ${bound}`, measured, isMet: measured <= bound }
 }
 
-function atLeast(bound: number, claim: string, measured: number): Claim {
+function min(bound: number, claim: string, measured: number): Claim {
   return { claim: `${claim} ≥ ${bound}`, measured, isMet: measured >= bound }
 }
 
@@ -60,7 +60,7 @@ function storeClaims({ stores = [], loads = [] }: Results): Claim[] {
         const redis = plain.find((row) => row.callers === callers && row.store === redisAt(20)) as StoreFigures
         const beside = `callers: ${callers.toLocaleString('en')}; objects ÷ Redis, 20 ms`
         return [
-          atLeast(1, `requests/s, 1 tier, ${beside}`, objects.requestsPerSecond / redis.requestsPerSecond),
+          min(1, `requests/s, 1 limit, ${beside}`, objects.requestsPerSecond / redis.requestsPerSecond),
           atMost(0.5, `p50 of requests sent one by one, ${beside}`, objects.aloneP50Ms / redis.aloneP50Ms),
         ]
       }),
@@ -74,7 +74,7 @@ function operateClaims({ operate = [] }: Results): Claim[] {
   // A flood is refused so cheaply that a little more is a larger part of it.
   const admitted = operate.filter(({ variant }) => variant !== NAMES.flooded)
   return admitted.map(({ variant, setting, ofProcessor }) =>
-    atLeast(0.95, `requests by the same processor time, ${setting} on ÷ off, ${variant}`, ofProcessor),
+    min(0.95, `requests by the same processor time, ${setting} on ÷ off, ${variant}`, ofProcessor),
   )
 }
 
@@ -88,12 +88,12 @@ function rulesClaims({ rules }: Results): Claim[] {
 function libraryClaims({ library }: Results): Claim[] {
   if (!library) return []
   const perSecond = library.inMemory
-    .filter(({ limiter, what }) => limiter === LIBRARY && !what.includes('tiers'))
+    .filter(({ limiter, what }) => limiter === LIBRARY && !what.includes('limits'))
     .map((row) => row.perSecond)
   const requests = library.overRedis.find(({ limiter }) => limiter === LIBRARY_OVER_REST)?.requests ?? Number.NaN
   const worst = library.waiting.find(({ throttle }) => throttle === LIBRARY)?.worst ?? Number.NaN
   return [
-    atLeast(500_000, 'decisions a second of one processor, in memory, one tier', Math.min(...perSecond)),
+    min(500_000, 'decisions a second of one processor, in memory, one limit', Math.min(...perSecond)),
     atMost(1, 'requests to Redis of a decision, after the first', requests),
     atMost(1, 'calls in the fullest window ÷ limit, of waitFor', worst),
   ]
@@ -101,24 +101,24 @@ function libraryClaims({ library }: Results): Claim[] {
 
 function redisClaims({ redis }: Results): Claim[] {
   if (!redis) return []
-  const figure = (subject: string, tiers: number, entries: number) => {
-    const found = redis.find((row) => row.subject === subject && row.tiers === tiers && row.entries === entries)
+  const figure = (subject: string, limits: number, entries: number) => {
+    const found = redis.find((row) => row.subject === subject && row.limits === limits && row.entries === entries)
     if (!found) throw new Error(`no figures of ${subject}`)
     return found
   }
-  const growth = (tiers: number) =>
-    figure(PREFIX_SUMS, tiers, 100_000).serverUs / figure(PREFIX_SUMS, tiers, 10).serverUs
+  const growth = (limits: number) =>
+    figure(PREFIX_SUMS, limits, 100_000).serverUs / figure(PREFIX_SUMS, limits, 10).serverUs
   const bytes = (subject: string) => figure(subject, 1, 100_000).bytes
   const [summed, own] = [figure(SUMMED_STREAM, 1, 100_000), figure(PREFIX_SUMS, 1, 100_000)]
   return [
-    atMost(1.3, 'server time of a decision at 100,000 entries ÷ at 10, 1 tier', growth(1)),
-    atMost(1.3, 'server time of a decision at 100,000 entries ÷ at 10, 3 tiers', growth(3)),
-    atLeast(1_000, 'server time at 100,000 entries, summed stream ÷ sliding-window', summed.serverUs / own.serverUs),
-    atLeast(6, 'bytes at 100,000 entries, sorted-set log ÷ sliding-window', bytes(SORTED_SET_LOG) / bytes(PREFIX_SUMS)),
-    atMost(15, 'µs of server time of a decision, hot caller, 1 tier', figure(PREFIX_SUMS, 1, 1_000).serverUs),
-    atMost(20, 'µs of server time of a decision, hot caller, 3 tiers', figure(PREFIX_SUMS, 3, 1_000).serverUs),
-    atMost(12, 'µs of server time of a decision, new caller, 1 tier', figure(PREFIX_SUMS, 1, NEW_CALLER).serverUs),
-    atMost(7, 'billed commands of an admission by 3 tiers, 100,000 entries', figure(PREFIX_SUMS, 3, 100_000).billed),
+    atMost(1.3, 'server time of a decision at 100,000 entries ÷ at 10, 1 limit', growth(1)),
+    atMost(1.3, 'server time of a decision at 100,000 entries ÷ at 10, 3 limits', growth(3)),
+    min(1_000, 'server time at 100,000 entries, summed stream ÷ sliding-window', summed.serverUs / own.serverUs),
+    min(6, 'bytes at 100,000 entries, sorted-set log ÷ sliding-window', bytes(SORTED_SET_LOG) / bytes(PREFIX_SUMS)),
+    atMost(15, 'µs of server time of a decision, hot caller, 1 limit', figure(PREFIX_SUMS, 1, 1_000).serverUs),
+    atMost(20, 'µs of server time of a decision, hot caller, 3 limits', figure(PREFIX_SUMS, 3, 1_000).serverUs),
+    atMost(12, 'µs of server time of a decision, new caller, 1 limit', figure(PREFIX_SUMS, 1, NEW_CALLER).serverUs),
+    atMost(7, 'billed commands of an admission by 3 limits, 100,000 entries', figure(PREFIX_SUMS, 3, 100_000).billed),
   ]
 }
 
@@ -135,8 +135,8 @@ function gatewayClaims({ gateway }: Results): Claim[] {
     ...[0, 20].flatMap((ms) => [
       atMost(
         0.5,
-        `billed commands a request, hot caller, 3 tiers, leases, ${ms} ms`,
-        figure(NAMES.leasesTiers, ms).billed,
+        `billed commands a request, hot caller, 3 limits, leases, ${ms} ms`,
+        figure(NAMES.leasesLimits, ms).billed,
       ),
       atMost(ALMOST_NOTHING, `billed commands a request, flooding caller, ${ms} ms`, figure(NAMES.flooded, ms).billed),
     ]),
@@ -147,7 +147,7 @@ function gatewayClaims({ gateway }: Results): Claim[] {
 function pairClaims({ pairs = [] }: Results): Claim[] {
   return pairs.map(({ names, callers, restLatencyMs, ofSpeed, least }) => {
     const among = `callers: ${callers.toLocaleString('en')}, ${restLatencyMs} ms`
-    return atLeast(least, `requests/s, ${names.join(' ÷ ')}, ${among}`, ofSpeed)
+    return min(least, `requests/s, ${names.join(' ÷ ')}, ${among}`, ofSpeed)
   })
 }
 
@@ -185,7 +185,7 @@ function leaseClaims({ leases }: Results): Claim[] {
     return Math.max(...own.map(({ callsPerRequest }) => callsPerRequest))
   }
   return [
-    atLeast(0.97, 'admitted ÷ ideal with leases, the worst, simulated', Math.min(...leases.map((row) => row.ofIdeal))),
+    min(0.97, 'admitted ÷ ideal with leases, the worst, simulated', Math.min(...leases.map((row) => row.ofIdeal))),
     atMost(1, 'worst window ÷ limit with leases, simulated', Math.max(...leases.map((row) => row.fullestWindow))),
     ...['1000/1m', '100000/1m'].map((name) =>
       atMost(0.1, `calls a request at half of ${name}, leases, simulated`, calls(name)),

@@ -23,11 +23,11 @@ export function drawPlots({ redis, gateway, accuracy }: Results): Map<string, st
 
 function serverTime(redis: NonNullable<Results['redis']>): string {
   const series = PLOTTED.map((name) => {
-    const own = redis.filter((row) => row.subject === name && row.tiers === 1 && row.entries !== NEW_CALLER)
+    const own = redis.filter((row) => row.subject === name && row.limits === 1 && row.entries !== NEW_CALLER)
     return { name, points: own.map(({ entries, serverUs }) => [entries, serverUs] as const) }
   })
   const xLabel = `requests in the window (${OCCUPANCIES.map((n) => n.toLocaleString('en')).join(', ')})`
-  return lineChart({ title: 'Redis’s time for a decision, µs (1 tier)', xLabel, series })
+  return lineChart({ title: 'Redis’s time for a decision, µs (1 limit)', xLabel, series })
 }
 
 function requests(gateway: NonNullable<Results['gateway']>): string {

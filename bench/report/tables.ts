@@ -71,11 +71,11 @@ export function printClaims(claims: readonly Claim[]): void {
   )
 }
 
-function redisRow({ subject, tiers, entries, serverUs, billed, bytes }: RedisFigures): Row {
+function redisRow({ subject, limits, entries, serverUs, billed, bytes }: RedisFigures): Row {
   const perEntry = entries === NEW_CALLER ? '' : round(bytes / entries)
   return {
     limiter: subject,
-    tiers,
+    limits,
     entries: entries === NEW_CALLER ? 'new caller' : entries,
     µs: round(serverUs),
     commands: round(billed),

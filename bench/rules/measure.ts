@@ -95,7 +95,7 @@ export async function measureRules({ entries, rounds }: { entries: number; round
     for (const request of requests) {
       const found = ruleIndex?.match(request, NOW_MS, CONTEXT)
       const orders = found instanceof Promise ? await found : found
-      if (orders && 'kind' in orders) throw new Error('nobody is to be blocked')
+      if (orders && 'outcome' in orders) throw new Error('nobody is to be blocked')
       await limiter.findCharges(request, path, CONTEXT, { rules: orders })
     }
   }
@@ -132,9 +132,9 @@ function manyRules(entries: number): Rules {
     overrides: [
       ...part.flatMap((n) => [
         { ...caller('token', `customer-${n}`), limits: { default: `${100 + n}/1m` } },
-        { ...caller('header:x-tenant', `tenant-${n}`), times: 2 },
+        { ...caller('header:x-tenant', `tenant-${n}`), multiplier: 2 },
       ]),
-      ...part.map((n) => ({ by: 'header:x-tenant', value: `group-${n}-*`, times: 3 })),
+      ...part.map((n) => ({ by: 'header:x-tenant', value: `group-${n}-*`, multiplier: 3 })),
       ...part.map((n) => ({ digest: digest(['token', `logged-${n}`]), unlimited: true })),
     ],
   })

@@ -25,7 +25,7 @@ import { readCounts, resetCounts } from '../command-counts.ts'
 import { startFront } from '../services.ts'
 import { metroNamed } from './map.ts'
 import { ObjectSite } from './object-site.ts'
-import { type Limits, rulesOf, toCharge } from './policies.ts'
+import { chargesOf, type Limits, toCharge } from './policies.ts'
 import { zipfPopulation } from './population.ts'
 import { RedisSite } from './redis-site.ts'
 import type { CrossCheckCounts, CrossCheckRow } from './results.ts'
@@ -199,7 +199,7 @@ function openEngines(storeOf: () => Store, { leases }: Compared): Engine[] {
 async function fateOf(engines: readonly Engine[], { caller, isolate }: Sent, { limits }: Compared): Promise<Fate> {
   const deadlines = new Deadlines()
   const context = { deadlines, waitUntil: (work: Promise<unknown>) => void work.catch(() => {}) }
-  const charges = rulesOf(limits, caller, 1).map((rule) => toCharge(rule))
+  const charges = chargesOf(limits, caller, 1).map((charge) => toCharge(charge))
   const { granted, degraded } = await (engines[isolate] as Engine).decide(charges, context)
   deadlines.end()
   if (degraded) return 'undecided'

@@ -49,29 +49,29 @@ export const FLOODED_GLOBAL: ScalePolicies = {
 export const SHARED_KEY = 's:all:w:{all}'
 
 /** The charge of a policy that is closed while the store is away, so that nothing is decided without it. */
-export function toCharge(rule: StoreCharge): Charge {
-  const { algorithm, enforced } = rule
-  const tiers = rule.tiers.map((tier) => ({ ...tier, name: 'scale' }))
+export function toCharge(charge: StoreCharge): Charge {
+  const { algorithm, mode } = charge
+  const limits = charge.limits.map((limit) => ({ ...limit, name: 'scale' }))
   const policy = {
     name: 'scale',
     algorithm,
-    tiers,
+    limits,
     burst: undefined,
-    block: undefined,
-    enforced,
+    penalty: undefined,
+    mode,
     onStoreError: 'closed',
   } as const
-  return { ...rule, policy, digest: rule.key }
+  return { ...charge, policy, digest: charge.key }
 }
 
 /** @param oneIn callers that one of the simulated stands for: what all share is as much smaller */
-export function rulesOf({ perCaller, ofAll }: Limits, caller: number, oneIn: number): StoreCharge[] {
-  const common = { algorithm: 'sliding-window', cost: 1, enforced: true, reserved: 0 } as const
-  const rules: StoreCharge[] = []
-  if (perCaller) rules.push({ ...common, key: `s:token:w:{${caller}}`, tiers: [perCaller] })
+export function chargesOf({ perCaller, ofAll }: Limits, caller: number, oneIn: number): StoreCharge[] {
+  const common = { algorithm: 'sliding-window', cost: 1, mode: 'enforce', reserved: 0 } as const
+  const charges: StoreCharge[] = []
+  if (perCaller) charges.push({ ...common, key: `s:token:w:{${caller}}`, limits: [perCaller] })
   if (ofAll) {
-    const tier = { ...ofAll, limit: Math.max(1, Math.round(ofAll.limit / oneIn)) }
-    rules.push({ ...common, key: SHARED_KEY, tiers: [tier] })
+    const limit = { ...ofAll, limit: Math.max(1, Math.round(ofAll.limit / oneIn)) }
+    charges.push({ ...common, key: SHARED_KEY, limits: [limit] })
   }
-  return rules
+  return charges
 }

@@ -85,6 +85,6 @@ export const NOT_SIMULATED = {
   revoke: unasked,
   renew: unasked,
   settle: unasked,
-  forget: unasked,
+  delete: unasked,
   ping: unasked,
 }

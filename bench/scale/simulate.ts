@@ -16,7 +16,7 @@ import { type Admission, checkWindows } from '../../test/support/windows.ts'
 import { seededRandom } from '../../tools/seeded-random.ts'
 import { metroNamed, type Place, placesOf, roundTripMs } from './map.ts'
 import { ObjectSite } from './object-site.ts'
-import { rulesOf, type ScalePolicies, SHARED_KEY, toCharge } from './policies.ts'
+import { chargesOf, type ScalePolicies, SHARED_KEY, toCharge } from './policies.ts'
 import { zipfPopulation } from './population.ts'
 import { RedisSite } from './redis-site.ts'
 import { inVirtualTime, START_MS, VirtualTime } from './virtual-time.ts'
@@ -142,7 +142,7 @@ class Simulation {
       const caller = population.callerAt(random())
       const place = random() < AT_HOME ? (homes[caller] as number) : placeAt(random())
       const isolate = this.#isolates[place]?.[Math.floor(random() * ISOLATES)] as Engine
-      this.#decide(isolate, rulesOf(limits, caller, oneIn), this.#time.nowMs >= fromMs)
+      this.#decide(isolate, chargesOf(limits, caller, oneIn), this.#time.nowMs >= fromMs)
       const nextMs = this.#time.nowMs - Math.log(1 - random()) * gapMs
       if (nextMs < endMs) this.#time.at(nextMs, arrive)
     }
@@ -155,17 +155,17 @@ class Simulation {
     return this.#figures(before, after, limits)
   }
 
-  #decide(isolate: Engine, rules: StoreCharge[], isMeasured: boolean): void {
+  #decide(isolate: Engine, bare: StoreCharge[], isMeasured: boolean): void {
     const sentMs = this.#time.nowMs
-    const request = { mode: 'all', permits: 1, rules } as const
+    const request = { action: 'take', permits: 1, charges: bare } as const
     const isIdeal = this.#ideal.decideNow(request).granted > 0
     const deadlines = new Deadlines()
     const context = { deadlines, waitUntil: (work: Promise<unknown>) => void work.catch(() => {}) }
-    const charges = rules.map((rule) => toCharge(rule))
+    const charges = bare.map((charge) => toCharge(charge))
     void isolate.decide(charges, context).then(({ granted, nowMs, degraded }) => {
       deadlines.end()
       const heardMs = this.#time.nowMs
-      if (granted > 0) this.#note(rules, sentMs, heardMs, nowMs)
+      if (granted > 0) this.#note(bare, sentMs, heardMs, nowMs)
       if (!isMeasured) return
       const counted = this.#counted
       counted.requests++
@@ -180,11 +180,11 @@ class Simulation {
   }
 
   /** What is spent of a lease is admitted at once, else what decided tells when; of several objects, by when. */
-  #note(rules: readonly StoreCharge[], sentMs: number, heardMs: number, decidedMs: number): void {
-    const isExact = rules.length === 1 || this.#scenario.store === 'redis'
+  #note(charges: readonly StoreCharge[], sentMs: number, heardMs: number, decidedMs: number): void {
+    const isExact = charges.length === 1 || this.#scenario.store === 'redis'
     const span =
       heardMs === sentMs ? { ms: sentMs, cost: 1 } : { ms: isExact ? decidedMs : sentMs, latestMs: decidedMs, cost: 1 }
-    for (const { key } of rules) {
+    for (const { key } of charges) {
       const spans = this.#admissions.get(key)
       if (spans) spans.push(span)
       else this.#admissions.set(key, [span])
@@ -194,10 +194,12 @@ class Simulation {
   #figures(before: Counts, after: Counts, limits: ReturnType<ScalePolicies['limitsOf']>): ScaleFigures {
     const { requests } = this.#counted
     const each = COUNTED.map((name) => [name, (after[name] - before[name]) / requests])
-    const tiers = new Map(rulesOf(limits, 0, this.#scenario.oneIn).map(({ key, tiers }) => [key === SHARED_KEY, tiers]))
+    const limitsByShare = new Map(
+      chargesOf(limits, 0, this.#scenario.oneIn).map(({ key, limits }) => [key === SHARED_KEY, limits]),
+    )
     let fullest = 0
     for (const [key, spans] of this.#admissions) {
-      for (const { limit, windowMs } of tiers.get(key === SHARED_KEY) ?? []) {
+      for (const { limit, windowMs } of limitsByShare.get(key === SHARED_KEY) ?? []) {
         fullest = Math.max(
           fullest,
           spans.length <= limit ? spans.length / limit : checkWindows({ limit, windowMs }, spans).fullest,

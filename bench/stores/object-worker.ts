@@ -13,9 +13,9 @@ const LIMIT = 1_000_000
 const RULE: StoreCharge = {
   key: KEY,
   algorithm: 'sliding-window',
-  tiers: [{ limit: LIMIT, windowMs: 3_600_000 }],
+  limits: [{ limit: LIMIT, windowMs: 3_600_000 }],
   cost: 1,
-  enforced: true,
+  mode: 'enforce',
   reserved: 0,
 }
 /** Between two entries. */
@@ -81,7 +81,7 @@ export class LimitObject extends Base {
     const startUs = Date.now() * 1_000 - entries * GAP_US
     let charged = 0
     for (let i = 0; i < entries; i++) {
-      charged += machine.reserve({ mode: 'all', permits: 1, rule: RULE }, startUs + i * GAP_US)?.charged ?? 0
+      charged += machine.reserve({ action: 'take', permits: 1, charge: RULE }, startUs + i * GAP_US)?.charged ?? 0
     }
     return charged
   }
@@ -97,7 +97,7 @@ export default {
         await ask(pathname).catch(() => {})
         return new Response()
       case '/peek': {
-        const { usage } = await openObjects(LIMITS).of(KEY).reserve({ mode: 'peek', permits: 1, rule: RULE })
+        const { usage } = await openObjects(LIMITS).of(KEY).reserve({ action: 'peek', permits: 1, charge: RULE })
         return Response.json({ used: LIMIT - (usage[0]?.remaining ?? 0), rowsRead: await (await ask('/rows')).json() })
       }
       default:

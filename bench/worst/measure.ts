@@ -11,8 +11,8 @@ export const SILENT = 'bench/worst/silent-worker.ts'
 
 /** Every reader of what strangers send has something to read. */
 const POLICIES = [
-  { name: 'keys', limits: '1000000/1s', algorithm: 'fixed-window', by: 'header:x-key', missing: 'skip' },
-  { name: 'query', limits: '1000000/1s', algorithm: 'fixed-window', by: 'query:key', missing: 'skip' },
+  { name: 'keys', limits: '1000000/1s', algorithm: 'fixed-window', by: 'header:x-key', anonymous: 'skip' },
+  { name: 'query', limits: '1000000/1s', algorithm: 'fixed-window', by: 'query:key', anonymous: 'skip' },
   {
     name: 'login',
     limits: '1000000/1s',

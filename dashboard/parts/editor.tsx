@@ -108,8 +108,8 @@ async function checkOf(text: string): Promise<Check> {
   const tables = parse(text)
   if (!Array.isArray(tables)) return { problems: text.trim() === '' ? [] : ['This is no list in JSON.'] }
   try {
-    const { isValid, problems } = await ask<Validity>('/admin/policies/validate', { policies: tables })
-    if (!isValid) return { tables, problems: problems.map(({ message }) => message) }
+    const { valid, problems } = await ask<Validity>('/admin/policies/validate', { policies: tables })
+    if (!valid) return { tables, problems: problems.map(({ message }) => message) }
     return {
       tables,
       problems: [],

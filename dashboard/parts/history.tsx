@@ -57,7 +57,7 @@ export function History({ caller, done }: HistoryProps) {
       </div>
       {problem && <p class="wrong">{problem.plain}</p>}
       {history && <Refused refusals={history.refusals} range={range} />}
-      {history && <Deeds deeds={history.deeds} />}
+      {history && <Deeds audit={history.audit} />}
     </section>
   )
 }
@@ -67,17 +67,17 @@ function Refused({ refusals, range }: { refusals: CallerHistory['refusals']; ran
   const rows = refusals.periods
     .flatMap(({ startMs, policies }) => policies.map((row) => ({ startMs, ...row })))
     .reverse()
-  const most = Math.max(0, ...refusals.periods.map(({ othersAtMost }) => othersAtMost))
+  const most = Math.max(0, ...refusals.periods.map(({ maxOthers }) => maxOthers))
   const unit = RANGES[range].by
   return (
     <>
       {rows.length > 0 && (
         <Table label="Refusals" columns={[unit, 'policy', numeric('refused')]}>
-          {rows.map(({ startMs, policy, atLeast, atMost }) => (
+          {rows.map(({ startMs, policy, min, max }) => (
             <tr key={`${startMs} ${policy}`}>
               <th scope="row">{minute(startMs)}</th>
               <td>{policy}</td>
-              <td class="number">{countBetween(atLeast, atMost)}</td>
+              <td class="number">{countBetween(min, max)}</td>
             </tr>
           ))}
         </Table>
@@ -93,24 +93,24 @@ function Refused({ refusals, range }: { refusals: CallerHistory['refusals']; ran
   )
 }
 
-function Deeds({ deeds }: Pick<CallerHistory, 'deeds'>) {
-  if (!deeds) return <p class="quiet">What was done about it is not noted: RULES = "on" turns that on.</p>
+function Deeds({ audit }: Pick<CallerHistory, 'audit'>) {
+  if (!audit) return <p class="quiet">What was done about it is not noted: RULES = "on" turns that on.</p>
   return (
     <>
-      {deeds.length > 0 && (
+      {audit.length > 0 && (
         <Table label="What was done" columns={['when', 'what', 'by', 'why']}>
-          {deeds.map(({ atMs, what, by, why }) => (
-            <tr key={`${atMs} ${what}`}>
+          {audit.map(({ atMs, action, actor, comment }) => (
+            <tr key={`${atMs} ${action}`}>
               <th scope="row">{moment(atMs)}</th>
-              <td>{what}</td>
-              <td>{by}</td>
-              <td>{why}</td>
+              <td>{action}</td>
+              <td>{actor}</td>
+              <td>{comment}</td>
             </tr>
           ))}
         </Table>
       )}
       <p class="quiet">
-        {deeds.length === 0 && 'Nothing that names this caller is noted. '}
+        {audit.length === 0 && 'Nothing that names this caller is noted. '}
         Kept are the last 500 blocks, allows, other limits and resets of single callers. What is ruled for networks,
         countries and parts of values, and versions that were rolled back to, stand under Rules.
       </p>

@@ -3,12 +3,12 @@ import type { CallerError } from '../../src/request/caller/caller-in-text.ts'
 import type { CallerUsage, Forgotten, Ordered, Policies, PolicyInForce } from '../answers.ts'
 import { ask, type Problem } from '../api.ts'
 import { History } from '../parts/history.tsx'
+import { Limits } from '../parts/limits.tsx'
 import { Said } from '../parts/said.tsx'
-import { Tiers } from '../parts/tiers.tsx'
 import { type Act, useAct } from '../parts/use-act.ts'
 import { usePolled } from '../parts/use-polled.ts'
 import { useSure } from '../parts/use-sure.tsx'
-import { KINDS, type Kind, type Named, named } from '../who.ts'
+import { KINDS, type Kind, type Named, named } from '../target.ts'
 import { count, exampleOf, isForEveryone, moment } from '../words.ts'
 
 const USAGE_EVERY_MS = 3_000
@@ -32,9 +32,9 @@ export function CallerView({ digest, refusedBy }: CallerViewProps) {
       <h1>Caller</h1>
       <LookUp digest={digest} onFound={lookUp} />
       {found?.caller && (
-        <Found key={lookedUp} caller={found.caller} who={found.who} refusedBy={lookedUp === 0 ? refusedBy : ''} />
+        <Found key={lookedUp} caller={found.caller} target={found.target} refusedBy={lookedUp === 0 ? refusedBy : ''} />
       )}
-      {found && !found.caller && <Alike key={lookedUp} who={found.who} />}
+      {found && !found.caller && <Alike key={lookedUp} target={found.target} />}
     </>
   )
 }
@@ -96,13 +96,13 @@ function mistakeIn(kind: Kind, text: string): string {
 }
 
 /** All whose value is like a pattern. */
-function Alike({ who }: { who: object }) {
+function Alike({ target }: { target: object }) {
   const sure = useSure()
   return (
     <section aria-labelledby="found">
       <h2 id="found">All that are like it</h2>
       <p class="quiet">What each of them has used is told by its whole value.</p>
-      <Orders who={who} counting={undefined} sure={sure.ask} onDone={() => {}} />
+      <Orders target={target} counting={undefined} sure={sure.ask} onDone={() => {}} />
       {sure.element}
     </section>
   )
@@ -111,12 +111,12 @@ function Alike({ who }: { who: object }) {
 interface FoundProps {
   readonly caller: object
   /** As rules name it. */
-  readonly who: object
+  readonly target: object
   /** The policy that has refused it, if only its digest is known; empty: none is known. */
   readonly refusedBy: string
 }
 
-function Found({ caller, who, refusedBy }: FoundProps) {
+function Found({ caller, target, refusedBy }: FoundProps) {
   const [usage, setUsage] = useState<CallerUsage>()
   const [problem, setProblem] = useState<Problem>()
   const [done, setDone] = useState(0)
@@ -151,30 +151,30 @@ function Found({ caller, who, refusedBy }: FoundProps) {
   // There is no such caller.
   if (problem?.status === 400) return <p class="wrong">{problem.plain}</p>
   // Any policy may have made a digest. It is about those that know it.
-  const tiers = usage?.tiers.filter(
-    ({ policy, used, blockedUntilMs }) => !isDigest || policy === refusedBy || used > 0 || blockedUntilMs !== null,
+  const limits = usage?.limits.filter(
+    ({ policy, used, penaltyUntilMs }) => !isDigest || policy === refusedBy || used > 0 || penaltyUntilMs !== null,
   )
-  const counting = (tiers ?? []).toSorted((a, b) => b.used / b.limit - a.used / a.limit).map(({ policy }) => policy)
+  const counting = (limits ?? []).toSorted((a, b) => b.used / b.limit - a.used / a.limit).map(({ policy }) => policy)
   const countedBy = inForce?.policies.filter(({ name }) => counting.includes(name)) ?? []
-  const isEveryone = isDigest && countedBy.length > 0 && countedBy.every(isForEveryone)
+  const shared = isDigest && countedBy.length > 0 && countedBy.every(isForEveryone)
   return (
     <section aria-labelledby="found">
       <h2 id="found">What it has used</h2>
       {problem && <p class="wrong">{problem.plain}</p>}
       {usage?.blocked && <p class="wrong">{blockedInWords(usage.blocked)}</p>}
-      {isDigest && <Scope countedBy={countedBy} isEveryone={isEveryone} />}
-      {tiers && tiers.length > 0 && <Tiers tiers={tiers} />}
-      {tiers?.length === 0 && (
+      {isDigest && <Scope countedBy={countedBy} shared={shared} />}
+      {limits && limits.length > 0 && <Limits limits={limits} />}
+      {limits?.length === 0 && (
         <p>
           {isDigest ? 'No policy has counted anything by this lately.' : 'No policy counts a caller by this alone.'}
         </p>
       )}
-      {usage?.leftOut.map(({ policy, why }) => (
+      {usage?.skipped.map(({ policy, reason }) => (
         <p key={policy} class="quiet">
-          {policy}: not asked, {why}
+          {policy}: not asked, {reason}
         </p>
       ))}
-      {tiers && tiers.length > 0 && (
+      {limits && limits.length > 0 && (
         <div class="buttons">
           <button type="button" onClick={() => sure.ask('Forget what this caller has used?', reset)}>
             Reset
@@ -182,7 +182,7 @@ function Found({ caller, who, refusedBy }: FoundProps) {
         </div>
       )}
       <Said act={act} />
-      {!isEveryone && <Orders who={who} counting={counting} sure={sure.ask} onDone={follow} />}
+      {!shared && <Orders target={target} counting={counting} sure={sure.ask} onDone={follow} />}
       <History caller={caller} done={done} />
       {sure.element}
     </section>
@@ -190,11 +190,11 @@ function Found({ caller, who, refusedBy }: FoundProps) {
 }
 
 /** What rules about a digest alone are about. */
-function Scope({ countedBy, isEveryone }: { countedBy: readonly PolicyInForce[]; isEveryone: boolean }) {
+function Scope({ countedBy, shared }: { countedBy: readonly PolicyInForce[]; shared: boolean }) {
   const places = countedBy.map(
     ({ name, by, match }) => `${name} (${by.join(' + ')}${match ? `, ${match.join(', ')}` : ''})`,
   )
-  if (isEveryone) {
+  if (shared) {
     return (
       <p>This is everyone: {places.join(' and ')} counts all callers together. No rule about one caller can name it.</p>
     )
@@ -214,7 +214,7 @@ function blockedInWords({ status, reason, untilMs }: NonNullable<CallerUsage['bl
 }
 
 interface OrdersProps {
-  readonly who: object
+  readonly target: object
   /** Names of the policies that count it, the one that it has used most of first; undefined: they are not known. */
   readonly counting: readonly string[] | undefined
   readonly sure: (text: string, act: () => void) => void
@@ -222,14 +222,14 @@ interface OrdersProps {
 }
 
 /** What can be ruled for them. */
-function Orders({ who, counting, sure, onDone }: OrdersProps) {
+function Orders({ target, counting, sure, onDone }: OrdersProps) {
   const act = useAct()
   const { problem } = usePolled('/admin/rules', 30_000)
   if (problem?.status === 404) return <p class="quiet">{problem.message}</p>
   const run: Run = async (path, body, said) => {
     const told = ({ version, scope }: Ordered) =>
       `${said} It is version ${version}, and holds within seconds ${scope === 'all' ? 'everywhere' : 'where a policy counts by this alone'}.`
-    await act.run(path, { who, ...body }, told)
+    await act.run(path, { target, ...body }, told)
     onDone()
   }
   return (
@@ -284,7 +284,7 @@ function Block({ run, act, sure }: { run: Run; act: Act; sure: OrdersProps['sure
 function Raise({ run, act, counting }: { run: Run; act: Act } & Pick<OrdersProps, 'counting'>) {
   const { value } = usePolled<Policies>('/admin/policies', 60_000)
   const [policy, setPolicy] = useState('')
-  const own = value?.policies.filter((each) => each.tiers.length > 0 && !isForEveryone(each)) ?? []
+  const own = value?.policies.filter((each) => each.limits.length > 0 && !isForEveryone(each)) ?? []
   const rankOf = ({ name }: PolicyInForce) => counting?.indexOf(name) ?? 0
   const limiting = own.filter((each) => rankOf(each) >= 0).toSorted((a, b) => rankOf(a) - rankOf(b))
   const chosen = limiting.find(({ name }) => name === policy) ?? limiting[0]

@@ -42,7 +42,7 @@ export function Now({ status }: { status: Status | undefined }) {
       </div>
       {problem && <p class="quiet">{problem.message}</p>}
       {counted && <Requests counted={counted} />}
-      {counted && <Beside counts={counted.total.shadowStore} />}
+      {counted && <Beside counts={counted.total.mirror} />}
       <Policies policies={policies} counted={counted} />
       {counted && <Tightest counted={counted} />}
       {counted && <MostRefused counted={counted} />}
@@ -82,7 +82,10 @@ function Requests({ counted }: { counted: Counted }) {
       <dl class="figures">
         <Figure name="Admitted" value={count(total.requests.admitted)} />
         <Figure name="Refused" value={count(refused)} {...(refused > 0 && { tone: 'bad' as const })} />
-        <Figure name="Decided without a call" value={count(total.saved.denyCache + total.saved.leases)} />
+        <Figure
+          name="Decided without a call"
+          value={count(total.callsAvoided.refusalCache + total.callsAvoided.leases)}
+        />
         <Figure name="Calls to the store" value={count(asked)} />
         <Figure name="Half of them within" value={latencyOf(counted, 0.5)} />
         <Figure name="99 of 100 within" value={latencyOf(counted, 0.99)} />
@@ -103,10 +106,10 @@ function Requests({ counted }: { counted: Counted }) {
 }
 
 /** What an operator looks at who moves to another store. */
-function Beside({ counts }: { counts: Counted['total']['shadowStore'] }) {
-  const { decisions, refusedByShadowOnly, refusedByStoreOnly, failures } = counts
+function Beside({ counts }: { counts: Counted['total']['mirror'] }) {
+  const { decisions, refusedByMirrorOnly, refusedByPrimaryOnly, failures } = counts
   if (decisions + failures === 0) return null
-  const differing = refusedByShadowOnly + refusedByStoreOnly
+  const differing = refusedByMirrorOnly + refusedByPrimaryOnly
   const toneOf = (count: number) => (count > 0 ? { tone: 'bad' as const } : {})
   return (
     <section aria-labelledby="beside">
@@ -114,8 +117,8 @@ function Beside({ counts }: { counts: Counted['total']['shadowStore'] }) {
       <dl class="figures">
         <Figure name="Decided by both" value={count(decisions)} />
         <Figure name="Alike" value={shareOf(decisions - differing, decisions)} {...toneOf(differing)} />
-        <Figure name="Only it would refuse" value={count(refusedByShadowOnly)} {...toneOf(refusedByShadowOnly)} />
-        <Figure name="Only it would admit" value={count(refusedByStoreOnly)} {...toneOf(refusedByStoreOnly)} />
+        <Figure name="Only it would refuse" value={count(refusedByMirrorOnly)} {...toneOf(refusedByMirrorOnly)} />
+        <Figure name="Only it would admit" value={count(refusedByPrimaryOnly)} {...toneOf(refusedByPrimaryOnly)} />
         <Figure name="Left unanswered" value={count(failures)} {...toneOf(failures)} />
       </dl>
     </section>
@@ -131,7 +134,7 @@ function Policies({ policies, counted }: { policies: readonly PolicyInForce[]; c
     const sumOf = (...outcomes: readonly PolicyOutcome[]) =>
       rows.reduce((sum, { requests }) => sum + outcomes.reduce((part, outcome) => part + requests[outcome], 0), 0)
     return [
-      ...[sumOf('admitted'), sumOf('limited', 'shadow_limited'), sumOf('reserved', 'shed')],
+      ...[sumOf('admitted'), sumOf('limited', 'shadow_limited'), sumOf('deprioritized', 'shed')],
       ...[sumOf('refused_by_another'), sumOf('unidentified', 'bad_request', 'unavailable')],
       rows.reduce((sum, { requests }) => sum + totalOf(requests), 0),
     ]
@@ -176,14 +179,18 @@ function Policies({ policies, counted }: { policies: readonly PolicyInForce[]; c
 function Tightest({ counted: { total } }: { counted: Counted }) {
   return (
     <section aria-labelledby="tightest">
-      <h2 id="tightest">Tightest tiers</h2>
-      {total.tiers.length === 0 && <p class="quiet">No tier has refused anything.</p>}
+      <h2 id="tightest">Limits with most refusals</h2>
+      {total.limits.length === 0 && <p class="quiet">No refusals.</p>}
       <ol class="bars">
-        {total.tiers.slice(0, 10).map(({ tier, limited }) => (
-          <li key={tier}>
-            <span>{tier}</span>
-            <progress aria-label={`${tier}: ${count(limited)} refused`} max={total.tiers[0]?.limited} value={limited} />
-            <span class="number">{count(limited)} refused</span>
+        {total.limits.slice(0, 10).map(({ name, refusals }) => (
+          <li key={name}>
+            <span>{name}</span>
+            <progress
+              aria-label={`${name}: ${count(refusals)} refused`}
+              max={total.limits[0]?.refusals}
+              value={refusals}
+            />
+            <span class="number">{count(refusals)} refused</span>
           </li>
         ))}
       </ol>
@@ -199,20 +206,20 @@ function MostRefused({ counted: { refused } }: { counted: Counted }) {
         <p class="quiet">Nobody was refused.</p>
       ) : (
         <Table label="Callers refused most" columns={['caller', 'policy', numeric('refused')]}>
-          {refused.callers.slice(0, 20).map(({ digest, policy, atLeast, atMost, label, isEveryone }) => (
+          {refused.callers.slice(0, 20).map(({ digest, policy, min, max, label, shared }) => (
             <tr key={`${policy} ${digest}`}>
               <th scope="row">
-                {isEveryone ? (
+                {shared ? (
                   'everyone'
                 ) : (
                   <a href={`#caller/${encodeURIComponent(digest)}/${encodeURIComponent(policy)}`}>
                     <code>{digest}</code>
                   </a>
                 )}
-                {label !== undefined && !isEveryone && <span class="quiet"> {label}</span>}
+                {label !== undefined && !shared && <span class="quiet"> {label}</span>}
               </th>
               <td>{policy}</td>
-              <td class="number">{countBetween(atLeast, atMost)}</td>
+              <td class="number">{countBetween(min, max)}</td>
             </tr>
           ))}
         </Table>

@@ -45,7 +45,7 @@ export function RulesView() {
           {now.isolate.problem && <p class="wrong">{now.isolate.problem}</p>}
           <Entries now={now} onDone={refresh} />
           <Editor onDone={refresh} />
-          {now.rules.shadow && <Shadow ofIsolate={now.isolate.shadow} />}
+          {now.rules.candidate && <Shadow ofIsolate={now.isolate.candidate} />}
           <Versions versions={versions} onDone={refresh} />
         </>
       )}
@@ -73,7 +73,7 @@ function Entries({ now: { rules }, onDone }: { now: RulesNow; onDone: () => void
   )
   const takeBack = async (kind: keyof typeof KINDS, entry: Entry) => {
     const { by, digest, value, cidr, country, asn } = entry
-    const body = { who: { by, digest, value, cidr, country, asn }, remove: true }
+    const body = { target: { by, digest, value, cidr, country, asn }, remove: true }
     await act.run(PATHS[kind], body, ({ version }: Edited) => `Taken back in version ${version}.`)
     onDone()
   }
@@ -84,7 +84,7 @@ function Entries({ now: { rules }, onDone }: { now: RulesNow; onDone: () => void
       {rows.length > 0 && (
         <Table
           label="Blocks, allows and overrides"
-          columns={['what', 'who', 'how', 'until', 'reason', { name: 'take back', like: 'unseen' }]}
+          columns={['type', 'target', 'effect', 'until', 'reason', { name: 'remove', like: 'unseen' }]}
         >
           {rows.map(({ kind, entry }) => (
             <tr key={`${kind} ${JSON.stringify(entry)}`}>
@@ -119,7 +119,7 @@ const HOW = { blocks: formatBlock, allows: () => '', overrides: formatOverride }
 /** What all isolates have counted; without statistics, what the one that answers has seen. */
 function Shadow({ ofIsolate }: { ofIsolate: ShadowCounts | null }) {
   const { value: counted } = usePolled<Counted>('/admin/statistics?by=minute&periods=120', COUNTED_EVERY_MS)
-  const counts = counted?.total.shadow ?? ofIsolate
+  const counts = counted?.total.candidate ?? ofIsolate
   if (!counts) return null
   return (
     <section aria-labelledby="shadow">
@@ -127,8 +127,8 @@ function Shadow({ ofIsolate }: { ofIsolate: ShadowCounts | null }) {
       <dl class="figures">
         <Figure name="Requests decided by both" value={count(counts.requests)} />
         <Figure name="Refused by both" value={count(counts.refusedByBoth)} />
-        <Figure name="Only by those in shadow" value={count(counts.refusedByShadowOnly)} />
-        <Figure name="Only by those in force" value={count(counts.refusedByForceOnly)} />
+        <Figure name="Only by those in shadow" value={count(counts.refusedByCandidateOnly)} />
+        <Figure name="Only by those in force" value={count(counts.refusedByActiveOnly)} />
       </dl>
     </section>
   )
@@ -136,7 +136,7 @@ function Shadow({ ofIsolate }: { ofIsolate: ShadowCounts | null }) {
 
 const SECTION_NAMES: Readonly<Record<Section, string>> = {
   policies: 'the policies',
-  shadow: 'the policies in shadow',
+  candidate: 'the policies in shadow',
   blocks: 'all blocks',
   allows: 'all allows',
   overrides: 'all other limits',
@@ -170,12 +170,12 @@ function Versions({ versions, onDone }: { versions: readonly Revision[]; onDone:
         </select>
       </div>
       <Table label="Versions" columns={['version', 'when', 'by', 'why', { name: 'roll back', like: 'unseen' }]}>
-        {versions.map(({ version, atMs, by, why }, at) => (
+        {versions.map(({ version, atMs, actor, comment }, at) => (
           <tr key={version}>
             <th scope="row">{version}</th>
             <td>{moment(atMs)}</td>
-            <td>{by}</td>
-            <td>{why}</td>
+            <td>{actor}</td>
+            <td>{comment}</td>
             <td>
               {at > 0 && (
                 <button

@@ -10,6 +10,6 @@ const store = redis ? redisStore(redis) : undefined
 const app = express()
 app.use(sluice({ limits: '10/1s, 100/1m', by: 'token', store }))
 app.post('/login', sluice({ name: 'login', limits: '5/1m', by: 'ip', store }), (_req, res) => res.send('welcome'))
-app.get('/', (req, res) => res.json({ left: req.rateLimit.tiers.map(({ remaining }) => remaining) }))
+app.get('/', (req, res) => res.json({ left: req.rateLimit.limits.map(({ remaining }) => remaining) }))
 
 const server = app.listen(Number(PORT), () => console.log(`http://127.0.0.1:${server.address().port}`))

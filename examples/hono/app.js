@@ -9,6 +9,6 @@ const redis = REDIS_URL && (await createClient({ url: REDIS_URL }).on('error', c
 
 const app = new Hono()
 app.use(sluice({ limits: '10/1s, 100/1m', by: 'token', store: redis ? redisStore(redis) : undefined }))
-app.get('/', (c) => c.json({ left: c.get('rateLimit').tiers.map(({ remaining }) => remaining) }))
+app.get('/', (c) => c.json({ left: c.get('rateLimit').limits.map(({ remaining }) => remaining) }))
 
 serve({ fetch: app.fetch, port: Number(PORT) }, ({ port }) => console.log(`http://127.0.0.1:${port}`))

@@ -10,7 +10,7 @@ const redis = REDIS_URL === undefined ? undefined : await createClient({ url: RE
 
 const api = outbound(fetch, {
   ...(redis && {
-    learned: {
+    shared: {
       store: redisStore(redis, { timeoutMs: 5_000 }),
       notes: {
         read: (key) => redis.get(key),

@@ -1,15 +1,16 @@
 /** The answers of operations. The dashboard imports these types, so nothing here may need the Worker. */
 import * as v from 'valibot'
+import { POLICY_MODES } from '../model/policy.ts'
 import { CALLER_KIND_NAMES } from '../request/identity/source.ts'
 import type { Allow, Block, Override } from '../rules/document.ts'
 import type { RuleTarget } from '../rules/target.ts'
-import { shadowCounts } from '../statistics/metrics.ts'
+import { candidateCounts } from '../statistics/metrics.ts'
 import { refusalsSchema } from '../statistics/read-statistics.ts'
 import { describe, units } from '../statistics/schema.ts'
 
 export const status = v.strictObject({
   nowMs: describe(v.number(), 'Milliseconds since the Unix epoch.'),
-  version: v.string(),
+  release: v.string(),
   status: v.picklist(['ok', 'degraded']),
   store: v.strictObject({
     kind: describe(v.string(), '`redis`, `durable-object` or `memory`.'),
@@ -26,10 +27,10 @@ export const status = v.strictObject({
   ),
 })
 
-export const leftOut = v.array(
+export const skipped = v.array(
   v.strictObject({
     policy: v.string(),
-    why: v.string(),
+    reason: v.string(),
     needs: describe(
       v.nullable(v.picklist([...CALLER_KIND_NAMES, 'route'])),
       'What of the caller would have to be said; null: that would not help.',
@@ -37,24 +38,24 @@ export const leftOut = v.array(
   }),
 )
 
-const tier = v.strictObject({
+const limitUsage = v.strictObject({
   policy: v.string(),
-  tier: describe(v.string(), 'As in response fields.'),
+  name: describe(v.string(), 'As in response headers.'),
   route: describe(v.nullable(v.string()), 'The pattern that it is about, if the policy counts by route.'),
   key: describe(v.string(), 'In the store; the caller’s digest stands in its braces.'),
   limit: describe(units, 'Units admitted in the window; what a bucket holds; slots.'),
   configuredLimit: describe(units, 'The same, as the policy has it for all.'),
   windowMs: units,
   used: units,
-  left: units,
-  resetMs: describe(units, 'Milliseconds until more than that is left; 0 if all is.'),
+  remaining: units,
+  resetMs: describe(units, 'Milliseconds until more than that remains; 0 if all is.'),
   retryAfterMs: describe(units, 'Milliseconds until a request is admitted; 0 if it is now.'),
-  blockedUntilMs: describe(
+  penaltyUntilMs: describe(
     v.nullable(v.number()),
     'Until when the policy refuses the caller, whatever is left: milliseconds since the Unix epoch; null if it does not.',
   ),
-  isUnlimited: describe(v.boolean(), 'It is counted, but refuses nothing.'),
-  isEveryone: describe(v.boolean(), 'It is counted for all callers together: a reset of this one leaves it as it is.'),
+  unlimited: describe(v.boolean(), 'It is counted, but refuses nothing.'),
+  shared: describe(v.boolean(), 'It is counted for all callers together: a reset of this one leaves it as it is.'),
 })
 
 export const usage = v.strictObject({
@@ -63,25 +64,25 @@ export const usage = v.strictObject({
     v.nullable(v.strictObject({ status: v.number(), reason: v.nullable(v.string()), untilMs: v.nullable(v.number()) })),
     'It is not let in, by the rules.',
   ),
-  tiers: describe(v.array(tier), 'With the limits that hold for it.'),
-  leftOut: describe(leftOut, 'Policies that say nothing of this caller, and why.'),
+  limits: describe(v.array(limitUsage), 'With the limits that apply to it.'),
+  skipped: describe(skipped, 'Policies that say nothing of this caller, and why.'),
 })
 
 export const reset = v.strictObject({
   keys: v.array(v.strictObject({ policy: v.string(), key: v.string() })),
-  leftOut: describe(leftOut, 'Policies that were left as they are, and why.'),
+  skipped: describe(skipped, 'Policies that were left as they are, and why.'),
 })
 
 export const history = v.strictObject({
   refusals: describe(v.nullable(refusalsSchema), 'Null: nothing is counted (STATISTICS).'),
-  deeds: describe(
+  audit: describe(
     v.nullable(
       v.array(
         v.strictObject({
           atMs: describe(v.number(), 'Milliseconds since the Unix epoch.'),
-          by: v.string(),
-          what: v.string(),
-          why: v.string(),
+          actor: v.string(),
+          action: v.string(),
+          comment: v.string(),
         }),
       ),
     ),
@@ -96,14 +97,14 @@ function describeList<Item>() {
 
 const tables = describeList<Readonly<Record<string, unknown>>>()
 
-const tiersSchema = v.array(v.strictObject({ name: v.string(), limit: v.number(), windowMs: v.number() }))
+const limitsSchema = v.array(v.strictObject({ name: v.string(), limit: v.number(), windowMs: v.number() }))
 
 const policySchema = v.strictObject({
   name: v.string(),
   algorithm: v.string(),
-  tiers: describe(tiersSchema, 'Those of the default plan, if limits go by plan.'),
+  limits: describe(limitsSchema, 'Those of the default plan, if limits go by plan.'),
   burst: v.nullable(v.number()),
-  plans: v.nullable(v.record(v.string(), tiersSchema)),
+  plans: v.nullable(v.record(v.string(), limitsSchema)),
   by: describe(v.array(v.string()), 'What it counts by.'),
   match: describe(v.nullable(v.array(v.string())), 'Patterns such as `POST /login`; null: everything.'),
   cost: describe(
@@ -111,13 +112,13 @@ const policySchema = v.strictObject({
     'Units of a request, or the header that says them.',
   ),
   penalty: describe(
-    v.nullable(v.strictObject({ blockMs: v.number(), after: v.number() })),
+    v.nullable(v.strictObject({ durationMs: v.number(), after: v.number() })),
     'For how long it refuses a caller after so many refusals.',
   ),
   holdsSlots: describe(v.boolean(), 'Limits are of requests at once; the window is how long one is counted at most.'),
   counts: v.string(),
   priority: v.nullable(v.string()),
-  mode: v.picklist(['enforce', 'shadow']),
+  mode: v.picklist(POLICY_MODES),
   onStoreError: v.picklist(['local', 'open', 'closed']),
 })
 
@@ -129,10 +130,13 @@ export const policies = v.strictObject({
 })
 
 export const validate = v.strictObject({
-  isValid: v.boolean(),
+  valid: v.boolean(),
   problems: v.array(
     v.strictObject({
-      place: describe(v.string(), 'Index of the table and name of the key, with a dot between.'),
+      pointer: describe(
+        v.nullable(v.string()),
+        'A JSON pointer into the body, such as `#/policies/0/limits`; null: a variable.',
+      ),
       message: v.string(),
     }),
   ),
@@ -153,15 +157,15 @@ export const diff = v.strictObject({
 
 export const edited = v.strictObject({
   version: describe(v.number(), 'The newest.'),
-  isChanged: describe(v.boolean(), 'False: it was so already.'),
+  changed: describe(v.boolean(), 'False: it was so already.'),
 })
 
 const revision = {
   version: describe(units, '0: there are none.'),
   id: describe(v.string(), 'Tells it from others that have its number after a loss; empty if it is older.'),
   atMs: describe(v.number(), 'Milliseconds since the Unix epoch.'),
-  by: v.string(),
-  why: v.string(),
+  actor: v.string(),
+  comment: v.string(),
 }
 
 const document = v.strictObject({
@@ -169,7 +173,7 @@ const document = v.strictObject({
   allows: describeList<Allow>(),
   overrides: describeList<Override>(),
   policies: describe(v.nullable(tables), 'In place of POLICIES; null: those hold.'),
-  shadow: describe(v.nullable(tables), 'They decide beside those in force, and refuse nothing.'),
+  candidate: describe(v.nullable(tables), 'Candidate policies: they are evaluated for comparison, and refuse nothing.'),
 })
 
 export const rules = v.strictObject({
@@ -181,7 +185,7 @@ export const rules = v.strictObject({
       id: v.string(),
       readAtMs: v.nullable(v.number()),
       problem: describe(v.nullable(v.string()), 'Why a newer version is not in force.'),
-      shadow: v.nullable(shadowCounts),
+      candidate: v.nullable(candidateCounts),
     }),
     'What the isolate that answers has in force, and has counted of policies in shadow.',
   ),
@@ -189,10 +193,10 @@ export const rules = v.strictObject({
 
 export const ordered = v.strictObject({
   ...edited.entries,
-  who: describe(v.looseObject({}) as unknown as v.GenericSchema<RuleTarget>, 'Whom it is about, as the rules have it.'),
+  target: describe(v.looseObject({}) as unknown as v.GenericSchema<RuleTarget>, 'The target, as the rules have it.'),
   scope: describe(
     v.picklist(['all', 'counted']),
-    'Of which requests of `who`: all; or, by a digest alone, those to which a policy applies that counts by all that the digest was made of.',
+    'Of which requests of `target`: all; or, by a digest alone, those to which a policy applies that counts by all that the digest was made of.',
   ),
   entry: describe(
     v.nullable(v.looseObject({}) as unknown as v.GenericSchema<object>),

@@ -73,12 +73,16 @@ export class AdminAuth {
     const rule: StoreCharge = {
       key,
       algorithm: 'sliding-window',
-      tiers: [ATTEMPTS],
+      limits: [ATTEMPTS],
       cost: 1,
-      enforced: true,
+      mode: 'enforce',
       reserved: 0,
     }
-    const { granted, usage } = this.#attempts.decideNow({ mode: isRight ? 'peek' : 'all', permits: 1, rules: [rule] })
+    const { granted, usage } = this.#attempts.decideNow({
+      action: isRight ? 'peek' : 'take',
+      permits: 1,
+      charges: [rule],
+    })
     if (!isRight) log('warn', { event: 'admin_refused', caller: digest(['ip', key]) })
     return granted > 0 ? undefined : createTooMany(usage[0]?.[0]?.retryAfterMs ?? ATTEMPTS.windowMs)
   }

@@ -70,14 +70,14 @@ export async function findCharges(
   const active = await readActiveRules(context)
   const known = active.policies.map(({ name }) => name)
   const unknown = names?.findIndex((name) => !known.includes(name)) ?? -1
-  if (unknown >= 0) throw new InputError(`policies.${unknown}`, `one of ${known.join(', ')}`)
-  const { charges, leftOut } = await findAllCharges({ ...context.config, policies: active.policies }, caller)
+  if (unknown >= 0) throw new InputError(['policies', `${unknown}`], `one of ${known.join(', ')}`)
+  const { charges, skipped } = await findAllCharges({ ...context.config, policies: active.policies }, caller)
   const isQueried = ({ policy }: Pick<SkippedPolicy, 'policy'>) => names?.includes(policy.name) ?? true
-  return { active, charges: charges.filter(isQueried), skipped: leftOut.filter(isQueried) }
+  return { active, charges: charges.filter(isQueried), skipped: skipped.filter(isQueried) }
 }
 
-export function toSkipped(skipped: readonly SkippedPolicy[]): v.InferOutput<typeof answers.leftOut> {
-  return skipped.map(({ policy, why, needs = null }) => ({ policy: policy.name, why, needs }))
+export function toSkipped(skipped: readonly SkippedPolicy[]): v.InferOutput<typeof answers.skipped> {
+  return skipped.map(({ policy, reason, needs = null }) => ({ policy: policy.name, reason, needs }))
 }
 
 export function toCaller({ token, ip, route, claim, header, query, cookie, form, json }: CallerInput): Caller {
@@ -98,9 +98,9 @@ export function toCaller({ token, ip, route, claim, header, query, cookie, form,
 function findAllCharges(config: CountingConfig, { digest, ...parts }: CallerInput): Promise<AllCharges> {
   const isNamed = Object.values(parts).some((part) => part !== undefined)
   if (digest !== undefined && isNamed) {
-    throw new InputError('caller', 'digest alone: it takes the place of all that identifies a caller')
+    throw new InputError(['caller'], 'digest alone: it takes the place of all that identifies a caller')
   }
   if (digest !== undefined) return findDigestCharges(config, digest)
-  if (!isNamed) throw new InputError('caller', `one of ${CALLER_KIND_NAMES.join(', ')}, route and digest`)
+  if (!isNamed) throw new InputError(['caller'], `one of ${CALLER_KIND_NAMES.join(', ')}, route and digest`)
   return findCallerCharges(config, toCaller(parts))
 }

@@ -7,12 +7,12 @@ import { currentRules, type Edited, editRules } from '../rules/edit-rules.ts'
 import { checkRules, readPolicies } from '../rules/rule-policies.ts'
 import { describe } from '../statistics/schema.ts'
 import type * as answers from './answers.ts'
-import { type AdminContext, createNotFound, OperationError } from './operation.ts'
+import { type AdminContext, createNotFound, OperationError, toPointer } from './operation.ts'
 
 /** An operator says who changes the rules, why, and which version of them they have seen. */
 export const note = {
-  by: v.optional(describe(v.string(), 'Who does it. The token is everybody’s, so it is what they say.'), 'operator'),
-  why: v.optional(describe(v.string(), 'For the history.'), ''),
+  actor: v.optional(describe(v.string(), 'Who does it. The token is everybody’s, so it is what they say.'), 'operator'),
+  comment: v.optional(describe(v.string(), 'For the history.'), ''),
   expectedVersion: v.optional(
     describe(v.pipe(v.number(), v.integer()), 'Only if this is the newest version; left out, whichever is.'),
   ),
@@ -75,27 +75,27 @@ export function requireRules({ governed }: AdminContext): NonNullable<AdminConte
 export async function changeRules(
   context: AdminContext,
   change: (rules: Rules) => Rules,
-  { by, why, ...expected }: Note,
+  { actor, comment, ...expected }: Note,
   mustFit: boolean,
 ): Promise<Changed> {
   const { documents } = requireRules(context)
   const check = mustFit ? (rules: Rules) => checkRules(rules, context.env) : undefined
   try {
-    return requireChanged(await editRules(documents, change, { by, why }, { ...expected, check }))
+    return requireChanged(await editRules(documents, change, { actor, comment }, { ...expected, check }))
   } catch (error) {
     throw toRulesError(error)
   }
 }
 
 export function toResponse({ version, kind }: Changed): v.InferOutput<typeof answers.edited> {
-  return { version, isChanged: kind === 'written' }
+  return { version, changed: kind === 'written' }
 }
 
 /** Describes invalid rules to an operator. They name callers by their digests only. */
 export function toRulesError(error: unknown): unknown {
   if (!(error instanceof OptionError)) return error
   const { message, path } = error
-  return new OperationError(400, `${message}.`, { extensions: { place: path.join('.') } })
+  return new OperationError(400, `${message}.`, { extensions: { pointer: toPointer(path) } })
 }
 
 /** @throws {OperationError} if the edit was refused */

@@ -41,7 +41,7 @@ const PROBLEM = {
     title: { type: 'string' },
     status: { type: 'integer' },
     detail: { type: 'string' },
-    place: { type: 'string', description: 'Where in the body the mistake is: names with dots between.' },
+    pointer: { type: 'string', description: 'A JSON pointer to the mistake in the body, such as `#/caller/ip`.' },
     retry_after_ms: { type: 'integer' },
   },
 }

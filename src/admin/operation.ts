@@ -18,10 +18,10 @@ export interface AdminContext {
   /** The configuration was read from these variables. */
   readonly env: Environment
   /** Undefined: rules are disabled. */
-  readonly governed: Pick<RulesEngine, 'documents' | 'journal' | 'state'> | undefined
+  readonly governed: Pick<RulesEngine, 'documents' | 'auditLog' | 'state'> | undefined
   /** The store itself: an operator is to see what it holds, and not what stands in for it. */
   readonly store: Pick<Store, 'decide' | 'learn'>
-  readonly engine: Pick<Engine, 'forget'>
+  readonly engine: Pick<Engine, 'delete'>
   readonly readHealth: () => Promise<Health>
   /** Undefined: the upstream is not watched. */
   readonly upstream: Pick<UpstreamHealth, 'level'> | undefined
@@ -98,10 +98,15 @@ export class OperationError extends Error {
 
 /** Something in the body or the query is not as expected. */
 export class InputError extends OperationError {
-  /** @param place names in the body, with dots between @param expected holds nothing that was sent */
-  constructor(place: string, expected: string) {
-    super(400, `${place || 'The body'}: expected ${expected}.`, { extensions: { place } })
+  /** @param path names in the body @param expected holds nothing that was sent */
+  constructor(path: readonly string[], expected: string) {
+    super(400, `${path.join('.') || 'The body'}: expected ${expected}.`, { extensions: { pointer: toPointer(path) } })
   }
+}
+
+/** A JSON pointer as a fragment (RFC 6901 §6), as in the example of RFC 9457 §3. */
+export function toPointer(path: readonly (string | number)[]): string {
+  return `#${path.map((key) => `/${`${key}`.replaceAll('~', '~0').replaceAll('/', '~1')}`).join('')}`
 }
 
 export function createNotFound(detail: string): OperationError {
@@ -112,8 +117,8 @@ export function createNotFound(detail: string): OperationError {
 export function toProblem(error: unknown): Problem {
   if (error instanceof OperationError) return error.problem
   if (error instanceof CallerError) {
-    const place = error.part === undefined ? 'caller' : `caller.${error.part}`
-    return createProblem(400, `${place}: ${error.message}.`, { extensions: { place } })
+    const path = error.part === undefined ? ['caller'] : ['caller', error.part]
+    return createProblem(400, `${path.join('.')}: ${error.message}.`, { extensions: { pointer: toPointer(path) } })
   }
   if (error instanceof OptionError) {
     const detail = `The rules that are stored make no sense: ${error.message}.`

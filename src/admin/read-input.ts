@@ -9,8 +9,8 @@ export function readInput<Output>(schema: Schema<Output>, value: unknown): Outpu
   const result = v.safeParse(schema, value, { abortEarly: true })
   if (result.success) return result.output
   const [{ path = [], expected, received }] = result.issues
-  const place = path.map(({ key }) => String(key)).join('.')
-  throw new InputError(place, expected === 'never' ? 'no such name' : (expected ?? `something other than ${received}`))
+  const names = path.map(({ key }) => String(key))
+  throw new InputError(names, expected === 'never' ? 'no such name' : (expected ?? `something other than ${received}`))
 }
 
 /** Reads the JSON of a request, and no more bytes than are taken. @throws {OperationError} */

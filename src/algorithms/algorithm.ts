@@ -1,7 +1,7 @@
 import type { LimitState, StoreCharge } from '../model/charge.ts'
 import type { Limit } from '../model/limits.ts'
 
-/** The state of a rule before a charge. */
+/** The state of a charge before a charge. */
 export interface Peek {
   /** Units that remain of all limits. */
   readonly available: number
@@ -11,7 +11,7 @@ export interface Peek {
   readonly penalty?: PenaltyState | undefined
 }
 
-/** Refusals, stored with the state of a rule. */
+/** Refusals, stored with the state of a charge. */
 export interface PenaltyState {
   /** 0 once they have led to a penalty. */
   readonly refusals: number
@@ -29,7 +29,7 @@ export interface MutableLimitState extends LimitState {
  */
 export interface Algorithm<State> {
   /** Pure. `wanted` is the number of units that `retryAfterMs` is about. */
-  peek(state: State | undefined, rule: StoreCharge, nowUs: number, wanted: number): Peek
+  peek(state: State | undefined, charge: StoreCharge, nowUs: number, wanted: number): Peek
   /**
    * Charges `units`, which `peek` has found available. The state may be changed in place. The units may be used for
    * `leaseMs`, if leases are `dated`. `ttlMs` is set if the state gets a new time to live. With a penalty, nothing is
@@ -37,7 +37,7 @@ export interface Algorithm<State> {
    */
   commit(
     state: State | undefined,
-    rule: StoreCharge,
+    charge: StoreCharge,
     nowUs: number,
     units: number,
     leaseMs?: number,
@@ -47,7 +47,13 @@ export interface Algorithm<State> {
    * Corrects a charge made at `chargedAtMs` by a difference in units, below 0 to refund. Missing if the state cannot be
    * corrected; returns undefined if the charge no longer counts.
    */
-  settle?(state: State, rule: StoreCharge, nowUs: number, chargedAtMs: number, units: number): Commit<State> | undefined
+  settle?(
+    state: State,
+    charge: StoreCharge,
+    nowUs: number,
+    chargedAtMs: number,
+    units: number,
+  ): Commit<State> | undefined
 }
 
 export interface Commit<State> {
@@ -85,9 +91,9 @@ export function toPeek(usage: readonly MutableLimitState[], penalty?: PenaltySta
   return { available, usage, penalty }
 }
 
-/** The limit of a rule whose algorithm takes only one. */
-export function onlyTier({ algorithm, tiers }: StoreCharge): Limit {
-  const [tier] = tiers
-  if (!tier || tiers.length > 1) throw new Error(`${algorithm} has one tier, not ${tiers.length}`)
-  return tier
+/** The limit of a charge whose algorithm takes only one. */
+export function getOnlyLimit({ algorithm, limits }: StoreCharge): Limit {
+  const [limit] = limits
+  if (!limit || limits.length > 1) throw new Error(`${algorithm} has one limit, not ${limits.length}`)
+  return limit
 }

@@ -9,7 +9,7 @@
 
 import type { StoreCharge } from '../model/charge.ts'
 import type { Algorithm, Commit } from './algorithm.ts'
-import { createLimitState, onlyTier, toPeek } from './algorithm.ts'
+import { createLimitState, getOnlyLimit, toPeek } from './algorithm.ts'
 
 export interface HeldSlot {
   readonly units: number
@@ -28,9 +28,9 @@ export interface ConcurrencyState {
 }
 
 export const concurrency: Algorithm<ConcurrencyState> = {
-  peek(state = nothingHeld(), rule, nowUs, wanted) {
+  peek(state = nothingHeld(), charge, nowUs, wanted) {
     const nowMs = Math.floor(nowUs / 1000)
-    const { limit, windowMs } = onlyTier(rule)
+    const { limit, windowMs } = getOnlyLimit(charge)
     const held = [...state.slots.values()].filter(({ deadlineMs }) => deadlineMs > nowMs)
     const used = held.reduce((sum, { units }) => sum + units, 0)
     const resetMs = used > 0 ? Math.min(...held.map(({ deadlineMs }) => deadlineMs)) - nowMs : windowMs
@@ -38,10 +38,10 @@ export const concurrency: Algorithm<ConcurrencyState> = {
     return toPeek([createLimitState({ limit, windowMs, used, resetMs, freedAfterMs }, wanted)])
   },
 
-  commit(state = nothingHeld(), rule, nowUs, units) {
+  commit(state = nothingHeld(), charge, nowUs, units) {
     const nowMs = Math.floor(nowUs / 1000)
-    const { windowMs } = onlyTier(rule)
-    const slot = requireSlot(rule)
+    const { windowMs } = getOnlyLimit(charge)
+    const slot = requireSlot(charge)
     if (!state.slots.has(slot)) state.slots.set(slot, { units, deadlineMs: nowMs + windowMs })
     removePast(state, nowMs)
     return keep(state, nowMs, windowMs)

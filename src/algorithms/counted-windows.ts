@@ -23,33 +23,33 @@ function countedWindows(findStartMs: (nowMs: number, windowMs: number) => number
   }
 
   return {
-    peek(state = new Map(), rule, nowUs, wanted) {
+    peek(state = new Map(), charge, nowUs, wanted) {
       const nowMs = Math.floor(nowUs / 1000)
-      const tiers = rule.tiers.map((tier) => {
-        const { startMs, used } = findCount(state, tier.windowMs, nowMs)
-        const endsInMs = startMs + tier.windowMs - nowMs
-        return createLimitState({ ...tier, used, resetMs: endsInMs, freedAfterMs: () => endsInMs }, wanted)
+      const limits = charge.limits.map((limit) => {
+        const { startMs, used } = findCount(state, limit.windowMs, nowMs)
+        const endsInMs = startMs + limit.windowMs - nowMs
+        return createLimitState({ ...limit, used, resetMs: endsInMs, freedAfterMs: () => endsInMs }, wanted)
       })
       const penalty = state.get(0)
-      return toPeek(tiers, penalty && { refusals: penalty.used, untilMs: penalty.startMs })
+      return toPeek(limits, penalty && { refusals: penalty.used, untilMs: penalty.startMs })
     },
 
-    commit(state = new Map(), rule, nowUs, units, _leaseMs, penalty) {
+    commit(state = new Map(), charge, nowUs, units, _leaseMs, penalty) {
       const nowMs = Math.floor(nowUs / 1000)
       const counts = keepRunning(state, nowMs)
       if (penalty) counts.set(0, { startMs: penalty.untilMs, used: penalty.refusals })
-      for (const { windowMs } of penalty ? [] : rule.tiers) {
+      for (const { windowMs } of penalty ? [] : charge.limits) {
         const { startMs, used } = findCount(state, windowMs, nowMs)
         counts.set(windowMs, { startMs, used: used + units })
       }
       return { state: counts, ttlMs: computeTtlMs(counts, nowMs) }
     },
 
-    settle(state, rule, nowUs, chargedAtMs, units) {
+    settle(state, charge, nowUs, chargedAtMs, units) {
       const nowMs = Math.floor(nowUs / 1000)
       const counts = keepRunning(state, nowMs)
       let isSettled = false
-      for (const { windowMs } of rule.tiers) {
+      for (const { windowMs } of charge.limits) {
         const count = counts.get(windowMs)
         // A window that began later does not hold the charge.
         if (!count || count.startMs > chargedAtMs) continue

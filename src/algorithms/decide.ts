@@ -3,7 +3,7 @@ import type { MutableLimitState, PenaltyState } from './algorithm.ts'
 import { ALGORITHMS } from './algorithm-table.ts'
 
 /**
- * Twin of `lua/decide.lua`: one decision over any number of rules. It peeks at all, then charges all or none.
+ * Twin of `lua/decide.lua`: one decision over any number of charges. It peeks at all, then charges all or none.
  */
 
 /** State by key; expired states are not returned. */
@@ -13,12 +13,12 @@ export interface States {
   write(key: string, state: unknown, ttlMs?: number): void
 }
 
-/** A rule, evaluated before any charge. */
+/** A charge, evaluated before any charge. */
 export interface Evaluation {
   readonly usage: readonly MutableLimitState[]
-  /** Permits that fit, also for a rule in shadow mode. */
+  /** Permits that fit, also for a charge in shadow mode. */
   readonly fitting: number
-  /** Permits that may be charged; 0 if the rule does not apply. */
+  /** Permits that may be charged; 0 if the charge does not apply. */
   readonly chargeable: number
   /** A new penalty state to store, even though nothing is charged. */
   readonly changed?: Penalized['changed']
@@ -26,37 +26,37 @@ export interface Evaluation {
 
 /** @param nowUs microseconds since the Unix epoch, an integer */
 export function decide(request: DecisionRequest, nowUs: number, states: States): Decision {
-  const { mode, leaseMs = 0, rules } = request
+  const { action, leaseMs = 0, charges } = request
   let hasNewIdentity = false
   const known: unknown[] = []
   const evaluations: Evaluation[] = []
-  for (const rule of rules) {
-    if (rule.counts === 'identities' && !hasNewIdentity) {
+  for (const charge of charges) {
+    if (charge.counts === 'new-identities' && !hasNewIdentity) {
       known.push(undefined)
-      evaluations.push(skipCharge(rule, request))
+      evaluations.push(skipCharge(charge, request))
       continue
     }
-    const state = states.read(rule.key)
-    hasNewIdentity ||= state === undefined && detectsNewIdentities(rule)
-    const evaluation = evaluateCharge(rule, request, state, nowUs)
+    const state = states.read(charge.key)
+    hasNewIdentity ||= state === undefined && detectsNewIdentities(charge)
+    const evaluation = evaluateCharge(charge, request, state, nowUs)
     if (evaluation.changed) {
-      const commit = ALGORITHMS[rule.algorithm].implementation.commit(state, rule, nowUs, 0, 0, evaluation.changed)
-      states.write(rule.key, commit.state, commit.ttlMs)
+      const commit = ALGORITHMS[charge.algorithm].implementation.commit(state, charge, nowUs, 0, 0, evaluation.changed)
+      states.write(charge.key, commit.state, commit.ttlMs)
     }
     known.push(state)
     evaluations.push(evaluation)
   }
   const granted = countGranted(request, evaluations)
-  if (granted > 0 && mode !== 'peek') {
-    for (let index = 0; index < rules.length; index++) {
-      const rule = rules[index] as StoreCharge
+  if (granted > 0 && action !== 'peek') {
+    for (let index = 0; index < charges.length; index++) {
+      const charge = charges[index] as StoreCharge
       const { usage, chargeable } = evaluations[index] as Evaluation
-      // A rule in shadow mode that would have refused stays unchanged, like an enforced one.
+      // A charge in shadow mode that would have refused stays unchanged, like an enforced one.
       if (granted > chargeable) continue
-      const units = granted * rule.cost
-      const { implementation } = ALGORITHMS[rule.algorithm]
-      const { state, ttlMs, forfeited = 0 } = implementation.commit(known[index], rule, nowUs, units, leaseMs)
-      states.write(rule.key, state, ttlMs)
+      const units = granted * charge.cost
+      const { implementation } = ALGORITHMS[charge.algorithm]
+      const { state, ttlMs, forfeited = 0 } = implementation.commit(known[index], charge, nowUs, units, leaseMs)
+      states.write(charge.key, state, ttlMs)
       subtract(usage, units + forfeited)
     }
   }
@@ -64,43 +64,46 @@ export function decide(request: DecisionRequest, nowUs: number, states: States):
 }
 
 export function evaluateCharge(
-  rule: StoreCharge,
-  { mode, permits }: Pick<DecisionRequest, 'mode' | 'permits'>,
+  charge: StoreCharge,
+  { action, permits }: Pick<DecisionRequest, 'action' | 'permits'>,
   state: unknown,
   nowUs: number,
 ): Evaluation {
-  const { cost, reserved, counts } = rule
-  const wanted = cost * (mode === 'partial' ? 1 : permits)
-  const { available, usage, penalty } = ALGORITHMS[rule.algorithm].implementation.peek(
+  const { cost, reserved, counts } = charge
+  const wanted = cost * (action === 'take-up-to' ? 1 : permits)
+  const { available, usage, penalty } = ALGORITHMS[charge.algorithm].implementation.peek(
     state,
-    rule,
+    charge,
     nowUs,
     wanted + reserved,
   )
-  // Reserved units make no refusal that counts. A request that one rule refuses is refused, so it can be counted at once.
-  const isRefusal = (mode === 'all' || mode === 'partial') && available < wanted
-  const { blockedMs, changed } = penalize(rule, penalty, isRefusal, Math.floor(nowUs / 1000))
-  const free = blockedMs > 0 ? 0 : available - reserved
-  const fitting = mode === 'charge' ? permits : Math.max(0, Math.floor(free / cost))
+  // Reserved units make no refusal that counts. A request that one charge refuses is refused, so it can be counted at once.
+  const isRefusal = (action === 'take' || action === 'take-up-to') && available < wanted
+  const { penaltyMs, changed } = penalize(charge, penalty, isRefusal, Math.floor(nowUs / 1000))
+  const free = penaltyMs > 0 ? 0 : available - reserved
+  const fitting = action === 'record' ? permits : Math.max(0, Math.floor(free / cost))
   // A policy that counts failures may refuse, but nothing has failed yet.
-  const isCharged = counts !== 'failures' || mode === 'charge'
-  const states = blockedMs > 0 ? withPenalty(usage, blockedMs) : usage
+  const isCharged = counts !== 'failures' || action === 'record'
+  const states = penaltyMs > 0 ? withPenalty(usage, penaltyMs) : usage
   const evaluation = { usage: states, fitting, chargeable: isCharged ? fitting : 0 }
   return changed ? { ...evaluation, changed } : evaluation
 }
 
-/** Evaluates a rule that does not apply: nothing is used. */
-export function skipCharge({ tiers }: StoreCharge, { permits }: Pick<DecisionRequest, 'permits'>): Evaluation {
-  const usage = tiers.map(({ limit, windowMs }) => ({ remaining: limit, resetMs: windowMs, retryAfterMs: 0 }))
+/** Evaluates a charge that does not apply: nothing is used. */
+export function skipCharge({ limits }: StoreCharge, { permits }: Pick<DecisionRequest, 'permits'>): Evaluation {
+  const usage = limits.map(({ limit, windowMs }) => ({ remaining: limit, resetMs: windowMs, retryAfterMs: 0 }))
   return { usage, fitting: permits, chargeable: 0 }
 }
 
-export function countGranted({ mode, permits, rules }: DecisionRequest, evaluations: readonly Evaluation[]): number {
+export function countGranted(
+  { action, permits, charges }: DecisionRequest,
+  evaluations: readonly Evaluation[],
+): number {
   let granted = permits
-  for (let index = 0; index < rules.length; index++) {
-    if (rules[index]?.enforced) granted = Math.min(granted, (evaluations[index] as Evaluation).fitting)
+  for (let index = 0; index < charges.length; index++) {
+    if (charges[index]?.mode === 'enforce') granted = Math.min(granted, (evaluations[index] as Evaluation).fitting)
   }
-  return mode === 'partial' || granted === permits ? granted : 0
+  return action === 'take-up-to' || granted === permits ? granted : 0
 }
 
 /** If true, a missing state means a new identity. */
@@ -109,47 +112,47 @@ export function detectsNewIdentities({ algorithm, counts }: StoreCharge): boolea
 }
 
 export function subtract(usage: readonly MutableLimitState[], units: number): void {
-  for (const tier of usage) tier.remaining = Math.max(0, tier.remaining - units)
+  for (const limit of usage) limit.remaining = Math.max(0, limit.remaining - units)
 }
 
 export interface Penalized {
   /** The rest of the penalty; 0 without one. */
-  readonly blockedMs: number
+  readonly penaltyMs: number
   /** A new state to store. */
   readonly changed?: PenaltyState
 }
 
-const FREE: Penalized = { blockedMs: 0 }
+const FREE: Penalized = { penaltyMs: 0 }
 
 /**
  * Twin of `lua/penalize.lua`. A refusal during a penalty does not extend it.
- * @param isRefusal true if the rule refuses by its limits, and the refusal counts
+ * @param isRefusal true if the charge refuses by its limits, and the refusal counts
  */
 export function penalize(
-  { block, enforced, tiers }: StoreCharge,
+  { penalty, mode, limits }: StoreCharge,
   known: PenaltyState | undefined,
   isRefusal: boolean,
   nowMs: number,
 ): Penalized {
-  if (!block || !enforced) return FREE
+  if (!penalty || mode === 'shadow') return FREE
   const running = known && known.untilMs > nowMs ? known : undefined
-  if (running?.refusals === 0) return { blockedMs: running.untilMs - nowMs }
+  if (running?.refusals === 0) return { penaltyMs: running.untilMs - nowMs }
   if (!isRefusal) return FREE
   const refusals = (running?.refusals ?? 0) + 1
-  const { blockMs, after } = block
-  if (refusals >= after) return { blockedMs: blockMs, changed: { refusals: 0, untilMs: nowMs + blockMs } }
-  const untilMs = running?.untilMs ?? nowMs + Math.max(...tiers.map(({ windowMs }) => windowMs))
-  return { blockedMs: 0, changed: { refusals, untilMs } }
+  const { durationMs, after } = penalty
+  if (refusals >= after) return { penaltyMs: durationMs, changed: { refusals: 0, untilMs: nowMs + durationMs } }
+  const untilMs = running?.untilMs ?? nowMs + Math.max(...limits.map(({ windowMs }) => windowMs))
+  return { penaltyMs: 0, changed: { refusals, untilMs } }
 }
 
 /** Extends the retry-after times of limits by a penalty. */
-function withPenalty(usage: readonly MutableLimitState[], blockedMs: number): MutableLimitState[] {
-  return usage.map((tier) => ({ ...tier, retryAfterMs: Math.max(tier.retryAfterMs, blockedMs), blockedMs }))
+function withPenalty(usage: readonly MutableLimitState[], penaltyMs: number): MutableLimitState[] {
+  return usage.map((limit) => ({ ...limit, retryAfterMs: Math.max(limit.retryAfterMs, penaltyMs), penaltyMs }))
 }
 
 /** A limit as the caller sees it: during a penalty, nothing remains. */
-export function toReported(tier: LimitState): LimitState {
-  const { blockedMs, remaining, resetMs } = tier
-  if (blockedMs === undefined) return tier
-  return { ...tier, remaining: 0, resetMs: remaining > 0 ? blockedMs : Math.max(resetMs, blockedMs) }
+export function toReported(limit: LimitState): LimitState {
+  const { penaltyMs, remaining, resetMs } = limit
+  if (penaltyMs === undefined) return limit
+  return { ...limit, remaining: 0, resetMs: remaining > 0 ? penaltyMs : Math.max(resetMs, penaltyMs) }
 }

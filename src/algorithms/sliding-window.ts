@@ -34,17 +34,17 @@ const BULK = 8
 const TRIMMED_TOGETHER = 64
 
 export const slidingWindow: Algorithm<SlidingWindowState> = {
-  peek(log = NOTHING, rule, nowUs, wanted) {
+  peek(log = NOTHING, charge, nowUs, wanted) {
     const now = Math.floor(nowUs / 1000)
     return toPeek(
-      rule.tiers.map((tier) => createUsage(log, tier, now, wanted)),
+      charge.limits.map((limit) => createUsage(log, limit, now, wanted)),
       log.penalty,
     )
   },
 
-  commit(log = emptyLog(), rule, nowUs, units, leaseMs = 0, penalty) {
+  commit(log = emptyLog(), charge, nowUs, units, leaseMs = 0, penalty) {
     const now = Math.floor(nowUs / 1000)
-    const keptMs = longestWindowMs(rule)
+    const keptMs = longestWindowMs(charge)
     const newestMs = findNewestMs(log)
     const total = totalAt(log, log.totals.length - 1)
     const held = total - totalAt(log, firstAbove(log.dates, log.head, now - keptMs) - 1)
@@ -77,9 +77,9 @@ export function wholeSeconds(ms: number): number {
   return Math.ceil(ms / 1000) * 1000
 }
 
-export function longestWindowMs({ tiers }: Pick<StoreCharge, 'tiers'>): number {
+export function longestWindowMs({ limits }: Pick<StoreCharge, 'limits'>): number {
   let longestMs = 0
-  for (const { windowMs } of tiers) longestMs = Math.max(longestMs, windowMs)
+  for (const { windowMs } of limits) longestMs = Math.max(longestMs, windowMs)
   return longestMs
 }
 
@@ -166,10 +166,10 @@ export function trim(log: SlidingWindowState, since: number): void {
 export const sortedSet: Algorithm<SlidingWindowState> = {
   peek: slidingWindow.peek,
 
-  commit(log = emptyLog(), rule, nowUs, units, leaseMs, penalty = log.penalty) {
+  commit(log = emptyLog(), charge, nowUs, units, leaseMs, penalty = log.penalty) {
     const now = Math.floor(nowUs / 1000)
-    const keptMs = longestWindowMs(rule)
-    const state = units > 0 ? slidingWindow.commit(log, rule, nowUs, units, leaseMs).state : log
+    const keptMs = longestWindowMs(charge)
+    const state = units > 0 ? slidingWindow.commit(log, charge, nowUs, units, leaseMs).state : log
     // Unlike a stream, a sorted set is trimmed at each admission.
     if (units > 0) trim(state, now - keptMs)
     // A member of its own, which stays until another replaces it or the key expires.

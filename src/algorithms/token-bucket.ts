@@ -2,7 +2,7 @@
 
 import type { StoreCharge } from '../model/charge.ts'
 import type { Algorithm, Commit, PenaltyState } from './algorithm.ts'
-import { createLimitState, onlyTier, toPeek } from './algorithm.ts'
+import { createLimitState, getOnlyLimit, toPeek } from './algorithm.ts'
 
 /** Full again at `us` + `fraction` / `limit` microseconds since the Unix epoch, at a rate of `limit` a window. */
 export interface TokenBucketState {
@@ -14,27 +14,27 @@ export interface TokenBucketState {
 }
 
 export const tokenBucket: Algorithm<TokenBucketState> = {
-  peek(state, rule, nowUs, wanted) {
-    const { windowMs } = onlyTier(rule)
-    const burst = readBurst(rule)
-    const bucket = findBucket(state, rule, nowUs)
+  peek(state, charge, nowUs, wanted) {
+    const { windowMs } = getOnlyLimit(charge)
+    const burst = readBurst(charge)
+    const bucket = findBucket(state, charge, nowUs)
     const lack = countLack(bucket, burst, nowUs)
     const freedAfterMs = (units: number) => Math.ceil((usOfLack(bucket, lack - units) - nowUs) / 1000)
-    const tier = createLimitState(
+    const limit = createLimitState(
       { limit: burst, windowMs, used: lack, resetMs: freedAfterMs(1), freedAfterMs },
       wanted,
     )
-    return toPeek([tier], state?.penalty)
+    return toPeek([limit], state?.penalty)
   },
 
-  commit(state, rule, nowUs, units, leaseMs = 0, penalty) {
-    const known = findBucket(state, rule, nowUs)
+  commit(state, charge, nowUs, units, leaseMs = 0, penalty) {
+    const known = findBucket(state, charge, nowUs)
     if (penalty) return putOff(known, 0, nowUs, penalty)
-    const full = createFull(rule, nowUs)
+    const full = createFull(charge, nowUs)
     const isSameRate = known.limit === full.limit && known.windowUs === full.windowUs
     // Missing units carry over to another rate as whole units, rounded up: none is given away.
     const bucket = isSameRate ? known : full
-    const lack = isSameRate && leaseMs === 0 ? 0 : countLack(known, readBurst(rule), nowUs)
+    const lack = isSameRate && leaseMs === 0 ? 0 : countLack(known, readBurst(charge), nowUs)
     const forfeited = countRefilled(leaseMs, lack, full)
     const owed = units + forfeited + (isSameRate ? 0 : lack)
     return { ...putOff(bucket, owed * bucket.windowUs, nowUs, state?.penalty), forfeited }
@@ -77,17 +77,17 @@ export function putOff(
   return { state: { ...bucket, us, fraction, penalty: kept }, ttlMs: Math.max(fullMs, kept?.untilMs ?? 0) - nowMs }
 }
 
-function readBurst(rule: StoreCharge): number {
-  return rule.burst ?? onlyTier(rule).limit
+function readBurst(charge: StoreCharge): number {
+  return charge.burst ?? getOnlyLimit(charge).limit
 }
 
-function createFull(rule: StoreCharge, nowUs: number): TokenBucketState {
-  const { limit, windowMs } = onlyTier(rule)
+function createFull(charge: StoreCharge, nowUs: number): TokenBucketState {
+  const { limit, windowMs } = getOnlyLimit(charge)
   return { us: nowUs, fraction: 0, limit, windowUs: windowMs * 1000 }
 }
 
-function findBucket(state: TokenBucketState | undefined, rule: StoreCharge, nowUs: number): TokenBucketState {
-  return state && usOfLack(state, 0) > nowUs ? state : createFull(rule, nowUs)
+function findBucket(state: TokenBucketState | undefined, charge: StoreCharge, nowUs: number): TokenBucketState {
+  return state && usOfLack(state, 0) > nowUs ? state : createFull(charge, nowUs)
 }
 
 /** The first microsecond at which the bucket lacks no more than `units` of being full. */

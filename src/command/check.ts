@@ -42,7 +42,7 @@ export const check = defineCommand({
     'request.method': 'of the request; there only if one was named',
     'request.path': 'its path in the one spelling by which policies go',
     'request.verdict': 'what becomes of it without counting (exempt, 400, 401 …), and why; null if policies decide',
-    'request.class': '"critical", "default" or "sheddable"; null if policies are not asked',
+    'request.priority': '"critical", "default" or "sheddable"; null if policies are not asked',
     'request.policies[].policy': 'name of the policy',
     'request.policies[].applies': 'whether it decides about the request',
     'request.policies[].why': 'why, or why not',
@@ -50,8 +50,8 @@ export const check = defineCommand({
     'request.policies[].key': 'key in Redis, with the digest of the caller in braces',
     'request.policies[].cost': 'units that the request costs',
     'request.policies[].reserved': 'units that the request leaves to more important ones',
-    'request.policies[].tiers[]': 'limits, such as "10 per 1s"',
-    'request.policies[].block':
+    'request.policies[].limits[]': 'limits, such as "10 per 1s"',
+    'request.policies[].penalty':
       'for how long who is refused stays refused, such as "10m after 5 refusals"; may be missing',
     'request.policies[].mode': '"enforce", or "shadow" if the policy refuses nothing',
   },
@@ -82,7 +82,7 @@ export const check = defineCommand({
     const { config } = inspected
     const findings = inspected.findings.map(
       (finding): Located =>
-        options.deploy && finding.rule === 'example-upstream' ? { ...finding, level: 'error' } : finding,
+        options.deploy && finding.code === 'example-upstream' ? { ...finding, level: 'error' } : finding,
     )
     const count = (level: Located['level']) => findings.filter((finding) => finding.level === level).length
     const isOk = count('error') === 0 && (!options.strict || count('warning') === 0)
@@ -109,25 +109,25 @@ export const check = defineCommand({
   },
 })
 
-function toJson({ level, rule, message, hint, at }: Located) {
-  return { level, rule, message, ...(hint && { hint }), ...(typeof at === 'string' ? { file: at } : at) }
+function toJson({ level, code, message, hint, at }: Located) {
+  return { level, rule: code, message, ...(hint && { hint }), ...(typeof at === 'string' ? { file: at } : at) }
 }
 
 const COLOURS = { error: 'red', warning: 'yellow', note: 'blue' } as const
 
-function formatFinding({ level, rule, message, hint, at }: Located, terminal: Terminal): string[] {
+function formatFinding({ level, code, message, hint, at }: Located, terminal: Terminal): string[] {
   const place = typeof at === 'object' ? `${at.file}:${at.line}:${at.column}` : at
   const head = `${place === undefined ? '' : `${terminal.style('bold', place)}: `}${terminal.style(COLOURS[level], level)}`
-  return [`${head}: ${message} ${terminal.style('dim', `[${rule}]`)}`, ...(hint ? [`  ${hint}`] : [])]
+  return [`${head}: ${message} ${terminal.style('dim', `[${code}]`)}`, ...(hint ? [`  ${hint}`] : [])]
 }
 
 function formatRequest(request: Explanation, terminal: Terminal): string[] {
-  const { method, path, verdict, class: priority, policies } = request
+  const { method, path, verdict, priority, policies } = request
   const counting = policies.filter(({ key }) => key !== undefined)
   const rows = counting.map(
-    ({ policy, tiers = [], block, identity = '', cost = 0, why, mode, reserved = 0, key = '' }) => [
+    ({ policy, limits = [], penalty, identity = '', cost = 0, why, mode, reserved = 0, key = '' }) => [
       mode === 'shadow' ? `${policy} (shadow)` : policy,
-      block === undefined ? tiers.join(', ') : `${tiers.join(', ')}; blocks for ${block}`,
+      penalty === undefined ? limits.join(', ') : `${limits.join(', ')}; penalty ${penalty}`,
       identity,
       reserved > 0 ? `${cost}, leaving ${reserved}` : `${cost}`,
       why,
@@ -136,7 +136,7 @@ function formatRequest(request: Explanation, terminal: Terminal): string[] {
   )
   const others = policies.filter(({ key }) => key === undefined)
   return [
-    `${terminal.style('bold', `${method} ${path}`)}${priority === null ? '' : `  class ${priority}`}`,
+    `${terminal.style('bold', `${method} ${path}`)}${priority === null ? '' : `  priority ${priority}`}`,
     ...(verdict === null ? [] : [verdict]),
     ...(rows.length > 0 ? [terminal.table(['policy', 'limits', 'counted by', 'cost', 'why', 'key'], rows)] : []),
     ...(verdict === null && rows.length === 0 ? ['no policy limits it'] : []),

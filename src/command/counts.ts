@@ -4,7 +4,7 @@ import { Option } from '@commander-js/extra-typings'
 import { isSpared, LEFT_FOR_EVERYONE, usage as readUsage, reset as resetCounts } from '../admin/operations/usage.ts'
 import { DURATION_EXPECTED, parseDuration } from '../model/limits.ts'
 import { CommandError } from './command-error.ts'
-import { explainLeftOut, readCaller } from './operate/operator.ts'
+import { explainSkipped, readCaller } from './operate/operator.ts'
 import { declareBody, readBody, YES } from './operate/options.ts'
 import { confirm, withOperator } from './operate/with-operator.ts'
 import { defineCommand } from './subcommand.ts'
@@ -34,23 +34,23 @@ export const usage = defineCommand({
     'blocked.status': 'status of its responses',
     'blocked.reason': 'why, as the caller is told; null if that is not said',
     'blocked.until': 'when it ends, in RFC 3339; null: never',
-    'tiers[].policy': 'name of the policy',
-    'tiers[].tier': 'name of the tier, as in response fields',
-    'tiers[].route': 'the pattern that it is about, where a policy counts by route; null elsewhere',
-    'tiers[].key': 'key in Redis',
-    'tiers[].limit': 'units admitted in the window; what a bucket holds; slots: as the rules have it for this caller',
-    'tiers[].configuredLimit': 'the same, as the policy has it for all',
-    'tiers[].unlimited': 'true if the rules never limit the caller by it',
-    'tiers[].everyone': 'true if it is counted for all callers together: a reset of this one leaves it as it is',
-    'tiers[].windowMs': 'length of the window in milliseconds',
-    'tiers[].used': 'units used',
-    'tiers[].left': 'units left',
-    'tiers[].resetMs': 'milliseconds until more than that is left; 0 if all is',
-    'tiers[].retryAfterMs': 'milliseconds until a request is admitted; 0 if it is now',
-    'tiers[].blockedUntilMs':
+    'limits[].policy': 'name of the policy',
+    'limits[].name': 'name of the limit, as in response headers',
+    'limits[].route': 'the pattern that it is about, where a policy counts by route; null elsewhere',
+    'limits[].key': 'key in Redis',
+    'limits[].limit': 'units admitted in the window; what a bucket holds; slots: as the rules have it for this caller',
+    'limits[].configuredLimit': 'the same, as the policy has it for all',
+    'limits[].unlimited': 'true if the rules never limit the caller by it',
+    'limits[].shared': 'true if it is counted for all callers together: a reset of this one leaves it as it is',
+    'limits[].windowMs': 'length of the window in milliseconds',
+    'limits[].used': 'units used',
+    'limits[].remaining': 'units left',
+    'limits[].resetMs': 'milliseconds until more than that is left; 0 if all is',
+    'limits[].retryAfterMs': 'milliseconds until a request is admitted; 0 if it is now',
+    'limits[].penaltyUntilMs':
       'until when the policy refuses the caller, whatever is left, in milliseconds since the Unix epoch; null if it does not',
-    'leftOut[].policy': 'name of a policy that was not asked',
-    'leftOut[].why': 'why not',
+    'skipped[].policy': 'name of a policy that was not asked',
+    'skipped[].reason': 'why not',
   },
   declare: (command) =>
     declareBody(command, readUsage, {
@@ -80,10 +80,10 @@ export const usage = defineCommand({
 
 export const reset = defineCommand({
   name: 'reset',
-  summary: 'forget what a caller has used',
+  summary: 'reset what a caller has used',
   description:
     'Deletes what policies have counted for a caller, as if it had never called. It asks first, and writes to no other keys ' +
-    'than the caller’s. Policies by `global` or `route` alone count for everyone, and are forgotten only if --policy or ' +
+    'than the caller’s. Policies by `global` or `route` alone count for everyone, and are reset only if --policy or ' +
     '--digest names them. Isolates that have just refused the caller go on with that for 5 seconds at most.',
   examples: [
     { shows: 'a caller by its token, in all policies', line: 'reset my-api-token' },
@@ -94,9 +94,9 @@ export const reset = defineCommand({
     reset: 'whether the keys were deleted; false if the answer to the question was no',
     'keys[].policy': 'name of the policy',
     'keys[].key': 'key in Redis',
-    'keys[].used': 'units that its tiers had counted, the most of them',
-    'leftOut[].policy': 'name of a policy that was left as it is',
-    'leftOut[].why': 'why',
+    'keys[].used': 'units that its limits had counted, the most of them',
+    'skipped[].policy': 'name of a policy that was left as it is',
+    'skipped[].reason': 'why',
   },
   declare: (command) => declareBody(command, resetCounts, { own: [YES] }),
   async run(context, options, token) {
@@ -107,31 +107,31 @@ export const reset = defineCommand({
       const counted = await operator.run(readUsage, { body })
       const keys = new Map<string, { readonly policy: string; readonly key: string; readonly used: number }>()
       const spared = new Set<string>()
-      for (const { policy, key, used, isEveryone } of counted.tiers) {
-        if (isEveryone && isSpared(policy, body)) spared.add(policy)
+      for (const { policy, key, used, shared } of counted.limits) {
+        if (shared && isSpared(policy, body)) spared.add(policy)
         else keys.set(key, { policy, key, used: Math.max(used, keys.get(key)?.used ?? 0) })
       }
       if (!options.yes) {
         for (const { policy, key, used } of keys.values()) terminal.note(`${policy}: ${used} used, ${key}`)
       }
-      const question = `Forget ${keys.size === 1 ? 'this' : 'these'} at ${operator.name}?`
+      const question = `Reset ${keys.size === 1 ? 'this' : 'these'} at ${operator.name}?`
       const isConfirmed =
-        keys.size > 0 && (options.yes === true || (await confirm(context, question, 'Add --yes to forget them.')))
+        keys.size > 0 && (options.yes === true || (await confirm(context, question, 'Add --yes to reset them.')))
       if (isConfirmed) await operator.run(resetCounts, { body: { caller, ...readBody(context, options) } })
       const result = {
         ...operator.place,
         reset: isConfirmed,
         keys: [...keys.values()],
-        leftOut: [
-          ...explainLeftOut(counted.leftOut),
-          ...[...spared].map((policy) => ({ policy, why: LEFT_FOR_EVERYONE })),
+        skipped: [
+          ...explainSkipped(counted.skipped),
+          ...[...spared].map((policy) => ({ policy, reason: LEFT_FOR_EVERYONE })),
         ],
       }
       terminal.show(result, () => {
         const rows = result.keys.map(({ policy, used, key }) => [policy, used, key])
         return [
-          isConfirmed ? `forgotten:\n${terminal.table(['policy', 'used', 'key'], rows)}` : 'nothing was forgotten.',
-          ...result.leftOut.map(({ policy, why }) => `${policy}: left as it is, ${why}`),
+          isConfirmed ? `reset:\n${terminal.table(['policy', 'used', 'key'], rows)}` : 'nothing was reset.',
+          ...result.skipped.map(({ policy, reason }) => `${policy}: skipped, ${reason}`),
         ].join('\n')
       })
     })
@@ -147,46 +147,46 @@ function readInterval(text: string): number {
 type Answer = Awaited<ReturnType<typeof readUsage.run>>
 type Usage = ReturnType<typeof toJson>
 
-function toJson({ nowMs, blocked, tiers, leftOut }: Answer) {
+function toJson({ nowMs, blocked, limits, skipped }: Answer) {
   const { untilMs = null } = blocked ?? {}
   const until = untilMs === null ? null : new Date(untilMs).toISOString()
   return {
     nowMs,
     blocked: blocked && { status: blocked.status, reason: blocked.reason, until },
-    tiers: tiers.map(({ isUnlimited: unlimited, isEveryone: everyone, ...tier }) => ({ ...tier, unlimited, everyone })),
-    leftOut: explainLeftOut(leftOut),
+    limits,
+    skipped: explainSkipped(skipped),
   }
 }
 
-function formatUsage({ blocked: block, tiers, leftOut }: Usage, terminal: Terminal): string {
+function formatUsage({ blocked: block, limits, skipped }: Usage, terminal: Terminal): string {
   const withRoute = (name: string, route: string | null) => (route === null ? name : `${name} ${route}`)
-  const rows = tiers.map(({ tier, route, limit, used, left, resetMs, retryAfterMs, key }) => [
-    withRoute(tier, route),
+  const rows = limits.map(({ name, route, limit, used, remaining, resetMs, retryAfterMs, key }) => [
+    withRoute(name, route),
     limit,
     used,
-    left === 0 ? terminal.style('red', '0') : left,
+    remaining === 0 ? terminal.style('red', '0') : remaining,
     formatSeconds(resetMs),
     formatSeconds(retryAfterMs),
     key,
   ])
-  const overridden = tiers.filter(({ limit, configuredLimit, unlimited }) => unlimited || limit !== configuredLimit)
+  const overridden = limits.filter(({ limit, configuredLimit, unlimited }) => unlimited || limit !== configuredLimit)
   const blockedUntil = new Map(
-    tiers.flatMap(({ policy, route, blockedUntilMs }) =>
-      blockedUntilMs === null ? [] : [[withRoute(policy, route), new Date(blockedUntilMs).toISOString()] as const],
+    limits.flatMap(({ policy, route, penaltyUntilMs }) =>
+      penaltyUntilMs === null ? [] : [[withRoute(policy, route), new Date(penaltyUntilMs).toISOString()] as const],
     ),
   )
   return [
     ...(block ? [formatBlock(block, terminal)] : []),
-    ...(rows.length > 0 ? [terminal.table(['tier', 'limit', 'used', 'left', 'reset', 'retry', 'key'], rows)] : []),
-    ...overridden.map(({ tier, route, configuredLimit, unlimited }) => {
+    ...(rows.length > 0 ? [terminal.table(['name', 'limit', 'used', 'remaining', 'reset', 'retry', 'key'], rows)] : []),
+    ...overridden.map(({ name, route, configuredLimit, unlimited }) => {
       const limit = unlimited ? 'never limited' : `${configuredLimit} for others`
-      return `${withRoute(tier, route)}: ${limit}, by the rules`
+      return `${withRoute(name, route)}: ${limit}, by the rules`
     }),
     ...[...blockedUntil].map(([policy, until]) => {
       const blocked = terminal.style('red', `blocked until ${until}`)
       return `${policy}: ${blocked}, whatever is left (sluice reset lifts it)`
     }),
-    ...leftOut.map(({ policy, why }) => `${policy}: not asked, ${why}`),
+    ...skipped.map(({ policy, reason }) => `${policy}: skipped, ${reason}`),
   ].join('\n')
 }
 

@@ -8,7 +8,7 @@ import { diffPolicies, type PolicyChange, type PolicyList, selectTables } from '
 import type { Revision } from '../store/documents.ts'
 import { CommandError } from './command-error.ts'
 import type { Operator } from './operate/operator.ts'
-import { AS, declareOptions, type OperatorOptions, readNote, WHY, YES } from './operate/options.ts'
+import { ACTOR, COMMENT, declareOptions, type OperatorOptions, readNote, YES } from './operate/options.ts'
 import { confirm, withOperator } from './operate/with-operator.ts'
 import { formatTables, readPolicyFile } from './policy-file.ts'
 import { type Context, defineCommand } from './subcommand.ts'
@@ -18,7 +18,7 @@ type Action = readonly [minWords: number, maxWords: number, expected: string, ru
 const ACTIONS = {
   show: [0, 1, 'at most a version', show],
   diff: [1, 2, 'a file or a version, and at most another version', diff],
-  push: [1, 1, 'a file, - for standard input, or --none', push],
+  push: [1, 1, 'a file, - for standard input, or --clear', push],
   versions: [0, 0, 'nothing', listVersions],
   rollback: [1, 1, 'a version', rollBack],
 } satisfies Readonly<Record<string, Action>>
@@ -29,19 +29,19 @@ export const policies = defineCommand({
   description:
     'Shows and replaces the policies that hold in place of POLICIES, without a deploy: Workers with RULES = "on" follow ' +
     'within twice RULES_REFRESH_MS. RATE_LIMITS and the other variables stay. push takes a file of [[policies]] tables, ' +
-    'as in [[vars.POLICIES]], or JSON; - is standard input. It shows what becomes different, and asks. With --shadow, the ' +
+    'as in [[vars.POLICIES]], or JSON; - is standard input. It shows what becomes different, and asks. With --candidate, the ' +
     'policies decide beside those in force, and refuse nothing. The last 20 versions are kept; rollback brings back the ' +
-    'policies of one, and with --section its shadow, blocks, allows or overrides, or all of them.',
+    'policies of one, and with --section its candidate, blocks, allows or overrides, or all of them.',
   examples: [
     { shows: 'what is in force, as a file', line: 'policies show > policies.toml' },
     { shows: 'what a file would change', line: 'policies diff policies.toml' },
-    { shows: 'what it would refuse, while nothing is refused by it', line: 'policies push policies.toml --shadow' },
-    { shows: 'put it in force, in a script', line: 'policies push policies.toml --yes --why "login is attacked"' },
+    { shows: 'what it would refuse, while nothing is refused by it', line: 'policies push policies.toml --candidate' },
+    { shows: 'put it in force, in a script', line: 'policies push policies.toml --yes --comment "login is attacked"' },
     { shows: 'what there was', line: 'policies versions' },
     { shows: 'what version 12 had', line: 'policies diff 12' },
     { shows: 'go back to it', line: 'policies rollback 12' },
     { shows: 'and to all else that it had', line: 'policies rollback 12 --section all' },
-    { shows: 'POLICIES again', line: 'policies push --none' },
+    { shows: 'POLICIES again', line: 'policies push --clear' },
   ],
   json: {
     redis: 'host and port of the database; with --gateway, `gateway` in place of it: its host',
@@ -49,16 +49,16 @@ export const policies = defineCommand({
     id: 'show: tells it from others that have its number after a loss of the rules; empty if it is older',
     changed: 'push and rollback: whether this run has written it',
     atMs: 'show: when it was written, in ms since the Unix epoch; 0: never',
-    by: 'show: by whom',
-    why: 'show: why',
+    actor: 'show: by whom',
+    comment: 'show: why',
     'policies[]': 'show: tables in place of POLICIES, with the keys that they have there',
     'policies[].*': 'these keys',
-    'shadow[]': 'show: tables that decide beside them',
-    'shadow[].*': 'their keys',
+    'candidate[]': 'show: tables that decide beside them',
+    'candidate[].*': 'their keys',
     blocks: 'show: number of blocks',
     allows: 'show: number of allows',
     overrides: 'show: number of overrides',
-    inForce: 'show: "rules" if the tables are those of the rules, "POLICIES" if they are those of the variable',
+    source: 'show: "rules" if the tables are those of the rules, "POLICIES" if they are those of the variable',
     'changes[].policy': 'diff, push, rollback: name of a policy that is different',
     'changes[].change': '"added", "removed" or "changed"',
     'changes[].keys[].key': 'a key that is different',
@@ -67,8 +67,8 @@ export const policies = defineCommand({
     'versions[].version': 'versions: one that is kept, the newest first',
     'versions[].id': 'tells it from others that have its number after a loss of the rules; empty if it is older',
     'versions[].atMs': 'when it was written, in ms since the Unix epoch',
-    'versions[].by': 'by whom',
-    'versions[].why': 'why',
+    'versions[].actor': 'by whom',
+    'versions[].comment': 'why',
   },
   declare: (command) =>
     declareOptions(
@@ -76,22 +76,22 @@ export const policies = defineCommand({
         .addArgument(new Argument('<action>', 'what to do').choices(Object.keys(ACTIONS) as (keyof typeof ACTIONS)[]))
         .addArgument(new Argument('[what...]', 'a file for push, a version for rollback and show, either for diff')),
       [
-        new Option('--shadow', 'push, diff, show: those that decide beside the ones in force'),
-        new Option('--none', 'push: none of the rules: POLICIES again, or no shadow any more'),
+        new Option('--candidate', 'push, diff, show: those that decide beside the ones in force'),
+        new Option('--clear', 'push: none of the rules: POLICIES again, or no candidate any more'),
         new Option('--section <name>', 'rollback: what is brought back (default: policies)').choices([
           ...SECTIONS,
           'all',
         ]),
         YES,
-        AS,
-        WHY,
+        ACTOR,
+        COMMENT,
       ],
     ),
   async run(context, options: PolicyOptions, action, words) {
     const [min, max, expected, run] = ACTIONS[action]
-    const isNone = options.none && action === 'push'
+    const isClear = options.clear && action === 'push'
     // It is checked before a connection is made.
-    if (isNone ? words.length > 0 : words.length < min || words.length > max) {
+    if (isClear ? words.length > 0 : words.length < min || words.length > max) {
       throw new CommandError(`policies ${action}: expected ${expected}`)
     }
     return withOperator(context, options, 'rules', {}, (operator) => run({ context, operator, options, words }))
@@ -99,8 +99,8 @@ export const policies = defineCommand({
 })
 
 interface PolicyOptions extends OperatorOptions {
-  readonly shadow?: true
-  readonly none?: true
+  readonly candidate?: true
+  readonly clear?: true
   readonly section?: Section
   readonly yes?: true
 }
@@ -115,30 +115,34 @@ interface Task {
 async function show({ context: { terminal }, operator, options, words }: Task): Promise<void> {
   const { rules, ...revision } = await readVersion(operator, words[0])
   const { deployed } = await operator.run(operations.policies)
-  const inForce = rules.policies === undefined ? 'POLICIES' : 'rules'
+  const source = rules.policies === undefined ? 'POLICIES' : 'rules'
   const result = {
     ...operator.place,
     ...revision,
-    inForce,
+    source,
     policies: selectTables(rules, 'policies', deployed),
-    shadow: rules.shadow ?? [],
+    candidate: rules.candidate ?? [],
     blocks: rules.blocks.length,
     allows: rules.allows.length,
     overrides: rules.overrides.length,
   }
   terminal.show(result, () => {
-    const source = options.shadow ? 'in shadow' : inForce === 'rules' ? 'in place of POLICIES' : 'those of POLICIES'
-    const [version, at, by, why] = toRow(revision)
-    const written = version === 0 ? 'no rules yet' : `version ${version}, ${at} by ${by}: ${why}`
+    const shown = options.candidate
+      ? 'candidate policies'
+      : source === 'rules'
+        ? 'in place of POLICIES'
+        : 'those of POLICIES'
+    const [version, at, actor, comment] = toRow(revision)
+    const written = version === 0 ? 'no rules yet' : `version ${version}, ${at} by ${actor}: ${comment}`
     // The output can be pushed.
-    return [`# ${written}`, `# ${source}`, formatTables(result[options.shadow ? 'shadow' : 'policies'])].join('\n')
+    return [`# ${written}`, `# ${shown}`, formatTables(result[options.candidate ? 'candidate' : 'policies'])].join('\n')
   })
 }
 
 async function diff({ context, operator, options, words }: Task): Promise<void> {
   const [one = '', other] = words
   const { deployed } = await operator.run(operations.policies)
-  const tablesIn = ({ rules }: Version) => selectTables(rules, options.shadow ? 'shadow' : 'policies', deployed)
+  const tablesIn = ({ rules }: Version) => selectTables(rules, options.candidate ? 'candidate' : 'policies', deployed)
   const newest = await readVersion(operator)
   const isVersion = /^\d+$/.test(one)
   const tables = isVersion ? tablesIn(await readVersion(operator, one)) : await readPolicyFile(one, context, operator)
@@ -151,13 +155,16 @@ async function diff({ context, operator, options, words }: Task): Promise<void> 
 
 async function push(task: Task): Promise<void> {
   const { context, operator, options, words } = task
-  const { shadow = false } = options
+  const { candidate = false } = options
   const [file] = words
   const tables = file === undefined ? undefined : await readPolicyFile(file, context, operator)
   const newest = await readVersion(operator)
-  const after = withPolicies(newest.rules, tables, shadow, Date.now())
-  const note = readNote(context, { why: file && `policies push ${file}${shadow ? ' --shadow' : ''}`, ...options })
-  await write(task, newest, after, operations.push, { policies: tables ?? null, shadow, ...note })
+  const after = withPolicies(newest.rules, tables, candidate, Date.now())
+  const note = readNote(context, {
+    comment: file && `policies push ${file}${candidate ? ' --candidate' : ''}`,
+    ...options,
+  })
+  await write(task, newest, after, operations.push, { policies: tables ?? null, candidate, ...note })
 }
 
 async function rollBack(task: Task): Promise<void> {
@@ -181,11 +188,11 @@ async function write(
   const { deployed } = await operator.run(operations.policies)
   const compare = (list: PolicyList) =>
     diffPolicies(selectTables(before, list, deployed), selectTables(after, list, deployed))
-  const [active, candidate] = [compare('policies'), compare('shadow')]
+  const [active, candidate] = [compare('policies'), compare('candidate')]
   const changes = active.length === 0 ? candidate : active
   const lines = [
     ...(active.length === 0 ? [] : ['in force:', ...formatChanges(active)]),
-    ...(candidate.length === 0 ? [] : ['in shadow:', ...formatChanges(candidate)]),
+    ...(candidate.length === 0 ? [] : ['in candidate:', ...formatChanges(candidate)]),
     ...(['blocks', 'allows', 'overrides'] as const)
       .filter((kind) => JSON.stringify(before[kind]) !== JSON.stringify(after[kind]))
       .map((kind) => `${kind}: ${before[kind].length} → ${after[kind].length}`),
@@ -196,7 +203,7 @@ async function write(
     return
   }
   const input = { body: { ...body, expectedVersion: version, expectedId: id } }
-  const { version: written, isChanged: changed } = await operator.run(operation, input)
+  const { version: written, changed } = await operator.run(operation, input)
   const end = changed ? `version ${written} at ${operator.name}` : `nothing is different: version ${written}`
   const result = { ...operator.place, version: written, changed, changes }
   terminal.show(result, () => [...(yes ? lines : []), end].join('\n'))
@@ -216,21 +223,21 @@ async function readVersion(operator: Operator, text?: string): Promise<Version> 
   if (text !== undefined && !/^\d{1,15}$/.test(text)) {
     throw new CommandError(`expected the number of a version, got ${JSON.stringify(text.slice(0, 100))}`)
   }
-  if (Number(text) === 0) return { version: 0, id: '', atMs: 0, by: '', why: '', rules: NO_RULES }
+  if (Number(text) === 0) return { version: 0, id: '', atMs: 0, actor: '', comment: '', rules: NO_RULES }
   const answer =
     text === undefined
       ? await operator.run(currentRules)
       : await operator.run(history.version, { query: { version: `${Number(text)}` } })
-  const { version, id, atMs, by, why } = answer
-  const { policies, shadow, ...entries } = answer.rules
-  const rules = readRules({ ...entries, ...(policies && { policies }), ...(shadow && { shadow }) })
-  return { version, id, atMs, by, why, rules }
+  const { version, id, atMs, actor, comment } = answer
+  const { policies, candidate, ...entries } = answer.rules
+  const rules = readRules({ ...entries, ...(policies && { policies }), ...(candidate && { candidate }) })
+  return { version, id, atMs, actor, comment, rules }
 }
 
 /** Removes line breaks from notes, which others have written. */
-function toRow({ version, atMs, by, why }: Revision): readonly [number, ...string[]] {
+function toRow({ version, atMs, actor, comment }: Revision): readonly [number, ...string[]] {
   const toLine = (note: string) => note.replace(/\p{Cc}+/gu, ' ')
-  return [version, new Date(atMs).toISOString(), toLine(by), toLine(why)]
+  return [version, new Date(atMs).toISOString(), toLine(actor), toLine(comment)]
 }
 
 function formatChanges(changes: readonly PolicyChange[]): string[] {

@@ -31,8 +31,8 @@ export async function readPolicyFile(
   const { problems } = await operator.run(validate, { body: { policies: tables } })
   const [problem, ...others] = problems
   if (!problem) return tables as PolicyTables
-  const keys = problem.place.split('.').map((key) => (/^\d+$/.test(key) ? Number(key) : key))
-  const at = parsed.placeOf([...path, ...keys])
+  const keys = problem.pointer?.split('/').slice(2) ?? []
+  const at = parsed.placeOf([...path, ...keys.map((key) => (/^\d+$/.test(key) ? Number(key) : key))])
   throw new CommandError(`${at ? `${at.file}:${at.line}:${at.column}: ` : ''}${problem.message}`, {
     ...(others.length > 0 && { hint: `There is more: ${others.map(({ message }) => message).join('; ')}` }),
   })

@@ -10,7 +10,7 @@ import { allow, block, override } from './rules.ts'
 import { simulate } from './simulate.ts'
 import { defineCommand, type Run, type Subcommand } from './subcommand.ts'
 import { top } from './top.ts'
-import { expire, forget } from './upkeep.ts'
+import { deleteCommand, expire } from './upkeep.ts'
 
 const completion = defineCommand({
   name: 'completion',
@@ -41,7 +41,7 @@ export const SUBCOMMANDS: readonly Subcommand[] = [
   policies,
   top,
   expire,
-  forget,
+  deleteCommand,
   completion,
 ]
 

@@ -97,25 +97,28 @@ export const override = defineRuleCommand({
     'with RULES = "on" follow within twice RULES_REFRESH_MS. What was used before counts on. It takes the place of an ' +
     'override that the caller has.',
   examples: [
-    { shows: 'ten times the limits of all policies, for a day', line: 'override - --times 10 --for 1d < token.txt' },
+    {
+      shows: 'ten times the limits of all policies, for a day',
+      line: 'override - --multiplier 10 --for 1d < token.txt',
+    },
     { shows: 'other limits of RATE_LIMITS', line: "override --header x-api-key=k-123 --limits '50/1s, 1000/1m'" },
     { shows: 'other limits of a policy', line: "override --ip 203.0.113.7 --limits 'login=20/1m'" },
     { shows: 'no limits for a tenant', line: "override --header 'x-tenant=acme-*' --unlimited" },
     { shows: 'back to those of everybody', line: 'override --ip 203.0.113.7 --remove' },
   ],
   json: {
-    'entries[].limits[].policy': 'name of a policy with limits of its own here; missing with times and unlimited',
+    'entries[].limits[].policy': 'name of a policy with limits of its own here; missing with multiplier and unlimited',
     'entries[].limits[].limits': 'these limits',
-    'entries[].times': 'by what the limits are multiplied',
+    'entries[].multiplier': 'by what the limits are multiplied',
     'entries[].unlimited': 'true: counted, but never refused',
     'entries[].policies[]': 'policies that it is about; missing: all',
   },
   omit: ['cidr', 'country', 'asn', 'policies'],
-  own: [createPolicyOption('with --times and --unlimited: only this policy; repeated')],
-  check({ limits, times, unlimited, remove, list }) {
-    const effects = [limits, times, unlimited].filter((effect) => effect !== undefined)
+  own: [createPolicyOption('with --multiplier and --unlimited: only this policy; repeated')],
+  check({ limits, multiplier, unlimited, remove, list }) {
+    const effects = [limits, multiplier, unlimited].filter((effect) => effect !== undefined)
     if (remove || list || effects.length === 1) return
-    throw new CommandError('expected one of --limits, --times and --unlimited')
+    throw new CommandError('expected one of --limits, --multiplier and --unlimited')
   },
 })
 
@@ -146,9 +149,9 @@ function defineRuleCommand<List extends EntryList>(kind: Kind<List>): Subcommand
           show({ ...operator.place, version, changed: false }, rules[list], `no ${name}`)
           return
         }
-        const body = { who: target, ...readBody(context, options) }
-        const { version, isChanged: changed, who, scope, entry } = await operator.run(operation, { body })
-        const rule = `${name} ${formatTarget(who as RuleTarget)}`
+        const body = { target, ...readBody(context, options) }
+        const { version, changed, target: found, scope, entry } = await operator.run(operation, { body })
+        const rule = `${name} ${formatTarget(found as RuleTarget)}`
         const head = changed ? `${options.remove ? 'taken back: ' : ''}${rule}` : `nothing is different: ${rule}`
         if (scope === 'counted' && !options.remove) terminal.note(COUNTED_NOTE)
         const result = { ...operator.place, version, changed, scope }

@@ -20,9 +20,10 @@ const PINGS = 5
 const INTERVAL = new Option('-i, --interval <duration>', 'time between looks (default: 2s; over REST 10s)').argParser(
   parseDurationOption,
 )
-const LOOKS = new Option('-n, --looks <count>', 'end after so many (default: none on a terminal, else 1)').argParser(
-  (text) => parseInteger(text, Number.MAX_SAFE_INTEGER),
-)
+const LOOKS = new Option(
+  '-n, --iterations <count>',
+  'end after so many (default: none on a terminal, else 1)',
+).argParser((text) => parseInteger(text, Number.MAX_SAFE_INTEGER))
 const KEYS = new Option('--sample <keys>', 'new keys that each look reads')
   .argParser((text) => parseInteger(text, MAX_SAMPLE))
   .default(200)
@@ -32,7 +33,7 @@ const ROW_FIELDS = {
   policy: 'its policy',
   identity: 'the caller’s digest, as in keys and logs',
   unitsPerS: 'units admitted in a second, of late; null where that cannot be told',
-  tier: 'the tier of which the largest share is used',
+  limitName: 'the limit of which the largest share is used',
   used: 'units used of it',
   limit: 'of how many',
   retryAfterMs: 'until a request of one unit is admitted; 0: now',
@@ -72,7 +73,7 @@ export const top = defineCommand({
     'refused. Over REST, Upstash charges for two or three commands for each key that is read.',
   examples: [
     { shows: 'watch', line: 'top' },
-    { shows: 'one look as JSON, for a script', line: 'top --json --looks 1 --sample 1000' },
+    { shows: 'one look as JSON, for a script', line: 'top --json --iterations 1 --sample 1000' },
     { shows: 'in production, seldom', line: 'top --env production --interval 1m' },
   ],
   json: FIELDS,
@@ -92,7 +93,7 @@ export const top = defineCommand({
     try {
       const database = new Database(connection)
       const intervalMs = options.interval ?? (connection.kind === 'rest' ? EVERY_MS_OVER_REST : EVERY_MS)
-      const looks = options.looks ?? (terminal.isLive ? Number.POSITIVE_INFINITY : 1)
+      const looks = options.iterations ?? (terminal.isLive ? Number.POSITIVE_INFINITY : 1)
       const watch = new KeyWatch({
         database,
         store: createStore(connection, config),
@@ -158,17 +159,19 @@ function formatLook(name: string, server: ServerState, findings: Findings, termi
 
 function formatList(title: string, rows: readonly Row[], terminal: Terminal): string[] {
   if (rows.length === 0) return [`${title}: none seen so far`]
-  const header = ['policy', 'caller', 'units/s', 'fullest tier', 'used', 'limit', 'retry', 'at limit']
-  const cells = rows.map(({ policy, identity, unitsPerS, tier, used, limit, retryAfterMs, looks, looksAtLimit }) => [
-    policy,
-    identity,
-    unitsPerS === null ? '–' : unitsPerS.toFixed(unitsPerS < 10 ? 2 : 0),
-    tier,
-    used,
-    limit,
-    retryAfterMs === 0 ? '–' : `${(retryAfterMs / 1_000).toFixed(1)}s`,
-    `${looksAtLimit} of ${looks}`,
-  ])
+  const header = ['policy', 'caller', 'units/s', 'fullest limit', 'used', 'limit', 'retry', 'at limit']
+  const cells = rows.map(
+    ({ policy, identity, unitsPerS, limitName, used, limit, retryAfterMs, looks, looksAtLimit }) => [
+      policy,
+      identity,
+      unitsPerS === null ? '–' : unitsPerS.toFixed(unitsPerS < 10 ? 2 : 0),
+      limitName,
+      used,
+      limit,
+      retryAfterMs === 0 ? '–' : `${(retryAfterMs / 1_000).toFixed(1)}s`,
+      `${looksAtLimit} of ${looks}`,
+    ],
+  )
   return [`${title}:`, terminal.table(header, cells)]
 }
 

@@ -4,7 +4,7 @@ import { formatWindow } from '../model/limits.ts'
 import { formatNumber } from './format.ts'
 import { parseDurationOption, parseInteger } from './operate/options.ts'
 import { CONFIG, defineCommand, ENV, type Fields, REDIS } from './subcommand.ts'
-import { countAll, countBare, expire as expireJob, forget as forgetJob } from './upkeep/database.ts'
+import { countAll, countBare, deleteKeys, expire as expireJob } from './upkeep/database.ts'
 import { estimate, runSweep } from './upkeep/run-sweep.ts'
 import { MAX_KEYS } from './upkeep/sweep.ts'
 
@@ -106,22 +106,22 @@ export const expire = defineCommand({
   },
 })
 
-export const forget = defineCommand({
-  name: 'forget',
+export const deleteCommand = defineCommand({
+  name: 'delete',
   summary: 'remove keys',
   description:
     'Removes all keys of a database that match a pattern, whoever they belong to, by SCAN and UNLINK in batches. It shows some of them and asks ' +
     'first. It waits while the server is slow or away, and goes on where it was stopped (--resume). Keys of Sluice that are removed are callers ' +
-    'who begin anew. To forget one caller, use reset. Redis Cluster is not supported.',
+    'who begin anew. For one caller, use reset. Redis Cluster is not supported.',
   examples: [
-    { shows: 'what would be removed', line: "forget --match 'flashMap_*' --dry-run" },
-    { shows: 'do it, once asked', line: "forget --match 'flashMap_*'" },
+    { shows: 'what would be removed', line: "delete --match 'flashMap_*' --dry-run" },
+    { shows: 'do it, once asked', line: "delete --match 'flashMap_*'" },
     {
       shows: 'all callers of the policy "login" begin anew, in a script',
-      line: "forget --match 'sluice:login:*' --yes",
+      line: "delete --match 'sluice:login:*' --yes",
     },
   ],
-  json: { ...SWEEP_FIELDS, forgotten: 'keys that were removed; with --dry-run, that would be' },
+  json: { ...SWEEP_FIELDS, deleted: 'keys that were deleted; with --dry-run, that would be' },
   declare: (command) =>
     command
       .addOption(MATCH)
@@ -134,7 +134,7 @@ export const forget = defineCommand({
       .addOption(ENV),
   run: (context, flags) =>
     runSweep(context, flags, {
-      job: forgetJob,
+      job: deleteKeys,
       countJob: countAll,
       effect: 'remove whatever there is',
       formatQuestion: (keys, database) => `Remove ${keys} of ${database}`,
@@ -142,6 +142,6 @@ export const forget = defineCommand({
         mode === 'apply'
           ? `${formatNumber(seen)} keys seen: ${formatNumber(changed)} removed, ${formatNumber(gone)} gone before`
           : `${formatNumber(seen)} keys would be removed`,
-      toJson: ({ tally }) => ({ forgotten: tally.changed }),
+      toJson: ({ tally }) => ({ deleted: tally.changed }),
     }),
 })

@@ -2,7 +2,7 @@ import { type Config, type Environment, loadConfig } from '../config/load-config
 import { withKnownKeys } from './check/policy-mistakes.ts'
 import type { Settings } from './settings/settings.ts'
 
-const IGNORED = ['UPSTREAM_URL', 'STORE', 'STORE_SHADOW', 'UPSTASH_REDIS_REST_URL', 'UPSTASH_REDIS_REST_TOKEN']
+const IGNORED = ['UPSTREAM_URL', 'STORE', 'STORE_MIRROR', 'UPSTASH_REDIS_REST_URL', 'UPSTASH_REDIS_REST_TOKEN']
 
 /** Loads the Worker's configuration without its upstream and database. @throws {OptionError} */
 export function loadWorkerConfig(settings: Settings): Config {

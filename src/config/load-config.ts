@@ -25,7 +25,7 @@ export interface GatewayConfig extends LimiterConfig {
   /** Headers that are forwarded although they claim an address, a user or a URL; in lower case. */
   readonly forwardHeaders: readonly string[]
   readonly literalInPaths: readonly PathLiteral[]
-  readonly dialect: HeaderFormat
+  readonly headerFormat: HeaderFormat
 }
 
 export interface StatisticsConfig {
@@ -52,7 +52,7 @@ export interface AdminConfig {
 export interface Config extends GatewayConfig {
   readonly store: StoreKind
   /** The mirror, which receives every charge before a migration. */
-  readonly storeShadow: StoreKind | undefined
+  readonly storeMirror: StoreKind | undefined
   readonly redis: { readonly url: string; readonly token: string } | undefined
   /** Undefined: no runtime rules are read. */
   readonly rules: RulesConfig | undefined
@@ -106,8 +106,8 @@ export function loadConfig(given: Environment): Config {
     by: [{ kind: 'token' }],
     cost: undefined,
     isShadow,
-    missing: values.ANONYMOUS === 'deny' ? DENY : { kind: 'ip' },
-    missingInBody: DENY,
+    anonymous: values.ANONYMOUS === 'deny' ? DENY : { kind: 'ip' },
+    anonymousInBody: DENY,
     onStoreError: values.ON_STORE_ERROR,
     isPassed: createPassedTest(forwardHeaders),
   }
@@ -120,8 +120,8 @@ export function loadConfig(given: Environment): Config {
   }
   refuseMissing('STORE', values.STORE, available)
   const store = values.STORE ?? (Object.keys(available) as StoreKind[]).find((kind) => available[kind]) ?? 'memory'
-  if (values.STORE_SHADOW === store) throw new OptionError('STORE_SHADOW', 'another store than STORE', store)
-  refuseMissing('STORE_SHADOW', values.STORE_SHADOW, available)
+  if (values.STORE_MIRROR === store) throw new OptionError('STORE_MIRROR', 'another store than STORE', store)
+  refuseMissing('STORE_MIRROR', values.STORE_MIRROR, available)
   if (values.METRICS_TOKEN !== undefined && !isCounting) {
     throw new OptionError('METRICS_TOKEN', 'STATISTICS = "on" beside it', HIDDEN)
   }
@@ -132,7 +132,7 @@ export function loadConfig(given: Environment): Config {
     upstreamSecret: values.UPSTREAM_SECRET,
     forwardHeaders,
     store,
-    storeShadow: values.STORE_SHADOW,
+    storeMirror: values.STORE_MIRROR,
     redis,
     rules: values.RULES === 'on' ? { refreshMs: values.RULES_REFRESH_MS, isShadow } : undefined,
     metrics: values.METRICS_TOKEN === undefined ? undefined : { token: values.METRICS_TOKEN },
@@ -149,13 +149,13 @@ export function loadConfig(given: Environment): Config {
     exempt: values.EXEMPT ?? [],
     literalInPaths: values.LITERAL_IN_PATHS ?? [],
     isShedding: isShedding && !isShadow,
-    dialect: values.RATELIMIT_HEADERS,
+    headerFormat: values.RATELIMIT_HEADERS,
     storeTimeoutMs: values.STORE_TIMEOUT_MS,
     localShare: values.LOCAL_SHARE,
     leases: values.LEASES === 'off' ? undefined : values.LEASES,
     identitySecret: values.IDENTITY_SECRET,
     keyPrefix: values.KEY_PREFIX,
-    statistics: { isOn: isCounting, logShare: values.LOG_LIMITED, label: values.CALLER_LABEL },
+    statistics: { isOn: isCounting, logShare: values.LOG_REFUSALS, label: values.CALLER_LABEL },
   })
 }
 
@@ -182,7 +182,7 @@ function isNamespace(binding: unknown): binding is DurableObjectNamespace {
 
 /** @throws {OptionError} if a store lacks its credentials or binding */
 function refuseMissing(
-  name: 'STORE' | 'STORE_SHADOW',
+  name: 'STORE' | 'STORE_MIRROR',
   kind: StoreKind | undefined,
   available: Readonly<Record<StoreKind, boolean>>,
 ): void {
@@ -196,7 +196,7 @@ function refuseMisspelt(env: Environment): void {
   for (const [name, value] of Object.entries(env)) {
     const meant = typeof value === 'string' || Array.isArray(value) ? meantVariable(name) : undefined
     const shown = meant && SECRETS.has(meant) ? HIDDEN : value
-    if (meant) throw new OptionError(name, `no such variable (but ${meant})`, shown, 'UNKNOWN_VARIABLE')
+    if (meant) throw new OptionError(name, `unknown variable; did you mean ${meant}?`, shown, 'UNKNOWN_VARIABLE')
   }
 }
 

@@ -1,3 +1,24 @@
+/** Names before 0.1.0, and what each has become. */
+export type Renamed = Readonly<Record<string, string>>
+
+/** Names of variables and policy settings. */
+export const RENAMED: Renamed = {
+  STORE_SHADOW: 'STORE_MIRROR',
+  LOG_LIMITED: 'LOG_REFUSALS',
+  after: 'penalty_after',
+  block: 'penalty',
+  deadline: 'slot_ttl',
+  exact: 'allow_large_log',
+  missing: 'anonymous',
+  settle: 'actual_cost',
+}
+
+/** Describes an unknown name, and which of the known ones it may be meant to be. */
+export function describeUnknown(noun: string, name: string, known: readonly string[], renamed = RENAMED): string {
+  const meant = Object.hasOwn(renamed, name) ? (renamed[name] as string) : ''
+  return `unknown ${noun}; ${known.includes(meant) ? `did you mean ${meant}?` : `expected one of ${known.join(', ')}`}`
+}
+
 /** Stands for a secret where a value would be shown. */
 export const HIDDEN = Symbol('hidden')
 
@@ -30,7 +51,9 @@ export class OptionError extends TypeError {
   constructor(where: string | readonly (string | number)[], expected: string, value: unknown, code?: OptionErrorCode) {
     const [variable = '', ...path] = typeof where === 'string' ? keysIn(where) : where
     const option = `${variable}${path.map((key) => (typeof key === 'number' ? `[${key}]` : `.${key}`)).join('')}`
-    super(`${option}: expected ${expected}, got ${show(`${variable}`, value)}`)
+    super(
+      `${option}: ${/^unknown /.test(expected) ? expected : `expected ${expected}, got ${show(`${variable}`, value)}`}`,
+    )
     this.code = code ?? (value === undefined ? 'MISSING_OPTION' : 'INVALID_OPTION')
     this.option = option
     this.variable = `${variable}`
@@ -46,7 +69,7 @@ export class OptionError extends TypeError {
 }
 
 /** The keys in a text such as `policies[0].limits`. */
-function keysIn(text: string): readonly (string | number)[] {
+export function keysIn(text: string): readonly (string | number)[] {
   return text.split(/[.[\]]+/).flatMap((key) => (/^\d+$/.test(key) ? Number(key) : key || []))
 }
 

@@ -41,9 +41,9 @@ export interface PolicyDefaults {
   /** Undefined: the cost is 1. */
   readonly cost: Extract<Cost, { kind: 'application' }>['tell'] | undefined
   readonly isShadow: boolean
-  readonly missing: MissingIdentity
+  readonly anonymous: MissingIdentity
   /** Applies to policies that count by a part of the body. */
-  readonly missingInBody: MissingIdentity
+  readonly anonymousInBody: MissingIdentity
   readonly onStoreError: OnStoreError
   /** Accepts the headers that the API gets to see: no other identifies a caller to it, or names a cost. */
   readonly isPassed: IsPassed
@@ -85,28 +85,28 @@ function refuseUnlimited(
   names: Names,
   isShedding: boolean,
 ): void {
-  if (!isShedding && policies.every(({ tiers }) => tiers.length === 0)) {
+  if (!isShedding && policies.every(({ limits }) => limits.length === 0)) {
     throw new OptionError(
       names.policies,
       `at least one policy with limits (or ${names.limits}, or ${names.shedding})`,
       policies.map(({ name }) => name),
     )
   }
-  const policy = policies.find((policy) => policy.counts === 'identities' && !policies.some(detectsNew(policy)))
+  const policy = policies.find((policy) => policy.counts === 'new-identities' && !policies.some(detectsNew(policy)))
   if (!policy) return
   throw new OptionError(
     [names.policies, tables?.findIndex(({ name }) => name === policy.name) ?? 0, 'counts'],
     'a "sliding-window" policy beside it that tells callers apart, and applies to some of the same requests',
-    'identities',
+    'new-identities',
   )
 }
 
 /** Tests that another policy detects new identities, for some of the requests to which this one applies. */
 function detectsNew({ match }: RequestPolicy): (other: RequestPolicy) => boolean {
-  return ({ counts, algorithm, tiers, by, match: others }) =>
+  return ({ counts, algorithm, limits, by, match: others }) =>
     counts === 'requests' &&
     ALGORITHMS[algorithm].tellsNewIdentities === true &&
-    tiers.length > 0 &&
+    limits.length > 0 &&
     by.some(({ kind }) => kind !== 'global' && kind !== 'route') &&
     (!match || !others || match.some((pattern) => others.some((other) => mayOverlap(pattern, other))))
 }
@@ -118,7 +118,7 @@ function makeDefaultPolicy(limits: string, defaults: PolicyDefaults): RequestPol
   if (largest) {
     throw new OptionError(
       names.limits,
-      `limits up to ${MAX_LOG_ENTRIES} (for more, a policy with algorithm = "quota", or exact = true, in ${names.policies})`,
+      `limits up to ${MAX_LOG_ENTRIES} (for more, a policy with algorithm = "quota", or allow_large_log = true, in ${names.policies})`,
       `${largest.limit}/${formatWindow(largest.windowMs)}`,
     )
   }
@@ -128,102 +128,122 @@ function makeDefaultPolicy(limits: string, defaults: PolicyDefaults): RequestPol
 /** @throws {OptionError} that names the key to fix, if keys contradict each other: nothing is guessed */
 function makePolicy(table: PolicyTable, index: number, defaults: PolicyDefaults): RequestPolicy {
   const { name, algorithm, by = defaults.by, match, priority, counts } = table
-  const fail: Fail = (key, expected, value = table[key as keyof PolicyTable]) => {
-    throw new OptionError([defaults.names.policies, index, ...[key].flat()], expected, value)
+  const fail: Fail = (option, expected, value) => {
+    const key = typeof option === 'string' && option in POLICY_KEYS ? POLICY_KEYS[option as AlgorithmOption] : option
+    const got = value ?? table[key as keyof PolicyTable]
+    throw new OptionError([defaults.names.policies, index, ...[key].flat()], expected, got)
   }
   // MODE=shadow refuses nothing, whatever the mode of a policy.
-  const enforced = !defaults.isShadow && table.mode !== 'shadow'
+  const mode = defaults.isShadow ? 'shadow' : (table.mode ?? 'enforce')
   const hidden = by.find((source) => source.kind === 'header' && !defaults.isPassed(source.name))
   if (hidden?.kind === 'header') fail('by', PASSED_EXPECTED, `header:${hidden.name}`)
   const plans = readPlans(table, fail)
-  const tiers =
-    plans?.limits[plans.byDefault]?.tiers ?? readPolicyLimits(table, table.limits as string | undefined, fail)
-  const allTiers = plans ? Object.values(plans.limits).flatMap((limits) => limits.tiers) : tiers
-  const smallest = Math.min(...allTiers.map(({ limit }) => limit), table.burst ?? Number.POSITIVE_INFINITY)
+  const limits =
+    plans?.limits[plans.byDefault]?.limits ?? readPolicyLimits(table, table.limits as string | undefined, fail)
+  const allLimits = plans ? Object.values(plans.limits).flatMap((plan) => plan.limits) : limits
+  const smallest = Math.min(...allLimits.map(({ limit }) => limit), table.burst ?? Number.POSITIVE_INFINITY)
   const cost = readCost(table, defaults.isPassed, fail)
   const highestCost = cost.kind === 'fixed' ? cost.units : cost.max
   const costKey = cost.kind === 'fixed' ? 'cost' : 'max_cost'
   if (highestCost > smallest) fail(costKey, `at most the smallest limit of the policy, ${smallest}`)
 
-  if (table.counts === 'identities' && !ALGORITHMS[algorithm].tellsNewIdentities) {
-    fail('counts', 'algorithm = "sliding-window" with "identities"')
+  if (table.counts === 'new-identities' && !ALGORITHMS[algorithm].tellsNewIdentities) {
+    fail('counts', 'algorithm = "sliding-window" with "new-identities"')
   }
-  const reserved = readReserve(table, tiers, fail)
+  const reserved = readReserve(table, limits, fail)
   if (highestCost > smallest - reserved.sheddable)
     fail('reserve', `shares that leave room for a request of cost ${highestCost}`)
   if (table.fold !== undefined && !by.some(isFoldable)) fail('fold', FOLD_EXPECTED)
-  if (table.settle !== undefined && !ALGORITHMS[algorithm].implementation.settle) {
+  if (table.actual_cost !== undefined && !ALGORITHMS[algorithm].implementation.settle) {
     const expected = 'algorithm = "token-bucket", "fixed-window" or "quota" with it: a log cannot be rewritten'
-    fail('settle', expected, `header:${table.settle}`)
+    fail('actual_cost', expected, `header:${table.actual_cost}`)
   }
   const { cost: tell } = defaults
-  const isCustomCost = table.cost === undefined && counts !== 'identities' && !ALGORITHMS[algorithm].holdsSlots
+  const isCustomCost = table.cost === undefined && counts !== 'new-identities' && !ALGORITHMS[algorithm].holdsSlots
   return {
     name,
     algorithm,
-    tiers,
+    limits,
     by,
     fold: table.fold ?? (table.by ? undefined : defaults.fold),
     match,
     ignoresCase: table.ignore_case,
     cost: isCustomCost && tell ? { kind: 'application', tell, max: smallest - reserved.sheddable } : cost,
     // A caller that could choose to be counted by address would have a limit for each of its addresses.
-    missing: table.missing ?? (by.some(isInBody) ? defaults.missingInBody : defaults.missing),
-    burst: readBurst(table, tiers),
+    anonymous: table.anonymous ?? (by.some(isInBody) ? defaults.anonymousInBody : defaults.anonymous),
+    burst: readBurst(table, limits),
     plans,
     priority,
     reserved,
-    settleHeader: table.settle,
+    actualCostHeader: table.actual_cost,
     onStoreError: table.on_store_error ?? defaults.onStoreError,
     counts,
-    failures: readFailures(table, tiers, fail),
-    block: readPolicyPenalty(table, tiers, fail),
-    enforced,
+    failures: readFailures(table, limits, fail),
+    penalty: readPolicyPenalty(table, limits, fail),
+    mode,
   }
 }
 
 export const FOLD_EXPECTED = 'by "header:", "query:", "form:", "cookie:", "json:" or "claim:" with it'
 
-type Fail = (key: keyof PolicyTable | ['limits', plan: string], expected: string, value?: unknown) => never
+/** Options of algorithms whose policy key is spelt otherwise. */
+const POLICY_KEYS = {
+  slotTtl: 'slot_ttl',
+  allowLargeLog: 'allow_large_log',
+  penaltyAfter: 'penalty_after',
+} as const satisfies Record<string, keyof PolicyTable>
+type AlgorithmOption = keyof typeof POLICY_KEYS
+
+type Fail = (
+  key: keyof PolicyTable | AlgorithmOption | ['limits', plan: string],
+  expected: string,
+  value?: unknown,
+) => never
+
+function toAlgorithmOptions(table: PolicyTable) {
+  const { slot_ttl: slotTtl, allow_large_log: allowLargeLog, penalty_after: penaltyAfter } = table
+  return { ...table, slotTtl, allowLargeLog, penaltyAfter }
+}
 
 /** All plans have the same windows: a count then means the same in each, also for a caller that changes plans. */
 function readPlans(table: PolicyTable, fail: Fail): Plans | undefined {
-  const { limits, plan: source, default_plan: byDefault, reserve } = table
-  if (typeof limits !== 'object') {
+  const { limits: byPlan, plan: source, default_plan: byDefault, reserve } = table
+  if (typeof byPlan !== 'object') {
     if (source) fail('plan', 'limits as a table by plan with it')
     if (byDefault !== undefined) fail('default_plan', 'limits as a table by plan with it')
     return undefined
   }
-  const entries = Object.entries(limits)
+  const entries = Object.entries(byPlan)
   if (entries.length === 0) fail('limits', LIMITS_EXPECTED)
   if (!source) return fail('plan', PLAN_EXPECTED)
-  if (byDefault === undefined || !Object.hasOwn(limits, byDefault)) {
+  if (byDefault === undefined || !Object.hasOwn(byPlan, byDefault)) {
     return fail('default_plan', `one of ${entries.map(([name]) => `"${name}"`).join(', ')}`)
   }
   if (reserve) fail('reserve', 'limits without plans with it')
-  const joinWindows = (tiers: readonly Limit[]) => tiers.map(({ windowMs }) => windowMs).join()
+  const joinWindows = (limits: readonly Limit[]) => limits.map(({ windowMs }) => windowMs).join()
   let windows: string | undefined
   const plans = entries.map(([plan, text]) => {
-    const tiers = readPolicyLimits(table, text, (key, expected) =>
+    const limits = readPolicyLimits(table, text, (key, expected) =>
       key === 'limits' ? fail(['limits', plan], expected, text) : fail(key, expected),
     )
-    windows ??= joinWindows(tiers)
-    if (joinWindows(tiers) !== windows) fail(['limits', plan], 'the same windows in every plan', text)
-    return [plan, { tiers, burst: readBurst(table, tiers) }] as const
+    windows ??= joinWindows(limits)
+    if (joinWindows(limits) !== windows) fail(['limits', plan], 'the same windows in every plan', text)
+    return [plan, { limits, burst: readBurst(table, limits) }] as const
   })
   return { source, byDefault, limits: Object.fromEntries(plans) }
 }
 
-function readBurst({ algorithm, burst }: PolicyTable, [tier]: readonly Limit[]): number | undefined {
-  return ALGORITHMS[algorithm].hasBurst ? (burst ?? tier?.limit) : undefined
+function readBurst({ algorithm, burst }: PolicyTable, [limit]: readonly Limit[]): number | undefined {
+  return ALGORITHMS[algorithm].hasBurst ? (burst ?? limit?.limit) : undefined
 }
 
-function readPolicyLimits(table: PolicyTable, limits: string | undefined, fail: Fail): readonly PolicyLimit[] {
+function readPolicyLimits(table: PolicyTable, text: string | undefined, fail: Fail): readonly PolicyLimit[] {
   const { name, algorithm } = table
-  checkAlgorithmOptions(table, fail)
-  if (limits !== undefined) {
-    const tiers = readLimits({ ...table, limits }, fail)
-    return tiers.map((tier) => ({ ...tier, name: formatLimitName(name, algorithm, tier) }))
+  const options = toAlgorithmOptions(table)
+  checkAlgorithmOptions(options, fail)
+  if (text !== undefined) {
+    const limits = readLimits({ ...options, limits: text }, fail)
+    return limits.map((limit) => ({ ...limit, name: formatLimitName(name, algorithm, limit) }))
   }
   return table.priority === undefined ? fail('limits', `${LIMITS_EXPECTED}; or else a priority`) : []
 }
@@ -239,17 +259,17 @@ function readCost({ cost = 1, max_cost }: PolicyTable, isPassed: IsPassed, fail:
 }
 
 /** A priority leaves the shares of all higher ones, but not its own. */
-function readReserve({ reserve }: PolicyTable, tiers: readonly PolicyLimit[], fail: Fail): RequestPolicy['reserved'] {
+function readReserve({ reserve }: PolicyTable, limits: readonly PolicyLimit[], fail: Fail): RequestPolicy['reserved'] {
   if (!reserve) return NO_RESERVE
-  const [tier, ...others] = tiers
-  if (!tier || others.length > 0) return fail('reserve', 'limits of one tier with it')
-  const critical = Math.ceil(tier.limit * (reserve.critical ?? 0))
-  return { critical: 0, default: critical, sheddable: critical + Math.ceil(tier.limit * (reserve.default ?? 0)) }
+  const [limit, ...others] = limits
+  if (!limit || others.length > 0) return fail('reserve', 'one limit with it')
+  const critical = Math.ceil(limit.limit * (reserve.critical ?? 0))
+  return { critical: 0, default: critical, sheddable: critical + Math.ceil(limit.limit * (reserve.default ?? 0)) }
 }
 
 function readFailures(
-  { algorithm, counts, failures, reserve, settle }: PolicyTable,
-  tiers: readonly Limit[],
+  { algorithm, counts, failures, reserve, actual_cost }: PolicyTable,
+  limits: readonly Limit[],
   fail: Fail,
 ) {
   if (counts !== 'failures') {
@@ -257,13 +277,13 @@ function readFailures(
     return []
   }
   if (ALGORITHMS[algorithm].holdsSlots) fail('counts', '"requests" with algorithm = "concurrency"')
-  if (tiers.length === 0) fail('limits', LIMITS_EXPECTED)
+  if (limits.length === 0) fail('limits', LIMITS_EXPECTED)
   if (reserve) fail('reserve', 'counts = "requests" with it')
-  if (settle) fail('settle', 'counts = "requests" with it')
+  if (actual_cost) fail('actual_cost', 'counts = "requests" with it')
   return failures ?? parseStatuses('4xx') ?? []
 }
 
-function readPolicyPenalty(table: PolicyTable, tiers: readonly Limit[], fail: Fail): PenaltySettings | undefined {
-  if (table.block !== undefined && tiers.length === 0) fail('limits', LIMITS_EXPECTED)
-  return readPenalty(table, fail)
+function readPolicyPenalty(table: PolicyTable, limits: readonly Limit[], fail: Fail): PenaltySettings | undefined {
+  if (table.penalty !== undefined && limits.length === 0) fail('limits', LIMITS_EXPECTED)
+  return readPenalty(toAlgorithmOptions(table), fail)
 }

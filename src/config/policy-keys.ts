@@ -6,7 +6,7 @@
 import * as v from 'valibot'
 import { MAX_AFTER } from '../algorithms/read-limits.ts'
 import { ALGORITHM_NAMES, COUNTS, DURATION_EXPECTED, LIMITS_EXPECTED } from '../model/limits.ts'
-import { type IdentitySource, type MissingIdentity, ON_STORE_ERROR, PRIORITIES } from '../model/policy.ts'
+import { type IdentitySource, type MissingIdentity, ON_STORE_ERROR, POLICY_MODES, PRIORITIES } from '../model/policy.ts'
 import { BY_EXPECTED, parseBy } from '../request/identity/source.ts'
 import { MAX_COST, NAME } from './option-error.ts'
 import {
@@ -36,13 +36,13 @@ const costHeader = v.pipe(
 // The middleware has these as options, too.
 export const by = parsed(BY_EXPECTED, parseBy)
 export const fold = matching(/^(?:lower|trim)(?: +(?:lower|trim))?$/, '"lower", "trim" or "lower trim"')
-export const missing = parsed('"ip", "skip", "deny" or "deny:<status from 400 to 499>"', parseMissing)
+export const anonymous = parsed('"ip", "skip", "deny" or "deny:<status from 400 to 499>"', parseAnonymous)
 
 export const policyKeys = {
   /** up to 64 letters, digits, `-`, `_`; unique @default required */
   name: textLike(NAME),
   /**
-   * tiers, `<limit>/<window>, …`; for `concurrency` a number. May be left out if there is a `priority`: the policy then
+   * limits, `<limit>/<window>, …`; for `concurrency` a number. May be left out if there is a `priority`: the policy then
    * only classifies; or a table of them by plan ([plans](#plans)) @default required
    */
   limits: v.optional(v.union([v.string(), v.record(planName, v.string())], LIMITS_EXPECTED)),
@@ -72,20 +72,20 @@ export const policyKeys = {
   /** `token-bucket`: what the bucket holds @default the limit */
   burst: v.optional(integer(1, MAX_COST)),
   /** `concurrency`: when a slot frees itself @default `1m` */
-  deadline: v.optional(v.string(DURATION_EXPECTED)),
+  slot_ttl: v.optional(v.string(DURATION_EXPECTED)),
   /**
    * a caller without the header (token, query, …): `ip`, `skip` (the policy does not apply), `deny` (401), `deny:403`;
    * left out, [`deny` with `form:` or `json:`](#identities) @default `ANONYMOUS`
    */
-  missing: v.optional(missing),
+  anonymous: v.optional(anonymous),
   /** class of the requests that match: `critical`, `default`, `sheddable` ([priorities](#priorities)) */
   priority: v.optional(oneOf(...PRIORITIES)),
   /** shares of the limit kept for a class and those above it, e.g. `{ critical = 0.2 }` */
   reserve: v.optional(
-    strictTable('class', { critical: v.optional(part), default: v.optional(part) }, 'a table of shares'),
+    strictTable('priority', { critical: v.optional(part), default: v.optional(part) }, 'a table of shares'),
   ),
   /** `header:<name>`: response header in which the API tells the actual cost; the difference is made up afterwards */
-  settle: v.optional(headerSource),
+  actual_cost: v.optional(headerSource),
   /** `local`, `open` or `closed` for this policy @default `ON_STORE_ERROR` */
   on_store_error: v.optional(oneOf(...ON_STORE_ERROR)),
   /**
@@ -100,16 +100,16 @@ export const policyKeys = {
    */
   failures: v.optional(statuses),
   /** for how long, e.g. `10m`, who is refused stays refused by this policy ([blocks](#penalties)) */
-  block: v.optional(v.string(DURATION_EXPECTED)),
+  penalty: v.optional(v.string(DURATION_EXPECTED)),
   /** with `block`: how many refusals lead to it, 1 to 1,000 @default `1` */
-  after: v.optional(integer(1, MAX_AFTER)),
+  penalty_after: v.optional(integer(1, MAX_AFTER)),
   /** allow an exact log of more than 100,000 entries a caller */
-  exact: v.optional(boolean, false),
+  allow_large_log: v.optional(boolean, false),
   /** `enforce` or `shadow` @default `MODE` */
-  mode: v.optional(oneOf('enforce', 'shadow')),
+  mode: v.optional(oneOf(...POLICY_MODES)),
 }
 
-export const policyTable = strictTable('name', policyKeys, 'a table', 'a value')
+export const policyTable = strictTable('setting', policyKeys, 'a table', 'a value')
 
 const LIST_EXPECTED = 'a list of tables, or JSON of one'
 
@@ -142,7 +142,7 @@ function parsePlan(text: string): IdentitySource | undefined {
   return others.length === 0 && (source?.kind === 'header' || source?.kind === 'claim') ? source : undefined
 }
 
-function parseMissing(text: string): MissingIdentity | undefined {
+function parseAnonymous(text: string): MissingIdentity | undefined {
   if (text === 'ip' || text === 'skip') return { kind: text }
   const denied = /^deny(?::(4\d\d))?$/.exec(text)
   return denied ? { kind: 'deny', status: Number(denied[1] ?? 401) } : undefined

@@ -6,11 +6,11 @@
  */
 
 import * as v from 'valibot'
-import { DIALECTS } from '../http/rate-limit-headers.ts'
+import { HEADER_FORMATS } from '../http/rate-limit-headers.ts'
 import { LIMITS_EXPECTED } from '../model/limits.ts'
-import { ON_STORE_ERROR } from '../model/policy.ts'
+import { ON_STORE_ERROR, POLICY_MODES } from '../model/policy.ts'
 import { MIN_SECRET_CHARACTERS } from '../request/identity/claims.ts'
-import { HIDDEN, IDENTITY_SECRET, KEY_PREFIX, OptionError } from './option-error.ts'
+import { HIDDEN, IDENTITY_SECRET, KEY_PREFIX, OptionError, RENAMED } from './option-error.ts'
 import { policyList } from './policy-keys.ts'
 import {
   headerNames,
@@ -90,9 +90,9 @@ export const variables = {
    * [until its windows are full](stores.md#moving)
    * @example durable-object
    */
-  STORE_SHADOW: v.optional(oneOf('redis', 'durable-object')),
+  STORE_MIRROR: v.optional(oneOf('redis', 'durable-object')),
   /**
-   * tiers of the policy `default`, which counts by token: `10/1s, 120/1m, 240/1h` (units `ms s m h d w`). With `POLICIES`
+   * limits of the policy `default`, which counts by token: `10/1s, 120/1m, 240/1h` (units `ms s m h d w`). With `POLICIES`
    * and without this, or with `off`, there is no `default`
    * @default `60/1m`
    * @deploy Limits of each caller, all of which hold at every moment, such as `10/1s, 120/1m, 240/1h`.
@@ -117,11 +117,11 @@ export const variables = {
   /** what your API keeps as data in a path, some of `%2F %5C %25 %3F %23 ;`, e.g. `%2F ;` ([why](#matching)) */
   LITERAL_IN_PATHS: v.optional(signs),
   /** `shadow`: decide and report, never refuse ([more](operations.md#trying-limits-out)) */
-  MODE: v.optional(oneOf('enforce', 'shadow'), 'enforce'),
+  MODE: v.optional(oneOf(...POLICY_MODES), 'enforce'),
   /** `on`: while the API is overloaded, refuse the less important requests first ([how](#shedding)) */
   SHEDDING: v.optional(onOrOff, 'off'),
   /** which [response fields](responses.md#fields) report the limits: `draft-11`, `draft-6`, `x-ratelimit` or `off` */
-  RATELIMIT_HEADERS: v.optional(oneOf(...DIALECTS), 'draft-11'),
+  RATELIMIT_HEADERS: v.optional(oneOf(...HEADER_FORMATS), 'draft-11'),
   /** deadline of a decision by the store */
   STORE_TIMEOUT_MS: v.optional(integer(1, 60_000), 500),
   /**
@@ -170,7 +170,7 @@ export const variables = {
   /** `on`: [count](statistics.md) what happens to requests, by policy, outcome, pattern and minute */
   STATISTICS: v.optional(onOrOff, 'off'),
   /** share of the refusals that leave a line in the log, 0 to 1, e.g. `0.01` ([more](statistics.md#log-lines)) */
-  LOG_LIMITED: v.optional(shareOrNone, 0),
+  LOG_REFUSALS: v.optional(shareOrNone, 0),
   /**
    * `header:<name>` of a field, or `claim:<name>` of a verified token, by which people know a caller: shown beside the
    * digests of those refused most ([more](statistics.md#callers-refused-most))
@@ -209,7 +209,7 @@ export function toOptionError(
   // The input of an issue with a key may be the whole table.
   const value = path?.at(-1)?.value ?? input
   const shown = value !== undefined && isHidden(where) ? HIDDEN : value
-  return new OptionError(where, message, shown, /^no such /.test(message) ? 'UNKNOWN_OPTION' : undefined)
+  return new OptionError(where, message, shown, /^unknown /.test(message) ? 'UNKNOWN_OPTION' : undefined)
 }
 
 /**
@@ -219,6 +219,7 @@ export function toOptionError(
  */
 export function meantVariable(name: string): VariableName | undefined {
   if (!/^[A-Z][A-Z\d_]+$/.test(name) || (VARIABLES as readonly string[]).includes(name)) return undefined
+  if (RENAMED[name] !== undefined) return RENAMED[name] as VariableName
   const bare = stem(name)
   // Short names are a letter away from many: MODE from NODE, CODE and MODEL.
   return VARIABLES.find(

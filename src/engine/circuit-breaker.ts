@@ -128,7 +128,7 @@ export function withBreaker({ breaker, now, log }: BreakerOptions): Stage {
         try {
           const deciding = store.decide(request, context)
           // Even if the client disconnects first, its slots must become known, to be released.
-          if (request.rules.some(({ slot }) => slot !== undefined)) context?.waitUntil(deciding.catch(() => {}))
+          if (request.charges.some(({ slot }) => slot !== undefined)) context?.waitUntil(deciding.catch(() => {}))
           const decision = await deciding
           isSuccess = true
           return decision
@@ -139,12 +139,12 @@ export function withBreaker({ breaker, now, log }: BreakerOptions): Stage {
         }
       },
       // Slots are released whatever the circuit: no response waits for it.
-      async release(rules) {
+      async release(charges) {
         try {
-          await store.release(rules)
+          await store.release(charges)
         } catch (error) {
           if (!(error instanceof StoreError)) throw error
-          await revoke(rules.map((rule) => ({ rule, isKnown: true })))
+          await revoke(charges.map((charge) => ({ charge: charge, isKnown: true })))
         }
       },
       revoke,
@@ -185,8 +185,8 @@ export class PendingReleases {
 
   add(releases: readonly Release[]): void {
     for (const release of releases) {
-      const { slot, tiers } = release.rule
-      const untilMs = this.#now() + lifetimeMs(tiers[0]?.windowMs ?? 0)
+      const { slot, limits } = release.charge
+      const untilMs = this.#now() + lifetimeMs(limits[0]?.windowMs ?? 0)
       this.#pending.set(slot, { release, untilMs })
     }
     for (const slot of this.#pending.keys()) {
@@ -231,7 +231,7 @@ export class PendingReleases {
       if (!(error instanceof StoreError)) throw error
       return false
     }
-    for (const { rule } of batch) this.#pending.delete(rule.slot)
+    for (const { charge } of batch) this.#pending.delete(charge.slot)
     return true
   }
 }

@@ -41,9 +41,9 @@ export interface EngineDecision<C extends Charge = Charge> extends Decision {
   readonly degraded?: Degradation
 }
 
-type Permits = Pick<DecisionRequest, 'mode' | 'permits'>
+type Permits = Pick<DecisionRequest, 'action' | 'permits'>
 
-const ONE_PERMIT: Permits = { mode: 'all', permits: 1 }
+const ONE_PERMIT: Permits = { action: 'take', permits: 1 }
 
 /** Decides from the refusal cache or leases, else in the store, or without it while it is unavailable. */
 export class Engine {
@@ -88,15 +88,15 @@ export class Engine {
   async decide<C extends Charge>(
     charges: readonly C[],
     context: CallContext,
-    { mode, permits }: Permits = ONE_PERMIT,
+    { action, permits }: Permits = ONE_PERMIT,
     isRepeated = false,
   ): Promise<EngineDecision<C>> {
-    const request = { mode, permits, rules: charges }
+    const request = { action, permits, charges }
     const sentAtMs = this.#now()
     try {
       const decision = await this.#store.decide(request, context)
       const ageMs = this.#now() - sentAtMs
-      if (mode === 'peek' || decision.granted === 0 || ageMs <= this.#timeoutMs) {
+      if (action === 'peek' || decision.granted === 0 || ageMs <= this.#timeoutMs) {
         return toEngineDecision(request, decision, this.#store)
       }
       // It was right when it was made. But an isolate that stood still since then would admit a burst of requests that
@@ -109,11 +109,12 @@ export class Engine {
       const decision = await this.#decideWithoutStore(request)
       this.#log('error', { event: 'store_error', message: error.message, answered: decision.degraded })
       // If the store has decided nevertheless, its slots must not stay held until their deadline.
-      const lost = error.mayHaveRun && mode !== 'peek' ? charges.filter(holdsSlots) : []
-      if (lost.length > 0) context.waitUntil(this.#store.revoke(lost.map((rule) => ({ rule, isKnown: false }))))
+      const lost = error.mayHaveRun && action !== 'peek' ? charges.filter(holdsSlots) : []
+      if (lost.length > 0)
+        context.waitUntil(this.#store.revoke(lost.map((charge) => ({ charge: charge, isKnown: false }))))
       return decision
     }
-    return this.decide(charges.map(withNewSlot), context, { mode, permits }, true)
+    return this.decide(charges.map(withNewSlot), context, { action, permits }, true)
   }
 
   /**
@@ -125,9 +126,9 @@ export class Engine {
     return (wasLocal ? this.#fallback : this.#store).settle(differences, chargedAtMs)
   }
 
-  async forget(keys: readonly string[]): Promise<void> {
-    await this.#fallback.forget(keys)
-    await this.#store.forget(keys)
+  async delete(keys: readonly string[]): Promise<void> {
+    await this.#fallback.delete(keys)
+    await this.#store.delete(keys)
   }
 
   /**
@@ -135,23 +136,26 @@ export class Engine {
    * the fallback if that store fails now.
    */
   async charge(
-    rules: readonly StoreCharge[],
+    charges: readonly StoreCharge[],
     { chargedIn }: Pick<EngineDecision, 'chargedIn'>,
     context: CallContext,
   ): Promise<void> {
-    const request = { mode: 'charge', permits: 1, rules } as const
+    const request = { action: 'record', permits: 1, charges } as const
     try {
       await chargedIn.decide(request, context)
     } catch (error) {
       if (!(error instanceof StoreError)) throw error
       this.#log('error', { event: 'store_error', message: error.message, answered: 'local' })
-      await this.#fallback.decide({ ...request, rules: rules.map((rule) => scaleToLocalShare(rule, this.#localShare)) })
+      await this.#fallback.decide({
+        ...request,
+        charges: charges.map((charge) => scaleToLocalShare(charge, this.#localShare)),
+      })
     }
   }
 
   /** Releases the slots of an admitted request. The next call should find them free, but should not wait long. */
-  async #releaseSlots(rules: readonly StoreCharge[], context: CallContext): Promise<void> {
-    const released = createHold(rules, this.#store)?.release()
+  async #releaseSlots(charges: readonly StoreCharge[], context: CallContext): Promise<void> {
+    const released = createHold(charges, this.#store)?.release()
     if (!released) return
     context.waitUntil(released)
     await context.deadlines.within(this.#timeoutMs, released)
@@ -159,49 +163,49 @@ export class Engine {
 
   /** Decides as `onStoreError` of each policy says. */
   async #decideWithoutStore<C extends Charge>(request: DecisionRequest<C>): Promise<EngineDecision<C>> {
-    const rules = request.rules.map((rule) => scaleToLocalShare(rule, this.#localShare))
-    const local = { ...request, rules }
-    const undecided = { granted: 0, nowMs: this.#now(), usage: rules.map(() => []) }
+    const charges = request.charges.map((charge) => scaleToLocalShare(charge, this.#localShare))
+    const local = { ...request, charges }
+    const undecided = { granted: 0, nowMs: this.#now(), usage: charges.map(() => []) }
     // Policies in shadow mode refuse nothing, even without the store.
-    if (rules.some(({ enforced, policy }) => enforced && policy.onStoreError === 'closed')) {
+    if (charges.some(({ mode, policy }) => mode === 'enforce' && policy.onStoreError === 'closed')) {
       return { ...toEngineDecision(local, undecided, this.#fallback), degraded: 'closed' }
     }
     const isLocal = ({ policy }: Charge) => policy.onStoreError === 'local'
-    if (!rules.some(isLocal)) {
+    if (!charges.some(isLocal)) {
       const admitted = { ...undecided, granted: request.permits }
       return { ...toEngineDecision(local, admitted, this.#fallback), degraded: 'open' }
     }
     const decision = await decideSome(this.#fallback, local, isLocal)
-    const degraded = rules.every(isLocal) ? 'local' : 'local, open'
+    const degraded = charges.every(isLocal) ? 'local' : 'local, open'
     return { ...toEngineDecision(local, decision, this.#fallback), degraded }
   }
 }
 
 function toEngineDecision<C extends Charge>(
-  { mode, rules }: DecisionRequest<C>,
+  { action, charges }: DecisionRequest<C>,
   decision: Decision,
   store: Store,
 ): EngineDecision<C> {
   const { granted, nowMs, usage } = decision
-  const whole = { granted, nowMs, usage, charges: rules, chargedIn: store }
-  if (granted === 0 || mode === 'peek' || !rules.some(({ slot }) => slot !== undefined)) return whole
-  const charged = rules.filter((_, index) => isCharged(decision, index))
+  const whole = { granted, nowMs, usage, charges, chargedIn: store }
+  if (granted === 0 || action === 'peek' || !charges.some(({ slot }) => slot !== undefined)) return whole
+  const charged = charges.filter((_, index) => isCharged(decision, index))
   const hold = createHold(charged, store)
   return hold ? { ...whole, hold } : whole
 }
 
-/** A decision charges neither a rule in shadow mode that would have refused, nor a rule that was skipped. */
+/** A decision charges neither a charge in shadow mode that would have refused, nor a charge that was skipped. */
 export function isCharged({ granted, usage }: Decision, index: number): boolean {
-  const tiers = usage[index] ?? []
-  return granted > 0 && tiers.length > 0 && tiers.every(({ retryAfterMs }) => retryAfterMs === 0)
+  const limits = usage[index] ?? []
+  return granted > 0 && limits.length > 0 && limits.every(({ retryAfterMs }) => retryAfterMs === 0)
 }
 
-/** @returns undefined if no rule holds slots */
-function createHold(rules: readonly StoreCharge[], store: Store): SlotHold | undefined {
-  const held = rules.filter(holdsSlots)
+/** @returns undefined if no charge holds slots */
+function createHold(charges: readonly StoreCharge[], store: Store): SlotHold | undefined {
+  const held = charges.filter(holdsSlots)
   if (held.length === 0) return undefined
   return {
-    deadlineMs: Math.min(...held.flatMap(({ tiers }) => tiers.map(({ windowMs }) => windowMs))),
+    slotTtlMs: Math.min(...held.flatMap(({ limits }) => limits.map(({ windowMs }) => windowMs))),
     release: () => store.release(held),
     renew: () => store.renew(held),
   }
@@ -220,10 +224,10 @@ function withNewSlot<C extends Charge>(charge: C): C {
  * Scales limits to what one isolate allows by itself: rounded down, but never below what one request needs.
  * @param share above 0 and at most 1
  */
-export function scaleToLocalShare<R extends StoreCharge>(rule: R, share: number): R {
-  if (share === 1) return rule
-  const reserved = Math.floor(rule.reserved * share)
-  const part = (units: number) => Math.max(Math.floor(units * share), rule.cost + reserved)
-  const tiers = rule.tiers.map(({ limit, windowMs }) => ({ limit: part(limit), windowMs }))
-  return { ...rule, tiers, reserved, ...(rule.burst !== undefined && { burst: part(rule.burst) }) }
+export function scaleToLocalShare<R extends StoreCharge>(charge: R, share: number): R {
+  if (share === 1) return charge
+  const reserved = Math.floor(charge.reserved * share)
+  const part = (units: number) => Math.max(Math.floor(units * share), charge.cost + reserved)
+  const limits = charge.limits.map(({ limit, windowMs }) => ({ limit: part(limit), windowMs }))
+  return { ...charge, limits, reserved, ...(charge.burst !== undefined && { burst: part(charge.burst) }) }
 }

@@ -73,7 +73,7 @@ export class LeaseAccount {
   pace: { readonly perSecond: number; readonly atMs: number } = { perSecond: 0, atMs: 0 }
   /** Load of the store, as calls for this caller show it. */
   readonly strain = new LoadEstimate()
-  /** Statuses of the rules, in order. */
+  /** Statuses of the charges, in order. */
   standings: readonly KnownStatus[] = []
   /** Oldest first. */
   #leases: Lease[] = []
@@ -147,14 +147,14 @@ export class LeaseAccount {
  * @param left permits that remain
  */
 export function admission(
-  { rules }: DecisionRequest,
+  { charges }: DecisionRequest,
   standings: readonly KnownStatus[],
   { chargedAtMs }: Lease,
   left: number,
   nowMs: number,
 ): Decision {
   const usage = mapList(standings, ({ usage, sentAtMs }, index) => {
-    const units = left * (rules[index] as StoreCharge).cost
+    const units = left * (charges[index] as StoreCharge).cost
     const elapsedMs = Math.max(0, nowMs - sentAtMs)
     return mapList(usage, ({ remaining, resetMs }) => {
       return { remaining: remaining + units, resetMs: Math.max(0, resetMs - elapsedMs), retryAfterMs: 0 }
@@ -167,15 +167,15 @@ export function admission(
 export function replayOutcome({ outcome, sentAtMs, untilMs }: RecentOutcome, nowMs: number): Decision {
   if ('message' in outcome) throw outcome
   const elapsedMs = Math.max(0, nowMs - sentAtMs)
-  const aged = ({ retryAfterMs, ...tier }: LimitState): LimitState => ({
-    ...tier,
-    resetMs: Math.max(0, tier.resetMs - elapsedMs),
+  const aged = ({ retryAfterMs, ...limit }: LimitState): LimitState => ({
+    ...limit,
+    resetMs: Math.max(0, limit.resetMs - elapsedMs),
     retryAfterMs: retryAfterMs === 0 ? 0 : Math.max(1, retryAfterMs - elapsedMs, untilMs - nowMs),
   })
-  return { ...outcome, nowMs: outcome.nowMs + elapsedMs, usage: outcome.usage.map((tiers) => tiers.map(aged)) }
+  return { ...outcome, nowMs: outcome.nowMs + elapsedMs, usage: outcome.usage.map((limits) => limits.map(aged)) }
 }
 
 /** Adds leased units that are not used: they remain too. */
 export function withLeft(usage: readonly LimitState[], units: number): LimitState[] {
-  return usage.map((tier) => ({ ...tier, remaining: tier.remaining + units }))
+  return usage.map((limit) => ({ ...limit, remaining: limit.remaining + units }))
 }

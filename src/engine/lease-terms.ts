@@ -50,16 +50,16 @@ const FULL_SHARE = 0.5
  * @returns undefined if permits must be taken one by one: a slot is held by one request, a policy in shadow mode counts
  * each request, settling calls the store in any case, and no caller may use permits during a penalty
  */
-export function computeLeaseTerms({ mode, permits, rules }: DecisionRequest): LeaseTerms | undefined {
-  if (mode !== 'all' || permits !== 1 || !rules.every(isLeasable)) return undefined
+export function computeLeaseTerms({ action, permits, charges }: DecisionRequest): LeaseTerms | undefined {
+  if (action !== 'take' || permits !== 1 || !charges.every(isLeasable)) return undefined
   let name = ''
   let most = Number.POSITIVE_INFINITY
   let shortestMs = Number.POSITIVE_INFINITY
-  for (const rule of rules) {
-    const { cost, tiers, burst } = rule
-    // Most have only one rule, whose name need not be concatenated and hashed again.
-    name = name === '' && cost === 1 ? formatStatusName(rule) : `${name} ${formatStatusName(rule)} ${cost}`
-    for (const { limit, windowMs } of tiers) {
+  for (const charge of charges) {
+    const { cost, limits, burst } = charge
+    // Most have only one charge, whose name need not be concatenated and hashed again.
+    name = name === '' && cost === 1 ? formatStatusName(charge) : `${name} ${formatStatusName(charge)} ${cost}`
+    for (const { limit, windowMs } of limits) {
       most = Math.min(most, Math.floor((Math.min(limit, burst ?? limit) * MOST_SHARE) / cost))
       // For a small bucket, the time that refills it.
       shortestMs = Math.min(shortestMs, windowMs, ((burst ?? limit) * windowMs) / limit)
@@ -82,16 +82,16 @@ export function computeUsableMs(termMs: number): number {
 
 /**
  * The time for which permits taken at `nowMs` may be used: no longer than the windows last that they are counted in.
- * @param standings statuses of the rules, if known
+ * @param standings statuses of the charges, if known
  */
 export function usableMs(
-  { rules }: DecisionRequest,
+  { charges }: DecisionRequest,
   standings: readonly (Pick<KnownStatus, 'usage' | 'sentAtMs'> | undefined)[],
   { termMs, usableMs }: Span,
   nowMs: number,
 ): number {
   let spanMs = usableMs
-  for (const [index, { algorithm }] of rules.entries()) {
+  for (const [index, { algorithm }] of charges.entries()) {
     if (ALGORITHMS[algorithm].lease !== 'windowed') continue
     const { usage = [], sentAtMs = nowMs } = standings[index] ?? {}
     for (const { resetMs } of usage) spanMs = Math.min(spanMs, sentAtMs + resetMs - nowMs - (termMs - usableMs))
@@ -101,62 +101,69 @@ export function usableMs(
 
 /**
  * Permits that can be taken in advance: none unless the caller is far from its limits.
- * @param standings statuses of the rules after a decision
+ * @param standings statuses of the charges after a decision
  */
 export function affordable(
-  { rules }: DecisionRequest,
+  { charges }: DecisionRequest,
   standings: readonly (KnownStatus | undefined)[],
   terms: LeaseTerms,
   nowMs: number,
 ): number {
   let most = Number.POSITIVE_INFINITY
-  for (const [index, rule] of rules.entries()) {
+  for (const [index, charge] of charges.entries()) {
     const standing = standings[index]
-    if (!standing || !isFarFromLimits(rule, standing, terms, nowMs)) return 0
-    for (const at of rule.tiers.keys()) {
-      most = Math.min(most, Math.floor(((standing.usage[at]?.remaining ?? 0) * REMAINING_SHARE) / rule.cost))
+    if (!standing || !isFarFromLimits(charge, standing, terms, nowMs)) return 0
+    for (const at of charge.limits.keys()) {
+      most = Math.min(most, Math.floor(((standing.usage[at]?.remaining ?? 0) * REMAINING_SHARE) / charge.cost))
     }
   }
   return most
 }
 
 export function isFarFromLimits(
-  rule: StoreCharge,
+  charge: StoreCharge,
   standing: KnownStatus,
   { termMs }: LeaseTerms,
   nowMs: number,
 ): boolean {
-  return rule.tiers.every((_, at) => isFarFromLimit(rule, at, standing, termMs, nowMs))
+  return charge.limits.every((_, at) => isFarFromLimit(charge, at, standing, termMs, nowMs))
 }
 
 /** @param at index of the limit */
 function isFarFromLimit(
-  { algorithm, tiers, burst }: StoreCharge,
+  { algorithm, limits, burst }: StoreCharge,
   at: number,
   { usage, refusedAtMs }: KnownStatus,
   termMs: number,
   nowMs: number,
 ): boolean {
-  const { limit, windowMs } = tiers[at] as Limit
-  const tier = usage[at]
-  if (!tier) return false
+  const { limit, windowMs } = limits[at] as Limit
+  const state = usage[at]
+  if (!state) return false
   const { hasBurst, lease } = ALGORITHMS[algorithm]
   // A bucket does not show how fast it is emptied.
-  if (hasBurst) return tier.remaining >= FULL_SHARE * (burst ?? limit)
+  if (hasBurst) return state.remaining >= FULL_SHARE * (burst ?? limit)
   // Expired permits free many units when they leave a log: a refused caller is at its limit nevertheless.
   if (lease === 'dated' && nowMs - (refusedAtMs[at] ?? Number.NEGATIVE_INFINITY) < windowMs) return false
   // Extrapolates the units used since the oldest that still counts. Leased permits may be dated ahead.
-  const spanMs = Math.min(windowMs, Math.max(0, windowMs - tier.resetMs)) + termMs
-  return (limit - tier.remaining) * windowMs <= PACE_SHARE * limit * spanMs
+  const spanMs = Math.min(windowMs, Math.max(0, windowMs - state.resetMs)) + termMs
+  return (limit - state.remaining) * windowMs <= PACE_SHARE * limit * spanMs
 }
 
-function isLeasable({ algorithm, enforced, reserved, block, isSettled, counts = 'requests' }: StoreCharge): boolean {
+function isLeasable({
+  algorithm,
+  mode,
+  reserved,
+  penalty,
+  needsSettlement,
+  counts = 'requests',
+}: StoreCharge): boolean {
   return (
     ALGORITHMS[algorithm].lease !== undefined &&
-    enforced &&
+    mode === 'enforce' &&
     reserved === 0 &&
-    !block &&
-    !isSettled &&
+    !penalty &&
+    !needsSettlement &&
     counts === 'requests'
   )
 }

@@ -58,8 +58,8 @@ export function withLeases(size: LeaseSize, now: () => number, avoided = createA
     const leases = new Leases(store, now, size, avoided)
     return decorate(store, {
       decide: leases.decide,
-      async forget(keys) {
-        await store.forget(keys)
+      async delete(keys) {
+        await store.delete(keys)
         leases.clear()
       },
     })
@@ -86,7 +86,7 @@ class Leases {
 
   /** @throws {StoreError} it is then unknown if a lease was charged */
   readonly decide: Store['decide'] = (request, context) => {
-    if (request.mode === 'peek') return this.#store.decide(request, context)
+    if (request.action === 'peek') return this.#store.decide(request, context)
     const terms = context && computeLeaseTerms(request)
     return terms ? this.#decide({ request, ...this.#see(terms), context }) : this.#ask(request, context)
   }
@@ -120,8 +120,8 @@ class Leases {
     const decision = await this.#take(caller, plan, 1)
     if (decision.granted === 0) return decision
     const left = decision.granted - 1
-    const usage = decision.usage.map((tiers, index) =>
-      withLeft(tiers, left * (request.rules[index] as StoreCharge).cost),
+    const usage = decision.usage.map((limits, index) =>
+      withLeft(limits, left * (request.charges[index] as StoreCharge).cost),
     )
     return { ...decision, granted: 1, usage }
   }
@@ -148,10 +148,10 @@ class Leases {
   }
 
   #hotPlan(request: DecisionRequest, account: LeaseAccount, terms: LeaseTerms, perSecond: number): Plan | undefined {
-    const rule = request.rules[0] as StoreCharge
-    const standing = this.#standings.of(rule)
+    const charge = request.charges[0] as StoreCharge
+    const standing = this.#standings.of(charge)
     const mustLease = perSecond > CROWDED_PER_SECOND || account.strain.stretch > 1
-    if (!mustLease && !isFarFromLimits(rule, standing, terms, this.#latestMs)) return undefined
+    if (!mustLease && !isFarFromLimits(charge, standing, terms, this.#latestMs)) return undefined
     const span = hotSpan(account, terms, perSecond, this.#roundTripMs)
     const spanMs = usableMs(request, [standing], span, this.#latestMs) - this.#roundTripMs
     const permits = Math.min(terms.most, this.#size, hotPermits(account, terms, perSecond, spanMs))
@@ -160,17 +160,17 @@ class Leases {
 
   #wanted(account: LeaseAccount, request: DecisionRequest, terms: LeaseTerms): number {
     if (this.#roundTripMs > terms.termMs * MAX_ROUND_TRIP_SHARE) return 1
-    const standings = request.rules.map((rule) => this.#standings.get(rule))
+    const standings = request.charges.map((charge) => this.#standings.get(charge))
     const spanMs = usableMs(request, standings, terms, this.#latestMs) - this.#roundTripMs
     const wanted = Math.min(terms.most, this.#size, account.wanted(spanMs, terms))
     return wanted < 2 ? 1 : Math.min(wanted, affordable(request, standings, terms, this.#latestMs))
   }
 
-  /** Permits a second, of all isolates, of the only rule of a request if that is hot, and many share it; else 0. */
-  #hotPaceOf({ request: { rules }, account, terms }: Caller): number {
+  /** Permits a second, of all isolates, of the only charge of a request if that is hot, and many share it; else 0. */
+  #hotPaceOf({ request: { charges }, account, terms }: Caller): number {
     const { atMs, perSecond } = account.pace
     // Twice as long as until a lesser one replaces it, so that it lasts until the next reply.
-    const isKnown = rules.length === 1 && this.#latestMs - atMs < 2 * findLongestMs(rules[0] as StoreCharge)
+    const isKnown = charges.length === 1 && this.#latestMs - atMs < 2 * findLongestMs(charges[0] as StoreCharge)
     return isKnown && perSecond > HOT_PER_SECOND && isSharedByMany(account, terms, perSecond) ? perSecond : 0
   }
 
@@ -189,10 +189,10 @@ class Leases {
     const sentAtMs = this.#now()
     account.replenishedUntilMs = sentAtMs + LOST_AFTER_MS
     try {
-      const leased = { ...request, mode: 'partial', permits, leaseMs: span.termMs } as const
+      const leased = { ...request, action: 'take-up-to', permits, leaseMs: span.termMs } as const
       const decision = await this.#listen(caller, this.#ask(leased, context))
       if (decision.granted > 0) {
-        account.standings = request.rules.map((rule) => this.#standings.of(rule))
+        account.standings = request.charges.map((charge) => this.#standings.of(charge))
         // The store decided when it was sent, or later.
         const asDecided = decision.usage.map((usage) => ({ usage, sentAtMs }))
         const expiresAtMs = sentAtMs + usableMs(request, asDecided, span, sentAtMs)
@@ -256,15 +256,15 @@ class Leases {
   }
 }
 
-function findLongestMs({ tiers }: StoreCharge): number {
-  return Math.max(...tiers.map(({ windowMs }) => windowMs))
+function findLongestMs({ limits }: StoreCharge): number {
+  return Math.max(...limits.map(({ windowMs }) => windowMs))
 }
 
 /** Keeps the greatest of the latest window: a counted window that has just begun shows nothing. */
 function notePace({ request, account }: Caller, { usage }: Decision, atMs: number): void {
-  const rule = request.rules[0] as StoreCharge
-  const perSecond = permitsPerSecond(rule, usage[0] ?? [])
-  if (perSecond >= account.pace.perSecond || atMs - account.pace.atMs >= findLongestMs(rule)) {
+  const charge = request.charges[0] as StoreCharge
+  const perSecond = permitsPerSecond(charge, usage[0] ?? [])
+  if (perSecond >= account.pace.perSecond || atMs - account.pace.atMs >= findLongestMs(charge)) {
     account.pace = { perSecond, atMs }
   }
 }

@@ -49,7 +49,7 @@ export interface DecideOptions {
   readonly trace?: DecisionTrace | undefined
 }
 
-const ADMITTED: Verdict = { kind: 'admitted', tiers: [] }
+const ADMITTED: Verdict = { outcome: 'admitted', limits: [] }
 
 /** Retry-After while the upstream is overloaded. */
 const SHED_RETRY_MS = 1_000
@@ -71,7 +71,7 @@ export class Limiter {
     this.#finder = new PolicyFinder(options.policies, exempt)
     this.#builder = new ChargeBuilder(options)
     this.#awaitsResponses = options.policies.some(
-      ({ settleHeader, counts }) => settleHeader !== undefined || counts === 'failures',
+      ({ actualCostHeader, counts }) => actualCostHeader !== undefined || counts === 'failures',
     )
   }
 
@@ -82,7 +82,7 @@ export class Limiter {
     options?: DecideOptions,
   ): Promise<Verdict> {
     const charges = await this.findCharges(request, path, context, options)
-    if ('kind' in charges) return charges
+    if ('outcome' in charges) return charges
     return this.#toVerdict(await this.#engine.decide(charges, context), context)
   }
 
@@ -99,23 +99,23 @@ export class Limiter {
     const matches = this.#finder.find(readMethods(request, this.#finder.methods), path)
     // Exempt requests must always be admitted, so they are not shed either.
     if (matches === 'exempt') return ADMITTED
-    if (matches === 'ambiguous') return { kind: 'ambiguous' }
+    if (matches === 'ambiguous') return { outcome: 'ambiguous_path' }
     if (trace) trace.matches = matches
     const priority = findPriority(matches, path)
-    if (!rules?.isAllowed && this.#health?.sheds(priority)) return { kind: 'shed', retryAfterMs: SHED_RETRY_MS }
+    if (!rules?.isAllowed && this.#health?.sheds(priority)) return { outcome: 'shed', retryAfterMs: SHED_RETRY_MS }
 
     const charges: RequestCharge[] = []
     for (const match of matches) {
-      if (match.policy.tiers.length === 0) continue
+      if (match.policy.limits.length === 0) continue
       const built = this.#builder.build(match, request, path.canonical, priority, context)
       const charge = built instanceof Promise ? await built : built
       if (charge === 'skip') continue
-      if ('kind' in charge) return charge
+      if ('outcome' in charge) return charge
       charges.push(charge)
     }
     if (charges.length === 0) return ADMITTED
     const applied = rules ? await rules.apply(charges) : charges
-    if (trace && !('kind' in applied)) trace.charges = applied
+    if (trace && !('outcome' in applied)) trace.charges = applied
     return applied
   }
 
@@ -123,7 +123,7 @@ export class Limiter {
   async charge(
     charges: readonly RequestCharge[],
     context: CallContext,
-    permits?: Pick<DecisionRequest, 'mode' | 'permits'>,
+    permits?: Pick<DecisionRequest, 'action' | 'permits'>,
   ): Promise<Verdict> {
     return this.#toVerdict(await this.#engine.decide(charges, context, permits), context)
   }
@@ -131,21 +131,21 @@ export class Limiter {
   #toVerdict(decision: EngineDecision<RequestCharge>, context: CallContext): Verdict {
     const { degraded } = decision
     if (degraded === undefined) return this.#judge(decision, context)
-    const verdict: Verdict = degraded === 'closed' ? { kind: 'unavailable' } : this.#judge(decision, context)
+    const verdict: Verdict = degraded === 'closed' ? { outcome: 'unavailable' } : this.#judge(decision, context)
     return { ...verdict, degraded }
   }
 
   #judge(decision: EngineDecision<RequestCharge>, context: CallContext): Admitted | Refused {
     const { granted, usage, charges, hold } = decision
-    const tiers: ReportedLimit[] = []
+    const limits: ReportedLimit[] = []
     for (const [index, charge] of charges.entries()) {
-      if (!charge.isUnlimited) addReports(tiers, charge, usage[index] ?? [])
+      if (!charge.isUnlimited) addReports(limits, charge, usage[index] ?? [])
     }
-    const refusing = tiers.filter(({ retryAfterMs }) => retryAfterMs > 0)
+    const refusing = limits.filter(({ retryAfterMs }) => retryAfterMs > 0)
     if (granted > 0 && refusing.length === 0 && !this.#awaitsResponses) {
-      return hold ? { kind: 'admitted', tiers, hold } : { kind: 'admitted', tiers }
+      return hold ? { outcome: 'admitted', limits, hold } : { outcome: 'admitted', limits }
     }
-    const shadowed = refusing.filter(({ policy }) => !policy.enforced)
+    const shadowed = refusing.filter(({ policy }) => policy.mode === 'shadow')
     if (shadowed.length > 0) {
       const violated = shadowed.map(({ name }) => name)
       this.#log('warn', { event: 'shadow_limited', violated, callers: digestsByPolicy(charges, shadowed) })
@@ -153,21 +153,21 @@ export class Limiter {
     if (granted > 0) {
       const charged = charges.filter((_, index) => isCharged(decision, index))
       const settlement = createSettlement(charged, decision)
-      const failures = createFailures(charged, tiers, (failed) => this.#engine.charge(failed, decision, context))
+      const failures = createFailures(charged, limits, (failed) => this.#engine.charge(failed, decision, context))
       return {
-        kind: 'admitted',
-        tiers,
+        outcome: 'admitted',
+        limits,
         ...(hold && { hold }),
         ...(settlement && { settlement }),
         ...(failures && { failures }),
       }
     }
-    const enforced = refusing.filter(({ policy }) => policy.enforced)
-    const retryAfterMs = Math.max(...enforced.map((tier) => tier.retryAfterMs))
+    const enforced = refusing.filter(({ policy }) => policy.mode === 'enforce')
+    const retryAfterMs = Math.max(...enforced.map((limit) => limit.retryAfterMs))
     const violated = enforced.filter(({ isReserve }) => !isReserve)
     return violated.length > 0
-      ? { kind: 'limited', tiers, violated, retryAfterMs }
-      : { kind: 'reserved', tiers, retryAfterMs }
+      ? { outcome: 'limited', limits, violated, retryAfterMs }
+      : { outcome: 'deprioritized', limits, retryAfterMs }
   }
 }
 
@@ -176,19 +176,19 @@ function digestsByPolicy(
   charges: readonly RequestCharge[],
   shadowed: readonly ReportedLimit[],
 ): Record<string, string> {
-  const refused = charges.filter(({ policy }) => shadowed.some((tier) => tier.policy === policy))
+  const refused = charges.filter(({ policy }) => shadowed.some((limit) => limit.policy === policy))
   return Object.fromEntries(refused.map(({ policy, digest }) => [policy.name, digest]))
 }
 
 function addReports(reports: ReportedLimit[], charge: RequestCharge, usage: readonly LimitState[]): void {
   const { policy, reserved, cost } = charge
   for (const [index, state] of usage.entries()) {
-    const { remaining, resetMs, retryAfterMs, blockedMs } = toReported(state)
+    const { remaining, resetMs, retryAfterMs, penaltyMs } = toReported(state)
     // While the store is unavailable, the limit of the charge is a share of the policy's.
-    const { limit, windowMs } = charge.tiers[index] as Limit
+    const { limit, windowMs } = charge.limits[index] as Limit
     const report: ReportedLimit = {
       policy,
-      name: policy.tiers[index]?.name ?? policy.name,
+      name: policy.limits[index]?.name ?? policy.name,
       limit,
       windowMs,
       // Units reserved for higher priorities do not remain for this request.
@@ -197,7 +197,7 @@ function addReports(reports: ReportedLimit[], charge: RequestCharge, usage: read
       resetMs,
       retryAfterMs,
     }
-    reports.push(blockedMs === undefined ? report : { ...report, blockedMs })
+    reports.push(penaltyMs === undefined ? report : { ...report, penaltyMs })
   }
 }
 
@@ -206,14 +206,14 @@ function createSettlement(
   charges: readonly RequestCharge[],
   { nowMs, chargedIn }: EngineDecision,
 ): Settlement | undefined {
-  const open = charges.filter(({ policy }) => policy.settleHeader !== undefined)
+  const open = charges.filter(({ policy }) => policy.actualCostHeader !== undefined)
   if (open.length === 0) return undefined
   return {
     async settle(headers) {
-      const differences = open.flatMap((rule) => {
-        const text = headers.get(rule.policy.settleHeader ?? '')?.trim() ?? ''
-        const units = /^\d{1,10}$/.test(text) ? Math.min(Number(text), findCapacity(rule)) - rule.cost : 0
-        return units === 0 ? [] : [{ rule, units }]
+      const differences = open.flatMap((charge) => {
+        const text = headers.get(charge.policy.actualCostHeader ?? '')?.trim() ?? ''
+        const units = /^\d{1,10}$/.test(text) ? Math.min(Number(text), findCapacity(charge)) - charge.cost : 0
+        return units === 0 ? [] : [{ charge, units }]
       })
       if (differences.length > 0) await chargedIn.settle(differences, nowMs)
     },
@@ -221,17 +221,17 @@ function createSettlement(
 }
 
 /** The most that a settled request can cost: more than the capacity cannot be used. */
-function findCapacity({ burst, tiers }: Charge): number {
-  return burst ?? Math.max(...tiers.map(({ limit }) => limit))
+function findCapacity({ burst, limits }: Charge): number {
+  return burst ?? Math.max(...limits.map(({ limit }) => limit))
 }
 
 /**
- * @param tiers the limits when the request was admitted
+ * @param limits the limits when the request was admitted
  * @returns undefined if no policy counts failures
  */
 function createFailures(
   charges: readonly RequestCharge[],
-  tiers: readonly ReportedLimit[],
+  limits: readonly ReportedLimit[],
   charge: (failed: readonly RequestCharge[]) => Promise<void>,
 ): Failures | undefined {
   const open = charges.filter(({ policy }) => policy.counts === 'failures')
@@ -241,9 +241,9 @@ function createFailures(
       const failed = open.filter(({ policy }) => policy.failures.includes(status))
       if (failed.length === 0) return undefined
       return {
-        tiers: tiers.map((tier) => {
-          const cost = failed.find(({ policy }) => policy === tier.policy)?.cost ?? 0
-          return { ...tier, remaining: Math.max(0, tier.remaining - cost) }
+        limits: limits.map((limit) => {
+          const cost = failed.find(({ policy }) => policy === limit.policy)?.cost ?? 0
+          return { ...limit, remaining: Math.max(0, limit.remaining - cost) }
         }),
         charge: () => charge(failed),
       }

@@ -22,13 +22,13 @@ export interface MirrorOptions {
 export interface MirrorCounts {
   /** Decisions that both made. */
   readonly decisions: number
-  readonly refusedByShadowOnly: number
-  readonly refusedByStoreOnly: number
+  readonly refusedByMirrorOnly: number
+  readonly refusedByPrimaryOnly: number
   /** Calls that failed, or could not be sent in time: the mirror may lack their charges. */
   readonly failures: number
 }
 
-const NONE: MirrorCounts = { decisions: 0, refusedByShadowOnly: 0, refusedByStoreOnly: 0, failures: 0 }
+const NONE: MirrorCounts = { decisions: 0, refusedByMirrorOnly: 0, refusedByPrimaryOnly: 0, failures: 0 }
 const LOG_INTERVAL_MS = 60_000
 
 /** A charge that could not be sent because the circuit is open is tried again after about this. */
@@ -39,7 +39,7 @@ const MAX_ATTEMPTS = 20
 const MAX_WAITING = 1_000
 
 /** Refusals are mirrored, but only the store begins penalties: those of the mirror would end at another time. */
-const NO_PENALTY: PenaltySettings = { blockMs: 1, after: MAX_AFTER }
+const NO_PENALTY: PenaltySettings = { durationMs: 1, after: MAX_AFTER }
 
 interface MirroredCharge {
   /** The time of the charge, by the mirror's clock; undefined if unknown. */
@@ -59,24 +59,24 @@ export function withMirror(mirror: Mirror): Stage {
     decorate(store, {
       async decide(request, context) {
         const decision = await store.decide(request, context)
-        if (request.mode !== 'peek') mirror.followDecision(request, decision, context)
+        if (request.action !== 'peek') mirror.followDecision(request, decision, context)
         return decision
       },
-      release(rules) {
-        mirror.release(rules)
-        return store.release(rules)
+      release(charges) {
+        mirror.release(charges)
+        return store.release(charges)
       },
-      renew(rules) {
-        mirror.renew(rules)
-        return store.renew(rules)
+      renew(charges) {
+        mirror.renew(charges)
+        return store.renew(charges)
       },
       settle(differences, chargedAtMs) {
         mirror.settle(differences)
         return store.settle(differences, chargedAtMs)
       },
-      async forget(keys) {
-        const mirrored = mirror.forget(keys)
-        await store.forget(keys)
+      async delete(keys) {
+        const mirrored = mirror.delete(keys)
+        await store.delete(keys)
         await mirrored
       },
       learn(algorithms) {
@@ -116,30 +116,32 @@ export class Mirror {
     else this.#continue(this.#refuse(request, decision, context), context)
   }
 
-  release(rules: readonly StoreCharge[]): void {
-    this.#followUp(rules, (own, atMs) =>
+  release(charges: readonly StoreCharge[]): void {
+    this.#followUp(charges, (own, atMs) =>
       // A charge without an answer may still be on its way.
-      atMs === undefined ? this.#store.revoke(own.map((rule) => ({ rule, isKnown: false }))) : this.#store.release(own),
+      atMs === undefined
+        ? this.#store.revoke(own.map((charge) => ({ charge: charge, isKnown: false })))
+        : this.#store.release(own),
     )
   }
 
-  renew(rules: readonly StoreCharge[]): void {
-    this.#followUp(rules, (own) => this.#store.renew(own))
+  renew(charges: readonly StoreCharge[]): void {
+    this.#followUp(charges, (own) => this.#store.renew(own))
   }
 
   settle(differences: readonly Adjustment[]): void {
-    const units = new Map(differences.map(({ rule, units }) => [rule, units]))
+    const units = new Map(differences.map(({ charge, units }) => [charge, units]))
     this.#followUp([...units.keys()], async (own, atMs) => {
       if (atMs === undefined) return
       await this.#store.settle(
-        own.map((rule) => ({ rule, units: units.get(rule) ?? 0 })),
+        own.map((charge) => ({ charge: charge, units: units.get(charge) ?? 0 })),
         atMs,
       )
     })
   }
 
-  forget(keys: readonly string[]): Promise<void> {
-    return this.#store.forget(keys).catch((error) => this.#fail(error))
+  delete(keys: readonly string[]): Promise<void> {
+    return this.#store.delete(keys).catch((error) => this.#fail(error))
   }
 
   learn(algorithms: readonly AlgorithmName[]): void {
@@ -148,31 +150,34 @@ export class Mirror {
 
   /** Mirrors a charge, whatever remains there, and compares the limits before it. */
   #charge(request: DecisionRequest, decision: Decision, context: CallContext | undefined): void {
-    const { mode, leaseMs } = request
-    const rules = request.rules.filter((_, index) => wasCharged(request, decision, index))
-    if (rules.length === 0) return
-    const charge: DecisionRequest = {
-      mode: 'charge',
+    const { action, leaseMs } = request
+    const charges = request.charges.filter((_, index) => wasCharged(request, decision, index))
+    if (charges.length === 0) return
+    const recorded: DecisionRequest = {
+      action: 'record',
       permits: decision.granted,
       // The store has found which identities are new: the mirror may know others.
-      rules: rules.map((rule) => (rule.counts === 'identities' ? { ...rule, counts: 'requests' } : rule)),
+      charges: charges.map((charge) =>
+        charge.counts === 'new-identities' ? { ...charge, counts: 'requests' } : charge,
+      ),
       ...(leaseMs !== undefined && { leaseMs }),
     }
-    const answered = this.#send(charge, context)
+    const answered = this.#send(recorded, context)
     const atMs = answered.then(
       ({ nowMs }) => nowMs,
       () => undefined,
     )
     const charged = { atMs, context }
-    for (const rule of rules) if (rule.slot !== undefined || rule.isSettled) this.#charged.set(rule, charged)
+    for (const charge of charges)
+      if (charge.slot !== undefined || charge.needsSettlement) this.#charged.set(charge, charged)
     this.#continue(
       answered.then(({ usage }) => {
         // A charge of used units is no decision.
-        if (mode === 'charge') return
-        const isRefused = rules.some(({ enforced }, index) => {
-          return enforced && usage[index]?.some(({ retryAfterMs }) => retryAfterMs > 0)
+        if (action === 'record') return
+        const isRefused = charges.some(({ mode }, index) => {
+          return mode === 'enforce' && usage[index]?.some(({ retryAfterMs }) => retryAfterMs > 0)
         })
-        this.#count({ decisions: 1, refusedByShadowOnly: Number(isRefused) })
+        this.#count({ decisions: 1, refusedByMirrorOnly: Number(isRefused) })
       }),
       context,
     )
@@ -184,8 +189,8 @@ export class Mirror {
     try {
       await this.#compareRefusal(request, context)
     } finally {
-      const rules = createPenaltyCharges(request, decision, this.#now() - refusedAtMs)
-      if (rules.length > 0) await this.#send({ mode: 'all', permits: 1, rules }, context)
+      const charges = createPenaltyCharges(request, decision, this.#now() - refusedAtMs)
+      if (charges.length > 0) await this.#send({ action: 'take', permits: 1, charges }, context)
     }
   }
 
@@ -193,12 +198,12 @@ export class Mirror {
    * Sends a charge, a little later if the circuit is open; a call that may have run is not repeated. Each request waits
    * for its own: on Workers, none may await a promise of another.
    */
-  async #send(charge: DecisionRequest, context: CallContext | undefined): Promise<Decision> {
+  async #send(request: DecisionRequest, context: CallContext | undefined): Promise<Decision> {
     let attempt = 0
     try {
       for (;;) {
         try {
-          return await this.#store.decide(charge, withOwnDeadlines(context))
+          return await this.#store.decide(request, withOwnDeadlines(context))
         } catch (error) {
           const mayRetry = attempt === 0 ? this.#waiting < MAX_WAITING : attempt < MAX_ATTEMPTS
           if (!isUnsent(error) || !mayRetry) throw error
@@ -212,20 +217,20 @@ export class Mirror {
   }
 
   async #compareRefusal(request: DecisionRequest, context: CallContext | undefined): Promise<void> {
-    const permits = request.mode === 'partial' ? 1 : request.permits
+    const permits = request.action === 'take-up-to' ? 1 : request.permits
     const { granted } = await this.#store.decide(
-      { mode: 'peek', permits, rules: request.rules },
+      { action: 'peek', permits, charges: request.charges },
       withOwnDeadlines(context),
     )
-    this.#count({ decisions: 1, refusedByStoreOnly: Number(granted > 0) })
+    this.#count({ decisions: 1, refusedByPrimaryOnly: Number(granted > 0) })
   }
 
   /** Repeats in the mirror what is done with charges in the store, as soon as their time is known. */
   #followUp(
-    rules: readonly StoreCharge[],
-    work: (rules: StoreCharge[], atMs: number | undefined) => Promise<void>,
+    charges: readonly StoreCharge[],
+    work: (charges: StoreCharge[], atMs: number | undefined) => Promise<void>,
   ): void {
-    for (const [charged, own] of Map.groupBy(rules, (rule) => this.#charged.get(rule))) {
+    for (const [charged, own] of Map.groupBy(charges, (charge) => this.#charged.get(charge))) {
       if (charged)
         this.#continue(
           charged.atMs.then((atMs) => work(own, atMs)),
@@ -242,14 +247,14 @@ export class Mirror {
   #fail(error: unknown): void {
     if (!(error instanceof StoreError)) throw error
     this.#count({ failures: 1 })
-    this.#log('warn', { event: 'shadow_store_error', message: error.message })
+    this.#log('warn', { event: 'mirror_error', message: error.message })
   }
 
   #count(more: Partial<MirrorCounts>): void {
     this.#counts = combine(this.#counts, more, 1)
     const nowMs = this.#now()
     if (nowMs - this.#loggedAtMs < LOG_INTERVAL_MS) return
-    this.#log('info', { event: 'shadow_store', ...combine(this.#counts, this.#logged, -1) })
+    this.#log('info', { event: 'mirror', ...combine(this.#counts, this.#logged, -1) })
     this.#logged = this.#counts
     this.#loggedAtMs = nowMs
   }
@@ -260,12 +265,14 @@ function isUnsent(error: unknown): boolean {
 }
 
 /** Failures are charged when they have happened, and policies that count new identities only for a new one. */
-function wasCharged({ mode, rules }: DecisionRequest, decision: Decision, index: number): boolean {
-  const { counts = 'requests', tiers } = rules[index] as StoreCharge
-  if (mode === 'charge') return true
+function wasCharged({ action, charges }: DecisionRequest, decision: Decision, index: number): boolean {
+  const { counts = 'requests', limits } = charges[index] as StoreCharge
+  if (action === 'record') return true
   if (counts === 'failures' || !isCharged(decision, index)) return false
   // If such a policy did not apply, all its units remain.
-  return counts !== 'identities' || !!decision.usage[index]?.some(({ remaining }, at) => remaining !== tiers[at]?.limit)
+  return (
+    counts !== 'new-identities' || !!decision.usage[index]?.some(({ remaining }, at) => remaining !== limits[at]?.limit)
+  )
 }
 
 /**
@@ -273,21 +280,21 @@ function wasCharged({ mode, rules }: DecisionRequest, decision: Decision, index:
  * @param elapsedMs time since the refusal
  */
 function createPenaltyCharges(
-  { mode, permits, rules }: DecisionRequest,
+  { action, permits, charges }: DecisionRequest,
   decision: Decision,
   elapsedMs: number,
 ): StoreCharge[] {
   // A provisional refusal leads to no penalty. If one is active, the next refusal shows it.
   if (decision.isProvisional) return []
-  return rules.flatMap((rule, index) => {
+  return charges.flatMap((charge, index) => {
     const usage = decision.usage[index] ?? []
-    const wanted = rule.cost * (mode === 'partial' ? 1 : permits)
-    if (!rule.block || !rule.enforced || !usage.some(({ retryAfterMs }) => retryAfterMs > 0)) return []
-    const blockedMs = usage[0]?.blockedMs
+    const wanted = charge.cost * (action === 'take-up-to' ? 1 : permits)
+    if (!charge.penalty || charge.mode === 'shadow' || !usage.some(({ retryAfterMs }) => retryAfterMs > 0)) return []
+    const penaltyMs = usage[0]?.penaltyMs
     const isRefusal = usage.some(({ remaining }) => remaining < wanted)
-    if (blockedMs === undefined && !isRefusal) return []
-    const block = blockedMs === undefined ? NO_PENALTY : { blockMs: Math.max(1, blockedMs - elapsedMs), after: 1 }
-    return [{ ...rule, block, cost: Number.MAX_SAFE_INTEGER, reserved: 0, counts: 'requests' }]
+    if (penaltyMs === undefined && !isRefusal) return []
+    const penalty = penaltyMs === undefined ? NO_PENALTY : { durationMs: Math.max(1, penaltyMs - elapsedMs), after: 1 }
+    return [{ ...charge, penalty, cost: Number.MAX_SAFE_INTEGER, reserved: 0, counts: 'requests' }]
   })
 }
 
@@ -300,8 +307,8 @@ function combine(one: MirrorCounts, other: Partial<MirrorCounts>, sign: 1 | -1):
   const add = (name: keyof MirrorCounts) => one[name] + sign * (other[name] ?? 0)
   return {
     decisions: add('decisions'),
-    refusedByShadowOnly: add('refusedByShadowOnly'),
-    refusedByStoreOnly: add('refusedByStoreOnly'),
+    refusedByMirrorOnly: add('refusedByMirrorOnly'),
+    refusedByPrimaryOnly: add('refusedByPrimaryOnly'),
     failures: add('failures'),
   }
 }

@@ -23,7 +23,7 @@ interface Refusal {
 
 /**
  * Repeats refusals without a call: a refused caller is refused the same cost until its retry-after time, unless units
- * were used since. So a flood of refused requests costs no calls. A refusal is cached for the rule that refused and for
+ * were used since. So a flood of refused requests costs no calls. A refusal is cached for the charge that refused and for
  * its cost; a cheaper request, or another policy, is still decided by the store. Refusals that count towards a penalty
  * are not cached, because the store must count them; those by a penalty are. A `peek` is always answered by the store.
  */
@@ -34,11 +34,11 @@ export function withRefusalCache(now: () => number, avoided = createAvoidedCalls
       decide: cache.decide,
       async settle(differences, chargedAtMs) {
         await store.settle(differences, chargedAtMs)
-        cache.forget(differences.map(({ rule }) => rule.key))
+        cache.delete(differences.map(({ charge }) => charge.key))
       },
-      async forget(keys) {
-        await store.forget(keys)
-        cache.forget(keys)
+      async delete(keys) {
+        await store.delete(keys)
+        cache.delete(keys)
       },
     })
   }
@@ -58,7 +58,7 @@ class RefusalCache {
   }
 
   readonly decide: Store['decide'] = async (request, context) => {
-    if (request.mode === 'peek') return this.#store.decide(request, context)
+    if (request.action === 'peek') return this.#store.decide(request, context)
     const sentAtMs = this.#now()
     const known = this.#recall(request, sentAtMs)
     if (known) {
@@ -67,7 +67,7 @@ class RefusalCache {
     }
     const heardBefore = this.#statuses.heard
     // Creates the status of the plan, so that a key deleted meanwhile is deleted under this name too.
-    for (const rule of request.rules) if (rule.plan !== undefined) this.#statuses.of(rule)
+    for (const charge of request.charges) if (charge.plan !== undefined) this.#statuses.of(charge)
     try {
       const decision = await this.#store.decide(request, context)
       const areCertain = this.#statuses.hear(request, decision, sentAtMs, heardBefore)
@@ -80,86 +80,86 @@ class RefusalCache {
   }
 
   /** Invalidates what was received about these keys, or is on its way. */
-  forget(keys: readonly string[]): void {
-    this.#statuses.forget(keys)
+  delete(keys: readonly string[]): void {
+    this.#statuses.delete(keys)
   }
 
   #recall(request: DecisionRequest, nowMs: number): Decision | undefined {
-    if (request.mode === 'charge') return undefined
-    const refusals = request.rules.map((rule) => this.#find(rule, countUnits(rule, request), nowMs))
+    if (request.action === 'record') return undefined
+    const refusals = request.charges.map((charge) => this.#find(charge, countUnits(charge, request), nowMs))
     const first = refusals.find((refusal) => refusal !== undefined)
     if (!first) return undefined
-    // Another rule may refuse for longer by now.
-    const isComplete = request.rules.every(
-      (rule, index) => refusals[index] || this.#fits(rule, countUnits(rule, request)),
+    // Another charge may refuse for longer by now.
+    const isComplete = request.charges.every(
+      (charge, index) => refusals[index] || this.#fits(charge, countUnits(charge, request)),
     )
     if (!isComplete) return undefined
     const usage = refusals.map((refusal) => (refusal ? agedUsage(refusal, nowMs) : []))
     return { granted: 0, nowMs: first.nowMs + nowMs - first.sentAtMs, usage }
   }
 
-  #find(rule: StoreCharge, units: number, nowMs: number): Refusal | undefined {
-    const status = canCache(rule) ? this.#statuses.get(rule) : undefined
+  #find(charge: StoreCharge, units: number, nowMs: number): Refusal | undefined {
+    const status = canCache(charge) ? this.#statuses.get(charge) : undefined
     // Most callers have no refusal, and building its name takes time.
     if (!status || status.refusedAs !== status.version) return undefined
-    const refusal = this.#refusals.get(formatRefusalName(rule, units))
+    const refusal = this.#refusals.get(formatRefusalName(charge, units))
     // A clock that stepped back says nothing about how much time has passed.
     if (!refusal || nowMs >= refusal.untilMs || nowMs < refusal.receivedAtMs) return undefined
     return refusal.version === status.version ? refusal : undefined
   }
 
-  /** @returns true if the rule would not refuse, as far as is known; units that may be released at any time are unknown */
-  #fits(rule: StoreCharge, units: number): boolean {
-    const { algorithm, enforced, isSettled, block } = rule
-    if (!enforced || (isSettled && !block) || ALGORITHMS[algorithm].holdsSlots) return true
-    const usage = this.#statuses.get(rule)?.usage ?? []
+  /** @returns true if the charge would not refuse, as far as is known; units that may be released at any time are unknown */
+  #fits(charge: StoreCharge, units: number): boolean {
+    const { algorithm, mode, needsSettlement, penalty } = charge
+    if (mode === 'shadow' || (needsSettlement && !penalty) || ALGORITHMS[algorithm].holdsSlots) return true
+    const usage = this.#statuses.get(charge)?.usage ?? []
     return !isBlocked(usage) && minRemaining(usage) >= units
   }
 
   #remember(request: DecisionRequest, decision: Decision, sentAtMs: number, areCertain: readonly boolean[]): void {
     const { nowMs, usage } = decision
-    request.rules.forEach((rule, index) => {
-      const tiers = usage[index] ?? []
+    request.charges.forEach((charge, index) => {
+      const limits = usage[index] ?? []
       // The limit with the longest wait: the refusal stands until it has more units.
-      const decisive = tiers.toSorted((a, b) => b.retryAfterMs - a.retryAfterMs)[0]
-      const status = this.#statuses.get(rule)
-      if (!decisive || !isCacheable(rule, decisive) || !areCertain[index] || !status) return
+      const decisive = limits.toSorted((a, b) => b.retryAfterMs - a.retryAfterMs)[0]
+      const status = this.#statuses.get(charge)
+      if (!decisive || !isCacheable(charge, decisive) || !areCertain[index] || !status) return
       const { version } = status
       status.refusedAs = version
       // During a penalty, more remaining units change nothing.
-      const { blockedMs = decisive.resetMs } = decisive
-      const untilMs = sentAtMs + Math.min(blockedMs, decisive.retryAfterMs, MAX_AGE_MS)
-      const refusal = { usage: tiers, nowMs, sentAtMs, receivedAtMs: this.#now(), untilMs, version }
-      this.#refusals.set(formatRefusalName(rule, countUnits(rule, request)), refusal)
+      const { penaltyMs = decisive.resetMs } = decisive
+      const untilMs = sentAtMs + Math.min(penaltyMs, decisive.retryAfterMs, MAX_AGE_MS)
+      const refusal = { usage: limits, nowMs, sentAtMs, receivedAtMs: this.#now(), untilMs, version }
+      this.#refusals.set(formatRefusalName(charge, countUnits(charge, request)), refusal)
     })
   }
 }
 
-function canCache(rule: StoreCharge): boolean {
-  const { algorithm, enforced, counts, block } = rule
-  if (!enforced || counts === 'identities' || ALGORITHMS[algorithm].holdsSlots) return false
-  return block !== undefined || isOnlySpent(rule)
+function canCache(charge: StoreCharge): boolean {
+  const { algorithm, mode, counts, penalty } = charge
+  if (mode === 'shadow' || counts === 'new-identities' || ALGORITHMS[algorithm].holdsSlots) return false
+  return penalty !== undefined || isOnlySpent(charge)
 }
 
 /** The retry-after time must hold: during a penalty it does, whatever units are given back. */
-function isCacheable(rule: StoreCharge, { retryAfterMs, blockedMs }: LimitState): boolean {
-  if (!canCache(rule) || retryAfterMs === 0) return false
-  if (!rule.block) return true
-  return blockedMs !== undefined && (blockedMs === retryAfterMs || isOnlySpent(rule))
+function isCacheable(charge: StoreCharge, { retryAfterMs, penaltyMs }: LimitState): boolean {
+  if (!canCache(charge) || retryAfterMs === 0) return false
+  if (!charge.penalty) return true
+  return penaltyMs !== undefined && (penaltyMs === retryAfterMs || isOnlySpent(charge))
 }
 
 /** Settled charges may be reduced at any time, and reserved units used by higher priorities. */
-function isOnlySpent({ reserved, isSettled }: StoreCharge): boolean {
-  return reserved === 0 && !isSettled
+function isOnlySpent({ reserved, needsSettlement }: StoreCharge): boolean {
+  return reserved === 0 && !needsSettlement
 }
 
 /** Units that must remain for a request to fit, reserved ones included. */
-export function countUnits({ cost, reserved }: StoreCharge, { mode, permits }: DecisionRequest): number {
-  return (mode === 'partial' ? cost : cost * permits) + reserved
+export function countUnits({ cost, reserved }: StoreCharge, { action, permits }: DecisionRequest): number {
+  return (action === 'take-up-to' ? cost : cost * permits) + reserved
 }
 
-function formatRefusalName(rule: StoreCharge, units: number): string {
-  return `${formatStatusName(rule)} ${units}`
+function formatRefusalName(charge: StoreCharge, units: number): string {
+  return `${formatStatusName(charge)} ${units}`
 }
 
 /** The limits of an earlier refusal, as they are now. */
@@ -169,10 +169,10 @@ export function agedUsage(
 ): LimitState[] {
   // Counted from the later timestamp, so that a caller who waits that long need not wait again.
   const aged = (ms: number) => (ms === 0 ? 0 : Math.max(1, ms - (nowMs - receivedAtMs)))
-  return usage.map(({ remaining, resetMs, retryAfterMs, blockedMs }) => ({
+  return usage.map(({ remaining, resetMs, retryAfterMs, penaltyMs }) => ({
     remaining,
     resetMs: Math.max(0, resetMs - (nowMs - sentAtMs)),
     retryAfterMs: aged(retryAfterMs),
-    ...(blockedMs !== undefined && { blockedMs: aged(blockedMs) }),
+    ...(penaltyMs !== undefined && { penaltyMs: aged(penaltyMs) }),
   }))
 }

@@ -37,7 +37,7 @@ interface Refusals {
   readonly minUnits: number
   /** The refusal of most units. */
   readonly most: Refusal
-  /** Remaining units by key, of rules with a penalty that did not refuse. */
+  /** Remaining units by key, of charges with a penalty that did not refuse. */
   readonly remaining: ReadonlyMap<string, number>
 }
 
@@ -52,20 +52,20 @@ export function withRefusalLimit(now: () => number): Stage {
     const limiter = new RefusalLimiter(store, now)
     return decorate(store, {
       decide: limiter.decide,
-      async release(rules) {
-        await store.release(rules)
-        limiter.noteReleased(rules.map(({ key }) => key))
+      async release(charges) {
+        await store.release(charges)
+        limiter.noteReleased(charges.map(({ key }) => key))
       },
       async revoke(releases) {
         await store.revoke(releases)
-        limiter.noteReleased(releases.map(({ rule }) => rule.key))
+        limiter.noteReleased(releases.map(({ charge }) => charge.key))
       },
       async settle(differences, chargedAtMs) {
         await store.settle(differences, chargedAtMs)
-        limiter.noteReleased(differences.map(({ rule }) => rule.key))
+        limiter.noteReleased(differences.map(({ charge }) => charge.key))
       },
-      async forget(keys) {
-        await store.forget(keys)
+      async delete(keys) {
+        await store.delete(keys)
         limiter.noteReleased(keys)
       },
     })
@@ -87,16 +87,16 @@ class RefusalLimiter {
   }
 
   readonly decide: Store['decide'] = async (request, context) => {
-    const { mode } = request
-    if (mode === 'peek' || mode === 'charge') return this.#store.decide(request, context)
+    const { action } = request
+    if (action === 'peek' || action === 'record') return this.#store.decide(request, context)
     const sentAtMs = this.#now()
     const repeated = this.#repeat(request, sentAtMs)
     if (repeated) return repeated
-    const seen = mode === 'all' && this.#isLikelyRefused(request, sentAtMs) && (await this.#peek(request, context))
+    const seen = action === 'take' && this.#isLikelyRefused(request, sentAtMs) && (await this.#peek(request, context))
     if (seen) return seen
     const decision = await this.#store.decide(request, context)
     if (decision.granted === 0) this.#noteRefusals(request, decision, sentAtMs)
-    else for (const { key } of request.rules.filter(detectsNewIdentities)) this.#known.set(key, true)
+    else for (const { key } of request.charges.filter(detectsNewIdentities)) this.#known.set(key, true)
     return decision
   }
 
@@ -106,9 +106,9 @@ class RefusalLimiter {
    */
   async #peek(request: DecisionRequest, context: CallContext | undefined): Promise<Decision | undefined> {
     const sentAtMs = this.#now()
-    const isPeeked = (rule: StoreCharge) => isForNewOnes(rule) || this.#isNew(rule)
-    const seen = await decideSome(this.#store, { ...request, mode: 'peek' }, isPeeked, context)
-    const isCounted = request.rules.some((rule, index) => mustCount(rule, seen.usage[index] ?? []))
+    const isPeeked = (charge: StoreCharge) => isForNewOnes(charge) || this.#isNew(charge)
+    const seen = await decideSome(this.#store, { ...request, action: 'peek' }, isPeeked, context)
+    const isCounted = request.charges.some((charge, index) => mustCount(charge, seen.usage[index] ?? []))
     if (seen.granted > 0 || isCounted) return undefined
     this.#noteRefusals(request, seen, sentAtMs)
     return seen
@@ -116,8 +116,8 @@ class RefusalLimiter {
 
   #repeat(request: DecisionRequest, nowMs: number): Decision | undefined {
     let first: Refusal | undefined
-    const usage = request.rules.map((rule) => {
-      const refusals = this.#findRefusals(rule, request, nowMs)
+    const usage = request.charges.map((charge) => {
+      const refusals = this.#findRefusals(charge, request, nowMs)
       if (!refusals || refusals.calls < MAX_CALLS || !isWithin(refusals, nowMs)) return []
       first ??= refusals.most
       return agedUsage(refusals.most, nowMs)
@@ -127,50 +127,50 @@ class RefusalLimiter {
 
   /** @returns true if the address brings too many identities, and this one is not known */
   #isLikelyRefused(request: DecisionRequest, nowMs: number): boolean {
-    return request.rules.some((rule) => isForNewOnes(rule) && this.#findRefusals(rule, request, nowMs))
+    return request.charges.some((charge) => isForNewOnes(charge) && this.#findRefusals(charge, request, nowMs))
   }
 
-  /** @returns undefined if the rule does not refuse the request, as far as is known, or if the store must count it */
-  #findRefusals(rule: StoreCharge, request: DecisionRequest, nowMs: number): Refusals | undefined {
-    const refusals = rule.enforced ? this.#refusals.get(rule.key) : undefined
-    if (!refusals || refusals.plan !== rule.plan) return undefined
+  /** @returns undefined if the charge does not refuse the request, as far as is known, or if the store must count it */
+  #findRefusals(charge: StoreCharge, request: DecisionRequest, nowMs: number): Refusals | undefined {
+    const refusals = charge.mode === 'enforce' ? this.#refusals.get(charge.key) : undefined
+    if (!refusals || refusals.plan !== charge.plan) return undefined
     const { minUnits, most, remaining } = refusals
-    const units = countUnits(rule, request)
+    const units = countUnits(charge, request)
     if (units < minUnits || units > most.units) return undefined
     // A clock that stepped back says nothing about how much time has passed.
     if (nowMs < most.receivedAtMs || nowMs >= most.sentAtMs + longestRetryMs(most.usage)) return undefined
-    if (!mayEndAnyTime(rule) && !isCertain(most, rule.reserved + units, nowMs)) return undefined
-    const before = request.rules.slice(0, request.rules.indexOf(rule))
-    if (isForNewOnes(rule) && !before.some((one) => this.#isNew(one))) return undefined
+    if (!mayEndAnyTime(charge) && !isCertain(most, charge.reserved + units, nowMs)) return undefined
+    const before = request.charges.slice(0, request.charges.indexOf(charge))
+    if (isForNewOnes(charge) && !before.some((one) => this.#isNew(one))) return undefined
     const isUncounted = (one: StoreCharge) =>
       !mayBlock(one) ||
-      (isForNewOnes(rule) && this.#isNew(one)) ||
+      (isForNewOnes(charge) && this.#isNew(one)) ||
       (remaining.get(one.key) ?? 0) >= countUnits(one, request)
-    return request.rules.every(isUncounted) ? refusals : undefined
+    return request.charges.every(isUncounted) ? refusals : undefined
   }
 
   /** @returns true for an identity that this isolate has not seen admitted */
-  #isNew(rule: StoreCharge): boolean {
-    return detectsNewIdentities(rule) && !this.#known.get(rule.key)
+  #isNew(charge: StoreCharge): boolean {
+    return detectsNewIdentities(charge) && !this.#known.get(charge.key)
   }
 
   #noteRefusals(request: DecisionRequest, { usage, nowMs, isProvisional }: Decision, sentAtMs: number): void {
     if (isProvisional) return
     const remaining = new Map<string, number>()
-    for (const [index, rule] of request.rules.entries()) {
-      const tiers = usage[index] ?? []
-      if (!mayBlock(rule) || mustCount(rule, tiers)) continue
+    for (const [index, charge] of request.charges.entries()) {
+      const limits = usage[index] ?? []
+      if (!mayBlock(charge) || mustCount(charge, limits)) continue
       // Refusals by a penalty are not counted.
-      remaining.set(rule.key, isBlocked(tiers) ? Number.POSITIVE_INFINITY : minRemaining(tiers))
+      remaining.set(charge.key, isBlocked(limits) ? Number.POSITIVE_INFINITY : minRemaining(limits))
     }
     const receivedAtMs = this.#now()
-    for (const [index, rule] of request.rules.entries()) {
-      const tiers = usage[index] ?? []
-      const { key, plan, enforced } = rule
-      if (!enforced || longestRetryMs(tiers) === 0 || mustCount(rule, tiers)) continue
+    for (const [index, charge] of request.charges.entries()) {
+      const limits = usage[index] ?? []
+      const { key, plan, mode } = charge
+      if (mode === 'shadow' || longestRetryMs(limits) === 0 || mustCount(charge, limits)) continue
       if (sentAtMs <= (this.#releasedAtMs.get(key) ?? 0)) continue
-      const units = countUnits(rule, request)
-      const latest = { usage: tiers, units, sentAtMs, receivedAtMs, nowMs }
+      const units = countUnits(charge, request)
+      const latest = { usage: limits, units, sentAtMs, receivedAtMs, nowMs }
       const before = this.#refusals.get(key)
       const known = before?.plan === plan ? before : undefined
       const span = known && isWithin(known, sentAtMs) ? known : { startMs: sentAtMs, calls: 0, minUnits: units }
@@ -179,14 +179,14 @@ class RefusalLimiter {
         units >= known.most.units ||
         sentAtMs - known.most.sentAtMs >= MAX_AGE_MS ||
         // Units were used or released since: the earlier limits are no longer true.
-        minRemaining(tiers) !== minRemaining(known.most.usage)
+        minRemaining(limits) !== minRemaining(known.most.usage)
       this.#refusals.set(key, {
         startMs: span.startMs,
         calls: span.calls + 1,
         plan,
         remaining,
         // It would have refused everything that does not fit.
-        minUnits: Math.min(span.minUnits, minRemaining(tiers) + 1),
+        minUnits: Math.min(span.minUnits, minRemaining(limits) + 1),
         most: isMost ? latest : known.most,
       })
     }
@@ -202,32 +202,32 @@ class RefusalLimiter {
 }
 
 function isForNewOnes({ counts }: StoreCharge): boolean {
-  return counts === 'identities'
+  return counts === 'new-identities'
 }
 
-/** Nothing says when such a rule stops refusing, so three calls a second have to do. */
+/** Nothing says when such a charge stops refusing, so three calls a second have to do. */
 function mayEndAnyTime({ algorithm, counts }: StoreCharge): boolean {
-  return counts === 'identities' || ALGORITHMS[algorithm].holdsSlots === true
+  return counts === 'new-identities' || ALGORITHMS[algorithm].holdsSlots === true
 }
 
 /** The units cannot remain yet: until its reset, a limit has no more than it had. */
 function isCertain({ usage, sentAtMs }: Refusal, units: number, nowMs: number): boolean {
-  return isBlocked(usage) || usage.some((tier) => tier.remaining < units && nowMs < sentAtMs + tier.resetMs)
+  return isBlocked(usage) || usage.some((limit) => limit.remaining < units && nowMs < sentAtMs + limit.resetMs)
 }
 
-function mayBlock({ enforced, block }: StoreCharge): boolean {
-  return enforced && block !== undefined
+function mayBlock({ mode, penalty }: StoreCharge): boolean {
+  return mode === 'enforce' && penalty !== undefined
 }
 
 function isWithin({ startMs }: Refusals, nowMs: number): boolean {
   return nowMs >= startMs && nowMs < startMs + SPAN_MS
 }
 
-function longestRetryMs(tiers: readonly LimitState[]): number {
-  return Math.max(0, ...tiers.map(({ retryAfterMs }) => retryAfterMs))
+function longestRetryMs(limits: readonly LimitState[]): number {
+  return Math.max(0, ...limits.map(({ retryAfterMs }) => retryAfterMs))
 }
 
 /** Refusals that lead to a penalty are counted by the store, each of them. */
-function mustCount(rule: StoreCharge, tiers: readonly LimitState[]): boolean {
-  return mayBlock(rule) && longestRetryMs(tiers) > 0 && !isBlocked(tiers)
+function mustCount(charge: StoreCharge, limits: readonly LimitState[]): boolean {
+  return mayBlock(charge) && longestRetryMs(limits) > 0 && !isBlocked(limits)
 }

@@ -7,15 +7,15 @@ export interface CandidateCounts {
   /** Requests that both decided. */
   readonly requests: number
   readonly refusedByBoth: number
-  readonly refusedByShadowOnly: number
-  readonly refusedByForceOnly: number
+  readonly refusedByCandidateOnly: number
+  readonly refusedByActiveOnly: number
 }
 
 /** Called for each request that both decided. */
 export type WatchCandidates = (comparison: Comparison, context: Pick<CallContext, 'waitUntil'>) => void
 
 /** The policies that refused a request. */
-export type Comparison = 'neither' | 'both' | 'shadowOnly' | 'forceOnly'
+export type Comparison = 'neither' | 'both' | 'candidateOnly' | 'activeOnly'
 
 /** State of the rules in one isolate: the version is the active one, 0 if there is none. */
 export interface RulesState extends VersionId {
@@ -24,7 +24,7 @@ export interface RulesState extends VersionId {
   /** The reason why a newer version is not active. */
   readonly problem: string | undefined
   /** Undefined without candidate policies. */
-  readonly shadow: CandidateCounts | undefined
+  readonly candidate: CandidateCounts | undefined
 }
 
 /** A limiter whose rules and policies operators change without a deploy. */
@@ -32,6 +32,6 @@ export interface RulesEngine extends Pick<Limiter, 'decide' | 'findCharges' | 'c
   /** Holds the rule set. */
   readonly documents: DocumentStore
   /** Holds the audit log. */
-  readonly journal: DocumentStore
+  readonly auditLog: DocumentStore
   readonly state: () => RulesState
 }

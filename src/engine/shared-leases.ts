@@ -31,13 +31,13 @@ const CHANCE = 0.5
 const CROWD_STRETCH = 2
 
 /**
- * Permits a second that all isolates together take of a rule: units used within a window, or within the part of it that
+ * Permits a second that all isolates together take of a charge: units used within a window, or within the part of it that
  * has passed. A bucket does not show it.
  */
-export function permitsPerSecond({ algorithm, tiers, cost }: StoreCharge, usage: readonly LimitState[]): number {
+export function permitsPerSecond({ algorithm, limits, cost }: StoreCharge, usage: readonly LimitState[]): number {
   if (ALGORITHMS[algorithm].hasBurst) return 0
   const paces = usage.map(({ remaining, resetMs }, at) => {
-    const { limit, windowMs } = tiers[at] ?? { limit: 0, windowMs: 1 }
+    const { limit, windowMs } = limits[at] ?? { limit: 0, windowMs: 1 }
     const spanMs = Math.min(windowMs, Math.max(0, windowMs - resetMs)) + windowMs * UNCERTAIN_SHARE
     return ((limit - remaining) * 1_000) / spanMs / cost
   })

@@ -22,27 +22,30 @@ export function decorate(store: Store, own: Partial<Store>): Store {
   return {
     kind: store.kind,
     decide: (request, context) => store.decide(request, context),
-    release: (rules) => store.release(rules),
+    release: (charges) => store.release(charges),
     revoke: (releases) => store.revoke(releases),
-    renew: (rules) => store.renew(rules),
+    renew: (charges) => store.renew(charges),
     settle: (differences, chargedAtMs) => store.settle(differences, chargedAtMs),
-    forget: (keys) => store.forget(keys),
+    delete: (keys) => store.delete(keys),
     learn: (algorithms) => store.learn?.(algorithms),
     ping: () => store.ping(),
     ...own,
   }
 }
 
-/** @returns a decision about some rules of a request; the others are reported as skipped */
+/** @returns a decision about some charges of a request; the others are reported as skipped */
 export async function decideSome<R extends StoreCharge>(
   store: Store,
   request: DecisionRequest<R>,
-  isDecided: (rule: R) => boolean,
+  isDecided: (charge: R) => boolean,
   context?: CallContext,
 ): Promise<Decision> {
   // Asked once: what it goes by may change during the call.
-  const decided = new Set(request.rules.filter(isDecided))
-  const decision = await store.decide({ ...request, rules: [...decided] }, context)
+  const decided = new Set(request.charges.filter(isDecided))
+  const decision = await store.decide({ ...request, charges: [...decided] }, context)
   const usages = decision.usage.values()
-  return { ...decision, usage: request.rules.map((rule) => (decided.has(rule) ? (usages.next().value ?? []) : [])) }
+  return {
+    ...decision,
+    usage: request.charges.map((charge) => (decided.has(charge) ? (usages.next().value ?? []) : [])),
+  }
 }

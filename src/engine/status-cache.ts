@@ -35,15 +35,15 @@ export class KnownStatus {
    * @returns true if no units are known to have been used since this decision
    */
   update({ granted, nowMs, usage, heardBefore, sentAtMs }: Reply, heardAs: number): boolean {
-    for (const [tier, { retryAfterMs }] of usage.entries()) {
-      if (granted === 0 && retryAfterMs > 0) this.refusedAtMs[tier] = sentAtMs
+    for (const [limit, { retryAfterMs }] of usage.entries()) {
+      if (granted === 0 && retryAfterMs > 0) this.refusedAtMs[limit] = sentAtMs
     }
     const isAfterSpending = heardBefore >= this.#spentAs || nowMs > this.#spentAtMs
     const isLatest = heardBefore >= this.#heardAs || nowMs > this.nowMs
     if (!isLatest && nowMs < this.nowMs) return isAfterSpending
     const isLess =
-      usage.some(({ remaining }, tier) => remaining < (this.usage[tier]?.remaining ?? 0)) ||
-      blockedUntilMs(usage, nowMs) > blockedUntilMs(this.usage, this.nowMs)
+      usage.some(({ remaining }, limit) => remaining < (this.usage[limit]?.remaining ?? 0)) ||
+      penaltyUntilMs(usage, nowMs) > penaltyUntilMs(this.usage, this.nowMs)
     // By themselves, remaining units only grow: if fewer remain, or a penalty has begun, others have used some.
     if (granted > 0 || isLess) {
       this.version++
@@ -62,7 +62,7 @@ export class KnownStatus {
   /** Records a failed call that may have charged, now or later. */
   doubt(heardAs: number): void {
     this.version++
-    this.usage = this.usage.map((tier) => ({ ...tier, remaining: 0 }))
+    this.usage = this.usage.map((limit) => ({ ...limit, remaining: 0 }))
     this.#spentAtMs = Number.POSITIVE_INFINITY
     this.#spentAs = heardAs
   }
@@ -70,7 +70,7 @@ export class KnownStatus {
 
 /** True while a penalty refuses everything, whatever remains. */
 export function isBlocked(usage: readonly LimitState[]): boolean {
-  return usage.some(({ blockedMs }) => blockedMs !== undefined)
+  return usage.some(({ penaltyMs }) => penaltyMs !== undefined)
 }
 
 /** Units that remain of all limits; infinite if none is known. */
@@ -79,8 +79,8 @@ export function minRemaining(usage: readonly LimitState[]): number {
 }
 
 /** The store's clock; 0 without a penalty. */
-function blockedUntilMs([tier]: readonly LimitState[], nowMs: number): number {
-  return tier?.blockedMs === undefined ? 0 : nowMs + tier.blockedMs
+function penaltyUntilMs([limit]: readonly LimitState[], nowMs: number): number {
+  return limit?.penaltyMs === undefined ? 0 : nowMs + limit.penaltyMs
 }
 
 const MAX_KEYS = 10_000
@@ -97,31 +97,31 @@ export class StatusCache {
     return this.#heard
   }
 
-  get(rule: StoreCharge): KnownStatus | undefined {
-    return this.#statuses.get(formatStatusName(rule))
+  get(charge: StoreCharge): KnownStatus | undefined {
+    return this.#statuses.get(formatStatusName(charge))
   }
 
-  of(rule: StoreCharge): KnownStatus {
-    const name = formatStatusName(rule)
-    if (rule.plan !== undefined) this.#addName(rule.key, name)
+  of(charge: StoreCharge): KnownStatus {
+    const name = formatStatusName(charge)
+    if (charge.plan !== undefined) this.#addName(charge.key, name)
     return this.#named(name)
   }
 
   /**
    * @param heardBefore value of `heard` when the call was sent
-   * @returns for each rule, true if no units are known to have been used since
+   * @returns for each charge, true if no units are known to have been used since
    */
-  hear({ rules }: DecisionRequest, decision: Decision, sentAtMs: number, heardBefore: number): boolean[] {
+  hear({ charges }: DecisionRequest, decision: Decision, sentAtMs: number, heardBefore: number): boolean[] {
     const { granted, nowMs } = decision
     const heardAs = ++this.#heard
-    return rules.map((rule, index) => {
+    return charges.map((charge, index) => {
       const usage = decision.usage[index] ?? []
-      return usage.length === 0 || this.of(rule).update({ granted, nowMs, usage, heardBefore, sentAtMs }, heardAs)
+      return usage.length === 0 || this.of(charge).update({ granted, nowMs, usage, heardBefore, sentAtMs }, heardAs)
     })
   }
 
   /** Invalidates keys that were changed by something other than a decision: earlier calls and replies no longer count. */
-  forget(keys: readonly string[]): void {
+  delete(keys: readonly string[]): void {
     const heardAs = ++this.#heard
     for (const key of keys) {
       this.#named(key).doubt(heardAs)
@@ -130,9 +130,9 @@ export class StatusCache {
   }
 
   /** Records a failed call that may have charged. */
-  doubt({ rules }: DecisionRequest): void {
+  doubt({ charges }: DecisionRequest): void {
     const heardAs = ++this.#heard
-    for (const rule of rules) this.get(rule)?.doubt(heardAs)
+    for (const charge of charges) this.get(charge)?.doubt(heardAs)
   }
 
   #addName(key: string, name: string): void {

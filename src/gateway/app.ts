@@ -16,7 +16,7 @@ import { type Health, healthResponse } from './health.ts'
 import { IncomingRequest, RequestHeaders } from './incoming-request.ts'
 import { createProxy, createViaName, isLoop, type ProxyOptions } from './proxy.ts'
 
-export interface AppOptions extends Omit<ProtectOptions, 'dialect' | 'ipv6Prefix'> {
+export interface AppOptions extends Omit<ProtectOptions, 'headerFormat' | 'ipv6Prefix'> {
   readonly config: GatewayConfig
   /** Calls the upstream. */
   readonly fetch: ProxyOptions['fetch']
@@ -53,8 +53,8 @@ const HOST = /^(?:[\w.-]+|\[[\da-f:.]+\])(?::\d*)?$/i
 
 /** Creates the gateway. Everything that does I/O is passed in. */
 export function createApp({ config, fetch, readHealth, metrics, operators, log, ...options }: AppOptions): Hono {
-  const { upstreamUrl, upstreamTimeoutMs: timeoutMs, upstreamSecret: secret, dialect, ipv6Prefix } = config
-  const protect = createProtect({ ...options, dialect, ipv6Prefix })
+  const { upstreamUrl, upstreamTimeoutMs: timeoutMs, upstreamSecret: secret, headerFormat, ipv6Prefix } = config
+  const protect = createProtect({ ...options, headerFormat, ipv6Prefix })
   const name = createViaName(config)
   const isPassed = createPassedTest(config.forwardHeaders)
   const proxy = createProxy({ upstreamUrl, timeoutMs, fetch, secret, isPassed, name, log })

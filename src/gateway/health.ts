@@ -7,7 +7,7 @@ const PING_INTERVAL_MS = 1_000
 
 export interface Health {
   readonly status: 'ok' | 'degraded'
-  readonly version: string
+  readonly release: string
   readonly store: {
     readonly kind: string
     /** Null before the first ping. */
@@ -39,7 +39,7 @@ export function createHealthReader(
     }
     const { storeKind: kind, circuit } = engine
     const status = last.reachable === false || circuit !== 'closed' ? 'degraded' : 'ok'
-    return { status, version, store: { kind, ...last, circuit } }
+    return { status, release: version, store: { kind, ...last, circuit } }
   }
 }
 

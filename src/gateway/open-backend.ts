@@ -12,7 +12,7 @@ const BACKENDS = {
     if (!redis) throw new Error('a store over Redis without Redis')
     const algorithms = new Set(policies.map(({ algorithm }) => algorithm))
     // Runtime rules may use any algorithm.
-    const isPlain = !rules && policies.every(({ algorithm, block }) => algorithm === 'sliding-window' && !block)
+    const isPlain = !rules && policies.every(({ algorithm, penalty }) => algorithm === 'sliding-window' && !penalty)
     const moreLua = isPlain ? undefined : (await import('../store/redis/more-lua.ts')).LUA
     const { openUpstashBackend } = await import('../store/redis/upstash-backend.ts')
     return openUpstashBackend({ ...redis, algorithms, moreLua, timeoutMs })

@@ -35,7 +35,7 @@ export function openStatistics(options: StatisticsOptions): Statistics {
     new Recorder({
       counters,
       readSavings: () => ({ ...avoided }),
-      readShadow: mirror && (() => mirror.counts),
+      readMirror: mirror && (() => mirror.counts),
       readLabel,
       now,
       wait: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),

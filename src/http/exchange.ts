@@ -59,7 +59,7 @@ export function trackResponse(
     if (!failure) return verdict
     const charged = failure.charge()
     context.waitUntil(charged)
-    return { ...verdict, tiers: failure.tiers, ...(hold && { hold: delayRelease(charged, hold) }) }
+    return { ...verdict, limits: failure.limits, ...(hold && { hold: delayRelease(charged, hold) }) }
   }
 }
 
@@ -78,11 +78,11 @@ function delayRelease(charged: Promise<void>, hold: SlotHold): SlotHold {
 export function setRateLimitHeaders(
   headers: ResponseFields,
   verdict: Verdict,
-  dialect: HeaderFormat,
+  headerFormat: HeaderFormat,
   now: () => number,
 ): void {
   if (verdict.degraded !== undefined) headers.set('Sluice-Degraded', verdict.degraded)
-  if ('tiers' in verdict) addRateLimitHeaders(headers, dialect, verdict.tiers, now)
+  if ('limits' in verdict) addRateLimitHeaders(headers, headerFormat, verdict.limits, now)
 }
 
 /**
@@ -124,7 +124,7 @@ export function requestContext(
     isClientGone: () => request?.signal.aborted === true,
     waitUntil(work) {
       const logged = work.catch((error: unknown) => {
-        log('error', { event: 'after_response', message: error instanceof StoreError ? error.message : 'failed' })
+        log('error', { event: 'background_error', message: error instanceof StoreError ? error.message : 'failed' })
       })
       keepAlive(logged)
     },

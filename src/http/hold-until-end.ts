@@ -62,7 +62,7 @@ function holdWebSocket(response: Response, upstream: WebSocket, hold: SlotHold, 
   const renewal = setInterval(() => {
     context.waitUntil(hold.renew())
     context.waitUntil(endIfRefused())
-  }, hold.deadlineMs / 3)
+  }, hold.slotTtlMs / 3)
   let isHeld = true
   const onEnd = () => {
     if (!isHeld) return
@@ -79,8 +79,8 @@ async function isRefusedNow({ limiter, request, path, context: { waitUntil } }: 
   // A new context, because tokens are verified once in each, and the deadlines of the request are over.
   const context: CallContext = { waitUntil, deadlines: Deadlines.ofOne() }
   const charges = await limiter.findCharges(request, path, context)
-  if ('kind' in charges) return charges.kind === 'blocked' || charges.kind === 'unidentified'
-  if (!charges.some(({ block }) => block)) return false
-  const verdict = await limiter.charge(charges, context, { mode: 'peek', permits: 1 })
-  return verdict.kind === 'limited' && verdict.violated.some(({ blockedMs }) => blockedMs !== undefined)
+  if ('outcome' in charges) return charges.outcome === 'blocked' || charges.outcome === 'unidentified'
+  if (!charges.some(({ penalty }) => penalty)) return false
+  const verdict = await limiter.charge(charges, context, { action: 'peek', permits: 1 })
+  return verdict.outcome === 'limited' && verdict.violated.some(({ penaltyMs }) => penaltyMs !== undefined)
 }

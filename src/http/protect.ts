@@ -15,7 +15,7 @@ export interface ProtectOptions {
   readonly health: UpstreamHealth | undefined
   /** Undefined if no policy holds slots. */
   readonly holdUntilEnd: HoldUntilEnd | undefined
-  readonly dialect: HeaderFormat
+  readonly headerFormat: HeaderFormat
   /** Leading bits of an IPv6 address that make one caller. */
   readonly ipv6Prefix: number
   readonly now: () => number
@@ -50,7 +50,7 @@ export type Protector = (
 
 /** Creates the main handler: it decides, then forwards or refuses, and reports the limits. */
 export function createProtect(options: ProtectOptions): Protector {
-  const { limiter, health, holdUntilEnd, dialect, ipv6Prefix, now, observer } = options
+  const { limiter, health, holdUntilEnd, headerFormat, ipv6Prefix, now, observer } = options
 
   return async function protect(request, path, context, answers) {
     const trace: DecisionTrace | undefined = observer && { matches: [], charges: [] }
@@ -64,7 +64,7 @@ export function createProtect(options: ProtectOptions): Protector {
     const observed = trace && { request, verdict, trace }
     if (observed) observer?.decided(observed, context)
     let response: Response
-    if (verdict.kind !== 'admitted') response = await (answers.refuse ?? createRefusal)(verdict)
+    if (verdict.outcome !== 'admitted') response = await (answers.refuse ?? createRefusal)(verdict)
     else {
       if (isAwaited(verdict, health)) {
         // When the client disconnects, the platform ends the request. This must go on: slots must be released, and the
@@ -77,7 +77,7 @@ export function createProtect(options: ProtectOptions): Protector {
       } else response = await answers.next(verdict)
       if (observed) observer?.answered(observed, response.status, context)
     }
-    setRateLimitHeaders(response.headers, verdict, dialect, now)
+    setRateLimitHeaders(response.headers, verdict, headerFormat, now)
     return response
   }
 

@@ -5,29 +5,29 @@ import type { ReportedLimit } from '../model/verdict.ts'
  * Formats of rate limit headers: draft 11 or draft 6 of draft-ietf-httpapi-ratelimit-headers, the older `X-RateLimit`
  * headers, or none.
  */
-export const DIALECTS = ['draft-11', 'draft-6', 'x-ratelimit', 'off'] as const
-export type HeaderFormat = (typeof DIALECTS)[number]
+export const HEADER_FORMATS = ['draft-11', 'draft-6', 'x-ratelimit', 'off'] as const
+export type HeaderFormat = (typeof HEADER_FORMATS)[number]
 
 /** Adds the limits to a response. */
 export function addRateLimitHeaders(
   headers: Pick<Headers, 'has' | 'set' | 'append'>,
-  dialect: HeaderFormat,
-  tiers: readonly ReportedLimit[],
+  headerFormat: HeaderFormat,
+  limits: readonly ReportedLimit[],
   now: () => number,
 ): void {
-  if (tiers.length === 0 || dialect === 'off') return
-  if (dialect === 'draft-11') {
+  if (limits.length === 0 || headerFormat === 'off') return
+  if (headerFormat === 'draft-11') {
     // Lists: values of the upstream about its own limits stay, and ours are appended.
-    headers.append('RateLimit-Policy', joinItems(tiers, formatPolicyItem))
-    headers.append('RateLimit', joinItems(tiers, formatLimitItem))
+    headers.append('RateLimit-Policy', joinItems(limits, formatPolicyItem))
+    headers.append('RateLimit', joinItems(limits, formatLimitItem))
     return
   }
   // These headers cannot name failures, so a client would take them for requests. A refusal is about requests in any
   // case.
-  const reported = tiers.filter((tier) => !countsFailures(tier) || tier.retryAfterMs > 0)
+  const reported = limits.filter((status) => !countsFailures(status) || status.retryAfterMs > 0)
   const tightest = findTightest(reported)
   if (!tightest) return
-  switch (dialect) {
+  switch (headerFormat) {
     case 'draft-6':
       addUnlessSent(headers, {
         'RateLimit-Policy': joinItems(reported, ({ limit, windowMs }) => `${limit}${formatWindowParameter(windowMs)}`),
@@ -48,9 +48,9 @@ export function addRateLimitHeaders(
 }
 
 /** Without `map()` and `join()`, which take as long as formatting the items. */
-function joinItems(tiers: readonly ReportedLimit[], format: (tier: ReportedLimit) => string): string {
+function joinItems(limits: readonly ReportedLimit[], format: (limit: ReportedLimit) => string): string {
   let list = ''
-  for (const tier of tiers) list += list === '' ? format(tier) : `, ${format(tier)}`
+  for (const limit of limits) list += list === '' ? format(limit) : `, ${format(limit)}`
   return list
 }
 
@@ -58,11 +58,11 @@ function joinItems(tiers: readonly ReportedLimit[], format: (tier: ReportedLimit
  * draft-ietf-httpapi-ratelimit-headers-11, §3: `q` the quota, `qu` its unit if not requests, `w` the window, if it is
  * whole seconds.
  */
-function formatPolicyItem(tier: ReportedLimit): string {
-  const { name, limit, windowMs, policy } = tier
+function formatPolicyItem(status: ReportedLimit): string {
+  const { name, limit, windowMs, policy } = status
   if (ALGORITHMS[policy.algorithm].holdsSlots) return `"${name}";q=${limit};qu="concurrent-requests"`
   // Not a registered unit, so that a client that does not know it does not take it for requests.
-  const unit = countsFailures(tier) ? ';qu="failed-requests"' : ''
+  const unit = countsFailures(status) ? ';qu="failed-requests"' : ''
   return `"${name}";q=${limit}${unit}${formatWindowParameter(windowMs)}`
 }
 
@@ -87,8 +87,8 @@ function wholeSeconds(ms: number): number {
 }
 
 /** Picks the limit to report where only one can be: the longest wait, else the fewest remaining units. */
-function findTightest(tiers: readonly ReportedLimit[]): ReportedLimit | undefined {
-  return tiers.toSorted((a, b) => b.retryAfterMs - a.retryAfterMs || a.remaining - b.remaining)[0]
+function findTightest(limits: readonly ReportedLimit[]): ReportedLimit | undefined {
+  return limits.toSorted((a, b) => b.retryAfterMs - a.retryAfterMs || a.remaining - b.remaining)[0]
 }
 
 /**

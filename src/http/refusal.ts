@@ -17,7 +17,7 @@ const UNAVAILABLE_RETRY_MS = 1_000
 
 /** Creates the response to a refused request. */
 export function createRefusal(verdict: Refused): Response {
-  switch (verdict.kind) {
+  switch (verdict.outcome) {
     case 'limited':
       return problemResponse({
         type: QUOTA_EXCEEDED,
@@ -31,7 +31,7 @@ export function createRefusal(verdict: Refused): Response {
         },
         headers: retryAfter(verdict.retryAfterMs),
       })
-    case 'reserved':
+    case 'deprioritized':
       return createUnavailable(
         'What is left of the capacity is reserved for more important requests.',
         verdict.retryAfterMs,
@@ -49,13 +49,13 @@ export function createRefusal(verdict: Refused): Response {
         detail: `This API counts requests by ${verdict.policy.by.map(describeSource).join(' and ')}, and this one lacks it.`,
         ...(verdict.status === 401 && { headers: { 'WWW-Authenticate': formatChallenge(verdict.policy.by) } }),
       })
-    case 'bad-cost':
+    case 'invalid_cost':
       return problemResponse({
         status: 400,
         title: 'Bad Request',
         detail: `The field ${verdict.header} must be an integer from 1 to ${verdict.max}.`,
       })
-    case 'ambiguous':
+    case 'ambiguous_path':
       return ambiguousTarget()
     case 'blocked':
       return problemResponse({
@@ -83,14 +83,14 @@ function createUnavailable(detail: string, waitMs: number, extensions: Problem['
 }
 
 /** The longest penalty. */
-function findPenalty(violated: readonly ReportedLimit[]): { readonly blocked_ms?: number } {
-  const blockedMs = Math.max(...violated.map((tier) => tier.blockedMs ?? 0))
-  return blockedMs > 0 ? { blocked_ms: blockedMs } : {}
+function findPenalty(violated: readonly ReportedLimit[]): { readonly penalty_ms?: number } {
+  const penaltyMs = Math.max(...violated.map((limit) => limit.penaltyMs ?? 0))
+  return penaltyMs > 0 ? { penalty_ms: penaltyMs } : {}
 }
 
 function describeViolations(violated: readonly ReportedLimit[]): string {
   const limits = violated.map(describeLimit).join(' and ')
-  if (violated.some(({ blockedMs }) => blockedMs !== undefined)) {
+  if (violated.some(({ penaltyMs }) => penaltyMs !== undefined)) {
     return `Blocked for a while, for requests over the limit of ${limits}.`
   }
   const isForFailures = violated.every(({ policy }) => policy.counts === 'failures')

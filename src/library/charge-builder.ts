@@ -89,18 +89,18 @@ export class ChargeBuilder {
   }
 
   #buildUnit(policy: Policy, digest: string): Charge {
-    const { name, algorithm, tiers, enforced, burst, block } = policy
+    const { name, algorithm, limits, mode, burst, penalty } = policy
     return {
       policy,
       digest,
       key: formatKey(this.#keyPrefix, name, ALGORITHMS[algorithm].letter, digest),
       algorithm,
-      tiers,
+      limits,
       cost: 1,
-      enforced,
+      mode,
       reserved: 0,
       ...(burst !== undefined && { burst }),
-      ...(block !== undefined && { block }),
+      ...(penalty !== undefined && { penalty }),
     }
   }
 }

@@ -1,4 +1,29 @@
-import { IDENTITY_SECRET, KEY_PREFIX, OptionError, type TextRule } from '../config/option-error.ts'
+import {
+  describeUnknown,
+  IDENTITY_SECRET,
+  KEY_PREFIX,
+  keysIn,
+  OptionError,
+  type Renamed,
+  type TextRule,
+} from '../config/option-error.ts'
+
+/** Names of options before 0.1.0, and what each has become. */
+export const RENAMED_OPTIONS: Renamed = {
+  after: 'penaltyAfter',
+  atMostMs: 'maxWaitMs',
+  block: 'penalty',
+  breaker: 'circuitBreaker',
+  caller: 'tenant',
+  deadline: 'slotTtl',
+  denyCache: 'refusalCache',
+  dialect: 'rateLimitHeaders',
+  exact: 'allowLargeLog',
+  learned: 'shared',
+  missing: 'anonymous',
+  prefix: 'keyPrefix',
+  secret: 'identitySecret',
+}
 
 /** Throws `OptionError` for a wrong value. */
 export type Check = (option: string, value: unknown) => void
@@ -43,7 +68,13 @@ export function checkInteger(option: string, value: unknown, min: number, max: n
 export function checkNames(option: string, value: unknown, names: readonly string[]): void {
   if (typeof value !== 'object' || value === null) throw new OptionError(option, 'an object', value)
   const stray = Object.keys(value).find((key) => !names.includes(key))
-  if (stray !== undefined) throw new OptionError(option, `only the names ${names.join(', ')}`, stray, 'UNKNOWN_OPTION')
+  if (stray === undefined) return
+  throw new OptionError(
+    [...keysIn(option), stray],
+    describeUnknown('option', stray, names, RENAMED_OPTIONS),
+    stray,
+    'UNKNOWN_OPTION',
+  )
 }
 
 export function checkText(option: string, value: unknown, { pattern, expected }: TextRule): void {

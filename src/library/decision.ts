@@ -7,7 +7,7 @@ import type { CallContext } from '../runtime/call-context.ts'
 
 interface Outcome {
   /** The limits of all policies, in order; while the store gives no answer, maybe shares of them. */
-  readonly tiers: readonly LimitStatus[]
+  readonly limits: readonly LimitStatus[]
   /**
    * Milliseconds after which the same will be granted if nobody else spends; 0 if anything was granted. For rates it is
    * exact: a millisecond less is not enough. For slots it is the latest moment, because they may be given back earlier.
@@ -40,7 +40,7 @@ const UNAVAILABLE_RETRY_MS = 1_000
 /** Makes the refusal for a store that takes too long. @param nowMs milliseconds since the Unix epoch */
 export function refuseUnanswered(nowMs: number): Decision {
   const retryAfterMs = UNAVAILABLE_RETRY_MS
-  return { granted: false, tiers: [], retryAfterMs, decidedAtMs: nowMs, charged: 0, degraded: 'closed' }
+  return { granted: false, limits: [], retryAfterMs, decidedAtMs: nowMs, charged: 0, degraded: 'closed' }
 }
 
 /** @param cost units that each policy is charged if the request is granted */
@@ -52,20 +52,20 @@ export function toDecision(decision: EngineDecision, cost: number): Decision {
 /** @param charged units of each policy */
 export function toOutcome(decision: EngineDecision, charged: number): Outcome {
   const { usage, charges, degraded, granted, nowMs } = decision
-  const tiers: LimitStatus[] = []
+  const statuses: LimitStatus[] = []
   let retryAfterMs = degraded === 'closed' ? UNAVAILABLE_RETRY_MS : 0
-  for (const [index, { policy, tiers: limits }] of charges.entries()) {
+  for (const [index, { policy, limits }] of charges.entries()) {
     for (const [at, reported] of (usage[index] ?? []).entries()) {
       // While the store is unavailable, limits may be shares of the policy's.
       const { limit, windowMs } = limits[at] as Limit
-      const { name } = policy.tiers[at] as PolicyLimit
-      const { remaining, resetMs, retryAfterMs: waitMs, blockedMs } = toReported(reported)
+      const { name } = policy.limits[at] as PolicyLimit
+      const { remaining, resetMs, retryAfterMs: waitMs, penaltyMs } = toReported(reported)
       const status = { policy: policy.name, name, limit, windowMs, remaining, resetMs, retryAfterMs: waitMs }
-      tiers.push(blockedMs === undefined ? status : { ...status, blockedMs })
-      if (granted === 0 && policy.enforced) retryAfterMs = Math.max(retryAfterMs, waitMs)
+      statuses.push(penaltyMs === undefined ? status : { ...status, penaltyMs })
+      if (granted === 0 && policy.mode === 'enforce') retryAfterMs = Math.max(retryAfterMs, waitMs)
     }
   }
-  const outcome = { tiers, retryAfterMs, decidedAtMs: nowMs, charged }
+  const outcome = { limits: statuses, retryAfterMs, decidedAtMs: nowMs, charged }
   return degraded === undefined ? outcome : { ...outcome, degraded }
 }
 
@@ -82,7 +82,7 @@ export interface Slot extends Decision, AsyncDisposable {
 const RENEWALS = 3
 
 export function holdSlot(decision: Decision, hold: SlotHold | undefined, context: CallContext): Slot {
-  const renewal = hold && setInterval(() => context.waitUntil(hold.renew()), hold.deadlineMs / RENEWALS)
+  const renewal = hold && setInterval(() => context.waitUntil(hold.renew()), hold.slotTtlMs / RENEWALS)
   // On Node, a slot alone does not keep a process running.
   if (typeof renewal === 'object') renewal.unref()
   let released: Promise<void> | undefined

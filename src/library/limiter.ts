@@ -34,25 +34,25 @@ import { checkLimits, findMaxCost, type PolicyOptions, readPolicies } from './po
 import { type LimiterStore, memoryStore } from './stores.ts'
 
 export interface LimiterOptions {
-  /** Tiers such as `10/1s, 100/1m` of one `sliding-window` policy named `default`. Either this or `policies`. */
+  /** Limits such as `10/1s, 100/1m` of one `sliding-window` policy named `default`. Either this or `policies`. */
   readonly limits?: string
   /** All of them must grant a request, or none is charged. */
   readonly policies?: readonly PolicyOptions[]
   /** Stores the counts; this process's memory does if left out. */
   readonly store?: LimiterStore
   /** First part of every key in Redis, up to 64 letters, digits, "_", ".", ":" or "-"; `sluice` if left out. */
-  readonly prefix?: string
+  readonly keyPrefix?: string
   /** Key of the HMAC of identities, at least 16 characters; without it, guesses can be tested against their hashes. */
-  readonly secret?: string
+  readonly identitySecret?: string
   /**
    * Permits that `take` takes in advance for busy callers: 2 to 10,000, or as many as they need (`auto`). Default:
    * `off`.
    */
   readonly leases?: LeaseSize | 'off'
   /** Refusals are remembered until they end, so that they cost no calls. Default: if the store is remote. */
-  readonly denyCache?: boolean
+  readonly refusalCache?: boolean
   /** A store that keeps failing is not called for about a second. Default: if the store is remote. */
-  readonly breaker?: boolean
+  readonly circuitBreaker?: boolean
   /**
    * While the store gives no answer: exact limits of this process alone (`local`, the default), no limits (`open`), or
    * nothing is granted (`closed`).
@@ -77,7 +77,7 @@ export interface WaitOptions extends TakeOptions {
   /** Ends the wait: `waitFor` then throws its reason. */
   readonly signal?: AbortSignal
   /** Waits no longer than this, in milliseconds, and for the store's answer at least 100. Default: without end. */
-  readonly atMostMs?: number
+  readonly maxWaitMs?: number
 }
 
 /** Holds identities to limits. Every method throws `OptionError` for an invalid argument. */
@@ -85,12 +85,12 @@ export interface Limiter {
   /** Takes what a request costs, of every policy, or nothing. */
   take(identity: Identities, options?: TakeOptions): Promise<Decision>
   /** Takes as many of `permits` as every policy has, each at `cost`. @param permits an integer from 1 */
-  obtain(identity: Identities, permits: number, options?: TakeOptions): Promise<PartialDecision>
+  takeUpTo(identity: Identities, permits: number, options?: TakeOptions): Promise<PartialDecision>
   /** Decides as `take` would, without taking anything. */
   peek(identity: Identities, options?: TakeOptions): Promise<Decision>
   /**
    * Takes as soon as it is granted: sleeps for `retryAfterMs`, then takes again. If it would have to wait beyond
-   * `atMostMs`, it returns the refusal at once. If the store takes too long, it returns a refusal with `degraded`.
+   * `maxWaitMs`, it returns the refusal at once. If the store takes too long, it returns a refusal with `degraded`.
    * Units that are granted after that, or after the signal, are refunded by policies that can (see `refund`).
    */
   waitFor(identity: Identities, options?: WaitOptions): Promise<Decision>
@@ -114,13 +114,13 @@ const CHECKS: Readonly<Record<keyof LimiterOptions, Check>> = {
   limits: (_, limits) => checkLimits('', { algorithm: 'sliding-window', limits: limits as string }),
   policies: () => {},
   store: checkStore,
-  prefix: checkPrefix,
-  secret: checkSecret,
+  keyPrefix: checkPrefix,
+  identitySecret: checkSecret,
   leases(option, value) {
     if (value !== 'off' && value !== 'auto') checkInteger(option, value, MIN_LEASE, MAX_LEASE)
   },
-  denyCache: checkBoolean,
-  breaker: checkBoolean,
+  refusalCache: checkBoolean,
+  circuitBreaker: checkBoolean,
   onStoreError: (option, value) => checkOneOf(option, value, ON_STORE_ERROR),
   localShare(option, value) {
     if (!((value as number) > 0 && (value as number) <= 1)) throw new OptionError(option, SHARE_EXPECTED, value)
@@ -150,10 +150,16 @@ class PolicyLimiter implements Limiter {
   constructor(options: LimiterOptions) {
     checkOptions('createLimiter', options, CHECKS)
     const { now = () => Date.now(), store = memoryStore({ now }), onStoreError = 'local', leases = 'off' } = options
-    const { prefix = 'sluice', secret, localShare = 1, denyCache = store.isRemote, breaker = store.isRemote } = options
+    const {
+      keyPrefix = 'sluice',
+      identitySecret,
+      localShare = 1,
+      refusalCache = store.isRemote,
+      circuitBreaker = store.isRemote,
+    } = options
     this.#now = now
     this.#policies = readPolicies(listPolicies(options), onStoreError)
-    this.#charges = new ChargeBuilder({ policies: this.#policies, keyPrefix: prefix, secret })
+    this.#charges = new ChargeBuilder({ policies: this.#policies, keyPrefix, secret: identitySecret })
     this.#maxCost = findMaxCost(this.#policies)
     this.#hasSlots = this.#policies.some(({ algorithm }) => ALGORITHMS[algorithm].holdsSlots)
     const log = throttle(options.log ?? consoleLog, now)
@@ -166,8 +172,8 @@ class PolicyLimiter implements Limiter {
       timeoutMs: store.timeoutMs,
       leases: leases === 'off' ? undefined : withLeases(leases, now),
       localShare,
-      hasRefusalCache: denyCache,
-      hasBreaker: breaker,
+      hasRefusalCache: refusalCache,
+      hasBreaker: circuitBreaker,
     })
   }
 
@@ -176,10 +182,10 @@ class PolicyLimiter implements Limiter {
     return toDecision(await this.#decide(identity, cost), cost)
   }
 
-  async obtain(identity: Identities, permits: number, { cost = 1 }: TakeOptions = {}): Promise<PartialDecision> {
+  async takeUpTo(identity: Identities, permits: number, { cost = 1 }: TakeOptions = {}): Promise<PartialDecision> {
     this.#refuseSlots('obtain')
     checkInteger('permits', permits, 1, MAX_COST)
-    const decided = await this.#decide(identity, cost, 'partial', permits)
+    const decided = await this.#decide(identity, cost, 'take-up-to', permits)
     return { granted: decided.granted, ...toOutcome(decided, decided.granted * cost) }
   }
 
@@ -187,13 +193,13 @@ class PolicyLimiter implements Limiter {
     return toDecision(await this.#decide(identity, cost, 'peek'), 0)
   }
 
-  async waitFor(identity: Identities, { cost = 1, signal, atMostMs = Infinity }: WaitOptions = {}): Promise<Decision> {
-    if (!(atMostMs >= 0)) throw new OptionError('atMostMs', 'milliseconds from 0', atMostMs)
+  async waitFor(identity: Identities, { cost = 1, signal, maxWaitMs = Infinity }: WaitOptions = {}): Promise<Decision> {
+    if (!(maxWaitMs >= 0)) throw new OptionError('maxWaitMs', 'milliseconds from 0', maxWaitMs)
     const startMs = performance.now()
     for (;;) {
       signal?.throwIfAborted()
-      const decision = await this.#takeWithin(atMostMs - (performance.now() - startMs), identity, cost, signal)
-      if (decision.granted || performance.now() - startMs + decision.retryAfterMs > atMostMs) return decision
+      const decision = await this.#takeWithin(maxWaitMs - (performance.now() - startMs), identity, cost, signal)
+      if (decision.granted || performance.now() - startMs + decision.retryAfterMs > maxWaitMs) return decision
       await sleep(decision.retryAfterMs, signal)
     }
   }
@@ -217,7 +223,7 @@ class PolicyLimiter implements Limiter {
   }
 
   async reset(identity: Identities): Promise<void> {
-    await this.#engine.forget(this.#charges.build(identity, 1).map(({ key }) => key))
+    await this.#engine.delete(this.#charges.build(identity, 1).map(({ key }) => key))
   }
 
   /**
@@ -241,15 +247,15 @@ class PolicyLimiter implements Limiter {
     const differences = this.#charges
       .build(identity, 1)
       .filter((charge) => wasCharged(decision, charge.policy) && ALGORITHMS[charge.algorithm].implementation.settle)
-      .map((charge) => ({ rule: charge, units: -units }))
+      .map((charge) => ({ charge, units: -units }))
     const { decidedAtMs, degraded } = decision
     if (units > 0 && differences.length > 0) await this.#engine.settle(differences, decidedAtMs, degraded !== undefined)
   }
 
-  #decide(identity: Identities, cost: number, mode: DecisionRequest['mode'] = 'all', permits = 1) {
+  #decide(identity: Identities, cost: number, action: DecisionRequest['action'] = 'take', permits = 1) {
     if (cost !== 1) checkInteger('cost', cost, 1, this.#maxCost)
     const charges = this.#charges.build(identity, cost)
-    return this.#engine.decide(charges, this.#context, { mode, permits })
+    return this.#engine.decide(charges, this.#context, { action, permits })
   }
 
   #refuseSlots(method: string): void {
@@ -267,7 +273,7 @@ function createContext(log: Log, keepAlive: LimiterOptions['waitUntil']): CallCo
   return {
     waitUntil(work) {
       const logged = work.catch((error: unknown) => {
-        log('error', { event: 'background', message: error instanceof StoreError ? error.message : 'failed' })
+        log('error', { event: 'background_error', message: error instanceof StoreError ? error.message : 'failed' })
       })
       keepAlive?.(logged)
     },
@@ -282,8 +288,8 @@ function createContext(log: Log, keepAlive: LimiterOptions['waitUntil']): CallCo
  * Neither a shadow policy that would have refused, nor one that let everything through while the store was away, is
  * charged.
  */
-function wasCharged({ tiers }: Decision | PartialDecision, { name }: Policy): boolean {
-  const own = tiers.filter((tier) => tier.policy === name)
+function wasCharged({ limits }: Decision | PartialDecision, { name }: Policy): boolean {
+  const own = limits.filter((limit) => limit.policy === name)
   return own.length > 0 && own.every(({ retryAfterMs }) => retryAfterMs === 0)
 }
 

@@ -9,20 +9,20 @@ import {
 } from '../algorithms/read-limits.ts'
 import { MAX_COST, NAME, OptionError } from '../config/option-error.ts'
 import { ALGORITHM_NAMES, type AlgorithmName, DURATION_EXPECTED, LIMITS_EXPECTED, type Limit } from '../model/limits.ts'
-import { ON_STORE_ERROR, type OnStoreError, type Policy } from '../model/policy.ts'
+import { ON_STORE_ERROR, type OnStoreError, POLICY_MODES, type Policy, type PolicyMode } from '../model/policy.ts'
 import { checkInteger, checkNames, checkOneOf, checkString, checkText } from './check-options.ts'
 
 /** The limits of a policy and their algorithm: made by `slidingWindow`, `quota` and the like. */
 export interface AlgorithmOptions {
   readonly algorithm: AlgorithmName
-  /** Tiers such as `10/1s, 120/1m`; of `concurrency`, a number such as `20`. */
+  /** Limits such as `10/1s, 120/1m`; of `concurrency`, a number such as `20`. */
   readonly limits: string
   /** `token-bucket`: units that the bucket holds, an integer from 1; its limit if left out. */
   readonly burst?: number
   /** `concurrency`: after this, e.g. `30s`, a slot that nobody renews is free again. Default: a minute. */
-  readonly deadline?: string
+  readonly slotTtl?: string
   /** `sliding-window`, `sorted-set`: a limit may exceed 100,000, at 16 (120) bytes an admission and caller. */
-  readonly exact?: boolean
+  readonly allowLargeLog?: boolean
 }
 
 /** A set of limits that a limiter holds each identity to. */
@@ -30,38 +30,44 @@ export interface PolicyOptions extends AlgorithmOptions {
   /** Up to 64 letters, digits, "-" or "_"; unique among the policies, and part of Redis keys. */
   readonly name: string
   /** `shadow`: it is charged where it can be, and reports what it would refuse, but refuses nothing. */
-  readonly mode?: 'enforce' | 'shadow'
+  readonly mode?: PolicyMode
   /** While the store gives no answer; what the limiter says if left out. */
   readonly onStoreError?: OnStoreError
   /** An identity that this policy refuses stays refused for so long, e.g. `10m`. Not with `concurrency`. */
-  readonly block?: string
+  readonly penalty?: string
   /**
-   * Number of refusals that lead to `block`, an integer from 1 to 1,000, within a time as long as the longest window
+   * Number of refusals that lead to `penalty`, an integer from 1 to 1,000, within a time as long as the longest window
    * that begins with the first of them. Default: 1.
    */
-  readonly after?: number
+  readonly penaltyAfter?: number
 }
 
 /**
- * Limits exactly: no window of that length ever holds more than its limit. Any number of tiers.
- * @throws {OptionError} for anything but tiers
+ * Limits exactly: no window of that length ever holds more than its limit. Any number of limits.
+ * @throws {OptionError} for anything but limits
  */
-export function slidingWindow(limits: string, { exact = false }: { readonly exact?: boolean } = {}): AlgorithmOptions {
-  return checkLimits('slidingWindow.', { algorithm: 'sliding-window', limits, ...(exact && { exact }) })
+export function slidingWindow(
+  limits: string,
+  { allowLargeLog = false }: { readonly allowLargeLog?: boolean } = {},
+): AlgorithmOptions {
+  return checkLimits('slidingWindow.', { algorithm: 'sliding-window', limits, ...(allowLargeLog && { allowLargeLog }) })
 }
 
 /**
  * The same as `slidingWindow`, kept as a sorted set: for Redis before 5, at eight times the memory.
- * @throws {OptionError} for anything but tiers
+ * @throws {OptionError} for anything but limits
  */
-export function sortedSet(limits: string, { exact = false }: { readonly exact?: boolean } = {}): AlgorithmOptions {
-  return checkLimits('sortedSet.', { algorithm: 'sorted-set', limits, ...(exact && { exact }) })
+export function sortedSet(
+  limits: string,
+  { allowLargeLog = false }: { readonly allowLargeLog?: boolean } = {},
+): AlgorithmOptions {
+  return checkLimits('sortedSet.', { algorithm: 'sorted-set', limits, ...(allowLargeLog && { allowLargeLog }) })
 }
 
 /**
- * A bucket that is refilled continuously, at the rate of its one tier.
- * @param burst units that it holds; the limit of the tier if left out
- * @throws {OptionError} for anything but one tier, or more units than its arithmetic is exact for
+ * A bucket that is refilled continuously, at the rate of its one limit.
+ * @param burst units that it holds; the limit of the limit if left out
+ * @throws {OptionError} for anything but one limit, or more units than its arithmetic is exact for
  */
 export function tokenBucket(limits: string, { burst }: { readonly burst?: number } = {}): AlgorithmOptions {
   return checkLimits('tokenBucket.', { algorithm: 'token-bucket', limits, ...(burst !== undefined && { burst }) })
@@ -69,7 +75,7 @@ export function tokenBucket(limits: string, { burst }: { readonly burst?: number
 
 /**
  * Windows aligned to the clock, such as each whole minute. Around their boundaries, up to twice the limit passes.
- * @throws {OptionError} for anything but tiers
+ * @throws {OptionError} for anything but limits
  */
 export function fixedWindow(limits: string): AlgorithmOptions {
   return checkLimits('fixedWindow.', { algorithm: 'fixed-window', limits })
@@ -77,7 +83,7 @@ export function fixedWindow(limits: string): AlgorithmOptions {
 
 /**
  * Budgets for long windows, each of which begins at its first use.
- * @throws {OptionError} for anything but tiers
+ * @throws {OptionError} for anything but limits
  */
 export function quota(limits: string): AlgorithmOptions {
   return checkLimits('quota.', { algorithm: 'quota', limits })
@@ -85,15 +91,26 @@ export function quota(limits: string): AlgorithmOptions {
 
 /**
  * Admits this many at once: `hold` takes a slot, until it is released.
- * @param deadline time after which a slot that nobody renews is free, e.g. `30s`; a minute if left out
+ * @param slotTtl time after which a slot that nobody renews is free, e.g. `30s`; a minute if left out
  * @throws {OptionError} for anything but an integer from 1 to 999,999
  */
-export function concurrency(slots: number, { deadline }: { readonly deadline?: string } = {}): AlgorithmOptions {
+export function concurrency(slots: number, { slotTtl }: { readonly slotTtl?: string } = {}): AlgorithmOptions {
   const limits = String(slots)
-  return checkLimits('concurrency.', { algorithm: 'concurrency', limits, ...(deadline !== undefined && { deadline }) })
+  return checkLimits('concurrency.', { algorithm: 'concurrency', limits, ...(slotTtl !== undefined && { slotTtl }) })
 }
 
-const NAMES = ['name', 'algorithm', 'limits', 'burst', 'deadline', 'exact', 'mode', 'onStoreError', 'block', 'after']
+const NAMES = [
+  'name',
+  'algorithm',
+  'limits',
+  'burst',
+  'slotTtl',
+  'allowLargeLog',
+  'mode',
+  'onStoreError',
+  'penalty',
+  'penaltyAfter',
+]
 
 /** @throws {OptionError} naming the option to fix */
 export function readPolicies(options: readonly PolicyOptions[], onStoreError: OnStoreError): readonly Policy[] {
@@ -110,29 +127,29 @@ export function readPolicies(options: readonly PolicyOptions[], onStoreError: On
 /** @throws {OptionError} naming the option to fix, below `path` */
 export function readPolicy(options: PolicyOptions, path: string, onStoreErrorOfAll: OnStoreError): Policy {
   checkNames(path, options, NAMES)
-  const { name, algorithm, burst, mode = 'enforce', onStoreError = onStoreErrorOfAll, block, after } = options
+  const { name, algorithm, burst, mode = 'enforce', onStoreError = onStoreErrorOfAll, penalty, penaltyAfter } = options
   checkText(`${path}.name`, name, NAME)
-  checkOneOf(`${path}.mode`, mode, ['enforce', 'shadow'])
+  checkOneOf(`${path}.mode`, mode, POLICY_MODES)
   checkOneOf(`${path}.onStoreError`, onStoreError, ON_STORE_ERROR)
-  if (block !== undefined) checkString(`${path}.block`, block, DURATION_EXPECTED)
-  if (after !== undefined) checkInteger(`${path}.after`, after, 1, MAX_AFTER)
-  const tiers = readTiers(`${path}.`, options)
+  if (penalty !== undefined) checkString(`${path}.penalty`, penalty, DURATION_EXPECTED)
+  if (penaltyAfter !== undefined) checkInteger(`${path}.penaltyAfter`, penaltyAfter, 1, MAX_AFTER)
+  const limits = parseAlgorithmLimits(`${path}.`, options)
   return {
     name,
     algorithm,
-    tiers: tiers.map((tier) => ({ ...tier, name: formatLimitName(name, algorithm, tier) })),
-    burst: ALGORITHMS[algorithm].hasBurst ? (burst ?? tiers[0]?.limit) : undefined,
-    block: readPenalty(options, (key, expected) => {
+    limits: limits.map((limit) => ({ ...limit, name: formatLimitName(name, algorithm, limit) })),
+    burst: ALGORITHMS[algorithm].hasBurst ? (burst ?? limits[0]?.limit) : undefined,
+    penalty: readPenalty(options, (key, expected) => {
       throw new OptionError(`${path}.${key}`, expected, options[key])
     }),
-    enforced: mode === 'enforce',
+    mode,
     onStoreError,
   }
 }
 
 /** @returns units that one decision over all of these policies may cost at most */
 export function findMaxCost(policies: readonly Policy[]): number {
-  return Math.min(...policies.flatMap(({ tiers, burst }) => [...tiers.map(({ limit }) => limit), burst ?? Infinity]))
+  return Math.min(...policies.flatMap(({ limits, burst }) => [...limits.map(({ limit }) => limit), burst ?? Infinity]))
 }
 
 /**
@@ -140,11 +157,11 @@ export function findMaxCost(policies: readonly Policy[]): number {
  * @throws {OptionError} naming the option to fix
  */
 export function checkLimits(prefix: string, options: AlgorithmOptions): AlgorithmOptions {
-  readTiers(prefix, options)
+  parseAlgorithmLimits(prefix, options)
   return options
 }
 
-function readTiers(prefix: string, options: AlgorithmOptions): readonly Limit[] {
+function parseAlgorithmLimits(prefix: string, options: AlgorithmOptions): readonly Limit[] {
   const { algorithm, limits, burst } = options
   checkOneOf(`${prefix}algorithm`, algorithm, ALGORITHM_NAMES)
   checkString(`${prefix}limits`, limits, LIMITS_EXPECTED)

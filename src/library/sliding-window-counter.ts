@@ -26,9 +26,9 @@ export interface SlidingWindowCounterOptions {
   /** Distinguishes several counts of one name. */
   readonly identity?: Identity
   /** First part of the key, like a limiter's; `sluice` if left out. */
-  readonly prefix?: string
+  readonly keyPrefix?: string
   /** Key of the HMAC of the identity, like a limiter's. */
-  readonly secret?: string
+  readonly identitySecret?: string
   /** Milliseconds since the Unix epoch: the clock of the memory, if no store is given. `Date.now` if left out. */
   readonly now?: () => number
 }
@@ -41,8 +41,8 @@ const CHECKS: Readonly<Record<keyof SlidingWindowCounterOptions, Check>> = {
   store: checkStore,
   name: (option, value) => checkText(option, value, NAME),
   identity: () => {},
-  prefix: checkPrefix,
-  secret: checkSecret,
+  keyPrefix: checkPrefix,
+  identitySecret: checkSecret,
   now: checkFunction,
 }
 
@@ -55,18 +55,18 @@ const CHECKS: Readonly<Record<keyof SlidingWindowCounterOptions, Check>> = {
  */
 export class SlidingWindowCounter {
   readonly #store: Store
-  readonly #rule: StoreCharge
+  readonly #charge: StoreCharge
 
   /** @throws {OptionError} for a wrong option */
   constructor(options: SlidingWindowCounterOptions) {
     checkOptions('SlidingWindowCounter', options, CHECKS)
-    const { window, name = 'count', identity = '', prefix = 'sluice', secret, now } = options
+    const { window, name = 'count', identity = '', keyPrefix = 'sluice', identitySecret, now } = options
     const windowMs = typeof window === 'string' ? parseDuration(window) : undefined
     if (windowMs === undefined) throw new OptionError('window', DURATION_EXPECTED, window)
     const store = options.store ?? memoryStore(now && { now })
     const policy = readPolicy({ name, algorithm: 'sliding-window', limits: `1/${windowMs}ms` }, 'policy', 'local')
-    const [charge] = new ChargeBuilder({ policies: [policy], keyPrefix: prefix, secret }).build(identity, 1)
-    this.#rule = { ...(charge as StoreCharge), tiers: [{ limit: NO_LIMIT, windowMs }] }
+    const [charge] = new ChargeBuilder({ policies: [policy], keyPrefix, secret: identitySecret }).build(identity, 1)
+    this.#charge = { ...(charge as StoreCharge), limits: [{ limit: NO_LIMIT, windowMs }] }
     this.#store = store.open(['sliding-window'])
   }
 
@@ -78,7 +78,7 @@ export class SlidingWindowCounter {
    */
   async add(count = 1): Promise<number> {
     checkInteger('count', count, 1, MAX_COST)
-    return this.#decide('all', count)
+    return this.#decide('take', count)
   }
 
   /** Reads what the window holds now. @throws {StoreError} if the store gives no answer */
@@ -86,8 +86,8 @@ export class SlidingWindowCounter {
     return this.#decide('peek', 1)
   }
 
-  async #decide(mode: 'all' | 'peek', cost: number): Promise<number> {
-    const { usage } = await this.#store.decide({ mode, permits: 1, rules: [{ ...this.#rule, cost }] })
+  async #decide(action: 'take' | 'peek', cost: number): Promise<number> {
+    const { usage } = await this.#store.decide({ action, permits: 1, charges: [{ ...this.#charge, cost }] })
     return NO_LIMIT - (usage[0]?.[0]?.remaining ?? NO_LIMIT)
   }
 }

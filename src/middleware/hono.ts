@@ -41,9 +41,16 @@ const isCloudflare = navigator?.userAgent === 'Cloudflare-Workers'
 export function sluice<E extends Env = Env>(
   options: SluiceOptions<E>,
 ): MiddlewareHandler<{ Variables: RateLimitVariables }> {
-  const { limiter, health, readTarget, config, dialect, skip, trustProxy, log, now } = composeMiddleware(options)
+  const { limiter, health, readTarget, config, headerFormat, skip, trustProxy, log, now } = composeMiddleware(options)
   const { onLimited } = options
-  const protect = createProtect({ limiter, health, holdUntilEnd, dialect, ipv6Prefix: config.ipv6Prefix, now })
+  const protect = createProtect({
+    limiter,
+    health,
+    holdUntilEnd,
+    headerFormat: headerFormat,
+    ipv6Prefix: config.ipv6Prefix,
+    now,
+  })
   const readForwarded = (c: Context<E>) => c.req.raw.headers.get('X-Forwarded-For')
   const readAddress = createAddressReader(trustProxy, createPeerReader(log), readForwarded)
 

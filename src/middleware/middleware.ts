@@ -8,13 +8,14 @@ import { readOptions, type SharedOptions } from './options.ts'
 /** The decision about a request. */
 export interface RateLimit {
   /**
-   * `admitted`; `limited` by a tier; `reserved`: what is left is for more important requests; `shed`: the application
-   * is overloaded; `unidentified`: it lacks what it is counted by; `bad-cost`: it names an invalid cost; `ambiguous`:
-   * its path can be read in several ways; `unavailable`: the store gives no answer, and limits are then `closed`.
+   * `admitted`; `limited` by a limit; `deprioritized`: the remaining units are reserved for higher priorities; `shed`: the
+   * application is overloaded; `unidentified`: it lacks what a policy counts by; `invalid_cost`: it names an invalid cost;
+   * `ambiguous_path`: its path can be read in several ways; `unavailable`: the store gives no answer, and the fallback is
+   * `closed`.
    */
-  readonly kind: Verdict['kind']
+  readonly outcome: Verdict['outcome']
   /** Status of the limits of all policies that apply; empty if none applies, or none was evaluated. */
-  readonly tiers: readonly LimitStatus[]
+  readonly limits: readonly LimitStatus[]
   /** Milliseconds after which a refused request will be admitted if nothing else is charged. */
   readonly retryAfterMs?: number
   /** The fallback that decided while the store gives no answer. */
@@ -22,23 +23,23 @@ export interface RateLimit {
 }
 
 /** No policy applies to the request. */
-export const UNLIMITED: RateLimit = { kind: 'admitted', tiers: [] }
+export const UNLIMITED: RateLimit = { outcome: 'admitted', limits: [] }
 
 /** Copies what an application may see of a verdict. */
 export function toRateLimit(verdict: Verdict): RateLimit {
-  const { kind, degraded } = verdict
+  const { outcome, degraded } = verdict
   return {
-    kind,
-    tiers: 'tiers' in verdict ? verdict.tiers.map(toStatus) : [],
+    outcome,
+    limits: 'limits' in verdict ? verdict.limits.map(toStatus) : [],
     ...('retryAfterMs' in verdict && { retryAfterMs: verdict.retryAfterMs }),
     ...(degraded !== undefined && { degraded }),
   }
 }
 
 function toStatus(report: ReportedLimit): LimitStatus {
-  const { policy, name, limit, windowMs, remaining, resetMs, retryAfterMs, blockedMs } = report
+  const { policy, name, limit, windowMs, remaining, resetMs, retryAfterMs, penaltyMs } = report
   const status = { policy: policy.name, name, limit, windowMs, remaining, resetMs, retryAfterMs }
-  return blockedMs === undefined ? status : { ...status, blockedMs }
+  return penaltyMs === undefined ? status : { ...status, penaltyMs }
 }
 
 /**
@@ -84,11 +85,11 @@ function findAddress(header: string | null, proxies: number, peer: string | null
   return bracketed ?? plain ?? address
 }
 
-type OverLimits = Extract<Refused, { kind: 'limited' | 'reserved' }>
+type OverLimits = Extract<Refused, { outcome: 'limited' | 'deprioritized' }>
 
 /** Picks the refusals that the application may answer by itself. */
 export function isOverLimits(verdict: Refused): verdict is OverLimits {
-  return verdict.kind === 'limited' || verdict.kind === 'reserved'
+  return verdict.outcome === 'limited' || verdict.outcome === 'deprioritized'
 }
 
 /** Headers of an application's own refusal, which no cache may keep either (RFC 6585 §4). */

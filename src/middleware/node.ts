@@ -95,14 +95,14 @@ class NodeLimiter<Req extends IncomingMessage> {
     try {
       const verdict = await limiter.decide(request, path, call)
       req.rateLimit = toRateLimit(verdict)
-      if (verdict.kind === 'admitted') this.#follow(request, res, verdict, call, onClose)
+      if (verdict.outcome === 'admitted') this.#follow(request, res, verdict, call, onClose)
       else if (this.#onLimited && isOverLimits(verdict)) {
-        res.statusCode = verdict.kind === 'limited' ? 429 : 503
+        res.statusCode = verdict.outcome === 'limited' ? 429 : 503
         for (const [name, value] of refusalFields(verdict)) res.setHeader(name, value)
         this.#reportLimits(res, verdict)
         await this.#onLimited(req, res, req.rateLimit)
       } else await this.#answer(res, createRefusal(verdict), verdict)
-      return verdict.kind === 'admitted'
+      return verdict.outcome === 'admitted'
     } finally {
       call.deadlines.end()
     }
@@ -139,7 +139,7 @@ class NodeLimiter<Req extends IncomingMessage> {
   }
 
   #reportLimits(res: ServerResponse, verdict: Admitted | Refused): void {
-    setRateLimitHeaders(toFields(res), verdict, this.#parts.dialect, this.#parts.now)
+    setRateLimitHeaders(toFields(res), verdict, this.#parts.headerFormat, this.#parts.now)
   }
 }
 

@@ -2,7 +2,7 @@ import * as v from 'valibot'
 import { readJwtSettings } from '../config/load-config.ts'
 import { NAME, OptionError } from '../config/option-error.ts'
 import { DENY, FOLD_EXPECTED, makePolicies, type Names } from '../config/policies.ts'
-import { by, fold, missing, type PolicyInput } from '../config/policy-keys.ts'
+import { anonymous, by, fold, type PolicyInput } from '../config/policy-keys.ts'
 import { boolean, integer, limits, strictTable, textLike } from '../config/values.ts'
 import { toOptionError, variables } from '../config/variables.ts'
 import { withLeases } from '../engine/leases.ts'
@@ -10,9 +10,10 @@ import type { LimiterConfig } from '../engine/limiter.ts'
 import type { Stage } from '../engine/stage.ts'
 import { UpstreamHealth } from '../engine/upstream-health.ts'
 import type { HeaderFormat } from '../http/rate-limit-headers.ts'
+import { RENAMED_OPTIONS } from '../library/check-options.ts'
 import type { LimiterStore } from '../library/stores.ts'
 import { LIMITS_EXPECTED } from '../model/limits.ts'
-import type { OnStoreError, Reading } from '../model/policy.ts'
+import type { OnStoreError, PolicyMode, Reading } from '../model/policy.ts'
 import type { Store } from '../model/store.ts'
 import type { ClaimReader } from '../request/identity/claims.ts'
 import { lazyVerifier } from '../request/identity/jwt/lazy-verifier.ts'
@@ -47,7 +48,7 @@ export interface SharedOptions<C> {
   readonly exempt?: string | readonly string[] | undefined
   /**
    * Returns the identity, instead of `by`, for the limits here and for policies without a `by` of their own. Undefined or
-   * the empty string means no identity, for which `missing` applies.
+   * the empty string means no identity, for which `anonymous` applies.
    */
   readonly identify?: ((context: C) => string | undefined | Promise<string | undefined>) | undefined
   /**
@@ -61,21 +62,21 @@ export interface SharedOptions<C> {
    * Treatment of a caller without identity: `ip` counts by address, `skip` does not count, `deny` answers 401. If left out,
    * `deny` for `form:` and `json:`, else `ip`.
    */
-  readonly missing?: string | undefined
+  readonly anonymous?: string | undefined
   /** Keys that verify tokens; required if a policy counts by a claim, or reads the plan from one. */
   readonly jwt?: JwtOptions | undefined
   /** Store of the counts: `memoryStore()` (the default), for this process alone, or `redisStore(client)`. */
   readonly store?: LimiterStore | undefined
   /** First part of every key in the store; `sluice` if left out. */
-  readonly prefix?: string | undefined
+  readonly keyPrefix?: string | undefined
   /** Key of the HMAC of identities, at least 16 characters; without it, the store holds plain hashes of them. */
-  readonly secret?: string | undefined
+  readonly identitySecret?: string | undefined
   /** `shadow` decides and reports, and never refuses; `enforce` if left out. */
-  readonly mode?: 'enforce' | 'shadow' | undefined
+  readonly mode?: PolicyMode | undefined
   /** True refuses requests of lower priority while the application is overloaded. */
   readonly shedding?: boolean | undefined
   /** Format of the response headers that report the limits; `draft-11` if left out. */
-  readonly dialect?: HeaderFormat | undefined
+  readonly rateLimitHeaders?: HeaderFormat | undefined
   /** Leading bits of an IPv6 address that make one caller, 16 to 128; 64 if left out. */
   readonly ipv6Prefix?: number | undefined
   /** Permits of a busy caller taken in one call: `auto`, or how many at most, 2 to 10,000; none if left out. */
@@ -116,7 +117,7 @@ export interface Settings<C> extends Pick<SharedOptions<C>, 'skip' | 'trustProxy
   /** Undefined: no policy reads claims. */
   readonly readClaim: ClaimReader | undefined
   readonly health: UpstreamHealth | undefined
-  readonly dialect: HeaderFormat
+  readonly headerFormat: HeaderFormat
   readonly literalInPaths: readonly PathLiteral[]
   readonly log: Log
   readonly now: () => number
@@ -151,7 +152,7 @@ const entries = {
   identify: aFunction,
   cost: aFunction,
   skip: aFunction,
-  missing: v.optional(missing),
+  anonymous: v.optional(anonymous),
   jwt: v.optional(strictTable('option', jwt, 'a table of options')),
   store: v.optional(
     v.custom<LimiterStore>(
@@ -159,11 +160,11 @@ const entries = {
       'memoryStore() or redisStore(client)',
     ),
   ),
-  prefix: variables.KEY_PREFIX,
-  secret: variables.IDENTITY_SECRET,
+  keyPrefix: variables.KEY_PREFIX,
+  identitySecret: variables.IDENTITY_SECRET,
   mode: variables.MODE,
   shedding: v.optional(boolean, false),
-  dialect: variables.RATELIMIT_HEADERS,
+  rateLimitHeaders: variables.RATELIMIT_HEADERS,
   ipv6Prefix: variables.IPV6_PREFIX,
   leases: variables.LEASES,
   onStoreError: variables.ON_STORE_ERROR,
@@ -175,11 +176,11 @@ const entries = {
   now: aFunction,
 }
 
-const schema = strictTable('option', entries, 'a table of options')
+const schema = strictTable('option', entries, 'a table of options', undefined, RENAMED_OPTIONS)
 
 /** All of `jwt` that is not known to be public is hidden. */
 function isHidden([option, key]: readonly (string | number)[]): boolean {
-  return option === 'secret' || (option === 'jwt' && !/^(?:jwksUrl|issuer|audience)$/.test(`${key}`))
+  return option === 'identitySecret' || (option === 'jwt' && !/^(?:jwksUrl|issuer|audience)$/.test(`${key}`))
 }
 
 /** @throws {OptionError} on the first invalid option */
@@ -210,8 +211,8 @@ export function readOptions<C>(options: SharedOptions<C>): Settings<C> {
       fold: values.fold,
       cost: cost && createCost(cost),
       isShadow,
-      missing: values.missing ?? { kind: 'ip' },
-      missingInBody: values.missing ?? DENY,
+      anonymous: values.anonymous ?? { kind: 'ip' },
+      anonymousInBody: values.anonymous ?? DENY,
       onStoreError: values.onStoreError,
       // No proxy stands between a client and an app: it sees every field.
       isPassed: () => true,
@@ -220,14 +221,14 @@ export function readOptions<C>(options: SharedOptions<C>): Settings<C> {
   )
   const jwt = readJwtSettings(values.jwt ?? {}, NAMES, { policies, tables: values.policies })
   const log = throttle(options.log ?? consoleLog, now)
-  const { store, timeoutMs } = openStore(values.store, { policies, prefix: values.prefix, log, now })
+  const { store, timeoutMs } = openStore(values.store, { policies, keyPrefix: values.keyPrefix, log, now })
   return {
     config: {
       policies,
       exempt: values.exempt ?? [],
       ipv6Prefix: values.ipv6Prefix,
-      keyPrefix: values.prefix,
-      identitySecret: values.secret,
+      keyPrefix: values.keyPrefix,
+      identitySecret: values.identitySecret,
       localShare: values.localShare,
       storeTimeoutMs: timeoutMs,
     },
@@ -235,7 +236,7 @@ export function readOptions<C>(options: SharedOptions<C>): Settings<C> {
     leases: values.leases === 'off' ? undefined : withLeases(values.leases, now),
     readClaim: jwt && lazyVerifier(jwt, { fetch: (url, init) => fetch(url, init), now, log }),
     health: values.shedding && !isShadow ? new UpstreamHealth(now) : undefined,
-    dialect: values.dialect,
+    headerFormat: values.rateLimitHeaders,
     literalInPaths: values.literalInPaths ?? [],
     skip,
     trustProxy,

@@ -7,19 +7,19 @@ import type { Log } from '../runtime/log.ts'
 
 interface StoreContext {
   readonly policies: readonly RequestPolicy[]
-  readonly prefix: string
+  readonly keyPrefix: string
   readonly log: Log
   /** Milliseconds since the Unix epoch. */
   readonly now: () => number
 }
 
-/** Limits of the policies that count in each store, by prefix and name. */
+/** Limits of the policies that count in each store, by keyPrefix and name. */
 const LIMITS = new WeakMap<LimiterStore, Map<string, string>>()
 
 let isWarned = false
 
 /** @throws {OptionError} if two middlewares would count different limits under one name */
-export function openStore(given: LimiterStore | undefined, { policies, prefix, log, now }: StoreContext) {
+export function openStore(given: LimiterStore | undefined, { policies, keyPrefix, log, now }: StoreContext) {
   if (!given && !isWarned) {
     isWarned = true
     log('warn', { event: 'in_memory_store', message: 'no store is given: limits hold per process only' })
@@ -27,12 +27,12 @@ export function openStore(given: LimiterStore | undefined, { policies, prefix, l
   const limiterStore = given ?? memoryStore({ now })
   const known = LIMITS.get(limiterStore) ?? new Map<string, string>()
   LIMITS.set(limiterStore, known)
-  for (const { name, algorithm, tiers, burst } of policies) {
-    const limits = JSON.stringify([algorithm, tiers, burst])
-    if ((known.get(`${prefix}:${name}`) ?? limits) !== limits) {
+  for (const { name, algorithm, limits, burst } of policies) {
+    const text = JSON.stringify([algorithm, limits, burst])
+    if ((known.get(`${keyPrefix}:${name}`) ?? text) !== text) {
       throw new OptionError('name', 'a name of its own for each set of limits in one store', name)
     }
-    known.set(`${prefix}:${name}`, limits)
+    known.set(`${keyPrefix}:${name}`, text)
   }
   const store = limiterStore.open(new Set(policies.map(({ algorithm }) => algorithm)))
   const remembersRefusals = limiterStore.isRemote && !policies.every(isRefusedForLong)

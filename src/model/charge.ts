@@ -1,16 +1,16 @@
 import type { AlgorithmName, Counts, Limit, PenaltySettings } from './limits.ts'
-import type { Policy, RequestPolicy } from './policy.ts'
+import type { Policy, PolicyMode, RequestPolicy } from './policy.ts'
 
 /** A charge as stores see it: it is counted under one key. */
 export interface StoreCharge {
-  /** Full name of the state, made by `formatKey`; no two rules of a request share one. */
+  /** Full name of the state, made by `formatKey`; no two charges of a request share one. */
   readonly key: string
   readonly algorithm: AlgorithmName
-  readonly tiers: readonly Limit[]
+  readonly limits: readonly Limit[]
   /** Units that one permit costs, an integer from 1, at most the smallest limit. */
   readonly cost: number
-  /** False in shadow mode: it is charged if it fits, but refuses nothing. */
-  readonly enforced: boolean
+  /** In shadow mode, it is charged if it fits, but refuses nothing. */
+  readonly mode: PolicyMode
   /** Units of its one limit that this request must leave to higher priorities. */
   readonly reserved: number
   /** `token-bucket`: units that the bucket holds, if that is not its limit. */
@@ -18,16 +18,16 @@ export interface StoreCharge {
   /** `concurrency`: the number of the request's slot, which no other request has. */
   readonly slot?: number
   /**
-   * `requests` is the default. New `identities`: it applies only if a rule before it detects a new identity. `failures`: it
+   * `requests` is the default. New `identities`: it applies only if a charge before it detects a new identity. `failures`: it
    * refuses like any other, but is charged only in the mode `charge`.
    */
   readonly counts?: Counts
   /** Name of these limits, such as a plan, if one identity may come with several. They share its state. */
   readonly plan?: string
   /** Never set for algorithms that hold slots; without effect in shadow mode. */
-  readonly block?: PenaltySettings
+  readonly penalty?: PenaltySettings
   /** The charge may be corrected later. */
-  readonly isSettled?: boolean
+  readonly needsSettlement?: boolean
 }
 
 /** A charge of one policy for one identity: the same object from the request to the store and to the response. */
@@ -37,7 +37,7 @@ export interface Charge<P extends Policy = Policy> extends StoreCharge {
   readonly digest: string
   /** The pattern that matched, as `METHOD /path`; undefined if the policy applies everywhere. */
   readonly route?: string | undefined
-  /** Set by a runtime rule: it is counted, but refuses nothing, and is not reported. */
+  /** Set by a runtime charge: it is counted, but refuses nothing, and is not reported. */
   readonly isUnlimited?: boolean
 }
 
@@ -48,7 +48,7 @@ export interface DecisionRequest<R extends StoreCharge = StoreCharge> {
    * `all` grants every permit or none, `partial` as many as fit, `peek` decides like `all` and charges nothing. `charge`
    * grants and charges all, whatever remains: it counts units that are used already.
    */
-  readonly mode: 'all' | 'partial' | 'peek' | 'charge'
+  readonly action: 'take' | 'take-up-to' | 'peek' | 'record'
   /** Requested permits, an integer from 1. */
   readonly permits: number
   /**
@@ -57,10 +57,10 @@ export interface DecisionRequest<R extends StoreCharge = StoreCharge> {
    * forfeiting its refill meanwhile. If omitted, permits are used at once.
    */
   readonly leaseMs?: number
-  readonly rules: readonly R[]
+  readonly charges: readonly R[]
 }
 
-/** One limit of a rule after the decision. */
+/** One limit of a charge after the decision. */
 export interface LimitState {
   /** Remaining units, reserved ones included. */
   readonly remaining: number
@@ -68,8 +68,8 @@ export interface LimitState {
   readonly resetMs: number
   /** Time until the cost fits (in `partial` mode, that of one permit); 0 if it does. In `charge` mode, as it was before. */
   readonly retryAfterMs: number
-  /** Time until the penalty of this rule ends, if there is one. `retryAfterMs` is then at least as long. */
-  readonly blockedMs?: number
+  /** Time until the penalty of this charge ends, if there is one. `retryAfterMs` is then at least as long. */
+  readonly penaltyMs?: number
 }
 
 export interface Decision {
@@ -77,7 +77,7 @@ export interface Decision {
   readonly granted: number
   /** The store's clock at the decision, milliseconds since the Unix epoch. */
   readonly nowMs: number
-  /** Per rule, in order, its limits, in order; empty for a rule that was skipped. */
+  /** Per charge, in order, its limits, in order; empty for a charge that was skipped. */
   readonly usage: readonly (readonly LimitState[])[]
   /** It is refused because of units that others have prepared and may release at any time, before its retry-after time. */
   readonly isProvisional?: true

@@ -16,13 +16,13 @@ export interface Limit {
   readonly windowMs: number
 }
 
-export const COUNTS = ['requests', 'identities', 'failures'] as const
+export const COUNTS = ['requests', 'new-identities', 'failures'] as const
 export type Counts = (typeof COUNTS)[number]
 
 /** A penalty: refusals extended for a fixed time after repeated refusals. */
 export interface PenaltySettings {
   /** An integer from 1. */
-  readonly blockMs: number
+  readonly durationMs: number
   /**
    * Refusals that lead to it, an integer from 1 to 1000, within a span as long as the longest window, which begins with the
    * first of them.
@@ -38,7 +38,7 @@ const MAX_LIMIT = 1_000_000_000
 const MAX_WINDOW_MS = 53 * UNIT_MS.w
 
 export const LIMITS_EXPECTED =
-  'tiers such as "10/1s, 120/1m": limits from 1 to 1000000000, windows up to 53w, each once (units ms s m h d w)'
+  'limits such as "10/1s, 120/1m": limits from 1 to 1000000000, windows up to 53w, each once (units ms s m h d w)'
 
 export const DURATION_EXPECTED = 'a duration from 1ms to 53w such as "30s" (units ms s m h d w)'
 
@@ -47,16 +47,16 @@ export const DURATION_EXPECTED = 'a duration from 1ms to 53w such as "30s" (unit
  * @returns undefined for anything but what `LIMITS_EXPECTED` says
  */
 export function parseLimits(text: string): readonly Limit[] | undefined {
-  const tiers: Limit[] = []
+  const limits: Limit[] = []
   for (const part of text.split(',')) {
-    const [, limit, window = ''] = /^\s*(\d{1,10})\/(\S+)\s*$/.exec(part) ?? []
+    const [, max, window = ''] = /^\s*(\d{1,10})\/(\S+)\s*$/.exec(part) ?? []
     const windowMs = parseDuration(window)
-    const tier = { limit: Number(limit), windowMs: windowMs ?? 0 }
-    const isValid = windowMs !== undefined && tier.limit >= 1 && tier.limit <= MAX_LIMIT
-    if (!isValid || tiers.some((other) => other.windowMs === windowMs)) return undefined
-    tiers.push(tier)
+    const limit = { limit: Number(max), windowMs: windowMs ?? 0 }
+    const isValid = windowMs !== undefined && limit.limit >= 1 && limit.limit <= MAX_LIMIT
+    if (!isValid || limits.some((other) => other.windowMs === windowMs)) return undefined
+    limits.push(limit)
   }
-  return tiers.sort((a, b) => a.windowMs - b.windowMs)
+  return limits.sort((a, b) => a.windowMs - b.windowMs)
 }
 
 /**

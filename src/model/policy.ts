@@ -8,12 +8,16 @@ export type OnStoreError = (typeof ON_STORE_ERROR)[number]
 export const PRIORITIES = ['critical', 'default', 'sheddable'] as const
 export type Priority = (typeof PRIORITIES)[number]
 
+/** `shadow` decides, counts and reports, but refuses nothing. */
+export const POLICY_MODES = ['enforce', 'shadow'] as const
+export type PolicyMode = (typeof POLICY_MODES)[number]
+
 /** The value of an identity source in one request. */
 export type Reading =
   | { readonly kind: 'value'; readonly value: string }
   | { readonly kind: 'none' }
   /** Ambiguous: two parsers may read it differently. Such a value must not exempt a caller from a policy. */
-  | { readonly kind: 'spoilt' }
+  | { readonly kind: 'ambiguous' }
 
 export type IdentitySource =
   | { readonly kind: 'token' | 'ip' | 'route' | 'global' }
@@ -67,7 +71,7 @@ export interface Plans {
   /** The plan of callers without one of these. */
   readonly byDefault: string
   /** All plans have the same windows. */
-  readonly limits: Readonly<Record<string, Pick<Policy, 'tiers' | 'burst'>>>
+  readonly limits: Readonly<Record<string, Pick<Policy, 'limits' | 'burst'>>>
 }
 
 export interface Policy {
@@ -75,12 +79,11 @@ export interface Policy {
   readonly name: string
   readonly algorithm: AlgorithmName
   /** Ordered by window; none if the policy only gives a priority. */
-  readonly tiers: readonly PolicyLimit[]
+  readonly limits: readonly PolicyLimit[]
   /** `token-bucket`: units that the bucket holds. */
   readonly burst: number | undefined
-  readonly block: PenaltySettings | undefined
-  /** False in shadow mode: it decides and reports, but refuses nothing. */
-  readonly enforced: boolean
+  readonly penalty: PenaltySettings | undefined
+  readonly mode: PolicyMode
   readonly onStoreError: OnStoreError
 }
 
@@ -95,15 +98,15 @@ export interface RequestPolicy extends Policy {
   /** True if its patterns ignore the case of the path. */
   readonly ignoresCase: boolean
   readonly cost: Cost
-  readonly missing: MissingIdentity
-  /** If set, `tiers` and `burst` are those of the default plan. */
+  readonly anonymous: MissingIdentity
+  /** If set, `limits` and `burst` are those of the default plan. */
   readonly plans: Plans | undefined
   /** Priority that it gives to the requests that it matches. */
   readonly priority: Priority | undefined
   /** Units of its one limit that a request of each priority must leave to higher ones. */
   readonly reserved: Readonly<Record<Priority, number>>
   /** Response header with the actual cost. */
-  readonly settleHeader: string | undefined
+  readonly actualCostHeader: string | undefined
   /**
    * All requests, those with an identity that no `sliding-window` policy has seen within its windows, or those that fail by
    * the status of their response.

@@ -3,32 +3,32 @@ import type { Decision, DecisionRequest, StoreCharge } from './charge.ts'
 import type { AlgorithmName } from './limits.ts'
 
 export interface Adjustment {
-  readonly rule: StoreCharge
+  readonly charge: StoreCharge
   /** Actual units less those charged. */
   readonly units: number
 }
 
-/** Slots to release, of one rule and request. */
+/** Slots to release, of one charge and request. */
 export interface Release {
-  readonly rule: StoreCharge
+  readonly charge: StoreCharge
   /** False if the store has not confirmed the slots: the call that takes them may still be on its way. */
   readonly isKnown: boolean
 }
 
-/** Holds counts. All rules of a request are decided and charged at once. */
+/** Holds counts. All charges of a request are decided and charged at once. */
 export interface Store {
   readonly kind: string
   /** @throws {StoreError} without a usable answer; it may have charged if `mayHaveRun` */
   decide(request: DecisionRequest, context?: CallContext): Promise<Decision>
   /** Releases slots; missing ones are no error. @throws {StoreError} */
-  release(rules: readonly StoreCharge[]): Promise<void>
+  release(charges: readonly StoreCharge[]): Promise<void>
   /**
    * Releases many slots at once, and may be repeated. A call that takes one of them but arrives within a minute after
    * this takes none. @throws {StoreError}
    */
   revoke(releases: readonly Release[]): Promise<void>
   /** Extends the deadlines of held slots to their full time from now. @throws {StoreError} */
-  renew(rules: readonly StoreCharge[]): Promise<void>
+  renew(charges: readonly StoreCharge[]): Promise<void>
   /**
    * Corrects charges made at `chargedAtMs` (the store's clock) by a difference in units, never below zero used. Expired
    * windows stay unchanged. Not to be repeated: each call counts.
@@ -36,8 +36,8 @@ export interface Store {
    */
   settle(differences: readonly Adjustment[], chargedAtMs: number): Promise<void>
   /** Deletes these keys, as if never charged. @throws {StoreError} */
-  forget(keys: readonly string[]): Promise<void>
-  /** Adds algorithms that rules may use from now on. */
+  delete(keys: readonly string[]): Promise<void>
+  /** Adds algorithms that charges may use from now on. */
   learn?(algorithms: Iterable<AlgorithmName>): void
   /** @throws {StoreError} if the store cannot be reached */
   ping(): Promise<void>

@@ -23,7 +23,7 @@ export type Degradation = 'local' | 'open' | 'closed' | 'local, open'
 /** Slots of `concurrency` policies that an admitted request holds. */
 export interface SlotHold {
   /** Time after which the slots are released unless renewed; the shortest of all. */
-  readonly deadlineMs: number
+  readonly slotTtlMs: number
   /** @throws {StoreError} the slots then stay held until their deadline */
   release(): Promise<void>
   /** Extends the deadline to the full time from now. @throws {StoreError} */
@@ -48,14 +48,14 @@ export interface Failures {
 
 export interface Failure {
   /** The limits after its charge. */
-  readonly tiers: readonly ReportedLimit[]
+  readonly limits: readonly ReportedLimit[]
   /** Charges it, whatever remains. To be called once. */
   charge(): Promise<void>
 }
 
-/** The request is refused by a runtime rule. */
+/** The request is refused by a runtime charge. */
 export interface Blocked {
-  readonly kind: 'blocked'
+  readonly outcome: 'blocked'
   readonly status: number
   /** Text for the caller. */
   readonly reason?: string
@@ -66,14 +66,14 @@ export interface Blocked {
 /** The request cannot be charged. */
 export type Uncharged =
   /** The request lacks what a policy counts by. */
-  | { readonly kind: 'unidentified'; readonly status: number; readonly policy: RequestPolicy }
+  | { readonly outcome: 'unidentified'; readonly status: number; readonly policy: RequestPolicy }
   /** The request names an invalid cost. */
-  | { readonly kind: 'bad-cost'; readonly header: string; readonly max: number }
+  | { readonly outcome: 'invalid_cost'; readonly header: string; readonly max: number }
 
 export interface Admitted {
-  readonly kind: 'admitted'
+  readonly outcome: 'admitted'
   /** Empty if no policy applies, or if the store is unavailable and the fallback of all policies is `open`. */
-  readonly tiers: readonly ReportedLimit[]
+  readonly limits: readonly ReportedLimit[]
   /** To be released when the response has ended. */
   readonly hold?: SlotHold
   readonly settlement?: Settlement
@@ -84,23 +84,23 @@ export interface Admitted {
 /** A refusal is data, of which the gateway and middleware make a response. */
 export type Refused = (
   | {
-      readonly kind: 'limited'
-      readonly tiers: readonly ReportedLimit[]
+      readonly outcome: 'limited'
+      readonly limits: readonly ReportedLimit[]
       /** The limits that refused: at least one. */
       readonly violated: readonly ReportedLimit[]
       /** Time after which the same request is admitted if nothing else is charged; at least 1. */
       readonly retryAfterMs: number
     }
   /** The remaining units are reserved for higher priorities. */
-  | { readonly kind: 'reserved'; readonly tiers: readonly ReportedLimit[]; readonly retryAfterMs: number }
+  | { readonly outcome: 'deprioritized'; readonly limits: readonly ReportedLimit[]; readonly retryAfterMs: number }
   /** The upstream is overloaded. */
-  | { readonly kind: 'shed'; readonly retryAfterMs: number }
+  | { readonly outcome: 'shed'; readonly retryAfterMs: number }
   | Uncharged
   /** The upstream may read its path as another one, to which other policies apply. */
-  | { readonly kind: 'ambiguous' }
+  | { readonly outcome: 'ambiguous_path' }
   | Blocked
   /** The store is unavailable, and the fallback of a policy is `closed`. */
-  | { readonly kind: 'unavailable' }
+  | { readonly outcome: 'unavailable' }
 ) & { readonly degraded?: Degradation }
 
 export type Verdict = Admitted | Refused

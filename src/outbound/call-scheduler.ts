@@ -48,7 +48,7 @@ export interface SchedulerOptions
   readonly learned: LearnedLimits | undefined
 }
 
-export interface Call extends Pick<CallSettings, 'cost' | 'priority' | 'caller'> {
+export interface Call extends Pick<CallSettings, 'cost' | 'priority' | 'tenant'> {
   readonly signal: AbortSignal | null | undefined
   /** The call is not made after this time of the clock. */
   readonly dueMs: number

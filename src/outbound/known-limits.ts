@@ -46,7 +46,7 @@ export class KnownLimits extends Map<string, KnownLimit> {
 
 /** Knowledge about a server that processes share. */
 export interface Note {
-  readonly tiers: readonly KnownLimit[]
+  readonly limits: readonly KnownLimit[]
   /** No call is made before, by the clock of the store. */
   readonly pausedUntilMs: number
 }
@@ -62,9 +62,9 @@ export function formatNote(note: Note): string {
 export function parseNote(text: unknown): Note | undefined {
   if (typeof text !== 'string' || !text.startsWith(MARK)) return undefined
   try {
-    const { tiers, pausedUntilMs } = JSON.parse(text.slice(MARK.length)) as Note
-    const isNote = Array.isArray(tiers) && tiers.every(isKnownLimit) && Number.isFinite(pausedUntilMs)
-    return isNote ? { tiers, pausedUntilMs } : undefined
+    const { limits, pausedUntilMs } = JSON.parse(text.slice(MARK.length)) as Note
+    const isNote = Array.isArray(limits) && limits.every(isKnownLimit) && Number.isFinite(pausedUntilMs)
+    return isNote ? { limits, pausedUntilMs } : undefined
   } catch {
     return undefined
   }

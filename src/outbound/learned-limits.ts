@@ -67,7 +67,7 @@ interface LimitCharge extends StoreCharge {
 interface Charged {
   readonly store: Store
   readonly decision: Decision
-  readonly rules: readonly LimitCharge[]
+  readonly charges: readonly LimitCharge[]
 }
 
 /** `partial`: the server last reported a limit without a window or a reset. */
@@ -145,7 +145,7 @@ export class LearnedLimits {
     const probeMs = this.#waitingSinceMs + maxPauseMs - fromMs
     // These may keep calls back beyond the longest pause: by their windows, or by windows that they once had.
     const stalled = limits.filter(({ windowMs }, index) => {
-      const heldMs = charged.rules[index]?.tiers[0]?.windowMs ?? 0
+      const heldMs = charged.charges[index]?.limits[0]?.windowMs ?? 0
       return windowMs > maxPauseMs || (charged.decision.usage[index]?.[0]?.retryAfterMs ?? 0) > heldMs
     })
     if (stalled.length === 0 || waitMs <= probeMs) return waitMs
@@ -158,8 +158,8 @@ export class LearnedLimits {
 
   /** Lets one process make one call while nothing is known; the others wait for its answer. */
   async #acquireTrial(cost: number): Promise<CallReservation | number> {
-    const tier = { limit: 1, windowMs: TRIAL_MS }
-    const trial = await this.#decide('all', 1, [{ ...this.#toCharge({ ...tier, name: '' }, 1), tiers: [tier] }])
+    const limit = { limit: 1, windowMs: TRIAL_MS }
+    const trial = await this.#decide('take', 1, [{ ...this.#toCharge({ ...limit, name: '' }, 1), limits: [limit] }])
     if (trial.decision.granted === 0) return retryAfterMs(trial.decision)
     this.#readAtMs = undefined
     // The process before wrote the note before it released its slot.
@@ -168,7 +168,7 @@ export class LearnedLimits {
       await this.#release(trial)
       return this.acquire(cost)
     }
-    const reservation = this.#reserve(cost, { ...trial, rules: [] }, this.#clock.now())
+    const reservation = this.#reserve(cost, { ...trial, charges: [] }, this.#clock.now())
     const stop = repeat(this.#clock, TRIAL_MS / 3, () => this.#renew(trial))
     const release = () => {
       stop()
@@ -181,8 +181,8 @@ export class LearnedLimits {
   #reserve(cost: number, charged: Charged, fromMs: number, probed: readonly KnownLimit[] = []): CallReservation {
     const waitingSinceMs = this.#waitingSinceMs
     this.#waitingSinceMs = undefined
-    const slots = charged.rules.filter(hasSlot)
-    const lastsMs = Math.min(...slots.map(({ tiers }) => tiers[0]?.windowMs ?? 0))
+    const slots = charged.charges.filter(hasSlot)
+    const lastsMs = Math.min(...slots.map(({ limits }) => limits[0]?.windowMs ?? 0))
     let heldFromMs = fromMs
     let isCounted = false
     const renew = async () => {
@@ -229,7 +229,7 @@ export class LearnedLimits {
     for (const report of reported) {
       const limit = this.#limits.get(report.name)
       if (!limit) continue
-      const index = charged.rules.findIndex(({ name }) => name === limit.name)
+      const index = charged.charges.findIndex(({ name }) => name === limit.name)
       // The call was sent before this limit was known.
       if (index < 0) await this.#chargeLate(limit, cost, limit.windowMs)
       const before = charged.decision.usage[index]?.[0]?.remaining ?? limit.limit
@@ -254,47 +254,51 @@ export class LearnedLimits {
   }
 
   async #chargeLate(limit: KnownLimit, units: number, lastsMs: number): Promise<void> {
-    if (lastsMs >= 1) await this.#decide('partial', units, [this.#toCharge(limit, 1, lastsMs)])
+    if (lastsMs >= 1) await this.#decide('take-up-to', units, [this.#toCharge(limit, 1, lastsMs)])
   }
 
   #charge(limits: readonly KnownLimit[], cost: number): Promise<Charged> {
     const charges = limits.map((limit) => this.#toCharge(limit, cost))
-    return this.#decide('all', 1, charges)
+    return this.#decide('take', 1, charges)
   }
 
-  async #decide(mode: 'all' | 'partial' | 'peek', permits: number, rules: readonly LimitCharge[]): Promise<Charged> {
-    const request = { mode, permits, rules }
+  async #decide(
+    action: 'take' | 'take-up-to' | 'peek',
+    permits: number,
+    charges: readonly LimitCharge[],
+  ): Promise<Charged> {
+    const request = { action, permits, charges }
     try {
-      if (rules.length === 0) return { store: this.#local, decision: await this.#local.decide(request), rules }
+      if (charges.length === 0) return { store: this.#local, decision: await this.#local.decide(request), charges }
       const decision = await this.#store.decide(request)
       this.#aheadMs = decision.nowMs - this.#clock.now()
-      return { store: this.#store, decision, rules }
+      return { store: this.#store, decision, charges }
     } catch {
       // Without the store, each process holds the limits by itself, and learns of those that it exceeds by a 429.
-      return { store: this.#local, decision: await this.#local.decide(request), rules }
+      return { store: this.#local, decision: await this.#local.decide(request), charges }
     }
   }
 
   /** @param lastsMs time for which the units are held after their last renewal */
   #toCharge({ name, limit, windowMs }: KnownLimit, cost: number, lastsMs = windowMs): LimitCharge {
     const { toKey } = this.#options
-    const charge = { name, cost: Math.min(cost, limit), enforced: true, reserved: 0 }
+    const charge = { name, cost: Math.min(cost, limit), mode: 'enforce', reserved: 0 } as const
     if (limit <= MAX_SLOTS) {
-      const tiers = [{ limit, windowMs: Math.ceil(lastsMs * (1 + CLOCK_RATE_SHARE)) + 1 }]
-      return { ...charge, key: toKey(name, 'c'), algorithm: 'concurrency', tiers, slot: randomSlot() }
+      const limits = [{ limit, windowMs: Math.ceil(lastsMs * (1 + CLOCK_RATE_SHARE)) + 1 }]
+      return { ...charge, key: toKey(name, 'c'), algorithm: 'concurrency', limits, slot: randomSlot() }
     }
-    const tiers = [{ limit, windowMs: windowMs + Math.ceil(Math.max(MIN_LATENESS_MS, windowMs * LATENESS_SHARE)) }]
-    return { ...charge, key: toKey(name, 'w'), algorithm: 'sliding-window', tiers }
+    const limits = [{ limit, windowMs: windowMs + Math.ceil(Math.max(MIN_LATENESS_MS, windowMs * LATENESS_SHARE)) }]
+    return { ...charge, key: toKey(name, 'w'), algorithm: 'sliding-window', limits }
   }
 
   /**
    * Holds slots for whole windows from now on, of the length that the limit has now.
    * @returns false if the store gave no answer: they last until their old deadline
    */
-  async #renew({ store, rules }: Charged): Promise<boolean> {
-    const slots = rules.filter(hasSlot).map((rule) => {
-      const limit = this.#limits.get(rule.name)
-      return limit ? { ...rule, tiers: this.#toCharge(limit, 1).tiers } : rule
+  async #renew({ store, charges }: Charged): Promise<boolean> {
+    const slots = charges.filter(hasSlot).map((charge) => {
+      const limit = this.#limits.get(charge.name)
+      return limit ? { ...charge, limits: this.#toCharge(limit, 1).limits } : charge
     })
     if (slots.length === 0) return true
     return store.renew(slots).then(
@@ -303,8 +307,8 @@ export class LearnedLimits {
     )
   }
 
-  async #release({ store, rules }: Charged): Promise<void> {
-    const slots = rules.filter(hasSlot)
+  async #release({ store, charges }: Charged): Promise<void> {
+    const slots = charges.filter(hasSlot)
     if (slots.length > 0) await store.release(slots).catch(() => {})
   }
 
@@ -312,9 +316,9 @@ export class LearnedLimits {
     const { toKey } = this.#options
     const keys = limits.flatMap(({ name }) => [toKey(name, 'c'), toKey(name, 'w')])
     if (keys.length === 0) return
-    await this.#local.forget(keys)
+    await this.#local.delete(keys)
     // Without an answer, they last for their window.
-    await this.#store.forget(keys).catch(() => {})
+    await this.#store.delete(keys).catch(() => {})
   }
 
   /** Reads the shared note. Only the first time, it waits for it. */
@@ -337,7 +341,7 @@ export class LearnedLimits {
     this.#note = text
     if (this.#knowledge === 'none') this.#knowledge = 'complete'
     this.#pausedUntilMs = Math.max(this.#pausedUntilMs, note.pausedUntilMs)
-    for (const limit of note.tiers) this.#limits.put(limit, this.#clock.now())
+    for (const limit of note.limits) this.#limits.put(limit, this.#clock.now())
   }
 
   async #writeNote(): Promise<void> {
@@ -346,7 +350,7 @@ export class LearnedLimits {
     const limits = [...this.#limits.values()]
     const pauseMs = Math.max(0, this.pausedUntilMs - this.#clock.now())
     const ttlMs = Math.max(FORGOTTEN_AFTER_MS, ...limits.map(({ windowMs }) => 2 * windowMs)) + Math.ceil(pauseMs)
-    const text = formatNote({ tiers: limits, pausedUntilMs: this.#pausedUntilMs })
+    const text = formatNote({ limits, pausedUntilMs: this.#pausedUntilMs })
     const before = this.#note
     this.#note = text
     try {
@@ -373,5 +377,5 @@ function repeat(clock: Clock, everyMs: number, work: () => Promise<unknown>): ()
 }
 
 function retryAfterMs({ usage }: Decision): number {
-  return Math.max(1, ...usage.flat().map((tier) => tier.retryAfterMs))
+  return Math.max(1, ...usage.flat().map((limit) => limit.retryAfterMs))
 }

@@ -35,13 +35,13 @@ export interface QueueOptions<Arguments extends readonly unknown[]> {
   readonly cost?: PerCall<number, Arguments>
   /** The more important go first; if too many wait, the least important are rejected. `default` if left out. */
   readonly priority?: PerCall<Priority, Arguments>
-  /** The tenant on whose behalf a call is made: of the same priority, callers take turns. All are one if left out. */
-  readonly caller?: PerCall<string, Arguments>
+  /** The tenant on whose behalf a call is made: of the same priority, tenants take turns. All are one if left out. */
+  readonly tenant?: PerCall<string, Arguments>
   /**
    * Milliseconds that a call may wait in all, repetitions included, 0 or more; `Infinity` for no bound. As soon as it is
    * known that it would take longer, the call is refused. 60,000 if left out.
    */
-  readonly atMostMs?: PerCall<number, Arguments>
+  readonly maxWaitMs?: PerCall<number, Arguments>
   /** Calls of an identity that may wait at once, an integer from 1 to 1,000,000; 1,000 if left out. */
   readonly maxQueued?: number
   /** A clock for tests; the system's if left out. */
@@ -71,13 +71,13 @@ export interface Notes {
 }
 
 /** Shared memory of what servers report, so that several processes obey it together. */
-export interface Learned {
+export interface SharedLimits {
   /** Counts the calls of all processes; made by `redisStore()`. */
   readonly store: LimiterStore
   /** Shares what a server reported. */
   readonly notes: Notes
   /** First part of every key; `sluice` if left out. */
-  readonly prefix?: string
+  readonly keyPrefix?: string
 }
 
 /** Options of `outbound()`. */
@@ -90,7 +90,7 @@ export interface OutboundOptions extends QueueOptions<[OutboundCall]> {
    */
   readonly identity?: PerCall<string, [OutboundCall]>
   /** Shares what the server reports with other processes; this process's memory if left out. */
-  readonly learned?: Learned
+  readonly shared?: SharedLimits
   /**
    * Milliseconds after its sending within which the server counts a call, 0 or more. If left out, it may count as late
    * as it answers, so that a server that takes long to answer gets fewer calls than it allows.
@@ -123,8 +123,8 @@ export interface CallSettings {
   readonly identity: string
   readonly cost: number
   readonly priority: Priority
-  readonly caller: string
-  readonly atMostMs: number
+  readonly tenant: string
+  readonly maxWaitMs: number
 }
 
 const MAX_QUEUED = 1_000_000
@@ -134,16 +134,16 @@ const CALL_CHECKS: Readonly<Record<keyof CallSettings, Check>> = {
   identity: checkString,
   cost: (option, value) => checkInteger(option, value, 1, MAX_COST),
   priority: (option, value) => checkOneOf(option, value, PRIORITIES),
-  caller: checkString,
-  atMostMs: checkDuration,
+  tenant: checkString,
+  maxWaitMs: checkDuration,
 }
 
 /** A function in place of a value is checked at each call instead, by its result. */
 const QUEUE_CHECKS = {
   cost: orFunction(CALL_CHECKS.cost),
   priority: orFunction(CALL_CHECKS.priority),
-  caller: orFunction(CALL_CHECKS.caller),
-  atMostMs: orFunction(CALL_CHECKS.atMostMs),
+  tenant: orFunction(CALL_CHECKS.tenant),
+  maxWaitMs: orFunction(CALL_CHECKS.maxWaitMs),
   maxQueued: (option: string, value: unknown) => checkInteger(option, value, 1, MAX_QUEUED),
   clock: () => {},
   random: checkFunction,
@@ -155,7 +155,7 @@ export const THROTTLE_CHECKS: Readonly<Record<keyof ThrottleOptions<[]>, Check>>
 
 export const OUTBOUND_CHECKS: Readonly<Record<keyof OutboundOptions, Check>> = {
   ...QUEUE_CHECKS,
-  learned: checkLearned,
+  shared: checkShared,
   countedWithinMs: checkDuration,
   retries: (option, value) => checkInteger(option, value, 0, MAX_RETRIES),
   maxPauseMs: checkDuration,
@@ -171,8 +171,8 @@ export function resolveCallSettings<Arguments extends readonly unknown[]>(
     identity: resolve(identity, call),
     cost: resolve(options.cost ?? 1, call),
     priority: resolve(options.priority ?? 'default', call),
-    caller: resolve(options.caller ?? '', call),
-    atMostMs: resolve(options.atMostMs ?? 60_000, call),
+    tenant: resolve(options.tenant ?? '', call),
+    maxWaitMs: resolve(options.maxWaitMs ?? 60_000, call),
   }
   for (const [option, value] of Object.entries(settings)) CALL_CHECKS[option as keyof CallSettings](option, value)
   return settings
@@ -191,12 +191,12 @@ export function checkLimiter(option: string, limiter: unknown): void {
   throw new OptionError(option, 'what createLimiter() makes', typeof limiter)
 }
 
-function checkLearned(option: string, learned: unknown): void {
-  checkNames(option, learned, ['store', 'notes', 'prefix'])
-  const { store, notes } = learned as Partial<Learned>
-  if (typeof store?.open !== 'function') throw new OptionError('learned.store', 'what redisStore() makes', typeof store)
+function checkShared(option: string, shared: unknown): void {
+  checkNames(option, shared, ['store', 'notes', 'keyPrefix'])
+  const { store, notes } = shared as Partial<SharedLimits>
+  if (typeof store?.open !== 'function') throw new OptionError('shared.store', 'what redisStore() makes', typeof store)
   if (typeof notes?.read !== 'function' || typeof notes.write !== 'function') {
-    throw new OptionError('learned.notes', 'functions read and write', typeof notes)
+    throw new OptionError('shared.notes', 'functions read and write', typeof notes)
   }
 }
 

@@ -6,12 +6,12 @@ import { type Clock, systemClock } from './clock.ts'
 import { LEARNED_ALGORITHMS, LearnedLimits } from './learned-limits.ts'
 import {
   checkLimiter,
-  type Learned,
   OUTBOUND_CHECKS,
   type OutboundCall,
   type OutboundOptions,
   resolve,
   resolveCallSettings,
+  type SharedLimits,
   THROTTLE_CHECKS,
   type ThrottleOptions,
 } from './options.ts'
@@ -49,7 +49,7 @@ export function outbound(fetch: typeof globalThis.fetch, options: OutboundOption
     const settings = resolveCallSettings(options, identity, [call])
     const scheduler = schedulers.get(settings.identity)
     const signal = init?.signal ?? (input instanceof Request ? input.signal : undefined)
-    const dueMs = clock.now() + settings.atMostMs
+    const dueMs = clock.now() + settings.maxWaitMs
     const readResponse = (response: Response) => readAnswer(response, clock.now())
     for (let repetitions = 0; ; repetitions++) {
       const response = await scheduler.run({ ...settings, signal, dueMs }, () => fetch(input, init), readResponse)
@@ -65,7 +65,7 @@ export function outbound(fetch: typeof globalThis.fetch, options: OutboundOption
 
 /**
  * Makes a function wait for its turn: it is called exactly when the limiter allows it, in the order that `priority` and
- * `caller` say. The returned function rejects with `OutboundError` if a call cannot be made, with the reason of its
+ * `tenant` say. The returned function rejects with `OutboundError` if a call cannot be made, with the reason of its
  * signal, with whatever the limiter throws, and as the function itself does.
  * @throws {OptionError} for a wrong option
  */
@@ -82,7 +82,7 @@ export function throttle<Arguments extends readonly unknown[], Result>(
   return async function throttled(...call) {
     const settings = resolveCallSettings(options, options.identity, call)
     const signal = options.signal && resolve(options.signal, call)
-    const dueMs = clock.now() + settings.atMostMs
+    const dueMs = clock.now() + settings.maxWaitMs
     return schedulers.get(settings.identity).run({ ...settings, signal, dueMs }, () => work(...call))
   }
 }
@@ -90,13 +90,13 @@ export function throttle<Arguments extends readonly unknown[], Result>(
 function createSchedulers(options: OutboundOptions, clock: Clock): CallSchedulers {
   const { limiter, countedWithinMs = Number.POSITIVE_INFINITY, maxQueued = 1_000, random = Math.random } = options
   const { maxPauseMs = 3_600_000 } = options
-  const { notes, prefix = 'sluice' }: Partial<Learned> = options.learned ?? {}
-  const store = options.learned?.store.open(LEARNED_ALGORITHMS)
+  const { notes, keyPrefix = 'sluice' }: Partial<SharedLimits> = options.shared ?? {}
+  const store = options.shared?.store.open(LEARNED_ALGORITHMS)
   const digest = createDigest(undefined)
   return new CallSchedulers((identity) => {
     // One tag for all keys of an identity: they are decided together.
     const tag = digest([identity])
-    const toKey = (name: string, letter: string) => formatKey(prefix, `outbound-${digest([name])}`, letter, tag)
+    const toKey = (name: string, letter: string) => formatKey(keyPrefix, `outbound-${digest([name])}`, letter, tag)
     const learned = new LearnedLimits({ store, notes, toKey, countedWithinMs, maxPauseMs, clock })
     return new CallScheduler({ identity, limiter, learned, maxQueued, maxPauseMs, clock, random })
   })

@@ -1,6 +1,6 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
 import { formatKey, type RequestCharge } from '../model/charge.ts'
-import type { Cost, MissingIdentity, Plans, Priority, RequestPolicy } from '../model/policy.ts'
+import type { Cost, MissingIdentity, Plans, PolicyMode, Priority, RequestPolicy } from '../model/policy.ts'
 import type { Uncharged } from '../model/verdict.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import { TextLru } from '../runtime/lru.ts'
@@ -100,7 +100,7 @@ export class ChargeBuilder {
     const digest = tokenDigest ?? (await this.#readDigest(policy, prepared, createInput()))
     if (digest === undefined) return 'skip'
     if (typeof digest !== 'string') return digest
-    const reading = readCost(policy.cost, request, policy.enforced)
+    const reading = readCost(policy.cost, request, policy.mode)
     const cost = reading instanceof Promise ? await reading : reading
     if (typeof cost !== 'number') return cost
     const terms = policy.plans ? await findPlanTerms(policy.plans, prepared, createInput()) : prepared.terms
@@ -128,7 +128,7 @@ export class ChargeBuilder {
   ): Promise<string | Uncharged | undefined> {
     const identity = await readIdentity(policy.by, input, missing, policy.fold)
     if ('kind' in identity) {
-      return identity.kind === 'skip' ? undefined : { kind: 'unidentified', status: identity.status, policy }
+      return identity.kind === 'skip' ? undefined : { outcome: 'unidentified', status: identity.status, policy }
     }
     const text = JSON.stringify(identity)
     return this.#digestsOfOthers.get(text) ?? this.#hash(identity, this.#digestsOfOthers, text)
@@ -168,21 +168,21 @@ async function findPlanTerms(
 }
 
 function prepare(policy: RequestPolicy, edition: string | undefined): Prepared {
-  const { by, algorithm, plans, enforced, missing, counts, block, settleHeader } = policy
-  const createTerms = ({ tiers, burst }: Pick<RequestPolicy, 'tiers' | 'burst'>, plan?: string): PolicyTerms => ({
+  const { by, algorithm, plans, mode, anonymous, counts, penalty, actualCostHeader } = policy
+  const createTerms = ({ limits, burst }: Pick<RequestPolicy, 'limits' | 'burst'>, plan?: string): PolicyTerms => ({
     policy,
     algorithm,
-    tiers,
-    enforced,
+    limits,
+    mode,
     ...(counts !== 'requests' && { counts }),
-    ...(settleHeader !== undefined && { isSettled: true }),
-    ...(block !== undefined && { block }),
+    ...(actualCostHeader !== undefined && { needsSettlement: true }),
+    ...(penalty !== undefined && { penalty }),
     ...(burst !== undefined && { burst }),
     ...((plan ?? edition) !== undefined && { plan: [edition, plan].join(' ').trim() }),
   })
   return {
     isByTokenOnly: by.length === 1 && by[0]?.kind === 'token',
-    missing: !enforced && missing.kind === 'deny' ? { kind: 'ip' } : missing,
+    missing: mode === 'shadow' && anonymous.kind === 'deny' ? { kind: 'ip' } : anonymous,
     terms: createTerms(policy, plans?.byDefault),
     termsByPlan: new Map(Object.entries(plans?.limits ?? {}).map(([plan, of]) => [plan, createTerms(of, plan)])),
   }
@@ -193,21 +193,21 @@ function normalizeMethod({ method }: ReceivedRequest): string {
   return method === 'HEAD' ? 'GET' : method
 }
 
-function readCost(cost: Cost, request: ReceivedRequest, enforced: boolean): number | Uncharged | Promise<number> {
+function readCost(cost: Cost, request: ReceivedRequest, mode: PolicyMode): number | Uncharged | Promise<number> {
   if (cost.kind === 'fixed') return cost.units
   if (cost.kind === 'application') return cost.tell(request.context as never, cost.max)
   const text = request.headers.get(cost.name)?.trim()
   if (text === undefined) return 1
   const units = /^\d{1,10}$/.test(text) ? Number(text) : Number.NaN
   if (units >= 1 && units <= cost.max) return units
-  return enforced ? { kind: 'bad-cost', header: cost.name, max: cost.max } : 1
+  return mode === 'enforce' ? { outcome: 'invalid_cost', header: cost.name, max: cost.max } : 1
 }
 
 /**
  * Tests that each refusal by a policy lasts as long as it says, whatever is requested. Slots, reserved units and settled
  * costs may become available at any moment; each cost, and each new identity, is refused by itself.
  */
-export function isRefusedForLong({ algorithm, counts, cost, reserved, settleHeader }: RequestPolicy): boolean {
-  const isUniform = counts === 'requests' && cost.kind === 'fixed' && !settleHeader
+export function isRefusedForLong({ algorithm, counts, cost, reserved, actualCostHeader }: RequestPolicy): boolean {
+  const isUniform = counts === 'requests' && cost.kind === 'fixed' && !actualCostHeader
   return isUniform && !reserved.sheddable && !ALGORITHMS[algorithm].holdsSlots
 }

@@ -4,11 +4,11 @@ import { type DocumentStore, MAX_DOCUMENT_BYTES, type StoredDocument, updateDocu
 export interface AuditEntry {
   /** Milliseconds since the Unix epoch. */
   readonly atMs: number
-  readonly by: string
+  readonly actor: string
   /** A few words, such as `block, answered 403`. */
-  readonly what: string
+  readonly action: string
   /** Empty if the operator did not say. */
-  readonly why: string
+  readonly comment: string
   readonly digests: readonly string[]
 }
 
@@ -20,12 +20,12 @@ const MAX_CHARACTERS = 200
 const MAX_DIGESTS = 20
 
 /** Records what has been done; long texts are cut. If the store does not answer now, only the entry is missing. */
-export async function appendAudit(journal: DocumentStore, entry: AuditEntry): Promise<void> {
-  const { by, what: why } = entry
+export async function appendAudit(auditLog: DocumentStore, entry: AuditEntry): Promise<void> {
+  const { actor, action: comment } = entry
   try {
-    await updateDocument(journal, ({ text }) => ({
-      by,
-      why,
+    await updateDocument(auditLog, ({ text }) => ({
+      actor,
+      comment,
       kept: 1,
       text: formatAudit([cutEntry(entry), ...parseAudit(text)]),
     }))
@@ -35,34 +35,46 @@ export async function appendAudit(journal: DocumentStore, entry: AuditEntry): Pr
 }
 
 /** Reads the entries about a caller, the latest first. @throws {StoreError} */
-export async function readAudit(journal: DocumentStore, digests: ReadonlySet<string>): Promise<readonly AuditEntry[]> {
-  const { text } = (await journal.read()) as StoredDocument
+export async function readAudit(auditLog: DocumentStore, digests: ReadonlySet<string>): Promise<readonly AuditEntry[]> {
+  const { text } = (await auditLog.read()) as StoredDocument
   return parseAudit(text).filter((entry) => entry.digests.some((digest) => digests.has(digest)))
 }
 
 /** Only this file writes entries; whatever else is stored is none. */
 function parseAudit(text: string): readonly AuditEntry[] {
   if (text === '') return []
-  const { deeds } = JSON.parse(text) as { readonly deeds?: unknown }
-  return Array.isArray(deeds) ? (deeds as AuditEntry[]).filter(({ digests }) => Array.isArray(digests)) : []
+  const { audit, deeds } = JSON.parse(text) as { readonly audit?: unknown; readonly deeds?: unknown }
+  const entries = Array.isArray(audit) ? (audit as AuditEntry[]) : Array.isArray(deeds) ? deeds.map(renameOld) : []
+  return entries.filter(({ digests }) => Array.isArray(digests))
+}
+
+/** Entries that were written before 0.1.0 have other names. */
+function renameOld({ by: actor, what: action, why: comment, ...entry }: Readonly<Record<string, string>>): AuditEntry {
+  return { ...entry, actor, action, comment } as unknown as AuditEntry
 }
 
 /** Formats as many entries as fit, the latest first. */
 function formatAudit(entries: readonly AuditEntry[]): string {
   const encoder = new TextEncoder()
   const kept: string[] = []
-  let bytes = encoder.encode('{"deeds":[]}').length
+  let bytes = encoder.encode('{"audit":[]}').length
   for (const entry of entries.slice(0, MAX_ENTRIES)) {
     const text = JSON.stringify(entry)
     bytes += encoder.encode(`${text},`).length
     if (bytes > MAX_DOCUMENT_BYTES) break
     kept.push(text)
   }
-  return `{"deeds":[${kept.join(',')}]}`
+  return `{"audit":[${kept.join(',')}]}`
 }
 
-function cutEntry({ atMs, by, what, why, digests }: AuditEntry): AuditEntry {
+function cutEntry({ atMs, actor, action, comment, digests }: AuditEntry): AuditEntry {
   // To Redis, half a surrogate pair is malformed JSON.
   const short = (text: string) => text.slice(0, MAX_CHARACTERS).toWellFormed()
-  return { atMs, by: short(by), what: short(what), why: short(why), digests: digests.slice(0, MAX_DIGESTS) }
+  return {
+    atMs,
+    actor: short(actor),
+    action: short(action),
+    comment: short(comment),
+    digests: digests.slice(0, MAX_DIGESTS),
+  }
 }

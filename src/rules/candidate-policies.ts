@@ -6,7 +6,7 @@ import type { RequestPath } from '../request/target.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import type { Log } from '../runtime/log.ts'
 
-const NO_COUNTS: CandidateCounts = { requests: 0, refusedByBoth: 0, refusedByShadowOnly: 0, refusedByForceOnly: 0 }
+const NO_COUNTS: CandidateCounts = { requests: 0, refusedByBoth: 0, refusedByCandidateOnly: 0, refusedByActiveOnly: 0 }
 const LOG_INTERVAL_MS = 60_000
 
 export interface CandidateTools {
@@ -49,7 +49,7 @@ export class CandidatePolicies {
   ): Promise<Verdict> {
     // Before the request is passed on, whose body can then no longer be read.
     const charges = await this.#limiter.findCharges(request, path, context, { rules })
-    const candidate = 'kind' in charges ? Promise.resolve(charges) : this.#limiter.charge(charges, context)
+    const candidate = 'outcome' in charges ? Promise.resolve(charges) : this.#limiter.charge(charges, context)
     // If the active policies fail, nobody else handles its failure.
     candidate.catch(() => {})
     const verdict = await decideActive()
@@ -61,28 +61,28 @@ export class CandidatePolicies {
     // Without the store, both decide by what one isolate knows.
     if (active.degraded !== undefined || candidate.degraded !== undefined) return
     const { now, log, watchShadow } = this.#tools
-    const comparison = compareRefusals(active.kind !== 'admitted', candidate.kind !== 'admitted')
+    const comparison = compareRefusals(active.outcome !== 'admitted', candidate.outcome !== 'admitted')
     watchShadow?.(comparison, context)
     this.#counts = addTo(this.#counts, comparison)
     this.#unlogged = addTo(this.#unlogged, comparison)
     const nowMs = now()
     if (nowMs - this.#loggedAtMs < LOG_INTERVAL_MS) return
-    log('info', { event: 'shadow_policies', version: this.#version, ...this.#unlogged })
+    log('info', { event: 'candidate_policies', version: this.#version, ...this.#unlogged })
     this.#unlogged = NO_COUNTS
     this.#loggedAtMs = nowMs
   }
 }
 
 function compareRefusals(isRefused: boolean, isRefusedByCandidate: boolean): Comparison {
-  if (isRefused) return isRefusedByCandidate ? 'both' : 'forceOnly'
-  return isRefusedByCandidate ? 'shadowOnly' : 'neither'
+  if (isRefused) return isRefusedByCandidate ? 'both' : 'activeOnly'
+  return isRefusedByCandidate ? 'candidateOnly' : 'neither'
 }
 
 function addTo(counts: CandidateCounts, comparison: Comparison): CandidateCounts {
   return {
     requests: counts.requests + 1,
     refusedByBoth: counts.refusedByBoth + Number(comparison === 'both'),
-    refusedByShadowOnly: counts.refusedByShadowOnly + Number(comparison === 'shadowOnly'),
-    refusedByForceOnly: counts.refusedByForceOnly + Number(comparison === 'forceOnly'),
+    refusedByCandidateOnly: counts.refusedByCandidateOnly + Number(comparison === 'candidateOnly'),
+    refusedByActiveOnly: counts.refusedByActiveOnly + Number(comparison === 'activeOnly'),
   }
 }

@@ -66,15 +66,15 @@ export class CopiedDocuments implements DocumentStore {
       // What the copy holds is no newer than what is read after it.
       const written = await updateDocument(this.#copy, async (copy) => {
         newest = (await this.#documents.read()) ?? NO_DOCUMENT
-        const { text, by, why } = newest
-        return newest.version === 0 || copy.text === text ? undefined : { text, by, why, kept }
+        const { text, actor, comment } = newest
+        return newest.version === 0 || copy.text === text ? undefined : { text, actor, comment, kept }
       })
       if (!newest?.version || written?.kind === 'conflict') return
       this.#newest = { version: newest.version, id: newest.id }
       this.#copied = this.#newest
     } catch (error) {
       if (!(error instanceof StoreError)) throw error
-      this.#log('warn', { event: 'rules_uncopied', message: error.message })
+      this.#log('warn', { event: 'rules_copy_failed', message: error.message })
     }
   }
 }

@@ -1,5 +1,5 @@
 import * as v from 'valibot'
-import { OptionError } from '../config/option-error.ts'
+import { describeUnknown, OptionError, RENAMED, type Renamed } from '../config/option-error.ts'
 import { policyList } from '../config/policy-keys.ts'
 import { integer, matching, parsed } from '../config/values.ts'
 import { DURATION_EXPECTED, parseDuration } from '../model/limits.ts'
@@ -48,7 +48,7 @@ const mark = v.optional(
 )
 const callers = { by: v.optional(by), digest, mark, value }
 const policyName = matching(/^[\w-]{1,64}$/, 'the name of a policy')
-const TIMES_EXPECTED = 'a number above 0 and at most 1000000'
+const MULTIPLIER_EXPECTED = 'a number above 0 and at most 1000000'
 
 const block = table({
   ...{ ...callers, cidr, country, asn, ...expiring },
@@ -61,14 +61,16 @@ const block = table({
   ),
 })
 const allow = table({ ...callers, cidr, ...expiring })
-/** Exactly one of `limits`, `times` and `unlimited` is given. */
+/** Exactly one of `limits`, `multiplier` and `unlimited` is given. */
 const override = table({
   ...{ ...callers, ...expiring },
   /** Keyed by the name of a policy, whose windows stay. */
   limits: v.optional(v.record(policyName, v.string('limits, such as "600/1m"'), 'a table of limits by policy')),
-  times: v.optional(v.pipe(v.number(TIMES_EXPECTED), v.gtValue(0, TIMES_EXPECTED), v.maxValue(1e6, TIMES_EXPECTED))),
+  multiplier: v.optional(
+    v.pipe(v.number(MULTIPLIER_EXPECTED), v.gtValue(0, MULTIPLIER_EXPECTED), v.maxValue(1e6, MULTIPLIER_EXPECTED)),
+  ),
   unlimited: v.optional(v.literal(true, 'true')),
-  /** The policies that `times` and `unlimited` are about; left out, all. */
+  /** The policies that `multiplier` and `unlimited` are about; left out, all. */
   policies: v.optional(
     v.pipe(v.array(policyName, 'a list of names of policies'), v.minLength(1, 'the name of a policy'), v.readonly()),
   ),
@@ -82,7 +84,7 @@ const document = table({
   allows: v.optional(v.array(allow, LIST_EXPECTED), []),
   overrides: v.optional(v.array(override, LIST_EXPECTED), []),
   policies,
-  shadow: policies,
+  candidate: policies,
 })
 
 /** A target that is refused; with status 403 if it is left out. */
@@ -102,7 +104,7 @@ export interface Rules {
   /** Replace POLICIES. */
   readonly policies?: readonly PolicyTable[] | undefined
   /** Candidate policies, which refuse nothing. */
-  readonly shadow?: readonly PolicyTable[] | undefined
+  readonly candidate?: readonly PolicyTable[] | undefined
 }
 
 export const NO_RULES: Rules = { blocks: [], allows: [], overrides: [] }
@@ -123,7 +125,7 @@ export function readRules(input: unknown): Rules {
     })
   }
   rules.overrides.forEach(checkOverride)
-  for (const kind of ['policies', 'shadow'] as const) {
+  for (const kind of ['policies', 'candidate'] as const) {
     if (rules[kind] === undefined) continue
     const checked = v.safeParse(policyList, rules[kind])
     if (!checked.success) throw errorAt(checked.issues[0], [kind])
@@ -140,7 +142,31 @@ export function parseRules(text: string): Rules {
   } catch {
     throw new OptionError(RULES, 'JSON', text)
   }
-  return readRules(input)
+  return readRules(renameOld(input))
+}
+
+/** Rule sets that were written before 0.1.0 have some other names. */
+function renameOld(input: unknown): unknown {
+  if (typeof input !== 'object' || input === null) return input
+  const { shadow, overrides, policies, ...rules } = input as Readonly<Record<string, unknown>>
+  const renameKeys = (list: unknown, names: Renamed) =>
+    Array.isArray(list) && list.every((each) => typeof each === 'object' && each !== null)
+      ? list.map((each: object) =>
+          Object.fromEntries(
+            Object.entries(each).map(([key, value]) => [
+              Object.hasOwn(names, key) ? names[key] : key,
+              key === 'counts' && value === 'identities' ? 'new-identities' : value,
+            ]),
+          ),
+        )
+      : list
+  const candidate = shadow ?? rules.candidate
+  return {
+    ...rules,
+    ...(overrides !== undefined && { overrides: renameKeys(overrides, { times: 'multiplier' }) }),
+    ...(policies !== undefined && { policies: renameKeys(policies, RENAMED) }),
+    ...(candidate !== undefined && { candidate: renameKeys(candidate, RENAMED) }),
+  }
 }
 
 /** Reads a target as a rule set has it, e.g. with its country in capitals. @throws {OptionError} */
@@ -177,11 +203,11 @@ const TARGET_EXPECTED = {
   overrides: CALLER_EXPECTED,
 } as const
 
-function checkOverride({ limits, times, unlimited, policies }: Override, index: number): void {
+function checkOverride({ limits, multiplier, unlimited, policies }: Override, index: number): void {
   const path = ['overrides', index]
-  const effects = { limits, times, unlimited }
+  const effects = { limits, multiplier, unlimited }
   if (Object.values(effects).filter((part) => part !== undefined).length !== 1) {
-    throw new OptionError([RULES, ...path], 'one of limits, times, unlimited', effects)
+    throw new OptionError([RULES, ...path], 'one of limits, multiplier, unlimited', effects)
   }
   if (limits === undefined) return
   if (Object.keys(limits).length === 0) throw new OptionError([RULES, ...path, 'limits'], 'limits of a policy', limits)
@@ -189,8 +215,8 @@ function checkOverride({ limits, times, unlimited, policies }: Override, index: 
 }
 
 function table<const Entries extends v.ObjectEntries>(entries: Entries) {
-  return v.strictObject(entries, ({ expected, input }) => {
-    if (expected === 'never') return `no such name (but ${Object.keys(entries).join(', ')})`
+  return v.strictObject(entries, ({ expected, input, path }) => {
+    if (expected === 'never') return describeUnknown('field', `${path?.at(-1)?.key}`, Object.keys(entries))
     return input === undefined ? 'a value' : 'a table'
   })
 }
@@ -229,12 +255,12 @@ export function formatBlock({ status = 403 }: Block): string {
   return `answered ${status}`
 }
 
-export function formatOverride({ limits, times, policies }: Override): string {
+export function formatOverride({ limits, multiplier, policies }: Override): string {
   if (limits) {
     return Object.entries(limits)
       .map((pair) => pair.join(' '))
       .join('; ')
   }
   const of = policies ? ` of ${policies.join(', ')}` : ''
-  return times === undefined ? `unlimited${of}` : `${times} times the limits${of}`
+  return multiplier === undefined ? `unlimited${of}` : `limits × ${multiplier}${of}`
 }

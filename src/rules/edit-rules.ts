@@ -10,7 +10,7 @@ import { isOver, NO_RULES, parseRules, type Rules, readRules } from './document.
 import { formatTargetKey, type RuleTarget } from './target.ts'
 
 /** Says who changes the rules, and why. */
-export type Note = Pick<Revision, 'by' | 'why'>
+export type Note = Pick<Revision, 'actor' | 'comment'>
 
 export interface VersionedRules extends VersionId {
   readonly rules: Rules
@@ -106,17 +106,17 @@ export function withoutEntry(list: EntryList, rules: Rules, target: RuleTarget, 
 
 /**
  * @param policies take the place of POLICIES; undefined: POLICIES again
- * @param isShadow they become candidate policies; else the candidate policies end
+ * @param isCandidate they become candidate policies; else the candidate policies end
  */
-export function withPolicies(rules: Rules, policies: Rules['policies'], isShadow: boolean, nowMs: number): Rules {
-  const { shadow: _, policies: active, ...others } = rules
-  const next = isShadow ? { policies: active, shadow: policies } : { policies }
+export function withPolicies(rules: Rules, policies: Rules['policies'], isCandidate: boolean, nowMs: number): Rules {
+  const { candidate: _, policies: active, ...others } = rules
+  const next = isCandidate ? { policies: active, candidate: policies } : { policies }
   const set = Object.fromEntries(Object.entries(next).filter(([, list]) => list !== undefined))
   return dropEnded({ ...others, ...set }, nowMs)
 }
 
 /** Each section can be rolled back alone. */
-export const SECTIONS = ['policies', 'shadow', 'blocks', 'allows', 'overrides'] as const
+export const SECTIONS = ['policies', 'candidate', 'blocks', 'allows', 'overrides'] as const
 export type Section = (typeof SECTIONS)[number] | 'all'
 
 /** Takes a section, or all, from older rules. */

@@ -24,7 +24,7 @@ import { parseRules, type Rules } from './document.ts'
 import { type Found, RuleIndex } from './rule-index.ts'
 import { findMisfits, readPolicies } from './rule-policies.ts'
 
-export interface LiveRulesEngineOptions extends Pick<RulesEngine, 'documents' | 'journal'>, CandidateTools {
+export interface LiveRulesEngineOptions extends Pick<RulesEngine, 'documents' | 'auditLog'>, CandidateTools {
   readonly rules: RulesConfig
   /** The deployed configuration, which applies where the rules say nothing. */
   readonly config: LimiterConfig
@@ -47,7 +47,7 @@ interface ActiveRules extends VersionId {
 /** A limiter that follows the rules as they are written, between requests. */
 export class LiveRulesEngine implements RulesEngine {
   readonly documents: DocumentStore
-  readonly journal: DocumentStore
+  readonly auditLog: DocumentStore
   readonly #options: LiveRulesEngineOptions
   #active: ActiveRules
   /** The newest rules, which may be invalid. */
@@ -65,7 +65,7 @@ export class LiveRulesEngine implements RulesEngine {
   constructor(options: LiveRulesEngineOptions) {
     this.#options = options
     this.documents = options.documents
-    this.journal = options.journal
+    this.auditLog = options.auditLog
     const { policies } = options.config
     const { limiter } = options.composed
     this.#active = {
@@ -76,7 +76,7 @@ export class LiveRulesEngine implements RulesEngine {
 
   readonly state = (): RulesState => {
     const { version, id, candidate } = this.#active
-    return { version, id, readAtMs: this.#readAtMs, problem: this.#problem, shadow: candidate?.counts }
+    return { version, id, readAtMs: this.#readAtMs, problem: this.#problem, candidate: candidate?.counts }
   }
 
   async decide(
@@ -95,7 +95,7 @@ export class LiveRulesEngine implements RulesEngine {
     const { index, limiter, candidate } = this.#active
     const found = index?.match(request, nowMs, context)
     const rules = this.#applyMode(found instanceof Promise ? await found : found)
-    if (rules && 'kind' in rules) return rules
+    if (rules && 'outcome' in rules) return rules
     const decideActive = () => limiter.decide(request, path, context, { rules, trace })
     return candidate ? candidate.compare(decideActive, request, path, context, rules) : decideActive()
   }
@@ -110,7 +110,7 @@ export class LiveRulesEngine implements RulesEngine {
     await this.#refresh(nowMs, context)
     const { index, limiter } = this.#active
     const rules = this.#applyMode(await index?.match(request, nowMs, context))
-    return rules && 'kind' in rules ? rules : limiter.findCharges(request, path, context, { rules })
+    return rules && 'outcome' in rules ? rules : limiter.findCharges(request, path, context, { rules })
   }
 
   charge(...charge: Parameters<Limiter['charge']>): Promise<Verdict> {
@@ -122,7 +122,7 @@ export class LiveRulesEngine implements RulesEngine {
     const { rules, log } = this.#options
     if (!found || !rules.isShadow) return found
     const logBlock = ({ status, reason }: Blocked) => log('warn', { event: 'shadow_blocked', status, reason })
-    if ('kind' in found) {
+    if ('outcome' in found) {
       logBlock(found)
       return undefined
     }
@@ -130,7 +130,7 @@ export class LiveRulesEngine implements RulesEngine {
       isAllowed: found.isAllowed,
       async apply(charges) {
         const applied = await found.apply(charges)
-        if (!('kind' in applied)) return applied
+        if (!('outcome' in applied)) return applied
         logBlock(applied)
         return charges
       },
@@ -170,22 +170,22 @@ export class LiveRulesEngine implements RulesEngine {
       if (!(error instanceof StoreError)) throw error
       if (attempt < this.#latestAnswer) return
       this.#hasFailed = true
-      log('warn', { event: 'rules_unread', version: this.#active.version, message: error.message })
+      log('warn', { event: 'rules_read_failed', version: this.#active.version, message: error.message })
     }
   }
 
   #update({ version, id, text }: StoredDocument): void {
     const { log } = this.#options
-    const inForce = this.#active.version
+    const activeVersion = this.#active.version
     const newest = { version, id }
-    if (version === 0 && inForce > 0) {
+    if (version === 0 && activeVersion > 0) {
       // To end all rules, operators write an empty rule set. This is a database that was emptied, or that evicts.
       this.#newest = NO_DOCUMENT
       this.#problem = 'the rules are gone from the store'
-      log('error', { event: 'rules_lost', inForce })
+      log('error', { event: 'rules_lost', activeVersion })
     } else if (!isSameVersion(newest, this.#newest)) {
       // Each write makes a higher number: this one was made where the known ones were lost.
-      if (this.#newest && version <= this.#newest.version) log('error', { event: 'rules_lost', inForce, version })
+      if (this.#newest && version <= this.#newest.version) log('error', { event: 'rules_lost', activeVersion, version })
       this.#newest = newest
       this.#activate(newest, text)
     }
@@ -198,11 +198,16 @@ export class LiveRulesEngine implements RulesEngine {
     try {
       this.#active = this.#createActiveRules(newest, parseRules(text))
       this.#problem = undefined
-      if (version > 0) log('info', { event: 'rules_in_force', version })
+      if (version > 0) log('info', { event: 'rules_active', version })
     } catch (error) {
       // No request fails because of what operators have written, even by a mistake of ours.
       this.#problem = error instanceof OptionError ? error.message : 'they could not be followed'
-      log('error', { event: 'rules_refused', version, inForce: this.#active.version, place: readPlace(this.#problem) })
+      log('error', {
+        event: 'rules_invalid',
+        version,
+        activeVersion: this.#active.version,
+        place: readPlace(this.#problem),
+      })
     }
   }
 
@@ -214,12 +219,12 @@ export class LiveRulesEngine implements RulesEngine {
     const misfits = findMisfits(rules, policies)
     if (misfits[0]) {
       const first = readPlace(misfits[0].message)
-      log('warn', { event: 'overrides_without_effect', version: newest.version, count: misfits.length, first })
+      log('warn', { event: 'overrides_ignored', version: newest.version, count: misfits.length, first })
     }
     return {
       ...{ ...newest, rules, policies, limiter },
       index: hasEntries ? new RuleIndex(rules, { ...config, readClaim, digestsOfTokens }) : undefined,
-      candidate: rules.shadow && this.#selectCandidate(newest, rules.shadow),
+      candidate: rules.candidate && this.#selectCandidate(newest, rules.candidate),
     }
   }
 
@@ -233,12 +238,12 @@ export class LiveRulesEngine implements RulesEngine {
     return { policies, limiter: this.#createLimiter(newest, policies) }
   }
 
-  #selectCandidate(newest: VersionId, tables: Rules['shadow']): CandidatePolicies {
+  #selectCandidate(newest: VersionId, tables: Rules['candidate']): CandidatePolicies {
     const before = this.#active
-    if (before.candidate && JSON.stringify(tables) === JSON.stringify(before.rules?.shadow)) return before.candidate
+    if (before.candidate && JSON.stringify(tables) === JSON.stringify(before.rules?.candidate)) return before.candidate
     const { config, env } = this.#options
-    const policies = readPolicies(env, tables, 'shadow').filter(isComparable)
-    const keyPrefix = `${config.keyPrefix}:rules:shadow`
+    const policies = readPolicies(env, tables, 'candidate').filter(isComparable)
+    const keyPrefix = `${config.keyPrefix}:rules:candidate`
     const limiter = this.#createLimiter(newest, policies, { keyPrefix, health: undefined, log: () => {} })
     return new CandidatePolicies(limiter, newest.version, this.#options)
   }

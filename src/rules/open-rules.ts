@@ -4,7 +4,7 @@ import type { DocumentStore } from '../store/documents.ts'
 import { CopiedDocuments } from './copied-documents.ts'
 import { LiveRulesEngine, type LiveRulesEngineOptions } from './live-rules-engine.ts'
 
-export interface RulesOptions extends Omit<LiveRulesEngineOptions, 'documents' | 'journal'> {
+export interface RulesOptions extends Omit<LiveRulesEngineOptions, 'documents' | 'auditLog'> {
   /** The rules live with the counts. */
   readonly backend: Pick<Backend, 'documents'>
   /** The rules are copied to where the counts will be; undefined: nowhere. */
@@ -17,15 +17,15 @@ export function rulesKey(keyPrefix: string): string {
 }
 
 /** Where changes that concern single callers are recorded. */
-export function journalKey(keyPrefix: string): string {
+export function auditLogKey(keyPrefix: string): string {
   return `${keyPrefix}:journal`
 }
 
 export async function openRules(options: RulesOptions): Promise<RulesEngine> {
   const { keyPrefix } = options.config
   const documents = await openDocuments(rulesKey(keyPrefix), options)
-  const journal = await openDocuments(journalKey(keyPrefix), options)
-  return new LiveRulesEngine({ ...options, documents, journal })
+  const auditLog = await openDocuments(auditLogKey(keyPrefix), options)
+  return new LiveRulesEngine({ ...options, documents, auditLog })
 }
 
 async function openDocuments(key: string, { backend, mirror, log }: RulesOptions): Promise<DocumentStore> {

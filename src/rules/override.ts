@@ -22,16 +22,16 @@ export function applyOverrides(
         if (override.policies?.includes(charge.policy.name) ?? true) return withoutLimit(charge)
         continue
       }
-      const tiers = findOverriddenLimits(override, charge.policy, charge.tiers)
-      if (tiers) return withLimits(charge, tiers)
+      const limits = findOverriddenLimits(override, charge.policy, charge.limits)
+      if (limits) return withLimits(charge, limits)
     }
     return charge
   })
 }
 
 /** Penalties end, too, even those that began before. */
-function withoutLimit({ block: _, ...charge }: RequestCharge): RequestCharge {
-  return { ...charge, enforced: false, isUnlimited: true }
+function withoutLimit({ penalty: _, ...charge }: RequestCharge): RequestCharge {
+  return { ...charge, mode: 'shadow', isUnlimited: true }
 }
 
 type LimitsByBase = Map<readonly Limit[], readonly Limit[] | undefined>
@@ -41,18 +41,18 @@ const OVERRIDDEN = new WeakMap<Override, LimitsByBase>()
 function findOverriddenLimits(
   override: Override,
   policy: RequestPolicy,
-  tiers: readonly Limit[],
+  limits: readonly Limit[],
 ): readonly Limit[] | undefined {
   const known: LimitsByBase = OVERRIDDEN.get(override) ?? new Map()
-  if (!known.has(tiers)) {
-    const resolved = resolveOverride(override, policy, tiers)
-    OVERRIDDEN.set(override, known.set(tiers, resolved && 'tiers' in resolved ? resolved.tiers : undefined))
+  if (!known.has(limits)) {
+    const resolved = resolveOverride(override, policy, limits)
+    OVERRIDDEN.set(override, known.set(limits, resolved && 'limits' in resolved ? resolved.limits : undefined))
   }
-  return known.get(tiers)
+  return known.get(limits)
 }
 
 /** The limits that take the place of a policy's, or what was expected. */
-export type ResolvedOverride = { readonly tiers: readonly Limit[] } | { readonly expected: string }
+export type ResolvedOverride = { readonly limits: readonly Limit[] } | { readonly expected: string }
 
 /**
  * Resolves an override for limits of a policy: its own, or those of a plan.
@@ -61,27 +61,27 @@ export type ResolvedOverride = { readonly tiers: readonly Limit[] } | { readonly
 export function resolveOverride(
   override: Override,
   policy: RequestPolicy,
-  tiers: readonly Limit[],
+  base: readonly Limit[],
 ): ResolvedOverride | undefined {
-  const { limits, times, policies } = override
+  const { limits, multiplier, policies } = override
   const text = limits && (Object.hasOwn(limits, policy.name) ? limits[policy.name] : undefined)
   const isAbout = limits ? text !== undefined : (policies?.includes(policy.name) ?? true)
-  if (!isAbout || tiers.length === 0) return undefined
-  const raised = text === undefined ? multiply(tiers, times ?? 1) : readOverride(text, policy, tiers)
-  return 'expected' in raised ? raised : checkFit(raised.tiers, policy, tiers)
+  if (!isAbout || base.length === 0) return undefined
+  const raised = text === undefined ? multiply(base, multiplier ?? 1) : readOverride(text, policy, base)
+  return 'expected' in raised ? raised : checkFit(raised.limits, policy, base)
 }
 
 /** Units that are counted already count for the other limits too. */
-export function withLimits<R extends StoreCharge>(rule: R, tiers: readonly Limit[]): R {
-  const factor = (tiers[0]?.limit ?? 1) / (rule.tiers[0]?.limit ?? 1)
+export function withLimits<R extends StoreCharge>(rule: R, limits: readonly Limit[]): R {
+  const factor = (limits[0]?.limit ?? 1) / (rule.limits[0]?.limit ?? 1)
   const { burst, reserved, plan } = rule
   return {
     ...rule,
-    tiers,
+    limits,
     reserved: Math.ceil(reserved * factor),
     ...(burst !== undefined && { burst: scaleBurst(burst, factor) }),
     // Memories of the limits that it had say nothing about these.
-    plan: `${plan ?? ''} =${tiers.map(({ limit }) => limit)}`,
+    plan: `${plan ?? ''} =${limits.map(({ limit }) => limit)}`,
   }
 }
 
@@ -89,15 +89,17 @@ function scaleBurst(burst: number, factor: number): number {
   return Math.max(1, Math.floor(burst * factor))
 }
 
-function multiply(tiers: readonly Limit[], times: number): { readonly tiers: readonly Limit[] } {
-  return { tiers: tiers.map(({ limit, windowMs }) => ({ limit: Math.max(1, Math.floor(limit * times)), windowMs })) }
+function multiply(limits: readonly Limit[], multiplier: number): { readonly limits: readonly Limit[] } {
+  return {
+    limits: limits.map(({ limit, windowMs }) => ({ limit: Math.max(1, Math.floor(limit * multiplier)), windowMs })),
+  }
 }
 
-function readOverride(limits: string, { algorithm }: RequestPolicy, tiers: readonly Limit[]): ResolvedOverride {
+function readOverride(text: string, { algorithm }: RequestPolicy, base: readonly Limit[]): ResolvedOverride {
   let wrong: string | undefined
   let read: readonly Limit[] = []
   try {
-    read = readLimits({ algorithm, limits, exact: true }, (_, expected) => {
+    read = readLimits({ algorithm, limits: text, allowLargeLog: true }, (_, expected) => {
       wrong = expected
       throw new RangeError(expected)
     })
@@ -106,10 +108,10 @@ function readOverride(limits: string, { algorithm }: RequestPolicy, tiers: reado
   }
   if (wrong !== undefined) return { expected: wrong }
   // A slot has no window, but a deadline.
-  if (ALGORITHMS[algorithm].holdsSlots) return { tiers: [{ ...(tiers[0] as Limit), limit: read[0]?.limit ?? 1 }] }
+  if (ALGORITHMS[algorithm].holdsSlots) return { limits: [{ ...(base[0] as Limit), limit: read[0]?.limit ?? 1 }] }
   const formatWindows = (all: readonly Limit[]) => all.map(({ windowMs }) => windowMs).join()
-  return formatWindows(read) === formatWindows(tiers)
-    ? { tiers: read }
+  return formatWindows(read) === formatWindows(base)
+    ? { limits: read }
     : { expected: 'the same windows as those of the policy' }
 }
 
@@ -118,12 +120,12 @@ const MAX_BUCKET = 2 ** 52
 const MAX_LIMIT = 1_000_000_000_000
 
 /** A cost that can never fit would be refused for ever. */
-function checkFit(raised: readonly Limit[], policy: RequestPolicy, tiers: readonly Limit[]): ResolvedOverride {
+function checkFit(raised: readonly Limit[], policy: RequestPolicy, limits: readonly Limit[]): ResolvedOverride {
   const { algorithm, cost, reserved, burst } = policy
   const { isLog, hasBurst } = ALGORITHMS[algorithm]
-  const factor = (raised[0]?.limit ?? 1) / (tiers[0]?.limit ?? 1)
+  const factor = (raised[0]?.limit ?? 1) / (limits[0]?.limit ?? 1)
   const largest = Math.max(...raised.map(({ limit }) => limit))
-  const before = Math.max(...tiers.map(({ limit }) => limit))
+  const before = Math.max(...limits.map(({ limit }) => limit))
   if (isLog && largest > Math.max(MAX_LOG_ENTRIES, before)) {
     return { expected: `limits up to ${Math.max(MAX_LOG_ENTRIES, before)}` }
   }
@@ -132,5 +134,5 @@ function checkFit(raised: readonly Limit[], policy: RequestPolicy, tiers: readon
   if (Math.max(largest, bucket) > max) return { expected: `limits up to ${max}` }
   const maxCost = (cost.kind === 'fixed' ? cost.units : cost.max) + Math.ceil(reserved.sheddable * factor)
   const smallest = Math.min(...raised.map(({ limit }) => limit), hasBurst ? bucket : Number.POSITIVE_INFINITY)
-  return smallest < maxCost ? { expected: `limits from ${maxCost}, the highest cost of a request` } : { tiers: raised }
+  return smallest < maxCost ? { expected: `limits from ${maxCost}, the highest cost of a request` } : { limits: raised }
 }

@@ -210,7 +210,7 @@ export class RuleIndex {
       if (!isInFields(source)) return NO_ENTRIES
       if (source.kind === 'token' && this.#findTokenDigest(arrival.request) !== undefined) return NO_ENTRIES
       const reading = readAtOnce(source, this.#createInput(arrival))
-      if (!('kind' in reading) || reading.kind !== 'spoilt') return NO_ENTRIES
+      if (!('kind' in reading) || reading.kind !== 'ambiguous') return NO_ENTRIES
     }
     return this.#findPossibleBlocks(source, arrival, (value) => {
       const folded = fold === undefined ? undefined : foldReading(source, value, fold)
@@ -224,12 +224,12 @@ export class RuleIndex {
     const sources = charges.flatMap(({ policy }) => policy.by.filter(isInBody))
     if (sources.length === 0 || arrival.nowMs >= this.#lastDigestBlockMs) return charges
     // It is not known whose block applies, and so neither is its reason.
-    return this.#isAnyAmbiguous(sources, arrival).then((is) => (is ? { kind: 'blocked', status: 403 } : charges))
+    return this.#isAnyAmbiguous(sources, arrival).then((is) => (is ? { outcome: 'blocked', status: 403 } : charges))
   }
 
   async #isAnyAmbiguous(sources: readonly IdentitySource[], arrival: Arrival): Promise<boolean> {
     for (const source of sources) {
-      if ((await readIdentitySource(source, this.#createInput(arrival))).kind === 'spoilt') return true
+      if ((await readIdentitySource(source, this.#createInput(arrival))).kind === 'ambiguous') return true
     }
     return false
   }
@@ -270,7 +270,7 @@ function sortOverrides(found: Entries): readonly OverrideEntry[] {
 
 function toBlocked({ block: { status = 403, reason }, untilMs }: Extract<RuleEntry, { kind: 'block' }>): Blocked {
   return {
-    ...{ kind: 'blocked', status },
+    ...{ outcome: 'blocked', status },
     ...(reason !== undefined && { reason }),
     ...(untilMs < Number.POSITIVE_INFINITY && { untilMs }),
   }
@@ -299,8 +299,8 @@ export async function applyRulesToCaller(
   const index = new RuleIndex(known, { ...options, readClaim: createClaimReader(caller.claim) })
   const matched = await index.match(createRequest(caller), nowMs, NO_RESPONSE)
   if (!matched) return { blocked: undefined, charges }
-  const applied = 'kind' in matched ? matched : await matched.apply(charges)
-  return 'kind' in applied ? { blocked: applied, charges } : { blocked: undefined, charges: applied }
+  const applied = 'outcome' in matched ? matched : await matched.apply(charges)
+  return 'outcome' in applied ? { blocked: applied, charges } : { blocked: undefined, charges: applied }
 }
 
 /** If only a digest is known, nothing can be read again: rules that name it apply, whatever it is a digest of. */

@@ -5,7 +5,7 @@ import { RULES, type Rules } from './document.ts'
 import { resolveOverride } from './override.ts'
 
 /** The places of a rule set that hold policies. */
-export type PolicyList = 'policies' | 'shadow'
+export type PolicyList = 'policies' | 'candidate'
 
 /**
  * Reads policies in place of POLICIES, with the Worker's other variables.
@@ -14,7 +14,7 @@ export type PolicyList = 'policies' | 'shadow'
 export function readPolicies(env: Environment, tables: unknown, list: PolicyList): readonly RequestPolicy[] {
   try {
     // Candidate policies are to tell what they would refuse.
-    const mode = list === 'shadow' ? { MODE: 'enforce' } : {}
+    const mode = list === 'candidate' ? { MODE: 'enforce' } : {}
     return loadConfig({ ...env, ...mode, POLICIES: tables }).policies
   } catch (error) {
     throw error instanceof OptionError && error.variable === 'POLICIES' ? error.at([RULES, list]) : error
@@ -29,7 +29,7 @@ export function readPolicies(env: Environment, tables: unknown, list: PolicyList
 export function checkRules(rules: Rules, env: Environment): void {
   const policies =
     rules.policies === undefined ? loadConfig(env).policies : readPolicies(env, rules.policies, 'policies')
-  if (rules.shadow !== undefined) readPolicies(env, rules.shadow, 'shadow')
+  if (rules.candidate !== undefined) readPolicies(env, rules.candidate, 'candidate')
   const [misfit] = findMisfits(rules, policies)
   if (misfit) throw misfit
 }
@@ -44,29 +44,29 @@ export function findMisfits({ overrides }: Rules, policies: readonly RequestPoli
   // Most of many overrides say the same.
   const known = new Map<string, string | undefined>()
   for (const [index, override] of overrides.entries()) {
-    const { limits, times, policies: about } = override
+    const { limits, multiplier, policies: about } = override
     for (const name of limits ? Object.keys(limits) : (about ?? [])) {
       if (names.includes(name)) continue
       const expected = names.map((known) => `"${known}"`).join(' or ')
       add(index, [limits ? 'limits' : 'policies'], name, `the name of a policy, ${expected}`)
     }
-    if (limits === undefined && times === undefined) continue
+    if (limits === undefined && multiplier === undefined) continue
     for (const policy of policies) {
-      const key = JSON.stringify([policy.name, limits?.[policy.name], times, about])
+      const key = JSON.stringify([policy.name, limits?.[policy.name], multiplier, about])
       const expected = known.has(key) ? known.get(key) : findProblem(override, policy)
       known.set(key, expected)
       if (expected === undefined) continue
       if (limits) add(index, ['limits', policy.name], limits[policy.name], expected)
-      else add(index, ['times'], times, `a multiple that makes of "${policy.name}" ${expected}`)
+      else add(index, ['multiplier'], multiplier, `a multiple that makes of "${policy.name}" ${expected}`)
     }
   }
   return misfits
 }
 
 function findProblem(override: Rules['overrides'][number], policy: RequestPolicy): string | undefined {
-  const all = policy.plans ? Object.values(policy.plans.limits).map(({ tiers }) => tiers) : [policy.tiers]
-  for (const tiers of all) {
-    const resolved = resolveOverride(override, policy, tiers)
+  const all = policy.plans ? Object.values(policy.plans.limits).map(({ limits }) => limits) : [policy.limits]
+  for (const limits of all) {
+    const resolved = resolveOverride(override, policy, limits)
     if (resolved && 'expected' in resolved) return resolved.expected
   }
   return undefined
@@ -114,6 +114,6 @@ export function deployedTables({ POLICIES: tables }: Environment): PolicyTables 
 }
 
 /** @param deployed apply without rules */
-export function selectTables({ policies, shadow }: Rules, list: PolicyList, deployed: PolicyTables): PolicyTables {
-  return list === 'shadow' ? (shadow ?? []) : (policies ?? deployed)
+export function selectTables({ policies, candidate }: Rules, list: PolicyList, deployed: PolicyTables): PolicyTables {
+  return list === 'candidate' ? (candidate ?? []) : (policies ?? deployed)
 }

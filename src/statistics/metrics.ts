@@ -35,33 +35,33 @@ export const COUNT_NAMES = {
   degraded: (how: Degradation) => `degraded ${how}`,
   upstream5xx: 'upstream_5xx',
   policy: (policy: string, outcome: PolicyOutcome, route: string) => `policy ${policy} ${outcome} ${route}`,
-  tier: (tier: string) => `tier ${tier}`,
-  shadow: (differs: Comparison) => `shadow ${differs}`,
+  limit: (name: string) => `limit ${name}`,
+  candidate: (comparison: Comparison) => `candidate ${comparison}`,
   storeCalls: 'store calls',
   storeFailures: 'store failures',
   latency: (bucket: number) => LATENCY_NAMES[bucket] as string,
   latencyMs: 'store latency_ms',
-  savedByDenyCache: 'saved deny_cache',
+  avoidedByRefusalCache: 'avoided refusal_cache',
   /** Each of them has spent a permit. */
-  savedByLeases: 'saved leases',
+  avoidedByLeases: 'avoided lease',
   permitsLeased: 'leases permits',
-  shadowStore: (name: keyof MirrorCounts) => `shadow_store ${name}`,
+  mirror: (name: keyof MirrorCounts) => `shadow_store ${name}`,
 } as const
 
-export const shadowCounts = v.strictObject({
+export const candidateCounts = v.strictObject({
   requests: units,
   refusedByBoth: units,
-  refusedByShadowOnly: units,
-  refusedByForceOnly: units,
+  refusedByCandidateOnly: units,
+  refusedByActiveOnly: units,
 } satisfies Record<keyof CandidateCounts, unknown>)
 
-const shadowStore = v.strictObject({
+const mirror = v.strictObject({
   decisions: units,
-  refusedByShadowOnly: units,
-  refusedByStoreOnly: units,
+  refusedByMirrorOnly: units,
+  refusedByPrimaryOnly: units,
   failures: units,
 } satisfies Record<keyof MirrorCounts, unknown>)
-export const SHADOW_STORE_COUNTS = Object.keys(shadowStore.entries) as readonly (keyof MirrorCounts)[]
+export const MIRROR_COUNTS = Object.keys(mirror.entries) as readonly (keyof MirrorCounts)[]
 
 /**
  * Labels of the families are names of policies, their patterns and outcomes: nothing of a caller, and no more series than
@@ -82,7 +82,7 @@ const METRICS = {
       counter(
         'sluice_degraded_requests',
         'Requests that were decided without the store, by how.',
-        labelled('decided', degraded),
+        labelled('fallback', degraded),
       ),
     ],
   }),
@@ -118,43 +118,43 @@ const METRICS = {
       ),
     ],
   }),
-  tiers: defineMetric({
+  limits: defineMetric({
     schema: describe(
-      v.array(v.strictObject({ tier: v.string(), limited: units })),
+      v.array(v.strictObject({ name: v.string(), refusals: units })),
       'Requests that each has refused, the most first.',
     ),
     read: (_count, counts) =>
       [...counts]
-        .filter(([name]) => name.startsWith(COUNT_NAMES.tier('')))
-        .map(([name, limited]) => ({ tier: name.slice(COUNT_NAMES.tier('').length), limited }))
-        .sort((a, b) => b.limited - a.limited || compareText(a.tier, b.tier)),
-    toFamilies: (tiers) => [
+        .filter(([name]) => name.startsWith(COUNT_NAMES.limit('')))
+        .map(([name, refusals]) => ({ name: name.slice(COUNT_NAMES.limit('').length), refusals }))
+        .sort((a, b) => b.refusals - a.refusals || compareText(a.name, b.name)),
+    toFamilies: (limits) => [
       counter(
-        'sluice_tier_refusals',
-        'Requests that a tier has refused, or would have in shadow mode.',
-        tiers.map(({ tier, limited }) => [{ tier }, limited]),
+        'sluice_limit_refusals',
+        'Requests that a limit has refused, or would have in shadow mode.',
+        limits.map(({ name, refusals }) => [{ limit: name }, refusals]),
       ),
     ],
   }),
-  shadow: defineMetric({
-    schema: describe(shadowCounts, 'Requests that policies in shadow have decided beside those in force.'),
+  candidate: defineMetric({
+    schema: describe(candidateCounts, 'Requests that policies in shadow have decided beside those in force.'),
     read(count) {
-      const refusedByBoth = count(COUNT_NAMES.shadow('both'))
-      const refusedByShadowOnly = count(COUNT_NAMES.shadow('shadowOnly'))
-      const refusedByForceOnly = count(COUNT_NAMES.shadow('forceOnly'))
-      const refused = refusedByBoth + refusedByShadowOnly + refusedByForceOnly
-      const requests = count(COUNT_NAMES.shadow('neither')) + refused
-      return { requests, refusedByBoth, refusedByShadowOnly, refusedByForceOnly }
+      const refusedByBoth = count(COUNT_NAMES.candidate('both'))
+      const refusedByCandidateOnly = count(COUNT_NAMES.candidate('candidateOnly'))
+      const refusedByActiveOnly = count(COUNT_NAMES.candidate('activeOnly'))
+      const refused = refusedByBoth + refusedByCandidateOnly + refusedByActiveOnly
+      const requests = count(COUNT_NAMES.candidate('neither')) + refused
+      return { requests, refusedByBoth, refusedByCandidateOnly, refusedByActiveOnly }
     },
-    toFamilies: ({ requests, refusedByBoth, refusedByShadowOnly, refusedByForceOnly }) => [
+    toFamilies: ({ requests, refusedByBoth, refusedByCandidateOnly, refusedByActiveOnly }) => [
       counter(
-        'sluice_shadow_requests',
+        'sluice_candidate_requests',
         'Requests that policies in shadow have decided beside those in force, by who would refuse them.',
         labelled('refused_by', {
-          neither: requests - refusedByBoth - refusedByShadowOnly - refusedByForceOnly,
+          neither: requests - refusedByBoth - refusedByCandidateOnly - refusedByActiveOnly,
           both: refusedByBoth,
-          shadow: refusedByShadowOnly,
-          force: refusedByForceOnly,
+          candidate: refusedByCandidateOnly,
+          active: refusedByActiveOnly,
         }),
       ),
     ],
@@ -188,46 +188,49 @@ const METRICS = {
       ),
     ],
   }),
-  saved: defineMetric({
+  callsAvoided: defineMetric({
     schema: describe(
-      v.strictObject({ denyCache: units, leases: units }),
+      v.strictObject({ refusalCache: units, leases: units }),
       'Decisions that the store was not asked for.',
     ),
-    read: (count) => ({ denyCache: count(COUNT_NAMES.savedByDenyCache), leases: count(COUNT_NAMES.savedByLeases) }),
-    toFamilies: ({ denyCache, leases }) => [
+    read: (count) => ({
+      refusalCache: count(COUNT_NAMES.avoidedByRefusalCache),
+      leases: count(COUNT_NAMES.avoidedByLeases),
+    }),
+    toFamilies: ({ refusalCache, leases }) => [
       counter(
-        'sluice_saved_calls',
+        'sluice_store_calls_avoided',
         'Decisions that needed no call to the store.',
-        labelled('by', { deny_cache: denyCache, leases }),
+        labelled('reason', { refusal_cache: refusalCache, lease: leases }),
       ),
     ],
   }),
   leases: defineMetric({
-    schema: v.strictObject({ permits: units, lapsed: units }),
+    schema: v.strictObject({ permits: units, expired: units }),
     read(count) {
       const permits = count(COUNT_NAMES.permitsLeased)
       // Permits of one minute may be spent in the next, and those of the last few seconds still.
-      return { permits, lapsed: Math.max(0, permits - count(COUNT_NAMES.savedByLeases)) }
+      return { permits, expired: Math.max(0, permits - count(COUNT_NAMES.avoidedByLeases)) }
     },
     toFamilies: ({ permits }) => [
       counter('sluice_leased_permits', 'Permits taken in advance; those spent are calls saved by leases.', permits),
     ],
   }),
-  shadowStore: defineMetric({
-    schema: describe(shadowStore, 'With STORE_SHADOW: what the store would have decided that is charged beside.'),
-    read: (count) => mapNames(SHADOW_STORE_COUNTS, (name) => count(COUNT_NAMES.shadowStore(name))),
-    toFamilies: ({ decisions, refusedByShadowOnly, refusedByStoreOnly, failures }) => [
+  mirror: defineMetric({
+    schema: describe(mirror, 'With STORE_MIRROR: what the store would have decided that is charged beside.'),
+    read: (count) => mapNames(MIRROR_COUNTS, (name) => count(COUNT_NAMES.mirror(name))),
+    toFamilies: ({ decisions, refusedByMirrorOnly, refusedByPrimaryOnly, failures }) => [
       counter(
-        'sluice_shadow_store_decisions',
+        'sluice_mirror_decisions',
         'Decisions of which the store that is charged beside has said what it would do, by who alone would refuse.',
-        labelled('refused', {
-          same: decisions - refusedByShadowOnly - refusedByStoreOnly,
-          by_shadow_only: refusedByShadowOnly,
-          by_store_only: refusedByStoreOnly,
+        labelled('result', {
+          same: decisions - refusedByMirrorOnly - refusedByPrimaryOnly,
+          mirror_refused: refusedByMirrorOnly,
+          primary_refused: refusedByPrimaryOnly,
         }),
       ),
       counter(
-        'sluice_shadow_store_failures',
+        'sluice_mirror_failures',
         'Calls to the store that is charged beside that got no usable answer.',
         failures,
       ),
@@ -245,8 +248,33 @@ export const summaryEntries = mapNames(Object.keys(METRICS), (name) => METRICS[n
   [Name in MetricName]: Metrics[Name]['schema']
 }
 
-/** Names that another version has counted are passed over. */
-export function summarize(counts: Counts): StatisticsSummary {
+/** What names were before 0.1.0. */
+const OLD_NAMES: readonly (readonly [old: RegExp, name: string])[] = [
+  [/^(requests|policy [\w-]+) reserved\b/, '$1 deprioritized'],
+  [/^tier /, 'limit '],
+  [/^shadow shadowOnly$/, 'candidate candidateOnly'],
+  [/^shadow forceOnly$/, 'candidate activeOnly'],
+  [/^shadow /, 'candidate '],
+  [/^saved deny_cache$/, 'avoided refusal_cache'],
+  [/^saved leases$/, 'avoided lease'],
+  [/^shadow_store refusedByShadowOnly$/, 'mirror refusedByMirrorOnly'],
+  [/^shadow_store refusedByStoreOnly$/, 'mirror refusedByPrimaryOnly'],
+  [/^shadow_store /, 'mirror '],
+]
+
+function renameOld(counts: Counts): Counts {
+  const renamed = new Map<string, number>()
+  for (const [old, count] of counts) {
+    const [pattern, replacement] = OLD_NAMES.find(([pattern]) => pattern.test(old)) ?? []
+    const name = pattern && replacement ? old.replace(pattern, replacement) : old
+    renamed.set(name, (renamed.get(name) ?? 0) + count)
+  }
+  return renamed
+}
+
+/** Names that another release has counted are skipped. */
+export function summarize(stored: Counts): StatisticsSummary {
+  const counts = renameOld(stored)
   const count = (name: string) => counts.get(name) ?? 0
   return mapNames(Object.keys(METRICS), (name) => METRICS[name as MetricName].read(count, counts)) as StatisticsSummary
 }

@@ -5,7 +5,7 @@ import { findBucket } from './latency.ts'
 import { COUNT_NAMES, EVERYWHERE, REFUSED_CALLERS } from './metrics.ts'
 import {
   findRefusedCallers,
-  findRefusingTiers,
+  findRefusingLimits,
   POLICY_OUTCOMES,
   type PolicyOutcome,
   toOutcome,
@@ -38,14 +38,14 @@ export class Minute {
     const { verdict, trace } = observed
     this.add(COUNT_NAMES.requests[toOutcome(verdict)])
     if (verdict.degraded !== undefined) this.add(COUNT_NAMES.degraded(verdict.degraded))
-    const refusing = findRefusingTiers(verdict)
+    const refusing = findRefusingLimits(verdict)
     for (const { policy, route = EVERYWHERE } of trace.matches) {
       // Policies without limits only give a priority.
-      if (policy.tiers.length === 0) continue
+      if (policy.limits.length === 0) continue
       this.add(findPolicyNames(policy, route)[toPolicyOutcome(verdict, policy, refusing)])
     }
     if (refusing.length === 0) return []
-    for (const { name } of refusing) this.add(COUNT_NAMES.tier(name))
+    for (const { name } of refusing) this.add(COUNT_NAMES.limit(name))
     const names = findRefusedCallers(observed).map(({ policy, digest }) => `${policy}:${digest}`)
     if (names.length > 0) this.#refused ??= new SpaceSaving(MAX_CALLERS)
     for (const name of names) this.#refused?.see(name)

@@ -4,7 +4,7 @@ import type { CallContext } from '../runtime/call-context.ts'
 import type { Log } from '../runtime/log.ts'
 import type { LabelReader } from './label.ts'
 import { EVERYWHERE } from './metrics.ts'
-import { findRefusedCallers, findRefusingTiers, toOutcome } from './outcomes.ts'
+import { findRefusedCallers, findRefusingLimits, toOutcome } from './outcomes.ts'
 
 export class AllObservers implements Observer {
   readonly #observers: readonly Observer[]
@@ -46,7 +46,7 @@ export class RefusalLog implements Observer {
 
   decided(observed: Observed, context: Pick<CallContext, 'waitUntil'>): void {
     const { share, random, readLabel } = this.#options
-    if (observed.verdict.kind === 'admitted' || random() >= share) return
+    if (observed.verdict.outcome === 'admitted' || random() >= share) return
     const label = readLabel?.(observed.request, context)
     if (label instanceof Promise) context.waitUntil(label.then((text) => this.#write(observed, text)))
     else this.#write(observed, label)
@@ -59,10 +59,10 @@ export class RefusalLog implements Observer {
     const country = readCountry(request)
     log('info', {
       event: 'refused',
-      kind: verdict.kind,
+      outcome: verdict.outcome,
       policies: [...new Set(trace.matches.map(({ policy }) => policy.name))],
       routes: [...new Set(trace.matches.map(({ route }) => route ?? EVERYWHERE))],
-      tiers: findRefusingTiers(verdict).map(({ name }) => name),
+      limits: findRefusingLimits(verdict).map(({ name }) => name),
       callers: Object.fromEntries(callers.map(({ policy, digest }) => [policy, digest])),
       ...('retryAfterMs' in verdict && { retryAfterMs: verdict.retryAfterMs }),
       ...(verdict.degraded !== undefined && { degraded: verdict.degraded }),
@@ -107,7 +107,7 @@ export class AnalyticsWriter implements Observer {
   }
 
   decided(observed: Observed): void {
-    if (observed.verdict.kind !== 'admitted') this.#write(observed, 0)
+    if (observed.verdict.outcome !== 'admitted') this.#write(observed, 0)
   }
 
   answered(observed: Observed, status: number): void {
@@ -122,12 +122,12 @@ export class AnalyticsWriter implements Observer {
     const { verdict, trace, request } = observed
     const [match] = trace.matches
     const [caller] = findRefusedCallers(observed)
-    const [tier] = findRefusingTiers(verdict)
+    const [limit] = findRefusingLimits(verdict)
     const blobs = [
       toOutcome(verdict),
       caller?.policy ?? match?.policy.name,
       match && (match.route ?? EVERYWHERE),
-      tier?.name,
+      limit?.name,
       verdict.degraded,
       readCountry(request),
       caller?.digest,
@@ -143,7 +143,7 @@ export class AnalyticsWriter implements Observer {
       this.#dataset.writeDataPoint(point)
     } catch (error) {
       // No request may fail because it could not be counted.
-      this.#log('error', { event: 'analytics_unwritten', error: (error as Error).name })
+      this.#log('error', { event: 'analytics_write_failed', error: (error as Error).name })
     }
   }
 }

@@ -7,14 +7,14 @@ import type { ReportedLimit, Verdict } from '../model/verdict.ts'
  *
  * - `limited` (429): over a limit; `reserved` (503): what is left is for more important requests; `shed` (503): the API is
  *   overloaded; `blocked`: the operator has said so.
- * - `unidentified` (401, or as `missing` says): the caller lacks what a policy counts by; `bad_request` (400, 414, 431,
+ * - `unidentified` (401, or as `anonymous` says): the caller lacks what a policy counts by; `bad_request` (400, 414, 431,
  *   508): it cannot be read, or not in one way only.
  * - `unavailable` (503): the store is away, and a policy is then `closed`; `failed` (500): the gateway itself has failed.
  */
 export const OUTCOMES = [
   'admitted',
   'limited',
-  'reserved',
+  'deprioritized',
   'shed',
   'blocked',
   'unidentified',
@@ -32,7 +32,7 @@ export type Outcome = (typeof OUTCOMES)[number]
 export const POLICY_OUTCOMES = [
   'admitted',
   'limited',
-  'reserved',
+  'deprioritized',
   'shed',
   'unidentified',
   'bad_request',
@@ -46,46 +46,46 @@ export type PolicyOutcome = (typeof POLICY_OUTCOMES)[number]
 export const DEGRADATIONS = ['local', 'open', 'local, open', 'closed'] as const
 export type Degradation = (typeof DEGRADATIONS)[number]
 
-export function toOutcome({ kind }: Verdict): Exclude<Outcome, 'failed'> {
-  return kind === 'bad-cost' || kind === 'ambiguous' ? 'bad_request' : kind
+export function toOutcome({ outcome }: Verdict): Exclude<Outcome, 'failed'> {
+  return outcome === 'invalid_cost' || outcome === 'ambiguous_path' ? 'bad_request' : outcome
 }
 
 const NONE: readonly ReportedLimit[] = []
 
 /** Finds the limits that have refused a request, or would have, but for shadow mode. */
-export function findRefusingTiers(verdict: Verdict): readonly ReportedLimit[] {
-  if (!('tiers' in verdict)) return NONE
-  const { tiers } = verdict
+export function findRefusingLimits(verdict: Verdict): readonly ReportedLimit[] {
+  if (!('limits' in verdict)) return NONE
+  const { limits } = verdict
   // Most often there is none.
-  return tiers.some(isRefusing) ? tiers.filter(isRefusing) : NONE
+  return limits.some(isRefusing) ? limits.filter(isRefusing) : NONE
 }
 
 function isRefusing({ retryAfterMs }: ReportedLimit): boolean {
   return retryAfterMs > 0
 }
 
-/** @param refusing the tiers that `findRefusingTiers` has found */
+/** @param refusing the limits that `findRefusingLimits` has found */
 export function toPolicyOutcome(
   verdict: Verdict,
   policy: RequestPolicy,
   refusing: readonly ReportedLimit[],
 ): PolicyOutcome {
-  const own = refusing.filter((tier) => tier.policy === policy)
-  if (!policy.enforced && own.length > 0) return 'shadow_limited'
-  switch (verdict.kind) {
+  const own = refusing.filter((limit) => limit.policy === policy)
+  if (policy.mode === 'shadow' && own.length > 0) return 'shadow_limited'
+  switch (verdict.outcome) {
     case 'limited':
-    case 'reserved':
+    case 'deprioritized':
       if (own.length === 0) return 'refused_by_another'
-      return own.every(({ isReserve }) => isReserve) ? 'reserved' : 'limited'
+      return own.every(({ isReserve }) => isReserve) ? 'deprioritized' : 'limited'
     case 'unidentified':
       return verdict.policy === policy ? 'unidentified' : 'refused_by_another'
     case 'blocked':
       return 'refused_by_another'
-    case 'bad-cost':
-    case 'ambiguous':
+    case 'invalid_cost':
+    case 'ambiguous_path':
       return 'bad_request'
     default:
-      return verdict.kind
+      return verdict.outcome
   }
 }
 
@@ -96,8 +96,11 @@ export interface RefusedCaller {
 
 /** Finds who was refused by enforced policies: once for each that did. Empty if the limits are not why. */
 export function findRefusedCallers({ verdict, trace }: Pick<Observed, 'verdict' | 'trace'>): readonly RefusedCaller[] {
-  if (verdict.kind !== 'limited' && verdict.kind !== 'reserved') return []
+  if (verdict.outcome !== 'limited' && verdict.outcome !== 'deprioritized') return []
   return trace.charges
-    .filter(({ policy }) => policy.enforced && verdict.tiers.some((tier) => tier.policy === policy && isRefusing(tier)))
+    .filter(
+      ({ policy }) =>
+        policy.mode === 'enforce' && verdict.limits.some((limit) => limit.policy === policy && isRefusing(limit)),
+    )
     .map(({ policy, digest }) => ({ policy: policy.name, digest }))
 }

@@ -30,15 +30,15 @@ const refusedCallers = v.strictObject({
       v.strictObject({
         policy: v.string(),
         digest: v.string(),
-        atMost: units,
-        atLeast: units,
-        isEveryone: describe(v.boolean(), 'It is no caller: the policy counts all of them together.'),
+        max: units,
+        min: units,
+        shared: describe(v.boolean(), 'It is no caller: the policy counts all of them together.'),
         label: v.optional(describe(v.string(), 'What the caller itself says: escape it.')),
       }),
     ),
     'Who was refused most, at most 50.',
   ),
-  othersAtMost: describe(units, 'How often any other caller may have been refused.'),
+  maxOthers: describe(units, 'How often any other caller may have been refused.'),
 })
 
 export const statisticsSchema = v.strictObject({
@@ -68,10 +68,10 @@ export const refusalsSchema = v.strictObject({
       v.strictObject({
         startMs: v.number(),
         policies: describe(
-          v.array(v.strictObject({ policy: v.string(), atLeast: units, atMost: units })),
+          v.array(v.strictObject({ policy: v.string(), min: units, max: units })),
           'Policies that are known to have refused it.',
         ),
-        othersAtMost: describe(
+        maxOthers: describe(
           units,
           'How often any other policy may have refused it: it was not among the callers refused most.',
         ),
@@ -127,10 +127,10 @@ export async function readRefusals(
   return {
     ...readRange(query),
     periods: periods.map((period) => {
-      const { callers, othersAtMost } = readRefusedCallers(period)
+      const { callers, maxOthers } = readRefusedCallers(period)
       const own = callers.filter(({ digest }) => digests.has(digest))
-      const policies = own.map(({ policy, atLeast, atMost }) => ({ policy, atLeast, atMost }))
-      return { startMs: period.startMs, policies, othersAtMost }
+      const policies = own.map(({ policy, min, max }) => ({ policy, min, max }))
+      return { startMs: period.startMs, policies, maxOthers }
     }),
   }
 }
@@ -161,11 +161,11 @@ function readSketch({ items, floor }: Sketch, shared?: ReadonlySet<string>): Ref
     return {
       policy,
       digest: name.slice(at + 1),
-      atMost: count,
-      atLeast: count - over,
-      isEveryone: shared?.has(policy) ?? false,
+      max: count,
+      min: count - over,
+      shared: shared?.has(policy) ?? false,
       ...(label !== undefined && { label }),
     }
   })
-  return { callers, othersAtMost: floor }
+  return { callers, maxOthers: floor }
 }

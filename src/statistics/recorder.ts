@@ -7,7 +7,7 @@ import type { CallContext } from '../runtime/call-context.ts'
 import type { Log } from '../runtime/log.ts'
 import { type Flush, findPeriodStart, PERIOD_MS, type Period, type StatisticsStore } from '../store/counters.ts'
 import type { LabelReader } from './label.ts'
-import { COUNT_NAMES, SHADOW_STORE_COUNTS } from './metrics.ts'
+import { COUNT_NAMES, MIRROR_COUNTS } from './metrics.ts'
 import { Minute } from './minute.ts'
 
 type Context = Pick<CallContext, 'waitUntil'>
@@ -16,7 +16,7 @@ export interface RecorderOptions {
   readonly counters: Pick<StatisticsStore, 'add'>
   readonly readSavings: () => AvoidedCalls
   /** Left out: there is no mirror. */
-  readonly readShadow?: (() => MirrorCounts) | undefined
+  readonly readMirror?: (() => MirrorCounts) | undefined
   /** Left out: callers have no labels. */
   readonly readLabel?: LabelReader | undefined
   /** Milliseconds since the Unix epoch. */
@@ -87,8 +87,8 @@ export class Recorder implements Observer {
     this.#minuteSentBy(context).add(COUNT_NAMES.requests[outcome])
   }
 
-  shadowCompared(differs: Comparison, context: Context): void {
-    this.#minuteSentBy(context).add(COUNT_NAMES.shadow(differs))
+  shadowCompared(comparison: Comparison, context: Context): void {
+    this.#minuteSentBy(context).add(COUNT_NAMES.candidate(comparison))
   }
 
   storeAnswered(ms: number): void {
@@ -128,14 +128,14 @@ export class Recorder implements Observer {
 
   /** Reads the counts of other parts, since this isolate began. */
   #readTotals(): ReadonlyMap<string, number> {
-    const { readSavings, readShadow } = this.#options
+    const { readSavings, readMirror } = this.#options
     const { byRefusalCache, byLeases, permitsLeased } = readSavings()
-    const mirror = readShadow?.()
+    const mirror = readMirror?.()
     return new Map([
-      [COUNT_NAMES.savedByDenyCache, byRefusalCache],
-      [COUNT_NAMES.savedByLeases, byLeases],
+      [COUNT_NAMES.avoidedByRefusalCache, byRefusalCache],
+      [COUNT_NAMES.avoidedByLeases, byLeases],
       [COUNT_NAMES.permitsLeased, permitsLeased],
-      ...(mirror ? SHADOW_STORE_COUNTS.map((name) => [COUNT_NAMES.shadowStore(name), mirror[name]] as const) : []),
+      ...(mirror ? MIRROR_COUNTS.map((name) => [COUNT_NAMES.mirror(name), mirror[name]] as const) : []),
     ])
   }
 
@@ -174,7 +174,7 @@ export class Recorder implements Observer {
     } catch (error) {
       if (!(error instanceof StoreError)) throw error
       const requests = this.#unsent ? countRequests(this.#unsent.flush) : 0
-      this.#options.log('warn', { event: 'statistics_unsent', message: error.message, requests })
+      this.#options.log('warn', { event: 'statistics_send_failed', message: error.message, requests })
       return false
     } finally {
       if (turn === this.#turn) this.#sendingUntilMs = Number.NEGATIVE_INFINITY

@@ -111,8 +111,8 @@ export function mergeSketches(one: Sketch, other: Sketch, capacity: number): Ske
 
 export function truncated(items: SketchItem[], floor: number, capacity: number): Sketch {
   items.sort((a, b) => b.count - a.count || (a.name < b.name ? -1 : 1))
-  const [leftOut] = items.splice(capacity)
-  return { items, floor: Math.max(floor, leftOut?.count ?? 0) }
+  const [skipped] = items.splice(capacity)
+  return { items, floor: Math.max(floor, skipped?.count ?? 0) }
 }
 
 /** Writes the floor, then a line for each item, as Redis keeps them. */

@@ -8,8 +8,8 @@ export interface VersionId {
 export interface Revision extends VersionId {
   /** The clock of the store, milliseconds since the Unix epoch. */
   readonly atMs: number
-  readonly by: string
-  readonly why: string
+  readonly actor: string
+  readonly comment: string
 }
 
 export interface StoredDocument extends Revision {
@@ -25,8 +25,8 @@ export interface DocumentWrite {
   /** Left out, only the number is compared. */
   readonly expectedId?: string | undefined
   /** This and `why` are cut to `MAX_NOTE_CHARACTERS`. */
-  readonly by: string
-  readonly why: string
+  readonly actor: string
+  readonly comment: string
   /** Versions that are kept, this one included: the same for all writes of a document. Default: `KEPT_VERSIONS`. */
   readonly kept?: number | undefined
 }
@@ -62,7 +62,7 @@ export interface DocumentStore {
   write(write: DocumentWrite): Promise<Written>
 }
 
-export const NO_DOCUMENT: StoredDocument = { version: 0, id: '', atMs: 0, by: '', why: '', text: '' }
+export const NO_DOCUMENT: StoredDocument = { version: 0, id: '', atMs: 0, actor: '', comment: '', text: '' }
 
 /** Does the checks of `lua/documents/write.lua`. @returns undefined if the write is not refused */
 export function checkWrite(

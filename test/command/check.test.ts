@@ -84,10 +84,10 @@ test('sluice check fails for warnings with --strict alone', async () => {
 test('sluice check takes it that whoever moves has a database, known to Cloudflare alone', async () => {
   const objects = '[[durable_objects.bindings]]\nname = "LIMITS"\nclass_name = "LimitObject"\n'
   const codeOf = async (lines: string) => (await check({ 'wrangler.toml': `${GOOD}${lines}\n${objects}` })).code
-  expect(await codeOf('STORE = "redis"\nSTORE_SHADOW = "durable-object"')).toBe(0)
-  expect(await codeOf('STORE = "durable-object"\nSTORE_SHADOW = "redis"')).toBe(0)
-  expect(await codeOf('STORE_SHADOW = "durable-object"')).toBe(0)
-  expect(await codeOf('STORE_SHADOW = "redis"')).toBe(1)
+  expect(await codeOf('STORE = "redis"\nSTORE_MIRROR = "durable-object"')).toBe(0)
+  expect(await codeOf('STORE = "durable-object"\nSTORE_MIRROR = "redis"')).toBe(0)
+  expect(await codeOf('STORE_MIRROR = "durable-object"')).toBe(0)
+  expect(await codeOf('STORE_MIRROR = "redis"')).toBe(1)
 })
 
 test('sluice check says where a file is no TOML', async () => {
@@ -149,7 +149,7 @@ test('sluice check says which policies a request meets, by what identity, at wha
     method: 'POST',
     path: '/login',
     verdict: null,
-    class: 'default',
+    priority: 'default',
     policies: [
       {
         policy: 'default',
@@ -157,9 +157,9 @@ test('sluice check says which policies a request meets, by what identity, at wha
         why: 'applies to every request',
         identity: 'token',
         cost: 1,
-        tiers: ['10 per 1s'],
+        limits: ['10 per 1s'],
       },
-      { policy: 'login', applies: true, why: 'matches POST /login', identity: 'ip', cost: 1, tiers: ['5 per 1m'] },
+      { policy: 'login', applies: true, why: 'matches POST /login', identity: 'ip', cost: 1, limits: ['5 per 1m'] },
     ],
   })
 })
@@ -180,11 +180,11 @@ test('sluice check says who lacks what a policy counts by', async () => {
 })
 
 test('sluice check says for how long a policy blocks', async () => {
-  const files = { 'wrangler.toml': `${GOOD}${LOGIN}block = "10m"\nafter = 5\n` }
+  const files = { 'wrangler.toml': `${GOOD}${LOGIN}penalty = "10m"\npenalty_after = 5\n` }
   const json = await check(files, ['POST /login', '--json'])
   expectDocumented(checkCommand, json.stdout)
   const { policies } = JSON.parse(json.stdout).request
-  expect(policies).toMatchObject([{ policy: 'default' }, { policy: 'login', block: '10m after 5 refusals' }])
-  expect(policies[0]).not.toHaveProperty('block')
-  expect((await check(files, ['POST /login'])).stdout).toContain('5 per 1m; blocks for 10m after 5 refusals')
+  expect(policies).toMatchObject([{ policy: 'default' }, { policy: 'login', penalty: '10m after 5 refusals' }])
+  expect(policies[0]).not.toHaveProperty('penalty')
+  expect((await check(files, ['POST /login'])).stdout).toContain('5 per 1m; penalty 10m after 5 refusals')
 })

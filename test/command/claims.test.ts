@@ -39,18 +39,18 @@ test('sluice usage shows a caller by what its token says, on its plan', async ()
   await call({ sub: 'alice', account: { plan: 'pro' } })
   await call({ sub: 42 })
   const { result } = await usage('--claim', 'sub=alice')
-  expect(result.tiers).toMatchObject([{ policy: 'users', limit: 5, used: 2, left: 3 }])
+  expect(result.limits).toMatchObject([{ policy: 'users', limit: 5, used: 2, remaining: 3 }])
   const pro = await usage('--claim', 'sub=alice', '--claim', '/account/plan=pro')
-  expect(pro.result.tiers).toMatchObject([{ policy: 'users', limit: 9, used: 2, left: 7 }])
-  expect((await usage('--claim', 'sub:=42')).result.tiers).toMatchObject([{ used: 1 }])
-  expect((await usage('--claim', 'sub=42')).result.tiers).toMatchObject([{ used: 0 }])
+  expect(pro.result.limits).toMatchObject([{ policy: 'users', limit: 9, used: 2, remaining: 7 }])
+  expect((await usage('--claim', 'sub:=42')).result.limits).toMatchObject([{ used: 1 }])
+  expect((await usage('--claim', 'sub=42')).result.limits).toMatchObject([{ used: 0 }])
 })
 
 test('sluice usage says what it lacks to know a caller', async () => {
   const { result } = await usage('a-token')
   expect(result).toMatchObject({
-    tiers: [],
-    leftOut: [{ policy: 'users', why: 'it counts by claim:sub, or by address without it: name it with --claim' }],
+    limits: [],
+    skipped: [{ policy: 'users', reason: 'it counts by claim:sub, or by address without it: name it with --claim' }],
   })
 })
 
@@ -71,10 +71,10 @@ test('sluice check says what policies make of claims', async () => {
   const { result } = await run('check', 'GET /', '--claim', 'sub=alice', '--claim', '/account/plan=pro')
   expect(result.ok).toBe(true)
   expect(result.request.policies).toMatchObject([
-    { why: 'applies to every request; on the plan "pro"', identity: 'claim:sub', tiers: ['9 per 1h'] },
+    { why: 'applies to every request; on the plan "pro"', identity: 'claim:sub', limits: ['9 per 1h'] },
   ])
   const without = await run('check', 'GET /', '--ip', '203.0.113.7')
   expect(without.result.request.policies).toMatchObject([
-    { identity: 'ip (claim:sub is missing or unreadable)', tiers: ['5 per 1h'] },
+    { identity: 'ip (claim:sub is missing or unreadable)', limits: ['5 per 1h'] },
   ])
 })

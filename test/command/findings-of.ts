@@ -7,8 +7,8 @@ import { readSettings } from '../../src/command/settings/settings.ts'
 export async function findingsOf(path: string): Promise<readonly string[]> {
   const env = /^(?:#|\/\/)env (\w+)$/m.exec(await readFile(path, 'utf8'))?.[1]
   const settings = readSettings({ cwd: dirname(path), config: basename(path), env, shell: {}, view: 'deployed' })
-  return inspect(settings, 'deployed').findings.map(({ at, level, rule, message }) => {
+  return inspect(settings, 'deployed').findings.map(({ at, level, code, message }) => {
     const place = typeof at === 'object' ? `${at.line}:${at.column}` : `${at}`
-    return `${place} ${level} [${rule}] ${message}`
+    return `${place} ${level} [${code}] ${message}`
   })
 }

@@ -13,7 +13,7 @@ import { type Outcome, runInside } from './run-command.ts'
 
 const POLICIES = [
   { name: 'login', limits: '5/1h', by: 'ip', match: 'POST /login' },
-  { name: 'key', limits: '7/1h', by: 'header:x-api-key', missing: 'skip' },
+  { name: 'key', limits: '7/1h', by: 'header:x-api-key', anonymous: 'skip' },
 ]
 const site = ownSite({ RATE_LIMITS: '100/1h', RULES: 'on', POLICIES }, { ADMIN_TOKEN })
 /** Where nothing is known but the token of the operators. */
@@ -75,7 +75,7 @@ const COMMANDS: readonly {
     undo: ['override', '-H', 'X-Api-Key=k-1', '--remove'],
   },
   {
-    args: ['override', '-H', 'x-api-key=k-*', '--times', '2', '-p', 'key'],
+    args: ['override', '-H', 'x-api-key=k-*', '--multiplier', '2', '-p', 'key'],
     undo: ['override', '-H', 'x-api-key=k-*', '--remove'],
   },
   { args: ['override', 'x', '--limits', 'nobody=1/1s'] },
@@ -86,11 +86,11 @@ const COMMANDS: readonly {
   { args: ['policies', 'diff', '-'], input: FILE },
   { args: ['policies', 'diff', '-'], input: WRONG },
   { args: ['policies', 'push', '-'], input: FILE },
-  { args: ['policies', 'push', '-', '--yes'], input: FILE, undo: ['policies', 'push', '--none', '--yes'] },
+  { args: ['policies', 'push', '-', '--yes'], input: FILE, undo: ['policies', 'push', '--clear', '--yes'] },
   {
-    args: ['policies', 'push', '-', '--shadow', '--yes'],
+    args: ['policies', 'push', '-', '--candidate', '--yes'],
     input: FILE,
-    undo: ['policies', 'push', '--none', '--shadow', '--yes'],
+    undo: ['policies', 'push', '--clear', '--candidate', '--yes'],
   },
   { args: ['policies', 'push', '-', '--yes'], input: WRONG },
   { args: ['policies', 'rollback', '9999', '--yes'] },
@@ -111,11 +111,11 @@ describe('says the same over a gateway as over its database', () => {
     const args = ['usage', 'a-token', '--ip', '203.0.113.7', '-H', 'x-api-key=k-1']
     const [first, second] = [await overDatabase(args), await overGateway(args)]
     expect(second).toEqual(first)
-    expect(first.stdout).toMatch(/^tier +limit +used/)
+    expect(first.stdout).toMatch(/^name +limit +used +remaining/)
   })
 
   test('sluice policies versions, which say what was done by whom', async () => {
-    await overGateway(['block', 'a-token', '--as', 'ann'])
+    await overGateway(['block', 'a-token', '--actor', 'ann'])
     const [first, second] = [await overDatabase(['policies', 'versions']), await overGateway(['policies', 'versions'])]
     expect(second).toEqual(first)
     expect(first.stdout).toMatch(/\n +\d+ +\S+Z +ann +block token \S{22}\n/)

@@ -16,7 +16,7 @@ const limits = fc
     maxLength: 3,
     selector: ([, seconds]) => seconds,
   })
-  .map((tiers) => tiers.map(([limit, seconds]) => `${limit}/${seconds}s`).join(', '))
+  .map((limits) => limits.map(([limit, seconds]) => `${limit}/${seconds}s`).join(', '))
 const algorithm = fc.constantFrom('sliding-window', 'sorted-set', 'fixed-window', 'quota')
 const cost = fc.constantFrom(1, 1, 2)
 /** Milliseconds between requests, often none. */
@@ -40,27 +40,27 @@ function configOf(tables: readonly object[]): { readonly config: Config; readonl
   }
 }
 
-function rulesOf({ policies }: Config): readonly StoreCharge[] {
-  return policies.map(({ name, algorithm, tiers, cost }) => ({
+function chargesOf({ policies }: Config): readonly StoreCharge[] {
+  return policies.map(({ name, algorithm, limits, cost }) => ({
     key: `${name}:${ALGORITHMS[algorithm].letter}`,
     algorithm,
-    tiers,
+    limits,
     cost: cost.kind === 'fixed' ? cost.units : 1,
-    enforced: true,
+    mode: 'enforce',
     reserved: 0,
   }))
 }
 
-/** For each request, which tiers refused it. */
+/** For each request, which limits refused it. */
 async function refusals(config: Config, gaps: readonly number[]): Promise<readonly (readonly string[])[]> {
   let nowMs = 1_700_000_000_123
   const store = new MemoryStore(() => nowMs)
   const seen: string[][] = []
   for (const gapMs of gaps) {
     nowMs += gapMs
-    const { usage } = await store.decide({ mode: 'all', permits: 1, rules: rulesOf(config) })
-    const names = config.policies.flatMap(({ tiers }, index) =>
-      tiers.filter((_, at) => (usage[index]?.[at]?.retryAfterMs ?? 0) > 0).map(({ name }) => name),
+    const { usage } = await store.decide({ action: 'take', permits: 1, charges: chargesOf(config) })
+    const names = config.policies.flatMap(({ limits }, index) =>
+      limits.filter((_, at) => (usage[index]?.[at]?.retryAfterMs ?? 0) > 0).map(({ name }) => name),
     )
     seen.push(names)
   }
@@ -68,13 +68,13 @@ async function refusals(config: Config, gaps: readonly number[]): Promise<readon
 }
 
 describe('findImplied()', () => {
-  test('names no tier that ever refuses alone', async () => {
+  test('names no limit that ever refuses alone', async () => {
     const cases = fc.record({ limits, algorithm, cost, traffic })
     await expectProperty(
       fc.asyncProperty(cases, async ({ traffic, ...table }) => {
         const { config, settings } = configOf([{ name: 'p', by: 'global', ...table }]) ?? {}
         fc.pre(config !== undefined && settings !== undefined)
-        const implied = [...findImplied(config, settings)].map(({ message }) => /the tier (\S+)/.exec(message)?.[1])
+        const implied = [...findImplied(config, settings)].map(({ message }) => /the limit (\S+)/.exec(message)?.[1])
         fc.pre(implied.length > 0)
         for (const names of await refusals(config, traffic)) {
           if (names.length > 0) expect(names.filter((name) => !implied.includes(name))).not.toEqual([])

@@ -11,7 +11,7 @@ import { PLANTED } from '../setup/secret-watch.ts'
 import { expectDocumented } from './documented.ts'
 import { ownSite } from './own-site.ts'
 
-const POLICIES = [{ name: 'things', limits: '1/1h', by: 'header:x-api-key', missing: 'skip', match: 'GET /things' }]
+const POLICIES = [{ name: 'things', limits: '1/1h', by: 'header:x-api-key', anonymous: 'skip', match: 'GET /things' }]
 const site = ownSite({ RATE_LIMITS: '100/1h', RULES: 'on', RULES_REFRESH_MS: '100', POLICIES })
 const { run } = site
 
@@ -126,9 +126,9 @@ test('sluice override raises the limits of a caller, and refuses policies that t
   expect(wrong.stderr).toContain('expected the name of a policy, "default" or "things", got "thing"')
   expect((await said(['override', '--list'])).entries.length).toBe(1)
   await said(['override', '--header', 'x-api-key=k-*', '--unlimited', '-p', 'things'])
-  await said(['override', '--claim', 'sub=acme-*', '--times', '2.5'])
+  await said(['override', '--claim', 'sub=acme-*', '--multiplier', '2.5'])
   expect((await run(['override', '--list'])).stdout).toMatch(
-    /header:x-api-key k-\* +unlimited of things[\s\S]*claim:sub acme-\* +2\.5 times the limits/,
+    /header:x-api-key k-\* +unlimited of things[\s\S]*claim:sub acme-\* +limits × 2\.5/,
   )
   for (const who of ['-H=x-api-key=k-1', '-H=x-api-key=k-*', '--claim=sub=acme-*']) {
     await said(['override', ...(who.startsWith('-H') ? ['-H', who.slice(3)] : [who]), '--remove'])
@@ -142,7 +142,7 @@ describe('sluice policies', () => {
 name = "things"
 limits = "3/1h"
 by = "header:x-api-key"
-missing = "skip"
+anonymous = "skip"
 match = ["GET /things"]
 
 [[policies]]
@@ -155,7 +155,7 @@ limits = "5/1m"
     const file = join(site.cwd, 'policies.toml')
     await writeFile(file, FILE)
     const before = await said(['policies', 'show'])
-    expect(before).toMatchObject({ inForce: 'POLICIES', policies: POLICIES, shadow: [] })
+    expect(before).toMatchObject({ source: 'POLICIES', policies: POLICIES, candidate: [] })
     const compared = await run(['policies', 'diff', file, '--json'])
     expectDocumented(policies, compared.stdout)
     expect(JSON.parse(compared.stdout).changes).toEqual([
@@ -173,7 +173,7 @@ limits = "5/1m"
     expect(await run(['policies', 'push', file])).toMatchObject({ code: 2, stderr: expect.stringContaining('--yes') })
     expect((await said(['policies', 'show'])).version).toBe(before.version)
 
-    const pushed = await run(['policies', 'push', file, '--yes', '--json', '--as', 'ann', '--why', 'attack'])
+    const pushed = await run(['policies', 'push', file, '--yes', '--json', '--actor', 'ann', '--comment', 'attack'])
     expectDocumented(policies, pushed.stdout)
     expect(JSON.parse(pushed.stdout)).toMatchObject({ changed: true, version: before.version + 1 })
     await expectStatus(200, headers, '/things')
@@ -184,8 +184,8 @@ limits = "5/1m"
     expectDocumented(policies, listed.stdout)
     expect(JSON.parse(listed.stdout).versions[0]).toMatchObject({
       version: before.version + 1,
-      by: 'ann',
-      why: 'attack',
+      actor: 'ann',
+      comment: 'attack',
     })
     expect((await run(['policies', 'diff', `${before.version}`])).stdout).toContain('~ things (changed)')
     // What is shown can be pushed, as text and as JSON.
@@ -193,14 +193,14 @@ limits = "5/1m"
       const { stdout } = await run(['policies', 'show', ...args])
       expect(await said(['policies', 'push', '-', '--yes'], stdout)).toMatchObject({ changed: false })
     }
-    await said(['block', '--asn', '64500', '--why', 'one\n[[policies]]\u001b[2J'])
+    await said(['block', '--asn', '64500', '--comment', 'one\n[[policies]]\u001b[2J'])
     expect((await run(['policies', 'show'])).stdout).toContain(': one [[policies]] [2J\n')
     expect((await run(['policies', 'versions'])).stdout).not.toContain('\u001b')
-    // Without $USER and --as, it is whose account it is.
-    expect((await said(['policies', 'versions'])).versions[0].by).toBe(userInfo().username)
+    // Without $USER and --actor, it is whose account it is.
+    expect((await said(['policies', 'versions'])).versions[0].actor).toBe(userInfo().username)
     const back = await said(['policies', 'rollback', `${before.version}`, '--yes'])
     expect(back).toMatchObject({ changed: true, version: before.version + 3 })
-    expect(await said(['policies', 'show'])).toMatchObject({ inForce: 'POLICIES' })
+    expect(await said(['policies', 'show'])).toMatchObject({ source: 'POLICIES' })
     expect((await said(['block', '--list'])).entries).toEqual([{ asn: 64500 }])
     const all = ['policies', 'rollback', `${before.version}`, '--section', 'all', '--yes']
     expect(await said(all)).toMatchObject({ changed: true, version: before.version + 4 })
@@ -208,18 +208,18 @@ limits = "5/1m"
   })
 
   test('puts policies in shadow, and ends it', async () => {
-    expect(await said(['policies', 'push', '-', '--shadow', '--yes'], FILE)).toMatchObject({ changed: true })
+    expect(await said(['policies', 'push', '-', '--candidate', '--yes'], FILE)).toMatchObject({ changed: true })
     expect(await said(['policies', 'show'])).toMatchObject({
-      inForce: 'POLICIES',
-      shadow: [{ name: 'things' }, { name: 'more' }],
+      source: 'POLICIES',
+      candidate: [{ name: 'things' }, { name: 'more' }],
     })
-    expect((await run(['policies', 'show', '--shadow'])).stdout).toContain('limits = "5/1m"')
-    await said(['policies', 'push', '--none', '--shadow', '--yes'])
-    expect(await said(['policies', 'show'])).toMatchObject({ shadow: [] })
+    expect((await run(['policies', 'show', '--candidate'])).stdout).toContain('limits = "5/1m"')
+    await said(['policies', 'push', '--clear', '--candidate', '--yes'])
+    expect(await said(['policies', 'show'])).toMatchObject({ candidate: [] })
   })
 
   test.each([
-    ['[[policies]]\nname = "a"\nlimits = "often"\n', 'standard input:3:10: POLICIES[0].limits: expected tiers'],
+    ['[[policies]]\nname = "a"\nlimits = "often"\n', 'standard input:3:10: POLICIES[0].limits: expected limits'],
     ['{ "policies": [{ "name": "a", "limits": "5/1m", "by": "x" }] }', 'standard input:1:55: POLICIES[0].by'],
     ['[[policies]\n', 'standard input:1:'],
     ['[[policy]]\nname = "a"\n', 'standard input: expected [[policies]] tables'],
@@ -233,7 +233,7 @@ limits = "5/1m"
 describe('rules are refused', () => {
   test.each([
     [['block'], 'expected whom the block is about'],
-    [['block', 'x', '--ip', '203.0.113.7'], 'expected one way to say who is meant'],
+    [['block', 'x', '--ip', '203.0.113.7'], 'expected exactly one target'],
     [['block', 'x', '--list'], 'expected nobody with --list'],
     [['block', 'x', '--for', 'ever'], '--for: expected a duration'],
     [['block', 'x', '--for', '1h', '--until', '2099-01-01T00:00:00Z'], '--for: expected for or until, not both'],
@@ -247,8 +247,8 @@ describe('rules are refused', () => {
     [['block', 'x', '--remove', '--reason', 'y'], '--remove: expected nothing beside it'],
     [['block', '--ip', '203.0.113'], '--ip: expected an IPv4 or IPv6 address'],
     [['allow', '--country', 'DE'], "unknown option '--country'"],
-    [['override', 'x'], 'expected one of --limits, --times and --unlimited'],
-    [['override', 'x', '--times', '0'], '--times: expected a number above 0'],
+    [['override', 'x'], 'expected one of --limits, --multiplier and --unlimited'],
+    [['override', 'x', '--multiplier', '0'], '--multiplier: expected a number above 0'],
     [['override', 'x', '--limits', 'a=b=c'], '--limits: expected limits such as'],
     [['policies', 'push'], 'policies push: expected a file'],
     [['policies', 'push', 'no-such.toml'], 'no-such.toml cannot be read (ENOENT)'],
@@ -285,7 +285,7 @@ describe('rules are refused', () => {
   test('where the key is somebody else’s, which is left as it is', async () => {
     const prefix = `foreign-${randomUUID()}`
     await site.redis.set(`${prefix}:rules`, 'theirs')
-    for (const args of [...COMMANDS, ['policies', 'push', '--none', '--yes']]) {
+    for (const args of [...COMMANDS, ['policies', 'push', '--clear', '--yes']]) {
       const { code, stderr } = await run(args, undefined, { KEY_PREFIX: prefix })
       expect(code).toBe(3)
       expect(stderr).toContain('WRONGTYPE')
@@ -306,11 +306,11 @@ describe('sluice usage shows what the rules order for a caller', () => {
     await expectStatus(200, { Authorization: token, 'X-Api-Key': 'k-9' }, '/things')
     const { stdout } = await run(['usage', ...caller, '--json'])
     expectDocumented(usage, stdout)
-    const { blocked, tiers } = JSON.parse(stdout)
+    const { blocked, limits } = JSON.parse(stdout)
     expect(blocked).toBeNull()
-    expect(tiers).toMatchObject([
+    expect(limits).toMatchObject([
       { policy: 'default', limit: 100, configuredLimit: 100, unlimited: true, used: 1 },
-      { policy: 'things', limit: 30, configuredLimit: 1, unlimited: false, used: 1, left: 29 },
+      { policy: 'things', limit: 30, configuredLimit: 1, unlimited: false, used: 1, remaining: 29 },
     ])
     expect((await run(['usage', ...caller])).stdout).toMatch(
       /\ndefault-1h: never limited, by the rules\nthings-1h: 1 for others, by the rules\n$/,
@@ -321,10 +321,10 @@ describe('sluice usage shows what the rules order for a caller', () => {
     expect(JSON.parse(ruled.stdout).blocked).toEqual({ status: 403, reason: 'why not', until: expect.any(String) })
     expect((await run(['usage', ...caller])).stdout).toMatch(/^blocked: answered 403, until \S+Z, why not/)
     // Of whom only the digest is known.
-    const digest = tiers[0].key.slice(-23, -1)
+    const digest = limits[0].key.slice(-23, -1)
     expect((await said(['usage', '--digest', digest])).blocked).toMatchObject({ status: 403 })
     const other = await said(['usage', 'somebody-else', '-H', 'x-api-key=k-1'])
-    expect(other).toMatchObject({ blocked: null, tiers: [{ unlimited: false }, { limit: 1, configuredLimit: 1 }] })
+    expect(other).toMatchObject({ blocked: null, limits: [{ unlimited: false }, { limit: 1, configuredLimit: 1 }] })
     for (const kind of ['block', 'override']) await said([kind, token, '--remove'])
     await said(['override', '-H', 'x-api-key=k-9', '--remove'])
   })
@@ -332,9 +332,9 @@ describe('sluice usage shows what the rules order for a caller', () => {
   test('and the policies that they have put in force, which sluice reset forgets', async () => {
     const file = '[[policies]]\nname = "pushed"\nlimits = "5/1h"\n'
     await said(['policies', 'push', '-', '--yes'], file)
-    expect((await said(['usage', token])).tiers).toMatchObject([{ policy: 'default' }, { policy: 'pushed', limit: 5 }])
+    expect((await said(['usage', token])).limits).toMatchObject([{ policy: 'default' }, { policy: 'pushed', limit: 5 }])
     expect(await said(['reset', token, '--policy', 'pushed', '--yes'])).toMatchObject({ keys: [{ policy: 'pushed' }] })
-    await said(['policies', 'push', '--none', '--yes'])
+    await said(['policies', 'push', '--clear', '--yes'])
   })
 })
 

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
-import { countUnitsPerSecond, findFullestTier, isAtLimit, isIdle, type Look } from '../../src/command/top/activity.ts'
+import { countUnitsPerSecond, findFullestLimit, isAtLimit, isIdle, type Look } from '../../src/command/top/activity.ts'
 import { loadConfig } from '../../src/config/load-config.ts'
 import type { RequestPolicy } from '../../src/model/policy.ts'
-import type { TierState } from '../../src/request/caller/caller-charges.ts'
+import type { LimitUsage } from '../../src/request/caller/caller-charges.ts'
 
 function policyOf(table: Readonly<Record<string, unknown>>): RequestPolicy {
   const { policies } = loadConfig({ UPSTREAM_URL: 'https://api.example', POLICIES: [{ name: 'p', ...table }] })
@@ -11,15 +11,15 @@ function policyOf(table: Readonly<Record<string, unknown>>): RequestPolicy {
 
 function lookOf(
   nowMs: number,
-  ...tiers: readonly (readonly [limit: number, windowMs: number, used: number, resetMs: number])[]
+  ...limits: readonly (readonly [limit: number, windowMs: number, used: number, resetMs: number])[]
 ) {
-  const states = tiers.map(
-    ([limit, windowMs, used, resetMs]): TierState => ({
-      ...{ policy: 'p', tier: `p-${windowMs}`, route: null, key: 'k', limit, windowMs, used, left: limit - used },
-      ...{ resetMs, retryAfterMs: used >= limit ? resetMs : 0, blockedUntilMs: null },
+  const states = limits.map(
+    ([limit, windowMs, used, resetMs]): LimitUsage => ({
+      ...{ policy: 'p', name: `p-${windowMs}`, route: null, key: 'k', limit, windowMs, used, remaining: limit - used },
+      ...{ resetMs, retryAfterMs: used >= limit ? resetMs : 0, penaltyUntilMs: null },
     }),
   )
-  return { nowMs, tiers: states } satisfies Look
+  return { nowMs, limits: states } satisfies Look
 }
 
 test('countUnitsPerSecond() goes by the shortest window of ten seconds or more, else by the longest', () => {
@@ -53,8 +53,8 @@ test('countUnitsPerSecond() tells nothing of slots, which are held and not spent
   expect(countUnitsPerSecond(policy, lookOf(1, [3, 60_000, 2, 0]), lookOf(0, [3, 60_000, 0, 0]))).toBeUndefined()
 })
 
-test('a look tells whether a caller is at a limit, is idle, and which tier is the fullest', () => {
+test('a look tells whether a caller is at a limit, is idle, and which limit is the fullest', () => {
   const look = lookOf(0, [10, 1_000, 2, 900], [120, 60_000, 120, 100])
-  expect([isAtLimit(look), isIdle(look), findFullestTier(look).tier]).toEqual([true, false, 'p-60000'])
+  expect([isAtLimit(look), isIdle(look), findFullestLimit(look).name]).toEqual([true, false, 'p-60000'])
   expect([isAtLimit(lookOf(0, [10, 1_000, 9, 1])), isIdle(lookOf(0, [10, 1_000, 0, 0]))]).toEqual([false, true])
 })

@@ -6,8 +6,8 @@ import { RedisStore } from '../../src/store/redis/redis-store.ts'
 import { nodeRedisClient } from '../../src/store/redis/tcp-clients.ts'
 import { type RedisServer, startRedisServer } from '../../tools/redis-server.ts'
 import { startRestFront } from '../../tools/rest-front.ts'
+import { EVERY_ALGORITHM } from '../support/charges.ts'
 import { connectRedis, type RedisClient } from '../support/redis-client.ts'
-import { EVERY_ALGORITHM } from '../support/rules.ts'
 import { type BytesClient, connectBytes, fill, type OpenDatabase, openDatabase } from '../support/upkeep.ts'
 import { runInside } from './run-command.ts'
 
@@ -56,7 +56,7 @@ async function spend(key: string, times: number): Promise<void> {
   if (!asked) throw new Error(`no policy has ${key}`)
   for (let i = 0; i < times; i++) {
     const rule = asked.algorithm === 'concurrency' ? { ...asked, slot: slot++ } : asked
-    await store.decide({ mode: 'all', permits: 1, rules: [rule] })
+    await store.decide({ action: 'take', permits: 1, charges: [rule] })
   }
 }
 
@@ -97,7 +97,7 @@ test('KeyWatch tells of keys without a TTL, of policies that are gone, and of th
 
 test('KeyWatch takes no exception to the rules, which have no TTL, nor to what policies in their shadow count', async () => {
   await redis.hSet('a.b:rules', 'version', '1')
-  await redis.set('a.b:rules:shadow:all:w:{one}', 'x', { expiration: { type: 'EX', value: 100 } })
+  await redis.set('a.b:rules:candidate:all:w:{one}', 'x', { expiration: { type: 'EX', value: 100 } })
   expect(await watch().look()).toMatchObject({ keys: 2, withoutTtl: 0, unknown: 0 })
 })
 

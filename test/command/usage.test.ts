@@ -10,17 +10,17 @@ import { type Outcome, runCommand } from './run-command.ts'
 const IP = '203.0.113.7'
 const POLICIES = [
   { name: 'login', limits: '5/1h', by: 'ip', match: 'POST /login' },
-  { name: 'key', limits: '7/1h', by: 'header:x-api-key', missing: 'skip', algorithm: 'quota' },
+  { name: 'key', limits: '7/1h', by: 'header:x-api-key', anonymous: 'skip', algorithm: 'quota' },
   { name: 'route', limits: '9/53w', by: 'token+route', match: 'GET /a, GET /b', algorithm: 'fixed-window' },
   { name: 'bucket', limits: '1/1h', burst: 20, algorithm: 'token-bucket' },
-  { name: 'ban', limits: '3/1h', by: 'cookie:sid', missing: 'skip', match: 'GET /ban', block: '1d' },
+  { name: 'ban', limits: '3/1h', by: 'cookie:sid', anonymous: 'skip', match: 'GET /ban', penalty: '1d' },
 ]
 
 const site = ownSite({ RATE_LIMITS: '10/1h, 100/1d', POLICIES })
 const { run } = site
 
 test('sluice usage looks into the database that is charged, also during a move', async () => {
-  const env = { STORE: 'redis', STORE_SHADOW: 'durable-object' }
+  const env = { STORE: 'redis', STORE_MIRROR: 'durable-object' }
   expect(await run(['usage', '--ip', IP], undefined, env)).toMatchObject({ code: 0, stderr: '' })
 })
 
@@ -29,11 +29,11 @@ const CONNECTIONS = [
   ['redis://', ['--redis', `redis://127.0.0.1:${inject('redisPort')}`]],
 ] as const
 
-/** Of each tier, what is used. */
+/** Of each limit, what is used. */
 const used = ({ stdout }: Outcome) =>
   Object.fromEntries(
-    (JSON.parse(stdout).tiers as { tier: string; route: string | null; used: number }[]).map(
-      ({ tier, route, used }) => [route === null ? tier : `${tier} ${route}`, used],
+    (JSON.parse(stdout).limits as { name: string; route: string | null; used: number }[]).map(
+      ({ name, route, used }) => [route === null ? name : `${name} ${route}`, used],
     ),
   )
 
@@ -77,9 +77,9 @@ describe.each(CONNECTIONS)('over %s', (kind, where) => {
       'route-53w GET /b': 0,
       'bucket-1h': 3,
     })
-    expect(JSON.parse(outcome.stdout).leftOut).toMatchObject([{ policy: 'ban' }])
+    expect(JSON.parse(outcome.stdout).skipped).toMatchObject([{ policy: 'ban' }])
     expectDocumented(usage, outcome.stdout)
-    for (const { key, used: units } of JSON.parse(outcome.stdout).tiers) expect(key in before).toBe(units > 0)
+    for (const { key, used: units } of JSON.parse(outcome.stdout).limits) expect(key in before).toBe(units > 0)
     expect(used(await run(args))).toEqual(used(outcome))
     expect(await contents()).toEqual(before)
   })
@@ -87,15 +87,15 @@ describe.each(CONNECTIONS)('over %s', (kind, where) => {
   test('sluice usage names policies that it cannot ask, and takes a digest in place of a caller', async () => {
     const { stdout } = await run(['usage', '-', '--json', ...where], `${token}\n`)
     expectDocumented(usage, stdout)
-    const { tiers, leftOut } = JSON.parse(stdout)
-    expect(leftOut).toEqual([
-      { policy: 'login', why: 'it counts this caller by address: name it with --ip' },
-      { policy: 'key', why: 'it counts by header:x-api-key: name it with --header' },
-      { policy: 'ban', why: 'it counts by cookie:sid: name it with --cookie' },
+    const { limits, skipped } = JSON.parse(stdout)
+    expect(skipped).toEqual([
+      { policy: 'login', reason: 'it counts this caller by address: name it with --ip' },
+      { policy: 'key', reason: 'it counts by header:x-api-key: name it with --header' },
+      { policy: 'ban', reason: 'it counts by cookie:sid: name it with --cookie' },
     ])
-    const digest = tiers[0].key.slice(-23, -1)
+    const digest = limits[0].key.slice(-23, -1)
     const again = JSON.parse((await run(['usage', '--digest', digest, '--json', ...where])).stdout)
-    expect(again.tiers[0]).toMatchObject({ key: tiers[0].key, used: 3, left: 7 })
+    expect(again.limits[0]).toMatchObject({ key: limits[0].key, used: 3, remaining: 7 })
   })
 
   test('sluice reset forgets the caller in the policies named, and touches no other key', async () => {
@@ -112,7 +112,7 @@ describe.each(CONNECTIONS)('over %s', (kind, where) => {
     expect(JSON.parse(one.stdout)).toMatchObject({ reset: true, keys: [{ policy: 'login', used: 1 }] })
     expect(used(await run(['usage', ...caller, '--json']))).toMatchObject({ 'default-1h': 3, 'login-1h': 0 })
 
-    expect((await run(['reset', ...caller, '--yes'])).stdout).toMatch(/^forgotten:\n/)
+    expect((await run(['reset', ...caller, '--yes'])).stdout).toMatch(/^reset:\n/)
     expect(new Set(Object.values(used(await run(['usage', ...caller, '--json']))))).toEqual(new Set([0]))
     for (const [key, value] of Object.entries(others)) expect(await site.redis.get(key)).toBe(value)
     await site.redis.del(Object.keys(others))
@@ -130,13 +130,13 @@ test('sluice usage and reset name a caller by every kind of identity', async () 
     json: ['json:/user/id', ['--json-member', '/user/id=k']],
     claim: ['claim:sub', ['--claim', 'sub=k']],
   }
-  const policies = Object.entries(said).map(([name, [by]]) => ({ name, by, limits: '5/1h', missing: 'skip' }))
+  const policies = Object.entries(said).map(([name, [by]]) => ({ name, by, limits: '5/1h', anonymous: 'skip' }))
   const env = { POLICIES: JSON.stringify(policies), RATE_LIMITS: 'off', JWT_SECRET: `${PLANTED}-that-signs-tokens` }
   for (const [kind, [, args]] of Object.entries(said)) {
     for (const command of [['usage'], ['reset', '--yes']]) {
       const { stdout, stderr } = await run([...command, ...args, '--json'], undefined, env)
       expect(stderr).toBe('')
-      const { tiers, keys = tiers } = JSON.parse(stdout)
+      const { limits, keys = limits } = JSON.parse(stdout)
       expect(keys.map(({ policy }: { policy: string }) => policy)).toEqual([kind])
     }
   }
@@ -151,8 +151,8 @@ test('sluice reset of a caller leaves what is counted for everyone, unless its p
   const forget = async (...args: string[]) => {
     const { stdout } = await run(['reset', 'abc', '--yes', '--json', ...args], undefined, env)
     expectDocumented(reset, stdout)
-    const { keys, leftOut } = JSON.parse(stdout) as Record<'keys' | 'leftOut', { policy: string }[]>
-    return [keys.map(({ policy }) => policy), leftOut.map(({ policy }) => policy)]
+    const { keys, skipped } = JSON.parse(stdout) as Record<'keys' | 'skipped', { policy: string }[]>
+    return [keys.map(({ policy }) => policy), skipped.map(({ policy }) => policy)]
   }
   expect(await forget()).toEqual([['own'], ['total']])
   expect(await forget('--policy', 'total')).toEqual([['total'], []])
@@ -162,7 +162,7 @@ test('sluice reset of a caller leaves what is counted for everyone, unless its p
 
 test('sluice usage without --json prints an aligned table without colours', async () => {
   const { stdout } = await run(['usage', 'nobody', '--ip', IP])
-  expect(stdout).toMatch(/^tier +limit +used +left +reset +retry +key\ndefault-1h +10 +0 +10 +– +– +command-/)
+  expect(stdout).toMatch(/^name +limit +used +remaining +reset +retry +key\ndefault-1h +10 +0 +10 +– +– +command-/)
 })
 
 test('sluice usage shows until when a policy blocks a caller, and what it has used; sluice reset lifts it', async () => {
@@ -174,20 +174,20 @@ test('sluice usage shows until when a policy blocks a caller, and what it has us
   for (let i = 0; i < 3; i++) expect((await ask()).status).toBe(200)
   const refused = await ask()
   expect(refused.status).toBe(429)
-  expect(refused.body).toMatchObject({ retry_after_ms: 86_400_000, blocked_ms: 86_400_000 })
+  expect(refused.body).toMatchObject({ retry_after_ms: 86_400_000, penalty_ms: 86_400_000 })
   // A caller by its key: a cookie is none of the options.
   const [key = ''] = await site.redis.keys(`${site.keyPrefix}:ban:*`)
   const caller = ['--digest', key.slice(key.indexOf('{') + 1, -1)]
   const asked = await run(['usage', ...caller, '--json'])
   expectDocumented(usage, asked.stdout)
-  const { nowMs, tiers } = JSON.parse(asked.stdout)
-  const [ban, ...others] = tiers.toReversed()
-  expect(ban).toMatchObject({ policy: 'ban', used: 3, left: 0 })
-  expect(ban.blockedUntilMs).toBe(nowMs + ban.retryAfterMs)
-  for (const other of others) expect(other.blockedUntilMs).toBe(null)
+  const { nowMs, limits } = JSON.parse(asked.stdout)
+  const [ban, ...others] = limits.toReversed()
+  expect(ban).toMatchObject({ policy: 'ban', used: 3, remaining: 0 })
+  expect(ban.penaltyUntilMs).toBe(nowMs + ban.retryAfterMs)
+  for (const other of others) expect(other.penaltyUntilMs).toBe(null)
   expect((await run(['usage', ...caller])).stdout).toMatch(/^ban: blocked until 2\d{3}-\d\d-\d\dT[\d:.]+Z, whatever/m)
   await run(['reset', ...caller, '--policy', 'ban', '--yes'])
-  expect(JSON.parse((await run(['usage', ...caller, '--json'])).stdout).tiers.at(-1).blockedUntilMs).toBe(null)
+  expect(JSON.parse((await run(['usage', ...caller, '--json'])).stdout).limits.at(-1).penaltyUntilMs).toBe(null)
 })
 
 test('sluice usage --watch asks again until Ctrl-C', async () => {

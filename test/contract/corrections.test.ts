@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { StoreCharge } from '../../src/model/charge.ts'
-import { ruleOf, take } from '../support/rules.ts'
+import { chargeOf, take } from '../support/charges.ts'
 import { STORES } from '../support/stores.ts'
 
 const HOUR_MS = 3_600_000
@@ -16,54 +16,54 @@ async function untilInTime(attempt: (unitMs: number) => Promise<boolean>): Promi
 // Together, because most of them wait.
 describe.concurrent.each(Object.entries(STORES))('%s', (_name, createSubject) => {
   const held = (limit: number, windowMs: number, overrides: Partial<StoreCharge> = {}) =>
-    ruleOf('concurrency', [{ limit, windowMs }], overrides)
+    chargeOf('concurrency', [{ limit, windowMs }], overrides)
 
   test('release() gives back the slots of one request, once, and no others', async () => {
     const { store } = createSubject()
-    const rule = held(3, 60_000)
-    const [first, second] = [take([{ ...rule, cost: 2 }]), take([rule])]
+    const charge = held(3, 60_000)
+    const [first, second] = [take([{ ...charge, cost: 2 }]), take([charge])]
     expect([(await store.decide(first)).granted, (await store.decide(second)).granted]).toEqual([1, 1])
-    expect((await store.decide(take([rule]))).granted).toBe(0)
-    await store.release(first.rules)
-    await store.release(first.rules)
-    expect((await store.decide(take([rule], { mode: 'peek' }))).usage[0]?.[0]?.remaining).toBe(2)
-    await store.release(second.rules)
-    expect((await store.decide(take([rule], { mode: 'peek' }))).usage[0]?.[0]?.remaining).toBe(3)
+    expect((await store.decide(take([charge]))).granted).toBe(0)
+    await store.release(first.charges)
+    await store.release(first.charges)
+    expect((await store.decide(take([charge], { action: 'peek' }))).usage[0]?.[0]?.remaining).toBe(2)
+    await store.release(second.charges)
+    expect((await store.decide(take([charge], { action: 'peek' }))).usage[0]?.[0]?.remaining).toBe(3)
   })
 
   test('release() of what was never held changes nothing', async () => {
     const { store } = createSubject()
-    await expect(store.release(take([held(1, 60_000)]).rules)).resolves.toBeUndefined()
+    await expect(store.release(take([held(1, 60_000)]).charges)).resolves.toBeUndefined()
   })
 
   test('revoke() gives back slots that were taken, and may be repeated', async () => {
     const { store } = createSubject()
-    const rule = held(6, 60_000)
-    const requests = [take([{ ...rule, cost: 2 }]), take([{ ...rule, cost: 3 }]), take([rule])]
+    const charge = held(6, 60_000)
+    const requests = [take([{ ...charge, cost: 2 }]), take([{ ...charge, cost: 3 }]), take([charge])]
     for (const request of requests) expect((await store.decide(request)).granted).toBe(1)
-    const [known, unknown] = requests.map(({ rules }) => rules[0] as StoreCharge)
+    const [known, unknown] = requests.map(({ charges }) => charges[0] as StoreCharge)
     for (let i = 0; i < 2; i++) {
       await store.revoke([
-        { rule: known as StoreCharge, isKnown: true },
-        { rule: unknown as StoreCharge, isKnown: false },
+        { charge: known as StoreCharge, isKnown: true },
+        { charge: unknown as StoreCharge, isKnown: false },
       ])
-      expect((await store.decide(take([rule], { mode: 'peek' }))).usage[0]?.[0]?.remaining).toBe(5)
+      expect((await store.decide(take([charge], { action: 'peek' }))).usage[0]?.[0]?.remaining).toBe(5)
     }
   })
 
   test('revoke() before a slot is taken keeps it from counting, and no other', async () => {
     const { store, advance } = createSubject()
-    const rule = held(3, HOUR_MS)
-    const request = take([{ ...rule, cost: 2 }])
-    const remaining = async () => (await store.decide(take([rule], { mode: 'peek' }))).usage[0]?.[0]?.remaining
-    await store.revoke(request.rules.map((own) => ({ rule: own, isKnown: false })))
+    const charge = held(3, HOUR_MS)
+    const request = take([{ ...charge, cost: 2 }])
+    const remaining = async () => (await store.decide(take([charge], { action: 'peek' }))).usage[0]?.[0]?.remaining
+    await store.revoke(request.charges.map((own) => ({ charge: own, isKnown: false })))
     await store.decide(request)
     expect(await remaining()).toBe(3)
 
     // What is overdue is swept away by the next admission, and the mark of the revoked slot is not.
-    await store.decide(take([{ ...rule, tiers: [{ limit: 3, windowMs: 50 }] }]))
+    await store.decide(take([{ ...charge, limits: [{ limit: 3, windowMs: 50 }] }]))
     await advance(50)
-    await store.decide(take([rule]))
+    await store.decide(take([charge]))
     await store.decide(request)
     expect(await remaining()).toBe(2)
   })
@@ -71,29 +71,29 @@ describe.concurrent.each(Object.entries(STORES))('%s', (_name, createSubject) =>
   test('renew() keeps a slot beyond its deadline, and no longer than a whole one more', async () => {
     const { store, advance } = createSubject()
     await untilInTime(async (unitMs) => {
-      const rule = held(1, 10 * unitMs)
-      const request = take([rule])
+      const charge = held(1, 10 * unitMs)
+      const request = take([charge])
       const { nowMs } = await store.decide(request)
       await advance(unitMs)
-      await store.renew(request.rules)
-      const renewed = await store.decide(take([rule]))
+      await store.renew(request.charges)
+      const renewed = await store.decide(take([charge]))
       if (renewed.nowMs - nowMs >= 10 * unitMs) return false
       const deadlineMs = renewed.nowMs + (renewed.usage[0]?.[0]?.retryAfterMs ?? Number.NaN)
       expect(deadlineMs - nowMs).toBeGreaterThanOrEqual(11 * unitMs)
       await advance(deadlineMs - renewed.nowMs)
-      expect((await store.decide(take([rule]))).granted).toBe(1)
+      expect((await store.decide(take([charge]))).granted).toBe(1)
       return true
     })
   })
 
   test('renew() does not bring back a slot that was released', async () => {
     const { store } = createSubject()
-    const rule = held(1, 60_000)
-    const request = take([rule])
+    const charge = held(1, 60_000)
+    const request = take([charge])
     await store.decide(request)
-    await store.release(request.rules)
-    await store.renew(request.rules)
-    expect((await store.decide(take([rule]))).granted).toBe(1)
+    await store.release(request.charges)
+    await store.renew(request.charges)
+    expect((await store.decide(take([charge]))).granted).toBe(1)
   })
 
   describe.each([
@@ -101,32 +101,32 @@ describe.concurrent.each(Object.entries(STORES))('%s', (_name, createSubject) =>
     // The window of the clock that began in 1970 and ends in 2033.
     ['fixed-window', { limit: 10, windowMs: 2_000_000_000_000 }, {}],
     ['token-bucket', { limit: 1, windowMs: HOUR_MS }, { burst: 10 }],
-  ] as const)('%s', (algorithm, tier, overrides) => {
-    const rule = () => ruleOf(algorithm, [tier], overrides)
+  ] as const)('%s', (algorithm, limit, overrides) => {
+    const charge = () => chargeOf(algorithm, [limit], overrides)
 
-    async function left(subject: ReturnType<typeof createSubject>, rule: StoreCharge): Promise<number | undefined> {
+    async function left(subject: ReturnType<typeof createSubject>, charge: StoreCharge): Promise<number | undefined> {
       // A charge is dated to the ms: a bucket keeps back what one ms refills.
       await subject.advance(2)
-      return (await subject.store.decide(take([rule], { mode: 'peek' }))).usage[0]?.[0]?.remaining
+      return (await subject.store.decide(take([charge], { action: 'peek' }))).usage[0]?.[0]?.remaining
     }
 
     test('settle() gives back what was charged too much, and takes what was charged too little', async () => {
       const subject = createSubject()
-      const own = rule()
+      const own = charge()
       const { nowMs } = await subject.store.decide(take([{ ...own, cost: 6 }]))
-      await subject.store.settle([{ rule: own, units: -4 }], nowMs)
+      await subject.store.settle([{ charge: own, units: -4 }], nowMs)
       expect(await left(subject, own)).toBe(8)
-      await subject.store.settle([{ rule: own, units: 5 }], nowMs)
+      await subject.store.settle([{ charge: own, units: 5 }], nowMs)
       expect(await left(subject, own)).toBe(3)
-      await subject.store.settle([{ rule: own, units: 9 }], nowMs)
+      await subject.store.settle([{ charge: own, units: 9 }], nowMs)
       expect(await left(subject, own)).toBe(0)
     })
 
     test('settle() never gives back more than was used', async () => {
       const subject = createSubject()
-      const own = rule()
+      const own = charge()
       const { nowMs } = await subject.store.decide(take([{ ...own, cost: 2 }]))
-      await subject.store.settle([{ rule: own, units: -9 }], nowMs)
+      await subject.store.settle([{ charge: own, units: -9 }], nowMs)
       expect(await left(subject, own)).toBe(10)
       await subject.store.decide(take([{ ...own, cost: 10 }]))
       expect(await left(subject, own)).toBe(0)
@@ -134,8 +134,8 @@ describe.concurrent.each(Object.entries(STORES))('%s', (_name, createSubject) =>
 
     test('settle() of a caller of whom nothing is left changes nothing', async () => {
       const subject = createSubject()
-      const own = rule()
-      await subject.store.settle([{ rule: own, units: -1 }], 1_700_000_000_000)
+      const own = charge()
+      await subject.store.settle([{ charge: own, units: -1 }], 1_700_000_000_000)
       expect(await left(subject, own)).toBe(10)
     })
   })
@@ -144,12 +144,12 @@ describe.concurrent.each(Object.entries(STORES))('%s', (_name, createSubject) =>
     const { store, advance } = createSubject()
     await untilInTime(async (unitMs) => {
       const windowMs = 10 * unitMs
-      const rule = ruleOf('quota', [{ limit: 10, windowMs }])
-      const { nowMs } = await store.decide(take([{ ...rule, cost: 5 }]))
+      const charge = chargeOf('quota', [{ limit: 10, windowMs }])
+      const { nowMs } = await store.decide(take([{ ...charge, cost: 5 }]))
       await advance(windowMs)
-      const second = await store.decide(take([{ ...rule, cost: 5 }]))
-      await store.settle([{ rule, units: -5 }], nowMs)
-      const last = await store.decide(take([rule], { mode: 'peek' }))
+      const second = await store.decide(take([{ ...charge, cost: 5 }]))
+      await store.settle([{ charge, units: -5 }], nowMs)
+      const last = await store.decide(take([charge], { action: 'peek' }))
       if (last.nowMs - second.nowMs >= windowMs) return false
       expect(last.usage[0]?.[0]?.remaining).toBe(5)
       return true
@@ -158,13 +158,13 @@ describe.concurrent.each(Object.entries(STORES))('%s', (_name, createSubject) =>
 
   test('settle() does not give a bucket back what was refilled since the charge', async () => {
     const { store, advance } = createSubject()
-    const rule = ruleOf('token-bucket', [{ limit: 1, windowMs: 100 }], { burst: 5 })
-    const { nowMs } = await store.decide(take([{ ...rule, cost: 5 }]))
+    const charge = chargeOf('token-bucket', [{ limit: 1, windowMs: 100 }], { burst: 5 })
+    const { nowMs } = await store.decide(take([{ ...charge, cost: 5 }]))
     await advance(200)
     // Two units have come back and are spent again: of four too many, two are left to give back, and not quite that.
-    await store.decide(take([{ ...rule, cost: 2 }]))
-    await store.settle([{ rule, units: -4 }], nowMs)
-    const { usage, nowMs: endMs } = await store.decide(take([rule], { mode: 'peek' }))
+    await store.decide(take([{ ...charge, cost: 2 }]))
+    await store.settle([{ charge, units: -4 }], nowMs)
+    const { usage, nowMs: endMs } = await store.decide(take([charge], { action: 'peek' }))
     expect(usage[0]?.[0]?.remaining).toBeLessThanOrEqual(2 + Math.floor((endMs - nowMs - 200) / 100))
   })
 
@@ -172,10 +172,10 @@ describe.concurrent.each(Object.entries(STORES))('%s', (_name, createSubject) =>
     const { store, advance } = createSubject()
     await untilInTime(async (unitMs) => {
       const windowMs = 10 * unitMs
-      const quota = ruleOf('quota', [{ limit: 1, windowMs }])
+      const quota = chargeOf('quota', [{ limit: 1, windowMs }])
       const { nowMs } = await store.decide(take([quota]))
       await advance(5 * unitMs)
-      await store.settle([{ rule: quota, units: 1 }], nowMs)
+      await store.settle([{ charge: quota, units: 1 }], nowMs)
       await advance(3 * unitMs)
       const { granted, usage, nowMs: endMs } = await store.decide(take([quota]))
       if (endMs - nowMs >= windowMs) return false
@@ -184,11 +184,11 @@ describe.concurrent.each(Object.entries(STORES))('%s', (_name, createSubject) =>
     })
   })
 
-  test('settle() corrects several rules at once, each by its own difference', async () => {
+  test('settle() corrects several charges at once, each by its own difference', async () => {
     const { store } = createSubject()
     const [first, second] = [
-      ruleOf('quota', [{ limit: 10, windowMs: HOUR_MS }]),
-      ruleOf('quota', [{ limit: 20, windowMs: HOUR_MS }]),
+      chargeOf('quota', [{ limit: 10, windowMs: HOUR_MS }]),
+      chargeOf('quota', [{ limit: 20, windowMs: HOUR_MS }]),
     ]
     const { nowMs } = await store.decide(
       take([
@@ -198,12 +198,12 @@ describe.concurrent.each(Object.entries(STORES))('%s', (_name, createSubject) =>
     )
     await store.settle(
       [
-        { rule: first, units: -3 },
-        { rule: second, units: 4 },
+        { charge: first, units: -3 },
+        { charge: second, units: 4 },
       ],
       nowMs,
     )
-    const { usage } = await store.decide(take([first, second], { mode: 'peek' }))
-    expect(usage.map(([tier]) => tier?.remaining)).toEqual([8, 11])
+    const { usage } = await store.decide(take([first, second], { action: 'peek' }))
+    expect(usage.map(([limit]) => limit?.remaining)).toEqual([8, 11])
   })
 })

@@ -8,7 +8,7 @@ import {
 } from '../../src/store/documents.ts'
 import { DOCUMENTS } from '../support/stores.ts'
 
-const NOTE = { by: 'Zoë', why: 'a “test”\nof 2 lines' }
+const NOTE = { actor: 'Zoë', comment: 'a “test”\nof 2 lines' }
 const WRITTEN = { id: expect.any(String), atMs: expect.any(Number) }
 
 describe.each(Object.entries(DOCUMENTS))('%s', (_name, open) => {
@@ -113,9 +113,9 @@ describe.each(Object.entries(DOCUMENTS))('%s', (_name, open) => {
 
   test('write() keeps the beginning of a long note', async () => {
     const documents = fresh()
-    await documents.write({ text: '{}', expectedVersion: 0, by: 'x'.repeat(9_000), why: '' })
+    await documents.write({ text: '{}', expectedVersion: 0, actor: 'x'.repeat(9_000), comment: '' })
     expect(await documents.history()).toEqual([
-      { version: 1, ...WRITTEN, by: 'x'.repeat(MAX_NOTE_CHARACTERS), why: '' },
+      { version: 1, ...WRITTEN, actor: 'x'.repeat(MAX_NOTE_CHARACTERS), comment: '' },
     ])
   })
 

@@ -1,14 +1,14 @@
 import { describe, expect, test } from 'vitest'
 import type { StoreCharge } from '../../src/model/charge.ts'
-import { remainingIn, ruleOf, take } from '../support/rules.ts'
+import { chargeOf, remainingIn, take } from '../support/charges.ts'
 import { STORES } from '../support/stores.ts'
 
-const caller = () => ruleOf('sliding-window', [{ limit: 5, windowMs: 60_000 }])
+const caller = () => chargeOf('sliding-window', [{ limit: 5, windowMs: 60_000 }])
 const newcomers = (limit: number, overrides: Partial<StoreCharge> = {}) =>
-  ruleOf('sliding-window', [{ limit, windowMs: 60_000 }], { counts: 'identities', ...overrides })
+  chargeOf('sliding-window', [{ limit, windowMs: 60_000 }], { counts: 'new-identities', ...overrides })
 
 describe.each(Object.entries(STORES))('%s', (_name, createSubject) => {
-  test('a rule for newcomers is charged once for each identity', async () => {
+  test('a charge for newcomers is charged once for each identity', async () => {
     const { store } = createSubject()
     const [known, cap] = [caller(), newcomers(3)]
     expect(remainingIn(await store.decide(take([known, cap])))).toEqual([4, 2])
@@ -29,7 +29,7 @@ describe.each(Object.entries(STORES))('%s', (_name, createSubject) => {
     expect((await store.decide(take([known, cap]))).granted).toBe(1)
   })
 
-  test('without a rule beside it that tells callers apart, it refuses nobody', async () => {
+  test('without a charge beside it that tells callers apart, it refuses nobody', async () => {
     const { store } = createSubject()
     const cap = newcomers(1)
     for (let i = 0; i < 3; i++) expect((await store.decide(take([cap]))).granted).toBe(1)

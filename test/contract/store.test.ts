@@ -1,14 +1,14 @@
 import { describe, expect, test } from 'vitest'
 import type { Decision, StoreCharge } from '../../src/model/charge.ts'
 import {
+  chargeOf,
   EVERY_ALGORITHM,
   retryAfterMs,
-  ruleOf,
   TIERED_ALGORITHMS,
   take,
   unhurried,
   unhurriedMs,
-} from '../support/rules.ts'
+} from '../support/charges.ts'
 import { STORES } from '../support/stores.ts'
 
 /** The length, 400 ms or somewhat more, of a window of the clock that began just now. */
@@ -17,9 +17,9 @@ function windowBegunNow(nowMs: number): number {
   return lengths.reduce((best, length) => (nowMs % length < nowMs % best ? length : best))
 }
 
-/** When the first of two units that used up a rule comes back, at the earliest and at the latest. */
-function returnOfFirstMs({ algorithm, tiers }: StoreCharge, spentMs: number): [earliest: number, latest: number] {
-  const [{ windowMs } = { windowMs: Number.NaN }] = tiers
+/** When the first of two units that used up a charge comes back, at the earliest and at the latest. */
+function returnOfFirstMs({ algorithm, limits }: StoreCharge, spentMs: number): [earliest: number, latest: number] {
+  const [{ windowMs } = { windowMs: Number.NaN }] = limits
   switch (algorithm) {
     case 'fixed-window': {
       const endMs = spentMs - (spentMs % windowMs) + windowMs
@@ -38,7 +38,7 @@ function returnOfFirstMs({ algorithm, tiers }: StoreCharge, spentMs: number): [e
 }
 
 function remaining({ usage }: Decision): number[] {
-  return usage.flat().map((tier) => tier.remaining)
+  return usage.flat().map((limit) => limit.remaining)
 }
 
 // Together, because some of them wait.
@@ -47,15 +47,15 @@ describe.concurrent.each(Object.entries(STORES))('%s', (_name, createSubject) =>
     test('decide() admits up to the limit, then refuses until the very moment it gave', async () => {
       const { store, advance } = createSubject()
       const trySpending = async () => {
-        const { nowMs } = await store.decide(take([unhurried(algorithm, 1)], { mode: 'peek' }))
-        const rule = ruleOf(algorithm, [{ limit: 2, windowMs: windowBegunNow(nowMs) }])
-        const decisions = [await store.decide(take([rule])), await store.decide(take([rule]))] as const
-        return { rule, decisions, refused: await store.decide(take([rule])) }
+        const { nowMs } = await store.decide(take([unhurried(algorithm, 1)], { action: 'peek' }))
+        const charge = chargeOf(algorithm, [{ limit: 2, windowMs: windowBegunNow(nowMs) }])
+        const decisions = [await store.decide(take([charge])), await store.decide(take([charge]))] as const
+        return { charge, decisions, refused: await store.decide(take([charge])) }
       }
-      let { rule, decisions, refused } = await trySpending()
-      const returns = () => returnOfFirstMs(rule, decisions[0].nowMs)
+      let { charge, decisions, refused } = await trySpending()
+      const returns = () => returnOfFirstMs(charge, decisions[0].nowMs)
       // On a machine so slow that a unit was back before the third request, try again.
-      while (refused.nowMs >= returns()[0]) ({ rule, decisions, refused } = await trySpending())
+      while (refused.nowMs >= returns()[0]) ({ charge, decisions, refused } = await trySpending())
 
       const seen = [...decisions, refused].map((decision) => [decision.granted, ...remaining(decision)])
       expect(seen).toEqual([
@@ -67,13 +67,13 @@ describe.concurrent.each(Object.entries(STORES))('%s', (_name, createSubject) =>
       expect(againMs).toBeGreaterThanOrEqual(returns()[0])
       expect(againMs).toBeLessThanOrEqual(returns()[1])
       await advance(retryAfterMs(refused))
-      expect((await store.decide(take([rule]))).granted).toBe(1)
+      expect((await store.decide(take([charge]))).granted).toBe(1)
     })
 
-    test('decide() says how long a rule never spent from would take to give more', async () => {
+    test('decide() says how long a charge never spent from would take to give more', async () => {
       const { store } = createSubject()
-      const rule = unhurried(algorithm, 7)
-      const { nowMs, usage } = await store.decide(take([rule], { mode: 'peek' }))
+      const charge = unhurried(algorithm, 7)
+      const { nowMs, usage } = await store.decide(take([charge], { action: 'peek' }))
       const windowMs = unhurriedMs(algorithm)
       const resetMs =
         {
@@ -89,33 +89,33 @@ describe.concurrent.each(Object.entries(STORES))('%s', (_name, createSubject) =>
       expect((await store.decide(take([unhurried(algorithm, 1)]))).granted).toBe(1)
     })
 
-    test('decide() grants in partial mode what every rule has left', async () => {
+    test('decide() grants in partial mode what every charge has left', async () => {
       const { store } = createSubject()
-      const rules = [unhurried(algorithm, 10, { cost: 3 }), unhurried(algorithm, 10)]
-      const decision = await store.decide(take(rules, { mode: 'partial', permits: 8 }))
+      const charges = [unhurried(algorithm, 10, { cost: 3 }), unhurried(algorithm, 10)]
+      const decision = await store.decide(take(charges, { action: 'take-up-to', permits: 8 }))
       expect([decision.granted, ...remaining(decision)]).toEqual([3, 1, 7])
-      const empty = await store.decide(take(rules, { mode: 'partial', permits: 8 }))
+      const empty = await store.decide(take(charges, { action: 'take-up-to', permits: 8 }))
       expect(empty.granted).toBe(0)
-      expect(empty.usage.map(([tier]) => (tier?.retryAfterMs ?? 0) > 0)).toEqual([true, false])
+      expect(empty.usage.map(([limit]) => (limit?.retryAfterMs ?? 0) > 0)).toEqual([true, false])
     })
 
     test('decide() in peek mode answers as if it were asked for, and charges nothing', async () => {
       const { store } = createSubject()
-      const rules = [unhurried(algorithm, 1)]
+      const charges = [unhurried(algorithm, 1)]
       for (let i = 0; i < 3; i++) {
-        const decision = await store.decide(take(rules, { mode: 'peek' }))
+        const decision = await store.decide(take(charges, { action: 'peek' }))
         expect([decision.granted, ...remaining(decision), retryAfterMs(decision)]).toEqual([1, 1, 0])
       }
-      await store.decide(take(rules))
-      expect((await store.decide(take(rules, { mode: 'peek' }))).granted).toBe(0)
+      await store.decide(take(charges))
+      expect((await store.decide(take(charges, { action: 'peek' }))).granted).toBe(0)
     })
 
-    test('decide() lets a shadow rule refuse nothing, and charges it only where it fits', async () => {
+    test('decide() lets a shadow charge refuse nothing, and charges it only where it fits', async () => {
       const { store } = createSubject()
-      const rules = [unhurried(algorithm, 1, { enforced: false }), unhurried(algorithm, 3)]
+      const charges = [unhurried(algorithm, 1, { mode: 'shadow' }), unhurried(algorithm, 3)]
       const seen: number[][] = []
       for (let i = 0; i < 4; i++) {
-        const decision = await store.decide(take(rules))
+        const decision = await store.decide(take(charges))
         seen.push([decision.granted, ...remaining(decision)])
       }
       expect(seen).toEqual([
@@ -134,33 +134,33 @@ describe.concurrent.each(Object.entries(STORES))('%s', (_name, createSubject) =>
   })
 
   test.each(TIERED_ALGORITHMS)(
-    'decide() holds every tier of %s at once and says how each stands',
+    'decide() holds every limit of %s at once and says how each stands',
     async (algorithm) => {
       const { store } = createSubject()
       const windowMs = unhurriedMs(algorithm)
-      const tiers = [
+      const limits = [
         { limit: 3, windowMs },
         { limit: 5, windowMs: 2 * windowMs },
       ]
-      const rule = ruleOf(algorithm, tiers, { cost: 2 })
-      expect(remaining(await store.decide(take([rule])))).toEqual([1, 3])
-      const refused = await store.decide(take([rule]))
+      const charge = chargeOf(algorithm, limits, { cost: 2 })
+      expect(remaining(await store.decide(take([charge])))).toEqual([1, 3])
+      const refused = await store.decide(take([charge]))
       expect([refused.granted, ...remaining(refused)]).toEqual([0, 1, 3])
-      expect(refused.usage[0]?.map((tier) => tier.retryAfterMs > 0)).toEqual([true, false])
+      expect(refused.usage[0]?.map((limit) => limit.retryAfterMs > 0)).toEqual([true, false])
     },
   )
 
-  test('decide() charges every rule of several algorithms, or none', async () => {
+  test('decide() charges every charge of several algorithms, or none', async () => {
     const { store } = createSubject()
-    const rules = EVERY_ALGORITHM.map((algorithm, index) => unhurried(algorithm, 3 + index))
-    const left = (spent: number) => rules.map((_, index) => 3 + index - spent)
+    const charges = EVERY_ALGORITHM.map((algorithm, index) => unhurried(algorithm, 3 + index))
+    const left = (spent: number) => charges.map((_, index) => 3 + index - spent)
     for (const spent of [1, 2, 3]) {
-      const decision = await store.decide(take(rules))
+      const decision = await store.decide(take(charges))
       expect([decision.granted, ...remaining(decision)]).toEqual([1, ...left(spent)])
     }
-    const refused = await store.decide(take(rules))
+    const refused = await store.decide(take(charges))
     expect([refused.granted, ...remaining(refused)]).toEqual([0, ...left(3)])
-    const others = await store.decide(take(rules.slice(1), { mode: 'partial', permits: 100 }))
+    const others = await store.decide(take(charges.slice(1), { action: 'take-up-to', permits: 100 }))
     expect([others.granted, ...remaining(others)]).toEqual([1, ...left(4).slice(1)])
   })
 

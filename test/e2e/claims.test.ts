@@ -17,7 +17,7 @@ const POLICIES = [
     by: 'claim:sub',
     plan: 'claim:/account/plan',
     default_plan: 'free',
-    missing: 'deny',
+    anonymous: 'deny',
   },
 ]
 const SECRET = 'a secret of thirty-two characters'
@@ -133,7 +133,7 @@ test('operators ask for a caller by its claims', async () => {
     headers: { Authorization: `Bearer ${ADMIN_TOKEN}`, 'Content-Type': 'application/json' },
     body: JSON.stringify({ caller: { claim: { sub: 'alice', account: { plan: 'pro' } } } }),
   })
-  expect(await response.json()).toMatchObject({ tiers: [{ policy: 'users', limit: 5, used: 1, left: 4 }] })
+  expect(await response.json()).toMatchObject({ limits: [{ policy: 'users', limit: 5, used: 1, remaining: 4 }] })
 })
 
 test('rules may ask for claims where no policy does', async () => {
@@ -144,8 +144,8 @@ test('rules may ask for claims where no policy does', async () => {
   const documents = new RedisDocuments({ client, key: `${KEY_PREFIX}:rules`, timeoutMs: 60_000 })
   const block = { by: 'claim:sub', value: 'mallory*' }
   const written = await editRules(documents, (rules) => withEntry('blocks', rules, block, Date.now()), {
-    by: 'test',
-    why: 'test',
+    actor: 'test',
+    comment: 'test',
   })
   expect(written.kind).toBe('written')
   const none = { POLICIES: [{ name: 'plain', limits: '5/1h' }] }

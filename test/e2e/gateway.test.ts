@@ -75,7 +75,7 @@ function rateLimitFields({ headers }: Answer): Readonly<Record<string, unknown>>
 
 describe('fields', () => {
   const ITEM = '"default-1m";r=0;t=60'
-  // All that is written in a dialect is stated in test/unit/rate-limit-headers.
+  // All that is written in a headerFormat is stated in test/unit/rate-limit-headers.
   test.each([
     [
       'draft-11',
@@ -98,8 +98,8 @@ describe('fields', () => {
     ['off', {}, { ratelimit: '"theirs";r=1;t=2' }, { ratelimit: '"theirs";r=1;t=2' }],
   ])(
     'in %s tell how a limit stands, of refusals too, and keep what the upstream sent',
-    async (dialect, told, theirs, kept) => {
-      const gateway = await startGateway({ RATE_LIMITS: '1/1m', RATELIMIT_HEADERS: dialect })
+    async (headerFormat, told, theirs, kept) => {
+      const gateway = await startGateway({ RATE_LIMITS: '1/1m', RATELIMIT_HEADERS: headerFormat })
       expect(rateLimitFields(await send(gateway.url, { headers: X }))).toEqual(told)
       const refused = await send(gateway.url, { headers: X })
       expectLimited(refused, ['default-1m'])
@@ -312,7 +312,7 @@ describe('while the store is away', () => {
         200,
         {
           status: 'degraded',
-          version,
+          release: version,
           store: { kind: 'redis', reachable: false, rttMs: null, circuit: expect.any(String) },
         },
       ])
@@ -371,7 +371,7 @@ describe('/_sluice', () => {
       'no-store',
       {
         status: 'ok',
-        version,
+        release: version,
         store: { kind: 'memory', reachable: true, rttMs: expect.any(Number), circuit: 'closed' },
       },
     ])
@@ -380,7 +380,7 @@ describe('/_sluice', () => {
       200,
       {
         status: 'ok',
-        version,
+        release: version,
         store: { kind: 'redis', reachable: true, rttMs: expect.any(Number), circuit: 'closed' },
       },
     ])

@@ -27,7 +27,7 @@ test('/_sluice/metrics tells in OpenMetrics what all isolates have counted', asy
       'sluice_requests_total{outcome="admitted"} 900',
       'sluice_requests_total{outcome="limited"} 100',
       'sluice_requests_total{outcome="shed"} 0',
-      'sluice_degraded_requests_total{decided="local, open"} 3',
+      'sluice_degraded_requests_total{fallback="local, open"} 3',
       'sluice_policy_requests_total{policy="login",route="POST /a\\\\b\\"c",outcome="limited"} 100',
       '# UNIT sluice_store_latency_seconds seconds',
       'sluice_store_latency_seconds_bucket{le="0.001"} 600',
@@ -36,8 +36,8 @@ test('/_sluice/metrics tells in OpenMetrics what all isolates have counted', asy
       'sluice_store_latency_seconds_bucket{le="+Inf"} 799',
       'sluice_store_latency_seconds_sum 71.5',
       'sluice_store_latency_seconds_count 799',
-      'sluice_saved_calls_total{by="leases"} 140',
-      'sluice_shadow_requests_total{refused_by="shadow"} 0',
+      'sluice_store_calls_avoided_total{reason="lease"} 140',
+      'sluice_candidate_requests_total{refused_by="candidate"} 0',
     ]),
   )
   expect(lines.slice(-2)).toEqual(['# EOF', ''])

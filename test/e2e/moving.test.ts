@@ -15,17 +15,17 @@ beforeAll(async () => {
     ...redisBindings(),
     RATE_LIMITS: '5/1h',
     POLICIES: [
-      { name: 'team', by: 'header:x-team', missing: 'skip', limits: '20/1h', algorithm: 'token-bucket' },
+      { name: 'team', by: 'header:x-team', anonymous: 'skip', limits: '20/1h', algorithm: 'token-bucket' },
       {
         name: 'units',
         by: 'header:x-units',
-        missing: 'skip',
+        anonymous: 'skip',
         algorithm: 'quota',
         limits: '100/1h',
         cost: 20,
-        settle: 'header:x-units',
+        actual_cost: 'header:x-units',
       },
-      { name: 'guarded', by: 'header:x-guarded', missing: 'skip', limits: '1/1h', block: '2h', after: 2 },
+      { name: 'guarded', by: 'header:x-guarded', anonymous: 'skip', limits: '1/1h', penalty: '2h', penalty_after: 2 },
       { name: 'slots', by: 'token', algorithm: 'concurrency', limits: '2', match: '/slots' },
     ],
     RULES: 'on',
@@ -34,8 +34,8 @@ beforeAll(async () => {
     STATISTICS: 'on',
   }
   const variables = [
-    { ...shared, STORE: 'redis', STORE_SHADOW: 'durable-object' },
-    { ...shared, STORE: 'durable-object', STORE_SHADOW: 'redis' },
+    { ...shared, STORE: 'redis', STORE_MIRROR: 'durable-object' },
+    { ...shared, STORE: 'durable-object', STORE_MIRROR: 'redis' },
   ]
   site = await startObjectSite({
     ...{ bundle: inject('bundle'), variables, points: 2 },
@@ -67,21 +67,21 @@ async function admin(at: number, path: string, body?: object) {
   return (await fetch(new URL(`/_sluice/admin/${path}`, site.urls[at]), { headers, ...init })).json()
 }
 
-interface TierUsed {
+interface LimitUsed {
   readonly policy: string
-  readonly left: number
-  readonly blockedUntilMs: number | null
+  readonly remaining: number
+  readonly penaltyUntilMs: number | null
 }
 
-/** The tier of a policy, as one of the stores knows it. */
-async function tierOf(at: number, policy: string, caller: object): Promise<TierUsed | undefined> {
-  const { tiers } = (await admin(at, 'usage', { caller })) as { readonly tiers: readonly TierUsed[] }
-  return tiers.find((each) => each.policy === policy)
+/** The limit of a policy, as one of the stores knows it. */
+async function limitOf(at: number, policy: string, caller: object): Promise<LimitUsed | undefined> {
+  const { limits } = (await admin(at, 'usage', { caller })) as { readonly limits: readonly LimitUsed[] }
+  return limits.find((each) => each.policy === policy)
 }
 
 /** Units left of a policy. */
-async function left(at: number, policy: string, caller: object): Promise<number | undefined> {
-  return (await tierOf(at, policy, caller))?.left
+async function remainingOf(at: number, policy: string, caller: object): Promise<number | undefined> {
+  return (await limitOf(at, policy, caller))?.remaining
 }
 
 describe.each([
@@ -91,10 +91,10 @@ describe.each([
   test('gives a caller its limit once', async () => {
     const token = randomUUID()
     expect(await statuses(before, 3, token)).toEqual([200, 200, 200])
-    await expect.poll(() => left(after, 'default', { token: `Bearer ${token}` })).toBe(2)
+    await expect.poll(() => remainingOf(after, 'default', { token: `Bearer ${token}` })).toBe(2)
     expect(await statuses(after, 3, token)).toEqual([200, 200, 429])
     // And back.
-    await expect.poll(() => left(before, 'default', { token: `Bearer ${token}` })).toBe(0)
+    await expect.poll(() => remainingOf(before, 'default', { token: `Bearer ${token}` })).toBe(0)
     expect(await statuses(before, 1, token)).toEqual([429])
   })
 
@@ -103,8 +103,8 @@ describe.each([
     const token = randomUUID()
     await statuses(before, 7, token, { 'X-Units': units, 'X-Team': team })
     // Five of the seven, at 7 units each.
-    await expect.poll(() => left(after, 'units', { header: { 'x-units': units } })).toBe(65)
-    await expect.poll(() => left(after, 'team', { header: { 'x-team': team } })).toBe(15)
+    await expect.poll(() => remainingOf(after, 'units', { header: { 'x-units': units } })).toBe(65)
+    await expect.poll(() => remainingOf(after, 'team', { header: { 'x-team': team } })).toBe(15)
   })
 
   test('takes slots along, and gives them back', async () => {
@@ -112,32 +112,32 @@ describe.each([
     const asked = [1, 2, 3].map(() => ask(before, token, {}, '/slots'))
     expect((await Promise.all(asked)).map(({ status }) => status).sort()).toEqual([200, 200, 429])
     const caller = { token: `Bearer ${token}`, route: 'GET /slots' }
-    await expect.poll(() => left(after, 'slots', caller)).toBe(2)
+    await expect.poll(() => remainingOf(after, 'slots', caller)).toBe(2)
   })
 
   test('keeps a caller under a penalty out', async () => {
     const guarded = randomUUID()
     const caller = { header: { 'x-guarded': guarded } }
     expect(await statuses(before, 3, randomUUID(), { 'X-Guarded': guarded })).toEqual([200, 429, 429])
-    const blockedUntilMs = async (at: number) => (await tierOf(at, 'guarded', caller))?.blockedUntilMs
-    await expect.poll(() => blockedUntilMs(after)).toEqual(expect.any(Number))
-    const [first, second] = [await blockedUntilMs(before), await blockedUntilMs(after)]
+    const penaltyUntilMs = async (at: number) => (await limitOf(at, 'guarded', caller))?.penaltyUntilMs
+    await expect.poll(() => penaltyUntilMs(after)).toEqual(expect.any(Number))
+    const [first, second] = [await penaltyUntilMs(before), await penaltyUntilMs(after)]
     expect(Math.abs((second ?? 0) - (first ?? 0))).toBeLessThan(60_000)
     expect(await statuses(after, 1, randomUUID(), { 'X-Guarded': guarded })).toEqual([429])
   })
 
   test('keeps a blocked caller out, and resets a caller in both stores', async () => {
     const [blocked, reset] = [randomUUID(), randomUUID()]
-    const who = { token: `Bearer ${blocked}` }
-    expect(await admin(before, 'block', { who, by: 'test', why: 'test' })).toMatchObject({
+    const target = { token: `Bearer ${blocked}` }
+    expect(await admin(before, 'block', { target, actor: 'test', comment: 'test' })).toMatchObject({
       version: expect.any(Number),
     })
     for (const at of [before, after]) await expect.poll(() => statuses(at, 1, blocked)).toEqual([403])
     // And who is reset is so in both.
     await statuses(before, 5, reset)
-    await expect.poll(() => left(after, 'default', { token: `Bearer ${reset}` })).toBe(0)
+    await expect.poll(() => remainingOf(after, 'default', { token: `Bearer ${reset}` })).toBe(0)
     await admin(before, 'reset', { caller: { token: `Bearer ${reset}` } })
-    for (const at of [before, after]) expect(await left(at, 'default', { token: `Bearer ${reset}` })).toBe(5)
+    for (const at of [before, after]) expect(await remainingOf(at, 'default', { token: `Bearer ${reset}` })).toBe(5)
   })
 })
 
@@ -148,11 +148,11 @@ test('a move is counted, and an outage of the other store changes nothing', { ta
     expect(await statuses(BEFORE, 6, token)).toEqual([200, 200, 200, 200, 200, 429])
   })
   const counted = async () => {
-    const { total } = (await admin(BEFORE, 'statistics')) as { total: { shadowStore: Record<string, number> } }
-    return total.shadowStore
+    const { total } = (await admin(BEFORE, 'statistics')) as { total: { mirror: Record<string, number> } }
+    return total.mirror
   }
   await expect.poll(counted).toMatchObject({
-    refusedByShadowOnly: 0,
+    refusedByMirrorOnly: 0,
     decisions: expect.toSatisfy((count: number) => count > 10),
     failures: expect.toSatisfy((count: number) => count > 0),
   })

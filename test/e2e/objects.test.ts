@@ -15,14 +15,14 @@ beforeAll(async () => {
     RATE_LIMITS: '5/1h',
     POLICIES: [
       { name: 'team', by: 'header:x-team', limits: '3/1h' },
-      { name: 'newcomers', by: 'header:x-house', counts: 'identities', limits: '2/1h', match: 'GET /new' },
+      { name: 'newcomers', by: 'header:x-house', counts: 'new-identities', limits: '2/1h', match: 'GET /new' },
       {
         name: 'units',
         by: 'token',
         algorithm: 'quota',
         limits: '100/1h',
         cost: 20,
-        settle: 'header:x-units',
+        actual_cost: 'header:x-units',
         match: '/units',
       },
       { name: 'slots', by: 'token', algorithm: 'concurrency', limits: '1', match: '/slots' },
@@ -103,7 +103,12 @@ describe('gateways that share Durable Objects, and no Redis', () => {
       return (await fetch(url, { headers: authorized, ...init })).json()
     }
     const block = (at: number, token: string, expectedVersion: number) =>
-      admin(at, 'block', { who: { token: `Bearer ${token}` }, by: 'test', why: `for ${token}`, expectedVersion })
+      admin(at, 'block', {
+        target: { token: `Bearer ${token}` },
+        actor: 'test',
+        comment: `for ${token}`,
+        expectedVersion,
+      })
     expect(await block(0, 'blocked-1', 0)).toMatchObject({ version: 1 })
     expect(await block(1, 'blocked-2', 1)).toMatchObject({ version: 2 })
     expect(await block(0, 'blocked-3', 1)).toMatchObject({ status: 409 })
@@ -112,10 +117,12 @@ describe('gateways that share Durable Objects, and no Redis', () => {
     }
     await site.abort()
     const { versions } = (await admin(1, 'versions')) as { versions: unknown }
-    expect(versions).toMatchObject([{ version: 2, why: 'for blocked-2' }, { version: 1 }])
-    expect(await admin(1, 'rollback', { version: 1, section: 'blocks', by: 'test', why: 'test' })).toMatchObject({
-      version: 3,
-    })
+    expect(versions).toMatchObject([{ version: 2, comment: 'for blocked-2' }, { version: 1 }])
+    expect(await admin(1, 'rollback', { version: 1, section: 'blocks', actor: 'test', comment: 'test' })).toMatchObject(
+      {
+        version: 3,
+      },
+    )
     await expect.poll(() => statuses(2, 'blocked-2')).toEqual([200, 200])
     expect(await statuses(2, 'blocked-1')).toEqual([403, 403])
   })

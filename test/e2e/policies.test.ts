@@ -125,7 +125,7 @@ test('rules of five kinds are decided at once: if one refuses, none is charged',
 const BY_CALLER = { by: 'header:x-caller', match: '/ban' }
 SHARED.push(
   { name: 'api', limits: '9/1h', algorithm: 'quota', ...BY_CALLER },
-  { name: 'ban', limits: '3/1h', block: '1d', cost: 'header:x-cost', max_cost: 3, ...BY_CALLER },
+  { name: 'ban', limits: '3/1h', penalty: '1d', cost: 'header:x-cost', max_cost: 3, ...BY_CALLER },
 )
 test('block keeps a refused caller out, whatever is left, and says for how long', async () => {
   const by = (caller: string, cost = '1') => call('/ban', { headers: { 'X-Caller': caller, 'X-Cost': cost } })
@@ -136,7 +136,7 @@ test('block keeps a refused caller out, whatever is left, and says for how long'
     'violated-policies': ['ban-1h'],
     detail: 'Blocked for a while, for requests over the limit of 3 per 1h.',
     retry_after_ms: 86_400_000,
-    blocked_ms: 86_400_000,
+    penalty_ms: 86_400_000,
   })
   // One unit is left of three, but not for who is blocked; and the quota was not charged.
   expect(refused.headers.get('RateLimit')).toMatch(/^"api-1h";r=8;t=\d+, "ban-1h";r=0;t=86400$/)
@@ -182,8 +182,8 @@ test('by ip takes all addresses of an IPv6 /64 for one caller, or of what IPV6_P
 })
 
 SHARED.push(
-  { name: 'form', limits: '1/1h', by: 'form:caller', missing: 'deny:403', match: '/form' },
-  { name: 'skipped', limits: '1/1h', by: 'form:caller', missing: 'skip', match: '/skipped' },
+  { name: 'form', limits: '1/1h', by: 'form:caller', anonymous: 'deny:403', match: '/form' },
+  { name: 'skipped', limits: '1/1h', by: 'form:caller', anonymous: 'skip', match: '/skipped' },
 )
 test('by form reads a field of the body and leaves the body to the upstream', async () => {
   const post = (body: BodyInit) => call('/form', { method: 'POST', body })
@@ -207,14 +207,14 @@ const CREDENTIALS = {
 }
 const DENYING = Object.entries(CREDENTIALS).flatMap(([kind, all]) => all.map((by) => ({ kind, by })))
 SHARED.push(
-  ...DENYING.map(({ by }, at) => ({ name: `deny${at}`, limits: '1/1h', by, missing: 'deny', match: `/deny/${at}` })),
-  ...['deny:403', 'skip', 'ip'].map((missing, at) => {
+  ...DENYING.map(({ by }, at) => ({ name: `deny${at}`, limits: '1/1h', by, anonymous: 'deny', match: `/deny/${at}` })),
+  ...['deny:403', 'skip', 'ip'].map((anonymous, at) => {
     return {
-      name: `missing${at}`,
+      name: `anonymous${at}`,
       limits: '1/1h',
       by: 'header:x-api-key',
-      missing,
-      match: `/missing/${missing.replace(':', '-')}`,
+      anonymous,
+      match: `/anonymous/${anonymous.replace(':', '-')}`,
     }
   }),
 )
@@ -223,9 +223,9 @@ test('missing says what becomes of a caller without an identity, and a 401 by wh
     const { status, headers } = await call(`/deny/${at}`)
     expect([by, status, headers.get('WWW-Authenticate')]).toEqual([by, 401, kind])
   }
-  expect(await statuses(1, () => call('/missing/deny-403'))).toEqual([403])
-  expect(await statuses(3, () => call('/missing/skip'))).toEqual([200, 200, 200])
-  expect(await statuses(2, () => call('/missing/ip'))).toEqual([200, 429])
+  expect(await statuses(1, () => call('/anonymous/deny-403'))).toEqual([403])
+  expect(await statuses(3, () => call('/anonymous/skip'))).toEqual([200, 200, 200])
+  expect(await statuses(2, () => call('/anonymous/ip'))).toEqual([200, 429])
 })
 
 SHARED.push({ name: 'cost', limits: '10/1h', cost: 'header:x-cost', max_cost: 5, match: '/cost' })
@@ -243,7 +243,7 @@ test('cost is read from a header within its bound, and anything else is a 400', 
   expect(await left('4')).toEqual([200, '0'])
 })
 
-const SETTLED = { cost: 'header:x-cost', max_cost: 10, settle: 'header:x-actual-cost' }
+const SETTLED = { cost: 'header:x-cost', max_cost: 10, actual_cost: 'header:x-actual-cost' }
 const SETTLING = { quota: '10/1h', 'fixed-window': '10/53w', 'token-bucket': '10/53w' }
 for (const [algorithm, limits] of Object.entries(SETTLING)) {
   SHARED.push({ name: `settle-${algorithm}`, algorithm, limits, match: `/settle/${algorithm}`, ...SETTLED })
@@ -429,7 +429,7 @@ test('concurrency: a slot is free again when the client went away', async () => 
 })
 
 test('concurrency: a slot is free again at its deadline', async () => {
-  const call = await gatewayWith([{ name: 'open', limits: '1', algorithm: 'concurrency', deadline: '400ms' }])
+  const call = await gatewayWith([{ name: 'open', limits: '1', algorithm: 'concurrency', slot_ttl: '400ms' }])
   respond = (response) => response.write('begun')
   await call('/')
   // On a slow machine, the deadline may have passed.
@@ -446,7 +446,7 @@ test('concurrency: a WebSocket holds its slot until it is closed, beyond the dea
   tags: ['slow'],
 }, async () => {
   const echo = await startEchoUpstream()
-  const policies = [{ name: 'open', limits: '1', algorithm: 'concurrency', deadline: '3s' }]
+  const policies = [{ name: 'open', limits: '1', algorithm: 'concurrency', slot_ttl: '3s' }]
   const call = await gatewayWith(policies, { UPSTREAM_URL: echo.url })
   const gateway = gateways.at(-1) as DirectGateway
   const socket = new WebSocket(gateway.url.href.replace('http', 'ws'))

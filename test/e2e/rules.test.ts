@@ -13,7 +13,7 @@ import { connectRedis, type RedisClient } from '../support/redis-client.ts'
 import { startUpstream, type Upstream } from '../support/upstream.ts'
 
 const SECRET = 'a secret for tests only'
-const NOTE = { by: 'test', why: 'test' }
+const NOTE = { actor: 'test', comment: 'test' }
 const ADDRESS = { 'CF-Connecting-IP': '127.0.0.1' }
 const digest = createDigest(SECRET)
 
@@ -95,7 +95,7 @@ test(
       await Promise.all(points.splice(0).map((point) => point.stop()))
       await startPoints(4, { RATE_LIMITS: '100000/1m', RULES_REFRESH_MS: refreshMs, ON_STORE_ERROR: 'local' })
       const [victim, other] = [randomUUID(), randomUUID()]
-      let blockedMs = Number.POSITIVE_INFINITY
+      let penaltyMs = Number.POSITIVE_INFINITY
       let late = 0
       const seen = { victim: new Set<number>(), other: new Set<number>() }
 
@@ -108,15 +108,15 @@ test(
           )
           seen.victim.add(status)
           seen.other.add(otherStatus)
-          if (sentMs < blockedMs + 2 * refreshMs) continue
+          if (sentMs < penaltyMs + 2 * refreshMs) continue
           if (status === 403) return
           late++
-          expect(sentMs - blockedMs).toBeLessThan(20 * refreshMs)
+          expect(sentMs - penaltyMs).toBeLessThan(20 * refreshMs)
         }
       }
       const visits = points.map(visit)
       await edit((rules) => withEntry('blocks', rules, { ...callerOf(victim), reason: 'leaked' }, Date.now()))
-      blockedMs = Date.now()
+      penaltyMs = Date.now()
       await Promise.all(visits)
       expect([...seen.other]).toEqual([200])
       expect([...seen.victim].filter((status) => status !== 200 && status !== 403)).toEqual([])
@@ -193,7 +193,7 @@ test("a customer's limit is raised, and policies are replaced by others of anoth
 
 test('policies in shadow refuse nothing, count under keys of their own, and leave the body to the API', async () => {
   const shadow = [
-    { name: 'account', limits: '1/1h', by: 'json:/email', missing: 'ip' },
+    { name: 'account', limits: '1/1h', by: 'json:/email', anonymous: 'ip' },
     { name: 'slots', limits: '1', algorithm: 'concurrency' },
   ]
   await edit((rules) => withPolicies(rules, shadow, true, Date.now()))
@@ -206,10 +206,10 @@ test('policies in shadow refuse nothing, count under keys of their own, and leav
     expect(response.headers.get('RateLimit-Policy')).toBe('"default-1m";q=100;w=60')
   }
   // RATE_LIMITS makes a policy beside those of the shadow, too.
-  const counted = ['account', 'default'].map((policy) => `${prefix}:rules:shadow:${policy}:w:{`)
-  const names = async () => (await redis.keys(`${prefix}:rules:shadow:*`)).map((key) => key.replace(/(?<={).*/, ''))
+  const counted = ['account', 'default'].map((policy) => `${prefix}:rules:candidate:${policy}:w:{`)
+  const names = async () => (await redis.keys(`${prefix}:rules:candidate:*`)).map((key) => key.replace(/(?<={).*/, ''))
   await expect.poll(async () => (await names()).sort()).toEqual(counted)
-  const keys = await redis.keys(`${prefix}:rules:shadow:*`)
+  const keys = await redis.keys(`${prefix}:rules:candidate:*`)
   expect(await Promise.all(keys.map(async (key) => (await redis.pTTL(key)) > 0))).toEqual([true, true])
 })
 

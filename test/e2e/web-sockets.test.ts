@@ -30,9 +30,9 @@ beforeAll(async () => {
       UPSTREAM_URL: `http://127.0.0.1:${(upstream.address() as AddressInfo).port}`,
       // None is to be free because its deadline has come.
       POLICIES: [
-        { name: 'slot', algorithm: 'concurrency', limits: '50', deadline: '1h', match: '/slot' },
+        { name: 'slot', algorithm: 'concurrency', limits: '50', slot_ttl: '1h', match: '/slot' },
         { name: 'counted', limits: '9/1h', match: '/counted' },
-        { name: 'one', algorithm: 'concurrency', limits: '1', deadline: '1h', match: '/one' },
+        { name: 'one', algorithm: 'concurrency', limits: '1', slot_ttl: '1h', match: '/one' },
       ],
     },
   })
@@ -312,11 +312,11 @@ test('many clients that read nothing hold no more than an isolate has, and those
 })
 
 /** Renewed three times a second. */
-const renewed = { algorithm: 'concurrency', limits: '50', deadline: '1s' }
+const renewed = { algorithm: 'concurrency', limits: '50', slot_ttl: '1s' }
 const UNTIL_REFUSED = [
   { name: 'own-slot', match: '/refused', by: 'token', ...renewed },
-  { name: 'patience', match: '/refused', by: 'header:x-key', limits: '1/1h', block: '1h', missing: 'skip' },
-  { name: 'users', match: '/users', by: 'claim:sub', missing: 'deny', ...renewed },
+  { name: 'patience', match: '/refused', by: 'header:x-key', limits: '1/1h', penalty: '1h', anonymous: 'skip' },
+  { name: 'users', match: '/users', by: 'claim:sub', anonymous: 'deny', ...renewed },
 ]
 
 describe('a WebSocket with a slot whose caller', () => {
@@ -341,7 +341,8 @@ describe('a WebSocket with a slot whose caller', () => {
     return { client, server, codes }
   }
 
-  const block = (token: string) => operate(own.url, '/block', { body: { who: { token }, why: 'test', by: 'test' } })
+  const block = (token: string) =>
+    operate(own.url, '/block', { body: { target: { token }, comment: 'test', actor: 'test' } })
 
   test('is blocked ends with 1008, and that of another does not', async () => {
     const [blocked, other] = [await open('/refused', bearer('a')), await open('/refused', bearer('b'))]

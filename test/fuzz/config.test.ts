@@ -100,7 +100,7 @@ function expectOneLine(error: unknown): void {
   expect(message.startsWith(variable)).toBe(true)
   expect(message).not.toContain(HUSH)
   expect(message).not.toMatch(/[\r\n]/)
-  expect(message).toMatch(/: expected .+, got .+$/s)
+  expect(message).toMatch(/: (?:expected .+, got .+|unknown \w+; (?:expected one of|did you mean) .+)$/s)
   expect(message.length).toBeLessThan(MOST_CHARACTERS)
 }
 
@@ -114,7 +114,7 @@ function expectWhole(config: Config): void {
   expect(keyPrefix).toMatch(/^[\w.:-]{1,64}$/)
   expect(policies.length).toBeGreaterThan(0)
   expectUnique(policies.map(({ name }) => name))
-  expectUnique(policies.flatMap(({ tiers }) => tiers.map(({ name }) => name)))
+  expectUnique(policies.flatMap(({ limits }) => limits.map(({ name }) => name)))
   policies.forEach(expectSatisfiable)
   // Every pattern makes a route.
   expect(
@@ -123,16 +123,16 @@ function expectWhole(config: Config): void {
 }
 
 /** A request of the highest cost and the lowest class fits into limits that nobody has spent from. */
-function expectSatisfiable({ name, tiers, burst, cost, reserved, by }: RequestPolicy): void {
+function expectSatisfiable({ name, limits, burst, cost, reserved, by }: RequestPolicy): void {
   expect(name).toMatch(/^[\w-]{1,64}$/)
   expect(by.length).toBeGreaterThan(0)
-  const windows = tiers.map(({ windowMs }) => windowMs)
+  const windows = limits.map(({ windowMs }) => windowMs)
   expect(windows).toEqual([...new Set(windows)].sort((a, b) => a - b))
-  for (const { limit, windowMs } of tiers) {
+  for (const { limit, windowMs } of limits) {
     expect([Number.isSafeInteger(limit), Number.isSafeInteger(windowMs)]).toEqual([true, true])
     expect(Math.min(limit, windowMs)).toBeGreaterThanOrEqual(1)
   }
-  const capacity = Math.min(burst ?? Number.POSITIVE_INFINITY, ...tiers.map(({ limit }) => limit))
+  const capacity = Math.min(burst ?? Number.POSITIVE_INFINITY, ...limits.map(({ limit }) => limit))
   const dearest = cost.kind === 'fixed' ? cost.units : cost.max
   expect([Number.isSafeInteger(dearest), dearest >= 1]).toEqual([true, true])
   for (const units of Object.values(reserved)) {

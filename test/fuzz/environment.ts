@@ -58,14 +58,14 @@ const policy = fc.record(
     cost: fc.oneof(count, header),
     max_cost: count,
     burst: count,
-    deadline: fc.constantFrom('1s', '5m', '0s', '54w', '1'),
-    missing: fc.constantFrom('ip', 'skip', 'deny', 'deny:403', 'deny:200', 'deny:'),
+    slot_ttl: fc.constantFrom('1s', '5m', '0s', '54w', '1'),
+    anonymous: fc.constantFrom('ip', 'skip', 'deny', 'deny:403', 'deny:200', 'deny:'),
     priority: fc.constantFrom('critical', 'default', 'sheddable', 'low'),
     reserve: fc.record({ critical: share, default: share, other: share }, { requiredKeys: [] }),
-    settle: header,
-    counts: fc.constantFrom('requests', 'identities', 'failures', 'errors'),
+    actual_cost: header,
+    counts: fc.constantFrom('requests', 'new-identities', 'failures', 'errors'),
     failures: fc.oneof(fc.constantFrom('401', '4xx', '401, 5xx', 404, '', '600', '4x'), anyText),
-    exact: fc.constantFrom(true, false, 'true'),
+    allow_large_log: fc.constantFrom(true, false, 'true'),
     mode: fc.constantFrom('enforce', 'shadow', 'off'),
     on_store_error: fc.constantFrom('local', 'open', 'closed', 'retry'),
   },
@@ -91,7 +91,7 @@ const rightPolicy = fc
         { limits: '30/1d', algorithm: 'fixed-window' },
       ],
       ...[
-        { limits: '200000/1d', exact: true },
+        { limits: '200000/1d', allow_large_log: true },
         { limits: '80/1h', algorithm: 'sorted-set', mode: 'shadow' },
       ],
     ),
@@ -108,7 +108,7 @@ const spoiltPolicy = fc
   .tuple(
     rightPolicy,
     policy,
-    fc.subarray(['limits', 'by', 'cost', 'burst', 'reserve', 'settle', 'deadline'], { maxLength: 2 }),
+    fc.subarray(['limits', 'by', 'cost', 'burst', 'reserve', 'actual_cost', 'slot_ttl'], { maxLength: 2 }),
   )
   .map(([right, any, keys]) => ({
     ...right,
@@ -174,7 +174,7 @@ const MEANT: Partial<Record<string, fc.Arbitrary<unknown>>> = {
   ADMIN_TOKEN: secret,
   STATISTICS: choice('on', 'off'),
   METRICS_TOKEN: secret,
-  LOG_LIMITED: fc.oneof(share, fc.constantFrom('0.5', '1', '0', '2', '.5', '5e-1')),
+  LOG_REFUSALS: fc.oneof(share, fc.constantFrom('0.5', '1', '0', '2', '.5', '5e-1')),
   CALLER_LABEL: fc.constantFrom('header:X-Account', 'header:Cookie', 'header:', 'X-Account', 'header:a b'),
   KEY_PREFIX: fc.constantFrom('sluice', 'a:b', '', 'a b', '{x}', 'x'.repeat(65)),
 }

@@ -10,7 +10,7 @@ import { readFormField } from '../../src/request/identity/body.ts'
 import { callerAddress } from '../../src/request/identity/identify.ts'
 import { readParameter } from '../../src/request/identity/reading.ts'
 import { readMethods } from '../../src/request/received-request.ts'
-import { makeRule } from '../support/make-rule.ts'
+import { makeCharge } from '../support/make-charge.ts'
 import { fuzz } from './fuzz.ts'
 import { anyText, fieldValue, fieldValueOf } from './strings.ts'
 
@@ -127,11 +127,11 @@ describe('ChargeBuilder#build()', () => {
     fc.asyncProperty(cost, value, value, anyText, async (cost, authorization, team, key) => {
       const headers = { 'X-Cost': cost, Authorization: authorization, 'X-Team': team }
       const url = `https://gateway.example/x?key=${encodeURIComponent(key.toWellFormed())}`
-      const asked = await makeRule(maker, policy, new Request(url, { headers }))
+      const asked = await makeCharge(maker, policy, new Request(url, { headers }))
       const sent = cost.replaceAll(/^[ \t]+|[ \t]+$/g, '')
       const isCost = /^\d{1,10}$/.test(sent) && Number(sent) >= 1 && Number(sent) <= MAX_COST
-      if (asked === 'skip' || 'kind' in asked) {
-        expect([asked === 'skip' ? asked : asked.kind, isCost]).toEqual(['bad-cost', false])
+      if (asked === 'skip' || 'outcome' in asked) {
+        expect([asked === 'skip' ? asked : asked.outcome, isCost]).toEqual(['invalid_cost', false])
         return
       }
       expect([asked.cost, isCost]).toEqual([Number(sent), true])
@@ -431,9 +431,9 @@ describe('readFormField()', () => {
       const field = await readFormField(request, 'caller')
       const isForm = /^application\/x-www-form-urlencoded/i.test(type)
       const text = new TextDecoder('utf-8', { fatal: false, ignoreBOM: true }).decode(body)
-      const found = body.length > 8 * 1024 ? { kind: 'spoilt' } : readParameter(text, 'caller')
+      const found = body.length > 8 * 1024 ? { kind: 'ambiguous' } : readParameter(text, 'caller')
       // Some read a form from a body of any type.
-      expect(field).toEqual(isForm || found.kind === 'none' ? found : { kind: 'spoilt' })
+      expect(field).toEqual(isForm || found.kind === 'none' ? found : { kind: 'ambiguous' })
       expect(new Uint8Array(await request.arrayBuffer())).toEqual(body)
     }),
   )

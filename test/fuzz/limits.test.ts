@@ -10,7 +10,7 @@ const windowMs = fc.oneof(
   fc.integer({ min: 1, max: MOST_WINDOW_MS }),
   fc.integer({ min: 1, max: 500 }).chain((count) => fc.constantFrom(1_000, 60_000, 3_600_000).map((ms) => count * ms)),
 )
-const tiers = fc.uniqueArray(fc.record({ limit: fc.integer({ min: 1, max: MOST_LIMIT }), windowMs }), {
+const limits = fc.uniqueArray(fc.record({ limit: fc.integer({ min: 1, max: MOST_LIMIT }), windowMs }), {
   minLength: 1,
   maxLength: 5,
   selector: ({ windowMs }) => windowMs,
@@ -18,25 +18,25 @@ const tiers = fc.uniqueArray(fc.record({ limit: fc.integer({ min: 1, max: MOST_L
 const space = fc.constantFrom('', ' ', '\t', '  ')
 
 fuzz(
-  'parseLimits() reads back any tiers, however they are spaced and ordered',
+  'parseLimits() reads back any limits, however they are spaced and ordered',
   250,
-  fc.property(tiers, space, space, (tiers, before, after) => {
-    const text = tiers.map(({ limit, windowMs }) => `${before}${limit}/${formatWindow(windowMs)}${after}`).join(',')
-    expect(parseLimits(text)).toEqual(tiers.toSorted((a, b) => a.windowMs - b.windowMs))
+  fc.property(limits, space, space, (limits, before, after) => {
+    const text = limits.map(({ limit, windowMs }) => `${before}${limit}/${formatWindow(windowMs)}${after}`).join(',')
+    expect(parseLimits(text)).toEqual(limits.toSorted((a, b) => a.windowMs - b.windowMs))
   }),
 )
 
 fuzz(
-  'parseLimits() answers undefined, or tiers within their bounds, to any text',
+  'parseLimits() answers undefined, or limits within their bounds, to any text',
   250,
   fc.property(
     textOf('1', '0', '999', '/', '/', ',', ' ', 's', 'm', 'ms', '10/1s', '-', '+', '.', 'e9', '٣'),
     (text) => {
-      const tiers = parseLimits(text)
-      if (tiers === undefined) return
-      expect(tiers).toHaveLength(text.split(',').length)
-      expect(new Set(tiers.map(({ windowMs }) => windowMs)).size).toBe(tiers.length)
-      for (const { limit, windowMs } of tiers) {
+      const limits = parseLimits(text)
+      if (limits === undefined) return
+      expect(limits).toHaveLength(text.split(',').length)
+      expect(new Set(limits.map(({ windowMs }) => windowMs)).size).toBe(limits.length)
+      for (const { limit, windowMs } of limits) {
         expect([Number.isInteger(limit), Number.isInteger(windowMs)]).toEqual([true, true])
         expect(Math.min(limit, windowMs)).toBeGreaterThanOrEqual(1)
         expect(limit).toBeLessThanOrEqual(MOST_LIMIT)

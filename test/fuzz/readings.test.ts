@@ -12,7 +12,7 @@ import { createPathReader } from '../../src/request/target.ts'
 import { readRules } from '../../src/rules/document.ts'
 import { RuleIndex } from '../../src/rules/rule-index.ts'
 import { callContext } from '../support/call-context.ts'
-import { makeRule, makeRuleKey } from '../support/make-rule.ts'
+import { makeCharge, makeChargeKey } from '../support/make-charge.ts'
 import { fuzz } from './fuzz.ts'
 
 /** What an API may do to a path, in any order and number, before it looks for who serves it. */
@@ -239,7 +239,7 @@ fuzz(
       const value = read(type, body)
       if (value === undefined) continue
       expect(reading, `by ${name}, in ${body.slice(0, 100)} of type "${type}"`).toEqual(
-        reading.kind === 'value' ? { kind: 'value', value } : { kind: 'spoilt' },
+        reading.kind === 'value' ? { kind: 'value', value } : { kind: 'ambiguous' },
       )
     }
   }),
@@ -264,7 +264,7 @@ fuzz(
     fc.pre((fieldIn(body) ?? 'ada') === 'ada')
     const keyOf = async (index: number, type: string, body: string, address: string) => {
       const request = requestOf(type, body, address)
-      return makeRuleKey(BY_BODY_MAKER, BY_BODY.policies[index] as RequestPolicy, request, 'POST /')
+      return makeChargeKey(BY_BODY_MAKER, BY_BODY.policies[index] as RequestPolicy, request, 'POST /')
     }
     for (const index of BY_BODY.policies.keys()) {
       const own = index === 1 ? '{"user":"ada"}' : 'user=ada'
@@ -278,7 +278,7 @@ fuzz(
 const COUNTED = loadConfig({
   UPSTREAM_URL: 'https://api.example.com',
   POLICIES: ['form:user', 'json:/user', 'ip+form:user'].flatMap((by, index) =>
-    ['ip', 'skip'].map((missing) => ({ name: `${missing}${index}`, limits: '5/1h', by, missing })),
+    ['ip', 'skip'].map((anonymous) => ({ name: `${anonymous}${index}`, limits: '5/1h', by, anonymous })),
   ),
 })
 const COUNTED_MAKER = new ChargeBuilder(COUNTED)
@@ -300,12 +300,12 @@ fuzz(
       const isJson = policy.by[0]?.kind === 'json'
       if (isJson ? !inJson : !readers.includes('ada')) continue
       const request = requestOf(type, body)
-      const made = await makeRule(COUNTED_MAKER, policy, request, 'POST /')
-      if (made === 'skip' || 'kind' in made) throw new Error(`${policy.name} (${index}) is not asked`)
+      const made = await makeCharge(COUNTED_MAKER, policy, request, 'POST /')
+      if (made === 'skip' || 'outcome' in made) throw new Error(`${policy.name} (${index}) is not asked`)
       const orders = await BLOCKED_BOOK.match(request, 0, callContext())
-      if (!orders || 'kind' in orders) throw new Error('expected orders')
+      if (!orders || 'outcome' in orders) throw new Error('expected orders')
       const what = `${policy.name}: ${body.slice(0, 100)} of type "${type}"`
-      expect(await orders.apply([made]), what).toMatchObject({ kind: 'blocked', status: 403 })
+      expect(await orders.apply([made]), what).toMatchObject({ outcome: 'blocked', status: 403 })
       expect(await request.text()).toBe(body)
     }
   }),
@@ -352,7 +352,7 @@ const FOLDED = loadConfig({
       name: `p${index}-${each}`,
       limits: '5/1h',
       by,
-      missing: 'deny',
+      anonymous: 'deny',
       fold: 'lower trim',
     })),
   ),
@@ -375,7 +375,7 @@ fuzz(
         const url = `https://gateway.example/?${query}`
         const request = new Request(url, { method: 'POST', headers, ...(body !== undefined && { body }) })
         claimed = claim ?? ''
-        return makeRuleKey(FOLDED_MAKER, policy, request)
+        return makeChargeKey(FOLDED_MAKER, policy, request)
       }
       const known = await keyOf(address)
       // A field holds ASCII only.

@@ -6,38 +6,38 @@ import { StoreError } from '../../src/model/store.ts'
 import { LUA } from '../../src/store/redis/more-lua.ts'
 import { readDecision } from '../../src/store/redis/script.ts'
 import { openUpstashBackend } from '../../src/store/redis/upstash-backend.ts'
-import { EVERY_ALGORITHM, ruleOf, take } from '../support/rules.ts'
+import { chargeOf, EVERY_ALGORITHM, take } from '../support/charges.ts'
 import { fuzz } from './fuzz.ts'
 import { anyText } from './strings.ts'
 
 // Between a Worker and Redis lie proxies, other databases, and people. Whatever comes back is a decision or a StoreError.
 
 const TOKEN = 'hush-token'
-const TIERS = [
+const LIMITS = [
   { limit: 5, windowMs: 1_000 },
   { limit: 40, windowMs: 60_000 },
 ]
 
 const request: fc.Arbitrary<DecisionRequest> = fc
   .record({
-    mode: fc.constantFrom('all' as const, 'partial' as const, 'peek' as const),
+    action: fc.constantFrom('take' as const, 'take-up-to' as const, 'peek' as const),
     permits: fc.integer({ min: 1, max: 3 }),
-    rules: fc.array(
+    charges: fc.array(
       fc.record({
         algorithm: fc.constantFrom('sliding-window' as const, 'quota' as const, 'token-bucket' as const),
         cost: fc.integer({ min: 1, max: 3 }),
-        enforced: fc.boolean(),
-        isTiered: fc.boolean(),
+        mode: fc.constantFrom('enforce' as const, 'shadow' as const),
+        hasLimits: fc.boolean(),
       }),
       { minLength: 1, maxLength: 3 },
     ),
   })
-  .map(({ mode, permits, rules }) => {
-    const all = rules.map(({ algorithm, cost, enforced, isTiered }) => {
-      const tiers = algorithm !== 'token-bucket' && isTiered ? TIERS : TIERS.slice(0, 1)
-      return ruleOf(algorithm, tiers, { cost, enforced, ...(algorithm === 'token-bucket' && { burst: 9 }) })
+  .map(({ action, permits, charges }) => {
+    const all = charges.map(({ algorithm, cost, mode, hasLimits }) => {
+      const limits = algorithm !== 'token-bucket' && hasLimits ? LIMITS : LIMITS.slice(0, 1)
+      return chargeOf(algorithm, limits, { cost, mode, ...(algorithm === 'token-bucket' && { burst: 9 }) })
     })
-    return take(all, { mode, permits })
+    return take(all, { action, permits })
   })
 
 const smallInteger = fc.oneof(
@@ -55,8 +55,8 @@ const looseValue = fc.oneof(
 const wrong = fc.constantFrom<unknown>(null, undefined, '4', 1.5, 2 ** 53, -1, 0, 1, 5, 1_000_000, [3], { length: 1 })
 
 /** As long as a reply to this request is, of what such a reply is made of. */
-function repliesTo({ permits, rules }: DecisionRequest): fc.Arbitrary<unknown> {
-  const tiers = rules.flatMap(({ tiers, burst }) => tiers.map(({ limit }) => burst ?? limit))
+function repliesTo({ permits, charges }: DecisionRequest): fc.Arbitrary<unknown> {
+  const limits = charges.flatMap(({ limits, burst }) => limits.map(({ limit }) => burst ?? limit))
   const header = fc.tuple(fc.integer({ min: 0, max: permits }), fc.integer({ min: 1.7e12, max: 1.8e12 }))
   const triple = (limit: number) => {
     return fc.tuple(
@@ -65,14 +65,14 @@ function repliesTo({ permits, rules }: DecisionRequest): fc.Arbitrary<unknown> {
       fc.oneof(fc.constant(0), fc.constant(0), fc.integer({ min: 1, max: 60_000 })),
     )
   }
-  const likely = fc.tuple(header, ...tiers.map(triple)).map((parts) => parts.flat())
+  const likely = fc.tuple(header, ...limits.map(triple)).map((parts) => parts.flat())
   /** Of which nothing contradicts itself. */
   const granting = likely.map(([, nowMs, ...states]) => [
     permits,
     nowMs,
     ...states.map((n, at) => (at % 3 < 2 ? n : 0)),
   ])
-  const size = 2 + 3 * tiers.length
+  const size = 2 + 3 * limits.length
   return fc.oneof(
     { arbitrary: likely, weight: 6 },
     { arbitrary: fc.constant(Array<number>(size).fill(0)), weight: 1 },
@@ -97,19 +97,19 @@ function repliesTo({ permits, rules }: DecisionRequest): fc.Arbitrary<unknown> {
 const exchange = request.chain((request) => repliesTo(request).map((reply) => ({ request, reply })))
 
 /** What can be said of any decision on this request, whatever Redis holds. */
-function expectConsistent({ mode, permits, rules }: DecisionRequest, { granted, nowMs, usage }: Decision): void {
+function expectConsistent({ action, permits, charges }: DecisionRequest, { granted, nowMs, usage }: Decision): void {
   expect([Number.isSafeInteger(granted), Number.isSafeInteger(nowMs), nowMs > 0]).toEqual([true, true, true])
-  expect(mode === 'partial' ? granted >= 0 && granted <= permits : [0, permits].includes(granted)).toBe(true)
-  expect(usage.map((tiers) => tiers.length)).toEqual(rules.map(({ tiers }) => tiers.length))
-  for (const [index, { tiers, burst }] of rules.entries()) {
+  expect(action === 'take-up-to' ? granted >= 0 && granted <= permits : [0, permits].includes(granted)).toBe(true)
+  expect(usage.map((limits) => limits.length)).toEqual(charges.map(({ limits }) => limits.length))
+  for (const [index, { limits, burst }] of charges.entries()) {
     for (const [at, { remaining, resetMs, retryAfterMs }] of (usage[index] ?? []).entries()) {
       expect([remaining, resetMs, retryAfterMs].every((value) => Number.isSafeInteger(value) && value >= 0)).toBe(true)
-      expect(remaining).toBeLessThanOrEqual(burst ?? tiers[at]?.limit ?? 0)
+      expect(remaining).toBeLessThanOrEqual(burst ?? limits[at]?.limit ?? 0)
     }
   }
-  // It is refused if, and only if, a rule that may refuse says for how long.
-  const refuses = rules.some(
-    (rule, index) => rule.enforced && usage[index]?.some(({ retryAfterMs }) => retryAfterMs > 0),
+  // It is refused if, and only if, a charge that may refuse says for how long.
+  const refuses = charges.some(
+    (charge, index) => charge.mode === 'enforce' && usage[index]?.some(({ retryAfterMs }) => retryAfterMs > 0),
   )
   expect(granted === 0).toBe(refuses)
 }
@@ -246,9 +246,9 @@ describe('RedisStore', () => {
     100,
     fc.asyncProperty(anyFailure, async (failure) => {
       vi.stubGlobal('fetch', () => Promise.reject(failure))
-      const rule = ruleOf('concurrency', [{ limit: 2, windowMs: 1_000 }], { slot: 1 })
+      const charge = chargeOf('concurrency', [{ limit: 2, windowMs: 1_000 }], { slot: 1 })
       const store = storeOf()
-      const calls = [store.decide(take([rule])), store.release([rule]), store.renew([rule]), store.ping()]
+      const calls = [store.decide(take([charge])), store.release([charge]), store.renew([charge]), store.ping()]
       for (const result of await Promise.allSettled(calls)) {
         expect(result.status).toBe('rejected')
         await answerOf(() => Promise.reject((result as PromiseRejectedResult).reason))
@@ -262,14 +262,14 @@ describe('RedisStore', () => {
     200,
     fc.asyncProperty(anyRaw, async (raw) => {
       vi.stubGlobal('fetch', async () => answer(raw))
-      const slot = ruleOf('concurrency', [{ limit: 2, windowMs: 1_000 }], { slot: 1 })
-      const quota = ruleOf('quota', [{ limit: 2, windowMs: 1_000 }])
+      const slot = chargeOf('concurrency', [{ limit: 2, windowMs: 1_000 }], { slot: 1 })
+      const quota = chargeOf('quota', [{ limit: 2, windowMs: 1_000 }])
       const store = storeOf()
       const calls = [
         store.release([slot]),
         store.renew([slot]),
         store.ping(),
-        store.settle([{ rule: quota, units: 1 }], 1),
+        store.settle([{ charge: quota, units: 1 }], 1),
       ]
       for (const result of await Promise.allSettled(calls)) {
         if (result.status === 'rejected') await answerOf(() => Promise.reject(result.reason))

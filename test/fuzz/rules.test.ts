@@ -21,7 +21,7 @@ const part = fc.oneof(
 )
 const name = fc.constantFrom(
   ...['by', 'digest', 'value', 'cidr', 'country', 'asn', 'status', 'reason', 'until'],
-  ...['limits', 'times', 'unlimited', 'policies', '__proto__', 'constructor', 'x'],
+  ...['limits', 'multiplier', 'unlimited', 'policies', '__proto__', 'constructor', 'x'],
 )
 const entry = fc.oneof(fc.dictionary(name, part, { maxKeys: 4 }), part)
 const list = fc.oneof(fc.array(entry, { maxLength: 4 }), part)
@@ -30,7 +30,7 @@ const input = fc.oneof(
   part,
 )
 
-function rulesOf(given: unknown): Rules | undefined {
+function chargesOf(given: unknown): Rules | undefined {
   try {
     return readRules(given)
   } catch (error) {
@@ -46,7 +46,7 @@ fuzz(
   'whatever a document says, it is refused with its place, or can be written, read and followed',
   4_000,
   fc.asyncProperty(input, fc.record({ value: field, cf: fc.anything() }), async (given, { value, cf }) => {
-    const rules = rulesOf(given)
+    const rules = chargesOf(given)
     if (!rules) return
     expect(parseRules(JSON.stringify(rules))).toEqual(rules)
     const book = new RuleIndex(rules, { ipv6Prefix: 64, identitySecret: undefined })

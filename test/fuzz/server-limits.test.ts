@@ -69,7 +69,7 @@ fuzz(
         sentMs.push(clock.now())
         return new Response(null, answer && { status: answer.status, headers: answer.fields })
       }
-      const options = { clock, maxPauseMs: MAX_PAUSE_MS, retries: 0, atMostMs: Number.POSITIVE_INFINITY }
+      const options = { clock, maxPauseMs: MAX_PAUSE_MS, retries: 0, maxWaitMs: Number.POSITIVE_INFINITY }
       const call = outbound(fetch as typeof globalThis.fetch, options)
       for (let count = 0; count <= answers.length; count++) await clock.finish(call('https://api.example/'))
       const gaps = sentMs.map((ms, index) => ms - (sentMs[index - 1] ?? NOW_MS))

@@ -83,7 +83,7 @@ describe('a verifier of tokens', () => {
         const token = parts.join('.')
         const whole = tokens.indexOf(token)
         const subs = await subsOf(`Bearer ${token}`)
-        if (whole < 0) expect(subs).toEqual([{ kind: 'spoilt' }, { kind: 'spoilt' }])
+        if (whole < 0) expect(subs).toEqual([{ kind: 'ambiguous' }, { kind: 'ambiguous' }])
         else expect(subs[whole < 2 ? 0 : 1]).toEqual([ALICE, BOB][whole % 2])
       },
     ),

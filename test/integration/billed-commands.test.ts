@@ -4,8 +4,8 @@ import type { DecisionRequest, StoreCharge } from '../../src/model/charge.ts'
 import type { AlgorithmName, Limit } from '../../src/model/limits.ts'
 import { LUA } from '../../src/store/redis/more-lua.ts'
 import { releaseArguments, Scripts, scriptArguments } from '../../src/store/redis/script.ts'
+import { chargeOf, EVERY_ALGORITHM, take } from '../support/charges.ts'
 import { ownRedis, total } from '../support/own-redis.ts'
-import { EVERY_ALGORITHM, ruleOf, take } from '../support/rules.ts'
 
 // Upstash bills every command, those inside of a script one by one. What Redis itself has counted is what is billed.
 
@@ -24,9 +24,9 @@ const START_MS = 472_222 * HOUR
 function billed(
   request: DecisionRequest,
   nowMs: number,
-  isLong?: (rule: StoreCharge) => boolean,
+  isLong?: (charge: StoreCharge) => boolean,
 ): Promise<Record<string, number>> {
-  const keys = request.rules.map(({ key }) => key)
+  const keys = request.charges.map(({ key }) => key)
   return counted(script, keys, [...scriptArguments(request, isLong), nowMs * 1000])
 }
 
@@ -34,18 +34,18 @@ function counted(script: string, keys: string[], args: readonly (string | number
   return redis.billed(() => redis.client.eval(script, { keys, arguments: args.map(String) }))
 }
 
-const TIERS: readonly Limit[] = [
+const LIMITS: readonly Limit[] = [
   { limit: 10_000, windowMs: 1_000 },
   { limit: 20_000, windowMs: 60_000 },
   { limit: 30_000, windowMs: HOUR },
 ]
 
 describe('sliding-window', () => {
-  const rule = (tiers: readonly Limit[]) => ruleOf('sliding-window', tiers)
+  const charge = (limits: readonly Limit[]) => chargeOf('sliding-window', limits)
 
-  test.each([1, 2, 3])('an admission by %d tier(s) costs at most 4 commands and one a tier', async (count) => {
+  test.each([1, 2, 3])('an admission by %d limit(s) costs at most 4 commands and one a limit', async (count) => {
     // The hour alone, then with the minute, then with the second.
-    const request = take([rule(TIERS.slice(-count))])
+    const request = take([charge(LIMITS.slice(-count))])
     const seen: Record<string, number>[] = []
     for (let i = 0; i < 100; i++) seen.push(await billed(request, START_MS + i * 15))
     expect(Math.max(...seen.map(total))).toBeLessThanOrEqual(4 + count)
@@ -56,20 +56,20 @@ describe('sliding-window', () => {
   })
 
   test.each([1, 2, 3])(
-    'a stream of %d tier(s) that is known to be long costs the same, and fewer entries are read',
+    'a stream of %d limit(s) that is known to be long costs the same, and fewer entries are read',
     async (count) => {
-      const request = take([rule(TIERS.slice(-count))])
+      const request = take([charge(LIMITS.slice(-count))])
       for (let i = 0; i < 20; i++) await billed(request, START_MS + i * 15)
       expect(await billed(request, START_MS + 300, () => true)).toEqual(await billed(request, START_MS + 300))
-      // Where that is wrong, by one command for each tier.
+      // Where that is wrong, by one command for each limit.
       const later = START_MS + 300 + HOUR - 1
       const few = { eval: 1, time: 1, xrevrange: 1, xadd: 1 }
       expect(await billed(request, later, () => true)).toEqual({ ...few, xrange: 1, expire: 1 })
     },
   )
 
-  test('a caller with few requests in its windows costs 4 commands however many tiers there are', async () => {
-    const request = take([rule(TIERS)])
+  test('a caller with few requests in its windows costs 4 commands however many limits there are', async () => {
+    const request = take([charge(LIMITS)])
     expect(await billed(request, START_MS)).toEqual({ eval: 1, time: 1, xrevrange: 1, xadd: 1, expire: 1 })
     for (let i = 1; i <= 6; i++) {
       expect(await billed(request, START_MS + i * 200)).toEqual({ eval: 1, time: 1, xrevrange: 1, xadd: 1 })
@@ -77,7 +77,7 @@ describe('sliding-window', () => {
   })
 
   test('the TTL is renewed once in a longest window, by one command more', async () => {
-    const request = take([rule(TIERS)])
+    const request = take([charge(LIMITS)])
     let renewals = 0
     for (let i = 0; i < 100; i++) {
       const { expire = 0 } = await billed(request, START_MS + i * (HOUR / 10))
@@ -87,15 +87,15 @@ describe('sliding-window', () => {
     expect(renewals).toBe(10)
   })
 
-  test.each([1, 5, 16])('a refusal of cost %d by one tier costs at most 4 commands', async (cost) => {
-    const hourly = rule([{ limit: 50, windowMs: HOUR }])
+  test.each([1, 5, 16])('a refusal of cost %d by one limit costs at most 4 commands', async (cost) => {
+    const hourly = charge([{ limit: 50, windowMs: HOUR }])
     for (let i = 0; i < 50; i++) await billed(take([hourly]), START_MS + i)
     const counts = await billed(take([{ ...hourly, cost }]), START_MS + 100)
     expect(counts).toEqual({ eval: 1, time: 1, xrevrange: 1, xrange: 1 })
   })
 
   test('a refusal of any cost finds its moment in reads that grow with the logarithm of the window', async () => {
-    const hourly = rule([{ limit: 1_000, windowMs: HOUR }])
+    const hourly = charge([{ limit: 1_000, windowMs: HOUR }])
     for (let i = 0; i < 1_000; i++) await billed(take([hourly]), START_MS + i * 1_000)
     const counts = await billed(take([{ ...hourly, cost: 500 }]), START_MS + 1_000_000)
     expect(total(counts)).toBeLessThanOrEqual(4 + Math.ceil(Math.log2(HOUR)))
@@ -104,7 +104,7 @@ describe('sliding-window', () => {
 
 describe('token-bucket', () => {
   test('an admission costs 4 commands, a refusal 3', async () => {
-    const bucket = ruleOf('token-bucket', [{ limit: 7, windowMs: HOUR }], { burst: 2 })
+    const bucket = chargeOf('token-bucket', [{ limit: 7, windowMs: HOUR }], { burst: 2 })
     expect(await billed(take([bucket]), START_MS)).toEqual({ eval: 1, time: 1, get: 1, set: 1 })
     expect(await billed(take([bucket]), START_MS + 1)).toEqual({ eval: 1, time: 1, get: 1, set: 1 })
     expect(await billed(take([bucket]), START_MS + 2)).toEqual({ eval: 1, time: 1, get: 1 })
@@ -112,42 +112,42 @@ describe('token-bucket', () => {
 })
 
 describe.each(['fixed-window', 'quota'] as const)('%s', (name) => {
-  test.each([1, 2, 3])('an admission by %d tier(s) costs 4 commands, a refusal 3', async (count) => {
-    const rule = ruleOf(name, [{ limit: 2, windowMs: 2 * HOUR }, ...TIERS.slice(0, count - 1)])
-    expect(await billed(take([rule]), START_MS)).toEqual({ eval: 1, time: 1, get: 1, set: 1 })
-    expect(await billed(take([rule]), START_MS + 1)).toEqual({ eval: 1, time: 1, get: 1, set: 1 })
-    expect(await billed(take([rule]), START_MS + 2)).toEqual({ eval: 1, time: 1, get: 1 })
+  test.each([1, 2, 3])('an admission by %d limit(s) costs 4 commands, a refusal 3', async (count) => {
+    const charge = chargeOf(name, [{ limit: 2, windowMs: 2 * HOUR }, ...LIMITS.slice(0, count - 1)])
+    expect(await billed(take([charge]), START_MS)).toEqual({ eval: 1, time: 1, get: 1, set: 1 })
+    expect(await billed(take([charge]), START_MS + 1)).toEqual({ eval: 1, time: 1, get: 1, set: 1 })
+    expect(await billed(take([charge]), START_MS + 2)).toEqual({ eval: 1, time: 1, get: 1 })
   })
 })
 
 describe('sorted-set', () => {
-  test.each([1, 2, 3])('an admission by %d tier(s) costs 6 commands and one a tier', async (count) => {
-    const rule = ruleOf('sorted-set', TIERS.slice(-count))
+  test.each([1, 2, 3])('an admission by %d limit(s) costs 6 commands and one a limit', async (count) => {
+    const charge = chargeOf('sorted-set', LIMITS.slice(-count))
     const idle = { eval: 1, time: 1, zrevrange: 1, zadd: 1, zremrangebyscore: 1, expire: 1 }
-    expect(await billed(take([rule]), START_MS)).toEqual(idle)
-    expect(await billed(take([rule]), START_MS + 1)).toEqual({ ...idle, zrangebyscore: count })
+    expect(await billed(take([charge]), START_MS)).toEqual(idle)
+    expect(await billed(take([charge]), START_MS + 1)).toEqual({ ...idle, zrangebyscore: count })
   })
 
-  test('a refusal costs 3 commands, one a tier, and one for each tier that refuses several units', async () => {
-    const rule = ruleOf('sorted-set', [{ limit: 5, windowMs: 2 * HOUR }, ...TIERS])
-    for (let i = 0; i < 5; i++) await billed(take([rule]), START_MS + i)
+  test('a refusal costs 3 commands, one a limit, and one for each limit that refuses several units', async () => {
+    const charge = chargeOf('sorted-set', [{ limit: 5, windowMs: 2 * HOUR }, ...LIMITS])
+    for (let i = 0; i < 5; i++) await billed(take([charge]), START_MS + i)
     const counts = { eval: 1, time: 1, zrevrange: 1, zrangebyscore: 4 }
-    expect(await billed(take([rule]), START_MS + 5)).toEqual(counts)
-    expect(await billed(take([{ ...rule, cost: 3 }]), START_MS + 5)).toEqual({ ...counts, zscore: 1 })
+    expect(await billed(take([charge]), START_MS + 5)).toEqual(counts)
+    expect(await billed(take([{ ...charge, cost: 3 }]), START_MS + 5)).toEqual({ ...counts, zscore: 1 })
   })
 
   test('units of one admission are added a thousand at a time', async () => {
-    const rule = ruleOf('sorted-set', [{ limit: 2_001, windowMs: HOUR }])
-    expect((await billed(take([{ ...rule, cost: 2_001 }]), START_MS)).zadd).toBe(3)
-    expect(await redis.client.zCard(rule.key)).toBe(2_001)
+    const charge = chargeOf('sorted-set', [{ limit: 2_001, windowMs: HOUR }])
+    expect((await billed(take([{ ...charge, cost: 2_001 }]), START_MS)).zadd).toBe(3)
+    expect(await redis.client.zCard(charge.key)).toBe(2_001)
   })
 })
 
 describe('concurrency', () => {
-  const rule = () => ruleOf('concurrency', [{ limit: 3, windowMs: 60_000 }])
+  const charge = () => chargeOf('concurrency', [{ limit: 3, windowMs: 60_000 }])
 
   test('an admission costs 6 commands, 5 if nothing is held, 7 or 8 if deadlines have passed', async () => {
-    const held = rule()
+    const held = charge()
     const admission = { eval: 1, time: 1, zrange: 1, zadd: 1 }
     expect(await billed(take([held]), START_MS)).toEqual({ ...admission, pexpire: 1 })
     const another = { ...admission, zcount: 1, pttl: 1 }
@@ -158,7 +158,7 @@ describe('concurrency', () => {
   })
 
   test('an admission after which the key would not live long enough costs one command more', async () => {
-    const held = rule()
+    const held = charge()
     await billed(take([held]), START_MS)
     await redis.client.pExpire(held.key, 59_999)
     expect(await billed(take([held]), START_MS)).toMatchObject({ pttl: 1, pexpire: 1 })
@@ -166,12 +166,12 @@ describe('concurrency', () => {
   })
 
   test('giving back what may be on its way costs 6 commands, and admissions after it two more for a minute', async () => {
-    const held = rule()
+    const held = charge()
     const request = take([held])
     const counts = await counted(
       RELEASE,
       [held.key],
-      [...releaseArguments(request.rules.map((rule) => ({ rule, isKnown: false }))), START_MS * 1000],
+      [...releaseArguments(request.charges.map((charge) => ({ charge: charge, isKnown: false }))), START_MS * 1000],
     )
     expect(counts).toEqual({ eval: 1, time: 1, zadd: 1, zremrangebyscore: 1, pttl: 1, pexpire: 1 })
     const admission = { eval: 1, time: 1, zrange: 1, zadd: 1, pttl: 1, zcount: 1 }
@@ -181,7 +181,7 @@ describe('concurrency', () => {
   })
 
   test('a refusal costs 4 commands, and one more if it is of several units', async () => {
-    const held = rule()
+    const held = charge()
     for (let i = 0; i < 3; i++) await billed(take([held]), START_MS + i)
     expect(await billed(take([held]), START_MS + 5)).toEqual({ eval: 1, time: 1, zrange: 1, zcount: 1 })
     const dear = await billed(take([{ ...held, cost: 2 }]), START_MS + 5)
@@ -190,7 +190,7 @@ describe('concurrency', () => {
 })
 
 describe('a policy with block', () => {
-  const block = { blockMs: HOUR, after: 2 }
+  const penalty = { durationMs: HOUR, after: 2 }
   const LIMITED: readonly Limit[] = [{ limit: 3, windowMs: 2 * HOUR }]
   const one = { eval: 1, time: 1 }
   /** What is read, charged, and remembered of a refusal. */
@@ -209,70 +209,73 @@ describe('a policy with block', () => {
 
   test.each(names)('%s: admissions cost no command more, with refusals between them neither', async (name) => {
     const [read, charged, remembered] = COSTS[name]
-    const rule = ruleOf(name, LIMITED, { block })
-    await billed(take([rule]), START_MS)
-    expect(await billed(take([rule]), START_MS + 1)).toEqual({ ...one, ...read, ...charged })
-    expect(await billed(take([{ ...rule, cost: 2 }]), START_MS + 2)).toEqual({
+    const charge = chargeOf(name, LIMITED, { penalty })
+    await billed(take([charge]), START_MS)
+    expect(await billed(take([charge]), START_MS + 1)).toEqual({ ...one, ...read, ...charged })
+    expect(await billed(take([{ ...charge, cost: 2 }]), START_MS + 2)).toEqual({
       ...one,
       ...read,
       ...remembered,
     })
-    expect(await billed(take([rule]), START_MS + 3)).toEqual({ ...one, ...read, ...charged })
+    expect(await billed(take([charge]), START_MS + 3)).toEqual({ ...one, ...read, ...charged })
   })
 
   test.each(names)('%s: refusals cost a command or two, until it is blocked', async (name) => {
     const [read, , remembered] = COSTS[name]
-    const rule = ruleOf(name, LIMITED, { block })
-    for (let i = 0; i < 3; i++) await billed(take([rule]), START_MS + i)
-    expect(await billed(take([rule]), START_MS + 3)).toEqual({ ...one, ...read, ...remembered })
+    const charge = chargeOf(name, LIMITED, { penalty })
+    for (let i = 0; i < 3; i++) await billed(take([charge]), START_MS + i)
+    expect(await billed(take([charge]), START_MS + 3)).toEqual({ ...one, ...read, ...remembered })
     // The entry of the refusal before is removed.
     const again = name === 'sliding-window' ? { ...remembered, xdel: 1 } : remembered
-    expect(await billed(take([rule]), START_MS + 4)).toEqual({ ...one, ...read, ...again })
-    expect(await billed(take([rule]), START_MS + 5)).toEqual({ ...one, ...read })
-    expect(await billed(take([rule], { mode: 'peek' }), START_MS + 6)).toEqual({ ...one, ...read })
+    expect(await billed(take([charge]), START_MS + 4)).toEqual({ ...one, ...read, ...again })
+    expect(await billed(take([charge]), START_MS + 5)).toEqual({ ...one, ...read })
+    expect(await billed(take([charge], { action: 'peek' }), START_MS + 6)).toEqual({ ...one, ...read })
   })
 
   test('sliding-window: a busy caller whose window begins with a refusal is admitted at no command more', async () => {
-    const tiers = [{ limit: 40, windowMs: HOUR }]
-    const rule = ruleOf('sliding-window', tiers, { block: { ...block, after: 9 } })
-    await billed(take([rule]), START_MS)
-    await billed(take([{ ...rule, cost: 40 }]), START_MS + 1_000)
-    for (let i = 0; i < 20; i++) await billed(take([rule]), START_MS + 2_000 + i)
+    const limits = [{ limit: 40, windowMs: HOUR }]
+    const charge = chargeOf('sliding-window', limits, { penalty: { ...penalty, after: 9 } })
+    await billed(take([charge]), START_MS)
+    await billed(take([{ ...charge, cost: 40 }]), START_MS + 1_000)
+    for (let i = 0; i < 20; i++) await billed(take([charge]), START_MS + 2_000 + i)
     // The first admission has left the window, and the refusal has not.
-    const counts = await billed(take([rule]), START_MS + HOUR + 500)
+    const counts = await billed(take([charge]), START_MS + HOUR + 500)
     expect(counts).toEqual({ ...one, xrevrange: 1, xrange: 1, xadd: 1, expire: 1 })
   })
 })
 
 test('a decision over several algorithms costs what they do, but for one EVAL and one TIME', async () => {
-  const rules: StoreCharge[] = [
-    ruleOf('sliding-window', [{ limit: 10, windowMs: 1_000 }]),
-    ruleOf('quota', [{ limit: 1_000, windowMs: 24 * HOUR }]),
-    ruleOf('token-bucket', [{ limit: 50, windowMs: 1_000 }]),
-    ruleOf('concurrency', [{ limit: 20, windowMs: 60_000 }]),
-    ruleOf('sliding-window', [{ limit: 5_000, windowMs: 1_000 }]),
+  const charges: StoreCharge[] = [
+    chargeOf('sliding-window', [{ limit: 10, windowMs: 1_000 }]),
+    chargeOf('quota', [{ limit: 1_000, windowMs: 24 * HOUR }]),
+    chargeOf('token-bucket', [{ limit: 50, windowMs: 1_000 }]),
+    chargeOf('concurrency', [{ limit: 20, windowMs: 60_000 }]),
+    chargeOf('sliding-window', [{ limit: 5_000, windowMs: 1_000 }]),
   ]
-  await billed(take(rules), START_MS)
+  await billed(take(charges), START_MS)
   const one = { eval: 1, time: 1 }
   const sliding = { xrevrange: 2, xadd: 2 }
   const strings = { get: 2, set: 2 }
   const held = { zrange: 1, zcount: 1, zadd: 1, pttl: 1 }
-  expect(await billed(take(rules), START_MS + 1)).toEqual({ ...one, ...sliding, ...strings, ...held })
+  expect(await billed(take(charges), START_MS + 1)).toEqual({ ...one, ...sliding, ...strings, ...held })
 })
 
 test.each<AlgorithmName>(EVERY_ALGORITHM)('%s: a peek writes nothing', async (name) => {
-  const rule = ruleOf(name, [{ limit: 10, windowMs: 1_000 }])
-  await billed(take([rule], { mode: 'peek' }), START_MS)
-  expect(await redis.client.exists(rule.key)).toBe(0)
+  const charge = chargeOf(name, [{ limit: 10, windowMs: 1_000 }])
+  await billed(take([charge], { action: 'peek' }), START_MS)
+  expect(await redis.client.exists(charge.key)).toBe(0)
 })
 
 test.each(EVERY_ALGORITHM.filter((name) => ALGORITHMS[name].lease))(
   'permits that are leased by %s cost the commands of one decision',
   async (name) => {
-    const rule = ruleOf(name, [{ limit: 1_000, windowMs: HOUR }])
-    const other = { ...rule, key: `${rule.key}:other` }
+    const charge = chargeOf(name, [{ limit: 1_000, windowMs: HOUR }])
+    const other = { ...charge, key: `${charge.key}:other` }
     for (let i = 0; i < 20; i++) {
-      const leased = await billed(take([rule], { mode: 'partial', permits: 10, leaseMs: 6_000 }), START_MS + i * 15)
+      const leased = await billed(
+        take([charge], { action: 'take-up-to', permits: 10, leaseMs: 6_000 }),
+        START_MS + i * 15,
+      )
       expect(leased).toEqual(await billed(take([other], { permits: 10 }), START_MS + i * 15))
     }
   },

@@ -21,7 +21,7 @@ beforeAll(async () => {
 })
 
 function write(expectedVersion: number) {
-  return documents.write({ text: '{}', expectedVersion, by: 'test', why: 'test' })
+  return documents.write({ text: '{}', expectedVersion, actor: 'test', comment: 'test' })
 }
 
 test('to find out that the rules are the same takes two commands, to read others three', async () => {

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
 import { LUA } from '../../src/store/redis/more-lua.ts'
 import { Scripts, scriptArguments } from '../../src/store/redis/script.ts'
+import { chargeOf, take } from '../support/charges.ts'
 import { sharedRedis } from '../support/own-redis.ts'
-import { ruleOf, take } from '../support/rules.ts'
 
 const redis = sharedRedis()
 
@@ -30,8 +30,8 @@ test.each([
   const script = `
     local redis = { call = redis.call, replicate_commands = ${replicateCommands} }
     ${SCRIPTS.decide(new Set(['sorted-set']))}`
-  const request = take([ruleOf('sorted-set', [{ limit: 2, windowMs: 60_000 }])])
-  const keys = request.rules.map(({ key }) => key)
+  const request = take([chargeOf('sorted-set', [{ limit: 2, windowMs: 60_000 }])])
+  const keys = request.charges.map(({ key }) => key)
   const reply = await redis.client.eval(script, { keys, arguments: scriptArguments(request).map(String) })
   expect(reply).toEqual([1, expect.any(Number), 1, 60_000, 0])
 })

@@ -40,9 +40,9 @@ function upstash(options: Partial<RedisConfigNodejs>): Upstash {
 
 /** A limiter with keys of its own. */
 function subject(client: AnyRedis, options: LimiterOptions) {
-  const prefix = crypto.randomUUID()
+  const keyPrefix = crypto.randomUUID()
   const store = redisStore(client, { timeoutMs: 60_000 })
-  return { prefix, limiter: createLimiter({ prefix, store, log: () => {}, ...options }) }
+  return { prefix: keyPrefix, limiter: createLimiter({ keyPrefix, store, log: () => {}, ...options }) }
 }
 
 /** The same client, and the names of what it was asked to send so far. */
@@ -84,13 +84,13 @@ describe.each(Object.entries(CLIENTS))('%s', (_name, client) => {
     expect(unasked).toEqual([])
   })
 
-  test('obtain(), peek(), refund() and reset() go to Redis, and reset() is seen at once', async () => {
+  test('takeUpTo(), peek(), refund() and reset() go to Redis, and reset() is seen at once', async () => {
     const { limiter } = subject(client(), { policies: [{ name: 'day', ...quota('10/1d') }] })
-    const decision = await limiter.obtain('partner', 7)
+    const decision = await limiter.takeUpTo('partner', 7)
     expect(decision).toMatchObject({ granted: 7, charged: 7 })
     await limiter.refund('partner', decision, 2)
-    expect(await limiter.peek('partner')).toMatchObject({ granted: true, tiers: [{ remaining: 5 }] })
-    expect(await limiter.obtain('partner', 9)).toMatchObject({ granted: 5 })
+    expect(await limiter.peek('partner')).toMatchObject({ granted: true, limits: [{ remaining: 5 }] })
+    expect(await limiter.takeUpTo('partner', 9)).toMatchObject({ granted: 5 })
     expect((await limiter.take('partner')).granted).toBe(false)
     await limiter.reset('partner')
     expect((await limiter.take('partner')).granted).toBe(true)
@@ -105,9 +105,9 @@ describe.each(Object.entries(CLIENTS))('%s', (_name, client) => {
   })
 
   test('hold() holds a slot that other processes see, until it is given back', async () => {
-    const { prefix, limiter } = subject(client(), { policies: [{ name: 'jobs', ...concurrency(1) }] })
+    const { prefix: keyPrefix, limiter } = subject(client(), { policies: [{ name: 'jobs', ...concurrency(1) }] })
     const other = createLimiter({
-      prefix,
+      keyPrefix,
       store: redisStore(client()),
       policies: [{ name: 'jobs', ...concurrency(1) }],
     })
@@ -121,7 +121,7 @@ describe.each(Object.entries(CLIENTS))('%s', (_name, client) => {
   })
 
   test('leaves no identity in a key', async () => {
-    const { prefix, limiter } = subject(client(), { limits: '5/1h', secret: 'a secret of sixteen' })
+    const { prefix, limiter } = subject(client(), { limits: '5/1h', identitySecret: 'a secret of sixteen' })
     await limiter.take('alice@example.com')
     const keys = await nodeRedis.keys(`${prefix}*`)
     expect(keys).toEqual([expect.stringMatching(/^[\w-]+:default:w:\{[\w-]{22}\}$/)])
@@ -132,7 +132,7 @@ describe.each(Object.entries(CLIENTS))('%s', (_name, client) => {
     await limiter.take('alice')
     const [key = ''] = await nodeRedis.keys(`${prefix}*`)
     await nodeRedis.set(key, 'no stream')
-    expect(await limiter.take('alice')).toMatchObject({ granted: true, degraded: 'local', tiers: [{ remaining: 4 }] })
+    expect(await limiter.take('alice')).toMatchObject({ granted: true, degraded: 'local', limits: [{ remaining: 4 }] })
     await expect(limiter.reset('alice')).resolves.toBeUndefined()
     expect(await limiter.take('alice')).not.toHaveProperty('degraded')
   })
@@ -142,8 +142,8 @@ test('a leased limiter asks seldom, and reset() ends what it has leased', async 
   const { limiter } = subject(nodeRedis, { limits: '100000/1m', leases: 'auto' })
   for (let i = 0; i < 3_000; i++) await limiter.take('alice')
   await limiter.reset('alice')
-  const { tiers } = await limiter.peek('alice')
-  expect(tiers[0]?.remaining).toBe(100_000)
+  const { limits } = await limiter.peek('alice')
+  expect(limits[0]?.remaining).toBe(100_000)
 })
 
 test.each([
@@ -207,9 +207,9 @@ test.each<[string, (port: number) => { client: AnyRedis; end: () => void }]>([
 })
 
 test.each([
-  ['local', { granted: true, degraded: 'local', tiers: [{ limit: 5, remaining: 4 }] }],
-  ['open', { granted: true, degraded: 'open', tiers: [], retryAfterMs: 0 }],
-  ['closed', { granted: false, degraded: 'closed', tiers: [], retryAfterMs: 1_000 }],
+  ['local', { granted: true, degraded: 'local', limits: [{ limit: 5, remaining: 4 }] }],
+  ['open', { granted: true, degraded: 'open', limits: [], retryAfterMs: 0 }],
+  ['closed', { granted: false, degraded: 'closed', limits: [], retryAfterMs: 1_000 }],
 ] as const)('without Redis, onStoreError %s decides', async (onStoreError, expected) => {
   const client = new IoRedis(await freePort(), '127.0.0.1', {
     autoResendUnfulfilledCommands: false,

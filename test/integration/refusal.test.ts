@@ -1,44 +1,46 @@
 import { expect, test } from 'vitest'
 import { START_MS } from '../support/arbitraries.ts'
+import { chargeOf, EVERY_ALGORITHM, TIERED_ALGORITHMS, take } from '../support/charges.ts'
 import { sharedRedis } from '../support/own-redis.ts'
-import { EVERY_ALGORITHM, ruleOf, TIERED_ALGORITHMS, take } from '../support/rules.ts'
 import { ScriptStore } from '../support/script-store.ts'
 
 const redis = sharedRedis()
 
-const TIERS = [
+const LIMITS = [
   { limit: 10, windowMs: 1_000 },
   { limit: 120, windowMs: 60_000 },
   { limit: 240, windowMs: 3_600_000 },
 ]
 
 test.each(TIERED_ALGORITHMS)(
-  '%s: a caller refused by the hourly tier has spent nothing of the second and minute tiers',
+  '%s: a caller refused by the hourly limit has spent nothing of the second and minute limits',
   async (name) => {
     const script = new ScriptStore(redis.client)
-    const rule = ruleOf(name, TIERS)
+    const charge = chargeOf(name, LIMITS)
     // Begins with an hour of the clock, so that fixed windows do not begin anew on the way.
     let nowMs = Math.ceil(START_MS / 3_600_000) * 3_600_000
     for (let i = 0; i < 240; i++, nowMs += 1_000) {
-      expect((await script.decide(take([rule]), nowMs * 1000)).granted).toBe(1)
+      expect((await script.decide(take([charge]), nowMs * 1000)).granted).toBe(1)
     }
     nowMs += 60_000
-    const before = await redis.client.dump(rule.key)
+    const before = await redis.client.dump(charge.key)
     for (let i = 0; i < 20; i++) {
-      const { granted, usage } = await script.decide(take([rule]), nowMs * 1000)
+      const { granted, usage } = await script.decide(take([charge]), nowMs * 1000)
       expect(granted).toBe(0)
       expect(usage[0]?.map(({ remaining }) => remaining)).toEqual([10, 120, 0])
     }
-    expect(await redis.client.dump(rule.key)).toEqual(before)
+    expect(await redis.client.dump(charge.key)).toEqual(before)
   },
 )
 
-test.each(EVERY_ALGORITHM)('%s refuses, and not a byte of any other rule is changed', async (name) => {
+test.each(EVERY_ALGORITHM)('%s refuses, and not a byte of any other charge is changed', async (name) => {
   const script = new ScriptStore(redis.client)
-  const rules = EVERY_ALGORITHM.map((other) => ruleOf(other, [{ limit: other === name ? 2 : 100, windowMs: 60_000 }]))
-  const dumps = () => Promise.all(rules.map(({ key }) => redis.client.dump(key)))
-  for (let i = 0; i < 2; i++) expect((await script.decide(take(rules), START_MS * 1000)).granted).toBe(1)
+  const charges = EVERY_ALGORITHM.map((other) =>
+    chargeOf(other, [{ limit: other === name ? 2 : 100, windowMs: 60_000 }]),
+  )
+  const dumps = () => Promise.all(charges.map(({ key }) => redis.client.dump(key)))
+  for (let i = 0; i < 2; i++) expect((await script.decide(take(charges), START_MS * 1000)).granted).toBe(1)
   const before = await dumps()
-  expect((await script.decide(take(rules), START_MS * 1000)).granted).toBe(0)
+  expect((await script.decide(take(charges), START_MS * 1000)).granted).toBe(0)
   expect(await dumps()).toEqual(before)
 })

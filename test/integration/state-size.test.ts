@@ -1,7 +1,7 @@
 import { expect, inject, test } from 'vitest'
 import { START_MS } from '../support/arbitraries.ts'
+import { chargeOf, take } from '../support/charges.ts'
 import { sharedRedis } from '../support/own-redis.ts'
-import { ruleOf, take } from '../support/rules.ts'
 import { ScriptStore } from '../support/script-store.ts'
 
 const redis = sharedRedis()
@@ -22,16 +22,16 @@ const ADMISSIONS = inject('fuzz').isLong ? 10_000 : 1_500
 
 test(`a quota, a fixed window and a token bucket take as many bytes after 10 admissions as after ${ADMISSIONS}`, async () => {
   const script = new ScriptStore(redis.client)
-  const rules = [
-    ruleOf('quota', BUDGET),
-    ruleOf('fixed-window', BUDGET),
-    ruleOf('token-bucket', [{ limit: 299, windowMs: MINUTE }]),
+  const charges = [
+    chargeOf('quota', BUDGET),
+    chargeOf('fixed-window', BUDGET),
+    chargeOf('token-bucket', [{ limit: 299, windowMs: MINUTE }]),
   ]
-  const bytes = () => Promise.all(rules.map(({ key }) => redis.client.memoryUsage(key)))
+  const bytes = () => Promise.all(charges.map(({ key }) => redis.client.memoryUsage(key)))
   const seen: unknown[] = []
   for (let i = 1; i <= ADMISSIONS; i++) {
-    // As fast as the minute's tier allows.
-    const { granted } = await script.decide(take(rules), (START_MS + i * 201) * 1000)
+    // As fast as the minute's limit allows.
+    const { granted } = await script.decide(take(charges), (START_MS + i * 201) * 1000)
     expect(granted).toBe(1)
     if (i === 10 || i === ADMISSIONS) seen.push(await bytes())
   }

@@ -26,7 +26,7 @@ describe('take()', () => {
     const { clock, limiter } = subject({ limits: '2/1s, 3/1m' })
     expect(await limiter.take('alice')).toEqual({
       granted: true,
-      tiers: [
+      limits: [
         {
           policy: 'default',
           name: 'default-1s',
@@ -71,7 +71,7 @@ describe('take()', () => {
     await limiter.take('alice')
     const decision = await limiter.take('alice')
     expect(decision).toMatchObject({ granted: true, retryAfterMs: 0 })
-    expect(decision.tiers[0]).toMatchObject({ policy: 'new', retryAfterMs: 1_000 })
+    expect(decision.limits[0]).toMatchObject({ policy: 'new', retryAfterMs: 1_000 })
   })
 
   test('each identity has limits of its own: texts, lists, or one for each policy', async () => {
@@ -81,7 +81,7 @@ describe('take()', () => {
     ]
     const { limiter } = subject({ policies })
     const remaining = async (identity: Parameters<typeof limiter.take>[0]) =>
-      (await limiter.take(identity)).tiers.map((tier) => tier.remaining)
+      (await limiter.take(identity)).limits.map((limit) => limit.remaining)
     expect(await remaining('alice')).toEqual([1, 2])
     expect(await remaining(['alice'])).toEqual([0, 1])
     expect(await remaining(['ali', 'ce'])).toEqual([1, 2])
@@ -98,7 +98,7 @@ describe('take()', () => {
   })
 })
 
-describe('obtain()', () => {
+describe('takeUpTo()', () => {
   test('grants as much as all policies have, and loses nothing of the others', async () => {
     const { limiter } = subject({
       policies: [
@@ -106,42 +106,42 @@ describe('obtain()', () => {
         { name: 'hour', ...tokenBucket('100/1h') },
       ],
     })
-    expect(await limiter.obtain('partner', 40)).toMatchObject({ granted: 40, charged: 40, retryAfterMs: 0 })
-    const { granted, tiers } = await limiter.obtain('partner', 200)
+    expect(await limiter.takeUpTo('partner', 40)).toMatchObject({ granted: 40, charged: 40, retryAfterMs: 0 })
+    const { granted, limits } = await limiter.takeUpTo('partner', 200)
     expect(granted).toBe(60)
-    expect(tiers.map(({ remaining }) => remaining)).toEqual([200, 0])
-    expect(await limiter.obtain('partner', 5)).toMatchObject({ granted: 0, charged: 0, retryAfterMs: 36_000 })
+    expect(limits.map(({ remaining }) => remaining)).toEqual([200, 0])
+    expect(await limiter.takeUpTo('partner', 5)).toMatchObject({ granted: 0, charged: 0, retryAfterMs: 36_000 })
   })
 
   test('counts permits at their cost', async () => {
     const { limiter } = subject({ limits: '10/1s' })
-    expect(await limiter.obtain('alice', 9, { cost: 3 })).toMatchObject({ granted: 3, charged: 9 })
+    expect(await limiter.takeUpTo('alice', 9, { cost: 3 })).toMatchObject({ granted: 3, charged: 9 })
   })
 })
 
 describe('a policy with block', () => {
-  const options = { policies: [{ name: 'api', ...slidingWindow('3/1s'), block: '1m', after: 2 }] }
+  const options = { policies: [{ name: 'api', ...slidingWindow('3/1s'), penalty: '1m', penaltyAfter: 2 }] }
 
   test('refuses who was refused as often as said, for as long as said', async () => {
     const { clock, limiter } = subject(options)
     await limiter.take('alice', { cost: 2 })
     expect(await limiter.take('alice', { cost: 2 })).toMatchObject({ granted: false, retryAfterMs: 1_000 })
     const blocked = await limiter.take('alice', { cost: 2 })
-    const state = { policy: 'api', name: 'api-1s', remaining: 0, resetMs: 60_000, blockedMs: 60_000 }
-    expect(blocked).toMatchObject({ granted: false, retryAfterMs: 60_000, charged: 0, tiers: [state] })
+    const state = { policy: 'api', name: 'api-1s', remaining: 0, resetMs: 60_000, penaltyMs: 60_000 }
+    expect(blocked).toMatchObject({ granted: false, retryAfterMs: 60_000, charged: 0, limits: [state] })
     clock.now += 30_000
     expect(await limiter.take('alice')).toMatchObject({ granted: false, retryAfterMs: 30_000 })
-    expect(await limiter.peek('alice')).toMatchObject({ granted: false, tiers: [{ blockedMs: 30_000 }] })
+    expect(await limiter.peek('alice')).toMatchObject({ granted: false, limits: [{ penaltyMs: 30_000 }] })
     expect(await limiter.take('bob')).toMatchObject({ granted: true })
     clock.now += 30_000
-    const { tiers } = await limiter.take('alice')
-    expect(tiers[0]).not.toHaveProperty('blockedMs')
+    const { limits } = await limiter.take('alice')
+    expect(limits[0]).not.toHaveProperty('penaltyMs')
   })
 
   test('lets nobody take in advance, and reset() lifts it', async () => {
     const { limiter } = subject({ ...options, leases: 'auto' })
     for (let i = 0; i < 6; i++) await limiter.take('alice')
-    expect(await limiter.take('alice')).toMatchObject({ granted: false, tiers: [{ blockedMs: 60_000 }] })
+    expect(await limiter.take('alice')).toMatchObject({ granted: false, limits: [{ penaltyMs: 60_000 }] })
     await limiter.reset('alice')
     expect(await limiter.take('alice')).toMatchObject({ granted: true })
   })
@@ -150,7 +150,7 @@ describe('a policy with block', () => {
     const store = { isRemote: true, timeoutMs: 500, open: () => new AwayStore() }
     const { limiter } = subject({ ...options, store: store as never, log: () => {} })
     for (let i = 0; i < 5; i++) await limiter.take('alice')
-    expect(await limiter.take('alice')).toMatchObject({ degraded: 'local', tiers: [{ blockedMs: 60_000 }] })
+    expect(await limiter.take('alice')).toMatchObject({ degraded: 'local', limits: [{ penaltyMs: 60_000 }] })
   })
 })
 
@@ -226,9 +226,9 @@ describe('refund()', () => {
     const { limiter } = subject({ policies: [{ name: 'p', ...limits('10/1m') }] })
     const decision = await limiter.take('alice', { cost: 8 })
     await limiter.refund('alice', decision, 3)
-    expect((await limiter.peek('alice')).tiers[0]?.remaining).toBe(5)
-    await limiter.refund('alice', await limiter.obtain('alice', 5))
-    expect((await limiter.peek('alice')).tiers[0]?.remaining).toBe(5)
+    expect((await limiter.peek('alice')).limits[0]?.remaining).toBe(5)
+    await limiter.refund('alice', await limiter.takeUpTo('alice', 5))
+    expect((await limiter.peek('alice')).limits[0]?.remaining).toBe(5)
   })
 
   test('gives nothing back of a refusal, nor to a shadow policy that was not charged', async () => {
@@ -238,7 +238,7 @@ describe('refund()', () => {
         { name: 'new', ...quota('4/1m'), mode: 'shadow' },
       ],
     })
-    const remaining = async () => (await limiter.peek('alice')).tiers.map((tier) => tier.remaining)
+    const remaining = async () => (await limiter.peek('alice')).limits.map((limit) => limit.remaining)
     await limiter.take('alice', { cost: 3 })
     const decision = await limiter.take('alice', { cost: 2 })
     expect(await remaining()).toEqual([0, 1])
@@ -265,7 +265,7 @@ describe('waitFor()', () => {
     vi.useFakeTimers({ now: START_MS })
     try {
       const limiter = createLimiter({ limits: '2/1s, 3/1m' })
-      await limiter.obtain('alice', 2)
+      await limiter.takeUpTo('alice', 2)
       let decidedAtMs = 0
       const waiting = limiter.waitFor('alice').then((decision) => {
         decidedAtMs = decision.decidedAtMs
@@ -298,9 +298,12 @@ describe('waitFor()', () => {
 
   test('says at once if it would have to wait for too long', async () => {
     const { limiter } = subject({ limits: '1/1m' })
-    expect((await limiter.waitFor('alice', { atMostMs: 0 })).granted).toBe(true)
-    expect(await limiter.waitFor('alice', { atMostMs: 59_999 })).toMatchObject({ granted: false, retryAfterMs: 60_000 })
-    await expect(limiter.waitFor('alice', { atMostMs: Number.NaN })).rejects.toThrow('atMostMs: expected')
+    expect((await limiter.waitFor('alice', { maxWaitMs: 0 })).granted).toBe(true)
+    expect(await limiter.waitFor('alice', { maxWaitMs: 59_999 })).toMatchObject({
+      granted: false,
+      retryAfterMs: 60_000,
+    })
+    await expect(limiter.waitFor('alice', { maxWaitMs: Number.NaN })).rejects.toThrow('maxWaitMs: expected')
   })
 
   test.each([
@@ -316,9 +319,9 @@ describe('waitFor()', () => {
         waitUntil: (work) => works.push(work),
       })
       slow.isSlow = true
-      const waiting = limiter.waitFor('alice', { atMostMs: 200 })
+      const waiting = limiter.waitFor('alice', { maxWaitMs: 200 })
       await vi.advanceTimersByTimeAsync(200)
-      const refusal = { granted: false, degraded: 'closed', retryAfterMs: 1_000, charged: 0, tiers: [] }
+      const refusal = { granted: false, degraded: 'closed', retryAfterMs: 1_000, charged: 0, limits: [] }
       expect(await waiting).toMatchObject(refusal)
       slow.arrive()
       const controller = new AbortController()
@@ -328,7 +331,7 @@ describe('waitFor()', () => {
       slow.arrive()
       await Promise.all(works)
       slow.isSlow = false
-      expect(await limiter.peek('alice')).toMatchObject({ tiers: [{ remaining: 5 }] })
+      expect(await limiter.peek('alice')).toMatchObject({ limits: [{ remaining: 5 }] })
       // Those of other files of this worker, which came meanwhile, are over then.
       await vi.advanceTimersByTimeAsync(600_000)
       expect(vi.getTimerCount()).toBe(0)
@@ -371,8 +374,8 @@ describe('hold()', () => {
     const [first] = [await limiter.hold('alice'), await limiter.hold('alice')]
     await first?.release()
     await first?.release()
-    const { tiers } = await limiter.peek('alice')
-    expect(tiers.map(({ name, remaining }) => [name, remaining])).toEqual([
+    const { limits } = await limiter.peek('alice')
+    expect(limits.map(({ name, remaining }) => [name, remaining])).toEqual([
       ['jobs', 1],
       ['starts-1m', 1],
     ])
@@ -381,7 +384,7 @@ describe('hold()', () => {
   test('keeps a slot beyond its deadline while it is held', async () => {
     vi.useFakeTimers({ now: START_MS })
     try {
-      const limiter = createLimiter({ policies: [{ name: 'jobs', ...concurrency(1, { deadline: '3s' }) }] })
+      const limiter = createLimiter({ policies: [{ name: 'jobs', ...concurrency(1, { slotTtl: '3s' }) }] })
       const slot = await limiter.hold('alice')
       await vi.advanceTimersByTimeAsync(60_000)
       expect((await limiter.peek('alice')).granted).toBe(false)
@@ -400,21 +403,21 @@ describe('hold()', () => {
     )
     const limiter = createLimiter({ policies: [{ name: 'jobs', ...concurrency(1) }] })
     await expect(limiter.take('alice')).rejects.toThrow('take: expected a limiter without concurrency()')
-    await expect(limiter.obtain('alice', 1)).rejects.toThrow(OptionError)
+    await expect(limiter.takeUpTo('alice', 1)).rejects.toThrow(OptionError)
     await expect(limiter.waitFor('alice')).rejects.toThrow(OptionError)
   })
 })
 
 test.each<[object, string]>([
   [{}, 'limits: expected limits or policies, got nothing'],
-  [{ limit: '1/1s' }, 'createLimiter: expected only the names limits, policies, store, '],
+  [{ limit: '1/1s' }, 'createLimiter.limit: unknown option; expected one of limits, policies, store, '],
   [{ limits: '1/1s', policies: [] }, 'limits: expected either limits or policies, got "1/1s"'],
-  [{ limits: 'many' }, 'limits: expected tiers such as "10/1s, 120/1m"'],
-  [{ limits: 5 }, 'limits: expected tiers such as'],
+  [{ limits: 'many' }, 'limits: expected limits such as "10/1s, 120/1m"'],
+  [{ limits: 5 }, 'limits: expected limits such as'],
   [{ limits: '100001/1m' }, 'limits: expected limits up to 100000 '],
   [{ policies: [] }, 'policies: expected a list of policies, got []'],
   [{ policies: [{ name: 'a b', ...quota('1/1s') }] }, 'policies[0].name: expected up to 64 letters'],
-  [{ policies: [{ name: 'a', ...quota('1/1s'), on: 1 }] }, 'policies[0]: expected only the names name'],
+  [{ policies: [{ name: 'a', ...quota('1/1s'), on: 1 }] }, 'policies[0].on: unknown option; expected one of name'],
   [
     {
       policies: [
@@ -425,28 +428,31 @@ test.each<[object, string]>([
     'policies[1].name: expected a name used once, got "p"',
   ],
   [{ limits: '1/1s', store: new Map() }, 'store: expected what memoryStore() or redisStore() makes'],
-  [{ limits: '1/1s', prefix: 'a b' }, 'prefix: expected up to 64 letters'],
-  [{ limits: '1/1s', secret: 'short' }, 'secret: expected at least 16 characters, got "a value not shown'],
+  [{ limits: '1/1s', keyPrefix: 'a b' }, 'keyPrefix: expected up to 64 letters'],
+  [
+    { limits: '1/1s', identitySecret: 'short' },
+    'identitySecret: expected at least 16 characters, got "a value not shown',
+  ],
   [{ limits: '1/1s', leases: 1 }, 'leases: expected an integer from 2 to 10000, got 1'],
   [{ limits: '1/1s', onStoreError: 'no' }, 'onStoreError: expected "local" or "open" or "closed", got "no"'],
   [{ limits: '1/1s', localShare: 0 }, 'localShare: expected a share above 0 and at most 1, got 0'],
-  [{ limits: '1/1s', denyCache: 'on' }, 'denyCache: expected true or false, got "on"'],
+  [{ limits: '1/1s', refusalCache: 'on' }, 'refusalCache: expected true or false, got "on"'],
   [{ limits: '1/1s', now: 5 }, 'now: expected a function, got 5'],
   [
-    { policies: [{ name: 'a', ...quota('1/1s'), block: 60 }] },
-    'policies[0].block: expected a duration from 1ms to 53w such as "30s" (units ms s m h d w), got 60',
+    { policies: [{ name: 'a', ...quota('1/1s'), penalty: 60 }] },
+    'policies[0].penalty: expected a duration from 1ms to 53w such as "30s" (units ms s m h d w), got 60',
   ],
   [
-    { policies: [{ name: 'a', ...quota('1/1s'), after: 2 }] },
-    'policies[0].after: expected block, e.g. "10m", with it, got 2',
+    { policies: [{ name: 'a', ...quota('1/1s'), penaltyAfter: 2 }] },
+    'policies[0].penaltyAfter: expected penalty, e.g. "10m", with it, got 2',
   ],
   [
-    { policies: [{ name: 'a', ...quota('1/1s'), block: '1m', after: 1_001 }] },
-    'policies[0].after: expected an integer from 1 to 1000, got 1001',
+    { policies: [{ name: 'a', ...quota('1/1s'), penalty: '1m', penaltyAfter: 1_001 }] },
+    'policies[0].penaltyAfter: expected an integer from 1 to 1000, got 1001',
   ],
   [
-    { policies: [{ name: 'a', ...concurrency(1), block: '1m' }] },
-    'policies[0].block: expected an algorithm other than "concurrency" with it, got "1m"',
+    { policies: [{ name: 'a', ...concurrency(1), penalty: '1m' }] },
+    'policies[0].penalty: expected an algorithm other than "concurrency" with it, got "1m"',
   ],
 ])('createLimiter() refuses %j', (options, message) => {
   expect(() => createLimiter(options as LimiterOptions)).toThrow(OptionError)
@@ -454,13 +460,13 @@ test.each<[object, string]>([
 })
 
 test.each([
-  ['slidingWindow.limits: expected tiers', () => slidingWindow('0/1s')],
-  ['sortedSet.limits: expected tiers', () => sortedSet('1/1')],
-  ['tokenBucket.limits: expected one tier', () => tokenBucket('1/1s, 2/1m')],
+  ['slidingWindow.limits: expected limits', () => slidingWindow('0/1s')],
+  ['sortedSet.limits: expected limits', () => sortedSet('1/1')],
+  ['tokenBucket.limits: expected one limit', () => tokenBucket('1/1s, 2/1m')],
   ['tokenBucket.burst: expected an integer from 1', () => tokenBucket('1/1s', { burst: 0 })],
   ['tokenBucket.limits: expected at most 140 units with this window', () => tokenBucket('1000000000/53w')],
   ['concurrency.limits: expected a number of requests at once', () => concurrency(0)],
-  ['concurrency.deadline: expected a duration', () => concurrency(1, { deadline: 'x' })],
+  ['concurrency.slotTtl: expected a duration', () => concurrency(1, { slotTtl: 'x' })],
   ['memoryStore.maxKeys: expected an integer from 1', () => memoryStore({ maxKeys: 0 })],
 ] as const)('limits that cannot be had are refused at once, with: %s', (message, make) => {
   expect(make).toThrow(OptionError)
@@ -489,7 +495,7 @@ test.each([
 
 test('createLimiter() throws errors with stable codes, which name the place', () => {
   const policies = [{ name: 'a', ...quota('1/1s'), on: 1 }]
-  const unknown = { code: 'UNKNOWN_OPTION', option: 'policies[0]', variable: 'policies', path: [0] }
+  const unknown = { code: 'UNKNOWN_OPTION', option: 'policies[0].on', variable: 'policies', path: [0, 'on'] }
   expect(() => createLimiter({ policies } as LimiterOptions)).toThrow(expect.objectContaining(unknown))
   expect(() => createLimiter({})).toThrow(expect.objectContaining({ code: 'MISSING_OPTION', option: 'limits' }))
 })

@@ -17,11 +17,11 @@ test.each([
   [{ window: '5 s' }, 'window: expected a duration'],
   [{ window: '5s', name: 'a b' }, 'name: expected up to 64 letters'],
   [{ window: '5s', store: {} }, 'store: expected what memoryStore() or redisStore() makes'],
-  [{ window: '5s', prefix: '' }, 'prefix: expected up to 64 letters'],
-  [{ window: '5s', secret: 'x' }, 'secret: expected at least 16 characters'],
+  [{ window: '5s', keyPrefix: '' }, 'keyPrefix: expected up to 64 letters'],
+  [{ window: '5s', identitySecret: 'x' }, 'identitySecret: expected at least 16 characters'],
   [{ window: '5s', now: 1 }, 'now: expected a function, got 1'],
   [{ window: '5s', identity: [] }, 'identity: expected a string or a list of strings'],
-  [{ seconds: 5 }, 'SlidingWindowCounter: expected only the names window, '],
+  [{ seconds: 5 }, 'SlidingWindowCounter.seconds: unknown option; expected one of window, '],
 ])('SlidingWindowCounter refuses %j', (options, message) => {
   const make = () => new SlidingWindowCounter(options as never)
   expect(make).toThrow(OptionError)

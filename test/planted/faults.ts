@@ -47,8 +47,8 @@ export const FAULTS: readonly Fault[] = [
   {
     name: 'override-ignored',
     file: 'src/rules/override.ts',
-    find: 'if (tiers) return withLimits(charge, tiers)',
-    replace: 'if (tiers) return charge',
+    find: 'if (limits) return withLimits(charge, limits)',
+    replace: 'if (limits) return charge',
   },
   {
     name: 'slot-kept',
@@ -67,6 +67,6 @@ export const FAULTS: readonly Fault[] = [
     file: 'src/statistics/minute.ts',
     find: 'this.add(COUNT_NAMES.requests[toOutcome(verdict)])',
     replace:
-      "this.add(COUNT_NAMES.requests[toOutcome(verdict)])\n    if (verdict.kind === 'limited') this.add(COUNT_NAMES.requests.limited)",
+      "this.add(COUNT_NAMES.requests[toOutcome(verdict)])\n    if (verdict.outcome === 'limited') this.add(COUNT_NAMES.requests.limited)",
   },
 ]

@@ -3,10 +3,10 @@ import { describe, expect, test } from 'vitest'
 import { type ConcurrencyState, concurrency, releaseSlot, renewSlot } from '../../src/algorithms/concurrency.ts'
 import type { StoreCharge } from '../../src/model/charge.ts'
 import { LONG, START_MS } from '../support/arbitraries.ts'
-import { ruleOf, take } from '../support/rules.ts'
+import { chargeOf, take } from '../support/charges.ts'
 import { TIMED_STORES } from '../support/timed-stores.ts'
 
-const anyTier = fc.record({ limit: fc.integer({ min: 1, max: 12 }), windowMs: fc.integer({ min: 1, max: 3_000 }) })
+const anyLimit = fc.record({ limit: fc.integer({ min: 1, max: 12 }), windowMs: fc.integer({ min: 1, max: 3_000 }) })
 const anyAction = {
   cost: fc.integer({ min: 1, max: 5 }),
   afterwards: fc.constantFrom('nothing', 'nothing', 'release', 'renew'),
@@ -17,9 +17,9 @@ const anyAction = {
 describe.each(TIMED_STORES)('%s', (_name, { open, gapUs, expectProperty }) => {
   test('never more than the limit are held, each until it is released or its deadline has passed', async () => {
     await expectProperty(
-      fc.asyncProperty(anyTier, fc.array(fc.record({ gapUs, ...anyAction }), LONG), async (tier, actions) => {
-        const { limit, windowMs } = tier
-        const rule = ruleOf('concurrency', [tier])
+      fc.asyncProperty(anyLimit, fc.array(fc.record({ gapUs, ...anyAction }), LONG), async (each, actions) => {
+        const { limit, windowMs } = each
+        const charge = chargeOf('concurrency', [each])
         const store = open()
         let state: ConcurrencyState | undefined
         const admitted: StoreCharge[] = []
@@ -27,25 +27,25 @@ describe.each(TIMED_STORES)('%s', (_name, { open, gapUs, expectProperty }) => {
         for (const { gapUs, cost, afterwards, oneOf } of actions) {
           nowUs += gapUs
           const nowMs = Math.floor(nowUs / 1000)
-          if (store.expiresAtMs(rule.key) < nowMs) state = undefined
-          const request = take([{ ...rule, cost }])
-          const [own] = request.rules as [StoreCharge]
-          const { available, usage } = concurrency.peek(state, rule, nowUs, cost)
+          if (store.expiresAtMs(charge.key) < nowMs) state = undefined
+          const request = take([{ ...charge, cost }])
+          const [own] = request.charges as [StoreCharge]
+          const { available, usage } = concurrency.peek(state, charge, nowUs, cost)
           const granted = available >= cost ? 1 : 0
-          const usageAfter = usage.map((tier) => ({ ...tier, remaining: tier.remaining - granted * cost }))
+          const usageAfter = usage.map((each) => ({ ...each, remaining: each.remaining - granted * cost }))
           expect(await store.decide(request, nowUs)).toEqual({ granted, nowMs, usage: [usageAfter] })
           if (granted > 0) {
             state = concurrency.commit(state, own, nowUs, cost).state
-            expect(state.expiresAtMs).toBe(store.expiresAtMs(rule.key))
+            expect(state.expiresAtMs).toBe(store.expiresAtMs(charge.key))
             admitted.push(own)
           }
-          const units = [...(await store.heldUnits(rule, nowUs)).values()]
+          const units = [...(await store.heldUnits(charge, nowUs)).values()]
           expect(units.reduce((sum, units) => sum + units, 0)).toBeLessThanOrEqual(limit)
 
           const held = admitted[oneOf % admitted.length]
           if (!held || !state) continue
           if (afterwards === 'release') {
-            await store.revoke([{ rule: held, isKnown: true }], nowUs)
+            await store.revoke([{ charge: held, isKnown: true }], nowUs)
             releaseSlot(state, held.slot ?? 0)
           } else if (afterwards === 'renew') {
             await store.renew([held], nowUs)
@@ -63,14 +63,14 @@ describe.each(TIMED_STORES)('%s', (_name, { open, gapUs, expectProperty }) => {
     await expectProperty(
       fc.asyncProperty(fc.array(anyTaking, LONG), async (takings) => {
         const limit = 1_000
-        const { key } = ruleOf('concurrency', [{ limit, windowMs: 1 }])
+        const { key } = chargeOf('concurrency', [{ limit, windowMs: 1 }])
         const store = open()
         let nowMs = START_MS
         let latestMs = 0
         for (const { gapMs, windowMs } of takings) {
           nowMs += gapMs
           if (store.expiresAtMs(key) < nowMs) latestMs = 0
-          await store.decide(take([ruleOf('concurrency', [{ limit, windowMs }], { key })]), nowMs * 1000)
+          await store.decide(take([chargeOf('concurrency', [{ limit, windowMs }], { key })]), nowMs * 1000)
           latestMs = Math.max(latestMs, nowMs + windowMs)
           expect(store.expiresAtMs(key)).toBeGreaterThanOrEqual(latestMs)
         }

@@ -5,7 +5,7 @@ import type { DocumentStore, DocumentWrite, VersionId } from '../../src/store/do
 import { MemoryDocuments } from '../../src/store/memory/memory-tables.ts'
 import { expectProperty } from '../support/property.ts'
 
-const NOTE = { by: 'test', why: 'test' }
+const NOTE = { actor: 'test', comment: 'test' }
 const ISOLATES = 3
 
 /** Each call and each answer takes as long as the case says. */

@@ -18,7 +18,7 @@ import {
   START_MS,
   satisfiable,
 } from '../support/arbitraries.ts'
-import { EVERY_ALGORITHM, retryAfterMs, ruleOf, take } from '../support/rules.ts'
+import { chargeOf, EVERY_ALGORITHM, retryAfterMs, take } from '../support/charges.ts'
 import { TIMED_STORES } from '../support/timed-stores.ts'
 
 const SUBJECTS = aloneAndMixed(EVERY_ALGORITHM, anyConfigured)
@@ -26,12 +26,12 @@ const NUM_RUNS = 40
 
 describe.each(TIMED_STORES)('%s', (_name, { open, gapUs, configured, expectProperty }) => {
   describe.each(SUBJECTS)('%s', (_name, anyRules) => {
-    const rules = anyRules.map(configured)
+    const charges = anyRules.map(configured)
 
     test('it and its TypeScript twin agree on every step', async () => {
       const action = fc.record({
         gapUs,
-        mode: fc.constantFrom('all', 'all', 'partial', 'peek', 'charge'),
+        action: fc.constantFrom('take', 'take', 'take-up-to', 'peek', 'record'),
         permits: fc.integer({ min: 1, max: 5 }),
         leaseMs: fc.constantFrom(0, 0, 0, 40),
         demands: anyDemands,
@@ -39,14 +39,14 @@ describe.each(TIMED_STORES)('%s', (_name, { open, gapUs, configured, expectPrope
         blocks: fc.option(anyBlocks, { nil: undefined, freq: 3 }),
       })
       await expectProperty(
-        fc.asyncProperty(rules, anyBlocks, fc.array(action, LONG), async (rules, usualBlocks, actions) => {
+        fc.asyncProperty(charges, anyBlocks, fc.array(action, LONG), async (charges, usualBlocks, actions) => {
           let nowUs = START_MS * 1000
           const store = open()
           const twin = new MemoryStore(() => nowUs / 1000)
-          for (const { gapUs, mode, permits, leaseMs, demands, counts, blocks = usualBlocks } of actions) {
+          for (const { gapUs, action, permits, leaseMs, demands, counts, blocks = usualBlocks } of actions) {
             nowUs += gapUs
-            const asked = blocking(counting(demanded(rules, demands), counts), blocks)
-            const request = take(asked, { mode, permits, leaseMs })
+            const asked = blocking(counting(demanded(charges, demands), counts), blocks)
+            const request = take(asked, { action, permits, leaseMs })
             expect(await store.decide(request, nowUs)).toEqual(await twin.decide(request))
           }
         }),
@@ -57,12 +57,12 @@ describe.each(TIMED_STORES)('%s', (_name, { open, gapUs, configured, expectPrope
     test('the retry time is the least that works', async () => {
       const action = fc.record({ gapUs, demands: anyDemands })
       await expectProperty(
-        fc.asyncProperty(rules, anyBlocks, fc.array(action, LONG), async (rules, blocks, actions) => {
+        fc.asyncProperty(charges, anyBlocks, fc.array(action, LONG), async (charges, blocks, actions) => {
           const store = open()
           let nowUs = START_MS * 1000
           for (const { gapUs, demands } of actions) {
             nowUs += gapUs
-            const request = take(blocking(demanded(rules, demands).map(satisfiable), blocks))
+            const request = take(blocking(demanded(charges, demands).map(satisfiable), blocks))
             const decision = await store.decide(request, nowUs)
             const retryUs = retryAfterMs(decision) * 1000
             expect(retryUs > 0).toBe(decision.granted === 0)
@@ -78,15 +78,15 @@ describe.each(TIMED_STORES)('%s', (_name, { open, gapUs, configured, expectPrope
     test('a refusal changes nothing, without a block', async () => {
       const action = fc.record({ gapUs, demands: anyDemands, counts: anyCounts })
       await expectProperty(
-        fc.asyncProperty(rules, fc.array(action, LONG), async (rules, actions) => {
+        fc.asyncProperty(charges, fc.array(action, LONG), async (charges, actions) => {
           const store = open()
-          const changeable = rules.map(({ before }) => before)
+          const changeable = charges.map(({ before }) => before)
           let nowUs = START_MS * 1000
           for (const { gapUs, demands, counts } of actions) {
             nowUs += gapUs
-            const request = take(counting(demanded(rules, demands), counts))
+            const request = take(counting(demanded(charges, demands), counts))
             // What expires at this moment has nothing to do with the refusal.
-            const { granted } = await store.decide({ ...request, mode: 'peek' }, nowUs)
+            const { granted } = await store.decide({ ...request, action: 'peek' }, nowUs)
             const before = granted === 0 && (await store.kept(changeable, nowUs))
             expect((await store.decide(request, nowUs)).granted).toBe(granted)
             if (before) expect(await store.kept(changeable, nowUs)).toEqual(before)
@@ -96,19 +96,19 @@ describe.each(TIMED_STORES)('%s', (_name, { open, gapUs, configured, expectPrope
       )
     })
 
-    test('a partial grant is the least of what the rules have left', async () => {
+    test('a partial grant is the least of what the charges have left', async () => {
       const action = fc.record({ gapUs: forwardUs, permits: fc.integer({ min: 1, max: 50 }), demands: anyDemands })
       await expectProperty(
-        fc.asyncProperty(rules, fc.array(action, LONG), async (rules, actions) => {
+        fc.asyncProperty(charges, fc.array(action, LONG), async (charges, actions) => {
           const store = open()
           let nowUs = START_MS * 1000
           for (const { gapUs, permits, demands } of actions) {
             nowUs += gapUs
-            const request = take(demanded(rules, demands), { mode: 'partial', permits })
-            const { usage } = await store.decide({ ...request, mode: 'peek' }, nowUs)
-            const fitting = request.rules.map(({ cost, reserved, enforced }, index) => {
+            const request = take(demanded(charges, demands), { action: 'take-up-to', permits })
+            const { usage } = await store.decide({ ...request, action: 'peek' }, nowUs)
+            const fitting = request.charges.map(({ cost, reserved, mode }, index) => {
               const left = Math.min(...(usage[index] ?? []).map(({ remaining }) => remaining))
-              return enforced ? Math.max(0, Math.floor((left - reserved) / cost)) : permits
+              return mode === 'enforce' ? Math.max(0, Math.floor((left - reserved) / cost)) : permits
             })
             expect((await store.decide(request, nowUs)).granted).toBe(Math.min(permits, ...fitting))
           }
@@ -120,19 +120,19 @@ describe.each(TIMED_STORES)('%s', (_name, { open, gapUs, configured, expectPrope
 
   describe.each(EVERY_ALGORITHM)('%s', (name) => {
     test('it and its twin agree on what a shorter window has let go of while it was busy', async () => {
-      const wide = ruleOf(name, [{ limit: 300, windowMs: 1_000 }])
-      const narrow = { ...wide, tiers: [{ limit: 300, windowMs: 10 }] }
+      const wide = chargeOf(name, [{ limit: 300, windowMs: 1_000 }])
+      const narrow = { ...wide, limits: [{ limit: 300, windowMs: 10 }] }
       let nowUs = START_MS * 1000
       const store = open()
       const twin = new MemoryStore(() => nowUs / 1000)
-      for (const [afterMs, rule, cost] of [
+      for (const [afterMs, charge, cost] of [
         [0, wide, 100],
         [5, wide, 70],
         [12, narrow, 1],
         [13, wide, 1],
       ] as const) {
         nowUs = (START_MS + afterMs) * 1000
-        const request = take([{ ...rule, cost }])
+        const request = take([{ ...charge, cost }])
         expect(await store.decide(request, nowUs)).toEqual(await twin.decide(request))
       }
     })
@@ -149,12 +149,12 @@ describe.each(TIMED_STORES)('%s', (_name, { open, gapUs, configured, expectPrope
           let nowUs = START_MS * 1000
           for (const { gapUs, leaseMs, demands } of actions) {
             nowUs += gapUs
-            const [rule] = demanded([configured], demands).map(satisfiable) as [StoreCharge]
-            const { granted } = await store.decide(take([rule], { leaseMs }), nowUs)
+            const [charge] = demanded([configured], demands).map(satisfiable) as [StoreCharge]
+            const { granted } = await store.decide(take([charge], { leaseMs }), nowUs)
             if (granted === 0) continue
-            const missing = { ...rule, key: `${rule.key}:missing` }
-            const endUs = store.expiresAtMs(rule.key) * 1000
-            expect(await store.peek(take([rule]), endUs)).toEqual(await store.peek(take([missing]), endUs))
+            const missing = { ...charge, key: `${charge.key}:missing` }
+            const endUs = store.expiresAtMs(charge.key) * 1000
+            expect(await store.peek(take([charge]), endUs)).toEqual(await store.peek(take([missing]), endUs))
           }
         }),
         NUM_RUNS / 2,
@@ -169,11 +169,11 @@ describe.each(TIMED_STORES)('%s', (_name, { open, gapUs, configured, expectPrope
           let nowUs = START_MS * 1000
           for (const { gapUs, demands } of actions) {
             nowUs += gapUs
-            const [rule] = demanded([configured], demands) as [StoreCharge]
-            const { granted, nowMs } = await store.decide(take([{ ...rule, enforced: true }]), nowUs)
+            const [charge] = demanded([configured], demands) as [StoreCharge]
+            const { granted, nowMs } = await store.decide(take([{ ...charge, mode: 'enforce' }]), nowUs)
             if (granted === 0) continue
-            const ttlMs = store.expiresAtMs(rule.key) - nowMs
-            const [least, most] = lifetimeBoundsMs(rule, configured)
+            const ttlMs = store.expiresAtMs(charge.key) - nowMs
+            const [least, most] = lifetimeBoundsMs(charge, configured)
             expect(ttlMs).toBeGreaterThanOrEqual(least)
             expect(ttlMs).toBeLessThanOrEqual(most)
           }
@@ -185,9 +185,9 @@ describe.each(TIMED_STORES)('%s', (_name, { open, gapUs, configured, expectPrope
 })
 
 /** Of a key's time to live after an admission. */
-function lifetimeBoundsMs(rule: StoreCharge, { before, after }: Configured): [least: number, most: number] {
-  const longestMs = longestWindowMs(rule)
-  switch (rule.algorithm) {
+function lifetimeBoundsMs(charge: StoreCharge, { before, after }: Configured): [least: number, most: number] {
+  const longestMs = longestWindowMs(charge)
+  switch (charge.algorithm) {
     case 'sliding-window':
       return [longestMs, Math.ceil((2 * longestMs) / 1000) * 1000 + 1_000]
     case 'sorted-set':
@@ -200,8 +200,8 @@ function lifetimeBoundsMs(rule: StoreCharge, { before, after }: Configured): [le
       // Windows of the configuration before are kept until they end.
       return [longestMs, Math.max(longestMs, longestWindowMs(before), longestWindowMs(after))]
     case 'token-bucket': {
-      const { limit = 1, windowMs = 0 } = rule.tiers[0] ?? {}
-      return [1, Math.ceil(((rule.burst ?? limit) * windowMs) / limit) + 1]
+      const { limit = 1, windowMs = 0 } = charge.limits[0] ?? {}
+      return [1, Math.ceil(((charge.burst ?? limit) * windowMs) / limit) + 1]
     }
   }
 }

@@ -1,8 +1,8 @@
 /** What counts failures, while requests that were let through end later, in any order. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { anyRule, forwardUs, LONG, START_MS } from '../support/arbitraries.ts'
-import { capacityOf, type EVERY_ALGORITHM, EXACT_ALGORITHMS, take } from '../support/rules.ts'
+import { anyCharge, forwardUs, LONG, START_MS } from '../support/arbitraries.ts'
+import { capacityOf, type EVERY_ALGORITHM, EXACT_ALGORITHMS, take } from '../support/charges.ts'
 import { TIMED_STORES, type Trial } from '../support/timed-stores.ts'
 
 const NUM_RUNS = 200
@@ -25,15 +25,15 @@ async function play(
   { open, expectProperty }: Trial,
   algorithm: (typeof EVERY_ALGORITHM)[number],
   check: (seen: {
-    readonly rule: ReturnType<typeof take>['rules'][number]
+    readonly charge: ReturnType<typeof take>['charges'][number]
     readonly failures: readonly Failed[]
     readonly nowMs: number
     readonly granted: number | undefined
   }) => void,
 ): Promise<void> {
   await expectProperty(
-    fc.asyncProperty(anyRule(algorithm), fc.array(action, LONG), async (drawn, actions) => {
-      const rule = { ...drawn, counts: 'failures' } as const
+    fc.asyncProperty(anyCharge(algorithm), fc.array(action, LONG), async (drawn, actions) => {
+      const charge = { ...drawn, counts: 'failures' } as const
       let nowUs = START_MS * 1000
       const store = open()
       const failures: Failed[] = []
@@ -42,17 +42,17 @@ async function play(
         nowUs += gapUs
         let granted: number | undefined
         if (which < 0 && inFlight < MOST_IN_FLIGHT) {
-          const decision = await store.decide(take([rule]), nowUs)
+          const decision = await store.decide(take([charge]), nowUs)
           granted = decision.granted
           inFlight += granted
         } else if (which >= 0 && inFlight > 0) {
           inFlight--
           if (hasFailed) {
-            await store.decide(take([rule], { mode: 'charge' }), nowUs)
+            await store.decide(take([charge], { action: 'record' }), nowUs)
             failures.push({ atMs: Math.ceil(nowUs / 1000) })
           }
         }
-        check({ rule, failures, nowMs: Math.floor(nowUs / 1000), granted })
+        check({ charge, failures, nowMs: Math.floor(nowUs / 1000), granted })
       }
     }),
     NUM_RUNS,
@@ -62,9 +62,9 @@ async function play(
 describe.each(TIMED_STORES)('%s', (_name, trial) => {
   describe.each(EXACT_ALGORITHMS)('%s', (algorithm) => {
     test('a request is refused exactly while a window holds as many failures as its limit, or more', async () => {
-      await play(trial, algorithm, ({ rule, failures, nowMs, granted }) => {
+      await play(trial, algorithm, ({ charge, failures, nowMs, granted }) => {
         if (granted === undefined) return
-        const isOver = rule.tiers.some(
+        const isOver = charge.limits.some(
           ({ limit, windowMs }) => failures.filter(({ atMs }) => atMs > nowMs - windowMs).length >= limit,
         )
         expect(granted).toBe(isOver ? 0 : 1)
@@ -72,8 +72,8 @@ describe.each(TIMED_STORES)('%s', (_name, trial) => {
     })
 
     test('no window holds more failures than its limit and those that were in flight beside it', async () => {
-      await play(trial, algorithm, ({ rule, failures, nowMs }) => {
-        for (const { limit, windowMs } of rule.tiers) {
+      await play(trial, algorithm, ({ charge, failures, nowMs }) => {
+        for (const { limit, windowMs } of charge.limits) {
           const held = failures.filter(({ atMs }) => atMs > nowMs - windowMs).length
           expect(held).toBeLessThanOrEqual(limit + MOST_IN_FLIGHT - 1)
         }
@@ -83,12 +83,12 @@ describe.each(TIMED_STORES)('%s', (_name, trial) => {
 
   describe.each(['fixed-window', 'quota', 'token-bucket'] as const)('%s', (algorithm) => {
     test('no more fail than the limits and those that were in flight beside them allow', async () => {
-      await play(trial, algorithm, ({ rule, failures, nowMs }) => {
-        for (const { limit, windowMs } of rule.tiers) {
+      await play(trial, algorithm, ({ charge, failures, nowMs }) => {
+        for (const { limit, windowMs } of charge.limits) {
           const elapsedMs = nowMs - START_MS
           // Windows that were begun, by the clock or by failures; or what was refilled.
           const windows = algorithm === 'token-bucket' ? elapsedMs / windowMs : Math.ceil(elapsedMs / windowMs) + 1
-          const most = algorithm === 'token-bucket' ? capacityOf(rule) + windows * limit : windows * limit
+          const most = algorithm === 'token-bucket' ? capacityOf(charge) + windows * limit : windows * limit
           // In each window anew, those in flight may come on top; a bucket goes into debt by them once.
           const beside = (algorithm === 'token-bucket' ? 1 : windows) * (MOST_IN_FLIGHT - 1)
           expect(failures.length).toBeLessThanOrEqual(Math.floor(most) + beside)

@@ -8,7 +8,7 @@ import type { Store } from '../../src/model/store.ts'
 import { START_MS } from '../support/arbitraries.ts'
 import { callContext } from '../support/call-context.ts'
 import { Calls } from '../support/calls.ts'
-import { EXACT_ALGORITHMS, ruleOf, storeWith, take } from '../support/rules.ts'
+import { chargeOf, EXACT_ALGORITHMS, storeWith, take } from '../support/charges.ts'
 import { TIMED_STORES, type TimedStore } from '../support/timed-stores.ts'
 import { type Admission, expectNoSpanOver, expectNoWindowOver } from '../support/windows.ts'
 
@@ -71,7 +71,7 @@ const anyStep: fc.Arbitrary<Step> = fc.oneof(
 
 const LEASABLE = ALGORITHM_NAMES.filter((name) => ALGORITHMS[name].lease !== undefined)
 
-const anyTier = fc.record({
+const anyLimit = fc.record({
   limit: fc.integer({ min: 200, max: 400 }),
   windowMs: fc.constantFrom(500, 1_000, 3_000, 10_000),
 })
@@ -79,15 +79,15 @@ const anyTier = fc.record({
 function anyRuleOf(algorithm: AlgorithmName): fc.Arbitrary<StoreCharge> {
   if (ALGORITHMS[algorithm].hasBurst) {
     const burst = fc.integer({ min: 100, max: 800 })
-    return fc.tuple(anyTier, burst).map(([tier, burst]) => ruleOf(algorithm, [tier], { burst }))
+    return fc.tuple(anyLimit, burst).map(([limit, burst]) => chargeOf(algorithm, [limit], { burst }))
   }
   // What is wrong about one window shows only where no longer one refuses first.
   const growth = fc.constantFrom(0, 2, 2)
   return fc
-    .tuple(fc.uniqueArray(anyTier, { minLength: 1, maxLength: 3, selector: ({ windowMs }) => windowMs }), growth)
-    .map(([tiers, growth]) => {
-      const byWindow = tiers.toSorted((a, b) => a.windowMs - b.windowMs)
-      return ruleOf(
+    .tuple(fc.uniqueArray(anyLimit, { minLength: 1, maxLength: 3, selector: ({ windowMs }) => windowMs }), growth)
+    .map(([limits, growth]) => {
+      const byWindow = limits.toSorted((a, b) => a.windowMs - b.windowMs)
+      return chargeOf(
         algorithm,
         byWindow.map(({ limit, windowMs }, place) => ({ limit: limit * (1 + growth * place), windowMs })),
       )
@@ -95,9 +95,9 @@ function anyRuleOf(algorithm: AlgorithmName): fc.Arbitrary<StoreCharge> {
 }
 
 /** Asserts what an algorithm promises of what was let through. */
-function expectStrict({ algorithm, tiers, burst }: StoreCharge, { admitted, chargedAtMs }: Network): void {
+function expectStrict({ algorithm, limits, burst }: StoreCharge, { admitted, chargedAtMs }: Network): void {
   const sorted = admitted.toSorted((a, b) => a.ms - b.ms)
-  for (const { limit, windowMs } of tiers) {
+  for (const { limit, windowMs } of limits) {
     if (ALGORITHMS[algorithm].isLog) expectNoWindowOver(limit, windowMs, sorted)
     else if (ALGORITHMS[algorithm].hasBurst) expectNoSpanOver(burst ?? limit, limit / windowMs, sorted)
     else {
@@ -161,14 +161,14 @@ class Network extends Calls {
     if (granted > 0) this.chargedAtMs.push(this.nowMs)
   }
 
-  async ask(point: number, rule: StoreCharge): Promise<void> {
+  async ask(point: number, charge: StoreCharge): Promise<void> {
     let isAtOnce = true
     const background: Promise<unknown>[] = []
-    const deciding = this.#points[point]?.decide(take([rule]), callContext(background)).then((decision) => {
+    const deciding = this.#points[point]?.decide(take([charge]), callContext(background)).then((decision) => {
       if (decision.granted === 0) return
       if (isAtOnce) this.spentLocally++
       // What the store admits is admitted when it runs; what is spent from a lease, now.
-      this.admitted.push({ ms: isAtOnce ? this.nowMs : decision.nowMs, cost: rule.cost })
+      this.admitted.push({ ms: isAtOnce ? this.nowMs : decision.nowMs, cost: charge.cost })
     })
     await new Promise(setImmediate)
     isAtOnce = false
@@ -176,16 +176,16 @@ class Network extends Calls {
   }
 }
 
-async function play(network: Network, rule: StoreCharge, steps: readonly Step[]): Promise<void> {
-  const shortestMs = Math.min(...rule.tiers.map(({ windowMs }) => windowMs))
-  const longestMs = Math.max(...rule.tiers.map(({ windowMs }) => windowMs))
+async function play(network: Network, charge: StoreCharge, steps: readonly Step[]): Promise<void> {
+  const shortestMs = Math.min(...charge.limits.map(({ windowMs }) => windowMs))
+  const longestMs = Math.max(...charge.limits.map(({ windowMs }) => windowMs))
   // Leases are for callers that have kept far from their limits for a while.
-  for (let point = 0; point < POINTS; point++) await network.ask(point, rule)
+  for (let point = 0; point < POINTS; point++) await network.ask(point, charge)
   await network.settle()
   network.nowMs += Math.floor(0.9 * longestMs)
   const askAll = async (point: number, times: number, cost = 1) => {
     for (let i = 0; i < times; i++) {
-      await network.ask(point, { ...rule, cost })
+      await network.ask(point, { ...charge, cost })
       await network.settle()
     }
   }
@@ -199,9 +199,9 @@ async function play(network: Network, rule: StoreCharge, steps: readonly Step[])
           await askAll(other, 30)
         }
         network.nowMs += 4 * longestMs
-        if (ALGORITHMS[rule.algorithm].lease === 'windowed') {
+        if (ALGORITHMS[charge.algorithm].lease === 'windowed') {
           await askAll(point, 1)
-          const startMs = startsOf(rule.algorithm, network.chargedAtMs, shortestMs).at(-1) ?? 0
+          const startMs = startsOf(charge.algorithm, network.chargedAtMs, shortestMs).at(-1) ?? 0
           const lateMs = startMs + Math.floor(((100 - beforeEndPercent) * shortestMs) / 100)
           network.nowMs = Math.max(network.nowMs, lateMs)
         }
@@ -218,7 +218,7 @@ async function play(network: Network, rule: StoreCharge, steps: readonly Step[])
         network.nowMs += Math.floor((step.percent * shortestMs) / 100)
         break
       case 'ask':
-        for (let i = 0; i < step.times; i++) await network.ask(step.point, { ...rule, cost: step.cost })
+        for (let i = 0; i < step.times; i++) await network.ask(step.point, { ...charge, cost: step.cost })
         break
       case 'run':
         await network.run(step.index)
@@ -229,7 +229,7 @@ async function play(network: Network, rule: StoreCharge, steps: readonly Step[])
       case 'jump':
         network.jump(step.point, Math.floor((step.percent * shortestMs) / 100))
         // A step back that it does not see before as much time has gone by makes leases last longer.
-        await network.ask(step.point, rule)
+        await network.ask(step.point, charge)
         break
       case 'settle':
         await network.settle()
@@ -239,11 +239,11 @@ async function play(network: Network, rule: StoreCharge, steps: readonly Step[])
 
 /** A caller far from its limit, then leases of one point of presence, of which the others know nothing. */
 async function playUpToAStep(store: TimedStore, stepBackMs: number): Promise<Network> {
-  const rule = ruleOf('sliding-window', [{ limit: 400, windowMs: 10_000 }])
+  const charge = chargeOf('sliding-window', [{ limit: 400, windowMs: 10_000 }])
   const network = new Network(store, 'auto')
   const ask = async (point: number, times: number) => {
     for (let i = 0; i < times; i++) {
-      await network.ask(point, rule)
+      await network.ask(point, charge)
       await network.settle()
     }
   }
@@ -279,11 +279,11 @@ describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
         fc.asyncProperty(
           anyRuleOf(name),
           fc.array(anyStep, { minLength: 40, maxLength: 100, size: 'max' }),
-          async (rule, steps) => {
+          async (charge, steps) => {
             const network = new Network(open(), size)
-            await play(network, rule, steps)
+            await play(network, charge, steps)
             spentLocally.set(name, (spentLocally.get(name) ?? 0) + network.spentLocally)
-            expectStrict(rule, network)
+            expectStrict(charge, network)
           },
         ),
         40,
@@ -302,11 +302,11 @@ describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
   test.each(EXACT_ALGORITHMS)(
     'Leases of %s: permits spent at the end of their lease are still counted a window later',
     async (name) => {
-      const rule = ruleOf(name, [{ limit: 400, windowMs: 1_000 }])
+      const charge = chargeOf(name, [{ limit: 400, windowMs: 1_000 }])
       const network = new Network(open(), 10)
       const ask = async (point: number, times: number) => {
         for (let i = 0; i < times; i++) {
-          await network.ask(point, rule)
+          await network.ask(point, charge)
           await network.settle()
         }
       }

@@ -28,20 +28,20 @@ beforeAll(async () => {
 })
 afterAll(() => redis.close())
 
-interface Tier {
+interface Limit {
   readonly limit: number
   readonly windowMs: number
 }
 
 const LONGEST_MS = 3_000
-const tiers = fc.uniqueArray(
+const limits = fc.uniqueArray(
   fc.record({ limit: fc.integer({ min: 4, max: 40 }), windowMs: fc.integer({ min: 1, max: LONGEST_MS }) }),
-  { minLength: 1, maxLength: 3, selector: ({ windowMs }: Tier) => windowMs },
+  { minLength: 1, maxLength: 3, selector: ({ windowMs }: Limit) => windowMs },
 )
 const gapMs = fc.oneof(fc.constant(0), fc.integer({ min: 0, max: 50 }), fc.integer({ min: 0, max: 2_000 }))
 
-function textOf(tiers: readonly Tier[]): string {
-  return tiers.map(({ limit, windowMs }) => `${limit}/${windowMs}ms`).join(', ')
+function textOf(limits: readonly Limit[]): string {
+  return limits.map(({ limit, windowMs }) => `${limit}/${windowMs}ms`).join(', ')
 }
 
 /** One of the ways to ask for something, and how long after the last one. */
@@ -58,16 +58,16 @@ type Step = typeof step extends fc.Arbitrary<infer T> ? T : never
 async function traffic(policies: readonly PolicyOptions[], steps: readonly Step[]): Promise<Admission[]> {
   const clock = { now: START_MS }
   const limiter = createLimiter({ policies, now: () => clock.now })
-  const granted: (Admission & { readonly decision: Decision | Awaited<ReturnType<typeof limiter.obtain>> })[] = []
+  const granted: (Admission & { readonly decision: Decision | Awaited<ReturnType<typeof limiter.takeUpTo>> })[] = []
   const keep = (decision: (typeof granted)[number]['decision']) => {
     if (decision.charged > 0) granted.push({ ms: decision.decidedAtMs, cost: decision.charged, decision })
   }
   for (const { gapMs, way, cost, permits } of steps) {
     clock.now += gapMs
-    if (way === 'obtain') keep(await limiter.obtain('alice', permits, { cost }))
+    if (way === 'obtain') keep(await limiter.takeUpTo('alice', permits, { cost }))
     else if (way === 'peek') await limiter.peek('alice', { cost })
     else if (way === 'take') keep(await limiter.take('alice', { cost }))
-    else if (way === 'waitFor') keep(await limiter.waitFor('alice', { cost, atMostMs: 0 }))
+    else if (way === 'waitFor') keep(await limiter.waitFor('alice', { cost, maxWaitMs: 0 }))
     else {
       const last = granted.pop()
       if (!last) continue
@@ -83,25 +83,22 @@ async function traffic(policies: readonly PolicyOptions[], steps: readonly Step[
 test.each([
   ['slidingWindow', slidingWindow],
   ['sortedSet', sortedSet],
-] as const)(
-  '%s: no true window ever grants more than its limit, in whatever way it is asked',
-  async (_name, limits) => {
-    await expectProperty(
-      fc.asyncProperty(tiers, steps, async (tiers, steps) => {
-        const withoutRefunds = steps.filter(({ way }) => way !== 'refund')
-        const admitted = await traffic([{ name: 'p', ...limits(textOf(tiers)) }], withoutRefunds)
-        for (const { limit, windowMs } of tiers) expectNoWindowOver(limit, windowMs, admitted)
-      }),
-      100,
-    )
-  },
-)
+] as const)('%s: no true window ever grants more than its limit, in whatever way it is asked', async (_name, make) => {
+  await expectProperty(
+    fc.asyncProperty(limits, steps, async (limits, steps) => {
+      const withoutRefunds = steps.filter(({ way }) => way !== 'refund')
+      const admitted = await traffic([{ name: 'p', ...make(textOf(limits)) }], withoutRefunds)
+      for (const { limit, windowMs } of limits) expectNoWindowOver(limit, windowMs, admitted)
+    }),
+    100,
+  )
+})
 
 test('fixedWindow: no window of the clock grants more than its limit, less what was given back', async () => {
   await expectProperty(
-    fc.asyncProperty(tiers, steps, async (tiers, steps) => {
-      const admitted = await traffic([{ name: 'p', ...fixedWindow(textOf(tiers)) }], steps)
-      for (const { limit, windowMs } of tiers) {
+    fc.asyncProperty(limits, steps, async (limits, steps) => {
+      const admitted = await traffic([{ name: 'p', ...fixedWindow(textOf(limits)) }], steps)
+      for (const { limit, windowMs } of limits) {
         const windows = Map.groupBy(admitted, ({ ms }) => Math.floor(ms / windowMs))
         for (const inWindow of windows.values()) {
           expect(inWindow.reduce((sum, { cost }) => sum + cost, 0)).toBeLessThanOrEqual(limit)
@@ -114,9 +111,9 @@ test('fixedWindow: no window of the clock grants more than its limit, less what 
 
 test('tokenBucket: no true window grants more than the bucket and what is refilled meanwhile', async () => {
   await expectProperty(
-    fc.asyncProperty(tiers, fc.integer({ min: 4, max: 60 }), steps, async ([tier], burst, steps) => {
-      const { limit, windowMs } = tier as Tier
-      const admitted = await traffic([{ name: 'p', ...tokenBucket(textOf([tier as Tier]), { burst }) }], steps)
+    fc.asyncProperty(limits, fc.integer({ min: 4, max: 60 }), steps, async ([rate], burst, steps) => {
+      const { limit, windowMs } = rate as Limit
+      const admitted = await traffic([{ name: 'p', ...tokenBucket(textOf([rate as Limit]), { burst }) }], steps)
       for (const spanMs of [1, windowMs, 3 * windowMs]) {
         expectNoWindowOver(burst + Math.ceil((spanMs * limit) / windowMs), spanMs, admitted)
       }
@@ -127,8 +124,8 @@ test('tokenBucket: no true window grants more than the bucket and what is refill
 
 const MAKERS = { slidingWindow, sortedSet, fixedWindow, quota } as const
 const anyPolicies = fc
-  .array(fc.tuple(fc.constantFrom(...Object.values(MAKERS)), tiers), { minLength: 1, maxLength: 3 })
-  .map((made) => made.map(([maker, tiers], index) => ({ name: `p${index}`, ...maker(textOf(tiers)) })))
+  .array(fc.tuple(fc.constantFrom(...Object.values(MAKERS)), limits), { minLength: 1, maxLength: 3 })
+  .map((made) => made.map(([maker, limits], index) => ({ name: `p${index}`, ...maker(textOf(limits)) })))
 
 describe('a refusal, of any policies together', () => {
   test('tells the shortest time after which the same is granted, and changes nothing', async () => {
@@ -138,7 +135,7 @@ describe('a refusal, of any policies together', () => {
         const limiter = createLimiter({ policies, now: () => clock.now })
         for (const { gapMs, permits } of steps) {
           clock.now += gapMs
-          await limiter.obtain('alice', permits)
+          await limiter.takeUpTo('alice', permits)
           const before = await limiter.peek('alice')
           const refused = await limiter.take('alice', { cost })
           if (refused.granted) continue
@@ -173,10 +170,10 @@ test.each(['memory', 'Redis'])(
       fc.asyncProperty(fc.integer({ min: 1, max: LONGEST_MS }), additions, async (windowMs, additions) => {
         const clock = { now: START_MS }
         const now = () => clock.now
-        const prefix = crypto.randomUUID()
+        const keyPrefix = crypto.randomUUID()
         const counter = new SlidingWindowCounter({
           window: `${windowMs}ms`,
-          prefix,
+          keyPrefix,
           ...(where === 'memory' ? { now } : { store: scriptAt(now) }),
         })
         const added: Admission[] = []

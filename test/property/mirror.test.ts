@@ -10,10 +10,10 @@ import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import {
   anyBlock,
   anyBlocks,
+  anyCharge,
   anyCost,
   anyCounts,
   anyDemands,
-  anyRule,
   blocking,
   counting,
   demanded,
@@ -23,8 +23,8 @@ import {
   START_MS,
 } from '../support/arbitraries.ts'
 import { callContext } from '../support/call-context.ts'
+import { capacityOf, chargeOf, EVERY_ALGORITHM, EXACT_ALGORITHMS, take } from '../support/charges.ts'
 import { expectProperty } from '../support/property.ts'
-import { capacityOf, EVERY_ALGORITHM, EXACT_ALGORITHMS, ruleOf, take } from '../support/rules.ts'
 import { OBJECTS, REDIS, type TimedStore } from '../support/timed-stores.ts'
 import { type Admission, expectNoSpanOver, expectNoWindowOver } from '../support/windows.ts'
 
@@ -37,7 +37,7 @@ function storeOf(timed: TimedStore, nowUs: () => number): Store {
 interface Step {
   readonly gapUs: number
   readonly cost: number
-  readonly mode: 'all' | 'partial'
+  readonly action: 'take' | 'take-up-to'
   readonly permits: number
   readonly leaseMs: number
   /** How late the shadow is charged for it. */
@@ -50,7 +50,7 @@ const steps: fc.Arbitrary<Step[]> = fc.array(
   fc.record({
     gapUs: forwardUs,
     cost: anyCost,
-    mode: fc.constantFrom('all', 'all', 'partial'),
+    action: fc.constantFrom('take', 'take', 'take-up-to'),
     permits: fc.integer({ min: 1, max: 4 }),
     leaseMs: fc.constantFrom(0, 0, 0, 40),
     delayUs: fc.oneof(fc.constant(0), fc.integer({ min: 0, max: MOST_DELAY_US })),
@@ -72,7 +72,7 @@ const move = fc.record({
  * until then, and for no longer than it learned of that too late.
  */
 async function admittedOver(
-  rule: StoreCharge,
+  charge: StoreCharge,
   [openOld, openNew]: readonly [() => TimedStore, () => TimedStore],
   { traffic, begins, lasts, skewUs }: typeof move extends fc.Arbitrary<infer Move> ? Move : never,
 ): Promise<Admission[]> {
@@ -87,47 +87,47 @@ async function admittedOver(
   const movesAt = beginsAt + Math.floor(lasts * (traffic.length - beginsAt))
   let begunUs = nowUs
   let latestUs = nowUs
-  let blockedUntilMs = 0
+  let penaltyUntilMs = 0
   const admitted: Admission[] = []
-  for (const [index, { gapUs, cost, mode, permits, leaseMs, delayUs: lateUs }] of traffic.entries()) {
+  for (const [index, { gapUs, cost, action, permits, leaseMs, delayUs: lateUs }] of traffic.entries()) {
     nowUs += gapUs
     if (index === beginsAt) begunUs = nowUs
     // All that was to be charged has been.
-    if (index === movesAt) nowUs = Math.max(nowUs, latestUs, begunUs + Math.ceil(forgetsAfterMs(rule) * 1000))
+    if (index === movesAt) nowUs = Math.max(nowUs, latestUs, begunUs + Math.ceil(forgetsAfterMs(charge) * 1000))
     delayUs = index < movesAt ? lateUs : 0
     latestUs = Math.max(latestUs, nowUs + delayUs)
     const store = index < beginsAt ? old : index < movesAt ? beside : next
     const background: Promise<unknown>[] = []
-    const request = take([{ ...rule, cost }], {
-      mode,
+    const request = take([{ ...charge, cost }], {
+      action,
       permits,
-      ...(rule.algorithm === 'sliding-window' && { leaseMs }),
+      ...(charge.algorithm === 'sliding-window' && { leaseMs }),
     })
     if (index === movesAt) {
-      const { usage } = await next.decide({ ...request, mode: 'peek' })
-      const oldMs = Math.max(0, blockedUntilMs - nowUs / 1000)
+      const { usage } = await next.decide({ ...request, action: 'peek' })
+      const oldMs = Math.max(0, penaltyUntilMs - nowUs / 1000)
       expect(blockedMsOf(usage)).toBeLessThanOrEqual(oldMs + MOST_DELAY_US / 1000 + 1)
     }
     const { granted, usage } = await store.decide(request, callContext(background))
     await Promise.all(background)
     // Clocks may differ by part of a millisecond.
-    if (store === next && nowUs / 1000 < blockedUntilMs - 1) expect(granted).toBe(0)
-    if (store !== next) blockedUntilMs = Math.max(blockedUntilMs, nowUs / 1000 + blockedMsOf(usage))
+    if (store === next && nowUs / 1000 < penaltyUntilMs - 1) expect(granted).toBe(0)
+    if (store !== next) penaltyUntilMs = Math.max(penaltyUntilMs, nowUs / 1000 + blockedMsOf(usage))
     if (granted > 0) admitted.push({ ms: nowUs / 1000, cost: granted * cost })
   }
   expect(mirror.counts.failures).toBe(0)
   return admitted
 }
 
-function blockedMsOf([tiers]: Decision['usage']): number {
-  return tiers?.[0]?.blockedMs ?? 0
+function blockedMsOf([limits]: Decision['usage']): number {
+  return limits?.[0]?.penaltyMs ?? 0
 }
 
 /** After this, what was charged before the move began matters no more. */
-function forgetsAfterMs(rule: StoreCharge): number {
-  const longestMs = longestWindowMs(rule)
-  const fullMs = rule.burst === undefined ? longestMs : (longestMs * rule.burst) / (rule.tiers[0]?.limit ?? 1)
-  return Math.max(fullMs, rule.block?.blockMs ?? 0)
+function forgetsAfterMs(charge: StoreCharge): number {
+  const longestMs = longestWindowMs(charge)
+  const fullMs = charge.burst === undefined ? longestMs : (longestMs * charge.burst) / (charge.limits[0]?.limit ?? 1)
+  return Math.max(fullMs, charge.penalty?.durationMs ?? 0)
 }
 
 describe.each([
@@ -136,9 +136,9 @@ describe.each([
 ] as const)('a move %s', (_name, stores) => {
   test.each(EXACT_ALGORITHMS)('%s: no true window over the move admits more than its limit', async (name) => {
     await expectProperty(
-      fc.asyncProperty(anyRule(name), move, async (rule, moved) => {
-        const admitted = await admittedOver(rule, stores, moved)
-        for (const { limit, windowMs } of rule.tiers) expectNoWindowOver(limit, windowMs, admitted)
+      fc.asyncProperty(anyCharge(name), move, async (charge, moved) => {
+        const admitted = await admittedOver(charge, stores, moved)
+        for (const { limit, windowMs } of charge.limits) expectNoWindowOver(limit, windowMs, admitted)
       }),
       60,
     )
@@ -146,10 +146,10 @@ describe.each([
 
   test('token-bucket: no span over the move admits more than the bucket holds and what refills meanwhile', async () => {
     await expectProperty(
-      fc.asyncProperty(anyRule('token-bucket'), move, async (rule, moved) => {
-        const admitted = await admittedOver(rule, stores, moved)
-        const { limit, windowMs } = rule.tiers[0] as StoreCharge['tiers'][number]
-        expectNoSpanOver(capacityOf(rule), limit / windowMs, admitted)
+      fc.asyncProperty(anyCharge('token-bucket'), move, async (charge, moved) => {
+        const admitted = await admittedOver(charge, stores, moved)
+        const { limit, windowMs } = charge.limits[0] as StoreCharge['limits'][number]
+        expectNoSpanOver(capacityOf(charge), limit / windowMs, admitted)
       }),
       60,
     )
@@ -159,9 +159,9 @@ describe.each([
     '%s: no true window over the move admits more than three times its limit, as windows of two stores overlap',
     async (name) => {
       await expectProperty(
-        fc.asyncProperty(anyRule(name), move, async (rule, moved) => {
-          const admitted = await admittedOver(rule, stores, moved)
-          for (const { limit, windowMs } of rule.tiers) expectNoWindowOver(3 * limit, windowMs, admitted)
+        fc.asyncProperty(anyCharge(name), move, async (charge, moved) => {
+          const admitted = await admittedOver(charge, stores, moved)
+          for (const { limit, windowMs } of charge.limits) expectNoWindowOver(3 * limit, windowMs, admitted)
         }),
         60,
       )
@@ -172,13 +172,13 @@ describe.each([
     '%s: whoever is blocked stays so over the move',
     async (name) => {
       // Low limits and long blocks, so that somebody is blocked at most moves.
-      const blocked = fc.tuple(anyRule(name), anyBlock).map(([rule, { blockMs, after }]) => {
-        const tiers = rule.tiers.map(({ limit, windowMs }) => ({ limit: Math.min(limit, 60), windowMs }))
-        return { ...rule, tiers, block: { blockMs: 1_000 + blockMs, after } }
+      const blocked = fc.tuple(anyCharge(name), anyBlock).map(([charge, { durationMs, after }]) => {
+        const limits = charge.limits.map(({ limit, windowMs }) => ({ limit: Math.min(limit, 60), windowMs }))
+        return { ...charge, limits, penalty: { durationMs: 1_000 + durationMs, after } }
       })
       await expectProperty(
-        fc.asyncProperty(blocked, move, async (rule, moved) => {
-          await admittedOver(rule, stores, moved)
+        fc.asyncProperty(blocked, move, async (charge, moved) => {
+          await admittedOver(charge, stores, moved)
         }),
         60,
       )
@@ -186,15 +186,18 @@ describe.each([
   )
 })
 
-const MIXED: fc.Arbitrary<StoreCharge[]> = fc.array(fc.constantFrom<AlgorithmName>(...EVERY_ALGORITHM).chain(anyRule), {
-  minLength: 1,
-  maxLength: MOST_RULES,
-})
+const MIXED: fc.Arbitrary<StoreCharge[]> = fc.array(
+  fc.constantFrom<AlgorithmName>(...EVERY_ALGORITHM).chain(anyCharge),
+  {
+    minLength: 1,
+    maxLength: MOST_RULES,
+  },
+)
 
 test('what is charged beside from the start stands as in the store, whatever is asked, settled and released', async () => {
   const action = fc.record({
     gapUs: forwardUs.map((us) => us - (us % 1000)),
-    mode: fc.constantFrom('all', 'all', 'partial', 'peek', 'charge'),
+    action: fc.constantFrom('take', 'take', 'take-up-to', 'peek', 'record'),
     permits: fc.integer({ min: 1, max: 5 }),
     demands: anyDemands,
     counts: anyCounts,
@@ -203,48 +206,48 @@ test('what is charged beside from the start stands as in the store, whatever is 
   })
   await expectProperty(
     fc.asyncProperty(MIXED, anyBlocks, fc.array(action, LONG), async (mixed, blocks, actions) => {
-      const rules = blocking(mixed, blocks)
+      const charges = blocking(mixed, blocks)
       let nowMs = Math.ceil(START_MS)
       const [store, shadow] = [new MemoryStore(() => nowMs), new MemoryStore(() => nowMs)]
       const mirror = new Mirror({ store: shadow, now: () => nowMs, timeoutMs: 60_000, log: () => {} })
       const beside = withMirror(mirror)(store)
-      const configured = rules.map((rule) => ({ before: rule, after: rule }))
-      for (const { gapUs, mode, permits, demands, counts, afterwards, units } of actions) {
+      const configured = charges.map((charge) => ({ before: charge, after: charge }))
+      for (const { gapUs, action, permits, demands, counts, afterwards, units } of actions) {
         nowMs += gapUs / 1000
-        const asked = counting(demanded(configured, demands), counts).map((rule) => ({
-          ...rule,
-          // How much of a part such a rule was charged cannot be told.
-          enforced: rule.enforced || mode === 'partial',
+        const asked = counting(demanded(configured, demands), counts).map((charge) => ({
+          ...charge,
+          // How much of a part such a charge was charged cannot be told.
+          mode: action === 'take-up-to' ? 'enforce' : charge.mode,
           isSettled: true,
         }))
-        const request = take(asked, { mode, permits })
+        const request = take(asked, { action, permits })
         const background: Promise<unknown>[] = []
         const decision = await beside.decide(request, callContext(background))
-        if (decision.granted > 0 && mode !== 'peek') {
-          const slots = request.rules.filter(({ slot }) => slot !== undefined)
-          const charged = request.rules.filter(({ counts, algorithm }, index) => {
+        if (decision.granted > 0 && action !== 'peek') {
+          const slots = request.charges.filter(({ slot }) => slot !== undefined)
+          const charged = request.charges.filter(({ counts, algorithm }, index) => {
             const hasFitted = decision.usage[index]?.every(({ retryAfterMs }) => retryAfterMs === 0)
-            return algorithm !== 'concurrency' && (mode === 'charge' || (counts !== 'failures' && hasFitted))
+            return algorithm !== 'concurrency' && (action === 'record' || (counts !== 'failures' && hasFitted))
           })
           if (afterwards === 'release') await beside.release(slots)
           if (afterwards === 'renew') await beside.renew(slots)
-          if (afterwards === 'forget') await beside.forget(asked.map(({ key }) => key))
+          if (afterwards === 'forget') await beside.delete(asked.map(({ key }) => key))
           if (afterwards === 'settle') {
             await beside.settle(
-              charged.map((rule) => ({ rule, units })),
+              charged.map((charge) => ({ charge: charge, units })),
               decision.nowMs,
             )
           }
         }
         await Promise.all(background)
-        for (const rule of rules) {
-          const peek = take([rule], { mode: 'peek' })
+        for (const charge of charges) {
+          const peek = take([charge], { action: 'peek' })
           expect(await shadow.decide(peek)).toEqual(await store.decide(peek))
         }
       }
       // As many more refusals lead to a block in both.
       for (let i = 0; i < 5; i++) {
-        const refused = take(rules.map((rule) => ({ ...rule, cost: capacityOf(rule) + 1 })))
+        const refused = take(charges.map((charge) => ({ ...charge, cost: capacityOf(charge) + 1 })))
         expect(await shadow.decide(refused)).toEqual(await store.decide(refused))
       }
     }),
@@ -252,14 +255,14 @@ test('what is charged beside from the start stands as in the store, whatever is 
   )
 })
 
-const PLENTY = ruleOf('quota', [{ limit: 1_000_000, windowMs: 3_600_000 }])
+const PLENTY = chargeOf('quota', [{ limit: 1_000_000, windowMs: 3_600_000 }])
 
 /** A shadow that keeps silent at times, and how many charges have reached it. */
 function silentAt(isSilent: () => boolean, timeoutMs: number) {
   const memory = new MemoryStore(() => Date.now())
   const seen = { charges: 0 }
   const decide = async (request: DecisionRequest): Promise<Decision> => {
-    if (request.mode === 'charge') seen.charges++
+    if (request.action === 'record') seen.charges++
     if (!isSilent()) return memory.decide(request)
     await new Promise((resolve) => setTimeout(resolve, timeoutMs))
     throw new StoreError('no answer in time')

@@ -3,10 +3,10 @@ import { DatabaseSync } from 'node:sqlite'
 import fc from 'fast-check'
 import { afterEach, expect, test, vi } from 'vitest'
 import { LimitObject, type ObjectEnvironment } from '../../src/store/durable-object/limit-object.ts'
+import { chargeOf } from '../support/charges.ts'
 import { expectProperty } from '../support/property.ts'
-import { ruleOf } from '../support/rules.ts'
 
-const RULE = ruleOf('quota', [{ limit: 5, windowMs: 1_000 }])
+const RULE = chargeOf('quota', [{ limit: 5, windowMs: 1_000 }])
 const START_MS = 1_700_000_000_000
 
 afterEach(() => vi.restoreAllMocks())
@@ -36,8 +36,8 @@ class Machine {
   }
 }
 
-async function granted(object: LimitObject, mode: 'all' | 'peek'): Promise<{ charged: number; remaining: number }> {
-  const body = JSON.stringify(['reserve', { mode, permits: 1, rule: RULE }])
+async function granted(object: LimitObject, action: 'take' | 'peek'): Promise<{ charged: number; remaining: number }> {
+  const body = JSON.stringify(['reserve', { action, permits: 1, charge: RULE }])
   const answer = await object.fetch(new Request('https://object', { method: 'POST', body }))
   const { charged, usage } = (await answer.json()) as { charged: number; usage: { remaining: number }[] }
   return { charged, remaining: usage[0]?.remaining ?? Number.NaN }
@@ -54,7 +54,7 @@ test('what is charged while the alarm deletes what was over before stays, whatev
         const now = vi.spyOn(Date, 'now').mockReturnValue(START_MS)
         const machine = new Machine()
         const before = machine.open()
-        await granted(before, 'all')
+        await granted(before, 'take')
         now.mockReturnValue(START_MS + 600_000)
         const object = isCold ? machine.open() : before
         const after = async <T>(turns: number, work: () => Promise<T>) => {
@@ -62,7 +62,7 @@ test('what is charged while the alarm deletes what was over before stays, whatev
           return work()
         }
         const alarm = after(alarmTurns, () => object.alarm())
-        const calls = await Promise.all(callTurns.map((turns) => after(turns, () => granted(object, 'all'))))
+        const calls = await Promise.all(callTurns.map((turns) => after(turns, () => granted(object, 'take'))))
         await alarm
         const charged = calls.reduce((sum, { charged }) => sum + charged, 0)
         expect(charged).toBe(callTurns.length)

@@ -4,21 +4,21 @@ import { expect, test } from 'vitest'
 import { LimitMachine } from '../../src/store/durable-object/limit-machine.ts'
 import { readClock } from '../../src/store/durable-object/limit-object.ts'
 import type { PreparedCharge } from '../../src/store/durable-object/objects.ts'
-import { anyRule, LONG, START_MS } from '../support/arbitraries.ts'
+import { anyCharge, LONG, START_MS } from '../support/arbitraries.ts'
+import { chargeOf, EXACT_ALGORITHMS } from '../support/charges.ts'
 import { MemoryRows } from '../support/object-network.ts'
 import { expectProperty } from '../support/property.ts'
-import { EXACT_ALGORITHMS, ruleOf } from '../support/rules.ts'
 
 const PATIENCE_MS = 100
-const RULE = ruleOf('sliding-window', [{ limit: 2, windowMs: 3_600_000 }])
-const WIDE = { ...RULE, tiers: [{ limit: 1_000, windowMs: 2_000_000_000 }] }
+const RULE = chargeOf('sliding-window', [{ limit: 2, windowMs: 3_600_000 }])
+const WIDE = { ...RULE, limits: [{ limit: 1_000, windowMs: 2_000_000_000 }] }
 
 /** Steps by which clocks are set right, or wrong. */
 const anyBackMs = fc.oneof(fc.integer({ min: 1, max: 300 }), fc.integer({ min: 1_000, max: 900_000 }))
 
 function asked(id: number, sibling: string): PreparedCharge {
   const shared = { id, siblings: [sibling], hasNewcomers: false }
-  return { mode: 'all', permits: 1, rule: RULE, patienceMs: PATIENCE_MS, shared }
+  return { action: 'take', permits: 1, charge: RULE, patienceMs: PATIENCE_MS, shared }
 }
 
 /** Clocks of two machines are this far apart at most; that of one machine may step back by any time. */
@@ -45,17 +45,17 @@ test.each(EXACT_ALGORITHMS)(
   async (name) => {
     const anyGapUs = fc.oneof(fc.integer({ min: 0, max: 3_000 }), fc.integer({ min: 0, max: 300_000 }))
     await expectProperty(
-      fc.asyncProperty(anyRule(name), fc.array(anyGapUs, LONG), async (rule, gapsUs) => {
+      fc.asyncProperty(anyCharge(name), fc.array(anyGapUs, LONG), async (charge, gapsUs) => {
         const machine = new LimitMachine(new MemoryRows())
         const admittedUs: number[] = []
         let elapsedUs = START_MS * 1000
         for (const gapUs of gapsUs) {
           elapsedUs += gapUs
           const shownUs = readClock(Math.floor(elapsedUs / 1000))
-          const vote = machine.reserve({ mode: 'all', permits: 1, rule }, shownUs)
+          const vote = machine.reserve({ action: 'take', permits: 1, charge }, shownUs)
           if (vote?.charged === 1) admittedUs.push(elapsedUs)
         }
-        for (const { limit, windowMs } of rule.tiers) {
+        for (const { limit, windowMs } of charge.limits) {
           admittedUs.forEach((atUs, n) => {
             expect((admittedUs[n + limit] ?? Number.POSITIVE_INFINITY) - atUs).toBeGreaterThanOrEqual(windowMs * 1000)
           })
@@ -201,12 +201,12 @@ test('what both objects granted is never taken back, though they only ask each o
             object.restart()
             dueMs[index] = Number.POSITIVE_INFINITY
             // Something is asked of it again.
-            object.machine.reserve({ mode: 'peek', permits: 1, rule: RULE }, object.nowUs)
+            object.machine.reserve({ action: 'peek', permits: 1, charge: RULE }, object.nowUs)
           }
           if (kind === 'admit') {
             id++
             for (const one of objects) {
-              const vote = one.machine.reserve({ ...asked(id, 'other'), rule: WIDE }, one.nowUs)
+              const vote = one.machine.reserve({ ...asked(id, 'other'), charge: WIDE }, one.nowUs)
               expect(vote?.charged).toBe(1)
             }
             admitted++
@@ -215,7 +215,7 @@ test('what both objects granted is never taken back, though they only ask each o
         }
         passUntil((objects[0] as Clocked).elapsedMs + 3_600_000)
         for (const { machine, nowUs } of objects) {
-          const vote = machine.reserve({ mode: 'peek', permits: 1, rule: WIDE }, nowUs)
+          const vote = machine.reserve({ action: 'peek', permits: 1, charge: WIDE }, nowUs)
           expect(vote?.usage[0]?.remaining).toBe(1_000 - admitted)
         }
       },

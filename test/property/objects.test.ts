@@ -9,9 +9,9 @@ import type { CommitOrAbort, ObjectVote, PreparedCharge } from '../../src/store/
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import {
   anyBlocks,
+  anyCharge,
   anyCounts,
   anyDemands,
-  anyRule,
   blocking,
   counting,
   demanded,
@@ -21,24 +21,24 @@ import {
   START_MS,
 } from '../support/arbitraries.ts'
 import { callContext } from '../support/call-context.ts'
+import { chargeOf, EVERY_ALGORITHM, EXACT_ALGORITHMS, take } from '../support/charges.ts'
 import { MemoryRows, ObjectNetwork, ObjectScript } from '../support/object-network.ts'
 import { expectProperty } from '../support/property.ts'
-import { EVERY_ALGORITHM, EXACT_ALGORITHMS, ruleOf, take } from '../support/rules.ts'
 
-const MIXED: fc.Arbitrary<StoreCharge[]> = fc.array(fc.constantFrom(...EVERY_ALGORITHM).chain(anyRule), {
+const MIXED: fc.Arbitrary<StoreCharge[]> = fc.array(fc.constantFrom(...EVERY_ALGORITHM).chain(anyCharge), {
   minLength: 2,
   maxLength: MOST_RULES,
 })
 const SUBJECTS: readonly (readonly [string, fc.Arbitrary<StoreCharge[]>])[] = [
-  ...EVERY_ALGORITHM.map((name) => [name, anyRule(name).map((rule) => [rule])] as const),
+  ...EVERY_ALGORITHM.map((name) => [name, anyCharge(name).map((charge) => [charge])] as const),
   ['several algorithms in one decision', MIXED],
 ]
 
-describe.each(SUBJECTS)('%s', (_name, rules) => {
+describe.each(SUBJECTS)('%s', (_name, charges) => {
   test('objects decide as one store in memory does, however often they restart', async () => {
     const action = fc.record({
       gapUs: forwardUs.map((us) => us - (us % 1000)),
-      mode: fc.constantFrom('all', 'all', 'partial', 'peek', 'charge'),
+      action: fc.constantFrom('take', 'take', 'take-up-to', 'peek', 'record'),
       permits: fc.integer({ min: 1, max: 5 }),
       leaseMs: fc.constantFrom(0, 0, 0, 40),
       demands: anyDemands,
@@ -46,16 +46,16 @@ describe.each(SUBJECTS)('%s', (_name, rules) => {
       blocks: anyBlocks,
     })
     await expectProperty(
-      fc.asyncProperty(rules, fc.array(action, LONG), async (rules, actions) => {
+      fc.asyncProperty(charges, fc.array(action, LONG), async (charges, actions) => {
         let nowUs = Math.ceil(START_MS) * 1000
         const objects = new ObjectScript(3, true)
         const twin = new MemoryStore(() => nowUs / 1000)
-        const configured = rules.map((rule) => ({ before: rule, after: rule }))
-        for (const { gapUs, mode, permits, leaseMs, demands, counts, blocks } of actions) {
+        const configured = charges.map((charge) => ({ before: charge, after: charge }))
+        for (const { gapUs, action, permits, leaseMs, demands, counts, blocks } of actions) {
           nowUs += gapUs
           const asked = counting(demanded(configured, demands), counts)
           // Of several, one may hold what others have reserved, as far as it knows: it then blocks nobody for it.
-          const request = take(rules.length > 1 ? asked : blocking(asked, blocks), { mode, permits, leaseMs })
+          const request = take(charges.length > 1 ? asked : blocking(asked, blocks), { action, permits, leaseMs })
           // What had not been told to be kept before a restart may still be given back, as far as an object knows.
           const { isProvisional: _, ...decision } = await objects.decide(request, nowUs)
           expect(decision).toEqual(await twin.decide(request))
@@ -66,17 +66,17 @@ describe.each(SUBJECTS)('%s', (_name, rules) => {
   })
 })
 
-/** Two rules of one decision, of which the second refuses from the third permit on. */
-function withAnother(rule: StoreCharge): StoreCharge[] {
-  return [rule, ruleOf('quota', [{ limit: 2, windowMs: 3_600_000 }])]
+/** Two charges of one decision, of which the second refuses from the third permit on. */
+function withAnother(charge: StoreCharge): StoreCharge[] {
+  return [charge, chargeOf('quota', [{ limit: 2, windowMs: 3_600_000 }])]
 }
 
 test.each(EXACT_ALGORITHMS)(
   '%s: a request with short windows that is refused discards nothing that longer ones count',
   async (name) => {
     const objects = new ObjectScript()
-    const [long, other] = withAnother(ruleOf(name, [{ limit: 2, windowMs: 3_000 }])) as [StoreCharge, StoreCharge]
-    const short = { ...long, tiers: [{ limit: 2, windowMs: 10 }] }
+    const [long, other] = withAnother(chargeOf(name, [{ limit: 2, windowMs: 3_000 }])) as [StoreCharge, StoreCharge]
+    const short = { ...long, limits: [{ limit: 2, windowMs: 10 }] }
     const atUs = (ms: number) => (START_MS + ms) * 1000
     expect((await objects.decide(take([long]), atUs(0))).granted).toBe(1)
     expect((await objects.decide(take([short, other], { permits: 3 }), atUs(100))).granted).toBe(0)
@@ -89,8 +89,8 @@ test.each(EXACT_ALGORITHMS)(
 test.each(EXACT_ALGORITHMS)(
   '%s: what has left the windows stays away after a restart, also if they grow',
   async (name) => {
-    const short = ruleOf(name, [{ limit: 2, windowMs: 10 }])
-    const long = { ...short, tiers: [{ limit: 2, windowMs: 3_000 }] }
+    const short = chargeOf(name, [{ limit: 2, windowMs: 10 }])
+    const long = { ...short, limits: [{ limit: 2, windowMs: 3_000 }] }
     const objects = new ObjectScript(1)
     for (const ms of [0, 100]) await objects.decide(take([short]), (START_MS + ms) * 1000)
     expect((await objects.decide(take([long]), (START_MS + 200) * 1000)).granted).toBe(1)
@@ -98,9 +98,9 @@ test.each(EXACT_ALGORITHMS)(
 )
 
 test('token-bucket: of a lease that is granted in part, what refills meanwhile is told as given up', async () => {
-  const bucket = ruleOf('token-bucket', [{ limit: 10, windowMs: 100 }], { enforced: false })
+  const bucket = chargeOf('token-bucket', [{ limit: 10, windowMs: 100 }], { mode: 'shadow' })
   const objects = new ObjectScript()
-  const request = take(withAnother(bucket), { mode: 'partial', permits: 10, leaseMs: 50 })
+  const request = take(withAnother(bucket), { action: 'take-up-to', permits: 10, leaseMs: 50 })
   const { granted, usage } = await objects.decide(request, START_MS * 1000)
   // Five units would refill in the term of the lease.
   expect([granted, usage[0]?.[0]?.remaining]).toEqual([2, 3])
@@ -110,7 +110,7 @@ test('a decision that is given up leaves nothing, whatever of its ends has arriv
   const anyUse = fc.array(fc.integer({ min: 0, max: 30 }), { minLength: MOST_RULES, maxLength: MOST_RULES })
   const anyArrivals = fc.array(fc.integer({ min: 0, max: 2 }), { minLength: MOST_RULES, maxLength: MOST_RULES })
   const request = fc.record({
-    mode: fc.constantFrom('all', 'partial', 'partial'),
+    action: fc.constantFrom('take', 'take-up-to', 'take-up-to'),
     permits: fc.integer({ min: 1, max: 20 }),
   })
   await expectProperty(
@@ -120,18 +120,18 @@ test('a decision that is given up leaves nothing, whatever of its ends has arriv
       anyUse,
       anyArrivals,
       fc.boolean(),
-      async (rules, asked, used, arrivals, isGivenUp) => {
+      async (charges, asked, used, arrivals, isGivenUp) => {
         const nowUs = Math.ceil(START_MS) * 1000
-        const machines = rules.map(() => new LimitMachine(new MemoryRows()))
-        const peek = () => machines.map((machine, index) => usageOf(machine, rules[index] as StoreCharge, nowUs))
+        const machines = charges.map(() => new LimitMachine(new MemoryRows()))
+        const peek = () => machines.map((machine, index) => usageOf(machine, charges[index] as StoreCharge, nowUs))
         const close = ({ index, message }: To<CommitOrAbort>) => machines[index]?.close(message, nowUs)
-        const own = rules.map((rule, slot) => ({ ...rule, slot }))
+        const own = charges.map((charge, slot) => ({ ...charge, slot }))
         machines.forEach((machine, index) => {
-          const rule = { ...(own[index] as StoreCharge), slot: 100 }
-          machine.reserve({ mode: 'partial', permits: used[index] || 1, rule }, nowUs)
+          const charge = { ...(own[index] as StoreCharge), slot: 100 }
+          machine.reserve({ action: 'take-up-to', permits: used[index] || 1, charge }, nowUs)
         })
         const before = peek()
-        const negotiation = new Negotiation({ ...asked, rules: own }, 1, 0)
+        const negotiation = new Negotiation({ ...asked, charges: own }, 1, 0)
         for (const { index, message } of negotiation.first()) {
           negotiation.hear(index, machines[index]?.reserve(message, nowUs) as ObjectVote)
         }
@@ -143,7 +143,7 @@ test('a decision that is given up leaves nothing, whatever of its ends has arriv
           })
         else for (const closing of givenBack) close(closing)
         for (const closing of isGivenUp ? negotiation.cancel() : kept) close(closing)
-        expect(machines.map(({ state }) => state.open.size)).toEqual(rules.map(() => 0))
+        expect(machines.map(({ state }) => state.open.size)).toEqual(charges.map(() => 0))
         if (isGivenUp) expect(peek()).toEqual(before)
         else {
           const left = peek().map((usage) => usage?.map(({ remaining }) => remaining))
@@ -155,30 +155,30 @@ test('a decision that is given up leaves nothing, whatever of its ends has arriv
   )
 })
 
-/** The objects of some rules, asked by one store. Counts what is sent to each, as `reserve <key>` or `close <key>`. */
+/** The objects of some charges, asked by one store. Counts what is sent to each, as `reserve <key>` or `close <key>`. */
 class Watched {
   readonly network: ObjectNetwork
   readonly sent = new Map<string, number>()
   readonly background: Promise<unknown>[] = []
   answered = 0
-  readonly #rules: readonly StoreCharge[]
+  readonly #charges: readonly StoreCharge[]
 
   /**
    * @param used units that each object has charged already
    * @param mostOpen reservations that each has open at most
    */
-  constructor(rules: readonly StoreCharge[], used: readonly number[], mostOpen?: number) {
-    this.#rules = rules
+  constructor(charges: readonly StoreCharge[], used: readonly number[], mostOpen?: number) {
+    this.#charges = charges
     this.network = new ObjectNetwork(mostOpen)
     this.network.nowUs = Math.ceil(START_MS) * 1000
-    rules.forEach((rule, index) => {
-      const reservation = { mode: 'partial', permits: used[index] || 1, rule: { ...rule, slot: 1 } } as const
-      this.network.machine(rule.key).reserve(reservation, this.network.nowUs)
+    charges.forEach((charge, index) => {
+      const reservation = { action: 'take-up-to', permits: used[index] || 1, charge: { ...charge, slot: 1 } } as const
+      this.network.machine(charge.key).reserve(reservation, this.network.nowUs)
     })
   }
 
   get usage(): unknown {
-    return this.#rules.map((rule) => usageOf(this.network.machine(rule.key), rule, this.network.nowUs))
+    return this.#charges.map((charge) => usageOf(this.network.machine(charge.key), charge, this.network.nowUs))
   }
 
   /** @param onAnswer is called whenever one has come */
@@ -202,34 +202,37 @@ class Watched {
   }
 }
 
-const ANSWERED = fc.array(fc.constantFrom(...EVERY_ALGORITHM.filter((name) => name !== 'concurrency')).chain(anyRule), {
-  minLength: 2,
-  maxLength: MOST_RULES,
-})
+const ANSWERED = fc.array(
+  fc.constantFrom(...EVERY_ALGORITHM.filter((name) => name !== 'concurrency')).chain(anyCharge),
+  {
+    minLength: 2,
+    maxLength: MOST_RULES,
+  },
+)
 
 test('a request whose client has gone is not decided, or given back in one message to each object', async () => {
-  const request = fc.record({ mode: fc.constantFrom('all', 'partial'), permits: fc.integer({ min: 1, max: 20 }) })
+  const request = fc.record({ action: fc.constantFrom('take', 'take-up-to'), permits: fc.integer({ min: 1, max: 20 }) })
   const anyUse = fc.array(fc.integer({ min: 0, max: 30 }), { minLength: MOST_RULES, maxLength: MOST_RULES })
   await expectProperty(
-    fc.asyncProperty(ANSWERED, request, anyUse, fc.nat(2 * MOST_RULES), async (rules, asked, used, goesAfter) => {
-      const objects = new Watched(rules, used)
+    fc.asyncProperty(ANSWERED, request, anyUse, fc.nat(2 * MOST_RULES), async (charges, asked, used, goesAfter) => {
+      const objects = new Watched(charges, used)
       const { usage: before, background, sent } = objects
       const context = { ...callContext(background), isClientGone: () => objects.answered >= goesAfter }
       let isDecided = false
       void objects
         .store(60_000)
-        .decide(take(rules, asked), context)
+        .decide(take(charges, asked), context)
         .then(() => {
           isDecided = true
         })
       for (let turn = 0; turn < 10; turn++) await new Promise(setImmediate)
       await Promise.all(background)
       if (goesAfter === 0) expect(sent.size).toBe(0)
-      if (goesAfter <= rules.length) expect(isDecided).toBe(false)
+      if (goesAfter <= charges.length) expect(isDecided).toBe(false)
       if (isDecided) return
       expect(objects.usage).toEqual(before)
       // What is closed in part is closed twice.
-      if (asked.mode === 'all' || goesAfter <= rules.length)
+      if (asked.action === 'take' || goesAfter <= charges.length)
         expect([...sent.values()].every((count) => count === 1)).toBe(true)
     }),
     600,
@@ -241,29 +244,31 @@ test.each([1, 3])(
   async (count) => {
     vi.useFakeTimers({ toFake: ['Date'] })
     onTestFinished(() => void vi.useRealTimers())
-    const rules = Array.from({ length: count }, () => ruleOf('quota', [{ limit: 10, windowMs: 3_600_000 }]))
-    const objects = new Watched(rules, [])
+    const charges = Array.from({ length: count }, () => chargeOf('quota', [{ limit: 10, windowMs: 3_600_000 }]))
+    const objects = new Watched(charges, [])
     // Everything stands still, the timer too, until all have answered.
     const store = objects.store(500, () => vi.setSystemTime(Date.now() + 501))
-    await expect(store.decide(take(rules), callContext(objects.background))).rejects.toThrow(StoreError)
+    await expect(store.decide(take(charges), callContext(objects.background))).rejects.toThrow(StoreError)
     await Promise.allSettled(objects.background)
     expect([...objects.sent.values()].every((sent) => sent === 1)).toBe(true)
     const left = (objects.usage as ObjectVote['usage'][]).map((usage) => usage[0]?.remaining)
     // What is charged by one object alone cannot be taken back.
-    expect(left).toEqual(rules.map(() => (count === 1 ? 8 : 9)))
+    expect(left).toEqual(charges.map(() => (count === 1 ? 8 : 9)))
   },
 )
 
 test('a decision that finds an object full of reservations is undecided, and leaves nothing', async () => {
-  const rules = ['a', 'b'].map((name) => ruleOf('quota', [{ limit: 10, windowMs: 3_600_000 }], { key: `full:${name}` }))
-  const objects = new Watched(rules, [], 2)
-  const first = objects.network.machine((rules[0] as StoreCharge).key)
+  const charges = ['a', 'b'].map((name) =>
+    chargeOf('quota', [{ limit: 10, windowMs: 3_600_000 }], { key: `full:${name}` }),
+  )
+  const objects = new Watched(charges, [], 2)
+  const first = objects.network.machine((charges[0] as StoreCharge).key)
   for (const id of [1, 2]) {
     const shared = { id, siblings: [], hasNewcomers: false }
-    first.reserve({ mode: 'all', permits: 1, rule: rules[0] as StoreCharge, shared }, objects.network.nowUs)
+    first.reserve({ action: 'take', permits: 1, charge: charges[0] as StoreCharge, shared }, objects.network.nowUs)
   }
   const { usage: before } = objects
-  const decide = () => objects.store(60_000).decide(take(rules), callContext(objects.background))
+  const decide = () => objects.store(60_000).decide(take(charges), callContext(objects.background))
   await expect(decide()).rejects.toThrow(StoreError)
   await Promise.all(objects.background)
   expect(objects.usage).toEqual(before)
@@ -271,15 +276,15 @@ test('a decision that finds an object full of reservations is undecided, and lea
   expect((await decide()).granted).toBe(1)
 })
 
-function usageOf(machine: LimitMachine, rule: StoreCharge, nowUs: number): ObjectVote['usage'] | undefined {
-  return machine.reserve({ mode: 'peek', permits: 1, rule }, nowUs)?.usage
+function usageOf(machine: LimitMachine, charge: StoreCharge, nowUs: number): ObjectVote['usage'] | undefined {
+  return machine.reserve({ action: 'peek', permits: 1, charge }, nowUs)?.usage
 }
 
 /** One object that is asked for reservations in any order, and told their ends in any other. */
 class Contended {
   readonly #rows = new MemoryRows()
   readonly #open = new Map<number, number>()
-  readonly #rule: StoreCharge
+  readonly #charge: StoreCharge
   readonly #mostOpen: number | undefined
   #machine: LimitMachine
   #id = 0
@@ -288,8 +293,8 @@ class Contended {
   kept = 0
 
   /** @param mostOpen reservations at most */
-  constructor(rule: StoreCharge, mostOpen?: number) {
-    this.#rule = rule
+  constructor(charge: StoreCharge, mostOpen?: number) {
+    this.#charge = charge
     this.#mostOpen = mostOpen
     this.#machine = new LimitMachine(this.#rows, undefined, mostOpen)
   }
@@ -307,11 +312,17 @@ class Contended {
   }
 
   /** @returns permits that it has charged */
-  reserve(permits: number, cost: number, isShared: boolean, { mode = 'all', leaseMs = 0 } = {}): number {
+  reserve(permits: number, cost: number, isShared: boolean, { action = 'take', leaseMs = 0 } = {}): number {
     const id = ++this.#id
     const shared = { id, siblings: ['sibling'], hasNewcomers: false }
-    const rule = { ...this.#rule, cost, slot: id }
-    const asked = { mode: mode as 'all', permits, rule, ...(leaseMs > 0 && { leaseMs }), ...(isShared && { shared }) }
+    const charge = { ...this.#charge, cost, slot: id }
+    const asked = {
+      action: action as 'take',
+      permits,
+      charge,
+      ...(leaseMs > 0 && { leaseMs }),
+      ...(isShared && { shared }),
+    }
     const vote = this.#machine.reserve(asked, this.nowUs)
     const charged = vote?.charged ?? 0
     if (charged > 0 && isShared) this.#open.set(id, charged)
@@ -332,7 +343,7 @@ class Contended {
   }
 
   get usage(): ObjectVote['usage'] | undefined {
-    return usageOf(this.#machine, this.#rule, this.nowUs)
+    return usageOf(this.#machine, this.#charge, this.nowUs)
   }
 }
 
@@ -352,10 +363,10 @@ const anyReservations = fc.array(anyReservation, { minLength: 20, maxLength: 150
 describe.each(EVERY_ALGORITHM)('%s, of which charges are taken back', (name) => {
   test('exactly what is kept stays charged, however much is reserved at once and whatever ends first', async () => {
     // No window ends meanwhile, and less than a unit is refilled.
-    const rule = ruleOf(name, [{ limit: 600, windowMs: 30 * 86_400_000 }])
+    const charge = chargeOf(name, [{ limit: 600, windowMs: 30 * 86_400_000 }])
     await expectProperty(
       fc.asyncProperty(anyReservations, fc.integer({ min: 1, max: 3 }), async (steps, cost) => {
-        const object = new Contended(rule, FEW_OPEN)
+        const object = new Contended(charge, FEW_OPEN)
         for (const { afterMs, kind, permits, which, share } of steps) {
           object.pass(afterMs)
           const { openIds } = object
@@ -372,7 +383,7 @@ describe.each(EVERY_ALGORITHM)('%s, of which charges are taken back', (name) => 
 
   test.each([4, 65, 128, 500])('%i reservations that are given up leave nothing', (count) => {
     for (const isOldestFirst of [true, false]) {
-      const object = new Contended(ruleOf(name, [{ limit: 600, windowMs: 3_600_000 }], { cost: 1 }))
+      const object = new Contended(chargeOf(name, [{ limit: 600, windowMs: 3_600_000 }], { cost: 1 }))
       const before = object.usage
       for (let n = 0; n < count; n++) {
         object.pass(1)
@@ -390,31 +401,31 @@ describe.each(EVERY_ALGORITHM)('%s, of which charges are taken back', (name) => 
 const anyLongQuota = fc
   .record({ short: fc.integer({ min: 1, max: 10 }), long: fc.integer({ min: 10, max: 30 }) })
   .map(({ short, long }) =>
-    ruleOf('quota', [
+    chargeOf('quota', [
       { limit: short, windowMs: 10_000 },
       { limit: long, windowMs: 3_600_000 },
     ]),
   )
 
 describe.each(EVERY_ALGORITHM)('%s, of which charges are taken back', (name) => {
-  const anyOwnRule = name === 'quota' ? anyLongQuota : anyRule(name)
+  const anyOwnCharge = name === 'quota' ? anyLongQuota : anyCharge(name)
 
   /** Takes back all that one object has reserved, beside another that is only charged what stays. */
   function play(
-    rule: StoreCharge,
+    charge: StoreCharge,
     steps: readonly (typeof anyReservation extends fc.Arbitrary<infer S> ? S : never)[],
-    charge: 'all' | 'charge',
+    action: 'take' | 'record',
   ) {
-    const [object, other] = [new Contended(rule, FEW_OPEN), new Contended(rule)]
+    const [object, other] = [new Contended(charge, FEW_OPEN), new Contended(charge)]
     for (const { afterMs, kind, permits, which, leaseMs } of steps) {
       for (const one of [object, other]) one.pass(afterMs)
       const { openIds } = object
-      const lease = { leaseMs: charge === 'charge' ? leaseMs : 0 }
+      const lease = { leaseMs: action === 'record' ? leaseMs : 0 }
       if (kind === 'restart') object.restart()
       else if (kind === 'close') {
         if (openIds.length > 0) object.close(openIds[which % openIds.length] as number, 0, 1)
       } else if (object.reserve(permits, 1, kind === 'reserve', lease) > 0 && kind === 'charge') {
-        expect(other.reserve(permits, 1, false, { ...lease, mode: charge })).toBe(permits)
+        expect(other.reserve(permits, 1, false, { ...lease, action })).toBe(permits)
       }
     }
     for (const id of object.openIds) object.close(id, 0, 1)
@@ -423,8 +434,8 @@ describe.each(EVERY_ALGORITHM)('%s, of which charges are taken back', (name) => 
 
   test('what is taken back leaves nothing, in any window and at any rate', async () => {
     await expectProperty(
-      fc.asyncProperty(anyOwnRule, anyReservations, async (rule, steps) => {
-        const [usage, other] = play(rule, steps, 'all')
+      fc.asyncProperty(anyOwnCharge, anyReservations, async (charge, steps) => {
+        const [usage, other] = play(charge, steps, 'take')
         expect(usage).toEqual(other)
       }),
       60,
@@ -433,8 +444,8 @@ describe.each(EVERY_ALGORITHM)('%s, of which charges are taken back', (name) => 
 
   test('what is taken back gives no more than it took, also of leases', async () => {
     await expectProperty(
-      fc.asyncProperty(anyOwnRule, anyReservations, async (rule, steps) => {
-        const [left, other] = play(rule, steps, 'charge').map(([tier]) => tier?.remaining ?? 0) as [number, number]
+      fc.asyncProperty(anyOwnCharge, anyReservations, async (charge, steps) => {
+        const [left, other] = play(charge, steps, 'record').map(([limit]) => limit?.remaining ?? 0) as [number, number]
         // What a lease gives up is rounded to units, of the lack that it finds.
         expect(left).toBeLessThanOrEqual(other + (name === 'token-bucket' ? 1 : 0))
       }),

@@ -6,14 +6,14 @@ import type { DecisionRequest, StoreCharge } from '../../src/model/charge.ts'
 import type { Store } from '../../src/model/store.ts'
 import { OutboundError, outbound, throttle } from '../../src/outbound.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
-import { type Dialect, LimitedServer, type ServerTier } from '../support/limited-server.ts'
+import { type Dialect, LimitedServer, type ServerLimit } from '../support/limited-server.ts'
 import { expectProperty } from '../support/property.ts'
 import { VirtualClock } from '../support/virtual-clock.ts'
 import { expectNoWindowOver } from '../support/windows.ts'
 
 const URL = 'https://api.example/'
 
-const serverTier = fc.record({
+const serverLimit = fc.record({
   name: fc.constant('limit'),
   limit: fc.integer({ min: 1, max: 12 }),
   windowMs: fc.constantFrom(1_000, 2_000, 5_000),
@@ -21,9 +21,9 @@ const serverTier = fc.record({
   offsetMs: fc.integer({ min: 0, max: 5_000 }),
 })
 
-const serverTiers: fc.Arbitrary<ServerTier[]> = fc
-  .uniqueArray(serverTier, { minLength: 1, maxLength: 3, selector: ({ windowMs }) => windowMs })
-  .map((tiers) => tiers.map((tier, index) => ({ ...tier, name: `limit-${index}` })))
+const serverLimits: fc.Arbitrary<ServerLimit[]> = fc
+  .uniqueArray(serverLimit, { minLength: 1, maxLength: 3, selector: ({ windowMs }) => windowMs })
+  .map((limits) => limits.map((limit, index) => ({ ...limit, name: `limit-${index}` })))
 
 interface Trip {
   readonly startMs: number
@@ -60,14 +60,14 @@ const site: fc.Arbitrary<Site> = fc.record({
 
 /** Makes the trips from several processes, which share a store, in turns. */
 async function run(
-  tiers: readonly ServerTier[],
-  dialect: Dialect,
+  limits: readonly ServerLimit[],
+  headerFormat: Dialect,
   { processes, storeMs }: Site,
   trips: readonly Trip[],
 ): Promise<Run> {
   const clock = new VirtualClock()
   const startMs = clock.now()
-  const server = new LimitedServer(tiers, dialect)
+  const server = new LimitedServer(limits, headerFormat)
   const distant = async <T>(work: () => T | Promise<T>) => {
     if (storeMs > 0) await clock.sleep(storeMs)
     const result = await work()
@@ -77,8 +77,8 @@ async function run(
   const memory = new MemoryStore(() => clock.now())
   const store = {
     decide: (request: DecisionRequest) => distant(() => memory.decide(request)),
-    renew: (rules: readonly StoreCharge[]) => distant(() => memory.renew(rules)),
-    release: (rules: readonly StoreCharge[]) => distant(() => memory.release(rules)),
+    renew: (charges: readonly StoreCharge[]) => distant(() => memory.renew(charges)),
+    release: (charges: readonly StoreCharge[]) => distant(() => memory.release(charges)),
   } as Store
   const noted = new Map<string, string>()
   const notes = {
@@ -96,9 +96,9 @@ async function run(
     return outbound(travel as typeof fetch, {
       clock,
       random: () => 0.5,
-      atMostMs: Number.POSITIVE_INFINITY,
+      maxWaitMs: Number.POSITIVE_INFINITY,
       retries: 0,
-      ...(processes > 1 && { learned: { store: { isRemote: true, timeoutMs: 500, open: () => store }, notes } }),
+      ...(processes > 1 && { shared: { store: { isRemote: true, timeoutMs: 500, open: () => store }, notes } }),
     })
   })
   const calls = trips.map(async ({ startMs }, index) => {
@@ -114,8 +114,8 @@ const manyDialects = fc.constantFrom<Dialect>('draft-11', 'draft-7', 'draft-6')
 
 test('outbound(): once a limit is learned, the server refuses nobody, wherever its windows begin and however long calls take', () =>
   expectProperty(
-    fc.asyncProperty(serverTiers, manyDialects, site, trips, async (tiers, dialect, site, trips) => {
-      const { server } = await run(tiers, dialect, site, trips)
+    fc.asyncProperty(serverLimits, manyDialects, site, trips, async (limits, headerFormat, site, trips) => {
+      const { server } = await run(limits, headerFormat, site, trips)
       expect(server.refused).toBe(0)
     }),
     300,
@@ -124,11 +124,11 @@ test('outbound(): once a limit is learned, the server refuses nobody, wherever i
 test('outbound(): a server that tells no window, but only when it ends, refuses nobody either', () =>
   expectProperty(
     fc.asyncProperty(
-      serverTier.map((tier) => ({ ...tier, kind: 'fixed' as const })),
+      serverLimit.map((limit) => ({ ...limit, kind: 'fixed' as const })),
       fc.constantFrom<Dialect>('x-ratelimit', 'x-ratelimit-epoch'),
       trips,
-      async (tier, dialect, trips) => {
-        const { server } = await run([tier], dialect, { processes: 1, storeMs: 0 }, trips)
+      async (limit, headerFormat, trips) => {
+        const { server } = await run([limit], headerFormat, { processes: 1, storeMs: 0 }, trips)
         expect(server.refused).toBe(0)
       },
     ),
@@ -137,14 +137,14 @@ test('outbound(): a server that tells no window, but only when it ends, refuses 
 
 test('outbound(): calls go as soon as a window and the longest trip have passed', () =>
   expectProperty(
-    fc.asyncProperty(serverTier, fc.integer({ min: 1, max: 4 }), trips, async (tier, processes, trips) => {
-      const { tookMs } = await run([tier], 'draft-11', { processes, storeMs: 0 }, trips)
+    fc.asyncProperty(serverLimit, fc.integer({ min: 1, max: 4 }), trips, async (limit, processes, trips) => {
+      const { tookMs } = await run([limit], 'draft-11', { processes, storeMs: 0 }, trips)
       const longestMs = Math.max(...trips.map(({ thereMs, backMs }) => thereMs + backMs))
       const lastStartMs = Math.max(...trips.map(({ startMs }) => startMs))
-      const rounds = Math.ceil(trips.length / tier.limit)
+      const rounds = Math.ceil(trips.length / limit.limit)
       // The first call is alone, and others hear of its end half a second later at most.
       const firstMs = longestMs + 500
-      expect(tookMs).toBeLessThanOrEqual(lastStartMs + firstMs + rounds * (tier.windowMs * 1.001 + 2 + longestMs))
+      expect(tookMs).toBeLessThanOrEqual(lastStartMs + firstMs + rounds * (limit.windowMs * 1.001 + 2 + longestMs))
     }),
     200,
   ))
@@ -152,18 +152,18 @@ test('outbound(): calls go as soon as a window and the longest trip have passed'
 test('outbound(): a server that only sends Retry-After admits every call, refuses few, and is used well', () =>
   expectProperty(
     fc.asyncProperty(
-      serverTier,
+      serverLimit,
       fc.integer({ min: 0, max: 500 }),
       fc.integer({ min: 1, max: 200 }),
-      async (tier, tripMs, concurrent) => {
+      async (limit, tripMs, concurrent) => {
         const clock = new VirtualClock()
         const startMs = clock.now()
-        const server = new LimitedServer([tier], 'retry-after')
+        const server = new LimitedServer([limit], 'retry-after')
         const travel = async () => {
           await clock.sleep(tripMs)
           return new Response(null, server.answer(clock.now()))
         }
-        const call = outbound(travel as typeof fetch, { clock, atMostMs: Number.POSITIVE_INFINITY })
+        const call = outbound(travel as typeof fetch, { clock, maxWaitMs: Number.POSITIVE_INFINITY })
         const statuses: number[] = []
         let made = 0
         const work = async () => {
@@ -172,8 +172,8 @@ test('outbound(): a server that only sends Retry-After admits every call, refuse
         await clock.finish(Promise.all(Array.from({ length: concurrent }, work)))
         expect(statuses).toEqual(Array.from({ length: 200 }, () => 200))
         // Some in the first burst, until it is known that there is a limit.
-        expect(server.refused).toBeLessThanOrEqual(5 + 0.5 * tier.limit + 200 * 0.05)
-        const shortestMs = Math.max((200 / tier.limit) * tier.windowMs, (200 / concurrent) * tripMs)
+        expect(server.refused).toBeLessThanOrEqual(5 + 0.5 * limit.limit + 200 * 0.05)
+        const shortestMs = Math.max((200 / limit.limit) * limit.windowMs, (200 / concurrent) * tripMs)
         expect(clock.now() - startMs).toBeLessThanOrEqual(2 * shortestMs + 10_000)
       },
     ),
@@ -185,7 +185,7 @@ const job = fc.record({
   cost: fc.integer({ min: 1, max: 3 }),
   priority: fc.constantFrom('critical' as const, 'default' as const, 'sheddable' as const),
   caller: fc.constantFrom('a', 'b'),
-  atMostMs: fc.oneof(fc.constant(Number.POSITIVE_INFINITY), fc.integer({ min: 0, max: 4_000 })),
+  maxWaitMs: fc.oneof(fc.constant(Number.POSITIVE_INFINITY), fc.integer({ min: 0, max: 4_000 })),
   abortAfterMs: fc.option(fc.integer({ min: 0, max: 4_000 }), { nil: undefined, freq: 4 }),
 })
 
@@ -198,7 +198,7 @@ test('throttle(): every call goes in its order and in time, or is told why not; 
       fc.integer({ min: 0, max: 30 }),
       async (jobs, limit, maxQueued, storeMs) => {
         const clock = new VirtualClock()
-        const tier = { limit, windowMs: 1_000 }
+        const serverLimit = { limit, windowMs: 1_000 }
         const exact = createLimiter({ limits: `${limit}/1s`, now: () => clock.now() })
         const limiter = {
           async take(identity: string, options?: { cost?: number }) {
@@ -218,8 +218,8 @@ test('throttle(): every call goes in its order and in time, or is told why not; 
             maxQueued,
             cost: (index) => jobs[index]?.cost ?? 0,
             priority: (index) => jobs[index]?.priority ?? 'default',
-            caller: (index) => jobs[index]?.caller ?? '',
-            atMostMs: (index) => jobs[index]?.atMostMs ?? 0,
+            tenant: (index) => jobs[index]?.caller ?? '',
+            maxWaitMs: (index) => jobs[index]?.maxWaitMs ?? 0,
             signal: (_, signal) => signal,
           },
         )
@@ -236,12 +236,12 @@ test('throttle(): every call goes in its order and in time, or is told why not; 
         })
         const ends = await clock.finish(Promise.all(outcomes))
 
-        expectNoWindowOver(limit, tier.windowMs, went)
+        expectNoWindowOver(limit, serverLimit.windowMs, went)
         ends.forEach(({ outcome, waitedMs }, index) => {
-          const { atMostMs, abortAfterMs = Number.POSITIVE_INFINITY } = jobs[index] as (typeof jobs)[number]
+          const { maxWaitMs, abortAfterMs = Number.POSITIVE_INFINITY } = jobs[index] as (typeof jobs)[number]
           expect(['went', 'aborted', 'WAIT_TOO_LONG', 'QUEUE_FULL']).toContain(outcome)
           // What is being asked for when its time is up may still be had.
-          expect(waitedMs).toBeLessThanOrEqual(Math.min(atMostMs + storeMs, abortAfterMs))
+          expect(waitedMs).toBeLessThanOrEqual(Math.min(maxWaitMs + storeMs, abortAfterMs))
         })
         const order = went.map(({ index }) => ({ index, job: jobs[index], beganMs: ends[index]?.beganMs ?? 0 }))
         order.forEach((later, at) => {

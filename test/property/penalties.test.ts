@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { longestWindowMs } from '../../src/algorithms/sliding-window.ts'
 import type { StoreCharge } from '../../src/model/charge.ts'
 import type { PenaltySettings } from '../../src/model/limits.ts'
+import type { PolicyMode } from '../../src/model/policy.ts'
 import {
   aloneAndMixed,
   anyConfigured,
@@ -15,7 +16,7 @@ import {
   START_MS,
   satisfiable,
 } from '../support/arbitraries.ts'
-import { EVERY_ALGORITHM, take } from '../support/rules.ts'
+import { EVERY_ALGORITHM, take } from '../support/charges.ts'
 import { TIMED_STORES } from '../support/timed-stores.ts'
 
 const WITHOUT_SLOTS = EVERY_ALGORITHM.filter((name) => name !== 'concurrency')
@@ -23,97 +24,101 @@ const SUBJECTS = aloneAndMixed(WITHOUT_SLOTS, anyConfigured)
 const NUM_RUNS = 24
 
 const anyBlock: fc.Arbitrary<PenaltySettings> = fc.record({
-  blockMs: fc.oneof(fc.integer({ min: 1, max: 50 }), fc.integer({ min: 1, max: 6_000 })),
+  durationMs: fc.oneof(fc.integer({ min: 1, max: 50 }), fc.integer({ min: 1, max: 6_000 })),
   after: fc.constantFrom(1, 1, 2, 3, 7),
 })
 const anyBlocks = fc.array(anyBlock, { minLength: MOST_RULES, maxLength: MOST_RULES })
 
-/** What a request asks of each rule. */
+/** What a request asks of each charge. */
 interface Ask {
   readonly cost: number
   readonly reserved: number
-  readonly enforced: boolean
+  readonly mode: PolicyMode
 }
 const anyAsks: fc.Arbitrary<Ask[]> = fc.array(
   fc.record({
     // Often all that there is, so that many are refused.
     cost: fc.oneof(anyCost, fc.constant(200)),
     reserved: fc.oneof(fc.constant(0), fc.constant(0), fc.integer({ min: 0, max: 20 })),
-    enforced: fc.integer({ min: 0, max: 4 }).map((die) => die > 0),
+    mode: fc.integer({ min: 0, max: 4 }).map((die) => (die > 0 ? ('enforce' as const) : ('shadow' as const))),
   }),
   { minLength: MOST_RULES, maxLength: MOST_RULES },
 )
 
-function asked(rules: readonly Configured[], asks: readonly Ask[]): StoreCharge[] {
-  return rules.map(({ before }, index) => {
-    const { enforced, ...units } = asks[index] as Ask
-    return { ...satisfiable({ ...before, ...units }), enforced }
+function asked(charges: readonly Configured[], asks: readonly Ask[]): StoreCharge[] {
+  return charges.map(({ before }, index) => {
+    const { mode, ...units } = asks[index] as Ask
+    return { ...satisfiable({ ...before, ...units }), mode }
   })
 }
 
-/** In which a bucket is filled, at the rate of its one tier. */
-function bucketMs({ tiers: [tier], burst = 0 }: StoreCharge): number {
-  return tier ? (burst * tier.windowMs) / tier.limit : 0
+/** In which a bucket is filled, at the rate of its one limit. */
+function bucketMs({ limits: [limit], burst = 0 }: StoreCharge): number {
+  return limit ? (burst * limit.windowMs) / limit.limit : 0
 }
 
 /** What the words of docs/configuration.md say, told from the answers of limits alone. */
 class Model {
-  readonly #rules = new Map<string, { refusals: number; untilMs: number }>()
+  readonly #charges = new Map<string, { refusals: number; untilMs: number }>()
 
   /** Milliseconds for which it is blocked after a request that it refuses by its limits or not. */
-  see({ key, block, enforced, ...rule }: StoreCharge, refuses: boolean, nowMs: number): number {
-    if (!enforced || !block) return 0
-    let known = this.#rules.get(key)
+  see({ key, penalty, mode, ...charge }: StoreCharge, refuses: boolean, nowMs: number): number {
+    if (mode === 'shadow' || !penalty) return 0
+    let known = this.#charges.get(key)
     if (known && known.untilMs <= nowMs) known = undefined
     if (known?.refusals === 0) return known.untilMs - nowMs
     if (!refuses) return 0
     const refusals = (known?.refusals ?? 0) + 1
-    if (refusals < block.after) {
-      const untilMs = known?.untilMs ?? nowMs + longestWindowMs(rule)
-      this.#rules.set(key, { refusals, untilMs })
+    if (refusals < penalty.after) {
+      const untilMs = known?.untilMs ?? nowMs + longestWindowMs(charge)
+      this.#charges.set(key, { refusals, untilMs })
       return 0
     }
-    this.#rules.set(key, { refusals: 0, untilMs: nowMs + block.blockMs })
-    return block.blockMs
+    this.#charges.set(key, { refusals: 0, untilMs: nowMs + penalty.durationMs })
+    return penalty.durationMs
   }
 }
 
 let blocked = 0
 
 describe.each(TIMED_STORES)('%s', (_name, { open, gapUs, expectProperty }) => {
-  describe.each(SUBJECTS)('%s', (_name, rules) => {
-    test('who was refused as often as said is refused for as long as said, by the rules that refused, and no longer', async () => {
-      const action = fc.record({ gapUs: forwardUs, asks: anyAsks, mode: fc.constantFrom('all', 'all', 'partial') })
+  describe.each(SUBJECTS)('%s', (_name, charges) => {
+    test('who was refused as often as said is refused for as long as said, by the charges that refused, and no longer', async () => {
+      const action = fc.record({
+        gapUs: forwardUs,
+        asks: anyAsks,
+        action: fc.constantFrom('take', 'take', 'take-up-to'),
+      })
       await expectProperty(
-        fc.asyncProperty(rules, anyBlocks, fc.array(action, LONG), async (configured, blocks, actions) => {
+        fc.asyncProperty(charges, anyBlocks, fc.array(action, LONG), async (configured, blocks, actions) => {
           const store = open()
           const model = new Model()
           let nowUs = START_MS * 1000
-          for (const { gapUs, asks, mode } of actions) {
+          for (const { gapUs, asks, action } of actions) {
             nowUs += gapUs
             const nowMs = Math.floor(nowUs / 1000)
             const bare = asked(configured, asks)
             const own = blocking(bare, blocks)
             const fits = await Promise.all(
-              bare.map(async (rule) => {
-                const lone = { ...rule, reserved: 0, enforced: true }
+              bare.map(async (charge) => {
+                const lone = { ...charge, reserved: 0, mode: 'enforce' } as const
                 return (await store.peek(take([lone]), nowUs)).granted > 0
               }),
             )
-            const { granted: byLimits, usage: limits } = await store.peek(take(bare), nowUs)
-            const expected = own.map((rule, index) => model.see(rule, !fits[index], nowMs))
-            const decision = await store.decide(take(own, { mode }), nowUs)
-            const told = decision.usage.map((tiers) => tiers[0]?.blockedMs ?? 0)
+            const { granted: byLimits, usage: unblocked } = await store.peek(take(bare), nowUs)
+            const expected = own.map((charge, index) => model.see(charge, !fits[index], nowMs))
+            const decision = await store.decide(take(own, { action }), nowUs)
+            const told = decision.usage.map((limits) => limits[0]?.penaltyMs ?? 0)
             expect(told).toEqual(expected)
             expect(decision.granted).toBe(expected.some((ms) => ms > 0) ? 0 : byLimits)
             blocked += expected.filter((ms) => ms > 0).length
             if (decision.granted > 0) continue
-            const stands = limits.map((tiers, index) =>
-              tiers.map((tier) => {
-                const blockedMs = told[index] as number
-                return blockedMs === 0
-                  ? tier
-                  : { ...tier, retryAfterMs: Math.max(tier.retryAfterMs, blockedMs), blockedMs }
+            const stands = unblocked.map((limits, index) =>
+              limits.map((limit) => {
+                const penaltyMs = told[index] as number
+                return penaltyMs === 0
+                  ? limit
+                  : { ...limit, retryAfterMs: Math.max(limit.retryAfterMs, penaltyMs), penaltyMs }
               }),
             )
             expect(decision.usage).toEqual(stands)
@@ -123,14 +128,14 @@ describe.each(TIMED_STORES)('%s', (_name, { open, gapUs, expectProperty }) => {
       )
     })
 
-    test('a refusal changes nothing but what its rules with a block remember, and only until that ends', async () => {
+    test('a refusal changes nothing but what its charges with a block remember, and only until that ends', async () => {
       const action = fc.record({
         gapUs,
         asks: anyAsks,
         isBlocking: fc.array(fc.boolean(), { minLength: MOST_RULES, maxLength: MOST_RULES }),
       })
       await expectProperty(
-        fc.asyncProperty(rules, anyBlocks, fc.array(action, LONG), async (configured, blocks, actions) => {
+        fc.asyncProperty(charges, anyBlocks, fc.array(action, LONG), async (configured, blocks, actions) => {
           const store = open()
           let nowUs = START_MS * 1000
           let latestUs = nowUs
@@ -138,28 +143,28 @@ describe.each(TIMED_STORES)('%s', (_name, { open, gapUs, expectProperty }) => {
             nowUs += gapUs
             latestUs = Math.max(latestUs, nowUs)
             const bare = asked(configured, asks)
-            const own = blocking(bare, blocks).map((rule, index) =>
-              isBlocking[index] ? rule : (bare[index] as StoreCharge),
+            const own = blocking(bare, blocks).map((charge, index) =>
+              isBlocking[index] ? charge : (bare[index] as StoreCharge),
             )
             const request = take(own)
-            const { granted, usage } = await store.decide({ ...request, mode: 'peek' }, nowUs)
-            const before = await Promise.all(bare.map((rule) => store.kept([rule], nowUs)))
+            const { granted, usage } = await store.decide({ ...request, action: 'peek' }, nowUs)
+            const before = await Promise.all(bare.map((charge) => store.kept([charge], nowUs)))
             const stood = await store.peek(take(bare), nowUs)
             const decision = await store.decide(request, nowUs)
             expect(decision.granted).toBe(granted)
             if (granted > 0) continue
             // How the limits stand, the blocks aside.
             expect(await store.peek(take(bare), nowUs)).toEqual(stood)
-            for (const [index, rule] of own.entries()) {
-              const isRefusing = usage[index]?.some(({ retryAfterMs, blockedMs }) => retryAfterMs > 0 && !blockedMs)
-              if (!rule.block || !rule.enforced || !isRefusing) {
+            for (const [index, charge] of own.entries()) {
+              const isRefusing = usage[index]?.some(({ retryAfterMs, penaltyMs }) => retryAfterMs > 0 && !penaltyMs)
+              if (!charge.penalty || charge.mode === 'shadow' || !isRefusing) {
                 expect(await store.kept([bare[index] as StoreCharge], nowUs)).toEqual(before[index])
               } else {
-                const ttlMs = store.expiresAtMs(rule.key) - decision.nowMs
+                const ttlMs = store.expiresAtMs(charge.key) - decision.nowMs
                 const steppedBackMs = (latestUs - nowUs) / 1000
-                const mostMs = Math.max(rule.block.blockMs, 2 * longestWindowMs(rule), bucketMs(rule))
+                const mostMs = Math.max(charge.penalty.durationMs, 2 * longestWindowMs(charge), bucketMs(charge))
                 expect(ttlMs).toBeLessThanOrEqual(steppedBackMs + mostMs + 2_000)
-                expect(ttlMs).toBeGreaterThanOrEqual(decision.usage[index]?.[0]?.blockedMs ?? 0)
+                expect(ttlMs).toBeGreaterThanOrEqual(decision.usage[index]?.[0]?.penaltyMs ?? 0)
               }
             }
           }

@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest'
 import type { StoreCharge } from '../../src/model/charge.ts'
 import type { Limit } from '../../src/model/limits.ts'
 import { forwardUs, LONG, START_MS } from '../support/arbitraries.ts'
-import { EXACT_ALGORITHMS, ruleOf, take } from '../support/rules.ts'
+import { chargeOf, EXACT_ALGORITHMS, take } from '../support/charges.ts'
 import { TIMED_STORES, type Trial } from '../support/timed-stores.ts'
 
 const NUM_RUNS = 40
@@ -28,7 +28,7 @@ interface Admitted {
 
 interface Step {
   /** By which it was admitted. */
-  readonly tiers: readonly Limit[]
+  readonly limits: readonly Limit[]
   readonly nowUs: number
   /** All that were, this one included. */
   readonly admitted: readonly Admitted[]
@@ -37,22 +37,22 @@ interface Step {
 async function play(
   { open, expectProperty }: Trial,
   algorithm: StoreCharge['algorithm'],
-  tiersOf: (tiers: readonly Limit[]) => readonly Limit[],
+  limitsOf: (limits: readonly Limit[]) => readonly Limit[],
   onAdmission: (step: Step) => void,
 ) {
   await expectProperty(
     fc.asyncProperty(plans, actions, async (plans, actions) => {
       const store = open()
-      const { key } = ruleOf(algorithm, [])
+      const { key } = chargeOf(algorithm, [])
       const admitted: Admitted[] = []
       let nowUs = START_MS * 1000
       for (const { gapUs, plan, cost } of actions) {
         nowUs += gapUs
-        const tiers = tiersOf(plans[plan] ?? [])
-        const rule = { ...ruleOf(algorithm, tiers), key, cost }
-        if ((await store.decide(take([rule]), nowUs)).granted === 0) continue
+        const limits = limitsOf(plans[plan] ?? [])
+        const charge = { ...chargeOf(algorithm, limits), key, cost }
+        if ((await store.decide(take([charge]), nowUs)).granted === 0) continue
         admitted.push({ atUs: nowUs, cost })
-        onAdmission({ tiers, nowUs, admitted })
+        onAdmission({ limits, nowUs, admitted })
       }
     }),
     NUM_RUNS,
@@ -69,9 +69,9 @@ describe.each(TIMED_STORES)('%s', (_name, trial) => {
       await play(
         trial,
         algorithm,
-        (tiers) => tiers,
-        ({ tiers, nowUs, admitted }) => {
-          for (const { limit, windowMs } of tiers) {
+        (limits) => limits,
+        ({ limits, nowUs, admitted }) => {
+          for (const { limit, windowMs } of limits) {
             expect(usedSince(admitted, nowUs - windowMs * 1000)).toBeLessThanOrEqual(limit)
           }
         },
@@ -83,10 +83,10 @@ describe.each(TIMED_STORES)('%s', (_name, trial) => {
     await play(
       trial,
       'fixed-window',
-      (tiers) => tiers,
-      ({ tiers, nowUs, admitted }) => {
+      (limits) => limits,
+      ({ limits, nowUs, admitted }) => {
         const nowMs = Math.floor(nowUs / 1000)
-        for (const { limit, windowMs } of tiers) {
+        for (const { limit, windowMs } of limits) {
           const startUs = (nowMs - (nowMs % windowMs)) * 1000
           expect(usedSince(admitted, startUs - 1)).toBeLessThanOrEqual(limit)
         }
@@ -99,11 +99,11 @@ describe.each(TIMED_STORES)('%s', (_name, trial) => {
     await play(
       trial,
       'quota',
-      (tiers) => tiers,
-      ({ tiers, nowUs, admitted }) => {
+      (limits) => limits,
+      ({ limits, nowUs, admitted }) => {
         if (admitted.length === 1) starts = new Map()
         const nowMs = Math.floor(nowUs / 1000)
-        for (const { limit, windowMs } of tiers) {
+        for (const { limit, windowMs } of limits) {
           const start = starts.get(windowMs)
           if (start === undefined || start + windowMs <= nowMs) starts.set(windowMs, nowMs)
           const startUs = (starts.get(windowMs) ?? 0) * 1000
@@ -114,15 +114,15 @@ describe.each(TIMED_STORES)('%s', (_name, trial) => {
   })
 
   test('token-bucket: after a change, the new plan admits one bucket of its own and what that refills, at most', async () => {
-    let stay: { tier: Limit | undefined; sinceUs: number } | undefined
+    let stay: { plan: Limit | undefined; sinceUs: number } | undefined
     await play(
       trial,
       'token-bucket',
-      ([tier]) => (tier ? [tier] : []),
-      ({ tiers, nowUs, admitted }) => {
-        const [tier] = tiers
-        const { limit, windowMs } = tier ?? { limit: 0, windowMs: 1 }
-        if (admitted.length === 1 || !stay || stay.tier !== tier) stay = { tier, sinceUs: nowUs }
+      ([limit]) => (limit ? [limit] : []),
+      ({ limits, nowUs, admitted }) => {
+        const [plan] = limits
+        const { limit, windowMs } = plan ?? { limit: 0, windowMs: 1 }
+        if (admitted.length === 1 || !stay || stay.plan !== plan) stay = { plan, sinceUs: nowUs }
         const refilled = ((nowUs - stay.sinceUs) * limit) / (windowMs * 1000)
         expect(usedSince(admitted, stay.sinceUs - 1)).toBeLessThanOrEqual(limit + refilled)
       },
@@ -133,9 +133,9 @@ describe.each(TIMED_STORES)('%s', (_name, trial) => {
     await play(
       trial,
       'concurrency',
-      ([tier]) => (tier ? [tier] : []),
-      ({ tiers, nowUs, admitted }) => {
-        const [{ limit, windowMs } = { limit: 0, windowMs: 1 }] = tiers
+      ([limit]) => (limit ? [limit] : []),
+      ({ limits, nowUs, admitted }) => {
+        const [{ limit, windowMs } = { limit: 0, windowMs: 1 }] = limits
         expect(usedSince(admitted, nowUs - (windowMs - 1) * 1000)).toBeLessThanOrEqual(limit)
       },
     )

@@ -7,7 +7,7 @@ import type { Store } from '../../src/model/store.ts'
 import { anyBlocks, blocking } from '../support/arbitraries.ts'
 import { callContext } from '../support/call-context.ts'
 import { Calls } from '../support/calls.ts'
-import { retryAfterMs, ruleOf, storeWith, take } from '../support/rules.ts'
+import { chargeOf, retryAfterMs, storeWith, take } from '../support/charges.ts'
 import { TIMED_STORES, type TimedStore } from '../support/timed-stores.ts'
 
 /** Of each of three keys, the cost of a request, or 0 if it is none of its keys. */
@@ -31,7 +31,7 @@ const anyStep: fc.Arbitrary<Step> = fc.oneof(
   { weight: 3, arbitrary: fc.record({ kind: fc.constantFrom('run' as const, 'deliver' as const), index: fc.nat(5) }) },
   { weight: 5, arbitrary: fc.constant({ kind: 'settle' as const }) },
 )
-const anyTiers = fc.uniqueArray(
+const anyLimits = fc.uniqueArray(
   fc.record({ limit: fc.integer({ min: 5, max: 30 }), windowMs: fc.constantFrom(300, 1_000, 3_000) }),
   { minLength: 1, maxLength: 2, selector: ({ windowMs }) => windowMs },
 )
@@ -48,8 +48,8 @@ class Isolate extends Calls {
     this.#decider = isLeased ? withLeases('auto', () => this.nowMs)(cache) : cache
   }
 
-  async ask(rules: readonly StoreCharge[]): Promise<void> {
-    const request = take(rules)
+  async ask(charges: readonly StoreCharge[]): Promise<void> {
+    const request = take(charges)
     const { isQuiet } = this
     let told: Decision | undefined
     void this.#decider.decide(request, callContext()).then((decision) => {
@@ -64,13 +64,13 @@ class Isolate extends Calls {
     expect(retryAfterMs(told)).toBeGreaterThanOrEqual(retryAfterMs(truth))
     expect(retryAfterMs(told)).toBeLessThanOrEqual(retryAfterMs(truth) + this.longestMs)
     // What would count towards a block, the store is told.
-    request.rules.forEach(({ block }, rule) => {
-      const isCounted = (tier: LimitState) => block && tier.retryAfterMs > 0 && tier.blockedMs === undefined
-      expect(truth.usage[rule]?.filter(isCounted)).toEqual([])
+    request.charges.forEach(({ penalty }, charge) => {
+      const isCounted = (limit: LimitState) => penalty && limit.retryAfterMs > 0 && limit.penaltyMs === undefined
+      expect(truth.usage[charge]?.filter(isCounted)).toEqual([])
     })
-    told.usage.forEach((tiers, rule) => {
-      tiers.forEach(({ remaining }, tier) => {
-        expect(remaining).toBeLessThanOrEqual(truth.usage[rule]?.[tier]?.remaining ?? 0)
+    told.usage.forEach((limits, charge) => {
+      limits.forEach(({ remaining }, limit) => {
+        expect(remaining).toBeLessThanOrEqual(truth.usage[charge]?.[limit]?.remaining ?? 0)
       })
     })
   }
@@ -103,7 +103,7 @@ class Site extends Calls {
   #decide(request: DecisionRequest, heard: Map<string, number>): Promise<Decision> {
     return this.send(request, ({ granted }) => {
       const decision = ++this.#decisions
-      const keys = request.rules.map(({ key }) => key)
+      const keys = request.charges.map(({ key }) => key)
       if (granted > 0) this.#grants.push(...keys.map((key) => ({ key, decision })))
       return () => {
         for (const key of keys) heard.set(key, Math.max(heard.get(key) ?? 0, decision))
@@ -111,10 +111,10 @@ class Site extends Calls {
     })
   }
 
-  async ask(at: number, rules: readonly StoreCharge[]): Promise<void> {
+  async ask(at: number, charges: readonly StoreCharge[]): Promise<void> {
     const { cache, heard } = this.#isolates[at % this.#isolates.length] as KnowingIsolate
     const { sent } = this
-    const request = take(rules)
+    const request = take(charges)
     let told: Decision | undefined
     void cache.decide(request, callContext()).then((decision) => {
       told = decision
@@ -125,13 +125,13 @@ class Site extends Calls {
     // Whatever others do, it would be refused.
     expect([told.granted, truth.granted]).toEqual([0, 0])
     const isUnheard = ({ key, decision }: { key: string; decision: number }) =>
-      rules.some((rule) => rule.key === key) && decision > (heard.get(key) ?? 0)
+      charges.some((charge) => charge.key === key) && decision > (heard.get(key) ?? 0)
     if (this.#grants.some(isUnheard)) return
     this.told++
     expect(retryAfterMs(told)).toBeGreaterThanOrEqual(retryAfterMs(truth))
-    told.usage.forEach((tiers, rule) => {
-      tiers.forEach(({ remaining }, tier) => {
-        expect(remaining).toBeLessThanOrEqual(truth.usage[rule]?.[tier]?.remaining ?? 0)
+    told.usage.forEach((limits, charge) => {
+      limits.forEach(({ remaining }, limit) => {
+        expect(remaining).toBeLessThanOrEqual(truth.usage[charge]?.[limit]?.remaining ?? 0)
       })
     })
   }
@@ -139,15 +139,15 @@ class Site extends Calls {
 
 async function play(
   calls: Calls,
-  rules: readonly StoreCharge[],
+  charges: readonly StoreCharge[],
   steps: readonly Step[],
-  ask: (rules: readonly StoreCharge[], at: number) => Promise<void>,
+  ask: (charges: readonly StoreCharge[], at: number) => Promise<void>,
 ): Promise<void> {
   for (const [at, step] of steps.entries()) {
     switch (step.kind) {
       case 'ask':
         await ask(
-          rules.map((rule, index) => ({ ...rule, cost: step.costs[index] ?? 0 })).filter(({ cost }) => cost),
+          charges.map((charge, index) => ({ ...charge, cost: step.costs[index] ?? 0 })).filter(({ cost }) => cost),
           at,
         )
         break
@@ -175,13 +175,13 @@ describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
     async (isLeased) => {
       await expectProperty(
         fc.asyncProperty(
-          fc.tuple(anyTiers, anyTiers, anyTiers),
+          fc.tuple(anyLimits, anyLimits, anyLimits),
           anyBlocks,
           fc.array(anyStep, { minLength: 60, maxLength: 200, size: 'max' }),
-          async (tiers, blocks, steps) => {
+          async (limits, blocks, steps) => {
             const isolate = new Isolate(open(), isLeased)
-            const rules = tiers.map((own) => ruleOf('sliding-window', own))
-            await play(isolate, blocking(rules, blocks), steps, (asked) => isolate.ask(asked))
+            const charges = limits.map((own) => chargeOf('sliding-window', own))
+            await play(isolate, blocking(charges, blocks), steps, (asked) => isolate.ask(asked))
             told[`${isLeased}`] += isolate.told
           },
         ),
@@ -195,12 +195,12 @@ describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
     async (isolates) => {
       await expectProperty(
         fc.asyncProperty(
-          fc.tuple(anyTiers, anyTiers, anyTiers),
+          fc.tuple(anyLimits, anyLimits, anyLimits),
           fc.array(anyStep, { minLength: 60, maxLength: 200, size: 'max' }),
-          async (tiers, steps) => {
+          async (limits, steps) => {
             const site = new Site(open(), isolates)
-            const rules = tiers.map((own) => ruleOf('sliding-window', own))
-            await play(site, rules, steps, (asked, at) => site.ask(at, asked))
+            const charges = limits.map((own) => chargeOf('sliding-window', own))
+            await play(site, charges, steps, (asked, at) => site.ask(at, asked))
             told.site += site.told
           },
         ),

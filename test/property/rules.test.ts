@@ -22,7 +22,7 @@ const redis = await connectRedis(inject('redisPort'))
 redis.unref()
 
 const START_MS = Date.UTC(2026, 0, 1)
-const NOTE = { by: 'test', why: 'law' }
+const NOTE = { actor: 'test', comment: 'law' }
 
 type Change = (rules: Rules, nowMs: number) => Rules
 
@@ -37,7 +37,7 @@ const until = fc.option(
 const lasting = fc.record({ reason: fc.constantFrom(undefined, 'because'), until })
 const said = fc.constantFrom(
   { unlimited: true as const },
-  { times: 2.5, policies: ['default'] },
+  { multiplier: 2.5, policies: ['default'] },
   { limits: { default: '9/1m' } },
 )
 const tables = fc.constantFrom(undefined, [{ name: 'p', limits: '1/1m' }], [{ name: 'q', limits: '2/1s, 3/1m' }])
@@ -167,7 +167,7 @@ test('rules of before there were ids are read and changed, and are told from tho
   const documents = new RedisDocuments({ client: nodeRedisClient(redis), key, timeoutMs: 60_000 })
   const fields = (n: number) => ({ [n]: `{"n":${n}}`, [`${n}:at`]: '7', [`${n}:by`]: 'old', [`${n}:why`]: 'old' })
   await redis.hSet(key, { version: '2', ...fields(1), ...fields(2) })
-  const old = { id: '', atMs: 7, by: 'old', why: 'old' }
+  const old = { id: '', atMs: 7, actor: 'old', comment: 'old' }
   const newest = await documents.read()
   expect(newest).toEqual({ version: 2, ...old, text: '{"n":2}' })
   expect(await documents.read(newest)).toBeUndefined()

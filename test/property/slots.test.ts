@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { StoreCharge } from '../../src/model/charge.ts'
 import { START_MS } from '../support/arbitraries.ts'
-import { ruleOf, take } from '../support/rules.ts'
+import { chargeOf, take } from '../support/charges.ts'
 import { TIMED_STORES } from '../support/timed-stores.ts'
 
 // A network that delays, reorders, repeats and loses what an isolate sends to a store, and a store that is away at times.
@@ -41,7 +41,7 @@ describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
         fc.integer({ min: 1, max: 8 }),
         fc.array(anyRequest, { maxLength: 10 }),
         async (limit, requests) => {
-          const shared = ruleOf('concurrency', [{ limit, windowMs: WINDOW_MS }])
+          const shared = chargeOf('concurrency', [{ limit, windowMs: WINDOW_MS }])
           const arrivals: Arrival[] = []
           const held = new Set<StoreCharge>()
           const returned = new Set<StoreCharge>()
@@ -67,7 +67,7 @@ describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
             isHeld,
           } of requests) {
             const request = take([{ ...shared, cost: Math.min(cost, limit) }])
-            const rule = request.rules[0] as StoreCharge
+            const charge = request.charges[0] as StoreCharge
             const isKnown = isAnswered && takeDelayMs !== undefined
             const atMs = START_MS + sentMs + (takeDelayMs ?? 0)
             if (takeDelayMs !== undefined) {
@@ -75,7 +75,7 @@ describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
                 atMs,
                 async run(nowMs) {
                   const { granted } = await store.decide(request, nowMs * 1000)
-                  if (isKnown && granted === 1) held.add(rule)
+                  if (isKnown && granted === 1) held.add(charge)
                 },
               })
             }
@@ -85,7 +85,7 @@ describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
               for (const { afterMs, delayMs } of renewals) {
                 if (afterMs > heldMs && !isHeld) continue
                 const run = async (nowMs: number) => {
-                  await store.renew([rule], nowMs * 1000)
+                  await store.renew([charge], nowMs * 1000)
                 }
                 arrivals.push({ atMs: atMs + afterMs + delayMs, run })
               }
@@ -96,9 +96,9 @@ describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
               arrivals.push({
                 atMs: releasedMs + delayMs,
                 async run(nowMs) {
-                  held.delete(rule)
-                  returned.add(rule)
-                  await store.revoke([{ rule, isKnown }], nowMs * 1000)
+                  held.delete(charge)
+                  returned.add(charge)
+                  await store.revoke([{ charge, isKnown }], nowMs * 1000)
                 },
               })
             }
@@ -107,8 +107,8 @@ describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
           for (const { atMs, run } of arrivals.toSorted((a, b) => a.atMs - b.atMs)) {
             await run(atMs)
             const taken = await takenAt(atMs)
-            for (const rule of held) expect(taken.by(rule)).toBe(rule.cost)
-            for (const rule of returned) expect(taken.by(rule)).toBe(0)
+            for (const charge of held) expect(taken.by(charge)).toBe(charge.cost)
+            for (const charge of returned) expect(taken.by(charge)).toBe(0)
             expect(taken.all).toBeLessThanOrEqual(limit)
           }
           const units = [...held].reduce((sum, { cost }) => sum + cost, 0)
@@ -121,14 +121,14 @@ describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
   })
 
   test('marks of releases go when they have stood for a minute, and with the key', async () => {
-    const rule = ruleOf('concurrency', [{ limit: 1, windowMs: 1_000 }])
+    const charge = chargeOf('concurrency', [{ limit: 1, windowMs: 1_000 }])
     const store = open()
     const revoke = (slot: number, nowMs: number) =>
-      store.revoke([{ rule: { ...rule, slot }, isKnown: false }], nowMs * 1000)
+      store.revoke([{ charge: { ...charge, slot }, isKnown: false }], nowMs * 1000)
     for (let i = 0; i < 300; i++) await revoke(i, START_MS + i * 1_000)
     const lastMs = START_MS + 299_000
-    expect(await store.marks(rule)).toBe(60)
-    expect(store.expiresAtMs(rule.key) - lastMs).toBeLessThanOrEqual(120_000)
-    expect(store.expiresAtMs(rule.key) - lastMs).toBeGreaterThan(0)
+    expect(await store.marks(charge)).toBe(60)
+    expect(store.expiresAtMs(charge.key) - lastMs).toBeLessThanOrEqual(120_000)
+    expect(store.expiresAtMs(charge.key) - lastMs).toBeGreaterThan(0)
   })
 })

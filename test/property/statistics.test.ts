@@ -17,7 +17,7 @@ if (!policy) throw new Error('there is no policy')
 
 const ADMITTED: Observed = {
   request: new Request('https://gateway.example/'),
-  verdict: { kind: 'admitted', tiers: [] },
+  verdict: { outcome: 'admitted', limits: [] },
   trace: { matches: [{ policy, route: undefined, isCertain: true }], charges: [] },
 }
 

@@ -3,8 +3,8 @@ import { describe, expect, inject, test } from 'vitest'
 import { type TokenBucketState, tokenBucket } from '../../src/algorithms/token-bucket.ts'
 import type { StoreCharge } from '../../src/model/charge.ts'
 import { seededRandom } from '../../tools/seeded-random.ts'
-import { anyCost, anyRule, backAndForthUs, forwardUs, LONG, START_MS } from '../support/arbitraries.ts'
-import { capacityOf, ruleOf, take } from '../support/rules.ts'
+import { anyCharge, anyCost, backAndForthUs, forwardUs, LONG, START_MS } from '../support/arbitraries.ts'
+import { capacityOf, chargeOf, take } from '../support/charges.ts'
 import { TIMED_STORES } from '../support/timed-stores.ts'
 
 /** A bucket of real numbers: what it holds is counted in exact parts of a unit, `windowUs` of them to one. */
@@ -15,11 +15,11 @@ class IdealBucket {
   #parts: bigint
   #atUs: bigint
 
-  constructor(rule: StoreCharge, nowUs: number) {
-    const { limit = 1, windowMs = 1 } = rule.tiers[0] ?? {}
+  constructor(charge: StoreCharge, nowUs: number) {
+    const { limit = 1, windowMs = 1 } = charge.limits[0] ?? {}
     this.#limit = BigInt(limit)
     this.#windowUs = BigInt(windowMs) * 1000n
-    this.#capacity = BigInt(capacityOf(rule)) * this.#windowUs
+    this.#capacity = BigInt(capacityOf(charge)) * this.#windowUs
     this.#parts = this.#capacity
     this.#atUs = BigInt(nowUs)
   }
@@ -38,36 +38,36 @@ class IdealBucket {
 }
 
 const RATES: readonly StoreCharge[] = [
-  ruleOf('token-bucket', [{ limit: 7, windowMs: 1_000 }], { burst: 7 }),
-  ruleOf('token-bucket', [{ limit: 997, windowMs: 60_000 }], { burst: 1_009 }),
-  ruleOf('token-bucket', [{ limit: 3, windowMs: 86_400_000 }], { burst: 50 }),
-  ruleOf('token-bucket', [{ limit: 1_000_003, windowMs: 1_000 }], { burst: 1_500_007 }),
+  chargeOf('token-bucket', [{ limit: 7, windowMs: 1_000 }], { burst: 7 }),
+  chargeOf('token-bucket', [{ limit: 997, windowMs: 60_000 }], { burst: 1_009 }),
+  chargeOf('token-bucket', [{ limit: 3, windowMs: 86_400_000 }], { burst: 50 }),
+  chargeOf('token-bucket', [{ limit: 1_000_003, windowMs: 1_000 }], { burst: 1_500_007 }),
   // Close to the largest product of burst and window that is allowed, 2^52.
-  ruleOf('token-bucket', [{ limit: 997, windowMs: 30 * 86_400_000 }], { burst: 1_737 }),
+  chargeOf('token-bucket', [{ limit: 997, windowMs: 30 * 86_400_000 }], { burst: 1_737 }),
 ]
 
 /** A million in the long form. The first tells already of a unit that is rounded, and each further one of what adds up. */
 const STEPS = inject('fuzz').isLong ? 1_000_000 : 50_000
 
 test(`the bucket holds the whole units of an ideal one, after ${STEPS} random steps`, () => {
-  for (const [seed, rule] of RATES.entries()) {
-    const { limit = 1, windowMs = 1 } = rule.tiers[0] ?? {}
+  for (const [seed, charge] of RATES.entries()) {
+    const { limit = 1, windowMs = 1 } = charge.limits[0] ?? {}
     const random = seededRandom(seed)
-    const burst = capacityOf(rule)
+    const burst = capacityOf(charge)
     let nowUs = START_MS * 1000
     let state: TokenBucketState | undefined
-    const ideal = new IdealBucket(rule, nowUs)
+    const ideal = new IdealBucket(charge, nowUs)
     let apart = 0
     for (let i = 0; i < STEPS; i++) {
       const mostUnits = random() < 0.9 ? 3 : burst
       const units = 1 + Math.floor(random() * mostUnits)
       // A little less time than the units need, so that the bucket runs low, but never stays empty.
       nowUs += Math.floor(random() * ((3 * windowMs * 1000) / limit))
-      const { available } = tokenBucket.peek(state, rule, nowUs, units)
+      const { available } = tokenBucket.peek(state, charge, nowUs, units)
       if (available !== ideal.unitsAt(nowUs)) apart++
       if (available < units) continue
       ideal.take(units)
-      state = tokenBucket.commit(state, rule, nowUs, units).state
+      state = tokenBucket.commit(state, charge, nowUs, units).state
     }
     expect(apart).toBe(0)
   }
@@ -78,14 +78,14 @@ describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
 
   test('a store holds the whole units of an ideal bucket at every step', async () => {
     await expectProperty(
-      fc.asyncProperty(anyRule('token-bucket'), step(forwardUs), async (rule, steps) => {
+      fc.asyncProperty(anyCharge('token-bucket'), step(forwardUs), async (charge, steps) => {
         const script = open()
         let nowUs = START_MS * 1000
-        const ideal = new IdealBucket(rule, nowUs)
+        const ideal = new IdealBucket(charge, nowUs)
         for (const { gapUs, cost } of steps) {
           nowUs += gapUs
           const units = ideal.unitsAt(nowUs)
-          const { granted, usage } = await script.decide(take([{ ...rule, cost }]), nowUs)
+          const { granted, usage } = await script.decide(take([{ ...charge, cost }]), nowUs)
           expect(granted).toBe(units >= cost ? 1 : 0)
           expect(usage[0]?.[0]?.remaining).toBe(units - granted * cost)
           ideal.take(granted * cost)
@@ -97,8 +97,8 @@ describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
 
   test('no span of time admits more than the burst and what is refilled in it, also if the clock steps back', async () => {
     await expectProperty(
-      fc.asyncProperty(anyRule('token-bucket'), step(backAndForthUs), async (rule, steps) => {
-        const { limit = 1, windowMs = 1 } = rule.tiers[0] ?? {}
+      fc.asyncProperty(anyCharge('token-bucket'), step(backAndForthUs), async (charge, steps) => {
+        const { limit = 1, windowMs = 1 } = charge.limits[0] ?? {}
         const script = open()
         const admitted: { us: number; cost: number }[] = []
         let nowUs = START_MS * 1000
@@ -107,14 +107,14 @@ describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
           nowUs += gapUs
           // A step back is the clock's alone: no time goes by.
           elapsedUs += Math.max(gapUs, 0)
-          const { granted } = await script.decide(take([{ ...rule, cost }]), nowUs)
+          const { granted } = await script.decide(take([{ ...charge, cost }]), nowUs)
           if (granted > 0) admitted.push({ us: elapsedUs, cost })
         }
         for (const [index, first] of admitted.entries()) {
           let units = 0
           for (const { us, cost } of admitted.slice(index)) {
             units += cost
-            const spared = (units - capacityOf(rule)) * windowMs * 1000
+            const spared = (units - capacityOf(charge)) * windowMs * 1000
             expect(spared).toBeLessThanOrEqual((us - first.us) * limit)
           }
         }
@@ -125,22 +125,22 @@ describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
 
   test('a raised rate is felt within one unit of the old one, a lowered one gives nothing away', async () => {
     const script = open()
-    const slow = ruleOf('token-bucket', [{ limit: 1, windowMs: 1_000 }], { burst: 10 })
-    const fast = { ...slow, tiers: [{ limit: 1_000, windowMs: 1_000 }] }
+    const slow = chargeOf('token-bucket', [{ limit: 1, windowMs: 1_000 }], { burst: 10 })
+    const fast = { ...slow, limits: [{ limit: 1_000, windowMs: 1_000 }] }
     let nowUs = START_MS * 1000
     await script.decide(take([{ ...slow, cost: 10 }]), nowUs)
 
-    const [[tier] = []] = (await script.decide(take([fast]), nowUs)).usage
-    expect(tier).toEqual({ remaining: 0, resetMs: 1_000, retryAfterMs: 1_000 })
+    const [[limit] = []] = (await script.decide(take([fast]), nowUs)).usage
+    expect(limit).toEqual({ remaining: 0, resetMs: 1_000, retryAfterMs: 1_000 })
     nowUs += 1_000_000
     expect((await script.decide(take([fast]), nowUs)).granted).toBe(1)
-    expect((await script.decide(take([fast], { mode: 'peek' }), nowUs)).usage[0]?.[0]?.retryAfterMs).toBe(1)
+    expect((await script.decide(take([fast], { action: 'peek' }), nowUs)).usage[0]?.[0]?.retryAfterMs).toBe(1)
 
     nowUs += 5_500
-    const left = (await script.decide(take([fast], { mode: 'peek' }), nowUs)).usage[0]?.[0]?.remaining
+    const left = (await script.decide(take([fast], { action: 'peek' }), nowUs)).usage[0]?.[0]?.remaining
     expect(left).toBe(5)
     await script.decide(take([{ ...slow, cost: 1 }]), nowUs)
-    const after = (await script.decide(take([slow], { mode: 'peek' }), nowUs)).usage[0]?.[0]
+    const after = (await script.decide(take([slow], { action: 'peek' }), nowUs)).usage[0]?.[0]
     expect(after).toEqual({ remaining: 4, resetMs: 1_000, retryAfterMs: 0 })
   })
 })

@@ -2,8 +2,8 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { longestWindowMs } from '../../src/algorithms/sliding-window.ts'
 import type { StoreCharge } from '../../src/model/charge.ts'
-import { anyCost, anyRule, backAndForthUs, forwardUs, LONG, START_MS } from '../support/arbitraries.ts'
-import { EXACT_ALGORITHMS, ruleOf, take } from '../support/rules.ts'
+import { anyCharge, anyCost, backAndForthUs, forwardUs, LONG, START_MS } from '../support/arbitraries.ts'
+import { chargeOf, EXACT_ALGORITHMS, take } from '../support/charges.ts'
 import { TIMED_STORES, type TimedStore } from '../support/timed-stores.ts'
 import { type Admission, expectNoWindowOver } from '../support/windows.ts'
 
@@ -27,12 +27,12 @@ class Traffic {
    * Admissions and when they were made, with fractions of a millisecond, by a clock of its own on which a step back of
    * Redis's clock takes no time.
    */
-  async send(rule: StoreCharge, steps: readonly Step[]): Promise<Admission[]> {
+  async send(charge: StoreCharge, steps: readonly Step[]): Promise<Admission[]> {
     const admitted: Admission[] = []
     for (const { gapUs, cost, leaseMs = 0 } of steps) {
       this.#nowUs += gapUs
       this.#elapsedUs += Math.max(gapUs, 0)
-      const { granted } = await this.#script.decide(take([{ ...rule, cost }], { leaseMs }), this.#nowUs)
+      const { granted } = await this.#script.decide(take([{ ...charge, cost }], { leaseMs }), this.#nowUs)
       if (granted > 0) admitted.push({ ms: this.#elapsedUs / 1000, cost })
     }
     return admitted
@@ -54,23 +54,23 @@ const leasing = fc.array(
 
 /** Two configurations of one key, of which the second has no longer windows than the first. */
 function anyShortened(name: (typeof EXACT_ALGORITHMS)[number]): fc.Arbitrary<[StoreCharge, StoreCharge]> {
-  return fc.tuple(anyRule(name), anyRule(name)).map(([one, other]) => {
+  return fc.tuple(anyCharge(name), anyCharge(name)).map(([one, other]) => {
     const [before, after] = longestWindowMs(one) >= longestWindowMs(other) ? [one, other] : [other, one]
     return [before, { ...after, key: before.key }]
   })
 }
 
 describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
-  const admittedBy = (rule: StoreCharge, steps: readonly Step[]) => new Traffic(open()).send(rule, steps)
-  const wholeMsAdmittedBy = async (rule: StoreCharge, steps: readonly Step[]) =>
-    (await admittedBy(rule, steps)).map(({ ms, cost }) => ({ ms: Math.floor(ms), cost }))
+  const admittedBy = (charge: StoreCharge, steps: readonly Step[]) => new Traffic(open()).send(charge, steps)
+  const wholeMsAdmittedBy = async (charge: StoreCharge, steps: readonly Step[]) =>
+    (await admittedBy(charge, steps)).map(({ ms, cost }) => ({ ms: Math.floor(ms), cost }))
 
   describe.each(EXACT_ALGORITHMS)('%s', (name) => {
     test('no true window ever admits more than its limit, to the microsecond', async () => {
       await expectProperty(
-        fc.asyncProperty(anyRule(name), forward, async (rule, steps) => {
-          const admitted = await admittedBy(rule, steps)
-          for (const { limit, windowMs } of rule.tiers) expectNoWindowOver(limit, windowMs, admitted)
+        fc.asyncProperty(anyCharge(name), forward, async (charge, steps) => {
+          const admitted = await admittedBy(charge, steps)
+          for (const { limit, windowMs } of charge.limits) expectNoWindowOver(limit, windowMs, admitted)
         }),
         60,
       )
@@ -78,9 +78,9 @@ describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
 
     test('a clock that steps back makes it stricter, never looser', async () => {
       await expectProperty(
-        fc.asyncProperty(anyRule(name), backAndForth, async (rule, steps) => {
-          const admitted = await admittedBy(rule, steps)
-          for (const { limit, windowMs } of rule.tiers) expectNoWindowOver(limit, windowMs, admitted)
+        fc.asyncProperty(anyCharge(name), backAndForth, async (charge, steps) => {
+          const admitted = await admittedBy(charge, steps)
+          for (const { limit, windowMs } of charge.limits) expectNoWindowOver(limit, windowMs, admitted)
         }),
         60,
       )
@@ -92,7 +92,7 @@ describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
           const traffic = new Traffic(open())
           const old = await traffic.send(before, earlier)
           const admitted = await traffic.send(after, later)
-          for (const { limit, windowMs } of after.tiers) {
+          for (const { limit, windowMs } of after.limits) {
             for (const { ms } of admitted) {
               const inWindow = [...old, ...admitted].filter((one) => one.ms > ms - windowMs && one.ms <= ms)
               expect(inWindow.reduce((sum, { cost }) => sum + cost, 0)).toBeLessThanOrEqual(limit)
@@ -109,17 +109,18 @@ describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
           const traffic = new Traffic(open())
           await traffic.send({ ...before, key: after.key }, earlier)
           const admitted = await traffic.send(after, later)
-          for (const { limit, windowMs } of after.tiers) expectNoWindowOver(limit, windowMs, admitted)
+          for (const { limit, windowMs } of after.limits) expectNoWindowOver(limit, windowMs, admitted)
         }),
         60,
       )
     })
 
     test('a unit leaves its window when it is that old to the microsecond, or within the millisecond after', async () => {
-      const rule = ruleOf(name, [{ limit: 10, windowMs: 1_000 }])
+      const charge = chargeOf(name, [{ limit: 10, windowMs: 1_000 }])
       const script = open()
       const startUs = START_MS * 1000
-      const grantedAt = async (us: number, cost: number) => (await script.decide(take([{ ...rule, cost }]), us)).granted
+      const grantedAt = async (us: number, cost: number) =>
+        (await script.decide(take([{ ...charge, cost }]), us)).granted
       expect(await grantedAt(startUs + 999, 5)).toBe(1)
       expect(await grantedAt(startUs + 2_000, 5)).toBe(1)
       expect(await grantedAt(startUs + 1_000_000, 1)).toBe(0)
@@ -133,8 +134,8 @@ describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
 
   test('sliding-window: permits leased under long windows are counted by the short ones that follow', async () => {
     const script = open()
-    const before = ruleOf('sliding-window', [{ limit: 1_000, windowMs: 60_000 }])
-    const after = { ...before, tiers: [{ limit: 100, windowMs: 300 }] }
+    const before = chargeOf('sliding-window', [{ limit: 1_000, windowMs: 60_000 }])
+    const after = { ...before, limits: [{ limit: 100, windowMs: 300 }] }
     const startUs = START_MS * 1000
     await script.decide(take([before], { permits: 10, leaseMs: 6_000 }), startUs)
     expect((await script.decide(take([after], { permits: 90 }), startUs + 100_000)).granted).toBe(90)
@@ -146,8 +147,8 @@ describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
 
   test.each(EXACT_ALGORITHMS)('%s: a window lengthened while the clock is 20 s back forgets nothing', async (name) => {
     const script = open()
-    const before = ruleOf(name, [{ limit: 10, windowMs: 2_000 }])
-    const after = { ...before, tiers: [{ limit: 10, windowMs: 3_000 }] }
+    const before = chargeOf(name, [{ limit: 10, windowMs: 2_000 }])
+    const after = { ...before, limits: [{ limit: 10, windowMs: 3_000 }] }
     const startUs = START_MS * 1000
     const backUs = startUs - 20_000_000
     await script.decide(take([before], { permits: 2 }), startUs)
@@ -161,9 +162,9 @@ describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
 
   test('fixed-window: no window of the clock admits more than its limit', async () => {
     await expectProperty(
-      fc.asyncProperty(anyRule('fixed-window'), forward, async (rule, steps) => {
-        const admitted = await wholeMsAdmittedBy(rule, steps)
-        for (const { limit, windowMs } of rule.tiers) {
+      fc.asyncProperty(anyCharge('fixed-window'), forward, async (charge, steps) => {
+        const admitted = await wholeMsAdmittedBy(charge, steps)
+        for (const { limit, windowMs } of charge.limits) {
           const windows = Map.groupBy(admitted, ({ ms }) => Math.floor(ms / windowMs))
           for (const inWindow of windows.values()) {
             expect(inWindow.reduce((sum, { cost }) => sum + cost, 0)).toBeLessThanOrEqual(limit)
@@ -176,9 +177,9 @@ describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
 
   test('quota: no window that began at its first use admits more than its limit', async () => {
     await expectProperty(
-      fc.asyncProperty(anyRule('quota'), forward, async (rule, steps) => {
-        const admitted = await wholeMsAdmittedBy(rule, steps)
-        for (const { limit, windowMs } of rule.tiers) {
+      fc.asyncProperty(anyCharge('quota'), forward, async (charge, steps) => {
+        const admitted = await wholeMsAdmittedBy(charge, steps)
+        for (const { limit, windowMs } of charge.limits) {
           let endMs = Number.NEGATIVE_INFINITY
           let used = 0
           for (const { ms, cost } of admitted) {
@@ -199,9 +200,9 @@ describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
     '%s: no true window admits more than twice its limit, also if the clock steps back',
     async (name) => {
       await expectProperty(
-        fc.asyncProperty(anyRule(name), wholeMsBackAndForth, async (rule, steps) => {
-          const admitted = await admittedBy(rule, steps)
-          for (const { limit, windowMs } of rule.tiers) expectNoWindowOver(2 * limit, windowMs, admitted)
+        fc.asyncProperty(anyCharge(name), wholeMsBackAndForth, async (charge, steps) => {
+          const admitted = await admittedBy(charge, steps)
+          for (const { limit, windowMs } of charge.limits) expectNoWindowOver(2 * limit, windowMs, admitted)
         }),
         60,
       )
@@ -209,26 +210,26 @@ describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
   )
 
   test('fixed-window admits twice its limit across a boundary, where sliding-window does not', async () => {
-    const tiers = [{ limit: 10, windowMs: 60_000 }]
+    const limits = [{ limit: 10, windowMs: 60_000 }]
     const boundaryUs = Math.ceil(START_MS / 60_000) * 60_000 * 1000
     // Twenty requests in the last 10 ms of one minute, and twenty in the first 10 ms of the next.
     const timesUs = Array.from({ length: 40 }, (_, index) => boundaryUs + (index - 20) * 500)
-    const admitted = async (rule: StoreCharge) => {
+    const admitted = async (charge: StoreCharge) => {
       const script = open()
       const grants: number[] = []
-      for (const nowUs of timesUs) grants.push((await script.decide(take([rule]), nowUs)).granted)
+      for (const nowUs of timesUs) grants.push((await script.decide(take([charge]), nowUs)).granted)
       return [grants.slice(0, 20), grants.slice(20)].map((half) => half.reduce((sum, granted) => sum + granted, 0))
     }
-    expect(await admitted(ruleOf('fixed-window', tiers))).toEqual([10, 10])
-    expect(await admitted(ruleOf('sliding-window', tiers))).toEqual([10, 0])
+    expect(await admitted(chargeOf('fixed-window', limits))).toEqual([10, 10])
+    expect(await admitted(chargeOf('sliding-window', limits))).toEqual([10, 0])
   })
 
   test('fixed-window: a clock that steps back over a boundary finds the window before it as it was', async () => {
     const script = open()
-    const rule = ruleOf('fixed-window', [{ limit: 1, windowMs: 60_000 }])
+    const charge = chargeOf('fixed-window', [{ limit: 1, windowMs: 60_000 }])
     const boundaryUs = Math.ceil(START_MS / 60_000) * 60_000 * 1000
-    expect((await script.decide(take([rule]), boundaryUs - 1_000)).granted).toBe(1)
-    expect((await script.decide(take([rule], { mode: 'peek' }), boundaryUs)).granted).toBe(1)
-    expect((await script.decide(take([rule]), boundaryUs - 1_000)).granted).toBe(0)
+    expect((await script.decide(take([charge]), boundaryUs - 1_000)).granted).toBe(1)
+    expect((await script.decide(take([charge], { action: 'peek' }), boundaryUs)).granted).toBe(1)
+    expect((await script.decide(take([charge]), boundaryUs - 1_000)).granted).toBe(0)
   })
 })

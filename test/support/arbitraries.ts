@@ -1,38 +1,39 @@
 import fc from 'fast-check'
 import type { StoreCharge } from '../../src/model/charge.ts'
 import type { AlgorithmName, Counts, Limit, PenaltySettings } from '../../src/model/limits.ts'
-import { capacityOf, ruleOf, TIERED_ALGORITHMS } from './rules.ts'
+import { POLICY_MODES, type PolicyMode } from '../../src/model/policy.ts'
+import { capacityOf, chargeOf, TIERED_ALGORITHMS } from './charges.ts'
 
 /** 14 November 2023, and some odd milliseconds. */
 export const START_MS = 1_700_000_000_123
 
-const tier: fc.Arbitrary<Limit> = fc.record({
+const limit: fc.Arbitrary<Limit> = fc.record({
   limit: fc.integer({ min: 1, max: 200 }),
   windowMs: fc.integer({ min: 1, max: 3_000 }),
 })
-const severalTiers: fc.Arbitrary<Limit[]> = fc.uniqueArray(tier, {
+const severalLimits: fc.Arbitrary<Limit[]> = fc.uniqueArray(limit, {
   minLength: 1,
   maxLength: 3,
   selector: ({ windowMs }) => windowMs,
 })
 const burst = fc.option(fc.integer({ min: 1, max: 300 }), { nil: undefined })
 
-/** A rule with a key of its own. */
-export function anyRule(algorithm: AlgorithmName): fc.Arbitrary<StoreCharge> {
-  const isTiered = TIERED_ALGORITHMS.some((name) => name === algorithm)
-  const tiers = isTiered ? severalTiers : tier.map((tier) => [tier])
-  if (algorithm !== 'token-bucket') return tiers.map((tiers) => ruleOf(algorithm, tiers))
-  return fc.tuple(tiers, burst).map(([tiers, burst]) => ruleOf(algorithm, tiers, burst ? { burst } : {}))
+/** A charge with a key of its own. */
+export function anyCharge(algorithm: AlgorithmName): fc.Arbitrary<StoreCharge> {
+  const hasLimits = TIERED_ALGORITHMS.some((name) => name === algorithm)
+  const limits = hasLimits ? severalLimits : limit.map((limit) => [limit])
+  if (algorithm !== 'token-bucket') return limits.map((limits) => chargeOf(algorithm, limits))
+  return fc.tuple(limits, burst).map(([limits, burst]) => chargeOf(algorithm, limits, burst ? { burst } : {}))
 }
 
-/** A rule before and after its configuration has changed. */
+/** A charge before and after its configuration has changed. */
 export interface Configured {
   readonly before: StoreCharge
   readonly after: StoreCharge
 }
 
 export function anyConfigured(algorithm: AlgorithmName): fc.Arbitrary<Configured> {
-  const pair = fc.tuple(anyRule(algorithm), anyRule(algorithm))
+  const pair = fc.tuple(anyCharge(algorithm), anyCharge(algorithm))
   return pair.map(([before, after]) => ({ before, after: { ...after, key: before.key } }))
 }
 
@@ -48,10 +49,10 @@ export const MOST_RULES = 5
 export function aloneAndMixed<One>(
   algorithms: readonly AlgorithmName[],
   anyOf: (algorithm: AlgorithmName) => fc.Arbitrary<One>,
-): readonly (readonly [name: string, rules: fc.Arbitrary<One[]>])[] {
+): readonly (readonly [name: string, charges: fc.Arbitrary<One[]>])[] {
   const anyOfAny = fc.constantFrom(...algorithms).chain(anyOf)
   return [
-    ...algorithms.map((name) => [name, anyOf(name).map((rule) => [rule])] as const),
+    ...algorithms.map((name) => [name, anyOf(name).map((charge) => [charge])] as const),
     ['several algorithms in one decision', fc.array(anyOfAny, { minLength: 2, maxLength: MOST_RULES })],
   ]
 }
@@ -60,44 +61,44 @@ export interface Demand {
   readonly isChanged: boolean
   readonly cost: number
   readonly reserved: number
-  readonly enforced: boolean
+  readonly mode: PolicyMode
 }
 
-/** What a request asks of each of its rules. */
+/** What a request asks of each of its charges. */
 export const anyDemands: fc.Arbitrary<Demand[]> = fc.array(
   fc.record({
     isChanged: fc.integer({ min: 0, max: 9 }).map((die) => die === 9),
     cost: anyCost,
     reserved: fc.oneof(fc.constant(0), fc.integer({ min: 0, max: 20 })),
-    enforced: fc.boolean(),
+    mode: fc.constantFrom(...POLICY_MODES),
   }),
   { minLength: MOST_RULES, maxLength: MOST_RULES },
 )
 
-export function demanded(rules: readonly Configured[], demands: readonly Demand[]): StoreCharge[] {
-  return rules.map(({ before, after }, index) => {
+export function demanded(charges: readonly Configured[], demands: readonly Demand[]): StoreCharge[] {
+  return charges.map(({ before, after }, index) => {
     const { isChanged, ...demand } = demands[index] as Demand
     return { ...(isChanged ? after : before), ...demand }
   })
 }
 
-/** What each rule counts. */
+/** What each charge counts. */
 export const anyCounts = fc.array(fc.constantFrom<Counts>('requests', 'requests', 'failures'), {
   minLength: MOST_RULES,
   maxLength: MOST_RULES,
 })
 
-export function counting(rules: readonly StoreCharge[], counts: readonly Counts[]): StoreCharge[] {
-  return rules.map((rule, index) => ({ ...rule, counts: counts[index] ?? 'requests' }))
+export function counting(charges: readonly StoreCharge[], counts: readonly Counts[]): StoreCharge[] {
+  return charges.map((charge, index) => ({ ...charge, counts: counts[index] ?? 'requests' }))
 }
 
 /** What a refusal leads to. */
 export const anyBlock: fc.Arbitrary<PenaltySettings> = fc.record({
-  blockMs: fc.oneof(fc.integer({ min: 1, max: 50 }), fc.integer({ min: 1, max: 6_000 })),
+  durationMs: fc.oneof(fc.integer({ min: 1, max: 50 }), fc.integer({ min: 1, max: 6_000 })),
   after: fc.constantFrom(1, 1, 2, 5),
 })
 
-/** What a refusal by each rule leads to; often nothing. */
+/** What a refusal by each charge leads to; often nothing. */
 export const anyBlocks: fc.Arbitrary<(PenaltySettings | undefined)[]> = fc.array(
   fc.option(anyBlock, { nil: undefined }),
   {
@@ -108,20 +109,20 @@ export const anyBlocks: fc.Arbitrary<(PenaltySettings | undefined)[]> = fc.array
 
 /** Slots are never blocked. */
 export function blocking(
-  rules: readonly StoreCharge[],
+  charges: readonly StoreCharge[],
   blocks: readonly (PenaltySettings | undefined)[],
 ): StoreCharge[] {
-  return rules.map((rule, index) => {
-    const block = rule.algorithm === 'concurrency' ? undefined : blocks[index]
-    return block ? { ...rule, block } : rule
+  return charges.map((charge, index) => {
+    const penalty = charge.algorithm === 'concurrency' ? undefined : blocks[index]
+    return penalty ? { ...charge, penalty } : charge
   })
 }
 
-/** The same rule, enforced, and asked for no more than it can ever give. */
-export function satisfiable(rule: StoreCharge): StoreCharge {
-  const capacity = capacityOf(rule)
-  const cost = Math.min(rule.cost, capacity)
-  return { ...rule, cost, reserved: Math.min(rule.reserved, capacity - cost), enforced: true }
+/** The same charge, enforced, and asked for no more than it can ever give. */
+export function satisfiable(charge: StoreCharge): StoreCharge {
+  const capacity = capacityOf(charge)
+  const cost = Math.min(charge.cost, capacity)
+  return { ...charge, cost, reserved: Math.min(charge.reserved, capacity - cost), mode: 'enforce' }
 }
 
 const gapMs = fc.oneof(

@@ -20,15 +20,15 @@ const COUNTS = new Map([
   [COUNT_NAMES.degraded('local, open'), 3],
   [COUNT_NAMES.upstream5xx, 4],
   [COUNT_NAMES.policy('login', 'limited', 'POST /a\\b"c'), 100],
-  [COUNT_NAMES.tier('login-1m'), 100],
+  [COUNT_NAMES.limit('login-1m'), 100],
   [COUNT_NAMES.storeCalls, 800],
   [COUNT_NAMES.storeFailures, 1],
   [COUNT_NAMES.latency(0), 600],
   [COUNT_NAMES.latency(3), 190],
   [COUNT_NAMES.latency(12), 9],
   [COUNT_NAMES.latencyMs, 71_500],
-  [COUNT_NAMES.savedByDenyCache, 60],
-  [COUNT_NAMES.savedByLeases, 140],
+  [COUNT_NAMES.avoidedByRefusalCache, 60],
+  [COUNT_NAMES.avoidedByLeases, 140],
   [COUNT_NAMES.permitsLeased, 150],
 ])
 

@@ -1,4 +1,4 @@
-import type { Tier } from './windows.ts'
+import type { Limit } from './windows.ts'
 
 /** What was admitted under one key, oldest first, for sums over any span. */
 export class History {
@@ -44,7 +44,7 @@ function countUntil(inOrder: readonly number[], ms: number): number {
 export interface IdealRequest {
   readonly ms: number
   /** Under each key, what the request costs there. */
-  readonly charges: readonly { readonly key: string; readonly tiers: readonly Tier[]; readonly cost: number }[]
+  readonly charges: readonly { readonly key: string; readonly limits: readonly Limit[]; readonly cost: number }[]
 }
 
 /** Counts the requests that one exact limiter for all admits, which decides each as it is sent. */
@@ -54,8 +54,8 @@ export function idealAdmissions(requests: readonly IdealRequest[]): number {
   for (const { ms, charges } of requests.toSorted((a, b) => a.ms - b.ms)) {
     for (const { key } of charges) if (!histories.has(key)) histories.set(key, new History())
     const historyOf = (key: string) => histories.get(key) as History
-    const hasRoom = charges.every(({ key, tiers, cost }) =>
-      tiers.every(({ limit, windowMs }) => historyOf(key).used(ms - windowMs, ms) + cost <= limit),
+    const hasRoom = charges.every(({ key, limits, cost }) =>
+      limits.every(({ limit, windowMs }) => historyOf(key).used(ms - windowMs, ms) + cost <= limit),
     )
     if (!hasRoom) continue
     for (const { key, cost } of charges) historyOf(key).add(ms, cost)

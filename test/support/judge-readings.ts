@@ -117,7 +117,7 @@ async function createJudge(kind: Kind, value: string): Promise<(request: Receive
     UPSTREAM_URL: 'https://api.example.com',
     ...(kind === 'claim' && { JWT_SECRET }),
     // Who has no value at all is not counted: no spelling of a value may look like that.
-    POLICIES: [{ name: 'p', limits: '5/1h', by, missing: 'skip' }],
+    POLICIES: [{ name: 'p', limits: '5/1h', by, anonymous: 'skip' }],
   })
   const readClaim = kind === 'claim' ? verifier() : undefined
   const maker = new ChargeBuilder({ ...config, readClaim })
@@ -127,7 +127,7 @@ async function createJudge(kind: Kind, value: string): Promise<(request: Receive
     maker.build({ policy, route: undefined, isCertain: true }, request, '/', 'default', callContext())
   const plain = receive(sentAs(kind, plainSpellingOf(kind, value)))
   const known = await ask(plain)
-  if (known === 'skip' || 'kind' in known) throw new Error(`${by}: the plain spelling says nobody`)
+  if (known === 'skip' || 'outcome' in known) throw new Error(`${by}: the plain spelling says nobody`)
   const caller = known.digest
   const target = BLOCKED_BY_VALUE.has(kind)
     ? await createRuleTarget(by, plain, {
@@ -144,13 +144,13 @@ async function createJudge(kind: Kind, value: string): Promise<(request: Receive
 
   return async function judge(request) {
     const asked = await ask(request)
-    const charge = asked === 'skip' || 'kind' in asked ? undefined : asked
+    const charge = asked === 'skip' || 'outcome' in asked ? undefined : asked
     const digest = charge?.digest
     const outcome = digest === caller ? 'the same caller' : digest === nobody ? 'no identity' : 'another caller'
     const isBlockedBy = async (rules: RuleIndex) => {
       const orders = await rules.match(request, 0, callContext())
-      if (!orders || 'kind' in orders) return orders !== undefined
-      return charge !== undefined && 'kind' in (await orders.apply([charge]))
+      if (!orders || 'outcome' in orders) return orders !== undefined
+      return charge !== undefined && 'outcome' in (await orders.apply([charge]))
     }
     // Whichever way it is blocked.
     const isBlocked = (await Promise.all(indexes.map(isBlockedBy))).every(Boolean)

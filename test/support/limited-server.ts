@@ -1,6 +1,6 @@
-/** A server that counts calls as they arrive, refuses those above its limits, and tells of them in one dialect. */
+/** A server that counts calls as they arrive, refuses those above its limits, and tells of them in one headerFormat. */
 
-export interface ServerTier {
+export interface ServerLimit {
   readonly name: string
   readonly limit: number
   readonly windowMs: number
@@ -11,20 +11,20 @@ export interface ServerTier {
 
 export type Dialect = 'draft-11' | 'draft-7' | 'draft-6' | 'x-ratelimit' | 'x-ratelimit-epoch' | 'retry-after'
 
-interface ServerStatus extends ServerTier {
+interface ServerStatus extends ServerLimit {
   readonly remaining: number
   readonly resetMs: number
 }
 
 export class LimitedServer {
-  readonly #tiers: readonly ServerTier[]
-  readonly #dialect: Dialect
+  readonly #limits: readonly ServerLimit[]
+  readonly #headerFormat: Dialect
   readonly admittedMs: number[] = []
   refused = 0
 
-  constructor(tiers: readonly ServerTier[], dialect: Dialect) {
-    this.#tiers = tiers
-    this.#dialect = dialect
+  constructor(limits: readonly ServerLimit[], headerFormat: Dialect) {
+    this.#limits = limits
+    this.#headerFormat = headerFormat
   }
 
   /** Counts a call. @param nowMs when it arrives, milliseconds since the Unix epoch */
@@ -42,12 +42,12 @@ export class LimitedServer {
   }
 
   #statuses(nowMs: number): ServerStatus[] {
-    return this.#tiers.map((tier) => {
-      const { kind, windowMs, offsetMs = 0, limit } = tier
+    return this.#limits.map((own) => {
+      const { kind, windowMs, offsetMs = 0, limit } = own
       const beganMs = nowMs - ((nowMs - offsetMs) % windowMs)
       const inWindow = this.admittedMs.filter((ms) => (kind === 'fixed' ? ms >= beganMs : ms > nowMs - windowMs))
       const endsMs = kind === 'fixed' ? beganMs + windowMs : (inWindow[0] ?? nowMs) + windowMs
-      return { ...tier, remaining: limit - inWindow.length, resetMs: endsMs - nowMs }
+      return { ...own, remaining: limit - inWindow.length, resetMs: endsMs - nowMs }
     })
   }
 
@@ -55,7 +55,7 @@ export class LimitedServer {
     const [first, ...others] = statuses.toSorted((a, b) => a.remaining - b.remaining)
     if (!first) return {}
     const { limit, remaining, resetMs } = first
-    switch (this.#dialect) {
+    switch (this.#headerFormat) {
       case 'draft-11':
         return {
           'ratelimit-policy': statuses
@@ -83,7 +83,9 @@ export class LimitedServer {
         return {
           'x-ratelimit-limit': String(limit),
           'x-ratelimit-remaining': String(remaining),
-          'x-ratelimit-reset': String(this.#dialect === 'x-ratelimit' ? seconds(resetMs) : seconds(nowMs + resetMs)),
+          'x-ratelimit-reset': String(
+            this.#headerFormat === 'x-ratelimit' ? seconds(resetMs) : seconds(nowMs + resetMs),
+          ),
         }
       case 'retry-after':
         return {}

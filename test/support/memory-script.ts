@@ -42,7 +42,7 @@ export class MemoryScript {
   /** By all that it has stored, expired or not. */
   async peek(request: DecisionRequest, nowUs: number): Promise<Decision> {
     this.#states.isLenient = true
-    const decision = await this.decide({ ...request, mode: 'peek' }, nowUs)
+    const decision = await this.decide({ ...request, action: 'peek' }, nowUs)
     this.#states.isLenient = false
     return decision
   }
@@ -52,9 +52,9 @@ export class MemoryScript {
     return this.#store.revoke(releases)
   }
 
-  renew(rules: readonly StoreCharge[], nowUs: number): Promise<void> {
+  renew(charges: readonly StoreCharge[], nowUs: number): Promise<void> {
     this.#nowUs = nowUs
-    return this.#store.renew(rules)
+    return this.#store.renew(charges)
   }
 
   async heldUnits({ key }: StoreCharge, nowUs: number): Promise<ReadonlyMap<number, number>> {
@@ -65,9 +65,9 @@ export class MemoryScript {
     return marksOf(this.#states.read(key))
   }
 
-  async kept(rules: readonly StoreCharge[], nowUs: number): Promise<unknown> {
+  async kept(charges: readonly StoreCharge[], nowUs: number): Promise<unknown> {
     const states = this.#states.at(Math.floor(nowUs / 1000))
-    return structuredClone(rules.map(({ key }) => [states.read(key), this.expiresAtMs(key)]))
+    return structuredClone(charges.map(({ key }) => [states.read(key), this.expiresAtMs(key)]))
   }
 
   expiresAtMs(key: string): number {

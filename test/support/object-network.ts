@@ -5,8 +5,8 @@ import { LimitMachine } from '../../src/store/durable-object/limit-machine.ts'
 import type { ObjectVote, PreparedCharge, RemoteObject, RemoteObjects } from '../../src/store/durable-object/objects.ts'
 import type { Row, Rows } from '../../src/store/durable-object/rows.ts'
 import { callContext } from './call-context.ts'
+import { take } from './charges.ts'
 import { heldUnitsOf, marksOf } from './memory-script.ts'
-import { take } from './rules.ts'
 
 /** Rows in memory, and how often they were written. */
 export class MemoryRows implements Rows {
@@ -149,11 +149,11 @@ export class ObjectScript {
 
   /** By all that it has stored, expired or not. */
   async peek(request: DecisionRequest, nowUs: number): Promise<Decision> {
-    const states = request.rules.map(({ key }) => this.network.machine(key).state)
+    const states = request.charges.map(({ key }) => this.network.machine(key).state)
     const kept = states.map(({ kept }) => kept)
     for (const state of states) state.kept = { ...state.kept, expiresAtMs: Number.POSITIVE_INFINITY }
     this.network.nowUs = nowUs
-    const decision = await this.#store.decide({ ...request, mode: 'peek' }, callContext())
+    const decision = await this.#store.decide({ ...request, action: 'peek' }, callContext())
     states.forEach((state, index) => {
       state.kept = kept[index] as (typeof state)['kept']
     })
@@ -165,9 +165,9 @@ export class ObjectScript {
     return this.#store.revoke(releases)
   }
 
-  renew(rules: readonly StoreCharge[], nowUs: number): Promise<void> {
+  renew(charges: readonly StoreCharge[], nowUs: number): Promise<void> {
     this.network.nowUs = nowUs
-    return this.#store.renew(rules)
+    return this.#store.renew(charges)
   }
 
   async heldUnits({ key }: StoreCharge, nowUs: number): Promise<ReadonlyMap<number, number>> {
@@ -179,10 +179,10 @@ export class ObjectScript {
   }
 
   /** What is told now and later: what is taken back may leave it in another form. */
-  async kept(rules: readonly StoreCharge[], nowUs: number): Promise<unknown> {
+  async kept(charges: readonly StoreCharge[], nowUs: number): Promise<unknown> {
     const moments = [0, 10, 1_000].map((ms) => nowUs + ms * 1000)
     const peeks: Decision[] = []
-    for (const us of moments) for (const rule of rules) peeks.push(await this.peek(take([rule]), us))
+    for (const us of moments) for (const charge of charges) peeks.push(await this.peek(take([charge]), us))
     return peeks
   }
 

@@ -13,27 +13,27 @@ export interface ProcessOptions {
   /** Limits to keep; if left out, those that the API tells of. */
   readonly limits?: string
   /** How long a call may wait; without end if left out. */
-  readonly atMostMs?: number
+  readonly maxWaitMs?: number
 }
 
 /** What became of a call: its status, or why it was not made. */
 export type Outcome = number | OutboundErrorCode
 
 const options = JSON.parse(process.argv[2] ?? '') as ProcessOptions
-const { apiUrl, redisPort, prefix, calls, limits, atMostMs = Number.POSITIVE_INFINITY } = options
+const { apiUrl, redisPort, prefix, calls, limits, maxWaitMs = Number.POSITIVE_INFINITY } = options
 
 const redis = await createClient({ socket: { host: '127.0.0.1', port: redisPort } }).connect()
 // A slow machine is no reason to count on one's own.
 const store = redisStore(redis, { timeoutMs: 60_000 })
 const call = outbound(fetch, {
-  ...(limits !== undefined && { limiter: createLimiter({ store, limits, prefix }) }),
+  ...(limits !== undefined && { limiter: createLimiter({ store, limits, keyPrefix: prefix }) }),
   identity: 'partner',
-  learned: {
+  shared: {
     store,
     notes: { read: (key) => redis.get(key), write: (key, text, PX) => redis.set(key, text, { PX }) },
-    prefix,
+    keyPrefix: prefix,
   },
-  atMostMs,
+  maxWaitMs: maxWaitMs,
   retries: 0,
 })
 

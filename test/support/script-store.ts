@@ -9,8 +9,8 @@ import {
   Scripts,
   scriptArguments,
 } from '../../src/store/redis/script.ts'
+import { EVERY_ALGORITHM } from './charges.ts'
 import type { RedisClient } from './redis-client.ts'
-import { EVERY_ALGORITHM } from './rules.ts'
 
 /** A clock that is told the time, as the last argument of the script. */
 const ARGUMENT_CLOCK = 'return tonumber(ARGV[#ARGV])'
@@ -81,22 +81,22 @@ export class ScriptStore {
    * @param nowUs microseconds since the Unix epoch
    */
   async decide(request: DecisionRequest, nowUs: number): Promise<Decision> {
-    return readDecision(await this.#change(DECIDE, keysOf(request.rules), this.#arguments(request), nowUs), request)
+    return readDecision(await this.#change(DECIDE, keysOf(request.charges), this.#arguments(request), nowUs), request)
   }
 
   /** What it would decide then, by all it has stored, expired or not. */
   async peek(request: DecisionRequest, nowUs: number): Promise<Decision> {
-    const asked = { ...request, mode: 'peek' } as const
-    const { reply } = await this.#run(DECIDE, keysOf(request.rules), this.#arguments(asked), nowUs)
+    const asked = { ...request, action: 'peek' } as const
+    const { reply } = await this.#run(DECIDE, keysOf(request.charges), this.#arguments(asked), nowUs)
     return readDecision(reply, asked)
   }
 
   async revoke(releases: readonly Release[], nowUs: number): Promise<void> {
-    await this.#change(RELEASE, keysOf(releases.map(({ rule }) => rule)), releaseArguments(releases), nowUs)
+    await this.#change(RELEASE, keysOf(releases.map(({ charge }) => charge)), releaseArguments(releases), nowUs)
   }
 
-  async renew(rules: readonly StoreCharge[], nowUs: number): Promise<void> {
-    await this.#change(RENEW, keysOf(rules), renewArguments(rules), nowUs)
+  async renew(charges: readonly StoreCharge[], nowUs: number): Promise<void> {
+    await this.#change(RENEW, keysOf(charges), renewArguments(charges), nowUs)
   }
 
   async heldUnits({ key }: StoreCharge, nowUs: number): Promise<ReadonlyMap<number, number>> {
@@ -113,8 +113,8 @@ export class ScriptStore {
     return this.#redis.zCount(key, '-inf', '(0')
   }
 
-  async kept(rules: readonly StoreCharge[]): Promise<unknown> {
-    return Promise.all(keysOf(rules).map(async (key) => [await this.#redis.dump(key), this.expiresAtMs(key)]))
+  async kept(charges: readonly StoreCharge[]): Promise<unknown> {
+    return Promise.all(keysOf(charges).map(async (key) => [await this.#redis.dump(key), this.expiresAtMs(key)]))
   }
 
   /** When a key expires by the test's clock; for a key never written, in the past. */
@@ -162,6 +162,6 @@ export class ScriptStore {
   }
 }
 
-function keysOf(rules: readonly StoreCharge[]): string[] {
-  return rules.map(({ key }) => key)
+function keysOf(charges: readonly StoreCharge[]): string[] {
+  return charges.map(({ key }) => key)
 }

@@ -6,8 +6,8 @@ import type { DocumentStore } from '../../src/store/documents.ts'
 import { RedisCounters } from '../../src/store/redis/counters/redis-counters.ts'
 import { RedisDocuments } from '../../src/store/redis/documents/redis-documents.ts'
 import { ioRedisClient, nodeRedisClient } from '../../src/store/redis/tcp-clients.ts'
+import { EVERY_ALGORITHM } from './charges.ts'
 import { connectRedis } from './redis-client.ts'
-import { EVERY_ALGORITHM } from './rules.ts'
 import { realTimeSubject, type Subject } from './subject.ts'
 
 const nodeRedis = await connectRedis(inject('redisPort'))

@@ -19,13 +19,13 @@ export interface TimedStore {
   /** Gives slots back. */
   revoke(releases: readonly Release[], nowUs: number): Promise<void>
   /** Moves the deadlines of slots that are still held. */
-  renew(rules: readonly StoreCharge[], nowUs: number): Promise<void>
-  /** Units that each slot of a rule holds then. */
-  heldUnits(rule: StoreCharge, nowUs: number): Promise<ReadonlyMap<number, number>>
+  renew(charges: readonly StoreCharge[], nowUs: number): Promise<void>
+  /** Units that each slot of a charge holds then. */
+  heldUnits(charge: StoreCharge, nowUs: number): Promise<ReadonlyMap<number, number>>
   /** Marks of slots that may not be taken any more. */
-  marks(rule: StoreCharge): Promise<number>
-  /** What is kept of these rules, in whatever form: it is the same if nothing has changed. */
-  kept(rules: readonly StoreCharge[], nowUs: number): Promise<unknown>
+  marks(charge: StoreCharge): Promise<number>
+  /** What is kept of these charges, in whatever form: it is the same if nothing has changed. */
+  kept(charges: readonly StoreCharge[], nowUs: number): Promise<unknown>
   /** When a key is forgotten, milliseconds since the Unix epoch; for one never written, in the past. */
   expiresAtMs(key: string): number
 }
@@ -37,19 +37,19 @@ export interface Trial {
   /** Steps of its clock. That of an object stands still while it is back, and tells nothing in that time. */
   readonly gapUs: fc.Arbitrary<number>
   /**
-   * The rules of a decision, before and after a change of their limits. What several objects take back may leave a key
+   * The charges of a decision, before and after a change of their limits. What several objects take back may leave a key
    * that lives for as long as other limits had it: it then counts what the script has forgotten. Of a log, an object
    * forgets at once what has left the longest window; the script may not have, when that window grows.
    */
-  configured(rules: Configured[]): Configured[]
+  configured(charges: Configured[]): Configured[]
   readonly expectProperty: typeof expectProperty
 }
 
-const asTheyAre = (rules: Configured[]) => rules
-const ofObjects = (rules: Configured[]) =>
-  rules.map(({ before, after }) => ({
+const asTheyAre = (charges: Configured[]) => charges
+const ofObjects = (charges: Configured[]) =>
+  charges.map(({ before, after }) => ({
     before,
-    after: rules.length === 1 && isKeptAsLong(before, after) ? after : before,
+    after: charges.length === 1 && isKeptAsLong(before, after) ? after : before,
   }))
 
 function isKeptAsLong(before: StoreCharge, after: StoreCharge): boolean {

@@ -4,7 +4,7 @@ import { createLimiter, redisStore } from '../../src/index.ts'
 
 const [port = '', prefix = '', limits = '', takes = ''] = process.argv.slice(2)
 const client = await createClient({ socket: { host: '127.0.0.1', port: Number(port) } }).connect()
-const limiter = createLimiter({ limits, prefix, store: redisStore(client, { timeoutMs: 60_000 }) })
+const limiter = createLimiter({ limits, keyPrefix: prefix, store: redisStore(client, { timeoutMs: 60_000 }) })
 
 const waiting = Array.from({ length: Number(takes) }, () => limiter.waitFor('partner'))
 const decisions = await Promise.all(waiting)

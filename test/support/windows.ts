@@ -1,6 +1,6 @@
 /** The law of a sliding window, checked the plain way: nothing here is shared with the limiter. */
 
-export interface Tier {
+export interface Limit {
   readonly limit: number
   readonly windowMs: number
 }
@@ -25,7 +25,7 @@ export interface WindowCheck {
  * Looks at each window that begins with an admission: no window, wherever it begins, can hold more than the fullest of
  * these. What may or may not lie in a window is not counted, so each finding is certain.
  */
-export function checkWindows({ limit, windowMs }: Tier, admissions: readonly Admission[]): WindowCheck {
+export function checkWindows({ limit, windowMs }: Limit, admissions: readonly Admission[]): WindowCheck {
   const latestOf = ({ ms, latestMs = ms }: Admission) => latestMs
   // No window holds the others for certain.
   const certain = admissions.filter((admission) => latestOf(admission) < admission.ms + windowMs)

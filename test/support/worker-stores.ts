@@ -11,7 +11,7 @@ import { RedisCounters } from '../../src/store/redis/counters/redis-counters.ts'
 import { RedisDocuments } from '../../src/store/redis/documents/redis-documents.ts'
 import { LUA } from '../../src/store/redis/more-lua.ts'
 import { connectUpstash, openUpstashBackend } from '../../src/store/redis/upstash-backend.ts'
-import { EVERY_ALGORITHM } from './rules.ts'
+import { EVERY_ALGORITHM } from './charges.ts'
 import { realTimeSubject, type Subject } from './subject.ts'
 
 const objects = openObjects(env.LIMITS)

@@ -42,8 +42,8 @@ describe('the keys of a policy', () => {
     const text = byDefault.code[0] ?? ''
     const value = { true: true, false: false }[text] ?? text
     const besides: Record<string, object> = {
-      deadline: { limits: '5', algorithm: 'concurrency' },
-      after: { limits: '5/1m', block: '1m' },
+      slot_ttl: { limits: '5', algorithm: 'concurrency' },
+      penalty_after: { limits: '5/1m', penalty: '1m' },
     }
     const plain = besides[name] ?? { limits: '5/1m' }
     const load = (table: object) => loadConfig({ UPSTREAM_URL, POLICIES: [{ name: 'p', ...plain, ...table }] })

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { idealAdmissions } from '../support/history.ts'
 import { type Admission, checkWindows } from '../support/windows.ts'
 
-const TIER = { limit: 10, windowMs: 1_000 }
+const LIMIT = { limit: 10, windowMs: 1_000 }
 
 function at(ms: number, cost: number, spanMs = 0): Admission {
   return { ms, latestMs: ms + spanMs, cost }
@@ -12,7 +12,7 @@ function at(ms: number, cost: number, spanMs = 0): Admission {
 describe('checkWindows()', () => {
   test('finds the one window that holds a unit too many', () => {
     const admissions = [at(0, 4), at(500, 6), at(999, 1), at(2_500, 10)]
-    expect(checkWindows(TIER, admissions)).toEqual({ windows: 4, over: 1, fullest: 1.1 })
+    expect(checkWindows(LIMIT, admissions)).toEqual({ windows: 4, over: 1, fullest: 1.1 })
   })
 
   test('finds a burst of twice the limit across a boundary of the clock', () => {
@@ -21,17 +21,17 @@ describe('checkWindows()', () => {
   })
 
   test('takes a window for half-open', () => {
-    expect(checkWindows(TIER, [at(0, 10), at(1_000, 10), at(2_000, 10)])).toMatchObject({ over: 0, fullest: 1 })
-    expect(checkWindows(TIER, [at(0, 10), at(999, 1)])).toMatchObject({ over: 1 })
+    expect(checkWindows(LIMIT, [at(0, 10), at(1_000, 10), at(2_000, 10)])).toMatchObject({ over: 0, fullest: 1 })
+    expect(checkWindows(LIMIT, [at(0, 10), at(999, 1)])).toMatchObject({ over: 1 })
   })
 
   test('does not go by the order in which it is told', () => {
-    expect(checkWindows(TIER, [at(900, 6), at(3_000, 1), at(100, 5)])).toMatchObject({ over: 1 })
+    expect(checkWindows(LIMIT, [at(900, 6), at(3_000, 1), at(100, 5)])).toMatchObject({ over: 1 })
   })
 
   test('finds with inexact times what is certain, and nothing else', () => {
-    expect(checkWindows(TIER, [at(0, 10, 5), at(990, 1, 5)])).toMatchObject({ over: 1 })
-    expect(checkWindows(TIER, [at(0, 10, 5), at(990, 1, 15)])).toMatchObject({ over: 0 })
+    expect(checkWindows(LIMIT, [at(0, 10, 5), at(990, 1, 5)])).toMatchObject({ over: 1 })
+    expect(checkWindows(LIMIT, [at(0, 10, 5), at(990, 1, 15)])).toMatchObject({ over: 0 })
   })
 
   test('finds what a count of each window finds', () => {
@@ -59,14 +59,14 @@ describe('idealAdmissions()', () => {
   const sent = (ms: number, cost: number, caller = 'one') => ({
     ms,
     charges: [
-      { key: caller, tiers: [TIER], cost },
-      { key: 'team', tiers: [TEAM], cost: 1 },
+      { key: caller, limits: [LIMIT], cost },
+      { key: 'team', limits: [TEAM], cost: 1 },
     ],
   })
 
   test('admits what an exact log admits, in whatever order it is told', () => {
     const admitted = (times: readonly number[], limit: number) =>
-      idealAdmissions(times.map((ms) => ({ ms, charges: [{ key: '', tiers: [{ limit, windowMs: 100 }], cost: 1 }] })))
+      idealAdmissions(times.map((ms) => ({ ms, charges: [{ key: '', limits: [{ limit, windowMs: 100 }], cost: 1 }] })))
     // 0 and 10 fill the window; 60 and 99 find no room; 100 takes the place of 0, and 110 that of 10.
     expect(admitted([0, 10, 60, 99, 100, 105, 110], 2)).toBe(4)
     expect(admitted([110, 105, 100, 99, 60, 10, 0], 2)).toBe(4)

@@ -26,8 +26,8 @@ function operatedWith(policies: readonly object[], variables: object = {}) {
     ...{ config: loadConfig(env), env, store, engine: store, upstream: undefined, counters, now },
     governed: {
       documents: new MemoryDocuments(now),
-      journal: new MemoryDocuments(now),
-      state: () => ({ version: 0, id: '', readAtMs: undefined, problem: undefined, shadow: undefined }),
+      auditLog: new MemoryDocuments(now),
+      state: () => ({ version: 0, id: '', readAtMs: undefined, problem: undefined, candidate: undefined }),
     },
     readHealth: () => Promise.reject(new Error('nobody asks')),
   }
@@ -74,21 +74,21 @@ describe('what is counted for everyone', () => {
     '$path refuses to rule for it, since that would hold for everyone',
     async (operation) => {
       const { ask, problem } = await withRefusals()
-      const said = operation === override ? { times: 2 } : {}
+      const said = operation === override ? { multiplier: 2 } : {}
       for (const digest of [TOTAL, SEARCH, PATH]) {
-        const place = { status: 400, extensions: { place: 'who.digest' } }
-        expect(await problem(operation, { who: { digest }, ...said })).toMatchObject(place)
+        const place = { status: 400, extensions: { pointer: '#/target/digest' } }
+        expect(await problem(operation, { target: { digest }, ...said })).toMatchObject(place)
         // What was written by an older version can be taken back.
-        expect(await problem(operation, { who: { digest }, remove: true })).toBeUndefined()
+        expect(await problem(operation, { target: { digest }, remove: true })).toBeUndefined()
       }
-      expect(await ask(operation, { who: { digest: CALLER }, ...said })).toMatchObject({ isChanged: true })
+      expect(await ask(operation, { target: { digest: CALLER }, ...said })).toMatchObject({ changed: true })
     },
   )
 
   test('statistics tell it from callers', async () => {
     const { ask } = await withRefusals()
     const { refused } = await ask(statistics)
-    expect(Object.fromEntries(refused.callers.map(({ policy, isEveryone }) => [policy, isEveryone]))).toEqual({
+    expect(Object.fromEntries(refused.callers.map(({ policy, shared }) => [policy, shared]))).toEqual({
       ...{ total: true, search: true, paths: true, each: false },
     })
   })
@@ -97,15 +97,11 @@ describe('what is counted for everyone', () => {
     const { ask } = await withRefusals()
     const caller = { token: 'abc', ip: '203.0.113.7', route: 'GET /search' }
     const forget = async (body: object) => {
-      const { keys, leftOut } = await ask(reset, body)
-      return [keys.map(({ policy }) => policy), leftOut.map(({ policy }) => policy)]
+      const { keys, skipped } = await ask(reset, body)
+      return [keys.map(({ policy }) => policy), skipped.map(({ policy }) => policy)]
     }
-    const { tiers } = await ask(usage, { caller })
-    expect(tiers.filter(({ isEveryone }) => isEveryone).map(({ policy }) => policy)).toEqual([
-      'total',
-      'search',
-      'paths',
-    ])
+    const { limits } = await ask(usage, { caller })
+    expect(limits.filter(({ shared }) => shared).map(({ policy }) => policy)).toEqual(['total', 'search', 'paths'])
     expect(await forget({ caller })).toEqual([['each'], ['total', 'search', 'paths']])
     expect(await forget({ caller, policies: ['each', 'total'] })).toEqual([['total', 'each'], []])
     expect((await ask(reset, { caller: { digest: TOTAL } })).keys).toContainEqual(
@@ -128,7 +124,7 @@ describe('what is counted for everyone', () => {
 
 test('block, allow and override tell whether they hold for all requests of a caller, or only where its digest is counted', async () => {
   const { ask } = operatedWith([LOGIN, { name: 'users', limits: '9/1h', by: 'json:/user' }])
-  const scopeOf = async (who: object) => (await ask(block, { who })).scope
+  const scopeOf = async (target: object) => (await ask(block, { target })).scope
   expect(await scopeOf({ token: 'abc' })).toBe('all')
   expect(await scopeOf({ by: 'token', digest: digestOf(['token', 'abc']) })).toBe('all')
   expect(await scopeOf({ cidr: '203.0.113.0/24' })).toBe('all')
@@ -157,16 +153,16 @@ describe('every kind of identity can be named', () => {
       const variables = { JWT_SECRET: 'planted-secret-that-signs-tokens-of-tests' }
       const { ask } = operatedWith([{ name: 'own', limits: '9/1h', by }], kind === 'claim' ? variables : {})
       const digest = digestOf([by, value])
-      const { tiers, leftOut } = await ask(usage, { caller })
-      expect([tiers.map(({ key }) => key.slice(-23, -1)), leftOut]).toEqual([[digest], []])
+      const { limits, skipped } = await ask(usage, { caller })
+      expect([limits.map(({ key }) => key.slice(-23, -1)), skipped]).toEqual([[digest], []])
       expect((await ask(reset, { caller })).keys).toHaveLength(1)
       // Rules name one claim, by its pointer.
-      await ask(block, { who: kind === 'claim' ? { claim: { '/account/id': 'a' } } : caller })
+      await ask(block, { target: kind === 'claim' ? { claim: { '/account/id': 'a' } } : caller })
       const { rules: document } = await ask(rules)
       expect(document.blocks).toMatchObject([{ digest }])
       expect(JSON.stringify(document)).not.toContain('alice')
       expect((await ask(usage, { caller })).blocked).toMatchObject({ status: 403 })
-      expect((await ask(history, { caller })).deeds).toMatchObject([{ what: 'block' }, { what: 'reset of own' }])
+      expect((await ask(history, { caller })).audit).toMatchObject([{ action: 'block' }, { action: 'reset of own' }])
     },
   )
 
@@ -174,27 +170,27 @@ describe('every kind of identity can be named', () => {
     const [by] = KINDS[kind]
     const variables = { JWT_SECRET: 'planted-secret-that-signs-tokens-of-tests' }
     const { ask } = operatedWith([{ name: 'own', limits: '9/1h', by }], kind === 'claim' ? variables : {})
-    const { leftOut } = await ask(usage, { caller: { header: { 'X-Other': '1' } } })
-    expect(leftOut).toEqual([
-      { policy: 'own', why: expect.stringMatching(kind === 'ip' ? /address/ : by), needs: kind },
+    const { skipped } = await ask(usage, { caller: { header: { 'X-Other': '1' } } })
+    expect(skipped).toEqual([
+      { policy: 'own', reason: expect.stringMatching(kind === 'ip' ? /address/ : by), needs: kind },
     ])
   })
 
   test.each([
-    [{ form: { user: 'a' } }, 'who.form'],
-    [{ json: { '/user': 'a' } }, 'who.json'],
-  ])('a rule for %j is refused where no policy counts by it alone', async (who, place) => {
+    [{ form: { user: 'a' } }, '#/target/form'],
+    [{ json: { '/user': 'a' } }, '#/target/json'],
+  ])('a rule for %j is refused where no policy counts by it alone', async (target, pointer) => {
     const { problem } = operatedWith([LOGIN, { name: 'both', limits: '9/1h', by: 'ip+json:/user+form:user' }])
-    expect(await problem(block, { who })).toMatchObject({ status: 400, extensions: { place } })
+    expect(await problem(block, { target })).toMatchObject({ status: 400, extensions: { pointer } })
   })
 })
 
 test('a rollback is of one section, unless all are asked for', async () => {
   const { ask } = operatedWith([LOGIN])
-  await ask(block, { who: { token: 'first' } })
+  await ask(block, { target: { token: 'first' } })
   await ask(push, { policies: [{ name: 'tight', limits: '1/1h', by: 'token' }] })
-  await ask(block, { who: { token: 'second' } })
-  await ask(override, { who: { token: 'third' }, unlimited: true })
+  await ask(block, { target: { token: 'second' } })
+  await ask(override, { target: { token: 'third' }, unlimited: true })
   const now = async () => {
     const { blocks, overrides, policies } = (await ask(rules)).rules
     return [blocks.length, overrides.length, policies?.length ?? null]

@@ -6,7 +6,7 @@ import { StoreError } from '../../src/model/store.ts'
 import { withTiming } from '../../src/statistics/with-timing.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { callContext } from '../support/call-context.ts'
-import { chargeOf, ruleOf } from '../support/rules.ts'
+import { chargeOf, withPolicy } from '../support/charges.ts'
 
 function subject(leases: LeaseSize | undefined) {
   const clock = { now: 1_700_000_000_000 }
@@ -26,7 +26,7 @@ function subject(leases: LeaseSize | undefined) {
 
 test('Engine#avoided tells refusals that were known already, and withTiming() the calls', async () => {
   const { decider, told } = subject(undefined)
-  const charges = [chargeOf(ruleOf('sliding-window', [{ limit: 1, windowMs: 60_000 }]))]
+  const charges = [withPolicy(chargeOf('sliding-window', [{ limit: 1, windowMs: 60_000 }]))]
   for (let i = 0; i < 5; i++) await decider.decide(charges, callContext())
   expect(told).toEqual({ answered: 2, failed: 0 })
   expect(decider.avoided).toEqual({ byRefusalCache: 3, byLeases: 0, permitsLeased: 0 })
@@ -34,11 +34,11 @@ test('Engine#avoided tells refusals that were known already, and withTiming() th
 
 test('Engine#avoided tells permits taken in advance, and those that were spent', async () => {
   const { decider, told, clock } = subject('auto')
-  const rule = ruleOf('sliding-window', [{ limit: 10_000, windowMs: 10_000 }])
+  const charge = chargeOf('sliding-window', [{ limit: 10_000, windowMs: 10_000 }])
   const background: Promise<unknown>[] = []
   const context = callContext(background)
   for (let i = 0; i < 400; i++) {
-    await decider.decide([chargeOf(rule)], context)
+    await decider.decide([withPolicy(charge)], context)
     await Promise.all(background.splice(0))
     clock.now += 5
   }
@@ -55,7 +55,7 @@ test('withTiming() tells what the store did not answer', async () => {
   store.decide = async () => {
     throw new StoreError('away')
   }
-  const rule = ruleOf('sliding-window', [{ limit: 1, windowMs: 60_000 }])
-  expect((await decider.decide([chargeOf(rule, 'open')], callContext())).degraded).toBe('open')
+  const charge = chargeOf('sliding-window', [{ limit: 1, windowMs: 60_000 }])
+  expect((await decider.decide([withPolicy(charge, 'open')], callContext())).degraded).toBe('open')
   expect(told).toEqual({ answered: 0, failed: 1 })
 })

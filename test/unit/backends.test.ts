@@ -6,7 +6,7 @@ import { findPeriodStart } from '../../src/store/counters.ts'
 import { openObjectBackend } from '../../src/store/durable-object/durable-object-store.ts'
 import { openMemoryBackend } from '../../src/store/memory/memory-store.ts'
 import { openUpstashBackend } from '../../src/store/redis/upstash-backend.ts'
-import { ruleOf, take } from '../support/rules.ts'
+import { chargeOf, take } from '../support/charges.ts'
 
 const timeoutMs = 60_000
 
@@ -22,12 +22,12 @@ const BACKENDS: Record<string, () => Backend> = {
 test.each(Object.entries(BACKENDS))('%s: limits, documents and counters live in one place', async (kind, open) => {
   const backend = open()
   const keyPrefix = crypto.randomUUID()
-  const rule = ruleOf('sliding-window', [{ limit: 1, windowMs: 60_000 }])
+  const charge = chargeOf('sliding-window', [{ limit: 1, windowMs: 60_000 }])
   expect(backend.limits.kind).toBe(kind)
-  const decisions = [await backend.limits.decide(take([rule])), await backend.limits.decide(take([rule]))]
+  const decisions = [await backend.limits.decide(take([charge])), await backend.limits.decide(take([charge]))]
   expect(decisions.map(({ granted }) => granted)).toEqual([1, 0])
-  const key = `${keyPrefix}:rules`
-  const written = { text: '{"n":1}', expectedVersion: 0, by: 'test', why: 'test' }
+  const key = `${keyPrefix}:charges`
+  const written = { text: '{"n":1}', expectedVersion: 0, actor: 'test', comment: 'test' }
   expect(await (await backend.documents(key)).write(written)).toMatchObject({ kind: 'written', version: 1 })
   expect(await (await backend.documents(key)).read()).toMatchObject({ version: 1, text: '{"n":1}' })
   const counters = await backend.counters({ keyPrefix, timeoutMs })

@@ -2,9 +2,9 @@ import { expect, test } from 'vitest'
 import { CircuitBreaker, withBreaker } from '../../src/engine/circuit-breaker.ts'
 import { type Store, StoreError } from '../../src/model/store.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
-import { ruleOf, take } from '../support/rules.ts'
+import { chargeOf, take } from '../support/charges.ts'
 
-const RULE = ruleOf('sliding-window', [{ limit: 1_000, windowMs: 60_000 }])
+const RULE = chargeOf('sliding-window', [{ limit: 1_000, windowMs: 60_000 }])
 
 function subject() {
   const clock = { now: 1_700_000_000_000 }

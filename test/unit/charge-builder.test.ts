@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { type Environment, loadConfig } from '../../src/config/load-config.ts'
 import { ChargeBuilder } from '../../src/request/charge-builder.ts'
-import { makeRuleKey } from '../support/make-rule.ts'
+import { makeChargeKey } from '../support/make-charge.ts'
 
 /** Makes the key of a request by the first of the policies. */
 function keys(env: Environment = {}) {
@@ -9,7 +9,7 @@ function keys(env: Environment = {}) {
   const builder = new ChargeBuilder(config)
   const policy = config.policies[0] ?? expect.unreachable()
   return (headers: Readonly<Record<string, string>>) =>
-    makeRuleKey(builder, policy, new Request('https://gateway.example/', { headers }))
+    makeChargeKey(builder, policy, new Request('https://gateway.example/', { headers }))
 }
 
 test('ChargeBuilder#build() knows a caller again by any spelling of the same credential', async () => {
@@ -51,7 +51,7 @@ test('ChargeBuilder#build() keeps the same caller of two policies apart', async 
   })
   const builder = new ChargeBuilder(config)
   const request = new Request('https://gateway.example/', { headers: { Authorization: 'Bearer X' } })
-  const found = await Promise.all(config.policies.map((policy) => makeRuleKey(builder, policy, request)))
+  const found = await Promise.all(config.policies.map((policy) => makeChargeKey(builder, policy, request)))
   expect(found).toHaveLength(2)
   expect(found[0]?.replace(':a:', ':b:')).toBe(found[1])
 })

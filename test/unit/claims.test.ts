@@ -77,7 +77,7 @@ test('claimIn() gives values of different types different identities', () => {
   expect(new Set(read.map((reading) => JSON.stringify(reading))).size).toBe(values.length)
 })
 
-const subject = (readClaim?: () => { readonly kind: 'none' | 'spoilt' }) => ({
+const subject = (readClaim?: () => { readonly kind: 'none' | 'ambiguous' }) => ({
   request: new Request('https://g.example/', { headers: { 'CF-Connecting-IP': '203.0.113.7' } }),
   route: 'GET /',
   ipv6Prefix: 64,
@@ -86,7 +86,7 @@ const subject = (readClaim?: () => { readonly kind: 'none' | 'spoilt' }) => ({
 const BY_CLAIM = parseBy('claim:sub') as readonly IdentitySource[]
 
 test('identify() lets nobody leave a policy with a token that cannot be verified', async () => {
-  const [none, spoilt] = [() => ({ kind: 'none' }) as const, () => ({ kind: 'spoilt' }) as const]
+  const [none, spoilt] = [() => ({ kind: 'none' }) as const, () => ({ kind: 'ambiguous' }) as const]
   const skip = { kind: 'skip' } as const
   expect(await readIdentity(BY_CLAIM, subject(none), skip)).toEqual(skip)
   expect(await readIdentity(BY_CLAIM, subject(spoilt), skip)).toEqual(['ip', '203.0.113.7'])

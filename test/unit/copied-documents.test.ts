@@ -4,7 +4,7 @@ import { CopiedDocuments } from '../../src/rules/copied-documents.ts'
 import type { DocumentStore } from '../../src/store/documents.ts'
 import { MemoryDocuments } from '../../src/store/memory/memory-tables.ts'
 
-const NOTE = { by: 'test', why: 'test' }
+const NOTE = { actor: 'test', comment: 'test' }
 
 function subject(copy: DocumentStore = new MemoryDocuments(() => 0)) {
   const documents = new MemoryDocuments(() => 0)
@@ -52,7 +52,7 @@ test('CopiedDocuments goes on while the copy is away, and copies later', async (
   })
   const { copied, lines } = subject(copy)
   expect(await copied.write({ text: '{"n":1}', expectedVersion: 0, ...NOTE })).toMatchObject({ kind: 'written' })
-  expect(lines).toEqual([{ level: 'warn', event: 'rules_uncopied', message: 'it is away' }])
+  expect(lines).toEqual([{ level: 'warn', event: 'rules_copy_failed', message: 'it is away' }])
   isAway = false
   await copied.afterRead()
   expect(await memory.read()).toMatchObject({ text: '{"n":1}' })

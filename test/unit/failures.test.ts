@@ -23,10 +23,10 @@ const readPath = createPathReader()
 /** A store that can go away, beside what is counted without it. */
 class Switched extends MemoryStore {
   isAway = false
-  readonly asked: DecisionRequest['mode'][] = []
+  readonly asked: DecisionRequest['action'][] = []
 
   override async decide(request: DecisionRequest) {
-    this.asked.push(request.mode)
+    this.asked.push(request.action)
     if (this.isAway) throw new StoreError('no answer')
     return this.decideNow(request)
   }
@@ -74,7 +74,7 @@ test('protect() charges what has failed, and refuses once that has reached the l
     retry_after_ms: 3_600_000,
   })
   // A success costs one call, a failure two; refusals are remembered.
-  expect(store.asked).toEqual([...Array(6).fill('all'), 'charge', 'all', 'charge', 'all', 'charge', 'all'])
+  expect(store.asked).toEqual([...Array(6).fill('take'), 'record', 'take', 'record', 'take', 'record', 'take'])
 })
 
 test('protect() tells failures left, this one included', async () => {
@@ -153,7 +153,7 @@ test('a slot is given back only when the failure is charged', async () => {
   const { decide, release } = { decide: store.decide.bind(store), release: store.release.bind(store) }
   store.decide = async (request) => {
     await new Promise((resolve) => setTimeout(resolve))
-    order.push(request.mode)
+    order.push(request.action)
     return decide(request)
   }
   store.release = (rules) => {
@@ -161,14 +161,14 @@ test('a slot is given back only when the failure is charged', async () => {
     return release(rules)
   }
   await call(401)
-  expect(order).toEqual(['all', 'charge', 'release'])
+  expect(order).toEqual(['take', 'record', 'release'])
 })
 
 test('while the store is away, failures are counted without it', async () => {
   const { store, fallback, lines, statuses } = subject()
   store.isAway = true
   expect(await statuses(4, 401)).toEqual([401, 401, 401, 429])
-  expect(fallback.asked.filter((mode) => mode === 'charge')).toHaveLength(3)
+  expect(fallback.asked.filter((mode) => mode === 'record')).toHaveLength(3)
   expect(new Set(lines)).toEqual(new Set(['store_error']))
 })
 
@@ -179,7 +179,7 @@ test('a failure that the store cannot be told of is counted without it, by its s
     return new Response(null, { status: 401 })
   }
   expect(await statuses(3, fail)).toEqual([401, 401, 429])
-  expect(fallback.asked).toEqual(['charge', 'all', 'charge', 'all'])
+  expect(fallback.asked).toEqual(['record', 'take', 'record', 'take'])
 })
 
 test.each(['open', 'closed'])('with on_store_error = %j nothing is counted while the store is away', async (value) => {
@@ -215,11 +215,11 @@ test('each of several policies has failures of its own', async () => {
 test('with leases, each request of a policy that counts failures is asked for by itself', async () => {
   const { store, statuses } = subject([{ ...LOGIN, limits: '1000/1m' }], { LEASES: 'auto' })
   await statuses(30, 200)
-  expect(store.asked).toEqual(Array(30).fill('all'))
+  expect(store.asked).toEqual(Array(30).fill('take'))
 })
 
 test('a policy that settles costs beside it still does', async () => {
-  const settled = { name: 'units', algorithm: 'quota', limits: '10/1h', by: 'ip', settle: 'header:x-units' }
+  const settled = { name: 'units', algorithm: 'quota', limits: '10/1h', by: 'ip', actual_cost: 'header:x-units' }
   const { call, statuses } = subject([LOGIN, settled])
   await call(async () => new Response(null, { status: 401, headers: { 'X-Units': '9' } }))
   expect(await statuses(2, 200)).toEqual([200, 429])

@@ -50,7 +50,7 @@ test('healthResponse() answers 200 and JSON that no cache may keep', async () =>
   expect(response.headers.get('Cache-Control')).toBe('no-store')
   expect(await response.json()).toEqual({
     status: 'ok',
-    version,
+    release: version,
     store: { kind: 'redis', reachable: true, rttMs: 12, circuit: 'closed' },
   })
 })
@@ -63,7 +63,7 @@ test('healthResponse() answers 200 and says so if the store is out of reach', as
   expect(response.status).toBe(200)
   expect(await response.json()).toEqual({
     status: 'degraded',
-    version,
+    release: version,
     store: { kind: 'redis', reachable: false, rttMs: null, circuit: 'closed' },
   })
 })
@@ -96,7 +96,7 @@ test('createHealthReader() lets concurrent calls neither ping again nor wait for
   expect(others).toEqual(
     others.map(() => ({
       status: 'ok',
-      version,
+      release: version,
       store: { kind: 'redis', reachable: null, rttMs: null, circuit: 'closed' },
     })),
   )

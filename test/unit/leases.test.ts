@@ -5,10 +5,10 @@ import type { AlgorithmName } from '../../src/model/limits.ts'
 import { StoreError } from '../../src/model/store.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { callContext } from '../support/call-context.ts'
-import { ruleOf, storeWith, take } from '../support/rules.ts'
+import { chargeOf, storeWith, take } from '../support/charges.ts'
 
 const START_MS = 1_700_000_000_000
-const RULE = () => ruleOf('sliding-window', [{ limit: 10_000, windowMs: 60_000 }])
+const RULE = () => chargeOf('sliding-window', [{ limit: 10_000, windowMs: 60_000 }])
 
 function subject(size: LeaseSize = 'auto') {
   const clock = { now: START_MS }
@@ -26,11 +26,11 @@ function subject(size: LeaseSize = 'auto') {
     },
   }
   const leases = withLeases(size, () => clock.now)(storeWith(store))
-  const decide = (...rules: StoreCharge[]) => leases.decide(take(rules), callContext(background))
+  const decide = (...charges: StoreCharge[]) => leases.decide(take(charges), callContext(background))
   /** So many requests, 1 ms after each other, replenishments answered between them. */
-  async function hurry(rule: StoreCharge, requests: number): Promise<void> {
+  async function hurry(charge: StoreCharge, requests: number): Promise<void> {
     for (let i = 0; i < requests; i++) {
-      await decide(rule)
+      await decide(charge)
       await Promise.all(background)
       clock.now++
     }
@@ -42,30 +42,30 @@ test('Leases decide most requests of a busy caller without a call', async () => 
   const { asked, hurry } = subject()
   await hurry(RULE(), 500)
   expect(asked.length).toBeLessThan(50)
-  expect(asked.every(({ mode, leaseMs }) => (mode === 'partial' ? leaseMs === 6_000 : leaseMs === undefined))).toBe(
-    true,
-  )
+  expect(
+    asked.every(({ action, leaseMs }) => (action === 'take-up-to' ? leaseMs === 6_000 : leaseMs === undefined)),
+  ).toBe(true)
 })
 
 test('Leases ask for each request of a slow caller', async () => {
   const { asked, clock, decide } = subject()
-  const rule = RULE()
+  const charge = RULE()
   for (let i = 0; i < 20; i++) {
-    await decide(rule)
+    await decide(charge)
     clock.now += 6_000
   }
-  expect(asked.map(({ mode }) => mode)).toEqual(Array.from({ length: 20 }, () => 'all'))
+  expect(asked.map(({ action }) => action)).toEqual(Array.from({ length: 20 }, () => 'take'))
 })
 
 test('Leases take at most a tenth of the smallest limit', async () => {
   const { asked, clock, hurry } = subject()
-  const tiers = [
+  const limits = [
     { limit: 127, windowMs: 10_000 },
     { limit: 10_000, windowMs: 60_000 },
   ]
   // Halfway through a window, a caller who has used nothing is far from its limit.
   clock.now += 5_000
-  await hurry(ruleOf('fixed-window', tiers), 90)
+  await hurry(chargeOf('fixed-window', limits), 90)
   const permits = asked.map(({ permits }) => permits)
   // The first that is taken, and what brings a lease back to it.
   expect(Math.max(...permits)).toBe(12)
@@ -82,75 +82,75 @@ test('Leases take at most a number that is given, and fewer for a caller that ne
 
 test('Leases never tell of more than is left, and of no less once all answers are there', async () => {
   const { asked, clock, decide, background } = subject()
-  const rule = RULE()
+  const charge = RULE()
   for (let spent = 1; spent <= 100; spent++) {
-    const { usage } = await decide(rule)
+    const { usage } = await decide(charge)
     expect(usage[0]?.[0]?.remaining).toBeLessThanOrEqual(10_000 - spent)
     await Promise.all(background)
     clock.now += 10
   }
   const before = asked.length
-  const { usage } = await decide(rule)
+  const { usage } = await decide(charge)
   expect(asked.length).toBe(before)
   expect(usage[0]?.[0]?.remaining).toBe(10_000 - 101)
 })
 
 test('Leases know of what was spent at another cost', async () => {
   const { asked, decide, hurry } = subject()
-  const rule = RULE()
-  await hurry(rule, 50)
+  const charge = RULE()
+  await hurry(charge, 50)
   const before = asked.length
-  await decide({ ...rule, cost: 100 })
-  const { usage } = await decide(rule)
+  await decide({ ...charge, cost: 100 })
+  const { usage } = await decide(charge)
   expect(asked.length).toBe(before + 1)
   expect(usage[0]?.[0]?.remaining).toBe(10_000 - 151)
 })
 
 test('Leases replenish before the permits have run out, one call at a time', async () => {
   const { asked, background, decide, hurry } = subject()
-  const rule = RULE()
-  await hurry(rule, 100)
+  const charge = RULE()
+  await hurry(charge, 100)
   const [before, begun] = [asked.length, background.length]
   // The clock stands still, and no answer is taken in before all have asked.
-  const decisions = Array.from({ length: 30 }, () => decide(rule))
+  const decisions = Array.from({ length: 30 }, () => decide(charge))
   expect(background.length - begun).toBe(1)
   await Promise.all(decisions)
-  expect(asked.slice(before).filter(({ mode }) => mode === 'partial')).toHaveLength(1)
+  expect(asked.slice(before).filter(({ action }) => action === 'take-up-to')).toHaveLength(1)
 })
 
 test('Leases let permits lapse before they end in Redis', async () => {
   const { asked, clock, decide, hurry, background } = subject()
-  const rule = RULE()
-  await hurry(rule, 100)
+  const charge = RULE()
+  await hurry(charge, 100)
   const last = asked.at(-1)
-  expect(last?.mode).toBe('partial')
+  expect(last?.action).toBe('take-up-to')
   const before = asked.length
   // 100 ms before the latest that the last lease can have ended.
   clock.now += 5_900
-  await decide(rule)
+  await decide(charge)
   await Promise.all(background)
   expect(asked.length).toBe(before + 1)
 })
 
 test('Leases lapse when the clock is seen to step back, those on their way too', async () => {
   const { asked, background, clock, decide, hurry } = subject()
-  const rule = RULE()
-  await hurry(rule, 100)
+  const charge = RULE()
+  await hurry(charge, 100)
   clock.now -= 2
   const before = asked.length
-  await decide(rule)
-  expect(asked.slice(before)).toMatchObject([{ mode: 'all', permits: 1 }])
+  await decide(charge)
+  expect(asked.slice(before)).toMatchObject([{ action: 'take', permits: 1 }])
   for (let i = 0; i < 40; i++) {
     clock.now++
     const begun = background.length
-    await decide(rule)
+    await decide(charge)
     if (background.length === begun) continue
     // A lease is on its way.
     clock.now -= 5
     await Promise.all(background)
     const asking = asked.length
-    await decide(rule)
-    expect(asked.slice(asking)).toMatchObject([{ mode: 'all', permits: 1 }])
+    await decide(charge)
+    expect(asked.slice(asking)).toMatchObject([{ action: 'take', permits: 1 }])
     return
   }
   expect.unreachable('no lease was taken ahead')
@@ -158,12 +158,12 @@ test('Leases lapse when the clock is seen to step back, those on their way too',
 
 test('Leases spend what they have while the store is away, and then say that it is', async () => {
   const { server, background, decide, hurry } = subject(25)
-  const rule = RULE()
-  await hurry(rule, 110)
+  const charge = RULE()
+  await hurry(charge, 110)
   server.isAway = true
   let spent = 0
   const all = async () => {
-    for (; spent < 100; spent++) expect((await decide(rule)).granted).toBe(1)
+    for (; spent < 100; spent++) expect((await decide(charge)).granted).toBe(1)
   }
   await expect(all()).rejects.toThrow(StoreError)
   expect(spent).toBeGreaterThan(2)
@@ -174,65 +174,65 @@ test('Leases spend what they have while the store is away, and then say that it 
 test('Leases take nothing in advance over a way that is long beside the term', async () => {
   const { asked, clock, hurry, server } = subject()
   server.roundTripMs = 26
-  const second = ruleOf('sliding-window', [{ limit: 100_000, windowMs: 1_000 }])
+  const second = chargeOf('sliding-window', [{ limit: 100_000, windowMs: 1_000 }])
   await hurry(second, 300)
-  expect(asked.every(({ mode }) => mode === 'all')).toBe(true)
+  expect(asked.every(({ action }) => action === 'take')).toBe(true)
   server.roundTripMs = 10
   clock.now += 1_000
   await hurry(second, 300)
-  expect(asked.some(({ mode }) => mode === 'partial')).toBe(true)
+  expect(asked.some(({ action }) => action === 'take-up-to')).toBe(true)
 })
 
 test('Leases take nothing in advance of a caller whose pace leads near its limit', async () => {
   const { asked, clock, decide } = subject()
-  const rule = ruleOf('sliding-window', [{ limit: 1_000, windowMs: 60_000 }])
+  const charge = chargeOf('sliding-window', [{ limit: 1_000, windowMs: 60_000 }])
   for (let i = 0; i < 1_000; i++) {
-    await decide(rule)
+    await decide(charge)
     clock.now += 60
   }
   const lateOnes = asked.slice(-100)
-  expect(lateOnes.every(({ mode }) => mode === 'all')).toBe(true)
+  expect(lateOnes.every(({ action }) => action === 'take')).toBe(true)
 })
 
 test('Leases take nothing in advance of a caller who was refused within its last window', async () => {
   const { asked, clock, decide, hurry } = subject()
-  const rule = ruleOf('sliding-window', [{ limit: 1_000, windowMs: 60_000 }])
-  const whole = { ...rule, cost: 1_000 }
+  const charge = chargeOf('sliding-window', [{ limit: 1_000, windowMs: 60_000 }])
+  const whole = { ...charge, cost: 1_000 }
   await decide(whole)
   clock.now += 30_000
   expect((await decide(whole)).granted).toBe(0)
   // What was used has gone from the window, and the refusal has not.
   clock.now += 30_000
-  await hurry(rule, 300)
-  expect(asked.every(({ mode }) => mode === 'all')).toBe(true)
+  await hurry(charge, 300)
+  expect(asked.every(({ action }) => action === 'take')).toBe(true)
   clock.now += 30_000
-  await hurry(rule, 50)
-  expect(asked.at(-1)?.mode).toBe('partial')
+  await hurry(charge, 50)
+  expect(asked.at(-1)?.action).toBe('take-up-to')
 })
 
 test('Leases pass a refusal on, with its exact wait', async () => {
   const { asked, decide } = subject(100)
-  const rule = ruleOf('sliding-window', [{ limit: 1_000, windowMs: 60_000 }], { cost: 10 })
+  const charge = chargeOf('sliding-window', [{ limit: 1_000, windowMs: 60_000 }], { cost: 10 })
   const granted: number[] = []
-  for (let i = 0; i < 101; i++) granted.push((await decide(rule)).granted)
+  for (let i = 0; i < 101; i++) granted.push((await decide(charge)).granted)
   expect(granted.reduce((sum, one) => sum + one, 0)).toBe(100)
-  expect((await decide(rule)).usage).toMatchObject([[{ remaining: 0 }]])
+  expect((await decide(charge)).usage).toMatchObject([[{ remaining: 0 }]])
   expect(asked.every(({ permits }) => permits <= 10)).toBe(true)
 })
 
 test.each<[string, Partial<StoreCharge>]>([
   ['slots', { algorithm: 'concurrency' }],
-  ['what is settled', { algorithm: 'quota', isSettled: true }],
+  ['what is settled', { algorithm: 'quota', needsSettlement: true }],
   ['a small bucket', { algorithm: 'token-bucket', burst: 19 }],
-  ['a shadow rule', { enforced: false }],
+  ['a shadow charge', { mode: 'shadow' }],
   ['a reserve', { reserved: 5 }],
-  ['new identities', { counts: 'identities' }],
-  ['a small limit', { tiers: [{ limit: 19, windowMs: 60_000 }] }],
-  ['a window too short', { tiers: [{ limit: 1_000, windowMs: 100 }] }],
+  ['new identities', { counts: 'new-identities' }],
+  ['a small limit', { limits: [{ limit: 19, windowMs: 60_000 }] }],
+  ['a window too short', { limits: [{ limit: 1_000, windowMs: 100 }] }],
 ])('Leases take nothing in advance of %s', async (_name, overrides) => {
   const { asked, decide } = subject(10)
   await decide(RULE(), { ...RULE(), ...overrides })
-  expect(asked).toMatchObject([{ mode: 'all', permits: 1 }])
+  expect(asked).toMatchObject([{ action: 'take', permits: 1 }])
 })
 
 const WINDOWED: readonly AlgorithmName[] = ['fixed-window', 'quota']
@@ -241,15 +241,15 @@ test.each(WINDOWED)('Leases of %s end with the window that they are charged to',
   const { asked, clock, decide, hurry, background } = subject()
   // Windows of the clock and those of a first use begin together.
   clock.now -= clock.now % 60_000
-  const rule = ruleOf(algorithm, [{ limit: 1_000, windowMs: 60_000 }])
-  await hurry(rule, 1)
+  const charge = chargeOf(algorithm, [{ limit: 1_000, windowMs: 60_000 }])
+  await hurry(charge, 1)
   clock.now += 58_000
-  await hurry(rule, 20)
-  expect(asked.at(-1)?.mode).toBe('partial')
+  await hurry(charge, 20)
+  expect(asked.at(-1)?.action).toBe('take-up-to')
   const before = asked.length
   // 100 ms before the end, long before the term is over.
   clock.now = START_MS - (START_MS % 60_000) + 59_900
-  const decision = await decide(rule)
+  const decision = await decide(charge)
   await Promise.all(background)
   expect(asked.length).toBe(before + 1)
   expect(decision.granted).toBe(1)
@@ -257,39 +257,39 @@ test.each(WINDOWED)('Leases of %s end with the window that they are charged to',
 
 test('Leases of a bucket last a tenth of the time in which it is filled, and cost what is refilled meanwhile', async () => {
   const { asked, hurry, memory } = subject()
-  const rule = ruleOf('token-bucket', [{ limit: 1_000, windowMs: 60_000 }], { burst: 500 })
-  await hurry(rule, 40)
-  const leases = asked.filter(({ mode }) => mode === 'partial')
+  const charge = chargeOf('token-bucket', [{ limit: 1_000, windowMs: 60_000 }], { burst: 500 })
+  await hurry(charge, 40)
+  const leases = asked.filter(({ action }) => action === 'take-up-to')
   expect(leases.length).toBeGreaterThan(0)
   expect(leases.every(({ leaseMs }) => leaseMs === 3_000)).toBe(true)
-  const other = { ...rule, key: 'other' }
-  const leased = memory.decideNow(take([other], { mode: 'partial', permits: 10, leaseMs: 3_000 }))
+  const other = { ...charge, key: 'other' }
+  const leased = memory.decideNow(take([other], { action: 'take-up-to', permits: 10, leaseMs: 3_000 }))
   expect(leased).toMatchObject({ granted: 10, usage: [[{ remaining: 500 - 10 - 50 }]] })
-  expect(memory.decideNow(take([other], { mode: 'peek' }))).toMatchObject({ usage: [[{ remaining: 440 }]] })
+  expect(memory.decideNow(take([other], { action: 'peek' }))).toMatchObject({ usage: [[{ remaining: 440 }]] })
 })
 
 test('Leases take nothing in advance of a bucket that is half empty', async () => {
   const { asked, decide, hurry } = subject()
-  const rule = ruleOf('token-bucket', [{ limit: 1_000, windowMs: 60_000 }])
-  await decide({ ...rule, cost: 600 })
-  await hurry(rule, 100)
-  expect(asked.every(({ mode }) => mode === 'all')).toBe(true)
+  const charge = chargeOf('token-bucket', [{ limit: 1_000, windowMs: 60_000 }])
+  await decide({ ...charge, cost: 600 })
+  await hurry(charge, 100)
+  expect(asked.every(({ action }) => action === 'take')).toBe(true)
 })
 
 test('Leases tell when the permit was charged, so that it can be given back', async () => {
   const { asked, clock, decide, hurry } = subject()
-  const rule = ruleOf('quota', [{ limit: 10_000, windowMs: 60_000 }])
-  await hurry(rule, 50)
+  const charge = chargeOf('quota', [{ limit: 10_000, windowMs: 60_000 }])
+  await hurry(charge, 50)
   const before = asked.length
   clock.now += 3
-  const { nowMs } = await decide(rule)
+  const { nowMs } = await decide(charge)
   expect(asked.length).toBe(before)
   expect(nowMs).toBeLessThan(clock.now)
   expect(nowMs).toBeGreaterThanOrEqual(START_MS)
 })
 
-test('Leases take no permits in advance of a rule that may block its caller', async () => {
+test('Leases take no permits in advance of a charge that may block its caller', async () => {
   const { asked, hurry } = subject()
-  await hurry({ ...RULE(), block: { blockMs: 60_000, after: 1 } }, 100)
+  await hurry({ ...RULE(), penalty: { durationMs: 60_000, after: 1 } }, 100)
   expect(asked.map(({ permits }) => permits)).toEqual(Array.from({ length: 100 }, () => 1))
 })

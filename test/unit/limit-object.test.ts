@@ -8,15 +8,15 @@ import { DurableObjectStore } from '../../src/store/durable-object/durable-objec
 import { LimitMachine } from '../../src/store/durable-object/limit-machine.ts'
 import { openObjects } from '../../src/store/durable-object/objects.ts'
 import { SqlRows } from '../../src/store/durable-object/rows.ts'
-import { EVERY_ALGORITHM, EXACT_ALGORITHMS, ruleOf, take } from '../support/rules.ts'
+import { chargeOf, EVERY_ALGORITHM, EXACT_ALGORITHMS, take } from '../support/charges.ts'
 
 const namespace = env.LIMITS
 const objects = openObjects(namespace)
 const store = new DurableObjectStore({ objects, timeoutMs: 60_000 })
 const stubOf = ({ key }: StoreCharge) => namespace.get(namespace.idFromName(key))
 
-async function left(rule: StoreCharge): Promise<number | undefined> {
-  return (await store.decide(take([rule], { mode: 'peek' }))).usage[0]?.[0]?.remaining
+async function left(charge: StoreCharge): Promise<number | undefined> {
+  return (await store.decide(take([charge], { action: 'peek' }))).usage[0]?.[0]?.remaining
 }
 
 /** Counts the rows that a database writes, as Cloudflare bills them. */
@@ -36,15 +36,20 @@ class Meter {
 
 test.each(EVERY_ALGORITHM)('a decision by %s writes one row, and seldom another, whatever the window holds', (name) => {
   const count = name === 'concurrency' ? 500 : 4_000
-  const rule = ruleOf(name, [{ limit: 9_000, windowMs: 100_000 }])
-  return runInDurableObject(stubOf(rule), (_, state) => {
+  const charge = chargeOf(name, [{ limit: 9_000, windowMs: 100_000 }])
+  return runInDurableObject(stubOf(charge), (_, state) => {
     const meter = new Meter(state.storage.sql)
     const machine = new LimitMachine(new SqlRows(meter.sql))
     const startUs = Date.now() * 1000
     let most = 0
     const decide = (i: number) => {
       const shared = { id: i + 1, siblings: ['sibling'], hasNewcomers: false }
-      const asked = { mode: 'all', permits: 1, rule: { ...rule, slot: i }, ...(i % 2 === 0 && { shared }) } as const
+      const asked = {
+        action: 'take',
+        permits: 1,
+        charge: { ...charge, slot: i },
+        ...(i % 2 === 0 && { shared }),
+      } as const
       expect(machine.reserve(asked, startUs + i * 2_000)?.charged).toBe(1)
       if (i % 2 === 0) machine.close({ id: i + 1, permits: 1 }, startUs + i * 2_000)
     }
@@ -64,14 +69,14 @@ test.each(EVERY_ALGORITHM)('a decision by %s writes one row, and seldom another,
 })
 
 test.each(EVERY_ALGORITHM)('what %s has charged outlives an eviction and a crash', async (name) => {
-  const rule = ruleOf(name, [{ limit: 10, windowMs: name === 'fixed-window' ? 2_000_000_000_000 : 3_600_000 }])
-  const beside = ruleOf('quota', [{ limit: 10, windowMs: 3_600_000 }])
-  await store.decide(take([{ ...rule, cost: 3 }]))
-  await evictDurableObject(stubOf(rule))
-  expect(await left(rule)).toBe(7)
-  await store.decide(take([rule, beside]))
+  const charge = chargeOf(name, [{ limit: 10, windowMs: name === 'fixed-window' ? 2_000_000_000_000 : 3_600_000 }])
+  const beside = chargeOf('quota', [{ limit: 10, windowMs: 3_600_000 }])
+  await store.decide(take([{ ...charge, cost: 3 }]))
+  await evictDurableObject(stubOf(charge))
+  expect(await left(charge)).toBe(7)
+  await store.decide(take([charge, beside]))
   await abortAllDurableObjects()
-  expect(await left(rule)).toBe(6)
+  expect(await left(charge)).toBe(6)
   expect(await left(beside)).toBe(9)
 })
 
@@ -79,41 +84,41 @@ test.each(EXACT_ALGORITHMS)(
   'what %s admits is dated at the end of the millisecond that the clock shows',
   async (name) => {
     const windowMs = 3_600_000
-    const rule = ruleOf(name, [{ limit: 2, windowMs }])
-    const charged = await store.decide(take([rule]))
-    const looked = await store.decide(take([rule], { mode: 'peek' }))
+    const charge = chargeOf(name, [{ limit: 2, windowMs }])
+    const charged = await store.decide(take([charge]))
+    const looked = await store.decide(take([charge], { action: 'peek' }))
     expect(looked.nowMs + (looked.usage[0]?.[0]?.resetMs ?? 0) - windowMs).toBe(charged.nowMs + 1)
   },
 )
 
 test('an alarm deletes what has run out, and nothing stays', async () => {
-  const rule = ruleOf('token-bucket', [{ limit: 1, windowMs: 1 }])
-  await store.decide(take([rule]))
+  const charge = chargeOf('token-bucket', [{ limit: 1, windowMs: 1 }])
+  await store.decide(take([charge]))
   await sleep(5)
-  expect(await runDurableObjectAlarm(stubOf(rule))).toBe(true)
-  await runInDurableObject(stubOf(rule), async (_, { storage }) => {
+  expect(await runDurableObjectAlarm(stubOf(charge))).toBe(true)
+  await runInDurableObject(stubOf(charge), async (_, { storage }) => {
     expect(
       storage.sql.exec("SELECT name FROM sqlite_master WHERE name NOT LIKE '\\_cf%' ESCAPE '\\'").toArray(),
     ).toEqual([])
     expect(await storage.getAlarm()).toBe(null)
   })
-  expect((await store.decide(take([rule]))).granted).toBe(1)
+  expect((await store.decide(take([charge]))).granted).toBe(1)
 })
 
 test('an alarm leaves what is still in use, and another follows', async () => {
-  const rule = ruleOf('quota', [{ limit: 5, windowMs: 3_600_000 }])
-  await store.decide(take([rule]))
-  expect(await runDurableObjectAlarm(stubOf(rule))).toBe(true)
-  expect(await left(rule)).toBe(4)
-  expect(await runInDurableObject(stubOf(rule), (_, { storage }) => storage.getAlarm())).toBeGreaterThan(
+  const charge = chargeOf('quota', [{ limit: 5, windowMs: 3_600_000 }])
+  await store.decide(take([charge]))
+  expect(await runDurableObjectAlarm(stubOf(charge))).toBe(true)
+  expect(await left(charge)).toBe(4)
+  expect(await runInDurableObject(stubOf(charge), (_, { storage }) => storage.getAlarm())).toBeGreaterThan(
     Date.now() + 3_000_000,
   )
 })
 
 test('an object that is only looked at keeps nothing', async () => {
-  const rule = ruleOf('sliding-window', [{ limit: 1, windowMs: 1_000 }])
-  await left(rule)
-  await runInDurableObject(stubOf(rule), async (_, { storage }) => {
+  const charge = chargeOf('sliding-window', [{ limit: 1, windowMs: 1_000 }])
+  await left(charge)
+  await runInDurableObject(stubOf(charge), async (_, { storage }) => {
     expect(storage.sql.exec("SELECT 1 FROM sqlite_master WHERE name = 'kept'").toArray()).toEqual([])
   })
 })
@@ -123,12 +128,12 @@ test.concurrent('what a decider has reserved and never closed lapses, if a sibli
   tags: ['slow'],
 }, async () => {
   const [held, free] = [
-    ruleOf('quota', [{ limit: 3, windowMs: 3_600_000 }]),
-    ruleOf('quota', [{ limit: 3, windowMs: 3_600_000 }]),
+    chargeOf('quota', [{ limit: 3, windowMs: 3_600_000 }]),
+    chargeOf('quota', [{ limit: 3, windowMs: 3_600_000 }]),
   ]
-  const reserve = (rule: StoreCharge, id: number, sibling: StoreCharge) => {
+  const reserve = (charge: StoreCharge, id: number, sibling: StoreCharge) => {
     const shared = { id, siblings: [sibling.key], hasNewcomers: false }
-    return objects.of(rule.key).reserve({ mode: 'all', permits: 1, rule, shared })
+    return objects.of(charge.key).reserve({ action: 'take', permits: 1, charge, shared })
   }
   // One reached both objects, the other one of them.
   await Promise.all([reserve(held, 1, free), reserve(free, 1, held), reserve(held, 2, free)])
@@ -142,36 +147,36 @@ test.concurrent('what a decider has reserved and never closed lapses, if a sibli
 test.concurrent('what an object knew before it failed is never written over what it has counted since', {
   tags: ['slow'],
 }, async () => {
-  const [rule, sibling] = [1, 2].map(() => ruleOf('quota', [{ limit: 5, windowMs: 3_600_000 }])) as [
+  const [charge, sibling] = [1, 2].map(() => chargeOf('quota', [{ limit: 5, windowMs: 3_600_000 }])) as [
     StoreCharge,
     StoreCharge,
   ]
   const shared = { id: 1, siblings: [sibling.key], hasNewcomers: false }
-  await objects.of(rule.key).reserve({ mode: 'all', permits: 1, rule, shared })
-  await runInDurableObject(stubOf(rule), async (object) => {
+  await objects.of(charge.key).reserve({ action: 'take', permits: 1, charge, shared })
+  await runInDurableObject(stubOf(charge), async (object) => {
     const body = JSON.stringify(['reserve', null])
     const failing = (object as unknown as { fetch(request: Request): Promise<Response> }).fetch(
       new Request('https://object', { method: 'POST', body }),
     )
     await expect(failing).rejects.toThrow(TypeError)
   })
-  for (let n = 0; n < 3; n++) await store.decide(take([rule]))
+  for (let n = 0; n < 3; n++) await store.decide(take([charge]))
   // Until the sibling has been asked, which has not granted it.
   await sleep(7_000)
-  await evictDurableObject(stubOf(rule))
-  expect(await left(rule)).toBeLessThanOrEqual(2)
+  await evictDurableObject(stubOf(charge))
+  expect(await left(charge)).toBeLessThanOrEqual(2)
 })
 
 test('an answer that is held back comes when what others have reserved is given back, or when it has taken long', async () => {
-  const rule = ruleOf('quota', [{ limit: 1, windowMs: 3_600_000 }])
+  const charge = chargeOf('quota', [{ limit: 1, windowMs: 3_600_000 }])
   const reserve = (id: number, patienceMs: number) => {
     const shared = { id, siblings: ['sibling'], hasNewcomers: false }
-    return objects.of(rule.key).reserve({ mode: 'all', permits: 1, rule, shared, patienceMs })
+    return objects.of(charge.key).reserve({ action: 'take', permits: 1, charge, shared, patienceMs })
   }
   expect((await reserve(5, 60_000)).charged).toBe(1)
   expect((await reserve(6, 1)).charged).toBe(0)
   const waiting = reserve(4, 60_000)
   await reserve(7, 1)
-  await objects.of(rule.key).close({ id: 5, permits: 0 })
+  await objects.of(charge.key).close({ id: 5, permits: 0 })
   expect((await waiting).charged).toBe(1)
 })

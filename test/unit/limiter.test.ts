@@ -20,11 +20,11 @@ class FakeStore implements Store {
   readonly released: (number | undefined)[] = []
   readonly settled: number[] = []
   readonly revoked: { slot: number | undefined; isKnown: boolean }[] = []
-  answer: (request: DecisionRequest) => Promise<Decision> = async ({ permits, rules }) => ({
+  answer: (request: DecisionRequest) => Promise<Decision> = async ({ permits, charges }) => ({
     granted: permits,
     nowMs: NOW_MS,
-    usage: rules.map(({ tiers }) =>
-      tiers.map(({ limit, windowMs }) => ({ remaining: limit - 1, resetMs: windowMs, retryAfterMs: 0 })),
+    usage: charges.map(({ limits }) =>
+      limits.map(({ limit, windowMs }) => ({ remaining: limit - 1, resetMs: windowMs, retryAfterMs: 0 })),
     ),
   })
 
@@ -33,15 +33,15 @@ class FakeStore implements Store {
     return this.answer(request)
   }
 
-  async release(rules: readonly StoreCharge[]): Promise<void> {
-    this.released.push(...rules.map(({ slot }) => slot))
+  async release(charges: readonly StoreCharge[]): Promise<void> {
+    this.released.push(...charges.map(({ slot }) => slot))
   }
 
   async revoke(releases: readonly Release[]): Promise<void> {
-    this.revoked.push(...releases.map(({ rule, isKnown }) => ({ slot: rule.slot, isKnown })))
+    this.revoked.push(...releases.map(({ charge, isKnown }) => ({ slot: charge.slot, isKnown })))
   }
 
-  async forget(): Promise<void> {}
+  async delete(): Promise<void> {}
   async renew(): Promise<void> {}
   async settle(differences: readonly Adjustment[]): Promise<void> {
     this.settled.push(...differences.map(({ units }) => units))
@@ -50,7 +50,7 @@ class FakeStore implements Store {
   async ping(): Promise<void> {}
 
   get keys(): (readonly string[])[] {
-    return this.requests.map(({ rules }) => rules.map(({ key }) => key))
+    return this.requests.map(({ charges }) => charges.map(({ key }) => key))
   }
 }
 
@@ -101,7 +101,7 @@ function refusal(...usage: readonly Partial<LimitState>[][]): () => Promise<Deci
   return async () => ({
     granted: 0,
     nowMs: NOW_MS,
-    usage: usage.map((tiers) => tiers.map((tier) => ({ ...full, ...tier }))),
+    usage: usage.map((limits) => limits.map((limit) => ({ ...full, ...limit }))),
   })
 }
 
@@ -115,33 +115,33 @@ test('Limiter#decide() asks the store once, for one permit of every policy that 
   await decide('POST /login', { ...X, ...IP, 'X-Tenant': 'T' })
   expect(store.requests).toHaveLength(1)
   expect(store.requests[0]).toMatchObject({
-    mode: 'all',
+    action: 'take',
     permits: 1,
-    rules: [
+    charges: [
       {
         key: keyOf('sluice:default:w', ['token', 'X']),
         algorithm: 'sliding-window',
-        tiers: [
+        limits: [
           { limit: 10, windowMs: 1_000 },
           { limit: 120, windowMs: 60_000 },
         ],
         cost: 1,
-        enforced: true,
+        mode: 'enforce',
       },
       {
         key: keyOf('sluice:login:w', ['ip', '203.0.113.7']),
-        tiers: [
+        limits: [
           { limit: 5, windowMs: 60_000 },
           { limit: 20, windowMs: 3_600_000 },
         ],
         cost: 2,
-        enforced: true,
+        mode: 'enforce',
       },
       {
         key: keyOf('sluice:tenant:w', ['header:x-tenant', 'T', 'route', 'POST /LOGIN']),
-        tiers: [{ limit: 9, windowMs: 1_000 }],
+        limits: [{ limit: 9, windowMs: 1_000 }],
         cost: 1,
-        enforced: false,
+        mode: 'shadow',
       },
     ],
   })
@@ -187,7 +187,7 @@ test('Limiter#decide() counts by the pattern that matched, where a policy has on
 test('Limiter#decide() asks nothing about a target that may be another resource, where each is counted by itself', async () => {
   const { store, decide } = subject({ POLICIES: [{ name: 'r', limits: '5/1m', by: 'route' }] })
   for (const path of ['//a/login', '/login;1', '/login%00', '/a%2Flogin']) {
-    expect(await decide(`GET ${path}`)).toEqual({ kind: 'ambiguous' })
+    expect(await decide(`GET ${path}`)).toEqual({ outcome: 'ambiguous_path' })
   }
   expect(store.keys).toEqual([])
 })
@@ -197,16 +197,16 @@ test.each([
   ['EXEMPT', { EXEMPT: 'GET /free/*, OPTIONS *' }],
 ])('Limiter#decide() admits without asking the store what %s leaves unlimited', async (_name, env) => {
   const { store, decide } = subject({ ...env, ANONYMOUS: 'deny' })
-  expect(await decide('GET /free/a')).toEqual({ kind: 'admitted', tiers: [] })
+  expect(await decide('GET /free/a')).toEqual({ outcome: 'admitted', limits: [] })
   expect(store.requests).toEqual([])
 })
 
-test('Limiter#decide() reports how each tier of each policy stands', async () => {
+test('Limiter#decide() reports how each limit of each policy stands', async () => {
   const { decide } = subject({ RATE_LIMITS: '10/1s, 120/1m', POLICIES: [{ name: 'a', limits: '5/1h' }] })
   const verdict = await decide('GET /', X)
   expect(verdict).toMatchObject({
-    kind: 'admitted',
-    tiers: [
+    outcome: 'admitted',
+    limits: [
       { name: 'default-1s', limit: 10, windowMs: 1_000, remaining: 9, resetMs: 1_000, policy: { name: 'default' } },
       { name: 'default-1m', limit: 120, windowMs: 60_000, remaining: 119, resetMs: 60_000 },
       { name: 'a-1h', limit: 5, windowMs: 3_600_000, remaining: 4, resetMs: 3_600_000, policy: { name: 'a' } },
@@ -214,7 +214,7 @@ test('Limiter#decide() reports how each tier of each policy stands', async () =>
   })
 })
 
-test('Limiter#decide() refuses for as long as the slowest tier that refused needs', async () => {
+test('Limiter#decide() refuses for as long as the slowest limit that refused needs', async () => {
   const { store, decide } = subject({
     RATE_LIMITS: '10/1s, 120/1m, 240/1h',
     POLICIES: [{ name: 'shadow', limits: '5/1d', mode: 'shadow' }],
@@ -224,22 +224,22 @@ test('Limiter#decide() refuses for as long as the slowest tier that refused need
     [{ retryAfterMs: 80_000_000 }],
   )
   const verdict = await decide('GET /', X)
-  expect(verdict).toMatchObject({ kind: 'limited', retryAfterMs: 30_000 })
-  const { tiers, violated } = verdict as Extract<Verdict, { kind: 'limited' }>
-  expect(tiers.map(({ name }) => name)).toEqual(['default-1s', 'default-1m', 'default-1h', 'shadow-1d'])
+  expect(verdict).toMatchObject({ outcome: 'limited', retryAfterMs: 30_000 })
+  const { limits, violated } = verdict as Extract<Verdict, { outcome: 'limited' }>
+  expect(limits.map(({ name }) => name)).toEqual(['default-1s', 'default-1m', 'default-1h', 'shadow-1d'])
   expect(violated.map(({ name }) => name)).toEqual(['default-1s', 'default-1m'])
 })
 
 test('Limiter#decide() in shadow mode reports what would have been refused, and whom', async () => {
   const { store, lines, decide } = subject({ MODE: 'shadow', RATE_LIMITS: '10/1s, 120/1m' })
   const refused = refusal([{ retryAfterMs: 400 }, { remaining: 50 }])
-  // A store grants what only shadow rules would refuse.
+  // A store grants what only shadow charges would refuse.
   store.answer = async () => ({ ...(await refused()), granted: 1 })
   expect(await decide('GET /', X)).toMatchObject({
-    kind: 'admitted',
-    tiers: [{ retryAfterMs: 400 }, { remaining: 50 }],
+    outcome: 'admitted',
+    limits: [{ retryAfterMs: 400 }, { remaining: 50 }],
   })
-  expect(store.requests[0]?.rules.map(({ enforced }) => enforced)).toEqual([false])
+  expect(store.requests[0]?.charges.map(({ mode }) => mode)).toEqual(['shadow'])
   const caller = /\{(.{22})\}$/.exec(store.keys[0]?.[0] ?? '')?.[1]
   expect(lines).toEqual([
     { level: 'warn', event: 'shadow_limited', violated: ['default-1s'], callers: { default: caller } },
@@ -278,19 +278,19 @@ test.each([{}, { Authorization: '' }, { Authorization: '  ' }])(
       RATE_LIMITS: '5/1m',
     })
     expect(await decide('GET /', { ...headers, ...IP })).toMatchObject({
-      kind: 'unidentified',
+      outcome: 'unidentified',
       status: 401,
       policy: { name: 'default' },
     })
     expect(store.requests).toEqual([])
-    expect((await decide('GET /', X)).kind).toBe('admitted')
+    expect((await decide('GET /', X)).outcome).toBe('admitted')
   },
 )
 
 test('Limiter#decide() counts the anonymous by address, in shadow mode even with ANONYMOUS=deny', async () => {
   for (const env of [{}, { ANONYMOUS: 'ip' }, { ANONYMOUS: 'deny', MODE: 'shadow' }]) {
     const { store, decide } = subject(env)
-    expect((await decide('GET /', IP)).kind).toBe('admitted')
+    expect((await decide('GET /', IP)).outcome).toBe('admitted')
     expect(store.keys).toEqual([[keyOf('sluice:default:w', ['ip', '203.0.113.7'])]])
   }
 })
@@ -301,7 +301,7 @@ test('Limiter#decide() with ON_STORE_ERROR=local puts the same question to the f
   const { store, fallback, lines, decide } = subject({ ON_STORE_ERROR: 'local' })
   store.answer = AWAY
   fallback.answer = refusal([{ retryAfterMs: 1_500 }])
-  expect(await decide('GET /', X)).toMatchObject({ kind: 'limited', retryAfterMs: 1_500, degraded: 'local' })
+  expect(await decide('GET /', X)).toMatchObject({ outcome: 'limited', retryAfterMs: 1_500, degraded: 'local' })
   expect(fallback.requests).toEqual(store.requests)
   const message = 'Redis did not answer within the deadline'
   expect(lines).toEqual([{ level: 'error', event: 'store_error', message, answered: 'local' }])
@@ -318,8 +318,8 @@ test('Limiter#decide() asks the fallback only while the store is away', async ()
 })
 
 test.each([
-  ['open', { kind: 'admitted', tiers: [], degraded: 'open' }],
-  ['closed', { kind: 'unavailable', degraded: 'closed' }],
+  ['open', { outcome: 'admitted', limits: [], degraded: 'open' }],
+  ['closed', { outcome: 'unavailable', degraded: 'closed' }],
 ])(
   'Limiter#decide() with ON_STORE_ERROR=%s asks nobody else, and says nothing of limits',
   async (answered, expected) => {
@@ -334,7 +334,7 @@ test.each([
 test('Limiter#decide() in shadow mode refuses nothing, not even with the store away and ON_STORE_ERROR=closed', async () => {
   const { store, decide } = subject({ MODE: 'shadow', ON_STORE_ERROR: 'closed' })
   store.answer = AWAY
-  expect((await decide('GET /', X)).kind).toBe('admitted')
+  expect((await decide('GET /', X)).outcome).toBe('admitted')
 })
 
 test('Limiter#decide() does not take a mistake of its own for a store that is away', async () => {
@@ -352,12 +352,15 @@ test.each([
   [['open', 'open'], 'admitted', 'open', 0],
   [['local', 'local'], 'admitted', 'local', 2],
   [['local', 'closed', 'open'], 'unavailable', 'closed', 0],
-] as const)('Limiter#decide() without the store does as each policy says: %j', async (modes, kind, degraded, rules) => {
-  const { store, fallback, decide } = subject({ POLICIES: POLICIES(...modes) })
-  store.answer = AWAY
-  expect(await decide('GET /', X)).toMatchObject({ kind, degraded })
-  expect(fallback.keys.flat()).toHaveLength(rules)
-})
+] as const)(
+  'Limiter#decide() without the store does as each policy says: %j',
+  async (modes, outcome, degraded, charges) => {
+    const { store, fallback, decide } = subject({ POLICIES: POLICIES(...modes) })
+    store.answer = AWAY
+    expect(await decide('GET /', X)).toMatchObject({ outcome, degraded })
+    expect(fallback.keys.flat()).toHaveLength(charges)
+  },
+)
 
 test('Limiter#decide() tells of no fallback while the store answers', async () => {
   const { decide } = subject({ POLICIES: POLICIES('closed', 'open') })
@@ -367,12 +370,12 @@ test('Limiter#decide() tells of no fallback while the store answers', async () =
 test('Limiter#decide() without the store allows LOCAL_SHARE of each limit, and tells of that', async () => {
   const { store, fallback, decide } = subject({ POLICIES: POLICIES('local'), LOCAL_SHARE: 0.25 })
   store.answer = AWAY
-  expect(await decide('GET /', X)).toMatchObject({ tiers: [{ limit: 25 }, { limit: 250 }] })
-  const tiers = [
+  expect(await decide('GET /', X)).toMatchObject({ limits: [{ limit: 25 }, { limit: 250 }] })
+  const limits = [
     { limit: 25, windowMs: 60_000 },
     { limit: 250, windowMs: 3_600_000 },
   ]
-  expect(fallback.requests).toMatchObject([{ rules: [{ tiers }] }])
+  expect(fallback.requests).toMatchObject([{ charges: [{ limits }] }])
 })
 
 test('Limiter#decide() without the store takes its share for all that a request may have cost', async () => {
@@ -380,13 +383,13 @@ test('Limiter#decide() without the store takes its share for all that a request 
     name: 'units',
     algorithm: 'quota',
     limits: '100/1m',
-    settle: 'header:x-cost',
+    actual_cost: 'header:x-cost',
     on_store_error: 'local',
   }
   const { store, fallback, decide } = subject({ POLICIES: [policy], LOCAL_SHARE: 0.25 })
   store.answer = AWAY
   const verdict = await decide('GET /', X)
-  if (verdict.kind !== 'admitted') expect.unreachable(verdict.kind)
+  if (verdict.outcome !== 'admitted') expect.unreachable(verdict.outcome)
   await verdict.settlement?.settle(new Headers({ 'X-Cost': '90' }))
   expect([store.settled, fallback.settled]).toEqual([[], [24]])
 })
@@ -395,8 +398,8 @@ test.each([true, false])('Limiter#decide() gives slots back that the store may h
   const { store, decide } = subject({ POLICIES: [{ name: 'slots', algorithm: 'concurrency', limits: '5' }] })
   store.answer = () => Promise.reject(new StoreError('no answer', { mayHaveRun }))
   await decide('GET /', X)
-  const [rule] = store.requests[0]?.rules ?? []
-  expect(store.revoked).toEqual(mayHaveRun ? [{ slot: rule?.slot, isKnown: false }] : [])
+  const [charge] = store.requests[0]?.charges ?? []
+  expect(store.revoked).toEqual(mayHaveRun ? [{ slot: charge?.slot, isKnown: false }] : [])
 })
 
 /** Its first `count` answers arrive when the isolate has stood still for that long. */
@@ -413,17 +416,17 @@ test('Limiter#decide() goes by no admission older than STORE_TIMEOUT_MS, but ask
   const own = subject({ STORE_TIMEOUT_MS: 300, POLICIES: [slots, { name: 'calls', limits: '5/1s' }] })
   stall(own, 301, 1)
   const verdict = await own.decide('GET /', X)
-  expect(verdict.kind).toBe('admitted')
+  expect(verdict.outcome).toBe('admitted')
   expect(verdict).not.toHaveProperty('degraded')
-  const [first, second] = own.store.requests.map(({ rules }) => rules.map(({ slot }) => slot))
+  const [first, second] = own.store.requests.map(({ charges }) => charges.map(({ slot }) => slot))
   expect(first?.[0]).not.toBe(second?.[0])
   expect(own.store.released).toEqual([first?.[0]])
   expect(own.lines).toEqual([{ level: 'error', event: 'late_decision', ageMs: 301, repeated: true }])
 })
 
 test.each([
-  ['local', { kind: 'admitted', degraded: 'local' }],
-  ['closed', { kind: 'unavailable', degraded: 'closed' }],
+  ['local', { outcome: 'admitted', degraded: 'local' }],
+  ['closed', { outcome: 'unavailable', degraded: 'closed' }],
 ])(
   'Limiter#decide() does as ON_STORE_ERROR=%s says when the second answer is late, too',
   async (ON_STORE_ERROR, expected) => {
@@ -442,19 +445,19 @@ test.each([
   const own = subject({ STORE_TIMEOUT_MS: 300 })
   if (granted === 0) own.store.answer = refusal([{ retryAfterMs: 700 }])
   stall(own, ms, 1)
-  expect((await own.decide('GET /', X)).kind).toBe(granted === 1 ? 'admitted' : 'limited')
+  expect((await own.decide('GET /', X)).outcome).toBe(granted === 1 ? 'admitted' : 'limited')
   expect(own.store.requests).toHaveLength(1)
 })
 
 test('Limiter#decide() asks for new identities last, by address', async () => {
   const POLICIES = [
-    { name: 'newcomers', limits: '20/1m', by: 'ip', counts: 'identities' },
+    { name: 'newcomers', limits: '20/1m', by: 'ip', counts: 'new-identities' },
     { name: 'calls', limits: '5/1s' },
   ]
   const { store, decide } = subject({ POLICIES })
   await decide('GET /', { ...X, ...IP })
-  expect(store.requests[0]?.rules.map(({ key, counts }) => [key.split(':{')[0], counts])).toEqual([
+  expect(store.requests[0]?.charges.map(({ key, counts }) => [key.split(':{')[0], counts])).toEqual([
     ['sluice:calls:w', undefined],
-    ['sluice:newcomers:w', 'identities'],
+    ['sluice:newcomers:w', 'new-identities'],
   ])
 })

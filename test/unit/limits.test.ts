@@ -10,8 +10,8 @@ test.each([
   ['1/60s', { limit: 1, windowMs: 60_000 }],
   ['2/2000ms', { limit: 2, windowMs: 2_000 }],
   ['3/48h', { limit: 3, windowMs: 172_800_000 }],
-])('parseLimits() reads %s, though there is a larger unit', (text, tier) => {
-  expect(parseLimits(text)).toEqual([tier])
+])('parseLimits() reads %s, though there is a larger unit', (text, limit) => {
+  expect(parseLimits(text)).toEqual([limit])
 })
 
 test.each([

@@ -16,7 +16,7 @@ import { callContext } from '../support/call-context.ts'
 
 const REFRESH_MS = 5_000
 const START_MS = Date.UTC(2026, 0, 1)
-const NOTE = { by: 'test', why: 'test' }
+const NOTE = { actor: 'test', comment: 'test' }
 const TOKEN = { by: 'token', digest: createDigest(undefined)(['token', 'abc']) }
 
 class Site {
@@ -55,7 +55,7 @@ class Site {
     }
     this.limiter = new LiveRulesEngine({
       watchShadow: (differs) => this.differs.push(differs),
-      journal: new MemoryDocuments(now),
+      auditLog: new MemoryDocuments(now),
       rules: { refreshMs: REFRESH_MS, isShadow: config.rules?.isShadow ?? false },
       ...{ documents, config, env, store: {}, composed, now, log },
     })
@@ -68,7 +68,7 @@ class Site {
   }
 
   async kind(token?: string, path?: string): Promise<string> {
-    return (await this.decide(token, path)).kind
+    return (await this.decide(token, path)).outcome
   }
 
   edit(change: (rules: Rules) => Rules) {
@@ -148,7 +148,7 @@ describe('LiveRulesEngine reads the rules', () => {
     }
     // The first of them waited, as after any pause.
     expect(site.reads).toBe(1 + 10)
-    expect(site.log.filter(({ event }) => event === 'rules_unread')).toHaveLength(10)
+    expect(site.log.filter(({ event }) => event === 'rules_read_failed')).toHaveLength(10)
     site.isAway = false
     await site.edit((rules) => withoutEntry('blocks', rules, TOKEN, START_MS))
     await site.afterRefresh()
@@ -161,7 +161,7 @@ describe('LiveRulesEngine reads the rules', () => {
     site.isAway = true
     expect([await site.kind(), await site.kind(), await site.kind()]).toEqual(['admitted', 'admitted', 'limited'])
     expect(site.reads).toBe(1)
-    expect(site.log).toContainEqual({ level: 'warn', event: 'rules_unread', version: 0, message: 'away' })
+    expect(site.log).toContainEqual({ level: 'warn', event: 'rules_read_failed', version: 0, message: 'away' })
     site.isAway = false
     await site.afterRefresh()
     expect(await site.kind()).toBe('blocked')
@@ -186,7 +186,7 @@ describe('LiveRulesEngine reads the rules', () => {
     answered()
     await site.settle()
     expect(await site.kind()).toBe('blocked')
-    expect(site.log.filter(({ event }) => event === 'rules_unread')).toEqual([])
+    expect(site.log.filter(({ event }) => event === 'rules_read_failed')).toEqual([])
   })
 
   test('and leaves those in force that make sense, if newer ones do not', async () => {
@@ -207,7 +207,7 @@ describe('LiveRulesEngine reads the rules', () => {
     expect(site.limiter.state().version).toBe(0)
     expect(await site.kind()).toBe('admitted')
     await site.edit((rules) => ({ ...rules, policies: undefined, blocks: [TOKEN] })).catch(() => {})
-    expect(site.log.filter(({ event }) => event === 'rules_refused')).toHaveLength(2)
+    expect(site.log.filter(({ event }) => event === 'rules_invalid')).toHaveLength(2)
     expect(JSON.stringify(site.log)).not.toContain('abc')
   })
 
@@ -218,7 +218,7 @@ describe('LiveRulesEngine reads the rules', () => {
     site.documents = new MemoryDocuments(() => site.nowMs)
     await site.afterRefresh()
     expect(await site.kind()).toBe('blocked')
-    expect(site.log).toContainEqual({ level: 'error', event: 'rules_lost', inForce: 1 })
+    expect(site.log).toContainEqual({ level: 'error', event: 'rules_lost', activeVersion: 1 })
     expect(site.limiter.state().problem).toBe('the rules are gone from the store')
     await site.edit((rules) => withEntry('blocks', rules, { asn: 1 }, START_MS))
     await site.afterRefresh()
@@ -237,7 +237,7 @@ describe('LiveRulesEngine reads the rules', () => {
     await site.edit((rules) => withEntry('blocks', rules, other, START_MS))
     await site.afterRefresh()
     expect([await site.kind(), await site.kind('b')]).toEqual(['admitted', 'blocked'])
-    expect(site.log).toContainEqual({ level: 'error', event: 'rules_lost', inForce: 1, version: 1 })
+    expect(site.log).toContainEqual({ level: 'error', event: 'rules_lost', activeVersion: 1, version: 1 })
   })
 
   test('and takes nothing that is remembered of lost policies for what others of their number and name allow', async () => {
@@ -283,7 +283,7 @@ describe('a limit that is raised', () => {
     await site.afterRefresh()
     // Two were counted before.
     expect([await site.kind(), await site.kind(), await site.kind()]).toEqual(['admitted', 'admitted', 'admitted'])
-    expect(await site.decide()).toMatchObject({ kind: 'limited', tiers: [{ limit: 5, remaining: 0 }] })
+    expect(await site.decide()).toMatchObject({ outcome: 'limited', limits: [{ limit: 5, remaining: 0 }] })
   })
 
   test('holds at once for all callers if it is raised in the policy', async () => {
@@ -310,7 +310,7 @@ describe('a limit that is raised', () => {
 })
 
 test('a caller that is kept out for its refusals is let in at once if it is allowed', async () => {
-  const site = new Site({ RATE_LIMITS: 'off', POLICIES: [{ name: 'api', limits: '1/1m', block: '1h' }] })
+  const site = new Site({ RATE_LIMITS: 'off', POLICIES: [{ name: 'api', limits: '1/1m', penalty: '1h' }] })
   expect([await site.kind(), await site.kind(), await site.kind()]).toEqual(['admitted', 'limited', 'limited'])
   await site.edit((rules) => withEntry('allows', rules, TOKEN, START_MS))
   await site.afterRefresh()
@@ -335,8 +335,8 @@ describe('policies of the rules', () => {
     const policy = { name: 'slots', limits: '1', algorithm: 'concurrency' }
     const site = new Site({ RATE_LIMITS: 'off', POLICIES: [policy] })
     const held = await site.decide()
-    if (held.kind !== 'admitted') throw new Error('expected to be admitted')
-    await site.edit((rules) => withPolicies(rules, [{ ...policy, deadline: '2m' }], false, START_MS))
+    if (held.outcome !== 'admitted') throw new Error('expected to be admitted')
+    await site.edit((rules) => withPolicies(rules, [{ ...policy, slot_ttl: '2m' }], false, START_MS))
     await site.afterRefresh()
     expect(await site.kind()).toBe('limited')
     await held.hold?.release()
@@ -344,10 +344,10 @@ describe('policies of the rules', () => {
   })
 
   test('settle what was charged under those before', async () => {
-    const policy = { name: 'units', limits: '10/1h', algorithm: 'fixed-window', cost: 5, settle: 'header:x-cost' }
+    const policy = { name: 'units', limits: '10/1h', algorithm: 'fixed-window', cost: 5, actual_cost: 'header:x-cost' }
     const site = new Site({ RATE_LIMITS: 'off', POLICIES: [policy] })
     const charged = await site.decide()
-    if (charged.kind !== 'admitted') throw new Error('expected to be admitted')
+    if (charged.outcome !== 'admitted') throw new Error('expected to be admitted')
     await site.edit((rules) => withPolicies(rules, [{ ...policy, cost: 9 }], false, START_MS))
     await site.afterRefresh()
     expect(await site.kind()).toBe('limited')
@@ -361,14 +361,14 @@ describe('policies of the rules', () => {
     const kinds = [await site.kind(), await site.kind(), await site.kind(), await site.kind()]
     await site.settle()
     expect(kinds).toEqual(['admitted', 'admitted', 'admitted', 'limited'])
-    expect(site.limiter.state().shadow).toEqual({
-      ...{ requests: 4, refusedByBoth: 1, refusedByShadowOnly: 2, refusedByForceOnly: 0 },
+    expect(site.limiter.state().candidate).toEqual({
+      ...{ requests: 4, refusedByBoth: 1, refusedByCandidateOnly: 2, refusedByActiveOnly: 0 },
     })
-    expect(site.differs).toEqual(['neither', 'shadowOnly', 'shadowOnly', 'both'])
-    expect(site.log.filter(({ event }) => event === 'shadow_policies')).toEqual([])
+    expect(site.differs).toEqual(['neither', 'candidateOnly', 'candidateOnly', 'both'])
+    expect(site.log.filter(({ event }) => event === 'candidate_policies')).toEqual([])
     site.nowMs += 61_000
     await site.kind()
     await site.settle()
-    expect(site.log).toContainEqual(expect.objectContaining({ event: 'shadow_policies', version: 1, requests: 5 }))
+    expect(site.log).toContainEqual(expect.objectContaining({ event: 'candidate_policies', version: 1, requests: 5 }))
   })
 })

@@ -33,12 +33,12 @@ const PLAIN = {
   counts: 'requests',
   failures: [],
   block: undefined,
-  missing: { kind: 'ip' },
+  anonymous: { kind: 'ip' },
   burst: undefined,
   plans: undefined,
   priority: undefined,
   reserved: { critical: 0, default: 0, sheddable: 0 },
-  settleHeader: undefined,
+  actualCostHeader: undefined,
 }
 
 test.each<[Environment, Partial<OptionError>]>([
@@ -73,12 +73,12 @@ test('loadConfig() has a default for everything but the upstream', () => {
       {
         name: 'default',
         algorithm: 'sliding-window',
-        tiers: [{ name: 'default-1m', limit: 60, windowMs: 60_000 }],
+        limits: [{ name: 'default-1m', limit: 60, windowMs: 60_000 }],
         by: [{ kind: 'token' }],
         match: undefined,
         ...PLAIN,
         cost: { kind: 'fixed', units: 1 },
-        enforced: true,
+        mode: 'enforce',
         ignoresCase: true,
       },
     ],
@@ -86,7 +86,7 @@ test('loadConfig() has a default for everything but the upstream', () => {
     exempt: [],
     literalInPaths: [],
     isShedding: false,
-    dialect: 'draft-11',
+    headerFormat: 'draft-11',
     storeTimeoutMs: 500,
     localShare: 1,
     leases: undefined,
@@ -110,10 +110,10 @@ test.each<[Environment, Partial<Config>]>([
   [{ ...REDIS, ...OBJECTS, STORE: 'durable-object' }, { store: 'durable-object' }],
   [{ ...REDIS, ...OBJECTS, STORE: 'memory' }, { store: 'memory' }],
   [
-    { ...REDIS, ...OBJECTS, STORE_SHADOW: 'durable-object' },
-    { store: 'redis', storeShadow: 'durable-object' },
+    { ...REDIS, ...OBJECTS, STORE_MIRROR: 'durable-object' },
+    { store: 'redis', storeMirror: 'durable-object' },
   ],
-  [{ ...REDIS, ...OBJECTS, STORE: 'durable-object', STORE_SHADOW: 'redis' }, { storeShadow: 'redis' }],
+  [{ ...REDIS, ...OBJECTS, STORE: 'durable-object', STORE_MIRROR: 'redis' }, { storeMirror: 'redis' }],
   [{ IPV6_PREFIX: '48' }, { ipv6Prefix: 48 }],
   [
     { EXEMPT: 'OPTIONS *, GET /healthz' },
@@ -127,9 +127,9 @@ test.each<[Environment, Partial<Config>]>([
   [{ EXEMPT: ['/a,b'] }, { exempt: [{ method: '*', path: '/a,b' }] }],
   [{ LITERAL_IN_PATHS: '%2f ;' }, { literalInPaths: ['%2F', ';'] }],
   [{ SHEDDING: 'on' }, { isShedding: true }],
-  [{ RATELIMIT_HEADERS: 'off' }, { dialect: 'off' }],
-  [{ RATELIMIT_HEADERS: 'draft-6' }, { dialect: 'draft-6' }],
-  [{ RATELIMIT_HEADERS: 'x-ratelimit' }, { dialect: 'x-ratelimit' }],
+  [{ RATELIMIT_HEADERS: 'off' }, { headerFormat: 'off' }],
+  [{ RATELIMIT_HEADERS: 'draft-6' }, { headerFormat: 'draft-6' }],
+  [{ RATELIMIT_HEADERS: 'x-ratelimit' }, { headerFormat: 'x-ratelimit' }],
   [{ STORE_TIMEOUT_MS: '60000' }, { storeTimeoutMs: 60_000 }],
   [{ STORE_TIMEOUT_MS: 250 }, { storeTimeoutMs: 250 }],
   [{ LOCAL_SHARE: '0.25' }, { localShare: 0.25 }],
@@ -139,7 +139,7 @@ test.each<[Environment, Partial<Config>]>([
   [{ KEY_PREFIX: 'eu:api_2.v-1' }, { keyPrefix: 'eu:api_2.v-1' }],
   [{}, { statistics: { isOn: false, logShare: 0, label: undefined } }],
   [
-    { STATISTICS: 'on', LOG_LIMITED: '0.01', CALLER_LABEL: 'header:X-Account-Name' },
+    { STATISTICS: 'on', LOG_REFUSALS: '0.01', CALLER_LABEL: 'header:X-Account-Name' },
     { statistics: { isOn: true, logShare: 0.01, label: { kind: 'header', name: 'x-account-name' } } },
   ],
   [{ SOME_OTHER_BINDING: {} }, { keyPrefix: 'sluice' }],
@@ -161,7 +161,7 @@ describe('loadConfig() makes policies', () => {
     {
       name: 'login',
       algorithm: 'sliding-window',
-      tiers: [
+      limits: [
         { name: 'login-1m', limit: 5, windowMs: 60_000 },
         { name: 'login-1h', limit: 20, windowMs: 3_600_000 },
       ],
@@ -169,13 +169,13 @@ describe('loadConfig() makes policies', () => {
       match: [{ method: 'POST', path: '/login' }],
       ...PLAIN,
       cost: { kind: 'fixed', units: 2 },
-      enforced: false,
+      mode: 'shadow',
       ignoresCase: true,
     },
     {
       name: 'search',
       algorithm: 'sliding-window',
-      tiers: [{ name: 'search-1d', limit: 1000, windowMs: 86_400_000 }],
+      limits: [{ name: 'search-1d', limit: 1000, windowMs: 86_400_000 }],
       by: [{ kind: 'query', name: 'q' }],
       match: [
         { method: 'GET', path: '/search' },
@@ -183,7 +183,7 @@ describe('loadConfig() makes policies', () => {
       ],
       ...PLAIN,
       cost: { kind: 'fixed', units: 10 },
-      enforced: true,
+      mode: 'enforce',
       ignoresCase: true,
     },
   ]
@@ -195,7 +195,7 @@ describe('loadConfig() makes policies', () => {
   test('beside the default one if RATE_LIMITS is set', () => {
     const { policies } = load({ RATE_LIMITS: '10/1s, 120/1m', POLICIES: table })
     expect(policies.map(({ name }) => name)).toEqual(['default', 'login', 'search'])
-    expect(policies[0]?.tiers.map(({ name }) => name)).toEqual(['default-1s', 'default-1m'])
+    expect(policies[0]?.limits.map(({ name }) => name)).toEqual(['default-1s', 'default-1m'])
   })
 
   test('named default only if RATE_LIMITS does not', () => {
@@ -206,11 +206,11 @@ describe('loadConfig() makes policies', () => {
     expect(loadPolicy({ algorithm: 'token-bucket' })).toMatchObject({ burst: 5 })
     expect(loadPolicy({ algorithm: 'token-bucket', burst: 9 })).toMatchObject({ burst: 9 })
     const held = { algorithm: 'concurrency', limits: '20' }
-    expect(loadPolicy(held)?.tiers).toEqual([{ name: 'a', limit: 20, windowMs: 60_000 }])
-    expect(loadPolicy({ ...held, deadline: '5m' })?.tiers).toEqual([{ name: 'a', limit: 20, windowMs: 300_000 }])
-    expect(loadPolicy({ limits: '100001/1d', exact: true })?.tiers[0]?.limit).toBe(100_001)
-    expect(loadPolicy({ limits: '6000000/30d', algorithm: 'quota' })?.tiers[0]?.limit).toBe(6_000_000)
-    expect(loadPolicy({ algorithm: 'quota', settle: 'header:X-Actual' })?.settleHeader).toBe('x-actual')
+    expect(loadPolicy(held)?.limits).toEqual([{ name: 'a', limit: 20, windowMs: 60_000 }])
+    expect(loadPolicy({ ...held, slot_ttl: '5m' })?.limits).toEqual([{ name: 'a', limit: 20, windowMs: 300_000 }])
+    expect(loadPolicy({ limits: '100001/1d', allow_large_log: true })?.limits[0]?.limit).toBe(100_001)
+    expect(loadPolicy({ limits: '6000000/30d', algorithm: 'quota' })?.limits[0]?.limit).toBe(6_000_000)
+    expect(loadPolicy({ algorithm: 'quota', actual_cost: 'header:X-Actual' })?.actualCostHeader).toBe('x-actual')
     expect(loadPolicy({ cost: 'header:X-Cost', max_cost: 3 })?.cost).toEqual({ kind: 'header', name: 'x-cost', max: 3 })
   })
 
@@ -223,7 +223,7 @@ describe('loadConfig() makes policies', () => {
 
   test('that only classify', () => {
     const POLICIES = [{ name: 'a', match: '/a', priority: 'critical' }]
-    expect(load({ POLICIES, SHEDDING: 'on' }).policies).toMatchObject([{ name: 'a', tiers: [], priority: 'critical' }])
+    expect(load({ POLICIES, SHEDDING: 'on' }).policies).toMatchObject([{ name: 'a', limits: [], priority: 'critical' }])
   })
 
   test.each([
@@ -232,8 +232,8 @@ describe('loadConfig() makes policies', () => {
     ['deny', { kind: 'deny', status: 401 }],
     ['deny:403', { kind: 'deny', status: 403 }],
     [undefined, { kind: 'ip' }],
-  ])('with missing %s', (missing, expected) => {
-    expect(loadPolicy(missing === undefined ? {} : { missing })?.missing).toEqual(expected)
+  ])('with anonymous %s', (anonymous, expected) => {
+    expect(loadPolicy(anonymous === undefined ? {} : { anonymous })?.anonymous).toEqual(expected)
   })
 
   test.each(['lower', 'trim', 'lower trim'])('with fold %j', (fold) => {
@@ -245,19 +245,19 @@ describe('loadConfig() makes policies', () => {
   })
 
   test('that deny whoever sends no body that says what they count by, unless they say otherwise', () => {
-    const table = { limits: '5/1m', missing: undefined }
+    const table = { limits: '5/1m', anonymous: undefined }
     const tables = ['form:user', 'json:/user', 'route+form:user', 'ip'].map((by) => ({ ...table, name: by[0], by }))
     const { policies } = load({
       ANONYMOUS: 'ip',
-      POLICIES: [...tables, { ...table, name: 'x', by: 'form:u', missing: 'ip' }],
+      POLICIES: [...tables, { ...table, name: 'x', by: 'form:u', anonymous: 'ip' }],
     })
     const denied = { kind: 'deny', status: 401 }
-    expect(policies.map(({ missing }) => missing)).toEqual([denied, denied, denied, { kind: 'ip' }, { kind: 'ip' }])
+    expect(policies.map(({ anonymous }) => anonymous)).toEqual([denied, denied, denied, { kind: 'ip' }, { kind: 'ip' }])
   })
 
   test('that deny whoever lacks what they count by, with ANONYMOUS=deny', () => {
-    const { policies } = load({ ANONYMOUS: 'deny', RATE_LIMITS: '5/1m', POLICIES: [{ ...A, missing: 'ip' }] })
-    expect(policies.map(({ missing }) => missing)).toEqual([{ kind: 'deny', status: 401 }, { kind: 'ip' }])
+    const { policies } = load({ ANONYMOUS: 'deny', RATE_LIMITS: '5/1m', POLICIES: [{ ...A, anonymous: 'ip' }] })
+    expect(policies.map(({ anonymous }) => anonymous)).toEqual([{ kind: 'deny', status: 401 }, { kind: 'ip' }])
   })
 
   test('whose cost may be all of the smallest limit', () => {
@@ -273,12 +273,12 @@ describe('loadConfig() makes policies', () => {
     [{ MODE: 'shadow' }, 'enforce', false],
   ])('under %j with mode %s enforced: %s', (env, mode, enforced) => {
     const policy = { name: 'a', limits: '5/1m', ...(mode && { mode }) }
-    expect(load({ ...env, POLICIES: [policy] }).policies[0]?.enforced).toBe(enforced)
+    expect(load({ ...env, POLICIES: [policy] }).policies[0]?.mode === 'enforce').toBe(enforced)
   })
 })
 
 const LIMITS =
-  'tiers such as "10/1s, 120/1m": limits from 1 to 1000000000, windows up to 53w, each once (units ms s m h d w)'
+  'limits such as "10/1s, 120/1m": limits from 1 to 1000000000, windows up to 53w, each once (units ms s m h d w)'
 const PATTERNS =
   'patterns such as "GET /users/:id, POST /upload/*, OPTIONS *" (a method of HTTP, "*" or nothing for all of them)'
 const URL_EXPECTED = 'an http or https URL without credentials, query or fragment'
@@ -288,7 +288,7 @@ const PASSED =
   'header fields that go on to the API: of letters, digits and "-", and none that a proxy replaces (X-Forwarded-… and the like)'
 const ALGORITHMS = '"sliding-window" or "token-bucket" or "fixed-window" or "quota" or "sorted-set" or "concurrency"'
 const KEYS =
-  'name, limits, plan, default_plan, algorithm, by, fold, match, ignore_case, cost, max_cost, burst, deadline, missing, priority, reserve, settle, on_store_error, counts, failures, block, after, exact, mode'
+  'name, limits, plan, default_plan, algorithm, by, fold, match, ignore_case, cost, max_cost, burst, slot_ttl, anonymous, priority, reserve, actual_cost, on_store_error, counts, failures, penalty, penalty_after, allow_large_log, mode'
 const DURATION = 'a duration from 1ms to 53w such as "30s" (units ms s m h d w)'
 const LIST = 'a list of tables, or JSON of one'
 
@@ -354,7 +354,7 @@ test.each<[string, Environment]>([
     { UPSTREAM_URL, FORWARD_HEADERS: `X-IP, ${name}` },
   ]),
   [
-    'RATE_LIMITS: expected limits up to 100000 (for more, a policy with algorithm = "quota", or exact = true, in POLICIES), got "100001/1d"',
+    'RATE_LIMITS: expected limits up to 100000 (for more, a policy with algorithm = "quota", or allow_large_log = true, in POLICIES), got "100001/1d"',
     { UPSTREAM_URL, RATE_LIMITS: '10/1s, 100001/1d' },
   ],
   ['POLICIES[1].name: expected a name used once, got "a"', { UPSTREAM_URL, POLICIES: [A, A] }],
@@ -395,8 +395,8 @@ test.each<[string, Environment]>([
     { UPSTREAM_URL, KEY_PREFIX: 'a{b}' },
   ],
   ['STATISTICS: expected "on" or "off", got "yes"', { UPSTREAM_URL, STATISTICS: 'yes' }],
-  ['LOG_LIMITED: expected a share from 0 to 1, got "1%"', { UPSTREAM_URL, LOG_LIMITED: '1%' }],
-  ['LOG_LIMITED: expected a share from 0 to 1, got 2', { UPSTREAM_URL, LOG_LIMITED: 2 }],
+  ['LOG_REFUSALS: expected a share from 0 to 1, got "1%"', { UPSTREAM_URL, LOG_REFUSALS: '1%' }],
+  ['LOG_REFUSALS: expected a share from 0 to 1, got 2', { UPSTREAM_URL, LOG_REFUSALS: 2 }],
   [
     'CALLER_LABEL: expected JWKS_URL or JWT_SECRET beside a claim, got "claim:company"',
     { UPSTREAM_URL, CALLER_LABEL: 'claim:company' },
@@ -412,7 +412,7 @@ test.each<[string, Environment]>([
 })
 
 test.each<[Record<string, unknown>, string]>([
-  [{ prioritty: 1 }, `prioritty: expected no such name (but ${KEYS}), got 1`],
+  [{ prioritty: 1 }, `prioritty: unknown setting; expected one of ${KEYS}`],
   [{ name: 'a b' }, 'name: expected up to 64 letters, digits, "-" or "_", got "a b"'],
   [{ limits: '5 per minute' }, `limits: expected ${LIMITS}, got "5 per minute"`],
   [{ algorithm: 'leaky' }, `algorithm: expected ${ALGORITHMS}, got "leaky"`],
@@ -430,15 +430,15 @@ test.each<[Record<string, unknown>, string]>([
   [{ cost: 'header:x-cost', max_cost: 6 }, 'max_cost: expected at most the smallest limit of the policy, 5, got 6'],
   [{ max_cost: 5 }, 'max_cost: expected cost = "header:<name>" with it, got 5'],
   [{ burst: 5 }, 'burst: expected algorithm = "token-bucket" with it, got 5'],
-  [{ deadline: '1s' }, 'deadline: expected algorithm = "concurrency" with it, got "1s"'],
-  [{ limits: '5', algorithm: 'concurrency', deadline: 'soon' }, `deadline: expected ${DURATION}, got "soon"`],
+  [{ slot_ttl: '1s' }, 'slot_ttl: expected algorithm = "concurrency" with it, got "1s"'],
+  [{ limits: '5', algorithm: 'concurrency', slot_ttl: 'soon' }, `slot_ttl: expected ${DURATION}, got "soon"`],
   [
     { algorithm: 'concurrency' },
     'limits: expected a number of requests at once from 1 to 999999, such as "20", got "5/1m"',
   ],
   [
     { limits: '5/1s, 9/1m', algorithm: 'token-bucket' },
-    'limits: expected one tier, the rate at which the bucket is refilled, got "5/1s, 9/1m"',
+    'limits: expected one limit, the rate at which the bucket is refilled, got "5/1s, 9/1m"',
   ],
   [
     { limits: '300/53w', algorithm: 'token-bucket' },
@@ -450,39 +450,36 @@ test.each<[Record<string, unknown>, string]>([
   ],
   [
     { limits: '100001/1d' },
-    'limits: expected limits up to 100000 (for more, algorithm = "quota", or exact = true), got "100001/1d"',
+    'limits: expected limits up to 100000 (for more, algorithm = "quota", or allow a large log), got "100001/1d"',
   ],
   [
-    { missing: 'deny:200' },
-    'missing: expected "ip", "skip", "deny" or "deny:<status from 400 to 499>", got "deny:200"',
+    { anonymous: 'deny:200' },
+    'anonymous: expected "ip", "skip", "deny" or "deny:<status from 400 to 499>", got "deny:200"',
   ],
   [{ priority: 'high' }, 'priority: expected "critical" or "default" or "sheddable", got "high"'],
   [{ reserve: 0.2 }, 'reserve: expected a table of shares, got 0.2'],
-  [{ reserve: { sheddable: 0.2 } }, 'reserve.sheddable: expected no such class (but critical, default), got 0.2'],
+  [{ reserve: { sheddable: 0.2 } }, 'reserve.sheddable: unknown priority; expected one of critical, default'],
   [{ reserve: { critical: 1 } }, 'reserve.critical: expected a share above 0 and below 1, got 1'],
-  [
-    { limits: '5/1s, 9/1m', reserve: { critical: 0.2 } },
-    'reserve: expected limits of one tier with it, got {"critical":0.2}',
-  ],
+  [{ limits: '5/1s, 9/1m', reserve: { critical: 0.2 } }, 'reserve: expected one limit with it, got {"critical":0.2}'],
   [
     { limits: '4/1s', reserve: { critical: 0.5, default: 0.5 } },
     'reserve: expected shares that leave room for a request of cost 1, got {"critical":0.5,"default":0.5}',
   ],
-  [{ algorithm: 'quota', settle: 'x-actual' }, 'settle: expected "header:<name>", got "x-actual"'],
+  [{ algorithm: 'quota', actual_cost: 'x-actual' }, 'actual_cost: expected "header:<name>", got "x-actual"'],
   [
-    { settle: 'header:x-actual' },
-    'settle: expected algorithm = "token-bucket", "fixed-window" or "quota" with it: a log cannot be rewritten, got "header:x-actual"',
+    { actual_cost: 'header:x-actual' },
+    'actual_cost: expected algorithm = "token-bucket", "fixed-window" or "quota" with it: a log cannot be rewritten, got "header:x-actual"',
   ],
-  [{ exact: 'yes' }, 'exact: expected true or false, got "yes"'],
+  [{ allow_large_log: 'yes' }, 'allow_large_log: expected true or false, got "yes"'],
   [{ mode: 'log' }, 'mode: expected "enforce" or "shadow", got "log"'],
-  [{ block: 'forever' }, `block: expected ${DURATION}, got "forever"`],
-  [{ block: '10m', after: 0 }, 'after: expected an integer from 1 to 1000, got 0'],
-  [{ after: 5 }, 'after: expected block, e.g. "10m", with it, got 5'],
+  [{ penalty: 'forever' }, `penalty: expected ${DURATION}, got "forever"`],
+  [{ penalty: '10m', penalty_after: 0 }, 'penalty_after: expected an integer from 1 to 1000, got 0'],
+  [{ penalty_after: 5 }, 'penalty_after: expected penalty, e.g. "10m", with it, got 5'],
   [
-    { block: '10m', algorithm: 'concurrency', limits: '5' },
-    'block: expected an algorithm other than "concurrency" with it, got "10m"',
+    { penalty: '10m', algorithm: 'concurrency', limits: '5' },
+    'penalty: expected an algorithm other than "concurrency" with it, got "10m"',
   ],
-  [{ block: '10m', limits: undefined, priority: 'critical' }, `limits: expected ${LIMITS}, got nothing`],
+  [{ penalty: '10m', limits: undefined, priority: 'critical' }, `limits: expected ${LIMITS}, got nothing`],
 ])('loadConfig() refuses a policy with %j', (keys, message) => {
   expect(messageOf(withPolicy({ ...A, ...keys }))).toBe(`POLICIES[0].${message}`)
 })
@@ -573,10 +570,10 @@ test('loadConfig() gives each policy what it does without the store: its own wor
 })
 
 test('loadConfig() counts new identities by an exact log only', () => {
-  const policy = { name: 'newcomers', limits: '20/1m', by: 'ip', counts: 'identities' }
-  expect(load({ RATE_LIMITS: '9/1m', POLICIES: [policy] }).policies).toMatchObject([{}, { counts: 'identities' }])
+  const policy = { name: 'newcomers', limits: '20/1m', by: 'ip', counts: 'new-identities' }
+  expect(load({ RATE_LIMITS: '9/1m', POLICIES: [policy] }).policies).toMatchObject([{}, { counts: 'new-identities' }])
   expect(() => load({ POLICIES: [{ ...policy, algorithm: 'quota' }] })).toThrow(
-    'POLICIES[0].counts: expected algorithm = "sliding-window" with "identities", got "identities"',
+    'POLICIES[0].counts: expected algorithm = "sliding-window" with "new-identities", got "new-identities"',
   )
 })
 
@@ -590,12 +587,12 @@ const PLANS = {
 test('loadConfig() reads limits by plan, which are those of the default plan where nobody says one', () => {
   const [policy] = load({ POLICIES: [PLANS] }).policies
   const names = ['api-1m', 'api-1d']
-  expect(policy?.tiers.map(({ name, limit }) => [name, limit])).toEqual([
+  expect(policy?.limits.map(({ name, limit }) => [name, limit])).toEqual([
     [names[0], 10],
     [names[1], 100],
   ])
   expect(policy?.plans).toMatchObject({ source: { kind: 'header', name: 'x-plan' }, byDefault: 'free' })
-  expect(policy?.plans?.limits.pro).toMatchObject({ tiers: [{ limit: 600, name: names[0] }, { limit: 9_000 }] })
+  expect(policy?.plans?.limits.pro).toMatchObject({ limits: [{ limit: 600, name: names[0] }, { limit: 9_000 }] })
 })
 
 test('loadConfig() gives each plan a bucket of its limit, or all the same burst', () => {
@@ -605,7 +602,7 @@ test('loadConfig() gives each plan a bucket of its limit, or all the same burst'
   expect(bursts(bucket)).toEqual([1, 60])
   expect(bursts({ ...bucket, burst: 90 })).toEqual([90, 90])
   const slots = { ...PLANS, algorithm: 'concurrency', limits: { free: '1', pro: '20' } }
-  expect(load({ POLICIES: [slots] }).policies[0]?.plans?.limits.pro?.tiers).toEqual([
+  expect(load({ POLICIES: [slots] }).policies[0]?.plans?.limits.pro?.limits).toEqual([
     { name: 'api', limit: 20, windowMs: 60_000 },
   ])
 })
@@ -622,10 +619,10 @@ test.each<[Record<string, unknown>, string]>([
   [{ default_plan: undefined }, 'default_plan: expected one of "free", "pro", got nothing'],
   [{ default_plan: 'trial' }, 'default_plan: expected one of "free", "pro", got "trial"'],
   [{ default_plan: 'a b' }, 'default_plan: expected the name of a plan'],
-  [{ limits: {} }, 'limits: expected tiers such as '],
-  [{ limits: { free: '10/1m', 'a b': '1/1m' } }, 'limits: expected tiers such as '],
-  [{ limits: { free: '10/1m', pro: 600 } }, 'limits: expected tiers such as '],
-  [{ limits: { free: '10/1m', pro: '600' } }, 'limits.pro: expected tiers such as '],
+  [{ limits: {} }, 'limits: expected limits such as '],
+  [{ limits: { free: '10/1m', 'a b': '1/1m' } }, 'limits: expected limits such as '],
+  [{ limits: { free: '10/1m', pro: 600 } }, 'limits: expected limits such as '],
+  [{ limits: { free: '10/1m', pro: '600' } }, 'limits.pro: expected limits such as '],
   [{ limits: { free: '10/1m', pro: '600/1h' } }, 'limits.pro: expected the same windows in every plan, got "600/1h"'],
   [
     { limits: { free: '10/1m', pro: '600/1m, 9000/1d' } },
@@ -674,10 +671,10 @@ test.each(['', '4', '99', '199', '600', '1xx', '6xx', '40x', '401;403', 'x', '40
 test.each<[Record<string, unknown>, string]>([
   [{ algorithm: 'concurrency', limits: '5' }, 'counts: expected "requests" with algorithm = "concurrency"'],
   [{ reserve: { critical: 0.2 } }, 'reserve: expected counts = "requests" with it'],
-  [{ algorithm: 'quota', settle: 'header:x-cost' }, 'settle: expected counts = "requests" with it'],
-  [{ limits: undefined, priority: 'critical' }, 'limits: expected tiers such as'],
+  [{ algorithm: 'quota', actual_cost: 'header:x-cost' }, 'actual_cost: expected counts = "requests" with it'],
+  [{ limits: undefined, priority: 'critical' }, 'limits: expected limits such as'],
   [{ counts: 'requests', failures: '401' }, 'failures: expected counts = "failures" with it'],
-  [{ counts: 'failure' }, 'counts: expected "requests" or "identities" or "failures"'],
+  [{ counts: 'failure' }, 'counts: expected "requests" or "new-identities" or "failures"'],
 ])('loadConfig() refuses what does not go with counting failures: %j', (keys, message) => {
   expect(() => load({ POLICIES: [{ ...FAILURES, ...keys }] })).toThrow(`POLICIES[0].${message}`)
 })
@@ -695,10 +692,10 @@ test.each([
   ['STORE', 'redis', OBJECTS, 'UPSTASH_REDIS_REST_URL and its token with it'],
   ['STORE', 'durable-object', REDIS, 'a binding LIMITS of Durable Objects with it'],
   ['STORE', 'Redis', REDIS, '"redis" or "durable-object" or "memory"'],
-  ['STORE_SHADOW', 'redis', OBJECTS, 'UPSTASH_REDIS_REST_URL and its token with it'],
-  ['STORE_SHADOW', 'durable-object', REDIS, 'a binding LIMITS of Durable Objects with it'],
-  ['STORE_SHADOW', 'redis', { ...REDIS, ...OBJECTS }, 'another store than STORE'],
-  ['STORE_SHADOW', 'memory', { ...REDIS, ...OBJECTS }, '"redis" or "durable-object"'],
+  ['STORE_MIRROR', 'redis', OBJECTS, 'UPSTASH_REDIS_REST_URL and its token with it'],
+  ['STORE_MIRROR', 'durable-object', REDIS, 'a binding LIMITS of Durable Objects with it'],
+  ['STORE_MIRROR', 'redis', { ...REDIS, ...OBJECTS }, 'another store than STORE'],
+  ['STORE_MIRROR', 'memory', { ...REDIS, ...OBJECTS }, '"redis" or "durable-object"'],
 ] as const)('loadConfig() refuses %s=%s where it cannot be had', (name, store, env, expected) => {
   expect(() => loadConfig({ UPSTREAM_URL, ...env, [name]: store })).toThrow(
     `${name}: expected ${expected}, got "${store}"`,
@@ -724,13 +721,15 @@ test.each([
   ['ANONYMUOS', 'ANONYMOUS'],
   ['UPSTREAM_TIMEOUT', 'UPSTREAM_TIMEOUT_MS'],
 ])('loadConfig() refuses %s, which is close to %s', (name, meant) => {
-  expect(() => load({ [name]: '9/1m' })).toThrow(`${name}: expected no such variable (but ${meant}), got "9/1m"`)
+  expect(() => load({ [name]: '9/1m' })).toThrow(`${name}: unknown variable; did you mean ${meant}?`)
   // A binding is the operator's own.
   expect(() => load({ [name]: fetcher })).not.toThrow()
 })
 
 test('loadConfig() shows no secret under a name that is close to that of one', () => {
-  expect(() => load({ IDENTITY_SECERT: 'hush' })).toThrow(/\(but IDENTITY_SECRET\), got a value not shown here$/)
+  expect(() => load({ IDENTITY_SECERT: 'hush' })).toThrow(
+    /^IDENTITY_SECERT: unknown variable; did you mean IDENTITY_SECRET\?$/,
+  )
 })
 
 test.each([
@@ -757,9 +756,9 @@ test('loadConfig() refuses policies of which none could ever be charged', () => 
   expect(() => load({ POLICIES: [{ name: 'a', priority: 'critical' }] })).toThrow(
     'POLICIES: expected at least one policy with limits',
   )
-  const newcomers = { name: 'n', limits: '20/1m', by: 'ip', counts: 'identities' }
+  const newcomers = { name: 'n', limits: '20/1m', by: 'ip', counts: 'new-identities' }
   const expected =
-    'POLICIES[0].counts: expected a "sliding-window" policy beside it that tells callers apart, and applies to some of the same requests, got "identities"'
+    'POLICIES[0].counts: expected a "sliding-window" policy beside it that tells callers apart, and applies to some of the same requests, got "new-identities"'
   expect(() => load({ POLICIES: [newcomers] })).toThrow(expected)
   expect(() =>
     load({ POLICIES: [newcomers, { ...A, by: 'global' }, { ...A, name: 'b', algorithm: 'quota' }] }),
@@ -845,18 +844,18 @@ test.each<[Environment, string]>([
 })
 
 test.each([
-  [{ block: '10m' }, { blockMs: 600_000, after: 1 }],
+  [{ penalty: '10m' }, { durationMs: 600_000, after: 1 }],
   [
-    { block: '1h', after: 5 },
-    { blockMs: 3_600_000, after: 5 },
+    { penalty: '1h', penalty_after: 5 },
+    { durationMs: 3_600_000, after: 5 },
   ],
   [
-    { block: '90s', after: '1000', algorithm: 'token-bucket' },
-    { blockMs: 90_000, after: 1_000 },
+    { penalty: '90s', penalty_after: '1000', algorithm: 'token-bucket' },
+    { durationMs: 90_000, after: 1_000 },
   ],
   [{}, undefined],
 ])('loadConfig() reads %j', (keys, block) => {
-  expect(load({ POLICIES: [{ name: 'a', limits: '5/1m', ...keys }] }).policies[0]?.block).toEqual(block)
+  expect(load({ POLICIES: [{ name: 'a', limits: '5/1m', ...keys }] }).policies[0]?.penalty).toEqual(block)
 })
 
 test('loadConfig() reads a secret for the API, and shows it nowhere', () => {

@@ -1,14 +1,14 @@
 import { expect, test } from 'vitest'
 import { scaleToLocalShare } from '../../src/engine/engine.ts'
 import type { StoreCharge } from '../../src/model/charge.ts'
-import { ruleOf } from '../support/rules.ts'
+import { chargeOf } from '../support/charges.ts'
 
-function limitsOf(rule: Partial<StoreCharge>, share: number): unknown {
-  const tiers = [
+function limitsOf(charge: Partial<StoreCharge>, share: number): unknown {
+  const limits = [
     { limit: 10, windowMs: 1_000 },
     { limit: 1_000, windowMs: 60_000 },
   ]
-  const { tiers: local, burst, reserved } = scaleToLocalShare(ruleOf('sliding-window', tiers, rule), share)
+  const { limits: local, burst, reserved } = scaleToLocalShare(chargeOf('sliding-window', limits, charge), share)
   return { limits: local.map(({ limit }) => limit), burst, reserved }
 }
 
@@ -19,6 +19,6 @@ test.each([
   ['a part of the burst', { burst: 50 }, 0.5, { limits: [5, 500], burst: 25, reserved: 0 }],
   ['a part of what is reserved', { reserved: 8 }, 0.5, { limits: [5, 500], burst: undefined, reserved: 4 }],
   ['room beside that', { reserved: 9, cost: 1 }, 0.5, { limits: [5, 500], burst: undefined, reserved: 4 }],
-])('scaleToLocalShare() allows %s', (_name, rule, share, expected) => {
-  expect(limitsOf(rule, share)).toEqual(expected)
+])('scaleToLocalShare() allows %s', (_name, charge, share, expected) => {
+  expect(limitsOf(charge, share)).toEqual(expected)
 })

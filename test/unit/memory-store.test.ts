@@ -9,17 +9,17 @@ const START_MS = 1_700_000_000_000
 function subject() {
   const clock = { now: START_MS }
   const store = new MemoryStore(() => clock.now)
-  const rule = (key: string, overrides: Partial<StoreCharge> = {}): StoreCharge => ({
+  const charge = (key: string, overrides: Partial<StoreCharge> = {}): StoreCharge => ({
     key,
     algorithm: 'sliding-window',
-    tiers: [{ limit: 2, windowMs: 1_000 }],
+    limits: [{ limit: 2, windowMs: 1_000 }],
     cost: 1,
-    enforced: true,
+    mode: 'enforce',
     reserved: 0,
     ...overrides,
   })
-  const ask = (key: string, overrides?: Partial<StoreCharge>, mode: DecisionRequest['mode'] = 'all'): Decision =>
-    store.decideNow({ mode, permits: 1, rules: [rule(key, overrides)] })
+  const ask = (key: string, overrides?: Partial<StoreCharge>, action: DecisionRequest['action'] = 'take'): Decision =>
+    store.decideNow({ action, permits: 1, charges: [charge(key, overrides)] })
   /** Units that a caller has left, found out without a charge. */
   const left = (key: string, overrides?: Partial<StoreCharge>) => ask(key, overrides, 'peek').usage[0]?.[0]?.remaining
   return { clock, store, ask, left }

@@ -4,7 +4,7 @@ import type { DecisionRequest } from '../../src/model/charge.ts'
 import { type Store, StoreError } from '../../src/model/store.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { callContext } from '../support/call-context.ts'
-import { ruleOf, take } from '../support/rules.ts'
+import { chargeOf, take } from '../support/charges.ts'
 
 const HOUR = [{ limit: 2, windowMs: 3_600_000 }]
 
@@ -26,7 +26,7 @@ function subject(shadow: Store = new MemoryStore(() => 1_800_000_000_000), clock
 function broken(answer: () => Promise<never>): Store {
   return {
     kind: 'broken',
-    ...{ decide: answer, release: answer, revoke: answer, renew: answer, settle: answer, forget: answer, ping: answer },
+    ...{ decide: answer, release: answer, revoke: answer, renew: answer, settle: answer, delete: answer, ping: answer },
   }
 }
 
@@ -35,7 +35,7 @@ test.each([
   ['never answers', () => new Promise<never>(() => {})],
 ] as const)('withMirror() decides the same, at once, while the mirror %s', async (_name, answer) => {
   const { beside } = subject(broken(answer))
-  const [quota, slots] = [ruleOf('quota', HOUR, { isSettled: true }), ruleOf('concurrency', HOUR)]
+  const [quota, slots] = [chargeOf('quota', HOUR, { needsSettlement: true }), chargeOf('concurrency', HOUR)]
   const granted: number[] = []
   for (let i = 0; i < 3; i++) {
     const request = take([quota, slots])
@@ -43,48 +43,48 @@ test.each([
     const decision = await beside.decide(request, context)
     granted.push(decision.granted)
     if (decision.granted === 0) continue
-    const [own] = request.rules
-    await beside.settle([{ rule: own ?? quota, units: 0 }], decision.nowMs)
-    await beside.renew(request.rules.slice(1))
-    await beside.release(request.rules.slice(1))
+    const [own] = request.charges
+    await beside.settle([{ charge: own ?? quota, units: 0 }], decision.nowMs)
+    await beside.renew(request.charges.slice(1))
+    await beside.release(request.charges.slice(1))
   }
   expect(granted).toEqual([1, 1, 0])
 })
 
 test('withMirror() counts what the mirror would do otherwise, and its failures', async () => {
   const { beside, mirror, shadow, clock, lines } = subject()
-  const rule = ruleOf('sliding-window', HOUR)
+  const charge = chargeOf('sliding-window', HOUR)
   const background: Promise<unknown>[] = []
-  const ask = () => beside.decide(take([rule]), callContext(background))
+  const ask = () => beside.decide(take([charge]), callContext(background))
   // One more than the store knows of.
-  await shadow.decide(take([rule]))
+  await shadow.decide(take([charge]))
   for (let i = 0; i < 3; i++) await ask()
-  await shadow.forget([rule.key])
+  await shadow.delete([charge.key])
   clock.now += 60_000
   await ask()
   await Promise.all(background)
-  expect(mirror.counts).toEqual({ decisions: 4, refusedByShadowOnly: 1, refusedByStoreOnly: 1, failures: 0 })
-  expect(lines).toEqual([{ level: 'info', event: 'shadow_store', ...mirror.counts }])
+  expect(mirror.counts).toEqual({ decisions: 4, refusedByMirrorOnly: 1, refusedByPrimaryOnly: 1, failures: 0 })
+  expect(lines).toEqual([{ level: 'info', event: 'mirror', ...mirror.counts }])
 
   const failing = subject(broken(() => Promise.reject(new StoreError('it is away'))))
-  await failing.beside.decide(take([rule]), callContext(background))
+  await failing.beside.decide(take([charge]), callContext(background))
   await Promise.all(background)
   expect(failing.mirror.counts).toMatchObject({ decisions: 0, failures: 1 })
-  expect(failing.lines).toEqual([{ level: 'warn', event: 'shadow_store_error', message: 'it is away' }])
+  expect(failing.lines).toEqual([{ level: 'warn', event: 'mirror_error', message: 'it is away' }])
 })
 
 test('withMirror() charges the mirror for new identities that are new to the store', async () => {
   const { beside, shadow } = subject()
-  const known = ruleOf('sliding-window', HOUR)
-  const newcomers = ruleOf('sliding-window', [{ limit: 9, windowMs: 3_600_000 }], { counts: 'identities' })
+  const known = chargeOf('sliding-window', HOUR)
+  const newcomers = chargeOf('sliding-window', [{ limit: 9, windowMs: 3_600_000 }], { counts: 'new-identities' })
   const background: Promise<unknown>[] = []
   // New to the store, not to its shadow.
   await shadow.decide(take([known]))
   await beside.decide(take([known, newcomers]), callContext(background))
   await beside.decide(take([known, newcomers]), callContext(background))
   await Promise.all(background)
-  const { counts: _, ...rule } = newcomers
-  expect((await shadow.decide(take([rule], { mode: 'peek' }))).usage[0]?.[0]?.remaining).toBe(8)
+  const { counts: _, ...charge } = newcomers
+  expect((await shadow.decide(take([charge], { action: 'peek' }))).usage[0]?.[0]?.remaining).toBe(8)
 })
 
 test('withMirror() reports a penalty when the mirror is slow or away for a moment, less the time lost', async () => {
@@ -92,17 +92,17 @@ test('withMirror() reports a penalty when the mirror is slow or away for a momen
   const memory = new MemoryStore(() => clock.now)
   const slow: Store = Object.assign(Object.create(memory), {
     decide: async (request: DecisionRequest) => {
-      if (request.mode !== 'peek') return memory.decide(request)
+      if (request.action !== 'peek') return memory.decide(request)
       clock.now += 400
       throw new StoreError('it is away')
     },
   })
   const { beside, mirror } = subject(slow, clock)
-  const rule = ruleOf('quota', HOUR, { block: { blockMs: 1_000, after: 1 } })
+  const charge = chargeOf('quota', HOUR, { penalty: { durationMs: 1_000, after: 1 } })
   const background: Promise<unknown>[] = []
-  await beside.decide(take([{ ...rule, cost: 3 }]), callContext(background))
+  await beside.decide(take([{ ...charge, cost: 3 }]), callContext(background))
   await Promise.all(background)
-  expect((await memory.decide(take([rule]))).usage[0]?.[0]?.blockedMs).toBe(600)
+  expect((await memory.decide(take([charge]))).usage[0]?.[0]?.penaltyMs).toBe(600)
   expect(mirror.counts).toMatchObject({ failures: 1 })
 })
 
@@ -121,12 +121,12 @@ test('a slot is free in the mirror, too, if its charge arrives there after its r
     revoke: (...asked: Parameters<Store['revoke']>) => memory.revoke(...asked),
   })
   const { beside } = subject(late)
-  const rule = ruleOf('concurrency', HOUR)
+  const charge = chargeOf('concurrency', HOUR)
   const background: Promise<unknown>[] = []
-  const request = take([rule])
+  const request = take([charge])
   await beside.decide(request, callContext(background))
-  await beside.release(request.rules)
+  await beside.release(request.charges)
   arrive()
   await Promise.all(background)
-  expect((await memory.decide(take([rule], { mode: 'peek' }))).usage[0]?.[0]?.remaining).toBe(2)
+  expect((await memory.decide(take([charge], { action: 'peek' }))).usage[0]?.[0]?.remaining).toBe(2)
 })

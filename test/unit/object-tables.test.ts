@@ -32,7 +32,7 @@ function tablesOf(name: string): Promise<unknown[]> {
 
 test('a document outlives an eviction, and has no time to live', async () => {
   const key = `${crypto.randomUUID()}:rules`
-  await documentsAt(key).write({ text: '{"n":1}', expectedVersion: 0, by: 'test', why: 'test' })
+  await documentsAt(key).write({ text: '{"n":1}', expectedVersion: 0, actor: 'test', comment: 'test' })
   await evictDurableObject(stubOf(key))
   expect(await documentsAt(key).read()).toMatchObject({ version: 1, text: '{"n":1}' })
   expect(await runInDurableObject(stubOf(key), (_, { storage }) => storage.getAlarm())).toBe(null)
@@ -43,12 +43,12 @@ test('a document of before there were ids is read, changed, and told from one af
     const table = new DocumentTable(sql)
     sql.exec('CREATE TABLE documents (version INTEGER PRIMARY KEY, atMs INTEGER, "by" TEXT, why TEXT, text TEXT)')
     sql.exec(`INSERT INTO documents VALUES (1, 7, 'old', 'old', '{"n":1}')`)
-    const old = { version: 1, id: '', atMs: 7, by: 'old', why: 'old' }
+    const old = { version: 1, id: '', atMs: 7, actor: 'old', comment: 'old' }
     expect(table.read(null)).toEqual({ ...old, text: '{"n":1}' })
     expect(table.read({ version: 1, id: '' })).toBe(null)
     expect(table.read({ version: 1, id: 'another' })).toEqual({ ...old, text: '{"n":1}' })
     expect(table.history()).toEqual([old])
-    const write = { text: '{"n":2}', expectedVersion: 1, by: 'test', why: 'test' }
+    const write = { text: '{"n":2}', expectedVersion: 1, actor: 'test', comment: 'test' }
     expect(table.write({ ...write, expectedId: 'another' }, 8)).toEqual({ kind: 'conflict', version: 1 })
     expect(table.write({ ...write, expectedId: '' }, 8)).toMatchObject({ kind: 'written', version: 2 })
     expect(table.readVersion(1)).toEqual({ ...old, text: '{"n":1}' })

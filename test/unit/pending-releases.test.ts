@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { PendingReleases } from '../../src/engine/circuit-breaker.ts'
 import { type Release, StoreError } from '../../src/model/store.ts'
-import { ruleOf } from '../support/rules.ts'
+import { chargeOf } from '../support/charges.ts'
 
 beforeEach(() => vi.useFakeTimers({ now: 1_700_000_000_000 }))
 afterEach(() => vi.useRealTimers())
@@ -9,8 +9,8 @@ afterEach(() => vi.useRealTimers())
 let slots = 0
 
 function someReleases(count: number): Release[] {
-  const rule = ruleOf('concurrency', [{ limit: 100, windowMs: 3_600_000 }])
-  return Array.from({ length: count }, () => ({ rule: { ...rule, slot: ++slots }, isKnown: false }))
+  const charge = chargeOf('concurrency', [{ limit: 100, windowMs: 3_600_000 }])
+  return Array.from({ length: count }, () => ({ charge: { ...charge, slot: ++slots }, isKnown: false }))
 }
 
 function subject() {
@@ -19,13 +19,13 @@ function subject() {
     server.calls++
     if (server.state === 'away') return Promise.reject(new StoreError('no answer'))
     if (server.state === 'hanging') return new Promise(() => {})
-    server.released.push(...releases.map(({ rule }) => rule.slot))
+    server.released.push(...releases.map(({ charge }) => charge.slot))
     return Promise.resolve()
   }
   return { server, pending: new PendingReleases({ revoke }, Date.now) }
 }
 
-const slotsOf = (releases: readonly Release[]) => releases.map(({ rule }) => rule.slot)
+const slotsOf = (releases: readonly Release[]) => releases.map(({ charge }) => charge.slot)
 
 test('slots are given back at once, many in one call', async () => {
   const { server, pending } = subject()

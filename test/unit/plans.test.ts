@@ -39,8 +39,8 @@ function subject(policy: object = API, env: Environment = {}) {
       readPath('/'),
       callContext(),
     )
-    const [tier] = 'tiers' in verdict ? verdict.tiers : []
-    return [verdict.kind, tier?.limit, tier?.remaining]
+    const [limit] = 'limits' in verdict ? verdict.limits : []
+    return [verdict.outcome, limit?.limit, limit?.remaining]
   }
   return { clock, asked, call }
 }

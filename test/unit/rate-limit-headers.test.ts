@@ -8,13 +8,13 @@ type Dialect = Parameters<typeof addRateLimitHeaders>[1]
 
 const NOW_MS = 1_700_000_000_400
 
-/** @param usage of each tier, ordered by window */
+/** @param usage of each limit, ordered by window */
 function reportsOf(limits: string, usage: readonly Partial<LimitState>[]): readonly ReportedLimit[] {
   const env = { UPSTREAM_URL: 'https://api.example.com', RATE_LIMITS: limits }
   return loadConfig(env).policies.flatMap((policy) =>
-    policy.tiers.map((tier, i) => ({
+    policy.limits.map((limit, i) => ({
       policy,
-      ...tier,
+      ...limit,
       isReserve: false,
       remaining: 0,
       resetMs: 0,
@@ -24,9 +24,13 @@ function reportsOf(limits: string, usage: readonly Partial<LimitState>[]): reado
   )
 }
 
-function fieldsOf(dialect: Dialect, tiers: readonly ReportedLimit[], sent: Readonly<Record<string, string>> = {}) {
+function fieldsOf(
+  headerFormat: Dialect,
+  limits: readonly ReportedLimit[],
+  sent: Readonly<Record<string, string>> = {},
+) {
   const headers = new Headers(sent)
-  addRateLimitHeaders(headers, dialect, tiers, () => NOW_MS)
+  addRateLimitHeaders(headers, headerFormat, limits, () => NOW_MS)
   return Object.fromEntries(headers)
 }
 
@@ -35,16 +39,16 @@ const TWO = reportsOf('10/1s, 120/1m', [
   { remaining: 100, resetMs: 59_001 },
 ])
 
-test('addRateLimitHeaders() writes draft-11: an item a tier, in lists', () => {
+test('addRateLimitHeaders() writes draft-11: an item a limit, in lists', () => {
   expect(fieldsOf('draft-11', TWO)).toEqual({
     'ratelimit-policy': '"default-1s";q=10;w=1, "default-1m";q=120;w=60',
     ratelimit: '"default-1s";r=3;t=1, "default-1m";r=100;t=60',
   })
 })
 
-/** As tiers of a policy that counts failures. */
-function ofFailures(tiers: readonly ReportedLimit[]): readonly ReportedLimit[] {
-  return tiers.map((tier) => ({ ...tier, policy: { ...tier.policy, counts: 'failures' } }))
+/** As limits of a policy that counts failures. */
+function ofFailures(limits: readonly ReportedLimit[]): readonly ReportedLimit[] {
+  return limits.map((limit) => ({ ...limit, policy: { ...limit.policy, counts: 'failures' } }))
 }
 
 test('addRateLimitHeaders() writes failures left under a unit of their own', () => {
@@ -56,15 +60,15 @@ test('addRateLimitHeaders() writes failures left under a unit of their own', () 
 
 test('addRateLimitHeaders() does not pass failures for requests where there is no unit, unless they refuse', () => {
   const refusing = ofFailures(reportsOf('5/1m', [{ resetMs: 9_000, retryAfterMs: 9_000 }]))
-  for (const dialect of ['draft-6', 'x-ratelimit'] as const) {
-    expect(fieldsOf(dialect, ofFailures(TWO))).toEqual({})
-    const name = dialect === 'draft-6' ? 'ratelimit-limit' : 'x-ratelimit-limit'
-    expect(fieldsOf(dialect, [...ofFailures(reportsOf('2/1s', [])), ...TWO])[name]).toBe('10')
-    expect(fieldsOf(dialect, [...refusing, ...TWO])[name]).toBe('5')
+  for (const headerFormat of ['draft-6', 'x-ratelimit'] as const) {
+    expect(fieldsOf(headerFormat, ofFailures(TWO))).toEqual({})
+    const name = headerFormat === 'draft-6' ? 'ratelimit-limit' : 'x-ratelimit-limit'
+    expect(fieldsOf(headerFormat, [...ofFailures(reportsOf('2/1s', [])), ...TWO])[name]).toBe('10')
+    expect(fieldsOf(headerFormat, [...refusing, ...TWO])[name]).toBe('5')
   }
 })
 
-test('addRateLimitHeaders() writes draft-6: all quotas, and how the tightest tier stands', () => {
+test('addRateLimitHeaders() writes draft-6: all quotas, and how the tightest limit stands', () => {
   expect(fieldsOf('draft-6', TWO)).toEqual({
     'ratelimit-policy': '10;w=1, 120;w=60',
     'ratelimit-limit': '10',
@@ -73,7 +77,7 @@ test('addRateLimitHeaders() writes draft-6: all quotas, and how the tightest tie
   })
 })
 
-test('addRateLimitHeaders() writes x-ratelimit: the tightest tier, its reset in seconds since the epoch', () => {
+test('addRateLimitHeaders() writes x-ratelimit: the tightest limit, its reset in seconds since the epoch', () => {
   expect(fieldsOf('x-ratelimit', TWO)).toEqual({
     'x-ratelimit-limit': '10',
     'x-ratelimit-remaining': '3',
@@ -87,8 +91,8 @@ test('addRateLimitHeaders() writes nothing where it is off', () => {
 
 test.each<Dialect>(['draft-11', 'draft-6', 'x-ratelimit', 'off'])(
   'addRateLimitHeaders() in %s writes nothing for a request that no policy is about',
-  (dialect) => {
-    expect(fieldsOf(dialect, [], { 'X-Mine': '1' })).toEqual({ 'x-mine': '1' })
+  (headerFormat) => {
+    expect(fieldsOf(headerFormat, [], { 'X-Mine': '1' })).toEqual({ 'x-mine': '1' })
   },
 )
 
@@ -97,10 +101,10 @@ test.each([
   ['5/1500ms', '"default-1500ms";q=5', '5'],
   ['5/2s', '"default-2s";q=5;w=2', '5;w=2'],
   ['5/1w', '"default-1w";q=5;w=604800', '5;w=604800'],
-])('addRateLimitHeaders() leaves w out for a window that is not of whole seconds: %s', (limits, draft11, draft6) => {
-  const tiers = reportsOf(limits, [])
-  expect(fieldsOf('draft-11', tiers)['ratelimit-policy']).toBe(draft11)
-  expect(fieldsOf('draft-6', tiers)['ratelimit-policy']).toBe(draft6)
+])('addRateLimitHeaders() leaves w out for a window that is not of whole seconds: %s', (text, draft11, draft6) => {
+  const limits = reportsOf(text, [])
+  expect(fieldsOf('draft-11', limits)['ratelimit-policy']).toBe(draft11)
+  expect(fieldsOf('draft-6', limits)['ratelimit-policy']).toBe(draft6)
 })
 
 test.each([
@@ -111,13 +115,13 @@ test.each([
   [1_000, '1', '1700000002'],
   [1_001, '2', '1700000002'],
 ])('addRateLimitHeaders() rounds %d ms up to whole seconds, never down', (resetMs, seconds, epochSeconds) => {
-  const tiers = reportsOf('5/1m', [{ resetMs }])
-  expect(fieldsOf('draft-11', tiers).ratelimit).toBe(`"default-1m";r=0;t=${seconds}`)
-  expect(fieldsOf('draft-6', tiers)['ratelimit-reset']).toBe(seconds)
-  expect(fieldsOf('x-ratelimit', tiers)['x-ratelimit-reset']).toBe(epochSeconds)
+  const limits = reportsOf('5/1m', [{ resetMs }])
+  expect(fieldsOf('draft-11', limits).ratelimit).toBe(`"default-1m";r=0;t=${seconds}`)
+  expect(fieldsOf('draft-6', limits)['ratelimit-reset']).toBe(seconds)
+  expect(fieldsOf('x-ratelimit', limits)['x-ratelimit-reset']).toBe(epochSeconds)
 })
 
-test('addRateLimitHeaders() takes the tier with the longest wait for the tightest, then that with the fewest units', () => {
+test('addRateLimitHeaders() takes the limit with the longest wait for the tightest, then that with the fewest units', () => {
   const refused = reportsOf('10/1s, 20/1m, 30/1h', [
     { remaining: 0, resetMs: 900, retryAfterMs: 900 },
     { remaining: 1, resetMs: 30_000, retryAfterMs: 40_000 },
@@ -133,8 +137,8 @@ test('addRateLimitHeaders() takes the tier with the longest wait for the tightes
 
 test('addRateLimitHeaders() appends to the lists that the upstream sent', () => {
   const sent = { RateLimit: '"theirs";r=1;t=2', 'RateLimit-Policy': '"theirs";q=9;w=10' }
-  const tiers = reportsOf('5/1m', [{ remaining: 4, resetMs: 60_000 }])
-  expect(fieldsOf('draft-11', tiers, sent)).toEqual({
+  const limits = reportsOf('5/1m', [{ remaining: 4, resetMs: 60_000 }])
+  expect(fieldsOf('draft-11', limits, sent)).toEqual({
     ratelimit: '"theirs";r=1;t=2, "default-1m";r=4;t=60',
     'ratelimit-policy': '"theirs";q=9;w=10, "default-1m";q=5;w=60',
   })
@@ -144,8 +148,8 @@ test.each<[Dialect, Readonly<Record<string, string>>]>([
   ['draft-6', { 'ratelimit-limit': '9', 'ratelimit-remaining': '8', 'ratelimit-reset': '7' }],
   ['draft-6', { 'ratelimit-remaining': '0' }],
   ['x-ratelimit', { 'x-ratelimit-limit': '9' }],
-])('addRateLimitHeaders() in %s leaves alone the single values that the upstream sent: %j', (dialect, sent) => {
-  expect(fieldsOf(dialect, TWO, sent)).toEqual(sent)
+])('addRateLimitHeaders() in %s leaves alone the single values that the upstream sent: %j', (headerFormat, sent) => {
+  expect(fieldsOf(headerFormat, TWO, sent)).toEqual(sent)
 })
 
 test.each<[Dialect, Readonly<Record<string, string>>]>([
@@ -153,6 +157,6 @@ test.each<[Dialect, Readonly<Record<string, string>>]>([
   ['x-ratelimit', { 'ratelimit-limit': '9' }],
   ['draft-11', { 'ratelimit-limit': '9' }],
   ['off', { ratelimit: '"theirs";r=1;t=2' }],
-])('addRateLimitHeaders() in %s keeps what the upstream sent in another: %j', (dialect, sent) => {
-  expect(fieldsOf(dialect, TWO, sent)).toEqual({ ...sent, ...fieldsOf(dialect, TWO) })
+])('addRateLimitHeaders() in %s keeps what the upstream sent in another: %j', (headerFormat, sent) => {
+  expect(fieldsOf(headerFormat, TWO, sent)).toEqual({ ...sent, ...fieldsOf(headerFormat, TWO) })
 })

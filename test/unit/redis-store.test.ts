@@ -58,9 +58,9 @@ function storeOf(options: Partial<UpstashStoreOptions> = {}): Store {
 }
 
 function take(key: string): DecisionRequest {
-  const tiers = [{ limit: 5, windowMs: 60_000 }]
-  const rule = { key, algorithm: 'sliding-window', tiers, cost: 1, enforced: true, reserved: 0 } as const
-  return { mode: 'all', permits: 1, rules: [rule] }
+  const limits = [{ limit: 5, windowMs: 60_000 }]
+  const charge = { key, algorithm: 'sliding-window', limits, cost: 1, mode: 'enforce', reserved: 0 } as const
+  return { action: 'take', permits: 1, charges: [charge] }
 }
 
 async function sha1(text: string): Promise<string> {
@@ -137,7 +137,7 @@ test('RedisStore#decide() sends a bare command: no encoding, no telemetry, no sy
   expect([url, init.method]).toEqual([REST_URL, 'POST'])
   const headers = Object.fromEntries(new Headers(init.headers))
   expect(headers).toEqual({ 'content-type': 'application/json', authorization: `Bearer ${TOKEN}` })
-  const numbers = ['all', 1, 0, 'w', 2, 5, 60_000]
+  const numbers = ['take', 1, 0, 'w', 2, 5, 60_000]
   expect(command).toEqual(['evalsha', await sha1(KEY_LOCKING + SCRIPTS.decide(ALGORITHMS)), 1, KEY, ...numbers])
 })
 
@@ -273,7 +273,7 @@ test('RedisStore#ping() asks for a pong', async () => {
 
 test.each([null, 'OK', [], '1'])('RedisStore#release() and #revoke() take %j for no answer', async (value) => {
   watchFetch(async () => result(value))
-  const rule = { ...(take(KEY).rules[0] as StoreCharge), algorithm: 'concurrency', slot: 1 } as const
-  await expect(storeOf().release([rule])).rejects.toThrow(StoreError)
-  await expect(storeOf().revoke([{ rule, isKnown: true }])).rejects.toThrow(StoreError)
+  const charge = { ...(take(KEY).charges[0] as StoreCharge), algorithm: 'concurrency', slot: 1 } as const
+  await expect(storeOf().release([charge])).rejects.toThrow(StoreError)
+  await expect(storeOf().revoke([{ charge, isKnown: true }])).rejects.toThrow(StoreError)
 })

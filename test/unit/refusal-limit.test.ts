@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { withRefusalLimit } from '../../src/engine/refusal-limit.ts'
 import type { DecisionRequest, StoreCharge } from '../../src/model/charge.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
-import { ruleOf, take } from '../support/rules.ts'
+import { chargeOf, take } from '../support/charges.ts'
 
 const START_MS = 1_700_000_000_000
 
@@ -28,102 +28,102 @@ function subject() {
   const store = new SlowStore(clock)
   const { asked } = store
   const limiter = withRefusalLimit(() => clock.now)(store)
-  const decide = (...rules: StoreCharge[]) => limiter.decide(take(rules))
+  const decide = (...charges: StoreCharge[]) => limiter.decide(take(charges))
   /** @returns how many of so many requests the store was asked for */
-  const flood = async (times: number, rulesOf: (index: number) => readonly StoreCharge[]) => {
+  const flood = async (times: number, chargesOf: (index: number) => readonly StoreCharge[]) => {
     const before = asked.length
-    for (let index = 0; index < times; index++) expect((await decide(...rulesOf(index))).granted).toBe(0)
+    for (let index = 0; index < times; index++) expect((await decide(...chargesOf(index))).granted).toBe(0)
     return asked.length - before
   }
   return { clock, store, limiter, decide, flood, asked }
 }
 
-const slots = (limit: number) => ruleOf('concurrency', [{ limit, windowMs: 60_000 }])
+const slots = (limit: number) => chargeOf('concurrency', [{ limit, windowMs: 60_000 }])
 const hourly = (limit: number, overrides: Partial<StoreCharge> = {}) =>
-  ruleOf('sliding-window', [{ limit, windowMs: 3_600_000 }], overrides)
+  chargeOf('sliding-window', [{ limit, windowMs: 3_600_000 }], overrides)
 const newcomers = (limit: number, overrides: Partial<StoreCharge> = {}) =>
-  hourly(limit, { counts: 'identities', ...overrides })
+  hourly(limit, { counts: 'new-identities', ...overrides })
 
 test('withRefusalLimit() asks for three refusals of a key a second', async () => {
   const { clock, decide, flood } = subject()
-  const rule = slots(1)
-  await decide(rule)
-  expect(await flood(100, () => [rule])).toBe(3)
+  const charge = slots(1)
+  await decide(charge)
+  expect(await flood(100, () => [charge])).toBe(3)
   clock.now += 1_000
-  expect(await flood(100, () => [rule])).toBe(3)
+  expect(await flood(100, () => [charge])).toBe(3)
 })
 
 test('withRefusalLimit() repeats no refusal of a cost beyond the moment at which units come back', async () => {
   const { clock, decide, flood } = subject()
-  const rule = (cost: number) => ({ ...anyCost, cost })
-  const anyCost = ruleOf('sliding-window', [{ limit: 10, windowMs: 1_000 }])
-  await decide(rule(2))
+  const charge = (cost: number) => ({ ...anyCost, cost })
+  const anyCost = chargeOf('sliding-window', [{ limit: 10, windowMs: 1_000 }])
+  await decide(charge(2))
   const atMs = clock.now
   clock.now += 100
-  await decide(rule(8))
-  expect(await flood(50, (index) => [rule(1 + (index % 9))])).toBeLessThanOrEqual(9)
+  await decide(charge(8))
+  expect(await flood(50, (index) => [charge(1 + (index % 9))])).toBeLessThanOrEqual(9)
   // The first two units have left their window, and a smaller cost than was refused fits again.
   clock.now = atMs + 1_000
-  expect((await decide(rule(2))).granted).toBe(1)
+  expect((await decide(charge(2))).granted).toBe(1)
 })
 
 test('withRefusalLimit() asks again as soon as a slot is given back here, and whatever was on its way by then', async () => {
   const { limiter, decide, flood } = subject()
-  const rule = slots(1)
-  const { rules } = take([rule])
-  await limiter.decide({ mode: 'all', permits: 1, rules })
-  const onTheirWay = Array.from({ length: 5 }, () => decide(rule))
-  await limiter.release(rules)
+  const charge = slots(1)
+  const { charges } = take([charge])
+  await limiter.decide({ action: 'take', permits: 1, charges })
+  const onTheirWay = Array.from({ length: 5 }, () => decide(charge))
+  await limiter.release(charges)
   await Promise.all(onTheirWay)
-  const held = take([rule]).rules
-  expect((await limiter.decide({ mode: 'all', permits: 1, rules: held })).granted).toBe(1)
-  expect(await flood(10, () => [rule])).toBe(3)
+  const held = take([charge]).charges
+  expect((await limiter.decide({ action: 'take', permits: 1, charges: held })).granted).toBe(1)
+  expect(await flood(10, () => [charge])).toBe(3)
   await limiter.release(held)
-  expect((await decide(rule)).granted).toBe(1)
+  expect((await decide(charge)).granted).toBe(1)
 })
 
 test('withRefusalLimit() sees a slot that was given back elsewhere within a second', async () => {
   const { clock, store, decide, flood } = subject()
-  const { rules } = take([slots(1)])
-  const [rule] = rules as [StoreCharge]
-  await decide(rule)
-  await flood(10, () => [rule])
-  await store.forget([rule.key])
+  const { charges } = take([slots(1)])
+  const [charge] = charges as [StoreCharge]
+  await decide(charge)
+  await flood(10, () => [charge])
+  await store.delete([charge.key])
   clock.now += 1_000
-  expect((await decide(rule)).granted).toBe(1)
+  expect((await decide(charge)).granted).toBe(1)
 })
 
 test('withRefusalLimit() lets no cheaper request wait that may fit', async () => {
   const { decide, flood } = subject()
-  const rule = hourly(10)
-  await decide({ ...rule, cost: 7 })
-  expect(await flood(10, () => [{ ...rule, cost: 5 }])).toBe(3)
-  expect((await decide({ ...rule, cost: 3 })).granted).toBe(1)
+  const charge = hourly(10)
+  await decide({ ...charge, cost: 7 })
+  expect(await flood(10, () => [{ ...charge, cost: 5 }])).toBe(3)
+  expect((await decide({ ...charge, cost: 3 })).granted).toBe(1)
 })
 
 test('withRefusalLimit() tells of a reserve what is left by now', async () => {
   const { decide, flood } = subject()
-  const rule = hourly(10)
-  const reserving = { ...rule, reserved: 2 }
+  const charge = hourly(10)
+  const reserving = { ...charge, reserved: 2 }
   for (let i = 0; i < 8; i++) await decide(reserving)
   await flood(5, () => [reserving])
-  await decide(rule)
-  await decide(rule)
-  await flood(1, () => [rule])
+  await decide(charge)
+  await decide(charge)
+  await flood(1, () => [charge])
   expect((await decide(reserving)).usage[0]?.[0]?.remaining).toBe(0)
 })
 
 test('withRefusalLimit() tells no shorter a time to wait than the store, whatever the cost', async () => {
   const { clock, store, decide } = subject()
-  const rule = hourly(50)
+  const charge = hourly(50)
   for (let i = 0; i < 50; i++) {
-    await decide(rule)
+    await decide(charge)
     clock.now += 10
   }
   for (let i = 0; i < 200; i++) {
-    const request = take([{ ...rule, cost: 1 + ((i * 37) % 50) }])
-    const { usage } = await store.decide({ ...request, mode: 'peek' })
-    const told = await decide(...request.rules)
+    const request = take([{ ...charge, cost: 1 + ((i * 37) % 50) }])
+    const { usage } = await store.decide({ ...request, action: 'peek' })
+    const told = await decide(...request.charges)
     // The store was asked two milliseconds before.
     expect(told.usage[0]?.[0]?.retryAfterMs).toBeGreaterThanOrEqual((usage[0]?.[0]?.retryAfterMs ?? 0) - 2)
   }
@@ -135,7 +135,7 @@ test('withRefusalLimit() asks only whether an identity is known, and writes noth
   await decide(hourly(5), cap)
   await decide(hourly(5), cap)
   expect(await flood(100, () => [hourly(5), cap])).toBe(3)
-  expect(asked.slice(3).map(({ mode }) => mode)).toEqual(['peek', 'peek'])
+  expect(asked.slice(3).map(({ action }) => action)).toEqual(['peek', 'peek'])
 })
 
 test('withRefusalLimit() never refuses an identity that was admitted here, and one that is known elsewhere after a second', async () => {
@@ -154,19 +154,19 @@ test('withRefusalLimit() never refuses an identity that was admitted here, and o
 
 test('withRefusalLimit() lets the store hear of each refusal that leads to a block, and of none that a block makes', async () => {
   const { flood, decide } = subject()
-  const rule = hourly(1, { block: { blockMs: 60_000, after: 50 } })
+  const charge = hourly(1, { penalty: { durationMs: 60_000, after: 50 } })
   const slot = slots(1)
-  await decide(rule, slot)
-  expect(await flood(50, () => [rule, slot])).toBe(50)
-  expect(await flood(50, () => [rule, slot])).toBe(0)
+  await decide(charge, slot)
+  expect(await flood(50, () => [charge, slot])).toBe(50)
+  expect(await flood(50, () => [charge, slot])).toBe(0)
 })
 
 test('withRefusalLimit() does not answer for another plan, in shadow, nor for a peek or a charge', async () => {
   const { decide, flood, limiter } = subject()
-  const rule = hourly(1, { plan: 'free' })
-  await decide(rule)
-  await flood(10, () => [rule])
-  expect((await decide({ ...rule, plan: 'pro', tiers: [{ limit: 9, windowMs: 3_600_000 }] })).granted).toBe(1)
-  expect((await decide({ ...rule, enforced: false })).granted).toBe(1)
-  expect((await limiter.decide(take([rule], { mode: 'charge' }))).granted).toBe(1)
+  const charge = hourly(1, { plan: 'free' })
+  await decide(charge)
+  await flood(10, () => [charge])
+  expect((await decide({ ...charge, plan: 'pro', limits: [{ limit: 9, windowMs: 3_600_000 }] })).granted).toBe(1)
+  expect((await decide({ ...charge, mode: 'shadow' })).granted).toBe(1)
+  expect((await limiter.decide(take([charge], { action: 'record' }))).granted).toBe(1)
 })

@@ -49,9 +49,9 @@ const policies = loadConfig({
 
 function chargeOf(name: string, identity = ''): RequestCharge {
   const policy = policies.find((each) => each.name === name) as RequestPolicy
-  const { algorithm, tiers, burst, reserved } = policy
+  const { algorithm, limits, burst, reserved } = policy
   return {
-    ...{ policy, digest: identity, key: `sluice:${name}:w:{${identity}}`, algorithm, tiers, cost: 1, enforced: true },
+    ...{ policy, digest: identity, key: `sluice:${name}:w:{${identity}}`, algorithm, limits, cost: 1, mode: 'enforce' },
     reserved: reserved.sheddable,
     ...(burst !== undefined && { burst }),
   }
@@ -59,15 +59,15 @@ function chargeOf(name: string, identity = ''): RequestCharge {
 
 /** The rule in place of one policy's. */
 function ruled(found: ReturnType<typeof ordersFor>, name: string, identity?: string) {
-  if (!found || 'kind' in found) throw new Error(`expected orders, got ${JSON.stringify(found)}`)
+  if (!found || 'outcome' in found) throw new Error(`expected orders, got ${JSON.stringify(found)}`)
   const ordered = found.apply([chargeOf(name, identity)])
   if (ordered instanceof Promise) throw new Error('no source takes time')
-  if ('kind' in ordered) throw new Error('blocked')
+  if ('outcome' in ordered) throw new Error('blocked')
   return ordered[0]
 }
 
 describe('blocks', () => {
-  const block = { kind: 'blocked', status: 403 }
+  const block = { outcome: 'blocked', status: 403 }
 
   test.each<[string, object, Caller]>([
     ['token', { by: 'token', digest: digest(['token', 'abc']) }, { token: 'abc' }],
@@ -132,8 +132,15 @@ describe('blocks', () => {
   test('say with which status, why and until when', () => {
     const rules = { blocks: [{ asn: 1, status: 451, reason: 'the law', until: LATER }] }
     const untilMs = NOW_MS + 1_000
-    expect(ordersFor(rules, { cf: { asn: 1 } })).toEqual({ kind: 'blocked', status: 451, reason: 'the law', untilMs })
-    expect(ordersFor(rules, { cf: { asn: 1 } }, untilMs - 1)).toMatchObject(block.kind === 'blocked' ? { untilMs } : {})
+    expect(ordersFor(rules, { cf: { asn: 1 } })).toEqual({
+      outcome: 'blocked',
+      status: 451,
+      reason: 'the law',
+      untilMs,
+    })
+    expect(ordersFor(rules, { cf: { asn: 1 } }, untilMs - 1)).toMatchObject(
+      block.outcome === 'blocked' ? { untilMs } : {},
+    )
     expect(ordersFor(rules, { cf: { asn: 1 } }, untilMs)).toBeUndefined()
   })
 
@@ -154,7 +161,7 @@ describe('blocks', () => {
 
   test('by a digest alone hold wherever a policy counts by what it is made of', () => {
     const found = ordersFor({ blocks: [{ digest: digest(['token', 'abc']) }] }, { token: 'xyz' })
-    if (!found || 'kind' in found) throw new Error('expected orders')
+    if (!found || 'outcome' in found) throw new Error('expected orders')
     expect(found.apply([chargeOf('default', 'other'), chargeOf('bucket', digest(['token', 'abc']))])).toEqual(block)
     expect(found.apply([chargeOf('default', 'other')])).toEqual([chargeOf('default', 'other')])
   })
@@ -178,14 +185,14 @@ test('allows let a caller be counted, but never limited', () => {
   const found = ordersFor({ allows: [{ by: 'token', digest: digest(['token', 'abc']) }] }, { token: 'abc' })
   expect(found).toMatchObject({ isAllowed: true })
   const charge = chargeOf('default')
-  expect(ruled(found, 'default')).toEqual({ ...charge, enforced: false, isUnlimited: true })
+  expect(ruled(found, 'default')).toEqual({ ...charge, mode: 'shadow', isUnlimited: true })
 })
 
 describe('overrides', () => {
   const by = { by: 'token', digest: digest(['token', 'abc']) }
   const override = (said: object) => ordersFor({ overrides: [{ ...by, ...said }] }, { token: 'abc' })
   const limitsOf = (found: ReturnType<typeof ordersFor>, name: string) =>
-    ruled(found, name)?.tiers.map(({ limit, windowMs }) => [limit, windowMs])
+    ruled(found, name)?.limits.map(({ limit, windowMs }) => [limit, windowMs])
 
   test('give other limits for a policy, and leave the others', () => {
     const found = override({ limits: { default: '20/1s, 500/1m' } })
@@ -197,14 +204,14 @@ describe('overrides', () => {
   })
 
   test('give a multiple of all limits, or of those named', () => {
-    expect(limitsOf(override({ times: 2.5 }), 'default')).toEqual([
+    expect(limitsOf(override({ multiplier: 2.5 }), 'default')).toEqual([
       [25, 1_000],
       [250, 60_000],
     ])
-    expect(limitsOf(override({ times: 0.5, policies: ['dear'] }), 'dear')).toEqual([[25, 60_000]])
-    expect(ruled(override({ times: 2, policies: ['dear'] }), 'default')).toEqual(chargeOf('default'))
+    expect(limitsOf(override({ multiplier: 0.5, policies: ['dear'] }), 'dear')).toEqual([[25, 60_000]])
+    expect(ruled(override({ multiplier: 2, policies: ['dear'] }), 'default')).toEqual(chargeOf('default'))
     // Never so little that nothing fits.
-    expect(limitsOf(override({ times: 0.001 }), 'default')).toEqual([
+    expect(limitsOf(override({ multiplier: 0.001 }), 'default')).toEqual([
       [1, 1_000],
       [1, 60_000],
     ])
@@ -212,14 +219,14 @@ describe('overrides', () => {
 
   test('raise with a limit what belongs to it: the burst, and what is reserved', () => {
     expect(ruled(override({ limits: { bucket: '600/1m' } }), 'bucket')).toMatchObject({ burst: 60 })
-    expect(ruled(override({ times: 3 }), 'shared')).toMatchObject({ reserved: 600 })
-    expect(ruled(override({ limits: { exports: '9' } }), 'exports')?.tiers).toMatchObject([
+    expect(ruled(override({ multiplier: 3 }), 'shared')).toMatchObject({ reserved: 600 })
+    expect(ruled(override({ limits: { exports: '9' } }), 'exports')?.limits).toMatchObject([
       { limit: 9, windowMs: 60_000 },
     ])
   })
 
   test('are unlimited for all policies, or for those named', () => {
-    expect(ruled(override({ unlimited: true }), 'dear')).toMatchObject({ isUnlimited: true, enforced: false })
+    expect(ruled(override({ unlimited: true }), 'dear')).toMatchObject({ isUnlimited: true, mode: 'shadow' })
     expect(ruled(override({ unlimited: true, policies: ['dear'] }), 'default')).toEqual(chargeOf('default'))
   })
 
@@ -228,20 +235,20 @@ describe('overrides', () => {
     expect(ruled(override({ limits: { default: '600/1m' } }), 'default')).toEqual(charge)
     // A request may cost 20.
     expect(ruled(override({ limits: { dear: '19/1m' } }), 'dear')).toEqual(chargeOf('dear'))
-    expect(ruled(override({ times: 1_000_000 }), 'default')).toEqual(charge)
+    expect(ruled(override({ multiplier: 1_000_000 }), 'default')).toEqual(charge)
   })
 
   test('of a caller itself go before those of many, and of many the longest value', () => {
     const rules = {
       overrides: [
-        { by: 'header:x-tenant', value: '*', times: 2 },
-        { by: 'header:x-tenant', value: 'acme-*', times: 3, policies: ['default'] },
-        { ...by, times: 4, until: LATER },
-        { digest: 'AAAAAAAAAAAAAAAAAAAAAA', times: 5 },
+        { by: 'header:x-tenant', value: '*', multiplier: 2 },
+        { by: 'header:x-tenant', value: 'acme-*', multiplier: 3, policies: ['default'] },
+        { ...by, multiplier: 4, until: LATER },
+        { digest: 'AAAAAAAAAAAAAAAAAAAAAA', multiplier: 5 },
       ],
     }
     const first = (caller: Caller, name = 'dear', nowMs = NOW_MS, identity = '') =>
-      ruled(ordersFor(rules, caller, nowMs), name, identity)?.tiers[0]?.limit
+      ruled(ordersFor(rules, caller, nowMs), name, identity)?.limits[0]?.limit
     expect(first({ token: 'abc', tenant: 'acme-1' })).toBe(200)
     expect(first({ token: 'abc', tenant: 'acme-1' }, 'dear', NOW_MS, 'AAAAAAAAAAAAAAAAAAAAAA')).toBe(250)
     expect(first({ token: 'abc', tenant: 'acme-1' }, 'dear', NOW_MS + 1_000)).toBe(100)
@@ -255,7 +262,7 @@ describe('overrides', () => {
     for (const rules of [
       { blocks: [{ digest: shared }] },
       { allows: [{ digest: shared }] },
-      { overrides: [{ digest: shared, times: 5 }] },
+      { overrides: [{ digest: shared, multiplier: 5 }] },
     ]) {
       const asked = [chargeOf('shared', shared), chargeOf('default')]
       const orders = ordersFor(rules, { token: 'abc' })
@@ -264,7 +271,9 @@ describe('overrides', () => {
   })
 
   test('are remembered under names that differ from those of the limits before', () => {
-    const plans = [override({ times: 2 }), override({ times: 3 })].map((found) => ruled(found, 'default')?.plan)
+    const plans = [override({ multiplier: 2 }), override({ multiplier: 3 })].map(
+      (found) => ruled(found, 'default')?.plan,
+    )
     expect(new Set([undefined, ...plans]).size).toBe(3)
   })
 })

@@ -28,12 +28,12 @@ test('readRules() reads all that a document can say, and writes it in one way', 
     ],
     allows: [{ cidr: '198.51.100.7/32' }, { by: 'ip', digest: DIGEST }],
     overrides: [
-      { by: 'header:X-Tenant', value: 'acme-*', times: 2, policies: ['default'] },
+      { by: 'header:X-Tenant', value: 'acme-*', multiplier: 2, policies: ['default'] },
       { by: 'header:X-Tenant', digest: DIGEST, limits: { default: '600/1m' } },
       { digest: DIGEST, unlimited: true },
     ],
     policies: [{ name: 'login', limits: '5/1m', match: ['POST /login'] }],
-    shadow: [{ name: 'login', limits: '3/1m' }],
+    candidate: [{ name: 'login', limits: '3/1m' }],
   })
   expect(rules.blocks.map(({ cidr, country, asn, until }) => cidr ?? country ?? asn ?? until)).toEqual([
     '2026-12-24T00:00:00Z',
@@ -43,7 +43,7 @@ test('readRules() reads all that a document can say, and writes it in one way', 
     'T1',
     64500,
   ])
-  expect(rules.overrides[0]).toEqual({ by: 'header:x-tenant', value: 'acme-*', times: 2, policies: ['default'] })
+  expect(rules.overrides[0]).toEqual({ by: 'header:x-tenant', value: 'acme-*', multiplier: 2, policies: ['default'] })
   expect(parseRules(JSON.stringify(rules))).toEqual(rules)
   expect(parseRules('')).toEqual(NO_RULES)
 })
@@ -52,7 +52,7 @@ const CALLER = 'one of digest (with by, or alone), by and value'
 
 test.each([
   [[], 'rules: expected a table, got []'],
-  [{ block: [] }, 'rules.block: expected no such name (but blocks, allows, overrides, policies, shadow), got []'],
+  [{ block: [] }, 'rules.block: unknown field; expected one of blocks, allows, overrides, policies, candidate'],
   [{ blocks: {} }, 'rules.blocks: expected a list of tables, got {}'],
   [{ blocks: [{}] }, `rules.blocks[0]: expected ${CALLER}, cidr, country, asn, got {}`],
   [{ blocks: [{ by: 'token' }] }, `rules.blocks[0]: expected ${CALLER}, cidr, country, asn, got {"by":"token"}`],
@@ -62,7 +62,7 @@ test.each([
   ],
   [
     { allows: [{ country: 'DE' }] },
-    /^rules\.allows\[0\]\.country: expected no such name \(but by, digest, mark, value, cidr/,
+    /^rules\.allows\[0\]\.country: unknown field; expected one of by, digest, mark, value, cidr/,
   ],
   [{ blocks: [{ by: 'route', digest: DIGEST }] }, /^rules\.blocks\[0\]\.by: expected "token", "ip", "header:<name>"/],
   [{ blocks: [{ by: 'token', digest: 'abc' }] }, /^rules\.blocks\[0\]\.digest: expected the digest of a caller/],
@@ -88,11 +88,14 @@ test.each([
   ],
   [{ blocks: [{ asn: 1, until: '2026-13-01T00:00Z' }] }, /^rules\.blocks\[0\]\.until/],
   [{ blocks: [{ asn: 1, reason: 'a\nb' }] }, /^rules\.blocks\[0\]\.reason: expected up to 200 characters/],
-  [{ overrides: [{ digest: DIGEST }] }, 'rules.overrides[0]: expected one of limits, times, unlimited, got {}'],
-  [{ overrides: [{ digest: DIGEST, times: 2, unlimited: true }] }, /^rules\.overrides\[0\]: expected one of limits/],
+  [{ overrides: [{ digest: DIGEST }] }, 'rules.overrides[0]: expected one of limits, multiplier, unlimited, got {}'],
   [
-    { overrides: [{ digest: DIGEST, times: 0 }] },
-    'rules.overrides[0].times: expected a number above 0 and at most 1000000, got 0',
+    { overrides: [{ digest: DIGEST, multiplier: 2, unlimited: true }] },
+    /^rules\.overrides\[0\]: expected one of limits/,
+  ],
+  [
+    { overrides: [{ digest: DIGEST, multiplier: 0 }] },
+    'rules.overrides[0].multiplier: expected a number above 0 and at most 1000000, got 0',
   ],
   [{ overrides: [{ digest: DIGEST, limits: {} }] }, 'rules.overrides[0].limits: expected limits of a policy, got {}'],
   [{ overrides: [{ digest: DIGEST, limits: { a: '1/1m' }, policies: ['a'] }] }, /^rules\.overrides\[0\]\.policies/],
@@ -102,7 +105,7 @@ test.each([
   ],
   [{ policies: [] }, /^rules\.policies: expected a list of tables/],
   [{ policies: '[{"name":"a"}]' }, /^rules\.policies: expected a list of tables, as in POLICIES/],
-  [{ shadow: [{ limits: '1/1m' }] }, /^rules\.shadow\[0\]\.name: expected/],
+  [{ candidate: [{ limits: '1/1m' }] }, /^rules\.candidate\[0\]\.name: expected/],
 ])('readRules() names the place, the value and what was expected: %j', (input, message) => {
   expect(messageOf(input)).toMatch(message)
 })

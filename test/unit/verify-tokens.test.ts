@@ -9,7 +9,7 @@ import { encodePart, makeKey, type SigningKey, signToken } from '../support/toke
 const NOW = 1_700_000_000_000
 const SECRET = 'a secret of thirty-two characters'
 const URL = 'https://id.example.com/keys'
-const SPOILT = { kind: 'spoilt' }
+const AMBIGUOUS = { kind: 'ambiguous' }
 const NONE = { kind: 'none' }
 const ALICE = { kind: 'value', value: '"alice"' }
 
@@ -97,7 +97,7 @@ describe('a forged token is none:', () => {
       for (const kid of ['one', undefined]) {
         const header = { alg: 'HS256', ...(kid && { kid }) }
         const token = new SignJWT({ sub: 'alice' }).setProtectedHeader(header).sign(new TextEncoder().encode(secret))
-        expect(await of(token)).toEqual(SPOILT)
+        expect(await of(token)).toEqual(AMBIGUOUS)
       }
     }
     // An algorithm that is not taken is no reason to ask for keys.
@@ -109,16 +109,16 @@ describe('a forged token is none:', () => {
     async (alg) => {
       for (const signature of ['', 'AA', base64url.encode('x'.repeat(64))]) {
         const token = `${encodePart({ alg, kid: 'one' })}.${encodePart({ sub: 'alice' })}.${signature}`
-        expect(await subject().of(token)).toEqual(SPOILT)
-        expect(await subject({ keys: 'secret' }).of(token)).toEqual(SPOILT)
+        expect(await subject().of(token)).toEqual(AMBIGUOUS)
+        expect(await subject({ keys: 'secret' }).of(token)).toEqual(AMBIGUOUS)
       }
     },
   )
 
   test('signed by a key that is not published, under the name of one that is', async () => {
     const { of } = subject()
-    expect(await of(sign({ sub: 'alice' }, { ...other, kid: 'one' }))).toEqual(SPOILT)
-    expect(await of(sign({ sub: 'alice' }, { ...rsa, kid: 'one' }))).toEqual(SPOILT)
+    expect(await of(sign({ sub: 'alice' }, { ...other, kid: 'one' }))).toEqual(AMBIGUOUS)
+    expect(await of(sign({ sub: 'alice' }, { ...rsa, kid: 'one' }))).toEqual(AMBIGUOUS)
   })
 
   test('with a key of its own in the header', async () => {
@@ -127,7 +127,7 @@ describe('a forged token is none:', () => {
       const token = new SignJWT({ sub: 'alice' })
         .setProtectedHeader({ alg: 'ES256', kid: 'one', ...(header as object) })
         .sign(other.privateKey)
-      expect(await of(token)).toEqual(SPOILT)
+      expect(await of(token)).toEqual(AMBIGUOUS)
     }
   })
 
@@ -135,13 +135,13 @@ describe('a forged token is none:', () => {
     const { of } = subject()
     const header = { alg: 'ES256', kid: 'one', crit: ['b64'], b64: false }
     const unencoded = `${encodePart(header)}.${encodePart({ sub: 'alice' })}.AAAA`
-    expect(await of(unencoded)).toEqual(SPOILT)
+    expect(await of(unencoded)).toEqual(AMBIGUOUS)
   })
 
   test('by a secret, where keys are published; by a key, where there is a secret', async () => {
-    expect(await subject().of(sign({ sub: 'alice' }, { secret: SECRET }))).toEqual(SPOILT)
-    expect(await subject({ keys: 'secret' }).of(sign({ sub: 'alice' }))).toEqual(SPOILT)
-    expect(await subject({ keys: 'secret' }).of(sign({ sub: 'alice' }, { secret: `${SECRET}.` }))).toEqual(SPOILT)
+    expect(await subject().of(sign({ sub: 'alice' }, { secret: SECRET }))).toEqual(AMBIGUOUS)
+    expect(await subject({ keys: 'secret' }).of(sign({ sub: 'alice' }))).toEqual(AMBIGUOUS)
+    expect(await subject({ keys: 'secret' }).of(sign({ sub: 'alice' }, { secret: `${SECRET}.` }))).toEqual(AMBIGUOUS)
   })
 
   test('by a shared or a private key that somebody has published', async () => {
@@ -149,7 +149,7 @@ describe('a forged token is none:', () => {
     site.keys = [key.jwk, { kty: 'oct', kid: 'oct', k: base64url.encode(SECRET), alg: 'HS256' }]
     const header = { alg: 'HS256', kid: 'oct' }
     const token = new SignJWT({ sub: 'alice' }).setProtectedHeader(header).sign(new TextEncoder().encode(SECRET))
-    expect(await of(token)).toEqual(SPOILT)
+    expect(await of(token)).toEqual(AMBIGUOUS)
   })
 })
 
@@ -166,32 +166,32 @@ test.each([
   ['opaque'],
 ])('a field that is more or less than a token can be read by nobody: %s', async (field) => {
   const { sub } = subject()
-  expect(await sub(field.replaceAll('{}', await sign({ sub: 'alice' })))).toEqual(SPOILT)
+  expect(await sub(field.replaceAll('{}', await sign({ sub: 'alice' })))).toEqual(AMBIGUOUS)
 })
 
 test('a huge token is not looked at', async () => {
   const { sub, site } = subject()
   const token = await sign({ sub: 'alice', pad: 'x'.repeat(7_000) })
   const decode = vi.spyOn(JSON, 'parse')
-  expect(await sub(`Bearer ${token}`)).toEqual(SPOILT)
-  expect(await sub(`Bearer ${'e.'.repeat(500_000)}e`)).toEqual(SPOILT)
+  expect(await sub(`Bearer ${token}`)).toEqual(AMBIGUOUS)
+  expect(await sub(`Bearer ${'e.'.repeat(500_000)}e`)).toEqual(AMBIGUOUS)
   expect([decode.mock.calls.length, site.asked]).toEqual([0, 0])
 })
 
 describe('times', () => {
   const at = (seconds: number) => NOW / 1_000 + seconds
-  test.each<[JWTPayload, typeof ALICE | typeof SPOILT]>([
+  test.each<[JWTPayload, typeof ALICE | typeof AMBIGUOUS]>([
     [{ exp: at(1) }, ALICE],
     // Clocks may differ by 30 seconds.
     [{ exp: at(-29) }, ALICE],
-    [{ exp: at(-30) }, SPOILT],
-    [{ exp: at(-3_600) }, SPOILT],
+    [{ exp: at(-30) }, AMBIGUOUS],
+    [{ exp: at(-3_600) }, AMBIGUOUS],
     [{ nbf: at(30) }, ALICE],
-    [{ nbf: at(31) }, SPOILT],
+    [{ nbf: at(31) }, AMBIGUOUS],
     [{ nbf: at(-1), exp: at(60) }, ALICE],
     [{ iat: at(3_600) }, ALICE],
-    [{ exp: `${at(60)}` as never }, SPOILT],
-    [{ nbf: 'now' as never }, SPOILT],
+    [{ exp: `${at(60)}` as never }, AMBIGUOUS],
+    [{ nbf: 'now' as never }, AMBIGUOUS],
   ])('%j', async (claims, expected) => {
     expect(await subject().of(sign({ sub: 'alice', ...claims }))).toEqual(expected)
   })
@@ -203,21 +203,21 @@ describe('times', () => {
     clock.now += 89_999
     expect(await of(token)).toEqual(ALICE)
     clock.now += 1
-    expect(await of(token)).toEqual(SPOILT)
+    expect(await of(token)).toEqual(AMBIGUOUS)
   })
 })
 
 describe('issuer and audience', () => {
   const settings = { issuer: 'https://id.example.com/', audience: 'api' }
-  test.each<[JWTPayload, typeof ALICE | typeof SPOILT]>([
+  test.each<[JWTPayload, typeof ALICE | typeof AMBIGUOUS]>([
     [{ iss: 'https://id.example.com/', aud: 'api' }, ALICE],
     [{ iss: 'https://id.example.com/', aud: ['web', 'api'] }, ALICE],
-    [{ iss: 'https://id.example.com', aud: 'api' }, SPOILT],
-    [{ iss: 'https://id.example.com/', aud: 'web' }, SPOILT],
-    [{ iss: 'https://id.example.com/', aud: 'API' }, SPOILT],
-    [{ iss: 'https://id.example.com/' }, SPOILT],
-    [{ aud: 'api' }, SPOILT],
-    [{ iss: ['https://id.example.com/'] as never, aud: 'api' }, SPOILT],
+    [{ iss: 'https://id.example.com', aud: 'api' }, AMBIGUOUS],
+    [{ iss: 'https://id.example.com/', aud: 'web' }, AMBIGUOUS],
+    [{ iss: 'https://id.example.com/', aud: 'API' }, AMBIGUOUS],
+    [{ iss: 'https://id.example.com/' }, AMBIGUOUS],
+    [{ aud: 'api' }, AMBIGUOUS],
+    [{ iss: ['https://id.example.com/'] as never, aud: 'api' }, AMBIGUOUS],
   ])('%j', async (claims, expected) => {
     expect(await subject(settings).of(sign({ sub: 'alice', ...claims }))).toEqual(expected)
   })
@@ -244,7 +244,7 @@ describe('work', () => {
     expect(await of(token)).toEqual(ALICE)
     await Promise.all(background)
     clock.now += 600_000
-    expect(await of(token)).toEqual(SPOILT)
+    expect(await of(token)).toEqual(AMBIGUOUS)
   })
 
   test('a request with a bad token has it checked once, however many claims are read', async () => {
@@ -252,7 +252,7 @@ describe('work', () => {
     const { read } = subject()
     const token = `Bearer ${await sign({ sub: 'alice' }, { ...other, kid: 'one' })}`
     const context = callContext()
-    for (let i = 0; i < 20; i++) expect(await read([`claim${i}`], token, context)).toEqual(SPOILT)
+    for (let i = 0; i < 20; i++) expect(await read([`claim${i}`], token, context)).toEqual(AMBIGUOUS)
     expect(verify).toHaveBeenCalledTimes(1)
   })
 
@@ -298,20 +298,20 @@ describe('keys', () => {
     expect(await of(sign({ sub: 'alice' }, other))).toEqual(ALICE)
     expect(site.asked).toBe(2)
     for (let i = 0; i < 20; i++)
-      expect(await of(sign({ sub: 'alice' }, { ...other, kid: `made up ${i}` }))).toEqual(SPOILT)
+      expect(await of(sign({ sub: 'alice' }, { ...other, kid: `made up ${i}` }))).toEqual(AMBIGUOUS)
     expect(site.asked).toBe(2)
     clock.now += 29_999
-    expect(await of(sign({ sub: 'alice' }, { ...other, kid: 'made up' }))).toEqual(SPOILT)
+    expect(await of(sign({ sub: 'alice' }, { ...other, kid: 'made up' }))).toEqual(AMBIGUOUS)
     expect(site.asked).toBe(2)
     clock.now += 1
-    expect(await of(sign({ sub: 'alice' }, { ...other, kid: 'made up' }))).toEqual(SPOILT)
+    expect(await of(sign({ sub: 'alice' }, { ...other, kid: 'made up' }))).toEqual(AMBIGUOUS)
     expect(site.asked).toBe(3)
     expect(await of(sign({ sub: 'alice', again: true }))).toEqual(ALICE)
   })
 
   test('that just came are not asked for again', async () => {
     const { of, site } = subject()
-    expect(await of(sign({ sub: 'alice' }, other))).toEqual(SPOILT)
+    expect(await of(sign({ sub: 'alice' }, other))).toEqual(AMBIGUOUS)
     expect(site.asked).toBe(1)
   })
 
@@ -355,7 +355,7 @@ describe('keys', () => {
   ])('that cannot be had leave a token unverified, and are asked for once a second: %s', async (_, answer) => {
     const { clock, of, site, log } = subject()
     site.answer = answer
-    for (let i = 0; i < 5; i++) expect(await of(sign({ sub: 'alice', i }))).toEqual(SPOILT)
+    for (let i = 0; i < 5; i++) expect(await of(sign({ sub: 'alice', i }))).toEqual(AMBIGUOUS)
     expect(site.asked).toBe(1)
     expect(log).toEqual([{ event: 'jwks_unavailable', message: expect.any(String), hasOlder: false }])
     clock.now += 1_000
@@ -369,7 +369,7 @@ describe('keys', () => {
     const [one, two] = [`Bearer ${await sign({ sub: 'alice' })}`, `Bearer ${await sign({ sub: 'bob' })}`]
     // The deadline of the one that asks is that of `fetch`, which here has none.
     void read(['sub'], one, callContext())
-    expect(await sub(two)).toEqual(SPOILT)
+    expect(await sub(two)).toEqual(AMBIGUOUS)
     expect(site.asked).toBe(1)
   })
 
@@ -381,6 +381,6 @@ describe('keys', () => {
     expect(await subject().of(bare())).toEqual(ALICE)
     const two = subject()
     two.site.keys = site.keys
-    expect(await two.of(bare())).toEqual(SPOILT)
+    expect(await two.of(bare())).toEqual(AMBIGUOUS)
   })
 })

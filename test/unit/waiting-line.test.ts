@@ -1,8 +1,8 @@
 import { beforeEach, describe, expect, test } from 'vitest'
 import { LimitMachine } from '../../src/store/durable-object/limit-machine.ts'
 import type { ObjectVote, PreparedCharge } from '../../src/store/durable-object/objects.ts'
+import { chargeOf, EVERY_ALGORITHM } from '../support/charges.ts'
 import { MemoryRows } from '../support/object-network.ts'
-import { EVERY_ALGORITHM, ruleOf } from '../support/rules.ts'
 
 const START_US = 1_700_000_000_000_000
 const PATIENCE_MS = 100
@@ -14,11 +14,11 @@ beforeEach(() => {
   machine = new LimitMachine(rows)
 })
 
-const RULE = ruleOf('sliding-window', [{ limit: 2, windowMs: 3_600_000 }])
+const RULE = chargeOf('sliding-window', [{ limit: 2, windowMs: 3_600_000 }])
 
 function asked(id: number, overrides: Partial<PreparedCharge> = {}): PreparedCharge {
   const shared = { id, siblings: ['sibling'], hasNewcomers: false }
-  return { mode: 'all', permits: 1, rule: RULE, patienceMs: PATIENCE_MS, shared, ...overrides }
+  return { action: 'take', permits: 1, charge: RULE, patienceMs: PATIENCE_MS, shared, ...overrides }
 }
 
 /** @returns undefined if it waits */
@@ -46,8 +46,8 @@ test.each([
   [400, 50],
   [800, 25],
 ])('beside %i open reservations, %i requests wait at most', (open, most) => {
-  const rule = { ...RULE, tiers: [{ limit: open, windowMs: 3_600_000 }] }
-  for (let id = 1; id <= open + 300; id++) reserve(id, 0, { rule })
+  const charge = { ...RULE, limits: [{ limit: open, windowMs: 3_600_000 }] }
+  for (let id = 1; id <= open + 300; id++) reserve(id, 0, { charge })
   expect(machine.waiting.length).toBe(most)
   expect(machine.waiting.length * open).toBeLessThanOrEqual(20_000)
 })
@@ -62,8 +62,8 @@ describe('a reservation that does not fit', () => {
   })
 
   test.each(EVERY_ALGORITHM)('waits for what others have reserved, and gets what they give back (%s)', (name) => {
-    const rule = ruleOf(name, [{ limit: 2, windowMs: 2_000_000_000_000 }])
-    const own = (id: number) => ({ rule: { ...rule, slot: id } })
+    const charge = chargeOf(name, [{ limit: 2, windowMs: 2_000_000_000_000 }])
+    const own = (id: number) => ({ charge: { ...charge, slot: id } })
     expect([reserve(1, 0, own(1)), reserve(2, 0, own(2)), reserve(3, 0, own(3))]).toEqual([1, 1, undefined])
     expect(answers()).toEqual([])
     close(1, 0)
@@ -101,23 +101,23 @@ describe('a reservation that does not fit', () => {
   test('does not wait if it was not told to, or would be refused by no wait', () => {
     for (const id of [1, 2]) reserve(id)
     expect(reserve(3, 0, { patienceMs: 0 })).toBe(0)
-    expect(reserve(4, 0, { mode: 'peek' })).toBe(0)
+    expect(reserve(4, 0, { action: 'peek' })).toBe(0)
     expect(reserve(5, 0, { permits: 3 })).toBe(0)
-    expect(reserve(6, 0, { rule: { ...RULE, enforced: false } })).toBe(0)
+    expect(reserve(6, 0, { charge: { ...RULE, mode: 'shadow' } })).toBe(0)
   })
 
   test('leads to a block only if no wait could have helped', () => {
-    const rule = { ...RULE, block: { blockMs: 60_000, after: 1 } }
+    const charge = { ...RULE, penalty: { durationMs: 60_000, after: 1 } }
     const ask = (overrides: Partial<PreparedCharge>) => {
-      const { usage, isProvisional } = machine.reserve({ ...asked(3), rule, ...overrides }, START_US) as ObjectVote
-      return { blockedMs: usage[0]?.blockedMs, isProvisional }
+      const { usage, isProvisional } = machine.reserve({ ...asked(3), charge, ...overrides }, START_US) as ObjectVote
+      return { penaltyMs: usage[0]?.penaltyMs, isProvisional }
     }
-    for (const id of [1, 2]) reserve(id, 0, { rule })
-    for (const overrides of [{ patienceMs: 0 }, { mode: 'peek' }] as const) {
-      expect(ask(overrides)).toEqual({ blockedMs: undefined, isProvisional: true })
+    for (const id of [1, 2]) reserve(id, 0, { charge })
+    for (const overrides of [{ patienceMs: 0 }, { action: 'peek' }] as const) {
+      expect(ask(overrides)).toEqual({ penaltyMs: undefined, isProvisional: true })
     }
-    for (const overrides of [{ permits: 3 }, { mode: 'peek' }] as const) {
-      expect(ask(overrides)).toEqual({ blockedMs: 60_000, isProvisional: false })
+    for (const overrides of [{ permits: 3 }, { action: 'peek' }] as const) {
+      expect(ask(overrides)).toEqual({ penaltyMs: 60_000, isProvisional: false })
     }
   })
 

@@ -9,7 +9,7 @@ import { deployedTables, diffPolicies, readPolicies, selectTables } from '../../
 import { describe } from '../../statistics/schema.ts'
 import * as answers from '../answers.ts'
 import { changeRules, note, readActiveRules, toResponse, toRulesError } from '../change-rules.ts'
-import { defineOperation } from '../operation.ts'
+import { defineOperation, toPointer } from '../operation.ts'
 
 const tables = describe(
   v.array(v.record(v.string(), v.unknown())),
@@ -42,11 +42,11 @@ export const validate = defineOperation({
   async run({ env }, { body }) {
     const { problems } = findProblems({ ...env, POLICIES: body.policies })
     return {
-      isValid: problems.length === 0,
+      valid: problems.length === 0,
       problems: problems
         .toSorted((a, b) => Number(a.path[0] ?? 0) - Number(b.path[0] ?? 0))
         .map(({ variable, path, message }) => ({
-          place: variable === 'POLICIES' ? path.join('.') : variable,
+          pointer: variable === 'POLICIES' ? toPointer(['policies', ...path]) : null,
           message,
         })),
     }
@@ -77,44 +77,44 @@ export const push = defineOperation({
   path: '/policies/push',
   summary: 'Put policies in force, or beside those in force, everywhere',
   description:
-    'They take the place of POLICIES without a deploy. In shadow, they decide beside those in force and refuse nothing; ' +
+    'They take the place of POLICIES without a deploy. In candidate, they decide beside those in force and refuse nothing; ' +
     'what would have differed is told by /rules.',
   body: v.strictObject({
-    policies: describe(v.nullable(tables), 'Null: POLICIES hold again, or nothing is in shadow.'),
-    shadow: v.optional(v.boolean(), false),
+    policies: describe(v.nullable(tables), 'Null: POLICIES hold again, or nothing is in candidate.'),
+    candidate: v.optional(v.boolean(), false),
     ...note,
   }),
   answer: answers.edited,
-  async run(context, { body: { policies, shadow, ...rest } }) {
+  async run(context, { body: { policies, candidate, ...rest } }) {
     const nowMs = context.now()
-    const change = (rules: Rules) => withPolicies(rules, policies ?? undefined, shadow, nowMs)
-    const usual = `${policies ? 'push' : 'end'} ${shadow ? 'policies in shadow' : 'policies'}`
-    return toResponse(await changeRules(context, change, { ...rest, why: rest.why || usual }, true))
+    const change = (rules: Rules) => withPolicies(rules, policies ?? undefined, candidate, nowMs)
+    const usual = `${policies ? 'push' : 'end'} ${candidate ? 'policies in candidate' : 'policies'}`
+    return toResponse(await changeRules(context, change, { ...rest, comment: rest.comment || usual }, true))
   },
 })
 
 function describePolicy(policy: RequestPolicy): v.InferOutput<typeof answers.policies>['policies'][number] {
-  const { name, algorithm, burst, plans, by, match, cost, block, counts, priority, enforced, onStoreError } = policy
+  const { name, algorithm, burst, plans, by, match, cost, penalty, counts, priority, mode, onStoreError } = policy
   return {
     name,
     algorithm,
-    tiers: describeTiers(policy),
+    limits: describeLimits(policy),
     burst: burst ?? null,
     plans: plans
-      ? Object.fromEntries(Object.entries(plans.limits).map(([plan, limits]) => [plan, describeTiers(limits)]))
+      ? Object.fromEntries(Object.entries(plans.limits).map(([plan, limits]) => [plan, describeLimits(limits)]))
       : null,
     by: by.map(formatSource),
     match: match?.map(({ method, path }) => `${method} ${path}`) ?? null,
     cost: { units: cost.kind === 'fixed' ? cost.units : null, header: cost.kind === 'header' ? cost.name : null },
-    penalty: block ? { ...block } : null,
+    penalty: penalty ? { ...penalty } : null,
     holdsSlots: ALGORITHMS[algorithm].holdsSlots === true,
     counts,
     priority: priority ?? null,
-    mode: enforced ? 'enforce' : 'shadow',
+    mode,
     onStoreError,
   }
 }
 
-function describeTiers({ tiers }: Pick<RequestPolicy, 'tiers'>) {
-  return tiers.map(({ name, limit, windowMs }) => ({ name, limit, windowMs }))
+function describeLimits({ limits }: Pick<RequestPolicy, 'limits'>) {
+  return limits.map(({ name, limit, windowMs }) => ({ name, limit, windowMs }))
 }

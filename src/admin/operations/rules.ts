@@ -16,17 +16,17 @@ import type { Revision } from '../../store/documents.ts'
 import * as answers from '../answers.ts'
 import { changeRules, type Note, note, requireRules, toResponse, until } from '../change-rules.ts'
 import { type AdminContext, defineOperation, InputError } from '../operation.ts'
-import { isEveryone, resolveTarget, who } from '../who-schema.ts'
+import { resolveTarget, shared, target } from '../target-schema.ts'
 
 type RulesAnswer = v.InferOutput<typeof answers.rules>
 
-export function toDocument({ blocks, allows, overrides, policies, shadow }: Rules): RulesAnswer['rules'] {
-  return { blocks, allows, overrides, policies: policies ?? null, shadow: shadow ?? null }
+export function toDocument({ blocks, allows, overrides, policies, candidate }: Rules): RulesAnswer['rules'] {
+  return { blocks, allows, overrides, policies: policies ?? null, candidate: candidate ?? null }
 }
 
 /** Leaves out all but the revision. */
-export function toRevision({ version, id, atMs, by, why }: Revision) {
-  return { version, id, atMs, by, why }
+export function toRevision({ version, id, atMs, actor, comment }: Revision) {
+  return { version, id, atMs, actor: actor, comment: comment }
 }
 
 export const rules = defineOperation({
@@ -37,21 +37,21 @@ export const rules = defineOperation({
   async run(context) {
     const { documents, state } = requireRules(context)
     const current = await currentRules(documents)
-    const { readAtMs, problem, shadow, ...own } = state()
+    const { readAtMs, problem, candidate, ...own } = state()
     return {
       ...toRevision(current),
       rules: toDocument(current.rules),
-      isolate: { ...own, readAtMs: readAtMs ?? null, problem: problem ?? null, shadow: shadow ?? null },
+      isolate: { ...own, readAtMs: readAtMs ?? null, problem: problem ?? null, candidate: candidate ?? null },
     }
   },
 })
 
 /** The body of a block, an allow or an override. */
 const order = {
-  who,
+  target,
   reason: v.optional(describe(v.string(), 'For the entry; a blocked caller is told it.')),
   ...until,
-  remove: v.optional(describe(v.boolean(), 'Take back what is there for `who`.'), false),
+  remove: v.optional(describe(v.boolean(), 'Take back what is there for `target`.'), false),
   ...note,
 }
 
@@ -83,13 +83,13 @@ export const override = defineOperation({
   body: v.strictObject({
     ...order,
     limits: v.optional(describe(v.record(v.string(), v.string()), 'By the name of a policy, such as `600/1m`.')),
-    times: v.optional(describe(v.number(), 'A multiple of the limits.')),
+    multiplier: v.optional(describe(v.number(), 'A multiple of the limits.')),
     unlimited: v.optional(v.literal(true)),
-    policies: v.optional(describe(v.array(v.string()), 'With times or unlimited: only these.')),
+    policies: v.optional(describe(v.array(v.string()), 'With multiplier or unlimited: only these.')),
   }),
   answer: answers.ordered,
-  run: (context, { body: { limits, times, unlimited, policies, ...rest } }) =>
-    editRule(context, 'overrides', rest, { limits, times, unlimited, policies }),
+  run: (context, { body: { limits, multiplier, unlimited, policies, ...rest } }) =>
+    editRule(context, 'overrides', rest, { limits, multiplier, unlimited, policies }),
 })
 
 /**
@@ -100,36 +100,36 @@ export const override = defineOperation({
 async function editRule<List extends EntryList>(
   context: AdminContext,
   list: List,
-  { who, reason, remove, until, for: duration, ...note }: Order,
+  { target: named, reason, remove, until, for: duration, ...note }: Order,
   effect: Partial<Entries[List]>,
 ): Promise<Ordered> {
   const nowMs = context.now()
-  const target = await resolveTarget(who, context)
+  const target = await resolveTarget(named, context)
   if (remove && Object.values({ ...effect, reason, until, duration }).some((value) => value !== undefined)) {
-    throw new InputError('remove', 'nothing beside it but whom it is about')
+    throw new InputError(['remove'], 'nothing beside it but whom it is about')
   }
   const isByDigestAlone = target.digest !== undefined && target.by === undefined
-  if (isByDigestAlone && !remove && (await isEveryone(target.digest, context))) {
-    throw new InputError('who.digest', 'a caller, but this is counted for everyone')
+  if (isByDigestAlone && !remove && (await shared(target.digest, context))) {
+    throw new InputError(['target', 'digest'], 'a caller, but this is counted for everyone')
   }
   const name = list.slice(0, -1)
   const end = resolveExpiry({ until, for: duration }, nowMs)
-  if ('wrong' in end) throw new InputError(end.wrong, end.expected)
+  if ('wrong' in end) throw new InputError([end.wrong], end.expected)
   const entry = { ...target, ...effect, reason, until: end.until } as Entries[List]
   const change = (rules: Rules) =>
     remove
       ? withoutEntry(list, rules, readTarget(target), nowMs)
       : withEntry(list, rules, { ...entry, ...readTarget(target) }, nowMs)
-  const why = note.why || `${remove ? 'remove ' : ''}${name} ${formatTarget(target)}`
+  const comment = note.comment || `${remove ? 'remove ' : ''}${name} ${formatTarget(target)}`
   // Only limits can go out of step with policies; and nothing keeps one from taking them back.
-  const changed = await changeRules(context, change, { ...note, why }, list === 'overrides' && !remove)
+  const changed = await changeRules(context, change, { ...note, comment }, list === 'overrides' && !remove)
   const written: object | undefined = remove ? undefined : changed.rules[list].at(-1)
   if (changed.kind === 'written') {
     await recordEdit(context, written ?? target, remove ? `no ${name} any more` : name, note)
   }
   return {
     ...toResponse(changed),
-    who: { ...readTarget(target) },
+    target: { ...readTarget(target) },
     scope: isByDigestAlone ? 'counted' : 'all',
     entry: written ? { ...written } : null,
   }
@@ -140,12 +140,18 @@ async function recordEdit(
   context: AdminContext,
   { digest, until, reason = '', ...effect }: RuleTarget & Partial<Block & Override>,
   action: string,
-  { by, why }: Note,
+  { actor, comment }: Note,
 ): Promise<void> {
   if (digest === undefined) return
-  const isOverride = effect.limits !== undefined || effect.times !== undefined || effect.unlimited !== undefined
+  const isOverride = effect.limits !== undefined || effect.multiplier !== undefined || effect.unlimited !== undefined
   const how = isOverride ? formatOverride(effect) : effect.status === undefined ? undefined : formatBlock(effect)
   const what = [action, how, until && `until ${until}`].filter((part) => part !== undefined).join(', ')
-  const { journal } = requireRules(context)
-  await appendAudit(journal, { atMs: context.now(), by, what, why: why || reason, digests: [digest] })
+  const { auditLog } = requireRules(context)
+  await appendAudit(auditLog, {
+    atMs: context.now(),
+    actor,
+    action: what,
+    comment: comment || reason,
+    digests: [digest],
+  })
 }

@@ -50,10 +50,10 @@ export const history = defineOperation({
   async run(context, { body: { caller, by, periods } }) {
     const { governed, counters, now } = context
     const digests = await findDigests(caller, context)
-    const deeds = governed && (await readAudit(governed.journal, digests))
+    const audit = governed && (await readAudit(governed.auditLog, digests))
     return {
       refusals: counters ? await readRefusals(counters, digests, findRange(by, periods, now())) : null,
-      deeds: deeds?.map(({ atMs, by, what, why }) => ({ atMs, by, what, why })) ?? null,
+      audit: audit?.map(({ atMs, actor, action, comment }) => ({ atMs, actor, action, comment })) ?? null,
     }
   },
 })

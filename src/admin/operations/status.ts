@@ -3,8 +3,8 @@ import * as answers from '../answers.ts'
 import { type AdminContext, defineOperation } from '../operation.ts'
 
 async function run({ readHealth, upstream, now }: AdminContext): Promise<v.InferOutput<typeof answers.status>> {
-  const { version, status, store } = await readHealth()
-  return { nowMs: now(), version, status, store, shedLevel: upstream?.level ?? null }
+  const { release, status, store } = await readHealth()
+  return { nowMs: now(), release, status, store, shedLevel: upstream?.level ?? null }
 }
 
 export const status = defineOperation({

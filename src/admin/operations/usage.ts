@@ -1,7 +1,7 @@
 import * as v from 'valibot'
 import type { RequestCharge } from '../../model/charge.ts'
 import type { RequestPolicy } from '../../model/policy.ts'
-import { readUsage, type SkippedPolicy, type TierState } from '../../request/caller/caller-charges.ts'
+import { type LimitUsage, readUsage, type SkippedPolicy } from '../../request/caller/caller-charges.ts'
 import { isShared } from '../../request/identity/source.ts'
 import { appendAudit } from '../../rules/audit-log.ts'
 import { applyRulesToCaller } from '../../rules/rule-index.ts'
@@ -21,7 +21,7 @@ export const usage = defineOperation({
     const { active, charges, skipped } = await findCharges(context, body)
     const known = { caller: toCaller(body.caller), digest: body.caller.digest }
     const { blocked, charges: ruled } = await applyRulesToCaller(active.rules, known, charges, config, now())
-    const { nowMs, tiers } = await readUsage(store, ruled)
+    const { nowMs, limits } = await readUsage(store, ruled)
     const shared = findShared(active.policies)
     const unlimited = new Set(ruled.filter(({ isUnlimited }) => isUnlimited).map(({ key }) => key))
     return {
@@ -29,22 +29,22 @@ export const usage = defineOperation({
       blocked: blocked
         ? { status: blocked.status, reason: blocked.reason ?? null, untilMs: blocked.untilMs ?? null }
         : null,
-      tiers: tiers.map((tier) => ({
-        ...tier,
-        configuredLimit: findConfiguredLimit(tier, charges),
-        isUnlimited: unlimited.has(tier.key),
-        isEveryone: shared.has(tier.policy),
-        ...(unlimited.has(tier.key) && { retryAfterMs: 0 }),
+      limits: limits.map((limit) => ({
+        ...limit,
+        configuredLimit: findConfiguredLimit(limit, charges),
+        unlimited: unlimited.has(limit.key),
+        shared: shared.has(limit.policy),
+        ...(unlimited.has(limit.key) && { retryAfterMs: 0 }),
       })),
-      leftOut: toSkipped(skipped),
+      skipped: toSkipped(skipped),
     }
   },
 })
 
-/** Finds the limit of a tier before the rules gave another one. */
-function findConfiguredLimit({ key, windowMs, limit }: TierState, charges: readonly RequestCharge[]): number {
+/** Finds the limit of a limit before the rules gave another one. */
+function findConfiguredLimit({ key, windowMs, limit }: LimitUsage, charges: readonly RequestCharge[]): number {
   const before = charges.find((charge) => charge.key === key)
-  return before?.burst ?? before?.tiers.find((tier) => tier.windowMs === windowMs)?.limit ?? limit
+  return before?.burst ?? before?.limits.find((each) => each.windowMs === windowMs)?.limit ?? limit
 }
 
 export const LEFT_FOR_EVERYONE = 'it counts for everyone, and is reset only by its name'
@@ -63,28 +63,31 @@ export function isSpared(
 export const reset = defineOperation({
   method: 'POST',
   path: '/reset',
-  summary: 'Forget what a caller has used',
+  summary: 'Reset the counts of a caller',
   description:
     'Deletes what policies have counted for a caller, as if it had never called. Policies by `global` or `route` alone ' +
     'count for everyone: they are left out, unless `policies` names them, or `digest` is theirs. Isolates that have just ' +
     'refused the caller go on with that for 5 seconds at most.',
-  body: v.strictObject({ ...callerQuery.entries, by: note.by, why: note.why }),
+  body: v.strictObject({ ...callerQuery.entries, actor: note.actor, comment: note.comment }),
   answer: answers.reset,
   async run(context, { body }) {
     const { engine, governed, now } = context
-    const { charges, skipped } = await findCharges(context, body)
+    const { charges, skipped: notCounted } = await findCharges(context, body)
     const isLeft = ({ name, by }: RequestPolicy) => isShared(by) && isSpared(name, body)
     const spared = new Set(charges.map(({ policy }) => policy).filter(isLeft))
-    const leftOut: SkippedPolicy[] = [...skipped, ...[...spared].map((policy) => ({ policy, why: LEFT_FOR_EVERYONE }))]
+    const skipped: SkippedPolicy[] = [
+      ...notCounted,
+      ...[...spared].map((policy) => ({ policy, reason: LEFT_FOR_EVERYONE })),
+    ]
     const reset = charges.filter(({ policy }) => !spared.has(policy))
     const keys = reset.map(({ policy, key }) => ({ policy: policy.name, key }))
     if (keys.length > 0) {
-      await engine.forget(keys.map(({ key }) => key))
-      const { by, why } = body
-      const what = `reset of ${[...new Set(keys.map(({ policy }) => policy))].join(', ')}`
+      await engine.delete(keys.map(({ key }) => key))
+      const { actor, comment } = body
+      const action = `reset of ${[...new Set(keys.map(({ policy }) => policy))].join(', ')}`
       const digests = [...new Set(reset.map(({ digest }) => digest))]
-      if (governed) await appendAudit(governed.journal, { atMs: now(), by, what, why, digests })
+      if (governed) await appendAudit(governed.auditLog, { atMs: now(), actor, action, comment, digests })
     }
-    return { keys, leftOut: toSkipped(leftOut) }
+    return { keys, skipped: toSkipped(skipped) }
   },
 })

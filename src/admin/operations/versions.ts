@@ -51,18 +51,18 @@ export const rollback = defineOperation({
     ...note,
   }),
   answer: answers.edited,
-  async run(context, { body: { version, section, by, why, ...expected } }) {
+  async run(context, { body: { version, section, actor, comment, ...expected } }) {
     const { documents } = requireRules(context)
     const check = (rules: Rules) => checkRules(rules, context.env)
-    const words = why || `${section} back to version ${version}`
+    const words = comment || `${section} back to version ${version}`
     const what = { section, nowMs: context.now() }
     try {
-      const edited = await rollBackRules(documents, version, what, { by, why: words }, { ...expected, check })
+      const edited = await rollBackRules(documents, version, what, { actor, comment: words }, { ...expected, check })
       if (!edited) throw createNotKept(version)
       return toResponse(requireChanged(edited))
     } catch (error) {
       if (!(error instanceof OptionError)) throw error
-      throw new InputError('version', `rules that fit the Worker’s variables, but ${error.message}.`)
+      throw new InputError(['version'], `rules that fit the Worker’s variables, but ${error.message}.`)
     }
   },
 })

@@ -1,6 +1,6 @@
 import type { Config } from '../../config/load-config.ts'
 import { formatWindow } from '../../model/limits.ts'
-import type { RequestPolicy } from '../../model/policy.ts'
+import type { PolicyMode, RequestPolicy } from '../../model/policy.ts'
 import { type Caller, createClaimReader, createRequest, NO_RESPONSE } from '../../request/caller/caller.ts'
 import { ChargeBuilder } from '../../request/charge-builder.ts'
 import { type IdentityInput, readIdentity } from '../../request/identity/identify.ts'
@@ -20,9 +20,9 @@ export interface PolicyView {
   readonly key?: string
   readonly cost?: number
   readonly reserved?: number
-  readonly tiers?: readonly string[]
-  readonly block?: string
-  readonly mode?: 'enforce' | 'shadow'
+  readonly limits?: readonly string[]
+  readonly penalty?: string
+  readonly mode?: PolicyMode
 }
 
 export type Explanation = Awaited<ReturnType<typeof explain>>
@@ -33,7 +33,13 @@ export async function explain(config: Config, caller: Caller & { readonly route:
   const path = createPathReader(config.literalInPaths)(new URL(request.url).pathname)
   const { method } = request
   const { canonical } = path
-  const decide = (verdict: string) => ({ method, path: canonical, verdict, class: null, policies: [] as PolicyView[] })
+  const decide = (verdict: string) => ({
+    method,
+    path: canonical,
+    verdict,
+    priority: null,
+    policies: [] as PolicyView[],
+  })
   if (/^\/_sluice(?:\/|$)/.test(canonical)) {
     return decide('answered by the gateway itself: never limited, never passed on')
   }
@@ -74,7 +80,7 @@ export async function explain(config: Config, caller: Caller & { readonly route:
     policies.push({ policy: policy.name, ...view })
     verdict ??= refusal ?? null
   }
-  return { method, path: canonical, verdict, class: priority, policies }
+  return { method, path: canonical, verdict, priority, policies }
 }
 
 async function explainPolicy(
@@ -85,10 +91,10 @@ async function explainPolicy(
   hasAddress: boolean,
 ): Promise<Omit<PolicyView, 'policy'> & { readonly refusal?: string }> {
   const { policy } = match
-  const { name, counts, enforced } = policy
+  const { name, counts, mode } = policy
   const why = explainMatch(match, method)
-  if (policy.tiers.length === 0) {
-    return { applies: false, why: `${why}: gives the class ${policy.priority}, and has no limits` }
+  if (policy.limits.length === 0) {
+    return { applies: false, why: `${why}: gives the priority ${policy.priority}, and has no limits` }
   }
   const refuse = (status: number, lack: string) => ({
     applies: true,
@@ -97,21 +103,21 @@ async function explainPolicy(
   })
   const lack = `the caller lacks ${policy.by.map(formatSource).join(' or ')}`
   const result = await charge()
-  if (result === 'skip') return { applies: false, why: `${why}, but ${lack}, and missing = "skip"` }
-  if ('kind' in result) {
-    return result.kind === 'unidentified'
+  if (result === 'skip') return { applies: false, why: `${why}, but ${lack}, and anonymous = "skip"` }
+  if ('outcome' in result) {
+    return result.outcome === 'unidentified'
       ? refuse(result.status, lack)
       : refuse(400, `the field ${result.header} holds no cost from 1 to ${result.max}`)
   }
-  const { key, cost, reserved, tiers: limits, plan } = result
-  const parts = await readIdentity(policy.by, subject, policy.missing)
+  const { key, cost, reserved, limits, plan } = result
+  const parts = await readIdentity(policy.by, subject, policy.anonymous)
   const kinds = 'kind' in parts ? [] : parts.filter((_, at) => at % 2 === 0)
   // Without an address, the digest would be another one.
   const isUnknown = !hasAddress && kinds.includes('ip')
   const identity = formatIdentity(policy, kinds)
   const onPlan = plan === undefined ? '' : `; on the plan "${plan}"`
-  const { block } = policy
-  const refusals = block?.after === 1 ? '1 refusal' : `${block?.after} refusals`
+  const { penalty } = policy
+  const refusals = penalty?.after === 1 ? '1 refusal' : `${penalty?.after} refusals`
   return {
     applies: true,
     why: `${why}${onPlan}${counts === 'requests' ? '' : `; counts ${counts}`}`,
@@ -119,12 +125,12 @@ async function explainPolicy(
     key: isUnknown ? key.replace(/\{.*\}$/, '{…}') : key,
     cost,
     reserved,
-    tiers: policy.tiers.map((tier, at) => {
-      const window = tier.name === name ? 'at once' : `per ${tier.name.slice(name.length + 1)}`
+    limits: policy.limits.map((limit, at) => {
+      const window = limit.name === name ? 'at once' : `per ${limit.name.slice(name.length + 1)}`
       return `${limits[at]?.limit} ${window}`
     }),
-    ...(enforced && block && { block: `${formatWindow(block.blockMs)} after ${refusals}` }),
-    mode: enforced ? 'enforce' : 'shadow',
+    ...(mode === 'enforce' && penalty && { penalty: `${formatWindow(penalty.durationMs)} after ${refusals}` }),
+    mode,
   }
 }
 

@@ -17,11 +17,11 @@ export const RULES = {
   'upstream-is-route': ['warning', 'UPSTREAM_URL leads back to the gateway'],
   'store-timeout': ['warning', 'STORE_TIMEOUT_MS is above UPSTREAM_TIMEOUT_MS'],
   exempt: ['warning', 'a policy, or a pattern of it, that never applies because an exemption covers it'],
-  'unlimited-route': ['warning', 'a route that has a class, and no limits'],
+  'unlimited-route': ['warning', 'a route that has a priority, and no limits'],
   'unlimited-rest': ['note', 'requests that nothing limits'],
-  'class-without-effect': ['warning', 'a class where no policy has a reserve, and SHEDDING is off'],
+  'priority-without-effect': ['warning', 'a priority where no policy has a reserve, and SHEDDING is off'],
   'implied-policy': ['warning', 'a policy that never refuses, because another one always does so before'],
-  'implied-tier': ['warning', 'a tier that never refuses, because another one of its policy always does so before'],
+  'implied-limit': ['warning', 'a limit that never refuses, because another one of its policy always does so before'],
   'reserve-for-nobody': ['warning', 'a reserve for critical requests, where none are'],
   'reserve-without-effect': ['warning', 'a reserve that keeps units from sheddable requests, where none are'],
   'reserve-leaves-little': ['warning', 'a reserve that leaves less than a tenth of the limit to the others'],
@@ -35,7 +35,7 @@ export const RULES = {
 } as const satisfies Readonly<Record<string, readonly [Level, string]>>
 
 export interface Finding {
-  readonly rule: keyof typeof RULES
+  readonly code: keyof typeof RULES
   readonly message: string
   readonly hint?: string
   /** The variable concerned; `path` is below it. */

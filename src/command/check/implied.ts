@@ -34,28 +34,28 @@ const WINDOWS = {
 /** Finds limits that never refuse, because another one always does so before. */
 export function* findImplied({ policies }: Config, settings: Settings): Iterable<Finding> {
   for (const policy of policies) {
-    if (policy.tiers.length === 0 || policy.counts !== 'requests') continue
+    if (policy.limits.length === 0 || policy.counts !== 'requests') continue
     const place = locatePolicy(settings, policy, 'limits')
     const stronger = policies.find((other) => other !== policy && implies(other, policy))
     // If two imply each other, the first one is kept.
     const isKept = stronger && policies.indexOf(stronger) > policies.indexOf(policy) && implies(policy, stronger)
     if (stronger && !isKept) {
       yield {
-        rule: 'implied-policy',
+        code: 'implied-policy',
         message: `policy "${policy.name}" never refuses: policy "${stronger.name}" applies to all of its requests and refuses before it does`,
         hint: 'Leave it out, or make its limits lower.',
         ...place,
       }
       continue
     }
-    for (const each of policy.tiers) {
-      const lower = policy.tiers.find(
+    for (const each of policy.limits) {
+      const lower = policy.limits.find(
         (other) => other !== each && countUnits(policy, other, each.windowMs) <= each.limit,
       )
       if (!lower) continue
       yield {
-        rule: 'implied-tier',
-        message: `the tier ${each.name} (${each.limit}) never refuses: ${lower.name} (${lower.limit}) lets at most ${countUnits(policy, lower, each.windowMs)} units pass in that time`,
+        code: 'implied-limit',
+        message: `the limit ${each.name} (${each.limit}) never refuses: ${lower.name} (${lower.limit}) lets at most ${countUnits(policy, lower, each.windowMs)} units pass in that time`,
         hint: 'A longer window only matters with a limit below that.',
         ...place,
       }
@@ -74,12 +74,12 @@ function implies(other: RequestPolicy, policy: RequestPolicy): boolean {
   if (policy.cost.kind !== 'fixed' || other.cost.kind !== 'fixed') return false
   const { units } = policy.cost
   const { units: otherUnits } = other.cost
-  const isImplied = (tier: Limit) =>
-    other.tiers.some(({ limit, windowMs }) => {
-      const requests = Math.ceil(tier.windowMs / windowMs) * Math.floor(limit / otherUnits)
-      return requests * units <= tier.limit
+  const isImplied = (own: Limit) =>
+    other.limits.some(({ limit, windowMs }) => {
+      const requests = Math.ceil(own.windowMs / windowMs) * Math.floor(limit / otherUnits)
+      return requests * units <= own.limit
     })
-  return isStronger(other, policy) && policy.tiers.every(isImplied)
+  return isStronger(other, policy) && policy.limits.every(isImplied)
 }
 
 /** The other policy is exact, applies to all requests of this one, and counts callers together or as this one does. */
@@ -89,10 +89,11 @@ function isStronger(other: RequestPolicy, policy: RequestPolicy): boolean {
   const isWindow = WINDOWS[policy.algorithm] !== undefined && policy.reserved.sheddable === 0
   // A shadow policy is a trial, and settlement may change a cost to anything.
   const isPlain = [policy, other].every(
-    ({ enforced, counts, settleHeader }) => enforced && counts === 'requests' && settleHeader === undefined,
+    ({ mode, counts, actualCostHeader }) =>
+      mode === 'enforce' && counts === 'requests' && actualCostHeader === undefined,
   )
   const isCoarser = other.by.every((source) => source.kind === 'global' || policy.by.some((own) => isSame(own, source)))
-  const isAlike = other.missing.kind === policy.missing.kind && other.onStoreError === policy.onStoreError
+  const isAlike = other.anonymous.kind === policy.anonymous.kind && other.onStoreError === policy.onStoreError
   const isAsCoarse = policy.fold === undefined || other.fold === policy.fold
   return isAsCoarse && isExact && isWindow && isPlain && isCoarser && isAlike && coversAll(other, policy)
 }

@@ -24,7 +24,7 @@ export function inspect(original: Settings, view: 'deployed' | 'development') {
   const arePoliciesValid = !problems.some(({ variable }) => /^(?:RATE_LIMITS|POLICIES|EXEMPT)$/.test(variable))
   if (config && arePoliciesValid) all.push(...findPolicyMistakes(config, settings))
   const findings = all.map(
-    (finding): Located => ({ ...finding, level: RULES[finding.rule][0], at: findPlace(finding, settings) }),
+    (finding): Located => ({ ...finding, level: RULES[finding.code][0], at: findPlace(finding, settings) }),
   )
   return { findings: findings.toSorted(comparePlaces), config }
 }
@@ -49,7 +49,7 @@ function readEnvironment(
   const objects = file?.get(...root, 'durable_objects', 'bindings')
   if (Array.isArray(objects) && objects.some((object) => object?.name === OBJECTS)) env[OBJECTS] = { idFromName() {} }
   // A move from one store to the other needs both.
-  const needsRedis = env.STORE === 'redis' || env.STORE_SHADOW !== undefined
+  const needsRedis = env.STORE === 'redis' || env.STORE_MIRROR !== undefined
   const knowsRedis = env.UPSTASH_REDIS_REST_URL !== undefined || env.UPSTASH_REDIS_REST_TOKEN !== undefined
   // Cloudflare may know what is missing here; `npm run dev` starts its own Redis if none is named.
   if (view === 'deployed' ? knowsRedis || needsRedis : needsRedis && !knowsRedis) {
@@ -60,16 +60,17 @@ function readEnvironment(
 }
 
 /** @param value of the variable */
-function toFinding({ variable, path, message }: OptionError, value: unknown): Finding {
+function toFinding({ variable, path, message, code }: OptionError, value: unknown): Finding {
   const isJson = variable === 'POLICIES' && path.length === 0 && typeof value === 'string'
   const mistake = isJson ? jsonMistake(value) : undefined
   if (mistake) {
     const { what, offset } = mistake
-    return { rule: 'json', message: `POLICIES: JSON that cannot be read: ${what}`, variable, offset }
+    return { code: 'json', message: `POLICIES: JSON that cannot be read: ${what}`, variable, offset }
   }
-  const [, names] = /: expected no such \w+ \(but ([^)]*)\)/.exec(message) ?? []
-  const hint = names === undefined ? undefined : suggestName(`${path.at(-1) ?? ''}`, names.split(', '))
-  return { rule: 'refused', message, variable, path, isName: names !== undefined, ...(hint && { hint }) }
+  const isName = code === 'UNKNOWN_OPTION' || code === 'UNKNOWN_VARIABLE'
+  const [, names] = (isName && /; expected one of (.+)$/.exec(message)) || []
+  const hint = names && suggestName(`${path.at(-1) ?? ''}`, names.split(', '))
+  return { code: 'refused', message, variable, path, isName, ...(hint && { hint }) }
 }
 
 function suggestName(name: string, known: readonly string[]): string | undefined {

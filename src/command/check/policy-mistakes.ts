@@ -30,7 +30,7 @@ function* findExempt(policy: RequestPolicy, { exempt }: Config, settings: Settin
   const names = quotePatterns(covered)
   const suffix = covered.length === patterns.length ? ` (${names})` : `, ${names} of its patterns`
   yield {
-    rule: 'exempt',
+    code: 'exempt',
     message: `policy "${policy.name}"${policy.match ? suffix : ''} never applies: EXEMPT has "${formatPattern(exemption)}"`,
     hint: 'What is exempt passes without limits, whatever policies say.',
     ...(policy.match ? locatePolicy(settings, policy, 'match') : { variable: 'EXEMPT' }),
@@ -39,22 +39,22 @@ function* findExempt(policy: RequestPolicy, { exempt }: Config, settings: Settin
 
 /** Finds routes without limits, and priorities without effect. */
 function* findUnlimited({ policies, isShedding }: Config, settings: Settings): Iterable<Finding> {
-  const limiting = policies.filter(({ tiers, counts }) => tiers.length > 0 && counts === 'requests')
-  for (const policy of policies.filter(({ tiers }) => tiers.length === 0)) {
+  const limiting = policies.filter(({ limits, counts }) => limits.length > 0 && counts === 'requests')
+  for (const policy of policies.filter(({ limits }) => limits.length === 0)) {
     const patterns = policy.match ?? [EVERYTHING]
     const unlimited = patterns.filter((pattern) => !limiting.some((other) => appliesTo(other, pattern)))
     const isReserving = (other: RequestPolicy) => hasReserve(other) && patterns.some((each) => appliesTo(other, each))
     if (unlimited.length > 0) {
       yield {
-        rule: 'unlimited-route',
-        message: `nothing limits ${quotePatterns(unlimited)}: policy "${policy.name}" only gives it a class`,
+        code: 'unlimited-route',
+        message: `nothing limits ${quotePatterns(unlimited)}: policy "${policy.name}" only gives it a priority`,
         hint: 'Give the policy limits, or add one that has them.',
         ...locatePolicy(settings, policy, policy.match && 'match'),
       }
     } else if (!isShedding && !limiting.some(isReserving)) {
       yield {
-        rule: 'class-without-effect',
-        message: `policy "${policy.name}" gives a class, which changes nothing: no policy there has a reserve, and SHEDDING is off`,
+        code: 'priority-without-effect',
+        message: `policy "${policy.name}" gives a priority, which changes nothing: no policy there has a reserve, and SHEDDING is off`,
         ...locatePolicy(settings, policy, 'priority'),
       }
     }
@@ -62,7 +62,7 @@ function* findUnlimited({ policies, isShedding }: Config, settings: Settings): I
   const isAll = limiting.some(({ match }) => match === undefined || match.some((each) => covers(each, EVERYTHING)))
   if (isAll || limiting.length === 0) return
   yield {
-    rule: 'unlimited-rest',
+    code: 'unlimited-rest',
     message: `nothing limits requests other than ${limiting
       .flatMap(({ match }) => match ?? [])
       .map(formatPattern)
@@ -75,14 +75,14 @@ function* findUnlimited({ policies, isShedding }: Config, settings: Settings): I
 /** Finds a reserve that nobody may use, that restricts nobody, or that leaves nearly nothing. */
 function* findReserveMistakes(policy: RequestPolicy, { policies }: Config, settings: Settings): Iterable<Finding> {
   if (!hasReserve(policy)) return
-  const { reserved, tiers, name, match = [EVERYTHING] } = policy
-  const limit = tiers[0]?.limit ?? 0
+  const { reserved, limits, name, match = [EVERYTHING] } = policy
+  const limit = limits[0]?.limit ?? 0
   const place = locatePolicy(settings, policy, 'reserve')
   const isGiven = (priority: Priority) =>
     policies.some((other) => other.priority === priority && match.some((each) => appliesTo(other, each)))
   if (reserved.default > 0 && !isGiven('critical')) {
     yield {
-      rule: 'reserve-for-nobody',
+      code: 'reserve-for-nobody',
       message: `policy "${name}" keeps ${reserved.default} of ${limit} for critical requests, and no policy makes any critical: nobody can use them`,
       hint: 'Add a policy with priority = "critical" for the requests that may.',
       ...place,
@@ -90,7 +90,7 @@ function* findReserveMistakes(policy: RequestPolicy, { policies }: Config, setti
   }
   if (reserved.sheddable > reserved.default && !isGiven('sheddable')) {
     yield {
-      rule: 'reserve-without-effect',
+      code: 'reserve-without-effect',
       message: `policy "${name}" keeps units from sheddable requests, and no policy makes any sheddable`,
       hint: 'Add a policy with priority = "sheddable" for the requests that are to stop first.',
       ...place,
@@ -100,7 +100,7 @@ function* findReserveMistakes(policy: RequestPolicy, { policies }: Config, setti
   const left = limit - reserved[worst]
   if (left >= limit * MIN_SHARE) return
   yield {
-    rule: 'reserve-leaves-little',
+    code: 'reserve-leaves-little',
     message: `policy "${name}" leaves ${left} of ${limit} to ${worst} requests: the reserve takes nearly the whole window`,
     ...place,
   }
@@ -108,14 +108,14 @@ function* findReserveMistakes(policy: RequestPolicy, { policies }: Config, setti
 
 /** Finds a limit by a value of the body that counts unreadable bodies by address: a client chooses which bodies those are. */
 function* findAmbiguousBodies(policy: RequestPolicy, settings: Settings): Iterable<Finding> {
-  const { name, by, tiers, missing } = policy
+  const { name, by, limits, anonymous } = policy
   const isByBody = by.some(isInBody) && !by.some(({ kind }) => kind === 'ip')
-  if (tiers.length === 0 || missing.kind === 'deny' || !isByBody) return
+  if (limits.length === 0 || anonymous.kind === 'deny' || !isByBody) return
   yield {
-    rule: 'ambiguous-body',
+    code: 'ambiguous-body',
     message: `policy "${name}" counts bodies that cannot be read for certain by address: one caller has the limit once for each address`,
-    hint: 'missing = "deny", the default with form: and json:, refuses bodies that are padded, multipart, or have a name twice.',
-    ...locatePolicy(settings, policy, 'missing'),
+    hint: 'anonymous = "deny", the default with form: and json:, refuses bodies that are padded, multipart, or have a name twice.',
+    ...locatePolicy(settings, policy, 'anonymous'),
   }
 }
 
@@ -125,7 +125,7 @@ function* findClaimMistakes({ jwt }: Config, { variables, file, root }: Settings
   const required = file?.get(...root, 'secrets', 'required')
   if (lacksKeys(variables) && !(Array.isArray(required) && required.includes('JWT_SECRET'))) {
     yield {
-      rule: 'keys-elsewhere',
+      code: 'keys-elsewhere',
       message: 'policies ask for claims: the Worker starts only if the secret JWT_SECRET is set',
       hint: 'Set it by `wrangler secret put JWT_SECRET` and add it to [secrets] required, or set JWKS_URL.',
       variable: 'POLICIES',
@@ -133,7 +133,7 @@ function* findClaimMistakes({ jwt }: Config, { variables, file, root }: Settings
   }
   if (jwt.audience !== undefined) return
   yield {
-    rule: 'any-audience',
+    code: 'any-audience',
     message: 'JWT_AUDIENCE is not set: tokens that were made for other APIs count as well',
     variable: jwt.keys.kind === 'jwks' ? 'JWKS_URL' : 'POLICIES',
   }

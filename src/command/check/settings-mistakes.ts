@@ -19,7 +19,7 @@ function* findFileMistakes({ file, root, sources }: Settings): Iterable<Finding>
     const name = filePath.at(-1)
     const policiesHint = `It belongs below [${vars.join('.')}]: in TOML, its tables begin with [[${vars.join('.')}.POLICIES]].`
     yield {
-      rule: 'misplaced-variable',
+      code: 'misplaced-variable',
       message: `${name} stands outside of [${vars.join('.')}]: the Worker does not get it`,
       hint: name === 'POLICIES' ? policiesHint : 'Move it there.',
       filePath,
@@ -28,7 +28,7 @@ function* findFileMistakes({ file, root, sources }: Settings): Iterable<Finding>
   for (const name of SECRETS) {
     if (sources.get(name) !== 'wrangler' || name === 'UPSTASH_REDIS_REST_URL') continue
     yield {
-      rule: 'secret-in-file',
+      code: 'secret-in-file',
       message: `${name} is a secret, and stands in a file that everybody with the repository can read`,
       hint: `Take it out, and set another one by \`wrangler secret put ${name}\`.`,
       variable: name,
@@ -38,7 +38,7 @@ function* findFileMistakes({ file, root, sources }: Settings): Iterable<Finding>
   const missing = VARIABLES.filter((name) => name in file.table('vars') && !(name in file.table(...vars)))
   if (missing.length === 0) return
   yield {
-    rule: 'not-inherited',
+    code: 'not-inherited',
     message: `${missing.join(', ')} of [vars] ${missing.length === 1 ? 'does' : 'do'} not hold in this environment, which inherits no variables`,
     filePath: vars,
   }
@@ -69,21 +69,21 @@ function* findUpstreamMistakes(
   const variable = 'UPSTREAM_URL'
   if (/(?:^|\.)example\.(?:com|net|org)$/.test(hostname)) {
     yield {
-      rule: 'example-upstream',
+      code: 'example-upstream',
       message: `UPSTREAM_URL is still that of an example, ${hostname}`,
       hint: 'Set it to the origin of your API.',
       variable,
     }
   } else if (upstreamSecret !== undefined && protocol === 'http:' && !isLocal) {
     yield {
-      rule: 'secret-in-clear',
+      code: 'secret-in-clear',
       message: 'UPSTREAM_SECRET goes to the API over http, where others can read it',
       hint: 'Let the API answer over https.',
       variable,
     }
   } else if (route !== undefined) {
     yield {
-      rule: 'upstream-is-route',
+      code: 'upstream-is-route',
       message: `UPSTREAM_URL is of the host that the route "${route}" sends to the gateway itself`,
       hint: 'Give the API a host of its own, which no route is for.',
       variable,
@@ -106,37 +106,37 @@ function* findVariableMistakes(config: Config, { variables, sources }: Settings)
   const { leases, localShare, statistics, storeTimeoutMs, upstreamTimeoutMs } = config
   if (storeTimeoutMs > upstreamTimeoutMs) {
     yield {
-      rule: 'store-timeout',
+      code: 'store-timeout',
       message: `STORE_TIMEOUT_MS (${storeTimeoutMs}) is above UPSTREAM_TIMEOUT_MS (${upstreamTimeoutMs}): a request may wait for Redis longer than for the API`,
       hint: 'Half a second is long for a Redis nearby.',
       variable: 'STORE_TIMEOUT_MS',
     }
   }
-  const limiting = config.policies.filter(({ tiers }) => tiers.length > 0)
-  if (leases !== undefined && !limiting.some(({ algorithm, block }) => ALGORITHMS[algorithm].lease && !block)) {
+  const limiting = config.policies.filter(({ limits }) => limits.length > 0)
+  if (leases !== undefined && !limiting.some(({ algorithm, penalty }) => ALGORITHMS[algorithm].lease && !penalty)) {
     yield {
-      rule: 'leases-without-effect',
+      code: 'leases-without-effect',
       message: 'LEASES changes nothing: no policy has an algorithm whose permits can be taken in advance',
-      hint: 'All but concurrency have, without block.',
+      hint: 'All but concurrency have, without penalty.',
       variable: 'LEASES',
     }
   }
   if (localShare !== 1 && !limiting.some(({ onStoreError }) => onStoreError === 'local')) {
     yield {
-      rule: 'local-share-without-effect',
+      code: 'local-share-without-effect',
       message: 'LOCAL_SHARE changes nothing: no policy is "local" while Redis is away',
       variable: 'LOCAL_SHARE',
     }
   }
   if (statistics.label !== undefined && !statistics.isOn && statistics.logShare === 0) {
     yield {
-      rule: 'label-without-effect',
-      message: 'CALLER_LABEL changes nothing: STATISTICS is off, and LOG_LIMITED 0',
+      code: 'label-without-effect',
+      message: 'CALLER_LABEL changes nothing: STATISTICS is off, and LOG_REFUSALS 0',
       variable: 'CALLER_LABEL',
     }
   }
   if (variables.MODE === 'shadow') {
-    yield { rule: 'shadow', message: 'MODE is "shadow": nothing is ever refused', variable: 'MODE' }
+    yield { code: 'shadow', message: 'MODE is "shadow": nothing is ever refused', variable: 'MODE' }
   }
   for (const name of sources.keys()) {
     // A name that is close to a known one is refused at start.
@@ -144,7 +144,7 @@ function* findVariableMistakes(config: Config, { variables, sources }: Settings)
     if (isKnown || !/^[A-Z][A-Z\d_]*$/.test(name)) continue
     const meant = VARIABLES.find((variable) => variable.startsWith(name.slice(0, 4)))
     yield {
-      rule: 'unknown-variable',
+      code: 'unknown-variable',
       message: `${name} is no variable of Sluice, which ignores it`,
       ...(meant && { hint: `Did you mean ${meant}?` }),
       variable: name,

@@ -1,5 +1,5 @@
 import type { InferOutput } from 'valibot'
-import type { leftOut } from '../../admin/answers.ts'
+import type { skipped } from '../../admin/answers.ts'
 import type { Operation } from '../../admin/operation.ts'
 import type { Problem } from '../../http/problem.ts'
 import { type Caller, createRequest, type Pairs } from '../../request/caller/caller.ts'
@@ -28,27 +28,27 @@ export interface OperationInput {
   readonly query?: Readonly<Record<string, string>>
 }
 
-/** A problem of the API (RFC 9457). `place` is a path in the body, with dots between names. */
-export type ProblemBody = Pick<Problem, 'status' | 'detail'> & { readonly place?: string | undefined }
+/** A problem of the API (RFC 9457). `pointer` is a JSON pointer into the body. */
+export type ProblemBody = Pick<Problem, 'status' | 'detail'> & { readonly pointer?: string | undefined }
 
 /** Names options of the command in place of names in a body. */
-export function explainProblem({ status, detail, place = '' }: ProblemBody): CommandError {
-  const prefix = `${place}: `
-  const isPlaced = place !== '' && detail.startsWith(prefix)
-  const option = findOptionName(place)
+export function explainProblem({ status, detail, pointer = '' }: ProblemBody): CommandError {
+  const prefix = `${pointer.slice('#/'.length).replaceAll('/', '.')}: `
+  const isPlaced = pointer !== '' && detail.startsWith(prefix)
+  const option = findOptionName(pointer)
   const words = (isPlaced ? detail.slice(prefix.length) : detail).replace(/\.$/, '')
   const sentence = words.replace(/^[A-Z](?=[a-z])/, (letter) => letter.toLowerCase())
-  const hint = findHint(status, place)
+  const hint = findHint(status, pointer)
   return new CommandError(isPlaced && option !== undefined ? `${option}: ${words}` : sentence, {
     exit: status >= 500 ? 'redis' : 'misuse',
     ...(hint !== undefined && { hint }),
   })
 }
 
-function findHint(status: number, place: string): string | undefined {
+function findHint(status: number, pointer: string): string | undefined {
   if (status === 409) return 'Look at it, and try again.'
-  if (/^who\b/.test(place)) return TARGET_HINT
-  return place === 'caller' ? CALLER_HINT : undefined
+  if (/^#\/target\b/.test(pointer)) return TARGET_HINT
+  return pointer === '#/caller' ? CALLER_HINT : undefined
 }
 
 /** Reads the `caller` of a body. @throws {CommandError} if none or too much is given @throws {CallerError} */
@@ -66,28 +66,28 @@ export async function readCaller(terminal: Terminal, options: OperatorOptions, t
   return Object.fromEntries(parts.map(([part, value]) => [part, Array.isArray(value) ? toRecord(part, value) : value]))
 }
 
-/** Reads the `who` of a body. @returns undefined if none is given @throws {CommandError} if more than one is given */
+/** Reads the `target` of a body. @returns undefined if none is given @throws {CommandError} if more than one is given */
 export async function readTarget(
   terminal: Terminal,
   options: OperatorOptions,
   token?: string,
 ): Promise<object | undefined> {
-  const parts = { ...(token !== undefined && { token }), ...readParts('who', options) }
+  const parts = { ...(token !== undefined && { token }), ...readParts('target', options) }
   const [[kind, value] = [], ...others] = Object.entries(parts)
   if (kind === undefined) return undefined
   const [pair, ...more] = Array.isArray(value) ? (value as Pairs) : []
   if (others.length > 0 || more.length > 0) {
-    throw new CommandError('expected one way to say who is meant', { hint: TARGET_HINT })
+    throw new CommandError('expected exactly one target', { hint: TARGET_HINT })
   }
   if (token !== undefined) return { token: await readToken(terminal, token) }
   return pair ? createTargetInput(kind as NamedKind, ...pair) : parts
 }
 
 /** Adds which options would help. */
-export function explainLeftOut(policies: InferOutput<typeof leftOut>) {
-  return policies.map(({ policy, why, needs }) => {
-    const option = needs === 'token' ? 'by its token' : `with ${findOptionName(`caller.${needs}`)}`
-    return { policy, why: needs === null ? why : `${why}: name it ${option}` }
+export function explainSkipped(policies: InferOutput<typeof skipped>) {
+  return policies.map(({ policy, reason, needs }) => {
+    const option = needs === 'token' ? 'by its token' : `with ${findOptionName(`#/caller/${needs}`)}`
+    return { policy, reason: needs === null ? reason : `${reason}: name it ${option}` }
   })
 }
 
@@ -98,5 +98,5 @@ async function readToken(terminal: Terminal, token: string): Promise<string> {
 
 function toRecord(part: string, pairs: Pairs): Readonly<Record<string, string>> {
   if (new Set(pairs.map(([name]) => name)).size === pairs.length) return Object.fromEntries(pairs)
-  throw new CommandError(`${findOptionName(`caller.${part}`)}: expected each name once`)
+  throw new CommandError(`${findOptionName(`#/caller/${part}`)}: expected each name once`)
 }

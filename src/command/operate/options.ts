@@ -36,8 +36,8 @@ export const CALLER_OPTION_NAMES = Object.values(CALLER_OPTIONS)
   .map(({ long }) => long)
   .join(', ')
 
-export const AS = new Option('--as <name>', 'who does it, for the history (default: the user of this shell)')
-export const WHY = new Option('--why <text>', 'why, for the history')
+export const ACTOR = new Option('--actor <name>', 'who does it, for the history (default: the user of this shell)')
+export const COMMENT = new Option('--comment <text>', 'why, for the history')
 export const YES = new Option('-y, --yes', 'do not ask')
 
 // biome-ignore lint/suspicious/noExplicitAny: options of all types
@@ -45,13 +45,13 @@ type AnyOption = Option<any, any, any, any, any, any>
 /** Maps a property to its option, in the order of the help. */
 type OptionTable = Readonly<Record<string, AnyOption>>
 
-const PART_OPTIONS: Readonly<Record<'caller' | 'who', OptionTable>> = {
+const PART_OPTIONS: Readonly<Record<'caller' | 'target', OptionTable>> = {
   caller: {
     ...CALLER_OPTIONS,
     route: new Option('--route <request>', 'such as "POST /login": only what applies to it'),
     digest: DIGEST,
   },
-  who: {
+  target: {
     ...CALLER_OPTIONS,
     claim: new Option(
       '--claim <name=value>',
@@ -73,8 +73,8 @@ const BODY_OPTIONS: OptionTable = {
   limits: new Option('-l, --limits <limits>', 'such as login=20/1m, or 50/1s for RATE_LIMITS; repeated').argParser(
     collectLimits,
   ),
-  times: new Option('--times <number>', 'a multiple of the limits, such as 10 or 0.5').argParser(
-    createNumberReader('--times', /^(?=.*[1-9])(\d{1,7}(?:\.\d{1,6})?)$/, 'a number above 0'),
+  multiplier: new Option('--multiplier <number>', 'a multiple of the limits, such as 10 or 0.5').argParser(
+    createNumberReader('--multiplier', /^(?=.*[1-9])(\d{1,7}(?:\.\d{1,6})?)$/, 'a number above 0'),
   ),
   unlimited: new Option('--unlimited', 'count, but never refuse'),
   policies: createPolicyOption('only this policy; may be repeated'),
@@ -90,8 +90,8 @@ export interface OperatorOptions {
   readonly env?: string | undefined
   readonly redis?: string | undefined
   readonly gateway?: string | undefined
-  readonly as?: string | undefined
-  readonly why?: string | undefined
+  readonly actor?: string | undefined
+  readonly comment?: string | undefined
   readonly [attribute: string]: unknown
 }
 
@@ -107,15 +107,15 @@ export function declareBody(
   { body }: Pick<Operation, 'body'>,
   { omit = [], own = [] }: Declaration = {},
 ): Command<[token: string | undefined], OperatorOptions> {
-  const { caller, who, ...others } = readEntries(body)
+  const { caller, target, ...others } = readEntries(body)
   const find = (table: OptionTable, entries: object) =>
     Object.keys(table).flatMap((name) => (name in entries && !omit.includes(name) ? (table[name] ?? []) : []))
   return declareOptions(command.addArgument(TOKEN), [
     ...find(PART_OPTIONS.caller, readEntries(caller)),
-    ...find(PART_OPTIONS.who, readEntries(who)),
+    ...find(PART_OPTIONS.target, readEntries(target)),
     ...find(BODY_OPTIONS, others),
     ...own,
-    ...('why' in others ? [AS, WHY] : []),
+    ...('comment' in others ? [ACTOR, COMMENT] : []),
   ])
 }
 
@@ -128,7 +128,7 @@ export function declareOptions<Args extends unknown[], Options extends Record<st
   return command as unknown as Command<Args, OperatorOptions>
 }
 
-export function readParts(property: 'caller' | 'who', options: OperatorOptions): Readonly<Record<string, unknown>> {
+export function readParts(property: 'caller' | 'target', options: OperatorOptions): Readonly<Record<string, unknown>> {
   return readTable(PART_OPTIONS[property], options)
 }
 
@@ -139,15 +139,15 @@ export function readBody(context: Pick<Context, 'env'>, options: OperatorOptions
 /** Reads actor and comment for the audit log. */
 export function readNote(
   { env }: Pick<Context, 'env'>,
-  { as, why }: Pick<OperatorOptions, 'as' | 'why'>,
-): { readonly by: string; readonly why?: string } {
-  return { by: as ?? (env.USER || env.LOGNAME || readUserName()), ...(why !== undefined && { why }) }
+  { actor, comment }: Pick<OperatorOptions, 'actor' | 'comment'>,
+): { readonly actor: string; readonly comment?: string } {
+  return { actor: actor ?? (env.USER || env.LOGNAME || readUserName()), ...(comment !== undefined && { comment }) }
 }
 
-/** @param place in a body @returns e.g. `--ip`; undefined if no single option sets it */
-export function findOptionName(place: string): string | undefined {
-  const [, property, name = ''] = /^(?:(caller|who)\.)?(\w+)/.exec(place) ?? []
-  const table = property === 'caller' || property === 'who' ? PART_OPTIONS[property] : BODY_OPTIONS
+/** @param pointer into a body @returns e.g. `--ip`; undefined if no single option sets it */
+export function findOptionName(pointer: string): string | undefined {
+  const [, property, name = ''] = /^#\/(?:(caller|target)\/)?(\w+)/.exec(pointer) ?? []
+  const table = property === 'caller' || property === 'target' ? PART_OPTIONS[property] : BODY_OPTIONS
   return Object.hasOwn(table, name) ? table[name]?.long : undefined
 }
 

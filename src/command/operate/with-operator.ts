@@ -3,7 +3,7 @@ import { type AdminContext, toProblem } from '../../admin/operation.ts'
 import { readInput } from '../../admin/read-input.ts'
 import { StoreError } from '../../model/store.ts'
 import { isCallerKind } from '../../request/identity/source.ts'
-import { journalKey, rulesKey } from '../../rules/open-rules.ts'
+import { auditLogKey, rulesKey } from '../../rules/open-rules.ts'
 import { RedisDocuments } from '../../store/redis/documents/redis-documents.ts'
 import { CommandError, type Exit } from '../command-error.ts'
 import { CALL_TIMEOUT_MS, type Connection, connect, createStore } from '../redis/connection.ts'
@@ -77,19 +77,19 @@ function operateOverDatabase(
   const { client, secrets, name } = connection
   const openDocuments = (key: string) => new RedisDocuments({ client, secrets, key, timeoutMs: CALL_TIMEOUT_MS })
   const documents = openDocuments(rulesKey(config.keyPrefix))
-  const journal = openDocuments(journalKey(config.keyPrefix))
+  const auditLog = openDocuments(auditLogKey(config.keyPrefix))
   const store = createStore(connection, config)
   // This process serves no requests, so it has none of the state of a gateway.
   const health = { kind: 'redis', reachable: null, rttMs: null, circuit: 'closed' } as const
-  const state = () => ({ version: 0, id: '', readAtMs: undefined, problem: undefined, shadow: undefined })
+  const state = () => ({ version: 0, id: '', readAtMs: undefined, problem: undefined, candidate: undefined })
   const context: AdminContext = {
     config,
     env,
     store,
     engine: store,
     now: Date.now,
-    governed: subject === 'rules' || config.rules ? { documents, journal, state } : undefined,
-    readHealth: async () => ({ status: 'ok', version: manifest.version, store: health }),
+    governed: subject === 'rules' || config.rules ? { documents, auditLog, state } : undefined,
+    readHealth: async () => ({ status: 'ok', release: manifest.version, store: health }),
     upstream: undefined,
     counters: undefined,
   }
@@ -106,7 +106,7 @@ function operateOverDatabase(
       } catch (error) {
         if (error instanceof StoreError) throw error
         const { status, detail, extensions } = toProblem(error)
-        throw explainProblem({ status, detail, place: extensions?.place as string | undefined })
+        throw explainProblem({ status, detail, pointer: extensions?.pointer as string | undefined })
       }
     },
   }

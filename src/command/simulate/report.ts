@@ -19,9 +19,9 @@ export function createResult(simulation: Simulation, variant: Variant, showsCall
     algorithm: variant.algorithm ?? null,
     leases: variant.leases ?? null,
     ...counts,
-    policies: policies.map(({ policy: { name, enforced }, requests, refused }) => ({
+    policies: policies.map(({ policy: { name, mode }, requests, refused }) => ({
       policy: name,
-      mode: enforced ? 'enforce' : 'shadow',
+      mode,
       requests,
       admitted: requests - refused,
       refused,
@@ -104,7 +104,7 @@ function drawTimeline({ buckets, bucketMs }: Result, terminal: Terminal): string
   const max = Math.max(...buckets.flatMap(({ admitted, refused }) => [admitted, refused]))
   // No count at all is a space.
   const bar = (count: number) => BARS[Math.ceil((count / max) * BARS.length) - 1] ?? ' '
-  const row = (kind: 'admitted' | 'refused') => buckets.map((bucket) => bar(bucket[kind])).join('')
+  const row = (outcome: 'admitted' | 'refused') => buckets.map((bucket) => bar(bucket[outcome])).join('')
   return [
     `admitted ${terminal.style('green', row('admitted'))}`,
     `refused  ${terminal.style('red', row('refused'))}`,

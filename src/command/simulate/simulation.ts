@@ -56,12 +56,12 @@ export class Simulation {
     this.#context = { deadlines: Deadlines.ofOne(), waitUntil: (work) => void this.#unfinished.push(work) }
     // Policies that cannot be simulated limit nothing, but still give their class.
     const policies = config.policies.map((policy) =>
-      findObstacle(policy) === undefined ? policy : { ...policy, tiers: [], plans: undefined },
+      findObstacle(policy) === undefined ? policy : { ...policy, limits: [], plans: undefined },
     )
     const engine = createVirtualEngine(this.store, leases)
     this.#limiter = new Limiter({ ...config, policies, engine, health: undefined, log() {} })
     this.#readTarget = createTargetReader(createPathReader(config.literalInPaths))
-    const limiting = policies.filter(({ tiers }) => tiers.length > 0)
+    const limiting = policies.filter(({ limits }) => limits.length > 0)
     this.#policiesByName = new Map(
       limiting.map((policy, index) => [policy.name, { policy, index, requests: 0, refused: 0 }]),
     )
@@ -88,23 +88,23 @@ export class Simulation {
     const trace: DecisionTrace = { matches: [], charges: [] }
     const verdict = await this.#decide(request, trace)
     let fate: Fate = 'rejected'
-    if (verdict && 'tiers' in verdict) {
-      fate = verdict.kind === 'admitted' ? 'admitted' : 'refused'
-      if (verdict.kind !== 'admitted') {
+    if (verdict && 'limits' in verdict) {
+      fate = verdict.outcome === 'admitted' ? 'admitted' : 'refused'
+      if (verdict.outcome !== 'admitted') {
         this.longestWaitMs = Math.max(this.longestWaitMs, verdict.retryAfterMs)
         this.#waits.record(verdict.retryAfterMs)
       }
       const bucket = this.timeline.bucketAt(this.store.nowMs)
       bucket.total[fate]++
       const refusing = new Set(
-        verdict.tiers.filter(({ retryAfterMs }) => retryAfterMs > 0).map(({ policy }) => policy.name),
+        verdict.limits.filter(({ retryAfterMs }) => retryAfterMs > 0).map(({ policy }) => policy.name),
       )
       // Exempt requests have no limits. A remembered refusal names only its policy: the others had room then.
-      const charges = verdict.tiers.length > 0 ? trace.charges : []
+      const charges = verdict.limits.length > 0 ? trace.charges : []
       for (const charge of charges) this.#count(charge, refusing.has(charge.policy.name), bucket, request)
     }
     this.counts[fate]++
-    if (verdict?.kind === 'admitted' && entry.status !== undefined) {
+    if (verdict?.outcome === 'admitted' && entry.status !== undefined) {
       await verdict.failures?.of(entry.status)?.charge()
     }
     if (this.#unfinished.length > 0) await Promise.all(this.#unfinished.splice(0))
@@ -136,21 +136,21 @@ export class Simulation {
 }
 
 /** @returns the reason why a policy cannot be simulated; undefined if it can */
-function findObstacle({ algorithm, tiers }: RequestPolicy): string | undefined {
-  const isHeld = tiers.length > 0 && ALGORITHMS[algorithm].holdsSlots
+function findObstacle({ algorithm, limits }: RequestPolicy): string | undefined {
+  const isHeld = limits.length > 0 && ALGORITHMS[algorithm].holdsSlots
   return isHeld ? `${algorithm} counts requests in flight, and nobody knows how long these took` : undefined
 }
 
 function findCaveats({ policies, isShedding, leases }: Config, isIsolate: boolean): string[] {
   const caveats: string[] = []
   for (const policy of policies) {
-    const { name, by, settleHeader, tiers } = policy
-    if (tiers.length === 0) continue
+    const { name, by, actualCostHeader, limits } = policy
+    if (limits.length === 0) continue
     const obstacle = findObstacle(policy)
     if (obstacle !== undefined) caveats.push(`policy "${name}" is left out: ${obstacle}`)
     else if (by.some(isUnlogged))
       caveats.push(`policy "${name}" counts by what logs do not hold: all callers lack it here`)
-    if (settleHeader !== undefined) caveats.push(`policy "${name}": costs that responses tell are not known here`)
+    if (actualCostHeader !== undefined) caveats.push(`policy "${name}": costs that responses tell are not known here`)
   }
   if (isShedding) caveats.push('SHEDDING is left out: nobody knows how the API fared')
   if (leases && !isIsolate) caveats.push(`LEASES are left out: --leases off --leases ${leases} shows what they change`)

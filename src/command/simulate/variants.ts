@@ -57,20 +57,20 @@ export function loadVariant(settings: Settings, { limits, algorithm }: Variant):
 /** Counts the same limits by another algorithm. A bucket has one limit, so each of several gets its own bucket. */
 function withAlgorithm(algorithm: AlgorithmName, policy: RequestPolicy): readonly RequestPolicy[] {
   const { hasBurst } = ALGORITHMS[algorithm]
-  const parts = hasBurst ? policy.tiers.map((tier) => [tier]) : [policy.tiers]
+  const parts = hasBurst ? policy.limits.map((limit) => [limit]) : [policy.limits]
   return parts.map((part) => {
     const name = parts.length === 1 ? policy.name : `${policy.name}-${formatWindow(part[0]?.windowMs ?? 0)}`
-    const limits = part.map(({ limit, windowMs }) => `${limit}/${formatWindow(windowMs)}`).join(', ')
-    const tiers = readLimits({ algorithm, limits }, (_, expected) => {
-      throw new CommandError(`--algorithm ${algorithm}: expected ${expected}, got ${limits}`)
-    }).map((tier) => ({ ...tier, name: formatLimitName(name, algorithm, tier) }))
-    return { ...policy, name, algorithm, tiers, burst: hasBurst ? tiers[0]?.limit : undefined }
+    const text = part.map(({ limit, windowMs }) => `${limit}/${formatWindow(windowMs)}`).join(', ')
+    const limits = readLimits({ algorithm, limits: text }, (_, expected) => {
+      throw new CommandError(`--algorithm ${algorithm}: expected ${expected}, got ${text}`)
+    }).map((limit) => ({ ...limit, name: formatLimitName(name, algorithm, limit) }))
+    return { ...policy, name, algorithm, limits, burst: hasBurst ? limits[0]?.limit : undefined }
   })
 }
 
 const limits = v.pipe(
   v.string(),
-  v.check((text) => parseLimits(text) !== undefined, 'tiers such as "10/1s, 120/1m"'),
+  v.check((text) => parseLimits(text) !== undefined, 'limits such as "10/1s, 120/1m"'),
 )
 const algorithm = v.picklist(SIMULATED_ALGORITHMS, `one of ${SIMULATED_ALGORITHMS.join(', ')}`)
 const seed = v.pipe(v.string(), v.regex(/^\d{1,9}$/, 'an integer from 0 to 999999999'), v.transform(Number))

@@ -88,15 +88,15 @@ class RecordedStates extends ExpiringStates {
  * the EVALSHA, one TIME, and those inside of the script. For costs above 1, and for refusals that lead to a block, a few
  * more or less; where permits were leased, a few less than returned here.
  */
-function countCommands({ rules }: DecisionRequest, { usage, granted }: Decision, states: RecordedStates): number {
+function countCommands({ charges }: DecisionRequest, { usage, granted }: Decision, states: RecordedStates): number {
   let commands = 2
-  for (const [index, rule] of rules.entries()) {
+  for (const [index, rule] of charges.entries()) {
     if (!states.readKeys.includes(rule.key)) continue
     const isWritten = states.written.has(rule.key)
     const isCharged = isWritten && granted > 0
     const charged = isCharged ? rule.cost * granted : 0
     const limits = (usage[index] ?? []).map(({ remaining, resetMs }, at) => {
-      const { limit = 0, windowMs = 0 } = rule.tiers[at] ?? {}
+      const { limit = 0, windowMs = 0 } = rule.limits[at] ?? {}
       return { used: limit - remaining - charged, sinceFirstMs: windowMs - resetMs }
     })
     commands += 1 + countLimitReads(rule, limits)

@@ -6,7 +6,7 @@ import { type Store, StoreError } from '../../model/store.ts'
 import { readUsage } from '../../request/caller/caller-charges.ts'
 import { countBare, type Database } from '../upkeep/database.ts'
 import { SCRIPT_BUDGET_US, shareOfTable } from '../upkeep/sweep.ts'
-import { countUnitsPerSecond, findFullestTier, isAtLimit, isIdle, type Look } from './activity.ts'
+import { countUnitsPerSecond, findFullestLimit, isAtLimit, isIdle, type Look } from './activity.ts'
 
 const COUNT = 1_000
 /** Pages of one look, if few keys are of Sluice. */
@@ -134,9 +134,9 @@ export class KeyWatch {
     }
     let at = 0
     for (const charge of charges) {
-      const tiers = usage.tiers.slice(at, at + charge.policy.tiers.length)
-      at += tiers.length
-      this.#remember(charge, { nowMs: usage.nowMs, tiers })
+      const limits = usage.limits.slice(at, at + charge.policy.limits.length)
+      at += limits.length
+      this.#remember(charge, { nowMs: usage.nowMs, limits })
     }
   }
 
@@ -177,22 +177,22 @@ export class KeyWatch {
 
 function compareRates(a: Watched, b: Watched): number {
   const share = ({ look }: Watched) => {
-    const { used, limit } = findFullestTier(look)
+    const { used, limit } = findFullestLimit(look)
     return used / limit
   }
   return (b.unitsPerS ?? 0) - (a.unitsPerS ?? 0) || share(b) - share(a)
 }
 
 function toRow({ charge, look, unitsPerS, looks, looksAtLimit }: Watched) {
-  const { tier, used, limit } = findFullestTier(look)
+  const { name: limitName, used, limit } = findFullestLimit(look)
   return {
     policy: charge.policy.name,
     identity: charge.digest,
     unitsPerS: unitsPerS === undefined ? null : Math.round(unitsPerS * 1_000) / 1_000,
-    tier,
+    limitName,
     used,
     limit,
-    retryAfterMs: Math.max(...look.tiers.map(({ retryAfterMs }) => retryAfterMs)),
+    retryAfterMs: Math.max(...look.limits.map(({ retryAfterMs }) => retryAfterMs)),
     looks,
     looksAtLimit,
   }
@@ -219,7 +219,7 @@ export class OwnKeys {
 
   /** Candidate policies are evaluated only for comparison with the active ones. */
   isCandidate(key: string): boolean {
-    return key.startsWith(`${this.#prefix}rules:shadow:`)
+    return key.startsWith(`${this.#prefix}rules:candidate:`)
   }
 
   /** @returns undefined if no configured policy has such keys */
@@ -227,9 +227,9 @@ export class OwnKeys {
     if (!key.startsWith(this.#prefix)) return undefined
     const [, name = '', digest = ''] = /^([\w-]+:\w):\{([^{}]+)\}$/.exec(key.slice(this.#prefix.length)) ?? []
     const policy = this.#policies.get(name)
-    if (!policy || policy.tiers.length === 0) return undefined
-    const { algorithm, tiers, enforced, burst } = policy
-    const charge = { policy, digest, key, algorithm, tiers, cost: 1, enforced, reserved: 0 }
+    if (!policy || policy.limits.length === 0) return undefined
+    const { algorithm, limits, mode, burst } = policy
+    const charge = { policy, digest, key, algorithm, limits, cost: 1, mode, reserved: 0 }
     return burst === undefined ? charge : { ...charge, burst }
   }
 }

@@ -139,8 +139,8 @@ export const countBare: Job = {
 }
 
 /** Removes keys. UNLINK takes a whole batch, and Upstash charges for one command. */
-export const forget: Job = {
-  name: 'forget',
+export const deleteKeys: Job = {
+  name: 'delete',
   async apply(database, keys) {
     const changed = await database.unlink(keys)
     return { changed, kept: 0, gone: keys.length - changed, us: undefined }

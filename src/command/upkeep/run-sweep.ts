@@ -29,7 +29,7 @@ interface SweepFlags extends Pick<OperatorOptions, 'redis' | 'config' | 'env'> {
 
 type Mode = 'apply' | 'dry-run' | 'sample'
 
-/** The difference between `expire` and `forget`. */
+/** The difference between `expire` and `delete`. */
 interface SweepCommand {
   readonly job: Job
   /** Counts what the job would change, for the question, `--dry-run` and `--sample`. */

@@ -19,14 +19,14 @@ export interface CountingConfig extends ChargeBuilderOptions {
 
 export interface SkippedPolicy {
   readonly policy: RequestPolicy
-  readonly why: string
+  readonly reason: string
   /** The attribute of the caller that is missing. */
   readonly needs?: CallerKind | 'route'
 }
 
 export interface CallerCharges {
   readonly charges: readonly RequestCharge[]
-  readonly leftOut: readonly SkippedPolicy[]
+  readonly skipped: readonly SkippedPolicy[]
 }
 
 /** Finds the charge of each policy for a caller. @throws {CallerError} if the caller is impossible */
@@ -35,20 +35,20 @@ export async function findCallerCharges(config: CountingConfig, caller: Caller):
   const path = createPathReader(config.literalInPaths)(new URL(request.url).pathname)
   const builder = new ChargeBuilder({ ...config, readClaim: createClaimReader(caller.claim) })
   const charges: RequestCharge[] = []
-  const leftOut: SkippedPolicy[] = []
+  const skipped: SkippedPolicy[] = []
   for (const match of findMatches(config, caller, request)) {
     const { policy, route = '' } = match
-    const why = await findSkipReason(config, match, caller, request.clone() as Request)
-    if (why !== undefined) {
+    const reason = await findSkipReason(config, match, caller, request.clone() as Request)
+    if (reason !== undefined) {
       // By route, a policy has a match for each of its patterns.
-      if (!leftOut.some((each) => each.policy === policy)) leftOut.push({ policy, ...why })
+      if (!skipped.some((each) => each.policy === policy)) skipped.push({ policy, ...reason })
       continue
     }
     const charge = await builder.build(match, request.clone() as Request, path.canonical, 'default', NO_RESPONSE)
-    if (charge === 'skip' || 'kind' in charge) leftOut.push({ policy, why: 'it does not apply to this caller' })
+    if (charge === 'skip' || 'outcome' in charge) skipped.push({ policy, reason: 'it does not apply to this caller' })
     else charges.push({ ...withoutReserve(charge), route: isByRoute(policy) ? route : undefined })
   }
-  return { charges, leftOut }
+  return { charges, skipped }
 }
 
 /** Finds the charge of each policy for an identity of which only the digest is known. @throws {CallerError} if it is none */
@@ -57,19 +57,19 @@ export async function findDigestCharges(config: CountingConfig, digest: string):
     throw new CallerError('expected 22 letters, digits, "-" or "_", as in braces at the end of a key', 'digest')
   }
   // A caller that is counted by address has an identity in every policy.
-  const policies = config.policies.map((policy): RequestPolicy => ({ ...policy, missing: { kind: 'ip' } }))
+  const policies = config.policies.map((policy): RequestPolicy => ({ ...policy, anonymous: { kind: 'ip' } }))
   const builder = new ChargeBuilder({ ...config, policies })
   const charges: RequestCharge[] = []
   for (const [index, policy] of policies.entries()) {
-    if (policy.tiers.length === 0) continue
+    if (policy.limits.length === 0) continue
     const match = { policy, route: '', isCertain: true }
     const charge = await builder.build(match, createRequest({}), '/', 'default', NO_RESPONSE)
-    if (charge === 'skip' || 'kind' in charge) continue
+    if (charge === 'skip' || 'outcome' in charge) continue
     const key = formatKey(config.keyPrefix, policy.name, ALGORITHMS[policy.algorithm].letter, digest)
     const own = { policy: config.policies[index] as RequestPolicy, route: undefined, digest, key }
     charges.push({ ...withoutReserve(charge), ...own })
   }
-  return { charges, leftOut: [] }
+  return { charges, skipped: [] }
 }
 
 /** Finds the policies that apply to the caller's request; without one, all of them, those by route once for each pattern. */
@@ -78,7 +78,7 @@ function findMatches(
   caller: Caller,
   request: Request,
 ): readonly Match[] {
-  const limiting = policies.filter(({ tiers }) => tiers.length > 0)
+  const limiting = policies.filter(({ limits }) => limits.length > 0)
   if (caller.route !== undefined) {
     const finder = new PolicyFinder(limiting, exempt)
     const path = createPathReader(literalInPaths)(new URL(request.url).pathname)
@@ -100,21 +100,23 @@ async function findSkipReason(
   request: Request,
 ): Promise<Omit<SkippedPolicy, 'policy'> | undefined> {
   if (isByRoute(policy) && route === undefined && caller.route === undefined)
-    return { why: 'it counts by path', needs: 'route' }
+    return { reason: 'it counts by path', needs: 'route' }
   const unknown = policy.by.find((source) => isCallerKind(source.kind) && !isKnown(caller, source))
-  const reason = unknown && { why: `it counts by ${formatSource(unknown)}`, needs: unknown.kind as CallerKind }
+  const reason = unknown && { reason: `it counts by ${formatSource(unknown)}`, needs: unknown.kind as CallerKind }
   if (reason && caller.ip === undefined) {
-    if (unknown.kind === 'claim' && policy.missing.kind !== 'ip') return reason
-    if (unknown.kind !== 'ip' && policy.missing.kind === 'ip')
-      return { ...reason, why: `${reason.why}, or by address without it` }
+    if (unknown.kind === 'claim' && policy.anonymous.kind !== 'ip') return reason
+    if (unknown.kind !== 'ip' && policy.anonymous.kind === 'ip')
+      return { ...reason, reason: `${reason.reason}, or by address without it` }
   }
   const readClaim = (path: readonly string[]) => createClaimReader(caller.claim)(path, null, NO_RESPONSE)
   const subject = { request, route: route ?? '', ipv6Prefix, readClaim }
-  const identity = await readIdentity(policy.by, subject, policy.missing)
+  const identity = await readIdentity(policy.by, subject, policy.anonymous)
   if ('kind' in identity)
-    return reason ?? { why: `the caller lacks what it counts by, and missing = "${identity.kind}"` }
+    return reason ?? { reason: `the caller lacks what it counts by, and anonymous = "${identity.kind}"` }
   const isByAddress = identity.some((part, index) => index % 2 === 0 && part === 'ip')
-  return isByAddress && caller.ip === undefined ? { why: 'it counts this caller by address', needs: 'ip' } : undefined
+  return isByAddress && caller.ip === undefined
+    ? { reason: 'it counts this caller by address', needs: 'ip' }
+    : undefined
 }
 
 function isKnown(caller: Caller, source: IdentitySource): boolean {
@@ -133,50 +135,50 @@ function withoutReserve({ counts: _, ...charge }: RequestCharge): RequestCharge 
 }
 
 /** The usage of one limit of one policy by a caller. */
-export interface TierState {
+export interface LimitUsage {
   readonly policy: string
-  readonly tier: string
+  readonly name: string
   readonly route: string | null
   readonly key: string
   readonly limit: number
   readonly windowMs: number
   readonly used: number
-  readonly left: number
+  readonly remaining: number
   readonly resetMs: number
   readonly retryAfterMs: number
   /** End of a penalty, in milliseconds since the Unix epoch; null without one. */
-  readonly blockedUntilMs: number | null
+  readonly penaltyUntilMs: number | null
 }
 
 export interface Usage {
   readonly nowMs: number
-  readonly tiers: readonly TierState[]
+  readonly limits: readonly LimitUsage[]
 }
 
 /** Peeks at the counts of all policies in one call. @throws {StoreError} */
 export async function readUsage(store: Pick<Store, 'decide'>, charges: readonly RequestCharge[]): Promise<Usage> {
-  if (charges.length === 0) return { nowMs: Date.now(), tiers: [] }
-  const { nowMs, usage } = await store.decide({ mode: 'peek', permits: 1, rules: charges })
-  const tiers = charges.flatMap((charge, index) =>
-    charge.policy.tiers.map(({ name, windowMs, limit: byDefault }, at): TierState => {
+  if (charges.length === 0) return { nowMs: Date.now(), limits: [] }
+  const { nowMs, usage } = await store.decide({ action: 'peek', permits: 1, charges })
+  const limits = charges.flatMap((charge, index) =>
+    charge.policy.limits.map(({ name, windowMs, limit: byDefault }, at): LimitUsage => {
       // A plan has its own limits.
-      const limit = charge.burst ?? charge.tiers[at]?.limit ?? byDefault
-      const { remaining = limit, resetMs = 0, retryAfterMs = 0, blockedMs } = usage[index]?.[at] ?? {}
+      const limit = charge.burst ?? charge.limits[at]?.limit ?? byDefault
+      const { remaining = limit, resetMs = 0, retryAfterMs = 0, penaltyMs } = usage[index]?.[at] ?? {}
       const used = limit - remaining
       return {
         policy: charge.policy.name,
-        tier: name,
+        name,
         route: charge.route ?? null,
         key: charge.key,
         limit,
         windowMs,
         used,
-        left: remaining,
+        remaining,
         resetMs: used === 0 ? 0 : resetMs,
         retryAfterMs,
-        blockedUntilMs: blockedMs === undefined ? null : nowMs + blockedMs,
+        penaltyUntilMs: penaltyMs === undefined ? null : nowMs + penaltyMs,
       }
     }),
   )
-  return { nowMs, tiers }
+  return { nowMs, limits }
 }

@@ -15,7 +15,7 @@ export interface IdentityInput {
 
 /**
  * Reads the values of all sources, each after its kind, so that a value of one kind equals none of another.
- * @returns `missing` for a caller that lacks a value, unless it is then counted by address
+ * @returns `anonymous` for a caller that lacks a value, unless it is then counted by address
  */
 export async function readIdentity(
   sources: readonly IdentitySource[],

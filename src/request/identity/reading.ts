@@ -1,7 +1,7 @@
 import type { Reading } from '../../model/policy.ts'
 
 export const NONE = { kind: 'none' } as const satisfies Reading
-export const AMBIGUOUS = { kind: 'spoilt' } as const satisfies Reading
+export const AMBIGUOUS = { kind: 'ambiguous' } as const satisfies Reading
 
 /** nginx and Apache take headers of this length. A longer text is not read. */
 export const MAX_CHARACTERS = 8_190

@@ -93,7 +93,7 @@ export type Found = readonly Match[] | 'exempt' | 'ambiguous'
 /** Tests that a request that may also mean `match` is charged for it by the match found of its policy, or need not be. */
 function isCharged({ policy, route }: Match, found: Match | undefined): boolean {
   // A policy that refuses nothing, or only raises the priority, need not match.
-  if (!policy.enforced || (policy.tiers.length === 0 && policy.priority !== 'sheddable')) return true
+  if (policy.mode === 'shadow' || (policy.limits.length === 0 && policy.priority !== 'sheddable')) return true
   if (!found) return false
   // By route, each pattern has its own limits; without patterns, each path.
   return !policy.by.some(({ kind }) => kind === 'route') || (route !== undefined && route === found.route)

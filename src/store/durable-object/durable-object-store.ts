@@ -53,8 +53,8 @@ export class DurableObjectStore implements Store {
   async decide(request: DecisionRequest, context?: CallContext): Promise<Decision> {
     const isAbandoned = () => context?.isClientGone?.() === true && isForItsResponse(request)
     if (isAbandoned()) return waitForever()
-    const rules = request.rules.map(toObjectCharge)
-    const negotiation = new Negotiation({ ...request, rules }, randomNumber(), this.#patienceMs)
+    const charges = request.charges.map(toObjectCharge)
+    const negotiation = new Negotiation({ ...request, charges }, randomNumber(), this.#patienceMs)
     let isOver = false
     const startedMs = Date.now()
     const work = this.#negotiate(negotiation, () => isOver || isAbandoned())
@@ -85,34 +85,34 @@ export class DurableObjectStore implements Store {
     return decision
   }
 
-  release(rules: readonly StoreCharge[]): Promise<void> {
-    return this.#correct(rules.map(({ key, slot = 0 }) => [key, { kind: 'release', slot }]))
+  release(charges: readonly StoreCharge[]): Promise<void> {
+    return this.#correct(charges.map(({ key, slot = 0 }) => [key, { kind: 'release', slot }]))
   }
 
   revoke(releases: readonly Release[]): Promise<void> {
     return this.#correct(
-      releases.map(({ rule: { key, slot = 0 }, isKnown }) => [key, { kind: isKnown ? 'release' : 'revoke', slot }]),
+      releases.map(({ charge: { key, slot = 0 }, isKnown }) => [key, { kind: isKnown ? 'release' : 'revoke', slot }]),
       BACKGROUND_TIMEOUT_MS,
     )
   }
 
-  renew(rules: readonly StoreCharge[]): Promise<void> {
+  renew(charges: readonly StoreCharge[]): Promise<void> {
     return this.#correct(
-      rules.map(({ key, slot = 0, tiers }) => [key, { kind: 'renew', slot, windowMs: tiers[0]?.windowMs ?? 0 }]),
+      charges.map(({ key, slot = 0, limits }) => [key, { kind: 'renew', slot, windowMs: limits[0]?.windowMs ?? 0 }]),
     )
   }
 
   settle(differences: readonly Adjustment[], chargedAtMs: number): Promise<void> {
     return this.#correct(
-      differences.map(({ rule, units }) => {
-        const ownMs = this.#chargedAtMs.get(`${rule.key} ${chargedAtMs}`) ?? chargedAtMs
-        return [rule.key, { kind: 'settle', rule: toObjectCharge(rule), units, chargedAtMs: ownMs }]
+      differences.map(({ charge, units }) => {
+        const ownMs = this.#chargedAtMs.get(`${charge.key} ${chargedAtMs}`) ?? chargedAtMs
+        return [charge.key, { kind: 'settle', charge: toObjectCharge(charge), units, chargedAtMs: ownMs }]
       }),
     )
   }
 
-  forget(keys: readonly string[]): Promise<void> {
-    return this.#correct(keys.map((key) => [key, { kind: 'forget' }]))
+  delete(keys: readonly string[]): Promise<void> {
+    return this.#correct(keys.map((key) => [key, { kind: 'delete' }]))
   }
 
   ping(): Promise<void> {
@@ -205,8 +205,10 @@ function toCancel({ message: { id }, ...to }: To<CommitOrAbort>): To<CommitOrAbo
  * Such a decision matters to nobody once its client has gone away. Leases are for others too, failures must count, and a
  * slot must become known, so that it can be given back.
  */
-function isForItsResponse({ mode, leaseMs = 0, rules }: DecisionRequest): boolean {
-  return (mode === 'all' || mode === 'partial') && leaseMs === 0 && rules.every(({ slot }) => slot === undefined)
+function isForItsResponse({ action, leaseMs = 0, charges }: DecisionRequest): boolean {
+  return (
+    (action === 'take' || action === 'take-up-to') && leaseMs === 0 && charges.every(({ slot }) => slot === undefined)
+  )
 }
 
 /** Nothing follows from it: the platform has ended the request, or is about to. */

@@ -22,7 +22,7 @@ import {
   type ObjectVote,
   type PreparedCharge,
 } from './objects.ts'
-import { addEntry, forgetBefore, type Rows, removeUnits, SqlRows, writePages } from './rows.ts'
+import { addEntry, deleteBefore, type Rows, removeUnits, SqlRows, writePages } from './rows.ts'
 import { recordUndo, removeCharge, type Undo } from './undo.ts'
 import { type Answer, WaitQueue } from './wait-queue.ts'
 
@@ -123,7 +123,7 @@ export class LimitMachine {
     // The end for a new identity comes twice: the decider may still wait for another object to which it is new.
     if (permits > 0 && (isProvisional || open.isNew)) opens.set(id, { ...open, permits, isNew: false })
     else {
-      if (permits > 0) this.#trim(open.rule, nowMs)
+      if (permits > 0) this.#trim(open.charge, nowMs)
       opens.delete(id)
     }
     // That it stays need not be written: it would be asked about once more, at worst. A new identity's would lapse.
@@ -188,15 +188,15 @@ export class LimitMachine {
         this.#keep(renewSlot(held, correction.slot, nowMs, correction.windowMs), nowMs)
         break
       case 'settle': {
-        const { rule, chargedAtMs, units } = correction
-        const { settle } = ALGORITHMS[rule.algorithm].implementation
-        const settled = known === undefined ? undefined : settle?.(known, rule, nowUs, chargedAtMs, units)
+        const { charge, chargedAtMs, units } = correction
+        const { settle } = ALGORITHMS[charge.algorithm].implementation
+        const settled = known === undefined ? undefined : settle?.(known, charge, nowUs, chargedAtMs, units)
         if (!settled) return
         // Open charges can be removed as before: without them, this would have moved the state as far.
         this.#keep(settled, nowMs)
         break
       }
-      case 'forget':
+      case 'delete':
         // The decisions stay: siblings may ask about them.
         state.open.clear()
         this.#dropLog()
@@ -238,32 +238,38 @@ export class LimitMachine {
   }
 
   #vote(reservation: PreparedCharge, readUs: number): ObjectVote {
-    const { mode, permits, rule, shared } = reservation
+    const { action, permits, charge, shared } = reservation
     const nowUs = this.#clock(readUs)
     const nowMs = toMs(nowUs)
     const { open: opens } = this.state
     const known = this.#stateAt(nowMs)
     const returnable = countReturnable(opens)
-    const { usage, fitting, chargeable, changed } = evaluateWithin(returnable, rule, { mode, permits }, known, nowUs)
-    const isNew = detectsNewIdentities(rule) && (known === undefined || holdsOnlyNew(known, opens))
+    const { usage, fitting, chargeable, changed } = evaluateWithin(
+      returnable,
+      charge,
+      { action, permits },
+      known,
+      nowUs,
+    )
+    const isNew = detectsNewIdentities(charge) && (known === undefined || holdsOnlyNew(known, opens))
     // A penalty refuses whatever is given back.
-    const isProvisional = returnable > 0 && usage[0]?.blockedMs === undefined
+    const isProvisional = returnable > 0 && usage[0]?.penaltyMs === undefined
     const vote = { usage, fitting, chargeable, charged: 0, forfeited: 0, nowMs, isNew, isProvisional, isVoid: false }
     const decided = shared && this.#findDecided(shared.id, nowMs)
     if (decided) {
       // It has come twice, or after its end.
       const { permits: granted } = decided
-      for (const tier of usage) tier.remaining += granted * rule.cost
+      for (const limit of usage) limit.remaining += granted * charge.cost
       const isVoid = granted === 0
       return { ...vote, fitting: granted, chargeable: granted, charged: granted, isProvisional: false, isVoid }
     }
     if (changed) {
-      this.#commit(rule, nowUs, 0, 0, 0, changed)
+      this.#commit(charge, nowUs, 0, 0, 0, changed)
       this.#write(nowMs)
     }
-    // A shadow rule alone does not limit a grant.
-    const mayBePart = mode === 'partial' && (rule.enforced || shared !== undefined)
-    const isCharged = mode !== 'peek' && (mayBePart || chargeable >= permits)
+    // A shadow charge alone does not limit a grant.
+    const mayBePart = action === 'take-up-to' && (charge.mode === 'enforce' || shared !== undefined)
+    const isCharged = action !== 'peek' && (mayBePart || chargeable >= permits)
     const charged = isCharged ? Math.min(permits, chargeable) : 0
     if (charged === 0) return vote
     // Without an open charge, it could not be taken back.
@@ -271,19 +277,19 @@ export class LimitMachine {
     return { ...vote, charged, forfeited: this.#charge(reservation, charged, isNew, nowUs) }
   }
 
-  #charge({ rule, leaseMs, shared }: PreparedCharge, permits: number, isNew: boolean, nowUs: number): number {
+  #charge({ charge, leaseMs, shared }: PreparedCharge, permits: number, isNew: boolean, nowUs: number): number {
     const nowMs = toMs(nowUs)
-    const { algorithm, tiers, cost, slot = 0 } = rule
+    const { algorithm, limits, cost, slot = 0 } = charge
     const log = this.#logAt(algorithm, nowMs)
     // If this is taken back, other limits may still need older entries.
     if (log) log.keepsAll = shared !== undefined
-    const { forfeited, ...charged } = this.#commit(rule, nowUs, permits * cost, leaseMs, shared?.id)
+    const { forfeited, ...charged } = this.#commit(charge, nowUs, permits * cost, leaseMs, shared?.id)
     if (log) log.keepsAll = false
     this.state.clockUs = nowUs
     if (shared) {
       const { id, siblings, hasNewcomers } = shared
       const open = { atMs: toMs(this.#readUs), permits, cost, slot, siblings, isNew: isNew && hasNewcomers, grants: 0 }
-      this.state.open.set(id, { ...open, ...charged, rule: { algorithm, tiers } })
+      this.state.open.set(id, { ...open, ...charged, charge: { algorithm, limits } })
       this.#remember(id, permits, nowMs)
     } else this.#write(nowMs)
     return forfeited
@@ -293,44 +299,44 @@ export class LimitMachine {
    * @param id 0 if the charge cannot be removed
    * @param penalty a refusal to remember, instead of a charge
    */
-  #commit(rule: StoreCharge, nowUs: number, units: number, leaseMs = 0, id = 0, penalty?: PenaltyState): Charged {
+  #commit(charge: StoreCharge, nowUs: number, units: number, leaseMs = 0, id = 0, penalty?: PenaltyState): Charged {
     const state = this.state
     const nowMs = toMs(nowUs)
-    const { isLog, holdsSlots, implementation } = ALGORITHMS[rule.algorithm]
+    const { isLog, holdsSlots, implementation } = ALGORITHMS[charge.algorithm]
     const before = this.#stateAt(nowMs)
     if (isLog && !before) this.#dropLog()
-    const commit = implementation.commit(before, rule, nowUs, units, leaseMs, penalty)
+    const commit = implementation.commit(before, charge, nowUs, units, leaseMs, penalty)
     const { forfeited = 0 } = commit
-    state.algorithm = rule.algorithm
+    state.algorithm = charge.algorithm
     this.#keep(commit, nowMs)
     if (isLog) {
       const log = commit.state as SlidingWindowState
       const dateMs = log.dates.at(-1) ?? 0
       if (!penalty) addEntry(state.log, dateMs, units)
-      this.#forgetEntries(log)
+      this.#dropEntries(log)
       writePages(state.log, this.#rows)
       return { dateMs, forfeited }
     }
     if (holdsSlots) return { dateMs: 0, forfeited }
-    const change = { id, rule, nowUs, units: units + forfeited, leaseMs }
+    const change = { id, charge, nowUs, units: units + forfeited, leaseMs }
     return { dateMs: 0, forfeited, undo: recordUndo(before, commit.state, change, state.open) }
   }
 
   /** Forgets the entries of a log that these limits do not need. */
-  #trim(rule: Open['rule'], nowMs: number): void {
-    const log = this.#logAt(rule.algorithm, nowMs)
+  #trim(charge: Open['charge'], nowMs: number): void {
+    const log = this.#logAt(charge.algorithm, nowMs)
     if (!log) return
-    trim(log, nowMs - longestWindowMs(rule))
-    this.#forgetEntries(log)
+    trim(log, nowMs - longestWindowMs(charge))
+    this.#dropEntries(log)
   }
 
-  #forgetEntries({ dates, head }: SlidingWindowState): void {
-    forgetBefore(this.state.log, dates[head] ?? Number.POSITIVE_INFINITY, this.#rows)
+  #dropEntries({ dates, head }: SlidingWindowState): void {
+    deleteBefore(this.state.log, dates[head] ?? Number.POSITIVE_INFINITY, this.#rows)
   }
 
   #dropLog(): void {
     this.state.kept = { ...this.state.kept, state: undefined }
-    forgetBefore(this.state.log, Number.POSITIVE_INFINITY, this.#rows)
+    deleteBefore(this.state.log, Number.POSITIVE_INFINITY, this.#rows)
   }
 
   #takeBack(id: number, open: Open, permits: number, nowMs: number): void {
@@ -417,15 +423,15 @@ export class LimitMachine {
 /** A refusal leads to no penalty if it is only due to units that may be given back. @param returnable those units */
 function evaluateWithin(
   returnable: number,
-  rule: StoreCharge,
+  charge: StoreCharge,
   request: Parameters<typeof evaluateCharge>[1],
   state: unknown,
   nowUs: number,
 ) {
-  const vote = evaluateCharge(rule, request, state, nowUs)
-  const wanted = rule.cost * countWanted(request)
+  const vote = evaluateCharge(charge, request, state, nowUs)
+  const wanted = charge.cost * countWanted(request)
   if (!vote.changed || vote.usage.some(({ remaining }) => remaining + returnable < wanted)) return vote
-  const { block: _, ...unblocked } = rule
+  const { penalty: _, ...unblocked } = charge
   return evaluateCharge(unblocked, request, state, nowUs)
 }
 

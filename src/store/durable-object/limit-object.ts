@@ -74,7 +74,7 @@ export class LimitObject {
     await this.#change((machine, nowUs) => {
       this.#alarmAtMs = 0
       if (!machine.isOverAt(nowUs)) return
-      this.#forgetMachine()
+      this.#dropMachine()
       // Nothing may come in between: a call that comes now must keep its charge.
       return this.#storage.deleteAll()
     })
@@ -122,12 +122,12 @@ export class LimitObject {
 
   #fail(error: unknown): void {
     // It may know more than it has written.
-    this.#forgetMachine()
+    this.#dropMachine()
     for (const { reject } of this.#held.values()) reject(error)
     this.#held.clear()
   }
 
-  #forgetMachine(): void {
+  #dropMachine(): void {
     this.#machine = undefined
     clearTimeout(this.#timer)
   }

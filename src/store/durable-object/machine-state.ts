@@ -6,8 +6,8 @@ import type { AlgorithmName } from '../../model/limits.ts'
 import {
   addPage,
   DECISIONS,
+  deleteBefore,
   emptyList,
-  forgetBefore,
   HEAD,
   LOG,
   type PagedList,
@@ -49,7 +49,7 @@ export interface Open {
   readonly cost: number
   readonly dateMs: number
   readonly slot: number
-  readonly rule: Pick<StoreCharge, 'algorithm' | 'tiers'>
+  readonly charge: Pick<StoreCharge, 'algorithm' | 'limits'>
   readonly siblings: readonly string[]
   /** The identity is new: nobody is admitted before it is closed. */
   readonly isNew: boolean
@@ -145,7 +145,7 @@ export function addDecision(state: MachineState, id: number, decided: Decided, s
     if (atMs >= sinceMs) break
     decisions.delete(oldest)
   }
-  forgetBefore(state.decided, sinceMs, rows)
+  deleteBefore(state.decided, sinceMs, rows)
 }
 
 export function writeState(state: MachineState, rows: Rows): void {

@@ -37,18 +37,18 @@ export class Negotiation {
   }
 
   first(): To<PreparedCharge>[] {
-    const { rules, mode, permits } = this.#request
-    return this.#reservations(mode, permits, (index) => !countsIdentities(rules[index]))
+    const { charges, action, permits } = this.#request
+    return this.#reservations(action, permits, (index) => !countsIdentities(charges[index]))
   }
 
   /** The store calls this when all have answered, and asks those that count new identities if there is one. */
   second(): To<PreparedCharge>[] {
-    const { rules, mode } = this.#request
-    const firstNew = rules.findIndex((_, index) => this.#votes.get(index)?.isNew)
+    const { charges, action } = this.#request
+    const firstNew = charges.findIndex((_, index) => this.#votes.get(index)?.isNew)
     if (firstNew < 0) return []
-    const isAsked = (index: number) => index > firstNew && countsIdentities(rules[index])
+    const isAsked = (index: number) => index > firstNew && countsIdentities(charges[index])
     const granted = countGranted(this.#request, this.#allVotes())
-    if (granted > 0) return this.#reservations(mode, granted, isAsked)
+    if (granted > 0) return this.#reservations(action, granted, isAsked)
     // It is refused already: they only report their usage.
     return this.#reservations('peek', countWanted(this.#request), isAsked)
   }
@@ -60,25 +60,25 @@ export class Negotiation {
   /** Undoes this decision at every object that was asked, or may have been. */
   cancel(): To<CommitOrAbort>[] {
     if (this.isFinal) return []
-    const { rules } = this.#request
-    const hasNewcomer = rules.some((_, index) => this.#votes.get(index)?.isNew && this.#precedesNewcomers(index))
-    return rules.flatMap((rule, index) => {
+    const { charges } = this.#request
+    const hasNewcomer = charges.some((_, index) => this.#votes.get(index)?.isNew && this.#precedesNewcomers(index))
+    return charges.flatMap((charge, index) => {
       const vote = this.#votes.get(index)
-      const isAsked = vote ? vote.charged > 0 : !countsIdentities(rule) || hasNewcomer
-      return isAsked ? [{ index, key: rule.key, message: { id: this.#id, permits: 0 } }] : []
+      const isAsked = vote ? vote.charged > 0 : !countsIdentities(charge) || hasNewcomer
+      return isAsked ? [{ index, key: charge.key, message: { id: this.#id, permits: 0 } }] : []
     })
   }
 
   /** The store calls this when all have answered. */
   conclude(): Conclusion {
-    const { rules } = this.#request
+    const { charges } = this.#request
     const votes = this.#allVotes()
     const granted = countGranted(this.#request, votes)
     const givenBack: To<CommitOrAbort>[] = []
     const awaited: To<CommitOrAbort>[] = []
     const kept: To<CommitOrAbort>[] = []
     const votedAtMs = new Map<string, number>()
-    rules.forEach(({ key, cost }, index) => {
+    charges.forEach(({ key, cost }, index) => {
       const vote = this.#votes.get(index)
       if (vote) votedAtMs.set(key, vote.nowMs)
       if (!vote || vote.charged === 0) return
@@ -95,9 +95,9 @@ export class Negotiation {
         }
       }
     })
-    const isProvisional = rules.some(({ enforced }, index) => {
+    const isProvisional = charges.some(({ mode }, index) => {
       const vote = this.#votes.get(index)
-      return enforced && vote?.isProvisional && vote.fitting < countWanted(this.#request)
+      return mode === 'enforce' && vote?.isProvisional && vote.fitting < countWanted(this.#request)
     })
     const usage = votes.map(({ usage }) => usage)
     const nowMs = Math.max(...votedAtMs.values())
@@ -112,42 +112,42 @@ export class Negotiation {
 
   /** Nothing that is charged can be taken back. */
   get isFinal(): boolean {
-    const { mode, rules } = this.#request
-    return rules.length === 1 || mode === 'charge' || mode === 'peek'
+    const { action, charges } = this.#request
+    return charges.length === 1 || action === 'record' || action === 'peek'
   }
 
   #precedesNewcomers(index: number): boolean {
-    return this.#request.rules.some((rule, place) => place > index && countsIdentities(rule))
+    return this.#request.charges.some((charge, place) => place > index && countsIdentities(charge))
   }
 
   #allVotes(): Evaluation[] {
-    return this.#request.rules.map((rule, index) => this.#votes.get(index) ?? skipCharge(rule, this.#request))
+    return this.#request.charges.map((charge, index) => this.#votes.get(index) ?? skipCharge(charge, this.#request))
   }
 
   #reservations(
-    mode: DecisionRequest['mode'],
+    action: DecisionRequest['action'],
     permits: number,
     isAsked: (index: number) => boolean,
   ): To<PreparedCharge>[] {
-    const { leaseMs, rules } = this.#request
+    const { leaseMs, charges } = this.#request
     const patienceMs = this.#patienceMs
-    return rules.flatMap((rule, index) => {
+    return charges.flatMap((charge, index) => {
       if (!isAsked(index)) return []
-      const { key } = rule
-      const reservation = { mode, permits, rule, patienceMs, ...(leaseMs !== undefined && { leaseMs }) }
-      if (this.isFinal || mode === 'peek') return [{ index, key, message: reservation }]
-      const siblings = rules.filter((other, place) => place !== index && remembersGrants(other)).map(({ key }) => key)
+      const { key } = charge
+      const reservation = { action, permits, charge, patienceMs, ...(leaseMs !== undefined && { leaseMs }) }
+      if (this.isFinal || action === 'peek') return [{ index, key, message: reservation }]
+      const siblings = charges.filter((other, place) => place !== index && remembersGrants(other)).map(({ key }) => key)
       const shared = { id: this.#id, siblings, hasNewcomers: this.#precedesNewcomers(index) }
       return [{ index, key, message: { ...reservation, shared } }]
     })
   }
 }
 
-function countsIdentities(rule: StoreCharge | undefined): boolean {
-  return rule?.counts === 'identities'
+function countsIdentities(charge: StoreCharge | undefined): boolean {
+  return charge?.counts === 'new-identities'
 }
 
 /** Such an object can refuse in the first round, and knows later what it granted. */
-function remembersGrants({ enforced, counts = 'requests' }: StoreCharge): boolean {
-  return enforced && counts === 'requests'
+function remembersGrants({ mode, counts = 'requests' }: StoreCharge): boolean {
+  return mode === 'enforce' && counts === 'requests'
 }

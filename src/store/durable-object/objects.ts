@@ -12,8 +12,8 @@ export interface Shared {
   readonly hasNewcomers: boolean
 }
 
-export interface PreparedCharge extends Pick<DecisionRequest, 'mode' | 'permits' | 'leaseMs'> {
-  readonly rule: StoreCharge
+export interface PreparedCharge extends Pick<DecisionRequest, 'action' | 'permits' | 'leaseMs'> {
+  readonly charge: StoreCharge
   /** Missing if nothing can take the charge back. */
   readonly shared?: Shared
   /**
@@ -48,8 +48,8 @@ export interface CommitOrAbort {
 export type Correction =
   | { readonly kind: 'release' | 'revoke'; readonly slot: number }
   | { readonly kind: 'renew'; readonly slot: number; readonly windowMs: number }
-  | { readonly kind: 'settle'; readonly rule: StoreCharge; readonly units: number; readonly chargedAtMs: number }
-  | { readonly kind: 'forget' }
+  | { readonly kind: 'settle'; readonly charge: StoreCharge; readonly units: number; readonly chargedAtMs: number }
+  | { readonly kind: 'delete' }
 
 export interface RemoteObject {
   reserve(reservation: PreparedCharge): Promise<ObjectVote>
@@ -142,15 +142,15 @@ export function openObjects(namespace: ObjectNamespace): RemoteObjects {
 }
 
 /** Permits without which nothing is granted. */
-export function countWanted({ mode, permits }: Pick<DecisionRequest, 'mode' | 'permits'>): number {
-  return mode === 'partial' ? 1 : permits
+export function countWanted({ action, permits }: Pick<DecisionRequest, 'action' | 'permits'>): number {
+  return action === 'take-up-to' ? 1 : permits
 }
 
 /** Names all that an object needs of a charge: not its policy, which may be large. */
 export function toObjectCharge(charge: StoreCharge): StoreCharge {
-  const { key, algorithm, tiers, cost, enforced, reserved, burst, slot, counts, block } = charge
+  const { key, algorithm, limits, cost, mode, reserved, burst, slot, counts, penalty } = charge
   // JSON leaves out what is undefined.
-  return { key, algorithm, tiers, cost, enforced, reserved, burst, slot, counts, block } as StoreCharge
+  return { key, algorithm, limits, cost, mode, reserved, burst, slot, counts, penalty } as StoreCharge
 }
 
 /** The message does not repeat what an object throws: that may hold what it was asked. */

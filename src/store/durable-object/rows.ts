@@ -95,7 +95,7 @@ export function writePages(list: PagedList, rows: Rows): void {
 }
 
 /** Forgets the items before a moment, and deletes rows of which nothing is left. */
-export function forgetBefore({ kind, pages, tail }: PagedList, sinceMs: number, rows: Rows): void {
+export function deleteBefore({ kind, pages, tail }: PagedList, sinceMs: number, rows: Rows): void {
   for (let first = pages[0]; first && first.latestMs < sinceMs; first = pages[0]) {
     rows.delete(kind, first.n)
     pages.shift()

@@ -75,14 +75,16 @@ export class DocumentTable {
   /** @returns null if that version is not kept */
   readVersion(version: number): StoredDocument | null {
     const [row] = this.#rows<StoredDocument>(
-      `SELECT version, ${this.#id()}, atMs, "by", why, text FROM documents WHERE version = ?`,
+      `SELECT version, ${this.#id()}, atMs, "by" AS actor, why AS comment, text FROM documents WHERE version = ?`,
       version,
     )
     return row ?? null
   }
 
   history(): readonly Revision[] {
-    return this.#rows(`SELECT version, ${this.#id()}, atMs, "by", why FROM documents ORDER BY version DESC`)
+    return this.#rows(
+      `SELECT version, ${this.#id()}, atMs, "by" AS actor, why AS comment FROM documents ORDER BY version DESC`,
+    )
   }
 
   write(write: DocumentWrite, nowMs: number): Written {
@@ -97,7 +99,7 @@ export class DocumentTable {
     if (!this.#hasIds()) this.#sql.exec('ALTER TABLE documents ADD COLUMN id TEXT')
     this.#sql.exec(
       'INSERT INTO documents (version, atMs, "by", why, text, id) VALUES (?, ?, ?, ?, ?, ?)',
-      ...[version, nowMs, cutNote(write.by), cutNote(write.why), write.text, id],
+      ...[version, nowMs, cutNote(write.actor), cutNote(write.comment), write.text, id],
     )
     this.#sql.exec('DELETE FROM documents WHERE version <= ?', version - (write.kept ?? KEPT_VERSIONS))
     return { kind: 'written', version, id, atMs: nowMs }

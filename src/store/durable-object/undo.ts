@@ -38,7 +38,7 @@ export interface Undoable {
 interface Change {
   /** Number of the decision; 0 if it cannot be removed. */
   readonly id: number
-  readonly rule: Pick<StoreCharge, 'algorithm' | 'tiers'>
+  readonly charge: Pick<StoreCharge, 'algorithm' | 'limits'>
   readonly nowUs: number
   /** Forfeited units included. */
   readonly units: number
@@ -68,12 +68,12 @@ export function recordUndo(
 
 function recordCounted(
   counts: CountedWindowsState,
-  { id, rule, nowUs, units }: Change,
+  { id, charge, nowUs, units }: Change,
   opens: ReadonlyMap<number, Undoable>,
 ): CountedUndo {
-  const own = rule.tiers.map(({ windowMs }): WindowUndo => {
+  const own = charge.limits.map(({ windowMs }): WindowUndo => {
     const { startMs, used } = counts.get(windowMs) ?? { startMs: 0, used: 0 }
-    return { windowMs, startMs, isFirst: rule.algorithm === 'quota' && used === units }
+    return { windowMs, startMs, isFirst: charge.algorithm === 'quota' && used === units }
   })
   for (const window of units > 0 ? own : []) {
     for (const earlier of findWindows(window, opens)) earlier.next ??= [id, Math.floor(nowUs / 1000)]

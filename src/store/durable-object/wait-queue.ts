@@ -81,7 +81,10 @@ export class WaitQueue {
   }
 
   get #units(): number {
-    return this.#waiting.reduce((units, { reservation }) => units + countWanted(reservation) * reservation.rule.cost, 0)
+    return this.#waiting.reduce(
+      (units, { reservation }) => units + countWanted(reservation) * reservation.charge.cost,
+      0,
+    )
   }
 }
 
@@ -92,14 +95,14 @@ function findHope(
   sinceMs: number,
   nowMs: number,
 ): Hope | undefined {
-  const { mode, rule, shared, patienceMs = 0 } = reservation
+  const { action, charge, shared, patienceMs = 0 } = reservation
   const wanted = countWanted(reservation)
-  const isRefused = rule.enforced && (mode === 'all' || mode === 'partial') && vote.fitting < wanted
+  const isRefused = charge.mode === 'enforce' && (action === 'take' || action === 'take-up-to') && vote.fitting < wanted
   const waitedMs = nowMs - sinceMs
   if (!isRefused || !vote.isProvisional || waitedMs >= patienceMs) return undefined
   let [units, forMs] = [0, 0]
   for (const [id, { atMs, grants, permits, cost }] of opens) {
-    // Two decisions may wait for each other, each at the object of one rule: the one with the higher number gives in
+    // Two decisions may wait for each other, each at the object of one charge: the one with the higher number gives in
     // first, and the other gets what that one had.
     const ownPatienceMs = shared && id < shared.id ? patienceMs / 2 : patienceMs
     // Older ones are those of isolates that have died, or whose messages were lost.
@@ -108,7 +111,7 @@ function findHope(
     units += permits * cost
     forMs = Math.max(forMs, leftMs)
   }
-  const wantedUnits = wanted * rule.cost + rule.reserved
+  const wantedUnits = wanted * charge.cost + charge.reserved
   if (units === 0 || vote.usage.some(({ remaining }) => remaining + units < wantedUnits)) return undefined
   return { units, forMs: Math.min(forMs, patienceMs - waitedMs) }
 }

@@ -31,15 +31,15 @@ export class MemoryStore implements Store {
     return decide(request, nowUs, this.#statesAt(nowUs))
   }
 
-  async release(rules: readonly StoreCharge[]): Promise<void> {
-    return this.revoke(rules.map((rule) => ({ rule, isKnown: true })))
+  async release(charges: readonly StoreCharge[]): Promise<void> {
+    return this.revoke(charges.map((charge) => ({ charge: charge, isKnown: true })))
   }
 
   async revoke(releases: readonly Release[]): Promise<void> {
     const nowUs = this.#readClockUs()
     const states = this.#statesAt(nowUs)
-    for (const { rule, isKnown } of releases) {
-      const { key, slot = 0 } = rule
+    for (const { charge, isKnown } of releases) {
+      const { key, slot = 0 } = charge
       const held = states.read(key) as ConcurrencyState | undefined
       if (isKnown) {
         if (held) releaseSlot(held, slot)
@@ -50,13 +50,13 @@ export class MemoryStore implements Store {
     }
   }
 
-  async renew(rules: readonly StoreCharge[]): Promise<void> {
+  async renew(charges: readonly StoreCharge[]): Promise<void> {
     const nowUs = this.#readClockUs()
     const states = this.#statesAt(nowUs)
-    for (const { key, slot = 0, tiers } of rules) {
+    for (const { key, slot = 0, limits } of charges) {
       const held = states.read(key) as ConcurrencyState | undefined
       if (!held) continue
-      const { state, ttlMs } = renewSlot(held, slot, toMs(nowUs), tiers[0]?.windowMs ?? 0)
+      const { state, ttlMs } = renewSlot(held, slot, toMs(nowUs), limits[0]?.windowMs ?? 0)
       states.write(key, state, ttlMs)
     }
   }
@@ -64,15 +64,15 @@ export class MemoryStore implements Store {
   async settle(differences: readonly Adjustment[], chargedAtMs: number): Promise<void> {
     const nowUs = this.#readClockUs()
     const states = this.#statesAt(nowUs)
-    for (const { rule, units } of differences) {
-      const state = states.read(rule.key)
+    for (const { charge, units } of differences) {
+      const state = states.read(charge.key)
       if (state === undefined) continue
-      const commit = ALGORITHMS[rule.algorithm].implementation.settle?.(state, rule, nowUs, chargedAtMs, units)
-      if (commit) states.write(rule.key, commit.state, commit.ttlMs)
+      const commit = ALGORITHMS[charge.algorithm].implementation.settle?.(state, charge, nowUs, chargedAtMs, units)
+      if (commit) states.write(charge.key, commit.state, commit.ttlMs)
     }
   }
 
-  async forget(keys: readonly string[]): Promise<void> {
+  async delete(keys: readonly string[]): Promise<void> {
     for (const key of keys) this.#states.delete(key)
   }
 

@@ -45,16 +45,16 @@ export class MemoryDocuments implements DocumentStore {
   }
 
   async history(): Promise<readonly Revision[]> {
-    return this.#kept.map(({ version, id, atMs, by, why }) => ({ version, id, atMs, by, why }))
+    return this.#kept.map(({ version, id, atMs, actor, comment }) => ({ version, id, atMs, actor, comment }))
   }
 
   async write(write: DocumentWrite): Promise<Written> {
     const refusal = checkWrite(write, this.#newest)
     if (refusal) return refusal
-    const { text, by, why, kept = KEPT_VERSIONS } = write
+    const { text, actor, comment, kept = KEPT_VERSIONS } = write
     const atMs = Math.floor(this.#now())
     const newest = { version: this.#newest.version + 1, id: crypto.randomUUID() }
-    const written = { ...newest, atMs, by: cutNote(by), why: cutNote(why), text }
+    const written = { ...newest, atMs, actor: cutNote(actor), comment: cutNote(comment), text }
     this.#kept = [written, ...this.#kept].slice(0, kept)
     return { kind: 'written', ...newest, atMs }
   }

@@ -43,7 +43,7 @@ export class RedisStore implements Store {
   readonly #algorithms: Set<AlgorithmName>
   readonly #scripts: Scripts
   readonly #streams = new LongStreams()
-  readonly #isLong = (rule: StoreCharge) => this.#streams.has(rule)
+  readonly #isLong = (charge: StoreCharge) => this.#streams.has(charge)
   #decide: Script
   /** Most gateways never need the others, so they are made late. */
   #settle: Script | undefined
@@ -68,7 +68,7 @@ export class RedisStore implements Store {
   }
 
   async decide(request: DecisionRequest, context?: CallContext): Promise<Decision> {
-    const keys = mapList(request.rules, ({ key }) => key)
+    const keys = mapList(request.charges, ({ key }) => key)
     const args = scriptArguments(request, this.#isLong)
     const reply = await this.#prompt.evaluate(this.#decide, keys, args, context?.deadlines)
     const decision = readDecision(reply, request)
@@ -76,31 +76,32 @@ export class RedisStore implements Store {
     return decision
   }
 
-  async release(rules: readonly StoreCharge[]): Promise<void> {
-    const release = (rule: StoreCharge) => this.#count((client) => client.zrem(rule.key, slotMembers(rule)), [rule.key])
-    await Promise.all(rules.map(release))
+  async release(charges: readonly StoreCharge[]): Promise<void> {
+    const release = (charge: StoreCharge) =>
+      this.#count((client) => client.zrem(charge.key, slotMembers(charge)), [charge.key])
+    await Promise.all(charges.map(release))
   }
 
   async revoke(releases: readonly Release[]): Promise<void> {
-    const keys = releases.map(({ rule }) => rule.key)
+    const keys = releases.map(({ charge }) => charge.key)
     this.#release ??= toScript(this.#scripts.release())
     const count = await this.#patient.evaluate(this.#release, keys, releaseArguments(releases))
     if (count !== releases.length) throw new StoreError('Redis answered something other than the number of releases')
   }
 
-  async renew(rules: readonly StoreCharge[]): Promise<void> {
-    const keys = rules.map(({ key }) => key)
+  async renew(charges: readonly StoreCharge[]): Promise<void> {
+    const keys = charges.map(({ key }) => key)
     this.#renew ??= toScript(this.#scripts.renew())
-    await this.#prompt.evaluate(this.#renew, keys, renewArguments(rules))
+    await this.#prompt.evaluate(this.#renew, keys, renewArguments(charges))
   }
 
   async settle(differences: readonly Adjustment[], chargedAtMs: number): Promise<void> {
-    const keys = differences.map(({ rule }) => rule.key)
+    const keys = differences.map(({ charge }) => charge.key)
     this.#settle ??= toScript(this.#scripts.settle(this.#algorithms))
     await this.#prompt.evaluate(this.#settle, keys, settleArguments(differences, chargedAtMs))
   }
 
-  async forget(keys: readonly string[]): Promise<void> {
+  async delete(keys: readonly string[]): Promise<void> {
     await this.#count((client) => client.del(keys), keys)
   }
 
@@ -130,12 +131,12 @@ export class LongStreams {
     return algorithm === 'sliding-window' && this.#keys.get(key) === true
   }
 
-  hear({ rules, permits }: DecisionRequest, { usage }: Decision): void {
-    for (const [index, { key, algorithm, tiers, cost }] of rules.entries()) {
+  hear({ charges, permits }: DecisionRequest, { usage }: Decision): void {
+    for (const [index, { key, algorithm, limits, cost }] of charges.entries()) {
       if (algorithm !== 'sliding-window') continue
       // Others are assumed to charge entries as large as this one.
       const many = MANY * cost * permits
-      const isLong = tiers.every(({ limit }, at) => limit - (usage[index]?.[at]?.remaining ?? limit) > many)
+      const isLong = limits.every(({ limit }, at) => limit - (usage[index]?.[at]?.remaining ?? limit) > many)
       if (isLong || this.#keys.get(key)) this.#keys.set(key, isLong)
     }
   }

@@ -71,41 +71,41 @@ export function callChunk(lua: string, values: readonly string[] = []): string {
  * @param isLong whether a stream is expected to hold many entries in each window
  */
 export function scriptArguments(
-  { mode, permits, leaseMs = 0, rules }: DecisionRequest,
-  isLong: (rule: StoreCharge) => boolean = () => false,
+  { action, permits, leaseMs = 0, charges }: DecisionRequest,
+  isLong: (charge: StoreCharge) => boolean = () => false,
 ): (string | number)[] {
-  const args: (string | number)[] = [mode, permits, leaseMs]
-  for (const rule of rules) {
-    const numbers = listNumbers(rule)
-    if (isLong(rule)) numbers.push(1)
-    args.push(encodeCharge(rule), numbers.length, ...numbers)
+  const args: (string | number)[] = [action, permits, leaseMs]
+  for (const charge of charges) {
+    const numbers = listNumbers(charge)
+    if (isLong(charge)) numbers.push(1)
+    args.push(encodeCharge(charge), numbers.length, ...numbers)
   }
   return args
 }
 
 /** It makes one argument, since each takes Redis as long as ten steps of Lua. */
-function encodeCharge(rule: StoreCharge): string {
-  const { algorithm, enforced, counts = 'requests', cost, reserved } = rule
-  const block = readPenaltySettings(rule)
-  const power = block ? 'block' : enforced ? 'enforce' : 'shadow'
-  const terms = `${ALGORITHMS[algorithm].letter} ${power} ${counts} ${cost} ${reserved}`
-  return block ? `${terms} ${block.blockMs} ${block.after}` : terms.replace(' enforce requests 1 0', '')
+function encodeCharge(charge: StoreCharge): string {
+  const { algorithm, mode, counts = 'requests', cost, reserved } = charge
+  const penalty = readPenaltySettings(charge)
+  const kind = penalty ? 'penalty' : mode
+  const terms = `${ALGORITHMS[algorithm].letter} ${kind} ${counts} ${cost} ${reserved}`
+  return penalty ? `${terms} ${penalty.durationMs} ${penalty.after}` : terms.replace(' enforce requests 1 0', '')
 }
 
 export function settleArguments(differences: readonly Adjustment[], chargedAtMs: number): (string | number)[] {
-  const perRule = differences.flatMap(({ rule, units }) => {
-    const numbers = listNumbers(rule)
-    return [ALGORITHMS[rule.algorithm].letter, units, numbers.length, ...numbers]
+  const perRule = differences.flatMap(({ charge, units }) => {
+    const numbers = listNumbers(charge)
+    return [ALGORITHMS[charge.algorithm].letter, units, numbers.length, ...numbers]
   })
   return [chargedAtMs, ...perRule]
 }
 
-export function renewArguments(rules: readonly StoreCharge[]): number[] {
-  return rules.flatMap(({ tiers, slot = 0, cost }) => [tiers[0]?.windowMs ?? 0, slot, cost])
+export function renewArguments(charges: readonly StoreCharge[]): number[] {
+  return charges.flatMap(({ limits, slot = 0, cost }) => [limits[0]?.windowMs ?? 0, slot, cost])
 }
 
 export function releaseArguments(releases: readonly Release[]): (string | number)[] {
-  return releases.flatMap(({ rule: { slot = 0, cost }, isKnown }) => [slot, cost, isKnown ? 'known' : 'unknown'])
+  return releases.flatMap(({ charge: { slot = 0, cost }, isKnown }) => [slot, cost, isKnown ? 'known' : 'unknown'])
 }
 
 export function slotMembers({ slot, cost }: StoreCharge): string[] {
@@ -113,23 +113,26 @@ export function slotMembers({ slot, cost }: StoreCharge): string[] {
 }
 
 /** The arguments of the algorithm's module, as its header says. */
-function listNumbers({ tiers, burst, slot }: StoreCharge): number[] {
+function listNumbers({ limits, burst, slot }: StoreCharge): number[] {
   const numbers: number[] = []
-  for (const { limit, windowMs } of tiers) numbers.push(limit, windowMs)
+  for (const { limit, windowMs } of limits) numbers.push(limit, windowMs)
   if (burst !== undefined) numbers.push(burst)
   if (slot !== undefined) numbers.push(slot)
   return numbers
 }
 
-/** A shadow rule blocks nobody. */
-function readPenaltySettings({ block, enforced }: StoreCharge): PenaltySettings | undefined {
-  return enforced ? block : undefined
+/** A penalty has no effect in shadow mode. */
+function readPenaltySettings({ penalty, mode }: StoreCharge): PenaltySettings | undefined {
+  return mode === 'enforce' ? penalty : undefined
 }
 
 /** @throws {StoreError} if the reply is not one to this request */
 export function readDecision(reply: unknown, request: DecisionRequest): Decision {
-  const { permits, rules } = request
-  const size = rules.reduce((sum, rule) => sum + 3 * rule.tiers.length + (readPenaltySettings(rule) ? 1 : 0), 2)
+  const { permits, charges } = request
+  const size = charges.reduce(
+    (sum, charge) => sum + 3 * charge.limits.length + (readPenaltySettings(charge) ? 1 : 0),
+    2,
+  )
   if (!Array.isArray(reply) || reply.length !== size || !reply.every(isCount)) {
     throw new StoreError('Redis answered something other than a decision')
   }
@@ -138,10 +141,13 @@ export function readDecision(reply: unknown, request: DecisionRequest): Decision
   const granted = next()
   if (granted > permits) throw new StoreError('Redis granted a number of permits that was not asked for')
   const nowMs = next()
-  const usage = mapList(rules, (rule) => {
-    const tiers = mapList(rule.tiers, (): LimitState => ({ remaining: next(), resetMs: next(), retryAfterMs: next() }))
-    const blockedMs = readPenaltySettings(rule) ? next() : 0
-    return blockedMs === 0 ? tiers : tiers.map((tier) => ({ ...tier, blockedMs }))
+  const usage = mapList(charges, (charge) => {
+    const limits = mapList(
+      charge.limits,
+      (): LimitState => ({ remaining: next(), resetMs: next(), retryAfterMs: next() }),
+    )
+    const penaltyMs = readPenaltySettings(charge) ? next() : 0
+    return penaltyMs === 0 ? limits : limits.map((limit) => ({ ...limit, penaltyMs }))
   })
   const decision = { granted, nowMs, usage }
   if (!isConsistent(request, decision)) throw new StoreError('Redis answered a decision that contradicts itself')
@@ -156,15 +162,15 @@ function isCount(value: unknown): boolean {
  * Nothing may be granted exactly if a charge is refused for some time, which is until its penalty ends at least; and no
  * more may be left than there can be.
  */
-function isConsistent({ mode, permits, rules }: DecisionRequest, { granted, nowMs, usage }: Decision): boolean {
+function isConsistent({ action, permits, charges }: DecisionRequest, { granted, nowMs, usage }: Decision): boolean {
   let isRefused = false
-  for (const [index, { enforced, tiers, burst }] of rules.entries()) {
-    for (const [at, { remaining, retryAfterMs, blockedMs }] of (usage[index] ?? []).entries()) {
-      const max = burst ?? tiers[at]?.limit ?? 0
-      if (remaining > max || (blockedMs !== undefined && retryAfterMs < blockedMs)) return false
-      isRefused ||= enforced && retryAfterMs > 0 && mode !== 'charge'
+  for (const [index, { mode, limits, burst }] of charges.entries()) {
+    for (const [at, { remaining, retryAfterMs, penaltyMs }] of (usage[index] ?? []).entries()) {
+      const max = burst ?? limits[at]?.limit ?? 0
+      if (remaining > max || (penaltyMs !== undefined && retryAfterMs < penaltyMs)) return false
+      isRefused ||= mode === 'enforce' && retryAfterMs > 0 && action !== 'record'
     }
   }
-  const isWhole = mode === 'partial' || granted === 0 || granted === permits
+  const isWhole = action === 'take-up-to' || granted === 0 || granted === permits
   return nowMs > 0 && isRefused === (granted === 0) && isWhole
 }

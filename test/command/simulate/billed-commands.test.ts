@@ -5,8 +5,8 @@ import type { AlgorithmName } from '../../../src/model/limits.ts'
 import { Deadlines } from '../../../src/runtime/deadlines.ts'
 import { LUA } from '../../../src/store/redis/more-lua.ts'
 import { Scripts, scriptArguments } from '../../../src/store/redis/script.ts'
+import { chargeOf, EVERY_ALGORITHM, take, withPolicy } from '../../support/charges.ts'
 import { ownRedis, total } from '../../support/own-redis.ts'
-import { chargeOf, EVERY_ALGORITHM, ruleOf, take } from '../../support/rules.ts'
 
 const redis = ownRedis()
 
@@ -27,7 +27,7 @@ test.each(MIXTURES.map((algorithms) => ({ algorithms, name: algorithms.join(' + 
   'VirtualStore.commands is what Redis counts: $name',
   async ({ algorithms }) => {
     const rules = algorithms.map((algorithm) =>
-      ruleOf(
+      chargeOf(
         algorithm,
         algorithm === 'token-bucket'
           ? [{ limit: 15, windowMs: 100_000 }]
@@ -57,7 +57,7 @@ test.each(MIXTURES.map((algorithms) => ({ algorithms, name: algorithms.join(' + 
 )
 
 test('calls and commands of leased permits are those that Redis counts, or a few more', async () => {
-  const rule = ruleOf('sliding-window', [
+  const rule = chargeOf('sliding-window', [
     { limit: 400, windowMs: 1_000 },
     { limit: 20_000, windowMs: 60_000 },
   ])
@@ -80,7 +80,7 @@ test('calls and commands of leased permits are those that Redis counts, or a few
         deadlines: Deadlines.ofOne(),
         waitUntil: (work: Promise<unknown>) => void unfinished.push(work),
       }
-      expect((await engine.decide([chargeOf(rule)], context)).granted).toBe(1)
+      expect((await engine.decide([withPolicy(rule)], context)).granted).toBe(1)
       await Promise.all(unfinished)
     }
   })

@@ -287,7 +287,7 @@ test('--traffic describes it in words: the same for the same seed, about as much
 test('policies that a log says too little for are named', async () => {
   const POLICIES = JSON.stringify([
     { name: 'slots', algorithm: 'concurrency', limits: '3' },
-    { name: 'names', limits: '5/1m', by: 'form:name', missing: 'skip' },
+    { name: 'names', limits: '5/1m', by: 'form:name', anonymous: 'skip' },
   ])
   const { notes } = await simulated(['--traffic', '1 caller, 1/s each'], { env: { ...ENV, POLICIES, LEASES: 'auto' } })
   expect(notes).toEqual([
@@ -300,7 +300,7 @@ test('policies that a log says too little for are named', async () => {
 test.each([
   [[], 'expected either logs or --traffic'],
   [['-', '--traffic', '1 caller, 1/s each'], 'expected either logs or --traffic'],
-  [['-', '--limits', '10 per second'], '--limits: expected tiers such as "10/1s, 120/1m", got "10 per second"'],
+  [['-', '--limits', '10 per second'], '--limits: expected limits such as "10/1s, 120/1m", got "10 per second"'],
   [['-', '--out', 'drawn.svg'], '--out: expected a name that ends in .html, got "drawn.svg"'],
   [['-', '--out', 'nowhere/drawn.html'], '--out: there is no folder '],
   [['-', '--algorithm', 'concurrency'], '--algorithm: expected one of sliding-window, '],

@@ -27,7 +27,7 @@ test('ResumeFile answers what was written last, for the same job only', () => {
   expect(new ResumeFile(IDENTITY, env).read()).toEqual({ ...UNFINISHED, share: 0.5 })
   for (const other of [
     ['10.0.0.5:6379/2', 'expire 60000', 'b*'],
-    ['10.0.0.5:6379/2', 'forget', 'a*'],
+    ['10.0.0.5:6379/2', 'delete', 'a*'],
     ['10.0.0.5:6379/3', 'expire 60000', 'a*'],
   ]) {
     expect(new ResumeFile(other, env).read()).toBeUndefined()

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { countBare, expire, forget } from '../../../src/command/upkeep/database.ts'
+import { countBare, deleteKeys, expire } from '../../../src/command/upkeep/database.ts'
 import { type Progress, type SweepOptions, shareOfTable, sweep } from '../../../src/command/upkeep/sweep.ts'
 import { freePort } from '../../../tools/free-port.ts'
 import { type RedisServer, startRedisServer } from '../../../tools/redis-server.ts'
@@ -103,7 +103,7 @@ describe.each([
   test('sweep() removes what matches, and nothing else', async () => {
     await fill(redis, 'flashMap_', 1_000)
     await fill(redis, 'other_', 1_000)
-    const { tally } = await sweep({ database: database(), job: forget, match: 'flashMap_*', count: 100 })
+    const { tally } = await sweep({ database: database(), job: deleteKeys, match: 'flashMap_*', count: 100 })
     expect(tally).toMatchObject({ changed: 1_000, kept: 0, unnameable: 0 })
     expect(await database().size()).toBe(1_000)
     expect(await commandsRun()).not.toContain('del')

@@ -90,7 +90,7 @@ test('the document of the API is OpenAPI', async () => {
 
 test('status shows the release, the store and the shed level', async () => {
   expect(await call('/status')).toMatchObject({
-    version,
+    release: version,
     status: 'ok',
     store: { kind: 'redis', reachable: true, circuit: 'closed' },
     shedLevel: 0,
@@ -130,7 +130,7 @@ test('policies lists those in force', async () => {
   const { source, policies, tables } = await call('/policies')
   expect([source, tables]).toEqual(['deploy', POLICIES])
   expect(policies).toMatchObject([
-    { name: 'default', by: ['token'], match: null, tiers: [{ name: 'default-1h', limit: 10 }, { limit: 100 }] },
+    { name: 'default', by: ['token'], match: null, limits: [{ name: 'default-1h', limit: 10 }, { limit: 100 }] },
     { name: 'login', by: ['ip'], match: ['POST /login'], mode: 'enforce' },
     { name: 'bucket', burst: 20, mode: 'shadow' },
   ])
@@ -143,19 +143,19 @@ test('usage and reset take a caller by its token, its address, both, or its dige
   expect(await spend('/a', headers)).toBe(200)
   expect(await spend('/login', headers, 'POST')).toBe(200)
   const usedBy = async (caller: object) => {
-    const { tiers } = await call('/usage', { body: { caller } })
-    return Object.fromEntries((tiers as { tier: string; used: number }[]).map(({ tier, used }) => [tier, used]))
+    const { limits } = await call('/usage', { body: { caller } })
+    return Object.fromEntries((limits as { name: string; used: number }[]).map(({ name, used }) => [name, used]))
   }
   const whole = { 'default-1h': 2, 'default-1d': 2, 'bucket-1h': 2, 'login-1h': 1 }
   expect(await usedBy({ token, ip })).toEqual(whole)
-  const { tiers, leftOut } = await call('/usage', { body: { caller: { token } } })
-  expect(leftOut).toEqual([{ policy: 'login', why: 'it counts this caller by address', needs: 'ip' }])
-  const [{ key = '' } = {}] = tiers as { key?: string }[]
+  const { limits, skipped } = await call('/usage', { body: { caller: { token } } })
+  expect(skipped).toEqual([{ policy: 'login', reason: 'it counts this caller by address', needs: 'ip' }])
+  const [{ key = '' } = {}] = limits as { key?: string }[]
   expect(await usedBy({ digest: key.slice(-23, -1) })).toMatchObject({ 'default-1h': 2, 'login-1h': 0 })
   expect(await usedBy({ token, route: 'GET /b' })).toEqual({ 'default-1h': 2, 'default-1d': 2, 'bucket-1h': 2 })
 
   const one = await call('/reset', { body: { caller: { token, ip }, policies: ['login'] } })
-  expect(one).toMatchObject({ keys: [{ policy: 'login' }], leftOut: [] })
+  expect(one).toMatchObject({ keys: [{ policy: 'login' }], skipped: [] })
   expect(await usedBy({ token, ip })).toEqual({ ...whole, 'login-1h': 0 })
   await call('/reset', { body: { caller: { digest: key.slice(-23, -1) } } })
   expect(await usedBy({ token, ip })).toMatchObject({ 'default-1h': 0, 'default-1d': 0 })
@@ -188,37 +188,39 @@ test.each([
   ['/reset', { caller: { ip: '203.0.113.7' }, policies: ['other'] }, 'policies.0'],
   ['/reset', [], 'caller'],
   ['/reset', 'x', ''],
-  ['/block', { who: {} }, 'who'],
-  ['/block', { who: { ip: '203.0.113.7', token: 'x' } }, 'who'],
-  ['/block', { who: { ip: '203.0.113.7', cidr: '203.0.113.0/24' } }, 'who'],
-  ['/block', { who: { ip: '203.0.113' } }, 'caller.ip'],
-  ['/block', { who: { token: '' } }, 'who.token'],
-  ['/block', { who: { header: { a: '1', b: '2' } } }, 'who.header'],
-  ['/block', { who: { claim: {} } }, 'who.claim'],
-  ['/block', { who: { claim: { sub: { a: 1 } } } }, 'who.claim'],
-  ['/block', { who: { cidr: '203.0.113.7/24' } }, 'blocks.0.cidr'],
-  ['/block', { who: { country: 'DE' }, status: 200 }, 'blocks.0.status'],
-  ['/block', { who: { country: 'DE' }, for: 'ever' }, 'for'],
-  ['/block', { who: { country: 'DE' }, until: 'tomorrow' }, 'blocks.0.until'],
-  ['/allow', { who: { country: 'DE' } }, 'allows.0.country'],
-  ['/block', { who: { ip: '203.0.113.7' }, for: '1h', until: '2099-01-01T00:00:00Z' }, 'for'],
-  ['/block', { who: { ip: '203.0.113.7' }, until: '2001-01-01T00:00:00Z' }, 'until'],
-  ['/block', { who: { ip: '203.0.113.7' }, remove: true, reason: 'x' }, 'remove'],
-  ['/override', { who: { ip: '203.0.113.7' } }, 'overrides.0'],
-  ['/override', { who: { ip: '203.0.113.7' }, limits: { nobody: '5/1h' } }, 'overrides.0.limits'],
-  ['/override', { who: { ip: '203.0.113.7' }, limits: { login: '5/7m' } }, 'overrides.0.limits.login'],
+  ['/block', { target: {} }, 'target'],
+  ['/block', { target: { ip: '203.0.113.7', token: 'x' } }, 'target'],
+  ['/block', { target: { ip: '203.0.113.7', cidr: '203.0.113.0/24' } }, 'target'],
+  ['/block', { target: { ip: '203.0.113' } }, 'caller.ip'],
+  ['/block', { target: { token: '' } }, 'target.token'],
+  ['/block', { target: { header: { a: '1', b: '2' } } }, 'target.header'],
+  ['/block', { target: { claim: {} } }, 'target.claim'],
+  ['/block', { target: { claim: { sub: { a: 1 } } } }, 'target.claim'],
+  ['/block', { target: { cidr: '203.0.113.7/24' } }, 'blocks.0.cidr'],
+  ['/block', { target: { country: 'DE' }, status: 200 }, 'blocks.0.status'],
+  ['/block', { target: { country: 'DE' }, for: 'ever' }, 'for'],
+  ['/block', { target: { country: 'DE' }, until: 'tomorrow' }, 'blocks.0.until'],
+  ['/allow', { target: { country: 'DE' } }, 'allows.0.country'],
+  ['/block', { target: { ip: '203.0.113.7' }, for: '1h', until: '2099-01-01T00:00:00Z' }, 'for'],
+  ['/block', { target: { ip: '203.0.113.7' }, until: '2001-01-01T00:00:00Z' }, 'until'],
+  ['/block', { target: { ip: '203.0.113.7' }, remove: true, reason: 'x' }, 'remove'],
+  ['/override', { target: { ip: '203.0.113.7' } }, 'overrides.0'],
+  ['/override', { target: { ip: '203.0.113.7' }, limits: { nobody: '5/1h' } }, 'overrides.0.limits'],
+  ['/override', { target: { ip: '203.0.113.7' }, limits: { login: '5/7m' } }, 'overrides.0.limits.login'],
   ['/policies/push', { policies: [{ name: 'login' }] }, 'policies.0.limits'],
   ['/policies/push', { policies: [] }, 'policies'],
   ['/policies/diff', { policies: [{ name: 'x', limits: '1' }] }, 'policies.0.limits'],
-] as const)('%s refuses %j, and names the place', async (path, body, place) => {
-  expect(await call(path, { body }, 400)).toMatchObject({ place })
+] as const)('%s refuses %j, and names the place', async (path, body, pointer) => {
+  expect(await call(path, { body }, 400)).toMatchObject({
+    pointer: pointer === '' ? '#' : `#/${pointer.replaceAll('.', '/')}`,
+  })
 })
 
 test.each(['/statistics?by=day', '/statistics?periods=0', '/statistics?at=7', '/version', '/version?version=x'])(
   '%s is refused, and the place named',
   async (path) => {
-    const place = /[?](\w+)/.exec(path)?.[1] ?? 'version'
-    expect(json(await operate(gateway.url, path))).toMatchObject({ status: 400, place })
+    const [, name = 'version'] = /[?](\w+)/.exec(path) ?? []
+    expect(json(await operate(gateway.url, path))).toMatchObject({ status: 400, pointer: `#/${name}` })
   },
 )
 
@@ -235,19 +237,21 @@ describe('the rules', () => {
   test('are none at first', async () => {
     expect(await call('/rules')).toMatchObject({
       version: 0,
-      rules: { blocks: [], allows: [], overrides: [], policies: null, shadow: null },
+      rules: { blocks: [], allows: [], overrides: [], policies: null, candidate: null },
     })
     expect(await call('/versions')).toEqual({ versions: [] })
   })
 
   test('keep a blocked caller out, and let it in again', async () => {
-    const who = { token }
-    expect(await call('/block', { body: { who, reason: 'abuse', for: '1h', by: 'ann', why: 'a test' } })).toEqual({
+    const target = { token }
+    expect(
+      await call('/block', { body: { target, reason: 'abuse', for: '1h', actor: 'ann', comment: 'a test' } }),
+    ).toEqual({
       ...{
         version: 1,
-        isChanged: true,
+        changed: true,
         scope: 'all',
-        who: { by: 'token', digest: expect.any(String) },
+        target: { by: 'token', digest: expect.any(String) },
       },
       entry: {
         by: 'token',
@@ -259,18 +263,18 @@ describe('the rules', () => {
     await expectSoon(caller, 403)
     const { blocked } = await call('/usage', { body: { caller: { token } } })
     expect(blocked).toEqual({ status: 403, reason: 'abuse', untilMs: expect.any(Number) })
-    const { rules, by, why } = await call('/rules')
-    expect([by, why]).toEqual(['ann', 'a test'])
+    const { rules, actor, comment } = await call('/rules')
+    expect([actor, comment]).toEqual(['ann', 'a test'])
     expect(JSON.stringify(rules)).not.toContain(token)
     const taken = {
       version: 2,
       scope: 'all',
-      who: { by: 'token', digest: expect.any(String) },
+      target: { by: 'token', digest: expect.any(String) },
       entry: null,
     }
-    expect(await call('/block', { body: { who, remove: true } })).toEqual({ ...taken, isChanged: true })
-    expect(await call('/block', { body: { who, remove: true } })).toEqual({ ...taken, isChanged: false })
-    expect(await call('/rules')).toMatchObject({ why: expect.stringMatching(/^remove block token \S{22}$/) })
+    expect(await call('/block', { body: { target, remove: true } })).toEqual({ ...taken, changed: true })
+    expect(await call('/block', { body: { target, remove: true } })).toEqual({ ...taken, changed: false })
+    expect(await call('/rules')).toMatchObject({ comment: expect.stringMatching(/^remove block token \S{22}$/) })
     await expectSoon(caller, 200)
   })
 
@@ -281,21 +285,21 @@ describe('the rules', () => {
       '/override',
       { by: 'claim:/tenant', value: 'acme-*' },
       { by: 'claim:tenant', value: 'acme-*' },
-      { times: 0.5 },
+      { multiplier: 0.5 },
       'overrides',
     ],
   ])('%s in another spelling takes the place of the former: %j', async (path, first, second, said, list) => {
-    await call(path, { body: { who: first, ...(list === 'overrides' && { unlimited: true }) } })
-    await call(path, { body: { who: second, ...said } })
-    await call(path, { body: { who: first, ...said } })
+    await call(path, { body: { target: first, ...(list === 'overrides' && { unlimited: true }) } })
+    await call(path, { body: { target: second, ...said } })
+    await call(path, { body: { target: first, ...said } })
     const { rules } = await call('/rules')
     expect((rules as Record<string, unknown[]>)[list]).toEqual([expect.objectContaining(second)])
-    await call(path, { body: { who: first, remove: true } })
+    await call(path, { body: { target: first, remove: true } })
   })
 
   test('name callers by a header, a parameter or a claim, and keep only its digest', async () => {
-    for (const who of [{ header: { 'X-Tenant': 'acme' } }, { query: { key: 'acme' } }, { claim: { sub: 'acme' } }]) {
-      await call('/block', { body: { who } })
+    for (const target of [{ header: { 'X-Tenant': 'acme' } }, { query: { key: 'acme' } }, { claim: { sub: 'acme' } }]) {
+      await call('/block', { body: { target } })
       const { rules } = await call('/rules')
       const [{ by, digest } = {}] = (rules as { blocks: { by?: string; digest?: string }[] }).blocks
       expect([by, digest]).toEqual([
@@ -303,7 +307,7 @@ describe('the rules', () => {
         expect.any(String),
       ])
       expect(JSON.stringify(rules)).not.toContain('acme')
-      await call('/block', { body: { who, remove: true } })
+      await call('/block', { body: { target, remove: true } })
     }
   })
 
@@ -312,11 +316,11 @@ describe('the rules', () => {
     const statuses: number[] = []
     for (let at = 0; at < 11; at++) statuses.push(await spend('/', from))
     expect(statuses.at(-1)).toBe(429)
-    await call('/allow', { body: { who: { cidr: '198.51.100.0/24' } } })
+    await call('/allow', { body: { target: { cidr: '198.51.100.0/24' } } })
     await expectSoon(from, 200)
-    const { tiers } = await call('/usage', { body: { caller: { ip: '198.51.100.9' } } })
-    expect(tiers).toMatchObject([{ isUnlimited: true }, {}, {}, {}])
-    await call('/allow', { body: { who: { cidr: '198.51.100.0/24' }, remove: true } })
+    const { limits } = await call('/usage', { body: { caller: { ip: '198.51.100.9' } } })
+    expect(limits).toMatchObject([{ unlimited: true }, {}, {}, {}])
+    await call('/allow', { body: { target: { cidr: '198.51.100.0/24' }, remove: true } })
     await expectSoon(from, 429)
   })
 
@@ -324,15 +328,15 @@ describe('the rules', () => {
     const from = { ...caller, Authorization: `Bearer ${randomUUID()}` }
     for (let at = 0; at < 11; at++) await spend('/', from)
     expect(await spend('/', from)).toBe(429)
-    const who = { token: from.Authorization }
-    await call('/override', { body: { who, limits: { default: '50/1h, 100/1d' } } })
+    const target = { token: from.Authorization }
+    await call('/override', { body: { target, limits: { default: '50/1h, 100/1d' } } })
     await expectSoon(from, 200)
-    const { tiers } = await call('/usage', { body: { caller: who } })
-    expect(tiers).toMatchObject([{ tier: 'default-1h', limit: 50 }, { limit: 100 }, {}])
-    const digest = (tiers as { key: string }[])[0]?.key.slice(-23, -1)
+    const { limits } = await call('/usage', { body: { caller: target } })
+    expect(limits).toMatchObject([{ name: 'default-1h', limit: 50 }, { limit: 100 }, {}])
+    const digest = (limits as { key: string }[])[0]?.key.slice(-23, -1)
     const found = await call('/usage', { body: { caller: { digest } } })
-    expect(found.tiers).toMatchObject([{ tier: 'default-1h', limit: 50 }, {}, {}, {}])
-    await call('/override', { body: { who, remove: true } })
+    expect(found.limits).toMatchObject([{ name: 'default-1h', limit: 50 }, {}, {}, {}])
+    await call('/override', { body: { target, remove: true } })
     await expectSoon(from, 429)
   })
 
@@ -343,7 +347,7 @@ describe('the rules', () => {
       { name: 'login', limits: '7/1h', by: 'ip', match: 'POST /login' },
       { name: 'tight', limits: '1/1h', by: 'token' },
     ]
-    expect(await call('/policies/validate', { body: { policies } })).toEqual({ isValid: true, problems: [] })
+    expect(await call('/policies/validate', { body: { policies } })).toEqual({ valid: true, problems: [] })
     const costlier = [{ ...POLICIES[0], cost: 2 }, POLICIES[1]]
     expect(await call('/policies/diff', { body: { policies: costlier } })).toEqual({
       changes: [{ policy: 'login', change: 'changed', keys: [{ key: 'cost', before: null, after: '2' }] }],
@@ -353,8 +357,8 @@ describe('the rules', () => {
       { name: 'b', limit: '1/1m' },
     ]
     expect(await call('/policies/validate', { body: { policies: wrong } })).toMatchObject({
-      isValid: false,
-      problems: [{ place: '0.limits' }, { place: '1.limit' }],
+      valid: false,
+      problems: [{ pointer: '#/policies/0/limits' }, { pointer: '#/policies/1/limit' }],
     })
     const differences = await call('/policies/diff', { body: { policies } })
     expect(differences.changes).toMatchObject([
@@ -364,62 +368,70 @@ describe('the rules', () => {
     ])
     const { version, id } = await call('/rules')
     await call('/policies/push', { body: { policies, expectedVersion: version, expectedId: 'of-a-lost-one' } }, 409)
-    await call('/policies/push', { body: { policies, expectedVersion: version, expectedId: id, why: 'tighter' } })
+    await call('/policies/push', { body: { policies, expectedVersion: version, expectedId: id, comment: 'tighter' } })
     await call('/policies/push', { body: { policies: null, expectedVersion: version } }, 409)
     await expectSoon(from, 429)
     expect(await call('/policies')).toMatchObject({ source: 'rules', tables: policies })
     expect(await call('/usage', { body: { caller: { token: from.Authorization } } })).toMatchObject({
-      tiers: [{}, {}, { tier: 'tight-1h', limit: 1 }],
+      limits: [{}, {}, { name: 'tight-1h', limit: 1 }],
     })
-    expect(await call(`/version?version=${Number(version) + 1}`)).toMatchObject({ why: 'tighter', rules: { policies } })
+    expect(await call(`/version?version=${Number(version) + 1}`)).toMatchObject({
+      comment: 'tighter',
+      rules: { policies },
+    })
     await call('/version?version=999', {}, 404)
 
-    await call('/rollback', { body: { version, by: 'bob' } })
+    await call('/rollback', { body: { version, actor: 'bob' } })
     await expectSoon(from, 200)
     const { versions } = await call('/versions')
     expect(versions).toMatchObject(
-      Object.assign([], versions, [{ by: 'bob', why: `policies back to version ${version}` }, { why: 'tighter' }]),
+      Object.assign([], versions, [
+        { actor: 'bob', comment: `policies back to version ${version}` },
+        { comment: 'tighter' },
+      ]),
     )
     await call('/rollback', { body: { version: 999 } }, 404)
   })
 
   test('try policies in shadow, and tell what would differ', async () => {
     const from = { ...caller, Authorization: `Bearer ${randomUUID()}` }
-    await call('/policies/push', { body: { policies: [{ name: 'none', limits: '1/1h' }], shadow: true } })
+    await call('/policies/push', { body: { policies: [{ name: 'none', limits: '1/1h' }], candidate: true } })
     const counted = async () => {
       expect(await spend('/', { ...from, Authorization: `Bearer ${token}-shadow` })).toBe(200)
       const { isolate } = await call('/rules')
-      return (isolate as { shadow: { refusedByShadowOnly: number } | null }).shadow?.refusedByShadowOnly ?? 0
+      return (
+        (isolate as { candidate: { refusedByCandidateOnly: number } | null }).candidate?.refusedByCandidateOnly ?? 0
+      )
     }
     await expect.poll(counted, { interval: 50 }).toBeGreaterThan(0)
-    await call('/policies/push', { body: { policies: null, shadow: true } })
-    expect(await call('/rules')).toMatchObject({ rules: { shadow: null } })
+    await call('/policies/push', { body: { policies: null, candidate: true } })
+    expect(await call('/rules')).toMatchObject({ rules: { candidate: null } })
   })
 })
 
 test('history shows what was done about a caller, by whom and why', async () => {
   const token = randomUUID()
-  await call('/block', { body: { who: { token }, status: 404, by: 'ann', why: 'abuse' } })
-  await call('/block', { body: { who: { token }, remove: true, by: 'bob' } })
-  await call('/override', { body: { who: { token }, limits: { default: '3/1h, 100/1d' }, reason: 'slower' } })
-  await call('/override', { body: { who: { token: 'another' }, times: 2 } })
-  await call('/allow', { body: { who: { cidr: '192.0.2.0/24' } } })
-  await call('/reset', { body: { caller: { token }, policies: ['default'], by: 'ann' } })
-  const { deeds } = await call('/history', { body: { caller: { token } } })
-  expect(deeds).toMatchObject([
-    { by: 'ann', what: 'reset of default', why: '' },
-    { by: 'operator', what: 'override, default 3/1h, 100/1d', why: 'slower' },
-    { by: 'bob', what: 'no block any more', why: '' },
-    { by: 'ann', what: 'block, answered 404', why: 'abuse' },
+  await call('/block', { body: { target: { token }, status: 404, actor: 'ann', comment: 'abuse' } })
+  await call('/block', { body: { target: { token }, remove: true, actor: 'bob' } })
+  await call('/override', { body: { target: { token }, limits: { default: '3/1h, 100/1d' }, reason: 'slower' } })
+  await call('/override', { body: { target: { token: 'another' }, multiplier: 2 } })
+  await call('/allow', { body: { target: { cidr: '192.0.2.0/24' } } })
+  await call('/reset', { body: { caller: { token }, policies: ['default'], actor: 'ann' } })
+  const { audit } = await call('/history', { body: { caller: { token } } })
+  expect(audit).toMatchObject([
+    { actor: 'ann', action: 'reset of default', comment: '' },
+    { actor: 'operator', action: 'override, default 3/1h, 100/1d', comment: 'slower' },
+    { actor: 'bob', action: 'no block any more', comment: '' },
+    { actor: 'ann', action: 'block, answered 404', comment: 'abuse' },
   ])
-  expect((await call('/history', { body: { caller: { digest: await digestOf(token) } } })).deeds).toEqual(deeds)
-  expect(await call('/history', { body: { caller: { token: randomUUID() } } })).toMatchObject({ deeds: [] })
+  expect((await call('/history', { body: { caller: { digest: await digestOf(token) } } })).audit).toEqual(audit)
+  expect(await call('/history', { body: { caller: { token: randomUUID() } } })).toMatchObject({ audit: [] })
   expect(JSON.stringify(await redisJournal())).not.toContain(token)
 })
 
 async function digestOf(token: string): Promise<string | undefined> {
-  const { tiers } = await call('/usage', { body: { caller: { token } } })
-  return (tiers as { key: string }[])[0]?.key.slice(-23, -1)
+  const { limits } = await call('/usage', { body: { caller: { token } } })
+  return (limits as { key: string }[])[0]?.key.slice(-23, -1)
 }
 
 test('history tells when a caller was refused', { tags: ['slow'] }, async () => {
@@ -429,8 +441,8 @@ test('history tells when a caller was refused', { tags: ['slow'] }, async () => 
     // What an isolate has counted goes out with a later request.
     await spend('/', { 'CF-Connecting-IP': '203.0.113.50' })
     const { refusals } = await call('/history', { body: { caller, by: 'minute' } })
-    const { periods } = refusals as { periods: { policies: { policy: string; atLeast: number }[] }[] }
-    return periods.flatMap(({ policies }) => policies.map(({ policy, atLeast }) => `${policy} ${atLeast > 0}`))
+    const { periods } = refusals as { periods: { policies: { policy: string; min: number }[] }[] }
+    return periods.flatMap(({ policies }) => policies.map(({ policy, min }) => `${policy} ${min > 0}`))
   }
   await expect.poll(told({ token })).toContain('default true')
   expect(await told({ digest: await digestOf(token) })()).toContain('default true')
@@ -458,10 +470,10 @@ test('without RULES, operations on rules answer 404', async () => {
   for (const path of ['/rules', '/versions', '/statistics']) {
     expect((await operate(plain.url, path)).status, path).toBe(404)
   }
-  expect((await operate(plain.url, '/block', { body: { who: { ip: '203.0.113.7' } } })).status).toBe(404)
+  expect((await operate(plain.url, '/block', { body: { target: { ip: '203.0.113.7' } } })).status).toBe(404)
   expect((await operate(plain.url, '/policies')).status).toBe(200)
   const body = { caller: { token: 'x' } }
-  expect(json(await operate(plain.url, '/history', { body }))).toEqual({ refusals: null, deeds: null })
+  expect(json(await operate(plain.url, '/history', { body }))).toEqual({ refusals: null, audit: null })
   await plain.stop()
 })
 

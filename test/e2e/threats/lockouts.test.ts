@@ -49,20 +49,20 @@ async function guessAndLogIn(gateway: DirectGateway): Promise<readonly number[]>
 const failures = { match: 'POST /login', counts: 'failures', failures: '401' }
 
 test('failures by form:user with block: a stranger who guesses keeps the user out', async () => {
-  const gateway = await startGateway({ ...failures, by: 'form:user', limits: '3/10m', block: '1h' })
+  const gateway = await startGateway({ ...failures, by: 'form:user', limits: '3/10m', penalty: '1h' })
   expect(await guessAndLogIn(gateway)).toEqual([429, 429])
 })
 
 test('failures by ip+form:user with block, and more of them by form:user without: the user gets in', async () => {
   const gateway = await startGateway(
-    { ...failures, by: 'ip+form:user', limits: '3/10m', block: '1h' },
+    { ...failures, by: 'ip+form:user', limits: '3/10m', penalty: '1h' },
     { ...failures, by: 'form:user', limits: '100/10m' },
   )
   expect(await guessAndLogIn(gateway)).toEqual([429, 200])
 })
 
 const SLOTS = 5
-const slots = { algorithm: 'concurrency', deadline: '1h' }
+const slots = { algorithm: 'concurrency', slot_ttl: '1h' }
 
 /** One address begins more uploads than there are slots, and ends none of them; then somebody else comes. */
 async function stallAndAsk({ url }: DirectGateway, held: number): Promise<number> {

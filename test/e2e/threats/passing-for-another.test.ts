@@ -22,15 +22,15 @@ const KEY_PREFIX = randomUUID()
 const limits = '1/1h'
 const POLICIES = [
   { name: 'named', limits: '99/1h', by: 'header:X-API-Key', match: '/named', cost: 'header:x-cost', max_cost: 2 },
-  { name: 'key', limits, by: 'header:X-API-Key', match: '/key', missing: 'deny' },
-  { name: 'skipped', limits, by: 'header:X-API-Key', match: '/skipped', missing: 'skip' },
-  { name: 'query', limits, by: 'query:api_key', match: '/query', missing: 'skip' },
-  { name: 'query-deny', limits, by: 'query:key', match: '/query-deny', missing: 'deny' },
-  { name: 'cookie', limits, by: 'cookie:sid', match: '/cookie', missing: 'skip' },
-  { name: 'php', limits, by: 'cookie:my_sid', match: '/php', missing: 'skip' },
-  { name: 'json', limits, by: 'json:/user/id', match: '/json', missing: 'skip' },
-  { name: 'form-deny', limits, by: 'form:key', match: '/form-deny', missing: 'deny' },
-  { name: 'form', limits, by: 'form:key', match: '/form', missing: 'skip' },
+  { name: 'key', limits, by: 'header:X-API-Key', match: '/key', anonymous: 'deny' },
+  { name: 'skipped', limits, by: 'header:X-API-Key', match: '/skipped', anonymous: 'skip' },
+  { name: 'query', limits, by: 'query:api_key', match: '/query', anonymous: 'skip' },
+  { name: 'query-deny', limits, by: 'query:key', match: '/query-deny', anonymous: 'deny' },
+  { name: 'cookie', limits, by: 'cookie:sid', match: '/cookie', anonymous: 'skip' },
+  { name: 'php', limits, by: 'cookie:my_sid', match: '/php', anonymous: 'skip' },
+  { name: 'json', limits, by: 'json:/user/id', match: '/json', anonymous: 'skip' },
+  { name: 'form-deny', limits, by: 'form:key', match: '/form-deny', anonymous: 'deny' },
+  { name: 'form', limits, by: 'form:key', match: '/form', anonymous: 'skip' },
   { name: 'account', limits, by: 'json:/email', match: '/account', fold: 'lower trim' },
 ]
 

@@ -142,7 +142,7 @@ test.each([
 
 test('no secret is shown when a caller is refused for want of an identity or of a cost', async () => {
   const policies = [
-    { name: 'unknown', limits: '5/1h', by: 'header:x-other', match: '/unknown', missing: 'deny:403' },
+    { name: 'unknown', limits: '5/1h', by: 'header:x-other', match: '/unknown', anonymous: 'deny:403' },
     { name: 'dear', limits: '5/1h', cost: 'header:x-key', max_cost: 5, match: '/dear' },
   ]
   const gateway = await startOwnThreatenedGateway({ POLICIES: policies })

@@ -20,8 +20,8 @@ beforeAll(async () => {
   broken = await startThreatenedGateway({ UPSTREAM_URL: `http://127.0.0.1:${(api.address() as AddressInfo).port}` })
   gateway = await startThreatenedGateway({
     POLICIES: [
-      { name: 'limited', limits: '1/1h', by: 'header:x-key', match: '/limited/*', missing: 'ip' },
-      { name: 'denied', limits: '1/1h', by: 'query:key', match: '/denied/*', missing: 'deny' },
+      { name: 'limited', limits: '1/1h', by: 'header:x-key', match: '/limited/*', anonymous: 'ip' },
+      { name: 'denied', limits: '1/1h', by: 'query:key', match: '/denied/*', anonymous: 'deny' },
       { name: 'dear', limits: '5/1h', cost: 'header:x-cost', max_cost: 5, match: '/dear/*' },
     ],
   })

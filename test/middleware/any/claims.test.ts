@@ -5,7 +5,7 @@ import { ConfigError, type SluiceOptions, sluice } from '../../../src/hono.ts'
 import { makeKey, signToken } from '../../support/tokens.ts'
 
 const SECRET = 'a secret of thirty-two characters'
-const BY_CLAIM = { limits: '2/1h', by: 'claim:sub', missing: 'deny', log: () => {} }
+const BY_CLAIM = { limits: '2/1h', by: 'claim:sub', anonymous: 'deny', log: () => {} }
 
 function appWith(options: SluiceOptions) {
   const app = new Hono()
@@ -59,7 +59,7 @@ describe('sluice() refuses, in one line,', () => {
     [{ jwt: { secret: 'short' } }, 'jwt.secret: expected at least 32 characters, got a value not shown here'],
     [
       { jwt: { secrets: SECRET } as never },
-      'jwt.secrets: expected no such option (but jwksUrl, secret, issuer, audience), got a value not shown here',
+      'jwt.secrets: unknown option; expected one of jwksUrl, secret, issuer, audience',
     ],
     [{ jwt: SECRET as never }, 'jwt: expected a table of options, got a value not shown here'],
     [

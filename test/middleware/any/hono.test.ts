@@ -75,8 +75,8 @@ test('sluice() lets through what fits, for each caller, and tells of the limits'
   expect(first.headers.get('RateLimit-Policy')).toBe('"default-1s";q=2;w=1, "default-1m";q=3;w=60')
   expect(first.headers.get('RateLimit')).toBe('"default-1s";r=1;t=1, "default-1m";r=2;t=60')
   expect(await first.json()).toEqual({
-    kind: 'admitted',
-    tiers: [
+    outcome: 'admitted',
+    limits: [
       expect.objectContaining({ name: 'default-1s', limit: 2, windowMs: 1_000, remaining: 1, retryAfterMs: 0 }),
       expect.objectContaining({ name: 'default-1m', limit: 3, windowMs: 60_000, remaining: 2, retryAfterMs: 0 }),
     ],
@@ -98,17 +98,17 @@ test('sluice() lets through what fits, for each caller, and tells of the limits'
 
 test('sluice() gives an app the documented fields of a decision, and nothing else', async () => {
   const app: App = new Hono()
-  const policies = [{ name: 'api', limits: '1/1s', block: '1m' }]
+  const policies = [{ name: 'api', limits: '1/1s', penalty: '1m' }]
   app.use(sluice(steered({ policies, onLimited: (c, rateLimit) => c.json(rateLimit) })))
   app.all('*', (c) => c.json(c.get('rateLimit')))
   const limit = { policy: 'api', name: 'api-1s', limit: 1, windowMs: 1_000, remaining: 0 }
   expect(await (await app.request('/', X)).json()).toEqual({
-    kind: 'admitted',
-    tiers: [{ ...limit, resetMs: 1_000, retryAfterMs: 0 }],
+    outcome: 'admitted',
+    limits: [{ ...limit, resetMs: 1_000, retryAfterMs: 0 }],
   })
   expect(await (await app.request('/', X)).json()).toEqual({
-    kind: 'limited',
-    tiers: [{ ...limit, resetMs: 60_000, retryAfterMs: 60_000, blockedMs: 60_000 }],
+    outcome: 'limited',
+    limits: [{ ...limit, resetMs: 60_000, retryAfterMs: 60_000, penaltyMs: 60_000 }],
     retryAfterMs: 60_000,
   })
 })
@@ -160,7 +160,7 @@ describe('cost', () => {
     })
     expect((await limited.request(`/?n=${n}`, X)).status).toBe(500)
     expect(errors).toEqual([`RangeError: cost: expected an integer from 1 to 10, got ${Number(n)}`])
-    expect(((await (await limited.request('/?n=1', X)).json()) as RateLimit).tiers[0]?.remaining).toBe(9)
+    expect(((await (await limited.request('/?n=1', X)).json()) as RateLimit).limits[0]?.remaining).toBe(9)
   })
 
   test('does not stand in for that of a policy, for slots or for new identities', async () => {
@@ -168,12 +168,12 @@ describe('cost', () => {
       policies: [
         { name: 'own', limits: '10/1m', cost: 2 },
         { name: 'slots', limits: '3', algorithm: 'concurrency' },
-        { name: 'new', limits: '5/1m', counts: 'identities', by: 'global' },
+        { name: 'new', limits: '5/1m', counts: 'new-identities', by: 'global' },
       ],
       cost: () => 9,
     })
-    const { tiers } = (await (await limited.request('/', X)).json()) as RateLimit
-    expect(tiers.map(({ name, remaining }) => [name, remaining])).toEqual([
+    const { limits } = (await (await limited.request('/', X)).json()) as RateLimit
+    expect(limits.map(({ name, remaining }) => [name, remaining])).toEqual([
       ['own-1m', 8],
       ['slots', 2],
       ['new-1m', 4],
@@ -204,8 +204,8 @@ describe('identify', () => {
     ['deny', [200, 401, 401]],
     ['deny:403', [200, 403, 403]],
     ['skip', [200, 200, 200]],
-  ])('leaves it to missing = "%s" what becomes of one whom it does not know', async (missing, expected) => {
-    expect(await statuses(appWith({ ...options, missing }), [key('k1'), key('k4'), key('')])).toEqual(expected)
+  ])('leaves it to anonymous = "%s" what becomes of one whom it does not know', async (anonymous, expected) => {
+    expect(await statuses(appWith({ ...options, anonymous }), [key('k1'), key('k4'), key('')])).toEqual(expected)
   })
 
   test('throws what is neither text nor undefined, and lets nobody pass by it', async () => {
@@ -224,18 +224,18 @@ test('skip lets a request pass unlimited, and says so', async () => {
   expect(await statuses(app, [...TWICE, ['/free', X]])).toEqual([200, 429, 200])
   const response = await app.request('/free', X)
   expect(response.headers.has('RateLimit')).toBe(false)
-  expect(await response.json()).toEqual({ kind: 'admitted', tiers: [] })
+  expect(await response.json()).toEqual({ outcome: 'admitted', limits: [] })
 })
 
 test('onLimited answers what the limits refuse, with the fields that belong to it', async () => {
   const app = appWith({
     limits: '1/1m',
-    missing: 'deny',
-    onLimited: (c, { kind, retryAfterMs }) => c.json({ kind, retryAfterMs }, 418, { 'Cache-Control': 'private' }),
+    anonymous: 'deny',
+    onLimited: (c, { outcome, retryAfterMs }) => c.json({ outcome, retryAfterMs }, 418, { 'Cache-Control': 'private' }),
   })
   await app.request('/', X)
   const response = await app.request('/', X)
-  expect([response.status, await response.json()]).toEqual([418, { kind: 'limited', retryAfterMs: 60_000 }])
+  expect([response.status, await response.json()]).toEqual([418, { outcome: 'limited', retryAfterMs: 60_000 }])
   expect(response.headers.get('Retry-After')).toBe('60')
   expect(response.headers.get('Cache-Control')).toBe('private')
   expect(response.headers.get('RateLimit')).toBe('"default-1m";r=0;t=60')
@@ -245,10 +245,10 @@ test('onLimited answers what the limits refuse, with the fields that belong to i
 
 test('the decision can be read by what stands around the middleware', async () => {
   const app: App = new Hono()
-  const seen: RateLimit['kind'][] = []
+  const seen: RateLimit['outcome'][] = []
   app.use(async (c, next) => {
     await next()
-    seen.push(c.get('rateLimit').kind)
+    seen.push(c.get('rateLimit').outcome)
   })
   app.use(sluice(steered({ limits: '1/1m' })))
   app.get('/', (c) => c.text('ok'))
@@ -257,7 +257,7 @@ test('the decision can be read by what stands around the middleware', async () =
 })
 
 describe('slots', () => {
-  const policies = [{ name: 'slots', limits: '1', algorithm: 'concurrency', deadline: '1h' }] as const
+  const policies = [{ name: 'slots', limits: '1', algorithm: 'concurrency', slot_ttl: '1h' }] as const
   const held = async (app: Hono) => {
     const { status } = await app.request('/probe', X)
     return status === 429
@@ -339,7 +339,9 @@ test('failures are charged when the response says so, and then the fields say it
 
 test('settle makes up the difference between the cost charged and the one that the response tells', async () => {
   const app = new Hono()
-  const policies = [{ name: 'day', limits: '100/1d', algorithm: 'quota', settle: 'header:x-cost', cost: 10 }] as const
+  const policies = [
+    { name: 'day', limits: '100/1d', algorithm: 'quota', actual_cost: 'header:x-cost', cost: 10 },
+  ] as const
   app.use(sluice(steered({ policies })))
   app.get('/', (c) => c.text('ok', 200, { 'X-Cost': '60' }))
   const remaining = async () => /r=(\d+)/.exec((await app.request('/', X)).headers.get('RateLimit') ?? '')?.[1]
@@ -358,14 +360,14 @@ test('the fields are added to a response whose own are closed', async () => {
 
 test('block keeps who was refused out until it ends, and onLimited is told', async () => {
   const app: App = new Hono()
-  const policies = [{ name: 'api', limits: '2/1s', block: '1m', after: 2 }]
-  const onLimited: Options['onLimited'] = (c, { tiers }) => c.json({ blockedMs: tiers[0]?.blockedMs ?? 0 }, 429)
+  const policies = [{ name: 'api', limits: '2/1s', penalty: '1m', penalty_after: 2 }]
+  const onLimited: Options['onLimited'] = (c, { limits }) => c.json({ penaltyMs: limits[0]?.penaltyMs ?? 0 }, 429)
   app.use(sluice(steered({ policies, onLimited })))
   app.all('*', (c) => c.json(c.get('rateLimit')))
   const ask = async () => {
     const response = await app.request('/', X)
-    const { blockedMs } = (await response.json()) as { blockedMs?: number }
-    return [response.status, blockedMs]
+    const { penaltyMs } = (await response.json()) as { penaltyMs?: number }
+    return [response.status, penaltyMs]
   }
   const seen = [await ask(), await ask(), await ask(), await ask()]
   expect(seen).toEqual([
@@ -381,25 +383,25 @@ test('block keeps who was refused out until it ends, and onLimited is told', asy
 })
 
 test('mode = "shadow" reports and refuses nothing', async () => {
-  const app = appWith({ limits: '1/1m', mode: 'shadow', missing: 'deny' })
+  const app = appWith({ limits: '1/1m', mode: 'shadow', anonymous: 'deny' })
   expect(await statuses(app, [['/', X], ['/', X], ['/']])).toEqual([200, 200, 200])
   expect(lines).toContainEqual(expect.objectContaining({ event: 'shadow_limited', violated: ['default-1m'] }))
 })
 
-test('dialect and prefix are as they say', async () => {
+test('headerFormat and prefix are as they say', async () => {
   const keys: string[] = []
   const memory = new MemoryStore(() => nowMs)
   const store = Object.assign(Object.create(memory) as Store, {
     decide: (request: Parameters<Store['decide']>[0]) => {
-      keys.push(...request.rules.map(({ key }) => key))
+      keys.push(...request.charges.map(({ key }) => key))
       return memory.decide(request)
     },
   })
   const app = appWith({
     limits: '5/1m',
     name: 'mine',
-    prefix: 'shop',
-    dialect: 'draft-6',
+    keyPrefix: 'shop',
+    rateLimitHeaders: 'draft-6',
     store: { isRemote: true, timeoutMs: 1_000, open: () => store },
   })
   const { headers } = await app.request('/', X)
@@ -512,17 +514,17 @@ describe('sluice() refuses what is not as expected, and names it:', () => {
     ['10/1s', 'options: expected a table of options, got "10/1s"'],
     [
       {},
-      'limits: expected tiers such as "10/1s, 120/1m": limits from 1 to 1000000000, windows up to 53w, each once (units ms s m h d w), got nothing',
+      'limits: expected limits such as "10/1s, 120/1m": limits from 1 to 1000000000, windows up to 53w, each once (units ms s m h d w), got nothing',
     ],
     [
       { limits: '10' },
-      'limits: expected tiers such as "10/1s, 120/1m": limits from 1 to 1000000000, windows up to 53w, each once (units ms s m h d w), got "10"',
+      'limits: expected limits such as "10/1s, 120/1m": limits from 1 to 1000000000, windows up to 53w, each once (units ms s m h d w), got "10"',
     ],
     [
       { limits: '100001/1m' },
-      'limits: expected limits up to 100000 (for more, a policy with algorithm = "quota", or exact = true, in policies), got "100001/1m"',
+      'limits: expected limits up to 100000 (for more, a policy with algorithm = "quota", or allow_large_log = true, in policies), got "100001/1m"',
     ],
-    [{ limit: '1/1s' }, 'limit: expected no such option (but limits, '],
+    [{ limit: '1/1s' }, 'limit: unknown option; expected one of limits, '],
     [{ limits: '1/1s', by: 'name' }, 'by: expected "token", "ip", '],
     [
       { limits: '1/1s', by: 'ip', identify: () => 'x' },
@@ -530,14 +532,20 @@ describe('sluice() refuses what is not as expected, and names it:', () => {
     ],
     [{ limits: '1/1s', cost: 2 }, 'cost: expected a function, got 2'],
     [{ limits: '1/1s', store: 'redis://' }, 'store: expected memoryStore() or redisStore(client), got "redis://"'],
-    [{ limits: '1/1s', secret: 'short' }, 'secret: expected at least 16 characters, got a value not shown here'],
+    [
+      { limits: '1/1s', identitySecret: 'short' },
+      'identitySecret: expected at least 16 characters, got a value not shown here',
+    ],
     [
       { limits: '1/1s', trustProxy: true },
       'trustProxy: expected a number of proxies from 1 to 20, or a function, got true',
     ],
     [{ limits: '1/1s', shedding: 'on' }, 'shedding: expected true or false, got "on"'],
-    [{ policies: [{ name: 'one', limits: '10' }] }, 'policies[0].limits: expected tiers such as '],
-    [{ policies: [{ name: 'one', limits: '1/1s', max: 1 }] }, 'policies[0].max: expected no such name (but name, '],
+    [{ policies: [{ name: 'one', limits: '10' }] }, 'policies[0].limits: expected limits such as '],
+    [
+      { policies: [{ name: 'one', limits: '1/1s', max: 1 }] },
+      'policies[0].max: unknown setting; expected one of name, ',
+    ],
     [{ policies: [...one, ...one] }, 'policies[1].name: expected a name used once, got "one"'],
     [
       { limits: '1/1s', name: 'one', policies: one },

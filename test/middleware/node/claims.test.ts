@@ -9,7 +9,7 @@ test('sluice() counts by a claim, and finds new keys', async () => {
   const [first, second] = [await makeKey('first'), await makeKey('second', 'EdDSA')]
   const site = await startKeySite([first.jwk])
   const limit = sluice({
-    policies: [{ name: 'users', limits: '2/1h', by: 'claim:sub', missing: 'deny:403' }],
+    policies: [{ name: 'users', limits: '2/1h', by: 'claim:sub', anonymous: 'deny:403' }],
     jwt: { jwksUrl: site.url, issuer: 'me' },
     log: () => {},
   })

@@ -37,7 +37,7 @@ test('sluice() counts by the address of the connection, whatever fields say', as
 })
 
 test('sluice() gives a slot back when the body has ended, and when the client has gone', async () => {
-  const policies = [{ name: 'slots', limits: '1', algorithm: 'concurrency', deadline: '1h', by: 'ip' }] as const
+  const policies = [{ name: 'slots', limits: '1', algorithm: 'concurrency', slot_ttl: '1h', by: 'ip' }] as const
   let end = () => {}
   const server = await serving({ policies }, (app) => {
     app.get('/quick', (c) => c.text('ok'))

@@ -117,7 +117,7 @@ describe.each(FRAMEWORKS)('sluice() in $name', (framework) => {
       '"default-1h";q=2;w=3600',
       '"default-1h";r=1;t=3600',
     ])
-    expect(json(first)).toMatchObject({ kind: 'admitted', tiers: [{ name: 'default-1h', remaining: 1 }] })
+    expect(json(first)).toMatchObject({ outcome: 'admitted', limits: [{ name: 'default-1h', remaining: 1 }] })
     await send(server, X)
     const refused = await send(server, X)
     expect([refused.status, refused.headers['content-type'], refused.headers['cache-control']]).toEqual([
@@ -151,7 +151,7 @@ describe.each(FRAMEWORKS)('sluice() in $name', (framework) => {
       cost: (req) => Number(req.headers['x-cost'] ?? 1),
       identify: async (req) => req.headersDistinct['x-key']?.[0],
       skip: (req) => req.headers['x-free'] === 'yes',
-      missing: 'deny:403',
+      anonymous: 'deny:403',
     })
     const key = (more: Readonly<Record<string, string>>) => ({ headers: { 'X-Key': 'k', ...more } })
     const requests = [
@@ -172,9 +172,9 @@ describe.each(FRAMEWORKS)('sluice() in $name', (framework) => {
   test('lets onLimited answer', async () => {
     const server = await serving(framework, {
       limits: '1/1h',
-      onLimited: (_, res, { kind }) => {
+      onLimited: (_, res, { outcome }) => {
         res.setHeader('Content-Type', 'text/plain')
-        res.end(`you are ${kind}`)
+        res.end(`you are ${outcome}`)
       },
     })
     await send(server, X)
@@ -202,7 +202,7 @@ describe.each(FRAMEWORKS)('sluice() in $name', (framework) => {
   })
 
   test('gives a slot back when the response has ended, and when the client has gone', async () => {
-    const policies = [{ name: 'slots', limits: '1', algorithm: 'concurrency', deadline: '1h' }] as const
+    const policies = [{ name: 'slots', limits: '1', algorithm: 'concurrency', slot_ttl: '1h' }] as const
     let end = () => {}
     const server = await serving(
       framework,
@@ -230,7 +230,7 @@ describe.each(FRAMEWORKS)('sluice() in $name', (framework) => {
   })
 
   test('makes up the difference to the cost that the response tells', async () => {
-    const policies = [{ name: 'day', limits: '100/1d', algorithm: 'quota', settle: 'header:x-cost' }] as const
+    const policies = [{ name: 'day', limits: '100/1d', algorithm: 'quota', actual_cost: 'header:x-cost' }] as const
     const server = await serving(framework, { policies }, { 'GET /': (_, res) => res.setHeader('X-Cost', 60).end() })
     const left = async () => /r=(\d+)/.exec(String((await send(server, X)).headers.ratelimit))?.[1]
     expect([await left(), await left()]).toEqual(['99', '39'])
@@ -262,7 +262,7 @@ describe.each(FRAMEWORKS)('sluice() in $name', (framework) => {
   test('counts by a field of a form, which the app reads after it', async () => {
     const server = await serving(
       framework,
-      { limits: '1/1h', by: 'form:user', missing: 'ip' },
+      { limits: '1/1h', by: 'form:user', anonymous: 'ip' },
       {
         'POST /': (req, res) => res.end(JSON.stringify((req as IncomingMessage & { body: unknown }).body)),
       },
@@ -355,7 +355,7 @@ describe('sluice() in Express', () => {
       app.use((req, _, next) => {
         req.resume().on('end', next)
       })
-      app.use(sluice({ limits: '1/1h', by: 'form:user', missing: 'skip', log: () => {} }))
+      app.use(sluice({ limits: '1/1h', by: 'form:user', anonymous: 'skip', log: () => {} }))
       app.post('/', (_, res) => res.send('ok'))
     })
     const form = { method: 'POST', body: 'user=a', headers: { 'Content-Type': 'application/x-www-form-urlencoded' } }

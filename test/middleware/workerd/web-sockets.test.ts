@@ -8,7 +8,7 @@ const UPGRADE = { headers: { Authorization: 'Bearer X', Upgrade: 'websocket' } }
 
 function echoing(): Hono {
   const app = new Hono()
-  const policies = [{ name: 'sockets', limits: '1', algorithm: 'concurrency', deadline: '1h' }] as const
+  const policies = [{ name: 'sockets', limits: '1', algorithm: 'concurrency', slot_ttl: '1h' }] as const
   app.use(sluice({ policies, log: () => {} }))
   return app.get(
     '/echo',

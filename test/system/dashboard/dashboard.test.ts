@@ -34,7 +34,7 @@ beforeAll(async () => {
     UPSTREAM_URL: upstream.url,
     UPSTASH_REDIS_REST_URL: front.url,
     UPSTASH_REDIS_REST_TOKEN: `${PLANTED}-rest-token`,
-    STORE_SHADOW: 'durable-object',
+    STORE_MIRROR: 'durable-object',
     // A slow machine is no reason to count on one's own.
     STORE_TIMEOUT_MS: 30_000,
     KEY_PREFIX: `dashboard-${randomUUID()}`,
@@ -42,7 +42,7 @@ beforeAll(async () => {
     POLICIES: [
       { name: 'login', limits: '5/1h', by: 'ip', match: 'POST /login' },
       { name: 'users', limits: '9/1h', by: 'claim:/account/id', match: 'GET /users' },
-      { name: 'slots', limits: '5', algorithm: 'concurrency', deadline: '5m', by: 'ip', match: 'GET /slots' },
+      { name: 'slots', limits: '5', algorithm: 'concurrency', slot_ttl: '5m', by: 'ip', match: 'GET /slots' },
       {
         name: 'orders',
         limits: '4/1h',
@@ -51,7 +51,7 @@ beforeAll(async () => {
         by: 'json:/user/id',
         match: 'POST /orders',
       },
-      { name: 'ban', limits: '3/1h', cost: 2, block: '10m', after: 2, by: 'ip', match: 'GET /ban' },
+      { name: 'ban', limits: '3/1h', cost: 2, penalty: '10m', penalty_after: 2, by: 'ip', match: 'GET /ban' },
       {
         name: 'tariff',
         limits: { free: '2/1h', pro: '20/1h' },
@@ -227,9 +227,9 @@ test('a caller is blocked and is then refused, until it is unblocked', async () 
   await page.getByText(/^Not let in until .* answered 403, too much\.$/).waitFor()
   await page.getByRole('button', { name: 'Unblock' }).click()
   await page.getByText('No longer blocked.').waitFor()
-  const deeds = page.getByRole('region', { name: 'What was done' }).getByRole('row')
-  await expect.poll(() => deeds.allTextContents()).toHaveLength(3)
-  expect((await deeds.allTextContents()).join()).toMatch(/no block any more.*block/s)
+  const audit = page.getByRole('region', { name: 'What was done' }).getByRole('row')
+  await expect.poll(() => audit.allTextContents()).toHaveLength(3)
+  expect((await audit.allTextContents()).join()).toMatch(/no block any more.*block/s)
   await expectSoon({ Authorization }, 200)
 })
 
@@ -276,7 +276,7 @@ test('a caller is named by a member of a body, and other limits begin with those
 test('policies are checked as they are typed, pushed and rolled back', async () => {
   const headers = { Authorization: `Bearer ${PLANTED}-${randomUUID()}` }
   expect(await call('/', headers)).toBe(200)
-  await operate(gateway.url, '/block', { body: { who: { asn: 64500 }, for: '1s' } })
+  await operate(gateway.url, '/block', { body: { target: { asn: 64500 }, for: '1s' } })
   await page.getByRole('link', { name: 'Rules' }).click()
   // The page asks every five seconds; the next edit drops it.
   await page.getByRole('row', { name: /^Ended: Blocked AS64500/ }).waitFor()
@@ -287,7 +287,7 @@ test('policies are checked as they are typed, pushed and rolled back', async () 
   await editor.fill('[{"name": "login", "limits": "5/1h", "by": "ip"')
   await page.getByText('This is no list in JSON.').waitFor()
   await editor.fill('[{"name": "login", "limit": "5/1h"}]')
-  await page.getByText('no such name').waitFor()
+  await page.getByText('unknown setting').waitFor()
   expect(await push.isDisabled()).toBe(true)
   await expectAccessible(page)
   await editor.fill('[{"name": "tight", "limits": "1/1h"}]')
@@ -356,7 +356,7 @@ test('numbers move under load, and lead to who is refused most', async () => {
   await expectAccessible(page)
 })
 
-test('who is refused most is everyone, or a digest of which it is said where rules about it hold', async () => {
+test('target is refused most is everyone, or a digest of which it is said where rules about it hold', async () => {
   const refused = page.getByRole('region', { name: 'Callers refused most' }).getByRole('row')
   await page.getByRole('link', { name: 'Now' }).click()
   const everyone = refused.filter({ hasText: 'everyone' })
@@ -376,7 +376,7 @@ test('who is refused most is everyone, or a digest of which it is said where rul
 })
 
 test('every view fits a phone', async () => {
-  await operate(gateway.url, '/block', { body: { who: { cidr: '2001:db8:1234:5678::/64' }, reason: 'scraping' } })
+  await operate(gateway.url, '/block', { body: { target: { cidr: '2001:db8:1234:5678::/64' }, reason: 'scraping' } })
   const phone = await openPage({ viewport: { width: 360, height: 740 } })
   await logIn(phone)
   for (const view of ['Now', 'Caller', 'Rules']) {

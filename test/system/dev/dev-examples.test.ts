@@ -21,17 +21,17 @@ const policy = (table: Readonly<Record<string, unknown>>) => ({ name: 'p', limit
 test.for<[string, Environment]>([
   ['limits for everybody', { RATE_LIMITS: '4/2s, 1000/1h' }],
   ['ANONYMOUS=deny', { RATE_LIMITS: '4/2s', ANONYMOUS: 'deny' }],
-  ['a header that must be there', { POLICIES: [policy({ by: 'header:x-user', missing: 'deny' })] }],
+  ['a header that must be there', { POLICIES: [policy({ by: 'header:x-user', anonymous: 'deny' })] }],
   [
     'a query and a form field',
-    { POLICIES: [policy({ by: "query:it's&+form:user", missing: 'deny', match: 'POST /in' })] },
+    { POLICIES: [policy({ by: "query:it's&+form:user", anonymous: 'deny', match: 'POST /in' })] },
   ],
   [
     'a cookie, members of a body and claims',
     {
       POLICIES: [
-        policy({ by: 'cookie:sid+json:/user/id+json:/user/name', missing: 'deny', match: 'POST /in' }),
-        policy({ name: 'users', by: 'claim:sub+claim:/account/id', missing: 'deny' }),
+        policy({ by: 'cookie:sid+json:/user/id+json:/user/name', anonymous: 'deny', match: 'POST /in' }),
+        policy({ name: 'users', by: 'claim:sub+claim:/account/id', anonymous: 'deny' }),
       ],
       JWT_SECRET: `${PLANTED}-that-signs-tokens`,
       JWT_ISSUER: 'https://id.example',

@@ -94,14 +94,14 @@ test('dev holds limits, and follows rules, in Durable Objects, without any Redis
   const written = await fetch(new URL('/_sluice/admin/block', url), {
     method: 'POST',
     headers: { Authorization: `Bearer ${variables.ADMIN_TOKEN}`, 'Content-Type': 'application/json' },
-    body: JSON.stringify({ who: { token: 'b' }, by: 'test', why: 'test' }),
+    body: JSON.stringify({ who: { token: 'b' }, actor: 'test', comment: 'test' }),
   })
   expect([written.status, await written.json()]).toEqual([200, expect.objectContaining({ version: 1 })])
   await expect.poll(() => ask('b')).toBe(403)
 })
 
 test('dev runs both stores, one beside the other, for whoever tries a move, and goes on when Redis ends, which comes back', async () => {
-  const stores = { STORE: 'durable-object', STORE_SHADOW: 'redis' }
+  const stores = { STORE: 'durable-object', STORE_MIRROR: 'redis' }
   const { printed, ready } = startDev({ ...stores, ...PATIENT }, ['--away', '0.5'])
   await ready
   expect(rowOf(printed.text, 'store')).toContain('Durable Objects')
@@ -146,7 +146,7 @@ test('dev uses the services it is given, and unpacks what a client has not asked
   expect(rowOf(printed.text, 'operators')).toBe('http://admin.localhost:1/_sluice/  token as in ADMIN_TOKEN')
   expect(rowOf(printed.text, 'upstream')).toBe(given.UPSTREAM_URL)
   expect(rowOf(printed.text, 'store')).toBe(given.UPSTASH_REDIS_REST_URL)
-  expect(rowOf(printed.text, 'tiers')).toBe('default: 5 per 1m, 9 per 1h; slots: 3 at once')
+  expect(rowOf(printed.text, 'limits')).toBe('default: 5 per 1m, 9 per 1h; slots: 3 at once')
   // As they come: Node's fetch would ask for gzip, and unpack it.
   const get = async (headers: Record<string, string>) => {
     const [response] = await once(request(rowOf(printed.text, 'Sluice'), { headers }).end(), 'response')
@@ -161,7 +161,7 @@ test('dev uses the services it is given, and unpacks what a client has not asked
 test.for([
   [{ RATE_LIMITS: '0/1s' }, /^RATE_LIMITS: expected .* got "0\/1s"\n$/],
   [{ UPSTASH_REDIS_REST_URL: 'http://127.0.0.1' }, /^UPSTASH_REDIS_REST_TOKEN: expected .*\n$/],
-  [{ RATE_LIMIT: '9/1s' }, /^RATE_LIMIT: expected no such variable \(but RATE_LIMITS\), got "9\/1s"\n$/],
+  [{ RATE_LIMIT: '9/1s' }, /^RATE_LIMIT: unknown variable; did you mean RATE_LIMITS\?\n$/],
   [{ PORT: 'http' }, /^PORT: expected 0 to 65535, got "http"\n$/],
   [{}, /^--port: expected 0 to 65535, got "http"\n$/, ['--port', 'http']],
   [{}, /^STORE: expected "redis" or .*, got "disk"\n$/, ['--store', 'disk']],

@@ -45,7 +45,7 @@ export async function dodgeIdentities(options: {
       UPSTREAM_URL: api.url,
       JWT_SECRET,
       POLICIES: KINDS.map((kind) => ({
-        ...{ name: kind, match: `/${kind}`, by: SOURCES[kind], limits: '1/1h', missing: 'deny' },
+        ...{ name: kind, match: `/${kind}`, by: SOURCES[kind], limits: '1/1h', anonymous: 'deny' },
       })),
     },
   })

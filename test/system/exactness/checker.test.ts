@@ -9,7 +9,7 @@ import type { Outcome } from './traffic.ts'
 // What is wrong is planted here, and must be found.
 
 const KEY = 'p:caller:w:{one}'
-const TIER = { limit: 10, windowMs: 1_000 }
+const LIMIT = { limit: 10, windowMs: 1_000 }
 
 function historyOf(...entries: readonly (readonly [ms: number, cost: number])[]): History {
   const history = new History()
@@ -29,7 +29,7 @@ describe('History#used()', () => {
 })
 
 describe('judgeInOrder()', () => {
-  const demands = [{ cost: 5, tiers: [TIER], history: historyOf([0, 3], [100, 3]) }]
+  const demands = [{ cost: 5, limits: [LIMIT], history: historyOf([0, 3], [100, 3]) }]
 
   test.each([
     [500, 500, 'due'],
@@ -41,17 +41,17 @@ describe('judgeInOrder()', () => {
     expect(judgeInOrder(demands, earliestMs, latestMs)).toBe(expected)
   })
 
-  test('goes by whichever tier and key has no room', () => {
+  test('goes by whichever limit and key has no room', () => {
     const wide = { limit: 100, windowMs: 1_000 }
-    const roomy = { cost: 1, tiers: [wide], history: historyOf([400, 99]) }
-    const narrow = { cost: 1, tiers: [wide, { limit: 5, windowMs: 10_000 }], history: historyOf([400, 5]) }
+    const roomy = { cost: 1, limits: [wide], history: historyOf([400, 99]) }
+    const narrow = { cost: 1, limits: [wide, { limit: 5, windowMs: 10_000 }], history: historyOf([400, 5]) }
     expect(judgeInOrder([roomy], 500, 500)).toBe('undue')
     expect(judgeInOrder([roomy, narrow], 500, 500)).toBe('due')
   })
 })
 
 describe('judgeBetween()', () => {
-  const demands = [{ cost: 5, tiers: [TIER], history: historyOf([0, 3], [100, 3], [2_000, 6]) }]
+  const demands = [{ cost: 5, limits: [LIMIT], history: historyOf([0, 3], [100, 3], [2_000, 6]) }]
 
   test.each([
     [500, 600, 'due'],
@@ -74,7 +74,7 @@ function refusal(ms: number, cost: number): Decision {
 }
 
 function ledgerOf(...decisions: readonly Decision[]): Ledger {
-  const ledger = new Ledger(() => [TIER])
+  const ledger = new Ledger(() => [LIMIT])
   for (const decision of decisions) ledger.add(decision)
   return ledger
 }
@@ -145,7 +145,7 @@ describe('audit()', () => {
 
   test('finds permits that were spent and never charged, where they are taken in advance', () => {
     const ahead = { ...admission(110, 5, 5), earliestMs: 10, latestMs: 10, charges: [{ key: KEY, cost: 1 }] }
-    const ledger = new Ledger(() => [TIER], true)
+    const ledger = new Ledger(() => [LIMIT], true)
     ledger.add(ahead)
     expect(ledger.faults).toEqual([])
     const spent = Array.from({ length: 5 }, (_, index) => told(200, 20 + index, 1))
@@ -156,7 +156,7 @@ describe('audit()', () => {
   })
 
   test('finds an undue refusal, where permits are taken in advance', () => {
-    const ledger = new Ledger(() => [TIER], true)
+    const ledger = new Ledger(() => [LIMIT], true)
     const lease = { ...admission(110, 5, 5), earliestMs: 10, latestMs: 10, charges: [{ key: KEY, cost: 1 }] }
     for (const decision of [lease, refusal(20, 6), refusal(30, 5), refusal(1_109, 6), refusal(1_110, 6)]) {
       ledger.add(decision)

@@ -14,13 +14,13 @@ test('four points of presence admit, under load, no more than there is room for,
     const findings = await run({ bundle: inject('bundle'), requests, callers: 12, seed, stretch })
     expect(violations(findings), `EXACTNESS_SEED=${seed}`).toEqual([])
 
-    const { outcomes, audit, tiers } = findings
+    const { outcomes, audit, limits } = findings
     expect(outcomes).toHaveLength(requests)
-    for (const { policy, tier, byClients } of tiers) {
-      expect([policy, tier.limit, byClients.windows]).toEqual([policy, tier.limit, audit.admitted])
+    for (const { policy, limit, byClients } of limits) {
+      expect([policy, limit.limit, byClients.windows]).toEqual([policy, limit.limit, audit.admitted])
     }
     const isMixed = Math.min(audit.admitted, audit.refused) > requests / 20
-    const fullest = Math.min(...tiers.map((tier) => tier.fullest))
+    const fullest = Math.min(...limits.map((limit) => limit.fullest))
     if (isMixed && fullest > 0.5) return undefined
     return `${audit.admitted} admitted and ${audit.refused} refused, and one limit was never filled beyond ${fullest}`
   }))

@@ -1,5 +1,5 @@
 import { History } from '../../support/history.ts'
-import type { Admission, Tier } from '../../support/windows.ts'
+import type { Admission, Limit } from '../../support/windows.ts'
 import type { Charge, Decision, Entry } from './redis-record.ts'
 import { type Demand, judgeInOrder } from './refusals.ts'
 
@@ -23,12 +23,12 @@ export class Ledger {
   /** Whatever else is not as it must be, in words. */
   readonly faults: string[] = []
   readonly #accounts = new Map<string, Account>()
-  readonly #tiersOf: (key: string) => readonly Tier[]
+  readonly #limitsOf: (key: string) => readonly Limit[]
   readonly #isLeased: boolean
 
   /** @param isLeased permits may be taken in advance, several at once, and are then entered at a time to come */
-  constructor(tiersOf: (key: string) => readonly Tier[], isLeased = false) {
-    this.#tiersOf = tiersOf
+  constructor(limitsOf: (key: string) => readonly Limit[], isLeased = false) {
+    this.#limitsOf = limitsOf
     this.#isLeased = isLeased
   }
 
@@ -49,7 +49,7 @@ export class Ledger {
   }
 
   demands(charges: readonly Charge[]): Demand[] {
-    return charges.map(({ key, cost }) => ({ cost, tiers: this.#tiersOf(key), history: this.#account(key).history }))
+    return charges.map(({ key, cost }) => ({ cost, limits: this.#limitsOf(key), history: this.#account(key).history }))
   }
 
   /** In the order in which they were first asked for or charged. */
@@ -84,7 +84,7 @@ export class Ledger {
     const account = this.#account(key)
     const { last } = account
     // A stream that no window sees any more may have expired.
-    const longestMs = Math.max(...this.#tiersOf(key).map(({ windowMs }) => windowMs))
+    const longestMs = Math.max(...this.#limitsOf(key).map(({ windowMs }) => windowMs))
     const isNew = !last || (total === cost && ms - last.ms > longestMs)
     if (!isNew && total !== last.total + cost) {
       this.faults.push(`${key}: a total of ${total} after one of ${last.total} and a cost of ${cost}`)

@@ -58,9 +58,9 @@ test.concurrent('once one process has learned what a server tells of its limits,
   expect(server.admittedMs).toHaveLength(PROCESSES * calls)
 })
 
-test.concurrent('a partner’s budget of five tiers is used to the last unit, and never exceeded', async () => {
+test.concurrent('a partner’s budget of five limits is used to the last unit, and never exceeded', async () => {
   // Each allows less than the one before it does, and all of them act within seconds.
-  const tiers: Limit[] = [
+  const limits: Limit[] = [
     { limit: 20, windowMs: 150 },
     { limit: 50, windowMs: 450 },
     { limit: 90, windowMs: 900 },
@@ -69,7 +69,7 @@ test.concurrent('a partner’s budget of five tiers is used to the last unit, an
   ]
   const budget = 150
   const prefix = randomUUID()
-  const limits = tiers.map(({ limit, windowMs }) => `${limit}/${windowMs}ms`).join(', ')
+  const text = limits.map(({ limit, windowMs }) => `${limit}/${windowMs}ms`).join(', ')
   let arrived = 0
   const upstream = await startUpstream((_, response) => {
     arrived++
@@ -77,7 +77,7 @@ test.concurrent('a partner’s budget of five tiers is used to the last unit, an
   })
   const calls = 50
   // For what is over the budget, the longest window would have to end.
-  const options = { apiUrl: upstream.url, prefix, calls, limits, atMostMs: 300_000 }
+  const options = { apiUrl: upstream.url, prefix, calls, limits: text, maxWaitMs: 300_000 }
   const outcomes = await run(options).finally(upstream.stop)
 
   const count = (outcome: Outcome) => outcomes.filter((other) => other === outcome).length
@@ -88,5 +88,5 @@ test.concurrent('a partner’s budget of five tiers is used to the last unit, an
     return { ms: Number(id.split('-')[0]), cost: Number(Object.values(message)[0]) }
   })
   expect(admitted).toHaveLength(budget)
-  for (const { limit, windowMs } of tiers) expectNoWindowOver(limit, windowMs, admitted)
+  for (const { limit, windowMs } of limits) expectNoWindowOver(limit, windowMs, admitted)
 })

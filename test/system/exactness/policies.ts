@@ -1,12 +1,12 @@
-import type { Tier } from '../../support/windows.ts'
+import type { Limit } from '../../support/windows.ts'
 
 export interface Policies {
-  readonly caller: readonly Tier[]
-  readonly team: readonly Tier[]
+  readonly caller: readonly Limit[]
+  readonly team: readonly Limit[]
   readonly callersPerTeam: number
 }
 
-/** Windows short enough that many pass, and limits that all of the tiers come to refuse by. */
+/** Windows short enough that many pass, and limits that all of the limits come to refuse by. */
 export const POLICIES: Policies = {
   caller: [
     { limit: 40, windowMs: 1_000 },
@@ -32,8 +32,8 @@ export const LEASED_POLICIES: Policies = {
 
 /** The same limits in windows so many times as long. */
 export function stretched({ caller, team, callersPerTeam }: Policies, factor: number): Policies {
-  const stretch = (tiers: readonly Tier[]) =>
-    tiers.map(({ limit, windowMs }) => ({ limit, windowMs: windowMs * factor }))
+  const stretch = (limits: readonly Limit[]) =>
+    limits.map(({ limit, windowMs }) => ({ limit, windowMs: windowMs * factor }))
   return { caller: stretch(caller), team: stretch(team), callersPerTeam }
 }
 
@@ -46,7 +46,8 @@ export function teamsOf({ callersPerTeam }: Policies, callers: number): number {
 
 /** The variable POLICIES that says the same. */
 export function policyTables({ caller, team }: Policies): readonly Record<string, unknown>[] {
-  const limitsOf = (tiers: readonly Tier[]) => tiers.map(({ limit, windowMs }) => `${limit}/${windowMs}ms`).join(', ')
+  const limitsOf = (limits: readonly Limit[]) =>
+    limits.map(({ limit, windowMs }) => `${limit}/${windowMs}ms`).join(', ')
   return [
     { name: 'caller', limits: limitsOf(caller), by: 'token', cost: 'header:x-cost', max_cost: MAX_COST },
     { name: 'team', limits: limitsOf(team), by: 'header:x-team' },
@@ -58,7 +59,7 @@ export function policyOf(key: string): string | undefined {
   return key.split(':')[1]
 }
 
-export function tiersOf(policies: Policies, key: string): readonly Tier[] {
+export function limitsOf(policies: Policies, key: string): readonly Limit[] {
   const name = POLICY_NAMES.find((name) => name === policyOf(key))
   return name ? policies[name] : []
 }

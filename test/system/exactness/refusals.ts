@@ -1,10 +1,10 @@
 import type { History } from '../../support/history.ts'
-import type { Tier } from '../../support/windows.ts'
+import type { Limit } from '../../support/windows.ts'
 
 /** What a request would have cost under one key, and what was admitted there. */
 export interface Demand {
   readonly cost: number
-  readonly tiers: readonly Tier[]
+  readonly limits: readonly Limit[]
   readonly history: History
 }
 
@@ -37,7 +37,7 @@ export function judgeBetween(demands: readonly Demand[], sentMs: number, receive
 }
 
 function isDue(demands: readonly Demand[], atMs: number, untilMs: number): boolean {
-  return demands.some(({ cost, tiers, history }) =>
-    tiers.some(({ limit, windowMs }) => history.used(atMs - windowMs, untilMs) + cost > limit),
+  return demands.some(({ cost, limits, history }) =>
+    limits.some(({ limit, windowMs }) => history.used(atMs - windowMs, untilMs) + cost > limit),
   )
 }

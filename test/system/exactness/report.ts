@@ -1,10 +1,10 @@
 import { formatNumber, formatPercent, formatReport } from '../../support/report.ts'
+import { limitRows, limitViolations } from './limits.ts'
 import type { Findings } from './run.ts'
-import { tierRows, tierViolations } from './tiers.ts'
 
 /** Everything that is not as it must be, in words; empty if the limiter was exact. */
-export function violations({ tiers, ledger, audit }: Findings): readonly string[] {
-  const found = tierViolations(tiers)
+export function violations({ limits, ledger, audit }: Findings): readonly string[] {
+  const found = limitViolations(limits)
   if (ledger.undue > 0) found.push(`Redis refused ${ledger.undue} requests for which there was room`)
   if (audit.undue > 0) found.push(`${audit.undue} requests were refused with room for them from sending to answer`)
   return [...found, ...ledger.faults, ...audit.faults]
@@ -12,7 +12,7 @@ export function violations({ tiers, ledger, audit }: Findings): readonly string[
 
 /** The findings as a table. @param leases LEASES */
 export function report(findings: Findings, callers: number, leases: string): string {
-  const { outcomes, ledger, audit, tiers, ideal } = findings
+  const { outcomes, ledger, audit, limits, ideal } = findings
   const seconds = secondsOf(outcomes)
   return formatReport([
     ['requests', outcomes.length, `${formatNumber(outcomes.length / seconds)} a second, LEASES=${leases}`],
@@ -27,7 +27,7 @@ export function report(findings: Findings, callers: number, leases: string): str
           ['admitted without a call', audit.admitted - ledger.grants, 'at least'],
           ['refused by Redis while leases ran', ledger.refusedBesideLeases],
         ] as const)),
-    ...tierRows(tiers),
+    ...limitRows(limits),
     [
       'undue refusals',
       ledger.undue + audit.undue,

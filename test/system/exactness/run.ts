@@ -3,18 +3,18 @@ import { type IdealRequest, idealAdmissions } from '../../support/history.ts'
 import { startSite } from '../../support/site.ts'
 import { type Audit, audit } from './audit.ts'
 import { Ledger } from './ledger.ts'
+import { checkLimits, type LimitCheck } from './limits.ts'
 import {
   LEASED_POLICIES,
+  limitsOf,
   MAX_COST,
   POLICIES,
   type Policies,
   policyTables,
   stretched,
   teamsOf,
-  tiersOf,
 } from './policies.ts'
 import { record } from './redis-record.ts'
-import { checkTiers, type TierCheck } from './tiers.ts'
 import { type Outcome, sendTraffic } from './traffic.ts'
 
 /** Leases taken, permits spent from them, refusals, and refusals while leases ran: at least so many, or a run tests nothing. */
@@ -35,7 +35,7 @@ export interface Findings {
   readonly outcomes: readonly Outcome[]
   readonly audit: Audit
   readonly ledger: Ledger
-  readonly tiers: readonly TierCheck[]
+  readonly limits: readonly LimitCheck[]
   /** Requests that one limiter for all, with no way to go, would have admitted. */
   readonly ideal: number
 }
@@ -53,7 +53,7 @@ export async function run({
   const policies = stretched(isLeased ? LEASED_POLICIES : POLICIES, stretch)
   const site = await startSite({ bundle, points: 4, variables: { LEASES: leases, POLICIES: policyTables(policies) } })
   try {
-    const ledger = new Ledger((key) => tiersOf(policies, key), isLeased)
+    const ledger = new Ledger((key) => limitsOf(policies, key), isLeased)
     const recording = await record(site.redis.port, (decision) => ledger.add(decision))
     const [teams, windowMs] = [teamsOf(policies, callers), Math.min(...policies.caller.map(({ windowMs }) => windowMs))]
     const traffic = { gateways: site.urls, requests, callers, teams, maxCost: MAX_COST, windowMs, seed }
@@ -63,7 +63,7 @@ export async function run({
       outcomes,
       ledger,
       audit: audit(outcomes, ledger, isLeased),
-      tiers: checkTiers(policies, ledger, outcomes),
+      limits: checkLimits(policies, ledger, outcomes),
       ideal: idealAdmissions(outcomes.map((outcome) => toIdealRequest(outcome, policies))),
     }
   } finally {
@@ -72,8 +72,8 @@ export async function run({
 }
 
 function toIdealRequest({ caller, team, cost, sentMs }: Outcome, policies: Policies): IdealRequest {
-  const own = { key: `caller ${caller}`, tiers: policies.caller, cost }
-  return { ms: sentMs, charges: [own, { key: `team ${team}`, tiers: policies.team, cost: 1 }] }
+  const own = { key: `caller ${caller}`, limits: policies.caller, cost }
+  return { ms: sentMs, charges: [own, { key: `team ${team}`, limits: policies.team, cost: 1 }] }
 }
 
 /** Whether a run has come to test something, with room for a record that lags behind the answers. */

@@ -15,7 +15,7 @@ export const PATHS = [
 export type Path = 'local' | 'open' | 'closed' | 'held' | 'both'
 
 /** Longer than any run: a slot that is not given back stays taken. */
-const slots = { algorithm: 'concurrency', deadline: '1h' }
+const slots = { algorithm: 'concurrency', slot_ttl: '1h' }
 
 export function policiesOf({ windowMs }: Length) {
   const windowed = { limits: `${LIMIT}/${windowMs / 1_000}s` }

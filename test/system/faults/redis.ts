@@ -64,7 +64,7 @@ export class FaultyRedis {
   }
 
   /** How far the replica's clock is ahead of this machine's, seconds: no less than the first, and no more than the second. */
-  async replicaOffsetS(): Promise<readonly [atLeast: number, atMost: number]> {
+  async replicaOffsetS(): Promise<readonly [min: number, max: number]> {
     if (!this.#replica) throw new Error('there is no replica')
     const beforeMs = Date.now()
     const time = (await this.#replica.client.sendCommand(['TIME'])) as unknown as [string, string]

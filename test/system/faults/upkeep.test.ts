@@ -136,13 +136,13 @@ describe('sluice expire', () => {
   })
 })
 
-describe('sluice forget', () => {
+describe('sluice delete', () => {
   test('asks first, and will not remove everything unless told twice', async () => {
     await fill(redis, 'a', 50)
     await fill(redis, 'b', 50)
     const results = []
     for (const args of [['*'], ['[a-z]*'], ['a*'], ['a*', '--dry-run'], ['a*', '--yes', '--json']]) {
-      results.push(await runInside(['forget', ...overRedis, '--match', ...args], { env: env() }))
+      results.push(await runInside(['delete', ...overRedis, '--match', ...args], { env: env() }))
     }
     expect(results.map(({ code }) => code)).toEqual([2, 2, 2, 0, 0])
     expect(results.map(({ stderr }) => stderr.split('\n')[0])).toEqual([
@@ -153,18 +153,18 @@ describe('sluice forget', () => {
       '',
     ])
     expect(results[3]?.stdout).toContain('50 keys would be removed')
-    expect(JSON.parse(results[4]?.stdout ?? '')).toMatchObject({ complete: true, seen: 50, forgotten: 50, gone: 0 })
+    expect(JSON.parse(results[4]?.stdout ?? '')).toMatchObject({ complete: true, seen: 50, deleted: 50, gone: 0 })
     expect(await redis.sendCommand(['DBSIZE'])).toBe(50)
-    expect((await answering('n\n', ['forget', ...overRedis, '--match', 'b*'])).stderr).toContain('nothing was changed')
+    expect((await answering('n\n', ['delete', ...overRedis, '--match', 'b*'])).stderr).toContain('nothing was changed')
     expect(await redis.sendCommand(['DBSIZE'])).toBe(50)
-    const everything = await runInside(['forget', ...overRedis, '--match', '*', '--yes'], { env: env() })
+    const everything = await runInside(['delete', ...overRedis, '--match', '*', '--yes'], { env: env() })
     expect(everything.stdout).toContain('50 keys seen: 50 removed')
     expect(await redis.sendCommand(['DBSIZE'])).toBe(0)
   })
 
   test('shows some of what it would remove, and removes it if that is meant', async () => {
     await fill(redis, 'a b', 20)
-    const { stdout, stderr } = await answering('yes\n', ['forget', ...overRedis, '--match', 'a*'])
+    const { stdout, stderr } = await answering('yes\n', ['delete', ...overRedis, '--match', 'a*'])
     expect(stderr).toMatch(/Remove 20 keys of 127\.0\.0\.1:\d+, such as "a b\d+", .*\? \[y\/N\]/)
     expect(stdout).toContain('20 keys seen: 20 removed, 0 gone before')
     expect(await redis.sendCommand(['DBSIZE'])).toBe(0)

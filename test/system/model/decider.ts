@@ -28,15 +28,15 @@ export interface Act {
 
 /** The code of a decider, as a function from one state to the next. All are the same. */
 export class DeciderCode {
-  readonly #rules: readonly StoreCharge[]
+  readonly #charges: readonly StoreCharge[]
   readonly #deciders = new Numbered<Decider>()
   readonly #teach: (object: number, asking: Asking, reservation: PreparedCharge) => void
   readonly #heard = new Map<string, number>()
   readonly #acts = new Map<string, Act>()
 
   /** @param teach is told what each object is asked */
-  constructor(rules: readonly StoreCharge[], teach: DeciderCode['teach']) {
-    this.#rules = rules
+  constructor(charges: readonly StoreCharge[], teach: DeciderCode['teach']) {
+    this.#charges = charges
     this.#teach = teach
   }
 
@@ -47,7 +47,7 @@ export class DeciderCode {
   begin(): Act {
     const sent = this.#ask(this.#negotiation([]).first())
     return {
-      state: this.#numberOf({ phase: 'first', votes: this.#rules.map(() => null), awaited: awaitedOf(sent) }),
+      state: this.#numberOf({ phase: 'first', votes: this.#charges.map(() => null), awaited: awaitedOf(sent) }),
       sent,
     }
   }
@@ -138,7 +138,7 @@ export class DeciderCode {
   }
 
   #negotiation(votes: Decider['votes']): Negotiation {
-    const negotiation = new Negotiation({ mode: 'all', permits: 1, rules: this.#rules }, 1, PATIENCE_MS)
+    const negotiation = new Negotiation({ action: 'take', permits: 1, charges: this.#charges }, 1, PATIENCE_MS)
     votes.forEach((vote, object) => {
       if (vote === null || vote === 'failed') return
       const whole: ObjectVote = { ...vote, forfeited: 0, usage: [], nowMs: 0, isProvisional: false }
@@ -149,8 +149,8 @@ export class DeciderCode {
 
   #ask(reservations: readonly To<PreparedCharge>[]): Sent[] {
     return reservations.map(({ index, message }) => {
-      const isSecond = this.#rules[index]?.counts === 'identities'
-      const kind = message.mode === 'peek' ? 'look' : isSecond ? 'second' : 'first'
+      const isSecond = this.#charges[index]?.counts === 'new-identities'
+      const kind = message.action === 'peek' ? 'look' : isSecond ? 'second' : 'first'
       this.#teach(index, kind, message)
       return { to: index, kind }
     })

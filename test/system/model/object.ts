@@ -91,7 +91,7 @@ export const PATIENCE_MS = 1e12
  * remembered. A state that is another one with other names for the deciders is told from that one.
  */
 export class ObjectCode {
-  readonly #rule: StoreCharge
+  readonly #charge: StoreCharge
   readonly #names: readonly Names[]
   readonly #ticksUs: readonly number[]
   readonly #bug: PlantedBug | undefined
@@ -110,8 +110,8 @@ export class ObjectCode {
   readonly #unwritten: number[] = []
 
   /** @param names all ways to name the deciders: new names by the old ones */
-  constructor(rule: StoreCharge, names: readonly Names[], ticksUs: readonly number[], bug: PlantedBug | undefined) {
-    this.#rule = rule
+  constructor(charge: StoreCharge, names: readonly Names[], ticksUs: readonly number[], bug: PlantedBug | undefined) {
+    this.#charge = charge
     this.#names = names
     this.#renamed = names.map(() => [])
     this.#ticksUs = ticksUs
@@ -264,7 +264,7 @@ export class ObjectCode {
   #reserve(machine: LimitMachine, reservation: PreparedCharge, nowUs: number): ObjectVote | undefined {
     if (this.#bug !== 'counts late') return machine.reserve(reservation, nowUs)
     // It says that it charges, and does nothing of the kind: it would have to be asked again when all have agreed.
-    const vote = machine.reserve({ ...reservation, mode: 'peek' }, nowUs) as ObjectVote
+    const vote = machine.reserve({ ...reservation, action: 'peek' }, nowUs) as ObjectVote
     return { ...vote, charged: vote.chargeable >= reservation.permits ? reservation.permits : 0 }
   }
 
@@ -318,23 +318,23 @@ export class ObjectCode {
     const tickOf = (ms: number) => this.#ticksUs.indexOf(ms * 1000)
     // A copy, because a look may change how a state is kept.
     const machine = new LimitMachine(new MemoryRows(), structuredClone(memory))
-    const vote = machine.reserve({ mode: 'peek', permits: 1, rule: this.#rule }, this.#startUs) as ObjectVote
+    const vote = machine.reserve({ action: 'peek', permits: 1, charge: this.#charge }, this.#startUs) as ObjectVote
     const open = [...memory.open].map(([id, { atMs, permits, isNew, grants }]) => {
       return [id - 1, tickOf(atMs), permits, (isNew ? 1 : 0) + 2 * grants] as const
     })
     const decided = [...memory.decisions].map(([id, { permits }]) => [id - 1, permits] as const)
     return {
       clock: tickOf(memory.clockUs / 1000),
-      used: (this.#rule.tiers[0]?.limit ?? 0) - (vote.usage[0]?.remaining ?? 0),
+      used: (this.#charge.limits[0]?.limit ?? 0) - (vote.usage[0]?.remaining ?? 0),
       // A bucket that is full is as good as none.
-      isMissing: detectsNewIdentities(this.#rule) && memory.kept.state === undefined,
+      isMissing: detectsNewIdentities(this.#charge) && memory.kept.state === undefined,
       open: open.toSorted(byDecider),
       decided: decided.toSorted(byDecider),
     }
   }
 
-  #askingOf({ mode }: PreparedCharge): Asking {
-    return mode === 'peek' ? 'look' : this.#rule.counts === 'identities' ? 'second' : 'first'
+  #askingOf({ action }: PreparedCharge): Asking {
+    return action === 'peek' ? 'look' : this.#charge.counts === 'new-identities' ? 'second' : 'first'
   }
 }
 

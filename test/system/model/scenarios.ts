@@ -1,6 +1,6 @@
 import type { StoreCharge } from '../../../src/model/charge.ts'
 import type { AlgorithmName } from '../../../src/model/limits.ts'
-import { ruleOf } from '../../support/rules.ts'
+import { chargeOf } from '../../support/charges.ts'
 import type { Faults, Scenario } from './world.ts'
 
 const WINDOW_MS = 3_600_000
@@ -10,14 +10,14 @@ const EVERY_FAULT: Faults = { deaths: 1, timeouts: 1, crashes: 1, duplicates: 1 
 /** @param limits of one object each */
 function rulesWith(...limits: readonly (readonly [AlgorithmName, number, Partial<StoreCharge>?])[]): StoreCharge[] {
   return limits.map(([algorithm, limit, overrides], index) =>
-    ruleOf(algorithm, [{ limit, windowMs: WINDOW_MS }], { key: `object ${index}`, ...overrides }),
+    chargeOf(algorithm, [{ limit, windowMs: WINDOW_MS }], { key: `object ${index}`, ...overrides }),
   )
 }
 
 const TWO = rulesWith(['sliding-window', 1], ['quota', 2])
 const THREE = rulesWith(['sliding-window', 1], ['quota', 2], ['token-bucket', 2])
 /** A caller that is new to the first, and a cap on such callers. */
-const NEWCOMERS = rulesWith(['sliding-window', 2], ['quota', 2], ['sliding-window', 1, { counts: 'identities' }])
+const NEWCOMERS = rulesWith(['sliding-window', 2], ['quota', 2], ['sliding-window', 1, { counts: 'new-identities' }])
 
 /** What may go wrong, once in a run. Messages may always be late, and overtake each other. */
 const SINGLE_FAULTS: Readonly<Record<string, Faults>> = {
@@ -30,15 +30,15 @@ const SINGLE_FAULTS: Readonly<Record<string, Faults>> = {
 
 function withEachFault(
   deciders: number,
-  rules: readonly StoreCharge[],
+  charges: readonly StoreCharge[],
   suffix = '',
   isAskedInTime = false,
 ): Record<string, Scenario> {
   return Object.fromEntries(
     Object.entries(SINGLE_FAULTS).map(([name, faults]) => {
       return [
-        `${deciders} deciders, ${rules.length} objects${suffix}: ${name}`,
-        { deciders, rules, faults, isAskedInTime },
+        `${deciders} deciders, ${charges.length} objects${suffix}: ${name}`,
+        { deciders, charges, faults, isAskedInTime },
       ]
     }),
   )
@@ -49,8 +49,8 @@ export const LONG: Readonly<Record<string, Scenario>> = {
   ...withEachFault(3, TWO),
   ...withEachFault(2, THREE),
   ...withEachFault(2, NEWCOMERS, ', newcomers'),
-  '2 deciders, 2 objects: all of it': { deciders: 2, rules: TWO, faults: EVERY_FAULT },
-  '3 deciders, 2 objects: all of it': { deciders: 3, rules: TWO, faults: EVERY_FAULT },
+  '2 deciders, 2 objects: all of it': { deciders: 2, charges: TWO, faults: EVERY_FAULT },
+  '3 deciders, 2 objects: all of it': { deciders: 3, charges: TWO, faults: EVERY_FAULT },
 }
 
 /** What can be explored in a second or two. */
@@ -64,12 +64,12 @@ export const SHORT: Readonly<Record<string, Scenario>> = Object.fromEntries(
 /** Small enough to be explored without any run left out. */
 export const SMALL: Readonly<Record<string, Scenario>> = {
   ...withEachFault(2, TWO),
-  '3 deciders, 2 objects: nothing goes wrong': { deciders: 3, rules: TWO, faults: NO_FAULTS },
+  '3 deciders, 2 objects: nothing goes wrong': { deciders: 3, charges: TWO, faults: NO_FAULTS },
 }
 
 /** Faults of the protocol, by what an object does. Each must be found. */
 export const PLANTED: Readonly<Record<string, Scenario>> = {
-  'counts late': { deciders: 3, rules: TWO, faults: NO_FAULTS, bug: 'counts late' },
-  'forgets what it granted': { deciders: 2, rules: TWO, faults: NO_FAULTS, bug: 'forgets what it granted' },
-  'admits those who have waited': { deciders: 2, rules: TWO, faults: NO_FAULTS, bug: 'admits those who have waited' },
+  'counts late': { deciders: 3, charges: TWO, faults: NO_FAULTS, bug: 'counts late' },
+  'forgets what it granted': { deciders: 2, charges: TWO, faults: NO_FAULTS, bug: 'forgets what it granted' },
+  'admits those who have waited': { deciders: 2, charges: TWO, faults: NO_FAULTS, bug: 'admits those who have waited' },
 }

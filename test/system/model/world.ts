@@ -21,7 +21,7 @@ export interface Faults {
 export interface Scenario {
   readonly deciders: number
   /** One for each object; every decider wants one permit of each. */
-  readonly rules: readonly StoreCharge[]
+  readonly charges: readonly StoreCharge[]
   readonly faults: Faults
   /** What asks arrives before objects ask each other, or never; otherwise it may also arrive between their questions. */
   readonly isAskedInTime?: boolean
@@ -61,7 +61,7 @@ export class World implements Model {
   readonly start: State
   readonly #deciders: number
   readonly #objects: number
-  readonly #rules: readonly StoreCharge[]
+  readonly #charges: readonly StoreCharge[]
   readonly #ways: readonly Names[]
   readonly #decider: DeciderCode
   readonly #codes: readonly ObjectCode[]
@@ -70,17 +70,17 @@ export class World implements Model {
   readonly #lastTick: number
 
   /** @param isReduced whether runs are left out that lead to the same as others */
-  constructor({ deciders, rules, faults, isAskedInTime = false, bug }: Scenario, isReduced = true) {
+  constructor({ deciders, charges, faults, isAskedInTime = false, bug }: Scenario, isReduced = true) {
     this.#isReduced = isReduced
     const ticksUs = isAskedInTime ? TICKS_US.toSpliced(1, 1) : TICKS_US
     this.#lastTick = ticksUs.length - 1
     this.#deciders = deciders
-    this.#objects = rules.length
-    this.#rules = rules
-    this.#hasNewcomers = rules.some(({ counts }) => counts === 'identities')
+    this.#objects = charges.length
+    this.#charges = charges
+    this.#hasNewcomers = charges.some(({ counts }) => counts === 'new-identities')
     this.#ways = permutations(deciders).slice(0, isReduced ? undefined : 1)
-    this.#codes = rules.map((rule) => new ObjectCode(rule, this.#ways, ticksUs, bug))
-    this.#decider = new DeciderCode(rules, (object, asking, reservation) =>
+    this.#codes = charges.map((charge) => new ObjectCode(charge, this.#ways, ticksUs, bug))
+    this.#decider = new DeciderCode(charges, (object, asking, reservation) =>
       this.#codes[object]?.teach(asking, reservation),
     )
     const begin = this.#decider.begin()
@@ -140,13 +140,13 @@ export class World implements Model {
     const dead = bits((d) => deciders[d]?.phase === 'dead')
     // Of one that died when all had granted, nobody knows.
     const unknown = facts.reduce(
-      (all, { granted }, o) => (this.#rules[o]?.counts === 'identities' ? all : all & granted),
+      (all, { granted }, o) => (this.#charges[o]?.counts === 'new-identities' ? all : all & granted),
       dead,
     )
     facts.forEach(({ used, void: voided }, o) => {
-      const { tiers, counts } = this.#rules[o] as StoreCharge
-      const limit = tiers[0]?.limit ?? 0
-      const asked = counts === 'identities' ? bits((d) => (deciders[d]?.votes[o] ?? null) !== null) : -1
+      const { limits, counts } = this.#charges[o] as StoreCharge
+      const limit = limits[0]?.limit ?? 0
+      const asked = counts === 'new-identities' ? bits((d) => (deciders[d]?.votes[o] ?? null) !== null) : -1
       const charged = count(admitted & asked)
       if (charged > limit) faults.push(`object ${o} lets ${charged} through, and its limit is ${limit}`)
       if (admitted & voided) faults.push(`object ${o} took back what was let through`)
@@ -463,8 +463,8 @@ export class World implements Model {
   }
 
   #siblings(o: number): readonly number[] {
-    const isSibling = (rule: StoreCharge, place: number) => place !== o && rule.counts !== 'identities'
-    return this.#rules.flatMap((rule, place) => (isSibling(rule, place) ? [place] : []))
+    const isSibling = (charge: StoreCharge, place: number) => place !== o && charge.counts !== 'new-identities'
+    return this.#charges.flatMap((charge, place) => (isSibling(charge, place) ? [place] : []))
   }
 
   #roundOf(state: State, o: number, d: number): number {

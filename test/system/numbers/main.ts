@@ -20,8 +20,8 @@ await withBundle(async (bundle) => {
     seed,
   })
   console.table(compared)
-  const { saved, leases, ...rest } = statistics.total
-  console.log({ calls: rest.store.calls, failures: rest.store.failures, saved, leases })
+  const { callsAvoided, leases, ...rest } = statistics.total
+  console.log({ calls: rest.store.calls, failures: rest.store.failures, callsAvoided, leases })
   const differing = compared.filter(({ seen, counted }) => seen !== counted)
   for (const { what, seen, counted } of differing) console.error(`${what}: clients saw ${seen}, counted are ${counted}`)
   for (const caller of miscounted) console.error(`refused callers: ${caller} is not within its bounds`)

@@ -94,11 +94,11 @@ function compare(seen: readonly Seen[], { total }: Statistics): Compared[] {
     seen: count((one) => one.degraded === how),
     counted,
   }))
-  const tierNames = new Set(seen.flatMap(({ violated }) => violated))
-  const tiers = [...tierNames].map((name) => ({
-    what: `tier ${name}`,
+  const limitNames = new Set(seen.flatMap(({ violated }) => violated))
+  const limits = [...limitNames].map((name) => ({
+    what: `limit ${name}`,
     seen: count(({ violated }) => violated.includes(name)),
-    counted: total.tiers.find(({ tier }) => tier === name)?.limited ?? 0,
+    counted: total.limits.find((each) => each.name === name)?.refusals ?? 0,
   }))
   const policyNames = new Set(Object.values(KINDS).flatMap(({ policies }) => policies ?? []))
   const policies = [...policyNames].map((name) => ({
@@ -109,7 +109,7 @@ function compare(seen: readonly Seen[], { total }: Statistics): Compared[] {
       .reduce((sum, { requests }) => sum + sumOf(requests), 0),
   }))
   const upstream = { what: 'upstream 5xx', seen: count((one) => one.isUpstream5xx), counted: total.upstream5xx }
-  return [...outcomes, ...degraded, upstream, ...policies, ...tiers]
+  return [...outcomes, ...degraded, upstream, ...policies, ...limits]
 }
 
 /** Compares the callers whom the policy `items` has refused most. */
@@ -117,17 +117,17 @@ function miscounted(seen: readonly Seen[], { refused }: Statistics): string[] {
   const digest = createDigest(IDENTITY_SECRET)
   const really = new Map<string, number>()
   for (const { violated, token } of seen) {
-    if (token === undefined || !violated.some((tier) => tier.startsWith('items-'))) continue
+    if (token === undefined || !violated.some((limit) => limit.startsWith('items-'))) continue
     const caller = digest(['token', token])
     really.set(caller, (really.get(caller) ?? 0) + 1)
   }
   const told = refused.callers.filter(({ policy }) => policy === 'items')
-  const wrong = told.filter(({ digest, atLeast, atMost }) => {
+  const wrong = told.filter(({ digest, min, max }) => {
     const times = really.get(digest) ?? 0
-    return times < atLeast || times > atMost
+    return times < min || times > max
   })
   const missing = [...really].filter(([caller, times]) => {
-    return times > refused.othersAtMost && !told.some(({ digest }) => digest === caller)
+    return times > refused.maxOthers && !told.some(({ digest }) => digest === caller)
   })
   return [...wrong.map(({ digest }) => digest), ...missing.map(([caller]) => caller)]
 }

@@ -24,7 +24,7 @@ const VARIABLES = {
     { name: 'items', limits: '20/1s, 100/1m', match: 'GET /items/:id' },
     // Longer than any run: that it refuses some does not depend on how fast they come.
     { name: 'login', limits: '20/1h', by: 'ip', match: 'POST /login/:realm' },
-    { name: 'account', limits: '100000/1m', missing: 'deny:401', match: 'GET /account' },
+    { name: 'account', limits: '100000/1m', anonymous: 'deny:401', match: 'GET /account' },
     { name: 'costly', limits: '300/1m', cost: 'header:X-Cost', max_cost: 9, match: 'GET /costly' },
     {
       name: 'shared',
@@ -44,7 +44,7 @@ const VARIABLES = {
   STORE_TIMEOUT_MS: 30_000,
   ON_STORE_ERROR: 'local',
   STATISTICS: 'on',
-  LOG_LIMITED: '0.1',
+  LOG_REFUSALS: '0.1',
   CALLER_LABEL: 'header:X-Account-Name',
   RULES: 'on',
 }
@@ -111,5 +111,5 @@ const startOverObjects: Start = async (bundle, add) => {
 }
 
 async function writeRules(documents: DocumentStore): Promise<void> {
-  await documents.write({ text: JSON.stringify(RULES), expectedVersion: 0, by: 'test', why: 'test' })
+  await documents.write({ text: JSON.stringify(RULES), expectedVersion: 0, actor: 'test', comment: 'test' })
 }

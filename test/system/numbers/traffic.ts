@@ -11,12 +11,12 @@ export interface Seen {
   readonly outcome: Outcome
   readonly degraded: string | undefined
   readonly isUpstream5xx: boolean
-  /** Tiers that have refused it. */
+  /** Limits that have refused it. */
   readonly violated: readonly string[]
   readonly token: string | undefined
 }
 
-/** Kinds of requests, the policies with tiers that apply to each, and how many of a hundred there are. */
+/** Kinds of requests, the policies with limits that apply to each, and how many of a hundred there are. */
 export const KINDS = {
   plain: { share: 13, policies: ['default'] },
   item: { share: 25, policies: ['default', 'items', 'trial'] },
@@ -158,7 +158,7 @@ function outcomeOf(status: number, body: string): Outcome {
     case 414:
       return 'bad_request'
     case 503:
-      if (body.includes('is reserved')) return 'reserved'
+      if (body.includes('is reserved')) return 'deprioritized'
       return body.includes('overloaded') ? 'shed' : 'unavailable'
     default:
       throw new Error(`an answer that was not expected: ${status} ${body}`)

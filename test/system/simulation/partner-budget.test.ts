@@ -1,4 +1,4 @@
-/** A partner's budget of five tiers, each of which alone would let too much through, spent by four processes. */
+/** A partner's budget of five limits, each of which alone would let too much through, spent by four processes. */
 import { expect, test } from 'vitest'
 import { createLimiter } from '../../../src/index.ts'
 import { throttle } from '../../../src/outbound.ts'
@@ -20,7 +20,7 @@ test('four throttled functions use all of it, and never more', async () => {
   const limits = BUDGET.map(({ limit, windowMs }) => `${limit}/${windowMs}ms`).join(', ')
   const limiter = createLimiter({ limits, now: () => clock.now() })
   const admitted: number[] = []
-  const options = { limiter, identity: 'partner', atMostMs: Number.POSITIVE_INFINITY, maxQueued: 20_000, clock }
+  const options = { limiter, identity: 'partner', maxWaitMs: Number.POSITIVE_INFINITY, maxQueued: 20_000, clock }
   const processes = Array.from({ length: 4 }, () =>
     throttle(async () => {
       admitted.push(clock.now() - startMs)

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { METROS, metroNamed, placesOf, roundTripMs } from '../../../bench/scale/map.ts'
 import { ObjectSite } from '../../../bench/scale/object-site.ts'
-import { HOT_GLOBAL, type Limits, rulesOf, type ScalePolicies } from '../../../bench/scale/policies.ts'
+import { chargesOf, HOT_GLOBAL, type Limits, type ScalePolicies } from '../../../bench/scale/policies.ts'
 import { zipfPopulation } from '../../../bench/scale/population.ts'
 import { RedisSite } from '../../../bench/scale/redis-site.ts'
 import { Server } from '../../../bench/scale/server.ts'
@@ -179,8 +179,8 @@ test('zipfPopulation(): the nth sends 1/n of what the first sends, and one stand
 })
 
 describe('by hand', () => {
-  const rule = rulesOf({ perCaller: { limit: 2, windowMs: 1_000 } }, 1, 1)
-  const request = { mode: 'all', permits: 1, rules: rule } as const
+  const charge = chargesOf({ perCaller: { limit: 2, windowMs: 1_000 } }, 1, 1)
+  const request = { action: 'take', permits: 1, charges: charge } as const
 
   /** When each of these decisions came, after it was asked for, and what it said. */
   async function asked(time: VirtualTime, store: Store, atMs: readonly number[]) {

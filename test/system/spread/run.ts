@@ -21,7 +21,7 @@ export interface Spread {
   /** How long the command ran. */
   readonly commandMs: number
   /** For each point of presence, milliseconds from the command's start to the last request that it let in; infinity: it never stopped. */
-  readonly inForceAfterMs: readonly number[]
+  readonly activeAfterMs: readonly number[]
   /** Requests of the blocked caller that were let in while Redis was dead. */
   readonly letInWithoutRedis: number
   /** Its requests that were refused then: the rules stayed. */
@@ -84,7 +84,7 @@ export async function run({ bundle, pointsOfPresence, rate, refreshMs }: SpreadO
       )
     return {
       ...{ reached, requests: seen.length, commandMs: pushedMs - beganMs },
-      inForceAfterMs: urls.map((_, at) =>
+      activeAfterMs: urls.map((_, at) =>
         lastLetIn(at) < quietMs - beganMs ? lastLetIn(at) : Number.POSITIVE_INFINITY,
       ),
       letInWithoutRedis: without.filter(({ outcome }) => outcome === '200').length,

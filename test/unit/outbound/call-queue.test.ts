@@ -5,11 +5,11 @@ import { CallQueue } from '../../../src/outbound/call-queue.ts'
 interface Call {
   readonly id: string
   readonly priority: Priority
-  readonly caller: string
+  readonly tenant: string
 }
 
-function call(id: string, priority: Priority = 'default', caller = ''): Call {
-  return { id, priority, caller }
+function call(id: string, priority: Priority = 'default', tenant = ''): Call {
+  return { id, priority, tenant }
 }
 
 function drain(queue: CallQueue<Call>): string {
@@ -31,7 +31,7 @@ test('a call that is removed leaves the turns of others alone', () => {
   expect(drain(queue)).toBe('a2 b1')
 })
 
-test('where too many wait, the latest of the least important gives way, of the caller with the most', () => {
+test('where too many wait, the latest of the least important gives way, of the tenant with the most', () => {
   const queue = new CallQueue<Call>(4)
   for (const id of ['a1', 'a2']) queue.add(call(id, 'sheddable', 'a'))
   queue.add(call('b1', 'sheddable', 'b'))

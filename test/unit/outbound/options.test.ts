@@ -16,9 +16,9 @@ describe.each([
     [{ cost: 0 }, 'cost: expected an integer from 1 to 1000000000, got 0'],
     [{ cost: 1.5 }, 'cost: expected an integer from 1 to 1000000000, got 1.5'],
     [{ priority: 'urgent' }, 'priority: expected "critical" or "default" or "sheddable", got "urgent"'],
-    [{ caller: null }, 'caller: expected a string, got null'],
-    [{ atMostMs: -1 }, 'atMostMs: expected milliseconds from 0, got -1'],
-    [{ atMostMs: Number.NaN }, 'atMostMs: expected milliseconds from 0, got NaN'],
+    [{ tenant: null }, 'tenant: expected a string, got null'],
+    [{ maxWaitMs: -1 }, 'maxWaitMs: expected milliseconds from 0, got -1'],
+    [{ maxWaitMs: Number.NaN }, 'maxWaitMs: expected milliseconds from 0, got NaN'],
     [{ maxQueued: 0 }, 'maxQueued: expected an integer from 1 to 1000000, got 0'],
     [{ random: 0.5 }, 'random: expected a function, got 0.5'],
   ])('%j', (options, message) => {
@@ -27,7 +27,7 @@ describe.each([
   })
 
   test('an unknown option', () => {
-    expect(() => make({ atMostMS: 5 })).toThrow(/: expected only the names cost, .*, got "atMostMS"$/)
+    expect(() => make({ atMostMS: 5 })).toThrow(/\.atMostMS: unknown option; expected one of cost, /)
   })
 })
 
@@ -36,9 +36,9 @@ test.each([
   [{ retries: 0.5 }, 'retries: expected an integer from 0 to 100, got 0.5'],
   [{ countedWithinMs: -1 }, 'countedWithinMs: expected milliseconds from 0, got -1'],
   [{ maxPauseMs: '1h' }, 'maxPauseMs: expected milliseconds from 0, got "1h"'],
-  [{ learned: { store: {}, notes } }, 'learned.store: expected what redisStore() makes, got "object"'],
-  [{ learned: { store, notes: {} } }, 'learned.notes: expected functions read and write, got "object"'],
-  [{ learned: { store, note: notes } }, 'learned: expected only the names store, notes, prefix, got "note"'],
+  [{ shared: { store: {}, notes } }, 'shared.store: expected what redisStore() makes, got "object"'],
+  [{ shared: { store, notes: {} } }, 'shared.notes: expected functions read and write, got "object"'],
+  [{ shared: { store, note: notes } }, 'shared.note: unknown option; expected one of store, notes, keyPrefix'],
 ])('outbound() refuses at once: %j', (options, message) => {
   expect(() => outbound(fetch, options as object)).toThrow(message)
 })

@@ -108,7 +108,7 @@ test('a server that names new limits in each response pushes no count of another
     const policies = Array.from({ length: 16 }, () => `"${count++}";q=9;w=86400`)
     return new Response(null, { headers: { 'RateLimit-Policy': policies.join(', ') } })
   }
-  const call = outbound(travel as typeof fetch, { clock, atMostMs: Number.POSITIVE_INFINITY })
+  const call = outbound(travel as typeof fetch, { clock, maxWaitMs: Number.POSITIVE_INFINITY })
   await clock.finish(Promise.all([call(THINGS), call(THINGS)]))
   // More than the memory of a process holds.
   while (count < MAX_KEYS) await call('https://hostile.example/')
@@ -190,7 +190,7 @@ describe('a refusal', () => {
   })
 
   test('is handed on where repeating it would take too long', async () => {
-    const { clock, call, times } = site(() => refused({ 'Retry-After': '30' }), { atMostMs: 20_000 })
+    const { clock, call, times } = site(() => refused({ 'Retry-After': '30' }), { maxWaitMs: 20_000 })
     expect((await clock.finish(call(THINGS))).status).toBe(429)
     const late = call(THINGS).catch((error: unknown) => error)
     await settled()
@@ -223,7 +223,7 @@ describe('a server that stalls', () => {
   ])('pauses by %j and maxPauseMs %s for no longer than %s', async (fields, maxPauseMs, pauseMs) => {
     const { clock, call, times } = site((count) => (count === 1 ? refused(fields) : OK), {
       retries: 0,
-      atMostMs: Number.POSITIVE_INFINITY,
+      maxWaitMs: Number.POSITIVE_INFINITY,
       ...(maxPauseMs && { maxPauseMs }),
     })
     await clock.finish(call(THINGS))
@@ -249,7 +249,7 @@ describe('a server that stalls', () => {
 
   test('by a limit is called again at once after resume(), and so are those that wait', async () => {
     const fields = { 'RateLimit-Policy': '"a";q=1;w=600', RateLimit: '"a";r=0;t=600' }
-    const options = { atMostMs: Number.POSITIVE_INFINITY }
+    const options = { maxWaitMs: Number.POSITIVE_INFINITY }
     const { clock, call, times } = site((count) => (count === 1 ? { status: 200, headers: fields } : OK), options)
     await clock.finish(call(THINGS))
     const waiting = call(THINGS)
@@ -261,7 +261,7 @@ describe('a server that stalls', () => {
 
   test('by a limit of weeks is called once in maxPauseMs, and kept to it while it refuses', async () => {
     const fields = { 'RateLimit-Policy': '"a";q=1;w=32054400' }
-    const options = { retries: 0, maxPauseMs: 60_000, atMostMs: Number.POSITIVE_INFINITY }
+    const options = { retries: 0, maxPauseMs: 60_000, maxWaitMs: Number.POSITIVE_INFINITY }
     const { clock, call, times } = site((count) => {
       return count === 2 ? refused({ ...fields, 'Retry-After': '32054400' }) : { status: 200, headers: fields }
     }, options)
@@ -303,21 +303,21 @@ describe('a call’s own terms', () => {
 
 describe('several processes', () => {
   /** What they share. */
-  function shared(clock: VirtualClock) {
+  function shareLimits(clock: VirtualClock) {
     const texts = new Map<string, string>()
     const notes: Notes = {
       read: async (key) => texts.get(key),
       write: async (key, text) => texts.set(key, text),
     }
-    return { texts, learned: { store: memoryStore({ now: () => clock.now() }), notes } }
+    return { texts, shared: { store: memoryStore({ now: () => clock.now() }), notes } }
   }
 
   test('a pause that one was told of stops the others, which ask for news once a second', async () => {
     const clock = new VirtualClock()
-    const { learned } = shared(clock)
+    const { shared } = shareLimits(clock)
     const answer = (count: number) => (count === 2 ? refused({ 'Retry-After': '5' }) : OK)
-    const first = site(answer, { clock, learned, retries: 0 })
-    const second = site(() => OK, { clock, learned })
+    const first = site(answer, { clock, shared, retries: 0 })
+    const second = site(() => OK, { clock, shared })
     await clock.finish(first.call(THINGS))
     await clock.finish(second.call(THINGS))
     await clock.finish(first.call(THINGS))
@@ -329,12 +329,12 @@ describe('several processes', () => {
 
   test('one that comes later knows at once what others have learned', async () => {
     const clock = new VirtualClock()
-    const { learned, texts } = shared(clock)
+    const { shared, texts } = shareLimits(clock)
     const answer = () => ({ status: 200, headers: { 'RateLimit-Policy': '"a";q=3;w=60' } })
-    const first = site(answer, { clock, learned })
+    const first = site(answer, { clock, shared })
     await clock.finish(first.call(THINGS))
     expect([...texts.keys()]).toEqual([expect.stringMatching(/^sluice:outbound-[\w-]{22}:n:\{[\w-]{22}\}$/)])
-    const second = site(answer, { clock, learned, atMostMs: Number.POSITIVE_INFINITY })
+    const second = site(answer, { clock, shared, maxWaitMs: Number.POSITIVE_INFINITY })
     void Promise.all([1, 2, 3].map(() => second.call(THINGS)))
     await clock.advance(50_000)
     // No call goes first alone, and of three one is spent.
@@ -343,8 +343,8 @@ describe('several processes', () => {
 
   test('the last word of the server holds for all, whichever it was said to', async () => {
     const clock = new VirtualClock()
-    const { learned } = shared(clock)
-    const options = { clock, learned, atMostMs: Number.POSITIVE_INFINITY }
+    const { shared } = shareLimits(clock)
+    const options = { clock, shared, maxWaitMs: Number.POSITIVE_INFINITY }
     const first = site((count) => ({ headers: { 'RateLimit-Policy': `"a";q=${count === 1 ? 2 : 5};w=10` } }), options)
     const second = site(() => OK, options)
     await clock.finish(first.call(THINGS))
@@ -366,37 +366,37 @@ describe('several processes', () => {
     const remote = { isRemote: true, timeoutMs: 500, open: () => store }
     const notes = { read: away, write: away }
     const headers = { 'RateLimit-Policy': '"a";q=2;w=1' }
-    const { call, times } = site(() => ({ status: 200, headers }), { clock, learned: { store: remote, notes } })
+    const { call, times } = site(() => ({ status: 200, headers }), { clock, shared: { store: remote, notes } })
     await clock.finish(Promise.all([1, 2, 3].map(() => call(THINGS))))
     expect(times()).toEqual([0, 10, 1_012])
   })
 
   test('a store that takes longer than a window keeps nobody forever', async () => {
     const clock = new VirtualClock()
-    const { learned } = shared(clock)
-    const near = learned.store.open([])
+    const { shared } = shareLimits(clock)
+    const near = shared.store.open([])
     const late = async <T>(work: () => Promise<T>) => {
       await clock.sleep(200)
       return work()
     }
     const store = {
       decide: (request: DecisionRequest) => late(() => near.decide(request)),
-      renew: (rules: readonly StoreCharge[]) => late(() => near.renew(rules)),
-      release: (rules: readonly StoreCharge[]) => late(() => near.release(rules)),
+      renew: (charges: readonly StoreCharge[]) => late(() => near.renew(charges)),
+      release: (charges: readonly StoreCharge[]) => late(() => near.release(charges)),
     } as Store
     const headers = { 'RateLimit-Policy': '"a";q=2;w=0.1' }
     const answer = () => ({ status: 200, headers })
     const far = { isRemote: true, timeoutMs: 500, open: () => store }
-    const { call } = site(answer, { clock, learned: { ...learned, store: far } })
+    const { call } = site(answer, { clock, shared: { ...shared, store: far } })
     const responses = await clock.finish(Promise.all([1, 2, 3].map(() => call(THINGS))))
     expect(responses.map(({ status }) => status)).toEqual([200, 200, 200])
   })
 
   test('what others have noted is not believed if it cannot be read', async () => {
-    for (const text of ['{}', 'sluice-outbound {', 'sluice-outbound {"tiers":[{"limit":0}],"pausedUntilMs":0}', 7]) {
+    for (const text of ['{}', 'sluice-outbound {', 'sluice-outbound {"limits":[{"limit":0}],"pausedUntilMs":0}', 7]) {
       const notes = { read: async () => text, write: async () => {} }
-      const learned = { store: memoryStore({ now: () => START_MS }), notes }
-      const { clock, call, times } = site(() => OK, { learned })
+      const shared = { store: memoryStore({ now: () => START_MS }), notes }
+      const { clock, call, times } = site(() => OK, { shared })
       await clock.finish(Promise.all([call(THINGS), call(THINGS)]))
       expect(times()).toEqual([0, 10])
     }

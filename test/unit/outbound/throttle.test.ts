@@ -9,7 +9,7 @@ interface Job {
   readonly cost?: number
   readonly priority?: 'critical' | 'default' | 'sheddable'
   readonly caller?: string
-  readonly atMostMs?: number
+  readonly maxWaitMs?: number
   readonly signal?: AbortSignal
 }
 
@@ -42,8 +42,8 @@ function site({
       identity: 'partner',
       cost: ({ cost = 1 }) => cost,
       priority: ({ priority = 'default' }) => priority,
-      caller: ({ caller = '' }) => caller,
-      atMostMs: ({ atMostMs = Number.POSITIVE_INFINITY }) => atMostMs,
+      tenant: ({ caller = '' }) => caller,
+      maxWaitMs: ({ maxWaitMs = Number.POSITIVE_INFINITY }) => maxWaitMs,
       signal: ({ signal }) => signal,
       maxQueued,
       clock,
@@ -93,21 +93,21 @@ describe('a deadline', () => {
   test('that cannot be kept is told at once, with the time that it would take', async () => {
     const { clock, log, call } = site({ limit: 1 })
     await clock.finish(call({ id: 'a' }))
-    const b = outcomeOf(call({ id: 'b', atMostMs: 999 }))
+    const b = outcomeOf(call({ id: 'b', maxWaitMs: 999 }))
     await clock.advance(0)
     expect(await b).toMatchObject({ name: 'OutboundError', code: 'WAIT_TOO_LONG', retryAfterMs: 1_000 })
-    const c = call({ id: 'c', atMostMs: 1_000 })
+    const c = call({ id: 'c', maxWaitMs: 1_000 })
     await clock.advance(0)
     // It hears of the wait that c has learned of.
-    expect(await outcomeOf(call({ id: 'd', atMostMs: 500 }))).toMatchObject({ retryAfterMs: 1_000 })
+    expect(await outcomeOf(call({ id: 'd', maxWaitMs: 500 }))).toMatchObject({ retryAfterMs: 1_000 })
     await clock.finish(c)
     expect(log).toEqual(['a@0', 'c@1000'])
   })
 
   test('of 0 is for what can be had now', async () => {
     const { clock, log, call } = site({ limit: 1 })
-    await clock.finish(call({ id: 'a', atMostMs: 0 }))
-    const late = outcomeOf(call({ id: 'b', atMostMs: 0 }))
+    await clock.finish(call({ id: 'a', maxWaitMs: 0 }))
+    const late = outcomeOf(call({ id: 'b', maxWaitMs: 0 }))
     expect(await clock.finish(late)).toMatchObject({ code: 'WAIT_TOO_LONG' })
     expect(log).toEqual(['a@0'])
   })
@@ -118,7 +118,7 @@ describe('a deadline', () => {
     await clock.advance(0)
     let toldAtMs = 0
     const startMs = clock.now()
-    const late = outcomeOf(call({ id: 'late', atMostMs: 1_500 })).then((outcome) => {
+    const late = outcomeOf(call({ id: 'late', maxWaitMs: 1_500 })).then((outcome) => {
       toldAtMs = clock.now() - startMs
       return outcome
     })

@@ -5,24 +5,24 @@ import { MAX_DOCUMENT_BYTES } from '../../../src/store/documents.ts'
 import { MemoryDocuments } from '../../../src/store/memory/memory-tables.ts'
 
 const deed = (at: number, more: Partial<AuditEntry> = {}): AuditEntry => ({
-  ...{ atMs: at, by: 'ann', what: `block ${at}`, why: '', digests: ['A'] },
+  ...{ atMs: at, actor: 'ann', action: `block ${at}`, comment: '', digests: ['A'] },
   ...more,
 })
 
 test('readAudit() answers what was done about a caller, the latest first, by any digest that it goes by', async () => {
-  const journal = new MemoryDocuments(() => 0)
-  expect(await readAudit(journal, new Set(['A']))).toEqual([])
+  const auditLog = new MemoryDocuments(() => 0)
+  expect(await readAudit(auditLog, new Set(['A']))).toEqual([])
   const [first, other, both] = [deed(1), deed(2, { digests: ['B'] }), deed(3, { digests: ['C', 'B'] })]
-  for (const each of [first, other, both]) await appendAudit(journal, each)
-  expect(await readAudit(journal, new Set(['A']))).toEqual([first])
-  expect(await readAudit(journal, new Set(['B', 'A']))).toEqual([both, other, first])
-  expect(await journal.history()).toHaveLength(1)
+  for (const each of [first, other, both]) await appendAudit(auditLog, each)
+  expect(await readAudit(auditLog, new Set(['A']))).toEqual([first])
+  expect(await readAudit(auditLog, new Set(['B', 'A']))).toEqual([both, other, first])
+  expect(await auditLog.history()).toHaveLength(1)
 })
 
 test('appendAudit() loses nothing of those who write at once', async () => {
-  const journal = new MemoryDocuments(() => 0)
-  await Promise.all(Array.from({ length: 8 }, (_, at) => appendAudit(journal, deed(at))))
-  expect(await readAudit(journal, new Set(['A']))).toHaveLength(8)
+  const auditLog = new MemoryDocuments(() => 0)
+  await Promise.all(Array.from({ length: 8 }, (_, at) => appendAudit(auditLog, deed(at))))
+  expect(await readAudit(auditLog, new Set(['A']))).toHaveLength(8)
 })
 
 test.each([
@@ -31,31 +31,36 @@ test.each([
   ['界', 444],
   ['\u0001', 250],
 ])('appendAudit() drops the oldest of 500, or of as many as fit into a document (%j)', async (sign, most) => {
-  const journal = new MemoryDocuments(() => 0)
+  const auditLog = new MemoryDocuments(() => 0)
   const long = sign.repeat(200)
   const digests = ['A', ...Array.from({ length: 19 }, () => 'B'.repeat(22))]
-  const full = Array.from({ length: most }, (_, age) => deed(-age, { by: long, what: long, why: long, digests }))
-  await journal.write({ text: JSON.stringify({ deeds: full }), expectedVersion: 0, by: '', why: '' })
+  const full = Array.from({ length: most }, (_, age) =>
+    deed(-age, { actor: long, action: long, comment: long, digests }),
+  )
+  await auditLog.write({ text: JSON.stringify({ audit: full }), expectedVersion: 0, actor: '', comment: '' })
   for (let at = 1; at <= 30; at++) {
-    await appendAudit(journal, deed(at, { by: `${long}more`, what: long, why: long, digests: [...digests, 'C'] }))
+    await appendAudit(
+      auditLog,
+      deed(at, { actor: `${long}more`, action: long, comment: long, digests: [...digests, 'C'] }),
+    )
   }
-  const kept = await readAudit(journal, new Set(['A']))
+  const kept = await readAudit(auditLog, new Set(['A']))
   expect(kept.map(({ atMs }) => atMs)).toEqual(kept.map((_, age) => 30 - age))
   expect(kept[0]).toEqual({ ...full[0], atMs: 30 })
   expect(Math.abs(kept.length - most)).toBeLessThan(10)
-  const { text = '' } = (await journal.read()) ?? {}
+  const { text = '' } = (await auditLog.read()) ?? {}
   expect(new TextEncoder().encode(text).length).toBeLessThanOrEqual(MAX_DOCUMENT_BYTES)
 })
 
 test('appendAudit() cuts a note between two characters', async () => {
-  const journal = new MemoryDocuments(() => 0)
-  await appendAudit(journal, deed(1, { why: `x${'🙂'.repeat(200)}` }))
-  const [noted] = await readAudit(journal, new Set(['A']))
-  expect(noted?.why).toBe(`x${'🙂'.repeat(99)}\ufffd`)
+  const auditLog = new MemoryDocuments(() => 0)
+  await appendAudit(auditLog, deed(1, { comment: `x${'🙂'.repeat(200)}` }))
+  const [noted] = await readAudit(auditLog, new Set(['A']))
+  expect(noted?.comment).toBe(`x${'🙂'.repeat(99)}\ufffd`)
 })
 
 test('appendAudit() leaves what was done as it is if the store does not answer', async () => {
-  const journal = new MemoryDocuments(() => 0)
-  journal.read = () => Promise.reject(new StoreError('away'))
-  await expect(appendAudit(journal, deed(1))).resolves.toBeUndefined()
+  const auditLog = new MemoryDocuments(() => 0)
+  auditLog.read = () => Promise.reject(new StoreError('away'))
+  await expect(appendAudit(auditLog, deed(1))).resolves.toBeUndefined()
 })

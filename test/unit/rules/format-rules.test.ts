@@ -15,8 +15,8 @@ test.each([
 
 test.each([
   [{ limits: { default: '50/1s, 1000/1m', login: '20/1m' } }, 'default 50/1s, 1000/1m; login 20/1m'],
-  [{ times: 2.5 }, '2.5 times the limits'],
-  [{ times: 2, policies: ['a', 'b'] }, '2 times the limits of a, b'],
+  [{ multiplier: 2.5 }, 'limits × 2.5'],
+  [{ multiplier: 2, policies: ['a', 'b'] }, 'limits × 2 of a, b'],
   [{ unlimited: true }, 'unlimited'],
   [{ unlimited: true, policies: ['a'] }, 'unlimited of a'],
 ] as const)('limitsInWords() of %j', (override, words) => {

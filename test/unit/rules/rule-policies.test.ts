@@ -34,6 +34,6 @@ test('selectTables() tells those that were deployed where the rules have none', 
   const [deployed, pushed] = [[LOGIN], [{ name: 'pushed', limits: '1/1s' }]]
   expect(selectTables(NO_RULES, 'policies', deployed)).toBe(deployed)
   expect(selectTables({ ...NO_RULES, policies: pushed }, 'policies', deployed)).toBe(pushed)
-  expect(selectTables(NO_RULES, 'shadow', deployed)).toEqual([])
-  expect(selectTables({ ...NO_RULES, shadow: pushed }, 'shadow', deployed)).toBe(pushed)
+  expect(selectTables(NO_RULES, 'candidate', deployed)).toEqual([])
+  expect(selectTables({ ...NO_RULES, candidate: pushed }, 'candidate', deployed)).toBe(pushed)
 })

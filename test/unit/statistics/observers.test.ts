@@ -12,15 +12,15 @@ const { policies } = loadConfig({
 })
 const [login] = policies as [RequestPolicy]
 
-const TIER = {
-  ...login.tiers[0],
+const LIMIT = {
+  ...login.limits[0],
   policy: login,
   isReserve: false,
   remaining: 0,
   resetMs: 1,
   retryAfterMs: 70,
 } as ReportedLimit
-const LIMITED: Verdict = { kind: 'limited', tiers: [TIER], violated: [TIER], retryAfterMs: 70 }
+const LIMITED: Verdict = { outcome: 'limited', limits: [LIMIT], violated: [LIMIT], retryAfterMs: 70 }
 
 function observed(verdict: Verdict, cf?: unknown): Observed {
   const request = new Request('https://gateway.example/login/realm-of-a-caller?token=in-the-url', {
@@ -34,9 +34,9 @@ function observed(verdict: Verdict, cf?: unknown): Observed {
     digest: 'the-digest',
     key,
     algorithm: 'sliding-window',
-    tiers: [],
+    limits: [],
     cost: 1,
-    enforced: true,
+    mode: 'enforce',
     reserved: 0,
   } as const
   return {
@@ -63,8 +63,13 @@ test('RefusalLog says who was refused by what, and nothing that callers have sen
   log.decided(observed(LIMITED, { country: 'DE' }), CONTEXT)
   expect(lines).toEqual([
     {
-      ...{ level: 'info', event: 'refused', kind: 'limited', retryAfterMs: 70, label: 'ACME "1"', country: 'DE' },
-      ...{ policies: ['login'], routes: ['POST /login/:realm'], tiers: ['login-1m'], callers: { login: 'the-digest' } },
+      ...{ level: 'info', event: 'refused', outcome: 'limited', retryAfterMs: 70, label: 'ACME "1"', country: 'DE' },
+      ...{
+        policies: ['login'],
+        routes: ['POST /login/:realm'],
+        limits: ['login-1m'],
+        callers: { login: 'the-digest' },
+      },
     },
   ])
 })
@@ -87,22 +92,22 @@ test('RefusalLog logs a share of refusals, and no admissions', () => {
   for (let i = 0; i < 5; i++) log.decided(observed(LIMITED), CONTEXT)
   expect(lines).toHaveLength(2)
   const all = refusalLog(1)
-  all.log.decided(observed({ kind: 'admitted', tiers: [] }), CONTEXT)
+  all.log.decided(observed({ outcome: 'admitted', limits: [] }), CONTEXT)
   expect(all.lines).toEqual([])
 })
 
 test.each<[Verdict, object]>([
   [
-    { kind: 'shed', retryAfterMs: 1_000 },
-    { kind: 'shed', retryAfterMs: 1_000, callers: {} },
+    { outcome: 'shed', retryAfterMs: 1_000 },
+    { outcome: 'shed', retryAfterMs: 1_000, callers: {} },
   ],
   [
-    { kind: 'unidentified', status: 401, policy: login },
-    { kind: 'unidentified', callers: {} },
+    { outcome: 'unidentified', status: 401, policy: login },
+    { outcome: 'unidentified', callers: {} },
   ],
   [
-    { kind: 'unavailable', degraded: 'closed' },
-    { kind: 'unavailable', degraded: 'closed' },
+    { outcome: 'unavailable', degraded: 'closed' },
+    { outcome: 'unavailable', degraded: 'closed' },
   ],
 ])('RefusalLog names nobody where no limit has refused: $kind', (verdict, expected) => {
   const { log, lines } = refusalLog(1)
@@ -115,7 +120,7 @@ test('AnalyticsWriter writes one data point for each request, within the limits 
   const points: Parameters<AnalyticsDataset['writeDataPoint']>[0][] = []
   const writer = new AnalyticsWriter({ writeDataPoint: (point) => void points.push(point) }, () => {})
   writer.decided(observed(LIMITED, { country: 'DE' }))
-  const admitted = observed({ kind: 'admitted', tiers: [], degraded: 'local' })
+  const admitted = observed({ outcome: 'admitted', limits: [], degraded: 'local' })
   writer.decided(admitted)
   writer.answered(admitted, 502)
   writer.undecided('bad_request')
@@ -156,7 +161,7 @@ describe('a label in a claim', () => {
     [{ kind: 'value', value: '" ACME \\"1\\" "' }, 'ACME "1"'],
     [{ kind: 'value', value: '17' }, '17'],
     [{ kind: 'none' }, undefined],
-    [{ kind: 'spoilt' }, undefined],
+    [{ kind: 'ambiguous' }, undefined],
   ])('that is read as %j is %j, now or later', async (reading, label) => {
     const request = new Request('https://gateway.example/', { headers: { Authorization: 'Bearer a.b.c' } })
     const asked: unknown[] = []
@@ -188,5 +193,5 @@ test('AnalyticsWriter lets no request fail because its data point could not be w
   }
   const writer = new AnalyticsWriter({ writeDataPoint }, (_level, line) => lines.push(line))
   writer.undecided('failed')
-  expect(lines).toEqual([{ event: 'analytics_unwritten', error: 'TypeError' }])
+  expect(lines).toEqual([{ event: 'analytics_write_failed', error: 'TypeError' }])
 })

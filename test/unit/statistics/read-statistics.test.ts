@@ -25,14 +25,14 @@ const FIRST = minute(
     [COUNT_NAMES.upstream5xx]: 3,
     [COUNT_NAMES.policy('default', 'admitted', EVERYWHERE)]: 90,
     [COUNT_NAMES.policy('login', 'limited', 'POST /log in/:id')]: 10,
-    [COUNT_NAMES.tier('login-1m')]: 10,
+    [COUNT_NAMES.limit('login-1m')]: 10,
     [COUNT_NAMES.storeCalls]: 30,
     [COUNT_NAMES.storeFailures]: 1,
     [COUNT_NAMES.latency(findBucket(4))]: 29,
     [COUNT_NAMES.latencyMs]: 116,
-    [COUNT_NAMES.savedByLeases]: 60,
+    [COUNT_NAMES.avoidedByLeases]: 60,
     [COUNT_NAMES.permitsLeased]: 64,
-    [COUNT_NAMES.savedByDenyCache]: 8,
+    [COUNT_NAMES.avoidedByRefusalCache]: 8,
     'of a later version': 1,
   },
   [{ name: 'login:abc-_1', count: 9, over: 1, label: 'ACME' }],
@@ -42,8 +42,8 @@ const SECOND = minute(
   {
     [COUNT_NAMES.requests.limited]: 5,
     [COUNT_NAMES.policy('login', 'limited', 'POST /log in/:id')]: 5,
-    [COUNT_NAMES.tier('login-1m')]: 5,
-    [COUNT_NAMES.tier('login-1h')]: 7,
+    [COUNT_NAMES.limit('login-1m')]: 5,
+    [COUNT_NAMES.limit('login-1h')]: 7,
   },
   [{ name: 'login:other', count: 5, over: 0 }],
 )
@@ -70,25 +70,25 @@ test('readStatistics() tells what was counted, minute by minute and over all', a
       { policy: 'login', route: 'POST /log in/:id', requests: { admitted: 0, limited: 10 } },
     ],
     store: { calls: 30, failures: 1, latency: { sumMs: 116 } },
-    saved: { denyCache: 8, leases: 60 },
-    leases: { permits: 64, lapsed: 4 },
-    shadowStore: { decisions: 0, refusedByShadowOnly: 0, refusedByStoreOnly: 0, failures: 0 },
+    callsAvoided: { refusalCache: 8, leases: 60 },
+    leases: { permits: 64, expired: 4 },
+    mirror: { decisions: 0, refusedByMirrorOnly: 0, refusedByPrimaryOnly: 0, failures: 0 },
     refused: {
-      callers: [{ policy: 'login', digest: 'abc-_1', atMost: 9, atLeast: 8, isEveryone: false, label: 'ACME' }],
-      othersAtMost: 1,
+      callers: [{ policy: 'login', digest: 'abc-_1', max: 9, min: 8, shared: false, label: 'ACME' }],
+      maxOthers: 1,
     },
   })
-  expect(second?.tiers).toEqual([
-    { tier: 'login-1h', limited: 7 },
-    { tier: 'login-1m', limited: 5 },
+  expect(second?.limits).toEqual([
+    { name: 'login-1h', refusals: 7 },
+    { name: 'login-1m', refusals: 5 },
   ])
   expect(statistics.total.requests).toMatchObject({ admitted: 90, limited: 15 })
   expect(statistics.refused).toEqual({
     callers: [
-      { policy: 'login', digest: 'abc-_1', atMost: 10, atLeast: 8, isEveryone: false, label: 'ACME' },
-      { policy: 'login', digest: 'other', atMost: 6, atLeast: 5, isEveryone: false },
+      { policy: 'login', digest: 'abc-_1', max: 10, min: 8, shared: false, label: 'ACME' },
+      { policy: 'login', digest: 'other', max: 6, min: 5, shared: false },
     ],
-    othersAtMost: 2,
+    maxOthers: 2,
   })
   expect(JSON.parse(JSON.stringify(statistics))).toEqual(statistics)
 })
@@ -131,12 +131,12 @@ test('readRefusals() tells of each period what is known of the caller, and what 
       {
         startMs: 0,
         policies: [
-          { policy: 'login', atLeast: 7, atMost: 9 },
-          { policy: 'default', atLeast: 3, atMost: 3 },
+          { policy: 'login', min: 7, max: 9 },
+          { policy: 'default', min: 3, max: 3 },
         ],
-        othersAtMost: 3,
+        maxOthers: 3,
       },
-      { startMs: 60 * MINUTE, policies: [], othersAtMost: 0 },
+      { startMs: 60 * MINUTE, policies: [], maxOthers: 0 },
     ],
   })
 })

@@ -29,7 +29,7 @@ function observed(verdict: Verdict, headers: Record<string, string> = {}): Obser
     { policy: trial, route: undefined, isCertain: true },
     { policy: urgent, route: undefined, isCertain: true },
   ]
-  const charge = { algorithm: 'sliding-window', tiers: [], cost: 1, enforced: true, reserved: 0 } as const
+  const charge = { algorithm: 'sliding-window', limits: [], cost: 1, mode: 'enforce', reserved: 0 } as const
   return {
     request: new Request('https://gateway.example/login/secret-realm', { headers }),
     verdict,
@@ -45,9 +45,9 @@ function observed(verdict: Verdict, headers: Record<string, string> = {}): Obser
   }
 }
 
-function tier(policy: RequestPolicy, retryAfterMs = 0, isReserve = false): ReportedLimit {
-  const [first] = policy.tiers
-  if (!first) throw new Error('the policy has no tier')
+function limit(policy: RequestPolicy, retryAfterMs = 0, isReserve = false): ReportedLimit {
+  const [first] = policy.limits
+  if (!first) throw new Error('the policy has no limit')
   return { ...first, policy, isReserve, remaining: 0, resetMs: 1, retryAfterMs }
 }
 
@@ -90,7 +90,7 @@ function subject(readLabel = createLabelReader({ kind: 'header', name: 'x-accoun
   }
 }
 
-const ADMITTED: Verdict = { kind: 'admitted', tiers: [tier(login), tier(trial)] }
+const ADMITTED: Verdict = { outcome: 'admitted', limits: [limit(login), limit(trial)] }
 
 test('Recorder sends what it counts of an answer that comes after the rest of its request was sent', async () => {
   const { recorder, context, wake, read } = subject()
@@ -104,41 +104,41 @@ test('Recorder sends what it counts of an answer that comes after the rest of it
 test('Recorder counts requests by outcome, and by policy and its pattern', async () => {
   const { recorder, context, wake, read } = subject()
   const limited: Verdict = {
-    ...{ kind: 'limited', retryAfterMs: 9 },
-    ...{ tiers: [tier(login, 9), tier(trial)], violated: [tier(login, 9)] },
+    ...{ outcome: 'limited', retryAfterMs: 9 },
+    ...{ limits: [limit(login, 9), limit(trial)], violated: [limit(login, 9)] },
   }
   const verdicts: Verdict[] = [
     ADMITTED,
-    { kind: 'admitted', tiers: [tier(login), tier(trial, 5)] },
+    { outcome: 'admitted', limits: [limit(login), limit(trial, 5)] },
     { ...ADMITTED, degraded: 'local, open' },
     limited,
     limited,
-    { kind: 'reserved', tiers: [tier(login, 9, true), tier(trial)], retryAfterMs: 9 },
-    { kind: 'shed', retryAfterMs: 1 },
-    { kind: 'unidentified', status: 401, policy: login },
-    { kind: 'bad-cost', header: 'x-cost', max: 3 },
-    { kind: 'unavailable', degraded: 'closed' },
+    { outcome: 'deprioritized', limits: [limit(login, 9, true), limit(trial)], retryAfterMs: 9 },
+    { outcome: 'shed', retryAfterMs: 1 },
+    { outcome: 'unidentified', status: 401, policy: login },
+    { outcome: 'invalid_cost', header: 'x-cost', max: 3 },
+    { outcome: 'unavailable', degraded: 'closed' },
   ]
   for (const verdict of verdicts) recorder.decided(observed(verdict, { 'X-Account': 'ACME' }), context)
-  recorder.decided({ ...observed({ kind: 'ambiguous' }), trace: { matches: [], charges: [] } }, context)
+  recorder.decided({ ...observed({ outcome: 'ambiguous_path' }), trace: { matches: [], charges: [] } }, context)
   recorder.undecided('bad_request', context)
   recorder.undecided('failed', context)
   for (const status of [200, 500, 502]) recorder.answered(observed(ADMITTED), status, context)
   await wake()
   const { total, refused } = await read()
   expect(total.requests).toEqual({
-    ...{ admitted: 3, limited: 2, reserved: 1, shed: 1, blocked: 0, unidentified: 1 },
+    ...{ admitted: 3, limited: 2, deprioritized: 1, shed: 1, blocked: 0, unidentified: 1 },
     ...{ bad_request: 3, unavailable: 1, failed: 1 },
   })
   expect(total.degraded).toEqual({ local: 0, open: 0, 'local, open': 1, closed: 1 })
   expect(total.upstream5xx).toBe(2)
-  const none = { admitted: 0, limited: 0, reserved: 0, shed: 0, unidentified: 0, bad_request: 0, unavailable: 0 }
+  const none = { admitted: 0, limited: 0, deprioritized: 0, shed: 0, unidentified: 0, bad_request: 0, unavailable: 0 }
   expect(total.policies).toEqual([
     {
       policy: 'login',
       route: 'POST /login/:realm',
       requests: {
-        ...{ admitted: 3, limited: 2, reserved: 1, shed: 1, unidentified: 1, bad_request: 1, unavailable: 1 },
+        ...{ admitted: 3, limited: 2, deprioritized: 1, shed: 1, unidentified: 1, bad_request: 1, unavailable: 1 },
         ...{ refused_by_another: 0, shadow_limited: 0 },
       },
     },
@@ -151,22 +151,22 @@ test('Recorder counts requests by outcome, and by policy and its pattern', async
       },
     },
   ])
-  expect(total.tiers).toEqual([
-    { tier: 'login-1m', limited: 3 },
-    { tier: 'trial-1m', limited: 1 },
+  expect(total.limits).toEqual([
+    { name: 'login-1m', refusals: 3 },
+    { name: 'trial-1m', refusals: 1 },
   ])
   // Only those that an enforced policy has refused.
   expect(refused.callers).toEqual([
-    { policy: 'login', digest: 'of-login', atMost: 3, atLeast: 3, isEveryone: false, label: 'ACME' },
+    { policy: 'login', digest: 'of-login', max: 3, min: 3, shared: false, label: 'ACME' },
   ])
 })
 
 test('Recorder keeps as few names for a thousand made-up callers and paths as for one, and of callers those of a sketch', async () => {
   async function countNames(callers: number): Promise<readonly [counts: number, refused: number]> {
     const { recorder, context, wake, flushes } = subject()
-    const violated = [tier(login, 9)]
+    const violated = [limit(login, 9)]
     for (let i = 0; i < callers; i++) {
-      const { trace, ...others } = observed({ kind: 'limited', retryAfterMs: 9, tiers: violated, violated })
+      const { trace, ...others } = observed({ outcome: 'limited', retryAfterMs: 9, limits: violated, violated })
       const charges = trace.charges.map((charge) => ({ ...charge, digest: `caller-${i}` }))
       const request = new Request(`https://gateway.example/login/${i}?key=${i}`, { method: i % 2 ? 'POST' : 'PUT' })
       recorder.decided({ ...others, request, trace: { ...trace, charges } }, context)
@@ -193,9 +193,9 @@ test('Recorder counts in the minute in which something happens', async () => {
   await wake()
   const { periods } = await read()
   expect(
-    periods.map(({ startMs, requests, store, saved, leases }) => ({
+    periods.map(({ startMs, requests, store, callsAvoided, leases }) => ({
       ...{ startMs, admitted: requests.admitted, calls: store.calls, failures: store.failures },
-      ...{ leases: saved.leases, permits: leases.permits, sumMs: store.latency.sumMs },
+      ...{ leases: callsAvoided.leases, permits: leases.permits, sumMs: store.latency.sumMs },
     })),
   ).toEqual([
     { startMs: START_MS, admitted: 1, calls: 1, failures: 0, leases: 4, permits: 6, sumMs: 3 },
@@ -206,17 +206,18 @@ test('Recorder counts in the minute in which something happens', async () => {
 test('Recorder counts how policies in shadow decide, and sends it with the rest', async () => {
   const { recorder, context, works, flushes, clock, wake, read } = subject()
   recorder.decided(observed(ADMITTED), context)
-  for (const differs of ['neither', 'neither', 'both', 'shadowOnly'] as const) recorder.shadowCompared(differs, context)
+  for (const comparison of ['neither', 'neither', 'both', 'candidateOnly'] as const)
+    recorder.shadowCompared(comparison, context)
   expect(works).toHaveLength(1)
   await wake()
   expect(flushes).toHaveLength(1)
   // Long after the request itself.
   clock.now += MINUTE
-  recorder.shadowCompared('forceOnly', context)
+  recorder.shadowCompared('activeOnly', context)
   await wake()
   const { periods, total } = await read()
-  expect(periods.map(({ shadow }) => shadow.requests)).toEqual([4, 1])
-  expect(total.shadow).toEqual({ requests: 5, refusedByBoth: 1, refusedByShadowOnly: 1, refusedByForceOnly: 1 })
+  expect(periods.map(({ candidate }) => candidate.requests)).toEqual([4, 1])
+  expect(total.candidate).toEqual({ requests: 5, refusedByBoth: 1, refusedByCandidateOnly: 1, refusedByActiveOnly: 1 })
 })
 
 test('Recorder lets the first request send what all have counted, ten seconds later', async () => {
@@ -242,7 +243,7 @@ test('Recorder keeps a flush that has failed, and sends it again as it was', asy
   recorder.decided(observed(ADMITTED), context)
   await wake()
   recorder.decided(observed(ADMITTED), context)
-  expect(lines).toEqual([{ level: 'warn', event: 'statistics_unsent', message: 'Redis is away', requests: 1 }])
+  expect(lines).toEqual([{ level: 'warn', event: 'statistics_send_failed', message: 'Redis is away', requests: 1 }])
   expect(waits).toEqual([FLUSH_INTERVAL_MS, 5_000, FLUSH_INTERVAL_MS])
   await wake()
   expect(flushes[1]).toBe(flushes[0])
@@ -283,8 +284,8 @@ test('Recorder asks once a minute for the label of a caller that is refused, and
   let asked = 0
   const { clock, recorder, context, wake, read } = subject(async () => (asked++ === 0 ? 'ACME' : undefined))
   const limited: Verdict = {
-    ...{ kind: 'limited', retryAfterMs: 9 },
-    ...{ tiers: [tier(login, 9)], violated: [tier(login, 9)] },
+    ...{ outcome: 'limited', retryAfterMs: 9 },
+    ...{ limits: [limit(login, 9)], violated: [limit(login, 9)] },
   }
   recorder.decided(observed(ADMITTED), context)
   recorder.decided(observed(limited), context)
@@ -300,6 +301,6 @@ test('Recorder asks once a minute for the label of a caller that is refused, and
   await wake()
   const { refused } = await read()
   expect(refused.callers).toEqual([
-    { policy: 'login', digest: 'of-login', atMost: 4, atLeast: 4, isEveryone: false, label: 'ACME' },
+    { policy: 'login', digest: 'of-login', max: 4, min: 4, shared: false, label: 'ACME' },
   ])
 })

@@ -50,9 +50,9 @@ export class RedisDocuments implements DocumentStore {
   }
 
   async write(write: DocumentWrite): Promise<Written> {
-    const { text, expectedVersion, expectedId, by, why, kept = KEPT_VERSIONS } = write
+    const { text, expectedVersion, expectedId, actor, comment, kept = KEPT_VERSIONS } = write
     const id = crypto.randomUUID()
-    const args = [expectedVersion, text, cutNote(by), cutNote(why), MAX_DOCUMENT_BYTES, kept, id]
+    const args = [expectedVersion, text, cutNote(actor), cutNote(comment), MAX_DOCUMENT_BYTES, kept, id]
     if (expectedId !== undefined) args.push(expectedId)
     const [kind, version, atMs] = toTexts(await this.#calls.evaluate(WRITE, this.#keys, args))
     switch (kind) {
@@ -74,9 +74,9 @@ function toDocument(reply: readonly (string | undefined)[]): StoredDocument {
   return { ...toRevision(reply), text }
 }
 
-function toRevision([version, atMs, by, why, id]: readonly (string | undefined)[]): Revision {
-  if (by === undefined || why === undefined || id === undefined) throw createReplyError()
-  return { version: toCount(version), id, atMs: toCount(atMs), by, why }
+function toRevision([version, atMs, actor, comment, id]: readonly (string | undefined)[]): Revision {
+  if (actor === undefined || comment === undefined || id === undefined) throw createReplyError()
+  return { version: toCount(version), id, atMs: toCount(atMs), actor, comment }
 }
 
 function toCount(text: string | undefined): number {

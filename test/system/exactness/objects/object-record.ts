@@ -1,5 +1,5 @@
 import type { Recorded } from '../../../support/object-site.ts'
-import type { Tier } from '../../../support/windows.ts'
+import type { Limit } from '../../../support/windows.ts'
 
 /** What one object was asked to charge, and what became of it. */
 interface Asked {
@@ -26,7 +26,7 @@ export interface ObjectDecision {
 export class ObjectRecord {
   /** Calls to objects. */
   calls = 0
-  /** Those of them that are not the one in which each rule of a request is asked. */
+  /** Those of them that are not the one in which each charge of a request is asked. */
   extraCalls = 0
   readonly #asked = new Map<string, Asked[]>()
   readonly #decisions = new Map<number, Asked[]>()
@@ -58,36 +58,36 @@ export class ObjectRecord {
     return (this.#asked.get(key) ?? []).filter(({ isKept }) => isKept)
   }
 
-  /** Refusals by an object although what stayed charged before left room in every tier. */
-  undue(tiersOf: (key: string) => readonly Tier[]): number {
+  /** Refusals by an object although what stayed charged before left room in every limit. */
+  undue(limitsOf: (key: string) => readonly Limit[]): number {
     return this.decisions.filter(({ asked }) => {
       const refusing = asked.filter(({ isGranted }) => !isGranted)
-      return refusing.length > 0 && refusing.every((one) => this.#hadRoom(one, tiersOf(one.key)))
+      return refusing.length > 0 && refusing.every((one) => this.#hadRoom(one, limitsOf(one.key)))
     }).length
   }
 
-  #hadRoom({ key, place, ms, cost }: Asked, tiers: readonly Tier[]): boolean {
+  #hadRoom({ key, place, ms, cost }: Asked, limits: readonly Limit[]): boolean {
     const own = this.#asked.get(key) ?? []
-    const longestMs = Math.max(...tiers.map(({ windowMs }) => windowMs))
-    const used = tiers.map(() => 0)
+    const longestMs = Math.max(...limits.map(({ windowMs }) => windowMs))
+    const used = limits.map(() => 0)
     for (let i = place - 1; i >= 0; i--) {
       const before = own[i] as Asked
       // Dated by the end of its millisecond, it leaves its window one after this.
       if (before.ms < ms - longestMs) break
       if (!before.isKept) continue
-      tiers.forEach(({ windowMs }, tier) => {
-        if (before.ms >= ms - windowMs) used[tier] = (used[tier] ?? 0) + before.cost
+      limits.forEach(({ windowMs }, at) => {
+        if (before.ms >= ms - windowMs) used[at] = (used[at] ?? 0) + before.cost
       })
     }
-    return tiers.every(({ limit }, tier) => (used[tier] ?? 0) + cost <= limit)
+    return limits.every(({ limit }, at) => (used[at] ?? 0) + cost <= limit)
   }
 
   #reserve(
     key: string,
-    { rule: { cost }, shared, mode }: Extract<Recorded, { call: readonly ['reserve', unknown] }>['call'][1],
+    { charge: { cost }, shared, action }: Extract<Recorded, { call: readonly ['reserve', unknown] }>['call'][1],
     { nowMs, charged, fitting }: { readonly nowMs: number; readonly charged: number; readonly fitting: number },
   ): void {
-    if (!shared || mode === 'peek') return
+    if (!shared || action === 'peek') return
     const own = this.#asked.get(key) ?? []
     this.#asked.set(key, own)
     const asked = {

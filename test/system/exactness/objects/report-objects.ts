@@ -1,16 +1,16 @@
 import { formatReport } from '../../../support/report.ts'
-import { tierRows, tierViolations } from '../tiers.ts'
+import { limitRows, limitViolations } from '../limits.ts'
 import type { ObjectFindings } from './run-objects.ts'
 
 /** Everything that is not as it must be, in words. */
 export function objectViolations({
   outcomes,
-  tiers,
+  limits,
   lostUnits,
   leakedUnits,
   aborted,
 }: ObjectFindings): readonly string[] {
-  const found = tierViolations(tiers)
+  const found = limitViolations(limits)
   if (lostUnits > 0) found.push(`${lostUnits} units let requests through and are not charged`)
   if (aborted > 0) return found
   if (leakedUnits > 0) found.push(`${leakedUnits} units are charged and let nothing through`)
@@ -28,7 +28,7 @@ export function undueViolations({ undue, outcomes }: ObjectFindings): readonly s
 
 /** The findings as a table. */
 export function objectReport(findings: ObjectFindings, callers: number): string {
-  const { outcomes, record, tiers, undue, lostUnits, leakedUnits, aborted } = findings
+  const { outcomes, record, limits, undue, lostUnits, leakedUnits, aborted } = findings
   const count = (status: number) => outcomes.filter((outcome) => outcome.status === status).length
   const [admitted, refused] = [count(200), count(429)]
   return formatReport([
@@ -40,7 +40,7 @@ export function objectReport(findings: ObjectFindings, callers: number): string 
     ['admitted', admitted],
     ['refused', refused],
     ['not decided', outcomes.length - admitted - refused, 'answered 503: an object had just been ended'],
-    ...tierRows(tiers),
+    ...limitRows(limits),
     ['units lost', lostUnits],
     ['units charged in vain', leakedUnits],
     [

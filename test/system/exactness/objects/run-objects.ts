@@ -1,7 +1,7 @@
 import type { Bundle } from '../../../support/build-bundle.ts'
 import { startObjectSite } from '../../../support/object-site.ts'
-import { MAX_COST, POLICIES, type Policies, policyOf, policyTables, stretched, teamsOf, tiersOf } from '../policies.ts'
-import { checkTiers, sum, type TierCheck } from '../tiers.ts'
+import { checkLimits, type LimitCheck, sum } from '../limits.ts'
+import { limitsOf, MAX_COST, POLICIES, type Policies, policyOf, policyTables, stretched, teamsOf } from '../policies.ts'
 import { type Outcome, sendTraffic } from '../traffic.ts'
 import { ObjectRecord } from './object-record.ts'
 
@@ -26,7 +26,7 @@ export interface ObjectFindings {
   readonly policies: Policies
   /** Objects that were ended. */
   readonly aborted: number
-  readonly tiers: readonly TierCheck[]
+  readonly limits: readonly LimitCheck[]
   /** Refusals by reservations that were then taken back. */
   readonly undue: number
   /** Units that callers were let through with, less those that stayed charged to them: above 0, something was lost. */
@@ -73,13 +73,13 @@ function examine(
   outcomes: readonly Outcome[],
   record: ObjectRecord,
   policies: Policies,
-): Pick<ObjectFindings, 'tiers' | 'undue' | 'lostUnits' | 'leakedUnits'> {
+): Pick<ObjectFindings, 'limits' | 'undue' | 'lostUnits' | 'leakedUnits'> {
   const admitted = outcomes.filter(({ status }) => status === 200)
   const [spent, charged] = [unitsOfCallers(admitted), chargedToCallers(record)]
   const differences = spent.map((units, caller) => units - (charged[caller] ?? 0))
   return {
-    tiers: checkTiers(policies, record, outcomes),
-    undue: record.undue((key) => tiersOf(policies, key)),
+    limits: checkLimits(policies, record, outcomes),
+    undue: record.undue((key) => limitsOf(policies, key)),
     lostUnits: sum(differences.filter((units) => units > 0)),
     leakedUnits: sum(differences.filter((units) => units < 0).map(Math.abs)),
   }

@@ -20,7 +20,7 @@ const { createClient } = await import(clientModule)
 const client = await createClient({ socket: { host: '127.0.0.1', port: Number(port) } }).connect()
 
 for (const store of [undefined, redisStore(client, { timeoutMs: 60_000 })]) {
-  const common = { prefix: crypto.randomUUID(), ...(store && { store }) }
+  const common = { keyPrefix: crypto.randomUUID(), ...(store && { store }) }
   const limiter = createLimiter({
     ...common,
     policies: [
@@ -37,10 +37,10 @@ for (const store of [undefined, redisStore(client, { timeoutMs: 60_000 })]) {
   assert.equal((await limiter.peek('alice')).granted, true)
 
   const day = createLimiter({ ...common, policies: [{ name: 'day', ...quota('5/1d') }] })
-  const obtained = await day.obtain('alice', 9)
+  const obtained = await day.takeUpTo('alice', 9)
   assert.equal(obtained.granted, 5)
   await day.refund('alice', obtained, 2)
-  assert.equal((await day.obtain('alice', 9)).granted, 2)
+  assert.equal((await day.takeUpTo('alice', 9)).granted, 2)
 
   const jobs = createLimiter({ ...common, policies: [{ name: 'jobs', ...concurrency(1) }] })
   const slot = await jobs.hold('alice')

@@ -6,7 +6,7 @@ export async function use(): Promise<readonly unknown[]> {
   const app = new Hono<{ Variables: RateLimitVariables }>()
   const login = { name: 'login', limits: '5/1m', match: '* /login' }
   app.use(sluice({ limits: '1/1m', policies: [login], identify: (c) => c.req.query('user'), log: () => {} }))
-  app.get('/', (c) => c.json(c.get('rateLimit').tiers.map(({ name }) => name)))
+  app.get('/', (c) => c.json(c.get('rateLimit').limits.map(({ name }) => name)))
   const [first, ...others] = [
     await app.request('/?user=a'),
     await app.request('/?user=a'),

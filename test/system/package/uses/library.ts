@@ -8,7 +8,7 @@ const client = { evalSha: away, eval: away, zRem: away, del: away, ping: away }
 export async function use(): Promise<readonly unknown[]> {
   const limiter = createLimiter({ policies: [{ name: 'calls', ...slidingWindow('1/1m') }] })
   const taken = [await limiter.take('alice'), await limiter.take('alice')]
-  const { granted } = await createLimiter({ policies: [{ name: 'day', ...quota('2/1d') }] }).obtain('alice', 5)
+  const { granted } = await createLimiter({ policies: [{ name: 'day', ...quota('2/1d') }] }).takeUpTo('alice', 5)
   const jobs = createLimiter({
     store: redisStore(client),
     policies: [{ name: 'jobs', ...concurrency(1) }],

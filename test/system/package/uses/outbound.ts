@@ -4,7 +4,7 @@ import { OutboundError, outbound, throttle } from 'sluice/outbound'
 export async function use(apiUrl: string): Promise<readonly unknown[]> {
   const call = outbound(fetch, { identity: 'api' })
   const limiter = { take: async () => ({ granted: false, retryAfterMs: 1_000 }) }
-  const late = throttle(() => 'called', { limiter, identity: 'api', atMostMs: 10 })
+  const late = throttle(() => 'called', { limiter, identity: 'api', maxWaitMs: 10 })
   const responses = [await call(apiUrl), await call(new URL(apiUrl))]
   for (const response of responses) await response.body?.cancel()
   const refused = await late().catch((error: unknown) => error instanceof OutboundError && error.code)

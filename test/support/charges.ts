@@ -5,18 +5,18 @@ import type { OnStoreError } from '../../src/model/policy.ts'
 import type { Store } from '../../src/model/store.ts'
 
 export const EVERY_ALGORITHM = ALGORITHM_NAMES
-/** Those that hold several tiers at once. */
+/** Those that hold several limits at once. */
 export const TIERED_ALGORITHMS = ['sliding-window', 'sorted-set', 'fixed-window', 'quota'] as const
 /** Those that hold their limits in any window whatever. */
 export const EXACT_ALGORITHMS = ['sliding-window', 'sorted-set'] as const
 
-export function ruleOf(
+export function chargeOf(
   algorithm: AlgorithmName,
-  tiers: readonly Limit[],
+  limits: readonly Limit[],
   overrides: Partial<StoreCharge> = {},
 ): StoreCharge {
   const key = `test:${algorithm}:{${crypto.randomUUID()}}`
-  return { key, algorithm, tiers, cost: 1, enforced: true, reserved: 0, ...overrides }
+  return { key, algorithm, limits, cost: 1, mode: 'enforce', reserved: 0, ...overrides }
 }
 
 /** As large as those that a Worker draws. */
@@ -26,12 +26,12 @@ let latestSlot = 2 ** 52
 export function take(rules: readonly StoreCharge[], overrides: Partial<DecisionRequest> = {}): DecisionRequest {
   const slot = ++latestSlot
   const own = rules.map((rule) => (rule.algorithm === 'concurrency' ? { ...rule, slot } : rule))
-  return { mode: 'all', permits: 1, rules: own, ...overrides }
+  return { action: 'take', permits: 1, charges: own, ...overrides }
 }
 
 /** Units that a rule never spent from has. */
-export function capacityOf({ tiers, burst }: StoreCharge): number {
-  return burst ?? Math.min(...tiers.map(({ limit }) => limit))
+export function capacityOf({ limits, burst }: StoreCharge): number {
+  return burst ?? Math.min(...limits.map(({ limit }) => limit))
 }
 
 /** In its window, no test lasts long enough for a window to end, or for units to come back: that of 1970 ends in 2033. */
@@ -40,17 +40,17 @@ export function unhurriedMs(algorithm: AlgorithmName): number {
 }
 
 export function unhurried(algorithm: AlgorithmName, limit: number, overrides: Partial<StoreCharge> = {}): StoreCharge {
-  return ruleOf(algorithm, [{ limit, windowMs: unhurriedMs(algorithm) }], overrides)
+  return chargeOf(algorithm, [{ limit, windowMs: unhurriedMs(algorithm) }], overrides)
 }
 
-/** Units that each rule has left in its first tier. */
+/** Units that each rule has left in its first limit. */
 export function remainingIn({ usage }: Decision): (number | undefined)[] {
-  return usage.map(([tier]) => tier?.remaining)
+  return usage.map(([limit]) => limit?.remaining)
 }
 
-/** The longest that a tier of any rule is to be waited for. */
+/** The longest that a limit of any rule is to be waited for. */
 export function retryAfterMs({ usage }: Decision): number {
-  return Math.max(...usage.flat().map((tier) => tier.retryAfterMs))
+  return Math.max(...usage.flat().map((limit) => limit.retryAfterMs))
 }
 
 /** A store that can do only this. */
@@ -64,16 +64,16 @@ export function storeWith(own: Partial<Store> & Pick<Store, 'decide'>): Store {
     revoke: refuse,
     renew: refuse,
     settle: refuse,
-    forget: refuse,
+    delete: refuse,
     ping: refuse,
     ...own,
   }
 }
 
 /** What a policy charges that has such a rule. */
-export function chargeOf(rule: StoreCharge, onStoreError: OnStoreError = 'local'): Charge {
-  const { algorithm, enforced, block } = rule
-  const tiers = rule.tiers.map((tier, index) => ({ ...tier, name: `tier-${index}` }))
-  const policy = { name: 'policy', algorithm, tiers, burst: rule.burst, block, enforced, onStoreError }
+export function withPolicy(rule: StoreCharge, onStoreError: OnStoreError = 'local'): Charge {
+  const { algorithm, mode, penalty } = rule
+  const limits = rule.limits.map((limit, index) => ({ ...limit, name: `limit-${index}` }))
+  const policy = { name: 'policy', algorithm, limits, burst: rule.burst, penalty: penalty, mode, onStoreError }
   return { ...rule, policy, digest: rule.key }
 }

@@ -2,30 +2,30 @@ import type { CallerUsage } from '../answers.ts'
 import { count, moment, span } from '../words.ts'
 import { numeric, Table } from './table.tsx'
 
-/** Use of every tier, drawn against its limit. */
-export function Tiers({ tiers }: Pick<CallerUsage, 'tiers'>) {
+/** Use of every limit, drawn against its limit. */
+export function Limits({ limits }: Pick<CallerUsage, 'limits'>) {
   return (
     <Table
-      label="Tiers"
-      columns={['tier', numeric('used'), numeric('of'), { name: 'share', like: 'wide' }, numeric('more in'), 'digest']}
+      label="Limits"
+      columns={['limit', numeric('used'), numeric('of'), { name: 'share', like: 'wide' }, numeric('more in'), 'digest']}
     >
-      {tiers.map(({ tier, route, used, limit, retryAfterMs, resetMs, key, isUnlimited, blockedUntilMs }) => {
-        const name = route === null ? tier : `${tier} ${route}`
+      {limits.map(({ name, route, used, limit, retryAfterMs, resetMs, key, unlimited, penaltyUntilMs }) => {
+        const label = route === null ? name : `${name} ${route}`
         const left = limit - used
         return (
-          <tr key={name}>
+          <tr key={label}>
             <th scope="row">
-              {name}
-              {blockedUntilMs !== null && <span class="wrong"> blocked until {moment(blockedUntilMs)}</span>}
+              {label}
+              {penaltyUntilMs !== null && <span class="wrong"> blocked until {moment(penaltyUntilMs)}</span>}
             </th>
             <td class="number">{count(used)}</td>
             <td class="number">
               {count(limit)}
-              {isUnlimited && <span class="quiet"> (not enforced)</span>}
+              {unlimited && <span class="quiet"> (not enforced)</span>}
             </td>
             <td>
               <meter
-                aria-label={`${name}: ${count(used)} of ${count(limit)} used`}
+                aria-label={`${label}: ${count(used)} of ${count(limit)} used`}
                 min={0}
                 max={limit}
                 low={limit * 0.8}

@@ -1,12 +1,12 @@
 import { formatNumber, formatPercent, type ReportRow } from '../../support/report.ts'
-import { type Admission, checkWindows, type Tier, type WindowCheck } from '../../support/windows.ts'
+import { type Admission, checkWindows, type Limit, type WindowCheck } from '../../support/windows.ts'
 import { POLICY_NAMES, type Policies, policyOf } from './policies.ts'
 import type { Outcome } from './traffic.ts'
 
-/** A check of all windows of one tier, by the store's own record. */
-export interface TierCheck extends WindowCheck {
+/** A check of all windows of one limit, by the store's own record. */
+export interface LimitCheck extends WindowCheck {
   readonly policy: string
-  readonly tier: Tier
+  readonly limit: Limit
   /** The same by when clients sent requests and the API received them: less sharp, and nothing of the store's. */
   readonly byClients: WindowCheck
 }
@@ -17,8 +17,8 @@ interface Record {
   admissions(key: string): readonly Admission[]
 }
 
-/** Checks each window of each tier, of both records. */
-export function checkTiers(policies: Policies, record: Record, outcomes: readonly Outcome[]): TierCheck[] {
+/** Checks each window of each limit, of both records. */
+export function checkLimits(policies: Policies, record: Record, outcomes: readonly Outcome[]): LimitCheck[] {
   const admitted = outcomes.filter(({ status }) => status === 200)
   return POLICY_NAMES.flatMap((policy) => {
     const keys = record.keys.filter((key) => policyOf(key) === policy)
@@ -28,18 +28,18 @@ export function checkTiers(policies: Policies, record: Record, outcomes: readonl
         return { ms: sentMs, latestMs: decidedByMs, cost: policy === 'caller' ? cost : 1 }
       }),
     )
-    return policies[policy].map((tier) => ({
+    return policies[policy].map((limit) => ({
       policy,
-      tier,
-      ...check(tier, byStore),
-      byClients: check(tier, byClients),
+      limit,
+      ...check(limit, byStore),
+      byClients: check(limit, byClients),
     }))
   })
 }
 
 /** @param groups admissions that each have the limit for themselves */
-function check(tier: Tier, groups: readonly (readonly Admission[])[]): WindowCheck {
-  const checks = groups.map((admissions) => checkWindows(tier, admissions))
+function check(limit: Limit, groups: readonly (readonly Admission[])[]): WindowCheck {
+  const checks = groups.map((admissions) => checkWindows(limit, admissions))
   return {
     windows: sum(checks.map(({ windows }) => windows)),
     over: sum(checks.map(({ over }) => over)),
@@ -47,10 +47,10 @@ function check(tier: Tier, groups: readonly (readonly Admission[])[]): WindowChe
   }
 }
 
-/** Tiers with a window that held more than its limit, in words. */
-export function tierViolations(tiers: readonly TierCheck[]): string[] {
-  return tiers.flatMap(({ policy, tier, over, byClients }) => {
-    const name = `windows of ${policy} ${tier.limit}/${tier.windowMs} ms held more than their limit`
+/** Limits with a window that held more than its limit, in words. */
+export function limitViolations(limits: readonly LimitCheck[]): string[] {
+  return limits.flatMap(({ policy, limit, over, byClients }) => {
+    const name = `windows of ${policy} ${limit.limit}/${limit.windowMs} ms held more than their limit`
     return [
       ...(over > 0 ? [`${over} ${name} by the store's times`] : []),
       ...(byClients.over > 0 ? [`${byClients.over} ${name} by the clients' clocks`] : []),
@@ -58,11 +58,11 @@ export function tierViolations(tiers: readonly TierCheck[]): string[] {
   })
 }
 
-export function tierRows(tiers: readonly TierCheck[]): ReportRow[] {
-  const checks = tiers.flatMap((check) => [check, check.byClients])
+export function limitRows(limits: readonly LimitCheck[]): ReportRow[] {
+  const checks = limits.flatMap((check) => [check, check.byClients])
   return [
-    ...tiers.map(
-      ({ policy, tier: { limit, windowMs }, windows, over, fullest, byClients }): ReportRow => [
+    ...limits.map(
+      ({ policy, limit: { limit, windowMs }, windows, over, fullest, byClients }): ReportRow => [
         `windows of ${policy} ${limit}/${windowMs / 1000}s`,
         windows + byClients.windows,
         `over ${formatNumber(over + byClients.over)}, fullest ${formatPercent(fullest)}, by the clients' clocks ${formatPercent(byClients.fullest)}`,

@@ -27,12 +27,13 @@ export interface Named {
   /** Whose use is asked for; undefined if it is a pattern, which is no caller. */
   readonly caller: object | undefined
   /** Whom rules are about. */
-  readonly who: object
+  readonly target: object
 }
 
 /** @throws {CallerError} */
 export function named(kind: Kind, text: string): Named {
-  if (kind === 'token' || kind === 'ip' || kind === 'digest') return { caller: { [kind]: text }, who: { [kind]: text } }
+  if (kind === 'token' || kind === 'ip' || kind === 'digest')
+    return { caller: { [kind]: text }, target: { [kind]: text } }
   if (kind === 'claim') {
     const { name, value } = readClaim(text)
     return unlessPattern({ claim: collectClaims(text) }, createTargetInput(kind, name, value))
@@ -41,6 +42,6 @@ export function named(kind: Kind, text: string): Named {
   return unlessPattern({ [kind]: { [name]: value } }, createTargetInput(kind, name, value))
 }
 
-function unlessPattern(caller: object, who: object): Named {
-  return { caller: 'by' in who ? undefined : caller, who }
+function unlessPattern(caller: object, target: object): Named {
+  return { caller: 'by' in target ? undefined : caller, target }
 }

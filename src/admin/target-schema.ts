@@ -21,7 +21,7 @@ import { readActiveRules } from './change-rules.ts'
 import { type AdminContext, InputError } from './operation.ts'
 
 /** The target of a block, an allow or an override, named in exactly one way. */
-export const who = describe(
+export const target = describe(
   v.strictObject({
     ...callerParts,
     digest: v.optional(describe(v.string(), 'As keys and logs have it; with `by`, of that alone.')),
@@ -31,25 +31,25 @@ export const who = describe(
     country: v.optional(describe(v.string(), 'By its two letters; for a block.')),
     asn: v.optional(describe(v.number(), 'Number of a network operator; for a block.')),
   }),
-  'Who is meant, of what a caller sends by one thing with one name. It is kept as its digest only. What is in a body, a form or JSON, must be what a policy counts by alone.',
+  'TargetInput is meant, of what a caller sends by one thing with one name. It is kept as its digest only. What is in a body, a form or JSON, must be what a policy counts by alone.',
 )
 
-type Who = v.InferOutput<typeof who>
+type TargetInput = v.InferOutput<typeof target>
 
-const TARGET_FIELDS = Object.keys(who.entries).join(', ')
+const TARGET_FIELDS = Object.keys(target.entries).join(', ')
 
 /** @throws {OperationError | CallerError} if that is nobody @throws {StoreError} */
-export async function resolveTarget(who: Who, context: AdminContext): Promise<RuleTarget> {
-  const { token, ip, header, query, cookie, form, json, claim, ...target } = who
+export async function resolveTarget(input: TargetInput, context: AdminContext): Promise<RuleTarget> {
+  const { token, ip, header, query, cookie, form, json, claim, ...target } = input
   const parts = { token, ip, header, query, cookie, form, json, claim } satisfies Readonly<Record<CallerKind, unknown>>
   const [kind, ...others] = CALLER_KIND_NAMES.filter((each) => parts[each] !== undefined)
   const isTarget = Object.values(target).some((value) => value !== undefined)
   if (!kind) {
     if (isTarget) return target
-    throw new InputError('who', `one of ${TARGET_FIELDS}`)
+    throw new InputError(['target'], `one of ${TARGET_FIELDS}`)
   }
-  if (others.length > 0 || isTarget) throw new InputError('who', 'one way to say who is meant')
-  const by = readBy(kind, who)
+  if (others.length > 0 || isTarget) throw new InputError(['target'], 'one way to say who is meant')
+  const by = readBy(kind, input)
   const request = createRequest(toCaller(parts))
   // The only claim is the one that was named.
   const readClaim = () => claimIn(claim ?? {}, Object.keys(claim ?? {}))
@@ -57,7 +57,7 @@ export async function resolveTarget(who: Who, context: AdminContext): Promise<Ru
     ? await findTargetInBody(kind, by, request, context)
     : await createRuleTarget(by, request, { ...context.config, readClaim })
   if (found) return found
-  throw new InputError(`who.${kind}`, 'what a caller can be known by, in one way only')
+  throw new InputError(['target', kind], 'what a caller can be known by, in one way only')
 }
 
 /** Names the caller by the digest that a policy makes of it. @throws {OperationError} if none does */
@@ -72,7 +72,7 @@ async function findTargetInBody(
   const [source] = parseBy(by) ?? []
   if (!isCounted || !source) {
     const expected = 'what a policy counts by alone, since rules are looked up before a body is read'
-    throw new InputError(`who.${kind}`, expected)
+    throw new InputError(['target', kind], expected)
   }
   const { ipv6Prefix, identitySecret } = context.config
   const identity = await readIdentity([source], { request, route: '', ipv6Prefix }, { kind: 'deny', status: 401 })
@@ -80,10 +80,10 @@ async function findTargetInBody(
 }
 
 /** @throws {OperationError} if there is more than one field */
-function readBy(kind: CallerKind, who: Who): string {
+function readBy(kind: CallerKind, input: TargetInput): string {
   if (kind === 'token' || kind === 'ip') return kind
-  const [name, ...others] = Object.keys(who[kind] ?? {})
-  if (name === undefined || others.length > 0) throw new InputError(`who.${kind}`, 'one name')
+  const [name, ...others] = Object.keys(input[kind] ?? {})
+  if (name === undefined || others.length > 0) throw new InputError(['target', kind], 'one name')
   return `${kind}:${name}`
 }
 
@@ -92,7 +92,7 @@ function readBy(kind: CallerKind, who: Who): string {
  * about a caller may name it.
  * @throws {StoreError} @throws {ConfigError} if what is stored are no rules
  */
-export async function isEveryone(digest: string, context: AdminContext): Promise<boolean> {
+export async function shared(digest: string, context: AdminContext): Promise<boolean> {
   const { config, counters, now } = context
   const digestOf = createDigest(config.identitySecret)
   const { policies } = await readActiveRules(context)
