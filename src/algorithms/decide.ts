@@ -24,8 +24,11 @@ export interface Evaluation {
   readonly changed?: Penalized['changed']
 }
 
-/** @param nowUs microseconds since the Unix epoch, an integer */
-export function decide(request: DecisionRequest, nowUs: number, states: States): Decision {
+/**
+ * @param nowUs microseconds since the Unix epoch, an integer
+ * @param algorithms each over the states that it has written
+ */
+export function decide(request: DecisionRequest, nowUs: number, states: States, algorithms = ALGORITHMS): Decision {
   const { mode, leaseMs = 0, rules } = request
   let hasNewIdentity = false
   const known: unknown[] = []
@@ -38,9 +41,9 @@ export function decide(request: DecisionRequest, nowUs: number, states: States):
     }
     const state = states.read(rule.key)
     hasNewIdentity ||= state === undefined && detectsNewIdentities(rule)
-    const evaluation = evaluateCharge(rule, request, state, nowUs)
+    const evaluation = evaluateCharge(rule, request, state, nowUs, algorithms)
     if (evaluation.changed) {
-      const commit = ALGORITHMS[rule.algorithm].implementation.commit(state, rule, nowUs, 0, 0, evaluation.changed)
+      const commit = algorithms[rule.algorithm].implementation.commit(state, rule, nowUs, 0, 0, evaluation.changed)
       states.write(rule.key, commit.state, commit.ttlMs)
     }
     known.push(state)
@@ -54,7 +57,7 @@ export function decide(request: DecisionRequest, nowUs: number, states: States):
       // A rule in shadow mode that would have refused stays unchanged, like an enforced one.
       if (granted > chargeable) continue
       const units = granted * rule.cost
-      const { implementation } = ALGORITHMS[rule.algorithm]
+      const { implementation } = algorithms[rule.algorithm]
       const { state, ttlMs, forfeited = 0 } = implementation.commit(known[index], rule, nowUs, units, leaseMs)
       states.write(rule.key, state, ttlMs)
       subtract(usage, units + forfeited)
@@ -68,10 +71,11 @@ export function evaluateCharge(
   { mode, permits }: Pick<DecisionRequest, 'mode' | 'permits'>,
   state: unknown,
   nowUs: number,
+  algorithms = ALGORITHMS,
 ): Evaluation {
   const { cost, reserved, counts } = rule
   const wanted = cost * (mode === 'partial' ? 1 : permits)
-  const { available, usage, penalty } = ALGORITHMS[rule.algorithm].implementation.peek(
+  const { available, usage, penalty } = algorithms[rule.algorithm].implementation.peek(
     state,
     rule,
     nowUs,
