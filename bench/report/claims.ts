@@ -87,13 +87,15 @@ function rulesClaims({ rules }: Results): Claim[] {
 
 function libraryClaims({ library }: Results): Claim[] {
   if (!library) return []
-  const perSecond = library.inMemory
-    .filter(({ limiter, what }) => limiter === LIBRARY && !what.includes('tiers'))
-    .map((row) => row.perSecond)
+  const beside = library.inMemory.filter(({ limiter }) => limiter !== LIBRARY)
+  const [ownBytes = Number.NaN, ...otherBytes] = library.memory.map(({ bytes }) => bytes)
   const requests = library.overRedis.find(({ limiter }) => limiter === LIBRARY_OVER_REST)?.requests ?? Number.NaN
   const worst = library.waiting.find(({ throttle }) => throttle === LIBRARY)?.worst ?? Number.NaN
   return [
-    atLeast(500_000, 'decisions a second of one processor, in memory, one tier', Math.min(...perSecond)),
+    ...beside.map(({ limiter, what, ratio }) =>
+      atLeast(what.includes('100000') ? 0.6 : 1, `decisions a second in memory, ${what}, ÷ ${limiter}`, ratio),
+    ),
+    atMost(1, 'bytes of a caller in memory ÷ the least of the others', ownBytes / Math.min(...otherBytes)),
     atMost(1, 'requests to Redis of a decision, after the first', requests),
     atMost(1, 'calls in the fullest window ÷ limit, of waitFor', worst),
   ]
