@@ -1,4 +1,6 @@
 /** The library in one process, beside others that limit there. */
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import {
   createLimiter,
   type Limiter,
@@ -22,6 +24,7 @@ const AMPLE: Limit = { limit: 10_000_000, windowMs: 1_000 }
 const SCARCE: Limit = { limit: 10, windowMs: 3_600_000 }
 const SECOND_TIER: Limit = { limit: 100_000_000, windowMs: 60_000 }
 const MANY_CALLERS = 1_000
+const MAX_CALLERS = 100_000
 
 /** One call, then the others shortly before its window has ended. */
 const WAITING = { limit: 20, windowMs: 500, tasks: 80, pause: 0.9 }
@@ -36,6 +39,12 @@ export interface DecisionFigures {
   readonly perSecond: number
   /** That of Sluice over it, from the same turns. */
   readonly ratio: number
+}
+
+export interface MemoryFigures {
+  readonly limiter: string
+  /** Of the heap, for each of 100,000 callers with one request. */
+  readonly bytes: number
 }
 
 export interface CallFigures {
@@ -56,6 +65,7 @@ export interface WaitingFigures {
 
 export interface LibraryFigures {
   readonly inMemory: readonly DecisionFigures[]
+  readonly memory: readonly MemoryFigures[]
   readonly overRedis: readonly CallFigures[]
   readonly waiting: readonly WaitingFigures[]
 }
@@ -76,29 +86,33 @@ export interface LibraryBenchOptions {
 export async function measureLibrary(options: LibraryBenchOptions): Promise<LibraryFigures> {
   return {
     inMemory: await measureInMemory(options),
+    memory: await measureMemory(options),
     overRedis: await measureOverRedis(options),
     waiting: await measureWaiting(options),
   }
 }
 
+const OWN: Contender = { name: LIBRARY, make: (tiers) => limitOf(limiterOf(tiers)) }
+
 async function measureInMemory({ inMemory, repetitions, decisions }: LibraryBenchOptions): Promise<DecisionFigures[]> {
-  const own: Contender = { name: LIBRARY, make: (limits) => limitOf(limiterOf(limits)) }
   const cases = [
     { what: 'granted, one caller', limits: [AMPLE], callers: 1 },
     { what: `granted, ${MANY_CALLERS} callers`, limits: [AMPLE], callers: MANY_CALLERS },
+    { what: `granted, ${MAX_CALLERS} callers`, limits: [AMPLE], callers: MAX_CALLERS },
     { what: 'granted, two limits', limits: [AMPLE, SECOND_TIER], callers: 1 },
     { what: 'refused, one caller', limits: [SCARCE], callers: 1 },
+    { what: `refused, ${MANY_CALLERS} callers`, limits: [SCARCE], callers: MANY_CALLERS },
   ]
   const figures: DecisionFigures[] = []
   for (const { what, limits, callers } of cases) {
     // A library without a way to ask for several limits at once has no figure for them.
-    const contenders = limits.length === 1 ? [own, ...inMemory] : [own]
+    const contenders = limits.length === 1 ? [OWN, ...inMemory] : [OWN]
     const rates = new Map<string, number[]>(contenders.map(({ name }) => [name, []]))
     const names = Array.from({ length: callers }, (_, index) => `caller ${index}`)
     // The first turn warms up.
     for (let turn = 0; turn <= repetitions; turn++) {
       for (const { name, make } of contenders) {
-        const us = await processorUs(make(limits), names, decisions)
+        const us = await processorUs(make(limits), names, Math.max(decisions, 2 * callers))
         if (turn > 0) rates.get(name)?.push(1e6 / us)
       }
     }
@@ -107,6 +121,25 @@ async function measureInMemory({ inMemory, repetitions, decisions }: LibraryBenc
       const ratio = median(perSecond.map((rate, turn) => (ownRates[turn] as number) / rate))
       figures.push({ limiter, what, perSecond: median(perSecond), ratio })
     }
+  }
+  return figures
+}
+
+async function measureMemory({ inMemory }: LibraryBenchOptions): Promise<MemoryFigures[]> {
+  setFlagsFromString('--expose-gc')
+  const collect: () => void = runInNewContext('gc')
+  const names = Array.from({ length: MAX_CALLERS }, (_, index) => `caller ${index}`)
+  const figures: MemoryFigures[] = []
+  for (const { name, make } of [OWN, ...inMemory]) {
+    const limit = make([SCARCE])
+    await limit('warm up')
+    collect()
+    const before = process.memoryUsage().heapUsed
+    await processorUs(limit, names, names.length)
+    collect()
+    figures.push({ limiter: name, bytes: (process.memoryUsage().heapUsed - before) / names.length })
+    // Nothing is freed before.
+    await limit('last')
   }
   return figures
 }

@@ -57,6 +57,7 @@ export function printTables({
   if (leases) print('Leases, simulated: admitted ÷ ideal (calls a request), by ms to the store', leaseRows(leases))
   if (library) {
     print('The library, in memory: decisions a second of one processor', library.inMemory.map(inMemoryRow))
+    print('The library, in memory: bytes of a caller', library.memory.map(memoryRow))
     print('The library, over Redis: a decision', library.overRedis.map(overRedisRow))
     print('Waiting: 80 calls at 20 in 500 ms, the second 450 ms after the first', library.waiting.map(waitingRow))
   }
@@ -86,6 +87,10 @@ function redisRow({ subject, limits, entries, serverUs, billed, bytes }: RedisFi
 
 function inMemoryRow({ limiter, what, perSecond, ratio }: LibraryFigures['inMemory'][number]): Row {
   return { limiter, what, 'decisions/s': Math.round(perSecond), 'Sluice ÷ it': round(ratio) }
+}
+
+function memoryRow({ limiter, bytes }: LibraryFigures['memory'][number]): Row {
+  return { limiter, bytes: Math.round(bytes) }
 }
 
 function overRedisRow({ limiter, requests, processorUs }: LibraryFigures['overRedis'][number]): Row {

@@ -21,6 +21,8 @@ export interface PenaltyState {
 
 export interface MutableLimitState extends LimitState {
   remaining: number
+  resetMs: number
+  retryAfterMs: number
 }
 
 /**

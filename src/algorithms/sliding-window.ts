@@ -31,7 +31,7 @@ export interface SlidingWindowState {
 const BULK = 8
 
 /** If the longest window holds so many units, old entries are dropped only when the total passes a multiple of them. */
-const TRIMMED_TOGETHER = 64
+export const TRIMMED_TOGETHER = 64
 
 export const slidingWindow: Algorithm<SlidingWindowState> = {
   peek(log = NOTHING, charge, nowUs, wanted) {

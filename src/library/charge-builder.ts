@@ -17,11 +17,14 @@ export interface ChargeBuilderOptions {
   readonly keyPrefix: string
   /** Key of the HMAC of identities; without it, they are plainly hashed. */
   readonly secret: string | undefined
+  /** Keys hold short texts as they are: for keys that stay in this process. */
+  readonly isReadable?: boolean
 }
 
 /** Identities whose charges are cached. */
 const MAX_CACHED = 10_000
-const MAX_CACHED_CHARACTERS = 500
+/** Longer texts are neither cached nor parts of keys. */
+export const MAX_CHARACTERS = 500
 
 const IDENTITY_EXPECTED = 'a string or a list of strings'
 
@@ -30,15 +33,17 @@ export class ChargeBuilder {
   readonly #policies: readonly Policy[]
   readonly #digest: Digest
   readonly #keyPrefix: string
+  readonly #isReadable: boolean
   readonly #hasSlots: boolean
   /** Charges of one unit, without slots. */
   readonly #byText = new Lru<readonly Charge[]>(MAX_CACHED)
   readonly #byList = new Lru<readonly Charge[]>(MAX_CACHED)
 
-  constructor({ policies, keyPrefix, secret }: ChargeBuilderOptions) {
+  constructor({ policies, keyPrefix, secret, isReadable = false }: ChargeBuilderOptions) {
     this.#policies = policies
     this.#digest = createDigest(secret)
     this.#keyPrefix = keyPrefix
+    this.#isReadable = isReadable
     this.#hasSlots = policies.some(({ algorithm }) => ALGORITHMS[algorithm].holdsSlots)
   }
 
@@ -82,18 +87,22 @@ export class ChargeBuilder {
     if (parts.length === 0 || parts.some((part) => typeof part !== 'string')) {
       throw new OptionError('identity', IDENTITY_EXPECTED, identity)
     }
-    const digest = this.#digest(parts)
-    const charges = this.#policies.map((policy) => this.#buildUnit(policy, digest))
-    if (text.length <= MAX_CACHED_CHARACTERS) cache.set(text, charges)
+    const [first = ''] = parts
+    const isRaw = this.#isReadable && parts.length === 1 && first.length <= MAX_CHARACTERS
+    const digest = isRaw ? first : this.#digest(parts)
+    const charges = this.#policies.map((policy) => this.#buildUnit(policy, digest, isRaw))
+    if (text.length <= MAX_CHARACTERS) cache.set(text, charges)
     return charges
   }
 
-  #buildUnit(policy: Policy, digest: string): Charge {
+  /** @param isRaw true if the digest is the identity itself */
+  #buildUnit(policy: Policy, digest: string, isRaw: boolean): Charge {
     const { name, algorithm, limits, mode, burst, penalty } = policy
+    const { letter } = ALGORITHMS[algorithm]
     return {
       policy,
       digest,
-      key: formatKey(this.#keyPrefix, name, ALGORITHMS[algorithm].letter, digest),
+      key: isRaw ? `${this.#keyPrefix}:${name}:${letter}:=${digest}` : formatKey(this.#keyPrefix, name, letter, digest),
       algorithm,
       limits,
       cost: 1,

@@ -1,8 +1,8 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
 import { MAX_COST, MAX_LEASE, MIN_LEASE, OptionError, SHARE_EXPECTED } from '../config/option-error.ts'
-import { Engine } from '../engine/engine.ts'
+import { Engine, type EngineDecision } from '../engine/engine.ts'
 import { type LeaseSize, withLeases } from '../engine/leases.ts'
-import type { DecisionRequest } from '../model/charge.ts'
+import type { Charge, DecisionRequest } from '../model/charge.ts'
 import { ON_STORE_ERROR, type OnStoreError, type Policy } from '../model/policy.ts'
 import { StoreError } from '../model/store.ts'
 import type { CallContext } from '../runtime/call-context.ts'
@@ -10,7 +10,8 @@ import { Deadlines } from '../runtime/deadlines.ts'
 import { consoleLog, type Log, throttle } from '../runtime/log.ts'
 import { sleep, waitAtMost } from '../runtime/sleep.ts'
 import { MemoryStore } from '../store/memory/memory-store.ts'
-import { ChargeBuilder, type Identities } from './charge-builder.ts'
+import { WindowStore } from '../store/memory/window-store.ts'
+import { ChargeBuilder, type Identities, MAX_CHARACTERS } from './charge-builder.ts'
 import {
   type Check,
   checkFunction,
@@ -142,6 +143,10 @@ class PolicyLimiter implements Limiter {
   readonly #policies: readonly Policy[]
   readonly #charges: ChargeBuilder
   readonly #engine: Engine
+  /** The store, if it is in memory with nothing around it. */
+  readonly #memory: WindowStore | undefined
+  /** Decides at once, if one sliding window in memory holds all limits. */
+  readonly #takeNow: ((identity: string, cost: number) => Decision) | undefined
   readonly #maxCost: number
   readonly #hasSlots: boolean
   readonly #context: CallContext
@@ -159,13 +164,22 @@ class PolicyLimiter implements Limiter {
     } = options
     this.#now = now
     this.#policies = readPolicies(listPolicies(options), onStoreError)
-    this.#charges = new ChargeBuilder({ policies: this.#policies, keyPrefix, secret: identitySecret })
+    const isReadable = !store.isRemote && identitySecret === undefined
+    this.#charges = new ChargeBuilder({ policies: this.#policies, keyPrefix, secret: identitySecret, isReadable })
     this.#maxCost = findMaxCost(this.#policies)
     this.#hasSlots = this.#policies.some(({ algorithm }) => ALGORITHMS[algorithm].holdsSlots)
     const log = throttle(options.log ?? consoleLog, now)
     this.#context = createContext(log, options.waitUntil)
+    const opened = store.open(new Set(this.#policies.map(({ algorithm }) => algorithm)))
+    if (leases === 'off' && !refusalCache && !circuitBreaker && opened instanceof WindowStore) {
+      this.#memory = opened
+      // With the identity '', the key is what comes before all identities.
+      const [charge, ...others] = this.#charges.build('', 1) as readonly [Charge]
+      const isPlain = others.length === 0 && charge.algorithm === 'sliding-window' && !charge.penalty
+      if (isPlain && isReadable) this.#takeNow = opened.openWindow(charge.key, charge)
+    }
     this.#engine = new Engine({
-      store: store.open(new Set(this.#policies.map(({ algorithm }) => algorithm))),
+      store: opened,
       fallback: new MemoryStore(now),
       now,
       log,
@@ -177,7 +191,15 @@ class PolicyLimiter implements Limiter {
     })
   }
 
-  async take(identity: Identities, { cost = 1 }: TakeOptions = {}): Promise<Decision> {
+  take(identity: Identities, options?: TakeOptions): Promise<Decision> {
+    const cost = options?.cost ?? 1
+    const isShort = typeof identity === 'string' && identity.length <= MAX_CHARACTERS
+    // An async function keeps its state for an await, which takes longer than such a decision.
+    if (this.#takeNow && isShort && this.#isCost(cost)) return Promise.resolve(this.#takeNow(identity, cost))
+    return this.#take(identity, options)
+  }
+
+  async #take(identity: Identities, { cost = 1 }: TakeOptions = {}): Promise<Decision> {
     this.#refuseSlots('take')
     return toDecision(await this.#decide(identity, cost), cost)
   }
@@ -252,10 +274,22 @@ class PolicyLimiter implements Limiter {
     if (units > 0 && differences.length > 0) await this.#engine.settle(differences, decidedAtMs, degraded !== undefined)
   }
 
-  #decide(identity: Identities, cost: number, action: DecisionRequest['action'] = 'take', permits = 1) {
-    if (cost !== 1) checkInteger('cost', cost, 1, this.#maxCost)
-    const charges = this.#charges.build(identity, cost)
-    return this.#engine.decide(charges, this.#context, { action, permits })
+  #decide(
+    identity: Identities,
+    cost: number,
+    action: DecisionRequest['action'] = 'take',
+    permits = 1,
+  ): EngineDecision | Promise<EngineDecision> {
+    if (!this.#isCost(cost)) checkInteger('cost', cost, 1, this.#maxCost)
+    const request = { action, permits, charges: this.#charges.build(identity, cost) }
+    // A store in memory cannot fail: nothing around it waits, and only slots need a follow-up.
+    const store = this.#hasSlots ? undefined : this.#memory
+    if (store) return { ...store.decideNow(request), charges: request.charges, chargedIn: store }
+    return this.#engine.decide(request.charges, this.#context, request)
+  }
+
+  #isCost(cost: number): boolean {
+    return cost === 1 || (Number.isInteger(cost) && cost >= 1 && cost <= this.#maxCost)
   }
 
   #refuseSlots(method: string): void {

@@ -1,8 +1,7 @@
 import { OptionError } from '../config/option-error.ts'
 import type { AlgorithmName } from '../model/limits.ts'
 import type { Store } from '../model/store.ts'
-import { ExpiringStates } from '../store/memory/expiring-states.ts'
-import { MemoryStore } from '../store/memory/memory-store.ts'
+import { WindowStore } from '../store/memory/window-store.ts'
 import type { RedisClient } from '../store/redis/client.ts'
 import { type UpstashRedis, upstashClient } from '../store/redis/client.ts'
 import { LUA } from '../store/redis/more-lua.ts'
@@ -42,7 +41,7 @@ const MEMORY_CHECKS: Readonly<Record<keyof MemoryStoreOptions, Check>> = {
 export function memoryStore(options: MemoryStoreOptions = {}): LimiterStore {
   checkOptions('memoryStore', options, MEMORY_CHECKS, 'memoryStore.')
   const { now = () => Date.now(), maxKeys } = options
-  const store = new MemoryStore(now, new ExpiringStates(maxKeys))
+  const store = new WindowStore(now, maxKeys)
   return { isRemote: false, timeoutMs: Number.POSITIVE_INFINITY, open: () => store }
 }
 

@@ -33,7 +33,7 @@ export interface StoreCharge {
 /** A charge of one policy for one identity: the same object from the request to the store and to the response. */
 export interface Charge<P extends Policy = Policy> extends StoreCharge {
   readonly policy: P
-  /** Stands for the identity: 128 bits in base64url. */
+  /** Stands for the identity: 128 bits in base64url. Of the library in memory, mostly the identity itself. */
   readonly digest: string
   /** The pattern that matched, as `METHOD /path`; undefined if the policy applies everywhere. */
   readonly route?: string | undefined

@@ -3,9 +3,16 @@ import type { States } from '../../algorithms/decide.ts'
 /** New identities cannot fill an isolate (128 MB) beyond this. */
 export const MAX_KEYS = 100_000
 
+/** Entries by their keys, or by the ends of keys that begin alike. */
+export type Space = Map<string, Entry>
+
+export interface Place {
+  readonly space: Space
+  readonly name: string
+}
+
 /** Entries form a ring in order of the last write: one that is written again is relinked, which a `Map` cannot do cheaply. */
-interface Entry {
-  readonly key: string
+export interface Entry extends Place {
   state: unknown
   /** The entry is forgotten once the clock that decides has passed this. */
   expiresAtMs: number
@@ -14,10 +21,11 @@ interface Entry {
 }
 
 export class ExpiringStates implements States {
-  readonly #entries = new Map<string, Entry>()
+  readonly #entries: Space = new Map()
   /** It closes the ring: after it comes the oldest entry, before it the newest. */
-  readonly #ends = createRing()
+  readonly #ends = createRing(new Map(), '', undefined)
   readonly #maxKeys: number
+  #size = 0
   #nowMs = 0
 
   constructor(maxKeys = MAX_KEYS) {
@@ -31,53 +39,78 @@ export class ExpiringStates implements States {
   }
 
   get size(): number {
-    return this.#entries.size
+    return this.#size
   }
 
   read(key: string): unknown {
-    const entry = this.#entries.get(key)
-    if (!entry || entry.expiresAtMs >= this.#nowMs) return entry?.state
+    const { space, name } = this.locate(key)
+    return this.find(space, name)?.state
+  }
+
+  write(key: string, state: unknown, ttlMs?: number): void {
+    const { space, name } = this.locate(key)
+    const entry = space.get(name)
+    if (entry) {
+      entry.state = state
+      this.touch(entry, ttlMs)
+    } else this.add(space, name, state, ttlMs)
+  }
+
+  delete(key: string): void {
+    const { space, name } = this.locate(key)
+    const entry = space.get(name)
+    if (entry) this.#remove(entry)
+  }
+
+  find(space: Space, name: string): Entry | undefined {
+    const entry = space.get(name)
+    if (entry === undefined || entry.expiresAtMs >= this.#nowMs) return entry
     // It is gone for good, even if the clock steps back.
     this.#remove(entry)
     return undefined
   }
 
-  write(key: string, state: unknown, ttlMs?: number): void {
-    let entry = this.#entries.get(key)
-    if (entry) unlink(entry)
-    else {
-      entry = createRing(key)
-      this.#entries.set(key, entry)
-    }
-    entry.state = state
+  /** Adds what `find` has not found. */
+  add(space: Space, name: string, state: unknown, ttlMs: number | undefined): void {
+    const entry = createRing(space, name, state)
+    space.set(name, entry)
+    this.#size++
+    this.touch(entry, ttlMs)
+  }
+
+  /** Makes an entry the newest. */
+  touch(entry: Entry, ttlMs: number | undefined): void {
     if (ttlMs !== undefined) entry.expiresAtMs = this.#nowMs + ttlMs
-    linkBefore(this.#ends, entry)
+    if (entry.newer !== this.#ends) {
+      unlink(entry)
+      linkBefore(this.#ends, entry)
+    }
     this.#evict()
   }
 
-  delete(key: string): void {
-    const entry = this.#entries.get(key)
-    if (entry) this.#remove(entry)
+  protected locate(key: string): Place {
+    return { space: this.#entries, name: key }
   }
 
   /** Forgets the keys that were written longest ago: two a write while they have expired, and any beyond the bound. */
   #evict(): void {
-    for (let steps = 2; this.#entries.size > 0; steps--) {
+    for (let steps = 2; this.#size > 0; steps--) {
       const oldest = this.#ends.newer
       const isExpired = oldest.expiresAtMs < this.#nowMs
-      if (this.#entries.size <= this.#maxKeys && (steps === 0 || !isExpired)) return
+      if (this.#size <= this.#maxKeys && (steps === 0 || !isExpired)) return
       this.#remove(oldest)
     }
   }
 
   #remove(entry: Entry): void {
-    this.#entries.delete(entry.key)
+    entry.space.delete(entry.name)
+    this.#size--
     unlink(entry)
   }
 }
 
-function createRing(key = ''): Entry {
-  const entry = { key, state: undefined, expiresAtMs: 0 } as Entry
+function createRing(space: Space, name: string, state: unknown): Entry {
+  const entry = { space, name, state, expiresAtMs: 0 } as Entry
   entry.older = entry
   entry.newer = entry
   return entry

@@ -12,14 +12,15 @@ import { ExpiringStates } from './expiring-states.ts'
  * @param now milliseconds since the Unix epoch; may have a fraction
  * @param states by default, as many as an isolate can hold
  */
-export class MemoryStore implements Store {
+export class MemoryStore<S extends ExpiringStates = ExpiringStates> implements Store {
   readonly kind = 'memory'
-  readonly #states: ExpiringStates
-  readonly #now: () => number
+  protected readonly states: S
+  protected readonly now: () => number
+  protected readonly algorithms = ALGORITHMS
 
-  constructor(now: () => number, states = new ExpiringStates()) {
-    this.#now = now
-    this.#states = states
+  constructor(now: () => number, states: S = new ExpiringStates() as S) {
+    this.now = now
+    this.states = states
   }
 
   async decide(request: DecisionRequest): Promise<Decision> {
@@ -28,7 +29,7 @@ export class MemoryStore implements Store {
 
   decideNow(request: DecisionRequest): Decision {
     const nowUs = this.#readClockUs()
-    return decide(request, nowUs, this.#statesAt(nowUs))
+    return decide(request, nowUs, this.#statesAt(nowUs), this.algorithms)
   }
 
   async release(charges: readonly StoreCharge[]): Promise<void> {
@@ -73,21 +74,21 @@ export class MemoryStore implements Store {
   }
 
   async delete(keys: readonly string[]): Promise<void> {
-    for (const key of keys) this.#states.delete(key)
+    for (const key of keys) this.states.delete(key)
   }
 
   async ping(): Promise<void> {}
 
   get size(): number {
-    return this.#states.size
+    return this.states.size
   }
 
   #readClockUs(): number {
-    return Math.round(this.#now() * 1000)
+    return Math.round(this.now() * 1000)
   }
 
   #statesAt(nowUs: number): States {
-    return this.#states.at(toMs(nowUs))
+    return this.states.at(toMs(nowUs))
   }
 }
 
