@@ -1,6 +1,6 @@
-/** The API of the operators, as the session of this browser may ask it. */
+/** The admin API, called within the session of this browser. */
 
-/** Why the API did not do what was asked. */
+/** A problem reported by the API. */
 export class Problem extends Error {
   override readonly name = 'Problem'
   /** HTTP status; 0: no answer at all. */
@@ -30,12 +30,12 @@ export async function ask<T>(path: string, body?: unknown): Promise<T> {
       ? {}
       : { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) }
   const response = await fetch(`/_sluice${path}`, { ...init, credentials: 'same-origin' }).catch(() => undefined)
-  if (!response) throw new Problem(0, 'The gateway cannot be reached.')
+  if (!response) throw new Problem(0, 'Gateway unreachable.')
   const text = await response.text()
   const value = parse(text)
   if (response.ok) return value as T
   const { detail, pointer } = (value ?? {}) as { detail?: string; pointer?: string }
-  throw new Problem(response.status, detail ?? `The gateway answered ${response.status}.`, pointer)
+  throw new Problem(response.status, detail ?? `Request failed (HTTP ${response.status}).`, pointer)
 }
 
 /** @returns undefined for what is no JSON */

@@ -7,7 +7,7 @@ import { Now } from './views/now.tsx'
 import { RulesView } from './views/rules.tsx'
 import { storeName } from './words.ts'
 
-const VIEWS = { now: 'Now', caller: 'Caller', rules: 'Rules' } as const
+const VIEWS = { now: 'Overview', caller: 'Callers', rules: 'Rules' } as const
 type View = keyof typeof VIEWS
 
 /** Which view, and what of it, as the address has it: `#caller/<digest>/<policy that has refused it>`. */
@@ -51,14 +51,14 @@ export function App() {
       setTrouble('')
     }
     events.onerror = () => {
-      setTrouble('The gateway does not answer; trying again.')
+      setTrouble('Connection lost; reconnecting…')
       // Refused for good, and not only broken off: the session may be over.
       if (events.readyState === EventSource.CLOSED) setSession('unknown')
     }
     return () => events.close()
   }, [session])
 
-  if (session === 'unknown') return <p class="quiet">Asking the gateway…</p>
+  if (session === 'unknown') return <p class="quiet">Connecting…</p>
   if (session === 'none') return <Login trouble={trouble} onDone={() => setSession('unknown')} />
   const logOut = async () => {
     await ask('/logout', {}).catch(() => {})
@@ -86,30 +86,30 @@ export function App() {
         {view === 'caller' && <CallerView key={`${digest} ${policy}`} digest={digest} refusedBy={policy} />}
         {view === 'rules' && <RulesView />}
       </main>
-      <footer class="quiet">{status && `version ${status.release}`}</footer>
+      <footer class="quiet">{status && `Sluice ${status.release}`}</footer>
     </>
   )
 }
 
 /** What an operator must not miss. */
 function Alarm({ status, trouble }: { status: Status | undefined; trouble: string }) {
-  const said = trouble || troubleOf(status)
+  const alarm = trouble || describeTrouble(status)
   return (
-    <div role="alert" class={said ? 'alarm' : ''}>
-      {said}
+    <div role="alert" class={alarm ? 'alarm' : ''}>
+      {alarm}
     </div>
   )
 }
 
-function troubleOf(status: Status | undefined): string {
+function describeTrouble(status: Status | undefined): string {
   if (!status) return ''
   const { store, shedLevel } = status
   if (store.reachable === false) {
-    return `${storeName(store.kind)} does not answer: limits are decided as ON_STORE_ERROR says.`
+    return `${storeName(store.kind)} is unavailable; the ON_STORE_ERROR fallback is active.`
   }
   if (store.circuit !== 'closed') {
-    return `${storeName(store.kind)} keeps failing, and is left alone for a moment.`
+    return `${storeName(store.kind)} keeps failing; the circuit breaker is open.`
   }
-  if (shedLevel !== null && shedLevel > 0) return 'The API is overloaded: less important requests are refused.'
+  if (shedLevel !== null && shedLevel > 0) return 'The upstream is overloaded; lower-priority requests are shed.'
   return ''
 }

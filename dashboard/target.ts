@@ -1,32 +1,32 @@
-/** Callers as operators name them: read by the code that reads the options of the command. */
+/** Callers as operators name them, read by the same code as the options of the command. */
 import { collectClaims, readClaim, readPair } from '../src/request/caller/caller-in-text.ts'
 import type { CallerKind } from '../src/request/identity/source.ts'
 import { createTargetInput } from '../src/rules/target.ts'
 
-/** What a caller may be known by. */
+/** Identities that a caller can be named by. */
 export const KINDS = {
-  token: { title: 'Token (sent as Authorization)', hint: '' },
-  ip: { title: 'Address, such as 203.0.113.7', hint: '' },
-  digest: { title: 'Digest (22 letters, as keys and logs have it)', hint: '' },
+  token: { title: 'Token (Authorization header)', hint: '' },
+  ip: { title: 'IP address (203.0.113.7)', hint: '' },
+  digest: { title: 'Digest (22 characters)', hint: '' },
   header: {
     title: 'Header, such as x-api-key=k-123',
-    hint: 'With one *, such as x-api-key=k-*, rules hold for all whose value is like that.',
+    hint: 'One * is a wildcard (x-api-key=k-*); rules then apply to every match.',
   },
-  query: { title: 'Query, such as key=k-123', hint: '' },
+  query: { title: 'Query parameter, such as key=k-123', hint: '' },
   cookie: { title: 'Cookie, such as sid=abc', hint: '' },
-  form: { title: 'Field of a form, such as user=alice', hint: '' },
+  form: { title: 'Form field, such as user=alice', hint: '' },
   json: { title: 'Member of a JSON body, such as /user/id=42', hint: '' },
   claim: {
-    title: 'Claim of its token, such as sub=alice',
-    hint: 'With :=, a number, true or false, such as id:=42. With a pointer, a claim within another, such as /account/plan=pro. With one *, such as sub=acme-*, rules hold for all whose value is like that.',
+    title: 'JWT claim, such as sub=alice',
+    hint: 'One * is a wildcard (sub=acme-*); := for a number or boolean (id:=42); a JSON pointer for a nested claim (/account/plan=pro).',
   },
 } as const satisfies Readonly<Record<CallerKind | 'digest', { readonly title: string; readonly hint: string }>>
 export type Kind = keyof typeof KINDS
 
 export interface Named {
-  /** Whose use is asked for; undefined if it is a pattern, which is no caller. */
+  /** Undefined for a pattern, which is no single caller. */
   readonly caller: object | undefined
-  /** Whom rules are about. */
+  /** As rules name it. */
   readonly target: object
 }
 

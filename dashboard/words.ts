@@ -1,6 +1,6 @@
 /** How figures are written. */
 import { formatWindow } from '../src/model/limits.ts'
-import type { ActiveLimit, PolicyInForce } from './answers.ts'
+import type { ActiveLimit, ActivePolicy } from './answers.ts'
 
 const NUMBER = new Intl.NumberFormat('en')
 
@@ -33,7 +33,7 @@ export function span(ms: number): string {
 }
 
 /** What a policy allows, a line for each thing. */
-export function limitsOf({ limits, burst, plans, cost, penalty, holdsSlots }: PolicyInForce): readonly string[] {
+export function limitsOf({ limits, burst, plans, cost, penalty, holdsSlots }: ActivePolicy): readonly string[] {
   const each = (some: readonly ActiveLimit[]) =>
     some
       .map(({ limit, windowMs }) =>
@@ -53,7 +53,7 @@ export function limitsOf({ limits, burst, plans, cost, penalty, holdsSlots }: Po
 }
 
 /** Other limits that an override of a policy may have: twice its own. */
-export function exampleOf({ limits, holdsSlots }: Pick<PolicyInForce, 'limits' | 'holdsSlots'>): string {
+export function exampleOf({ limits, holdsSlots }: Pick<ActivePolicy, 'limits' | 'holdsSlots'>): string {
   const twice = limits.map(({ limit, windowMs }) =>
     holdsSlots ? `${2 * limit}` : `${2 * limit}/${formatWindow(windowMs)}`,
   )
@@ -61,7 +61,7 @@ export function exampleOf({ limits, holdsSlots }: Pick<PolicyInForce, 'limits' |
 }
 
 /** Whether it counts all callers together, or all who use a route. */
-export function isForEveryone({ by }: Pick<PolicyInForce, 'by'>): boolean {
+export function isForEveryone({ by }: Pick<ActivePolicy, 'by'>): boolean {
   return by.every((name) => name === 'global' || name === 'route')
 }
 
@@ -76,7 +76,7 @@ export function minute(ms: number): string {
 
 const STORES: Readonly<Record<string, string>> = {
   redis: 'Redis',
-  memory: 'in memory',
+  memory: 'Memory',
   'durable-object': 'Durable Objects',
 }
 

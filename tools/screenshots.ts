@@ -77,14 +77,14 @@ async function show(name: string, colorScheme: 'light' | 'dark', place: string):
   const context = await browser.newContext({ baseURL: url, colorScheme, viewport: { width: 1100, height: 900 } })
   const page = await context.newPage()
   await page.goto(`/_sluice/${place}`)
-  await page.getByLabel('Token of the operators').fill(ADMIN_TOKEN)
+  await page.getByLabel('Admin token').fill(ADMIN_TOKEN)
   await page.getByRole('button', { name: 'Log in' }).click()
   await page.getByRole('table').first().waitFor()
   await page.waitForLoadState('load')
   if (name === 'now') {
     await page.locator('canvas').waitFor()
     const isShown = page.waitForResponse(/periods=120/)
-    await page.getByLabel('in', { exact: true }).selectOption('the last two hours')
+    await page.getByLabel('Period').selectOption('Last 2 hours')
     await isShown
     await page.getByRole('img', { name: 'Requests by minute' }).waitFor()
   }

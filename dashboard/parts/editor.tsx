@@ -1,21 +1,21 @@
 import { useEffect, useState } from 'preact/hooks'
 import type { Differences, Edited, Policies, Validity } from '../answers.ts'
 import { ask, type Problem, parse } from '../api.ts'
-import { Said } from './said.tsx'
-import { useAct } from './use-act.ts'
-import { useSure } from './use-sure.tsx'
+import { Result } from './result.tsx'
+import { useAction } from './use-action.ts'
+import { useConfirm } from './use-confirm.tsx'
 
-/** Nobody is asked while somebody is typing. */
+/** Nothing is checked while an operator is typing. */
 const PAUSE_MS = 300
 
 type Check = { readonly tables?: readonly object[]; readonly problems: readonly string[]; readonly changes?: string }
 
-/** Where policies are written, checked as one types, and pushed. */
+/** Policies are edited here, checked while typing, and activated. */
 export function Editor({ onDone }: { onDone: () => void }) {
   const [text, setText] = useState('')
   const [check, setCheck] = useState<Check>({ problems: [] })
-  const act = useAct()
-  const sure = useSure()
+  const action = useAction()
+  const confirm = useConfirm()
 
   const load = async () => {
     const { tables } = await ask<Policies>('/admin/policies')
@@ -28,7 +28,7 @@ export function Editor({ onDone }: { onDone: () => void }) {
   useEffect(() => {
     let isOver = false
     const timer = setTimeout(async () => {
-      const checked = await checkOf(text)
+      const checked = await checkPolicies(text)
       if (!isOver) setCheck(checked)
     }, PAUSE_MS)
     return () => {
@@ -37,17 +37,21 @@ export function Editor({ onDone }: { onDone: () => void }) {
     }
   }, [text])
 
-  const push = async (policies: readonly object[] | null, shadow: boolean, said: string) => {
-    await act.run('/policies/push', { policies, shadow }, ({ version }: Edited) => `${said} It is version ${version}.`)
-    if (policies === null && !shadow) await load().catch(() => {})
+  const push = async (policies: readonly object[] | null, candidate: boolean, done: string) => {
+    await action.run(
+      '/policies/push',
+      { policies, candidate },
+      ({ version }: Edited) => `${done} (version ${version}).`,
+    )
+    if (policies === null && !candidate) await load().catch(() => {})
     onDone()
   }
   const { tables, problems, changes } = check
-  const isReady = tables !== undefined && problems.length === 0 && !act.isBusy
+  const isReady = tables !== undefined && problems.length === 0 && !action.isBusy
   return (
     <section aria-labelledby="editor">
       <h2 id="editor">Policies</h2>
-      <label for="tables">Tables, as in POLICIES (JSON)</label>
+      <label for="tables">Policies (JSON)</label>
       <textarea
         id="tables"
         spellcheck={false}
@@ -72,48 +76,52 @@ export function Editor({ onDone }: { onDone: () => void }) {
           type="button"
           disabled={!isReady}
           onClick={() =>
-            sure.ask('Put these policies in force everywhere?', () => push(tables ?? null, false, 'Pushed.'))
+            confirm.ask('Activate these policies everywhere?', 'Activate', () =>
+              push(tables ?? null, false, 'Activated'),
+            )
           }
         >
-          Push
+          Activate
         </button>
         <button
           type="button"
           class="plain"
           disabled={!isReady}
-          onClick={() => push(tables ?? null, true, 'They decide in shadow.')}
+          onClick={() => push(tables ?? null, true, 'Candidate started')}
         >
-          Try in shadow
+          Try as candidate
         </button>
-        <button type="button" class="plain" onClick={() => push(null, true, 'Nothing is in shadow.')}>
-          End shadow
+        <button type="button" class="plain" onClick={() => push(null, true, 'Candidate stopped')}>
+          Stop candidate
         </button>
         <button
           type="button"
           class="plain"
           onClick={() =>
-            sure.ask('Let the policies of the deploy hold again?', () => push(null, false, 'The deploy holds.'))
+            confirm.ask('Use the deployed policies?', 'Use deployed policies', () =>
+              push(null, false, 'Deployed policies active'),
+            )
           }
         >
-          Those of the deploy
+          Use deployed policies
         </button>
       </div>
-      <Said act={act} />
-      {sure.element}
+      <Result action={action} />
+      {confirm.element}
     </section>
   )
 }
 
-async function checkOf(text: string): Promise<Check> {
+async function checkPolicies(text: string): Promise<Check> {
   const tables = parse(text)
-  if (!Array.isArray(tables)) return { problems: text.trim() === '' ? [] : ['This is no list in JSON.'] }
+  if (!Array.isArray(tables)) return { problems: text.trim() === '' ? [] : ['Not a JSON array.'] }
   try {
     const { valid, problems } = await ask<Validity>('/admin/policies/validate', { policies: tables })
     if (!valid) return { tables, problems: problems.map(({ message }) => message) }
     return {
       tables,
       problems: [],
-      changes: wordsOf(await ask<Differences>('/admin/policies/diff', { policies: tables })),
+      changes: describeChanges(await ask<Differences>('/admin/policies/diff', { policies: tables })),
     }
   } catch (error) {
     return { problems: [(error as Problem).message] }
@@ -122,10 +130,10 @@ async function checkOf(text: string): Promise<Check> {
 
 const VERBS = { added: 'adds', removed: 'removes', changed: 'changes' } as const
 
-function wordsOf({ changes }: Differences): string {
-  if (changes.length === 0) return 'Valid: this is what is in force.'
+function describeChanges({ changes }: Differences): string {
+  if (changes.length === 0) return 'Valid; no changes.'
   const parts = changes.map(({ policy, change, keys }) => {
-    const how = keys.map(({ key, before, after }) => `${key} from ${before ?? 'nothing'} to ${after ?? 'nothing'}`)
+    const how = keys.map(({ key, before, after }) => `${key}: ${before ?? 'none'} → ${after ?? 'none'}`)
     return `${VERBS[change]} ${policy}${change === 'changed' ? ` (${how.join('; ')})` : ''}`
   })
   return `Valid: ${parts.join(', ')}.`

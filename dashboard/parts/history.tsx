@@ -5,9 +5,9 @@ import { count, countBetween, minute, moment } from '../words.ts'
 import { numeric, Table } from './table.tsx'
 
 const RANGES = {
-  'the last two hours': { by: 'minute', periods: 120 },
-  'the last day': { by: 'hour', periods: 24 },
-  'the last 30 days': { by: 'hour', periods: 720 },
+  'Last 2 hours': { by: 'minute', periods: 120 },
+  'Last 24 hours': { by: 'hour', periods: 24 },
+  'Last 30 days': { by: 'hour', periods: 720 },
 } as const
 type Range = keyof typeof RANGES
 
@@ -20,9 +20,9 @@ export interface HistoryProps {
   readonly done: number
 }
 
-/** When a caller was refused, and what was done about it. */
+/** When a caller was refused, and the changes that operators made for it. */
 export function History({ caller, done }: HistoryProps) {
-  const [range, setRange] = useState<Range>('the last day')
+  const [range, setRange] = useState<Range>('Last 24 hours')
   const [history, setHistory] = useState<CallerHistory>()
   const [problem, setProblem] = useState<Problem>()
   useEffect(() => {
@@ -48,7 +48,7 @@ export function History({ caller, done }: HistoryProps) {
     <section aria-labelledby="history">
       <div class="heading">
         <h2 id="history">History</h2>
-        <label for="when">in</label>
+        <label for="when">Period</label>
         <select id="when" value={range} onChange={(event) => setRange(event.currentTarget.value as Range)}>
           {Object.keys(RANGES).map((name) => (
             <option key={name}>{name}</option>
@@ -57,13 +57,13 @@ export function History({ caller, done }: HistoryProps) {
       </div>
       {problem && <p class="wrong">{problem.plain}</p>}
       {history && <Refused refusals={history.refusals} range={range} />}
-      {history && <Deeds audit={history.audit} />}
+      {history && <AuditLog audit={history.audit} />}
     </section>
   )
 }
 
 function Refused({ refusals, range }: { refusals: CallerHistory['refusals']; range: Range }) {
-  if (!refusals) return <p class="quiet">When it was refused is not known: STATISTICS = "on" turns counting on.</p>
+  if (!refusals) return <p class="quiet">Refusals need STATISTICS = "on".</p>
   const rows = refusals.periods
     .flatMap(({ startMs, policies }) => policies.map((row) => ({ startMs, ...row })))
     .reverse()
@@ -83,22 +83,24 @@ function Refused({ refusals, range }: { refusals: CallerHistory['refusals']; ran
         </Table>
       )}
       <p class="quiet">
-        {rows.length === 0 && most === 0 && `No limit has refused it in ${range}. `}
-        {rows.length === 0 && most > 0 && `It was not among those refused most in any ${unit} of ${range}. `}
+        {rows.length === 0 && most === 0 && `No refusals: ${range.toLowerCase()}. `}
+        {rows.length === 0 &&
+          most > 0 &&
+          `Not among the most refused callers in any ${unit} of the ${range.toLowerCase()}. `}
         {most > 0 &&
-          `A policy may have refused it ${count(most)} times more in a ${unit}: only those refused most are kept. `}
-        Requests that were let through, or kept out by a block, are not kept by caller.
+          `Up to ${count(most)} refusals per ${unit} may be missing: only the most refused callers are stored. `}
+        Admitted and blocked requests are not stored per caller.
       </p>
     </>
   )
 }
 
-function Deeds({ audit }: Pick<CallerHistory, 'audit'>) {
-  if (!audit) return <p class="quiet">What was done about it is not noted: RULES = "on" turns that on.</p>
+function AuditLog({ audit }: Pick<CallerHistory, 'audit'>) {
+  if (!audit) return <p class="quiet">The audit log needs RULES = "on".</p>
   return (
     <>
       {audit.length > 0 && (
-        <Table label="What was done" columns={['when', 'what', 'by', 'why']}>
+        <Table label="Audit log" columns={['when', 'action', 'actor', 'comment']}>
           {audit.map(({ atMs, action, actor, comment }) => (
             <tr key={`${atMs} ${action}`}>
               <th scope="row">{moment(atMs)}</th>
@@ -110,9 +112,8 @@ function Deeds({ audit }: Pick<CallerHistory, 'audit'>) {
         </Table>
       )}
       <p class="quiet">
-        {audit.length === 0 && 'Nothing that names this caller is noted. '}
-        Kept are the last 500 blocks, allows, other limits and resets of single callers. What is ruled for networks,
-        countries and parts of values, and versions that were rolled back to, stand under Rules.
+        {audit.length === 0 && 'No entries. '}
+        The last 500 changes to single callers are stored. For networks, countries, wildcards and rollbacks see Rules.
       </p>
     </>
   )

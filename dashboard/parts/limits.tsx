@@ -2,12 +2,19 @@ import type { CallerUsage } from '../answers.ts'
 import { count, moment, span } from '../words.ts'
 import { numeric, Table } from './table.tsx'
 
-/** Use of every limit, drawn against its limit. */
+/** Usage of every limit, drawn against its maximum. */
 export function Limits({ limits }: Pick<CallerUsage, 'limits'>) {
   return (
     <Table
       label="Limits"
-      columns={['limit', numeric('used'), numeric('of'), { name: 'share', like: 'wide' }, numeric('more in'), 'digest']}
+      columns={[
+        'limit',
+        numeric('used'),
+        numeric('maximum'),
+        { name: 'usage', like: 'wide' },
+        numeric('next available'),
+        'digest',
+      ]}
     >
       {limits.map(({ name, route, used, limit, retryAfterMs, resetMs, key, unlimited, penaltyUntilMs }) => {
         const label = route === null ? name : `${name} ${route}`
@@ -16,12 +23,12 @@ export function Limits({ limits }: Pick<CallerUsage, 'limits'>) {
           <tr key={label}>
             <th scope="row">
               {label}
-              {penaltyUntilMs !== null && <span class="wrong"> blocked until {moment(penaltyUntilMs)}</span>}
+              {penaltyUntilMs !== null && <span class="wrong"> penalty until {moment(penaltyUntilMs)}</span>}
             </th>
             <td class="number">{count(used)}</td>
             <td class="number">
               {count(limit)}
-              {unlimited && <span class="quiet"> (not enforced)</span>}
+              {unlimited && <span class="quiet"> (unlimited)</span>}
             </td>
             <td>
               <meter

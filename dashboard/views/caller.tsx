@@ -1,13 +1,13 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { CallerError } from '../../src/request/caller/caller-in-text.ts'
-import type { CallerUsage, Forgotten, Ordered, Policies, PolicyInForce } from '../answers.ts'
+import type { ActivePolicy, CallerUsage, Ordered, Policies, ResetResult } from '../answers.ts'
 import { ask, type Problem } from '../api.ts'
 import { History } from '../parts/history.tsx'
 import { Limits } from '../parts/limits.tsx'
-import { Said } from '../parts/said.tsx'
-import { type Act, useAct } from '../parts/use-act.ts'
+import { Result } from '../parts/result.tsx'
+import { type Action, useAction } from '../parts/use-action.ts'
+import { useConfirm } from '../parts/use-confirm.tsx'
 import { usePolled } from '../parts/use-polled.ts'
-import { useSure } from '../parts/use-sure.tsx'
 import { KINDS, type Kind, type Named, named } from '../target.ts'
 import { count, exampleOf, isForEveryone, moment } from '../words.ts'
 
@@ -29,12 +29,12 @@ export function CallerView({ digest, refusedBy }: CallerViewProps) {
   }
   return (
     <>
-      <h1>Caller</h1>
+      <h1>Callers</h1>
       <LookUp digest={digest} onFound={lookUp} />
       {found?.caller && (
         <Found key={lookedUp} caller={found.caller} target={found.target} refusedBy={lookedUp === 0 ? refusedBy : ''} />
       )}
-      {found && !found.caller && <Alike key={lookedUp} target={found.target} />}
+      {found && !found.caller && <Matching key={lookedUp} target={found.target} />}
     </>
   )
 }
@@ -53,7 +53,7 @@ function LookUp({ digest, onFound }: { digest: string; onFound: (found: Named) =
   return (
     <form class="look-up" onSubmit={submit}>
       <div>
-        <label for="kind">Known by</label>
+        <label for="kind">Identify by</label>
         <select id="kind" value={kind} onChange={(event) => setKind(event.currentTarget.value as Kind)}>
           {Object.entries(KINDS).map(([name, { title }]) => (
             <option key={name} value={name}>
@@ -95,15 +95,15 @@ function mistakeIn(kind: Kind, text: string): string {
   }
 }
 
-/** All whose value is like a pattern. */
-function Alike({ target }: { target: object }) {
-  const sure = useSure()
+/** All callers whose value matches a pattern. */
+function Matching({ target }: { target: object }) {
+  const confirm = useConfirm()
   return (
     <section aria-labelledby="found">
-      <h2 id="found">All that are like it</h2>
-      <p class="quiet">What each of them has used is told by its whole value.</p>
-      <Orders target={target} counting={undefined} sure={sure.ask} onDone={() => {}} />
-      {sure.element}
+      <h2 id="found">Matching callers</h2>
+      <p class="quiet">Usage needs a full value.</p>
+      <Rules target={target} counting={undefined} confirm={confirm.ask} onDone={() => {}} />
+      {confirm.element}
     </section>
   )
 }
@@ -120,9 +120,9 @@ function Found({ caller, target, refusedBy }: FoundProps) {
   const [usage, setUsage] = useState<CallerUsage>()
   const [problem, setProblem] = useState<Problem>()
   const [done, setDone] = useState(0)
-  const act = useAct()
-  const sure = useSure()
-  const { value: inForce } = usePolled<Policies>('/admin/policies', 60_000)
+  const action = useAction()
+  const confirm = useConfirm()
+  const { value: active } = usePolled<Policies>('/admin/policies', 60_000)
   const isDigest = 'digest' in caller
   const refresh = async () => {
     try {
@@ -143,9 +143,9 @@ function Found({ caller, target, refusedBy }: FoundProps) {
     await refresh()
   }
   const reset = async () => {
-    const told = ({ keys }: Forgotten) =>
-      `Forgotten: what ${count(keys.length)} ${keys.length === 1 ? 'policy' : 'policies'} had counted.`
-    await act.run('/reset', { caller }, told)
+    const describe = ({ keys }: ResetResult) =>
+      `Counts reset in ${count(keys.length)} ${keys.length === 1 ? 'policy' : 'policies'}.`
+    await action.run('/reset', { caller }, describe)
     await follow()
   }
   // There is no such caller.
@@ -155,137 +155,130 @@ function Found({ caller, target, refusedBy }: FoundProps) {
     ({ policy, used, penaltyUntilMs }) => !isDigest || policy === refusedBy || used > 0 || penaltyUntilMs !== null,
   )
   const counting = (limits ?? []).toSorted((a, b) => b.used / b.limit - a.used / a.limit).map(({ policy }) => policy)
-  const countedBy = inForce?.policies.filter(({ name }) => counting.includes(name)) ?? []
+  const countedBy = active?.policies.filter(({ name }) => counting.includes(name)) ?? []
   const shared = isDigest && countedBy.length > 0 && countedBy.every(isForEveryone)
   return (
     <section aria-labelledby="found">
-      <h2 id="found">What it has used</h2>
+      <h2 id="found">Usage</h2>
       {problem && <p class="wrong">{problem.plain}</p>}
-      {usage?.blocked && <p class="wrong">{blockedInWords(usage.blocked)}</p>}
+      {usage?.blocked && <p class="wrong">{describeBlock(usage.blocked)}</p>}
       {isDigest && <Scope countedBy={countedBy} shared={shared} />}
       {limits && limits.length > 0 && <Limits limits={limits} />}
       {limits?.length === 0 && (
-        <p>
-          {isDigest ? 'No policy has counted anything by this lately.' : 'No policy counts a caller by this alone.'}
-        </p>
+        <p>{isDigest ? 'No policy has counted anything by this recently.' : 'No policy counts by this alone.'}</p>
       )}
       {usage?.skipped.map(({ policy, reason }) => (
         <p key={policy} class="quiet">
-          {policy}: not asked, {reason}
+          {policy}: skipped ({reason})
         </p>
       ))}
       {limits && limits.length > 0 && (
         <div class="buttons">
-          <button type="button" onClick={() => sure.ask('Forget what this caller has used?', reset)}>
+          <button type="button" onClick={() => confirm.ask('Reset all counts of this caller?', 'Reset', reset)}>
             Reset
           </button>
         </div>
       )}
-      <Said act={act} />
-      {!shared && <Orders target={target} counting={counting} sure={sure.ask} onDone={follow} />}
+      <Result action={action} />
+      {!shared && <Rules target={target} counting={counting} confirm={confirm.ask} onDone={follow} />}
       <History caller={caller} done={done} />
-      {sure.element}
+      {confirm.element}
     </section>
   )
 }
 
-/** What rules about a digest alone are about. */
-function Scope({ countedBy, shared }: { countedBy: readonly PolicyInForce[]; shared: boolean }) {
+/** Requests that rules about a digest alone apply to. */
+function Scope({ countedBy, shared }: { countedBy: readonly ActivePolicy[]; shared: boolean }) {
   const places = countedBy.map(
     ({ name, by, match }) => `${name} (${by.join(' + ')}${match ? `, ${match.join(', ')}` : ''})`,
   )
   if (shared) {
     return (
-      <p>This is everyone: {places.join(' and ')} counts all callers together. No rule about one caller can name it.</p>
+      <p>This digest stands for all callers: {places.join(' and ')} counts them together, so no rule can target it.</p>
     )
   }
   return (
     <p class="quiet">
-      Rules about a digest hold only where a policy counts by all that it was made of
-      {places.length > 0 && `: ${places.join('; ')}`}. Look the caller up by what it sends to rule for all of its
+      Rules about a digest apply only where a policy counts by exactly these values
+      {places.length > 0 && `: ${places.join('; ')}`}. Look the caller up by a value that it sends to target all of its
       requests.
     </p>
   )
 }
 
-function blockedInWords({ status, reason, untilMs }: NonNullable<CallerUsage['blocked']>): string {
+function describeBlock({ status, reason, untilMs }: NonNullable<CallerUsage['blocked']>): string {
   const until = untilMs === null ? '' : ` until ${moment(untilMs)}`
-  return `Not let in${until}: answered ${status}${reason === null ? '' : `, ${reason}`}.`
+  return `Blocked${until} (${status})${reason === null ? '' : `: ${reason}`}.`
 }
 
-interface OrdersProps {
+interface RulesProps {
   readonly target: object
   /** Names of the policies that count it, the one that it has used most of first; undefined: they are not known. */
   readonly counting: readonly string[] | undefined
-  readonly sure: (text: string, act: () => void) => void
+  readonly confirm: (text: string, action: string, run: () => void) => void
   readonly onDone: () => void
 }
 
-/** What can be ruled for them. */
-function Orders({ target, counting, sure, onDone }: OrdersProps) {
-  const act = useAct()
+function Rules({ target, counting, confirm, onDone }: RulesProps) {
+  const action = useAction()
   const { problem } = usePolled('/admin/rules', 30_000)
   if (problem?.status === 404) return <p class="quiet">{problem.message}</p>
-  const run: Run = async (path, body, said) => {
-    const told = ({ version, scope }: Ordered) =>
-      `${said} It is version ${version}, and holds within seconds ${scope === 'all' ? 'everywhere' : 'where a policy counts by this alone'}.`
-    await act.run(path, { target, ...body }, told)
+  const run: Run = async (path, body, done) => {
+    const describe = ({ version, scope }: Ordered) =>
+      `${done} Saved as version ${version}; active within seconds ${scope === 'all' ? 'everywhere' : 'where a policy counts by this alone'}.`
+    await action.run(path, { target, ...body }, describe)
     onDone()
   }
   return (
     <>
-      <h2>What holds for it</h2>
-      <Raise run={run} act={act} counting={counting} />
-      <Block run={run} act={act} sure={sure} />
+      <h2>Rules</h2>
+      <Raise run={run} action={action} counting={counting} />
+      <Block run={run} action={action} confirm={confirm} />
       <div class="buttons">
-        <button type="button" class="plain" onClick={() => run('/block', { remove: true }, 'No longer blocked.')}>
+        <button type="button" class="plain" onClick={() => run('/block', { remove: true }, 'Unblocked.')}>
           Unblock
         </button>
-        <button
-          type="button"
-          class="plain"
-          onClick={() => run('/override', { remove: true }, 'The usual limits hold.')}
-        >
-          Usual limits
+        <button type="button" class="plain" onClick={() => run('/override', { remove: true }, 'Override removed.')}>
+          Remove override
         </button>
       </div>
-      <Said act={act} />
+      <Result action={action} />
     </>
   )
 }
 
-type Run = (path: string, body: object, said: string) => Promise<void>
+type Run = (path: string, body: object, done: string) => Promise<void>
 
-function Block({ run, act, sure }: { run: Run; act: Act; sure: OrdersProps['sure'] }) {
+function Block({ run, action, confirm }: { run: Run; action: Action; confirm: RulesProps['confirm'] }) {
   const submit = (event: SubmitEvent) => {
     event.preventDefault()
     const form = new FormData(event.currentTarget as HTMLFormElement)
     const [reason, lasts] = ['reason', 'for'].map((name) => String(form.get(name)).trim())
     const body = { ...(reason && { reason }), ...(lasts && { for: lasts }) }
-    sure('Let this caller in no more?', () => run('/block', body, 'Blocked.'))
+    confirm('Block this caller?', 'Block', () => run('/block', body, 'Blocked.'))
   }
   return (
     <form class="row" onSubmit={submit}>
       <div>
-        <label for="reason">Reason, which it is told (or none)</label>
+        <label for="reason">Reason (shown to the caller; optional)</label>
         <input id="reason" name="reason" maxLength={200} />
       </div>
       <div>
-        <label for="block-for">How long, such as 1h (or no end)</label>
+        <label for="block-for">Duration, such as 1h (optional)</label>
         <input id="block-for" name="for" />
       </div>
-      <button type="submit" class="danger" disabled={act.isBusy}>
+      <button type="submit" class="danger" disabled={action.isBusy}>
         Block
       </button>
     </form>
   )
 }
 
-function Raise({ run, act, counting }: { run: Run; act: Act } & Pick<OrdersProps, 'counting'>) {
+function Raise({ run, action, counting }: { run: Run; action: Action } & Pick<RulesProps, 'counting'>) {
   const { value } = usePolled<Policies>('/admin/policies', 60_000)
   const [policy, setPolicy] = useState('')
   const own = value?.policies.filter((each) => each.limits.length > 0 && !isForEveryone(each)) ?? []
-  const rankOf = ({ name }: PolicyInForce) => counting?.indexOf(name) ?? 0
+  const rankOf = ({ name }: ActivePolicy) => counting?.indexOf(name) ?? 0
   const limiting = own.filter((each) => rankOf(each) >= 0).toSorted((a, b) => rankOf(a) - rankOf(b))
   const chosen = limiting.find(({ name }) => name === policy) ?? limiting[0]
   if (!chosen) return null
@@ -295,7 +288,7 @@ function Raise({ run, act, counting }: { run: Run; act: Act } & Pick<OrdersProps
     const form = new FormData(event.currentTarget as HTMLFormElement)
     const limits = String(form.get('limits')).trim()
     const lasts = String(form.get('for')).trim()
-    run('/override', { limits: { [name]: limits }, ...(lasts && { for: lasts }) }, `"${name}" has other limits.`)
+    run('/override', { limits: { [name]: limits }, ...(lasts && { for: lasts }) }, `Limits of ${name} changed.`)
   }
   return (
     <form class="row" onSubmit={submit}>
@@ -310,14 +303,14 @@ function Raise({ run, act, counting }: { run: Run; act: Act } & Pick<OrdersProps
         </select>
       </div>
       <div>
-        <label for="limits">Other limits, such as {exampleOf(chosen)}</label>
+        <label for="limits">New limits, such as {exampleOf(chosen)}</label>
         <input id="limits" name="limits" required />
       </div>
       <div>
-        <label for="for">For so long, such as 1h (or no end)</label>
+        <label for="for">Duration, such as 1h (optional)</label>
         <input id="for" name="for" />
       </div>
-      <button type="submit" disabled={act.isBusy}>
+      <button type="submit" disabled={action.isBusy}>
         Set limits
       </button>
     </form>

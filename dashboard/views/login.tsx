@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks'
 import { ask, type Problem } from '../api.ts'
 
 export function Login({ trouble, onDone }: { trouble: string; onDone: () => void }) {
-  const [said, setSaid] = useState(trouble)
+  const [problem, setProblem] = useState(trouble)
   const [isBusy, setBusy] = useState(false)
   const submit = async (event: SubmitEvent) => {
     event.preventDefault()
@@ -13,7 +13,7 @@ export function Login({ trouble, onDone }: { trouble: string; onDone: () => void
       onDone()
     } catch (error) {
       const { status, message } = error as Problem
-      setSaid(status === 401 ? 'That is not the token.' : message)
+      setProblem(status === 401 ? 'Invalid token.' : message)
       setBusy(false)
     }
   }
@@ -21,13 +21,13 @@ export function Login({ trouble, onDone }: { trouble: string; onDone: () => void
     <main class="login">
       <h1>Sluice</h1>
       <form onSubmit={submit}>
-        <label for="token">Token of the operators (ADMIN_TOKEN)</label>
+        <label for="token">Admin token (ADMIN_TOKEN)</label>
         <input id="token" name="token" type="password" autocomplete="current-password" required />
         <button type="submit" disabled={isBusy}>
           Log in
         </button>
         <p role="alert" class="wrong">
-          {said}
+          {problem}
         </p>
       </form>
     </main>

@@ -1,6 +1,6 @@
 import { useMemo, useState } from 'preact/hooks'
 import type { PolicyOutcome } from '../../src/statistics/outcomes.ts'
-import type { Counted, PolicyInForce, Status } from '../answers.ts'
+import type { ActivePolicy, Counted, Status } from '../answers.ts'
 import { dollarsOf, latencyOf, overTime, refusedOf, totalOf } from '../figures.ts'
 import { Figure } from '../parts/figure.tsx'
 import { Plot } from '../parts/plot.tsx'
@@ -13,25 +13,25 @@ const COUNTED_EVERY_MS = 10_000
 const POLICIES_EVERY_MS = 10_000
 
 const RANGES = {
-  'by=minute&periods=30': 'the last half hour',
-  'by=minute&periods=120': 'the last two hours',
-  'by=hour&periods=24': 'the last day',
-  'by=hour&periods=720': 'the last 30 days',
+  'by=minute&periods=30': 'Last 30 minutes',
+  'by=minute&periods=120': 'Last 2 hours',
+  'by=hour&periods=24': 'Last 24 hours',
+  'by=hour&periods=720': 'Last 30 days',
 } as const
 type Range = keyof typeof RANGES
 
 export function Now({ status }: { status: Status | undefined }) {
-  const { value: inForce } = usePolled<{ policies: PolicyInForce[] }>('/admin/policies', POLICIES_EVERY_MS)
-  const policies = inForce?.policies ?? []
+  const { value: active } = usePolled<{ policies: ActivePolicy[] }>('/admin/policies', POLICIES_EVERY_MS)
+  const policies = active?.policies ?? []
   const [range, setRange] = useState<Range>('by=minute&periods=30')
   const { value: counted, problem } = usePolled<Counted>(`/admin/statistics?${range}`, COUNTED_EVERY_MS)
   return (
     <>
-      <h1>Now</h1>
+      <h1>Overview</h1>
       {status && <Gateway status={status} />}
       <div class="heading">
         <h2 id="counted">Requests</h2>
-        <label for="range">in</label>
+        <label for="range">Period</label>
         <select id="range" value={range} onChange={(event) => setRange(event.currentTarget.value as Range)}>
           {Object.entries(RANGES).map(([name, title]) => (
             <option key={name} value={name}>
@@ -42,9 +42,9 @@ export function Now({ status }: { status: Status | undefined }) {
       </div>
       {problem && <p class="quiet">{problem.message}</p>}
       {counted && <Requests counted={counted} />}
-      {counted && <Beside counts={counted.total.mirror} />}
+      {counted && <Mirror counts={counted.total.mirror} />}
       <Policies policies={policies} counted={counted} />
-      {counted && <Tightest counted={counted} />}
+      {counted && <MostRefusingLimits counted={counted} />}
       {counted && <MostRefused counted={counted} />}
     </>
   )
@@ -54,9 +54,9 @@ function Gateway({ status }: { status: Status }) {
   const { store, shedLevel } = status
   const isWell = store.reachable !== false && store.circuit === 'closed'
   return (
-    <dl class="figures" aria-label="The gateway, as one isolate sees it">
+    <dl class="figures" aria-label="Gateway (this isolate)">
       <Figure name="Store" value={storeName(store.kind)} tone={isWell ? 'good' : 'bad'} />
-      <Figure name="Round trip" value={store.rttMs === null ? 'no answer' : span(store.rttMs)} />
+      <Figure name="Latency" value={store.rttMs === null ? 'unavailable' : span(store.rttMs)} />
       <Figure name="Circuit" value={store.circuit} tone={store.circuit === 'closed' ? 'good' : 'bad'} />
       <Figure name="Shed level" value={shedLevel === null ? 'off' : shedLevel.toFixed(2)} />
     </dl>
@@ -76,28 +76,25 @@ function Requests({ counted }: { counted: Counted }) {
     }
   }, [counted])
   const refused = refusedOf(total)
-  const asked = total.store.calls
+  const calls = total.store.calls
   return (
     <section aria-labelledby="counted">
       <dl class="figures">
         <Figure name="Admitted" value={count(total.requests.admitted)} />
         <Figure name="Refused" value={count(refused)} {...(refused > 0 && { tone: 'bad' as const })} />
+        <Figure name="Store calls avoided" value={count(total.callsAvoided.refusalCache + total.callsAvoided.leases)} />
+        <Figure name="Store calls" value={count(calls)} />
+        <Figure name="Median latency" value={latencyOf(counted, 0.5)} />
+        <Figure name="p99 latency" value={latencyOf(counted, 0.99)} />
         <Figure
-          name="Decided without a call"
-          value={count(total.callsAvoided.refusalCache + total.callsAvoided.leases)}
-        />
-        <Figure name="Calls to the store" value={count(asked)} />
-        <Figure name="Half of them within" value={latencyOf(counted, 0.5)} />
-        <Figure name="99 of 100 within" value={latencyOf(counted, 0.99)} />
-        <Figure
-          name="Calls that failed"
+          name="Failed store calls"
           value={count(total.store.failures)}
           {...(total.store.failures > 0 && { tone: 'bad' as const })}
         />
-        <Figure name="Cost, about" value={`$${dollarsOf(total).toFixed(4)}`} />
+        <Figure name="Estimated cost" value={`$${dollarsOf(total).toFixed(4)}`} />
       </dl>
       <Plot
-        label={`Requests by ${resolution}: ${count(total.requests.admitted)} admitted and ${count(refused)} refused in all`}
+        label={`Requests by ${resolution}: ${count(total.requests.admitted)} admitted and ${count(refused)} refused`}
         seconds={seconds}
         lines={lines}
       />
@@ -105,30 +102,30 @@ function Requests({ counted }: { counted: Counted }) {
   )
 }
 
-/** What an operator looks at who moves to another store. */
-function Beside({ counts }: { counts: Counted['total']['mirror'] }) {
+/** Shown while the store is being moved. */
+function Mirror({ counts }: { counts: Counted['total']['mirror'] }) {
   const { decisions, refusedByMirrorOnly, refusedByPrimaryOnly, failures } = counts
   if (decisions + failures === 0) return null
   const differing = refusedByMirrorOnly + refusedByPrimaryOnly
   const toneOf = (count: number) => (count > 0 ? { tone: 'bad' as const } : {})
   return (
-    <section aria-labelledby="beside">
-      <h2 id="beside">The store that is charged beside</h2>
+    <section aria-labelledby="mirror">
+      <h2 id="mirror">Mirror store</h2>
       <dl class="figures">
-        <Figure name="Decided by both" value={count(decisions)} />
-        <Figure name="Alike" value={shareOf(decisions - differing, decisions)} {...toneOf(differing)} />
-        <Figure name="Only it would refuse" value={count(refusedByMirrorOnly)} {...toneOf(refusedByMirrorOnly)} />
-        <Figure name="Only it would admit" value={count(refusedByPrimaryOnly)} {...toneOf(refusedByPrimaryOnly)} />
-        <Figure name="Left unanswered" value={count(failures)} {...toneOf(failures)} />
+        <Figure name="Compared decisions" value={count(decisions)} />
+        <Figure name="Agreement" value={shareOf(decisions - differing, decisions)} {...toneOf(differing)} />
+        <Figure name="Refused by mirror only" value={count(refusedByMirrorOnly)} {...toneOf(refusedByMirrorOnly)} />
+        <Figure name="Refused by primary only" value={count(refusedByPrimaryOnly)} {...toneOf(refusedByPrimaryOnly)} />
+        <Figure name="Failed calls" value={count(failures)} {...toneOf(failures)} />
       </dl>
     </section>
   )
 }
 
 /** They add up to the last one. */
-const OUTCOMES_SHOWN = ['admitted', 'over its limit', 'reserved or shed', 'refused by another', 'no decision', 'in all']
+const OUTCOMES_SHOWN = ['admitted', 'limited', 'deprioritized or shed', 'refused by another', 'no decision', 'total']
 
-function Policies({ policies, counted }: { policies: readonly PolicyInForce[]; counted: Counted | undefined }) {
+function Policies({ policies, counted }: { policies: readonly ActivePolicy[]; counted: Counted | undefined }) {
   const numbers = (name: string) => {
     const rows = (counted?.total.policies ?? []).filter(({ policy }) => policy === name)
     const sumOf = (...outcomes: readonly PolicyOutcome[]) =>
@@ -141,11 +138,11 @@ function Policies({ policies, counted }: { policies: readonly PolicyInForce[]; c
   }
   return (
     <section aria-labelledby="policies">
-      <h2 id="policies">Policies in force</h2>
+      <h2 id="policies">Active policies</h2>
       <Table
-        label="Policies in force"
+        label="Active policies"
         columns={[
-          ...['policy', 'limits', 'counts by', 'applies to', 'mode'],
+          ...['policy', 'limits', 'counts by', 'routes', 'mode'],
           ...(counted ? OUTCOMES_SHOWN.map(numeric) : []),
         ]}
       >
@@ -160,7 +157,7 @@ function Policies({ policies, counted }: { policies: readonly PolicyInForce[]; c
                 ))}
               </td>
               <td>{by.join(' + ')}</td>
-              <td>{match ? match.join(', ') : 'everything'}</td>
+              <td>{match ? match.join(', ') : 'all'}</td>
               <td>{mode}</td>
               {counted &&
                 numbers(name).map((number, at) => (
@@ -176,10 +173,10 @@ function Policies({ policies, counted }: { policies: readonly PolicyInForce[]; c
   )
 }
 
-function Tightest({ counted: { total } }: { counted: Counted }) {
+function MostRefusingLimits({ counted: { total } }: { counted: Counted }) {
   return (
-    <section aria-labelledby="tightest">
-      <h2 id="tightest">Limits with most refusals</h2>
+    <section aria-labelledby="limits">
+      <h2 id="limits">Limits with most refusals</h2>
       {total.limits.length === 0 && <p class="quiet">No refusals.</p>}
       <ol class="bars">
         {total.limits.slice(0, 10).map(({ name, refusals }) => (
@@ -201,11 +198,11 @@ function Tightest({ counted: { total } }: { counted: Counted }) {
 function MostRefused({ counted: { refused } }: { counted: Counted }) {
   return (
     <section aria-labelledby="refused">
-      <h2 id="refused">Callers refused most</h2>
+      <h2 id="refused">Most refused callers</h2>
       {refused.callers.length === 0 ? (
-        <p class="quiet">Nobody was refused.</p>
+        <p class="quiet">No refusals.</p>
       ) : (
-        <Table label="Callers refused most" columns={['caller', 'policy', numeric('refused')]}>
+        <Table label="Most refused callers" columns={['caller', 'policy', numeric('refused')]}>
           {refused.callers.slice(0, 20).map(({ digest, policy, min, max, label, shared }) => (
             <tr key={`${policy} ${digest}`}>
               <th scope="row">

@@ -2,15 +2,15 @@ import { useEffect, useState } from 'preact/hooks'
 import { formatBlock, formatOverride } from '../../src/rules/document.ts'
 import type { Section } from '../../src/rules/edit-rules.ts'
 import { formatTarget } from '../../src/rules/target.ts'
-import type { Counted, Edited, Entry, Revision, RulesNow, ShadowCounts } from '../answers.ts'
+import type { CandidateCounts, Counted, Edited, Entry, Revision, RulesNow } from '../answers.ts'
 import { ask, type Problem } from '../api.ts'
 import { Editor } from '../parts/editor.tsx'
 import { Figure } from '../parts/figure.tsx'
-import { Said } from '../parts/said.tsx'
+import { Result } from '../parts/result.tsx'
 import { Table } from '../parts/table.tsx'
-import { useAct } from '../parts/use-act.ts'
+import { useAction } from '../parts/use-action.ts'
+import { useConfirm } from '../parts/use-confirm.tsx'
 import { usePolled } from '../parts/use-polled.ts'
-import { useSure } from '../parts/use-sure.tsx'
 import { count, moment } from '../words.ts'
 
 const REFRESH_MS = 5_000
@@ -41,11 +41,11 @@ export function RulesView() {
       {problem && <p class="wrong">{problem.plain}</p>}
       {now && (
         <>
-          <p class="quiet">{versionInWords(now)}</p>
+          <p class="quiet">{describeVersion(now)}</p>
           {now.isolate.problem && <p class="wrong">{now.isolate.problem}</p>}
           <Entries now={now} onDone={refresh} />
           <Editor onDone={refresh} />
-          {now.rules.candidate && <Shadow ofIsolate={now.isolate.candidate} />}
+          {now.rules.candidate && <Candidate ofIsolate={now.isolate.candidate} />}
           <Versions versions={versions} onDone={refresh} />
         </>
       )}
@@ -53,37 +53,37 @@ export function RulesView() {
   )
 }
 
-function versionInWords({ version, id, isolate }: RulesNow): string {
-  if (version === 0) return 'Nothing is ruled: what was deployed holds.'
-  if (isolate.version === version && isolate.id === id) return `Version ${version} is in force.`
-  const follows = isolate.version === 0 ? 'has none' : `follows version ${isolate.version}`
-  return `Version ${version} is the newest. The isolate that answers ${follows} until its next request.`
+function describeVersion({ version, id, isolate }: RulesNow): string {
+  if (version === 0) return 'No rules; the deployed configuration is active.'
+  if (isolate.version === version && isolate.id === id) return `Version ${version} is active.`
+  const state = isolate.version === 0 ? 'has no rules yet' : `still uses ${isolate.version}`
+  return `Latest version ${version}; this isolate ${state}.`
 }
 
-/** What an entry is that is over: the next edit leaves it out. */
+/** The next edit drops it. */
 const isEnded = ({ until }: Entry) => until !== undefined && Date.parse(until) <= Date.now()
 
-const KINDS = { blocks: 'Blocked', allows: 'Never limited', overrides: 'Other limits' } as const
+const KINDS = { blocks: 'Block', allows: 'Allow', overrides: 'Override' } as const
 const PATHS = { blocks: '/block', allows: '/allow', overrides: '/override' } as const
 
 function Entries({ now: { rules }, onDone }: { now: RulesNow; onDone: () => void }) {
-  const act = useAct()
+  const action = useAction()
   const rows = (Object.keys(KINDS) as (keyof typeof KINDS)[]).flatMap((kind) =>
     rules[kind].map((entry) => ({ kind, entry })),
   )
-  const takeBack = async (kind: keyof typeof KINDS, entry: Entry) => {
+  const remove = async (kind: keyof typeof KINDS, entry: Entry) => {
     const { by, digest, value, cidr, country, asn } = entry
     const body = { target: { by, digest, value, cidr, country, asn }, remove: true }
-    await act.run(PATHS[kind], body, ({ version }: Edited) => `Taken back in version ${version}.`)
+    await action.run(PATHS[kind], body, ({ version }: Edited) => `Removed (version ${version}).`)
     onDone()
   }
   return (
     <section aria-labelledby="entries">
-      <h2 id="entries">Blocks, allows and overrides</h2>
-      {rows.length === 0 && <p class="quiet">There are none. A caller’s page sets them.</p>}
+      <h2 id="entries">Runtime rules</h2>
+      {rows.length === 0 && <p class="quiet">No rules. Add one on a caller’s page.</p>}
       {rows.length > 0 && (
         <Table
-          label="Blocks, allows and overrides"
+          label="Runtime rules"
           columns={['type', 'target', 'effect', 'until', 'reason', { name: 'remove', like: 'unseen' }]}
         >
           {rows.map(({ kind, entry }) => (
@@ -93,42 +93,42 @@ function Entries({ now: { rules }, onDone }: { now: RulesNow; onDone: () => void
               </td>
               <th scope="row">{formatTarget(entry)}</th>
               <td>{HOW[kind](entry)}</td>
-              <td>{entry.until ? moment(Date.parse(entry.until)) : 'no end'}</td>
+              <td>{entry.until ? moment(Date.parse(entry.until)) : 'never'}</td>
               <td>{entry.reason}</td>
               <td>
                 <button
                   type="button"
                   class="plain"
-                  aria-label={`Take back: ${KINDS[kind]}, ${formatTarget(entry)}`}
-                  onClick={() => takeBack(kind, entry)}
+                  aria-label={`Remove: ${KINDS[kind]}, ${formatTarget(entry)}`}
+                  onClick={() => remove(kind, entry)}
                 >
-                  Take back
+                  Remove
                 </button>
               </td>
             </tr>
           ))}
         </Table>
       )}
-      <Said act={act} />
+      <Result action={action} />
     </section>
   )
 }
 
 const HOW = { blocks: formatBlock, allows: () => '', overrides: formatOverride } as const
 
-/** What all isolates have counted; without statistics, what the one that answers has seen. */
-function Shadow({ ofIsolate }: { ofIsolate: ShadowCounts | null }) {
+/** Counts of all isolates; without statistics, those of the one that answers. */
+function Candidate({ ofIsolate }: { ofIsolate: CandidateCounts | null }) {
   const { value: counted } = usePolled<Counted>('/admin/statistics?by=minute&periods=120', COUNTED_EVERY_MS)
   const counts = counted?.total.candidate ?? ofIsolate
   if (!counts) return null
   return (
-    <section aria-labelledby="shadow">
-      <h2 id="shadow">In shadow, {counted ? 'in the last two hours' : 'as this isolate has seen it'}</h2>
+    <section aria-labelledby="candidate">
+      <h2 id="candidate">Candidate policies, {counted ? 'last 2 hours' : 'this isolate'}</h2>
       <dl class="figures">
-        <Figure name="Requests decided by both" value={count(counts.requests)} />
+        <Figure name="Compared requests" value={count(counts.requests)} />
         <Figure name="Refused by both" value={count(counts.refusedByBoth)} />
-        <Figure name="Only by those in shadow" value={count(counts.refusedByCandidateOnly)} />
-        <Figure name="Only by those in force" value={count(counts.refusedByActiveOnly)} />
+        <Figure name="Refused by candidate only" value={count(counts.refusedByCandidateOnly)} />
+        <Figure name="Refused by active only" value={count(counts.refusedByActiveOnly)} />
       </dl>
     </section>
   )
@@ -136,23 +136,23 @@ function Shadow({ ofIsolate }: { ofIsolate: ShadowCounts | null }) {
 
 const SECTION_NAMES: Readonly<Record<Section, string>> = {
   policies: 'the policies',
-  candidate: 'the policies in shadow',
+  candidate: 'the candidate policies',
   blocks: 'all blocks',
   allows: 'all allows',
-  overrides: 'all other limits',
+  overrides: 'all overrides',
   all: 'all rules',
 }
 
 function Versions({ versions, onDone }: { versions: readonly Revision[]; onDone: () => void }) {
-  const act = useAct()
-  const sure = useSure()
+  const action = useAction()
+  const confirm = useConfirm()
   const [section, setSection] = useState<Section>('policies')
   const goBack = async (version: number) => {
     const [newest] = versions
-    await act.run(
+    await action.run(
       '/rollback',
       { version, section, expectedVersion: newest?.version, expectedId: newest?.id },
-      (edited: Edited) => `Back to version ${version}, as version ${edited.version}.`,
+      (edited: Edited) => `Rolled back to ${version} (now version ${edited.version}).`,
     )
     onDone()
   }
@@ -169,7 +169,7 @@ function Versions({ versions, onDone }: { versions: readonly Revision[]; onDone:
           ))}
         </select>
       </div>
-      <Table label="Versions" columns={['version', 'when', 'by', 'why', { name: 'roll back', like: 'unseen' }]}>
+      <Table label="Versions" columns={['version', 'when', 'actor', 'comment', { name: 'roll back', like: 'unseen' }]}>
         {versions.map(({ version, atMs, actor, comment }, at) => (
           <tr key={version}>
             <th scope="row">{version}</th>
@@ -183,7 +183,9 @@ function Versions({ versions, onDone }: { versions: readonly Revision[]; onDone:
                   class="plain"
                   aria-label={`Roll back to version ${version}`}
                   onClick={() =>
-                    sure.ask(`Roll back ${SECTION_NAMES[section]} to version ${version}?`, () => goBack(version))
+                    confirm.ask(`Roll back ${SECTION_NAMES[section]} to version ${version}?`, 'Roll back', () =>
+                      goBack(version),
+                    )
                   }
                 >
                   Roll back
@@ -193,8 +195,8 @@ function Versions({ versions, onDone }: { versions: readonly Revision[]; onDone:
           </tr>
         ))}
       </Table>
-      <Said act={act} />
-      {sure.element}
+      <Result action={action} />
+      {confirm.element}
     </section>
   )
 }

@@ -1,0 +1,29 @@
+import { useState } from 'preact/hooks'
+import { ask, type Problem } from '../api.ts'
+
+export interface Action {
+  /** The last result, for the operator. */
+  readonly result: string
+  readonly isWrong: boolean
+  readonly isBusy: boolean
+  /** @param path below `/_sluice/admin` @returns undefined if it was refused */
+  run<T>(path: string, body: unknown, describe: (answer: T) => string): Promise<T | undefined>
+}
+
+export function useAction(): Action {
+  const [outcome, setOutcome] = useState({ result: '', isWrong: false, isBusy: false })
+  return {
+    ...outcome,
+    async run<T>(path: string, body: unknown, describe: (answer: T) => string) {
+      setOutcome({ result: '', isWrong: false, isBusy: true })
+      try {
+        const answer = await ask<T>(`/admin${path}`, body)
+        setOutcome({ result: describe(answer), isWrong: false, isBusy: false })
+        return answer
+      } catch (error) {
+        setOutcome({ result: (error as Problem).plain, isWrong: true, isBusy: false })
+        return undefined
+      }
+    },
+  }
+}
