@@ -23,15 +23,15 @@ const HORIZON_MS = 100
 /** It also takes what it needs for so many round trips, and takes more when no more than that is left. */
 const ROUND_TRIPS = 2
 /** Others take so many permits that a call is worth it, if they last no longer than a lease may, */
-const MIN_PERMITS = 24
+const MIN_PERMITS = 32
 /** but no larger share of the smallest limit: a burst begins to leave its window later by the time that they last. */
-const MIN_PERMITS_SHARE = 1 / 80
+const MIN_PERMITS_SHARE = 1 / 75
 /** Leases are no larger share of what is left: near a limit, each request is decided alone. */
 const LEFT_SHARE = 1 / 32
 /** What is unused or expired is no larger share of what is left, if all isolates do the same: others need that. */
-const UNUSED_SHARE = 1 / 6
+const UNUSED_SHARE = 0.18
 /** No more permits are unused for each that was used, so that a burst that stops counts little more than it was. */
-const UNUSED_PER_USED = 0.7
+const UNUSED_PER_USED = 0.65
 /** All isolates together aim at so many calls a second for an identity. They are uneven, and an object serves 1,000. */
 const MAX_CALLS_PER_SECOND = 150
 
@@ -113,7 +113,7 @@ class Leases {
       const decision = this.#admit(caller, lease.chargedAtMs)
       // Before permits run out, so that no request waits.
       const permits = this.#isShort(caller) ? this.#countPermits(caller) : 0
-      if (permits > 0) context.waitUntil(this.#take(caller, permits, 0).catch(ignoreStoreError))
+      if (permits > 1) context.waitUntil(this.#take(caller, permits, 0).catch(ignoreStoreError))
       return decision
     }
     const { held } = account
@@ -160,7 +160,7 @@ class Leases {
     )
     const total = Math.min(this.#maxPermits - 1, Math.max(wanted, Math.min(expected, crowdPermits)))
     const permits = Math.floor(total - account.countLeft(nowMs) - account.pending)
-    return permits >= 2 ? permits : 0
+    return permits >= Math.min(2, this.#maxPermits - 1) ? permits : 0
   }
 
   /** The time in which permits, and those taken before them, are used almost certainly. */
@@ -174,8 +174,8 @@ class Leases {
 
   /** What is left of the limits of a request, in permits. */
   #findRoom({ rules }: DecisionRequest) {
-    const NONE = Number.POSITIVE_INFINITY
-    const room = { limit: NONE, left: NONE, leftPerUsed: NONE, crowdPermits: 0 }
+    const max = Number.POSITIVE_INFINITY
+    const room = { limit: max, left: max, leftPerUsed: max, crowdPermits: 0 }
     for (const rule of rules) {
       const usage = this.#statuses.get(rule)?.usage
       for (const [at, tier] of rule.tiers.entries()) {
@@ -183,7 +183,7 @@ class Leases {
         const left = (usage?.[at]?.remaining ?? 0) / rule.cost
         room.limit = Math.min(room.limit, limit)
         room.left = Math.min(room.left, left)
-        room.leftPerUsed = Math.min(room.leftPerUsed, left / (limit - left))
+        room.leftPerUsed = Math.min(room.leftPerUsed, left / Math.max(1, limit - left))
         // A bucket does not show how fast it is emptied, and permits of several rules are those of the slowest.
         if (!usage || rules.length > 1 || ALGORITHMS[rule.algorithm].hasBurst) continue
         const callsPerSecond = ((limit - left) * 1_000) / tier.windowMs
@@ -212,7 +212,7 @@ class Leases {
     const leaseMs = more > 0 ? this.#findLeaseMs(caller, more) : 0
     account.pending += more
     account.pendingUntilMs = nowMs + LOST_AFTER_MS
-    if (account.held) account.held.untilMs = nowMs + LOST_AFTER_MS
+    if (account.held) account.held.untilMs = nowMs + this.#aheadMs
     try {
       const asked = more > 0 ? ({ ...request, mode: 'partial', permits, leaseMs } as const) : request
       const decision = await this.#ask(asked, context)
