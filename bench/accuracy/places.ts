@@ -28,12 +28,26 @@ export interface Scenario {
   readonly isRandom?: boolean
 }
 
+/** One caller, each of its requests through a place at random. */
+export interface Traffic extends Pick<Scenario, 'limits' | 'leases' | 'roundTripMs'> {
+  /** Four if left out. */
+  readonly places?: number
+  /** When requests arrive, ascending. */
+  readonly arrivals: readonly number[]
+}
+
 export interface Service {
   readonly requests: number
   readonly admitted: number
   /** What one limiter for all, with no distance to go, would have admitted. */
   readonly ideal: number
   readonly calls: number
+  /** Calls in the second that has the most of them. */
+  readonly peakCalls: number
+  /** Requests that arrive while more than half of every limit is left, and the calls made then. */
+  readonly early: { readonly requests: number; readonly calls: number }
+  /** Permits that the store has counted, used or not. */
+  readonly charged: number
   /** The fullest true window of any limit, over its limit. */
   readonly fullest: number
 }
@@ -85,24 +99,39 @@ const PLACES = 4
 /** More than a decision takes. */
 const MAX_ROUND_TRIPS = 10
 
-/** One caller, each of its requests through a place at random. */
-export async function serve(scenario: Scenario): Promise<Service> {
-  const { limits, roundTripMs, leases, durationMs } = scenario
+export function serve(scenario: Scenario): Promise<Service> {
+  const random = seededRandom(20261121)
+  return serveTraffic({ ...scenario, arrivals: arrivalsOf(scenario, random) }, random)
+}
+
+export async function serveTraffic(traffic: Traffic, random = seededRandom(20261121)): Promise<Service> {
+  const { limits, roundTripMs, leases, arrivals } = traffic
   const time = new VirtualTime()
   const store = new MemoryStore(() => time.nowMs)
-  let calls = 0
+  const early = { requests: 0, calls: 0 }
+  const callsBySecond = new Map<number, number>()
+  let [calls, charged, isEarly] = [0, 0, true]
+  const decideNow = (request: DecisionRequest) => {
+    const decision = store.decideNow(request)
+    charged += decision.granted
+    isEarly = limits.every(({ limit }, at) => (decision.usage[0]?.[at]?.remaining ?? 0) > limit / 2)
+    return decision
+  }
   const remote = Object.assign(new MemoryStore(() => 0), {
     async decide(request: DecisionRequest): Promise<Decision> {
       calls++
-      if (roundTripMs === 0) return store.decideNow(request)
+      if (isEarly) early.calls++
+      const second = Math.floor(time.nowMs / SECOND_MS)
+      callsBySecond.set(second, (callsBySecond.get(second) ?? 0) + 1)
+      if (roundTripMs === 0) return decideNow(request)
       await time.wait(roundTripMs / 2)
-      const decision = store.decideNow(request)
+      const decision = decideNow(request)
       await time.wait(roundTripMs / 2)
       return decision
     },
   })
   const now = () => Math.floor(time.nowMs)
-  const places = Array.from({ length: PLACES }, () => {
+  const places = Array.from({ length: traffic.places ?? PLACES }, () => {
     const asked = withRefusalCache(now)(remote)
     return leases === 'off' ? asked : withLeases(leases, now)(asked)
   })
@@ -114,20 +143,19 @@ export async function serve(scenario: Scenario): Promise<Service> {
     mode: 'enforce',
     reserved: 0,
   }
-  const random = seededRandom(20261121)
-  const arrivals = arrivalsOf(scenario, random)
   const admissions: Admission[] = []
   for (const ms of arrivals) {
-    const place = places[Math.floor(random() * PLACES)] as Store
+    const place = places[Math.floor(random() * places.length)] as Store
     time.at(ms, () => {
       const sentMs = time.nowMs
+      if (isEarly) early.requests++
       void place.decide({ action: 'take', permits: 1, charges: [charge] }, CONTEXT).then(({ granted, nowMs }) => {
         // Redis admits when it decides; what is spent of a lease is admitted at once.
         if (granted > 0) admissions.push({ ms: time.nowMs === sentMs ? sentMs : nowMs, cost: 1 })
       })
     })
   }
-  await time.runUntil(START_MS + durationMs + MAX_ROUND_TRIPS * roundTripMs)
+  await time.runUntil((arrivals.at(-1) ?? START_MS) + MAX_ROUND_TRIPS * roundTripMs)
 
   const fullest = limits.map((limit) => checkWindows(limit, admissions).fullest)
   return {
@@ -135,6 +163,9 @@ export async function serve(scenario: Scenario): Promise<Service> {
     admitted: admissions.length,
     ideal: idealAdmissions(arrivals.map((ms) => ({ ms, charges: [{ key: 'caller', limits, cost: 1 }] }))),
     calls,
+    peakCalls: Math.max(...callsBySecond.values()),
+    early,
+    charged,
     fullest: Math.max(...fullest),
   }
 }

@@ -1,57 +1,57 @@
-import type { Decision, DecisionRequest, StoreCharge } from '../model/charge.ts'
-import type { Store } from '../model/store.ts'
-import { StoreError } from '../model/store.ts'
+import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
+import type { Decision, DecisionRequest, LimitState, StoreCharge } from '../model/charge.ts'
+import { type Store, StoreError } from '../model/store.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import { Lru } from '../runtime/lru.ts'
-import { admission, LeaseAccount, type RecentOutcome, replayOutcome, withLeft } from './lease-account.ts'
-import { affordable, computeLeaseTerms, isFarFromLimits, type LeaseTerms, type Span, usableMs } from './lease-terms.ts'
-import {
-  CROWDED_PER_SECOND,
-  HOT_PER_SECOND,
-  hotPermits,
-  hotSpan,
-  isSharedByMany,
-  permitsPerSecond,
-  SERVED_PER_SECOND,
-} from './shared-leases.ts'
+import { mapList } from '../runtime/map-list.ts'
+import { LeaseAccount } from './lease-account.ts'
 import { type AvoidedCalls, createAvoidedCalls, decorate, type Stage } from './stage.ts'
-import { StatusCache } from './status-cache.ts'
+import { formatStatusName, StatusCache } from './status-cache.ts'
 
 /** Permits of further callers expire unused. */
 const MAX_ACCOUNTS = 10_000
-/** An unanswered replenishment stops blocking others after this. */
+/** An unanswered call stops blocking others after this. */
 const LOST_AFTER_MS = 2_000
-/** Share of a lease's term: a longer round trip leaves too little of it. */
-const MAX_ROUND_TRIP_SHARE = 0.25
-/** Longer round trips count at once, shorter ones gradually. */
-const ROUND_TRIP_DECAY = 1 / 8
-
-/** Share of a lease's term for which an exhausted hot identity is not requested again. */
-const HOLD_SHARE = 0.5
+/** Windows are in effect longer by a lease, so it lasts no larger share of the shortest one. */
+const MAX_TERM_SHARE = 0.3
+/** A longer lease would lose more with its isolate. Slow callers use a dozen permits within this time. */
+const MAX_TERM_MS = 12_000
+/** The last part of a lease is not used, because clocks of isolates run unevenly. */
+const MARGIN_SHARE = 0.05
+/** A busy caller takes what it needs for this time: few calls, and little expires when a burst ends. */
+const HORIZON_MS = 100
+/** It also takes what it needs for so many round trips, and takes more when no more than that is left. */
+const ROUND_TRIPS = 2
+/** Others take so many permits that a call is worth it, if they last no longer than a lease may, */
+const MIN_PERMITS = 32
+/** but no larger share of the smallest limit: a burst begins to leave its window later by the time that they last. */
+const MIN_PERMITS_SHARE = 1 / 75
+/** Leases are no larger share of what is left: near a limit, each request is decided alone. */
+const LEFT_SHARE = 1 / 32
+/** What is unused or expired is no larger share of what is left, if all isolates do the same: others need that. */
+const UNUSED_SHARE = 0.18
+/** No more permits are unused for each that was used, so that a burst that stops counts little more than it was. */
+const UNUSED_PER_USED = 0.65
+/** All isolates together aim at so many calls a second for an identity. They are uneven, and an object serves 1,000. */
+const MAX_CALLS_PER_SECOND = 150
 
 /** A request, with the account of its caller. */
 interface Caller {
   readonly request: DecisionRequest
   readonly account: LeaseAccount
-  readonly terms: LeaseTerms
+  readonly maxLeaseMs: number
   readonly nowMs: number
-  /** True while a call that brings more permits is under way. */
-  readonly isPaused: boolean
   readonly context: CallContext
-}
-
-interface Plan extends Span {
-  readonly permits: number
 }
 
 /** The most permits to take at once; `auto` takes as many as a caller is about to need. */
 export type LeaseSize = number | 'auto'
 
 /**
- * Takes several permits of a busy caller in one call, and uses them without further calls, as long as the caller is far
- * from its limits. Either the store counts a leased permit as if it were used when the lease ends, or the lease ends with
- * the windows that it is charged to: so no true window ever holds more than its limit. Permits not used by then expire,
- * and count all the same.
+ * Takes what a caller is about to need in one call, and lets its next requests through without a call, as long as that
+ * is a small share of what is left. Either the store counts a leased permit as if it were used when the lease ends, or
+ * the lease ends with the windows that it is charged to: so no true window ever holds more than its limit. Permits not
+ * used by then expire, and count all the same.
  */
 export function withLeases(size: LeaseSize, now: () => number, avoided = createAvoidedCalls()): Stage {
   return (store) => {
@@ -67,28 +67,37 @@ export function withLeases(size: LeaseSize, now: () => number, avoided = createA
 }
 
 class Leases {
-  readonly #avoided: AvoidedCalls
   readonly #store: Store
   readonly #now: () => number
-  readonly #size: number
+  readonly #maxPermits: number
+  readonly #avoided: AvoidedCalls
   readonly #accounts = new Lru<LeaseAccount>(MAX_ACCOUNTS)
-  readonly #standings = new StatusCache()
-  /** Unknown until the first call has been answered. */
-  #roundTripMs = Number.POSITIVE_INFINITY
+  readonly #statuses = new StatusCache()
+  #roundTripMs = 0
   #latestMs = 0
 
   constructor(store: Store, now: () => number, size: LeaseSize, avoided: AvoidedCalls) {
     this.#store = store
-    this.#avoided = avoided
     this.#now = now
-    this.#size = size === 'auto' ? Number.POSITIVE_INFINITY : size
+    this.#maxPermits = size === 'auto' ? Number.POSITIVE_INFINITY : size
+    this.#avoided = avoided
   }
 
   /** @throws {StoreError} it is then unknown if a lease was charged */
   readonly decide: Store['decide'] = (request, context) => {
     if (request.action === 'peek') return this.#store.decide(request, context)
-    const terms = context && computeLeaseTerms(request)
-    return terms ? this.#decide({ request, ...this.#see(terms), context }) : this.#ask(request, context)
+    if (!context || !isLeasable(request)) return this.#ask(request, context)
+    const nowMs = this.#readClock()
+    const name = formatAccountName(request)
+    let account = this.#accounts.get(name)
+    if (!account) {
+      account = new LeaseAccount()
+      this.#accounts.set(name, account)
+    }
+    const { shortestMs, longestMs } = findWindows(request)
+    const maxLeaseMs = Math.floor(Math.min(MAX_TERM_MS, shortestMs * MAX_TERM_SHARE))
+    account.see(nowMs, maxLeaseMs, longestMs)
+    return this.#decide({ request, account, maxLeaseMs, nowMs, context })
   }
 
   /** Lets all permits expire, also those on their way. */
@@ -96,154 +105,149 @@ class Leases {
     this.#accounts.clear()
   }
 
-  #see(terms: LeaseTerms): Pick<Caller, 'account' | 'terms' | 'nowMs' | 'isPaused'> {
-    const nowMs = this.#readClock()
-    const account = this.#accountOf(terms)
-    account.see(nowMs, terms)
-    return { account, terms, nowMs, isPaused: nowMs < account.replenishedUntilMs }
-  }
-
   async #decide(caller: Caller): Promise<Decision> {
-    const { request, account, nowMs, isPaused, context } = caller
+    const { account, nowMs, context } = caller
     const lease = account.spend(nowMs)
     if (lease) {
       this.#avoided.byLeases++
-      const left = account.left(nowMs)
+      const decision = this.#admit(caller, lease.chargedAtMs)
       // Before permits run out, so that no request waits.
-      if (this.#isShort(caller)) this.#replenish(caller)
-      return admission(request, account.standings, lease, left, nowMs)
+      const permits = this.#isShort(caller) ? this.#countPermits(caller) : 0
+      if (permits > 1) context.waitUntil(this.#take(caller, permits, 0).catch(ignoreStoreError))
+      return decision
     }
-    if (isHeld(caller)) return replayOutcome(account.held as RecentOutcome, nowMs)
-    // A reply cannot be shared with other requests: while one call is under way, each decides for itself alone.
-    const plan = isPaused ? undefined : this.#planOf(caller)
-    if (!plan) return this.#listen(caller, this.#ask(request, context))
-    const decision = await this.#take(caller, plan, 1)
-    if (decision.granted === 0) return decision
-    const left = decision.granted - 1
-    const usage = decision.usage.map((limits, index) =>
-      withLeft(limits, left * (request.charges[index] as StoreCharge).cost),
+    const { held } = account
+    if (held && nowMs < held.untilMs) return repeatOutcome(held, nowMs)
+    const decision = await this.#take(caller, 1 + this.#countPermits(caller), 1)
+    return decision.granted > 1 ? this.#admit({ ...caller, nowMs: this.#now() }, decision.nowMs) : decision
+  }
+
+  /** Admits a request by a permit that is taken already. Permits that are not used remain. */
+  #admit({ request, account, nowMs }: Caller, chargedAtMs: number): Decision {
+    const left = account.countLeft(nowMs)
+    const usage = mapList(request.charges, (charge) => {
+      const { usage, sentAtMs } = this.#statuses.of(charge)
+      const elapsedMs = Math.max(0, nowMs - sentAtMs)
+      return mapList(usage, ({ remaining, resetMs }) => {
+        return { remaining: remaining + left * charge.cost, resetMs: Math.max(0, resetMs - elapsedMs), retryAfterMs: 0 }
+      })
+    })
+    return { granted: 1, nowMs: chargedAtMs, usage }
+  }
+
+  get #aheadMs(): number {
+    return ROUND_TRIPS * Math.max(1, this.#roundTripMs)
+  }
+
+  #isShort({ account, nowMs }: Caller): boolean {
+    const aheadMs = this.#aheadMs
+    const needed = Math.round(account.pace.now * aheadMs)
+    return needed > 0 && account.countLeft(nowMs + aheadMs) + account.pending <= needed
+  }
+
+  /** Counts the permits to take for requests to come. */
+  #countPermits({ request, account, maxLeaseMs, nowMs }: Caller): number {
+    const { limit, left, leftPerUsed, crowdPermits } = this.#findRoom(request)
+    const { pace, used, expired } = account
+    const expected = pace.longRun * (this.#findUsableMs(request, maxLeaseMs, nowMs) - this.#roundTripMs)
+    const soon = Math.max(pace.now * HORIZON_MS, Math.min(MIN_PERMITS, MIN_PERMITS_SHARE * limit))
+    const wanted = Math.min(
+      soon + pace.now * this.#aheadMs,
+      expected - Math.sqrt(Math.max(0, expected)),
+      LEFT_SHARE * left,
+      UNUSED_SHARE * leftPerUsed * (used + expired) - expired,
+      UNUSED_PER_USED * used,
     )
-    return { ...decision, granted: 1, usage }
+    const total = Math.min(this.#maxPermits - 1, Math.max(wanted, Math.min(expected, crowdPermits)))
+    const permits = Math.floor(total - account.countLeft(nowMs) - account.pending)
+    return permits >= Math.min(2, this.#maxPermits - 1) ? permits : 0
   }
 
-  #isShort(caller: Caller): boolean {
-    const { account, terms, nowMs } = caller
-    const isShort = account.isShort(nowMs, this.#roundTripMs, terms)
-    return isShort && (!this.#hotPaceOf(caller) || account.isNearlyOut(nowMs, this.#roundTripMs, terms))
+  /** The time in which permits, and those taken before them, are used almost certainly. */
+  #findLeaseMs({ account, maxLeaseMs, nowMs }: Caller, permits: number): number {
+    const total = account.countLeft(nowMs) + account.pending + permits
+    const { now, longRun } = account.pace
+    // Pauses that the long run shows are twice as long: they come at any time, and differ.
+    const lastsMs = (total + Math.sqrt(total)) * (2 / longRun - 1 / now) + this.#aheadMs
+    return Math.ceil(Math.min(maxLeaseMs, lastsMs / (1 - MARGIN_SHARE)))
   }
 
-  #replenish(caller: Caller): void {
-    if (caller.isPaused || isHeld(caller)) return
-    const plan = this.#planOf(caller)
-    if (plan) caller.context.waitUntil(this.#take(caller, plan, 0).catch(ignoreStoreError))
-  }
-
-  /** @returns undefined if the request is to be decided alone */
-  #planOf(caller: Caller): Plan | undefined {
-    const { request, account, terms } = caller
-    const permits = this.#wanted(account, request, terms)
-    const perSecond = this.#hotPaceOf(caller)
-    if (permits < perSecond / HOT_PER_SECOND) return this.#hotPlan(request, account, terms, perSecond)
-    return permits < 2 ? undefined : { ...terms, permits }
-  }
-
-  #hotPlan(request: DecisionRequest, account: LeaseAccount, terms: LeaseTerms, perSecond: number): Plan | undefined {
-    const charge = request.charges[0] as StoreCharge
-    const standing = this.#standings.of(charge)
-    const mustLease = perSecond > CROWDED_PER_SECOND || account.strain.stretch > 1
-    if (!mustLease && !isFarFromLimits(charge, standing, terms, this.#latestMs)) return undefined
-    const span = hotSpan(account, terms, perSecond, this.#roundTripMs)
-    const spanMs = usableMs(request, [standing], span, this.#latestMs) - this.#roundTripMs
-    const permits = Math.min(terms.most, this.#size, hotPermits(account, terms, perSecond, spanMs))
-    return permits < 2 ? undefined : { ...span, permits }
-  }
-
-  #wanted(account: LeaseAccount, request: DecisionRequest, terms: LeaseTerms): number {
-    if (this.#roundTripMs > terms.termMs * MAX_ROUND_TRIP_SHARE) return 1
-    const standings = request.charges.map((charge) => this.#standings.get(charge))
-    const spanMs = usableMs(request, standings, terms, this.#latestMs) - this.#roundTripMs
-    const wanted = Math.min(terms.most, this.#size, account.wanted(spanMs, terms))
-    return wanted < 2 ? 1 : Math.min(wanted, affordable(request, standings, terms, this.#latestMs))
-  }
-
-  /** Permits a second, of all isolates, of the only charge of a request if that is hot, and many share it; else 0. */
-  #hotPaceOf({ request: { charges }, account, terms }: Caller): number {
-    const { atMs, perSecond } = account.pace
-    // Twice as long as until a lesser one replaces it, so that it lasts until the next reply.
-    const isKnown = charges.length === 1 && this.#latestMs - atMs < 2 * findLongestMs(charges[0] as StoreCharge)
-    return isKnown && perSecond > HOT_PER_SECOND && isSharedByMany(account, terms, perSecond) ? perSecond : 0
-  }
-
-  #accountOf({ name }: LeaseTerms): LeaseAccount {
-    let account = this.#accounts.get(name)
-    if (!account) {
-      account = new LeaseAccount()
-      this.#accounts.set(name, account)
+  /** What is left of the limits of a request, in permits. */
+  #findRoom({ charges }: DecisionRequest) {
+    const max = Number.POSITIVE_INFINITY
+    const room = { limit: max, left: max, leftPerUsed: max, crowdPermits: 0 }
+    for (const charge of charges) {
+      const usage = this.#statuses.get(charge)?.usage
+      for (const [at, { limit: units, windowMs }] of charge.limits.entries()) {
+        const limit = (charge.burst ?? units) / charge.cost
+        const left = (usage?.[at]?.remaining ?? 0) / charge.cost
+        room.limit = Math.min(room.limit, limit)
+        room.left = Math.min(room.left, left)
+        room.leftPerUsed = Math.min(room.leftPerUsed, left / Math.max(1, limit - left))
+        // A bucket does not show how fast it is emptied, and permits of several charges are those of the slowest.
+        if (!usage || charges.length > 1 || ALGORITHMS[charge.algorithm].hasBurst) continue
+        const callsPerSecond = ((limit - left) * 1_000) / windowMs
+        room.crowdPermits = Math.max(room.crowdPermits, callsPerSecond / MAX_CALLS_PER_SECOND)
+      }
     }
-    return account
+    return room
   }
 
-  /** @param own permits used already: 1 if the script itself admits the request */
-  async #take(caller: Caller, { permits, ...span }: Plan, own: 0 | 1): Promise<Decision> {
-    const { request, account, context } = caller
+  /** The time for which permits taken now may be used: no longer than the windows last that they are counted in. */
+  #findUsableMs({ charges }: DecisionRequest, leaseMs: number, nowMs: number): number {
+    let endMs = nowMs + leaseMs
+    for (const charge of charges) {
+      if (ALGORITHMS[charge.algorithm].lease !== 'windowed') continue
+      const { usage = [], sentAtMs = nowMs } = this.#statuses.get(charge) ?? {}
+      for (const { resetMs } of usage) endMs = Math.min(endMs, sentAtMs + resetMs)
+    }
+    return endMs - nowMs - leaseMs * MARGIN_SHARE
+  }
+
+  /** @param own permits used already: 1 if the store itself admits the request */
+  async #take(caller: Caller, permits: number, own: 0 | 1): Promise<Decision> {
+    const { request, account, nowMs, context } = caller
     const sentAtMs = this.#now()
-    account.replenishedUntilMs = sentAtMs + LOST_AFTER_MS
+    const more = permits - own
+    const leaseMs = more > 0 ? this.#findLeaseMs(caller, more) : 0
+    account.pending += more
+    account.pendingUntilMs = nowMs + LOST_AFTER_MS
+    if (account.held) account.held.untilMs = nowMs + this.#aheadMs
     try {
-      const leased = { ...request, action: 'take-up-to', permits, leaseMs: span.termMs } as const
-      const decision = await this.#listen(caller, this.#ask(leased, context))
-      if (decision.granted > 0) {
-        account.standings = request.charges.map((charge) => this.#standings.of(charge))
-        // The store decided when it was sent, or later.
-        const asDecided = decision.usage.map((usage) => ({ usage, sentAtMs }))
-        const expiresAtMs = sentAtMs + usableMs(request, asDecided, span, sentAtMs)
+      const asked = more > 0 ? ({ ...request, action: 'take-up-to', permits, leaseMs } as const) : request
+      const decision = await this.#ask(asked, context)
+      account.held = decision.granted === 0 ? this.#hold(caller, decision, sentAtMs) : undefined
+      if (decision.granted > 0) account.used += own
+      if (decision.granted > own) {
+        // The store decided when the call was sent, or later.
+        const expiresAtMs = sentAtMs + this.#findUsableMs(request, leaseMs, sentAtMs)
         account.add({ permits: decision.granted - own, expiresAtMs, chargedAtMs: decision.nowMs })
         this.#avoided.permitsLeased += decision.granted - own
       }
       return decision
+    } catch (error) {
+      account.held = error instanceof StoreError ? this.#hold(caller, error, sentAtMs) : undefined
+      throw error
     } finally {
-      account.replenishedUntilMs = 0
+      account.pending = Math.max(0, account.pending - more)
     }
   }
 
-  /** Estimates from the end of a call how loaded the store is, and remembers an outcome that is not to be repeated. */
-  async #listen(caller: Caller, asked: Promise<Decision>): Promise<Decision> {
-    const { account, terms } = caller
-    const sentAtMs = this.#now()
-    const perSecond = this.#hotPaceOf(caller)
-    const hold = (outcome: Decision | StoreError) => {
-      const isMuch = account.strain.stretch > 1 || perSecond > SERVED_PER_SECOND
-      const untilMs = this.#now() + terms.termMs * account.strain.stretch * HOLD_SHARE
-      if (isMuch && perSecond > 0) account.held = { outcome, sentAtMs, untilMs }
-    }
-    try {
-      const decision = await asked
-      notePace(caller, decision, sentAtMs)
-      // A refusal may come from the cache: its duration means nothing.
-      if (decision.granted === 0) hold(decision)
-      else {
-        account.held = undefined
-        account.strain.hear(this.#now() - sentAtMs)
-      }
-      return decision
-    } catch (error) {
-      account.strain.fail()
-      if (error instanceof StoreError) hold(error)
-      throw error
-    }
+  /** Keeps an outcome of a crowded identity until its isolate would make another call, if all made the same number. */
+  #hold({ request, account, maxLeaseMs }: Caller, outcome: Decision | StoreError, sentAtMs: number) {
+    const { crowdPermits } = this.#findRoom(request)
+    if (crowdPermits < 1) return undefined
+    return { outcome, sentAtMs, untilMs: this.#now() + Math.min(maxLeaseMs / 2, crowdPermits / account.pace.now) }
   }
 
   async #ask(request: DecisionRequest, context: CallContext | undefined): Promise<Decision> {
     const sentAtMs = this.#readClock()
-    const heardBefore = this.#standings.heard
+    const heardBefore = this.#statuses.heard
     const decision = await this.#store.decide(request, context)
-    this.#standings.hear(request, decision, sentAtMs, heardBefore)
+    this.#statuses.hear(request, decision, sentAtMs, heardBefore)
     const elapsedMs = this.#readClock() - sentAtMs
-    // A refusal may come from the cache.
-    if (decision.granted > 0 && elapsedMs >= 0) {
-      const more = elapsedMs - this.#roundTripMs
-      this.#roundTripMs =
-        more < 0 && more > Number.NEGATIVE_INFINITY ? this.#roundTripMs + more * ROUND_TRIP_DECAY : elapsedMs
-    }
+    // A refusal may come from the cache. A longer round trip counts at once, and shorter ones by and by.
+    if (decision.granted > 0) this.#roundTripMs = Math.max(elapsedMs, (7 * this.#roundTripMs + elapsedMs) / 8)
     return decision
   }
 
@@ -256,22 +260,47 @@ class Leases {
   }
 }
 
-function findLongestMs({ limits }: StoreCharge): number {
-  return Math.max(...limits.map(({ windowMs }) => windowMs))
+/** @throws {StoreError} if that was the outcome */
+function repeatOutcome({ outcome, sentAtMs, untilMs }: NonNullable<LeaseAccount['held']>, nowMs: number): Decision {
+  if (outcome instanceof StoreError) throw outcome
+  const elapsedMs = Math.max(0, nowMs - sentAtMs)
+  const age = ({ resetMs, retryAfterMs, ...limit }: LimitState): LimitState => ({
+    ...limit,
+    resetMs: Math.max(0, resetMs - elapsedMs),
+    retryAfterMs: retryAfterMs === 0 ? 0 : Math.max(1, retryAfterMs - elapsedMs, untilMs - nowMs),
+  })
+  return { ...outcome, nowMs: outcome.nowMs + elapsedMs, usage: outcome.usage.map((limits) => limits.map(age)) }
 }
 
-/** Keeps the greatest of the latest window: a counted window that has just begun shows nothing. */
-function notePace({ request, account }: Caller, { usage }: Decision, atMs: number): void {
-  const charge = request.charges[0] as StoreCharge
-  const perSecond = permitsPerSecond(charge, usage[0] ?? [])
-  if (perSecond >= account.pace.perSecond || atMs - account.pace.atMs >= findLongestMs(charge)) {
-    account.pace = { perSecond, atMs }
+/**
+ * Other permits are taken one by one: a slot is held by one request, a policy in shadow mode counts each request,
+ * settling calls the store in any case, and no caller may use permits during a penalty.
+ */
+function isLeasable({ action, permits, charges }: DecisionRequest): boolean {
+  const canLease = ({ algorithm, mode, reserved, penalty, needsSettlement, counts = 'requests' }: StoreCharge) => {
+    const isPlain = mode === 'enforce' && reserved === 0 && !penalty && !needsSettlement && counts === 'requests'
+    return isPlain && ALGORITHMS[algorithm].lease !== undefined
   }
+  return action === 'take' && permits === 1 && charges.every(canLease)
 }
 
-/** @returns true if the last outcome is to be repeated, not requested again */
-function isHeld({ account: { held }, nowMs, isPaused }: Caller): boolean {
-  return held !== undefined && (isPaused || nowMs < held.untilMs)
+/** @returns a name that is equal for all requests with the same charges */
+function formatAccountName({ charges }: DecisionRequest): string {
+  const formatCharge = (charge: StoreCharge) => formatStatusName(charge) + (charge.cost === 1 ? '' : ` ${charge.cost}`)
+  // Most have only one charge, whose name need not be concatenated and hashed again.
+  return charges.length === 1 ? formatCharge(charges[0] as StoreCharge) : charges.map(formatCharge).join(' ')
+}
+
+/** Finds the shortest window, or the time in which a small bucket is filled, and the longest. */
+function findWindows({ charges }: DecisionRequest) {
+  let [shortestMs, longestMs] = [Number.POSITIVE_INFINITY, 0]
+  for (const { limits, burst } of charges) {
+    for (const { limit, windowMs } of limits) {
+      shortestMs = Math.min(shortestMs, windowMs, ((burst ?? limit) * windowMs) / limit)
+      longestMs = Math.max(longestMs, windowMs)
+    }
+  }
+  return { shortestMs, longestMs }
 }
 
 /** The next request that finds no permits makes its own call, and reports its failure. */

@@ -16,8 +16,6 @@ export class KnownStatus {
   usage: readonly LimitState[] = []
   /** Start of the latest call, by the isolate's clock: the store decided then or later. */
   sentAtMs = 0
-  /** Per limit, the start of the latest call that it refused, on the isolate's clock. */
-  readonly refusedAtMs: number[] = []
   /** Grows with each sign that units were used. */
   version = 1
   /** The version when a refusal was last cached. */
@@ -35,9 +33,6 @@ export class KnownStatus {
    * @returns true if no units are known to have been used since this decision
    */
   update({ granted, nowMs, usage, heardBefore, sentAtMs }: Reply, heardAs: number): boolean {
-    for (const [limit, { retryAfterMs }] of usage.entries()) {
-      if (granted === 0 && retryAfterMs > 0) this.refusedAtMs[limit] = sentAtMs
-    }
     const isAfterSpending = heardBefore >= this.#spentAs || nowMs > this.#spentAtMs
     const isLatest = heardBefore >= this.#heardAs || nowMs > this.nowMs
     if (!isLatest && nowMs < this.nowMs) return isAfterSpending
