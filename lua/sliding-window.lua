@@ -67,10 +67,11 @@ local function peek(key, now_us, wanted, from, to, reply, has_penalty)
       if last_ms > since and not is_all then
         -- Not an exclusive "(since", which would only exclude since-0.
         local start = ('%d'):format(since + 1)
-        -- A refusal needs `wanted` of them at most, to find the entry whose leaving admits that cost.
+        -- A refusal needs `wanted` of them at most, to find the entry whose leaving admits that cost. Where that is many,
+        -- it is looked for only if the request is refused.
         local at_most = '1'
-        if wanted > 1 then
-          at_most = math.min(wanted, 16)
+        if wanted > 1 and wanted <= 16 then
+          at_most = wanted
         elseif has_penalty then
           at_most = '2'
         end
@@ -113,36 +114,46 @@ local function peek(key, now_us, wanted, from, to, reply, has_penalty)
     elseif left < wanted then
       -- When the running total reached `target`: once that entry has left the window, enough units are free.
       local function ms_of_total(target)
+        local low_ms, low_total = since, before
         for n = 1, oldest and #oldest or 0 do
-          local ms, reached = ms_and_total(oldest[n])
-          if reached >= target then
-            return ms
+          low_ms, low_total = ms_and_total(oldest[n])
+          if low_total >= target then
+            return low_ms
           end
         end
-        local low, high = since, nil
+        local high_ms, high_total
         for n = 1, count do
           local ms, reached = ms_and_total(recent[n])
           if reached < target then
-            low = ms - 1
-            break
+            return high_ms
           end
-          high = ms
+          high_ms, high_total = ms, reached
         end
-        -- Totals grow with time, so halve the span: none up to `low` has reached the target, the last at `high` has.
-        while oldest and high - low > 1 do
-          local middle = math.floor((low + high) / 2)
-          local entry = call('XREVRANGE', key, ('%d'):format(middle), '-', 'COUNT', '1')[1]
-          local ms, reached = middle, 0
-          if entry then
-            ms, reached = ms_and_total(entry)
+        -- Totals grow with time: it was reached after `low_ms` had `low_total`, and no later than `high_ms`. A guess
+        -- that takes traffic for even is tried by turns with half of the span, which bounds the search for any other.
+        local is_guess = true
+        while oldest and low_ms < high_ms do
+          local missing = target - low_total
+          local start, at_most = ('%d-%d'):format(low_ms, low_total + 1), missing
+          if missing > 24 then
+            at_most = 8
+            local share = is_guess and (missing - 4) / (high_total - low_total) or 0.5
+            start, is_guess = low_ms + math.max(1, math.floor((high_ms - low_ms) * share)), not is_guess
           end
-          if reached >= target then
-            high = ms
+          local next = call('XRANGE', key, start, '+', 'COUNT', at_most)
+          local ms, reached = ms_and_total(next[1])
+          if reached - next[1][2][2] >= target then
+            high_ms, high_total = start - 1, reached - next[1][2][2]
           else
-            low = middle
+            for n = 1, #next do
+              low_ms, low_total = ms_and_total(next[n])
+              if low_total >= target then
+                return low_ms
+              end
+            end
           end
         end
-        return high
+        return high_ms
       end
       retry_ms = ms_of_total(total + wanted - limit) + window - now
     end

@@ -1,7 +1,9 @@
+import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { START_MS } from '../support/arbitraries.ts'
 import { chargeOf, EVERY_ALGORITHM, TIERED_ALGORITHMS, take } from '../support/charges.ts'
 import { sharedRedis } from '../support/own-redis.ts'
+import { expectProperty } from '../support/property.ts'
 import { ScriptStore } from '../support/script-store.ts'
 
 const redis = sharedRedis()
@@ -43,4 +45,39 @@ test.each(EVERY_ALGORITHM)('%s refuses, and not a byte of any other charge is ch
   const before = await dumps()
   expect((await script.decide(take(charges), START_MS * 1000)).granted).toBe(0)
   expect(await dumps()).toEqual(before)
+})
+
+test('sliding-window finds the exact moment for any cost, however its entries lie in time', async () => {
+  const script = new ScriptStore(redis.client)
+  const windowMs = 600_000
+  const gapsMs = fc.array(
+    fc.oneof(fc.constant(0), fc.integer({ min: 0, max: 3 }), fc.integer({ min: 0, max: 2_000 })),
+    {
+      minLength: 30,
+      maxLength: 250,
+      size: 'max',
+    },
+  )
+  await expectProperty(
+    fc.asyncProperty(
+      gapsMs,
+      fc.integer({ min: 1, max: 3 }),
+      fc.double({ min: 0, max: 1, noNaN: true }),
+      async (gaps, units, share) => {
+        const limit = gaps.length * units
+        const charge = chargeOf('sliding-window', [{ limit, windowMs }])
+        let ms = START_MS
+        const dates = gaps.map((gapMs) => (ms += gapMs))
+        for (const [index, date] of dates.entries()) {
+          await redis.client.xAdd(charge.key, `${date}-${(index + 1) * units}`, { [windowMs]: `${units}` })
+        }
+        const cost = 1 + Math.floor(share * (limit - 1))
+        const { usage } = await script.peek(take([{ ...charge, cost }]), ms * 1000)
+        // With every unit used, the entry that completes the cost must leave.
+        const last = dates[Math.ceil(cost / units) - 1] as number
+        expect(usage[0]?.[0]?.retryAfterMs).toBe(last + windowMs - ms)
+      },
+    ),
+    200,
+  )
 })

@@ -34,7 +34,8 @@ export const UPSTASH_OPTIONS = {
 
 export function upstashClient(redis: UpstashRedis): RedisClient {
   return {
-    evalsha: (sha1, keys, args) => redis.evalsha(sha1, keys, args),
+    // The client's commands are bound to it, which spares a hop; those of a wrapper may not be.
+    evalsha: redis.evalsha.bind(redis),
     eval: (script, keys, args) => redis.eval(script, keys, args),
     zrem: (key, [first = '', ...others]) => redis.zrem(key, first, ...others),
     del: (keys) => redis.del(...keys),

@@ -30,6 +30,13 @@ interface Deadline {
   hasPassed: boolean
 }
 
+interface ScriptCall {
+  readonly script: Script
+  readonly keys: string[]
+  readonly args: (string | number)[]
+  readonly deadline: Deadline
+}
+
 /** Calls Redis by one client, within a deadline. Every error is a `StoreError` that may be logged. */
 export class RedisCalls {
   readonly #client: RedisClient
@@ -45,8 +52,14 @@ export class RedisCalls {
 
   /** @param deadlines all deadlines of the request @throws {StoreError} */
   evaluate(script: Script, keys: string[], args: (string | number)[], deadlines?: Deadlines): Promise<unknown> {
-    const deadline: Deadline = { hasPassed: false }
-    return this.#within(this.#send(script, keys, args, deadline), keys, deadline, deadlines)
+    const call: ScriptCall = { script, keys, args, deadline: { hasPassed: false } }
+    const variant = this.#variant
+    const connecting = this.#client.connecting?.()
+    const sent = connecting
+      ? connecting.then(() => this.#sendConnected(call))
+      : this.#client.evalsha(script[variant].sha1, keys, args)
+    const answered = sent.catch((error: unknown) => this.#resend(error, call, variant))
+    return this.#within(answered, keys, call.deadline, deadlines)
   }
 
   /** @param keys keys that the server may repeat @throws {StoreError} */
@@ -81,26 +94,24 @@ export class RedisCalls {
     throw new StoreError(`Redis answered an error: ${words.slice(0, MAX_WORDS)}`)
   }
 
-  /** Each resend follows an answer that says that nothing ran, so none can charge twice. */
-  async #send(script: Script, keys: string[], args: (string | number)[], deadline: Deadline): Promise<unknown> {
-    const variant = this.#variant
-    const { sha1, text } = script[variant]
-    const connecting = this.#client.connecting?.()
-    if (connecting) await connecting
+  #sendConnected({ script, keys, args, deadline }: ScriptCall): Promise<unknown> {
     if (deadline.hasPassed) throw new StoreError('the connection to Redis came too late', { mayHaveRun: false })
+    return this.#client.evalsha(script[this.#variant].sha1, keys, args)
+  }
+
+  /** Each resend follows an answer that says that nothing ran, so none can charge twice. */
+  async #resend(error: unknown, call: ScriptCall, variant: keyof Script): Promise<unknown> {
+    const { script, keys, args, deadline } = call
     const isAnswer = (error: unknown, pattern: RegExp) => pattern.test(this.#client.serverWords(error) ?? '')
+    if (deadline.hasPassed || !isAnswer(error, /^NOSCRIPT\b/)) throw error
     try {
-      return await this.#client.evalsha(sha1, keys, args)
-    } catch (error) {
-      if (deadline.hasPassed || !isAnswer(error, /^NOSCRIPT\b/)) throw error
-    }
-    try {
-      return await this.#client.eval(text, keys, args)
+      return await this.#client.eval(script[variant].text, keys, args)
     } catch (error) {
       if (deadline.hasPassed || variant === 'plain' || !isAnswer(error, SHEBANG_UNKNOWN)) throw error
     }
     this.#variant = 'plain'
-    return this.#send(script, keys, args, deadline)
+    const plain = this.#client.evalsha(script.plain.sha1, keys, args)
+    return plain.catch((error: unknown) => this.#resend(error, call, 'plain'))
   }
 }
 
