@@ -54,7 +54,7 @@ function takeFirstSentence(text: string): string {
 
 /** Paths of one object together, e.g. `keys[]` (`policy`, `key`). */
 function renderKeys(all: readonly string[]): string {
-  const paths = all.filter((path) => !path.endsWith('.*') && !all.includes(`${path}[]`))
+  const paths = [...new Set(all.map((path) => path.replace(/\.\*$/, '')))].filter((path) => !all.includes(`${path}[]`))
   const objects = Map.groupBy(paths, (path) => path.slice(0, Math.max(0, path.lastIndexOf('.'))))
   const list = (prefix: string, names: readonly string[]) => {
     const own = names
