@@ -18,7 +18,7 @@ const INTRODUCTION = `# The command
   or, with \`--gateway <url>\`, the [admin API](admin.md), which needs only \`ADMIN_TOKEN\` (from the shell or \`.dev.vars\`; never an option)
   and is the only way with Durable Objects. \`top\`, \`expire\` and \`delete\` need Redis; \`check\` and \`simulate\` neither.
 - **Callers.** A token, or \`-\` to read it from standard input; \`--ip\`, \`--header\`, \`--query\`, \`--cookie\`, \`--form\`, \`--json-member\`, \`--claim\`, \`--digest\`.
-- **Questions.** What changes counts or keys asks first; \`--yes\` does not.
+- **Questions.** \`reset\`, \`policies push\` and \`rollback\`, \`expire\` and \`delete\` ask first; with \`--yes\` they do not.
 - **JSON.** \`--json\` prints one line. An error is \`{"error": …, "hint": …}\`, with an optional \`hint\`.
 
 \`npm run command-page\` writes this page from the command.`
