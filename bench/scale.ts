@@ -4,9 +4,9 @@
  *
  *     npm run bench:scale -- [--quick] [--seed 1] [--cross-check]
  *
- * Prints a line for each scenario, and writes the tables of docs/scale.md and its plots; with --quick, the plots go to
- * bench/results/trial/. With --cross-check, only what runs in real time is run again, for which the machine should be
- * quiet; the other figures of the page stay. Fails if any true window of any key held more than its limit.
+ * Prints a line for each scenario, and writes the tables of bench/results/scale.md and its plots; with --quick, the plots
+ * go to bench/results/trial/. With --cross-check, only what runs in real time is run again, for which the machine should
+ * be quiet; the other figures of the page stay. Fails if any true window of any key held more than its limit.
  */
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { cpus } from 'node:os'
@@ -22,7 +22,7 @@ import { type Scenario, simulate } from './scale/simulate.ts'
 
 /** A store that leaves so many requests undecided is not asked for more. */
 const ENDED = 0.5
-const PAGE = join(import.meta.dirname, '../docs/scale.md')
+const PAGE = join(import.meta.dirname, 'results/scale.md')
 const RESULTS = join(import.meta.dirname, 'results')
 
 const { values } = parseArgs({

@@ -1,69 +1,69 @@
-/** Writes docs/command.md from the texts of the command's help: `npm run command-page`. */
+/** Writes docs/cli.md from the texts of the command's help: `npm run command-page`. */
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { CommandUnknownOpts } from '@commander-js/extra-typings'
 import { EXIT_CODES } from '../src/command/command-error.ts'
 import { SUBCOMMANDS } from '../src/command/program.ts'
 import type { Subcommand } from '../src/command/subcommand.ts'
 
+const MAX_EXAMPLES = 2
+
 const INTRODUCTION = `# The command
 
 \`sluice\` looks after Sluice from a terminal: \`npm run sluice -- …\` in this repository, \`npx sluice …\` where the package is installed.
-It reads variables as \`npm run dev\` does: those of the shell win over \`.dev.vars\`, which wins over \`wrangler.toml\`,
-\`wrangler.json\` or \`wrangler.jsonc\`. So keys and digests are the Worker's own, if
-\`IDENTITY_SECRET\` is known here. With \`--gateway\`, some subcommands ask [the admin API](admin.md#the-command-without-a-database) of a gateway, and need nothing but \`ADMIN_TOKEN\`. Colours are left out without a terminal and with \`NO_COLOR\`.
-With \`--json\`, an error is \`{"error": …, "hint": …}\` on standard output beside the text on standard error; \`hint\`, what to do, may be missing.
+\`sluice --help\` lists the subcommands, and \`sluice <name> --help\` all arguments and options of one; this page does not repeat them.
 
-This page is made of what \`sluice --help\` prints: \`npm run command-page\` writes it.`
+- **Configuration.** It reads variables as \`npm run dev\` does: from the shell, then \`.dev.vars\`, then \`wrangler.toml\`, \`.json\` or \`.jsonc\`.
+  So keys and digests are the Worker's own, if \`IDENTITY_SECRET\` is known here.
+- **Database or gateway.** \`usage\`, \`reset\`, \`block\`, \`allow\`, \`override\` and \`policies\` use the Worker's Redis, another one with \`--redis <url>\`,
+  or, with \`--gateway <url>\`, the [admin API](admin.md), which needs only \`ADMIN_TOKEN\` (from the shell or \`.dev.vars\`; never an option)
+  and is the only way with Durable Objects. \`top\`, \`expire\` and \`delete\` need Redis; \`check\` and \`simulate\` neither.
+- **Callers.** A token, or \`-\` to read it from standard input; \`--ip\`, \`--header\`, \`--query\`, \`--cookie\`, \`--form\`, \`--json-member\`, \`--claim\`, \`--digest\`.
+- **Questions.** \`reset\`, \`policies push\` and \`rollback\`, \`expire\` and \`delete\` ask first; with \`--yes\` they do not.
+- **JSON.** \`--json\` prints one line. An error is \`{"error": …, "hint": …}\`, with an optional \`hint\`.
 
-if (import.meta.main) await writeFile(join(import.meta.dirname, '../docs/command.md'), renderCommandPage())
+\`npm run command-page\` writes this page from the command.`
+
+if (import.meta.main) await writeFile(join(import.meta.dirname, '../docs/cli.md'), renderCommandPage())
 
 export function renderCommandPage(): string {
   const codes = Object.values(EXIT_CODES).map(([code, meaning]) => [`${code}`, meaning])
-  const sections = SUBCOMMANDS.map((subcommand) =>
-    renderSection(
-      subcommand,
-      subcommand.build(() => {}),
-    ),
-  )
-  return `${[INTRODUCTION, '## Exit codes', table(['code', 'meaning'], codes), ...sections].join('\n\n')}\n`
+  return `${[INTRODUCTION, '## Exit codes', table(['code', 'meaning'], codes), ...SUBCOMMANDS.map(renderSection)].join('\n\n')}\n`
 }
 
-function renderSection(
-  { name, description, examples, json, notes = {} }: Subcommand,
-  command: CommandUnknownOpts,
-): string {
-  const help = command.createHelp()
-  const args = help
-    .visibleArguments(command)
-    .map((argument) => [code(argument.name()), help.argumentDescription(argument)])
-  const options = help
-    .visibleOptions(command)
-    .filter(({ long }) => long !== '--help')
-    .map((option) => [code(option.flags), help.optionDescription(option)])
+/** Help has the rest: the whole description, arguments, options and more examples. */
+function renderSection({ name, description, examples, json, notes = {} }: Subcommand): string {
+  const lines = examples.slice(0, MAX_EXAMPLES).map(({ shows, line }) => `# ${shows}\nsluice ${line}`)
   const parts = [
     `## sluice ${name}`,
-    capitalized(description),
-    `\`\`\`\nsluice ${name} ${command.usage()}\n\`\`\``,
-    args.length > 0 ? table(['argument', 'meaning'], args) : '',
-    options.length > 0 ? table(['option', 'meaning'], options) : '',
-    examples.length > 0
-      ? `\`\`\`sh\n${examples.map(({ shows, line }) => `# ${shows}\nsluice ${line}`).join('\n\n')}\n\`\`\``
-      : '',
+    takeFirstSentence(description),
+    `\`\`\`sh\n${lines.join('\n\n')}\n\`\`\``,
     ...Object.entries(notes).map(([title, rows]) =>
       table(
         [title, 'meaning'],
         Object.entries(rows).map(([name, meaning]) => [code(name), meaning]),
       ),
     ),
-    json
-      ? `With \`--json\`, one line of JSON:\n\n${table(
-          ['field', 'meaning'],
-          Object.entries(json).map(([path, meaning]) => [code(path), meaning]),
-        )}`
-      : '',
+    json ? `JSON: ${renderKeys(Object.keys(json))}` : '',
   ]
   return parts.filter((part) => part !== '').join('\n\n')
+}
+
+function takeFirstSentence(text: string): string {
+  return /^.*?\.(?=\s|$)/s.exec(text)?.[0] ?? text
+}
+
+/** Paths of one object together, e.g. `keys[]` (`policy`, `key`). */
+function renderKeys(all: readonly string[]): string {
+  const paths = [...new Set(all.map((path) => path.replace(/\.\*$/, '')))].filter((path) => !all.includes(`${path}[]`))
+  const objects = Map.groupBy(paths, (path) => path.slice(0, Math.max(0, path.lastIndexOf('.'))))
+  const list = (prefix: string, names: readonly string[]) => {
+    const own = names
+      .map((path) => path.slice(prefix === '' ? 0 : prefix.length + 1))
+      .filter((name) => !objects.has(name))
+    return prefix === '' ? own.map(code).join(', ') : `${code(prefix)} (${own.map(code).join(', ')})`
+  }
+  const texts = [...objects].map(([prefix, names]) => list(prefix, names))
+  return `${texts.filter((text) => text !== '').join(', ')}.`
 }
 
 /** Columns are as wide as their longest cell, as the formatter wants it. */
@@ -81,8 +81,4 @@ function table(header: readonly string[], body: readonly (readonly string[])[]):
 
 function code(text: string): string {
   return `\`${text}\``
-}
-
-function capitalized(text: string): string {
-  return text.slice(0, 1).toUpperCase() + text.slice(1)
 }

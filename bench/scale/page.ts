@@ -1,4 +1,4 @@
-/** The figures of docs/scale.md, which is where the repository keeps them. */
+/** The figures of bench/results/scale.md, which is where the repository keeps them. */
 import { markdownTable, type Row } from '../report/markdown.ts'
 import { PRICES } from './prices.ts'
 import { type CrossCheckCounts, type CrossCheckRow, decidesWell, type ScaleResults, type ScaleRow } from './results.ts'

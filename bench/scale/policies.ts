@@ -18,7 +18,7 @@ export const LONGEST_MS = 30_000
 /** That of a limit for all. */
 export const ALL_MS = 10_000
 
-/** As many a second as in README's recipe for leases. */
+/** As many a second as in the recipe for leases (docs/recipes.md). */
 const PER_CALLER: Limit = { limit: 500, windowMs: LONGEST_MS }
 
 const ofAll = (perSecond: number, share: number): Limit => {

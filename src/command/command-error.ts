@@ -1,4 +1,4 @@
-/** The command's exit codes, and what each means. `--help` and docs/command.md list them. */
+/** The command's exit codes, and what each means. `--help` and docs/cli.md list them. */
 export const EXIT_CODES = {
   done: [0, 'done'],
   found: [1, 'what was checked is not in order'],

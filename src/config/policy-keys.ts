@@ -54,12 +54,18 @@ export const policyKeys = {
   algorithm: v.optional(oneOf(...ALGORITHM_NAMES), 'sliding-window'),
   /**
    * `token` (Authorization), `ip`, `route`, `global`, `header:<name>`, `query:<name>`, `form:<name>`, `cookie:<name>`,
-   * `json:</pointer>`, `claim:<name>`, joined with `+` ([identities](#identities), [claims](#claims)) @default `token`
+   * `json:</pointer>`, `claim:<name>`, joined with `+` ([identities](identities.md), [claims](identities.md#claims))
+   * @default `token`
    */
   by: v.optional(by),
-  /** spellings of a value that are one caller: `lower`, `trim` or `lower trim` ([what people type](#identities)) */
+  /**
+   * spellings of a value that are one caller: `lower`, `trim` or `lower trim` ([what people type](identities.md#folding))
+   */
   fold: v.optional(fold),
-  /** patterns, `METHOD /path/:param/*`, as a list or with commas between ([matching](#matching)) @default everything */
+  /**
+   * patterns, `METHOD /path/:param/*`, as a list or with commas between ([matching](identities.md#matching-paths))
+   * @default everything
+   */
   match: v.optional(patternList),
   /** patterns match whatever the case of the path; `false` for an API that serves different things by it */
   ignore_case: v.optional(boolean, true),
@@ -75,7 +81,7 @@ export const policyKeys = {
   slot_ttl: v.optional(v.string(DURATION_EXPECTED)),
   /**
    * a caller without the header (token, query, …): `ip`, `skip` (the policy does not apply), `deny` (401), `deny:403`;
-   * left out, [`deny` with `form:` or `json:`](#identities) @default `ANONYMOUS`
+   * left out, [`deny` with `form:` or `json:`](identities.md#bodies) @default `ANONYMOUS`
    */
   anonymous: v.optional(anonymous),
   /** class of the requests that match: `critical`, `default`, `sheddable` ([priorities](#priorities)) */
@@ -89,8 +95,8 @@ export const policyKeys = {
   /** `local`, `open` or `closed` for this policy @default `ON_STORE_ERROR` */
   on_store_error: v.optional(oneOf(...ON_STORE_ERROR)),
   /**
-   * `identities`: charged only by requests that bring an identity which no `sliding-window` policy has met within its
-   * windows ([more](how-it-works.md#made-up-identities)); `failures`: charged only by requests that fail
+   * `new-identities`: charged only by requests that bring an identity which no `sliding-window` policy has met within its
+   * windows ([more](how-it-works.md#new-identities)); `failures`: charged only by requests that fail
    * ([failures](#failures))
    */
   counts: v.optional(oneOf(...COUNTS), 'requests'),
@@ -101,7 +107,7 @@ export const policyKeys = {
   failures: v.optional(statuses),
   /** for how long, e.g. `10m`, who is refused stays refused by this policy ([blocks](#penalties)) */
   penalty: v.optional(v.string(DURATION_EXPECTED)),
-  /** with `block`: how many refusals lead to it, 1 to 1,000 @default `1` */
+  /** with `penalty`: how many refusals lead to it, 1 to 1,000 @default `1` */
   penalty_after: v.optional(integer(1, MAX_AFTER)),
   /** allow an exact log of more than 100,000 entries a caller */
   allow_large_log: v.optional(boolean, false),

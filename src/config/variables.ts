@@ -60,11 +60,11 @@ export const variables = {
   UPSTREAM_TIMEOUT_MS: v.optional(integer(1, 3_600_000), 30_000),
   /**
    * at least 32 characters: sent to the API in the field `Sluice-Secret`, by which it
-   * [knows the gateway](operations.md#only-through-the-gateway)
+   * [knows the gateway](gateway.md#only-through-the-gateway)
    */
   UPSTREAM_SECRET: secret(longSecret),
   /**
-   * headers that [claim an address, a user or a URL](responses.md#what-reaches-your-api) and reach the API all the same,
+   * headers that [claim an address, a user or a URL](http.md#what-reaches-your-api) and reach the API all the same,
    * e.g. `Cf-Access-Authenticated-User-Email`
    */
   FORWARD_HEADERS: v.optional(headerNames),
@@ -87,7 +87,7 @@ export const variables = {
   STORE: v.optional(oneOf(...STORE_KINDS)),
   /**
    * `redis` or `durable-object`: the store that is to take over, charged beside
-   * [until its windows are full](stores.md#moving)
+   * [until its windows are full](operations.md#moving-to-another-store)
    * @example durable-object
    */
   STORE_MIRROR: v.optional(oneOf('redis', 'durable-object')),
@@ -114,19 +114,24 @@ export const variables = {
   IPV6_PREFIX: v.optional(integer(16, 128), 64),
   /** requests that pass without limits, e.g. `OPTIONS *, GET /healthz` */
   EXEMPT: v.optional(patternList),
-  /** what your API keeps as data in a path, some of `%2F %5C %25 %3F %23 ;`, e.g. `%2F ;` ([why](#matching)) */
+  /**
+   * what your API keeps as data in a path, some of `%2F %5C %25 %3F %23 ;`, e.g. `%2F ;`
+   * ([why](identities.md#matching-paths))
+   */
   LITERAL_IN_PATHS: v.optional(signs),
   /** `shadow`: decide and report, never refuse ([more](operations.md#trying-limits-out)) */
   MODE: v.optional(oneOf(...POLICY_MODES), 'enforce'),
   /** `on`: while the API is overloaded, refuse the less important requests first ([how](#shedding)) */
   SHEDDING: v.optional(onOrOff, 'off'),
-  /** which [response fields](responses.md#fields) report the limits: `draft-11`, `draft-6`, `x-ratelimit` or `off` */
+  /**
+   * which [response fields](http.md#rate-limit-headers) report the limits: `draft-11`, `draft-6`, `x-ratelimit` or `off`
+   */
   RATELIMIT_HEADERS: v.optional(oneOf(...HEADER_FORMATS), 'draft-11'),
   /** deadline of a decision by the store */
   STORE_TIMEOUT_MS: v.optional(integer(1, 60_000), 500),
   /**
    * store away: `local` exact limits per isolate, `open` admit, `closed` answer 503
-   * ([more](operations.md#when-redis-is-away))
+   * ([more](operations.md#store-outages))
    */
   ON_STORE_ERROR: v.optional(oneOf(...ON_STORE_ERROR), 'local'),
   /** part of each limit that an isolate allows by itself with `local`, above 0 and at most 1 */
@@ -140,7 +145,8 @@ export const variables = {
    */
   IDENTITY_SECRET: secret(textLike(IDENTITY_SECRET)),
   /**
-   * where the keys are by which tokens are verified, for [claims](#claims): an `https` URL, in place of `JWT_SECRET`
+   * where the keys are by which tokens are verified, for [claims](identities.md#claims): an `https` URL, in place of
+   * `JWT_SECRET`
    * @example https://id.example.com/.well-known/jwks.json
    */
   JWKS_URL: v.optional(jwksUrl),
@@ -167,17 +173,17 @@ export const variables = {
    * that
    */
   RULES_REFRESH_MS: v.optional(integer(100, 3_600_000), 5_000),
-  /** `on`: [count](statistics.md) what happens to requests, by policy, outcome, pattern and minute */
+  /** `on`: [count](observability.md#statistics) what happens to requests, by policy, outcome, pattern and minute */
   STATISTICS: v.optional(onOrOff, 'off'),
-  /** share of the refusals that leave a line in the log, 0 to 1, e.g. `0.01` ([more](statistics.md#log-lines)) */
+  /** share of the refusals that leave a line in the log, 0 to 1, e.g. `0.01` ([more](observability.md#log-lines)) */
   LOG_REFUSALS: v.optional(shareOrNone, 0),
   /**
    * `header:<name>` of a field, or `claim:<name>` of a verified token, by which people know a caller: shown beside the
-   * digests of those refused most ([more](statistics.md#callers-refused-most))
+   * digests of those refused most ([more](observability.md#most-refused-callers))
    * @example header:X-Account-Name
    */
   CALLER_LABEL: v.optional(label),
-  /** with `STATISTICS`: at least 32 characters, with which a Prometheus [scrapes](metrics.md) what is counted */
+  /** with `STATISTICS`: at least 32 characters, with which a Prometheus [scrapes](observability.md#metrics) what is counted */
   METRICS_TOKEN: secret(longSecret),
   /**
    * at least 32 characters: turns on [what is for operators](admin.md), and lets in who knows it

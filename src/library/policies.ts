@@ -54,7 +54,7 @@ export function slidingWindow(
 }
 
 /**
- * The same as `slidingWindow`, kept as a sorted set: for Redis before 5, at eight times the memory.
+ * The same as `slidingWindow`, kept as a sorted set: for Redis before 6.2, which lacks `XADD … MINID`, at eight times the memory.
  * @throws {OptionError} for anything but limits
  */
 export function sortedSet(

@@ -72,6 +72,6 @@ test('npm run deploy stops at a configuration that the Worker would refuse, and 
   expect(stdout).toContain('deployed deploy --config test/command/config/shadow.toml')
 })
 
-test('docs/command.md is what `npm run command-page` writes', async () => {
-  expect(await readFile(join(ROOT, 'docs/command.md'), 'utf8')).toBe(renderCommandPage())
+test('docs/cli.md is what `npm run command-page` writes', async () => {
+  expect(await readFile(join(ROOT, 'docs/cli.md'), 'utf8')).toBe(renderCommandPage())
 })

@@ -59,7 +59,7 @@ test('no answer and no line of the log holds it', async () => {
   expect(JSON.stringify([answer, gateway.log])).not.toContain(SECRET)
 })
 
-const { code } = await readPage(join(ROOT, 'docs/operations.md'))
+const { code } = await readPage(join(ROOT, 'docs/gateway.md'))
 const EXAMPLES = code
   .filter(({ language, text }) => language === 'js' && text.includes('Sluice-Secret'))
   .map(({ text }) => ({ text, framework: /express|Hono/.exec(text)?.[0] }))

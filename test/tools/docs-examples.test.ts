@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { parseEnv } from 'node:util'
 import { parse } from 'smol-toml'
 import { describe, expect, test } from 'vitest'
+import { SUBCOMMANDS } from '../../src/command/program.ts'
 import { loadConfig } from '../../src/config/load-config.ts'
 import { VARIABLES } from '../../src/config/variables.ts'
 import { readPage } from '../support/markdown.ts'
@@ -12,9 +13,28 @@ const ROOT = join(import.meta.dirname, '../..')
 const PAGES = await Promise.all(
   globSync(['README.md', 'docs/*.md'], { cwd: ROOT }).map(async (path) => {
     const { code } = await readPage(join(ROOT, path))
-    return { path, examples: code.filter(({ language }) => language === 'toml').map(({ text }) => text) }
+    const inLanguage = (pattern: RegExp) =>
+      code.filter(({ language }) => pattern.test(language)).map(({ text }) => text)
+    return {
+      path,
+      examples: inLanguage(/^toml$/),
+      imports: inLanguage(/^[jt]s$/).flatMap(findImports),
+      commands: inLanguage(/^sh$/).flatMap(findCommands),
+    }
   }),
 )
+
+/** What a piece of code imports from the package: `[entry, name]`. */
+function findImports(code: string): readonly (readonly [string, string])[] {
+  return [...code.matchAll(/^import \{ (.+) \} from '(sluice(?:\/\w+)?)'/gm)].flatMap(([, names = '', entry = '']) =>
+    names.split(', ').map((name) => [entry, name] as const),
+  )
+}
+
+/** Command lines of `sluice`, however it is started: its arguments. */
+function findCommands(code: string): readonly string[] {
+  return [...code.matchAll(/^(?:npm run sluice --|npx sluice|sluice) ([a-z].*)/gm)].map(([, line = '']) => line)
+}
 
 /** The variables in a piece of wrangler.toml; those at its top are what stands under `[vars]`. */
 function variablesIn(toml: string): Record<string, unknown> {
@@ -28,6 +48,35 @@ describe.each(PAGES.filter(({ examples }) => examples.length > 0))('the configur
   test.each(named)('is taken: $line', ({ toml }) => {
     expectToBeTaken(variablesIn(toml))
   })
+})
+
+const ENTRIES: Readonly<Record<string, object>> = {
+  sluice: await import('../../src/index.ts'),
+  'sluice/hono': await import('../../src/hono.ts'),
+  'sluice/node': await import('../../src/node.ts'),
+  'sluice/outbound': await import('../../src/outbound.ts'),
+}
+
+test.each(PAGES.filter(({ imports }) => imports.length > 0))('the package has what $path imports', ({ imports }) => {
+  expect(imports.filter(([entry, name]) => !Object.hasOwn(ENTRIES[entry] ?? {}, name))).toEqual([])
+})
+
+test.each(PAGES.filter(({ commands }) => commands.length > 0))('sluice takes the options in $path', ({ commands }) => {
+  const unknown = commands.flatMap((line) => {
+    const [name = '', ...words] = line.split(/ #| [|<>] /, 1)[0]?.split(/\s+/) ?? []
+    const known = SUBCOMMANDS.find((subcommand) => subcommand.name === name)?.build(() => {}).options
+    const isKnown = (word: string) => known?.some(({ long }) => long === word.split('=', 1)[0])
+    return known
+      ? words.filter((word) => word.startsWith('--') && !isKnown(word)).map((word) => `${name} ${word}`)
+      : name
+  })
+  expect(unknown).toEqual([])
+})
+
+test('README fits on 200 lines of 110 characters', async () => {
+  const lines = (await readFile(join(ROOT, 'README.md'), 'utf8')).trimEnd().split('\n')
+  expect(lines.length).toBeLessThanOrEqual(200)
+  expect(lines.filter(({ length }) => length > 110)).toEqual([])
 })
 
 /** What a file says with all that it only shows in comments. */

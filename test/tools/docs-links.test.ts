@@ -5,7 +5,7 @@ import { expect, test } from 'vitest'
 import { readPage } from '../support/markdown.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
-const PATHS = globSync(['*.md', 'docs/**/*.md', 'examples/**/*.md'], {
+const PATHS = globSync(['*.md', 'docs/**/*.md', 'examples/**/*.md', 'bench/results/*.md'], {
   cwd: ROOT,
   exclude: (path) => path.split('/').includes('node_modules'),
 }).toSorted()

@@ -5,7 +5,7 @@ import { formatFigures, renewPage } from '../../bench/scale/page.ts'
 import { FLOODED_GLOBAL, HOT_GLOBAL, PER_TOKEN, TOKEN_AND_GLOBAL } from '../../bench/scale/policies.ts'
 import type { ScaleResults, ScaleRow } from '../../bench/scale/results.ts'
 
-const page = readFileSync(join(import.meta.dirname, '../../docs/scale.md'), 'utf8')
+const page = readFileSync(join(import.meta.dirname, '../../bench/results/scale.md'), 'utf8')
 
 const ROW: ScaleRow = {
   ...{ policies: HOT_GLOBAL.name, store: 'redis', leases: 'off', perSecond: 10, oneIn: 1 },
@@ -21,7 +21,7 @@ const RESULTS: ScaleResults = {
   crossCheck: [{ store: 'redis', leases: 'off', isShared: false, requests: 120, real: COUNTS, simulated: COUNTS }],
 }
 
-test('docs/scale.md has a place for all that bench:scale writes', () => {
+test('bench/results/scale.md has a place for all that bench:scale writes', () => {
   const renewed = renewPage(page, formatFigures(RESULTS))
   expect(renewed.match(/\| 9 \/ 90 +\| 1\.25 /g)).toHaveLength(4 + 1 + 1 + 4)
   expect(renewed).toContain('2026-01-01, seed 1, Node 24.0.0, 2 × Any: 12,060 requests measured in 4 scenarios')

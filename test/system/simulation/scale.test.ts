@@ -1,4 +1,4 @@
-/** The simulation behind docs/scale.md: its own parts, and laws that hold for whatever it simulates. */
+/** The simulation behind bench/results/scale.md: its own parts, and laws that hold for whatever it simulates. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { METROS, metroNamed, placesOf, roundTripMs } from '../../../bench/scale/map.ts'
