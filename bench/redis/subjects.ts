@@ -109,7 +109,7 @@ async function sluiceSubject(redis: RedisClient, limits: readonly Limit[], algor
     const args = scriptArguments(request, (charge) => streams.has(charge)).map(String)
     const reply = await redis.evalSha(sha1, { keys: charges.map(({ key }) => key), arguments: args })
     const decision = readDecision(reply, request)
-    streams.hear(request, decision)
+    streams.update(request, decision)
     if (decision.granted !== permits) throw new Error(`${algorithm} refused what it should admit`)
   }
   return {

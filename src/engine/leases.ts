@@ -242,9 +242,9 @@ class Leases {
 
   async #ask(request: DecisionRequest, context: CallContext | undefined): Promise<Decision> {
     const sentAtMs = this.#readClock()
-    const heardBefore = this.#statuses.heard
+    const repliesBefore = this.#statuses.replies
     const decision = await this.#store.decide(request, context)
-    this.#statuses.hear(request, decision, sentAtMs, heardBefore)
+    this.#statuses.update(request, decision, sentAtMs, repliesBefore)
     const elapsedMs = this.#readClock() - sentAtMs
     // A refusal may come from the cache. A longer round trip counts at once, and shorter ones by and by.
     if (decision.granted > 0) this.#roundTripMs = Math.max(elapsedMs, (7 * this.#roundTripMs + elapsedMs) / 8)

@@ -65,16 +65,16 @@ class RefusalCache {
       this.#avoided.byRefusalCache++
       return known
     }
-    const heardBefore = this.#statuses.heard
+    const repliesBefore = this.#statuses.replies
     // Creates the status of the plan, so that a key deleted meanwhile is deleted under this name too.
     for (const charge of request.charges) if (charge.plan !== undefined) this.#statuses.of(charge)
     try {
       const decision = await this.#store.decide(request, context)
-      const areCertain = this.#statuses.hear(request, decision, sentAtMs, heardBefore)
-      if (decision.granted === 0 && !decision.isProvisional) this.#remember(request, decision, sentAtMs, areCertain)
+      const isConclusive = this.#statuses.update(request, decision, sentAtMs, repliesBefore)
+      if (decision.granted === 0 && !decision.isProvisional) this.#remember(request, decision, sentAtMs, isConclusive)
       return decision
     } catch (error) {
-      if (!(error instanceof StoreError) || error.mayHaveRun) this.#statuses.doubt(request)
+      if (!(error instanceof StoreError) || error.mayHaveRun) this.#statuses.invalidate(request)
       throw error
     }
   }
@@ -116,14 +116,14 @@ class RefusalCache {
     return !isBlocked(usage) && minRemaining(usage) >= units
   }
 
-  #remember(request: DecisionRequest, decision: Decision, sentAtMs: number, areCertain: readonly boolean[]): void {
+  #remember(request: DecisionRequest, decision: Decision, sentAtMs: number, isConclusive: readonly boolean[]): void {
     const { nowMs, usage } = decision
     request.charges.forEach((charge, index) => {
       const limits = usage[index] ?? []
       // The limit with the longest wait: the refusal stands until it has more units.
       const decisive = limits.toSorted((a, b) => b.retryAfterMs - a.retryAfterMs)[0]
       const status = this.#statuses.get(charge)
-      if (!decisive || !isCacheable(charge, decisive) || !areCertain[index] || !status) return
+      if (!decisive || !isCacheable(charge, decisive) || !isConclusive[index] || !status) return
       const { version } = status
       status.refusedAs = version
       // During a penalty, more remaining units change nothing.

@@ -5,7 +5,7 @@ import { Lru } from '../runtime/lru.ts'
 export interface Reply extends Pick<Decision, 'granted' | 'nowMs'> {
   readonly usage: readonly LimitState[]
   /** Number of the latest reply that the isolate had received when it sent the call. */
-  readonly heardBefore: number
+  readonly repliesBefore: number
   /** The isolate's clock. */
   readonly sentAtMs: number
 }
@@ -22,44 +22,44 @@ export class KnownStatus {
   refusedAs = 0
   /** The latest decision, by the store's clock. */
   nowMs = 0
-  #heardAs = 0
-  #spentAtMs = 0
-  #spentAs = 0
+  #latestReply = 0
+  #usedAtMs = 0
+  #usedAtReply = 0
 
   /**
    * Replies may overtake each other. One is later than another if its call began after the other was received, or by the
    * store's clock; within the same millisecond, the order is unknown.
-   * @param heardAs number of this reply
+   * @param replyNumber number of this reply
    * @returns true if no units are known to have been used since this decision
    */
-  update({ granted, nowMs, usage, heardBefore, sentAtMs }: Reply, heardAs: number): boolean {
-    const isAfterSpending = heardBefore >= this.#spentAs || nowMs > this.#spentAtMs
-    const isLatest = heardBefore >= this.#heardAs || nowMs > this.nowMs
-    if (!isLatest && nowMs < this.nowMs) return isAfterSpending
+  update({ granted, nowMs, usage, repliesBefore, sentAtMs }: Reply, replyNumber: number): boolean {
+    const isAfterUse = repliesBefore >= this.#usedAtReply || nowMs > this.#usedAtMs
+    const isLatest = repliesBefore >= this.#latestReply || nowMs > this.nowMs
+    if (!isLatest && nowMs < this.nowMs) return isAfterUse
     const isLess =
       usage.some(({ remaining }, limit) => remaining < (this.usage[limit]?.remaining ?? 0)) ||
       penaltyUntilMs(usage, nowMs) > penaltyUntilMs(this.usage, this.nowMs)
     // By themselves, remaining units only grow: if fewer remain, or a penalty has begun, others have used some.
     if (granted > 0 || isLess) {
       this.version++
-      this.#spentAtMs = nowMs
-      this.#spentAs = heardAs
+      this.#usedAtMs = nowMs
+      this.#usedAtReply = replyNumber
     }
     if (isLatest || isLess) {
       this.usage = usage
       this.nowMs = nowMs
       this.sentAtMs = sentAtMs
-      this.#heardAs = heardAs
+      this.#latestReply = replyNumber
     }
-    return isAfterSpending
+    return isAfterUse
   }
 
   /** Records a failed call that may have charged, now or later. */
-  doubt(heardAs: number): void {
+  invalidate(replyNumber: number): void {
     this.version++
     this.usage = this.usage.map((limit) => ({ ...limit, remaining: 0 }))
-    this.#spentAtMs = Number.POSITIVE_INFINITY
-    this.#spentAs = heardAs
+    this.#usedAtMs = Number.POSITIVE_INFINITY
+    this.#usedAtReply = replyNumber
   }
 }
 
@@ -86,10 +86,10 @@ export class StatusCache {
   /** Names of the statuses of keys that have had several limits. */
   readonly #namesOfKeys = new Lru<Set<string>>(MAX_KEYS)
   /** Replies received so far. */
-  #heard = 0
+  #replies = 0
 
-  get heard(): number {
-    return this.#heard
+  get replies(): number {
+    return this.#replies
   }
 
   get(charge: StoreCharge): KnownStatus | undefined {
@@ -103,31 +103,33 @@ export class StatusCache {
   }
 
   /**
-   * @param heardBefore value of `heard` when the call was sent
+   * @param repliesBefore value of `replies` when the call was sent
    * @returns for each charge, true if no units are known to have been used since
    */
-  hear({ charges }: DecisionRequest, decision: Decision, sentAtMs: number, heardBefore: number): boolean[] {
+  update({ charges }: DecisionRequest, decision: Decision, sentAtMs: number, repliesBefore: number): boolean[] {
     const { granted, nowMs } = decision
-    const heardAs = ++this.#heard
+    const replyNumber = ++this.#replies
     return charges.map((charge, index) => {
       const usage = decision.usage[index] ?? []
-      return usage.length === 0 || this.of(charge).update({ granted, nowMs, usage, heardBefore, sentAtMs }, heardAs)
+      return (
+        usage.length === 0 || this.of(charge).update({ granted, nowMs, usage, repliesBefore, sentAtMs }, replyNumber)
+      )
     })
   }
 
   /** Invalidates keys that were changed by something other than a decision: earlier calls and replies no longer count. */
   delete(keys: readonly string[]): void {
-    const heardAs = ++this.#heard
+    const replyNumber = ++this.#replies
     for (const key of keys) {
-      this.#named(key).doubt(heardAs)
-      for (const name of this.#namesOfKeys.get(key) ?? []) this.#named(name).doubt(heardAs)
+      this.#named(key).invalidate(replyNumber)
+      for (const name of this.#namesOfKeys.get(key) ?? []) this.#named(name).invalidate(replyNumber)
     }
   }
 
   /** Records a failed call that may have charged. */
-  doubt({ charges }: DecisionRequest): void {
-    const heardAs = ++this.#heard
-    for (const charge of charges) this.get(charge)?.doubt(heardAs)
+  invalidate({ charges }: DecisionRequest): void {
+    const replyNumber = ++this.#replies
+    for (const charge of charges) this.get(charge)?.invalidate(replyNumber)
   }
 
   #addName(key: string, name: string): void {

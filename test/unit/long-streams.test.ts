@@ -17,7 +17,7 @@ function afterReplies(
   const streams = new LongStreams()
   for (const left of replies) {
     const usage = charges.map(() => left.map((remaining) => ({ remaining, resetMs: 1, retryAfterMs: 0 })))
-    streams.hear({ action: 'take', permits, charges }, { granted: 1, nowMs: 1, usage })
+    streams.update({ action: 'take', permits, charges }, { granted: 1, nowMs: 1, usage })
   }
   return charges.map((each) => streams.has(each))
 }
@@ -35,7 +35,7 @@ test('it is long no more once a limit has room again, or nothing was said', () =
   const left = [82, 982] as const
   expect(afterReplies([left, [98, 982]])).toEqual([false])
   const streams = new LongStreams()
-  streams.hear({ action: 'take', permits: 1, charges: [charge] }, { granted: 1, nowMs: 1, usage: [] })
+  streams.update({ action: 'take', permits: 1, charges: [charge] }, { granted: 1, nowMs: 1, usage: [] })
   expect(streams.has(charge)).toBe(false)
 })
 

@@ -83,12 +83,12 @@ export class MemoryCounters implements StatisticsStore {
       addTo(this.#findPeriod('hour', minute.startMs), minute)
       addCounts(this.#totals, minute.counts)
     }
-    this.#forgetOld('minute')
-    this.#forgetOld('hour')
+    this.#deleteOld('minute')
+    this.#deleteOld('hour')
   }
 
   async read(resolution: Resolution, fromMs: number, toMs: number): Promise<readonly Period[]> {
-    this.#forgetOld(resolution)
+    this.#deleteOld(resolution)
     return [...this.#periods[resolution].values()]
       .filter(({ startMs }) => startMs < toMs && startMs + PERIOD_MS[resolution] > fromMs)
       .sort((a, b) => a.startMs - b.startMs)
@@ -107,7 +107,7 @@ export class MemoryCounters implements StatisticsStore {
     return period
   }
 
-  #forgetOld(resolution: Resolution): void {
+  #deleteOld(resolution: Resolution): void {
     const oldestMs = this.#now() - KEPT_MS[resolution] - PERIOD_MS[resolution]
     const periods = this.#periods[resolution]
     for (const startMs of periods.keys()) if (startMs < oldestMs) periods.delete(startMs)

@@ -72,7 +72,7 @@ export class RedisStore implements Store {
     const args = scriptArguments(request, this.#isLong)
     const reply = await this.#prompt.evaluate(this.#decide, keys, args, context?.deadlines)
     const decision = readDecision(reply, request)
-    this.#streams.hear(request, decision)
+    this.#streams.update(request, decision)
     return decision
   }
 
@@ -131,7 +131,7 @@ export class LongStreams {
     return algorithm === 'sliding-window' && this.#keys.get(key) === true
   }
 
-  hear({ charges, permits }: DecisionRequest, { usage }: Decision): void {
+  update({ charges, permits }: DecisionRequest, { usage }: Decision): void {
     for (const [index, { key, algorithm, limits, cost }] of charges.entries()) {
       if (algorithm !== 'sliding-window') continue
       // Others are assumed to charge entries as large as this one.
