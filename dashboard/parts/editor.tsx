@@ -76,8 +76,10 @@ export function Editor({ onDone }: { onDone: () => void }) {
           type="button"
           disabled={!isReady}
           onClick={() =>
-            confirm.ask('Activate these policies everywhere?', 'Activate', () =>
-              push(tables ?? null, false, 'Activated'),
+            confirm.ask(
+              'Activate these policies everywhere? They replace the active ones within seconds.',
+              'Activate',
+              () => push(tables ?? null, false, 'Activated'),
             )
           }
         >
@@ -98,8 +100,10 @@ export function Editor({ onDone }: { onDone: () => void }) {
           type="button"
           class="plain"
           onClick={() =>
-            confirm.ask('Use the deployed policies?', 'Use deployed policies', () =>
-              push(null, false, 'Deployed policies active'),
+            confirm.ask(
+              'Use the deployed policies? They replace the active ones within seconds.',
+              'Use deployed policies',
+              () => push(null, false, 'Deployed policies active'),
             )
           }
         >

@@ -9,7 +9,7 @@ import { type Action, useAction } from '../parts/use-action.ts'
 import { useConfirm } from '../parts/use-confirm.tsx'
 import { usePolled } from '../parts/use-polled.ts'
 import { KINDS, type Kind, type Named, named } from '../target.ts'
-import { count, exampleOf, isForEveryone, moment } from '../words.ts'
+import { count, exampleOf, isForEveryone, moment, span } from '../words.ts'
 
 const USAGE_EVERY_MS = 3_000
 
@@ -151,17 +151,20 @@ function Found({ caller, target, refusedBy }: FoundProps) {
   // There is no such caller.
   if (problem?.status === 400) return <p class="wrong">{problem.plain}</p>
   // Any policy may have made a digest. It is about those that know it.
-  const limits = usage?.limits.filter(
-    ({ policy, used, penaltyUntilMs }) => !isDigest || policy === refusedBy || used > 0 || penaltyUntilMs !== null,
-  )
-  const counting = (limits ?? []).toSorted((a, b) => b.used / b.limit - a.used / a.limit).map(({ policy }) => policy)
+  const limits = usage?.limits
+    .filter(
+      ({ policy, used, penaltyUntilMs }) => !isDigest || policy === refusedBy || used > 0 || penaltyUntilMs !== null,
+    )
+    // The tightest first.
+    .toSorted((a, b) => b.used / b.limit - a.used / a.limit)
+  const counting = (limits ?? []).map(({ policy }) => policy)
   const countedBy = active?.policies.filter(({ name }) => counting.includes(name)) ?? []
   const shared = isDigest && countedBy.length > 0 && countedBy.every(isForEveryone)
   return (
     <section aria-labelledby="found">
       <h2 id="found">Usage</h2>
       {problem && <p class="wrong">{problem.plain}</p>}
-      {usage?.blocked && <p class="wrong">{describeBlock(usage.blocked)}</p>}
+      {usage && limits && <p class={usage.blocked ? 'wrong' : undefined}>{describeState(usage, limits)}</p>}
       {isDigest && <Scope countedBy={countedBy} shared={shared} />}
       {limits && limits.length > 0 && <Limits limits={limits} />}
       {limits?.length === 0 && (
@@ -174,7 +177,16 @@ function Found({ caller, target, refusedBy }: FoundProps) {
       ))}
       {limits && limits.length > 0 && (
         <div class="buttons">
-          <button type="button" onClick={() => confirm.ask('Reset all counts of this caller?', 'Reset', reset)}>
+          <button
+            type="button"
+            onClick={() =>
+              confirm.ask(
+                'Reset all counts of this caller? It can use all of its limits again at once.',
+                'Reset',
+                reset,
+              )
+            }
+          >
             Reset
           </button>
         </div>
@@ -204,6 +216,18 @@ function Scope({ countedBy, shared }: { countedBy: readonly ActivePolicy[]; shar
       requests.
     </p>
   )
+}
+
+/** Describes in one line whether a caller is limited or blocked, and until when. */
+function describeState({ nowMs, blocked }: CallerUsage, limits: CallerUsage['limits']): string {
+  const waits = limits
+    .filter(({ retryAfterMs, unlimited }) => retryAfterMs > 0 && !unlimited)
+    .toSorted((a, b) => b.retryAfterMs - a.retryAfterMs)
+  const [longest] = waits
+  const limited = longest
+    ? `Limited by ${longest.policy} (${count(longest.limit)} per ${span(longest.windowMs)}) until ${moment(nowMs + longest.retryAfterMs)}.`
+    : 'Within all limits.'
+  return `${limited} ${blocked ? describeBlock(blocked) : 'Not blocked.'}`
 }
 
 function describeBlock({ status, reason, untilMs }: NonNullable<CallerUsage['blocked']>): string {
@@ -255,7 +279,11 @@ function Block({ run, action, confirm }: { run: Run; action: Action; confirm: Ru
     const form = new FormData(event.currentTarget as HTMLFormElement)
     const [reason, lasts] = ['reason', 'for'].map((name) => String(form.get(name)).trim())
     const body = { ...(reason && { reason }), ...(lasts && { for: lasts }) }
-    confirm('Block this caller?', 'Block', () => run('/block', body, 'Blocked.'))
+    confirm(
+      `Block this caller${lasts ? ` for ${lasts}` : ''}? All of its requests are then refused with 403.`,
+      'Block',
+      () => run('/block', body, 'Blocked.'),
+    )
   }
   return (
     <form class="row" onSubmit={submit}>

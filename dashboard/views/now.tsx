@@ -1,16 +1,17 @@
 import { useMemo, useState } from 'preact/hooks'
-import type { PolicyOutcome } from '../../src/statistics/outcomes.ts'
+import { POLICY_OUTCOMES, type PolicyOutcome } from '../../src/statistics/outcomes.ts'
 import type { ActivePolicy, Counted, Status } from '../answers.ts'
 import { dollarsOf, latencyOf, overTime, refusedOf, totalOf } from '../figures.ts'
+import { DataTable } from '../parts/data-table.tsx'
 import { Figure } from '../parts/figure.tsx'
 import { Plot } from '../parts/plot.tsx'
-import { numeric, Table } from '../parts/table.tsx'
 import { usePolled } from '../parts/use-polled.ts'
 import { count, countBetween, limitsOf, shareOf, span, storeName } from '../words.ts'
 
 /** As often as isolates tell what they have counted. */
 const COUNTED_EVERY_MS = 10_000
 const POLICIES_EVERY_MS = 10_000
+const MAX_CALLERS = 50
 
 const RANGES = {
   'by=minute&periods=30': 'Last 30 minutes',
@@ -20,15 +21,21 @@ const RANGES = {
 } as const
 type Range = keyof typeof RANGES
 
+/** The range and as much before it, where that is stored. */
+const WITH_BEFORE: Readonly<Partial<Record<Range, string>>> = {
+  'by=minute&periods=30': 'by=minute&periods=60',
+  'by=hour&periods=24': 'by=hour&periods=48',
+}
+
 export function Now({ status }: { status: Status | undefined }) {
   const { value: active } = usePolled<{ policies: ActivePolicy[] }>('/admin/policies', POLICIES_EVERY_MS)
   const policies = active?.policies ?? []
   const [range, setRange] = useState<Range>('by=minute&periods=30')
   const { value: counted, problem } = usePolled<Counted>(`/admin/statistics?${range}`, COUNTED_EVERY_MS)
+  const { value: longer } = usePolled<Counted>(`/admin/statistics?${WITH_BEFORE[range] ?? range}`, COUNTED_EVERY_MS)
   return (
     <>
       <h1>Overview</h1>
-      {status && <Gateway status={status} />}
       <div class="heading">
         <h2 id="counted">Requests</h2>
         <label for="range">Period</label>
@@ -41,29 +48,17 @@ export function Now({ status }: { status: Status | undefined }) {
         </select>
       </div>
       {problem && <p class="quiet">{problem.message}</p>}
-      {counted && <Requests counted={counted} />}
-      {counted && <Mirror counts={counted.total.mirror} />}
-      <Policies policies={policies} counted={counted} />
-      {counted && <MostRefusingLimits counted={counted} />}
+      {counted && <Requests counted={counted} longer={longer} />}
       {counted && <MostRefused counted={counted} />}
+      {counted && <MostRefusingLimits counted={counted} />}
+      <Policies policies={policies} counted={counted} />
+      {status && <Store status={status} counted={counted} />}
+      {counted && <Mirror counts={counted.total.mirror} />}
     </>
   )
 }
 
-function Gateway({ status }: { status: Status }) {
-  const { store, shedLevel } = status
-  const isWell = store.reachable !== false && store.circuit === 'closed'
-  return (
-    <dl class="figures" aria-label="Gateway (this isolate)">
-      <Figure name="Store" value={storeName(store.kind)} tone={isWell ? 'good' : 'bad'} />
-      <Figure name="Latency" value={store.rttMs === null ? 'unavailable' : span(store.rttMs)} />
-      <Figure name="Circuit" value={store.circuit} tone={store.circuit === 'closed' ? 'good' : 'bad'} />
-      <Figure name="Shed level" value={shedLevel === null ? 'off' : shedLevel.toFixed(2)} />
-    </dl>
-  )
-}
-
-function Requests({ counted }: { counted: Counted }) {
+function Requests({ counted, longer }: { counted: Counted; longer: Counted | undefined }) {
   const { total, resolution } = counted
   const { seconds, lines } = useMemo(() => {
     const { seconds, values } = overTime(counted, ({ requests }) => requests.admitted)
@@ -76,29 +71,68 @@ function Requests({ counted }: { counted: Counted }) {
     }
   }, [counted])
   const refused = refusedOf(total)
-  const calls = total.store.calls
+  const { admitted } = total.requests
   return (
     <section aria-labelledby="counted">
       <dl class="figures">
-        <Figure name="Admitted" value={count(total.requests.admitted)} />
         <Figure name="Refused" value={count(refused)} {...(refused > 0 && { tone: 'bad' as const })} />
-        <Figure name="Store calls avoided" value={count(total.callsAvoided.refusalCache + total.callsAvoided.leases)} />
-        <Figure name="Store calls" value={count(calls)} />
-        <Figure name="Median latency" value={latencyOf(counted, 0.5)} />
-        <Figure name="p99 latency" value={latencyOf(counted, 0.99)} />
+        <Figure name="Refused share" value={shareOf(refused, totalOf(total.requests))} />
+        <Figure name="Change" value={longer ? describeChange(longer, counted) : '–'} />
+        <Figure name="Admitted" value={count(admitted)} />
         <Figure
-          name="Failed store calls"
-          value={count(total.store.failures)}
-          {...(total.store.failures > 0 && { tone: 'bad' as const })}
+          name="Upstream errors"
+          value={shareOf(total.upstream5xx, admitted)}
+          {...(total.upstream5xx > 0 && { tone: 'bad' as const })}
         />
-        <Figure name="Estimated cost" value={`$${dollarsOf(total).toFixed(4)}`} />
       </dl>
       <Plot
-        label={`Requests by ${resolution}: ${count(total.requests.admitted)} admitted and ${count(refused)} refused`}
+        label={`Requests by ${resolution}: ${count(admitted)} admitted and ${count(refused)} refused`}
         seconds={seconds}
         lines={lines}
       />
     </section>
+  )
+}
+
+/** Describes how refusals have changed since the period before. */
+function describeChange(longer: Counted, counted: Counted): string {
+  const before = longer.periods.filter(({ startMs }) => startMs < counted.fromMs)
+  const refusedBefore = before.reduce((sum, period) => sum + refusedOf(period), 0)
+  if (before.length === 0 || refusedBefore === 0) return '–'
+  const change = Math.round((100 * (refusedOf(counted.total) - refusedBefore)) / refusedBefore)
+  return `${change > 0 ? '+' : ''}${count(change)} %`
+}
+
+function Store({ status, counted }: { status: Status; counted: Counted | undefined }) {
+  const { store, shedLevel } = status
+  const isWell = store.reachable !== false && store.circuit === 'closed'
+  return (
+    <section aria-labelledby="store">
+      <h2 id="store">Store</h2>
+      <dl class="figures" aria-label="Gateway (this isolate)">
+        <Figure name="Store" value={storeName(store.kind)} tone={isWell ? 'good' : 'bad'} />
+        <Figure name="Latency" value={store.rttMs === null ? 'unavailable' : span(store.rttMs)} />
+        <Figure name="Circuit" value={store.circuit} tone={store.circuit === 'closed' ? 'good' : 'bad'} />
+        <Figure name="Shed level" value={shedLevel === null ? 'off' : shedLevel.toFixed(2)} />
+        {counted && <StoreFigures counted={counted} />}
+      </dl>
+    </section>
+  )
+}
+
+function StoreFigures({ counted }: { counted: Counted }) {
+  const { total } = counted
+  const { calls, failures } = total.store
+  return (
+    <>
+      <Figure name="p50 latency" value={latencyOf(counted, 0.5)} />
+      <Figure name="p99 latency" value={latencyOf(counted, 0.99)} />
+      <Figure name="Store calls" value={count(calls)} />
+      <Figure name="Store calls avoided" value={count(total.callsAvoided.refusalCache + total.callsAvoided.leases)} />
+      <Figure name="Failed store calls" value={count(failures)} {...(failures > 0 && { tone: 'bad' as const })} />
+      <Figure name="Error rate" value={shareOf(failures, calls)} {...(failures > 0 && { tone: 'bad' as const })} />
+      <Figure name="Estimated cost" value={`$${dollarsOf(total).toFixed(4)}`} />
+    </>
   )
 }
 
@@ -122,53 +156,46 @@ function Mirror({ counts }: { counts: Counted['total']['mirror'] }) {
   )
 }
 
-/** They add up to the last one. */
-const OUTCOMES_SHOWN = ['admitted', 'limited', 'deprioritized or shed', 'refused by another', 'no decision', 'total']
+/** Requests of a policy by outcome; they add up to the last one. */
+const OUTCOMES_SHOWN = {
+  admitted: ['admitted'],
+  limited: ['limited', 'shadow_limited'],
+  'deprioritized or shed': ['deprioritized', 'shed'],
+  'refused by another': ['refused_by_another'],
+  'no decision': ['unidentified', 'bad_request', 'unavailable'],
+  total: POLICY_OUTCOMES,
+} as const satisfies Readonly<Record<string, readonly PolicyOutcome[]>>
 
 function Policies({ policies, counted }: { policies: readonly ActivePolicy[]; counted: Counted | undefined }) {
-  const numbers = (name: string) => {
-    const rows = (counted?.total.policies ?? []).filter(({ policy }) => policy === name)
-    const sumOf = (...outcomes: readonly PolicyOutcome[]) =>
-      rows.reduce((sum, { requests }) => sum + outcomes.reduce((part, outcome) => part + requests[outcome], 0), 0)
-    return [
-      ...[sumOf('admitted'), sumOf('limited', 'shadow_limited'), sumOf('deprioritized', 'shed')],
-      ...[sumOf('refused_by_another'), sumOf('unidentified', 'bad_request', 'unavailable')],
-      rows.reduce((sum, { requests }) => sum + totalOf(requests), 0),
-    ]
-  }
+  const countOutcomes = ({ name }: ActivePolicy, outcomes: readonly PolicyOutcome[]) =>
+    (counted?.total.policies ?? [])
+      .filter(({ policy }) => policy === name)
+      .reduce((sum, { requests }) => sum + outcomes.reduce((part, outcome) => part + requests[outcome], 0), 0)
+  const outcomes = Object.entries(OUTCOMES_SHOWN).map(([name, outcomes]) => ({
+    name,
+    value: (policy: ActivePolicy) => countOutcomes(policy, outcomes),
+    cell: (policy: ActivePolicy) => count(countOutcomes(policy, outcomes)),
+  }))
   return (
     <section aria-labelledby="policies">
       <h2 id="policies">Active policies</h2>
-      <Table
+      <DataTable
         label="Active policies"
+        rows={policies}
+        keyOf={({ name }) => name}
         columns={[
-          ...['policy', 'limits', 'counts by', 'routes', 'mode'],
-          ...(counted ? OUTCOMES_SHOWN.map(numeric) : []),
+          { name: 'policy', value: ({ name }) => name },
+          {
+            name: 'limits',
+            value: (policy) => limitsOf(policy).join(', '),
+            cell: (policy) => limitsOf(policy).map((line) => <div key={line}>{line}</div>),
+          },
+          { name: 'counts by', value: ({ by }) => by.join(' + ') },
+          { name: 'routes', value: ({ match }) => (match ? match.join(', ') : 'all') },
+          { name: 'mode', value: ({ mode }) => mode },
+          ...(counted ? outcomes : []),
         ]}
-      >
-        {policies.map((policy) => {
-          const { name, by, match, mode } = policy
-          return (
-            <tr key={name}>
-              <th scope="row">{name}</th>
-              <td>
-                {limitsOf(policy).map((line) => (
-                  <div key={line}>{line}</div>
-                ))}
-              </td>
-              <td>{by.join(' + ')}</td>
-              <td>{match ? match.join(', ') : 'all'}</td>
-              <td>{mode}</td>
-              {counted &&
-                numbers(name).map((number, at) => (
-                  <td key={OUTCOMES_SHOWN[at]} class="number">
-                    {count(number)}
-                  </td>
-                ))}
-            </tr>
-          )
-        })}
-      </Table>
+      />
     </section>
   )
 }
@@ -202,24 +229,27 @@ function MostRefused({ counted: { refused } }: { counted: Counted }) {
       {refused.callers.length === 0 ? (
         <p class="quiet">No refusals.</p>
       ) : (
-        <Table label="Most refused callers" columns={['caller', 'policy', numeric('refused')]}>
-          {refused.callers.slice(0, 20).map(({ digest, policy, min, max, label, shared }) => (
-            <tr key={`${policy} ${digest}`}>
-              <th scope="row">
-                {shared ? (
+        <DataTable
+          label="Most refused callers"
+          rows={refused.callers.slice(0, MAX_CALLERS)}
+          keyOf={({ policy, digest }) => `${policy} ${digest}`}
+          columns={[
+            {
+              name: 'caller',
+              value: ({ digest, label, shared }) => (shared ? 'everyone' : `${label ?? ''} ${digest}`),
+              cell: ({ digest, policy, label, shared }) =>
+                shared ? (
                   'everyone'
                 ) : (
                   <a href={`#caller/${encodeURIComponent(digest)}/${encodeURIComponent(policy)}`}>
-                    <code>{digest}</code>
+                    {label ?? <code>{digest}</code>}
                   </a>
-                )}
-                {label !== undefined && !shared && <span class="quiet"> {label}</span>}
-              </th>
-              <td>{policy}</td>
-              <td class="number">{countBetween(min, max)}</td>
-            </tr>
-          ))}
-        </Table>
+                ),
+            },
+            { name: 'policy', value: ({ policy }) => policy },
+            { name: 'refused', value: ({ max }) => max, cell: ({ min, max }) => countBetween(min, max) },
+          ]}
+        />
       )}
     </section>
   )

@@ -183,8 +183,10 @@ function Versions({ versions, onDone }: { versions: readonly Revision[]; onDone:
                   class="plain"
                   aria-label={`Roll back to version ${version}`}
                   onClick={() =>
-                    confirm.ask(`Roll back ${SECTION_NAMES[section]} to version ${version}?`, 'Roll back', () =>
-                      goBack(version),
+                    confirm.ask(
+                      `Roll back ${SECTION_NAMES[section]} to version ${version}? It applies everywhere within seconds.`,
+                      'Roll back',
+                      () => goBack(version),
                     )
                   }
                 >
