@@ -3,7 +3,7 @@
  * @module sluice/worker
  */
 import type { ExecutionContext } from 'hono'
-import { type Environment, isFetcher, loadConfig } from './config/load-config.ts'
+import { type Environment, isBinding, loadConfig, type Service } from './config/load-config.ts'
 import { OptionError } from './config/option-error.ts'
 import { composeLimiter } from './engine/limiter.ts'
 import { createAvoidedCalls } from './engine/stage.ts'
@@ -90,7 +90,7 @@ async function createHandler(env: Environment): Promise<Handler> {
 
   // Statistics
   const avoided = createAvoidedCalls()
-  const analytics = isDataset(env.ANALYTICS) ? env.ANALYTICS : undefined
+  const analytics = isBinding<AnalyticsDataset>(env.ANALYTICS, 'writeDataPoint') ? env.ANALYTICS : undefined
   const counters = config.statistics.isOn
     ? await backend.counters({ keyPrefix: config.keyPrefix, timeoutMs: FLUSH_TIMEOUT_MS })
     : undefined
@@ -141,7 +141,7 @@ async function createHandler(env: Environment): Promise<Handler> {
   const readHealth = createHealthReader(composed.engine, now)
   const gateway = { ...composed, governed: rulesEngine, store, readHealth, now, log }
   const operators = admin && (await import('./admin/admin.ts')).createAdmin({ admin, config, env, counters }, gateway)
-  const upstream = isFetcher(env.UPSTREAM) ? env.UPSTREAM : globalThis
+  const upstream = isBinding<Service>(env.UPSTREAM, 'fetch') ? env.UPSTREAM : globalThis
   return createApp({
     config,
     limiter: rulesEngine ?? composed.limiter,
@@ -155,8 +155,4 @@ async function createHandler(env: Environment): Promise<Handler> {
     now,
     log,
   })
-}
-
-function isDataset(binding: unknown): binding is AnalyticsDataset {
-  return typeof binding === 'object' && binding !== null && 'writeDataPoint' in binding
 }

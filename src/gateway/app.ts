@@ -1,6 +1,6 @@
 import { HonoBase as Hono } from 'hono/hono-base'
 import { LinearRouter } from 'hono/router/linear-router'
-import type { GatewayConfig } from '../config/load-config.ts'
+import type { Config } from '../config/load-config.ts'
 import type { ComposedLimiter } from '../engine/limiter.ts'
 import type { RulesEngine } from '../engine/rules-engine.ts'
 import { requestContext } from '../http/exchange.ts'
@@ -17,7 +17,7 @@ import { IncomingRequest, RequestHeaders } from './incoming-request.ts'
 import { createProxy, createViaName, isLoop, type ProxyOptions } from './proxy.ts'
 
 export interface AppOptions extends Omit<ProtectOptions, 'headerFormat' | 'ipv6Prefix'> {
-  readonly config: GatewayConfig
+  readonly config: Config
   /** Calls the upstream. */
   readonly fetch: ProxyOptions['fetch']
   readonly readHealth: () => Promise<Health>
