@@ -41,18 +41,12 @@ const isCloudflare = navigator?.userAgent === 'Cloudflare-Workers'
 export function sluice<E extends Env = Env>(
   options: SluiceOptions<E>,
 ): MiddlewareHandler<{ Variables: RateLimitVariables }> {
-  const { limiter, health, readTarget, config, headerFormat, skip, trustProxy, log, now } = composeMiddleware(options)
+  const parts = composeMiddleware(options)
+  const { readTarget, skip, log } = parts
   const { onLimited } = options
-  const protect = createProtect({
-    limiter,
-    health,
-    holdUntilEnd,
-    headerFormat: headerFormat,
-    ipv6Prefix: config.ipv6Prefix,
-    now,
-  })
+  const protect = createProtect({ ...parts, holdUntilEnd })
   const readForwarded = (c: Context<E>) => c.req.raw.headers.get('X-Forwarded-For')
-  const readAddress = createAddressReader(trustProxy, createPeerReader(log), readForwarded)
+  const readAddress = createAddressReader(parts.trustProxy, createPeerReader(log), readForwarded)
 
   return async function limited(context, next): Promise<Response | undefined> {
     // The application's type, which may declare more.

@@ -1,7 +1,12 @@
 /** The parts that the middlewares of all frameworks share. */
+import { OptionError } from '../config/option-error.ts'
 import { composeLimiter } from '../engine/limiter.ts'
+import { withRefusalLimit } from '../engine/refusal-limit.ts'
 import { retryAfter } from '../http/problem.ts'
+import { type LimiterStore, memoryStore } from '../library/stores.ts'
+import type { Policy } from '../model/policy.ts'
 import type { LimitStatus, Refused, ReportedLimit, Verdict } from '../model/verdict.ts'
+import { isRefusedForLong } from '../request/charge-builder.ts'
 import { createPathReader, createTargetReader } from '../request/target.ts'
 import { readOptions, type SharedOptions } from './options.ts'
 
@@ -48,9 +53,36 @@ function toStatus(report: ReportedLimit): LimitStatus {
  */
 export function composeMiddleware<C>(options: SharedOptions<C>) {
   const settings = readOptions(options)
-  const { limiter } = composeLimiter(settings.config, settings)
-  const readTarget = createTargetReader(createPathReader(settings.literalInPaths))
-  return { ...settings, limiter, readTarget }
+  const { policies, keyPrefix, literalInPaths, log, now } = settings
+  if (!options.store && !isWarned) {
+    isWarned = true
+    log('warn', { event: 'in_memory_store', message: 'no store is given: limits hold per process only' })
+  }
+  const limiterStore = options.store ?? memoryStore({ now })
+  refuseSharedNames(limiterStore, keyPrefix, policies)
+  const opened = limiterStore.open(new Set(policies.map(({ algorithm }) => algorithm)))
+  const cachesRefusals = limiterStore.isRemote && !policies.every(isRefusedForLong)
+  const store = cachesRefusals ? withRefusalLimit(now)(opened) : opened
+  const { limiter } = composeLimiter({ ...settings, storeTimeoutMs: limiterStore.timeoutMs }, { ...settings, store })
+  return { ...settings, limiter, readTarget: createTargetReader(createPathReader(literalInPaths)) }
+}
+
+let isWarned = false
+
+/** Limits of the policies that count in each store, by keyPrefix and name. */
+const LIMITS = new WeakMap<LimiterStore, Map<string, string>>()
+
+/** @throws {OptionError} if two middlewares would count different limits under one name */
+function refuseSharedNames(store: LimiterStore, keyPrefix: string, policies: readonly Policy[]): void {
+  const known = LIMITS.get(store) ?? new Map<string, string>()
+  LIMITS.set(store, known)
+  for (const { name, algorithm, limits, burst } of policies) {
+    const text = JSON.stringify([algorithm, limits, burst])
+    if ((known.get(`${keyPrefix}:${name}`) ?? text) !== text) {
+      throw new OptionError('name', 'a name of its own for each set of limits in one store', name)
+    }
+    known.set(`${keyPrefix}:${name}`, text)
+  }
 }
 
 /**

@@ -6,22 +6,16 @@ import { anonymous, by, fold, type PolicyInput } from '../config/policy-keys.ts'
 import { boolean, integer, limits, strictTable, textLike } from '../config/values.ts'
 import { toOptionError, variables } from '../config/variables.ts'
 import { withLeases } from '../engine/leases.ts'
-import type { LimiterConfig } from '../engine/limiter.ts'
-import type { Stage } from '../engine/stage.ts'
 import { UpstreamHealth } from '../engine/upstream-health.ts'
 import type { HeaderFormat } from '../http/rate-limit-headers.ts'
 import { RENAMED_OPTIONS } from '../library/check-options.ts'
 import type { LimiterStore } from '../library/stores.ts'
 import { LIMITS_EXPECTED } from '../model/limits.ts'
 import type { OnStoreError, PolicyMode, Reading } from '../model/policy.ts'
-import type { Store } from '../model/store.ts'
-import type { ClaimReader } from '../request/identity/claims.ts'
 import { lazyVerifier } from '../request/identity/jwt/lazy-verifier.ts'
 import { NONE } from '../request/identity/reading.ts'
 import { isFoldable } from '../request/identity/source.ts'
-import type { PathLiteral } from '../request/target.ts'
 import { consoleLog, type Log, throttle } from '../runtime/log.ts'
-import { openStore } from './stores.ts'
 
 /**
  * Options of a middleware, of which `limits`, `policies` or `shedding` is required. `C` is the argument of the
@@ -110,19 +104,6 @@ export interface JwtOptions {
   readonly audience?: string | undefined
 }
 
-export interface Settings<C> extends Pick<SharedOptions<C>, 'skip' | 'trustProxy'> {
-  readonly config: LimiterConfig
-  readonly store: Store
-  readonly leases: Stage | undefined
-  /** Undefined: no policy reads claims. */
-  readonly readClaim: ClaimReader | undefined
-  readonly health: UpstreamHealth | undefined
-  readonly headerFormat: HeaderFormat
-  readonly literalInPaths: readonly PathLiteral[]
-  readonly log: Log
-  readonly now: () => number
-}
-
 const NAMES: Names = {
   limits: 'limits',
   policies: 'policies',
@@ -184,7 +165,7 @@ function isHidden([option, key]: readonly (string | number)[]): boolean {
 }
 
 /** @throws {OptionError} on the first invalid option */
-export function readOptions<C>(options: SharedOptions<C>): Settings<C> {
+export function readOptions<C>(options: SharedOptions<C>) {
   const result = v.safeParse(schema, options, { abortEarly: true })
   if (!result.success) {
     const [issue] = result.issues
@@ -221,18 +202,13 @@ export function readOptions<C>(options: SharedOptions<C>): Settings<C> {
   )
   const jwt = readJwtSettings(values.jwt ?? {}, NAMES, { policies, tables: values.policies })
   const log = throttle(options.log ?? consoleLog, now)
-  const { store, timeoutMs } = openStore(values.store, { policies, keyPrefix: values.keyPrefix, log, now })
   return {
-    config: {
-      policies,
-      exempt: values.exempt ?? [],
-      ipv6Prefix: values.ipv6Prefix,
-      keyPrefix: values.keyPrefix,
-      identitySecret: values.identitySecret,
-      localShare: values.localShare,
-      storeTimeoutMs: timeoutMs,
-    },
-    store,
+    policies,
+    exempt: values.exempt ?? [],
+    ipv6Prefix: values.ipv6Prefix,
+    keyPrefix: values.keyPrefix,
+    identitySecret: values.identitySecret,
+    localShare: values.localShare,
     leases: values.leases === 'off' ? undefined : withLeases(values.leases, now),
     readClaim: jwt && lazyVerifier(jwt, { fetch: (url, init) => fetch(url, init), now, log }),
     health: values.shedding && !isShadow ? new UpstreamHealth(now) : undefined,
