@@ -70,15 +70,8 @@ async function createHandler(env: Environment): Promise<Handler> {
   const { policies, jwt, rules, admin, metrics, storeTimeoutMs: timeoutMs } = config
 
   // Token claims and upstream health
-  const readClaim =
-    jwt &&
-    (await (
-      await import('./request/identity/jwt/verify-tokens.ts')
-    ).loadTokenVerifier(jwt, {
-      fetch: (url, init) => fetch(url, init),
-      now,
-      log,
-    }))
+  const { loadTokenVerifier } = jwt ? await import('./request/identity/jwt/verify-tokens.ts') : {}
+  const readClaim = jwt && (await loadTokenVerifier?.(jwt, { fetch: (url, init) => fetch(url, init), now, log }))
   const health = config.isShedding ? new (await import('./engine/upstream-health.ts')).UpstreamHealth(now) : undefined
 
   // Stores
@@ -94,19 +87,9 @@ async function createHandler(env: Environment): Promise<Handler> {
   const counters = config.statistics.isOn
     ? await backend.counters({ keyPrefix: config.keyPrefix, timeoutMs: FLUSH_TIMEOUT_MS })
     : undefined
-  const statistics =
-    counters || config.statistics.logShare > 0 || analytics
-      ? (await import('./gateway/statistics.ts')).openStatistics({
-          config: config.statistics,
-          counters,
-          analytics,
-          avoided,
-          mirror,
-          readClaim,
-          now,
-          log,
-        })
-      : undefined
+  const isObserved = counters || config.statistics.logShare > 0 || analytics
+  const { openStatistics } = isObserved ? await import('./gateway/statistics.ts') : {}
+  const statistics = openStatistics?.({ config, counters, analytics, avoided, mirror, readClaim, now, log })
   const recorder = statistics?.recorder
   const timed = recorder ? (await import('./statistics/with-timing.ts')).withTiming(recorder, now)(limits) : limits
 
@@ -114,28 +97,14 @@ async function createHandler(env: Environment): Promise<Handler> {
   const returnsUnits = rules !== undefined || !policies.every(isRefusedForLong)
   const { withRefusalLimit, holdUntilEnd } = returnsUnits ? await import('./gateway/returned-units.ts') : {}
   const store = withRefusalLimit?.(now)(timed) ?? timed
-  const leases =
-    config.leases === undefined
-      ? undefined
-      : (await import('./engine/leases.ts')).withLeases(config.leases, now, avoided)
+  const leases = config.leases
+    ? (await import('./engine/leases.ts')).withLeases(config.leases, now, avoided)
+    : undefined
   const composed = composeLimiter(config, { store, now, log, leases, avoided, readClaim, health })
-  const rulesEngine =
-    rules &&
-    (await (
-      await import('./rules/open-rules.ts')
-    ).openRules({
-      config,
-      rules,
-      env,
-      store: limits,
-      backend,
-      mirror: copy,
-      composed,
-      readClaim,
-      watchShadow: recorder && ((differs, context) => recorder.shadowCompared(differs, context)),
-      now,
-      log,
-    }))
+  const { openRules } = rules ? await import('./rules/open-rules.ts') : {}
+  const watchShadow = recorder?.shadowCompared.bind(recorder)
+  const parts = { config, env, store: limits, backend, mirror: copy, composed, readClaim, watchShadow, now, log }
+  const rulesEngine = rules && (await openRules?.({ ...parts, rules }))
 
   // Gateway
   const readHealth = createHealthReader(composed.engine, now)

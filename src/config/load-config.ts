@@ -12,7 +12,6 @@ export type Environment = Readonly<Record<string, unknown>>
 
 /** The whole configuration, checked, complete and frozen. */
 export type Config = Readonly<ReturnType<typeof loadConfig>>
-export type StatisticsConfig = Config['statistics']
 export type RulesConfig = NonNullable<Config['rules']>
 export type AdminConfig = NonNullable<Config['admin']>
 

@@ -55,7 +55,7 @@ export function trackResponse(
     end?.(head !== undefined && signalsOverload(head, request))
     end = undefined
     if (head && settlement) context.waitUntil(settlement.settle(head.headers))
-    const failure = head && isUpstreamResponse(head) ? failures?.of(head.status) : undefined
+    const failure = head && !SYNTHETIC.has(head) ? failures?.of(head.status) : undefined
     if (!failure) return verdict
     const charged = failure.charge()
     context.waitUntil(charged)
@@ -97,17 +97,18 @@ export function signalsOverload(
   return status === 503 && headers.has('Retry-After')
 }
 
-const UNANSWERED = new WeakSet<object>()
-
-/** Marks a response that replaces a missing one. It is no failure of the request. */
-export function markSynthetic(response: Response): Response {
-  UNANSWERED.add(response)
-  return response
+/** Copies a response of `fetch`, so that its headers can be changed. */
+export function copyResponse(response: Response): Response {
+  const { webSocket, headers } = response
+  return webSocket ? new Response(null, { status: 101, webSocket, headers }) : new Response(response.body, response)
 }
 
-/** @returns false for a response, or its head, that the gateway made itself */
-function isUpstreamResponse(response: object): boolean {
-  return !UNANSWERED.has(response)
+const SYNTHETIC = new WeakSet<object>()
+
+/** Marks a response that the gateway made itself in place of a missing one. It is no failure of the request. */
+export function markSynthetic(response: Response): Response {
+  SYNTHETIC.add(response)
+  return response
 }
 
 /**

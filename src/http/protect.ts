@@ -35,24 +35,16 @@ export interface Answers {
   readonly refuse?: ((verdict: Refused) => Response | Promise<Response>) | undefined
 }
 
-interface Answered {
-  readonly response: Response
-  readonly verdict: Admitted
-}
-
-/** Admits or refuses a request. */
-export type Protector = (
-  request: AbortableRequest,
-  path: RequestPath,
-  context: CallContext,
-  answers: Answers,
-) => Promise<Response>
-
 /** Creates the main handler: it decides, then forwards or refuses, and reports the limits. */
-export function createProtect(options: ProtectOptions): Protector {
+export function createProtect(options: ProtectOptions) {
   const { limiter, health, holdUntilEnd, headerFormat, ipv6Prefix, now, observer } = options
 
-  return async function protect(request, path, context, answers) {
+  return async function protect(
+    request: AbortableRequest,
+    path: RequestPath,
+    context: CallContext,
+    answers: Answers,
+  ): Promise<Response> {
     const trace: DecisionTrace | undefined = observer && { matches: [], charges: [] }
     let verdict: Verdict
     try {
@@ -71,9 +63,7 @@ export function createProtect(options: ProtectOptions): Protector {
         // request counted to its end.
         const answering = followUp(request, path, verdict, context, answers)
         context.waitUntil(answering)
-        const answered = await answering
-        response = answered.response
-        verdict = answered.verdict
+        ;({ response, verdict } = await answering)
       } else response = await answers.next(verdict)
       if (observed) observer?.answered(observed, response.status, context)
     }
@@ -87,7 +77,7 @@ export function createProtect(options: ProtectOptions): Protector {
     verdict: Admitted,
     context: CallContext,
     answers: Answers,
-  ): Promise<Answered> {
+  ) {
     const { hold, failures } = verdict
     const onHead = trackResponse(request, verdict, { health, ipv6Prefix, context })
     try {
@@ -96,13 +86,9 @@ export function createProtect(options: ProtectOptions): Protector {
       const current = onHead(response)
       // The body has no reader, so the sender may stop.
       if (failures && request.signal.aborted) context.waitUntil(response.body?.cancel() ?? Promise.resolve())
-      return {
-        response:
-          current.hold && holdUntilEnd
-            ? holdUntilEnd(response, current.hold, { request, path, context, limiter, now })
-            : response,
-        verdict: current,
-      }
+      if (!current.hold || !holdUntilEnd) return { response, verdict: current }
+      const held = holdUntilEnd(response, current.hold, { request, path, context, limiter, now })
+      return { response: held, verdict: current }
     } catch (error) {
       onHead()
       if (hold) context.waitUntil(hold.release())

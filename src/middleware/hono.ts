@@ -1,5 +1,5 @@
 import type { Context, Env, MiddlewareHandler } from 'hono'
-import { requestContext } from '../http/exchange.ts'
+import { copyResponse, requestContext } from '../http/exchange.ts'
 import { holdUntilEnd } from '../http/hold-until-end.ts'
 import { invalidTarget } from '../http/problem.ts'
 import { type AbortableRequest, createProtect } from '../http/protect.ts'
@@ -159,15 +159,14 @@ function keepAlive<E extends Env>(c: Context<E>, work: Promise<unknown>): void {
   }
 }
 
-/** Copies a response of `fetch`, to which no headers can be added. */
+/** To a response of `fetch`, no headers can be added. */
 function withOpenFields(response: Response): Response {
   try {
     // No response has this header.
     response.headers.delete('Sluice-Probe')
     return response
   } catch {
-    const { webSocket, headers } = response
-    return webSocket ? new Response(null, { status: 101, webSocket, headers }) : new Response(response.body, response)
+    return copyResponse(response)
   }
 }
 

@@ -8,9 +8,8 @@ interface Wait {
 }
 
 /**
- * The deadlines of one request, on one timer, because setting and clearing a timer costs more than anything else in a
- * wait. It stays set when a wait ends, and is set again only if it fires before the next deadline. On Workers, two
- * requests cannot share it: the timer of one must not resume another.
+ * The deadlines of one request, on one timer, because timers are the most expensive part of a wait. It stays set when a
+ * wait ends, and is set again only if it fires before the next deadline. On Workers, two requests cannot share it.
  */
 export class Deadlines {
   /** Ended waits stay: a request has few, and removing them from a set would take longer. */

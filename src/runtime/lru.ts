@@ -1,7 +1,6 @@
 /**
  * A bounded map of recently used entries. When the young generation is full, it becomes the old one, and unused entries of
- * the former old one are dropped. A new entry costs one insertion, where a list in order of last use would be relinked at
- * each use.
+ * the former old one are dropped: no list in order of use is relinked at each use.
  */
 export class Lru<T> {
   readonly #maxWeight: number
