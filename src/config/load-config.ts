@@ -15,15 +15,14 @@ export type Config = Readonly<ReturnType<typeof loadConfig>>
 export type RulesConfig = NonNullable<Config['rules']>
 export type AdminConfig = NonNullable<Config['admin']>
 
+const JWT = { jwksUrl: 'JWKS_URL', secret: 'JWT_SECRET', issuer: 'JWT_ISSUER', audience: 'JWT_AUDIENCE' } as const
+
 const NAMES: Names = {
   limits: 'RATE_LIMITS',
   policies: 'POLICIES',
   shedding: 'SHEDDING="on"',
   by: 'POLICIES',
-  jwksUrl: 'JWKS_URL',
-  secret: 'JWT_SECRET',
-  issuer: 'JWT_ISSUER',
-  audience: 'JWT_AUDIENCE',
+  jwt: (key) => JWT[key],
 }
 
 /** Apply if neither RATE_LIMITS nor POLICIES is set. */
@@ -186,16 +185,17 @@ export function readJwtSettings(values: JwtValues, names: Names, claimants: Clai
   const claim = findFirstClaim(names, claimants)
   if (claim || claimants.hasRules) {
     if (url !== undefined && secret !== undefined) {
-      throw new OptionError(names.secret, `none beside ${names.jwksUrl}`, HIDDEN)
+      throw new OptionError(names.jwt('secret'), `none beside ${names.jwt('jwksUrl')}`, HIDDEN)
     }
     if (url !== undefined) return { keys: { kind: 'jwks', url }, issuer, audience }
     if (secret !== undefined) return { keys: { kind: 'secret', secret }, issuer, audience }
   }
-  if (claim) throw new OptionError(claim.where, `${names.jwksUrl} or ${names.secret} beside a claim`, claim.text)
-  const unused = (['jwksUrl', 'secret', 'issuer', 'audience'] as const).find((key) => values[key] !== undefined)
+  if (claim)
+    throw new OptionError(claim.where, `${names.jwt('jwksUrl')} or ${names.jwt('secret')} beside a claim`, claim.text)
+  const unused = (Object.keys(JWT) as (keyof typeof JWT)[]).find((key) => values[key] !== undefined)
   if (unused === undefined) return undefined
   const shown = unused === 'secret' ? HIDDEN : values[unused]
-  throw new OptionError(names[unused], 'a policy with by or plan = "claim:<name>" beside it', shown)
+  throw new OptionError(names.jwt(unused), 'a policy with by or plan = "claim:<name>" beside it', shown)
 }
 
 function findFirstClaim(names: Names, { policies, tables = [], label }: Claimants) {

@@ -27,7 +27,9 @@ import { parseStatuses } from './values.ts'
 export type JwtValues = { readonly [Key in 'jwksUrl' | 'secret' | 'issuer' | 'audience']?: string | undefined }
 
 /** The variables or options, as messages name them; `by` is the one for policies that have no `by` of their own. */
-export type Names = Readonly<Record<'limits' | 'policies' | 'shedding' | 'by' | keyof JwtValues, string>>
+export type Names = Readonly<Record<'limits' | 'policies' | 'shedding' | 'by', string>> & {
+  readonly jwt: (key: keyof JwtValues) => string
+}
 
 /** Values of variables, or options, that apply to all policies. */
 export interface PolicyDefaults {
@@ -244,9 +246,9 @@ function readCost({ cost = 1, max_cost }: PolicyTable, isPassed: IsPassed, fail:
     if (max_cost !== undefined) fail('max_cost', 'cost = "header:<name>" with it')
     return { kind: 'fixed', units: cost }
   }
-  if (!isPassed(cost.header)) fail('cost', PASSED_EXPECTED, `header:${cost.header}`)
+  if (!isPassed(cost)) fail('cost', PASSED_EXPECTED, `header:${cost}`)
   const max = max_cost ?? fail('max_cost', 'the highest cost that a request may name')
-  return { kind: 'header', name: cost.header, max }
+  return { kind: 'header', name: cost, max }
 }
 
 /** A priority leaves the shares of all higher ones, but not its own. */

@@ -61,21 +61,14 @@ export const oneOf = <const T extends readonly string[]>(...options: T) =>
 
 export const boolean = v.boolean('true or false')
 
-/** An integer, or a string that holds one. */
-export const integer = (min: number, max: number, expected = `an integer from ${min} to ${max}`) =>
-  v.pipe(
-    v.union([v.number(), v.pipe(v.string(), v.regex(/^\d{1,15}$/), v.transform(Number))], expected),
-    v.integer(expected),
-    v.minValue(min, expected),
-    v.maxValue(max, expected),
-  )
+/** A number, or a string that holds one. */
+const numeric = (pattern: RegExp, expected: string) =>
+  v.union([v.number(), v.pipe(v.string(), v.regex(pattern), v.transform(Number))], expected)
 
-/** A number up to 1, or a string that holds one. */
-const upToOne = (expected: string) =>
-  v.pipe(
-    v.union([v.number(), v.pipe(v.string(), v.regex(/^\d*\.?\d+$/), v.transform(Number))], expected),
-    v.maxValue(1, expected),
-  )
+export const integer = (min: number, max: number, expected = `an integer from ${min} to ${max}`) =>
+  v.pipe(numeric(/^\d{1,15}$/, expected), v.integer(expected), v.minValue(min, expected), v.maxValue(max, expected))
+
+const upToOne = (expected: string) => v.pipe(numeric(/^\d*\.?\d+$/, expected), v.maxValue(1, expected))
 
 export const share = v.pipe(upToOne(SHARE_EXPECTED), v.gtValue(0, SHARE_EXPECTED))
 export const shareOrNone = v.pipe(upToOne('a share from 0 to 1'), v.minValue(0, 'a share from 0 to 1'))
@@ -95,11 +88,10 @@ const CONFIDENTIAL = /auth|cookie|token|secret|key|passw|session|forwarded|(?:^|
 export const label = parsed(
   '"header:<name>" or "claim:<name>" of what holds neither a credential nor an address',
   (text) => {
-    const header = parseHeaderSource(text)
-    const claim = parseSource(text)
-    const source =
-      header !== undefined ? { kind: 'header' as const, name: header } : claim?.kind === 'claim' ? claim : undefined
-    return source && !CONFIDENTIAL.test(source.name.toLowerCase()) ? source : undefined
+    const source = parseSource(text)
+    if ((source?.kind !== 'header' && source?.kind !== 'claim') || CONFIDENTIAL.test(source.name.toLowerCase()))
+      return undefined
+    return source.kind === 'claim' ? source : { kind: 'header' as const, name: source.name }
   },
 )
 

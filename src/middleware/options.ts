@@ -12,7 +12,8 @@ import { RENAMED_OPTIONS } from '../library/check-options.ts'
 import type { LimiterStore } from '../library/stores.ts'
 import { LIMITS_EXPECTED } from '../model/limits.ts'
 import type { OnStoreError, PolicyMode, Reading } from '../model/policy.ts'
-import { lazyVerifier } from '../request/identity/jwt/lazy-verifier.ts'
+import type { ClaimReader, JwtSettings } from '../request/identity/claims.ts'
+import type { VerifierParts } from '../request/identity/jwt/verify-tokens.ts'
 import { NONE } from '../request/identity/reading.ts'
 import { isFoldable } from '../request/identity/source.ts'
 import { consoleLog, type Log, throttle } from '../runtime/log.ts'
@@ -109,10 +110,7 @@ const NAMES: Names = {
   policies: 'policies',
   shedding: 'shedding: true',
   by: 'by',
-  jwksUrl: 'jwt.jwksUrl',
-  secret: 'jwt.secret',
-  issuer: 'jwt.issuer',
-  audience: 'jwt.audience',
+  jwt: (key) => `jwt.${key}`,
 }
 
 const aFunction = v.optional(v.function('a function'))
@@ -219,6 +217,19 @@ export function readOptions<C>(options: SharedOptions<C>) {
     log,
     now,
   }
+}
+
+/** Makes a reader that loads `jose` for the first token, and throws if it is not installed. */
+function lazyVerifier(settings: JwtSettings, parts: VerifierParts): ClaimReader {
+  let loaded: ClaimReader | undefined
+  // On Workers, no request may wait for a promise of another one: each loads the code if it must.
+  const load = async () => {
+    const { loadTokenVerifier } = await import('../request/identity/jwt/verify-tokens.ts')
+    const verifier = await loadTokenVerifier(settings, parts)
+    loaded ??= verifier
+    return loaded
+  }
+  return (...args) => loaded?.(...args) ?? load().then((read) => read(...args))
 }
 
 /** @throws {TypeError} for a mistake of the application, by which no caller must pass as one without an identity */

@@ -19,7 +19,6 @@ export type ChargeResult = RequestCharge | Uncharged | 'skip'
 
 export interface ChargeBuilderOptions {
   readonly policies: readonly RequestPolicy[]
-  /** First part of every key. */
   readonly keyPrefix: string
   /** Leading bits of an IPv6 address that make one caller. */
   readonly ipv6Prefix: number
@@ -43,7 +42,6 @@ interface Prepared {
 
 type PolicyTerms = Omit<RequestCharge, 'route' | 'digest' | 'key' | 'cost' | 'reserved'>
 
-/** Builds the charges of requests: their identity and cost. */
 export class ChargeBuilder {
   readonly #options: ChargeBuilderOptions
   readonly #digest: Digest
@@ -91,11 +89,13 @@ export class ChargeBuilder {
   ): Promise<ChargeResult> {
     const { policy, route } = match
     const { ipv6Prefix, readClaim } = this.#options
+    const { method, headers } = request
     const createInput = (): IdentityInput => ({
       request,
-      route: route ?? `${normalizeMethod(request)} ${policy.ignoresCase ? foldCase(path) : path}`,
+      // To an API, HEAD is a GET.
+      route: route ?? `${method === 'HEAD' ? 'GET' : method} ${policy.ignoresCase ? foldCase(path) : path}`,
       ipv6Prefix,
-      readClaim: (claim) => readClaim?.(claim, request.headers.get('Authorization'), context) ?? AMBIGUOUS,
+      readClaim: (claim) => readClaim?.(claim, headers.get('Authorization'), context) ?? AMBIGUOUS,
     })
     const digest = tokenDigest ?? (await this.#readDigest(policy, prepared, createInput()))
     if (digest === undefined) return 'skip'
@@ -186,11 +186,6 @@ function prepare(policy: RequestPolicy, edition: string | undefined): Prepared {
     terms: createTerms(policy, plans?.byDefault),
     termsByPlan: new Map(Object.entries(plans?.limits ?? {}).map(([plan, of]) => [plan, createTerms(of, plan)])),
   }
-}
-
-/** To an API, HEAD is a GET. */
-function normalizeMethod({ method }: ReceivedRequest): string {
-  return method === 'HEAD' ? 'GET' : method
 }
 
 function readCost(cost: Cost, request: ReceivedRequest, mode: PolicyMode): number | Uncharged | Promise<number> {
