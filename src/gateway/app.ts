@@ -123,13 +123,8 @@ export function createApp({ config, fetch, readHealth, metrics, operators, log, 
   }
 }
 
-interface Received {
-  readonly fields: RequestHeaders
-  readonly target: RequestTarget
-}
-
 /** @returns the headers and target of a request, or the reason why it is invalid */
-function receive(raw: Request, target: RequestTarget | Reason): Received | Reason {
+function receive(raw: Request, target: RequestTarget | Reason) {
   const fields = RequestHeaders.of(raw.headers)
   if (!fields) return 'headers'
   if (/^TRAC[EK]$/.test(raw.method)) return 'method'

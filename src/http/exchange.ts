@@ -1,7 +1,7 @@
 import type { DecisionTrace } from '../engine/limiter.ts'
 import type { UpstreamHealth } from '../engine/upstream-health.ts'
 import { StoreError } from '../model/store.ts'
-import type { Admitted, SlotHold, Verdict } from '../model/verdict.ts'
+import type { Admitted, Verdict } from '../model/verdict.ts'
 import { callerAddress } from '../request/identity/identify.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
 import type { CallContext } from '../runtime/call-context.ts'
@@ -59,18 +59,11 @@ export function trackResponse(
     if (!failure) return verdict
     const charged = failure.charge()
     context.waitUntil(charged)
-    return { ...verdict, limits: failure.limits, ...(hold && { hold: delayRelease(charged, hold) }) }
-  }
-}
-
-/** A request keeps its slot until it is charged, so that no more can fail beyond a limit than there are slots. */
-function delayRelease(charged: Promise<void>, hold: SlotHold): SlotHold {
-  return {
-    ...hold,
-    async release() {
-      await charged.catch(() => {})
-      await hold.release()
-    },
+    const { limits } = failure
+    if (!hold) return { ...verdict, limits }
+    // A request keeps its slot until it is charged, so that no more can fail beyond a limit than there are slots.
+    const release = () => charged.catch(() => {}).then(() => hold.release())
+    return { ...verdict, limits, hold: { ...hold, release } }
   }
 }
 

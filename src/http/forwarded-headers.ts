@@ -45,13 +45,16 @@ export function createPassedTest(claims: readonly string[]): IsPassed {
   return (name) => canPass(name) && (name === 'cf-connecting-ip' || claims.includes(name) || !CLAIM.test(name))
 }
 
-/** The runtime sends its own values of these, or none. */
-const OF_THE_RUNTIME = ['connection', 'keep-alive', 'te', 'trailer', 'transfer-encoding', 'upgrade']
 const OF_RESPONSES = ['proxy-authenticate', 'proxy-connection']
-const OF_REQUESTS = ['http2-settings', 'proxy-authorization']
 
-/** RFC 9110 §7.6.1, RFC 9112 §9, RFC 7540 §3.2.1, and one header that old clients send to proxies. */
-const HOP_BY_HOP: ReadonlySet<string> = new Set([...OF_THE_RUNTIME, ...OF_RESPONSES, ...OF_REQUESTS])
+/**
+ * RFC 9110 §7.6.1, RFC 9112 §9, RFC 7540 §3.2.1, and one header that old clients send to proxies. The runtime sends its
+ * own values of the first ones, or none.
+ */
+const HOP_BY_HOP: ReadonlySet<string> = new Set([
+  ...['connection', 'keep-alive', 'te', 'trailer', 'transfer-encoding', 'upgrade'],
+  ...['http2-settings', 'proxy-authorization', ...OF_RESPONSES],
+])
 
 /** Most values name only a header of the runtime, and parsing them takes longer than this. */
 const NAMES_NOTHING = /^(?:keep-alive|close)$/i

@@ -70,7 +70,7 @@ function holdWebSocket(response: Response, upstream: WebSocket, hold: SlotHold, 
     clearInterval(renewal)
     context.waitUntil(hold.release())
   }
-  joinWebSockets({ upstream, client, now, onEnd })
+  joinWebSockets(upstream, client, now, onEnd)
   return new Response(null, { status: 101, webSocket: outgoing, headers: response.headers })
 }
 

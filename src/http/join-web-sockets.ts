@@ -8,20 +8,13 @@ const INTERNAL_ERROR = 1011
 const TRY_AGAIN_LATER = 1013
 const BAD_GATEWAY = 1014
 
-export interface JoinedSides {
-  readonly upstream: WebSocket
-  /** The gateway's end of the pair whose other end the client gets. */
-  readonly client: WebSocket
-  readonly now: () => number
-  /** Called when the client's side has ended, perhaps more than once. */
-  readonly onEnd: () => void
-}
-
 /**
  * Forwards each message of one side to the other, text or binary, and the close with its code and reason. If too many
  * bytes wait for a side or in the isolate, both sides are closed with 1013.
+ * @param client the gateway's end of the pair whose other end the client gets
+ * @param onEnd called when the client's side has ended, perhaps more than once
  */
-export function joinWebSockets({ upstream, client, now, onEnd }: JoinedSides): void {
+export function joinWebSockets(upstream: WebSocket, client: WebSocket, now: () => number, onEnd: () => void): void {
   for (const side of [upstream, client]) {
     // Blobs could only be read after later messages.
     side.binaryType = 'arraybuffer'

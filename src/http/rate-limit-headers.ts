@@ -25,7 +25,8 @@ export function addRateLimitHeaders(
   // These headers cannot name failures, so a client would take them for requests. A refusal is about requests in any
   // case.
   const reported = limits.filter((status) => !countsFailures(status) || status.retryAfterMs > 0)
-  const tightest = findTightest(reported)
+  // Only one can be reported: of the longest wait, else of the fewest remaining units.
+  const [tightest] = reported.toSorted((a, b) => b.retryAfterMs - a.retryAfterMs || a.remaining - b.remaining)
   if (!tightest) return
   switch (headerFormat) {
     case 'draft-6':
@@ -84,11 +85,6 @@ function formatWindowParameter(windowMs: number): string {
 
 function wholeSeconds(ms: number): number {
   return Math.ceil(ms / 1000)
-}
-
-/** Picks the limit to report where only one can be: the longest wait, else the fewest remaining units. */
-function findTightest(limits: readonly ReportedLimit[]): ReportedLimit | undefined {
-  return limits.toSorted((a, b) => b.retryAfterMs - a.retryAfterMs || a.remaining - b.remaining)[0]
 }
 
 /**

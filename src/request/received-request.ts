@@ -25,17 +25,17 @@ export const MAX_BODY_BYTES = 8 * 1024
 /** Headers in which some frameworks let a client name another method than the request's own. */
 const HEADERS = ['X-HTTP-Method-Override', 'X-HTTP-Method', 'X-Method-Override']
 
+/** Begins an escape of a character, itself escaped or not. */
+const ESCAPED = '%(?:25)*'
+
 /**
  * `_method` as a parameter, and all that follows it there: as PHP reads it, which takes other characters for the `_`, drops
  * spaces before it and ends it at a NUL, and wherever an escaped character may begin the query or a parameter.
  */
 const PARAMETER = new RegExp(
-  `(?:[?&;]|${matchEscape('3F')}|${matchEscape('26')}|${matchEscape('3B')})(?:\\+|${matchEscape('20')})*` +
-    `(?:[_.[+]|${['5F', '2E', '5B', '20'].map(matchEscape).join('|')})` +
-    [...'method']
-      .map((letter) => `(?:${letter}|${matchEscape(toHex(letter))}|${matchEscape(toHex(letter.toUpperCase()))})`)
-      .join('') +
-    '([^&;]*)',
+  `(?:[?&;]|${ESCAPED}(?:3F|26|3B))(?:\\+|${ESCAPED}20)*(?:[_.[+]|${ESCAPED}(?:5F|2E|5B|20))` +
+    `(?:m|${ESCAPED}[46]D)(?:e|${ESCAPED}[46]5)(?:t|${ESCAPED}[57]4)(?:h|${ESCAPED}[46]8)(?:o|${ESCAPED}[46]F)` +
+    `(?:d|${ESCAPED}[46]4)([^&;]*)`,
   'gi',
 )
 
@@ -81,15 +81,6 @@ export function readMethods(
 function findWords(value: string): string[] {
   const words = `${value} ${value.toUpperCase()}`.match(/[A-Za-z]+/g) ?? []
   return words.map((word) => word.toUpperCase())
-}
-
-/** Matches an escape of a character, itself escaped or not. */
-function matchEscape(hex: string): string {
-  return `%(?:25)*${hex}`
-}
-
-function toHex(letter: string): string {
-  return letter.charCodeAt(0).toString(16)
 }
 
 /** Long values are not read, and stay as they are. */

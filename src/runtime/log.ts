@@ -1,7 +1,8 @@
 /** Writes one line. Fields must contain no secret and no raw identity. */
-export type Log = (level: 'info' | 'warn' | 'error', fields: LogFields) => void
-
-type LogFields = Readonly<Record<string, unknown>> & { readonly event: string }
+export type Log = (
+  level: 'info' | 'warn' | 'error',
+  fields: Readonly<Record<string, unknown>> & { readonly event: string },
+) => void
 
 /** One JSON object a line, which Workers Logs indexes by field. */
 export const consoleLog: Log = (level, fields) => console[level](JSON.stringify(fields))

@@ -135,32 +135,14 @@ function withoutReserve({ counts: _, ...charge }: RequestCharge): RequestCharge 
 }
 
 /** The usage of one limit of one policy by a caller. */
-export interface LimitUsage {
-  readonly policy: string
-  readonly name: string
-  readonly route: string | null
-  readonly key: string
-  readonly limit: number
-  readonly windowMs: number
-  readonly used: number
-  readonly remaining: number
-  readonly resetMs: number
-  readonly retryAfterMs: number
-  /** End of a penalty, in milliseconds since the Unix epoch; null without one. */
-  readonly penaltyUntilMs: number | null
-}
-
-export interface Usage {
-  readonly nowMs: number
-  readonly limits: readonly LimitUsage[]
-}
+export type LimitUsage = Awaited<ReturnType<typeof readUsage>>['limits'][number]
 
 /** Peeks at the counts of all policies in one call. @throws {StoreError} */
-export async function readUsage(store: Pick<Store, 'decide'>, charges: readonly RequestCharge[]): Promise<Usage> {
+export async function readUsage(store: Pick<Store, 'decide'>, charges: readonly RequestCharge[]) {
   if (charges.length === 0) return { nowMs: Date.now(), limits: [] }
   const { nowMs, usage } = await store.decide({ action: 'peek', permits: 1, charges })
   const limits = charges.flatMap((charge, index) =>
-    charge.policy.limits.map(({ name, windowMs, limit: byDefault }, at): LimitUsage => {
+    charge.policy.limits.map(({ name, windowMs, limit: byDefault }, at) => {
       // A plan has its own limits.
       const limit = charge.burst ?? charge.limits[at]?.limit ?? byDefault
       const { remaining = limit, resetMs = 0, retryAfterMs = 0, penaltyMs } = usage[index]?.[at] ?? {}
@@ -176,6 +158,7 @@ export async function readUsage(store: Pick<Store, 'decide'>, charges: readonly 
         remaining,
         resetMs: used === 0 ? 0 : resetMs,
         retryAfterMs,
+        /** Milliseconds since the Unix epoch; null without a penalty. */
         penaltyUntilMs: penaltyMs === undefined ? null : nowMs + penaltyMs,
       }
     }),
