@@ -33,10 +33,7 @@ export default {
   },
 }
 
-/**
- * Starts a handler once per isolate, whose environment does not change. Requests that come meanwhile start one as well,
- * since a promise that requests share may hang on Workers; the first that is ready serves all.
- */
+/** Starts a handler. Requests that come meanwhile start one as well: a shared promise may hang on Workers. */
 async function startWith(request: Request, env: Environment, ctx: ExecutionContext): Promise<Response> {
   const started = await start(env)
   handler ??= started

@@ -28,10 +28,7 @@ const NAMES: Names = {
 /** Apply if neither RATE_LIMITS nor POLICIES is set. */
 const DEFAULT_LIMITS = '60/1m'
 
-/**
- * Reads and checks the configuration.
- * @throws {OptionError} on the first value that is not what was expected
- */
+/** Reads and checks the configuration. @throws {OptionError} on the first value that is not what was expected */
 export function loadConfig(given: Environment) {
   const env = withoutEmpty(given)
   const result = v.safeParse(environment, env, { abortEarly: true })
@@ -176,10 +173,7 @@ interface Claimants {
   readonly label?: IdentitySource | undefined
 }
 
-/**
- * Reads how tokens are verified; undefined if no claims are read.
- * @throws {OptionError} if claims are read and there are no keys, or two kinds of them, or there are keys and no claims
- */
+/** @throws {OptionError} if claims are read without keys or with two kinds of them, or there are keys and no claims */
 export function readJwtSettings(values: JwtValues, names: Names, claimants: Claimants): JwtSettings | undefined {
   const { jwksUrl: url, secret, issuer, audience } = values
   const claim = findFirstClaim(names, claimants)

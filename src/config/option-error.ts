@@ -30,10 +30,7 @@ export type OptionErrorCode =
   /** `take` was called on a limiter whose slots are taken by `hold`. */
   | 'NEEDS_HOLD'
 
-/**
- * A wrong variable, option or argument. Its message is one line: the name, what was expected and the value, unless that
- * may be secret.
- */
+/** A wrong variable, option or argument. Its message is one line, and shows no value that may be secret. */
 export class OptionError extends TypeError {
   override readonly name = 'OptionError'
   /** The same as long as the mistake is of the same kind, whatever the message says. */

@@ -61,10 +61,7 @@ export function gatewayProblem(reason: Reason): Response {
 /** The largest value that is forwarded: longer than any chain of proxies. */
 const MAX_VALUE = 255
 
-/**
- * Counts an OPTIONS request down (RFC 9110 §7.6.2).
- * @returns the request to forward, or the response to one that must not be forwarded any further
- */
+/** Counts an OPTIONS request down (RFC 9110 §7.6.2). @returns a response if it must not be forwarded any further */
 export function countDown(request: IncomingRequest): IncomingRequest | Response {
   const value = request.headers.get('Max-Forwards') ?? ''
   const isNumber = /^\d+$/.test(value)

@@ -90,10 +90,7 @@ function toClient(response: Response): Response {
 
 const ID_CHARACTERS = 8
 
-/**
- * The name of this deployment in `Via` (RFC 9110 §7.6.3): the same in all of its isolates, and different from that of a
- * Sluice before or behind it.
- */
+/** Names this deployment in `Via` (RFC 9110 §7.6.3): the same in all isolates, unlike any Sluice before or behind it. */
 export function createViaName({
   keyPrefix,
   upstreamUrl,

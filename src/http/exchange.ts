@@ -41,8 +41,8 @@ export function isAwaited({ hold, settlement, failures }: Admitted, health: Upst
 
 /**
  * Records that an admitted request goes to its handler.
- * @returns a function to call with the head of the response, or without it if the client has disconnected or there will
- * be none. It returns the verdict after the response, including failures that were charged.
+ * @returns a function to call with the head of the response, or without it if there will be none. It returns the verdict
+ * after the response, including failures that were charged.
  */
 export function trackResponse(
   request: ReceivedRequest,
@@ -104,10 +104,6 @@ export function markSynthetic(response: Response): Response {
   return response
 }
 
-/**
- * @param keepAlive keeps the platform from ending the request before the work is done
- * @param request its signal aborts when the client disconnects
- */
 export function requestContext(
   keepAlive: (work: Promise<unknown>) => void,
   log: Log,

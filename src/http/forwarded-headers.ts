@@ -22,10 +22,7 @@ const CLAIM = new RegExp(
 /** Carries UPSTREAM_SECRET. */
 export const SECRET_FIELD = 'sluice-secret'
 
-/**
- * Letters, digits and "-" only, as in nginx by default: CGI and its descendants (PHP, WSGI, Rack) spell `X_API_KEY` and
- * `X-API-Key` identically, so one could replace the other.
- */
+/** CGI and its descendants (PHP, WSGI, Rack) spell `X_API_KEY` and `X-API-Key` identically: one could be the other. */
 const FORM = /^[a-z\d-]+$/
 
 export const PASSED_EXPECTED =
@@ -37,10 +34,7 @@ export type IsPassed = (name: string) => boolean
 /** Headers that can be forwarded at all, and that the gateway does not set itself. */
 export const canPass: IsPassed = (name) => FORM.test(name) && !HOP_BY_HOP.has(name) && name !== SECRET_FIELD
 
-/**
- * Creates the test for request headers to forward.
- * @param claims headers that are forwarded although they are claims, in lower case
- */
+/** Creates the test for headers to forward. @param claims those forwarded although they are claims, in lower case */
 export function createPassedTest(claims: readonly string[]): IsPassed {
   return (name) => canPass(name) && (name === 'cf-connecting-ip' || claims.includes(name) || !CLAIM.test(name))
 }

@@ -71,10 +71,7 @@ const RECEIVED_BYTES_PER_MS = (256 * 2 ** 10) / 1_000
 const backlogs = new Set<Backlog>()
 let totalBytes = 0
 
-/**
- * Estimates the bytes that wait for one side of a WebSocket. The runtime queues without a bound and does not report what
- * was received, so a side is assumed to receive 256 KiB/s.
- */
+/** Estimates the bytes that wait for a side: the runtime queues without a bound and does not report what is received. */
 class Backlog {
   #bytes = 0
   #countedAtMs: number

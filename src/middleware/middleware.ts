@@ -47,10 +47,7 @@ function toStatus(report: ReportedLimit): LimitStatus {
   return penaltyMs === undefined ? status : { ...status, penaltyMs }
 }
 
-/**
- * Puts together the limiter of a middleware and its checked options.
- * @throws {ConfigError} for a wrong option
- */
+/** @throws {OptionError} for a wrong option */
 export function composeMiddleware<C>(options: SharedOptions<C>) {
   const settings = readOptions(options)
   const { policies, keyPrefix, literalInPaths, log, now } = settings
@@ -85,11 +82,7 @@ function refuseSharedNames(store: LimiterStore, keyPrefix: string, policies: rea
   }
 }
 
-/**
- * Makes a reader of callers' addresses.
- * @param readPeer reads the address of the connection
- * @param readForwarded reads `X-Forwarded-For`
- */
+/** @param readPeer reads the address of the connection @param readForwarded reads `X-Forwarded-For` */
 export function createAddressReader<C>(
   trustProxy: SharedOptions<C>['trustProxy'],
   readPeer: (context: C) => string | null,
@@ -101,10 +94,8 @@ export function createAddressReader<C>(
 }
 
 /**
- * Finds the address that the farthest of this many proxies saw. Each appends the address of its peer to
- * `X-Forwarded-For`; anything before that is only a claim of the client.
- * @param peer address of the connection, which is the last proxy's
- * @returns the first address if there are fewer
+ * Finds the address that the farthest of this many proxies saw, or the first one if there are fewer. Each appends the
+ * address of its peer to `X-Forwarded-For`; anything before that is only a claim of the client.
  */
 function findAddress(header: string | null, proxies: number, peer: string | null): string | null {
   const hops = (header ?? '')

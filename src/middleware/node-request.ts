@@ -82,10 +82,7 @@ export function isChanged({ url = '' }: IncomingMessage): boolean {
 /** The start of each body that was read and put back. */
 const PEEKED = new WeakMap<IncomingMessage, Promise<Buffer>>()
 
-/**
- * Reads the first bytes of a body, which stay in it for its next reader; fewer if there are no more, or the client has
- * gone, or a few more.
- */
+/** Reads the first bytes of a body, or a few more; they stay in it for its next reader. */
 function peek(request: IncomingMessage, bytes: number): Promise<Buffer> {
   const peeked = PEEKED.get(request) ?? readStart(request, bytes)
   PEEKED.set(request, peeked)

@@ -57,10 +57,7 @@ export class ChargeBuilder {
     this.#prepared = new Map(options.policies.map((policy) => [policy, prepare(policy, options.edition)]))
   }
 
-  /**
-   * @param path the canonical path, which is the route in a policy without patterns
-   * @param context the same for all policies of a request
-   */
+  /** @param path the canonical path @param context the same for all policies of a request */
   build(
     match: Match,
     request: ReceivedRequest,
@@ -107,10 +104,7 @@ export class ChargeBuilder {
     return this.#createCharge(match, terms, digest, cost, priority)
   }
 
-  /**
-   * Reads the digest where the identity is the token alone. A known token is neither read nor hashed again.
-   * @returns undefined for any other identity, such as the address in place of an unreadable token
-   */
+  /** Reads the digest where the identity is a token alone; a known token is neither read nor hashed again. */
   #readTokenDigest({ isByTokenOnly }: Prepared, { headers }: ReceivedRequest): string | undefined {
     const field = isByTokenOnly ? headers.get('Authorization') : null
     if (field === null) return undefined

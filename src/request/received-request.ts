@@ -8,10 +8,7 @@ export interface ReceivedRequest {
   clone(): { readonly body: ReadableStream<Uint8Array> | null }
   /** The trusted address of the caller; null if unknown. Default: `CF-Connecting-IP`. */
   readonly address?: string | null
-  /**
-   * The fields that a parser of the application has already read from the body, or a promise of them. Null if the body
-   * was read, but its content is unknown. If left out, the body can still be read.
-   */
+  /** Fields that the application has parsed, or a promise of them; null: unknown ones; undefined: the body is unread. */
   readonly parsedBody?: unknown
   /** Cloudflare's data about the connection. */
   readonly cf?: unknown
@@ -51,11 +48,7 @@ export interface RequestMethods {
   readonly isCertain: boolean
 }
 
-/**
- * Reads the methods that a request names besides its own, in a header or as `_method` in the query. A policy applies to
- * all of them.
- * @param known the methods of patterns: no other makes a difference
- */
+/** Reads the methods that a request names, in a header or as `_method` in the query. @param known those of patterns */
 export function readMethods(
   { method, headers, url }: Pick<ReceivedRequest, 'method' | 'headers' | 'url'>,
   known: readonly string[],

@@ -26,9 +26,8 @@ export class Deadlines {
   }
 
   /**
-   * Waits for work, but no longer than `timeoutMs`. The work itself continues until its request ends: ending it at once
-   * would take a signal, which costs more to set up than the wait.
-   * @returns the result of the work, or `TOO_LATE`. @throws the error of the work
+   * Waits for work, but no longer than `timeoutMs`. The work itself continues: a signal to end it would cost more.
+   * @throws the error of the work
    */
   within<T>(timeoutMs: number, work: Promise<T>): Promise<T | typeof TOO_LATE> {
     return new Promise((resolve, reject) => {

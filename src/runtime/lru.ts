@@ -9,10 +9,7 @@ export class Lru<T> {
   #old = new Map<string, T>()
   #weight = 0
 
-  /**
-   * @param maxWeight total weight of both generations
-   * @param weigh weight of an entry; 1 by default, so that `maxWeight` is their number
-   */
+  /** @param maxWeight total of both generations @param weigh weight of an entry; 1 by default */
   constructor(maxWeight: number, weigh: (key: string) => number = () => 1) {
     this.#maxWeight = maxWeight / 2
     this.#weigh = weigh

@@ -13,11 +13,7 @@ export async function sleep(durationMs: number, signal?: AbortSignal): Promise<v
   }
 }
 
-/**
- * Waits for work, but no longer than `durationMs`.
- * @returns undefined if it takes longer
- * @throws the signal's reason, as soon as it is aborted; the error of the work
- */
+/** Waits for work; undefined if it takes longer. @throws the signal's reason, as soon as it is aborted */
 export function waitAtMost<T>(
   work: Promise<T>,
   durationMs: number,

@@ -64,10 +64,7 @@ function isTooDivided(unpadded: string): boolean {
   return parts > MAX_PARTS || (parts > 1 && unpadded.length > MAX_DIVIDED_CHARACTERS)
 }
 
-/**
- * Tests that base64 decodes to a text with a colon, as in Basic (RFC 7617), which many APIs decode whatever the scheme.
- * At padding, some decoders stop and some continue.
- */
+/** Tests for a text with a colon, as in Basic (RFC 7617). At padding, some decoders stop and some continue. */
 function isUserAndPassword(unpadded: string): boolean {
   const parts = unpadded.split('=')
   return parts.some((_, index) => hasColon(parts.slice(0, index + 1).join('')))

@@ -4,10 +4,7 @@ import { findMember, NONE } from './reading.ts'
 
 export type Claims = Readonly<Record<string, unknown>>
 
-/**
- * Verifies a token and reads a claim: `none` without a token or without the claim, ambiguous if the token cannot be
- * verified. For each context, a token is verified once.
- */
+/** Gives none without a token or claim, ambiguous for an invalid token. It verifies a token once for each context. */
 export type ClaimReader = (
   path: readonly string[],
   authorization: string | null,

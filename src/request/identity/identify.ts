@@ -13,10 +13,7 @@ export interface IdentityInput {
   readonly readClaim?: ((path: readonly string[]) => Reading | Promise<Reading>) | undefined
 }
 
-/**
- * Reads the values of all sources, each after its kind, so that a value of one kind equals none of another.
- * @returns `anonymous` for a caller that lacks a value, unless it is then counted by address
- */
+/** Reads the values of all sources, each after its kind, so that a value of one kind equals none of another. */
 export async function readIdentity(
   sources: readonly IdentitySource[],
   input: IdentityInput,

@@ -11,10 +11,7 @@ interface SourceKind {
   readonly isCaller?: true
   /** It may be typed by hand, in any case. */
   readonly isFoldable?: true
-  /**
-   * A client can write a body that every parser reads differently. Rules are matched before it is read: they know it by
-   * its digest only, where a policy counts by it.
-   */
+  /** A client can write a body that every parser reads differently: rules know it by its digest only. */
   readonly isInBody?: true
   /** Rules may name many callers by a part of it. */
   readonly isNamedInPart?: true

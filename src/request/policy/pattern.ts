@@ -19,10 +19,7 @@ const FOREIGN: readonly (readonly [RegExp, string])[] = [
   [/,\s*(?:\/|[A-Za-z-]+\s)/, 'an item for each pattern'],
 ]
 
-/**
- * Reads `METHOD /path/:param/*`. The method may be left out or `*` (every method), the path `*` (every path).
- * @returns undefined for anything else
- */
+/** Reads `METHOD /path/:param/*`. The method may be omitted or `*`, the path `*`. */
 export function parsePattern(text: string): Pattern | undefined {
   const [, name = '*', path] = /^\s*(?:([A-Za-z-]+|\*)\s+)?(\/\S*|\*)\s*$/.exec(text) ?? []
   const method = name.toUpperCase()

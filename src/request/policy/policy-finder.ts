@@ -7,10 +7,7 @@ export interface Match {
   readonly policy: RequestPolicy
   /** The pattern that matched, as `METHOD /path`; undefined if the policy applies everywhere. */
   readonly route: string | undefined
-  /**
-   * False for a match that needs an API that reads an empty parameter after a trailing slash or, in a policy with a
-   * priority, ignores case.
-   */
+  /** False if the API must read an empty parameter after a last slash or, in a policy with a priority, ignore case. */
   readonly isCertain: boolean
 }
 
