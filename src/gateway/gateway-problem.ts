@@ -1,24 +1,11 @@
-import { ambiguousTarget, invalidTarget, type Problem, problemResponse } from '../http/problem.ts'
-import type { NoTarget } from '../request/target.ts'
+import { type Problem, problemResponse, TARGET_PROBLEMS } from '../http/problem.ts'
 import { IncomingRequest, RequestHeaders } from './incoming-request.ts'
-
-/** The reason why the gateway answers itself: the request is invalid, or the upstream has not answered. */
-export type Reason =
-  | NoTarget
-  | 'ambiguous'
-  | 'client-gone'
-  | 'connection'
-  | 'failed'
-  | 'headers'
-  | 'host'
-  | 'loop'
-  | 'method'
-  | 'unreachable'
-  | 'upstream-timeout'
 
 const ALLOW = { Allow: 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS' }
 
-const PROBLEMS: Readonly<Record<Exclude<Reason, NoTarget | 'ambiguous'>, Problem>> = {
+/** Responses of the gateway itself: the request is invalid, or the upstream has not answered. */
+const PROBLEMS = {
+  ...TARGET_PROBLEMS,
   // The client does not receive this: it shows in logs that the upstream is not to blame.
   'client-gone': { status: 499, title: 'Client Closed Request', detail: 'The client went away.' },
   connection: {
@@ -44,18 +31,12 @@ const PROBLEMS: Readonly<Record<Exclude<Reason, NoTarget | 'ambiguous'>, Problem
     title: 'Gateway Timeout',
     detail: 'The API behind this gateway did not answer in time.',
   },
-}
+} satisfies Readonly<Record<string, Problem>>
+
+export type Reason = keyof typeof PROBLEMS
 
 export function gatewayProblem(reason: Reason): Response {
-  switch (reason) {
-    case 'malformed':
-    case 'too-long':
-      return invalidTarget(reason)
-    case 'ambiguous':
-      return ambiguousTarget()
-    default:
-      return problemResponse(PROBLEMS[reason])
-  }
+  return problemResponse(PROBLEMS[reason])
 }
 
 /** The largest value that is forwarded: longer than any chain of proxies. */

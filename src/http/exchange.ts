@@ -34,11 +34,6 @@ export interface ResponseHead {
   readonly headers: ResponseFields
 }
 
-/** The response to such a request must be awaited even if its client disconnects. */
-export function isAwaited({ hold, settlement, failures }: Admitted, health: UpstreamHealth | undefined): boolean {
-  return health !== undefined || hold !== undefined || settlement !== undefined || failures !== undefined
-}
-
 /**
  * Records that an admitted request goes to its handler.
  * @returns a function to call with the head of the response, or without it if there will be none. It returns the verdict

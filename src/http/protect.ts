@@ -4,7 +4,7 @@ import type { Admitted, Refused, Verdict } from '../model/verdict.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
 import type { RequestPath } from '../request/target.ts'
 import type { CallContext } from '../runtime/call-context.ts'
-import { isAwaited, type Observer, setRateLimitHeaders, trackResponse } from './exchange.ts'
+import { type Observer, setRateLimitHeaders, trackResponse } from './exchange.ts'
 import type { HoldUntilEnd } from './hold-until-end.ts'
 import type { HeaderFormat } from './rate-limit-headers.ts'
 import { createRefusal } from './refusal.ts'
@@ -58,7 +58,8 @@ export function createProtect(options: ProtectOptions) {
     let response: Response
     if (verdict.outcome !== 'admitted') response = await (answers.refuse ?? createRefusal)(verdict)
     else {
-      if (isAwaited(verdict, health)) {
+      const { hold, settlement, failures } = verdict
+      if (health || hold || settlement || failures) {
         // When the client disconnects, the platform ends the request. This must go on: slots must be released, and the
         // request counted to its end.
         const answering = followUp(request, path, verdict, context, answers)

@@ -4,11 +4,11 @@ import type { IdentitySource } from '../model/policy.ts'
 import type { Refused, ReportedLimit } from '../model/verdict.ts'
 import { describeSource } from '../request/identity/source.ts'
 import {
-  ambiguousTarget,
   type Problem,
   problemResponse,
   QUOTA_EXCEEDED,
   retryAfter,
+  TARGET_PROBLEMS,
   TEMPORARY_REDUCED_CAPACITY,
 } from './problem.ts'
 
@@ -56,7 +56,7 @@ export function createRefusal(verdict: Refused): Response {
         detail: `The field ${verdict.header} must be an integer from 1 to ${verdict.max}.`,
       })
     case 'ambiguous_path':
-      return ambiguousTarget()
+      return problemResponse(TARGET_PROBLEMS.ambiguous)
     case 'blocked':
       return problemResponse({
         status: verdict.status,

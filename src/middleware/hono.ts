@@ -1,7 +1,7 @@
 import type { Context, Env, MiddlewareHandler } from 'hono'
 import { copyResponse, requestContext } from '../http/exchange.ts'
 import { holdUntilEnd } from '../http/hold-until-end.ts'
-import { invalidTarget } from '../http/problem.ts'
+import { problemResponse, TARGET_PROBLEMS } from '../http/problem.ts'
 import { type AbortableRequest, createProtect } from '../http/protect.ts'
 import { createRefusal } from '../http/refusal.ts'
 import type { Log } from '../runtime/log.ts'
@@ -57,7 +57,7 @@ export function sluice<E extends Env = Env>(
       return undefined
     }
     const target = readTarget(c.req.raw.url)
-    if (typeof target === 'string') return invalidTarget(target)
+    if (typeof target === 'string') return problemResponse(TARGET_PROBLEMS[target])
     const call = requestContext((work) => keepAlive(c, work), log)
     let isAdmitted = false
     try {

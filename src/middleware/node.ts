@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import onHeaders from 'on-headers'
 import { type ResponseFields, requestContext, setRateLimitHeaders, trackResponse } from '../http/exchange.ts'
-import { invalidTarget } from '../http/problem.ts'
+import { problemResponse, TARGET_PROBLEMS } from '../http/problem.ts'
 import { createRefusal } from '../http/refusal.ts'
 import type { Admitted, Refused } from '../model/verdict.ts'
 import type { RequestPath } from '../request/target.ts'
@@ -74,7 +74,7 @@ export function sluice<Req extends IncomingMessage = IncomingMessage>(
     const request = new NodeRequest(req, readAddress)
     const target = readTarget(request.url)
     if (typeof target === 'string') {
-      await answer(res, invalidTarget(target))
+      await answer(res, problemResponse(TARGET_PROBLEMS[target]))
       return false
     }
     const path = isChanged(req) ? markAmbiguous(target.path) : target.path
