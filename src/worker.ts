@@ -72,8 +72,8 @@ async function createHandler(env: Environment): Promise<Handler> {
   const health = config.isShedding ? new (await import('./engine/upstream-health.ts')).UpstreamHealth(now) : undefined
 
   // Stores
-  const backend = await openBackend(config.store, config, env, now)
-  const copy = config.storeMirror && (await openBackend(config.storeMirror, config, env, now))
+  const backend = await openBackend[config.store](config, env, now)
+  const copy = config.storeMirror && (await openBackend[config.storeMirror](config, env, now))
   const { Mirror, withMirror } = copy ? await import('./engine/mirror.ts') : {}
   const mirror = copy && Mirror && new Mirror({ store: copy.limits, now, timeoutMs, log })
   const limits = mirror && withMirror ? withMirror(mirror)(backend.limits) : backend.limits

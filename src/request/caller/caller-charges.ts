@@ -7,7 +7,7 @@ import { readIdentity } from '../identity/identify.ts'
 import { type CallerKind, formatSource, isCallerKind } from '../identity/source.ts'
 import { type Match, PolicyFinder } from '../policy/policy-finder.ts'
 import { readMethods } from '../received-request.ts'
-import { createPathReader, type PathLiteral } from '../target.ts'
+import { createPathReader, type PathLiteral, type RequestPath } from '../target.ts'
 import { type Caller, createClaimReader, createRequest, NO_RESPONSE } from './caller.ts'
 import { CallerError } from './caller-in-text.ts'
 
@@ -36,7 +36,7 @@ export async function findCallerCharges(config: CountingConfig, caller: Caller):
   const builder = new ChargeBuilder({ ...config, readClaim: createClaimReader(caller.claim) })
   const charges: RequestCharge[] = []
   const skipped: SkippedPolicy[] = []
-  for (const match of findMatches(config, caller, request)) {
+  for (const match of findMatches(config, caller, request, path)) {
     const { policy, route = '' } = match
     const reason = await findSkipReason(config, match, caller, request.clone() as Request)
     if (reason !== undefined) {
@@ -74,14 +74,14 @@ export async function findDigestCharges(config: CountingConfig, digest: string):
 
 /** Finds the policies that apply to the caller's request; without one, all of them, those by route once for each pattern. */
 function findMatches(
-  { policies, exempt, literalInPaths }: CountingConfig,
+  { policies, exempt }: CountingConfig,
   caller: Caller,
   request: Request,
+  path: RequestPath,
 ): readonly Match[] {
   const limiting = policies.filter(({ limits }) => limits.length > 0)
   if (caller.route !== undefined) {
     const finder = new PolicyFinder(limiting, exempt)
-    const path = createPathReader(literalInPaths)(new URL(request.url).pathname)
     const found = finder.find(readMethods(request, finder.methods), path)
     if (typeof found !== 'string') return found
     throw new CallerError(`${request.method} ${path.canonical} is ${found}: no policy is asked`, 'route')
