@@ -92,7 +92,8 @@ async function createHandler(env: Environment): Promise<Handler> {
 
   // Limiter. Runtime rules may bring any policy.
   const returnsUnits = rules !== undefined || !policies.every(isRefusedForLong)
-  const { withRefusalLimit, holdUntilEnd } = returnsUnits ? await import('./gateway/returned-units.ts') : {}
+  const { withRefusalLimit } = returnsUnits ? await import('./engine/refusal-limit.ts') : {}
+  const { holdUntilEnd } = returnsUnits ? await import('./http/hold-until-end.ts') : {}
   const store = withRefusalLimit?.(now)(timed) ?? timed
   const leases = config.leases
     ? (await import('./engine/leases.ts')).withLeases(config.leases, now, avoided)

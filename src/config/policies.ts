@@ -76,11 +76,8 @@ export function makePolicies(
   }
   if (!isShedding && policies.every(({ limits }) => limits.length === 0)) {
     const expected = `at least one policy with limits (or ${names.limits}, or ${names.shedding})`
-    throw new OptionError(
-      names.policies,
-      expected,
-      policies.map(({ name }) => name),
-    )
+    const without = policies.map(({ name }) => name)
+    throw new OptionError(names.policies, expected, without)
   }
   const undetected = policies.find(
     ({ counts, match }) => counts === 'new-identities' && !policies.some(detectsNew(match)),
@@ -122,6 +119,7 @@ function makeDefaultPolicy(limits: string, defaults: PolicyDefaults): RequestPol
 /** @throws {OptionError} that names the key to fix, if keys contradict each other: nothing is guessed */
 function makePolicy(table: PolicyTable, index: number, defaults: PolicyDefaults): RequestPolicy {
   const { name, algorithm, by = defaults.by, match, priority, counts } = table
+  const { holdsSlots, tellsNewIdentities, implementation } = ALGORITHMS[algorithm]
   const fail: Fail = (option, expected, value, plan = []) => {
     const key = option.replace(/[A-Z]/, (letter) => `_${letter.toLowerCase()}`) as keyof PolicyTable
     throw new OptionError([defaults.names.policies, index, key, ...plan], expected, value ?? table[key])
@@ -136,29 +134,27 @@ function makePolicy(table: PolicyTable, index: number, defaults: PolicyDefaults)
   const allLimits = plans ? Object.values(plans.limits).flatMap((plan) => plan.limits) : limits
   const smallest = Math.min(...allLimits.map(({ limit }) => limit), table.burst ?? Number.POSITIVE_INFINITY)
   const cost = readCost(table, defaults.isPassed, fail)
-  const highestCost = cost.kind === 'fixed' ? cost.units : cost.max
-  const costKey = cost.kind === 'fixed' ? 'cost' : 'max_cost'
+  const [costKey, highestCost] =
+    cost.kind === 'fixed' ? (['cost', cost.units] as const) : (['max_cost', cost.max] as const)
   if (highestCost > smallest) fail(costKey, `at most the smallest limit of the policy, ${smallest}`)
-
-  if (table.counts === 'new-identities' && !ALGORITHMS[algorithm].tellsNewIdentities) {
-    fail('counts', 'algorithm = "sliding-window" with "new-identities"')
-  }
+  const needsDetection = counts === 'new-identities'
+  if (needsDetection && !tellsNewIdentities) fail('counts', 'algorithm = "sliding-window" with "new-identities"')
   const reserved = readReserve(table, limits, fail)
   if (highestCost > smallest - reserved.sheddable)
     fail('reserve', `shares that leave room for a request of cost ${highestCost}`)
   if (table.fold !== undefined && !by.some(isFoldable)) fail('fold', FOLD_EXPECTED)
-  if (table.actual_cost !== undefined && !ALGORITHMS[algorithm].implementation.settle) {
+  if (table.actual_cost !== undefined && !implementation.settle) {
     const expected = 'algorithm = "token-bucket", "fixed-window" or "quota" with it: a log cannot be rewritten'
     fail('actual_cost', expected, `header:${table.actual_cost}`)
   }
   if (counts === 'failures') {
-    if (ALGORITHMS[algorithm].holdsSlots) fail('counts', '"requests" with algorithm = "concurrency"')
+    if (holdsSlots) fail('counts', '"requests" with algorithm = "concurrency"')
     if (table.reserve) fail('reserve', 'counts = "requests" with it')
     if (table.actual_cost) fail('actual_cost', 'counts = "requests" with it')
   } else if (table.failures !== undefined) fail('failures', 'counts = "failures" with it')
   if ((counts === 'failures' || table.penalty !== undefined) && limits.length === 0) fail('limits', LIMITS_EXPECTED)
   const { cost: tell } = defaults
-  const isCustomCost = table.cost === undefined && counts !== 'new-identities' && !ALGORITHMS[algorithm].holdsSlots
+  const isCustomCost = table.cost === undefined && !needsDetection && !holdsSlots
   return {
     name,
     algorithm,

@@ -37,11 +37,11 @@ export class Deadlines {
       this.#arm(timeoutMs, wait.dueAtMs)
       work.then(
         (value) => {
-          this.#leave(wait)
+          this.#finish(wait)
           resolve(value)
         },
         (error) => {
-          this.#leave(wait)
+          this.#finish(wait)
           reject(error)
         },
       )
@@ -70,13 +70,13 @@ export class Deadlines {
       wait.dueAtMs = Math.min(wait.dueAtMs, nowMs + wait.timeoutMs)
       if (wait.dueAtMs > nowMs) this.#arm(wait.dueAtMs - nowMs, wait.dueAtMs)
       else {
-        this.#leave(wait)
+        this.#finish(wait)
         wait.giveUp()
       }
     }
   }
 
-  #leave(wait: Wait): void {
+  #finish(wait: Wait): void {
     wait.isOver = true
     if (this.#isOver) this.#disarmIfIdle()
   }

@@ -94,11 +94,11 @@ function formatIpv6Network(address: string, prefix: number): string {
 
 function maskGroups(groups: readonly number[], prefix: number): string {
   const last = Math.ceil(prefix / 16)
-  const kept = groups.slice(0, last).map((group, index) => {
+  const masked = groups.slice(0, last).map((group, index) => {
     const bits = Math.min(16, prefix - 16 * index)
     return (group & (0xffff << (16 - bits)) & 0xffff).toString(16)
   })
-  return kept.join(':') + (last < 8 ? '::' : '')
+  return masked.join(':') + (last < 8 ? '::' : '')
 }
 
 /** Reads `::ffff:a.b.c.d` (RFC 4291 §2.5.5.2) as the IPv4 address a.b.c.d. */
