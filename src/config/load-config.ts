@@ -7,7 +7,6 @@ import { DENY, type JwtValues, makePolicies, type Names, type PolicyDefaults } f
 import type { PolicyTable } from './policy-keys.ts'
 import { environment, meantVariable, SECRETS, type StoreKind, toOptionError, VARIABLES } from './variables.ts'
 
-/** Variables and bindings of a Worker. */
 export type Environment = Readonly<Record<string, unknown>>
 
 /** The whole configuration, checked, complete and frozen. */
@@ -25,7 +24,6 @@ const NAMES: Names = {
   jwt: (key) => JWT[key],
 }
 
-/** Apply if neither RATE_LIMITS nor POLICIES is set. */
 const DEFAULT_LIMITS = '60/1m'
 
 /** Reads and checks the configuration. @throws {OptionError} on the first value that is not what was expected */
@@ -65,7 +63,6 @@ export function loadConfig(given: Environment) {
       `${NEEDED[storeMirror ?? 'memory']} with it`,
       storeMirror,
     ],
-    // There would be no policy at all.
     ['RATE_LIMITS', limits === 'off' && !tables, 'POLICIES beside "off"', limits],
     ['METRICS_TOKEN', values.METRICS_TOKEN !== undefined && !isCounting, 'STATISTICS = "on" beside it', HIDDEN],
   ]
@@ -133,7 +130,6 @@ export function withoutEmpty(env: Environment): Environment {
   return Object.fromEntries(Object.entries(env).filter(([name]) => !isUnset(name)))
 }
 
-/** Name of the binding of Durable Objects. */
 export const OBJECTS = 'LIMITS'
 
 const NEEDED: Readonly<Record<StoreKind, string>> = {
@@ -142,10 +138,8 @@ const NEEDED: Readonly<Record<StoreKind, string>> = {
   memory: 'nothing',
 }
 
-/** A service binding. */
 export type Service = Pick<typeof globalThis, 'fetch'>
 
-/** Tests that a binding has the method that distinguishes its kind. */
 export function isBinding<Kind>(binding: unknown, method: keyof Kind & string): binding is Kind {
   return typeof binding === 'object' && binding !== null && method in binding
 }
@@ -164,11 +158,9 @@ function deepFreeze<T>(value: T): T {
   return value
 }
 
-/** Policies that may read claims. */
 interface Claimants {
   readonly policies: readonly RequestPolicy[]
   readonly tables: readonly PolicyTable[] | undefined
-  /** Runtime rules may read claims as well. */
   readonly hasRules?: boolean
   readonly label?: IdentitySource | undefined
 }

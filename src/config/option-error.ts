@@ -1,7 +1,6 @@
 /** Names before 0.1.0, and what each has become. */
 export type Renamed = Readonly<Record<string, string>>
 
-/** Names of variables and policy settings. */
 export const RENAMED: Renamed = {
   STORE_SHADOW: 'STORE_MIRROR',
   LOG_LIMITED: 'LOG_REFUSALS',
@@ -19,7 +18,6 @@ export function describeUnknown(noun: string, name: string, known: readonly stri
   return `unknown ${noun}; ${known.includes(meant) ? `did you mean ${meant}?` : `expected one of ${known.join(', ')}`}`
 }
 
-/** Stands for a secret where a value would be shown. */
 export const HIDDEN = Symbol('hidden')
 
 export type OptionErrorCode =
@@ -39,7 +37,6 @@ export class OptionError extends TypeError {
   readonly option: string
   /** The variable or option that it stands in. */
   readonly variable: string
-  /** Keys and indexes below that, in order. */
   readonly path: readonly (string | number)[]
   readonly #expected: string
   readonly #value: unknown
@@ -65,7 +62,6 @@ export class OptionError extends TypeError {
   }
 }
 
-/** The keys in a text such as `policies[0].limits`. */
 export function keysIn(text: string): readonly (string | number)[] {
   return text.split(/[.[\]]+/).flatMap((key) => (/^\d+$/.test(key) ? Number(key) : key || []))
 }
@@ -88,7 +84,6 @@ function toJson(value: unknown): string {
   }
 }
 
-/** A text that an option must be like. */
 export interface TextRule {
   readonly pattern: RegExp
   readonly expected: string

@@ -31,19 +31,16 @@ export type Names = Readonly<Record<'limits' | 'policies' | 'shedding' | 'by', s
   readonly jwt: (key: keyof JwtValues) => string
 }
 
-/** Values of variables, or options, that apply to all policies. */
 export interface PolicyDefaults {
   readonly names: Names
   /** Names the policy that is made from limits alone. */
   readonly name: string
   readonly by: readonly IdentitySource[]
-  /** Applies together with `by`. */
   readonly fold?: string | undefined
   /** Undefined: the cost is 1. */
   readonly cost: Extract<Cost, { kind: 'application' }>['tell'] | undefined
   readonly isShadow: boolean
   readonly anonymous: MissingIdentity
-  /** Applies to policies that count by a part of the body. */
   readonly anonymousInBody: MissingIdentity
   readonly onStoreError: OnStoreError
   /** Accepts the headers that the API gets to see: no other identifies a caller to it, or names a cost. */

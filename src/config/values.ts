@@ -61,7 +61,6 @@ export const oneOf = <const T extends readonly string[]>(...options: T) =>
 
 export const boolean = v.boolean('true or false')
 
-/** A number, or a string that holds one. */
 const numeric = (pattern: RegExp, expected: string) =>
   v.union([v.number(), v.pipe(v.string(), v.regex(pattern), v.transform(Number))], expected)
 
@@ -134,7 +133,6 @@ export const headerNames = parsed('names of headers, e.g. "X-Remote-User, CF-Pse
 
 export const patternList = parsedList(patternExpected, parsePattern)
 
-/** Response statuses and classes of them. */
 export const statuses = v.pipe(
   parsedList(() => 'statuses from 200 to 599 and classes of them, e.g. "401, 403" or "4xx"', parseStatuses),
   v.transform((lists) => [...new Set(lists.flat())]),

@@ -18,10 +18,8 @@ import { createProxy, createViaName, isLoop, type ProxyOptions } from './proxy.t
 
 export interface AppOptions extends Omit<ProtectOptions, 'headerFormat' | 'ipv6Prefix'> {
   readonly config: Config
-  /** Calls the upstream. */
   readonly fetch: ProxyOptions['fetch']
   readonly readHealth: () => Promise<Health>
-  /** Answers `/_sluice/metrics`. */
   readonly metrics?: AdminHandler | undefined
   /** Answers everything else below `/_sluice`. */
   readonly operators?: AdminHandler | undefined
@@ -35,10 +33,8 @@ export type AdminHandler = (
   context: CallContext,
 ) => Promise<Response | undefined>
 
-/** The running gateway, for the admin API. */
 export interface GatewayContext extends ComposedLimiter {
   readonly store: Store
-  /** Undefined without runtime rules. */
   readonly governed: RulesEngine | undefined
   readonly readHealth: () => Promise<Health>
   readonly now: () => number
@@ -51,7 +47,6 @@ const OWN_PATH = /[/\\]_sluice(?![\w.~-])/i
 /** A host and port (RFC 9110 §7.2); names consist of letters, digits, "-", "." and "_". */
 const HOST = /^(?:[\w.-]+|\[[\da-f:.]+\])(?::\d*)?$/i
 
-/** Creates the gateway. Everything that does I/O is passed in. */
 export function createApp({ config, fetch, readHealth, metrics, operators, log, ...options }: AppOptions): Hono {
   const { upstreamUrl, upstreamTimeoutMs: timeoutMs, upstreamSecret: secret, headerFormat, ipv6Prefix } = config
   const protect = createProtect({ ...options, headerFormat, ipv6Prefix })
@@ -123,7 +118,6 @@ export function createApp({ config, fetch, readHealth, metrics, operators, log, 
   }
 }
 
-/** @returns the headers and target of a request, or the reason why it is invalid */
 function receive(raw: Request, target: RequestTarget | Reason) {
   const fields = RequestHeaders.of(raw.headers)
   if (!fields) return 'headers'

@@ -15,7 +15,6 @@ const PROBLEMS = {
   },
   failed: { status: 500, title: 'Internal Server Error', detail: 'The gateway failed on this request.' },
   headers: { status: 431, title: 'Request Header Fields Too Large', detail: 'The request has too many fields.' },
-  // RFC 9112 §3.2
   host: { status: 400, title: 'Bad Request', detail: 'Invalid request target or Host header.' },
   // RFC 5842 §7.2: the upstream has sent the request back, and it would loop forever.
   loop: {

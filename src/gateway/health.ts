@@ -29,7 +29,6 @@ export function createHealthReader(engine: Pick<Engine, 'storeKind' | 'ping' | '
   }
 }
 
-/** The answer to `GET /_sluice/health`: 200 and JSON, whatever the store's state. */
 export function healthResponse(health: Health): Response {
   return Response.json(health, { headers: { 'Cache-Control': 'no-store' } })
 }

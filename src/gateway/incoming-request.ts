@@ -14,7 +14,6 @@ export class RequestHeaders implements Pick<Headers, 'get' | 'has'> {
     this.names = names
   }
 
-  /** @returns undefined if there are more than 100 */
   static of(raw: Headers): RequestHeaders | undefined {
     const names = new Set<string>()
     // Stops early if there are more, because each becomes a string.

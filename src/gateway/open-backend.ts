@@ -7,7 +7,6 @@ import { openMemoryBackend } from '../store/memory/memory-store.ts'
 
 type OpenBackend = (config: Config, env: Environment, now: () => number) => Promise<Backend>
 
-/** Opens a store whose variables and bindings the configuration has checked. */
 export const openBackend: Readonly<Record<StoreKind, OpenBackend>> = {
   async redis({ redis, policies, rules, storeTimeoutMs: timeoutMs }) {
     if (!redis) throw new Error('a store over Redis without Redis')

@@ -16,9 +16,7 @@ export interface ProxyOptions {
   readonly fetch: (request: Request | string, init: RequestInit) => Promise<Response>
   /** Proves to the upstream that a request comes from this gateway. */
   readonly secret: string | undefined
-  /** True for headers that are forwarded. */
   readonly isPassed: IsPassed
-  /** Name of this deployment in `Via`. */
   readonly name: string
   readonly log: Log
 }
@@ -28,7 +26,6 @@ export interface ProxyOptions {
  * streams. An unreachable upstream is a 502, one that does not begin to respond in time a 504.
  */
 export function createProxy({ upstreamUrl, timeoutMs, fetch, secret, isPassed, name, log }: ProxyOptions) {
-  /** @param signal ends the exchange */
   return async function proxy(
     request: IncomingRequest,
     target: RequestTarget,

@@ -19,16 +19,13 @@ export interface Observed {
 export interface Observer {
   /** Called before the response is made, because the client may disconnect meanwhile. */
   decided(observed: Observed, context: Pick<CallContext, 'waitUntil'>): void
-  /** Called with the status of the response to an admitted request. */
   answered(observed: Observed, status: number, context: Pick<CallContext, 'waitUntil'>): void
   /** Called if the request cannot be read, or if handling it has failed. */
   undecided(outcome: 'bad_request' | 'failed', context: Pick<CallContext, 'waitUntil'>): void
 }
 
-/** Response headers of any runtime. */
 export type ResponseFields = Pick<Headers, 'get' | 'has' | 'set' | 'append'>
 
-/** A response without its body. */
 export interface ResponseHead {
   readonly status: number
   readonly headers: ResponseFields
@@ -62,7 +59,6 @@ export function trackResponse(
   }
 }
 
-/** Reports the limits in a response. */
 export function setRateLimitHeaders(
   headers: ResponseFields,
   verdict: Verdict,

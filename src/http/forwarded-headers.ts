@@ -19,7 +19,6 @@ const CLAIM = new RegExp(
   ].join('|'),
 )
 
-/** Carries UPSTREAM_SECRET. */
 export const SECRET_FIELD = 'sluice-secret'
 
 /** CGI and its descendants (PHP, WSGI, Rack) spell `X_API_KEY` and `X-API-Key` identically: one could be the other. */

@@ -62,7 +62,6 @@ const MAX_SIDE_BYTES = 16 * 2 ** 20
 const MAX_TOTAL_BYTES = 64 * 2 ** 20
 /** Each side may have so many in any case, so that slow clients do not close the sockets of fast ones. */
 const MIN_SIDE_BYTES = 32 * 2 ** 10
-/** Estimated memory of a message besides its content. */
 const MESSAGE_BYTES = 256
 /** Each side is assumed to receive at least 2 Mbit/s. */
 const RECEIVED_BYTES_PER_MS = (256 * 2 ** 10) / 1_000
@@ -94,7 +93,6 @@ class Backlog {
     return true
   }
 
-  /** Called when the side has ended. */
   remove(): void {
     totalBytes -= this.#bytes
     this.#bytes = 0

@@ -25,7 +25,6 @@ export function problemResponse({ status, title, detail, type, extensions, heade
   })
 }
 
-/** Unknown path below `/_sluice`. */
 export const NOT_SERVED: Problem = { status: 404, title: 'Not Found', detail: 'Sluice serves nothing at this path.' }
 
 /** Retry-After (RFC 9110 §10.2.3) in whole seconds, rounded up, at least 1. */

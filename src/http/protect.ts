@@ -11,12 +11,10 @@ import { createRefusal } from './refusal.ts'
 
 export interface ProtectOptions {
   readonly limiter: Pick<Limiter, 'decide' | 'findCharges' | 'charge'>
-  /** Without it, responses are not watched. */
   readonly health: UpstreamHealth | undefined
   /** Undefined if no policy holds slots. */
   readonly holdUntilEnd: HoldUntilEnd | undefined
   readonly headerFormat: HeaderFormat
-  /** Leading bits of an IPv6 address that make one caller. */
   readonly ipv6Prefix: number
   readonly now: () => number
   readonly observer?: Observer | undefined
@@ -35,7 +33,6 @@ export interface Answers {
   readonly refuse?: ((verdict: Refused) => Response | Promise<Response>) | undefined
 }
 
-/** Creates the main handler: it decides, then forwards or refuses, and reports the limits. */
 export function createProtect(options: ProtectOptions) {
   const { limiter, health, holdUntilEnd, headerFormat, ipv6Prefix, now, observer } = options
 

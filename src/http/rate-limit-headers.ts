@@ -5,7 +5,6 @@ import type { ReportedLimit } from '../model/verdict.ts'
 export const HEADER_FORMATS = ['draft-11', 'draft-6', 'x-ratelimit', 'off'] as const
 export type HeaderFormat = (typeof HEADER_FORMATS)[number]
 
-/** Adds the limits to a response. */
 export function addRateLimitHeaders(
   headers: Pick<Headers, 'has' | 'set' | 'append'>,
   headerFormat: HeaderFormat,
@@ -71,7 +70,6 @@ function countsFailures({ policy }: ReportedLimit): boolean {
   return policy.counts === 'failures'
 }
 
-/** The parameter takes whole seconds only. */
 function formatWindowParameter(windowMs: number): string {
   return windowMs % 1000 === 0 ? `;w=${windowMs / 1000}` : ''
 }

@@ -12,10 +12,8 @@ import {
   TEMPORARY_REDUCED_CAPACITY,
 } from './problem.ts'
 
-/** Retry-After while the store is unavailable. */
 const UNAVAILABLE_RETRY_MS = 1_000
 
-/** Creates the response to a refused request. */
 export function createRefusal(verdict: Refused): Response {
   switch (verdict.outcome) {
     case 'limited':
@@ -82,7 +80,6 @@ function createUnavailable(detail: string, waitMs: number, extensions: Problem['
   })
 }
 
-/** The longest penalty. */
 function findPenalty(violated: readonly ReportedLimit[]): { readonly penalty_ms?: number } {
   const penaltyMs = Math.max(...violated.map((limit) => limit.penaltyMs ?? 0))
   return penaltyMs > 0 ? { penalty_ms: penaltyMs } : {}

@@ -1,4 +1,3 @@
-/** The parts that the middlewares of all frameworks share. */
 import { OptionError } from '../config/option-error.ts'
 import { composeLimiter } from '../engine/limiter.ts'
 import { withRefusalLimit } from '../engine/refusal-limit.ts'
@@ -27,10 +26,8 @@ export interface RateLimit {
   readonly degraded?: Verdict['degraded']
 }
 
-/** No policy applies to the request. */
 export const UNLIMITED: RateLimit = { outcome: 'admitted', limits: [] }
 
-/** Copies what an application may see of a verdict. */
 export function toRateLimit(verdict: Verdict): RateLimit {
   const { outcome, degraded } = verdict
   return {
@@ -110,7 +107,6 @@ function findAddress(header: string | null, proxies: number, peer: string | null
 
 type OverLimits = Extract<Refused, { outcome: 'limited' | 'deprioritized' }>
 
-/** Picks the refusals that the application may answer by itself. */
 export function isOverLimits(verdict: Refused): verdict is OverLimits {
   return verdict.outcome === 'limited' || verdict.outcome === 'deprioritized'
 }

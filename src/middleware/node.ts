@@ -126,13 +126,11 @@ export function sluice<Req extends IncomingMessage = IncomingMessage>(
   }
 }
 
-/** Marks a path that a router may take for any other. */
 function markAmbiguous(path: RequestPath): RequestPath {
   const decoded = path.ambiguity?.decoded ?? path.canonical
   return { ...path, ambiguity: { prefix: '/', mayGoUp: true, decoded } }
 }
 
-/** Adapts a response of Node to the interface of `Headers`. */
 function toFields(res: ServerResponse): ResponseFields {
   const get = (name: string) => {
     const value = res.getHeader(name)

@@ -39,7 +39,6 @@ export interface ChargeBuilderOptions {
   readonly edition?: string
 }
 
-/** The parts that all charges of a policy share. */
 interface Prepared {
   /** The kind of its only source. */
   readonly only: IdentitySource['kind'] | undefined
@@ -55,7 +54,6 @@ export class ChargeBuilder {
   readonly #options: ChargeBuilderOptions
   readonly #digest: Digest
   readonly #digestsOfTokens: TextLru<string>
-  /** Digests by the identities of all other policies, as JSON. */
   readonly #digestsOfOthers = new TextLru<string>()
   readonly #prepared: ReadonlyMap<RequestPolicy, Prepared>
 
@@ -157,7 +155,6 @@ export class ChargeBuilder {
   }
 }
 
-/** Falls back to the default plan. */
 function findPlanTerms({ terms, termsByPlan }: Prepared, { kind }: IdentitySource, reading: Reading): PolicyTerms {
   if (reading.kind !== 'value') return terms
   // Claims are read as JSON.

@@ -10,7 +10,6 @@ export interface ReceivedRequest {
   readonly address?: string | null
   /** Fields that the application has parsed, or a promise of them; null: unknown ones; undefined: the body is unread. */
   readonly parsedBody?: unknown
-  /** Cloudflare's data about the connection. */
   readonly cf?: unknown
   /** The argument of the application's own functions. */
   readonly context?: unknown
@@ -19,7 +18,6 @@ export interface ReceivedRequest {
 /** A larger body is not read: it would be buffered in memory before it is forwarded. */
 export const MAX_BODY_BYTES = 8 * 1024
 
-/** Headers in which some frameworks let a client name another method than the request's own. */
 const HEADERS = ['X-HTTP-Method-Override', 'X-HTTP-Method', 'X-Method-Override']
 
 /** Begins an escape of a character, itself escaped or not. */
@@ -40,7 +38,6 @@ const PARAMETER = new RegExp(
 const MAX_CHARACTERS = 100
 const MAX_PARAMETERS = 10
 
-/** The methods that a request may mean to the upstream. */
 export interface RequestMethods {
   /** The request's own comes first. */
   readonly meant: readonly string[]

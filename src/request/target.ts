@@ -5,7 +5,6 @@ import { canonicalPath } from './policy/canonical-path.ts'
 export interface RequestTarget {
   /** Includes the port, unless it is the scheme's default. */
   readonly host: string
-  /** `http` or `https`. */
   readonly scheme: string
   /** Unchanged but for resolved dot segments. */
   readonly pathAndQuery: string
@@ -50,7 +49,6 @@ function isTooLong(url: string): boolean {
   )
 }
 
-/** The meaning of a path to the upstream. */
 export interface RequestPath {
   /** The one spelling that policies, exemptions and Sluice's own paths are matched against. */
   readonly canonical: string

@@ -18,7 +18,6 @@ export class Deadlines {
   #firesAtMs = 0
   #isOver = false
 
-  /** Creates deadlines for a single wait. */
   static ofOne(): Deadlines {
     const deadlines = new Deadlines()
     deadlines.end()

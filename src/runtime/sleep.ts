@@ -1,4 +1,3 @@
-/** The longest time of a timer. */
 const MAX_TIMER_MS = 2 ** 31 - 1
 
 /**

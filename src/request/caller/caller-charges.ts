@@ -134,7 +134,6 @@ function withoutReserve({ counts: _, ...charge }: RequestCharge): RequestCharge 
   return { ...charge, reserved: 0 }
 }
 
-/** The usage of one limit of one policy by a caller. */
 export type LimitUsage = Awaited<ReturnType<typeof readUsage>>['limits'][number]
 
 /** Peeks at the counts of all policies in one call. @throws {StoreError} */

@@ -6,7 +6,6 @@ import { CallerError } from './caller-in-text.ts'
 
 export type Pairs = readonly (readonly [name: string, value: string])[]
 
-/** The known attributes of a caller, by kind. */
 export interface Caller extends Partial<Readonly<Record<CallerKind, unknown>>> {
   readonly token?: string | undefined
   readonly ip?: string | undefined

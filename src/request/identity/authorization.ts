@@ -98,8 +98,7 @@ function canonicalToken(word: string): string | undefined {
   return others.length === 2 && atob(header).includes('"enc"') ? parts.join('.') : undefined
 }
 
-/** Equals 240 bits. */
-const SIGNATURE_CHARACTERS = 40
+const SIGNATURE_CHARACTERS = 40 // 240 bits
 
 /** @returns undefined for what a strict decoder refuses, except spare bits, which are cleared */
 function canonicalBase64(unpadded: string): string | undefined {

@@ -93,7 +93,6 @@ export function describeSource(source: IdentitySource): string {
 export const BY_EXPECTED =
   '"token", "ip", "route", "global", "header:<name>", "query:<name>", "form:<name>", "cookie:<name>", "json:</pointer>" or "claim:<name or /pointer>", joined with "+"'
 
-/** Reads e.g. `token+route`; undefined for anything else. */
 export function parseBy(text: string): readonly IdentitySource[] | undefined {
   const sources = text.split('+').map((part) => parseSource(part.trim()))
   return sources.every((source) => source !== undefined) ? sources : undefined
@@ -108,7 +107,6 @@ export function parseSource(text: string): IdentitySource | undefined {
   return parse ? undefined : ({ kind } as IdentitySource)
 }
 
-/** Reads the name in `header:<name>`, in lower case; undefined for anything else. */
 export function parseHeaderSource(text: string): string | undefined {
   const source = parseSource(text)
   return source?.kind === 'header' ? source.name : undefined

@@ -36,7 +36,6 @@ export function parsePattern(text: string): Pattern | undefined {
   return { method, path: canonicalPattern(path) }
 }
 
-/** Explains what to write instead of a text that `parsePattern` refuses. */
 export function patternExpected(text: string): string {
   const [, instead] = FOREIGN.find(([sign]) => sign.test(text)) ?? []
   return instead ? `${instead} (a sign that is meant as it stands is escaped, such as "%24" for "$")` : PATTERN_EXPECTED

@@ -14,7 +14,6 @@ export interface Match {
 export class PolicyFinder {
   /** The methods that patterns name; all others are equivalent. */
   readonly methods: readonly string[]
-  /** The matches of every request; undefined if they depend on it. */
   readonly #always: readonly Match[] | undefined
   readonly #policies = new PatternRouter<Match>()
   /** The policies with a priority, by patterns in their original case. */

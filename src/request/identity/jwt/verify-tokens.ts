@@ -14,7 +14,6 @@ const ALGORITHMS: Readonly<Record<JwtKeys['kind'], readonly string[]>> = {
   secret: ['HS256', 'HS384', 'HS512'],
 }
 
-/** The clocks of issuer and verifier differ a little. */
 const TOLERANCE_MS = 30_000
 /** A token is then verified again: its key may have been withdrawn. */
 const CACHED_MS = 10 * 60_000
