@@ -3,10 +3,9 @@ import { LinearRouter } from 'hono/router/linear-router'
 import type { Config } from '../config/load-config.ts'
 import type { ComposedLimiter } from '../engine/limiter.ts'
 import type { RulesEngine } from '../engine/rules-engine.ts'
-import { requestContext } from '../http/exchange.ts'
-import { createPassedTest, isConnectionStray } from '../http/forwarded-headers.ts'
+import { createProtect, type ProtectOptions, requestContext } from '../http/exchange.ts'
+import { isConnectionStray } from '../http/forwarded-headers.ts'
 import { NOT_SERVED, problemResponse } from '../http/problem.ts'
-import { createProtect, type ProtectOptions } from '../http/protect.ts'
 import type { Store } from '../model/store.ts'
 import { createPathReader, createTargetReader, type RequestTarget } from '../request/target.ts'
 import type { CallContext } from '../runtime/call-context.ts'
@@ -48,11 +47,10 @@ const OWN_PATH = /[/\\]_sluice(?![\w.~-])/i
 const HOST = /^(?:[\w.-]+|\[[\da-f:.]+\])(?::\d*)?$/i
 
 export function createApp({ config, fetch, readHealth, metrics, operators, log, ...options }: AppOptions): Hono {
-  const { upstreamUrl, upstreamTimeoutMs: timeoutMs, upstreamSecret: secret, headerFormat, ipv6Prefix } = config
+  const { upstreamUrl, headerFormat, ipv6Prefix } = config
   const protect = createProtect({ ...options, headerFormat, ipv6Prefix })
   const name = createViaName(config)
-  const isPassed = createPassedTest(config.forwardHeaders)
-  const proxy = createProxy({ upstreamUrl, timeoutMs, fetch, secret, isPassed, name, log })
+  const proxy = createProxy({ config, fetch, name, log })
   const readTarget = createTargetReader(createPathReader(config.literalInPaths))
   // The target of the latest routed request: its handler begins before another request is routed.
   let routed: ReturnType<typeof readTarget>

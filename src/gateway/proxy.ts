@@ -1,6 +1,6 @@
 import type { Config } from '../config/load-config.ts'
 import { copyResponse, markSynthetic } from '../http/exchange.ts'
-import { type IsPassed, removeHopByHop, SECRET_FIELD } from '../http/forwarded-headers.ts'
+import { createPassedTest, type IsPassed, removeHopByHop, SECRET_FIELD } from '../http/forwarded-headers.ts'
 import { createDigest } from '../request/identity/digest.ts'
 import type { RequestTarget } from '../request/target.ts'
 import { type Deadlines, TOO_LATE } from '../runtime/deadlines.ts'
@@ -9,14 +9,9 @@ import type { Reason } from './gateway-problem.ts'
 import type { IncomingRequest } from './incoming-request.ts'
 
 export interface ProxyOptions {
-  /** Origin and base path, without a trailing slash; undefined to keep the request's own URL (service binding). */
-  readonly upstreamUrl: string | undefined
-  /** Time until the upstream must begin its response; bodies may take longer. */
-  readonly timeoutMs: number
+  readonly config: Config
   readonly fetch: (request: Request | string, init: RequestInit) => Promise<Response>
-  /** Proves to the upstream that a request comes from this gateway. */
-  readonly secret: string | undefined
-  readonly isPassed: IsPassed
+  /** Names this deployment in `Via`. */
   readonly name: string
   readonly log: Log
 }
@@ -25,7 +20,10 @@ export interface ProxyOptions {
  * Creates the proxy: method, path, query, body, cookies, redirects and WebSockets are forwarded unchanged, both bodies as
  * streams. An unreachable upstream is a 502, one that does not begin to respond in time a 504.
  */
-export function createProxy({ upstreamUrl, timeoutMs, fetch, secret, isPassed, name, log }: ProxyOptions) {
+export function createProxy({ config, fetch, name, log }: ProxyOptions) {
+  const { upstreamUrl, upstreamTimeoutMs: timeoutMs, upstreamSecret: secret } = config
+  const isPassed = createPassedTest(config.forwardHeaders)
+
   return async function proxy(
     request: IncomingRequest,
     target: RequestTarget,

@@ -1,8 +1,7 @@
 import type { Context, Env, MiddlewareHandler } from 'hono'
-import { copyResponse, requestContext } from '../http/exchange.ts'
+import { type AbortableRequest, copyResponse, createProtect, requestContext } from '../http/exchange.ts'
 import { holdUntilEnd } from '../http/hold-until-end.ts'
 import { problemResponse, TARGET_PROBLEMS } from '../http/problem.ts'
-import { type AbortableRequest, createProtect } from '../http/protect.ts'
 import { createRefusal } from '../http/refusal.ts'
 import type { Log } from '../runtime/log.ts'
 import {
