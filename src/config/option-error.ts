@@ -70,13 +70,13 @@ function show(variable: string, value: unknown): string {
   if (value === undefined) return 'nothing'
   if (value === HIDDEN) return 'a value not shown here'
   if (typeof value === 'function' || typeof value === 'symbol') return `a ${typeof value}`
-  const text = typeof value === 'number' || typeof value === 'bigint' ? String(value) : toJson(value)
+  const text = typeof value === 'number' || typeof value === 'bigint' ? String(value) : formatJson(value)
   // A URL may carry credentials before an @ or in its query.
   if (/^(?:UPSTREAM_URL|JWKS_URL|jwt)$/.test(variable) && /[@?]/.test(text)) return 'a value not shown here'
   return text.length > 100 ? `${text.slice(0, 100)}…` : text
 }
 
-function toJson(value: unknown): string {
+function formatJson(value: unknown): string {
   try {
     return JSON.stringify(value) ?? typeof value
   } catch {
