@@ -26,6 +26,7 @@ const FLUSH_TIMEOUT_MS = 4_000
 
 let handler: Handler | undefined
 
+/** Handles requests as the Worker's variables configure. */
 export default {
   fetch(request: Request, env: Environment, ctx: ExecutionContext) {
     return handler ? handler.fetch(request, env, ctx) : startWith(request, env, ctx)

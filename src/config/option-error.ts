@@ -37,6 +37,7 @@ export class OptionError extends TypeError {
   readonly option: string
   /** The variable or option that it stands in. */
   readonly variable: string
+  /** Keys and indexes below that, in order. */
   readonly path: readonly (string | number)[]
   readonly #expected: string
   readonly #value: unknown
