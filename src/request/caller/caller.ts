@@ -36,7 +36,8 @@ export function createRequest(caller: Caller): Request {
   if (form.length > 0 && json.length > 0) throw new CallerError('expected a form or a JSON body, not both', 'json')
   const { method, path } = readRoute(route, form.length + json.length > 0 ? 'POST' : 'GET')
   const fields = form.map(([name, value]) => [name, value])
-  const body = form.length > 0 ? new URLSearchParams(fields) : createJsonBody(json)
+  const jsonBody = json.length > 0 ? createJsonBody(json) : null
+  const body = form.length > 0 ? new URLSearchParams(fields) : jsonBody
   if (isIP(ip) === 0) throw new CallerError('expected an IPv4 or IPv6 address', 'ip')
   try {
     const url = new URL(`https://gateway.invalid${path}`)
@@ -63,8 +64,7 @@ function readRoute(route: string, defaultMethod: string): { readonly method: str
 }
 
 /** @throws {CallerError} */
-function createJsonBody(members: Pairs): string | null {
-  if (members.length === 0) return null
+function createJsonBody(members: Pairs): string {
   const body: Record<string, unknown> = Object.create(null)
   for (const [pointer, value] of members) {
     const path = parsePointer(pointer)?.slice()
