@@ -47,22 +47,15 @@ export function loadConfig(given: Environment) {
   const isShadow = values.MODE === 'shadow'
   const isShedding = values.SHEDDING === 'on'
   const isCounting = values.STATISTICS === 'on'
+  const lacksUpstream = values.UPSTREAM_URL === undefined && !hasService
+  const lacksMirror = storeMirror !== undefined && !available[storeMirror]
   const contradictions: readonly (readonly [name: string, isWrong: boolean, expected: string, shown?: unknown])[] = [
-    [
-      'UPSTREAM_URL',
-      !values.UPSTREAM_URL && !hasService,
-      'the origin of your API (or a service binding named UPSTREAM)',
-    ],
+    ['UPSTREAM_URL', lacksUpstream, 'the origin of your API (or a service binding named UPSTREAM)'],
     ['UPSTASH_REDIS_REST_URL', url === undefined && token !== undefined, 'the URL for UPSTASH_REDIS_REST_TOKEN'],
     ['UPSTASH_REDIS_REST_TOKEN', url !== undefined && token === undefined, 'the token for UPSTASH_REDIS_REST_URL'],
     ['STORE', !available[store], `${NEEDED[store]} with it`, store],
     ['STORE_MIRROR', storeMirror === store, 'another store than STORE', storeMirror],
-    [
-      'STORE_MIRROR',
-      storeMirror !== undefined && !available[storeMirror],
-      `${NEEDED[storeMirror ?? 'memory']} with it`,
-      storeMirror,
-    ],
+    ['STORE_MIRROR', lacksMirror, `${NEEDED[storeMirror ?? 'memory']} with it`, storeMirror],
     ['RATE_LIMITS', limits === 'off' && !tables, 'POLICIES beside "off"', limits],
     ['METRICS_TOKEN', values.METRICS_TOKEN !== undefined && !isCounting, 'STATISTICS = "on" beside it', HIDDEN],
   ]

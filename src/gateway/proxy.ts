@@ -56,12 +56,8 @@ async function createSynthetic(reason: Reason): Promise<Response> {
   return markSynthetic((await import('./gateway-problem.ts')).gatewayProblem(reason))
 }
 
-function toUpstream(
-  { headers: received }: IncomingRequest,
-  { host, scheme }: RequestTarget,
-  name: string,
-  isPassed: IsPassed,
-): Headers {
+function toUpstream(request: IncomingRequest, { host, scheme }: RequestTarget, name: string, isPassed: IsPassed) {
+  const { headers: received } = request
   const headers = new Headers(received.raw)
   // Only names: reading a value costs as much again. Headers that Connection names need no check: a request that names
   // one of these was refused.
@@ -86,11 +82,8 @@ function toClient(response: Response): Response {
 const ID_CHARACTERS = 8
 
 /** Names this deployment in `Via` (RFC 9110 §7.6.3): the same in all isolates, unlike any Sluice before or behind it. */
-export function createViaName({
-  keyPrefix,
-  upstreamUrl,
-  identitySecret,
-}: Pick<Config, 'keyPrefix' | 'upstreamUrl' | 'identitySecret'>): string {
+export function createViaName(config: Pick<Config, 'keyPrefix' | 'upstreamUrl' | 'identitySecret'>): string {
+  const { keyPrefix, upstreamUrl, identitySecret } = config
   const id = createDigest(identitySecret)(['via', keyPrefix, upstreamUrl ?? ''])
   // Lower case, because some intermediaries change the case.
   return `sluice-${id.slice(0, ID_CHARACTERS).toLowerCase()}`

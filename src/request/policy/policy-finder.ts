@@ -31,11 +31,8 @@ export class PolicyFinder {
       if (!policy.match) this.#policies.add({ method: '*', path: '/*' }, matchEverything(policy))
       for (const pattern of policy.match ?? []) {
         if (policy.priority) this.#prioritized.add(pattern, policy)
-        this.#policies.add(
-          pattern,
-          { policy, route: `${pattern.method} ${pattern.path}`, isCertain: true },
-          policy.ignoresCase,
-        )
+        const match = { policy, route: `${pattern.method} ${pattern.path}`, isCertain: true }
+        this.#policies.add(pattern, match, policy.ignoresCase)
       }
     }
     this.#always = patterns.length === 0 ? policies.filter(({ match }) => !match).map(matchEverything) : undefined
