@@ -1,4 +1,4 @@
-import type { AbortableRequest } from '../http/exchange.ts'
+import type { AbortableRequest } from '../http/protect.ts'
 
 /** The limit of Apache and Tomcat: each header costs time to copy. */
 const MAX_FIELDS = 100

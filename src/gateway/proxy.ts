@@ -1,6 +1,7 @@
 import type { Config } from '../config/load-config.ts'
-import { copyResponse, markSynthetic } from '../http/exchange.ts'
+import { markSynthetic } from '../http/exchange.ts'
 import { createPassedTest, type IsPassed, removeHopByHop, SECRET_FIELD } from '../http/forwarded-headers.ts'
+import { copyResponse } from '../http/protect.ts'
 import { createDigest } from '../request/identity/digest.ts'
 import type { RequestTarget } from '../request/target.ts'
 import { type Deadlines, TOO_LATE } from '../runtime/deadlines.ts'

@@ -1,7 +1,8 @@
 import type { Context, Env, MiddlewareHandler } from 'hono'
-import { type AbortableRequest, copyResponse, createProtect, requestContext } from '../http/exchange.ts'
+import { requestContext } from '../http/exchange.ts'
 import { holdUntilEnd } from '../http/hold-until-end.ts'
 import { problemResponse, TARGET_PROBLEMS } from '../http/problem.ts'
+import { type AbortableRequest, copyResponse, createProtect } from '../http/protect.ts'
 import { createRefusal } from '../http/refusal.ts'
 import type { Log } from '../runtime/log.ts'
 import {
