@@ -79,10 +79,15 @@ export function sluice<Req extends IncomingMessage = IncomingMessage>(
     }
     const path = isChanged(req) ? markAmbiguous(target.path) : target.path
     const call = requestContext(() => {}, log)
+    // The client may go while the request is decided.
+    let isClosed = false
+    res.once('close', () => {
+      isClosed = true
+    })
     try {
       const verdict = await limiter.decide(request, path, call)
       req.rateLimit = toRateLimit(verdict)
-      if (verdict.outcome === 'admitted') follow(request, res, verdict, call)
+      if (verdict.outcome === 'admitted') follow(request, res, verdict, call, isClosed)
       else if (onLimited && isOverLimits(verdict)) {
         res.statusCode = verdict.outcome === 'limited' ? 429 : 503
         for (const [name, value] of refusalFields(verdict)) res.setHeader(name, value)
@@ -103,7 +108,13 @@ export function sluice<Req extends IncomingMessage = IncomingMessage>(
     res.end(body)
   }
 
-  function follow(request: NodeRequest<Req>, res: ServerResponse, verdict: Admitted, context: CallContext): void {
+  function follow(
+    request: NodeRequest<Req>,
+    res: ServerResponse,
+    verdict: Admitted,
+    context: CallContext,
+    isClosed: boolean,
+  ): void {
     const onHead = trackResponse(request, verdict, { health, ipv6Prefix, context })
     let final: Admitted | undefined
     onHeaders(res, () => {
@@ -116,8 +127,7 @@ export function sluice<Req extends IncomingMessage = IncomingMessage>(
       const { hold } = final ?? verdict
       if (hold) context.waitUntil(hold.release())
     }
-    // The client may have gone while the request was decided.
-    if (res.closed) onClose()
+    if (isClosed) onClose()
     else res.once('close', onClose)
   }
 
