@@ -3,7 +3,7 @@
 import * as v from 'valibot'
 import { canPass } from '../http/forwarded-headers.ts'
 import { LIMITS_EXPECTED, parseLimits } from '../model/limits.ts'
-import { parseHeaderSource, parseSource } from '../request/identity/source.ts'
+import { parseSource } from '../request/identity/source.ts'
 import { parsePattern, patternExpected } from '../request/policy/pattern.ts'
 import { PATH_LITERALS } from '../request/target.ts'
 import { describeUnknown, MAX_LEASE, MIN_LEASE, type Renamed, SHARE_EXPECTED, type TextRule } from './option-error.ts'
@@ -95,7 +95,10 @@ export const label = parsed(
 )
 
 export const HEADER_EXPECTED = '"header:<name>"'
-export const headerSource = parsed(HEADER_EXPECTED, parseHeaderSource)
+export const headerSource = parsed(HEADER_EXPECTED, (text) => {
+  const source = parseSource(text)
+  return source?.kind === 'header' ? source.name : undefined
+})
 
 /** An origin to call, as the string that paths are appended to: without a trailing slash. */
 export const httpUrl = parsed('an http or https URL without credentials, query or fragment', (text) => {

@@ -99,12 +99,7 @@ const NAMES: Names = {
 }
 
 const aFunction = v.optional(v.function('a function'))
-const jwt = {
-  jwksUrl: variables.JWKS_URL,
-  secret: variables.JWT_SECRET,
-  issuer: variables.JWT_ISSUER,
-  audience: variables.JWT_AUDIENCE,
-}
+const { JWKS_URL: jwksUrl, JWT_SECRET: secret, JWT_ISSUER: issuer, JWT_AUDIENCE: audience } = variables
 
 const entries = {
   limits: v.optional(limits),
@@ -117,7 +112,7 @@ const entries = {
   cost: aFunction,
   skip: aFunction,
   anonymous: v.optional(anonymous),
-  jwt: v.optional(strictTable('option', jwt, 'a table of options')),
+  jwt: v.optional(strictTable('option', { jwksUrl, secret, issuer, audience }, 'a table of options')),
   store: v.optional(
     v.custom<LimiterStore>(
       (value) => typeof value === 'object' && value !== null && 'open' in value,

@@ -107,11 +107,6 @@ export function parseSource(text: string): IdentitySource | undefined {
   return parse ? undefined : ({ kind } as IdentitySource)
 }
 
-export function parseHeaderSource(text: string): string | undefined {
-  const source = parseSource(text)
-  return source?.kind === 'header' ? source.name : undefined
-}
-
 /** Dots are only allowed in the URLs that some issuers use as names: others would be read as nested claims. */
 const CLAIM_NAME = /^(?:[\w:-]+|https?:\/\/\S+)$/
 
