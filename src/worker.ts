@@ -3,7 +3,7 @@
  * @module sluice/worker
  */
 import type { ExecutionContext } from 'hono'
-import { type Environment, isFetcher, loadConfig } from './config/load-config.ts'
+import { type Environment, isBinding, loadConfig, type Service } from './config/load-config.ts'
 import { OptionError } from './config/option-error.ts'
 import { composeLimiter } from './engine/limiter.ts'
 import { createAvoidedCalls } from './engine/stage.ts'
@@ -33,10 +33,7 @@ export default {
   },
 }
 
-/**
- * Starts a handler once per isolate, whose environment does not change. Requests that come meanwhile start one as well,
- * since a promise that requests share may hang on Workers; the first that is ready serves all.
- */
+/** Starts a handler. Requests that come meanwhile start one as well: a shared promise may hang on Workers. */
 async function startWith(request: Request, env: Environment, ctx: ExecutionContext): Promise<Response> {
   const started = await start(env)
   handler ??= started
@@ -70,78 +67,48 @@ async function createHandler(env: Environment): Promise<Handler> {
   const { policies, jwt, rules, admin, metrics, storeTimeoutMs: timeoutMs } = config
 
   // Token claims and upstream health
-  const readClaim =
-    jwt &&
-    (await (
-      await import('./request/identity/jwt/verify-tokens.ts')
-    ).loadTokenVerifier(jwt, {
-      fetch: (url, init) => fetch(url, init),
-      now,
-      log,
-    }))
+  const { loadTokenVerifier } = jwt ? await import('./request/identity/jwt/verify-tokens.ts') : {}
+  const readClaim = jwt && (await loadTokenVerifier?.(jwt, { fetch: (url, init) => fetch(url, init), now, log }))
   const health = config.isShedding ? new (await import('./engine/upstream-health.ts')).UpstreamHealth(now) : undefined
 
   // Stores
-  const backend = await openBackend(config.store, config, env, now)
-  const copy = config.storeMirror && (await openBackend(config.storeMirror, config, env, now))
+  const backend = await openBackend[config.store](config, env, now)
+  const copy = config.storeMirror && (await openBackend[config.storeMirror](config, env, now))
   const { Mirror, withMirror } = copy ? await import('./engine/mirror.ts') : {}
   const mirror = copy && Mirror && new Mirror({ store: copy.limits, now, timeoutMs, log })
   const limits = mirror && withMirror ? withMirror(mirror)(backend.limits) : backend.limits
 
   // Statistics
   const avoided = createAvoidedCalls()
-  const analytics = isDataset(env.ANALYTICS) ? env.ANALYTICS : undefined
+  const analytics = isBinding<AnalyticsDataset>(env.ANALYTICS, 'writeDataPoint') ? env.ANALYTICS : undefined
   const counters = config.statistics.isOn
     ? await backend.counters({ keyPrefix: config.keyPrefix, timeoutMs: FLUSH_TIMEOUT_MS })
     : undefined
-  const statistics =
-    counters || config.statistics.logShare > 0 || analytics
-      ? (await import('./gateway/statistics.ts')).openStatistics({
-          config: config.statistics,
-          counters,
-          analytics,
-          avoided,
-          mirror,
-          readClaim,
-          now,
-          log,
-        })
-      : undefined
+  const isObserved = counters || config.statistics.logShare > 0 || analytics
+  const { openStatistics } = isObserved ? await import('./gateway/statistics.ts') : {}
+  const statistics = openStatistics?.({ config, counters, analytics, avoided, mirror, readClaim, now, log })
   const recorder = statistics?.recorder
   const timed = recorder ? (await import('./statistics/with-timing.ts')).withTiming(recorder, now)(limits) : limits
 
   // Limiter. Runtime rules may bring any policy.
   const returnsUnits = rules !== undefined || !policies.every(isRefusedForLong)
-  const { withRefusalLimit, holdUntilEnd } = returnsUnits ? await import('./gateway/returned-units.ts') : {}
+  const { withRefusalLimit } = returnsUnits ? await import('./engine/refusal-limit.ts') : {}
+  const { holdUntilEnd } = returnsUnits ? await import('./http/hold-until-end.ts') : {}
   const store = withRefusalLimit?.(now)(timed) ?? timed
-  const leases =
-    config.leases === undefined
-      ? undefined
-      : (await import('./engine/leases.ts')).withLeases(config.leases, now, avoided)
+  const leases = config.leases
+    ? (await import('./engine/leases.ts')).withLeases(config.leases, now, avoided)
+    : undefined
   const composed = composeLimiter(config, { store, now, log, leases, avoided, readClaim, health })
-  const rulesEngine =
-    rules &&
-    (await (
-      await import('./rules/open-rules.ts')
-    ).openRules({
-      config,
-      rules,
-      env,
-      store: limits,
-      backend,
-      mirror: copy,
-      composed,
-      readClaim,
-      watchShadow: recorder && ((differs, context) => recorder.shadowCompared(differs, context)),
-      now,
-      log,
-    }))
+  const { openRules } = rules ? await import('./rules/open-rules.ts') : {}
+  const watchShadow = recorder?.shadowCompared.bind(recorder)
+  const parts = { config, env, store: limits, backend, mirror: copy, composed, readClaim, watchShadow, now, log }
+  const rulesEngine = rules && (await openRules?.({ ...parts, rules }))
 
   // Gateway
   const readHealth = createHealthReader(composed.engine, now)
   const gateway = { ...composed, governed: rulesEngine, store, readHealth, now, log }
   const operators = admin && (await import('./admin/admin.ts')).createAdmin({ admin, config, env, counters }, gateway)
-  const upstream = isFetcher(env.UPSTREAM) ? env.UPSTREAM : globalThis
+  const upstream = isBinding<Service>(env.UPSTREAM, 'fetch') ? env.UPSTREAM : globalThis
   return createApp({
     config,
     limiter: rulesEngine ?? composed.limiter,
@@ -155,8 +122,4 @@ async function createHandler(env: Environment): Promise<Handler> {
     now,
     log,
   })
-}
-
-function isDataset(binding: unknown): binding is AnalyticsDataset {
-  return typeof binding === 'object' && binding !== null && 'writeDataPoint' in binding
 }

@@ -1,25 +1,20 @@
 import * as v from 'valibot'
-import { type Config, type Environment, loadConfig, withoutEmpty } from './load-config.ts'
+import { type Environment, loadConfig, withoutEmpty } from './load-config.ts'
 import { NAME, OptionError } from './option-error.ts'
 import { parseJson } from './policy-keys.ts'
 import { environment, toOptionError } from './variables.ts'
-
-/** All problems of a configuration, and the configuration without them. */
-export interface Problems {
-  /** Issues of single values come first, each group in the order of the variables. */
-  readonly problems: readonly OptionError[]
-  /** Holds something harmless in place of each invalid value; undefined if that is not enough. */
-  readonly config: Config | undefined
-}
 
 /** Replaces invalid limits and tables, so that they are not reported as missing. */
 const STAND_IN_LIMITS = '1/1m'
 const STAND_IN_URL = 'https://stand-in.invalid'
 const MAX_PROBLEMS = 1_000
-const JWT_VARIABLES: ReadonlySet<string> = new Set(['JWKS_URL', 'JWT_SECRET', 'JWT_ISSUER', 'JWT_AUDIENCE'])
 
-/** Finds everything for which `loadConfig` would refuse the configuration, not only the first problem. */
-export function findProblems(given: Environment): Problems {
+/**
+ * Finds everything for which `loadConfig` would refuse the configuration, not only the first problem.
+ * @returns the problems, those of single values first, and the configuration with something harmless in place of each
+ * invalid value; undefined if that is not enough
+ */
+export function findProblems(given: Environment) {
   const env = withoutEmpty(given)
   const problems: OptionError[] = []
   const isKnown = ({ option }: OptionError) => problems.some((other) => other.option === option)
@@ -37,7 +32,7 @@ export function findProblems(given: Environment): Problems {
       if (!(error instanceof OptionError)) throw error
       if (isKnown(error)) break
       // The table that needs the JWT settings may be replaced already.
-      if (!(JWT_VARIABLES.has(error.variable) && usesClaims(env) && !usesClaims(rest))) problems.push(error)
+      if (!(/^JW(?:KS|T)_/.test(error.variable) && usesClaims(env) && !usesClaims(rest))) problems.push(error)
       rest = replaceInvalid(rest, error)
     }
   }

@@ -1,7 +1,6 @@
 /** Names before 0.1.0, and what each has become. */
 export type Renamed = Readonly<Record<string, string>>
 
-/** Names of variables and policy settings. */
 export const RENAMED: Renamed = {
   STORE_SHADOW: 'STORE_MIRROR',
   LOG_LIMITED: 'LOG_REFUSALS',
@@ -19,7 +18,6 @@ export function describeUnknown(noun: string, name: string, known: readonly stri
   return `unknown ${noun}; ${known.includes(meant) ? `did you mean ${meant}?` : `expected one of ${known.join(', ')}`}`
 }
 
-/** Stands for a secret where a value would be shown. */
 export const HIDDEN = Symbol('hidden')
 
 export type OptionErrorCode =
@@ -30,10 +28,7 @@ export type OptionErrorCode =
   /** `take` was called on a limiter whose slots are taken by `hold`. */
   | 'NEEDS_HOLD'
 
-/**
- * A wrong variable, option or argument. Its message is one line: the name, what was expected and the value, unless that
- * may be secret.
- */
+/** A wrong variable, option or argument. Its message is one line, and shows no value that may be secret. */
 export class OptionError extends TypeError {
   override readonly name = 'OptionError'
   /** The same as long as the mistake is of the same kind, whatever the message says. */
@@ -68,7 +63,6 @@ export class OptionError extends TypeError {
   }
 }
 
-/** The keys in a text such as `policies[0].limits`. */
 export function keysIn(text: string): readonly (string | number)[] {
   return text.split(/[.[\]]+/).flatMap((key) => (/^\d+$/.test(key) ? Number(key) : key || []))
 }
@@ -77,13 +71,13 @@ function show(variable: string, value: unknown): string {
   if (value === undefined) return 'nothing'
   if (value === HIDDEN) return 'a value not shown here'
   if (typeof value === 'function' || typeof value === 'symbol') return `a ${typeof value}`
-  const text = typeof value === 'number' || typeof value === 'bigint' ? String(value) : toJson(value)
+  const text = typeof value === 'number' || typeof value === 'bigint' ? String(value) : formatJson(value)
   // A URL may carry credentials before an @ or in its query.
   if (/^(?:UPSTREAM_URL|JWKS_URL|jwt)$/.test(variable) && /[@?]/.test(text)) return 'a value not shown here'
   return text.length > 100 ? `${text.slice(0, 100)}…` : text
 }
 
-function toJson(value: unknown): string {
+function formatJson(value: unknown): string {
   try {
     return JSON.stringify(value) ?? typeof value
   } catch {
@@ -91,7 +85,6 @@ function toJson(value: unknown): string {
   }
 }
 
-/** A text that an option must be like. */
 export interface TextRule {
   readonly pattern: RegExp
   readonly expected: string

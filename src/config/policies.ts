@@ -8,8 +8,7 @@ import {
   readPenalty,
 } from '../algorithms/read-limits.ts'
 import { type IsPassed, PASSED_EXPECTED } from '../http/forwarded-headers.ts'
-import type { Limit, PenaltySettings } from '../model/limits.ts'
-import { formatWindow, LIMITS_EXPECTED, parseLimits } from '../model/limits.ts'
+import { formatWindow, LIMITS_EXPECTED, type Limit, parseLimits } from '../model/limits.ts'
 import type {
   Cost,
   IdentitySource,
@@ -19,7 +18,7 @@ import type {
   PolicyLimit,
   RequestPolicy,
 } from '../model/policy.ts'
-import { isFoldable, isInBody } from '../request/identity/source.ts'
+import { isFoldable, isInBody, isShared } from '../request/identity/source.ts'
 import { mayOverlap } from '../request/policy/pattern.ts'
 import { OptionError } from './option-error.ts'
 import { PLAN_EXPECTED, type PolicyTable, policyTable } from './policy-keys.ts'
@@ -28,21 +27,20 @@ import { parseStatuses } from './values.ts'
 export type JwtValues = { readonly [Key in 'jwksUrl' | 'secret' | 'issuer' | 'audience']?: string | undefined }
 
 /** The variables or options, as messages name them; `by` is the one for policies that have no `by` of their own. */
-export type Names = Readonly<Record<'limits' | 'policies' | 'shedding' | 'by' | keyof JwtValues, string>>
+export type Names = Readonly<Record<'limits' | 'policies' | 'shedding' | 'by', string>> & {
+  readonly jwt: (key: keyof JwtValues) => string
+}
 
-/** Values of variables, or options, that apply to all policies. */
 export interface PolicyDefaults {
   readonly names: Names
   /** Names the policy that is made from limits alone. */
   readonly name: string
   readonly by: readonly IdentitySource[]
-  /** Applies together with `by`. */
   readonly fold?: string | undefined
   /** Undefined: the cost is 1. */
   readonly cost: Extract<Cost, { kind: 'application' }>['tell'] | undefined
   readonly isShadow: boolean
   readonly anonymous: MissingIdentity
-  /** Applies to policies that count by a part of the body. */
   readonly anonymousInBody: MissingIdentity
   readonly onStoreError: OnStoreError
   /** Accepts the headers that the API gets to see: no other identifies a caller to it, or names a cost. */
@@ -73,41 +71,31 @@ export function makePolicies(
     }
     policies.push(makePolicy(table, index, defaults))
   }
-  refuseUnlimited(policies, tables, names, isShedding)
+  if (!isShedding && policies.every(({ limits }) => limits.length === 0)) {
+    const expected = `at least one policy with limits (or ${names.limits}, or ${names.shedding})`
+    const without = policies.map(({ name }) => name)
+    throw new OptionError(names.policies, expected, without)
+  }
+  const undetected = policies.find(
+    ({ counts, match }) => counts === 'new-identities' && !policies.some(detectsNew(match)),
+  )
+  if (undetected) {
+    const expected =
+      'a "sliding-window" policy beside it that tells callers apart, and applies to some of the same requests'
+    const index = tables?.findIndex(({ name }) => name === undetected.name) ?? 0
+    throw new OptionError([names.policies, index, 'counts'], expected, 'new-identities')
+  }
   // Policies that count new identities come after those that detect them.
   return policies.toSorted((a, b) => Number(a.counts !== 'requests') - Number(b.counts !== 'requests'))
 }
 
-/** @throws {OptionError} if no policy could ever be charged */
-function refuseUnlimited(
-  policies: readonly RequestPolicy[],
-  tables: readonly PolicyTable[] | undefined,
-  names: Names,
-  isShedding: boolean,
-): void {
-  if (!isShedding && policies.every(({ limits }) => limits.length === 0)) {
-    throw new OptionError(
-      names.policies,
-      `at least one policy with limits (or ${names.limits}, or ${names.shedding})`,
-      policies.map(({ name }) => name),
-    )
-  }
-  const policy = policies.find((policy) => policy.counts === 'new-identities' && !policies.some(detectsNew(policy)))
-  if (!policy) return
-  throw new OptionError(
-    [names.policies, tables?.findIndex(({ name }) => name === policy.name) ?? 0, 'counts'],
-    'a "sliding-window" policy beside it that tells callers apart, and applies to some of the same requests',
-    'new-identities',
-  )
-}
-
-/** Tests that another policy detects new identities, for some of the requests to which this one applies. */
-function detectsNew({ match }: RequestPolicy): (other: RequestPolicy) => boolean {
+/** Creates the test for policies that detect new identities in some of the requests that match. */
+function detectsNew(match: RequestPolicy['match']): (other: RequestPolicy) => boolean {
   return ({ counts, algorithm, limits, by, match: others }) =>
     counts === 'requests' &&
     ALGORITHMS[algorithm].tellsNewIdentities === true &&
     limits.length > 0 &&
-    by.some(({ kind }) => kind !== 'global' && kind !== 'route') &&
+    !isShared(by) &&
     (!match || !others || match.some((pattern) => others.some((other) => mayOverlap(pattern, other))))
 }
 
@@ -128,10 +116,10 @@ function makeDefaultPolicy(limits: string, defaults: PolicyDefaults): RequestPol
 /** @throws {OptionError} that names the key to fix, if keys contradict each other: nothing is guessed */
 function makePolicy(table: PolicyTable, index: number, defaults: PolicyDefaults): RequestPolicy {
   const { name, algorithm, by = defaults.by, match, priority, counts } = table
-  const fail: Fail = (option, expected, value) => {
-    const key = typeof option === 'string' && option in POLICY_KEYS ? POLICY_KEYS[option as AlgorithmOption] : option
-    const got = value ?? table[key as keyof PolicyTable]
-    throw new OptionError([defaults.names.policies, index, ...[key].flat()], expected, got)
+  const { holdsSlots, tellsNewIdentities, implementation } = ALGORITHMS[algorithm]
+  const fail: Fail = (option, expected, value, plan = []) => {
+    const key = option.replace(/[A-Z]/, (letter) => `_${letter.toLowerCase()}`) as keyof PolicyTable
+    throw new OptionError([defaults.names.policies, index, key, ...plan], expected, value ?? table[key])
   }
   // MODE=shadow refuses nothing, whatever the mode of a policy.
   const mode = defaults.isShadow ? 'shadow' : (table.mode ?? 'enforce')
@@ -143,23 +131,27 @@ function makePolicy(table: PolicyTable, index: number, defaults: PolicyDefaults)
   const allLimits = plans ? Object.values(plans.limits).flatMap((plan) => plan.limits) : limits
   const smallest = Math.min(...allLimits.map(({ limit }) => limit), table.burst ?? Number.POSITIVE_INFINITY)
   const cost = readCost(table, defaults.isPassed, fail)
-  const highestCost = cost.kind === 'fixed' ? cost.units : cost.max
-  const costKey = cost.kind === 'fixed' ? 'cost' : 'max_cost'
+  const [costKey, highestCost] =
+    cost.kind === 'fixed' ? (['cost', cost.units] as const) : (['max_cost', cost.max] as const)
   if (highestCost > smallest) fail(costKey, `at most the smallest limit of the policy, ${smallest}`)
-
-  if (table.counts === 'new-identities' && !ALGORITHMS[algorithm].tellsNewIdentities) {
-    fail('counts', 'algorithm = "sliding-window" with "new-identities"')
-  }
+  const needsDetection = counts === 'new-identities'
+  if (needsDetection && !tellsNewIdentities) fail('counts', 'algorithm = "sliding-window" with "new-identities"')
   const reserved = readReserve(table, limits, fail)
   if (highestCost > smallest - reserved.sheddable)
     fail('reserve', `shares that leave room for a request of cost ${highestCost}`)
   if (table.fold !== undefined && !by.some(isFoldable)) fail('fold', FOLD_EXPECTED)
-  if (table.actual_cost !== undefined && !ALGORITHMS[algorithm].implementation.settle) {
+  if (table.actual_cost !== undefined && !implementation.settle) {
     const expected = 'algorithm = "token-bucket", "fixed-window" or "quota" with it: a log cannot be rewritten'
     fail('actual_cost', expected, `header:${table.actual_cost}`)
   }
+  if (counts === 'failures') {
+    if (holdsSlots) fail('counts', '"requests" with algorithm = "concurrency"')
+    if (table.reserve) fail('reserve', 'counts = "requests" with it')
+    if (table.actual_cost) fail('actual_cost', 'counts = "requests" with it')
+  } else if (table.failures !== undefined) fail('failures', 'counts = "failures" with it')
+  if ((counts === 'failures' || table.penalty !== undefined) && limits.length === 0) fail('limits', LIMITS_EXPECTED)
   const { cost: tell } = defaults
-  const isCustomCost = table.cost === undefined && counts !== 'new-identities' && !ALGORITHMS[algorithm].holdsSlots
+  const isCustomCost = table.cost === undefined && !needsDetection && !holdsSlots
   return {
     name,
     algorithm,
@@ -178,26 +170,20 @@ function makePolicy(table: PolicyTable, index: number, defaults: PolicyDefaults)
     actualCostHeader: table.actual_cost,
     onStoreError: table.on_store_error ?? defaults.onStoreError,
     counts,
-    failures: readFailures(table, limits, fail),
-    penalty: readPolicyPenalty(table, limits, fail),
+    failures: counts === 'failures' ? (table.failures ?? parseStatuses('4xx') ?? []) : [],
+    penalty: readPenalty(toAlgorithmOptions(table), fail),
     mode,
   }
 }
 
 export const FOLD_EXPECTED = 'by "header:", "query:", "form:", "cookie:", "json:" or "claim:" with it'
 
-/** Options of algorithms whose policy key is spelt otherwise. */
-const POLICY_KEYS = {
-  slotTtl: 'slot_ttl',
-  allowLargeLog: 'allow_large_log',
-  penaltyAfter: 'penalty_after',
-} as const satisfies Record<string, keyof PolicyTable>
-type AlgorithmOption = keyof typeof POLICY_KEYS
-
+/** Options of algorithms have names with capitals in place of underscores. */
 type Fail = (
-  key: keyof PolicyTable | AlgorithmOption | ['limits', plan: string],
+  key: keyof PolicyTable | 'slotTtl' | 'penaltyAfter',
   expected: string,
   value?: unknown,
+  plan?: readonly string[],
 ) => never
 
 function toAlgorithmOptions(table: PolicyTable) {
@@ -224,10 +210,10 @@ function readPlans(table: PolicyTable, fail: Fail): Plans | undefined {
   let windows: string | undefined
   const plans = entries.map(([plan, text]) => {
     const limits = readPolicyLimits(table, text, (key, expected) =>
-      key === 'limits' ? fail(['limits', plan], expected, text) : fail(key, expected),
+      key === 'limits' ? fail(key, expected, text, [plan]) : fail(key, expected),
     )
     windows ??= joinWindows(limits)
-    if (joinWindows(limits) !== windows) fail(['limits', plan], 'the same windows in every plan', text)
+    if (joinWindows(limits) !== windows) fail('limits', 'the same windows in every plan', text, [plan])
     return [plan, { limits, burst: readBurst(table, limits) }] as const
   })
   return { source, byDefault, limits: Object.fromEntries(plans) }
@@ -253,9 +239,9 @@ function readCost({ cost = 1, max_cost }: PolicyTable, isPassed: IsPassed, fail:
     if (max_cost !== undefined) fail('max_cost', 'cost = "header:<name>" with it')
     return { kind: 'fixed', units: cost }
   }
-  if (!isPassed(cost.header)) fail('cost', PASSED_EXPECTED, `header:${cost.header}`)
+  if (!isPassed(cost)) fail('cost', PASSED_EXPECTED, `header:${cost}`)
   const max = max_cost ?? fail('max_cost', 'the highest cost that a request may name')
-  return { kind: 'header', name: cost.header, max }
+  return { kind: 'header', name: cost, max }
 }
 
 /** A priority leaves the shares of all higher ones, but not its own. */
@@ -265,25 +251,4 @@ function readReserve({ reserve }: PolicyTable, limits: readonly PolicyLimit[], f
   if (!limit || others.length > 0) return fail('reserve', 'one limit with it')
   const critical = Math.ceil(limit.limit * (reserve.critical ?? 0))
   return { critical: 0, default: critical, sheddable: critical + Math.ceil(limit.limit * (reserve.default ?? 0)) }
-}
-
-function readFailures(
-  { algorithm, counts, failures, reserve, actual_cost }: PolicyTable,
-  limits: readonly Limit[],
-  fail: Fail,
-) {
-  if (counts !== 'failures') {
-    if (failures !== undefined) fail('failures', 'counts = "failures" with it')
-    return []
-  }
-  if (ALGORITHMS[algorithm].holdsSlots) fail('counts', '"requests" with algorithm = "concurrency"')
-  if (limits.length === 0) fail('limits', LIMITS_EXPECTED)
-  if (reserve) fail('reserve', 'counts = "requests" with it')
-  if (actual_cost) fail('actual_cost', 'counts = "requests" with it')
-  return failures ?? parseStatuses('4xx') ?? []
-}
-
-function readPolicyPenalty(table: PolicyTable, limits: readonly Limit[], fail: Fail): PenaltySettings | undefined {
-  if (table.penalty !== undefined && limits.length === 0) fail('limits', LIMITS_EXPECTED)
-  return readPenalty(toAlgorithmOptions(table), fail)
 }

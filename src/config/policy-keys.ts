@@ -28,10 +28,6 @@ const PART_EXPECTED = 'a share above 0 and below 1'
 
 const part = v.pipe(v.number(PART_EXPECTED), v.gtValue(0, PART_EXPECTED), v.ltValue(1, PART_EXPECTED))
 const planName = matching(NAME.pattern, `the name of a plan, ${NAME.expected}`)
-const costHeader = v.pipe(
-  headerSource,
-  v.transform((name) => ({ header: name })),
-)
 
 // The middleware has these as options, too.
 export const by = parsed(BY_EXPECTED, parseBy)
@@ -71,7 +67,7 @@ export const policyKeys = {
   ignore_case: v.optional(boolean, true),
   /** units of a request; or `header:<name>`, with `max_cost` ([costs](#costs)) @default `1` */
   cost: v.optional(
-    v.union([integer(1, MAX_COST), costHeader], `an integer from 1 to ${MAX_COST}, or ${HEADER_EXPECTED}`),
+    v.union([integer(1, MAX_COST), headerSource], `an integer from 1 to ${MAX_COST}, or ${HEADER_EXPECTED}`),
   ),
   /** the highest cost that a request may name, with `cost = "header:<name>"` */
   max_cost: v.optional(integer(1, MAX_COST)),

@@ -3,7 +3,7 @@
 import * as v from 'valibot'
 import { canPass } from '../http/forwarded-headers.ts'
 import { LIMITS_EXPECTED, parseLimits } from '../model/limits.ts'
-import { parseHeaderSource, parseSource } from '../request/identity/source.ts'
+import { parseSource } from '../request/identity/source.ts'
 import { parsePattern, patternExpected } from '../request/policy/pattern.ts'
 import { PATH_LITERALS } from '../request/target.ts'
 import { describeUnknown, MAX_LEASE, MIN_LEASE, type Renamed, SHARE_EXPECTED, type TextRule } from './option-error.ts'
@@ -61,21 +61,13 @@ export const oneOf = <const T extends readonly string[]>(...options: T) =>
 
 export const boolean = v.boolean('true or false')
 
-/** An integer, or a string that holds one. */
-export const integer = (min: number, max: number, expected = `an integer from ${min} to ${max}`) =>
-  v.pipe(
-    v.union([v.number(), v.pipe(v.string(), v.regex(/^\d{1,15}$/), v.transform(Number))], expected),
-    v.integer(expected),
-    v.minValue(min, expected),
-    v.maxValue(max, expected),
-  )
+const numeric = (pattern: RegExp, expected: string) =>
+  v.union([v.number(), v.pipe(v.string(), v.regex(pattern), v.transform(Number))], expected)
 
-/** A number up to 1, or a string that holds one. */
-const upToOne = (expected: string) =>
-  v.pipe(
-    v.union([v.number(), v.pipe(v.string(), v.regex(/^\d*\.?\d+$/), v.transform(Number))], expected),
-    v.maxValue(1, expected),
-  )
+export const integer = (min: number, max: number, expected = `an integer from ${min} to ${max}`) =>
+  v.pipe(numeric(/^\d{1,15}$/, expected), v.integer(expected), v.minValue(min, expected), v.maxValue(max, expected))
+
+const upToOne = (expected: string) => v.pipe(numeric(/^\d*\.?\d+$/, expected), v.maxValue(1, expected))
 
 export const share = v.pipe(upToOne(SHARE_EXPECTED), v.gtValue(0, SHARE_EXPECTED))
 export const shareOrNone = v.pipe(upToOne('a share from 0 to 1'), v.minValue(0, 'a share from 0 to 1'))
@@ -95,16 +87,18 @@ const CONFIDENTIAL = /auth|cookie|token|secret|key|passw|session|forwarded|(?:^|
 export const label = parsed(
   '"header:<name>" or "claim:<name>" of what holds neither a credential nor an address',
   (text) => {
-    const header = parseHeaderSource(text)
-    const claim = parseSource(text)
-    const source =
-      header !== undefined ? { kind: 'header' as const, name: header } : claim?.kind === 'claim' ? claim : undefined
-    return source && !CONFIDENTIAL.test(source.name.toLowerCase()) ? source : undefined
+    const source = parseSource(text)
+    if ((source?.kind !== 'header' && source?.kind !== 'claim') || CONFIDENTIAL.test(source.name.toLowerCase()))
+      return undefined
+    return source.kind === 'claim' ? source : { kind: 'header' as const, name: source.name }
   },
 )
 
 export const HEADER_EXPECTED = '"header:<name>"'
-export const headerSource = parsed(HEADER_EXPECTED, parseHeaderSource)
+export const headerSource = parsed(HEADER_EXPECTED, (text) => {
+  const source = parseSource(text)
+  return source?.kind === 'header' ? source.name : undefined
+})
 
 /** An origin to call, as the string that paths are appended to: without a trailing slash. */
 export const httpUrl = parsed('an http or https URL without credentials, query or fragment', (text) => {
@@ -142,7 +136,6 @@ export const headerNames = parsed('names of headers, e.g. "X-Remote-User, CF-Pse
 
 export const patternList = parsedList(patternExpected, parsePattern)
 
-/** Response statuses and classes of them. */
 export const statuses = v.pipe(
   parsedList(() => 'statuses from 200 to 599 and classes of them, e.g. "401, 403" or "4xx"', parseStatuses),
   v.transform((lists) => [...new Set(lists.flat())]),

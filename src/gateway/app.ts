@@ -1,10 +1,10 @@
 import { HonoBase as Hono } from 'hono/hono-base'
 import { LinearRouter } from 'hono/router/linear-router'
-import type { GatewayConfig } from '../config/load-config.ts'
+import type { Config } from '../config/load-config.ts'
 import type { ComposedLimiter } from '../engine/limiter.ts'
 import type { RulesEngine } from '../engine/rules-engine.ts'
 import { requestContext } from '../http/exchange.ts'
-import { createPassedTest, isConnectionStray } from '../http/forwarded-headers.ts'
+import { isConnectionStray } from '../http/forwarded-headers.ts'
 import { NOT_SERVED, problemResponse } from '../http/problem.ts'
 import { createProtect, type ProtectOptions } from '../http/protect.ts'
 import type { Store } from '../model/store.ts'
@@ -17,11 +17,9 @@ import { IncomingRequest, RequestHeaders } from './incoming-request.ts'
 import { createProxy, createViaName, isLoop, type ProxyOptions } from './proxy.ts'
 
 export interface AppOptions extends Omit<ProtectOptions, 'headerFormat' | 'ipv6Prefix'> {
-  readonly config: GatewayConfig
-  /** Calls the upstream. */
+  readonly config: Config
   readonly fetch: ProxyOptions['fetch']
   readonly readHealth: () => Promise<Health>
-  /** Answers `/_sluice/metrics`. */
   readonly metrics?: AdminHandler | undefined
   /** Answers everything else below `/_sluice`. */
   readonly operators?: AdminHandler | undefined
@@ -35,10 +33,8 @@ export type AdminHandler = (
   context: CallContext,
 ) => Promise<Response | undefined>
 
-/** The running gateway, for the admin API. */
 export interface GatewayContext extends ComposedLimiter {
   readonly store: Store
-  /** Undefined without runtime rules. */
   readonly governed: RulesEngine | undefined
   readonly readHealth: () => Promise<Health>
   readonly now: () => number
@@ -51,13 +47,11 @@ const OWN_PATH = /[/\\]_sluice(?![\w.~-])/i
 /** A host and port (RFC 9110 §7.2); names consist of letters, digits, "-", "." and "_". */
 const HOST = /^(?:[\w.-]+|\[[\da-f:.]+\])(?::\d*)?$/i
 
-/** Creates the gateway. Everything that does I/O is passed in. */
 export function createApp({ config, fetch, readHealth, metrics, operators, log, ...options }: AppOptions): Hono {
-  const { upstreamUrl, upstreamTimeoutMs: timeoutMs, upstreamSecret: secret, headerFormat, ipv6Prefix } = config
+  const { upstreamUrl, headerFormat, ipv6Prefix } = config
   const protect = createProtect({ ...options, headerFormat, ipv6Prefix })
   const name = createViaName(config)
-  const isPassed = createPassedTest(config.forwardHeaders)
-  const proxy = createProxy({ upstreamUrl, timeoutMs, fetch, secret, isPassed, name, log })
+  const proxy = createProxy({ config, fetch, name, log })
   const readTarget = createTargetReader(createPathReader(config.literalInPaths))
   // The target of the latest routed request: its handler begins before another request is routed.
   let routed: ReturnType<typeof readTarget>
@@ -123,13 +117,7 @@ export function createApp({ config, fetch, readHealth, metrics, operators, log, 
   }
 }
 
-interface Received {
-  readonly fields: RequestHeaders
-  readonly target: RequestTarget
-}
-
-/** @returns the headers and target of a request, or the reason why it is invalid */
-function receive(raw: Request, target: RequestTarget | Reason): Received | Reason {
+function receive(raw: Request, target: RequestTarget | Reason) {
   const fields = RequestHeaders.of(raw.headers)
   if (!fields) return 'headers'
   if (/^TRAC[EK]$/.test(raw.method)) return 'method'

@@ -1,24 +1,11 @@
-import { ambiguousTarget, invalidTarget, type Problem, problemResponse } from '../http/problem.ts'
-import type { NoTarget } from '../request/target.ts'
+import { type Problem, problemResponse, TARGET_PROBLEMS } from '../http/problem.ts'
 import { IncomingRequest, RequestHeaders } from './incoming-request.ts'
-
-/** The reason why the gateway answers itself: the request is invalid, or the upstream has not answered. */
-export type Reason =
-  | NoTarget
-  | 'ambiguous'
-  | 'client-gone'
-  | 'connection'
-  | 'failed'
-  | 'headers'
-  | 'host'
-  | 'loop'
-  | 'method'
-  | 'unreachable'
-  | 'upstream-timeout'
 
 const ALLOW = { Allow: 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS' }
 
-const PROBLEMS: Readonly<Record<Exclude<Reason, NoTarget | 'ambiguous'>, Problem>> = {
+/** Responses of the gateway itself: the request is invalid, or the upstream has not answered. */
+const PROBLEMS = {
+  ...TARGET_PROBLEMS,
   // The client does not receive this: it shows in logs that the upstream is not to blame.
   'client-gone': { status: 499, title: 'Client Closed Request', detail: 'The client went away.' },
   connection: {
@@ -28,7 +15,6 @@ const PROBLEMS: Readonly<Record<Exclude<Reason, NoTarget | 'ambiguous'>, Problem
   },
   failed: { status: 500, title: 'Internal Server Error', detail: 'The gateway failed on this request.' },
   headers: { status: 431, title: 'Request Header Fields Too Large', detail: 'The request has too many fields.' },
-  // RFC 9112 §3.2
   host: { status: 400, title: 'Bad Request', detail: 'Invalid request target or Host header.' },
   // RFC 5842 §7.2: the upstream has sent the request back, and it would loop forever.
   loop: {
@@ -44,27 +30,18 @@ const PROBLEMS: Readonly<Record<Exclude<Reason, NoTarget | 'ambiguous'>, Problem
     title: 'Gateway Timeout',
     detail: 'The API behind this gateway did not answer in time.',
   },
-}
+} satisfies Readonly<Record<string, Problem>>
+
+export type Reason = keyof typeof PROBLEMS
 
 export function gatewayProblem(reason: Reason): Response {
-  switch (reason) {
-    case 'malformed':
-    case 'too-long':
-      return invalidTarget(reason)
-    case 'ambiguous':
-      return ambiguousTarget()
-    default:
-      return problemResponse(PROBLEMS[reason])
-  }
+  return problemResponse(PROBLEMS[reason])
 }
 
 /** The largest value that is forwarded: longer than any chain of proxies. */
 const MAX_VALUE = 255
 
-/**
- * Counts an OPTIONS request down (RFC 9110 §7.6.2).
- * @returns the request to forward, or the response to one that must not be forwarded any further
- */
+/** Counts an OPTIONS request down (RFC 9110 §7.6.2). @returns a response if it must not be forwarded any further */
 export function countDown(request: IncomingRequest): IncomingRequest | Response {
   const value = request.headers.get('Max-Forwards') ?? ''
   const isNumber = /^\d+$/.test(value)

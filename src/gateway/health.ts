@@ -1,29 +1,15 @@
 import { version } from '../../package.json'
-import type { Circuit } from '../engine/circuit-breaker.ts'
 import type { Engine } from '../engine/engine.ts'
 
 /** An isolate pings the store at most this often. */
 const PING_INTERVAL_MS = 1_000
 
-export interface Health {
-  readonly status: 'ok' | 'degraded'
-  readonly release: string
-  readonly store: {
-    readonly kind: string
-    /** Null before the first ping. */
-    readonly reachable: boolean | null
-    /** Null if it did not answer. */
-    readonly rttMs: number | null
-    readonly circuit: Circuit
-  }
-}
+export type Health = Awaited<ReturnType<ReturnType<typeof createHealthReader>>>
 
-export function createHealthReader(
-  engine: Pick<Engine, 'storeKind' | 'ping' | 'circuit'>,
-  now: () => number,
-): () => Promise<Health> {
+export function createHealthReader(engine: Pick<Engine, 'storeKind' | 'ping' | 'circuit'>, now: () => number) {
   let pingedAtMs = Number.NEGATIVE_INFINITY
   // Plain data, not a promise: an isolate's requests must not await each other's.
+  // Null before the first ping; the time also if the store did not answer.
   let last: { readonly reachable: boolean | null; readonly rttMs: number | null } = { reachable: null, rttMs: null }
 
   return async function readHealth() {
@@ -38,12 +24,11 @@ export function createHealthReader(
       if (pingedAtMs === startedAtMs) last = result
     }
     const { storeKind: kind, circuit } = engine
-    const status = last.reachable === false || circuit !== 'closed' ? 'degraded' : 'ok'
+    const status = last.reachable === false || circuit !== 'closed' ? ('degraded' as const) : ('ok' as const)
     return { status, release: version, store: { kind, ...last, circuit } }
   }
 }
 
-/** The answer to `GET /_sluice/health`: 200 and JSON, whatever the store's state. */
 export function healthResponse(health: Health): Response {
   return Response.json(health, { headers: { 'Cache-Control': 'no-store' } })
 }

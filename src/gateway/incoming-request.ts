@@ -3,10 +3,7 @@ import type { AbortableRequest } from '../http/protect.ts'
 /** The limit of Apache and Tomcat: each header costs time to copy. */
 const MAX_FIELDS = 100
 
-/**
- * The headers of a request. Their names are read from the runtime once, because reading a missing header costs as much as
- * reading a present one.
- */
+/** Reads names from the runtime once: reading a missing header costs as much as reading a present one. */
 export class RequestHeaders implements Pick<Headers, 'get' | 'has'> {
   /** Lower case. */
   readonly names: ReadonlySet<string>
@@ -17,7 +14,6 @@ export class RequestHeaders implements Pick<Headers, 'get' | 'has'> {
     this.names = names
   }
 
-  /** @returns undefined if there are more than 100 */
   static of(raw: Headers): RequestHeaders | undefined {
     const names = new Set<string>()
     // Stops early if there are more, because each becomes a string.

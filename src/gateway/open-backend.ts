@@ -7,7 +7,7 @@ import { openMemoryBackend } from '../store/memory/memory-store.ts'
 
 type OpenBackend = (config: Config, env: Environment, now: () => number) => Promise<Backend>
 
-const BACKENDS = {
+export const openBackend: Readonly<Record<StoreKind, OpenBackend>> = {
   async redis({ redis, policies, rules, storeTimeoutMs: timeoutMs }) {
     if (!redis) throw new Error('a store over Redis without Redis')
     const algorithms = new Set(policies.map(({ algorithm }) => algorithm))
@@ -28,9 +28,4 @@ const BACKENDS = {
     consoleLog('warn', { event: 'in_memory_store', message })
     return openMemoryBackend(now)
   },
-} satisfies Record<StoreKind, OpenBackend>
-
-/** Opens a store whose variables and bindings the configuration has checked. */
-export function openBackend(kind: StoreKind, ...options: Parameters<OpenBackend>): Promise<Backend> {
-  return BACKENDS[kind](...options)
 }

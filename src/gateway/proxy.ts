@@ -1,5 +1,7 @@
+import type { Config } from '../config/load-config.ts'
 import { markSynthetic } from '../http/exchange.ts'
-import { type IsPassed, removeHopByHop, SECRET_FIELD } from '../http/forwarded-headers.ts'
+import { createPassedTest, type IsPassed, removeHopByHop, SECRET_FIELD } from '../http/forwarded-headers.ts'
+import { copyResponse } from '../http/protect.ts'
 import { createDigest } from '../request/identity/digest.ts'
 import type { RequestTarget } from '../request/target.ts'
 import { type Deadlines, TOO_LATE } from '../runtime/deadlines.ts'
@@ -8,47 +10,38 @@ import type { Reason } from './gateway-problem.ts'
 import type { IncomingRequest } from './incoming-request.ts'
 
 export interface ProxyOptions {
-  /** Origin and base path, without a trailing slash; undefined to keep the request's own URL (service binding). */
-  readonly upstreamUrl: string | undefined
-  /** Time until the upstream must begin its response; bodies may take longer. */
-  readonly timeoutMs: number
+  readonly config: Config
   readonly fetch: (request: Request | string, init: RequestInit) => Promise<Response>
-  /** Proves to the upstream that a request comes from this gateway. */
-  readonly secret: string | undefined
-  /** True for headers that are forwarded. */
-  readonly isPassed: IsPassed
-  /** Name of this deployment in `Via`. */
+  /** Names this deployment in `Via`. */
   readonly name: string
   readonly log: Log
 }
-
-/** @param signal ends the exchange */
-export type ProxyHandler = (
-  request: IncomingRequest,
-  target: RequestTarget,
-  deadlines: Deadlines,
-  signal?: AbortSignal,
-) => Promise<Response>
 
 /**
  * Creates the proxy: method, path, query, body, cookies, redirects and WebSockets are forwarded unchanged, both bodies as
  * streams. An unreachable upstream is a 502, one that does not begin to respond in time a 504.
  */
-export function createProxy({
-  upstreamUrl,
-  timeoutMs,
-  fetch,
-  secret,
-  isPassed,
-  name,
-  log,
-}: ProxyOptions): ProxyHandler {
-  return async function proxy(request, target, deadlines, signal) {
+export function createProxy({ config, fetch, name, log }: ProxyOptions) {
+  const { upstreamUrl, upstreamTimeoutMs: timeoutMs, upstreamSecret: secret } = config
+  const isPassed = createPassedTest(config.forwardHeaders)
+
+  return async function proxy(
+    request: IncomingRequest,
+    target: RequestTarget,
+    deadlines: Deadlines,
+    signal?: AbortSignal,
+  ): Promise<Response> {
     const url = upstreamUrl === undefined ? request.url : upstreamUrl + target.pathAndQuery
     const headers = toUpstream(request, target, name, isPassed)
     if (secret !== undefined) headers.set(SECRET_FIELD, secret)
+    const init: RequestInit = { headers, redirect: 'manual' }
+    if (signal) init.signal = signal
+    const { raw, method } = request
+    // Copying keeps a body, even on GET, where RequestInit forbids one. Without a body, it only costs time.
+    const hasBody = raw.body !== null
+    if (!hasBody) init.method = method
     try {
-      const response = await deadlines.within(timeoutMs, send(request, url, headers, signal))
+      const response = await deadlines.within(timeoutMs, fetch(hasBody ? new Request(url, raw) : url, init))
       if (response !== TOO_LATE) return toClient(response)
       log('error', { event: 'upstream_timeout', timeoutMs })
       return createSynthetic('upstream-timeout')
@@ -58,32 +51,14 @@ export function createProxy({
       return createSynthetic('unreachable')
     }
   }
-
-  function send(
-    { raw, method }: IncomingRequest,
-    url: string,
-    headers: Headers,
-    signal: AbortSignal | undefined,
-  ): Promise<Response> {
-    const init: RequestInit = { headers, redirect: 'manual' }
-    if (signal) init.signal = signal
-    // Copying keeps a body, even on GET, where RequestInit forbids one. Without a body, it only costs time.
-    if (raw.body !== null) return fetch(new Request(url, raw), init)
-    init.method = method
-    return fetch(url, init)
-  }
 }
 
 async function createSynthetic(reason: Reason): Promise<Response> {
   return markSynthetic((await import('./gateway-problem.ts')).gatewayProblem(reason))
 }
 
-function toUpstream(
-  { headers: received }: IncomingRequest,
-  { host, scheme }: RequestTarget,
-  name: string,
-  isPassed: IsPassed,
-): Headers {
+function toUpstream(request: IncomingRequest, { host, scheme }: RequestTarget, name: string, isPassed: IsPassed) {
+  const { headers: received } = request
   const headers = new Headers(received.raw)
   // Only names: reading a value costs as much again. Headers that Connection names need no check: a request that names
   // one of these was refused.
@@ -99,29 +74,17 @@ function toUpstream(
   return headers
 }
 
-/** The upstream's response with headers that can be changed. */
 function toClient(response: Response): Response {
-  const { webSocket } = response
-  const outgoing = webSocket
-    ? new Response(null, { status: 101, webSocket, headers: response.headers })
-    : new Response(response.body, response)
+  const outgoing = copyResponse(response)
   removeHopByHop(outgoing.headers)
   return outgoing
 }
 
 const ID_CHARACTERS = 8
 
-export interface ViaOptions {
-  readonly keyPrefix: string
-  readonly upstreamUrl: string | undefined
-  readonly identitySecret: string | undefined
-}
-
-/**
- * The name of this deployment in `Via` (RFC 9110 §7.6.3): the same in all of its isolates, and different from that of a
- * Sluice before or behind it.
- */
-export function createViaName({ keyPrefix, upstreamUrl, identitySecret }: ViaOptions): string {
+/** Names this deployment in `Via` (RFC 9110 §7.6.3): the same in all isolates, unlike any Sluice before or behind it. */
+export function createViaName(config: Pick<Config, 'keyPrefix' | 'upstreamUrl' | 'identitySecret'>): string {
+  const { keyPrefix, upstreamUrl, identitySecret } = config
   const id = createDigest(identitySecret)(['via', keyPrefix, upstreamUrl ?? ''])
   // Lower case, because some intermediaries change the case.
   return `sluice-${id.slice(0, ID_CHARACTERS).toLowerCase()}`

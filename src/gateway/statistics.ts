@@ -1,16 +1,17 @@
-import type { StatisticsConfig } from '../config/load-config.ts'
+import type { Config } from '../config/load-config.ts'
 import type { Mirror } from '../engine/mirror.ts'
 import type { AvoidedCalls } from '../engine/stage.ts'
 import type { Observer } from '../http/exchange.ts'
 import type { ClaimReader } from '../request/identity/claims.ts'
 import type { Log } from '../runtime/log.ts'
+import { sleep } from '../runtime/sleep.ts'
 import { createLabelReader } from '../statistics/label.ts'
 import { AllObservers, type AnalyticsDataset, AnalyticsWriter, RefusalLog } from '../statistics/observers.ts'
 import { Recorder } from '../statistics/recorder.ts'
 import type { StatisticsStore } from '../store/counters.ts'
 
 export interface StatisticsOptions {
-  readonly config: StatisticsConfig
+  readonly config: Pick<Config, 'statistics'>
   /** Sums the counts of all isolates; undefined: requests are not counted. */
   readonly counters: StatisticsStore | undefined
   readonly analytics: AnalyticsDataset | undefined
@@ -21,15 +22,10 @@ export interface StatisticsOptions {
   readonly log: Log
 }
 
-export interface Statistics {
-  readonly observer: Observer
-  /** Undefined: requests are not counted. */
-  readonly recorder: Recorder | undefined
-}
-
-export function openStatistics(options: StatisticsOptions): Statistics {
+export function openStatistics(options: StatisticsOptions) {
   const { config, counters, analytics, avoided, mirror, readClaim, now, log } = options
-  const readLabel = createLabelReader(config.label, readClaim)
+  const { label, logShare } = config.statistics
+  const readLabel = createLabelReader(label, readClaim)
   const recorder =
     counters &&
     new Recorder({
@@ -38,13 +34,11 @@ export function openStatistics(options: StatisticsOptions): Statistics {
       readMirror: mirror && (() => mirror.counts),
       readLabel,
       now,
-      wait: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
+      wait: sleep,
       log,
     })
   const observers: Observer[] = recorder ? [recorder] : []
-  if (config.logShare > 0) {
-    observers.push(new RefusalLog({ share: config.logShare, readLabel, log, random: Math.random }))
-  }
+  if (logShare > 0) observers.push(new RefusalLog({ share: logShare, readLabel, log, random: Math.random }))
   if (analytics) observers.push(new AnalyticsWriter(analytics, log))
   const [only, ...others] = observers
   return { observer: only && others.length === 0 ? only : new AllObservers(observers), recorder }

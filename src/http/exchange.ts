@@ -1,7 +1,7 @@
 import type { DecisionTrace } from '../engine/limiter.ts'
 import type { UpstreamHealth } from '../engine/upstream-health.ts'
 import { StoreError } from '../model/store.ts'
-import type { Admitted, SlotHold, Verdict } from '../model/verdict.ts'
+import type { Admitted, Verdict } from '../model/verdict.ts'
 import { callerAddress } from '../request/identity/identify.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
 import type { CallContext } from '../runtime/call-context.ts'
@@ -19,30 +19,22 @@ export interface Observed {
 export interface Observer {
   /** Called before the response is made, because the client may disconnect meanwhile. */
   decided(observed: Observed, context: Pick<CallContext, 'waitUntil'>): void
-  /** Called with the status of the response to an admitted request. */
   answered(observed: Observed, status: number, context: Pick<CallContext, 'waitUntil'>): void
   /** Called if the request cannot be read, or if handling it has failed. */
   undecided(outcome: 'bad_request' | 'failed', context: Pick<CallContext, 'waitUntil'>): void
 }
 
-/** Response headers of any runtime. */
 export type ResponseFields = Pick<Headers, 'get' | 'has' | 'set' | 'append'>
 
-/** A response without its body. */
 export interface ResponseHead {
   readonly status: number
   readonly headers: ResponseFields
 }
 
-/** The response to such a request must be awaited even if its client disconnects. */
-export function isAwaited({ hold, settlement, failures }: Admitted, health: UpstreamHealth | undefined): boolean {
-  return health !== undefined || hold !== undefined || settlement !== undefined || failures !== undefined
-}
-
 /**
  * Records that an admitted request goes to its handler.
- * @returns a function to call with the head of the response, or without it if the client has disconnected or there will
- * be none. It returns the verdict after the response, including failures that were charged.
+ * @returns a function to call with the head of the response, or without it if there will be none. It returns the verdict
+ * after the response, including failures that were charged.
  */
 export function trackResponse(
   request: ReceivedRequest,
@@ -55,26 +47,18 @@ export function trackResponse(
     end?.(head !== undefined && signalsOverload(head, request))
     end = undefined
     if (head && settlement) context.waitUntil(settlement.settle(head.headers))
-    const failure = head && isUpstreamResponse(head) ? failures?.of(head.status) : undefined
+    const failure = head && !SYNTHETIC.has(head) ? failures?.of(head.status) : undefined
     if (!failure) return verdict
     const charged = failure.charge()
     context.waitUntil(charged)
-    return { ...verdict, limits: failure.limits, ...(hold && { hold: delayRelease(charged, hold) }) }
+    const { limits } = failure
+    if (!hold) return { ...verdict, limits }
+    // A request keeps its slot until it is charged, so that no more can fail beyond a limit than there are slots.
+    const release = () => charged.catch(() => {}).then(() => hold.release())
+    return { ...verdict, limits, hold: { ...hold, release } }
   }
 }
 
-/** A request keeps its slot until it is charged, so that no more can fail beyond a limit than there are slots. */
-function delayRelease(charged: Promise<void>, hold: SlotHold): SlotHold {
-  return {
-    ...hold,
-    async release() {
-      await charged.catch(() => {})
-      await hold.release()
-    },
-  }
-}
-
-/** Reports the limits in a response. */
 export function setRateLimitHeaders(
   headers: ResponseFields,
   verdict: Verdict,
@@ -97,23 +81,14 @@ export function signalsOverload(
   return status === 503 && headers.has('Retry-After')
 }
 
-const UNANSWERED = new WeakSet<object>()
+const SYNTHETIC = new WeakSet<object>()
 
-/** Marks a response that replaces a missing one. It is no failure of the request. */
+/** Marks a response that the gateway made itself in place of a missing one. It is no failure of the request. */
 export function markSynthetic(response: Response): Response {
-  UNANSWERED.add(response)
+  SYNTHETIC.add(response)
   return response
 }
 
-/** @returns false for a response, or its head, that the gateway made itself */
-function isUpstreamResponse(response: object): boolean {
-  return !UNANSWERED.has(response)
-}
-
-/**
- * @param keepAlive keeps the platform from ending the request before the work is done
- * @param request its signal aborts when the client disconnects
- */
 export function requestContext(
   keepAlive: (work: Promise<unknown>) => void,
   log: Log,

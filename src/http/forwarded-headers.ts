@@ -19,13 +19,9 @@ const CLAIM = new RegExp(
   ].join('|'),
 )
 
-/** Carries UPSTREAM_SECRET. */
 export const SECRET_FIELD = 'sluice-secret'
 
-/**
- * Letters, digits and "-" only, as in nginx by default: CGI and its descendants (PHP, WSGI, Rack) spell `X_API_KEY` and
- * `X-API-Key` identically, so one could replace the other.
- */
+/** CGI and its descendants (PHP, WSGI, Rack) spell `X_API_KEY` and `X-API-Key` identically: one could be the other. */
 const FORM = /^[a-z\d-]+$/
 
 export const PASSED_EXPECTED =
@@ -37,21 +33,21 @@ export type IsPassed = (name: string) => boolean
 /** Headers that can be forwarded at all, and that the gateway does not set itself. */
 export const canPass: IsPassed = (name) => FORM.test(name) && !HOP_BY_HOP.has(name) && name !== SECRET_FIELD
 
-/**
- * Creates the test for request headers to forward.
- * @param claims headers that are forwarded although they are claims, in lower case
- */
+/** Creates the test for headers to forward. @param claims those forwarded although they are claims, in lower case */
 export function createPassedTest(claims: readonly string[]): IsPassed {
   return (name) => canPass(name) && (name === 'cf-connecting-ip' || claims.includes(name) || !CLAIM.test(name))
 }
 
-/** The runtime sends its own values of these, or none. */
-const OF_THE_RUNTIME = ['connection', 'keep-alive', 'te', 'trailer', 'transfer-encoding', 'upgrade']
 const OF_RESPONSES = ['proxy-authenticate', 'proxy-connection']
-const OF_REQUESTS = ['http2-settings', 'proxy-authorization']
 
-/** RFC 9110 §7.6.1, RFC 9112 §9, RFC 7540 §3.2.1, and one header that old clients send to proxies. */
-const HOP_BY_HOP: ReadonlySet<string> = new Set([...OF_THE_RUNTIME, ...OF_RESPONSES, ...OF_REQUESTS])
+/**
+ * RFC 9110 §7.6.1, RFC 9112 §9, RFC 7540 §3.2.1, and one header that old clients send to proxies. The runtime sends its
+ * own values of the first ones, or none.
+ */
+const HOP_BY_HOP: ReadonlySet<string> = new Set([
+  ...['connection', 'keep-alive', 'te', 'trailer', 'transfer-encoding', 'upgrade'],
+  ...['http2-settings', 'proxy-authorization', ...OF_RESPONSES],
+])
 
 /** Most values name only a header of the runtime, and parsing them takes longer than this. */
 const NAMES_NOTHING = /^(?:keep-alive|close)$/i

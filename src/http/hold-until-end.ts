@@ -8,9 +8,7 @@ import { joinWebSockets } from './join-web-sockets.ts'
 
 export type HoldUntilEnd = typeof holdUntilEnd
 
-/** A request that holds slots while it is answered. */
 export interface HeldExchange {
-  /** Its signal aborts when the client disconnects. */
   readonly request: ReceivedRequest & Pick<Request, 'signal'>
   readonly path: RequestPath
   readonly context: CallContext
@@ -70,7 +68,7 @@ function holdWebSocket(response: Response, upstream: WebSocket, hold: SlotHold, 
     clearInterval(renewal)
     context.waitUntil(hold.release())
   }
-  joinWebSockets({ upstream, client, now, onEnd })
+  joinWebSockets(upstream, client, now, onEnd)
   return new Response(null, { status: 101, webSocket: outgoing, headers: response.headers })
 }
 

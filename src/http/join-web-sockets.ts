@@ -8,20 +8,13 @@ const INTERNAL_ERROR = 1011
 const TRY_AGAIN_LATER = 1013
 const BAD_GATEWAY = 1014
 
-export interface JoinedSides {
-  readonly upstream: WebSocket
-  /** The gateway's end of the pair whose other end the client gets. */
-  readonly client: WebSocket
-  readonly now: () => number
-  /** Called when the client's side has ended, perhaps more than once. */
-  readonly onEnd: () => void
-}
-
 /**
  * Forwards each message of one side to the other, text or binary, and the close with its code and reason. If too many
  * bytes wait for a side or in the isolate, both sides are closed with 1013.
+ * @param client the gateway's end of the pair whose other end the client gets
+ * @param onEnd called when the client's side has ended, perhaps more than once
  */
-export function joinWebSockets({ upstream, client, now, onEnd }: JoinedSides): void {
+export function joinWebSockets(upstream: WebSocket, client: WebSocket, now: () => number, onEnd: () => void): void {
   for (const side of [upstream, client]) {
     // Blobs could only be read after later messages.
     side.binaryType = 'arraybuffer'
@@ -69,7 +62,6 @@ const MAX_SIDE_BYTES = 16 * 2 ** 20
 const MAX_TOTAL_BYTES = 64 * 2 ** 20
 /** Each side may have so many in any case, so that slow clients do not close the sockets of fast ones. */
 const MIN_SIDE_BYTES = 32 * 2 ** 10
-/** Estimated memory of a message besides its content. */
 const MESSAGE_BYTES = 256
 /** Each side is assumed to receive at least 2 Mbit/s. */
 const RECEIVED_BYTES_PER_MS = (256 * 2 ** 10) / 1_000
@@ -78,10 +70,7 @@ const RECEIVED_BYTES_PER_MS = (256 * 2 ** 10) / 1_000
 const backlogs = new Set<Backlog>()
 let totalBytes = 0
 
-/**
- * Estimates the bytes that wait for one side of a WebSocket. The runtime queues without a bound and does not report what
- * was received, so a side is assumed to receive 256 KiB/s.
- */
+/** Estimates the bytes that wait for a side: the runtime queues without a bound and does not report what is received. */
 class Backlog {
   #bytes = 0
   #countedAtMs: number
@@ -104,7 +93,6 @@ class Backlog {
     return true
   }
 
-  /** Called when the side has ended. */
   remove(): void {
     totalBytes -= this.#bytes
     this.#bytes = 0

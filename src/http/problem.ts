@@ -25,18 +25,6 @@ export function problemResponse({ status, title, detail, type, extensions, heade
   })
 }
 
-/** Refuses a path that the upstream may read as another one. */
-export function ambiguousTarget(): Response {
-  return problemResponse({
-    status: 400,
-    title: 'Ambiguous Target',
-    detail:
-      'The path of this request can be read in more than one way. Write it without doubled slashes, without ";", and ' +
-      'without escaped slashes, backslashes, control characters, "%", "?" and "#".',
-  })
-}
-
-/** Unknown path below `/_sluice`. */
 export const NOT_SERVED: Problem = { status: 404, title: 'Not Found', detail: 'Sluice serves nothing at this path.' }
 
 /** Retry-After (RFC 9110 §10.2.3) in whole seconds, rounded up, at least 1. */
@@ -44,12 +32,15 @@ export function retryAfter(waitMs: number): { 'Retry-After': string } {
   return { 'Retry-After': String(Math.max(1, Math.ceil(waitMs / 1000))) }
 }
 
-/** Refuses a target that cannot be parsed. */
-export function invalidTarget(reason: NoTarget): Response {
-  return problemResponse(NO_TARGET[reason])
-}
-
-const NO_TARGET: Readonly<Record<NoTarget, Problem>> = {
+/** Targets that cannot be parsed, and paths that the upstream may read as other ones. */
+export const TARGET_PROBLEMS: Readonly<Record<NoTarget | 'ambiguous', Problem>> = {
   malformed: { status: 400, title: 'Bad Request', detail: 'Target and Host of the request make no URL.' },
   'too-long': { status: 414, title: 'URI Too Long', detail: 'The URL of the request is too long.' },
+  ambiguous: {
+    status: 400,
+    title: 'Ambiguous Target',
+    detail:
+      'The path of this request can be read in more than one way. Write it without doubled slashes, without ";", and ' +
+      'without escaped slashes, backslashes, control characters, "%", "?" and "#".',
+  },
 }

@@ -4,19 +4,17 @@ import type { Admitted, Refused, Verdict } from '../model/verdict.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
 import type { RequestPath } from '../request/target.ts'
 import type { CallContext } from '../runtime/call-context.ts'
-import { isAwaited, type Observer, setRateLimitHeaders, trackResponse } from './exchange.ts'
+import { type Observer, setRateLimitHeaders, trackResponse } from './exchange.ts'
 import type { HoldUntilEnd } from './hold-until-end.ts'
 import type { HeaderFormat } from './rate-limit-headers.ts'
 import { createRefusal } from './refusal.ts'
 
 export interface ProtectOptions {
   readonly limiter: Pick<Limiter, 'decide' | 'findCharges' | 'charge'>
-  /** Without it, responses are not watched. */
   readonly health: UpstreamHealth | undefined
   /** Undefined if no policy holds slots. */
   readonly holdUntilEnd: HoldUntilEnd | undefined
   readonly headerFormat: HeaderFormat
-  /** Leading bits of an IPv6 address that make one caller. */
   readonly ipv6Prefix: number
   readonly now: () => number
   readonly observer?: Observer | undefined
@@ -35,24 +33,15 @@ export interface Answers {
   readonly refuse?: ((verdict: Refused) => Response | Promise<Response>) | undefined
 }
 
-interface Answered {
-  readonly response: Response
-  readonly verdict: Admitted
-}
-
-/** Admits or refuses a request. */
-export type Protector = (
-  request: AbortableRequest,
-  path: RequestPath,
-  context: CallContext,
-  answers: Answers,
-) => Promise<Response>
-
-/** Creates the main handler: it decides, then forwards or refuses, and reports the limits. */
-export function createProtect(options: ProtectOptions): Protector {
+export function createProtect(options: ProtectOptions) {
   const { limiter, health, holdUntilEnd, headerFormat, ipv6Prefix, now, observer } = options
 
-  return async function protect(request, path, context, answers) {
+  return async function protect(
+    request: AbortableRequest,
+    path: RequestPath,
+    context: CallContext,
+    answers: Answers,
+  ): Promise<Response> {
     const trace: DecisionTrace | undefined = observer && { matches: [], charges: [] }
     let verdict: Verdict
     try {
@@ -66,14 +55,13 @@ export function createProtect(options: ProtectOptions): Protector {
     let response: Response
     if (verdict.outcome !== 'admitted') response = await (answers.refuse ?? createRefusal)(verdict)
     else {
-      if (isAwaited(verdict, health)) {
+      const { hold, settlement, failures } = verdict
+      if (health || hold || settlement || failures) {
         // When the client disconnects, the platform ends the request. This must go on: slots must be released, and the
         // request counted to its end.
         const answering = followUp(request, path, verdict, context, answers)
         context.waitUntil(answering)
-        const answered = await answering
-        response = answered.response
-        verdict = answered.verdict
+        ;({ response, verdict } = await answering)
       } else response = await answers.next(verdict)
       if (observed) observer?.answered(observed, response.status, context)
     }
@@ -87,7 +75,7 @@ export function createProtect(options: ProtectOptions): Protector {
     verdict: Admitted,
     context: CallContext,
     answers: Answers,
-  ): Promise<Answered> {
+  ) {
     const { hold, failures } = verdict
     const onHead = trackResponse(request, verdict, { health, ipv6Prefix, context })
     try {
@@ -96,17 +84,19 @@ export function createProtect(options: ProtectOptions): Protector {
       const current = onHead(response)
       // The body has no reader, so the sender may stop.
       if (failures && request.signal.aborted) context.waitUntil(response.body?.cancel() ?? Promise.resolve())
-      return {
-        response:
-          current.hold && holdUntilEnd
-            ? holdUntilEnd(response, current.hold, { request, path, context, limiter, now })
-            : response,
-        verdict: current,
-      }
+      if (!current.hold || !holdUntilEnd) return { response, verdict: current }
+      const held = holdUntilEnd(response, current.hold, { request, path, context, limiter, now })
+      return { response: held, verdict: current }
     } catch (error) {
       onHead()
       if (hold) context.waitUntil(hold.release())
       throw error
     }
   }
+}
+
+/** Copies a response of `fetch`, so that its headers can be changed. */
+export function copyResponse(response: Response): Response {
+  const { webSocket, headers } = response
+  return webSocket ? new Response(null, { status: 101, webSocket, headers }) : new Response(response.body, response)
 }

@@ -1,14 +1,10 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
 import type { ReportedLimit } from '../model/verdict.ts'
 
-/**
- * Formats of rate limit headers: draft 11 or draft 6 of draft-ietf-httpapi-ratelimit-headers, the older `X-RateLimit`
- * headers, or none.
- */
+/** Drafts of draft-ietf-httpapi-ratelimit-headers, the older `X-RateLimit` headers, or none. */
 export const HEADER_FORMATS = ['draft-11', 'draft-6', 'x-ratelimit', 'off'] as const
 export type HeaderFormat = (typeof HEADER_FORMATS)[number]
 
-/** Adds the limits to a response. */
 export function addRateLimitHeaders(
   headers: Pick<Headers, 'has' | 'set' | 'append'>,
   headerFormat: HeaderFormat,
@@ -22,10 +18,10 @@ export function addRateLimitHeaders(
     headers.append('RateLimit', joinItems(limits, formatLimitItem))
     return
   }
-  // These headers cannot name failures, so a client would take them for requests. A refusal is about requests in any
-  // case.
+  // These headers cannot name failures: a client would take them for requests, which a refusal is about in any case.
   const reported = limits.filter((status) => !countsFailures(status) || status.retryAfterMs > 0)
-  const tightest = findTightest(reported)
+  // Only one can be reported: of the longest wait, else of the fewest remaining units.
+  const [tightest] = reported.toSorted((a, b) => b.retryAfterMs - a.retryAfterMs || a.remaining - b.remaining)
   if (!tightest) return
   switch (headerFormat) {
     case 'draft-6':
@@ -54,10 +50,7 @@ function joinItems(limits: readonly ReportedLimit[], format: (limit: ReportedLim
   return list
 }
 
-/**
- * draft-ietf-httpapi-ratelimit-headers-11, §3: `q` the quota, `qu` its unit if not requests, `w` the window, if it is
- * whole seconds.
- */
+/** draft-ietf-httpapi-ratelimit-headers-11, §3: `q` quota, `qu` unit if not requests, `w` window if whole seconds. */
 function formatPolicyItem(status: ReportedLimit): string {
   const { name, limit, windowMs, policy } = status
   if (ALGORITHMS[policy.algorithm].holdsSlots) return `"${name}";q=${limit};qu="concurrent-requests"`
@@ -77,7 +70,6 @@ function countsFailures({ policy }: ReportedLimit): boolean {
   return policy.counts === 'failures'
 }
 
-/** The parameter takes whole seconds only. */
 function formatWindowParameter(windowMs: number): string {
   return windowMs % 1000 === 0 ? `;w=${windowMs / 1000}` : ''
 }
@@ -86,15 +78,7 @@ function wholeSeconds(ms: number): number {
   return Math.ceil(ms / 1000)
 }
 
-/** Picks the limit to report where only one can be: the longest wait, else the fewest remaining units. */
-function findTightest(limits: readonly ReportedLimit[]): ReportedLimit | undefined {
-  return limits.toSorted((a, b) => b.retryAfterMs - a.retryAfterMs || a.remaining - b.remaining)[0]
-}
-
-/**
- * Sets headers with one value: an upstream that sends them reports its own limits, and a second value would make both
- * useless.
- */
+/** An upstream that sends these reports its own limits, and a second value would make both useless. */
 function addUnlessSent(headers: Pick<Headers, 'has' | 'set'>, fields: Readonly<Record<string, string>>): void {
   const names = Object.keys(fields)
   if (names.some((name) => headers.has(name))) return

@@ -4,18 +4,16 @@ import type { IdentitySource } from '../model/policy.ts'
 import type { Refused, ReportedLimit } from '../model/verdict.ts'
 import { describeSource } from '../request/identity/source.ts'
 import {
-  ambiguousTarget,
   type Problem,
   problemResponse,
   QUOTA_EXCEEDED,
   retryAfter,
+  TARGET_PROBLEMS,
   TEMPORARY_REDUCED_CAPACITY,
 } from './problem.ts'
 
-/** Retry-After while the store is unavailable. */
 const UNAVAILABLE_RETRY_MS = 1_000
 
-/** Creates the response to a refused request. */
 export function createRefusal(verdict: Refused): Response {
   switch (verdict.outcome) {
     case 'limited':
@@ -56,7 +54,7 @@ export function createRefusal(verdict: Refused): Response {
         detail: `The field ${verdict.header} must be an integer from 1 to ${verdict.max}.`,
       })
     case 'ambiguous_path':
-      return ambiguousTarget()
+      return problemResponse(TARGET_PROBLEMS.ambiguous)
     case 'blocked':
       return problemResponse({
         status: verdict.status,
@@ -82,7 +80,6 @@ function createUnavailable(detail: string, waitMs: number, extensions: Problem['
   })
 }
 
-/** The longest penalty. */
 function findPenalty(violated: readonly ReportedLimit[]): { readonly penalty_ms?: number } {
   const penaltyMs = Math.max(...violated.map((limit) => limit.penaltyMs ?? 0))
   return penaltyMs > 0 ? { penalty_ms: penaltyMs } : {}

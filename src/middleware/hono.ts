@@ -1,8 +1,8 @@
 import type { Context, Env, MiddlewareHandler } from 'hono'
 import { requestContext } from '../http/exchange.ts'
 import { holdUntilEnd } from '../http/hold-until-end.ts'
-import { invalidTarget } from '../http/problem.ts'
-import { type AbortableRequest, createProtect } from '../http/protect.ts'
+import { problemResponse, TARGET_PROBLEMS } from '../http/problem.ts'
+import { type AbortableRequest, copyResponse, createProtect } from '../http/protect.ts'
 import { createRefusal } from '../http/refusal.ts'
 import type { Log } from '../runtime/log.ts'
 import {
@@ -41,18 +41,12 @@ const isCloudflare = navigator?.userAgent === 'Cloudflare-Workers'
 export function sluice<E extends Env = Env>(
   options: SluiceOptions<E>,
 ): MiddlewareHandler<{ Variables: RateLimitVariables }> {
-  const { limiter, health, readTarget, config, headerFormat, skip, trustProxy, log, now } = composeMiddleware(options)
+  const parts = composeMiddleware(options)
+  const { readTarget, skip, log } = parts
   const { onLimited } = options
-  const protect = createProtect({
-    limiter,
-    health,
-    holdUntilEnd,
-    headerFormat: headerFormat,
-    ipv6Prefix: config.ipv6Prefix,
-    now,
-  })
+  const protect = createProtect({ ...parts, holdUntilEnd })
   const readForwarded = (c: Context<E>) => c.req.raw.headers.get('X-Forwarded-For')
-  const readAddress = createAddressReader(trustProxy, createPeerReader(log), readForwarded)
+  const readAddress = createAddressReader(parts.trustProxy, createPeerReader(log), readForwarded)
 
   return async function limited(context, next): Promise<Response | undefined> {
     // The application's type, which may declare more.
@@ -63,7 +57,7 @@ export function sluice<E extends Env = Env>(
       return undefined
     }
     const target = readTarget(c.req.raw.url)
-    if (typeof target === 'string') return invalidTarget(target)
+    if (typeof target === 'string') return problemResponse(TARGET_PROBLEMS[target])
     const call = requestContext((work) => keepAlive(c, work), log)
     let isAdmitted = false
     try {
@@ -165,15 +159,14 @@ function keepAlive<E extends Env>(c: Context<E>, work: Promise<unknown>): void {
   }
 }
 
-/** Copies a response of `fetch`, to which no headers can be added. */
+/** To a response of `fetch`, no headers can be added. */
 function withOpenFields(response: Response): Response {
   try {
     // No response has this header.
     response.headers.delete('Sluice-Probe')
     return response
   } catch {
-    const { webSocket, headers } = response
-    return webSocket ? new Response(null, { status: 101, webSocket, headers }) : new Response(response.body, response)
+    return copyResponse(response)
   }
 }
 

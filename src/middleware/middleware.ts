@@ -1,7 +1,11 @@
-/** The parts that the middlewares of all frameworks share. */
+import { OptionError } from '../config/option-error.ts'
 import { composeLimiter } from '../engine/limiter.ts'
+import { withRefusalLimit } from '../engine/refusal-limit.ts'
 import { retryAfter } from '../http/problem.ts'
+import { type LimiterStore, memoryStore } from '../library/stores.ts'
+import type { Policy } from '../model/policy.ts'
 import type { LimitStatus, Refused, ReportedLimit, Verdict } from '../model/verdict.ts'
+import { isRefusedForLong } from '../request/charge-builder.ts'
 import { createPathReader, createTargetReader } from '../request/target.ts'
 import { readOptions, type SharedOptions } from './options.ts'
 
@@ -22,10 +26,8 @@ export interface RateLimit {
   readonly degraded?: Verdict['degraded']
 }
 
-/** No policy applies to the request. */
 export const UNLIMITED: RateLimit = { outcome: 'admitted', limits: [] }
 
-/** Copies what an application may see of a verdict. */
 export function toRateLimit(verdict: Verdict): RateLimit {
   const { outcome, degraded } = verdict
   return {
@@ -42,22 +44,42 @@ function toStatus(report: ReportedLimit): LimitStatus {
   return penaltyMs === undefined ? status : { ...status, penaltyMs }
 }
 
-/**
- * Puts together the limiter of a middleware and its checked options.
- * @throws {ConfigError} for a wrong option
- */
+/** @throws {OptionError} for a wrong option */
 export function composeMiddleware<C>(options: SharedOptions<C>) {
   const settings = readOptions(options)
-  const { limiter } = composeLimiter(settings.config, settings)
-  const readTarget = createTargetReader(createPathReader(settings.literalInPaths))
-  return { ...settings, limiter, readTarget }
+  const { policies, keyPrefix, literalInPaths, log, now } = settings
+  if (!options.store && !isWarned) {
+    isWarned = true
+    log('warn', { event: 'in_memory_store', message: 'no store is given: limits hold per process only' })
+  }
+  const limiterStore = options.store ?? memoryStore({ now })
+  refuseSharedNames(limiterStore, keyPrefix, policies)
+  const opened = limiterStore.open(new Set(policies.map(({ algorithm }) => algorithm)))
+  const cachesRefusals = limiterStore.isRemote && !policies.every(isRefusedForLong)
+  const store = cachesRefusals ? withRefusalLimit(now)(opened) : opened
+  const { limiter } = composeLimiter({ ...settings, storeTimeoutMs: limiterStore.timeoutMs }, { ...settings, store })
+  return { ...settings, limiter, readTarget: createTargetReader(createPathReader(literalInPaths)) }
 }
 
-/**
- * Makes a reader of callers' addresses.
- * @param readPeer reads the address of the connection
- * @param readForwarded reads `X-Forwarded-For`
- */
+let isWarned = false
+
+/** Limits of the policies that count in each store, by keyPrefix and name. */
+const LIMITS = new WeakMap<LimiterStore, Map<string, string>>()
+
+/** @throws {OptionError} if two middlewares would count different limits under one name */
+function refuseSharedNames(store: LimiterStore, keyPrefix: string, policies: readonly Policy[]): void {
+  const known = LIMITS.get(store) ?? new Map<string, string>()
+  LIMITS.set(store, known)
+  for (const { name, algorithm, limits, burst } of policies) {
+    const text = JSON.stringify([algorithm, limits, burst])
+    if ((known.get(`${keyPrefix}:${name}`) ?? text) !== text) {
+      throw new OptionError('name', 'a name of its own for each set of limits in one store', name)
+    }
+    known.set(`${keyPrefix}:${name}`, text)
+  }
+}
+
+/** @param readPeer reads the address of the connection @param readForwarded reads `X-Forwarded-For` */
 export function createAddressReader<C>(
   trustProxy: SharedOptions<C>['trustProxy'],
   readPeer: (context: C) => string | null,
@@ -69,10 +91,8 @@ export function createAddressReader<C>(
 }
 
 /**
- * Finds the address that the farthest of this many proxies saw. Each appends the address of its peer to
- * `X-Forwarded-For`; anything before that is only a claim of the client.
- * @param peer address of the connection, which is the last proxy's
- * @returns the first address if there are fewer
+ * Finds the address that the farthest of this many proxies saw, or the first one if there are fewer. Each appends the
+ * address of its peer to `X-Forwarded-For`; anything before that is only a claim of the client.
  */
 function findAddress(header: string | null, proxies: number, peer: string | null): string | null {
   const hops = (header ?? '')
@@ -87,7 +107,6 @@ function findAddress(header: string | null, proxies: number, peer: string | null
 
 type OverLimits = Extract<Refused, { outcome: 'limited' | 'deprioritized' }>
 
-/** Picks the refusals that the application may answer by itself. */
 export function isOverLimits(verdict: Refused): verdict is OverLimits {
   return verdict.outcome === 'limited' || verdict.outcome === 'deprioritized'
 }

@@ -73,19 +73,14 @@ function readTarget({ url = '', baseUrl = '' }: IncomingMessage & Added): string
  */
 const CHANGED = /^[^/]|(?:\/|^)(?:\.|%2e){1,2}(?:\/|$)|[\\#]|[^!-~]/i
 
-/** Checks whether a router may read the path of a request in another way than it is read here. */
 export function isChanged({ url = '' }: IncomingMessage): boolean {
   const query = url.indexOf('?')
   return CHANGED.test(query < 0 ? url : url.slice(0, query))
 }
 
-/** The start of each body that was read and put back. */
 const PEEKED = new WeakMap<IncomingMessage, Promise<Buffer>>()
 
-/**
- * Reads the first bytes of a body, which stay in it for its next reader; fewer if there are no more, or the client has
- * gone, or a few more.
- */
+/** Reads the first bytes of a body, or a few more; they stay in it for its next reader. */
 function peek(request: IncomingMessage, bytes: number): Promise<Buffer> {
   const peeked = PEEKED.get(request) ?? readStart(request, bytes)
   PEEKED.set(request, peeked)

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import onHeaders from 'on-headers'
 import { type ResponseFields, requestContext, setRateLimitHeaders, trackResponse } from '../http/exchange.ts'
-import { invalidTarget } from '../http/problem.ts'
+import { problemResponse, TARGET_PROBLEMS } from '../http/problem.ts'
 import { createRefusal } from '../http/refusal.ts'
 import type { Admitted, Refused } from '../model/verdict.ts'
 import type { RequestPath } from '../request/target.ts'
@@ -48,125 +48,99 @@ export type NodeMiddleware<Req extends IncomingMessage> = (
 export function sluice<Req extends IncomingMessage = IncomingMessage>(
   options: SluiceOptions<Req>,
 ): NodeMiddleware<Req> {
-  const limiter = new NodeLimiter(options)
+  const { limiter, health, ipv6Prefix, headerFormat, readTarget, skip, trustProxy, log, now } =
+    composeMiddleware(options)
+  const { onLimited } = options
+  const readAddress = createAddressReader<Req>(
+    trustProxy,
+    (req) => req.socket.remoteAddress ?? null,
+    (req) => req.headersDistinct['x-forwarded-for']?.join(', ') ?? null,
+  )
   return function limited(req, res, next) {
-    limiter.admit(req, res).then(
+    admit(req, res).then(
       (isAdmitted) => {
         if (isAdmitted) next()
       },
       next as (error: unknown) => void,
     )
   }
-}
 
-/** Decides requests of any framework on Node, from the request and the response that Node made. */
-class NodeLimiter<Req extends IncomingMessage> {
-  readonly #parts: ReturnType<typeof composeMiddleware<Req>>
-  readonly #onLimited: SluiceOptions<Req>['onLimited']
-  readonly #readAddress: (request: Req) => string | null
-
-  /** @throws {OptionError} for a wrong option */
-  constructor(options: SluiceOptions<Req>) {
-    this.#parts = composeMiddleware(options)
-    this.#onLimited = options.onLimited
-    this.#readAddress = createAddressReader(
-      this.#parts.trustProxy,
-      (req) => req.socket.remoteAddress ?? null,
-      (req) => req.headersDistinct['x-forwarded-for']?.join(', ') ?? null,
-    )
-  }
-
-  /** @returns true if the request goes on; otherwise it is answered */
-  async admit(req: Req & Partial<RateLimited>, res: ServerResponse): Promise<boolean> {
-    const { limiter, readTarget, skip, log } = this.#parts
+  /** @returns true if the request is admitted; otherwise it is answered */
+  async function admit(req: Req & Partial<RateLimited>, res: ServerResponse): Promise<boolean> {
     if (skip && (await skip(req))) {
       req.rateLimit = UNLIMITED
       return true
     }
-    const request = new NodeRequest(req, this.#readAddress)
+    const request = new NodeRequest(req, readAddress)
     const target = readTarget(request.url)
     if (typeof target === 'string') {
-      await this.#answer(res, invalidTarget(target))
+      await answer(res, problemResponse(TARGET_PROBLEMS[target]))
       return false
     }
     const path = isChanged(req) ? markAmbiguous(target.path) : target.path
     const call = requestContext(() => {}, log)
-    const onClose = watchClose(res)
+    // The client may go while the request is decided.
+    let isClosed = false
+    res.once('close', () => {
+      isClosed = true
+    })
     try {
       const verdict = await limiter.decide(request, path, call)
       req.rateLimit = toRateLimit(verdict)
-      if (verdict.outcome === 'admitted') this.#follow(request, res, verdict, call, onClose)
-      else if (this.#onLimited && isOverLimits(verdict)) {
+      if (verdict.outcome === 'admitted') follow(request, res, verdict, call, isClosed)
+      else if (onLimited && isOverLimits(verdict)) {
         res.statusCode = verdict.outcome === 'limited' ? 429 : 503
         for (const [name, value] of refusalFields(verdict)) res.setHeader(name, value)
-        this.#reportLimits(res, verdict)
-        await this.#onLimited(req, res, req.rateLimit)
-      } else await this.#answer(res, createRefusal(verdict), verdict)
+        reportLimits(res, verdict)
+        await onLimited(req, res, req.rateLimit)
+      } else await answer(res, createRefusal(verdict), verdict)
       return verdict.outcome === 'admitted'
     } finally {
       call.deadlines.end()
     }
   }
 
-  async #answer(res: ServerResponse, response: Response, verdict?: Refused): Promise<void> {
+  async function answer(res: ServerResponse, response: Response, verdict?: Refused): Promise<void> {
     const body = await response.text()
     res.statusCode = response.status
     for (const [name, value] of response.headers) res.setHeader(name, value)
-    if (verdict) this.#reportLimits(res, verdict)
+    if (verdict) reportLimits(res, verdict)
     res.end(body)
   }
 
-  #follow(
+  function follow(
     request: NodeRequest<Req>,
     res: ServerResponse,
     verdict: Admitted,
     context: CallContext,
-    onClose: (then: () => void) => void,
+    isClosed: boolean,
   ): void {
-    const { health, config } = this.#parts
-    const onHead = trackResponse(request, verdict, { health, ipv6Prefix: config.ipv6Prefix, context })
+    const onHead = trackResponse(request, verdict, { health, ipv6Prefix, context })
     let final: Admitted | undefined
     onHeaders(res, () => {
       final ??= onHead({ status: res.statusCode, headers: toFields(res) })
-      this.#reportLimits(res, final)
+      reportLimits(res, final)
     })
-    onClose(() => {
+    const onClose = () => {
       // A client that goes away must not keep its request from counting as a failure: handlers go on, and report it.
       if (!verdict.failures) final ??= onHead()
       const { hold } = final ?? verdict
       if (hold) context.waitUntil(hold.release())
-    })
+    }
+    if (isClosed) onClose()
+    else res.once('close', onClose)
   }
 
-  #reportLimits(res: ServerResponse, verdict: Admitted | Refused): void {
-    setRateLimitHeaders(toFields(res), verdict, this.#parts.headerFormat, this.#parts.now)
-  }
-}
-
-/**
- * Watches for the end of a response: it was sent, or its client has gone.
- * @returns a function that runs its argument at the end, or at once if that has come already
- */
-function watchClose(res: ServerResponse): (then: () => void) => void {
-  let isClosed = false
-  let done: (() => void) | undefined
-  res.once('close', () => {
-    isClosed = true
-    done?.()
-  })
-  return (then) => {
-    if (isClosed) then()
-    else done = then
+  function reportLimits(res: ServerResponse, verdict: Admitted | Refused): void {
+    setRateLimitHeaders(toFields(res), verdict, headerFormat, now)
   }
 }
 
-/** Marks a path that a router may take for any other. */
 function markAmbiguous(path: RequestPath): RequestPath {
   const decoded = path.ambiguity?.decoded ?? path.canonical
   return { ...path, ambiguity: { prefix: '/', mayGoUp: true, decoded } }
 }
 
-/** Adapts a response of Node to the interface of `Headers`. */
 function toFields(res: ServerResponse): ResponseFields {
   const get = (name: string) => {
     const value = res.getHeader(name)

@@ -6,41 +6,27 @@ import { anonymous, by, fold, type PolicyInput } from '../config/policy-keys.ts'
 import { boolean, integer, limits, strictTable, textLike } from '../config/values.ts'
 import { toOptionError, variables } from '../config/variables.ts'
 import { withLeases } from '../engine/leases.ts'
-import type { LimiterConfig } from '../engine/limiter.ts'
-import type { Stage } from '../engine/stage.ts'
 import { UpstreamHealth } from '../engine/upstream-health.ts'
 import type { HeaderFormat } from '../http/rate-limit-headers.ts'
 import { RENAMED_OPTIONS } from '../library/check-options.ts'
 import type { LimiterStore } from '../library/stores.ts'
 import { LIMITS_EXPECTED } from '../model/limits.ts'
 import type { OnStoreError, PolicyMode, Reading } from '../model/policy.ts'
-import type { Store } from '../model/store.ts'
-import type { ClaimReader } from '../request/identity/claims.ts'
-import { lazyVerifier } from '../request/identity/jwt/lazy-verifier.ts'
+import type { ClaimReader, JwtSettings } from '../request/identity/claims.ts'
+import type { VerifierParts } from '../request/identity/jwt/verify-tokens.ts'
 import { NONE } from '../request/identity/reading.ts'
 import { isFoldable } from '../request/identity/source.ts'
-import type { PathLiteral } from '../request/target.ts'
 import { consoleLog, type Log, throttle } from '../runtime/log.ts'
-import { openStore } from './stores.ts'
 
-/**
- * Options of a middleware, of which `limits`, `policies` or `shedding` is required. `C` is the argument of the
- * application's functions: Hono's context, or Node's request.
- */
+/** Options of a middleware: `limits`, `policies` or `shedding` is required. `C` is Hono's context or Node's request. */
 export interface SharedOptions<C> {
   /** Limits of one policy, e.g. `10/1s, 100/1m`: each applies at every moment, for each caller. */
   readonly limits?: string | undefined
-  /**
-   * Name of that policy: part of Redis keys and of response headers; `default` if left out. Middlewares that share a store
-   * and a name share their counts, and so must have the same limits.
-   */
+  /** Name of that policy in keys and headers; `default` if omitted. In one store, a name stands for the same limits. */
   readonly name?: string | undefined
-  /** Identity that callers are counted by, e.g. `token`, `ip`, `header:x-api-key`, `token+route`; `token` if left out. */
+  /** Identity that callers are counted by, e.g. `token`, `ip`, `header:x-api-key`, `token+route`; `token` if omitted. */
   readonly by?: string | undefined
-  /**
-   * Spellings of an identity that are one caller: `lower`, `trim` or `lower trim`, for the limits here and for policies
-   * without a `by` of their own; none if left out.
-   */
+  /** Spellings that are one caller, for policies without a `by` of their own: `lower`, `trim` or `lower trim`. */
   readonly fold?: string | undefined
   /** Policies with the same keys as in the gateway: https://github.com/sluice/sluice/blob/main/docs/configuration.md#policies */
   readonly policies?: readonly PolicyInput[] | string | undefined
@@ -58,43 +44,37 @@ export interface SharedOptions<C> {
   readonly cost?: ((context: C) => number | Promise<number>) | undefined
   /** Returns true for a request that no policy evaluates. */
   readonly skip?: ((context: C) => boolean | Promise<boolean>) | undefined
-  /**
-   * Treatment of a caller without identity: `ip` counts by address, `skip` does not count, `deny` answers 401. If left out,
-   * `deny` for `form:` and `json:`, else `ip`.
-   */
+  /** Without identity: `ip` counts by address (default), `skip` does not count, `deny` (default for bodies) is 401. */
   readonly anonymous?: string | undefined
   /** Keys that verify tokens; required if a policy counts by a claim, or reads the plan from one. */
   readonly jwt?: JwtOptions | undefined
   /** Store of the counts: `memoryStore()` (the default), for this process alone, or `redisStore(client)`. */
   readonly store?: LimiterStore | undefined
-  /** First part of every key in the store; `sluice` if left out. */
+  /** First part of every key in the store; `sluice` if omitted. */
   readonly keyPrefix?: string | undefined
   /** Key of the HMAC of identities, at least 16 characters; without it, the store holds plain hashes of them. */
   readonly identitySecret?: string | undefined
-  /** `shadow` decides and reports, and never refuses; `enforce` if left out. */
+  /** `shadow` decides and reports, and never refuses; `enforce` if omitted. */
   readonly mode?: PolicyMode | undefined
   /** True refuses requests of lower priority while the application is overloaded. */
   readonly shedding?: boolean | undefined
-  /** Format of the response headers that report the limits; `draft-11` if left out. */
+  /** Format of the response headers that report the limits; `draft-11` if omitted. */
   readonly rateLimitHeaders?: HeaderFormat | undefined
-  /** Leading bits of an IPv6 address that make one caller, 16 to 128; 64 if left out. */
+  /** Leading bits of an IPv6 address that make one caller, 16 to 128; 64 if omitted. */
   readonly ipv6Prefix?: number | undefined
-  /** Permits of a busy caller taken in one call: `auto`, or how many at most, 2 to 10,000; none if left out. */
+  /** Permits of a busy caller taken in one call: `auto`, or how many at most, 2 to 10,000; none if omitted. */
   readonly leases?: 'off' | 'auto' | number | undefined
-  /** While the store is unavailable: limits of this process alone, no limits, or 503; `local` if left out. */
+  /** While the store is unavailable: limits of this process alone, no limits, or 503; `local` if omitted. */
   readonly onStoreError?: OnStoreError | undefined
-  /** Share of each limit that a process then allows by itself, above 0 and at most 1; 1 if left out. */
+  /** Share of each limit that a process then allows by itself, above 0 and at most 1; 1 if omitted. */
   readonly localShare?: number | undefined
   /** Characters that the application keeps as data in a path, some of `%2F %5C %25 %3F %23 ;`, with spaces between. */
   readonly literalInPaths?: string | undefined
-  /**
-   * Source of the address behind proxies: the number of proxies in front of this server that add to `X-Forwarded-For`, or
-   * a function that returns the address. By default, no header of a request is believed.
-   */
+  /** Number of proxies that add to `X-Forwarded-For`, or a function to the address; by default, none is believed. */
   readonly trustProxy?: number | ((context: C) => string | undefined) | undefined
   /** Writes one line; by default as JSON to the console. */
   readonly log?: Log | undefined
-  /** Milliseconds since the Unix epoch; `Date.now` if left out. */
+  /** Milliseconds since the Unix epoch; `Date.now` if omitted. */
   readonly now?: (() => number) | undefined
 }
 
@@ -104,23 +84,10 @@ export interface JwtOptions {
   readonly jwksUrl?: string | undefined
   /** Secret shared with an issuer that signs by HS256, HS384 or HS512: at least 32 characters. */
   readonly secret?: string | undefined
-  /** Required value of `iss`; anything if left out. */
+  /** Required value of `iss`; anything if omitted. */
   readonly issuer?: string | undefined
-  /** Required value of `aud`, or one of its values; anything if left out. */
+  /** Required value of `aud`, or one of its values; anything if omitted. */
   readonly audience?: string | undefined
-}
-
-export interface Settings<C> extends Pick<SharedOptions<C>, 'skip' | 'trustProxy'> {
-  readonly config: LimiterConfig
-  readonly store: Store
-  readonly leases: Stage | undefined
-  /** Undefined: no policy reads claims. */
-  readonly readClaim: ClaimReader | undefined
-  readonly health: UpstreamHealth | undefined
-  readonly headerFormat: HeaderFormat
-  readonly literalInPaths: readonly PathLiteral[]
-  readonly log: Log
-  readonly now: () => number
 }
 
 const NAMES: Names = {
@@ -128,19 +95,11 @@ const NAMES: Names = {
   policies: 'policies',
   shedding: 'shedding: true',
   by: 'by',
-  jwksUrl: 'jwt.jwksUrl',
-  secret: 'jwt.secret',
-  issuer: 'jwt.issuer',
-  audience: 'jwt.audience',
+  jwt: (key) => `jwt.${key}`,
 }
 
 const aFunction = v.optional(v.function('a function'))
-const jwt = {
-  jwksUrl: variables.JWKS_URL,
-  secret: variables.JWT_SECRET,
-  issuer: variables.JWT_ISSUER,
-  audience: variables.JWT_AUDIENCE,
-}
+const { JWKS_URL: jwksUrl, JWT_SECRET: secret, JWT_ISSUER: issuer, JWT_AUDIENCE: audience } = variables
 
 const entries = {
   limits: v.optional(limits),
@@ -153,7 +112,7 @@ const entries = {
   cost: aFunction,
   skip: aFunction,
   anonymous: v.optional(anonymous),
-  jwt: v.optional(strictTable('option', jwt, 'a table of options')),
+  jwt: v.optional(strictTable('option', { jwksUrl, secret, issuer, audience }, 'a table of options')),
   store: v.optional(
     v.custom<LimiterStore>(
       (value) => typeof value === 'object' && value !== null && 'open' in value,
@@ -184,7 +143,7 @@ function isHidden([option, key]: readonly (string | number)[]): boolean {
 }
 
 /** @throws {OptionError} on the first invalid option */
-export function readOptions<C>(options: SharedOptions<C>): Settings<C> {
+export function readOptions<C>(options: SharedOptions<C>) {
   const result = v.safeParse(schema, options, { abortEarly: true })
   if (!result.success) {
     const [issue] = result.issues
@@ -221,18 +180,13 @@ export function readOptions<C>(options: SharedOptions<C>): Settings<C> {
   )
   const jwt = readJwtSettings(values.jwt ?? {}, NAMES, { policies, tables: values.policies })
   const log = throttle(options.log ?? consoleLog, now)
-  const { store, timeoutMs } = openStore(values.store, { policies, keyPrefix: values.keyPrefix, log, now })
   return {
-    config: {
-      policies,
-      exempt: values.exempt ?? [],
-      ipv6Prefix: values.ipv6Prefix,
-      keyPrefix: values.keyPrefix,
-      identitySecret: values.identitySecret,
-      localShare: values.localShare,
-      storeTimeoutMs: timeoutMs,
-    },
-    store,
+    policies,
+    exempt: values.exempt ?? [],
+    ipv6Prefix: values.ipv6Prefix,
+    keyPrefix: values.keyPrefix,
+    identitySecret: values.identitySecret,
+    localShare: values.localShare,
     leases: values.leases === 'off' ? undefined : withLeases(values.leases, now),
     readClaim: jwt && lazyVerifier(jwt, { fetch: (url, init) => fetch(url, init), now, log }),
     health: values.shedding && !isShadow ? new UpstreamHealth(now) : undefined,
@@ -243,6 +197,19 @@ export function readOptions<C>(options: SharedOptions<C>): Settings<C> {
     log,
     now,
   }
+}
+
+/** Makes a reader that loads `jose` for the first token, and throws if it is not installed. */
+function lazyVerifier(settings: JwtSettings, parts: VerifierParts): ClaimReader {
+  let loaded: ClaimReader | undefined
+  // On Workers, no request may wait for a promise of another one: each loads the code if it must.
+  const load = async () => {
+    const { loadTokenVerifier } = await import('../request/identity/jwt/verify-tokens.ts')
+    const verifier = await loadTokenVerifier(settings, parts)
+    loaded ??= verifier
+    return loaded
+  }
+  return (...args) => loaded?.(...args) ?? load().then((read) => read(...args))
 }
 
 /** @throws {TypeError} for a mistake of the application, by which no caller must pass as one without an identity */

@@ -1,6 +1,14 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
 import { formatKey, type RequestCharge } from '../model/charge.ts'
-import type { Cost, MissingIdentity, Plans, PolicyMode, Priority, RequestPolicy } from '../model/policy.ts'
+import type {
+  Cost,
+  IdentitySource,
+  MissingIdentity,
+  PolicyMode,
+  Priority,
+  Reading,
+  RequestPolicy,
+} from '../model/policy.ts'
 import type { Uncharged } from '../model/verdict.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import { TextLru } from '../runtime/lru.ts'
@@ -8,7 +16,7 @@ import { randomSlot } from '../runtime/random.ts'
 import { readAuthorization } from './identity/authorization.ts'
 import type { ClaimReader } from './identity/claims.ts'
 import { createDigest, type Digest } from './identity/digest.ts'
-import { type IdentityInput, readIdentity, readIdentitySource } from './identity/identify.ts'
+import { callerAddress, type IdentityInput, readIdentity, readIdentitySource } from './identity/identify.ts'
 import { AMBIGUOUS } from './identity/reading.ts'
 import { foldCase } from './policy/canonical-path.ts'
 import type { Match } from './policy/policy-finder.ts'
@@ -19,7 +27,6 @@ export type ChargeResult = RequestCharge | Uncharged | 'skip'
 
 export interface ChargeBuilderOptions {
   readonly policies: readonly RequestPolicy[]
-  /** First part of every key. */
   readonly keyPrefix: string
   /** Leading bits of an IPv6 address that make one caller. */
   readonly ipv6Prefix: number
@@ -32,9 +39,9 @@ export interface ChargeBuilderOptions {
   readonly edition?: string
 }
 
-/** The parts that all charges of a policy share. */
 interface Prepared {
-  readonly isByTokenOnly: boolean
+  /** The kind of its only source. */
+  readonly only: IdentitySource['kind'] | undefined
   /** Shadow mode refuses nothing, not even anonymous callers. */
   readonly missing: MissingIdentity
   readonly terms: PolicyTerms
@@ -43,12 +50,10 @@ interface Prepared {
 
 type PolicyTerms = Omit<RequestCharge, 'route' | 'digest' | 'key' | 'cost' | 'reserved'>
 
-/** Builds the charges of requests: their identity and cost. */
 export class ChargeBuilder {
   readonly #options: ChargeBuilderOptions
   readonly #digest: Digest
   readonly #digestsOfTokens: TextLru<string>
-  /** Digests by the identities of all other policies, as JSON. */
   readonly #digestsOfOthers = new TextLru<string>()
   readonly #prepared: ReadonlyMap<RequestPolicy, Prepared>
 
@@ -59,10 +64,7 @@ export class ChargeBuilder {
     this.#prepared = new Map(options.policies.map((policy) => [policy, prepare(policy, options.edition)]))
   }
 
-  /**
-   * @param path the canonical path, which is the route in a policy without patterns
-   * @param context the same for all policies of a request
-   */
+  /** @param path the canonical path @param context the same for all policies of a request */
   build(
     match: Match,
     request: ReceivedRequest,
@@ -72,7 +74,7 @@ export class ChargeBuilder {
   ): ChargeResult | Promise<ChargeResult> {
     const { policy } = match
     const prepared = this.#prepared.get(policy) as Prepared
-    const digest = this.#readTokenDigest(prepared, request)
+    const digest = this.#readKnownDigest(prepared, request)
     // Most requests need no promise.
     if (digest !== undefined && policy.cost.kind === 'fixed' && !policy.plans) {
       return this.#createCharge(match, prepared.terms, digest, policy.cost.units, priority)
@@ -83,7 +85,7 @@ export class ChargeBuilder {
   async #build(
     match: Match,
     prepared: Prepared,
-    tokenDigest: string | undefined,
+    knownDigest: string | undefined,
     request: ReceivedRequest,
     path: string,
     priority: Priority,
@@ -91,28 +93,36 @@ export class ChargeBuilder {
   ): Promise<ChargeResult> {
     const { policy, route } = match
     const { ipv6Prefix, readClaim } = this.#options
+    const { method, headers } = request
     const createInput = (): IdentityInput => ({
       request,
-      route: route ?? `${normalizeMethod(request)} ${policy.ignoresCase ? foldCase(path) : path}`,
+      // To an API, HEAD is a GET.
+      route: route ?? `${method === 'HEAD' ? 'GET' : method} ${policy.ignoresCase ? foldCase(path) : path}`,
       ipv6Prefix,
-      readClaim: (claim) => readClaim?.(claim, request.headers.get('Authorization'), context) ?? AMBIGUOUS,
+      readClaim: (claim) => readClaim?.(claim, headers.get('Authorization'), context) ?? AMBIGUOUS,
     })
-    const digest = tokenDigest ?? (await this.#readDigest(policy, prepared, createInput()))
-    if (digest === undefined) return 'skip'
-    if (typeof digest !== 'string') return digest
+    let digest = knownDigest
+    if (digest === undefined) {
+      const identity = await readIdentity(policy.by, createInput(), prepared.missing, policy.fold)
+      if ('kind' in identity) {
+        return identity.kind === 'skip' ? 'skip' : { outcome: 'unidentified', status: identity.status, policy }
+      }
+      digest = this.#readDigest(identity)
+    }
     const reading = readCost(policy.cost, request, policy.mode)
     const cost = reading instanceof Promise ? await reading : reading
     if (typeof cost !== 'number') return cost
-    const terms = policy.plans ? await findPlanTerms(policy.plans, prepared, createInput()) : prepared.terms
+    const source = policy.plans?.source
+    const terms = source
+      ? findPlanTerms(prepared, source, await readIdentitySource(source, createInput()))
+      : prepared.terms
     return this.#createCharge(match, terms, digest, cost, priority)
   }
 
-  /**
-   * Reads the digest where the identity is the token alone. A known token is neither read nor hashed again.
-   * @returns undefined for any other identity, such as the address in place of an unreadable token
-   */
-  #readTokenDigest({ isByTokenOnly }: Prepared, { headers }: ReceivedRequest): string | undefined {
-    const field = isByTokenOnly ? headers.get('Authorization') : null
+  /** Reads the digest where the identity is a token or address alone; a known token is neither read nor hashed again. */
+  #readKnownDigest({ only }: Prepared, request: ReceivedRequest): string | undefined {
+    if (only === 'ip') return this.#readDigest(['ip', callerAddress(request, this.#options.ipv6Prefix)])
+    const field = only === 'token' ? request.headers.get('Authorization') : null
     if (field === null) return undefined
     const known = this.#digestsOfTokens.get(field)
     if (known !== undefined) return known
@@ -120,16 +130,7 @@ export class ChargeBuilder {
     return reading.kind === 'value' ? this.#hash(['token', reading.value], this.#digestsOfTokens, field) : undefined
   }
 
-  /** @returns undefined if the policy does not apply to callers like this one */
-  async #readDigest(
-    policy: RequestPolicy,
-    { missing }: Prepared,
-    input: IdentityInput,
-  ): Promise<string | Uncharged | undefined> {
-    const identity = await readIdentity(policy.by, input, missing, policy.fold)
-    if ('kind' in identity) {
-      return identity.kind === 'skip' ? undefined : { outcome: 'unidentified', status: identity.status, policy }
-    }
+  #readDigest(identity: readonly string[]): string {
     const text = JSON.stringify(identity)
     return this.#digestsOfOthers.get(text) ?? this.#hash(identity, this.#digestsOfOthers, text)
   }
@@ -154,17 +155,10 @@ export class ChargeBuilder {
   }
 }
 
-/** Falls back to the default plan. */
-async function findPlanTerms(
-  { source }: Plans,
-  { terms, termsByPlan }: Prepared,
-  input: IdentityInput,
-): Promise<PolicyTerms> {
-  const reading = await readIdentitySource(source, input)
+function findPlanTerms({ terms, termsByPlan }: Prepared, { kind }: IdentitySource, reading: Reading): PolicyTerms {
   if (reading.kind !== 'value') return terms
   // Claims are read as JSON.
-  const plan = source.kind === 'claim' ? String(JSON.parse(reading.value)) : reading.value
-  return termsByPlan.get(plan) ?? terms
+  return termsByPlan.get(kind === 'claim' ? String(JSON.parse(reading.value)) : reading.value) ?? terms
 }
 
 function prepare(policy: RequestPolicy, edition: string | undefined): Prepared {
@@ -181,16 +175,11 @@ function prepare(policy: RequestPolicy, edition: string | undefined): Prepared {
     ...((plan ?? edition) !== undefined && { plan: [edition, plan].join(' ').trim() }),
   })
   return {
-    isByTokenOnly: by.length === 1 && by[0]?.kind === 'token',
+    only: by.length === 1 ? by[0]?.kind : undefined,
     missing: mode === 'shadow' && anonymous.kind === 'deny' ? { kind: 'ip' } : anonymous,
     terms: createTerms(policy, plans?.byDefault),
     termsByPlan: new Map(Object.entries(plans?.limits ?? {}).map(([plan, of]) => [plan, createTerms(of, plan)])),
   }
-}
-
-/** To an API, HEAD is a GET. */
-function normalizeMethod({ method }: ReceivedRequest): string {
-  return method === 'HEAD' ? 'GET' : method
 }
 
 function readCost(cost: Cost, request: ReceivedRequest, mode: PolicyMode): number | Uncharged | Promise<number> {

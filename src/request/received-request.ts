@@ -8,12 +8,8 @@ export interface ReceivedRequest {
   clone(): { readonly body: ReadableStream<Uint8Array> | null }
   /** The trusted address of the caller; null if unknown. Default: `CF-Connecting-IP`. */
   readonly address?: string | null
-  /**
-   * The fields that a parser of the application has already read from the body, or a promise of them. Null if the body
-   * was read, but its content is unknown. If left out, the body can still be read.
-   */
+  /** Fields that the application has parsed, or a promise of them; null: unknown ones; undefined: the body is unread. */
   readonly parsedBody?: unknown
-  /** Cloudflare's data about the connection. */
   readonly cf?: unknown
   /** The argument of the application's own functions. */
   readonly context?: unknown
@@ -22,20 +18,19 @@ export interface ReceivedRequest {
 /** A larger body is not read: it would be buffered in memory before it is forwarded. */
 export const MAX_BODY_BYTES = 8 * 1024
 
-/** Headers in which some frameworks let a client name another method than the request's own. */
 const HEADERS = ['X-HTTP-Method-Override', 'X-HTTP-Method', 'X-Method-Override']
+
+/** Begins an escape of a character, itself escaped or not. */
+const ESCAPED = '%(?:25)*'
 
 /**
  * `_method` as a parameter, and all that follows it there: as PHP reads it, which takes other characters for the `_`, drops
  * spaces before it and ends it at a NUL, and wherever an escaped character may begin the query or a parameter.
  */
 const PARAMETER = new RegExp(
-  `(?:[?&;]|${matchEscape('3F')}|${matchEscape('26')}|${matchEscape('3B')})(?:\\+|${matchEscape('20')})*` +
-    `(?:[_.[+]|${['5F', '2E', '5B', '20'].map(matchEscape).join('|')})` +
-    [...'method']
-      .map((letter) => `(?:${letter}|${matchEscape(toHex(letter))}|${matchEscape(toHex(letter.toUpperCase()))})`)
-      .join('') +
-    '([^&;]*)',
+  `(?:[?&;]|${ESCAPED}(?:3F|26|3B))(?:\\+|${ESCAPED}20)*(?:[_.[+]|${ESCAPED}(?:5F|2E|5B|20))` +
+    `(?:m|${ESCAPED}[46]D)(?:e|${ESCAPED}[46]5)(?:t|${ESCAPED}[57]4)(?:h|${ESCAPED}[46]8)(?:o|${ESCAPED}[46]F)` +
+    `(?:d|${ESCAPED}[46]4)([^&;]*)`,
   'gi',
 )
 
@@ -43,7 +38,6 @@ const PARAMETER = new RegExp(
 const MAX_CHARACTERS = 100
 const MAX_PARAMETERS = 10
 
-/** The methods that a request may mean to the upstream. */
 export interface RequestMethods {
   /** The request's own comes first. */
   readonly meant: readonly string[]
@@ -51,11 +45,7 @@ export interface RequestMethods {
   readonly isCertain: boolean
 }
 
-/**
- * Reads the methods that a request names besides its own, in a header or as `_method` in the query. A policy applies to
- * all of them.
- * @param known the methods of patterns: no other makes a difference
- */
+/** Reads the methods that a request names, in a header or as `_method` in the query. @param known those of patterns */
 export function readMethods(
   { method, headers, url }: Pick<ReceivedRequest, 'method' | 'headers' | 'url'>,
   known: readonly string[],
@@ -81,15 +71,6 @@ export function readMethods(
 function findWords(value: string): string[] {
   const words = `${value} ${value.toUpperCase()}`.match(/[A-Za-z]+/g) ?? []
   return words.map((word) => word.toUpperCase())
-}
-
-/** Matches an escape of a character, itself escaped or not. */
-function matchEscape(hex: string): string {
-  return `%(?:25)*${hex}`
-}
-
-function toHex(letter: string): string {
-  return letter.charCodeAt(0).toString(16)
 }
 
 /** Long values are not read, and stay as they are. */

@@ -5,7 +5,6 @@ import { canonicalPath } from './policy/canonical-path.ts'
 export interface RequestTarget {
   /** Includes the port, unless it is the scheme's default. */
   readonly host: string
-  /** `http` or `https`. */
   readonly scheme: string
   /** Unchanged but for resolved dot segments. */
   readonly pathAndQuery: string
@@ -46,21 +45,10 @@ function isTooLong(url: string): boolean {
   return (
     url.length > MAX_CHARACTERS ||
     (query < 0 ? url.length : query) > MAX_PATH_CHARACTERS ||
-    hasMore(url, '&', MAX_PARAMETERS - 1, query)
+    url.slice(Math.max(query, 0)).split('&', MAX_PARAMETERS + 1).length > MAX_PARAMETERS
   )
 }
 
-/** Tests that a text has a character more than `times` times after a position. */
-function hasMore(text: string, sign: string, times: number, from: number): boolean {
-  let at = from
-  for (let i = 0; i <= times; i++) {
-    at = text.indexOf(sign, at + 1)
-    if (at < 0) return false
-  }
-  return true
-}
-
-/** The meaning of a path to the upstream. */
 export interface RequestPath {
   /** The one spelling that policies, exemptions and Sluice's own paths are matched against. */
   readonly canonical: string
@@ -98,8 +86,7 @@ const UP = /[/\\][\0-\x20\x7f]*\.[\0-\x20\x7f]*\.(?:$|[\0-\x20\x7f/\\;?#])/
 
 /**
  * Makes a reader that reports ambiguity. APIs decode a path before it is split, twice, or not at all, and differ about
- * the end of a path or segment, and about empty segments. There are too many readings to try each: the reader finds what
- * all of them have in common.
+ * the end of a path or segment, and about empty segments: the reader finds what all readings have in common.
  * @param literals the characters that this API keeps as data
  */
 export function createPathReader(literals: readonly PathLiteral[] = []): PathReader {

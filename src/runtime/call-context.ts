@@ -1,6 +1,5 @@
 import type { Deadlines } from './deadlines.ts'
 
-/** The context of a request, for calls made on its behalf. */
 export interface CallContext {
   /** Lets work continue after the response. Failures are logged. */
   waitUntil(work: Promise<unknown>): void

@@ -8,9 +8,8 @@ interface Wait {
 }
 
 /**
- * The deadlines of one request, on one timer, because setting and clearing a timer costs more than anything else in a
- * wait. It stays set when a wait ends, and is set again only if it fires before the next deadline. On Workers, two
- * requests cannot share it: the timer of one must not resume another.
+ * The deadlines of one request, on one timer, because timers are the most expensive part of a wait. It stays set when a
+ * wait ends, and is set again only if it fires before the next deadline. On Workers, two requests cannot share it.
  */
 export class Deadlines {
   /** Ended waits stay: a request has few, and removing them from a set would take longer. */
@@ -19,7 +18,6 @@ export class Deadlines {
   #firesAtMs = 0
   #isOver = false
 
-  /** Creates deadlines for a single wait. */
   static ofOne(): Deadlines {
     const deadlines = new Deadlines()
     deadlines.end()
@@ -27,9 +25,8 @@ export class Deadlines {
   }
 
   /**
-   * Waits for work, but no longer than `timeoutMs`. The work itself continues until its request ends: ending it at once
-   * would take a signal, which costs more to set up than the wait.
-   * @returns the result of the work, or `TOO_LATE`. @throws the error of the work
+   * Waits for work, but no longer than `timeoutMs`. The work itself continues: a signal to end it would cost more.
+   * @throws the error of the work
    */
   within<T>(timeoutMs: number, work: Promise<T>): Promise<T | typeof TOO_LATE> {
     return new Promise((resolve, reject) => {
@@ -39,11 +36,11 @@ export class Deadlines {
       this.#arm(timeoutMs, wait.dueAtMs)
       work.then(
         (value) => {
-          this.#leave(wait)
+          this.#finish(wait)
           resolve(value)
         },
         (error) => {
-          this.#leave(wait)
+          this.#finish(wait)
           reject(error)
         },
       )
@@ -72,13 +69,13 @@ export class Deadlines {
       wait.dueAtMs = Math.min(wait.dueAtMs, nowMs + wait.timeoutMs)
       if (wait.dueAtMs > nowMs) this.#arm(wait.dueAtMs - nowMs, wait.dueAtMs)
       else {
-        this.#leave(wait)
+        this.#finish(wait)
         wait.giveUp()
       }
     }
   }
 
-  #leave(wait: Wait): void {
+  #finish(wait: Wait): void {
     wait.isOver = true
     if (this.#isOver) this.#disarmIfIdle()
   }

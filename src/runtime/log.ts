@@ -1,18 +1,15 @@
 /** Writes one line. Fields must contain no secret and no raw identity. */
-export type Log = (level: 'info' | 'warn' | 'error', fields: LogFields) => void
-
-type LogFields = Readonly<Record<string, unknown>> & { readonly event: string }
+export type Log = (
+  level: 'info' | 'warn' | 'error',
+  fields: Readonly<Record<string, unknown>> & { readonly event: string },
+) => void
 
 /** One JSON object a line, which Workers Logs indexes by field. */
 export const consoleLog: Log = (level, fields) => console[level](JSON.stringify(fields))
 
 const THROTTLE_MS = 1_000
 
-/**
- * Writes one error or warning of each event a second, with the number of suppressed ones: when something breaks, it
- * breaks for each request, and lines are billed.
- * @param now milliseconds since the Unix epoch
- */
+/** Writes one error or warning of each event a second: when something breaks, it breaks for each request. */
 export function throttle(log: Log, now: () => number): Log {
   const events = new Map<string, { readonly at: number; suppressed: number }>()
   return function throttled(level, fields) {

@@ -1,7 +1,6 @@
 /**
  * A bounded map of recently used entries. When the young generation is full, it becomes the old one, and unused entries of
- * the former old one are dropped. A new entry costs one insertion, where a list in order of last use would be relinked at
- * each use.
+ * the former old one are dropped: no list in order of use is relinked at each use.
  */
 export class Lru<T> {
   readonly #maxWeight: number
@@ -10,10 +9,7 @@ export class Lru<T> {
   #old = new Map<string, T>()
   #weight = 0
 
-  /**
-   * @param maxWeight total weight of both generations
-   * @param weigh weight of an entry; 1 by default, so that `maxWeight` is their number
-   */
+  /** @param maxWeight total of both generations @param weigh weight of an entry; 1 by default */
   constructor(maxWeight: number, weigh: (key: string) => number = () => 1) {
     this.#maxWeight = maxWeight / 2
     this.#weigh = weigh

@@ -4,5 +4,4 @@ export function randomNumber(): number {
   return (high & 0x1f_ffff) * 2 ** 32 + low
 }
 
-/** A slot number that no other request has. */
 export const randomSlot = randomNumber

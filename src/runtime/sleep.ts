@@ -1,4 +1,3 @@
-/** The longest time of a timer. */
 const MAX_TIMER_MS = 2 ** 31 - 1
 
 /**
@@ -7,31 +6,13 @@ const MAX_TIMER_MS = 2 ** 31 - 1
  */
 export async function sleep(durationMs: number, signal?: AbortSignal): Promise<void> {
   const endMs = performance.now() + durationMs
-  for (let leftMs = durationMs; leftMs > 0; leftMs = endMs - performance.now()) {
-    await sleepOnce(Math.min(Math.ceil(leftMs), MAX_TIMER_MS), signal)
+  for (let remainingMs = durationMs; remainingMs > 0; remainingMs = endMs - performance.now()) {
+    signal?.throwIfAborted()
+    await waitAtMost(new Promise(() => {}), Math.min(remainingMs, MAX_TIMER_MS), signal)
   }
 }
 
-function sleepOnce(durationMs: number, signal: AbortSignal | undefined): Promise<void> {
-  return new Promise((resolve, reject) => {
-    if (signal?.aborted) return reject(signal.reason)
-    const onAbort = () => {
-      clearTimeout(timer)
-      reject(signal?.reason)
-    }
-    const timer = setTimeout(() => {
-      signal?.removeEventListener('abort', onAbort)
-      resolve()
-    }, durationMs)
-    signal?.addEventListener('abort', onAbort, { once: true })
-  })
-}
-
-/**
- * Waits for work, but no longer than `durationMs`.
- * @returns undefined if it takes longer
- * @throws the signal's reason, as soon as it is aborted; the error of the work
- */
+/** Waits for work; undefined if it takes longer. @throws the signal's reason, as soon as it is aborted */
 export function waitAtMost<T>(
   work: Promise<T>,
   durationMs: number,

@@ -7,7 +7,7 @@ import { readIdentity } from '../identity/identify.ts'
 import { type CallerKind, formatSource, isCallerKind } from '../identity/source.ts'
 import { type Match, PolicyFinder } from '../policy/policy-finder.ts'
 import { readMethods } from '../received-request.ts'
-import { createPathReader, type PathLiteral } from '../target.ts'
+import { createPathReader, type PathLiteral, type RequestPath } from '../target.ts'
 import { type Caller, createClaimReader, createRequest, NO_RESPONSE } from './caller.ts'
 import { CallerError } from './caller-in-text.ts'
 
@@ -36,7 +36,7 @@ export async function findCallerCharges(config: CountingConfig, caller: Caller):
   const builder = new ChargeBuilder({ ...config, readClaim: createClaimReader(caller.claim) })
   const charges: RequestCharge[] = []
   const skipped: SkippedPolicy[] = []
-  for (const match of findMatches(config, caller, request)) {
+  for (const match of findMatches(config, caller, request, path)) {
     const { policy, route = '' } = match
     const reason = await findSkipReason(config, match, caller, request.clone() as Request)
     if (reason !== undefined) {
@@ -74,14 +74,14 @@ export async function findDigestCharges(config: CountingConfig, digest: string):
 
 /** Finds the policies that apply to the caller's request; without one, all of them, those by route once for each pattern. */
 function findMatches(
-  { policies, exempt, literalInPaths }: CountingConfig,
+  { policies, exempt }: CountingConfig,
   caller: Caller,
   request: Request,
+  path: RequestPath,
 ): readonly Match[] {
   const limiting = policies.filter(({ limits }) => limits.length > 0)
   if (caller.route !== undefined) {
     const finder = new PolicyFinder(limiting, exempt)
-    const path = createPathReader(literalInPaths)(new URL(request.url).pathname)
     const found = finder.find(readMethods(request, finder.methods), path)
     if (typeof found !== 'string') return found
     throw new CallerError(`${request.method} ${path.canonical} is ${found}: no policy is asked`, 'route')
@@ -134,33 +134,14 @@ function withoutReserve({ counts: _, ...charge }: RequestCharge): RequestCharge 
   return { ...charge, reserved: 0 }
 }
 
-/** The usage of one limit of one policy by a caller. */
-export interface LimitUsage {
-  readonly policy: string
-  readonly name: string
-  readonly route: string | null
-  readonly key: string
-  readonly limit: number
-  readonly windowMs: number
-  readonly used: number
-  readonly remaining: number
-  readonly resetMs: number
-  readonly retryAfterMs: number
-  /** End of a penalty, in milliseconds since the Unix epoch; null without one. */
-  readonly penaltyUntilMs: number | null
-}
-
-export interface Usage {
-  readonly nowMs: number
-  readonly limits: readonly LimitUsage[]
-}
+export type LimitUsage = Awaited<ReturnType<typeof readUsage>>['limits'][number]
 
 /** Peeks at the counts of all policies in one call. @throws {StoreError} */
-export async function readUsage(store: Pick<Store, 'decide'>, charges: readonly RequestCharge[]): Promise<Usage> {
+export async function readUsage(store: Pick<Store, 'decide'>, charges: readonly RequestCharge[]) {
   if (charges.length === 0) return { nowMs: Date.now(), limits: [] }
   const { nowMs, usage } = await store.decide({ action: 'peek', permits: 1, charges })
   const limits = charges.flatMap((charge, index) =>
-    charge.policy.limits.map(({ name, windowMs, limit: byDefault }, at): LimitUsage => {
+    charge.policy.limits.map(({ name, windowMs, limit: byDefault }, at) => {
       // A plan has its own limits.
       const limit = charge.burst ?? charge.limits[at]?.limit ?? byDefault
       const { remaining = limit, resetMs = 0, retryAfterMs = 0, penaltyMs } = usage[index]?.[at] ?? {}
@@ -176,6 +157,7 @@ export async function readUsage(store: Pick<Store, 'decide'>, charges: readonly 
         remaining,
         resetMs: used === 0 ? 0 : resetMs,
         retryAfterMs,
+        /** Milliseconds since the Unix epoch; null without a penalty. */
         penaltyUntilMs: penaltyMs === undefined ? null : nowMs + penaltyMs,
       }
     }),

@@ -14,11 +14,7 @@ export class CallerError extends Error {
   }
 }
 
-/**
- * Adds a claim: `sub=alice` is a string, `id:=42` a number and `staff:=true` a boolean; `/account/plan=pro` is within
- * another one.
- * @throws {CallerError}
- */
+/** Adds `sub=alice`, `id:=42`, `staff:=true` or, within another claim, `/account/plan=pro`. @throws {CallerError} */
 export function collectClaims(text: string, before: Claims = {}): Claims {
   const { path, value } = readClaim(text)
   return withClaim(before, path, value)

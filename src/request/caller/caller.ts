@@ -6,7 +6,6 @@ import { CallerError } from './caller-in-text.ts'
 
 export type Pairs = readonly (readonly [name: string, value: string])[]
 
-/** The known attributes of a caller, by kind. */
 export interface Caller extends Partial<Readonly<Record<CallerKind, unknown>>> {
   readonly token?: string | undefined
   readonly ip?: string | undefined
@@ -32,19 +31,13 @@ export const NO_RESPONSE = { waitUntil() {} }
 const NO_ADDRESS = '0.0.0.0'
 
 /** @throws {CallerError} if the caller can send no such request */
-export function createRequest({
-  token,
-  ip = NO_ADDRESS,
-  header = [],
-  query = [],
-  cookie = [],
-  form = [],
-  json = [],
-  route = '/',
-}: Caller): Request {
+export function createRequest(caller: Caller): Request {
+  const { token, ip = NO_ADDRESS, header = [], query = [], cookie = [], form = [], json = [], route = '/' } = caller
   if (form.length > 0 && json.length > 0) throw new CallerError('expected a form or a JSON body, not both', 'json')
   const { method, path } = readRoute(route, form.length + json.length > 0 ? 'POST' : 'GET')
-  const body = json.length > 0 ? createJsonBody(json) : undefined
+  const fields = form.map(([name, value]) => [name, value])
+  const jsonBody = json.length > 0 ? createJsonBody(json) : null
+  const body = form.length > 0 ? new URLSearchParams(fields) : jsonBody
   if (isIP(ip) === 0) throw new CallerError('expected an IPv4 or IPv6 address', 'ip')
   try {
     const url = new URL(`https://gateway.invalid${path}`)
@@ -56,9 +49,7 @@ export function createRequest({
       const cookies = cookie.map(([name, value]) => `${name}=${value}`)
       headers.set('Cookie', [...(headers.get('Cookie')?.split('; ') ?? []), ...cookies].join('; '))
     }
-    const fields = form.map(([name, value]) => [name, value])
-    if (form.length > 0) return new Request(url, { method, headers, body: new URLSearchParams(fields) })
-    return new Request(url, { method, headers, ...(body !== undefined && { body }) })
+    return new Request(url, { method, headers, body })
   } catch {
     // The message of the error would repeat values of headers.
     throw new CallerError('that cannot be a request: its method, a field or its form is not what HTTP allows')

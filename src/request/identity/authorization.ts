@@ -64,10 +64,7 @@ function isTooDivided(unpadded: string): boolean {
   return parts > MAX_PARTS || (parts > 1 && unpadded.length > MAX_DIVIDED_CHARACTERS)
 }
 
-/**
- * Tests that base64 decodes to a text with a colon, as in Basic (RFC 7617), which many APIs decode whatever the scheme.
- * At padding, some decoders stop and some continue.
- */
+/** Tests for a text with a colon, as in Basic (RFC 7617). At padding, some decoders stop and some continue. */
 function isUserAndPassword(unpadded: string): boolean {
   const parts = unpadded.split('=')
   return parts.some((_, index) => hasColon(parts.slice(0, index + 1).join('')))
@@ -101,8 +98,7 @@ function canonicalToken(word: string): string | undefined {
   return others.length === 2 && atob(header).includes('"enc"') ? parts.join('.') : undefined
 }
 
-/** Equals 240 bits. */
-const SIGNATURE_CHARACTERS = 40
+const SIGNATURE_CHARACTERS = 40 // 240 bits
 
 /** @returns undefined for what a strict decoder refuses, except spare bits, which are cleared */
 function canonicalBase64(unpadded: string): string | undefined {

@@ -1,7 +1,7 @@
 import type { Reading } from '../../model/policy.ts'
 import { foldCase } from '../policy/canonical-path.ts'
 import { MAX_BODY_BYTES, type ReceivedRequest } from '../received-request.ts'
-import { AMBIGUOUS, NONE, readParameter, readText } from './reading.ts'
+import { AMBIGUOUS, findMember, NONE, readParameter, readText } from './reading.ts'
 
 /** A form in UTF-7 would mean something else to an API that decodes it. */
 const FORM = /^\s*application\/x-www-form-urlencoded\s*(?:;\s*(?:charset="?utf-8"?\s*)?)*$/i
@@ -34,7 +34,6 @@ export async function readFormField(request: ReceivedRequest, name: string): Pro
 }
 
 function readFormValue(value: unknown): Reading {
-  if (value === undefined) return NONE
   return typeof value === 'string' ? readText(value) : AMBIGUOUS
 }
 
@@ -60,18 +59,14 @@ export async function readMember(request: ReceivedRequest, path: readonly string
   } catch {
     return AMBIGUOUS
   }
-  return findMember(text, path)
+  return scanMember(text, path)
 }
 
 /** A body that the application has parsed means what the application sees, whatever was sent. */
 function readParsed(parsedBody: unknown, path: readonly string[], readValue: (value: unknown) => Reading): Reading {
   if (typeof parsedBody !== 'object' || parsedBody === null) return AMBIGUOUS
-  let value: unknown = parsedBody
-  for (const token of path) {
-    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, token)) return NONE
-    value = (value as Record<string, unknown>)[token]
-  }
-  return readValue(value)
+  const value = findMember(parsedBody, path)
+  return value === undefined ? NONE : readValue(value)
 }
 
 interface Container {
@@ -86,7 +81,7 @@ interface Container {
 const LEXEME = /"(?:[^"\\]|\\.)*"(\s*:)?|[{}[\],]|[^\s"{}[\],]+/g
 
 /** Does not use the result of `JSON.parse`, which silently keeps the last of two members of one name. */
-function findMember(json: string, path: readonly string[]): Reading {
+function scanMember(json: string, path: readonly string[]): Reading {
   const containers: Container[] = []
   // Number of the pointer's tokens that lead to the next value.
   let depth: number | undefined = 0

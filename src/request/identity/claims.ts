@@ -1,13 +1,10 @@
 import type { Reading } from '../../model/policy.ts'
 import type { CallContext } from '../../runtime/call-context.ts'
-import { NONE } from './reading.ts'
+import { findMember, NONE } from './reading.ts'
 
 export type Claims = Readonly<Record<string, unknown>>
 
-/**
- * Verifies a token and reads a claim: `none` without a token or without the claim, ambiguous if the token cannot be
- * verified. For each context, a token is verified once.
- */
+/** Gives none without a token or claim, ambiguous for an invalid token. It verifies a token once for each context. */
 export type ClaimReader = (
   path: readonly string[],
   authorization: string | null,
@@ -19,13 +16,7 @@ export type ClaimReader = (
  * counts as missing: objects, lists, the empty string, and integers so large that two of them may be read as one.
  */
 export function claimIn(claims: Claims, path: readonly string[]): Reading {
-  let value: unknown = claims
-  for (const token of path) {
-    // `length` is a member of a list that no token holds.
-    const isMember = typeof value === 'object' && value !== null && (!Array.isArray(value) || /^\d+$/.test(token))
-    if (!isMember || !Object.hasOwn(value as object, token)) return NONE
-    value = (value as Record<string, unknown>)[token]
-  }
+  const value = findMember(claims, path)
   return isIdentity(value) ? { kind: 'value', value: JSON.stringify(value) } : NONE
 }
 

@@ -5,10 +5,7 @@ const WHOLE_CHARACTERS = 21
 
 export type Digest = (parts: readonly string[]) => string
 
-/**
- * Makes a function to 128 bits of HMAC-SHA-256 in base64url, or of plain SHA-256 without a secret: no key, log or header
- * holds a raw token, no two callers collide, and keys stay short.
- */
+/** Makes a function to 128 bits of HMAC-SHA-256 in base64url, or of plain SHA-256 without a secret. */
 export function createDigest(secret: string | undefined): Digest {
   const key = secret === undefined ? undefined : createSecretKey(secret, 'utf8')
   return function digest(parts) {

@@ -2,10 +2,7 @@ import type { IdentitySource, Reading } from '../../model/policy.ts'
 import { NONE } from './reading.ts'
 import { isFoldable } from './source.ts'
 
-/**
- * Normalizes typed text. Letters that Unicode has for older encodings, such as those of full width, become plain (NFKC).
- * @param fold `lower`, `trim` or both
- */
+/** Makes letters that Unicode has for older encodings plain (NFKC). @param fold `lower`, `trim` or both */
 export function foldValue(value: string, fold: string): string {
   let text = value.normalize('NFKC')
   if (fold.includes('lower')) {

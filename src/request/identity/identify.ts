@@ -13,10 +13,7 @@ export interface IdentityInput {
   readonly readClaim?: ((path: readonly string[]) => Reading | Promise<Reading>) | undefined
 }
 
-/**
- * Reads the values of all sources, each after its kind, so that a value of one kind equals none of another.
- * @returns `anonymous` for a caller that lacks a value, unless it is then counted by address
- */
+/** Reads the values of all sources, each after its kind, so that a value of one kind equals none of another. */
 export async function readIdentity(
   sources: readonly IdentitySource[],
   input: IdentityInput,
@@ -97,11 +94,11 @@ function formatIpv6Network(address: string, prefix: number): string {
 
 function maskGroups(groups: readonly number[], prefix: number): string {
   const last = Math.ceil(prefix / 16)
-  const kept = groups.slice(0, last).map((group, index) => {
+  const masked = groups.slice(0, last).map((group, index) => {
     const bits = Math.min(16, prefix - 16 * index)
     return (group & (0xffff << (16 - bits)) & 0xffff).toString(16)
   })
-  return kept.join(':') + (last < 8 ? '::' : '')
+  return masked.join(':') + (last < 8 ? '::' : '')
 }
 
 /** Reads `::ffff:a.b.c.d` (RFC 4291 §2.5.5.2) as the IPv4 address a.b.c.d. */

@@ -72,3 +72,14 @@ function fold(names: string): readonly string[] {
     .replace(others, '')
     .split('\n')
 }
+
+/** Finds a member of parsed JSON; undefined without one. `length` is none of a list. */
+export function findMember(root: unknown, path: readonly string[]): unknown {
+  let value = root
+  for (const token of path) {
+    const isContainer = typeof value === 'object' && value !== null && (!Array.isArray(value) || /^\d+$/.test(token))
+    if (!isContainer || !Object.hasOwn(value as object, token)) return undefined
+    value = (value as Record<string, unknown>)[token]
+  }
+  return value
+}

@@ -4,17 +4,14 @@ import type { IdentitySource } from '../../model/policy.ts'
 export type CallerKind = Exclude<IdentitySource['kind'], 'route' | 'global' | 'application'>
 
 interface SourceKind {
-  /** Reads the name in `<kind>:<name>`; left out for a kind that has no name. */
+  /** Reads the name in `<kind>:<name>`; omitted for a kind without one. */
   readonly parse?: (name: string) => IdentitySource | undefined
-  /** Names it in answers to clients; left out where the kind says it all. */
+  /** Names it in responses; the kind by default. */
   readonly describe?: (name: string) => string
   readonly isCaller?: true
   /** It may be typed by hand, in any case. */
   readonly isFoldable?: true
-  /**
-   * A client can write a body that every parser reads differently. Rules are matched before it is read: they know it by
-   * its digest only, where a policy counts by it.
-   */
+  /** A client can write a body that every parser reads differently: rules know it by its digest only. */
   readonly isInBody?: true
   /** Rules may name many callers by a part of it. */
   readonly isNamedInPart?: true
@@ -23,47 +20,40 @@ interface SourceKind {
 /** RFC 9110 §5.6.2. */
 const TOKEN = /^[!#$%&'*.^_`|~0-9A-Za-z-]+$/
 
+const NAMED = { isCaller: true, isFoldable: true } as const satisfies SourceKind
+
 /** Everything that policies can count by. Code that must know all kinds is derived from this table. */
 export const SOURCE_KINDS: Readonly<Record<IdentitySource['kind'], SourceKind>> = {
   token: { describe: () => 'Authorization', isCaller: true },
   ip: { isCaller: true },
   header: {
+    ...NAMED,
     parse: (name) => (TOKEN.test(name) ? { kind: 'header', name: name.toLowerCase() } : undefined),
     describe: (name) => `the field ${name}`,
-    isCaller: true,
-    isFoldable: true,
     isNamedInPart: true,
   },
-  query: {
-    parse: (name) => ({ kind: 'query', name }),
-    describe: (name) => `the query parameter ${name}`,
-    isCaller: true,
-    isFoldable: true,
-  },
+  query: { ...NAMED, parse: (name) => ({ kind: 'query', name }), describe: (name) => `the query parameter ${name}` },
   cookie: {
+    ...NAMED,
     parse: (name) => (TOKEN.test(name) ? { kind: 'cookie', name } : undefined),
     describe: (name) => `the cookie ${name}`,
-    isCaller: true,
-    isFoldable: true,
   },
   form: {
+    ...NAMED,
     parse: (name) => ({ kind: 'form', name }),
     describe: (name) => `the form field ${name}`,
-    isCaller: true,
-    isFoldable: true,
     isInBody: true,
   },
   json: {
+    ...NAMED,
     parse(name) {
       const path = parsePointer(name)
       return path && { kind: 'json', name, path }
     },
     describe: (name) => `${name} in a JSON body`,
-    isCaller: true,
-    isFoldable: true,
     isInBody: true,
   },
-  claim: { parse: parseClaimSource, isCaller: true, isFoldable: true, isNamedInPart: true },
+  claim: { ...NAMED, parse: parseClaimSource, isNamedInPart: true },
   route: {},
   global: {},
   application: { parse: () => undefined, describe: () => 'who sends them', isFoldable: true },
@@ -103,7 +93,6 @@ export function describeSource(source: IdentitySource): string {
 export const BY_EXPECTED =
   '"token", "ip", "route", "global", "header:<name>", "query:<name>", "form:<name>", "cookie:<name>", "json:</pointer>" or "claim:<name or /pointer>", joined with "+"'
 
-/** Reads what a policy counts by, e.g. `token+route`; undefined for anything else. */
 export function parseBy(text: string): readonly IdentitySource[] | undefined {
   const sources = text.split('+').map((part) => parseSource(part.trim()))
   return sources.every((source) => source !== undefined) ? sources : undefined
@@ -116,12 +105,6 @@ export function parseSource(text: string): IdentitySource | undefined {
   const { parse } = SOURCE_KINDS[kind]
   if (name !== undefined) return parse?.(name)
   return parse ? undefined : ({ kind } as IdentitySource)
-}
-
-/** Reads the name in `header:<name>`, in lower case; undefined for anything else. */
-export function parseHeaderSource(text: string): string | undefined {
-  const source = parseSource(text)
-  return source?.kind === 'header' ? source.name : undefined
 }
 
 /** Dots are only allowed in the URLs that some issuers use as names: others would be read as nested claims. */

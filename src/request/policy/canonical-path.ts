@@ -32,7 +32,7 @@ const OF_PATHS = Array.from({ length: 0x100 }, (_, code) => {
   const character = ASCII[code] ?? ''
   return /[\w.~!$&'()*+,;=:@-]/.test(character) ? character : matchEscape(code)
 })
-const OF_PATTERNS = OF_PATHS.map((spelt, code) => (/^[:*,$+]$/.test(spelt) ? matchEscape(code) : spelt))
+const OF_PATTERNS = OF_PATHS.map((spelling, code) => (/^[:*,$+]$/.test(spelling) ? matchEscape(code) : spelling))
 
 function matchEscape(code: number): string {
   return `%${code.toString(16).padStart(2, '0').toUpperCase()}`
@@ -44,19 +44,19 @@ function decodeEscapes(pathname: string, escapes: readonly string[]): string {
   let from = 0
   for (let at = 0; at < pathname.length; at++) {
     const code = pathname.charCodeAt(at)
-    let spelt = CHARACTERS[code]
-    if (spelt === undefined) continue
+    let spelling = CHARACTERS[code]
+    if (spelling === undefined) continue
     if (from < at) text += pathname.slice(from, at)
     // A percent sign that begins no escape is escaped itself: it could form one with a character decoded after it.
-    if (spelt === '%25') {
+    if (spelling === '%25') {
       const high = DIGITS[pathname.charCodeAt(at + 1)]
       const low = DIGITS[pathname.charCodeAt(at + 2)]
       if (high !== undefined && low !== undefined) {
-        spelt = escapes[16 * high + low] as string
+        spelling = escapes[16 * high + low] as string
         at += 2
       }
     }
-    text += spelt
+    text += spelling
     from = at + 1
   }
   return from === 0 ? pathname : text + pathname.slice(from)

@@ -19,10 +19,7 @@ const FOREIGN: readonly (readonly [RegExp, string])[] = [
   [/,\s*(?:\/|[A-Za-z-]+\s)/, 'an item for each pattern'],
 ]
 
-/**
- * Reads `METHOD /path/:param/*`. The method may be left out or `*` (every method), the path `*` (every path).
- * @returns undefined for anything else
- */
+/** Reads `METHOD /path/:param/*`. The method may be omitted or `*`, the path `*`. */
 export function parsePattern(text: string): Pattern | undefined {
   const [, name = '*', path] = /^\s*(?:([A-Za-z-]+|\*)\s+)?(\/\S*|\*)\s*$/.exec(text) ?? []
   const method = name.toUpperCase()
@@ -39,7 +36,6 @@ export function parsePattern(text: string): Pattern | undefined {
   return { method, path: canonicalPattern(path) }
 }
 
-/** Explains what to write instead of a text that `parsePattern` refuses. */
 export function patternExpected(text: string): string {
   const [, instead] = FOREIGN.find(([sign]) => sign.test(text)) ?? []
   return instead ? `${instead} (a sign that is meant as it stands is escaped, such as "%24" for "$")` : PATTERN_EXPECTED

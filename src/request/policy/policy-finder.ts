@@ -7,17 +7,13 @@ export interface Match {
   readonly policy: RequestPolicy
   /** The pattern that matched, as `METHOD /path`; undefined if the policy applies everywhere. */
   readonly route: string | undefined
-  /**
-   * False for a match that needs an API that reads an empty parameter after a trailing slash or, in a policy with a
-   * priority, ignores case.
-   */
+  /** False if the API must read an empty parameter after a last slash or, in a policy with a priority, ignore case. */
   readonly isCertain: boolean
 }
 
 export class PolicyFinder {
   /** The methods that patterns name; all others are equivalent. */
   readonly methods: readonly string[]
-  /** The matches of every request; undefined if they depend on it. */
   readonly #always: readonly Match[] | undefined
   readonly #policies = new PatternRouter<Match>()
   /** The policies with a priority, by patterns in their original case. */
@@ -35,11 +31,8 @@ export class PolicyFinder {
       if (!policy.match) this.#policies.add({ method: '*', path: '/*' }, matchEverything(policy))
       for (const pattern of policy.match ?? []) {
         if (policy.priority) this.#prioritized.add(pattern, policy)
-        this.#policies.add(
-          pattern,
-          { policy, route: `${pattern.method} ${pattern.path}`, isCertain: true },
-          policy.ignoresCase,
-        )
+        const match = { policy, route: `${pattern.method} ${pattern.path}`, isCertain: true }
+        this.#policies.add(pattern, match, policy.ignoresCase)
       }
     }
     this.#always = patterns.length === 0 ? policies.filter(({ match }) => !match).map(matchEverything) : undefined

@@ -152,17 +152,14 @@ class KeysError extends Error {}
 
 /** A shared secret does not belong in a public set: anyone could sign the tokens that it verifies. */
 function parsePublicKeys(text: string): JWK[] {
-  const set = parseJson(text)
+  let set: unknown
+  try {
+    set = JSON.parse(text)
+  } catch {
+    throw new KeysError('no JSON')
+  }
   const keys = typeof set === 'object' && set !== null && 'keys' in set && Array.isArray(set.keys) ? set.keys : []
   return keys.filter(
     (key) => typeof key === 'object' && key !== null && /^(?:RSA|EC|OKP)$/.test(key.kty) && !('d' in key),
   )
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    throw new KeysError('no JSON')
-  }
 }

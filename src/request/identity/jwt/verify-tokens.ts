@@ -1,5 +1,5 @@
 /** Loaded only if policies or rules read claims. */
-import type { JWTPayload, JWTVerifyOptions } from 'jose'
+import type { JWTVerifyOptions } from 'jose'
 import type { CallContext } from '../../../runtime/call-context.ts'
 import { Lru } from '../../../runtime/lru.ts'
 import { type ClaimReader, type Claims, claimIn, type JwtKeys, type JwtSettings } from '../claims.ts'
@@ -14,7 +14,6 @@ const ALGORITHMS: Readonly<Record<JwtKeys['kind'], readonly string[]>> = {
   secret: ['HS256', 'HS384', 'HS512'],
 }
 
-/** The clocks of issuer and verifier differ a little. */
 const TOLERANCE_MS = 30_000
 /** A token is then verified again: its key may have been withdrawn. */
 const CACHED_MS = 10 * 60_000
@@ -72,7 +71,8 @@ export function createTokenVerifier(
       if (!algorithms.includes(`${decodeProtectedHeader(token).alg}`)) return undefined
       const currentDate = new Date(now())
       const { payload } = await jwtVerify(token, (header) => findKey(header, context), { ...options, currentDate })
-      cache.set(token, { claims: payload, untilMs: computeCacheEndMs(payload, now()) })
+      const { exp = Number.POSITIVE_INFINITY } = payload
+      cache.set(token, { claims: payload, untilMs: Math.min(exp * 1_000 + TOLERANCE_MS, now() + CACHED_MS) })
       return payload
     } catch {
       // Tokens come from strangers: every error means an invalid one.
@@ -88,10 +88,6 @@ function createKeyFinder(jose: Jose, keys: JwtKeys, parts: VerifierParts): KeySe
   }
   const secret = new TextEncoder().encode(keys.secret)
   return () => secret
-}
-
-function computeCacheEndMs({ exp = Number.POSITIVE_INFINITY }: JWTPayload, nowMs: number): number {
-  return Math.min(exp * 1_000 + TOLERANCE_MS, nowMs + CACHED_MS)
 }
 
 /**
