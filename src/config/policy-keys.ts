@@ -38,13 +38,13 @@ export const policyKeys = {
   /** up to 64 letters, digits, `-`, `_`; unique @default required */
   name: textLike(NAME),
   /**
-   * limits, `<limit>/<window>, …`; for `concurrency` a number. May be left out if there is a `priority`: the policy then
-   * only classifies; or a table of them by plan ([plans](#plans)) @default required
+   * `<limit>/<window>, …`; a number for `concurrency`; or a table of limits by [plan](#plans). Optional with a `priority`:
+   * the policy then only sets that @default required
    */
   limits: v.optional(v.union([v.string(), v.record(planName, v.string())], LIMITS_EXPECTED)),
-  /** with `limits` by plan, who says which: `header:<name>` or `claim:<name>` */
+  /** source of the plan, with `limits` by plan: `header:<name>` or `claim:<name>` */
   plan: v.optional(parsed(PLAN_EXPECTED, parsePlan)),
-  /** with `limits` by plan, that of callers who are on none of these */
+  /** plan of callers that are on none of these */
   default_plan: v.optional(planName),
   /** or `token-bucket`, `fixed-window`, `quota`, `sorted-set`, `concurrency`: [which to choose](algorithms.md) */
   algorithm: v.optional(oneOf(...ALGORITHM_NAMES), 'sliding-window'),
@@ -55,57 +55,55 @@ export const policyKeys = {
    */
   by: v.optional(by),
   /**
-   * spellings of a value that are one caller: `lower`, `trim` or `lower trim` ([what people type](identities.md#folding))
+   * spellings of an identity that are one caller: `lower`, `trim` or `lower trim` ([folding](identities.md#folding))
    */
   fold: v.optional(fold),
   /**
-   * patterns, `METHOD /path/:param/*`, as a list or with commas between ([matching](identities.md#matching-paths))
+   * patterns, `METHOD /path/:param/*`, as a list or separated by commas ([matching](identities.md#matching-paths))
    * @default everything
    */
   match: v.optional(patternList),
-  /** patterns match whatever the case of the path; `false` for an API that serves different things by it */
+  /** whether patterns match paths in any case; `false` if case matters to your API */
   ignore_case: v.optional(boolean, true),
-  /** units of a request; or `header:<name>`, with `max_cost` ([costs](#costs)) @default `1` */
+  /** units per request; or `header:<name>`, with `max_cost` ([costs](#costs)) @default `1` */
   cost: v.optional(
     v.union([integer(1, MAX_COST), headerSource], `an integer from 1 to ${MAX_COST}, or ${HEADER_EXPECTED}`),
   ),
-  /** the highest cost that a request may name, with `cost = "header:<name>"` */
+  /** the highest cost that a request may state, with `cost = "header:<name>"` */
   max_cost: v.optional(integer(1, MAX_COST)),
-  /** `token-bucket`: what the bucket holds @default the limit */
+  /** `token-bucket`: size of the bucket @default the limit */
   burst: v.optional(integer(1, MAX_COST)),
-  /** `concurrency`: when a slot frees itself @default `1m` */
+  /** `concurrency`: time after which a slot is released by itself @default `1m` */
   slot_ttl: v.optional(v.string(DURATION_EXPECTED)),
   /**
-   * a caller without the header (token, query, …): `ip`, `skip` (the policy does not apply), `deny` (401), `deny:403`;
-   * left out, [`deny` with `form:` or `json:`](identities.md#bodies) @default `ANONYMOUS`
+   * requests without this identity: `ip`, `skip` (the policy does not apply), `deny` (401), `deny:403`; by default
+   * [`deny` with `form:` or `json:`](identities.md#bodies) @default `ANONYMOUS`
    */
   anonymous: v.optional(anonymous),
-  /** class of the requests that match: `critical`, `default`, `sheddable` ([priorities](#priorities)) */
+  /** priority of matching requests: `critical`, `default`, `sheddable` ([priorities](#priorities)) */
   priority: v.optional(oneOf(...PRIORITIES)),
-  /** shares of the limit kept for a class and those above it, e.g. `{ critical = 0.2 }` */
+  /** shares of the limit kept for a priority and those above it, e.g. `{ critical = 0.2 }` */
   reserve: v.optional(
     strictTable('priority', { critical: v.optional(part), default: v.optional(part) }, 'a table of shares'),
   ),
-  /** `header:<name>`: response header in which the API tells the actual cost; the difference is made up afterwards */
+  /** `header:<name>`: response header with the actual cost, to which the charge is [corrected](#costs) */
   actual_cost: v.optional(headerSource),
   /** `local`, `open` or `closed` for this policy @default `ON_STORE_ERROR` */
   on_store_error: v.optional(oneOf(...ON_STORE_ERROR)),
   /**
-   * `new-identities`: charged only by requests that bring an identity which no `sliding-window` policy has met within its
-   * windows ([more](how-it-works.md#new-identities)); `failures`: charged only by requests that fail
-   * ([failures](#failures))
+   * `requests`; `new-identities`: only requests with an identity that no `sliding-window` policy has seen within its
+   * windows ([more](how-it-works.md#new-identities)); `failures`: only [failed requests](#failures)
    */
   counts: v.optional(oneOf(...COUNTS), 'requests'),
   /**
-   * with `counts = "failures"`: the statuses that are failures, e.g. `401, 403`, or classes of them; without it, `4xx`,
-   * which leaves out 429
+   * with `counts = "failures"`: statuses, e.g. `401, 403`, or classes of them; by default `4xx` without 429
    */
   failures: v.optional(statuses),
-  /** for how long, e.g. `10m`, who is refused stays refused by this policy ([blocks](#penalties)) */
+  /** how long, e.g. `10m`, a refused caller stays refused by this policy ([penalties](#penalties)) */
   penalty: v.optional(v.string(DURATION_EXPECTED)),
-  /** with `penalty`: how many refusals lead to it, 1 to 1,000 @default `1` */
+  /** refusals that lead to the penalty, 1 to 1,000 @default `1` */
   penalty_after: v.optional(integer(1, MAX_AFTER)),
-  /** allow an exact log of more than 100,000 entries a caller */
+  /** allow an exact log of more than 100,000 entries per caller */
   allow_large_log: v.optional(boolean, false),
   /** `enforce` or `shadow` @default `MODE` */
   mode: v.optional(oneOf(...POLICY_MODES)),

@@ -50,52 +50,51 @@ function secret<const Schema extends v.GenericSchema>(schema: Schema) {
 /** The schema of each variable. */
 export const variables = {
   /**
-   * origin of the API, base path kept; or a service binding named `UPSTREAM`, which then gets the request's own URL
+   * origin of your API, with its base path; or bind a service as `UPSTREAM`, which gets the request's own URL
    * @example https://api.example.com
-   * @deploy Origin of the API behind the gateway, such as `https://origin.example.com`. Not the host at which the gateway
-   * itself will answer.
+   * @deploy Origin of the API behind the gateway, such as `https://origin.example.com`. Not the host of the gateway itself.
    */
   UPSTREAM_URL: v.optional(httpUrl),
-  /** time for the API to begin its answer; then 504 */
+  /** time within which your API must begin its response, else 504 */
   UPSTREAM_TIMEOUT_MS: v.optional(integer(1, 3_600_000), 30_000),
   /**
-   * at least 32 characters: sent to the API in the field `Sluice-Secret`, by which it
-   * [knows the gateway](gateway.md#only-through-the-gateway)
+   * at least 32 characters, sent to your API in the header `Sluice-Secret`, by which it
+   * [recognizes the gateway](gateway.md#only-through-the-gateway)
    */
   UPSTREAM_SECRET: secret(longSecret),
   /**
-   * headers that [claim an address, a user or a URL](http.md#what-reaches-your-api) and reach the API all the same,
+   * headers to forward although they [claim an address, a user or a URL](http.md#what-reaches-your-api),
    * e.g. `Cf-Access-Authenticated-User-Email`
    */
   FORWARD_HEADERS: v.optional(headerNames),
   /**
-   * the REST URL of the database, if Redis is to count
+   * REST URL of the Redis database
    * @deploy REST URL of a Redis database at [Upstash](https://console.upstash.com): a regional one, near most of your
    * traffic, with eviction off.
    */
   UPSTASH_REDIS_REST_URL: secret(restUrl),
   /**
-   * its REST token
+   * REST token of the Redis database
    * @deploy REST token of that database: the one that may write, not the read-only one.
    */
   UPSTASH_REDIS_REST_TOKEN: secret(matching(/^[\x21-\x7e]+$/, 'the REST token of the database')),
   /**
-   * `redis`, `durable-object` or `memory`: [where counts are kept](stores.md), by default Redis if it is named, else in
-   * Durable Objects
-   * @default see there @example redis
+   * where [counts live](stores.md): `redis`, `durable-object` or `memory`; by default Redis if both of its variables are
+   * set, else Durable Objects
+   * @default see right @example redis
    */
   STORE: v.optional(oneOf(...STORE_KINDS)),
   /**
-   * `redis` or `durable-object`: the store that is to take over, charged beside
-   * [until its windows are full](operations.md#moving-to-another-store)
+   * `redis` or `durable-object`: a second store that receives every charge, [before it takes
+   * over](operations.md#moving-to-another-store)
    * @example durable-object
    */
   STORE_MIRROR: v.optional(oneOf('redis', 'durable-object')),
   /**
-   * limits of the policy `default`, which counts by token: `10/1s, 120/1m, 240/1h` (units `ms s m h d w`). With `POLICIES`
-   * and without this, or with `off`, there is no `default`
+   * limits of the policy `default`, which counts by token, e.g. `10/1s, 120/1m, 240/1h` (units `ms s m h d w`). With `off`,
+   * or with `POLICIES` and without this, there is no `default`
    * @default `60/1m`
-   * @deploy Limits of each caller, all of which hold at every moment, such as `10/1s, 120/1m, 240/1h`.
+   * @deploy Limits of each caller, all of which apply at every moment, such as `10/1s, 120/1m, 240/1h`.
    */
   RATE_LIMITS: v.optional(v.union([v.literal('off'), limits], LIMITS_EXPECTED)),
   /**
@@ -105,93 +104,92 @@ export const variables = {
    */
   POLICIES: v.optional(policyList),
   /**
-   * a caller without what a policy counts by: `ip` counts by address, `deny` answers 401. Policies by `form:` or `json:`
-   * have their own default
+   * requests without the identity that a policy counts by: `ip` counts them by address, `deny` answers 401. Policies by
+   * `form:` or `json:` [have their own default](identities.md#bodies)
    * @deploy Callers without a token: `ip` counts them by address, `deny` answers 401.
    */
   ANONYMOUS: v.optional(oneOf('ip', 'deny'), 'ip'),
-  /** leading bits of an IPv6 address that make one caller, 16 to 128 */
+  /** leading bits of an IPv6 address that identify a caller, 16 to 128 */
   IPV6_PREFIX: v.optional(integer(16, 128), 64),
-  /** requests that pass without limits, e.g. `OPTIONS *, GET /healthz` */
+  /** requests that no policy evaluates, e.g. `OPTIONS *, GET /healthz` */
   EXEMPT: v.optional(patternList),
   /**
-   * what your API keeps as data in a path, some of `%2F %5C %25 %3F %23 ;`, e.g. `%2F ;`
+   * characters that your API keeps as data in a path, some of `%2F %5C %25 %3F %23 ;`, e.g. `%2F ;`
    * ([why](identities.md#matching-paths))
    */
   LITERAL_IN_PATHS: v.optional(signs),
-  /** `shadow`: decide and report, never refuse ([more](operations.md#trying-limits-out)) */
+  /** `shadow` decides and reports, and never refuses ([more](operations.md#trying-limits-out)) */
   MODE: v.optional(oneOf(...POLICY_MODES), 'enforce'),
-  /** `on`: while the API is overloaded, refuse the less important requests first ([how](#shedding)) */
+  /** `on`: while your API is overloaded, refuse requests of lower priority ([how](#shedding)) */
   SHEDDING: v.optional(onOrOff, 'off'),
   /**
-   * which [response fields](http.md#rate-limit-headers) report the limits: `draft-11`, `draft-6`, `x-ratelimit` or `off`
+   * format of the [response headers](http.md#rate-limit-headers) that report limits: `draft-11`, `draft-6`, `x-ratelimit`
+   * or `off`
    */
   RATELIMIT_HEADERS: v.optional(oneOf(...HEADER_FORMATS), 'draft-11'),
-  /** deadline of a decision by the store */
+  /** deadline of a decision, in the store */
   STORE_TIMEOUT_MS: v.optional(integer(1, 60_000), 500),
   /**
-   * store away: `local` exact limits per isolate, `open` admit, `closed` answer 503
+   * while the store is unavailable: `local` enforces limits per isolate, `open` admits, `closed` answers 503
    * ([more](operations.md#store-outages))
    */
   ON_STORE_ERROR: v.optional(oneOf(...ON_STORE_ERROR), 'local'),
-  /** part of each limit that an isolate allows by itself with `local`, above 0 and at most 1 */
+  /** share of each limit that an isolate then allows with `local`, above 0 and at most 1 */
   LOCAL_SHARE: v.optional(share, 1),
-  /** `auto` or a number from 2 to 10000: permits taken in advance, the number at most ([more](how-it-works.md#leases)) */
+  /** permits taken in advance: `auto`, or the maximum, 2 to 10000 ([more](how-it-works.md#leases)) */
   LEASES: v.optional(leases, 'off'),
   /**
    * key of the HMAC of identities, at least 16 characters; without it, plain SHA-256
-   * @deploy Turns callers into keys that nobody can guess. Generate it with `openssl rand -base64 32`, and keep it: with
-   * another one, all counts begin anew.
+   * @deploy Makes the keys of callers unguessable. Generate it with `openssl rand -base64 32`, and keep it: with another
+   * one, all counts start over.
    */
   IDENTITY_SECRET: secret(textLike(IDENTITY_SECRET)),
   /**
-   * where the keys are by which tokens are verified, for [claims](identities.md#claims): an `https` URL, in place of
-   * `JWT_SECRET`
+   * `https` URL of the keys that verify JSON Web Tokens, for [claims](identities.md#claims); or use `JWT_SECRET`
    * @example https://id.example.com/.well-known/jwks.json
    */
   JWKS_URL: v.optional(jwksUrl),
-  /** a secret by which tokens are signed and verified (HS256, HS384, HS512), at least 32 characters, in place of `JWKS_URL` */
+  /** secret that signs and verifies JSON Web Tokens (HS256, HS384, HS512), at least 32 characters */
   JWT_SECRET: secret(
     matching(new RegExp(`^.{${MIN_SECRET_CHARACTERS},}$`, 's'), `at least ${MIN_SECRET_CHARACTERS} characters`),
   ),
   /**
-   * what `iss` must be in such a token; anything if left out
+   * required value of `iss`; any if not set
    * @example https://id.example.com/
    */
   JWT_ISSUER: v.optional(jwtName),
   /**
-   * what `aud` must be or hold in such a token; anything if left out
+   * required value of `aud`, or one of its values; any if not set
    * @example https://api.example.com
    */
   JWT_AUDIENCE: v.optional(jwtName),
-  /** first part of every Redis key */
+  /** first part of every key */
   KEY_PREFIX: v.optional(textLike(KEY_PREFIX), 'sluice'),
-  /** `on`: blocks, allows, other limits and policies that change [without a deploy](rules.md) */
+  /** `on`: blocks, allows, overrides and policies that change [without a deploy](rules.md) */
   RULES: v.optional(onOrOff, 'off'),
   /**
-   * how long an isolate goes by the rules that it has read, 100 to 3600000; a change is in force everywhere within twice
-   * that
+   * how often an isolate reads the rules, 100 to 3600000; a change is active everywhere within twice that
    */
   RULES_REFRESH_MS: v.optional(integer(100, 3_600_000), 5_000),
-  /** `on`: [count](observability.md#statistics) what happens to requests, by policy, outcome, pattern and minute */
+  /** `on`: [count](observability.md#statistics) requests by policy, outcome, pattern and minute */
   STATISTICS: v.optional(onOrOff, 'off'),
-  /** share of the refusals that leave a line in the log, 0 to 1, e.g. `0.01` ([more](observability.md#log-lines)) */
+  /** share of refusals to log, 0 to 1, e.g. `0.01` ([more](observability.md#log-lines)) */
   LOG_REFUSALS: v.optional(shareOrNone, 0),
   /**
-   * `header:<name>` of a field, or `claim:<name>` of a verified token, by which people know a caller: shown beside the
-   * digests of those refused most ([more](observability.md#most-refused-callers))
+   * `header:<name>` or `claim:<name>` with the name of a caller, shown with the digests of the most refused callers
+   * ([more](observability.md#most-refused-callers))
    * @example header:X-Account-Name
    */
   CALLER_LABEL: v.optional(label),
-  /** with `STATISTICS`: at least 32 characters, with which a Prometheus [scrapes](observability.md#metrics) what is counted */
+  /** with `STATISTICS`: at least 32 characters, with which Prometheus [scrapes metrics](observability.md#metrics) */
   METRICS_TOKEN: secret(longSecret),
   /**
-   * at least 32 characters: turns on [what is for operators](admin.md), and lets in who knows it
+   * at least 32 characters: turns on the [dashboard and the admin API](admin.md), and opens them
    * @deploy Opens the dashboard at `/_sluice/`. Generate it with `openssl rand -base64 32`.
    */
   ADMIN_TOKEN: secret(longSecret),
   /**
-   * the only host that serves operators
+   * the only host that serves dashboard and admin API
    * @example admin.example.com
    */
   ADMIN_HOST: v.optional(host),
