@@ -45,7 +45,7 @@ export const COUNT_NAMES = {
   /** Each of them has spent a permit. */
   avoidedByLeases: 'avoided lease',
   permitsLeased: 'leases permits',
-  mirror: (name: keyof MirrorCounts) => `shadow_store ${name}`,
+  mirror: (name: keyof MirrorCounts) => `mirror ${name}`,
 } as const
 
 export const candidateCounts = v.strictObject({
