@@ -55,8 +55,8 @@ export class RuleIndex {
   /** Indexes by source, but for the address. */
   readonly #identities: readonly IdentityIndex[]
   readonly #addresses: IdentityIndex | undefined
-  /** Rules by address of IPv6, which takes long to be parsed. */
-  readonly #knownIpv6 = new TextLru<Entries>()
+  /** Rules by address, which takes long to be parsed. */
+  readonly #knownAddresses = new TextLru<Entries>()
   /** Rules that say nothing of what their digest is made of: they apply where a policy counts by it. */
   readonly #byDigest = new Map<string, RuleEntry[]>()
   /** The end of the last block in `#byDigest`. */
@@ -108,12 +108,11 @@ export class RuleIndex {
     if (!this.#addresses && this.#networks.isEmpty) return NO_ENTRIES
     const address = known === undefined ? headers.get('CF-Connecting-IP') : known
     if (!address) return NO_ENTRIES
-    const isIpv6 = address.includes(':')
-    const before = isIpv6 ? this.#knownIpv6.get(address) : undefined
+    const before = this.#knownAddresses.get(address)
     if (before) return before
     const identity = callerAddress({ headers, address }, this.#options.ipv6Prefix)
     const found = [...(this.#addresses?.find(identity) ?? NO_ENTRIES), ...this.#networks.find(address.trim())]
-    if (isIpv6) this.#knownIpv6.set(address, found)
+    this.#knownAddresses.set(address, found)
     return found
   }
 

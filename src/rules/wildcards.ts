@@ -1,10 +1,8 @@
-type Key = number | string
-
 interface Group<Value, T> {
-  readonly name: Key
+  readonly name: string
   readonly width: number
-  readonly readKey: (value: Value) => Key | undefined
-  readonly entries: Map<Key, T[]>
+  readonly readKey: (value: Value) => string | undefined
+  readonly entries: Map<string, T[]>
 }
 
 /**
@@ -25,7 +23,7 @@ export class EntryGroups<Value, T> {
       group = { name, width, readKey, entries: new Map() }
       this.#groups = [...this.#groups, group].sort((a, b) => b.width - a.width)
     }
-    addTo(group.entries, group.readKey(value) as Key, entry)
+    addTo(group.entries, group.readKey(value) as string, entry)
   }
 
   find(value: Value): readonly T[] {
