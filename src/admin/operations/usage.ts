@@ -20,7 +20,9 @@ export const usage = defineOperation({
     const { config, store, now } = context
     const { active, charges, skipped } = await findCharges(context, body)
     const known = { caller: toCaller(body.caller), digest: body.caller.digest }
-    const { blocked, charges: ruled } = await applyRulesToCaller(active.rules, known, charges, config, now())
+    const applied = await applyRulesToCaller(active.rules, known, charges, config, now())
+    const blocked = 'outcome' in applied ? applied : undefined
+    const ruled = 'outcome' in applied ? charges : applied
     const { nowMs, limits } = await readUsage(store, ruled)
     const shared = findShared(active.policies)
     const unlimited = new Set(ruled.filter(({ isUnlimited }) => isUnlimited).map(({ key }) => key))
