@@ -5,7 +5,7 @@ import { problemResponse } from '../http/problem.ts'
 import { createDigest } from '../request/identity/digest.ts'
 import { AdminAuth } from './auth.ts'
 import { serve } from './dashboard/serve.ts'
-import { type AdminContext, createNotFound, HEADERS, type Operation, OperationError, toProblem } from './operation.ts'
+import { type AdminContext, HEADERS, type Operation, OperationError, toProblem } from './operation.ts'
 import { OPERATIONS } from './operations.ts'
 import { readInput, readJson } from './read-input.ts'
 
@@ -52,7 +52,7 @@ export function createAdmin({ admin, config, env, counters }: AdminOptions, gate
 /** @throws {OperationError} */
 function findOperation(path: string, method: string): Operation {
   const found = OPERATIONS.filter((operation) => operation.path === path)
-  if (found.length === 0) throw createNotFound('There is no such operation.')
+  if (found.length === 0) throw new OperationError(404, 'There is no such operation.')
   const operation = found.find((each) => each.method === method)
   if (operation) return operation
   const Allow = found.map((each) => each.method).join(', ')

@@ -1,9 +1,7 @@
 import * as v from 'valibot'
-import type { RequestCharge } from '../model/charge.ts'
 import type { Caller } from '../request/caller/caller.ts'
 import {
-  type CallerCharges as AllCharges,
-  type CountingConfig,
+  type CallerCharges,
   findCallerCharges,
   findDigestCharges,
   type SkippedPolicy,
@@ -24,12 +22,7 @@ export const callerParts = {
   cookie: v.optional(describe(fields, 'Its cookies, by name.')),
   form: v.optional(describe(fields, 'Fields of its form, by name.')),
   json: v.optional(describe(fields, 'Members of its JSON body, by pointer such as `/user/id`.')),
-  claim: v.optional(
-    describe(
-      v.record(v.string(), v.unknown()),
-      'What its token says, by name, whatever the token is: it is not verified here.',
-    ),
-  ),
+  claim: v.optional(describe(v.record(v.string(), v.unknown()), 'Claims of its token, by name: not verified here.')),
 } as const satisfies Readonly<Record<CallerKind, unknown>>
 
 /** A caller is named in a body, because URLs are easily kept in logs and histories. */
@@ -37,9 +30,7 @@ export const caller = describe(
   v.strictObject({
     ...callerParts,
     route: v.optional(describe(v.string(), 'A request such as `POST /login`: only the policies that apply to it.')),
-    digest: v.optional(
-      describe(v.string(), 'Its identity as keys and logs have it, 22 letters, in place of all others.'),
-    ),
+    digest: v.optional(describe(v.string(), 'Its identity as in keys and logs, 22 characters; alone.')),
   }),
   'Who a caller is: all that is known of it, or a digest.',
 )
@@ -51,27 +42,29 @@ export const callerQuery = v.strictObject({
   policies: v.optional(describe(v.array(v.string()), 'Only these.')),
 })
 
-type CallerQuery = v.InferOutput<typeof callerQuery>
-
-export interface CallerCharges {
-  readonly active: ActiveRules
-  readonly charges: readonly RequestCharge[]
-  readonly skipped: readonly SkippedPolicy[]
-}
-
 /**
  * @throws {OperationError | CallerError} if the query names no caller, or too much
- * @throws {StoreError} @throws {ConfigError} if what is stored are no rules
+ * @throws {StoreError} @throws {OptionError} if what is stored are no rules
  */
 export async function findCharges(
   context: AdminContext,
-  { caller, policies: names }: CallerQuery,
-): Promise<CallerCharges> {
+  { caller, policies: names }: v.InferOutput<typeof callerQuery>,
+): Promise<CallerCharges & { readonly active: ActiveRules }> {
   const active = await readActiveRules(context)
   const known = active.policies.map(({ name }) => name)
   const unknown = names?.findIndex((name) => !known.includes(name)) ?? -1
   if (unknown >= 0) throw new InputError(['policies', `${unknown}`], `one of ${known.join(', ')}`)
-  const { charges, skipped } = await findAllCharges({ ...context.config, policies: active.policies }, caller)
+  const { digest, ...parts } = caller
+  const isNamed = Object.values(parts).some((part) => part !== undefined)
+  if (digest !== undefined && isNamed) {
+    throw new InputError(['caller'], 'digest alone: it takes the place of all that identifies a caller')
+  }
+  if (digest === undefined && !isNamed) {
+    throw new InputError(['caller'], `one of ${CALLER_KIND_NAMES.join(', ')}, route and digest`)
+  }
+  const config = { ...context.config, policies: active.policies }
+  const found = digest === undefined ? findCallerCharges(config, toCaller(parts)) : findDigestCharges(config, digest)
+  const { charges, skipped } = await found
   const isQueried = ({ policy }: Pick<SkippedPolicy, 'policy'>) => names?.includes(policy.name) ?? true
   return { active, charges: charges.filter(isQueried), skipped: skipped.filter(isQueried) }
 }
@@ -80,27 +73,8 @@ export function toSkipped(skipped: readonly SkippedPolicy[]): v.InferOutput<type
   return skipped.map(({ policy, reason, needs = null }) => ({ policy: policy.name, reason, needs }))
 }
 
-export function toCaller({ token, ip, route, claim, header, query, cookie, form, json }: CallerInput): Caller {
-  const pairs = (named: typeof header) => named && Object.entries(named)
-  return {
-    token,
-    ip,
-    route,
-    claim,
-    header: pairs(header),
-    query: pairs(query),
-    cookie: pairs(cookie),
-    form: pairs(form),
-    json: pairs(json),
-  }
-}
-
-function findAllCharges(config: CountingConfig, { digest, ...parts }: CallerInput): Promise<AllCharges> {
-  const isNamed = Object.values(parts).some((part) => part !== undefined)
-  if (digest !== undefined && isNamed) {
-    throw new InputError(['caller'], 'digest alone: it takes the place of all that identifies a caller')
-  }
-  if (digest !== undefined) return findDigestCharges(config, digest)
-  if (!isNamed) throw new InputError(['caller'], `one of ${CALLER_KIND_NAMES.join(', ')}, route and digest`)
-  return findCallerCharges(config, toCaller(parts))
+export function toCaller({ digest: _, header, query, cookie, form, json, ...others }: CallerInput): Caller {
+  const toPairs = (named: typeof header) => named && Object.entries(named)
+  const [headers, parameters, cookies, fields, members] = [header, query, cookie, form, json].map(toPairs)
+  return { ...others, header: headers, query: parameters, cookie: cookies, form: fields, json: members }
 }

@@ -7,18 +7,14 @@ import { currentRules, type Edited, editRules } from '../rules/edit-rules.ts'
 import { checkRules, readPolicies } from '../rules/rule-policies.ts'
 import { describe } from '../statistics/schema.ts'
 import type * as answers from './answers.ts'
-import { type AdminContext, createNotFound, OperationError, toPointer } from './operation.ts'
+import { type AdminContext, OperationError, toPointer } from './operation.ts'
 
 /** An operator says who changes the rules, why, and which version of them they have seen. */
 export const note = {
-  actor: v.optional(describe(v.string(), 'Who does it. The token is everybody’s, so it is what they say.'), 'operator'),
+  actor: v.optional(describe(v.string(), 'Who does it, as they say: the token is shared.'), 'operator'),
   comment: v.optional(describe(v.string(), 'For the history.'), ''),
-  expectedVersion: v.optional(
-    describe(v.pipe(v.number(), v.integer()), 'Only if this is the newest version; left out, whichever is.'),
-  ),
-  expectedId: v.optional(
-    describe(v.string(), 'Its id: after a loss of the rules, other versions have the same numbers.'),
-  ),
+  expectedVersion: v.optional(describe(v.pipe(v.number(), v.integer()), 'Only if this is the newest version.')),
+  expectedId: v.optional(describe(v.string(), 'Its id: after a loss, other versions have the same numbers.')),
 }
 
 export const until = {
@@ -64,7 +60,7 @@ export function findShared(policies: readonly RequestPolicy[]): ReadonlySet<stri
 /** @throws {OperationError} if rules are disabled */
 export function requireRules({ governed }: AdminContext): NonNullable<AdminContext['governed']> {
   if (governed) return governed
-  throw createNotFound('No rules are followed: RULES = "on" turns that on.')
+  throw new OperationError(404, 'No rules are followed: RULES = "on" turns that on.')
 }
 
 /**

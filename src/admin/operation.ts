@@ -109,10 +109,6 @@ export function toPointer(path: readonly (string | number)[]): string {
   return `#${path.map((key) => `/${`${key}`.replaceAll('~', '~0').replaceAll('/', '~1')}`).join('')}`
 }
 
-export function createNotFound(detail: string): OperationError {
-  return new OperationError(404, detail)
-}
-
 /** Describes an error to an operator. @throws the error if it is a mistake of the program */
 export function toProblem(error: unknown): Problem {
   if (error instanceof OperationError) return error.problem

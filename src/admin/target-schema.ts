@@ -31,7 +31,7 @@ export const target = describe(
     country: v.optional(describe(v.string(), 'By its two letters; for a block.')),
     asn: v.optional(describe(v.number(), 'Number of a network operator; for a block.')),
   }),
-  'TargetInput is meant, of what a caller sends by one thing with one name. It is kept as its digest only. What is in a body, a form or JSON, must be what a policy counts by alone.',
+  'Named in one way. Stored as a digest only. A form field or a JSON member must be what a policy counts by alone.',
 )
 
 type TargetInput = v.InferOutput<typeof target>

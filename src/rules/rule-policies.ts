@@ -78,12 +78,8 @@ export type PolicyTables = readonly Readonly<Record<string, unknown>>[]
 export interface PolicyChange {
   readonly policy: string
   readonly change: 'added' | 'removed' | 'changed'
-  readonly keys: readonly {
-    readonly key: string
-    /** JSON; null: the key is not there. */
-    readonly before: string | null
-    readonly after: string | null
-  }[]
+  /** Values as JSON; null: the key is not there. */
+  readonly keys: { readonly key: string; readonly before: string | null; readonly after: string | null }[]
 }
 
 /** Compares policy by policy, in the order in which they stand before; new ones come last. */

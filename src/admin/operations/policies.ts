@@ -19,7 +19,7 @@ const tables = describe(
 export const policies = defineOperation({
   method: 'GET',
   path: '/policies',
-  summary: 'The policies in force',
+  summary: 'The active policies',
   answer: answers.policies,
   async run(context) {
     const { policies, rules } = await readActiveRules(context)
@@ -68,19 +68,18 @@ export const diff = defineOperation({
     }
     const { rules } = await readActiveRules(context)
     const changes = diffPolicies(selectTables(rules, 'policies', deployed), policies ?? deployed)
-    return { changes: changes.map((change) => ({ ...change, keys: [...change.keys] })) }
+    return { changes: [...changes] }
   },
 })
 
 export const push = defineOperation({
   method: 'POST',
   path: '/policies/push',
-  summary: 'Put policies in force, or beside those in force, everywhere',
+  summary: 'Make policies active, or candidates, everywhere',
   description:
-    'They take the place of POLICIES without a deploy. In candidate, they decide beside those in force and refuse nothing; ' +
-    'what would have differed is told by /rules.',
+    'They replace POLICIES without a deploy. Candidates refuse nothing; /rules compares them with the active ones.',
   body: v.strictObject({
-    policies: describe(v.nullable(tables), 'Null: POLICIES hold again, or nothing is in candidate.'),
+    policies: describe(v.nullable(tables), 'Null: POLICIES again, or no candidates.'),
     candidate: v.optional(v.boolean(), false),
     ...note,
   }),

@@ -12,7 +12,7 @@ import { KEPT_MS, PERIOD_MS, type Resolution } from '../../store/counters.ts'
 import * as answers from '../answers.ts'
 import { type CallerInput, caller, findCharges, toCaller } from '../caller-schema.ts'
 import { findShared, readActiveRules } from '../change-rules.ts'
-import { type AdminContext, createNotFound, defineOperation } from '../operation.ts'
+import { type AdminContext, defineOperation, OperationError } from '../operation.ts'
 
 const resolution = v.picklist(['minute', 'hour'])
 const periods = describe(integer(1, 720), 'How many, the one that is not over among them.')
@@ -27,7 +27,7 @@ export const statistics = defineOperation({
   answer: statisticsSchema,
   async run(context, { query: { by, periods } }) {
     const { counters, now, config } = context
-    if (!counters) throw createNotFound('Nothing is counted: STATISTICS = "on" turns that on.')
+    if (!counters) throw new OperationError(404, 'Nothing is counted: STATISTICS = "on" turns that on.')
     const { policies } = await readActiveRules(context).catch((error: unknown) => {
       // Statistics do not depend on the stored rules.
       if (error instanceof OptionError) return config
@@ -42,9 +42,8 @@ export const history = defineOperation({
   path: '/history',
   summary: 'When a caller was refused, and what was done about it',
   description:
-    'Refusals are those of the periods in which the caller was among those refused most; what it has used is not kept by ' +
-    'time. Of what was done, the last 500 blocks, allows, overrides and resets that name one caller are kept: not those of ' +
-    'networks, countries and parts of values.',
+    'Refusals of the periods in which the caller was among those refused most. Of what was done, the last 500 blocks, ' +
+    'allows, overrides and resets that name one caller: not those of networks, countries and parts of values.',
   body: v.strictObject({ caller, by: v.optional(resolution, 'hour'), periods: v.optional(periods, 24) }),
   answer: answers.history,
   async run(context, { body: { caller, by, periods } }) {
