@@ -1,6 +1,5 @@
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import { type Problem, QUOTA_EXCEEDED, retryAfter } from '../http/problem.ts'
-import type { StoreCharge } from '../model/charge.ts'
 import type { Digest } from '../request/identity/digest.ts'
 import { callerAddress } from '../request/identity/identify.ts'
 import type { Log } from '../runtime/log.ts'
@@ -9,11 +8,13 @@ import { createProblem } from './operation.ts'
 
 /** Wrong tokens that each isolate accepts from an address. */
 const ATTEMPTS = { limit: 10, windowMs: 60_000 }
+const ATTEMPT = { algorithm: 'sliding-window', limits: [ATTEMPTS], cost: 1, mode: 'enforce', reserved: 0 } as const
 
 const COOKIE = 'sluice_session'
 const SESSION_MS = 3_600_000
 
-type SessionState = 'valid' | 'forged' | 'over' | 'none'
+/** An expired session, or none, is no attempt. */
+type SessionState = 'valid' | 'forged' | 'none'
 
 export interface AdminAuthOptions {
   readonly token: string
@@ -51,10 +52,7 @@ export class AdminAuth {
     return (session === 'forged' ? this.#limitAttempts(request, false) : undefined) ?? UNAUTHORIZED
   }
 
-  /**
-   * @param token that was sent; undefined: none that can be read
-   * @returns undefined if it is the token
-   */
+  /** @param token undefined: none that can be read @returns undefined if it is the token */
   checkToken(request: Request, token: string | undefined): Problem | undefined {
     const isRight = token !== undefined && this.#isToken(token)
     return this.#limitAttempts(request, isRight) ?? (isRight ? undefined : UNAUTHORIZED)
@@ -70,19 +68,8 @@ export class AdminAuth {
   #limitAttempts(request: Request, isRight: boolean): Problem | undefined {
     const { ipv6Prefix, digest, log } = this.#options
     const key = callerAddress(request, ipv6Prefix)
-    const rule: StoreCharge = {
-      key,
-      algorithm: 'sliding-window',
-      limits: [ATTEMPTS],
-      cost: 1,
-      mode: 'enforce',
-      reserved: 0,
-    }
-    const { granted, usage } = this.#attempts.decideNow({
-      action: isRight ? 'peek' : 'take',
-      permits: 1,
-      charges: [rule],
-    })
+    const action = isRight ? 'peek' : 'take'
+    const { granted, usage } = this.#attempts.decideNow({ action, permits: 1, charges: [{ ...ATTEMPT, key }] })
     if (!isRight) log('warn', { event: 'admin_refused', caller: digest(['ip', key]) })
     return granted > 0 ? undefined : createTooMany(usage[0]?.[0]?.retryAfterMs ?? ATTEMPTS.windowMs)
   }
@@ -92,14 +79,13 @@ export class AdminAuth {
     const found = (cookies ?? '').matchAll(/(?:^|[;,])\s*sluice_session=([^;,]*)/g)
     const values = [...found].map(([, value = '']) => value.trim()).filter(Boolean)
     const states = new Set(values.map((value) => this.#judgeSession(value)))
-    return (['valid', 'forged', 'over'] as const).find((state) => states.has(state)) ?? 'none'
+    return (['valid', 'forged'] as const).find((state) => states.has(state)) ?? 'none'
   }
 
   #judgeSession(value: string): SessionState {
     const [, text, expiresMs, signature] = /^((\d{1,15})\.[\w-]{16})\.([\w-]{43})$/.exec(value) ?? []
-    if (text === undefined || signature === undefined) return 'forged'
-    if (!createTokenCheck(this.#sign(text))(signature)) return 'forged'
-    return Number(expiresMs) > this.#options.now() ? 'valid' : 'over'
+    if (!text || !signature || !createTokenCheck(this.#sign(text))(signature)) return 'forged'
+    return Number(expiresMs) > this.#options.now() ? 'valid' : 'none'
   }
 
   #sign(text: string): string {
