@@ -42,59 +42,40 @@ export const COUNT_NAMES = {
   latency: (bucket: number) => LATENCY_NAMES[bucket] as string,
   latencyMs: 'store latency_ms',
   avoidedByRefusalCache: 'avoided refusal_cache',
-  /** Each of them has spent a permit. */
+  /** Each has used a permit. */
   avoidedByLeases: 'avoided lease',
   permitsLeased: 'leases permits',
   mirror: (name: keyof MirrorCounts) => `mirror ${name}`,
 } as const
 
-export const candidateCounts = v.strictObject({
-  requests: units,
-  refusedByBoth: units,
-  refusedByCandidateOnly: units,
-  refusedByActiveOnly: units,
-} satisfies Record<keyof CandidateCounts, unknown>)
+export const candidateCounts = unitsBy([
+  'requests',
+  'refusedByBoth',
+  'refusedByCandidateOnly',
+  'refusedByActiveOnly',
+] satisfies (keyof CandidateCounts)[])
 
-const mirror = v.strictObject({
-  decisions: units,
-  refusedByMirrorOnly: units,
-  refusedByPrimaryOnly: units,
-  failures: units,
-} satisfies Record<keyof MirrorCounts, unknown>)
-export const MIRROR_COUNTS = Object.keys(mirror.entries) as readonly (keyof MirrorCounts)[]
+export const MIRROR_COUNTS = ['decisions', 'refusedByMirrorOnly', 'refusedByPrimaryOnly', 'failures'] as const
 
-/**
- * Labels of the families are names of policies, their patterns and outcomes: nothing of a caller, and no more series than
- * a configuration has.
- */
+/** Labels are names of policies, their patterns and outcomes: no more series than a configuration has. */
 const METRICS = {
   requests: defineMetric({
-    schema: describe(unitsBy(OUTCOMES), 'Each request once, by what became of it.'),
-    read: (count) => mapNames(OUTCOMES, (outcome) => count(COUNT_NAMES.requests[outcome])),
+    ...tally('Each request once, by outcome.', COUNT_NAMES.requests),
     toFamilies: (requests) => [
       counter('sluice_requests', 'Requests by what has become of them, each once.', labelled('outcome', requests)),
     ],
   }),
   degraded: defineMetric({
-    schema: describe(unitsBy(DEGRADATIONS), 'Those that were decided without the store.'),
-    read: (count) => mapNames(DEGRADATIONS, (how) => count(COUNT_NAMES.degraded(how))),
+    ...tally('Those that were decided without the store.', mapNames(DEGRADATIONS, COUNT_NAMES.degraded)),
     toFamilies: (degraded) => [
-      counter(
-        'sluice_degraded_requests',
-        'Requests that were decided without the store, by how.',
-        labelled('fallback', degraded),
-      ),
+      counter('sluice_degraded_requests', 'Requests decided without the store.', labelled('fallback', degraded)),
     ],
   }),
   upstream5xx: defineMetric({
     schema: describe(units, 'Those admitted that were answered with a status from 500.'),
     read: (count) => count(COUNT_NAMES.upstream5xx),
     toFamilies: (upstream5xx) => [
-      counter(
-        'sluice_upstream_errors',
-        'Admitted requests that were answered with 500 or above, by the API or because it could not be reached.',
-        upstream5xx,
-      ),
+      counter('sluice_upstream_errors', 'Admitted requests that were answered with 500 or above.', upstream5xx),
     ],
   }),
   policies: defineMetric({
@@ -109,7 +90,7 @@ const METRICS = {
     toFamilies: (policies) => [
       counter(
         'sluice_policy_requests',
-        'Requests by policy that applies to them, its pattern, and what has become of them; each in every such policy.',
+        'Requests by each policy that applies to them, its pattern, and their outcome.',
         policies.flatMap(({ policy, route, requests }) =>
           Object.entries(requests)
             .filter(([, count]) => count > 0)
@@ -137,7 +118,7 @@ const METRICS = {
     ],
   }),
   candidate: defineMetric({
-    schema: describe(candidateCounts, 'Requests that policies in shadow have decided beside those in force.'),
+    schema: describe(candidateCounts, 'Requests that candidate and active policies both decided.'),
     read(count) {
       const refusedByBoth = count(COUNT_NAMES.candidate('both'))
       const refusedByCandidateOnly = count(COUNT_NAMES.candidate('candidateOnly'))
@@ -149,7 +130,7 @@ const METRICS = {
     toFamilies: ({ requests, refusedByBoth, refusedByCandidateOnly, refusedByActiveOnly }) => [
       counter(
         'sluice_candidate_requests',
-        'Requests that policies in shadow have decided beside those in force, by who would refuse them.',
+        'Requests that candidate and active policies both decided, by which refused them.',
         labelled('refused_by', {
           neither: requests - refusedByBoth - refusedByCandidateOnly - refusedByActiveOnly,
           both: refusedByBoth,
@@ -174,28 +155,15 @@ const METRICS = {
       latency: { counts: LATENCY_NAMES.map(count), sumMs: count(COUNT_NAMES.latencyMs) },
     }),
     toFamilies: ({ calls, failures, latency }) => [
-      counter('sluice_store_calls', 'Decisions that the store was asked for.', calls),
-      counter(
-        'sluice_store_failures',
-        'Decisions that the store was asked for and gave no usable answer to.',
-        failures,
-      ),
-      histogramOfSeconds(
-        'sluice_store_latency_seconds',
-        'How long decisions took that the store has answered.',
-        LATENCY_BOUNDS_MS,
-        latency,
-      ),
+      counter('sluice_store_calls', 'Decisions that the store was called for.', calls),
+      counter('sluice_store_failures', 'Decisions to which the store gave no usable answer.', failures),
+      histogramOfSeconds('sluice_store_latency_seconds', 'Duration of answered calls.', LATENCY_BOUNDS_MS, latency),
     ],
   }),
   callsAvoided: defineMetric({
-    schema: describe(
-      v.strictObject({ refusalCache: units, leases: units }),
-      'Decisions that the store was not asked for.',
-    ),
-    read: (count) => ({
-      refusalCache: count(COUNT_NAMES.avoidedByRefusalCache),
-      leases: count(COUNT_NAMES.avoidedByLeases),
+    ...tally('Decisions without a call to the store.', {
+      refusalCache: COUNT_NAMES.avoidedByRefusalCache,
+      leases: COUNT_NAMES.avoidedByLeases,
     }),
     toFamilies: ({ refusalCache, leases }) => [
       counter(
@@ -213,27 +181,22 @@ const METRICS = {
       return { permits, expired: Math.max(0, permits - count(COUNT_NAMES.avoidedByLeases)) }
     },
     toFamilies: ({ permits }) => [
-      counter('sluice_leased_permits', 'Permits taken in advance; those spent are calls saved by leases.', permits),
+      counter('sluice_leased_permits', 'Permits taken in advance; each one used avoids a call.', permits),
     ],
   }),
   mirror: defineMetric({
-    schema: describe(mirror, 'With STORE_MIRROR: what the store would have decided that is charged beside.'),
-    read: (count) => mapNames(MIRROR_COUNTS, (name) => count(COUNT_NAMES.mirror(name))),
+    ...tally('With STORE_MIRROR: what the mirror would have decided.', mapNames(MIRROR_COUNTS, COUNT_NAMES.mirror)),
     toFamilies: ({ decisions, refusedByMirrorOnly, refusedByPrimaryOnly, failures }) => [
       counter(
         'sluice_mirror_decisions',
-        'Decisions of which the store that is charged beside has said what it would do, by who alone would refuse.',
+        'Decisions of both the store and its mirror, by which alone would refuse.',
         labelled('result', {
           same: decisions - refusedByMirrorOnly - refusedByPrimaryOnly,
           mirror_refused: refusedByMirrorOnly,
           primary_refused: refusedByPrimaryOnly,
         }),
       ),
-      counter(
-        'sluice_mirror_failures',
-        'Calls to the store that is charged beside that got no usable answer.',
-        failures,
-      ),
+      counter('sluice_mirror_failures', 'Calls to the mirror without a usable answer.', failures),
     ],
   }),
 }
@@ -288,6 +251,13 @@ interface Metric<Schema extends v.GenericSchema> {
   readonly schema: Schema
   read(this: void, count: (name: string) => number, counts: Counts): v.InferOutput<Schema>
   toFamilies(this: void, value: v.InferOutput<Schema>): readonly Family[]
+}
+
+/** @param stored names under which they are counted, by their names in the API */
+function tally<Name extends string>(text: string, stored: Readonly<Record<Name, string>>) {
+  const names = Object.keys(stored) as Name[]
+  const read = (count: (name: string) => number) => mapNames(names, (name) => count(stored[name]))
+  return { schema: describe(unitsBy(names), text), read }
 }
 
 function defineMetric<Schema extends v.GenericSchema>(metric: Metric<Schema>): Metric<Schema> {

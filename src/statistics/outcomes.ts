@@ -3,13 +3,8 @@ import type { RequestPolicy } from '../model/policy.ts'
 import type { ReportedLimit, Verdict } from '../model/verdict.ts'
 
 /**
- * Each request has one outcome, except those to the gateway itself.
- *
- * - `limited` (429): over a limit; `reserved` (503): what is left is for more important requests; `shed` (503): the API is
- *   overloaded; `blocked`: the operator has said so.
- * - `unidentified` (401, or as `anonymous` says): the caller lacks what a policy counts by; `bad_request` (400, 414, 431,
- *   508): it cannot be read, or not in one way only.
- * - `unavailable` (503): the store is away, and a policy is then `closed`; `failed` (500): the gateway itself has failed.
+ * Each request has one outcome, except those to the gateway itself. They are those of verdicts, with `bad_request` (400,
+ * 414, 431, 508) for all that cannot be read in one way only, and `failed` (500) if the gateway itself fails.
  */
 export const OUTCOMES = [
   'admitted',
@@ -25,9 +20,8 @@ export const OUTCOMES = [
 export type Outcome = (typeof OUTCOMES)[number]
 
 /**
- * The outcome of a request, seen by one of the policies that apply to it: the same, but `limited`, `reserved` and
- * `unidentified` only if this policy has refused it, else `refused_by_another`, which may be a block. `shadow_limited`: this
- * policy, which is in shadow mode, would have refused it.
+ * The outcome of a request for one of its policies: the same, but `limited`, `deprioritized` and `unidentified` only if
+ * this policy has refused it, else `refused_by_another`. `shadow_limited`: it would have, but for shadow mode.
  */
 export const POLICY_OUTCOMES = [
   'admitted',
@@ -50,14 +44,9 @@ export function toOutcome({ outcome }: Verdict): Exclude<Outcome, 'failed'> {
   return outcome === 'invalid_cost' || outcome === 'ambiguous_path' ? 'bad_request' : outcome
 }
 
-const NONE: readonly ReportedLimit[] = []
-
 /** Finds the limits that have refused a request, or would have, but for shadow mode. */
 export function findRefusingLimits(verdict: Verdict): readonly ReportedLimit[] {
-  if (!('limits' in verdict)) return NONE
-  const { limits } = verdict
-  // Most often there is none.
-  return limits.some(isRefusing) ? limits.filter(isRefusing) : NONE
+  return 'limits' in verdict ? verdict.limits.filter(isRefusing) : []
 }
 
 function isRefusing({ retryAfterMs }: ReportedLimit): boolean {

@@ -1,13 +1,11 @@
 import * as v from 'valibot'
 import {
-  addCounts,
+  addTo,
   findPeriodStart,
-  mergeSketches,
   NO_SKETCH,
   PERIOD_MS,
   type Period,
   type Resolution,
-  SKETCH_CAPACITY,
   type Sketch,
   type StatisticsStore,
 } from '../store/counters.ts'
@@ -71,10 +69,7 @@ export const refusalsSchema = v.strictObject({
           v.array(v.strictObject({ policy: v.string(), min: units, max: units })),
           'Policies that are known to have refused it.',
         ),
-        maxOthers: describe(
-          units,
-          'How often any other policy may have refused it: it was not among the callers refused most.',
-        ),
+        maxOthers: describe(units, 'How often any other policy may have refused it.'),
       }),
     ),
     'Those in which anything was counted, the earliest first.',
@@ -91,10 +86,8 @@ export async function readStatistics(
   shared?: ReadonlySet<string>,
 ): Promise<Statistics> {
   const periods = await counters.read(query.resolution, query.fromMs, query.toMs)
-  const sums = new Map<string, number>()
-  for (const { counts } of periods) addCounts(sums, counts)
-  const sketches = periods.map(findSketch)
-  const sketch = sketches.reduce((sum, sketch) => mergeSketches(sum, sketch, SKETCH_CAPACITY), NO_SKETCH)
+  const total = { counts: new Map<string, number>(), sketches: new Map<string, Sketch>() }
+  for (const period of periods) addTo(total, period)
   return {
     resolution: query.resolution,
     ...readRange(query),
@@ -102,10 +95,10 @@ export async function readStatistics(
     periods: periods.map((period) => ({
       startMs: period.startMs,
       ...summarize(period.counts),
-      refused: readSketch(findSketch(period), shared),
+      refused: readRefusedCallers(period, shared),
     })),
-    total: summarize(sums),
-    refused: readSketch(sketch, shared),
+    total: summarize(total.counts),
+    refused: readRefusedCallers(total, shared),
   }
 }
 
@@ -135,9 +128,9 @@ export async function readRefusals(
   }
 }
 
-/** Reads who was refused most in a period. */
-export function readRefusedCallers(period: Period): RefusedCallers {
-  return readSketch(findSketch(period))
+/** Reads who was refused most in a period. @param shared names of the policies that count for all callers together */
+export function readRefusedCallers({ sketches }: Pick<Period, 'sketches'>, shared?: ReadonlySet<string>) {
+  return readSketch(sketches.get(REFUSED_CALLERS) ?? NO_SKETCH, shared)
 }
 
 /** The whole periods that hold what is queried. */
@@ -148,10 +141,6 @@ function readRange({ resolution, fromMs, toMs }: StatisticsQuery) {
     fromMs: findPeriodStart(resolution, fromMs),
     toMs: findPeriodStart(resolution, toMs - 1) + periodMs,
   }
-}
-
-function findSketch({ sketches }: Period): Sketch {
-  return sketches.get(REFUSED_CALLERS) ?? NO_SKETCH
 }
 
 function readSketch({ items, floor }: Sketch, shared?: ReadonlySet<string>): RefusedCallers {
