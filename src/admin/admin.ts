@@ -49,7 +49,6 @@ export function createAdmin({ admin, config, env, counters }: AdminOptions, gate
   }
 }
 
-/** @throws {OperationError} */
 function findOperation(path: string, method: string): Operation {
   const found = OPERATIONS.filter((operation) => operation.path === path)
   if (found.length === 0) throw new OperationError(404, 'There is no such operation.')

@@ -20,7 +20,6 @@ export interface AdminAuthOptions {
   readonly token: string
   readonly ipv6Prefix: number
   readonly digest: Digest
-  /** Milliseconds since the Unix epoch. */
   readonly now: () => number
   readonly log: Log
 }
@@ -58,7 +57,6 @@ export class AdminAuth {
     return this.#limitAttempts(request, isRight) ?? (isRight ? undefined : UNAUTHORIZED)
   }
 
-  /** @returns `Set-Cookie` of a new session */
   createSession(): string {
     const text = `${this.#options.now() + SESSION_MS}.${randomBytes(12).toString('base64url')}`
     return formatCookie(`${text}.${this.#sign(text)}`, SESSION_MS / 1000)
@@ -93,7 +91,6 @@ export class AdminAuth {
   }
 }
 
-/** `Set-Cookie` that ends a session in the browser. */
 export const END_OF_SESSION = formatCookie('', 0)
 
 /** Not to scripts, not over plain HTTP, not from other sites, and not to the API behind the gateway. */
@@ -116,10 +113,7 @@ export function readBearerToken({ headers }: Request): string | undefined {
   return /^Bearer +(\S+) *$/i.exec(headers.get('Authorization') ?? '')?.[1]
 }
 
-/**
- * Checks that a page of the gateway itself has made this request. A browser sends `Origin` with all that can change
- * something, and no page can forge it.
- */
+/** A browser sends `Origin` with all that can change something, and no page can forge it. */
 export function isSameOrigin(request: Request): boolean {
   return /^(?:GET|HEAD)$/.test(request.method) || request.headers.get('Origin') === new URL(request.url).origin
 }

@@ -42,10 +42,7 @@ export const callerQuery = v.strictObject({
   policies: v.optional(describe(v.array(v.string()), 'Only these.')),
 })
 
-/**
- * @throws {OperationError | CallerError} if the query names no caller, or too much
- * @throws {StoreError} @throws {OptionError} if what is stored are no rules
- */
+/** @throws {OperationError | CallerError} if the query names no caller, or too much */
 export async function findCharges(
   context: AdminContext,
   { caller, policies: names }: v.InferOutput<typeof callerQuery>,

@@ -9,7 +9,6 @@ import { describe } from '../statistics/schema.ts'
 import type * as answers from './answers.ts'
 import { type AdminContext, OperationError, toPointer } from './operation.ts'
 
-/** An operator says who changes the rules, why, and which version of them they have seen. */
 export const note = {
   actor: v.optional(describe(v.string(), 'Who does it, as they say: the token is shared.'), 'operator'),
   comment: v.optional(describe(v.string(), 'For the history.'), ''),
@@ -26,17 +25,12 @@ export type Note = v.InferOutput<v.StrictObjectSchema<typeof note, undefined>>
 
 type Changed = Extract<Edited, { readonly kind: 'written' | 'unchanged' }>
 
-/** The newest rules, and the policies that apply with them. */
 export interface ActiveRules {
   readonly rules: Rules
   readonly policies: readonly RequestPolicy[]
 }
 
-/**
- * Isolates follow within twice RULES_REFRESH_MS. If the newest rules do not fit what was deployed, it holds, as it does
- * in an isolate that starts with them.
- * @throws {StoreError} @throws {ConfigError} if what is stored are no rules
- */
+/** If the newest rules do not fit what was deployed, that applies, as in an isolate that starts with them. */
 export async function readActiveRules({ governed, config, env, store }: AdminContext): Promise<ActiveRules> {
   if (!governed) return { rules: NO_RULES, policies: config.policies }
   const { rules } = await currentRules(governed.documents)
@@ -52,22 +46,16 @@ export async function readActiveRules({ governed, config, env, store }: AdminCon
   }
 }
 
-/** Names the policies that count for all callers together. */
 export function findShared(policies: readonly RequestPolicy[]): ReadonlySet<string> {
   return new Set(policies.filter(({ by }) => isShared(by)).map(({ name }) => name))
 }
 
-/** @throws {OperationError} if rules are disabled */
 export function requireRules({ governed }: AdminContext): NonNullable<AdminContext['governed']> {
   if (governed) return governed
   throw new OperationError(404, 'No rules are followed: RULES = "on" turns that on.')
 }
 
-/**
- * Writes what a change makes of the rules.
- * @param mustFit policies and overrides have to fit together; a block does not wait for that
- * @throws {OperationError} @throws {StoreError}
- */
+/** @param mustFit policies and overrides have to fit together; a block does not wait for that */
 export async function changeRules(
   context: AdminContext,
   change: (rules: Rules) => Rules,
@@ -94,7 +82,6 @@ export function toRulesError(error: unknown): unknown {
   return new OperationError(400, `${message}.`, { extensions: { pointer: toPointer(path) } })
 }
 
-/** @throws {OperationError} if the edit was refused */
 export function requireChanged(result: Edited): Changed {
   switch (result.kind) {
     case 'written':

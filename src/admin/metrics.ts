@@ -11,7 +11,6 @@ import { createTokenCheck, readBearerToken } from './auth.ts'
 import { createProblem, createStoreProblem, HEADERS } from './operation.ts'
 
 export interface MetricsConfig {
-  /** At least 32 characters. */
   readonly token: string
 }
 

@@ -15,7 +15,6 @@ export const HEADERS = { 'Cache-Control': 'no-store', 'X-Content-Type-Options': 
 
 export interface AdminContext {
   readonly config: Config
-  /** The configuration was read from these variables. */
   readonly env: Environment
   /** Undefined: rules are disabled. */
   readonly governed: Pick<RulesEngine, 'documents' | 'auditLog' | 'state'> | undefined
@@ -27,7 +26,6 @@ export interface AdminContext {
   readonly upstream: Pick<UpstreamHealth, 'level'> | undefined
   /** Undefined: statistics are disabled. */
   readonly counters: StatisticsStore | undefined
-  /** Milliseconds since the Unix epoch. */
   readonly now: () => number
 }
 
@@ -40,7 +38,6 @@ export interface Operation<Body = unknown, Answer = unknown, Query = unknown> {
   readonly path: `/${string}`
   readonly summary: string
   readonly description?: string
-  /** Left out: the request has no body. */
   readonly body?: Schema<Body>
   /** An object of the parameters in the URL, which name no caller; left out: there are none. */
   readonly query?: Schema<Query>
@@ -96,7 +93,6 @@ export class OperationError extends Error {
   }
 }
 
-/** Something in the body or the query is not as expected. */
 export class InputError extends OperationError {
   /** @param path names in the body @param expected holds nothing that was sent */
   constructor(path: readonly string[], expected: string) {

@@ -4,7 +4,6 @@ import { InputError, OperationError, type Schema } from './operation.ts'
 /** No list of policies takes as much. */
 const MAX_BODY_BYTES = 256 * 1024
 
-/** @throws {OperationError} that says where the mistake is */
 export function readInput<Output>(schema: Schema<Output>, value: unknown): Output {
   const result = v.safeParse(schema, value, { abortEarly: true })
   if (result.success) return result.output

@@ -20,7 +20,6 @@ import { callerParts, toCaller } from './caller-schema.ts'
 import { readActiveRules } from './change-rules.ts'
 import { type AdminContext, InputError } from './operation.ts'
 
-/** The target of a block, an allow or an override, named in exactly one way. */
 export const target = describe(
   v.strictObject({
     ...callerParts,
@@ -79,7 +78,6 @@ async function findTargetInBody(
   return 'kind' in identity ? undefined : { digest: createDigest(identitySecret)(identity) }
 }
 
-/** @throws {OperationError} if there is more than one field */
 function readBy(kind: CallerKind, input: TargetInput): string {
   if (kind === 'token' || kind === 'ip') return kind
   const [name, ...others] = Object.keys(input[kind] ?? {})
@@ -87,11 +85,7 @@ function readBy(kind: CallerKind, input: TargetInput): string {
   return `${kind}:${name}`
 }
 
-/**
- * Checks for the digest of a policy that counts for everyone, or for all who use a route: it is no caller's, and no rule
- * about a caller may name it.
- * @throws {StoreError} @throws {ConfigError} if what is stored are no rules
- */
+/** Checks for the digest of a policy that counts for everyone: no rule about a caller may name it. */
 export async function shared(digest: string, context: AdminContext): Promise<boolean> {
   const { config, counters, now } = context
   const digestOf = createDigest(config.identitySecret)

@@ -2,7 +2,6 @@ import { StoreError } from '../model/store.ts'
 import { type DocumentStore, MAX_DOCUMENT_BYTES, type StoredDocument, updateDocument } from '../store/documents.ts'
 
 export interface AuditEntry {
-  /** Milliseconds since the Unix epoch. */
   readonly atMs: number
   readonly actor: string
   /** A few words, such as `block, answered 403`. */
@@ -14,7 +13,6 @@ export interface AuditEntry {
 
 /** All callers share these, unless entries are so long that fewer of them fill a document. */
 const MAX_ENTRIES = 500
-/** The longest text in an entry. */
 const MAX_CHARACTERS = 200
 /** A caller has one digest for each thing that it is counted by. */
 const MAX_DIGESTS = 20

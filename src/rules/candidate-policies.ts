@@ -10,17 +10,14 @@ const NO_COUNTS: CandidateCounts = { requests: 0, refusedByBoth: 0, refusedByCan
 const LOG_INTERVAL_MS = 60_000
 
 export interface CandidateTools {
-  /** Milliseconds since the Unix epoch. */
   readonly now: () => number
   readonly log: Log
-  /** Is told how candidate policies decide; left out, only the log is. */
   readonly watchShadow?: WatchCandidates | undefined
 }
 
 /** Policies that are evaluated for comparison, under keys of their own. They refuse nothing. */
 export class CandidatePolicies {
   readonly #limiter: Limiter
-  /** The version of the rules that brought the policies. */
   readonly #version: number
   readonly #tools: CandidateTools
   #counts = NO_COUNTS

@@ -13,9 +13,8 @@ import {
 } from '../store/documents.ts'
 
 /**
- * A document whose newest version is copied to another store, which has version numbers of its own. A writer waits for
- * the copy; the writes of others are copied after a reading. A copy that fails is tried again after the next reading. If
- * many copy at once, none replaces a newer version by an older one.
+ * Copies the newest version to another store, which has version numbers of its own. A writer waits for the copy; writes
+ * of others, and failed copies, follow after a read. No copy replaces a newer version by an older one.
  */
 export class CopiedDocuments implements DocumentStore {
   readonly #documents: DocumentStore

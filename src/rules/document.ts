@@ -88,7 +88,6 @@ const document = table({
 export type Block = RuleTarget & Readonly<v.InferOutput<typeof block>>
 /** A target that is never limited, but counted. */
 export type Allow = RuleTarget & Readonly<v.InferOutput<typeof allow>>
-/** A target that has other limits. */
 export type Override = RuleTarget & Readonly<v.InferOutput<typeof override>>
 
 type PolicyTable = Readonly<Record<string, unknown>>
@@ -100,17 +99,12 @@ export interface Rules {
   readonly overrides: readonly Override[]
   /** Replace POLICIES. */
   readonly policies?: readonly PolicyTable[] | undefined
-  /** Candidate policies, which refuse nothing. */
   readonly candidate?: readonly PolicyTable[] | undefined
 }
 
 export const NO_RULES: Rules = { blocks: [], allows: [], overrides: [] }
 
-/**
- * Reads a rule set. It does not check whether the policies make sense together, or whether overrides fit them: that takes
- * the Worker's other variables.
- * @throws {ConfigError} naming the first place that is wrong, its value and what was expected
- */
+/** Reads a rule set; `checkRules` checks that its parts fit each other. @throws {OptionError} for the first mistake */
 export function readRules(input: unknown): Rules {
   if (Array.isArray(input)) throw new OptionError(RULES, 'a table', input)
   const result = v.safeParse(document, input, { abortPipeEarly: true })

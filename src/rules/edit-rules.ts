@@ -9,7 +9,6 @@ import {
 import { isOver, NO_RULES, parseRules, type Rules, readRules } from './document.ts'
 import { formatTargetKey, type RuleTarget } from './target.ts'
 
-/** Says who changes the rules, and why. */
 export type Note = Pick<Revision, 'actor' | 'comment'>
 
 export interface VersionedRules extends VersionId {
@@ -19,7 +18,6 @@ export interface VersionedRules extends VersionId {
 /** A refused edit leaves all as it was. */
 export type Edited =
   | ({ readonly kind: 'written'; readonly atMs: number } & VersionedRules)
-  /** Nothing is different. */
   | ({ readonly kind: 'unchanged' } & VersionedRules)
   /** The version that was to be changed is not the newest, or others were faster each time. */
   | { readonly kind: 'conflict'; readonly version: number }
@@ -41,11 +39,7 @@ export async function currentRules(documents: DocumentStore): Promise<VersionedR
   return { ...revision, rules: parseRules(text) }
 }
 
-/**
- * Changes the rules: reads the newest version, checks what the change makes of it, and writes that if no other was
- * written meanwhile; else again.
- * @throws {ConfigError} if the change makes no valid rules of them @throws {StoreError}
- */
+/** Changes the newest rules. @throws {OptionError} if the result is invalid @throws {StoreError} */
 export async function editRules(
   documents: DocumentStore,
   change: (rules: Rules) => Rules,
@@ -70,10 +64,7 @@ export async function editRules(
   return { kind: 'conflict', version: written.version }
 }
 
-/**
- * Writes a section of an older version that is still stored, or all of it, as it was.
- * @returns undefined if that version is not stored @throws {OptionError} @throws {StoreError}
- */
+/** Writes a section of an older version, or all of it. @returns undefined if that version is not stored */
 export async function rollBackRules(
   documents: DocumentStore,
   version: number,
@@ -119,7 +110,6 @@ export function withPolicies(rules: Rules, policies: Rules['policies'], isCandid
 export const SECTIONS = ['policies', 'candidate', 'blocks', 'allows', 'overrides'] as const
 export type Section = (typeof SECTIONS)[number] | 'all'
 
-/** Takes a section, or all, from older rules. */
 export function withSection(rules: Rules, old: Rules, section: Section, nowMs: number): Rules {
   if (section === 'all') return dropEnded(old, nowMs)
   const { [section]: _, ...others } = rules

@@ -6,7 +6,6 @@ import type { Block, Override } from './document.ts'
 import type { RuleTarget } from './target.ts'
 import { addTo, Wildcards } from './wildcards.ts'
 
-/** One rule, ready to be found. */
 export type RuleEntry = { readonly untilMs: number; readonly isWildcard: boolean } & RuleEffect
 
 export type RuleEffect =

@@ -33,11 +33,9 @@ export interface LiveRulesEngineOptions extends Pick<RulesEngine, 'documents' | 
   readonly rules: RulesConfig
   /** The deployed configuration, which applies where the rules say nothing. */
   readonly config: LimiterConfig
-  /** The configuration was read from these variables. */
   readonly env: Environment
   readonly composed: ComposedLimiter
   readonly store: Pick<Store, 'learn'>
-  /** Left out: no token can be verified. */
   readonly readClaim?: ClaimReader | undefined
 }
 

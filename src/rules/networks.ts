@@ -4,7 +4,6 @@ import { EntryGroups } from './wildcards.ts'
 /** The bytes of an address: 4 or 16. */
 type Bytes = readonly number[]
 
-/** Networks by the lengths of their prefixes. */
 export class Networks<T> {
   readonly #groups = new EntryGroups<Bytes, T>()
 

@@ -5,13 +5,11 @@ import { CopiedDocuments } from './copied-documents.ts'
 import { LiveRulesEngine, type LiveRulesEngineOptions } from './live-rules-engine.ts'
 
 export interface RulesOptions extends Omit<LiveRulesEngineOptions, 'documents' | 'auditLog'> {
-  /** The rules live with the counts. */
   readonly backend: Pick<Backend, 'documents'>
   /** The rules are copied to where the counts will be; undefined: nowhere. */
   readonly mirror: Pick<Backend, 'documents'> | undefined
 }
 
-/** Where the rule set of a deployment is stored. */
 export function rulesKey(keyPrefix: string): string {
   return `${keyPrefix}:rules`
 }

@@ -54,10 +54,7 @@ function findOverriddenLimits(
 /** The limits that take the place of a policy's, or what was expected. */
 export type ResolvedOverride = { readonly limits: readonly Limit[] } | { readonly expected: string }
 
-/**
- * Resolves an override for limits of a policy: its own, or those of a plan.
- * @returns undefined if it is not about this policy
- */
+/** @param base limits of the policy, or of a plan @returns undefined if it is not about this policy */
 export function resolveOverride(
   override: Override,
   policy: RequestPolicy,

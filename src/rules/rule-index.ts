@@ -23,7 +23,6 @@ import { addTo } from './wildcards.ts'
 export interface RuleIndexOptions {
   readonly ipv6Prefix: number
   readonly identitySecret: string | undefined
-  /** Left out: no token can be verified. */
   readonly readClaim?: ClaimReader | undefined
   /** Digests of the callers that the limiter has met, by their `Authorization`. */
   readonly digestsOfTokens?: Pick<TextLru<string>, 'get'>
@@ -56,7 +55,6 @@ export class RuleIndex {
   readonly #knownAddresses = new TextLru<Entries>()
   /** Rules with a digest of an unnamed source: they apply where a policy counts by it. */
   readonly #byDigest = new Map<string, RuleEntry[]>()
-  /** The end of the last block in `#byDigest`. */
   #lastDigestBlockMs = Number.NEGATIVE_INFINITY
 
   constructor({ blocks, allows, overrides }: Rules, options: RuleIndexOptions) {
@@ -90,7 +88,6 @@ export class RuleIndex {
     }
   }
 
-  /** @param nowMs milliseconds since the Unix epoch */
   match(request: ReceivedRequest, nowMs: number, context: Arrival['context']): Eventual<Found> {
     const arrival = { request, nowMs, context }
     const parts: Eventual<Entries>[] = [this.#findByAddress(request)]

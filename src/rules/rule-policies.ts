@@ -7,10 +7,7 @@ import { resolveOverride } from './override.ts'
 /** The places of a rule set that hold policies. */
 export type PolicyList = 'policies' | 'candidate'
 
-/**
- * Reads policies in place of POLICIES, with the Worker's other variables.
- * @throws {OptionError} naming the place in the document
- */
+/** Reads policies in place of POLICIES, with the Worker's other variables. @throws {OptionError} */
 export function readPolicies(env: Environment, tables: unknown, list: PolicyList): readonly RequestPolicy[] {
   try {
     // Candidate policies are to tell what they would refuse.
@@ -21,11 +18,7 @@ export function readPolicies(env: Environment, tables: unknown, list: PolicyList
   }
 }
 
-/**
- * Checks that a rule set makes sense with the Worker's variables: its policies with each other, and its overrides with
- * the policies that are then active.
- * @throws {OptionError} naming the first place that is wrong, its value and what was expected
- */
+/** Checks the policies of a rule set, and that its overrides fit them. @throws {OptionError} for the first mistake */
 export function checkRules(rules: Rules, env: Environment): void {
   const policies =
     rules.policies === undefined ? loadConfig(env).policies : readPolicies(env, rules.policies, 'policies')

@@ -48,9 +48,8 @@ export interface DigestOptions {
 }
 
 /**
- * Names a caller by its digest, so that what it sends does not stand in the rule set.
- * @param by as `BY_EXPECTED` says
- * @returns undefined if the request does not say it, or not in one way only
+ * Names a caller by its digest, so that the rule set holds nothing that it sends.
+ * @returns undefined if the request does not have it, or if it is ambiguous
  */
 export async function createRuleTarget(
   by: string,

@@ -5,10 +5,7 @@ interface Group<Value, T> {
   readonly entries: Map<string, T[]>
 }
 
-/**
- * Entries that each match many values, in groups: the widest key is looked up first. A look-up takes one step for each
- * group, however many entries it holds.
- */
+/** Entries that each match many values. A look-up takes one step for each group; the widest key comes first. */
 export class EntryGroups<Value, T> {
   #groups: readonly Group<Value, T>[] = []
 

@@ -1,7 +1,4 @@
-/**
- * Everything that is counted: the names under which it is stored, how the API answers it, and what Prometheus reads of it.
- * To count one thing more, name it here, say how it is answered, and add it in recorder.ts.
- */
+/** Everything that is counted: its names in the store, in the API and in Prometheus. `recorder.ts` counts it. */
 import * as v from 'valibot'
 import type { MirrorCounts } from '../engine/mirror.ts'
 import type { CandidateCounts, Comparison } from '../engine/rules-engine.ts'
@@ -26,10 +23,7 @@ export const REFUSED_CALLERS = 'refused'
 
 const LATENCY_NAMES = Array.from({ length: LATENCY_BOUNDS_MS.length + 1 }, (_, bucket) => `store latency ${bucket}`)
 
-/**
- * There are only as many names as policies, patterns and outcomes: nothing of a request is in them. A pattern may hold
- * spaces, so it comes last.
- */
+/** Names hold nothing of a request, so they are few. A pattern may hold spaces, so it comes last. */
 export const COUNT_NAMES = {
   requests: Object.fromEntries(OUTCOMES.map((outcome) => [outcome, `requests ${outcome}`])) as Record<Outcome, string>,
   degraded: (how: Degradation) => `degraded ${how}`,
@@ -42,7 +36,6 @@ export const COUNT_NAMES = {
   latency: (bucket: number) => LATENCY_NAMES[bucket] as string,
   latencyMs: 'store latency_ms',
   avoidedByRefusalCache: 'avoided refusal_cache',
-  /** Each has used a permit. */
   avoidedByLeases: 'avoided lease',
   permitsLeased: 'leases permits',
   mirror: (name: keyof MirrorCounts) => `mirror ${name}`,
@@ -206,7 +199,6 @@ type MetricName = keyof Metrics
 
 export type StatisticsSummary = { [Name in MetricName]: v.InferOutput<Metrics[Name]['schema']> }
 
-/** The schemas of a summary. */
 export const summaryEntries = mapNames(Object.keys(METRICS), (name) => METRICS[name as MetricName].schema) as {
   [Name in MetricName]: Metrics[Name]['schema']
 }
@@ -247,7 +239,6 @@ export function toMetricFamilies(summary: StatisticsSummary): readonly Family[] 
 }
 
 interface Metric<Schema extends v.GenericSchema> {
-  /** How the API answers it. */
   readonly schema: Schema
   read(this: void, count: (name: string) => number, counts: Counts): v.InferOutput<Schema>
   toFamilies(this: void, value: v.InferOutput<Schema>): readonly Family[]

@@ -19,7 +19,6 @@ const MAX_CALLERS = 2 * SKETCH_CAPACITY
 
 /** The counts of one isolate in a minute, or in a part of it. */
 export class Minute {
-  /** Milliseconds since the Unix epoch. */
   readonly startMs: number
   readonly #counts = new Map<string, number>()
   #refused: SpaceSaving | undefined

@@ -29,7 +29,6 @@ export class AllObservers implements Observer {
 export interface RefusalLogOptions {
   /** The share of refusals that is logged, above 0 and at most 1. */
   readonly share: number
-  /** Left out: callers have no labels. */
   readonly readLabel?: LabelReader | undefined
   readonly log: Log
   /** From 0 to below 1. */
@@ -93,8 +92,7 @@ const MAX_BLOB_CHARACTERS = 500
 const MAX_INDEX_BYTES = 96
 
 /**
- * Writes a data point for each request to Workers Analytics Engine. Its limits (25 points or more an invocation, 20 blobs of 16
- * KB together, 20 doubles, one index of 96 bytes) leave room for that.
+ * Writes a data point for each request to Workers Analytics Engine.
  * https://developers.cloudflare.com/analytics/analytics-engine/limits/
  */
 export class AnalyticsWriter implements Observer {

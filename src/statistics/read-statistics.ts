@@ -76,10 +76,7 @@ export const refusalsSchema = v.strictObject({
   ),
 })
 
-/**
- * @param shared names of the policies that count for all callers together
- * @throws {StoreError}
- */
+/** @param shared names of the policies that count for all callers together */
 export async function readStatistics(
   counters: Pick<StatisticsStore, 'read'>,
   query: StatisticsQuery,
@@ -102,15 +99,12 @@ export async function readStatistics(
   }
 }
 
-/**
- * Everything counted so far, for counters that only grow. They begin anew after a month without a request.
- * @throws {StoreError}
- */
+/** Reads counters that only grow. They begin at 0 again after a month without a request. */
 export async function readTotals(counters: Pick<StatisticsStore, 'totals'>): Promise<StatisticsSummary> {
   return summarize(await counters.totals())
 }
 
-/** @param digests that the caller is known by @throws {StoreError} */
+/** @param digests of one caller */
 export async function readRefusals(
   counters: Pick<StatisticsStore, 'read'>,
   digests: ReadonlySet<string>,

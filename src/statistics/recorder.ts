@@ -15,11 +15,8 @@ type Context = Pick<CallContext, 'waitUntil'>
 export interface RecorderOptions {
   readonly counters: Pick<StatisticsStore, 'add'>
   readonly readSavings: () => AvoidedCalls
-  /** Left out: there is no mirror. */
   readonly readMirror?: (() => MirrorCounts) | undefined
-  /** Left out: callers have no labels. */
   readonly readLabel?: LabelReader | undefined
-  /** Milliseconds since the Unix epoch. */
   readonly now: () => number
   readonly wait: (ms: number) => Promise<unknown>
   readonly log: Log

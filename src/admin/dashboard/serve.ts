@@ -19,12 +19,7 @@ const CONTENT_SECURITY_POLICY = [
   "require-trusted-types-for 'script'",
 ].join('; ')
 
-/**
- * Serves the page, its files and its log-in.
- * @param name below `/_sluice/`; empty for the page itself
- * @returns undefined if there is nothing of this name
- * @throws {OperationError}
- */
+/** @param name below `/_sluice/`; empty for the page itself @returns undefined if there is nothing of this name */
 export async function serve(name: string, request: Request, auth: AdminAuth): Promise<Response | undefined> {
   if (request.method === 'POST' && (name === 'login' || name === 'logout')) {
     if (!isSameOrigin(request)) return problemResponse(CROSS_ORIGIN)

@@ -34,7 +34,6 @@ export const rules = defineOperation({
   },
 })
 
-/** The body of a block, an allow or an override. */
 const edit = {
   target,
   reason: v.optional(describe(v.string(), 'A blocked caller can read it.')),
@@ -79,11 +78,7 @@ export const override = defineOperation({
     editRule(context, 'overrides', rest, { limits, multiplier, unlimited, policies }),
 })
 
-/**
- * Writes an entry, or takes it back.
- * @param effect fields of this list, besides the target
- * @throws {OperationError | CallerError} @throws {StoreError}
- */
+/** @param effect fields of entries in this list, besides the target */
 async function editRule<List extends EntryList>(
   context: AdminContext,
   list: List,

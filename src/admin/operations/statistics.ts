@@ -62,10 +62,7 @@ function findRange(resolution: Resolution, periods: number, nowMs: number) {
   return { resolution, fromMs: toMs - Math.min(KEPT_MS[resolution], periods * PERIOD_MS[resolution]), toMs }
 }
 
-/**
- * Finds all digests that a caller goes by: those under which policies count it, and those by which rules may name it.
- * @throws {OperationError | CallerError} if there is no such caller @throws {StoreError}
- */
+/** Finds all digests of a caller: those under which policies count it, and those by which rules may name it. */
 async function findDigests(caller: CallerInput, context: AdminContext): Promise<ReadonlySet<string>> {
   const { charges } = await findCharges(context, { caller })
   if (caller.digest !== undefined) return new Set([caller.digest])
