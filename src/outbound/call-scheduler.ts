@@ -54,7 +54,7 @@ export interface Call extends Pick<CallSettings, 'cost' | 'priority' | 'tenant'>
   readonly dueMs: number
 }
 
-/** Ends a call, once; without an answer if it failed. */
+/** Called once; without an answer if the call failed. */
 type End = (answer: Answer | undefined) => Promise<void>
 
 interface WaitingCall extends Call {
@@ -64,14 +64,7 @@ interface WaitingCall extends Call {
   readonly leave: () => void
 }
 
-/** The wait of the call at the head of the queue. */
-interface HeadWait {
-  readonly untilMs: number
-  /** Cost of the call, or 0 in a pause: a cheaper call at the head need not wait. */
-  readonly cost: number
-}
-
-/** Admits the calls of one identity, which share its limits, one by one. All of them stop if the server says so. */
+/** Admits the calls of one identity one by one. All of them stop if the server refuses one. */
 export class CallScheduler {
   readonly #options: SchedulerOptions
   readonly #clock: Clock
@@ -81,7 +74,8 @@ export class CallScheduler {
   /** Ends the wait of the head. */
   #wake = () => {}
   #isWaitingForAnswer = false
-  #wait: HeadWait | undefined
+  /** The wait of the head; a cheaper call need not wait for it. `cost` is 0 in a pause. */
+  #wait: { readonly untilMs: number; readonly cost: number } | undefined
   /** The limits are being charged for this call. */
   #requested: WaitingCall | undefined
   #inFlight = 0
@@ -102,17 +96,15 @@ export class CallScheduler {
     return this.#queue.size === 0 && this.#inFlight === 0
   }
 
-  /** Milliseconds until the end of the pause; 0 if there is none. */
   get pausedMs(): number {
-    return this.#leftMs(Math.max(this.#pausedUntilMs, this.#options.learned?.pausedUntilMs ?? 0))
+    return this.#remainingMs(Math.max(this.#pausedUntilMs, this.#options.learned?.pausedUntilMs ?? 0))
   }
 
-  /** Ends the pause, and deletes what was learned. */
   async resume(): Promise<void> {
     this.#pausedUntilMs = 0
     this.#refusalsInARow = 0
     this.#pace = new Pace(this.#options.maxPauseMs)
-    await this.#options.learned?.forget()
+    await this.#options.learned?.clear()
     this.#wait = undefined
     this.#wake()
   }
@@ -141,7 +133,8 @@ export class CallScheduler {
     return new Promise((resolve, reject) => {
       const abort = () => this.#refuse(waiting, signal?.reason)
       const expire = () => this.#isRequestedNow(waiting) || this.#refuse(waiting, tooLong())
-      const stopTimer = dueMs < Number.POSITIVE_INFINITY ? this.#clock.after(this.#leftMs(dueMs), expire) : () => {}
+      const stopTimer =
+        dueMs < Number.POSITIVE_INFINITY ? this.#clock.after(this.#remainingMs(dueMs), expire) : () => {}
       const leave = () => {
         signal?.removeEventListener('abort', abort)
         stopTimer()
@@ -279,7 +272,7 @@ export class CallScheduler {
   /** Refuses calls whose deadline ends before any call may go. */
   #refuseLate(calls: Iterable<WaitingCall>): void {
     const untilMs = this.#wait?.untilMs ?? 0
-    for (const call of calls) if (call.dueMs < untilMs) this.#refuse(call, tooLong(this.#leftMs(untilMs)))
+    for (const call of calls) if (call.dueMs < untilMs) this.#refuse(call, tooLong(this.#remainingMs(untilMs)))
   }
 
   /** Checks if the call may still be admitted at this timestamp; if it is not, it is refused right after. */
@@ -293,7 +286,7 @@ export class CallScheduler {
     return this.#wait !== undefined && call === this.#queue.head && call.cost < this.#wait.cost
   }
 
-  #leftMs(untilMs: number): number {
+  #remainingMs(untilMs: number): number {
     return Math.max(0, untilMs - this.#clock.now())
   }
 }
