@@ -5,9 +5,16 @@ import { problemResponse } from '../http/problem.ts'
 import { createDigest } from '../request/identity/digest.ts'
 import { AdminAuth } from './auth.ts'
 import { serve } from './dashboard/serve.ts'
-import { type AdminContext, HEADERS, type Operation, OperationError, toProblem } from './operation.ts'
+import {
+  type AdminContext,
+  HEADERS,
+  type Operation,
+  OperationError,
+  readInput,
+  readJson,
+  toProblem,
+} from './operation.ts'
 import { OPERATIONS } from './operations.ts'
-import { readInput, readJson } from './read-input.ts'
 
 const ROOT = '/_sluice'
 const API = `${ROOT}/admin`

@@ -54,10 +54,18 @@ export interface DigestOptions {
 export async function createRuleTarget(
   by: string,
   request: ReceivedRequest,
-  { ipv6Prefix, identitySecret, readClaim }: DigestOptions,
+  options: DigestOptions,
 ): Promise<RuleTarget | undefined> {
   const source = parseKnownBy(by)
-  if (!source) return undefined
+  return source && digestIdentity(source, request, options)
+}
+
+/** The same for any source. */
+export async function digestIdentity(
+  source: IdentitySource,
+  request: ReceivedRequest,
+  { ipv6Prefix, identitySecret, readClaim }: DigestOptions,
+): Promise<RuleTarget | undefined> {
   const missing = { kind: 'deny', status: 401 } as const
   const identity = await readIdentity([source], { request, route: '', ipv6Prefix, readClaim }, missing)
   if ('kind' in identity || (source.kind === 'ip' && identity[1] === 'unknown')) return undefined

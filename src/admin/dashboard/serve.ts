@@ -1,8 +1,7 @@
 import * as v from 'valibot'
 import { problemResponse } from '../../http/problem.ts'
 import { type AdminAuth, CROSS_ORIGIN, END_OF_SESSION, isSameOrigin } from '../auth.ts'
-import { HEADERS } from '../operation.ts'
-import { readInput, readJson } from '../read-input.ts'
+import { HEADERS, readInput, readJson } from '../operation.ts'
 
 const login = v.strictObject({ token: v.string() })
 

@@ -13,9 +13,9 @@ import { currentRules, type Entries, type EntryList, withEntry, withoutEntry } f
 import { formatTarget, type RuleTarget } from '../../rules/target.ts'
 import { describe } from '../../statistics/schema.ts'
 import * as answers from '../answers.ts'
+import { resolveTarget, shared, target } from '../caller-schema.ts'
 import { changeRules, type Note, note, requireRules, toResponse, until } from '../change-rules.ts'
 import { type AdminContext, defineOperation, InputError } from '../operation.ts'
-import { resolveTarget, shared, target } from '../target-schema.ts'
 
 export function toDocument({ policies, candidate, ...lists }: Rules) {
   return { ...lists, policies: policies ?? null, candidate: candidate ?? null }
