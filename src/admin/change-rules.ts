@@ -6,6 +6,7 @@ import { NO_RULES, type Rules } from '../rules/document.ts'
 import { currentRules, type Edited, editRules } from '../rules/edit-rules.ts'
 import { checkRules, readPolicies } from '../rules/rule-policies.ts'
 import { describe } from '../statistics/schema.ts'
+import { MAX_DOCUMENT_BYTES } from '../store/documents.ts'
 import type * as answers from './answers.ts'
 import { type AdminContext, OperationError, toPointer } from './operation.ts'
 
@@ -93,6 +94,6 @@ export function requireChanged(result: Edited): Changed {
       throw new OperationError(409, detail, { extensions: { version } })
     }
     case 'too-large':
-      throw new OperationError(413, `The rules would have more than ${result.maxBytes} bytes.`)
+      throw new OperationError(413, `The rules would have more than ${MAX_DOCUMENT_BYTES} bytes.`)
   }
 }

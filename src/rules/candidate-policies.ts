@@ -20,7 +20,8 @@ export class CandidatePolicies {
   readonly #limiter: Limiter
   readonly #version: number
   readonly #tools: CandidateTools
-  #counts = NO_COUNTS
+  /** Since this isolate has read the policies. */
+  counts = NO_COUNTS
   #unlogged = NO_COUNTS
   #loggedAtMs: number
 
@@ -29,11 +30,6 @@ export class CandidatePolicies {
     this.#version = version
     this.#tools = tools
     this.#loggedAtMs = tools.now()
-  }
-
-  /** Counts since this isolate has read them. */
-  get counts(): CandidateCounts {
-    return this.#counts
   }
 
   /** @param decideActive decides by the active policies, which wait until the candidates have read the request */
@@ -47,7 +43,7 @@ export class CandidatePolicies {
     // Before the request is passed on, whose body can then no longer be read.
     const charges = await this.#limiter.findCharges(request, path, context, { rules })
     const candidate = 'outcome' in charges ? Promise.resolve(charges) : this.#limiter.charge(charges, context)
-    // If the active policies fail, nobody else handles its failure.
+    // If the active policies fail, nothing else handles its failure.
     candidate.catch(() => {})
     const verdict = await decideActive()
     context.waitUntil(candidate.then((other) => this.#count(verdict, other, context)))
@@ -60,7 +56,7 @@ export class CandidatePolicies {
     const { now, log, watchShadow } = this.#tools
     const comparison = compareRefusals(active.outcome !== 'admitted', candidate.outcome !== 'admitted')
     watchShadow?.(comparison, context)
-    this.#counts = addTo(this.#counts, comparison)
+    this.counts = addTo(this.counts, comparison)
     this.#unlogged = addTo(this.#unlogged, comparison)
     const nowMs = now()
     if (nowMs - this.#loggedAtMs < LOG_INTERVAL_MS) return

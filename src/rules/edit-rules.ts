@@ -1,6 +1,5 @@
 import {
   type DocumentStore,
-  MAX_DOCUMENT_BYTES,
   type Revision,
   type StoredDocument,
   updateDocument,
@@ -21,7 +20,7 @@ export type Edited =
   | ({ readonly kind: 'unchanged' } & VersionedRules)
   /** The version that was to be changed is not the newest, or others were faster each time. */
   | { readonly kind: 'conflict'; readonly version: number }
-  | { readonly kind: 'too-large'; readonly maxBytes: number }
+  | { readonly kind: 'too-large' }
 
 export interface EditOptions {
   /** The edit applies only to this version; left out, to whichever is the newest. */
@@ -60,8 +59,7 @@ export async function editRules(
   const { version, id, rules } = edited as VersionedRules
   if (!written) return hasConflict ? { kind: 'conflict', version } : { kind: 'unchanged', version, id, rules }
   if (written.kind === 'written') return { ...written, rules }
-  if (written.kind === 'too-large') return { kind: 'too-large', maxBytes: MAX_DOCUMENT_BYTES }
-  return { kind: 'conflict', version: written.version }
+  return written.kind === 'too-large' ? { kind: 'too-large' } : { kind: 'conflict', version: written.version }
 }
 
 /** Writes a section of an older version, or all of it. @returns undefined if that version is not stored */

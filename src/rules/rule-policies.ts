@@ -31,9 +31,8 @@ export function checkRules(rules: Rules, env: Environment): void {
 export function findMisfits({ overrides }: Rules, policies: readonly RequestPolicy[]): readonly OptionError[] {
   const names = policies.map(({ name }) => name)
   const misfits: OptionError[] = []
-  const add = (index: number, path: (string | number)[], value: unknown, expected: string) => {
-    misfits.push(new OptionError([RULES, 'overrides', index, ...path], expected, value))
-  }
+  const add = (path: readonly (string | number)[], value: unknown, expected: string) =>
+    misfits.push(new OptionError([RULES, 'overrides', ...path], expected, value))
   // Most of many overrides say the same.
   const known = new Map<string, string | undefined>()
   for (const [index, override] of overrides.entries()) {
@@ -41,7 +40,7 @@ export function findMisfits({ overrides }: Rules, policies: readonly RequestPoli
     for (const name of limits ? Object.keys(limits) : (about ?? [])) {
       if (names.includes(name)) continue
       const expected = names.map((known) => `"${known}"`).join(' or ')
-      add(index, [limits ? 'limits' : 'policies'], name, `the name of a policy, ${expected}`)
+      add([index, limits ? 'limits' : 'policies'], name, `the name of a policy, ${expected}`)
     }
     if (limits === undefined && multiplier === undefined) continue
     for (const policy of policies) {
@@ -49,8 +48,8 @@ export function findMisfits({ overrides }: Rules, policies: readonly RequestPoli
       const expected = known.has(key) ? known.get(key) : findProblem(override, policy)
       known.set(key, expected)
       if (expected === undefined) continue
-      if (limits) add(index, ['limits', policy.name], limits[policy.name], expected)
-      else add(index, ['multiplier'], multiplier, `a multiple that makes of "${policy.name}" ${expected}`)
+      if (limits) add([index, 'limits', policy.name], limits[policy.name], expected)
+      else add([index, 'multiplier'], multiplier, `a multiple that makes of "${policy.name}" ${expected}`)
     }
   }
   return misfits
