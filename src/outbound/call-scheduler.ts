@@ -8,15 +8,12 @@ import type { Answer } from './server-limit.ts'
 /** Pauses if a server refuses without `Retry-After` or a reset: doubled by each refusal in a row. */
 const FIRST_PAUSE_MS = 1_000
 const MAX_GUESSED_PAUSE_MS = 60_000
-
 /** A pause is longer by up to a tenth, at random and within these bounds, so that clients do not return at once. */
 const JITTER_SHARE = 0.1
 const MIN_JITTER_MS = 100
 const MAX_JITTER_MS = 1_000
-
 /** Expired reservations that are made again for a call: a slow store must not keep calls back forever. */
 const MAX_EXPIRED_IN_A_ROW = 3
-
 /** The least recently used of more identities are deleted, unless they have calls or a pause. */
 const MAX_IDLE = 1_000
 
@@ -296,9 +293,9 @@ function tooLong(retryAfterMs?: number): OutboundError {
   return new OutboundError('WAIT_TOO_LONG', `the call cannot be made in time${wait}`, retryAfterMs)
 }
 
-/** The schedulers of all identities; the most recently used is the last. */
 export class CallSchedulers {
   readonly #create: (identity: string) => CallScheduler
+  /** By identity; the most recently used is the last. */
   readonly #schedulers = new Map<string, CallScheduler>()
 
   constructor(create: (identity: string) => CallScheduler) {

@@ -20,14 +20,11 @@ export const LEARNED_ALGORITHMS = ['concurrency', 'sliding-window'] as const
 
 /** A larger limit is a log of admissions: a slot takes more memory, and time among many. */
 const MAX_SLOTS = 2_000
-
 /** Clocks of two machines drift apart by this share at most: NTP slews by 1 in 2,000. */
 const CLOCK_RATE_SHARE = 1 / 1_000
-
 /** A log counts a call from its admission, so its window is longer by the lateness that calls may have. */
 const LATENESS_SHARE = 1 / 50
 const MIN_LATENESS_MS = 1_000
-
 /** Keys in memory per identity: a server that reports new limits in each response evicts its own counts only. */
 const MAX_LOCAL_KEYS = 100
 
@@ -78,7 +75,7 @@ export class LearnedLimits {
   readonly #limits = new KnownLimits()
   /** `partial`: the server last reported a limit without a window or a reset. */
   #knowledge: 'none' | 'partial' | 'complete' = 'none'
-  /** By the store's clock, which is this much ahead of this process's. */
+  /** By the store's clock, which is ahead of this process's by `#aheadMs`. */
   #pausedUntilMs = 0
   #aheadMs = 0
   /** Text of the shared note, as it was last read or written. */
@@ -96,7 +93,7 @@ export class LearnedLimits {
     this.#store = options.store ?? this.#local
   }
 
-  /** Too little is known to make more than one call at a time. */
+  /** Calls go one at a time. */
   get isOnTrial(): boolean {
     return this.#knowledge !== 'complete'
   }
@@ -110,14 +107,12 @@ export class LearnedLimits {
     return this.#pausedUntilMs - this.#aheadMs
   }
 
-  /** Pauses all processes. @param ms end of the pause, by this process's clock */
   async pauseUntil(ms: number): Promise<void> {
     if (ms <= this.pausedUntilMs) return
     this.#pausedUntilMs = ms + this.#aheadMs
     await this.#writeNote()
   }
 
-  /** Deletes all that was learned, in the shared note too. */
   async clear(): Promise<void> {
     const limits = [...this.#limits.values()]
     this.#limits.clear()

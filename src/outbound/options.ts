@@ -118,7 +118,6 @@ export interface ThrottleOptions<Arguments extends readonly unknown[]> extends Q
   readonly signal?: PerCall<AbortSignal | undefined, Arguments>
 }
 
-/** The resolved options of one call. */
 export interface CallSettings {
   readonly identity: string
   readonly cost: number
@@ -126,9 +125,6 @@ export interface CallSettings {
   readonly tenant: string
   readonly maxWaitMs: number
 }
-
-const MAX_QUEUED = 1_000_000
-const MAX_RETRIES = 100
 
 const CALL_CHECKS: Readonly<Record<keyof CallSettings, Check>> = {
   identity: checkString,
@@ -138,13 +134,13 @@ const CALL_CHECKS: Readonly<Record<keyof CallSettings, Check>> = {
   maxWaitMs: checkDuration,
 }
 
-/** A function in place of a value is checked at each call instead, by its result. */
+/** The result of a function in place of a value is checked at each call instead. */
 const QUEUE_CHECKS = {
   cost: orFunction(CALL_CHECKS.cost),
   priority: orFunction(CALL_CHECKS.priority),
   tenant: orFunction(CALL_CHECKS.tenant),
   maxWaitMs: orFunction(CALL_CHECKS.maxWaitMs),
-  maxQueued: (option: string, value: unknown) => checkInteger(option, value, 1, MAX_QUEUED),
+  maxQueued: (option: string, value: unknown) => checkInteger(option, value, 1, 1_000_000),
   clock: () => {},
   random: checkFunction,
   limiter: checkLimiter,
@@ -157,11 +153,10 @@ export const OUTBOUND_CHECKS: Readonly<Record<keyof OutboundOptions, Check>> = {
   ...QUEUE_CHECKS,
   shared: checkShared,
   countedWithinMs: checkDuration,
-  retries: (option, value) => checkInteger(option, value, 0, MAX_RETRIES),
+  retries: (option, value) => checkInteger(option, value, 0, 100),
   maxPauseMs: checkDuration,
 }
 
-/** @throws {OptionError} */
 export function resolveCallSettings<Arguments extends readonly unknown[]>(
   options: QueueOptions<Arguments>,
   identity: PerCall<string, Arguments>,

@@ -81,7 +81,7 @@ export function throttle<Arguments extends readonly unknown[], Result>(
   )
   return async function throttled(...call) {
     const settings = resolveCallSettings(options, options.identity, call)
-    const signal = options.signal && resolve(options.signal, call)
+    const signal = resolve(options.signal, call)
     const dueMs = clock.now() + settings.maxWaitMs
     return schedulers.get(settings.identity).run({ ...settings, signal, dueMs }, () => work(...call))
   }
@@ -102,7 +102,7 @@ function createSchedulers(options: OutboundOptions, clock: Clock): CallScheduler
   })
 }
 
-/** Describes a call as `fetch` would make it. @throws {TypeError} if the URL cannot be parsed */
+/** @throws {TypeError} if the URL cannot be parsed */
 function describeCall(input: RequestInfo | URL, init: RequestInit | undefined): OutboundCall {
   const request = input instanceof Request ? input : undefined
   return {
