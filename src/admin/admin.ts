@@ -3,6 +3,7 @@ import type { AdminConfig, Config } from '../config/load-config.ts'
 import type { AdminHandler, GatewayContext } from '../gateway/app.ts'
 import { problemResponse } from '../http/problem.ts'
 import { createDigest } from '../request/identity/digest.ts'
+import { sleep } from '../runtime/sleep.ts'
 import { AdminAuth } from './auth.ts'
 import { serve } from './dashboard/serve.ts'
 import {
@@ -79,30 +80,16 @@ async function answer(operation: Operation, request: Request, context: AdminCont
 
 /** Server-sent events (WHATWG HTML §9.2): one at once, and one every `everyMs` milliseconds. */
 function streamEvents(read: () => Promise<unknown>, everyMs: number): ReadableStream<Uint8Array> {
-  const encoder = new TextEncoder()
   let sent = 0
-  let timer: ReturnType<typeof setTimeout> | undefined
   return new ReadableStream({
     async pull(controller) {
-      if (sent > 0) {
-        await new Promise<void>((resolve) => {
-          timer = setTimeout(resolve, everyMs)
-        })
-      }
-      const event = await read().then(
-        (answer) => formatEvent('message', answer),
-        (error) => formatEvent('problem', toProblem(error)),
+      if (sent > 0) await sleep(everyMs)
+      const [name, data] = await read().then(
+        (answer) => ['message', answer],
+        (error) => ['problem', toProblem(error)],
       )
-      controller.enqueue(encoder.encode(event))
-      sent++
-      if (sent === MAX_EVENTS) controller.close()
-    },
-    cancel() {
-      clearTimeout(timer)
+      controller.enqueue(new TextEncoder().encode(`event: ${name}\ndata: ${JSON.stringify(data)}\n\n`))
+      if (++sent === MAX_EVENTS) controller.close()
     },
   })
-}
-
-function formatEvent(name: string, data: unknown): string {
-  return `event: ${name}\ndata: ${JSON.stringify(data)}\n\n`
 }

@@ -75,7 +75,7 @@ export interface PolicyChange {
 }
 
 /** Compares policy by policy, in the order in which they stand before; new ones come last. */
-export function diffPolicies(before: PolicyTables, after: PolicyTables): readonly PolicyChange[] {
+export function diffPolicies(before: PolicyTables, after: PolicyTables): PolicyChange[] {
   const [old, next] = [indexByName(before), indexByName(after)]
   const changes: PolicyChange[] = []
   for (const name of new Set([...old.keys(), ...next.keys()])) {

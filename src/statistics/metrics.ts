@@ -54,22 +54,19 @@ export const MIRROR_COUNTS = ['decisions', 'refusedByMirrorOnly', 'refusedByPrim
 const METRICS = {
   requests: defineMetric({
     ...tally('Each request once, by outcome.', COUNT_NAMES.requests),
-    toFamilies: (requests) => [
-      counter('sluice_requests', 'Requests by what has become of them, each once.', labelled('outcome', requests)),
-    ],
+    toFamilies: (requests) =>
+      counter('sluice_requests', 'Requests by outcome, each once.', labelled('outcome', requests)),
   }),
   degraded: defineMetric({
     ...tally('Those that were decided without the store.', mapNames(DEGRADATIONS, COUNT_NAMES.degraded)),
-    toFamilies: (degraded) => [
+    toFamilies: (degraded) =>
       counter('sluice_degraded_requests', 'Requests decided without the store.', labelled('fallback', degraded)),
-    ],
   }),
   upstream5xx: defineMetric({
     schema: describe(units, 'Those admitted that were answered with a status from 500.'),
     read: (count) => count(COUNT_NAMES.upstream5xx),
-    toFamilies: (upstream5xx) => [
-      counter('sluice_upstream_errors', 'Admitted requests that were answered with 500 or above.', upstream5xx),
-    ],
+    toFamilies: (upstream5xx) =>
+      counter('sluice_upstream_errors', 'Admitted requests answered with 500 or above.', upstream5xx),
   }),
   policies: defineMetric({
     schema: v.array(
@@ -80,7 +77,7 @@ const METRICS = {
       }),
     ),
     read: (_count, counts) => readPolicies(counts),
-    toFamilies: (policies) => [
+    toFamilies: (policies) =>
       counter(
         'sluice_policy_requests',
         'Requests by each policy that applies to them, its pattern, and their outcome.',
@@ -90,37 +87,30 @@ const METRICS = {
             .map(([outcome, count]) => [{ policy, route, outcome }, count] as const),
         ),
       ),
-    ],
   }),
   limits: defineMetric({
-    schema: describe(
-      v.array(v.strictObject({ name: v.string(), refusals: units })),
-      'Requests that each has refused, the most first.',
-    ),
+    schema: describe(v.array(v.strictObject({ name: v.string(), refusals: units })), 'The most refusals first.'),
     read: (_count, counts) =>
       [...counts]
         .filter(([name]) => name.startsWith(COUNT_NAMES.limit('')))
         .map(([name, refusals]) => ({ name: name.slice(COUNT_NAMES.limit('').length), refusals }))
         .sort((a, b) => b.refusals - a.refusals || compareText(a.name, b.name)),
-    toFamilies: (limits) => [
+    toFamilies: (limits) =>
       counter(
         'sluice_limit_refusals',
         'Requests that a limit has refused, or would have in shadow mode.',
         limits.map(({ name, refusals }) => [{ limit: name }, refusals]),
       ),
-    ],
   }),
   candidate: defineMetric({
     schema: describe(candidateCounts, 'Requests that candidate and active policies both decided.'),
     read(count) {
-      const refusedByBoth = count(COUNT_NAMES.candidate('both'))
-      const refusedByCandidateOnly = count(COUNT_NAMES.candidate('candidateOnly'))
-      const refusedByActiveOnly = count(COUNT_NAMES.candidate('activeOnly'))
-      const refused = refusedByBoth + refusedByCandidateOnly + refusedByActiveOnly
-      const requests = count(COUNT_NAMES.candidate('neither')) + refused
-      return { requests, refusedByBoth, refusedByCandidateOnly, refusedByActiveOnly }
+      const names = ['neither', 'both', 'candidateOnly', 'activeOnly'] as const
+      const { neither, both, candidateOnly, activeOnly } = mapNames(names, (name) => count(COUNT_NAMES.candidate(name)))
+      const refused = { refusedByBoth: both, refusedByCandidateOnly: candidateOnly, refusedByActiveOnly: activeOnly }
+      return { requests: neither + both + candidateOnly + activeOnly, ...refused }
     },
-    toFamilies: ({ requests, refusedByBoth, refusedByCandidateOnly, refusedByActiveOnly }) => [
+    toFamilies: ({ requests, refusedByBoth, refusedByCandidateOnly, refusedByActiveOnly }) =>
       counter(
         'sluice_candidate_requests',
         'Requests that candidate and active policies both decided, by which refused them.',
@@ -131,14 +121,13 @@ const METRICS = {
           active: refusedByActiveOnly,
         }),
       ),
-    ],
   }),
   store: defineMetric({
     schema: v.strictObject({
       calls: units,
       failures: units,
       latency: v.strictObject({
-        counts: describe(v.array(units), 'Of each bucket of `latencyBoundsMs`, and of what took longer.'),
+        counts: describe(v.array(units), 'By `latencyBoundsMs`, and above.'),
         sumMs: v.number(),
       }),
     }),
@@ -158,13 +147,12 @@ const METRICS = {
       refusalCache: COUNT_NAMES.avoidedByRefusalCache,
       leases: COUNT_NAMES.avoidedByLeases,
     }),
-    toFamilies: ({ refusalCache, leases }) => [
+    toFamilies: ({ refusalCache, leases }) =>
       counter(
         'sluice_store_calls_avoided',
         'Decisions that needed no call to the store.',
         labelled('reason', { refusal_cache: refusalCache, lease: leases }),
       ),
-    ],
   }),
   leases: defineMetric({
     schema: v.strictObject({ permits: units, expired: units }),
@@ -173,9 +161,8 @@ const METRICS = {
       // Permits of one minute may be spent in the next, and those of the last few seconds still.
       return { permits, expired: Math.max(0, permits - count(COUNT_NAMES.avoidedByLeases)) }
     },
-    toFamilies: ({ permits }) => [
+    toFamilies: ({ permits }) =>
       counter('sluice_leased_permits', 'Permits taken in advance; each one used avoids a call.', permits),
-    ],
   }),
   mirror: defineMetric({
     ...tally('With STORE_MIRROR: what the mirror would have decided.', mapNames(MIRROR_COUNTS, COUNT_NAMES.mirror)),
@@ -241,7 +228,7 @@ export function toMetricFamilies(summary: StatisticsSummary): readonly Family[] 
 interface Metric<Schema extends v.GenericSchema> {
   readonly schema: Schema
   read(this: void, count: (name: string) => number, counts: Counts): v.InferOutput<Schema>
-  toFamilies(this: void, value: v.InferOutput<Schema>): readonly Family[]
+  toFamilies(this: void, value: v.InferOutput<Schema>): Family | readonly Family[]
 }
 
 /** @param stored names under which they are counted, by their names in the API */

@@ -6,17 +6,9 @@ import { HEADERS, readInput, readJson } from '../operation.ts'
 const login = v.strictObject({ token: v.string() })
 
 /** Allows only its own script, style and API: nothing that a caller has written somewhere can run. */
-const CONTENT_SECURITY_POLICY = [
-  "default-src 'none'",
-  "script-src 'self'",
-  "style-src 'self'",
-  "img-src 'self' data:",
-  "connect-src 'self'",
-  "base-uri 'none'",
-  "form-action 'none'",
-  "frame-ancestors 'none'",
-  "require-trusted-types-for 'script'",
-].join('; ')
+const CONTENT_SECURITY_POLICY =
+  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+  "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 
 /** @param name below `/_sluice/`; empty for the page itself @returns undefined if there is nothing of this name */
 export async function serve(name: string, request: Request, auth: AdminAuth): Promise<Response | undefined> {

@@ -11,10 +11,7 @@ import * as answers from '../answers.ts'
 import { changeRules, note, readActiveRules, toResponse, toRulesError } from '../change-rules.ts'
 import { defineOperation, toPointer } from '../operation.ts'
 
-const tables = describe(
-  v.array(v.record(v.string(), v.unknown())),
-  'Tables as in POLICIES, which they take the place of.',
-)
+const tables = describe(v.array(v.record(v.string(), v.unknown())), 'Tables as in POLICIES, which they replace.')
 
 export const policies = defineOperation({
   method: 'GET',
@@ -67,8 +64,7 @@ export const diff = defineOperation({
       throw toRulesError(error)
     }
     const { rules } = await readActiveRules(context)
-    const changes = diffPolicies(selectTables(rules, 'policies', deployed), policies ?? deployed)
-    return { changes: [...changes] }
+    return { changes: diffPolicies(selectTables(rules, 'policies', deployed), policies ?? deployed) }
   },
 })
 

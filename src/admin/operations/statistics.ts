@@ -3,7 +3,7 @@ import { OptionError } from '../../config/option-error.ts'
 import { integer } from '../../config/values.ts'
 import { createRequest } from '../../request/caller/caller.ts'
 import { claimIn } from '../../request/identity/claims.ts'
-import { CALLER_KIND_NAMES, isShared, SOURCE_KINDS } from '../../request/identity/source.ts'
+import { CALLER_KIND_NAMES, isShared } from '../../request/identity/source.ts'
 import { readAudit } from '../../rules/audit-log.ts'
 import { createRuleTarget } from '../../rules/target.ts'
 import { readRefusals, readStatistics, statisticsSchema } from '../../statistics/read-statistics.ts'
@@ -77,11 +77,10 @@ async function findDigests(caller: CallerInput, context: AdminContext): Promise<
   return new Set(digests)
 }
 
-/** Lists the sources by which rules can name a caller: in a body there are none, but for the digest of a policy. */
 function listSources(caller: CallerInput): readonly string[] {
   return CALLER_KIND_NAMES.flatMap((kind) => {
     const part = caller[kind]
-    if (part === undefined || SOURCE_KINDS[kind].isInBody) return []
+    if (part === undefined) return []
     return typeof part === 'string' ? [kind] : Object.keys(part).map((name) => `${kind}:${name}`)
   })
 }
