@@ -48,9 +48,7 @@ export class RuleIndex {
   readonly #networks = new Networks<RuleEntry>()
   readonly #countries = new Map<unknown, RuleEntry[]>()
   readonly #asns = new Map<unknown, RuleEntry[]>()
-  /** By all sources but the address. */
-  readonly #identities: readonly IdentityIndex[]
-  readonly #addresses: IdentityIndex | undefined
+  readonly #identities = new Map<string, IdentityIndex>()
   /** Rules by address, which takes long to be parsed. */
   readonly #knownAddresses = new TextLru<Entries>()
   /** Rules with a digest of an unnamed source: they apply where a policy counts by it. */
@@ -60,27 +58,20 @@ export class RuleIndex {
   constructor({ blocks, allows, overrides }: Rules, options: RuleIndexOptions) {
     this.#options = options
     this.#digest = createDigest(options.identitySecret)
-    const identities = new Map<string, IdentityIndex>()
-    const add = ({ until, ...target }: RuleTarget & Pick<Block, 'until'>, effect: RuleEffect): void => {
-      const untilMs = until === undefined ? Number.POSITIVE_INFINITY : Date.parse(until)
-      this.#add(target, { ...effect, untilMs, isWildcard: target.value !== undefined }, identities)
-    }
-    for (const block of blocks) add(block, { kind: 'block', block })
-    for (const allow of allows) add(allow, { kind: 'allow' })
-    for (const override of overrides) add(override, { kind: 'override', override })
-    this.#addresses = identities.get('ip')
-    identities.delete('ip')
-    this.#identities = [...identities.values()]
+    for (const block of blocks) this.#add(block, { kind: 'block', block })
+    for (const allow of allows) this.#add(allow, { kind: 'allow' })
+    for (const override of overrides) this.#add(override, { kind: 'override', override })
   }
 
-  #add(target: RuleTarget, entry: RuleEntry, identities: Map<string, IdentityIndex>): void {
-    const { by, digest, cidr, country, asn } = target
+  #add(target: RuleTarget & Pick<Block, 'until'>, effect: RuleEffect): void {
+    const { by, digest, cidr, country, asn, until } = target
+    const entry = { ...effect, untilMs: until === undefined ? Number.POSITIVE_INFINITY : Date.parse(until) }
     if (cidr !== undefined) this.#networks.add(cidr, entry)
     if (country !== undefined) addTo(this.#countries, country, entry)
     if (asn !== undefined) addTo(this.#asns, asn, entry)
     if (by !== undefined) {
-      const index = identities.get(by) ?? new IdentityIndex(parseKnownBy(by) as IdentitySource, this.#digest)
-      identities.set(by, index)
+      const index = this.#identities.get(by) ?? new IdentityIndex(parseKnownBy(by) as IdentitySource, this.#digest)
+      this.#identities.set(by, index)
       index.add(target, entry)
     } else if (digest !== undefined) {
       addTo(this.#byDigest, digest, entry)
@@ -95,18 +86,19 @@ export class RuleIndex {
       const { country, asn } = (request.cf ?? {}) as { country?: unknown; asn?: unknown }
       parts.push(this.#countries.get(country) ?? NO_ENTRIES, this.#asns.get(asn) ?? NO_ENTRIES)
     }
-    for (const index of this.#identities) parts.push(this.#findByIdentity(index, arrival))
+    for (const [by, index] of this.#identities) if (by !== 'ip') parts.push(this.#findByIdentity(index, arrival))
     return continueWith(joinCurrent(parts, nowMs), (found) => this.#decide(found, arrival))
   }
 
   #findByAddress({ headers, address: known }: ReceivedRequest): Entries {
-    if (!this.#addresses && this.#networks.isEmpty) return NO_ENTRIES
+    const addresses = this.#identities.get('ip')
+    if (!addresses && this.#networks.isEmpty) return NO_ENTRIES
     const address = known === undefined ? headers.get('CF-Connecting-IP') : known
     if (!address) return NO_ENTRIES
     const before = this.#knownAddresses.get(address)
     if (before) return before
     const identity = callerAddress({ headers, address }, this.#options.ipv6Prefix)
-    const found = [...(this.#addresses?.find(identity) ?? NO_ENTRIES), ...this.#networks.find(address.trim())]
+    const found = [...(addresses?.find(identity) ?? NO_ENTRIES), ...this.#networks.find(address.trim())]
     this.#knownAddresses.set(address, found)
     return found
   }
@@ -255,10 +247,10 @@ function pickDecisiveRule(found: Entries): Exclude<RuleEntry, OverrideEntry> | u
   return block
 }
 
-/** Overrides that name the caller itself come before those that name many. */
+/** Overrides that name the caller itself come before those with a wildcard. */
 function sortOverrides(found: Entries): readonly OverrideEntry[] {
-  const overrides = found.filter((entry) => entry.kind === 'override')
-  return overrides.sort((a, b) => Number(a.isWildcard) - Number(b.isWildcard))
+  const isWildcard = ({ override }: OverrideEntry) => Number(override.value !== undefined)
+  return found.filter((entry) => entry.kind === 'override').sort((a, b) => isWildcard(a) - isWildcard(b))
 }
 
 function toBlocked({ block: { status = 403, reason }, untilMs }: Extract<RuleEntry, { kind: 'block' }>): Blocked {
