@@ -61,35 +61,20 @@ export function toPolicyOutcome(
 ): PolicyOutcome {
   const own = refusing.filter((limit) => limit.policy === policy)
   if (policy.mode === 'shadow' && own.length > 0) return 'shadow_limited'
-  switch (verdict.outcome) {
-    case 'limited':
-    case 'deprioritized':
-      if (own.length === 0) return 'refused_by_another'
-      return own.every(({ isReserve }) => isReserve) ? 'deprioritized' : 'limited'
-    case 'unidentified':
-      return verdict.policy === policy ? 'unidentified' : 'refused_by_another'
-    case 'blocked':
-      return 'refused_by_another'
-    case 'invalid_cost':
-    case 'ambiguous_path':
-      return 'bad_request'
-    default:
-      return verdict.outcome
+  const outcome = toOutcome(verdict)
+  if (outcome === 'limited' || outcome === 'deprioritized') {
+    if (own.length === 0) return 'refused_by_another'
+    return own.every(({ isReserve }) => isReserve) ? 'deprioritized' : 'limited'
   }
+  const isAnothers = verdict.outcome === 'unidentified' && verdict.policy !== policy
+  return outcome === 'blocked' || isAnothers ? 'refused_by_another' : outcome
 }
 
-export interface RefusedCaller {
-  readonly policy: string
-  readonly digest: string
-}
-
-/** Finds who was refused by enforced policies: once for each that did. Empty if the limits are not why. */
-export function findRefusedCallers({ verdict, trace }: Pick<Observed, 'verdict' | 'trace'>): readonly RefusedCaller[] {
+/** Finds the digest of a refused caller in each enforced policy that refused it. Empty if the limits are not why. */
+export function findRefusedCallers({ verdict, trace }: Pick<Observed, 'verdict' | 'trace'>) {
   if (verdict.outcome !== 'limited' && verdict.outcome !== 'deprioritized') return []
-  return trace.charges
-    .filter(
-      ({ policy }) =>
-        policy.mode === 'enforce' && verdict.limits.some((limit) => limit.policy === policy && isRefusing(limit)),
-    )
-    .map(({ policy, digest }) => ({ policy: policy.name, digest }))
+  const refusing = new Set(findRefusingLimits(verdict).map(({ policy }) => policy))
+  return trace.charges.flatMap(({ policy, digest }) =>
+    policy.mode === 'enforce' && refusing.has(policy) ? [{ policy: policy.name, digest }] : [],
+  )
 }
