@@ -57,7 +57,6 @@ type End = (answer: Answer | undefined) => Promise<void>
 interface WaitingCall extends Call {
   readonly resolve: (end: End) => void
   readonly reject: (reason: unknown) => void
-  /** Stops its deadline and its signal. */
   readonly leave: () => void
 }
 
@@ -68,7 +67,6 @@ export class CallScheduler {
   readonly #queue: CallQueue<WaitingCall>
   #pace: Pace
   #isRunning = false
-  /** Ends the wait of the head. */
   #wake = () => {}
   #isWaitingForAnswer = false
   /** The wait of the head; a cheaper call need not wait for it. `cost` is 0 in a pause. */
@@ -106,12 +104,7 @@ export class CallScheduler {
     this.#wake()
   }
 
-  /**
-   * Makes a call as soon as it may be made.
-   * @param readAnswer reads the server's answer from the result
-   * @throws {OutboundError} if it cannot be made in time, or too many wait already
-   * @throws the reason of the signal if that is aborted before; the errors of the limiter and of the call
-   */
+  /** @throws {OutboundError} @throws the reason of the signal; the errors of the limiter and of the call */
   async run<T>(call: Call, make: () => T | Promise<T>, readAnswer?: (result: T) => Answer): Promise<T> {
     const end = await this.#enter(call)
     let answer: Answer | undefined
@@ -272,7 +265,7 @@ export class CallScheduler {
     for (const call of calls) if (call.dueMs < untilMs) this.#refuse(call, tooLong(this.#remainingMs(untilMs)))
   }
 
-  /** Checks if the call may still be admitted at this timestamp; if it is not, it is refused right after. */
+  /** Checks if the call may still be admitted now; if it is not, it is refused right after. */
   #isRequestedNow(call: WaitingCall): boolean {
     const isHead = call === this.#queue.head
     return call === this.#requested || (isHead && this.#wait !== undefined && this.#wait.untilMs <= this.#clock.now())

@@ -17,10 +17,7 @@ export interface KnownLimit {
 
 /** Limits of a server by name, in the order in which it last reported them. */
 export class KnownLimits extends Map<string, KnownLimit> {
-  /**
-   * @param cost units of the call that was answered
-   * @returns true if the limit is new or has changed
-   */
+  /** @param cost units of the answered call @returns true if the limit is new or has changed */
   update(report: ServerLimit, cost: number, nowMs: number): boolean {
     const known = this.get(report.name)
     // An unreported window is at least as long as any reset that was reported.

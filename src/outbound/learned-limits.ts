@@ -93,7 +93,6 @@ export class LearnedLimits {
     this.#store = options.store ?? this.#local
   }
 
-  /** Calls go one at a time. */
   get isOnTrial(): boolean {
     return this.#knowledge !== 'complete'
   }
@@ -338,7 +337,6 @@ export class LearnedLimits {
   }
 }
 
-/** @returns a function that ends it */
 function repeat(clock: Clock, everyMs: number, work: () => Promise<unknown>): () => void {
   const again = () => {
     void work()

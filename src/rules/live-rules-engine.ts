@@ -100,7 +100,6 @@ export class LiveRulesEngine implements RulesEngine {
     return candidate ? candidate.compare(decideActive, request, path, context, rules) : decideActive()
   }
 
-  /** Finds what is to be charged for a request by the newest rules; candidate policies are not evaluated. */
   async findCharges(
     request: ReceivedRequest,
     path: RequestPath,

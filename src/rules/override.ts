@@ -8,7 +8,6 @@ import type { RuleEntry } from './identity-index.ts'
 
 export type OverrideEntry = Extract<RuleEntry, { kind: 'override' }>
 
-/** Applies to each charge the first override that is about its policy. */
 export function applyOverrides(
   charges: readonly RequestCharge[],
   isAllowed: boolean,
@@ -50,7 +49,6 @@ function findOverriddenLimits(
   return known.get(limits)
 }
 
-/** The limits that take the place of a policy's, or what was expected. */
 export type ResolvedOverride = { readonly limits: readonly Limit[] } | { readonly expected: string }
 
 /** @param base limits of the policy, or of a plan @returns undefined if it is not about this policy */

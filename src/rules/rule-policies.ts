@@ -4,7 +4,6 @@ import type { RequestPolicy } from '../model/policy.ts'
 import { RULES, type Rules } from './document.ts'
 import { resolveOverride } from './override.ts'
 
-/** The places of a rule set that hold policies. */
 export type PolicyList = 'policies' | 'candidate'
 
 /** Reads policies in place of POLICIES, with the Worker's other variables. @throws {OptionError} */
@@ -64,7 +63,6 @@ function findProblem(override: Rules['overrides'][number], policy: RequestPolicy
   return undefined
 }
 
-/** Policies as they are written, in POLICIES and in the document. */
 export type PolicyTables = readonly Readonly<Record<string, unknown>>[]
 
 export interface PolicyChange {

@@ -6,7 +6,6 @@ import type { ReceivedRequest } from '../request/received-request.ts'
 
 /** Exactly one of: `digest`, alone or with `by`; `by` and `value`; `cidr`; `country`; `asn`. */
 export interface RuleTarget {
-  /** E.g. `token`, `ip` or `header:x-tenant`. */
   readonly by?: string | undefined
   /** The caller's digest; without `by`, the one that keys and logs name it by. */
   readonly digest?: string | undefined
@@ -41,7 +40,6 @@ export function formatTargetKey({ by, digest, value, cidr, country, asn }: RuleT
 
 export interface DigestOptions {
   readonly ipv6Prefix: number
-  /** The Worker's own secret: with another one, digests differ. */
   readonly identitySecret: string | undefined
   /** Reads a claim of the request's token; left out: no token can be verified. */
   readonly readClaim?: IdentityInput['readClaim']

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { CopiedDocuments } from '../../src/rules/copied-documents.ts'
+import { CopiedDocuments } from '../../src/rules/open-rules.ts'
 import type { DocumentStore, DocumentWrite, VersionId } from '../../src/store/documents.ts'
 import { MemoryDocuments } from '../../src/store/memory/memory-tables.ts'
 import { expectProperty } from '../support/property.ts'

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { StoreError } from '../../src/model/store.ts'
-import { CopiedDocuments } from '../../src/rules/copied-documents.ts'
+import { CopiedDocuments } from '../../src/rules/open-rules.ts'
 import type { DocumentStore } from '../../src/store/documents.ts'
 import { MemoryDocuments } from '../../src/store/memory/memory-tables.ts'
 
