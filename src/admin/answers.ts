@@ -9,6 +9,8 @@ import { refusalsSchema } from '../statistics/read-statistics.ts'
 import { describe, units } from '../statistics/schema.ts'
 
 const epochMs = describe(v.number(), 'Milliseconds since the Unix epoch.')
+const nullableText = v.nullable(v.string())
+const nullableNumber = v.nullable(v.number())
 
 export const status = v.strictObject({
   nowMs: epochMs,
@@ -17,27 +19,26 @@ export const status = v.strictObject({
   store: v.strictObject({
     kind: describe(v.string(), '`redis`, `durable-object` or `memory`.'),
     reachable: v.nullable(v.boolean()),
-    rttMs: describe(v.nullable(v.number()), 'How long it took to answer; null if it did not.'),
+    rttMs: describe(nullableNumber, 'How long it took to answer; null if it did not.'),
     circuit: describe(v.picklist(['closed', 'open', 'half-open']), 'Open: it keeps failing, and is not called.'),
   }),
-  shedLevel: describe(v.nullable(v.number()), '0 (none is shed) to 2 (all but critical ones); null without SHEDDING.'),
+  shedLevel: describe(nullableNumber, '0 (none is shed) to 2 (all but critical ones); null without SHEDDING.'),
 })
+
+const needs = v.nullable(v.picklist([...CALLER_KIND_NAMES, 'route']))
 
 export const skipped = v.array(
   v.strictObject({
     policy: v.string(),
     reason: v.string(),
-    needs: describe(
-      v.nullable(v.picklist([...CALLER_KIND_NAMES, 'route'])),
-      'What is missing of the caller, if that is why.',
-    ),
+    needs: describe(needs, 'What is missing of the caller, if that is why.'),
   }),
 )
 
 const limitUsage = v.strictObject({
   policy: v.string(),
   name: describe(v.string(), 'As in response headers.'),
-  route: describe(v.nullable(v.string()), 'The pattern that it is about, if the policy counts by route.'),
+  route: describe(nullableText, 'The pattern that it is about, if the policy counts by route.'),
   key: describe(v.string(), 'In the store; the caller’s digest stands in its braces.'),
   limit: describe(units, 'Units admitted in the window; what a bucket holds; slots.'),
   configuredLimit: describe(units, 'The same, as the policy has it for all.'),
@@ -46,17 +47,16 @@ const limitUsage = v.strictObject({
   remaining: units,
   resetMs: describe(units, 'Milliseconds until more than that remains; 0 if all is.'),
   retryAfterMs: describe(units, 'Milliseconds until a request is admitted; 0 if it is now.'),
-  penaltyUntilMs: describe(v.nullable(v.number()), 'End of its penalty, milliseconds since the Unix epoch.'),
+  penaltyUntilMs: describe(nullableNumber, 'End of its penalty, milliseconds since the Unix epoch.'),
   unlimited: describe(v.boolean(), 'It is counted, but refuses nothing.'),
   shared: describe(v.boolean(), 'It is counted for all callers together: a reset of this one leaves it as it is.'),
 })
 
+const blocked = v.strictObject({ status: v.number(), reason: nullableText, untilMs: nullableNumber })
+
 export const usage = v.strictObject({
   nowMs: describe(v.number(), 'The store’s clock, milliseconds since the Unix epoch.'),
-  blocked: describe(
-    v.nullable(v.strictObject({ status: v.number(), reason: v.nullable(v.string()), untilMs: v.nullable(v.number()) })),
-    'It is not let in, by the rules.',
-  ),
+  blocked: describe(v.nullable(blocked), 'The rule that blocks it.'),
   limits: describe(v.array(limitUsage), 'With the limits that apply to it.'),
   skipped: describe(skipped, 'Policies that say nothing of this caller, and why.'),
 })
@@ -79,7 +79,11 @@ function looseObject<Value extends object>() {
   return v.looseObject({}) as unknown as v.GenericSchema<Value>
 }
 
-const tables = v.pipe(v.array(looseObject<Readonly<Record<string, unknown>>>()), v.readonly())
+function looseList<Item extends object>() {
+  return v.array(v.looseObject({})) as unknown as v.GenericSchema<readonly Item[]>
+}
+
+const tables = looseList<Readonly<Record<string, unknown>>>()
 
 const limitsSchema = v.array(v.strictObject({ name: v.string(), limit: v.number(), windowMs: v.number() }))
 
@@ -87,21 +91,18 @@ const policySchema = v.strictObject({
   name: v.string(),
   algorithm: v.string(),
   limits: describe(limitsSchema, 'Those of the default plan, if limits go by plan.'),
-  burst: v.nullable(v.number()),
+  burst: nullableNumber,
   plans: v.nullable(v.record(v.string(), limitsSchema)),
   by: describe(v.array(v.string()), 'What it counts by.'),
   match: describe(v.nullable(v.array(v.string())), 'Patterns such as `POST /login`; null: everything.'),
   cost: describe(
-    v.strictObject({ units: v.nullable(v.number()), header: v.nullable(v.string()) }),
-    'Units, or their header.',
+    v.strictObject({ units: nullableNumber, header: nullableText }),
+    'Units, or the header that has them.',
   ),
-  penalty: describe(
-    v.nullable(v.strictObject({ durationMs: v.number(), after: v.number() })),
-    'After so many refusals.',
-  ),
+  penalty: v.nullable(v.strictObject({ durationMs: v.number(), after: describe(v.number(), 'Refusals.') })),
   holdsSlots: describe(v.boolean(), 'Limits are of requests at once; the window is how long one is counted at most.'),
   counts: v.string(),
-  priority: v.nullable(v.string()),
+  priority: nullableText,
   mode: v.picklist(POLICY_MODES),
   onStoreError: v.picklist(['local', 'open', 'closed']),
 })
@@ -117,21 +118,20 @@ export const validate = v.strictObject({
   valid: v.boolean(),
   problems: v.array(
     v.strictObject({
-      pointer: describe(v.nullable(v.string()), 'Into the body, such as `#/policies/0/limits`; null: a variable.'),
+      pointer: describe(nullableText, 'Into the body, such as `#/policies/0/limits`; null: a variable.'),
       message: v.string(),
     }),
   ),
 })
+
+const keyChange = v.strictObject({ key: v.string(), before: nullableText, after: nullableText })
 
 export const diff = v.strictObject({
   changes: v.array(
     v.strictObject({
       policy: v.string(),
       change: v.picklist(['added', 'removed', 'changed']),
-      keys: describe(
-        v.array(v.strictObject({ key: v.string(), before: v.nullable(v.string()), after: v.nullable(v.string()) })),
-        'Keys of its table, and their values as JSON; null: the key is not there.',
-      ),
+      keys: describe(v.array(keyChange), 'Values of its table as JSON; null: the key is not there.'),
     }),
   ),
 })
@@ -150,9 +150,9 @@ const revision = {
 }
 
 const document = v.strictObject({
-  blocks: v.pipe(v.array(looseObject<Block>()), v.readonly()),
-  allows: v.pipe(v.array(looseObject<Allow>()), v.readonly()),
-  overrides: v.pipe(v.array(looseObject<Override>()), v.readonly()),
+  blocks: looseList<Block>(),
+  allows: looseList<Allow>(),
+  overrides: looseList<Override>(),
   policies: describe(v.nullable(tables), 'In place of POLICIES; null: those hold.'),
   candidate: describe(v.nullable(tables), 'Candidate policies: they are evaluated for comparison, and refuse nothing.'),
 })
@@ -160,16 +160,13 @@ const document = v.strictObject({
 export const rules = v.strictObject({
   ...revision,
   rules: document,
-  isolate: describe(
-    v.strictObject({
-      version: units,
-      id: v.string(),
-      readAtMs: v.nullable(v.number()),
-      problem: describe(v.nullable(v.string()), 'Why a newer version is not active.'),
-      candidate: v.nullable(candidateCounts),
-    }),
-    'What is active in the answering isolate, and what it has counted of candidate policies.',
-  ),
+  isolate: v.strictObject({
+    version: describe(units, 'That is active in the answering isolate.'),
+    id: v.string(),
+    readAtMs: nullableNumber,
+    problem: describe(nullableText, 'Why a newer version is not active.'),
+    candidate: v.nullable(candidateCounts),
+  }),
 })
 
 export const ordered = v.strictObject({

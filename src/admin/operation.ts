@@ -33,6 +33,7 @@ export interface AdminContext {
 export type Schema<Output = unknown> = v.GenericSchema<any, Output>
 
 export interface Operation<Body = unknown, Answer = unknown, Query = unknown> {
+  /** POST if the request has a body. */
   readonly method: 'GET' | 'POST'
   /** Below `/_sluice/admin`. */
   readonly path: `/${string}`
@@ -52,11 +53,10 @@ export interface OperationInput<Body = unknown, Query = unknown> {
   readonly query: Query
 }
 
-/** Infers the types of an operation from its schemas. */
 export function defineOperation<Body, Answer, Query>(
-  operation: Operation<Body, Answer, Query>,
+  operation: Omit<Operation<Body, Answer, Query>, 'method'>,
 ): Operation<Body, Answer, Query> {
-  return operation
+  return { method: operation.body ? 'POST' : 'GET', ...operation }
 }
 
 const TITLES = {

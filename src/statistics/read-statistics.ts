@@ -16,39 +16,34 @@ import { describe, units } from './schema.ts'
 export interface StatisticsQuery {
   /** Minutes reach back two hours, hours 30 days. */
   readonly resolution: Resolution
-  /** Milliseconds since the Unix epoch; periods that have a part from here … */
+  /** Periods that overlap with the time from here to before `toMs` are answered. */
   readonly fromMs: number
-  /** … to before here are answered. */
   readonly toMs: number
 }
 
+const refusedCaller = v.strictObject({
+  policy: v.string(),
+  digest: v.string(),
+  max: units,
+  min: units,
+  shared: describe(v.boolean(), 'It is no caller: the policy counts all of them together.'),
+  label: v.optional(describe(v.string(), 'What the caller itself says: escape it.')),
+})
+
 const refusedCallers = v.strictObject({
-  callers: describe(
-    v.array(
-      v.strictObject({
-        policy: v.string(),
-        digest: v.string(),
-        max: units,
-        min: units,
-        shared: describe(v.boolean(), 'It is no caller: the policy counts all of them together.'),
-        label: v.optional(describe(v.string(), 'What the caller itself says: escape it.')),
-      }),
-    ),
-    'Who was refused most, at most 50.',
-  ),
+  callers: describe(v.array(refusedCaller), 'Those refused most, at most 50.'),
   maxOthers: describe(units, 'How often any other caller may have been refused.'),
 })
 
+const range = { periodMs: units, fromMs: v.number(), toMs: v.number() }
+const PERIODS_TEXT = 'Those in which something was counted, the earliest first.'
+const period = v.strictObject({ startMs: v.number(), ...summaryEntries, refused: refusedCallers })
+
 export const statisticsSchema = v.strictObject({
   resolution: v.picklist(['minute', 'hour']),
-  periodMs: units,
-  fromMs: v.number(),
-  toMs: v.number(),
+  ...range,
   latencyBoundsMs: v.array(v.number()),
-  periods: describe(
-    v.array(v.strictObject({ startMs: v.number(), ...summaryEntries, refused: refusedCallers })),
-    'Those in which something was counted, the earliest first.',
-  ),
+  periods: describe(v.array(period), PERIODS_TEXT),
   total: v.strictObject(summaryEntries),
   refused: refusedCallers,
 })
@@ -56,25 +51,15 @@ export const statisticsSchema = v.strictObject({
 export type Statistics = v.InferOutput<typeof statisticsSchema>
 type RefusedCallers = v.InferOutput<typeof refusedCallers>
 
-/** When a caller was refused, as far as that is stored. */
-export const refusalsSchema = v.strictObject({
-  periodMs: units,
-  fromMs: v.number(),
-  toMs: v.number(),
-  periods: describe(
-    v.array(
-      v.strictObject({
-        startMs: v.number(),
-        policies: describe(
-          v.array(v.strictObject({ policy: v.string(), min: units, max: units })),
-          'Policies that are known to have refused it.',
-        ),
-        maxOthers: describe(units, 'How often any other policy may have refused it.'),
-      }),
-    ),
-    'Those in which anything was counted, the earliest first.',
-  ),
+const refusalsOfPolicy = v.strictObject({ policy: v.string(), min: units, max: units })
+const refusals = v.strictObject({
+  startMs: v.number(),
+  policies: describe(v.array(refusalsOfPolicy), 'Policies that are known to have refused it.'),
+  maxOthers: describe(units, 'How often any other policy may have refused it.'),
 })
+
+/** When a caller was refused, as far as that is stored. */
+export const refusalsSchema = v.strictObject({ ...range, periods: describe(v.array(refusals), PERIODS_TEXT) })
 
 /** @param shared names of the policies that count for all callers together */
 export async function readStatistics(

@@ -14,7 +14,6 @@ import { defineOperation, toPointer } from '../operation.ts'
 const tables = describe(v.array(v.record(v.string(), v.unknown())), 'Tables as in POLICIES, which they replace.')
 
 export const policies = defineOperation({
-  method: 'GET',
   path: '/policies',
   summary: 'The active policies',
   answer: answers.policies,
@@ -31,7 +30,6 @@ export const policies = defineOperation({
 })
 
 export const validate = defineOperation({
-  method: 'POST',
   path: '/policies/validate',
   summary: 'Whether policies can be pushed, and all that is wrong with them',
   body: v.strictObject({ policies: tables }),
@@ -51,7 +49,6 @@ export const validate = defineOperation({
 })
 
 export const diff = defineOperation({
-  method: 'POST',
   path: '/policies/diff',
   summary: 'What policies would change if they were pushed',
   body: v.strictObject({ policies: v.nullable(tables) }),
@@ -69,7 +66,6 @@ export const diff = defineOperation({
 })
 
 export const push = defineOperation({
-  method: 'POST',
   path: '/policies/push',
   summary: 'Make policies active, or candidates, everywhere',
   description:

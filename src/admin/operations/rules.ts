@@ -22,7 +22,6 @@ export function toDocument({ policies, candidate, ...lists }: Rules) {
 }
 
 export const rules = defineOperation({
-  method: 'GET',
   path: '/rules',
   summary: 'Blocks, allows, overrides and policies that hold without a deploy',
   answer: answers.rules,
@@ -45,7 +44,6 @@ const edit = {
 type Edit = v.InferOutput<v.StrictObjectSchema<typeof edit, undefined>>
 
 export const block = defineOperation({
-  method: 'POST',
   path: '/block',
   summary: 'Let a caller, a network, a country or a network operator in no more, or again',
   body: v.strictObject({ ...edit, status: v.optional(v.number()) }),
@@ -54,7 +52,6 @@ export const block = defineOperation({
 })
 
 export const allow = defineOperation({
-  method: 'POST',
   path: '/allow',
   summary: 'Limit a caller or a network no more, or again; it is counted all the same',
   body: v.strictObject(edit),
@@ -63,7 +60,6 @@ export const allow = defineOperation({
 })
 
 export const override = defineOperation({
-  method: 'POST',
   path: '/override',
   summary: 'Give a caller other limits, or those of everybody again',
   body: v.strictObject({

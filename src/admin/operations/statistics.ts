@@ -18,7 +18,6 @@ const resolution = v.picklist(['minute', 'hour'])
 const periods = describe(integer(1, 720), 'How many, the one that is not over among them.')
 
 export const statistics = defineOperation({
-  method: 'GET',
   path: '/statistics',
   summary: 'What all isolates have counted',
   description:
@@ -38,7 +37,6 @@ export const statistics = defineOperation({
 })
 
 export const history = defineOperation({
-  method: 'POST',
   path: '/history',
   summary: 'When a caller was refused, and what was done about it',
   description:

@@ -12,7 +12,6 @@ import { findShared, note } from '../change-rules.ts'
 import { defineOperation } from '../operation.ts'
 
 export const usage = defineOperation({
-  method: 'POST',
   path: '/usage',
   summary: 'What a caller has used, without spending',
   body: callerQuery,
@@ -65,7 +64,6 @@ export function isSpared(
 }
 
 export const reset = defineOperation({
-  method: 'POST',
   path: '/reset',
   summary: 'Reset the counts of a caller',
   description:

@@ -10,7 +10,6 @@ import { defineOperation, InputError, OperationError } from '../operation.ts'
 import { toDocument } from './rules.ts'
 
 export const versions = defineOperation({
-  method: 'GET',
   path: '/versions',
   summary: 'The versions of the rules that are kept, newest first',
   answer: answers.versions,
@@ -21,7 +20,6 @@ export const versions = defineOperation({
 })
 
 export const version = defineOperation({
-  method: 'GET',
   path: '/version',
   summary: 'One of them',
   query: v.strictObject({
@@ -37,7 +35,6 @@ export const version = defineOperation({
 })
 
 export const rollback = defineOperation({
-  method: 'POST',
   path: '/rollback',
   summary: 'Make the policies of an older version of the rules hold again, another section of it, or all',
   body: v.strictObject({
