@@ -53,7 +53,12 @@ const mark = v.optional(
 )
 const callers = { by: v.optional(by), digest, mark, value }
 const policyName = matching(/^[\w-]{1,64}$/, 'the name of a policy')
+const policyNames = v.array(policyName, 'a list of names of policies')
 const MULTIPLIER_EXPECTED = 'a number above 0 and at most 1000000'
+const multiplier = v.pipe(
+  v.number(MULTIPLIER_EXPECTED),
+  v.check((factor) => factor > 0 && factor <= 1e6, MULTIPLIER_EXPECTED),
+)
 
 const block = table({ ...callers, cidr, country, asn, ...expiring, status: v.optional(status) })
 const allow = table({ ...callers, cidr, ...expiring })
@@ -63,14 +68,10 @@ const override = table({
   ...expiring,
   /** Keyed by the name of a policy, whose windows stay. */
   limits: v.optional(v.record(policyName, v.string('limits, such as "600/1m"'), 'a table of limits by policy')),
-  multiplier: v.optional(
-    v.pipe(v.number(MULTIPLIER_EXPECTED), v.gtValue(0, MULTIPLIER_EXPECTED), v.maxValue(1e6, MULTIPLIER_EXPECTED)),
-  ),
+  multiplier: v.optional(multiplier),
   unlimited: v.optional(v.literal(true, 'true')),
   /** The policies that `multiplier` and `unlimited` are about; left out, all. */
-  policies: v.optional(
-    v.pipe(v.array(policyName, 'a list of names of policies'), v.minLength(1, 'the name of a policy'), v.readonly()),
-  ),
+  policies: v.optional(v.pipe(policyNames, v.minLength(1, 'the name of a policy'), v.readonly())),
 })
 
 const policyTable = v.record(v.string(), v.unknown(), 'a table, as in POLICIES')

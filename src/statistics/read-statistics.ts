@@ -49,7 +49,6 @@ export const statisticsSchema = v.strictObject({
 })
 
 export type Statistics = v.InferOutput<typeof statisticsSchema>
-type RefusedCallers = v.InferOutput<typeof refusedCallers>
 
 const refusalsOfPolicy = v.strictObject({ policy: v.string(), min: units, max: units })
 const refusals = v.strictObject({
@@ -108,8 +107,17 @@ export async function readRefusals(
 }
 
 /** Reads who was refused most in a period. @param shared names of the policies that count for all callers together */
-export function readRefusedCallers({ sketches }: Pick<Period, 'sketches'>, shared?: ReadonlySet<string>) {
-  return readSketch(sketches.get(REFUSED_CALLERS) ?? NO_SKETCH, shared)
+export function readRefusedCallers(
+  { sketches }: Pick<Period, 'sketches'>,
+  shared?: ReadonlySet<string>,
+): v.InferOutput<typeof refusedCallers> {
+  const { items, floor } = sketches.get(REFUSED_CALLERS) ?? NO_SKETCH
+  const callers = items.map(({ name, count, over, label }) => {
+    const [, policy = '', digest = ''] = /^(.*?):(.*)$/.exec(name) ?? []
+    const isShared = shared?.has(policy) ?? false
+    return { policy, digest, max: count, min: count - over, shared: isShared, ...(label !== undefined && { label }) }
+  })
+  return { callers, maxOthers: floor }
 }
 
 /** The whole periods that hold what is queried. */
@@ -120,20 +128,4 @@ function readRange({ resolution, fromMs, toMs }: StatisticsQuery) {
     fromMs: findPeriodStart(resolution, fromMs),
     toMs: findPeriodStart(resolution, toMs - 1) + periodMs,
   }
-}
-
-function readSketch({ items, floor }: Sketch, shared?: ReadonlySet<string>): RefusedCallers {
-  const callers = items.map(({ name, count, over, label }) => {
-    const at = name.indexOf(':')
-    const policy = name.slice(0, at)
-    return {
-      policy,
-      digest: name.slice(at + 1),
-      max: count,
-      min: count - over,
-      shared: shared?.has(policy) ?? false,
-      ...(label !== undefined && { label }),
-    }
-  })
-  return { callers, maxOthers: floor }
 }
