@@ -117,6 +117,7 @@ export class LearnedLimits {
     this.#limits.clear()
     this.#knowledge = 'none'
     this.#pausedUntilMs = 0
+    this.#waitingSinceMs = undefined
     await this.#deleteCounts(limits)
     await this.#writeNote()
   }
