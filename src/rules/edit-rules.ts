@@ -5,7 +5,7 @@ import {
   updateDocument,
   type VersionId,
 } from '../store/documents.ts'
-import { isOver, NO_RULES, parseRules, type Rules, readRules } from './document.ts'
+import { isOver, parseRules, type Rules, readRules } from './document.ts'
 import { formatTargetKey, type RuleTarget } from './target.ts'
 
 export type Note = Pick<Revision, 'actor' | 'comment'>
@@ -98,10 +98,8 @@ export function withoutEntry(list: EntryList, rules: Rules, target: RuleTarget, 
  * @param isCandidate they become candidate policies; else the candidate policies end
  */
 export function withPolicies(rules: Rules, policies: Rules['policies'], isCandidate: boolean, nowMs: number): Rules {
-  const { candidate: _, policies: active, ...others } = rules
-  const next = isCandidate ? { policies: active, candidate: policies } : { policies }
-  const set = Object.fromEntries(Object.entries(next).filter(([, list]) => list !== undefined))
-  return dropEnded({ ...others, ...set }, nowMs)
+  const next = isCandidate ? { candidate: policies } : { policies, candidate: undefined }
+  return dropEnded({ ...rules, ...next }, nowMs)
 }
 
 /** Each section can be rolled back alone. */
@@ -109,11 +107,7 @@ export const SECTIONS = ['policies', 'candidate', 'blocks', 'allows', 'overrides
 export type Section = (typeof SECTIONS)[number] | 'all'
 
 export function withSection(rules: Rules, old: Rules, section: Section, nowMs: number): Rules {
-  if (section === 'all') return dropEnded(old, nowMs)
-  const { [section]: _, ...others } = rules
-  // A list of entries is always there.
-  const before = old[section]
-  return dropEnded({ ...NO_RULES, ...others, ...(before !== undefined && { [section]: before }) }, nowMs)
+  return dropEnded(section === 'all' ? old : { ...rules, [section]: old[section] }, nowMs)
 }
 
 function dropTarget(entries: readonly RuleTarget[], target: RuleTarget): readonly RuleTarget[] {
