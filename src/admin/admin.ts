@@ -4,7 +4,7 @@ import type { AdminHandler, GatewayContext } from '../gateway/app.ts'
 import { problemResponse } from '../http/problem.ts'
 import { createDigest } from '../request/identity/digest.ts'
 import { sleep } from '../runtime/sleep.ts'
-import { AdminAuth } from './auth.ts'
+import { createAdminAuth } from './auth.ts'
 import { serve } from './dashboard/serve.ts'
 import {
   type AdminContext,
@@ -31,7 +31,7 @@ export interface AdminOptions extends Pick<AdminContext, 'env' | 'counters'> {
 export function createAdmin({ admin, config, env, counters }: AdminOptions, gateway: GatewayContext): AdminHandler {
   const { store, engine, health: upstream, governed, readHealth, now, log } = gateway
   const { ipv6Prefix, identitySecret } = config
-  const auth = new AdminAuth({ token: admin.token, ipv6Prefix, digest: createDigest(identitySecret), now, log })
+  const auth = createAdminAuth({ token: admin.token, ipv6Prefix, digest: createDigest(identitySecret), now, log })
   const context: AdminContext = { config, env, store, engine, upstream, governed, readHealth, counters, now }
   let document: string | undefined
 

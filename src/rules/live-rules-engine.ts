@@ -24,7 +24,7 @@ import {
   type StoredDocument,
   type VersionId,
 } from '../store/documents.ts'
-import { CandidatePolicies, type CandidateTools } from './candidate-policies.ts'
+import { type CandidatePolicies, type CandidateTools, createCandidatePolicies } from './candidate-policies.ts'
 import { parseRules, type Rules } from './document.ts'
 import { type Found, RuleIndex } from './rule-index.ts'
 import { findMisfits, type PolicyList, readPolicies } from './rule-policies.ts'
@@ -76,7 +76,7 @@ export class LiveRulesEngine implements RulesEngine {
 
   readonly state = (): RulesState => {
     const { version, id, candidate } = this.#active
-    return { version, id, readAtMs: this.#readAtMs, problem: this.#problem, candidate: candidate?.counts }
+    return { version, id, readAtMs: this.#readAtMs, problem: this.#problem, candidate: candidate?.readCounts() }
   }
 
   async decide(
@@ -230,7 +230,7 @@ export class LiveRulesEngine implements RulesEngine {
     const policies = readPolicies(env, tables, 'candidate').filter(isComparable)
     const keyPrefix = `${config.keyPrefix}:rules:candidate`
     const { limiter } = this.#createLimiter(newest, policies, { keyPrefix, health: undefined, log: () => {} })
-    return new CandidatePolicies(limiter, newest.version, this.#options)
+    return createCandidatePolicies(limiter, newest.version, this.#options)
   }
 
   #createLimiter(
