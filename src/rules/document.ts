@@ -138,16 +138,13 @@ export function parseRules(text: string): Rules {
 function renameOld(input: unknown): unknown {
   if (typeof input !== 'object' || input === null) return input
   const { shadow, overrides, policies, ...rules } = input as Readonly<Record<string, unknown>>
+  const renameKey = (names: Renamed, key: string, value: unknown) => [
+    Object.hasOwn(names, key) ? names[key] : key,
+    key === 'counts' && value === 'identities' ? 'new-identities' : value,
+  ]
   const renameKeys = (list: unknown, names: Renamed) =>
     Array.isArray(list) && list.every((each) => typeof each === 'object' && each !== null)
-      ? list.map((each: object) =>
-          Object.fromEntries(
-            Object.entries(each).map(([key, value]) => [
-              Object.hasOwn(names, key) ? names[key] : key,
-              key === 'counts' && value === 'identities' ? 'new-identities' : value,
-            ]),
-          ),
-        )
+      ? list.map((each) => Object.fromEntries(Object.entries(each).map(([key, value]) => renameKey(names, key, value))))
       : list
   const candidate = shadow ?? rules.candidate
   return {

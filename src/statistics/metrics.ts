@@ -2,17 +2,11 @@
 import * as v from 'valibot'
 import type { MirrorCounts } from '../engine/mirror.ts'
 import type { CandidateCounts, Comparison } from '../engine/rules-engine.ts'
+import type { Degradation } from '../model/verdict.ts'
 import type { Counts } from '../store/counters.ts'
 import { LATENCY_BOUNDS_MS } from './latency.ts'
 import { counter, type Family, histogramOfSeconds } from './open-metrics.ts'
-import {
-  DEGRADATIONS,
-  type Degradation,
-  OUTCOMES,
-  type Outcome,
-  POLICY_OUTCOMES,
-  type PolicyOutcome,
-} from './outcomes.ts'
+import { DEGRADATIONS, OUTCOMES, POLICY_OUTCOMES, type PolicyOutcome } from './outcomes.ts'
 import { describe, mapNames, units, unitsBy } from './schema.ts'
 
 /** The pattern of a policy that applies everywhere. */
@@ -25,7 +19,7 @@ const LATENCY_NAMES = Array.from({ length: LATENCY_BOUNDS_MS.length + 1 }, (_, b
 
 /** Names hold nothing of a request, so they are few. A pattern may hold spaces, so it comes last. */
 export const COUNT_NAMES = {
-  requests: Object.fromEntries(OUTCOMES.map((outcome) => [outcome, `requests ${outcome}`])) as Record<Outcome, string>,
+  requests: mapNames(OUTCOMES, (outcome) => `requests ${outcome}`),
   degraded: (how: Degradation) => `degraded ${how}`,
   upstream5xx: 'upstream_5xx',
   policy: (policy: string, outcome: PolicyOutcome, route: string) => `policy ${policy} ${outcome} ${route}`,

@@ -1,6 +1,6 @@
 import type { Observed } from '../http/exchange.ts'
 import type { RequestPolicy } from '../model/policy.ts'
-import type { ReportedLimit, Verdict } from '../model/verdict.ts'
+import type { Degradation, ReportedLimit, Verdict } from '../model/verdict.ts'
 
 /**
  * Each request has one outcome, except those to the gateway itself. They are those of verdicts, with `bad_request` (400,
@@ -37,8 +37,7 @@ export const POLICY_OUTCOMES = [
 export type PolicyOutcome = (typeof POLICY_OUTCOMES)[number]
 
 /** Requests without an answer of the store; those of `closed` have the outcome `unavailable`. */
-export const DEGRADATIONS = ['local', 'open', 'local, open', 'closed'] as const
-export type Degradation = (typeof DEGRADATIONS)[number]
+export const DEGRADATIONS = ['local', 'open', 'local, open', 'closed'] as const satisfies Degradation[]
 
 export function toOutcome({ outcome }: Verdict): Exclude<Outcome, 'failed'> {
   return outcome === 'invalid_cost' || outcome === 'ambiguous_path' ? 'bad_request' : outcome
