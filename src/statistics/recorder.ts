@@ -64,14 +64,14 @@ export class Recorder implements Observer {
   }
 
   /** A caller's token is verified for it once a minute at most, so that its flood does not pay for that. */
-  #label(minute: Minute, names: readonly string[], { request }: Observed, context: Context): void {
-    const unlabelled = minute.unlabelled(names)
+  #label({ refused }: Minute, names: readonly string[], { request }: Observed, context: Context): void {
+    const unlabelled = names.filter((name) => !refused.hasLabel(name))
     if (unlabelled.length === 0) return
     const label = this.#options.readLabel?.(request, context)
     if (label instanceof Promise) {
-      minute.label(unlabelled, '')
-      context.waitUntil(label.then((text) => text !== undefined && minute.label(unlabelled, text)))
-    } else if (label !== undefined) minute.label(unlabelled, label)
+      refused.label(unlabelled, '')
+      context.waitUntil(label.then((text) => text !== undefined && refused.label(unlabelled, text)))
+    } else if (label !== undefined) refused.label(unlabelled, label)
   }
 
   answered(_observed: Observed, status: number, context: Context): void {

@@ -26,10 +26,12 @@ export class SpaceSaving {
     return this.#items.get(name)?.label !== undefined
   }
 
-  /** Labels a name that was seen, unless others have taken its place since. */
-  label(name: string, label: string): void {
-    const item = this.#items.get(name)
-    if (item) item.label = label
+  /** Labels names that were seen, unless others have taken their places since. */
+  label(names: readonly string[], label: string): void {
+    for (const name of names) {
+      const item = this.#items.get(name)
+      if (item) item.label = label
+    }
   }
 
   sketch(maxItems: number): Sketch {
