@@ -3,11 +3,19 @@ import type { AdminConfig, Config } from '../config/load-config.ts'
 import type { AdminHandler, GatewayContext } from '../gateway/app.ts'
 import { problemResponse } from '../http/problem.ts'
 import { createDigest } from '../request/identity/digest.ts'
-import { AdminAuth } from './auth.ts'
+import { sleep } from '../runtime/sleep.ts'
+import { createAdminAuth } from './auth.ts'
 import { serve } from './dashboard/serve.ts'
-import { type AdminContext, createNotFound, HEADERS, type Operation, OperationError, toProblem } from './operation.ts'
+import {
+  type AdminContext,
+  HEADERS,
+  type Operation,
+  OperationError,
+  readInput,
+  readJson,
+  toProblem,
+} from './operation.ts'
 import { OPERATIONS } from './operations.ts'
-import { readInput, readJson } from './read-input.ts'
 
 const ROOT = '/_sluice'
 const API = `${ROOT}/admin`
@@ -23,7 +31,7 @@ export interface AdminOptions extends Pick<AdminContext, 'env' | 'counters'> {
 export function createAdmin({ admin, config, env, counters }: AdminOptions, gateway: GatewayContext): AdminHandler {
   const { store, engine, health: upstream, governed, readHealth, now, log } = gateway
   const { ipv6Prefix, identitySecret } = config
-  const auth = new AdminAuth({ token: admin.token, ipv6Prefix, digest: createDigest(identitySecret), now, log })
+  const auth = createAdminAuth({ token: admin.token, ipv6Prefix, digest: createDigest(identitySecret), now, log })
   const context: AdminContext = { config, env, store, engine, upstream, governed, readHealth, counters, now }
   let document: string | undefined
 
@@ -49,10 +57,9 @@ export function createAdmin({ admin, config, env, counters }: AdminOptions, gate
   }
 }
 
-/** @throws {OperationError} */
 function findOperation(path: string, method: string): Operation {
   const found = OPERATIONS.filter((operation) => operation.path === path)
-  if (found.length === 0) throw createNotFound('There is no such operation.')
+  if (found.length === 0) throw new OperationError(404, 'There is no such operation.')
   const operation = found.find((each) => each.method === method)
   if (operation) return operation
   const Allow = found.map((each) => each.method).join(', ')
@@ -73,30 +80,16 @@ async function answer(operation: Operation, request: Request, context: AdminCont
 
 /** Server-sent events (WHATWG HTML §9.2): one at once, and one every `everyMs` milliseconds. */
 function streamEvents(read: () => Promise<unknown>, everyMs: number): ReadableStream<Uint8Array> {
-  const encoder = new TextEncoder()
   let sent = 0
-  let timer: ReturnType<typeof setTimeout> | undefined
   return new ReadableStream({
     async pull(controller) {
-      if (sent > 0) {
-        await new Promise<void>((resolve) => {
-          timer = setTimeout(resolve, everyMs)
-        })
-      }
-      const event = await read().then(
-        (answer) => formatEvent('message', answer),
-        (error) => formatEvent('problem', toProblem(error)),
+      if (sent > 0) await sleep(everyMs)
+      const [name, data] = await read().then(
+        (answer) => ['message', answer],
+        (error) => ['problem', toProblem(error)],
       )
-      controller.enqueue(encoder.encode(event))
-      sent++
-      if (sent === MAX_EVENTS) controller.close()
-    },
-    cancel() {
-      clearTimeout(timer)
+      controller.enqueue(new TextEncoder().encode(`event: ${name}\ndata: ${JSON.stringify(data)}\n\n`))
+      if (++sent === MAX_EVENTS) controller.close()
     },
   })
-}
-
-function formatEvent(name: string, data: unknown): string {
-  return `event: ${name}\ndata: ${JSON.stringify(data)}\n\n`
 }

@@ -8,40 +8,37 @@ import { candidateCounts } from '../statistics/metrics.ts'
 import { refusalsSchema } from '../statistics/read-statistics.ts'
 import { describe, units } from '../statistics/schema.ts'
 
+const epochMs = describe(v.number(), 'Milliseconds since the Unix epoch.')
+const nullableText = v.nullable(v.string())
+const nullableNumber = v.nullable(v.number())
+
 export const status = v.strictObject({
-  nowMs: describe(v.number(), 'Milliseconds since the Unix epoch.'),
+  nowMs: epochMs,
   release: v.string(),
   status: v.picklist(['ok', 'degraded']),
   store: v.strictObject({
     kind: describe(v.string(), '`redis`, `durable-object` or `memory`.'),
     reachable: v.nullable(v.boolean()),
-    rttMs: describe(v.nullable(v.number()), 'How long it took to answer; null if it did not.'),
-    circuit: describe(
-      v.picklist(['closed', 'open', 'half-open']),
-      'Open: it keeps failing, and is left alone for a moment.',
-    ),
+    rttMs: describe(nullableNumber, 'How long it took to answer; null if it did not.'),
+    circuit: describe(v.picklist(['closed', 'open', 'half-open']), 'Open: it keeps failing, and is not called.'),
   }),
-  shedLevel: describe(
-    v.nullable(v.number()),
-    '0 (nothing is shed) to 2 (all but what is critical); null without SHEDDING.',
-  ),
+  shedLevel: describe(nullableNumber, '0 (none is shed) to 2 (all but critical ones); null without SHEDDING.'),
 })
+
+const needs = v.nullable(v.picklist([...CALLER_KIND_NAMES, 'route']))
 
 export const skipped = v.array(
   v.strictObject({
     policy: v.string(),
     reason: v.string(),
-    needs: describe(
-      v.nullable(v.picklist([...CALLER_KIND_NAMES, 'route'])),
-      'What of the caller would have to be said; null: that would not help.',
-    ),
+    needs: describe(needs, 'What is missing of the caller, if that is why.'),
   }),
 )
 
 const limitUsage = v.strictObject({
   policy: v.string(),
   name: describe(v.string(), 'As in response headers.'),
-  route: describe(v.nullable(v.string()), 'The pattern that it is about, if the policy counts by route.'),
+  route: describe(nullableText, 'The pattern that it is about, if the policy counts by route.'),
   key: describe(v.string(), 'In the store; the caller’s digest stands in its braces.'),
   limit: describe(units, 'Units admitted in the window; what a bucket holds; slots.'),
   configuredLimit: describe(units, 'The same, as the policy has it for all.'),
@@ -50,52 +47,43 @@ const limitUsage = v.strictObject({
   remaining: units,
   resetMs: describe(units, 'Milliseconds until more than that remains; 0 if all is.'),
   retryAfterMs: describe(units, 'Milliseconds until a request is admitted; 0 if it is now.'),
-  penaltyUntilMs: describe(
-    v.nullable(v.number()),
-    'Until when the policy refuses the caller, whatever is left: milliseconds since the Unix epoch; null if it does not.',
-  ),
+  penaltyUntilMs: describe(nullableNumber, 'End of its penalty, milliseconds since the Unix epoch.'),
   unlimited: describe(v.boolean(), 'It is counted, but refuses nothing.'),
   shared: describe(v.boolean(), 'It is counted for all callers together: a reset of this one leaves it as it is.'),
 })
 
+const blocked = v.strictObject({ status: v.number(), reason: nullableText, untilMs: nullableNumber })
+
 export const usage = v.strictObject({
   nowMs: describe(v.number(), 'The store’s clock, milliseconds since the Unix epoch.'),
-  blocked: describe(
-    v.nullable(v.strictObject({ status: v.number(), reason: v.nullable(v.string()), untilMs: v.nullable(v.number()) })),
-    'It is not let in, by the rules.',
-  ),
+  blocked: describe(v.nullable(blocked), 'The rule that blocks it.'),
   limits: describe(v.array(limitUsage), 'With the limits that apply to it.'),
   skipped: describe(skipped, 'Policies that say nothing of this caller, and why.'),
 })
 
 export const reset = v.strictObject({
   keys: v.array(v.strictObject({ policy: v.string(), key: v.string() })),
-  skipped: describe(skipped, 'Policies that were left as they are, and why.'),
+  skipped: describe(skipped, 'Policies whose counts stay, and why.'),
 })
 
 export const history = v.strictObject({
   refusals: describe(v.nullable(refusalsSchema), 'Null: nothing is counted (STATISTICS).'),
   audit: describe(
-    v.nullable(
-      v.array(
-        v.strictObject({
-          atMs: describe(v.number(), 'Milliseconds since the Unix epoch.'),
-          actor: v.string(),
-          action: v.string(),
-          comment: v.string(),
-        }),
-      ),
-    ),
-    'The latest first; null: nothing is noted (RULES).',
+    v.nullable(v.array(v.strictObject({ atMs: epochMs, actor: v.string(), action: v.string(), comment: v.string() }))),
+    'The latest first; null: nothing is recorded (RULES).',
   ),
 })
 
-/** The schema does not look into items, which were checked when they were written. */
-function describeList<Item>() {
+/** The schema does not look into what was checked when it was written. */
+function looseObject<Value extends object>() {
+  return v.looseObject({}) as unknown as v.GenericSchema<Value>
+}
+
+function looseList<Item extends object>() {
   return v.array(v.looseObject({})) as unknown as v.GenericSchema<readonly Item[]>
 }
 
-const tables = describeList<Readonly<Record<string, unknown>>>()
+const tables = looseList<Readonly<Record<string, unknown>>>()
 
 const limitsSchema = v.array(v.strictObject({ name: v.string(), limit: v.number(), windowMs: v.number() }))
 
@@ -103,21 +91,18 @@ const policySchema = v.strictObject({
   name: v.string(),
   algorithm: v.string(),
   limits: describe(limitsSchema, 'Those of the default plan, if limits go by plan.'),
-  burst: v.nullable(v.number()),
+  burst: nullableNumber,
   plans: v.nullable(v.record(v.string(), limitsSchema)),
   by: describe(v.array(v.string()), 'What it counts by.'),
   match: describe(v.nullable(v.array(v.string())), 'Patterns such as `POST /login`; null: everything.'),
   cost: describe(
-    v.strictObject({ units: v.nullable(v.number()), header: v.nullable(v.string()) }),
-    'Units of a request, or the header that says them.',
+    v.strictObject({ units: nullableNumber, header: nullableText }),
+    'Units, or the header that has them.',
   ),
-  penalty: describe(
-    v.nullable(v.strictObject({ durationMs: v.number(), after: v.number() })),
-    'For how long it refuses a caller after so many refusals.',
-  ),
+  penalty: v.nullable(v.strictObject({ durationMs: v.number(), after: describe(v.number(), 'Refusals.') })),
   holdsSlots: describe(v.boolean(), 'Limits are of requests at once; the window is how long one is counted at most.'),
   counts: v.string(),
-  priority: v.nullable(v.string()),
+  priority: nullableText,
   mode: v.picklist(POLICY_MODES),
   onStoreError: v.picklist(['local', 'open', 'closed']),
 })
@@ -133,24 +118,20 @@ export const validate = v.strictObject({
   valid: v.boolean(),
   problems: v.array(
     v.strictObject({
-      pointer: describe(
-        v.nullable(v.string()),
-        'A JSON pointer into the body, such as `#/policies/0/limits`; null: a variable.',
-      ),
+      pointer: describe(nullableText, 'Into the body, such as `#/policies/0/limits`; null: a variable.'),
       message: v.string(),
     }),
   ),
 })
+
+const keyChange = v.strictObject({ key: v.string(), before: nullableText, after: nullableText })
 
 export const diff = v.strictObject({
   changes: v.array(
     v.strictObject({
       policy: v.string(),
       change: v.picklist(['added', 'removed', 'changed']),
-      keys: describe(
-        v.array(v.strictObject({ key: v.string(), before: v.nullable(v.string()), after: v.nullable(v.string()) })),
-        'Keys of its table, and their values as JSON; null: the key is not there.',
-      ),
+      keys: describe(v.array(keyChange), 'Values of its table as JSON; null: the key is not there.'),
     }),
   ),
 })
@@ -163,15 +144,15 @@ export const edited = v.strictObject({
 const revision = {
   version: describe(units, '0: there are none.'),
   id: describe(v.string(), 'Tells it from others that have its number after a loss; empty if it is older.'),
-  atMs: describe(v.number(), 'Milliseconds since the Unix epoch.'),
+  atMs: epochMs,
   actor: v.string(),
   comment: v.string(),
 }
 
 const document = v.strictObject({
-  blocks: describeList<Block>(),
-  allows: describeList<Allow>(),
-  overrides: describeList<Override>(),
+  blocks: looseList<Block>(),
+  allows: looseList<Allow>(),
+  overrides: looseList<Override>(),
   policies: describe(v.nullable(tables), 'In place of POLICIES; null: those hold.'),
   candidate: describe(v.nullable(tables), 'Candidate policies: they are evaluated for comparison, and refuse nothing.'),
 })
@@ -179,29 +160,20 @@ const document = v.strictObject({
 export const rules = v.strictObject({
   ...revision,
   rules: document,
-  isolate: describe(
-    v.strictObject({
-      version: units,
-      id: v.string(),
-      readAtMs: v.nullable(v.number()),
-      problem: describe(v.nullable(v.string()), 'Why a newer version is not in force.'),
-      candidate: v.nullable(candidateCounts),
-    }),
-    'What the isolate that answers has in force, and has counted of policies in shadow.',
-  ),
+  isolate: v.strictObject({
+    version: describe(units, 'That is active in the answering isolate.'),
+    id: v.string(),
+    readAtMs: nullableNumber,
+    problem: describe(nullableText, 'Why a newer version is not active.'),
+    candidate: v.nullable(candidateCounts),
+  }),
 })
 
 export const ordered = v.strictObject({
   ...edited.entries,
-  target: describe(v.looseObject({}) as unknown as v.GenericSchema<RuleTarget>, 'The target, as the rules have it.'),
-  scope: describe(
-    v.picklist(['all', 'counted']),
-    'Of which requests of `target`: all; or, by a digest alone, those to which a policy applies that counts by all that the digest was made of.',
-  ),
-  entry: describe(
-    v.nullable(v.looseObject({}) as unknown as v.GenericSchema<object>),
-    'As it stands in the rules now; null: it was taken back.',
-  ),
+  target: describe(looseObject<RuleTarget>(), 'As the rules have it.'),
+  scope: describe(v.picklist(['all', 'counted']), 'All its requests; or, by a digest alone, those counted by it.'),
+  entry: describe(v.nullable(looseObject<object>()), 'As it stands in the rules now; null: it was removed.'),
 })
 
 export const versions = v.strictObject({ versions: v.array(v.strictObject(revision)) })

@@ -1,6 +1,5 @@
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import { type Problem, QUOTA_EXCEEDED, retryAfter } from '../http/problem.ts'
-import type { StoreCharge } from '../model/charge.ts'
 import type { Digest } from '../request/identity/digest.ts'
 import { callerAddress } from '../request/identity/identify.ts'
 import type { Log } from '../runtime/log.ts'
@@ -9,105 +8,85 @@ import { createProblem } from './operation.ts'
 
 /** Wrong tokens that each isolate accepts from an address. */
 const ATTEMPTS = { limit: 10, windowMs: 60_000 }
+const ATTEMPT = { algorithm: 'sliding-window', limits: [ATTEMPTS], cost: 1, mode: 'enforce', reserved: 0 } as const
 
 const COOKIE = 'sluice_session'
 const SESSION_MS = 3_600_000
 
-type SessionState = 'valid' | 'forged' | 'over' | 'none'
+/** An expired session, or none, is no attempt. */
+type SessionState = 'valid' | 'forged' | 'none'
 
 export interface AdminAuthOptions {
   readonly token: string
   readonly ipv6Prefix: number
   readonly digest: Digest
-  /** Milliseconds since the Unix epoch. */
   readonly now: () => number
   readonly log: Log
 }
+
+export type AdminAuth = ReturnType<typeof createAdminAuth>
 
 /**
  * Recognizes operators by the token, or by a session that is a signed cookie and nothing else, so that every isolate
  * knows it. The key of the signature is the token itself: when it is changed, all sessions end.
  */
-export class AdminAuth {
-  readonly #options: AdminAuthOptions
-  readonly #isToken: (text: string) => boolean
-  readonly #attempts: MemoryStore
+export function createAdminAuth({ token, ipv6Prefix, digest, now, log }: AdminAuthOptions) {
+  const isToken = createTokenCheck(token)
+  const attempts = new MemoryStore(now)
 
-  constructor(options: AdminAuthOptions) {
-    this.#options = options
-    this.#isToken = createTokenCheck(options.token)
-    this.#attempts = new MemoryStore(options.now)
-  }
-
-  /** @returns undefined if an operator has sent this, else what to answer */
-  check(request: Request): Problem | undefined {
-    const token = readBearerToken(request)
-    const session = this.#readSession(request.headers.get('Cookie'))
-    // A browser that is logged in makes no attempts, whatever else it sends: Basic credentials of the API, for example.
-    if (session === 'valid' && !(token !== undefined && this.#isToken(token))) {
-      return isSameOrigin(request) ? undefined : CROSS_ORIGIN
-    }
-    if (request.headers.has('Authorization')) return this.checkToken(request, token)
-    return (session === 'forged' ? this.#limitAttempts(request, false) : undefined) ?? UNAUTHORIZED
-  }
-
-  /**
-   * @param token that was sent; undefined: none that can be read
-   * @returns undefined if it is the token
-   */
-  checkToken(request: Request, token: string | undefined): Problem | undefined {
-    const isRight = token !== undefined && this.#isToken(token)
-    return this.#limitAttempts(request, isRight) ?? (isRight ? undefined : UNAUTHORIZED)
-  }
-
-  /** @returns `Set-Cookie` of a new session */
-  createSession(): string {
-    const text = `${this.#options.now() + SESSION_MS}.${randomBytes(12).toString('base64url')}`
-    return formatCookie(`${text}.${this.#sign(text)}`, SESSION_MS / 1000)
+  /** @param given undefined: none that can be read @returns undefined if it is the token */
+  function checkToken(request: Request, given: string | undefined): Problem | undefined {
+    const isRight = given !== undefined && isToken(given)
+    return limitAttempts(request, isRight) ?? (isRight ? undefined : UNAUTHORIZED)
   }
 
   /** After too many wrong attempts, nobody is told whether this one was right. */
-  #limitAttempts(request: Request, isRight: boolean): Problem | undefined {
-    const { ipv6Prefix, digest, log } = this.#options
+  function limitAttempts(request: Request, isRight: boolean): Problem | undefined {
     const key = callerAddress(request, ipv6Prefix)
-    const rule: StoreCharge = {
-      key,
-      algorithm: 'sliding-window',
-      limits: [ATTEMPTS],
-      cost: 1,
-      mode: 'enforce',
-      reserved: 0,
-    }
-    const { granted, usage } = this.#attempts.decideNow({
-      action: isRight ? 'peek' : 'take',
-      permits: 1,
-      charges: [rule],
-    })
+    const action = isRight ? 'peek' : 'take'
+    const { granted, usage } = attempts.decideNow({ action, permits: 1, charges: [{ ...ATTEMPT, key }] })
     if (!isRight) log('warn', { event: 'admin_refused', caller: digest(['ip', key]) })
     return granted > 0 ? undefined : createTooMany(usage[0]?.[0]?.retryAfterMs ?? ATTEMPTS.windowMs)
   }
 
   /** A page of a sibling host can set more cookies of this name, so one that is valid is enough. */
-  #readSession(cookies: string | null): SessionState {
+  function readSession(cookies: string | null): SessionState {
     const found = (cookies ?? '').matchAll(/(?:^|[;,])\s*sluice_session=([^;,]*)/g)
     const values = [...found].map(([, value = '']) => value.trim()).filter(Boolean)
-    const states = new Set(values.map((value) => this.#judgeSession(value)))
-    return (['valid', 'forged', 'over'] as const).find((state) => states.has(state)) ?? 'none'
+    const states = new Set(values.map(judgeSession))
+    return (['valid', 'forged'] as const).find((state) => states.has(state)) ?? 'none'
   }
 
-  #judgeSession(value: string): SessionState {
+  function judgeSession(value: string): SessionState {
     const [, text, expiresMs, signature] = /^((\d{1,15})\.[\w-]{16})\.([\w-]{43})$/.exec(value) ?? []
-    if (text === undefined || signature === undefined) return 'forged'
-    if (!createTokenCheck(this.#sign(text))(signature)) return 'forged'
-    return Number(expiresMs) > this.#options.now() ? 'valid' : 'over'
+    if (!text || !signature || !createTokenCheck(sign(text))(signature)) return 'forged'
+    return Number(expiresMs) > now() ? 'valid' : 'none'
   }
 
-  #sign(text: string): string {
-    return createHmac('sha256', this.#options.token).update(`sluice session ${text}`).digest('base64url')
+  function sign(text: string): string {
+    return createHmac('sha256', token).update(`sluice session ${text}`).digest('base64url')
+  }
+
+  return {
+    checkToken,
+    /** @returns undefined if an operator has sent this, else what to answer */
+    check(request: Request): Problem | undefined {
+      const given = readBearerToken(request)
+      const session = readSession(request.headers.get('Cookie'))
+      // A browser that is logged in makes no attempts, whatever else it sends: Basic credentials of the API, for example.
+      if (session === 'valid' && !(given !== undefined && isToken(given))) {
+        return isSameOrigin(request) ? undefined : CROSS_ORIGIN
+      }
+      if (request.headers.has('Authorization')) return checkToken(request, given)
+      return (session === 'forged' ? limitAttempts(request, false) : undefined) ?? UNAUTHORIZED
+    },
+    createSession(): string {
+      const text = `${now() + SESSION_MS}.${randomBytes(12).toString('base64url')}`
+      return formatCookie(`${text}.${sign(text)}`, SESSION_MS / 1000)
+    },
   }
 }
 
-/** `Set-Cookie` that ends a session in the browser. */
 export const END_OF_SESSION = formatCookie('', 0)
 
 /** Not to scripts, not over plain HTTP, not from other sites, and not to the API behind the gateway. */
@@ -130,10 +109,7 @@ export function readBearerToken({ headers }: Request): string | undefined {
   return /^Bearer +(\S+) *$/i.exec(headers.get('Authorization') ?? '')?.[1]
 }
 
-/**
- * Checks that a page of the gateway itself has made this request. A browser sends `Origin` with all that can change
- * something, and no page can forge it.
- */
+/** A browser sends `Origin` with all that can change something, and no page can forge it. */
 export function isSameOrigin(request: Request): boolean {
   return /^(?:GET|HEAD)$/.test(request.method) || request.headers.get('Origin') === new URL(request.url).origin
 }

@@ -1,15 +1,26 @@
 import * as v from 'valibot'
-import type { RequestCharge } from '../model/charge.ts'
-import type { Caller } from '../request/caller/caller.ts'
+import type { RequestPolicy } from '../model/policy.ts'
+import { type Caller, createRequest } from '../request/caller/caller.ts'
 import {
-  type CallerCharges as AllCharges,
-  type CountingConfig,
+  type CallerCharges,
   findCallerCharges,
   findDigestCharges,
   type SkippedPolicy,
 } from '../request/caller/caller-charges.ts'
-import { CALLER_KIND_NAMES, type CallerKind } from '../request/identity/source.ts'
+import { claimIn } from '../request/identity/claims.ts'
+import { createDigest } from '../request/identity/digest.ts'
+import {
+  CALLER_KIND_NAMES,
+  type CallerKind,
+  formatSource,
+  isShared,
+  parseBy,
+  SOURCE_KINDS,
+} from '../request/identity/source.ts'
+import { createRuleTarget, digestIdentity, type RuleTarget } from '../rules/target.ts'
+import { readRefusedCallers } from '../statistics/read-statistics.ts'
 import { describe } from '../statistics/schema.ts'
+import { KEPT_MS } from '../store/counters.ts'
 import type * as answers from './answers.ts'
 import { type ActiveRules, readActiveRules } from './change-rules.ts'
 import { type AdminContext, InputError } from './operation.ts'
@@ -24,12 +35,7 @@ export const callerParts = {
   cookie: v.optional(describe(fields, 'Its cookies, by name.')),
   form: v.optional(describe(fields, 'Fields of its form, by name.')),
   json: v.optional(describe(fields, 'Members of its JSON body, by pointer such as `/user/id`.')),
-  claim: v.optional(
-    describe(
-      v.record(v.string(), v.unknown()),
-      'What its token says, by name, whatever the token is: it is not verified here.',
-    ),
-  ),
+  claim: v.optional(describe(v.record(v.string(), v.unknown()), 'Claims of its token, by name: not verified here.')),
 } as const satisfies Readonly<Record<CallerKind, unknown>>
 
 /** A caller is named in a body, because URLs are easily kept in logs and histories. */
@@ -37,9 +43,7 @@ export const caller = describe(
   v.strictObject({
     ...callerParts,
     route: v.optional(describe(v.string(), 'A request such as `POST /login`: only the policies that apply to it.')),
-    digest: v.optional(
-      describe(v.string(), 'Its identity as keys and logs have it, 22 letters, in place of all others.'),
-    ),
+    digest: v.optional(describe(v.string(), 'Its identity as in keys and logs, 22 characters; alone.')),
   }),
   'Who a caller is: all that is known of it, or a digest.',
 )
@@ -51,27 +55,26 @@ export const callerQuery = v.strictObject({
   policies: v.optional(describe(v.array(v.string()), 'Only these.')),
 })
 
-type CallerQuery = v.InferOutput<typeof callerQuery>
-
-export interface CallerCharges {
-  readonly active: ActiveRules
-  readonly charges: readonly RequestCharge[]
-  readonly skipped: readonly SkippedPolicy[]
-}
-
-/**
- * @throws {OperationError | CallerError} if the query names no caller, or too much
- * @throws {StoreError} @throws {ConfigError} if what is stored are no rules
- */
+/** @throws {OperationError | CallerError} if the query names no caller, or too much */
 export async function findCharges(
   context: AdminContext,
-  { caller, policies: names }: CallerQuery,
-): Promise<CallerCharges> {
+  { caller, policies: names }: v.InferOutput<typeof callerQuery>,
+): Promise<CallerCharges & { readonly active: ActiveRules }> {
   const active = await readActiveRules(context)
   const known = active.policies.map(({ name }) => name)
   const unknown = names?.findIndex((name) => !known.includes(name)) ?? -1
   if (unknown >= 0) throw new InputError(['policies', `${unknown}`], `one of ${known.join(', ')}`)
-  const { charges, skipped } = await findAllCharges({ ...context.config, policies: active.policies }, caller)
+  const { digest, ...parts } = caller
+  const isNamed = Object.values(parts).some((part) => part !== undefined)
+  if (digest !== undefined && isNamed) {
+    throw new InputError(['caller'], 'digest alone: it takes the place of all that identifies a caller')
+  }
+  if (digest === undefined && !isNamed) {
+    throw new InputError(['caller'], `one of ${CALLER_KIND_NAMES.join(', ')}, route and digest`)
+  }
+  const config = { ...context.config, policies: active.policies }
+  const found = digest === undefined ? findCallerCharges(config, toCaller(parts)) : findDigestCharges(config, digest)
+  const { charges, skipped } = await found
   const isQueried = ({ policy }: Pick<SkippedPolicy, 'policy'>) => names?.includes(policy.name) ?? true
   return { active, charges: charges.filter(isQueried), skipped: skipped.filter(isQueried) }
 }
@@ -80,27 +83,97 @@ export function toSkipped(skipped: readonly SkippedPolicy[]): v.InferOutput<type
   return skipped.map(({ policy, reason, needs = null }) => ({ policy: policy.name, reason, needs }))
 }
 
-export function toCaller({ token, ip, route, claim, header, query, cookie, form, json }: CallerInput): Caller {
-  const pairs = (named: typeof header) => named && Object.entries(named)
-  return {
-    token,
-    ip,
-    route,
-    claim,
-    header: pairs(header),
-    query: pairs(query),
-    cookie: pairs(cookie),
-    form: pairs(form),
-    json: pairs(json),
-  }
+export function toCaller({ digest: _, header, query, cookie, form, json, ...others }: CallerInput): Caller {
+  const toPairs = (named: typeof header) => named && Object.entries(named)
+  const [headers, parameters, cookies, fields, members] = [header, query, cookie, form, json].map(toPairs)
+  return { ...others, header: headers, query: parameters, cookie: cookies, form: fields, json: members }
 }
 
-function findAllCharges(config: CountingConfig, { digest, ...parts }: CallerInput): Promise<AllCharges> {
-  const isNamed = Object.values(parts).some((part) => part !== undefined)
-  if (digest !== undefined && isNamed) {
-    throw new InputError(['caller'], 'digest alone: it takes the place of all that identifies a caller')
+export const target = describe(
+  v.strictObject({
+    ...callerParts,
+    digest: v.optional(describe(v.string(), 'As keys and logs have it; with `by`, of that alone.')),
+    by: v.optional(describe(v.string(), 'With `digest` or `value`: such as `header:x-tenant`.')),
+    value: v.optional(describe(v.string(), 'With `by`: a value with one `*`.')),
+    cidr: v.optional(describe(v.string(), 'A network, such as `203.0.113.0/24`.')),
+    country: v.optional(describe(v.string(), 'By its two letters; for a block.')),
+    asn: v.optional(describe(v.number(), 'Number of a network operator; for a block.')),
+  }),
+  'Named in one way. Stored as a digest only. A form field or a JSON member must be what a policy counts by alone.',
+)
+
+type TargetInput = v.InferOutput<typeof target>
+
+/** @throws {OperationError | CallerError} if that is nobody @throws {StoreError} */
+export async function resolveTarget(input: TargetInput, context: AdminContext): Promise<RuleTarget> {
+  const { token, ip, header, query, cookie, form, json, claim, ...others } = input
+  const parts = { token, ip, header, query, cookie, form, json, claim } satisfies Readonly<Record<CallerKind, unknown>>
+  const [kind, ...more] = CALLER_KIND_NAMES.filter((each) => parts[each] !== undefined)
+  const isTarget = Object.values(others).some((value) => value !== undefined)
+  if (!kind) {
+    if (isTarget) return others
+    throw new InputError(['target'], `one of ${Object.keys(target.entries).join(', ')}`)
   }
-  if (digest !== undefined) return findDigestCharges(config, digest)
-  if (!isNamed) throw new InputError(['caller'], `one of ${CALLER_KIND_NAMES.join(', ')}, route and digest`)
-  return findCallerCharges(config, toCaller(parts))
+  if (more.length > 0 || isTarget) throw new InputError(['target'], 'one way to say who is meant')
+  const by = readBy(kind, input)
+  const request = createRequest(toCaller(parts))
+  // The only claim is the one that was named.
+  const readClaim = () => claimIn(claim ?? {}, Object.keys(claim ?? {}))
+  const found = SOURCE_KINDS[kind].isInBody
+    ? await findTargetInBody(kind, by, request, context)
+    : await createRuleTarget(by, request, { ...context.config, readClaim })
+  if (found) return found
+  throw new InputError(['target', kind], 'what a caller can be known by, in one way only')
+}
+
+/** Names the caller by the digest that a policy makes of it. @throws {OperationError} if none does */
+async function findTargetInBody(
+  kind: CallerKind,
+  by: string,
+  request: Request,
+  context: AdminContext,
+): Promise<RuleTarget | undefined> {
+  const { policies } = await readActiveRules(context)
+  const isCounted = policies.some((policy) => policy.by.length === 1 && policy.by.map(formatSource)[0] === by)
+  const [source] = parseBy(by) ?? []
+  if (!isCounted || !source) {
+    const expected = 'what a policy counts by alone, since rules are looked up before a body is read'
+    throw new InputError(['target', kind], expected)
+  }
+  const target = await digestIdentity(source, request, context.config)
+  return target && { digest: target.digest }
+}
+
+function readBy(kind: CallerKind, input: TargetInput): string {
+  if (kind === 'token' || kind === 'ip') return kind
+  const [name, ...others] = Object.keys(input[kind] ?? {})
+  if (name === undefined || others.length > 0) throw new InputError(['target', kind], 'one name')
+  return `${kind}:${name}`
+}
+
+/** Checks for the digest of a policy that counts for everyone: no rule about a caller may name it. */
+export async function shared(digest: string, context: AdminContext): Promise<boolean> {
+  const { config, counters, now } = context
+  const digestOf = createDigest(config.identitySecret)
+  const { policies } = await readActiveRules(context)
+  const shared = [...policies, ...config.policies].filter(({ by }) => isShared(by))
+  if (shared.some((policy) => listIdentities(policy).some((identity) => digestOf(identity) === digest))) return true
+  // Policies that count by path have no list of digests: only those that have refused somebody are known.
+  const names = new Set(shared.filter(isByPath).map(({ name }) => name))
+  if (!counters || names.size === 0) return false
+  const periods = await counters.read('hour', now() - KEPT_MS.hour, now() + 1)
+  return periods.some((period) =>
+    readRefusedCallers(period).callers.some((caller) => caller.digest === digest && names.has(caller.policy)),
+  )
+}
+
+function listIdentities(policy: RequestPolicy): readonly (readonly string[])[] {
+  const { by, match } = policy
+  if (isByPath(policy)) return []
+  const routes = match?.map(({ method, path }) => `${method} ${path}`) ?? ['']
+  return routes.map((route) => by.flatMap(({ kind }) => [kind, kind === 'route' ? route : '']))
+}
+
+function isByPath({ by, match }: RequestPolicy): boolean {
+  return match === undefined && by.some(({ kind }) => kind === 'route')
 }

@@ -6,19 +6,15 @@ import { NO_RULES, type Rules } from '../rules/document.ts'
 import { currentRules, type Edited, editRules } from '../rules/edit-rules.ts'
 import { checkRules, readPolicies } from '../rules/rule-policies.ts'
 import { describe } from '../statistics/schema.ts'
+import { MAX_DOCUMENT_BYTES } from '../store/documents.ts'
 import type * as answers from './answers.ts'
-import { type AdminContext, createNotFound, OperationError, toPointer } from './operation.ts'
+import { type AdminContext, OperationError, toPointer } from './operation.ts'
 
-/** An operator says who changes the rules, why, and which version of them they have seen. */
 export const note = {
-  actor: v.optional(describe(v.string(), 'Who does it. The token is everybody’s, so it is what they say.'), 'operator'),
+  actor: v.optional(describe(v.string(), 'Who does it, as they say: the token is shared.'), 'operator'),
   comment: v.optional(describe(v.string(), 'For the history.'), ''),
-  expectedVersion: v.optional(
-    describe(v.pipe(v.number(), v.integer()), 'Only if this is the newest version; left out, whichever is.'),
-  ),
-  expectedId: v.optional(
-    describe(v.string(), 'Its id: after a loss of the rules, other versions have the same numbers.'),
-  ),
+  expectedVersion: v.optional(describe(v.pipe(v.number(), v.integer()), 'Only if this is the newest version.')),
+  expectedId: v.optional(describe(v.string(), 'Its id: after a loss, other versions have the same numbers.')),
 }
 
 export const until = {
@@ -30,17 +26,12 @@ export type Note = v.InferOutput<v.StrictObjectSchema<typeof note, undefined>>
 
 type Changed = Extract<Edited, { readonly kind: 'written' | 'unchanged' }>
 
-/** The newest rules, and the policies that apply with them. */
 export interface ActiveRules {
   readonly rules: Rules
   readonly policies: readonly RequestPolicy[]
 }
 
-/**
- * Isolates follow within twice RULES_REFRESH_MS. If the newest rules do not fit what was deployed, it holds, as it does
- * in an isolate that starts with them.
- * @throws {StoreError} @throws {ConfigError} if what is stored are no rules
- */
+/** If the newest rules do not fit what was deployed, that applies, as in an isolate that starts with them. */
 export async function readActiveRules({ governed, config, env, store }: AdminContext): Promise<ActiveRules> {
   if (!governed) return { rules: NO_RULES, policies: config.policies }
   const { rules } = await currentRules(governed.documents)
@@ -56,22 +47,16 @@ export async function readActiveRules({ governed, config, env, store }: AdminCon
   }
 }
 
-/** Names the policies that count for all callers together. */
 export function findShared(policies: readonly RequestPolicy[]): ReadonlySet<string> {
   return new Set(policies.filter(({ by }) => isShared(by)).map(({ name }) => name))
 }
 
-/** @throws {OperationError} if rules are disabled */
 export function requireRules({ governed }: AdminContext): NonNullable<AdminContext['governed']> {
   if (governed) return governed
-  throw createNotFound('No rules are followed: RULES = "on" turns that on.')
+  throw new OperationError(404, 'No rules are followed: RULES = "on" turns that on.')
 }
 
-/**
- * Writes what a change makes of the rules.
- * @param mustFit policies and overrides have to fit together; a block does not wait for that
- * @throws {OperationError} @throws {StoreError}
- */
+/** @param mustFit policies and overrides have to fit together; a block does not wait for that */
 export async function changeRules(
   context: AdminContext,
   change: (rules: Rules) => Rules,
@@ -98,7 +83,6 @@ export function toRulesError(error: unknown): unknown {
   return new OperationError(400, `${message}.`, { extensions: { pointer: toPointer(path) } })
 }
 
-/** @throws {OperationError} if the edit was refused */
 export function requireChanged(result: Edited): Changed {
   switch (result.kind) {
     case 'written':
@@ -110,6 +94,6 @@ export function requireChanged(result: Edited): Changed {
       throw new OperationError(409, detail, { extensions: { version } })
     }
     case 'too-large':
-      throw new OperationError(413, `The rules would have more than ${result.maxBytes} bytes.`)
+      throw new OperationError(413, `The rules would have more than ${MAX_DOCUMENT_BYTES} bytes.`)
   }
 }

@@ -10,11 +10,6 @@ import type { StatisticsStore } from '../store/counters.ts'
 import { createTokenCheck, readBearerToken } from './auth.ts'
 import { createProblem, createStoreProblem, HEADERS } from './operation.ts'
 
-export interface MetricsConfig {
-  /** At least 32 characters. */
-  readonly token: string
-}
-
 const PATH = '/_sluice/metrics'
 
 const WRONG_METHOD = createProblem(405, 'This is asked with GET.', { headers: { Allow: 'GET, HEAD' } })
@@ -22,7 +17,7 @@ const UNAUTHORIZED = createProblem(401, 'This needs METRICS_TOKEN, as Authorizat
   headers: { 'WWW-Authenticate': 'Bearer realm="sluice-metrics"' },
 })
 
-export function createMetrics({ token }: MetricsConfig, counters: StatisticsStore): AdminHandler {
+export function createMetrics({ token }: { readonly token: string }, counters: StatisticsStore): AdminHandler {
   const isToken = createTokenCheck(token)
 
   return async function metrics(request, { path: { canonical } }) {

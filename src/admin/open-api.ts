@@ -7,8 +7,8 @@ import type { Operation, Schema } from './operation.ts'
 export function describeApi(operations: readonly Operation[]): object {
   const paths: Record<string, Record<string, object>> = {}
   for (const operation of operations) {
-    paths[operation.path] ??= {}
-    Object.assign(paths[operation.path] as object, { [operation.method.toLowerCase()]: described(operation) })
+    const { path, method } = operation
+    paths[path] = { ...paths[path], [method.toLowerCase()]: describeOperation(operation) }
   }
   return {
     openapi: '3.1.0',
@@ -46,19 +46,15 @@ const PROBLEM = {
   },
 }
 
-function described({ path, summary, description, body, query, answer, everyMs }: Operation): object {
-  const words = path.slice(1).split('/')
+function describeOperation({ path, summary, description, body, query, answer, everyMs }: Operation): object {
   return {
-    operationId: words.map((word, at) => (at === 0 ? word : word.charAt(0).toUpperCase() + word.slice(1))).join(''),
+    operationId: path.slice(1).replace(/\/(\w)/g, (_, letter: string) => letter.toUpperCase()),
     summary,
     ...(description !== undefined && { description }),
     ...(query && { parameters: describeParameters(query) }),
     ...(body && { requestBody: { required: true, content: describeJson(body, 'input') } }),
     responses: {
-      200: {
-        description: 'Done.',
-        content: everyMs === undefined ? describeJson(answer, 'output') : describeEvents(answer),
-      },
+      200: { description: 'Done.', content: everyMs ? describeEvents(answer) : describeJson(answer, 'output') },
       default: { $ref: '#/components/responses/Problem' },
     },
   }

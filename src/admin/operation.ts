@@ -1,4 +1,4 @@
-import type * as v from 'valibot'
+import * as v from 'valibot'
 import type { Config, Environment } from '../config/load-config.ts'
 import { OptionError } from '../config/option-error.ts'
 import type { Engine } from '../engine/engine.ts'
@@ -15,7 +15,6 @@ export const HEADERS = { 'Cache-Control': 'no-store', 'X-Content-Type-Options': 
 
 export interface AdminContext {
   readonly config: Config
-  /** The configuration was read from these variables. */
   readonly env: Environment
   /** Undefined: rules are disabled. */
   readonly governed: Pick<RulesEngine, 'documents' | 'auditLog' | 'state'> | undefined
@@ -27,7 +26,6 @@ export interface AdminContext {
   readonly upstream: Pick<UpstreamHealth, 'level'> | undefined
   /** Undefined: statistics are disabled. */
   readonly counters: StatisticsStore | undefined
-  /** Milliseconds since the Unix epoch. */
   readonly now: () => number
 }
 
@@ -35,12 +33,12 @@ export interface AdminContext {
 export type Schema<Output = unknown> = v.GenericSchema<any, Output>
 
 export interface Operation<Body = unknown, Answer = unknown, Query = unknown> {
+  /** POST if the request has a body. */
   readonly method: 'GET' | 'POST'
   /** Below `/_sluice/admin`. */
   readonly path: `/${string}`
   readonly summary: string
   readonly description?: string
-  /** Left out: the request has no body. */
   readonly body?: Schema<Body>
   /** An object of the parameters in the URL, which name no caller; left out: there are none. */
   readonly query?: Schema<Query>
@@ -55,11 +53,10 @@ export interface OperationInput<Body = unknown, Query = unknown> {
   readonly query: Query
 }
 
-/** Infers the types of an operation from its schemas. */
 export function defineOperation<Body, Answer, Query>(
-  operation: Operation<Body, Answer, Query>,
+  operation: Omit<Operation<Body, Answer, Query>, 'method'>,
 ): Operation<Body, Answer, Query> {
-  return operation
+  return { method: operation.body ? 'POST' : 'GET', ...operation }
 }
 
 const TITLES = {
@@ -96,7 +93,6 @@ export class OperationError extends Error {
   }
 }
 
-/** Something in the body or the query is not as expected. */
 export class InputError extends OperationError {
   /** @param path names in the body @param expected holds nothing that was sent */
   constructor(path: readonly string[], expected: string) {
@@ -107,10 +103,6 @@ export class InputError extends OperationError {
 /** A JSON pointer as a fragment (RFC 6901 §6), as in the example of RFC 9457 §3. */
 export function toPointer(path: readonly (string | number)[]): string {
   return `#${path.map((key) => `/${`${key}`.replaceAll('~', '~0').replaceAll('/', '~1')}`).join('')}`
-}
-
-export function createNotFound(detail: string): OperationError {
-  return new OperationError(404, detail)
 }
 
 /** Describes an error to an operator. @throws the error if it is a mistake of the program */
@@ -131,4 +123,41 @@ export function toProblem(error: unknown): Problem {
 export function createStoreProblem({ message }: StoreError): Problem {
   const more = { type: TEMPORARY_REDUCED_CAPACITY, headers: retryAfter(1_000) }
   return createProblem(503, `The store gave no answer: ${message}.`, more)
+}
+
+/** No list of policies takes as much. */
+const MAX_BODY_BYTES = 256 * 1024
+
+export function readInput<Output>(schema: Schema<Output>, value: unknown): Output {
+  const result = v.safeParse(schema, value, { abortEarly: true })
+  if (result.success) return result.output
+  const [{ path = [], expected, received }] = result.issues
+  const names = path.map(({ key }) => String(key))
+  throw new InputError(names, expected === 'never' ? 'no such name' : (expected ?? `something other than ${received}`))
+}
+
+/** Reads the JSON of a request, and no more bytes than are taken. @throws {OperationError} */
+export async function readJson({ body, headers }: Request): Promise<unknown> {
+  if (!/^application\/json\s*(?:;|$)/i.test(headers.get('Content-Type') ?? '')) {
+    throw new OperationError(415, 'Content-Type must be application/json.')
+  }
+  if (Number(headers.get('Content-Length') ?? 0) > MAX_BODY_BYTES) throw createTooLarge()
+  const chunks: Uint8Array<ArrayBuffer>[] = []
+  let bytes = 0
+  // Leaving the loop cancels the stream.
+  for await (const chunk of (body ?? []) as AsyncIterable<Uint8Array<ArrayBuffer>>) {
+    bytes += chunk.length
+    if (bytes > MAX_BODY_BYTES) throw createTooLarge()
+    chunks.push(chunk)
+  }
+  try {
+    const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+    return JSON.parse(decoder.decode(await new Blob(chunks).arrayBuffer()))
+  } catch {
+    throw new OperationError(400, 'The body is not JSON in UTF-8.')
+  }
+}
+
+function createTooLarge(): OperationError {
+  return new OperationError(413, `A body may have ${MAX_BODY_BYTES} bytes at most.`)
 }

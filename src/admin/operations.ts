@@ -6,7 +6,6 @@ import { live, status } from './operations/status.ts'
 import { reset, usage } from './operations/usage.ts'
 import { rollback, version, versions } from './operations/versions.ts'
 
-/** All that the API can do, in the order of its document. */
 export const OPERATIONS: readonly Operation[] = [
   ...[status, live, statistics],
   ...[usage, reset, history],

@@ -12,7 +12,6 @@ export class CallQueue<Call extends QueuedCall> {
   readonly #waiting = new Map(PRIORITIES.map((priority) => [priority, new Map<string, Set<Call>>()]))
   #size = 0
 
-  /** @param maxSize calls that may wait at once, an integer from 1 */
   constructor(maxSize: number) {
     this.#maxSize = maxSize
   }
@@ -22,14 +21,10 @@ export class CallQueue<Call extends QueuedCall> {
   }
 
   get head(): Call | undefined {
-    for (const call of this) return call
-    return undefined
+    return this[Symbol.iterator]().next().value
   }
 
-  /**
-   * @returns the call for which there is no room, which may be this one: the latest of the least important, from the
-   * tenant that has the most of them; undefined if there is room for all.
-   */
+  /** @returns the call without room, maybe this one: the latest of the least important, of the tenant with the most */
   add(call: Call): Call | undefined {
     const tenants = this.#findTenants(call)
     const calls = tenants.get(call.tenant)
@@ -66,10 +61,8 @@ export class CallQueue<Call extends QueuedCall> {
     tenants.set(call.tenant, others)
   }
 
-  *[Symbol.iterator](): Iterator<Call> {
-    for (const tenants of this.#waiting.values()) {
-      for (const calls of tenants.values()) yield* calls
-    }
+  *[Symbol.iterator](): Iterator<Call, undefined> {
+    for (const tenants of this.#waiting.values()) for (const calls of tenants.values()) yield* calls
   }
 
   #findTenants({ priority }: QueuedCall): Map<string, Set<Call>> {

@@ -8,15 +8,12 @@ import type { Answer } from './server-limit.ts'
 /** Pauses if a server refuses without `Retry-After` or a reset: doubled by each refusal in a row. */
 const FIRST_PAUSE_MS = 1_000
 const MAX_GUESSED_PAUSE_MS = 60_000
-
 /** A pause is longer by up to a tenth, at random and within these bounds, so that clients do not return at once. */
 const JITTER_SHARE = 0.1
 const MIN_JITTER_MS = 100
 const MAX_JITTER_MS = 1_000
-
 /** Expired reservations that are made again for a call: a slow store must not keep calls back forever. */
 const MAX_EXPIRED_IN_A_ROW = 3
-
 /** The least recently used of more identities are deleted, unless they have calls or a pause. */
 const MAX_IDLE = 1_000
 
@@ -54,34 +51,26 @@ export interface Call extends Pick<CallSettings, 'cost' | 'priority' | 'tenant'>
   readonly dueMs: number
 }
 
-/** Ends a call, once; without an answer if it failed. */
+/** Called once; without an answer if the call failed. */
 type End = (answer: Answer | undefined) => Promise<void>
 
 interface WaitingCall extends Call {
   readonly resolve: (end: End) => void
   readonly reject: (reason: unknown) => void
-  /** Stops its deadline and its signal. */
   readonly leave: () => void
 }
 
-/** The wait of the call at the head of the queue. */
-interface HeadWait {
-  readonly untilMs: number
-  /** Cost of the call, or 0 in a pause: a cheaper call at the head need not wait. */
-  readonly cost: number
-}
-
-/** Admits the calls of one identity, which share its limits, one by one. All of them stop if the server says so. */
+/** Admits the calls of one identity one by one. All of them stop if the server refuses one. */
 export class CallScheduler {
   readonly #options: SchedulerOptions
   readonly #clock: Clock
   readonly #queue: CallQueue<WaitingCall>
   #pace: Pace
   #isRunning = false
-  /** Ends the wait of the head. */
   #wake = () => {}
   #isWaitingForAnswer = false
-  #wait: HeadWait | undefined
+  /** The wait of the head; a cheaper call need not wait for it. `cost` is 0 in a pause. */
+  #wait: { readonly untilMs: number; readonly cost: number } | undefined
   /** The limits are being charged for this call. */
   #requested: WaitingCall | undefined
   #inFlight = 0
@@ -102,27 +91,20 @@ export class CallScheduler {
     return this.#queue.size === 0 && this.#inFlight === 0
   }
 
-  /** Milliseconds until the end of the pause; 0 if there is none. */
   get pausedMs(): number {
-    return this.#leftMs(Math.max(this.#pausedUntilMs, this.#options.learned?.pausedUntilMs ?? 0))
+    return this.#remainingMs(Math.max(this.#pausedUntilMs, this.#options.learned?.pausedUntilMs ?? 0))
   }
 
-  /** Ends the pause, and deletes what was learned. */
   async resume(): Promise<void> {
     this.#pausedUntilMs = 0
     this.#refusalsInARow = 0
     this.#pace = new Pace(this.#options.maxPauseMs)
-    await this.#options.learned?.forget()
+    await this.#options.learned?.clear()
     this.#wait = undefined
     this.#wake()
   }
 
-  /**
-   * Makes a call as soon as it may be made.
-   * @param readAnswer reads the server's answer from the result
-   * @throws {OutboundError} if it cannot be made in time, or too many wait already
-   * @throws the reason of the signal if that is aborted before; the errors of the limiter and of the call
-   */
+  /** @throws {OutboundError} @throws the reason of the signal; the errors of the limiter and of the call */
   async run<T>(call: Call, make: () => T | Promise<T>, readAnswer?: (result: T) => Answer): Promise<T> {
     const end = await this.#enter(call)
     let answer: Answer | undefined
@@ -141,7 +123,8 @@ export class CallScheduler {
     return new Promise((resolve, reject) => {
       const abort = () => this.#refuse(waiting, signal?.reason)
       const expire = () => this.#isRequestedNow(waiting) || this.#refuse(waiting, tooLong())
-      const stopTimer = dueMs < Number.POSITIVE_INFINITY ? this.#clock.after(this.#leftMs(dueMs), expire) : () => {}
+      const stopTimer =
+        dueMs < Number.POSITIVE_INFINITY ? this.#clock.after(this.#remainingMs(dueMs), expire) : () => {}
       const leave = () => {
         signal?.removeEventListener('abort', abort)
         stopTimer()
@@ -279,10 +262,10 @@ export class CallScheduler {
   /** Refuses calls whose deadline ends before any call may go. */
   #refuseLate(calls: Iterable<WaitingCall>): void {
     const untilMs = this.#wait?.untilMs ?? 0
-    for (const call of calls) if (call.dueMs < untilMs) this.#refuse(call, tooLong(this.#leftMs(untilMs)))
+    for (const call of calls) if (call.dueMs < untilMs) this.#refuse(call, tooLong(this.#remainingMs(untilMs)))
   }
 
-  /** Checks if the call may still be admitted at this timestamp; if it is not, it is refused right after. */
+  /** Checks if the call may still be admitted now; if it is not, it is refused right after. */
   #isRequestedNow(call: WaitingCall): boolean {
     const isHead = call === this.#queue.head
     return call === this.#requested || (isHead && this.#wait !== undefined && this.#wait.untilMs <= this.#clock.now())
@@ -293,7 +276,7 @@ export class CallScheduler {
     return this.#wait !== undefined && call === this.#queue.head && call.cost < this.#wait.cost
   }
 
-  #leftMs(untilMs: number): number {
+  #remainingMs(untilMs: number): number {
     return Math.max(0, untilMs - this.#clock.now())
   }
 }
@@ -303,9 +286,9 @@ function tooLong(retryAfterMs?: number): OutboundError {
   return new OutboundError('WAIT_TOO_LONG', `the call cannot be made in time${wait}`, retryAfterMs)
 }
 
-/** The schedulers of all identities; the most recently used is the last. */
 export class CallSchedulers {
   readonly #create: (identity: string) => CallScheduler
+  /** By identity; the most recently used is the last. */
   readonly #schedulers = new Map<string, CallScheduler>()
 
   constructor(create: (identity: string) => CallScheduler) {

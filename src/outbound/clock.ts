@@ -2,10 +2,7 @@
 export interface Clock {
   /** Milliseconds since the Unix epoch. Never goes back; may have a fraction. */
   now(): number
-  /**
-   * Calls `wake` once `ms` milliseconds have passed, and never before.
-   * @returns a function that cancels it
-   */
+  /** Calls `wake` after `ms` milliseconds, and never before. @returns a function that cancels it */
   after(ms: number, wake: () => void): () => void
 }
 

@@ -1,7 +1,7 @@
 import type { ServerLimit } from './server-limit.ts'
 
-/** A limit is deleted when the server has not mentioned it for this long, and for two of its windows. */
-export const FORGOTTEN_AFTER_MS = 3_600_000
+/** A limit is deleted when the server has not reported it for this long, and for two of its windows. */
+export const MAX_AGE_MS = 3_600_000
 
 const MAX_LIMITS = 16
 
@@ -12,16 +12,12 @@ export interface KnownLimit {
   readonly name: string
   readonly limit: number
   readonly windowMs: number
-  /** When the server last mentioned it. */
-  readonly saidAtMs?: number
+  readonly reportedAtMs?: number
 }
 
-/** Limits of a server by name, in the order in which it last mentioned them. */
+/** Limits of a server by name, in the order in which it last reported them. */
 export class KnownLimits extends Map<string, KnownLimit> {
-  /**
-   * @param cost units of the call that was answered
-   * @returns true if the limit is new or has changed
-   */
+  /** @param cost units of the answered call @returns true if the limit is new or has changed */
   update(report: ServerLimit, cost: number, nowMs: number): boolean {
     const known = this.get(report.name)
     // An unreported window is at least as long as any reset that was reported.
@@ -33,18 +29,17 @@ export class KnownLimits extends Map<string, KnownLimit> {
     return known?.limit !== limit || known.windowMs !== windowMs
   }
 
-  /** The server's last word replaces what was known before. */
   put({ name, limit, windowMs }: KnownLimit, nowMs: number): void {
     this.delete(name)
-    this.set(name, { name, limit, windowMs, saidAtMs: nowMs })
-    for (const { name, saidAtMs = 0, windowMs } of this.values()) {
-      const isOld = nowMs - saidAtMs > Math.max(FORGOTTEN_AFTER_MS, 2 * windowMs)
+    this.set(name, { name, limit, windowMs, reportedAtMs: nowMs })
+    for (const { name, reportedAtMs = 0, windowMs } of this.values()) {
+      const isOld = nowMs - reportedAtMs > Math.max(MAX_AGE_MS, 2 * windowMs)
       if (isOld || this.size > MAX_LIMITS) this.delete(name)
     }
   }
 }
 
-/** Knowledge about a server that processes share. */
+/** What processes share about a server. */
 export interface Note {
   readonly limits: readonly KnownLimit[]
   /** No call is made before, by the clock of the store. */
@@ -62,9 +57,8 @@ export function formatNote(note: Note): string {
 export function parseNote(text: unknown): Note | undefined {
   if (typeof text !== 'string' || !text.startsWith(MARK)) return undefined
   try {
-    const { limits, pausedUntilMs } = JSON.parse(text.slice(MARK.length)) as Note
-    const isNote = Array.isArray(limits) && limits.every(isKnownLimit) && Number.isFinite(pausedUntilMs)
-    return isNote ? { limits, pausedUntilMs } : undefined
+    const note = JSON.parse(text.slice(MARK.length)) as Note
+    return note.limits.every(isKnownLimit) && Number.isFinite(note.pausedUntilMs) ? note : undefined
   } catch {
     return undefined
   }

@@ -12,7 +12,7 @@ import { randomSlot } from '../runtime/random.ts'
 import { ExpiringStates } from '../store/memory/expiring-states.ts'
 import { MemoryStore } from '../store/memory/memory-store.ts'
 import type { Clock } from './clock.ts'
-import { FORGOTTEN_AFTER_MS, formatNote, type KnownLimit, KnownLimits, parseNote } from './known-limits.ts'
+import { formatNote, type KnownLimit, KnownLimits, MAX_AGE_MS, parseNote } from './known-limits.ts'
 import type { Notes, OutboundOptions } from './options.ts'
 import type { Answer, ServerLimit } from './server-limit.ts'
 
@@ -20,31 +20,27 @@ export const LEARNED_ALGORITHMS = ['concurrency', 'sliding-window'] as const
 
 /** A larger limit is a log of admissions: a slot takes more memory, and time among many. */
 const MAX_SLOTS = 2_000
-
 /** Clocks of two machines drift apart by this share at most: NTP slews by 1 in 2,000. */
 const CLOCK_RATE_SHARE = 1 / 1_000
-
 /** A log counts a call from its admission, so its window is longer by the lateness that calls may have. */
 const LATENESS_SHARE = 1 / 50
 const MIN_LATENESS_MS = 1_000
-
-/**
- * Keys in the memory of one identity: several times the known limits of a server. A server that names new limits in
- * each response pushes out its own counts only.
- */
+/** Keys in memory per identity: a server that reports new limits in each response evicts its own counts only. */
 const MAX_LOCAL_KEYS = 100
 
-/** Other processes wait no longer than this once the first call of all has been answered. */
-const TRIAL_MS = 500
+/**
+ * While no limit is known, one process makes one call; the others wait no longer than this after its answer. No server
+ * can report a limit of this name.
+ */
+const TRIAL: KnownLimit = { name: '\n', limit: 1, windowMs: 500 }
 
 /** A process reads the shared note again after this. */
 const SHARED_NOTE_TTL_MS = 1_000
 
 export interface LearnedLimitsOptions
   extends Pick<Required<OutboundOptions>, 'countedWithinMs' | 'maxPauseMs' | 'clock'> {
-  /** Counts the calls of all processes; undefined: this process's memory does. */
+  /** Undefined: nothing is shared with other processes. */
   readonly store: Store | undefined
-  /** Undefined: this process learns by itself. */
   readonly notes: Notes | undefined
   readonly toKey: (name: string, letter: 'c' | 'w' | 'n') => string
 }
@@ -53,7 +49,6 @@ export interface LearnedLimitsOptions
 export interface CallReservation {
   /** False if it may have expired: this process stood still, or the store took too long. */
   isCurrent(): boolean
-  /** Gives up the units because the call is not sent. */
   release(): Promise<void>
   sent(): void
   /** @param answer undefined if there was none */
@@ -68,10 +63,8 @@ interface Charged {
   readonly store: Store
   readonly decision: Decision
   readonly charges: readonly LimitCharge[]
+  readonly slots: readonly LimitCharge[]
 }
-
-/** `partial`: the server last reported a limit without a window or a reset. */
-type Knowledge = 'none' | 'partial' | 'complete'
 
 export class LearnedLimits {
   readonly #options: LearnedLimitsOptions
@@ -80,15 +73,15 @@ export class LearnedLimits {
   /** Decides while the store gives no answer. */
   readonly #local: MemoryStore
   readonly #limits = new KnownLimits()
-  #knowledge: Knowledge = 'none'
-  /** Time of the store's clock. */
+  /** `partial`: the server last reported a limit without a window or a reset. */
+  #knowledge: 'none' | 'partial' | 'complete' = 'none'
+  /** By the store's clock, which is ahead of this process's by `#aheadMs`. */
   #pausedUntilMs = 0
-  /** Lead of the store's clock over this process's. */
   #aheadMs = 0
   /** Text of the shared note, as it was last read or written. */
   #note: unknown
   #readAtMs: number | undefined
-  /** Start of the time in which calls were kept back and none was admitted. */
+  /** Since then, calls have waited for limits and none was admitted. */
   #waitingSinceMs: number | undefined
   /** Responses are processed one by one, so that no two make up for the same difference. */
   #learning: Promise<void> = Promise.resolve()
@@ -100,7 +93,6 @@ export class LearnedLimits {
     this.#store = options.store ?? this.#local
   }
 
-  /** Too little is known to make more than one call at a time. */
   get isOnTrial(): boolean {
     return this.#knowledge !== 'complete'
   }
@@ -114,19 +106,18 @@ export class LearnedLimits {
     return this.#pausedUntilMs - this.#aheadMs
   }
 
-  /** Pauses all processes. @param ms end of the pause, by this process's clock */
   async pauseUntil(ms: number): Promise<void> {
     if (ms <= this.pausedUntilMs) return
     this.#pausedUntilMs = ms + this.#aheadMs
     await this.#writeNote()
   }
 
-  /** Deletes all that was learned, in the shared note too. */
-  async forget(): Promise<void> {
+  async clear(): Promise<void> {
     const limits = [...this.#limits.values()]
     this.#limits.clear()
     this.#knowledge = 'none'
     this.#pausedUntilMs = 0
+    this.#waitingSinceMs = undefined
     await this.#deleteCounts(limits)
     await this.#writeNote()
   }
@@ -156,32 +147,26 @@ export class LearnedLimits {
     return this.#reserve(cost, others, fromMs, stalled)
   }
 
-  /** Lets one process make one call while nothing is known; the others wait for its answer. */
   async #acquireTrial(cost: number): Promise<CallReservation | number> {
-    const limit = { limit: 1, windowMs: TRIAL_MS }
-    const trial = await this.#decide('take', 1, [{ ...this.#toCharge({ ...limit, name: '' }, 1), limits: [limit] }])
+    const trial = await this.#charge([TRIAL], 1)
     if (trial.decision.granted === 0) return retryAfterMs(trial.decision)
     this.#readAtMs = undefined
     // The process before wrote the note before it released its slot.
     await this.#readNote()
-    if (this.#knowledge !== 'none') {
-      await this.#release(trial)
-      return this.acquire(cost)
+    const reservation = this.#reserve(cost, trial, this.#clock.now())
+    if (this.#knowledge === 'none') {
+      return { ...reservation, ended: (answer) => reservation.ended(answer).then(reservation.release) }
     }
-    const reservation = this.#reserve(cost, { ...trial, charges: [] }, this.#clock.now())
-    const stop = repeat(this.#clock, TRIAL_MS / 3, () => this.#renew(trial))
-    const release = () => {
-      stop()
-      return this.#release(trial)
-    }
-    return { ...reservation, release, ended: (answer) => reservation.ended(answer).then(release) }
+    await reservation.release()
+    return this.acquire(cost)
   }
 
   /** @param probed limits that kept calls back for too long: this one goes without their units */
   #reserve(cost: number, charged: Charged, fromMs: number, probed: readonly KnownLimit[] = []): CallReservation {
     const waitingSinceMs = this.#waitingSinceMs
     this.#waitingSinceMs = undefined
-    const slots = charged.charges.filter(hasSlot)
+    const { slots } = charged
+    const isTrial = this.#knowledge === 'none'
     const lastsMs = Math.min(...slots.map(({ limits }) => limits[0]?.windowMs ?? 0))
     let heldFromMs = fromMs
     let isCounted = false
@@ -200,11 +185,11 @@ export class LearnedLimits {
       release: async () => {
         stop()
         this.#waitingSinceMs ??= waitingSinceMs
-        await this.#release(charged)
+        if (slots.length > 0) await charged.store.release(slots).catch(() => {})
       },
       sent: () => {
         const { countedWithinMs } = this.#options
-        if (slots.length === 0 || countedWithinMs === Number.POSITIVE_INFINITY) return
+        if (isTrial || slots.length === 0 || countedWithinMs === Number.POSITIVE_INFINITY) return
         stopCounting = this.#clock.after(countedWithinMs, () => {
           isCounted = true
           stopKeeping()
@@ -240,17 +225,14 @@ export class LearnedLimits {
     if (isNews || isFirst) await this.#writeNote()
   }
 
-  /**
-   * Holds the difference until the reset, if the server has fewer units left than are left here: others use it too.
-   * @param before units that were left here when the call was charged
-   */
+  /** Holds the difference until the reset if fewer units remain at the server than here: others use it too. */
   async #makeUp(limit: KnownLimit, { remaining, resetMs }: ServerLimit, before: number): Promise<void> {
     if (remaining === undefined || remaining >= before) return
     // All calls that the server had counted were held here before, so without others it would have more left.
     const { decision } = await this.#decide('peek', 1, [this.#toCharge(limit, 1)])
-    const left = decision.usage[0]?.[0]?.remaining ?? 0
+    const own = decision.usage[0]?.[0]?.remaining ?? 0
     const lastsMs = Math.min(resetMs ?? limit.windowMs, Math.max(limit.windowMs, this.#options.maxPauseMs))
-    if (remaining < left) await this.#chargeLate(limit, left - remaining, lastsMs)
+    if (remaining < own) await this.#chargeLate(limit, own - remaining, lastsMs)
   }
 
   async #chargeLate(limit: KnownLimit, units: number, lastsMs: number): Promise<void> {
@@ -268,15 +250,17 @@ export class LearnedLimits {
     charges: readonly LimitCharge[],
   ): Promise<Charged> {
     const request = { action, permits, charges }
-    try {
-      if (charges.length === 0) return { store: this.#local, decision: await this.#local.decide(request), charges }
-      const decision = await this.#store.decide(request)
-      this.#aheadMs = decision.nowMs - this.#clock.now()
-      return { store: this.#store, decision, charges }
-    } catch {
-      // Without the store, each process holds the limits by itself, and learns of those that it exceeds by a 429.
-      return { store: this.#local, decision: await this.#local.decide(request), charges }
+    const charged = { charges, slots: charges.filter(({ algorithm }) => algorithm === 'concurrency') }
+    if (charges.length > 0) {
+      try {
+        const decision = await this.#store.decide(request)
+        this.#aheadMs = decision.nowMs - this.#clock.now()
+        return { ...charged, store: this.#store, decision }
+      } catch {
+        // Without the store, each process holds the limits by itself, and learns of those that it exceeds by a 429.
+      }
     }
+    return { ...charged, store: this.#local, decision: await this.#local.decide(request) }
   }
 
   /** @param lastsMs time for which the units are held after their last renewal */
@@ -291,25 +275,17 @@ export class LearnedLimits {
     return { ...charge, key: toKey(name, 'w'), algorithm: 'sliding-window', limits }
   }
 
-  /**
-   * Holds slots for whole windows from now on, of the length that the limit has now.
-   * @returns false if the store gave no answer: they last until their old deadline
-   */
-  async #renew({ store, charges }: Charged): Promise<boolean> {
-    const slots = charges.filter(hasSlot).map((charge) => {
+  /** Holds slots for whole windows from now on, of the length that the limit has now. @returns false without an answer */
+  async #renew({ store, slots }: Charged): Promise<boolean> {
+    const renewed = slots.map((charge) => {
       const limit = this.#limits.get(charge.name)
       return limit ? { ...charge, limits: this.#toCharge(limit, 1).limits } : charge
     })
     if (slots.length === 0) return true
-    return store.renew(slots).then(
+    return store.renew(renewed).then(
       () => true,
       () => false,
     )
-  }
-
-  async #release({ store, charges }: Charged): Promise<void> {
-    const slots = charges.filter(hasSlot)
-    if (slots.length > 0) await store.release(slots).catch(() => {})
   }
 
   async #deleteCounts(limits: readonly KnownLimit[]): Promise<void> {
@@ -323,19 +299,19 @@ export class LearnedLimits {
 
   /** Reads the shared note. Only the first time, it waits for it. */
   async #readNote(): Promise<void> {
-    const { notes, toKey } = this.#options
+    const { notes } = this.#options
     const isFirst = this.#readAtMs === undefined
     if (!notes || this.#clock.now() < (this.#readAtMs ?? 0) + SHARED_NOTE_TTL_MS) return
     this.#readAtMs = this.#clock.now()
     // Without an answer, this process learns by itself.
-    const reading = this.#mergeNote(notes, toKey('', 'n')).catch(() => {})
+    const reading = this.#mergeNote(notes).catch(() => {})
     if (isFirst) await reading
   }
 
-  /** A new note holds the server's last word, so it replaces what is known. */
-  async #mergeNote(notes: Notes, key: string): Promise<void> {
+  /** A new note holds what the server reported last, so it replaces what is known. */
+  async #mergeNote(notes: Notes): Promise<void> {
     const before = this.#note
-    const text = await notes.read(key)
+    const text = await notes.read(this.#options.toKey('', 'n'))
     const note = parseNote(text)
     if (!note || text === before || this.#note !== before) return
     this.#note = text
@@ -349,7 +325,7 @@ export class LearnedLimits {
     if (!notes) return
     const limits = [...this.#limits.values()]
     const pauseMs = Math.max(0, this.pausedUntilMs - this.#clock.now())
-    const ttlMs = Math.max(FORGOTTEN_AFTER_MS, ...limits.map(({ windowMs }) => 2 * windowMs)) + Math.ceil(pauseMs)
+    const ttlMs = Math.max(MAX_AGE_MS, ...limits.map(({ windowMs }) => 2 * windowMs)) + Math.ceil(pauseMs)
     const text = formatNote({ limits, pausedUntilMs: this.#pausedUntilMs })
     const before = this.#note
     this.#note = text
@@ -362,11 +338,6 @@ export class LearnedLimits {
   }
 }
 
-function hasSlot({ algorithm }: StoreCharge): boolean {
-  return algorithm === 'concurrency'
-}
-
-/** @returns a function that ends it */
 function repeat(clock: Clock, everyMs: number, work: () => Promise<unknown>): () => void {
   const again = () => {
     void work()

@@ -13,10 +13,7 @@ import type { Clock } from './clock.ts'
 
 /** The part of a limiter that outbound calls need: `createLimiter()` makes one. */
 export interface OutboundLimiter {
-  /**
-   * Charges `cost` units, or nothing.
-   * @param options.cost units, an integer from 1; default 1
-   */
+  /** Charges `cost` units, an integer from 1, or nothing; one unit if left out. */
   take(identity: string, options?: { readonly cost?: number }): Promise<OutboundDecision>
 }
 
@@ -37,10 +34,7 @@ export interface QueueOptions<Arguments extends readonly unknown[]> {
   readonly priority?: PerCall<Priority, Arguments>
   /** The tenant on whose behalf a call is made: of the same priority, tenants take turns. All are one if left out. */
   readonly tenant?: PerCall<string, Arguments>
-  /**
-   * Milliseconds that a call may wait in all, repetitions included, 0 or more; `Infinity` for no bound. As soon as it is
-   * known that it would take longer, the call is refused. 60,000 if left out.
-   */
+  /** Milliseconds that a call may wait in all, repetitions included, 0 or more or `Infinity`; 60,000 if left out. */
   readonly maxWaitMs?: PerCall<number, Arguments>
   /** Calls of an identity that may wait at once, an integer from 1 to 1,000,000; 1,000 if left out. */
   readonly maxQueued?: number
@@ -84,27 +78,15 @@ export interface SharedLimits {
 export interface OutboundOptions extends QueueOptions<[OutboundCall]> {
   /** Limits to keep whatever the server says. Default: only those that the server reports. */
   readonly limiter?: OutboundLimiter
-  /**
-   * The identity that a call is charged to: the same for all calls that share limits at the server. The URL's origin if
-   * left out.
-   */
+  /** The same for all calls that share limits at the server; the URL's origin if left out. */
   readonly identity?: PerCall<string, [OutboundCall]>
   /** Shares what the server reports with other processes; this process's memory if left out. */
   readonly shared?: SharedLimits
-  /**
-   * Milliseconds after its sending within which the server counts a call, 0 or more. If left out, it may count as late
-   * as it answers, so that a server that takes long to answer gets fewer calls than it allows.
-   */
+  /** Milliseconds within which the server counts a call that was sent, 0 or more; until its answer if left out. */
   readonly countedWithinMs?: number
-  /**
-   * Number of times that a call is made again after a 429 or 503, an integer from 0 to 100, if its method is idempotent
-   * and its body can be sent again. 2 if left out.
-   */
+  /** Repetitions after a 429 or 503, from 0 to 100, if method and body allow that; 2 if left out. */
   readonly retries?: number
-  /**
-   * The longest pause in milliseconds that a server can impose, 0 or more, or `Infinity`: then one call finds out
-   * whether it still refuses. The same holds for limits with longer windows. An hour if left out.
-   */
+  /** Milliseconds after which one call probes a server or a limit that stops all, 0 or more; an hour if left out. */
   readonly maxPauseMs?: number
 }
 
@@ -118,7 +100,6 @@ export interface ThrottleOptions<Arguments extends readonly unknown[]> extends Q
   readonly signal?: PerCall<AbortSignal | undefined, Arguments>
 }
 
-/** The resolved options of one call. */
 export interface CallSettings {
   readonly identity: string
   readonly cost: number
@@ -126,9 +107,6 @@ export interface CallSettings {
   readonly tenant: string
   readonly maxWaitMs: number
 }
-
-const MAX_QUEUED = 1_000_000
-const MAX_RETRIES = 100
 
 const CALL_CHECKS: Readonly<Record<keyof CallSettings, Check>> = {
   identity: checkString,
@@ -138,13 +116,13 @@ const CALL_CHECKS: Readonly<Record<keyof CallSettings, Check>> = {
   maxWaitMs: checkDuration,
 }
 
-/** A function in place of a value is checked at each call instead, by its result. */
+/** The result of a function in place of a value is checked at each call instead. */
 const QUEUE_CHECKS = {
   cost: orFunction(CALL_CHECKS.cost),
   priority: orFunction(CALL_CHECKS.priority),
   tenant: orFunction(CALL_CHECKS.tenant),
   maxWaitMs: orFunction(CALL_CHECKS.maxWaitMs),
-  maxQueued: (option: string, value: unknown) => checkInteger(option, value, 1, MAX_QUEUED),
+  maxQueued: (option: string, value: unknown) => checkInteger(option, value, 1, 1_000_000),
   clock: () => {},
   random: checkFunction,
   limiter: checkLimiter,
@@ -157,11 +135,10 @@ export const OUTBOUND_CHECKS: Readonly<Record<keyof OutboundOptions, Check>> = {
   ...QUEUE_CHECKS,
   shared: checkShared,
   countedWithinMs: checkDuration,
-  retries: (option, value) => checkInteger(option, value, 0, MAX_RETRIES),
+  retries: (option, value) => checkInteger(option, value, 0, 100),
   maxPauseMs: checkDuration,
 }
 
-/** @throws {OptionError} */
 export function resolveCallSettings<Arguments extends readonly unknown[]>(
   options: QueueOptions<Arguments>,
   identity: PerCall<string, Arguments>,

@@ -20,10 +20,7 @@ import { type Answer, readRetryAfter, readServerLimits } from './server-limit.ts
 /** A `fetch` that keeps limits. */
 export interface OutboundFetch {
   (...call: Parameters<typeof globalThis.fetch>): ReturnType<typeof globalThis.fetch>
-  /**
-   * Ends pauses at once, and deletes what was learned from servers.
-   * @param identity the one to resume; all if left out
-   */
+  /** Ends pauses at once, and deletes what was learned. @param identity all if left out */
   resume(identity?: string): Promise<void>
 }
 
@@ -32,8 +29,7 @@ const IDEMPOTENT = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE'])
 
 /**
  * Makes a `fetch` that keeps limits: those of a limiter, and those that the server reports by `Retry-After`,
- * `RateLimit` and `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers, 6 to 11) or `X-RateLimit-*`. After a 429 or
- * 503, all calls of that identity wait.
+ * `RateLimit` and `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers, 6 to 11) or `X-RateLimit-*`.
  *
  * It resolves as `fetch` does: with a 429 too, if that cannot be repeated in time. It rejects with `OutboundError` if a
  * call was not made, with the reason of its signal, with whatever the limiter throws, and as `fetch` does.
@@ -64,9 +60,8 @@ export function outbound(fetch: typeof globalThis.fetch, options: OutboundOption
 }
 
 /**
- * Makes a function wait for its turn: it is called exactly when the limiter allows it, in the order that `priority` and
- * `tenant` say. The returned function rejects with `OutboundError` if a call cannot be made, with the reason of its
- * signal, with whatever the limiter throws, and as the function itself does.
+ * Makes a function wait until the limiter allows it, in the order of `priority` and `tenant`. It rejects with
+ * `OutboundError` if a call cannot be made, with the reason of its signal, and as the limiter and the function do.
  * @throws {OptionError} for a wrong option
  */
 export function throttle<Arguments extends readonly unknown[], Result>(
@@ -81,7 +76,7 @@ export function throttle<Arguments extends readonly unknown[], Result>(
   )
   return async function throttled(...call) {
     const settings = resolveCallSettings(options, options.identity, call)
-    const signal = options.signal && resolve(options.signal, call)
+    const signal = resolve(options.signal, call)
     const dueMs = clock.now() + settings.maxWaitMs
     return schedulers.get(settings.identity).run({ ...settings, signal, dueMs }, () => work(...call))
   }
@@ -102,7 +97,7 @@ function createSchedulers(options: OutboundOptions, clock: Clock): CallScheduler
   })
 }
 
-/** Describes a call as `fetch` would make it. @throws {TypeError} if the URL cannot be parsed */
+/** @throws {TypeError} if the URL cannot be parsed */
 function describeCall(input: RequestInfo | URL, init: RequestInit | undefined): OutboundCall {
   const request = input instanceof Request ? input : undefined
   return {

@@ -1,28 +1,22 @@
 /** Maximum of calls under way at first. Four that are admitted make room for one more. */
 const FIRST_IN_FLIGHT = 5
 const MORE_IN_FLIGHT = 0.25
-
 /** A refusal leaves this share of a pace: a bad guess may be far off, a single refusal may mean little. */
 const MAX_REST = 0.8
 const MIN_REST = 0.5
-
 /** Shares of the refused pace that one step of growth adds, below it and well beyond it. */
 const INCREASE = 0.02
 const FAST_INCREASE = 0.1
 const WELL_BEYOND = 1.25
-
 /** A step of growth takes as many admitted calls as a pause would have held, and this many at least. */
 const MIN_STEP_CALLS = 10
-
 /** `Retry-After` is in whole seconds: shorter pauses are no measure of a window. */
 const MIN_PAUSE_MS = 1_000
-
 /** Calls sent before such a silence have no share in a refusal. */
 const SILENCE_MS = 1_000
-
 /** A pace is deleted when nothing was refused for this long, and for ten pauses. */
-const FORGOTTEN_AFTER_MS = 3_600_000
-const FORGOTTEN_AFTER_PAUSES = 10
+const MAX_AGE_MS = 3_600_000
+const MAX_AGE_PAUSES = 10
 
 /** The time from the first call after a pause to the end of the next pause. */
 interface Span {
@@ -60,7 +54,7 @@ export class Pace {
 
   /** @returns milliseconds after which the next call may go; 0 if it may go now */
   waitMs(nowMs: number): number {
-    const lastsMs = Math.max(FORGOTTEN_AFTER_MS, FORGOTTEN_AFTER_PAUSES * this.#pauseMs)
+    const lastsMs = Math.max(MAX_AGE_MS, MAX_AGE_PAUSES * this.#pauseMs)
     if (nowMs - this.#refusedAtMs > lastsMs) this.#perMs = undefined
     // The first call after a pause does not wait.
     if (this.#perMs === undefined || this.#span.untilMs !== undefined) return 0
@@ -102,9 +96,8 @@ export class Pace {
     // A server that refuses all calls shows no limit.
     if (admitted === 0) return
     const measured = admitted / (untilMs - fromMs)
-    const before = this.#perMs
-    this.#perMs =
-      before === undefined ? measured * MAX_REST : Math.min(before * MAX_REST, Math.max(before * MIN_REST, measured))
+    const before = this.#perMs ?? measured
+    this.#perMs = Math.min(before * MAX_REST, Math.max(before * MIN_REST, measured))
     this.#refusedPerMs = this.#perMs / MAX_REST
   }
 }

@@ -1,11 +1,9 @@
 /**
  * Reads the limits that a server reports: draft-ietf-httpapi-ratelimit-headers in its versions 6 to 11, and
- * `X-RateLimit-*`. Of several formats in a response, the most informative is read. Nothing is guessed: a header that
- * cannot be read counts as missing.
+ * `X-RateLimit-*`. The most informative format counts; a header that cannot be read counts as missing.
  */
 import { type Parameters, parseDictionary, parseList, Token } from 'structured-headers'
 
-/** One limit, as a response reports it. */
 export interface ServerLimit {
   /** The server's own name for it, or its window in formats without names. */
   readonly name: string
@@ -18,26 +16,21 @@ export interface ServerLimit {
   readonly resetMs?: number | undefined
 }
 
-/** No server has more; one that lists thousands costs nothing. */
+/** A server that reports thousands costs nothing. */
 const MAX_LIMITS = 16
-
 /** Longer headers are not read. */
 const MAX_CHARACTERS = 4_000
-
 /** No window is this long (31 years), and no timestamp is this early (2001). */
 const MIN_EPOCH_S = 1e9
 const MIN_EPOCH_MS = 1e12
 
-/** The answer of a server to a call. */
 export interface Answer {
   /** It refuses the call for now, with 429 or 503. */
   readonly isRefusal: boolean
-  /** Milliseconds by `Retry-After`. */
   readonly retryAfterMs: number | undefined
   readonly limits: readonly ServerLimit[]
 }
 
-/** @param nowMs milliseconds since the Unix epoch */
 export function readServerLimits(headers: Headers, nowMs: number): ServerLimit[] {
   const policies = parseField(headers.get('RateLimit-Policy'), parseList)
   const states = parseField(headers.get('RateLimit'), parseList)
@@ -113,10 +106,9 @@ function readReset(headers: Headers, nowMs: number, field: string | null): numbe
   const text = field?.trim() ?? ''
   const dateMs = readHttpDate(text)
   const number = /^\d{1,15}(?:\.\d{1,9})?$/.test(text) ? Number(text) : undefined
-  if (dateMs === undefined && number === undefined) return undefined
   if (number !== undefined && number < MIN_EPOCH_S) return Math.ceil(number * 1000)
-  const atMs = dateMs ?? (number as number) * ((number as number) < MIN_EPOCH_MS ? 1000 : 1)
-  return Math.max(0, Math.ceil(atMs - readServerTime(headers, nowMs)))
+  const atMs = dateMs ?? (number && number * (number < MIN_EPOCH_MS ? 1000 : 1))
+  return atMs === undefined ? undefined : Math.max(0, Math.ceil(atMs - readServerTime(headers, nowMs)))
 }
 
 function parseField<T>(field: string | null, parse: (text: string) => T): T | undefined {
@@ -150,11 +142,7 @@ function toWindow(parameters: Parameters): number | undefined {
 /** Names of days, long or short, as all three forms of an HTTP date begin (RFC 9110, §5.6.7). */
 const HTTP_DATE = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? /
 
-/**
- * Reads `Retry-After` (RFC 9110, §10.2.3), in seconds or as a date.
- * @param nowMs milliseconds since the Unix epoch
- * @returns milliseconds from now, at least 0; undefined if the header is missing or invalid
- */
+/** Reads `Retry-After` (RFC 9110, §10.2.3), in seconds or as a date. @returns milliseconds from now, at least 0 */
 export function readRetryAfter(headers: Headers, nowMs: number): number | undefined {
   const text = headers.get('Retry-After')?.trim() ?? ''
   if (/^\d{1,12}$/.test(text)) return Number(text) * 1000
@@ -162,15 +150,12 @@ export function readRetryAfter(headers: Headers, nowMs: number): number | undefi
   return dateMs === undefined ? undefined : Math.max(0, dateMs - readServerTime(headers, nowMs))
 }
 
-/**
- * Reads the server's clock from its `Date` header, if there is one: the timestamps that it names are of this clock. The
- * header is cut to whole seconds, so the time until a timestamp is never taken for too short.
- */
+/** Timestamps are of the server's clock, its `Date`. That is cut to whole seconds, so no wait is too short. */
 function readServerTime(headers: Headers, nowMs: number): number {
   return readHttpDate(headers.get('Date')?.trim() ?? '') ?? nowMs
 }
 
-/** @returns milliseconds since the Unix epoch; undefined for anything but an HTTP date */
+/** @returns undefined for anything but an HTTP date */
 function readHttpDate(text: string): number | undefined {
   if (!HTTP_DATE.test(text)) return undefined
   // The oldest form, of asctime(), has no zone, but means UTC.

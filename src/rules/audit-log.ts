@@ -2,7 +2,6 @@ import { StoreError } from '../model/store.ts'
 import { type DocumentStore, MAX_DOCUMENT_BYTES, type StoredDocument, updateDocument } from '../store/documents.ts'
 
 export interface AuditEntry {
-  /** Milliseconds since the Unix epoch. */
   readonly atMs: number
   readonly actor: string
   /** A few words, such as `block, answered 403`. */
@@ -14,7 +13,6 @@ export interface AuditEntry {
 
 /** All callers share these, unless entries are so long that fewer of them fill a document. */
 const MAX_ENTRIES = 500
-/** The longest text in an entry. */
 const MAX_CHARACTERS = 200
 /** A caller has one digest for each thing that it is counted by. */
 const MAX_DIGESTS = 20
@@ -55,26 +53,15 @@ function renameOld({ by: actor, what: action, why: comment, ...entry }: Readonly
 
 /** Formats as many entries as fit, the latest first. */
 function formatAudit(entries: readonly AuditEntry[]): string {
-  const encoder = new TextEncoder()
-  const kept: string[] = []
-  let bytes = encoder.encode('{"audit":[]}').length
-  for (const entry of entries.slice(0, MAX_ENTRIES)) {
-    const text = JSON.stringify(entry)
-    bytes += encoder.encode(`${text},`).length
-    if (bytes > MAX_DOCUMENT_BYTES) break
-    kept.push(text)
+  for (const audit = entries.slice(0, MAX_ENTRIES); ; audit.pop()) {
+    const text = JSON.stringify({ audit })
+    if (new TextEncoder().encode(text).length <= MAX_DOCUMENT_BYTES) return text
   }
-  return `{"audit":[${kept.join(',')}]}`
 }
 
 function cutEntry({ atMs, actor, action, comment, digests }: AuditEntry): AuditEntry {
   // To Redis, half a surrogate pair is malformed JSON.
   const short = (text: string) => text.slice(0, MAX_CHARACTERS).toWellFormed()
-  return {
-    atMs,
-    actor: short(actor),
-    action: short(action),
-    comment: short(comment),
-    digests: digests.slice(0, MAX_DIGESTS),
-  }
+  const cut = { actor: short(actor), action: short(action), comment: short(comment) }
+  return { atMs, ...cut, digests: digests.slice(0, MAX_DIGESTS) }
 }

@@ -10,66 +10,53 @@ const NO_COUNTS: CandidateCounts = { requests: 0, refusedByBoth: 0, refusedByCan
 const LOG_INTERVAL_MS = 60_000
 
 export interface CandidateTools {
-  /** Milliseconds since the Unix epoch. */
   readonly now: () => number
   readonly log: Log
-  /** Is told how candidate policies decide; left out, only the log is. */
   readonly watchShadow?: WatchCandidates | undefined
 }
 
+export type CandidatePolicies = ReturnType<typeof createCandidatePolicies>
+
 /** Policies that are evaluated for comparison, under keys of their own. They refuse nothing. */
-export class CandidatePolicies {
-  readonly #limiter: Limiter
-  /** The version of the rules that brought the policies. */
-  readonly #version: number
-  readonly #tools: CandidateTools
-  #counts = NO_COUNTS
-  #unlogged = NO_COUNTS
-  #loggedAtMs: number
+export function createCandidatePolicies(limiter: Limiter, version: number, { now, log, watchShadow }: CandidateTools) {
+  let counts = NO_COUNTS
+  let unlogged = NO_COUNTS
+  let loggedAtMs = now()
 
-  constructor(limiter: Limiter, version: number, tools: CandidateTools) {
-    this.#limiter = limiter
-    this.#version = version
-    this.#tools = tools
-    this.#loggedAtMs = tools.now()
-  }
-
-  /** Counts since this isolate has read them. */
-  get counts(): CandidateCounts {
-    return this.#counts
-  }
-
-  /** @param decideActive decides by the active policies, which wait until the candidates have read the request */
-  async compare(
-    decideActive: () => Promise<Verdict>,
-    request: ReceivedRequest,
-    path: RequestPath,
-    context: CallContext,
-    rules: MatchedRules | undefined,
-  ): Promise<Verdict> {
-    // Before the request is passed on, whose body can then no longer be read.
-    const charges = await this.#limiter.findCharges(request, path, context, { rules })
-    const candidate = 'outcome' in charges ? Promise.resolve(charges) : this.#limiter.charge(charges, context)
-    // If the active policies fail, nobody else handles its failure.
-    candidate.catch(() => {})
-    const verdict = await decideActive()
-    context.waitUntil(candidate.then((other) => this.#count(verdict, other, context)))
-    return verdict
-  }
-
-  #count(active: Verdict, candidate: Verdict, context: CallContext): void {
+  function count(active: Verdict, candidate: Verdict, context: CallContext): void {
     // Without the store, both decide by what one isolate knows.
     if (active.degraded !== undefined || candidate.degraded !== undefined) return
-    const { now, log, watchShadow } = this.#tools
     const comparison = compareRefusals(active.outcome !== 'admitted', candidate.outcome !== 'admitted')
     watchShadow?.(comparison, context)
-    this.#counts = addTo(this.#counts, comparison)
-    this.#unlogged = addTo(this.#unlogged, comparison)
+    counts = addTo(counts, comparison)
+    unlogged = addTo(unlogged, comparison)
     const nowMs = now()
-    if (nowMs - this.#loggedAtMs < LOG_INTERVAL_MS) return
-    log('info', { event: 'candidate_policies', version: this.#version, ...this.#unlogged })
-    this.#unlogged = NO_COUNTS
-    this.#loggedAtMs = nowMs
+    if (nowMs - loggedAtMs < LOG_INTERVAL_MS) return
+    log('info', { event: 'candidate_policies', version, ...unlogged })
+    unlogged = NO_COUNTS
+    loggedAtMs = nowMs
+  }
+
+  return {
+    /** Since this isolate has read the policies. */
+    readCounts: () => counts,
+    /** @param decideActive decides by the active policies, which wait until the candidates have read the request */
+    async compare(
+      decideActive: () => Promise<Verdict>,
+      request: ReceivedRequest,
+      path: RequestPath,
+      context: CallContext,
+      rules: MatchedRules | undefined,
+    ): Promise<Verdict> {
+      // Before the request is passed on, whose body can then no longer be read.
+      const charges = await limiter.findCharges(request, path, context, { rules })
+      const candidate = 'outcome' in charges ? Promise.resolve(charges) : limiter.charge(charges, context)
+      // If the active policies fail, nothing else handles its failure.
+      candidate.catch(() => {})
+      const verdict = await decideActive()
+      context.waitUntil(candidate.then((other) => count(verdict, other, context)))
+      return verdict
+    },
   }
 }
 

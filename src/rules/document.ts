@@ -1,7 +1,7 @@
 import * as v from 'valibot'
-import { describeUnknown, OptionError, RENAMED, type Renamed } from '../config/option-error.ts'
+import { OptionError, RENAMED, type Renamed } from '../config/option-error.ts'
 import { policyList } from '../config/policy-keys.ts'
-import { integer, matching, parsed } from '../config/values.ts'
+import { integer, matching, parsed, strictTable } from '../config/values.ts'
 import { DURATION_EXPECTED, parseDuration } from '../model/limits.ts'
 import { formatSource } from '../request/identity/source.ts'
 import { NETWORK_EXPECTED, parseNetwork } from './networks.ts'
@@ -16,10 +16,9 @@ import {
 } from './target.ts'
 import { WILDCARD, WILDCARD_EXPECTED } from './wildcards.ts'
 
-/** Messages call the rule set this. */
+/** Name of the rule set in messages. */
 export const RULES = 'rules'
 
-const STATUS_EXPECTED = 'a status from 400 to 599, but not 401 or 407'
 const LIST_EXPECTED = 'a list of tables'
 
 const by = parsed(BY_EXPECTED, (text) => {
@@ -32,6 +31,12 @@ const cidr = v.optional(parsed(NETWORK_EXPECTED, parseNetwork))
 const COUNTRY_EXPECTED = 'a country by its two characters, such as "DE", or "T1" for Tor'
 const country = v.optional(v.pipe(matching(/^[A-Za-z][A-Za-z\d]$/, COUNTRY_EXPECTED), v.toUpperCase()))
 const asn = v.optional(integer(1, 4_294_967_295))
+const STATUS_EXPECTED = 'a status from 400 to 599, but not 401 or 407'
+const status = v.pipe(
+  integer(400, 599, STATUS_EXPECTED),
+  // These ask for credentials, in headers of their own.
+  v.check((status) => status !== 401 && status !== 407, STATUS_EXPECTED),
+)
 
 const expiring = {
   /** Operators read it, and a blocked caller is told it. */
@@ -39,7 +44,7 @@ const expiring = {
   /** When the rule ends, e.g. `2026-12-24T00:00:00Z`; left out, it does not. */
   until: v.optional(parsed('a moment in UTC, such as "2026-12-24T00:00:00Z"', parseMoment)),
 }
-/** Older documents have a mark beside a digest, which nothing reads any more. */
+/** Older documents have a mark with each digest, which is ignored. */
 const mark = v.optional(
   v.pipe(
     v.number(),
@@ -48,32 +53,25 @@ const mark = v.optional(
 )
 const callers = { by: v.optional(by), digest, mark, value }
 const policyName = matching(/^[\w-]{1,64}$/, 'the name of a policy')
+const policyNames = v.array(policyName, 'a list of names of policies')
 const MULTIPLIER_EXPECTED = 'a number above 0 and at most 1000000'
+const multiplier = v.pipe(
+  v.number(MULTIPLIER_EXPECTED),
+  v.check((factor) => factor > 0 && factor <= 1e6, MULTIPLIER_EXPECTED),
+)
 
-const block = table({
-  ...{ ...callers, cidr, country, asn, ...expiring },
-  status: v.optional(
-    v.pipe(
-      integer(400, 599, STATUS_EXPECTED),
-      // These ask for credentials, in headers of their own.
-      v.check((status) => status !== 401 && status !== 407, STATUS_EXPECTED),
-    ),
-  ),
-})
+const block = table({ ...callers, cidr, country, asn, ...expiring, status: v.optional(status) })
 const allow = table({ ...callers, cidr, ...expiring })
 /** Exactly one of `limits`, `multiplier` and `unlimited` is given. */
 const override = table({
-  ...{ ...callers, ...expiring },
+  ...callers,
+  ...expiring,
   /** Keyed by the name of a policy, whose windows stay. */
   limits: v.optional(v.record(policyName, v.string('limits, such as "600/1m"'), 'a table of limits by policy')),
-  multiplier: v.optional(
-    v.pipe(v.number(MULTIPLIER_EXPECTED), v.gtValue(0, MULTIPLIER_EXPECTED), v.maxValue(1e6, MULTIPLIER_EXPECTED)),
-  ),
+  multiplier: v.optional(multiplier),
   unlimited: v.optional(v.literal(true, 'true')),
   /** The policies that `multiplier` and `unlimited` are about; left out, all. */
-  policies: v.optional(
-    v.pipe(v.array(policyName, 'a list of names of policies'), v.minLength(1, 'the name of a policy'), v.readonly()),
-  ),
+  policies: v.optional(v.pipe(policyNames, v.minLength(1, 'the name of a policy'), v.readonly())),
 })
 
 const policyTable = v.record(v.string(), v.unknown(), 'a table, as in POLICIES')
@@ -91,7 +89,6 @@ const document = table({
 export type Block = RuleTarget & Readonly<v.InferOutput<typeof block>>
 /** A target that is never limited, but counted. */
 export type Allow = RuleTarget & Readonly<v.InferOutput<typeof allow>>
-/** A target that has other limits. */
 export type Override = RuleTarget & Readonly<v.InferOutput<typeof override>>
 
 type PolicyTable = Readonly<Record<string, unknown>>
@@ -103,31 +100,23 @@ export interface Rules {
   readonly overrides: readonly Override[]
   /** Replace POLICIES. */
   readonly policies?: readonly PolicyTable[] | undefined
-  /** Candidate policies, which refuse nothing. */
   readonly candidate?: readonly PolicyTable[] | undefined
 }
 
 export const NO_RULES: Rules = { blocks: [], allows: [], overrides: [] }
 
-/**
- * Reads a rule set. It does not check whether the policies make sense together, or whether overrides fit them: that takes
- * the Worker's other variables.
- * @throws {ConfigError} naming the first place that is wrong, its value and what was expected
- */
+/** Reads a rule set; `checkRules` checks that its parts fit each other. @throws {OptionError} for the first mistake */
 export function readRules(input: unknown): Rules {
   if (Array.isArray(input)) throw new OptionError(RULES, 'a table', input)
   const result = v.safeParse(document, input, { abortPipeEarly: true })
   if (!result.success) throw errorAt(result.issues[0])
   const rules: Rules = result.output
   for (const kind of ['blocks', 'allows', 'overrides'] as const) {
-    rules[kind].forEach((entry, index) => {
-      checkTarget(entry, [kind, index], kind)
-    })
+    for (const [index, entry] of rules[kind].entries()) checkTarget(entry, [kind, index], kind)
   }
   rules.overrides.forEach(checkOverride)
   for (const kind of ['policies', 'candidate'] as const) {
-    if (rules[kind] === undefined) continue
-    const checked = v.safeParse(policyList, rules[kind])
+    const checked = v.safeParse(v.optional(policyList), rules[kind])
     if (!checked.success) throw errorAt(checked.issues[0], [kind])
   }
   return rules
@@ -149,16 +138,13 @@ export function parseRules(text: string): Rules {
 function renameOld(input: unknown): unknown {
   if (typeof input !== 'object' || input === null) return input
   const { shadow, overrides, policies, ...rules } = input as Readonly<Record<string, unknown>>
+  const renameKey = (names: Renamed, key: string, value: unknown) => [
+    Object.hasOwn(names, key) ? names[key] : key,
+    key === 'counts' && value === 'identities' ? 'new-identities' : value,
+  ]
   const renameKeys = (list: unknown, names: Renamed) =>
     Array.isArray(list) && list.every((each) => typeof each === 'object' && each !== null)
-      ? list.map((each: object) =>
-          Object.fromEntries(
-            Object.entries(each).map(([key, value]) => [
-              Object.hasOwn(names, key) ? names[key] : key,
-              key === 'counts' && value === 'identities' ? 'new-identities' : value,
-            ]),
-          ),
-        )
+      ? list.map((each) => Object.fromEntries(Object.entries(each).map(([key, value]) => renameKey(names, key, value))))
       : list
   const candidate = shadow ?? rules.candidate
   return {
@@ -215,10 +201,7 @@ function checkOverride({ limits, multiplier, unlimited, policies }: Override, in
 }
 
 function table<const Entries extends v.ObjectEntries>(entries: Entries) {
-  return v.strictObject(entries, ({ expected, input, path }) => {
-    if (expected === 'never') return describeUnknown('field', `${path?.at(-1)?.key}`, Object.keys(entries))
-    return input === undefined ? 'a value' : 'a table'
-  })
+  return strictTable('field', entries, 'a table', 'a value')
 }
 
 function parseMoment(text: string): string | undefined {
@@ -227,23 +210,16 @@ function parseMoment(text: string): string | undefined {
   return moment.toISOString().replace('.000Z', 'Z')
 }
 
-/** How long a rule is to apply: for a duration such as `1h`, or until a moment, which is checked with the document. */
-export interface ExpiryInput {
-  readonly for?: string | undefined
-  readonly until?: string | undefined
-}
-
-/** The end in RFC 3339, undefined for none; or which of the two is wrong. */
-export type End =
-  | { readonly until: string | undefined }
-  | { readonly wrong: 'for' | 'until'; readonly expected: string }
-
-/** @param nowMs milliseconds since the Unix epoch */
-export function resolveExpiry({ for: duration, until }: ExpiryInput, nowMs: number): End {
+/**
+ * Reads how long a rule applies: for a duration such as `1h`, or until a time, which is checked with the document.
+ * @returns the end in RFC 3339, undefined for none; or which of the two is wrong
+ */
+export function resolveExpiry(
+  { for: duration, until }: { readonly for?: string | undefined; readonly until?: string | undefined },
+  nowMs: number,
+): { readonly until: string | undefined } | { readonly wrong: 'for' | 'until'; readonly expected: string } {
   if (until !== undefined && duration !== undefined) return { wrong: 'for', expected: 'for or until, not both' }
-  if (until !== undefined && isOver({ until }, nowMs)) {
-    return { wrong: 'until', expected: 'a moment that is yet to come' }
-  }
+  if (isOver({ until }, nowMs)) return { wrong: 'until', expected: 'a moment that is yet to come' }
   if (duration === undefined) return { until }
   const durationMs = parseDuration(duration)
   return durationMs === undefined
@@ -256,11 +232,7 @@ export function formatBlock({ status = 403 }: Block): string {
 }
 
 export function formatOverride({ limits, multiplier, policies }: Override): string {
-  if (limits) {
-    return Object.entries(limits)
-      .map((pair) => pair.join(' '))
-      .join('; ')
-  }
+  if (limits) return Array.from(Object.entries(limits), (pair) => pair.join(' ')).join('; ')
   const of = policies ? ` of ${policies.join(', ')}` : ''
   return multiplier === undefined ? `unlimited${of}` : `limits × ${multiplier}${of}`
 }

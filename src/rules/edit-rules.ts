@@ -1,15 +1,13 @@
 import {
   type DocumentStore,
-  MAX_DOCUMENT_BYTES,
   type Revision,
   type StoredDocument,
   updateDocument,
   type VersionId,
 } from '../store/documents.ts'
-import { isOver, NO_RULES, parseRules, type Rules, readRules } from './document.ts'
+import { isOver, parseRules, type Rules, readRules } from './document.ts'
 import { formatTargetKey, type RuleTarget } from './target.ts'
 
-/** Says who changes the rules, and why. */
 export type Note = Pick<Revision, 'actor' | 'comment'>
 
 export interface VersionedRules extends VersionId {
@@ -19,11 +17,10 @@ export interface VersionedRules extends VersionId {
 /** A refused edit leaves all as it was. */
 export type Edited =
   | ({ readonly kind: 'written'; readonly atMs: number } & VersionedRules)
-  /** Nothing is different. */
   | ({ readonly kind: 'unchanged' } & VersionedRules)
   /** The version that was to be changed is not the newest, or others were faster each time. */
   | { readonly kind: 'conflict'; readonly version: number }
-  | { readonly kind: 'too-large'; readonly maxBytes: number }
+  | { readonly kind: 'too-large' }
 
 export interface EditOptions {
   /** The edit applies only to this version; left out, to whichever is the newest. */
@@ -41,11 +38,7 @@ export async function currentRules(documents: DocumentStore): Promise<VersionedR
   return { ...revision, rules: parseRules(text) }
 }
 
-/**
- * Changes the rules: reads the newest version, checks what the change makes of it, and writes that if no other was
- * written meanwhile; else again.
- * @throws {ConfigError} if the change makes no valid rules of them @throws {StoreError}
- */
+/** Changes the newest rules. @throws {OptionError} if the result is invalid @throws {StoreError} */
 export async function editRules(
   documents: DocumentStore,
   change: (rules: Rules) => Rules,
@@ -66,14 +59,10 @@ export async function editRules(
   const { version, id, rules } = edited as VersionedRules
   if (!written) return hasConflict ? { kind: 'conflict', version } : { kind: 'unchanged', version, id, rules }
   if (written.kind === 'written') return { ...written, rules }
-  if (written.kind === 'too-large') return { kind: 'too-large', maxBytes: MAX_DOCUMENT_BYTES }
-  return { kind: 'conflict', version: written.version }
+  return written.kind === 'too-large' ? { kind: 'too-large' } : { kind: 'conflict', version: written.version }
 }
 
-/**
- * Writes a section of an older version that is still stored, or all of it, as it was.
- * @returns undefined if that version is not stored @throws {OptionError} @throws {StoreError}
- */
+/** Writes a section of an older version, or all of it. @returns undefined if that version is not stored */
 export async function rollBackRules(
   documents: DocumentStore,
   version: number,
@@ -109,23 +98,16 @@ export function withoutEntry(list: EntryList, rules: Rules, target: RuleTarget, 
  * @param isCandidate they become candidate policies; else the candidate policies end
  */
 export function withPolicies(rules: Rules, policies: Rules['policies'], isCandidate: boolean, nowMs: number): Rules {
-  const { candidate: _, policies: active, ...others } = rules
-  const next = isCandidate ? { policies: active, candidate: policies } : { policies }
-  const set = Object.fromEntries(Object.entries(next).filter(([, list]) => list !== undefined))
-  return dropEnded({ ...others, ...set }, nowMs)
+  const next = isCandidate ? { candidate: policies } : { policies, candidate: undefined }
+  return dropEnded({ ...rules, ...next }, nowMs)
 }
 
 /** Each section can be rolled back alone. */
 export const SECTIONS = ['policies', 'candidate', 'blocks', 'allows', 'overrides'] as const
 export type Section = (typeof SECTIONS)[number] | 'all'
 
-/** Takes a section, or all, from older rules. */
 export function withSection(rules: Rules, old: Rules, section: Section, nowMs: number): Rules {
-  if (section === 'all') return dropEnded(old, nowMs)
-  const { [section]: _, ...others } = rules
-  // A list of entries is always there.
-  const before = old[section]
-  return dropEnded({ ...NO_RULES, ...others, ...(before !== undefined && { [section]: before }) }, nowMs)
+  return dropEnded(section === 'all' ? old : { ...rules, [section]: old[section] }, nowMs)
 }
 
 function dropTarget(entries: readonly RuleTarget[], target: RuleTarget): readonly RuleTarget[] {

@@ -6,8 +6,7 @@ import type { Block, Override } from './document.ts'
 import type { RuleTarget } from './target.ts'
 import { addTo, Wildcards } from './wildcards.ts'
 
-/** One rule, ready to be found. */
-export type RuleEntry = { readonly untilMs: number; readonly isWildcard: boolean } & RuleEffect
+export type RuleEntry = { readonly untilMs: number } & RuleEffect
 
 export type RuleEffect =
   | { readonly kind: 'block'; readonly block: Block }
@@ -20,7 +19,6 @@ export const NO_ENTRIES: readonly RuleEntry[] = []
 export class IdentityIndex {
   readonly source: IdentitySource
   hasBlocks = false
-  readonly #name: string
   readonly #digest: Digest
   readonly #byDigest = new Map<string, RuleEntry[]>()
   readonly #wildcards = new Wildcards<RuleEntry>()
@@ -29,7 +27,6 @@ export class IdentityIndex {
 
   constructor(source: IdentitySource, digest: Digest) {
     this.source = source
-    this.#name = formatSource(source)
     this.#digest = digest
   }
 
@@ -55,11 +52,8 @@ export class IdentityIndex {
 
   #findSingle(value: string): readonly RuleEntry[] {
     if (this.#byDigest.size === 0) return NO_ENTRIES
-    let found = this.#digested.get(value)
-    if (!found) {
-      found = this.findByDigest(this.#digest([this.#name, value]))
-      this.#digested.set(value, found)
-    }
+    const found = this.#digested.get(value) ?? this.findByDigest(this.#digest([formatSource(this.source), value]))
+    this.#digested.set(value, found)
     return found
   }
 }

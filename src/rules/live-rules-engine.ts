@@ -1,8 +1,13 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
 import type { Environment, RulesConfig } from '../config/load-config.ts'
 import { OptionError } from '../config/option-error.ts'
-import type { ComposedLimiter, LimiterConfig } from '../engine/limiter.ts'
-import { type DecideOptions, Limiter, type LimiterOptions } from '../engine/limiter.ts'
+import {
+  type ComposedLimiter,
+  type DecideOptions,
+  Limiter,
+  type LimiterConfig,
+  type LimiterOptions,
+} from '../engine/limiter.ts'
 import type { RulesEngine, RulesState } from '../engine/rules-engine.ts'
 import type { RequestCharge } from '../model/charge.ts'
 import type { RequestPolicy } from '../model/policy.ts'
@@ -19,20 +24,18 @@ import {
   type StoredDocument,
   type VersionId,
 } from '../store/documents.ts'
-import { CandidatePolicies, type CandidateTools } from './candidate-policies.ts'
+import { type CandidatePolicies, type CandidateTools, createCandidatePolicies } from './candidate-policies.ts'
 import { parseRules, type Rules } from './document.ts'
 import { type Found, RuleIndex } from './rule-index.ts'
-import { findMisfits, readPolicies } from './rule-policies.ts'
+import { findMisfits, type PolicyList, readPolicies } from './rule-policies.ts'
 
 export interface LiveRulesEngineOptions extends Pick<RulesEngine, 'documents' | 'auditLog'>, CandidateTools {
   readonly rules: RulesConfig
   /** The deployed configuration, which applies where the rules say nothing. */
   readonly config: LimiterConfig
-  /** The configuration was read from these variables. */
   readonly env: Environment
   readonly composed: ComposedLimiter
   readonly store: Pick<Store, 'learn'>
-  /** Left out: no token can be verified. */
   readonly readClaim?: ClaimReader | undefined
 }
 
@@ -66,17 +69,14 @@ export class LiveRulesEngine implements RulesEngine {
     this.#options = options
     this.documents = options.documents
     this.auditLog = options.auditLog
-    const { policies } = options.config
-    const { limiter } = options.composed
-    this.#active = {
-      ...{ version: 0, id: '', rules: undefined, policies, limiter },
-      ...{ index: undefined, candidate: undefined },
-    }
+    const { config, composed } = options
+    const none = { version: 0, id: '', rules: undefined, index: undefined, candidate: undefined }
+    this.#active = { ...none, policies: config.policies, limiter: composed.limiter }
   }
 
   readonly state = (): RulesState => {
     const { version, id, candidate } = this.#active
-    return { version, id, readAtMs: this.#readAtMs, problem: this.#problem, candidate: candidate?.counts }
+    return { version, id, readAtMs: this.#readAtMs, problem: this.#problem, candidate: candidate?.readCounts() }
   }
 
   async decide(
@@ -100,7 +100,6 @@ export class LiveRulesEngine implements RulesEngine {
     return candidate ? candidate.compare(decideActive, request, path, context, rules) : decideActive()
   }
 
-  /** Finds what is to be charged for a request by the newest rules; candidate policies are not evaluated. */
   async findCharges(
     request: ReceivedRequest,
     path: RequestPath,
@@ -121,18 +120,13 @@ export class LiveRulesEngine implements RulesEngine {
   #applyMode(found: Found): Found {
     const { rules, log } = this.#options
     if (!found || !rules.isShadow) return found
-    const logBlock = ({ status, reason }: Blocked) => log('warn', { event: 'shadow_blocked', status, reason })
-    if ('outcome' in found) {
-      logBlock(found)
-      return undefined
-    }
+    const logBlock = ({ status, reason }: Blocked) => void log('warn', { event: 'shadow_blocked', status, reason })
+    if ('outcome' in found) return logBlock(found)
     return {
       isAllowed: found.isAllowed,
       async apply(charges) {
         const applied = await found.apply(charges)
-        if (!('outcome' in applied)) return applied
-        logBlock(applied)
-        return charges
+        return 'outcome' in applied ? (logBlock(applied) ?? charges) : applied
       },
     }
   }
@@ -202,62 +196,54 @@ export class LiveRulesEngine implements RulesEngine {
     } catch (error) {
       // No request fails because of what operators have written, even by a mistake of ours.
       this.#problem = error instanceof OptionError ? error.message : 'they could not be followed'
-      log('error', {
-        event: 'rules_invalid',
-        version,
-        activeVersion: this.#active.version,
-        place: readPlace(this.#problem),
-      })
+      const place = readPlace(this.#problem)
+      log('error', { event: 'rules_invalid', version, activeVersion: this.#active.version, place })
     }
   }
 
   #createActiveRules(newest: VersionId, rules: Rules): ActiveRules {
-    const { config, composed, readClaim, log } = this.#options
+    const { config, composed, env, readClaim, log } = this.#options
     const { digestsOfTokens } = composed
     const hasEntries = rules.blocks.length + rules.allows.length + rules.overrides.length > 0
-    const { policies, limiter } = this.#selectLimiter(newest, rules)
+    const active = this.#active
+    // Unchanged policies keep their limiter, and what it remembers.
+    const isUnchanged = (list: PolicyList) => JSON.stringify(rules[list]) === JSON.stringify(active.rules?.[list])
+    const deployed = { policies: config.policies, limiter: composed.limiter }
+    const { policies, limiter } = isUnchanged('policies')
+      ? active
+      : rules.policies
+        ? this.#createLimiter(newest, readPolicies(env, rules.policies, 'policies'))
+        : deployed
     const misfits = findMisfits(rules, policies)
     if (misfits[0]) {
       const first = readPlace(misfits[0].message)
       log('warn', { event: 'overrides_ignored', version: newest.version, count: misfits.length, first })
     }
-    return {
-      ...{ ...newest, rules, policies, limiter },
-      index: hasEntries ? new RuleIndex(rules, { ...config, readClaim, digestsOfTokens }) : undefined,
-      candidate: rules.candidate && this.#selectCandidate(newest, rules.candidate),
-    }
+    const index = hasEntries ? new RuleIndex(rules, { ...config, readClaim, digestsOfTokens }) : undefined
+    const createCandidate = () => rules.candidate && this.#createCandidate(newest, rules.candidate)
+    const candidate = isUnchanged('candidate') ? active.candidate : createCandidate()
+    return { ...newest, rules, policies, limiter, index, candidate }
   }
 
-  /** Unchanged policies keep their limiter, and what it remembers. */
-  #selectLimiter(newest: VersionId, { policies: tables }: Rules): Pick<ActiveRules, 'policies' | 'limiter'> {
-    const before = this.#active
-    if (JSON.stringify(tables) === JSON.stringify(before.rules?.policies)) return before
-    const { config, composed, env } = this.#options
-    if (tables === undefined) return { policies: config.policies, limiter: composed.limiter }
-    const policies = readPolicies(env, tables, 'policies')
-    return { policies, limiter: this.#createLimiter(newest, policies) }
-  }
-
-  #selectCandidate(newest: VersionId, tables: Rules['candidate']): CandidatePolicies {
-    const before = this.#active
-    if (before.candidate && JSON.stringify(tables) === JSON.stringify(before.rules?.candidate)) return before.candidate
+  #createCandidate(newest: VersionId, tables: Rules['candidate']): CandidatePolicies {
     const { config, env } = this.#options
     const policies = readPolicies(env, tables, 'candidate').filter(isComparable)
     const keyPrefix = `${config.keyPrefix}:rules:candidate`
-    const limiter = this.#createLimiter(newest, policies, { keyPrefix, health: undefined, log: () => {} })
-    return new CandidatePolicies(limiter, newest.version, this.#options)
+    const { limiter } = this.#createLimiter(newest, policies, { keyPrefix, health: undefined, log: () => {} })
+    return createCandidatePolicies(limiter, newest.version, this.#options)
   }
 
   #createLimiter(
     { version, id }: VersionId,
     policies: readonly RequestPolicy[],
     changed?: Pick<LimiterOptions, 'keyPrefix' | 'health' | 'log'>,
-  ): Limiter {
+  ): Pick<ActiveRules, 'policies' | 'limiter'> {
     const { config, composed, store, readClaim, log } = this.#options
     const { engine, health, digestsOfTokens } = composed
     store.learn?.(new Set(policies.map(({ algorithm }) => algorithm)))
     const edition = `@${version}.${id}`
-    return new Limiter({ ...config, policies, edition, engine, health, log, readClaim, digestsOfTokens, ...changed })
+    const options = { ...config, policies, edition, engine, health, log, readClaim, digestsOfTokens, ...changed }
+    return { policies, limiter: new Limiter(options) }
   }
 }
 

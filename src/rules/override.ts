@@ -8,7 +8,6 @@ import type { RuleEntry } from './identity-index.ts'
 
 export type OverrideEntry = Extract<RuleEntry, { kind: 'override' }>
 
-/** Applies to each charge the first override that is about its policy. */
 export function applyOverrides(
   charges: readonly RequestCharge[],
   isAllowed: boolean,
@@ -34,8 +33,7 @@ function withoutLimit({ penalty: _, ...charge }: RequestCharge): RequestCharge {
   return { ...charge, mode: 'shadow', isUnlimited: true }
 }
 
-type LimitsByBase = Map<readonly Limit[], readonly Limit[] | undefined>
-const OVERRIDDEN = new WeakMap<Override, LimitsByBase>()
+const OVERRIDDEN = new WeakMap<Override, Map<readonly Limit[], readonly Limit[] | undefined>>()
 
 /** Resolves an override once for each list of limits that it replaces. */
 function findOverriddenLimits(
@@ -43,7 +41,7 @@ function findOverriddenLimits(
   policy: RequestPolicy,
   limits: readonly Limit[],
 ): readonly Limit[] | undefined {
-  const known: LimitsByBase = OVERRIDDEN.get(override) ?? new Map()
+  const known = OVERRIDDEN.get(override) ?? new Map<readonly Limit[], readonly Limit[] | undefined>()
   if (!known.has(limits)) {
     const resolved = resolveOverride(override, policy, limits)
     OVERRIDDEN.set(override, known.set(limits, resolved && 'limits' in resolved ? resolved.limits : undefined))
@@ -51,24 +49,22 @@ function findOverriddenLimits(
   return known.get(limits)
 }
 
-/** The limits that take the place of a policy's, or what was expected. */
 export type ResolvedOverride = { readonly limits: readonly Limit[] } | { readonly expected: string }
 
-/**
- * Resolves an override for limits of a policy: its own, or those of a plan.
- * @returns undefined if it is not about this policy
- */
+/** @param base limits of the policy, or of a plan @returns undefined if it is not about this policy */
 export function resolveOverride(
   override: Override,
   policy: RequestPolicy,
   base: readonly Limit[],
 ): ResolvedOverride | undefined {
-  const { limits, multiplier, policies } = override
+  const { limits, multiplier = 1, policies } = override
   const text = limits && (Object.hasOwn(limits, policy.name) ? limits[policy.name] : undefined)
   const isAbout = limits ? text !== undefined : (policies?.includes(policy.name) ?? true)
   if (!isAbout || base.length === 0) return undefined
-  const raised = text === undefined ? multiply(base, multiplier ?? 1) : readOverride(text, policy, base)
-  return 'expected' in raised ? raised : checkFit(raised.limits, policy, base)
+  const multiply = (limit: number) => Math.max(1, Math.floor(limit * multiplier))
+  const multiplied = base.map(({ limit, windowMs }) => ({ limit: multiply(limit), windowMs }))
+  const read = text === undefined ? { limits: multiplied } : readOverride(text, policy, base)
+  return 'expected' in read ? read : checkFit(read.limits, policy, base)
 }
 
 /** Units that are counted already count for the other limits too. */
@@ -89,24 +85,16 @@ function scaleBurst(burst: number, factor: number): number {
   return Math.max(1, Math.floor(burst * factor))
 }
 
-function multiply(limits: readonly Limit[], multiplier: number): { readonly limits: readonly Limit[] } {
-  return {
-    limits: limits.map(({ limit, windowMs }) => ({ limit: Math.max(1, Math.floor(limit * multiplier)), windowMs })),
-  }
-}
-
 function readOverride(text: string, { algorithm }: RequestPolicy, base: readonly Limit[]): ResolvedOverride {
-  let wrong: string | undefined
-  let read: readonly Limit[] = []
+  let read: readonly Limit[]
   try {
     read = readLimits({ algorithm, limits: text, allowLargeLog: true }, (_, expected) => {
-      wrong = expected
       throw new RangeError(expected)
     })
   } catch (error) {
-    if (wrong === undefined) throw error
+    if (error instanceof RangeError) return { expected: error.message }
+    throw error
   }
-  if (wrong !== undefined) return { expected: wrong }
   // A slot has no window, but a deadline.
   if (ALGORITHMS[algorithm].holdsSlots) return { limits: [{ ...(base[0] as Limit), limit: read[0]?.limit ?? 1 }] }
   const formatWindows = (all: readonly Limit[]) => all.map(({ windowMs }) => windowMs).join()

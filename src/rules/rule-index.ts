@@ -1,6 +1,6 @@
 import type { MatchedRules } from '../engine/limiter.ts'
 import type { RequestCharge } from '../model/charge.ts'
-import type { IdentitySource, Reading, RequestPolicy } from '../model/policy.ts'
+import type { IdentitySource, RequestPolicy } from '../model/policy.ts'
 import type { Blocked } from '../model/verdict.ts'
 import { type Caller, createClaimReader, createRequest, NO_RESPONSE } from '../request/caller/caller.ts'
 import type { ClaimReader } from '../request/identity/claims.ts'
@@ -23,7 +23,6 @@ import { addTo } from './wildcards.ts'
 export interface RuleIndexOptions {
   readonly ipv6Prefix: number
   readonly identitySecret: string | undefined
-  /** Left out: no token can be verified. */
   readonly readClaim?: ClaimReader | undefined
   /** Digests of the callers that the limiter has met, by their `Authorization`. */
   readonly digestsOfTokens?: Pick<TextLru<string>, 'get'>
@@ -42,49 +41,37 @@ interface Arrival {
 type Eventual<T> = T | Promise<T>
 type Entries = readonly RuleEntry[]
 
-/**
- * Blocks, allows and overrides, ready to be looked up: a few steps for each way in which the rules name callers, however
- * many they name.
- */
+/** Blocks, allows and overrides: a look-up takes a few steps for each way in which they name callers. */
 export class RuleIndex {
   readonly #options: RuleIndexOptions
   readonly #digest: Digest
   readonly #networks = new Networks<RuleEntry>()
   readonly #countries = new Map<unknown, RuleEntry[]>()
   readonly #asns = new Map<unknown, RuleEntry[]>()
-  /** Indexes by source, but for the address. */
-  readonly #identities: readonly IdentityIndex[]
-  readonly #addresses: IdentityIndex | undefined
-  /** Rules by address of IPv6, which takes long to be parsed. */
-  readonly #knownIpv6 = new TextLru<Entries>()
-  /** Rules that say nothing of what their digest is made of: they apply where a policy counts by it. */
+  readonly #identities = new Map<string, IdentityIndex>()
+  /** Rules by address, which takes long to be parsed. */
+  readonly #knownAddresses = new TextLru<Entries>()
+  /** Rules with a digest of an unnamed source: they apply where a policy counts by it. */
   readonly #byDigest = new Map<string, RuleEntry[]>()
-  /** The end of the last block in `#byDigest`. */
   #lastDigestBlockMs = Number.NEGATIVE_INFINITY
 
   constructor({ blocks, allows, overrides }: Rules, options: RuleIndexOptions) {
     this.#options = options
     this.#digest = createDigest(options.identitySecret)
-    const identities = new Map<string, IdentityIndex>()
-    const add = ({ until, ...target }: RuleTarget & Pick<Block, 'until'>, effect: RuleEffect): void => {
-      const untilMs = until === undefined ? Number.POSITIVE_INFINITY : Date.parse(until)
-      this.#add(target, { ...effect, untilMs, isWildcard: target.value !== undefined }, identities)
-    }
-    for (const block of blocks) add(block, { kind: 'block', block })
-    for (const allow of allows) add(allow, { kind: 'allow' })
-    for (const override of overrides) add(override, { kind: 'override', override })
-    this.#addresses = identities.get('ip')
-    this.#identities = [...identities.values()].filter((index) => index !== this.#addresses)
+    for (const block of blocks) this.#add(block, { kind: 'block', block })
+    for (const allow of allows) this.#add(allow, { kind: 'allow' })
+    for (const override of overrides) this.#add(override, { kind: 'override', override })
   }
 
-  #add(target: RuleTarget, entry: RuleEntry, identities: Map<string, IdentityIndex>): void {
-    const { by, digest, cidr, country, asn } = target
+  #add(target: RuleTarget & Pick<Block, 'until'>, effect: RuleEffect): void {
+    const { by, digest, cidr, country, asn, until } = target
+    const entry = { ...effect, untilMs: until === undefined ? Number.POSITIVE_INFINITY : Date.parse(until) }
     if (cidr !== undefined) this.#networks.add(cidr, entry)
     if (country !== undefined) addTo(this.#countries, country, entry)
     if (asn !== undefined) addTo(this.#asns, asn, entry)
     if (by !== undefined) {
-      const index = identities.get(by) ?? new IdentityIndex(parseKnownBy(by) as IdentitySource, this.#digest)
-      identities.set(by, index)
+      const index = this.#identities.get(by) ?? new IdentityIndex(parseKnownBy(by) as IdentitySource, this.#digest)
+      this.#identities.set(by, index)
       index.add(target, entry)
     } else if (digest !== undefined) {
       addTo(this.#byDigest, digest, entry)
@@ -92,7 +79,6 @@ export class RuleIndex {
     }
   }
 
-  /** @param nowMs milliseconds since the Unix epoch */
   match(request: ReceivedRequest, nowMs: number, context: Arrival['context']): Eventual<Found> {
     const arrival = { request, nowMs, context }
     const parts: Eventual<Entries>[] = [this.#findByAddress(request)]
@@ -100,20 +86,20 @@ export class RuleIndex {
       const { country, asn } = (request.cf ?? {}) as { country?: unknown; asn?: unknown }
       parts.push(this.#countries.get(country) ?? NO_ENTRIES, this.#asns.get(asn) ?? NO_ENTRIES)
     }
-    for (const index of this.#identities) parts.push(this.#findByIdentity(index, arrival))
+    for (const [by, index] of this.#identities) if (by !== 'ip') parts.push(this.#findByIdentity(index, arrival))
     return continueWith(joinCurrent(parts, nowMs), (found) => this.#decide(found, arrival))
   }
 
   #findByAddress({ headers, address: known }: ReceivedRequest): Entries {
-    if (!this.#addresses && this.#networks.isEmpty) return NO_ENTRIES
+    const addresses = this.#identities.get('ip')
+    if (!addresses && this.#networks.isEmpty) return NO_ENTRIES
     const address = known === undefined ? headers.get('CF-Connecting-IP') : known
     if (!address) return NO_ENTRIES
-    const isIpv6 = address.includes(':')
-    const before = isIpv6 ? this.#knownIpv6.get(address) : undefined
+    const before = this.#knownAddresses.get(address)
     if (before) return before
     const identity = callerAddress({ headers, address }, this.#options.ipv6Prefix)
-    const found = [...(this.#addresses?.find(identity) ?? NO_ENTRIES), ...this.#networks.find(address.trim())]
-    if (isIpv6) this.#knownIpv6.set(address, found)
+    const found = [...(addresses?.find(identity) ?? NO_ENTRIES), ...this.#networks.find(address.trim())]
+    this.#knownAddresses.set(address, found)
     return found
   }
 
@@ -129,11 +115,10 @@ export class RuleIndex {
   }
 
   #createInput({ request, context }: Arrival): IdentityInput {
-    const { ipv6Prefix, readClaim } = this.#options
-    return {
-      ...{ request, route: '', ipv6Prefix },
-      readClaim: (path) => readClaim?.(path, request.headers.get('Authorization'), context) ?? AMBIGUOUS,
-    }
+    const { ipv6Prefix, readClaim: read } = this.#options
+    const readClaim: IdentityInput['readClaim'] = (path) =>
+      read?.(path, request.headers.get('Authorization'), context) ?? AMBIGUOUS
+    return { request, route: '', ipv6Prefix, readClaim }
   }
 
   /** Finds the digest of a token that the limiter has read before. */
@@ -145,18 +130,15 @@ export class RuleIndex {
 
   /** Finds only blocks: they apply to whatever some API may take an ambiguous value for. */
   #findPossibleBlocks(source: IdentitySource, arrival: Arrival, find: (value: string) => Entries): Eventual<Entries> {
-    const findBlocks = (values: readonly string[]) =>
-      values.flatMap((value) => find(value).filter(({ kind }) => kind === 'block'))
-    if (source.kind !== 'claim') return findBlocks(findPossibleValues(source, arrival.request))
-    const claims = this.#readPossibleClaims(source.path, arrival)
-    if (claims.length === 0) return NO_ENTRIES
-    return Promise.all(claims).then((all) =>
-      findBlocks(all.flatMap((reading) => (reading.kind === 'value' ? [reading.value] : []))),
-    )
+    const isClaim = source.kind === 'claim'
+    const values = isClaim
+      ? this.#readPossibleClaims(source.path, arrival)
+      : findPossibleValues(source, arrival.request)
+    return continueWith(values, (all) => all.flatMap(find).filter(({ kind }) => kind === 'block'))
   }
 
   /** Reads a claim of each token that some API may find in a header that does not hold exactly one. Each is verified. */
-  #readPossibleClaims(path: readonly string[], { request, context }: Arrival): Eventual<Reading>[] {
+  async #readPossibleClaims(path: readonly string[], { request, context }: Arrival): Promise<readonly string[]> {
     const { readClaim } = this.#options
     const field = request.headers.get('Authorization')
     if (!readClaim || !field) return []
@@ -165,7 +147,9 @@ export class RuleIndex {
     const known = words.length < 3 ? words.at(-1) : undefined
     const tokens = findPossibleTokens(field).filter((token) => token !== known)
     // A context verifies one token only.
-    return tokens.map((token) => readClaim(path, `Bearer ${token}`, { waitUntil: (work) => context.waitUntil(work) }))
+    const createContext = () => ({ waitUntil: (work: Promise<unknown>) => context.waitUntil(work) })
+    const readings = await Promise.all(tokens.map((token) => readClaim(path, `Bearer ${token}`, createContext())))
+    return readings.flatMap((reading) => (reading.kind === 'value' ? [reading.value] : []))
   }
 
   #decide(found: Entries, arrival: Arrival): Found {
@@ -196,9 +180,11 @@ export class RuleIndex {
     return continueWith(joinCurrent(parts, arrival.nowMs), (found): ReturnType<MatchedRules['apply']> => {
       const decisive = isAllowed ? undefined : pickDecisiveRule(found)
       if (decisive?.kind === 'block') return toBlocked(decisive)
-      const isLetIn = isAllowed || decisive !== undefined
-      const applied = applyOverrides(charges, isLetIn, [...sortOverrides(found), ...overrides])
-      return isLetIn ? applied : this.#refuseAmbiguousBody(applied, arrival)
+      const isAdmitted = isAllowed || decisive !== undefined
+      const applied = applyOverrides(charges, isAdmitted, [...sortOverrides(found), ...overrides])
+      const sources = charges.flatMap(({ policy }) => policy.by.filter(isInBody))
+      const isCertain = isAdmitted || sources.length === 0 || arrival.nowMs >= this.#lastDigestBlockMs
+      return isCertain ? applied : this.#refuseAmbiguousBody(applied, sources, arrival)
     })
   }
 
@@ -220,18 +206,17 @@ export class RuleIndex {
   }
 
   /** A blocked caller may be in a body that only some APIs can read, and nobody can look it up there. */
-  #refuseAmbiguousBody(charges: readonly RequestCharge[], arrival: Arrival): ReturnType<MatchedRules['apply']> {
-    const sources = charges.flatMap(({ policy }) => policy.by.filter(isInBody))
-    if (sources.length === 0 || arrival.nowMs >= this.#lastDigestBlockMs) return charges
-    // It is not known whose block applies, and so neither is its reason.
-    return this.#isAnyAmbiguous(sources, arrival).then((is) => (is ? { outcome: 'blocked', status: 403 } : charges))
-  }
-
-  async #isAnyAmbiguous(sources: readonly IdentitySource[], arrival: Arrival): Promise<boolean> {
+  async #refuseAmbiguousBody(
+    charges: readonly RequestCharge[],
+    sources: readonly IdentitySource[],
+    arrival: Arrival,
+  ): Promise<readonly RequestCharge[] | Blocked> {
     for (const source of sources) {
-      if ((await readIdentitySource(source, this.#createInput(arrival))).kind === 'ambiguous') return true
+      const reading = await readIdentitySource(source, this.#createInput(arrival))
+      // It is not known whose block applies, and so neither is its reason.
+      if (reading.kind === 'ambiguous') return { outcome: 'blocked', status: 403 }
     }
-    return false
+    return charges
   }
 }
 
@@ -262,30 +247,25 @@ function pickDecisiveRule(found: Entries): Exclude<RuleEntry, OverrideEntry> | u
   return block
 }
 
-/** Overrides that name the caller itself come before those that name many. */
+/** Overrides that name the caller itself come before those with a wildcard. */
 function sortOverrides(found: Entries): readonly OverrideEntry[] {
-  const overrides = found.filter((entry) => entry.kind === 'override')
-  return overrides.sort((a, b) => Number(a.isWildcard) - Number(b.isWildcard))
+  const isWildcard = ({ override }: OverrideEntry) => Number(override.value !== undefined)
+  return found.filter((entry) => entry.kind === 'override').sort((a, b) => isWildcard(a) - isWildcard(b))
 }
 
 function toBlocked({ block: { status = 403, reason }, untilMs }: Extract<RuleEntry, { kind: 'block' }>): Blocked {
   return {
-    ...{ outcome: 'blocked', status },
+    outcome: 'blocked',
+    status,
     ...(reason !== undefined && { reason }),
     ...(untilMs < Number.POSITIVE_INFINITY && { untilMs }),
   }
 }
 
-export interface CallerRules {
-  /** Undefined: it is not blocked, as far as it is known. */
-  readonly blocked: Blocked | undefined
-  /** The charges under the rules, in order. */
-  readonly charges: readonly RequestCharge[]
-}
-
 /**
  * Applies the rules to a caller of whom something is known, or only the digest.
  * @param charges of this caller @param nowMs milliseconds since the Unix epoch
+ * @returns the charges under the rules, in order; or why it is blocked
  * @throws {CallerError} if there is no such caller
  */
 export async function applyRulesToCaller(
@@ -294,13 +274,12 @@ export async function applyRulesToCaller(
   charges: readonly RequestCharge[],
   options: Omit<RuleIndexOptions, 'readClaim'>,
   nowMs: number,
-): Promise<CallerRules> {
+): Promise<readonly RequestCharge[] | Blocked> {
   const known = digest === undefined ? rules : dropSources(rules, digest)
   const index = new RuleIndex(known, { ...options, readClaim: createClaimReader(caller.claim) })
   const matched = await index.match(createRequest(caller), nowMs, NO_RESPONSE)
-  if (!matched) return { blocked: undefined, charges }
-  const applied = 'outcome' in matched ? matched : await matched.apply(charges)
-  return 'outcome' in applied ? { blocked: applied, charges } : { blocked: undefined, charges: applied }
+  if (!matched) return charges
+  return 'outcome' in matched ? matched : matched.apply(charges)
 }
 
 /** If only a digest is known, nothing can be read again: rules that name it apply, whatever it is a digest of. */

@@ -4,13 +4,9 @@ import type { RequestPolicy } from '../model/policy.ts'
 import { RULES, type Rules } from './document.ts'
 import { resolveOverride } from './override.ts'
 
-/** The places of a rule set that hold policies. */
 export type PolicyList = 'policies' | 'candidate'
 
-/**
- * Reads policies in place of POLICIES, with the Worker's other variables.
- * @throws {OptionError} naming the place in the document
- */
+/** Reads policies in place of POLICIES, with the Worker's other variables. @throws {OptionError} */
 export function readPolicies(env: Environment, tables: unknown, list: PolicyList): readonly RequestPolicy[] {
   try {
     // Candidate policies are to tell what they would refuse.
@@ -21,11 +17,7 @@ export function readPolicies(env: Environment, tables: unknown, list: PolicyList
   }
 }
 
-/**
- * Checks that a rule set makes sense with the Worker's variables: its policies with each other, and its overrides with
- * the policies that are then active.
- * @throws {OptionError} naming the first place that is wrong, its value and what was expected
- */
+/** Checks the policies of a rule set, and that its overrides fit them. @throws {OptionError} for the first mistake */
 export function checkRules(rules: Rules, env: Environment): void {
   const policies =
     rules.policies === undefined ? loadConfig(env).policies : readPolicies(env, rules.policies, 'policies')
@@ -38,9 +30,8 @@ export function checkRules(rules: Rules, env: Environment): void {
 export function findMisfits({ overrides }: Rules, policies: readonly RequestPolicy[]): readonly OptionError[] {
   const names = policies.map(({ name }) => name)
   const misfits: OptionError[] = []
-  const add = (index: number, path: (string | number)[], value: unknown, expected: string) => {
-    misfits.push(new OptionError([RULES, 'overrides', index, ...path], expected, value))
-  }
+  const add = (path: readonly (string | number)[], value: unknown, expected: string) =>
+    misfits.push(new OptionError([RULES, 'overrides', ...path], expected, value))
   // Most of many overrides say the same.
   const known = new Map<string, string | undefined>()
   for (const [index, override] of overrides.entries()) {
@@ -48,7 +39,7 @@ export function findMisfits({ overrides }: Rules, policies: readonly RequestPoli
     for (const name of limits ? Object.keys(limits) : (about ?? [])) {
       if (names.includes(name)) continue
       const expected = names.map((known) => `"${known}"`).join(' or ')
-      add(index, [limits ? 'limits' : 'policies'], name, `the name of a policy, ${expected}`)
+      add([index, limits ? 'limits' : 'policies'], name, `the name of a policy, ${expected}`)
     }
     if (limits === undefined && multiplier === undefined) continue
     for (const policy of policies) {
@@ -56,8 +47,8 @@ export function findMisfits({ overrides }: Rules, policies: readonly RequestPoli
       const expected = known.has(key) ? known.get(key) : findProblem(override, policy)
       known.set(key, expected)
       if (expected === undefined) continue
-      if (limits) add(index, ['limits', policy.name], limits[policy.name], expected)
-      else add(index, ['multiplier'], multiplier, `a multiple that makes of "${policy.name}" ${expected}`)
+      if (limits) add([index, 'limits', policy.name], limits[policy.name], expected)
+      else add([index, 'multiplier'], multiplier, `a multiple that makes of "${policy.name}" ${expected}`)
     }
   }
   return misfits
@@ -72,22 +63,17 @@ function findProblem(override: Rules['overrides'][number], policy: RequestPolicy
   return undefined
 }
 
-/** Policies as they are written, in POLICIES and in the document. */
 export type PolicyTables = readonly Readonly<Record<string, unknown>>[]
 
 export interface PolicyChange {
   readonly policy: string
   readonly change: 'added' | 'removed' | 'changed'
-  readonly keys: readonly {
-    readonly key: string
-    /** JSON; null: the key is not there. */
-    readonly before: string | null
-    readonly after: string | null
-  }[]
+  /** Values as JSON; null: the key is not there. */
+  readonly keys: { readonly key: string; readonly before: string | null; readonly after: string | null }[]
 }
 
 /** Compares policy by policy, in the order in which they stand before; new ones come last. */
-export function diffPolicies(before: PolicyTables, after: PolicyTables): readonly PolicyChange[] {
+export function diffPolicies(before: PolicyTables, after: PolicyTables): PolicyChange[] {
   const [old, next] = [indexByName(before), indexByName(after)]
   const changes: PolicyChange[] = []
   for (const name of new Set([...old.keys(), ...next.keys()])) {

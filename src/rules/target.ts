@@ -6,7 +6,6 @@ import type { ReceivedRequest } from '../request/received-request.ts'
 
 /** Exactly one of: `digest`, alone or with `by`; `by` and `value`; `cidr`; `country`; `asn`. */
 export interface RuleTarget {
-  /** E.g. `token`, `ip` or `header:x-tenant`. */
   readonly by?: string | undefined
   /** The caller's digest; without `by`, the one that keys and logs name it by. */
   readonly digest?: string | undefined
@@ -41,24 +40,30 @@ export function formatTargetKey({ by, digest, value, cidr, country, asn }: RuleT
 
 export interface DigestOptions {
   readonly ipv6Prefix: number
-  /** The Worker's own secret: with another one, digests differ. */
   readonly identitySecret: string | undefined
   /** Reads a claim of the request's token; left out: no token can be verified. */
   readonly readClaim?: IdentityInput['readClaim']
 }
 
 /**
- * Names a caller by its digest, so that what it sends does not stand in the rule set.
- * @param by as `BY_EXPECTED` says
- * @returns undefined if the request does not say it, or not in one way only
+ * Names a caller by its digest, so that the rule set holds nothing that it sends.
+ * @returns undefined if the request does not have it, or if it is ambiguous
  */
 export async function createRuleTarget(
   by: string,
   request: ReceivedRequest,
-  { ipv6Prefix, identitySecret, readClaim }: DigestOptions,
+  options: DigestOptions,
 ): Promise<RuleTarget | undefined> {
   const source = parseKnownBy(by)
-  if (!source) return undefined
+  return source && digestIdentity(source, request, options)
+}
+
+/** The same for any source. */
+export async function digestIdentity(
+  source: IdentitySource,
+  request: ReceivedRequest,
+  { ipv6Prefix, identitySecret, readClaim }: DigestOptions,
+): Promise<RuleTarget | undefined> {
   const missing = { kind: 'deny', status: 401 } as const
   const identity = await readIdentity([source], { request, route: '', ipv6Prefix, readClaim }, missing)
   if ('kind' in identity || (source.kind === 'ip' && identity[1] === 'unknown')) return undefined

@@ -1,16 +1,11 @@
-type Key = number | string
-
 interface Group<Value, T> {
-  readonly name: Key
+  readonly name: string
   readonly width: number
-  readonly readKey: (value: Value) => Key | undefined
-  readonly entries: Map<Key, T[]>
+  readonly readKey: (value: Value) => string | undefined
+  readonly entries: Map<string, T[]>
 }
 
-/**
- * Entries that each match many values, in groups: the widest key is looked up first. A look-up takes one step for each
- * group, however many entries it holds.
- */
+/** Entries that each match many values. A look-up takes one step for each group; the widest key comes first. */
 export class EntryGroups<Value, T> {
   #groups: readonly Group<Value, T>[] = []
 
@@ -25,15 +20,14 @@ export class EntryGroups<Value, T> {
       group = { name, width, readKey, entries: new Map() }
       this.#groups = [...this.#groups, group].sort((a, b) => b.width - a.width)
     }
-    addTo(group.entries, group.readKey(value) as Key, entry)
+    addTo(group.entries, group.readKey(value) as string, entry)
   }
 
   find(value: Value): readonly T[] {
     const found: T[] = []
     for (const { readKey, entries } of this.#groups) {
       const key = readKey(value)
-      const matching = key === undefined ? undefined : entries.get(key)
-      if (matching) found.push(...matching)
+      if (key !== undefined) found.push(...(entries.get(key) ?? []))
     }
     return found
   }
@@ -46,13 +40,11 @@ export function addTo<K, T>(map: Map<K, T[]>, key: K, entry: T): void {
 }
 
 /** Values with one `*`, which stands for any text. */
-export class Wildcards<T> {
-  readonly #groups = new EntryGroups<string, T>()
-
+export class Wildcards<T> extends EntryGroups<string, T> {
   /** @param pattern as `WILDCARD` describes it */
-  add(pattern: string, entry: T): void {
+  override add(pattern: string, entry: T): void {
     const [before = 0, after = 0] = pattern.split('*').map(({ length }) => length)
-    this.#groups.add(pattern, entry, {
+    super.add(pattern, entry, {
       name: `${before} ${after}`,
       width: before + after,
       readKey(value) {
@@ -61,18 +53,8 @@ export class Wildcards<T> {
       },
     })
   }
-
-  get isEmpty(): boolean {
-    return this.#groups.isEmpty
-  }
-
-  /** Finds the entries of all patterns that match, the longest first. */
-  find(value: string): readonly T[] {
-    return this.#groups.find(value)
-  }
 }
 
 /** The pattern has one star, and no character that a header cannot hold. */
 export const WILDCARD = /^[^*\p{Cc}]{0,200}\*[^*\p{Cc}]{0,200}$/u
-
 export const WILDCARD_EXPECTED = 'a value with one "*", such as "acme-*" (one without stands as its digest)'

@@ -1,20 +1,14 @@
-/**
- * Upper bounds of the buckets of a latency histogram, inclusive, in milliseconds; what took longer falls into a last one.
- * They are fixed, so that the histograms of all isolates and minutes can be summed.
- */
+/** Upper bounds of buckets, inclusive; there is a last one above. Fixed, so that all histograms can be summed. */
 export const LATENCY_BOUNDS_MS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000] as const
 
-/** Index of the bucket for a time in milliseconds. */
 export function findBucket(ms: number): number {
   const index = LATENCY_BOUNDS_MS.findIndex((bound) => ms <= bound)
   return index < 0 ? LATENCY_BOUNDS_MS.length : index
 }
 
 /**
- * The bound that this share of the times did not exceed.
- * @param counts of each bucket
- * @param share above 0 and at most 1, e.g. 0.99
- * @returns milliseconds; infinity if it lies above the last bound; undefined if there are no times
+ * @param counts of each bucket @param share above 0 and at most 1, e.g. 0.99
+ * @returns the bound that this share did not exceed; infinity above the last one; undefined if there are no counts
  */
 export function quantileMs(counts: readonly number[], share: number): number | undefined {
   const total = counts.reduce((sum, count) => sum + count, 0)

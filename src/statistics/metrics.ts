@@ -1,21 +1,12 @@
-/**
- * Everything that is counted: the names under which it is stored, how the API answers it, and what Prometheus reads of it.
- * To count one thing more, name it here, say how it is answered, and add it in recorder.ts.
- */
+/** Everything that is counted: its names in the store, in the API and in Prometheus. `recorder.ts` counts it. */
 import * as v from 'valibot'
 import type { MirrorCounts } from '../engine/mirror.ts'
 import type { CandidateCounts, Comparison } from '../engine/rules-engine.ts'
+import type { Degradation } from '../model/verdict.ts'
 import type { Counts } from '../store/counters.ts'
 import { LATENCY_BOUNDS_MS } from './latency.ts'
 import { counter, type Family, histogramOfSeconds } from './open-metrics.ts'
-import {
-  DEGRADATIONS,
-  type Degradation,
-  OUTCOMES,
-  type Outcome,
-  POLICY_OUTCOMES,
-  type PolicyOutcome,
-} from './outcomes.ts'
+import { DEGRADATIONS, OUTCOMES, POLICY_OUTCOMES, type PolicyOutcome } from './outcomes.ts'
 import { describe, mapNames, units, unitsBy } from './schema.ts'
 
 /** The pattern of a policy that applies everywhere. */
@@ -26,12 +17,9 @@ export const REFUSED_CALLERS = 'refused'
 
 const LATENCY_NAMES = Array.from({ length: LATENCY_BOUNDS_MS.length + 1 }, (_, bucket) => `store latency ${bucket}`)
 
-/**
- * There are only as many names as policies, patterns and outcomes: nothing of a request is in them. A pattern may hold
- * spaces, so it comes last.
- */
+/** Names hold nothing of a request, so they are few. A pattern may hold spaces, so it comes last. */
 export const COUNT_NAMES = {
-  requests: Object.fromEntries(OUTCOMES.map((outcome) => [outcome, `requests ${outcome}`])) as Record<Outcome, string>,
+  requests: mapNames(OUTCOMES, (outcome) => `requests ${outcome}`),
   degraded: (how: Degradation) => `degraded ${how}`,
   upstream5xx: 'upstream_5xx',
   policy: (policy: string, outcome: PolicyOutcome, route: string) => `policy ${policy} ${outcome} ${route}`,
@@ -42,60 +30,37 @@ export const COUNT_NAMES = {
   latency: (bucket: number) => LATENCY_NAMES[bucket] as string,
   latencyMs: 'store latency_ms',
   avoidedByRefusalCache: 'avoided refusal_cache',
-  /** Each of them has spent a permit. */
   avoidedByLeases: 'avoided lease',
   permitsLeased: 'leases permits',
   mirror: (name: keyof MirrorCounts) => `mirror ${name}`,
 } as const
 
-export const candidateCounts = v.strictObject({
-  requests: units,
-  refusedByBoth: units,
-  refusedByCandidateOnly: units,
-  refusedByActiveOnly: units,
-} satisfies Record<keyof CandidateCounts, unknown>)
+export const candidateCounts = unitsBy([
+  'requests',
+  'refusedByBoth',
+  'refusedByCandidateOnly',
+  'refusedByActiveOnly',
+] satisfies (keyof CandidateCounts)[])
 
-const mirror = v.strictObject({
-  decisions: units,
-  refusedByMirrorOnly: units,
-  refusedByPrimaryOnly: units,
-  failures: units,
-} satisfies Record<keyof MirrorCounts, unknown>)
-export const MIRROR_COUNTS = Object.keys(mirror.entries) as readonly (keyof MirrorCounts)[]
+export const MIRROR_COUNTS = ['decisions', 'refusedByMirrorOnly', 'refusedByPrimaryOnly', 'failures'] as const
 
-/**
- * Labels of the families are names of policies, their patterns and outcomes: nothing of a caller, and no more series than
- * a configuration has.
- */
+/** Labels are names of policies, their patterns and outcomes: no more series than a configuration has. */
 const METRICS = {
   requests: defineMetric({
-    schema: describe(unitsBy(OUTCOMES), 'Each request once, by what became of it.'),
-    read: (count) => mapNames(OUTCOMES, (outcome) => count(COUNT_NAMES.requests[outcome])),
-    toFamilies: (requests) => [
-      counter('sluice_requests', 'Requests by what has become of them, each once.', labelled('outcome', requests)),
-    ],
+    ...tally('Each request once, by outcome.', COUNT_NAMES.requests),
+    toFamilies: (requests) =>
+      counter('sluice_requests', 'Requests by outcome, each once.', labelled('outcome', requests)),
   }),
   degraded: defineMetric({
-    schema: describe(unitsBy(DEGRADATIONS), 'Those that were decided without the store.'),
-    read: (count) => mapNames(DEGRADATIONS, (how) => count(COUNT_NAMES.degraded(how))),
-    toFamilies: (degraded) => [
-      counter(
-        'sluice_degraded_requests',
-        'Requests that were decided without the store, by how.',
-        labelled('fallback', degraded),
-      ),
-    ],
+    ...tally('Those that were decided without the store.', mapNames(DEGRADATIONS, COUNT_NAMES.degraded)),
+    toFamilies: (degraded) =>
+      counter('sluice_degraded_requests', 'Requests decided without the store.', labelled('fallback', degraded)),
   }),
   upstream5xx: defineMetric({
     schema: describe(units, 'Those admitted that were answered with a status from 500.'),
     read: (count) => count(COUNT_NAMES.upstream5xx),
-    toFamilies: (upstream5xx) => [
-      counter(
-        'sluice_upstream_errors',
-        'Admitted requests that were answered with 500 or above, by the API or because it could not be reached.',
-        upstream5xx,
-      ),
-    ],
+    toFamilies: (upstream5xx) =>
+      counter('sluice_upstream_errors', 'Admitted requests answered with 500 or above.', upstream5xx),
   }),
   policies: defineMetric({
     schema: v.array(
@@ -106,50 +71,43 @@ const METRICS = {
       }),
     ),
     read: (_count, counts) => readPolicies(counts),
-    toFamilies: (policies) => [
+    toFamilies: (policies) =>
       counter(
         'sluice_policy_requests',
-        'Requests by policy that applies to them, its pattern, and what has become of them; each in every such policy.',
+        'Requests by each policy that applies to them, its pattern, and their outcome.',
         policies.flatMap(({ policy, route, requests }) =>
           Object.entries(requests)
             .filter(([, count]) => count > 0)
             .map(([outcome, count]) => [{ policy, route, outcome }, count] as const),
         ),
       ),
-    ],
   }),
   limits: defineMetric({
-    schema: describe(
-      v.array(v.strictObject({ name: v.string(), refusals: units })),
-      'Requests that each has refused, the most first.',
-    ),
+    schema: describe(v.array(v.strictObject({ name: v.string(), refusals: units })), 'The most refusals first.'),
     read: (_count, counts) =>
       [...counts]
         .filter(([name]) => name.startsWith(COUNT_NAMES.limit('')))
         .map(([name, refusals]) => ({ name: name.slice(COUNT_NAMES.limit('').length), refusals }))
         .sort((a, b) => b.refusals - a.refusals || compareText(a.name, b.name)),
-    toFamilies: (limits) => [
+    toFamilies: (limits) =>
       counter(
         'sluice_limit_refusals',
         'Requests that a limit has refused, or would have in shadow mode.',
         limits.map(({ name, refusals }) => [{ limit: name }, refusals]),
       ),
-    ],
   }),
   candidate: defineMetric({
-    schema: describe(candidateCounts, 'Requests that policies in shadow have decided beside those in force.'),
+    schema: describe(candidateCounts, 'Requests that candidate and active policies both decided.'),
     read(count) {
-      const refusedByBoth = count(COUNT_NAMES.candidate('both'))
-      const refusedByCandidateOnly = count(COUNT_NAMES.candidate('candidateOnly'))
-      const refusedByActiveOnly = count(COUNT_NAMES.candidate('activeOnly'))
-      const refused = refusedByBoth + refusedByCandidateOnly + refusedByActiveOnly
-      const requests = count(COUNT_NAMES.candidate('neither')) + refused
-      return { requests, refusedByBoth, refusedByCandidateOnly, refusedByActiveOnly }
+      const names = ['neither', 'both', 'candidateOnly', 'activeOnly'] as const
+      const { neither, both, candidateOnly, activeOnly } = mapNames(names, (name) => count(COUNT_NAMES.candidate(name)))
+      const refused = { refusedByBoth: both, refusedByCandidateOnly: candidateOnly, refusedByActiveOnly: activeOnly }
+      return { requests: neither + both + candidateOnly + activeOnly, ...refused }
     },
-    toFamilies: ({ requests, refusedByBoth, refusedByCandidateOnly, refusedByActiveOnly }) => [
+    toFamilies: ({ requests, refusedByBoth, refusedByCandidateOnly, refusedByActiveOnly }) =>
       counter(
         'sluice_candidate_requests',
-        'Requests that policies in shadow have decided beside those in force, by who would refuse them.',
+        'Requests that candidate and active policies both decided, by which refused them.',
         labelled('refused_by', {
           neither: requests - refusedByBoth - refusedByCandidateOnly - refusedByActiveOnly,
           both: refusedByBoth,
@@ -157,14 +115,13 @@ const METRICS = {
           active: refusedByActiveOnly,
         }),
       ),
-    ],
   }),
   store: defineMetric({
     schema: v.strictObject({
       calls: units,
       failures: units,
       latency: v.strictObject({
-        counts: describe(v.array(units), 'Of each bucket of `latencyBoundsMs`, and of what took longer.'),
+        counts: describe(v.array(units), 'By `latencyBoundsMs`, and above.'),
         sumMs: v.number(),
       }),
     }),
@@ -174,36 +131,22 @@ const METRICS = {
       latency: { counts: LATENCY_NAMES.map(count), sumMs: count(COUNT_NAMES.latencyMs) },
     }),
     toFamilies: ({ calls, failures, latency }) => [
-      counter('sluice_store_calls', 'Decisions that the store was asked for.', calls),
-      counter(
-        'sluice_store_failures',
-        'Decisions that the store was asked for and gave no usable answer to.',
-        failures,
-      ),
-      histogramOfSeconds(
-        'sluice_store_latency_seconds',
-        'How long decisions took that the store has answered.',
-        LATENCY_BOUNDS_MS,
-        latency,
-      ),
+      counter('sluice_store_calls', 'Decisions that the store was called for.', calls),
+      counter('sluice_store_failures', 'Decisions to which the store gave no usable answer.', failures),
+      histogramOfSeconds('sluice_store_latency_seconds', 'Duration of answered calls.', LATENCY_BOUNDS_MS, latency),
     ],
   }),
   callsAvoided: defineMetric({
-    schema: describe(
-      v.strictObject({ refusalCache: units, leases: units }),
-      'Decisions that the store was not asked for.',
-    ),
-    read: (count) => ({
-      refusalCache: count(COUNT_NAMES.avoidedByRefusalCache),
-      leases: count(COUNT_NAMES.avoidedByLeases),
+    ...tally('Decisions without a call to the store.', {
+      refusalCache: COUNT_NAMES.avoidedByRefusalCache,
+      leases: COUNT_NAMES.avoidedByLeases,
     }),
-    toFamilies: ({ refusalCache, leases }) => [
+    toFamilies: ({ refusalCache, leases }) =>
       counter(
         'sluice_store_calls_avoided',
         'Decisions that needed no call to the store.',
         labelled('reason', { refusal_cache: refusalCache, lease: leases }),
       ),
-    ],
   }),
   leases: defineMetric({
     schema: v.strictObject({ permits: units, expired: units }),
@@ -212,28 +155,22 @@ const METRICS = {
       // Permits of one minute may be spent in the next, and those of the last few seconds still.
       return { permits, expired: Math.max(0, permits - count(COUNT_NAMES.avoidedByLeases)) }
     },
-    toFamilies: ({ permits }) => [
-      counter('sluice_leased_permits', 'Permits taken in advance; those spent are calls saved by leases.', permits),
-    ],
+    toFamilies: ({ permits }) =>
+      counter('sluice_leased_permits', 'Permits taken in advance; each one used avoids a call.', permits),
   }),
   mirror: defineMetric({
-    schema: describe(mirror, 'With STORE_MIRROR: what the store would have decided that is charged beside.'),
-    read: (count) => mapNames(MIRROR_COUNTS, (name) => count(COUNT_NAMES.mirror(name))),
+    ...tally('With STORE_MIRROR: what the mirror would have decided.', mapNames(MIRROR_COUNTS, COUNT_NAMES.mirror)),
     toFamilies: ({ decisions, refusedByMirrorOnly, refusedByPrimaryOnly, failures }) => [
       counter(
         'sluice_mirror_decisions',
-        'Decisions of which the store that is charged beside has said what it would do, by who alone would refuse.',
+        'Decisions of both the store and its mirror, by which alone would refuse.',
         labelled('result', {
           same: decisions - refusedByMirrorOnly - refusedByPrimaryOnly,
           mirror_refused: refusedByMirrorOnly,
           primary_refused: refusedByPrimaryOnly,
         }),
       ),
-      counter(
-        'sluice_mirror_failures',
-        'Calls to the store that is charged beside that got no usable answer.',
-        failures,
-      ),
+      counter('sluice_mirror_failures', 'Calls to the mirror without a usable answer.', failures),
     ],
   }),
 }
@@ -243,7 +180,6 @@ type MetricName = keyof Metrics
 
 export type StatisticsSummary = { [Name in MetricName]: v.InferOutput<Metrics[Name]['schema']> }
 
-/** The schemas of a summary. */
 export const summaryEntries = mapNames(Object.keys(METRICS), (name) => METRICS[name as MetricName].schema) as {
   [Name in MetricName]: Metrics[Name]['schema']
 }
@@ -284,10 +220,16 @@ export function toMetricFamilies(summary: StatisticsSummary): readonly Family[] 
 }
 
 interface Metric<Schema extends v.GenericSchema> {
-  /** How the API answers it. */
   readonly schema: Schema
   read(this: void, count: (name: string) => number, counts: Counts): v.InferOutput<Schema>
-  toFamilies(this: void, value: v.InferOutput<Schema>): readonly Family[]
+  toFamilies(this: void, value: v.InferOutput<Schema>): Family | readonly Family[]
+}
+
+/** @param stored names under which they are counted, by their names in the API */
+function tally<Name extends string>(text: string, stored: Readonly<Record<Name, string>>) {
+  const names = Object.keys(stored) as Name[]
+  const read = (count: (name: string) => number) => mapNames(names, (name) => count(stored[name]))
+  return { schema: describe(unitsBy(names), text), read }
 }
 
 function defineMetric<Schema extends v.GenericSchema>(metric: Metric<Schema>): Metric<Schema> {

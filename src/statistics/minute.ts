@@ -19,10 +19,10 @@ const MAX_CALLERS = 2 * SKETCH_CAPACITY
 
 /** The counts of one isolate in a minute, or in a part of it. */
 export class Minute {
-  /** Milliseconds since the Unix epoch. */
   readonly startMs: number
   readonly #counts = new Map<string, number>()
-  #refused: SpaceSaving | undefined
+  /** Refused callers, by `<policy>:<digest>`. */
+  readonly refused = new SpaceSaving(MAX_CALLERS)
 
   constructor(startMs: number) {
     this.startMs = startMs
@@ -47,8 +47,7 @@ export class Minute {
     if (refusing.length === 0) return []
     for (const { name } of refusing) this.add(COUNT_NAMES.limit(name))
     const names = findRefusedCallers(observed).map(({ policy, digest }) => `${policy}:${digest}`)
-    if (names.length > 0) this.#refused ??= new SpaceSaving(MAX_CALLERS)
-    for (const name of names) this.#refused?.see(name)
+    for (const name of names) this.refused.see(name)
     return names
   }
 
@@ -58,16 +57,9 @@ export class Minute {
     this.add(COUNT_NAMES.latencyMs, Math.round(ms))
   }
 
-  unlabelled(names: readonly string[]): readonly string[] {
-    return names.filter((name) => !this.#refused?.hasLabel(name))
-  }
-
-  label(names: readonly string[], label: string): void {
-    for (const name of names) this.#refused?.label(name, label)
-  }
-
   toPeriod(): Period {
-    const sketches = new Map(this.#refused && [[REFUSED_CALLERS, this.#refused.sketch(SKETCH_CAPACITY)]])
+    const sketch = this.refused.sketch(SKETCH_CAPACITY)
+    const sketches = new Map(sketch.items.length > 0 ? [[REFUSED_CALLERS, sketch]] : [])
     return { startMs: this.startMs, counts: this.#counts, sketches }
   }
 }

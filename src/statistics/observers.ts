@@ -29,14 +29,13 @@ export class AllObservers implements Observer {
 export interface RefusalLogOptions {
   /** The share of refusals that is logged, above 0 and at most 1. */
   readonly share: number
-  /** Left out: callers have no labels. */
   readonly readLabel?: LabelReader | undefined
   readonly log: Log
   /** From 0 to below 1. */
   readonly random: () => number
 }
 
-/** Logs a sample of the refusals, one line each: by whom, by what and whom, but nothing that identifies a caller elsewhere. */
+/** Logs a sample of the refusals, without anything that identifies a caller elsewhere. */
 export class RefusalLog implements Observer {
   readonly #options: RefusalLogOptions
 
@@ -53,11 +52,10 @@ export class RefusalLog implements Observer {
   }
 
   #write(observed: Observed, label: string | undefined): void {
-    const { log } = this.#options
     const { verdict, trace, request } = observed
     const callers = findRefusedCallers(observed)
     const country = readCountry(request)
-    log('info', {
+    this.#options.log('info', {
       event: 'refused',
       outcome: verdict.outcome,
       policies: [...new Set(trace.matches.map(({ policy }) => policy.name))],
@@ -76,15 +74,15 @@ export class RefusalLog implements Observer {
   undecided(): void {}
 }
 
-/** A binding of Workers Analytics Engine. Writing returns at once, and nothing waits for it. */
-export interface AnalyticsDataset {
-  writeDataPoint(point: DataPoint): void
-}
-
 interface DataPoint {
   readonly indexes: readonly string[]
   readonly blobs: readonly (string | null)[]
   readonly doubles: readonly number[]
+}
+
+/** A binding of Workers Analytics Engine. Writing returns at once, and nothing waits for it. */
+export interface AnalyticsDataset {
+  writeDataPoint(point: DataPoint): void
 }
 
 /** All blobs of a data point may have 16 KB together. */
@@ -93,8 +91,7 @@ const MAX_BLOB_CHARACTERS = 500
 const MAX_INDEX_BYTES = 96
 
 /**
- * Writes a data point for each request to Workers Analytics Engine. Its limits (25 points or more an invocation, 20 blobs of 16
- * KB together, 20 doubles, one index of 96 bytes) leave room for that.
+ * Writes a data point for each request to Workers Analytics Engine.
  * https://developers.cloudflare.com/analytics/analytics-engine/limits/
  */
 export class AnalyticsWriter implements Observer {
@@ -150,7 +147,6 @@ export class AnalyticsWriter implements Observer {
 
 /** Reads where a request comes from as Cloudflare knows it, e.g. `DE`. */
 function readCountry(request: ReceivedRequest): string | undefined {
-  const { cf } = request as { readonly cf?: { readonly country?: unknown } | null }
-  const country = cf?.country
+  const country = (request.cf as { readonly country?: unknown } | null | undefined)?.country
   return typeof country === 'string' && /^[A-Z\d]{2}$/.test(country) ? country : undefined
 }

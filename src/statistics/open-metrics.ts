@@ -1,14 +1,10 @@
-/**
- * Writes OpenMetrics text, version 1.0.0.
- * https://github.com/prometheus/OpenMetrics/blob/v1.0.0/specification/OpenMetrics.md
- */
+/** OpenMetrics 1.0: https://github.com/prometheus/OpenMetrics/blob/v1.0.0/specification/OpenMetrics.md */
 
 /** §"Content Type" */
 export const OPEN_METRICS_TYPE = 'application/openmetrics-text; version=1.0.0; charset=utf-8'
 
 type Labels = Readonly<Record<string, string>>
 
-/** Samples of one name, each with other labels. */
 export interface Family {
   /** Without the suffix that its kind adds to samples. Ends with the unit, if there is one. */
   readonly name: string
@@ -32,10 +28,7 @@ export function info(name: string, help: string, labels: Labels): Family {
   return { name, help, kind: 'info', samples: [['_info', labels, 1]] }
 }
 
-/**
- * @param name ends with `_seconds`
- * @param boundsMs upper bounds of all buckets but the last, which has none; inclusive, ascending
- */
+/** @param boundsMs upper bounds of all buckets but the last, which has none; inclusive, ascending */
 export function histogramOfSeconds(
   name: string,
   help: string,

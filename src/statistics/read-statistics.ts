@@ -1,13 +1,11 @@
 import * as v from 'valibot'
 import {
-  addCounts,
+  addTo,
   findPeriodStart,
-  mergeSketches,
   NO_SKETCH,
   PERIOD_MS,
   type Period,
   type Resolution,
-  SKETCH_CAPACITY,
   type Sketch,
   type StatisticsStore,
 } from '../store/counters.ts'
@@ -18,83 +16,59 @@ import { describe, units } from './schema.ts'
 export interface StatisticsQuery {
   /** Minutes reach back two hours, hours 30 days. */
   readonly resolution: Resolution
-  /** Milliseconds since the Unix epoch; periods that have a part from here … */
+  /** Periods that overlap with the time from here to before `toMs` are answered. */
   readonly fromMs: number
-  /** … to before here are answered. */
   readonly toMs: number
 }
 
+const refusedCaller = v.strictObject({
+  policy: v.string(),
+  digest: v.string(),
+  max: units,
+  min: units,
+  shared: describe(v.boolean(), 'It is no caller: the policy counts all of them together.'),
+  label: v.optional(describe(v.string(), 'What the caller itself says: escape it.')),
+})
+
 const refusedCallers = v.strictObject({
-  callers: describe(
-    v.array(
-      v.strictObject({
-        policy: v.string(),
-        digest: v.string(),
-        max: units,
-        min: units,
-        shared: describe(v.boolean(), 'It is no caller: the policy counts all of them together.'),
-        label: v.optional(describe(v.string(), 'What the caller itself says: escape it.')),
-      }),
-    ),
-    'Who was refused most, at most 50.',
-  ),
+  callers: describe(v.array(refusedCaller), 'Those refused most, at most 50.'),
   maxOthers: describe(units, 'How often any other caller may have been refused.'),
 })
 
+const range = { periodMs: units, fromMs: v.number(), toMs: v.number() }
+const PERIODS_TEXT = 'Those in which something was counted, the earliest first.'
+const period = v.strictObject({ startMs: v.number(), ...summaryEntries, refused: refusedCallers })
+
 export const statisticsSchema = v.strictObject({
   resolution: v.picklist(['minute', 'hour']),
-  periodMs: units,
-  fromMs: v.number(),
-  toMs: v.number(),
+  ...range,
   latencyBoundsMs: v.array(v.number()),
-  periods: describe(
-    v.array(v.strictObject({ startMs: v.number(), ...summaryEntries, refused: refusedCallers })),
-    'Those in which something was counted, the earliest first.',
-  ),
+  periods: describe(v.array(period), PERIODS_TEXT),
   total: v.strictObject(summaryEntries),
   refused: refusedCallers,
 })
 
 export type Statistics = v.InferOutput<typeof statisticsSchema>
-type RefusedCallers = v.InferOutput<typeof refusedCallers>
 
-/** When a caller was refused, as far as that is stored. */
-export const refusalsSchema = v.strictObject({
-  periodMs: units,
-  fromMs: v.number(),
-  toMs: v.number(),
-  periods: describe(
-    v.array(
-      v.strictObject({
-        startMs: v.number(),
-        policies: describe(
-          v.array(v.strictObject({ policy: v.string(), min: units, max: units })),
-          'Policies that are known to have refused it.',
-        ),
-        maxOthers: describe(
-          units,
-          'How often any other policy may have refused it: it was not among the callers refused most.',
-        ),
-      }),
-    ),
-    'Those in which anything was counted, the earliest first.',
-  ),
+const refusalsOfPolicy = v.strictObject({ policy: v.string(), min: units, max: units })
+const refusals = v.strictObject({
+  startMs: v.number(),
+  policies: describe(v.array(refusalsOfPolicy), 'Policies that are known to have refused it.'),
+  maxOthers: describe(units, 'How often any other policy may have refused it.'),
 })
 
-/**
- * @param shared names of the policies that count for all callers together
- * @throws {StoreError}
- */
+/** When a caller was refused, as far as that is stored. */
+export const refusalsSchema = v.strictObject({ ...range, periods: describe(v.array(refusals), PERIODS_TEXT) })
+
+/** @param shared names of the policies that count for all callers together */
 export async function readStatistics(
   counters: Pick<StatisticsStore, 'read'>,
   query: StatisticsQuery,
   shared?: ReadonlySet<string>,
 ): Promise<Statistics> {
   const periods = await counters.read(query.resolution, query.fromMs, query.toMs)
-  const sums = new Map<string, number>()
-  for (const { counts } of periods) addCounts(sums, counts)
-  const sketches = periods.map(findSketch)
-  const sketch = sketches.reduce((sum, sketch) => mergeSketches(sum, sketch, SKETCH_CAPACITY), NO_SKETCH)
+  const total = { counts: new Map<string, number>(), sketches: new Map<string, Sketch>() }
+  for (const period of periods) addTo(total, period)
   return {
     resolution: query.resolution,
     ...readRange(query),
@@ -102,22 +76,19 @@ export async function readStatistics(
     periods: periods.map((period) => ({
       startMs: period.startMs,
       ...summarize(period.counts),
-      refused: readSketch(findSketch(period), shared),
+      refused: readRefusedCallers(period, shared),
     })),
-    total: summarize(sums),
-    refused: readSketch(sketch, shared),
+    total: summarize(total.counts),
+    refused: readRefusedCallers(total, shared),
   }
 }
 
-/**
- * Everything counted so far, for counters that only grow. They begin anew after a month without a request.
- * @throws {StoreError}
- */
+/** Reads counters that only grow. They begin at 0 again after a month without a request. */
 export async function readTotals(counters: Pick<StatisticsStore, 'totals'>): Promise<StatisticsSummary> {
   return summarize(await counters.totals())
 }
 
-/** @param digests that the caller is known by @throws {StoreError} */
+/** @param digests of one caller */
 export async function readRefusals(
   counters: Pick<StatisticsStore, 'read'>,
   digests: ReadonlySet<string>,
@@ -135,9 +106,18 @@ export async function readRefusals(
   }
 }
 
-/** Reads who was refused most in a period. */
-export function readRefusedCallers(period: Period): RefusedCallers {
-  return readSketch(findSketch(period))
+/** Reads who was refused most in a period. @param shared names of the policies that count for all callers together */
+export function readRefusedCallers(
+  { sketches }: Pick<Period, 'sketches'>,
+  shared?: ReadonlySet<string>,
+): v.InferOutput<typeof refusedCallers> {
+  const { items, floor } = sketches.get(REFUSED_CALLERS) ?? NO_SKETCH
+  const callers = items.map(({ name, count, over, label }) => {
+    const [, policy = '', digest = ''] = /^(.*?):(.*)$/.exec(name) ?? []
+    const isShared = shared?.has(policy) ?? false
+    return { policy, digest, max: count, min: count - over, shared: isShared, ...(label !== undefined && { label }) }
+  })
+  return { callers, maxOthers: floor }
 }
 
 /** The whole periods that hold what is queried. */
@@ -148,24 +128,4 @@ function readRange({ resolution, fromMs, toMs }: StatisticsQuery) {
     fromMs: findPeriodStart(resolution, fromMs),
     toMs: findPeriodStart(resolution, toMs - 1) + periodMs,
   }
-}
-
-function findSketch({ sketches }: Period): Sketch {
-  return sketches.get(REFUSED_CALLERS) ?? NO_SKETCH
-}
-
-function readSketch({ items, floor }: Sketch, shared?: ReadonlySet<string>): RefusedCallers {
-  const callers = items.map(({ name, count, over, label }) => {
-    const at = name.indexOf(':')
-    const policy = name.slice(0, at)
-    return {
-      policy,
-      digest: name.slice(at + 1),
-      max: count,
-      min: count - over,
-      shared: shared?.has(policy) ?? false,
-      ...(label !== undefined && { label }),
-    }
-  })
-  return { callers, maxOthers: floor }
 }

@@ -5,6 +5,7 @@ import type { Observed, Observer } from '../http/exchange.ts'
 import { StoreError } from '../model/store.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import type { Log } from '../runtime/log.ts'
+import { randomNumber } from '../runtime/random.ts'
 import { type Flush, findPeriodStart, PERIOD_MS, type Period, type StatisticsStore } from '../store/counters.ts'
 import type { LabelReader } from './label.ts'
 import { COUNT_NAMES, MIRROR_COUNTS } from './metrics.ts'
@@ -15,11 +16,8 @@ type Context = Pick<CallContext, 'waitUntil'>
 export interface RecorderOptions {
   readonly counters: Pick<StatisticsStore, 'add'>
   readonly readSavings: () => AvoidedCalls
-  /** Left out: there is no mirror. */
   readonly readMirror?: (() => MirrorCounts) | undefined
-  /** Left out: callers have no labels. */
   readonly readLabel?: LabelReader | undefined
-  /** Milliseconds since the Unix epoch. */
   readonly now: () => number
   readonly wait: (ms: number) => Promise<unknown>
   readonly log: Log
@@ -27,21 +25,21 @@ export interface RecorderOptions {
 
 /** An isolate sends what it has counted at most this often. */
 export const FLUSH_INTERVAL_MS = 10_000
-/** A flush that has failed is tried once more by the same request, which the platform ends 30 s after its response. */
+/** A failed flush is tried once more by the same request, which the platform ends 30 s after its response. */
 const RETRY_AFTER_MS = 5_000
-/** A request that was to send, and has not done so for so long after it should have, was ended before. */
+/** A request that is so late to send was ended by the platform. */
 const LOST_AFTER_MS = 20_000
 /** The store knows a flush that it has added for this time after it was first sent. */
 const KNOWN_FOR_MS = 3_600_000
 
 /**
- * Counts in memory what happens to requests, and lets one of them send it when ten seconds have passed. On Workers no
- * request may await a promise of another, so what is to be sent is plain data, and any request can send it. A flush that
- * may have been added, or not, is sent again as it is, until the store says that it has it: it counts once.
+ * Counts requests in memory, and lets one of them send the counts every ten seconds. On Workers no request may await a
+ * promise of another, so a flush is plain data that any request can send. One that may have been added, or not, is sent
+ * again unchanged until the store confirms it: it counts once.
  */
 export class Recorder implements Observer {
   readonly #options: RecorderOptions
-  readonly #source = createName()
+  readonly #source = randomNumber().toString(36)
   #number = 0
   #minute: Minute | undefined
   /** Minutes that have ended, but are not sent. */
@@ -66,16 +64,14 @@ export class Recorder implements Observer {
   }
 
   /** A caller's token is verified for it once a minute at most, so that its flood does not pay for that. */
-  #label(minute: Minute, names: readonly string[], { request }: Observed, context: Context): void {
-    const { readLabel } = this.#options
-    if (!readLabel) return
-    const unlabelled = minute.unlabelled(names)
+  #label({ refused }: Minute, names: readonly string[], { request }: Observed, context: Context): void {
+    const unlabelled = names.filter((name) => !refused.hasLabel(name))
     if (unlabelled.length === 0) return
-    const label = readLabel(request, context)
+    const label = this.#options.readLabel?.(request, context)
     if (label instanceof Promise) {
-      minute.label(unlabelled, '')
-      context.waitUntil(label.then((text) => text !== undefined && minute.label(unlabelled, text)))
-    } else if (label !== undefined) minute.label(unlabelled, label)
+      refused.label(unlabelled, '')
+      context.waitUntil(label.then((text) => text !== undefined && refused.label(unlabelled, text)))
+    } else if (label !== undefined) refused.label(unlabelled, label)
   }
 
   answered(_observed: Observed, status: number, context: Context): void {
@@ -140,9 +136,9 @@ export class Recorder implements Observer {
   }
 
   #schedule(nowMs: number, context: Context): void {
-    const leftMs = this.#scheduledUntilMs - nowMs
+    const remainingMs = this.#scheduledUntilMs - nowMs
     // More than there can be: the clock has stepped back.
-    if (leftMs > 0 && leftMs <= FLUSH_INTERVAL_MS + LOST_AFTER_MS) return
+    if (remainingMs > 0 && remainingMs <= FLUSH_INTERVAL_MS + LOST_AFTER_MS) return
     this.#scheduledUntilMs = nowMs + FLUSH_INTERVAL_MS + LOST_AFTER_MS
     context.waitUntil(this.#flushLater())
   }
@@ -208,8 +204,4 @@ function countRequests({ minutes }: Flush): number {
     for (const name of Object.values(COUNT_NAMES.requests)) sum += counts.get(name) ?? 0
   }
   return sum
-}
-
-function createName(): string {
-  return Array.from(crypto.getRandomValues(new Uint8Array(8)), (byte) => byte.toString(16).padStart(2, '0')).join('')
 }

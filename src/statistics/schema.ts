@@ -14,7 +14,6 @@ export function describe<Schema extends v.GenericSchema>(schema: Schema, text: s
   return v.pipe(schema, v.description(text)) as unknown as Schema
 }
 
-/** Makes a record of these names. */
 export function mapNames<Name extends string, Value>(
   names: readonly Name[],
   read: (name: Name) => Value,

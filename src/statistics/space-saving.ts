@@ -8,15 +8,11 @@ interface Item {
   label: string | undefined
 }
 
-/**
- * Counts the most frequent of any number of names in bounded space (Metwally et al. 2005): a new name takes the place of
- * the one that was seen least, and its count with it, as what it may be too high by.
- */
+/** Counts the most frequent names in bounded space (Metwally et al. 2005): a new name replaces the rarest one. */
 export class SpaceSaving {
   readonly #capacity: number
   readonly #items = new Map<string, Item>()
 
-  /** @param capacity the number of names that are kept */
   constructor(capacity: number) {
     this.#capacity = capacity
   }
@@ -30,10 +26,12 @@ export class SpaceSaving {
     return this.#items.get(name)?.label !== undefined
   }
 
-  /** Labels a name that was seen, unless others have taken its place since. */
-  label(name: string, label: string): void {
-    const item = this.#items.get(name)
-    if (item) item.label = label
+  /** Labels names that were seen, unless others have taken their places since. */
+  label(names: readonly string[], label: string): void {
+    for (const name of names) {
+      const item = this.#items.get(name)
+      if (item) item.label = label
+    }
   }
 
   sketch(maxItems: number): Sketch {

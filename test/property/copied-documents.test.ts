@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { CopiedDocuments } from '../../src/rules/copied-documents.ts'
+import { copyDocuments } from '../../src/rules/open-rules.ts'
 import type { DocumentStore, DocumentWrite, VersionId } from '../../src/store/documents.ts'
 import { MemoryDocuments } from '../../src/store/memory/memory-tables.ts'
 import { expectProperty } from '../support/property.ts'
@@ -30,10 +30,10 @@ test('of isolates that copy at the same time, none makes the copy older, and in 
       const [documents, copy] = [new MemoryDocuments(() => 0), new MemoryDocuments(() => 0)]
       const failed: object[] = []
       const open = () =>
-        new CopiedDocuments(delayed(documents, scheduler), delayed(copy, scheduler), (_, line) => failed.push(line))
+        copyDocuments(delayed(documents, scheduler), delayed(copy, scheduler), (_, line) => failed.push(line))
       const isolates = Array.from({ length: ISOLATES }, open)
       const act = async ({ isolate, does }: { isolate: number; does: string }) => {
-        const copied = isolates[isolate] as CopiedDocuments
+        const copied = isolates[isolate] as ReturnType<typeof copyDocuments>
         const { version = 0 } = (await copied.read()) ?? {}
         if (does === 'read') return copied.afterRead()
         await copied.write({ text: `{"n":${version + 1}}`, expectedVersion: version, ...NOTE })

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { StoreError } from '../../src/model/store.ts'
-import { CopiedDocuments } from '../../src/rules/copied-documents.ts'
+import { copyDocuments } from '../../src/rules/open-rules.ts'
 import type { DocumentStore } from '../../src/store/documents.ts'
 import { MemoryDocuments } from '../../src/store/memory/memory-tables.ts'
 
@@ -9,11 +9,11 @@ const NOTE = { actor: 'test', comment: 'test' }
 function subject(copy: DocumentStore = new MemoryDocuments(() => 0)) {
   const documents = new MemoryDocuments(() => 0)
   const lines: object[] = []
-  const copied = new CopiedDocuments(documents, copy, (level, fields) => lines.push({ level, ...fields }))
+  const copied = copyDocuments(documents, copy, (level, fields) => lines.push({ level, ...fields }))
   return { documents, copy, copied, lines }
 }
 
-test('CopiedDocuments copies what it writes, under the versions of the copy', async () => {
+test('copyDocuments() copies what it writes, under the versions of the copy', async () => {
   const { copied, copy } = subject()
   await copy.write({ text: '{"old":true}', expectedVersion: 0, ...NOTE })
   await copy.write({ text: '{"old":1}', expectedVersion: 1, ...NOTE })
@@ -25,7 +25,7 @@ test('CopiedDocuments copies what it writes, under the versions of the copy', as
   expect(await copy.read()).toMatchObject({ version: 3 })
 })
 
-test('CopiedDocuments copies what others have written after it was read, once', async () => {
+test('copyDocuments() copies what others have written after it was read, once', async () => {
   const { copied, copy, documents } = subject()
   await documents.write({ text: '{"n":1}', expectedVersion: 0, ...NOTE })
   await copied.read()
@@ -35,7 +35,7 @@ test('CopiedDocuments copies what others have written after it was read, once', 
   expect(await copy.read()).toMatchObject({ version: 1, text: '{"n":1}' })
 })
 
-test('CopiedDocuments leaves the copy where there is nothing to copy', async () => {
+test('copyDocuments() leaves the copy where there is nothing to copy', async () => {
   const { copied, copy } = subject()
   await copy.write({ text: '{"n":1}', expectedVersion: 0, ...NOTE })
   await copied.read()
@@ -43,7 +43,7 @@ test('CopiedDocuments leaves the copy where there is nothing to copy', async () 
   expect(await copy.read()).toMatchObject({ version: 1, text: '{"n":1}' })
 })
 
-test('CopiedDocuments goes on while the copy is away, and copies later', async () => {
+test('copyDocuments() goes on while the copy is away, and copies later', async () => {
   const memory = new MemoryDocuments(() => 0)
   let isAway = true
   const copy = Object.assign(Object.create(memory), {

@@ -1,30 +1,16 @@
 import * as v from 'valibot'
 import { problemResponse } from '../../http/problem.ts'
 import { type AdminAuth, CROSS_ORIGIN, END_OF_SESSION, isSameOrigin } from '../auth.ts'
-import { HEADERS } from '../operation.ts'
-import { readInput, readJson } from '../read-input.ts'
+import { HEADERS, readInput, readJson } from '../operation.ts'
 
 const login = v.strictObject({ token: v.string() })
 
 /** Allows only its own script, style and API: nothing that a caller has written somewhere can run. */
-const CONTENT_SECURITY_POLICY = [
-  "default-src 'none'",
-  "script-src 'self'",
-  "style-src 'self'",
-  "img-src 'self' data:",
-  "connect-src 'self'",
-  "base-uri 'none'",
-  "form-action 'none'",
-  "frame-ancestors 'none'",
-  "require-trusted-types-for 'script'",
-].join('; ')
+const CONTENT_SECURITY_POLICY =
+  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+  "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 
-/**
- * Serves the page, its files and its log-in.
- * @param name below `/_sluice/`; empty for the page itself
- * @returns undefined if there is nothing of this name
- * @throws {OperationError}
- */
+/** @param name below `/_sluice/`; empty for the page itself @returns undefined if there is nothing of this name */
 export async function serve(name: string, request: Request, auth: AdminAuth): Promise<Response | undefined> {
   if (request.method === 'POST' && (name === 'login' || name === 'logout')) {
     if (!isSameOrigin(request)) return problemResponse(CROSS_ORIGIN)

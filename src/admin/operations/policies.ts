@@ -11,15 +11,11 @@ import * as answers from '../answers.ts'
 import { changeRules, note, readActiveRules, toResponse, toRulesError } from '../change-rules.ts'
 import { defineOperation, toPointer } from '../operation.ts'
 
-const tables = describe(
-  v.array(v.record(v.string(), v.unknown())),
-  'Tables as in POLICIES, which they take the place of.',
-)
+const tables = describe(v.array(v.record(v.string(), v.unknown())), 'Tables as in POLICIES, which they replace.')
 
 export const policies = defineOperation({
-  method: 'GET',
   path: '/policies',
-  summary: 'The policies in force',
+  summary: 'The active policies',
   answer: answers.policies,
   async run(context) {
     const { policies, rules } = await readActiveRules(context)
@@ -34,7 +30,6 @@ export const policies = defineOperation({
 })
 
 export const validate = defineOperation({
-  method: 'POST',
   path: '/policies/validate',
   summary: 'Whether policies can be pushed, and all that is wrong with them',
   body: v.strictObject({ policies: tables }),
@@ -54,7 +49,6 @@ export const validate = defineOperation({
 })
 
 export const diff = defineOperation({
-  method: 'POST',
   path: '/policies/diff',
   summary: 'What policies would change if they were pushed',
   body: v.strictObject({ policies: v.nullable(tables) }),
@@ -67,20 +61,17 @@ export const diff = defineOperation({
       throw toRulesError(error)
     }
     const { rules } = await readActiveRules(context)
-    const changes = diffPolicies(selectTables(rules, 'policies', deployed), policies ?? deployed)
-    return { changes: changes.map((change) => ({ ...change, keys: [...change.keys] })) }
+    return { changes: diffPolicies(selectTables(rules, 'policies', deployed), policies ?? deployed) }
   },
 })
 
 export const push = defineOperation({
-  method: 'POST',
   path: '/policies/push',
-  summary: 'Put policies in force, or beside those in force, everywhere',
+  summary: 'Make policies active, or candidates, everywhere',
   description:
-    'They take the place of POLICIES without a deploy. In candidate, they decide beside those in force and refuse nothing; ' +
-    'what would have differed is told by /rules.',
+    'They replace POLICIES without a deploy. Candidates refuse nothing; /rules compares them with the active ones.',
   body: v.strictObject({
-    policies: describe(v.nullable(tables), 'Null: POLICIES hold again, or nothing is in candidate.'),
+    policies: describe(v.nullable(tables), 'Null: POLICIES again, or no candidates.'),
     candidate: v.optional(v.boolean(), false),
     ...note,
   }),

@@ -12,76 +12,58 @@ import {
 import { currentRules, type Entries, type EntryList, withEntry, withoutEntry } from '../../rules/edit-rules.ts'
 import { formatTarget, type RuleTarget } from '../../rules/target.ts'
 import { describe } from '../../statistics/schema.ts'
-import type { Revision } from '../../store/documents.ts'
 import * as answers from '../answers.ts'
+import { resolveTarget, shared, target } from '../caller-schema.ts'
 import { changeRules, type Note, note, requireRules, toResponse, until } from '../change-rules.ts'
 import { type AdminContext, defineOperation, InputError } from '../operation.ts'
-import { resolveTarget, shared, target } from '../target-schema.ts'
 
-type RulesAnswer = v.InferOutput<typeof answers.rules>
-
-export function toDocument({ blocks, allows, overrides, policies, candidate }: Rules): RulesAnswer['rules'] {
-  return { blocks, allows, overrides, policies: policies ?? null, candidate: candidate ?? null }
-}
-
-/** Leaves out all but the revision. */
-export function toRevision({ version, id, atMs, actor, comment }: Revision) {
-  return { version, id, atMs, actor: actor, comment: comment }
+export function toDocument({ policies, candidate, ...lists }: Rules) {
+  return { ...lists, policies: policies ?? null, candidate: candidate ?? null }
 }
 
 export const rules = defineOperation({
-  method: 'GET',
   path: '/rules',
   summary: 'Blocks, allows, overrides and policies that hold without a deploy',
   answer: answers.rules,
   async run(context) {
     const { documents, state } = requireRules(context)
-    const current = await currentRules(documents)
-    const { readAtMs, problem, candidate, ...own } = state()
-    return {
-      ...toRevision(current),
-      rules: toDocument(current.rules),
-      isolate: { ...own, readAtMs: readAtMs ?? null, problem: problem ?? null, candidate: candidate ?? null },
-    }
+    const { rules, ...revision } = await currentRules(documents)
+    const { readAtMs = null, problem = null, candidate = null, ...own } = state()
+    return { ...revision, rules: toDocument(rules), isolate: { ...own, readAtMs, problem, candidate } }
   },
 })
 
-/** The body of a block, an allow or an override. */
-const order = {
+const edit = {
   target,
-  reason: v.optional(describe(v.string(), 'For the entry; a blocked caller is told it.')),
+  reason: v.optional(describe(v.string(), 'A blocked caller can read it.')),
   ...until,
-  remove: v.optional(describe(v.boolean(), 'Take back what is there for `target`.'), false),
+  remove: v.optional(describe(v.boolean(), 'Remove what there is for `target`.'), false),
   ...note,
 }
 
-type Order = v.InferOutput<v.StrictObjectSchema<typeof order, undefined>>
-type Ordered = v.InferOutput<typeof answers.ordered>
+type Edit = v.InferOutput<v.StrictObjectSchema<typeof edit, undefined>>
 
 export const block = defineOperation({
-  method: 'POST',
   path: '/block',
   summary: 'Let a caller, a network, a country or a network operator in no more, or again',
-  body: v.strictObject({ ...order, status: v.optional(v.number()) }),
+  body: v.strictObject({ ...edit, status: v.optional(v.number()) }),
   answer: answers.ordered,
   run: (context, { body: { status, ...rest } }) => editRule(context, 'blocks', rest, { status }),
 })
 
 export const allow = defineOperation({
-  method: 'POST',
   path: '/allow',
   summary: 'Limit a caller or a network no more, or again; it is counted all the same',
-  body: v.strictObject(order),
+  body: v.strictObject(edit),
   answer: answers.ordered,
   run: (context, { body }) => editRule(context, 'allows', body, {}),
 })
 
 export const override = defineOperation({
-  method: 'POST',
   path: '/override',
   summary: 'Give a caller other limits, or those of everybody again',
   body: v.strictObject({
-    ...order,
+    ...edit,
     limits: v.optional(describe(v.record(v.string(), v.string()), 'By the name of a policy, such as `600/1m`.')),
     multiplier: v.optional(describe(v.number(), 'A multiple of the limits.')),
     unlimited: v.optional(v.literal(true)),
@@ -92,17 +74,13 @@ export const override = defineOperation({
     editRule(context, 'overrides', rest, { limits, multiplier, unlimited, policies }),
 })
 
-/**
- * Writes an entry, or takes it back.
- * @param effect fields of this list, besides the target
- * @throws {OperationError | CallerError} @throws {StoreError}
- */
+/** @param effect fields of entries in this list, besides the target */
 async function editRule<List extends EntryList>(
   context: AdminContext,
   list: List,
-  { target: named, reason, remove, until, for: duration, ...note }: Order,
+  { target: named, reason, remove, until, for: duration, ...note }: Edit,
   effect: Partial<Entries[List]>,
-): Promise<Ordered> {
+): Promise<v.InferOutput<typeof answers.ordered>> {
   const nowMs = context.now()
   const target = await resolveTarget(named, context)
   if (remove && Object.values({ ...effect, reason, until, duration }).some((value) => value !== undefined)) {
@@ -147,11 +125,6 @@ async function recordEdit(
   const how = isOverride ? formatOverride(effect) : effect.status === undefined ? undefined : formatBlock(effect)
   const what = [action, how, until && `until ${until}`].filter((part) => part !== undefined).join(', ')
   const { auditLog } = requireRules(context)
-  await appendAudit(auditLog, {
-    atMs: context.now(),
-    actor,
-    action: what,
-    comment: comment || reason,
-    digests: [digest],
-  })
+  const entry = { atMs: context.now(), actor, action: what, comment: comment || reason, digests: [digest] }
+  await appendAudit(auditLog, entry)
 }

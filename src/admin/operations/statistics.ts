@@ -3,7 +3,7 @@ import { OptionError } from '../../config/option-error.ts'
 import { integer } from '../../config/values.ts'
 import { createRequest } from '../../request/caller/caller.ts'
 import { claimIn } from '../../request/identity/claims.ts'
-import { CALLER_KIND_NAMES, isShared, SOURCE_KINDS } from '../../request/identity/source.ts'
+import { CALLER_KIND_NAMES, isShared } from '../../request/identity/source.ts'
 import { readAudit } from '../../rules/audit-log.ts'
 import { createRuleTarget } from '../../rules/target.ts'
 import { readRefusals, readStatistics, statisticsSchema } from '../../statistics/read-statistics.ts'
@@ -12,13 +12,12 @@ import { KEPT_MS, PERIOD_MS, type Resolution } from '../../store/counters.ts'
 import * as answers from '../answers.ts'
 import { type CallerInput, caller, findCharges, toCaller } from '../caller-schema.ts'
 import { findShared, readActiveRules } from '../change-rules.ts'
-import { type AdminContext, createNotFound, defineOperation } from '../operation.ts'
+import { type AdminContext, defineOperation, OperationError } from '../operation.ts'
 
 const resolution = v.picklist(['minute', 'hour'])
 const periods = describe(integer(1, 720), 'How many, the one that is not over among them.')
 
 export const statistics = defineOperation({
-  method: 'GET',
   path: '/statistics',
   summary: 'What all isolates have counted',
   description:
@@ -27,7 +26,7 @@ export const statistics = defineOperation({
   answer: statisticsSchema,
   async run(context, { query: { by, periods } }) {
     const { counters, now, config } = context
-    if (!counters) throw createNotFound('Nothing is counted: STATISTICS = "on" turns that on.')
+    if (!counters) throw new OperationError(404, 'Nothing is counted: STATISTICS = "on" turns that on.')
     const { policies } = await readActiveRules(context).catch((error: unknown) => {
       // Statistics do not depend on the stored rules.
       if (error instanceof OptionError) return config
@@ -38,13 +37,11 @@ export const statistics = defineOperation({
 })
 
 export const history = defineOperation({
-  method: 'POST',
   path: '/history',
   summary: 'When a caller was refused, and what was done about it',
   description:
-    'Refusals are those of the periods in which the caller was among those refused most; what it has used is not kept by ' +
-    'time. Of what was done, the last 500 blocks, allows, overrides and resets that name one caller are kept: not those of ' +
-    'networks, countries and parts of values.',
+    'Refusals of the periods in which the caller was among those refused most. Of what was done, the last 500 blocks, ' +
+    'allows, overrides and resets that name one caller: not those of networks, countries and parts of values.',
   body: v.strictObject({ caller, by: v.optional(resolution, 'hour'), periods: v.optional(periods, 24) }),
   answer: answers.history,
   async run(context, { body: { caller, by, periods } }) {
@@ -63,10 +60,7 @@ function findRange(resolution: Resolution, periods: number, nowMs: number) {
   return { resolution, fromMs: toMs - Math.min(KEPT_MS[resolution], periods * PERIOD_MS[resolution]), toMs }
 }
 
-/**
- * Finds all digests that a caller goes by: those under which policies count it, and those by which rules may name it.
- * @throws {OperationError | CallerError} if there is no such caller @throws {StoreError}
- */
+/** Finds all digests of a caller: those under which policies count it, and those by which rules may name it. */
 async function findDigests(caller: CallerInput, context: AdminContext): Promise<ReadonlySet<string>> {
   const { charges } = await findCharges(context, { caller })
   if (caller.digest !== undefined) return new Set([caller.digest])
@@ -81,11 +75,10 @@ async function findDigests(caller: CallerInput, context: AdminContext): Promise<
   return new Set(digests)
 }
 
-/** Lists the sources by which rules can name a caller: in a body there are none, but for the digest of a policy. */
 function listSources(caller: CallerInput): readonly string[] {
   return CALLER_KIND_NAMES.flatMap((kind) => {
     const part = caller[kind]
-    if (part === undefined || SOURCE_KINDS[kind].isInBody) return []
+    if (part === undefined) return []
     return typeof part === 'string' ? [kind] : Object.keys(part).map((name) => `${kind}:${name}`)
   })
 }

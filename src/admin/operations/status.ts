@@ -8,7 +8,6 @@ async function run({ readHealth, upstream, now }: AdminContext): Promise<v.Infer
 }
 
 export const status = defineOperation({
-  method: 'GET',
   path: '/status',
   summary: 'How the gateway is, as the isolate that answers sees it',
   answer: answers.status,
@@ -16,7 +15,6 @@ export const status = defineOperation({
 })
 
 export const live = defineOperation({
-  method: 'GET',
   path: '/live',
   summary: 'The same, every two seconds, for five minutes',
   answer: answers.status,

@@ -1,7 +1,8 @@
 import * as v from 'valibot'
 import type { RequestCharge } from '../../model/charge.ts'
 import type { RequestPolicy } from '../../model/policy.ts'
-import { type LimitUsage, readUsage, type SkippedPolicy } from '../../request/caller/caller-charges.ts'
+import type { Blocked } from '../../model/verdict.ts'
+import { type LimitUsage, readUsage } from '../../request/caller/caller-charges.ts'
 import { isShared } from '../../request/identity/source.ts'
 import { appendAudit } from '../../rules/audit-log.ts'
 import { applyRulesToCaller } from '../../rules/rule-index.ts'
@@ -11,7 +12,6 @@ import { findShared, note } from '../change-rules.ts'
 import { defineOperation } from '../operation.ts'
 
 export const usage = defineOperation({
-  method: 'POST',
   path: '/usage',
   summary: 'What a caller has used, without spending',
   body: callerQuery,
@@ -20,15 +20,14 @@ export const usage = defineOperation({
     const { config, store, now } = context
     const { active, charges, skipped } = await findCharges(context, body)
     const known = { caller: toCaller(body.caller), digest: body.caller.digest }
-    const { blocked, charges: ruled } = await applyRulesToCaller(active.rules, known, charges, config, now())
+    const applied = await applyRulesToCaller(active.rules, known, charges, config, now())
+    const [ruled, blocked] = 'outcome' in applied ? [charges, toBlocked(applied)] : [applied, null]
     const { nowMs, limits } = await readUsage(store, ruled)
     const shared = findShared(active.policies)
     const unlimited = new Set(ruled.filter(({ isUnlimited }) => isUnlimited).map(({ key }) => key))
     return {
       nowMs,
-      blocked: blocked
-        ? { status: blocked.status, reason: blocked.reason ?? null, untilMs: blocked.untilMs ?? null }
-        : null,
+      blocked,
       limits: limits.map((limit) => ({
         ...limit,
         configuredLimit: findConfiguredLimit(limit, charges),
@@ -41,7 +40,11 @@ export const usage = defineOperation({
   },
 })
 
-/** Finds the limit of a limit before the rules gave another one. */
+function toBlocked({ status, reason, untilMs }: Blocked) {
+  return { status, reason: reason ?? null, untilMs: untilMs ?? null }
+}
+
+/** Finds the maximum of a limit before the rules gave another one. */
 function findConfiguredLimit({ key, windowMs, limit }: LimitUsage, charges: readonly RequestCharge[]): number {
   const before = charges.find((charge) => charge.key === key)
   return before?.burst ?? before?.limits.find((each) => each.windowMs === windowMs)?.limit ?? limit
@@ -61,13 +64,11 @@ export function isSpared(
 }
 
 export const reset = defineOperation({
-  method: 'POST',
   path: '/reset',
   summary: 'Reset the counts of a caller',
   description:
-    'Deletes what policies have counted for a caller, as if it had never called. Policies by `global` or `route` alone ' +
-    'count for everyone: they are left out, unless `policies` names them, or `digest` is theirs. Isolates that have just ' +
-    'refused the caller go on with that for 5 seconds at most.',
+    'Deletes what policies have counted for a caller. Policies by `global` or `route` alone count for everyone: they are ' +
+    'skipped, unless `policies` names them, or `digest` is theirs. Refusals may continue for 5 seconds at most.',
   body: v.strictObject({ ...callerQuery.entries, actor: note.actor, comment: note.comment }),
   answer: answers.reset,
   async run(context, { body }) {
@@ -75,10 +76,7 @@ export const reset = defineOperation({
     const { charges, skipped: notCounted } = await findCharges(context, body)
     const isLeft = ({ name, by }: RequestPolicy) => isShared(by) && isSpared(name, body)
     const spared = new Set(charges.map(({ policy }) => policy).filter(isLeft))
-    const skipped: SkippedPolicy[] = [
-      ...notCounted,
-      ...[...spared].map((policy) => ({ policy, reason: LEFT_FOR_EVERYONE })),
-    ]
+    const left = [...spared].map((policy) => ({ policy, reason: LEFT_FOR_EVERYONE }))
     const reset = charges.filter(({ policy }) => !spared.has(policy))
     const keys = reset.map(({ policy, key }) => ({ policy: policy.name, key }))
     if (keys.length > 0) {
@@ -88,6 +86,6 @@ export const reset = defineOperation({
       const digests = [...new Set(reset.map(({ digest }) => digest))]
       if (governed) await appendAudit(governed.auditLog, { atMs: now(), actor, action, comment, digests })
     }
-    return { keys, skipped: toSkipped(skipped) }
+    return { keys, skipped: toSkipped([...notCounted, ...left]) }
   },
 })

@@ -6,22 +6,20 @@ import { checkRules } from '../../rules/rule-policies.ts'
 import { describe } from '../../statistics/schema.ts'
 import * as answers from '../answers.ts'
 import { note, requireChanged, requireRules, toResponse } from '../change-rules.ts'
-import { createNotFound, defineOperation, InputError, type OperationError } from '../operation.ts'
-import { toDocument, toRevision } from './rules.ts'
+import { defineOperation, InputError, OperationError } from '../operation.ts'
+import { toDocument } from './rules.ts'
 
 export const versions = defineOperation({
-  method: 'GET',
   path: '/versions',
   summary: 'The versions of the rules that are kept, newest first',
   answer: answers.versions,
   async run(context) {
     const history = await requireRules(context).documents.history()
-    return { versions: history.map(toRevision) }
+    return { versions: [...history] }
   },
 })
 
 export const version = defineOperation({
-  method: 'GET',
   path: '/version',
   summary: 'One of them',
   query: v.strictObject({
@@ -31,23 +29,17 @@ export const version = defineOperation({
   async run(context, { query }) {
     const found = await requireRules(context).documents.readVersion(query.version)
     if (!found) throw createNotKept(query.version)
-    return { ...toRevision(found), rules: toDocument(parseRules(found.text)) }
+    const { text, ...revision } = found
+    return { ...revision, rules: toDocument(parseRules(text)) }
   },
 })
 
 export const rollback = defineOperation({
-  method: 'POST',
   path: '/rollback',
   summary: 'Make the policies of an older version of the rules hold again, another section of it, or all',
   body: v.strictObject({
     version: v.pipe(v.number(), v.integer(), v.minValue(1)),
-    section: v.optional(
-      describe(
-        v.picklist([...SECTIONS, 'all']),
-        'What becomes as it was in that version; the rest stays as it is now.',
-      ),
-      'policies',
-    ),
+    section: v.optional(describe(v.picklist([...SECTIONS, 'all']), 'What becomes as it was.'), 'policies'),
     ...note,
   }),
   answer: answers.edited,
@@ -68,5 +60,5 @@ export const rollback = defineOperation({
 })
 
 function createNotKept(version: number): OperationError {
-  return createNotFound(`Version ${version} is not kept.`)
+  return new OperationError(404, `Version ${version} is not kept.`)
 }

@@ -1,6 +1,5 @@
 import manifest from '../../../package.json' with { type: 'json' }
-import { type AdminContext, toProblem } from '../../admin/operation.ts'
-import { readInput } from '../../admin/read-input.ts'
+import { type AdminContext, readInput, toProblem } from '../../admin/operation.ts'
 import { StoreError } from '../../model/store.ts'
 import { isCallerKind } from '../../request/identity/source.ts'
 import { auditLogKey, rulesKey } from '../../rules/open-rules.ts'
