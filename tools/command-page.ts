@@ -47,9 +47,9 @@ function renderSection(
     `\`\`\`\nsluice ${name} ${command.usage()}\n\`\`\``,
     args.length > 0 ? table(['argument', 'meaning'], args) : '',
     options.length > 0 ? table(['option', 'meaning'], options) : '',
-    examples.length > 0
-      ? `\`\`\`sh\n${examples.map(({ shows, line }) => `# ${shows}\nsluice ${line}`).join('\n\n')}\n\`\`\``
-      : '',
+    `\`\`\`sh\n${Object.entries(examples)
+      .map(([line, shows]) => `# ${shows}\nsluice ${line}`)
+      .join('\n\n')}\n\`\`\``,
     ...Object.entries(notes).map(([title, rows]) =>
       table(
         [title, 'meaning'],

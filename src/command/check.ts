@@ -16,14 +16,11 @@ export const check = defineCommand({
     'Finds everything for which the Worker would refuse to start, and what it would accept but is surely a mistake. ' +
     'It reads what `wrangler deploy` takes along: [vars] of wrangler.toml, wrangler.json or wrangler.jsonc; secrets from ' +
     '.dev.vars and the shell if they are there. With a request it also says which policies apply to it, by what identity, at what cost, and why.',
-  examples: [
-    { shows: 'before each deploy; `npm run build` and `npm run deploy` do it', line: 'check --env production' },
-    { shows: 'what `npm run dev` would use', line: 'check --dev' },
-    {
-      shows: 'which policies a request meets, and why',
-      line: "check 'POST /login' -H 'Authorization: Bearer x' --ip 203.0.113.7",
-    },
-  ],
+  examples: {
+    'check --env production': 'before each deploy; `npm run build` and `npm run deploy` do it',
+    'check --dev': 'what `npm run dev` would use',
+    "check 'POST /login' -H 'Authorization: Bearer x' --ip 203.0.113.7": 'which policies a request meets, and why',
+  },
   notes: {
     rule: Object.fromEntries(Object.entries(RULES).map(([rule, [level, meaning]]) => [rule, `${level}: ${meaning}`])),
   },

@@ -5,9 +5,9 @@ import { isSpared, LEFT_FOR_EVERYONE, usage as readUsage, reset as resetCounts }
 import { DURATION_EXPECTED, parseDuration } from '../model/limits.ts'
 import { CommandError } from './command-error.ts'
 import { explainSkipped, readCaller } from './operate/operator.ts'
-import { declareBody, readBody, YES } from './operate/options.ts'
-import { confirm, withOperator } from './operate/with-operator.ts'
-import { defineCommand } from './subcommand.ts'
+import { declareBody, readBody } from './operate/options.ts'
+import { withOperator } from './operate/with-operator.ts'
+import { defineCommand, YES } from './subcommand.ts'
 import type { Terminal } from './terminal.ts'
 
 export const usage = defineCommand({
@@ -16,17 +16,14 @@ export const usage = defineCommand({
   description:
     'Shows for a caller what every policy has counted and what it leaves, by the script that decides requests. Nothing is ' +
     'charged or written. Options add up: a token with --ip also asks the policies that count by address.',
-  examples: [
-    { shows: 'a caller by its token', line: 'usage my-api-token' },
-    { shows: 'an anonymous caller', line: 'usage --ip 203.0.113.7' },
-    { shows: 'a caller by a key of its own, in production', line: 'usage --env production --header x-api-key=k-123' },
-    { shows: 'a caller whom a log line names', line: 'usage --digest 4Xb7m1nJ0yKq8rT2vZc5Lw' },
-    {
-      shows: 'without a database, by way of the gateway',
-      line: 'usage my-api-token --gateway https://edge.example.com',
-    },
-    { shows: 'a token that is in no history, watched', line: 'usage --watch - < token.txt' },
-  ],
+  examples: {
+    'usage my-api-token': 'a caller by its token',
+    'usage --ip 203.0.113.7': 'an anonymous caller',
+    'usage --env production --header x-api-key=k-123': 'a caller by a key of its own, in production',
+    'usage --digest 4Xb7m1nJ0yKq8rT2vZc5Lw': 'a caller whom a log line names',
+    'usage my-api-token --gateway https://edge.example.com': 'without a database, by way of the gateway',
+    'usage --watch - < token.txt': 'a token that is in no history, watched',
+  },
   json: {
     redis: 'host and port that was asked; with --gateway, `gateway` in place of it: its host',
     nowMs: 'Redis’s clock, in milliseconds since the Unix epoch',
@@ -85,10 +82,10 @@ export const reset = defineCommand({
     'Deletes what policies have counted for a caller, as if it had never called. It asks first, and writes to no other keys ' +
     'than the caller’s. Policies by `global` or `route` alone count for everyone, and are reset only if --policy or ' +
     '--digest names them. Isolates that have just refused the caller go on with that for 5 seconds at most.',
-  examples: [
-    { shows: 'a caller by its token, in all policies', line: 'reset my-api-token' },
-    { shows: 'failed logins of an address, without a question', line: 'reset --ip 203.0.113.7 --policy login --yes' },
-  ],
+  examples: {
+    'reset my-api-token': 'a caller by its token, in all policies',
+    'reset --ip 203.0.113.7 --policy login --yes': 'failed logins of an address, without a question',
+  },
   json: {
     redis: 'host and port that was asked; with --gateway, `gateway` in place of it: its host',
     reset: 'whether the keys were deleted; false if the answer to the question was no',
@@ -100,7 +97,7 @@ export const reset = defineCommand({
   },
   declare: (command) => declareBody(command, resetCounts, { own: [YES] }),
   async run(context, options, token) {
-    const { terminal } = context
+    const { terminal, signal } = context
     const caller = await readCaller(terminal, options, token)
     const body = { caller, policies: options.policy as string[] | undefined }
     return withOperator(context, options, 'counts', caller, async (operator) => {
@@ -116,7 +113,8 @@ export const reset = defineCommand({
       }
       const question = `Reset ${keys.size === 1 ? 'this' : 'these'} at ${operator.name}?`
       const isConfirmed =
-        keys.size > 0 && (options.yes === true || (await confirm(context, question, 'Add --yes to reset them.')))
+        keys.size > 0 &&
+        (options.yes === true || (await terminal.confirm(question, 'Add --yes to reset them.', signal)))
       if (isConfirmed) await operator.run(resetCounts, { body: { caller, ...readBody(context, options) } })
       const result = {
         ...operator.place,

@@ -7,6 +7,11 @@ export function formatCount(count: number, one: string): string {
   return `${formatNumber(count)} ${one}${count === 1 ? '' : 's'}`
 }
 
+/** @param share 0 to 1 */
+export function formatPercent(share: number): string {
+  return `${(share * 100).toFixed(share < 0.1 ? 1 : 0)} %`
+}
+
 const UNITS = [
   ['d', 86_400_000],
   ['h', 3_600_000],

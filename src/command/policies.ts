@@ -8,10 +8,10 @@ import { diffPolicies, type PolicyChange, type PolicyList, selectTables } from '
 import type { Revision } from '../store/documents.ts'
 import { CommandError } from './command-error.ts'
 import type { Operator } from './operate/operator.ts'
-import { ACTOR, COMMENT, declareOptions, type OperatorOptions, readNote, YES } from './operate/options.ts'
-import { confirm, withOperator } from './operate/with-operator.ts'
+import { ACTOR, COMMENT, declareOptions, type OperatorOptions, readNote } from './operate/options.ts'
+import { withOperator } from './operate/with-operator.ts'
 import { formatTables, readPolicyFile } from './policy-file.ts'
-import { type Context, defineCommand } from './subcommand.ts'
+import { type Context, defineCommand, YES } from './subcommand.ts'
 
 type Action = readonly [minWords: number, maxWords: number, expected: string, run: (task: Task) => Promise<void>]
 
@@ -32,17 +32,17 @@ export const policies = defineCommand({
     'as in [[vars.POLICIES]], or JSON; - is standard input. It shows what becomes different, and asks. With --candidate, the ' +
     'policies decide beside those in force, and refuse nothing. The last 20 versions are kept; rollback brings back the ' +
     'policies of one, and with --section its candidate, blocks, allows or overrides, or all of them.',
-  examples: [
-    { shows: 'what is in force, as a file', line: 'policies show > policies.toml' },
-    { shows: 'what a file would change', line: 'policies diff policies.toml' },
-    { shows: 'what it would refuse, while nothing is refused by it', line: 'policies push policies.toml --candidate' },
-    { shows: 'put it in force, in a script', line: 'policies push policies.toml --yes --comment "login is attacked"' },
-    { shows: 'what there was', line: 'policies versions' },
-    { shows: 'what version 12 had', line: 'policies diff 12' },
-    { shows: 'go back to it', line: 'policies rollback 12' },
-    { shows: 'and to all else that it had', line: 'policies rollback 12 --section all' },
-    { shows: 'POLICIES again', line: 'policies push --clear' },
-  ],
+  examples: {
+    'policies show > policies.toml': 'what is in force, as a file',
+    'policies diff policies.toml': 'what a file would change',
+    'policies push policies.toml --candidate': 'what it would refuse, while nothing is refused by it',
+    'policies push policies.toml --yes --comment "login is attacked"': 'put it in force, in a script',
+    'policies versions': 'what there was',
+    'policies diff 12': 'what version 12 had',
+    'policies rollback 12': 'go back to it',
+    'policies rollback 12 --section all': 'and to all else that it had',
+    'policies push --clear': 'POLICIES again',
+  },
   json: {
     redis: 'host and port of the database; with --gateway, `gateway` in place of it: its host',
     version: 'version of the rules; 0: there are none',
@@ -184,7 +184,7 @@ async function write(
   operation: typeof operations.push | typeof history.rollback,
   body: object,
 ): Promise<void> {
-  const { terminal } = context
+  const { terminal, signal } = context
   const { deployed } = await operator.run(operations.policies)
   const compare = (list: PolicyList) =>
     diffPolicies(selectTables(before, list, deployed), selectTables(after, list, deployed))
@@ -198,7 +198,7 @@ async function write(
       .map((kind) => `${kind}: ${before[kind].length} → ${after[kind].length}`),
   ]
   if (!yes) for (const line of lines) terminal.note(line)
-  if (!yes && !(await confirm(context, `Write this at ${operator.name}?`, 'Add --yes to write it.'))) {
+  if (!yes && !(await terminal.confirm(`Write this at ${operator.name}?`, 'Add --yes to write it.', signal))) {
     terminal.show({ ...operator.place, version, changed: false, changes }, () => 'nothing was written.')
     return
   }

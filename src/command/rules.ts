@@ -49,14 +49,14 @@ export const block = defineRuleCommand({
     'Refuses all requests of a caller, a network, a country or a network operator, without a deploy: Workers with ' +
     'RULES = "on" follow within twice RULES_REFRESH_MS. A token, an address and the like are kept as digests only. An allow ' +
     'goes before a block.',
-  examples: [
-    { shows: 'a token that is in no history, for an hour', line: 'block - --for 1h --reason "too much" < token.txt' },
-    { shows: 'a caller whom a log line names', line: 'block --digest 4Xb7m1nJ0yKq8rT2vZc5Lw' },
-    { shows: 'a network', line: 'block --cidr 203.0.113.0/24 --until 2026-12-24T00:00:00Z --status 404' },
-    { shows: 'all callers of a tenant', line: "block --header 'x-tenant=acme-*'" },
-    { shows: 'whom else there is', line: 'block --list' },
-    { shows: 'let it in again', line: 'block --cidr 203.0.113.0/24 --remove' },
-  ],
+  examples: {
+    'block - --for 1h --reason "too much" < token.txt': 'a token that is in no history, for an hour',
+    'block --digest 4Xb7m1nJ0yKq8rT2vZc5Lw': 'a caller whom a log line names',
+    'block --cidr 203.0.113.0/24 --until 2026-12-24T00:00:00Z --status 404': 'a network',
+    "block --header 'x-tenant=acme-*'": 'all callers of a tenant',
+    'block --list': 'whom else there is',
+    'block --cidr 203.0.113.0/24 --remove': 'let it in again',
+  },
   json: {
     'entries[].country': 'in place of a caller: a country',
     'entries[].asn': 'in place of a caller: the number of a network operator',
@@ -73,12 +73,12 @@ export const allow = defineRuleCommand({
   description:
     'Lets all requests of a caller or a network through, without a deploy: Workers with RULES = "on" follow within twice ' +
     'RULES_REFRESH_MS. They are counted all the same. An allow goes before a block.',
-  examples: [
-    { shows: 'an office, for a week', line: 'allow --cidr 198.51.100.0/28 --for 7d --reason "load test"' },
-    { shows: 'a token that is in no history', line: 'allow - < token.txt' },
-    { shows: 'whom else there is', line: 'allow --list' },
-    { shows: 'limit it again', line: 'allow --cidr 198.51.100.0/28 --remove' },
-  ],
+  examples: {
+    'allow --cidr 198.51.100.0/28 --for 7d --reason "load test"': 'an office, for a week',
+    'allow - < token.txt': 'a token that is in no history',
+    'allow --list': 'whom else there is',
+    'allow --cidr 198.51.100.0/28 --remove': 'limit it again',
+  },
   omit: ['country', 'asn'],
 })
 
@@ -96,16 +96,13 @@ export const override = defineRuleCommand({
     'Raises or lowers the limits of a caller, or of all whose header or claim is like a value, without a deploy: Workers ' +
     'with RULES = "on" follow within twice RULES_REFRESH_MS. What was used before counts on. It takes the place of an ' +
     'override that the caller has.',
-  examples: [
-    {
-      shows: 'ten times the limits of all policies, for a day',
-      line: 'override - --multiplier 10 --for 1d < token.txt',
-    },
-    { shows: 'other limits of RATE_LIMITS', line: "override --header x-api-key=k-123 --limits '50/1s, 1000/1m'" },
-    { shows: 'other limits of a policy', line: "override --ip 203.0.113.7 --limits 'login=20/1m'" },
-    { shows: 'no limits for a tenant', line: "override --header 'x-tenant=acme-*' --unlimited" },
-    { shows: 'back to those of everybody', line: 'override --ip 203.0.113.7 --remove' },
-  ],
+  examples: {
+    'override - --multiplier 10 --for 1d < token.txt': 'ten times the limits of all policies, for a day',
+    "override --header x-api-key=k-123 --limits '50/1s, 1000/1m'": 'other limits of RATE_LIMITS',
+    "override --ip 203.0.113.7 --limits 'login=20/1m'": 'other limits of a policy',
+    "override --header 'x-tenant=acme-*' --unlimited": 'no limits for a tenant',
+    'override --ip 203.0.113.7 --remove': 'back to those of everybody',
+  },
   json: {
     'entries[].limits[].policy': 'name of a policy with limits of its own here; missing with multiplier and unlimited',
     'entries[].limits[].limits': 'these limits',

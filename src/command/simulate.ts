@@ -32,27 +32,18 @@ export const simulate = defineCommand({
     'the Combined Log Format and lines of JSON, line by line whichever it is; the user of a Common or Combined log, and ' +
     'remote_user or authorization in JSON, stand for a token. Lines go by their order: one that is earlier than the line before ' +
     'counts as of the same moment. It remembers 100,000 keys, as the store in memory does. Asks no database.',
-  examples: [
-    { shows: 'whom the limits of wrangler.toml would have hit', line: 'simulate access.log.2.gz access.log' },
-    { shows: 'two limits side by side', line: "simulate access.log --limits '10/1s' --limits '20/1s, 600/1m'" },
-    {
-      shows: 'two algorithms side by side',
-      line: "simulate access.log --limits '600/1m' --algorithm sliding-window --algorithm token-bucket",
-    },
-    { shows: 'what leases would save', line: 'simulate access.log --leases off --leases auto' },
-    {
-      shows: 'a page with drawings, to be shown to others',
-      line: "simulate access.log --limits '10/1s' --limits '20/1s' --out limits.html",
-    },
-    {
-      shows: 'a log of JSON with names of its own, from standard input',
-      line: 'simulate - --fields time=at,ip=client.address,path=http.path,header.x-key=key',
-    },
-    {
-      shows: 'traffic that nobody has logged',
-      line: "simulate --traffic '50 callers, 3/s each, bursts of 20 every minute, for 10m'",
-    },
-  ],
+  examples: {
+    'simulate access.log.2.gz access.log': 'whom the limits of wrangler.toml would have hit',
+    "simulate access.log --limits '10/1s' --limits '20/1s, 600/1m'": 'two limits side by side',
+    "simulate access.log --limits '600/1m' --algorithm sliding-window --algorithm token-bucket":
+      'two algorithms side by side',
+    'simulate access.log --leases off --leases auto': 'what leases would save',
+    "simulate access.log --limits '10/1s' --limits '20/1s' --out limits.html":
+      'a page with drawings, to be shown to others',
+    'simulate - --fields time=at,ip=client.address,path=http.path,header.x-key=key':
+      'a log of JSON with names of its own, from standard input',
+    "simulate --traffic '50 callers, 3/s each, bursts of 20 every minute, for 10m'": 'traffic that nobody has logged',
+  },
   json: {
     complete: 'false if Ctrl-C ended it',
     requests: 'requests replayed',

@@ -18,6 +18,7 @@ export const GATEWAY = new Option(
   '--gateway <url>',
   'ask the admin API of this gateway, such as https://edge.example.com, and no database; ADMIN_TOKEN comes from the environment or .dev.vars',
 )
+export const YES = new Option('-y, --yes', 'do not ask')
 const JSON_OUTPUT = new Option('--json', 'print one JSON document in place of text')
 
 export interface Context {
@@ -35,8 +36,8 @@ interface About {
   readonly name: string
   readonly summary: string
   readonly description: string
-  /** `line` is what follows `sluice` in the shell. */
-  readonly examples: readonly { readonly shows: string; readonly line: string }[]
+  /** What each line does; a line is what follows `sluice` in the shell. */
+  readonly examples: Readonly<Record<string, string>>
   /** Tables for the page about the command only: title of the first column → name → meaning. */
   readonly notes?: Readonly<Record<string, Readonly<Record<string, string>>>>
   /** Left out: it has no `--json`. */

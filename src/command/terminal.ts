@@ -117,10 +117,10 @@ export class Terminal {
     return (await text(this.#options.stdin)).trim()
   }
 
-  /** @returns undefined without a TTY to ask on */
-  async confirm(question: string, signal: AbortSignal): Promise<boolean | undefined> {
+  /** @param hint if there is no TTY to ask on @throws {CommandError} without an answer */
+  async confirm(question: string, hint: string, signal: AbortSignal): Promise<boolean> {
     const { stdin, stderr } = this.#options
-    if (!stdin.isTTY || !stderr.isTTY) return undefined
+    if (!stdin.isTTY || !stderr.isTTY) throw new CommandError('there is no terminal to ask', { hint })
     const prompt = createInterface({ input: stdin, output: stderr })
     // While it reads, Ctrl-C is a key like others, and Ctrl-D ends it without an answer.
     const ended = new AbortController()

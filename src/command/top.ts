@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Option } from '@commander-js/extra-typings'
-import { formatNumber } from './format.ts'
+import { formatNumber, formatPercent } from './format.ts'
 import { parseDurationOption, parseInteger } from './operate/options.ts'
 import { connect, createStore } from './redis/connection.ts'
 import { readSettings } from './settings/settings.ts'
@@ -8,7 +8,6 @@ import { CONFIG, defineCommand, ENV, type Fields, REDIS } from './subcommand.ts'
 import type { Terminal } from './terminal.ts'
 import { type Findings, KeyWatch, OwnKeys, type Row } from './top/key-watch.ts'
 import { Database, SILENCE_MS } from './upkeep/database.ts'
-import { percent } from './upkeep/run-sweep.ts'
 import { loadWorkerConfig } from './worker-config.ts'
 
 const EVERY_MS = 2_000
@@ -71,11 +70,11 @@ export const top = defineCommand({
     'charges nothing, and looks at the listed ones again each time; so the lists get better with every look. Refusals leave no ' +
     'trace in Redis, so they cannot be counted: "at limit" tells in how many of the looks at a key its caller would have been ' +
     'refused. Over REST, Upstash charges for two or three commands for each key that is read.',
-  examples: [
-    { shows: 'watch', line: 'top' },
-    { shows: 'one look as JSON, for a script', line: 'top --json --iterations 1 --sample 1000' },
-    { shows: 'in production, seldom', line: 'top --env production --interval 1m' },
-  ],
+  examples: {
+    top: 'watch',
+    'top --json --iterations 1 --sample 1000': 'one look as JSON, for a script',
+    'top --env production --interval 1m': 'in production, seldom',
+  },
   json: FIELDS,
   declare: (command) =>
     command
@@ -149,7 +148,7 @@ function formatLook(name: string, server: ServerState, findings: Findings, termi
   const unknown = findings.unknown === 0 ? '' : `, ${formatNumber(findings.unknown)} of no policy that is configured`
   return [
     `${name}: PING ${latencyMs} ms, slowest ${slowestMs} ms; ${formatNumber(keys)} keys${memory}`,
-    `keys of Sluice: ${about}${formatNumber(findings.keys)}, ${findings.withoutTtl === 0 ? ttlNote : terminal.style('red', ttlNote)}${unknown}; pass ${findings.passes + (findings.share < 1 ? 1 : 0)} at ${percent(findings.share)}`,
+    `keys of Sluice: ${about}${formatNumber(findings.keys)}, ${findings.withoutTtl === 0 ? ttlNote : terminal.style('red', ttlNote)}${unknown}; pass ${findings.passes + (findings.share < 1 ? 1 : 0)} at ${formatPercent(findings.share)}`,
     '',
     ...formatList('Busiest', findings.busiest, terminal),
     '',

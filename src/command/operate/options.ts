@@ -38,7 +38,6 @@ export const CALLER_OPTION_NAMES = Object.values(CALLER_OPTIONS)
 
 export const ACTOR = new Option('--actor <name>', 'who does it, for the history (default: the user of this shell)')
 export const COMMENT = new Option('--comment <text>', 'why, for the history')
-export const YES = new Option('-y, --yes', 'do not ask')
 
 // biome-ignore lint/suspicious/noExplicitAny: options of all types
 type AnyOption = Option<any, any, any, any, any, any>

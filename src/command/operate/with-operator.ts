@@ -61,13 +61,6 @@ async function openOperator(
   return operateOverDatabase(connection, worker, subject)
 }
 
-/** @throws {CommandError} if there is no terminal, with this hint */
-export async function confirm({ terminal, signal }: Context, question: string, hint: string): Promise<boolean> {
-  const answer = await terminal.confirm(question, signal)
-  if (answer === undefined) throw new CommandError('there is no terminal to ask', { hint })
-  return answer
-}
-
 /** Runs operations in this process, with the Worker's configuration and database. */
 function operateOverDatabase(
   connection: Connection,

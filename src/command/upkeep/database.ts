@@ -20,9 +20,7 @@ export class Database {
   readonly inFlight: number
   readonly #connection: Connection
   readonly #scripts: RedisCalls
-  readonly #readOnlyScripts: RedisCalls
-  /** Servers before 7.0 have none, and say so. */
-  #hasReadOnlyScripts = true
+  #readOnlyScripts: RedisCalls
 
   constructor(connection: Connection) {
     this.#connection = connection
@@ -45,14 +43,13 @@ export class Database {
     return (await this.#scripts.evaluate(script, keys as string[], args)) as number[]
   }
 
-  /** Runs a script that writes nothing; the server enforces that if it can. */
+  /** Runs a script that writes nothing; servers from 7.0 enforce that. */
   async runReadOnly(script: Script, keys: readonly KeyName[], args: number[]): Promise<readonly number[]> {
-    if (!this.#hasReadOnlyScripts) return this.run(script, keys, args)
     try {
       return (await this.#readOnlyScripts.evaluate(script, keys as string[], args)) as number[]
     } catch (error) {
-      if (!isUnavailable(error)) throw error
-      this.#hasReadOnlyScripts = false
+      if (!isUnavailable(error) || this.#readOnlyScripts === this.#scripts) throw error
+      this.#readOnlyScripts = this.#scripts
       return this.run(script, keys, args)
     }
   }
@@ -101,23 +98,22 @@ function isUnavailable(error: unknown): boolean {
   return /^(NOPERM|ERR unknown (sub)?command|ERR Command is not available)/i.test(words ?? '')
 }
 
-/** Counts of the first keys of a batch, as many as were dealt with. */
-interface BatchResult {
-  /** A count has here what would be changed. */
-  readonly changed: number
-  /** Keys with a time to live, and the rules and the history of Sluice. */
-  readonly kept: number
-  readonly gone: number
-  /** Script time by the server's clock; undefined if that stands still in scripts. */
-  readonly us: number | undefined
-}
-
 /** An idempotent change of keys. */
 export interface Job {
   /** Part of the identity of the file that a later run resumes from. */
   readonly name: string
-  /** @param budgetUs script time after which no more keys are begun */
+  /** @param budgetUs script time after which no more keys are begun @returns counts of the first keys, as many as were dealt with */
   apply(database: Database, keys: readonly KeyName[], budgetUs: number): Promise<BatchResult>
+}
+
+interface BatchResult {
+  /** A count has here what would be changed. */
+  readonly changed: number
+  /** Keys with a time to live, and the rules and audit logs of Sluice. */
+  readonly kept: number
+  readonly gone: number
+  /** Script time by the server's clock; undefined if that stands still in scripts. */
+  readonly us: number | undefined
 }
 
 const BY_TTL = callChunk(LUA['by-ttl'].lua)
@@ -143,13 +139,13 @@ export const deleteKeys: Job = {
   name: 'delete',
   async apply(database, keys) {
     const changed = await database.unlink(keys)
-    return { changed, kept: 0, gone: keys.length - changed, us: undefined }
+    return toResult([changed, 0, keys.length - changed])
   },
 }
 
 export const countAll: Job = {
   name: 'count all',
-  apply: async (_database, keys) => ({ changed: keys.length, kept: 0, gone: 0, us: undefined }),
+  apply: async (_database, keys) => toResult([keys.length]),
 }
 
 function toResult([changed = 0, kept = 0, gone = 0, us = 0]: readonly number[]): BatchResult {
