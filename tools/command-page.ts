@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import type { CommandUnknownOpts } from '@commander-js/extra-typings'
 import { EXIT_CODES } from '../src/command/command-error.ts'
 import { SUBCOMMANDS } from '../src/command/program.ts'
-import type { Subcommand } from '../src/command/subcommand.ts'
+import { listFields, type Subcommand } from '../src/command/subcommand.ts'
 
 const INTRODUCTION = `# The command
 
@@ -59,7 +59,7 @@ function renderSection(
     json
       ? `With \`--json\`, one line of JSON:\n\n${table(
           ['field', 'meaning'],
-          Object.entries(json).map(([path, meaning]) => [code(path), meaning]),
+          listFields(json).map(([paths, meaning]) => [paths.map(code).join(', '), meaning]),
         )}`
       : '',
   ]

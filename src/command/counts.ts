@@ -7,8 +7,10 @@ import { CommandError } from './command-error.ts'
 import { explainSkipped, readCaller } from './operate/operator.ts'
 import { declareBody, readBody } from './operate/options.ts'
 import { withOperator } from './operate/with-operator.ts'
-import { defineCommand, YES } from './subcommand.ts'
+import { defineCommand, PLACE_FIELD, YES } from './subcommand.ts'
 import type { Terminal } from './terminal.ts'
+
+const SKIPPED_FIELDS = { 'skipped[]': { 'policy, reason': 'a policy that was skipped, and why' } }
 
 export const usage = defineCommand({
   name: 'usage',
@@ -25,29 +27,27 @@ export const usage = defineCommand({
     'usage --watch - < token.txt': 'a token that is in no history, watched',
   },
   json: {
-    redis: 'host and port that was asked; with --gateway, `gateway` in place of it: its host',
-    nowMs: 'Redis’s clock, in milliseconds since the Unix epoch',
-    blocked: 'the block of the rules that keeps the caller out; null: none is known',
-    'blocked.status': 'status of its responses',
-    'blocked.reason': 'why, as the caller is told; null if that is not said',
+    ...PLACE_FIELD,
+    nowMs: 'the store’s clock, in milliseconds since the Unix epoch',
+    blocked: 'the block of the rules that refuses the caller; null: none',
+    'blocked.status, blocked.reason':
+      'status of its responses, and why, as the caller reads it; the reason may be null',
     'blocked.until': 'when it ends, in RFC 3339; null: never',
-    'limits[].policy': 'name of the policy',
-    'limits[].name': 'name of the limit, as in response headers',
-    'limits[].route': 'the pattern that it is about, where a policy counts by route; null elsewhere',
-    'limits[].key': 'key in Redis',
-    'limits[].limit': 'units admitted in the window; what a bucket holds; slots: as the rules have it for this caller',
-    'limits[].configuredLimit': 'the same, as the policy has it for all',
-    'limits[].unlimited': 'true if the rules never limit the caller by it',
-    'limits[].shared': 'true if it is counted for all callers together: a reset of this one leaves it as it is',
-    'limits[].windowMs': 'length of the window in milliseconds',
-    'limits[].used': 'units used',
-    'limits[].remaining': 'units left',
-    'limits[].resetMs': 'milliseconds until more than that is left; 0 if all is',
-    'limits[].retryAfterMs': 'milliseconds until a request is admitted; 0 if it is now',
-    'limits[].penaltyUntilMs':
-      'until when the policy refuses the caller, whatever is left, in milliseconds since the Unix epoch; null if it does not',
-    'skipped[].policy': 'name of a policy that was not asked',
-    'skipped[].reason': 'why not',
+    'limits[]': {
+      'policy, name': 'the policy, and the name of the limit as in response headers',
+      route: 'the pattern that it is about, if the policy counts by route; else null',
+      key: 'key in the store',
+      limit: 'units admitted in the window, what a bucket holds, or slots; as the rules have it for this caller',
+      configuredLimit: 'the same, as the policy has it for all',
+      unlimited: 'true if the rules never limit the caller by it',
+      shared: 'true if it is counted for all callers together: a reset of this one leaves it as it is',
+      windowMs: 'length of the window in milliseconds',
+      'used, remaining': 'units',
+      resetMs: 'milliseconds until more than that remains; 0 if all does',
+      retryAfterMs: 'milliseconds until a request is admitted; 0 if it is now',
+      penaltyUntilMs: 'end of a penalty, in milliseconds since the Unix epoch; null: none',
+    },
+    ...SKIPPED_FIELDS,
   },
   declare: (command) =>
     declareBody(command, readUsage, {
@@ -87,13 +87,10 @@ export const reset = defineCommand({
     'reset --ip 203.0.113.7 --policy login --yes': 'failed logins of an address, without a question',
   },
   json: {
-    redis: 'host and port that was asked; with --gateway, `gateway` in place of it: its host',
+    ...PLACE_FIELD,
     reset: 'whether the keys were deleted; false if the answer to the question was no',
-    'keys[].policy': 'name of the policy',
-    'keys[].key': 'key in Redis',
-    'keys[].used': 'units that its limits had counted, the most of them',
-    'skipped[].policy': 'name of a policy that was left as it is',
-    'skipped[].reason': 'why',
+    'keys[]': { 'policy, key': 'what was deleted', used: 'units that its limits had counted, the most of them' },
+    ...SKIPPED_FIELDS,
   },
   declare: (command) => declareBody(command, resetCounts, { own: [YES] }),
   async run(context, options, token) {

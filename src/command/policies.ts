@@ -11,7 +11,7 @@ import type { Operator } from './operate/operator.ts'
 import { ACTOR, COMMENT, declareOptions, type OperatorOptions, readNote } from './operate/options.ts'
 import { withOperator } from './operate/with-operator.ts'
 import { formatTables, readPolicyFile } from './policy-file.ts'
-import { type Context, defineCommand, YES } from './subcommand.ts'
+import { type Context, defineCommand, PLACE_FIELD, YES } from './subcommand.ts'
 
 type Action = readonly [minWords: number, maxWords: number, expected: string, run: (task: Task) => Promise<void>]
 
@@ -44,31 +44,24 @@ export const policies = defineCommand({
     'policies push --clear': 'POLICIES again',
   },
   json: {
-    redis: 'host and port of the database; with --gateway, `gateway` in place of it: its host',
+    ...PLACE_FIELD,
     version: 'version of the rules; 0: there are none',
-    id: 'show: tells it from others that have its number after a loss of the rules; empty if it is older',
+    'id, atMs, actor, comment': 'show: as those of versions[]',
     changed: 'push and rollback: whether this run has written it',
-    atMs: 'show: when it was written, in ms since the Unix epoch; 0: never',
-    actor: 'show: by whom',
-    comment: 'show: why',
-    'policies[]': 'show: tables in place of POLICIES, with the keys that they have there',
-    'policies[].*': 'these keys',
-    'candidate[]': 'show: tables that decide beside them',
-    'candidate[].*': 'their keys',
-    blocks: 'show: number of blocks',
-    allows: 'show: number of allows',
-    overrides: 'show: number of overrides',
+    'policies[].*, candidate[].*': 'show: the tables in place of POLICIES, and those of candidate policies',
+    'blocks, allows, overrides': 'show: the number of each',
     source: 'show: "rules" if the tables are those of the rules, "POLICIES" if they are those of the variable',
-    'changes[].policy': 'diff, push, rollback: name of a policy that is different',
-    'changes[].change': '"added", "removed" or "changed"',
-    'changes[].keys[].key': 'a key that is different',
-    'changes[].keys[].before': 'its value before, as JSON; null: it had none',
-    'changes[].keys[].after': 'and after',
-    'versions[].version': 'versions: one that is kept, the newest first',
-    'versions[].id': 'tells it from others that have its number after a loss of the rules; empty if it is older',
-    'versions[].atMs': 'when it was written, in ms since the Unix epoch',
-    'versions[].actor': 'by whom',
-    'versions[].comment': 'why',
+    'changes[]': {
+      'policy, change': 'diff, push, rollback: a policy that is "added", "removed" or "changed"',
+      'keys[].key': 'a key that is different',
+      'keys[].before, keys[].after': 'its values, as JSON; null: none',
+    },
+    'versions[]': {
+      version: 'versions: one that is stored, the newest first',
+      id: 'distinguishes it from others that have its number after a loss of the rules; empty if it is older',
+      atMs: 'when it was written, in milliseconds since the Unix epoch; 0: never',
+      'actor, comment': 'by whom, and why',
+    },
   },
   declare: (command) =>
     declareOptions(

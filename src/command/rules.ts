@@ -9,9 +9,10 @@ import { CommandError } from './command-error.ts'
 import { readTarget } from './operate/operator.ts'
 import { createPolicyOption, type Declaration, declareBody, type OperatorOptions, readBody } from './operate/options.ts'
 import { withOperator } from './operate/with-operator.ts'
-import { defineCommand, type Fields, type Subcommand } from './subcommand.ts'
+import { defineCommand, type Fields, PLACE_FIELD, type Subcommand } from './subcommand.ts'
 
-interface Kind<List extends EntryList> extends Omit<Subcommand, 'build'>, Declaration {
+interface Kind<List extends EntryList> extends Omit<Subcommand, 'build' | 'json'>, Declaration {
+  readonly entryFields?: Fields
   readonly list: List
   readonly operation: Operation<unknown, Changed, unknown>
   readonly check?: (options: OperatorOptions) => void
@@ -24,19 +25,12 @@ type Changed = Awaited<ReturnType<typeof operations.block.run>>
 
 const LIST = new Option('--list', 'show all that there are, and change nothing')
 
-const FIELDS = {
-  redis: 'host and port of the database; with --gateway, `gateway` in place of it: its host',
-  version: 'version of the rules; 0: there are none',
-  changed: 'whether this run has written it',
-  scope:
-    'of which requests of a caller that was named: "all", or by a digest alone "counted", those to which a policy applies that counts by all that it was made of',
-  'entries[].by': 'what the caller is known by, such as token; missing where that is not said',
-  'entries[].digest': 'its digest, as in keys and logs',
-  'entries[].mark': 'beside by and digest: a small hash of the same, by which others are told at once',
-  'entries[].value': 'in place of a digest: a value with one *',
-  'entries[].cidr': 'in place of a caller: a network',
-  'entries[].reason': 'why; missing if none was given',
-  'entries[].until': 'when it ends, in RFC 3339; missing: never',
+const ENTRY_FIELDS = {
+  'by, digest':
+    'what the caller is identified by, such as token, and its digest as in keys and logs; by may be missing',
+  value: 'in place of a digest: a value with one *',
+  cidr: 'in place of a caller: a network',
+  'reason, until': 'why, and when it ends, in RFC 3339; missing: no reason, never',
 } as const satisfies Fields
 
 export const block = defineRuleCommand({
@@ -57,10 +51,9 @@ export const block = defineRuleCommand({
     'block --list': 'whom else there is',
     'block --cidr 203.0.113.0/24 --remove': 'let it in again',
   },
-  json: {
-    'entries[].country': 'in place of a caller: a country',
-    'entries[].asn': 'in place of a caller: the number of a network operator',
-    'entries[].status': 'of the responses; missing: 403',
+  entryFields: {
+    'country, asn': 'in place of a caller: a country, or the number of a network operator',
+    status: 'of the responses; missing: 403',
   },
 })
 
@@ -103,12 +96,10 @@ export const override = defineRuleCommand({
     "override --header 'x-tenant=acme-*' --unlimited": 'no limits for a tenant',
     'override --ip 203.0.113.7 --remove': 'back to those of everybody',
   },
-  json: {
-    'entries[].limits[].policy': 'name of a policy with limits of its own here; missing with multiplier and unlimited',
-    'entries[].limits[].limits': 'these limits',
-    'entries[].multiplier': 'by what the limits are multiplied',
-    'entries[].unlimited': 'true: counted, but never refused',
-    'entries[].policies[]': 'policies that it is about; missing: all',
+  entryFields: {
+    'limits[].policy, limits[].limits': 'a policy, and its limits for this caller',
+    'multiplier, unlimited': 'in place of limits: by what they are multiplied, or true if they refuse nothing',
+    'policies[]': 'policies that it is about; missing: all',
   },
   omit: ['cidr', 'country', 'asn', 'policies'],
   own: [createPolicyOption('with --multiplier and --unlimited: only this policy; repeated')],
@@ -125,11 +116,28 @@ const COUNTED_NOTE =
 
 /** Defines a subcommand that writes or removes an entry of a list, or shows the list. */
 function defineRuleCommand<List extends EntryList>(kind: Kind<List>): Subcommand {
-  const { list, operation, omit, own = [], check, formatEffect, toJson = (entry) => entry, ...about } = kind
+  const {
+    list,
+    operation,
+    omit,
+    own = [],
+    check,
+    formatEffect,
+    toJson = (entry) => entry,
+    entryFields,
+    ...about
+  } = kind
   const { name } = about
   return defineCommand({
     ...about,
-    json: { ...FIELDS, ...about.json },
+    json: {
+      ...PLACE_FIELD,
+      version: 'version of the rules; 0: there are none',
+      changed: 'whether this run has written it',
+      scope:
+        'which requests of the target it is about: "all", or by a digest alone "counted", those to which a policy applies that counts by all that the digest was made of',
+      'entries[]': { ...ENTRY_FIELDS, ...entryFields },
+    },
     declare: (command) => declareBody(command, operation, { omit, own: [...own, LIST] }),
     async run(context, options, token) {
       const { terminal } = context

@@ -29,8 +29,26 @@ export interface Context {
   readonly signal: AbortSignal
 }
 
-/** Meaning of each field of the `--json` output, by its path, with `[]` for each item of a list. */
-export type Fields = Readonly<Record<string, string>>
+/** Meanings of the fields of the `--json` output; `[]` ends the name of a list. Fields of one meaning share an entry, as in `from, to`. */
+export interface Fields {
+  readonly [names: string]: string | Fields
+}
+
+/** Lists the paths of fields, such as `limits[].used`, with what they mean. */
+export function listFields(
+  fields: Fields,
+  parent = '',
+): readonly (readonly [paths: readonly string[], meaning: string])[] {
+  return Object.entries(fields).flatMap(([names, meaning]) => {
+    const paths = names.split(', ').map((name) => parent + name)
+    if (typeof meaning === 'string') return [[paths, meaning] as const]
+    return paths.flatMap((path) => listFields(meaning, `${path}.`))
+  })
+}
+
+export const PLACE_FIELD: Fields = {
+  'redis, gateway': 'host that was asked: of the database, or of the gateway with --gateway',
+}
 
 interface About {
   readonly name: string
@@ -38,7 +56,7 @@ interface About {
   readonly description: string
   /** What each line does; a line is what follows `sluice` in the shell. */
   readonly examples: Readonly<Record<string, string>>
-  /** Tables for the page about the command only: title of the first column → name → meaning. */
+  /** Tables for docs/command.md: title of the first column → name → meaning. */
   readonly notes?: Readonly<Record<string, Readonly<Record<string, string>>>>
   /** Left out: it has no `--json`. */
   readonly json?: Fields

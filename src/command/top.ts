@@ -4,7 +4,7 @@ import { formatNumber, formatPercent } from './format.ts'
 import { parseDurationOption, parseInteger } from './operate/options.ts'
 import { connect, createStore } from './redis/connection.ts'
 import { readSettings } from './settings/settings.ts'
-import { CONFIG, defineCommand, ENV, type Fields, REDIS } from './subcommand.ts'
+import { CONFIG, defineCommand, ENV, REDIS } from './subcommand.ts'
 import type { Terminal } from './terminal.ts'
 import { type Findings, KeyWatch, OwnKeys, type Row } from './top/key-watch.ts'
 import { Database, SILENCE_MS } from './upkeep/database.ts'
@@ -28,39 +28,6 @@ const KEYS = new Option('--sample <keys>', 'new keys that each look reads')
   .default(200)
 const LINES = new Option('--rows <count>', 'rows of each list').argParser((text) => parseInteger(text, 100)).default(10)
 
-const ROW_FIELDS = {
-  policy: 'its policy',
-  identity: 'the caller’s digest, as in keys and logs',
-  unitsPerS: 'units admitted in a second, of late; null where that cannot be told',
-  limitName: 'the limit of which the largest share is used',
-  used: 'units used of it',
-  limit: 'of how many',
-  retryAfterMs: 'until a request of one unit is admitted; 0: now',
-  looks: 'how often it was looked at',
-  looksAtLimit: 'and how often it was at a limit then',
-}
-
-const FIELDS: Fields = {
-  redis: 'host of the database',
-  atMs: 'time of the look, in ms since the Unix epoch',
-  'server.keys': 'all keys of the database, others’ as well',
-  'server.latencyMs': 'round trip of PING from here: the middle one of five',
-  'server.slowestMs': 'and the slowest',
-  'server.memoryBytes': 'memory that Redis uses; null where it does not tell',
-  'server.memoryLimitBytes': 'of how much; null where it does not tell, or has no limit',
-  'server.memoryPolicy': 'what becomes of keys when memory is full; null where it does not tell',
-  keys: 'keys of Sluice; an estimate until all have been gone through once',
-  share: 'share of the database that was gone through in this pass, 0 to 1',
-  passes: 'how often all have been gone through',
-  withoutTtl: 'keys of Sluice without a time to live, of which there must be none',
-  unknown: 'keys with the prefix that belong to no policy that is configured',
-  ...Object.fromEntries(
-    ['busiest', 'atLimit'].flatMap((list) =>
-      Object.entries(ROW_FIELDS).map(([name, meaning]) => [`${list}[].${name}`, meaning]),
-    ),
-  ),
-}
-
 export const top = defineCommand({
   name: 'top',
   summary: 'watch the busiest callers, those at their limits, and the database',
@@ -75,7 +42,26 @@ export const top = defineCommand({
     'top --json --iterations 1 --sample 1000': 'one look as JSON, for a script',
     'top --env production --interval 1m': 'in production, seldom',
   },
-  json: FIELDS,
+  json: {
+    'redis, atMs': 'host of the database, and time of the look, in milliseconds since the Unix epoch',
+    server: {
+      keys: 'all keys of the database, others’ as well',
+      'latencyMs, slowestMs': 'round trip of PING from here: the middle one of five, and the slowest',
+      'memoryBytes, memoryLimitBytes': 'memory that Redis uses, and of how much; null: unknown, or no limit',
+      memoryPolicy: 'what becomes of keys when memory is full; null: unknown',
+    },
+    keys: 'keys of Sluice; an estimate until all have been gone through once',
+    'share, passes': 'share of the database that was gone through in this pass, 0 to 1, and how many passes are over',
+    withoutTtl: 'keys of Sluice without a time to live, of which there must be none',
+    unknown: 'keys with the prefix that belong to no configured policy',
+    'busiest[], atLimit[]': {
+      'policy, identity': 'the policy, and the digest of the caller',
+      unitsPerS: 'units admitted in a second, of late; null: unknown',
+      'limitName, used, limit': 'the limit of which the largest share is used, units used of it, and of how many',
+      retryAfterMs: 'until a request of one unit is admitted; 0: now',
+      'looks, looksAtLimit': 'how often it was looked at, and how often it was at a limit then',
+    },
+  },
   declare: (command) =>
     command
       .addOption(INTERVAL)

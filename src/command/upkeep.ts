@@ -30,15 +30,13 @@ function declareSweep(command: Command) {
 }
 
 const SWEEP_FIELDS: Fields = {
-  complete: 'whether it came to the end',
-  dryRun: 'whether nothing was changed',
+  'complete, dryRun': 'whether it came to the end, and whether it changed nothing',
   match: 'the pattern',
   seen: 'matching keys that were found, each once for every time that SCAN returned it',
   gone: 'keys that were gone when their turn came',
   unnameable: 'keys that were skipped because their names are not text (over REST only)',
   share: 'share of the database that was gone through, 0 to 1',
-  seconds: 'time taken, by earlier runs that it went on from as well',
-  keysPerSecond: 'matching keys found in a second, by this run',
+  'seconds, keysPerSecond': 'time taken, by earlier runs as well, and matching keys found in a second by this run',
   longestScriptMs: 'the longest script, by the server’s clock; null if that stands still in scripts',
   pauses: 'how often it waited for the server',
   matching: 'of a sample: keys of the whole database that match, by estimate; else null',

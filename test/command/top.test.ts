@@ -95,10 +95,10 @@ test('KeyWatch tells of keys without a TTL, of policies that are gone, and of th
   expect(found.busiest.map(({ identity }) => identity)).toEqual(['one'])
 })
 
-test('KeyWatch takes no exception to the rules, which have no TTL, nor to what policies in their shadow count', async () => {
-  await redis.hSet('a.b:rules', 'version', '1')
+test('KeyWatch takes no exception to rules and their audit log, which have no TTL, nor to what candidate policies count', async () => {
+  for (const name of ['rules', 'journal']) await redis.hSet(`a.b:${name}`, { version: '1', '1:at': '1' })
   await redis.set('a.b:rules:candidate:all:w:{one}', 'x', { expiration: { type: 'EX', value: 100 } })
-  expect(await watch().look()).toMatchObject({ keys: 2, withoutTtl: 0, unknown: 0 })
+  expect(await watch().look()).toMatchObject({ keys: 3, withoutTtl: 0, unknown: 0 })
 })
 
 test('KeyWatch goes on through a large database look by look, and forgets what has become idle', async () => {
