@@ -126,7 +126,7 @@ async function show({ context: { terminal }, operator, options, words }: Task): 
         ? 'in place of POLICIES'
         : 'those of POLICIES'
     const [version, at, actor, comment] = toRow(revision)
-    const written = version === 0 ? 'no rules yet' : `version ${version}, ${at} by ${actor}: ${comment}`
+    const written = version === '0' ? 'no rules yet' : `version ${version}, ${at} by ${actor}: ${comment}`
     // The output can be pushed.
     return [`# ${written}`, `# ${shown}`, formatTables(result[options.candidate ? 'candidate' : 'policies'])].join('\n')
   })
@@ -228,9 +228,9 @@ async function readVersion(operator: Operator, text?: string): Promise<Version> 
 }
 
 /** Removes line breaks from notes, which others have written. */
-function toRow({ version, atMs, actor, comment }: Revision): readonly [number, ...string[]] {
+function toRow({ version, atMs, actor, comment }: Revision): readonly string[] {
   const toLine = (note: string) => note.replace(/\p{Cc}+/gu, ' ')
-  return [version, new Date(atMs).toISOString(), toLine(actor), toLine(comment)]
+  return [`${version}`, new Date(atMs).toISOString(), toLine(actor), toLine(comment)]
 }
 
 function formatChanges(changes: readonly PolicyChange[]): string[] {

@@ -4,8 +4,8 @@ import { formatCount, formatNumber } from './format.ts'
 import { readSettings } from './settings/settings.ts'
 import { type Reading, readLogs } from './simulate/log-files.ts'
 import { parseFields, USUAL_FIELDS } from './simulate/log-line.ts'
-import { checkOutFile, writeOutFile } from './simulate/page.ts'
-import { createResult, formatResults } from './simulate/report.ts'
+import { checkOutFile, renderPage, writeOutFile } from './simulate/page.ts'
+import { formatResults } from './simulate/report.ts'
 import { Simulation } from './simulate/simulation.ts'
 import { generateTraffic, parseTraffic } from './simulate/traffic.ts'
 import {
@@ -165,7 +165,9 @@ export const simulate = defineCommand({
     if (runs.some(({ simulation }) => simulation.store.isFull)) {
       notes.push('there were more keys than are remembered: callers that came back late began anew')
     }
-    const results = runs.map(({ simulation, variant }) => createResult(simulation, variant, showCallers === true))
+    const results = runs.map(({ simulation, variant: { limits = null, algorithm = null, leases = null } }) => {
+      return { limits, algorithm, leases, ...simulation.summarize(showCallers === true) }
+    })
     const result = {
       complete: !signal.aborted,
       requests: seen.requests,
@@ -182,7 +184,7 @@ export const simulate = defineCommand({
     }
     const between = result.from === null ? '' : ` from ${result.from} to ${result.to}`
     const requests = `${result.complete ? '' : 'stopped early: '}${formatCount(seen.requests, 'request')}${between}`
-    if (out !== undefined) await writeOutFile(out, context.cwd, force, { lines: [requests, ...notes], results })
+    if (out !== undefined) await writeOutFile(out, context.cwd, force, renderPage([requests, ...notes], results))
     terminal.show(result, () =>
       [
         `${requests} (${seconds.toFixed(1)} s, ${formatNumber(result.requestsPerSecond)} a second)`,

@@ -79,7 +79,7 @@ export class Terminal {
       style: { head: [], border: [], 'padding-left': 0, 'padding-right': 2 },
     })
     // Cells are cleaned before their widths are measured.
-    table.push(...rows.map((row) => row.map((cell) => (typeof cell === 'string' ? toLine(cell) : cell))))
+    table.push(...rows.map((row) => row.map((cell) => (typeof cell === 'string' ? toLine(cell) : formatNumber(cell)))))
     return table.toString().replace(/[^\S\n]+$/gm, '')
   }
 
@@ -143,12 +143,13 @@ function replaceControls(text: string): string {
   return text.replace(OWN_STYLE_OR_CONTROL, (found, own) => (own === undefined ? '\ufffd' : found))
 }
 
-function toLine(text: string): string {
+/** Also replaces line breaks and tabs. */
+export function toLine(text: string): string {
   return replaceControls(text).replace(/[\n\t]/g, '\ufffd')
 }
 
 /** Escapes controls in JSON, which keeps its value. */
-export function escapeControls(json: string): string {
+function escapeControls(json: string): string {
   return json.replace(new RegExp(CONTROLS, 'gu'), (sign) => `\\u${sign.charCodeAt(0).toString(16).padStart(4, '0')}`)
 }
 

@@ -5,15 +5,10 @@ const WIDTHS_MS = [
 ] as const
 const MAX_BUCKETS = 100
 
-export interface Counts {
-  admitted: number
-  refused: number
-}
-
+/** The first counts are of all requests, the others of each policy. */
 export interface Bucket {
   readonly startMs: number
-  readonly total: Counts
-  readonly policies: readonly Counts[]
+  readonly counts: readonly { admitted: number; refused: number }[]
 }
 
 /** Counts over time, in at most a hundred buckets, which get wider as time goes on. */
@@ -37,13 +32,9 @@ export class Timeline {
 
   /** @param atMs not before that of the call before @returns the bucket of that time, to be counted in */
   bucketAt(atMs: number): Bucket {
-    while (!this.#reaches(atMs)) this.#widen()
+    const firstMs = this.#buckets[0]?.startMs ?? atMs
+    while (atMs >= firstMs + MAX_BUCKETS * this.widthMs && this.#width < WIDTHS_MS.length - 1) this.#widen()
     return this.#extendTo(atMs)
-  }
-
-  #reaches(atMs: number): boolean {
-    const first = this.#buckets[0]
-    return !first || atMs < first.startMs + MAX_BUCKETS * this.widthMs || this.#width === WIDTHS_MS.length - 1
   }
 
   /** Adds empty buckets up to a time. @returns the last one */
@@ -51,9 +42,8 @@ export class Timeline {
     const untilMs = Math.floor(atMs / this.widthMs) * this.widthMs
     let last = this.#buckets.at(-1)
     while (!last || last.startMs < untilMs) {
-      const startMs: number = last ? last.startMs + this.widthMs : untilMs
-      const [total, ...policies] = Array.from({ length: 1 + this.#policyCount }, () => ({ admitted: 0, refused: 0 }))
-      last = { startMs, total: total as Counts, policies }
+      const counts = Array.from({ length: 1 + this.#policyCount }, () => ({ admitted: 0, refused: 0 }))
+      last = { startMs: last ? last.startMs + this.widthMs : untilMs, counts }
       this.#buckets.push(last)
     }
     return last
@@ -61,15 +51,10 @@ export class Timeline {
 
   #widen(): void {
     this.#width++
-    const narrow = this.#buckets
-    this.#buckets = []
-    for (const { startMs, total, policies } of narrow) {
-      const bucket = this.#extendTo(startMs)
-      const sums = [bucket.total, ...bucket.policies]
-      for (const [index, { admitted, refused }] of [total, ...policies].entries()) {
-        const sum = sums[index] as Counts
-        sum.admitted += admitted
-        sum.refused += refused
+    for (const { startMs, counts } of this.#buckets.splice(0)) {
+      for (const [index, sum] of this.#extendTo(startMs).counts.entries()) {
+        sum.admitted += counts[index]?.admitted ?? 0
+        sum.refused += counts[index]?.refused ?? 0
       }
     }
   }
