@@ -2,7 +2,7 @@ import * as v from 'valibot'
 import type { Operation } from '../../admin/operation.ts'
 import { environment, toOptionError } from '../../config/variables.ts'
 import { NOT_SERVED } from '../../http/problem.ts'
-import { CommandError } from '../command-error.ts'
+import { CommandError, findCause } from '../command-error.ts'
 import { explainProblem, type OperationInput, type Operator, type ProblemBody } from './operator.ts'
 
 const ANSWER_TIMEOUT_MS = 20_000
@@ -41,7 +41,11 @@ export function operateOverGateway(gateway: string, token: unknown): Operator {
         redirect: 'manual',
         signal: AbortSignal.timeout(ANSWER_TIMEOUT_MS),
       }).catch((error: unknown) => {
-        throw createUnreachableError(host, error)
+        const hint = 'Is the URL right, and the Worker deployed?'
+        throw new CommandError(`the gateway at ${host} cannot be reached (${findCause(error)})`, {
+          exit: 'redis',
+          hint,
+        })
       })
       const value: unknown = await response.json().catch(() => undefined)
       if (response.status !== 200) throw explainRefusal(host, response, value)
@@ -85,11 +89,4 @@ function explainRefusal(host: string, { status, headers }: Response, value: unkn
 function createNoAdminError(host: string, answer: string): CommandError {
   const message = `${host} answered ${answer}, and not as the admin API of a gateway`
   return new CommandError(message, { exit: 'redis', hint: URL_HINT })
-}
-
-function createUnreachableError(host: string, error: unknown): CommandError {
-  const { name, cause } = error as { readonly name: string; readonly cause?: { code?: string; message?: string } }
-  const code = name === 'TimeoutError' ? 'no answer in time' : (cause?.code ?? cause?.message ?? name)
-  const hint = 'Is the URL right, and the Worker deployed?'
-  return new CommandError(`the gateway at ${host} cannot be reached (${code})`, { exit: 'redis', hint })
 }
