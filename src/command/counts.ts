@@ -2,11 +2,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Option } from '@commander-js/extra-typings'
 import { isSpared, LEFT_FOR_EVERYONE, usage as readUsage, reset as resetCounts } from '../admin/operations/usage.ts'
-import { DURATION_EXPECTED, parseDuration } from '../model/limits.ts'
-import { CommandError } from './command-error.ts'
 import { explainSkipped, readCaller } from './operate/operator.ts'
 import { declareBody, readBody } from './operate/options.ts'
 import { withOperator } from './operate/with-operator.ts'
+import { duration, readOption } from './read-option.ts'
 import { defineCommand, PLACE_FIELD, YES } from './subcommand.ts'
 import type { Terminal } from './terminal.ts'
 
@@ -54,7 +53,7 @@ export const usage = defineCommand({
       omit: ['policies'],
       own: [
         new Option('-w, --watch [interval]', 'ask again, every second or so often, until Ctrl-C').argParser(
-          readInterval,
+          readOption('--watch', duration),
         ),
       ],
     }),
@@ -132,12 +131,6 @@ export const reset = defineCommand({
     })
   },
 })
-
-function readInterval(text: string): number {
-  const intervalMs = parseDuration(text)
-  if (intervalMs !== undefined) return intervalMs
-  throw new CommandError(`--watch: expected ${DURATION_EXPECTED}, got ${JSON.stringify(text)}`)
-}
 
 type Answer = Awaited<ReturnType<typeof readUsage.run>>
 type Usage = ReturnType<typeof toJson>

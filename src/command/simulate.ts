@@ -1,6 +1,8 @@
 import { Option } from '@commander-js/extra-typings'
+import { integer } from '../config/values.ts'
 import { CommandError } from './command-error.ts'
 import { formatCount, formatNumber } from './format.ts'
+import { readOption } from './read-option.ts'
 import { readSettings } from './settings/settings.ts'
 import { type Reading, readLogs } from './simulate/log-files.ts'
 import { parseFields, USUAL_FIELDS } from './simulate/log-line.ts'
@@ -14,7 +16,6 @@ import {
   collectLimits,
   combine,
   loadVariant,
-  readSeed,
   SIMULATED_ALGORITHMS,
 } from './simulate/variants.ts'
 import { CONFIG, defineCommand, ENV } from './subcommand.ts'
@@ -88,7 +89,7 @@ export const simulate = defineCommand({
     command
       .argument('[log...]', 'files in order of time, unpacked if they end in .gz; - is standard input')
       .option('-t, --traffic <words>', 'in place of a log, such as "50 callers, 3/s each"', parseTraffic)
-      .option('--seed <number>', 'other traffic of the same kind', readSeed, 1)
+      .option('--seed <number>', 'other traffic of the same kind', readOption('--seed', integer(0, 999_999_999)), 1)
       .option('-l, --limits <limits>', 'in place of RATE_LIMITS; repeated, side by side', collectLimits)
       .addOption(
         new Option(

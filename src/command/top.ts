@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Option } from '@commander-js/extra-typings'
+import { integer } from '../config/values.ts'
 import { formatNumber, formatPercent } from './format.ts'
-import { parseDurationOption, parseInteger } from './operate/options.ts'
+import { duration, readOption } from './read-option.ts'
 import { connect, createStore } from './redis/connection.ts'
 import { readSettings } from './settings/settings.ts'
 import { CONFIG, defineCommand, ENV, REDIS } from './subcommand.ts'
@@ -15,18 +15,6 @@ const EVERY_MS = 2_000
 const EVERY_MS_OVER_REST = 10_000
 const MAX_SAMPLE = 1_000
 const PINGS = 5
-
-const INTERVAL = new Option('-i, --interval <duration>', 'time between looks (default: 2s; over REST 10s)').argParser(
-  parseDurationOption,
-)
-const LOOKS = new Option(
-  '-n, --iterations <count>',
-  'end after so many (default: none on a terminal, else 1)',
-).argParser((text) => parseInteger(text, Number.MAX_SAFE_INTEGER))
-const KEYS = new Option('--sample <keys>', 'new keys that each look reads')
-  .argParser((text) => parseInteger(text, MAX_SAMPLE))
-  .default(200)
-const LINES = new Option('--rows <count>', 'rows of each list').argParser((text) => parseInteger(text, 100)).default(10)
 
 export const top = defineCommand({
   name: 'top',
@@ -64,10 +52,18 @@ export const top = defineCommand({
   },
   declare: (command) =>
     command
-      .addOption(INTERVAL)
-      .addOption(LOOKS)
-      .addOption(KEYS)
-      .addOption(LINES)
+      .option(
+        '-i, --interval <duration>',
+        'time between looks (default: 2s; over REST 10s)',
+        readOption('--interval', duration),
+      )
+      .option(
+        '-n, --iterations <count>',
+        'end after so many (default: none on a terminal, else 1)',
+        readOption('--iterations', integer(1, Number.MAX_SAFE_INTEGER)),
+      )
+      .option('--sample <keys>', 'new keys that each look reads', readOption('--sample', integer(1, MAX_SAMPLE)), 200)
+      .option('--rows <count>', 'rows of each list', readOption('--rows', integer(1, 100)), 10)
       .addOption(REDIS)
       .addOption(CONFIG)
       .addOption(ENV),

@@ -1,12 +1,11 @@
 /** Options for the bodies of operations. The schema of an operation determines the options of its subcommand. */
 import { userInfo } from 'node:os'
-import { Argument, type Command, InvalidArgumentError, Option } from '@commander-js/extra-typings'
+import { Argument, type Command, Option } from '@commander-js/extra-typings'
 import type { Operation } from '../../admin/operation.ts'
-import { DURATION_EXPECTED, parseDuration } from '../../model/limits.ts'
-import type { Pairs } from '../../request/caller/caller.ts'
 import { collectClaims, readClaim, readPair } from '../../request/caller/caller-in-text.ts'
 import type { CallerKind } from '../../request/identity/source.ts'
 import { CommandError } from '../command-error.ts'
+import { collect, numberLike, readOption } from '../read-option.ts'
 import { CONFIG, type Context, ENV, GATEWAY, REDIS } from '../subcommand.ts'
 
 const TOKEN = new Argument(
@@ -18,13 +17,13 @@ const DIGEST = new Option('--digest <digest>', 'identity as keys and logs have i
 
 export const CALLER_OPTIONS = {
   ip: new Option('--ip <address>', 'address of the caller'),
-  header: new Option('-H, --header <name=value>', 'a field that the caller sends').argParser(collectPairs),
-  query: new Option('--query <name=value>', 'a parameter of the query').argParser(collectPairs),
-  cookie: new Option('--cookie <name=value>', 'a cookie of the caller').argParser(collectPairs),
-  form: new Option('--form <name=value>', 'a field of an urlencoded form').argParser(collectPairs),
+  header: new Option('-H, --header <name=value>', 'a field that the caller sends').argParser(collect(readPair)),
+  query: new Option('--query <name=value>', 'a parameter of the query').argParser(collect(readPair)),
+  cookie: new Option('--cookie <name=value>', 'a cookie of the caller').argParser(collect(readPair)),
+  form: new Option('--form <name=value>', 'a field of an urlencoded form').argParser(collect(readPair)),
   // `--json` selects the output format.
   json: new Option('--json-member </pointer=value>', 'a member of a JSON body, such as /user/id=42').argParser(
-    collectPairs,
+    collect(readPair),
   ),
   claim: new Option(
     '--claim <name=value>',
@@ -40,7 +39,7 @@ export const ACTOR = new Option('--actor <name>', 'who does it, for the history 
 export const COMMENT = new Option('--comment <text>', 'why, for the history')
 
 // biome-ignore lint/suspicious/noExplicitAny: options of all types
-type AnyOption = Option<any, any, any, any, any, any>
+export type AnyOption = Option<any, any, any, any, any, any>
 /** Maps a property to its option, in the order of the help. */
 type OptionTable = Readonly<Record<string, AnyOption>>
 
@@ -60,20 +59,20 @@ const PART_OPTIONS: Readonly<Record<'caller' | 'target', OptionTable>> = {
     cidr: new Option('--cidr <network>', 'all of a network, such as 203.0.113.0/24 or 2001:db8::/32'),
     country: new Option('--country <code>', 'all of a country, as Cloudflare tells it, such as DE; T1 is Tor'),
     asn: new Option('--asn <number>', 'all of a network operator, such as 64500').argParser(
-      createNumberReader('--asn', /^(?:AS)?(\d{1,10})$/i, 'a number such as 64500'),
+      readOption('--asn', numberLike(/^(?:AS)?(\d{1,10})$/i, 'a number such as 64500')),
     ),
   },
 }
 
 const BODY_OPTIONS: OptionTable = {
   status: new Option('--status <code>', 'of the responses, 400 to 599 (default: 403)').argParser(
-    createNumberReader('--status', /^(\d{3})$/, 'a status from 400 to 599'),
+    readOption('--status', numberLike(/^(\d{3})$/, 'a status from 400 to 599')),
   ),
   limits: new Option('-l, --limits <limits>', 'such as login=20/1m, or 50/1s for RATE_LIMITS; repeated').argParser(
     collectLimits,
   ),
   multiplier: new Option('--multiplier <number>', 'a multiple of the limits, such as 10 or 0.5').argParser(
-    createNumberReader('--multiplier', /^(?=.*[1-9])(\d{1,7}(?:\.\d{1,6})?)$/, 'a number above 0'),
+    readOption('--multiplier', numberLike(/^(?=.*[1-9])(\d{1,7}(?:\.\d{1,6})?)$/, 'a number above 0')),
   ),
   unlimited: new Option('--unlimited', 'count, but never refuse'),
   policies: createPolicyOption('only this policy; may be repeated'),
@@ -150,23 +149,8 @@ export function findOptionName(pointer: string): string | undefined {
   return Object.hasOwn(table, name) ? table[name]?.long : undefined
 }
 
-export function parseInteger(text: string, max: number): number {
-  const value = Number(text)
-  if (Number.isInteger(value) && value >= 1 && value <= max) return value
-  throw new InvalidArgumentError(`Expected an integer from 1 to ${max}.`)
-}
-
-export function parseDurationOption(text: string): number {
-  const ms = parseDuration(text)
-  if (ms !== undefined) return ms
-  throw new InvalidArgumentError(`Expected ${DURATION_EXPECTED}.`)
-}
-
 export function createPolicyOption(description: string): AnyOption {
-  return new Option('-p, --policy <name>', description).argParser((name: string, before: readonly string[] = []) => [
-    ...before,
-    name,
-  ])
+  return new Option('-p, --policy <name>', description).argParser(collect(String))
 }
 
 function readTable(table: OptionTable, options: OperatorOptions): Readonly<Record<string, unknown>> {
@@ -187,23 +171,10 @@ function readUserName(): string {
   }
 }
 
-function collectPairs(text: string, before: Pairs = []): Pairs {
-  return [...before, readPair(text)]
-}
-
 function readOneClaim(text: string, before?: unknown): readonly (readonly [name: string, value: unknown])[] {
   if (before) throw new CommandError('--claim: expected one claim')
   const { name, value } = readClaim(text)
   return [[name, value]]
-}
-
-/** @param pattern with the number as its first group @throws {CommandError} */
-function createNumberReader(option: string, pattern: RegExp, expected: string): (text: string) => number {
-  return (text) => {
-    const [, number] = pattern.exec(text) ?? []
-    if (number !== undefined) return Number(number)
-    throw new CommandError(`${option}: expected ${expected}, got ${JSON.stringify(text.slice(0, 100))}`)
-  }
 }
 
 /** The name of the policy of RATE_LIMITS. */

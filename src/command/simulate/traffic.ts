@@ -16,13 +16,8 @@ export interface Traffic {
 
 const EXPECTED =
   'parts such as "50 callers, 3/s each, bursts of 20 every minute, for 10m, POST /login" (the first two always)'
-const PARTS = [
-  /^(?<callers>\d{1,7}) callers?$/,
-  /^(?<rate>\d{1,6}(?:\.\d{1,6})?)\/(?<unit>[smhd]) each$/,
-  /^bursts of (?<size>\d{1,6}) every (?<every>.+)$/,
-  /^for (?<span>\S+)$/,
-  /^(?<method>[A-Z]+) (?<target>\/\S*)$/,
-]
+const PARTS =
+  /^(?:(?<callers>\d{1,7}) callers?|(?<rate>\d{1,6}(?:\.\d{1,6})?)\/(?<unit>[smhd]) each|bursts of (?<size>\d{1,6}) every (?<every>.+)|for (?<span>\S+)|(?<method>[A-Z]+) (?<target>\/\S*))$/
 const DEFAULTS = { burst: undefined, durationMs: 300_000, method: 'GET', target: '/' }
 const MAX_CALLERS = 1_000_000
 const BATCH_SIZE = 2_000
@@ -45,8 +40,7 @@ export function parseTraffic(text: string): Traffic {
 }
 
 function parsePart(text: string): Partial<Traffic> | undefined {
-  const groups = PARTS.map((pattern) => pattern.exec(text)?.groups).find((found) => found !== undefined)
-  const { callers, rate, unit, size, every = '', span = '', method, target } = groups ?? {}
+  const { callers, rate, unit, size, every = '', span = '', method, target } = PARTS.exec(text)?.groups ?? {}
   const everyMs = parseSpan(every)
   const durationMs = parseSpan(span)
   if (callers !== undefined) return { callers: Number(callers) }
@@ -81,27 +75,17 @@ export function* generateTraffic(traffic: Traffic, seed: number): Generator<Batc
 function* generateEntries(traffic: Traffic, random: () => number): Generator<LogEntry> {
   const { callers, rate, durationMs, burst } = traffic
   const gap = () => (rate > 0 ? (-Math.log(1 - random()) * 1_000) / (rate * callers) : Number.POSITIVE_INFINITY)
+  const phases = Array.from({ length: burst ? callers : 0 }, (_, caller) => ({ caller, share: random() }))
+  phases.sort((a, b) => a.share - b.share)
   let singleMs = gap()
-  const bursts = burst && generateBursts(burst.everyMs, callers, random)
-  let next = bursts?.next().value
-  while (true) {
-    if (next && burst && next.atMs <= singleMs) {
-      if (next.atMs >= durationMs) return
-      for (let i = 0; i < burst.size; i++) yield createEntry(traffic, next.caller, next.atMs)
-      next = bursts?.next().value
-    } else {
-      if (singleMs >= durationMs) return
+  for (let next = 0; ; next++) {
+    const phase = burst && phases[next % callers]
+    const burstMs = phase ? (Math.floor(next / callers) + phase.share) * burst.everyMs : Number.POSITIVE_INFINITY
+    for (; singleMs < Math.min(burstMs, durationMs); singleMs += gap()) {
       yield createEntry(traffic, Math.floor(random() * callers), singleMs)
-      singleMs += gap()
     }
-  }
-}
-
-function* generateBursts(everyMs: number, callers: number, random: () => number) {
-  const phases = Array.from({ length: callers }, (_, caller) => ({ caller, atMs: random() * everyMs }))
-  phases.sort((a, b) => a.atMs - b.atMs)
-  for (let round = 0; ; round++) {
-    for (const { caller, atMs } of phases) yield { caller, atMs: atMs + round * everyMs }
+    if (!phase || burstMs >= durationMs) return
+    for (let i = 0; i < burst.size; i++) yield createEntry(traffic, phase.caller, burstMs)
   }
 }
 

@@ -7,6 +7,7 @@ import type { LeaseSize } from '../../engine/leases.ts'
 import { ALGORITHM_NAMES, type AlgorithmName, formatWindow, parseLimits } from '../../model/limits.ts'
 import type { RequestPolicy } from '../../model/policy.ts'
 import { CommandError } from '../command-error.ts'
+import { collect, readOption } from '../read-option.ts'
 import type { Settings } from '../settings/settings.ts'
 import { loadWorkerConfig } from '../worker-config.ts'
 
@@ -73,21 +74,7 @@ const limits = v.pipe(
   v.check((text) => parseLimits(text) !== undefined, 'limits such as "10/1s, 120/1m"'),
 )
 const algorithm = v.picklist(SIMULATED_ALGORITHMS, `one of ${SIMULATED_ALGORITHMS.join(', ')}`)
-const seed = v.pipe(v.string(), v.regex(/^\d{1,9}$/, 'an integer from 0 to 999999999'), v.transform(Number))
 
-export const collectLimits = collect(createReader('--limits', limits))
-export const collectAlgorithms = collect(createReader('--algorithm', algorithm))
-export const collectLeases = collect(createReader('--leases', leases))
-export const readSeed = createReader('--seed', seed)
-
-function createReader<Schema extends v.GenericSchema>(option: string, schema: Schema) {
-  return (text: string): v.InferOutput<Schema> => {
-    const { success, output, issues } = v.safeParse(schema, text)
-    if (success) return output
-    throw new CommandError(`${option}: expected ${issues[0].message}, got ${JSON.stringify(text.slice(0, 100))}`)
-  }
-}
-
-function collect<Value>(read: (text: string) => Value) {
-  return (text: string, before: readonly Value[] = []): readonly Value[] => [...before, read(text)]
-}
+export const collectLimits = collect(readOption('--limits', limits))
+export const collectAlgorithms = collect(readOption('--algorithm', algorithm))
+export const collectLeases = collect(readOption('--leases', leases))
