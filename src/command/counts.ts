@@ -1,11 +1,10 @@
 /** Subcommands for the usage of callers. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Option } from '@commander-js/extra-typings'
 import { isSpared, LEFT_FOR_EVERYONE, usage as readUsage, reset as resetCounts } from '../admin/operations/usage.ts'
 import { explainSkipped, readCaller } from './operate/operator.ts'
 import { declareBody, readBody } from './operate/options.ts'
 import { withOperator } from './operate/with-operator.ts'
-import { duration, readOption } from './read-option.ts'
+import { createOption, duration } from './read-option.ts'
 import { defineCommand, PLACE_FIELD, YES } from './subcommand.ts'
 import type { Terminal } from './terminal.ts'
 
@@ -51,11 +50,7 @@ export const usage = defineCommand({
   declare: (command) =>
     declareBody(command, readUsage, {
       omit: ['policies'],
-      own: [
-        new Option('-w, --watch [interval]', 'ask again, every second or so often, until Ctrl-C').argParser(
-          readOption('--watch', duration),
-        ),
-      ],
+      own: [createOption('-w, --watch [interval]', 'ask again, every second or so often, until Ctrl-C', duration)],
     }),
   async run(context, options, token) {
     const { terminal, signal } = context

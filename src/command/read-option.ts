@@ -1,3 +1,4 @@
+import { Option } from '@commander-js/extra-typings'
 import * as v from 'valibot'
 import { parsed } from '../config/values.ts'
 import { DURATION_EXPECTED, parseDuration } from '../model/limits.ts'
@@ -15,16 +16,33 @@ export function numberLike(pattern: RegExp, expected: string) {
   )
 }
 
-/** Makes a parser of the values of an option from a schema, whose messages say what is expected. */
-export function readOption<Schema extends v.GenericSchema>(option: string, schema: Schema) {
+/** Makes an option whose value a schema reads; its messages say what is expected. */
+export function createOption<Flags extends string, Schema extends v.GenericSchema>(
+  flags: Flags,
+  description: string,
+  schema: Schema,
+) {
+  return new Option(flags, description).argParser(readBy(flags, schema))
+}
+
+/** Makes an option that may be repeated. */
+export function createListOption<Flags extends string, Schema extends v.GenericSchema>(
+  flags: Flags,
+  description: string,
+  schema: Schema,
+) {
+  return new Option(flags, description).argParser(collect(readBy(flags, schema)))
+}
+
+function readBy<Schema extends v.GenericSchema>(flags: string, schema: Schema) {
   return (text: string): v.InferOutput<Schema> => {
     const { success, output, issues } = v.safeParse(schema, text)
     if (success) return output
-    throw new CommandError(`${option}: expected ${issues[0].message}, got ${JSON.stringify(text.slice(0, 100))}`)
+    const [name] = /--[\w-]+/.exec(flags) ?? []
+    throw new CommandError(`${name}: expected ${issues[0].message}, got ${JSON.stringify(text.slice(0, 100))}`)
   }
 }
 
-/** Collects the values of an option that may be repeated. */
 export function collect<Value>(read: (text: string) => Value) {
   return (text: string, before: readonly Value[] = []): readonly Value[] => [...before, read(text)]
 }

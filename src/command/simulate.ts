@@ -1,8 +1,9 @@
-import { Option } from '@commander-js/extra-typings'
-import { integer } from '../config/values.ts'
+import * as v from 'valibot'
+import { integer, leases } from '../config/values.ts'
+import { parseLimits } from '../model/limits.ts'
 import { CommandError } from './command-error.ts'
 import { formatCount, formatNumber } from './format.ts'
-import { readOption } from './read-option.ts'
+import { createListOption, createOption } from './read-option.ts'
 import { readSettings } from './settings/settings.ts'
 import { type Reading, readLogs } from './simulate/log-files.ts'
 import { parseFields, USUAL_FIELDS } from './simulate/log-line.ts'
@@ -10,16 +11,15 @@ import { checkOutFile, renderPage, writeOutFile } from './simulate/page.ts'
 import { formatResults } from './simulate/report.ts'
 import { Simulation } from './simulate/simulation.ts'
 import { generateTraffic, parseTraffic } from './simulate/traffic.ts'
-import {
-  collectAlgorithms,
-  collectLeases,
-  collectLimits,
-  combine,
-  loadVariant,
-  SIMULATED_ALGORITHMS,
-} from './simulate/variants.ts'
+import { combine, loadVariant, SIMULATED_ALGORITHMS } from './simulate/variants.ts'
 import { CONFIG, defineCommand, ENV } from './subcommand.ts'
 import { digestNote } from './worker-config.ts'
+
+const LIMITS = v.pipe(
+  v.string(),
+  v.check((text) => parseLimits(text) !== undefined, 'limits such as "10/1s, 120/1m"'),
+)
+const ALGORITHM = v.picklist(SIMULATED_ALGORITHMS, `one of ${SIMULATED_ALGORITHMS.join(', ')}`)
 
 /** Servers write a line when a response ends, so lines are a little out of order. */
 const LATE_MS = 1_000
@@ -89,20 +89,17 @@ export const simulate = defineCommand({
     command
       .argument('[log...]', 'files in order of time, unpacked if they end in .gz; - is standard input')
       .option('-t, --traffic <words>', 'in place of a log, such as "50 callers, 3/s each"', parseTraffic)
-      .option('--seed <number>', 'other traffic of the same kind', readOption('--seed', integer(0, 999_999_999)), 1)
-      .option('-l, --limits <limits>', 'in place of RATE_LIMITS; repeated, side by side', collectLimits)
+      .addOption(createOption('--seed <number>', 'other traffic of the same kind', integer(0, 999_999_999)).default(1))
+      .addOption(createListOption('-l, --limits <limits>', 'in place of RATE_LIMITS; repeated, side by side', LIMITS))
       .addOption(
-        new Option(
+        createListOption(
           '-a, --algorithm <name>',
-          'of the policy that RATE_LIMITS makes, in place of sliding-window; repeated, side by side',
-        )
-          .choices(SIMULATED_ALGORITHMS)
-          .argParser(collectAlgorithms),
+          `of the policy that RATE_LIMITS makes: ${SIMULATED_ALGORITHMS.join(', ')}; repeated, side by side`,
+          ALGORITHM,
+        ),
       )
-      .option(
-        '--leases <size>',
-        'off, auto or a number of permits, as one isolate would take them; repeated, side by side',
-        collectLeases,
+      .addOption(
+        createListOption('--leases <size>', 'off, auto or a number of permits; repeated, side by side', leases),
       )
       .option('--fields <pairs>', 'where JSON has what, such as time=ts,ip=client.ip,header.x-key=key', parseFields)
       .option('-o, --out <file>', 'draw it into a page, too, with tables: .html')

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { integer } from '../config/values.ts'
 import { formatNumber, formatPercent } from './format.ts'
-import { duration, readOption } from './read-option.ts'
+import { createOption, duration } from './read-option.ts'
 import { connect, createStore } from './redis/connection.ts'
 import { readSettings } from './settings/settings.ts'
 import { CONFIG, defineCommand, ENV, REDIS } from './subcommand.ts'
@@ -13,8 +13,13 @@ import { loadWorkerConfig } from './worker-config.ts'
 const EVERY_MS = 2_000
 /** Upstash charges for each command. */
 const EVERY_MS_OVER_REST = 10_000
-const MAX_SAMPLE = 1_000
 const PINGS = 5
+
+const ITERATIONS = createOption(
+  '-n, --iterations <count>',
+  'end after so many (default: none on a terminal, else 1)',
+  integer(1, Number.MAX_SAFE_INTEGER),
+)
 
 export const top = defineCommand({
   name: 'top',
@@ -52,18 +57,10 @@ export const top = defineCommand({
   },
   declare: (command) =>
     command
-      .option(
-        '-i, --interval <duration>',
-        'time between looks (default: 2s; over REST 10s)',
-        readOption('--interval', duration),
-      )
-      .option(
-        '-n, --iterations <count>',
-        'end after so many (default: none on a terminal, else 1)',
-        readOption('--iterations', integer(1, Number.MAX_SAFE_INTEGER)),
-      )
-      .option('--sample <keys>', 'new keys that each look reads', readOption('--sample', integer(1, MAX_SAMPLE)), 200)
-      .option('--rows <count>', 'rows of each list', readOption('--rows', integer(1, 100)), 10)
+      .addOption(createOption('-i, --interval <duration>', 'time between looks (default: 2s; over REST 10s)', duration))
+      .addOption(ITERATIONS)
+      .addOption(createOption('--sample <keys>', 'new keys that each look reads', integer(1, 1_000)).default(200))
+      .addOption(createOption('--rows <count>', 'rows of each list', integer(1, 100)).default(10))
       .addOption(REDIS)
       .addOption(CONFIG)
       .addOption(ENV),

@@ -1,11 +1,12 @@
 /** Options for the bodies of operations. The schema of an operation determines the options of its subcommand. */
 import { userInfo } from 'node:os'
 import { Argument, type Command, Option } from '@commander-js/extra-typings'
+import * as v from 'valibot'
 import type { Operation } from '../../admin/operation.ts'
 import { collectClaims, readClaim, readPair } from '../../request/caller/caller-in-text.ts'
 import type { CallerKind } from '../../request/identity/source.ts'
 import { CommandError } from '../command-error.ts'
-import { collect, numberLike, readOption } from '../read-option.ts'
+import { collect, createListOption, createOption, numberLike } from '../read-option.ts'
 import { CONFIG, type Context, ENV, GATEWAY, REDIS } from '../subcommand.ts'
 
 const TOKEN = new Argument(
@@ -58,21 +59,27 @@ const PART_OPTIONS: Readonly<Record<'caller' | 'target', OptionTable>> = {
     digest: DIGEST,
     cidr: new Option('--cidr <network>', 'all of a network, such as 203.0.113.0/24 or 2001:db8::/32'),
     country: new Option('--country <code>', 'all of a country, as Cloudflare tells it, such as DE; T1 is Tor'),
-    asn: new Option('--asn <number>', 'all of a network operator, such as 64500').argParser(
-      readOption('--asn', numberLike(/^(?:AS)?(\d{1,10})$/i, 'a number such as 64500')),
+    asn: createOption(
+      '--asn <number>',
+      'all of a network operator, such as 64500',
+      numberLike(/^(?:AS)?(\d{1,10})$/i, 'a number such as 64500'),
     ),
   },
 }
 
 const BODY_OPTIONS: OptionTable = {
-  status: new Option('--status <code>', 'of the responses, 400 to 599 (default: 403)').argParser(
-    readOption('--status', numberLike(/^(\d{3})$/, 'a status from 400 to 599')),
+  status: createOption(
+    '--status <code>',
+    'of the responses, 400 to 599 (default: 403)',
+    numberLike(/^(\d{3})$/, 'a status from 400 to 599'),
   ),
   limits: new Option('-l, --limits <limits>', 'such as login=20/1m, or 50/1s for RATE_LIMITS; repeated').argParser(
     collectLimits,
   ),
-  multiplier: new Option('--multiplier <number>', 'a multiple of the limits, such as 10 or 0.5').argParser(
-    readOption('--multiplier', numberLike(/^(?=.*[1-9])(\d{1,7}(?:\.\d{1,6})?)$/, 'a number above 0')),
+  multiplier: createOption(
+    '--multiplier <number>',
+    'a multiple of the limits, such as 10 or 0.5',
+    numberLike(/^(?=.*[1-9])(\d{1,7}(?:\.\d{1,6})?)$/, 'a number above 0'),
   ),
   unlimited: new Option('--unlimited', 'count, but never refuse'),
   policies: createPolicyOption('only this policy; may be repeated'),
@@ -150,7 +157,7 @@ export function findOptionName(pointer: string): string | undefined {
 }
 
 export function createPolicyOption(description: string): AnyOption {
-  return new Option('-p, --policy <name>', description).argParser(collect(String))
+  return createListOption('-p, --policy <name>', description, v.string())
 }
 
 function readTable(table: OptionTable, options: OperatorOptions): Readonly<Record<string, unknown>> {

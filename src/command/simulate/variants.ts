@@ -1,13 +1,10 @@
-import * as v from 'valibot'
 import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
 import { formatLimitName, readLimits } from '../../algorithms/read-limits.ts'
 import type { Config } from '../../config/load-config.ts'
-import { leases } from '../../config/values.ts'
 import type { LeaseSize } from '../../engine/leases.ts'
-import { ALGORITHM_NAMES, type AlgorithmName, formatWindow, parseLimits } from '../../model/limits.ts'
+import { ALGORITHM_NAMES, type AlgorithmName, formatWindow } from '../../model/limits.ts'
 import type { RequestPolicy } from '../../model/policy.ts'
 import { CommandError } from '../command-error.ts'
-import { collect, readOption } from '../read-option.ts'
 import type { Settings } from '../settings/settings.ts'
 import { loadWorkerConfig } from '../worker-config.ts'
 
@@ -68,13 +65,3 @@ function withAlgorithm(algorithm: AlgorithmName, policy: RequestPolicy): readonl
     return { ...policy, name, algorithm, limits, burst: hasBurst ? limits[0]?.limit : undefined }
   })
 }
-
-const limits = v.pipe(
-  v.string(),
-  v.check((text) => parseLimits(text) !== undefined, 'limits such as "10/1s, 120/1m"'),
-)
-const algorithm = v.picklist(SIMULATED_ALGORITHMS, `one of ${SIMULATED_ALGORITHMS.join(', ')}`)
-
-export const collectLimits = collect(readOption('--limits', limits))
-export const collectAlgorithms = collect(readOption('--algorithm', algorithm))
-export const collectLeases = collect(readOption('--leases', leases))
