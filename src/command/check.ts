@@ -119,21 +119,19 @@ function formatFinding({ level, code, message, hint, at }: Located, terminal: Te
 function formatRequest(request: Explanation, terminal: Terminal): string[] {
   const { method, path, verdict, priority, policies } = request
   const counting = policies.filter(({ key }) => key !== undefined)
-  const rows = counting.map(
-    ({ policy, limits = [], penalty, identity = '', cost = 0, why, mode, reserved = 0, key = '' }) => [
-      mode === 'shadow' ? `${policy} (shadow)` : policy,
-      penalty === undefined ? limits.join(', ') : `${limits.join(', ')}; penalty ${penalty}`,
-      identity,
-      reserved > 0 ? `${cost}, leaving ${reserved}` : `${cost}`,
-      why,
-      key,
-    ],
-  )
+  const rows = counting.map(({ penalty, mode, reserved = 0, limits = [], cost = 0, ...policy }) => ({
+    policy: mode === 'shadow' ? `${policy.policy} (shadow)` : policy.policy,
+    limits: penalty === undefined ? limits.join(', ') : `${limits.join(', ')}; penalty ${penalty}`,
+    'counted by': policy.identity ?? '',
+    cost: reserved > 0 ? `${cost}, leaving ${reserved}` : `${cost}`,
+    why: policy.why,
+    key: policy.key ?? '',
+  }))
   const others = policies.filter(({ key }) => key === undefined)
   return [
     `${terminal.style('bold', `${method} ${path}`)}${priority === null ? '' : `  priority ${priority}`}`,
     ...(verdict === null ? [] : [verdict]),
-    ...(rows.length > 0 ? [terminal.table(['policy', 'limits', 'counted by', 'cost', 'why', 'key'], rows)] : []),
+    ...(rows.length > 0 ? [terminal.table(rows)] : []),
     ...(verdict === null && rows.length === 0 ? ['no policy limits it'] : []),
     ...others.map(({ policy, why }) => `${policy}: not asked, ${why}`),
   ]

@@ -1,6 +1,7 @@
 /** Subcommands for the usage of callers. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isSpared, LEFT_FOR_EVERYONE, usage as readUsage, reset as resetCounts } from '../admin/operations/usage.ts'
+import { formatDuration } from './format.ts'
 import { explainSkipped, readCaller } from './operate/operator.ts'
 import { declareBody, readBody } from './operate/options.ts'
 import { withOperator } from './operate/with-operator.ts'
@@ -117,9 +118,9 @@ export const reset = defineCommand({
         ],
       }
       terminal.show(result, () => {
-        const rows = result.keys.map(({ policy, used, key }) => [policy, used, key])
+        const rows = result.keys.map(({ policy, used, key }) => ({ policy, used, key }))
         return [
-          isConfirmed ? `reset:\n${terminal.table(['policy', 'used', 'key'], rows)}` : 'nothing was reset.',
+          isConfirmed ? `reset:\n${terminal.table(rows)}` : 'nothing was reset.',
           ...result.skipped.map(({ policy, reason }) => `${policy}: skipped, ${reason}`),
         ].join('\n')
       })
@@ -143,15 +144,15 @@ function toJson({ nowMs, blocked, limits, skipped }: Answer) {
 
 function formatUsage({ blocked: block, limits, skipped }: Usage, terminal: Terminal): string {
   const withRoute = (name: string, route: string | null) => (route === null ? name : `${name} ${route}`)
-  const rows = limits.map(({ name, route, limit, used, remaining, resetMs, retryAfterMs, key }) => [
-    withRoute(name, route),
+  const rows = limits.map(({ name, route, limit, used, remaining, resetMs, retryAfterMs, key }) => ({
+    name: withRoute(name, route),
     limit,
     used,
-    remaining === 0 ? terminal.style('red', '0') : remaining,
-    formatSeconds(resetMs),
-    formatSeconds(retryAfterMs),
+    remaining: remaining === 0 ? terminal.style('red', '0') : remaining,
+    reset: formatDuration(resetMs),
+    retry: formatDuration(retryAfterMs),
     key,
-  ])
+  }))
   const overridden = limits.filter(({ limit, configuredLimit, unlimited }) => unlimited || limit !== configuredLimit)
   const blockedUntil = new Map(
     limits.flatMap(({ policy, route, penaltyUntilMs }) =>
@@ -160,7 +161,7 @@ function formatUsage({ blocked: block, limits, skipped }: Usage, terminal: Termi
   )
   return [
     ...(block ? [formatBlock(block, terminal)] : []),
-    ...(rows.length > 0 ? [terminal.table(['name', 'limit', 'used', 'remaining', 'reset', 'retry', 'key'], rows)] : []),
+    ...(rows.length > 0 ? [terminal.table(rows)] : []),
     ...overridden.map(({ name, route, configuredLimit, unlimited }) => {
       const limit = unlimited ? 'never limited' : `${configuredLimit} for others`
       return `${withRoute(name, route)}: ${limit}, by the rules`
@@ -171,10 +172,6 @@ function formatUsage({ blocked: block, limits, skipped }: Usage, terminal: Termi
     }),
     ...skipped.map(({ policy, reason }) => `${policy}: skipped, ${reason}`),
   ].join('\n')
-}
-
-function formatSeconds(ms: number): string {
-  return ms === 0 ? '–' : `${(ms / 1000).toFixed(ms < 60_000 ? 3 : 0)}s`
 }
 
 function formatBlock({ status, reason, until }: NonNullable<Usage['blocked']>, terminal: Terminal): string {

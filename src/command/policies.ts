@@ -125,7 +125,7 @@ async function show({ context: { terminal }, operator, options, words }: Task): 
       : source === 'rules'
         ? 'in place of POLICIES'
         : 'those of POLICIES'
-    const [version, at, actor, comment] = toRow(revision)
+    const { version, at, actor, comment } = toRow(revision)
     const written = version === '0' ? 'no rules yet' : `version ${version}, ${at} by ${actor}: ${comment}`
     // The output can be pushed.
     return [`# ${written}`, `# ${shown}`, formatTables(result[options.candidate ? 'candidate' : 'policies'])].join('\n')
@@ -205,7 +205,7 @@ async function write(
 async function listVersions({ context: { terminal }, operator }: Task): Promise<void> {
   const { versions } = await operator.run(history.versions)
   terminal.show({ ...operator.place, version: versions[0]?.version ?? 0, versions }, () =>
-    versions.length === 0 ? 'no rules yet' : terminal.table(['version', 'at', 'by', 'why'], versions.map(toRow)),
+    versions.length === 0 ? 'no rules yet' : terminal.table(versions.map(toRow)),
   )
 }
 
@@ -228,9 +228,9 @@ async function readVersion(operator: Operator, text?: string): Promise<Version> 
 }
 
 /** Removes line breaks from notes, which others have written. */
-function toRow({ version, atMs, actor, comment }: Revision): readonly string[] {
+function toRow({ version, atMs, actor, comment }: Revision) {
   const toLine = (note: string) => note.replace(/\p{Cc}+/gu, ' ')
-  return [`${version}`, new Date(atMs).toISOString(), toLine(actor), toLine(comment)]
+  return { version: `${version}`, at: new Date(atMs).toISOString(), actor: toLine(actor), comment: toLine(comment) }
 }
 
 function formatChanges(changes: readonly PolicyChange[]): string[] {

@@ -167,13 +167,13 @@ function defineRuleCommand<List extends EntryList>(kind: Kind<List>): Subcommand
         const entries = found as readonly Entries[List][]
         terminal.show({ ...result, entries: entries.map(toJson) }, () => {
           if (entries.length === 0) return head
-          const rows = entries.map((entry) => [
-            formatTarget(entry),
-            formatEffect(entry),
-            `${entry.until ?? ''}${isOver(entry, Date.now()) ? ' (ended)' : ''}`,
-            entry.reason ?? '',
-          ])
-          const table = terminal.table(['who', name, 'until', 'reason'], rows)
+          const rows = entries.map((entry) => ({
+            target: formatTarget(entry),
+            [name]: formatEffect(entry),
+            until: `${entry.until ?? ''}${isOver(entry, Date.now()) ? ' (ended)' : ''}`,
+            reason: entry.reason ?? '',
+          }))
+          const table = terminal.table(rows)
           return result.changed ? `${head}\n${table}` : table
         })
       }

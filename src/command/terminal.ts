@@ -5,7 +5,7 @@ import { styleText } from 'node:util'
 import { Presets, SingleBar } from 'cli-progress'
 import Table from 'cli-table3'
 import { CommandError } from './command-error.ts'
-import { formatNumber } from './format.ts'
+import { formatCell, formatNumber } from './format.ts'
 
 export interface TerminalOptions {
   readonly stdin: NodeJS.ReadStream
@@ -19,6 +19,9 @@ export interface Progress {
   set(done: number, total?: number): void
   end(): void
 }
+
+/** A row of a table: its cells by the names of their columns. */
+export type Row = Readonly<Record<string, string | number>>
 
 /** Controls, signs that reorder their neighbours, and line separators: text from outside must not write these to a terminal. */
 const CONTROLS = String.raw`[^\P{Cc}\n\t]|[\p{Bidi_Control}\p{Zl}\p{Zp}]`
@@ -67,19 +70,18 @@ export class Terminal {
     return styled.replace(/m/g, `;${OWN_MARK}m`).replace('|', () => text)
   }
 
-  /** Lays out columns without borders. Numbers are aligned to the right. */
-  table(header: readonly string[], rows: readonly (readonly (string | number)[])[]): string {
-    const isNumeric = header.map(
-      (_, at) => rows.length > 0 && rows.every((row) => /^-?[\d.,]+[%a-z]*$|^$|^–$/.test(`${row[at] ?? ''}`)),
-    )
+  /** Lays out rows in columns, named by their members, without borders. Numbers are aligned to the right. */
+  table(rows: readonly Row[]): string {
+    const header = Object.keys(rows[0] ?? {})
+    const cells = rows.map((row) => Object.values(row).map((cell) => toLine(formatCell(cell))))
+    const isNumeric = (at: number) => cells.every((row) => /^-?[\d.,]+[%a-z]*$|^$|^–$/.test(row[at] ?? ''))
     const table = new Table({
       head: header.map((text) => this.style('bold', toLine(text))),
       chars: NO_LINES,
-      colAligns: isNumeric.map((numeric) => (numeric ? 'right' : 'left')),
+      colAligns: header.map((_, at) => (isNumeric(at) ? 'right' : 'left')),
       style: { head: [], border: [], 'padding-left': 0, 'padding-right': 2 },
     })
-    // Cells are cleaned before their widths are measured.
-    table.push(...rows.map((row) => row.map((cell) => (typeof cell === 'string' ? toLine(cell) : formatNumber(cell)))))
+    table.push(...cells)
     return table.toString().replace(/[^\S\n]+$/gm, '')
   }
 

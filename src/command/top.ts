@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { integer } from '../config/values.ts'
-import { formatNumber, formatPercent } from './format.ts'
+import { formatDuration, formatNumber, formatPercent } from './format.ts'
 import { createOption, duration } from './read-option.ts'
 import { connect, createStore } from './redis/connection.ts'
 import { readSettings } from './settings/settings.ts'
@@ -137,20 +137,17 @@ function formatLook(name: string, server: ServerState, findings: Findings, termi
 
 function formatList(title: string, rows: readonly Row[], terminal: Terminal): string[] {
   if (rows.length === 0) return [`${title}: none seen so far`]
-  const header = ['policy', 'caller', 'units/s', 'fullest limit', 'used', 'limit', 'retry', 'at limit']
-  const cells = rows.map(
-    ({ policy, identity, unitsPerS, limitName, used, limit, retryAfterMs, looks, looksAtLimit }) => [
-      policy,
-      identity,
-      unitsPerS === null ? '–' : unitsPerS.toFixed(unitsPerS < 10 ? 2 : 0),
-      limitName,
-      used,
-      limit,
-      retryAfterMs === 0 ? '–' : `${(retryAfterMs / 1_000).toFixed(1)}s`,
-      `${looksAtLimit} of ${looks}`,
-    ],
-  )
-  return [`${title}:`, terminal.table(header, cells)]
+  const cells = rows.map(({ unitsPerS, looks, looksAtLimit, ...row }) => ({
+    policy: row.policy,
+    caller: row.identity,
+    'units/s': unitsPerS === null ? '–' : unitsPerS.toFixed(unitsPerS < 10 ? 2 : 0),
+    'fullest limit': row.limitName,
+    used: row.used,
+    limit: row.limit,
+    retry: formatDuration(row.retryAfterMs),
+    'at limit': `${looksAtLimit} of ${looks}`,
+  }))
+  return [`${title}:`, terminal.table(cells)]
 }
 
 function formatMebibytes(bytes: number): string {

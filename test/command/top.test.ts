@@ -130,7 +130,7 @@ test('sluice top shows one look where nobody reads along, and sends nothing that
   const json = await runInside([...args, '--json'], { env })
   expect([text.code, json.code]).toEqual([0, 0])
   expect(text.stdout).toMatch(/keys of Sluice: 1, 0 without a time to live; pass 1 at 100 %/)
-  expect(text.stdout).toMatch(/all +most +0\.00 +all-1d +10 +10 +\d+\.\ds +1 of 1/)
+  expect(text.stdout).toMatch(/all +most +0\.00 +all-1d +10 +10 +[\d.]+[dh] +1 of 1/)
   expect(JSON.parse(json.stdout)).toMatchObject({
     keys: 1,
     withoutTtl: 0,

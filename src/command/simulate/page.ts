@@ -2,7 +2,7 @@ import { lstatSync, statSync } from 'node:fs'
 import { rm, writeFile } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import { CommandError } from '../command-error.ts'
-import { formatDuration, formatNumber } from '../format.ts'
+import { formatCell, formatDuration, formatNumber } from '../format.ts'
 import { toLine } from '../terminal.ts'
 import { formatVariant, type Result, type Table, tabulateResult, tabulateResults } from './report.ts'
 
@@ -90,33 +90,35 @@ ${results.map(renderResult).join('')}
 
 function renderResult(result: Result): string {
   const { policies, buckets, bucketMs } = result
-  const header = policies.flatMap(({ policy }) => KINDS.map((kind) => `${policy}: ${kind}`))
-  const rows = buckets.map(({ from, policies: each, ...total }) => [
+  const rows = buckets.map(({ from, policies: each, ...total }) => ({
     from,
-    ...[total, ...each].flatMap((counts) => KINDS.map((kind) => counts[kind])),
-  ])
-  const title = `Requests in each ${formatDuration(bucketMs)}`
+    ...total,
+    ...Object.fromEntries(
+      policies.flatMap(({ policy }, at) => KINDS.map((kind) => [`${policy}: ${kind}`, each[at]?.[kind] ?? 0])),
+    ),
+  }))
   return `<section><h2>${toHtml(formatVariant(result))}</h2>
 ${buckets.length > 0 ? renderTimeline(result) : ''}
 ${tabulateResult(result).map(renderTable).join('')}
 <details><summary>Over time, in numbers</summary>
-${renderTable({ title, header: ['from', 'all: admitted', 'all: refused', ...header], rows })}</details></section>`
+${renderTable({ title: `Requests in each ${formatDuration(bucketMs)}`, rows })}</details></section>`
 }
 
-function renderTable({ title, header, rows }: Table): string {
-  const max = Math.max(1, ...rows.flatMap((row) => row.filter((_, at) => BARS[header[at] ?? '']).map(Number)))
-  const renderCell = (cell: string | number, at: number) => {
-    if (typeof cell === 'string') return `<td>${toHtml(cell)}</td>`
-    const kind = BARS[header[at] ?? '']
-    const bar = kind ? `<i class="${kind}" style="width: ${(6 * cell) / max}rem"></i>` : ''
-    return `<td class="number">${formatNumber(cell)}${bar}</td>`
+function renderTable({ title, rows }: Table): string {
+  const max = Math.max(1, ...rows.flatMap((row) => Object.keys(BARS).map((name) => Number(row[name] ?? 0))))
+  const side = (cell: unknown) => (typeof cell === 'number' ? ' class="number"' : '')
+  const renderCell = ([name, cell]: readonly [string, string | number]) => {
+    const kind = BARS[name]
+    const bar = kind ? `<i class="${kind}" style="width: ${(6 * Number(cell)) / max}rem"></i>` : ''
+    return `<td${side(cell)}>${toHtml(formatCell(cell))}${bar}</td>`
   }
-  const side = (at: number) => (typeof rows[0]?.[at] === 'number' ? ' class="number"' : '')
+  const head = Object.entries(rows[0] ?? {}).map(([name, cell]) => `<th scope="col"${side(cell)}>${toHtml(name)}</th>`)
+  const body = rows.map((row) => `<tr>${Object.entries(row).map(renderCell).join('')}</tr>`)
   // Tables that are too wide are scrolled, by keys as well.
   return `<div class="wide" tabindex="0" role="group" aria-label="${toHtml(title)}"><table>
 <caption>${toHtml(title)}</caption>
-<thead><tr>${header.map((name, at) => `<th scope="col"${side(at)}>${toHtml(name)}</th>`).join('')}</tr></thead>
-<tbody>${rows.map((row) => `<tr>${row.map(renderCell).join('')}</tr>`).join('\n')}</tbody>
+<thead><tr>${head.join('')}</tr></thead>
+<tbody>${body.join('\n')}</tbody>
 </table></div>`
 }
 

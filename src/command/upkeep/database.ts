@@ -1,6 +1,4 @@
 import { isUtf8 } from 'node:buffer'
-import type { RedisClient } from '../../store/redis/client.ts'
-import { RedisCalls, type Script, toScript } from '../../store/redis/redis-calls.ts'
 import { callChunk } from '../../store/redis/script.ts'
 import { CLUSTER_IS_NOT_SUPPORTED, type Connection, DatabaseError } from '../redis/connection.ts'
 import { LUA } from './lua.ts'
@@ -19,14 +17,12 @@ const REPLACED = '\ufffd'
 export class Database {
   readonly inFlight: number
   readonly #connection: Connection
-  readonly #scripts: RedisCalls
-  #readOnlyScripts: RedisCalls
+  /** Servers before 7.0 have no EVAL_RO. */
+  #readOnlyEval = 'EVAL_RO'
 
   constructor(connection: Connection) {
     this.#connection = connection
     this.inFlight = connection.kind === 'rest' ? 8 : 4
-    this.#scripts = createCalls(connection, '')
-    this.#readOnlyScripts = createCalls(connection, '_RO')
   }
 
   /** @returns `unnameable` counts matching keys whose names are not text, which this connection cannot send */
@@ -39,18 +35,21 @@ export class Database {
     return { cursor: `${next}`, keys, unnameable: names.length - keys.length }
   }
 
-  async run(script: Script, keys: readonly KeyName[], args: number[]): Promise<readonly number[]> {
-    return (await this.#scripts.evaluate(script, keys as string[], args)) as number[]
-  }
-
-  /** Runs a script that writes nothing; servers from 7.0 enforce that. */
-  async runReadOnly(script: Script, keys: readonly KeyName[], args: number[]): Promise<readonly number[]> {
+  /** @param isReadOnly the script writes nothing; the server enforces that if it can */
+  async evaluate(
+    lua: string,
+    keys: readonly KeyName[],
+    args: readonly number[],
+    isReadOnly = false,
+  ): Promise<number[]> {
+    const command = isReadOnly ? this.#readOnlyEval : 'EVAL'
     try {
-      return (await this.#readOnlyScripts.evaluate(script, keys as string[], args)) as number[]
+      const reply = await this.#connection.send([command, lua, `${keys.length}`, ...keys, ...args.map(String)])
+      return reply as number[]
     } catch (error) {
-      if (!isUnavailable(error) || this.#readOnlyScripts === this.#scripts) throw error
-      this.#readOnlyScripts = this.#scripts
-      return this.run(script, keys, args)
+      if (command === 'EVAL' || !isUnavailable(error)) throw error
+      this.#readOnlyEval = 'EVAL'
+      return this.evaluate(lua, keys, args)
     }
   }
 
@@ -83,15 +82,6 @@ export class Database {
   }
 }
 
-function createCalls({ client, send }: Connection, ending: '' | '_RO'): RedisCalls {
-  const call = (command: string): RedisClient['eval'] => {
-    return (script, keys, args) => send([command + ending, script, `${keys.length}`, ...keys, ...args.map(String)])
-  }
-  const serverWords = (error: unknown) => (error instanceof DatabaseError ? error.words : undefined)
-  const scripts = { ...client, eval: call('EVAL'), evalsha: call('EVALSHA'), serverWords }
-  return new RedisCalls({ client: scripts, timeoutMs: SILENCE_MS })
-}
-
 /** The server has no such command, or this user may not run it. */
 function isUnavailable(error: unknown): boolean {
   const words = error instanceof DatabaseError ? error.words : undefined
@@ -117,21 +107,21 @@ interface BatchResult {
 }
 
 const BY_TTL = callChunk(LUA['by-ttl'].lua)
-const EXPIRE = toScript(`return ${callChunk(LUA.expire.lua, [BY_TTL])}`)
-const COUNT = toScript(`return ${callChunk(LUA.count.lua, [BY_TTL])}`)
+const EXPIRE = `return ${callChunk(LUA.expire.lua, [BY_TTL])}`
+const COUNT = `return ${callChunk(LUA.count.lua, [BY_TTL])}`
 
 /** Sets `ttlMs` on keys without a time to live. */
 export function expire(ttlMs: number): Job {
   return {
     name: `expire ${ttlMs}`,
-    apply: async (database, keys, budgetUs) => toResult(await database.run(EXPIRE, keys, [budgetUs, ttlMs])),
+    apply: async (database, keys, budgetUs) => toResult(await database.evaluate(EXPIRE, keys, [budgetUs, ttlMs])),
   }
 }
 
 /** Counts keys without a time to live. */
 export const countBare: Job = {
   name: 'count',
-  apply: async (database, keys, budgetUs) => toResult(await database.runReadOnly(COUNT, keys, [budgetUs])),
+  apply: async (database, keys, budgetUs) => toResult(await database.evaluate(COUNT, keys, [budgetUs], true)),
 }
 
 /** Removes keys. UNLINK takes a whole batch, and Upstash charges for one command. */
