@@ -4,7 +4,8 @@ import { join } from 'node:path'
 import type { CommandUnknownOpts } from '@commander-js/extra-typings'
 import { EXIT_CODES } from '../src/command/command-error.ts'
 import { SUBCOMMANDS } from '../src/command/program.ts'
-import { listFields, type Subcommand } from '../src/command/subcommand.ts'
+import type { Subcommand } from '../src/command/subcommand.ts'
+import { FIELDS, listFields } from './command-fields.ts'
 
 const INTRODUCTION = `# The command
 
@@ -29,11 +30,9 @@ export function renderCommandPage(): string {
   return `${[INTRODUCTION, '## Exit codes', table(['code', 'meaning'], codes), ...sections].join('\n\n')}\n`
 }
 
-function renderSection(
-  { name, description, examples, json, notes = {} }: Subcommand,
-  command: CommandUnknownOpts,
-): string {
+function renderSection({ name, description, examples, notes = {} }: Subcommand, command: CommandUnknownOpts): string {
   const help = command.createHelp()
+  const fields = FIELDS[name]
   const args = help
     .visibleArguments(command)
     .map((argument) => [code(argument.name()), help.argumentDescription(argument)])
@@ -56,10 +55,10 @@ function renderSection(
         Object.entries(rows).map(([name, meaning]) => [code(name), meaning]),
       ),
     ),
-    json
+    fields
       ? `With \`--json\`, one line of JSON:\n\n${table(
           ['field', 'meaning'],
-          listFields(json).map(([paths, meaning]) => [paths.map(code).join(', '), meaning]),
+          listFields(fields).map(([paths, meaning]) => [paths.map(code).join(', '), meaning]),
         )}`
       : '',
   ]

@@ -24,32 +24,6 @@ export const check = defineCommand({
   notes: {
     rule: Object.fromEntries(Object.entries(RULES).map(([rule, [level, meaning]]) => [rule, `${level}: ${meaning}`])),
   },
-  json: {
-    ok: 'true if the exit code is 0',
-    'file, environment': 'the file that was read, and its environment; null for the top of the file',
-    'findings[]': {
-      level:
-        '"error" (the Worker would refuse to start, or does not get a value of the file), "warning" (surely a mistake) or "note"',
-      rule: 'the rule, see above',
-      'message, hint': 'what is wrong, in one line, and what to do, which may be missing',
-      'file, line, column': 'where, from 1; the file may be a text such as "X of the shell", and all may be missing',
-    },
-    request: {
-      'method, path': 'the request, if one was named, with its path as policies see it',
-      verdict: 'how it is answered without counting (exempt, 400, 401 …), and why; null if policies decide',
-      priority: '"critical", "default" or "sheddable"; null if policies are skipped',
-      'policies[]': {
-        policy: 'name of the policy',
-        'applies, why': 'whether it decides about the request, and why; all that follows only if the policy counts',
-        identity: 'what the caller is counted by',
-        key: 'key in Redis, with the digest of the caller in braces',
-        'cost, reserved': 'units that the request costs, and units that it leaves to more important ones',
-        'limits[]': 'limits, such as "10 per 1s"',
-        penalty: 'such as "10m after 5 refusals"; may be missing',
-        mode: '"enforce", or "shadow" if the policy refuses nothing',
-      },
-    },
-  },
   declare: (command) =>
     command
       .addArgument(new Argument('[request...]', 'such as "POST /login": say what policies make of it'))

@@ -6,10 +6,8 @@ import { explainSkipped, readCaller } from './operate/operator.ts'
 import { declareBody, readBody } from './operate/options.ts'
 import { withOperator } from './operate/with-operator.ts'
 import { createOption, duration } from './read-option.ts'
-import { defineCommand, PLACE_FIELD, YES } from './subcommand.ts'
+import { defineCommand, YES } from './subcommand.ts'
 import type { Terminal } from './terminal.ts'
-
-const SKIPPED_FIELDS = { 'skipped[]': { 'policy, reason': 'a policy that was skipped, and why' } }
 
 export const usage = defineCommand({
   name: 'usage',
@@ -24,29 +22,6 @@ export const usage = defineCommand({
     'usage --digest 4Xb7m1nJ0yKq8rT2vZc5Lw': 'a caller whom a log line names',
     'usage my-api-token --gateway https://edge.example.com': 'without a database, by way of the gateway',
     'usage --watch - < token.txt': 'a token that is in no history, watched',
-  },
-  json: {
-    ...PLACE_FIELD,
-    nowMs: 'the store’s clock, in milliseconds since the Unix epoch',
-    blocked: 'the block of the rules that refuses the caller; null: none',
-    'blocked.status, blocked.reason':
-      'status of its responses, and why, as the caller reads it; the reason may be null',
-    'blocked.until': 'when it ends, in RFC 3339; null: never',
-    'limits[]': {
-      'policy, name': 'the policy, and the name of the limit as in response headers',
-      route: 'the pattern that it is about, if the policy counts by route; else null',
-      key: 'key in the store',
-      limit: 'units admitted in the window, what a bucket holds, or slots; as the rules have it for this caller',
-      configuredLimit: 'the same, as the policy has it for all',
-      unlimited: 'true if the rules never limit the caller by it',
-      shared: 'true if it is counted for all callers together: a reset of this one leaves it as it is',
-      windowMs: 'length of the window in milliseconds',
-      'used, remaining': 'units',
-      resetMs: 'milliseconds until more than that remains; 0 if all does',
-      retryAfterMs: 'milliseconds until a request is admitted; 0 if it is now',
-      penaltyUntilMs: 'end of a penalty, in milliseconds since the Unix epoch; null: none',
-    },
-    ...SKIPPED_FIELDS,
   },
   declare: (command) =>
     declareBody(command, readUsage, {
@@ -80,12 +55,6 @@ export const reset = defineCommand({
   examples: {
     'reset my-api-token': 'a caller by its token, in all policies',
     'reset --ip 203.0.113.7 --policy login --yes': 'failed logins of an address, without a question',
-  },
-  json: {
-    ...PLACE_FIELD,
-    reset: 'whether the keys were deleted; false if the answer to the question was no',
-    'keys[]': { 'policy, key': 'what was deleted', used: 'units that its limits had counted, the most of them' },
-    ...SKIPPED_FIELDS,
   },
   declare: (command) => declareBody(command, resetCounts, { own: [YES] }),
   async run(context, options, token) {

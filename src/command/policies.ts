@@ -11,7 +11,7 @@ import type { Operator } from './operate/operator.ts'
 import { ACTOR, COMMENT, declareOptions, type OperatorOptions, readNote } from './operate/options.ts'
 import { withOperator } from './operate/with-operator.ts'
 import { formatTables, readPolicyFile } from './policy-file.ts'
-import { type Context, defineCommand, PLACE_FIELD, YES } from './subcommand.ts'
+import { type Context, defineCommand, YES } from './subcommand.ts'
 
 type Action = readonly [minWords: number, maxWords: number, expected: string, run: (task: Task) => Promise<void>]
 
@@ -42,26 +42,6 @@ export const policies = defineCommand({
     'policies rollback 12': 'go back to it',
     'policies rollback 12 --section all': 'and to all else that it had',
     'policies push --clear': 'POLICIES again',
-  },
-  json: {
-    ...PLACE_FIELD,
-    version: 'version of the rules; 0: there are none',
-    'id, atMs, actor, comment': 'show: as those of versions[]',
-    changed: 'push and rollback: whether this run has written it',
-    'policies[].*, candidate[].*': 'show: the tables in place of POLICIES, and those of candidate policies',
-    'blocks, allows, overrides': 'show: the number of each',
-    source: 'show: "rules" if the tables are those of the rules, "POLICIES" if they are those of the variable',
-    'changes[]': {
-      'policy, change': 'diff, push, rollback: a policy that is "added", "removed" or "changed"',
-      'keys[].key': 'a key that is different',
-      'keys[].before, keys[].after': 'its values, as JSON; null: none',
-    },
-    'versions[]': {
-      version: 'versions: one that is stored, the newest first',
-      id: 'distinguishes it from others that have its number after a loss of the rules; empty if it is older',
-      atMs: 'when it was written, in milliseconds since the Unix epoch; 0: never',
-      'actor, comment': 'by whom, and why',
-    },
   },
   declare: (command) =>
     declareOptions(

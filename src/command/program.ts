@@ -23,6 +23,7 @@ const completion = defineCommand({
     'completion zsh > ~/.zsh/completions/_sluice': 'for zsh, where fpath has that directory',
     'completion fish > ~/.config/fish/completions/sluice.fish': 'for fish',
   },
+  hasJson: false,
   declare: (command) => command.addArgument(new Argument('<shell>').choices(['bash', 'zsh', 'fish'] as const)),
   async run(_context, _options, shell) {
     script(shell, 'sluice', 'sluice')

@@ -9,10 +9,9 @@ import { CommandError } from './command-error.ts'
 import { readTarget } from './operate/operator.ts'
 import { createPolicyOption, type Declaration, declareBody, type OperatorOptions, readBody } from './operate/options.ts'
 import { withOperator } from './operate/with-operator.ts'
-import { defineCommand, type Fields, PLACE_FIELD, type Subcommand } from './subcommand.ts'
+import { defineCommand, type Subcommand } from './subcommand.ts'
 
-interface Kind<List extends EntryList> extends Omit<Subcommand, 'build' | 'json'>, Declaration {
-  readonly entryFields?: Fields
+interface Kind<List extends EntryList> extends Omit<Subcommand, 'build'>, Declaration {
   readonly list: List
   readonly operation: Operation<unknown, Changed, unknown>
   readonly check?: (options: OperatorOptions) => void
@@ -24,14 +23,6 @@ interface Kind<List extends EntryList> extends Omit<Subcommand, 'build' | 'json'
 type Changed = Awaited<ReturnType<typeof operations.block.run>>
 
 const LIST = new Option('--list', 'show all that there are, and change nothing')
-
-const ENTRY_FIELDS = {
-  'by, digest':
-    'what the caller is identified by, such as token, and its digest as in keys and logs; by may be missing',
-  value: 'in place of a digest: a value with one *',
-  cidr: 'in place of a caller: a network',
-  'reason, until': 'why, and when it ends, in RFC 3339; missing: no reason, never',
-} as const satisfies Fields
 
 export const block = defineRuleCommand({
   name: 'block',
@@ -50,10 +41,6 @@ export const block = defineRuleCommand({
     "block --header 'x-tenant=acme-*'": 'all callers of a tenant',
     'block --list': 'whom else there is',
     'block --cidr 203.0.113.0/24 --remove': 'let it in again',
-  },
-  entryFields: {
-    'country, asn': 'in place of a caller: a country, or the number of a network operator',
-    status: 'of the responses; missing: 403',
   },
 })
 
@@ -96,11 +83,6 @@ export const override = defineRuleCommand({
     "override --header 'x-tenant=acme-*' --unlimited": 'no limits for a tenant',
     'override --ip 203.0.113.7 --remove': 'back to those of everybody',
   },
-  entryFields: {
-    'limits[].policy, limits[].limits': 'a policy, and its limits for this caller',
-    'multiplier, unlimited': 'in place of limits: by what they are multiplied, or true if they refuse nothing',
-    'policies[]': 'policies that it is about; missing: all',
-  },
   omit: ['cidr', 'country', 'asn', 'policies'],
   own: [createPolicyOption('with --multiplier and --unlimited: only this policy; repeated')],
   check({ limits, multiplier, unlimited, remove, list }) {
@@ -124,20 +106,12 @@ function defineRuleCommand<List extends EntryList>(kind: Kind<List>): Subcommand
     check,
     formatEffect,
     toJson = (entry) => entry,
-    entryFields,
+
     ...about
   } = kind
   const { name } = about
   return defineCommand({
     ...about,
-    json: {
-      ...PLACE_FIELD,
-      version: 'version of the rules; 0: there are none',
-      changed: 'whether this run has written it',
-      scope:
-        'which requests of the target it is about: "all", or by a digest alone "counted", those to which a policy applies that counts by all that the digest was made of',
-      'entries[]': { ...ENTRY_FIELDS, ...entryFields },
-    },
     declare: (command) => declareBody(command, operation, { omit, own: [...own, LIST] }),
     async run(context, options, token) {
       const { terminal } = context

@@ -45,46 +45,6 @@ export const simulate = defineCommand({
       'a log of JSON with names of its own, from standard input',
     "simulate --traffic '50 callers, 3/s each, bursts of 20 every minute, for 10m'": 'traffic that nobody has logged',
   },
-  json: {
-    complete: 'false if Ctrl-C ended it',
-    'requests, lines, unreadable': 'requests replayed, lines read without empty ones, and lines that could not be read',
-    'from, to': 'times of the first and the last request, in RFC 3339; null if there was none',
-    firstUnreadable: 'null if there was none',
-    'firstUnreadable.file, firstUnreadable.line': 'where the first unreadable line is, from 1',
-    'firstUnreadable.text': 'its first 100 characters',
-    seconds: 'time taken',
-    requestsPerSecond: 'requests replayed in a second, through each of the limits',
-    out: 'file that --out has written; null without it',
-    'notes[]': 'where this cannot do what the Worker does',
-    'results[]': {
-      'limits, algorithm, leases': 'what was tried, as given; null: as configured, and no leases',
-      'admitted, refused': 'requests admitted, and refused by limits (429) or for a reserve (503)',
-      rejected: 'requests answered without counting: for their path, caller or cost, or at /_sluice',
-      'policies[]': {
-        policy: 'name of the policy',
-        mode: '"enforce", or "shadow" if the policy refuses nothing',
-        'requests, admitted, refused':
-          'requests that it counted, admitted and refused; in shadow mode, would have refused',
-      },
-      'callers[]': {
-        policy: 'policy that refused one of the ten callers refused most',
-        digest: 'the caller as in keys',
-        caller: 'the caller as in the log; only with --show-callers',
-        refused: 'how often; in shadow mode, how often it would have',
-      },
-      uncertainty: 'how often more, at most: 0, as all are counted',
-      'wait.medianMs, wait.p95Ms, wait.longestMs':
-        'time until refused requests would be admitted: of half of them, of 95 of 100, of all, within a thousandth; null if none was refused',
-      calls: 'calls of the script; without --leases, one for every request that is counted: the Worker makes fewer',
-      'commands, dollars': 'commands that Upstash would bill for them, and their price at $0.20 for 100,000',
-      bucketMs: 'length of a bucket of time, in milliseconds',
-      'buckets[]': {
-        from: 'when it begins',
-        'admitted, refused': 'requests admitted and refused in it',
-        'policies[].admitted, policies[].refused': 'the same of each policy, in the order of policies',
-      },
-    },
-  },
   declare: (command) =>
     command
       .argument('[log...]', 'files in order of time, unpacked if they end in .gz; - is standard input')

@@ -29,27 +29,6 @@ export interface Context {
   readonly signal: AbortSignal
 }
 
-/** Meanings of the fields of the `--json` output; `[]` ends the name of a list. Fields of one meaning share an entry, as in `from, to`. */
-export interface Fields {
-  readonly [names: string]: string | Fields
-}
-
-/** Lists the paths of fields, such as `limits[].used`, with what they mean. */
-export function listFields(
-  fields: Fields,
-  parent = '',
-): readonly (readonly [paths: readonly string[], meaning: string])[] {
-  return Object.entries(fields).flatMap(([names, meaning]) => {
-    const paths = names.split(', ').map((name) => parent + name)
-    if (typeof meaning === 'string') return [[paths, meaning] as const]
-    return paths.flatMap((path) => listFields(meaning, `${path}.`))
-  })
-}
-
-export const PLACE_FIELD: Fields = {
-  'redis, gateway': 'host that was asked: of the database, or of the gateway with --gateway',
-}
-
 interface About {
   readonly name: string
   readonly summary: string
@@ -58,8 +37,8 @@ interface About {
   readonly examples: Readonly<Record<string, string>>
   /** Tables for docs/command.md: title of the first column → name → meaning. */
   readonly notes?: Readonly<Record<string, Readonly<Record<string, string>>>>
-  /** Left out: it has no `--json`. */
-  readonly json?: Fields
+  /** Its output has no form in JSON. */
+  readonly hasJson?: false
 }
 
 export interface Subcommand extends About {
@@ -84,7 +63,7 @@ export function defineCommand<Declared extends AnyCommand>(definition: Definitio
     ...about,
     build(onRun) {
       const command = declare(new Command(about.name).summary(about.summary).description(about.description))
-      if (about.json) command.addOption(JSON_OUTPUT)
+      if (about.hasJson !== false) command.addOption(JSON_OUTPUT)
       if (!command.options.some(({ long }) => long === '--gateway')) command.addOption(createGatewayRefusal(about.name))
       command.action((...values: unknown[]) => {
         // The command itself comes last, its options before it.

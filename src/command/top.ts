@@ -35,26 +35,6 @@ export const top = defineCommand({
     'top --json --iterations 1 --sample 1000': 'one look as JSON, for a script',
     'top --env production --interval 1m': 'in production, seldom',
   },
-  json: {
-    'redis, atMs': 'host of the database, and time of the look, in milliseconds since the Unix epoch',
-    server: {
-      keys: 'all keys of the database, others’ as well',
-      'latencyMs, slowestMs': 'round trip of PING from here: the middle one of five, and the slowest',
-      'memoryBytes, memoryLimitBytes': 'memory that Redis uses, and of how much; null: unknown, or no limit',
-      memoryPolicy: 'what becomes of keys when memory is full; null: unknown',
-    },
-    keys: 'keys of Sluice; an estimate until all have been gone through once',
-    'share, passes': 'share of the database that was gone through in this pass, 0 to 1, and how many passes are over',
-    withoutTtl: 'keys of Sluice without a time to live, of which there must be none',
-    unknown: 'keys with the prefix that belong to no configured policy',
-    'busiest[], atLimit[]': {
-      'policy, identity': 'the policy, and the digest of the caller',
-      unitsPerS: 'units admitted in a second, of late; null: unknown',
-      'limitName, used, limit': 'the limit of which the largest share is used, units used of it, and of how many',
-      retryAfterMs: 'until a request of one unit is admitted; 0: now',
-      'looks, looksAtLimit': 'how often it was looked at, and how often it was at a limit then',
-    },
-  },
   declare: (command) =>
     command
       .addOption(createOption('-i, --interval <duration>', 'time between looks (default: 2s; over REST 10s)', duration))

@@ -4,7 +4,7 @@ import { integer } from '../config/values.ts'
 import { formatWindow } from '../model/limits.ts'
 import { formatNumber } from './format.ts'
 import { createOption, duration } from './read-option.ts'
-import { CONFIG, defineCommand, ENV, type Fields, REDIS, YES } from './subcommand.ts'
+import { CONFIG, defineCommand, ENV, REDIS, YES } from './subcommand.ts'
 import { countAll, countBare, deleteKeys, expire as expireJob } from './upkeep/database.ts'
 import { runSweep } from './upkeep/run-sweep.ts'
 import { MAX_KEYS } from './upkeep/sweep.ts'
@@ -36,20 +36,6 @@ function declareSweep(command: Command) {
     .addOption(ENV)
 }
 
-const SWEEP_FIELDS: Fields = {
-  'complete, dryRun': 'whether it came to the end, and whether it changed nothing',
-  match: 'the pattern',
-  seen: 'matching keys that were found, each once for every time that SCAN returned it',
-  gone: 'keys that were gone when their turn came',
-  unnameable: 'keys that were skipped because their names are not text (over REST only)',
-  share: 'share of the database that was gone through, 0 to 1',
-  'seconds, keysPerSecond': 'time taken, by earlier runs as well, and matching keys found in a second by this run',
-  longestScriptMs: 'the longest script, by the server’s clock; null if that stands still in scripts',
-  pauses: 'how often it waited for the server',
-  matching: 'of a sample: keys of the whole database that match, by estimate; else null',
-  'examples[]': 'name of one of the keys found',
-}
-
 export const expire = defineCommand({
   name: 'expire',
   summary: 'give keys without a time to live one',
@@ -65,13 +51,6 @@ export const expire = defineCommand({
     "expire --match 'flashMap_*' --ttl 60s": 'do it, once asked',
     "expire --match 'flashMap_*' --ttl 60s --resume": 'go on after Ctrl-C, a crash or a lost connection',
     "expire --redis redis://10.0.0.5:6379/2 --match 'session:*' --ttl 24h --yes": 'in another database, in a script',
-  },
-  json: {
-    ...SWEEP_FIELDS,
-    ttlMs: 'the time to live, in milliseconds',
-    set: 'keys that were given it; with --dry-run and --sample, that would be',
-    had: 'keys that had one, and rules and audit logs of Sluice',
-    settable: 'of a sample: keys of the whole database that would be given one, by estimate; else null',
   },
   declare: (command) =>
     declareSweep(command)
@@ -104,7 +83,6 @@ export const deleteCommand = defineCommand({
     "delete --match 'flashMap_*'": 'do it, once asked',
     "delete --match 'sluice:login:*' --yes": 'reset all callers of the policy "login", in a script',
   },
-  json: { ...SWEEP_FIELDS, deleted: 'keys that were deleted; with --dry-run, that would be' },
   declare: declareSweep,
   run: (context, flags) =>
     runSweep(context, flags, {
