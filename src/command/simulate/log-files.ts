@@ -15,11 +15,11 @@ export interface Reading {
   first: { readonly file: string; readonly line: number; readonly text: string } | null
 }
 
-/** Requests to replay at once, and how far the reader has come. */
+/** Requests to replay at once, and how far the reader has come, in bytes or requests. */
 export interface Batch {
   readonly entries: readonly LogEntry[]
   readonly done: number
-  /** Estimated; 0 or NaN if it is not known. */
+  /** NaN if it is not known. */
   readonly total: number
 }
 
@@ -55,8 +55,7 @@ export async function* readLogs(
           reading.first ??= { file, line, text: text.slice(0, MAX_SHOWN_CHARACTERS) }
         }
       }
-      const share = (bytesBefore + (raw?.bytesRead ?? 0)) / totalBytes
-      yield { entries, done: reading.lines, total: Math.round(reading.lines / share) }
+      yield { entries, done: bytesBefore + (raw?.bytesRead ?? 0), total: totalBytes }
     }
     bytesBefore += sizes[index] ?? 0
   }

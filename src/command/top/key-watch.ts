@@ -13,7 +13,7 @@ const COUNT = 1_000
 const MAX_PAGES = 10
 /** Keys per script, which then takes half a millisecond. */
 const BATCH = 25
-/** The least busy keys are dropped beyond this. */
+/** The keys that were read longest ago are dropped beyond this; those listed are read at each look. */
 const MAX_REMEMBERED = 5_000
 
 export interface KeyWatchOptions {
@@ -64,7 +64,6 @@ export class KeyWatch {
     const charges = new Map([...found, ...listed.map(({ charge }) => charge)].map((charge) => [charge.key, charge]))
     const all = [...charges.values()]
     for (let first = 0; first < all.length; first += BATCH) await this.#read(all.slice(first, first + BATCH))
-    this.#dropLeastBusy()
     const share = this.#cursor === '0' ? 1 : shareOfTable(this.#cursor)
     const { withoutTtl, unknown } = this.#latestPass ?? this.#pass
     const isFresh = ({ readAtLook }: Watched) => readAtLook === this.#look
@@ -139,6 +138,8 @@ export class KeyWatch {
     const looksAtLimit = (before?.looksAtLimit ?? 0) + (isAtLimit(look) ? 1 : 0)
     const unitsPerS = countUnitsPerSecond(charge.policy, look, before?.look)
     this.#watched.set(key, { charge, look, unitsPerS, looks, looksAtLimit, readAtLook: this.#look })
+    const [oldest = ''] = this.#watched.keys()
+    if (this.#watched.size > MAX_REMEMBERED) this.#watched.delete(oldest)
   }
 
   #listBusiest(): Watched[] {
@@ -150,14 +151,6 @@ export class KeyWatch {
     return [...this.#watched.values()]
       .filter(({ looksAtLimit }) => looksAtLimit > 0)
       .toSorted((a, b) => share(b) - share(a) || b.looksAtLimit - a.looksAtLimit || compareRates(a, b))
-  }
-
-  #dropLeastBusy(): void {
-    if (this.#watched.size <= MAX_REMEMBERED) return
-    const atLimit = new Set(this.#listAtLimit().slice(0, this.#options.rows))
-    for (const watched of this.#listBusiest().slice(MAX_REMEMBERED / 2)) {
-      if (!atLimit.has(watched)) this.#watched.delete(watched.charge.key)
-    }
   }
 }
 
