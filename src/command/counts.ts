@@ -1,4 +1,3 @@
-/** Subcommands for the usage of callers. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isSpared, LEFT_FOR_EVERYONE, usage as readUsage, reset as resetCounts } from '../admin/operations/usage.ts'
 import { formatDuration } from './format.ts'

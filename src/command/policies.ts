@@ -107,7 +107,6 @@ async function show({ context: { terminal }, operator, options, words }: Task): 
         : 'those of POLICIES'
     const { version, at, actor, comment } = toRow(revision)
     const written = version === '0' ? 'no rules yet' : `version ${version}, ${at} by ${actor}: ${comment}`
-    // The output can be pushed.
     return [`# ${written}`, `# ${shown}`, formatTables(result[options.candidate ? 'candidate' : 'policies'])].join('\n')
   })
 }

@@ -55,7 +55,6 @@ export interface Task {
   readonly isJson: boolean
 }
 
-/** Creates the parser of the whole command line. @param onTask receives the subcommand that it names */
 export function createProgram(
   onTask: (task: Task) => void,
   subcommands: readonly Subcommand[] = SUBCOMMANDS,

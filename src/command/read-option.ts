@@ -16,7 +16,6 @@ export function numberLike(pattern: RegExp, expected: string) {
   )
 }
 
-/** Makes an option whose value a schema reads; its messages say what is expected. */
 export function createOption<Flags extends string, Schema extends v.GenericSchema>(
   flags: Flags,
   description: string,
@@ -25,7 +24,6 @@ export function createOption<Flags extends string, Schema extends v.GenericSchem
   return new Option(flags, description).argParser(readBy(flags, schema))
 }
 
-/** Makes an option that may be repeated. */
 export function createListOption<Flags extends string, Schema extends v.GenericSchema>(
   flags: Flags,
   description: string,

@@ -1,4 +1,3 @@
-/** Subcommands that write blocks, allows and overrides. */
 import { Option } from '@commander-js/extra-typings'
 import type { Operation } from '../admin/operation.ts'
 import * as operations from '../admin/operations/rules.ts'
@@ -96,7 +95,6 @@ export const override = defineRuleCommand({
 const COUNTED_NOTE =
   'note: by a digest alone, it holds only for requests to which a policy applies that counts by all that the digest was made of'
 
-/** Defines a subcommand that writes or removes an entry of a list, or shows the list. */
 function defineRuleCommand<List extends EntryList>(kind: Kind<List>): Subcommand {
   const {
     list,

@@ -2,7 +2,6 @@ import { Command, type CommandUnknownOpts, Option } from '@commander-js/extra-ty
 import { CommandError, type Exit } from './command-error.ts'
 import type { Terminal } from './terminal.ts'
 
-// Options that several subcommands have.
 export const CONFIG = new Option(
   '-c, --config <file>',
   'wrangler.toml, .json or .jsonc to read; the next one from here upwards if left out',

@@ -15,12 +15,10 @@ export interface TerminalOptions {
 }
 
 export interface Progress {
-  /** @param total if it has changed */
   set(done: number, total?: number): void
   end(): void
 }
 
-/** A row of a table: its cells by the names of their columns. */
 export type Row = Readonly<Record<string, string | number>>
 
 /** Controls, signs that reorder their neighbours, and line separators: text from outside must not write these to a terminal. */
@@ -114,7 +112,6 @@ export class Terminal {
     return this.#options.stdin
   }
 
-  /** Reads all of the standard input, and trims it. */
   async readInput(): Promise<string> {
     return (await text(this.#options.stdin)).trim()
   }
@@ -145,7 +142,6 @@ function replaceControls(text: string): string {
   return text.replace(OWN_STYLE_OR_CONTROL, (found, own) => (own === undefined ? '\ufffd' : found))
 }
 
-/** Also replaces line breaks and tabs. */
 export function toLine(text: string): string {
   return replaceControls(text).replace(/[\n\t]/g, '\ufffd')
 }

@@ -1,40 +1,16 @@
-/** Subcommands that go through all keys of a database. */
-import { type Command, Option } from '@commander-js/extra-typings'
-import { integer } from '../config/values.ts'
+import { Option } from '@commander-js/extra-typings'
 import { formatWindow } from '../model/limits.ts'
 import { formatNumber } from './format.ts'
 import { createOption, duration } from './read-option.ts'
-import { CONFIG, defineCommand, ENV, REDIS, YES } from './subcommand.ts'
+import { defineCommand } from './subcommand.ts'
 import { countAll, countBare, deleteKeys, expire as expireJob } from './upkeep/database.ts'
-import { runSweep } from './upkeep/run-sweep.ts'
-import { MAX_KEYS } from './upkeep/sweep.ts'
+import { declareSweep, runSweep } from './upkeep/run-sweep.ts'
 
-const MATCH = new Option(
-  '-m, --match <pattern>',
-  'keys, as SCAN matches them: * ? [a-z], and \\ before these signs',
-).makeOptionMandatory()
 const TTL = createOption(
   '-t, --ttl <duration>',
   'time to live of those keys that have none: 500ms 60s 5m 24h 7d 1w',
   duration,
 ).makeOptionMandatory()
-const COUNT = createOption(
-  '--count <keys>',
-  `maximum of keys of one SCAN and of one script (default: ${MAX_KEYS})`,
-  integer(1, MAX_KEYS),
-)
-
-function declareSweep(command: Command) {
-  return command
-    .addOption(MATCH)
-    .addOption(COUNT)
-    .addOption(new Option('--dry-run', 'change nothing, and show what would be changed'))
-    .addOption(new Option('--resume', 'go on where the last run of the same command was stopped or killed'))
-    .addOption(YES)
-    .addOption(REDIS)
-    .addOption(CONFIG)
-    .addOption(ENV)
-}
 
 export const expire = defineCommand({
   name: 'expire',

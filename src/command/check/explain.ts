@@ -11,7 +11,6 @@ import { readMethods } from '../../request/received-request.ts'
 import { createPathReader } from '../../request/target.ts'
 import { formatPattern } from './implied.ts'
 
-/** `sluice check --json` documents each field. */
 export interface PolicyView {
   readonly policy: string
   readonly applies: boolean

@@ -56,7 +56,6 @@ export function* findImplied({ policies }: Config, settings: Settings): Iterable
       yield {
         code: 'implied-limit',
         message: `the limit ${each.name} (${each.limit}) never refuses: ${lower.name} (${lower.limit}) lets at most ${countUnits(policy, lower, each.windowMs)} units pass in that time`,
-        hint: 'A longer window only matters with a limit below that.',
         ...place,
       }
     }
@@ -110,10 +109,7 @@ function coversAll(other: RequestPolicy, policy: RequestPolicy): boolean {
   return (policy.match ?? [EVERYTHING]).every((pattern) => wide.some((each) => covers(each, pattern, ignoresCase)))
 }
 
-/**
- * Every request that matches the other pattern matches this one, too. In doubt, it is false.
- * @param ignoresCase the other one matches paths in any case
- */
+/** True if all that matches the other pattern certainly matches this one. @param ignoresCase the other one matches paths in any case */
 export function covers(pattern: Pattern, other: Pattern, ignoresCase = false): boolean {
   const hasMethod =
     pattern.method === '*' || pattern.method === other.method || (pattern.method === 'GET' && other.method === 'HEAD')

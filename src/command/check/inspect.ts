@@ -10,7 +10,6 @@ import { findSettingsMistakes } from './settings-mistakes.ts'
 
 export interface Located extends Finding {
   readonly level: Level
-  /** A place in a file, or words such as "the shell". */
   readonly at: Place | string | undefined
 }
 
@@ -58,7 +57,6 @@ function readEnvironment(
   return view === 'deployed' ? withKnownKeys(env) : env
 }
 
-/** @param value of the variable */
 function toFinding({ variable, path, message, code }: OptionError, value: unknown): Finding {
   const isJson = variable === 'POLICIES' && path.length === 0 && typeof value === 'string'
   const mistake = isJson ? findJsonMistake(value) : undefined

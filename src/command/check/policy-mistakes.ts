@@ -6,7 +6,6 @@ import type { Settings } from '../settings/settings.ts'
 import { type Finding, locatePolicy } from './finding.ts'
 import { covers, EVERYTHING, findImplied, formatPattern } from './implied.ts'
 
-/** Share of a limit below which a reserve leaves too little. */
 const MIN_SHARE = 0.1
 
 /** Finds mistakes in the combination of policies, each of which must be valid. */
@@ -19,7 +18,6 @@ export function* findPolicyMistakes(config: Config, settings: Settings): Iterabl
   yield* findClaimMistakes(config, settings)
 }
 
-/** Finds patterns that an exemption covers. */
 function* findExempt(policy: RequestPolicy, { exempt }: Config, settings: Settings): Iterable<Finding> {
   const patterns = policy.match ?? [EVERYTHING]
   // An exemption is case-sensitive; a policy for the other spellings alone is not expected.
@@ -32,12 +30,10 @@ function* findExempt(policy: RequestPolicy, { exempt }: Config, settings: Settin
   yield {
     code: 'exempt',
     message: `policy "${policy.name}"${policy.match ? suffix : ''} never applies: EXEMPT has "${formatPattern(exemption)}"`,
-    hint: 'What is exempt passes without limits, whatever policies say.',
     ...(policy.match ? locatePolicy(settings, policy, 'match') : { variable: 'EXEMPT' }),
   }
 }
 
-/** Finds routes without limits, and priorities without effect. */
 function* findUnlimited({ policies, isShedding }: Config, settings: Settings): Iterable<Finding> {
   const limiting = policies.filter(({ limits, counts }) => limits.length > 0 && counts === 'requests')
   for (const policy of policies.filter(({ limits }) => limits.length === 0)) {
@@ -48,7 +44,6 @@ function* findUnlimited({ policies, isShedding }: Config, settings: Settings): I
       yield {
         code: 'unlimited-route',
         message: `nothing limits ${quotePatterns(unlimited)}: policy "${policy.name}" only gives it a priority`,
-        hint: 'Give the policy limits, or add one that has them.',
         ...locatePolicy(settings, policy, policy.match && 'match'),
       }
     } else if (!isShedding && !limiting.some(isReserving)) {
@@ -61,12 +56,10 @@ function* findUnlimited({ policies, isShedding }: Config, settings: Settings): I
   }
   const isAll = limiting.some(({ match }) => match === undefined || match.some((each) => covers(each, EVERYTHING)))
   if (isAll || limiting.length === 0) return
+  const limited = limiting.flatMap(({ match }) => match ?? []).map(formatPattern)
   yield {
     code: 'unlimited-rest',
-    message: `nothing limits requests other than ${limiting
-      .flatMap(({ match }) => match ?? [])
-      .map(formatPattern)
-      .join(', ')}`,
+    message: `nothing limits requests other than ${limited.join(', ')}`,
     hint: 'RATE_LIMITS, or a policy without match, would.',
     variable: settings.variables.RATE_LIMITS === undefined ? 'POLICIES' : 'RATE_LIMITS',
   }
@@ -119,7 +112,6 @@ function* findAmbiguousBodies(policy: RequestPolicy, settings: Settings): Iterab
   }
 }
 
-/** Finds tokens that nothing verifies, or that were issued for any API. */
 function* findClaimMistakes({ jwt }: Config, { variables, file, root }: Settings): Iterable<Finding> {
   if (!jwt) return
   const required = file?.get(...root, 'secrets', 'required')
@@ -146,7 +138,6 @@ export function withKnownKeys(variables: Variables): Variables {
   return lacksKeys(variables) ? { ...variables, JWT_SECRET: 'known-to-cloudflare-and-not-to-us' } : variables
 }
 
-/** Policies count by claims, and no keys to verify tokens are known here. */
 function lacksKeys({ POLICIES: policies, JWKS_URL: url, JWT_SECRET: secret }: Variables): boolean {
   return url === undefined && secret === undefined && /"claim:|\+\s*claim:/.test(JSON.stringify(policies ?? ''))
 }

@@ -5,7 +5,6 @@ import type { Settings } from '../settings/settings.ts'
 import type { Path } from '../settings/wrangler-file.ts'
 import type { Finding } from './finding.ts'
 
-/** Finds mistakes that the Worker accepts: in the file, the upstream, and single variables. */
 export function* findSettingsMistakes(config: Config, settings: Settings): Iterable<Finding> {
   yield* findFileMistakes(settings)
   yield* findUpstreamMistakes(config, settings)
@@ -17,13 +16,9 @@ function* findFileMistakes({ file, root, sources }: Settings): Iterable<Finding>
   const vars = [...root, 'vars']
   for (const filePath of findMisplaced(file.table(), root)) {
     const name = filePath.at(-1)
-    const policiesHint = `It belongs below [${vars.join('.')}]: in TOML, its tables begin with [[${vars.join('.')}.POLICIES]].`
-    yield {
-      code: 'misplaced-variable',
-      message: `${name} stands outside of [${vars.join('.')}]: the Worker does not get it`,
-      hint: name === 'POLICIES' ? policiesHint : 'Move it there.',
-      filePath,
-    }
+    const message = `${name} stands outside of [${vars.join('.')}]: the Worker does not get it`
+    const hint = name === 'POLICIES' && { hint: `In TOML, its tables begin with [[${vars.join('.')}.POLICIES]].` }
+    yield { code: 'misplaced-variable', message, ...hint, filePath }
   }
   for (const name of SECRETS) {
     if (sources.get(name) !== 'wrangler' || name === 'UPSTASH_REDIS_REST_URL') continue
@@ -68,19 +63,10 @@ function* findUpstreamMistakes(
   const route = readRoutes(read('routes'), read('route')).find((pattern) => isForHost(pattern, hostname))
   const variable = 'UPSTREAM_URL'
   if (/(?:^|\.)example\.(?:com|net|org)$/.test(hostname)) {
-    yield {
-      code: 'example-upstream',
-      message: `UPSTREAM_URL is still that of an example, ${hostname}`,
-      hint: 'Set it to the origin of your API.',
-      variable,
-    }
+    yield { code: 'example-upstream', message: `UPSTREAM_URL is still that of an example, ${hostname}`, variable }
   } else if (upstreamSecret !== undefined && protocol === 'http:' && !isLocal) {
-    yield {
-      code: 'secret-in-clear',
-      message: 'UPSTREAM_SECRET goes to the API over http, where others can read it',
-      hint: 'Let the API answer over https.',
-      variable,
-    }
+    const message = 'UPSTREAM_SECRET goes to the API over http, where others can read it'
+    yield { code: 'secret-in-clear', message, variable }
   } else if (route !== undefined) {
     yield {
       code: 'upstream-is-route',
@@ -108,7 +94,6 @@ function* findVariableMistakes(config: Config, { variables, sources }: Settings)
     yield {
       code: 'store-timeout',
       message: `STORE_TIMEOUT_MS (${storeTimeoutMs}) is above UPSTREAM_TIMEOUT_MS (${upstreamTimeoutMs}): a request may wait for Redis longer than for the API`,
-      hint: 'Half a second is long for a Redis nearby.',
       variable: 'STORE_TIMEOUT_MS',
     }
   }
@@ -122,18 +107,12 @@ function* findVariableMistakes(config: Config, { variables, sources }: Settings)
     }
   }
   if (localShare !== 1 && !limiting.some(({ onStoreError }) => onStoreError === 'local')) {
-    yield {
-      code: 'local-share-without-effect',
-      message: 'LOCAL_SHARE changes nothing: no policy is "local" while Redis is away',
-      variable: 'LOCAL_SHARE',
-    }
+    const message = 'LOCAL_SHARE changes nothing: no policy is "local" while Redis is away'
+    yield { code: 'local-share-without-effect', message, variable: 'LOCAL_SHARE' }
   }
   if (statistics.label !== undefined && !statistics.isOn && statistics.logShare === 0) {
-    yield {
-      code: 'label-without-effect',
-      message: 'CALLER_LABEL changes nothing: STATISTICS is off, and LOG_REFUSALS 0',
-      variable: 'CALLER_LABEL',
-    }
+    const message = 'CALLER_LABEL changes nothing: STATISTICS is off, and LOG_REFUSALS 0'
+    yield { code: 'label-without-effect', message, variable: 'CALLER_LABEL' }
   }
   if (variables.MODE === 'shadow') {
     yield { code: 'shadow', message: 'MODE is "shadow": nothing is ever refused', variable: 'MODE' }
@@ -143,12 +122,8 @@ function* findVariableMistakes(config: Config, { variables, sources }: Settings)
     const isKnown = (VARIABLES as readonly string[]).includes(name) || meantVariable(name) !== undefined
     if (isKnown || !/^[A-Z][A-Z\d_]*$/.test(name)) continue
     const meant = VARIABLES.find((variable) => variable.startsWith(name.slice(0, 4)))
-    yield {
-      code: 'unknown-variable',
-      message: `${name} is no variable of Sluice, which ignores it`,
-      ...(meant && { hint: `Did you mean ${meant}?` }),
-      variable: name,
-      isName: true,
-    }
+    const message = `${name} is no variable of Sluice, which ignores it`
+    const hint = meant && { hint: `Did you mean ${meant}?` }
+    yield { code: 'unknown-variable', message, ...hint, variable: name, isName: true }
   }
 }

@@ -101,7 +101,6 @@ export interface OperatorOptions {
 }
 
 export interface Declaration {
-  /** Properties of the body without an option. */
   readonly omit?: readonly string[] | undefined
   readonly own?: readonly AnyOption[]
 }
@@ -124,7 +123,6 @@ export function declareBody(
   ])
 }
 
-/** Adds the options that select a gateway or database. */
 export function declareOptions<Args extends unknown[], Options extends Record<string, unknown>>(
   command: Command<Args, Options>,
   options: readonly AnyOption[],
@@ -141,7 +139,6 @@ export function readBody(context: Pick<Context, 'env'>, options: OperatorOptions
   return { ...readTable(BODY_OPTIONS, options), ...readNote(context, options) }
 }
 
-/** Reads actor and comment for the audit log. */
 export function readNote(
   { env }: Pick<Context, 'env'>,
   { actor, comment }: Pick<OperatorOptions, 'actor' | 'comment'>,
@@ -184,7 +181,6 @@ function readOneClaim(text: string, before?: unknown): readonly (readonly [name:
   return [[name, value]]
 }
 
-/** The name of the policy of RATE_LIMITS. */
 const DEFAULT_POLICY = 'default'
 
 /** Reads `name=limits`, or limits of RATE_LIMITS, which are parsed with the policies later. @throws {CommandError} */

@@ -11,11 +11,7 @@ const URL_HINT = 'For example https://edge.example.com; where ADMIN_HOST is set,
 
 const ADMIN_TOKEN = v.pick(environment, ['ADMIN_TOKEN'])
 
-/**
- * Runs operations over the admin API of a gateway.
- * @param gateway URL, of which only the origin counts
- * @throws {CommandError} without a usable URL and token @throws {OptionError} if no gateway can have that token
- */
+/** @param gateway URL, of which only the origin counts @throws {CommandError} @throws {OptionError} */
 export function operateOverGateway(gateway: string, token: unknown): Operator {
   const { origin, host } = readUrl(gateway)
   if (typeof token !== 'string' || token === '') {
@@ -28,7 +24,6 @@ export function operateOverGateway(gateway: string, token: unknown): Operator {
   return {
     name: host,
     place: { gateway: host },
-    async close() {},
     async run<Answer>({ method, path, answer }: Operation<unknown, Answer, unknown>, input: OperationInput = {}) {
       const { body, query = {} } = input
       const url = new URL(`/_sluice/admin${path}`, origin)

@@ -11,7 +11,6 @@ import type { Settings } from '../settings/settings.ts'
 export interface Connection {
   readonly client: RedisClient
   readonly kind: 'rest' | 'redis'
-  /** Host and port, for messages. */
   readonly name: string
   /** URL without scheme and credentials; it differs for each database of a server. */
   readonly database: string
@@ -22,11 +21,9 @@ export interface Connection {
   close(): Promise<void>
 }
 
-/** A failed command. The message holds no key, no credential and no whole command. */
+/** The message holds no key, no credential and no whole command. */
 export class DatabaseError extends StoreError {
-  /** The server's message; undefined if it gave no answer. */
   readonly words: string | undefined
-  /** The same command may succeed later. */
   readonly isPassing: boolean
 
   constructor(message: string, words?: string, isPassing = false) {
@@ -50,11 +47,7 @@ const PASSING = /^(LOADING|BUSY|MASTERDOWN|TRYAGAIN|CLUSTERDOWN|ERR no answer fr
 
 const UNAUTHORIZED = /^(?:WRONGPASS|NOAUTH|ERR Client sent AUTH|ERR invalid password|Unauthorized)/i
 
-/**
- * Connects to the database of `--redis`, else of the Worker, else of REDIS_URL.
- * @param silenceMs closes and reopens a connection that is silent for so long, for runs that continue after an outage
- * @throws {CommandError} if none is named, or it cannot be reached
- */
+/** @param silenceMs closes and reopens a connection that is silent for so long, for runs that continue after an outage */
 export async function connect(
   { variables, devVars }: Settings,
   env: Readonly<Record<string, string | undefined>>,

@@ -19,16 +19,10 @@ export interface Reading {
 export interface Batch {
   readonly entries: readonly LogEntry[]
   readonly done: number
-  /** NaN if it is not known. */
   readonly total: number
 }
 
-/**
- * Reads the requests of some logs, one file after another, a chunk at a time. Files that end in `.gz` are unpacked, and
- * `-` is standard input.
- * @param reading is kept up to date
- * @throws {CommandError} for a file that cannot be read
- */
+/** Reads logs one after another. Files that end in `.gz` are unpacked, and `-` is standard input. @param reading is kept up to date */
 export async function* readLogs(
   files: readonly string[],
   fields: FieldMap,
@@ -66,7 +60,6 @@ function unpack(file: string, raw: ReadStream): AsyncIterable<unknown> {
   return file.endsWith('.gz') ? pipeline(raw, createGunzip({ chunkSize: 262_144 }), () => {}) : raw
 }
 
-/** @throws {CommandError} if the file cannot be read */
 async function* splitLines(file: string, chunks: AsyncIterable<unknown>): AsyncGenerator<readonly string[]> {
   const decoder = new TextDecoder()
   let rest = ''

@@ -69,10 +69,7 @@ export function parseFields(text: string): FieldMap {
   return { fields, headers }
 }
 
-/**
- * Reads a line of JSON, or one of the Common and the Combined Log Format of Apache and nginx, whose user stands for a token.
- * @returns undefined if it cannot be read
- */
+/** Reads JSON, or the Common and Combined Log Format, whose user stands for a token. @returns undefined if it cannot be read */
 export function readLogLine(line: string, fields: FieldMap): LogEntry | undefined {
   if (line.startsWith('{')) return readJsonLine(line, fields)
   const [, ip, user, time, request = '', status, referer, agent] = COMMON_LINE.exec(line) ?? []
@@ -136,10 +133,7 @@ function toText(value: unknown): string | undefined {
   return typeof text === 'string' && text !== '' && text !== '-' ? text : undefined
 }
 
-/**
- * Reads a number of s, ms, µs or ns since the Unix epoch, a time of RFC 3339, or one of the Common Log Format.
- * @returns milliseconds since the Unix epoch; undefined for anything else
- */
+/** Reads s, ms, µs or ns since the Unix epoch, RFC 3339, or the Common Log Format. @returns ms since the Unix epoch */
 function readTime(value: unknown): number | undefined {
   const text = `${value}`
   const isNumber = typeof value === 'number' || /^\d{1,19}(?:\.\d{1,9})?$/.test(text)

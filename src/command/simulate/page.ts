@@ -18,11 +18,7 @@ export function checkOutFile(file: string, cwd: string, isForced: boolean): void
   if (!isForced && lstatSync(resolve(cwd, file), { throwIfNoEntry: false })) throw alreadyThere(file)
 }
 
-/**
- * Writes the page into a new file.
- * @param isForced replaces a file or a link of this name, but not the target of the link
- * @throws {CommandError}
- */
+/** @param isForced replaces a file or a link of this name, but not the target of the link @throws {CommandError} */
 export async function writeOutFile(file: string, cwd: string, isForced: boolean, page: string): Promise<void> {
   const path = resolve(cwd, file)
   try {
@@ -40,7 +36,6 @@ function alreadyThere(file: string): CommandError {
 
 const TITLE = 'What limits would do'
 const KINDS = ['admitted', 'refused'] as const
-/** Columns with a bar below each number, and its colour. */
 const BARS: Readonly<Record<string, string>> = { admitted: 'admitted', refused: 'refused', calls: 'admitted' }
 /** The colours suit colour-blind readers, too. */
 const STYLE = `

@@ -3,12 +3,10 @@ import type { Row, Terminal } from '../terminal.ts'
 import type { Simulation } from './simulation.ts'
 import type { Variant } from './variants.ts'
 
-/** One entry of `results` in the JSON. */
 export type Result = { readonly [Key in keyof Variant]: NonNullable<Variant[Key]> | null } & ReturnType<
   Simulation['summarize']
 >
 
-/** A table of the terminal and of the page. */
 export interface Table {
   readonly title: string
   readonly rows: readonly Row[]

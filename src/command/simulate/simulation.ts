@@ -19,7 +19,6 @@ export type Fate = 'admitted' | 'refused' | 'rejected'
 
 interface PolicyCount {
   readonly policy: RequestPolicy
-  /** Index of its counts in the timeline. */
   readonly index: number
   requests: number
   /** Requests that it refused; in shadow mode, that it would have. */
@@ -41,7 +40,6 @@ const MAX_CALLERS = 10
 /** Replays requests through the policies of one configuration, by the times of the requests. */
 export class Simulation {
   readonly store = new VirtualStore()
-  /** Differences from the Worker, for the operator. */
   readonly caveats: readonly string[]
   readonly #counts: Record<Fate, number> = { admitted: 0, refused: 0, rejected: 0 }
   readonly #timeline: Timeline

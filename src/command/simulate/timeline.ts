@@ -25,7 +25,6 @@ export class Timeline {
     return WIDTHS_MS[this.#width] as number
   }
 
-  /** Sorted, without gaps. */
   get buckets(): readonly Bucket[] {
     return this.#buckets
   }

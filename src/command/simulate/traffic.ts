@@ -5,7 +5,7 @@ import type { LogEntry } from './log-line.ts'
 
 export interface Traffic {
   readonly callers: number
-  /** Requests a second of each caller, at random times. */
+  /** Requests a second of each caller. */
   readonly rate: number
   /** Requests that each caller sends at once, now and then. */
   readonly burst: { readonly size: number; readonly everyMs: number } | undefined
@@ -50,7 +50,6 @@ function parsePart(text: string): Partial<Traffic> | undefined {
   return method !== undefined && target !== undefined ? { method, target } : undefined
 }
 
-/** @param text such as `90s` or `minute` */
 function parseSpan(text: string): number | undefined {
   return parseDuration(/^(?:second|minute|hour|day)$/.test(text) ? `1${text.charAt(0)}` : text)
 }

@@ -20,7 +20,6 @@ export interface KeyWatchOptions {
   readonly database: Database
   readonly store: Pick<Store, 'decide'>
   readonly ownKeys: OwnKeys
-  /** New keys per look. */
   readonly sample: number
   readonly rows: number
 }
@@ -36,7 +35,6 @@ interface Watched {
 
 const NO_KEYS = { seen: 0, withoutTtl: 0, unknown: 0 }
 
-/** `sluice top --json` documents each field. */
 export type Findings = Awaited<ReturnType<KeyWatch['look']>>
 export type Row = ReturnType<typeof toRow>
 
@@ -54,7 +52,6 @@ export class KeyWatch {
     this.#options = options
   }
 
-  /** @throws {StoreError} */
   async look() {
     this.#look++
     const { ownKeys, rows } = this.#options

@@ -90,7 +90,6 @@ function isUnavailable(error: unknown): boolean {
 
 /** An idempotent change of keys. */
 export interface Job {
-  /** Part of the identity of the file that a later run resumes from. */
   readonly name: string
   /** @param budgetUs script time after which no more keys are begun @returns counts of the first keys, as many as were dealt with */
   apply(database: Database, keys: readonly KeyName[], budgetUs: number): Promise<BatchResult>
@@ -110,7 +109,6 @@ const BY_TTL = callChunk(LUA['by-ttl'].lua)
 const EXPIRE = `return ${callChunk(LUA.expire.lua, [BY_TTL])}`
 const COUNT = `return ${callChunk(LUA.count.lua, [BY_TTL])}`
 
-/** Sets `ttlMs` on keys without a time to live. */
 export function expire(ttlMs: number): Job {
   return {
     name: `expire ${ttlMs}`,
@@ -118,7 +116,6 @@ export function expire(ttlMs: number): Job {
   }
 }
 
-/** Counts keys without a time to live. */
 export const countBare: Job = {
   name: 'count',
   apply: async (database, keys, budgetUs) => toResult(await database.evaluate(COUNT, keys, [budgetUs], true)),

@@ -1,31 +1,46 @@
+import { type Command, Option } from '@commander-js/extra-typings'
+import { integer } from '../../config/values.ts'
 import { StoreError } from '../../model/store.ts'
 import { CommandError, type Exit } from '../command-error.ts'
 import { formatNumber, formatPercent } from '../format.ts'
+import { createOption } from '../read-option.ts'
 import { connect } from '../redis/connection.ts'
 import { readSettings } from '../settings/settings.ts'
-import type { Context } from '../subcommand.ts'
+import { CONFIG, type Context, ENV, REDIS, YES } from '../subcommand.ts'
 import { Database, type Job, SILENCE_MS } from './database.ts'
 import { ResumeFile } from './resume-file.ts'
-import { type Progress, type SweepOptions, sweep, type Tally } from './sweep.ts'
+import { MAX_KEYS, type Progress, type SweepOptions, sweep, type Tally } from './sweep.ts'
 
 const KEYS_BEFORE_QUESTION = 1_000
 const SAMPLE_KEYS = 10_000
 /** A killed run repeats the work since the last save, which finds those keys done. */
 const SAVE_EVERY_MS = 250
 
-interface SweepFlags {
-  readonly match: string
-  readonly count?: number | undefined
-  readonly dryRun?: true | undefined
-  readonly sample?: true | undefined
-  readonly yes?: true | undefined
-  readonly resume?: true | undefined
-  readonly redis?: string | undefined
-  readonly config?: string | undefined
-  readonly env?: string | undefined
+const MATCH = new Option(
+  '-m, --match <pattern>',
+  'keys, as SCAN matches them: * ? [a-z], and \\ before these signs',
+).makeOptionMandatory()
+const COUNT = createOption(
+  '--count <keys>',
+  `maximum of keys of one SCAN and of one script (default: ${MAX_KEYS})`,
+  integer(1, MAX_KEYS),
+)
+
+/** Declares the options that both subcommands have. */
+export function declareSweep(command: Command) {
+  return command
+    .addOption(MATCH)
+    .addOption(COUNT)
+    .addOption(new Option('--dry-run', 'change nothing, and show what would be changed'))
+    .addOption(new Option('--resume', 'go on where the last run of the same command was stopped or killed'))
+    .addOption(YES)
+    .addOption(REDIS)
+    .addOption(CONFIG)
+    .addOption(ENV)
 }
 
-/** The difference between `expire` and `delete`. */
+type SweepFlags = ReturnType<ReturnType<typeof declareSweep>['opts']> & { readonly sample?: true | undefined }
+
 interface SweepCommand {
   readonly job: Job
   /** Counts what the job would change, for the question, `--dry-run` and `--sample`. */
@@ -33,7 +48,7 @@ interface SweepCommand {
   /** The beginning of the question, before e.g. "about 1,000 keys". */
   readonly question: string
   formatSummary(tally: Tally, isDryRun: boolean): string
-  /** Adds to the fields of SWEEP_FIELDS. @param total the changes extrapolated to the whole database, for a sample */
+  /** @param total the changes extrapolated to the whole database, for a sample */
   toJson(tally: Tally, total: number | null): Readonly<Record<string, unknown>>
 }
 

@@ -23,11 +23,9 @@ export interface Progress {
   share: number
   /** Every key that existed from the beginning to the end is dealt with. */
   isComplete: boolean
-  /** The reason of a pause. */
   waitsFor?: string | undefined
   /** Undefined if the server's clock stands still in scripts. */
   longestScriptUs?: number
-  /** How often it had to wait for the server. */
   pauses: number
   readonly examples: string[]
 }
@@ -38,11 +36,9 @@ export interface SweepOptions {
   readonly match: string
   /** Maximum of keys per SCAN and per script, 1 to 1000. */
   readonly count?: number | undefined
-  /** The state of an earlier run. */
   readonly from?: Pick<Progress, 'cursor' | 'tally'> | undefined
   /** Stops after this many matching keys, or ten times as many others. */
   readonly sampleKeys?: number | undefined
-  /** Stops the run after the calls in flight. */
   readonly signal?: AbortSignal
   readonly onProgress?: (progress: Readonly<Progress>) => void
   readonly wait?: (ms: number) => Promise<unknown>
