@@ -62,11 +62,11 @@ export const reset = defineCommand({
     const body = { caller, policies: options.policy as string[] | undefined }
     return withOperator(context, options, 'counts', caller, async (operator) => {
       const counted = await operator.run(readUsage, { body })
-      const keys = new Map<string, { readonly policy: string; readonly key: string; readonly used: number }>()
+      const keys = new Map<string, { policy: string; used: number; key: string }>()
       const spared = new Set<string>()
       for (const { policy, key, used, shared } of counted.limits) {
         if (shared && isSpared(policy, body)) spared.add(policy)
-        else keys.set(key, { policy, key, used: Math.max(used, keys.get(key)?.used ?? 0) })
+        else keys.set(key, { policy, used: Math.max(used, keys.get(key)?.used ?? 0), key })
       }
       if (!options.yes) {
         for (const { policy, key, used } of keys.values()) terminal.note(`${policy}: ${used} used, ${key}`)
@@ -86,9 +86,8 @@ export const reset = defineCommand({
         ],
       }
       terminal.show(result, () => {
-        const rows = result.keys.map(({ policy, used, key }) => ({ policy, used, key }))
         return [
-          isConfirmed ? `reset:\n${terminal.table(rows)}` : 'nothing was reset.',
+          isConfirmed ? `reset:\n${terminal.table(result.keys)}` : 'nothing was reset.',
           ...result.skipped.map(({ policy, reason }) => `${policy}: skipped, ${reason}`),
         ].join('\n')
       })

@@ -40,12 +40,9 @@ export function* findImplied({ policies }: Config, settings: Settings): Iterable
     // If two imply each other, the first one is kept.
     const isKept = stronger && policies.indexOf(stronger) > policies.indexOf(policy) && implies(policy, stronger)
     if (stronger && !isKept) {
-      yield {
-        code: 'implied-policy',
-        message: `policy "${policy.name}" never refuses: policy "${stronger.name}" applies to all of its requests and refuses before it does`,
-        hint: 'Leave it out, or make its limits lower.',
-        ...place,
-      }
+      const reason = `policy "${stronger.name}" applies to all of its requests and refuses before it does`
+      const message = `policy "${policy.name}" never refuses: ${reason}`
+      yield { code: 'implied-policy', message, hint: 'Omit it, or make its limits lower.', ...place }
       continue
     }
     for (const each of policy.limits) {
@@ -53,11 +50,9 @@ export function* findImplied({ policies }: Config, settings: Settings): Iterable
         (other) => other !== each && countUnits(policy, other, each.windowMs) <= each.limit,
       )
       if (!lower) continue
-      yield {
-        code: 'implied-limit',
-        message: `the limit ${each.name} (${each.limit}) never refuses: ${lower.name} (${lower.limit}) lets at most ${countUnits(policy, lower, each.windowMs)} units pass in that time`,
-        ...place,
-      }
+      const reason = `lets at most ${countUnits(policy, lower, each.windowMs)} units pass in that time`
+      const message = `the limit ${each.name} (${each.limit}) never refuses: ${lower.name} (${lower.limit}) ${reason}`
+      yield { code: 'implied-limit', message, ...place }
     }
   }
 }

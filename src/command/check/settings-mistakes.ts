@@ -22,12 +22,9 @@ function* findFileMistakes({ file, root, sources }: Settings): Iterable<Finding>
   }
   for (const name of SECRETS) {
     if (sources.get(name) !== 'wrangler' || name === 'UPSTASH_REDIS_REST_URL') continue
-    yield {
-      code: 'secret-in-file',
-      message: `${name} is a secret, and stands in a file that everybody with the repository can read`,
-      hint: `Take it out, and set another one by \`wrangler secret put ${name}\`.`,
-      variable: name,
-    }
+    const message = `${name} is a secret, and stands in a file that everybody with the repository can read`
+    const hint = `Take it out, and set another one by \`wrangler secret put ${name}\`.`
+    yield { code: 'secret-in-file', message, hint, variable: name }
   }
   if (root.length === 0) return
   const missing = VARIABLES.filter((name) => name in file.table('vars') && !(name in file.table(...vars)))
@@ -68,12 +65,8 @@ function* findUpstreamMistakes(
     const message = 'UPSTREAM_SECRET goes to the API over http, where others can read it'
     yield { code: 'secret-in-clear', message, variable }
   } else if (route !== undefined) {
-    yield {
-      code: 'upstream-is-route',
-      message: `UPSTREAM_URL is of the host that the route "${route}" sends to the gateway itself`,
-      hint: 'Give the API a host of its own, which no route is for.',
-      variable,
-    }
+    const message = `UPSTREAM_URL is of the host that the route "${route}" sends to the gateway itself`
+    yield { code: 'upstream-is-route', message, hint: 'Give the API a host that no route is for.', variable }
   }
 }
 
@@ -91,20 +84,15 @@ function isForHost(pattern: string, hostname: string): boolean {
 function* findVariableMistakes(config: Config, { variables, sources }: Settings): Iterable<Finding> {
   const { leases, localShare, statistics, storeTimeoutMs, upstreamTimeoutMs } = config
   if (storeTimeoutMs > upstreamTimeoutMs) {
-    yield {
-      code: 'store-timeout',
-      message: `STORE_TIMEOUT_MS (${storeTimeoutMs}) is above UPSTREAM_TIMEOUT_MS (${upstreamTimeoutMs}): a request may wait for Redis longer than for the API`,
-      variable: 'STORE_TIMEOUT_MS',
-    }
+    const timeouts = `STORE_TIMEOUT_MS (${storeTimeoutMs}) is above UPSTREAM_TIMEOUT_MS (${upstreamTimeoutMs})`
+    const message = `${timeouts}: a request may wait for Redis longer than for the API`
+    yield { code: 'store-timeout', message, variable: 'STORE_TIMEOUT_MS' }
   }
   const limiting = config.policies.filter(({ limits }) => limits.length > 0)
   if (leases !== undefined && !limiting.some(({ algorithm, penalty }) => ALGORITHMS[algorithm].lease && !penalty)) {
-    yield {
-      code: 'leases-without-effect',
-      message: 'LEASES changes nothing: no policy has an algorithm whose permits can be taken in advance',
-      hint: 'All but concurrency have, without penalty.',
-      variable: 'LEASES',
-    }
+    const message = 'LEASES changes nothing: no policy has an algorithm whose permits can be taken in advance'
+    const hint = 'All but concurrency have, without penalty.'
+    yield { code: 'leases-without-effect', message, hint, variable: 'LEASES' }
   }
   if (localShare !== 1 && !limiting.some(({ onStoreError }) => onStoreError === 'local')) {
     const message = 'LOCAL_SHARE changes nothing: no policy is "local" while Redis is away'
