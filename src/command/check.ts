@@ -43,9 +43,8 @@ export const check = defineCommand({
     const settings = readSettings({ cwd, shell: env, config: options.config, env: options.env, view })
     const { file } = settings
     if (!file) {
-      throw new CommandError('no wrangler.toml, wrangler.json or wrangler.jsonc here or above', {
-        hint: 'Name it with --config.',
-      })
+      const hint = 'Name it with --config.'
+      throw new CommandError('no wrangler.toml, wrangler.json or wrangler.jsonc here or above', { hint })
     }
     const inspected = inspect(settings, view)
     const { config } = inspected

@@ -116,9 +116,8 @@ function defineRuleCommand<List extends EntryList>(kind: Kind<List>): Subcommand
       check?.(options)
       const target = await readTarget(terminal, options, token)
       if ((target === undefined) !== (options.list === true)) {
-        throw new CommandError(target ? 'expected nobody with --list' : `expected whom the ${name} is about`, {
-          hint: `sluice help ${name} says how to name them; --list shows all.`,
-        })
+        const hint = `sluice help ${name} says how to name them; --list shows all.`
+        throw new CommandError(target ? 'expected nobody with --list' : `expected whom the ${name} is about`, { hint })
       }
       return withOperator(context, options, 'rules', target ?? {}, async (operator) => {
         if (!target) {

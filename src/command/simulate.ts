@@ -70,9 +70,8 @@ export const simulate = defineCommand({
   async run(context, { traffic, seed, fields, out, force = false, showCallers, config, env, ...tried }, files) {
     const { terminal, signal } = context
     if (files.length > 0 === (traffic !== undefined)) {
-      throw new CommandError('expected either logs or --traffic', {
-        hint: 'For example: sluice simulate access.log',
-      })
+      const hint = 'For example: sluice simulate access.log'
+      throw new CommandError('expected either logs or --traffic', { hint })
     }
     if (out !== undefined) checkOutFile(out, context.cwd, force)
     const settings = readSettings({ cwd: context.cwd, shell: context.env, config, env, view: 'development' })
@@ -109,9 +108,8 @@ export const simulate = defineCommand({
     }
     const seconds = (performance.now() - startedAtMs) / 1_000
     if (seen.requests === 0 && reading.unreadable > 0) {
-      throw new CommandError(`no line could be read; the first is ${formatFirst(reading)}`, {
-        hint: 'It takes the Common and Combined Log Format, and JSON; --fields says where JSON has what.',
-      })
+      const hint = 'It takes the Common and Combined Log Format, and JSON; --fields says where JSON has what.'
+      throw new CommandError(`no line could be read; the first is ${formatFirst(reading)}`, { hint })
     }
     const notes = [...new Set(runs.flatMap(({ simulation }) => simulation.caveats))]
     if (seen.isWhole && seen.requests > 0)

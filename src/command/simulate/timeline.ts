@@ -5,20 +5,25 @@ const WIDTHS_MS = [
 ] as const
 const MAX_BUCKETS = 100
 
+interface Counts {
+  admitted: number
+  refused: number
+}
+
 /** The first counts are of all requests, the others of each policy. */
-export interface Bucket {
+interface Bucket {
   readonly startMs: number
-  readonly counts: readonly { admitted: number; refused: number }[]
+  readonly counts: readonly Counts[]
 }
 
 /** Counts over time, in at most a hundred buckets, which get wider as time goes on. */
 export class Timeline {
-  readonly #policyCount: number
+  readonly totals: readonly Counts[]
   #width = 0
   #buckets: Bucket[] = []
 
   constructor(policyCount: number) {
-    this.#policyCount = policyCount
+    this.totals = createCounts(1 + policyCount)
   }
 
   get widthMs(): number {
@@ -29,11 +34,11 @@ export class Timeline {
     return this.#buckets
   }
 
-  /** @param atMs not before that of the call before @returns the bucket of that time, to be counted in */
-  bucketAt(atMs: number): Bucket {
+  /** @param atMs not before that of the call before @param index 0 for all requests, from 1 for each policy */
+  count(atMs: number, index: number, kind: keyof Counts): void {
     const firstMs = this.#buckets[0]?.startMs ?? atMs
     while (atMs >= firstMs + MAX_BUCKETS * this.widthMs && this.#width < WIDTHS_MS.length - 1) this.#widen()
-    return this.#extendTo(atMs)
+    for (const counts of [this.#extendTo(atMs).counts[index], this.totals[index]]) if (counts) counts[kind]++
   }
 
   /** Adds empty buckets up to a time. @returns the last one */
@@ -41,8 +46,7 @@ export class Timeline {
     const untilMs = Math.floor(atMs / this.widthMs) * this.widthMs
     let last = this.#buckets.at(-1)
     while (!last || last.startMs < untilMs) {
-      const counts = Array.from({ length: 1 + this.#policyCount }, () => ({ admitted: 0, refused: 0 }))
-      last = { startMs: last ? last.startMs + this.widthMs : untilMs, counts }
+      last = { startMs: last ? last.startMs + this.widthMs : untilMs, counts: createCounts(this.totals.length) }
       this.#buckets.push(last)
     }
     return last
@@ -57,4 +61,8 @@ export class Timeline {
       }
     }
   }
+}
+
+function createCounts(length: number): readonly Counts[] {
+  return Array.from({ length }, () => ({ admitted: 0, refused: 0 }))
 }

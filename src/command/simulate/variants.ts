@@ -42,9 +42,8 @@ export function loadVariant(settings: Settings, { limits, algorithm }: Variant):
   const config = loadWorkerConfig({ ...settings, variables })
   if (algorithm === undefined) return config
   if (!config.policies.some(({ name }) => name === DEFAULT_POLICY)) {
-    throw new CommandError('--algorithm: there is no policy of RATE_LIMITS, which it is for', {
-      hint: 'Add --limits, such as --limits "10/1s".',
-    })
+    const hint = 'Add --limits, such as --limits "10/1s".'
+    throw new CommandError('--algorithm: there is no policy of RATE_LIMITS, which it is for', { hint })
   }
   const policies = config.policies.flatMap((policy) =>
     policy.name === DEFAULT_POLICY ? withAlgorithm(algorithm, policy) : [policy],
