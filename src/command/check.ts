@@ -34,9 +34,7 @@ export const check = defineCommand({
       .addOption(CONFIG)
       .addOption(ENV)
       .addOption(new Option('--dev', 'check what `npm run dev` would use: the shell and .dev.vars win over that file'))
-      .addOption(
-        new Option('--deploy', 'as `npm run deploy`: an UPSTREAM_URL that is still that of an example is an error'),
-      )
+      .addOption(new Option('--deploy', 'as `npm run deploy`: an example as UPSTREAM_URL is an error'))
       .addOption(new Option('--strict', 'exit with 1 for warnings, too')),
   async run({ terminal, env, cwd }, options, words) {
     const view = options.dev ? 'development' : 'deployed'
@@ -48,10 +46,8 @@ export const check = defineCommand({
     }
     const inspected = inspect(settings, view)
     const { config } = inspected
-    const findings = inspected.findings.map(
-      (finding): Located =>
-        options.deploy && finding.code === 'example-upstream' ? { ...finding, level: 'error' } : finding,
-    )
+    const isFatal = ({ code }: Located) => options.deploy && code === 'example-upstream'
+    const findings = inspected.findings.map((each): Located => (isFatal(each) ? { ...each, level: 'error' } : each))
     const count = (level: Located['level']) => findings.filter((finding) => finding.level === level).length
     const isOk = count('error') === 0 && (!options.strict || count('warning') === 0)
     const route = words.join(' ')
@@ -106,6 +102,6 @@ function formatRequest(request: Explanation, terminal: Terminal): string[] {
     ...(verdict === null ? [] : [verdict]),
     ...(rows.length > 0 ? [terminal.table(rows)] : []),
     ...(verdict === null && rows.length === 0 ? ['no policy limits it'] : []),
-    ...others.map(({ policy, why }) => `${policy}: not asked, ${why}`),
+    ...others.map(({ policy, why }) => `${policy}: skipped, ${why}`),
   ]
 }

@@ -49,12 +49,9 @@ export const policies = defineCommand({
         .addArgument(new Argument('<action>', 'what to do').choices(Object.keys(ACTIONS) as (keyof typeof ACTIONS)[]))
         .addArgument(new Argument('[what...]', 'a file for push, a version for rollback and show, either for diff')),
       [
-        new Option('--candidate', 'push, diff, show: those that decide beside the ones in force'),
-        new Option('--clear', 'push: none of the rules: POLICIES again, or no candidate any more'),
-        new Option('--section <name>', 'rollback: what is brought back (default: policies)').choices([
-          ...SECTIONS,
-          'all',
-        ]),
+        new Option('--candidate', 'push, diff, show: candidate policies, which refuse nothing'),
+        new Option('--clear', 'push: those of POLICIES again, or no candidate policies'),
+        new Option('--section <name>', 'rollback: of what (default: policies)').choices([...SECTIONS, 'all']),
         YES,
         ACTOR,
         COMMENT,
@@ -100,11 +97,8 @@ async function show({ context: { terminal }, operator, options, words }: Task): 
     overrides: rules.overrides.length,
   }
   terminal.show(result, () => {
-    const shown = options.candidate
-      ? 'candidate policies'
-      : source === 'rules'
-        ? 'in place of POLICIES'
-        : 'those of POLICIES'
+    const active = source === 'rules' ? 'in place of POLICIES' : 'those of POLICIES'
+    const shown = options.candidate ? 'candidate policies' : active
     const { version, at, actor, comment } = toRow(revision)
     const written = version === '0' ? 'no rules yet' : `version ${version}, ${at} by ${actor}: ${comment}`
     return [`# ${written}`, `# ${shown}`, formatTables(result[options.candidate ? 'candidate' : 'policies'])].join('\n')
@@ -132,10 +126,8 @@ async function push(task: Task): Promise<void> {
   const tables = file === undefined ? undefined : await readPolicyFile(file, context, operator)
   const newest = await readVersion(operator)
   const after = withPolicies(newest.rules, tables, candidate, Date.now())
-  const note = readNote(context, {
-    comment: file && `policies push ${file}${candidate ? ' --candidate' : ''}`,
-    ...options,
-  })
+  const comment = file && `policies push ${file}${candidate ? ' --candidate' : ''}`
+  const note = readNote(context, { comment, ...options })
   await write(task, newest, after, operations.push, { policies: tables ?? null, candidate, ...note })
 }
 
@@ -163,8 +155,8 @@ async function write(
   const [active, candidate] = [compare('policies'), compare('candidate')]
   const changes = active.length === 0 ? candidate : active
   const lines = [
-    ...(active.length === 0 ? [] : ['in force:', ...formatChanges(active)]),
-    ...(candidate.length === 0 ? [] : ['in candidate:', ...formatChanges(candidate)]),
+    ...(active.length === 0 ? [] : ['active:', ...formatChanges(active)]),
+    ...(candidate.length === 0 ? [] : ['candidate:', ...formatChanges(candidate)]),
     ...(['blocks', 'allows', 'overrides'] as const)
       .filter((kind) => JSON.stringify(before[kind]) !== JSON.stringify(after[kind]))
       .map((kind) => `${kind}: ${before[kind].length} → ${after[kind].length}`),
@@ -196,10 +188,8 @@ async function readVersion(operator: Operator, text?: string): Promise<Version> 
     throw new CommandError(`expected the number of a version, got ${JSON.stringify(text.slice(0, 100))}`)
   }
   if (Number(text) === 0) return { version: 0, id: '', atMs: 0, actor: '', comment: '', rules: NO_RULES }
-  const answer =
-    text === undefined
-      ? await operator.run(currentRules)
-      : await operator.run(history.version, { query: { version: `${Number(text)}` } })
+  const query = { version: `${Number(text)}` }
+  const answer = await (text === undefined ? operator.run(currentRules) : operator.run(history.version, { query }))
   const { version, id, atMs, actor, comment } = answer
   const { policies, candidate, ...entries } = answer.rules
   const rules = readRules({ ...entries, ...(policies && { policies }), ...(candidate && { candidate }) })

@@ -1,6 +1,5 @@
 import * as v from 'valibot'
-import { integer, leases } from '../config/values.ts'
-import { parseLimits } from '../model/limits.ts'
+import { integer, leases, limits } from '../config/values.ts'
 import { CommandError } from './command-error.ts'
 import { formatCount, formatNumber } from './format.ts'
 import { createListOption, createOption } from './read-option.ts'
@@ -15,11 +14,8 @@ import { combine, loadVariant, SIMULATED_ALGORITHMS } from './simulate/variants.
 import { CONFIG, defineCommand, ENV } from './subcommand.ts'
 import { digestNote } from './worker-config.ts'
 
-const LIMITS = v.pipe(
-  v.string(),
-  v.check((text) => parseLimits(text) !== undefined, 'limits such as "10/1s, 120/1m"'),
-)
-const ALGORITHM = v.picklist(SIMULATED_ALGORITHMS, `one of ${SIMULATED_ALGORITHMS.join(', ')}`)
+const ALGORITHMS = SIMULATED_ALGORITHMS.join(', ')
+const ALGORITHM = v.picklist(SIMULATED_ALGORITHMS, `one of ${ALGORITHMS}`)
 
 /** Servers write a line when a response ends, so lines are a little out of order. */
 const LATE_MS = 1_000
@@ -50,17 +46,9 @@ export const simulate = defineCommand({
       .argument('[log...]', 'files in order of time, unpacked if they end in .gz; - is standard input')
       .option('-t, --traffic <words>', 'in place of a log, such as "50 callers, 3/s each"', parseTraffic)
       .addOption(createOption('--seed <number>', 'other traffic of the same kind', integer(0, 999_999_999)).default(1))
-      .addOption(createListOption('-l, --limits <limits>', 'in place of RATE_LIMITS; repeated, side by side', LIMITS))
-      .addOption(
-        createListOption(
-          '-a, --algorithm <name>',
-          `of the policy that RATE_LIMITS makes: ${SIMULATED_ALGORITHMS.join(', ')}; repeated, side by side`,
-          ALGORITHM,
-        ),
-      )
-      .addOption(
-        createListOption('--leases <size>', 'off, auto or a number of permits; repeated, side by side', leases),
-      )
+      .addOption(createListOption('-l, --limits <limits>', 'in place of RATE_LIMITS; repeated, side by side', limits))
+      .addOption(createListOption('-a, --algorithm <name>', `of RATE_LIMITS: ${ALGORITHMS}; repeated`, ALGORITHM))
+      .addOption(createListOption('--leases <size>', 'off, auto or a number of permits; repeated', leases))
       .option('--fields <pairs>', 'where JSON has what, such as time=ts,ip=client.ip,header.x-key=key', parseFields)
       .option('-o, --out <file>', 'draw it into a page, too, with tables: .html')
       .option('--force', 'replace the file that --out names')
