@@ -2,6 +2,7 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { CommandUnknownOpts } from '@commander-js/extra-typings'
+import { RULES } from '../src/command/check/finding.ts'
 import { EXIT_CODES } from '../src/command/command-error.ts'
 import { SUBCOMMANDS } from '../src/command/program.ts'
 import type { Subcommand } from '../src/command/subcommand.ts'
@@ -30,7 +31,7 @@ export function renderCommandPage(): string {
   return `${[INTRODUCTION, '## Exit codes', table(['code', 'meaning'], codes), ...sections].join('\n\n')}\n`
 }
 
-function renderSection({ name, description, examples, notes = {} }: Subcommand, command: CommandUnknownOpts): string {
+function renderSection({ name, description, examples }: Subcommand, command: CommandUnknownOpts): string {
   const help = command.createHelp()
   const fields = FIELDS[name]
   const args = help
@@ -49,12 +50,12 @@ function renderSection({ name, description, examples, notes = {} }: Subcommand, 
     `\`\`\`sh\n${Object.entries(examples)
       .map(([line, shows]) => `# ${shows}\nsluice ${line}`)
       .join('\n\n')}\n\`\`\``,
-    ...Object.entries(notes).map(([title, rows]) =>
-      table(
-        [title, 'meaning'],
-        Object.entries(rows).map(([name, meaning]) => [code(name), meaning]),
-      ),
-    ),
+    name === 'check'
+      ? table(
+          ['rule', 'meaning'],
+          Object.entries(RULES).map(([rule, [level, meaning]]) => [code(rule), `${level}: ${meaning}`]),
+        )
+      : '',
     fields
       ? `With \`--json\`, one line of JSON:\n\n${table(
           ['field', 'meaning'],

@@ -1,6 +1,5 @@
 import { Argument, Option } from '@commander-js/extra-typings'
 import { type Explanation, explain } from './check/explain.ts'
-import { RULES } from './check/finding.ts'
 import { inspect, type Located } from './check/inspect.ts'
 import { CommandError } from './command-error.ts'
 import { formatCount } from './format.ts'
@@ -20,9 +19,6 @@ export const check = defineCommand({
     'check --env production': 'before each deploy; `npm run build` and `npm run deploy` do it',
     'check --dev': 'what `npm run dev` would use',
     "check 'POST /login' -H 'Authorization: Bearer x' --ip 203.0.113.7": 'which policies a request meets, and why',
-  },
-  notes: {
-    rule: Object.fromEntries(Object.entries(RULES).map(([rule, [level, meaning]]) => [rule, `${level}: ${meaning}`])),
   },
   declare: (command) =>
     command

@@ -28,7 +28,7 @@ export const block = defineRuleCommand({
   list: 'blocks',
   operation: operations.block,
   formatEffect: formatBlock,
-  summary: 'let somebody in no more',
+  summary: 'refuse all requests of a caller',
   description:
     'Refuses all requests of a caller, a network, a country or a network operator, without a deploy: Workers with ' +
     'RULES = "on" follow within twice RULES_REFRESH_MS. A token, an address and the like are kept as digests only. An allow ' +
@@ -38,8 +38,8 @@ export const block = defineRuleCommand({
     'block --digest 4Xb7m1nJ0yKq8rT2vZc5Lw': 'a caller whom a log line names',
     'block --cidr 203.0.113.0/24 --until 2026-12-24T00:00:00Z --status 404': 'a network',
     "block --header 'x-tenant=acme-*'": 'all callers of a tenant',
-    'block --list': 'whom else there is',
-    'block --cidr 203.0.113.0/24 --remove': 'let it in again',
+    'block --list': 'all blocks',
+    'block --cidr 203.0.113.0/24 --remove': 'remove the block',
   },
 })
 
@@ -48,14 +48,14 @@ export const allow = defineRuleCommand({
   list: 'allows',
   operation: operations.allow,
   formatEffect: () => 'never limited',
-  summary: 'never limit somebody',
+  summary: 'never limit a caller',
   description:
     'Lets all requests of a caller or a network through, without a deploy: Workers with RULES = "on" follow within twice ' +
     'RULES_REFRESH_MS. They are counted all the same. An allow goes before a block.',
   examples: {
     'allow --cidr 198.51.100.0/28 --for 7d --reason "load test"': 'an office, for a week',
     'allow - < token.txt': 'a token that is in no history',
-    'allow --list': 'whom else there is',
+    'allow --list': 'all allows',
     'allow --cidr 198.51.100.0/28 --remove': 'limit it again',
   },
   omit: ['country', 'asn'],
@@ -70,7 +70,7 @@ export const override = defineRuleCommand({
     ...entry,
     ...(limits && { limits: Object.entries(limits).map(([policy, limits]) => ({ policy, limits })) }),
   }),
-  summary: 'give somebody other limits',
+  summary: 'give a caller other limits',
   description:
     'Raises or lowers the limits of a caller, or of all whose header or claim is like a value, without a deploy: Workers ' +
     'with RULES = "on" follow within twice RULES_REFRESH_MS. What was used before counts on. It takes the place of an ' +
@@ -80,7 +80,7 @@ export const override = defineRuleCommand({
     "override --header x-api-key=k-123 --limits '50/1s, 1000/1m'": 'other limits of RATE_LIMITS',
     "override --ip 203.0.113.7 --limits 'login=20/1m'": 'other limits of a policy',
     "override --header 'x-tenant=acme-*' --unlimited": 'no limits for a tenant',
-    'override --ip 203.0.113.7 --remove': 'back to those of everybody',
+    'override --ip 203.0.113.7 --remove': 'back to the limits of all',
   },
   omit: ['cidr', 'country', 'asn', 'policies'],
   own: [createPolicyOption('with --multiplier and --unlimited: only this policy; repeated')],
@@ -96,17 +96,7 @@ const COUNTED_NOTE =
   'note: by a digest alone, it holds only for requests to which a policy applies that counts by all that the digest was made of'
 
 function defineRuleCommand<List extends EntryList>(kind: Kind<List>): Subcommand {
-  const {
-    list,
-    operation,
-    omit,
-    own = [],
-    check,
-    formatEffect,
-    toJson = (entry) => entry,
-
-    ...about
-  } = kind
+  const { list, operation, omit, own = [], check, formatEffect, toJson = (entry) => entry, ...about } = kind
   const { name } = about
   return defineCommand({
     ...about,
@@ -144,8 +134,7 @@ function defineRuleCommand<List extends EntryList>(kind: Kind<List>): Subcommand
             until: `${entry.until ?? ''}${isOver(entry, Date.now()) ? ' (ended)' : ''}`,
             reason: entry.reason ?? '',
           }))
-          const table = terminal.table(rows)
-          return result.changed ? `${head}\n${table}` : table
+          return `${result.changed ? `${head}\n` : ''}${terminal.table(rows)}`
         })
       }
     },

@@ -2,13 +2,8 @@ import { Command, type CommandUnknownOpts, Option } from '@commander-js/extra-ty
 import { CommandError, type Exit } from './command-error.ts'
 import type { Terminal } from './terminal.ts'
 
-export const CONFIG = new Option(
-  '-c, --config <file>',
-  'wrangler.toml, .json or .jsonc to read; the next one from here upwards if left out',
-)
-export const ENV = new Option('-e, --env <name>', 'environment of that file, which inherits no variables').env(
-  'CLOUDFLARE_ENV',
-)
+export const CONFIG = new Option('-c, --config <file>', 'wrangler.toml, .json or .jsonc (default: the nearest upwards)')
+export const ENV = new Option('-e, --env <name>', 'environment of that file').env('CLOUDFLARE_ENV')
 export const REDIS = new Option(
   '--redis <url>',
   'database in place of the Worker’s: redis://, rediss:// or the REST URL of Upstash (its token is UPSTASH_REDIS_REST_TOKEN)',
@@ -34,8 +29,6 @@ interface About {
   readonly description: string
   /** What each line does; a line is what follows `sluice` in the shell. */
   readonly examples: Readonly<Record<string, string>>
-  /** Tables for docs/command.md: title of the first column → name → meaning. */
-  readonly notes?: Readonly<Record<string, Readonly<Record<string, string>>>>
   /** Its output has no form in JSON. */
   readonly hasJson?: false
 }

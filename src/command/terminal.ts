@@ -5,7 +5,7 @@ import { styleText } from 'node:util'
 import { Presets, SingleBar } from 'cli-progress'
 import Table from 'cli-table3'
 import { CommandError } from './command-error.ts'
-import { formatCell, formatNumber } from './format.ts'
+import { formatCell } from './format.ts'
 
 export interface TerminalOptions {
   readonly stdin: NodeJS.ReadStream
@@ -83,26 +83,17 @@ export class Terminal {
     return table.toString().replace(/[^\S\n]+$/gm, '')
   }
 
-  /** Shows a bar on stderr with rate and estimate, if that is a TTY. @param unit e.g. "keys" */
+  /** Shows a bar on stderr with an estimate, if that is a TTY. @param unit e.g. "keys" */
   progress(unit: string, total: number): Progress {
     const { stderr } = this.#options
     if (stderr.isTTY !== true || this.isJson) return { set() {}, end() {} }
-    const startedAtMs = performance.now()
-    const bar = new SingleBar(
-      {
-        stream: stderr,
-        format: `{bar} {percentage}% | {value}/{total} ${unit} | {rate}/s | {eta_formatted} left`,
-        hideCursor: true,
-        etaBuffer: 50,
-      },
-      Presets.shades_classic,
-    )
-    bar.start(total, 0, { rate: '0' })
+    const format = `{bar} {percentage}% | {value}/{total} ${unit} | {eta_formatted} left`
+    const bar = new SingleBar({ stream: stderr, format, hideCursor: true, etaBuffer: 50 }, Presets.shades_classic)
+    bar.start(total, 0)
     return {
       set(done, total) {
         if (total !== undefined) bar.setTotal(total)
-        const seconds = (performance.now() - startedAtMs) / 1000
-        bar.update(done, { rate: formatNumber(Math.round(done / Math.max(seconds, 0.001))) })
+        bar.update(done)
       },
       end: () => bar.stop(),
     }

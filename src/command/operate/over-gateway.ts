@@ -74,11 +74,8 @@ function explainRefusal(host: string, { status, headers }: Response, value: unkn
   }
   const error = explainProblem({ ...problem, status })
   if (status !== 429 && status < 500) return error
-  const seconds = headers.get('Retry-After')
-  return new CommandError(`the gateway at ${host} says: ${error.message}`, {
-    exit: 'redis',
-    ...(seconds !== null && { hint: `Try again in ${seconds} s.` }),
-  })
+  const hint = `Try again in ${headers.get('Retry-After') ?? 1} s.`
+  return new CommandError(`the gateway at ${host} says: ${error.message}`, { exit: 'redis', hint })
 }
 
 function createNoAdminError(host: string, answer: string): CommandError {
