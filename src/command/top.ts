@@ -15,12 +15,6 @@ const EVERY_MS = 2_000
 const EVERY_MS_OVER_REST = 10_000
 const PINGS = 5
 
-const ITERATIONS = createOption(
-  '-n, --iterations <count>',
-  'end after so many (default: none on a terminal, else 1)',
-  integer(1, Number.MAX_SAFE_INTEGER),
-)
-
 export const top = defineCommand({
   name: 'top',
   summary: 'watch the busiest callers, those at their limits, and the database',
@@ -38,7 +32,7 @@ export const top = defineCommand({
   declare: (command) =>
     command
       .addOption(createOption('-i, --interval <duration>', 'time between looks (default: 2s; over REST 10s)', duration))
-      .addOption(ITERATIONS)
+      .addOption(createOption('-n, --iterations <count>', 'default: 1, on a terminal without end', integer(1, 1e9)))
       .addOption(createOption('--sample <keys>', 'new keys that each look reads', integer(1, 1_000)).default(200))
       .addOption(createOption('--rows <count>', 'rows of each list', integer(1, 100)).default(10))
       .addOption(REDIS)

@@ -6,11 +6,7 @@ import { defineCommand } from './subcommand.ts'
 import { countAll, countBare, deleteKeys, expire as expireJob } from './upkeep/database.ts'
 import { declareSweep, runSweep } from './upkeep/run-sweep.ts'
 
-const TTL = createOption(
-  '-t, --ttl <duration>',
-  'time to live of those keys that have none: 500ms 60s 5m 24h 7d 1w',
-  duration,
-).makeOptionMandatory()
+const TTL = createOption('-t, --ttl <duration>', 'time to live, such as 500ms 60s 5m 24h 7d 1w', duration)
 
 export const expire = defineCommand({
   name: 'expire',
@@ -30,7 +26,7 @@ export const expire = defineCommand({
   },
   declare: (command) =>
     declareSweep(command)
-      .addOption(TTL)
+      .addOption(TTL.makeOptionMandatory())
       .addOption(new Option('--sample', 'as --dry-run for some 10,000 keys, with an estimate of the whole')),
   run: (context, { ttl, ...flags }) => {
     const lifetime = formatWindow(ttl)

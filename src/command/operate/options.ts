@@ -9,11 +9,12 @@ import { CommandError } from '../command-error.ts'
 import { collect, createListOption, createOption, numberLike } from '../read-option.ts'
 import { CONFIG, type Context, ENV, GATEWAY, REDIS } from '../subcommand.ts'
 
-const TOKEN = new Argument(
-  '[token]',
-  'what the caller sends as Authorization, with or without its scheme; - reads it from standard input',
-)
+const TOKEN = new Argument('[token]', 'what the caller sends as Authorization; - reads it from standard input')
 
+const CLAIMS_EXAMPLE = 'sub=alice, id:=42, /account/plan=pro'
+const ASN = numberLike(/^(?:AS)?(\d{1,10})$/i, 'a number such as 64500')
+const STATUS = numberLike(/^(\d{3})$/, 'a status from 400 to 599')
+const MULTIPLIER = numberLike(/^(?=.*[1-9])(\d{1,7}(?:\.\d{1,6})?)$/, 'a number above 0')
 const DIGEST = new Option('--digest <digest>', 'identity as keys and logs have it: 22 letters, in place of all others')
 
 export const CALLER_OPTIONS = {
@@ -23,13 +24,8 @@ export const CALLER_OPTIONS = {
   cookie: new Option('--cookie <name=value>', 'a cookie of the caller').argParser(collect(readPair)),
   form: new Option('--form <name=value>', 'a field of an urlencoded form').argParser(collect(readPair)),
   // `--json` selects the output format.
-  json: new Option('--json-member </pointer=value>', 'a member of a JSON body, such as /user/id=42').argParser(
-    collect(readPair),
-  ),
-  claim: new Option(
-    '--claim <name=value>',
-    'what the token of the caller says, e.g. sub=alice, id:=42, /account/plan=pro; the token itself is not verified here',
-  ).argParser(collectClaims),
+  json: new Option('--json-member </pointer=value>', 'a member of a JSON body').argParser(collect(readPair)),
+  claim: new Option('--claim <name=value>', `of its token, unverified: ${CLAIMS_EXAMPLE}`).argParser(collectClaims),
 } satisfies Readonly<Record<Exclude<CallerKind, 'token'>, unknown>>
 
 export const CALLER_OPTION_NAMES = Object.values(CALLER_OPTIONS)
@@ -52,41 +48,28 @@ const PART_OPTIONS: Readonly<Record<'caller' | 'target', OptionTable>> = {
   },
   target: {
     ...CALLER_OPTIONS,
-    claim: new Option(
-      '--claim <name=value>',
-      'what the token of the caller says, e.g. sub=alice or id:=42; with one *, all whose claim is like that',
-    ).argParser(readOneClaim),
+    claim: new Option('--claim <name=value>', `of its token, with * for any: ${CLAIMS_EXAMPLE}`).argParser(
+      readOneClaim,
+    ),
     digest: DIGEST,
     cidr: new Option('--cidr <network>', 'all of a network, such as 203.0.113.0/24 or 2001:db8::/32'),
     country: new Option('--country <code>', 'all of a country, as Cloudflare tells it, such as DE; T1 is Tor'),
-    asn: createOption(
-      '--asn <number>',
-      'all of a network operator, such as 64500',
-      numberLike(/^(?:AS)?(\d{1,10})$/i, 'a number such as 64500'),
-    ),
+    asn: createOption('--asn <number>', 'all of a network operator, such as 64500', ASN),
   },
 }
 
 const BODY_OPTIONS: OptionTable = {
-  status: createOption(
-    '--status <code>',
-    'of the responses, 400 to 599 (default: 403)',
-    numberLike(/^(\d{3})$/, 'a status from 400 to 599'),
-  ),
-  limits: new Option('-l, --limits <limits>', 'such as login=20/1m, or 50/1s for RATE_LIMITS; repeated').argParser(
+  status: createOption('--status <code>', 'of the responses, 400 to 599 (default: 403)', STATUS),
+  limits: new Option('-l, --limits <limits>', 'login=20/1m, or 50/1s for RATE_LIMITS; repeated').argParser(
     collectLimits,
   ),
-  multiplier: createOption(
-    '--multiplier <number>',
-    'a multiple of the limits, such as 10 or 0.5',
-    numberLike(/^(?=.*[1-9])(\d{1,7}(?:\.\d{1,6})?)$/, 'a number above 0'),
-  ),
+  multiplier: createOption('--multiplier <number>', 'a multiple of the limits, such as 10 or 0.5', MULTIPLIER),
   unlimited: new Option('--unlimited', 'count, but never refuse'),
   policies: createPolicyOption('only this policy; may be repeated'),
-  for: new Option('--for <duration>', 'how long it holds: 30m 1h 7d; left out, for good'),
+  for: new Option('--for <duration>', 'how long it applies: 30m 1h 7d (default: permanently)'),
   until: new Option('--until <moment>', 'until when, in UTC, such as 2026-12-24T00:00:00Z'),
-  reason: new Option('--reason <text>', 'why; a caller who is blocked is told'),
-  remove: new Option('--remove', 'take it back'),
+  reason: new Option('--reason <text>', 'why; a blocked caller reads it'),
+  remove: new Option('--remove', 'remove it'),
 }
 
 /** The common options, and the values of all others by attribute name. */

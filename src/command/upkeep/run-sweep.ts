@@ -16,21 +16,13 @@ const SAMPLE_KEYS = 10_000
 /** A killed run repeats the work since the last save, which finds those keys done. */
 const SAVE_EVERY_MS = 250
 
-const MATCH = new Option(
-  '-m, --match <pattern>',
-  'keys, as SCAN matches them: * ? [a-z], and \\ before these signs',
-).makeOptionMandatory()
-const COUNT = createOption(
-  '--count <keys>',
-  `maximum of keys of one SCAN and of one script (default: ${MAX_KEYS})`,
-  integer(1, MAX_KEYS),
-)
+const MATCH = new Option('-m, --match <pattern>', 'keys, as SCAN matches them: * ? [a-z], and \\ before these signs')
 
 /** Declares the options that both subcommands have. */
 export function declareSweep(command: Command) {
   return command
-    .addOption(MATCH)
-    .addOption(COUNT)
+    .addOption(MATCH.makeOptionMandatory())
+    .addOption(createOption('--count <keys>', 'maximum of one SCAN and script (default: 1000)', integer(1, MAX_KEYS)))
     .addOption(new Option('--dry-run', 'change nothing, and show what would be changed'))
     .addOption(new Option('--resume', 'go on where the last run of the same command was stopped or killed'))
     .addOption(YES)
