@@ -48,21 +48,14 @@ export interface Finding {
   readonly offset?: number
 }
 
-/** @param key of the policy's table; a policy without a table comes from RATE_LIMITS */
+/** Locates a valid policy. @param key of its table; a policy without a table comes from RATE_LIMITS */
 export function locatePolicy(
   { variables: { POLICIES } }: Settings,
   { name }: RequestPolicy,
   key = 'name',
 ): Pick<Finding, 'variable' | 'path'> {
-  const index = parseTables(POLICIES).findIndex((table) => table.name === name)
+  const tables: readonly { readonly name?: unknown }[] =
+    typeof POLICIES === 'string' ? JSON.parse(POLICIES || '[]') : (POLICIES ?? [])
+  const index = tables.findIndex((table) => table.name === name)
   return index < 0 ? { variable: 'RATE_LIMITS' } : { variable: 'POLICIES', path: [index, key] }
-}
-
-function parseTables(value: unknown): readonly { readonly name?: unknown }[] {
-  if (typeof value !== 'string') return Array.isArray(value) ? value : []
-  try {
-    return JSON.parse(value)
-  } catch {
-    return []
-  }
 }

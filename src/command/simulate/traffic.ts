@@ -16,8 +16,13 @@ export interface Traffic {
 
 const EXPECTED =
   'parts such as "50 callers, 3/s each, bursts of 20 every minute, for 10m, POST /login" (the first two always)'
-const PARTS =
-  /^(?:(?<callers>\d{1,7}) callers?|(?<rate>\d{1,6}(?:\.\d{1,6})?)\/(?<unit>[smhd]) each|bursts of (?<size>\d{1,6}) every (?<every>.+)|for (?<span>\S+)|(?<method>[A-Z]+) (?<target>\/\S*))$/
+const PARTS = [
+  /^(?<callers>\d{1,7}) callers?$/,
+  /^(?<rate>\d{1,6}(?:\.\d{1,6})?)\/(?<unit>[smhd]) each$/,
+  /^bursts of (?<size>\d{1,6}) every (?<every>.+)$/,
+  /^for (?<span>\S+)$/,
+  /^(?<method>[A-Z]+) (?<target>\/\S*)$/,
+]
 const DEFAULTS = { burst: undefined, durationMs: 300_000, method: 'GET', target: '/' }
 const MAX_CALLERS = 1_000_000
 const BATCH_SIZE = 2_000
@@ -40,7 +45,8 @@ export function parseTraffic(text: string): Traffic {
 }
 
 function parsePart(text: string): Partial<Traffic> | undefined {
-  const { callers, rate, unit, size, every = '', span = '', method, target } = PARTS.exec(text)?.groups ?? {}
+  const groups = PARTS.map((pattern) => pattern.exec(text)?.groups).find((found) => found !== undefined)
+  const { callers, rate, unit, size, every = '', span = '', method, target } = groups ?? {}
   const everyMs = parseSpan(every)
   const durationMs = parseSpan(span)
   if (callers !== undefined) return { callers: Number(callers) }

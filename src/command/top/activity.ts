@@ -31,6 +31,9 @@ export function countUnitsPerSecond(policy: RequestPolicy, look: Look, before: L
 
 type Rate = (limit: LimitUsage, policy: RequestPolicy, look: Look, before: Look | undefined) => number | undefined
 
+const rateWholeWindow: Rate = ({ used, windowMs }) => (used / windowMs) * 1_000
+const rateSinceStart: Rate = ({ used, windowMs, resetMs }) => (used / Math.max(windowMs - resetMs, 1_000)) * 1_000
+
 const RATES = {
   'sliding-window': rateWholeWindow,
   'sorted-set': rateWholeWindow,
@@ -39,14 +42,6 @@ const RATES = {
   'token-bucket': rateBucket,
   concurrency: () => undefined,
 } satisfies Record<AlgorithmName, Rate>
-
-function rateWholeWindow({ used, windowMs }: LimitUsage): number {
-  return (used / windowMs) * 1_000
-}
-
-function rateSinceStart({ used, windowMs, resetMs }: LimitUsage): number {
-  return (used / Math.max(windowMs - resetMs, 1_000)) * 1_000
-}
 
 /** Adds what is gone and what was refilled meanwhile. A full bucket may have lost more, since it overflows. */
 function rateBucket(_: LimitUsage, policy: RequestPolicy, look: Look, before: Look | undefined): number | undefined {
