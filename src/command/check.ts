@@ -12,9 +12,9 @@ export const check = defineCommand({
   name: 'check',
   summary: 'find mistakes in the configuration, offline',
   description:
-    'Finds everything for which the Worker would refuse to start, and what it would accept but is surely a mistake. ' +
-    'It reads what `wrangler deploy` takes along: [vars] of wrangler.toml, wrangler.json or wrangler.jsonc; secrets from ' +
-    '.dev.vars and the shell if they are there. With a request it also says which policies apply to it, by what identity, at what cost, and why.',
+    'Finds everything for which the Worker would refuse to start, and what it would accept but is surely a mistake, in what ' +
+    '`wrangler deploy` takes along: [vars] of wrangler.toml, .json or .jsonc, and secrets of .dev.vars and the shell if they ' +
+    'are there. With a request it also says which policies apply to it, by what identity, at what cost, and why.',
   examples: {
     'check --env production': 'before each deploy; `npm run build` and `npm run deploy` do it',
     'check --dev': 'what `npm run dev` would use',

@@ -27,11 +27,10 @@ export const policies = defineCommand({
   name: 'policies',
   summary: 'change the policies without a deploy, and go back',
   description:
-    'Shows and replaces the policies that hold in place of POLICIES, without a deploy: Workers with RULES = "on" follow ' +
-    'within twice RULES_REFRESH_MS. RATE_LIMITS and the other variables stay. push takes a file of [[policies]] tables, ' +
-    'as in [[vars.POLICIES]], or JSON; - is standard input. It shows what becomes different, and asks. With --candidate, the ' +
-    'policies decide beside those in force, and refuse nothing. The last 20 versions are kept; rollback brings back the ' +
-    'policies of one, and with --section its candidate, blocks, allows or overrides, or all of them.',
+    'Shows and replaces the policies of POLICIES, without a deploy: Workers with RULES = "on" follow within twice ' +
+    'RULES_REFRESH_MS. push takes a file of [[policies]] tables, as in [[vars.POLICIES]], or JSON; - is standard input. It ' +
+    'shows the changes, and asks. With --candidate, the policies are evaluated for comparison, and refuse nothing. The last ' +
+    '20 versions are stored; rollback brings back the policies of one, or another section of it.',
   examples: {
     'policies show > policies.toml': 'what is in force, as a file',
     'policies diff policies.toml': 'what a file would change',

@@ -72,9 +72,8 @@ export const override = defineRuleCommand({
   }),
   summary: 'give a caller other limits',
   description:
-    'Raises or lowers the limits of a caller, or of all whose header or claim is like a value, without a deploy: Workers ' +
-    'with RULES = "on" follow within twice RULES_REFRESH_MS. What was used before counts on. It takes the place of an ' +
-    'override that the caller has.',
+    'Raises or lowers the limits of a caller, or of all whose header or claim matches a value, without a deploy: Workers with ' +
+    'RULES = "on" follow within twice RULES_REFRESH_MS. It replaces an earlier override; used units count on.',
   examples: {
     'override - --multiplier 10 --for 1d < token.txt': 'ten times the limits of all policies, for a day',
     "override --header x-api-key=k-123 --limits '50/1s, 1000/1m'": 'other limits of RATE_LIMITS',

@@ -24,11 +24,10 @@ export const simulate = defineCommand({
   name: 'simulate',
   summary: 'replay traffic through the policies, offline',
   description:
-    'Tells whom the limits would hit, before anything is deployed: replays an access log, or traffic in words, through the ' +
-    'configured policies, by the times of the requests and with the code that decides in the Worker. It reads the Common and ' +
-    'the Combined Log Format and lines of JSON, line by line whichever it is; the user of a Common or Combined log, and ' +
-    'remote_user or authorization in JSON, stand for a token. Lines go by their order: one that is earlier than the line before ' +
-    'counts as of the same moment. It remembers 100,000 keys, as the store in memory does. Asks no database.',
+    'Shows which callers the limits would refuse, before a deploy: replays an access log, or described traffic, through the ' +
+    'configured policies, by the times of the requests, with the code of the Worker and without a database. It reads the ' +
+    'Common and the Combined Log Format and lines of JSON; the user, remote_user or authorization stands for a token. A line ' +
+    'that is earlier than the one before counts as of the same time. It remembers 100,000 keys, as the store in memory does.',
   examples: {
     'simulate access.log.2.gz access.log': 'whom the limits of wrangler.toml would have hit',
     "simulate access.log --limits '10/1s' --limits '20/1s, 600/1m'": 'two limits side by side',

@@ -19,11 +19,10 @@ export const top = defineCommand({
   name: 'top',
   summary: 'watch the busiest callers, those at their limits, and the database',
   description:
-    'Shows the busiest keys of Sluice, those at their limits, and how the database is. It never uses MONITOR or KEYS: it goes ' +
-    'through the database by SCAN, some keys with each look, reads what they count by the script that decides requests, which ' +
-    'charges nothing, and looks at the listed ones again each time; so the lists get better with every look. Refusals leave no ' +
-    'trace in Redis, so they cannot be counted: "at limit" tells in how many of the looks at a key its caller would have been ' +
-    'refused. Over REST, Upstash charges for two or three commands for each key that is read.',
+    'Shows the busiest keys of Sluice, those at their limits, and the state of the database. It never uses MONITOR or KEYS: ' +
+    'each look reads some more keys by SCAN, and the listed ones again, and charges nothing; so the lists get better with ' +
+    'every look. "at limit" says in how many looks the caller would have been refused, as refusals leave no trace in Redis. ' +
+    'Over REST, Upstash charges for two or three commands for each key that is read.',
   examples: {
     top: 'watch',
     'top --json --iterations 1 --sample 1000': 'one look as JSON, for a script',

@@ -104,7 +104,7 @@ function coversAll(other: RequestPolicy, policy: RequestPolicy): boolean {
   return (policy.match ?? [EVERYTHING]).every((pattern) => wide.some((each) => covers(each, pattern, ignoresCase)))
 }
 
-/** True if all that matches the other pattern certainly matches this one. @param ignoresCase the other one matches paths in any case */
+/** True if all that matches the other pattern, in any case with `ignoresCase`, certainly matches this one. */
 export function covers(pattern: Pattern, other: Pattern, ignoresCase = false): boolean {
   const hasMethod =
     pattern.method === '*' || pattern.method === other.method || (pattern.method === 'GET' && other.method === 'HEAD')

@@ -47,7 +47,7 @@ const PASSING = /^(LOADING|BUSY|MASTERDOWN|TRYAGAIN|CLUSTERDOWN|ERR no answer fr
 
 const UNAUTHORIZED = /^(?:WRONGPASS|NOAUTH|ERR Client sent AUTH|ERR invalid password|Unauthorized)/i
 
-/** @param silenceMs closes and reopens a connection that is silent for so long, for runs that continue after an outage */
+/** @param silenceMs reopens a connection that is silent for so long, for runs that continue after an outage */
 export async function connect(
   { variables, devVars }: Settings,
   env: Readonly<Record<string, string | undefined>>,

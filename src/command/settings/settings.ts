@@ -12,7 +12,7 @@ export interface SettingsOptions {
   /** Path of Wrangler's file; by default, the one that Wrangler finds from `cwd` upwards. */
   readonly config?: string | undefined
   readonly env?: string | undefined
-  /** As `wrangler deploy` reads them, with the secrets known here; or as `npm run dev` does: the shell wins over `.dev.vars`. */
+  /** As `wrangler deploy` reads variables, with the secrets known here; or as `npm run dev` does. */
   readonly view: 'deployed' | 'development'
 }
 

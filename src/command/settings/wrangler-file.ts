@@ -27,7 +27,7 @@ interface Entry {
   readonly content?: number | undefined
 }
 
-/** A file of TOML or JSON, such as Wrangler's, with the place of each value, of those within JSON in a string as well. */
+/** A file of TOML or JSON, such as Wrangler's, with the place of each value, also within JSON in a string. */
 export class WranglerFile {
   readonly name: string
   readonly #text: string

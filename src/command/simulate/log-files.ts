@@ -22,7 +22,7 @@ export interface Batch {
   readonly total: number
 }
 
-/** Reads logs one after another. Files that end in `.gz` are unpacked, and `-` is standard input. @param reading is kept up to date */
+/** Reads logs, unpacked if they end in `.gz`; `-` is standard input. @param reading is kept up to date */
 export async function* readLogs(
   files: readonly string[],
   fields: FieldMap,

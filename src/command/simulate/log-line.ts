@@ -69,7 +69,7 @@ export function parseFields(text: string): FieldMap {
   return { fields, headers }
 }
 
-/** Reads JSON, or the Common and Combined Log Format, whose user stands for a token. @returns undefined if it cannot be read */
+/** Reads JSON, or the Common and Combined Log Format, whose user stands for a token. */
 export function readLogLine(line: string, fields: FieldMap): LogEntry | undefined {
   if (line.startsWith('{')) return readJsonLine(line, fields)
   const [, ip, user, time, request = '', status, referer, agent] = COMMON_LINE.exec(line) ?? []

@@ -103,7 +103,7 @@ function countCommands({ charges }: DecisionRequest, { usage, granted }: Decisio
   return commands
 }
 
-/** Counts the reads after the first one. @param limits units used of each before the charge, and the age of the first of them */
+/** Counts the reads after the first one. @param limits units used before the charge, and the age of the first */
 function countLimitReads(
   { algorithm, cost }: StoreCharge,
   limits: readonly { readonly used: number; readonly sinceFirstMs: number }[],

@@ -91,7 +91,7 @@ function isUnavailable(error: unknown): boolean {
 /** An idempotent change of keys. */
 export interface Job {
   readonly name: string
-  /** @param budgetUs script time after which no more keys are begun @returns counts of the first keys, as many as were dealt with */
+  /** @param budgetUs script time after which no more keys are begun @returns counts of the keys dealt with */
   apply(database: Database, keys: readonly KeyName[], budgetUs: number): Promise<BatchResult>
 }
 
