@@ -74,7 +74,8 @@ function explainRefusal(host: string, { status, headers }: Response, value: unkn
   }
   const error = explainProblem({ ...problem, status })
   if (status !== 429 && status < 500) return error
-  const hint = `Try again in ${headers.get('Retry-After') ?? 1} s.`
+  const seconds = headers.get('Retry-After')
+  const hint = seconds === null ? 'Try again later.' : `Try again in ${seconds} s.`
   return new CommandError(`the gateway at ${host} says: ${error.message}`, { exit: 'redis', hint })
 }
 
