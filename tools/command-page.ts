@@ -1,9 +1,11 @@
-/** Writes docs/cli.md from the texts of the command's help: `npm run command-page`. */
+/** Writes docs/cli.md from the texts of the command: `npm run command-page`. */
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { CODES } from '../src/command/check/finding.ts'
 import { EXIT_CODES } from '../src/command/command-error.ts'
 import { SUBCOMMANDS } from '../src/command/program.ts'
 import type { Subcommand } from '../src/command/subcommand.ts'
+import { FIELDS, listFields } from './command-fields.ts'
 
 const MAX_EXAMPLES = 2
 
@@ -19,9 +21,14 @@ const INTRODUCTION = `# The command
   and is the only way with Durable Objects. \`top\`, \`expire\` and \`delete\` need Redis; \`check\` and \`simulate\` neither.
 - **Callers.** A token, or \`-\` to read it from standard input; \`--ip\`, \`--header\`, \`--query\`, \`--cookie\`, \`--form\`, \`--json-member\`, \`--claim\`, \`--digest\`.
 - **Questions.** \`reset\`, \`policies push\` and \`rollback\`, \`expire\` and \`delete\` ask first; with \`--yes\` they do not.
-- **JSON.** \`--json\` prints one line. An error is \`{"error": …, "hint": …}\`, with an optional \`hint\`.
+- **JSON.** \`--json\` prints one line, whose fields are [listed](api/command-json.md).
 
 \`npm run command-page\` writes this page from the command.`
+
+const JSON_INTRODUCTION = `# What the command prints as JSON
+
+With \`--json\`, each subcommand prints one line. An error is \`{"error": …, "hint": …}\`, with an optional \`hint\`.
+\`npm run docs:api\` writes this page.`
 
 if (import.meta.main) await writeFile(join(import.meta.dirname, '../docs/cli.md'), renderCommandPage())
 
@@ -30,40 +37,33 @@ export function renderCommandPage(): string {
   return `${[INTRODUCTION, '## Exit codes', table(['code', 'meaning'], codes), ...SUBCOMMANDS.map(renderSection)].join('\n\n')}\n`
 }
 
+/** Renders docs/api/command-json.md. */
+export function renderJsonPage(): string {
+  return `${[JSON_INTRODUCTION, ...Object.keys(FIELDS).map(renderFields)].join('\n\n')}\n`
+}
+
 /** Help has the rest: the whole description, arguments, options and more examples. */
-function renderSection({ name, description, examples, json, notes = {} }: Subcommand): string {
-  const lines = examples.slice(0, MAX_EXAMPLES).map(({ shows, line }) => `# ${shows}\nsluice ${line}`)
+function renderSection({ name, description, examples }: Subcommand): string {
+  const lines = Object.entries(examples)
+    .slice(0, MAX_EXAMPLES)
+    .map(([line, shows]) => `# ${shows}\nsluice ${line}`)
+  const codes = Object.entries(CODES).map(([name, [level, meaning]]) => [code(name), `${level}: ${meaning}`])
   const parts = [
     `## sluice ${name}`,
     takeFirstSentence(description),
     `\`\`\`sh\n${lines.join('\n\n')}\n\`\`\``,
-    ...Object.entries(notes).map(([title, rows]) =>
-      table(
-        [title, 'meaning'],
-        Object.entries(rows).map(([name, meaning]) => [code(name), meaning]),
-      ),
-    ),
-    json ? `JSON: ${renderKeys(Object.keys(json))}` : '',
+    name === 'check' ? table(['code', 'meaning'], codes) : '',
   ]
   return parts.filter((part) => part !== '').join('\n\n')
 }
 
-function takeFirstSentence(text: string): string {
-  return /^.*?\.(?=\s|$)/s.exec(text)?.[0] ?? text
+function renderFields(name: string): string {
+  const rows = listFields(FIELDS[name] ?? {}).map(([paths, meaning]) => [paths.map(code).join(', '), meaning])
+  return `## sluice ${name}\n\n${table(['field', 'meaning'], rows)}`
 }
 
-/** Paths of one object together, e.g. `keys[]` (`policy`, `key`). */
-function renderKeys(all: readonly string[]): string {
-  const paths = [...new Set(all.map((path) => path.replace(/\.\*$/, '')))].filter((path) => !all.includes(`${path}[]`))
-  const objects = Map.groupBy(paths, (path) => path.slice(0, Math.max(0, path.lastIndexOf('.'))))
-  const list = (prefix: string, names: readonly string[]) => {
-    const own = names
-      .map((path) => path.slice(prefix === '' ? 0 : prefix.length + 1))
-      .filter((name) => !objects.has(name))
-    return prefix === '' ? own.map(code).join(', ') : `${code(prefix)} (${own.map(code).join(', ')})`
-  }
-  const texts = [...objects].map(([prefix, names]) => list(prefix, names))
-  return `${texts.filter((text) => text !== '').join(', ')}.`
+function takeFirstSentence(text: string): string {
+  return /^.*?\.(?=\s|$)/s.exec(text)?.[0] ?? text
 }
 
 /** Columns are as wide as their longest cell, as the formatter wants it. */

@@ -1,6 +1,5 @@
 import { Argument, Option } from '@commander-js/extra-typings'
 import { type Explanation, explain } from './check/explain.ts'
-import { RULES } from './check/finding.ts'
 import { inspect, type Located } from './check/inspect.ts'
 import { CommandError } from './command-error.ts'
 import { formatCount } from './format.ts'
@@ -13,47 +12,13 @@ export const check = defineCommand({
   name: 'check',
   summary: 'find mistakes in the configuration, offline',
   description:
-    'Finds everything for which the Worker would refuse to start, and what it would accept but is surely a mistake. ' +
-    'It reads what `wrangler deploy` takes along: [vars] of wrangler.toml, wrangler.json or wrangler.jsonc; secrets from ' +
-    '.dev.vars and the shell if they are there. With a request it also says which policies apply to it, by what identity, at what cost, and why.',
-  examples: [
-    { shows: 'before each deploy; `npm run build` and `npm run deploy` do it', line: 'check --env production' },
-    { shows: 'what `npm run dev` would use', line: 'check --dev' },
-    {
-      shows: 'which policies a request meets, and why',
-      line: "check 'POST /login' -H 'Authorization: Bearer x' --ip 203.0.113.7",
-    },
-  ],
-  notes: {
-    rule: Object.fromEntries(Object.entries(RULES).map(([rule, [level, meaning]]) => [rule, `${level}: ${meaning}`])),
-  },
-  json: {
-    ok: 'true if the exit code is 0',
-    file: 'the file that was read',
-    environment: 'the environment of it; null for the top of the file',
-    'findings[].level':
-      '"error" (the Worker would refuse to start, or does not get what the file holds), "warning" (surely a mistake) or "note"',
-    'findings[].rule': 'what was looked for, see above',
-    'findings[].message': 'what is wrong, in one line',
-    'findings[].hint': 'what to do; may be missing',
-    'findings[].file': 'file, or words for where else it comes from; may be missing',
-    'findings[].line': 'line in the file, from 1; may be missing',
-    'findings[].column': 'column, from 1; may be missing',
-    'request.method': 'of the request; there only if one was named',
-    'request.path': 'its path in the one spelling by which policies go',
-    'request.verdict': 'what becomes of it without counting (exempt, 400, 401 …), and why; null if policies decide',
-    'request.priority': '"critical", "default" or "sheddable"; null if policies are not asked',
-    'request.policies[].policy': 'name of the policy',
-    'request.policies[].applies': 'whether it decides about the request',
-    'request.policies[].why': 'why, or why not',
-    'request.policies[].identity': 'by what the caller is counted; this and what follows only if the policy counts',
-    'request.policies[].key': 'key in Redis, with the digest of the caller in braces',
-    'request.policies[].cost': 'units that the request costs',
-    'request.policies[].reserved': 'units that the request leaves to more important ones',
-    'request.policies[].limits[]': 'limits, such as "10 per 1s"',
-    'request.policies[].penalty':
-      'for how long who is refused stays refused, such as "10m after 5 refusals"; may be missing',
-    'request.policies[].mode': '"enforce", or "shadow" if the policy refuses nothing',
+    'Finds everything for which the Worker would refuse to start, and what it would accept but is surely a mistake, in what ' +
+    '`wrangler deploy` takes along: [vars] of wrangler.toml, .json or .jsonc, and secrets of .dev.vars and the shell if they ' +
+    'are there. With a request it also says which policies apply to it, by what identity, at what cost, and why.',
+  examples: {
+    'check --env production': 'before each deploy; `npm run build` and `npm run deploy` do it',
+    'check --dev': 'what `npm run dev` would use',
+    "check 'POST /login' -H 'Authorization: Bearer x' --ip 203.0.113.7": 'which policies a request meets, and why',
   },
   declare: (command) =>
     command
@@ -65,25 +30,20 @@ export const check = defineCommand({
       .addOption(CONFIG)
       .addOption(ENV)
       .addOption(new Option('--dev', 'check what `npm run dev` would use: the shell and .dev.vars win over that file'))
-      .addOption(
-        new Option('--deploy', 'as `npm run deploy`: an UPSTREAM_URL that is still that of an example is an error'),
-      )
+      .addOption(new Option('--deploy', 'as `npm run deploy`: an example as UPSTREAM_URL is an error'))
       .addOption(new Option('--strict', 'exit with 1 for warnings, too')),
   async run({ terminal, env, cwd }, options, words) {
     const view = options.dev ? 'development' : 'deployed'
     const settings = readSettings({ cwd, shell: env, config: options.config, env: options.env, view })
     const { file } = settings
     if (!file) {
-      throw new CommandError('no wrangler.toml, wrangler.json or wrangler.jsonc here or above', {
-        hint: 'Name it with --config.',
-      })
+      const hint = 'Name it with --config.'
+      throw new CommandError('no wrangler.toml, wrangler.json or wrangler.jsonc here or above', { hint })
     }
     const inspected = inspect(settings, view)
     const { config } = inspected
-    const findings = inspected.findings.map(
-      (finding): Located =>
-        options.deploy && finding.code === 'example-upstream' ? { ...finding, level: 'error' } : finding,
-    )
+    const isFatal = ({ code }: Located) => options.deploy && code === 'example-upstream'
+    const findings = inspected.findings.map((each): Located => (isFatal(each) ? { ...each, level: 'error' } : each))
     const count = (level: Located['level']) => findings.filter((finding) => finding.level === level).length
     const isOk = count('error') === 0 && (!options.strict || count('warning') === 0)
     const route = words.join(' ')
@@ -110,7 +70,7 @@ export const check = defineCommand({
 })
 
 function toJson({ level, code, message, hint, at }: Located) {
-  return { level, rule: code, message, ...(hint && { hint }), ...(typeof at === 'string' ? { file: at } : at) }
+  return { level, code, message, ...(hint && { hint }), ...(typeof at === 'string' ? { file: at } : at) }
 }
 
 const COLOURS = { error: 'red', warning: 'yellow', note: 'blue' } as const
@@ -124,22 +84,20 @@ function formatFinding({ level, code, message, hint, at }: Located, terminal: Te
 function formatRequest(request: Explanation, terminal: Terminal): string[] {
   const { method, path, verdict, priority, policies } = request
   const counting = policies.filter(({ key }) => key !== undefined)
-  const rows = counting.map(
-    ({ policy, limits = [], penalty, identity = '', cost = 0, why, mode, reserved = 0, key = '' }) => [
-      mode === 'shadow' ? `${policy} (shadow)` : policy,
-      penalty === undefined ? limits.join(', ') : `${limits.join(', ')}; penalty ${penalty}`,
-      identity,
-      reserved > 0 ? `${cost}, leaving ${reserved}` : `${cost}`,
-      why,
-      key,
-    ],
-  )
+  const rows = counting.map(({ penalty, mode, reserved = 0, limits = [], cost = 0, ...policy }) => ({
+    policy: mode === 'shadow' ? `${policy.policy} (shadow)` : policy.policy,
+    limits: penalty === undefined ? limits.join(', ') : `${limits.join(', ')}; penalty ${penalty}`,
+    'counted by': policy.identity ?? '',
+    cost: reserved > 0 ? `${cost}, leaving ${reserved}` : `${cost}`,
+    why: policy.why,
+    key: policy.key ?? '',
+  }))
   const others = policies.filter(({ key }) => key === undefined)
   return [
     `${terminal.style('bold', `${method} ${path}`)}${priority === null ? '' : `  priority ${priority}`}`,
     ...(verdict === null ? [] : [verdict]),
-    ...(rows.length > 0 ? [terminal.table(['policy', 'limits', 'counted by', 'cost', 'why', 'key'], rows)] : []),
+    ...(rows.length > 0 ? [terminal.table(rows)] : []),
     ...(verdict === null && rows.length === 0 ? ['no policy limits it'] : []),
-    ...others.map(({ policy, why }) => `${policy}: not asked, ${why}`),
+    ...others.map(({ policy, why }) => `${policy}: skipped, ${why}`),
   ]
 }

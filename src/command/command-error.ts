@@ -22,3 +22,13 @@ export class CommandError extends Error {
     this.hint = hint
   }
 }
+
+/** Names the reason why a connection failed, such as ECONNREFUSED. */
+export function findCause(error: unknown): string {
+  const { name, code, cause } = error as {
+    readonly name: string
+    code?: string
+    cause?: { code?: string; message?: string }
+  }
+  return name === 'TimeoutError' ? 'no answer in time' : (code ?? cause?.code ?? cause?.message ?? name)
+}

@@ -1,13 +1,11 @@
-/** Subcommands for the usage of callers. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Option } from '@commander-js/extra-typings'
 import { isSpared, LEFT_FOR_EVERYONE, usage as readUsage, reset as resetCounts } from '../admin/operations/usage.ts'
-import { DURATION_EXPECTED, parseDuration } from '../model/limits.ts'
-import { CommandError } from './command-error.ts'
+import { formatDuration } from './format.ts'
 import { explainSkipped, readCaller } from './operate/operator.ts'
-import { declareBody, readBody, YES } from './operate/options.ts'
-import { confirm, withOperator } from './operate/with-operator.ts'
-import { defineCommand } from './subcommand.ts'
+import { declareBody, readBody } from './operate/options.ts'
+import { withOperator } from './operate/with-operator.ts'
+import { createOption, duration } from './read-option.ts'
+import { defineCommand, YES } from './subcommand.ts'
 import type { Terminal } from './terminal.ts'
 
 export const usage = defineCommand({
@@ -16,50 +14,18 @@ export const usage = defineCommand({
   description:
     'Shows for a caller what every policy has counted and what it leaves, by the script that decides requests. Nothing is ' +
     'charged or written. Options add up: a token with --ip also asks the policies that count by address.',
-  examples: [
-    { shows: 'a caller by its token', line: 'usage my-api-token' },
-    { shows: 'an anonymous caller', line: 'usage --ip 203.0.113.7' },
-    { shows: 'a caller by a key of its own, in production', line: 'usage --env production --header x-api-key=k-123' },
-    { shows: 'a caller whom a log line names', line: 'usage --digest 4Xb7m1nJ0yKq8rT2vZc5Lw' },
-    {
-      shows: 'without a database, by way of the gateway',
-      line: 'usage my-api-token --gateway https://edge.example.com',
-    },
-    { shows: 'a token that is in no history, watched', line: 'usage --watch - < token.txt' },
-  ],
-  json: {
-    redis: 'host and port that was asked; with --gateway, `gateway` in place of it: its host',
-    nowMs: 'Redis’s clock, in milliseconds since the Unix epoch',
-    blocked: 'the block of the rules that keeps the caller out; null: none is known',
-    'blocked.status': 'status of its responses',
-    'blocked.reason': 'why, as the caller is told; null if that is not said',
-    'blocked.until': 'when it ends, in RFC 3339; null: never',
-    'limits[].policy': 'name of the policy',
-    'limits[].name': 'name of the limit, as in response headers',
-    'limits[].route': 'the pattern that it is about, where a policy counts by route; null elsewhere',
-    'limits[].key': 'key in Redis',
-    'limits[].limit': 'units admitted in the window; what a bucket holds; slots: as the rules have it for this caller',
-    'limits[].configuredLimit': 'the same, as the policy has it for all',
-    'limits[].unlimited': 'true if the rules never limit the caller by it',
-    'limits[].shared': 'true if it is counted for all callers together: a reset of this one leaves it as it is',
-    'limits[].windowMs': 'length of the window in milliseconds',
-    'limits[].used': 'units used',
-    'limits[].remaining': 'units left',
-    'limits[].resetMs': 'milliseconds until more than that is left; 0 if all is',
-    'limits[].retryAfterMs': 'milliseconds until a request is admitted; 0 if it is now',
-    'limits[].penaltyUntilMs':
-      'until when the policy refuses the caller, whatever is left, in milliseconds since the Unix epoch; null if it does not',
-    'skipped[].policy': 'name of a policy that was not asked',
-    'skipped[].reason': 'why not',
+  examples: {
+    'usage my-api-token': 'a caller by its token',
+    'usage --ip 203.0.113.7': 'an anonymous caller',
+    'usage --env production --header x-api-key=k-123': 'a caller by a key of its own, in production',
+    'usage --digest 4Xb7m1nJ0yKq8rT2vZc5Lw': 'a caller whom a log line names',
+    'usage my-api-token --gateway https://edge.example.com': 'without a database, by way of the gateway',
+    'usage --watch - < token.txt': 'a token that is in no history, watched',
   },
   declare: (command) =>
     declareBody(command, readUsage, {
       omit: ['policies'],
-      own: [
-        new Option('-w, --watch [interval]', 'ask again, every second or so often, until Ctrl-C').argParser(
-          readInterval,
-        ),
-      ],
+      own: [createOption('-w, --watch [interval]', 'ask again, every second or so often, until Ctrl-C', duration)],
     }),
   async run(context, options, token) {
     const { terminal, signal } = context
@@ -85,38 +51,30 @@ export const reset = defineCommand({
     'Deletes what policies have counted for a caller, as if it had never called. It asks first, and writes to no other keys ' +
     'than the caller’s. Policies by `global` or `route` alone count for everyone, and are reset only if --policy or ' +
     '--digest names them. Isolates that have just refused the caller go on with that for 5 seconds at most.',
-  examples: [
-    { shows: 'a caller by its token, in all policies', line: 'reset my-api-token' },
-    { shows: 'failed logins of an address, without a question', line: 'reset --ip 203.0.113.7 --policy login --yes' },
-  ],
-  json: {
-    redis: 'host and port that was asked; with --gateway, `gateway` in place of it: its host',
-    reset: 'whether the keys were deleted; false if the answer to the question was no',
-    'keys[].policy': 'name of the policy',
-    'keys[].key': 'key in Redis',
-    'keys[].used': 'units that its limits had counted, the most of them',
-    'skipped[].policy': 'name of a policy that was left as it is',
-    'skipped[].reason': 'why',
+  examples: {
+    'reset my-api-token': 'a caller by its token, in all policies',
+    'reset --ip 203.0.113.7 --policy login --yes': 'failed logins of an address, without a question',
   },
   declare: (command) => declareBody(command, resetCounts, { own: [YES] }),
   async run(context, options, token) {
-    const { terminal } = context
+    const { terminal, signal } = context
     const caller = await readCaller(terminal, options, token)
     const body = { caller, policies: options.policy as string[] | undefined }
     return withOperator(context, options, 'counts', caller, async (operator) => {
       const counted = await operator.run(readUsage, { body })
-      const keys = new Map<string, { readonly policy: string; readonly key: string; readonly used: number }>()
+      const keys = new Map<string, { policy: string; used: number; key: string }>()
       const spared = new Set<string>()
       for (const { policy, key, used, shared } of counted.limits) {
         if (shared && isSpared(policy, body)) spared.add(policy)
-        else keys.set(key, { policy, key, used: Math.max(used, keys.get(key)?.used ?? 0) })
+        else keys.set(key, { policy, used: Math.max(used, keys.get(key)?.used ?? 0), key })
       }
       if (!options.yes) {
         for (const { policy, key, used } of keys.values()) terminal.note(`${policy}: ${used} used, ${key}`)
       }
       const question = `Reset ${keys.size === 1 ? 'this' : 'these'} at ${operator.name}?`
       const isConfirmed =
-        keys.size > 0 && (options.yes === true || (await confirm(context, question, 'Add --yes to reset them.')))
+        keys.size > 0 &&
+        (options.yes === true || (await terminal.confirm(question, 'Add --yes to reset them.', signal)))
       if (isConfirmed) await operator.run(resetCounts, { body: { caller, ...readBody(context, options) } })
       const result = {
         ...operator.place,
@@ -128,21 +86,14 @@ export const reset = defineCommand({
         ],
       }
       terminal.show(result, () => {
-        const rows = result.keys.map(({ policy, used, key }) => [policy, used, key])
         return [
-          isConfirmed ? `reset:\n${terminal.table(['policy', 'used', 'key'], rows)}` : 'nothing was reset.',
+          isConfirmed ? `reset:\n${terminal.table(result.keys)}` : 'nothing was reset.',
           ...result.skipped.map(({ policy, reason }) => `${policy}: skipped, ${reason}`),
         ].join('\n')
       })
     })
   },
 })
-
-function readInterval(text: string): number {
-  const intervalMs = parseDuration(text)
-  if (intervalMs !== undefined) return intervalMs
-  throw new CommandError(`--watch: expected ${DURATION_EXPECTED}, got ${JSON.stringify(text)}`)
-}
 
 type Answer = Awaited<ReturnType<typeof readUsage.run>>
 type Usage = ReturnType<typeof toJson>
@@ -160,15 +111,15 @@ function toJson({ nowMs, blocked, limits, skipped }: Answer) {
 
 function formatUsage({ blocked: block, limits, skipped }: Usage, terminal: Terminal): string {
   const withRoute = (name: string, route: string | null) => (route === null ? name : `${name} ${route}`)
-  const rows = limits.map(({ name, route, limit, used, remaining, resetMs, retryAfterMs, key }) => [
-    withRoute(name, route),
+  const rows = limits.map(({ name, route, limit, used, remaining, resetMs, retryAfterMs, key }) => ({
+    name: withRoute(name, route),
     limit,
     used,
-    remaining === 0 ? terminal.style('red', '0') : remaining,
-    formatSeconds(resetMs),
-    formatSeconds(retryAfterMs),
+    remaining: remaining === 0 ? terminal.style('red', '0') : remaining,
+    reset: formatDuration(resetMs),
+    retry: formatDuration(retryAfterMs),
     key,
-  ])
+  }))
   const overridden = limits.filter(({ limit, configuredLimit, unlimited }) => unlimited || limit !== configuredLimit)
   const blockedUntil = new Map(
     limits.flatMap(({ policy, route, penaltyUntilMs }) =>
@@ -177,7 +128,7 @@ function formatUsage({ blocked: block, limits, skipped }: Usage, terminal: Termi
   )
   return [
     ...(block ? [formatBlock(block, terminal)] : []),
-    ...(rows.length > 0 ? [terminal.table(['name', 'limit', 'used', 'remaining', 'reset', 'retry', 'key'], rows)] : []),
+    ...(rows.length > 0 ? [terminal.table(rows)] : []),
     ...overridden.map(({ name, route, configuredLimit, unlimited }) => {
       const limit = unlimited ? 'never limited' : `${configuredLimit} for others`
       return `${withRoute(name, route)}: ${limit}, by the rules`
@@ -188,10 +139,6 @@ function formatUsage({ blocked: block, limits, skipped }: Usage, terminal: Termi
     }),
     ...skipped.map(({ policy, reason }) => `${policy}: skipped, ${reason}`),
   ].join('\n')
-}
-
-function formatSeconds(ms: number): string {
-  return ms === 0 ? '–' : `${(ms / 1000).toFixed(ms < 60_000 ? 3 : 0)}s`
 }
 
 function formatBlock({ status, reason, until }: NonNullable<Usage['blocked']>, terminal: Terminal): string {

@@ -8,10 +8,10 @@ import { diffPolicies, type PolicyChange, type PolicyList, selectTables } from '
 import type { Revision } from '../store/documents.ts'
 import { CommandError } from './command-error.ts'
 import type { Operator } from './operate/operator.ts'
-import { ACTOR, COMMENT, declareOptions, type OperatorOptions, readNote, YES } from './operate/options.ts'
-import { confirm, withOperator } from './operate/with-operator.ts'
+import { ACTOR, COMMENT, declareOptions, type OperatorOptions, readNote } from './operate/options.ts'
+import { withOperator } from './operate/with-operator.ts'
 import { formatTables, readPolicyFile } from './policy-file.ts'
-import { type Context, defineCommand } from './subcommand.ts'
+import { type Context, defineCommand, YES } from './subcommand.ts'
 
 type Action = readonly [minWords: number, maxWords: number, expected: string, run: (task: Task) => Promise<void>]
 
@@ -27,48 +27,20 @@ export const policies = defineCommand({
   name: 'policies',
   summary: 'change the policies without a deploy, and go back',
   description:
-    'Shows and replaces the policies that hold in place of POLICIES, without a deploy: Workers with RULES = "on" follow ' +
-    'within twice RULES_REFRESH_MS. RATE_LIMITS and the other variables stay. push takes a file of [[policies]] tables, ' +
-    'as in [[vars.POLICIES]], or JSON; - is standard input. It shows what becomes different, and asks. With --candidate, the ' +
-    'policies decide beside those in force, and refuse nothing. The last 20 versions are kept; rollback brings back the ' +
-    'policies of one, and with --section its candidate, blocks, allows or overrides, or all of them.',
-  examples: [
-    { shows: 'what is in force, as a file', line: 'policies show > policies.toml' },
-    { shows: 'what a file would change', line: 'policies diff policies.toml' },
-    { shows: 'what it would refuse, while nothing is refused by it', line: 'policies push policies.toml --candidate' },
-    { shows: 'put it in force, in a script', line: 'policies push policies.toml --yes --comment "login is attacked"' },
-    { shows: 'what there was', line: 'policies versions' },
-    { shows: 'what version 12 had', line: 'policies diff 12' },
-    { shows: 'go back to it', line: 'policies rollback 12' },
-    { shows: 'and to all else that it had', line: 'policies rollback 12 --section all' },
-    { shows: 'POLICIES again', line: 'policies push --clear' },
-  ],
-  json: {
-    redis: 'host and port of the database; with --gateway, `gateway` in place of it: its host',
-    version: 'version of the rules; 0: there are none',
-    id: 'show: tells it from others that have its number after a loss of the rules; empty if it is older',
-    changed: 'push and rollback: whether this run has written it',
-    atMs: 'show: when it was written, in ms since the Unix epoch; 0: never',
-    actor: 'show: by whom',
-    comment: 'show: why',
-    'policies[]': 'show: tables in place of POLICIES, with the keys that they have there',
-    'policies[].*': 'these keys',
-    'candidate[]': 'show: tables that decide beside them',
-    'candidate[].*': 'their keys',
-    blocks: 'show: number of blocks',
-    allows: 'show: number of allows',
-    overrides: 'show: number of overrides',
-    source: 'show: "rules" if the tables are those of the rules, "POLICIES" if they are those of the variable',
-    'changes[].policy': 'diff, push, rollback: name of a policy that is different',
-    'changes[].change': '"added", "removed" or "changed"',
-    'changes[].keys[].key': 'a key that is different',
-    'changes[].keys[].before': 'its value before, as JSON; null: it had none',
-    'changes[].keys[].after': 'and after',
-    'versions[].version': 'versions: one that is kept, the newest first',
-    'versions[].id': 'tells it from others that have its number after a loss of the rules; empty if it is older',
-    'versions[].atMs': 'when it was written, in ms since the Unix epoch',
-    'versions[].actor': 'by whom',
-    'versions[].comment': 'why',
+    'Shows and replaces the policies of POLICIES, without a deploy: Workers with RULES = "on" follow within twice ' +
+    'RULES_REFRESH_MS. push takes a file of [[policies]] tables, as in [[vars.POLICIES]], or JSON; - is standard input. It ' +
+    'shows the changes, and asks. With --candidate, the policies are evaluated for comparison, and refuse nothing. The last ' +
+    '20 versions are stored; rollback brings back the policies of one, or another section of it.',
+  examples: {
+    'policies show > policies.toml': 'what is in force, as a file',
+    'policies diff policies.toml': 'what a file would change',
+    'policies push policies.toml --candidate': 'what it would refuse, while nothing is refused by it',
+    'policies push policies.toml --yes --comment "login is attacked"': 'put it in force, in a script',
+    'policies versions': 'what there was',
+    'policies diff 12': 'what version 12 had',
+    'policies rollback 12': 'go back to it',
+    'policies rollback 12 --section all': 'and to all else that it had',
+    'policies push --clear': 'POLICIES again',
   },
   declare: (command) =>
     declareOptions(
@@ -76,12 +48,9 @@ export const policies = defineCommand({
         .addArgument(new Argument('<action>', 'what to do').choices(Object.keys(ACTIONS) as (keyof typeof ACTIONS)[]))
         .addArgument(new Argument('[what...]', 'a file for push, a version for rollback and show, either for diff')),
       [
-        new Option('--candidate', 'push, diff, show: those that decide beside the ones in force'),
-        new Option('--clear', 'push: none of the rules: POLICIES again, or no candidate any more'),
-        new Option('--section <name>', 'rollback: what is brought back (default: policies)').choices([
-          ...SECTIONS,
-          'all',
-        ]),
+        new Option('--candidate', 'push, diff, show: candidate policies, which refuse nothing'),
+        new Option('--clear', 'push: those of POLICIES again, or no candidate policies'),
+        new Option('--section <name>', 'rollback: of what (default: policies)').choices([...SECTIONS, 'all']),
         YES,
         ACTOR,
         COMMENT,
@@ -127,14 +96,10 @@ async function show({ context: { terminal }, operator, options, words }: Task): 
     overrides: rules.overrides.length,
   }
   terminal.show(result, () => {
-    const shown = options.candidate
-      ? 'candidate policies'
-      : source === 'rules'
-        ? 'in place of POLICIES'
-        : 'those of POLICIES'
-    const [version, at, actor, comment] = toRow(revision)
-    const written = version === 0 ? 'no rules yet' : `version ${version}, ${at} by ${actor}: ${comment}`
-    // The output can be pushed.
+    const active = source === 'rules' ? 'in place of POLICIES' : 'those of POLICIES'
+    const shown = options.candidate ? 'candidate policies' : active
+    const { version, at, actor, comment } = toRow(revision)
+    const written = version === '0' ? 'no rules yet' : `version ${version}, ${at} by ${actor}: ${comment}`
     return [`# ${written}`, `# ${shown}`, formatTables(result[options.candidate ? 'candidate' : 'policies'])].join('\n')
   })
 }
@@ -160,10 +125,8 @@ async function push(task: Task): Promise<void> {
   const tables = file === undefined ? undefined : await readPolicyFile(file, context, operator)
   const newest = await readVersion(operator)
   const after = withPolicies(newest.rules, tables, candidate, Date.now())
-  const note = readNote(context, {
-    comment: file && `policies push ${file}${candidate ? ' --candidate' : ''}`,
-    ...options,
-  })
+  const comment = file && `policies push ${file}${candidate ? ' --candidate' : ''}`
+  const note = readNote(context, { comment, ...options })
   await write(task, newest, after, operations.push, { policies: tables ?? null, candidate, ...note })
 }
 
@@ -184,21 +147,21 @@ async function write(
   operation: typeof operations.push | typeof history.rollback,
   body: object,
 ): Promise<void> {
-  const { terminal } = context
+  const { terminal, signal } = context
   const { deployed } = await operator.run(operations.policies)
   const compare = (list: PolicyList) =>
     diffPolicies(selectTables(before, list, deployed), selectTables(after, list, deployed))
   const [active, candidate] = [compare('policies'), compare('candidate')]
   const changes = active.length === 0 ? candidate : active
   const lines = [
-    ...(active.length === 0 ? [] : ['in force:', ...formatChanges(active)]),
-    ...(candidate.length === 0 ? [] : ['in candidate:', ...formatChanges(candidate)]),
+    ...(active.length === 0 ? [] : ['active:', ...formatChanges(active)]),
+    ...(candidate.length === 0 ? [] : ['candidate:', ...formatChanges(candidate)]),
     ...(['blocks', 'allows', 'overrides'] as const)
       .filter((kind) => JSON.stringify(before[kind]) !== JSON.stringify(after[kind]))
       .map((kind) => `${kind}: ${before[kind].length} → ${after[kind].length}`),
   ]
   if (!yes) for (const line of lines) terminal.note(line)
-  if (!yes && !(await confirm(context, `Write this at ${operator.name}?`, 'Add --yes to write it.'))) {
+  if (!yes && !(await terminal.confirm(`Write this at ${operator.name}?`, 'Add --yes to write it.', signal))) {
     terminal.show({ ...operator.place, version, changed: false, changes }, () => 'nothing was written.')
     return
   }
@@ -212,7 +175,7 @@ async function write(
 async function listVersions({ context: { terminal }, operator }: Task): Promise<void> {
   const { versions } = await operator.run(history.versions)
   terminal.show({ ...operator.place, version: versions[0]?.version ?? 0, versions }, () =>
-    versions.length === 0 ? 'no rules yet' : terminal.table(['version', 'at', 'by', 'why'], versions.map(toRow)),
+    versions.length === 0 ? 'no rules yet' : terminal.table(versions.map(toRow)),
   )
 }
 
@@ -224,10 +187,8 @@ async function readVersion(operator: Operator, text?: string): Promise<Version> 
     throw new CommandError(`expected the number of a version, got ${JSON.stringify(text.slice(0, 100))}`)
   }
   if (Number(text) === 0) return { version: 0, id: '', atMs: 0, actor: '', comment: '', rules: NO_RULES }
-  const answer =
-    text === undefined
-      ? await operator.run(currentRules)
-      : await operator.run(history.version, { query: { version: `${Number(text)}` } })
+  const query = { version: `${Number(text)}` }
+  const answer = await (text === undefined ? operator.run(currentRules) : operator.run(history.version, { query }))
   const { version, id, atMs, actor, comment } = answer
   const { policies, candidate, ...entries } = answer.rules
   const rules = readRules({ ...entries, ...(policies && { policies }), ...(candidate && { candidate }) })
@@ -235,9 +196,9 @@ async function readVersion(operator: Operator, text?: string): Promise<Version> 
 }
 
 /** Removes line breaks from notes, which others have written. */
-function toRow({ version, atMs, actor, comment }: Revision): readonly [number, ...string[]] {
+function toRow({ version, atMs, actor, comment }: Revision) {
   const toLine = (note: string) => note.replace(/\p{Cc}+/gu, ' ')
-  return [version, new Date(atMs).toISOString(), toLine(actor), toLine(comment)]
+  return { version: `${version}`, at: new Date(atMs).toISOString(), actor: toLine(actor), comment: toLine(comment) }
 }
 
 function formatChanges(changes: readonly PolicyChange[]): string[] {

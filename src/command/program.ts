@@ -18,11 +18,12 @@ const completion = defineCommand({
   description:
     'Prints a script for your shell. Once it has read it, the Tab key completes subcommands, options and values of ' +
     'sluice, which must be on your PATH.',
-  examples: [
-    { shows: 'for this bash; in ~/.bashrc for all', line: 'completion bash > ~/.sluice.bash && source ~/.sluice.bash' },
-    { shows: 'for zsh, where fpath has that directory', line: 'completion zsh > ~/.zsh/completions/_sluice' },
-    { shows: 'for fish', line: 'completion fish > ~/.config/fish/completions/sluice.fish' },
-  ],
+  examples: {
+    'completion bash > ~/.sluice.bash && source ~/.sluice.bash': 'for this bash; in ~/.bashrc for all',
+    'completion zsh > ~/.zsh/completions/_sluice': 'for zsh, where fpath has that directory',
+    'completion fish > ~/.config/fish/completions/sluice.fish': 'for fish',
+  },
+  hasJson: false,
   declare: (command) => command.addArgument(new Argument('<shell>').choices(['bash', 'zsh', 'fish'] as const)),
   async run(_context, _options, shell) {
     script(shell, 'sluice', 'sluice')
@@ -54,7 +55,6 @@ export interface Task {
   readonly isJson: boolean
 }
 
-/** Creates the parser of the whole command line. @param onTask receives the subcommand that it names */
 export function createProgram(
   onTask: (task: Task) => void,
   subcommands: readonly Subcommand[] = SUBCOMMANDS,
@@ -68,8 +68,8 @@ export function createProgram(
     .addHelpText('after', `\nExit codes:\n${exitCodes.join('')}`)
   for (const subcommand of subcommands) {
     const command = subcommand.build((run, { json }) => onTask({ run, isJson: json === true }))
-    const examples = subcommand.examples.map(({ shows, line }) => `  $ sluice ${line}\n      ${shows}`)
-    if (examples.length > 0) command.addHelpText('after', `\nExamples:\n${examples.join('\n')}\n`)
+    const examples = Object.entries(subcommand.examples).map(([line, shows]) => `  $ sluice ${line}\n      ${shows}\n`)
+    command.addHelpText('after', `\nExamples:\n${examples.join('')}`)
     program.addCommand(command)
   }
   return program

@@ -1,4 +1,3 @@
-/** Subcommands that write blocks, allows and overrides. */
 import { Option } from '@commander-js/extra-typings'
 import type { Operation } from '../admin/operation.ts'
 import * as operations from '../admin/operations/rules.ts'
@@ -9,7 +8,7 @@ import { CommandError } from './command-error.ts'
 import { readTarget } from './operate/operator.ts'
 import { createPolicyOption, type Declaration, declareBody, type OperatorOptions, readBody } from './operate/options.ts'
 import { withOperator } from './operate/with-operator.ts'
-import { defineCommand, type Fields, type Subcommand } from './subcommand.ts'
+import { defineCommand, type Subcommand } from './subcommand.ts'
 
 interface Kind<List extends EntryList> extends Omit<Subcommand, 'build'>, Declaration {
   readonly list: List
@@ -24,43 +23,23 @@ type Changed = Awaited<ReturnType<typeof operations.block.run>>
 
 const LIST = new Option('--list', 'show all that there are, and change nothing')
 
-const FIELDS = {
-  redis: 'host and port of the database; with --gateway, `gateway` in place of it: its host',
-  version: 'version of the rules; 0: there are none',
-  changed: 'whether this run has written it',
-  scope:
-    'of which requests of a caller that was named: "all", or by a digest alone "counted", those to which a policy applies that counts by all that it was made of',
-  'entries[].by': 'what the caller is known by, such as token; missing where that is not said',
-  'entries[].digest': 'its digest, as in keys and logs',
-  'entries[].mark': 'beside by and digest: a small hash of the same, by which others are told at once',
-  'entries[].value': 'in place of a digest: a value with one *',
-  'entries[].cidr': 'in place of a caller: a network',
-  'entries[].reason': 'why; missing if none was given',
-  'entries[].until': 'when it ends, in RFC 3339; missing: never',
-} as const satisfies Fields
-
 export const block = defineRuleCommand({
   name: 'block',
   list: 'blocks',
   operation: operations.block,
   formatEffect: formatBlock,
-  summary: 'let somebody in no more',
+  summary: 'refuse all requests of a caller',
   description:
     'Refuses all requests of a caller, a network, a country or a network operator, without a deploy: Workers with ' +
     'RULES = "on" follow within twice RULES_REFRESH_MS. A token, an address and the like are kept as digests only. An allow ' +
     'goes before a block.',
-  examples: [
-    { shows: 'a token that is in no history, for an hour', line: 'block - --for 1h --reason "too much" < token.txt' },
-    { shows: 'a caller whom a log line names', line: 'block --digest 4Xb7m1nJ0yKq8rT2vZc5Lw' },
-    { shows: 'a network', line: 'block --cidr 203.0.113.0/24 --until 2026-12-24T00:00:00Z --status 404' },
-    { shows: 'all callers of a tenant', line: "block --header 'x-tenant=acme-*'" },
-    { shows: 'whom else there is', line: 'block --list' },
-    { shows: 'let it in again', line: 'block --cidr 203.0.113.0/24 --remove' },
-  ],
-  json: {
-    'entries[].country': 'in place of a caller: a country',
-    'entries[].asn': 'in place of a caller: the number of a network operator',
-    'entries[].status': 'of the responses; missing: 403',
+  examples: {
+    'block - --for 1h --reason "too much" < token.txt': 'a token that is in no history, for an hour',
+    'block --digest 4Xb7m1nJ0yKq8rT2vZc5Lw': 'a caller whom a log line names',
+    'block --cidr 203.0.113.0/24 --until 2026-12-24T00:00:00Z --status 404': 'a network',
+    "block --header 'x-tenant=acme-*'": 'all callers of a tenant',
+    'block --list': 'all blocks',
+    'block --cidr 203.0.113.0/24 --remove': 'remove the block',
   },
 })
 
@@ -69,16 +48,16 @@ export const allow = defineRuleCommand({
   list: 'allows',
   operation: operations.allow,
   formatEffect: () => 'never limited',
-  summary: 'never limit somebody',
+  summary: 'never limit a caller',
   description:
     'Lets all requests of a caller or a network through, without a deploy: Workers with RULES = "on" follow within twice ' +
     'RULES_REFRESH_MS. They are counted all the same. An allow goes before a block.',
-  examples: [
-    { shows: 'an office, for a week', line: 'allow --cidr 198.51.100.0/28 --for 7d --reason "load test"' },
-    { shows: 'a token that is in no history', line: 'allow - < token.txt' },
-    { shows: 'whom else there is', line: 'allow --list' },
-    { shows: 'limit it again', line: 'allow --cidr 198.51.100.0/28 --remove' },
-  ],
+  examples: {
+    'allow --cidr 198.51.100.0/28 --for 7d --reason "load test"': 'an office, for a week',
+    'allow - < token.txt': 'a token that is in no history',
+    'allow --list': 'all allows',
+    'allow --cidr 198.51.100.0/28 --remove': 'limit it again',
+  },
   omit: ['country', 'asn'],
 })
 
@@ -91,27 +70,16 @@ export const override = defineRuleCommand({
     ...entry,
     ...(limits && { limits: Object.entries(limits).map(([policy, limits]) => ({ policy, limits })) }),
   }),
-  summary: 'give somebody other limits',
+  summary: 'give a caller other limits',
   description:
-    'Raises or lowers the limits of a caller, or of all whose header or claim is like a value, without a deploy: Workers ' +
-    'with RULES = "on" follow within twice RULES_REFRESH_MS. What was used before counts on. It takes the place of an ' +
-    'override that the caller has.',
-  examples: [
-    {
-      shows: 'ten times the limits of all policies, for a day',
-      line: 'override - --multiplier 10 --for 1d < token.txt',
-    },
-    { shows: 'other limits of RATE_LIMITS', line: "override --header x-api-key=k-123 --limits '50/1s, 1000/1m'" },
-    { shows: 'other limits of a policy', line: "override --ip 203.0.113.7 --limits 'login=20/1m'" },
-    { shows: 'no limits for a tenant', line: "override --header 'x-tenant=acme-*' --unlimited" },
-    { shows: 'back to those of everybody', line: 'override --ip 203.0.113.7 --remove' },
-  ],
-  json: {
-    'entries[].limits[].policy': 'name of a policy with limits of its own here; missing with multiplier and unlimited',
-    'entries[].limits[].limits': 'these limits',
-    'entries[].multiplier': 'by what the limits are multiplied',
-    'entries[].unlimited': 'true: counted, but never refused',
-    'entries[].policies[]': 'policies that it is about; missing: all',
+    'Raises or lowers the limits of a caller, or of all whose header or claim matches a value, without a deploy: Workers with ' +
+    'RULES = "on" follow within twice RULES_REFRESH_MS. It replaces an earlier override; used units count on.',
+  examples: {
+    'override - --multiplier 10 --for 1d < token.txt': 'ten times the limits of all policies, for a day',
+    "override --header x-api-key=k-123 --limits '50/1s, 1000/1m'": 'other limits of RATE_LIMITS',
+    "override --ip 203.0.113.7 --limits 'login=20/1m'": 'other limits of a policy',
+    "override --header 'x-tenant=acme-*' --unlimited": 'no limits for a tenant',
+    'override --ip 203.0.113.7 --remove': 'back to the limits of all',
   },
   omit: ['cidr', 'country', 'asn', 'policies'],
   own: [createPolicyOption('with --multiplier and --unlimited: only this policy; repeated')],
@@ -126,22 +94,19 @@ export const override = defineRuleCommand({
 const COUNTED_NOTE =
   'note: by a digest alone, it holds only for requests to which a policy applies that counts by all that the digest was made of'
 
-/** Defines a subcommand that writes or removes an entry of a list, or shows the list. */
 function defineRuleCommand<List extends EntryList>(kind: Kind<List>): Subcommand {
   const { list, operation, omit, own = [], check, formatEffect, toJson = (entry) => entry, ...about } = kind
   const { name } = about
   return defineCommand({
     ...about,
-    json: { ...FIELDS, ...about.json },
     declare: (command) => declareBody(command, operation, { omit, own: [...own, LIST] }),
     async run(context, options, token) {
       const { terminal } = context
       check?.(options)
       const target = await readTarget(terminal, options, token)
       if ((target === undefined) !== (options.list === true)) {
-        throw new CommandError(target ? 'expected nobody with --list' : `expected whom the ${name} is about`, {
-          hint: `sluice help ${name} says how to name them; --list shows all.`,
-        })
+        const hint = `sluice help ${name} says how to name them; --list shows all.`
+        throw new CommandError(target ? 'expected nobody with --list' : `expected whom the ${name} is about`, { hint })
       }
       return withOperator(context, options, 'rules', target ?? {}, async (operator) => {
         if (!target) {
@@ -162,14 +127,13 @@ function defineRuleCommand<List extends EntryList>(kind: Kind<List>): Subcommand
         const entries = found as readonly Entries[List][]
         terminal.show({ ...result, entries: entries.map(toJson) }, () => {
           if (entries.length === 0) return head
-          const rows = entries.map((entry) => [
-            formatTarget(entry),
-            formatEffect(entry),
-            `${entry.until ?? ''}${isOver(entry, Date.now()) ? ' (ended)' : ''}`,
-            entry.reason ?? '',
-          ])
-          const table = terminal.table(['who', name, 'until', 'reason'], rows)
-          return result.changed ? `${head}\n${table}` : table
+          const rows = entries.map((entry) => ({
+            target: formatTarget(entry),
+            [name]: formatEffect(entry),
+            until: `${entry.until ?? ''}${isOver(entry, Date.now()) ? ' (ended)' : ''}`,
+            reason: entry.reason ?? '',
+          }))
+          return `${result.changed ? `${head}\n` : ''}${terminal.table(rows)}`
         })
       }
     },

@@ -1,24 +1,21 @@
-import { Option } from '@commander-js/extra-typings'
+import * as v from 'valibot'
+import { integer, leases, limits } from '../config/values.ts'
 import { CommandError } from './command-error.ts'
 import { formatCount, formatNumber } from './format.ts'
+import { createListOption, createOption } from './read-option.ts'
 import { readSettings } from './settings/settings.ts'
 import { type Reading, readLogs } from './simulate/log-files.ts'
 import { parseFields, USUAL_FIELDS } from './simulate/log-line.ts'
-import { checkOutFile, writeOutFile } from './simulate/page.ts'
-import { createResult, formatResults } from './simulate/report.ts'
+import { checkOutFile, renderPage, writeOutFile } from './simulate/page.ts'
+import { formatResults } from './simulate/report.ts'
 import { Simulation } from './simulate/simulation.ts'
 import { generateTraffic, parseTraffic } from './simulate/traffic.ts'
-import {
-  collectAlgorithms,
-  collectLeases,
-  collectLimits,
-  combine,
-  loadVariant,
-  readSeed,
-  SIMULATED_ALGORITHMS,
-} from './simulate/variants.ts'
+import { combine, loadVariant, SIMULATED_ALGORITHMS } from './simulate/variants.ts'
 import { CONFIG, defineCommand, ENV } from './subcommand.ts'
 import { digestNote } from './worker-config.ts'
+
+const ALGORITHMS = SIMULATED_ALGORITHMS.join(', ')
+const ALGORITHM = v.picklist(SIMULATED_ALGORITHMS, `one of ${ALGORITHMS}`)
 
 /** Servers write a line when a response ends, so lines are a little out of order. */
 const LATE_MS = 1_000
@@ -27,97 +24,30 @@ export const simulate = defineCommand({
   name: 'simulate',
   summary: 'replay traffic through the policies, offline',
   description:
-    'Tells whom the limits would hit, before anything is deployed: replays an access log, or traffic in words, through the ' +
-    'configured policies, by the times of the requests and with the code that decides in the Worker. It reads the Common and ' +
-    'the Combined Log Format and lines of JSON, line by line whichever it is; the user of a Common or Combined log, and ' +
-    'remote_user or authorization in JSON, stand for a token. Lines go by their order: one that is earlier than the line before ' +
-    'counts as of the same moment. It remembers 100,000 keys, as the store in memory does. Asks no database.',
-  examples: [
-    { shows: 'whom the limits of wrangler.toml would have hit', line: 'simulate access.log.2.gz access.log' },
-    { shows: 'two limits side by side', line: "simulate access.log --limits '10/1s' --limits '20/1s, 600/1m'" },
-    {
-      shows: 'two algorithms side by side',
-      line: "simulate access.log --limits '600/1m' --algorithm sliding-window --algorithm token-bucket",
-    },
-    { shows: 'what leases would save', line: 'simulate access.log --leases off --leases auto' },
-    {
-      shows: 'a page with drawings, to be shown to others',
-      line: "simulate access.log --limits '10/1s' --limits '20/1s' --out limits.html",
-    },
-    {
-      shows: 'a log of JSON with names of its own, from standard input',
-      line: 'simulate - --fields time=at,ip=client.address,path=http.path,header.x-key=key',
-    },
-    {
-      shows: 'traffic that nobody has logged',
-      line: "simulate --traffic '50 callers, 3/s each, bursts of 20 every minute, for 10m'",
-    },
-  ],
-  json: {
-    complete: 'false if Ctrl-C ended it',
-    requests: 'requests replayed',
-    from: 'time of the first, in RFC 3339; null if there was none',
-    to: 'time of the last',
-    lines: 'lines read, without empty ones',
-    unreadable: 'lines that could not be read',
-    firstUnreadable: 'the first of them; null if there was none',
-    'firstUnreadable.file': 'its file',
-    'firstUnreadable.line': 'its number, from 1',
-    'firstUnreadable.text': 'its first 100 characters',
-    seconds: 'time taken',
-    requestsPerSecond: 'requests replayed in a second, through each of the limits',
-    out: 'file that --out has written; null if none was asked for',
-    'notes[]': 'where this cannot do what the Worker does',
-    'results[].limits': 'limits in place of RATE_LIMITS; null: as configured',
-    'results[].algorithm': 'algorithm of the policy that these make; null: as configured',
-    'results[].leases': 'permits taken in advance, as LEASES has it; null: every request was asked for',
-    'results[].admitted': 'requests admitted',
-    'results[].refused': 'requests refused by limits (429), or for what is reserved (503)',
-    'results[].rejected': 'requests answered without counting: for their path, caller or cost, or at /_sluice',
-    'results[].policies[].policy': 'name of the policy',
-    'results[].policies[].mode': '"enforce", or "shadow" if the policy refuses nothing',
-    'results[].policies[].requests': 'counted requests to which it applies',
-    'results[].policies[].admitted': 'those that it had room for',
-    'results[].policies[].refused': 'those that it refused; in shadow mode, that it would have',
-    'results[].callers[].policy': 'policy that refused one of the ten callers refused most',
-    'results[].callers[].digest': 'the caller as in keys',
-    'results[].callers[].caller': 'what the log has of the caller; only with --show-callers',
-    'results[].callers[].refused': 'how often; in shadow mode, how often it would have',
-    'results[].uncertainty': 'how often more, at most: 0, as all are counted',
-    'results[].wait.medianMs':
-      'of refused requests: milliseconds until the same would be admitted; null if none was refused',
-    'results[].wait.p95Ms': 'within which 95 of 100 would be; this and the median within a thousandth of it',
-    'results[].wait.longestMs': 'of the one that would wait longest',
-    'results[].calls':
-      'calls of the script; without --leases, one for every request that is counted: the Worker answers many without asking',
-    'results[].commands': 'commands that Upstash would bill for them',
-    'results[].dollars': 'what they cost, at $0.20 for 100,000',
-    'results[].bucketMs': 'length of a bucket, in milliseconds',
-    'results[].buckets[].from': 'when it begins',
-    'results[].buckets[].admitted': 'requests admitted in it',
-    'results[].buckets[].refused': 'requests refused in it',
-    'results[].buckets[].policies[].admitted': 'the same of each policy, in the order of results[].policies',
-    'results[].buckets[].policies[].refused': 'the same',
+    'Shows which callers the limits would refuse, before a deploy: replays an access log, or described traffic, through the ' +
+    'configured policies, by the times of the requests, with the code of the Worker and without a database. It reads the ' +
+    'Common and the Combined Log Format and lines of JSON; the user, remote_user or authorization stands for a token. A line ' +
+    'that is earlier than the one before counts as of the same time. It remembers 100,000 keys, as the store in memory does.',
+  examples: {
+    'simulate access.log.2.gz access.log': 'whom the limits of wrangler.toml would have hit',
+    "simulate access.log --limits '10/1s' --limits '20/1s, 600/1m'": 'two limits side by side',
+    "simulate access.log --limits '600/1m' --algorithm sliding-window --algorithm token-bucket":
+      'two algorithms side by side',
+    'simulate access.log --leases off --leases auto': 'what leases would save',
+    "simulate access.log --limits '10/1s' --limits '20/1s' --out limits.html":
+      'a page with drawings, to be shown to others',
+    'simulate - --fields time=at,ip=client.address,path=http.path,header.x-key=key':
+      'a log of JSON with names of its own, from standard input',
+    "simulate --traffic '50 callers, 3/s each, bursts of 20 every minute, for 10m'": 'traffic that nobody has logged',
   },
   declare: (command) =>
     command
       .argument('[log...]', 'files in order of time, unpacked if they end in .gz; - is standard input')
       .option('-t, --traffic <words>', 'in place of a log, such as "50 callers, 3/s each"', parseTraffic)
-      .option('--seed <number>', 'other traffic of the same kind', readSeed, 1)
-      .option('-l, --limits <limits>', 'in place of RATE_LIMITS; repeated, side by side', collectLimits)
-      .addOption(
-        new Option(
-          '-a, --algorithm <name>',
-          'of the policy that RATE_LIMITS makes, in place of sliding-window; repeated, side by side',
-        )
-          .choices(SIMULATED_ALGORITHMS)
-          .argParser(collectAlgorithms),
-      )
-      .option(
-        '--leases <size>',
-        'off, auto or a number of permits, as one isolate would take them; repeated, side by side',
-        collectLeases,
-      )
+      .addOption(createOption('--seed <number>', 'other traffic of the same kind', integer(0, 999_999_999)).default(1))
+      .addOption(createListOption('-l, --limits <limits>', 'in place of RATE_LIMITS; repeated, side by side', limits))
+      .addOption(createListOption('-a, --algorithm <name>', `of RATE_LIMITS: ${ALGORITHMS}; repeated`, ALGORITHM))
+      .addOption(createListOption('--leases <size>', 'off, auto or a number of permits; repeated', leases))
       .option('--fields <pairs>', 'where JSON has what, such as time=ts,ip=client.ip,header.x-key=key', parseFields)
       .option('-o, --out <file>', 'draw it into a page, too, with tables: .html')
       .option('--force', 'replace the file that --out names')
@@ -127,9 +57,8 @@ export const simulate = defineCommand({
   async run(context, { traffic, seed, fields, out, force = false, showCallers, config, env, ...tried }, files) {
     const { terminal, signal } = context
     if (files.length > 0 === (traffic !== undefined)) {
-      throw new CommandError('expected either logs or --traffic', {
-        hint: 'For example: sluice simulate access.log',
-      })
+      const hint = 'For example: sluice simulate access.log'
+      throw new CommandError('expected either logs or --traffic', { hint })
     }
     if (out !== undefined) checkOutFile(out, context.cwd, force)
     const settings = readSettings({ cwd: context.cwd, shell: context.env, config, env, view: 'development' })
@@ -141,7 +70,7 @@ export const simulate = defineCommand({
 
     const reading: Reading = { lines: 0, unreadable: 0, first: null }
     const startedAtMs = performance.now()
-    const progress = terminal.progress(traffic ? 'requests' : 'lines', 1)
+    const progress = terminal.progress(traffic ? 'requests' : 'bytes', 1)
     const batches = traffic
       ? generateTraffic(traffic, seed)
       : readLogs(files, fields ?? USUAL_FIELDS, terminal, reading)
@@ -166,9 +95,8 @@ export const simulate = defineCommand({
     }
     const seconds = (performance.now() - startedAtMs) / 1_000
     if (seen.requests === 0 && reading.unreadable > 0) {
-      throw new CommandError(`no line could be read; the first is ${formatFirst(reading)}`, {
-        hint: 'It takes the Common and Combined Log Format, and JSON; --fields says where JSON has what.',
-      })
+      const hint = 'It takes the Common and Combined Log Format, and JSON; --fields says where JSON has what.'
+      throw new CommandError(`no line could be read; the first is ${formatFirst(reading)}`, { hint })
     }
     const notes = [...new Set(runs.flatMap(({ simulation }) => simulation.caveats))]
     if (seen.isWhole && seen.requests > 0)
@@ -180,7 +108,9 @@ export const simulate = defineCommand({
     if (runs.some(({ simulation }) => simulation.store.isFull)) {
       notes.push('there were more keys than are remembered: callers that came back late began anew')
     }
-    const results = runs.map(({ simulation, variant }) => createResult(simulation, variant, showCallers === true))
+    const results = runs.map(({ simulation, variant: { limits = null, algorithm = null, leases = null } }) => {
+      return { limits, algorithm, leases, ...simulation.summarize(showCallers === true) }
+    })
     const result = {
       complete: !signal.aborted,
       requests: seen.requests,
@@ -197,7 +127,7 @@ export const simulate = defineCommand({
     }
     const between = result.from === null ? '' : ` from ${result.from} to ${result.to}`
     const requests = `${result.complete ? '' : 'stopped early: '}${formatCount(seen.requests, 'request')}${between}`
-    if (out !== undefined) await writeOutFile(out, context.cwd, force, { lines: [requests, ...notes], results })
+    if (out !== undefined) await writeOutFile(out, context.cwd, force, renderPage([requests, ...notes], results))
     terminal.show(result, () =>
       [
         `${requests} (${seconds.toFixed(1)} s, ${formatNumber(result.requestsPerSecond)} a second)`,

@@ -2,14 +2,8 @@ import { Command, type CommandUnknownOpts, Option } from '@commander-js/extra-ty
 import { CommandError, type Exit } from './command-error.ts'
 import type { Terminal } from './terminal.ts'
 
-// Options that several subcommands have.
-export const CONFIG = new Option(
-  '-c, --config <file>',
-  'wrangler.toml, .json or .jsonc to read; the next one from here upwards if left out',
-)
-export const ENV = new Option('-e, --env <name>', 'environment of that file, which inherits no variables').env(
-  'CLOUDFLARE_ENV',
-)
+export const CONFIG = new Option('-c, --config <file>', 'wrangler.toml, .json or .jsonc (default: the nearest upwards)')
+export const ENV = new Option('-e, --env <name>', 'environment of that file').env('CLOUDFLARE_ENV')
 export const REDIS = new Option(
   '--redis <url>',
   'database in place of the Worker’s: redis://, rediss:// or the REST URL of Upstash (its token is UPSTASH_REDIS_REST_TOKEN)',
@@ -18,6 +12,7 @@ export const GATEWAY = new Option(
   '--gateway <url>',
   'ask the admin API of this gateway, such as https://edge.example.com, and no database; ADMIN_TOKEN comes from the environment or .dev.vars',
 )
+export const YES = new Option('-y, --yes', 'do not ask')
 const JSON_OUTPUT = new Option('--json', 'print one JSON document in place of text')
 
 export interface Context {
@@ -28,19 +23,14 @@ export interface Context {
   readonly signal: AbortSignal
 }
 
-/** Meaning of each field of the `--json` output, by its path, with `[]` for each item of a list. */
-export type Fields = Readonly<Record<string, string>>
-
 interface About {
   readonly name: string
   readonly summary: string
   readonly description: string
-  /** `line` is what follows `sluice` in the shell. */
-  readonly examples: readonly { readonly shows: string; readonly line: string }[]
-  /** Tables for the page about the command only: title of the first column → name → meaning. */
-  readonly notes?: Readonly<Record<string, Readonly<Record<string, string>>>>
-  /** Left out: it has no `--json`. */
-  readonly json?: Fields
+  /** What each line does; a line is what follows `sluice` in the shell. */
+  readonly examples: Readonly<Record<string, string>>
+  /** Its output has no form in JSON. */
+  readonly hasJson?: false
 }
 
 export interface Subcommand extends About {
@@ -65,7 +55,7 @@ export function defineCommand<Declared extends AnyCommand>(definition: Definitio
     ...about,
     build(onRun) {
       const command = declare(new Command(about.name).summary(about.summary).description(about.description))
-      if (about.json) command.addOption(JSON_OUTPUT)
+      if (about.hasJson !== false) command.addOption(JSON_OUTPUT)
       if (!command.options.some(({ long }) => long === '--gateway')) command.addOption(createGatewayRefusal(about.name))
       command.action((...values: unknown[]) => {
         // The command itself comes last, its options before it.

@@ -5,7 +5,7 @@ import { styleText } from 'node:util'
 import { Presets, SingleBar } from 'cli-progress'
 import Table from 'cli-table3'
 import { CommandError } from './command-error.ts'
-import { formatNumber } from './format.ts'
+import { formatCell } from './format.ts'
 
 export interface TerminalOptions {
   readonly stdin: NodeJS.ReadStream
@@ -15,10 +15,11 @@ export interface TerminalOptions {
 }
 
 export interface Progress {
-  /** @param total if it has changed */
   set(done: number, total?: number): void
   end(): void
 }
+
+export type Row = Readonly<Record<string, string | number>>
 
 /** Controls, signs that reorder their neighbours, and line separators: text from outside must not write these to a terminal. */
 const CONTROLS = String.raw`[^\P{Cc}\n\t]|[\p{Bidi_Control}\p{Zl}\p{Zp}]`
@@ -67,42 +68,32 @@ export class Terminal {
     return styled.replace(/m/g, `;${OWN_MARK}m`).replace('|', () => text)
   }
 
-  /** Lays out columns without borders. Numbers are aligned to the right. */
-  table(header: readonly string[], rows: readonly (readonly (string | number)[])[]): string {
-    const isNumeric = header.map(
-      (_, at) => rows.length > 0 && rows.every((row) => /^-?[\d.,]+[%a-z]*$|^$|^–$/.test(`${row[at] ?? ''}`)),
-    )
+  /** Lays out rows in columns, named by their members, without borders. Numbers are aligned to the right. */
+  table(rows: readonly Row[]): string {
+    const header = Object.keys(rows[0] ?? {})
+    const cells = rows.map((row) => Object.values(row).map((cell) => toLine(formatCell(cell))))
+    const isNumeric = (at: number) => cells.every((row) => /^-?[\d.,]+[%a-z]*$|^$|^–$/.test(row[at] ?? ''))
     const table = new Table({
       head: header.map((text) => this.style('bold', toLine(text))),
       chars: NO_LINES,
-      colAligns: isNumeric.map((numeric) => (numeric ? 'right' : 'left')),
+      colAligns: header.map((_, at) => (isNumeric(at) ? 'right' : 'left')),
       style: { head: [], border: [], 'padding-left': 0, 'padding-right': 2 },
     })
-    // Cells are cleaned before their widths are measured.
-    table.push(...rows.map((row) => row.map((cell) => (typeof cell === 'string' ? toLine(cell) : cell))))
+    table.push(...cells)
     return table.toString().replace(/[^\S\n]+$/gm, '')
   }
 
-  /** Shows a bar on stderr with rate and estimate, if that is a TTY. @param unit e.g. "keys" */
+  /** Shows a bar on stderr with an estimate, if that is a TTY. @param unit e.g. "keys" */
   progress(unit: string, total: number): Progress {
     const { stderr } = this.#options
     if (stderr.isTTY !== true || this.isJson) return { set() {}, end() {} }
-    const startedAtMs = performance.now()
-    const bar = new SingleBar(
-      {
-        stream: stderr,
-        format: `{bar} {percentage}% | {value}/{total} ${unit} | {rate}/s | {eta_formatted} left`,
-        hideCursor: true,
-        etaBuffer: 50,
-      },
-      Presets.shades_classic,
-    )
-    bar.start(total, 0, { rate: '0' })
+    const format = `{bar} {percentage}% | {value}/{total} ${unit} | {eta_formatted} left`
+    const bar = new SingleBar({ stream: stderr, format, hideCursor: true, etaBuffer: 50 }, Presets.shades_classic)
+    bar.start(total, 0)
     return {
       set(done, total) {
         if (total !== undefined) bar.setTotal(total)
-        const seconds = (performance.now() - startedAtMs) / 1000
-        bar.update(done, { rate: formatNumber(Math.round(done / Math.max(seconds, 0.001))) })
+        bar.update(done)
       },
       end: () => bar.stop(),
     }
@@ -112,15 +103,14 @@ export class Terminal {
     return this.#options.stdin
   }
 
-  /** Reads all of the standard input, and trims it. */
   async readInput(): Promise<string> {
     return (await text(this.#options.stdin)).trim()
   }
 
-  /** @returns undefined without a TTY to ask on */
-  async confirm(question: string, signal: AbortSignal): Promise<boolean | undefined> {
+  /** @param hint if there is no TTY to ask on @throws {CommandError} without an answer */
+  async confirm(question: string, hint: string, signal: AbortSignal): Promise<boolean> {
     const { stdin, stderr } = this.#options
-    if (!stdin.isTTY || !stderr.isTTY) return undefined
+    if (!stdin.isTTY || !stderr.isTTY) throw new CommandError('there is no terminal to ask', { hint })
     const prompt = createInterface({ input: stdin, output: stderr })
     // While it reads, Ctrl-C is a key like others, and Ctrl-D ends it without an answer.
     const ended = new AbortController()
@@ -143,12 +133,12 @@ function replaceControls(text: string): string {
   return text.replace(OWN_STYLE_OR_CONTROL, (found, own) => (own === undefined ? '\ufffd' : found))
 }
 
-function toLine(text: string): string {
+export function toLine(text: string): string {
   return replaceControls(text).replace(/[\n\t]/g, '\ufffd')
 }
 
 /** Escapes controls in JSON, which keeps its value. */
-export function escapeControls(json: string): string {
+function escapeControls(json: string): string {
   return json.replace(new RegExp(CONTROLS, 'gu'), (sign) => `\\u${sign.charCodeAt(0).toString(16).padStart(4, '0')}`)
 }
 

@@ -1,88 +1,39 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Option } from '@commander-js/extra-typings'
-import { formatNumber } from './format.ts'
-import { parseDurationOption, parseInteger } from './operate/options.ts'
+import { integer } from '../config/values.ts'
+import { formatDuration, formatNumber, formatPercent } from './format.ts'
+import { createOption, duration } from './read-option.ts'
 import { connect, createStore } from './redis/connection.ts'
 import { readSettings } from './settings/settings.ts'
-import { CONFIG, defineCommand, ENV, type Fields, REDIS } from './subcommand.ts'
+import { CONFIG, defineCommand, ENV, REDIS } from './subcommand.ts'
 import type { Terminal } from './terminal.ts'
 import { type Findings, KeyWatch, OwnKeys, type Row } from './top/key-watch.ts'
 import { Database, SILENCE_MS } from './upkeep/database.ts'
-import { percent } from './upkeep/run-sweep.ts'
 import { loadWorkerConfig } from './worker-config.ts'
 
 const EVERY_MS = 2_000
 /** Upstash charges for each command. */
 const EVERY_MS_OVER_REST = 10_000
-const MAX_SAMPLE = 1_000
 const PINGS = 5
-
-const INTERVAL = new Option('-i, --interval <duration>', 'time between looks (default: 2s; over REST 10s)').argParser(
-  parseDurationOption,
-)
-const LOOKS = new Option(
-  '-n, --iterations <count>',
-  'end after so many (default: none on a terminal, else 1)',
-).argParser((text) => parseInteger(text, Number.MAX_SAFE_INTEGER))
-const KEYS = new Option('--sample <keys>', 'new keys that each look reads')
-  .argParser((text) => parseInteger(text, MAX_SAMPLE))
-  .default(200)
-const LINES = new Option('--rows <count>', 'rows of each list').argParser((text) => parseInteger(text, 100)).default(10)
-
-const ROW_FIELDS = {
-  policy: 'its policy',
-  identity: 'the caller’s digest, as in keys and logs',
-  unitsPerS: 'units admitted in a second, of late; null where that cannot be told',
-  limitName: 'the limit of which the largest share is used',
-  used: 'units used of it',
-  limit: 'of how many',
-  retryAfterMs: 'until a request of one unit is admitted; 0: now',
-  looks: 'how often it was looked at',
-  looksAtLimit: 'and how often it was at a limit then',
-}
-
-const FIELDS: Fields = {
-  redis: 'host of the database',
-  atMs: 'time of the look, in ms since the Unix epoch',
-  'server.keys': 'all keys of the database, others’ as well',
-  'server.latencyMs': 'round trip of PING from here: the middle one of five',
-  'server.slowestMs': 'and the slowest',
-  'server.memoryBytes': 'memory that Redis uses; null where it does not tell',
-  'server.memoryLimitBytes': 'of how much; null where it does not tell, or has no limit',
-  'server.memoryPolicy': 'what becomes of keys when memory is full; null where it does not tell',
-  keys: 'keys of Sluice; an estimate until all have been gone through once',
-  share: 'share of the database that was gone through in this pass, 0 to 1',
-  passes: 'how often all have been gone through',
-  withoutTtl: 'keys of Sluice without a time to live, of which there must be none',
-  unknown: 'keys with the prefix that belong to no policy that is configured',
-  ...Object.fromEntries(
-    ['busiest', 'atLimit'].flatMap((list) =>
-      Object.entries(ROW_FIELDS).map(([name, meaning]) => [`${list}[].${name}`, meaning]),
-    ),
-  ),
-}
 
 export const top = defineCommand({
   name: 'top',
   summary: 'watch the busiest callers, those at their limits, and the database',
   description:
-    'Shows the busiest keys of Sluice, those at their limits, and how the database is. It never uses MONITOR or KEYS: it goes ' +
-    'through the database by SCAN, some keys with each look, reads what they count by the script that decides requests, which ' +
-    'charges nothing, and looks at the listed ones again each time; so the lists get better with every look. Refusals leave no ' +
-    'trace in Redis, so they cannot be counted: "at limit" tells in how many of the looks at a key its caller would have been ' +
-    'refused. Over REST, Upstash charges for two or three commands for each key that is read.',
-  examples: [
-    { shows: 'watch', line: 'top' },
-    { shows: 'one look as JSON, for a script', line: 'top --json --iterations 1 --sample 1000' },
-    { shows: 'in production, seldom', line: 'top --env production --interval 1m' },
-  ],
-  json: FIELDS,
+    'Shows the busiest keys of Sluice, those at their limits, and the state of the database. It never uses MONITOR or KEYS: ' +
+    'each look reads some more keys by SCAN, and the listed ones again, and charges nothing; so the lists get better with ' +
+    'every look. "at limit" says in how many looks the caller would have been refused, as refusals leave no trace in Redis. ' +
+    'Over REST, Upstash charges for two or three commands for each key that is read.',
+  examples: {
+    top: 'watch',
+    'top --json --iterations 1 --sample 1000': 'one look as JSON, for a script',
+    'top --env production --interval 1m': 'in production, seldom',
+  },
   declare: (command) =>
     command
-      .addOption(INTERVAL)
-      .addOption(LOOKS)
-      .addOption(KEYS)
-      .addOption(LINES)
+      .addOption(createOption('-i, --interval <duration>', 'time between looks (default: 2s; over REST 10s)', duration))
+      .addOption(createOption('-n, --iterations <count>', 'default: 1, on a terminal without end', integer(1, 1e9)))
+      .addOption(createOption('--sample <keys>', 'new keys that each look reads', integer(1, 1_000)).default(200))
+      .addOption(createOption('--rows <count>', 'rows of each list', integer(1, 100)).default(10))
       .addOption(REDIS)
       .addOption(CONFIG)
       .addOption(ENV),
@@ -149,7 +100,7 @@ function formatLook(name: string, server: ServerState, findings: Findings, termi
   const unknown = findings.unknown === 0 ? '' : `, ${formatNumber(findings.unknown)} of no policy that is configured`
   return [
     `${name}: PING ${latencyMs} ms, slowest ${slowestMs} ms; ${formatNumber(keys)} keys${memory}`,
-    `keys of Sluice: ${about}${formatNumber(findings.keys)}, ${findings.withoutTtl === 0 ? ttlNote : terminal.style('red', ttlNote)}${unknown}; pass ${findings.passes + (findings.share < 1 ? 1 : 0)} at ${percent(findings.share)}`,
+    `keys of Sluice: ${about}${formatNumber(findings.keys)}, ${findings.withoutTtl === 0 ? ttlNote : terminal.style('red', ttlNote)}${unknown}; pass ${findings.passes + (findings.share < 1 ? 1 : 0)} at ${formatPercent(findings.share)}`,
     '',
     ...formatList('Busiest', findings.busiest, terminal),
     '',
@@ -159,20 +110,17 @@ function formatLook(name: string, server: ServerState, findings: Findings, termi
 
 function formatList(title: string, rows: readonly Row[], terminal: Terminal): string[] {
   if (rows.length === 0) return [`${title}: none seen so far`]
-  const header = ['policy', 'caller', 'units/s', 'fullest limit', 'used', 'limit', 'retry', 'at limit']
-  const cells = rows.map(
-    ({ policy, identity, unitsPerS, limitName, used, limit, retryAfterMs, looks, looksAtLimit }) => [
-      policy,
-      identity,
-      unitsPerS === null ? '–' : unitsPerS.toFixed(unitsPerS < 10 ? 2 : 0),
-      limitName,
-      used,
-      limit,
-      retryAfterMs === 0 ? '–' : `${(retryAfterMs / 1_000).toFixed(1)}s`,
-      `${looksAtLimit} of ${looks}`,
-    ],
-  )
-  return [`${title}:`, terminal.table(header, cells)]
+  const cells = rows.map(({ unitsPerS, looks, looksAtLimit, ...row }) => ({
+    policy: row.policy,
+    caller: row.identity,
+    'units/s': unitsPerS === null ? '–' : unitsPerS.toFixed(unitsPerS < 10 ? 2 : 0),
+    'fullest limit': row.limitName,
+    used: row.used,
+    limit: row.limit,
+    retry: formatDuration(row.retryAfterMs),
+    'at limit': `${looksAtLimit} of ${looks}`,
+  }))
+  return [`${title}:`, terminal.table(cells)]
 }
 
 function formatMebibytes(bytes: number): string {

@@ -15,7 +15,6 @@ export function toEnvironment({ variables }: Settings): Environment {
   return { ...withKnownKeys(used), UPSTREAM: { fetch() {} } }
 }
 
-/** @returns a warning if digests may differ from the Worker's */
 export function digestNote({ variables }: Settings): string | undefined {
   return variables.IDENTITY_SECRET === undefined
     ? 'note: IDENTITY_SECRET is not known here: if the Worker has one, these are not its keys'

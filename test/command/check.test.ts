@@ -3,7 +3,7 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { RULES } from '../../src/command/check/finding.ts'
+import { CODES } from '../../src/command/check/finding.ts'
 import { check as checkCommand } from '../../src/command/check.ts'
 import { expectDocumented } from './documented.ts'
 import { findingsOf } from './findings-of.ts'
@@ -37,10 +37,10 @@ describe('a bad file is told about with its place', () => {
     expect(await findingsOf(path)).toEqual(expected)
   })
 
-  test('and there is one for each rule', async () => {
+  test('and there is one for each code', async () => {
     const texts = await Promise.all(FILES.map((path) => readFile(path, 'utf8')))
-    const seen = new Set(texts.flatMap((text) => [...text.matchAll(/\[([a-z-]+)\] /g)].map(([, rule]) => rule)))
-    expect(Object.keys(RULES).filter((rule) => !seen.has(rule))).toEqual([])
+    const seen = new Set(texts.flatMap((text) => [...text.matchAll(/\[([a-z-]+)\] /g)].map(([, code]) => code)))
+    expect(Object.keys(CODES).filter((code) => !seen.has(code))).toEqual([])
   })
 })
 
@@ -71,7 +71,7 @@ test('sluice check --json says the same in fields that are documented', async ()
   expect(JSON.parse(stdout)).toMatchObject({
     ok: false,
     environment: null,
-    findings: [{ level: 'warning', rule: 'store-timeout', file: 'wrangler.toml', line: 4, column: 20 }],
+    findings: [{ level: 'warning', code: 'store-timeout', file: 'wrangler.toml', line: 4, column: 20 }],
   })
 })
 

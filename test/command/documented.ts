@@ -1,10 +1,12 @@
 import { expect } from 'vitest'
 import type { Subcommand } from '../../src/command/subcommand.ts'
+import { FIELDS, listFields } from '../../tools/command-fields.ts'
 
 /** Asserts that every field of what was printed with --json is documented. */
-export function expectDocumented({ json }: Subcommand, stdout: string): void {
+export function expectDocumented({ name }: Pick<Subcommand, 'name'>, stdout: string): void {
+  const documented = listFields(FIELDS[name] ?? {}).flatMap(([paths]) => paths)
   for (const line of stdout.trim().split('\n'))
-    expect(Object.keys(json ?? {})).toEqual(expect.arrayContaining(fieldsOf(JSON.parse(line))))
+    expect(documented).toEqual(expect.arrayContaining(fieldsOf(JSON.parse(line))))
 }
 
 function fieldsOf(value: unknown, path = ''): string[] {

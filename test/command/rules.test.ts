@@ -66,7 +66,7 @@ test('sluice block keeps a token out, tells it why, and lets it in again; the to
   expect(JSON.stringify(await site.redis.hGetAll(`${site.keyPrefix}:rules`))).not.toContain(token)
 
   const { stdout } = await run(['block', '--list'])
-  expect(stdout).toMatch(/^who +block +until +reason\ntoken \S{22} +answered 404 +\S+Z +too much\n$/)
+  expect(stdout).toMatch(/^target +block +until +reason\ntoken \S{22} +answered 404 +\S+Z +too much\n$/)
   // By its digest as well as by what it sends.
   expect(await said(['block', '-', '--remove'], token)).toMatchObject({ changed: true, entries: [] })
   expect(await said(['block', '-', '--remove'], token)).toMatchObject({ changed: false })

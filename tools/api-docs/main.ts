@@ -1,12 +1,13 @@
 /**
- * Writes the reference of the package's entries into docs/api, from the types and docstrings of the source:
- * `npm run docs:api`. With --check, it only tells whether docs/api is as it would write it.
+ * Writes docs/api: the reference of the package's entries, from the types and docstrings of the source, and that of
+ * the command's JSON: `npm run docs:api`. With --check, it only tells whether docs/api is as it would write it.
  */
 import { execFileSync } from 'node:child_process'
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
+import { renderJsonPage } from '../command-page.ts'
 import { installLocked } from '../install-locked.ts'
 
 const API = join(import.meta.dirname, '../../docs/api')
@@ -31,6 +32,7 @@ function writeInto(folder: string): void {
     cwd: import.meta.dirname,
     stdio: 'inherit',
   })
+  writeFileSync(join(folder, 'command-json.md'), renderJsonPage())
 }
 
 /** Text of each file in a folder, by its path there. */

@@ -11,7 +11,6 @@ import { readMethods } from '../../request/received-request.ts'
 import { createPathReader } from '../../request/target.ts'
 import { formatPattern } from './implied.ts'
 
-/** `sluice check --json` documents each field. */
 export interface PolicyView {
   readonly policy: string
   readonly applies: boolean
@@ -33,13 +32,8 @@ export async function explain(config: Config, caller: Caller & { readonly route:
   const path = createPathReader(config.literalInPaths)(new URL(request.url).pathname)
   const { method } = request
   const { canonical } = path
-  const decide = (verdict: string) => ({
-    method,
-    path: canonical,
-    verdict,
-    priority: null,
-    policies: [] as PolicyView[],
-  })
+  const policies: PolicyView[] = []
+  const decide = (verdict: string) => ({ method, path: canonical, verdict, priority: null, policies })
   if (/^\/_sluice(?:\/|$)/.test(canonical)) {
     return decide('answered by the gateway itself: never limited, never passed on')
   }
@@ -51,16 +45,13 @@ export async function explain(config: Config, caller: Caller & { readonly route:
     return decide(`exempt: EXEMPT has ${router.match(method, canonical).join(', ')}`)
   }
   if (matches === 'ambiguous') {
+    const place = `APIs differ about the path after ${path.ambiguity?.prefix ?? '/'}`
     const hint = 'LITERAL_IN_PATHS says which signs the API keeps as data'
-    const prefix = path.ambiguity?.prefix ?? '/'
-    return decide(
-      `refused with 400: APIs differ about the path after ${prefix}, and a policy could be missed (${hint})`,
-    )
+    return decide(`refused with 400: ${place}, and a policy could be missed (${hint})`)
   }
   const priority = findPriority(matches, path)
   const readClaim = createClaimReader(caller.claim)
   const builder = new ChargeBuilder({ ...config, readClaim })
-  const policies: PolicyView[] = []
   let verdict: string | null = null
   for (const policy of config.policies) {
     const match = matches.find((each) => each.policy === policy)

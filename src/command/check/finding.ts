@@ -5,7 +5,7 @@ import type { Path } from '../settings/wrangler-file.ts'
 /** `error`: the Worker would refuse to start, or does not get what the file holds. `warning`: surely a mistake. `note`: worth knowing. */
 export type Level = 'error' | 'warning' | 'note'
 
-export const RULES = {
+export const CODES = {
   refused: ['error', 'the Worker would refuse to start'],
   json: ['error', 'JSON that cannot be read'],
   'misplaced-variable': ['error', 'a variable that stands outside of [vars], where the Worker does not get it'],
@@ -35,7 +35,7 @@ export const RULES = {
 } as const satisfies Readonly<Record<string, readonly [Level, string]>>
 
 export interface Finding {
-  readonly code: keyof typeof RULES
+  readonly code: keyof typeof CODES
   readonly message: string
   readonly hint?: string
   /** The variable concerned; `path` is below it. */
@@ -48,21 +48,14 @@ export interface Finding {
   readonly offset?: number
 }
 
-/** @param key of the policy's table; a policy without a table comes from RATE_LIMITS */
+/** Locates a valid policy. @param key of its table; a policy without a table comes from RATE_LIMITS */
 export function locatePolicy(
   { variables: { POLICIES } }: Settings,
   { name }: RequestPolicy,
   key = 'name',
 ): Pick<Finding, 'variable' | 'path'> {
-  const index = parseTables(POLICIES).findIndex((table) => table.name === name)
+  const tables: readonly { readonly name?: unknown }[] =
+    typeof POLICIES === 'string' ? JSON.parse(POLICIES || '[]') : (POLICIES ?? [])
+  const index = tables.findIndex((table) => table.name === name)
   return index < 0 ? { variable: 'RATE_LIMITS' } : { variable: 'POLICIES', path: [index, key] }
-}
-
-function parseTables(value: unknown): readonly { readonly name?: unknown }[] {
-  if (typeof value !== 'string') return Array.isArray(value) ? value : []
-  try {
-    return JSON.parse(value)
-  } catch {
-    return []
-  }
 }

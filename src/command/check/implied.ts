@@ -40,12 +40,9 @@ export function* findImplied({ policies }: Config, settings: Settings): Iterable
     // If two imply each other, the first one is kept.
     const isKept = stronger && policies.indexOf(stronger) > policies.indexOf(policy) && implies(policy, stronger)
     if (stronger && !isKept) {
-      yield {
-        code: 'implied-policy',
-        message: `policy "${policy.name}" never refuses: policy "${stronger.name}" applies to all of its requests and refuses before it does`,
-        hint: 'Leave it out, or make its limits lower.',
-        ...place,
-      }
+      const reason = `policy "${stronger.name}" applies to all of its requests and refuses before it does`
+      const message = `policy "${policy.name}" never refuses: ${reason}`
+      yield { code: 'implied-policy', message, hint: 'Omit it, or make its limits lower.', ...place }
       continue
     }
     for (const each of policy.limits) {
@@ -53,12 +50,9 @@ export function* findImplied({ policies }: Config, settings: Settings): Iterable
         (other) => other !== each && countUnits(policy, other, each.windowMs) <= each.limit,
       )
       if (!lower) continue
-      yield {
-        code: 'implied-limit',
-        message: `the limit ${each.name} (${each.limit}) never refuses: ${lower.name} (${lower.limit}) lets at most ${countUnits(policy, lower, each.windowMs)} units pass in that time`,
-        hint: 'A longer window only matters with a limit below that.',
-        ...place,
-      }
+      const reason = `lets at most ${countUnits(policy, lower, each.windowMs)} units pass in that time`
+      const message = `the limit ${each.name} (${each.limit}) never refuses: ${lower.name} (${lower.limit}) ${reason}`
+      yield { code: 'implied-limit', message, ...place }
     }
   }
 }
@@ -110,10 +104,7 @@ function coversAll(other: RequestPolicy, policy: RequestPolicy): boolean {
   return (policy.match ?? [EVERYTHING]).every((pattern) => wide.some((each) => covers(each, pattern, ignoresCase)))
 }
 
-/**
- * Every request that matches the other pattern matches this one, too. In doubt, it is false.
- * @param ignoresCase the other one matches paths in any case
- */
+/** True if all that matches the other pattern, in any case with `ignoresCase`, certainly matches this one. */
 export function covers(pattern: Pattern, other: Pattern, ignoresCase = false): boolean {
   const hasMethod =
     pattern.method === '*' || pattern.method === other.method || (pattern.method === 'GET' && other.method === 'HEAD')

@@ -2,16 +2,14 @@ import { findProblems } from '../../config/all-problems.ts'
 import { OBJECTS } from '../../config/load-config.ts'
 import type { OptionError } from '../../config/option-error.ts'
 import { distance, VARIABLES } from '../../config/variables.ts'
-import { jsonMistake, locate, placeInJson } from '../settings/locate.ts'
-import type { Settings } from '../settings/settings.ts'
-import type { Place } from '../settings/wrangler-file.ts'
-import { type Finding, type Level, RULES } from './finding.ts'
+import type { DevVars, Settings } from '../settings/settings.ts'
+import { findJsonMistake, type Place, placeAt } from '../settings/wrangler-file.ts'
+import { CODES, type Finding, type Level } from './finding.ts'
 import { findPolicyMistakes, withKnownKeys } from './policy-mistakes.ts'
 import { findSettingsMistakes } from './settings-mistakes.ts'
 
 export interface Located extends Finding {
   readonly level: Level
-  /** A place in a file, or words such as "the shell". */
   readonly at: Place | string | undefined
 }
 
@@ -24,7 +22,7 @@ export function inspect(original: Settings, view: 'deployed' | 'development') {
   const arePoliciesValid = !problems.some(({ variable }) => /^(?:RATE_LIMITS|POLICIES|EXEMPT)$/.test(variable))
   if (config && arePoliciesValid) all.push(...findPolicyMistakes(config, settings))
   const findings = all.map(
-    (finding): Located => ({ ...finding, level: RULES[finding.code][0], at: findPlace(finding, settings) }),
+    (finding): Located => ({ ...finding, level: CODES[finding.code][0], at: findPlace(finding, settings) }),
   )
   return { findings: findings.toSorted(comparePlaces), config }
 }
@@ -59,13 +57,11 @@ function readEnvironment(
   return view === 'deployed' ? withKnownKeys(env) : env
 }
 
-/** @param value of the variable */
 function toFinding({ variable, path, message, code }: OptionError, value: unknown): Finding {
   const isJson = variable === 'POLICIES' && path.length === 0 && typeof value === 'string'
-  const mistake = isJson ? jsonMistake(value) : undefined
+  const mistake = isJson ? findJsonMistake(value) : undefined
   if (mistake) {
-    const { what, offset } = mistake
-    return { code: 'json', message: `POLICIES: JSON that cannot be read: ${what}`, variable, offset }
+    return { ...mistake, code: 'json', message: `POLICIES: JSON that cannot be read: ${mistake.message}`, variable }
   }
   const isName = code === 'UNKNOWN_OPTION' || code === 'UNKNOWN_VARIABLE'
   const [, names] = (isName && /; expected one of (.+)$/.exec(message)) || []
@@ -84,17 +80,26 @@ function suggestName(name: string, known: readonly string[]): string | undefined
   return nearest && `Did you mean ${nearest.each}?`
 }
 
-function findPlace({ variable, path, isName, filePath, offset }: Finding, settings: Settings): Located['at'] {
-  const { file, root, variables, sources } = settings
-  if (filePath) return file?.placeOfKey(filePath) ?? file?.name
-  if (variable === undefined) return file?.name
-  if (offset === undefined) return locate(settings, variable, path, isName)
-  const text = `${variables[variable]}`
-  const inFile =
-    sources.get(variable) === 'wrangler' ? file?.placeInString([...root, 'vars', variable], offset) : undefined
-  const whole = locate(settings, variable)
-  if (inFile || typeof whole === 'object') return inFile ?? whole
-  return `${whole}${placeInJson(text, offset)}`
+/** Finds the place in a file, or a text such as "X of the shell". */
+function findPlace(finding: Finding, { file, devVars, root, sources }: Settings): Located['at'] {
+  const { variable = '', path = [], isName, offset, filePath = [...root, 'vars', variable, ...path] } = finding
+  switch (finding.filePath ? 'wrangler' : sources.get(variable)) {
+    case 'shell':
+      return `${variable} of the shell`
+    case '.dev.vars':
+      return devVars && locateInDevVars(devVars, variable)
+    case 'wrangler':
+      return (isName || finding.filePath ? file?.placeOfKey(filePath) : file?.placeOf(filePath, offset)) ?? file?.name
+    case undefined:
+      // Nothing sets the variable: this is the table that it belongs in.
+      return file?.placeOfKey([...root, 'vars']) ?? file?.name
+  }
+}
+
+/** The last line that sets a variable counts. */
+function locateInDevVars({ file, text }: DevVars, name: string): Place | undefined {
+  const last = [...text.matchAll(new RegExp(`^[ \\t]*(?:export[ \\t]+)?${name}(?![\\w.-])`, 'gm'))].at(-1)
+  return last && placeAt(file, text, last.index + last[0].length - name.length)
 }
 
 function comparePlaces({ at: one }: Located, { at: other }: Located): number {

@@ -6,7 +6,6 @@ import type { Settings } from '../settings/settings.ts'
 import { type Finding, locatePolicy } from './finding.ts'
 import { covers, EVERYTHING, findImplied, formatPattern } from './implied.ts'
 
-/** Share of a limit below which a reserve leaves too little. */
 const MIN_SHARE = 0.1
 
 /** Finds mistakes in the combination of policies, each of which must be valid. */
@@ -19,7 +18,6 @@ export function* findPolicyMistakes(config: Config, settings: Settings): Iterabl
   yield* findClaimMistakes(config, settings)
 }
 
-/** Finds patterns that an exemption covers. */
 function* findExempt(policy: RequestPolicy, { exempt }: Config, settings: Settings): Iterable<Finding> {
   const patterns = policy.match ?? [EVERYTHING]
   // An exemption is case-sensitive; a policy for the other spellings alone is not expected.
@@ -29,15 +27,11 @@ function* findExempt(policy: RequestPolicy, { exempt }: Config, settings: Settin
   if (!exemption) return
   const names = quotePatterns(covered)
   const suffix = covered.length === patterns.length ? ` (${names})` : `, ${names} of its patterns`
-  yield {
-    code: 'exempt',
-    message: `policy "${policy.name}"${policy.match ? suffix : ''} never applies: EXEMPT has "${formatPattern(exemption)}"`,
-    hint: 'What is exempt passes without limits, whatever policies say.',
-    ...(policy.match ? locatePolicy(settings, policy, 'match') : { variable: 'EXEMPT' }),
-  }
+  const subject = `policy "${policy.name}"${policy.match ? suffix : ''}`
+  const place = policy.match ? locatePolicy(settings, policy, 'match') : { variable: 'EXEMPT' }
+  yield { code: 'exempt', message: `${subject} never applies: EXEMPT has "${formatPattern(exemption)}"`, ...place }
 }
 
-/** Finds routes without limits, and priorities without effect. */
 function* findUnlimited({ policies, isShedding }: Config, settings: Settings): Iterable<Finding> {
   const limiting = policies.filter(({ limits, counts }) => limits.length > 0 && counts === 'requests')
   for (const policy of policies.filter(({ limits }) => limits.length === 0)) {
@@ -45,31 +39,20 @@ function* findUnlimited({ policies, isShedding }: Config, settings: Settings): I
     const unlimited = patterns.filter((pattern) => !limiting.some((other) => appliesTo(other, pattern)))
     const isReserving = (other: RequestPolicy) => hasReserve(other) && patterns.some((each) => appliesTo(other, each))
     if (unlimited.length > 0) {
-      yield {
-        code: 'unlimited-route',
-        message: `nothing limits ${quotePatterns(unlimited)}: policy "${policy.name}" only gives it a priority`,
-        hint: 'Give the policy limits, or add one that has them.',
-        ...locatePolicy(settings, policy, policy.match && 'match'),
-      }
+      const message = `nothing limits ${quotePatterns(unlimited)}: policy "${policy.name}" only gives it a priority`
+      yield { code: 'unlimited-route', message, ...locatePolicy(settings, policy, policy.match && 'match') }
     } else if (!isShedding && !limiting.some(isReserving)) {
-      yield {
-        code: 'priority-without-effect',
-        message: `policy "${policy.name}" gives a priority, which changes nothing: no policy there has a reserve, and SHEDDING is off`,
-        ...locatePolicy(settings, policy, 'priority'),
-      }
+      const reason = 'no policy there has a reserve, and SHEDDING is off'
+      const message = `policy "${policy.name}" gives a priority, which changes nothing: ${reason}`
+      yield { code: 'priority-without-effect', message, ...locatePolicy(settings, policy, 'priority') }
     }
   }
   const isAll = limiting.some(({ match }) => match === undefined || match.some((each) => covers(each, EVERYTHING)))
   if (isAll || limiting.length === 0) return
-  yield {
-    code: 'unlimited-rest',
-    message: `nothing limits requests other than ${limiting
-      .flatMap(({ match }) => match ?? [])
-      .map(formatPattern)
-      .join(', ')}`,
-    hint: 'RATE_LIMITS, or a policy without match, would.',
-    variable: settings.variables.RATE_LIMITS === undefined ? 'POLICIES' : 'RATE_LIMITS',
-  }
+  const limited = limiting.flatMap(({ match }) => match ?? []).map(formatPattern)
+  const message = `nothing limits requests other than ${limited.join(', ')}`
+  const variable = settings.variables.RATE_LIMITS === undefined ? 'POLICIES' : 'RATE_LIMITS'
+  yield { code: 'unlimited-rest', message, hint: 'RATE_LIMITS, or a policy without match, would.', variable }
 }
 
 /** Finds a reserve that nobody may use, that restricts nobody, or that leaves nearly nothing. */
@@ -81,29 +64,22 @@ function* findReserveMistakes(policy: RequestPolicy, { policies }: Config, setti
   const isGiven = (priority: Priority) =>
     policies.some((other) => other.priority === priority && match.some((each) => appliesTo(other, each)))
   if (reserved.default > 0 && !isGiven('critical')) {
-    yield {
-      code: 'reserve-for-nobody',
-      message: `policy "${name}" keeps ${reserved.default} of ${limit} for critical requests, and no policy makes any critical: nobody can use them`,
-      hint: 'Add a policy with priority = "critical" for the requests that may.',
-      ...place,
-    }
+    const keeps = `keeps ${reserved.default} of ${limit} for critical requests`
+    const message = `policy "${name}" ${keeps}, and no policy makes any critical: nobody can use them`
+    const hint = 'Add a policy with priority = "critical" for the requests that may.'
+    yield { code: 'reserve-for-nobody', message, hint, ...place }
   }
   if (reserved.sheddable > reserved.default && !isGiven('sheddable')) {
-    yield {
-      code: 'reserve-without-effect',
-      message: `policy "${name}" keeps units from sheddable requests, and no policy makes any sheddable`,
-      hint: 'Add a policy with priority = "sheddable" for the requests that are to stop first.',
-      ...place,
-    }
+    const message = `policy "${name}" keeps units from sheddable requests, and no policy makes any sheddable`
+    const hint = 'Add a policy with priority = "sheddable" for the requests that are to stop first.'
+    yield { code: 'reserve-without-effect', message, hint, ...place }
   }
   const worst = isGiven('sheddable') ? 'sheddable' : 'default'
-  const left = limit - reserved[worst]
-  if (left >= limit * MIN_SHARE) return
-  yield {
-    code: 'reserve-leaves-little',
-    message: `policy "${name}" leaves ${left} of ${limit} to ${worst} requests: the reserve takes nearly the whole window`,
-    ...place,
-  }
+  const remaining = limit - reserved[worst]
+  if (remaining >= limit * MIN_SHARE) return
+  const leaves = `leaves ${remaining} of ${limit} to ${worst} requests`
+  const message = `policy "${name}" ${leaves}: the reserve takes nearly the whole window`
+  yield { code: 'reserve-leaves-little', message, ...place }
 }
 
 /** Finds a limit by a value of the body that counts unreadable bodies by address: a client chooses which bodies those are. */
@@ -111,32 +87,23 @@ function* findAmbiguousBodies(policy: RequestPolicy, settings: Settings): Iterab
   const { name, by, limits, anonymous } = policy
   const isByBody = by.some(isInBody) && !by.some(({ kind }) => kind === 'ip')
   if (limits.length === 0 || anonymous.kind === 'deny' || !isByBody) return
-  yield {
-    code: 'ambiguous-body',
-    message: `policy "${name}" counts bodies that cannot be read for certain by address: one caller has the limit once for each address`,
-    hint: 'anonymous = "deny", the default with form: and json:, refuses bodies that are padded, multipart, or have a name twice.',
-    ...locatePolicy(settings, policy, 'anonymous'),
-  }
+  const message = `policy "${name}" counts bodies that cannot be read for certain by address: one caller has the limit once for each address`
+  const hint =
+    'anonymous = "deny", the default with form: and json:, refuses padded and multipart bodies, and repeated names.'
+  yield { code: 'ambiguous-body', message, hint, ...locatePolicy(settings, policy, 'anonymous') }
 }
 
-/** Finds tokens that nothing verifies, or that were issued for any API. */
 function* findClaimMistakes({ jwt }: Config, { variables, file, root }: Settings): Iterable<Finding> {
   if (!jwt) return
   const required = file?.get(...root, 'secrets', 'required')
   if (lacksKeys(variables) && !(Array.isArray(required) && required.includes('JWT_SECRET'))) {
-    yield {
-      code: 'keys-elsewhere',
-      message: 'policies ask for claims: the Worker starts only if the secret JWT_SECRET is set',
-      hint: 'Set it by `wrangler secret put JWT_SECRET` and add it to [secrets] required, or set JWKS_URL.',
-      variable: 'POLICIES',
-    }
+    const message = 'policies ask for claims: the Worker starts only if the secret JWT_SECRET is set'
+    const hint = 'Set it by `wrangler secret put JWT_SECRET` and add it to [secrets] required, or set JWKS_URL.'
+    yield { code: 'keys-elsewhere', message, hint, variable: 'POLICIES' }
   }
   if (jwt.audience !== undefined) return
-  yield {
-    code: 'any-audience',
-    message: 'JWT_AUDIENCE is not set: tokens that were made for other APIs count as well',
-    variable: jwt.keys.kind === 'jwks' ? 'JWKS_URL' : 'POLICIES',
-  }
+  const message = 'JWT_AUDIENCE is not set: tokens that were made for other APIs count as well'
+  yield { code: 'any-audience', message, variable: jwt.keys.kind === 'jwks' ? 'JWKS_URL' : 'POLICIES' }
 }
 
 type Variables = Readonly<Record<string, unknown>>
@@ -146,7 +113,6 @@ export function withKnownKeys(variables: Variables): Variables {
   return lacksKeys(variables) ? { ...variables, JWT_SECRET: 'known-to-cloudflare-and-not-to-us' } : variables
 }
 
-/** Policies count by claims, and no keys to verify tokens are known here. */
 function lacksKeys({ POLICIES: policies, JWKS_URL: url, JWT_SECRET: secret }: Variables): boolean {
   return url === undefined && secret === undefined && /"claim:|\+\s*claim:/.test(JSON.stringify(policies ?? ''))
 }

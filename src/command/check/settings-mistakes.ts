@@ -5,7 +5,6 @@ import type { Settings } from '../settings/settings.ts'
 import type { Path } from '../settings/wrangler-file.ts'
 import type { Finding } from './finding.ts'
 
-/** Finds mistakes that the Worker accepts: in the file, the upstream, and single variables. */
 export function* findSettingsMistakes(config: Config, settings: Settings): Iterable<Finding> {
   yield* findFileMistakes(settings)
   yield* findUpstreamMistakes(config, settings)
@@ -17,22 +16,15 @@ function* findFileMistakes({ file, root, sources }: Settings): Iterable<Finding>
   const vars = [...root, 'vars']
   for (const filePath of findMisplaced(file.table(), root)) {
     const name = filePath.at(-1)
-    const policiesHint = `It belongs below [${vars.join('.')}]: in TOML, its tables begin with [[${vars.join('.')}.POLICIES]].`
-    yield {
-      code: 'misplaced-variable',
-      message: `${name} stands outside of [${vars.join('.')}]: the Worker does not get it`,
-      hint: name === 'POLICIES' ? policiesHint : 'Move it there.',
-      filePath,
-    }
+    const message = `${name} stands outside of [${vars.join('.')}]: the Worker does not get it`
+    const hint = name === 'POLICIES' && { hint: `In TOML, its tables begin with [[${vars.join('.')}.POLICIES]].` }
+    yield { code: 'misplaced-variable', message, ...hint, filePath }
   }
   for (const name of SECRETS) {
     if (sources.get(name) !== 'wrangler' || name === 'UPSTASH_REDIS_REST_URL') continue
-    yield {
-      code: 'secret-in-file',
-      message: `${name} is a secret, and stands in a file that everybody with the repository can read`,
-      hint: `Take it out, and set another one by \`wrangler secret put ${name}\`.`,
-      variable: name,
-    }
+    const message = `${name} is a secret, and stands in a file that everybody with the repository can read`
+    const hint = `Take it out, and set another one by \`wrangler secret put ${name}\`.`
+    yield { code: 'secret-in-file', message, hint, variable: name }
   }
   if (root.length === 0) return
   const missing = VARIABLES.filter((name) => name in file.table('vars') && !(name in file.table(...vars)))
@@ -68,26 +60,13 @@ function* findUpstreamMistakes(
   const route = readRoutes(read('routes'), read('route')).find((pattern) => isForHost(pattern, hostname))
   const variable = 'UPSTREAM_URL'
   if (/(?:^|\.)example\.(?:com|net|org)$/.test(hostname)) {
-    yield {
-      code: 'example-upstream',
-      message: `UPSTREAM_URL is still that of an example, ${hostname}`,
-      hint: 'Set it to the origin of your API.',
-      variable,
-    }
+    yield { code: 'example-upstream', message: `UPSTREAM_URL is still that of an example, ${hostname}`, variable }
   } else if (upstreamSecret !== undefined && protocol === 'http:' && !isLocal) {
-    yield {
-      code: 'secret-in-clear',
-      message: 'UPSTREAM_SECRET goes to the API over http, where others can read it',
-      hint: 'Let the API answer over https.',
-      variable,
-    }
+    const message = 'UPSTREAM_SECRET goes to the API over http, where others can read it'
+    yield { code: 'secret-in-clear', message, variable }
   } else if (route !== undefined) {
-    yield {
-      code: 'upstream-is-route',
-      message: `UPSTREAM_URL is of the host that the route "${route}" sends to the gateway itself`,
-      hint: 'Give the API a host of its own, which no route is for.',
-      variable,
-    }
+    const message = `UPSTREAM_URL is of the host that the route "${route}" sends to the gateway itself`
+    yield { code: 'upstream-is-route', message, hint: 'Give the API a host that no route is for.', variable }
   }
 }
 
@@ -105,35 +84,23 @@ function isForHost(pattern: string, hostname: string): boolean {
 function* findVariableMistakes(config: Config, { variables, sources }: Settings): Iterable<Finding> {
   const { leases, localShare, statistics, storeTimeoutMs, upstreamTimeoutMs } = config
   if (storeTimeoutMs > upstreamTimeoutMs) {
-    yield {
-      code: 'store-timeout',
-      message: `STORE_TIMEOUT_MS (${storeTimeoutMs}) is above UPSTREAM_TIMEOUT_MS (${upstreamTimeoutMs}): a request may wait for Redis longer than for the API`,
-      hint: 'Half a second is long for a Redis nearby.',
-      variable: 'STORE_TIMEOUT_MS',
-    }
+    const timeouts = `STORE_TIMEOUT_MS (${storeTimeoutMs}) is above UPSTREAM_TIMEOUT_MS (${upstreamTimeoutMs})`
+    const message = `${timeouts}: a request may wait for Redis longer than for the API`
+    yield { code: 'store-timeout', message, variable: 'STORE_TIMEOUT_MS' }
   }
   const limiting = config.policies.filter(({ limits }) => limits.length > 0)
   if (leases !== undefined && !limiting.some(({ algorithm, penalty }) => ALGORITHMS[algorithm].lease && !penalty)) {
-    yield {
-      code: 'leases-without-effect',
-      message: 'LEASES changes nothing: no policy has an algorithm whose permits can be taken in advance',
-      hint: 'All but concurrency have, without penalty.',
-      variable: 'LEASES',
-    }
+    const message = 'LEASES changes nothing: no policy has an algorithm whose permits can be taken in advance'
+    const hint = 'All but concurrency have, without penalty.'
+    yield { code: 'leases-without-effect', message, hint, variable: 'LEASES' }
   }
   if (localShare !== 1 && !limiting.some(({ onStoreError }) => onStoreError === 'local')) {
-    yield {
-      code: 'local-share-without-effect',
-      message: 'LOCAL_SHARE changes nothing: no policy is "local" while Redis is away',
-      variable: 'LOCAL_SHARE',
-    }
+    const message = 'LOCAL_SHARE changes nothing: no policy is "local" while Redis is away'
+    yield { code: 'local-share-without-effect', message, variable: 'LOCAL_SHARE' }
   }
   if (statistics.label !== undefined && !statistics.isOn && statistics.logShare === 0) {
-    yield {
-      code: 'label-without-effect',
-      message: 'CALLER_LABEL changes nothing: STATISTICS is off, and LOG_REFUSALS 0',
-      variable: 'CALLER_LABEL',
-    }
+    const message = 'CALLER_LABEL changes nothing: STATISTICS is off, and LOG_REFUSALS 0'
+    yield { code: 'label-without-effect', message, variable: 'CALLER_LABEL' }
   }
   if (variables.MODE === 'shadow') {
     yield { code: 'shadow', message: 'MODE is "shadow": nothing is ever refused', variable: 'MODE' }
@@ -143,12 +110,8 @@ function* findVariableMistakes(config: Config, { variables, sources }: Settings)
     const isKnown = (VARIABLES as readonly string[]).includes(name) || meantVariable(name) !== undefined
     if (isKnown || !/^[A-Z][A-Z\d_]*$/.test(name)) continue
     const meant = VARIABLES.find((variable) => variable.startsWith(name.slice(0, 4)))
-    yield {
-      code: 'unknown-variable',
-      message: `${name} is no variable of Sluice, which ignores it`,
-      ...(meant && { hint: `Did you mean ${meant}?` }),
-      variable: name,
-      isName: true,
-    }
+    const message = `${name} is no variable of Sluice, which ignores it`
+    const hint = meant && { hint: `Did you mean ${meant}?` }
+    yield { code: 'unknown-variable', message, ...hint, variable: name, isName: true }
   }
 }

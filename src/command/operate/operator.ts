@@ -11,18 +11,12 @@ import { CALLER_OPTION_NAMES, findOptionName, type OperatorOptions, readParts } 
 const CALLER_HINT = `A token, ${CALLER_OPTION_NAMES}, --route or --digest.`
 const TARGET_HINT = 'For example a token, --ip 203.0.113.7, --header x-api-key=k-123 or --digest.'
 
-/** Runs operations of the admin API over a database or a gateway. */
 export interface Operator {
-  /** Host and port, for messages. */
   readonly name: string
-  /** The name in the form of `--json`. */
   readonly place: { readonly redis: string } | { readonly gateway: string }
-  /** @throws {CommandError} @throws {StoreError} */
   run<Answer>(operation: Operation<unknown, Answer, unknown>, input?: OperationInput): Promise<Answer>
-  close(): Promise<void>
 }
 
-/** Unchecked input of an operation. */
 export interface OperationInput {
   readonly body?: object
   readonly query?: Readonly<Record<string, string>>
@@ -83,7 +77,6 @@ export async function readTarget(
   return pair ? createTargetInput(kind as NamedKind, ...pair) : parts
 }
 
-/** Adds which options would help. */
 export function explainSkipped(policies: InferOutput<typeof skipped>) {
   return policies.map(({ policy, reason, needs }) => {
     const option = needs === 'token' ? 'by its token' : `with ${findOptionName(`#/caller/${needs}`)}`

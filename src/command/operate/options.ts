@@ -1,35 +1,31 @@
 /** Options for the bodies of operations. The schema of an operation determines the options of its subcommand. */
 import { userInfo } from 'node:os'
-import { Argument, type Command, InvalidArgumentError, Option } from '@commander-js/extra-typings'
+import { Argument, type Command, Option } from '@commander-js/extra-typings'
+import * as v from 'valibot'
 import type { Operation } from '../../admin/operation.ts'
-import { DURATION_EXPECTED, parseDuration } from '../../model/limits.ts'
-import type { Pairs } from '../../request/caller/caller.ts'
 import { collectClaims, readClaim, readPair } from '../../request/caller/caller-in-text.ts'
 import type { CallerKind } from '../../request/identity/source.ts'
 import { CommandError } from '../command-error.ts'
+import { collect, createListOption, createOption, numberLike } from '../read-option.ts'
 import { CONFIG, type Context, ENV, GATEWAY, REDIS } from '../subcommand.ts'
 
-const TOKEN = new Argument(
-  '[token]',
-  'what the caller sends as Authorization, with or without its scheme; - reads it from standard input',
-)
+const TOKEN = new Argument('[token]', 'what the caller sends as Authorization; - reads it from standard input')
 
+const CLAIMS_EXAMPLE = 'sub=alice, id:=42, /account/plan=pro'
+const ASN = numberLike(/^(?:AS)?(\d{1,10})$/i, 'a number such as 64500')
+const STATUS = numberLike(/^(\d{3})$/, 'a status from 400 to 599')
+const MULTIPLIER = numberLike(/^(?=.*[1-9])(\d{1,7}(?:\.\d{1,6})?)$/, 'a number above 0')
 const DIGEST = new Option('--digest <digest>', 'identity as keys and logs have it: 22 letters, in place of all others')
 
 export const CALLER_OPTIONS = {
   ip: new Option('--ip <address>', 'address of the caller'),
-  header: new Option('-H, --header <name=value>', 'a field that the caller sends').argParser(collectPairs),
-  query: new Option('--query <name=value>', 'a parameter of the query').argParser(collectPairs),
-  cookie: new Option('--cookie <name=value>', 'a cookie of the caller').argParser(collectPairs),
-  form: new Option('--form <name=value>', 'a field of an urlencoded form').argParser(collectPairs),
+  header: new Option('-H, --header <name=value>', 'a field that the caller sends').argParser(collect(readPair)),
+  query: new Option('--query <name=value>', 'a parameter of the query').argParser(collect(readPair)),
+  cookie: new Option('--cookie <name=value>', 'a cookie of the caller').argParser(collect(readPair)),
+  form: new Option('--form <name=value>', 'a field of an urlencoded form').argParser(collect(readPair)),
   // `--json` selects the output format.
-  json: new Option('--json-member </pointer=value>', 'a member of a JSON body, such as /user/id=42').argParser(
-    collectPairs,
-  ),
-  claim: new Option(
-    '--claim <name=value>',
-    'what the token of the caller says, e.g. sub=alice, id:=42, /account/plan=pro; the token itself is not verified here',
-  ).argParser(collectClaims),
+  json: new Option('--json-member </pointer=value>', 'a member of a JSON body').argParser(collect(readPair)),
+  claim: new Option('--claim <name=value>', `of its token, unverified: ${CLAIMS_EXAMPLE}`).argParser(collectClaims),
 } satisfies Readonly<Record<Exclude<CallerKind, 'token'>, unknown>>
 
 export const CALLER_OPTION_NAMES = Object.values(CALLER_OPTIONS)
@@ -38,10 +34,9 @@ export const CALLER_OPTION_NAMES = Object.values(CALLER_OPTIONS)
 
 export const ACTOR = new Option('--actor <name>', 'who does it, for the history (default: the user of this shell)')
 export const COMMENT = new Option('--comment <text>', 'why, for the history')
-export const YES = new Option('-y, --yes', 'do not ask')
 
 // biome-ignore lint/suspicious/noExplicitAny: options of all types
-type AnyOption = Option<any, any, any, any, any, any>
+export type AnyOption = Option<any, any, any, any, any, any>
 /** Maps a property to its option, in the order of the help. */
 type OptionTable = Readonly<Record<string, AnyOption>>
 
@@ -53,35 +48,28 @@ const PART_OPTIONS: Readonly<Record<'caller' | 'target', OptionTable>> = {
   },
   target: {
     ...CALLER_OPTIONS,
-    claim: new Option(
-      '--claim <name=value>',
-      'what the token of the caller says, e.g. sub=alice or id:=42; with one *, all whose claim is like that',
-    ).argParser(readOneClaim),
+    claim: new Option('--claim <name=value>', `of its token, with * for any: ${CLAIMS_EXAMPLE}`).argParser(
+      readOneClaim,
+    ),
     digest: DIGEST,
     cidr: new Option('--cidr <network>', 'all of a network, such as 203.0.113.0/24 or 2001:db8::/32'),
     country: new Option('--country <code>', 'all of a country, as Cloudflare tells it, such as DE; T1 is Tor'),
-    asn: new Option('--asn <number>', 'all of a network operator, such as 64500').argParser(
-      createNumberReader('--asn', /^(?:AS)?(\d{1,10})$/i, 'a number such as 64500'),
-    ),
+    asn: createOption('--asn <number>', 'all of a network operator, such as 64500', ASN),
   },
 }
 
 const BODY_OPTIONS: OptionTable = {
-  status: new Option('--status <code>', 'of the responses, 400 to 599 (default: 403)').argParser(
-    createNumberReader('--status', /^(\d{3})$/, 'a status from 400 to 599'),
-  ),
-  limits: new Option('-l, --limits <limits>', 'such as login=20/1m, or 50/1s for RATE_LIMITS; repeated').argParser(
+  status: createOption('--status <code>', 'of the responses, 400 to 599 (default: 403)', STATUS),
+  limits: new Option('-l, --limits <limits>', 'login=20/1m, or 50/1s for RATE_LIMITS; repeated').argParser(
     collectLimits,
   ),
-  multiplier: new Option('--multiplier <number>', 'a multiple of the limits, such as 10 or 0.5').argParser(
-    createNumberReader('--multiplier', /^(?=.*[1-9])(\d{1,7}(?:\.\d{1,6})?)$/, 'a number above 0'),
-  ),
+  multiplier: createOption('--multiplier <number>', 'a multiple of the limits, such as 10 or 0.5', MULTIPLIER),
   unlimited: new Option('--unlimited', 'count, but never refuse'),
   policies: createPolicyOption('only this policy; may be repeated'),
-  for: new Option('--for <duration>', 'how long it holds: 30m 1h 7d; left out, for good'),
+  for: new Option('--for <duration>', 'how long it applies: 30m 1h 7d (default: permanently)'),
   until: new Option('--until <moment>', 'until when, in UTC, such as 2026-12-24T00:00:00Z'),
-  reason: new Option('--reason <text>', 'why; a caller who is blocked is told'),
-  remove: new Option('--remove', 'take it back'),
+  reason: new Option('--reason <text>', 'why; a blocked caller reads it'),
+  remove: new Option('--remove', 'remove it'),
 }
 
 /** The common options, and the values of all others by attribute name. */
@@ -96,7 +84,6 @@ export interface OperatorOptions {
 }
 
 export interface Declaration {
-  /** Properties of the body without an option. */
   readonly omit?: readonly string[] | undefined
   readonly own?: readonly AnyOption[]
 }
@@ -119,7 +106,6 @@ export function declareBody(
   ])
 }
 
-/** Adds the options that select a gateway or database. */
 export function declareOptions<Args extends unknown[], Options extends Record<string, unknown>>(
   command: Command<Args, Options>,
   options: readonly AnyOption[],
@@ -136,7 +122,6 @@ export function readBody(context: Pick<Context, 'env'>, options: OperatorOptions
   return { ...readTable(BODY_OPTIONS, options), ...readNote(context, options) }
 }
 
-/** Reads actor and comment for the audit log. */
 export function readNote(
   { env }: Pick<Context, 'env'>,
   { actor, comment }: Pick<OperatorOptions, 'actor' | 'comment'>,
@@ -151,23 +136,8 @@ export function findOptionName(pointer: string): string | undefined {
   return Object.hasOwn(table, name) ? table[name]?.long : undefined
 }
 
-export function parseInteger(text: string, max: number): number {
-  const value = Number(text)
-  if (Number.isInteger(value) && value >= 1 && value <= max) return value
-  throw new InvalidArgumentError(`Expected an integer from 1 to ${max}.`)
-}
-
-export function parseDurationOption(text: string): number {
-  const ms = parseDuration(text)
-  if (ms !== undefined) return ms
-  throw new InvalidArgumentError(`Expected ${DURATION_EXPECTED}.`)
-}
-
 export function createPolicyOption(description: string): AnyOption {
-  return new Option('-p, --policy <name>', description).argParser((name: string, before: readonly string[] = []) => [
-    ...before,
-    name,
-  ])
+  return createListOption('-p, --policy <name>', description, v.string())
 }
 
 function readTable(table: OptionTable, options: OperatorOptions): Readonly<Record<string, unknown>> {
@@ -188,26 +158,12 @@ function readUserName(): string {
   }
 }
 
-function collectPairs(text: string, before: Pairs = []): Pairs {
-  return [...before, readPair(text)]
-}
-
 function readOneClaim(text: string, before?: unknown): readonly (readonly [name: string, value: unknown])[] {
   if (before) throw new CommandError('--claim: expected one claim')
   const { name, value } = readClaim(text)
   return [[name, value]]
 }
 
-/** @param pattern with the number as its first group @throws {CommandError} */
-function createNumberReader(option: string, pattern: RegExp, expected: string): (text: string) => number {
-  return (text) => {
-    const [, number] = pattern.exec(text) ?? []
-    if (number !== undefined) return Number(number)
-    throw new CommandError(`${option}: expected ${expected}, got ${JSON.stringify(text.slice(0, 100))}`)
-  }
-}
-
-/** The name of the policy of RATE_LIMITS. */
 const DEFAULT_POLICY = 'default'
 
 /** Reads `name=limits`, or limits of RATE_LIMITS, which are parsed with the policies later. @throws {CommandError} */

@@ -2,7 +2,7 @@ import * as v from 'valibot'
 import type { Operation } from '../../admin/operation.ts'
 import { environment, toOptionError } from '../../config/variables.ts'
 import { NOT_SERVED } from '../../http/problem.ts'
-import { CommandError } from '../command-error.ts'
+import { CommandError, findCause } from '../command-error.ts'
 import { explainProblem, type OperationInput, type Operator, type ProblemBody } from './operator.ts'
 
 const ANSWER_TIMEOUT_MS = 20_000
@@ -11,11 +11,7 @@ const URL_HINT = 'For example https://edge.example.com; where ADMIN_HOST is set,
 
 const ADMIN_TOKEN = v.pick(environment, ['ADMIN_TOKEN'])
 
-/**
- * Runs operations over the admin API of a gateway.
- * @param gateway URL, of which only the origin counts
- * @throws {CommandError} without a usable URL and token @throws {OptionError} if no gateway can have that token
- */
+/** @param gateway URL, of which only the origin counts @throws {CommandError} @throws {OptionError} */
 export function operateOverGateway(gateway: string, token: unknown): Operator {
   const { origin, host } = readUrl(gateway)
   if (typeof token !== 'string' || token === '') {
@@ -28,7 +24,6 @@ export function operateOverGateway(gateway: string, token: unknown): Operator {
   return {
     name: host,
     place: { gateway: host },
-    async close() {},
     async run<Answer>({ method, path, answer }: Operation<unknown, Answer, unknown>, input: OperationInput = {}) {
       const { body, query = {} } = input
       const url = new URL(`/_sluice/admin${path}`, origin)
@@ -41,7 +36,11 @@ export function operateOverGateway(gateway: string, token: unknown): Operator {
         redirect: 'manual',
         signal: AbortSignal.timeout(ANSWER_TIMEOUT_MS),
       }).catch((error: unknown) => {
-        throw createUnreachableError(host, error)
+        const hint = 'Is the URL right, and the Worker deployed?'
+        throw new CommandError(`the gateway at ${host} cannot be reached (${findCause(error)})`, {
+          exit: 'redis',
+          hint,
+        })
       })
       const value: unknown = await response.json().catch(() => undefined)
       if (response.status !== 200) throw explainRefusal(host, response, value)
@@ -76,20 +75,11 @@ function explainRefusal(host: string, { status, headers }: Response, value: unkn
   const error = explainProblem({ ...problem, status })
   if (status !== 429 && status < 500) return error
   const seconds = headers.get('Retry-After')
-  return new CommandError(`the gateway at ${host} says: ${error.message}`, {
-    exit: 'redis',
-    ...(seconds !== null && { hint: `Try again in ${seconds} s.` }),
-  })
+  const hint = seconds === null ? 'Try again later.' : `Try again in ${seconds} s.`
+  return new CommandError(`the gateway at ${host} says: ${error.message}`, { exit: 'redis', hint })
 }
 
 function createNoAdminError(host: string, answer: string): CommandError {
   const message = `${host} answered ${answer}, and not as the admin API of a gateway`
   return new CommandError(message, { exit: 'redis', hint: URL_HINT })
-}
-
-function createUnreachableError(host: string, error: unknown): CommandError {
-  const { name, cause } = error as { readonly name: string; readonly cause?: { code?: string; message?: string } }
-  const code = name === 'TimeoutError' ? 'no answer in time' : (cause?.code ?? cause?.message ?? name)
-  const hint = 'Is the URL right, and the Worker deployed?'
-  return new CommandError(`the gateway at ${host} cannot be reached (${code})`, { exit: 'redis', hint })
 }

@@ -16,58 +16,37 @@ import { operateOverGateway } from './over-gateway.ts'
 /** The subject `rules` is available even if RULES is not "on". */
 type Subject = 'counts' | 'rules'
 
-/**
- * Runs operations over the gateway or database that the options name, else over the Worker's database.
- * @param about the caller or target of the operations
- */
+/** @param about the caller or target of the operations */
 export async function withOperator(
-  context: Context,
-  options: OperatorOptions,
-  subject: Subject,
-  about: object,
-  work: (operator: Operator) => Promise<void>,
-): Promise<Exit> {
-  const operator = await openOperator(context, options, subject, about)
-  try {
-    await work(operator)
-    return 'done'
-  } finally {
-    await operator.close()
-  }
-}
-
-/** @throws {CommandError} @throws {OptionError} */
-async function openOperator(
   { terminal, env, cwd }: Context,
   { config, env: environment, redis, gateway }: OperatorOptions,
   subject: Subject,
   about: object,
-): Promise<Operator> {
+  work: (operator: Operator) => Promise<void>,
+): Promise<Exit> {
   const settings = readSettings({ cwd, shell: env, config, env: environment, view: 'development' })
   if (gateway !== undefined) {
     if (redis !== undefined) throw new CommandError('expected --gateway or --redis, not both')
-    return operateOverGateway(gateway, settings.variables.ADMIN_TOKEN)
+    await work(operateOverGateway(gateway, settings.variables.ADMIN_TOKEN))
+    return 'done'
   }
   // The configuration is checked before a connection is made.
   const worker = { config: loadWorkerConfig(settings), env: toEnvironment(settings) }
   const connection = await connect(settings, env, redis)
-  if (subject === 'rules' && settings.variables.RULES !== 'on') {
-    terminal.note('note: RULES is not "on" here: unless it is where the Worker runs, rules have no effect')
+  try {
+    if (subject === 'rules' && settings.variables.RULES !== 'on') {
+      terminal.note('note: RULES is not "on" here: unless it is where the Worker runs, rules have no effect')
+    }
+    const needsDigests = Object.keys(about).some((part) => isCallerKind(part) || part === 'route')
+    const note = needsDigests ? digestNote(settings) : undefined
+    if (note !== undefined) terminal.note(note)
+    await work(operateOverDatabase(connection, worker, subject))
+    return 'done'
+  } finally {
+    await connection.close()
   }
-  const needsDigests = Object.keys(about).some((part) => isCallerKind(part) || part === 'route')
-  const note = needsDigests ? digestNote(settings) : undefined
-  if (note !== undefined) terminal.note(note)
-  return operateOverDatabase(connection, worker, subject)
 }
 
-/** @throws {CommandError} if there is no terminal, with this hint */
-export async function confirm({ terminal, signal }: Context, question: string, hint: string): Promise<boolean> {
-  const answer = await terminal.confirm(question, signal)
-  if (answer === undefined) throw new CommandError('there is no terminal to ask', { hint })
-  return answer
-}
-
-/** Runs operations in this process, with the Worker's configuration and database. */
 function operateOverDatabase(
   connection: Connection,
   { config, env }: Pick<AdminContext, 'config' | 'env'>,
@@ -95,7 +74,6 @@ function operateOverDatabase(
   return {
     name,
     place: { redis: name },
-    close: () => connection.close(),
     async run(operation, { body, query } = {}) {
       try {
         return await operation.run(context, {

@@ -1,18 +1,16 @@
 import { Redis } from '@upstash/redis'
 import type { Config } from '../../config/load-config.ts'
 import { StoreError } from '../../model/store.ts'
-import type { RedisClient } from '../../store/redis/client.ts'
-import { UPSTASH_OPTIONS, upstashClient, upstashWords } from '../../store/redis/client.ts'
+import { type RedisClient, UPSTASH_OPTIONS, upstashClient, upstashWords } from '../../store/redis/client.ts'
 import { LUA } from '../../store/redis/more-lua.ts'
 import { RedisStore } from '../../store/redis/redis-store.ts'
 import { nodeRedisClient } from '../../store/redis/tcp-clients.ts'
-import { CommandError } from '../command-error.ts'
+import { CommandError, findCause } from '../command-error.ts'
 import type { Settings } from '../settings/settings.ts'
 
 export interface Connection {
   readonly client: RedisClient
   readonly kind: 'rest' | 'redis'
-  /** Host and port, for messages. */
   readonly name: string
   /** URL without scheme and credentials; it differs for each database of a server. */
   readonly database: string
@@ -23,13 +21,12 @@ export interface Connection {
   close(): Promise<void>
 }
 
-/** A failed command. The message holds no key, no credential and no whole command. */
+/** The message holds no key, no credential and no whole command. */
 export class DatabaseError extends StoreError {
-  /** The server's message; undefined if it gave no answer. */
   readonly words: string | undefined
   readonly isPassing: boolean
 
-  constructor(message: string, { words, isPassing = false }: { words?: string; isPassing?: boolean } = {}) {
+  constructor(message: string, words?: string, isPassing = false) {
     super(message)
     this.words = words
     this.isPassing = isPassing
@@ -47,22 +44,10 @@ const NO_DATABASE_HINT =
 
 /** Errors of a server that is starting, failing over or busy with a script. */
 const PASSING = /^(LOADING|BUSY|MASTERDOWN|TRYAGAIN|CLUSTERDOWN|ERR no answer from Redis)\b/
-const FROM_CLUSTER = /^(CROSSSLOT|MOVED|ASK)\b/
 
-const HINTS: readonly (readonly [RegExp, string])[] = [
-  [
-    /^(?:WRONGPASS|NOAUTH|ERR Client sent AUTH|ERR invalid password|Unauthorized)/i,
-    'User, password or token are not those of this database.',
-  ],
-  [/^NOPERM/, 'The user of this URL may not do that.'],
-  [/^(?:OOM|READONLY|LOADING|BUSY|MISCONF)/, 'The server cannot do that now.'],
-]
+const UNAUTHORIZED = /^(?:WRONGPASS|NOAUTH|ERR Client sent AUTH|ERR invalid password|Unauthorized)/i
 
-/**
- * Connects to the database of `--redis`, else of the Worker, else of REDIS_URL.
- * @param silenceMs closes and reopens a connection that is silent for so long, for runs that continue after an outage
- * @throws {CommandError} if none is named, or it cannot be reached
- */
+/** @param silenceMs reopens a connection that is silent for so long, for runs that continue after an outage */
 export async function connect(
   { variables, devVars }: Settings,
   env: Readonly<Record<string, string | undefined>>,
@@ -72,29 +57,22 @@ export async function connect(
   const token = asText(variables.UPSTASH_REDIS_REST_TOKEN)
   const text = redis ?? asText(variables.UPSTASH_REDIS_REST_URL) ?? (env.REDIS_URL || devVars?.values.REDIS_URL)
   if (redis === undefined && variables.STORE === 'durable-object') {
+    const hint = 'Ask it: --gateway https://…, or the dashboard (docs/admin.md). --redis names a database all the same.'
     throw new CommandError('counts and rules are kept in Durable Objects (STORE), which only the Worker can reach', {
-      hint: 'Ask it: --gateway https://…, or the dashboard (docs/admin.md). Name a database by --redis if one is meant all the same.',
+      hint,
     })
   }
   if (!text) throw new CommandError('no database is named', { hint: NO_DATABASE_HINT })
   const url = URL.canParse(text) ? new URL(text) : undefined
-  switch (url?.protocol) {
-    case 'redis:':
-    case 'rediss:':
-      return connectOverRedis(url, silenceMs)
-    case 'http:':
-    case 'https:':
-      if (token === undefined) {
-        throw new CommandError('UPSTASH_REDIS_REST_TOKEN is not set', {
-          hint: 'It is the REST token of the database at Upstash.',
-        })
-      }
-      return connectOverRest(url, token, silenceMs)
-    default:
-      throw new CommandError('the URL of the database is none that is known', {
-        hint: 'redis://[[user]:password@]host[:port][/number], rediss://… with TLS, or the https:// URL of Upstash’s REST interface.',
-      })
+  if (url && /^rediss?:$/.test(url.protocol)) return connectOverRedis(url, silenceMs)
+  if (!url || !/^https?:$/.test(url.protocol)) {
+    const hint =
+      'redis://[[user]:password@]host[:port][/number], rediss://… with TLS, or the https:// URL of Upstash’s REST interface.'
+    throw new CommandError('the URL of the database is none that is known', { hint })
   }
+  if (token !== undefined) return connectOverRest(url, token, silenceMs)
+  const hint = 'It is the REST token of the database at Upstash.'
+  throw new CommandError('UPSTASH_REDIS_REST_TOKEN is not set', { hint })
 }
 
 export function createStore({ client, secrets }: Pick<Connection, 'client' | 'secrets'>, config: Config): RedisStore {
@@ -127,11 +105,8 @@ async function connectOverRedis(url: URL, silenceMs?: number): Promise<Connectio
   await client.connect().catch((error: unknown) => {
     client.destroy()
     if (error instanceof ErrorReply) throw serverError(error.message, secrets)
-    const { code, name: type } = error as NodeJS.ErrnoException
-    throw new CommandError(`Redis at ${name} cannot be reached (${code ?? type})`, {
-      exit: 'redis',
-      hint: 'Is it running, and is the URL right?',
-    })
+    const hint = 'Is it running, and is the URL right?'
+    throw new CommandError(`Redis at ${name} cannot be reached (${findCause(error)})`, { exit: 'redis', hint })
   })
   wasConnected = true
   const asBytes = { typeMapping: { [RESP_TYPES.BLOB_STRING]: Buffer } }
@@ -154,15 +129,22 @@ async function connectOverRedis(url: URL, silenceMs?: number): Promise<Connectio
 }
 
 async function connectOverRest(url: URL, token: string, silenceMs = CALL_TIMEOUT_MS): Promise<Connection> {
-  const base = url.href.replace(/\/+$/, '')
+  const { host } = url
   const secrets = [token]
-  const redis = new Redis({ url: base, token, ...UPSTASH_OPTIONS, signal: () => AbortSignal.timeout(silenceMs) })
+  const signal = () => AbortSignal.timeout(silenceMs)
+  const redis = new Redis({ url: url.href.replace(/\/+$/, ''), token, ...UPSTASH_OPTIONS, signal })
   // Reports a wrong URL or token at once.
-  await ping(url.host, base, token)
+  const reply = await redis.exec(['PING']).catch((error: unknown) => {
+    const words = upstashWords(error)
+    if (words) throw serverError(words, secrets)
+    const hint = 'Is it the REST URL of the database, and the database on?'
+    throw new CommandError(`the database at ${host} cannot be reached (${findCause(error)})`, { exit: 'redis', hint })
+  })
+  if (reply !== 'PONG') throw new CommandError(`${host} gave no reply of Redis`, { exit: 'redis' })
   return {
     client: upstashClient(redis),
     kind: 'rest',
-    name: url.host,
+    name: host,
     database: databaseName(url),
     secrets,
     async send([command = '', ...args]) {
@@ -175,38 +157,16 @@ async function connectOverRest(url: URL, token: string, silenceMs = CALL_TIMEOUT
   }
 }
 
-async function ping(host: string, base: string, token: string): Promise<void> {
-  const headers = { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' }
-  const signal = AbortSignal.timeout(CALL_TIMEOUT_MS)
-  const { status, reply } = await fetch(base, { method: 'POST', headers, body: '["PING"]', signal })
-    .then(async (response) => ({
-      status: response.status,
-      reply: await response.json<{ result?: unknown; error?: string }>(),
-    }))
-    .catch(({ name, cause }: Error) => {
-      const { code = 'no JSON' } = (cause ?? {}) as { code?: string }
-      const reason = name === 'TimeoutError' ? 'no answer in time' : code
-      throw new CommandError(`the database at ${host} cannot be reached (${reason})`, {
-        exit: 'redis',
-        hint: 'Is it the REST URL of the database, and the database on?',
-      })
-    })
-  if (reply.error !== undefined) throw serverError(reply.error, [token])
-  if (status !== 200 || !('result' in reply)) {
-    throw new CommandError(`${host} answered ${status}, and no reply of Redis`, { exit: 'redis' })
-  }
-}
-
 /** @param words of the server @param away the message if there are none */
 function databaseError(words: string | undefined, secrets: readonly string[], away: string): DatabaseError {
-  if (words === undefined) return new DatabaseError(away, { isPassing: true })
-  if (FROM_CLUSTER.test(words)) return new DatabaseError(CLUSTER_IS_NOT_SUPPORTED, { words })
-  return new DatabaseError(quote(words, secrets), { words, isPassing: PASSING.test(words) })
+  if (words === undefined) return new DatabaseError(away, words, true)
+  const isFromCluster = /^(CROSSSLOT|MOVED|ASK)\b/.test(words)
+  return new DatabaseError(isFromCluster ? CLUSTER_IS_NOT_SUPPORTED : quote(words, secrets), words, PASSING.test(words))
 }
 
 function serverError(words: string, secrets: readonly string[]): CommandError {
-  const hint = HINTS.find(([pattern]) => pattern.test(words))?.[1]
-  return new CommandError(quote(words, secrets), { exit: 'redis', ...(hint !== undefined && { hint }) })
+  const hint = 'User, password or token are not those of this database.'
+  return new CommandError(quote(words, secrets), { exit: 'redis', ...(UNAUTHORIZED.test(words) && { hint }) })
 }
 
 function quote(words: string, secrets: readonly string[]): string {

@@ -12,10 +12,7 @@ export interface SettingsOptions {
   /** Path of Wrangler's file; by default, the one that Wrangler finds from `cwd` upwards. */
   readonly config?: string | undefined
   readonly env?: string | undefined
-  /**
-   * `deployed` reads the variables that `wrangler deploy` takes along, and the secrets that are known here. `development`
-   * reads them as `npm run dev` does: the shell wins over `.dev.vars`, which wins over Wrangler's file.
-   */
+  /** As `wrangler deploy` reads variables, with the secrets known here; or as `npm run dev` does. */
   readonly view: 'deployed' | 'development'
 }
 

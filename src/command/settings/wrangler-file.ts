@@ -24,26 +24,22 @@ interface Entry {
   readonly key: number
   readonly value: number
   /** Offset of the content of a string; undefined if it is written with escapes. */
-  readonly content: number | undefined
+  readonly content?: number | undefined
 }
 
-/** Entries by their paths as JSON. */
-type Entries = Map<string, Entry>
-
-/** A file of TOML or JSON, such as Wrangler's, with the place of each value. */
+/** A file of TOML or JSON, such as Wrangler's, with the place of each value, also within JSON in a string. */
 export class WranglerFile {
   readonly name: string
   readonly #text: string
   readonly #value: unknown
-  readonly #entries: Entries
+  /** By paths as JSON. */
+  readonly #entries = new Map<string, Entry>()
 
   /** @param name for messages @param isJson TOML if not @throws {CommandError} with the place of a mistake */
   constructor(name: string, text: string, isJson: boolean) {
     this.name = name
     this.#text = text
-    const { value, entries } = isJson ? parseJson(name, text) : parseToml(name, text)
-    this.#value = value
-    this.#entries = entries
+    this.#value = isJson ? this.#parseJson() : this.#parseToml()
   }
 
   get(...path: Path): unknown {
@@ -63,15 +59,13 @@ export class WranglerFile {
     return this.#placeAt(this.#findNearest(path)?.key)
   }
 
-  /** Locates the value at the end of the path, else the nearest one above it. */
-  placeOf(path: Path): Place | undefined {
-    return this.#placeAt(this.#findNearest(path)?.value)
-  }
-
-  /** Locates a character of the string at a path. @returns undefined if the string is written with escapes */
-  placeInString(path: Path, offset: number): Place | undefined {
-    const content = this.#entries.get(JSON.stringify(path))?.content
-    return content === undefined ? undefined : this.#placeAt(content + offset)
+  /**
+   * Locates the value at the end of the path, else the nearest one above it.
+   * @param offset of a character in a string, unless that is written with escapes
+   */
+  placeOf(path: Path, offset = 0): Place | undefined {
+    const { value, content } = this.#findNearest(path) ?? {}
+    return this.#placeAt(offset > 0 && content !== undefined ? content + offset : value)
   }
 
   #placeAt(offset: number | undefined): Place | undefined {
@@ -82,77 +76,91 @@ export class WranglerFile {
     const paths = path.map((_, index) => path.slice(0, path.length - index))
     return paths.map((each) => this.#entries.get(JSON.stringify(each))).find((entry) => entry !== undefined)
   }
-}
 
-/** Both wrangler.json and wrangler.jsonc may have comments, and commas at the end. */
-function parseJson(name: string, text: string) {
-  const errors: ParseError[] = []
-  const tree = parseTree(text, errors, { allowTrailingComma: true })
-  const [error] = errors
-  if (error) throw createError(placeAt(name, text, error.offset), formatJsonError(error))
-  if (tree?.type !== 'object') throw createError(placeAt(name, text, tree?.offset ?? 0), 'expected an object')
-  const entries: Entries = new Map()
-  add(tree, tree, [])
-  return { value: getNodeValue(tree), entries }
+  /** Both wrangler.json and wrangler.jsonc may have comments, and commas at the end. */
+  #parseJson(): unknown {
+    const errors: ParseError[] = []
+    const tree = parseTree(this.#text, errors, { allowTrailingComma: true })
+    const [error] = errors
+    if (error) throw createError(placeAt(this.name, this.#text, error.offset), formatJsonError(error))
+    if (tree?.type !== 'object') {
+      throw createError(placeAt(this.name, this.#text, tree?.offset ?? 0), 'expected an object')
+    }
+    this.#addJson([], tree, tree, 0)
+    return getNodeValue(tree)
+  }
 
-  function add(key: Node, { type, offset, length, value, children = [] }: Node, path: Path): void {
-    const isPlain = type === 'string' && text.slice(offset + 1, offset + length - 1) === value
-    const content = isPlain ? offset + 1 : undefined
-    entries.set(JSON.stringify(path), { key: key.offset, value: offset, content })
+  /** @param start of the JSON in the file */
+  #addJson(path: Path, key: Node, { type, offset, length, value, children = [] }: Node, start: number): void {
+    const [from, to] = [start + offset, start + offset + length]
+    this.#add(path, start + key.offset, from, to, type === 'string' ? value : undefined)
     for (const [index, child] of children.entries()) {
       const [name, member] = child.children ?? []
-      if (type === 'array') add(child, child, [...path, index])
-      else if (name && member) add(name, member, [...path, name.value])
+      if (type === 'array') this.#addJson([...path, index], child, child, start)
+      else if (name && member) this.#addJson([...path, name.value], name, member, start)
     }
+  }
+
+  /** @param string the value if it is a string, which may be JSON */
+  #add(path: Path, key: number, value: number, end: number, string?: string): void {
+    const at = string === undefined ? -1 : this.#text.slice(value, end).indexOf(string)
+    const content = at < 0 ? undefined : value + at
+    this.#entries.set(JSON.stringify(path), { key, value, content })
+    const tree = content !== undefined && /^\s*[[{]/.test(string ?? '') ? parseTree(string ?? '') : undefined
+    for (const [index, child] of tree?.children?.entries() ?? []) {
+      if (tree?.type === 'array') this.#addJson([...path, index], child, child, content ?? 0)
+    }
+  }
+
+  #parseToml(): unknown {
+    try {
+      const program = parseTOML(this.#text)
+      for (const node of program.body[0].body) {
+        if (node.type === 'TOMLKeyValue') this.#addPair([], node)
+        else this.#addTable(node)
+      }
+      return getStaticTOMLValue(program)
+    } catch (error) {
+      if (!(error instanceof TomlError)) throw error
+      throw createError({ file: this.name, line: error.lineNumber, column: error.column + 1 }, error.message)
+    }
+  }
+
+  #addTable({ key, resolvedKey, body }: AST.TOMLTable): void {
+    const [start, end] = key.range
+    for (let length = 1; length <= resolvedKey.length; length++) {
+      const above = resolvedKey.slice(0, length)
+      if (length === resolvedKey.length || !this.#entries.has(JSON.stringify(above)))
+        this.#add(above, start, start, end)
+    }
+    for (const pair of body) this.#addPair(resolvedKey, pair)
+  }
+
+  #addPair(parent: Path, { key, value }: AST.TOMLKeyValue): void {
+    this.#addToml([...parent, ...getStaticTOMLValue(key)], key, value)
+  }
+
+  #addToml(path: Path, key: AST.TOMLNode, value: AST.TOMLContentNode): void {
+    const isString = value.type === 'TOMLValue' && value.kind === 'string'
+    this.#add(path, key.range[0], ...value.range, isString ? value.value : undefined)
+    if (value.type === 'TOMLInlineTable') for (const pair of value.body) this.#addPair(path, pair)
+    if (value.type !== 'TOMLArray') return
+    for (const [index, element] of value.elements.entries()) this.#addToml([...path, index], element, element)
   }
 }
 
-export function formatJsonError({ error }: ParseError): string {
+/** @returns the first mistake of a text that should be JSON */
+export function findJsonMistake(text: string): { readonly message: string; readonly offset: number } | undefined {
+  const errors: ParseError[] = []
+  parseTree(text, errors, { disallowComments: true, allowTrailingComma: false })
+  const [first] = errors
+  return first && { message: formatJsonError(first), offset: first.offset }
+}
+
+function formatJsonError({ error }: ParseError): string {
   return printParseErrorCode(error)
     .replace(/(?<=[a-z])(?=[A-Z])/g, ' ')
     .toLowerCase()
-}
-
-function parseToml(name: string, text: string) {
-  const entries: Entries = new Map()
-  try {
-    const program = parseTOML(text)
-    for (const node of program.body[0].body) {
-      if (node.type === 'TOMLKeyValue') addPair([], node)
-      else addTable(node)
-    }
-    return { value: getStaticTOMLValue(program), entries }
-  } catch (error) {
-    if (!(error instanceof TomlError)) throw error
-    throw createError({ file: name, line: error.lineNumber, column: error.column + 1 }, error.message)
-  }
-
-  function addTable({ key, resolvedKey, body }: AST.TOMLTable): void {
-    for (let length = 1; length < resolvedKey.length; length++) {
-      const above = resolvedKey.slice(0, length)
-      if (!entries.has(JSON.stringify(above))) addNode(above, key, key)
-    }
-    addNode(resolvedKey, key, key)
-    for (const pair of body) addPair(resolvedKey, pair)
-  }
-
-  function addPair(parent: Path, { key, value }: AST.TOMLKeyValue): void {
-    addValue([...parent, ...getStaticTOMLValue(key)], key, value)
-  }
-
-  function addValue(path: Path, key: AST.TOMLNode, value: AST.TOMLContentNode): void {
-    addNode(path, key, value)
-    if (value.type === 'TOMLInlineTable') for (const pair of value.body) addPair(path, pair)
-    if (value.type !== 'TOMLArray') return
-    for (const [index, element] of value.elements.entries()) addValue([...path, index], element, element)
-  }
-
-  function addNode(path: Path, key: AST.TOMLNode, value: AST.TOMLNode): void {
-    const [start, end] = value.range
-    const isString = value.type === 'TOMLValue' && value.kind === 'string'
-    const at = isString ? text.slice(start, end).indexOf(value.value) : -1
-    entries.set(JSON.stringify(path), { key: key.range[0], value: start, content: at < 0 ? undefined : start + at })
-  }
 }
 
 function createError({ file, line, column }: Place, message: string): CommandError {

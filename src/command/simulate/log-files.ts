@@ -15,20 +15,14 @@ export interface Reading {
   first: { readonly file: string; readonly line: number; readonly text: string } | null
 }
 
-/** Requests to replay at once, and how far the reader has come. */
+/** Requests to replay at once, and how far the reader has come, in bytes or requests. */
 export interface Batch {
   readonly entries: readonly LogEntry[]
   readonly done: number
-  /** Estimated; 0 or NaN if it is not known. */
   readonly total: number
 }
 
-/**
- * Reads the requests of some logs, one file after another, a chunk at a time. Files that end in `.gz` are unpacked, and
- * `-` is standard input.
- * @param reading is kept up to date
- * @throws {CommandError} for a file that cannot be read
- */
+/** Reads logs, unpacked if they end in `.gz`; `-` is standard input. @param reading is kept up to date */
 export async function* readLogs(
   files: readonly string[],
   fields: FieldMap,
@@ -55,8 +49,7 @@ export async function* readLogs(
           reading.first ??= { file, line, text: text.slice(0, MAX_SHOWN_CHARACTERS) }
         }
       }
-      const share = (bytesBefore + (raw?.bytesRead ?? 0)) / totalBytes
-      yield { entries, done: reading.lines, total: Math.round(reading.lines / share) }
+      yield { entries, done: bytesBefore + (raw?.bytesRead ?? 0), total: totalBytes }
     }
     bytesBefore += sizes[index] ?? 0
   }
@@ -67,7 +60,6 @@ function unpack(file: string, raw: ReadStream): AsyncIterable<unknown> {
   return file.endsWith('.gz') ? pipeline(raw, createGunzip({ chunkSize: 262_144 }), () => {}) : raw
 }
 
-/** @throws {CommandError} if the file cannot be read */
 async function* splitLines(file: string, chunks: AsyncIterable<unknown>): AsyncGenerator<readonly string[]> {
   const decoder = new TextDecoder()
   let rest = ''

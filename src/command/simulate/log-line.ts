@@ -43,8 +43,7 @@ const FIELDS_EXPECTED =
 /** `address ident user [time] "request" status bytes`, and in the Combined format `"referer" "user agent"`. */
 const COMMON_LINE =
   /^(\S+) \S+ ([^[]*) \[([^\]]*)\] "((?:[^"\\]|\\.)*)" (\d{3}|-) \S+(?: "((?:[^"\\]|\\.)*)" "((?:[^"\\]|\\.)*)")?/
-const COMMON_TIME = /^(\d{2})\/(\w{3})\/(\d{4}):(\d{2}):(\d{2}):(\d{2}) ([+-])(\d{2})(\d{2})$/
-const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec']
+const COMMON_TIME = /^(\d{2})\/([A-Z][a-z]{2})\/(\d{4}):(\d{2}:\d{2}:\d{2} [+-]\d{4})$/
 /** Numbers below these are seconds, milliseconds and microseconds: each is right for the years 1973 to 5138. */
 const TIME_UNITS = [
   [1e11, 1_000],
@@ -70,13 +69,9 @@ export function parseFields(text: string): FieldMap {
   return { fields, headers }
 }
 
-/** Reads a line of JSON, or one of the Common and the Combined Log Format. @returns undefined if it cannot be read */
+/** Reads JSON, or the Common and Combined Log Format, whose user stands for a token. */
 export function readLogLine(line: string, fields: FieldMap): LogEntry | undefined {
-  return line.startsWith('{') ? readJsonLine(line, fields) : readCommonLine(line)
-}
-
-/** Reads the formats of Apache and nginx, whose user stands for a token. */
-function readCommonLine(line: string): LogEntry | undefined {
+  if (line.startsWith('{')) return readJsonLine(line, fields)
   const [, ip, user, time, request = '', status, referer, agent] = COMMON_LINE.exec(line) ?? []
   const timeMs = readTime(time)
   const target = readRequestLine(request)
@@ -97,18 +92,14 @@ function readJsonLine(line: string, { fields, headers }: FieldMap): LogEntry | u
   const timeMs = readTime(findFirst(row, fields.time))
   const target = readTarget(row, fields)
   if (timeMs === undefined || !target) return undefined
-  const sent = new Map<string, string>()
-  for (const [name, from] of headers) {
-    const value = toText(findMember(row, from))
-    if (value !== undefined) sent.set(name, value)
-  }
+  const sent = [...headers].map(([name, from]) => [name, toText(findMember(row, from))] as const)
   const status = Number(findFirst(row, fields.status))
   return {
     ...target,
     timeMs,
     ip: toText(findFirst(row, fields.ip)),
     token: toText(findFirst(row, fields.token)),
-    headers: sent,
+    headers: new Map(sent.filter((pair): pair is [string, string] => pair[1] !== undefined)),
     status: Number.isInteger(status) ? status : undefined,
   }
 }
@@ -127,20 +118,13 @@ function readRequestLine(text: string): Pick<LogEntry, 'method' | 'target'> | un
 }
 
 function findFirst(row: Row, names: readonly string[]): unknown {
-  for (const name of names) {
-    const value = findMember(row, name)
-    if (value !== undefined) return value
-  }
-  return undefined
+  return names.map((name) => findMember(row, name)).find((value) => value !== undefined)
 }
 
 /** @param name of a member; dots in it lead to members of members, unless a member has that very name */
 function findMember(row: Row, name: string): unknown {
-  const value = row[name]
-  if (value !== undefined || !name.includes('.')) return value
-  let at: unknown = row
-  for (const part of name.split('.')) at = typeof at === 'object' && at !== null ? (at as Row)[part] : undefined
-  return at
+  if (row[name] !== undefined) return row[name]
+  return name.split('.').reduce<unknown>((at, part) => (at as Row | null | undefined)?.[part], row)
 }
 
 /** Logs write "-" or nothing for what a request lacks. */
@@ -149,27 +133,11 @@ function toText(value: unknown): string | undefined {
   return typeof text === 'string' && text !== '' && text !== '-' ? text : undefined
 }
 
-/**
- * Reads a number of s, ms, µs or ns since the Unix epoch, a time of RFC 3339, or one of the Common Log Format.
- * @returns milliseconds since the Unix epoch; undefined for anything else
- */
+/** Reads s, ms, µs or ns since the Unix epoch, RFC 3339, or the Common Log Format. @returns ms since the Unix epoch */
 function readTime(value: unknown): number | undefined {
-  const isNumber = typeof value === 'number' || (typeof value === 'string' && /^\d{1,19}(?:\.\d{1,9})?$/.test(value))
-  const ms = isNumber ? toMs(Number(value)) : typeof value === 'string' ? parseTime(value) : Number.NaN
-  return ms >= 0 && ms < MAX_TIME_MS ? ms : undefined
-}
-
-function toMs(value: number): number {
-  const [, unitMs = 1] = TIME_UNITS.find(([below]) => value < below) ?? []
-  return value * unitMs
-}
-
-function parseTime(text: string): number {
-  if (/^\d{4}-/.test(text)) return Date.parse(text)
-  const [, day, month = '', year, hours, minutes, seconds, sign, zoneHours, zoneMinutes] = COMMON_TIME.exec(text) ?? []
-  const index = MONTHS.indexOf(month)
-  if (index < 0) return Number.NaN
-  const zoneMs = (Number(zoneHours) * 60 + Number(zoneMinutes)) * 60_000
-  const localMs = Date.UTC(Number(year), index, Number(day), Number(hours), Number(minutes), Number(seconds))
-  return sign === '+' ? localMs - zoneMs : localMs + zoneMs
+  const text = `${value}`
+  const isNumber = typeof value === 'number' || /^\d{1,19}(?:\.\d{1,9})?$/.test(text)
+  const [, unitMs = 1] = TIME_UNITS.find(([below]) => Number(value) < below) ?? []
+  const ms = isNumber ? Number(value) * unitMs : Date.parse(text.replace(COMMON_TIME, '$1 $2 $3 $4'))
+  return (isNumber || /^\d{4}-/.test(text) || COMMON_TIME.test(text)) && ms >= 0 && ms < MAX_TIME_MS ? ms : undefined
 }

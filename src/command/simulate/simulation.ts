@@ -11,42 +11,39 @@ import type { CallContext } from '../../runtime/call-context.ts'
 import { Deadlines } from '../../runtime/deadlines.ts'
 import type { LogEntry } from './log-line.ts'
 import { isUnlogged, LoggedRequest } from './logged-request.ts'
-import { type Bucket, type Counts, Timeline } from './timeline.ts'
+import { Timeline } from './timeline.ts'
 import { createVirtualEngine, VirtualStore } from './virtual-store.ts'
 
 /** `rejected`: answered without counting, for its path, its caller or its cost, or by the gateway itself. */
 export type Fate = 'admitted' | 'refused' | 'rejected'
 
-interface PolicyCount {
-  readonly policy: RequestPolicy
-  /** Index of its counts in the timeline. */
-  readonly index: number
-  requests: number
-  /** Requests that it refused; in shadow mode, that it would have. */
-  refused: number
-}
-
 interface RefusedCaller {
   readonly policy: string
   readonly digest: string
-  readonly shown: string
+  /** The caller as in the log. */
+  readonly caller: string
   refused: number
 }
 
+/** $0.20 for 100,000, as Upstash bills regional databases that are paid as they are used. */
+const DOLLARS_PER_COMMAND = 0.2 / 100_000
+const MAX_CALLERS = 10
+const NO_COUNTS = { admitted: 0, refused: 0 }
+
 /** Replays requests through the policies of one configuration, by the times of the requests. */
 export class Simulation {
-  readonly counts: Record<Fate, number> = { admitted: 0, refused: 0, rejected: 0 }
-  readonly timeline: Timeline
   readonly store = new VirtualStore()
-  /** Differences from the Worker, for the operator. */
   readonly caveats: readonly string[]
-  longestWaitMs = 0
+  #rejected = 0
+  readonly #timeline: Timeline
+  #longestWaitMs = 0
   /** How long refused requests would wait, in memory that does not grow. */
   readonly #waits = createHistogram({ figures: 3 })
   readonly #callersByKey = new Map<string, RefusedCaller>()
   readonly #limiter: Limiter
   readonly #readTarget: TargetReader
-  readonly #policiesByName: ReadonlyMap<string, PolicyCount>
+  /** The policies that limit, in the order of the timeline. */
+  readonly #policies: readonly RequestPolicy[]
   readonly #context: CallContext
   /** Work that goes on after a response. */
   #unfinished: Promise<unknown>[] = []
@@ -61,25 +58,38 @@ export class Simulation {
     const engine = createVirtualEngine(this.store, leases)
     this.#limiter = new Limiter({ ...config, policies, engine, health: undefined, log() {} })
     this.#readTarget = createTargetReader(createPathReader(config.literalInPaths))
-    const limiting = policies.filter(({ limits }) => limits.length > 0)
-    this.#policiesByName = new Map(
-      limiting.map((policy, index) => [policy.name, { policy, index, requests: 0, refused: 0 }]),
-    )
-    this.timeline = new Timeline(limiting.length)
+    this.#policies = policies.filter(({ limits }) => limits.length > 0)
+    this.#timeline = new Timeline(this.#policies.length)
     this.caveats = findCaveats(config, leases !== undefined)
   }
 
-  get policies(): readonly Readonly<PolicyCount>[] {
-    return [...this.#policiesByName.values()]
-  }
-
-  /** Milliseconds within which so many of 100 refused requests would have been admitted, within a thousandth. */
-  waitPercentileMs(percent: number): number {
-    return Math.min(this.longestWaitMs, this.#waits.percentile(percent))
-  }
-
-  topRefused(count: number): readonly RefusedCaller[] {
-    return [...this.#callersByKey.values()].toSorted((a, b) => b.refused - a.refused).slice(0, count)
+  summarize(showsCallers: boolean) {
+    const { calls, commands } = this.store
+    const [{ admitted, refused } = NO_COUNTS, ...byPolicy] = this.#timeline.totals
+    const waitMs = (percent: number) =>
+      refused > 0 ? Math.min(this.#longestWaitMs, this.#waits.percentile(percent)) : null
+    const callers = [...this.#callersByKey.values()].toSorted((a, b) => b.refused - a.refused).slice(0, MAX_CALLERS)
+    return {
+      admitted,
+      refused,
+      rejected: this.#rejected,
+      policies: this.#policies.map(({ name, mode }, at) => {
+        const { admitted, refused } = byPolicy[at] ?? NO_COUNTS
+        return { policy: name, mode, requests: admitted + refused, admitted, refused }
+      }),
+      callers: callers.map(({ policy, digest, caller, refused }) => {
+        return { policy, digest, ...(showsCallers && { caller }), refused }
+      }),
+      uncertainty: 0,
+      wait: { medianMs: waitMs(50), p95Ms: waitMs(95), longestMs: refused > 0 ? this.#longestWaitMs : null },
+      calls,
+      commands,
+      dollars: Number((commands * DOLLARS_PER_COMMAND).toPrecision(6)),
+      bucketMs: this.#timeline.widthMs,
+      buckets: this.#timeline.buckets.map(({ startMs, counts: [total, ...policies] }) => {
+        return { from: new Date(startMs).toISOString(), ...(total ?? NO_COUNTS), policies }
+      }),
+    }
   }
 
   async replay(entry: LogEntry): Promise<Fate> {
@@ -91,19 +101,18 @@ export class Simulation {
     if (verdict && 'limits' in verdict) {
       fate = verdict.outcome === 'admitted' ? 'admitted' : 'refused'
       if (verdict.outcome !== 'admitted') {
-        this.longestWaitMs = Math.max(this.longestWaitMs, verdict.retryAfterMs)
+        this.#longestWaitMs = Math.max(this.#longestWaitMs, verdict.retryAfterMs)
         this.#waits.record(verdict.retryAfterMs)
       }
-      const bucket = this.timeline.bucketAt(this.store.nowMs)
-      bucket.total[fate]++
+      this.#timeline.count(this.store.nowMs, 0, fate)
       const refusing = new Set(
         verdict.limits.filter(({ retryAfterMs }) => retryAfterMs > 0).map(({ policy }) => policy.name),
       )
       // Exempt requests have no limits. A remembered refusal names only its policy: the others had room then.
       const charges = verdict.limits.length > 0 ? trace.charges : []
-      for (const charge of charges) this.#count(charge, refusing.has(charge.policy.name), bucket, request)
+      for (const charge of charges) this.#count(charge, refusing.has(charge.policy.name), request)
     }
-    this.counts[fate]++
+    if (fate === 'rejected') this.#rejected++
     if (verdict?.outcome === 'admitted' && entry.status !== undefined) {
       await verdict.failures?.of(entry.status)?.charge()
     }
@@ -119,19 +128,14 @@ export class Simulation {
     return await this.#limiter.decide(request, target.path, this.#context, { trace })
   }
 
-  #count({ key, digest, policy }: RequestCharge, isRefused: boolean, bucket: Bucket, request: LoggedRequest): void {
-    const count = this.#policiesByName.get(policy.name) as PolicyCount
-    const counts = bucket.policies[count.index] as Counts
-    count.requests++
-    counts[isRefused ? 'refused' : 'admitted']++
+  #count({ key, digest, policy }: RequestCharge, isRefused: boolean, request: LoggedRequest): void {
+    const index = 1 + this.#policies.findIndex(({ name }) => name === policy.name)
+    this.#timeline.count(this.store.nowMs, index, isRefused ? 'refused' : 'admitted')
     if (!isRefused) return
-    count.refused++
-    const caller = this.#callersByKey.get(key)
-    if (caller) caller.refused++
-    else {
-      const shown = request.formatIdentity(policy.by)
-      this.#callersByKey.set(key, { policy: policy.name, digest, shown, refused: 1 })
-    }
+    const known = this.#callersByKey.get(key)
+    const caller = known ?? { policy: policy.name, digest, caller: request.formatIdentity(policy.by), refused: 0 }
+    caller.refused++
+    if (!known) this.#callersByKey.set(key, caller)
   }
 }
 

@@ -5,45 +5,40 @@ const WIDTHS_MS = [
 ] as const
 const MAX_BUCKETS = 100
 
-export interface Counts {
+interface Counts {
   admitted: number
   refused: number
 }
 
-export interface Bucket {
+/** The first counts are of all requests, the others of each policy. */
+interface Bucket {
   readonly startMs: number
-  readonly total: Counts
-  readonly policies: readonly Counts[]
+  readonly counts: readonly Counts[]
 }
 
 /** Counts over time, in at most a hundred buckets, which get wider as time goes on. */
 export class Timeline {
-  readonly #policyCount: number
+  readonly totals: readonly Counts[]
   #width = 0
   #buckets: Bucket[] = []
 
   constructor(policyCount: number) {
-    this.#policyCount = policyCount
+    this.totals = createCounts(1 + policyCount)
   }
 
   get widthMs(): number {
     return WIDTHS_MS[this.#width] as number
   }
 
-  /** Sorted, without gaps. */
   get buckets(): readonly Bucket[] {
     return this.#buckets
   }
 
-  /** @param atMs not before that of the call before @returns the bucket of that time, to be counted in */
-  bucketAt(atMs: number): Bucket {
-    while (!this.#reaches(atMs)) this.#widen()
-    return this.#extendTo(atMs)
-  }
-
-  #reaches(atMs: number): boolean {
-    const first = this.#buckets[0]
-    return !first || atMs < first.startMs + MAX_BUCKETS * this.widthMs || this.#width === WIDTHS_MS.length - 1
+  /** @param atMs not before that of the call before @param index 0 for all requests, from 1 for each policy */
+  count(atMs: number, index: number, kind: keyof Counts): void {
+    const firstMs = this.#buckets[0]?.startMs ?? atMs
+    while (atMs >= firstMs + MAX_BUCKETS * this.widthMs && this.#width < WIDTHS_MS.length - 1) this.#widen()
+    for (const counts of [this.#extendTo(atMs).counts[index], this.totals[index]]) if (counts) counts[kind]++
   }
 
   /** Adds empty buckets up to a time. @returns the last one */
@@ -51,9 +46,7 @@ export class Timeline {
     const untilMs = Math.floor(atMs / this.widthMs) * this.widthMs
     let last = this.#buckets.at(-1)
     while (!last || last.startMs < untilMs) {
-      const startMs: number = last ? last.startMs + this.widthMs : untilMs
-      const [total, ...policies] = Array.from({ length: 1 + this.#policyCount }, () => ({ admitted: 0, refused: 0 }))
-      last = { startMs, total: total as Counts, policies }
+      last = { startMs: last ? last.startMs + this.widthMs : untilMs, counts: createCounts(this.totals.length) }
       this.#buckets.push(last)
     }
     return last
@@ -61,16 +54,15 @@ export class Timeline {
 
   #widen(): void {
     this.#width++
-    const narrow = this.#buckets
-    this.#buckets = []
-    for (const { startMs, total, policies } of narrow) {
-      const bucket = this.#extendTo(startMs)
-      const sums = [bucket.total, ...bucket.policies]
-      for (const [index, { admitted, refused }] of [total, ...policies].entries()) {
-        const sum = sums[index] as Counts
-        sum.admitted += admitted
-        sum.refused += refused
+    for (const { startMs, counts } of this.#buckets.splice(0)) {
+      for (const [index, sum] of this.#extendTo(startMs).counts.entries()) {
+        sum.admitted += counts[index]?.admitted ?? 0
+        sum.refused += counts[index]?.refused ?? 0
       }
     }
   }
+}
+
+function createCounts(length: number): readonly Counts[] {
+  return Array.from({ length }, () => ({ admitted: 0, refused: 0 }))
 }

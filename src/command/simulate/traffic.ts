@@ -5,7 +5,7 @@ import type { LogEntry } from './log-line.ts'
 
 export interface Traffic {
   readonly callers: number
-  /** Requests a second of each caller, at random times. */
+  /** Requests a second of each caller. */
   readonly rate: number
   /** Requests that each caller sends at once, now and then. */
   readonly burst: { readonly size: number; readonly everyMs: number } | undefined
@@ -56,7 +56,6 @@ function parsePart(text: string): Partial<Traffic> | undefined {
   return method !== undefined && target !== undefined ? { method, target } : undefined
 }
 
-/** @param text such as `90s` or `minute` */
 function parseSpan(text: string): number | undefined {
   return parseDuration(/^(?:second|minute|hour|day)$/.test(text) ? `1${text.charAt(0)}` : text)
 }
@@ -81,27 +80,17 @@ export function* generateTraffic(traffic: Traffic, seed: number): Generator<Batc
 function* generateEntries(traffic: Traffic, random: () => number): Generator<LogEntry> {
   const { callers, rate, durationMs, burst } = traffic
   const gap = () => (rate > 0 ? (-Math.log(1 - random()) * 1_000) / (rate * callers) : Number.POSITIVE_INFINITY)
+  const phases = Array.from({ length: burst ? callers : 0 }, (_, caller) => ({ caller, share: random() }))
+  phases.sort((a, b) => a.share - b.share)
   let singleMs = gap()
-  const bursts = burst && generateBursts(burst.everyMs, callers, random)
-  let next = bursts?.next().value
-  while (true) {
-    if (next && burst && next.atMs <= singleMs) {
-      if (next.atMs >= durationMs) return
-      for (let i = 0; i < burst.size; i++) yield createEntry(traffic, next.caller, next.atMs)
-      next = bursts?.next().value
-    } else {
-      if (singleMs >= durationMs) return
+  for (let next = 0; ; next++) {
+    const phase = burst && phases[next % callers]
+    const burstMs = phase ? (Math.floor(next / callers) + phase.share) * burst.everyMs : Number.POSITIVE_INFINITY
+    for (; singleMs < Math.min(burstMs, durationMs); singleMs += gap()) {
       yield createEntry(traffic, Math.floor(random() * callers), singleMs)
-      singleMs += gap()
     }
-  }
-}
-
-function* generateBursts(everyMs: number, callers: number, random: () => number) {
-  const phases = Array.from({ length: callers }, (_, caller) => ({ caller, atMs: random() * everyMs }))
-  phases.sort((a, b) => a.atMs - b.atMs)
-  for (let round = 0; ; round++) {
-    for (const { caller, atMs } of phases) yield { caller, atMs: atMs + round * everyMs }
+    if (!phase || burstMs >= durationMs) return
+    for (let i = 0; i < burst.size; i++) yield createEntry(traffic, phase.caller, burstMs)
   }
 }
 

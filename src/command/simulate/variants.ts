@@ -1,10 +1,8 @@
-import * as v from 'valibot'
 import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
 import { formatLimitName, readLimits } from '../../algorithms/read-limits.ts'
 import type { Config } from '../../config/load-config.ts'
-import { leases } from '../../config/values.ts'
 import type { LeaseSize } from '../../engine/leases.ts'
-import { ALGORITHM_NAMES, type AlgorithmName, formatWindow, parseLimits } from '../../model/limits.ts'
+import { ALGORITHM_NAMES, type AlgorithmName, formatWindow } from '../../model/limits.ts'
 import type { RequestPolicy } from '../../model/policy.ts'
 import { CommandError } from '../command-error.ts'
 import type { Settings } from '../settings/settings.ts'
@@ -44,9 +42,8 @@ export function loadVariant(settings: Settings, { limits, algorithm }: Variant):
   const config = loadWorkerConfig({ ...settings, variables })
   if (algorithm === undefined) return config
   if (!config.policies.some(({ name }) => name === DEFAULT_POLICY)) {
-    throw new CommandError('--algorithm: there is no policy of RATE_LIMITS, which it is for', {
-      hint: 'Add --limits, such as --limits "10/1s".',
-    })
+    const hint = 'Add --limits, such as --limits "10/1s".'
+    throw new CommandError('--algorithm: there is no policy of RATE_LIMITS, which it is for', { hint })
   }
   const policies = config.policies.flatMap((policy) =>
     policy.name === DEFAULT_POLICY ? withAlgorithm(algorithm, policy) : [policy],
@@ -66,28 +63,4 @@ function withAlgorithm(algorithm: AlgorithmName, policy: RequestPolicy): readonl
     }).map((limit) => ({ ...limit, name: formatLimitName(name, algorithm, limit) }))
     return { ...policy, name, algorithm, limits, burst: hasBurst ? limits[0]?.limit : undefined }
   })
-}
-
-const limits = v.pipe(
-  v.string(),
-  v.check((text) => parseLimits(text) !== undefined, 'limits such as "10/1s, 120/1m"'),
-)
-const algorithm = v.picklist(SIMULATED_ALGORITHMS, `one of ${SIMULATED_ALGORITHMS.join(', ')}`)
-const seed = v.pipe(v.string(), v.regex(/^\d{1,9}$/, 'an integer from 0 to 999999999'), v.transform(Number))
-
-export const collectLimits = collect(createReader('--limits', limits))
-export const collectAlgorithms = collect(createReader('--algorithm', algorithm))
-export const collectLeases = collect(createReader('--leases', leases))
-export const readSeed = createReader('--seed', seed)
-
-function createReader<Schema extends v.GenericSchema>(option: string, schema: Schema) {
-  return (text: string): v.InferOutput<Schema> => {
-    const { success, output, issues } = v.safeParse(schema, text)
-    if (success) return output
-    throw new CommandError(`${option}: expected ${issues[0].message}, got ${JSON.stringify(text.slice(0, 100))}`)
-  }
-}
-
-function collect<Value>(read: (text: string) => Value) {
-  return (text: string, before: readonly Value[] = []): readonly Value[] => [...before, read(text)]
 }

@@ -8,10 +8,7 @@ import { MemoryStore } from '../../store/memory/memory-store.ts'
 /** `lua/sliding-window.lua` reads so many entries together with the newest: a limit that holds more costs another read. */
 const READ_TOGETHER = 8
 
-/**
- * Decides in virtual time.
- * @param leases of the one isolate that remembers refusals and leases permits; undefined: each request makes a call
- */
+/** @param leases of the one isolate that remembers refusals and leases permits; undefined: each request makes a call */
 export function createVirtualEngine(store: VirtualStore, leases: LeaseSize | 'off' | undefined): Engine {
   const now = () => Math.floor(store.nowMs)
   return new Engine({
@@ -32,7 +29,6 @@ export class VirtualStore extends MemoryStore {
   /** Milliseconds since the Unix epoch; may have a fraction. */
   nowMs = 0
   calls = 0
-  /** Commands that Upstash would have billed for the calls. */
   commands = 0
   readonly #states: RecordedStates
 
@@ -42,7 +38,6 @@ export class VirtualStore extends MemoryStore {
     this.#states = states
   }
 
-  /** Lets time go by, never back. */
   advanceTo(timeMs: number): void {
     this.nowMs = Math.max(this.nowMs, timeMs)
   }
@@ -108,10 +103,7 @@ function countCommands({ charges }: DecisionRequest, { usage, granted }: Decisio
   return commands
 }
 
-/**
- * Counts the reads that follow the first one of a state.
- * @param limits units used of each before the charge, and the time since the first of them was admitted
- */
+/** Counts the reads after the first one. @param limits units used before the charge, and the age of the first */
 function countLimitReads(
   { algorithm, cost }: StoreCharge,
   limits: readonly { readonly used: number; readonly sinceFirstMs: number }[],

@@ -2,7 +2,6 @@ import type { AlgorithmName } from '../../model/limits.ts'
 import type { RequestPolicy } from '../../model/policy.ts'
 import type { LimitUsage } from '../../request/caller/caller-charges.ts'
 
-/** The state of one key at one moment, by Redis's clock. */
 export interface Look {
   readonly nowMs: number
   readonly limits: readonly LimitUsage[]
@@ -24,16 +23,16 @@ export function findFullestLimit({ limits }: Look): LimitUsage {
 /** A shorter window describes a moment, not a caller. */
 const MIN_WINDOW_MS = 10_000
 
-/**
- * Counts the units admitted per second, within the shortest window of ten seconds or more, or by a bucket since the look before.
- * @returns undefined for a bucket seen once, and for slots, which are held and not spent
- */
+/** @returns undefined for a bucket seen once, and for slots, which are held and not used up */
 export function countUnitsPerSecond(policy: RequestPolicy, look: Look, before: Look | undefined): number | undefined {
   const limit = look.limits.find(({ windowMs }) => windowMs >= MIN_WINDOW_MS) ?? look.limits.at(-1)
   return limit && RATES[policy.algorithm](limit, policy, look, before)
 }
 
 type Rate = (limit: LimitUsage, policy: RequestPolicy, look: Look, before: Look | undefined) => number | undefined
+
+const rateWholeWindow: Rate = ({ used, windowMs }) => (used / windowMs) * 1_000
+const rateSinceStart: Rate = ({ used, windowMs, resetMs }) => (used / Math.max(windowMs - resetMs, 1_000)) * 1_000
 
 const RATES = {
   'sliding-window': rateWholeWindow,
@@ -43,14 +42,6 @@ const RATES = {
   'token-bucket': rateBucket,
   concurrency: () => undefined,
 } satisfies Record<AlgorithmName, Rate>
-
-function rateWholeWindow({ used, windowMs }: LimitUsage): number {
-  return (used / windowMs) * 1_000
-}
-
-function rateSinceStart({ used, windowMs, resetMs }: LimitUsage): number {
-  return (used / Math.max(windowMs - resetMs, 1_000)) * 1_000
-}
 
 /** Adds what is gone and what was refilled meanwhile. A full bucket may have lost more, since it overflows. */
 function rateBucket(_: LimitUsage, policy: RequestPolicy, look: Look, before: Look | undefined): number | undefined {

@@ -13,16 +13,13 @@ const COUNT = 1_000
 const MAX_PAGES = 10
 /** Keys per script, which then takes half a millisecond. */
 const BATCH = 25
-/** Reading a listed key may remove it from its list, so the next one is read in another round. The rest waits for the next look. */
-const MAX_ROUNDS = 4
-/** The least busy keys are dropped beyond this. */
+/** The keys that were read longest ago are dropped beyond this; those listed are read at each look. */
 const MAX_REMEMBERED = 5_000
 
 export interface KeyWatchOptions {
   readonly database: Database
   readonly store: Pick<Store, 'decide'>
   readonly ownKeys: OwnKeys
-  /** New keys per look. */
   readonly sample: number
   readonly rows: number
 }
@@ -38,7 +35,6 @@ interface Watched {
 
 const NO_KEYS = { seen: 0, withoutTtl: 0, unknown: 0 }
 
-/** `sluice top --json` documents each field. */
 export type Findings = Awaited<ReturnType<KeyWatch['look']>>
 export type Row = ReturnType<typeof toRow>
 
@@ -56,20 +52,19 @@ export class KeyWatch {
     this.#options = options
   }
 
-  /** @throws {StoreError} */
   async look() {
     this.#look++
-    const { ownKeys } = this.#options
-    const keys = new Set(await this.#nextKeys())
-    await this.#readAll([...keys].flatMap((key) => ownKeys.findCharge(key) ?? []))
-    for (let round = 0; round < MAX_ROUNDS; round++) {
-      const listed = new Set([...this.#listBusiest(), ...this.#listAtLimit()])
-      await this.#readAll([...listed].filter((watched) => !this.#isFresh(watched)).map(({ charge }) => charge))
-    }
-    this.#dropLeastBusy()
+    const { ownKeys, rows } = this.#options
+    const found = (await this.#nextKeys()).flatMap((key) => ownKeys.findCharge(key) ?? [])
+    // Keys that have become idle leave the lists, so more are read than are shown.
+    const listed = [...this.#listBusiest().slice(0, 2 * rows), ...this.#listAtLimit().slice(0, 2 * rows)]
+    const charges = new Map([...found, ...listed.map(({ charge }) => charge)].map((charge) => [charge.key, charge]))
+    const all = [...charges.values()]
+    for (let first = 0; first < all.length; first += BATCH) await this.#read(all.slice(first, first + BATCH))
     const share = this.#cursor === '0' ? 1 : shareOfTable(this.#cursor)
     const { withoutTtl, unknown } = this.#latestPass ?? this.#pass
-    const toRows = (list: readonly Watched[]) => list.filter((watched) => this.#isFresh(watched)).map(toRow)
+    const isFresh = ({ readAtLook }: Watched) => readAtLook === this.#look
+    const toRows = (list: readonly Watched[]) => list.filter(isFresh).slice(0, rows).map(toRow)
     return {
       /** An estimate during the first pass. */
       keys: this.#latestPass?.seen ?? Math.round(this.#pass.seen / share),
@@ -103,21 +98,12 @@ export class KeyWatch {
   async #count(names: readonly string[]): Promise<void> {
     const { database, ownKeys } = this.#options
     this.#pass.seen += names.length
-    const counting = names.filter((name) => !ownKeys.isRules(name))
-    this.#pass.unknown += counting.filter((name) => !ownKeys.findCharge(name) && !ownKeys.isCandidate(name)).length
-    for (let rest: readonly string[] = counting; rest.length > 0; ) {
+    this.#pass.unknown += names.filter((name) => !ownKeys.findCharge(name) && !ownKeys.isOfRules(name)).length
+    for (let rest = names; rest.length > 0; ) {
       const { changed, kept, gone } = await countBare.apply(database, rest, SCRIPT_BUDGET_US)
       this.#pass.withoutTtl += changed
       rest = rest.slice(changed + kept + gone)
     }
-  }
-
-  #isFresh({ readAtLook }: Watched): boolean {
-    return readAtLook === this.#look
-  }
-
-  async #readAll(charges: readonly RequestCharge[]): Promise<void> {
-    for (let first = 0; first < charges.length; first += BATCH) await this.#read(charges.slice(first, first + BATCH))
   }
 
   async #read(charges: readonly RequestCharge[]): Promise<void> {
@@ -143,18 +129,18 @@ export class KeyWatch {
   #remember(charge: RequestCharge, look: Look): void {
     const { key } = charge
     const before = this.#watched.get(key)
-    if (isIdle(look)) {
-      this.#watched.delete(key)
-      return
-    }
+    this.#watched.delete(key)
+    if (isIdle(look)) return
     const looks = (before?.looks ?? 0) + 1
     const looksAtLimit = (before?.looksAtLimit ?? 0) + (isAtLimit(look) ? 1 : 0)
     const unitsPerS = countUnitsPerSecond(charge.policy, look, before?.look)
     this.#watched.set(key, { charge, look, unitsPerS, looks, looksAtLimit, readAtLook: this.#look })
+    const [oldest = ''] = this.#watched.keys()
+    if (this.#watched.size > MAX_REMEMBERED) this.#watched.delete(oldest)
   }
 
   #listBusiest(): Watched[] {
-    return [...this.#watched.values()].toSorted(compareRates).slice(0, this.#options.rows)
+    return [...this.#watched.values()].toSorted(compareRates)
   }
 
   #listAtLimit(): Watched[] {
@@ -162,16 +148,6 @@ export class KeyWatch {
     return [...this.#watched.values()]
       .filter(({ looksAtLimit }) => looksAtLimit > 0)
       .toSorted((a, b) => share(b) - share(a) || b.looksAtLimit - a.looksAtLimit || compareRates(a, b))
-      .slice(0, this.#options.rows)
-  }
-
-  #dropLeastBusy(): void {
-    if (this.#watched.size <= MAX_REMEMBERED) return
-    const listed = new Set([...this.#listBusiest(), ...this.#listAtLimit()])
-    for (const watched of [...this.#watched.values()].toSorted(compareRates).toReversed()) {
-      if (this.#watched.size <= MAX_REMEMBERED / 2) break
-      if (!listed.has(watched)) this.#watched.delete(watched.charge.key)
-    }
   }
 }
 
@@ -212,14 +188,9 @@ export class OwnKeys {
     this.#policies = new Map(policies.map((policy) => [formatName(policy), policy]))
   }
 
-  /** The document of rules is configuration, and has no time to live. */
-  isRules(key: string): boolean {
-    return key === `${this.#prefix}rules`
-  }
-
-  /** Candidate policies are evaluated only for comparison with the active ones. */
-  isCandidate(key: string): boolean {
-    return key.startsWith(`${this.#prefix}rules:candidate:`)
+  /** Recognizes the rule set, its audit log and what candidate policies count. */
+  isOfRules(key: string): boolean {
+    return /^(?:rules|journal|rules:candidate:.*)$/s.test(key.slice(this.#prefix.length))
   }
 
   /** @returns undefined if no configured policy has such keys */
@@ -229,7 +200,6 @@ export class OwnKeys {
     const policy = this.#policies.get(name)
     if (!policy || policy.limits.length === 0) return undefined
     const { algorithm, limits, mode, burst } = policy
-    const charge = { policy, digest, key, algorithm, limits, cost: 1, mode, reserved: 0 }
-    return burst === undefined ? charge : { ...charge, burst }
+    return { policy, digest, key, algorithm, limits, cost: 1, mode, reserved: 0, ...(burst !== undefined && { burst }) }
   }
 }

@@ -1,6 +1,4 @@
 import { isUtf8 } from 'node:buffer'
-import type { RedisClient } from '../../store/redis/client.ts'
-import { RedisCalls, type Script, toScript } from '../../store/redis/redis-calls.ts'
 import { callChunk } from '../../store/redis/script.ts'
 import { CLUSTER_IS_NOT_SUPPORTED, type Connection, DatabaseError } from '../redis/connection.ts'
 import { LUA } from './lua.ts'
@@ -19,16 +17,12 @@ const REPLACED = '\ufffd'
 export class Database {
   readonly inFlight: number
   readonly #connection: Connection
-  readonly #scripts: RedisCalls
-  readonly #readOnlyScripts: RedisCalls
-  /** Servers before 7.0 have none, and say so. */
-  #hasReadOnlyScripts = true
+  /** Servers before 7.0 have no EVAL_RO. */
+  #readOnlyEval = 'EVAL_RO'
 
   constructor(connection: Connection) {
     this.#connection = connection
     this.inFlight = connection.kind === 'rest' ? 8 : 4
-    this.#scripts = createCalls(connection, '')
-    this.#readOnlyScripts = createCalls(connection, '_RO')
   }
 
   /** @returns `unnameable` counts matching keys whose names are not text, which this connection cannot send */
@@ -41,19 +35,21 @@ export class Database {
     return { cursor: `${next}`, keys, unnameable: names.length - keys.length }
   }
 
-  async run(script: Script, keys: readonly KeyName[], args: number[]): Promise<readonly number[]> {
-    return (await this.#scripts.evaluate(script, keys as string[], args)) as number[]
-  }
-
-  /** Runs a script that writes nothing; the server enforces that if it can. */
-  async runReadOnly(script: Script, keys: readonly KeyName[], args: number[]): Promise<readonly number[]> {
-    if (!this.#hasReadOnlyScripts) return this.run(script, keys, args)
+  /** @param isReadOnly the script writes nothing; the server enforces that if it can */
+  async evaluate(
+    lua: string,
+    keys: readonly KeyName[],
+    args: readonly number[],
+    isReadOnly = false,
+  ): Promise<number[]> {
+    const command = isReadOnly ? this.#readOnlyEval : 'EVAL'
     try {
-      return (await this.#readOnlyScripts.evaluate(script, keys as string[], args)) as number[]
+      const reply = await this.#connection.send([command, lua, `${keys.length}`, ...keys, ...args.map(String)])
+      return reply as number[]
     } catch (error) {
-      if (!isUnavailable(error)) throw error
-      this.#hasReadOnlyScripts = false
-      return this.run(script, keys, args)
+      if (command === 'EVAL' || !isUnavailable(error)) throw error
+      this.#readOnlyEval = 'EVAL'
+      return this.evaluate(lua, keys, args)
     }
   }
 
@@ -86,56 +82,43 @@ export class Database {
   }
 }
 
-function createCalls({ client, send }: Connection, ending: '' | '_RO'): RedisCalls {
-  const call = (command: string): RedisClient['eval'] => {
-    return (script, keys, args) => send([command + ending, script, `${keys.length}`, ...keys, ...args.map(String)])
-  }
-  const serverWords = (error: unknown) => (error instanceof DatabaseError ? error.words : undefined)
-  const scripts = { ...client, eval: call('EVAL'), evalsha: call('EVALSHA'), serverWords }
-  return new RedisCalls({ client: scripts, timeoutMs: SILENCE_MS })
-}
-
 /** The server has no such command, or this user may not run it. */
 function isUnavailable(error: unknown): boolean {
   const words = error instanceof DatabaseError ? error.words : undefined
   return /^(NOPERM|ERR unknown (sub)?command|ERR Command is not available)/i.test(words ?? '')
 }
 
-/** Counts of the first keys of a batch, as many as were dealt with. */
+/** An idempotent change of keys. */
+export interface Job {
+  readonly name: string
+  /** @param budgetUs script time after which no more keys are begun @returns counts of the keys dealt with */
+  apply(database: Database, keys: readonly KeyName[], budgetUs: number): Promise<BatchResult>
+}
+
 interface BatchResult {
   /** A count has here what would be changed. */
   readonly changed: number
-  /** Keys with a time to live, and the rules and the history of Sluice. */
+  /** Keys with a time to live, and the rules and audit logs of Sluice. */
   readonly kept: number
   readonly gone: number
   /** Script time by the server's clock; undefined if that stands still in scripts. */
   readonly us: number | undefined
 }
 
-/** An idempotent change of keys. */
-export interface Job {
-  /** Part of the identity of the file that a later run resumes from. */
-  readonly name: string
-  /** @param budgetUs script time after which no more keys are begun */
-  apply(database: Database, keys: readonly KeyName[], budgetUs: number): Promise<BatchResult>
-}
-
 const BY_TTL = callChunk(LUA['by-ttl'].lua)
-const EXPIRE = toScript(`return ${callChunk(LUA.expire.lua, [BY_TTL])}`)
-const COUNT = toScript(`return ${callChunk(LUA.count.lua, [BY_TTL])}`)
+const EXPIRE = `return ${callChunk(LUA.expire.lua, [BY_TTL])}`
+const COUNT = `return ${callChunk(LUA.count.lua, [BY_TTL])}`
 
-/** Sets `ttlMs` on keys without a time to live. */
 export function expire(ttlMs: number): Job {
   return {
     name: `expire ${ttlMs}`,
-    apply: async (database, keys, budgetUs) => toResult(await database.run(EXPIRE, keys, [budgetUs, ttlMs])),
+    apply: async (database, keys, budgetUs) => toResult(await database.evaluate(EXPIRE, keys, [budgetUs, ttlMs])),
   }
 }
 
-/** Counts keys without a time to live. */
 export const countBare: Job = {
   name: 'count',
-  apply: async (database, keys, budgetUs) => toResult(await database.runReadOnly(COUNT, keys, [budgetUs])),
+  apply: async (database, keys, budgetUs) => toResult(await database.evaluate(COUNT, keys, [budgetUs], true)),
 }
 
 /** Removes keys. UNLINK takes a whole batch, and Upstash charges for one command. */
@@ -143,13 +126,13 @@ export const deleteKeys: Job = {
   name: 'delete',
   async apply(database, keys) {
     const changed = await database.unlink(keys)
-    return { changed, kept: 0, gone: keys.length - changed, us: undefined }
+    return toResult([changed, 0, keys.length - changed])
   },
 }
 
 export const countAll: Job = {
   name: 'count all',
-  apply: async (_database, keys) => ({ changed: keys.length, kept: 0, gone: 0, us: undefined }),
+  apply: async (_database, keys) => toResult([keys.length]),
 }
 
 function toResult([changed = 0, kept = 0, gone = 0, us = 0]: readonly number[]): BatchResult {

@@ -5,25 +5,24 @@ import type { Database, Job, KeyName, Page } from './database.ts'
 
 /** SCAN may return a key more than once; it is counted each time. */
 export interface Tally {
-  readonly seen: number
-  readonly changed: number
-  readonly kept: number
-  readonly gone: number
+  seen: number
+  changed: number
+  kept: number
+  gone: number
   /** Keys left alone because the connection cannot send their names. */
-  readonly unnameable: number
+  unnameable: number
 }
 
-export const NOTHING: Tally = { seen: 0, changed: 0, kept: 0, gone: 0, unnameable: 0 }
+const NOTHING: Tally = { seen: 0, changed: 0, kept: 0, gone: 0, unnameable: 0 }
 
 /** The state of a run, updated in place. */
 export interface Progress {
-  tally: Tally
+  readonly tally: Tally
   /** All keys before it are dealt with; `0`: none. */
   cursor: string
   share: number
   /** Every key that existed from the beginning to the end is dealt with. */
   isComplete: boolean
-  /** The reason of a pause; undefined while it goes on. */
   waitsFor?: string | undefined
   /** Undefined if the server's clock stands still in scripts. */
   longestScriptUs?: number
@@ -37,11 +36,9 @@ export interface SweepOptions {
   readonly match: string
   /** Maximum of keys per SCAN and per script, 1 to 1000. */
   readonly count?: number | undefined
-  /** The state that an earlier run left. */
   readonly from?: Pick<Progress, 'cursor' | 'tally'> | undefined
   /** Stops after this many matching keys, or ten times as many others. */
   readonly sampleKeys?: number | undefined
-  /** Stops the run after the calls in flight. */
   readonly signal?: AbortSignal
   readonly onProgress?: (progress: Readonly<Progress>) => void
   readonly wait?: (ms: number) => Promise<unknown>
@@ -57,15 +54,6 @@ const MAX_BATCH_WITHOUT_CLOCK = 250
 const MIN_WAIT_MS = 100
 const MAX_WAIT_MS = 2_000
 const GIVE_UP_AFTER_MS = 60_000
-
-/** An answer is slow if it exceeds the quickest one by both measures. */
-const SLOW_FACTOR = 4
-const SLOW_BY_MS = 50
-/** A single slow answer may be due to the network; this many in a row are due to the server. */
-const SLOW_IN_A_ROW = 3
-/** The next page is read after this even if the server is still slow. */
-const MAX_PAUSE_MS = 10_000
-
 const MAX_EXAMPLES = 5
 
 /**
@@ -88,34 +76,36 @@ class Sweep {
   /** Estimated slots of the key table that this run has passed. */
   #slots = 0
   #isShareKnown = true
-  #quickestMs = Number.POSITIVE_INFINITY
-  #slowInARow = 0
 
   constructor(options: SweepOptions) {
     const { count = MAX_KEYS, from: { cursor, tally } = { cursor: '0', tally: NOTHING }, signal } = options
     this.#options = options
     this.#count = count
     this.#batch = Math.min(MAX_BATCH_WITHOUT_CLOCK, count)
-    this.#progress = { tally, cursor, share: shareOfTable(cursor), isComplete: false, pauses: 0, examples: [] }
+    const share = shareOfTable(cursor)
+    this.#progress = { tally: { ...tally }, cursor, share, isComplete: false, pauses: 0, examples: [] }
     this.#signal = AbortSignal.any([this.#end.signal, ...(signal ? [signal] : [])])
   }
 
   async run(): Promise<Progress> {
+    const { database, signal } = this.#options
     try {
-      await this.#retry(() => this.#options.database.refuseCluster())
-      this.#size = await this.#retry(() => this.#options.database.size())
+      await this.#retry(() => database.refuseCluster())
+      this.#size = await this.#retry(() => database.size())
       await this.#iterate()
     } catch (error) {
       // Calls in flight at a stop may fail.
-      if (!this.#options.signal?.aborted || !isPassing(error)) throw error
+      if (!signal?.aborted || !isPassing(error)) throw error
     }
     return this.#progress
   }
 
   async #iterate(): Promise<void> {
+    const { sampleKeys = Number.POSITIVE_INFINITY } = this.#options
+    const hasSample = () => this.#progress.tally.seen >= sampleKeys || this.#slots >= 10 * sampleKeys
     let next = this.#scan(this.#progress.cursor)
     try {
-      while (!this.#signal.aborted && !this.#hasSample && !this.#progress.isComplete) {
+      while (!this.#signal.aborted && !hasSample() && !this.#progress.isComplete) {
         const page = await next
         // The next page is fetched while this one is processed. Its error is thrown where it is awaited.
         if (page.cursor !== '0') next = this.#scan(page.cursor)
@@ -129,14 +119,8 @@ class Sweep {
     }
   }
 
-  get #hasSample(): boolean {
-    const { sampleKeys = Number.POSITIVE_INFINITY } = this.#options
-    return this.#progress.tally.seen >= sampleKeys || this.#slots >= 10 * sampleKeys
-  }
-
-  async #scan(cursor: string): Promise<Page> {
-    if (this.#isSlow) await this.#pause()
-    return this.#retry(() => this.#measure(() => this.#options.database.scan(cursor, this.#options.match, this.#count)))
+  #scan(cursor: string): Promise<Page> {
+    return this.#retry(() => this.#options.database.scan(cursor, this.#options.match, this.#count))
   }
 
   async #process({ keys, unnameable }: Page): Promise<void> {
@@ -156,15 +140,15 @@ class Sweep {
   }
 
   async #apply(batch: readonly KeyName[]): Promise<void> {
+    const { database, job } = this.#options
     for (let rest = batch; rest.length > 0; ) {
       const keys = rest
-      const call = () => this.#options.job.apply(this.#options.database, keys, SCRIPT_BUDGET_US)
-      const { changed, kept, gone, us } = await this.#retry(call)
+      const { changed, kept, gone, us } = await this.#retry(() => job.apply(database, keys, SCRIPT_BUDGET_US))
       const seen = changed + kept + gone
       if (!(seen > 0)) throw new DatabaseError('Redis answered something other than numbers of keys')
       // The next batch has the size that the last script managed, or twice that if it managed all.
-      const batch = seen < keys.length ? seen : 2 * this.#batch
-      this.#batch = Math.min(batch, this.#count, us === undefined ? MAX_BATCH_WITHOUT_CLOCK : MAX_KEYS)
+      const size = seen < keys.length ? seen : 2 * this.#batch
+      this.#batch = Math.min(size, this.#count, us === undefined ? MAX_BATCH_WITHOUT_CLOCK : MAX_KEYS)
       if (us !== undefined) this.#progress.longestScriptUs = Math.max(us, this.#progress.longestScriptUs ?? 0)
       this.#add({ seen, changed, kept, gone })
       this.#report()
@@ -184,57 +168,26 @@ class Sweep {
   }
 
   async #retry<T>(call: () => Promise<T>): Promise<T> {
-    const startedMs = this.#nowMs()
+    const { wait, nowMs = () => performance.now() } = this.#options
+    const startedMs = nowMs()
     for (let waitMs = MIN_WAIT_MS; ; waitMs = Math.min(2 * waitMs, MAX_WAIT_MS)) {
       try {
         const answer = await call()
         this.#progress.waitsFor = undefined
         return answer
       } catch (error) {
-        if (!isPassing(error) || this.#signal.aborted || this.#nowMs() - startedMs > GIVE_UP_AFTER_MS) throw error
-        await this.#wait(waitMs, error.message)
+        if (!isPassing(error) || this.#signal.aborted || nowMs() - startedMs > GIVE_UP_AFTER_MS) throw error
+        if (waitMs === MIN_WAIT_MS) this.#progress.pauses++
+        this.#progress.waitsFor = error.message
+        this.#report()
+        await (wait ? wait(waitMs) : setTimeout(waitMs, undefined, { signal: this.#signal }).catch(() => {}))
       }
     }
   }
 
-  async #pause(): Promise<void> {
-    this.#progress.pauses++
-    const endMs = this.#nowMs() + MAX_PAUSE_MS
-    for (let waitMs = MIN_WAIT_MS; this.#isSlow && !this.#signal.aborted && this.#nowMs() < endMs; waitMs *= 2) {
-      await this.#wait(Math.min(waitMs, MAX_WAIT_MS), 'the server is slow')
-      await this.#retry(() => this.#measure(() => this.#options.database.ping()))
-    }
-  }
-
-  get #isSlow(): boolean {
-    return this.#slowInARow >= SLOW_IN_A_ROW
-  }
-
-  async #measure<T>(call: () => Promise<T>): Promise<T> {
-    const sentAtMs = this.#nowMs()
-    const answer = await call()
-    const ms = this.#nowMs() - sentAtMs
-    this.#quickestMs = Math.min(this.#quickestMs, ms)
-    const isSlow = ms > this.#quickestMs * SLOW_FACTOR && ms > this.#quickestMs + SLOW_BY_MS
-    this.#slowInARow = isSlow ? this.#slowInARow + 1 : 0
-    return answer
-  }
-
-  #nowMs(): number {
-    return this.#options.nowMs?.() ?? performance.now()
-  }
-
-  async #wait(ms: number, reason: string): Promise<void> {
-    this.#progress.waitsFor = reason
-    this.#report()
-    const { wait } = this.#options
-    await (wait ? wait(ms) : setTimeout(ms, undefined, { signal: this.#signal }).catch(() => {}))
-  }
-
   #add(found: Partial<Tally>): void {
     const { tally } = this.#progress
-    const sums = Object.entries(tally).map(([name, sum]) => [name, sum + (found[name as keyof Tally] ?? 0)])
-    this.#progress.tally = Object.fromEntries(sums)
+    for (const [name, count] of Object.entries(found)) tally[name as keyof Tally] += count
   }
 
   #report(): void {

@@ -8,24 +8,17 @@ interface Server {
   /** How long it takes for each key; undefined: its clock stands still in scripts. */
   readonly usPerKey: number | undefined
   readonly pages: number
-  /** How long each SCAN and PING takes, in order; 1 ms when there are no more. */
-  readonly answersMs?: readonly number[]
   readonly count?: number
 }
 
-/** Goes through a database of which only the times are real. @returns keys handed to each script, and how often it paused */
-async function goThrough({ usPerKey, pages, answersMs = [], count }: Server) {
-  let [nowMs, answers, page] = [0, 0, 0]
-  const answer = async () => {
-    nowMs += answersMs[answers++] ?? 1
-  }
+/** Goes through a database of which only the times are real. @returns keys handed to each script */
+async function goThrough({ usPerKey, pages, count }: Server) {
+  let page = 0
   const database = {
     inFlight: 1,
     refuseCluster: async () => {},
     size: async () => pages * MAX_KEYS,
-    ping: answer,
     async scan(_cursor: string, _match: string, most: number) {
-      await answer()
       const cursor = ++page < pages ? `${page}` : '0'
       return { cursor, keys: Array.from({ length: most }, (_, i) => `${i}`), unnameable: 0 }
     },
@@ -42,18 +35,14 @@ async function goThrough({ usPerKey, pages, answersMs = [], count }: Server) {
       return { changed, kept: 0, gone: 0, us }
     },
   }
-  const wait = async (ms: number) => {
-    nowMs += ms
-  }
-  const options = { database: database as unknown as Database, job, match: '*', count, wait, nowMs: () => nowMs }
-  const { isComplete, tally, pauses } = await sweep(options)
+  const { isComplete, tally } = await sweep({ database: database as unknown as Database, job, match: '*', count })
   expect([isComplete, tally.seen]).toEqual([true, pages * (count ?? MAX_KEYS)])
-  return { scripts, pauses }
+  return scripts
 }
 
 test('sweep() makes scripts that take half a millisecond, whatever a key takes', async () => {
   const property = fc.asyncProperty(fc.double({ min: 0.6, max: 45, noNaN: true }), async (usPerKey) => {
-    const { scripts } = await goThrough({ usPerKey, pages: 10 })
+    const scripts = await goThrough({ usPerKey, pages: 10 })
     for (const { us } of scripts) expect(us).toBeLessThanOrEqual(500 + 33 * usPerKey)
     // What a script leaves is handed out again, and not often: over all of them, at most as much as was done.
     const handed = scripts.reduce((sum, script) => sum + script.handed, 0)
@@ -66,7 +55,7 @@ test('sweep() makes scripts that take half a millisecond, whatever a key takes',
 test('sweep() hands a script no more keys than it is allowed, and never none', async () => {
   const usPerKey = fc.option(fc.integer({ min: 1, max: 100_000 }), { nil: undefined })
   const property = fc.asyncProperty(fc.integer({ min: 1, max: MAX_KEYS }), usPerKey, async (count, us) => {
-    const { scripts } = await goThrough({ usPerKey: us, pages: 3, count })
+    const scripts = await goThrough({ usPerKey: us, pages: 3, count })
     for (const { handed } of scripts) {
       expect(handed).toBeGreaterThanOrEqual(1)
       expect(handed).toBeLessThanOrEqual(count)
@@ -76,15 +65,6 @@ test('sweep() hands a script no more keys than it is allowed, and never none', a
 })
 
 test('sweep() keeps scripts small where the server tells no time', async () => {
-  const { scripts } = await goThrough({ usPerKey: undefined, pages: 5 })
+  const scripts = await goThrough({ usPerKey: undefined, pages: 5 })
   expect(Math.max(...scripts.map(({ handed }) => handed))).toBe(250)
-})
-
-test('sweep() takes three slow answers in a row for a slow server, and one quick one for a server that is well', async () => {
-  const pausesOf = async (answersMs: readonly number[]) =>
-    (await goThrough({ usPerKey: 1, pages: answersMs.length + 3, answersMs })).pauses
-  expect(await pausesOf([20, 25, 90, 90, 60, 90, 90])).toBe(0)
-  expect(await pausesOf([20, 25, 90, 90, 90])).toBe(1)
-  // Within 50 ms of its best.
-  expect(await pausesOf([0.1, 40, 45, 50, 49])).toBe(0)
 })

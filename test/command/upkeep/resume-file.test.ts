@@ -2,7 +2,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { ResumeFile } from '../../../src/command/upkeep/run-sweep.ts'
+import { ResumeFile } from '../../../src/command/upkeep/resume-file.ts'
 
 const IDENTITY = ['10.0.0.5:6379/2', 'expire 60000', 'a*']
 const UNFINISHED = {

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { countBare, deleteKeys, expire } from '../../../src/command/upkeep/database.ts'
-import { type Progress, type SweepOptions, shareOfTable, sweep } from '../../../src/command/upkeep/sweep.ts'
+import { type SweepOptions, shareOfTable, sweep } from '../../../src/command/upkeep/sweep.ts'
 import { freePort } from '../../../tools/free-port.ts'
 import { type RedisServer, startRedisServer } from '../../../tools/redis-server.ts'
 import { type RestFront, startRestFront } from '../../../tools/rest-front.ts'
@@ -216,7 +216,7 @@ describe('over REST', () => {
     const database = await openDatabase(gone.url, gone.token)
     let reason: string | undefined
     let back: Promise<unknown> | undefined
-    const { tally, isComplete } = await sweep({
+    const { tally, isComplete, pauses } = await sweep({
       ...{ database, job: expire(HOUR_MS), match: '*', count: 100 },
       onProgress({ share, waitsFor }) {
         if (share > 0.3) {
@@ -225,13 +225,13 @@ describe('over REST', () => {
             gone = await startRestFront({ redisPort: server.port, token: front.token, port })
           })
         }
-        // A busy machine may be slow before.
-        if (waitsFor !== 'the server is slow') reason ??= waitsFor
+        reason ??= waitsFor
       },
     })
     await back
     expect(reason).toBe('Upstash could not be reached, or its answer could not be read')
     expect([isComplete, tally.changed <= 3_000]).toEqual([true, true])
+    expect(pauses).toBeGreaterThan(0)
     const keys = Array.from({ length: 3_000 }, (_, i) => `a${i}`)
     expect((await expiries(redis, keys)).filter((at) => at <= 0)).toEqual([])
     await gone.stop()
@@ -273,40 +273,6 @@ describe('over redis://', () => {
     expect(tally.changed).toBeLessThanOrEqual(5_000)
     const keys = Array.from({ length: 5_000 }, (_, i) => `a${i}`)
     expect((await expiries(redis, keys)).filter((at) => at <= 0)).toEqual([])
-  })
-
-  test('sweep() rests while the server answers slowly', async () => {
-    await fill(redis, 'a', 5_000)
-    let nowMs = 0
-    let delayMs = 1
-    let waitedMs = 0
-    const slow = changed(overRedis, {
-      async scan(cursor, match, count) {
-        nowMs += delayMs
-        return overRedis.scan(cursor, match, count)
-      },
-      async ping() {
-        nowMs += delayMs
-        return overRedis.ping()
-      },
-    })
-    const options = {
-      ...{ database: slow, job: countBare, match: '*', count: 100, nowMs: () => nowMs },
-      async wait(ms: number) {
-        waitedMs += ms
-        nowMs += ms
-        if (waitedMs > 3_000) delayMs = 1
-      },
-    }
-    const seen = new Set<string | undefined>()
-    const onProgress = ({ share, waitsFor }: Progress) => {
-      if (share > 0.5 && waitedMs === 0) delayMs = 200
-      seen.add(waitsFor)
-    }
-    const summary = await sweep({ ...options, onProgress })
-    expect(summary).toMatchObject({ isComplete: true, pauses: 1 })
-    expect(seen).toContain('the server is slow')
-    expect(waitedMs).toBeGreaterThan(3_000)
   })
 
   test('sweep() gives a server up that stays away for a minute', { tags: ['slow'] }, async () => {

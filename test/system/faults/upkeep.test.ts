@@ -90,7 +90,7 @@ describe('sluice expire', () => {
     const args = ['expire', ...overRedis, '--ttl', '5m', '--match']
     for (const [match, error] of [
       ['*', '--match "*" names no part of a key'],
-      ['a*', 'there is nobody to ask whether this is meant'],
+      ['a*', 'there is no terminal to ask'],
     ] as const) {
       const { code, stderr } = await runInside([...args, match], { env: env() })
       expect([code, stderr.split('\n')[0]]).toEqual([2, `error: ${error}`])
@@ -148,7 +148,7 @@ describe('sluice delete', () => {
     expect(results.map(({ stderr }) => stderr.split('\n')[0])).toEqual([
       'error: --match "*" names no part of a key',
       'error: --match "[a-z]*" names no part of a key',
-      'error: there is nobody to ask whether this is meant',
+      'error: there is no terminal to ask',
       '',
       '',
     ])

@@ -96,11 +96,11 @@ test(`${REQUESTS} requests have the verdicts of the production bundle, but for t
   expect(moved.filter(({ beyondMs }) => beyondMs > 0).length).toBeLessThanOrEqual(REQUESTS / 100)
   const simulation = new Simulation(config)
   for (const entry of entries) await simulation.replay(entry)
-  const { counts, policies } = simulation
-  expect(counts.admitted).toBeGreaterThan(0)
-  expect(counts.rejected).toBeGreaterThan(0)
-  expect(counts.refused).toBeGreaterThan(REQUESTS / 20)
-  expect(policies.find(({ policy }) => policy.name === 'tries')?.refused).toBeGreaterThan(0)
+  const summary = simulation.summarize(false)
+  expect(summary.admitted).toBeGreaterThan(0)
+  expect(summary.rejected).toBeGreaterThan(0)
+  expect(summary.refused).toBeGreaterThan(REQUESTS / 20)
+  expect(summary.policies.find(({ policy }) => policy === 'tries')?.refused).toBeGreaterThan(0)
 
   // And the command says the same of the same log.
   const input = entries.map(({ headers: _, ...row }) => JSON.stringify(row)).join('\n')
@@ -109,5 +109,5 @@ test(`${REQUESTS} requests have the verdicts of the production bundle, but for t
   const args = ['simulate', '-', '--json', '--fields', 'path=target,token=token,time=timeMs']
   const { stdout } = await runInside(args, { env, input })
   const { admitted, refused, rejected } = JSON.parse(stdout).results[0]
-  expect({ admitted, refused, rejected }).toEqual(counts)
+  expect(summary).toMatchObject({ admitted, refused, rejected })
 })

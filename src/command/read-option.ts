@@ -1,0 +1,46 @@
+import { Option } from '@commander-js/extra-typings'
+import * as v from 'valibot'
+import { parsed } from '../config/values.ts'
+import { DURATION_EXPECTED, parseDuration } from '../model/limits.ts'
+import { CommandError } from './command-error.ts'
+
+/** In milliseconds. */
+export const duration = parsed(DURATION_EXPECTED, parseDuration)
+
+/** A number in a text, as the first group of a pattern. */
+export function numberLike(pattern: RegExp, expected: string) {
+  return v.pipe(
+    v.string(),
+    v.regex(pattern, expected),
+    v.transform((text) => Number(pattern.exec(text)?.[1])),
+  )
+}
+
+export function createOption<Flags extends string, Schema extends v.GenericSchema>(
+  flags: Flags,
+  description: string,
+  schema: Schema,
+) {
+  return new Option(flags, description).argParser(readBy(flags, schema))
+}
+
+export function createListOption<Flags extends string, Schema extends v.GenericSchema>(
+  flags: Flags,
+  description: string,
+  schema: Schema,
+) {
+  return new Option(flags, description).argParser(collect(readBy(flags, schema)))
+}
+
+function readBy<Schema extends v.GenericSchema>(flags: string, schema: Schema) {
+  return (text: string): v.InferOutput<Schema> => {
+    const { success, output, issues } = v.safeParse(schema, text)
+    if (success) return output
+    const [name] = /--[\w-]+/.exec(flags) ?? []
+    throw new CommandError(`${name}: expected ${issues[0].message}, got ${JSON.stringify(text.slice(0, 100))}`)
+  }
+}
+
+export function collect<Value>(read: (text: string) => Value) {
+  return (text: string, before: readonly Value[] = []): readonly Value[] => [...before, read(text)]
+}
