@@ -1,4 +1,5 @@
 import { isUtf8 } from 'node:buffer'
+import { KEY_LOCKING, SHEBANG_UNKNOWN } from '../../store/redis/redis-calls.ts'
 import { callChunk } from '../../store/redis/script.ts'
 import { CLUSTER_IS_NOT_SUPPORTED, type Connection, DatabaseError } from '../redis/connection.ts'
 import { LUA } from './lua.ts'
@@ -19,6 +20,7 @@ export class Database {
   readonly #connection: Connection
   /** Servers before 7.0 have no EVAL_RO. */
   #readOnlyEval = 'EVAL_RO'
+  #firstLine = KEY_LOCKING
 
   constructor(connection: Connection) {
     this.#connection = connection
@@ -43,13 +45,15 @@ export class Database {
     isReadOnly = false,
   ): Promise<number[]> {
     const command = isReadOnly ? this.#readOnlyEval : 'EVAL'
+    const firstLine = this.#firstLine
     try {
-      const reply = await this.#connection.send([command, lua, `${keys.length}`, ...keys, ...args.map(String)])
-      return reply as number[]
+      const call = [command, firstLine + lua, `${keys.length}`, ...keys, ...args.map(String)]
+      return (await this.#connection.send(call)) as number[]
     } catch (error) {
-      if (command === 'EVAL' || !isUnavailable(error)) throw error
-      this.#readOnlyEval = 'EVAL'
-      return this.evaluate(lua, keys, args)
+      if (firstLine !== '' && SHEBANG_UNKNOWN.test(readWords(error))) this.#firstLine = ''
+      else if (command !== 'EVAL' && isUnavailable(error)) this.#readOnlyEval = 'EVAL'
+      else throw error
+      return this.evaluate(lua, keys, args, isReadOnly)
     }
   }
 
@@ -84,8 +88,11 @@ export class Database {
 
 /** The server has no such command, or this user may not run it. */
 function isUnavailable(error: unknown): boolean {
-  const words = error instanceof DatabaseError ? error.words : undefined
-  return /^(NOPERM|ERR unknown (sub)?command|ERR Command is not available)/i.test(words ?? '')
+  return /^(NOPERM|ERR unknown (sub)?command|ERR Command is not available)/i.test(readWords(error))
+}
+
+function readWords(error: unknown): string {
+  return (error instanceof DatabaseError && error.words) || ''
 }
 
 /** An idempotent change of keys. */

@@ -10,7 +10,7 @@ import type { RedisClient } from './client.ts'
 export const KEY_LOCKING = '#!lua flags=allow-key-locking\n'
 
 /** The answers of plain Redis to that line: 7 and later, then those before. */
-const SHEBANG_UNKNOWN = /Unexpected flag in script shebang|unexpected symbol near '#'/
+export const SHEBANG_UNKNOWN = /Unexpected flag in script shebang|unexpected symbol near '#'/
 
 /** A script with the key-locking line, and without it. */
 export type Script = Readonly<Record<'locking' | 'plain', { readonly text: string; readonly sha1: string }>>
