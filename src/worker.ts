@@ -51,9 +51,10 @@ async function start(env: Environment): Promise<Handler> {
       // The value is logged, and never returned to a client.
       fetch: () =>
         problemResponse({
+          code: 'misconfigured',
           status: 500,
           title: 'Misconfigured',
-          detail: `${variable} is not as expected; the log says more.`,
+          detail: `Gateway misconfigured: ${variable} is invalid. See the log.`,
         }),
     }
   }

@@ -34,7 +34,7 @@ if (import.meta.main) await writeFile(join(import.meta.dirname, '../docs/cli.md'
 
 export function renderCommandPage(): string {
   const codes = Object.values(EXIT_CODES).map(([code, meaning]) => [`${code}`, meaning])
-  return `${[INTRODUCTION, '## Exit codes', table(['code', 'meaning'], codes), ...SUBCOMMANDS.map(renderSection)].join('\n\n')}\n`
+  return `${[INTRODUCTION, '## Exit codes', renderTable(['code', 'meaning'], codes), ...SUBCOMMANDS.map(renderSection)].join('\n\n')}\n`
 }
 
 /** Renders docs/api/command-json.md. */
@@ -52,14 +52,14 @@ function renderSection({ name, description, examples }: Subcommand): string {
     `## sluice ${name}`,
     takeFirstSentence(description),
     `\`\`\`sh\n${lines.join('\n\n')}\n\`\`\``,
-    name === 'check' ? table(['code', 'meaning'], codes) : '',
+    name === 'check' ? renderTable(['code', 'meaning'], codes) : '',
   ]
   return parts.filter((part) => part !== '').join('\n\n')
 }
 
 function renderFields(name: string): string {
   const rows = listFields(FIELDS[name] ?? {}).map(([paths, meaning]) => [paths.map(code).join(', '), meaning])
-  return `## sluice ${name}\n\n${table(['field', 'meaning'], rows)}`
+  return `## sluice ${name}\n\n${renderTable(['field', 'meaning'], rows)}`
 }
 
 function takeFirstSentence(text: string): string {
@@ -67,7 +67,7 @@ function takeFirstSentence(text: string): string {
 }
 
 /** Columns are as wide as their longest cell, as the formatter wants it. */
-function table(header: readonly string[], body: readonly (readonly string[])[]): string {
+export function renderTable(header: readonly string[], body: readonly (readonly string[])[]): string {
   const rows = [header, ...body].map((row) => row.map((cell) => cell.replaceAll('|', '\\|')))
   const widths = header.map((_, at) => Math.max(3, ...rows.map((row) => row[at]?.length ?? 0)))
   const lines = rows.map((row) => row.map((cell, at) => cell.padEnd(widths[at] ?? 0)))

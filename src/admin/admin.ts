@@ -59,11 +59,11 @@ export function createAdmin({ admin, config, env, counters }: AdminOptions, gate
 
 function findOperation(path: string, method: string): Operation {
   const found = OPERATIONS.filter((operation) => operation.path === path)
-  if (found.length === 0) throw new OperationError(404, 'There is no such operation.')
+  if (found.length === 0) throw new OperationError('unknown_operation', 404, 'Unknown operation.')
   const operation = found.find((each) => each.method === method)
   if (operation) return operation
   const Allow = found.map((each) => each.method).join(', ')
-  throw new OperationError(405, `This is asked with ${Allow}.`, { headers: { Allow } })
+  throw new OperationError('method_not_allowed', 405, `Method not allowed; use ${Allow}.`, { headers: { Allow } })
 }
 
 async function answer(operation: Operation, request: Request, context: AdminContext): Promise<Response> {

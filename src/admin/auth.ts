@@ -114,14 +114,14 @@ export function isSameOrigin(request: Request): boolean {
   return /^(?:GET|HEAD)$/.test(request.method) || request.headers.get('Origin') === new URL(request.url).origin
 }
 
-export const CROSS_ORIGIN = createProblem(403, 'A browser sent this for a page of another origin.')
+export const CROSS_ORIGIN = createProblem('cross_origin', 403, 'Cross-origin request refused.')
 
-const UNAUTHORIZED = createProblem(401, 'This needs the token of the operators, as Authorization: Bearer.', {
+const UNAUTHORIZED = createProblem('unauthorized', 401, 'Missing or invalid admin token (Authorization: Bearer).', {
   headers: { 'WWW-Authenticate': 'Bearer realm="sluice"' },
 })
 
 function createTooMany(retryAfterMs: number): Problem {
-  return createProblem(429, 'Too many attempts with what is not the token.', {
+  return createProblem('too_many_attempts', 429, 'Too many failed attempts. Try again later.', {
     type: QUOTA_EXCEEDED,
     extensions: { retry_after_ms: retryAfterMs },
     headers: retryAfter(retryAfterMs),

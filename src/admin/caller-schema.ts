@@ -67,7 +67,7 @@ export async function findCharges(
   const { digest, ...parts } = caller
   const isNamed = Object.values(parts).some((part) => part !== undefined)
   if (digest !== undefined && isNamed) {
-    throw new InputError(['caller'], 'digest alone: it takes the place of all that identifies a caller')
+    throw new InputError(['caller'], 'digest alone, without other attributes')
   }
   if (digest === undefined && !isNamed) {
     throw new InputError(['caller'], `one of ${CALLER_KIND_NAMES.join(', ')}, route and digest`)
@@ -114,7 +114,7 @@ export async function resolveTarget(input: TargetInput, context: AdminContext): 
     if (isTarget) return others
     throw new InputError(['target'], `one of ${Object.keys(target.entries).join(', ')}`)
   }
-  if (more.length > 0 || isTarget) throw new InputError(['target'], 'one way to say who is meant')
+  if (more.length > 0 || isTarget) throw new InputError(['target'], 'exactly one target')
   const by = readBy(kind, input)
   const request = createRequest(toCaller(parts))
   // The only claim is the one that was named.

@@ -53,7 +53,7 @@ export function findShared(policies: readonly RequestPolicy[]): ReadonlySet<stri
 
 export function requireRules({ governed }: AdminContext): NonNullable<AdminContext['governed']> {
   if (governed) return governed
-  throw new OperationError(404, 'No rules are followed: RULES = "on" turns that on.')
+  throw new OperationError('rules_disabled', 404, 'Rules are disabled; set RULES = "on".')
 }
 
 /** @param mustFit policies and overrides have to fit together; a block does not wait for that */
@@ -80,7 +80,7 @@ export function toResponse({ version, kind }: Changed): v.InferOutput<typeof ans
 export function toRulesError(error: unknown): unknown {
   if (!(error instanceof OptionError)) return error
   const { message, path } = error
-  return new OperationError(400, `${message}.`, { extensions: { pointer: toPointer(path) } })
+  return new OperationError('invalid_input', 400, `${message}.`, { extensions: { pointer: toPointer(path) } })
 }
 
 export function requireChanged(result: Edited): Changed {
@@ -90,10 +90,10 @@ export function requireChanged(result: Edited): Changed {
       return result
     case 'conflict': {
       const { version } = result
-      const detail = `Somebody else has changed the rules: the newest version is ${version}.`
-      throw new OperationError(409, detail, { extensions: { version } })
+      const detail = `The rules have changed; the latest version is ${version}. Reload and try again.`
+      throw new OperationError('version_conflict', 409, detail, { extensions: { version } })
     }
     case 'too-large':
-      throw new OperationError(413, `The rules would have more than ${MAX_DOCUMENT_BYTES} bytes.`)
+      throw new OperationError('rules_too_large', 413, `The rules would have more than ${MAX_DOCUMENT_BYTES} bytes.`)
   }
 }

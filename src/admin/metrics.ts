@@ -12,8 +12,10 @@ import { createProblem, createStoreProblem, HEADERS } from './operation.ts'
 
 const PATH = '/_sluice/metrics'
 
-const WRONG_METHOD = createProblem(405, 'This is asked with GET.', { headers: { Allow: 'GET, HEAD' } })
-const UNAUTHORIZED = createProblem(401, 'This needs METRICS_TOKEN, as Authorization: Bearer.', {
+const WRONG_METHOD = createProblem('method_not_allowed', 405, 'Method not allowed; use GET.', {
+  headers: { Allow: 'GET, HEAD' },
+})
+const UNAUTHORIZED = createProblem('unauthorized', 401, 'Missing or invalid METRICS_TOKEN (Authorization: Bearer).', {
   headers: { 'WWW-Authenticate': 'Bearer realm="sluice-metrics"' },
 })
 

@@ -5,7 +5,7 @@ import type { Engine } from '../engine/engine.ts'
 import type { RulesEngine } from '../engine/rules-engine.ts'
 import type { UpstreamHealth } from '../engine/upstream-health.ts'
 import type { Health } from '../gateway/health.ts'
-import { type Problem, retryAfter, TEMPORARY_REDUCED_CAPACITY } from '../http/problem.ts'
+import { type Problem, type ProblemCode, retryAfter, TEMPORARY_REDUCED_CAPACITY } from '../http/problem.ts'
 import { type Store, StoreError } from '../model/store.ts'
 import { CallerError } from '../request/caller/caller-in-text.ts'
 import type { StatisticsStore } from '../store/counters.ts'
@@ -73,13 +73,14 @@ const TITLES = {
 } as const
 
 type ProblemParts = readonly [
+  code: ProblemCode,
   status: keyof typeof TITLES,
   detail: string,
   more?: Pick<Problem, 'type' | 'extensions' | 'headers'>,
 ]
 
-export function createProblem(...[status, detail, more]: ProblemParts): Problem {
-  return { status, title: TITLES[status], detail, ...more }
+export function createProblem(...[code, status, detail, more]: ProblemParts): Problem {
+  return { code, status, title: TITLES[status], detail, ...more }
 }
 
 export class OperationError extends Error {
@@ -96,7 +97,9 @@ export class OperationError extends Error {
 export class InputError extends OperationError {
   /** @param path names in the body @param expected holds nothing that was sent */
   constructor(path: readonly string[], expected: string) {
-    super(400, `${path.join('.') || 'The body'}: expected ${expected}.`, { extensions: { pointer: toPointer(path) } })
+    super('invalid_input', 400, `${path.join('.') || 'The body'}: expected ${expected}.`, {
+      extensions: { pointer: toPointer(path) },
+    })
   }
 }
 
@@ -110,11 +113,13 @@ export function toProblem(error: unknown): Problem {
   if (error instanceof OperationError) return error.problem
   if (error instanceof CallerError) {
     const path = error.part === undefined ? ['caller'] : ['caller', error.part]
-    return createProblem(400, `${path.join('.')}: ${error.message}.`, { extensions: { pointer: toPointer(path) } })
+    return createProblem('invalid_input', 400, `${path.join('.')}: ${error.message}.`, {
+      extensions: { pointer: toPointer(path) },
+    })
   }
   if (error instanceof OptionError) {
-    const detail = `The rules that are stored make no sense: ${error.message}.`
-    return { status: 500, title: 'Rules Unreadable', detail }
+    const detail = `The stored rules are invalid: ${error.message}.`
+    return { code: 'rules_invalid', status: 500, title: 'Rules Unreadable', detail }
   }
   if (error instanceof StoreError) return createStoreProblem(error)
   throw error
@@ -122,7 +127,7 @@ export function toProblem(error: unknown): Problem {
 
 export function createStoreProblem({ message }: StoreError): Problem {
   const more = { type: TEMPORARY_REDUCED_CAPACITY, headers: retryAfter(1_000) }
-  return createProblem(503, `The store gave no answer: ${message}.`, more)
+  return createProblem('store_unavailable', 503, `Store unavailable: ${message}.`, more)
 }
 
 /** No list of policies takes as much. */
@@ -139,7 +144,7 @@ export function readInput<Output>(schema: Schema<Output>, value: unknown): Outpu
 /** Reads the JSON of a request, and no more bytes than are taken. @throws {OperationError} */
 export async function readJson({ body, headers }: Request): Promise<unknown> {
   if (!/^application\/json\s*(?:;|$)/i.test(headers.get('Content-Type') ?? '')) {
-    throw new OperationError(415, 'Content-Type must be application/json.')
+    throw new OperationError('unsupported_media_type', 415, 'Content-Type must be application/json.')
   }
   if (Number(headers.get('Content-Length') ?? 0) > MAX_BODY_BYTES) throw createTooLarge()
   const chunks: Uint8Array<ArrayBuffer>[] = []
@@ -154,10 +159,10 @@ export async function readJson({ body, headers }: Request): Promise<unknown> {
     const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
     return JSON.parse(decoder.decode(await new Blob(chunks).arrayBuffer()))
   } catch {
-    throw new OperationError(400, 'The body is not JSON in UTF-8.')
+    throw new OperationError('invalid_input', 400, 'The body is not JSON in UTF-8.')
   }
 }
 
 function createTooLarge(): OperationError {
-  return new OperationError(413, `A body may have ${MAX_BODY_BYTES} bytes at most.`)
+  return new OperationError('body_too_large', 413, `A body may have ${MAX_BODY_BYTES} bytes at most.`)
 }

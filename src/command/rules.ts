@@ -106,7 +106,7 @@ function defineRuleCommand<List extends EntryList>(kind: Kind<List>): Subcommand
       const target = await readTarget(terminal, options, token)
       if ((target === undefined) !== (options.list === true)) {
         const hint = `sluice help ${name} says how to name them; --list shows all.`
-        throw new CommandError(target ? 'expected nobody with --list' : `expected whom the ${name} is about`, { hint })
+        throw new CommandError(target ? '--list takes no target' : `expected whom the ${name} is about`, { hint })
       }
       return withOperator(context, options, 'rules', target ?? {}, async (operator) => {
         if (!target) {

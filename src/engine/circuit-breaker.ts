@@ -122,8 +122,7 @@ export function withBreaker({ breaker, now, log }: BreakerOptions): Stage {
         // The request that sent them before may have no time left.
         if (pending.size > 0) context?.waitUntil(pending.keep())
         const end = breaker?.begin()
-        if (breaker && !end)
-          throw new StoreError('not asked for a moment, after it failed repeatedly', { mayHaveRun: false })
+        if (breaker && !end) throw new StoreError('circuit breaker open after repeated failures', { mayHaveRun: false })
         let isSuccess = false
         try {
           const deciding = store.decide(request, context)

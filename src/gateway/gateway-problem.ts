@@ -7,28 +7,52 @@ const ALLOW = { Allow: 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS' }
 const PROBLEMS = {
   ...TARGET_PROBLEMS,
   // The client does not receive this: it shows in logs that the upstream is not to blame.
-  'client-gone': { status: 499, title: 'Client Closed Request', detail: 'The client went away.' },
+  'client-gone': {
+    code: 'client_closed_request',
+    status: 499,
+    title: 'Client Closed Request',
+    detail: 'The client closed the connection.',
+  },
   connection: {
+    code: 'invalid_connection',
     status: 400,
     title: 'Bad Request',
-    detail: 'The field Connection names a field that is not about the connection, or too many.',
+    detail: 'The Connection header names an end-to-end header, or too many.',
   },
-  failed: { status: 500, title: 'Internal Server Error', detail: 'The gateway failed on this request.' },
-  headers: { status: 431, title: 'Request Header Fields Too Large', detail: 'The request has too many fields.' },
-  host: { status: 400, title: 'Bad Request', detail: 'Invalid request target or Host header.' },
+  failed: { code: 'internal_error', status: 500, title: 'Internal Server Error', detail: 'Internal gateway error.' },
+  headers: {
+    code: 'too_many_headers',
+    status: 431,
+    title: 'Request Header Fields Too Large',
+    detail: 'Too many request headers (maximum 100).',
+  },
+  host: { code: 'invalid_target', status: 400, title: 'Bad Request', detail: 'Invalid request target or Host header.' },
   // RFC 5842 §7.2: the upstream has sent the request back, and it would loop forever.
   loop: {
+    code: 'proxy_loop',
     status: 508,
     title: 'Loop Detected',
-    detail: 'This request has passed this gateway before: the API behind it leads back to it.',
+    detail: 'Proxy loop: the upstream points back to this gateway.',
   },
   // A server that reflects requests would show the client UPSTREAM_SECRET.
-  method: { status: 405, title: 'Method Not Allowed', detail: 'TRACE is not forwarded.', headers: ALLOW },
-  unreachable: { status: 502, title: 'Bad Gateway', detail: 'The API behind this gateway could not be reached.' },
+  method: {
+    code: 'method_not_allowed',
+    status: 405,
+    title: 'Method Not Allowed',
+    detail: 'TRACE is not forwarded.',
+    headers: ALLOW,
+  },
+  unreachable: {
+    code: 'upstream_unreachable',
+    status: 502,
+    title: 'Bad Gateway',
+    detail: 'The upstream could not be reached.',
+  },
   'upstream-timeout': {
+    code: 'upstream_timeout',
     status: 504,
     title: 'Gateway Timeout',
-    detail: 'The API behind this gateway did not answer in time.',
+    detail: 'The upstream did not respond in time.',
   },
 } satisfies Readonly<Record<string, Problem>>
 

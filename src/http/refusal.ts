@@ -5,6 +5,7 @@ import type { Refused, ReportedLimit } from '../model/verdict.ts'
 import { describeSource } from '../request/identity/source.ts'
 import {
   type Problem,
+  type ProblemCode,
   problemResponse,
   QUOTA_EXCEEDED,
   retryAfter,
@@ -21,7 +22,7 @@ export function createRefusal(verdict: Refused): Response {
         type: QUOTA_EXCEEDED,
         status: 429,
         title: 'Too Many Requests',
-        detail: describeViolations(verdict.violated),
+        ...describeViolations(verdict.violated),
         extensions: {
           'violated-policies': verdict.violated.map(({ name }) => name),
           retry_after_ms: verdict.retryAfterMs,
@@ -31,46 +32,58 @@ export function createRefusal(verdict: Refused): Response {
       })
     case 'deprioritized':
       return createUnavailable(
-        'What is left of the capacity is reserved for more important requests.',
+        'deprioritized',
+        'The remaining capacity is reserved for higher-priority requests.',
         verdict.retryAfterMs,
         { retry_after_ms: verdict.retryAfterMs },
       )
     case 'shed':
       return createUnavailable(
-        'The API behind this gateway is overloaded, and more important requests go first.',
+        'shed',
+        'The upstream is overloaded; lower-priority requests are refused.',
         verdict.retryAfterMs,
       )
     case 'unidentified':
       return problemResponse({
+        code: 'identity_missing',
         status: verdict.status,
-        title: verdict.status === 401 ? 'Unauthorized' : 'Caller Unknown',
-        detail: `This API counts requests by ${verdict.policy.by.map(describeSource).join(' and ')}, and this one lacks it.`,
+        title: verdict.status === 401 ? 'Unauthorized' : 'Identity Required',
+        detail: `Missing or ambiguous ${verdict.policy.by.map(describeSource).join(' and ')}, which this API requires.`,
         ...(verdict.status === 401 && { headers: { 'WWW-Authenticate': formatChallenge(verdict.policy.by) } }),
       })
     case 'invalid_cost':
       return problemResponse({
+        code: 'invalid_cost',
         status: 400,
         title: 'Bad Request',
-        detail: `The field ${verdict.header} must be an integer from 1 to ${verdict.max}.`,
+        detail: `The header ${verdict.header} must be an integer from 1 to ${verdict.max}.`,
       })
     case 'ambiguous_path':
       return problemResponse(TARGET_PROBLEMS.ambiguous)
     case 'blocked':
       return problemResponse({
+        code: 'blocked',
         status: verdict.status,
         title: 'Blocked',
-        detail: verdict.reason ?? 'Requests of this caller are not let in.',
+        detail: verdict.reason ?? 'Access denied.',
       })
     case 'unavailable':
       return createUnavailable(
-        'Limits cannot be checked at the moment, so no request is let through.',
+        'store_unavailable',
+        'Rate limits cannot be checked right now. Try again shortly.',
         UNAVAILABLE_RETRY_MS,
       )
   }
 }
 
-function createUnavailable(detail: string, waitMs: number, extensions: Problem['extensions'] = {}): Response {
+function createUnavailable(
+  code: ProblemCode,
+  detail: string,
+  waitMs: number,
+  extensions: Problem['extensions'] = {},
+): Response {
   return problemResponse({
+    code,
     type: TEMPORARY_REDUCED_CAPACITY,
     status: 503,
     title: 'Service Unavailable',
@@ -85,18 +98,22 @@ function findPenalty(violated: readonly ReportedLimit[]): { readonly penalty_ms?
   return penaltyMs > 0 ? { penalty_ms: penaltyMs } : {}
 }
 
-function describeViolations(violated: readonly ReportedLimit[]): string {
-  const limits = violated.map(describeLimit).join(' and ')
+function describeViolations(violated: readonly ReportedLimit[]): Pick<Problem, 'code' | 'detail'> {
+  const areFailures = violated.every(({ policy }) => policy.counts === 'failures')
+  const limits = violated.map((limit) => describeLimit(limit, areFailures ? '' : ' requests')).join(' and ')
   if (violated.some(({ penaltyMs }) => penaltyMs !== undefined)) {
-    return `Blocked for a while, for requests over the limit of ${limits}.`
+    const detail = `Temporarily refused after repeatedly exceeding the limit of ${limits}.`
+    return { code: 'penalty_active', detail }
   }
-  const isForFailures = violated.every(({ policy }) => policy.counts === 'failures')
-  return `${isForFailures ? 'Too many failed requests: over' : 'Over'} the limit of ${limits}.`
+  if (areFailures) {
+    return { code: 'failure_limit_exceeded', detail: `Too many failed requests: the limit is ${limits}.` }
+  }
+  return { code: 'limit_exceeded', detail: `Rate limit exceeded: ${limits}.` }
 }
 
-function describeLimit({ policy, limit, windowMs }: ReportedLimit): string {
-  if (ALGORITHMS[policy.algorithm].holdsSlots) return `${limit} at once`
-  return `${limit} ${policy.counts === 'failures' ? 'failures ' : ''}per ${formatWindow(windowMs)}`
+function describeLimit({ policy, limit, windowMs }: ReportedLimit, unit: string): string {
+  if (ALGORITHMS[policy.algorithm].holdsSlots) return `${limit} concurrent requests`
+  return `${limit}${policy.counts === 'failures' ? ' failures' : unit} per ${formatWindow(windowMs)}`
 }
 
 /** RFC 9110 §15.5.2: a 401 must name a way to authenticate. No scheme is registered for keys in other headers. */

@@ -294,7 +294,7 @@ class PolicyLimiter implements Limiter {
 
   #refuseSlots(method: string): void {
     if (this.#hasSlots)
-      throw new OptionError(method, 'a limiter without concurrency(): slots are taken by hold()', this.#names())
+      throw new OptionError(method, 'policies without concurrency(), whose slots hold() takes', this.#names())
   }
 
   #names(): readonly string[] {

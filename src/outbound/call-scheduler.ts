@@ -283,7 +283,7 @@ export class CallScheduler {
 
 function tooLong(retryAfterMs?: number): OutboundError {
   const wait = retryAfterMs === undefined ? '' : `: not for another ${Math.ceil(retryAfterMs)} ms`
-  return new OutboundError('WAIT_TOO_LONG', `the call cannot be made in time${wait}`, retryAfterMs)
+  return new OutboundError('WAIT_TOO_LONG', `the wait would exceed maxWaitMs${wait}`, retryAfterMs)
 }
 
 export class CallSchedulers {

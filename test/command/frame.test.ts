@@ -6,6 +6,7 @@ import { promisify } from 'node:util'
 import { expect, onTestFinished, test } from 'vitest'
 import { SUBCOMMANDS } from '../../src/command/program.ts'
 import { renderCommandPage } from '../../tools/command-page.ts'
+import { renderErrorsPage } from '../../tools/errors-page.ts'
 import { runCommand, runInside } from './run-command.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
@@ -70,6 +71,10 @@ test('npm run deploy stops at a configuration that the Worker would refuse, and 
   expect((await deploy(example, '--var', 'UPSTREAM_URL:https://api.acme.test')).stdout).toContain('deployed deploy')
   const { stdout } = await deploy('test/command/config/shadow.toml')
   expect(stdout).toContain('deployed deploy --config test/command/config/shadow.toml')
+})
+
+test('docs/errors.md is what `npm run errors-page` writes', async () => {
+  expect(await readFile(join(ROOT, 'docs/errors.md'), 'utf8')).toBe(renderErrorsPage())
 })
 
 test('docs/cli.md is what `npm run command-page` writes', async () => {

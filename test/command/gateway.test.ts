@@ -142,17 +142,17 @@ describe('sluice says why a gateway did not answer', () => {
 
   test('with another token', async () => {
     const { code, error } = await usage(site.gateway.url.href, { ADMIN_TOKEN: 'x'.repeat(32) })
-    expect([code, error]).toEqual([3, `error: the gateway at ${site.gateway.url.host} has another ADMIN_TOKEN`])
+    expect([code, error]).toEqual([3, `error: ${site.gateway.url.host} rejected ADMIN_TOKEN`])
   })
 
   test('without operators, or without rules', async () => {
     const others = await startGateway({ UPSTREAM_URL: site.upstream.url, RATE_LIMITS: '1/1s' })
-    const none = `error: the gateway at ${others.url.host} answers no operators`
+    const none = `error: the admin API is disabled at ${others.url.host}`
     expect(await usage(others.url.href)).toEqual({ code: 3, error: none })
     await others.stop()
     const ruleless = await startGateway({ UPSTREAM_URL: site.upstream.url, RATE_LIMITS: '1/1s', ADMIN_TOKEN })
     const { code, stderr } = await runInside(['block', 'x', '--gateway', ruleless.url.href], { cwd: elsewhere })
-    expect([code, stderr]).toEqual([2, 'error: no rules are followed: RULES = "on" turns that on\n'])
+    expect([code, stderr]).toEqual([2, 'error: rules are disabled; set RULES = "on"\n'])
     await ruleless.stop()
   })
 
@@ -175,7 +175,7 @@ describe('sluice says why a gateway did not answer', () => {
     const { code, error } = await usage(lost.url.href)
     expect([code, error]).toEqual([
       3,
-      expect.stringContaining(`the gateway at ${lost.url.host} says: the store gave no`),
+      expect.stringContaining(`the gateway at ${lost.url.host} says: store unavailable`),
     ])
     await lost.stop()
   })

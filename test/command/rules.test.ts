@@ -24,7 +24,7 @@ async function said(args: readonly string[], input?: string) {
 
 test('block looks for no rules in Redis if Durable Objects keep them', async () => {
   const { code, stderr } = await run(['block', '--list'], undefined, { STORE: 'durable-object' })
-  expect([code, stderr]).toEqual([2, expect.stringMatching(/^error: counts and rules are kept in Durable Objects/)])
+  expect([code, stderr]).toEqual([2, expect.stringMatching(/^error: counts are in Durable Objects; use --gateway/)])
 })
 
 /** Asks the gateway until it answers so, for the rules come to it a little later. */
@@ -234,7 +234,7 @@ describe('rules are refused', () => {
   test.each([
     [['block'], 'expected whom the block is about'],
     [['block', 'x', '--ip', '203.0.113.7'], 'expected exactly one target'],
-    [['block', 'x', '--list'], 'expected nobody with --list'],
+    [['block', 'x', '--list'], '--list takes no target'],
     [['block', 'x', '--for', 'ever'], '--for: expected a duration'],
     [['block', 'x', '--for', '1h', '--until', '2099-01-01T00:00:00Z'], '--for: expected for or until, not both'],
     [['block', 'x', '--until', '2001-01-01T00:00:00Z'], '--until: expected a moment that is yet to come'],
@@ -253,7 +253,7 @@ describe('rules are refused', () => {
     [['policies', 'push'], 'policies push: expected a file'],
     [['policies', 'push', 'no-such.toml'], 'no-such.toml cannot be read (ENOENT)'],
     [['policies', 'rollback', 'x'], 'expected the number of a version'],
-    [['policies', 'rollback', '9999'], 'version 9999 is not kept'],
+    [['policies', 'rollback', '9999'], 'version 9999 is no longer stored'],
     [['policies', 'drop'], "value 'drop' is invalid for argument 'action'"],
   ])('in %j', async (args, message) => {
     const { code, stdout, stderr } = await run(args)

@@ -57,6 +57,7 @@ interface Limited {
 function expectLimited(answer: Answer, violated: readonly string[]): number {
   expectProblem(answer, {
     type: `${PROBLEMS}#quota-exceeded`,
+    code: 'limit_exceeded',
     title: 'Too Many Requests',
     status: 429,
     'violated-policies': violated,
@@ -112,7 +113,7 @@ describe('fields', () => {
   test('are told of a request that the upstream fails to answer, too', async () => {
     const gateway = await startGateway({ UPSTREAM_URL: 'http://127.0.0.1:1' })
     const answer = await send(gateway.url, { headers: X })
-    expectProblem(answer, { status: 502, title: 'Bad Gateway' })
+    expectProblem(answer, { code: 'upstream_unreachable', status: 502, title: 'Bad Gateway' })
     expect(answer.headers.ratelimit).toBe('"default-1m";r=59;t=60')
   })
 })
@@ -150,7 +151,7 @@ describe('a caller', () => {
     const before = asked.length
     for (const headers of [IP, { ...IP, Authorization: '' }, { ...IP, Authorization: ' ' }]) {
       const answer = await send(gateway.url, { headers })
-      expectProblem(answer, { status: 401, title: 'Unauthorized' })
+      expectProblem(answer, { code: 'identity_missing', status: 401, title: 'Unauthorized' })
       expect(answer.headers['www-authenticate']).toBe('Bearer')
       expect(rateLimitFields(answer)).toEqual({})
     }
@@ -325,6 +326,7 @@ describe('while the store is away', () => {
     const answer = await send(gateway.url, { headers: X })
     expectProblem(answer, {
       type: `${PROBLEMS}#temporary-reduced-capacity`,
+      code: 'store_unavailable',
       title: 'Service Unavailable',
       status: 503,
     })
@@ -406,7 +408,7 @@ describe('/_sluice', () => {
       { method: 'POST', path: '/_sluice/health' },
       { method: 'OPTIONS', path: '/_sluice/health' },
     ]) {
-      expectProblem(await send(gateway.url, request), { status: 404, title: 'Not Found' })
+      expectProblem(await send(gateway.url, request), { code: 'not_found', status: 404, title: 'Not Found' })
     }
     expect(asked).toHaveLength(before)
   })

@@ -134,7 +134,8 @@ test('block keeps a refused caller out, whatever is left, and says for how long'
   expect(refused.status).toBe(429)
   expect(await refused.json()).toMatchObject({
     'violated-policies': ['ban-1h'],
-    detail: 'Blocked for a while, for requests over the limit of 3 per 1h.',
+    code: 'penalty_active',
+    detail: 'Temporarily refused after repeatedly exceeding the limit of 3 requests per 1h.',
     retry_after_ms: 86_400_000,
     penalty_ms: 86_400_000,
   })

@@ -52,11 +52,11 @@ async function passed(sent: Sent, through = gateway) {
   return { method, url, headers, rawHeaders, body }
 }
 
-function expectProblem(answer: Answer, status: number, title: string): void {
+function expectProblem(answer: Answer, status: number, title: string, code: string): void {
   expect(answer.status).toBe(status)
   expect(answer.headers['content-type']).toBe('application/problem+json')
   expect(answer.headers['cache-control']).toBe('no-store')
-  expect(json(answer)).toEqual({ type: 'about:blank', title, status, detail: expect.any(String) })
+  expect(json(answer)).toEqual({ type: 'about:blank', title, status, detail: expect.any(String), code })
 }
 
 describe('a request', () => {
@@ -216,7 +216,7 @@ describe('TRACE', () => {
   })
 
   test('is a problem like other refusals', async () => {
-    expectProblem(await send(gateway.url, { method: 'TRACE' }), 405, 'Method Not Allowed')
+    expectProblem(await send(gateway.url, { method: 'TRACE' }), 405, 'Method Not Allowed', 'method_not_allowed')
   })
 })
 
@@ -433,7 +433,7 @@ describe('an upstream', () => {
     closed.close()
     await once(closed, 'close')
     const own = await startOwnGateway({ UPSTREAM_URL: `http://127.0.0.1:${port}` })
-    expectProblem(await send(own.url), 502, 'Bad Gateway')
+    expectProblem(await send(own.url), 502, 'Bad Gateway', 'upstream_unreachable')
   })
 
   test.each([
@@ -447,7 +447,7 @@ describe('an upstream', () => {
     onTestFinished(() => void broken.close())
     await once(broken, 'listening')
     const own = await startOwnGateway({ UPSTREAM_URL: `http://127.0.0.1:${(broken.address() as AddressInfo).port}` })
-    expectProblem(await send(own.url), 502, 'Bad Gateway')
+    expectProblem(await send(own.url), 502, 'Bad Gateway', 'upstream_unreachable')
   })
 
   test('that does not begin to answer in time is a 504, and hears that nobody waits any more', async () => {
@@ -455,7 +455,7 @@ describe('an upstream', () => {
     const answer = send(own.url)
     const { response } = await upstream.next()
     const closed = once(response, 'close')
-    expectProblem(await answer, 504, 'Gateway Timeout')
+    expectProblem(await answer, 504, 'Gateway Timeout', 'upstream_timeout')
     await closed
   })
 

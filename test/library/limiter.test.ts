@@ -402,7 +402,7 @@ describe('hold()', () => {
       'hold: expected a limiter with a policy of concurrency(), got ["default"]',
     )
     const limiter = createLimiter({ policies: [{ name: 'jobs', ...concurrency(1) }] })
-    await expect(limiter.take('alice')).rejects.toThrow('take: expected a limiter without concurrency()')
+    await expect(limiter.take('alice')).rejects.toThrow('take: expected policies without concurrency()')
     await expect(limiter.takeUpTo('alice', 1)).rejects.toThrow(OptionError)
     await expect(limiter.waitFor('alice')).rejects.toThrow(OptionError)
   })

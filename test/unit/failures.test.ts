@@ -69,7 +69,8 @@ test('protect() charges what has failed, and refuses once that has reached the l
   expect(refused.status).toBe(429)
   expect(await refused.json()).toMatchObject({
     title: 'Too Many Requests',
-    detail: 'Too many failed requests: over the limit of 3 failures per 1h.',
+    code: 'failure_limit_exceeded',
+    detail: 'Too many failed requests: the limit is 3 failures per 1h.',
     'violated-policies': ['login-1h'],
     retry_after_ms: 3_600_000,
   })
@@ -97,7 +98,7 @@ test.each([200, 302, 400, 404, 429, 500, 503])(
 test('a 502 that the API answers is a failure, and one for want of an answer is not', async () => {
   for (const isAnswer of [true, false]) {
     const { statuses } = subject([{ ...LOGIN, failures: '4xx, 5xx' }])
-    const made = () => problemResponse({ status: 502, title: 'Bad Gateway', detail: '' })
+    const made = () => problemResponse({ code: 'upstream_unreachable', status: 502, title: 'Bad Gateway', detail: '' })
     const next = async () => (isAnswer ? made() : markSynthetic(made()))
     expect(await statuses(4, next)).toEqual(isAnswer ? [502, 502, 502, 429] : Array(4).fill(502))
   }

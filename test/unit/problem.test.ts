@@ -2,7 +2,12 @@ import { expect, test } from 'vitest'
 import { problemResponse, QUOTA_EXCEEDED, retryAfter } from '../../src/http/problem.ts'
 
 test('problemResponse() makes problem details that no cache may keep', async () => {
-  const response = problemResponse({ status: 502, title: 'Bad Gateway', detail: 'Out of reach.' })
+  const response = problemResponse({
+    code: 'upstream_unreachable',
+    status: 502,
+    title: 'Bad Gateway',
+    detail: 'Out of reach.',
+  })
   expect(response.status).toBe(502)
   expect(response.headers.get('Content-Type')).toBe('application/problem+json')
   expect(response.headers.get('Cache-Control')).toBe('no-store')
@@ -11,12 +16,14 @@ test('problemResponse() makes problem details that no cache may keep', async () 
     title: 'Bad Gateway',
     status: 502,
     detail: 'Out of reach.',
+    code: 'upstream_unreachable',
   })
 })
 
 test('problemResponse() takes a type, members and fields of its own', async () => {
   const response = problemResponse({
     type: QUOTA_EXCEEDED,
+    code: 'limit_exceeded',
     status: 429,
     title: 'Too Many Requests',
     detail: 'Over the limit.',
@@ -29,6 +36,7 @@ test('problemResponse() takes a type, members and fields of its own', async () =
     title: 'Too Many Requests',
     status: 429,
     detail: 'Over the limit.',
+    code: 'limit_exceeded',
     'violated-policies': ['default-1m'],
     retry_after_ms: 1_234,
   })

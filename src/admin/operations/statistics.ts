@@ -26,7 +26,8 @@ export const statistics = defineOperation({
   answer: statisticsSchema,
   async run(context, { query: { by, periods } }) {
     const { counters, now, config } = context
-    if (!counters) throw new OperationError(404, 'Nothing is counted: STATISTICS = "on" turns that on.')
+    if (!counters)
+      throw new OperationError('statistics_disabled', 404, 'Statistics are disabled; set STATISTICS = "on".')
     const { policies } = await readActiveRules(context).catch((error: unknown) => {
       // Statistics do not depend on the stored rules.
       if (error instanceof OptionError) return config

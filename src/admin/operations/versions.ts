@@ -60,5 +60,5 @@ export const rollback = defineOperation({
 })
 
 function createNotKept(version: number): OperationError {
-  return new OperationError(404, `Version ${version} is not kept.`)
+  return new OperationError('version_not_found', 404, `Version ${version} is no longer stored.`)
 }

@@ -52,7 +52,7 @@ export async function readCaller(terminal: Terminal, options: OperatorOptions, t
   const parts = Object.entries(caller)
   if (digest !== undefined) {
     if (parts.length === 0) return { digest }
-    throw new CommandError('expected --digest alone: it takes the place of all that identifies a caller')
+    throw new CommandError('expected --digest alone, without other attributes')
   }
   if (parts.length === 0) throw new CommandError('expected a caller', { hint: CALLER_HINT })
   // It throws before a connection is made.

@@ -66,11 +66,11 @@ function explainRefusal(host: string, { status, headers }: Response, value: unkn
   if (typeof problem?.detail !== 'string') return createNoAdminError(host, `${status}`)
   if (problem.detail === NOT_SERVED.detail) {
     const hint = 'It needs the secret ADMIN_TOKEN; where ADMIN_HOST is set, it answers at that host alone.'
-    return new CommandError(`the gateway at ${host} answers no operators`, { exit: 'redis', hint })
+    return new CommandError(`the admin API is disabled at ${host}`, { exit: 'redis', hint })
   }
   if (status === 401) {
     const hint = 'That of the shell goes before the one in .dev.vars. After ten attempts in a minute, it refuses all.'
-    return new CommandError(`the gateway at ${host} has another ADMIN_TOKEN`, { exit: 'redis', hint })
+    return new CommandError(`${host} rejected ADMIN_TOKEN`, { exit: 'redis', hint })
   }
   const error = explainProblem({ ...problem, status })
   if (status !== 429 && status < 500) return error

@@ -58,7 +58,7 @@ export async function connect(
   const text = redis ?? asText(variables.UPSTASH_REDIS_REST_URL) ?? (env.REDIS_URL || devVars?.values.REDIS_URL)
   if (redis === undefined && variables.STORE === 'durable-object') {
     const hint = 'Ask it: --gateway https://…, or the dashboard (docs/admin.md). --redis names a database all the same.'
-    throw new CommandError('counts and rules are kept in Durable Objects (STORE), which only the Worker can reach', {
+    throw new CommandError('counts are in Durable Objects; use --gateway', {
       hint,
     })
   }

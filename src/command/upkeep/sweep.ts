@@ -145,7 +145,7 @@ class Sweep {
       const keys = rest
       const { changed, kept, gone, us } = await this.#retry(() => job.apply(database, keys, SCRIPT_BUDGET_US))
       const seen = changed + kept + gone
-      if (!(seen > 0)) throw new DatabaseError('Redis answered something other than numbers of keys')
+      if (!(seen > 0)) throw new DatabaseError('unexpected reply from Redis')
       // The next batch has the size that the last script managed, or twice that if it managed all.
       const size = seen < keys.length ? seen : 2 * this.#batch
       this.#batch = Math.min(size, this.#count, us === undefined ? MAX_BATCH_WITHOUT_CLOCK : MAX_KEYS)

@@ -135,7 +135,7 @@ export class DurableObjectStore implements Store {
     await this.#closeAll(givenBack)
     if (awaited.length === 0) return conclusion
     const areKept = await this.#closeAll(awaited)
-    if (mustStop() || areKept.includes(false)) throw new StoreError('the decision took so long that it was given up')
+    if (mustStop() || areKept.includes(false)) throw new StoreError('decision timed out and was cancelled')
     return conclusion
   }
 

@@ -86,7 +86,7 @@ export class RedisStore implements Store {
     const keys = releases.map(({ charge }) => charge.key)
     this.#release ??= toScript(this.#scripts.release())
     const count = await this.#patient.evaluate(this.#release, keys, releaseArguments(releases))
-    if (count !== releases.length) throw new StoreError('Redis answered something other than the number of releases')
+    if (count !== releases.length) throw new StoreError('unexpected reply from Redis')
   }
 
   async renew(charges: readonly StoreCharge[]): Promise<void> {
@@ -112,7 +112,7 @@ export class RedisStore implements Store {
   async #count(send: (client: RedisClient) => Promise<unknown>, keys: readonly string[]): Promise<void> {
     const count = await this.#prompt.call(send, keys)
     // Something other than Redis has answered, so nothing was done.
-    if (!Number.isSafeInteger(count)) throw new StoreError('Redis answered something other than a number')
+    if (!Number.isSafeInteger(count)) throw new StoreError('unexpected reply from Redis')
   }
 }
 

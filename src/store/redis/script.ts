@@ -134,7 +134,7 @@ export function readDecision(reply: unknown, request: DecisionRequest): Decision
     2,
   )
   if (!Array.isArray(reply) || reply.length !== size || !reply.every(isCount)) {
-    throw new StoreError('Redis answered something other than a decision')
+    throw new StoreError('unexpected reply from Redis')
   }
   let at = 0
   const next = () => reply[at++] as number

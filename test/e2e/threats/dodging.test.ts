@@ -72,6 +72,7 @@ describe('what APIs differ about', () => {
       title: 'Ambiguous Target',
       status: 400,
       detail: expect.any(String),
+      code: 'ambiguous_path',
     })
     expect(gateway.upstream.take()).toEqual([])
   })

@@ -131,7 +131,8 @@ test.each([
       expect(answer.headers).toMatchObject({ 'content-type': 'application/problem+json', 'cache-control': 'no-store' })
       expect(json(answer)).toEqual({
         ...{ type: 'about:blank', title: 'Misconfigured', status: 500 },
-        detail: `${name} is not as expected; the log says more.`,
+        detail: `Gateway misconfigured: ${name} is invalid. See the log.`,
+        code: 'misconfigured',
       })
     }
     expect(gateway.upstream.take()).toEqual([])

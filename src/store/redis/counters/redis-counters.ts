@@ -63,7 +63,7 @@ export class RedisCounters implements StatisticsStore {
       for (const [field, sketch] of sketches) args.push(field, writeSketch(sketch))
     }
     const added = await this.#calls.evaluate(ADD, [...hashes.keys()], args)
-    if (added !== 0 && added !== 1) throw new StoreError('Redis answered something other than whether it has added')
+    if (added !== 0 && added !== 1) throw new StoreError('unexpected reply from Redis')
   }
 
   async read(resolution: Resolution, fromMs: number, toMs: number): Promise<readonly Period[]> {
@@ -157,5 +157,5 @@ function toSketch(value: string): Sketch {
 }
 
 function createReplyError(): StoreError {
-  return new StoreError('Redis answered something other than counts')
+  return new StoreError('unexpected reply from Redis')
 }

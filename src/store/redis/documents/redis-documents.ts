@@ -90,5 +90,5 @@ function toTexts(reply: unknown): string[] {
 }
 
 function createReplyError(): StoreError {
-  return new StoreError('Redis answered something other than a document')
+  return new StoreError('unexpected reply from Redis')
 }
