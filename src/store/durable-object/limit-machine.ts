@@ -1,19 +1,11 @@
 import type { PenaltyState } from '../../algorithms/algorithm.ts'
 import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
 import { type ConcurrencyState, releaseSlot, renewSlot, revokeSlot } from '../../algorithms/concurrency.ts'
-import { detectsNewIdentities, evaluateCharge } from '../../algorithms/decide.ts'
+import { detectsNewIdentities, type Evaluation, evaluateCharge } from '../../algorithms/decide.ts'
 import { longestWindowMs, type SlidingWindowState, trim } from '../../algorithms/sliding-window.ts'
 import type { StoreCharge } from '../../model/charge.ts'
 import type { AlgorithmName } from '../../model/limits.ts'
-import {
-  addDecision,
-  type Decided,
-  loadState,
-  type MachineState,
-  NOTHING,
-  type Open,
-  writeState,
-} from './machine-state.ts'
+import { addDecision, loadState, type MachineState, NOTHING, type Open, writeState } from './machine-state.ts'
 import {
   type CommitOrAbort,
   type Correction,
@@ -24,7 +16,6 @@ import {
 } from './objects.ts'
 import { addEntry, deleteBefore, type Rows, removeUnits, SqlRows, writePages } from './rows.ts'
 import { recordUndo, removeCharge, type Undo } from './undo.ts'
-import { type Answer, WaitQueue } from './wait-queue.ts'
 
 /** The siblings are asked about an open charge after this. */
 export const ASK_AFTER_MS = 5_000
@@ -43,6 +34,15 @@ const MIN_ALARM_GAP_MS = 60_000
 const LATE_ALARM_MS = 600_000
 /** They are part of the row that each change writes. */
 const MAX_OPEN = 1_000
+/**
+ * No more than this wait for each unit that may be given back. Later ones are refused at once: they would get it only if
+ * all of these were refused elsewhere. A flood thus waits for nothing.
+ */
+const MAX_WAITING_PER_UNIT = 8
+/** All that wait are decided again whenever one decision ends … */
+const MAX_WAITING = 200
+/** … each by looking at every open charge: in all so many looks. */
+const MAX_LOOKS = 20_000
 
 interface Charged {
   /** Date of the entry in a log. */
@@ -63,12 +63,8 @@ export class LimitMachine {
   readonly #rows: Rows
   readonly state: MachineState
   readonly #maxOpen: number
-  /** It is in memory only: callers ask again after the object has ended. */
-  readonly #queue = new WaitQueue()
   /** The last reading of the clock, or the time that it must show by now, in microseconds. */
   #readUs: number
-  /** An open charge may have been decided since the queue was last considered. */
-  #isDirty = false
 
   /** @param state was read from these rows, and has changed since */
   constructor(rows: Rows, state = loadState(rows), maxOpen = MAX_OPEN) {
@@ -78,21 +74,66 @@ export class LimitMachine {
     this.#readUs = state.clockUs
   }
 
-  /** @returns undefined if it waits: `answers` has its answer later */
-  reserve(reservation: PreparedCharge, readUs: number): ObjectVote | undefined {
-    const vote = this.#vote(reservation, readUs)
-    return this.#queue.add(reservation, vote, this.state.open, toMs(readUs)) ? undefined : vote
+  reserve(reservation: PreparedCharge, readUs: number): ObjectVote {
+    const { action, permits, charge, shared } = reservation
+    const nowUs = this.#clock(readUs)
+    const nowMs = toMs(nowUs)
+    const { open: opens } = this.state
+    const known = this.#stateAt(nowMs)
+    const returnable = countReturnable(opens)
+    const { usage, fitting, chargeable, changed } = evaluateWithin(returnable, reservation, known, nowUs)
+    const isNew = detectsNewIdentities(charge) && (known === undefined || holdsOnlyNew(known, opens))
+    // A penalty refuses whatever is given back.
+    const isProvisional = returnable > 0 && usage[0]?.penaltyMs === undefined
+    const vote = { usage, fitting, chargeable, charged: 0, forfeited: 0, nowMs, isNew, isProvisional, isVoid: false }
+    const wasGranted = shared && this.#wasGranted(shared.id, nowMs)
+    if (wasGranted !== undefined) {
+      // It has come twice, or after its end: nobody waits for this answer then.
+      const granted = opens.get(shared?.id ?? 0)?.permits ?? 0
+      for (const limit of usage) limit.remaining += granted * charge.cost
+      const isVoid = !wasGranted
+      return { ...vote, fitting: granted, chargeable: granted, charged: granted, isProvisional: false, isVoid }
+    }
+    if (changed) {
+      this.#commit(charge, nowUs, 0, 0, 0, changed)
+      this.#write(nowMs)
+    }
+    // A shadow charge alone does not limit a grant.
+    const mayBePart = action === 'take-up-to' && (charge.mode === 'enforce' || shared !== undefined)
+    const isCharged = action !== 'peek' && (mayBePart || chargeable >= permits)
+    const charged = isCharged ? Math.min(permits, chargeable) : 0
+    if (charged === 0) return vote
+    // Without an open charge, it could not be taken back.
+    if (shared && opens.size >= this.#maxOpen) return { ...vote, isVoid: true }
+    return { ...vote, charged, forfeited: this.#charge(reservation, charged, isNew, nowUs) }
   }
 
-  /** Answers those whose wait is over. @param mayWait whether one may wait, if it is not too late by the clock */
-  answers(readUs: number, mayWait?: (reservation: PreparedCharge) => boolean): Answer[] {
-    this.#clock(readUs)
-    const nowMs = toMs(readUs)
-    const { untilMs } = this.#queue
-    if (untilMs === undefined || !(this.#isDirty || mayWait || untilMs <= nowMs)) return []
-    this.#isDirty = false
-    const decide = (reservation: PreparedCharge) => this.#vote(reservation, readUs)
-    return this.#queue.leave(decide, this.state.open, nowMs, mayWait)
+  /**
+   * Two decisions may wait for each other, each at the object of one charge: the one with the higher number gives in
+   * first, and the other gets what that one had.
+   * @param waiting reservations that wait already, maybe this one
+   * @returns milliseconds for which a refusal is worth holding back; 0 if no open charge that may be given back helps
+   */
+  patienceFor(reservation: PreparedCharge, vote: ObjectVote, waiting: ReadonlySet<PreparedCharge>): number {
+    const { action, charge, shared, patienceMs = 0 } = reservation
+    const wanted = countWanted(reservation)
+    const isTaken = action === 'take' || action === 'take-up-to'
+    if (!isTaken || charge.mode !== 'enforce' || vote.fitting >= wanted || !vote.isProvisional) return 0
+    let [returnable, longestMs] = [0, 0]
+    for (const [id, open] of this.state.open) {
+      const ownPatienceMs = shared && id < shared.id ? patienceMs / 2 : patienceMs
+      // Older ones are those of isolates that have died, or whose messages were lost.
+      if (open.grants > 0 || this.#ageMs(open) >= ownPatienceMs) continue
+      returnable += open.permits * open.cost
+      longestMs = Math.max(longestMs, ownPatienceMs - this.#ageMs(open))
+    }
+    const wantedUnits = wanted * charge.cost + charge.reserved
+    if (vote.usage.some(({ remaining }) => remaining + returnable < wantedUnits)) return 0
+    if (waiting.has(reservation)) return longestMs
+    let waitingUnits = 0
+    for (const other of waiting) waitingUnits += countWanted(other) * other.charge.cost
+    const isFull = waiting.size >= Math.min(MAX_WAITING, MAX_LOOKS / this.state.open.size)
+    return isFull || waitingUnits >= MAX_WAITING_PER_UNIT * returnable ? 0 : longestMs
   }
 
   /** A timer has run out: it is so late at least, whatever the clock will show. */
@@ -100,24 +141,16 @@ export class LimitMachine {
     this.#readUs = Math.max(this.#readUs, us)
   }
 
-  get waiting(): readonly PreparedCharge[] {
-    return this.#queue.reservations
-  }
-
-  get waitsUntilMs(): number | undefined {
-    return this.#queue.untilMs
-  }
-
   /** @returns whether the charge stands, as far as is known here */
   close({ id, permits, isProvisional }: CommitOrAbort, readUs: number): boolean {
-    const nowMs = toMs(this.#touch(readUs))
+    const nowMs = toMs(this.#clock(readUs))
     const { open: opens } = this.state
     const open = opens.get(id)
-    const decided = this.#findDecided(id, nowMs)
     if (!open) {
+      const wasGranted = this.#wasGranted(id, nowMs)
       // A cancel has overtaken the reservation, which must not be charged when it comes.
-      if (permits === 0 && !decided) this.#remember(id, 0, nowMs)
-      return (decided?.permits ?? 0) > 0
+      if (permits === 0 && wasGranted === undefined) this.#remember(id, false, nowMs)
+      return wasGranted === true
     }
     if (permits < open.permits) this.#takeBack(id, open, permits, nowMs)
     // The end for a new identity comes twice: the decider may still wait for another object to which it is new.
@@ -127,24 +160,24 @@ export class LimitMachine {
       opens.delete(id)
     }
     // That it stays need not be written: it would be asked about once more, at worst. A new identity's would lapse.
-    if (permits === 0) this.#remember(id, 0, nowMs)
+    if (permits === 0) this.#remember(id, false, nowMs)
     else if (permits < open.permits || open.isNew) this.#write(nowMs)
     return permits > 0
   }
 
   /** A sibling asks about a decision. @returns whether it was granted here; if not, it never will be */
   inquire(id: number, readUs: number): boolean {
-    const nowMs = toMs(this.#touch(readUs))
+    const nowMs = toMs(this.#clock(readUs))
     const open = this.state.open.get(id)
     if (open?.isNew) this.#void(id, open, nowMs)
-    const decided = this.#findDecided(id, nowMs)
-    if (!decided) this.#remember(id, 0, nowMs)
-    return (decided?.permits ?? 0) > 0
+    const wasGranted = this.#wasGranted(id, nowMs)
+    if (wasGranted === undefined) this.#remember(id, false, nowMs)
+    return wasGranted === true
   }
 
   /** Settles what it can without its siblings. @returns the decisions to ask them about */
   overdue(readUs: number): { readonly id: number; readonly siblings: readonly string[] }[] {
-    const nowMs = toMs(this.#touch(readUs))
+    const nowMs = toMs(this.#clock(readUs))
     const { open: opens } = this.state
     const due: { id: number; siblings: readonly string[] }[] = []
     for (const [id, open] of opens) {
@@ -163,13 +196,12 @@ export class LimitMachine {
     const nowMs = toMs(this.#clock(readUs))
     const open = this.state.open.get(id)
     if (!open || this.#ageMs(open) > ASK_UNTIL_MS) return
-    this.#isDirty = true
     if (areGranted) open.grants++
     else this.#void(id, open, nowMs)
   }
 
   correct(correction: Correction, readUs: number): void {
-    const nowUs = this.#touch(readUs)
+    const nowUs = this.#clock(readUs)
     const nowMs = toMs(nowUs)
     const state = this.state
     const known = this.#stateAt(nowMs)
@@ -214,19 +246,10 @@ export class LimitMachine {
   /** Sets a new alarm if anything still matters. */
   isOverAt(readUs: number): boolean {
     const nowMs = toMs(this.#clock(readUs))
-    if (this.#endsAtMs < nowMs && this.#queue.untilMs === undefined) return true
+    if (this.#endsAtMs < nowMs) return true
     this.state.alarmAtMs = 0
     this.#write(nowMs)
     return false
-  }
-
-  get asksAtMs(): number | undefined {
-    let earliestMs: number | undefined
-    for (const open of this.state.open.values()) {
-      const dueMs = open.atMs + Math.min(findAskAgeMs(open), ASK_UNTIL_MS + 1)
-      if (earliestMs === undefined || dueMs < earliestMs) earliestMs = dueMs
-    }
-    return earliestMs
   }
 
   /** Nothing matters any more after this, milliseconds since the Unix epoch; 0 if nothing does. */
@@ -235,46 +258,6 @@ export class LimitMachine {
     let latestMs = kept.state === undefined ? 0 : kept.expiresAtMs
     for (const { atMs } of decisions.values()) latestMs = Math.max(latestMs, atMs + REMEMBER_MS)
     return latestMs
-  }
-
-  #vote(reservation: PreparedCharge, readUs: number): ObjectVote {
-    const { action, permits, charge, shared } = reservation
-    const nowUs = this.#clock(readUs)
-    const nowMs = toMs(nowUs)
-    const { open: opens } = this.state
-    const known = this.#stateAt(nowMs)
-    const returnable = countReturnable(opens)
-    const { usage, fitting, chargeable, changed } = evaluateWithin(
-      returnable,
-      charge,
-      { action, permits },
-      known,
-      nowUs,
-    )
-    const isNew = detectsNewIdentities(charge) && (known === undefined || holdsOnlyNew(known, opens))
-    // A penalty refuses whatever is given back.
-    const isProvisional = returnable > 0 && usage[0]?.penaltyMs === undefined
-    const vote = { usage, fitting, chargeable, charged: 0, forfeited: 0, nowMs, isNew, isProvisional, isVoid: false }
-    const decided = shared && this.#findDecided(shared.id, nowMs)
-    if (decided) {
-      // It has come twice, or after its end.
-      const { permits: granted } = decided
-      for (const limit of usage) limit.remaining += granted * charge.cost
-      const isVoid = granted === 0
-      return { ...vote, fitting: granted, chargeable: granted, charged: granted, isProvisional: false, isVoid }
-    }
-    if (changed) {
-      this.#commit(charge, nowUs, 0, 0, 0, changed)
-      this.#write(nowMs)
-    }
-    // A shadow charge alone does not limit a grant.
-    const mayBePart = action === 'take-up-to' && (charge.mode === 'enforce' || shared !== undefined)
-    const isCharged = action !== 'peek' && (mayBePart || chargeable >= permits)
-    const charged = isCharged ? Math.min(permits, chargeable) : 0
-    if (charged === 0) return vote
-    // Without an open charge, it could not be taken back.
-    if (shared && opens.size >= this.#maxOpen) return { ...vote, isVoid: true }
-    return { ...vote, charged, forfeited: this.#charge(reservation, charged, isNew, nowUs) }
   }
 
   #charge({ charge, leaseMs, shared }: PreparedCharge, permits: number, isNew: boolean, nowUs: number): number {
@@ -290,7 +273,7 @@ export class LimitMachine {
       const { id, siblings, hasNewcomers } = shared
       const open = { atMs: toMs(this.#readUs), permits, cost, slot, siblings, isNew: isNew && hasNewcomers, grants: 0 }
       this.state.open.set(id, { ...open, ...charged, charge: { algorithm, limits } })
-      this.#remember(id, permits, nowMs)
+      this.#remember(id, true, nowMs)
     } else this.#write(nowMs)
     return forfeited
   }
@@ -359,16 +342,17 @@ export class LimitMachine {
   #void(id: number, open: Open, nowMs: number): void {
     this.#takeBack(id, open, 0, nowMs)
     this.state.open.delete(id)
-    this.#remember(id, 0, nowMs)
+    this.#remember(id, false, nowMs)
   }
 
-  #findDecided(id: number, nowMs: number): Decided | undefined {
+  /** @returns undefined if the decision is not known */
+  #wasGranted(id: number, nowMs: number): boolean | undefined {
     const decided = this.state.decisions.get(id)
-    return decided && decided.atMs + REMEMBER_MS >= nowMs ? decided : undefined
+    return decided && decided.atMs + REMEMBER_MS >= nowMs ? decided.isGranted : undefined
   }
 
-  #remember(id: number, permits: number, atMs: number): void {
-    addDecision(this.state, id, { permits, atMs }, atMs - REMEMBER_MS, this.#rows)
+  #remember(id: number, isGranted: boolean, atMs: number): void {
+    addDecision(this.state, id, { isGranted, atMs }, atMs - REMEMBER_MS, this.#rows)
     this.#write(atMs)
   }
 
@@ -398,22 +382,14 @@ export class LimitMachine {
     return toMs(this.#readUs) - open.atMs
   }
 
-  /** Something changes now that others may wait for. */
-  #touch(readUs: number): number {
-    this.#isDirty = true
-    return this.#clock(readUs)
-  }
-
   /**
    * The time is never before that of the last charge, whatever the clock of this machine or of the one before it shows.
-   * If the clock has stepped back, all that waits ages by as much: nobody waits for longer because of it, and siblings
-   * are asked before they forget.
+   * If the clock has stepped back, open charges age by as much: siblings are asked before they forget.
    */
   #clock(readUs: number): number {
     const backMs = Math.ceil((this.#readUs - readUs) / 1000)
     if (backMs > 0) {
       for (const open of this.state.open.values()) open.atMs -= backMs
-      this.#queue.ageBy(backMs)
     }
     this.#readUs = readUs
     return Math.max(readUs, this.state.clockUs)
@@ -421,18 +397,14 @@ export class LimitMachine {
 }
 
 /** A refusal leads to no penalty if it is only due to units that may be given back. @param returnable those units */
-function evaluateWithin(
-  returnable: number,
-  charge: StoreCharge,
-  request: Parameters<typeof evaluateCharge>[1],
-  state: unknown,
-  nowUs: number,
-) {
-  const vote = evaluateCharge(charge, request, state, nowUs)
-  const wanted = charge.cost * countWanted(request)
-  if (!vote.changed || vote.usage.some(({ remaining }) => remaining + returnable < wanted)) return vote
+function evaluateWithin(returnable: number, reservation: PreparedCharge, state: unknown, nowUs: number): Evaluation {
+  const { charge } = reservation
+  const evaluation = evaluateCharge(charge, reservation, state, nowUs)
+  const wanted = charge.cost * countWanted(reservation)
+  if (!evaluation.changed || evaluation.usage.some(({ remaining }) => remaining + returnable < wanted))
+    return evaluation
   const { penalty: _, ...unblocked } = charge
-  return evaluateCharge(unblocked, request, state, nowUs)
+  return evaluateCharge(unblocked, reservation, state, nowUs)
 }
 
 function countReturnable(opens: MachineState['open']): number {

@@ -16,8 +16,8 @@ export interface ObjectEnvironment {
 
 /** Expired counts are deleted at most this often. */
 const SWEEP_EVERY_MS = 600_000
-/** A sibling that did not answer is asked again after this. */
-const ASK_AGAIN_MS = 1_000
+/** It is looked this often whether siblings are to be asked about open charges. */
+const ASK_EVERY_MS = 1_000
 
 /**
  * @param nowMs whole milliseconds, as the clock shows them
@@ -38,10 +38,12 @@ export class LimitObject {
   #openMachine: typeof openMachine | undefined
   #machine: LimitMachine | undefined
   #alarmAtMs = 0
-  readonly #held = new Map<PreparedCharge, PromiseWithResolvers<ObjectVote>>()
-  /** Wakes the machine when an answer, or a question to siblings, is due. */
+  /** Refusals that are held back, because open charges may be given back. */
+  readonly #waiting = new Set<PreparedCharge>()
+  /** Resolves when an open charge may have been given back. */
+  #changed = Promise.withResolvers<void>()
+  /** Set while charges are open, and while siblings are asked. */
   #timer: ReturnType<typeof setTimeout> | undefined
-  #asking: LimitMachine | undefined
 
   constructor({ storage }: ObjectState, env: ObjectEnvironment) {
     this.#storage = storage
@@ -52,20 +54,19 @@ export class LimitObject {
     const call = (await request.json()) as Call | TableCall
     if (isTableCall(call)) return Response.json(await this.#callTable(call))
     const [name, argument] = call
-    return Response.json(
-      (await this.#change((machine, nowUs) => {
-        switch (name) {
-          case 'reserve':
-            return machine.reserve(argument, nowUs) ?? this.#hold(argument)
-          case 'close':
-            return machine.close(argument, nowUs)
-          case 'inquire':
-            return machine.inquire(argument, nowUs)
-          case 'correct':
-            for (const correction of argument) machine.correct(correction, nowUs)
-        }
-      })) ?? null,
-    )
+    if (name === 'reserve') return Response.json(await this.#reserve(argument))
+    const answer = await this.#change((machine, nowUs) => {
+      this.#wake()
+      switch (name) {
+        case 'close':
+          return machine.close(argument, nowUs)
+        case 'inquire':
+          return machine.inquire(argument, nowUs)
+        case 'correct':
+          for (const correction of argument) machine.correct(correction, nowUs)
+      }
+    })
+    return Response.json(answer ?? null)
   }
 
   /** Deletes what has expired. */
@@ -98,6 +99,37 @@ export class LimitObject {
     else await this.#storage.setAlarm(Math.max(nextMs + 1, Date.now() + SWEEP_EVERY_MS))
   }
 
+  /** Holds a refusal back while another answer may follow. Whoever came first is decided first again. */
+  async #reserve(reservation: PreparedCharge): Promise<ObjectVote> {
+    let leftMs = reservation.patienceMs ?? 0
+    try {
+      for (;;) {
+        const startMs = Date.now()
+        const { vote, waitMs, changed } = await this.#change((machine, nowUs) => {
+          const vote = machine.reserve(reservation, nowUs)
+          const waitMs = Math.min(leftMs, machine.patienceFor(reservation, vote, this.#waiting))
+          if (waitMs > 0) this.#waiting.add(reservation)
+          return { vote, waitMs, changed: this.#changed.promise }
+        })
+        if (waitMs <= 0) return vote
+        let timer: ReturnType<typeof setTimeout> | undefined
+        const timeout = new Promise<void>((resolve) => {
+          timer = setTimeout(resolve, waitMs)
+        })
+        await Promise.race([changed, timeout])
+        clearTimeout(timer)
+        leftMs -= Math.max(0, Date.now() - startMs)
+      }
+    } finally {
+      this.#waiting.delete(reservation)
+    }
+  }
+
+  #wake(): void {
+    this.#changed.resolve()
+    this.#changed = Promise.withResolvers()
+  }
+
   async #change<T>(change: (machine: LimitMachine, nowUs: number) => T): Promise<Awaited<T>> {
     // A Worker without objects need not load their code.
     this.#openMachine ??= (await import('./limit-machine.ts')).openMachine
@@ -108,85 +140,59 @@ export class LimitObject {
       this.#machine = machine
       this.#alarmAtMs = machine.alarmAtMs
     }
-    let result: T
     try {
-      const nowUs = readClock()
-      result = change(machine, nowUs)
-      this.#answer(machine, nowUs)
+      const result = change(machine, readClock())
+      if (this.#machine === machine) this.#setTimers(machine)
+      return await result
     } catch (error) {
-      this.#fail(error)
+      // It may know more than it has written.
+      if (this.#machine === machine) this.#dropMachine()
       throw error
     }
-    return await result
-  }
-
-  #fail(error: unknown): void {
-    // It may know more than it has written.
-    this.#dropMachine()
-    for (const { reject } of this.#held.values()) reject(error)
-    this.#held.clear()
   }
 
   #dropMachine(): void {
     this.#machine = undefined
     clearTimeout(this.#timer)
+    this.#timer = undefined
   }
 
-  #hold(reservation: PreparedCharge): Promise<ObjectVote> {
-    const held = Promise.withResolvers<ObjectVote>()
-    this.#held.set(reservation, held)
-    // It may fail in the very call that was to wait for it.
-    held.promise.catch(() => {})
-    return held.promise
-  }
-
-  /** Answers those whose wait is over, and sets the alarm and the timer. */
-  #answer(machine: LimitMachine, nowUs: number): void {
-    for (const { reservation, vote } of machine.answers(nowUs)) {
-      this.#held.get(reservation)?.resolve(vote)
-      this.#held.delete(reservation)
-    }
-    if (this.#machine !== machine) return
+  #setTimers(machine: LimitMachine): void {
     if (machine.alarmAtMs !== this.#alarmAtMs) {
       this.#alarmAtMs = machine.alarmAtMs
       void this.#storage.setAlarm(this.#alarmAtMs)
     }
-    clearTimeout(this.#timer)
-    const { waitsUntilMs = Number.POSITIVE_INFINITY, asksAtMs = Number.POSITIVE_INFINITY } = machine
-    const nowMs = Math.floor(nowUs / 1000)
-    const dueMs = Math.max(nowMs + 1, Math.min(waitsUntilMs, this.#asking === machine ? waitsUntilMs : asksAtMs))
-    if (dueMs < Number.POSITIVE_INFINITY) this.#timer = setTimeout(() => this.#wake(machine, dueMs), dueMs - nowMs)
-  }
-
-  async #wake(machine: LimitMachine, dueMs: number): Promise<void> {
-    try {
-      machine.reach(readClock(dueMs))
-      const isDue = this.#asking !== machine && (machine.asksAtMs ?? Number.POSITIVE_INFINITY) <= dueMs
-      if (isDue) await this.#ask(machine)
-      if (this.#machine === machine) this.#answer(machine, readClock())
-    } catch (error) {
-      if (this.#machine === machine) this.#fail(error)
-    }
+    if (machine.state.open.size === 0) return
+    this.#timer ??= setTimeout(
+      (dueUs: number) => this.#ask(machine, dueUs).catch(() => {}),
+      ASK_EVERY_MS,
+      readClock() + ASK_EVERY_MS * 1000,
+    )
   }
 
   /** Voids open charges whose end has not come, if a sibling has not granted them. */
-  async #ask(machine: LimitMachine): Promise<void> {
-    this.#asking = machine
-    const overdue = machine.overdue(readClock())
-    this.#answer(machine, readClock())
+  async #ask(machine: LimitMachine, dueUs: number): Promise<void> {
+    const overdue = await this.#change((machine, nowUs) => {
+      machine.reach(dueUs)
+      this.#wake()
+      return machine.overdue(nowUs)
+    })
     const objects = openObjects(this.#env.LIMITS)
     const ask = async ({ id, siblings }: { readonly id: number; readonly siblings: readonly string[] }) => {
       const answers = await Promise.allSettled(siblings.map((key) => objects.of(key).inquire(id)))
-      // It may have failed meanwhile, and another machine may have written since.
-      if (this.#machine !== machine) return
       const isVoid = answers.some((answer) => answer.status === 'fulfilled' && !answer.value)
       const areGranted = answers.every((answer) => answer.status === 'fulfilled' && answer.value)
-      if (isVoid || areGranted) machine.learn(id, areGranted, readClock())
+      // It may have failed meanwhile, and another machine may have written since.
+      if (this.#machine !== machine || !(isVoid || areGranted)) return
+      await this.#change((machine, nowUs) => {
+        machine.learn(id, areGranted, nowUs)
+        this.#wake()
+      })
     }
     await Promise.all(overdue.map(ask))
-    if (this.#machine === machine) this.#answer(machine, readClock())
-    await new Promise((resolve) => setTimeout(resolve, ASK_AGAIN_MS))
-    if (this.#asking === machine) this.#asking = undefined
+    if (this.#machine !== machine) return
+    this.#timer = undefined
+    this.#setTimers(machine)
   }
 }
 

@@ -59,8 +59,8 @@ export interface Open {
 }
 
 export interface Decided {
-  /** 0 for one that was given up. */
-  readonly permits: number
+  /** Otherwise it was given up. */
+  readonly isGranted: boolean
   readonly atMs: number
 }
 
@@ -80,7 +80,7 @@ interface Head {
   }
   readonly slotsExpireAtMs?: number
   readonly open?: readonly (readonly [number, Open])[]
-  readonly recent?: readonly number[]
+  readonly decided?: readonly number[]
 }
 
 export function loadState(rows: Rows): MachineState {
@@ -101,17 +101,19 @@ export function loadState(rows: Rows): MachineState {
     const content = JSON.parse(body)
     if (kind === HEAD) head = content
     else if (kind === SLOTS) state.slots.set(n, { units: content[0], deadlineMs: content[1] })
-    else {
-      addPage(kind === LOG ? state.log : state.decided, n, content)
-      if (kind === LOG) readEntries(log, content)
-      else readDecisions(state.decisions, content)
+    else if (kind === LOG) {
+      addPage(state.log, n, content)
+      readEntries(log, content)
+    } else if (kind === DECISIONS) {
+      addPage(state.decided, n, content)
+      readDecisions(state.decisions, content)
     }
   }
   if (!head) return state
-  const { algorithm, clockUs, expiresAtMs, alarmAtMs, open = [], recent = [] } = head
+  const { algorithm, clockUs, expiresAtMs, alarmAtMs, open = [], decided = [] } = head
   for (const [id, charge] of open) state.open.set(id, charge)
-  readDecisions(state.decisions, recent)
-  state.decided.tail.push(...recent)
+  readDecisions(state.decisions, decided)
+  state.decided.tail.push(...decided)
   readEntries(log, head.log?.entries ?? [])
   state.log.tail.push(...(head.log?.entries ?? []))
   const kept = { state: readKept(head, log, state), expiresAtMs }
@@ -128,11 +130,11 @@ function readKept(head: Head, entries: SlidingWindowState, { slots }: MachineSta
   return { ...entries, keptMs, penaltyMs, penalty, head: first } satisfies SlidingWindowState
 }
 
-function readDecisions(decisions: Map<number, Decided>, numbers: readonly number[]): void {
-  for (let at = 0; at < numbers.length; at += 3) {
-    const [id, permits, atMs] = numbers.slice(at, at + 3) as [number, number, number]
+function readDecisions(decisions: Map<number, Decided>, items: readonly number[]): void {
+  for (let at = 0; at < items.length; at += 2) {
+    const [ms, id] = items.slice(at, at + 2) as [number, number]
     decisions.delete(id)
-    decisions.set(id, { permits, atMs })
+    decisions.set(id, { isGranted: ms > 0, atMs: Math.abs(ms) })
   }
 }
 
@@ -140,7 +142,7 @@ export function addDecision(state: MachineState, id: number, decided: Decided, s
   const { decisions } = state
   decisions.delete(id)
   decisions.set(id, decided)
-  state.decided.tail.push(id, decided.permits, decided.atMs)
+  state.decided.tail.push(decided.isGranted ? decided.atMs : -decided.atMs, id)
   for (const [oldest, { atMs }] of decisions) {
     if (atMs >= sinceMs) break
     decisions.delete(oldest)
@@ -158,7 +160,7 @@ export function writeState(state: MachineState, rows: Rows): void {
     alarmAtMs,
     ...writeKept(state, rows),
     ...(open.size > 0 && { open: [...open] }),
-    ...(decided.tail.length > 0 && { recent: decided.tail }),
+    ...(decided.tail.length > 0 && { decided: decided.tail }),
   }
   rows.put(HEAD, 0, JSON.stringify(head))
 }

@@ -19,8 +19,8 @@ export interface Row {
 /** Kinds of rows: one that each change writes, pages of older log entries and decisions, and one for each slot. */
 export const HEAD = 0
 export const LOG = 1
-export const DECISIONS = 2
 export const SLOTS = 3
+export const DECISIONS = 4
 
 export class SqlRows implements Rows {
   readonly #sql: ObjectDatabase
@@ -60,14 +60,13 @@ export class SqlRows implements Rows {
   }
 }
 
-const PAGE_SIZE = 128
-
-/** An item has `width` numbers; that at `timeAt` is its time in milliseconds. */
-const LAYOUTS = { [LOG]: { width: 2, timeAt: 0 }, [DECISIONS]: { width: 3, timeAt: 2 } } as const
+/** Numbers in a page, two for each item. */
+const PAGE_LENGTH = 256
 
 /**
- * A list in order of time, flat: the entries of a log (date, units) or decisions (number, permits, time). The newest
- * items are part of the head row, so that a change rewrites few; older ones are in rows of their own.
+ * A list in order of time, flat. Each item is two numbers: an entry of a log is its date and its units; a decision is its
+ * time, negative if it was given up, and its number. The newest items are part of the head row, so that a change rewrites
+ * few; older ones are in rows of their own.
  */
 export interface PagedList {
   readonly kind: typeof LOG | typeof DECISIONS
@@ -80,30 +79,28 @@ export function emptyList(kind: PagedList['kind']): PagedList {
   return { kind, pages: [], tail: [] }
 }
 
-export function addPage({ kind, pages }: PagedList, n: number, items: readonly number[]): void {
-  pages.push({ n, latestMs: items.at(LAYOUTS[kind].timeAt - LAYOUTS[kind].width) ?? 0 })
+export function addPage({ pages }: PagedList, n: number, items: readonly number[]): void {
+  pages.push({ n, latestMs: Math.abs(items.at(-2) ?? 0) })
 }
 
 /** Moves items that have become many to a row of their own. The newest stays: what comes next may be added to it. */
 export function writePages(list: PagedList, rows: Rows): void {
-  const size = PAGE_SIZE * LAYOUTS[list.kind].width
-  if (list.tail.length <= size) return
+  if (list.tail.length <= PAGE_LENGTH) return
   const n = (list.pages.at(-1)?.n ?? 0) + 1
-  const items = list.tail.splice(0, size)
+  const items = list.tail.splice(0, PAGE_LENGTH)
   rows.put(list.kind, n, JSON.stringify(items))
   addPage(list, n, items)
 }
 
-/** Forgets the items before a moment, and deletes rows of which nothing is left. */
+/** Deletes the items before a moment, but of rows only those of which nothing is left. */
 export function deleteBefore({ kind, pages, tail }: PagedList, sinceMs: number, rows: Rows): void {
   for (let first = pages[0]; first && first.latestMs < sinceMs; first = pages[0]) {
     rows.delete(kind, first.n)
     pages.shift()
   }
-  const { width, timeAt } = LAYOUTS[kind]
-  let forgotten = 0
-  while ((tail[forgotten + timeAt] ?? sinceMs) < sinceMs) forgotten += width
-  if (forgotten > 0) tail.splice(0, forgotten)
+  let length = 0
+  while (Math.abs(tail[length] ?? sinceMs) < sinceMs) length += 2
+  if (length > 0) tail.splice(0, length)
 }
 
 /** Adds an entry to a log, or its units to the newest entry if that has the same date. */
