@@ -7,8 +7,8 @@ import {
   type ObjectVote,
   openObjects,
   type PreparedCharge,
-  type TableCall,
 } from './objects.ts'
+import type { TableCall } from './table-clients.ts'
 
 export interface ObjectEnvironment {
   readonly LIMITS: ObjectNamespace

@@ -1,8 +1,6 @@
 import type { Evaluation } from '../../algorithms/decide.ts'
 import type { DecisionRequest, StoreCharge } from '../../model/charge.ts'
 import { StoreError } from '../../model/store.ts'
-import type { Flush, Period, Resolution, Sketch } from '../counters.ts'
-import type { DocumentWrite, VersionId } from '../documents.ts'
 
 export interface Shared {
   readonly id: number
@@ -68,36 +66,6 @@ export type Call = {
   [Name in keyof RemoteObject]: readonly [name: Name, argument: Parameters<RemoteObject[Name]>[0]]
 }[keyof RemoteObject]
 
-/** Goes to an object that keeps a document or counts instead of the state of one key. */
-export type TableCall =
-  | readonly ['documents', 'read', known: VersionId | null]
-  | readonly ['documents', 'readVersion', version: number]
-  | readonly ['documents', 'history']
-  | readonly ['documents', 'write', DocumentWrite]
-  | readonly ['counters', 'add', PlainFlush]
-  | readonly ['counters', 'read', resolution: Resolution, fromMs: number, toMs: number]
-  | readonly ['counters', 'totals']
-
-/** Maps are lists: JSON has none. */
-export interface PlainPeriod extends Pick<Period, 'startMs'> {
-  readonly counts: readonly PlainCount[]
-  readonly sketches: readonly (readonly [name: string, Sketch])[]
-}
-
-export type PlainCount = readonly [name: string, count: number]
-
-export interface PlainFlush extends Omit<Flush, 'minutes'> {
-  readonly minutes: readonly PlainPeriod[]
-}
-
-export function toPlain({ startMs, counts, sketches }: Period): PlainPeriod {
-  return { startMs, counts: [...counts], sketches: [...sketches] }
-}
-
-export function fromPlain({ startMs, counts, sketches }: PlainPeriod): Period {
-  return { startMs, counts: new Map(counts), sketches: new Map(sketches) }
-}
-
 export interface ObjectNamespace {
   idFromName(name: string): unknown
   get(id: unknown): { fetch(url: string, init: { method: string; body: string }): Promise<ObjectResponse> }
@@ -162,7 +130,7 @@ export function createCallError(): StoreError {
  * Calls one object. By fetch, because a class that is called by its methods must extend one that only Workers have.
  * @returns its answer; null for none
  */
-export async function callObject(namespace: ObjectNamespace, name: string, sent: Call | TableCall): Promise<unknown> {
+export async function callObject(namespace: ObjectNamespace, name: string, sent: readonly unknown[]): Promise<unknown> {
   const body = JSON.stringify(sent)
   const response = await namespace.get(namespace.idFromName(name)).fetch('https://object', { method: 'POST', body })
   if (response.status !== 200) throw new Error(`a Durable Object answered ${response.status}`)
