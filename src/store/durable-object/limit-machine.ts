@@ -5,7 +5,7 @@ import { detectsNewIdentities, type Evaluation, evaluateCharge } from '../../alg
 import { longestWindowMs, type SlidingWindowState, trim } from '../../algorithms/sliding-window.ts'
 import type { StoreCharge } from '../../model/charge.ts'
 import type { AlgorithmName } from '../../model/limits.ts'
-import { addDecision, loadState, type MachineState, NOTHING, type Open, writeState } from './machine-state.ts'
+import { loadState, type MachineState, NOTHING, type Open, writeState } from './machine-state.ts'
 import {
   type CommitOrAbort,
   type Correction,
@@ -15,7 +15,7 @@ import {
   type PreparedCharge,
 } from './objects.ts'
 import { addEntry, deleteBefore, type Rows, removeUnits, SqlRows, writePages } from './rows.ts'
-import { recordUndo, removeCharge, type Undo } from './undo.ts'
+import { recordUndo, removeCharge } from './undo.ts'
 
 /** The siblings are asked about an open charge after this. */
 export const ASK_AFTER_MS = 5_000
@@ -43,13 +43,6 @@ const MAX_WAITING_PER_UNIT = 8
 const MAX_WAITING = 200
 /** … each by looking at every open charge: in all so many looks. */
 const MAX_LOOKS = 20_000
-
-interface Charged {
-  /** Date of the entry in a log. */
-  readonly dateMs: number
-  readonly forfeited: number
-  readonly undo?: Undo
-}
 
 export function openMachine(sql: ObjectDatabase): LimitMachine {
   return new LimitMachine(new SqlRows(sql))
@@ -156,7 +149,11 @@ export class LimitMachine {
     // The end for a new identity comes twice: the decider may still wait for another object to which it is new.
     if (permits > 0 && (isProvisional || open.isNew)) opens.set(id, { ...open, permits, isNew: false })
     else {
-      if (permits > 0) this.#trim(open.charge, nowMs)
+      const log = permits > 0 ? this.#logAt(open.charge.algorithm, nowMs) : undefined
+      if (log) {
+        trim(log, nowMs - longestWindowMs(open.charge))
+        this.#dropEntries(log)
+      }
       opens.delete(id)
     }
     // That it stays need not be written: it would be asked about once more, at worst. A new identity's would lapse.
@@ -238,11 +235,6 @@ export class LimitMachine {
     this.#write(nowMs)
   }
 
-  /** Time to see whether all of it is over, milliseconds since the Unix epoch; 0 for never. */
-  get alarmAtMs(): number {
-    return this.state.alarmAtMs
-  }
-
   /** Sets a new alarm if anything still matters. */
   isOverAt(readUs: number): boolean {
     const nowMs = toMs(this.#clock(readUs))
@@ -254,12 +246,13 @@ export class LimitMachine {
 
   /** Nothing matters any more after this, milliseconds since the Unix epoch; 0 if nothing does. */
   get #endsAtMs(): number {
-    const { kept, decisions } = this.state
-    let latestMs = kept.state === undefined ? 0 : kept.expiresAtMs
-    for (const { atMs } of decisions.values()) latestMs = Math.max(latestMs, atMs + REMEMBER_MS)
-    return latestMs
+    const { kept, decided } = this.state
+    const decidedMs = decided.tail.at(-2)
+    const rememberedMs = decidedMs === undefined ? 0 : Math.abs(decidedMs) + REMEMBER_MS
+    return Math.max(rememberedMs, kept.state === undefined ? 0 : kept.expiresAtMs)
   }
 
+  /** @returns the forfeited units */
   #charge({ charge, leaseMs, shared }: PreparedCharge, permits: number, isNew: boolean, nowUs: number): number {
     const nowMs = toMs(nowUs)
     const { algorithm, limits, cost, slot = 0 } = charge
@@ -282,7 +275,7 @@ export class LimitMachine {
    * @param id 0 if the charge cannot be removed
    * @param penalty a refusal to remember, instead of a charge
    */
-  #commit(charge: StoreCharge, nowUs: number, units: number, leaseMs = 0, id = 0, penalty?: PenaltyState): Charged {
+  #commit(charge: StoreCharge, nowUs: number, units: number, leaseMs = 0, id = 0, penalty?: PenaltyState) {
     const state = this.state
     const nowMs = toMs(nowUs)
     const { isLog, holdsSlots, implementation } = ALGORITHMS[charge.algorithm]
@@ -303,14 +296,6 @@ export class LimitMachine {
     if (holdsSlots) return { dateMs: 0, forfeited }
     const change = { id, charge, nowUs, units: units + forfeited, leaseMs }
     return { dateMs: 0, forfeited, undo: recordUndo(before, commit.state, change, state.open) }
-  }
-
-  /** Forgets the entries of a log that these limits do not need. */
-  #trim(charge: Open['charge'], nowMs: number): void {
-    const log = this.#logAt(charge.algorithm, nowMs)
-    if (!log) return
-    trim(log, nowMs - longestWindowMs(charge))
-    this.#dropEntries(log)
   }
 
   #dropEntries({ dates, head }: SlidingWindowState): void {
@@ -347,13 +332,23 @@ export class LimitMachine {
 
   /** @returns undefined if the decision is not known */
   #wasGranted(id: number, nowMs: number): boolean | undefined {
-    const decided = this.state.decisions.get(id)
-    return decided && decided.atMs + REMEMBER_MS >= nowMs ? decided.isGranted : undefined
+    const decidedMs = this.state.decisions.get(id) ?? 0
+    return Math.abs(decidedMs) + REMEMBER_MS >= nowMs ? decidedMs > 0 : undefined
   }
 
-  #remember(id: number, isGranted: boolean, atMs: number): void {
-    addDecision(this.state, id, { isGranted, atMs }, atMs - REMEMBER_MS, this.#rows)
-    this.#write(atMs)
+  #remember(id: number, isGranted: boolean, nowMs: number): void {
+    const { decisions, decided } = this.state
+    const decidedMs = isGranted ? nowMs : -nowMs
+    decisions.delete(id)
+    decisions.set(id, decidedMs)
+    decided.tail.push(decidedMs, id)
+    const sinceMs = nowMs - REMEMBER_MS
+    for (const [oldest, ms] of decisions) {
+      if (Math.abs(ms) >= sinceMs) break
+      decisions.delete(oldest)
+    }
+    deleteBefore(decided, sinceMs, this.#rows)
+    this.#write(nowMs)
   }
 
   #write(nowMs: number): void {

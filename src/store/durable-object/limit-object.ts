@@ -138,7 +138,7 @@ export class LimitObject {
     if (!machine) {
       machine = this.#openMachine(this.#storage.sql)
       this.#machine = machine
-      this.#alarmAtMs = machine.alarmAtMs
+      this.#alarmAtMs = machine.state.alarmAtMs
     }
     try {
       const result = change(machine, readClock())
@@ -158,8 +158,8 @@ export class LimitObject {
   }
 
   #setTimers(machine: LimitMachine): void {
-    if (machine.alarmAtMs !== this.#alarmAtMs) {
-      this.#alarmAtMs = machine.alarmAtMs
+    if (machine.state.alarmAtMs !== this.#alarmAtMs) {
+      this.#alarmAtMs = machine.state.alarmAtMs
       void this.#storage.setAlarm(this.#alarmAtMs)
     }
     if (machine.state.open.size === 0) return

@@ -3,19 +3,7 @@ import type { ConcurrencyState, HeldSlot } from '../../algorithms/concurrency.ts
 import { emptyLog, type SlidingWindowState } from '../../algorithms/sliding-window.ts'
 import type { StoreCharge } from '../../model/charge.ts'
 import type { AlgorithmName } from '../../model/limits.ts'
-import {
-  addPage,
-  DECISIONS,
-  deleteBefore,
-  emptyList,
-  HEAD,
-  LOG,
-  type PagedList,
-  type Rows,
-  readEntries,
-  SLOTS,
-  writePages,
-} from './rows.ts'
+import { addPage, DECISIONS, HEAD, LOG, type PagedList, type Rows, SLOTS, writePages } from './rows.ts'
 import type { Undo } from './undo.ts'
 
 export interface MachineState {
@@ -26,8 +14,8 @@ export interface MachineState {
   kept: Kept
   /** Charges for shared decisions that are not closed, by the number of the decision. */
   readonly open: Map<number, Open>
-  /** Shared decisions that were granted or given up here, oldest first. */
-  readonly decisions: Map<number, Decided>
+  /** When shared decisions were granted or, negative, given up here, in milliseconds, by their numbers; oldest first. */
+  readonly decisions: Map<number, number>
   readonly log: PagedList
   /** The rows of `decisions`. */
   readonly decided: PagedList
@@ -58,20 +46,11 @@ export interface Open {
   undo?: Undo
 }
 
-export interface Decided {
-  /** Otherwise it was given up. */
-  readonly isGranted: boolean
-  readonly atMs: number
-}
-
 export const NOTHING: Kept = { state: undefined, expiresAtMs: 0 }
 
 /** The head row; `log` only has the entries that no other row holds. */
-interface Head {
-  readonly algorithm: AlgorithmName | undefined
-  readonly clockUs: number
+interface Head extends Pick<MachineState, 'algorithm' | 'clockUs' | 'alarmAtMs'> {
   readonly expiresAtMs: number
-  readonly alarmAtMs: number
   readonly state?: unknown
   readonly log?: Pick<SlidingWindowState, 'keptMs' | 'penaltyMs' | 'penalty'> & {
     readonly entries: readonly number[]
@@ -91,11 +70,21 @@ export function loadState(rows: Rows): MachineState {
     kept: NOTHING,
     open: new Map(),
     decisions: new Map(),
-    log: emptyList(LOG),
-    decided: emptyList(DECISIONS),
+    log: { kind: LOG, pages: [], tail: [] },
+    decided: { kind: DECISIONS, pages: [], tail: [] },
     slots: new Map(),
     alarmAtMs: 0,
   }
+  const readEntries = (entries: readonly number[]) =>
+    forEachPair(entries, (dateMs, units) => {
+      log.dates.push(dateMs)
+      log.totals.push((log.totals.at(-1) ?? 0) + units)
+    })
+  const readDecisions = (items: readonly number[]) =>
+    forEachPair(items, (decidedMs, id) => {
+      state.decisions.delete(id)
+      state.decisions.set(id, decidedMs)
+    })
   let head: Head | undefined
   for (const { kind, n, body } of rows.all()) {
     const content = JSON.parse(body)
@@ -103,21 +92,24 @@ export function loadState(rows: Rows): MachineState {
     else if (kind === SLOTS) state.slots.set(n, { units: content[0], deadlineMs: content[1] })
     else if (kind === LOG) {
       addPage(state.log, n, content)
-      readEntries(log, content)
+      readEntries(content)
     } else if (kind === DECISIONS) {
       addPage(state.decided, n, content)
-      readDecisions(state.decisions, content)
+      readDecisions(content)
     }
   }
   if (!head) return state
-  const { algorithm, clockUs, expiresAtMs, alarmAtMs, open = [], decided = [] } = head
+  const { algorithm, clockUs, expiresAtMs, alarmAtMs, open = [], decided = [], log: { entries = [] } = {} } = head
   for (const [id, charge] of open) state.open.set(id, charge)
-  readDecisions(state.decisions, decided)
-  state.decided.tail.push(...decided)
-  readEntries(log, head.log?.entries ?? [])
-  state.log.tail.push(...(head.log?.entries ?? []))
-  const kept = { state: readKept(head, log, state), expiresAtMs }
-  return { ...state, algorithm, clockUs, alarmAtMs, kept }
+  readDecisions(decided)
+  state.decided.tail = [...decided]
+  readEntries(entries)
+  state.log.tail = [...entries]
+  return { ...state, algorithm, clockUs, alarmAtMs, kept: { state: readKept(head, log, state), expiresAtMs } }
+}
+
+function forEachPair(numbers: readonly number[], use: (first: number, second: number) => void): void {
+  for (let at = 0; at < numbers.length; at += 2) use(numbers[at] as number, numbers[at + 1] as number)
 }
 
 function readKept(head: Head, entries: SlidingWindowState, { slots }: MachineState): unknown {
@@ -126,28 +118,7 @@ function readKept(head: Head, entries: SlidingWindowState, { slots }: MachineSta
   // Windows by their length are a map, which JSON lacks.
   if (!log) return Array.isArray(state) ? new Map(state) : (state ?? undefined)
   const { keptMs, penaltyMs, penalty, live = Number.POSITIVE_INFINITY } = log
-  const first = Math.max(0, entries.dates.length - live)
-  return { ...entries, keptMs, penaltyMs, penalty, head: first } satisfies SlidingWindowState
-}
-
-function readDecisions(decisions: Map<number, Decided>, items: readonly number[]): void {
-  for (let at = 0; at < items.length; at += 2) {
-    const [ms, id] = items.slice(at, at + 2) as [number, number]
-    decisions.delete(id)
-    decisions.set(id, { isGranted: ms > 0, atMs: Math.abs(ms) })
-  }
-}
-
-export function addDecision(state: MachineState, id: number, decided: Decided, sinceMs: number, rows: Rows): void {
-  const { decisions } = state
-  decisions.delete(id)
-  decisions.set(id, decided)
-  state.decided.tail.push(decided.isGranted ? decided.atMs : -decided.atMs, id)
-  for (const [oldest, { atMs }] of decisions) {
-    if (atMs >= sinceMs) break
-    decisions.delete(oldest)
-  }
-  deleteBefore(state.decided, sinceMs, rows)
+  return { ...entries, keptMs, penaltyMs, penalty, head: Math.max(0, entries.dates.length - live) }
 }
 
 export function writeState(state: MachineState, rows: Rows): void {

@@ -1,5 +1,11 @@
 import type { SlidingWindowState } from '../../algorithms/sliding-window.ts'
-import type { ObjectDatabase } from './objects.ts'
+import { hasTable, type ObjectDatabase } from './objects.ts'
+
+export interface Row {
+  readonly kind: number
+  readonly n: number
+  readonly body: string
+}
 
 /** The rows of one object, each a text under a kind and a number. They are durable before any answer leaves. */
 export interface Rows {
@@ -8,12 +14,6 @@ export interface Rows {
   get(kind: number, n: number): string | undefined
   put(kind: number, n: number, body: string): void
   delete(kind: number, n: number): void
-}
-
-export interface Row {
-  readonly kind: number
-  readonly n: number
-  readonly body: string
 }
 
 /** Kinds of rows: one that each change writes, pages of older log entries and decisions, and one for each slot. */
@@ -30,10 +30,9 @@ export class SqlRows implements Rows {
     this.#sql = sql
   }
 
-  *all(): Generator<Row> {
-    this.#hasTable = [...this.#sql.exec("SELECT 1 FROM sqlite_master WHERE name = 'kept'")].length > 0
-    if (!this.#hasTable) return
-    for (const row of this.#sql.exec('SELECT kind, n, body FROM kept ORDER BY kind, n')) yield row as unknown as Row
+  all(): Iterable<Row> {
+    this.#hasTable = hasTable(this.#sql, 'kept')
+    return this.#hasTable ? (this.#sql.exec('SELECT kind, n, body FROM kept ORDER BY kind, n') as Iterable<never>) : []
   }
 
   get(kind: number, n: number): string | undefined {
@@ -69,14 +68,10 @@ const PAGE_LENGTH = 256
  * few; older ones are in rows of their own.
  */
 export interface PagedList {
-  readonly kind: typeof LOG | typeof DECISIONS
+  readonly kind: number
   readonly pages: { readonly n: number; readonly latestMs: number }[]
   /** The newest items; empty only if there are none at all. */
   tail: number[]
-}
-
-export function emptyList(kind: PagedList['kind']): PagedList {
-  return { kind, pages: [], tail: [] }
 }
 
 export function addPage({ pages }: PagedList, n: number, items: readonly number[]): void {
@@ -107,13 +102,6 @@ export function deleteBefore({ kind, pages, tail }: PagedList, sinceMs: number, 
 export function addEntry({ tail }: PagedList, dateMs: number, units: number): void {
   if (tail.at(-2) === dateMs) tail.push((tail.pop() as number) + units)
   else tail.push(dateMs, units)
-}
-
-export function readEntries({ dates, totals, before }: SlidingWindowState, entries: readonly number[]): void {
-  for (let at = 0; at < entries.length; at += 2) {
-    dates.push(entries[at] as number)
-    totals.push((totals.at(-1) ?? before) + (entries[at + 1] as number))
-  }
 }
 
 /** Removes units from the entry of a date, as if they had never been admitted, from a log and its list. */

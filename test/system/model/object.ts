@@ -320,7 +320,7 @@ export class ObjectCode {
     const open = [...memory.open].map(([id, { atMs, permits, isNew, grants }]) => {
       return [id - 1, tickOf(atMs), permits, (isNew ? 1 : 0) + 2 * grants] as const
     })
-    const decided = [...memory.decisions].map(([id, { isGranted }]) => [id - 1, isGranted ? 1 : 0] as const)
+    const decided = [...memory.decisions].map(([id, decidedMs]) => [id - 1, decidedMs > 0 ? 1 : 0] as const)
     return {
       clock: tickOf(memory.clockUs / 1000),
       used: (this.#charge.limits[0]?.limit ?? 0) - (vote.usage[0]?.remaining ?? 0),
