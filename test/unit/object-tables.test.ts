@@ -5,8 +5,12 @@ import { expect, test } from 'vitest'
 import { StoreError } from '../../src/model/store.ts'
 import { findPeriodStart, KEPT_MS, PERIOD_MS, type Period, TOTALS_KEPT_MS } from '../../src/store/counters.ts'
 import { NO_DOCUMENT } from '../../src/store/documents.ts'
-import { openObjectCounters, openObjectDocuments, toPlain } from '../../src/store/durable-object/table-clients.ts'
-import { CounterTable } from '../../src/store/durable-object/tables.ts'
+import {
+  CounterTable,
+  openObjectCounters,
+  openObjectDocuments,
+  toPlain,
+} from '../../src/store/durable-object/tables.ts'
 
 const namespace = env.LIMITS
 const stubOf = (name: string) => namespace.get(namespace.idFromName(name))

@@ -220,11 +220,11 @@ export function openObjectBackend(namespace: ObjectNamespace, timeoutMs: number)
   return {
     limits: new DurableObjectStore({ objects: openObjects(namespace), timeoutMs }),
     async documents(key) {
-      const { openObjectDocuments } = await import('./table-clients.ts')
+      const { openObjectDocuments } = await import('./tables.ts')
       return openObjectDocuments({ namespace, key, timeoutMs })
     },
     async counters(options) {
-      const { openObjectCounters } = await import('./table-clients.ts')
+      const { openObjectCounters } = await import('./tables.ts')
       return openObjectCounters({ namespace, ...options })
     },
   }

@@ -8,7 +8,7 @@ import {
   openObjects,
   type PreparedCharge,
 } from './objects.ts'
-import type { TableCall } from './table-clients.ts'
+import type { TableCall } from './tables.ts'
 
 export interface ObjectEnvironment {
   readonly LIMITS: ObjectNamespace

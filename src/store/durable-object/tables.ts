@@ -1,16 +1,23 @@
+import { StoreError } from '../../model/store.ts'
+import { Deadlines, TOO_LATE } from '../../runtime/deadlines.ts'
 import {
   addCounts,
   addTo,
+  type Flush,
   findPeriodStart,
   KEPT_MS,
   type MutablePeriod,
   PERIOD_MS,
+  type Period,
   type Resolution,
+  type Sketch,
+  type StatisticsStore,
   TOTALS_KEPT_MS,
 } from '../counters.ts'
 import {
   checkWrite,
   cutNote,
+  type DocumentStore,
   type DocumentWrite,
   isSameVersion,
   KEPT_VERSIONS,
@@ -20,15 +27,72 @@ import {
   type VersionId,
   type Written,
 } from '../documents.ts'
-import { hasTable, type ObjectDatabase } from './objects.ts'
-import {
-  fromPlain,
-  type PlainCount,
-  type PlainFlush,
-  type PlainPeriod,
-  type TableCall,
-  toPlain,
-} from './table-clients.ts'
+import { callObject, createCallError, hasTable, type ObjectDatabase, type ObjectNamespace } from './objects.ts'
+
+/** Goes to an object that keeps a document or counts instead of the state of one key: a method of its table. */
+export type TableCall = readonly [table: 'documents' | 'counters', method: string, ...args: unknown[]]
+
+/** Maps are lists: JSON has none. */
+interface PlainPeriod extends Pick<Period, 'startMs'> {
+  readonly counts: readonly PlainCount[]
+  readonly sketches: readonly (readonly [name: string, Sketch])[]
+}
+
+type PlainCount = readonly [name: string, count: number]
+
+interface PlainFlush extends Omit<Flush, 'minutes'> {
+  readonly minutes: readonly PlainPeriod[]
+}
+
+export function toPlain({ startMs, counts, sketches }: Period): PlainPeriod {
+  return { startMs, counts: [...counts], sketches: [...sketches] }
+}
+
+function fromPlain({ startMs, counts, sketches }: PlainPeriod): Period {
+  return { startMs, counts: new Map(counts), sketches: new Map(sketches) }
+}
+
+interface CallOptions {
+  readonly namespace: ObjectNamespace
+  /** Deadline of a call. */
+  readonly timeoutMs: number
+}
+
+/** A document in a Durable Object. A reading that finds nothing new is one request, which reads one row. */
+export function openObjectDocuments({ key, ...options }: CallOptions & { readonly key: string }): DocumentStore {
+  const ask = <T>(method: keyof DocumentTable, ...args: unknown[]) =>
+    callTableObject<T>(options, key, ['documents', method, ...args])
+  return {
+    read: (known) => ask('read', known ?? null),
+    readVersion: (version) => ask('readVersion', version),
+    history: () => ask('history'),
+    write: (write) => ask('write', write),
+  }
+}
+
+/** Counts of all isolates in a Durable Object: a flush is one request, which writes a row for each period and one for all. */
+export function openObjectCounters({
+  keyPrefix,
+  ...options
+}: CallOptions & { readonly keyPrefix: string }): StatisticsStore {
+  const ask = <T>(method: keyof CounterTable, ...args: unknown[]) =>
+    callTableObject<T>(options, `${keyPrefix}:statistics`, ['counters', method, ...args])
+  return {
+    add: (flush) => ask('add', { ...flush, minutes: flush.minutes.map(toPlain) }),
+    read: async (...span) => (await ask<PlainPeriod[]>('read', ...span)).map(fromPlain),
+    totals: async () => new Map(await ask<PlainCount[]>('totals')),
+  }
+}
+
+/** @returns undefined for no answer. @throws {StoreError} whether it was carried out is then unknown */
+async function callTableObject<T>({ namespace, timeoutMs }: CallOptions, name: string, sent: TableCall): Promise<T> {
+  const calling = callObject(namespace, name, sent).catch(() => {
+    throw createCallError()
+  })
+  const answer = await Deadlines.ofOne().within(timeoutMs, calling)
+  if (answer === TOO_LATE) throw new StoreError('a Durable Object did not answer within the deadline')
+  return (answer ?? undefined) as T
+}
 
 /** Answers for an object that keeps a document or counts. @returns null for no answer */
 export function callTable([table, method, ...args]: TableCall, sql: ObjectDatabase, nowMs: number): unknown {
