@@ -17,12 +17,13 @@ import {
 import { addEntry, deleteBefore, type Rows, removeUnits, SqlRows, writePages } from './rows.ts'
 import { recordUndo, removeCharge } from './undo.ts'
 
-/** The siblings are asked about an open charge after this. */
+/**
+ * The siblings are asked about an open charge after this, and again until one has not granted it: a cancel may be on its
+ * way to them.
+ */
 export const ASK_AFTER_MS = 5_000
-/** They are asked once more about what all had granted after this: a cancel may have been on its way to them. */
-export const ASK_AGAIN_AFTER_MS = 20_000
 /** No sibling is asked after this: what is not known to be void by then stays charged. */
-const ASK_UNTIL_MS = 30_000
+export const ASK_UNTIL_MS = 30_000
 /**
  * An object remembers for so long which decisions it has granted or given up. A decider admits nothing that took longer
  * than a minute, so all that it asked have granted within that; they ask each other until `ASK_UNTIL_MS` later. Twice
@@ -114,11 +115,11 @@ export class LimitMachine {
     if (!isTaken || charge.mode !== 'enforce' || vote.fitting >= wanted || !vote.isProvisional) return 0
     let [returnable, longestMs] = [0, 0]
     for (const [id, open] of this.state.open) {
-      const ownPatienceMs = shared && id < shared.id ? patienceMs / 2 : patienceMs
       // Older ones are those of isolates that have died, or whose messages were lost.
-      if (open.grants > 0 || this.#ageMs(open) >= ownPatienceMs) continue
+      const leftMs = (shared && id < shared.id ? patienceMs / 2 : patienceMs) - this.#ageMs(open)
+      if (leftMs <= 0) continue
       returnable += open.permits * open.cost
-      longestMs = Math.max(longestMs, ownPatienceMs - this.#ageMs(open))
+      longestMs = Math.max(longestMs, leftMs)
     }
     const wantedUnits = wanted * charge.cost + charge.reserved
     if (vote.usage.some(({ remaining }) => remaining + returnable < wantedUnits)) return 0
@@ -179,22 +180,20 @@ export class LimitMachine {
     const due: { id: number; siblings: readonly string[] }[] = []
     for (const [id, open] of opens) {
       const ageMs = this.#ageMs(open)
-      if (ageMs > ASK_UNTIL_MS && !open.isNew) opens.delete(id)
-      else if (ageMs < findAskAgeMs(open)) continue
+      if (ageMs < ASK_AFTER_MS) continue
       // Nobody was admitted before this object had heard so.
-      else if (open.isNew) this.#void(id, open, nowMs)
-      else due.push({ id, siblings: open.siblings })
+      if (open.isNew) this.#void(id, open, nowMs)
+      else if (ageMs > ASK_UNTIL_MS) opens.delete(id)
+      else if (open.siblings.length > 0) due.push({ id, siblings: open.siblings })
     }
     return due
   }
 
-  /** All siblings have granted a decision, or one has answered that it is void. */
-  learn(id: number, areGranted: boolean, readUs: number): void {
+  /** A sibling has answered that it has not granted a decision. */
+  void(id: number, readUs: number): void {
     const nowMs = toMs(this.#clock(readUs))
     const open = this.state.open.get(id)
-    if (!open || this.#ageMs(open) > ASK_UNTIL_MS) return
-    if (areGranted) open.grants++
-    else this.#void(id, open, nowMs)
+    if (open && this.#ageMs(open) <= ASK_UNTIL_MS) this.#void(id, open, nowMs)
   }
 
   correct(correction: Correction, readUs: number): void {
@@ -264,7 +263,7 @@ export class LimitMachine {
     this.state.clockUs = nowUs
     if (shared) {
       const { id, siblings, hasNewcomers } = shared
-      const open = { atMs: toMs(this.#readUs), permits, cost, slot, siblings, isNew: isNew && hasNewcomers, grants: 0 }
+      const open = { atMs: toMs(this.#readUs), permits, cost, slot, siblings, isNew: isNew && hasNewcomers }
       this.state.open.set(id, { ...open, ...charged, charge: { algorithm, limits } })
       this.#remember(id, true, nowMs)
     } else this.#write(nowMs)
@@ -404,7 +403,7 @@ function evaluateWithin(returnable: number, reservation: PreparedCharge, state: 
 
 function countReturnable(opens: MachineState['open']): number {
   let units = 0
-  for (const { grants, permits, cost } of opens.values()) if (grants === 0) units += permits * cost
+  for (const { permits, cost } of opens.values()) units += permits * cost
   return units
 }
 
@@ -414,13 +413,6 @@ function holdsOnlyNew(state: unknown, opens: MachineState['open']): boolean {
   let units = 0
   for (const { isNew, permits, cost } of opens.values()) units += isNew ? permits * cost : 0
   return units > 0 && units === (totals.at(-1) ?? before) - before
-}
-
-/** The age of an open charge at which its siblings are asked, or a new identity's is given up. */
-function findAskAgeMs({ siblings, grants, isNew }: Open): number {
-  if (isNew) return ASK_AFTER_MS
-  const dueMs = siblings.length > 0 ? [ASK_AFTER_MS, ASK_AGAIN_AFTER_MS][grants] : undefined
-  return dueMs ?? Number.POSITIVE_INFINITY
 }
 
 function removeSlotUnits(held: ConcurrencyState | undefined, slot: number, units: number): void {

@@ -16,8 +16,8 @@ export interface ObjectEnvironment {
 
 /** Expired counts are deleted at most this often. */
 const SWEEP_EVERY_MS = 600_000
-/** It is looked this often whether siblings are to be asked about open charges. */
-const ASK_EVERY_MS = 1_000
+/** While charges are open, siblings are asked this often about those that are overdue. */
+const ASK_EVERY_MS = 2_500
 
 /**
  * @param nowMs whole milliseconds, as the clock shows them
@@ -181,11 +181,10 @@ export class LimitObject {
     const ask = async ({ id, siblings }: { readonly id: number; readonly siblings: readonly string[] }) => {
       const answers = await Promise.allSettled(siblings.map((key) => objects.of(key).inquire(id)))
       const isVoid = answers.some((answer) => answer.status === 'fulfilled' && !answer.value)
-      const areGranted = answers.every((answer) => answer.status === 'fulfilled' && answer.value)
       // It may have failed meanwhile, and another machine may have written since.
-      if (this.#machine !== machine || !(isVoid || areGranted)) return
+      if (this.#machine !== machine || !isVoid) return
       await this.#change((machine, nowUs) => {
-        machine.learn(id, areGranted, nowUs)
+        machine.void(id, nowUs)
         this.#wake()
       })
     }

@@ -41,8 +41,6 @@ export interface Open {
   readonly siblings: readonly string[]
   /** The identity is new: nobody is admitted before it is closed. */
   readonly isNew: boolean
-  /** Times that all siblings have answered that they granted it. */
-  grants: number
   undo?: Undo
 }
 

@@ -17,8 +17,7 @@ export const CALLS = [
   'keep',
   'cancel',
   'inquire',
-  'learn granted',
-  'learn void',
+  'void',
   /** One that waits has waited too long. */
   'refuse',
   'overdue',
@@ -63,7 +62,7 @@ interface Knowledge {
   readonly clock: number
   readonly used: number
   readonly isMissing: boolean
-  readonly open: readonly (readonly [decider: number, tick: number, permits: number, flags: number])[]
+  readonly open: readonly (readonly [decider: number, tick: number, permits: number, isNew: boolean])[]
   readonly decided: readonly (readonly [decider: number, permits: number])[]
 }
 
@@ -245,9 +244,8 @@ export class ObjectCode {
       }
       case 'inquire':
         return { isGranted: machine.inquire(id, nowUs) }
-      case 'learn granted':
-      case 'learn void':
-        machine.learn(id, kind === 'learn granted', nowUs)
+      case 'void':
+        machine.void(id, nowUs)
         return {}
       case 'overdue':
         // All at once: their order is no matter.
@@ -317,8 +315,8 @@ export class ObjectCode {
     // A copy, because a look may change how a state is kept.
     const machine = new LimitMachine(new MemoryRows(), structuredClone(memory))
     const vote = machine.reserve({ action: 'peek', permits: 1, charge: this.#charge }, this.#startUs)
-    const open = [...memory.open].map(([id, { atMs, permits, isNew, grants }]) => {
-      return [id - 1, tickOf(atMs), permits, (isNew ? 1 : 0) + 2 * grants] as const
+    const open = [...memory.open].map(([id, { atMs, permits, isNew }]) => {
+      return [id - 1, tickOf(atMs), permits, isNew] as const
     })
     const decided = [...memory.decisions].map(([id, decidedMs]) => [id - 1, decidedMs > 0 ? 1 : 0] as const)
     return {
