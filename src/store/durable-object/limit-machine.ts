@@ -174,17 +174,17 @@ export class LimitMachine {
   }
 
   /** Settles what it can without its siblings. @returns the decisions to ask them about */
-  overdue(readUs: number): { readonly id: number; readonly siblings: readonly string[] }[] {
+  overdue(readUs: number): (readonly [id: number, siblings: readonly string[]])[] {
     const nowMs = toMs(this.#clock(readUs))
     const { open: opens } = this.state
-    const due: { id: number; siblings: readonly string[] }[] = []
+    const due: (readonly [number, readonly string[]])[] = []
     for (const [id, open] of opens) {
       const ageMs = this.#ageMs(open)
       if (ageMs < ASK_AFTER_MS) continue
       // Nobody was admitted before this object had heard so.
       if (open.isNew) this.#void(id, open, nowMs)
       else if (ageMs > ASK_UNTIL_MS) opens.delete(id)
-      else if (open.siblings.length > 0) due.push({ id, siblings: open.siblings })
+      else if (open.siblings.length > 0) due.push([id, open.siblings])
     }
     return due
   }

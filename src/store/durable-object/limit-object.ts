@@ -52,11 +52,10 @@ export class LimitObject {
 
   async fetch(request: Request): Promise<Response> {
     const call = (await request.json()) as Call | TableCall
-    if (isTableCall(call)) return Response.json(await this.#callTable(call))
+    if (call[0] === 'documents' || call[0] === 'counters') return Response.json(await this.#callTable(call))
     const [name, argument] = call
     if (name === 'reserve') return Response.json(await this.#reserve(argument))
     const answer = await this.#change((machine, nowUs) => {
-      this.#wake()
       switch (name) {
         case 'close':
           return machine.close(argument, nowUs)
@@ -110,7 +109,7 @@ export class LimitObject {
           const waitMs = Math.min(leftMs, machine.patienceFor(reservation, vote, this.#waiting))
           if (waitMs > 0) this.#waiting.add(reservation)
           return { vote, waitMs, changed: this.#changed.promise }
-        })
+        }, false)
         if (waitMs <= 0) return vote
         let timer: ReturnType<typeof setTimeout> | undefined
         const timeout = new Promise<void>((resolve) => {
@@ -125,12 +124,8 @@ export class LimitObject {
     }
   }
 
-  #wake(): void {
-    this.#changed.resolve()
-    this.#changed = Promise.withResolvers()
-  }
-
-  async #change<T>(change: (machine: LimitMachine, nowUs: number) => T): Promise<Awaited<T>> {
+  /** @param mayGiveBack whether those who wait are to be decided again */
+  async #change<T>(change: (machine: LimitMachine, nowUs: number) => T, mayGiveBack = true): Promise<Awaited<T>> {
     // A Worker without objects need not load their code.
     this.#openMachine ??= (await import('./limit-machine.ts')).openMachine
     // No other call comes in between from here on.
@@ -143,6 +138,10 @@ export class LimitObject {
     try {
       const result = change(machine, readClock())
       if (this.#machine === machine) this.#setTimers(machine)
+      if (mayGiveBack) {
+        this.#changed.resolve()
+        this.#changed = Promise.withResolvers()
+      }
       return await result
     } catch (error) {
       // It may know more than it has written.
@@ -174,27 +173,19 @@ export class LimitObject {
   async #ask(machine: LimitMachine, dueUs: number): Promise<void> {
     const overdue = await this.#change((machine, nowUs) => {
       machine.reach(dueUs)
-      this.#wake()
       return machine.overdue(nowUs)
     })
     const objects = openObjects(this.#env.LIMITS)
-    const ask = async ({ id, siblings }: { readonly id: number; readonly siblings: readonly string[] }) => {
-      const answers = await Promise.allSettled(siblings.map((key) => objects.of(key).inquire(id)))
-      const isVoid = answers.some((answer) => answer.status === 'fulfilled' && !answer.value)
+    const ask = async ([id, siblings]: (typeof overdue)[number]) => {
+      const inquiries = siblings.map((key) => objects.of(key).inquire(id))
+      const answers = await Promise.all(inquiries.map((answer) => answer.catch(() => undefined)))
       // It may have failed meanwhile, and another machine may have written since.
-      if (this.#machine !== machine || !isVoid) return
-      await this.#change((machine, nowUs) => {
-        machine.void(id, nowUs)
-        this.#wake()
-      })
+      if (this.#machine !== machine || !answers.includes(false)) return
+      await this.#change((machine, nowUs) => machine.void(id, nowUs))
     }
     await Promise.all(overdue.map(ask))
     if (this.#machine !== machine) return
     this.#timer = undefined
     this.#setTimers(machine)
   }
-}
-
-function isTableCall(call: Call | TableCall): call is TableCall {
-  return call[0] === 'documents' || call[0] === 'counters'
 }

@@ -1,6 +1,7 @@
 import type { Evaluation } from '../../algorithms/decide.ts'
 import type { DecisionRequest, StoreCharge } from '../../model/charge.ts'
 import { StoreError } from '../../model/store.ts'
+import { Deadlines, TOO_LATE } from '../../runtime/deadlines.ts'
 
 export interface Shared {
   readonly id: number
@@ -68,12 +69,9 @@ export type Call = {
 
 export interface ObjectNamespace {
   idFromName(name: string): unknown
-  get(id: unknown): { fetch(url: string, init: { method: string; body: string }): Promise<ObjectResponse> }
-}
-
-interface ObjectResponse {
-  readonly status: number
-  json(): Promise<unknown>
+  get(id: unknown): {
+    fetch(url: string, init: { method: string; body: string }): Promise<{ status: number; json(): Promise<unknown> }>
+  }
 }
 
 export interface ObjectState {
@@ -121,9 +119,21 @@ export function toObjectCharge(charge: StoreCharge): StoreCharge {
   return { key, algorithm, limits, cost, mode, reserved, burst, slot, counts, penalty } as StoreCharge
 }
 
+export const TOO_LATE_MESSAGE = 'a Durable Object did not answer within the deadline'
+
 /** The message does not repeat what an object throws: that may hold what it was asked. */
 export function createCallError(): StoreError {
   return new StoreError('a Durable Object could not be reached, or has failed')
+}
+
+/** @throws {StoreError} whether it was carried out is then unknown */
+export async function callWithin<T>(timeoutMs: number, work: Promise<T>): Promise<T> {
+  const calling = work.catch(() => {
+    throw createCallError()
+  })
+  const answer = await Deadlines.ofOne().within(timeoutMs, calling)
+  if (answer === TOO_LATE) throw new StoreError(TOO_LATE_MESSAGE)
+  return answer
 }
 
 /**

@@ -1,5 +1,3 @@
-import { StoreError } from '../../model/store.ts'
-import { Deadlines, TOO_LATE } from '../../runtime/deadlines.ts'
 import {
   addCounts,
   addTo,
@@ -27,7 +25,7 @@ import {
   type VersionId,
   type Written,
 } from '../documents.ts'
-import { callObject, createCallError, hasTable, type ObjectDatabase, type ObjectNamespace } from './objects.ts'
+import { callObject, callWithin, hasTable, type ObjectDatabase, type ObjectNamespace } from './objects.ts'
 
 /** Goes to an object that keeps a document or counts instead of the state of one key: a method of its table. */
 export type TableCall = readonly [table: 'documents' | 'counters', method: string, ...args: unknown[]]
@@ -86,12 +84,7 @@ export function openObjectCounters({
 
 /** @returns undefined for no answer. @throws {StoreError} whether it was carried out is then unknown */
 async function callTableObject<T>({ namespace, timeoutMs }: CallOptions, name: string, sent: TableCall): Promise<T> {
-  const calling = callObject(namespace, name, sent).catch(() => {
-    throw createCallError()
-  })
-  const answer = await Deadlines.ofOne().within(timeoutMs, calling)
-  if (answer === TOO_LATE) throw new StoreError('a Durable Object did not answer within the deadline')
-  return (answer ?? undefined) as T
+  return ((await callWithin(timeoutMs, callObject(namespace, name, sent))) ?? undefined) as T
 }
 
 /** Answers for an object that keeps a document or counts. @returns null for no answer */

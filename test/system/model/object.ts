@@ -252,7 +252,7 @@ export class ObjectCode {
         return {
           asked: machine
             .overdue(nowUs)
-            .map(({ id }) => id - 1)
+            .map(([id]) => id - 1)
             .toSorted((a, b) => a - b),
         }
       default:
