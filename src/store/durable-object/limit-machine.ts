@@ -1,8 +1,10 @@
 import type { PenaltyState } from '../../algorithms/algorithm.ts'
 import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
 import { type ConcurrencyState, releaseSlot, renewSlot, revokeSlot } from '../../algorithms/concurrency.ts'
+import type { CountedWindowsState } from '../../algorithms/counted-windows.ts'
 import { detectsNewIdentities, type Evaluation, evaluateCharge } from '../../algorithms/decide.ts'
 import { longestWindowMs, type SlidingWindowState, trim } from '../../algorithms/sliding-window.ts'
+import type { TokenBucketState } from '../../algorithms/token-bucket.ts'
 import type { StoreCharge } from '../../model/charge.ts'
 import type { AlgorithmName } from '../../model/limits.ts'
 import { loadState, type MachineState, NOTHING, type Open, writeState } from './machine-state.ts'
@@ -15,7 +17,7 @@ import {
   type PreparedCharge,
 } from './objects.ts'
 import { addEntry, deleteBefore, type Rows, removeUnits, SqlRows, writePages } from './rows.ts'
-import { recordUndo, removeCharge } from './undo.ts'
+import { noteKept, recordUndo, refill, removeCounted } from './undo.ts'
 
 /**
  * The siblings are asked about an open charge after this, and again until one has not granted it: a cancel may be on its
@@ -89,7 +91,7 @@ export class LimitMachine {
       return { ...vote, fitting: granted, chargeable: granted, charged: granted, isProvisional: false, isVoid }
     }
     if (changed) {
-      this.#commit(charge, nowUs, 0, 0, 0, changed)
+      this.#commit(charge, nowUs, 0, 0, changed)
       this.#write(nowMs)
     }
     // A shadow charge alone does not limit a grant.
@@ -155,6 +157,7 @@ export class LimitMachine {
         trim(log, nowMs - longestWindowMs(open.charge))
         this.#dropEntries(log)
       }
+      if (permits > 0) this.#noteKept(open, nowMs)
       opens.delete(id)
     }
     // That it stays need not be written: it would be asked about once more, at worst. A new identity's would lapse.
@@ -183,8 +186,10 @@ export class LimitMachine {
       if (ageMs < ASK_AFTER_MS) continue
       // Nobody was admitted before this object had heard so.
       if (open.isNew) this.#void(id, open, nowMs)
-      else if (ageMs > ASK_UNTIL_MS) opens.delete(id)
-      else if (open.siblings.length > 0) due.push([id, open.siblings])
+      else if (ageMs > ASK_UNTIL_MS) {
+        this.#noteKept(open, nowMs)
+        opens.delete(id)
+      } else if (open.siblings.length > 0) due.push([id, open.siblings])
     }
     return due
   }
@@ -258,7 +263,7 @@ export class LimitMachine {
     const log = this.#logAt(algorithm, nowMs)
     // If this is taken back, other limits may still need older entries.
     if (log) log.keepsAll = shared !== undefined
-    const { forfeited, ...charged } = this.#commit(charge, nowUs, permits * cost, leaseMs, shared?.id)
+    const { forfeited, ...charged } = this.#commit(charge, nowUs, permits * cost, leaseMs)
     if (log) log.keepsAll = false
     this.state.clockUs = nowUs
     if (shared) {
@@ -266,18 +271,18 @@ export class LimitMachine {
       const open = { atMs: toMs(this.#readUs), permits, cost, slot, siblings, isNew: isNew && hasNewcomers }
       this.state.open.set(id, { ...open, ...charged, charge: { algorithm, limits } })
       this.#remember(id, true, nowMs)
-    } else this.#write(nowMs)
+    } else {
+      this.#noteKept({ charge, dateMs: nowMs }, nowMs)
+      this.#write(nowMs)
+    }
     return forfeited
   }
 
-  /**
-   * @param id 0 if the charge cannot be removed
-   * @param penalty a refusal to remember, instead of a charge
-   */
-  #commit(charge: StoreCharge, nowUs: number, units: number, leaseMs = 0, id = 0, penalty?: PenaltyState) {
+  /** @param penalty a refusal to remember, instead of a charge */
+  #commit(charge: StoreCharge, nowUs: number, units: number, leaseMs = 0, penalty?: PenaltyState) {
     const state = this.state
     const nowMs = toMs(nowUs)
-    const { isLog, holdsSlots, implementation } = ALGORITHMS[charge.algorithm]
+    const { isLog, implementation } = ALGORITHMS[charge.algorithm]
     const before = this.#stateAt(nowMs)
     if (isLog && !before) this.#dropLog()
     const commit = implementation.commit(before, charge, nowUs, units, leaseMs, penalty)
@@ -292,9 +297,15 @@ export class LimitMachine {
       writePages(state.log, this.#rows)
       return { dateMs, forfeited }
     }
-    if (holdsSlots) return { dateMs: 0, forfeited }
-    const change = { id, charge, nowUs, units: units + forfeited, leaseMs }
-    return { dateMs: 0, forfeited, undo: recordUndo(before, commit.state, change, state.open) }
+    if (charge.algorithm !== 'token-bucket') return { dateMs: nowMs, forfeited }
+    const [bucket, after] = [before, commit.state] as [TokenBucketState | undefined, TokenBucketState]
+    const undo = recordUndo(bucket, after, { nowUs, units: units + forfeited, leaseMs }, state.open)
+    return { dateMs: nowMs, forfeited, undo }
+  }
+
+  #noteKept(kept: Pick<Open, 'charge' | 'dateMs'>, nowMs: number): void {
+    const counts = kept.charge.algorithm === 'quota' ? this.#stateAt(nowMs) : undefined
+    if (counts) noteKept(counts as CountedWindowsState, kept, this.state.firstKept)
   }
 
   #dropEntries({ dates, head }: SlidingWindowState): void {
@@ -317,9 +328,11 @@ export class LimitMachine {
       removeUnits(state.log, log, open.dateMs, units, this.#rows)
       if (log.dates.length === log.head && !log.penalty) this.#dropLog()
     } else if (holdsSlots) removeSlotUnits(known as ConcurrencyState | undefined, open.slot, units)
-    else {
-      const left = removeCharge(state.kept.state, id, units, state.open)
-      state.kept = left === undefined ? NOTHING : { ...state.kept, state: left }
+    else if (state.kept.state instanceof Map) {
+      const counts = removeCounted(state.kept.state, id, units, state.open, state.firstKept)
+      state.kept = counts ? { ...state.kept, state: counts } : NOTHING
+    } else if (state.kept.state !== undefined) {
+      state.kept = { ...state.kept, state: refill(state.kept.state as TokenBucketState, id, units, state.open) }
     }
   }
 

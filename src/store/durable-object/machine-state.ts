@@ -4,7 +4,7 @@ import { emptyLog, type SlidingWindowState } from '../../algorithms/sliding-wind
 import type { StoreCharge } from '../../model/charge.ts'
 import type { AlgorithmName } from '../../model/limits.ts'
 import { addPage, DECISIONS, HEAD, LOG, type PagedList, type Rows, SLOTS, writePages } from './rows.ts'
-import type { Undo } from './undo.ts'
+import type { FirstKept, Undo } from './undo.ts'
 
 export interface MachineState {
   /** Undefined before the first charge. */
@@ -12,6 +12,7 @@ export interface MachineState {
   /** Time of the last charge, in microseconds since the Unix epoch. */
   clockUs: number
   kept: Kept
+  readonly firstKept: FirstKept
   /** Charges for shared decisions that are not closed, by the number of the decision. */
   readonly open: Map<number, Open>
   /** When shared decisions were granted or, negative, given up here, in milliseconds, by their numbers; oldest first. */
@@ -35,6 +36,7 @@ export interface Open {
   atMs: number
   readonly permits: number
   readonly cost: number
+  /** Date of its entry in a log, or its time. */
   readonly dateMs: number
   readonly slot: number
   readonly charge: Pick<StoreCharge, 'algorithm' | 'limits'>
@@ -58,6 +60,7 @@ interface Head extends Pick<MachineState, 'algorithm' | 'clockUs' | 'alarmAtMs'>
   readonly slotsExpireAtMs?: number
   readonly open?: readonly (readonly [number, Open])[]
   readonly decided?: readonly number[]
+  readonly firstKept?: readonly (readonly [number, number])[]
 }
 
 export function loadState(rows: Rows): MachineState {
@@ -66,6 +69,7 @@ export function loadState(rows: Rows): MachineState {
     algorithm: undefined,
     clockUs: 0,
     kept: NOTHING,
+    firstKept: new Map(),
     open: new Map(),
     decisions: new Map(),
     log: { kind: LOG, pages: [], tail: [] },
@@ -99,6 +103,7 @@ export function loadState(rows: Rows): MachineState {
   if (!head) return state
   const { algorithm, clockUs, expiresAtMs, alarmAtMs, open = [], decided = [], log: { entries = [] } = {} } = head
   for (const [id, charge] of open) state.open.set(id, charge)
+  for (const [windowMs, dateMs] of head.firstKept ?? []) state.firstKept.set(windowMs, dateMs)
   readDecisions(decided)
   state.decided.tail = [...decided]
   readEntries(entries)
@@ -120,7 +125,7 @@ function readKept(head: Head, entries: SlidingWindowState, { slots }: MachineSta
 }
 
 export function writeState(state: MachineState, rows: Rows): void {
-  const { algorithm, clockUs, kept, open, alarmAtMs, decided } = state
+  const { algorithm, clockUs, kept, firstKept, open, alarmAtMs, decided } = state
   writePages(decided, rows)
   const head: Head = {
     algorithm,
@@ -130,6 +135,7 @@ export function writeState(state: MachineState, rows: Rows): void {
     ...writeKept(state, rows),
     ...(open.size > 0 && { open: [...open] }),
     ...(decided.tail.length > 0 && { decided: decided.tail }),
+    ...(firstKept.size > 0 && { firstKept: [...firstKept] }),
   }
   rows.put(HEAD, 0, JSON.stringify(head))
 }
