@@ -118,8 +118,8 @@ export class DurableObjectStore implements Store {
     return this.#correct(keys.map((key) => [key, { kind: 'delete' }]))
   }
 
-  ping(): Promise<void> {
-    return callWithin(this.#timeoutMs, this.#objects.of(PING_KEY).correct([]))
+  async ping(): Promise<void> {
+    await callWithin(this.#timeoutMs, this.#objects.of(PING_KEY).correct([]))
   }
 
   /**

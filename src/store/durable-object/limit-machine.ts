@@ -1,7 +1,6 @@
 import type { PenaltyState } from '../../algorithms/algorithm.ts'
 import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
 import { type ConcurrencyState, releaseSlot, renewSlot, revokeSlot } from '../../algorithms/concurrency.ts'
-import type { CountedWindowsState } from '../../algorithms/counted-windows.ts'
 import { detectsNewIdentities, type Evaluation, evaluateCharge } from '../../algorithms/decide.ts'
 import { longestWindowMs, type SlidingWindowState, trim } from '../../algorithms/sliding-window.ts'
 import type { TokenBucketState } from '../../algorithms/token-bucket.ts'
@@ -148,7 +147,7 @@ export class LimitMachine {
       if (permits === 0 && wasGranted === undefined) this.#remember(id, false, nowMs)
       return wasGranted === true
     }
-    if (permits < open.permits) this.#takeBack(id, open, permits, nowMs)
+    if (permits < open.permits) this.#takeBack(open, permits, nowMs)
     // The end for a new identity comes twice: the decider may still wait for another object to which it is new.
     if (permits > 0 && (isProvisional || open.isNew)) opens.set(id, { ...open, permits, isNew: false })
     else {
@@ -157,7 +156,7 @@ export class LimitMachine {
         trim(log, nowMs - longestWindowMs(open.charge))
         this.#dropEntries(log)
       }
-      if (permits > 0) this.#noteKept(open, nowMs)
+      if (permits > 0) noteKept(this.state.kept.state, open, this.state.firstKept)
       opens.delete(id)
     }
     // That it stays need not be written: it would be asked about once more, at worst. A new identity's would lapse.
@@ -187,7 +186,7 @@ export class LimitMachine {
       // Nobody was admitted before this object had heard so.
       if (open.isNew) this.#void(id, open, nowMs)
       else if (ageMs > ASK_UNTIL_MS) {
-        this.#noteKept(open, nowMs)
+        noteKept(this.state.kept.state, open, this.state.firstKept)
         opens.delete(id)
       } else if (open.siblings.length > 0) due.push([id, open.siblings])
     }
@@ -272,7 +271,7 @@ export class LimitMachine {
       this.state.open.set(id, { ...open, ...charged, charge: { algorithm, limits } })
       this.#remember(id, true, nowMs)
     } else {
-      this.#noteKept({ charge, dateMs: nowMs }, nowMs)
+      noteKept(this.state.kept.state, { charge, dateMs: nowMs }, this.state.firstKept)
       this.#write(nowMs)
     }
     return forfeited
@@ -303,11 +302,6 @@ export class LimitMachine {
     return { dateMs: nowMs, forfeited, undo }
   }
 
-  #noteKept(kept: Pick<Open, 'charge' | 'dateMs'>, nowMs: number): void {
-    const counts = kept.charge.algorithm === 'quota' ? this.#stateAt(nowMs) : undefined
-    if (counts) noteKept(counts as CountedWindowsState, kept, this.state.firstKept)
-  }
-
   #dropEntries({ dates, head }: SlidingWindowState): void {
     deleteBefore(this.state.log, dates[head] ?? Number.POSITIVE_INFINITY, this.#rows)
   }
@@ -317,7 +311,7 @@ export class LimitMachine {
     deleteBefore(this.state.log, Number.POSITIVE_INFINITY, this.#rows)
   }
 
-  #takeBack(id: number, open: Open, permits: number, nowMs: number): void {
+  #takeBack(open: Open, permits: number, nowMs: number): void {
     const state = this.state
     const { isLog, holdsSlots } = ALGORITHMS[state.algorithm as AlgorithmName]
     const units = (open.permits - permits) * open.cost
@@ -329,15 +323,15 @@ export class LimitMachine {
       if (log.dates.length === log.head && !log.penalty) this.#dropLog()
     } else if (holdsSlots) removeSlotUnits(known as ConcurrencyState | undefined, open.slot, units)
     else if (state.kept.state instanceof Map) {
-      const counts = removeCounted(state.kept.state, id, units, state.open, state.firstKept)
+      const counts = removeCounted(state.kept.state, open, units, state.open, state.firstKept)
       state.kept = counts ? { ...state.kept, state: counts } : NOTHING
     } else if (state.kept.state !== undefined) {
-      state.kept = { ...state.kept, state: refill(state.kept.state as TokenBucketState, id, units, state.open) }
+      state.kept = { ...state.kept, state: refill(state.kept.state as TokenBucketState, open, units, state.open) }
     }
   }
 
   #void(id: number, open: Open, nowMs: number): void {
-    this.#takeBack(id, open, 0, nowMs)
+    this.#takeBack(open, 0, nowMs)
     this.state.open.delete(id)
     this.#remember(id, false, nowMs)
   }

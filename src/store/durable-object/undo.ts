@@ -46,17 +46,16 @@ export function recordUndo(
 }
 
 /** @returns the bucket as if these units of an open charge had never been charged, or with less in it */
-export function refill(bucket: TokenBucketState, id: number, units: number, opens: Undoables): TokenBucketState {
-  const charge = opens.get(id)
-  const undo = charge?.undo
+export function refill(bucket: TokenBucketState, removed: Undoable, units: number, opens: Undoables): TokenBucketState {
+  const { undo, permits, cost } = removed
   if (!undo) return bucket
-  const owed = units === charge.permits * charge.cost ? undo.owed : Math.min(undo.owed, units * bucket.windowUs)
+  const owed = units === permits * cost ? undo.owed : Math.min(undo.owed, units * bucket.windowUs)
   const { slack } = undo
   const given = Math.min(owed, slack)
   let isLater = false
   for (const other of opens.values()) {
     if (!other.undo) continue
-    isLater ||= other === charge
+    isLater ||= other === removed
     // Before an earlier charge was passed by this one, the bucket lacked what it lacked.
     other.undo.slack = isLater ? other.undo.slack - given : Math.min(other.undo.slack, slack - given)
   }
@@ -69,12 +68,13 @@ export type FirstKept = Map<number, number>
 
 /** Notes that a charge stays: if all before it in its window are removed, a `quota` window begins with it. */
 export function noteKept(
-  counts: CountedWindowsState,
-  { charge, dateMs }: Omit<Undoable, 'permits' | 'cost'>,
+  state: unknown,
+  { charge, dateMs }: Pick<Undoable, 'charge' | 'dateMs'>,
   firstKept: FirstKept,
 ): void {
+  if (charge.algorithm !== 'quota' || !state) return
   for (const { windowMs } of charge.limits) {
-    const startMs = counts.get(windowMs)?.startMs ?? Number.POSITIVE_INFINITY
+    const { startMs = Number.POSITIVE_INFINITY } = (state as CountedWindowsState).get(windowMs) ?? {}
     const knownMs = firstKept.get(windowMs) ?? 0
     if (startMs <= dateMs && (knownMs < startMs || knownMs > dateMs)) firstKept.set(windowMs, dateMs)
   }
@@ -83,25 +83,27 @@ export function noteKept(
 /** @returns the counts as if these units of an open charge had never been charged; undefined if nothing else was */
 export function removeCounted(
   state: CountedWindowsState,
-  id: number,
+  removed: Undoable,
   units: number,
   opens: Undoables,
   firstKept: FirstKept,
 ): CountedWindowsState | undefined {
-  const removed = opens.get(id)
   const counts = new Map(state)
-  for (const { windowMs } of removed?.charge.limits ?? []) {
+  for (const { windowMs } of removed.charge.limits) {
     const count = counts.get(windowMs)
     // Another window has begun since.
-    if (!removed || !count || removed.dateMs < count.startMs) continue
+    if (!count || removed.dateMs < count.startMs) continue
     const used = count.used - units
     let { startMs } = count
     if (removed.charge.algorithm === 'quota' && units === removed.permits * removed.cost) {
-      const others = [...opens.values()].filter(({ charge }) => charge.limits.some((one) => one.windowMs === windowMs))
-      const dates = [firstKept.get(windowMs) ?? 0, ...others.map((other) => (other === removed ? 0 : other.dateMs))]
-      startMs = Math.min(...dates.filter((ms) => ms >= startMs))
+      const dates = [firstKept.get(windowMs) ?? 0]
+      for (const { charge, dateMs } of opens.values()) {
+        if (charge !== removed.charge && charge.limits.some((limit) => limit.windowMs === windowMs)) dates.push(dateMs)
+      }
+      const laterMs = Math.min(...dates.filter((ms) => ms >= count.startMs))
+      if (Number.isFinite(laterMs)) startMs = laterMs
     }
-    if (used > 0) counts.set(windowMs, { startMs: Number.isFinite(startMs) ? startMs : count.startMs, used })
+    if (used > 0) counts.set(windowMs, { startMs, used })
     else counts.delete(windowMs)
   }
   return counts.size > 0 ? counts : undefined
