@@ -1,4 +1,4 @@
-import type { PenaltyState } from '../../algorithms/algorithm.ts'
+import type { Commit, PenaltyState } from '../../algorithms/algorithm.ts'
 import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
 import { type ConcurrencyState, releaseSlot, renewSlot, revokeSlot } from '../../algorithms/concurrency.ts'
 import { detectsNewIdentities, type Evaluation, evaluateCharge } from '../../algorithms/decide.ts'
@@ -73,9 +73,10 @@ export class LimitMachine {
     const { action, permits, charge, shared } = reservation
     const nowUs = this.#clock(readUs)
     const nowMs = toMs(nowUs)
-    const { open: opens } = this.state
+    const opens = this.state.open
     const known = this.#stateAt(nowMs)
-    const returnable = countReturnable(opens)
+    let returnable = 0
+    for (const open of opens.values()) returnable += open.permits * open.cost
     const { usage, fitting, chargeable, changed } = evaluateWithin(returnable, reservation, known, nowUs)
     const isNew = detectsNewIdentities(charge) && (known === undefined || holdsOnlyNew(known, opens))
     // A penalty refuses whatever is given back.
@@ -112,8 +113,7 @@ export class LimitMachine {
   patienceFor(reservation: PreparedCharge, vote: ObjectVote, waiting: ReadonlySet<PreparedCharge>): number {
     const { action, charge, shared, patienceMs = 0 } = reservation
     const wanted = countWanted(reservation)
-    const isTaken = action === 'take' || action === 'take-up-to'
-    if (!isTaken || charge.mode !== 'enforce' || vote.fitting >= wanted || !vote.isProvisional) return 0
+    if (action === 'peek' || charge.mode !== 'enforce' || vote.fitting >= wanted || !vote.isProvisional) return 0
     let [returnable, longestMs] = [0, 0]
     for (const [id, open] of this.state.open) {
       // Older ones are those of isolates that have died, or whose messages were lost.
@@ -365,9 +365,8 @@ export class LimitMachine {
     writeState(state, this.#rows)
   }
 
-  #keep({ state, ttlMs }: { readonly state: unknown; readonly ttlMs?: number }, nowMs: number): void {
-    const expiresAtMs = ttlMs === undefined ? this.state.kept.expiresAtMs : nowMs + ttlMs
-    this.state.kept = { state, expiresAtMs }
+  #keep({ state, ttlMs }: Commit<unknown>, nowMs: number): void {
+    this.state.kept = { state, expiresAtMs: ttlMs === undefined ? this.state.kept.expiresAtMs : nowMs + ttlMs }
   }
 
   #stateAt(nowMs: number): unknown {
@@ -388,10 +387,8 @@ export class LimitMachine {
    * If the clock has stepped back, open charges age by as much: siblings are asked before they forget.
    */
   #clock(readUs: number): number {
-    const backMs = Math.ceil((this.#readUs - readUs) / 1000)
-    if (backMs > 0) {
-      for (const open of this.state.open.values()) open.atMs -= backMs
-    }
+    const backMs = Math.max(0, Math.ceil((this.#readUs - readUs) / 1000))
+    for (const open of backMs > 0 ? this.state.open.values() : []) open.atMs -= backMs
     this.#readUs = readUs
     return Math.max(readUs, this.state.clockUs)
   }
@@ -406,12 +403,6 @@ function evaluateWithin(returnable: number, reservation: PreparedCharge, state: 
     return evaluation
   const { penalty: _, ...unblocked } = charge
   return evaluateCharge(unblocked, reservation, state, nowUs)
-}
-
-function countReturnable(opens: MachineState['open']): number {
-  let units = 0
-  for (const { permits, cost } of opens.values()) units += permits * cost
-  return units
 }
 
 /** All that is charged is reserved for new identities, which may still be refused elsewhere. */

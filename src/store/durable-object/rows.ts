@@ -114,9 +114,9 @@ export function removeUnits(
 ): void {
   const index = dates.indexOf(dateMs, head)
   if (index < 0) return
-  const left = (totals[index] as number) - (totals[index - 1] ?? before) - units
+  const remaining = (totals[index] as number) - (totals[index - 1] ?? before) - units
   for (let at = index; at < totals.length; at++) (totals[at] as number) -= units
-  if (left === 0) {
+  if (remaining === 0) {
     dates.splice(index, 1)
     totals.splice(index, 1)
   }
@@ -125,7 +125,7 @@ export function removeUnits(
   const page = pages[place]
   const entries = page ? readPage(page.n, rows) : list.tail
   const at = entries.findIndex((number, at) => at % 2 === 0 && number === dateMs)
-  if (at >= 0) entries.splice(at, 2, ...(left > 0 ? [dateMs, left] : []))
+  if (at >= 0) entries.splice(at, 2, ...(remaining > 0 ? [dateMs, remaining] : []))
   if (page && entries.length > 0) rows.put(LOG, page.n, JSON.stringify(entries))
   else if (page) {
     pages.splice(place, 1)
