@@ -152,8 +152,7 @@ export class LimitObject {
 
   #dropMachine(): void {
     this.#machine = undefined
-    clearTimeout(this.#timer)
-    this.#timer = undefined
+    this.#clearTimer()
   }
 
   #setTimers(machine: LimitMachine): void {
@@ -161,12 +160,22 @@ export class LimitObject {
       this.#alarmAtMs = machine.state.alarmAtMs
       void this.#storage.setAlarm(this.#alarmAtMs)
     }
-    if (machine.state.open.size === 0) return
-    this.#timer ??= setTimeout(
-      (dueUs: number) => this.#ask(machine, dueUs).catch(() => {}),
-      ASK_EVERY_MS,
-      readClock() + ASK_EVERY_MS * 1000,
-    )
+    if (machine.state.open.size === 0) this.#clearTimer()
+    else if (this.#timer === undefined) {
+      const dueUs = readClock() + ASK_EVERY_MS * 1000
+      const timer = setTimeout(() => this.#ask(machine, dueUs).then(askAgain, () => {}), ASK_EVERY_MS)
+      const askAgain = () => {
+        if (this.#timer !== timer) return
+        this.#timer = undefined
+        this.#setTimers(machine)
+      }
+      this.#timer = timer
+    }
+  }
+
+  #clearTimer(): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
   }
 
   /** Voids open charges whose end has not come, if a sibling has not granted them. */
@@ -184,8 +193,5 @@ export class LimitObject {
       await this.#change((machine, nowUs) => machine.void(id, nowUs))
     }
     await Promise.all(overdue.map(ask))
-    if (this.#machine !== machine) return
-    this.#timer = undefined
-    this.#setTimers(machine)
   }
 }
