@@ -58,8 +58,7 @@ interface CallOptions {
 
 /** A document in a Durable Object. A reading that finds nothing new is one request, which reads one row. */
 export function openObjectDocuments({ key, ...options }: CallOptions & { readonly key: string }): DocumentStore {
-  const ask = <T>(method: keyof DocumentTable, ...args: unknown[]) =>
-    callTableObject<T>(options, key, ['documents', method, ...args])
+  const ask = connect(options, key, 'documents')
   return {
     read: (known) => ask('read', known ?? null),
     readVersion: (version) => ask('readVersion', version),
@@ -73,8 +72,7 @@ export function openObjectCounters({
   keyPrefix,
   ...options
 }: CallOptions & { readonly keyPrefix: string }): StatisticsStore {
-  const ask = <T>(method: keyof CounterTable, ...args: unknown[]) =>
-    callTableObject<T>(options, `${keyPrefix}:statistics`, ['counters', method, ...args])
+  const ask = connect(options, `${keyPrefix}:statistics`, 'counters')
   return {
     add: (flush) => ask('add', { ...flush, minutes: flush.minutes.map(toPlain) }),
     read: async (...span) => (await ask<PlainPeriod[]>('read', ...span)).map(fromPlain),
@@ -82,9 +80,11 @@ export function openObjectCounters({
   }
 }
 
-/** @returns undefined for no answer. @throws {StoreError} whether it was carried out is then unknown */
-async function callTableObject<T>({ namespace, timeoutMs }: CallOptions, name: string, sent: TableCall): Promise<T> {
-  return ((await callWithin(timeoutMs, callObject(namespace, name, sent))) ?? undefined) as T
+function connect({ namespace, timeoutMs }: CallOptions, name: string, table: TableCall[0]) {
+  return async <T>(method: keyof DocumentTable | keyof CounterTable, ...args: unknown[]): Promise<T> => {
+    const sent: TableCall = [table, method, ...args]
+    return ((await callWithin(timeoutMs, callObject(namespace, name, sent))) ?? undefined) as T
+  }
 }
 
 /** Answers for an object that keeps a document or counts. @returns null for no answer */
@@ -95,27 +95,24 @@ export function callTable([table, method, ...args]: TableCall, sql: ObjectDataba
 }
 
 /** A table in the SQLite database of an object. One that is only read is not created. */
-class Table {
-  readonly #name: string
+abstract class Table {
+  protected abstract readonly name: string
   protected readonly sql: ObjectDatabase
   protected readonly nowMs: number
 
-  constructor(name: string, sql: ObjectDatabase, nowMs: number) {
-    this.#name = name
+  constructor(sql: ObjectDatabase, nowMs: number) {
     this.sql = sql
     this.nowMs = nowMs
   }
 
   protected select<Row>(query: string, ...values: (string | number)[]): Row[] {
-    return hasTable(this.sql, this.#name) ? ([...this.sql.exec(query, ...values)] as Row[]) : []
+    return hasTable(this.sql, this.name) ? ([...this.sql.exec(query, ...values)] as Row[]) : []
   }
 }
 
 /** A document: a row for each version. */
 class DocumentTable extends Table {
-  constructor(sql: ObjectDatabase, nowMs: number) {
-    super('versions', sql, nowMs)
-  }
+  protected readonly name = 'versions'
 
   /** @returns undefined if the newest version is the known one */
   read(known: VersionId | null): StoredDocument | undefined {
@@ -171,9 +168,7 @@ const TOTALS = 'total'
 
 /** Counts: a row for each minute and hour, and one for all. A flush rewrites those, however much it holds. */
 export class CounterTable extends Table {
-  constructor(sql: ObjectDatabase, nowMs: number) {
-    super('counted', sql, nowMs)
-  }
+  protected readonly name = 'counted'
 
   add({ source, number, minutes }: PlainFlush): void {
     const [first] = minutes
