@@ -1,7 +1,7 @@
 import { MAX_AFTER } from '../algorithms/read-limits.ts'
 import type { Decision, DecisionRequest, StoreCharge } from '../model/charge.ts'
-import type { AlgorithmName, PenaltySettings } from '../model/limits.ts'
-import { type Adjustment, type Store, StoreError } from '../model/store.ts'
+import type { PenaltySettings } from '../model/limits.ts'
+import { type Store, StoreError } from '../model/store.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import { Deadlines } from '../runtime/deadlines.ts'
 import type { Log } from '../runtime/log.ts'
@@ -55,6 +55,7 @@ interface MirroredCharge {
  * released in the mirror before.
  */
 export function withMirror(mirror: Mirror): Stage {
+  const second = mirror.store
   return (store) =>
     decorate(store, {
       async decide(request, context) {
@@ -63,89 +64,65 @@ export function withMirror(mirror: Mirror): Stage {
         return decision
       },
       release(charges) {
-        mirror.release(charges)
+        mirror.followUp(charges, (own, atMs) =>
+          // A charge without an answer may still be on its way.
+          atMs === undefined ? second.revoke(own.map((charge) => ({ charge, isKnown: false }))) : second.release(own),
+        )
         return store.release(charges)
       },
       renew(charges) {
-        mirror.renew(charges)
+        mirror.followUp(charges, (own) => second.renew(own))
         return store.renew(charges)
       },
       settle(differences, chargedAtMs) {
-        mirror.settle(differences)
+        const units = new Map(differences.map(({ charge, units }) => [charge, units]))
+        mirror.followUp([...units.keys()], async (own, atMs) => {
+          if (atMs === undefined) return
+          const adjustments = own.map((charge) => ({ charge, units: units.get(charge) ?? 0 }))
+          await second.settle(adjustments, atMs)
+        })
         return store.settle(differences, chargedAtMs)
       },
       async delete(keys) {
-        const mirrored = mirror.delete(keys)
+        const mirrored = mirror.attempt(second.delete(keys))
         await store.delete(keys)
         await mirrored
       },
       learn(algorithms) {
         const all = [...algorithms]
         store.learn?.(all)
-        mirror.learn(all)
+        second.learn?.(all)
       },
     })
 }
 
 export class Mirror {
-  readonly #store: Store
+  /** The mirror itself, behind a circuit breaker. */
+  readonly store: Store
   readonly #now: () => number
   readonly #log: Log
   /** Keys are the charge objects of a request, which no other request has. */
   readonly #charged = new WeakMap<StoreCharge, MirroredCharge>()
-  #counts = NONE
+  readonly #counts = { ...NONE }
   #waiting = 0
   #loggedAtMs: number
-  #logged = NONE
+  #logged: MirrorCounts = NONE
 
   constructor({ store, now, timeoutMs, log }: MirrorOptions) {
-    const logMirror: Log = (level, { event, ...fields }) => log(level, { event: `shadow_${event}`, ...fields })
     const breaker = new CircuitBreaker({ now, random: Math.random, probeTimeoutMs: 2 * timeoutMs })
-    this.#store = withBreaker({ breaker, now, log: logMirror })(store)
+    this.store = withBreaker({ breaker, now, log: (level) => log(level, { event: 'mirror_recovered' }) })(store)
     this.#now = now
     this.#log = log
     this.#loggedAtMs = now()
   }
 
   get counts(): MirrorCounts {
-    return this.#counts
+    return { ...this.#counts }
   }
 
   followDecision(request: DecisionRequest, decision: Decision, context: CallContext | undefined): void {
     if (decision.granted > 0) this.#charge(request, decision, context)
     else this.#continue(this.#refuse(request, decision, context), context)
-  }
-
-  release(charges: readonly StoreCharge[]): void {
-    this.#followUp(charges, (own, atMs) =>
-      // A charge without an answer may still be on its way.
-      atMs === undefined
-        ? this.#store.revoke(own.map((charge) => ({ charge: charge, isKnown: false })))
-        : this.#store.release(own),
-    )
-  }
-
-  renew(charges: readonly StoreCharge[]): void {
-    this.#followUp(charges, (own) => this.#store.renew(own))
-  }
-
-  settle(differences: readonly Adjustment[]): void {
-    const units = new Map(differences.map(({ charge, units }) => [charge, units]))
-    this.#followUp([...units.keys()], async (own, atMs) => {
-      if (atMs === undefined) return
-      await this.#store.settle(
-        own.map((charge) => ({ charge: charge, units: units.get(charge) ?? 0 })),
-        atMs,
-      )
-    })
-  }
-
-  delete(keys: readonly string[]): Promise<void> {
-    return this.#store.delete(keys).catch((error) => this.#fail(error))
-  }
-
-  learn(algorithms: readonly AlgorithmName[]): void {
-    this.#store.learn?.(algorithms)
   }
 
   /** Mirrors a charge, whatever remains there, and compares the limits before it. */
@@ -167,9 +144,9 @@ export class Mirror {
       ({ nowMs }) => nowMs,
       () => undefined,
     )
-    const charged = { atMs, context }
-    for (const charge of charges)
-      if (charge.slot !== undefined || charge.needsSettlement) this.#charged.set(charge, charged)
+    for (const charge of charges) {
+      if (charge.slot !== undefined || charge.needsSettlement) this.#charged.set(charge, { atMs, context })
+    }
     this.#continue(
       answered.then(({ usage }) => {
         // A charge of used units is no decision.
@@ -177,7 +154,7 @@ export class Mirror {
         const isRefused = charges.some(({ mode }, index) => {
           return mode === 'enforce' && usage[index]?.some(({ retryAfterMs }) => retryAfterMs > 0)
         })
-        this.#count({ decisions: 1, refusedByMirrorOnly: Number(isRefused) })
+        this.#count('decisions', isRefused && 'refusedByMirrorOnly')
       }),
       context,
     )
@@ -203,7 +180,7 @@ export class Mirror {
     try {
       for (;;) {
         try {
-          return await this.#store.decide(request, withOwnDeadlines(context))
+          return await this.store.decide(request, withOwnDeadlines(context))
         } catch (error) {
           const mayRetry = attempt === 0 ? this.#waiting < MAX_WAITING : attempt < MAX_ATTEMPTS
           if (!isUnsent(error) || !mayRetry) throw error
@@ -218,44 +195,52 @@ export class Mirror {
 
   async #compareRefusal(request: DecisionRequest, context: CallContext | undefined): Promise<void> {
     const permits = request.action === 'take-up-to' ? 1 : request.permits
-    const { granted } = await this.#store.decide(
+    const { granted } = await this.store.decide(
       { action: 'peek', permits, charges: request.charges },
       withOwnDeadlines(context),
     )
-    this.#count({ decisions: 1, refusedByPrimaryOnly: Number(granted > 0) })
+    this.#count('decisions', granted > 0 && 'refusedByPrimaryOnly')
   }
 
   /** Repeats in the mirror what is done with charges in the store, as soon as their time is known. */
-  #followUp(
+  followUp(
     charges: readonly StoreCharge[],
     work: (charges: StoreCharge[], atMs: number | undefined) => Promise<void>,
   ): void {
     for (const [charged, own] of Map.groupBy(charges, (charge) => this.#charged.get(charge))) {
-      if (charged)
-        this.#continue(
-          charged.atMs.then((atMs) => work(own, atMs)),
-          charged.context,
-        )
+      if (!charged) continue
+      const { atMs, context } = charged
+      this.#continue(
+        atMs.then((atMs) => work(own, atMs)),
+        context,
+      )
     }
   }
 
   #continue(work: Promise<unknown>, context: CallContext | undefined): void {
-    const done = work.catch((error) => this.#fail(error))
+    const done = this.attempt(work)
     if (context) context.waitUntil(done)
   }
 
-  #fail(error: unknown): void {
-    if (!(error instanceof StoreError)) throw error
-    this.#count({ failures: 1 })
-    this.#log('warn', { event: 'mirror_error', message: error.message })
+  /** Counts a failure of the mirror, which nobody else notices. */
+  async attempt(work: Promise<unknown>): Promise<void> {
+    try {
+      await work
+    } catch (error) {
+      if (!(error instanceof StoreError)) throw error
+      this.#count('failures')
+      this.#log('warn', { event: 'mirror_error', message: error.message })
+    }
   }
 
-  #count(more: Partial<MirrorCounts>): void {
-    this.#counts = combine(this.#counts, more, 1)
+  #count(...names: readonly (keyof MirrorCounts | false)[]): void {
+    for (const name of names) if (name) this.#counts[name]++
     const nowMs = this.#now()
     if (nowMs - this.#loggedAtMs < LOG_INTERVAL_MS) return
-    this.#log('info', { event: 'mirror', ...combine(this.#counts, this.#logged, -1) })
-    this.#logged = this.#counts
+    const since = { ...this.#counts }
+    for (const name of Object.keys(since) as (keyof MirrorCounts)[]) since[name] -= this.#logged[name]
+    this.#log('info', { event: 'mirror', ...since })
+    this.#logged = this.counts
     this.#loggedAtMs = nowMs
   }
 }
@@ -301,14 +286,4 @@ function createPenaltyCharges(
 /** The deadlines of the request end with its response, so calls of the mirror have their own. */
 function withOwnDeadlines(context: CallContext | undefined): CallContext | undefined {
   return context && { waitUntil: (work) => context.waitUntil(work), deadlines: Deadlines.ofOne() }
-}
-
-function combine(one: MirrorCounts, other: Partial<MirrorCounts>, sign: 1 | -1): MirrorCounts {
-  const add = (name: keyof MirrorCounts) => one[name] + sign * (other[name] ?? 0)
-  return {
-    decisions: add('decisions'),
-    refusedByMirrorOnly: add('refusedByMirrorOnly'),
-    refusedByPrimaryOnly: add('refusedByPrimaryOnly'),
-    failures: add('failures'),
-  }
 }

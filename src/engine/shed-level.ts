@@ -71,12 +71,12 @@ export function initialShedState(nowMs: number): ShedState {
 
 /**
  * Advances the state to now. This is needed even while every request is shed: nothing else would lower the level.
- * @param seen its `take` returns the signals of the tick; it is called once a tick
+ * @param endTick returns the signals of the tick; it is called once a tick
  * @param nowMs never less than before
  */
-export function advance(state: ShedState, seen: { take(nowMs: number): LoadSignals }, nowMs: number): ShedState {
+export function advance(state: ShedState, endTick: () => LoadSignals, nowMs: number): ShedState {
   if (nowMs < state.tickEndsAtMs) return state
-  const signals = seen.take(nowMs)
+  const signals = endTick()
   const next = { ...state, tickEndsAtMs: nowMs + TICK_MS, lastTotal: signals.total }
   return isPressed(state, signals) ? raise(next, nowMs) : lower(next, signals, nowMs)
 }

@@ -1,58 +1,6 @@
 import type { Priority } from '../model/policy.ts'
 import { advance, initialShedState, type LoadSignals, type ShedState, shedShare } from './shed-level.ts'
 
-/** Watches the upstream as this isolate sees it, and decides which requests to shed. */
-export class UpstreamHealth {
-  readonly #now: () => number
-  readonly #signals: CallerSignals
-  #state: ShedState
-  /** Fraction of a request that is still to be shed, by priority, so that shares do not depend on chance. */
-  readonly #carry: Record<Priority, number> = { critical: 0, default: 0, sheddable: 0 }
-
-  /** @param now milliseconds since the Unix epoch, never less than before */
-  constructor(now: () => number) {
-    this.#now = now
-    const nowMs = now()
-    this.#signals = new CallerSignals(nowMs)
-    this.#state = initialShedState(nowMs)
-  }
-
-  /** 0 (nothing is shed) to 2 (everything but critical). */
-  get level(): number {
-    return this.#state.level
-  }
-
-  /** @returns true if the next request of this priority is to be shed */
-  sheds(priority: Priority): boolean {
-    this.#advance()
-    const carry = this.#carry[priority] + shedShare(this.#state, priority)
-    const isShed = carry >= 1
-    this.#carry[priority] = isShed ? carry - 1 : carry
-    return isShed
-  }
-
-  /**
-   * Records a request to the upstream.
-   * @param caller something that a caller cannot change at will, such as its address
-   * @returns a function to call once, when the response has begun or failed
-   */
-  begin(caller: string): (isOverload: boolean) => void {
-    const end = this.#signals.begin(caller, this.#advance())
-    return (isOverload) => end(this.#advance(), isOverload)
-  }
-
-  #advance(): number {
-    const nowMs = this.#now()
-    this.#state = advance(this.#state, this.#signals, nowMs)
-    return nowMs
-  }
-}
-
-/**
- * Load signals of requests, in a fixed number of cells. A network counts in the cell that its hash names, and signals
- * are the median of the cells: moving it takes networks in half of them, however much each sends.
- */
-
 const CELLS = 64
 /** Fewer cells than this signal nothing: two callers must not cause the requests of a third to be shed. */
 const MIN_AGREEING = 3
@@ -79,29 +27,63 @@ interface Cell {
   seenTick: number
 }
 
-class CallerSignals {
+/**
+ * Watches the upstream as this isolate sees it, and decides which requests to shed.
+ *
+ * Load signals are counted in a fixed number of cells. A network counts in the cell that its hash names, and signals are
+ * the median of the cells: moving it takes networks in half of them, however much each sends.
+ */
+export class UpstreamHealth {
+  readonly #now: () => number
+  #state: ShedState
+  /** Fraction of a request that is still to be shed, by priority, so that shares do not depend on chance. */
+  readonly #carry: Record<Priority, number> = { critical: 0, default: 0, sheddable: 0 }
   readonly #cells: (Cell | undefined)[] = Array(CELLS).fill(undefined)
   #tick = 0
-  #startMs: number
+  #tickStartMs: number
+  /** Of this tick. */
   #answers = 0
   #overloads = 0
 
-  constructor(nowMs: number) {
-    this.#startMs = nowMs
+  /** @param now milliseconds since the Unix epoch, never less than before */
+  constructor(now: () => number) {
+    this.#now = now
+    this.#tickStartMs = now()
+    this.#state = initialShedState(this.#tickStartMs)
   }
 
-  /** @returns a function to call when the response has begun or failed */
-  begin(caller: string, nowMs: number): (endMs: number, isOverload: boolean) => void {
-    const cell = this.#findCell(caller, nowMs)
-    count(cell, nowMs)
+  /** 0 (nothing is shed) to 2 (everything but critical). */
+  get level(): number {
+    return this.#state.level
+  }
+
+  /** @returns true if the next request of this priority is to be shed */
+  sheds(priority: Priority): boolean {
+    this.#advance()
+    const carry = this.#carry[priority] + shedShare(this.#state, priority)
+    const isShed = carry >= 1
+    this.#carry[priority] = isShed ? carry - 1 : carry
+    return isShed
+  }
+
+  /**
+   * Records a request to the upstream.
+   * @param caller something that a caller cannot change at will, such as its address
+   * @returns a function to call once, when the response has begun or failed
+   */
+  begin(caller: string): (isOverload: boolean) => void {
+    const startMs = this.#advance()
+    const cell = this.#findCell(caller, startMs)
+    count(cell, startMs)
     cell.inFlight++
     cell.seenTick = this.#tick
-    return (endMs, isOverload) => {
+    return (isOverload) => {
+      const endMs = this.#advance()
       count(cell, endMs)
       cell.inFlight--
       cell.seenTick = this.#tick
       cell.overloadShare += (Number(isOverload) - cell.overloadShare) * OVERLOAD_WEIGHT
-      const latencyMs = endMs - nowMs
+      const latencyMs = endMs - startMs
       cell.latencyMs ??= latencyMs
       cell.latencyMs += (latencyMs - cell.latencyMs) * LATENCY_WEIGHT
       this.#answers++
@@ -109,11 +91,16 @@ class CallerSignals {
     }
   }
 
-  /** Ends the tick and returns its signals. */
-  take(nowMs: number): LoadSignals {
+  #advance(): number {
+    const nowMs = this.#now()
+    this.#state = advance(this.#state, () => this.#endTick(nowMs), nowMs)
+    return nowMs
+  }
+
+  #endTick(nowMs: number): LoadSignals {
     this.#tick++
-    const tickMs = Math.max(1, nowMs - this.#startMs)
-    this.#startMs = nowMs
+    const tickMs = Math.max(1, nowMs - this.#tickStartMs)
+    this.#tickStartMs = nowMs
     const known = this.#cells.filter((cell) => cell !== undefined && this.#isKnown(cell)) as Cell[]
     for (const cell of known) {
       count(cell, nowMs)

@@ -1,9 +1,10 @@
 /** An object's alarm, which deletes what has run out, among calls that come at the same moment. */
-import { DatabaseSync } from 'node:sqlite'
 import fc from 'fast-check'
 import { afterEach, expect, test, vi } from 'vitest'
-import { LimitObject, type ObjectEnvironment } from '../../src/store/durable-object/limit-object.ts'
+import type { LimitObject } from '../../src/store/durable-object/limit-object.ts'
+import type { ObjectVote } from '../../src/store/durable-object/objects.ts'
 import { chargeOf } from '../support/charges.ts'
+import { callLocal, LocalObject } from '../support/local-object.ts'
 import { expectProperty } from '../support/property.ts'
 
 const RULE = chargeOf('quota', [{ limit: 5, windowMs: 1_000 }])
@@ -11,35 +12,8 @@ const START_MS = 1_700_000_000_000
 
 afterEach(() => vi.restoreAllMocks())
 
-/** What an object is given, in SQLite, as its platform does it: what is asked for is done at once. */
-class Machine {
-  readonly #database = new DatabaseSync(':memory:')
-  alarmAtMs: number | null = null
-  readonly storage = {
-    sql: {
-      exec: (query: string, ...values: readonly (string | number)[]) =>
-        this.#database.prepare(query).all(...values) as Record<string, unknown>[],
-    },
-    setAlarm: async (atMs: number) => {
-      this.alarmAtMs = atMs
-    },
-    getAlarm: async () => this.alarmAtMs,
-    deleteAll: async () => {
-      this.#database.exec('DROP TABLE IF EXISTS kept')
-      this.alarmAtMs = null
-    },
-    transactionSync: <T>(work: () => T) => work(),
-  }
-
-  open(): LimitObject {
-    return new LimitObject(this, {} as ObjectEnvironment)
-  }
-}
-
 async function granted(object: LimitObject, action: 'take' | 'peek'): Promise<{ charged: number; remaining: number }> {
-  const body = JSON.stringify(['reserve', { action, permits: 1, charge: RULE }])
-  const answer = await object.fetch(new Request('https://object', { method: 'POST', body }))
-  const { charged, usage } = (await answer.json()) as { charged: number; usage: { remaining: number }[] }
+  const { charged, usage } = await callLocal<ObjectVote>(object, 'reserve', { action, permits: 1, charge: RULE })
   return { charged, remaining: usage[0]?.remaining ?? Number.NaN }
 }
 
@@ -52,7 +26,7 @@ test('what is charged while the alarm deletes what was over before stays, whatev
       fc.array(anyTurns, { minLength: 1, maxLength: 4 }),
       async (isCold, alarmTurns, callTurns) => {
         const now = vi.spyOn(Date, 'now').mockReturnValue(START_MS)
-        const machine = new Machine()
+        const machine = new LocalObject()
         const before = machine.open()
         await granted(before, 'take')
         now.mockReturnValue(START_MS + 600_000)

@@ -1,11 +1,12 @@
 /** An object whose clock steps, while messages are lost and its isolate comes and goes. */
 import fc from 'fast-check'
-import { expect, test } from 'vitest'
+import { afterEach, expect, test, vi } from 'vitest'
 import { LimitMachine } from '../../src/store/durable-object/limit-machine.ts'
 import { readClock } from '../../src/store/durable-object/limit-object.ts'
-import type { PreparedCharge } from '../../src/store/durable-object/objects.ts'
+import type { Call, ObjectVote, PreparedCharge } from '../../src/store/durable-object/objects.ts'
 import { anyCharge, LONG, START_MS } from '../support/arbitraries.ts'
 import { chargeOf, EXACT_ALGORITHMS } from '../support/charges.ts'
+import { callLocal, LocalObject } from '../support/local-object.ts'
 import { MemoryRows } from '../support/object-network.ts'
 import { expectProperty } from '../support/property.ts'
 
@@ -66,6 +67,8 @@ test.each(EXACT_ALGORITHMS)(
   },
 )
 
+afterEach(() => vi.useRealTimers())
+
 test('nobody waits at an object for longer than its patience, but for a moment at each step back of its clock', async () => {
   const anyStep = fc.record({
     afterMs: fc.integer({ min: 0, max: 60 }),
@@ -75,73 +78,62 @@ test('nobody waits at an object for longer than its patience, but for a moment a
     ),
   })
   let waited = 0
+  vi.useFakeTimers({ toFake: ['Date', 'setTimeout', 'clearTimeout'] })
   await expectProperty(
     fc.asyncProperty(fc.array(anyStep, { minLength: 20, maxLength: 60, size: 'max' }), async (steps) => {
-      const object = new Clocked()
-      /** By the number of the decision: since when, and what had been lost by then. */
-      const waiting = new Map<number, readonly [sinceMs: number, lostMs: number]>()
+      vi.setSystemTime(START_MS)
+      const object = new LocalObject().open()
+      let elapsedMs = 0
       let lastReadMs = 0
       let backMs = 0
       let lostBeforeMs = 0
       /** If the clock steps back between two readings, nobody can tell how much time has gone by between them. */
-      const lost = () => lostBeforeMs + Math.min(backMs, object.elapsedMs - lastReadMs)
-      const read = () => {
+      const lost = () => lostBeforeMs + Math.min(backMs, elapsedMs - lastReadMs)
+      const call = <T>(...sent: Call) => {
         lostBeforeMs = lost()
         backMs = 0
-        lastReadMs = object.elapsedMs
-        return object.nowUs
+        lastReadMs = elapsedMs
+        return callLocal<T>(object, ...sent)
       }
-      const expectPatience = ([sinceMs, lostMs]: readonly [number, number]) =>
-        expect(object.elapsedMs - sinceMs).toBeLessThanOrEqual(PATIENCE_MS + lost() - lostMs)
+      /** By the number of the decision: since when, and what had been lost by then. */
+      const waiting = new Map<number, readonly [sinceMs: number, lostMs: number]>()
       const open: number[] = []
-      let wake: { readonly atMs: number; readonly us: number } | undefined
+      const pass = async (ms: number) => {
+        for (let i = 0; i < ms; i++) {
+          await vi.advanceTimersByTimeAsync(1)
+          elapsedMs++
+        }
+        for (const [sinceMs, lostMs] of waiting.values()) {
+          // The timer fires when it is over, and the answer follows.
+          expect(elapsedMs - sinceMs).toBeLessThanOrEqual(PATIENCE_MS + 1 + lost() - lostMs)
+        }
+      }
       let id = 0
-      const answer = () => {
-        for (const { reservation, vote } of object.machine.answers(read())) {
-          const number = reservation.shared?.id ?? 0
-          expectPatience(waiting.get(number) ?? [0, 0])
-          waiting.delete(number)
-          if (vote.charged > 0) open.push(number)
-        }
-        const { waitsUntilMs } = object.machine
-        const delayMs = waitsUntilMs === undefined ? undefined : Math.max(1, waitsUntilMs - object.nowUs / 1000)
-        wake =
-          delayMs === undefined ? undefined : { atMs: object.elapsedMs + delayMs, us: object.nowUs + delayMs * 1000 }
-      }
-      const passUntil = (ms: number) => {
-        while (wake && wake.atMs <= ms) {
-          object.elapsedMs = wake.atMs
-          object.machine.reach(wake.us)
-
-          answer()
-        }
-        object.elapsedMs = ms
-        for (const since of waiting.values()) expectPatience(since)
-      }
       for (const { afterMs, what } of steps) {
-        passUntil(object.elapsedMs + afterMs)
+        await pass(afterMs)
         switch (what.kind) {
           case 'ask': {
-            const vote = object.machine.reserve(asked(++id, 'sibling'), read())
-            if (!vote) {
-              waited++
-              waiting.set(id, [object.elapsedMs, lost()])
-            } else if (vote.charged > 0) open.push(id)
+            const own = ++id
+            waiting.set(own, [elapsedMs, lost()])
+            void call<ObjectVote>('reserve', asked(own, 'sibling')).then(({ charged }) => {
+              if (waiting.get(own)?.[0] !== elapsedMs) waited++
+              waiting.delete(own)
+              if (charged > 0) open.push(own)
+            })
             break
           }
           case 'back':
-            object.backMs += what.ms
+            vi.setSystemTime(Date.now() - what.ms)
             backMs += what.ms
-            continue
+            break
           default: {
             const closed = open.shift()
-            if (closed === undefined) continue
-            object.machine.close({ id: closed, permits: what.kind === 'keep' ? 1 : 0 }, read())
+            if (closed !== undefined) await call('close', { id: closed, permits: what.kind === 'keep' ? 1 : 0 })
           }
         }
-        answer()
+        await vi.advanceTimersByTimeAsync(0)
       }
-      passUntil(object.elapsedMs + 2 * PATIENCE_MS)
+      await pass(2 * PATIENCE_MS)
       expect(waiting.size).toBe(0)
     }),
     400,
@@ -168,10 +160,9 @@ test('what both objects granted is never taken back, though they only ask each o
         const dueUs = [0, 0]
         const setTimers = () => {
           objects.forEach(({ machine, nowUs, elapsedMs }, index) => {
-            if (machine.asksAtMs === undefined || dueMs[index] !== Number.POSITIVE_INFINITY) return
-            const delayMs = Math.max(1_000, machine.asksAtMs - nowUs / 1000)
-            dueMs[index] = elapsedMs + delayMs
-            dueUs[index] = nowUs + delayMs * 1000
+            if (machine.state.open.size === 0 || dueMs[index] !== Number.POSITIVE_INFINITY) return
+            dueMs[index] = elapsedMs + 2_500
+            dueUs[index] = nowUs + 2_500_000
           })
         }
         const pass = (ms: number) => {
@@ -185,8 +176,8 @@ test('what both objects granted is never taken back, though they only ask each o
             dueMs[index] = Number.POSITIVE_INFINITY
 
             object.machine.reach(dueUs[index] ?? 0)
-            for (const { id } of object.machine.overdue(object.nowUs)) {
-              object.machine.learn(id, other.machine.inquire(id, other.nowUs), object.nowUs)
+            for (const [id] of object.machine.overdue(object.nowUs)) {
+              if (!other.machine.inquire(id, other.nowUs)) object.machine.void(id, object.nowUs)
             }
             setTimers()
           }

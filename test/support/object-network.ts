@@ -40,11 +40,49 @@ export class MemoryRows implements Rows {
   }
 }
 
+/** Holds refusals back as an object does, until a test says that the wait is over. */
+export class Waiting {
+  readonly #machine: LimitMachine
+  readonly #reservations: Set<PreparedCharge>
+
+  /** @param reservations those that wait already, in the order of their arrival */
+  constructor(machine: LimitMachine, reservations: readonly PreparedCharge[] = []) {
+    this.#machine = machine
+    this.#reservations = new Set(reservations)
+  }
+
+  get reservations(): readonly PreparedCharge[] {
+    return [...this.#reservations]
+  }
+
+  /** @returns undefined if it waits */
+  reserve(reservation: PreparedCharge, nowUs: number): ObjectVote | undefined {
+    const vote = this.#machine.reserve(reservation, nowUs)
+    if (this.#machine.patienceFor(reservation, vote, this.#reservations) <= 0) return vote
+    this.#reservations.add(reservation)
+    return undefined
+  }
+
+  /** Decides again. @returns those that wait no longer */
+  answers(
+    nowUs: number,
+    mayWait: (reservation: PreparedCharge) => boolean = () => true,
+  ): { readonly reservation: PreparedCharge; readonly vote: ObjectVote }[] {
+    return this.reservations.flatMap((reservation) => {
+      const vote = this.reserve(reservation, nowUs)
+      if (vote === undefined && mayWait(reservation)) return []
+      this.#reservations.delete(reservation)
+      return [{ reservation, vote: vote ?? this.#machine.reserve(reservation, nowUs) }]
+    })
+  }
+}
+
 /** Objects in this process, at a time of the test's choosing. */
 export class ObjectNetwork implements RemoteObjects {
   nowUs = 0
   readonly #rows = new Map<string, MemoryRows>()
   readonly #machines = new Map<string, LimitMachine>()
+  readonly #waiting = new WeakMap<LimitMachine, Waiting>()
   readonly #held = new Map<PreparedCharge, (vote: ObjectVote) => void>()
   readonly #mostOpen: number | undefined
 
@@ -64,7 +102,7 @@ export class ObjectNetwork implements RemoteObjects {
       reserve: (reservation) => {
         return change((machine) => {
           const own = structuredClone(reservation)
-          return machine.reserve(own, this.nowUs) ?? this.#later(machine, own)
+          return this.#waitingAt(machine).reserve(own, this.nowUs) ?? this.#later(machine, own)
         })
       },
       close: (closing) => change((machine) => machine.close(closing, this.nowUs)),
@@ -85,10 +123,16 @@ export class ObjectNetwork implements RemoteObjects {
   }
 
   #answer(machine: LimitMachine, mayWait?: (reservation: PreparedCharge) => boolean): void {
-    for (const { reservation, vote } of machine.answers(this.nowUs, mayWait)) {
+    for (const { reservation, vote } of this.#waitingAt(machine).answers(this.nowUs, mayWait)) {
       this.#held.get(reservation)?.(vote)
       this.#held.delete(reservation)
     }
+  }
+
+  #waitingAt(machine: LimitMachine): Waiting {
+    const waiting = this.#waiting.get(machine) ?? new Waiting(machine)
+    this.#waiting.set(machine, waiting)
+    return waiting
   }
 
   machine(key: string): LimitMachine {

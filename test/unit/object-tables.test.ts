@@ -5,9 +5,12 @@ import { expect, test } from 'vitest'
 import { StoreError } from '../../src/model/store.ts'
 import { findPeriodStart, KEPT_MS, PERIOD_MS, type Period, TOTALS_KEPT_MS } from '../../src/store/counters.ts'
 import { NO_DOCUMENT } from '../../src/store/documents.ts'
-import { toPlain } from '../../src/store/durable-object/objects.ts'
-import { openObjectCounters, openObjectDocuments } from '../../src/store/durable-object/table-clients.ts'
-import { CounterTable, DocumentTable } from '../../src/store/durable-object/tables.ts'
+import {
+  CounterTable,
+  openObjectCounters,
+  openObjectDocuments,
+  toPlain,
+} from '../../src/store/durable-object/tables.ts'
 
 const namespace = env.LIMITS
 const stubOf = (name: string) => namespace.get(namespace.idFromName(name))
@@ -37,23 +40,6 @@ test('a document outlives an eviction, and has no time to live', async () => {
   expect(await documentsAt(key).read()).toMatchObject({ version: 1, text: '{"n":1}' })
   expect(await runInDurableObject(stubOf(key), (_, { storage }) => storage.getAlarm())).toBe(null)
 })
-
-test('a document of before there were ids is read, changed, and told from one after a loss', () =>
-  runInDurableObject(stubOf(`${crypto.randomUUID()}:rules`), (_, { storage: { sql } }) => {
-    const table = new DocumentTable(sql)
-    sql.exec('CREATE TABLE documents (version INTEGER PRIMARY KEY, atMs INTEGER, "by" TEXT, why TEXT, text TEXT)')
-    sql.exec(`INSERT INTO documents VALUES (1, 7, 'old', 'old', '{"n":1}')`)
-    const old = { version: 1, id: '', atMs: 7, actor: 'old', comment: 'old' }
-    expect(table.read(null)).toEqual({ ...old, text: '{"n":1}' })
-    expect(table.read({ version: 1, id: '' })).toBe(null)
-    expect(table.read({ version: 1, id: 'another' })).toEqual({ ...old, text: '{"n":1}' })
-    expect(table.history()).toEqual([old])
-    const write = { text: '{"n":2}', expectedVersion: 1, actor: 'test', comment: 'test' }
-    expect(table.write({ ...write, expectedId: 'another' }, 8)).toEqual({ kind: 'conflict', version: 1 })
-    expect(table.write({ ...write, expectedId: '' }, 8)).toMatchObject({ kind: 'written', version: 2 })
-    expect(table.readVersion(1)).toEqual({ ...old, text: '{"n":1}' })
-    expect(table.read({ version: 1, id: '' })).toMatchObject({ version: 2, id: expect.stringMatching(/./) })
-  }))
 
 test('an object whose document is only looked at keeps nothing', async () => {
   const key = `${crypto.randomUUID()}:rules`

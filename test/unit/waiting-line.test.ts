@@ -2,16 +2,18 @@ import { beforeEach, describe, expect, test } from 'vitest'
 import { LimitMachine } from '../../src/store/durable-object/limit-machine.ts'
 import type { ObjectVote, PreparedCharge } from '../../src/store/durable-object/objects.ts'
 import { chargeOf, EVERY_ALGORITHM } from '../support/charges.ts'
-import { MemoryRows } from '../support/object-network.ts'
+import { MemoryRows, Waiting } from '../support/object-network.ts'
 
 const START_US = 1_700_000_000_000_000
 const PATIENCE_MS = 100
 
 let rows: MemoryRows
 let machine: LimitMachine
+let waiting: Waiting
 beforeEach(() => {
   rows = new MemoryRows()
   machine = new LimitMachine(rows)
+  waiting = new Waiting(machine)
 })
 
 const RULE = chargeOf('sliding-window', [{ limit: 2, windowMs: 3_600_000 }])
@@ -23,7 +25,7 @@ function asked(id: number, overrides: Partial<PreparedCharge> = {}): PreparedCha
 
 /** @returns undefined if it waits */
 function reserve(id: number, atMs = 0, overrides?: Partial<PreparedCharge>): number | undefined {
-  return machine.reserve(asked(id, overrides), START_US + atMs * 1000)?.charged
+  return waiting.reserve(asked(id, overrides), START_US + atMs * 1000)?.charged
 }
 
 function close(id: number, permits: number, atMs = 0): void {
@@ -36,7 +38,7 @@ function answers(atMs = 0): (readonly [id: number | undefined, charged: number])
 }
 
 function votes(atMs = 0): readonly { readonly reservation: PreparedCharge; readonly vote: ObjectVote }[] {
-  return machine.answers(START_US + atMs * 1000)
+  return waiting.answers(START_US + atMs * 1000)
 }
 
 /** What is looked at when a decision ends, by how many reservations are open and how many ask beside them. */
@@ -48,8 +50,8 @@ test.each([
 ])('beside %i open reservations, %i requests wait at most', (open, most) => {
   const charge = { ...RULE, limits: [{ limit: open, windowMs: 3_600_000 }] }
   for (let id = 1; id <= open + 300; id++) reserve(id, 0, { charge })
-  expect(machine.waiting.length).toBe(most)
-  expect(machine.waiting.length * open).toBeLessThanOrEqual(20_000)
+  expect(waiting.reservations.length).toBe(most)
+  expect(waiting.reservations.length * open).toBeLessThanOrEqual(20_000)
 })
 
 describe('a reservation that does not fit', () => {
@@ -81,10 +83,11 @@ describe('a reservation that does not fit', () => {
 
   test('waits no longer than it may', () => {
     for (const id of [1, 2, 3]) reserve(id)
-    expect(machine.waitsUntilMs).toBe(START_US / 1000 + PATIENCE_MS / 2)
+    const vote = machine.reserve(asked(4), START_US)
+    expect(machine.patienceFor(asked(4), vote, new Set())).toBe(PATIENCE_MS / 2)
     expect(answers(PATIENCE_MS / 2 - 1)).toEqual([])
     expect(answers(PATIENCE_MS / 2)).toEqual([[3, 0]])
-    expect(machine.waitsUntilMs).toBe(undefined)
+    expect(answers(PATIENCE_MS / 2)).toEqual([])
   })
 
   test('waits longer if its number is the lower one: of two that wait for each other, one gives in first', () => {
@@ -109,7 +112,7 @@ describe('a reservation that does not fit', () => {
   test('leads to a block only if no wait could have helped', () => {
     const charge = { ...RULE, penalty: { durationMs: 60_000, after: 1 } }
     const ask = (overrides: Partial<PreparedCharge>) => {
-      const { usage, isProvisional } = machine.reserve({ ...asked(3), charge, ...overrides }, START_US) as ObjectVote
+      const { usage, isProvisional } = machine.reserve({ ...asked(3), charge, ...overrides }, START_US)
       return { penaltyMs: usage[0]?.penaltyMs, isProvisional }
     }
     for (const id of [1, 2]) reserve(id, 0, { charge })

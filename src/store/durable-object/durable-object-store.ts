@@ -9,11 +9,13 @@ import { type Conclusion, Negotiation, type To } from './negotiation.ts'
 import {
   type CommitOrAbort,
   type Correction,
+  callWithin,
   createCallError,
   type ObjectNamespace,
   openObjects,
   type PreparedCharge,
   type RemoteObjects,
+  TOO_LATE_MESSAGE,
   toObjectCharge,
 } from './objects.ts'
 
@@ -66,21 +68,22 @@ export class DurableObjectStore implements Store {
       // Queued answers may come before the timer: asking for others would take as long again.
       const isLate = Date.now() - startedMs > this.#timeoutMs && isForItsResponse(request)
       if (conclusion === TOO_LATE || (isLate && conclusion.decision.granted > 0)) {
-        throw new StoreError('a Durable Object did not answer within the deadline')
+        throw new StoreError(TOO_LATE_MESSAGE)
       }
     } catch (error) {
       isOver = true
-      this.#goOn(this.#closeAll(negotiation.cancel()), context)
+      this.#closeLater(negotiation.cancel(), context)
       if (isAbandoned()) return waitForever()
       throw error
     }
     const { decision, kept, votedAtMs } = conclusion
     if (isAbandoned()) {
       // The rest has been given back already.
-      this.#goOn(this.#closeAll(kept.map(toCancel)), context)
+      const cancels = kept.map(({ message: { id }, ...to }) => ({ ...to, message: { id, permits: 0 } }))
+      this.#closeLater(cancels, context)
       return waitForever()
     }
-    if (kept.length > 0) this.#goOn(this.#closeAll(kept), context)
+    this.#closeLater(kept, context)
     for (const [key, atMs] of votedAtMs) this.#rememberClock(key, decision.nowMs, atMs)
     return decision
   }
@@ -115,8 +118,8 @@ export class DurableObjectStore implements Store {
     return this.#correct(keys.map((key) => [key, { kind: 'delete' }]))
   }
 
-  ping(): Promise<void> {
-    return this.#within(this.#objects.of(PING_KEY).correct([]))
+  async ping(): Promise<void> {
+    await callWithin(this.#timeoutMs, this.#objects.of(PING_KEY).correct([]))
   }
 
   /**
@@ -168,25 +171,20 @@ export class DurableObjectStore implements Store {
     }
   }
 
+  #closeLater(closings: readonly To<CommitOrAbort>[], context: CallContext | undefined): void {
+    if (closings.length === 0) return
+    const work = this.#closeAll(closings)
+    if (context) context.waitUntil(work)
+    else work.catch(() => {})
+  }
+
   async #correct(
     corrections: readonly (readonly [key: string, correction: Correction])[],
-    timeoutMs?: number,
+    timeoutMs = this.#timeoutMs,
   ): Promise<void> {
     const byKey = Map.groupBy(corrections, ([key]) => key)
     const calls = [...byKey].map(([key, own]) => this.#objects.of(key).correct(own.map(([, correction]) => correction)))
-    await this.#within(Promise.all(calls), timeoutMs)
-  }
-
-  async #within(work: Promise<unknown>, timeoutMs = this.#timeoutMs): Promise<void> {
-    const unharmed = work.catch(() => {
-      throw createCallError()
-    })
-    if ((await Deadlines.ofOne().within(timeoutMs, unharmed)) === TOO_LATE) throw createCallError()
-  }
-
-  #goOn(work: Promise<unknown>, context: CallContext | undefined): void {
-    if (context) context.waitUntil(work)
-    else work.catch(() => {})
+    await callWithin(timeoutMs, Promise.all(calls))
   }
 
   #rememberClock(key: string, decidedAtMs: number, ownMs: number): void {
@@ -195,10 +193,6 @@ export class DurableObjectStore implements Store {
     // The earlier one gives back less.
     this.#chargedAtMs.set(name, Math.min(ownMs, this.#chargedAtMs.get(name) ?? ownMs))
   }
-}
-
-function toCancel({ message: { id }, ...to }: To<CommitOrAbort>): To<CommitOrAbort> {
-  return { ...to, message: { id, permits: 0 } }
 }
 
 /**
@@ -220,11 +214,11 @@ export function openObjectBackend(namespace: ObjectNamespace, timeoutMs: number)
   return {
     limits: new DurableObjectStore({ objects: openObjects(namespace), timeoutMs }),
     async documents(key) {
-      const { openObjectDocuments } = await import('./table-clients.ts')
+      const { openObjectDocuments } = await import('./tables.ts')
       return openObjectDocuments({ namespace, key, timeoutMs })
     },
     async counters(options) {
-      const { openObjectCounters } = await import('./table-clients.ts')
+      const { openObjectCounters } = await import('./tables.ts')
       return openObjectCounters({ namespace, ...options })
     },
   }

@@ -1,19 +1,12 @@
-import type { PenaltyState } from '../../algorithms/algorithm.ts'
+import type { Commit, PenaltyState } from '../../algorithms/algorithm.ts'
 import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
 import { type ConcurrencyState, releaseSlot, renewSlot, revokeSlot } from '../../algorithms/concurrency.ts'
-import { detectsNewIdentities, evaluateCharge } from '../../algorithms/decide.ts'
+import { detectsNewIdentities, type Evaluation, evaluateCharge } from '../../algorithms/decide.ts'
 import { longestWindowMs, type SlidingWindowState, trim } from '../../algorithms/sliding-window.ts'
+import type { TokenBucketState } from '../../algorithms/token-bucket.ts'
 import type { StoreCharge } from '../../model/charge.ts'
 import type { AlgorithmName } from '../../model/limits.ts'
-import {
-  addDecision,
-  type Decided,
-  loadState,
-  type MachineState,
-  NOTHING,
-  type Open,
-  writeState,
-} from './machine-state.ts'
+import { loadState, type MachineState, NOTHING, type Open, writeState } from './machine-state.ts'
 import {
   type CommitOrAbort,
   type Correction,
@@ -23,15 +16,15 @@ import {
   type PreparedCharge,
 } from './objects.ts'
 import { addEntry, deleteBefore, type Rows, removeUnits, SqlRows, writePages } from './rows.ts'
-import { recordUndo, removeCharge, type Undo } from './undo.ts'
-import { type Answer, WaitQueue } from './wait-queue.ts'
+import { noteKept, recordUndo, refill, removeCounted } from './undo.ts'
 
-/** The siblings are asked about an open charge after this. */
+/**
+ * The siblings are asked about an open charge after this, and again until one has not granted it: a cancel may be on its
+ * way to them.
+ */
 export const ASK_AFTER_MS = 5_000
-/** They are asked once more about what all had granted after this: a cancel may have been on its way to them. */
-export const ASK_AGAIN_AFTER_MS = 20_000
 /** No sibling is asked after this: what is not known to be void by then stays charged. */
-const ASK_UNTIL_MS = 30_000
+export const ASK_UNTIL_MS = 30_000
 /**
  * An object remembers for so long which decisions it has granted or given up. A decider admits nothing that took longer
  * than a minute, so all that it asked have granted within that; they ask each other until `ASK_UNTIL_MS` later. Twice
@@ -43,13 +36,15 @@ const MIN_ALARM_GAP_MS = 60_000
 const LATE_ALARM_MS = 600_000
 /** They are part of the row that each change writes. */
 const MAX_OPEN = 1_000
-
-interface Charged {
-  /** Date of the entry in a log. */
-  readonly dateMs: number
-  readonly forfeited: number
-  readonly undo?: Undo
-}
+/**
+ * No more than this wait for each unit that may be given back. Later ones are refused at once: they would get it only if
+ * all of these were refused elsewhere. A flood thus waits for nothing.
+ */
+const MAX_WAITING_PER_UNIT = 8
+/** All that wait are decided again whenever one decision ends … */
+const MAX_WAITING = 200
+/** … each by looking at every open charge: in all so many looks. */
+const MAX_LOOKS = 20_000
 
 export function openMachine(sql: ObjectDatabase): LimitMachine {
   return new LimitMachine(new SqlRows(sql))
@@ -63,12 +58,8 @@ export class LimitMachine {
   readonly #rows: Rows
   readonly state: MachineState
   readonly #maxOpen: number
-  /** It is in memory only: callers ask again after the object has ended. */
-  readonly #queue = new WaitQueue()
   /** The last reading of the clock, or the time that it must show by now, in microseconds. */
   #readUs: number
-  /** An open charge may have been decided since the queue was last considered. */
-  #isDirty = false
 
   /** @param state was read from these rows, and has changed since */
   constructor(rows: Rows, state = loadState(rows), maxOpen = MAX_OPEN) {
@@ -78,21 +69,66 @@ export class LimitMachine {
     this.#readUs = state.clockUs
   }
 
-  /** @returns undefined if it waits: `answers` has its answer later */
-  reserve(reservation: PreparedCharge, readUs: number): ObjectVote | undefined {
-    const vote = this.#vote(reservation, readUs)
-    return this.#queue.add(reservation, vote, this.state.open, toMs(readUs)) ? undefined : vote
+  reserve(reservation: PreparedCharge, readUs: number): ObjectVote {
+    const { action, permits, charge, shared } = reservation
+    const nowUs = this.#clock(readUs)
+    const nowMs = toMs(nowUs)
+    const opens = this.state.open
+    const known = this.#stateAt(nowMs)
+    let returnable = 0
+    for (const open of opens.values()) returnable += open.permits * open.cost
+    const { usage, fitting, chargeable, changed } = evaluateWithin(returnable, reservation, known, nowUs)
+    const isNew = detectsNewIdentities(charge) && (known === undefined || holdsOnlyNew(known, opens))
+    // A penalty refuses whatever is given back.
+    const isProvisional = returnable > 0 && usage[0]?.penaltyMs === undefined
+    const vote = { usage, fitting, chargeable, charged: 0, forfeited: 0, nowMs, isNew, isProvisional, isVoid: false }
+    const wasGranted = shared && this.#wasGranted(shared.id, nowMs)
+    if (wasGranted !== undefined) {
+      // It has come twice, or after its end: nobody waits for this answer then.
+      const granted = opens.get(shared?.id ?? 0)?.permits ?? 0
+      for (const limit of usage) limit.remaining += granted * charge.cost
+      const isVoid = !wasGranted
+      return { ...vote, fitting: granted, chargeable: granted, charged: granted, isProvisional: false, isVoid }
+    }
+    if (changed) {
+      this.#commit(charge, nowUs, 0, 0, changed)
+      this.#write(nowMs)
+    }
+    // A shadow charge alone does not limit a grant.
+    const mayBePart = action === 'take-up-to' && (charge.mode === 'enforce' || shared !== undefined)
+    const isCharged = action !== 'peek' && (mayBePart || chargeable >= permits)
+    const charged = isCharged ? Math.min(permits, chargeable) : 0
+    if (charged === 0) return vote
+    // Without an open charge, it could not be taken back.
+    if (shared && opens.size >= this.#maxOpen) return { ...vote, isVoid: true }
+    return { ...vote, charged, forfeited: this.#charge(reservation, charged, isNew, nowUs) }
   }
 
-  /** Answers those whose wait is over. @param mayWait whether one may wait, if it is not too late by the clock */
-  answers(readUs: number, mayWait?: (reservation: PreparedCharge) => boolean): Answer[] {
-    this.#clock(readUs)
-    const nowMs = toMs(readUs)
-    const { untilMs } = this.#queue
-    if (untilMs === undefined || !(this.#isDirty || mayWait || untilMs <= nowMs)) return []
-    this.#isDirty = false
-    const decide = (reservation: PreparedCharge) => this.#vote(reservation, readUs)
-    return this.#queue.leave(decide, this.state.open, nowMs, mayWait)
+  /**
+   * Two decisions may wait for each other, each at the object of one charge: the one with the higher number gives in
+   * first, and the other gets what that one had.
+   * @param waiting reservations that wait already, maybe this one
+   * @returns milliseconds for which a refusal is worth holding back; 0 if no open charge that may be given back helps
+   */
+  patienceFor(reservation: PreparedCharge, vote: ObjectVote, waiting: ReadonlySet<PreparedCharge>): number {
+    const { action, charge, shared, patienceMs = 0 } = reservation
+    const wanted = countWanted(reservation)
+    if (action === 'peek' || charge.mode !== 'enforce' || vote.fitting >= wanted || !vote.isProvisional) return 0
+    let [returnable, longestMs] = [0, 0]
+    for (const [id, open] of this.state.open) {
+      // Older ones are those of isolates that have died, or whose messages were lost.
+      const leftMs = (shared && id < shared.id ? patienceMs / 2 : patienceMs) - this.#ageMs(open)
+      if (leftMs <= 0) continue
+      returnable += open.permits * open.cost
+      longestMs = Math.max(longestMs, leftMs)
+    }
+    const wantedUnits = wanted * charge.cost + charge.reserved
+    if (vote.usage.some(({ remaining }) => remaining + returnable < wantedUnits)) return 0
+    if (waiting.has(reservation)) return longestMs
+    let waitingUnits = 0
+    for (const other of waiting) waitingUnits += countWanted(other) * other.charge.cost
+    const isFull = waiting.size >= Math.min(MAX_WAITING, MAX_LOOKS / this.state.open.size)
+    return isFull || waitingUnits >= MAX_WAITING_PER_UNIT * returnable ? 0 : longestMs
   }
 
   /** A timer has run out: it is so late at least, whatever the clock will show. */
@@ -100,76 +136,72 @@ export class LimitMachine {
     this.#readUs = Math.max(this.#readUs, us)
   }
 
-  get waiting(): readonly PreparedCharge[] {
-    return this.#queue.reservations
-  }
-
-  get waitsUntilMs(): number | undefined {
-    return this.#queue.untilMs
-  }
-
   /** @returns whether the charge stands, as far as is known here */
   close({ id, permits, isProvisional }: CommitOrAbort, readUs: number): boolean {
-    const nowMs = toMs(this.#touch(readUs))
+    const nowMs = toMs(this.#clock(readUs))
     const { open: opens } = this.state
     const open = opens.get(id)
-    const decided = this.#findDecided(id, nowMs)
     if (!open) {
+      const wasGranted = this.#wasGranted(id, nowMs)
       // A cancel has overtaken the reservation, which must not be charged when it comes.
-      if (permits === 0 && !decided) this.#remember(id, 0, nowMs)
-      return (decided?.permits ?? 0) > 0
+      if (permits === 0 && wasGranted === undefined) this.#remember(id, false, nowMs)
+      return wasGranted === true
     }
-    if (permits < open.permits) this.#takeBack(id, open, permits, nowMs)
+    if (permits < open.permits) this.#takeBack(open, permits, nowMs)
     // The end for a new identity comes twice: the decider may still wait for another object to which it is new.
     if (permits > 0 && (isProvisional || open.isNew)) opens.set(id, { ...open, permits, isNew: false })
     else {
-      if (permits > 0) this.#trim(open.charge, nowMs)
+      const log = permits > 0 ? this.#logAt(open.charge.algorithm, nowMs) : undefined
+      if (log) {
+        trim(log, nowMs - longestWindowMs(open.charge))
+        this.#dropEntries(log)
+      }
+      if (permits > 0) noteKept(this.state.kept.state, open, this.state.firstKept)
       opens.delete(id)
     }
     // That it stays need not be written: it would be asked about once more, at worst. A new identity's would lapse.
-    if (permits === 0) this.#remember(id, 0, nowMs)
+    if (permits === 0) this.#remember(id, false, nowMs)
     else if (permits < open.permits || open.isNew) this.#write(nowMs)
     return permits > 0
   }
 
   /** A sibling asks about a decision. @returns whether it was granted here; if not, it never will be */
   inquire(id: number, readUs: number): boolean {
-    const nowMs = toMs(this.#touch(readUs))
+    const nowMs = toMs(this.#clock(readUs))
     const open = this.state.open.get(id)
     if (open?.isNew) this.#void(id, open, nowMs)
-    const decided = this.#findDecided(id, nowMs)
-    if (!decided) this.#remember(id, 0, nowMs)
-    return (decided?.permits ?? 0) > 0
+    const wasGranted = this.#wasGranted(id, nowMs)
+    if (wasGranted === undefined) this.#remember(id, false, nowMs)
+    return wasGranted === true
   }
 
   /** Settles what it can without its siblings. @returns the decisions to ask them about */
-  overdue(readUs: number): { readonly id: number; readonly siblings: readonly string[] }[] {
-    const nowMs = toMs(this.#touch(readUs))
+  overdue(readUs: number): (readonly [id: number, siblings: readonly string[]])[] {
+    const nowMs = toMs(this.#clock(readUs))
     const { open: opens } = this.state
-    const due: { id: number; siblings: readonly string[] }[] = []
+    const due: (readonly [number, readonly string[]])[] = []
     for (const [id, open] of opens) {
       const ageMs = this.#ageMs(open)
-      if (ageMs > ASK_UNTIL_MS && !open.isNew) opens.delete(id)
-      else if (ageMs < findAskAgeMs(open)) continue
+      if (ageMs < ASK_AFTER_MS) continue
       // Nobody was admitted before this object had heard so.
-      else if (open.isNew) this.#void(id, open, nowMs)
-      else due.push({ id, siblings: open.siblings })
+      if (open.isNew) this.#void(id, open, nowMs)
+      else if (ageMs > ASK_UNTIL_MS) {
+        noteKept(this.state.kept.state, open, this.state.firstKept)
+        opens.delete(id)
+      } else if (open.siblings.length > 0) due.push([id, open.siblings])
     }
     return due
   }
 
-  /** All siblings have granted a decision, or one has answered that it is void. */
-  learn(id: number, areGranted: boolean, readUs: number): void {
+  /** A sibling has answered that it has not granted a decision. */
+  void(id: number, readUs: number): void {
     const nowMs = toMs(this.#clock(readUs))
     const open = this.state.open.get(id)
-    if (!open || this.#ageMs(open) > ASK_UNTIL_MS) return
-    this.#isDirty = true
-    if (areGranted) open.grants++
-    else this.#void(id, open, nowMs)
+    if (open && this.#ageMs(open) <= ASK_UNTIL_MS) this.#void(id, open, nowMs)
   }
 
   correct(correction: Correction, readUs: number): void {
-    const nowUs = this.#touch(readUs)
+    const nowUs = this.#clock(readUs)
     const nowMs = toMs(nowUs)
     const state = this.state
     const known = this.#stateAt(nowMs)
@@ -206,103 +238,50 @@ export class LimitMachine {
     this.#write(nowMs)
   }
 
-  /** Time to see whether all of it is over, milliseconds since the Unix epoch; 0 for never. */
-  get alarmAtMs(): number {
-    return this.state.alarmAtMs
-  }
-
   /** Sets a new alarm if anything still matters. */
   isOverAt(readUs: number): boolean {
     const nowMs = toMs(this.#clock(readUs))
-    if (this.#endsAtMs < nowMs && this.#queue.untilMs === undefined) return true
+    if (this.#endsAtMs < nowMs) return true
     this.state.alarmAtMs = 0
     this.#write(nowMs)
     return false
   }
 
-  get asksAtMs(): number | undefined {
-    let earliestMs: number | undefined
-    for (const open of this.state.open.values()) {
-      const dueMs = open.atMs + Math.min(findAskAgeMs(open), ASK_UNTIL_MS + 1)
-      if (earliestMs === undefined || dueMs < earliestMs) earliestMs = dueMs
-    }
-    return earliestMs
-  }
-
   /** Nothing matters any more after this, milliseconds since the Unix epoch; 0 if nothing does. */
   get #endsAtMs(): number {
-    const { kept, decisions } = this.state
-    let latestMs = kept.state === undefined ? 0 : kept.expiresAtMs
-    for (const { atMs } of decisions.values()) latestMs = Math.max(latestMs, atMs + REMEMBER_MS)
-    return latestMs
+    const { kept, decided } = this.state
+    const decidedMs = decided.tail.at(-2)
+    const rememberedMs = decidedMs === undefined ? 0 : Math.abs(decidedMs) + REMEMBER_MS
+    return Math.max(rememberedMs, kept.state === undefined ? 0 : kept.expiresAtMs)
   }
 
-  #vote(reservation: PreparedCharge, readUs: number): ObjectVote {
-    const { action, permits, charge, shared } = reservation
-    const nowUs = this.#clock(readUs)
-    const nowMs = toMs(nowUs)
-    const { open: opens } = this.state
-    const known = this.#stateAt(nowMs)
-    const returnable = countReturnable(opens)
-    const { usage, fitting, chargeable, changed } = evaluateWithin(
-      returnable,
-      charge,
-      { action, permits },
-      known,
-      nowUs,
-    )
-    const isNew = detectsNewIdentities(charge) && (known === undefined || holdsOnlyNew(known, opens))
-    // A penalty refuses whatever is given back.
-    const isProvisional = returnable > 0 && usage[0]?.penaltyMs === undefined
-    const vote = { usage, fitting, chargeable, charged: 0, forfeited: 0, nowMs, isNew, isProvisional, isVoid: false }
-    const decided = shared && this.#findDecided(shared.id, nowMs)
-    if (decided) {
-      // It has come twice, or after its end.
-      const { permits: granted } = decided
-      for (const limit of usage) limit.remaining += granted * charge.cost
-      const isVoid = granted === 0
-      return { ...vote, fitting: granted, chargeable: granted, charged: granted, isProvisional: false, isVoid }
-    }
-    if (changed) {
-      this.#commit(charge, nowUs, 0, 0, 0, changed)
-      this.#write(nowMs)
-    }
-    // A shadow charge alone does not limit a grant.
-    const mayBePart = action === 'take-up-to' && (charge.mode === 'enforce' || shared !== undefined)
-    const isCharged = action !== 'peek' && (mayBePart || chargeable >= permits)
-    const charged = isCharged ? Math.min(permits, chargeable) : 0
-    if (charged === 0) return vote
-    // Without an open charge, it could not be taken back.
-    if (shared && opens.size >= this.#maxOpen) return { ...vote, isVoid: true }
-    return { ...vote, charged, forfeited: this.#charge(reservation, charged, isNew, nowUs) }
-  }
-
+  /** @returns the forfeited units */
   #charge({ charge, leaseMs, shared }: PreparedCharge, permits: number, isNew: boolean, nowUs: number): number {
     const nowMs = toMs(nowUs)
     const { algorithm, limits, cost, slot = 0 } = charge
     const log = this.#logAt(algorithm, nowMs)
     // If this is taken back, other limits may still need older entries.
     if (log) log.keepsAll = shared !== undefined
-    const { forfeited, ...charged } = this.#commit(charge, nowUs, permits * cost, leaseMs, shared?.id)
+    const { forfeited, ...charged } = this.#commit(charge, nowUs, permits * cost, leaseMs)
     if (log) log.keepsAll = false
     this.state.clockUs = nowUs
     if (shared) {
       const { id, siblings, hasNewcomers } = shared
-      const open = { atMs: toMs(this.#readUs), permits, cost, slot, siblings, isNew: isNew && hasNewcomers, grants: 0 }
+      const open = { atMs: toMs(this.#readUs), permits, cost, slot, siblings, isNew: isNew && hasNewcomers }
       this.state.open.set(id, { ...open, ...charged, charge: { algorithm, limits } })
-      this.#remember(id, permits, nowMs)
-    } else this.#write(nowMs)
+      this.#remember(id, true, nowMs)
+    } else {
+      noteKept(this.state.kept.state, { charge, dateMs: nowMs }, this.state.firstKept)
+      this.#write(nowMs)
+    }
     return forfeited
   }
 
-  /**
-   * @param id 0 if the charge cannot be removed
-   * @param penalty a refusal to remember, instead of a charge
-   */
-  #commit(charge: StoreCharge, nowUs: number, units: number, leaseMs = 0, id = 0, penalty?: PenaltyState): Charged {
+  /** @param penalty a refusal to remember, instead of a charge */
+  #commit(charge: StoreCharge, nowUs: number, units: number, leaseMs = 0, penalty?: PenaltyState) {
     const state = this.state
     const nowMs = toMs(nowUs)
-    const { isLog, holdsSlots, implementation } = ALGORITHMS[charge.algorithm]
+    const { isLog, implementation } = ALGORITHMS[charge.algorithm]
     const before = this.#stateAt(nowMs)
     if (isLog && !before) this.#dropLog()
     const commit = implementation.commit(before, charge, nowUs, units, leaseMs, penalty)
@@ -317,17 +296,10 @@ export class LimitMachine {
       writePages(state.log, this.#rows)
       return { dateMs, forfeited }
     }
-    if (holdsSlots) return { dateMs: 0, forfeited }
-    const change = { id, charge, nowUs, units: units + forfeited, leaseMs }
-    return { dateMs: 0, forfeited, undo: recordUndo(before, commit.state, change, state.open) }
-  }
-
-  /** Forgets the entries of a log that these limits do not need. */
-  #trim(charge: Open['charge'], nowMs: number): void {
-    const log = this.#logAt(charge.algorithm, nowMs)
-    if (!log) return
-    trim(log, nowMs - longestWindowMs(charge))
-    this.#dropEntries(log)
+    if (charge.algorithm !== 'token-bucket') return { dateMs: nowMs, forfeited }
+    const [bucket, after] = [before, commit.state] as [TokenBucketState | undefined, TokenBucketState]
+    const undo = recordUndo(bucket, after, { nowUs, units: units + forfeited, leaseMs }, state.open)
+    return { dateMs: nowMs, forfeited, undo }
   }
 
   #dropEntries({ dates, head }: SlidingWindowState): void {
@@ -339,7 +311,7 @@ export class LimitMachine {
     deleteBefore(this.state.log, Number.POSITIVE_INFINITY, this.#rows)
   }
 
-  #takeBack(id: number, open: Open, permits: number, nowMs: number): void {
+  #takeBack(open: Open, permits: number, nowMs: number): void {
     const state = this.state
     const { isLog, holdsSlots } = ALGORITHMS[state.algorithm as AlgorithmName]
     const units = (open.permits - permits) * open.cost
@@ -350,26 +322,39 @@ export class LimitMachine {
       removeUnits(state.log, log, open.dateMs, units, this.#rows)
       if (log.dates.length === log.head && !log.penalty) this.#dropLog()
     } else if (holdsSlots) removeSlotUnits(known as ConcurrencyState | undefined, open.slot, units)
-    else {
-      const left = removeCharge(state.kept.state, id, units, state.open)
-      state.kept = left === undefined ? NOTHING : { ...state.kept, state: left }
+    else if (state.kept.state instanceof Map) {
+      const counts = removeCounted(state.kept.state, open, units, state.open, state.firstKept)
+      state.kept = counts ? { ...state.kept, state: counts } : NOTHING
+    } else if (state.kept.state !== undefined) {
+      state.kept = { ...state.kept, state: refill(state.kept.state as TokenBucketState, open, units, state.open) }
     }
   }
 
   #void(id: number, open: Open, nowMs: number): void {
-    this.#takeBack(id, open, 0, nowMs)
+    this.#takeBack(open, 0, nowMs)
     this.state.open.delete(id)
-    this.#remember(id, 0, nowMs)
+    this.#remember(id, false, nowMs)
   }
 
-  #findDecided(id: number, nowMs: number): Decided | undefined {
-    const decided = this.state.decisions.get(id)
-    return decided && decided.atMs + REMEMBER_MS >= nowMs ? decided : undefined
+  /** @returns undefined if the decision is not known */
+  #wasGranted(id: number, nowMs: number): boolean | undefined {
+    const decidedMs = this.state.decisions.get(id) ?? 0
+    return Math.abs(decidedMs) + REMEMBER_MS >= nowMs ? decidedMs > 0 : undefined
   }
 
-  #remember(id: number, permits: number, atMs: number): void {
-    addDecision(this.state, id, { permits, atMs }, atMs - REMEMBER_MS, this.#rows)
-    this.#write(atMs)
+  #remember(id: number, isGranted: boolean, nowMs: number): void {
+    const { decisions, decided } = this.state
+    const decidedMs = isGranted ? nowMs : -nowMs
+    decisions.delete(id)
+    decisions.set(id, decidedMs)
+    decided.tail.push(decidedMs, id)
+    const sinceMs = nowMs - REMEMBER_MS
+    for (const [oldest, ms] of decisions) {
+      if (Math.abs(ms) >= sinceMs) break
+      decisions.delete(oldest)
+    }
+    deleteBefore(decided, sinceMs, this.#rows)
+    this.#write(nowMs)
   }
 
   #write(nowMs: number): void {
@@ -380,9 +365,8 @@ export class LimitMachine {
     writeState(state, this.#rows)
   }
 
-  #keep({ state, ttlMs }: { readonly state: unknown; readonly ttlMs?: number }, nowMs: number): void {
-    const expiresAtMs = ttlMs === undefined ? this.state.kept.expiresAtMs : nowMs + ttlMs
-    this.state.kept = { state, expiresAtMs }
+  #keep({ state, ttlMs }: Commit<unknown>, nowMs: number): void {
+    this.state.kept = { state, expiresAtMs: ttlMs === undefined ? this.state.kept.expiresAtMs : nowMs + ttlMs }
   }
 
   #stateAt(nowMs: number): unknown {
@@ -398,47 +382,27 @@ export class LimitMachine {
     return toMs(this.#readUs) - open.atMs
   }
 
-  /** Something changes now that others may wait for. */
-  #touch(readUs: number): number {
-    this.#isDirty = true
-    return this.#clock(readUs)
-  }
-
   /**
    * The time is never before that of the last charge, whatever the clock of this machine or of the one before it shows.
-   * If the clock has stepped back, all that waits ages by as much: nobody waits for longer because of it, and siblings
-   * are asked before they forget.
+   * If the clock has stepped back, open charges age by as much: siblings are asked before they forget.
    */
   #clock(readUs: number): number {
-    const backMs = Math.ceil((this.#readUs - readUs) / 1000)
-    if (backMs > 0) {
-      for (const open of this.state.open.values()) open.atMs -= backMs
-      this.#queue.ageBy(backMs)
-    }
+    const backMs = Math.max(0, Math.ceil((this.#readUs - readUs) / 1000))
+    for (const open of backMs > 0 ? this.state.open.values() : []) open.atMs -= backMs
     this.#readUs = readUs
     return Math.max(readUs, this.state.clockUs)
   }
 }
 
 /** A refusal leads to no penalty if it is only due to units that may be given back. @param returnable those units */
-function evaluateWithin(
-  returnable: number,
-  charge: StoreCharge,
-  request: Parameters<typeof evaluateCharge>[1],
-  state: unknown,
-  nowUs: number,
-) {
-  const vote = evaluateCharge(charge, request, state, nowUs)
-  const wanted = charge.cost * countWanted(request)
-  if (!vote.changed || vote.usage.some(({ remaining }) => remaining + returnable < wanted)) return vote
+function evaluateWithin(returnable: number, reservation: PreparedCharge, state: unknown, nowUs: number): Evaluation {
+  const { charge } = reservation
+  const evaluation = evaluateCharge(charge, reservation, state, nowUs)
+  const wanted = charge.cost * countWanted(reservation)
+  if (!evaluation.changed || evaluation.usage.some(({ remaining }) => remaining + returnable < wanted))
+    return evaluation
   const { penalty: _, ...unblocked } = charge
-  return evaluateCharge(unblocked, request, state, nowUs)
-}
-
-function countReturnable(opens: MachineState['open']): number {
-  let units = 0
-  for (const { grants, permits, cost } of opens.values()) if (grants === 0) units += permits * cost
-  return units
+  return evaluateCharge(unblocked, reservation, state, nowUs)
 }
 
 /** All that is charged is reserved for new identities, which may still be refused elsewhere. */
@@ -447,13 +411,6 @@ function holdsOnlyNew(state: unknown, opens: MachineState['open']): boolean {
   let units = 0
   for (const { isNew, permits, cost } of opens.values()) units += isNew ? permits * cost : 0
   return units > 0 && units === (totals.at(-1) ?? before) - before
-}
-
-/** The age of an open charge at which its siblings are asked, or a new identity's is given up. */
-function findAskAgeMs({ siblings, grants, isNew }: Open): number {
-  if (isNew) return ASK_AFTER_MS
-  const dueMs = siblings.length > 0 ? [ASK_AFTER_MS, ASK_AGAIN_AFTER_MS][grants] : undefined
-  return dueMs ?? Number.POSITIVE_INFINITY
 }
 
 function removeSlotUnits(held: ConcurrencyState | undefined, slot: number, units: number): void {

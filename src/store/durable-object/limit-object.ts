@@ -7,8 +7,8 @@ import {
   type ObjectVote,
   openObjects,
   type PreparedCharge,
-  type TableCall,
 } from './objects.ts'
+import type { TableCall } from './tables.ts'
 
 export interface ObjectEnvironment {
   readonly LIMITS: ObjectNamespace
@@ -16,8 +16,8 @@ export interface ObjectEnvironment {
 
 /** Expired counts are deleted at most this often. */
 const SWEEP_EVERY_MS = 600_000
-/** A sibling that did not answer is asked again after this. */
-const ASK_AGAIN_MS = 1_000
+/** While charges are open, siblings are asked this often about those that are overdue. */
+const ASK_EVERY_MS = 2_500
 
 /**
  * @param nowMs whole milliseconds, as the clock shows them
@@ -38,10 +38,12 @@ export class LimitObject {
   #openMachine: typeof openMachine | undefined
   #machine: LimitMachine | undefined
   #alarmAtMs = 0
-  readonly #held = new Map<PreparedCharge, PromiseWithResolvers<ObjectVote>>()
-  /** Wakes the machine when an answer, or a question to siblings, is due. */
+  /** Refusals that are held back, because open charges may be given back. */
+  readonly #waiting = new Set<PreparedCharge>()
+  /** Resolves when an open charge may have been given back. */
+  #changed = Promise.withResolvers<void>()
+  /** Set while charges are open, and while siblings are asked. */
   #timer: ReturnType<typeof setTimeout> | undefined
-  #asking: LimitMachine | undefined
 
   constructor({ storage }: ObjectState, env: ObjectEnvironment) {
     this.#storage = storage
@@ -50,22 +52,20 @@ export class LimitObject {
 
   async fetch(request: Request): Promise<Response> {
     const call = (await request.json()) as Call | TableCall
-    if (isTableCall(call)) return Response.json(await this.#callTable(call))
+    if (call[0] === 'documents' || call[0] === 'counters') return Response.json(await this.#callTable(call))
     const [name, argument] = call
-    return Response.json(
-      (await this.#change((machine, nowUs) => {
-        switch (name) {
-          case 'reserve':
-            return machine.reserve(argument, nowUs) ?? this.#hold(argument)
-          case 'close':
-            return machine.close(argument, nowUs)
-          case 'inquire':
-            return machine.inquire(argument, nowUs)
-          case 'correct':
-            for (const correction of argument) machine.correct(correction, nowUs)
-        }
-      })) ?? null,
-    )
+    if (name === 'reserve') return Response.json(await this.#reserve(argument))
+    const answer = await this.#change((machine, nowUs) => {
+      switch (name) {
+        case 'close':
+          return machine.close(argument, nowUs)
+        case 'inquire':
+          return machine.inquire(argument, nowUs)
+        case 'correct':
+          for (const correction of argument) machine.correct(correction, nowUs)
+      }
+    })
+    return Response.json(answer ?? null)
   }
 
   /** Deletes what has expired. */
@@ -98,7 +98,34 @@ export class LimitObject {
     else await this.#storage.setAlarm(Math.max(nextMs + 1, Date.now() + SWEEP_EVERY_MS))
   }
 
-  async #change<T>(change: (machine: LimitMachine, nowUs: number) => T): Promise<Awaited<T>> {
+  /** Holds a refusal back while another answer may follow. Whoever came first is decided first again. */
+  async #reserve(reservation: PreparedCharge): Promise<ObjectVote> {
+    let leftMs = reservation.patienceMs ?? 0
+    try {
+      for (;;) {
+        const startMs = Date.now()
+        const { vote, waitMs, changed } = await this.#change((machine, nowUs) => {
+          const vote = machine.reserve(reservation, nowUs)
+          const waitMs = Math.min(leftMs, machine.patienceFor(reservation, vote, this.#waiting))
+          if (waitMs > 0) this.#waiting.add(reservation)
+          return { vote, waitMs, changed: this.#changed.promise }
+        }, false)
+        if (waitMs <= 0) return vote
+        let timer: ReturnType<typeof setTimeout> | undefined
+        const timeout = new Promise<void>((resolve) => {
+          timer = setTimeout(resolve, waitMs)
+        })
+        await Promise.race([changed, timeout])
+        clearTimeout(timer)
+        leftMs -= Math.max(0, Date.now() - startMs)
+      }
+    } finally {
+      this.#waiting.delete(reservation)
+    }
+  }
+
+  /** @param mayGiveBack whether those who wait are to be decided again */
+  async #change<T>(change: (machine: LimitMachine, nowUs: number) => T, mayGiveBack = true): Promise<Awaited<T>> {
     // A Worker without objects need not load their code.
     this.#openMachine ??= (await import('./limit-machine.ts')).openMachine
     // No other call comes in between from here on.
@@ -106,90 +133,65 @@ export class LimitObject {
     if (!machine) {
       machine = this.#openMachine(this.#storage.sql)
       this.#machine = machine
-      this.#alarmAtMs = machine.alarmAtMs
+      this.#alarmAtMs = machine.state.alarmAtMs
     }
-    let result: T
     try {
-      const nowUs = readClock()
-      result = change(machine, nowUs)
-      this.#answer(machine, nowUs)
+      const result = change(machine, readClock())
+      if (this.#machine === machine) this.#setTimers(machine)
+      if (mayGiveBack) {
+        this.#changed.resolve()
+        this.#changed = Promise.withResolvers()
+      }
+      return await result
     } catch (error) {
-      this.#fail(error)
+      // It may know more than it has written.
+      if (this.#machine === machine) this.#dropMachine()
       throw error
     }
-    return await result
-  }
-
-  #fail(error: unknown): void {
-    // It may know more than it has written.
-    this.#dropMachine()
-    for (const { reject } of this.#held.values()) reject(error)
-    this.#held.clear()
   }
 
   #dropMachine(): void {
     this.#machine = undefined
-    clearTimeout(this.#timer)
+    this.#clearTimer()
   }
 
-  #hold(reservation: PreparedCharge): Promise<ObjectVote> {
-    const held = Promise.withResolvers<ObjectVote>()
-    this.#held.set(reservation, held)
-    // It may fail in the very call that was to wait for it.
-    held.promise.catch(() => {})
-    return held.promise
-  }
-
-  /** Answers those whose wait is over, and sets the alarm and the timer. */
-  #answer(machine: LimitMachine, nowUs: number): void {
-    for (const { reservation, vote } of machine.answers(nowUs)) {
-      this.#held.get(reservation)?.resolve(vote)
-      this.#held.delete(reservation)
-    }
-    if (this.#machine !== machine) return
-    if (machine.alarmAtMs !== this.#alarmAtMs) {
-      this.#alarmAtMs = machine.alarmAtMs
+  #setTimers(machine: LimitMachine): void {
+    if (machine.state.alarmAtMs !== this.#alarmAtMs) {
+      this.#alarmAtMs = machine.state.alarmAtMs
       void this.#storage.setAlarm(this.#alarmAtMs)
     }
-    clearTimeout(this.#timer)
-    const { waitsUntilMs = Number.POSITIVE_INFINITY, asksAtMs = Number.POSITIVE_INFINITY } = machine
-    const nowMs = Math.floor(nowUs / 1000)
-    const dueMs = Math.max(nowMs + 1, Math.min(waitsUntilMs, this.#asking === machine ? waitsUntilMs : asksAtMs))
-    if (dueMs < Number.POSITIVE_INFINITY) this.#timer = setTimeout(() => this.#wake(machine, dueMs), dueMs - nowMs)
+    if (machine.state.open.size === 0) this.#clearTimer()
+    else if (this.#timer === undefined) {
+      const dueUs = readClock() + ASK_EVERY_MS * 1000
+      const timer = setTimeout(() => this.#ask(machine, dueUs).then(askAgain, () => {}), ASK_EVERY_MS)
+      const askAgain = () => {
+        if (this.#timer !== timer) return
+        this.#timer = undefined
+        this.#setTimers(machine)
+      }
+      this.#timer = timer
+    }
   }
 
-  async #wake(machine: LimitMachine, dueMs: number): Promise<void> {
-    try {
-      machine.reach(readClock(dueMs))
-      const isDue = this.#asking !== machine && (machine.asksAtMs ?? Number.POSITIVE_INFINITY) <= dueMs
-      if (isDue) await this.#ask(machine)
-      if (this.#machine === machine) this.#answer(machine, readClock())
-    } catch (error) {
-      if (this.#machine === machine) this.#fail(error)
-    }
+  #clearTimer(): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
   }
 
   /** Voids open charges whose end has not come, if a sibling has not granted them. */
-  async #ask(machine: LimitMachine): Promise<void> {
-    this.#asking = machine
-    const overdue = machine.overdue(readClock())
-    this.#answer(machine, readClock())
+  async #ask(machine: LimitMachine, dueUs: number): Promise<void> {
+    const overdue = await this.#change((machine, nowUs) => {
+      machine.reach(dueUs)
+      return machine.overdue(nowUs)
+    })
     const objects = openObjects(this.#env.LIMITS)
-    const ask = async ({ id, siblings }: { readonly id: number; readonly siblings: readonly string[] }) => {
-      const answers = await Promise.allSettled(siblings.map((key) => objects.of(key).inquire(id)))
+    const ask = async ([id, siblings]: (typeof overdue)[number]) => {
+      const inquiries = siblings.map((key) => objects.of(key).inquire(id))
+      const answers = await Promise.all(inquiries.map((answer) => answer.catch(() => undefined)))
       // It may have failed meanwhile, and another machine may have written since.
-      if (this.#machine !== machine) return
-      const isVoid = answers.some((answer) => answer.status === 'fulfilled' && !answer.value)
-      const areGranted = answers.every((answer) => answer.status === 'fulfilled' && answer.value)
-      if (isVoid || areGranted) machine.learn(id, areGranted, readClock())
+      if (this.#machine !== machine || !answers.includes(false)) return
+      await this.#change((machine, nowUs) => machine.void(id, nowUs))
     }
     await Promise.all(overdue.map(ask))
-    if (this.#machine === machine) this.#answer(machine, readClock())
-    await new Promise((resolve) => setTimeout(resolve, ASK_AGAIN_MS))
-    if (this.#asking === machine) this.#asking = undefined
   }
-}
-
-function isTableCall(call: Call | TableCall): call is TableCall {
-  return call[0] === 'documents' || call[0] === 'counters'
 }

@@ -3,20 +3,8 @@ import type { ConcurrencyState, HeldSlot } from '../../algorithms/concurrency.ts
 import { emptyLog, type SlidingWindowState } from '../../algorithms/sliding-window.ts'
 import type { StoreCharge } from '../../model/charge.ts'
 import type { AlgorithmName } from '../../model/limits.ts'
-import {
-  addPage,
-  DECISIONS,
-  deleteBefore,
-  emptyList,
-  HEAD,
-  LOG,
-  type PagedList,
-  type Rows,
-  readEntries,
-  SLOTS,
-  writePages,
-} from './rows.ts'
-import type { Undo } from './undo.ts'
+import { addPage, DECISIONS, HEAD, LOG, type PagedList, type Rows, SLOTS, writePages } from './rows.ts'
+import type { FirstKept, Undo } from './undo.ts'
 
 export interface MachineState {
   /** Undefined before the first charge. */
@@ -24,10 +12,11 @@ export interface MachineState {
   /** Time of the last charge, in microseconds since the Unix epoch. */
   clockUs: number
   kept: Kept
+  readonly firstKept: FirstKept
   /** Charges for shared decisions that are not closed, by the number of the decision. */
   readonly open: Map<number, Open>
-  /** Shared decisions that were granted or given up here, oldest first. */
-  readonly decisions: Map<number, Decided>
+  /** When shared decisions were granted or, negative, given up here, in milliseconds, by their numbers; oldest first. */
+  readonly decisions: Map<number, number>
   readonly log: PagedList
   /** The rows of `decisions`. */
   readonly decided: PagedList
@@ -47,31 +36,21 @@ export interface Open {
   atMs: number
   readonly permits: number
   readonly cost: number
+  /** Date of its entry in a log, or its time. */
   readonly dateMs: number
   readonly slot: number
   readonly charge: Pick<StoreCharge, 'algorithm' | 'limits'>
   readonly siblings: readonly string[]
   /** The identity is new: nobody is admitted before it is closed. */
   readonly isNew: boolean
-  /** Times that all siblings have answered that they granted it. */
-  grants: number
   undo?: Undo
-}
-
-export interface Decided {
-  /** 0 for one that was given up. */
-  readonly permits: number
-  readonly atMs: number
 }
 
 export const NOTHING: Kept = { state: undefined, expiresAtMs: 0 }
 
 /** The head row; `log` only has the entries that no other row holds. */
-interface Head {
-  readonly algorithm: AlgorithmName | undefined
-  readonly clockUs: number
+interface Head extends Pick<MachineState, 'algorithm' | 'clockUs' | 'alarmAtMs'> {
   readonly expiresAtMs: number
-  readonly alarmAtMs: number
   readonly state?: unknown
   readonly log?: Pick<SlidingWindowState, 'keptMs' | 'penaltyMs' | 'penalty'> & {
     readonly entries: readonly number[]
@@ -80,7 +59,8 @@ interface Head {
   }
   readonly slotsExpireAtMs?: number
   readonly open?: readonly (readonly [number, Open])[]
-  readonly recent?: readonly number[]
+  readonly decided?: readonly number[]
+  readonly firstKept?: readonly (readonly [number, number])[]
 }
 
 export function loadState(rows: Rows): MachineState {
@@ -89,33 +69,50 @@ export function loadState(rows: Rows): MachineState {
     algorithm: undefined,
     clockUs: 0,
     kept: NOTHING,
+    firstKept: new Map(),
     open: new Map(),
     decisions: new Map(),
-    log: emptyList(LOG),
-    decided: emptyList(DECISIONS),
+    log: { kind: LOG, pages: [], tail: [] },
+    decided: { kind: DECISIONS, pages: [], tail: [] },
     slots: new Map(),
     alarmAtMs: 0,
   }
+  const readEntries = (entries: readonly number[]) =>
+    forEachPair(entries, (dateMs, units) => {
+      log.dates.push(dateMs)
+      log.totals.push((log.totals.at(-1) ?? 0) + units)
+    })
+  const readDecisions = (items: readonly number[]) =>
+    forEachPair(items, (decidedMs, id) => {
+      state.decisions.delete(id)
+      state.decisions.set(id, decidedMs)
+    })
   let head: Head | undefined
   for (const { kind, n, body } of rows.all()) {
     const content = JSON.parse(body)
     if (kind === HEAD) head = content
     else if (kind === SLOTS) state.slots.set(n, { units: content[0], deadlineMs: content[1] })
-    else {
-      addPage(kind === LOG ? state.log : state.decided, n, content)
-      if (kind === LOG) readEntries(log, content)
-      else readDecisions(state.decisions, content)
+    else if (kind === LOG) {
+      addPage(state.log, n, content)
+      readEntries(content)
+    } else if (kind === DECISIONS) {
+      addPage(state.decided, n, content)
+      readDecisions(content)
     }
   }
   if (!head) return state
-  const { algorithm, clockUs, expiresAtMs, alarmAtMs, open = [], recent = [] } = head
+  const { algorithm, clockUs, expiresAtMs, alarmAtMs, open = [], decided = [], log: { entries = [] } = {} } = head
   for (const [id, charge] of open) state.open.set(id, charge)
-  readDecisions(state.decisions, recent)
-  state.decided.tail.push(...recent)
-  readEntries(log, head.log?.entries ?? [])
-  state.log.tail.push(...(head.log?.entries ?? []))
-  const kept = { state: readKept(head, log, state), expiresAtMs }
-  return { ...state, algorithm, clockUs, alarmAtMs, kept }
+  for (const [windowMs, dateMs] of head.firstKept ?? []) state.firstKept.set(windowMs, dateMs)
+  readDecisions(decided)
+  state.decided.tail = [...decided]
+  readEntries(entries)
+  state.log.tail = [...entries]
+  return { ...state, algorithm, clockUs, alarmAtMs, kept: { state: readKept(head, log, state), expiresAtMs } }
+}
+
+function forEachPair(numbers: readonly number[], use: (first: number, second: number) => void): void {
+  for (let at = 0; at < numbers.length; at += 2) use(numbers[at] as number, numbers[at + 1] as number)
 }
 
 function readKept(head: Head, entries: SlidingWindowState, { slots }: MachineState): unknown {
@@ -124,32 +121,11 @@ function readKept(head: Head, entries: SlidingWindowState, { slots }: MachineSta
   // Windows by their length are a map, which JSON lacks.
   if (!log) return Array.isArray(state) ? new Map(state) : (state ?? undefined)
   const { keptMs, penaltyMs, penalty, live = Number.POSITIVE_INFINITY } = log
-  const first = Math.max(0, entries.dates.length - live)
-  return { ...entries, keptMs, penaltyMs, penalty, head: first } satisfies SlidingWindowState
-}
-
-function readDecisions(decisions: Map<number, Decided>, numbers: readonly number[]): void {
-  for (let at = 0; at < numbers.length; at += 3) {
-    const [id, permits, atMs] = numbers.slice(at, at + 3) as [number, number, number]
-    decisions.delete(id)
-    decisions.set(id, { permits, atMs })
-  }
-}
-
-export function addDecision(state: MachineState, id: number, decided: Decided, sinceMs: number, rows: Rows): void {
-  const { decisions } = state
-  decisions.delete(id)
-  decisions.set(id, decided)
-  state.decided.tail.push(id, decided.permits, decided.atMs)
-  for (const [oldest, { atMs }] of decisions) {
-    if (atMs >= sinceMs) break
-    decisions.delete(oldest)
-  }
-  deleteBefore(state.decided, sinceMs, rows)
+  return { ...entries, keptMs, penaltyMs, penalty, head: Math.max(0, entries.dates.length - live) }
 }
 
 export function writeState(state: MachineState, rows: Rows): void {
-  const { algorithm, clockUs, kept, open, alarmAtMs, decided } = state
+  const { algorithm, clockUs, kept, firstKept, open, alarmAtMs, decided } = state
   writePages(decided, rows)
   const head: Head = {
     algorithm,
@@ -158,7 +134,8 @@ export function writeState(state: MachineState, rows: Rows): void {
     alarmAtMs,
     ...writeKept(state, rows),
     ...(open.size > 0 && { open: [...open] }),
-    ...(decided.tail.length > 0 && { recent: decided.tail }),
+    ...(decided.tail.length > 0 && { decided: decided.tail }),
+    ...(firstKept.size > 0 && { firstKept: [...firstKept] }),
   }
   rows.put(HEAD, 0, JSON.stringify(head))
 }

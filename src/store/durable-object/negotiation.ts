@@ -129,12 +129,11 @@ export class Negotiation {
     permits: number,
     isAsked: (index: number) => boolean,
   ): To<PreparedCharge>[] {
-    const { leaseMs, charges } = this.#request
-    const patienceMs = this.#patienceMs
+    const { charges, ...request } = this.#request
     return charges.flatMap((charge, index) => {
       if (!isAsked(index)) return []
       const { key } = charge
-      const reservation = { action, permits, charge, patienceMs, ...(leaseMs !== undefined && { leaseMs }) }
+      const reservation = { ...request, action, permits, charge, patienceMs: this.#patienceMs }
       if (this.isFinal || action === 'peek') return [{ index, key, message: reservation }]
       const siblings = charges.filter((other, place) => place !== index && remembersGrants(other)).map(({ key }) => key)
       const shared = { id: this.#id, siblings, hasNewcomers: this.#precedesNewcomers(index) }

@@ -1,8 +1,7 @@
 import type { Evaluation } from '../../algorithms/decide.ts'
 import type { DecisionRequest, StoreCharge } from '../../model/charge.ts'
 import { StoreError } from '../../model/store.ts'
-import type { Flush, Period, Resolution, Sketch } from '../counters.ts'
-import type { DocumentWrite, VersionId } from '../documents.ts'
+import { Deadlines, TOO_LATE } from '../../runtime/deadlines.ts'
 
 export interface Shared {
   readonly id: number
@@ -68,44 +67,11 @@ export type Call = {
   [Name in keyof RemoteObject]: readonly [name: Name, argument: Parameters<RemoteObject[Name]>[0]]
 }[keyof RemoteObject]
 
-/** Goes to an object that keeps a document or counts instead of the state of one key. */
-export type TableCall =
-  | readonly ['documents', 'read', known: VersionId | null]
-  | readonly ['documents', 'readVersion', version: number]
-  | readonly ['documents', 'history']
-  | readonly ['documents', 'write', DocumentWrite]
-  | readonly ['counters', 'add', PlainFlush]
-  | readonly ['counters', 'read', resolution: Resolution, fromMs: number, toMs: number]
-  | readonly ['counters', 'totals']
-
-/** Maps are lists: JSON has none. */
-export interface PlainPeriod extends Pick<Period, 'startMs'> {
-  readonly counts: readonly PlainCount[]
-  readonly sketches: readonly (readonly [name: string, Sketch])[]
-}
-
-export type PlainCount = readonly [name: string, count: number]
-
-export interface PlainFlush extends Omit<Flush, 'minutes'> {
-  readonly minutes: readonly PlainPeriod[]
-}
-
-export function toPlain({ startMs, counts, sketches }: Period): PlainPeriod {
-  return { startMs, counts: [...counts], sketches: [...sketches] }
-}
-
-export function fromPlain({ startMs, counts, sketches }: PlainPeriod): Period {
-  return { startMs, counts: new Map(counts), sketches: new Map(sketches) }
-}
-
 export interface ObjectNamespace {
   idFromName(name: string): unknown
-  get(id: unknown): { fetch(url: string, init: { method: string; body: string }): Promise<ObjectResponse> }
-}
-
-interface ObjectResponse {
-  readonly status: number
-  json(): Promise<unknown>
+  get(id: unknown): {
+    fetch(url: string, init: { method: string; body: string }): Promise<{ status: number; json(): Promise<unknown> }>
+  }
 }
 
 export interface ObjectState {
@@ -153,16 +119,28 @@ export function toObjectCharge(charge: StoreCharge): StoreCharge {
   return { key, algorithm, limits, cost, mode, reserved, burst, slot, counts, penalty } as StoreCharge
 }
 
+export const TOO_LATE_MESSAGE = 'a Durable Object did not answer within the deadline'
+
 /** The message does not repeat what an object throws: that may hold what it was asked. */
 export function createCallError(): StoreError {
   return new StoreError('a Durable Object could not be reached, or has failed')
+}
+
+/** @throws {StoreError} whether it was carried out is then unknown */
+export async function callWithin<T>(timeoutMs: number, work: Promise<T>): Promise<T> {
+  const calling = work.catch(() => {
+    throw createCallError()
+  })
+  const answer = await Deadlines.ofOne().within(timeoutMs, calling)
+  if (answer === TOO_LATE) throw new StoreError(TOO_LATE_MESSAGE)
+  return answer
 }
 
 /**
  * Calls one object. By fetch, because a class that is called by its methods must extend one that only Workers have.
  * @returns its answer; null for none
  */
-export async function callObject(namespace: ObjectNamespace, name: string, sent: Call | TableCall): Promise<unknown> {
+export async function callObject(namespace: ObjectNamespace, name: string, sent: readonly unknown[]): Promise<unknown> {
   const body = JSON.stringify(sent)
   const response = await namespace.get(namespace.idFromName(name)).fetch('https://object', { method: 'POST', body })
   if (response.status !== 200) throw new Error(`a Durable Object answered ${response.status}`)

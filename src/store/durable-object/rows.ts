@@ -1,5 +1,11 @@
 import type { SlidingWindowState } from '../../algorithms/sliding-window.ts'
-import type { ObjectDatabase } from './objects.ts'
+import { hasTable, type ObjectDatabase } from './objects.ts'
+
+export interface Row {
+  readonly kind: number
+  readonly n: number
+  readonly body: string
+}
 
 /** The rows of one object, each a text under a kind and a number. They are durable before any answer leaves. */
 export interface Rows {
@@ -10,17 +16,11 @@ export interface Rows {
   delete(kind: number, n: number): void
 }
 
-export interface Row {
-  readonly kind: number
-  readonly n: number
-  readonly body: string
-}
-
 /** Kinds of rows: one that each change writes, pages of older log entries and decisions, and one for each slot. */
 export const HEAD = 0
 export const LOG = 1
-export const DECISIONS = 2
 export const SLOTS = 3
+export const DECISIONS = 4
 
 export class SqlRows implements Rows {
   readonly #sql: ObjectDatabase
@@ -30,10 +30,9 @@ export class SqlRows implements Rows {
     this.#sql = sql
   }
 
-  *all(): Generator<Row> {
-    this.#hasTable = [...this.#sql.exec("SELECT 1 FROM sqlite_master WHERE name = 'kept'")].length > 0
-    if (!this.#hasTable) return
-    for (const row of this.#sql.exec('SELECT kind, n, body FROM kept ORDER BY kind, n')) yield row as unknown as Row
+  all(): Iterable<Row> {
+    this.#hasTable = hasTable(this.#sql, 'kept')
+    return this.#hasTable ? (this.#sql.exec('SELECT kind, n, body FROM kept ORDER BY kind, n') as Iterable<never>) : []
   }
 
   get(kind: number, n: number): string | undefined {
@@ -60,63 +59,49 @@ export class SqlRows implements Rows {
   }
 }
 
-const PAGE_SIZE = 128
-
-/** An item has `width` numbers; that at `timeAt` is its time in milliseconds. */
-const LAYOUTS = { [LOG]: { width: 2, timeAt: 0 }, [DECISIONS]: { width: 3, timeAt: 2 } } as const
+/** Numbers in a page, two for each item. */
+const PAGE_LENGTH = 256
 
 /**
- * A list in order of time, flat: the entries of a log (date, units) or decisions (number, permits, time). The newest
- * items are part of the head row, so that a change rewrites few; older ones are in rows of their own.
+ * A list in order of time, flat. Each item is two numbers: an entry of a log is its date and its units; a decision is its
+ * time, negative if it was given up, and its number. The newest items are part of the head row, so that a change rewrites
+ * few; older ones are in rows of their own.
  */
 export interface PagedList {
-  readonly kind: typeof LOG | typeof DECISIONS
+  readonly kind: number
   readonly pages: { readonly n: number; readonly latestMs: number }[]
   /** The newest items; empty only if there are none at all. */
   tail: number[]
 }
 
-export function emptyList(kind: PagedList['kind']): PagedList {
-  return { kind, pages: [], tail: [] }
-}
-
-export function addPage({ kind, pages }: PagedList, n: number, items: readonly number[]): void {
-  pages.push({ n, latestMs: items.at(LAYOUTS[kind].timeAt - LAYOUTS[kind].width) ?? 0 })
+export function addPage({ pages }: PagedList, n: number, items: readonly number[]): void {
+  pages.push({ n, latestMs: Math.abs(items.at(-2) ?? 0) })
 }
 
 /** Moves items that have become many to a row of their own. The newest stays: what comes next may be added to it. */
 export function writePages(list: PagedList, rows: Rows): void {
-  const size = PAGE_SIZE * LAYOUTS[list.kind].width
-  if (list.tail.length <= size) return
+  if (list.tail.length <= PAGE_LENGTH) return
   const n = (list.pages.at(-1)?.n ?? 0) + 1
-  const items = list.tail.splice(0, size)
+  const items = list.tail.splice(0, PAGE_LENGTH)
   rows.put(list.kind, n, JSON.stringify(items))
   addPage(list, n, items)
 }
 
-/** Forgets the items before a moment, and deletes rows of which nothing is left. */
+/** Deletes the items before a moment, but of rows only those of which nothing is left. */
 export function deleteBefore({ kind, pages, tail }: PagedList, sinceMs: number, rows: Rows): void {
   for (let first = pages[0]; first && first.latestMs < sinceMs; first = pages[0]) {
     rows.delete(kind, first.n)
     pages.shift()
   }
-  const { width, timeAt } = LAYOUTS[kind]
-  let forgotten = 0
-  while ((tail[forgotten + timeAt] ?? sinceMs) < sinceMs) forgotten += width
-  if (forgotten > 0) tail.splice(0, forgotten)
+  let length = 0
+  while (Math.abs(tail[length] ?? sinceMs) < sinceMs) length += 2
+  if (length > 0) tail.splice(0, length)
 }
 
 /** Adds an entry to a log, or its units to the newest entry if that has the same date. */
 export function addEntry({ tail }: PagedList, dateMs: number, units: number): void {
   if (tail.at(-2) === dateMs) tail.push((tail.pop() as number) + units)
   else tail.push(dateMs, units)
-}
-
-export function readEntries({ dates, totals, before }: SlidingWindowState, entries: readonly number[]): void {
-  for (let at = 0; at < entries.length; at += 2) {
-    dates.push(entries[at] as number)
-    totals.push((totals.at(-1) ?? before) + (entries[at + 1] as number))
-  }
 }
 
 /** Removes units from the entry of a date, as if they had never been admitted, from a log and its list. */
@@ -129,9 +114,9 @@ export function removeUnits(
 ): void {
   const index = dates.indexOf(dateMs, head)
   if (index < 0) return
-  const left = (totals[index] as number) - (totals[index - 1] ?? before) - units
+  const remaining = (totals[index] as number) - (totals[index - 1] ?? before) - units
   for (let at = index; at < totals.length; at++) (totals[at] as number) -= units
-  if (left === 0) {
+  if (remaining === 0) {
     dates.splice(index, 1)
     totals.splice(index, 1)
   }
@@ -140,7 +125,7 @@ export function removeUnits(
   const page = pages[place]
   const entries = page ? readPage(page.n, rows) : list.tail
   const at = entries.findIndex((number, at) => at % 2 === 0 && number === dateMs)
-  if (at >= 0) entries.splice(at, 2, ...(left > 0 ? [dateMs, left] : []))
+  if (at >= 0) entries.splice(at, 2, ...(remaining > 0 ? [dateMs, remaining] : []))
   if (page && entries.length > 0) rows.put(LOG, page.n, JSON.stringify(entries))
   else if (page) {
     pages.splice(place, 1)

@@ -1,16 +1,21 @@
 import {
   addCounts,
   addTo,
+  type Flush,
   findPeriodStart,
   KEPT_MS,
   type MutablePeriod,
   PERIOD_MS,
+  type Period,
   type Resolution,
+  type Sketch,
+  type StatisticsStore,
   TOTALS_KEPT_MS,
 } from '../counters.ts'
 import {
   checkWrite,
   cutNote,
+  type DocumentStore,
   type DocumentWrite,
   isSameVersion,
   KEPT_VERSIONS,
@@ -20,108 +25,129 @@ import {
   type VersionId,
   type Written,
 } from '../documents.ts'
-import {
-  fromPlain,
-  hasTable,
-  type ObjectDatabase,
-  type PlainCount,
-  type PlainFlush,
-  type PlainPeriod,
-  type TableCall,
-  toPlain,
-} from './objects.ts'
+import { callObject, callWithin, hasTable, type ObjectDatabase, type ObjectNamespace } from './objects.ts'
 
-/** Answers for an object that keeps a document or counts. @returns null for no answer */
-export function callTable(call: TableCall, sql: ObjectDatabase, nowMs: number): unknown {
-  if (call[0] === 'documents') {
-    const documents = new DocumentTable(sql)
-    switch (call[1]) {
-      case 'read':
-        return documents.read(call[2])
-      case 'readVersion':
-        return documents.readVersion(call[2])
-      case 'history':
-        return documents.history()
-      case 'write':
-        return documents.write(call[2], nowMs)
-    }
-  }
-  const counters = new CounterTable(sql, nowMs)
-  switch (call[1]) {
-    case 'add':
-      return counters.add(call[2])
-    case 'read':
-      return counters.read(call[2], call[3], call[4])
-    case 'totals':
-      return counters.totals()
+/** Goes to an object that keeps a document or counts instead of the state of one key: a method of its table. */
+export type TableCall = readonly [table: 'documents' | 'counters', method: string, ...args: unknown[]]
+
+/** Maps are lists: JSON has none. */
+interface PlainPeriod extends Pick<Period, 'startMs'> {
+  readonly counts: readonly PlainCount[]
+  readonly sketches: readonly (readonly [name: string, Sketch])[]
+}
+
+type PlainCount = readonly [name: string, count: number]
+
+interface PlainFlush extends Omit<Flush, 'minutes'> {
+  readonly minutes: readonly PlainPeriod[]
+}
+
+export function toPlain({ startMs, counts, sketches }: Period): PlainPeriod {
+  return { startMs, counts: [...counts], sketches: [...sketches] }
+}
+
+function fromPlain({ startMs, counts, sketches }: PlainPeriod): Period {
+  return { startMs, counts: new Map(counts), sketches: new Map(sketches) }
+}
+
+interface CallOptions {
+  readonly namespace: ObjectNamespace
+  /** Deadline of a call. */
+  readonly timeoutMs: number
+}
+
+/** A document in a Durable Object. A reading that finds nothing new is one request, which reads one row. */
+export function openObjectDocuments({ key, ...options }: CallOptions & { readonly key: string }): DocumentStore {
+  const ask = connect(options, key, 'documents')
+  return {
+    read: (known) => ask('read', known ?? null),
+    readVersion: (version) => ask('readVersion', version),
+    history: () => ask('history'),
+    write: (write) => ask('write', write),
   }
 }
 
-/** A document in the SQLite database of an object: a row for each version. */
-export class DocumentTable {
-  readonly #sql: ObjectDatabase
+/** Counts of all isolates in a Durable Object: a flush is one request, which writes a row for each period and one for all. */
+export function openObjectCounters({
+  keyPrefix,
+  ...options
+}: CallOptions & { readonly keyPrefix: string }): StatisticsStore {
+  const ask = connect(options, `${keyPrefix}:statistics`, 'counters')
+  return {
+    add: (flush) => ask('add', { ...flush, minutes: flush.minutes.map(toPlain) }),
+    read: async (...span) => (await ask<PlainPeriod[]>('read', ...span)).map(fromPlain),
+    totals: async () => new Map(await ask<PlainCount[]>('totals')),
+  }
+}
 
-  constructor(sql: ObjectDatabase) {
-    this.#sql = sql
+function connect({ namespace, timeoutMs }: CallOptions, name: string, table: TableCall[0]) {
+  return async <T>(method: keyof DocumentTable | keyof CounterTable, ...args: unknown[]): Promise<T> => {
+    const sent: TableCall = [table, method, ...args]
+    return ((await callWithin(timeoutMs, callObject(namespace, name, sent))) ?? undefined) as T
+  }
+}
+
+/** Answers for an object that keeps a document or counts. @returns null for no answer */
+export function callTable([table, method, ...args]: TableCall, sql: ObjectDatabase, nowMs: number): unknown {
+  const opened = table === 'documents' ? new DocumentTable(sql, nowMs) : new CounterTable(sql, nowMs)
+  const methods = opened as unknown as Record<string, (...args: unknown[]) => unknown>
+  return methods[method]?.(...args) ?? null
+}
+
+/** A table in the SQLite database of an object. One that is only read is not created. */
+abstract class Table {
+  protected abstract readonly name: string
+  protected readonly sql: ObjectDatabase
+  protected readonly nowMs: number
+
+  constructor(sql: ObjectDatabase, nowMs: number) {
+    this.sql = sql
+    this.nowMs = nowMs
   }
 
-  /** @returns null if the newest version is the known one */
-  read(known: VersionId | null): StoredDocument | null {
+  protected select<Row>(query: string, ...values: (string | number)[]): Row[] {
+    return hasTable(this.sql, this.name) ? ([...this.sql.exec(query, ...values)] as Row[]) : []
+  }
+}
+
+/** A document: a row for each version. */
+class DocumentTable extends Table {
+  protected readonly name = 'versions'
+
+  /** @returns undefined if the newest version is the known one */
+  read(known: VersionId | null): StoredDocument | undefined {
     const newest = this.#newest()
-    if (isSameVersion(newest, known ?? undefined)) return null
+    if (isSameVersion(newest, known ?? undefined)) return undefined
     return this.readVersion(newest.version) ?? NO_DOCUMENT
   }
 
-  /** @returns null if that version is not kept */
-  readVersion(version: number): StoredDocument | null {
-    const [row] = this.#rows<StoredDocument>(
-      `SELECT version, ${this.#id()}, atMs, "by" AS actor, why AS comment, text FROM documents WHERE version = ?`,
-      version,
-    )
-    return row ?? null
+  readVersion(version: number): StoredDocument | undefined {
+    return this.select<StoredDocument>('SELECT * FROM versions WHERE version = ?', version)[0]
   }
 
   history(): readonly Revision[] {
-    return this.#rows(
-      `SELECT version, ${this.#id()}, atMs, "by" AS actor, why AS comment FROM documents ORDER BY version DESC`,
-    )
+    return this.select('SELECT version, id, atMs, actor, comment FROM versions ORDER BY version DESC')
   }
 
-  write(write: DocumentWrite, nowMs: number): Written {
+  write(write: DocumentWrite): Written {
     const newest = this.#newest()
     const refusal = checkWrite(write, newest)
     if (refusal) return refusal
-    const version = newest.version + 1
-    const id = crypto.randomUUID()
-    this.#sql.exec(
-      'CREATE TABLE IF NOT EXISTS documents (version INTEGER PRIMARY KEY, atMs INTEGER, "by" TEXT, why TEXT, text TEXT, id TEXT)',
+    const written = { version: newest.version + 1, id: crypto.randomUUID(), atMs: this.nowMs }
+    this.sql.exec(
+      'CREATE TABLE IF NOT EXISTS versions (version INTEGER PRIMARY KEY, id TEXT, atMs INTEGER, actor TEXT, comment TEXT, text TEXT)',
     )
-    if (!this.#hasIds()) this.#sql.exec('ALTER TABLE documents ADD COLUMN id TEXT')
-    this.#sql.exec(
-      'INSERT INTO documents (version, atMs, "by", why, text, id) VALUES (?, ?, ?, ?, ?, ?)',
-      ...[version, nowMs, cutNote(write.actor), cutNote(write.comment), write.text, id],
+    this.sql.exec(
+      'INSERT INTO versions VALUES (?, ?, ?, ?, ?, ?)',
+      ...Object.values(written),
+      ...[cutNote(write.actor), cutNote(write.comment), write.text],
     )
-    this.#sql.exec('DELETE FROM documents WHERE version <= ?', version - (write.kept ?? KEPT_VERSIONS))
-    return { kind: 'written', version, id, atMs: nowMs }
+    this.sql.exec('DELETE FROM versions WHERE version <= ?', written.version - (write.kept ?? KEPT_VERSIONS))
+    return { kind: 'written', ...written }
   }
 
   #newest(): VersionId {
-    const [row] = this.#rows<VersionId>(`SELECT version, ${this.#id()} FROM documents ORDER BY version DESC LIMIT 1`)
-    return row ?? NO_DOCUMENT
-  }
-
-  /** The table may be older than ids. */
-  #id(): string {
-    return this.#hasIds() ? "coalesce(id, '') AS id" : "'' AS id"
-  }
-
-  #hasIds(): boolean {
-    const found = this.#sql.exec("SELECT 1 FROM sqlite_master WHERE name = 'documents' AND sql LIKE '%, id TEXT%'")
-    return [...found].length > 0
-  }
-
-  #rows<Row>(query: string, ...values: number[]): Row[] {
-    return selectRows(this.#sql, 'documents', query, ...values)
+    return this.select<VersionId>('SELECT version, id FROM versions ORDER BY version DESC LIMIT 1')[0] ?? NO_DOCUMENT
   }
 }
 
@@ -140,23 +166,14 @@ interface Kept extends MutablePeriod {
 /** One row, which starts at 0, holds all that was ever counted. */
 const TOTALS = 'total'
 
-/**
- * Counts in the SQLite database of an object: a row for each minute and hour, and one for all. A flush rewrites those
- * of its minutes and hours, however much it holds.
- */
-export class CounterTable {
-  readonly #sql: ObjectDatabase
-  readonly #nowMs: number
+/** Counts: a row for each minute and hour, and one for all. A flush rewrites those, however much it holds. */
+export class CounterTable extends Table {
+  protected readonly name = 'counted'
 
-  constructor(sql: ObjectDatabase, nowMs: number) {
-    this.#sql = sql
-    this.#nowMs = nowMs
-  }
-
-  add({ source, number, minutes }: PlainFlush): null {
+  add({ source, number, minutes }: PlainFlush): void {
     const [first] = minutes
-    if (!first || number <= (this.#readPeriod('minute', first.startMs).added.get(source) ?? 0)) return null
-    this.#sql.exec(
+    if (!first || number <= (this.#readPeriod('minute', first.startMs).added.get(source) ?? 0)) return
+    this.sql.exec(
       'CREATE TABLE IF NOT EXISTS counted (period TEXT, startMs INTEGER, expiresAtMs INTEGER, body TEXT, PRIMARY KEY (period, startMs)) WITHOUT ROWID',
     )
     const hours = new Map<number, Kept>()
@@ -175,13 +192,12 @@ export class CounterTable {
     }
     for (const hour of hours.values()) this.#writePeriod('hour', hour)
     this.#writePeriod(TOTALS, totals)
-    return null
   }
 
   read(resolution: Resolution, fromMs: number, toMs: number): PlainPeriod[] {
-    const rows = this.#rows<{ readonly startMs: number; readonly body: string }>(
+    const rows = this.select<{ readonly startMs: number; readonly body: string }>(
       'SELECT startMs, body FROM counted WHERE period = ? AND startMs > ? AND startMs < ? AND expiresAtMs >= ? ORDER BY startMs',
-      ...[resolution, fromMs - PERIOD_MS[resolution], toMs, this.#nowMs],
+      ...[resolution, fromMs - PERIOD_MS[resolution], toMs, this.nowMs],
     )
     return rows.map(({ startMs, body }) => {
       const { counts, sketches } = JSON.parse(body) as Body
@@ -195,15 +211,15 @@ export class CounterTable {
 
   /** @returns the time at which there is more to delete; undefined if nothing is left */
   sweep(): number | undefined {
-    this.#sql.exec('DELETE FROM counted WHERE expiresAtMs < ?', this.#nowMs)
-    const [row] = this.#rows<{ readonly atMs: number | null }>('SELECT MIN(expiresAtMs) AS atMs FROM counted')
+    this.sql.exec('DELETE FROM counted WHERE expiresAtMs < ?', this.nowMs)
+    const [row] = this.select<{ readonly atMs: number | null }>('SELECT MIN(expiresAtMs) AS atMs FROM counted')
     return row?.atMs ?? undefined
   }
 
   #readPeriod(period: Resolution | typeof TOTALS, startMs: number): Kept {
-    const [row] = this.#rows<{ readonly body: string }>(
+    const [row] = this.select<{ readonly body: string }>(
       'SELECT body FROM counted WHERE period = ? AND startMs = ? AND expiresAtMs >= ?',
-      ...[period, startMs, this.#nowMs],
+      ...[period, startMs, this.nowMs],
     )
     const { counts, sketches, added }: Body = row ? JSON.parse(row.body) : { counts: [], sketches: [] }
     return { startMs, counts: new Map(counts), sketches: new Map(sketches), added: new Map(added) }
@@ -212,23 +228,14 @@ export class CounterTable {
   #writePeriod(period: Resolution | typeof TOTALS, kept: Kept): void {
     const { startMs, ...rest } = toPlain(kept)
     const body: Body = kept.added.size > 0 ? { ...rest, added: [...kept.added] } : rest
-    this.#sql.exec(
+    this.sql.exec(
       'INSERT INTO counted (period, startMs, expiresAtMs, body) VALUES (?, ?, ?, ?) ON CONFLICT (period, startMs) DO UPDATE SET expiresAtMs = excluded.expiresAtMs, body = excluded.body',
       ...[period, startMs, this.#expiresAtMs(period, startMs), JSON.stringify(body)],
     )
   }
 
   #expiresAtMs(period: Resolution | typeof TOTALS, startMs: number): number {
-    if (period === TOTALS) return this.#nowMs + TOTALS_KEPT_MS
-    return Math.max(startMs + PERIOD_MS[period] + KEPT_MS[period], this.#nowMs + KNOWN_FOR_MS)
+    if (period === TOTALS) return this.nowMs + TOTALS_KEPT_MS
+    return Math.max(startMs + PERIOD_MS[period] + KEPT_MS[period], this.nowMs + KNOWN_FOR_MS)
   }
-
-  #rows<Row>(query: string, ...values: (string | number)[]): Row[] {
-    return selectRows(this.#sql, 'counted', query, ...values)
-  }
-}
-
-/** An object that is only read has no table, and keeps nothing. */
-function selectRows<Row>(sql: ObjectDatabase, table: string, query: string, ...values: (string | number)[]): Row[] {
-  return hasTable(sql, table) ? ([...sql.exec(query, ...values)] as Row[]) : []
 }

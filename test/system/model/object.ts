@@ -5,8 +5,8 @@ import type { StoreCharge } from '../../../src/model/charge.ts'
 import { LimitMachine } from '../../../src/store/durable-object/limit-machine.ts'
 import type { MachineState } from '../../../src/store/durable-object/machine-state.ts'
 import type { ObjectVote, PreparedCharge } from '../../../src/store/durable-object/objects.ts'
-import type { Row, Rows } from '../../../src/store/durable-object/rows.ts'
-import { MemoryRows } from '../../support/object-network.ts'
+import type { Row } from '../../../src/store/durable-object/rows.ts'
+import { MemoryRows, Waiting } from '../../support/object-network.ts'
 import { Numbered } from './numbered.ts'
 
 /** What an object can be told, each about one decider. `overdue` and `crash` are about none: its number is then 0. */
@@ -17,8 +17,7 @@ export const CALLS = [
   'keep',
   'cancel',
   'inquire',
-  'learn granted',
-  'learn void',
+  'void',
   /** One that waits has waited too long. */
   'refuse',
   'overdue',
@@ -63,7 +62,7 @@ interface Knowledge {
   readonly clock: number
   readonly used: number
   readonly isMissing: boolean
-  readonly open: readonly (readonly [decider: number, tick: number, permits: number, flags: number])[]
+  readonly open: readonly (readonly [decider: number, tick: number, permits: number, isNew: boolean])[]
   readonly decided: readonly (readonly [decider: number, permits: number])[]
 }
 
@@ -125,7 +124,7 @@ export class ObjectCode {
   /** @returns the number of one that was never asked */
   fresh(mayCrash: boolean): number {
     const rows = new MemoryRows()
-    return this.#numberOf(rows, new LimitMachine(rows), mayCrash)
+    return this.#numberOf(rows, new LimitMachine(rows), [], mayCrash)
   }
 
   /** Tells what is sent in a call. */
@@ -163,7 +162,7 @@ export class ObjectCode {
       else {
         const { memory, waiting }: Stored = deserialize(this.#stored[state] as Buffer)
         const rows = new MemoryRows()
-        number = this.#numberOf(rows, this.#machine(rows, memory, waiting), false)
+        number = this.#numberOf(rows, new LimitMachine(rows, memory), waiting, false)
       }
       this.#unwritten[state] = number
     }
@@ -214,26 +213,27 @@ export class ObjectCode {
     const nowUs = this.#ticksUs[tick] as number
     if (kind === 'crash') {
       const released = waiting.map((reservation) => ({ decider: deciderOf(reservation) }))
-      return { state: this.#numberOf(rows, new LimitMachine(rows), mayCrash), released }
+      return { state: this.#numberOf(rows, new LimitMachine(rows), [], mayCrash), released }
     }
-    const machine = this.#machine(rows, memory, waiting)
-    const told = this.#tell(machine, kind, decider, nowUs)
+    const machine = new LimitMachine(rows, memory)
+    const queue = new Waiting(machine, waiting)
+    const told = this.#tell(machine, queue, kind, decider, nowUs)
     const mayWait = kind === 'refuse' ? (reservation: PreparedCharge) => deciderOf(reservation) !== decider : undefined
-    const released = machine.answers(nowUs, mayWait).map(({ reservation, vote }) => {
+    const released = queue.answers(nowUs, mayWait).map(({ reservation, vote }) => {
       const isWrong = this.#bug === 'admits those who have waited'
       const told = isWrong ? { ...vote, fitting: 1, chargeable: 1, charged: 1 } : vote
       return { decider: deciderOf(reservation), vote: plain(told) }
     })
-    return { ...told, state: this.#numberOf(rows, machine, mayCrash), released }
+    return { ...told, state: this.#numberOf(rows, machine, queue.reservations, mayCrash), released }
   }
 
-  #tell(machine: LimitMachine, kind: CallKind, decider: number, nowUs: number): Partial<Outcome> {
+  #tell(machine: LimitMachine, queue: Waiting, kind: CallKind, decider: number, nowUs: number): Partial<Outcome> {
     const id = decider + 1
     switch (kind) {
       case 'first':
       case 'second':
       case 'look': {
-        const vote = this.#reserve(machine, this.#reservation(kind, decider), nowUs)
+        const vote = this.#reserve(machine, queue, this.#reservation(kind, decider), nowUs)
         return { vote: vote && plain(vote) }
       }
       case 'keep':
@@ -244,16 +244,15 @@ export class ObjectCode {
       }
       case 'inquire':
         return { isGranted: machine.inquire(id, nowUs) }
-      case 'learn granted':
-      case 'learn void':
-        machine.learn(id, kind === 'learn granted', nowUs)
+      case 'void':
+        machine.void(id, nowUs)
         return {}
       case 'overdue':
         // All at once: their order is no matter.
         return {
           asked: machine
             .overdue(nowUs)
-            .map(({ id }) => id - 1)
+            .map(([id]) => id - 1)
             .toSorted((a, b) => a - b),
         }
       default:
@@ -261,10 +260,10 @@ export class ObjectCode {
     }
   }
 
-  #reserve(machine: LimitMachine, reservation: PreparedCharge, nowUs: number): ObjectVote | undefined {
-    if (this.#bug !== 'counts late') return machine.reserve(reservation, nowUs)
+  #reserve(machine: LimitMachine, queue: Waiting, reservation: PreparedCharge, nowUs: number): ObjectVote | undefined {
+    if (this.#bug !== 'counts late') return queue.reserve(reservation, nowUs)
     // It says that it charges, and does nothing of the kind: it would have to be asked again when all have agreed.
-    const vote = machine.reserve({ ...reservation, action: 'peek' }, nowUs) as ObjectVote
+    const vote = machine.reserve({ ...reservation, action: 'peek' }, nowUs)
     return { ...vote, charged: vote.chargeable >= reservation.permits ? reservation.permits : 0 }
   }
 
@@ -272,13 +271,6 @@ export class ObjectCode {
     const reservation = this.#reservations.get(asking) as PreparedCharge
     const { shared } = reservation
     return shared ? { ...reservation, shared: { ...shared, id: decider + 1 } } : reservation
-  }
-
-  #machine(rows: Rows, memory: MachineState, waiting: readonly PreparedCharge[]): LimitMachine {
-    const machine = new LimitMachine(rows, memory)
-    // They find what they found before: nothing has happened since.
-    for (const reservation of waiting) machine.reserve(reservation, Math.max(this.#startUs, memory.clockUs))
-    return machine
   }
 
   #rename(state: number, way: number): number {
@@ -300,8 +292,12 @@ export class ObjectCode {
     return number
   }
 
-  #numberOf(rows: MemoryRows, machine: LimitMachine, mayCrash: boolean): number {
-    const { state: memory, waiting } = machine
+  #numberOf(
+    rows: MemoryRows,
+    { state: memory }: LimitMachine,
+    waiting: readonly PreparedCharge[],
+    mayCrash: boolean,
+  ): number {
     const normal = {
       memory: this.#knowledge(memory),
       ...(mayCrash && { written: this.#knowledge(new LimitMachine(rows).state) }),
@@ -318,11 +314,11 @@ export class ObjectCode {
     const tickOf = (ms: number) => this.#ticksUs.indexOf(ms * 1000)
     // A copy, because a look may change how a state is kept.
     const machine = new LimitMachine(new MemoryRows(), structuredClone(memory))
-    const vote = machine.reserve({ action: 'peek', permits: 1, charge: this.#charge }, this.#startUs) as ObjectVote
-    const open = [...memory.open].map(([id, { atMs, permits, isNew, grants }]) => {
-      return [id - 1, tickOf(atMs), permits, (isNew ? 1 : 0) + 2 * grants] as const
+    const vote = machine.reserve({ action: 'peek', permits: 1, charge: this.#charge }, this.#startUs)
+    const open = [...memory.open].map(([id, { atMs, permits, isNew }]) => {
+      return [id - 1, tickOf(atMs), permits, isNew] as const
     })
-    const decided = [...memory.decisions].map(([id, { permits }]) => [id - 1, permits] as const)
+    const decided = [...memory.decisions].map(([id, decidedMs]) => [id - 1, decidedMs > 0 ? 1 : 0] as const)
     return {
       clock: tickOf(memory.clockUs / 1000),
       used: (this.#charge.limits[0]?.limit ?? 0) - (vote.usage[0]?.remaining ?? 0),

@@ -1,5 +1,5 @@
 import type { StoreCharge } from '../../../src/model/charge.ts'
-import { ASK_AFTER_MS, ASK_AGAIN_AFTER_MS } from '../../../src/store/durable-object/limit-machine.ts'
+import { ASK_AFTER_MS, ASK_UNTIL_MS } from '../../../src/store/durable-object/limit-machine.ts'
 import { type Act, DeciderCode, type Sent } from './decider.ts'
 import type { Model, State } from './explore.ts'
 import { type CallKind, type Facts, type Names, ObjectCode, type Outcome, type PlantedBug } from './object.ts'
@@ -32,9 +32,7 @@ export interface Scenario {
  * The time, of which there is none within a tick. From one to the next, what is open becomes overdue, and in the last one
  * it is asked about for the last time.
  */
-const TICKS_US = [0, ASK_AFTER_MS + 1_000, ASK_AGAIN_AFTER_MS + ASK_AFTER_MS + 2_000].map(
-  (ms) => (START_MS + ms) * 1000,
-)
+const TICKS_US = [0, ASK_AFTER_MS + 1_000, ASK_UNTIL_MS - 1_000].map((ms) => (START_MS + ms) * 1000)
 
 /** The first word of a state: the tick, and the faults that may still happen. */
 const FAULTS = ['deaths', 'timeouts', 'crashes', 'duplicates'] as const
@@ -51,6 +49,8 @@ const CLOSINGS = 0b111100_111100_111100
 /** What one object asks its siblings about one decider: nothing, or the answers so far. */
 const ROUND_BITS = 4
 const FIRST_ROUND = 1
+/** All have granted it: they are asked again when time has gone by. */
+const ALL_GRANTED = 15
 /** Of each sibling. */
 const UNHEARD = 0
 const GRANTED = 1
@@ -223,7 +223,7 @@ export class World implements Model {
   #inquireEach(state: State, o: number, add: (next: number[]) => void): void {
     for (let d = 0; d < this.#deciders; d++) {
       const round = this.#roundOf(state, o, d)
-      if (round < FIRST_ROUND) continue
+      if (round < FIRST_ROUND || round === ALL_GRANTED) continue
       this.#siblings(o).forEach((sibling, place) => {
         if (digit(round - FIRST_ROUND, place) !== UNHEARD) return
         const next = [...state]
@@ -239,7 +239,8 @@ export class World implements Model {
   #answerOf(state: number[], o: number, d: number, round: number): number {
     const answers = this.#siblings(o).map((_, place) => digit(round - FIRST_ROUND, place))
     if (answers.includes(UNHEARD)) return round
-    this.#run(state, o, answers.includes(VOID) ? 'learn void' : 'learn granted', d)
+    if (!answers.includes(VOID)) return ALL_GRANTED
+    this.#run(state, o, 'void', d)
     return 0
   }
 
@@ -251,6 +252,11 @@ export class World implements Model {
     }
     const next = [...state]
     next[0] = (state[0] as number) + 1
+    for (let o = 0; o < this.#objects; o++) {
+      for (let d = 0; d < this.#deciders; d++) {
+        if (this.#roundOf(next, o, d) === ALL_GRANTED) this.#setRound(next, o, d, 0)
+      }
+    }
     if ((next[0] & 3) < this.#lastTick) {
       this.#settle(next, nexts)
       return
@@ -383,14 +389,15 @@ export class World implements Model {
     return this.#siblings(o).some((sibling) => {
       const { open, waiting } = this.#factsOf(state, sibling)
       const isAsking = ((state[this.#flightAt(d)] as number) >>> (sibling * FLIGHT_BITS)) & 3
-      return isAsking > 0 || ((open | waiting) & (1 << d)) > 0 || this.#roundOf(state, sibling, d) >= FIRST_ROUND
+      const isAskedAbout = ![0, ALL_GRANTED].includes(this.#roundOf(state, sibling, d))
+      return isAsking > 0 || ((open | waiting) & (1 << d)) > 0 || isAskedAbout
     })
   }
 
   /** Answers to what has been settled for ever. */
   #answerEarly(state: number[], d: number, o: number): boolean {
     const round = this.#roundOf(state, o, d)
-    if (round < FIRST_ROUND) return false
+    if (round < FIRST_ROUND || round === ALL_GRANTED) return false
     const siblings = this.#siblings(o)
     const place = siblings.findIndex((sibling, place) => {
       if (digit(round - FIRST_ROUND, place) !== UNHEARD) return false
