@@ -19,8 +19,8 @@ const DOLLARS = 0.2
  * it reads, and what it writes.
  */
 export function dollarsOf({ store, policies, requests }: Numbers): number {
-  const asked = policies.reduce((sum, { requests }) => sum + totalOf(requests), 0)
-  const policiesPerRequest = asked / Math.max(1, totalOf(requests))
+  const policyRequests = policies.reduce((sum, { requests }) => sum + totalOf(requests), 0)
+  const policiesPerRequest = policyRequests / Math.max(1, totalOf(requests))
   return (store.calls * (2 + 2 * policiesPerRequest) * DOLLARS) / 100_000
 }
 

@@ -107,7 +107,7 @@ async function createHandler(env: Environment): Promise<Handler> {
 
   // Gateway
   const readHealth = createHealthReader(composed.engine, now)
-  const gateway = { ...composed, governed: rulesEngine, store, readHealth, now, log }
+  const gateway = { ...composed, rulesEngine, store, readHealth, now, log }
   const operators = admin && (await import('./admin/admin.ts')).createAdmin({ admin, config, env, counters }, gateway)
   const upstream = isBinding<Service>(env.UPSTREAM, 'fetch') ? env.UPSTREAM : globalThis
   return createApp({

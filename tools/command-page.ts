@@ -23,7 +23,7 @@ const INTRODUCTION = `# The command
 - **Questions.** \`reset\`, \`policies push\` and \`rollback\`, \`expire\` and \`delete\` ask first; with \`--yes\` they do not.
 - **JSON.** \`--json\` prints one line, whose fields are [listed](api/command-json.md).
 
-\`npm run command-page\` writes this page from the command.`
+\`npm run command-page\` writes this page.`
 
 const JSON_INTRODUCTION = `# What the command prints as JSON
 

@@ -21,7 +21,7 @@ const LIMITS = {
   invalid_cost: ['400', 'the cost header is not an integer from 1 to `max_cost`'],
   store_unavailable: [
     '503',
-    'the store is unavailable and the policy is `closed`; or the admin API needs the store',
+    'the store is unavailable and the policy is `closed`',
     'see [store outages](operations.md#store-outages)',
   ],
 } satisfies Partial<Record<ProblemCode, Row>>
@@ -36,17 +36,13 @@ const REQUESTS = {
   url_too_long: ['414', 'a path above 4,500 characters, a URL above 8,190, over 1,000 parameters'],
   invalid_connection: ['400', '`Connection` names an end-to-end header such as `Authorization`'],
   too_many_headers: ['431', 'more than 100 headers'],
-  method_not_allowed: [
-    '405',
-    '`TRACE`, which might show `Sluice-Secret`; or another method than the admin API has',
-    'see `Allow`',
-  ],
+  method_not_allowed: ['405', '`TRACE`, which might show `Sluice-Secret`; or another wrong method', 'see `Allow`'],
   not_found: ['404', 'nothing is at this path below `/_sluice`'],
 } satisfies Partial<Record<ProblemCode, Row>>
 
 const GATEWAY = {
-  client_closed_request: ['499', 'the client went before the response; seen in logs only'],
-  internal_error: ['500', 'a fault of the gateway', 'see the log'],
+  client_closed_request: ['499', 'the client went before the response'],
+  internal_error: ['500', 'a fault of the gateway'],
   misconfigured: ['500', 'a variable is invalid', '`sluice check`'],
   proxy_loop: ['508', '`UPSTREAM_URL` leads back to the gateway'],
   upstream_unreachable: [
@@ -61,15 +57,15 @@ const ADMIN = {
   unauthorized: ['401', 'the token is missing or wrong'],
   too_many_attempts: ['429', 'too many wrong tokens'],
   cross_origin: ['403', 'a browser sent it for another origin’s page'],
-  unknown_operation: ['404', 'no such operation', 'see the [admin API](admin.md)'],
-  invalid_input: ['400', 'the body or a parameter is invalid', '`pointer` tells which'],
+  unknown_operation: ['404', 'no such operation'],
+  invalid_input: ['400', 'the body or a parameter is invalid', 'see `pointer`'],
   unsupported_media_type: ['415', 'the body is not `application/json`'],
   body_too_large: ['413', 'a body above 256 KiB'],
   rules_disabled: ['404', '`RULES` is not "on"'],
   rules_invalid: ['500', 'the stored rules cannot be read', '[roll back](rules.md)'],
-  rules_too_large: ['413', 'the rules would be too large'],
+  rules_too_large: ['413', 'too many rules'],
   statistics_disabled: ['404', '`STATISTICS` is not "on"'],
-  version_conflict: ['409', 'the rules have changed meanwhile', 'reload, and try again'],
+  version_conflict: ['409', 'the rules have changed meanwhile'],
   version_not_found: ['404', 'the version is no longer stored'],
 } satisfies Partial<Record<ProblemCode, Row>>
 

@@ -29,10 +29,10 @@ export interface AdminOptions extends Pick<AdminContext, 'env' | 'counters'> {
 }
 
 export function createAdmin({ admin, config, env, counters }: AdminOptions, gateway: GatewayContext): AdminHandler {
-  const { store, engine, health: upstream, governed, readHealth, now, log } = gateway
+  const { store, engine, health: upstream, rulesEngine, readHealth, now, log } = gateway
   const { ipv6Prefix, identitySecret } = config
   const auth = createAdminAuth({ token: admin.token, ipv6Prefix, digest: createDigest(identitySecret), now, log })
-  const context: AdminContext = { config, env, store, engine, upstream, governed, readHealth, counters, now }
+  const context: AdminContext = { config, env, store, engine, upstream, rulesEngine, readHealth, counters, now }
   let document: string | undefined
 
   return async function operate(request, target) {

@@ -32,9 +32,9 @@ export interface ActiveRules {
 }
 
 /** If the newest rules do not fit what was deployed, that applies, as in an isolate that starts with them. */
-export async function readActiveRules({ governed, config, env, store }: AdminContext): Promise<ActiveRules> {
-  if (!governed) return { rules: NO_RULES, policies: config.policies }
-  const { rules } = await currentRules(governed.documents)
+export async function readActiveRules({ rulesEngine, config, env, store }: AdminContext): Promise<ActiveRules> {
+  if (!rulesEngine) return { rules: NO_RULES, policies: config.policies }
+  const { rules } = await currentRules(rulesEngine.documents)
   if (rules.policies === undefined) return { rules, policies: config.policies }
   try {
     const policies = readPolicies(env, rules.policies, 'policies')
@@ -51,8 +51,8 @@ export function findShared(policies: readonly RequestPolicy[]): ReadonlySet<stri
   return new Set(policies.filter(({ by }) => isShared(by)).map(({ name }) => name))
 }
 
-export function requireRules({ governed }: AdminContext): NonNullable<AdminContext['governed']> {
-  if (governed) return governed
+export function requireRules({ rulesEngine }: AdminContext): NonNullable<AdminContext['rulesEngine']> {
+  if (rulesEngine) return rulesEngine
   throw new OperationError('rules_disabled', 404, 'Rules are disabled; set RULES = "on".')
 }
 

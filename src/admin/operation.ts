@@ -17,7 +17,7 @@ export interface AdminContext {
   readonly config: Config
   readonly env: Environment
   /** Undefined: rules are disabled. */
-  readonly governed: Pick<RulesEngine, 'documents' | 'auditLog' | 'state'> | undefined
+  readonly rulesEngine: Pick<RulesEngine, 'documents' | 'auditLog' | 'state'> | undefined
   /** The store itself: an operator is to see what it holds, and not what stands in for it. */
   readonly store: Pick<Store, 'decide' | 'learn'>
   readonly engine: Pick<Engine, 'delete'>

@@ -25,7 +25,7 @@ interface AlgorithmEntry {
    */
   readonly lease?: 'dated' | 'windowed'
   /** It detects that a caller has not been seen within its windows. */
-  readonly tellsNewIdentities?: true
+  readonly detectsNewIdentities?: true
 }
 
 export const ALGORITHMS: Readonly<Record<AlgorithmName, AlgorithmEntry>> = {
@@ -34,7 +34,7 @@ export const ALGORITHMS: Readonly<Record<AlgorithmName, AlgorithmEntry>> = {
     implementation: slidingWindow,
     isLog: true,
     lease: 'dated',
-    tellsNewIdentities: true,
+    detectsNewIdentities: true,
   },
   'token-bucket': { letter: 't', implementation: tokenBucket, hasBurst: true, lease: 'dated' },
   'fixed-window': { letter: 'f', implementation: fixedWindow, lease: 'windowed' },

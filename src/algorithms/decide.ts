@@ -112,7 +112,7 @@ export function countGranted(
 
 /** If true, a missing state means a new identity. */
 export function detectsNewIdentities({ algorithm, counts }: StoreCharge): boolean {
-  return counts !== 'failures' && ALGORITHMS[algorithm].tellsNewIdentities === true
+  return counts !== 'failures' && ALGORITHMS[algorithm].detectsNewIdentities === true
 }
 
 export function subtract(usage: readonly MutableLimitState[], units: number): void {

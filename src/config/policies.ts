@@ -93,7 +93,7 @@ export function makePolicies(
 function detectsNew(match: RequestPolicy['match']): (other: RequestPolicy) => boolean {
   return ({ counts, algorithm, limits, by, match: others }) =>
     counts === 'requests' &&
-    ALGORITHMS[algorithm].tellsNewIdentities === true &&
+    ALGORITHMS[algorithm].detectsNewIdentities === true &&
     limits.length > 0 &&
     !isShared(by) &&
     (!match || !others || match.some((pattern) => others.some((other) => mayOverlap(pattern, other))))
@@ -116,7 +116,7 @@ function makeDefaultPolicy(limits: string, defaults: PolicyDefaults): RequestPol
 /** @throws {OptionError} that names the key to fix, if keys contradict each other: nothing is guessed */
 function makePolicy(table: PolicyTable, index: number, defaults: PolicyDefaults): RequestPolicy {
   const { name, algorithm, by = defaults.by, match, priority, counts } = table
-  const { holdsSlots, tellsNewIdentities, implementation } = ALGORITHMS[algorithm]
+  const { holdsSlots, detectsNewIdentities, implementation } = ALGORITHMS[algorithm]
   const fail: Fail = (option, expected, value, plan = []) => {
     const key = option.replace(/[A-Z]/, (letter) => `_${letter.toLowerCase()}`) as keyof PolicyTable
     throw new OptionError([defaults.names.policies, index, key, ...plan], expected, value ?? table[key])
@@ -135,7 +135,7 @@ function makePolicy(table: PolicyTable, index: number, defaults: PolicyDefaults)
     cost.kind === 'fixed' ? (['cost', cost.units] as const) : (['max_cost', cost.max] as const)
   if (highestCost > smallest) fail(costKey, `at most the smallest limit of the policy, ${smallest}`)
   const needsDetection = counts === 'new-identities'
-  if (needsDetection && !tellsNewIdentities) fail('counts', 'algorithm = "sliding-window" with "new-identities"')
+  if (needsDetection && !detectsNewIdentities) fail('counts', 'algorithm = "sliding-window" with "new-identities"')
   const reserved = readReserve(table, limits, fail)
   if (highestCost > smallest - reserved.sheddable)
     fail('reserve', `shares that leave room for a request of cost ${highestCost}`)

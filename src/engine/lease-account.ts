@@ -68,7 +68,7 @@ export class LeaseAccount {
   }
 
   /** Uses a permit. @returns its lease; undefined if there is none */
-  spend(nowMs: number): Lease | undefined {
+  take(nowMs: number): Lease | undefined {
     for (let [lease] = this.#leases; lease; [lease] = this.#leases) {
       if (lease.permits > 0 && nowMs < lease.expiresAtMs) {
         lease.permits--

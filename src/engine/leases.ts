@@ -107,7 +107,7 @@ class Leases {
 
   async #decide(caller: Caller): Promise<Decision> {
     const { account, nowMs, context } = caller
-    const lease = account.spend(nowMs)
+    const lease = account.take(nowMs)
     if (lease) {
       this.#avoided.byLeases++
       const decision = this.#admit(caller, lease.chargedAtMs)
@@ -214,8 +214,8 @@ class Leases {
     account.pendingUntilMs = nowMs + LOST_AFTER_MS
     if (account.held) account.held.untilMs = nowMs + this.#aheadMs
     try {
-      const asked = more > 0 ? ({ ...request, action: 'take-up-to', permits, leaseMs } as const) : request
-      const decision = await this.#ask(asked, context)
+      const wanted = more > 0 ? ({ ...request, action: 'take-up-to', permits, leaseMs } as const) : request
+      const decision = await this.#ask(wanted, context)
       account.held = decision.granted === 0 ? this.#hold(caller, decision, sentAtMs) : undefined
       if (decision.granted > 0) account.used += own
       if (decision.granted > own) {

@@ -35,7 +35,7 @@ export type AdminHandler = (
 
 export interface GatewayContext extends ComposedLimiter {
   readonly store: Store
-  readonly governed: RulesEngine | undefined
+  readonly rulesEngine: RulesEngine | undefined
   readonly readHealth: () => Promise<Health>
   readonly now: () => number
   readonly log: Log

@@ -29,8 +29,8 @@ export const FAULTS: readonly Fault[] = [
   {
     name: 'refusal-charges',
     file: 'lua/decide.lua',
-    find: "if granted > 0 and mode ~= 'peek' then\n  for i = 1, #KEYS do",
-    replace: "if mode ~= 'peek' then\n  granted = math.max(granted, 1)\n  for i = 1, #KEYS do",
+    find: "if granted > 0 and action ~= 'peek' then\n  for i = 1, #KEYS do",
+    replace: "if action ~= 'peek' then\n  granted = math.max(granted, 1)\n  for i = 1, #KEYS do",
   },
   {
     name: 'lease-too-long',

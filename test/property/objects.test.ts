@@ -133,7 +133,7 @@ test('a decision that is given up leaves nothing, whatever of its ends has arriv
         const before = peek()
         const negotiation = new Negotiation({ ...asked, charges: own }, 1, 0)
         for (const { index, message } of negotiation.first()) {
-          negotiation.hear(index, machines[index]?.reserve(message, nowUs) as ObjectVote)
+          negotiation.addVote(index, machines[index]?.reserve(message, nowUs) as ObjectVote)
         }
         const { decision, givenBack, kept } = negotiation.conclude()
         // Each may be lost, or come twice.

@@ -23,7 +23,7 @@ function operatedWith(policies: readonly object[], variables: object = {}) {
   const counters = new MemoryCounters(now)
   const operated: AdminContext = {
     ...{ config: loadConfig(env), env, store, engine: store, upstream: undefined, counters, now },
-    governed: {
+    rulesEngine: {
       documents: new MemoryDocuments(now),
       auditLog: new MemoryDocuments(now),
       state: () => ({ version: 0, id: '', readAtMs: undefined, problem: undefined, candidate: undefined }),

@@ -46,9 +46,9 @@ export const history = defineOperation({
   body: v.strictObject({ caller, by: v.optional(resolution, 'hour'), periods: v.optional(periods, 24) }),
   answer: answers.history,
   async run(context, { body: { caller, by, periods } }) {
-    const { governed, counters, now } = context
+    const { rulesEngine, counters, now } = context
     const digests = await findDigests(caller, context)
-    const audit = governed && (await readAudit(governed.auditLog, digests))
+    const audit = rulesEngine && (await readAudit(rulesEngine.auditLog, digests))
     return {
       refusals: counters ? await readRefusals(counters, digests, findRange(by, periods, now())) : null,
       audit: audit?.map(({ atMs, actor, action, comment }) => ({ atMs, actor, action, comment })) ?? null,

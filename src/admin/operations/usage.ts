@@ -21,10 +21,10 @@ export const usage = defineOperation({
     const { active, charges, skipped } = await findCharges(context, body)
     const known = { caller: toCaller(body.caller), digest: body.caller.digest }
     const applied = await applyRulesToCaller(active.rules, known, charges, config, now())
-    const [ruled, blocked] = 'outcome' in applied ? [charges, toBlocked(applied)] : [applied, null]
-    const { nowMs, limits } = await readUsage(store, ruled)
+    const [applicable, blocked] = 'outcome' in applied ? [charges, toBlocked(applied)] : [applied, null]
+    const { nowMs, limits } = await readUsage(store, applicable)
     const shared = findShared(active.policies)
-    const unlimited = new Set(ruled.filter(({ isUnlimited }) => isUnlimited).map(({ key }) => key))
+    const unlimited = new Set(applicable.filter(({ isUnlimited }) => isUnlimited).map(({ key }) => key))
     return {
       nowMs,
       blocked,
@@ -72,7 +72,7 @@ export const reset = defineOperation({
   body: v.strictObject({ ...callerQuery.entries, actor: note.actor, comment: note.comment }),
   answer: answers.reset,
   async run(context, { body }) {
-    const { engine, governed, now } = context
+    const { engine, rulesEngine, now } = context
     const { charges, skipped: notCounted } = await findCharges(context, body)
     const isLeft = ({ name, by }: RequestPolicy) => isShared(by) && isSpared(name, body)
     const spared = new Set(charges.map(({ policy }) => policy).filter(isLeft))
@@ -84,7 +84,7 @@ export const reset = defineOperation({
       const { actor, comment } = body
       const action = `reset of ${[...new Set(keys.map(({ policy }) => policy))].join(', ')}`
       const digests = [...new Set(reset.map(({ digest }) => digest))]
-      if (governed) await appendAudit(governed.auditLog, { atMs: now(), actor, action, comment, digests })
+      if (rulesEngine) await appendAudit(rulesEngine.auditLog, { atMs: now(), actor, action, comment, digests })
     }
     return { keys, skipped: toSkipped([...notCounted, ...left]) }
   },

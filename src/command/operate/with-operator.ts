@@ -66,7 +66,7 @@ function operateOverDatabase(
     store,
     engine: store,
     now: Date.now,
-    governed: subject === 'rules' || config.rules ? { documents, auditLog, state } : undefined,
+    rulesEngine: subject === 'rules' || config.rules ? { documents, auditLog, state } : undefined,
     readHealth: async () => ({ status: 'ok', release: manifest.version, store: health }),
     upstream: undefined,
     counters: undefined,

@@ -149,7 +149,7 @@ export class DurableObjectStore implements Store {
   ): Promise<void> {
     const answers = await Promise.allSettled(
       reservations.map(async ({ index, key, message }) => {
-        negotiation.hear(index, await this.#objects.of(key).reserve(message))
+        negotiation.addVote(index, await this.#objects.of(key).reserve(message))
       }),
     )
     if (mustStop() || answers.some(({ status }) => status === 'rejected')) throw createCallError()

@@ -46,14 +46,14 @@ export class Negotiation {
     const { charges, action } = this.#request
     const firstNew = charges.findIndex((_, index) => this.#votes.get(index)?.isNew)
     if (firstNew < 0) return []
-    const isAsked = (index: number) => index > firstNew && countsIdentities(charges[index])
+    const isIncluded = (index: number) => index > firstNew && countsIdentities(charges[index])
     const granted = countGranted(this.#request, this.#allVotes())
-    if (granted > 0) return this.#reservations(action, granted, isAsked)
+    if (granted > 0) return this.#reservations(action, granted, isIncluded)
     // It is refused already: they only report their usage.
-    return this.#reservations('peek', countWanted(this.#request), isAsked)
+    return this.#reservations('peek', countWanted(this.#request), isIncluded)
   }
 
-  hear(index: number, vote: ObjectVote): void {
+  addVote(index: number, vote: ObjectVote): void {
     this.#votes.set(index, vote)
   }
 
@@ -61,11 +61,11 @@ export class Negotiation {
   cancel(): To<CommitOrAbort>[] {
     if (this.isFinal) return []
     const { charges } = this.#request
-    const hasNewcomer = charges.some((_, index) => this.#votes.get(index)?.isNew && this.#precedesNewcomers(index))
+    const hasNewIdentity = charges.some((_, index) => this.#votes.get(index)?.isNew && this.#precedesNewcomers(index))
     return charges.flatMap((charge, index) => {
       const vote = this.#votes.get(index)
-      const isAsked = vote ? vote.charged > 0 : !countsIdentities(charge) || hasNewcomer
-      return isAsked ? [{ index, key: charge.key, message: { id: this.#id, permits: 0 } }] : []
+      const isIncluded = vote ? vote.charged > 0 : !countsIdentities(charge) || hasNewIdentity
+      return isIncluded ? [{ index, key: charge.key, message: { id: this.#id, permits: 0 } }] : []
     })
   }
 
@@ -127,11 +127,11 @@ export class Negotiation {
   #reservations(
     action: DecisionRequest['action'],
     permits: number,
-    isAsked: (index: number) => boolean,
+    isIncluded: (index: number) => boolean,
   ): To<PreparedCharge>[] {
     const { charges, ...request } = this.#request
     return charges.flatMap((charge, index) => {
-      if (!isAsked(index)) return []
+      if (!isIncluded(index)) return []
       const { key } = charge
       const reservation = { ...request, action, permits, charge, patienceMs: this.#patienceMs }
       if (this.isFinal || action === 'peek') return [{ index, key, message: reservation }]

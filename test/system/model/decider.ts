@@ -142,7 +142,7 @@ export class DeciderCode {
     votes.forEach((vote, object) => {
       if (vote === null || vote === 'failed') return
       const whole: ObjectVote = { ...vote, forfeited: 0, usage: [], nowMs: 0, isProvisional: false }
-      negotiation.hear(object, whole)
+      negotiation.addVote(object, whole)
     })
     return negotiation
   }
