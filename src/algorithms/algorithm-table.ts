@@ -8,7 +8,7 @@ import { fixedWindow, quota } from './counted-windows.ts'
 import { slidingWindow, sortedSet } from './sliding-window.ts'
 import { tokenBucket } from './token-bucket.ts'
 
-interface AlgorithmEntry {
+export interface AlgorithmEntry {
   /** Part of Redis keys and script arguments. */
   readonly letter: string
   // biome-ignore lint/suspicious/noExplicitAny: a table of algorithms, each over a state that only it reads

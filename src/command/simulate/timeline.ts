@@ -5,7 +5,7 @@ const WIDTHS_MS = [
 ] as const
 const MAX_BUCKETS = 100
 
-interface Counts {
+export interface Counts {
   admitted: number
   refused: number
 }
