@@ -135,7 +135,8 @@ function request(gateway: URL, agent: Agent, call: Call): Promise<Outcome> {
     const { hostname, port } = gateway
     const sent = get({ hostname, port, path: '/things', agent, headers }, (response) => {
       const { statusCode: status = 0, headers } = response
-      const decidedByMs = Number(headers['x-arrived-ms'] ?? Date.now())
+      // The clock shows the beginning of its millisecond, and Redis dates admissions by the end of theirs.
+      const decidedByMs = Number(headers['x-arrived-ms'] ?? Date.now() + 1)
       const degraded = headers['sluice-degraded']?.toString()
       response.resume().once('error', reject)
       response.once('end', () => resolve({ caller, team, cost, status, sentMs, decidedByMs, degraded }))
