@@ -54,12 +54,12 @@ await rule('/block', {
   target: { cidr: '198.51.100.0/24' },
   reason: 'scraping',
   for: '1d',
-  by: 'ann',
-  why: 'scrapers again',
+  actor: 'ann',
+  comment: 'scrapers again',
 })
 await rule('/override', {
   target: { token: 'Bearer a-large-customer' },
-  times: 10,
+  multiplier: 10,
   actor: 'ben',
   comment: 'their launch day',
 })
@@ -88,7 +88,7 @@ async function show(name: string, colorScheme: 'light' | 'dark', place: string):
     await isShown
     await page.getByRole('img', { name: 'Requests by minute' }).waitFor()
   }
-  if (name === 'rules') await page.getByText('Valid:').waitFor()
+  if (name === 'rules') await page.getByText('Valid;').waitFor()
   await page.screenshot({ path: join(FOLDER, `${name}.png`), animations: 'disabled' })
   await context.close()
 }
