@@ -205,7 +205,7 @@ class PolicyLimiter implements Limiter {
   }
 
   async takeUpTo(identity: Identities, permits: number, { cost = 1 }: TakeOptions = {}): Promise<PartialDecision> {
-    this.#refuseSlots('obtain')
+    this.#refuseSlots('takeUpTo')
     checkInteger('permits', permits, 1, MAX_COST)
     const decided = await this.#decide(identity, cost, 'take-up-to', permits)
     return { granted: decided.granted, ...toOutcome(decided, decided.granted * cost) }
