@@ -23,15 +23,15 @@ export const KINDS = {
 } as const satisfies Readonly<Record<CallerKind | 'digest', { readonly title: string; readonly hint: string }>>
 export type Kind = keyof typeof KINDS
 
-export interface Named {
+export interface Target {
   /** Undefined for a pattern, which is no single caller. */
   readonly caller: object | undefined
-  /** As rules name it. */
+  /** The target of a rule. */
   readonly target: object
 }
 
 /** @throws {CallerError} */
-export function named(kind: Kind, text: string): Named {
+export function parseTarget(kind: Kind, text: string): Target {
   if (kind === 'token' || kind === 'ip' || kind === 'digest')
     return { caller: { [kind]: text }, target: { [kind]: text } }
   if (kind === 'claim') {
@@ -42,6 +42,6 @@ export function named(kind: Kind, text: string): Named {
   return unlessPattern({ [kind]: { [name]: value } }, createTargetInput(kind, name, value))
 }
 
-function unlessPattern(caller: object, target: object): Named {
+function unlessPattern(caller: object, target: object): Target {
   return { caller: 'by' in target ? undefined : caller, target }
 }

@@ -8,7 +8,7 @@ import { Result } from '../parts/result.tsx'
 import { type Action, useAction } from '../parts/use-action.ts'
 import { useConfirm } from '../parts/use-confirm.tsx'
 import { usePolled } from '../parts/use-polled.ts'
-import { KINDS, type Kind, type Named, named } from '../target.ts'
+import { KINDS, type Kind, parseTarget, type Target } from '../target.ts'
 import { count, exampleOf, isForEveryone, moment, span } from '../words.ts'
 
 const USAGE_EVERY_MS = 3_000
@@ -21,9 +21,9 @@ interface CallerViewProps {
 }
 
 export function CallerView({ digest, refusedBy }: CallerViewProps) {
-  const [found, setFound] = useState<Named | undefined>(digest ? named('digest', digest) : undefined)
+  const [found, setFound] = useState<Target | undefined>(digest ? parseTarget('digest', digest) : undefined)
   const [lookedUp, setLookedUp] = useState(0)
-  const lookUp = (next: Named) => {
+  const lookUp = (next: Target) => {
     setFound(next)
     setLookedUp((before) => before + 1)
   }
@@ -39,7 +39,7 @@ export function CallerView({ digest, refusedBy }: CallerViewProps) {
   )
 }
 
-function LookUp({ digest, onFound }: { digest: string; onFound: (found: Named) => void }) {
+function LookUp({ digest, onFound }: { digest: string; onFound: (found: Target) => void }) {
   const [kind, setKind] = useState<Kind>(digest ? 'digest' : 'token')
   const input = useRef<HTMLInputElement>(null)
   const check = () => input.current?.setCustomValidity(mistakeIn(kind, input.current.value))
@@ -47,7 +47,7 @@ function LookUp({ digest, onFound }: { digest: string; onFound: (found: Named) =
   const submit = (event: SubmitEvent) => {
     event.preventDefault()
     const value = input.current?.value.trim() ?? ''
-    if (value !== '') onFound(named(kind, value))
+    if (value !== '') onFound(parseTarget(kind, value))
   }
   const { hint } = KINDS[kind]
   return (
@@ -88,7 +88,7 @@ function LookUp({ digest, onFound }: { digest: string; onFound: (found: Named) =
 /** Empty if there is none. */
 function mistakeIn(kind: Kind, text: string): string {
   try {
-    named(kind, text.trim())
+    parseTarget(kind, text.trim())
     return ''
   } catch (error) {
     return (error as CallerError).message
@@ -110,7 +110,7 @@ function Matching({ target }: { target: object }) {
 
 interface FoundProps {
   readonly caller: object
-  /** As rules name it. */
+  /** The target of a rule. */
   readonly target: object
   /** The policy that has refused it, if only its digest is known; empty: none is known. */
   readonly refusedBy: string

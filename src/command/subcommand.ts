@@ -27,7 +27,7 @@ interface About {
   readonly name: string
   readonly summary: string
   readonly description: string
-  /** What each line does; a line is what follows `sluice` in the shell. */
+  /** Descriptions by command line, without the leading `sluice`. */
   readonly examples: Readonly<Record<string, string>>
   /** Its output has no form in JSON. */
   readonly hasJson?: false

@@ -12,7 +12,7 @@ export const expire = defineCommand({
   name: 'expire',
   summary: 'give keys without a time to live one',
   description:
-    'Gives a time to live to all keys of a database that match a pattern and have none, whoever they belong to. The rules ' +
+    'Gives a time to live to all keys of a database that match a pattern and have none, also keys of other programs. The rules ' +
     'and audit logs of Sluice stay without one. It shows some of the keys and asks first. It searches by SCAN, never by KEYS, ' +
     'in scripts that are made to take half a millisecond each, waits while the server is unavailable, and goes on where it ' +
     'was stopped (--resume). Keys that are made during the run may be missed, so first stop what makes them. Redis Cluster ' +
@@ -47,7 +47,7 @@ export const deleteCommand = defineCommand({
   name: 'delete',
   summary: 'remove keys',
   description:
-    'Removes all keys of a database that match a pattern, whoever they belong to, by SCAN and UNLINK in batches. It shows some ' +
+    'Removes all keys of a database that match a pattern, also keys of other programs, by SCAN and UNLINK in batches. It shows some ' +
     'of them and asks first, waits while the server is unavailable, and goes on where it was stopped (--resume). It resets ' +
     'callers whose keys it removes; for one caller, use reset. Redis Cluster is not supported.',
   examples: {

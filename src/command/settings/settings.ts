@@ -12,7 +12,7 @@ export interface SettingsOptions {
   /** Path of Wrangler's file; by default, the one that Wrangler finds from `cwd` upwards. */
   readonly config?: string | undefined
   readonly env?: string | undefined
-  /** As `wrangler deploy` reads variables, with the secrets known here; or as `npm run dev` does. */
+  /** Whose variables to read: those of `wrangler deploy`, with the secrets known here, or those of `npm run dev`. */
   readonly view: 'deployed' | 'development'
 }
 

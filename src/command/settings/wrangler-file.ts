@@ -32,7 +32,7 @@ export class WranglerFile {
   readonly name: string
   readonly #text: string
   readonly #value: unknown
-  /** By paths as JSON. */
+  /** Keys are paths, as JSON. */
   readonly #entries = new Map<string, Entry>()
 
   /** @param name for messages @param isJson TOML if not @throws {CommandError} with the place of a mistake */

@@ -33,7 +33,7 @@ export class MemoryStore<S extends ExpiringStates = ExpiringStates> implements S
   }
 
   async release(charges: readonly StoreCharge[]): Promise<void> {
-    return this.revoke(charges.map((charge) => ({ charge: charge, isKnown: true })))
+    return this.revoke(charges.map((charge) => ({ charge, isKnown: true })))
   }
 
   async revoke(releases: readonly Release[]): Promise<void> {
