@@ -1,8 +1,8 @@
 -- One decision over any number of charges: peeks at all of them, then charges all of them or none.
 --
 -- KEYS   one for each charge, each used by one charge only
--- ARGV   1  action: "take" grants every permit or none, "take-up-to" as many as fit, "peek" answers as "take" and charges
---           nothing, "record" charges every permit, whatever remains: it counts what has happened
+-- ARGV   1  action: "take" grants every permit or none, "take-up-to" as many as fit, "peek" answers as "take" and
+--           charges nothing, "record" charges every permit, whatever remains: it counts what has happened
 --        2  permits requested, an integer from 1
 --        3  ms for which the permits may be spent, 0 for now only. They count from the end of that; in counted windows,
 --           which end after it, they count at once
@@ -23,8 +23,8 @@
 -- were, or until when the penalty lasts. A refusal because of reserved units is not recorded.
 --
 -- Takes the algorithms by letter, each { peek, commit }, the time in µs, and penalize if a charge may have a penalty.
--- `peek(key, now_us, wanted, from, to, reply, has_penalty)` gets the places in ARGV at which the charge's numbers begin and
--- end, and whether it records refusals. It only reads, appends its triples to the reply, and returns the units
+-- `peek(key, now_us, wanted, from, to, reply, has_penalty)` gets the places in ARGV at which the charge's numbers begin
+-- and end, and whether it records refusals. It only reads, appends its triples to the reply, and returns the units
 -- available, a state for `commit`, whether the identity is new if it can tell, and what is recorded of refusals: their
 -- number (0: they led to a penalty), and the ms until when.
 -- `commit(key, state, amount, now_us, lease_ms, refusals, until_ms)` is the only writer. It charges, and keeps a

@@ -1,4 +1,4 @@
--- What a charge with a penalty makes of a refusal: how many there were is remembered, or until when nothing is admitted.
+-- What a charge with a penalty makes of a refusal: it remembers how many there were, or until when nothing is admitted.
 --
 -- KEYS, ARGV and Reply are those of decide.lua. Is told what the charge last remembered, if anything; whether it
 -- refuses now; the time in ms; at which places of ARGV its numbers begin and end; for how many ms it refuses, and after

@@ -67,8 +67,8 @@ local function peek(key, now_us, wanted, from, to, reply, has_penalty)
       if last_ms > since and not is_all then
         -- Not an exclusive "(since", which would only exclude since-0.
         local start = ('%d'):format(since + 1)
-        -- A refusal needs `wanted` of them at most, to find the entry whose leaving admits that cost. Where that is many,
-        -- it is looked for only if the request is refused.
+        -- A refusal needs `wanted` of them at most, to find the entry whose leaving admits that cost. Where that is
+        -- many, it is looked for only if the request is refused.
         local at_most = '1'
         if wanted > 1 and wanted <= 16 then
           at_most = wanted
@@ -141,7 +141,7 @@ local function peek(key, now_us, wanted, from, to, reply, has_penalty)
             start, is_guess = low_ms + math.max(1, math.floor((high_ms - low_ms) * share)), not is_guess
           end
           local next = call('XRANGE', key, start, '+', 'COUNT', at_most)
-          local ms, reached = ms_and_total(next[1])
+          local _, reached = ms_and_total(next[1])
           if reached - next[1][2][2] >= target then
             high_ms, high_total = start - 1, reached - next[1][2][2]
           else
