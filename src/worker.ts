@@ -7,7 +7,7 @@ import { type Environment, isBinding, loadConfig, type Service } from './config/
 import { OptionError } from './config/option-error.ts'
 import { composeLimiter } from './engine/limiter.ts'
 import { createAvoidedCalls } from './engine/stage.ts'
-import { createApp } from './gateway/app.ts'
+import { createApp, type RouteHandler } from './gateway/app.ts'
 import { createHealthReader } from './gateway/health.ts'
 import { openBackend } from './gateway/open-backend.ts'
 import { problemResponse } from './http/problem.ts'
@@ -108,6 +108,8 @@ async function createHandler(env: Environment): Promise<Handler> {
   // Gateway
   const readHealth = createHealthReader(composed.engine, now)
   const gateway = { ...composed, rulesEngine, store, readHealth, now, log }
+  const routes = new Map<string, RouteHandler>()
+  if (metrics && counters) routes.set('metrics', (await import('./admin/metrics.ts')).createMetrics(metrics, counters))
   const operators = admin && (await import('./admin/admin.ts')).createAdmin({ admin, config, env, counters }, gateway)
   const upstream = isBinding<Service>(env.UPSTREAM, 'fetch') ? env.UPSTREAM : globalThis
   return createApp({
@@ -118,7 +120,7 @@ async function createHandler(env: Environment): Promise<Handler> {
     observer: statistics?.observer,
     fetch: (request, init) => upstream.fetch(request, init),
     readHealth,
-    metrics: metrics && counters && (await import('./admin/metrics.ts')).createMetrics(metrics, counters),
+    routes,
     operators,
     now,
     log,

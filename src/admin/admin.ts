@@ -1,6 +1,6 @@
 /** The admin API and the dashboard, below `/_sluice/`. Loaded only if there is an ADMIN_TOKEN. */
 import type { AdminConfig, Config } from '../config/load-config.ts'
-import type { AdminHandler, GatewayContext } from '../gateway/app.ts'
+import type { GatewayContext, RouteHandler } from '../gateway/app.ts'
 import { problemResponse } from '../http/problem.ts'
 import { createDigest } from '../request/identity/digest.ts'
 import { sleep } from '../runtime/sleep.ts'
@@ -28,7 +28,7 @@ export interface AdminOptions extends Pick<AdminContext, 'env' | 'counters'> {
   readonly config: Config
 }
 
-export function createAdmin({ admin, config, env, counters }: AdminOptions, gateway: GatewayContext): AdminHandler {
+export function createAdmin({ admin, config, env, counters }: AdminOptions, gateway: GatewayContext): RouteHandler {
   const { store, engine, health: upstream, rulesEngine, readHealth, now, log } = gateway
   const { ipv6Prefix, identitySecret } = config
   const auth = createAdminAuth({ token: admin.token, ipv6Prefix, digest: createDigest(identitySecret), now, log })

@@ -1,6 +1,6 @@
 /** Answers Prometheus. Loaded only if there is a METRICS_TOKEN. */
 import { version } from '../../package.json'
-import type { AdminHandler } from '../gateway/app.ts'
+import type { RouteHandler } from '../gateway/app.ts'
 import { problemResponse } from '../http/problem.ts'
 import { StoreError } from '../model/store.ts'
 import { toMetricFamilies } from '../statistics/metrics.ts'
@@ -10,8 +10,6 @@ import type { StatisticsStore } from '../store/counters.ts'
 import { createTokenCheck, readBearerToken } from './auth.ts'
 import { createProblem, createStoreProblem, HEADERS } from './operation.ts'
 
-const PATH = '/_sluice/metrics'
-
 const WRONG_METHOD = createProblem('method_not_allowed', 405, 'Method not allowed; use GET.', {
   headers: { Allow: 'GET, HEAD' },
 })
@@ -19,11 +17,10 @@ const UNAUTHORIZED = createProblem('unauthorized', 401, 'Missing or invalid METR
   headers: { 'WWW-Authenticate': 'Bearer realm="sluice-metrics"' },
 })
 
-export function createMetrics({ token }: { readonly token: string }, counters: StatisticsStore): AdminHandler {
+export function createMetrics({ token }: { readonly token: string }, counters: StatisticsStore): RouteHandler {
   const isToken = createTokenCheck(token)
 
-  return async function metrics(request, { path: { canonical } }) {
-    if (canonical !== PATH) return undefined
+  return async function metrics(request) {
     if (!/^(?:GET|HEAD)$/.test(request.method)) return problemResponse(WRONG_METHOD)
     if (!isToken(readBearerToken(request) ?? '')) return problemResponse(UNAUTHORIZED)
     try {

@@ -20,14 +20,15 @@ export interface AppOptions extends Omit<ProtectOptions, 'headerFormat' | 'ipv6P
   readonly config: Config
   readonly fetch: ProxyOptions['fetch']
   readonly readHealth: () => Promise<Health>
-  readonly metrics?: AdminHandler | undefined
+  /** Answers of the gateway itself, by path below `/_sluice/`. */
+  readonly routes: ReadonlyMap<string, RouteHandler>
   /** Answers everything else below `/_sluice`. */
-  readonly operators?: AdminHandler | undefined
+  readonly operators?: RouteHandler | undefined
   readonly log: Log
 }
 
 /** @returns undefined for an unknown target */
-export type AdminHandler = (
+export type RouteHandler = (
   request: Request,
   target: RequestTarget,
   context: CallContext,
@@ -41,13 +42,15 @@ export interface GatewayContext extends ComposedLimiter {
   readonly log: Log
 }
 
+const ROOT = '/_sluice/'
+
 /** Paths of the gateway itself; no spelling of them is forwarded to the upstream. */
 const OWN_PATH = /[/\\]_sluice(?![\w.~-])/i
 
 /** A host and port (RFC 9110 §7.2); names consist of letters, digits, "-", "." and "_". */
 const HOST = /^(?:[\w.-]+|\[[\da-f:.]+\])(?::\d*)?$/i
 
-export function createApp({ config, fetch, readHealth, metrics, operators, log, ...options }: AppOptions): Hono {
+export function createApp({ config, fetch, readHealth, routes, operators, log, ...options }: AppOptions): Hono {
   const { upstreamUrl, headerFormat, ipv6Prefix } = config
   const protect = createProtect({ ...options, headerFormat, ipv6Prefix })
   const name = createViaName(config)
@@ -72,7 +75,7 @@ export function createApp({ config, fetch, readHealth, metrics, operators, log, 
     const received = receive(raw, routed)
     if (typeof received === 'string') return refuse(received, executionCtx)
     const { target } = received
-    const handle = target.path.canonical === '/_sluice/metrics' ? metrics : operators
+    const handle = routes.get(target.path.canonical.slice(ROOT.length)) ?? operators
     return (await handle?.(raw, target, contextOf(raw, executionCtx))) ?? problemResponse(NOT_SERVED)
   })
   app.all('*', async ({ req: { raw }, executionCtx }) => {
@@ -95,6 +98,7 @@ export function createApp({ config, fetch, readHealth, metrics, operators, log, 
     try {
       return await protect(request, target.path, context, {
         next: (_, signal) => proxy(request, target, context.deadlines, signal),
+        refuse: async (verdict) => (await import('../http/refusal.ts')).createRefusal(verdict),
       })
     } finally {
       // The runtime would drop the timer with the request, which costs more.

@@ -7,7 +7,6 @@ import type { CallContext } from '../runtime/call-context.ts'
 import { type Observer, setRateLimitHeaders, trackResponse } from './exchange.ts'
 import type { HoldUntilEnd } from './hold-until-end.ts'
 import type { HeaderFormat } from './rate-limit-headers.ts'
-import { createRefusal } from './refusal.ts'
 
 export interface ProtectOptions {
   readonly limiter: Pick<Limiter, 'decide' | 'findCharges' | 'charge'>
@@ -29,8 +28,7 @@ export interface Answers {
    * @param signal aborts when the client disconnects; passed if the response must be followed to its end
    */
   next(verdict: Admitted, signal?: AbortSignal): Promise<Response>
-  /** Answers a refused request; by default with problem details. */
-  readonly refuse?: ((verdict: Refused) => Response | Promise<Response>) | undefined
+  refuse(verdict: Refused): Response | Promise<Response>
 }
 
 export function createProtect(options: ProtectOptions) {
@@ -53,7 +51,7 @@ export function createProtect(options: ProtectOptions) {
     const observed = trace && { request, verdict, trace }
     if (observed) observer?.decided(observed, context)
     let response: Response
-    if (verdict.outcome !== 'admitted') response = await (answers.refuse ?? createRefusal)(verdict)
+    if (verdict.outcome !== 'admitted') response = await answers.refuse(verdict)
     else {
       const { hold, settlement, failures } = verdict
       if (health || hold || settlement || failures) {

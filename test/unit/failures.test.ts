@@ -8,6 +8,7 @@ import { markSynthetic } from '../../src/http/exchange.ts'
 import { holdUntilEnd } from '../../src/http/hold-until-end.ts'
 import { problemResponse } from '../../src/http/problem.ts'
 import { type Answers, createProtect } from '../../src/http/protect.ts'
+import { createRefusal } from '../../src/http/refusal.ts'
 import type { DecisionRequest } from '../../src/model/charge.ts'
 import { StoreError } from '../../src/model/store.ts'
 import { createPathReader } from '../../src/request/target.ts'
@@ -48,7 +49,10 @@ function subject(policies: readonly unknown[] = [LOGIN], env: Environment = {}) 
     const background: Promise<unknown>[] = []
     const request = new Request('https://gateway.example/login', { method: 'POST', headers: IP, ...init })
     const next = typeof answer === 'number' ? async () => new Response(null, { status: answer }) : answer
-    const response = await protect(request, readPath('/login'), callContext(background), { next })
+    const response = await protect(request, readPath('/login'), callContext(background), {
+      next,
+      refuse: createRefusal,
+    })
     await Promise.all(background)
     return response
   }
