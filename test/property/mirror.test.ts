@@ -218,7 +218,7 @@ test('what is charged beside from the start stands as in the store, whatever is 
           ...charge,
           // How much of a part such a charge was charged cannot be told.
           mode: action === 'take-up-to' ? 'enforce' : charge.mode,
-          isSettled: true,
+          needsSettlement: true,
         }))
         const request = take(asked, { action, permits })
         const background: Promise<unknown>[] = []

@@ -76,8 +76,8 @@ test.for<[string, Environment]>([
 
 test('examples() ask for a token where nobody here can sign one, unless they can do without', async () => {
   const JWKS_URL = 'https://id.example/jwks'
-  const shownBy = async (missing: string) => {
-    const env = { UPSTREAM_URL: 'http://host', JWKS_URL, POLICIES: [policy({ by: 'claim:sub', missing })] }
+  const shownBy = async (anonymous: string) => {
+    const env = { UPSTREAM_URL: 'http://host', JWKS_URL, POLICIES: [policy({ by: 'claim:sub', anonymous })] }
     return (await examples('http://host', loadConfig(env))).map(({ command }) => command)
   }
   const [token, admit] = await shownBy('deny')

@@ -94,7 +94,7 @@ test('dev holds limits, and follows rules, in Durable Objects, without any Redis
   const written = await fetch(new URL('/_sluice/admin/block', url), {
     method: 'POST',
     headers: { Authorization: `Bearer ${variables.ADMIN_TOKEN}`, 'Content-Type': 'application/json' },
-    body: JSON.stringify({ who: { token: 'b' }, actor: 'test', comment: 'test' }),
+    body: JSON.stringify({ target: { token: 'b' }, actor: 'test', comment: 'test' }),
   })
   expect([written.status, await written.json()]).toEqual([200, expect.objectContaining({ version: 1 })])
   await expect.poll(() => ask('b')).toBe(403)
