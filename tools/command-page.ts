@@ -7,12 +7,10 @@ import { SUBCOMMANDS } from '../src/command/program.ts'
 import type { Subcommand } from '../src/command/subcommand.ts'
 import { FIELDS, listFields } from './command-fields.ts'
 
-const MAX_EXAMPLES = 2
-
 const INTRODUCTION = `# The command
 
 \`sluice\` looks after Sluice from a terminal: \`npm run sluice -- …\` in this repository, \`npx sluice …\` where the package is installed.
-\`sluice --help\` lists the subcommands, and \`sluice <name> --help\` all arguments and options of one; this page does not repeat them.
+\`sluice <name> --help\` has the arguments, options and examples of each subcommand; this page does not repeat them.
 
 - **Configuration.** It reads variables as \`npm run dev\` does: from the shell, then \`.dev.vars\`, then \`wrangler.toml\`, \`.json\` or \`.jsonc\`.
   So keys and digests are the Worker's own, if \`IDENTITY_SECRET\` is known here.
@@ -34,7 +32,17 @@ if (import.meta.main) await writeFile(join(import.meta.dirname, '../docs/cli.md'
 
 export function renderCommandPage(): string {
   const codes = Object.values(EXIT_CODES).map(([code, meaning]) => [`${code}`, meaning])
-  return `${[INTRODUCTION, '## Exit codes', renderTable(['code', 'meaning'], codes), ...SUBCOMMANDS.map(renderSection)].join('\n\n')}\n`
+  const findings = Object.entries(CODES).map(([name, [level, meaning]]) => [code(name), `${level}: ${meaning}`])
+  const parts = [
+    INTRODUCTION,
+    '## Subcommands',
+    renderTable(['subcommand', 'purpose', 'example'], SUBCOMMANDS.map(toRow)),
+    '## Exit codes',
+    renderTable(['code', 'meaning'], codes),
+    '## What `sluice check` finds',
+    renderTable(['code', 'meaning'], findings),
+  ]
+  return `${parts.join('\n\n')}\n`
 }
 
 /** Renders docs/api/command-json.md. */
@@ -42,28 +50,13 @@ export function renderJsonPage(): string {
   return `${[JSON_INTRODUCTION, ...Object.keys(FIELDS).map(renderFields)].join('\n\n')}\n`
 }
 
-/** Help has the rest: the whole description, arguments, options and more examples. */
-function renderSection({ name, description, examples }: Subcommand): string {
-  const lines = Object.entries(examples)
-    .slice(0, MAX_EXAMPLES)
-    .map(([line, shows]) => `# ${shows}\nsluice ${line}`)
-  const codes = Object.entries(CODES).map(([name, [level, meaning]]) => [code(name), `${level}: ${meaning}`])
-  const parts = [
-    `## sluice ${name}`,
-    takeFirstSentence(description),
-    `\`\`\`sh\n${lines.join('\n\n')}\n\`\`\``,
-    name === 'check' ? renderTable(['code', 'meaning'], codes) : '',
-  ]
-  return parts.filter((part) => part !== '').join('\n\n')
+function toRow({ name, summary, examples }: Subcommand): readonly string[] {
+  return [code(name), summary, code(`sluice ${Object.keys(examples)[0] ?? name}`)]
 }
 
 function renderFields(name: string): string {
   const rows = listFields(FIELDS[name] ?? {}).map(([paths, meaning]) => [paths.map(code).join(', '), meaning])
   return `## sluice ${name}\n\n${renderTable(['field', 'meaning'], rows)}`
-}
-
-function takeFirstSentence(text: string): string {
-  return /^.*?\.(?=\s|$)/s.exec(text)?.[0] ?? text
 }
 
 /** Columns are as wide as their longest cell, as the formatter wants it. */

@@ -35,76 +35,152 @@ import { checkLimits, findMaxCost, type PolicyOptions, readPolicies } from './po
 import { type LimiterStore, memoryStore } from './stores.ts'
 
 export interface LimiterOptions {
-  /** Limits such as `10/1s, 100/1m` of one `sliding-window` policy named `default`. Either this or `policies`. */
+  /**
+   * Limits of one `sliding-window` policy named `default`. Either this or `policies` is required.
+   * @example '10/1s, 100/1m'
+   */
   readonly limits?: string
-  /** All of them must grant a request, or none is charged. */
+  /**
+   * Policies, all of which must grant a request, or none is charged.
+   * @example [{ name: 'calls', ...tokenBucket('10/1s', { burst: 50 }) }]
+   */
   readonly policies?: readonly PolicyOptions[]
-  /** Stores the counts; this process's memory does if left out. */
+  /**
+   * Stores the counts.
+   * @default `memoryStore()`: this process's memory
+   * @example redisStore(client)
+   */
   readonly store?: LimiterStore
-  /** First part of every key in Redis, up to 64 letters, digits, "_", ".", ":" or "-"; `sluice` if left out. */
+  /**
+   * First part of every key in Redis, up to 64 letters, digits, "_", ".", ":" or "-".
+   * @default 'sluice'
+   * @example 'billing'
+   */
   readonly keyPrefix?: string
-  /** Key of the HMAC of identities, at least 16 characters; without it, guesses can be tested against their hashes. */
+  /**
+   * Key of the HMAC of identities, at least 16 characters; without it, guesses can be tested against their hashes.
+   * @default none
+   * @example process.env.IDENTITY_SECRET
+   */
   readonly identitySecret?: string
   /**
-   * Permits that `take` takes in advance for busy callers: 2 to 10,000, or as many as they need (`auto`). Default:
-   * `off`.
+   * Permits that `take` takes in advance for busy callers: 2 to 10,000, or as many as they need (`auto`).
+   * @default 'off'
+   * @example 'auto'
    */
   readonly leases?: LeaseSize | 'off'
-  /** Refusals are remembered until they end, so that they cost no calls. Default: if the store is remote. */
+  /**
+   * Refusals are remembered until they end, so that they cost no calls.
+   * @default true if the store is remote
+   * @example false
+   */
   readonly refusalCache?: boolean
-  /** A store that keeps failing is not called for about a second. Default: if the store is remote. */
+  /**
+   * A store that keeps failing is not called for about a second.
+   * @default true if the store is remote
+   * @example false
+   */
   readonly circuitBreaker?: boolean
   /**
-   * While the store gives no answer: exact limits of this process alone (`local`, the default), no limits (`open`), or
-   * nothing is granted (`closed`).
+   * While the store gives no answer: exact limits of this process alone (`local`), no limits (`open`), or nothing is
+   * granted (`closed`).
+   * @default 'local'
+   * @example 'closed'
    */
   readonly onStoreError?: OnStoreError
-  /** Share of each limit that is then allowed with `local`, above 0 and at most 1. Default: 1. */
+  /**
+   * Share of each limit that is then allowed with `local`, above 0 and at most 1.
+   * @default 1
+   * @example 0.25
+   */
   readonly localShare?: number
-  /** Milliseconds since the Unix epoch; the clock of the memory too, if no store is given. `Date.now` if left out. */
+  /**
+   * Milliseconds since the Unix epoch; the clock of the memory too, if no store is given.
+   * @default Date.now
+   * @example () => clock.nowMs
+   */
   readonly now?: () => number
-  /** Writes warnings and errors. Default: JSON lines on the console, one a second for each event. */
+  /**
+   * Writes warnings and errors.
+   * @default JSON lines on the console, one a second for each event
+   * @example (level, fields) => logger[level](fields)
+   */
   readonly log?: Log
-  /** Keeps work going on after the response on Workers: `waitUntil` from `cloudflare:workers` does. */
+  /**
+   * Keeps work going on after the response on Workers.
+   * @default none
+   * @example waitUntil, imported from 'cloudflare:workers'
+   */
   readonly waitUntil?: (work: Promise<unknown>) => void
 }
 
 export interface TakeOptions {
-  /** Units, an integer from 1 to the smallest limit; 1 if left out. */
+  /**
+   * Units, an integer from 1 to the smallest limit.
+   * @default 1
+   * @example 5
+   */
   readonly cost?: number
 }
 
 export interface WaitOptions extends TakeOptions {
-  /** Ends the wait: `waitFor` then throws its reason. */
+  /**
+   * Ends the wait: `waitFor` then throws its reason.
+   * @default none
+   * @example AbortSignal.timeout(5_000)
+   */
   readonly signal?: AbortSignal
-  /** Waits no longer than this, in milliseconds, and for the store's answer at least 100. Default: without end. */
+  /**
+   * Waits no longer than this, in milliseconds, and for the store's answer at least 100.
+   * @default Infinity
+   * @example 2_000
+   */
   readonly maxWaitMs?: number
 }
 
 /** Holds identities to limits. Every method throws `OptionError` for an invalid argument. */
 export interface Limiter {
-  /** Takes what a request costs, of every policy, or nothing. */
+  /**
+   * Takes what a request costs, of every policy, or nothing.
+   * @example const { granted, retryAfterMs } = await limiter.take('user-1', { cost: 5 })
+   */
   take(identity: Identities, options?: TakeOptions): Promise<Decision>
-  /** Takes as many of `permits` as every policy has, each at `cost`. @param permits an integer from 1 */
+  /**
+   * Takes as many of `permits` as every policy has, each at `cost`.
+   * @param permits an integer from 1
+   * @example const { granted } = await limiter.takeUpTo('user-1', 10)
+   */
   takeUpTo(identity: Identities, permits: number, options?: TakeOptions): Promise<PartialDecision>
-  /** Decides as `take` would, without taking anything. */
+  /**
+   * Decides as `take` would, without taking anything.
+   * @example const { limits } = await limiter.peek('user-1')
+   */
   peek(identity: Identities, options?: TakeOptions): Promise<Decision>
   /**
    * Takes as soon as it is granted: sleeps for `retryAfterMs`, then takes again. If it would have to wait beyond
    * `maxWaitMs`, it returns the refusal at once. If the store takes too long, it returns a refusal with `degraded`.
    * Units that are granted after that, or after the signal, are refunded by policies that can (see `refund`).
+   * @example const { granted } = await limiter.waitFor('user-1', { maxWaitMs: 2_000 })
    */
   waitFor(identity: Identities, options?: WaitOptions): Promise<Decision>
-  /** Takes a slot of every `concurrency` policy, and what it costs of the others. */
+  /**
+   * Takes a slot of every `concurrency` policy, and what it costs of the others.
+   * @example await using slot = await limiter.hold('user-1')
+   */
   hold(identity: Identities, options?: TakeOptions): Promise<Slot>
   /**
    * Returns units of a decision, if its window still runs. Only with policies that can: token buckets, fixed windows
    * and quotas.
    * @param units an integer from 1; all that was charged if left out
+   * @example await limiter.refund('user-1', decision, 3)
    * @throws {StoreError} if the store gives no answer: they may have been returned nevertheless
    */
   refund(identity: Identities, decision: Decision | PartialDecision, units?: number): Promise<void>
-  /** Deletes the counts of an identity at once. @throws {StoreError} if the store gives no answer */
+  /**
+   * Deletes the counts of an identity at once.
+   * @example await limiter.reset('user-1')
+   * @throws {StoreError} if the store gives no answer
+   */
   reset(identity: Identities): Promise<void>
 }
 
@@ -133,6 +209,7 @@ const CHECKS: Readonly<Record<keyof LimiterOptions, Check>> = {
 
 /**
  * Makes a limiter.
+ * @example const limiter = createLimiter({ limits: '10/1s, 100/1m' })
  * @throws {OptionError} naming the option to fix
  */
 export function createLimiter(options: LimiterOptions): Limiter {

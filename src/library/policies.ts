@@ -15,35 +15,68 @@ import { checkInteger, checkNames, checkOneOf, checkString, checkText } from './
 /** The limits of a policy and their algorithm: made by `slidingWindow`, `quota` and the like. */
 export interface AlgorithmOptions {
   readonly algorithm: AlgorithmName
-  /** Limits such as `10/1s, 120/1m`; of `concurrency`, a number such as `20`. */
+  /**
+   * Limits; of `concurrency`, a number.
+   * @example '10/1s, 120/1m'
+   */
   readonly limits: string
-  /** `token-bucket`: units that the bucket holds, an integer from 1; its limit if left out. */
+  /**
+   * `token-bucket`: units that the bucket holds, an integer from 1.
+   * @default the limit
+   * @example 50
+   */
   readonly burst?: number
-  /** `concurrency`: after this, e.g. `30s`, a slot that nobody renews is free again. Default: a minute. */
+  /**
+   * `concurrency`: time after which a slot that nobody renews is free again.
+   * @default '1m'
+   * @example '30s'
+   */
   readonly slotTtl?: string
-  /** `sliding-window`, `sorted-set`: a limit may exceed 100,000, at 16 (120) bytes an admission and caller. */
+  /**
+   * `sliding-window`, `sorted-set`: a limit may exceed 100,000, at 16 (120) bytes an admission and caller.
+   * @default false
+   * @example true
+   */
   readonly allowLargeLog?: boolean
 }
 
 /** A set of limits that a limiter holds each identity to. */
 export interface PolicyOptions extends AlgorithmOptions {
-  /** Up to 64 letters, digits, "-" or "_"; unique among the policies, and part of Redis keys. */
+  /**
+   * Up to 64 letters, digits, "-" or "_"; unique among the policies, and part of Redis keys.
+   * @example 'login'
+   */
   readonly name: string
-  /** `shadow`: it is charged where it can be, and reports what it would refuse, but refuses nothing. */
+  /**
+   * `shadow`: it is charged where it can be, and reports what it would refuse, but refuses nothing.
+   * @default 'enforce'
+   * @example 'shadow'
+   */
   readonly mode?: PolicyMode
-  /** While the store gives no answer; what the limiter says if left out. */
+  /**
+   * What decides while the store gives no answer.
+   * @default that of the limiter
+   * @example 'closed'
+   */
   readonly onStoreError?: OnStoreError
-  /** An identity that this policy refuses stays refused for so long, e.g. `10m`. Not with `concurrency`. */
+  /**
+   * An identity that this policy refuses stays refused for so long. Not with `concurrency`.
+   * @default none
+   * @example '10m'
+   */
   readonly penalty?: string
   /**
    * Number of refusals that lead to `penalty`, an integer from 1 to 1,000, within a time as long as the longest window
-   * that begins with the first of them. Default: 1.
+   * that begins with the first of them.
+   * @default 1
+   * @example 3
    */
   readonly penaltyAfter?: number
 }
 
 /**
  * Limits exactly: no window of that length ever holds more than its limit. Any number of limits.
+ * @example slidingWindow('10/1s, 120/1m')
  * @throws {OptionError} for anything but limits
  */
 export function slidingWindow(
@@ -55,6 +88,7 @@ export function slidingWindow(
 
 /**
  * The same as `slidingWindow`, kept as a sorted set: for Redis before 6.2, which lacks `XADD … MINID`, at eight times the memory.
+ * @example sortedSet('10/1s')
  * @throws {OptionError} for anything but limits
  */
 export function sortedSet(
@@ -67,6 +101,7 @@ export function sortedSet(
 /**
  * A bucket that is refilled continuously, at the rate of its one limit.
  * @param burst units that it holds; the limit of the limit if left out
+ * @example tokenBucket('10/1s', { burst: 50 })
  * @throws {OptionError} for anything but one limit, or more units than its arithmetic is exact for
  */
 export function tokenBucket(limits: string, { burst }: { readonly burst?: number } = {}): AlgorithmOptions {
@@ -75,6 +110,7 @@ export function tokenBucket(limits: string, { burst }: { readonly burst?: number
 
 /**
  * Windows aligned to the clock, such as each whole minute. Around their boundaries, up to twice the limit passes.
+ * @example fixedWindow('100/1m')
  * @throws {OptionError} for anything but limits
  */
 export function fixedWindow(limits: string): AlgorithmOptions {
@@ -83,6 +119,7 @@ export function fixedWindow(limits: string): AlgorithmOptions {
 
 /**
  * Budgets for long windows, each of which begins at its first use.
+ * @example quota('10000/30d')
  * @throws {OptionError} for anything but limits
  */
 export function quota(limits: string): AlgorithmOptions {
@@ -92,6 +129,7 @@ export function quota(limits: string): AlgorithmOptions {
 /**
  * Admits this many at once: `hold` takes a slot, until it is released.
  * @param slotTtl time after which a slot that nobody renews is free, e.g. `30s`; a minute if left out
+ * @example concurrency(20, { slotTtl: '30s' })
  * @throws {OptionError} for anything but an integer from 1 to 999,999
  */
 export function concurrency(slots: number, { slotTtl }: { readonly slotTtl?: string } = {}): AlgorithmOptions {

@@ -17,19 +17,46 @@ import { readPolicy } from './policies.ts'
 import { type LimiterStore, memoryStore } from './stores.ts'
 
 export interface SlidingWindowCounterOptions {
-  /** Length of the window, such as `5s`: from 1 ms to 53 weeks. */
+  /**
+   * Length of the window, from 1 ms to 53 weeks.
+   * @example '5s'
+   */
   readonly window: string
-  /** Stores the count; this process's memory does if left out. */
+  /**
+   * Stores the count.
+   * @default `memoryStore()`: this process's memory
+   * @example redisStore(client)
+   */
   readonly store?: LimiterStore
-  /** Name of the count, up to 64 letters, digits, "-" or "_": part of the key. `count` if left out. */
+  /**
+   * Name of the count, up to 64 letters, digits, "-" or "_": part of the key.
+   * @default 'count'
+   * @example 'signups'
+   */
   readonly name?: string
-  /** Distinguishes several counts of one name. */
+  /**
+   * Distinguishes several counts of one name.
+   * @default none
+   * @example 'user-1'
+   */
   readonly identity?: Identity
-  /** First part of the key, like a limiter's; `sluice` if left out. */
+  /**
+   * First part of the key, like a limiter's.
+   * @default 'sluice'
+   * @example 'billing'
+   */
   readonly keyPrefix?: string
-  /** Key of the HMAC of the identity, like a limiter's. */
+  /**
+   * Key of the HMAC of the identity, like a limiter's.
+   * @default none
+   * @example process.env.IDENTITY_SECRET
+   */
   readonly identitySecret?: string
-  /** Milliseconds since the Unix epoch: the clock of the memory, if no store is given. `Date.now` if left out. */
+  /**
+   * Milliseconds since the Unix epoch: the clock of the memory, if no store is given.
+   * @default Date.now
+   * @example () => clock.nowMs
+   */
   readonly now?: () => number
 }
 
@@ -72,6 +99,7 @@ export class SlidingWindowCounter {
 
   /**
    * Counts more.
+   * @example const lastFiveSeconds = await counter.add()
    * @param count an integer from 1 to 1,000,000,000
    * @returns what the window then holds
    * @throws {OptionError} for another count. @throws {StoreError} if the store gives no answer: it may have counted
@@ -81,7 +109,11 @@ export class SlidingWindowCounter {
     return this.#decide('take', count)
   }
 
-  /** Reads what the window holds now. @throws {StoreError} if the store gives no answer */
+  /**
+   * Reads what the window holds now.
+   * @example const lastFiveSeconds = await counter.get()
+   * @throws {StoreError} if the store gives no answer
+   */
   get(): Promise<number> {
     return this.#decide('peek', 1)
   }

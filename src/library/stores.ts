@@ -20,11 +20,16 @@ export interface LimiterStore {
 }
 
 export interface MemoryStoreOptions {
-  /** Milliseconds since the Unix epoch, by which the store decides; `Date.now` if left out. */
+  /**
+   * Milliseconds since the Unix epoch, by which the store decides.
+   * @default Date.now
+   * @example () => clock.nowMs
+   */
   readonly now?: () => number
   /**
-   * Maximum number of identities, an integer from 1; those that were charged longest ago are deleted first. Default:
-   * 100,000.
+   * Maximum number of identities, an integer from 1; those that were charged longest ago are deleted first.
+   * @default 100_000
+   * @example 1_000_000
    */
   readonly maxKeys?: number
 }
@@ -36,6 +41,7 @@ const MEMORY_CHECKS: Readonly<Record<keyof MemoryStoreOptions, Check>> = {
 
 /**
  * Counts in this process's memory.
+ * @example memoryStore({ maxKeys: 1_000_000 })
  * @throws {OptionError} for a wrong option
  */
 export function memoryStore(options: MemoryStoreOptions = {}): LimiterStore {
@@ -49,12 +55,17 @@ export function memoryStore(options: MemoryStoreOptions = {}): LimiterStore {
 export type AnyRedis = UpstashRedis | NodeRedis | IoRedis | RedisClient
 
 export interface RedisStoreOptions {
-  /** Deadline of a decision, resends included, in milliseconds: an integer from 1 to 60,000. Default: 500. */
+  /**
+   * Deadline of a decision, resends included, in milliseconds: an integer from 1 to 60,000.
+   * @default 500
+   * @example 200
+   */
   readonly timeoutMs?: number
 }
 
 /**
  * Counts in Redis, shared by all that use it: one script call decides.
+ * @example redisStore(createClient({ url: 'redis://localhost:6379' }))
  * @throws {OptionError} for a wrong option, and for a client that would send a call twice, because that charges twice
  */
 export function redisStore(client: AnyRedis, options: RedisStoreOptions = {}): LimiterStore {

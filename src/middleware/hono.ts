@@ -36,7 +36,8 @@ const isCloudflare = navigator?.userAgent === 'Cloudflare-Workers'
 
 /**
  * Limits requests to a Hono app, or to a part of it.
- * @throws {ConfigError} for a wrong option, in one line: its name, what was expected and the value
+ * @example app.use(sluice({ limits: '10/1s, 100/1m', by: 'header:x-api-key' }))
+ * @throws {OptionError} for a wrong option, in one line: its name, what was expected and the value
  */
 export function sluice<E extends Env = Env>(
   options: SluiceOptions<E>,

@@ -43,7 +43,8 @@ export type NodeMiddleware<Req extends IncomingMessage> = (
 
 /**
  * Limits requests to a server of Node: Express, Fastify, or any that takes `(req, res, next)`.
- * @throws {ConfigError} for a wrong option, in one line: its name, what was expected and the value
+ * @example app.use(sluice({ limits: '10/1s, 100/1m', by: 'header:x-api-key' }))
+ * @throws {OptionError} for a wrong option, in one line: its name, what was expected and the value
  */
 export function sluice<Req extends IncomingMessage = IncomingMessage>(
   options: SluiceOptions<Req>,

@@ -20,73 +20,183 @@ import { consoleLog, type Log, throttle } from '../runtime/log.ts'
 
 /** Options of a middleware: `limits`, `policies` or `shedding` is required. `C` is Hono's context or Node's request. */
 export interface SharedOptions<C> {
-  /** Limits of one policy, e.g. `10/1s, 100/1m`: each applies at every moment, for each caller. */
+  /**
+   * Limits of one policy: each applies at every moment, for each caller.
+   * @example '10/1s, 100/1m'
+   */
   readonly limits?: string | undefined
-  /** Name of that policy in keys and headers; `default` if omitted. In one store, a name stands for the same limits. */
+  /**
+   * Name of that policy in keys and headers. In one store, a name stands for the same limits.
+   * @default 'default'
+   * @example 'api'
+   */
   readonly name?: string | undefined
-  /** Identity that callers are counted by, e.g. `token`, `ip`, `header:x-api-key`, `token+route`; `token` if omitted. */
+  /**
+   * Identity that callers are counted by.
+   * @default 'token'
+   * @example 'header:x-api-key'
+   */
   readonly by?: string | undefined
-  /** Spellings that are one caller, for policies without a `by` of their own: `lower`, `trim` or `lower trim`. */
+  /**
+   * Spellings that are one caller, for policies without a `by` of their own: `lower`, `trim` or `lower trim`.
+   * @default none
+   * @example 'lower'
+   */
   readonly fold?: string | undefined
-  /** Policies with the same keys as in the gateway: https://github.com/sluice/sluice/blob/main/docs/configuration.md#policies */
+  /**
+   * Policies with the same keys as in the gateway:
+   * https://github.com/sluice/sluice/blob/main/docs/configuration.md#policies
+   * @default none
+   * @example [{ name: 'login', limits: '5/1m', by: 'ip', match: 'POST /login' }]
+   */
   readonly policies?: readonly PolicyInput[] | string | undefined
-  /** Requests that no policy evaluates, e.g. `OPTIONS *, GET /healthz`. */
+  /**
+   * Requests that no policy evaluates.
+   * @default none
+   * @example 'OPTIONS *, GET /healthz'
+   */
   readonly exempt?: string | readonly string[] | undefined
   /**
-   * Returns the identity, instead of `by`, for the limits here and for policies without a `by` of their own. Undefined or
-   * the empty string means no identity, for which `anonymous` applies.
+   * Returns the identity, instead of `by`, for the limits here and for policies without a `by` of their own. Undefined
+   * or the empty string means no identity, for which `anonymous` applies.
+   * @default none
+   * @example (c) => c.get('user')?.id
    */
   readonly identify?: ((context: C) => string | undefined | Promise<string | undefined>) | undefined
   /**
-   * Returns the cost of a request, for the limits here and for policies without a `cost` of their own: an integer from 1
-   * to the smallest limit. Anything else throws.
+   * Returns the cost of a request, for the limits here and for policies without a `cost` of their own: an integer from
+   * 1 to the smallest limit. Anything else throws.
+   * @default 1
+   * @example (c) => (c.req.method === 'GET' ? 1 : 5)
    */
   readonly cost?: ((context: C) => number | Promise<number>) | undefined
-  /** Returns true for a request that no policy evaluates. */
+  /**
+   * Returns true for a request that no policy evaluates.
+   * @default none
+   * @example (c) => c.get('user')?.isAdmin === true
+   */
   readonly skip?: ((context: C) => boolean | Promise<boolean>) | undefined
-  /** Without identity: `ip` counts by address (default), `skip` does not count, `deny` (default for bodies) is 401. */
+  /**
+   * Requests without identity: `ip` counts them by address, `skip` does not count them, `deny` answers 401.
+   * @default 'ip'; 'deny' for identities in bodies
+   * @example 'deny'
+   */
   readonly anonymous?: string | undefined
-  /** Keys that verify tokens; required if a policy counts by a claim, or reads the plan from one. */
+  /**
+   * Keys that verify tokens; required if a policy counts by a claim, or reads the plan from one.
+   * @default none
+   * @example { jwksUrl: 'https://id.example.com/.well-known/jwks.json' }
+   */
   readonly jwt?: JwtOptions | undefined
-  /** Store of the counts: `memoryStore()` (the default), for this process alone, or `redisStore(client)`. */
+  /**
+   * Store of the counts.
+   * @default `memoryStore()`: this process alone
+   * @example redisStore(client)
+   */
   readonly store?: LimiterStore | undefined
-  /** First part of every key in the store; `sluice` if omitted. */
+  /**
+   * First part of every key in the store.
+   * @default 'sluice'
+   * @example 'billing'
+   */
   readonly keyPrefix?: string | undefined
-  /** Key of the HMAC of identities, at least 16 characters; without it, the store holds plain hashes of them. */
+  /**
+   * Key of the HMAC of identities, at least 16 characters; without it, the store holds plain hashes of them.
+   * @default none
+   * @example process.env.IDENTITY_SECRET
+   */
   readonly identitySecret?: string | undefined
-  /** `shadow` decides and reports, and never refuses; `enforce` if omitted. */
+  /**
+   * `shadow` decides and reports, and never refuses.
+   * @default 'enforce'
+   * @example 'shadow'
+   */
   readonly mode?: PolicyMode | undefined
-  /** True refuses requests of lower priority while the application is overloaded. */
+  /**
+   * True refuses requests of lower priority while the application is overloaded.
+   * @default false
+   * @example true
+   */
   readonly shedding?: boolean | undefined
-  /** Format of the response headers that report the limits; `draft-11` if omitted. */
+  /**
+   * Format of the response headers that report the limits.
+   * @default 'draft-11'
+   * @example 'x-ratelimit'
+   */
   readonly rateLimitHeaders?: HeaderFormat | undefined
-  /** Leading bits of an IPv6 address that make one caller, 16 to 128; 64 if omitted. */
+  /**
+   * Leading bits of an IPv6 address that make one caller, 16 to 128.
+   * @default 64
+   * @example 56
+   */
   readonly ipv6Prefix?: number | undefined
-  /** Permits of a busy caller taken in one call: `auto`, or how many at most, 2 to 10,000; none if omitted. */
+  /**
+   * Permits of a busy caller taken in one call: `auto`, or how many at most, 2 to 10,000.
+   * @default 'off'
+   * @example 'auto'
+   */
   readonly leases?: 'off' | 'auto' | number | undefined
-  /** While the store is unavailable: limits of this process alone, no limits, or 503; `local` if omitted. */
+  /**
+   * While the store is unavailable: limits of this process alone (`local`), no limits (`open`), or 503 (`closed`).
+   * @default 'local'
+   * @example 'closed'
+   */
   readonly onStoreError?: OnStoreError | undefined
-  /** Share of each limit that a process then allows by itself, above 0 and at most 1; 1 if omitted. */
+  /**
+   * Share of each limit that a process then allows by itself, above 0 and at most 1.
+   * @default 1
+   * @example 0.25
+   */
   readonly localShare?: number | undefined
-  /** Characters that the application keeps as data in a path, some of `%2F %5C %25 %3F %23 ;`, with spaces between. */
+  /**
+   * Characters that the application keeps as data in a path, some of `%2F %5C %25 %3F %23 ;`, with spaces between.
+   * @default none
+   * @example '%2F ;'
+   */
   readonly literalInPaths?: string | undefined
-  /** Number of proxies that add to `X-Forwarded-For`, or a function to the address; by default, none is believed. */
+  /**
+   * Number of proxies that add to `X-Forwarded-For`, or a function to the address.
+   * @default none is believed
+   * @example 1
+   */
   readonly trustProxy?: number | ((context: C) => string | undefined) | undefined
-  /** Writes one line; by default as JSON to the console. */
+  /**
+   * Writes one line.
+   * @default JSON lines on the console
+   * @example (level, fields) => logger[level](fields)
+   */
   readonly log?: Log | undefined
-  /** Milliseconds since the Unix epoch; `Date.now` if omitted. */
+  /**
+   * Milliseconds since the Unix epoch.
+   * @default Date.now
+   * @example () => clock.nowMs
+   */
   readonly now?: (() => number) | undefined
 }
 
 /** Keys that verify JSON Web Tokens, by the package `jose`: either `jwksUrl` or `secret` is required. */
 export interface JwtOptions {
-  /** URL of the issuer's key set (RFC 7517), e.g. `https://id.example.com/.well-known/jwks.json`. */
+  /**
+   * URL of the issuer's key set (RFC 7517).
+   * @example 'https://id.example.com/.well-known/jwks.json'
+   */
   readonly jwksUrl?: string | undefined
-  /** Secret shared with an issuer that signs by HS256, HS384 or HS512: at least 32 characters. */
+  /**
+   * Secret shared with an issuer that signs by HS256, HS384 or HS512: at least 32 characters.
+   * @example process.env.JWT_SECRET
+   */
   readonly secret?: string | undefined
-  /** Required value of `iss`; anything if omitted. */
+  /**
+   * Required value of `iss`.
+   * @default any
+   * @example 'https://id.example.com/'
+   */
   readonly issuer?: string | undefined
-  /** Required value of `aud`, or one of its values; anything if omitted. */
+  /**
+   * Required value of `aud`, or one of its values.
+   * @default any
+   * @example 'https://api.example.com'
+   */
   readonly audience?: string | undefined
 }
 

@@ -28,19 +28,47 @@ export type PerCall<T, Arguments extends readonly unknown[]> = T | ((...call: Ar
 
 /** Options of the queue in which calls wait. */
 export interface QueueOptions<Arguments extends readonly unknown[]> {
-  /** Units of a call, an integer from 1; 1 if left out. */
+  /**
+   * Units of a call, an integer from 1.
+   * @default 1
+   * @example ({ method }) => (method === 'GET' ? 1 : 5)
+   */
   readonly cost?: PerCall<number, Arguments>
-  /** The more important go first; if too many wait, the least important are rejected. `default` if left out. */
+  /**
+   * The more important go first; if too many wait, the least important are rejected.
+   * @default 'default'
+   * @example 'critical'
+   */
   readonly priority?: PerCall<Priority, Arguments>
-  /** The tenant on whose behalf a call is made: of the same priority, tenants take turns. All are one if left out. */
+  /**
+   * The tenant on whose behalf a call is made: of the same priority, tenants take turns.
+   * @default one for all
+   * @example ({ headers }) => headers.get('X-Tenant') ?? ''
+   */
   readonly tenant?: PerCall<string, Arguments>
-  /** Milliseconds that a call may wait in all, repetitions included, 0 or more or `Infinity`; 60,000 if left out. */
+  /**
+   * Milliseconds that a call may wait in all, repetitions included, 0 or more or `Infinity`.
+   * @default 60_000
+   * @example 5_000
+   */
   readonly maxWaitMs?: PerCall<number, Arguments>
-  /** Calls of an identity that may wait at once, an integer from 1 to 1,000,000; 1,000 if left out. */
+  /**
+   * Calls of an identity that may wait at once, an integer from 1 to 1,000,000.
+   * @default 1_000
+   * @example 100
+   */
   readonly maxQueued?: number
-  /** A clock for tests; the system's if left out. */
+  /**
+   * A clock for tests.
+   * @default the system's
+   * @example virtualClock
+   */
   readonly clock?: Clock
-  /** Random numbers for tests, from 0 to below 1; `Math.random` if left out. */
+  /**
+   * Random numbers for tests, from 0 to below 1.
+   * @default Math.random
+   * @example () => 0.5
+   */
   readonly random?: () => number
 }
 
@@ -70,33 +98,71 @@ export interface SharedLimits {
   readonly store: LimiterStore
   /** Shares what a server reported. */
   readonly notes: Notes
-  /** First part of every key; `sluice` if left out. */
+  /**
+   * First part of every key.
+   * @default 'sluice'
+   * @example 'partners'
+   */
   readonly keyPrefix?: string
 }
 
 /** Options of `outbound()`. */
 export interface OutboundOptions extends QueueOptions<[OutboundCall]> {
-  /** Limits to keep whatever the server says. Default: only those that the server reports. */
+  /**
+   * Limits to keep whatever the server says.
+   * @default only those that the server reports
+   * @example createLimiter({ limits: '300/1m' })
+   */
   readonly limiter?: OutboundLimiter
-  /** The same for all calls that share limits at the server; the URL's origin if left out. */
+  /**
+   * The same for all calls that share limits at the server.
+   * @default the URL's origin
+   * @example 'partner'
+   */
   readonly identity?: PerCall<string, [OutboundCall]>
-  /** Shares what the server reports with other processes; this process's memory if left out. */
+  /**
+   * Shares what the server reports with other processes.
+   * @default this process's memory
+   * @example { store, notes }
+   */
   readonly shared?: SharedLimits
-  /** Milliseconds within which the server counts a call that was sent, 0 or more; until its answer if left out. */
+  /**
+   * Milliseconds within which the server counts a call that was sent, 0 or more.
+   * @default until its answer
+   * @example 500
+   */
   readonly countedWithinMs?: number
-  /** Repetitions after a 429 or 503, from 0 to 100, if method and body allow that; 2 if left out. */
+  /**
+   * Repetitions after a 429 or 503, from 0 to 100, if method and body allow that.
+   * @default 2
+   * @example 0
+   */
   readonly retries?: number
-  /** Milliseconds after which one call probes a server or a limit that stops all, 0 or more; an hour if left out. */
+  /**
+   * Milliseconds after which one call probes a server or a limit that stops all, 0 or more.
+   * @default 3_600_000
+   * @example 86_400_000
+   */
   readonly maxPauseMs?: number
 }
 
 /** Options of `throttle()`. */
 export interface ThrottleOptions<Arguments extends readonly unknown[]> extends QueueOptions<Arguments> {
-  /** Decides when a call may be made. */
+  /**
+   * Decides when a call may be made.
+   * @example createLimiter({ limits: '10/1s' })
+   */
   readonly limiter: OutboundLimiter
-  /** The identity that a call is charged to. */
+  /**
+   * The identity that a call is charged to.
+   * @example (mail) => mail.domain
+   */
   readonly identity: PerCall<string, Arguments>
-  /** Ends a call's wait, which is then rejected with the signal's reason. What has begun is the function's own to end. */
+  /**
+   * Ends a call's wait, which is then rejected with the signal's reason. What has begun is the function's own to end.
+   * @default none
+   * @example AbortSignal.timeout(5_000)
+   */
   readonly signal?: PerCall<AbortSignal | undefined, Arguments>
 }
 

@@ -33,6 +33,7 @@ const IDEMPOTENT = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE'])
  *
  * It resolves as `fetch` does: with a 429 too, if that cannot be repeated in time. It rejects with `OutboundError` if a
  * call was not made, with the reason of its signal, with whatever the limiter throws, and as `fetch` does.
+ * @example const partner = outbound(fetch, { limiter: createLimiter({ limits: '300/1m' }) })
  * @throws {OptionError} for a wrong option
  */
 export function outbound(fetch: typeof globalThis.fetch, options: OutboundOptions = {}): OutboundFetch {
@@ -62,6 +63,7 @@ export function outbound(fetch: typeof globalThis.fetch, options: OutboundOption
 /**
  * Makes a function wait until the limiter allows it, in the order of `priority` and `tenant`. It rejects with
  * `OutboundError` if a call cannot be made, with the reason of its signal, and as the limiter and the function do.
+ * @example const send = throttle(sendMail, { limiter, identity: (mail) => mail.domain })
  * @throws {OptionError} for a wrong option
  */
 export function throttle<Arguments extends readonly unknown[], Result>(

@@ -1,7 +1,7 @@
 /** Claims of verified tokens, in the middleware for Hono. */
 import { Hono } from 'hono'
 import { describe, expect, test } from 'vitest'
-import { ConfigError, type SluiceOptions, sluice } from '../../../src/hono.ts'
+import { OptionError, type SluiceOptions, sluice } from '../../../src/hono.ts'
 import { makeKey, signToken } from '../../support/tokens.ts'
 
 const SECRET = 'a secret of thirty-two characters'
@@ -72,7 +72,7 @@ describe('sluice() refuses, in one line,', () => {
     ],
   ])('%j', (options, message) => {
     const make = () => sluice({ ...BY_CLAIM, jwt: { secret: SECRET }, ...options })
-    expect(make).toThrow(ConfigError)
+    expect(make).toThrow(OptionError)
     expect(make).toThrow(expect.objectContaining({ message }))
   })
 })
