@@ -42,7 +42,7 @@ export function* findImplied({ policies }: Config, settings: Settings): Iterable
     if (stronger && !isKept) {
       const reason = `policy "${stronger.name}" applies to all of its requests and refuses before it does`
       const message = `policy "${policy.name}" never refuses: ${reason}`
-      yield { code: 'implied-policy', message, hint: 'Omit it, or make its limits lower.', ...place }
+      yield { code: 'implied-policy', message, ...place }
       continue
     }
     for (const each of policy.limits) {

@@ -21,9 +21,10 @@ export function inspect(original: Settings, view: 'deployed' | 'development') {
   if (config) all.push(...findSettingsMistakes(config, settings))
   const arePoliciesValid = !problems.some(({ variable }) => /^(?:RATE_LIMITS|POLICIES|EXEMPT)$/.test(variable))
   if (config && arePoliciesValid) all.push(...findPolicyMistakes(config, settings))
-  const findings = all.map(
-    (finding): Located => ({ ...finding, level: CODES[finding.code][0], at: findPlace(finding, settings) }),
-  )
+  const findings = all.map((finding): Located => {
+    const [level, , hint] = CODES[finding.code] as readonly [Level, string, string?]
+    return { ...(hint !== undefined && { hint }), ...finding, level, at: findPlace(finding, settings) }
+  })
   return { findings: findings.toSorted(comparePlaces), config }
 }
 

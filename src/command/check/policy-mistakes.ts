@@ -52,7 +52,7 @@ function* findUnlimited({ policies, isShedding }: Config, settings: Settings): I
   const limited = limiting.flatMap(({ match }) => match ?? []).map(formatPattern)
   const message = `nothing limits requests other than ${limited.join(', ')}`
   const variable = settings.variables.RATE_LIMITS === undefined ? 'POLICIES' : 'RATE_LIMITS'
-  yield { code: 'unlimited-rest', message, hint: 'RATE_LIMITS, or a policy without match, would.', variable }
+  yield { code: 'unlimited-rest', message, variable }
 }
 
 /** Finds a reserve that nobody may use, that restricts nobody, or that leaves nearly nothing. */
@@ -66,13 +66,11 @@ function* findReserveMistakes(policy: RequestPolicy, { policies }: Config, setti
   if (reserved.default > 0 && !isGiven('critical')) {
     const keeps = `keeps ${reserved.default} of ${limit} for critical requests`
     const message = `policy "${name}" ${keeps}, and no policy makes any critical: nobody can use them`
-    const hint = 'Add a policy with priority = "critical" for the requests that may.'
-    yield { code: 'reserve-for-nobody', message, hint, ...place }
+    yield { code: 'reserve-for-nobody', message, ...place }
   }
   if (reserved.sheddable > reserved.default && !isGiven('sheddable')) {
     const message = `policy "${name}" keeps units from sheddable requests, and no policy makes any sheddable`
-    const hint = 'Add a policy with priority = "sheddable" for the requests that are to stop first.'
-    yield { code: 'reserve-without-effect', message, hint, ...place }
+    yield { code: 'reserve-without-effect', message, ...place }
   }
   const worst = isGiven('sheddable') ? 'sheddable' : 'default'
   const remaining = limit - reserved[worst]
@@ -88,9 +86,7 @@ function* findAmbiguousBodies(policy: RequestPolicy, settings: Settings): Iterab
   const isByBody = by.some(isInBody) && !by.some(({ kind }) => kind === 'ip')
   if (limits.length === 0 || anonymous.kind === 'deny' || !isByBody) return
   const message = `policy "${name}" counts bodies that cannot be read for certain by address: one caller has the limit once for each address`
-  const hint =
-    'anonymous = "deny", the default with form: and json:, refuses padded and multipart bodies, and repeated names.'
-  yield { code: 'ambiguous-body', message, hint, ...locatePolicy(settings, policy, 'anonymous') }
+  yield { code: 'ambiguous-body', message, ...locatePolicy(settings, policy, 'anonymous') }
 }
 
 function* findClaimMistakes({ jwt }: Config, { variables, file, root }: Settings): Iterable<Finding> {
@@ -98,8 +94,7 @@ function* findClaimMistakes({ jwt }: Config, { variables, file, root }: Settings
   const required = file?.get(...root, 'secrets', 'required')
   if (lacksKeys(variables) && !(Array.isArray(required) && required.includes('JWT_SECRET'))) {
     const message = 'policies ask for claims: the Worker starts only if the secret JWT_SECRET is set'
-    const hint = 'Set it by `wrangler secret put JWT_SECRET` and add it to [secrets] required, or set JWKS_URL.'
-    yield { code: 'keys-elsewhere', message, hint, variable: 'POLICIES' }
+    yield { code: 'keys-elsewhere', message, variable: 'POLICIES' }
   }
   if (jwt.audience !== undefined) return
   const message = 'JWT_AUDIENCE is not set: tokens that were made for other APIs count as well'

@@ -66,7 +66,7 @@ function* findUpstreamMistakes(
     yield { code: 'secret-in-clear', message, variable }
   } else if (route !== undefined) {
     const message = `UPSTREAM_URL is of the host that the route "${route}" sends to the gateway itself`
-    yield { code: 'upstream-is-route', message, hint: 'Give the API a host that no route is for.', variable }
+    yield { code: 'upstream-is-route', message, variable }
   }
 }
 
@@ -91,8 +91,7 @@ function* findVariableMistakes(config: Config, { variables, sources }: Settings)
   const limiting = config.policies.filter(({ limits }) => limits.length > 0)
   if (leases !== undefined && !limiting.some(({ algorithm, penalty }) => ALGORITHMS[algorithm].lease && !penalty)) {
     const message = 'LEASES changes nothing: no policy has an algorithm whose permits can be taken in advance'
-    const hint = 'All but concurrency have, without penalty.'
-    yield { code: 'leases-without-effect', message, hint, variable: 'LEASES' }
+    yield { code: 'leases-without-effect', message, variable: 'LEASES' }
   }
   if (localShare !== 1 && !limiting.some(({ onStoreError }) => onStoreError === 'local')) {
     const message = 'LOCAL_SHARE changes nothing: no policy is "local" while Redis is away'

@@ -51,8 +51,7 @@ export async function runSweep(context: Context, flags: SweepFlags, command: Swe
   const isDryRun = (flags.dryRun ?? sample) === true
   const asks = !isDryRun && !flags.yes
   if (asks && match.replace(/\[(?:\\.|[^\]])*\]?|[*?]/g, '') === '') {
-    const hint = 'It matches every key. --yes says that this is meant.'
-    throw new CommandError(`--match ${JSON.stringify(match)} names no part of a key`, { hint })
+    throw new CommandError(`--match ${JSON.stringify(match)} matches every key; confirm with --yes`)
   }
   const settings = readSettings({ cwd, shell: env, config, env: flags.env, view: 'development' })
   const connection = await connect(settings, env, redis, SILENCE_MS)

@@ -89,7 +89,7 @@ describe('sluice expire', () => {
     await fill(redis, 'a', 20)
     const args = ['expire', ...overRedis, '--ttl', '5m', '--match']
     for (const [match, error] of [
-      ['*', '--match "*" names no part of a key'],
+      ['*', '--match "*" matches every key; confirm with --yes'],
       ['a*', 'there is no terminal to ask'],
     ] as const) {
       const { code, stderr } = await runInside([...args, match], { env: env() })
@@ -146,8 +146,8 @@ describe('sluice delete', () => {
     }
     expect(results.map(({ code }) => code)).toEqual([2, 2, 2, 0, 0])
     expect(results.map(({ stderr }) => stderr.split('\n')[0])).toEqual([
-      'error: --match "*" names no part of a key',
-      'error: --match "[a-z]*" names no part of a key',
+      'error: --match "*" matches every key; confirm with --yes',
+      'error: --match "[a-z]*" matches every key; confirm with --yes',
       'error: there is no terminal to ask',
       '',
       '',
