@@ -1,7 +1,9 @@
-/** Writes docs/errors.md, which explains the code of each problem: `npm run errors-page`. */
+/** Writes docs/errors.md, which explains each code of a problem or an option, and each event of the log: `npm run errors-page`. */
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import type { OptionErrorCode } from '../src/config/option-error.ts'
 import type { ProblemCode } from '../src/http/problem.ts'
+import type { LogEvent } from '../src/runtime/log.ts'
 import { renderTable } from './command-page.ts'
 
 type Row = readonly [status: string, cause: string, remedy?: string]
@@ -74,9 +76,48 @@ const ALL: Readonly<Record<ProblemCode, Row>> = { ...LIMITS, ...REQUESTS, ...GAT
 
 const SECTIONS = { Limits: LIMITS, Requests: REQUESTS, 'Gateway and upstream': GATEWAY, 'Admin API': ADMIN }
 
+const OPTIONS: Readonly<Record<OptionErrorCode, string>> = {
+  MISSING_OPTION: 'a required variable, option or argument is missing',
+  INVALID_OPTION: 'its value is not what was expected',
+  UNKNOWN_OPTION: 'no option or policy key has this name',
+  UNKNOWN_VARIABLE: 'a variable whose name is close to a known one',
+  NEEDS_HOLD: '`take` on a limiter with slots, which `hold` takes',
+}
+
+const EVENTS: Readonly<Record<LogEvent, string>> = {
+  store_error: 'the store failed; `answered` is the [fallback](operations.md#store-outages)',
+  store_recovered: 'the store answers again',
+  late_decision: 'a decision came [too late](how-it-works.md#one-decision)',
+  in_memory_store: 'counts are per isolate or process',
+  refused: 'a [sampled refusal](observability.md#log-lines)',
+  shadow_limited: 'shadow mode would have refused',
+  shadow_blocked: 'shadow mode would have blocked',
+  upstream_timeout: 'your API was too slow',
+  upstream_unreachable: 'your API failed',
+  unknown_address: 'middleware: [no address](middleware.md#addresses) is known, so callers share one',
+  jwks_unavailable: 'the issuer’s keys could not be fetched',
+  rules_active: '[rules](rules.md) took effect',
+  rules_invalid: 'rules are unusable; the former stay',
+  rules_read_failed: 'rules could not be read',
+  rules_lost: 'rules are gone from the store',
+  rules_copy_failed: 'rules could not be copied to the mirror',
+  overrides_ignored: 'overrides fit no policy',
+  candidate_policies: 'comparison with [candidate policies](rules.md#candidate-policies), once a minute',
+  mirror: 'decisions compared with the [mirror](operations.md#moving-to-another-store), once a minute',
+  mirror_error: 'the mirror failed',
+  mirror_recovered: 'it answers again',
+  statistics_send_failed: 'counts wait to be sent',
+  statistics_lost: 'counts were given up',
+  analytics_write_failed: 'a data point was not written',
+  admin_refused: 'an attempt with a wrong `ADMIN_TOKEN`',
+  misconfigured: 'an invalid variable',
+  background_error: 'a failure after the response',
+  unexpected_error: 'a fault of Sluice',
+}
+
 const INTRODUCTION = `# Errors
 
-Each [problem](http.md#errors) has a stable \`code\`.
+Each [problem](http.md#errors), \`OptionError\` and line of the [log](observability.md#log-events) has a stable code.
 
 \`npm run errors-page\` writes this page.`
 
@@ -90,5 +131,11 @@ export function renderErrorsPage(): string {
     })
     return `## ${title}\n\n${renderTable(['code', 'status', 'cause', 'what to do'], rows)}`
   })
-  return `${[INTRODUCTION, ...sections].join('\n\n')}\n`
+  const options = `## Configuration and options\n\n${renderTable(['code', 'cause'], toRows(OPTIONS))}`
+  const events = `## Log events\n\n${renderTable(['event', 'meaning'], toRows(EVENTS))}`
+  return `${[INTRODUCTION, ...sections, options, events].join('\n\n')}\n`
+}
+
+function toRows(codes: Readonly<Record<string, string>>): readonly string[][] {
+  return Object.entries(codes).map(([code, meaning]) => [`\`${code}\``, meaning])
 }

@@ -1,7 +1,38 @@
+/** What a line is about; docs/errors.md explains each. Published events keep their meanings. */
+export type LogEvent =
+  | 'admin_refused'
+  | 'analytics_write_failed'
+  | 'background_error'
+  | 'candidate_policies'
+  | 'in_memory_store'
+  | 'jwks_unavailable'
+  | 'late_decision'
+  | 'mirror'
+  | 'mirror_error'
+  | 'mirror_recovered'
+  | 'misconfigured'
+  | 'overrides_ignored'
+  | 'refused'
+  | 'rules_active'
+  | 'rules_copy_failed'
+  | 'rules_invalid'
+  | 'rules_lost'
+  | 'rules_read_failed'
+  | 'shadow_blocked'
+  | 'shadow_limited'
+  | 'statistics_lost'
+  | 'statistics_send_failed'
+  | 'store_error'
+  | 'store_recovered'
+  | 'unexpected_error'
+  | 'unknown_address'
+  | 'upstream_timeout'
+  | 'upstream_unreachable'
+
 /** Writes one line. Fields must contain no secret and no raw identity. */
 export type Log = (
   level: 'info' | 'warn' | 'error',
-  fields: Readonly<Record<string, unknown>> & { readonly event: string },
+  fields: Readonly<Record<string, unknown>> & { readonly event: LogEvent },
 ) => void
 
 /** One JSON object a line, which Workers Logs indexes by field. */

@@ -13,26 +13,26 @@ function subject() {
 
 test('throttle() lets one error of each event a second through, and counts the others', () => {
   const { clock, lines, log } = subject()
-  for (let i = 0; i < 3; i++) log('error', { event: 'a' })
-  log('error', { event: 'b' })
+  for (let i = 0; i < 3; i++) log('error', { event: 'mirror' })
+  log('error', { event: 'refused' })
   clock.now += 999
-  log('error', { event: 'a' })
+  log('error', { event: 'mirror' })
   clock.now += 1
-  log('error', { event: 'a' })
-  log('error', { event: 'b' })
+  log('error', { event: 'mirror' })
+  log('error', { event: 'refused' })
   expect(lines).toEqual([
-    { level: 'error', event: 'a' },
-    { level: 'error', event: 'b' },
-    { level: 'error', event: 'a', suppressed: 3 },
-    { level: 'error', event: 'b' },
+    { level: 'error', event: 'mirror' },
+    { level: 'error', event: 'refused' },
+    { level: 'error', event: 'mirror', suppressed: 3 },
+    { level: 'error', event: 'refused' },
   ])
 })
 
 test('throttle() does not fall silent when the clock steps back', () => {
   const { clock, lines, log } = subject()
-  log('error', { event: 'a' })
+  log('error', { event: 'mirror' })
   clock.now -= 3_600_000
-  log('error', { event: 'a' })
+  log('error', { event: 'mirror' })
   expect(lines).toHaveLength(2)
 })
 
