@@ -36,10 +36,7 @@ async function embed(): Promise<void> {
   const files = {
     '': ['text/html; charset=utf-8', read('dashboard/index.html')],
     'dashboard.js': ['text/javascript; charset=utf-8', readFileSync(join(folder, 'dashboard.js'), 'utf8')],
-    'dashboard.css': [
-      'text/css; charset=utf-8',
-      withoutComments(`${read('node_modules/uplot/dist/uPlot.min.css')}\n${read('dashboard/style.css')}`),
-    ],
+    'dashboard.css': ['text/css; charset=utf-8', withoutComments(read('dashboard/style.css'))],
   } as const
   const entries = Object.entries(files).map(([name, [type, text]]) => {
     const etag = `"${createHash('sha256').update(text).digest('base64url').slice(0, 16)}"`

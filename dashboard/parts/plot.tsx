@@ -1,5 +1,5 @@
-import { useEffect, useRef } from 'preact/hooks'
-import UPlot from 'uplot'
+import { useState } from 'preact/hooks'
+import { count, minute } from '../words.ts'
 
 export interface Line {
   readonly name: string
@@ -17,72 +17,64 @@ export interface PlotProps {
   readonly lines: readonly Line[]
 }
 
+/** Units of the drawing, which the style sheet stretches to the room there is. */
+const WIDTH = 1_000
 const HEIGHT = 220
+/** Distinguishes lines not by color alone. */
+const DASHES = [undefined, '6 4'] as const
 
-/** Lines over time. It is as wide as there is room. */
+/** Lines over time; the values of the moment under the pointer, or of the last one, are below. */
 export function Plot({ label, seconds, lines }: PlotProps) {
-  const place = useRef<HTMLDivElement>(null)
-  const plot = useRef<UPlot>(undefined)
-  const isDark = useRef(matchMedia('(prefers-color-scheme: dark)'))
-
-  useEffect(() => {
-    const element = place.current
-    if (!element) return
-    const draw = () => {
-      plot.current?.destroy()
-      const style = getComputedStyle(element)
-      // A canvas knows no custom properties, and takes no light-dark().
-      const color = (name: string) => resolved(element, style.getPropertyValue(name))
-      const axis = { stroke: color('--quiet'), grid: { stroke: color('--line'), width: 1 }, ticks: { show: false } }
-      plot.current = new UPlot(
-        {
-          width: element.clientWidth,
-          height: HEIGHT,
-          cursor: { drag: { x: false, y: false } },
-          legend: { live: true },
-          series: [
-            {},
-            ...lines.map(({ name, color: of }, at) => ({
-              label: name,
-              stroke: color(of),
-              width: 2,
-              // Not by color alone.
-              ...(at > 0 && { dash: [6, 4] }),
-            })),
-          ],
-          scales: { y: { range: (_plot, _min, max) => [0, Math.max(max * 1.1, 1)] } },
-          axes: [axis, { ...axis, size: 60 }],
-        },
-        [[...seconds], ...lines.map(({ values }) => [...values])],
-        element,
-      )
-    }
-    draw()
-    const observer = new ResizeObserver(() => plot.current?.setSize({ width: element.clientWidth, height: HEIGHT }))
-    observer.observe(element)
-    const media = isDark.current
-    media.addEventListener('change', draw)
-    return () => {
-      observer.disconnect()
-      media.removeEventListener('change', draw)
-      plot.current?.destroy()
-    }
-    // Drawn anew only if there are other lines; else it gets other data.
-  }, [lines.map(({ name }) => name).join()])
-
-  useEffect(() => {
-    plot.current?.setData([[...seconds], ...lines.map(({ values }) => [...values])])
-  }, [seconds, lines])
-
-  return <div ref={place} class="plot" role="img" aria-label={label} />
-}
-
-/** A color as a canvas takes it. */
-function resolved(element: HTMLElement, value: string): string {
-  const probe = document.createElement('span')
-  probe.style.color = value
-  element.append(probe)
-  const { color } = getComputedStyle(probe)
-  probe.remove()
-  return color
+  const [pointed, setPointed] = useState<number>()
+  const last = seconds.length - 1
+  const shown = Math.min(pointed ?? last, last)
+  const max = Math.max(1, ...lines.flatMap(({ values }) => values))
+  const toX = (index: number) => (last > 0 ? (index / last) * WIDTH : 0)
+  const toY = (value: number) => HEIGHT * (1 - value / max)
+  const toMoment = (index: number) => minute((seconds[index] ?? 0) * 1_000)
+  const point = ({ currentTarget, clientX }: PointerEvent & { readonly currentTarget: SVGSVGElement }) => {
+    const { left, width } = currentTarget.getBoundingClientRect()
+    setPointed(Math.max(0, Math.round(((clientX - left) / width) * last)))
+  }
+  if (last < 0) return null
+  return (
+    <div class="plot" role="img" aria-label={label}>
+      <div class="scale quiet">
+        <span>{count(max)}</span>
+        <span>0</span>
+      </div>
+      <svg
+        viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
+        preserveAspectRatio="none"
+        onPointerMove={point}
+        onPointerLeave={() => setPointed(undefined)}
+      >
+        <path class="grid" d={[0, 0.5, 1].map((share) => `M0 ${share * HEIGHT}H${WIDTH}`).join('')} />
+        {pointed !== undefined && <path class="grid" d={`M${toX(shown)} 0V${HEIGHT}`} />}
+        {lines.map(({ name, color, values }, at) => (
+          <polyline
+            key={name}
+            points={values.map((value, index) => `${toX(index)},${toY(value)}`).join(' ')}
+            style={{ stroke: `var(${color})` }}
+            stroke-dasharray={DASHES[at]}
+          />
+        ))}
+      </svg>
+      <div class="times quiet">
+        <span>{toMoment(0)}</span>
+        <span>{toMoment(last)}</span>
+      </div>
+      <p class="legend">
+        <span class="quiet">{toMoment(shown)}</span>
+        {lines.map(({ name, color, values }, at) => (
+          <span key={name}>
+            <svg viewBox="0 0 24 8" width="24" height="8">
+              <path d="M0 4H24" style={{ stroke: `var(${color})` }} stroke-dasharray={DASHES[at]} />
+            </svg>{' '}
+            {name} {count(values[shown] ?? 0)}
+          </span>
+        ))}
+      </p>
+    </div>
+  )
 }

@@ -1,6 +1,6 @@
 import { useEffect, useState } from 'preact/hooks'
-import { formatBlock, formatOverride } from '../../src/rules/document.ts'
 import type { Section } from '../../src/rules/edit-rules.ts'
+import { formatBlock, formatOverride } from '../../src/rules/format-rules.ts'
 import { formatTarget } from '../../src/rules/target.ts'
 import type { CandidateCounts, Counted, Edited, Entry, Revision, RulesNow } from '../answers.ts'
 import { ask, type Problem } from '../api.ts'

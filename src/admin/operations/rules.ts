@@ -1,15 +1,8 @@
 import * as v from 'valibot'
 import { appendAudit } from '../../rules/audit-log.ts'
-import {
-  type Block,
-  formatBlock,
-  formatOverride,
-  type Override,
-  type Rules,
-  readTarget,
-  resolveExpiry,
-} from '../../rules/document.ts'
+import { type Block, type Override, type Rules, readTarget, resolveExpiry } from '../../rules/document.ts'
 import { currentRules, type Entries, type EntryList, withEntry, withoutEntry } from '../../rules/edit-rules.ts'
+import { formatBlock, formatOverride } from '../../rules/format-rules.ts'
 import { formatTarget, type RuleTarget } from '../../rules/target.ts'
 import { describe } from '../../statistics/schema.ts'
 import * as answers from '../answers.ts'

@@ -339,7 +339,7 @@ test('numbers move under load, and lead to who is refused most', async () => {
   await expect.poll(() => shown('Admitted')).toBeGreaterThanOrEqual(before.admitted + 10)
   await expect.poll(() => shown('Refused')).toBeGreaterThanOrEqual(before.refused + 20)
   const plot = page.getByRole('img', { name: /admitted and .* refused/ })
-  expect(await plot.locator('canvas').count()).toBe(1)
+  expect(await plot.locator('polyline').count()).toBe(2)
   expect(await page.getByText('default-1h').first().isVisible()).toBe(true)
   expect(await shown('Compared decisions')).toBeGreaterThan(20)
   // It may be asked about a refusal before it was charged what the admission before that has cost.

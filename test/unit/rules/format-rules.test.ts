@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { formatBlock, formatOverride } from '../../../src/rules/document.ts'
+import { formatBlock, formatOverride } from '../../../src/rules/format-rules.ts'
 import { formatTarget } from '../../../src/rules/target.ts'
 
 test.each([
