@@ -118,6 +118,7 @@ export const FIELDS: Readonly<Record<string, Fields>> = {
       'policy, name': 'the policy, and the name of the limit as in response headers',
       route: 'the pattern that it is about, if the policy counts by route; else null',
       key: 'key in the store',
+      plan: 'the plan whose limits these are, if limits go by plan; else null',
       limit: 'units admitted in the window, what a bucket holds, or slots; as the rules have it for this caller',
       configuredLimit: 'the same, as the policy has it for all',
       unlimited: 'true if the rules never limit the caller by it',

@@ -82,23 +82,28 @@ async function start(): Promise<void> {
     ['store', stores[config.store]],
     ...(config.storeMirror ? [['beside', stores[config.storeMirror]]] : []),
     ['limits', limits.join('; ')],
+    ['rules', config.rules ? 'on' : 'off; `RULES=on npm run dev` turns them on'],
     ['operators', `${operators}  token ${ownToken ?? 'as in ADMIN_TOKEN'}`],
     ['command', command],
     [],
     ...(await examples(url, config)).map(({ shows, command }) => [shows, command]),
     [],
-    ['Ctrl-C stops everything. A change of a source reloads the Worker.'],
+    ['Ctrl-C stops everything. A change of a source reloads the Worker; one of the configuration needs a new start.'],
   ].map(([label = '', text = '']) => `${label.padEnd(10)}${text}`.trimEnd())
   console.log(`\n${lines.join('\n')}\n`)
 }
 
 /** A policy's limits, such as "login: 5 per 1m, 20 per 1h". */
-function limitsInWords({ name, limits }: RequestPolicy): string {
+function limitsInWords({ name, limits, plans }: RequestPolicy): string {
   // Slots have no window.
-  const words = limits.map(
-    (limit) => `${limit.limit} ${limit.name === name ? 'at once' : `per ${formatWindow(limit.windowMs)}`}`,
-  )
-  return `${name}: ${words.join(', ')}`
+  const describe = (ofPlan: RequestPolicy['limits']) =>
+    ofPlan
+      .map((limit) => `${limit.limit} ${limit.name === name ? 'at once' : `per ${formatWindow(limit.windowMs)}`}`)
+      .join(', ')
+  const all = plans
+    ? Object.entries(plans.limits).map(([plan, ofPlan]) => `${plan} ${describe(ofPlan.limits)}`)
+    : [describe(limits)]
+  return `${name}: ${all.join(', ')}`
 }
 
 /** The dashboard's address. @param host the only one that serves it, if there is one */

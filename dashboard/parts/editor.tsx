@@ -119,6 +119,7 @@ export function Editor({ onDone }: { onDone: () => void }) {
 async function checkPolicies(text: string): Promise<Check> {
   const tables = parse(text)
   if (!Array.isArray(tables)) return { problems: text.trim() === '' ? [] : ['Not a JSON array.'] }
+  if (tables.length === 0) return { problems: [], changes: 'No policies: only RATE_LIMITS applies.' }
   try {
     const { valid, problems } = await ask<Validity>('/admin/policies/validate', { policies: tables })
     if (!valid) return { tables, problems: problems.map(({ message }) => message) }

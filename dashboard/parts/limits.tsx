@@ -12,7 +12,7 @@ export function Limits({ limits }: Pick<CallerUsage, 'limits'>) {
         numeric('used'),
         numeric('maximum'),
         { name: 'usage', like: 'wide' },
-        numeric('next available'),
+        numeric('resets in'),
         'digest',
       ]}
     >

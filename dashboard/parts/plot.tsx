@@ -44,6 +44,7 @@ export function Plot({ label, seconds, lines }: PlotProps) {
         <span>0</span>
       </div>
       <svg
+        aria-hidden="true"
         viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
         preserveAspectRatio="none"
         onPointerMove={point}
@@ -68,7 +69,7 @@ export function Plot({ label, seconds, lines }: PlotProps) {
         <span class="quiet">{toMoment(shown)}</span>
         {lines.map(({ name, color, values }, at) => (
           <span key={name}>
-            <svg viewBox="0 0 24 8" width="24" height="8">
+            <svg aria-hidden="true" viewBox="0 0 24 8" width="24" height="8">
               <path d="M0 4H24" style={{ stroke: `var(${color})` }} stroke-dasharray={DASHES[at]} />
             </svg>{' '}
             {name} {count(values[shown] ?? 0)}

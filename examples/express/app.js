@@ -4,7 +4,7 @@ import { redisStore } from 'sluice'
 import { sluice } from 'sluice/node'
 
 const { REDIS_URL, PORT = '3000' } = process.env
-const redis = REDIS_URL && (await createClient({ url: REDIS_URL }).on('error', console.error).connect())
+const redis = REDIS_URL && (await createClient({ url: REDIS_URL }).connect())
 const store = redis ? redisStore(redis) : undefined
 
 const app = express()

@@ -5,7 +5,7 @@ import { redisStore } from 'sluice'
 import { sluice } from 'sluice/hono'
 
 const { REDIS_URL, PORT = '3000' } = process.env
-const redis = REDIS_URL && (await createClient({ url: REDIS_URL }).on('error', console.error).connect())
+const redis = REDIS_URL && (await createClient({ url: REDIS_URL }).connect())
 
 const app = new Hono()
 app.use(sluice({ limits: '10/1s, 100/1m', by: 'token', store: redis ? redisStore(redis) : undefined }))

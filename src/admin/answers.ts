@@ -40,6 +40,7 @@ const limitUsage = v.strictObject({
   name: describe(v.string(), 'As in response headers.'),
   route: describe(nullableText, 'The pattern that it is about, if the policy counts by route.'),
   key: describe(v.string(), 'In the store; the caller’s digest stands in its braces.'),
+  plan: describe(nullableText, 'The plan whose limits these are, if limits go by plan.'),
   limit: describe(units, 'Units admitted in the window; what a bucket holds; slots.'),
   configuredLimit: describe(units, 'The same, as the policy has it for all.'),
   windowMs: units,

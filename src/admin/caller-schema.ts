@@ -63,14 +63,14 @@ export async function findCharges(
   const active = await readActiveRules(context)
   const known = active.policies.map(({ name }) => name)
   const unknown = names?.findIndex((name) => !known.includes(name)) ?? -1
-  if (unknown >= 0) throw new InputError(['policies', `${unknown}`], `one of ${known.join(', ')}`)
+  if (unknown >= 0) throw new InputError(['policies', `${unknown}`], `expected one of ${known.join(', ')}`)
   const { digest, ...parts } = caller
   const isNamed = Object.values(parts).some((part) => part !== undefined)
   if (digest !== undefined && isNamed) {
-    throw new InputError(['caller'], 'digest alone, without other attributes')
+    throw new InputError(['caller'], 'expected digest alone, without other attributes')
   }
   if (digest === undefined && !isNamed) {
-    throw new InputError(['caller'], `one of ${CALLER_KIND_NAMES.join(', ')}, route and digest`)
+    throw new InputError(['caller'], `expected one of ${CALLER_KIND_NAMES.join(', ')}, route and digest`)
   }
   const config = { ...context.config, policies: active.policies }
   const found = digest === undefined ? findCallerCharges(config, toCaller(parts)) : findDigestCharges(config, digest)
@@ -112,9 +112,9 @@ export async function resolveTarget(input: TargetInput, context: AdminContext): 
   const isTarget = Object.values(others).some((value) => value !== undefined)
   if (!kind) {
     if (isTarget) return others
-    throw new InputError(['target'], `one of ${Object.keys(target.entries).join(', ')}`)
+    throw new InputError(['target'], `expected one of ${Object.keys(target.entries).join(', ')}`)
   }
-  if (more.length > 0 || isTarget) throw new InputError(['target'], 'exactly one target')
+  if (more.length > 0 || isTarget) throw new InputError(['target'], 'expected exactly one target')
   const by = readBy(kind, input)
   const request = createRequest(toCaller(parts))
   // The only claim is the one that was named.
@@ -123,7 +123,7 @@ export async function resolveTarget(input: TargetInput, context: AdminContext): 
     ? await findTargetInBody(kind, by, request, context)
     : await createRuleTarget(by, request, { ...context.config, readClaim })
   if (found) return found
-  throw new InputError(['target', kind], 'what a caller can be known by, in one way only')
+  throw new InputError(['target', kind], 'expected what a caller can be known by, in one way only')
 }
 
 /** Names the caller by the digest that a policy makes of it. @throws {OperationError} if none does */
@@ -138,7 +138,7 @@ async function findTargetInBody(
   const [source] = parseBy(by) ?? []
   if (!isCounted || !source) {
     const expected = 'what a policy counts by alone, since rules are looked up before a body is read'
-    throw new InputError(['target', kind], expected)
+    throw new InputError(['target', kind], `expected ${expected}`)
   }
   const target = await digestIdentity(source, request, context.config)
   return target && { digest: target.digest }
@@ -147,7 +147,7 @@ async function findTargetInBody(
 function readBy(kind: CallerKind, input: TargetInput): string {
   if (kind === 'token' || kind === 'ip') return kind
   const [name, ...others] = Object.keys(input[kind] ?? {})
-  if (name === undefined || others.length > 0) throw new InputError(['target', kind], 'one name')
+  if (name === undefined || others.length > 0) throw new InputError(['target', kind], 'expected one name')
   return `${kind}:${name}`
 }
 

@@ -53,7 +53,11 @@ export function findShared(policies: readonly RequestPolicy[]): ReadonlySet<stri
 
 export function requireRules({ rulesEngine }: AdminContext): NonNullable<AdminContext['rulesEngine']> {
   if (rulesEngine) return rulesEngine
-  throw new OperationError('rules_disabled', 404, 'Rules are disabled; set RULES = "on".')
+  throw new OperationError(
+    'rules_disabled',
+    404,
+    'Rules are disabled; set RULES = "on", and deploy or restart the gateway.',
+  )
 }
 
 /** @param mustFit policies and overrides have to fit together; a block does not wait for that */

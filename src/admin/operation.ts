@@ -95,9 +95,9 @@ export class OperationError extends Error {
 }
 
 export class InputError extends OperationError {
-  /** @param path names in the body @param expected holds nothing that was sent */
-  constructor(path: readonly string[], expected: string) {
-    super('invalid_input', 400, `${path.join('.') || 'The body'}: expected ${expected}.`, {
+  /** @param path names in the body @param problem holds nothing that was sent */
+  constructor(path: readonly string[], problem: string) {
+    super('invalid_input', 400, `${path.join('.') || 'The body'}: ${problem}.`, {
       extensions: { pointer: toPointer(path) },
     })
   }
@@ -138,7 +138,9 @@ export function readInput<Output>(schema: Schema<Output>, value: unknown): Outpu
   if (result.success) return result.output
   const [{ path = [], expected, received }] = result.issues
   const names = path.map(({ key }) => String(key))
-  throw new InputError(names, expected === 'never' ? 'no such name' : (expected ?? `something other than ${received}`))
+  if (expected === 'never') throw new InputError(names, 'unknown field')
+  if (received === 'undefined' && expected === JSON.stringify(names.at(-1))) throw new InputError(names, 'missing')
+  throw new InputError(names, `expected ${expected ?? `something other than ${received}`}`)
 }
 
 /** Reads the JSON of a request, and no more bytes than are taken. @throws {OperationError} */

@@ -121,6 +121,7 @@ function formatUsage({ blocked: block, limits, skipped }: Usage, terminal: Termi
     key,
   }))
   const overridden = limits.filter(({ limit, configuredLimit, unlimited }) => unlimited || limit !== configuredLimit)
+  const plans = new Map(limits.flatMap(({ policy, plan }) => (plan === null ? [] : [[policy, plan] as const])))
   const blockedUntil = new Map(
     limits.flatMap(({ policy, route, penaltyUntilMs }) =>
       penaltyUntilMs === null ? [] : [[withRoute(policy, route), new Date(penaltyUntilMs).toISOString()] as const],
@@ -129,13 +130,14 @@ function formatUsage({ blocked: block, limits, skipped }: Usage, terminal: Termi
   return [
     ...(block ? [formatBlock(block, terminal)] : []),
     ...(rows.length > 0 ? [terminal.table(rows)] : []),
+    ...[...plans].map(([policy, plan]) => `${policy}: plan ${plan}; another one is named by --header or --claim`),
     ...overridden.map(({ name, route, configuredLimit, unlimited }) => {
-      const limit = unlimited ? 'never limited' : `${configuredLimit} for others`
-      return `${withRoute(name, route)}: ${limit}, by the rules`
+      const effect = unlimited ? 'never limited' : `set by a rule; others have ${configuredLimit}`
+      return `${withRoute(name, route)}: ${effect}`
     }),
     ...[...blockedUntil].map(([policy, until]) => {
       const blocked = terminal.style('red', `blocked until ${until}`)
-      return `${policy}: ${blocked}, whatever is left (sluice reset lifts it)`
+      return `${policy}: ${blocked}, whatever remains (sluice reset ends it)`
     }),
     ...skipped.map(({ policy, reason }) => `${policy}: skipped, ${reason}`),
   ].join('\n')
@@ -143,5 +145,5 @@ function formatUsage({ blocked: block, limits, skipped }: Usage, terminal: Termi
 
 function formatBlock({ status, reason, until }: NonNullable<Usage['blocked']>, terminal: Terminal): string {
   const words = [`answered ${status}`, until === null ? [] : `until ${until}`, reason ?? []].flat()
-  return `${terminal.style('red', 'blocked')}: ${words.join(', ')} (sluice block --remove lifts it)`
+  return `${terminal.style('red', 'blocked')}: ${words.join(', ')} (sluice block <caller> --remove ends it)`
 }

@@ -167,7 +167,7 @@ async function write(
   }
   const input = { body: { ...body, expectedVersion: version, expectedId: id } }
   const { version: written, changed } = await operator.run(operation, input)
-  const end = changed ? `version ${written} at ${operator.name}` : `nothing is different: version ${written}`
+  const end = changed ? `version ${written} at ${operator.name}` : `unchanged: version ${written}`
   const result = { ...operator.place, version: written, changed, changes }
   terminal.show(result, () => [...(yes ? lines : []), end].join('\n'))
 }

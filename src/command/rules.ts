@@ -107,7 +107,7 @@ function defineRuleCommand<List extends EntryList>(kind: Kind<List>): Subcommand
       const target = await readTarget(terminal, options, token)
       if ((target === undefined) !== (options.list === true)) {
         const hint = `sluice help ${name} says how to name them; --list shows all.`
-        throw new CommandError(target ? '--list takes no target' : `expected whom the ${name} is about`, { hint })
+        throw new CommandError(target ? '--list takes no target' : `name the target of the ${name}`, { hint })
       }
       return withOperator(context, options, 'rules', target ?? {}, async (operator) => {
         if (!target) {
@@ -118,7 +118,8 @@ function defineRuleCommand<List extends EntryList>(kind: Kind<List>): Subcommand
         const body = { target, ...readBody(context, options) }
         const { version, changed, target: found, scope, entry } = await operator.run(operation, { body })
         const rule = `${name} ${formatTarget(found as RuleTarget)}`
-        const head = changed ? `${options.remove ? 'taken back: ' : ''}${rule}` : `nothing is different: ${rule}`
+        const unchanged = options.remove ? 'there was no such rule' : 'unchanged'
+        const head = changed ? `${options.remove ? 'removed: ' : ''}${rule}` : `${unchanged}: ${rule}`
         if (scope === 'counted' && !options.remove) terminal.note(COUNTED_NOTE)
         const result = { ...operator.place, version, changed, scope }
         show(result, entry ? [entry] : [], `${head} (version ${version} at ${operator.name})`)

@@ -44,7 +44,7 @@ export const policyKeys = {
   limits: v.optional(v.union([v.string(), v.record(planName, v.string())], LIMITS_EXPECTED)),
   /** source of the plan, with `limits` by plan: `header:<name>` or `claim:<name>` */
   plan: v.optional(parsed(PLAN_EXPECTED, parsePlan)),
-  /** plan of callers that are on none of these */
+  /** plan of callers without one, or with one that is not in `limits` */
   default_plan: v.optional(planName),
   /** or `token-bucket`, `fixed-window`, `quota`, `sorted-set`, `concurrency`: [which to choose](algorithms.md) */
   algorithm: v.optional(oneOf(...ALGORITHM_NAMES), 'sliding-window'),

@@ -48,7 +48,7 @@ export function createRefusal(verdict: Refused): Response {
         code: 'identity_missing',
         status: verdict.status,
         title: verdict.status === 401 ? 'Unauthorized' : 'Identity Required',
-        detail: `Missing or ambiguous ${verdict.policy.by.map(describeSource).join(' and ')}, which this API requires.`,
+        detail: `Missing or ambiguous: ${verdict.policy.by.map(describeSource).join(', ')}.`,
         ...(verdict.status === 401 && { headers: { 'WWW-Authenticate': formatChallenge(verdict.policy.by) } }),
       })
     case 'invalid_cost':
@@ -118,6 +118,6 @@ function describeLimit({ policy, limit, windowMs }: ReportedLimit, unit: string)
 
 /** RFC 9110 §15.5.2: a 401 must name a way to authenticate. No scheme is registered for keys in other headers. */
 function formatChallenge(by: readonly IdentitySource[]): string {
-  const isToken = (source: IdentitySource) => /^(?:the field )?authorization$|^claim$/i.test(describeSource(source))
+  const isToken = (source: IdentitySource) => /^(?:the header )?authorization$|^claim$/i.test(describeSource(source))
   return by.some(isToken) ? 'Bearer' : 'APIKey'
 }

@@ -129,7 +129,7 @@ test('sluice block --gateway uses the secret of the gateway, and keeps the calle
   await expect
     .poll(() => fetch(site.gateway.url, { headers: { Authorization: `Bearer ${token}` } }).then(({ status }) => status))
     .toBe(403)
-  expect((await overDatabase(['block', '-', '--remove'], token)).stdout).toMatch(/^taken back: block token/)
+  expect((await overDatabase(['block', '-', '--remove'], token)).stdout).toMatch(/^removed: block token/)
 })
 
 describe('sluice says why a gateway did not answer', () => {
@@ -152,7 +152,10 @@ describe('sluice says why a gateway did not answer', () => {
     await others.stop()
     const ruleless = await startGateway({ UPSTREAM_URL: site.upstream.url, RATE_LIMITS: '1/1s', ADMIN_TOKEN })
     const { code, stderr } = await runInside(['block', 'x', '--gateway', ruleless.url.href], { cwd: elsewhere })
-    expect([code, stderr]).toEqual([2, 'error: rules are disabled; set RULES = "on"\n'])
+    expect([code, stderr]).toEqual([
+      2,
+      'error: rules are disabled; set RULES = "on", and deploy or restart the gateway\n',
+    ])
     await ruleless.stop()
   })
 

@@ -232,7 +232,7 @@ limits = "5/1m"
 
 describe('rules are refused', () => {
   test.each([
-    [['block'], 'expected whom the block is about'],
+    [['block'], 'name the target of the block'],
     [['block', 'x', '--ip', '203.0.113.7'], 'expected exactly one target'],
     [['block', 'x', '--list'], '--list takes no target'],
     [['block', 'x', '--for', 'ever'], '--for: expected a duration'],
@@ -313,7 +313,7 @@ describe('sluice usage shows what the rules order for a caller', () => {
       { policy: 'things', limit: 30, configuredLimit: 1, unlimited: false, used: 1, remaining: 29 },
     ])
     expect((await run(['usage', ...caller])).stdout).toMatch(
-      /\ndefault-1h: never limited, by the rules\nthings-1h: 1 for others, by the rules\n$/,
+      /\ndefault-1h: never limited\nthings-1h: set by a rule; others have 1\n$/,
     )
     await said(['block', token, '--reason', 'why not', '--for', '1h'])
     const ruled = await run(['usage', ...caller, '--json'])
@@ -341,5 +341,5 @@ describe('sluice usage shows what the rules order for a caller', () => {
 test('sluice says where rules may have no effect', async () => {
   const { code, stderr } = await run(['block', '--list'], undefined, { RULES: 'off' })
   expect(code).toBe(0)
-  expect(stderr).toContain('RULES is not "on" here')
+  expect(stderr).toContain('note: RULES is off in this configuration')
 })

@@ -16,7 +16,7 @@ function lookOf(
   const states = limits.map(
     ([limit, windowMs, used, resetMs]): LimitUsage => ({
       ...{ policy: 'p', name: `p-${windowMs}`, route: null, key: 'k', limit, windowMs, used, remaining: limit - used },
-      ...{ resetMs, retryAfterMs: used >= limit ? resetMs : 0, penaltyUntilMs: null },
+      ...{ plan: null, resetMs, retryAfterMs: used >= limit ? resetMs : 0, penaltyUntilMs: null },
     }),
   )
   return { nowMs, limits: states } satisfies Look

@@ -156,6 +156,15 @@ test.each([
   expect(() => redisStore(upstash(options))).toThrow(expected)
 })
 
+test.each([
+  ['@redis/client', createClient()],
+  ['ioredis', new IoRedis({ lazyConnect: true, autoResendUnfulfilledCommands: false })],
+])('a lost connection of %s that nobody listens for does not end the process', (_name, client) => {
+  expect(() => client.emit('error', new Error('lost'))).toThrow('lost')
+  redisStore(client)
+  expect(() => client.emit('error', new Error('lost'))).not.toThrow()
+})
+
 test('redisStore() refuses an ioredis client that repeats calls, and what is no client', () => {
   const client = new IoRedis({ lazyConnect: true })
   expect(() => redisStore(client)).toThrow('autoResendUnfulfilledCommands: false')

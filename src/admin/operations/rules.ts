@@ -77,15 +77,15 @@ async function editRule<List extends EntryList>(
   const nowMs = context.now()
   const target = await resolveTarget(named, context)
   if (remove && Object.values({ ...effect, reason, until, duration }).some((value) => value !== undefined)) {
-    throw new InputError(['remove'], 'nothing beside it but whom it is about')
+    throw new InputError(['remove'], 'expected nothing beside it but whom it is about')
   }
   const isByDigestAlone = target.digest !== undefined && target.by === undefined
   if (isByDigestAlone && !remove && (await shared(target.digest, context))) {
-    throw new InputError(['target', 'digest'], 'a caller, but this is counted for everyone')
+    throw new InputError(['target', 'digest'], 'expected a caller, but this is counted for everyone')
   }
   const name = list.slice(0, -1)
   const end = resolveExpiry({ until, for: duration }, nowMs)
-  if ('wrong' in end) throw new InputError([end.wrong], end.expected)
+  if ('wrong' in end) throw new InputError([end.wrong], `expected ${end.expected}`)
   const entry = { ...target, ...effect, reason, until: end.until } as Entries[List]
   const change = (rules: Rules) =>
     remove
@@ -96,7 +96,7 @@ async function editRule<List extends EntryList>(
   const changed = await changeRules(context, change, { ...note, comment }, list === 'overrides' && !remove)
   const written: object | undefined = remove ? undefined : changed.rules[list].at(-1)
   if (changed.kind === 'written') {
-    await recordEdit(context, written ?? target, remove ? `no ${name} any more` : name, note)
+    await recordEdit(context, written ?? target, remove ? `${name} removed` : name, note)
   }
   return {
     ...toResponse(changed),

@@ -54,7 +54,7 @@ export const rollback = defineOperation({
       return toResponse(requireChanged(edited))
     } catch (error) {
       if (!(error instanceof OptionError)) throw error
-      throw new InputError(['version'], `rules that fit the Worker’s variables, but ${error.message}.`)
+      throw new InputError(['version'], `expected rules that fit the Worker’s variables, but ${error.message}.`)
     }
   },
 })

@@ -89,7 +89,7 @@ async function explainPolicy(
   }
   const refuse = (status: number, lack: string) => ({
     applies: true,
-    why: `${why}, but ${lack}`,
+    why: `${why}, refuses with ${status}: ${lack}`,
     refusal: `refused with ${status} by policy "${name}": ${lack}`,
   })
   const lack = `the caller lacks ${policy.by.map(formatSource).join(' or ')}`

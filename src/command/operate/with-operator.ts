@@ -35,7 +35,7 @@ export async function withOperator(
   const connection = await connect(settings, env, redis)
   try {
     if (subject === 'rules' && settings.variables.RULES !== 'on') {
-      terminal.note('note: RULES is not "on" here: unless it is where the Worker runs, rules have no effect')
+      terminal.note('note: RULES is off in this configuration; rules only work where the Worker has RULES = "on"')
     }
     const needsDigests = Object.keys(about).some((part) => isCallerKind(part) || part === 'route')
     const note = needsDigests ? digestNote(settings) : undefined

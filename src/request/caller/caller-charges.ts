@@ -151,6 +151,8 @@ export async function readUsage(store: Pick<Store, 'decide'>, charges: readonly 
         name,
         route: charge.route ?? null,
         key: charge.key,
+        // A rule may have put other limits in its place.
+        plan: Object.keys(charge.policy.plans?.limits ?? {}).find((plan) => plan === charge.plan) ?? null,
         limit,
         windowMs,
         used,

@@ -29,7 +29,7 @@ export const SOURCE_KINDS: Readonly<Record<IdentitySource['kind'], SourceKind>> 
   header: {
     ...NAMED,
     parse: (name) => (TOKEN.test(name) ? { kind: 'header', name: name.toLowerCase() } : undefined),
-    describe: (name) => `the field ${name}`,
+    describe: (name) => `the header ${name}`,
     isNamedInPart: true,
   },
   query: { ...NAMED, parse: (name) => ({ kind: 'query', name }), describe: (name) => `the query parameter ${name}` },

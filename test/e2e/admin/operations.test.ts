@@ -421,7 +421,7 @@ test('history shows what was done about a caller, by whom and why', async () => 
   expect(audit).toMatchObject([
     { actor: 'ann', action: 'reset of default', comment: '' },
     { actor: 'operator', action: 'override, default 3/1h, 100/1d', comment: 'slower' },
-    { actor: 'bob', action: 'no block any more', comment: '' },
+    { actor: 'bob', action: 'block removed', comment: '' },
     { actor: 'ann', action: 'block, answered 404', comment: 'abuse' },
   ])
   expect((await call('/history', { body: { caller: { digest: await digestOf(token) } } })).audit).toEqual(audit)
