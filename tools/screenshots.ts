@@ -64,32 +64,41 @@ await rule('/override', {
   comment: 'their launch day',
 })
 
+const VIEWS = { now: '#now', caller: `#caller/${digest(['token', 'the-busiest-caller'])}`, rules: '#rules' } as const
+const SIZES = { desktop: { width: 1100, height: 900 }, phone: { width: 390, height: 844 } } as const
+const SCHEMES = ['light', 'dark'] as const
+
 mkdirSync(FOLDER, { recursive: true })
 const browser = await chromium.launch({ executablePath: await findChromium(), args: ['--no-sandbox'] })
-await show('now', 'light', '#now')
-await show('caller', 'light', `#caller/${digest(['token', 'the-busiest-caller'])}`)
-await show('rules', 'dark', '#rules')
+for (const view of Object.keys(VIEWS) as (keyof typeof VIEWS)[]) {
+  for (const size of Object.keys(SIZES) as (keyof typeof SIZES)[]) {
+    for (const scheme of SCHEMES) await show(view, size, scheme)
+  }
+}
 await browser.close()
 // All that was started is part of this process or ends with it.
 process.exit(0)
 
-async function show(name: string, colorScheme: 'light' | 'dark', place: string): Promise<void> {
-  const context = await browser.newContext({ baseURL: url, colorScheme, viewport: { width: 1100, height: 900 } })
+async function show(
+  view: keyof typeof VIEWS,
+  size: keyof typeof SIZES,
+  colorScheme: (typeof SCHEMES)[number],
+): Promise<void> {
+  const context = await browser.newContext({ baseURL: url, colorScheme, viewport: SIZES[size] })
   const page = await context.newPage()
-  await page.goto(`/_sluice/${place}`)
+  await page.goto(`/_sluice/${VIEWS[view]}`)
   await page.getByLabel('Admin token').fill(ADMIN_TOKEN)
   await page.getByRole('button', { name: 'Log in' }).click()
   await page.getByRole('table').first().waitFor()
   await page.waitForLoadState('load')
-  if (name === 'now') {
-    await page.locator('canvas').waitFor()
+  if (view === 'now') {
     const isShown = page.waitForResponse(/periods=120/)
     await page.getByLabel('Period').selectOption('Last 2 hours')
     await isShown
     await page.getByRole('img', { name: 'Requests by minute' }).waitFor()
   }
-  if (name === 'rules') await page.getByText('Valid;').waitFor()
-  await page.screenshot({ path: join(FOLDER, `${name}.png`), animations: 'disabled' })
+  if (view === 'rules') await page.getByText('Valid;').waitFor()
+  await page.screenshot({ path: join(FOLDER, `${view}-${size}-${colorScheme}.png`), animations: 'disabled' })
   await context.close()
 }
 

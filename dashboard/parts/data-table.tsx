@@ -1,6 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
 import { Scroll } from './scroll.tsx'
+import { nameColumns } from './table.tsx'
 
 export interface DataColumn<Row> {
   readonly name: string
@@ -50,7 +51,7 @@ export function DataTable<Row>({ label, columns, rows, keyOf }: DataTableProps<R
         />
       )}
       <Scroll label={label}>
-        <table>
+        <table style={nameColumns(columns.map(({ name }) => name))}>
           <thead>
             <tr>
               {columns.map(({ name, value }) => {

@@ -16,7 +16,7 @@ export interface TableProps {
 export function Table({ label, columns, children }: TableProps) {
   return (
     <Scroll label={label}>
-      <table>
+      <table style={nameColumns(columns.map((column) => (typeof column === 'string' ? column : column.name)))}>
         <thead>
           <tr>{columns.map(head)}</tr>
         </thead>
@@ -33,6 +33,11 @@ function head(column: Column) {
       {like === 'unseen' ? <span class="unseen">{name}</span> : name}
     </th>
   )
+}
+
+/** Properties by which the style sheet names each cell where there is no room for a head: `--column-2` and so on. */
+export function nameColumns(names: readonly string[]): Readonly<Record<string, string>> {
+  return Object.fromEntries(names.map((name, at) => [`--column-${at + 1}`, JSON.stringify(name)]))
 }
 
 /** Of figures. */
