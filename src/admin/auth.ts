@@ -1,7 +1,7 @@
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import { type Problem, QUOTA_EXCEEDED, retryAfter } from '../http/problem.ts'
+import { callerAddress } from '../request/identity/address.ts'
 import type { Digest } from '../request/identity/digest.ts'
-import { callerAddress } from '../request/identity/identify.ts'
 import type { Log } from '../runtime/log.ts'
 import { MemoryStore } from '../store/memory/memory-store.ts'
 import { createProblem } from './operation.ts'

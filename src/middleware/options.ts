@@ -44,8 +44,7 @@ export interface SharedOptions<C> {
    */
   readonly fold?: string | undefined
   /**
-   * Policies with the same keys as in the gateway:
-   * https://github.com/sluice/sluice/blob/main/docs/configuration.md#policies
+   * Policies with the same keys as in the gateway (docs/configuration.md).
    * @default none
    * @example [{ name: 'login', limits: '5/1m', by: 'ip', match: 'POST /login' }]
    */

@@ -1,4 +1,4 @@
-import ipaddr from 'ipaddr.js'
+import { formatIpv6, readIpv6Groups, toBytes, unmapIpv4 } from '../request/identity/address.ts'
 import { EntryGroups } from './wildcards.ts'
 
 /** The bytes of an address: 4 or 16. */
@@ -40,18 +40,28 @@ export const NETWORK_EXPECTED =
 
 /** A network (RFC 4632 §3.1, RFC 4291 §2.3) as it is written in one way only; undefined for anything else. */
 export function parseNetwork(text: string): string | undefined {
-  const isIpv4 = ipaddr.IPv4.isValidCIDRFourPartDecimal(text)
-  if (!isIpv4 && (text.includes('%') || !ipaddr.IPv6.isValidCIDR(text))) return undefined
-  const [address, prefix] = ipaddr.parseCIDR(text)
-  const { IPv4, IPv6 } = ipaddr
-  const network = isIpv4 ? IPv4.networkAddressFromCIDR(text) : IPv6.networkAddressFromCIDR(text)
-  const isMapped = address instanceof IPv6 && address.isIPv4MappedAddress()
-  return prefix >= 1 && !isMapped && `${address}` === `${network}` ? `${address}/${prefix}` : undefined
+  const [, address = '', prefix = ''] = /^([\da-f:.]+)\/([1-9]\d{0,2})$/i.exec(text) ?? []
+  const bytes = address.includes(':') ? parseIpv6(address) : parseIpv4(address)
+  const width = Number(prefix)
+  if (!bytes || width === 0 || width > 8 * bytes.length) return undefined
+  const beyond = bytes.some((byte, at) => (byte << Math.min(8, Math.max(0, width - 8 * at))) & 255)
+  return beyond ? undefined : `${formatIpv6(address) ?? address}/${width}`
 }
 
 /** Reads an IPv4-mapped address as one of IPv4. */
 function parseBytes(text: string): Bytes | undefined {
-  const { IPv4, IPv6 } = ipaddr
-  if (!text.includes(':')) return IPv4.isValidFourPartDecimal(text) ? IPv4.parse(text).toByteArray() : undefined
-  return IPv6.isValid(text) ? ipaddr.process(text).toByteArray() : undefined
+  if (!text.includes(':')) return parseIpv4(text)
+  const groups = readIpv6Groups(text)
+  return groups && (unmapIpv4(groups) ?? toBytes(groups))
+}
+
+function parseIpv4(text: string): Bytes | undefined {
+  const bytes = text.split('.').map((part) => (/^(?:0|[1-9]\d{0,2})$/.test(part) ? Number(part) : 256))
+  return bytes.length === 4 && bytes.every((byte) => byte < 256) ? bytes : undefined
+}
+
+/** Networks of IPv4-mapped addresses are none: such addresses count as those of IPv4. */
+function parseIpv6(text: string): Bytes | undefined {
+  const groups = readIpv6Groups(text)
+  return groups && !unmapIpv4(groups) ? toBytes(groups) : undefined
 }

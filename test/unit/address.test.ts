@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { callerAddress } from '../../src/request/identity/identify.ts'
+import { callerAddress } from '../../src/request/identity/address.ts'
 
 const addressOf = (address: string) => callerAddress({ headers: new Headers({ 'CF-Connecting-IP': address }) }, 64)
 
