@@ -1,4 +1,7 @@
-/** Writes docs/errors.md, which explains each code of a problem or an option, and each event of the log: `npm run errors-page`. */
+/**
+ * Writes docs/errors.md, which explains each code of a problem or an option, and each event of the log; and the page at
+ * `/_sluice/errors`, to which the `type` of a problem leads: `npm run errors-page`.
+ */
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { OptionErrorCode } from '../src/config/option-error.ts'
@@ -13,7 +16,7 @@ const LIMITS = {
   failure_limit_exceeded: ['429', 'too many failures'],
   penalty_active: ['429', 'a [penalty](configuration.md#penalties) after repeated refusals'],
   deprioritized: ['503', 'the remaining units are [reserved](configuration.md#priorities)'],
-  shed: ['503', 'your API is [overloaded](configuration.md#shedding)'],
+  shed: ['503', 'the API is [overloaded](configuration.md#shedding)'],
   blocked: ['403, or the rule’s', 'a [rule](rules.md) blocks the caller; `detail` is its reason', 'remove the block'],
   identity_missing: [
     '401, or `deny:<status>`',
@@ -49,10 +52,10 @@ const GATEWAY = {
   proxy_loop: ['508', '`UPSTREAM_URL` leads back to the gateway'],
   upstream_unreachable: [
     '502',
-    'your API is unreachable or sends invalid HTTP',
+    'the API is unreachable or sends invalid HTTP',
     'see [troubleshooting](faq.md#troubleshooting)',
   ],
-  upstream_timeout: ['504', 'your API is slower than `UPSTREAM_TIMEOUT_MS`'],
+  upstream_timeout: ['504', 'the API is slower than `UPSTREAM_TIMEOUT_MS`'],
 } satisfies Partial<Record<ProblemCode, Row>>
 
 const ADMIN = {
@@ -121,7 +124,12 @@ Each [problem](http.md#errors), \`OptionError\` and line of the [log](observabil
 
 \`npm run errors-page\` writes this page.`
 
-if (import.meta.main) await writeFile(join(import.meta.dirname, '../docs/errors.md'), renderErrorsPage())
+const SERVED_PAGE = 'src/gateway/errors-page.ts'
+
+if (import.meta.main) {
+  const write = (path: string, text: string) => writeFile(join(import.meta.dirname, '..', path), text)
+  await Promise.all([write('docs/errors.md', renderErrorsPage()), write(SERVED_PAGE, renderServedPage())])
+}
 
 export function renderErrorsPage(): string {
   const sections = Object.entries(SECTIONS).map(([title, codes]) => {
@@ -134,6 +142,34 @@ export function renderErrorsPage(): string {
   const options = `## Configuration and options\n\n${renderTable(['code', 'cause'], toRows(OPTIONS))}`
   const events = `## Log events\n\n${renderTable(['event', 'meaning'], toRows(EVENTS))}`
   return `${[INTRODUCTION, ...sections, options, events].join('\n\n')}\n`
+}
+
+/** A module with the problems as a page of HTML, for those who are refused: a row for each code. */
+export function renderServedPage(): string {
+  const rows = (codes: readonly string[]) =>
+    codes.map((code) => {
+      const cells = ALL[code as ProblemCode].map((text) => `<td>${toHtml(text)}</td>`)
+      return `<tr id="${code}"><th scope="row"><code>${code}</code></th>${cells.join('')}</tr>`
+    })
+  const sections = Object.entries(SECTIONS).map(
+    ([title, codes]) => `<h2>${title}</h2><table>${rows(Object.keys(codes)).join('')}</table>`,
+  )
+  const style =
+    ':root{color-scheme:light dark;font-family:system-ui}body{max-width:60rem;margin:auto;padding:1rem}' +
+    'th,td{padding:.3rem .6rem .3rem 0;text-align:left;vertical-align:top}:target{outline:2px solid}'
+  const html =
+    '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">' +
+    `<title>Errors</title><style>${style}</style><h1>Errors</h1><p>What the <code>code</code> of an error means.</p>${sections.join('')}</html>`
+  return `// Made of tools/errors-page.ts by \`npm run errors-page\`. Do not edit.\nexport const ERRORS_PAGE =\n  ${JSON.stringify(html)}\n`
+}
+
+/** Links lead to pages that only the repository has. */
+function toHtml(markdown: string): string {
+  return markdown
+    .replaceAll('&', '&amp;')
+    .replaceAll('<', '&lt;')
+    .replace(/\[([^\]]*)\]\([^)]*\)/g, '$1')
+    .replace(/`([^`]*)`/g, '<code>$1</code>')
 }
 
 function toRows(codes: Readonly<Record<string, string>>): readonly string[][] {
