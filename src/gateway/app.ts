@@ -102,7 +102,7 @@ export function createApp({ config, proxy, readHealth, routes, operators, log, .
     try {
       return await protect(request, target.path, context, {
         next: (_, signal) => proxy(request, target, context.deadlines, signal),
-        refuse: async (verdict) => (await import('../http/refusal.ts')).createRefusal(verdict),
+        refuse: async (verdict) => (await import('../http/refusal.ts')).createRefusal(verdict, fields.get('Accept')),
       })
     } finally {
       // The runtime would drop the timer with the request, which costs more.

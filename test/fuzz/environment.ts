@@ -66,6 +66,15 @@ const policy = fc.record(
     counts: fc.constantFrom('requests', 'new-identities', 'failures', 'errors'),
     failures: fc.oneof(fc.constantFrom('401', '4xx', '401, 5xx', 404, '', '600', '4x'), anyText),
     allow_large_log: fc.constantFrom(true, false, 'true'),
+    refusal: fc.record(
+      {
+        type: fc.constantFrom('https://example.com/a#b', 'about:blank', 'https://'),
+        detail: anyText,
+        html: anyText,
+        redirect: fc.constantFrom('https://example.com/?a', '/a', 'https://a:b:c'),
+      },
+      { requiredKeys: [] },
+    ),
     mode: fc.constantFrom('enforce', 'shadow', 'off'),
     on_store_error: fc.constantFrom('local', 'open', 'closed', 'retry'),
   },

@@ -288,7 +288,7 @@ const PASSED =
   'header fields that go on to the API: of letters, digits and "-", and none that a proxy replaces (X-Forwarded-… and the like)'
 const ALGORITHMS = '"sliding-window" or "token-bucket" or "fixed-window" or "quota" or "sorted-set" or "concurrency"'
 const KEYS =
-  'name, limits, plan, default_plan, algorithm, by, fold, match, ignore_case, cost, max_cost, burst, slot_ttl, anonymous, priority, reserve, actual_cost, on_store_error, counts, failures, penalty, penalty_after, allow_large_log, mode'
+  'name, limits, plan, default_plan, algorithm, by, fold, match, ignore_case, cost, max_cost, burst, slot_ttl, anonymous, priority, reserve, actual_cost, on_store_error, counts, failures, penalty, penalty_after, allow_large_log, refusal, mode'
 const DURATION = 'a duration from 1ms to 53w such as "30s" (units ms s m h d w)'
 const LIST = 'a list of tables, or JSON of one'
 
@@ -472,6 +472,32 @@ test.each<[Record<string, unknown>, string]>([
   ],
   [{ allow_large_log: 'yes' }, 'allow_large_log: expected true or false, got "yes"'],
   [{ mode: 'log' }, 'mode: expected "enforce" or "shadow", got "log"'],
+  [{ refusal: 'Wait.' }, 'refusal: expected a table, got "Wait."'],
+  [{ refusal: { text: 'x' } }, 'refusal.text: unknown setting; expected one of type, detail, html, redirect'],
+  [{ refusal: { html: '' } }, 'refusal.html: expected up to 10000 characters, got ""'],
+  [{ refusal: { detail: 5 } }, 'refusal.detail: expected up to 10000 characters, got 5'],
+  ...['type', 'redirect'].flatMap((key) =>
+    [
+      ...[
+        '/upgrade',
+        'http://example.com/',
+        'javascript:alert(1)',
+        'https://user@example.com/',
+        'https://example.com/é',
+      ],
+      ...[
+        'https://example.com/ x',
+        'https://a:b:c/',
+        'https://',
+        `https://example.com/${'x'.repeat(2_001)}`,
+        'https:///x',
+      ],
+    ].map((url): [Record<string, unknown>, string] => {
+      const shown = JSON.stringify(url).replace(/^(.{100}).+$/, '$1…')
+      return [{ refusal: { [key]: url } }, `refusal.${key}: expected an https URL without credentials, got ${shown}`]
+    }),
+  ),
+  [{ refusal: {}, limits: undefined, priority: 'critical' }, `limits: expected ${LIMITS}, got nothing`],
   [{ penalty: 'forever' }, `penalty: expected ${DURATION}, got "forever"`],
   [{ penalty: '10m', penalty_after: 0 }, 'penalty_after: expected an integer from 1 to 1000, got 0'],
   [{ penalty_after: 5 }, 'penalty_after: expected penalty, e.g. "10m", with it, got 5'],
