@@ -100,6 +100,8 @@ async function createHandler(env: Environment): Promise<App> {
   if (metrics && counters) routes.set('metrics', (await import('./admin/metrics.ts')).createMetrics(metrics, counters))
   const operators = admin && (await import('./admin/admin.ts')).createAdmin({ admin, config, env, counters }, gateway)
   const limiter = rulesEngine ?? composed.limiter
+  const { createSelfService } = config.isSelfService ? await import('./gateway/self-service.ts') : {}
+  if (createSelfService) routes.set('limits', createSelfService(config, limiter, now))
   const upstream = isBinding<Service>(env.UPSTREAM, 'fetch') ? env.UPSTREAM : globalThis
   const proxy = createProxy({ config, fetch: (request, init) => upstream.fetch(request, init), log })
   return createApp({

@@ -122,6 +122,8 @@ export const variables = {
   MODE: v.optional(oneOf(...POLICY_MODES), 'enforce'),
   /** `on`: while your API is overloaded, refuse requests of lower priority ([how](#shedding)) */
   SHEDDING: v.optional(onOrOff, 'off'),
+  /** `on`: callers see [what is left](http.md#what-is-left) at `/_sluice/limits` */
+  SELF_SERVICE: v.optional(onOrOff, 'off'),
   /**
    * format of the [response headers](http.md#rate-limit-headers) that report limits: `draft-11`, `draft-6`, `x-ratelimit`
    * or `off`

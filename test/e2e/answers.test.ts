@@ -220,3 +220,118 @@ describe('a refusal', () => {
     await expect.poll(async () => (await send(own.url)).body.toString(), SOON).toContain('By a rule.')
   })
 })
+
+describe('/_sluice/limits', () => {
+  const ask = (headers: Sent['headers'], query = '', method = 'GET') =>
+    send(gateway.url, {
+      method,
+      path: `/_sluice/limits${query}`,
+      headers: { 'CF-Connecting-IP': `192.0.2.${++callers % 250}`, ...headers },
+    })
+  const limitsOf = async (...request: Parameters<typeof ask>) => {
+    const answer = await ask(...request)
+    expect([answer.status, answer.headers['cache-control']]).toEqual([200, 'no-store'])
+    return (json(answer) as { limits: { name: string; remaining: number }[] }).limits.map(({ name, remaining }) => [
+      name,
+      remaining,
+    ])
+  }
+
+  test('tells what is left, and spends nothing', async () => {
+    const headers = newCaller()
+    const untouched = {
+      policy: 'default',
+      name: 'default-1h',
+      limit: 2,
+      windowMs: 3_600_000,
+      remaining: 2,
+      resetMs: 3_600_000,
+      retryAfterMs: 0,
+    }
+    for (let i = 0; i < 3; i++) {
+      const answer = await ask(headers)
+      expect([answer.status, json(answer)]).toEqual([200, { limits: [untouched] }])
+      expect([answer.headers['content-type'], answer.headers['ratelimit-policy'], answer.headers.ratelimit]).toEqual([
+        'application/json',
+        '"default-1h";q=2;w=3600',
+        '"default-1h";r=2;t=3600',
+      ])
+    }
+    await send(gateway.url, { headers })
+    expect(await limitsOf(headers)).toEqual([['default-1h', 1]])
+    await refuse({ headers })
+    expect(json(await ask(headers))).toEqual({
+      limits: [{ ...untouched, remaining: 0, resetMs: expect.any(Number), retryAfterMs: expect.any(Number) }],
+    })
+    expect((await ask(headers, '', 'HEAD')).body.length).toBe(0)
+  })
+
+  test('is about a path and a method, by headers alone', async () => {
+    const headers = { ...newCaller(), 'X-Api-Key': `k${callers}` }
+    expect(await limitsOf(headers, '?path=/orders&method=POST')).toEqual([
+      ['default-1h', 2],
+      ['orders-1h', 1],
+    ])
+    expect(await limitsOf(headers, '?path=/orders')).toEqual([['default-1h', 2]])
+    await send(gateway.url, { method: 'POST', path: '/orders', headers })
+    expect(await limitsOf(headers, '?path=/ORDERS/&method=POST')).toEqual([
+      ['default-1h', 1],
+      ['orders-1h', 0],
+    ])
+    expect(await limitsOf({ ...headers, 'X-Api-Key': 'other' }, '?path=/orders&method=POST')).toEqual([
+      ['default-1h', 1],
+      ['orders-1h', 1],
+    ])
+    expect(await limitsOf(headers, '?path=/search?q=1')).toEqual([['default-1h', 1]])
+    expect(await limitsOf(headers, '?path=/form&method=POST')).toEqual([['default-1h', 1]])
+    expect(await limitsOf(headers, '?path=/slots')).toEqual([
+      ['default-1h', 1],
+      ['slots', 3],
+    ])
+  })
+
+  test('logs no refusal by a policy in shadow mode', async () => {
+    const headers = newCaller()
+    await send(gateway.url, { path: '/shadow', headers })
+    const before = gateway.log.length
+    expect(await limitsOf(headers, '?path=/shadow')).toEqual([
+      ['default-1h', 1],
+      ['shadow-1h', 0],
+    ])
+    expect(gateway.log.slice(before)).toEqual([])
+  })
+
+  test.each([
+    ['?path=x', 400, 'invalid_input'],
+    ['?path=https://evil.example/', 400, 'invalid_input'],
+    ['?method=get', 400, 'invalid_input'],
+    ['?method=', 400, 'invalid_input'],
+    ['?identity=1', 400, 'invalid_input'],
+    ['?__proto__=1', 400, 'invalid_input'],
+    ['?path=//evil.example/orders', 400, 'ambiguous_path'],
+    ['?path=/denied', 401, 'identity_missing'],
+  ])('%s is %d %s', async (query, status, code) => {
+    const answer = await ask(newCaller(), query)
+    expect([answer.status, json(answer)]).toEqual([status, expect.objectContaining({ code })])
+  })
+
+  test('takes GET and HEAD', async () => {
+    const answer = await ask({}, '', 'POST')
+    expect([answer.status, answer.headers.allow]).toEqual([405, 'GET, HEAD, OPTIONS'])
+  })
+
+  test('answers an address 60 times a minute', async () => {
+    const headers = { ...newCaller(), 'CF-Connecting-IP': '203.0.113.200' }
+    const statuses = await Promise.all(Array.from({ length: 61 }, async () => (await ask(headers)).status))
+    expect(statuses.toSorted()).toEqual([...Array(60).fill(200), 429])
+    const answer = await ask({ ...newCaller(), 'CF-Connecting-IP': '203.0.113.200' })
+    expect(json(answer)).toMatchObject({ code: 'limit_exceeded', retry_after_ms: expect.any(Number) })
+    expect(Number(answer.headers['retry-after'])).toBeGreaterThan(0)
+  })
+
+  test('is not there unless it is turned on', async () => {
+    const own = await startOwn({})
+    const answer = await send(own.url, { path: '/_sluice/limits' })
+    expect([answer.status, json(answer)]).toEqual([404, expect.objectContaining({ code: 'not_found' })])
+  })
+})
