@@ -104,7 +104,9 @@ async function createHandler(env: Environment): Promise<App> {
   if (createSelfService) routes.set('limits', createSelfService(config, limiter, now))
   const upstream = isBinding<Service>(env.UPSTREAM, 'fetch') ? env.UPSTREAM : globalThis
   const proxy = createProxy({ config, fetch: (request, init) => upstream.fetch(request, init), log })
-  return createApp({
+  const { withCors } = config.corsOrigins ? await import('./gateway/cors.ts') : {}
+  const create = withCors?.(createApp) ?? createApp
+  return create({
     config,
     limiter,
     health,

@@ -104,6 +104,7 @@ export function loadConfig(given: Environment) {
     literalInPaths: values.LITERAL_IN_PATHS ?? [],
     isShedding: isShedding && !isShadow,
     headerFormat: values.RATELIMIT_HEADERS,
+    corsOrigins: values.CORS_ORIGINS,
     isSelfService: values.SELF_SERVICE === 'on',
     storeTimeoutMs: values.STORE_TIMEOUT_MS,
     localShare: values.LOCAL_SHARE,

@@ -105,6 +105,181 @@ async function refuse(sent: Sent, through = gateway): Promise<Answer> {
   throw new Error('it is not refused')
 }
 
+function corsFields({ headers }: Answer): Readonly<Record<string, unknown>> {
+  return Object.fromEntries(Object.entries(headers).filter(([name]) => /^access-control-|^vary$/.test(name)))
+}
+
+const OWN = {
+  'access-control-allow-origin': PAGE,
+  'access-control-allow-credentials': 'true',
+  'access-control-expose-headers': 'RateLimit, RateLimit-Policy, Retry-After, Sluice-Degraded',
+  vary: 'Origin',
+}
+
+describe('to a page of another origin', () => {
+  test.each<[string, Sent, number, object]>([
+    ['a refusal', {}, 429, OWN],
+    [
+      'a refusal, of another origin',
+      { headers: { Origin: 'http://localhost:5173' } },
+      429,
+      { ...OWN, 'access-control-allow-origin': 'http://localhost:5173' },
+    ],
+    ['a refusal, of an origin that is not named', { headers: { Origin: 'https://evil.example' } }, 429, {}],
+    ['a refusal, of the origin in other letters', { headers: { Origin: PAGE.toUpperCase() } }, 429, {}],
+    ['a refusal, of an origin that begins alike', { headers: { Origin: `${PAGE}.evil.example` } }, 429, {}],
+    ['a refusal, of no origin', { headers: { Origin: 'null' } }, 429, {}],
+    ['the state of its limits', { path: '/_sluice/limits' }, 200, OWN],
+    ['health', { path: '/_sluice/health' }, 200, OWN],
+    ['a path that cannot be read', { path: '/a%2F..%2Fb' }, 400, OWN],
+    ['a method that is not forwarded', { method: 'TRACE' }, 405, OWN],
+    ['an unknown path of the gateway', { path: '/_sluice/limits/x' }, 404, {}],
+    ['the admin API', { path: '/_sluice/admin/status' }, 401, {}],
+    ['the admin API, spelt otherwise', { path: '/%5Fsluice/./admin/status' }, 401, {}],
+    [
+      'the admin API, for an operator',
+      { path: '/_sluice/admin/status', headers: { Authorization: `Bearer ${ADMIN_TOKEN}` } },
+      200,
+      {},
+    ],
+    ['the dashboard', { path: '/_sluice/' }, 200, {}],
+  ])('%s', async (name, sent, status, fields) => {
+    const headers = { Origin: PAGE, ...(status === 429 ? newCaller() : {}), ...sent.headers }
+    const request = { ...sent, headers }
+    const answer = status === 429 ? await refuse(request) : await send(gateway.url, request)
+    expect([name, answer.status, corsFields(answer)]).toEqual([name, status, fields])
+  })
+
+  test('a request without an origin is answered as ever', async () => {
+    expect(corsFields(await refuse({ headers: newCaller() }))).toEqual({})
+  })
+
+  const EXPOSED = OWN['access-control-expose-headers']
+  test.each<[object, object]>([
+    [{}, {}],
+    [{ Vary: 'Accept' }, { vary: 'Accept' }],
+    [
+      { 'Access-Control-Allow-Origin': 'https://other.example' },
+      { 'access-control-allow-origin': 'https://other.example' },
+    ],
+    [
+      { 'Access-Control-Allow-Origin': '*' },
+      { 'access-control-allow-origin': '*', 'access-control-expose-headers': EXPOSED },
+    ],
+    [
+      { 'Access-Control-Allow-Origin': PAGE, 'Access-Control-Expose-Headers': 'X-Total', Vary: 'Origin' },
+      { 'access-control-allow-origin': PAGE, 'access-control-expose-headers': `X-Total, ${EXPOSED}`, vary: 'Origin' },
+    ],
+  ])('the API keeps its own fields %j', async (own, expected) => {
+    const answer = await send(gateway.url, {
+      headers: { ...newCaller(), Origin: PAGE, 'X-Answer-With': JSON.stringify(own) },
+    })
+    expect([answer.status, corsFields(answer)]).toEqual([200, expected])
+  })
+
+  test('an origin that is not named gets what the API says and no more', async () => {
+    const own = { 'Access-Control-Allow-Origin': '*' }
+    const headers = { ...newCaller(), Origin: 'https://evil.example', 'X-Answer-With': JSON.stringify(own) }
+    expect(corsFields(await send(gateway.url, { headers }))).toEqual({ 'access-control-allow-origin': '*' })
+  })
+
+  test('an API that cannot be reached', async () => {
+    const own = await startOwn({ UPSTREAM_URL: 'http://127.0.0.1:1', CORS_ORIGINS: PAGE })
+    const answer = await send(own.url, { headers: { Origin: PAGE } })
+    expect([answer.status, corsFields(answer)]).toEqual([502, OWN])
+  })
+
+  test('* allows any origin, and none that sends cookies', async () => {
+    const own = await startOwn({ RATE_LIMITS: '1/1h', CORS_ORIGINS: `*, ${PAGE}`, RATELIMIT_HEADERS: 'x-ratelimit' })
+    const any = {
+      'access-control-allow-origin': '*',
+      'access-control-expose-headers':
+        'X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, Retry-After, Sluice-Degraded',
+      vary: 'Origin',
+    }
+    expect(corsFields(await refuse({ headers: { Origin: 'null' } }, own))).toEqual(any)
+    expect(corsFields(await refuse({ headers: { Origin: PAGE } }, own))).toEqual({
+      ...any,
+      'access-control-allow-origin': PAGE,
+      'access-control-allow-credentials': 'true',
+    })
+  })
+
+  test('without CORS_ORIGINS, nothing', async () => {
+    const own = await startOwn({ RATE_LIMITS: '1/1h' })
+    const preflight = { method: 'OPTIONS', headers: { Origin: PAGE, 'Access-Control-Request-Method': 'POST' } }
+    expect((await send(own.url, preflight)).status).toBe(200)
+    const refused = await send(own.url, preflight)
+    expect([refused.status, corsFields(refused)]).toEqual([429, {}])
+  })
+})
+
+describe('a preflight', () => {
+  const PREFLIGHT = { Origin: PAGE, 'Access-Control-Request-Method': 'PUT', 'X-Answer-With': '{"X-Api":"1"}' }
+  const IP = { 'CF-Connecting-IP': '203.0.113.9' }
+
+  test('reaches the API uncounted', async () => {
+    asked.length = 0
+    for (let i = 0; i < 5; i++) {
+      const answer = await send(gateway.url, { method: 'OPTIONS', path: '/a', headers: { ...PREFLIGHT, ...IP } })
+      expect([answer.status, answer.headers['x-api'], answer.headers.ratelimit]).toEqual([200, '1', undefined])
+    }
+    expect(asked).toEqual(Array(5).fill('OPTIONS /base/a'))
+    const counted = await send(gateway.url, { headers: IP })
+    expect(counted.headers.ratelimit).toContain('"default-1h";r=1;')
+  })
+
+  test('counts by policies that name the method', async () => {
+    const sent = { method: 'OPTIONS', path: '/named', headers: { ...PREFLIGHT, 'CF-Connecting-IP': '203.0.113.10' } }
+    const admitted = await send(gateway.url, sent)
+    expect([admitted.status, admitted.headers.ratelimit]).toEqual([200, '"preflights-1h";r=0;t=3600'])
+    const refused = await send(gateway.url, sent)
+    expect([refused.status, json(refused)]).toMatchObject([429, { 'violated-policies': ['preflights-1h'] }])
+  })
+
+  test.each<[string, Sent]>([
+    ['credentials', { headers: { Authorization: 'Bearer x' } }],
+    ['a cookie', { headers: { Cookie: 'a=b' } }],
+    ['another method', { method: 'GET' }],
+    ['another method in a header', { headers: { 'X-HTTP-Method-Override': 'DELETE' } }],
+    ['another method in the query', { path: '/a?_method=DELETE' }],
+    ['a body', { body: 'a', headers: { 'Content-Length': '1' } }],
+    ['a path that can be read in two ways', { path: '/a%20' }],
+    ['an origin that is not named', { headers: { Origin: 'https://evil.example' } }],
+    ['no method to ask for', { headers: { 'Access-Control-Request-Method': [] } }],
+  ])('with %s is none, and counts', async (name, sent) => {
+    const headers = { ...PREFLIGHT, 'CF-Connecting-IP': `198.51.100.${++callers}`, ...sent.headers }
+    const request = { method: 'OPTIONS', path: '/a', ...sent, headers }
+    const refused = await refuse(request)
+    expect([name, refused.status]).toEqual([name, 429])
+  })
+
+  test('of a blocked caller is refused', async () => {
+    const IP = { 'CF-Connecting-IP': '203.0.113.66' }
+    const body = { target: { ip: IP['CF-Connecting-IP'] }, reason: 'secret reason' }
+    expect((await operate(gateway.url, '/block', { body })).status).toBe(200)
+    const sent = { method: 'OPTIONS', headers: { ...PREFLIGHT, ...IP } }
+    await expect.poll(async () => (await send(gateway.url, sent)).status, SOON).toBe(403)
+    const told = await send(gateway.url, { path: '/_sluice/limits', headers: IP })
+    expect([told.status, json(told)]).toEqual([
+      403,
+      expect.objectContaining({ code: 'blocked', detail: 'Access denied.' }),
+    ])
+  })
+
+  test('for the limits of a caller is answered', async () => {
+    const answer = await send(gateway.url, { method: 'OPTIONS', path: '/_sluice/limits', headers: PREFLIGHT })
+    expect([answer.status, corsFields(answer)]).toEqual([
+      204,
+      {
+        ...OWN,
+        'access-control-allow-methods': 'GET, HEAD',
+        'access-control-allow-headers': '*, Authorization, x-api-key, x-id',
+      },
+    ])
+  })
+})
+
 describe('a refusal', () => {
   const problem = {
     type: QUOTA_EXCEEDED,

@@ -161,6 +161,10 @@ const MEANT: Partial<Record<string, fc.Arbitrary<unknown>>> = {
   LITERAL_IN_PATHS: fc.constantFrom('%2F', '%2f ;', '%5C  %25', '', ' ', '%41', '/'),
   MODE: choice('enforce', 'shadow'),
   SHEDDING: choice('on', 'off'),
+  CORS_ORIGINS: fc.oneof(
+    choice('*', 'https://app.example.com'),
+    fc.constantFrom('https://app.example.com/', 'https://*.example.com', 'null'),
+  ),
   SELF_SERVICE: choice('on', 'off'),
   RATELIMIT_HEADERS: choice('draft-11', 'draft-6', 'x-ratelimit', 'off'),
   STORE_TIMEOUT_MS: count,

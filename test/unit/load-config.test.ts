@@ -128,6 +128,11 @@ test.each<[Environment, Partial<Config>]>([
   [{ EXEMPT: ['/a,b'] }, { exempt: [{ method: '*', path: '/a,b' }] }],
   [{ LITERAL_IN_PATHS: '%2f ;' }, { literalInPaths: ['%2F', ';'] }],
   [{ SHEDDING: 'on' }, { isShedding: true }],
+  [
+    { CORS_ORIGINS: 'https://app.example.com, http://localhost:5173' },
+    { corsOrigins: ['https://app.example.com', 'http://localhost:5173'] },
+  ],
+  [{ CORS_ORIGINS: ['*', 'https://xn--bcher-kva.example'] }, { corsOrigins: ['*', 'https://xn--bcher-kva.example'] }],
   [{ SELF_SERVICE: 'on' }, { isSelfService: true }],
   [{ RATELIMIT_HEADERS: 'off' }, { headerFormat: 'off' }],
   [{ RATELIMIT_HEADERS: 'draft-6' }, { headerFormat: 'draft-6' }],
@@ -291,6 +296,7 @@ const PASSED =
 const ALGORITHMS = '"sliding-window" or "token-bucket" or "fixed-window" or "quota" or "sorted-set" or "concurrency"'
 const KEYS =
   'name, limits, plan, default_plan, algorithm, by, fold, match, ignore_case, cost, max_cost, burst, slot_ttl, anonymous, priority, reserve, actual_cost, on_store_error, counts, failures, penalty, penalty_after, allow_large_log, refusal, mode'
+const ORIGINS = 'origins such as https://app.example.com, or *'
 const DURATION = 'a duration from 1ms to 53w such as "30s" (units ms s m h d w)'
 const LIST = 'a list of tables, or JSON of one'
 
@@ -376,6 +382,13 @@ test.each<[string, Environment]>([
     { UPSTREAM_URL, LITERAL_IN_PATHS: '%2F,;' },
   ],
   [`EXEMPT: expected ${PATTERNS}, got " "`, { UPSTREAM_URL, EXEMPT: ' ' }],
+  ...[
+    ...['https://app.example.com/', 'https://app.example.com:443', 'https://App.example.com', 'app.example.com'],
+    ...['https://*.example.com', 'null', 'https://a.example https://b.example', 'https://a.example,', 'file://', 5],
+  ].map((CORS_ORIGINS): [string, Environment] => [
+    `CORS_ORIGINS: expected ${ORIGINS}, got ${JSON.stringify(CORS_ORIGINS)}`,
+    { UPSTREAM_URL, CORS_ORIGINS },
+  ]),
   ['IPV6_PREFIX: expected an integer from 16 to 128, got 8', { UPSTREAM_URL, IPV6_PREFIX: 8 }],
   ['SHEDDING: expected "on" or "off", got true', { UPSTREAM_URL, SHEDDING: true }],
   ['MODE: expected "enforce" or "shadow", got "dry"', { UPSTREAM_URL, MODE: 'dry' }],
