@@ -104,6 +104,7 @@ async function createHandler(env: Environment): Promise<App> {
   if (createSelfService) routes.set('limits', createSelfService(config, limiter, now))
   const upstream = isBinding<Service>(env.UPSTREAM, 'fetch') ? env.UPSTREAM : globalThis
   const proxy = createProxy({ config, fetch: (request, init) => upstream.fetch(request, init), log })
+  const { rewriteLocations } = config.rewritesLocation ? await import('./gateway/rewrite-locations.ts') : {}
   const { withCors } = config.corsOrigins ? await import('./gateway/cors.ts') : {}
   const create = withCors?.(createApp) ?? createApp
   return create({
@@ -112,7 +113,7 @@ async function createHandler(env: Environment): Promise<App> {
     health,
     holdUntilEnd,
     observer: statistics?.observer,
-    proxy,
+    proxy: rewriteLocations?.(proxy, config) ?? proxy,
     readHealth,
     routes,
     operators,

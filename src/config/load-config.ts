@@ -106,6 +106,7 @@ export function loadConfig(given: Environment) {
     headerFormat: values.RATELIMIT_HEADERS,
     corsOrigins: values.CORS_ORIGINS,
     isSelfService: values.SELF_SERVICE === 'on',
+    rewritesLocation: values.REWRITE_LOCATION === 'on',
     storeTimeoutMs: values.STORE_TIMEOUT_MS,
     localShare: values.LOCAL_SHARE,
     leases: values.LEASES === 'off' ? undefined : values.LEASES,

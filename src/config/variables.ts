@@ -127,6 +127,8 @@ export const variables = {
   CORS_ORIGINS: v.optional(origins),
   /** `on`: callers see [what is left](http.md#what-is-left) at `/_sluice/limits` */
   SELF_SERVICE: v.optional(onOrOff, 'off'),
+  /** `on`: [redirects](http.md#redirects-and-cookies) to your API's host lead to the gateway's */
+  REWRITE_LOCATION: v.optional(onOrOff, 'off'),
   /**
    * format of the [response headers](http.md#rate-limit-headers) that report limits: `draft-11`, `draft-6`, `x-ratelimit`
    * or `off`

@@ -510,3 +510,29 @@ describe('/_sluice/limits', () => {
     expect([answer.status, json(answer)]).toEqual([404, expect.objectContaining({ code: 'not_found' })])
   })
 })
+
+describe('with REWRITE_LOCATION', () => {
+  const follow = async (fields: object, through = gateway) => {
+    const headers = { ...newCaller(), Host: 'gw.example:8443', 'X-Answer-With': JSON.stringify(fields) }
+    return (await send(through.url, { path: '/moved/here?x=1', headers })).headers
+  }
+
+  test("a redirect to the API's own host stays with the gateway", async () => {
+    const {
+      location,
+      'content-location': content,
+      'set-cookie': cookies,
+    } = await follow({
+      Location: `${upstream.url}/base/new?a=%2F#b`,
+      'Content-Location': '/base/x',
+      'Set-Cookie': 'a=b; Domain=127.0.0.1',
+    })
+    expect([location, content]).toEqual(['http://gw.example:8443/new?a=%2F#b', 'http://gw.example:8443/x'])
+    expect(cookies).toEqual(['a=b; Domain=127.0.0.1'])
+  })
+
+  test('without it, it passes', async () => {
+    const own = await startOwn({})
+    expect((await follow({ Location: `${upstream.url}/new` }, own)).location).toBe(`${upstream.url}/new`)
+  })
+})

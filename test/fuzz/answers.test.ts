@@ -2,6 +2,7 @@
 import fc from 'fast-check'
 import { expect } from 'vitest'
 import { loadConfig } from '../../src/config/load-config.ts'
+import { rewriteLocation } from '../../src/gateway/rewrite-locations.ts'
 import { createRefusal } from '../../src/http/refusal.ts'
 import type { RefusalSettings } from '../../src/model/policy.ts'
 import type { Refused } from '../../src/model/verdict.ts'
@@ -59,4 +60,53 @@ fuzz(
     // Who does not name HTML never gets it.
     if (!/text\/(?:html|\*)/i.test(header)) expect(page).toBe(false)
   }),
+)
+
+const host = fc.constantFrom('origin.internal', 'ORIGIN.internal:443', 'other.example', 'user@origin.internal', '')
+const part = fc.constantFrom(
+  '/',
+  '//',
+  '\\',
+  '/v1',
+  'v1/',
+  '..',
+  '.',
+  '%2e%2e',
+  'x',
+  '?a=b',
+  '#c',
+  ':',
+  '@',
+  '%',
+  ' ',
+  'é',
+)
+const location = fc
+  .tuple(
+    fc.constantFrom('https:', 'http:', 'https://', 'http://', '//', '/\\', '', 'javascript:'),
+    host,
+    fc.array(part),
+  )
+  .map(([scheme, host, parts]) => scheme + host + parts.join(''))
+
+fuzz(
+  'rewriteLocation() leads to the gateway, and through it to where the location led',
+  600,
+  fc.property(
+    location,
+    fc.constantFrom('https://origin.internal', 'https://origin.internal/v1', 'http://origin.internal/v1/x'),
+    fc.constantFrom('/', '/a/b?c', '//other.example/', '/v1/'),
+    (location, upstreamUrl, asked) => {
+      const rewritten = rewriteLocation(location, upstreamUrl, 'https://gateway.example', asked)
+      if (rewritten === undefined) return
+      const { origin, pathname, search, hash } = new URL(rewritten)
+      expect(origin).toBe('https://gateway.example')
+      const meant = new URL(location, upstreamUrl + asked)
+      const reached = new URL(upstreamUrl + pathname + search)
+      expect(meant.host).toBe('origin.internal')
+      // A base path without a slash at the end is the root of the gateway.
+      expect(reached.pathname.replace(/\/$/, '')).toBe(meant.pathname.replace(/\/$/, ''))
+      expect([search, hash]).toEqual([meant.search, meant.hash])
+    },
+  ),
 )

@@ -166,6 +166,7 @@ const MEANT: Partial<Record<string, fc.Arbitrary<unknown>>> = {
     fc.constantFrom('https://app.example.com/', 'https://*.example.com', 'null'),
   ),
   SELF_SERVICE: choice('on', 'off'),
+  REWRITE_LOCATION: choice('on', 'off'),
   RATELIMIT_HEADERS: choice('draft-11', 'draft-6', 'x-ratelimit', 'off'),
   STORE_TIMEOUT_MS: count,
   ON_STORE_ERROR: choice('local', 'open', 'closed'),
