@@ -7,24 +7,20 @@ import { type Environment, isBinding, loadConfig, type Service } from './config/
 import { OptionError } from './config/option-error.ts'
 import { composeLimiter } from './engine/limiter.ts'
 import { createAvoidedCalls } from './engine/stage.ts'
-import { createApp, type RouteHandler } from './gateway/app.ts'
+import { type App, createApp, type RouteHandler } from './gateway/app.ts'
 import { createHealthReader } from './gateway/health.ts'
 import { openBackend } from './gateway/open-backend.ts'
-import { problemResponse } from './http/problem.ts'
+import { createProxy } from './gateway/proxy.ts'
 import { isRefusedForLong } from './request/charge-builder.ts'
 import { consoleLog, throttle } from './runtime/log.ts'
 import type { AnalyticsDataset } from './statistics/observers.ts'
-
-interface Handler {
-  fetch(request: Request, env: Environment, ctx: ExecutionContext): Response | Promise<Response>
-}
 
 export { LimitObject } from './store/durable-object/limit-object.ts'
 
 /** No response waits for a flush of statistics; the next one is due after ten seconds. */
 const FLUSH_TIMEOUT_MS = 4_000
 
-let handler: Handler | undefined
+let handler: App | undefined
 
 /** Handles requests as the Worker's variables configure. */
 export default {
@@ -40,28 +36,20 @@ async function startWith(request: Request, env: Environment, ctx: ExecutionConte
   return handler.fetch(request, env, ctx)
 }
 
-async function start(env: Environment): Promise<Handler> {
+async function start(env: Environment): Promise<App> {
   try {
     return await createHandler(env)
   } catch (error) {
     if (!(error instanceof OptionError)) throw error
     const { variable, message } = error
     consoleLog('error', { event: 'misconfigured', message })
-    return {
-      // The value is logged, and never returned to a client.
-      fetch: () =>
-        problemResponse({
-          code: 'misconfigured',
-          status: 500,
-          title: 'Misconfigured',
-          detail: `Gateway misconfigured: ${variable} is invalid. See the log.`,
-        }),
-    }
+    const { misconfiguredProblem } = await import('./gateway/gateway-problem.ts')
+    return { fetch: () => misconfiguredProblem(variable) }
   }
 }
 
 /** Creates all parts, from the bottom to the top. Parts that few configurations need are imported on demand. */
-async function createHandler(env: Environment): Promise<Handler> {
+async function createHandler(env: Environment): Promise<App> {
   const config = loadConfig(env)
   const now = () => Date.now()
   const log = throttle(consoleLog, now)
@@ -111,14 +99,21 @@ async function createHandler(env: Environment): Promise<Handler> {
   const routes = new Map<string, RouteHandler>()
   if (metrics && counters) routes.set('metrics', (await import('./admin/metrics.ts')).createMetrics(metrics, counters))
   const operators = admin && (await import('./admin/admin.ts')).createAdmin({ admin, config, env, counters }, gateway)
+  const limiter = rulesEngine ?? composed.limiter
+  const { createSelfService } = config.isSelfService ? await import('./gateway/self-service.ts') : {}
+  if (createSelfService) routes.set('limits', createSelfService(config, limiter, now))
   const upstream = isBinding<Service>(env.UPSTREAM, 'fetch') ? env.UPSTREAM : globalThis
-  return createApp({
+  const proxy = createProxy({ config, fetch: (request, init) => upstream.fetch(request, init), log })
+  const { rewriteLocations } = config.rewritesLocation ? await import('./gateway/rewrite-locations.ts') : {}
+  const { withCors } = config.corsOrigins ? await import('./gateway/cors.ts') : {}
+  const create = withCors?.(createApp) ?? createApp
+  return create({
     config,
-    limiter: rulesEngine ?? composed.limiter,
+    limiter,
     health,
     holdUntilEnd,
     observer: statistics?.observer,
-    fetch: (request, init) => upstream.fetch(request, init),
+    proxy: rewriteLocations?.(proxy, config) ?? proxy,
     readHealth,
     routes,
     operators,

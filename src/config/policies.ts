@@ -149,7 +149,8 @@ function makePolicy(table: PolicyTable, index: number, defaults: PolicyDefaults)
     if (table.reserve) fail('reserve', 'counts = "requests" with it')
     if (table.actual_cost) fail('actual_cost', 'counts = "requests" with it')
   } else if (table.failures !== undefined) fail('failures', 'counts = "failures" with it')
-  if ((counts === 'failures' || table.penalty !== undefined) && limits.length === 0) fail('limits', LIMITS_EXPECTED)
+  if ((counts === 'failures' || table.penalty !== undefined || table.refusal) && limits.length === 0)
+    fail('limits', LIMITS_EXPECTED)
   const { cost: tell } = defaults
   const isCustomCost = table.cost === undefined && !needsDetection && !holdsSlots
   return {
@@ -172,6 +173,7 @@ function makePolicy(table: PolicyTable, index: number, defaults: PolicyDefaults)
     counts,
     failures: counts === 'failures' ? (table.failures ?? parseStatuses('4xx') ?? []) : [],
     penalty: readPenalty(toAlgorithmOptions(table), fail),
+    refusal: table.refusal,
     mode,
   }
 }

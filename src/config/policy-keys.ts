@@ -14,6 +14,7 @@ import {
   HEADER_EXPECTED,
   headerSource,
   integer,
+  longText,
   matching,
   oneOf,
   parsed,
@@ -21,6 +22,7 @@ import {
   statuses,
   strictTable,
   textLike,
+  webUrl,
 } from './values.ts'
 
 export const PLAN_EXPECTED = '"header:<name>" or "claim:<name or /pointer>"'
@@ -105,6 +107,19 @@ export const policyKeys = {
   penalty_after: v.optional(integer(1, MAX_AFTER)),
   /** allow an exact log of more than 100,000 entries per caller */
   allow_large_log: v.optional(boolean, false),
+  /** what [refusals say](http.md#refusals-of-your-own): `type`, `detail`, `html`, `redirect` */
+  refusal: v.optional(
+    strictTable(
+      'setting',
+      {
+        type: v.optional(webUrl),
+        detail: v.optional(longText),
+        html: v.optional(longText),
+        redirect: v.optional(webUrl),
+      },
+      'a table',
+    ),
+  ),
   /** `enforce` or `shadow` @default `MODE` */
   mode: v.optional(oneOf(...POLICY_MODES)),
 }

@@ -120,6 +120,24 @@ export const jwksUrl = parsed('an https URL without credentials or fragment (htt
   KEYS_URL.test(text) && URL.canParse(text) ? text : undefined,
 )
 
+/** Fits into a header. */
+export const webUrl = parsed('an https URL without credentials', (text) =>
+  /^https:\/\/[\w.:-]+(?:[/?#][!-~]{0,2000})?$/.test(text) && URL.canParse(text) ? text : undefined,
+)
+
+export const longText = matching(/^.{1,10000}$/s, 'up to 10000 characters')
+
+/** Origins as browsers spell them. */
+export const origins = parsedList(
+  () => 'origins such as https://app.example.com, or *',
+  (given) => {
+    const text = given.trim()
+    return text === '*' || (URL.canParse(text) && !text.includes('*') && new URL(text).origin === text)
+      ? text
+      : undefined
+  },
+)
+
 /** A host as in URLs: in lower case, with its port unless that is the scheme's default. */
 export const host = parsed('a host such as "admin.example.com"', (text) =>
   /^[a-z\d](?:[a-z\d.-]*[a-z\d])?(?::\d{1,5})?$/i.test(text) ? text.toLowerCase() : undefined,

@@ -24,6 +24,7 @@ import {
   longSecret,
   matching,
   oneOf,
+  origins,
   patternList,
   restUrl,
   share,
@@ -122,6 +123,12 @@ export const variables = {
   MODE: v.optional(oneOf(...POLICY_MODES), 'enforce'),
   /** `on`: while your API is overloaded, refuse requests of lower priority ([how](#shedding)) */
   SHEDDING: v.optional(onOrOff, 'off'),
+  /** origins whose pages [may read](http.md#browsers) refusals and limits, e.g. `https://app.example.com`; or `*` */
+  CORS_ORIGINS: v.optional(origins),
+  /** `on`: callers see [what is left](http.md#what-is-left) at `/_sluice/limits` */
+  SELF_SERVICE: v.optional(onOrOff, 'off'),
+  /** `on`: [redirects](http.md#redirects-and-cookies) to your API's host lead to the gateway's */
+  REWRITE_LOCATION: v.optional(onOrOff, 'off'),
   /**
    * format of the [response headers](http.md#rate-limit-headers) that report limits: `draft-11`, `draft-6`, `x-ratelimit`
    * or `off`

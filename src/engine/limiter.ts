@@ -1,7 +1,7 @@
 import { toReported } from '../algorithms/decide.ts'
 import type { Charge, DecisionRequest, LimitState, RequestCharge } from '../model/charge.ts'
 import type { Limit } from '../model/limits.ts'
-import type { Pattern } from '../model/policy.ts'
+import type { Pattern, RequestPolicy } from '../model/policy.ts'
 import type { Store } from '../model/store.ts'
 import type { Admitted, Blocked, Failures, Refused, ReportedLimit, Settlement, Verdict } from '../model/verdict.ts'
 import { ChargeBuilder, type ChargeBuilderOptions } from '../request/charge-builder.ts'
@@ -47,6 +47,8 @@ export interface DecideOptions {
   readonly rules?: MatchedRules | undefined
   /** The limiter fills it in. */
   readonly trace?: DecisionTrace | undefined
+  /** Tells policies that are left out. */
+  readonly skips?: ((policy: RequestPolicy) => boolean) | undefined
 }
 
 const ADMITTED: Verdict = { outcome: 'admitted', limits: [] }
@@ -94,7 +96,7 @@ export class Limiter {
     request: ReceivedRequest,
     path: RequestPath,
     context: Pick<CallContext, 'waitUntil'>,
-    { rules, trace }: DecideOptions = {},
+    { rules, trace, skips }: DecideOptions = {},
   ): Promise<readonly RequestCharge[] | Verdict> {
     const matches = this.#finder.find(readMethods(request, this.#finder.methods), path)
     // Exempt requests must always be admitted, so they are not shed either.
@@ -106,7 +108,7 @@ export class Limiter {
 
     const charges: RequestCharge[] = []
     for (const match of matches) {
-      if (match.policy.limits.length === 0) continue
+      if (match.policy.limits.length === 0 || skips?.(match.policy)) continue
       const built = this.#builder.build(match, request, path.canonical, priority, context)
       const charge = built instanceof Promise ? await built : built
       if (charge === 'skip') continue

@@ -1,11 +1,11 @@
+import type { ExecutionContext } from 'hono'
 import { HonoBase as Hono } from 'hono/hono-base'
 import { LinearRouter } from 'hono/router/linear-router'
-import type { Config } from '../config/load-config.ts'
+import type { Config, Environment } from '../config/load-config.ts'
 import type { ComposedLimiter } from '../engine/limiter.ts'
 import type { RulesEngine } from '../engine/rules-engine.ts'
 import { requestContext } from '../http/exchange.ts'
 import { isConnectionStray } from '../http/forwarded-headers.ts'
-import { NOT_SERVED, problemResponse } from '../http/problem.ts'
 import { createProtect, type ProtectOptions } from '../http/protect.ts'
 import type { Store } from '../model/store.ts'
 import { createPathReader, createTargetReader, type RequestTarget } from '../request/target.ts'
@@ -14,11 +14,16 @@ import type { Log } from '../runtime/log.ts'
 import type { Reason } from './gateway-problem.ts'
 import { type Health, healthResponse } from './health.ts'
 import { IncomingRequest, RequestHeaders } from './incoming-request.ts'
-import { createProxy, createViaName, isLoop, type ProxyOptions } from './proxy.ts'
+import { createViaName, isLoop, type UpstreamProxy } from './proxy.ts'
+
+/** As Workers call it. */
+export interface App {
+  fetch(request: Request, env: Environment, context: ExecutionContext): Response | Promise<Response>
+}
 
 export interface AppOptions extends Omit<ProtectOptions, 'headerFormat' | 'ipv6Prefix'> {
   readonly config: Config
-  readonly fetch: ProxyOptions['fetch']
+  readonly proxy: UpstreamProxy
   readonly readHealth: () => Promise<Health>
   /** Answers of the gateway itself, by path below `/_sluice/`. */
   readonly routes: ReadonlyMap<string, RouteHandler>
@@ -50,11 +55,10 @@ const OWN_PATH = /[/\\]_sluice(?![\w.~-])/i
 /** A host and port (RFC 9110 §7.2); names consist of letters, digits, "-", "." and "_". */
 const HOST = /^(?:[\w.-]+|\[[\da-f:.]+\])(?::\d*)?$/i
 
-export function createApp({ config, fetch, readHealth, routes, operators, log, ...options }: AppOptions): Hono {
+export function createApp({ config, proxy, readHealth, routes, operators, log, ...options }: AppOptions): App {
   const { upstreamUrl, headerFormat, ipv6Prefix } = config
   const protect = createProtect({ ...options, headerFormat, ipv6Prefix })
   const name = createViaName(config)
-  const proxy = createProxy({ config, fetch, name, log })
   const readTarget = createTargetReader(createPathReader(config.literalInPaths))
   // The target of the latest routed request: its handler begins before another request is routed.
   let routed: ReturnType<typeof readTarget>
@@ -76,7 +80,7 @@ export function createApp({ config, fetch, readHealth, routes, operators, log, .
     if (typeof received === 'string') return refuse(received, executionCtx)
     const { target } = received
     const handle = routes.get(target.path.canonical.slice(ROOT.length)) ?? operators
-    return (await handle?.(raw, target, contextOf(raw, executionCtx))) ?? problemResponse(NOT_SERVED)
+    return (await handle?.(raw, target, contextOf(raw, executionCtx))) ?? answerProblem('not-served')
   })
   app.all('*', async ({ req: { raw }, executionCtx }) => {
     const received = receive(raw, routed)
@@ -98,7 +102,7 @@ export function createApp({ config, fetch, readHealth, routes, operators, log, .
     try {
       return await protect(request, target.path, context, {
         next: (_, signal) => proxy(request, target, context.deadlines, signal),
-        refuse: async (verdict) => (await import('../http/refusal.ts')).createRefusal(verdict),
+        refuse: async (verdict) => (await import('../http/refusal.ts')).createRefusal(verdict, fields.get('Accept')),
       })
     } finally {
       // The runtime would drop the timer with the request, which costs more.
@@ -107,12 +111,16 @@ export function createApp({ config, fetch, readHealth, routes, operators, log, .
   })
   app.onError(async (error) => {
     log('error', { event: 'unexpected_error', error: error.name })
-    return (await import('./gateway-problem.ts')).gatewayProblem('failed')
+    return answerProblem('failed')
   })
   return app
 
   async function refuse(reason: Reason, context: Pick<CallContext, 'waitUntil'>): Promise<Response> {
     options.observer?.undecided('bad_request', context)
+    return answerProblem(reason)
+  }
+
+  async function answerProblem(reason: Reason): Promise<Response> {
     return (await import('./gateway-problem.ts')).gatewayProblem(reason)
   }
 

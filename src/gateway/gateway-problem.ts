@@ -1,4 +1,4 @@
-import { type Problem, problemResponse, TARGET_PROBLEMS } from '../http/problem.ts'
+import { NOT_SERVED, type Problem, problemResponse, TARGET_PROBLEMS } from '../http/problem.ts'
 import { IncomingRequest, RequestHeaders } from './incoming-request.ts'
 
 const ALLOW = { Allow: 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS' }
@@ -42,6 +42,7 @@ const PROBLEMS = {
     detail: 'TRACE is not forwarded.',
     headers: ALLOW,
   },
+  'not-served': NOT_SERVED,
   unreachable: {
     code: 'upstream_unreachable',
     status: 502,
@@ -60,6 +61,16 @@ export type Reason = keyof typeof PROBLEMS
 
 export function gatewayProblem(reason: Reason): Response {
   return problemResponse(PROBLEMS[reason])
+}
+
+/** The value is logged, and never returned to a client. */
+export function misconfiguredProblem(variable: string): Response {
+  return problemResponse({
+    code: 'misconfigured',
+    status: 500,
+    title: 'Misconfigured',
+    detail: `Gateway misconfigured: ${variable} is invalid. See the log.`,
+  })
 }
 
 /** The largest value that is forwarded: longer than any chain of proxies. */

@@ -12,18 +12,19 @@ import type { IncomingRequest } from './incoming-request.ts'
 export interface ProxyOptions {
   readonly config: Config
   readonly fetch: (request: Request | string, init: RequestInit) => Promise<Response>
-  /** Names this deployment in `Via`. */
-  readonly name: string
   readonly log: Log
 }
+
+export type UpstreamProxy = ReturnType<typeof createProxy>
 
 /**
  * Creates the proxy: method, path, query, body, cookies, redirects and WebSockets are forwarded unchanged, both bodies as
  * streams. An unreachable upstream is a 502, one that does not begin to respond in time a 504.
  */
-export function createProxy({ config, fetch, name, log }: ProxyOptions) {
+export function createProxy({ config, fetch, log }: ProxyOptions) {
   const { upstreamUrl, upstreamTimeoutMs: timeoutMs, upstreamSecret: secret } = config
   const isPassed = createPassedTest(config.forwardHeaders)
+  const name = createViaName(config)
 
   return async function proxy(
     request: IncomingRequest,

@@ -47,7 +47,7 @@ export function trackResponse(
     end?.(head !== undefined && signalsOverload(head, request))
     end = undefined
     if (head && settlement) context.waitUntil(settlement.settle(head.headers))
-    const failure = head && !SYNTHETIC.has(head) ? failures?.of(head.status) : undefined
+    const failure = head && !isSynthetic(head) ? failures?.of(head.status) : undefined
     if (!failure) return verdict
     const charged = failure.charge()
     context.waitUntil(charged)
@@ -87,6 +87,10 @@ const SYNTHETIC = new WeakSet<object>()
 export function markSynthetic(response: Response): Response {
   SYNTHETIC.add(response)
   return response
+}
+
+export function isSynthetic(head: object): boolean {
+  return SYNTHETIC.has(head)
 }
 
 export function requestContext(

@@ -15,33 +15,49 @@ import {
 
 const UNAVAILABLE_RETRY_MS = 1_000
 
-export function createRefusal(verdict: Refused): Response {
+/** Styles and pictures, and nothing that runs or could send anything. */
+const PAGE = {
+  'Content-Type': 'text/html; charset=utf-8',
+  'Content-Security-Policy':
+    "default-src 'none'; style-src 'unsafe-inline'; img-src https: data:; " +
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+  'X-Content-Type-Options': 'nosniff',
+  'Cache-Control': 'no-store',
+}
+
+/** @param accept the header `Accept` of the request */
+export function createRefusal(verdict: Refused, accept?: string | null): Response {
   switch (verdict.outcome) {
-    case 'limited':
-      return problemResponse({
+    case 'limited': {
+      const { violated, retryAfterMs } = verdict
+      return refuseOverLimits(violated, retryAfterMs, accept, {
         type: QUOTA_EXCEEDED,
         status: 429,
         title: 'Too Many Requests',
-        ...describeViolations(verdict.violated),
+        ...describeViolations(violated),
         extensions: {
-          'violated-policies': verdict.violated.map(({ name }) => name),
-          retry_after_ms: verdict.retryAfterMs,
-          ...findPenalty(verdict.violated),
+          'violated-policies': violated.map(({ name }) => name),
+          retry_after_ms: retryAfterMs,
+          ...findPenalty(violated),
         },
-        headers: retryAfter(verdict.retryAfterMs),
+        headers: retryAfter(retryAfterMs),
       })
-    case 'deprioritized':
-      return createUnavailable(
-        'deprioritized',
-        'The remaining capacity is reserved for higher-priority requests.',
-        verdict.retryAfterMs,
-        { retry_after_ms: verdict.retryAfterMs },
-      )
+    }
+    case 'deprioritized': {
+      const { limits, retryAfterMs } = verdict
+      const refusing = limits.filter((limit) => limit.retryAfterMs > 0 && limit.policy.mode === 'enforce')
+      const detail = 'The remaining capacity is reserved for higher-priority requests.'
+      const extensions = { retry_after_ms: retryAfterMs }
+      const problem = createUnavailable('deprioritized', detail, retryAfterMs, extensions)
+      return refuseOverLimits(refusing, retryAfterMs, accept, problem)
+    }
     case 'shed':
-      return createUnavailable(
-        'shed',
-        'The upstream is overloaded; lower-priority requests are refused.',
-        verdict.retryAfterMs,
+      return problemResponse(
+        createUnavailable(
+          'shed',
+          'The upstream is overloaded; lower-priority requests are refused.',
+          verdict.retryAfterMs,
+        ),
       )
     case 'unidentified':
       return problemResponse({
@@ -68,10 +84,12 @@ export function createRefusal(verdict: Refused): Response {
         detail: verdict.reason ?? 'Access denied.',
       })
     case 'unavailable':
-      return createUnavailable(
-        'store_unavailable',
-        'Rate limits cannot be checked right now. Try again shortly.',
-        UNAVAILABLE_RETRY_MS,
+      return problemResponse(
+        createUnavailable(
+          'store_unavailable',
+          'Rate limits cannot be checked right now. Try again shortly.',
+          UNAVAILABLE_RETRY_MS,
+        ),
       )
   }
 }
@@ -81,8 +99,8 @@ function createUnavailable(
   detail: string,
   waitMs: number,
   extensions: Problem['extensions'] = {},
-): Response {
-  return problemResponse({
+): Problem {
+  return {
     code,
     type: TEMPORARY_REDUCED_CAPACITY,
     status: 503,
@@ -90,7 +108,43 @@ function createUnavailable(
     detail,
     extensions,
     headers: retryAfter(waitMs),
-  })
+  }
+}
+
+/** Answers as the first of the refusing policies that has a `refusal` says. Only numbers are put into its texts. */
+function refuseOverLimits(
+  refusing: readonly ReportedLimit[],
+  waitMs: number,
+  accept: string | null | undefined,
+  problem: Problem,
+): Response {
+  const refusal = refusing.find(({ policy }) => policy.refusal)?.policy.refusal
+  if (!refusal) return problemResponse(problem)
+  const wait = retryAfter(waitMs)
+  const fill = (text: string) => text.replaceAll('{retry_after}', wait['Retry-After'])
+  const { type, detail, html, redirect } = refusal
+  if ((html ?? redirect) !== undefined && prefersHtml(accept ?? '')) {
+    const headers = { ...PAGE, ...wait, ...(redirect !== undefined && { Location: redirect }) }
+    return new Response(fill(html ?? ''), { status: redirect === undefined ? problem.status : 303, headers })
+  }
+  return problemResponse({ ...problem, ...(type && { type }), ...(detail && { detail: fill(detail) }) })
+}
+
+/** Browsers prefer it when they navigate; `fetch`, `curl` and most clients take anything (RFC 9110 §12.5.1). */
+function prefersHtml(accept: string): boolean {
+  const qualities = new Map(
+    accept.split(',').map((range) => {
+      const [type = '', ...parameters] = range.split(';').map((part) => part.trim().toLowerCase())
+      const quality = parameters.find((parameter) => parameter.startsWith('q='))?.slice(2) ?? '1'
+      return [type, /^(?:0(?:\.\d*)?|1(?:\.0*)?)$/.test(quality) ? Number(quality) : 0]
+    }),
+  )
+  const readQuality = (...types: readonly string[]) =>
+    types.map((type) => qualities.get(type)).find((quality) => quality !== undefined) ?? 0
+  const ofJson = ['application/problem+json', 'application/json'].map((type) =>
+    readQuality(type, 'application/*', '*/*'),
+  )
+  return readQuality('text/html', 'text/*', '*/*') > Math.max(...ofJson)
 }
 
 function findPenalty(violated: readonly ReportedLimit[]): { readonly penalty_ms?: number } {

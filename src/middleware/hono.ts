@@ -74,7 +74,7 @@ export function sluice<E extends Env = Env>(
           context.set('rateLimit', rateLimit)
           return onLimited && isOverLimits(verdict)
             ? addMissingHeaders(await onLimited(c, rateLimit), refusalFields(verdict))
-            : createRefusal(verdict)
+            : createRefusal(verdict, c.req.raw.headers.get('Accept'))
         },
       })
       if (!isAdmitted) return response

@@ -4,7 +4,7 @@ import { withRefusalLimit } from '../engine/refusal-limit.ts'
 import { retryAfter } from '../http/problem.ts'
 import { type LimiterStore, memoryStore } from '../library/stores.ts'
 import type { Policy } from '../model/policy.ts'
-import type { LimitStatus, Refused, ReportedLimit, Verdict } from '../model/verdict.ts'
+import { type LimitStatus, type Refused, toLimitStatus, type Verdict } from '../model/verdict.ts'
 import { isRefusedForLong } from '../request/charge-builder.ts'
 import { createPathReader, createTargetReader } from '../request/target.ts'
 import { readOptions, type SharedOptions } from './options.ts'
@@ -32,16 +32,10 @@ export function toRateLimit(verdict: Verdict): RateLimit {
   const { outcome, degraded } = verdict
   return {
     outcome,
-    limits: 'limits' in verdict ? verdict.limits.map(toStatus) : [],
+    limits: 'limits' in verdict ? verdict.limits.map(toLimitStatus) : [],
     ...('retryAfterMs' in verdict && { retryAfterMs: verdict.retryAfterMs }),
     ...(degraded !== undefined && { degraded }),
   }
-}
-
-function toStatus(report: ReportedLimit): LimitStatus {
-  const { policy, name, limit, windowMs, remaining, resetMs, retryAfterMs, penaltyMs } = report
-  const status = { policy: policy.name, name, limit, windowMs, remaining, resetMs, retryAfterMs }
-  return penaltyMs === undefined ? status : { ...status, penaltyMs }
 }
 
 /** @throws {OptionError} for a wrong option */

@@ -94,7 +94,7 @@ export function sluice<Req extends IncomingMessage = IncomingMessage>(
         for (const [name, value] of refusalFields(verdict)) res.setHeader(name, value)
         reportLimits(res, verdict)
         await onLimited(req, res, req.rateLimit)
-      } else await answer(res, createRefusal(verdict), verdict)
+      } else await answer(res, createRefusal(verdict, req.headers.accept), verdict)
       return verdict.outcome === 'admitted'
     } finally {
       call.deadlines.end()

@@ -64,6 +64,17 @@ export type MissingIdentity =
   | { readonly kind: 'skip' }
   | { readonly kind: 'deny'; readonly status: number }
 
+/** What the refusals of a policy say in place of the standard texts. */
+export interface RefusalSettings {
+  /** URI of the problem. */
+  readonly type?: string | undefined
+  readonly detail?: string | undefined
+  /** Page for clients that prefer HTML to JSON. */
+  readonly html?: string | undefined
+  /** Absolute URL to which the same clients are redirected. */
+  readonly redirect?: string | undefined
+}
+
 /** Limits that differ by the plan of a caller. */
 export interface Plans {
   /** Names the plan. */
@@ -114,4 +125,5 @@ export interface RequestPolicy extends Policy {
   readonly counts: Counts
   /** Statuses that count as failures; empty unless it counts failures. */
   readonly failures: readonly number[]
+  readonly refusal: RefusalSettings | undefined
 }

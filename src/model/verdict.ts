@@ -17,6 +17,12 @@ export interface ReportedLimit extends PolicyLimit, LimitState {
   readonly isReserve: boolean
 }
 
+export function toLimitStatus(report: ReportedLimit): LimitStatus {
+  const { policy, name, limit, windowMs, remaining, resetMs, retryAfterMs, penaltyMs } = report
+  const status = { policy: policy.name, name, limit, windowMs, remaining, resetMs, retryAfterMs }
+  return penaltyMs === undefined ? status : { ...status, penaltyMs }
+}
+
 /** How requests were decided while the store was unavailable. */
 export type Degradation = 'local' | 'open' | 'closed' | 'local, open'
 

@@ -104,12 +104,13 @@ export class LiveRulesEngine implements RulesEngine {
     request: ReceivedRequest,
     path: RequestPath,
     context: Pick<CallContext, 'waitUntil'>,
+    options?: DecideOptions,
   ): Promise<readonly RequestCharge[] | Verdict> {
     const nowMs = this.#options.now()
     await this.#refresh(nowMs, context)
     const { index, limiter } = this.#active
     const rules = this.#applyMode(await index?.match(request, nowMs, context))
-    return rules && 'outcome' in rules ? rules : limiter.findCharges(request, path, context, { rules })
+    return rules && 'outcome' in rules ? rules : limiter.findCharges(request, path, context, { ...options, rules })
   }
 
   charge(...charge: Parameters<Limiter['charge']>): Promise<Verdict> {

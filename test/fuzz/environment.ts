@@ -66,6 +66,15 @@ const policy = fc.record(
     counts: fc.constantFrom('requests', 'new-identities', 'failures', 'errors'),
     failures: fc.oneof(fc.constantFrom('401', '4xx', '401, 5xx', 404, '', '600', '4x'), anyText),
     allow_large_log: fc.constantFrom(true, false, 'true'),
+    refusal: fc.record(
+      {
+        type: fc.constantFrom('https://example.com/a#b', 'about:blank', 'https://'),
+        detail: anyText,
+        html: anyText,
+        redirect: fc.constantFrom('https://example.com/?a', '/a', 'https://a:b:c'),
+      },
+      { requiredKeys: [] },
+    ),
     mode: fc.constantFrom('enforce', 'shadow', 'off'),
     on_store_error: fc.constantFrom('local', 'open', 'closed', 'retry'),
   },
@@ -152,6 +161,12 @@ const MEANT: Partial<Record<string, fc.Arbitrary<unknown>>> = {
   LITERAL_IN_PATHS: fc.constantFrom('%2F', '%2f ;', '%5C  %25', '', ' ', '%41', '/'),
   MODE: choice('enforce', 'shadow'),
   SHEDDING: choice('on', 'off'),
+  CORS_ORIGINS: fc.oneof(
+    choice('*', 'https://app.example.com'),
+    fc.constantFrom('https://app.example.com/', 'https://*.example.com', 'null'),
+  ),
+  SELF_SERVICE: choice('on', 'off'),
+  REWRITE_LOCATION: choice('on', 'off'),
   RATELIMIT_HEADERS: choice('draft-11', 'draft-6', 'x-ratelimit', 'off'),
   STORE_TIMEOUT_MS: count,
   ON_STORE_ERROR: choice('local', 'open', 'closed'),

@@ -52,7 +52,7 @@ export const PARTS: readonly Part[] = [
   { name: 'dev', shows: 'npm run dev, as strangers use it', needs: ['redis'] },
   {
     name: 'dashboard',
-    shows: 'the dashboard and the page of sluice simulate, in a browser',
+    shows: 'the dashboard, the page of sluice simulate and other origins, in a browser',
     needs: ['redis', 'chromium'],
   },
   { name: 'prometheus', shows: 'a real Prometheus that reads the metrics', needs: ['redis', 'prometheus'] },

@@ -87,6 +87,8 @@ test('loadConfig() has a default for everything but the upstream', () => {
     literalInPaths: [],
     isShedding: false,
     headerFormat: 'draft-11',
+    isSelfService: false,
+    rewritesLocation: false,
     storeTimeoutMs: 500,
     localShare: 1,
     leases: undefined,
@@ -127,6 +129,13 @@ test.each<[Environment, Partial<Config>]>([
   [{ EXEMPT: ['/a,b'] }, { exempt: [{ method: '*', path: '/a,b' }] }],
   [{ LITERAL_IN_PATHS: '%2f ;' }, { literalInPaths: ['%2F', ';'] }],
   [{ SHEDDING: 'on' }, { isShedding: true }],
+  [
+    { CORS_ORIGINS: 'https://app.example.com, http://localhost:5173' },
+    { corsOrigins: ['https://app.example.com', 'http://localhost:5173'] },
+  ],
+  [{ CORS_ORIGINS: ['*', 'https://xn--bcher-kva.example'] }, { corsOrigins: ['*', 'https://xn--bcher-kva.example'] }],
+  [{ SELF_SERVICE: 'on' }, { isSelfService: true }],
+  [{ REWRITE_LOCATION: 'on' }, { rewritesLocation: true }],
   [{ RATELIMIT_HEADERS: 'off' }, { headerFormat: 'off' }],
   [{ RATELIMIT_HEADERS: 'draft-6' }, { headerFormat: 'draft-6' }],
   [{ RATELIMIT_HEADERS: 'x-ratelimit' }, { headerFormat: 'x-ratelimit' }],
@@ -288,7 +297,8 @@ const PASSED =
   'header fields that go on to the API: of letters, digits and "-", and none that a proxy replaces (X-Forwarded-… and the like)'
 const ALGORITHMS = '"sliding-window" or "token-bucket" or "fixed-window" or "quota" or "sorted-set" or "concurrency"'
 const KEYS =
-  'name, limits, plan, default_plan, algorithm, by, fold, match, ignore_case, cost, max_cost, burst, slot_ttl, anonymous, priority, reserve, actual_cost, on_store_error, counts, failures, penalty, penalty_after, allow_large_log, mode'
+  'name, limits, plan, default_plan, algorithm, by, fold, match, ignore_case, cost, max_cost, burst, slot_ttl, anonymous, priority, reserve, actual_cost, on_store_error, counts, failures, penalty, penalty_after, allow_large_log, refusal, mode'
+const ORIGINS = 'origins such as https://app.example.com, or *'
 const DURATION = 'a duration from 1ms to 53w such as "30s" (units ms s m h d w)'
 const LIST = 'a list of tables, or JSON of one'
 
@@ -374,6 +384,13 @@ test.each<[string, Environment]>([
     { UPSTREAM_URL, LITERAL_IN_PATHS: '%2F,;' },
   ],
   [`EXEMPT: expected ${PATTERNS}, got " "`, { UPSTREAM_URL, EXEMPT: ' ' }],
+  ...[
+    ...['https://app.example.com/', 'https://app.example.com:443', 'https://App.example.com', 'app.example.com'],
+    ...['https://*.example.com', 'null', 'https://a.example https://b.example', 'https://a.example,', 'file://', 5],
+  ].map((CORS_ORIGINS): [string, Environment] => [
+    `CORS_ORIGINS: expected ${ORIGINS}, got ${JSON.stringify(CORS_ORIGINS)}`,
+    { UPSTREAM_URL, CORS_ORIGINS },
+  ]),
   ['IPV6_PREFIX: expected an integer from 16 to 128, got 8', { UPSTREAM_URL, IPV6_PREFIX: 8 }],
   ['SHEDDING: expected "on" or "off", got true', { UPSTREAM_URL, SHEDDING: true }],
   ['MODE: expected "enforce" or "shadow", got "dry"', { UPSTREAM_URL, MODE: 'dry' }],
@@ -472,6 +489,32 @@ test.each<[Record<string, unknown>, string]>([
   ],
   [{ allow_large_log: 'yes' }, 'allow_large_log: expected true or false, got "yes"'],
   [{ mode: 'log' }, 'mode: expected "enforce" or "shadow", got "log"'],
+  [{ refusal: 'Wait.' }, 'refusal: expected a table, got "Wait."'],
+  [{ refusal: { text: 'x' } }, 'refusal.text: unknown setting; expected one of type, detail, html, redirect'],
+  [{ refusal: { html: '' } }, 'refusal.html: expected up to 10000 characters, got ""'],
+  [{ refusal: { detail: 5 } }, 'refusal.detail: expected up to 10000 characters, got 5'],
+  ...['type', 'redirect'].flatMap((key) =>
+    [
+      ...[
+        '/upgrade',
+        'http://example.com/',
+        'javascript:alert(1)',
+        'https://user@example.com/',
+        'https://example.com/é',
+      ],
+      ...[
+        'https://example.com/ x',
+        'https://a:b:c/',
+        'https://',
+        `https://example.com/${'x'.repeat(2_001)}`,
+        'https:///x',
+      ],
+    ].map((url): [Record<string, unknown>, string] => {
+      const shown = JSON.stringify(url).replace(/^(.{100}).+$/, '$1…')
+      return [{ refusal: { [key]: url } }, `refusal.${key}: expected an https URL without credentials, got ${shown}`]
+    }),
+  ),
+  [{ refusal: {}, limits: undefined, priority: 'critical' }, `limits: expected ${LIMITS}, got nothing`],
   [{ penalty: 'forever' }, `penalty: expected ${DURATION}, got "forever"`],
   [{ penalty: '10m', penalty_after: 0 }, 'penalty_after: expected an integer from 1 to 1000, got 0'],
   [{ penalty_after: 5 }, 'penalty_after: expected penalty, e.g. "10m", with it, got 5'],

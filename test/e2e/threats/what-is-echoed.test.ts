@@ -23,7 +23,24 @@ beforeAll(async () => {
       { name: 'limited', limits: '1/1h', by: 'header:x-key', match: '/limited/*', anonymous: 'ip' },
       { name: 'denied', limits: '1/1h', by: 'query:key', match: '/denied/*', anonymous: 'deny' },
       { name: 'dear', limits: '5/1h', cost: 'header:x-cost', max_cost: 5, match: '/dear/*' },
+      {
+        name: 'words',
+        limits: '1/1h',
+        by: 'global',
+        match: '/words/*',
+        refusal: { html: '<p>{retry_after} {q}</p>', detail: '{path}', type: 'https://docs.example.com/{q}' },
+      },
+      {
+        name: 'gone',
+        limits: '1/1h',
+        by: 'global',
+        match: '/gone/*',
+        refusal: { redirect: 'https://example.com/?{q}' },
+      },
     ],
+    CORS_ORIGINS: 'https://app.example.com, *',
+    SELF_SERVICE: 'on',
+    REWRITE_LOCATION: 'on',
   })
 })
 afterAll(async () => {
@@ -41,12 +58,13 @@ const HOSTILE = [
 ]
 
 test.each(HOSTILE)('no refusal repeats what the client sent: %j', async (hostile) => {
-  const call = (path: string) => {
+  const call = (path: string, accept = hostile) => {
     const sent = encodeURI(hostile).replaceAll('%25', '%')
     return exchange(
       gateway.url,
       `GET ${path}/${sent}?q=${sent} HTTP/1.1\r\nHost: gateway.example\r\nVia: 1.1 ${hostile}\r\nX-Key: ${hostile}\r\n` +
-        `X-Cost: ${hostile}\r\nAuthorization: ${hostile}\r\nX-Forwarded-Host: ${hostile}\r\nConnection: close\r\n\r\n`,
+        `X-Cost: ${hostile}\r\nAuthorization: ${hostile}\r\nX-Forwarded-Host: ${hostile}\r\nOrigin: ${hostile}\r\nAccept: ${accept}\r\n` +
+        'Connection: close\r\n\r\n',
     )
   }
   await call('/limited')
@@ -56,6 +74,15 @@ test.each(HOSTILE)('no refusal repeats what the client sent: %j', async (hostile
     expect(answer).not.toMatch(/evil|script>|x=\{/i)
     expect(answer).toContain('\r\nContent-Type: application/problem+json\r\n')
   }
+  for (const path of ['/words', '/gone']) await call(path)
+  const own = [await call('/words'), await call('/words', 'text/html'), await call('/gone', 'text/html')]
+  const sent = encodeURIComponent(hostile)
+  const limits = [`path=/${sent}`, `path=${sent}`, `method=${sent}`, `${sent}=1`].map(
+    (query) => `/_sluice/limits?${query}&x=`,
+  )
+  for (const path of limits) own.push(await call(path))
+  expect(own.slice(0, 3).map((answer) => statusesOf(answer))).toEqual([[429], [429], [303]])
+  for (const answer of own) expect(answer).not.toMatch(/evil|script>|x=\{/i)
 })
 
 test('Via and X-Forwarded-Host are one field each to the API, whatever the client put there', async () => {

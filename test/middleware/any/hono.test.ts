@@ -227,6 +227,15 @@ test('skip lets a request pass unlimited, and says so', async () => {
   expect(await response.json()).toEqual({ outcome: 'admitted', limits: [] })
 })
 
+test('a refusal says what its policy says, to browsers as a page', async () => {
+  const refusal = { detail: 'Wait {retry_after} s.', html: '<p>{retry_after}</p>' }
+  const app = appWith({ policies: [{ name: 'a', limits: '1/1m', refusal }] })
+  await app.request('/', X)
+  expect(await (await app.request('/', X)).json()).toMatchObject({ code: 'limit_exceeded', detail: 'Wait 60 s.' })
+  const page = await app.request('/', { headers: { ...X.headers, Accept: 'text/html' } })
+  expect([page.status, page.headers.get('RateLimit'), await page.text()]).toEqual([429, '"a-1m";r=0;t=60', '<p>60</p>'])
+})
+
 test('onLimited answers what the limits refuse, with the fields that belong to it', async () => {
   const app = appWith({
     limits: '1/1m',

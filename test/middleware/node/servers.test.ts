@@ -169,6 +169,15 @@ describe.each(FRAMEWORKS)('sluice() in $name', (framework) => {
     ])
   })
 
+  test('says what a policy says of a refusal, and redirects browsers', async () => {
+    const refusal = { detail: 'Too fast.', redirect: 'https://example.com/upgrade' }
+    const server = await serving(framework, { policies: [{ name: 'a', limits: '1/1h', refusal }] })
+    await send(server, X)
+    expect(json(await send(server, X))).toMatchObject({ status: 429, detail: 'Too fast.' })
+    const { status, headers } = await send(server, { headers: { ...X.headers, Accept: 'text/html' } })
+    expect([status, headers.location, headers['cache-control']]).toEqual([303, refusal.redirect, 'no-store'])
+  })
+
   test('lets onLimited answer', async () => {
     const server = await serving(framework, {
       limits: '1/1h',

@@ -1,0 +1,104 @@
+/**
+ * CORS (WHATWG Fetch §3.3) for what the gateway itself answers. What the API allows, it allows by itself: its responses
+ * keep their fields. Loaded only with CORS_ORIGINS.
+ */
+import { isSynthetic } from '../http/exchange.ts'
+import type { HeaderFormat } from '../http/rate-limit-headers.ts'
+import type { RequestPolicy } from '../model/policy.ts'
+import { type ReceivedRequest, readMethods } from '../request/received-request.ts'
+import type { RequestPath } from '../request/target.ts'
+import type { App, AppOptions, RouteHandler } from './app.ts'
+
+/** Browsers show scripts no other fields of another origin than a few. */
+const EXPOSED: Readonly<Record<HeaderFormat, readonly string[]>> = {
+  'draft-11': ['RateLimit', 'RateLimit-Policy'],
+  'draft-6': ['RateLimit-Policy', 'RateLimit-Limit', 'RateLimit-Remaining', 'RateLimit-Reset'],
+  'x-ratelimit': ['X-RateLimit-Limit', 'X-RateLimit-Remaining', 'X-RateLimit-Reset'],
+  off: [],
+}
+
+/** Creates apps that answer pages of the configured origins so that they can read it. */
+export function withCors(createApp: (options: AppOptions) => App): typeof createApp {
+  return (options) => {
+    const { config, limiter, proxy, routes, operators } = options
+    const origins = new Set(config.corsOrigins)
+    const exposed = [...EXPOSED[config.headerFormat], 'Retry-After', 'Sluice-Degraded'].join(', ')
+    /** Requests whose answer is the API's, or an operator's. */
+    const foreign = new WeakSet<Request>()
+
+    function findAllowed(origin: string | null): string | undefined {
+      if (origin === null) return undefined
+      return origins.has(origin) ? origin : origins.has('*') ? '*' : undefined
+    }
+
+    /** No browser sends credentials, a body or another method with it; whatever does is counted. */
+    function isPreflight(request: ReceivedRequest, { ambiguity }: RequestPath): boolean {
+      const { method, headers, body } = request
+      return (
+        method === 'OPTIONS' &&
+        headers.has('Access-Control-Request-Method') &&
+        findAllowed(headers.get('Origin')) !== undefined &&
+        !headers.has('Authorization') &&
+        !headers.has('Cookie') &&
+        body === null &&
+        ambiguity === undefined &&
+        readMethods(request, ['OPTIONS']).isCertain
+      )
+    }
+
+    const markForeign =
+      (handle: RouteHandler): RouteHandler =>
+      (request, ...others) => {
+        foreign.add(request)
+        return handle(request, ...others)
+      }
+
+    const app = createApp({
+      ...options,
+      limiter: {
+        findCharges: (...request) => limiter.findCharges(...request),
+        charge: (...charges) => limiter.charge(...charges),
+        async decide(request, path, context, decideOptions) {
+          if (!isPreflight(request, path)) return limiter.decide(request, path, context, decideOptions)
+          const found = await limiter.findCharges(request, path, context, { ...decideOptions, skips: isForOthers })
+          if (!('outcome' in found)) return limiter.charge(found, context)
+          // The page could not read why it is shed, as it can of the request that follows.
+          return found.outcome === 'shed' ? { outcome: 'admitted', limits: [] } : found
+        },
+      },
+      async proxy(request, ...others) {
+        const response = await proxy(request, ...others)
+        if (isSynthetic(response)) return response
+        foreign.add(request.raw)
+        const origin = request.headers.get('Origin')
+        const allowed = response.headers.get('Access-Control-Allow-Origin')
+        if (findAllowed(origin) !== undefined && (allowed === '*' || allowed === origin)) {
+          response.headers.append('Access-Control-Expose-Headers', exposed)
+        }
+        return response
+      },
+      routes: new Map([...routes].map(([name, handle]) => [name, name === 'limits' ? handle : markForeign(handle)])),
+      operators: operators && markForeign(operators),
+    })
+
+    return {
+      async fetch(request, ...others) {
+        const allowed = findAllowed(request.headers.get('Origin'))
+        const response = await app.fetch(request, ...others)
+        if (allowed === undefined || foreign.has(request)) return response
+        const { headers } = response
+        headers.set('Access-Control-Allow-Origin', allowed)
+        // A page of an origin that is named may be logged in by cookies; one of any origin must not read for its visitor.
+        if (allowed !== '*') headers.set('Access-Control-Allow-Credentials', 'true')
+        headers.set('Access-Control-Expose-Headers', exposed)
+        headers.append('Vary', 'Origin')
+        return response
+      },
+    }
+  }
+}
+
+/** Only policies that name the method count preflights. */
+function isForOthers({ match }: RequestPolicy): boolean {
+  return !match?.some(({ method }) => method === 'OPTIONS')
+}

@@ -1,0 +1,100 @@
+/** `GET /_sluice/limits`: what is left for the caller. Loaded only with SELF_SERVICE. */
+import type { Config } from '../config/load-config.ts'
+import type { Limiter } from '../engine/limiter.ts'
+import { setRateLimitHeaders } from '../http/exchange.ts'
+import { type Problem, problemResponse, QUOTA_EXCEEDED, retryAfter } from '../http/problem.ts'
+import { createRefusal } from '../http/refusal.ts'
+import type { RequestCharge } from '../model/charge.ts'
+import { toLimitStatus } from '../model/verdict.ts'
+import { callerAddress } from '../request/identity/identify.ts'
+import { createPathReader } from '../request/target.ts'
+import { MemoryStore } from '../store/memory/memory-store.ts'
+import type { RouteHandler } from './app.ts'
+
+/** Answers of each isolate to an address: each costs a call to the store, whatever the caller's own limits. */
+const ANSWERS = { limit: 60, windowMs: 60_000 }
+const ANSWER = { algorithm: 'sliding-window', limits: [ANSWERS], cost: 1, mode: 'enforce', reserved: 0 } as const
+
+const WRONG_METHOD: Problem = {
+  code: 'method_not_allowed',
+  status: 405,
+  title: 'Method Not Allowed',
+  detail: 'Method not allowed; use GET.',
+  headers: { Allow: 'GET, HEAD, OPTIONS' },
+}
+const WRONG_PARAMETER: Problem = {
+  code: 'invalid_input',
+  status: 400,
+  title: 'Bad Request',
+  detail: 'Parameters are path, which begins with "/", and method, in capital letters.',
+}
+
+export function createSelfService(
+  config: Pick<Config, 'policies' | 'headerFormat' | 'ipv6Prefix' | 'literalInPaths'>,
+  limiter: Pick<Limiter, 'findCharges' | 'charge'>,
+  now: () => number,
+): RouteHandler {
+  const { policies, headerFormat, ipv6Prefix, literalInPaths } = config
+  const answers = new MemoryStore(now)
+  const readPath = createPathReader(literalInPaths)
+  const sources = policies.flatMap(({ by, plans }) => (plans ? [...by, plans.source] : by))
+  const named = sources.flatMap((source) => (source.kind === 'header' ? source.name : []))
+  const preflight = {
+    'Access-Control-Allow-Methods': 'GET, HEAD',
+    // The star does not include Authorization, nor anything for a page that sends cookies.
+    'Access-Control-Allow-Headers': ['*', 'Authorization', ...new Set(named)].join(', '),
+  }
+
+  return async function answerLimits(request, { scheme, host }, context) {
+    const { method, headers, cf } = request
+    if (method === 'OPTIONS')
+      return new Response(null, { status: 204, headers: { ...WRONG_METHOD.headers, ...preflight } })
+    if (method !== 'GET' && method !== 'HEAD') return problemResponse(WRONG_METHOD)
+    const key = callerAddress(request, ipv6Prefix)
+    const { granted, usage } = answers.decideNow({ action: 'take', permits: 1, charges: [{ ...ANSWER, key }] })
+    if (granted === 0) return problemResponse(createTooMany(usage[0]?.[0]?.retryAfterMs ?? ANSWERS.windowMs))
+
+    const { path = '/', method: about = 'GET', ...others } = Object.fromEntries(new URL(request.url).searchParams)
+    const url = `${scheme}://${host}${path}`
+    const isReadable = path.startsWith('/') && /^[A-Z]{1,32}$/.test(about) && URL.canParse(url)
+    if (!isReadable || Object.keys(others).length > 0) return problemResponse(WRONG_PARAMETER)
+    const { origin, pathname } = new URL(url)
+    const asked = { method: about, url: origin + pathname, headers, cf, body: null, clone: () => ({ body: null }) }
+    const charges = await limiter.findCharges(asked, readPath(pathname), context, { skips: isElsewhere })
+    const verdict =
+      'outcome' in charges
+        ? charges
+        : await limiter.charge(charges.map(withoutShadow), context, { action: 'peek', permits: 1 })
+    // The reason of a block is for those who call the API.
+    if (verdict.outcome === 'blocked') return createRefusal({ outcome: 'blocked', status: verdict.status })
+    if (!('limits' in verdict)) return createRefusal(verdict)
+    const response = Response.json(
+      { limits: verdict.limits.map(toLimitStatus) },
+      { headers: { 'Cache-Control': 'no-store' } },
+    )
+    setRateLimitHeaders(response.headers, verdict, headerFormat, now)
+    return response
+  }
+}
+
+/** This request has neither the query nor the body that the policy counts by. */
+function isElsewhere({ by }: RequestCharge['policy']): boolean {
+  return by.some(({ kind }) => kind === 'query' || kind === 'form' || kind === 'json')
+}
+
+/** Otherwise, the log would report a request that shadow mode admits. */
+function withoutShadow(charge: RequestCharge): RequestCharge {
+  return { ...charge, policy: { ...charge.policy, mode: 'enforce' } }
+}
+
+function createTooMany(waitMs: number): Problem {
+  return {
+    code: 'limit_exceeded',
+    type: QUOTA_EXCEEDED,
+    status: 429,
+    title: 'Too Many Requests',
+    detail: `Rate limit exceeded: ${ANSWERS.limit} requests per 1m.`,
+    extensions: { retry_after_ms: waitMs },
+    headers: retryAfter(waitMs),
+  }
+}
