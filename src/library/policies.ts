@@ -1,4 +1,5 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
+import { readCalendarLimits } from '../algorithms/calendar.ts'
 import {
   checkAlgorithmOptions,
   type Fail,
@@ -15,7 +16,7 @@ import { checkInteger, checkNames, checkOneOf, checkString, checkText } from './
 /** The limits of a policy and their algorithm: made by `slidingWindow`, `quota` and the like. */
 export interface AlgorithmOptions {
   readonly algorithm: AlgorithmName
-  /** Limits such as `10/1s, 120/1m`; of `concurrency`, a number such as `20`. */
+  /** Limits such as `10/1s, 120/1m`; of `quota`, also `10000/month`; of `concurrency`, a number such as `20`. */
   readonly limits: string
   /** `token-bucket`: units that the bucket holds, an integer from 1; its limit if left out. */
   readonly burst?: number
@@ -23,6 +24,10 @@ export interface AlgorithmOptions {
   readonly slotTtl?: string
   /** `sliding-window`, `sorted-set`: a limit may exceed 100,000, at 16 (120) bytes an admission and caller. */
   readonly allowLargeLog?: boolean
+  /** `quota` by day, week, month or year: IANA name of their time zone, e.g. `Europe/Berlin`. Default: `UTC`. */
+  readonly timeZone?: string
+  /** `quota` by month: day on which months begin, 1 to 31, or the last one of a shorter month. Default: 1. */
+  readonly starts?: number
 }
 
 /** A set of limits that a limiter holds each identity to. */
@@ -82,11 +87,15 @@ export function fixedWindow(limits: string): AlgorithmOptions {
 }
 
 /**
- * Budgets for long windows, each of which begins at its first use.
- * @throws {OptionError} for anything but limits
+ * Budgets for long windows, each of which begins at its first use: of a length, such as `30d`, or a `day`, `week` (from
+ * Monday), `month` or `year` of the calendar.
+ * @param timeZone IANA name of the time zone of the calendar, e.g. `Europe/Berlin`; UTC if left out
+ * @param starts day on which months begin, 1 to 31, or the last one of a shorter month; 1 if left out
+ * @throws {OptionError} for anything but limits, and for an unknown time zone
  */
-export function quota(limits: string): AlgorithmOptions {
-  return checkLimits('quota.', { algorithm: 'quota', limits })
+export function quota(limits: string, options: Pick<AlgorithmOptions, 'timeZone' | 'starts'> = {}): AlgorithmOptions {
+  checkNames('quota', options, ['timeZone', 'starts'])
+  return checkLimits('quota.', { algorithm: 'quota', limits, ...options })
 }
 
 /**
@@ -106,6 +115,8 @@ const NAMES = [
   'burst',
   'slotTtl',
   'allowLargeLog',
+  'timeZone',
+  'starts',
   'mode',
   'onStoreError',
   'penalty',
@@ -162,13 +173,15 @@ export function checkLimits(prefix: string, options: AlgorithmOptions): Algorith
 }
 
 function parseAlgorithmLimits(prefix: string, options: AlgorithmOptions): readonly Limit[] {
-  const { algorithm, limits, burst } = options
+  const { algorithm, limits, burst, timeZone, starts } = options
   checkOneOf(`${prefix}algorithm`, algorithm, ALGORITHM_NAMES)
   checkString(`${prefix}limits`, limits, LIMITS_EXPECTED)
   if (burst !== undefined) checkInteger(`${prefix}burst`, burst, 1, MAX_COST)
+  if (timeZone !== undefined) checkString(`${prefix}timeZone`, timeZone, 'the name of a time zone')
+  if (starts !== undefined) checkInteger(`${prefix}starts`, starts, 1, 31)
   const fail: Fail = (key, expected) => {
     throw new OptionError(`${prefix}${key}`, expected, options[key])
   }
   checkAlgorithmOptions(options, fail)
-  return readLimits(options, fail)
+  return readLimits(options, fail, readCalendarLimits)
 }

@@ -514,11 +514,11 @@ describe('sluice() refuses what is not as expected, and names it:', () => {
     ['10/1s', 'options: expected a table of options, got "10/1s"'],
     [
       {},
-      'limits: expected limits such as "10/1s, 120/1m": limits from 1 to 1000000000, windows up to 53w, each once (units ms s m h d w), got nothing',
+      'limits: expected limits such as "10/1s, 120/1m": limits from 1 to 1000000000, windows up to 53w, each once (units ms s m h d w; day week month year with "quota"), got nothing',
     ],
     [
       { limits: '10' },
-      'limits: expected limits such as "10/1s, 120/1m": limits from 1 to 1000000000, windows up to 53w, each once (units ms s m h d w), got "10"',
+      'limits: expected limits such as "10/1s, 120/1m": limits from 1 to 1000000000, windows up to 53w, each once (units ms s m h d w; day week month year with "quota"), got "10"',
     ],
     [
       { limits: '100001/1m' },
