@@ -4,7 +4,6 @@ import { parseArgs } from 'node:util'
 import { readCalendarLimits } from '../src/algorithms/calendar.ts'
 import { loadConfig, OBJECTS } from '../src/config/load-config.ts'
 import type { StoreKind } from '../src/config/variables.ts'
-import { formatWindow } from '../src/model/limits.ts'
 import type { RequestPolicy } from '../src/model/policy.ts'
 import { examples } from './dev-examples.ts'
 import { readVariables } from './dev-variables.ts'
@@ -97,7 +96,7 @@ async function start(): Promise<void> {
 function limitsInWords({ name, limits }: RequestPolicy): string {
   // Slots have no window.
   const words = limits.map(
-    (limit) => `${limit.limit} ${limit.name === name ? 'at once' : `per ${formatWindow(limit.windowMs)}`}`,
+    (limit) => `${limit.limit} ${limit.name === name ? 'at once' : `per ${limit.name.slice(name.length + 1)}`}`,
   )
   return `${name}: ${words.join(', ')}`
 }
