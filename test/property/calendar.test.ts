@@ -160,4 +160,19 @@ describe.each(TIMED_STORES)('%s', (_name, { open: openStore, gapUs, expectProper
       600,
     )
   })
+
+  test.each([-1_000, -60, 60, 1_000])(
+    'no window is shorter for an isolate whose clock is %i days off',
+    async (days) => {
+      const calendar = openCalendar('month', 'Europe/Berlin')
+      const nowMs = Date.UTC(2026, 10, 23)
+      const callerMs = nowMs + days * DAY_MS
+      const windowMs = 31 * DAY_MS + 3_600_000
+      const skewed = { ...calendar, findEnds: () => calendar.findEnds(callerMs) }
+      const charge = chargeOf('quota', [{ limit: LIMIT, windowMs, calendar: skewed }])
+      const { usage } = await openStore().decide(take([charge]), nowMs * 1000)
+      const [callerStartMs = 0] = calendar.findEnds(callerMs)
+      expect(usage[0]?.[0]?.resetMs).toBe(days < 0 ? windowMs : callerStartMs - nowMs)
+    },
+  )
 })
