@@ -1,5 +1,4 @@
 /** How figures are written. */
-import { formatWindow } from '../src/model/limits.ts'
 import type { ActiveLimit, ActivePolicy } from './answers.ts'
 
 const NUMBER = new Intl.NumberFormat('en')
@@ -33,13 +32,11 @@ export function span(ms: number): string {
 }
 
 /** What a policy allows, a line for each thing. */
-export function limitsOf({ limits, burst, plans, cost, penalty, holdsSlots }: ActivePolicy): readonly string[] {
+export function limitsOf({ name, limits, burst, plans, cost, penalty, holdsSlots }: ActivePolicy): readonly string[] {
   const each = (some: readonly ActiveLimit[]) =>
     some
-      .map(({ limit, windowMs }) =>
-        holdsSlots
-          ? `${count(limit)} at once, ${span(windowMs)} each at most`
-          : `${count(limit)} per ${span(windowMs)}`,
+      .map((one) =>
+        holdsSlots ? `${count(one.limit)} at once, ${span(one.windowMs)} each at most` : describeLimit(name, one),
       )
       .join(', ')
   const blocked = penalty && `then none for ${span(penalty.durationMs)}`
@@ -52,10 +49,20 @@ export function limitsOf({ limits, burst, plans, cost, penalty, holdsSlots }: Ac
   ].filter((line) => line !== '')
 }
 
+/** What a limit allows, e.g. `60 per 1 min`. The name of a limit by the calendar ends with its unit. */
+export function describeLimit(policy: string, { name, limit, windowMs }: ActiveLimit): string {
+  const window = windowInName(policy, name)
+  return `${count(limit)} per ${/^[a-z]/.test(window) ? window : span(windowMs)}`
+}
+
+function windowInName(policy: string, name: string): string {
+  return name.slice(policy.length + 1)
+}
+
 /** Other limits that an override of a policy may have: twice its own. */
-export function exampleOf({ limits, holdsSlots }: Pick<ActivePolicy, 'limits' | 'holdsSlots'>): string {
-  const twice = limits.map(({ limit, windowMs }) =>
-    holdsSlots ? `${2 * limit}` : `${2 * limit}/${formatWindow(windowMs)}`,
+export function exampleOf({ name, limits, holdsSlots }: Pick<ActivePolicy, 'name' | 'limits' | 'holdsSlots'>): string {
+  const twice = limits.map((one) =>
+    holdsSlots ? `${2 * one.limit}` : `${2 * one.limit}/${windowInName(name, one.name)}`,
   )
   return twice.join(', ')
 }

@@ -2,22 +2,24 @@
 -- in when a window begins.
 --
 -- KEYS   one string a charge, "<window ms>:<start ms>:<used>," for each window that has not ended: all of the charge's
---        limits, and those of a configuration before it. What is remembered of refusals is such an entry too, of 0 ms:
+--        limits, and those of a configuration before it; with ":<end ms>" before the comma, if that is not <window ms>
+--        after the start. What is remembered of refusals is such an entry too, of 0 ms:
 --        "0:<until ms>:<refusals>,". A key expires its longest window after it was last written, or when that or a
 --        window ends that a clock which stepped back has made longer.
--- ARGV   charge: limit, window in ms, and so on for each limit.
+-- ARGV   charge: limit, window in ms, and so on for each limit. A limit may be "<limit> <end ms> …", for `start_of`.
 -- Reply  for each limit: units left, ms until the window ends, ms until `wanted` units are left (0: now).
 --
--- Takes limit_state and `start_of(now, window)`, both in ms. A window that has begun runs its whole length by the
--- clock, even if the clock steps back: it then lasts longer, never shorter.
+-- Takes limit_state and `start_of(now, window, limit)`, in ms, which may also return when the window ends. A window that
+-- has begun runs until its end by the clock, even if the clock steps back: it then lasts longer, never shorter.
 local limit_state = ...
 
 local function windows_not_ended(text, now)
   local windows = {}
-  for window, start, used in string.gmatch(text or '', '(%d+):(%d+):(%d+)') do
+  for window, start, used, ends in string.gmatch(text or '', '(%d+):(%d+):(%d+):?(%d*)') do
     window, start = tonumber(window), tonumber(start)
-    if start + window > now then
-      windows[window] = { start = start, used = tonumber(used) }
+    ends = tonumber(ends) or start + window
+    if ends > now then
+      windows[window] = { start = start, ends = ends, used = tonumber(used) }
     end
   end
   return windows
@@ -29,11 +31,15 @@ return function(start_of)
     local windows = windows_not_ended(redis.call('GET', key), now)
     local state = { now = now, windows = windows, available = math.huge, reply = reply }
     for i = from, to, 2 do
-      local limit, window = ARGV[i] + 0, ARGV[i + 1] + 0
-      local count = windows[window] or { start = start_of(now, window), used = 0, is_unused = true }
+      local limit, window = tonumber(ARGV[i]) or ARGV[i]:match('%d+') + 0, ARGV[i + 1] + 0
+      local count = windows[window]
+      if not count then
+        local start, ends = start_of(now, window, ARGV[i])
+        count = { start = start, ends = ends or start + window, used = 0, is_unused = true }
+        windows[window] = count
+      end
       count.is_of_rule = true
-      windows[window] = count
-      local ends_in = count.start + window - now
+      local ends_in = count.ends - now
       limit_state(state, wanted, {
         limit = limit,
         window = window,
@@ -51,9 +57,11 @@ return function(start_of)
   local function write(key, windows, now)
     local ttl, text = 0, {}
     for window, count in pairs(windows) do
-      text[#text + 1] = string.format('%.0f:%.0f:%.0f', window, count.start, count.used)
+      local entry = string.format('%.0f:%.0f:%.0f', window, count.start, count.used)
+      local is_usual = count.ends == count.start + window
+      text[#text + 1] = is_usual and entry or string.format('%s:%.0f', entry, count.ends)
       -- Longer than until its end: a clock that steps back over that would find the window unused.
-      ttl = math.max(ttl, window, count.start + window - now)
+      ttl = math.max(ttl, window, count.ends - now)
     end
     redis.call('SET', key, table.concat(text, ','), 'PX', string.format('%.0f', ttl))
   end
@@ -69,7 +77,7 @@ return function(start_of)
       end
     end
     if until_ms then
-      state.windows[0] = { start = until_ms, used = refusals }
+      state.windows[0] = { start = until_ms, ends = until_ms, used = refusals }
     end
     write(key, state.windows, state.now)
   end

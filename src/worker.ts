@@ -50,7 +50,9 @@ async function start(env: Environment): Promise<App> {
 
 /** Creates all parts, from the bottom to the top. Parts that few configurations need are imported on demand. */
 async function createHandler(env: Environment): Promise<App> {
-  const config = loadConfig(env)
+  const mayHaveCalendar = /day|week|month|year|zone|starts/.test(JSON.stringify(env.POLICIES))
+  const { readCalendarLimits } = mayHaveCalendar ? await import('./algorithms/calendar.ts') : {}
+  const config = loadConfig(env, readCalendarLimits)
   const now = () => Date.now()
   const log = throttle(consoleLog, now)
   const { policies, jwt, rules, admin, metrics, storeTimeoutMs: timeoutMs } = config

@@ -123,7 +123,7 @@ export const FIELDS: Readonly<Record<string, Fields>> = {
       configuredLimit: 'the same, as the policy has it for all',
       unlimited: 'true if the rules never limit the caller by it',
       shared: 'true if it is counted for all callers together: a reset of this one leaves it as it is',
-      windowMs: 'length of the window in milliseconds',
+      windowMs: 'length of the window in milliseconds; by the calendar, the longest',
       'used, remaining': 'units',
       resetMs: 'milliseconds until more than that remains; 0 if all does',
       retryAfterMs: 'milliseconds until a request is admitted; 0 if it is now',

@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import { setTimeout } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
+import { readCalendarLimits } from '../src/algorithms/calendar.ts'
 import { loadConfig, OBJECTS } from '../src/config/load-config.ts'
 import type { StoreKind } from '../src/config/variables.ts'
-import { formatWindow } from '../src/model/limits.ts'
 import type { RequestPolicy } from '../src/model/policy.ts'
 import { examples } from './dev-examples.ts'
 import { readVariables } from './dev-variables.ts'
@@ -38,7 +38,7 @@ async function start(): Promise<void> {
   // Checked before anything starts; an upstream or a Redis that is missing here is started below.
   const present = { UPSTREAM_URL: 'http://127.0.0.1', [OBJECTS]: { idFromName() {} } }
   const started = { UPSTASH_REDIS_REST_URL: 'http://127.0.0.1', UPSTASH_REDIS_REST_TOKEN: 'dev' }
-  loadConfig({ ...present, ...(startsRedis && started), ...variables })
+  loadConfig({ ...present, ...(startsRedis && started), ...variables }, readCalendarLimits)
 
   let upstream = `${variables.UPSTREAM_URL}`
   if (variables.UPSTREAM_URL === undefined) {
@@ -52,7 +52,7 @@ async function start(): Promise<void> {
     variables.UPSTASH_REDIS_REST_URL = redis.url
     variables.UPSTASH_REDIS_REST_TOKEN = redis.token
   }
-  const config = loadConfig({ ...present, ...variables })
+  const config = loadConfig({ ...present, ...variables }, readCalendarLimits)
   const stores: Readonly<Record<StoreKind, string>> = {
     redis: redis
       ? `${redis.url}  Upstash's REST protocol, token "${redis.token}", over redis-server on port ${redis.port}`
@@ -98,7 +98,7 @@ function limitsInWords({ name, limits, plans }: RequestPolicy): string {
   // Slots have no window.
   const describe = (ofPlan: RequestPolicy['limits']) =>
     ofPlan
-      .map((limit) => `${limit.limit} ${limit.name === name ? 'at once' : `per ${formatWindow(limit.windowMs)}`}`)
+      .map((limit) => `${limit.limit} ${limit.name === name ? 'at once' : `per ${limit.name.slice(name.length + 1)}`}`)
       .join(', ')
   const all = plans
     ? Object.entries(plans.limits).map(([plan, ofPlan]) => `${plan} ${describe(ofPlan.limits)}`)

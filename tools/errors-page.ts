@@ -148,7 +148,7 @@ export function renderErrorsPage(): string {
 export function renderServedPage(): string {
   const rows = (codes: readonly string[]) =>
     codes.map((code) => {
-      const cells = ALL[code as ProblemCode].map((text) => `<td>${toHtml(text)}</td>`)
+      const cells = ALL[code as ProblemCode].map((text = '') => `<td>${toHtml(text)}</td>`)
       return `<tr id="${code}"><th scope="row"><code>${code}</code></th>${cells.join('')}</tr>`
     })
   const sections = Object.entries(SECTIONS).map(
@@ -160,7 +160,7 @@ export function renderServedPage(): string {
   const html =
     '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">' +
     `<title>Errors</title><style>${style}</style><h1>Errors</h1><p>What the <code>code</code> of an error means.</p>${sections.join('')}</html>`
-  return `// Made of tools/errors-page.ts by \`npm run errors-page\`. Do not edit.\nexport const ERRORS_PAGE =\n  ${JSON.stringify(html)}\n`
+  return `// Made of tools/errors-page.ts by \`npm run errors-page\`. Do not edit.\nexport const ERRORS_PAGE =\n  '${html}'\n`
 }
 
 /** Links lead to pages that only the repository has. */

@@ -9,7 +9,7 @@ import { type Action, useAction } from '../parts/use-action.ts'
 import { useConfirm } from '../parts/use-confirm.tsx'
 import { usePolled } from '../parts/use-polled.ts'
 import { KINDS, type Kind, parseTarget, type Target } from '../target.ts'
-import { count, exampleOf, isForEveryone, moment, span } from '../words.ts'
+import { count, describeLimit, exampleOf, isForEveryone, moment } from '../words.ts'
 
 const USAGE_EVERY_MS = 3_000
 
@@ -225,7 +225,7 @@ function describeState({ nowMs, blocked }: CallerUsage, limits: CallerUsage['lim
     .toSorted((a, b) => b.retryAfterMs - a.retryAfterMs)
   const [longest] = waits
   const limited = longest
-    ? `Limited by ${longest.policy} (${count(longest.limit)} per ${span(longest.windowMs)}) until ${moment(nowMs + longest.retryAfterMs)}.`
+    ? `Limited by ${longest.policy} (${describeLimit(longest.policy, longest)}) until ${moment(nowMs + longest.retryAfterMs)}.`
     : 'Within all limits.'
   return `${limited} ${blocked ? describeBlock(blocked) : 'Not blocked.'}`
 }

@@ -1,9 +1,12 @@
 /** Twin of `lua/counted-windows.lua`: windows that begin at a set time and count used units until they end. */
+import type { Limit } from '../model/limits.ts'
 import type { Algorithm } from './algorithm.ts'
 import { createLimitState, toPeek } from './algorithm.ts'
 
 interface Count {
   readonly startMs: number
+  /** Undefined if the window ends after its length. */
+  readonly endMs?: number | undefined
   readonly used: number
 }
 
@@ -13,22 +16,18 @@ interface Count {
  */
 export type CountedWindowsState = ReadonlyMap<number, Count>
 
-/** @param findStartMs when a window of this length begins if it is first used now, in milliseconds since the Unix epoch */
-function countedWindows(findStartMs: (nowMs: number, windowMs: number) => number): Algorithm<CountedWindowsState> {
-  /** A window that has begun runs its whole length by the clock, even if the clock steps back. */
-  const findCount = (state: CountedWindowsState, windowMs: number, nowMs: number): Count => {
-    const count = state.get(windowMs)
-    const isRunning = count && count.startMs + windowMs > nowMs
-    return isRunning ? count : { startMs: findStartMs(nowMs, windowMs), used: 0 }
-  }
-
+/** @param begin the window of a limit that is first used now, in milliseconds since the Unix epoch */
+function countedWindows(begin: (nowMs: number, limit: Limit) => Count): Algorithm<CountedWindowsState> {
   return {
     peek(state = new Map(), charge, nowUs, wanted) {
       const nowMs = Math.floor(nowUs / 1000)
       const limits = charge.limits.map((limit) => {
-        const { startMs, used } = findCount(state, limit.windowMs, nowMs)
-        const endsInMs = startMs + limit.windowMs - nowMs
-        return createLimitState({ ...limit, used, resetMs: endsInMs, freedAfterMs: () => endsInMs }, wanted)
+        const { windowMs } = limit
+        const known = state.get(windowMs)
+        // A window that has begun runs until its end by the clock, even if the clock steps back, or its calendar changes.
+        const count = known && findEnd(known, windowMs) > nowMs ? known : begin(nowMs, limit)
+        const endsInMs = findEnd(count, windowMs) - nowMs
+        return createLimitState({ ...limit, used: count.used, resetMs: endsInMs, freedAfterMs: () => endsInMs }, wanted)
       })
       const penalty = state.get(0)
       return toPeek(limits, penalty && { refusals: penalty.used, untilMs: penalty.startMs })
@@ -38,9 +37,9 @@ function countedWindows(findStartMs: (nowMs: number, windowMs: number) => number
       const nowMs = Math.floor(nowUs / 1000)
       const counts = keepRunning(state, nowMs)
       if (penalty) counts.set(0, { startMs: penalty.untilMs, used: penalty.refusals })
-      for (const { windowMs } of penalty ? [] : charge.limits) {
-        const { startMs, used } = findCount(state, windowMs, nowMs)
-        counts.set(windowMs, { startMs, used: used + units })
+      for (const limit of penalty ? [] : charge.limits) {
+        const count = counts.get(limit.windowMs) ?? begin(nowMs, limit)
+        counts.set(limit.windowMs, { ...count, used: count.used + units })
       }
       return { state: counts, ttlMs: computeTtlMs(counts, nowMs) }
     },
@@ -62,16 +61,27 @@ function countedWindows(findStartMs: (nowMs: number, windowMs: number) => number
 }
 
 /** Twin of `lua/fixed-window.lua`: windows aligned to the clock. */
-export const fixedWindow = countedWindows((nowMs, windowMs) => nowMs - (nowMs % windowMs))
+export const fixedWindow = countedWindows((nowMs, { windowMs }) => ({ startMs: nowMs - (nowMs % windowMs), used: 0 }))
 
-/** Twin of `lua/quota.lua`: windows that begin at their first use. */
-export const quota = countedWindows((nowMs) => nowMs)
+/**
+ * Twin of `lua/quota.lua`: windows that begin at their first use, and end after their length or with the calendar. Who
+ * asks may have a slow clock, so that all ends are over: the window then lasts as long as one of the calendar can.
+ */
+export const quota = countedWindows((nowMs, { calendar, endsMs = calendar?.findEnds(nowMs) }) => ({
+  startMs: nowMs,
+  endMs: endsMs?.find((endMs) => endMs > nowMs),
+  used: 0,
+}))
+
+function findEnd({ startMs, endMs }: Count, windowMs: number): number {
+  return endMs ?? startMs + windowMs
+}
 
 function keepRunning(state: CountedWindowsState, nowMs: number): Map<number, Count> {
-  return new Map([...state].filter(([windowMs, { startMs }]) => startMs + windowMs > nowMs))
+  return new Map([...state].filter(([windowMs, count]) => findEnd(count, windowMs) > nowMs))
 }
 
 /** Longer than until the last window ends: after a step back of the clock, that window must not seem unused. */
 function computeTtlMs(counts: CountedWindowsState, nowMs: number): number {
-  return Math.max(...[...counts].map(([windowMs, { startMs }]) => Math.max(windowMs, startMs + windowMs - nowMs)))
+  return Math.max(...[...counts].map(([windowMs, count]) => Math.max(windowMs, findEnd(count, windowMs) - nowMs)))
 }

@@ -27,10 +27,17 @@ export interface LimitOptions {
   readonly slotTtl?: string | undefined
   /** True allows an exact log of more than `MAX_LOG_ENTRIES`. */
   readonly allowLargeLog?: boolean | undefined
+  /** `quota` by day, week, month or year: IANA name of their time zone; default: UTC. */
+  readonly timeZone?: string | undefined
+  /** `quota` by month: day on which months begin, 1 to 31, or the last one of a shorter month; default: 1. */
+  readonly starts?: number | undefined
 }
 
 /** Throws an error about a setting. */
-export type Fail = (key: 'limits' | 'burst' | 'slotTtl', expected: string) => never
+export type Fail = (key: 'limits' | 'burst' | 'slotTtl' | 'timeZone' | 'starts', expected: string) => never
+
+/** Reads limits of which one is by day, week, month or year; undefined if none is. */
+export type ReadCalendarLimits = (options: LimitOptions, fail: Fail) => readonly Limit[] | undefined
 
 /** Calls `fail` for a setting of another algorithm. */
 export function checkAlgorithmOptions({ algorithm, burst, slotTtl }: Omit<LimitOptions, 'limits'>, fail: Fail): void {
@@ -39,18 +46,24 @@ export function checkAlgorithmOptions({ algorithm, burst, slotTtl }: Omit<LimitO
   if (slotTtl !== undefined && !holdsSlots) fail('slotTtl', 'algorithm = "concurrency" with it')
 }
 
-/** Reads the limits of a policy, ordered by window. */
+/**
+ * Reads the limits of a policy, ordered by window.
+ * @param readCalendarLimits without it, limits by day, week, month or year are refused
+ */
 export function readLimits(
-  { algorithm, limits, burst, slotTtl, allowLargeLog }: LimitOptions,
+  options: LimitOptions,
   fail: Fail,
+  readCalendarLimits?: ReadCalendarLimits,
 ): readonly Limit[] {
+  const byCalendar = readCalendarLimits?.(options, fail)
+  const { algorithm, limits, burst, slotTtl, allowLargeLog } = options
   const { holdsSlots, hasBurst, isLog } = ALGORITHMS[algorithm]
   if (holdsSlots) {
     if (!/^[1-9]\d{0,5}$/.test(limits)) fail('limits', 'a number of requests at once from 1 to 999999, such as "20"')
     const windowMs = slotTtl === undefined ? DEFAULT_DEADLINE_MS : parseDuration(slotTtl)
     return [{ limit: Number(limits), windowMs: windowMs ?? fail('slotTtl', DURATION_EXPECTED) }]
   }
-  const parsed = parseLimits(limits) ?? fail('limits', LIMITS_EXPECTED)
+  const parsed = byCalendar ?? parseLimits(limits) ?? fail('limits', LIMITS_EXPECTED)
   if (hasBurst) {
     const [rate, ...others] = parsed
     if (!rate || others.length > 0) return fail('limits', 'one limit, the rate at which the bucket is refilled')
@@ -64,8 +77,8 @@ export function readLimits(
 }
 
 /** The name of a limit in headers and decisions, e.g. `default-1m`; slots have no window in their name. */
-export function formatLimitName(policy: string, algorithm: AlgorithmName, { windowMs }: Limit): string {
-  return ALGORITHMS[algorithm].holdsSlots ? policy : `${policy}-${formatWindow(windowMs)}`
+export function formatLimitName(policy: string, algorithm: AlgorithmName, { windowMs, calendar }: Limit): string {
+  return ALGORITHMS[algorithm].holdsSlots ? policy : `${policy}-${calendar?.unit ?? formatWindow(windowMs)}`
 }
 
 /** `lua/sorted-set.lua` stores fewer refusals than this in a score. */

@@ -1,3 +1,4 @@
+import { readCalendarLimits } from '../algorithms/calendar.ts'
 import { type Config, type Environment, loadConfig } from '../config/load-config.ts'
 import { withKnownKeys } from './check/policy-mistakes.ts'
 import type { Settings } from './settings/settings.ts'
@@ -6,7 +7,7 @@ const IGNORED = ['UPSTREAM_URL', 'STORE', 'STORE_MIRROR', 'UPSTASH_REDIS_REST_UR
 
 /** Loads the Worker's configuration without its upstream and database. @throws {OptionError} */
 export function loadWorkerConfig(settings: Settings): Config {
-  return loadConfig(toEnvironment(settings))
+  return loadConfig(toEnvironment(settings), readCalendarLimits)
 }
 
 export function toEnvironment({ variables }: Settings): Environment {

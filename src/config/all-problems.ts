@@ -1,4 +1,5 @@
 import * as v from 'valibot'
+import { readCalendarLimits } from '../algorithms/calendar.ts'
 import { type Environment, loadConfig, withoutEmpty } from './load-config.ts'
 import { NAME, OptionError } from './option-error.ts'
 import { parseJson } from './policy-keys.ts'
@@ -27,7 +28,7 @@ export function findProblems(given: Environment) {
   }
   while (problems.length < MAX_PROBLEMS) {
     try {
-      return { problems, config: loadConfig(rest) }
+      return { problems, config: loadConfig(rest, readCalendarLimits) }
     } catch (error) {
       if (!(error instanceof OptionError)) throw error
       if (isKnown(error)) break

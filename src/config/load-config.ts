@@ -1,4 +1,5 @@
 import * as v from 'valibot'
+import type { ReadCalendarLimits } from '../algorithms/read-limits.ts'
 import { createPassedTest } from '../http/forwarded-headers.ts'
 import type { IdentitySource, RequestPolicy } from '../model/policy.ts'
 import type { JwtSettings } from '../request/identity/claims.ts'
@@ -26,8 +27,12 @@ const NAMES: Names = {
 
 const DEFAULT_LIMITS = '60/1m'
 
-/** Reads and checks the configuration. @throws {OptionError} on the first value that is not what was expected */
-export function loadConfig(given: Environment) {
+/**
+ * Reads and checks the configuration.
+ * @param readCalendarLimits without it, limits by day, week, month or year are refused
+ * @throws {OptionError} on the first value that is not what was expected
+ */
+export function loadConfig(given: Environment, readCalendarLimits?: ReadCalendarLimits) {
   const env = withoutEmpty(given)
   const result = v.safeParse(environment, env, { abortEarly: true })
   if (!result.success) throw toOptionError(result.issues[0])
@@ -73,6 +78,7 @@ export function loadConfig(given: Environment) {
     anonymousInBody: DENY,
     onStoreError: values.ON_STORE_ERROR,
     isPassed: createPassedTest(forwardHeaders),
+    readCalendarLimits,
   }
   const policies = makePolicies(limits ?? (tables ? 'off' : DEFAULT_LIMITS), tables, defaults, isShedding)
   const { JWKS_URL: jwksUrl, JWT_SECRET: secret, JWT_ISSUER: issuer, JWT_AUDIENCE: audience } = values

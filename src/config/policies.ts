@@ -4,6 +4,7 @@ import {
   checkAlgorithmOptions,
   formatLimitName,
   MAX_LOG_ENTRIES,
+  type ReadCalendarLimits,
   readLimits,
   readPenalty,
 } from '../algorithms/read-limits.ts'
@@ -45,6 +46,7 @@ export interface PolicyDefaults {
   readonly onStoreError: OnStoreError
   /** Accepts the headers that the API gets to see: no other identifies a caller to it, or names a cost. */
   readonly isPassed: IsPassed
+  readonly readCalendarLimits: ReadCalendarLimits | undefined
 }
 
 export const DENY: MissingIdentity = { kind: 'deny', status: 401 }
@@ -125,9 +127,11 @@ function makePolicy(table: PolicyTable, index: number, defaults: PolicyDefaults)
   const mode = defaults.isShadow ? 'shadow' : (table.mode ?? 'enforce')
   const hidden = by.find((source) => source.kind === 'header' && !defaults.isPassed(source.name))
   if (hidden?.kind === 'header') fail('by', PASSED_EXPECTED, `header:${hidden.name}`)
-  const plans = readPlans(table, fail)
+  const { readCalendarLimits } = defaults
+  const plans = readPlans(table, fail, readCalendarLimits)
   const limits =
-    plans?.limits[plans.byDefault]?.limits ?? readPolicyLimits(table, table.limits as string | undefined, fail)
+    plans?.limits[plans.byDefault]?.limits ??
+    readPolicyLimits(table, table.limits as string | undefined, fail, readCalendarLimits)
   const allLimits = plans ? Object.values(plans.limits).flatMap((plan) => plan.limits) : limits
   const smallest = Math.min(...allLimits.map(({ limit }) => limit), table.burst ?? Number.POSITIVE_INFINITY)
   const cost = readCost(table, defaults.isPassed, fail)
@@ -182,19 +186,19 @@ export const FOLD_EXPECTED = 'by "header:", "query:", "form:", "cookie:", "json:
 
 /** Options of algorithms have names with capitals in place of underscores. */
 type Fail = (
-  key: keyof PolicyTable | 'slotTtl' | 'penaltyAfter',
+  key: keyof PolicyTable | 'slotTtl' | 'timeZone' | 'penaltyAfter',
   expected: string,
   value?: unknown,
   plan?: readonly string[],
 ) => never
 
 function toAlgorithmOptions(table: PolicyTable) {
-  const { slot_ttl: slotTtl, allow_large_log: allowLargeLog, penalty_after: penaltyAfter } = table
-  return { ...table, slotTtl, allowLargeLog, penaltyAfter }
+  const { slot_ttl: slotTtl, allow_large_log: allowLargeLog, penalty_after: penaltyAfter, time_zone: timeZone } = table
+  return { ...table, slotTtl, allowLargeLog, penaltyAfter, timeZone }
 }
 
 /** All plans have the same windows: a count then means the same in each, also for a caller that changes plans. */
-function readPlans(table: PolicyTable, fail: Fail): Plans | undefined {
+function readPlans(table: PolicyTable, fail: Fail, readCalendarLimits?: ReadCalendarLimits): Plans | undefined {
   const { limits: byPlan, plan: source, default_plan: byDefault, reserve } = table
   if (typeof byPlan !== 'object') {
     if (source) fail('plan', 'limits as a table by plan with it')
@@ -208,12 +212,12 @@ function readPlans(table: PolicyTable, fail: Fail): Plans | undefined {
     return fail('default_plan', `one of ${entries.map(([name]) => `"${name}"`).join(', ')}`)
   }
   if (reserve) fail('reserve', 'limits without plans with it')
-  const joinWindows = (limits: readonly Limit[]) => limits.map(({ windowMs }) => windowMs).join()
+  const joinWindows = (limits: readonly PolicyLimit[]) => limits.map(({ name }) => name).join()
   let windows: string | undefined
   const plans = entries.map(([plan, text]) => {
-    const limits = readPolicyLimits(table, text, (key, expected) =>
-      key === 'limits' ? fail(key, expected, text, [plan]) : fail(key, expected),
-    )
+    const failOfPlan: Fail = (key, expected) =>
+      key === 'limits' ? fail(key, expected, text, [plan]) : fail(key, expected)
+    const limits = readPolicyLimits(table, text, failOfPlan, readCalendarLimits)
     windows ??= joinWindows(limits)
     if (joinWindows(limits) !== windows) fail('limits', 'the same windows in every plan', text, [plan])
     return [plan, { limits, burst: readBurst(table, limits) }] as const
@@ -225,12 +229,17 @@ function readBurst({ algorithm, burst }: PolicyTable, [limit]: readonly Limit[])
   return ALGORITHMS[algorithm].hasBurst ? (burst ?? limit?.limit) : undefined
 }
 
-function readPolicyLimits(table: PolicyTable, text: string | undefined, fail: Fail): readonly PolicyLimit[] {
+function readPolicyLimits(
+  table: PolicyTable,
+  text: string | undefined,
+  fail: Fail,
+  readCalendarLimits: ReadCalendarLimits | undefined,
+): readonly PolicyLimit[] {
   const { name, algorithm } = table
   const options = toAlgorithmOptions(table)
   checkAlgorithmOptions(options, fail)
   if (text !== undefined) {
-    const limits = readLimits({ ...options, limits: text }, fail)
+    const limits = readLimits({ ...options, limits: text }, fail, readCalendarLimits)
     return limits.map((limit) => ({ ...limit, name: formatLimitName(name, algorithm, limit) }))
   }
   return table.priority === undefined ? fail('limits', `${LIMITS_EXPECTED}; or else a priority`) : []

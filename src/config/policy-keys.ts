@@ -75,6 +75,10 @@ export const policyKeys = {
   max_cost: v.optional(integer(1, MAX_COST)),
   /** `token-bucket`: size of the bucket @default the limit */
   burst: v.optional(integer(1, MAX_COST)),
+  /** limits by `day`, `week`, `month` or `year`: [time zone](algorithms.md#quota), e.g. `Europe/Berlin` @default `UTC` */
+  time_zone: v.optional(v.string('a time zone')),
+  /** limits by `month`: day on which months begin, 1 to 31 @default `1` */
+  starts: v.optional(integer(1, 31)),
   /** `concurrency`: time after which a slot is released by itself @default `1m` */
   slot_ttl: v.optional(v.string(DURATION_EXPECTED)),
   /**

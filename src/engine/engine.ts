@@ -228,6 +228,6 @@ export function scaleToLocalShare<R extends StoreCharge>(charge: R, share: numbe
   if (share === 1) return charge
   const reserved = Math.floor(charge.reserved * share)
   const part = (units: number) => Math.max(Math.floor(units * share), charge.cost + reserved)
-  const limits = charge.limits.map(({ limit, windowMs }) => ({ limit: part(limit), windowMs }))
+  const limits = charge.limits.map((each) => ({ ...each, limit: part(each.limit) }))
   return { ...charge, limits, reserved, ...(charge.burst !== undefined && { burst: part(charge.burst) }) }
 }

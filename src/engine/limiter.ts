@@ -187,12 +187,13 @@ function addReports(reports: ReportedLimit[], charge: RequestCharge, usage: read
   for (const [index, state] of usage.entries()) {
     const { remaining, resetMs, retryAfterMs, penaltyMs } = toReported(state)
     // While the store is unavailable, the limit of the charge is a share of the policy's.
-    const { limit, windowMs } = charge.limits[index] as Limit
+    const { limit, windowMs, calendar } = charge.limits[index] as Limit
     const report: ReportedLimit = {
       policy,
       name: policy.limits[index]?.name ?? policy.name,
       limit,
       windowMs,
+      calendar,
       // Units reserved for higher priorities do not remain for this request.
       remaining: Math.max(0, remaining - reserved),
       isReserve: reserved > 0 && remaining >= cost,

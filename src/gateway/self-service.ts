@@ -6,7 +6,7 @@ import { type Problem, problemResponse, QUOTA_EXCEEDED, retryAfter } from '../ht
 import { createRefusal } from '../http/refusal.ts'
 import type { RequestCharge } from '../model/charge.ts'
 import { toLimitStatus } from '../model/verdict.ts'
-import { callerAddress } from '../request/identity/identify.ts'
+import { callerAddress } from '../request/identity/address.ts'
 import { createPathReader } from '../request/target.ts'
 import { MemoryStore } from '../store/memory/memory-store.ts'
 import type { RouteHandler } from './app.ts'

@@ -26,7 +26,7 @@ export function addRateLimitHeaders(
   switch (headerFormat) {
     case 'draft-6':
       addUnlessSent(headers, {
-        'RateLimit-Policy': joinItems(reported, ({ limit, windowMs }) => `${limit}${formatWindowParameter(windowMs)}`),
+        'RateLimit-Policy': joinItems(reported, (status) => `${status.limit}${formatWindowParameter(status)}`),
         'RateLimit-Limit': String(tightest.limit),
         'RateLimit-Remaining': String(tightest.remaining),
         'RateLimit-Reset': String(wholeSeconds(tightest.resetMs)),
@@ -50,13 +50,13 @@ function joinItems(limits: readonly ReportedLimit[], format: (limit: ReportedLim
   return list
 }
 
-/** draft-ietf-httpapi-ratelimit-headers-11, §3: `q` quota, `qu` unit if not requests, `w` window if whole seconds. */
+/** draft-ietf-httpapi-ratelimit-headers-11, §3: `q` quota, `qu` unit if not requests, `w` window if it has one length. */
 function formatPolicyItem(status: ReportedLimit): string {
-  const { name, limit, windowMs, policy } = status
+  const { name, limit, policy } = status
   if (ALGORITHMS[policy.algorithm].holdsSlots) return `"${name}";q=${limit};qu="concurrent-requests"`
   // Not a registered unit, so that a client that does not know it does not take it for requests.
   const unit = countsFailures(status) ? ';qu="failed-requests"' : ''
-  return `"${name}";q=${limit}${unit}${formatWindowParameter(windowMs)}`
+  return `"${name}";q=${limit}${unit}${formatWindowParameter(status)}`
 }
 
 /** Same draft, §4: `r` remaining units, `t` seconds during which no more than these can be used. */
@@ -70,8 +70,9 @@ function countsFailures({ policy }: ReportedLimit): boolean {
   return policy.counts === 'failures'
 }
 
-function formatWindowParameter(windowMs: number): string {
-  return windowMs % 1000 === 0 ? `;w=${windowMs / 1000}` : ''
+/** Only whole seconds can be told, and no month is as long as another. */
+function formatWindowParameter({ windowMs, calendar }: ReportedLimit): string {
+  return windowMs % 1000 === 0 && !calendar ? `;w=${windowMs / 1000}` : ''
 }
 
 function wholeSeconds(ms: number): number {

@@ -165,9 +165,9 @@ function describeViolations(violated: readonly ReportedLimit[]): Pick<Problem, '
   return { code: 'limit_exceeded', detail: `Rate limit exceeded: ${limits}.` }
 }
 
-function describeLimit({ policy, limit, windowMs }: ReportedLimit, unit: string): string {
+function describeLimit({ policy, limit, windowMs, calendar }: ReportedLimit, unit: string): string {
   if (ALGORITHMS[policy.algorithm].holdsSlots) return `${limit} concurrent requests`
-  return `${limit}${policy.counts === 'failures' ? ' failures' : unit} per ${formatWindow(windowMs)}`
+  return `${limit}${policy.counts === 'failures' ? ' failures' : unit} per ${calendar?.unit ?? formatWindow(windowMs)}`
 }
 
 /** RFC 9110 §15.5.2: a 401 must name a way to authenticate. No scheme is registered for keys in other headers. */

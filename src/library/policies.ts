@@ -1,4 +1,5 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
+import { readCalendarLimits } from '../algorithms/calendar.ts'
 import {
   checkAlgorithmOptions,
   type Fail,
@@ -16,7 +17,7 @@ import { checkInteger, checkNames, checkOneOf, checkString, checkText } from './
 export interface AlgorithmOptions {
   readonly algorithm: AlgorithmName
   /**
-   * Limits; of `concurrency`, a number.
+   * Limits; of `quota`, also `10000/month`; of `concurrency`, a number.
    * @example '10/1s, 120/1m'
    */
   readonly limits: string
@@ -38,6 +39,18 @@ export interface AlgorithmOptions {
    * @example true
    */
   readonly allowLargeLog?: boolean
+  /**
+   * `quota` by day, week, month or year: IANA name of their time zone.
+   * @default 'UTC'
+   * @example 'Europe/Berlin'
+   */
+  readonly timeZone?: string
+  /**
+   * `quota` by month: day on which months begin, 1 to 31, or the last one of a shorter month.
+   * @default 1
+   * @example 15
+   */
+  readonly starts?: number
 }
 
 /** A set of limits that a limiter holds each identity to. */
@@ -118,12 +131,16 @@ export function fixedWindow(limits: string): AlgorithmOptions {
 }
 
 /**
- * Budgets for long windows, each of which begins at its first use.
- * @example quota('10000/30d')
- * @throws {OptionError} for anything but limits
+ * Budgets for long windows, each of which begins at its first use: of a length, such as `30d`, or a `day`, `week` (from
+ * Monday), `month` or `year` of the calendar.
+ * @param timeZone IANA name of the time zone of the calendar; UTC if left out
+ * @param starts day on which months begin, 1 to 31, or the last one of a shorter month; 1 if left out
+ * @example quota('1000/day, 10000/month', { timeZone: 'Europe/Berlin' })
+ * @throws {OptionError} for anything but limits, and for an unknown time zone
  */
-export function quota(limits: string): AlgorithmOptions {
-  return checkLimits('quota.', { algorithm: 'quota', limits })
+export function quota(limits: string, options: Pick<AlgorithmOptions, 'timeZone' | 'starts'> = {}): AlgorithmOptions {
+  checkNames('quota', options, ['timeZone', 'starts'])
+  return checkLimits('quota.', { algorithm: 'quota', limits, ...options })
 }
 
 /**
@@ -144,6 +161,8 @@ const NAMES = [
   'burst',
   'slotTtl',
   'allowLargeLog',
+  'timeZone',
+  'starts',
   'mode',
   'onStoreError',
   'penalty',
@@ -200,13 +219,15 @@ export function checkLimits(prefix: string, options: AlgorithmOptions): Algorith
 }
 
 function parseAlgorithmLimits(prefix: string, options: AlgorithmOptions): readonly Limit[] {
-  const { algorithm, limits, burst } = options
+  const { algorithm, limits, burst, timeZone, starts } = options
   checkOneOf(`${prefix}algorithm`, algorithm, ALGORITHM_NAMES)
   checkString(`${prefix}limits`, limits, LIMITS_EXPECTED)
   if (burst !== undefined) checkInteger(`${prefix}burst`, burst, 1, MAX_COST)
+  if (timeZone !== undefined) checkString(`${prefix}timeZone`, timeZone, 'the name of a time zone')
+  if (starts !== undefined) checkInteger(`${prefix}starts`, starts, 1, 31)
   const fail: Fail = (key, expected) => {
     throw new OptionError(`${prefix}${key}`, expected, options[key])
   }
   checkAlgorithmOptions(options, fail)
-  return readLimits(options, fail)
+  return readLimits(options, fail, readCalendarLimits)
 }

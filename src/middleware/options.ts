@@ -1,4 +1,5 @@
 import * as v from 'valibot'
+import { readCalendarLimits } from '../algorithms/calendar.ts'
 import { readJwtSettings } from '../config/load-config.ts'
 import { NAME, OptionError } from '../config/option-error.ts'
 import { DENY, FOLD_EXPECTED, makePolicies, type Names } from '../config/policies.ts'
@@ -284,6 +285,7 @@ export function readOptions<C>(options: SharedOptions<C>) {
       onStoreError: values.onStoreError,
       // No proxy stands between a client and an app: it sees every field.
       isPassed: () => true,
+      readCalendarLimits,
     },
     values.shedding,
   )

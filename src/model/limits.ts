@@ -12,8 +12,21 @@ export type AlgorithmName = (typeof ALGORITHM_NAMES)[number]
 export interface Limit {
   /** The most units in the window, an integer from 1. */
   readonly limit: number
-  /** Length of the window, an integer from 1. */
+  /** Length of the window, an integer from 1; the longest that a window of the calendar may have. */
   readonly windowMs: number
+  /** Its windows are those of a calendar. */
+  readonly calendar?: Calendar | undefined
+  /** The ends that the calendar of the asking isolate finds, for a store in another place. */
+  readonly endsMs?: readonly number[]
+}
+
+export type CalendarUnit = 'day' | 'week' | 'month' | 'year'
+
+/** Days, weeks, months or years of a time zone. */
+export interface Calendar {
+  readonly unit: CalendarUnit
+  /** @returns the moments around `nowMs` at which windows end: the last one until then, and the next two */
+  readonly findEnds: (nowMs: number) => readonly number[]
 }
 
 export const COUNTS = ['requests', 'new-identities', 'failures'] as const
@@ -38,7 +51,7 @@ const MAX_LIMIT = 1_000_000_000
 const MAX_WINDOW_MS = 53 * UNIT_MS.w
 
 export const LIMITS_EXPECTED =
-  'limits such as "10/1s, 120/1m": limits from 1 to 1000000000, windows up to 53w, each once (units ms s m h d w)'
+  'limits such as "10/1s, 120/1m": limits from 1 to 1000000000, windows up to 53w, each once (units ms s m h d w; day week month year with "quota")'
 
 export const DURATION_EXPECTED = 'a duration from 1ms to 53w such as "30s" (units ms s m h d w)'
 

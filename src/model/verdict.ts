@@ -3,7 +3,7 @@ import type { Limit } from './limits.ts'
 import type { PolicyLimit, RequestPolicy } from './policy.ts'
 
 /** One limit of one policy after a decision, as the library reports it. */
-export interface LimitStatus extends Limit, LimitState {
+export interface LimitStatus extends Pick<Limit, 'limit' | 'windowMs'>, LimitState {
   /** Name of the policy. */
   readonly policy: string
   /** `<policy>-<window>`, e.g. `default-1m`; for `concurrency`, which has no window, the policy's name. */

@@ -1,4 +1,5 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
+import { readCalendarLimits } from '../algorithms/calendar.ts'
 import { MAX_LOG_ENTRIES, readLimits } from '../algorithms/read-limits.ts'
 import type { RequestCharge, StoreCharge } from '../model/charge.ts'
 import type { Limit } from '../model/limits.ts'
@@ -62,7 +63,7 @@ export function resolveOverride(
   const isAbout = limits ? text !== undefined : (policies?.includes(policy.name) ?? true)
   if (!isAbout || base.length === 0) return undefined
   const multiply = (limit: number) => Math.max(1, Math.floor(limit * multiplier))
-  const multiplied = base.map(({ limit, windowMs }) => ({ limit: multiply(limit), windowMs }))
+  const multiplied = base.map((own) => ({ ...own, limit: multiply(own.limit) }))
   const read = text === undefined ? { limits: multiplied } : readOverride(text, policy, base)
   return 'expected' in read ? read : checkFit(read.limits, policy, base)
 }
@@ -88,18 +89,20 @@ function scaleBurst(burst: number, factor: number): number {
 function readOverride(text: string, { algorithm }: RequestPolicy, base: readonly Limit[]): ResolvedOverride {
   let read: readonly Limit[]
   try {
-    read = readLimits({ algorithm, limits: text, allowLargeLog: true }, (_, expected) => {
+    const fail = (_: string, expected: string) => {
       throw new RangeError(expected)
-    })
+    }
+    read = readLimits({ algorithm, limits: text, allowLargeLog: true }, fail, readCalendarLimits)
   } catch (error) {
     if (error instanceof RangeError) return { expected: error.message }
     throw error
   }
   // A slot has no window, but a deadline.
-  if (ALGORITHMS[algorithm].holdsSlots) return { limits: [{ ...(base[0] as Limit), limit: read[0]?.limit ?? 1 }] }
-  const formatWindows = (all: readonly Limit[]) => all.map(({ windowMs }) => windowMs).join()
+  const formatWindow = ({ windowMs, calendar }: Limit) => `${calendar?.unit ?? windowMs}`
+  const formatWindows = (all: readonly Limit[]) =>
+    ALGORITHMS[algorithm].holdsSlots ? '' : all.map(formatWindow).join()
   return formatWindows(read) === formatWindows(base)
-    ? { limits: read }
+    ? { limits: base.map((own, at) => ({ ...own, limit: read[at]?.limit ?? 1 })) }
     : { expected: 'the same windows as those of the policy' }
 }
 

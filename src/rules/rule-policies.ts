@@ -1,3 +1,4 @@
+import { readCalendarLimits } from '../algorithms/calendar.ts'
 import { type Environment, loadConfig } from '../config/load-config.ts'
 import { OptionError } from '../config/option-error.ts'
 import type { RequestPolicy } from '../model/policy.ts'
@@ -11,7 +12,7 @@ export function readPolicies(env: Environment, tables: unknown, list: PolicyList
   try {
     // Candidate policies are to tell what they would refuse.
     const mode = list === 'candidate' ? { MODE: 'enforce' } : {}
-    return loadConfig({ ...env, ...mode, POLICIES: tables }).policies
+    return loadConfig({ ...env, ...mode, POLICIES: tables }, readCalendarLimits).policies
   } catch (error) {
     throw error instanceof OptionError && error.variable === 'POLICIES' ? error.at([RULES, list]) : error
   }
@@ -20,7 +21,9 @@ export function readPolicies(env: Environment, tables: unknown, list: PolicyList
 /** Checks the policies of a rule set, and that its overrides fit them. @throws {OptionError} for the first mistake */
 export function checkRules(rules: Rules, env: Environment): void {
   const policies =
-    rules.policies === undefined ? loadConfig(env).policies : readPolicies(env, rules.policies, 'policies')
+    rules.policies === undefined
+      ? loadConfig(env, readCalendarLimits).policies
+      : readPolicies(env, rules.policies, 'policies')
   if (rules.candidate !== undefined) readPolicies(env, rules.candidate, 'candidate')
   const [misfit] = findMisfits(rules, policies)
   if (misfit) throw misfit

@@ -132,6 +132,13 @@ test('sluice check --dev says nothing of what `npm run dev` replaces', async () 
   expect(await dev('STORE = "redis"', 'UPSTASH_REDIS_REST_TOKEN=x')).toContain('UPSTASH_REDIS_REST_URL: expected')
 })
 
+test('sluice check takes days for what they are: some years have one more', async () => {
+  const policy = '[[vars.POLICIES]]\nname = "plan"\nalgorithm = "quota"\nlimits = "1000/day, 365500/year"\n'
+  const { stdout } = await check({ 'wrangler.toml': `${GOOD}${policy}` }, ['GET /', '-H', 'Authorization: Bearer x'])
+  expect(stdout).toContain('2 policies, 0 errors, 0 warnings')
+  expect(stdout).toContain('1000 per day, 365500 per year')
+})
+
 test('sluice check shows no secret', async () => {
   const secret = 'hunter2'
   const files = { 'wrangler.toml': `${GOOD}IDENTITY_SECRT = "${secret}"\n`, '.dev.vars': `IDENTITY_SECRET=${secret}\n` }

@@ -1,12 +1,13 @@
 import { expect, test } from 'vitest'
+import { readCalendarLimits } from '../../src/algorithms/calendar.ts'
 import { countUnitsPerSecond, findFullestLimit, isAtLimit, isIdle, type Look } from '../../src/command/top/activity.ts'
 import { loadConfig } from '../../src/config/load-config.ts'
 import type { RequestPolicy } from '../../src/model/policy.ts'
 import type { LimitUsage } from '../../src/request/caller/caller-charges.ts'
 
 function policyOf(table: Readonly<Record<string, unknown>>): RequestPolicy {
-  const { policies } = loadConfig({ UPSTREAM_URL: 'https://api.example', POLICIES: [{ name: 'p', ...table }] })
-  return policies[0] as RequestPolicy
+  const env = { UPSTREAM_URL: 'https://api.example', POLICIES: [{ name: 'p', ...table }] }
+  return loadConfig(env, readCalendarLimits).policies[0] as RequestPolicy
 }
 
 function lookOf(
@@ -34,6 +35,14 @@ test('countUnitsPerSecond() of a counter goes by the time since its window has b
   expect(countUnitsPerSecond(policy, lookOf(0, [600, 60_000, 100, 50_000]), undefined)).toBe(10)
   // Of a window that has begun just now, no more than its units in a second.
   expect(countUnitsPerSecond(policy, lookOf(0, [600, 60_000, 100, 60_000]), undefined)).toBe(100)
+})
+
+test('countUnitsPerSecond() of a quota by the calendar goes by the time since the month has begun', () => {
+  const policy = policyOf({ limits: '9000/month', algorithm: 'quota' })
+  const nowMs = Date.UTC(2026, 1, 1, 0, 1)
+  const { limits } = lookOf(nowMs, [9_000, policy.limits[0]?.windowMs ?? 0, 120, Date.UTC(2026, 2) - nowMs])
+  const look = { nowMs, limits: limits.map((limit) => ({ ...limit, name: 'p-month' })) }
+  expect(countUnitsPerSecond(policy, look, undefined)).toBe(2)
 })
 
 test('countUnitsPerSecond() of a bucket is what went between two looks, refilled units included', () => {

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { openCalendar } from '../../src/algorithms/calendar.ts'
 import type { Decision, StoreCharge } from '../../src/model/charge.ts'
 import {
   chargeOf,
@@ -43,6 +44,20 @@ function remaining({ usage }: Decision): number[] {
 
 // Together, because some of them wait.
 describe.concurrent.each(Object.entries(STORES))('%s', (_name, createSubject) => {
+  test('decide() refuses until the end of a month by its own clock, whatever that of the caller shows', async () => {
+    const { store } = createSubject()
+    const calendar = openCalendar('month', 'Europe/Berlin', 15)
+    const { findEnds } = openCalendar('month', 'Europe/Berlin', 15)
+    for (const skewDays of [-27, 0, 27]) {
+      const skewed = { ...calendar, findEnds: (nowMs: number) => calendar.findEnds(nowMs + skewDays * 86_400_000) }
+      const charge = chargeOf('quota', [{ limit: 2, windowMs: 2_682_000_000, calendar: skewed }])
+      const admitted = await store.decide(take([charge], { action: 'take-up-to', permits: 9 }))
+      expect(admitted.granted).toBe(2)
+      const refused = await store.decide(take([charge]))
+      expect([refused.granted, refused.nowMs + retryAfterMs(refused)]).toEqual([0, findEnds(admitted.nowMs)[1]])
+    }
+  })
+
   describe.each(EVERY_ALGORITHM)('%s', (algorithm) => {
     test('decide() admits up to the limit, then refuses until the very moment it gave', async () => {
       const { store, advance } = createSubject()

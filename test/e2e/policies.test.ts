@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
+import { openCalendar } from '../../src/algorithms/calendar.ts'
 import { startEchoUpstream } from '../../tools/echo-upstream.ts'
 import type { DirectGateway } from '../support/direct-gateway.ts'
 import { startGateway } from '../support/gateway.ts'
@@ -120,6 +121,27 @@ test('rules of five kinds are decided at once: if one refuses, none is charged',
   const refused = [...left(9), '"narrow-1h";r=0'].join(', ').replace('"open";r=19', '"open";r=20')
   expect(await fieldsOf('/narrow')).toEqual([429, refused])
   expect(await fieldsOf('/')).toEqual([200, left(8).join(', ')])
+})
+
+SHARED.push({
+  ...{ name: 'plan', algorithm: 'quota', limits: '3/month, 100/year', match: '/plan' },
+  ...{ time_zone: 'America/Sao_Paulo', starts: 31 },
+})
+test('a quota by the month refuses until the month of its time zone ends', async () => {
+  const { findEnds } = openCalendar('month', 'America/Sao_Paulo', 31)
+  expect(await statuses(3, () => call('/plan', as('a')))).toEqual([200, 200, 200])
+  const sentMs = Date.now()
+  const refused = await call('/plan', as('a'))
+  const { retry_after_ms: retryAfterMs, ...problem } = (await refused.json()) as Record<string, unknown>
+  const [endMs = 0] = findEnds(sentMs).slice(1)
+  expect(endMs - (retryAfterMs as number)).toBeGreaterThanOrEqual(sentMs)
+  expect(endMs - (retryAfterMs as number)).toBeLessThanOrEqual(Date.now())
+  expect(problem).toMatchObject({
+    detail: 'Rate limit exceeded: 3 requests per month.',
+    'violated-policies': ['plan-month'],
+  })
+  expect(refused.headers.get('RateLimit-Policy')).toBe('"plan-month";q=3, "plan-year";q=100')
+  expect(refused.headers.get('RateLimit')).toMatch(/^"plan-month";r=0;t=\d+, "plan-year";r=97;t=\d+$/)
 })
 
 const BY_CALLER = { by: 'header:x-caller', match: '/ban' }

@@ -260,6 +260,55 @@ describe('refund()', () => {
   })
 })
 
+describe('quota() by the calendar', () => {
+  const monthly = quota('3/month', { timeZone: 'Europe/Berlin', starts: 15 })
+  const policies = [{ name: 'plan', ...monthly }]
+
+  test('refuses until the month ends, to the millisecond, and refunds until then', async () => {
+    const { clock, limiter } = subject({ policies })
+    const endMs = Date.parse('2023-11-15T00:00+01:00')
+    const decision = await limiter.take('alice', { cost: 2 })
+    await limiter.take('alice')
+    const refused = await limiter.take('alice')
+    expect(refused).toMatchObject({ granted: false, retryAfterMs: endMs - START_MS })
+    expect(refused.limits[0]).toMatchObject({ name: 'plan-month', limit: 3, resetMs: endMs - START_MS })
+    expect(refused.limits[0]).not.toHaveProperty('calendar')
+    await limiter.refund('alice', decision, 1)
+    expect((await limiter.take('alice')).granted).toBe(true)
+    clock.now = endMs - 1
+    expect((await limiter.take('alice')).granted).toBe(false)
+    clock.now = endMs
+    const next = await limiter.take('alice')
+    expect([next.granted, next.limits[0]?.resetMs]).toEqual([true, Date.parse('2023-12-15T00:00+01:00') - endMs])
+    await limiter.refund('alice', decision, 1)
+    expect((await limiter.peek('alice')).limits[0]?.remaining).toBe(2)
+  })
+
+  test('no day holds more than its limit with leases, which end with it', async () => {
+    const { clock, limiter } = subject({ policies: [{ name: 'day', ...quota('900/day') }], leases: 'auto' })
+    clock.now = Date.parse('2023-11-14T23:59:59Z')
+    const granted = [0, 0]
+    for (let step = 0; step < 2_000; step++) {
+      clock.now += 1
+      const day = Number(clock.now >= Date.parse('2023-11-15'))
+      if ((await limiter.take('alice')).granted) granted[day] = (granted[day] ?? 0) + 1
+    }
+    expect(granted[0]).toBeGreaterThan(800)
+    expect(granted[1]).toBeGreaterThan(800)
+    expect(Math.max(...granted)).toBeLessThanOrEqual(900)
+  })
+
+  test.each([
+    [() => quota('3/month', { timeZone: 'Mars' }), 'quota.timeZone: expected the IANA name of a time zone'],
+    [() => quota('3/week', { starts: 2 }), 'quota.starts: expected limits by month with it, got 2'],
+    [() => quota('3/month', { starts: 32 }), 'quota.starts: expected an integer from 1 to 31, got 32'],
+    [() => quota('3/month', { zone: 'UTC' } as object), 'quota.zone: unknown option; expected one of timeZone, starts'],
+    [() => fixedWindow('3/month'), 'fixedWindow.limits: expected algorithm = "quota" with limits by month'],
+  ])('%s is refused', (make, message) => {
+    expect(make).toThrow(message)
+  })
+})
+
 describe('waitFor()', () => {
   test('waits exactly as long as it is told to', async () => {
     vi.useFakeTimers({ now: START_MS })

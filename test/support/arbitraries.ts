@@ -16,12 +16,28 @@ const severalLimits: fc.Arbitrary<Limit[]> = fc.uniqueArray(limit, {
   maxLength: 3,
   selector: ({ windowMs }) => windowMs,
 })
+/** The most windows that a calendar knows; after these, it is like one of an isolate whose clock is slow. */
+const MAX_ENDS = 60
+/** By a calendar, in windows of any lengths up to that of the limit. */
+const severalByCalendar: fc.Arbitrary<Limit[]> = fc
+  .tuple(severalLimits, fc.infiniteStream(fc.double({ min: 0, max: 1, noNaN: true })))
+  .map(([limits, shares]) =>
+    limits.map((limit) => {
+      const endsMs: number[] = []
+      for (let endMs = START_MS; endsMs.length < MAX_ENDS; ) {
+        endMs += Math.ceil(limit.windowMs * shares.next().value) || 1
+        endsMs.push(endMs)
+      }
+      return { ...limit, calendar: { unit: 'day', findEnds: () => endsMs } }
+    }),
+  )
 const burst = fc.option(fc.integer({ min: 1, max: 300 }), { nil: undefined })
 
 /** A charge with a key of its own. */
 export function anyCharge(algorithm: AlgorithmName): fc.Arbitrary<StoreCharge> {
   const hasLimits = TIERED_ALGORITHMS.some((name) => name === algorithm)
-  const limits = hasLimits ? severalLimits : limit.map((limit) => [limit])
+  const several = algorithm === 'quota' ? fc.oneof(severalLimits, severalByCalendar) : severalLimits
+  const limits = hasLimits ? several : limit.map((limit) => [limit])
   if (algorithm !== 'token-bucket') return limits.map((limits) => chargeOf(algorithm, limits))
   return fc.tuple(limits, burst).map(([limits, burst]) => chargeOf(algorithm, limits, burst ? { burst } : {}))
 }

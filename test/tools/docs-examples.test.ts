@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { parseEnv } from 'node:util'
 import { parse } from 'smol-toml'
 import { describe, expect, test } from 'vitest'
+import { readCalendarLimits } from '../../src/algorithms/calendar.ts'
 import { SUBCOMMANDS } from '../../src/command/program.ts'
 import { loadConfig } from '../../src/config/load-config.ts'
 import { VARIABLES } from '../../src/config/variables.ts'
@@ -100,6 +101,9 @@ function expectToBeTaken(variables: Record<string, unknown>): void {
   const database = { UPSTASH_REDIS_REST_URL: 'https://eu1-x.upstash.io', UPSTASH_REDIS_REST_TOKEN: 'token' }
   const stores = { ...database, LIMITS: { idFromName() {} } }
   expect(() =>
-    loadConfig({ UPSTREAM_URL: 'https://api.example.com', RATE_LIMITS: '60/1m', ...stores, ...variables }),
+    loadConfig(
+      { UPSTREAM_URL: 'https://api.example.com', RATE_LIMITS: '60/1m', ...stores, ...variables },
+      readCalendarLimits,
+    ),
   ).not.toThrow()
 }

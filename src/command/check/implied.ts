@@ -58,8 +58,9 @@ export function* findImplied({ policies }: Config, settings: Settings): Iterable
 }
 
 /** Maximum of units that a limit admits in any window of this length of the same algorithm. */
-function countUnits({ algorithm }: RequestPolicy, { limit, windowMs }: Limit, spanMs: number): number {
-  const windows: Windows | undefined = WINDOWS[algorithm]
+function countUnits({ algorithm }: RequestPolicy, { limit, windowMs, calendar }: Limit, spanMs: number): number {
+  // A window of the calendar may be shorter, so that there are more.
+  const windows: Windows | undefined = calendar ? undefined : WINDOWS[algorithm]
   return windows ? windows.count(spanMs, windowMs) * limit : Number.POSITIVE_INFINITY
 }
 

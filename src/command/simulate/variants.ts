@@ -57,7 +57,7 @@ function withAlgorithm(algorithm: AlgorithmName, policy: RequestPolicy): readonl
   const parts = hasBurst ? policy.limits.map((limit) => [limit]) : [policy.limits]
   return parts.map((part) => {
     const name = parts.length === 1 ? policy.name : `${policy.name}-${formatWindow(part[0]?.windowMs ?? 0)}`
-    const text = part.map(({ limit, windowMs }) => `${limit}/${formatWindow(windowMs)}`).join(', ')
+    const text = part.map((each) => `${each.limit}/${each.calendar?.unit ?? formatWindow(each.windowMs)}`).join(', ')
     const limits = readLimits({ algorithm, limits: text }, (_, expected) => {
       throw new CommandError(`--algorithm ${algorithm}: expected ${expected}, got ${text}`)
     }).map((limit) => ({ ...limit, name: formatLimitName(name, algorithm, limit) }))

@@ -32,7 +32,11 @@ export function countUnitsPerSecond(policy: RequestPolicy, look: Look, before: L
 type Rate = (limit: LimitUsage, policy: RequestPolicy, look: Look, before: Look | undefined) => number | undefined
 
 const rateWholeWindow: Rate = ({ used, windowMs }) => (used / windowMs) * 1_000
-const rateSinceStart: Rate = ({ used, windowMs, resetMs }) => (used / Math.max(windowMs - resetMs, 1_000)) * 1_000
+const rateSinceStart: Rate = ({ name, used, windowMs, resetMs }, { limits }, { nowMs }) => {
+  const calendar = limits.find((limit) => limit.name === name)?.calendar
+  const [startMs = nowMs + resetMs - windowMs] = calendar?.findEnds(nowMs) ?? []
+  return (used / Math.max(nowMs - startMs, 1_000)) * 1_000
+}
 
 const RATES = {
   'sliding-window': rateWholeWindow,

@@ -16,7 +16,6 @@ import {
   type PreparedCharge,
   type RemoteObjects,
   TOO_LATE_MESSAGE,
-  toObjectCharge,
 } from './objects.ts'
 
 export interface DurableObjectStoreOptions {
@@ -193,6 +192,16 @@ export class DurableObjectStore implements Store {
     // The earlier one gives back less.
     this.#chargedAtMs.set(name, Math.min(ownMs, this.#chargedAtMs.get(name) ?? ownMs))
   }
+}
+
+/** Names all that an object needs of a charge: not its policy, which may be large, and no calendar, but its ends. */
+function toObjectCharge(charge: StoreCharge): StoreCharge {
+  const { key, algorithm, cost, mode, reserved, burst, slot, counts, penalty } = charge
+  const limits = charge.limits.map(({ limit, windowMs, calendar }) => {
+    return { limit, windowMs, endsMs: calendar?.findEnds(Date.now()) }
+  })
+  // JSON leaves out what is undefined.
+  return { key, algorithm, limits, cost, mode, reserved, burst, slot, counts, penalty } as StoreCharge
 }
 
 /**

@@ -112,13 +112,6 @@ export function countWanted({ action, permits }: Pick<DecisionRequest, 'action' 
   return action === 'take-up-to' ? 1 : permits
 }
 
-/** Names all that an object needs of a charge: not its policy, which may be large. */
-export function toObjectCharge(charge: StoreCharge): StoreCharge {
-  const { key, algorithm, limits, cost, mode, reserved, burst, slot, counts, penalty } = charge
-  // JSON leaves out what is undefined.
-  return { key, algorithm, limits, cost, mode, reserved, burst, slot, counts, penalty } as StoreCharge
-}
-
 export const TOO_LATE_MESSAGE = 'a Durable Object did not answer within the deadline'
 
 /** The message does not repeat what an object throws: that may hold what it was asked. */

@@ -103,7 +103,7 @@ export function removeCounted(
       const laterMs = Math.min(...dates.filter((ms) => ms >= count.startMs))
       if (Number.isFinite(laterMs)) startMs = laterMs
     }
-    if (used > 0) counts.set(windowMs, { startMs, used })
+    if (used > 0) counts.set(windowMs, { ...count, startMs, used })
     else counts.delete(windowMs)
   }
   return counts.size > 0 ? counts : undefined

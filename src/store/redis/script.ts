@@ -113,9 +113,11 @@ export function slotMembers({ slot, cost }: StoreCharge): string[] {
 }
 
 /** The arguments of the algorithm's module, as its header says. */
-function listNumbers({ limits, burst, slot }: StoreCharge): number[] {
-  const numbers: number[] = []
-  for (const { limit, windowMs } of limits) numbers.push(limit, windowMs)
+function listNumbers({ limits, burst, slot }: StoreCharge): (string | number)[] {
+  const numbers: (string | number)[] = []
+  for (const { limit, windowMs, calendar } of limits) {
+    numbers.push(calendar ? [limit, ...calendar.findEnds(Date.now())].join(' ') : limit, windowMs)
+  }
   if (burst !== undefined) numbers.push(burst)
   if (slot !== undefined) numbers.push(slot)
   return numbers

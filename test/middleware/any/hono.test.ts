@@ -142,6 +142,14 @@ test('sluice() takes policies as the gateway does: all that match must admit, or
   expect((await app.request('/x%2F..%2Flogin', { ...Y, method: 'POST' })).status).toBe(400)
 })
 
+test('sluice() takes quotas by the calendar', async () => {
+  const plan = { name: 'plan', algorithm: 'quota', limits: '1/month', time_zone: 'Europe/Berlin', starts: 15 } as const
+  const app = appWith({ policies: [plan] })
+  expect(await statuses(app, TWICE)).toEqual([200, 429])
+  nowMs = Date.parse('2023-11-15T00:00+01:00')
+  expect(await statuses(app, TWICE)).toEqual([200, 429])
+})
+
 describe('cost', () => {
   const app = () => appWith({ limits: '10/1m', cost: (c) => Number(c.req.query('n')) })
 
@@ -523,11 +531,11 @@ describe('sluice() refuses what is not as expected, and names it:', () => {
     ['10/1s', 'options: expected a table of options, got "10/1s"'],
     [
       {},
-      'limits: expected limits such as "10/1s, 120/1m": limits from 1 to 1000000000, windows up to 53w, each once (units ms s m h d w), got nothing',
+      'limits: expected limits such as "10/1s, 120/1m": limits from 1 to 1000000000, windows up to 53w, each once (units ms s m h d w; day week month year with "quota"), got nothing',
     ],
     [
       { limits: '10' },
-      'limits: expected limits such as "10/1s, 120/1m": limits from 1 to 1000000000, windows up to 53w, each once (units ms s m h d w), got "10"',
+      'limits: expected limits such as "10/1s, 120/1m": limits from 1 to 1000000000, windows up to 53w, each once (units ms s m h d w; day week month year with "quota"), got "10"',
     ],
     [
       { limits: '100001/1m' },

@@ -1,6 +1,12 @@
 import { expect, test } from 'vitest'
 import { NO_RULES } from '../../../src/rules/document.ts'
-import { deployedTables, diffPolicies, selectTables } from '../../../src/rules/rule-policies.ts'
+import {
+  checkRules,
+  deployedTables,
+  diffPolicies,
+  readPolicies,
+  selectTables,
+} from '../../../src/rules/rule-policies.ts'
 
 const LOGIN = { name: 'login', limits: '5/1m', by: 'ip' }
 
@@ -23,6 +29,18 @@ test('diffPolicies() tells of each policy what is different, key by key', () => 
     { policy: 'new', change: 'added', keys: [{ key: 'limits', before: null, after: '"2/1s"' }] },
   ])
   expect(diffPolicies(before, before.toReversed())).toEqual([])
+})
+
+test('readPolicies() and checkRules() take limits by the calendar', () => {
+  const plan = { name: 'plan', algorithm: 'quota', limits: '9/month', time_zone: 'Europe/Berlin' }
+  const env = { UPSTREAM_URL: 'https://api.example.com' }
+  expect(readPolicies(env, [plan], 'policies')[0]?.limits).toMatchObject([{ name: 'plan-month', limit: 9 }])
+  const override = { id: 'o', target: { kind: 'identity' }, limits: { plan: '90/month' } }
+  const rules = { ...NO_RULES, overrides: [override] } as never
+  expect(() => checkRules(rules, { ...env, POLICIES: [plan] })).not.toThrow()
+  expect(() => checkRules(rules, { ...env, POLICIES: [{ ...plan, limits: '9/week' }] })).toThrow(
+    'overrides[0].limits.plan: expected the same windows as those of the policy, got "90/month"',
+  )
 })
 
 test('deployedTables() takes POLICIES as Wrangler passes it, as JSON, and left out', () => {
