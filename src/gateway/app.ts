@@ -75,6 +75,7 @@ export function createApp({ config, proxy, readHealth, routes, operators, log, .
     const received = receive(req.raw, routed)
     return typeof received === 'string' ? refuse(received, executionCtx) : healthResponse(await readHealth())
   })
+  app.get('/_sluice/errors', async () => (await import('./gateway-problem.ts')).serveErrors())
   app.all('/_sluice/*', async ({ req: { raw }, executionCtx }) => {
     const received = receive(raw, routed)
     if (typeof received === 'string') return refuse(received, executionCtx)

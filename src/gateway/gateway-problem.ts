@@ -73,6 +73,18 @@ export function misconfiguredProblem(variable: string): Response {
   })
 }
 
+/** Answers with the page about the codes of problems, to which their `type` leads. */
+export async function serveErrors(): Promise<Response> {
+  const { ERRORS_PAGE } = await import('./errors-page.ts')
+  return new Response(ERRORS_PAGE, {
+    headers: {
+      'Content-Type': 'text/html; charset=utf-8',
+      'Content-Security-Policy': "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
+      'Cache-Control': 'max-age=3600',
+    },
+  })
+}
+
 /** The largest value that is forwarded: longer than any chain of proxies. */
 const MAX_VALUE = 255
 

@@ -1,5 +1,8 @@
 import type { NoTarget } from '../request/target.ts'
 
+/** The type of problems where no page explains them (RFC 9457 §4.2.1). */
+export const NO_PAGE = 'about:blank'
+
 /** The registered problem types of draft-ietf-httpapi-ratelimit-headers-11, §6. */
 const REGISTRY = 'https://iana.org/assignments/http-problem-types'
 export const QUOTA_EXCEEDED = `${REGISTRY}#quota-exceeded`
@@ -53,7 +56,7 @@ export interface Problem {
   readonly title: string
   /** Text for people, without secrets or client input. */
   readonly detail: string
-  /** A URI; default `about:blank`. */
+  /** A URI; by default a reference to the gateway's own page about the code. Elsewhere there is none: `about:blank`. */
   readonly type?: string
   readonly extensions?: Readonly<Record<string, unknown>>
   readonly headers?: Readonly<Record<string, string>>
@@ -61,7 +64,7 @@ export interface Problem {
 
 /** An error response as `application/problem+json` (RFC 9457). No cache may keep it (RFC 6585 §4). */
 export function problemResponse({ code, status, title, detail, type, extensions, headers }: Problem): Response {
-  const body = { type: type ?? 'about:blank', title, status, detail, code, ...extensions }
+  const body = { type: type ?? `/_sluice/errors#${code}`, title, status, detail, code, ...extensions }
   return new Response(`${JSON.stringify(body)}\n`, {
     status,
     headers: { 'Content-Type': 'application/problem+json', 'Cache-Control': 'no-store', ...headers },

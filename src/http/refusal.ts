@@ -25,12 +25,37 @@ const PAGE = {
   'Cache-Control': 'no-store',
 }
 
-/** @param accept the header `Accept` of the request */
-export function createRefusal(verdict: Refused, accept?: string | null): Response {
+/**
+ * @param accept the header `Accept` of the request
+ * @param otherType type of problems that have no registered one; left out: a reference to the gateway's own page
+ */
+export function createRefusal(verdict: Refused, accept?: string | null, otherType?: string): Response {
+  const problem = { ...(otherType !== undefined && { type: otherType }), ...describeRefusal(verdict) }
+  const refusal = listRefusing(verdict).find(({ policy }) => policy.refusal)?.policy.refusal
+  if (!refusal || !('retryAfterMs' in verdict)) return problemResponse(problem)
+  const wait = retryAfter(verdict.retryAfterMs)
+  // Only a number is put into its texts.
+  const fill = (text: string) => text.replaceAll('{retry_after}', wait['Retry-After'])
+  const { type, detail, html, redirect } = refusal
+  if ((html ?? redirect) !== undefined && prefersHtml(accept ?? '')) {
+    const headers = { ...PAGE, ...wait, ...(redirect !== undefined && { Location: redirect }) }
+    return new Response(fill(html ?? ''), { status: redirect === undefined ? problem.status : 303, headers })
+  }
+  return problemResponse({ ...problem, ...(type && { type }), ...(detail && { detail: fill(detail) }) })
+}
+
+/** The limits whose policies may say in their own words why they refuse. */
+function listRefusing(verdict: Refused): readonly ReportedLimit[] {
+  if (verdict.outcome === 'limited') return verdict.violated
+  if (verdict.outcome !== 'deprioritized') return []
+  return verdict.limits.filter((limit) => limit.retryAfterMs > 0 && limit.policy.mode === 'enforce')
+}
+
+function describeRefusal(verdict: Refused): Problem {
   switch (verdict.outcome) {
     case 'limited': {
       const { violated, retryAfterMs } = verdict
-      return refuseOverLimits(violated, retryAfterMs, accept, {
+      return {
         type: QUOTA_EXCEEDED,
         status: 429,
         title: 'Too Many Requests',
@@ -41,56 +66,37 @@ export function createRefusal(verdict: Refused, accept?: string | null): Respons
           ...findPenalty(violated),
         },
         headers: retryAfter(retryAfterMs),
-      })
+      }
     }
     case 'deprioritized': {
-      const { limits, retryAfterMs } = verdict
-      const refusing = limits.filter((limit) => limit.retryAfterMs > 0 && limit.policy.mode === 'enforce')
+      const { retryAfterMs } = verdict
       const detail = 'The remaining capacity is reserved for higher-priority requests.'
-      const extensions = { retry_after_ms: retryAfterMs }
-      const problem = createUnavailable('deprioritized', detail, retryAfterMs, extensions)
-      return refuseOverLimits(refusing, retryAfterMs, accept, problem)
+      return createUnavailable('deprioritized', detail, retryAfterMs, { retry_after_ms: retryAfterMs })
     }
-    case 'shed':
-      return problemResponse(
-        createUnavailable(
-          'shed',
-          'The upstream is overloaded; lower-priority requests are refused.',
-          verdict.retryAfterMs,
-        ),
-      )
+    case 'shed': {
+      const detail = 'The upstream is overloaded; lower-priority requests are refused.'
+      return createUnavailable('shed', detail, verdict.retryAfterMs)
+    }
     case 'unidentified':
-      return problemResponse({
+      return {
         code: 'identity_missing',
         status: verdict.status,
         title: verdict.status === 401 ? 'Unauthorized' : 'Identity Required',
         detail: `Missing or ambiguous: ${verdict.policy.by.map(describeSource).join(', ')}.`,
         ...(verdict.status === 401 && { headers: { 'WWW-Authenticate': formatChallenge(verdict.policy.by) } }),
-      })
-    case 'invalid_cost':
-      return problemResponse({
-        code: 'invalid_cost',
-        status: 400,
-        title: 'Bad Request',
-        detail: `The header ${verdict.header} must be an integer from 1 to ${verdict.max}.`,
-      })
+      }
+    case 'invalid_cost': {
+      const detail = `The header ${verdict.header} must be an integer from 1 to ${verdict.max}.`
+      return { code: 'invalid_cost', status: 400, title: 'Bad Request', detail }
+    }
     case 'ambiguous_path':
-      return problemResponse(TARGET_PROBLEMS.ambiguous)
+      return TARGET_PROBLEMS.ambiguous
     case 'blocked':
-      return problemResponse({
-        code: 'blocked',
-        status: verdict.status,
-        title: 'Blocked',
-        detail: verdict.reason ?? 'Access denied.',
-      })
-    case 'unavailable':
-      return problemResponse(
-        createUnavailable(
-          'store_unavailable',
-          'Rate limits cannot be checked right now. Try again shortly.',
-          UNAVAILABLE_RETRY_MS,
-        ),
-      )
+      return { code: 'blocked', status: verdict.status, title: 'Blocked', detail: verdict.reason ?? 'Access denied.' }
+    case 'unavailable': {
+      const detail = 'Rate limits cannot be checked right now. Try again shortly.'
+      return createUnavailable('store_unavailable', detail, UNAVAILABLE_RETRY_MS)
+    }
   }
 }
 
@@ -109,25 +115,6 @@ function createUnavailable(
     extensions,
     headers: retryAfter(waitMs),
   }
-}
-
-/** Answers as the first of the refusing policies that has a `refusal` says. Only numbers are put into its texts. */
-function refuseOverLimits(
-  refusing: readonly ReportedLimit[],
-  waitMs: number,
-  accept: string | null | undefined,
-  problem: Problem,
-): Response {
-  const refusal = refusing.find(({ policy }) => policy.refusal)?.policy.refusal
-  if (!refusal) return problemResponse(problem)
-  const wait = retryAfter(waitMs)
-  const fill = (text: string) => text.replaceAll('{retry_after}', wait['Retry-After'])
-  const { type, detail, html, redirect } = refusal
-  if ((html ?? redirect) !== undefined && prefersHtml(accept ?? '')) {
-    const headers = { ...PAGE, ...wait, ...(redirect !== undefined && { Location: redirect }) }
-    return new Response(fill(html ?? ''), { status: redirect === undefined ? problem.status : 303, headers })
-  }
-  return problemResponse({ ...problem, ...(type && { type }), ...(detail && { detail: fill(detail) }) })
 }
 
 /** Browsers prefer it when they navigate; `fetch`, `curl` and most clients take anything (RFC 9110 §12.5.1). */

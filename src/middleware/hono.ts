@@ -1,7 +1,7 @@
 import type { Context, Env, MiddlewareHandler } from 'hono'
 import { requestContext } from '../http/exchange.ts'
 import { holdUntilEnd } from '../http/hold-until-end.ts'
-import { problemResponse, TARGET_PROBLEMS } from '../http/problem.ts'
+import { NO_PAGE, problemResponse, TARGET_PROBLEMS } from '../http/problem.ts'
 import { type AbortableRequest, copyResponse, createProtect } from '../http/protect.ts'
 import { createRefusal } from '../http/refusal.ts'
 import type { Log } from '../runtime/log.ts'
@@ -58,7 +58,7 @@ export function sluice<E extends Env = Env>(
       return undefined
     }
     const target = readTarget(c.req.raw.url)
-    if (typeof target === 'string') return problemResponse(TARGET_PROBLEMS[target])
+    if (typeof target === 'string') return problemResponse({ type: NO_PAGE, ...TARGET_PROBLEMS[target] })
     const call = requestContext((work) => keepAlive(c, work), log)
     let isAdmitted = false
     try {
@@ -74,7 +74,7 @@ export function sluice<E extends Env = Env>(
           context.set('rateLimit', rateLimit)
           return onLimited && isOverLimits(verdict)
             ? addMissingHeaders(await onLimited(c, rateLimit), refusalFields(verdict))
-            : createRefusal(verdict, c.req.raw.headers.get('Accept'))
+            : createRefusal(verdict, c.req.raw.headers.get('Accept'), NO_PAGE)
         },
       })
       if (!isAdmitted) return response

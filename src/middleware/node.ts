@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import onHeaders from 'on-headers'
 import { type ResponseFields, requestContext, setRateLimitHeaders, trackResponse } from '../http/exchange.ts'
-import { problemResponse, TARGET_PROBLEMS } from '../http/problem.ts'
+import { NO_PAGE, problemResponse, TARGET_PROBLEMS } from '../http/problem.ts'
 import { createRefusal } from '../http/refusal.ts'
 import type { Admitted, Refused } from '../model/verdict.ts'
 import type { RequestPath } from '../request/target.ts'
@@ -75,7 +75,7 @@ export function sluice<Req extends IncomingMessage = IncomingMessage>(
     const request = new NodeRequest(req, readAddress)
     const target = readTarget(request.url)
     if (typeof target === 'string') {
-      await answer(res, problemResponse(TARGET_PROBLEMS[target]))
+      await answer(res, problemResponse({ type: NO_PAGE, ...TARGET_PROBLEMS[target] }))
       return false
     }
     const path = isChanged(req) ? markAmbiguous(target.path) : target.path
@@ -94,7 +94,7 @@ export function sluice<Req extends IncomingMessage = IncomingMessage>(
         for (const [name, value] of refusalFields(verdict)) res.setHeader(name, value)
         reportLimits(res, verdict)
         await onLimited(req, res, req.rateLimit)
-      } else await answer(res, createRefusal(verdict, req.headers.accept), verdict)
+      } else await answer(res, createRefusal(verdict, req.headers.accept, NO_PAGE), verdict)
       return verdict.outcome === 'admitted'
     } finally {
       call.deadlines.end()

@@ -6,7 +6,7 @@ import { promisify } from 'node:util'
 import { expect, onTestFinished, test } from 'vitest'
 import { SUBCOMMANDS } from '../../src/command/program.ts'
 import { renderCommandPage } from '../../tools/command-page.ts'
-import { renderErrorsPage } from '../../tools/errors-page.ts'
+import { renderErrorsPage, renderServedPage } from '../../tools/errors-page.ts'
 import { runCommand, runInside } from './run-command.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
@@ -73,8 +73,9 @@ test('npm run deploy stops at a configuration that the Worker would refuse, and 
   expect(stdout).toContain('deployed deploy --config test/command/config/shadow.toml')
 })
 
-test('docs/errors.md is what `npm run errors-page` writes', async () => {
+test('the pages about errors are what `npm run errors-page` writes', async () => {
   expect(await readFile(join(ROOT, 'docs/errors.md'), 'utf8')).toBe(renderErrorsPage())
+  expect(await readFile(join(ROOT, 'src/gateway/errors-page.ts'), 'utf8')).toBe(renderServedPage())
 })
 
 test('docs/cli.md is what `npm run command-page` writes', async () => {

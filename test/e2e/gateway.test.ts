@@ -44,8 +44,14 @@ function expectProblem(
   expect(answer.status).toBe(expected.status)
   expect(answer.headers['content-type']).toBe('application/problem+json')
   expect(answer.headers['cache-control']).toBe('no-store')
-  expect(json(answer)).toEqual({ type: 'about:blank', detail: expect.any(String), ...expected })
+  expect(json(answer)).toEqual({ type: `/_sluice/errors#${expected.code}`, detail: expect.any(String), ...expected })
 }
+
+test('the type of a problem leads to a row of a page, which explains its code', async () => {
+  const page = await send((await startGateway({})).url, { path: '/_sluice/errors' })
+  expect([page.status, page.headers['content-type']]).toEqual([200, 'text/html; charset=utf-8'])
+  expect(page.body.toString()).toContain('<tr id="blocked">')
+})
 
 const PROBLEMS = 'https://iana.org/assignments/http-problem-types'
 

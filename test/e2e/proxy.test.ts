@@ -56,7 +56,7 @@ function expectProblem(answer: Answer, status: number, title: string, code: stri
   expect(answer.status).toBe(status)
   expect(answer.headers['content-type']).toBe('application/problem+json')
   expect(answer.headers['cache-control']).toBe('no-store')
-  expect(json(answer)).toEqual({ type: 'about:blank', title, status, detail: expect.any(String), code })
+  expect(json(answer)).toEqual({ type: `/_sluice/errors#${code}`, title, status, detail: expect.any(String), code })
 }
 
 describe('a request', () => {

@@ -146,7 +146,13 @@ test('a blocked caller is told why, without a call to Redis, and the API is not 
     ...[451, 'application/problem+json', 'no-store'],
   ])
   expect(await response.json()).toEqual({
-    ...{ type: 'about:blank', title: 'Blocked', status: 451, detail: 'as the law demands', code: 'blocked' },
+    ...{
+      type: '/_sluice/errors#blocked',
+      title: 'Blocked',
+      status: 451,
+      detail: 'as the law demands',
+      code: 'blocked',
+    },
   })
   expect(await statuses(token, 5)).toEqual([451, 451, 451, 451, 451])
   expect([front.requests, served]).toEqual([before, asked])

@@ -12,7 +12,7 @@ test('problemResponse() makes problem details that no cache may keep', async () 
   expect(response.headers.get('Content-Type')).toBe('application/problem+json')
   expect(response.headers.get('Cache-Control')).toBe('no-store')
   expect(await response.json()).toEqual({
-    type: 'about:blank',
+    type: '/_sluice/errors#upstream_unreachable',
     title: 'Bad Gateway',
     status: 502,
     detail: 'Out of reach.',

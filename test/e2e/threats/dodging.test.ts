@@ -68,7 +68,7 @@ describe('what APIs differ about', () => {
     const answer = await send(gateway.url, { method: 'POST', path })
     expect([answer.status, answer.headers['content-type']]).toEqual([400, 'application/problem+json'])
     expect(json(answer)).toEqual({
-      type: 'about:blank',
+      type: '/_sluice/errors#ambiguous_path',
       title: 'Ambiguous Target',
       status: 400,
       detail: expect.any(String),

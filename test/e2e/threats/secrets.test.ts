@@ -130,7 +130,7 @@ test.each([
       const answer = await call(gateway, 500, path)
       expect(answer.headers).toMatchObject({ 'content-type': 'application/problem+json', 'cache-control': 'no-store' })
       expect(json(answer)).toEqual({
-        ...{ type: 'about:blank', title: 'Misconfigured', status: 500 },
+        ...{ type: '/_sluice/errors#misconfigured', title: 'Misconfigured', status: 500 },
         detail: `Gateway misconfigured: ${name} is invalid. See the log.`,
         code: 'misconfigured',
       })
