@@ -34,7 +34,7 @@ export async function bundleProgram(program: string, project: string): Promise<s
       outDir: 'out',
       outExtensions: () => ({ js: '.js' }),
       tsconfig: false,
-      platform: 'neutral',
+      platform: program.includes('sluice/node') ? 'node' : 'neutral',
       minify: true,
       dts: false,
       deps: { neverBundle: /^node:/, alwaysBundle: /^[^.]/, onlyBundle: false },
