@@ -12,6 +12,7 @@ const PROGRAMS = [
   "import { createLimiter, redisStore } from 'sluice'",
   "import { sluice } from 'sluice/hono'",
   "import { sluice } from 'sluice/node'",
+  "import { limit } from 'sluice/fetch'",
   "import { outbound } from 'sluice/outbound'",
   "import worker from 'sluice/worker'",
 ]

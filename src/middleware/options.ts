@@ -18,8 +18,11 @@ import { NONE } from '../request/identity/reading.ts'
 import { isFoldable } from '../request/identity/source.ts'
 import { consoleLog, type Log, throttle } from '../runtime/log.ts'
 
-/** Options of a middleware: `limits`, `policies` or `shedding` is required. `C` is Hono's context or Node's request. */
-export interface SharedOptions<C> {
+/**
+ * Options of a middleware: `limits`, `policies` or `shedding` is required. `Args` is what functions get: Hono's context,
+ * Node's request, or a `Request` and what the platform gives beside it.
+ */
+export interface SharedOptions<Args extends unknown[]> {
   /** Limits of one policy, e.g. `10/1s, 100/1m`: each applies at every moment, for each caller. */
   readonly limits?: string | undefined
   /** Name of that policy in keys and headers; `default` if omitted. In one store, a name stands for the same limits. */
@@ -36,14 +39,14 @@ export interface SharedOptions<C> {
    * Returns the identity, instead of `by`, for the limits here and for policies without a `by` of their own. Undefined or
    * the empty string means no identity, for which `anonymous` applies.
    */
-  readonly identify?: ((context: C) => string | undefined | Promise<string | undefined>) | undefined
+  readonly identify?: ((...args: Args) => string | undefined | Promise<string | undefined>) | undefined
   /**
    * Returns the cost of a request, for the limits here and for policies without a `cost` of their own: an integer from 1
    * to the smallest limit. Anything else throws.
    */
-  readonly cost?: ((context: C) => number | Promise<number>) | undefined
+  readonly cost?: ((...args: Args) => number | Promise<number>) | undefined
   /** Returns true for a request that no policy evaluates. */
-  readonly skip?: ((context: C) => boolean | Promise<boolean>) | undefined
+  readonly skip?: ((...args: Args) => boolean | Promise<boolean>) | undefined
   /** Without identity: `ip` counts by address (default), `skip` does not count, `deny` (default for bodies) is 401. */
   readonly anonymous?: string | undefined
   /** Keys that verify tokens; required if a policy counts by a claim, or reads the plan from one. */
@@ -71,7 +74,7 @@ export interface SharedOptions<C> {
   /** Characters that the application keeps as data in a path, some of `%2F %5C %25 %3F %23 ;`, with spaces between. */
   readonly literalInPaths?: string | undefined
   /** Number of proxies that add to `X-Forwarded-For`, or a function to the address; by default, none is believed. */
-  readonly trustProxy?: number | ((context: C) => string | undefined) | undefined
+  readonly trustProxy?: number | ((...args: Args) => string | undefined) | undefined
   /** Writes one line; by default as JSON to the console. */
   readonly log?: Log | undefined
   /** Milliseconds since the Unix epoch; `Date.now` if omitted. */
@@ -143,7 +146,7 @@ function isHidden([option, key]: readonly (string | number)[]): boolean {
 }
 
 /** @throws {OptionError} on the first invalid option */
-export function readOptions<C>(options: SharedOptions<C>) {
+export function readOptions<Args extends unknown[]>(options: SharedOptions<Args>) {
   const result = v.safeParse(schema, options, { abortEarly: true })
   if (!result.success) {
     const [issue] = result.issues
@@ -213,9 +216,11 @@ function lazyVerifier(settings: JwtSettings, parts: VerifierParts): ClaimReader 
 }
 
 /** @throws {TypeError} for a mistake of the application, by which no caller must pass as one without an identity */
-function createIdentify<C>(identify: (context: C) => unknown): (context: C) => Promise<Reading> {
-  return async (context) => {
-    const value = await identify(context)
+function createIdentify<Args extends unknown[]>(
+  identify: (...args: Args) => unknown,
+): (args: Args) => Promise<Reading> {
+  return async (args) => {
+    const value = await identify(...args)
     if (value === undefined || value === '') return NONE
     if (typeof value === 'string') return { kind: 'value', value }
     const got = value === null ? 'null' : `a ${typeof value}`
@@ -224,9 +229,11 @@ function createIdentify<C>(identify: (context: C) => unknown): (context: C) => P
 }
 
 /** @throws {RangeError} for a mistake of the application, which another cost in its place would hide */
-function createCost<C>(cost: (context: C) => unknown): (context: C, max: number) => Promise<number> {
-  return async (context, max) => {
-    const units = await cost(context)
+function createCost<Args extends unknown[]>(
+  cost: (...args: Args) => unknown,
+): (args: Args, max: number) => Promise<number> {
+  return async (args, max) => {
+    const units = await cost(...args)
     if (typeof units === 'number' && Number.isInteger(units) && units >= 1 && units <= max) return units
     throw new RangeError(`cost: expected an integer from 1 to ${max}, got ${String(units)}`)
   }

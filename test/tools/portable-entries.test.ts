@@ -24,7 +24,7 @@ const importsIn = (text: string) => [...text.matchAll(IMPORT)].map(([, from, bar
 const withoutComments = (text: string) => text.replace(/\/\*[\s\S]*?\*\/|(?<=^|\s)\/\/.*/g, '')
 
 // The built package has another module in its place wherever there is no Node.
-test.each(['index.ts', 'hono.ts', 'outbound.ts'])('src/%s needs nothing of Node but hashes', (entry) => {
+test.each(['index.ts', 'hono.ts', 'fetch.ts', 'outbound.ts'])('src/%s needs nothing of Node but hashes', (entry) => {
   const modules = [...findModules(entry)].map(([file, text]) => [file.slice(SRC.length + 1), text] as const)
   expect(modules.length).toBeGreaterThan(20)
   const needing = modules.filter(
