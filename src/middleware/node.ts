@@ -24,6 +24,13 @@ export interface RateLimited {
   rateLimit: RateLimit
 }
 
+declare global {
+  // With @types/express, its requests have what the middleware adds.
+  namespace Express {
+    interface Request extends Partial<RateLimited> {}
+  }
+}
+
 export interface SluiceOptions<Req extends IncomingMessage = IncomingMessage> extends SharedOptions<[request: Req]> {
   /**
    * Answers a request that the limits refuse, instead of a problem (RFC 9457). The status, the fields that report the
