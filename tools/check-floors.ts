@@ -26,7 +26,7 @@ export const FLOORS = {
   gateway: 'the Hono app: routes, proxy, health; the backends by kind',
   admin: 'the admin API: operations, their schemas and OpenAPI; the metrics; the embedded dashboard',
   library: 'limits inside your own program',
-  middleware: 'the limiter around the handlers of an app, for Hono and for servers of Node',
+  middleware: 'the limiter around the handlers of an app, for Hono, for `fetch` and for servers of Node',
   outbound: 'limits on the calls that you make',
   command: 'the command `sluice`',
 } as const

@@ -12,6 +12,7 @@ const PROGRAMS = [
   "import { createLimiter, redisStore } from 'sluice'",
   "import { sluice } from 'sluice/hono'",
   "import { sluice } from 'sluice/node'",
+  "import { limit } from 'sluice/fetch'",
   "import { outbound } from 'sluice/outbound'",
   "import worker from 'sluice/worker'",
 ]
@@ -34,7 +35,7 @@ export async function bundleProgram(program: string, project: string): Promise<s
       outDir: 'out',
       outExtensions: () => ({ js: '.js' }),
       tsconfig: false,
-      platform: 'neutral',
+      platform: program.includes('sluice/node') ? 'node' : 'neutral',
       minify: true,
       dts: false,
       deps: { neverBundle: /^node:/, alwaysBundle: /^[^.]/, onlyBundle: false },

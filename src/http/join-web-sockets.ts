@@ -1,5 +1,3 @@
-import { Buffer } from 'node:buffer'
-
 /** RFC 6455 §7.4.1 and the registry it founded. */
 const GOING_AWAY = 1001
 const NO_STATUS = 1005
@@ -7,6 +5,8 @@ const ABNORMAL = 1006
 const INTERNAL_ERROR = 1011
 const TRY_AGAIN_LATER = 1013
 const BAD_GATEWAY = 1014
+
+const encoder = new TextEncoder()
 
 /**
  * Forwards each message of one side to the other, text or binary, and the close with its code and reason. If too many
@@ -31,7 +31,7 @@ function connect(from: WebSocket, to: WebSocket, lost: number, now: () => number
   const backlog = new Backlog(now())
   from.addEventListener('message', ({ data }) => {
     if (to.readyState !== WebSocket.READY_STATE_OPEN) return
-    if (backlog.add(typeof data === 'string' ? Buffer.byteLength(data) : data.byteLength, now())) {
+    if (backlog.add(typeof data === 'string' ? encoder.encode(data).length : data.byteLength, now())) {
       to.send(data)
       return
     }

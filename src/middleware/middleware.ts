@@ -39,7 +39,7 @@ export function toRateLimit(verdict: Verdict): RateLimit {
 }
 
 /** @throws {OptionError} for a wrong option */
-export function composeMiddleware<C>(options: SharedOptions<C>) {
+export function composeMiddleware<Args extends unknown[]>(options: SharedOptions<Args>) {
   const settings = readOptions(options)
   const { policies, keyPrefix, literalInPaths, log, now } = settings
   if (!options.store && !isWarned) {
@@ -54,6 +54,8 @@ export function composeMiddleware<C>(options: SharedOptions<C>) {
   const { limiter } = composeLimiter({ ...settings, storeTimeoutMs: limiterStore.timeoutMs }, { ...settings, store })
   return { ...settings, limiter, readTarget: createTargetReader(createPathReader(literalInPaths)) }
 }
+
+export type MiddlewareParts<Args extends unknown[]> = ReturnType<typeof composeMiddleware<Args>>
 
 let isWarned = false
 
@@ -74,14 +76,14 @@ function refuseSharedNames(store: LimiterStore, keyPrefix: string, policies: rea
 }
 
 /** @param readPeer reads the address of the connection @param readForwarded reads `X-Forwarded-For` */
-export function createAddressReader<C>(
-  trustProxy: SharedOptions<C>['trustProxy'],
-  readPeer: (context: C) => string | null,
-  readForwarded: (context: C) => string | null,
-): (context: C) => string | null {
-  if (typeof trustProxy === 'function') return (context) => trustProxy(context) ?? null
+export function createAddressReader<Args extends unknown[]>(
+  trustProxy: SharedOptions<Args>['trustProxy'],
+  readPeer: (...args: Args) => string | null,
+  readForwarded: (...args: Args) => string | null,
+): (...args: Args) => string | null {
+  if (typeof trustProxy === 'function') return (...args) => trustProxy(...args) ?? null
   if (trustProxy === undefined) return readPeer
-  return (context) => findAddress(readForwarded(context), trustProxy, readPeer(context))
+  return (...args) => findAddress(readForwarded(...args), trustProxy, readPeer(...args))
 }
 
 /**

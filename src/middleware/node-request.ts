@@ -11,14 +11,16 @@ interface Added {
 
 /** A request of Node. Its body and address are expensive to read, and read only when needed. */
 export class NodeRequest<Req extends IncomingMessage> implements ReceivedRequest {
-  readonly context: Req
+  readonly context: readonly [request: Req]
   readonly headers: ReceivedRequest['headers']
   /** Its origin is arbitrary: the client's `Host` is of no use here. */
   readonly url: string
+  readonly #raw: Req
   readonly #readAddress: (request: Req) => string | null
 
   constructor(request: Req, readAddress: (request: Req) => string | null) {
-    this.context = request
+    this.context = [request]
+    this.#raw = request
     this.url = `http://localhost${readTarget(request)}`
     this.#readAddress = readAddress
     // Node joins repeated fields, which would hide that they are repeated.
@@ -27,30 +29,30 @@ export class NodeRequest<Req extends IncomingMessage> implements ReceivedRequest
   }
 
   get method(): string {
-    return this.context.method ?? ''
+    return this.#raw.method ?? ''
   }
 
   get address(): string | null {
-    return this.#readAddress(this.context)
+    return this.#readAddress(this.#raw)
   }
 
   get body(): unknown {
-    const { 'content-length': length, 'transfer-encoding': coding } = this.context.headers
-    return coding === undefined && (length === undefined || /^0+$/.test(length)) ? null : this.context
+    const { 'content-length': length, 'transfer-encoding': coding } = this.#raw.headers
+    return coding === undefined && (length === undefined || /^0+$/.test(length)) ? null : this.#raw
   }
 
   get parsedBody(): unknown {
-    const { body } = this.context as Added
+    const { body } = this.#raw as Added
     if (body !== undefined) return body
-    return this.context.readableDidRead && !PEEKED.has(this.context) ? null : undefined
+    return this.#raw.readableDidRead && !PEEKED.has(this.#raw) ? null : undefined
   }
 
   clone(): { readonly body: ReadableStream<Uint8Array> } {
-    const { context } = this
+    const request = this.#raw
     const body = new ReadableStream<Uint8Array>({
       async pull(controller) {
         // One byte more than the maximum shows that a body is too long.
-        const bytes = await peek(context, MAX_BODY_BYTES + 1)
+        const bytes = await peek(request, MAX_BODY_BYTES + 1)
         if (bytes.length > 0) controller.enqueue(bytes)
         controller.close()
       },

@@ -24,7 +24,14 @@ export interface RateLimited {
   rateLimit: RateLimit
 }
 
-export interface SluiceOptions<Req extends IncomingMessage = IncomingMessage> extends SharedOptions<Req> {
+declare global {
+  // With @types/express, its requests have what the middleware adds.
+  namespace Express {
+    interface Request extends Partial<RateLimited> {}
+  }
+}
+
+export interface SluiceOptions<Req extends IncomingMessage = IncomingMessage> extends SharedOptions<[request: Req]> {
   /**
    * Answers a request that the limits refuse, instead of a problem (RFC 9457). The status, the fields that report the
    * limits, `Retry-After` and `Cache-Control: no-store` are set before.
@@ -52,7 +59,7 @@ export function sluice<Req extends IncomingMessage = IncomingMessage>(
   const { limiter, health, ipv6Prefix, headerFormat, readTarget, skip, trustProxy, log, now } =
     composeMiddleware(options)
   const { onLimited } = options
-  const readAddress = createAddressReader<Req>(
+  const readAddress = createAddressReader<[request: Req]>(
     trustProxy,
     (req) => req.socket.remoteAddress ?? null,
     (req) => req.headersDistinct['x-forwarded-for']?.join(', ') ?? null,

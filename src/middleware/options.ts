@@ -19,8 +19,11 @@ import { NONE } from '../request/identity/reading.ts'
 import { isFoldable } from '../request/identity/source.ts'
 import { consoleLog, type Log, throttle } from '../runtime/log.ts'
 
-/** Options of a middleware: `limits`, `policies` or `shedding` is required. `C` is Hono's context or Node's request. */
-export interface SharedOptions<C> {
+/**
+ * Options of a middleware: `limits`, `policies` or `shedding` is required. `Args` is what functions get: Hono's context,
+ * Node's request, or a `Request` and what the platform gives beside it.
+ */
+export interface SharedOptions<Args extends unknown[]> {
   /**
    * Limits of one policy: each applies at every moment, for each caller.
    * @example '10/1s, 100/1m'
@@ -62,20 +65,20 @@ export interface SharedOptions<C> {
    * @default none
    * @example (c) => c.get('user')?.id
    */
-  readonly identify?: ((context: C) => string | undefined | Promise<string | undefined>) | undefined
+  readonly identify?: ((...args: Args) => string | undefined | Promise<string | undefined>) | undefined
   /**
    * Returns the cost of a request, for the limits here and for policies without a `cost` of their own: an integer from
    * 1 to the smallest limit. Anything else throws.
    * @default 1
    * @example (c) => (c.req.method === 'GET' ? 1 : 5)
    */
-  readonly cost?: ((context: C) => number | Promise<number>) | undefined
+  readonly cost?: ((...args: Args) => number | Promise<number>) | undefined
   /**
    * Returns true for a request that no policy evaluates.
    * @default none
    * @example (c) => c.get('user')?.isAdmin === true
    */
-  readonly skip?: ((context: C) => boolean | Promise<boolean>) | undefined
+  readonly skip?: ((...args: Args) => boolean | Promise<boolean>) | undefined
   /**
    * Requests without identity: `ip` counts them by address, `skip` does not count them, `deny` answers 401.
    * @default 'ip'; 'deny' for identities in bodies
@@ -159,7 +162,7 @@ export interface SharedOptions<C> {
    * @default none is believed
    * @example 1
    */
-  readonly trustProxy?: number | ((context: C) => string | undefined) | undefined
+  readonly trustProxy?: number | ((...args: Args) => string | undefined) | undefined
   /**
    * Writes one line.
    * @default JSON lines on the console
@@ -253,7 +256,7 @@ function isHidden([option, key]: readonly (string | number)[]): boolean {
 }
 
 /** @throws {OptionError} on the first invalid option */
-export function readOptions<C>(options: SharedOptions<C>) {
+export function readOptions<Args extends unknown[]>(options: SharedOptions<Args>) {
   const result = v.safeParse(schema, options, { abortEarly: true })
   if (!result.success) {
     const [issue] = result.issues
@@ -324,9 +327,11 @@ function lazyVerifier(settings: JwtSettings, parts: VerifierParts): ClaimReader 
 }
 
 /** @throws {TypeError} for a mistake of the application, by which no caller must pass as one without an identity */
-function createIdentify<C>(identify: (context: C) => unknown): (context: C) => Promise<Reading> {
-  return async (context) => {
-    const value = await identify(context)
+function createIdentify<Args extends unknown[]>(
+  identify: (...args: Args) => unknown,
+): (args: Args) => Promise<Reading> {
+  return async (args) => {
+    const value = await identify(...args)
     if (value === undefined || value === '') return NONE
     if (typeof value === 'string') return { kind: 'value', value }
     const got = value === null ? 'null' : `a ${typeof value}`
@@ -335,9 +340,11 @@ function createIdentify<C>(identify: (context: C) => unknown): (context: C) => P
 }
 
 /** @throws {RangeError} for a mistake of the application, which another cost in its place would hide */
-function createCost<C>(cost: (context: C) => unknown): (context: C, max: number) => Promise<number> {
-  return async (context, max) => {
-    const units = await cost(context)
+function createCost<Args extends unknown[]>(
+  cost: (...args: Args) => unknown,
+): (args: Args, max: number) => Promise<number> {
+  return async (args, max) => {
+    const units = await cost(...args)
     if (typeof units === 'number' && Number.isInteger(units) && units >= 1 && units <= max) return units
     throw new RangeError(`cost: expected an integer from 1 to ${max}, got ${String(units)}`)
   }

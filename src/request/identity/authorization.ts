@@ -1,4 +1,3 @@
-import { Buffer } from 'node:buffer'
 import type { Reading } from '../../model/policy.ts'
 import { AMBIGUOUS, MAX_CHARACTERS, NONE } from './reading.ts'
 
@@ -79,7 +78,13 @@ function hasColon(base64: string): boolean {
   const few = base64.replaceAll('-', '').replaceAll('_', '').replaceAll('.', '')
   const letters = few.replace(/[^A-Za-z\d+/]+/g, '')
   // Few tokens have one, and to decode them takes longer.
-  return COLON.test(letters) && !/[\p{Cc}\ufffd]/u.test(Buffer.from(letters, 'base64').toString())
+  return COLON.test(letters) && !/[\p{Cc}\ufffd]/u.test(decodeText(letters))
+}
+
+/** @param letters of the alphabet of base64 alone: one that is left after groups of four makes no byte */
+function decodeText(letters: string): string {
+  const binary = atob(letters.length % 4 === 1 ? letters.slice(0, -1) : letters)
+  return new TextDecoder().decode(Uint8Array.from(binary, (letter) => letter.charCodeAt(0)))
 }
 
 /**

@@ -1,4 +1,4 @@
-import { createHash, createHmac, createSecretKey } from 'node:crypto'
+import { createSha256 } from '../../runtime/hash.ts'
 
 /** The 22nd character of 128 bits in base64url has only two bits. */
 const WHOLE_CHARACTERS = 21
@@ -7,11 +7,10 @@ export type Digest = (parts: readonly string[]) => string
 
 /** Makes a function to 128 bits of HMAC-SHA-256 in base64url, or of plain SHA-256 without a secret. */
 export function createDigest(secret: string | undefined): Digest {
-  const key = secret === undefined ? undefined : createSecretKey(secret, 'utf8')
+  const sha256 = createSha256(secret)
   return function digest(parts) {
-    const hash = key ? createHmac('sha256', key) : createHash('sha256')
     // JSON keeps one value from looking like two.
-    const text = hash.update(JSON.stringify(parts)).digest('base64url')
+    const text = sha256(JSON.stringify(parts))
     // Slicing the bytes would allocate two more buffers.
     return text.slice(0, WHOLE_CHARACTERS) + keepTwoBits(text.charAt(WHOLE_CHARACTERS))
   }

@@ -1,6 +1,6 @@
-import { createHash } from 'node:crypto'
 import { StoreError } from '../../model/store.ts'
 import { Deadlines, TOO_LATE } from '../../runtime/deadlines.ts'
+import { sha1 } from '../../runtime/hash.ts'
 import type { RedisClient } from './client.ts'
 
 /**
@@ -116,6 +116,6 @@ export class RedisCalls {
 }
 
 export function toScript(lua: string): Script {
-  const addSha1 = (text: string) => ({ text, sha1: createHash('sha1').update(text).digest('hex') })
+  const addSha1 = (text: string) => ({ text, sha1: sha1(text) })
   return { locking: addSha1(KEY_LOCKING + lua), plain: addSha1(lua) }
 }

@@ -5,8 +5,8 @@ import type { AddressInfo } from 'node:net'
 import middie from '@fastify/middie'
 import express from 'express'
 import fastify, { type FastifyReply, type FastifyRequest } from 'fastify'
-import { afterEach, describe, expect, test } from 'vitest'
-import { type NodeMiddleware, type RateLimited, type SluiceOptions, sluice } from '../../../src/node.ts'
+import { afterEach, describe, expect, expectTypeOf, test } from 'vitest'
+import { type NodeMiddleware, type RateLimit, type RateLimited, type SluiceOptions, sluice } from '../../../src/node.ts'
 import { type Answer, begin, json, send, sendInTurn } from '../../support/http-client.ts'
 
 /** What an app of the tests answers, by method and path; a router's own paths, so none with a parameter. */
@@ -102,6 +102,11 @@ const OK: Routes = {
   'GET /other': (_, res) => res.end('ok'),
   'POST /login': (_, res) => res.end('in'),
 }
+
+test('requests of Express have the decision, as far as types go', () => {
+  expectTypeOf<express.Request['rateLimit']>().toEqualTypeOf<RateLimit | undefined>()
+  expectTypeOf(sluice({ limits: '1/1s' })).toExtend<express.RequestHandler>()
+})
 
 const X = { headers: { Authorization: 'Bearer X' } }
 const Y = { headers: { Authorization: 'Bearer Y' } }

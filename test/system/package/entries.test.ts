@@ -17,6 +17,7 @@ const { exports, dependencies, devDependencies, peerDependencies } = JSON.parse(
 const USES_FOLDER = join(import.meta.dirname, 'uses')
 /** What comes of each use in `uses/`, on Node. */
 const USES: Readonly<Record<string, unknown>> = {
+  fetch: [200, 429, 200, 400, ['default-1m']],
   hono: [200, 429, 200, 400, ['default-1m']],
   library: [true, false, 2, 'local'],
   node: [200, 429],
@@ -24,7 +25,7 @@ const USES: Readonly<Record<string, unknown>> = {
   worker: [200, 429],
 }
 /** Those that need nothing beside the package. */
-const ALONE = ['library', 'node', 'outbound']
+const ALONE = ['fetch', 'library', 'node', 'outbound']
 /** Those that run elsewhere as well, and know nothing of Node. */
 const EVERYWHERE = Object.keys(USES).filter((use) => use !== 'node')
 

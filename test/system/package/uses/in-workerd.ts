@@ -1,9 +1,10 @@
+import * as fetch from './fetch.ts'
 import * as hono from './hono.ts'
 import * as library from './library.ts'
 import * as outbound from './outbound.ts'
 import * as worker from './worker.ts'
 
-const USES: Record<string, { use(apiUrl: string): Promise<unknown> }> = { hono, library, outbound, worker }
+const USES: Record<string, { use(apiUrl: string): Promise<unknown> }> = { fetch, hono, library, outbound, worker }
 
 /** Answers a request for /<use> with what comes of it. */
 export default {

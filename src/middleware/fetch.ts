@@ -1,0 +1,97 @@
+import { checkFunction } from '../library/check-options.ts'
+import { composeMiddleware, type RateLimit } from './middleware.ts'
+import type { SharedOptions } from './options.ts'
+import { createRespond, createWebAddressReader, WebRequest } from './web.ts'
+
+/** Answers a request; `rest` is what the platform gives beside it. */
+export type FetchHandler<Req extends Request, Rest extends unknown[]> = (
+  request: Req,
+  ...rest: Rest
+) => Response | Promise<Response>
+
+export interface LimitOptions<Req extends Request = Request, Rest extends unknown[] = unknown[]>
+  extends SharedOptions<[request: Req, ...rest: Rest]> {
+  /**
+   * Answers a request that the limits refuse, instead of a problem (RFC 9457). The fields that report the limits are
+   * added, and `Retry-After` and `Cache-Control: no-store` unless they are there.
+   */
+  readonly onLimited?: ((request: Req, rateLimit: RateLimit, ...rest: Rest) => Response | Promise<Response>) | undefined
+  /**
+   * Lets work continue after the response, e.g. `waitUntil` of `@vercel/functions` or `after` of `next/server`. By default,
+   * the `waitUntil()` of the first argument beside the request that has one: the context of Workers or Netlify, the event
+   * of Next.js. Only platforms that stop a program after its response need it.
+   * @example (work) => after(() => work)
+   */
+  readonly waitUntil?: ((work: Promise<unknown>, request: Req, ...rest: Rest) => void) | undefined
+}
+
+const DECISIONS = new WeakMap<Request, RateLimit>()
+
+/**
+ * Limits the requests that reach a handler, on any platform where one takes a `Request` and gives a `Response`.
+ * @returns a function to use in place of the handler: it takes the same arguments, and passes them on
+ * @example export default { fetch: limit((request) => new Response('hello'), { limits: '10/1s, 100/1m' }) }
+ * @throws {OptionError} for a wrong option, in one line: its name, what was expected and the value
+ */
+export function limit<Req extends Request, Rest extends unknown[]>(
+  handler: FetchHandler<Req, Rest>,
+  options: LimitOptions<Req, Rest>,
+): (request: Req, ...rest: Rest) => Promise<Response> {
+  const { waitUntil, ...shared } = options
+  if (waitUntil !== undefined) checkFunction('waitUntil', waitUntil)
+  checkFunction('handler', handler)
+  const parts = composeMiddleware<[request: Req, ...rest: Rest]>(shared)
+  const { onLimited } = options
+  const respond = createRespond(parts)
+  const readAddress = createWebAddressReader(parts, (...args) => args[0], readPeer)
+
+  function limited(...args: [request: Req, ...rest: Rest]): Promise<Response> {
+    const [request, ...rest] = args
+    return respond({
+      request: new WebRequest(request, args, readAddress),
+      keepAlive: (work) => (waitUntil ? waitUntil(work, ...args) : keepAlive(work, rest)),
+      record: (rateLimit) => DECISIONS.set(request, rateLimit),
+      async next() {
+        const response = await handler(...args)
+        // A class of another realm may have made it.
+        if (response?.headers) return response
+        throw new TypeError(`limit: expected the handler to return a Response, got ${String(response)}`)
+      },
+      onLimited: onLimited && ((rateLimit) => onLimited(request, rateLimit, ...rest)),
+    })
+  }
+  // Deno calls a handler with as many arguments as this says, and tells the address in the second.
+  return Object.defineProperty(limited, 'length', { value: 2 })
+}
+
+/**
+ * Reads the decision about a request, by the `limit()` that saw it last.
+ * @example const remaining = readRateLimit(request)?.limits[0]?.remaining
+ * @returns undefined if none has seen it
+ */
+export function readRateLimit(request: Request): RateLimit | undefined {
+  return DECISIONS.get(request)
+}
+
+/** What platforms give beside a request. */
+interface Platform {
+  /** The server of Bun. */
+  requestIP?(request: Request): { readonly address: string } | null
+  /** In the second argument of Deno's handlers. */
+  readonly remoteAddr?: { readonly hostname?: unknown }
+  waitUntil?(work: Promise<unknown>): void
+}
+
+function readPeer(request: Request, ...rest: readonly unknown[]): string | undefined {
+  for (const platform of rest as readonly (Platform | null | undefined)[]) {
+    if (typeof platform?.requestIP === 'function') return platform.requestIP(request)?.address
+    const hostname = platform?.remoteAddr?.hostname
+    if (typeof hostname === 'string') return hostname
+  }
+  return undefined
+}
+
+function keepAlive(work: Promise<unknown>, rest: readonly unknown[]): void {
+  const platforms = rest as readonly (Platform | null | undefined)[]
+  platforms.find((platform) => typeof platform?.waitUntil === 'function')?.waitUntil?.(work)
+}

@@ -1,0 +1,151 @@
+/** What the middleware for Hono and that for `fetch` share: both take a `Request` to a `Response`. */
+import { requestContext } from '../http/exchange.ts'
+import { holdUntilEnd } from '../http/hold-until-end.ts'
+import { NO_PAGE, problemResponse, TARGET_PROBLEMS } from '../http/problem.ts'
+import { type AbortableRequest, copyResponse, createProtect } from '../http/protect.ts'
+import { createRefusal } from '../http/refusal.ts'
+import type { Log } from '../runtime/log.ts'
+import {
+  createAddressReader,
+  isOverLimits,
+  type MiddlewareParts,
+  type RateLimit,
+  refusalFields,
+  toRateLimit,
+  UNLIMITED,
+} from './middleware.ts'
+
+/** A `Request`. Its signal, body and address are expensive to read, and read only when needed. */
+export class WebRequest<Args extends unknown[]> implements AbortableRequest {
+  readonly method: string
+  readonly url: string
+  readonly headers: Headers
+  readonly context: Args
+  readonly #raw: Request
+  readonly #readAddress: (...args: Args) => string | null
+
+  /** @param args what the application's own functions get */
+  constructor(raw: Request, args: Args, readAddress: (...args: Args) => string | null) {
+    this.method = raw.method
+    this.url = raw.url
+    this.headers = raw.headers
+    this.context = args
+    this.#raw = raw
+    this.#readAddress = readAddress
+  }
+
+  get body(): unknown {
+    return this.#raw.body
+  }
+
+  get signal(): AbortSignal {
+    return this.#raw.signal
+  }
+
+  get address(): string | null {
+    return this.#readAddress(...this.context)
+  }
+
+  get parsedBody(): unknown {
+    return this.#raw.bodyUsed ? null : undefined
+  }
+
+  clone(): Request {
+    return this.#raw.clone() as Request
+  }
+}
+
+export interface Exchange<Args extends unknown[]> {
+  readonly request: WebRequest<Args>
+  keepAlive(work: Promise<unknown>): void
+  /** Keeps the decision for the application. */
+  record(rateLimit: RateLimit): void
+  /** Answers an admitted request. */
+  next(): Promise<Response>
+  /** Answers what the limits refuse; undefined: a problem does. */
+  readonly onLimited: ((rateLimit: RateLimit) => Response | Promise<Response>) | undefined
+}
+
+/** Makes a function from a request to its response, from the handler or in its place. */
+export function createRespond<Args extends unknown[]>(parts: MiddlewareParts<Args>) {
+  const { readTarget, skip, log } = parts
+  const protect = createProtect({ ...parts, holdUntilEnd })
+
+  return async function respond(exchange: Exchange<Args>): Promise<Response> {
+    const { request, onLimited } = exchange
+    if (skip && (await skip(...request.context))) {
+      exchange.record(UNLIMITED)
+      return exchange.next()
+    }
+    const target = readTarget(request.url)
+    if (typeof target === 'string') return problemResponse({ type: NO_PAGE, ...TARGET_PROBLEMS[target] })
+    const call = requestContext((work) => exchange.keepAlive(work), log)
+    try {
+      return await protect(request, target.path, call, {
+        async next(verdict) {
+          exchange.record(toRateLimit(verdict))
+          return withOpenFields(await exchange.next())
+        },
+        async refuse(verdict) {
+          const rateLimit = toRateLimit(verdict)
+          exchange.record(rateLimit)
+          return onLimited && isOverLimits(verdict)
+            ? addMissingHeaders(await onLimited(rateLimit), refusalFields(verdict))
+            : createRefusal(verdict, request.headers.get('Accept'), NO_PAGE)
+        },
+      })
+    } finally {
+      call.deadlines.end()
+    }
+  }
+}
+
+// Elsewhere, a client sends any `CF-Connecting-IP` that it likes.
+const { navigator } = globalThis as { navigator?: { readonly userAgent?: string } }
+const isCloudflare = navigator?.userAgent === 'Cloudflare-Workers'
+
+/** @param readPeer reads the address of the connection where the runtime tells it beside the request */
+export function createWebAddressReader<Args extends unknown[]>(
+  { trustProxy, log }: MiddlewareParts<Args>,
+  toRequest: (...args: Args) => Request,
+  readPeer: (...args: Args) => string | undefined,
+): (...args: Args) => string | null {
+  const readHeader = (name: string, args: Args) => toRequest(...args).headers.get(name)
+  const warnOnce = createWarning(log)
+  return createAddressReader(
+    trustProxy,
+    (...args) => {
+      const peer = isCloudflare ? readHeader('CF-Connecting-IP', args) : (readPeer(...args) ?? null)
+      if (peer === null) warnOnce()
+      return peer
+    },
+    (...args) => readHeader('X-Forwarded-For', args),
+  )
+}
+
+function createWarning(log: Log): () => void {
+  let isLogged = false
+  return () => {
+    if (isLogged) return
+    isLogged = true
+    const message = 'addresses of callers are not known here, so all are counted as one: see trustProxy'
+    log('warn', { event: 'unknown_address', message })
+  }
+}
+
+/** To a response of `fetch`, no headers can be added. */
+function withOpenFields(response: Response): Response {
+  try {
+    // No response has this header.
+    response.headers.delete('Sluice-Probe')
+    return response
+  } catch {
+    return copyResponse(response)
+  }
+}
+
+function addMissingHeaders(answer: Response, fields: ReturnType<typeof refusalFields>): Response {
+  const response = withOpenFields(answer)
+  for (const [name, value] of fields) if (!response.headers.has(name)) response.headers.set(name, value)
+  return response
+}
