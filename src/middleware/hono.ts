@@ -5,15 +5,8 @@ import { problemResponse, TARGET_PROBLEMS } from '../http/problem.ts'
 import { type AbortableRequest, copyResponse, createProtect } from '../http/protect.ts'
 import { createRefusal } from '../http/refusal.ts'
 import type { Log } from '../runtime/log.ts'
-import {
-  composeMiddleware,
-  createAddressReader,
-  isOverLimits,
-  type RateLimit,
-  refusalFields,
-  toRateLimit,
-  UNLIMITED,
-} from './middleware.ts'
+import { createAddressReader } from './address-reader.ts'
+import { composeMiddleware, isOverLimits, type RateLimit, refusalFields, toRateLimit, UNLIMITED } from './middleware.ts'
 import type { SharedOptions } from './options.ts'
 
 /** Variables of the context that the middleware sets: `new Hono<{ Variables: RateLimitVariables }>()`. */
