@@ -77,7 +77,7 @@ export async function createHandler(
   if (metrics && counters) routes.set('metrics', (await import('../admin/metrics.ts')).createMetrics(metrics, counters))
   const operators = admin && (await import('../admin/admin.ts')).createAdmin({ admin, config, env, counters }, gateway)
   const upstream = isBinding<Service>(env.UPSTREAM, 'fetch') ? env.UPSTREAM : globalThis
-  return createApp({
+  const app = createApp({
     config,
     limiter: rulesEngine ?? composed.limiter,
     health,
@@ -90,4 +90,6 @@ export async function createHandler(
     now,
     log,
   })
+  const decisions = config.decideToken ? await import('../decide/decisions.ts') : undefined
+  return decisions?.openDecisions(app, routes, config, gateway, statistics) ?? app
 }
