@@ -4,11 +4,9 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
 import { endTogether } from '../../tools/end-together.ts'
-import { PLANTED } from '../setup/secret-watch.ts'
+import { DECIDE_TOKEN } from './decisions.ts'
 import { ofNode } from './of-node.ts'
 import { PATIENT } from './site.ts'
-
-export const DECIDE_TOKEN = `${PLANTED}-decide-token-0123456789abcdef`
 
 export interface ServingProcess {
   readonly url: URL

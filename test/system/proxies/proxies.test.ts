@@ -10,10 +10,11 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { endTogether } from '../../../tools/end-together.ts'
 import { findProxy, PROXIES, type ProxyName } from '../../../tools/find-proxies.ts'
 import { freePort } from '../../../tools/free-port.ts'
+import { DECIDE_TOKEN } from '../../support/decisions.ts'
 import { type Answer, json, type Sent, send } from '../../support/http-client.ts'
 import { ofNode } from '../../support/of-node.ts'
 import type { Part } from '../../support/parts.ts'
-import { DECIDE_TOKEN, type ServingProcess, startServing } from '../../support/serving-process.ts'
+import { type ServingProcess, startServing } from '../../support/serving-process.ts'
 import { startUpstream, type Upstream } from '../../support/upstream.ts'
 
 const OPS = join(import.meta.dirname, '../../../ops')
@@ -196,4 +197,12 @@ describe.each(PROXIES)('%s', (name) => {
     expect(statuses.every((status) => status === 400 || status === 429)).toBe(true)
     expect(arrived).toEqual([])
   })
+})
+
+test('lets nothing pass while no process of sluice serve is there', async () => {
+  arrived = []
+  await Promise.all(serving.map((each) => each.stop()))
+  const answers = await Promise.all(proxies.map(({ url }) => send(url, { path: '/free' })))
+  expect(answers.map(({ status }) => status >= 500)).toEqual(proxies.map(() => true))
+  expect(arrived).toEqual([])
 })
