@@ -3,8 +3,8 @@ import { createServer, type IncomingMessage, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Option } from '@commander-js/extra-typings'
-import { getRequestListener } from '@hono/node-server'
-import { createHandler, type Handler } from '../compose/create-handler.ts'
+import type { getRequestListener } from '@hono/node-server'
+import type { createHandler, Handler } from '../compose/create-handler.ts'
 import { OptionError } from '../config/option-error.ts'
 import { integer } from '../config/values.ts'
 import { NOT_SERVED, problemResponse } from '../http/problem.ts'
@@ -61,9 +61,12 @@ export const serve = defineCommand({
     const database = await openDatabase(settings, env, redis)
     try {
       const upstream = { fetch: async () => problemResponse(NOT_SERVED) }
+      // Other subcommands do not wait for them.
+      const { createHandler } = await import('../compose/create-handler.ts')
+      const { getRequestListener } = await import('@hono/node-server')
       const handler = await createHandler({ ...withoutPlaces(settings), UPSTREAM: upstream }, database.open)
       const pending = new Set<Promise<unknown>>()
-      const server = createServer(createListener(handler, pending)).listen(port, host)
+      const server = createServer(createListener(getRequestListener, handler, pending)).listen(port, host)
       server.keepAliveTimeout = KEEP_ALIVE_MS
       await once(server, 'listening').catch((error: Error) => {
         throw new CommandError(`cannot listen at ${host}:${port} (${findCause(error)})`)
@@ -104,7 +107,7 @@ async function openDatabase(
   }
 }
 
-function createListener(handler: Handler, pending: Set<Promise<unknown>>) {
+function createListener(adapt: typeof getRequestListener, handler: Handler, pending: Set<Promise<unknown>>) {
   const context = {
     waitUntil(work: Promise<unknown>) {
       pending.add(work)
@@ -114,7 +117,7 @@ function createListener(handler: Handler, pending: Set<Promise<unknown>>) {
     passThroughOnException() {},
     props: {},
   }
-  const answer = getRequestListener((request) => {
+  const answer = adapt((request) => {
     const isOwn = new URL(request.url).pathname.startsWith('/_sluice/')
     return isOwn ? handler.fetch(request, {}, context) : problemResponse(NOT_SERVED)
   })

@@ -61,6 +61,7 @@ const limit = v.strictObject({
   name: text,
   ...{ limit: units, windowMs: units, remaining: units, resetMs: units, retryAfterMs: units },
   penaltyMs: v.optional(units),
+  charge: describe(v.optional(units), 'Index of the charge, in a list.'),
 })
 
 export const DECIDE: Described = {
@@ -74,7 +75,7 @@ export const DECIDE: Described = {
   ]),
   answer: v.strictObject({
     granted: describe(v.union([v.boolean(), units]), 'Of `take-up-to`: how many.'),
-    limits: describe(v.array(limit), 'In the order of the charges.'),
+    limits: describe(v.array(limit), 'Of a refusal that was remembered, only those that refused.'),
     retryAfterMs: describe(units, 'Until the same is granted if nobody else spends; 0 if anything was granted.'),
     degraded: describe(v.optional(text), 'The fallback that has decided, while the store gives no answer.'),
   }),
@@ -95,8 +96,12 @@ export function createDecide(
       store.learn?.(new Set(charges.map(({ algorithm }) => algorithm)))
       const decision = await engine.decide(charges, context, { action, permits })
       const { limits, retryAfterMs, degraded } = toOutcome(decision, 0)
+      // Of a refusal that was remembered, only the charges that refused are known.
+      const indexes = decision.usage.flatMap((states, index) => states.map(() => index))
+      const isList = questions[0]?.path.length !== 0
+      const reported = isList ? limits.map((each, at) => ({ ...each, charge: indexes[at] })) : limits
       const granted = action === 'take-up-to' ? decision.granted : decision.granted > 0
-      return Response.json({ granted, limits, retryAfterMs, degraded }, { headers: HEADERS })
+      return Response.json({ granted, limits: reported, retryAfterMs, degraded }, { headers: HEADERS })
     } catch (error) {
       return problemResponse(toProblem(error))
     } finally {
