@@ -111,8 +111,8 @@ function createListener(adapt: typeof getRequestListener, handler: Handler, pend
   const context = {
     waitUntil(work: Promise<unknown>) {
       pending.add(work)
-      const forget = () => pending.delete(work)
-      work.then(forget, forget)
+      const remove = () => pending.delete(work)
+      work.then(remove, remove)
     },
     passThroughOnException() {},
     props: {},

@@ -84,7 +84,7 @@ export function createAuthorize(
     const target = findTarget({ method, uri, host })
     if ('code' in target) return problemResponse(target)
     const path = isChanged({ url: uri }) ? markAmbiguous(target.path) : target.path
-    return protect(new AskedRequest(request, { method, uri, host }), path, context, {
+    return protect(new ForwardedRequest(request, { method, uri, host }), path, context, {
       next: async () => markSynthetic(new Response(null, { headers: { 'Cache-Control': 'no-store' } })),
       refuse: async (verdict) => (await import('../http/refusal.ts')).createRefusal(verdict),
     })
@@ -121,7 +121,7 @@ const readAddress = createAddressReader<Request>(
 )
 
 /** The request of the client: its fields are those of the question, but its body stays with the proxy. */
-class AskedRequest implements AbortableRequest {
+class ForwardedRequest implements AbortableRequest {
   readonly method: string
   readonly url: string
   readonly headers: Pick<Headers, 'get' | 'has'>
