@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { createServer, type IncomingMessage, type Server } from 'node:http'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Option } from '@commander-js/extra-typings'
@@ -121,7 +121,7 @@ function createListener(adapt: typeof getRequestListener, handler: Handler, pend
     const isOwn = new URL(request.url).pathname.startsWith('/_sluice/')
     return isOwn ? handler.fetch(request, {}, context) : problemResponse(NOT_SERVED)
   })
-  return (...[incoming, outgoing]: Parameters<typeof answer> & [IncomingMessage, unknown]) => {
+  return (incoming: IncomingMessage, outgoing: ServerResponse) => {
     setPeer(incoming)
     return answer(incoming, outgoing)
   }

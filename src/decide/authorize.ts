@@ -16,7 +16,7 @@ import { describe } from '../statistics/schema.ts'
 export const TOKEN_FIELD = 'Sluice-Token'
 export const PATH = '/_sluice/authorize'
 
-export const FORBIDDEN = createProblem('unauthorized', 403, `Missing or invalid DECIDE_TOKEN (${TOKEN_FIELD}).`)
+const FORBIDDEN = createProblem('unauthorized', 403, `Missing or invalid DECIDE_TOKEN (${TOKEN_FIELD}).`)
 const UNCLEAR = createProblem(
   'invalid_input',
   400,
@@ -38,8 +38,6 @@ export const AUTHORIZE: Described = {
     refusals: describe(v.optional(v.literal('403')), 'Refusals other than 401 are 403; Sluice-Status has the status.'),
   }),
 }
-
-const QUESTION_FIELDS = ['X-Forwarded-Method', 'X-Forwarded-Uri', 'X-Forwarded-Host'] as const
 
 /** What is asked about. */
 interface Question {
@@ -76,15 +74,12 @@ export function createAuthorize(
   }
 
   async function decide(request: Request, context: CallContext): Promise<Response> {
-    const [method, uri, host] = QUESTION_FIELDS.map((name) => request.headers.get(name) ?? '') as [
-      string,
-      string,
-      string,
-    ]
-    const target = findTarget({ method, uri, host })
+    const read = (name: string) => request.headers.get(`X-Forwarded-${name}`) ?? ''
+    const question = { method: read('Method'), uri: read('Uri'), host: read('Host') }
+    const target = findTarget(question)
     if ('code' in target) return problemResponse(target)
-    const path = isChanged({ url: uri }) ? markAmbiguous(target.path) : target.path
-    return protect(new ForwardedRequest(request, { method, uri, host }), path, context, {
+    const path = isChanged({ url: question.uri }) ? markAmbiguous(target.path) : target.path
+    return protect(new ForwardedRequest(request, question), path, context, {
       next: async () => markSynthetic(new Response(null, { headers: { 'Cache-Control': 'no-store' } })),
       refuse: async (verdict) => (await import('../http/refusal.ts')).createRefusal(verdict),
     })
@@ -102,8 +97,9 @@ export function createAuthorize(
 export function toForwarded(request: Request): Request {
   const { host, pathname, search } = new URL(request.url)
   const headers = new Headers(request.headers)
-  const question = [request.method, pathname.slice(PATH.length) + search, host]
-  for (const [index, name] of QUESTION_FIELDS.entries()) headers.set(name, question[index] as string)
+  headers.set('X-Forwarded-Method', request.method)
+  headers.set('X-Forwarded-Uri', pathname.slice(PATH.length) + search)
+  headers.set('X-Forwarded-Host', host)
   return new Request(new URL(PATH, request.url), { headers, signal: request.signal })
 }
 

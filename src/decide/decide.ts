@@ -25,7 +25,7 @@ const count = v.pipe(v.number(), v.integer(), v.minValue(1))
 const common = {
   identity: describe(
     v.union([text, v.pipe(v.array(text), v.minLength(1))]),
-    'Who is counted. A policy of requests has counted tokens as ["token", …], and addresses as ["ip", …].',
+    'Who is counted. Requests are counted by ["token", …] or ["ip", …], of IPv6 by networks such as "2001:db8::/64".',
   ),
   cost: describe(v.optional(count, 1), 'Units, at most the smallest limit.'),
 }

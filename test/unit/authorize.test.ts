@@ -109,6 +109,8 @@ describe('/_sluice/authorize', () => {
     const own = { address: newAddress() }
     expect(await ask({ ...own, uri: '/slots' }, { ...own, uri: '/slots' })).toEqual([200, 429])
     expect(await ask({ ...own, uri: '/failing' }, { ...own, uri: '/failing' })).toEqual([200, 200])
+    expect((await decisions.decide({ policy: 'failing', identity: ['ip', own.address] })).body.granted).toBe(true)
+    expect(await ask({ ...own, uri: '/failing' })).toEqual([429])
   })
 
   test('believes nobody without the token, which it takes from the URL, too', async () => {
