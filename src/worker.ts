@@ -3,22 +3,13 @@
  * @module sluice/worker
  */
 import type { ExecutionContext } from 'hono'
-import { type Environment, isBinding, loadConfig, type Service } from './config/load-config.ts'
+import { createHandler } from './compose/create-handler.ts'
+import type { Environment } from './config/load-config.ts'
 import { OptionError } from './config/option-error.ts'
-import { composeLimiter } from './engine/limiter.ts'
-import { createAvoidedCalls } from './engine/stage.ts'
-import { type App, createApp, type RouteHandler } from './gateway/app.ts'
-import { createHealthReader } from './gateway/health.ts'
-import { openBackend } from './gateway/open-backend.ts'
-import { createProxy } from './gateway/proxy.ts'
-import { isRefusedForLong } from './request/charge-builder.ts'
-import { consoleLog, throttle } from './runtime/log.ts'
-import type { AnalyticsDataset } from './statistics/observers.ts'
+import type { App } from './gateway/app.ts'
+import { consoleLog } from './runtime/log.ts'
 
 export { LimitObject } from './store/durable-object/limit-object.ts'
-
-/** No response waits for a flush of statistics; the next one is due after ten seconds. */
-const FLUSH_TIMEOUT_MS = 4_000
 
 let handler: App | undefined
 
@@ -46,80 +37,4 @@ async function start(env: Environment): Promise<App> {
     const { misconfiguredProblem } = await import('./gateway/gateway-problem.ts')
     return { fetch: () => misconfiguredProblem(variable) }
   }
-}
-
-/** Creates all parts, from the bottom to the top. Parts that few configurations need are imported on demand. */
-async function createHandler(env: Environment): Promise<App> {
-  const mayHaveCalendar = /day|week|month|year|zone|starts/.test(JSON.stringify(env.POLICIES))
-  const { readCalendarLimits } = mayHaveCalendar ? await import('./algorithms/calendar.ts') : {}
-  const config = loadConfig(env, readCalendarLimits)
-  const now = () => Date.now()
-  const log = throttle(consoleLog, now)
-  const { policies, jwt, rules, admin, metrics, storeTimeoutMs: timeoutMs } = config
-
-  // Token claims and upstream health
-  const { loadTokenVerifier } = jwt ? await import('./request/identity/jwt/verify-tokens.ts') : {}
-  const readClaim = jwt && (await loadTokenVerifier?.(jwt, { fetch: (url, init) => fetch(url, init), now, log }))
-  const health = config.isShedding ? new (await import('./engine/upstream-health.ts')).UpstreamHealth(now) : undefined
-
-  // Stores
-  const backend = await openBackend[config.store](config, env, now)
-  const copy = config.storeMirror && (await openBackend[config.storeMirror](config, env, now))
-  const { Mirror, withMirror } = copy ? await import('./engine/mirror.ts') : {}
-  const mirror = copy && Mirror && new Mirror({ store: copy.limits, now, timeoutMs, log })
-  const limits = mirror && withMirror ? withMirror(mirror)(backend.limits) : backend.limits
-
-  // Statistics
-  const avoided = createAvoidedCalls()
-  const analytics = isBinding<AnalyticsDataset>(env.ANALYTICS, 'writeDataPoint') ? env.ANALYTICS : undefined
-  const counters = config.statistics.isOn
-    ? await backend.counters({ keyPrefix: config.keyPrefix, timeoutMs: FLUSH_TIMEOUT_MS })
-    : undefined
-  const isObserved = counters || config.statistics.logShare > 0 || analytics
-  const { openStatistics } = isObserved ? await import('./gateway/statistics.ts') : {}
-  const statistics = openStatistics?.({ config, counters, analytics, avoided, mirror, readClaim, now, log })
-  const recorder = statistics?.recorder
-  const timed = recorder ? (await import('./statistics/with-timing.ts')).withTiming(recorder, now)(limits) : limits
-
-  // Limiter. Runtime rules may bring any policy.
-  const returnsUnits = rules !== undefined || !policies.every(isRefusedForLong)
-  const { withRefusalLimit } = returnsUnits ? await import('./engine/refusal-limit.ts') : {}
-  const { holdUntilEnd } = returnsUnits ? await import('./http/hold-until-end.ts') : {}
-  const store = withRefusalLimit?.(now)(timed) ?? timed
-  const leases = config.leases
-    ? (await import('./engine/leases.ts')).withLeases(config.leases, now, avoided)
-    : undefined
-  const composed = composeLimiter(config, { store, now, log, leases, avoided, readClaim, health })
-  const { openRules } = rules ? await import('./rules/open-rules.ts') : {}
-  const watchShadow = recorder?.shadowCompared.bind(recorder)
-  const parts = { config, env, store: limits, backend, mirror: copy, composed, readClaim, watchShadow, now, log }
-  const rulesEngine = rules && (await openRules?.({ ...parts, rules }))
-
-  // Gateway
-  const readHealth = createHealthReader(composed.engine, now)
-  const gateway = { ...composed, rulesEngine, store, readHealth, now, log }
-  const routes = new Map<string, RouteHandler>()
-  if (metrics && counters) routes.set('metrics', (await import('./admin/metrics.ts')).createMetrics(metrics, counters))
-  const operators = admin && (await import('./admin/admin.ts')).createAdmin({ admin, config, env, counters }, gateway)
-  const limiter = rulesEngine ?? composed.limiter
-  const { createSelfService } = config.isSelfService ? await import('./gateway/self-service.ts') : {}
-  if (createSelfService) routes.set('limits', createSelfService(config, limiter, now))
-  const upstream = isBinding<Service>(env.UPSTREAM, 'fetch') ? env.UPSTREAM : globalThis
-  const proxy = createProxy({ config, fetch: (request, init) => upstream.fetch(request, init), log })
-  const { rewriteLocations } = config.rewritesLocation ? await import('./gateway/rewrite-locations.ts') : {}
-  const { withCors } = config.corsOrigins ? await import('./gateway/cors.ts') : {}
-  const create = withCors?.(createApp) ?? createApp
-  return create({
-    config,
-    limiter,
-    health,
-    holdUntilEnd,
-    observer: statistics?.observer,
-    proxy: rewriteLocations?.(proxy, config) ?? proxy,
-    readHealth,
-    routes,
-    operators,
-    now,
-    log,
-  })
 }

@@ -27,6 +27,8 @@ export const FLOORS = {
   admin: 'the admin API: operations, their schemas and OpenAPI; the metrics; the embedded dashboard',
   library: 'limits inside your own program',
   middleware: 'the limiter around the handlers of an app, for Hono, for `fetch` and for servers of Node',
+  decide: 'decisions for other programs, and for proxies that ask before they pass a request on',
+  compose: 'all parts of a gateway, put together: what the Worker and `sluice serve` run',
   outbound: 'limits on the calls that you make',
   command: 'the command `sluice`',
 } as const

@@ -59,7 +59,7 @@ const GATEWAY = {
 } satisfies Partial<Record<ProblemCode, Row>>
 
 const ADMIN = {
-  unauthorized: ['401', 'the token is missing or wrong'],
+  unauthorized: ['401, or 403 to proxies', 'the token is missing or wrong'],
   too_many_attempts: ['429', 'too many wrong tokens'],
   cross_origin: ['403', 'a browser sent it for another origin’s page'],
   unknown_operation: ['404', 'no such operation'],

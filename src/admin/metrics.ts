@@ -1,5 +1,5 @@
 /** Answers Prometheus. Loaded only if there is a METRICS_TOKEN. */
-import { version } from '../../package.json'
+import manifest from '../../package.json' with { type: 'json' }
 import type { RouteHandler } from '../gateway/app.ts'
 import { problemResponse } from '../http/problem.ts'
 import { StoreError } from '../model/store.ts'
@@ -24,7 +24,7 @@ export function createMetrics({ token }: { readonly token: string }, counters: S
     if (!/^(?:GET|HEAD)$/.test(request.method)) return problemResponse(WRONG_METHOD)
     if (!isToken(readBearerToken(request) ?? '')) return problemResponse(UNAUTHORIZED)
     try {
-      const build = info('sluice_build', 'The version that has answered.', { version })
+      const build = info('sluice_build', 'The version that has answered.', { version: manifest.version })
       const text = formatOpenMetrics([build, ...toMetricFamilies(await readTotals(counters))])
       return new Response(request.method === 'HEAD' ? null : text, {
         headers: { ...HEADERS, 'Content-Type': OPEN_METRICS_TYPE },

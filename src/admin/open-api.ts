@@ -1,10 +1,31 @@
 import { toJsonSchema } from '@valibot/to-json-schema'
 import type * as v from 'valibot'
-import { version } from '../../package.json'
+import manifest from '../../package.json' with { type: 'json' }
 import type { Operation, Schema } from './operation.ts'
 
+/** What is described of an operation. Without an answer, only its status counts. */
+export type Described = Omit<Operation, 'answer' | 'run'> & Partial<Pick<Operation, 'answer'>>
+
+export interface About {
+  readonly title: string
+  readonly description: string
+  readonly url: string
+  readonly securitySchemes: Readonly<Record<string, object>>
+}
+
+const ADMIN: About = {
+  title: 'Sluice, for its operators',
+  description: 'Who is limited, and what to do about it. Errors are application/problem+json (RFC 9457).',
+  url: '/_sluice/admin',
+  securitySchemes: {
+    token: { type: 'http', scheme: 'bearer', description: 'ADMIN_TOKEN.' },
+    session: { type: 'apiKey', in: 'cookie', name: 'sluice_session', description: 'The dashboard’s own.' },
+  },
+}
+
 /** Describes the API, from the schemas by which it is checked (OpenAPI 3.1). */
-export function describeApi(operations: readonly Operation[]): object {
+export function describeApi(operations: readonly Described[], about: About = ADMIN): object {
+  const { title, description, url, securitySchemes } = about
   const paths: Record<string, Record<string, object>> = {}
   for (const operation of operations) {
     const { path, method } = operation
@@ -13,21 +34,18 @@ export function describeApi(operations: readonly Operation[]): object {
   return {
     openapi: '3.1.0',
     info: {
-      title: 'Sluice, for its operators',
-      version,
-      description: 'Who is limited, and what to do about it. Errors are application/problem+json (RFC 9457).',
+      title,
+      version: manifest.version,
+      description,
       license: { name: 'MIT', identifier: 'MIT' },
     },
-    servers: [{ url: '/_sluice/admin' }],
-    security: [{ token: [] }, { session: [] }],
+    servers: [{ url }],
+    security: Object.keys(securitySchemes).map((scheme) => ({ [scheme]: [] })),
     paths,
     components: {
       schemas: { Problem: PROBLEM },
       responses: { Problem: { description: 'Why not.', content: { 'application/problem+json': { schema: REF } } } },
-      securitySchemes: {
-        token: { type: 'http', scheme: 'bearer', description: 'ADMIN_TOKEN.' },
-        session: { type: 'apiKey', in: 'cookie', name: 'sluice_session', description: 'The dashboard’s own.' },
-      },
+      securitySchemes,
     },
   }
 }
@@ -46,7 +64,7 @@ const PROBLEM = {
   },
 }
 
-function describeOperation({ path, summary, description, body, query, answer, everyMs }: Operation): object {
+function describeOperation({ path, summary, description, body, query, answer, everyMs }: Described): object {
   return {
     operationId: path.slice(1).replace(/\/(\w)/g, (_, letter: string) => letter.toUpperCase()),
     summary,
@@ -54,7 +72,10 @@ function describeOperation({ path, summary, description, body, query, answer, ev
     ...(query && { parameters: describeParameters(query) }),
     ...(body && { requestBody: { required: true, content: describeJson(body, 'input') } }),
     responses: {
-      200: { description: 'Done.', content: everyMs ? describeEvents(answer) : describeJson(answer, 'output') },
+      200: {
+        description: 'Done.',
+        ...(answer && { content: everyMs ? describeEvents(answer) : describeJson(answer, 'output') }),
+      },
       default: { $ref: '#/components/responses/Problem' },
     },
   }

@@ -133,11 +133,12 @@ export function createStoreProblem({ message }: StoreError): Problem {
 /** No list of policies takes as much. */
 const MAX_BODY_BYTES = 256 * 1024
 
-export function readInput<Output>(schema: Schema<Output>, value: unknown): Output {
+/** @param path leads to the value in the body @throws {InputError} */
+export function readInput<Output>(schema: Schema<Output>, value: unknown, path: readonly string[] = []): Output {
   const result = v.safeParse(schema, value, { abortEarly: true })
   if (result.success) return result.output
-  const [{ path = [], expected, received }] = result.issues
-  const names = path.map(({ key }) => String(key))
+  const [{ path: inner = [], expected, received }] = result.issues
+  const names = [...path, ...inner.map(({ key }) => String(key))]
   if (expected === 'never') throw new InputError(names, 'unknown field')
   if (received === 'undefined' && expected === JSON.stringify(names.at(-1))) throw new InputError(names, 'missing')
   throw new InputError(names, `expected ${expected ?? `something other than ${received}`}`)

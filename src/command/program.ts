@@ -7,6 +7,7 @@ import { EXIT_CODES } from './command-error.ts'
 import { reset, usage } from './counts.ts'
 import { policies } from './policies.ts'
 import { allow, block, override } from './rules.ts'
+import { serve } from './serve.ts'
 import { simulate } from './simulate.ts'
 import { defineCommand, type Run, type Subcommand } from './subcommand.ts'
 import { top } from './top.ts'
@@ -40,6 +41,7 @@ export const SUBCOMMANDS: readonly Subcommand[] = [
   allow,
   override,
   policies,
+  serve,
   top,
   expire,
   deleteCommand,

@@ -10,10 +10,14 @@ export function loadWorkerConfig(settings: Settings): Config {
   return loadConfig(toEnvironment(settings), readCalendarLimits)
 }
 
-export function toEnvironment({ variables }: Settings): Environment {
-  const used = Object.fromEntries(Object.entries(variables).filter(([name]) => !IGNORED.includes(name)))
+export function toEnvironment(settings: Settings): Environment {
   // Counters can be read despite a wrong upstream; and --redis may be combined with a token alone.
-  return { ...withKnownKeys(used), UPSTREAM: { fetch() {} } }
+  return { ...withKnownKeys(withoutPlaces(settings)), UPSTREAM: { fetch() {} } }
+}
+
+/** The variables but for those of upstream and stores. */
+export function withoutPlaces({ variables }: Settings): Environment {
+  return Object.fromEntries(Object.entries(variables).filter(([name]) => !IGNORED.includes(name)))
 }
 
 export function digestNote({ variables }: Settings): string | undefined {

@@ -97,6 +97,7 @@ export function loadConfig(given: Environment, readCalendarLimits?: ReadCalendar
     rules: hasRules ? { refreshMs: values.RULES_REFRESH_MS, isShadow } : undefined,
     metrics: values.METRICS_TOKEN === undefined ? undefined : { token: values.METRICS_TOKEN },
     admin: values.ADMIN_TOKEN === undefined ? undefined : { token: values.ADMIN_TOKEN, host: values.ADMIN_HOST },
+    decideToken: values.DECIDE_TOKEN,
     policies,
     // Runtime rules may read claims, and bring policies that do.
     jwt: readJwtSettings({ jwksUrl, secret, issuer, audience }, NAMES, {

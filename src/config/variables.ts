@@ -200,6 +200,8 @@ export const variables = {
    * @example admin.example.com
    */
   ADMIN_HOST: v.optional(host),
+  /** at least 32 characters, with which programs and proxies [ask for decisions](serve.md) */
+  DECIDE_TOKEN: secret(longSecret),
 }
 
 type VariableName = keyof typeof variables

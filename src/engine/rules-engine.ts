@@ -1,3 +1,4 @@
+import type { RequestPolicy } from '../model/policy.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import type { DocumentStore, VersionId } from '../store/documents.ts'
 import type { Limiter } from './limiter.ts'
@@ -34,4 +35,6 @@ export interface RulesEngine extends Pick<Limiter, 'decide' | 'findCharges' | 'c
   /** Holds the audit log. */
   readonly auditLog: DocumentStore
   readonly state: () => RulesState
+  /** Reads the active policies. */
+  readPolicies(context: Pick<CallContext, 'waitUntil'>): Promise<readonly RequestPolicy[]>
 }

@@ -1,4 +1,4 @@
-import { version } from '../../package.json'
+import manifest from '../../package.json' with { type: 'json' }
 import type { Engine } from '../engine/engine.ts'
 
 /** An isolate pings the store at most this often. */
@@ -25,7 +25,7 @@ export function createHealthReader(engine: Pick<Engine, 'storeKind' | 'ping' | '
     }
     const { storeKind: kind, circuit } = engine
     const status = last.reachable === false || circuit !== 'closed' ? ('degraded' as const) : ('ok' as const)
-    return { status, release: version, store: { kind, ...last, circuit } }
+    return { status, release: manifest.version, store: { kind, ...last, circuit } }
   }
 }
 

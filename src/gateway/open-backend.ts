@@ -8,11 +8,12 @@ import { openMemoryBackend } from '../store/memory/memory-store.ts'
 type OpenBackend = (config: Config, env: Environment, now: () => number) => Promise<Backend>
 
 export const openBackend: Readonly<Record<StoreKind, OpenBackend>> = {
-  async redis({ redis, policies, rules, storeTimeoutMs: timeoutMs }) {
+  async redis({ redis, policies, rules, decideToken, storeTimeoutMs: timeoutMs }) {
     if (!redis) throw new Error('a store over Redis without Redis')
     const algorithms = new Set(policies.map(({ algorithm }) => algorithm))
-    // Runtime rules may use any algorithm.
-    const isPlain = !rules && policies.every(({ algorithm, penalty }) => algorithm === 'sliding-window' && !penalty)
+    // Runtime rules and questions for decisions may use any algorithm.
+    const usesAny = rules ?? decideToken
+    const isPlain = !usesAny && policies.every(({ algorithm, penalty }) => algorithm === 'sliding-window' && !penalty)
     const moreLua = isPlain ? undefined : (await import('../store/redis/more-lua.ts')).LUA
     const { openUpstashBackend } = await import('../store/redis/upstash-backend.ts')
     return openUpstashBackend({ ...redis, algorithms, moreLua, timeoutMs })

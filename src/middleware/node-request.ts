@@ -1,6 +1,7 @@
 import { Buffer } from 'node:buffer'
 import type { IncomingMessage } from 'node:http'
 import { MAX_BODY_BYTES, type ReceivedRequest } from '../request/received-request.ts'
+import type { RequestPath } from '../request/target.ts'
 
 /** Express and body parsers add these to a request. */
 interface Added {
@@ -75,9 +76,14 @@ function readTarget({ url = '', baseUrl = '' }: IncomingMessage & Added): string
  */
 const CHANGED = /^[^/]|(?:\/|^)(?:\.|%2e){1,2}(?:\/|$)|[\\#]|[^!-~]/i
 
-export function isChanged({ url = '' }: IncomingMessage): boolean {
+export function isChanged({ url = '' }: Pick<IncomingMessage, 'url'>): boolean {
   const query = url.indexOf('?')
   return CHANGED.test(query < 0 ? url : url.slice(0, query))
+}
+
+export function markAmbiguous(path: RequestPath): RequestPath {
+  const decoded = path.ambiguity?.decoded ?? path.canonical
+  return { ...path, ambiguity: { prefix: '/', mayGoUp: true, decoded } }
 }
 
 const PEEKED = new WeakMap<IncomingMessage, Promise<Buffer>>()

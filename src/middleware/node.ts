@@ -4,18 +4,10 @@ import { type ResponseFields, requestContext, setRateLimitHeaders, trackResponse
 import { NO_PAGE, problemResponse, TARGET_PROBLEMS } from '../http/problem.ts'
 import { createRefusal } from '../http/refusal.ts'
 import type { Admitted, Refused } from '../model/verdict.ts'
-import type { RequestPath } from '../request/target.ts'
 import type { CallContext } from '../runtime/call-context.ts'
-import {
-  composeMiddleware,
-  createAddressReader,
-  isOverLimits,
-  type RateLimit,
-  refusalFields,
-  toRateLimit,
-  UNLIMITED,
-} from './middleware.ts'
-import { isChanged, NodeRequest } from './node-request.ts'
+import { createAddressReader } from './address-reader.ts'
+import { composeMiddleware, isOverLimits, type RateLimit, refusalFields, toRateLimit, UNLIMITED } from './middleware.ts'
+import { isChanged, markAmbiguous, NodeRequest } from './node-request.ts'
 import type { SharedOptions } from './options.ts'
 
 /** The middleware adds this to a request. */
@@ -142,11 +134,6 @@ export function sluice<Req extends IncomingMessage = IncomingMessage>(
   function reportLimits(res: ServerResponse, verdict: Admitted | Refused): void {
     setRateLimitHeaders(toFields(res), verdict, headerFormat, now)
   }
-}
-
-function markAmbiguous(path: RequestPath): RequestPath {
-  const decoded = path.ambiguity?.decoded ?? path.canonical
-  return { ...path, ambiguity: { prefix: '/', mayGoUp: true, decoded } }
 }
 
 function toFields(res: ServerResponse): ResponseFields {

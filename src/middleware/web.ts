@@ -5,8 +5,8 @@ import { NO_PAGE, problemResponse, TARGET_PROBLEMS } from '../http/problem.ts'
 import { type AbortableRequest, copyResponse, createProtect } from '../http/protect.ts'
 import { createRefusal } from '../http/refusal.ts'
 import type { Log } from '../runtime/log.ts'
+import { createAddressReader } from './address-reader.ts'
 import {
-  createAddressReader,
   isOverLimits,
   type MiddlewareParts,
   type RateLimit,

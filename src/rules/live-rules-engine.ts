@@ -113,6 +113,11 @@ export class LiveRulesEngine implements RulesEngine {
     return rules && 'outcome' in rules ? rules : limiter.findCharges(request, path, context, { ...options, rules })
   }
 
+  async readPolicies(context: Pick<CallContext, 'waitUntil'>): Promise<readonly RequestPolicy[]> {
+    await this.#refresh(this.#options.now(), context)
+    return this.#active.policies
+  }
+
   charge(...charge: Parameters<Limiter['charge']>): Promise<Verdict> {
     return this.#active.limiter.charge(...charge)
   }

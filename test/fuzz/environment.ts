@@ -189,6 +189,7 @@ const MEANT: Partial<Record<string, fc.Arbitrary<unknown>>> = {
   ADMIN_TOKEN: secret,
   STATISTICS: choice('on', 'off'),
   METRICS_TOKEN: secret,
+  DECIDE_TOKEN: secret,
   LOG_REFUSALS: fc.oneof(share, fc.constantFrom('0.5', '1', '0', '2', '.5', '5e-1')),
   CALLER_LABEL: fc.constantFrom('header:X-Account', 'header:Cookie', 'header:', 'X-Account', 'header:a b'),
   KEY_PREFIX: fc.constantFrom('sluice', 'a:b', '', 'a b', '{x}', 'x'.repeat(65)),

@@ -1,5 +1,6 @@
 import { findChromium } from '../../tools/find-chromium.ts'
 import { findPrometheus } from '../../tools/find-prometheus.ts'
+import { findProxy } from '../../tools/find-proxies.ts'
 import { findRedisServer } from '../../tools/find-redis-server.ts'
 import { findLibfaketime } from './faults/find-libfaketime.ts'
 
@@ -9,6 +10,8 @@ const NEEDS = {
   chromium: { name: 'Chromium', find: findChromium },
   prometheus: { name: 'Prometheus', find: findPrometheus },
   libfaketime: { name: 'libfaketime', find: findLibfaketime },
+  nginx: { name: 'nginx', find: () => findProxy('nginx') },
+  caddy: { name: 'Caddy', find: () => findProxy('caddy') },
   npm: { name: 'the npm registry', find: async () => {} },
 } as const satisfies Record<string, { name: string; find: () => Promise<unknown> }>
 
@@ -59,6 +62,11 @@ export const PARTS: readonly Part[] = [
     name: 'dashboard',
     shows: 'the dashboard, the page of sluice simulate and other origins, in a browser',
     needs: ['redis', 'chromium'],
+  },
+  {
+    name: 'proxies',
+    shows: 'limits that hold behind nginx and Caddy, which ask two processes of sluice serve',
+    needs: ['redis', 'nginx', 'caddy'],
   },
   { name: 'prometheus', shows: 'a real Prometheus that reads the metrics', needs: ['redis', 'prometheus'] },
 ]

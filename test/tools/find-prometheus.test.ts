@@ -29,7 +29,11 @@ test('findPrometheus() unpacks the package of Debian once, and installs nothing'
 })
 
 test.each([
-  ['no apt-get', {}, 'no Prometheus is installed. Install Prometheus 2.42 or newer: "apt-get install prometheus"'],
+  [
+    'no apt-get',
+    {},
+    'no Prometheus is installed (there is no apt-get). Install Prometheus 2.42 or newer: "apt-get install prometheus"',
+  ],
   [
     'a network that is away',
     { 'apt-get': 'echo "E: no network" >&2; exit 100' },

@@ -40,7 +40,7 @@ export const CALL_TIMEOUT_MS = 10_000
 const RECONNECT_EVERY_MS = 250
 
 const NO_DATABASE_HINT =
-  'Set UPSTASH_REDIS_REST_URL and UPSTASH_REDIS_REST_TOKEN in the shell or in .dev.vars, or name a database by REDIS_URL or --redis: `npm run dev` prints its own. Without Redis, ask the Worker itself: --gateway, or the dashboard (docs/admin.md).'
+  'Set UPSTASH_REDIS_REST_URL and UPSTASH_REDIS_REST_TOKEN in the shell or in .dev.vars, or name a database by REDIS_URL or --redis: `npm run dev` prints its own. Without Redis, ask the Worker itself: --gateway, or the dashboard (docs/admin.md); sluice serve counts in memory with STORE=memory.'
 
 /** Errors of a server that is starting, failing over or busy with a script. */
 const PASSING = /^(LOADING|BUSY|MASTERDOWN|TRYAGAIN|CLUSTERDOWN|ERR no answer from Redis)\b/
@@ -75,9 +75,13 @@ export async function connect(
   throw new CommandError('UPSTASH_REDIS_REST_TOKEN is not set', { hint })
 }
 
-export function createStore({ client, secrets }: Pick<Connection, 'client' | 'secrets'>, config: Config): RedisStore {
+export function createStore(
+  { client, secrets }: Pick<Connection, 'client' | 'secrets'>,
+  config: Config,
+  timeoutMs = CALL_TIMEOUT_MS,
+): RedisStore {
   const algorithms = new Set(config.policies.map(({ algorithm }) => algorithm))
-  return new RedisStore({ client, secrets, algorithms, moreLua: LUA, timeoutMs: CALL_TIMEOUT_MS })
+  return new RedisStore({ client, secrets, algorithms, moreLua: LUA, timeoutMs })
 }
 
 async function connectOverRedis(url: URL, silenceMs?: number): Promise<Connection> {
@@ -94,6 +98,8 @@ async function connectOverRedis(url: URL, silenceMs?: number): Promise<Connectio
       // A server that is missing at the start is a mistake; later, it may come back.
       reconnectStrategy: () => wasConnected && RECONNECT_EVERY_MS,
     },
+    // A connection without calls would be silent as well.
+    ...(silenceMs !== undefined && { pingInterval: silenceMs / 3 }),
     // Callers repeat failed calls.
     disableOfflineQueue: true,
     disableClientInfo: true,

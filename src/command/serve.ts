@@ -1,0 +1,149 @@
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Option } from '@commander-js/extra-typings'
+import type { getRequestListener } from '@hono/node-server'
+import type { createHandler } from '../compose/create-handler.ts'
+import { OptionError } from '../config/option-error.ts'
+import { integer } from '../config/values.ts'
+import type { App } from '../gateway/app.ts'
+import { NOT_SERVED, problemResponse } from '../http/problem.ts'
+import type { Backend } from '../store/backend.ts'
+import { openMemoryBackend } from '../store/memory/memory-store.ts'
+import { RedisCounters } from '../store/redis/counters/redis-counters.ts'
+import { RedisDocuments } from '../store/redis/documents/redis-documents.ts'
+import { CommandError, findCause } from './command-error.ts'
+import { createOption } from './read-option.ts'
+import { type Connection, connect, createStore } from './redis/connection.ts'
+import { readSettings, type Settings } from './settings/settings.ts'
+import { CONFIG, defineCommand, ENV, REDIS } from './subcommand.ts'
+import { withoutPlaces } from './worker-config.ts'
+
+const PORT = 8788
+/** A connection to Redis that is silent for so long is made anew. */
+const SILENCE_MS = 5_000
+/** Requests that are still being answered have so long; orchestrators commonly kill after 30 seconds. */
+const DRAIN_MS = 10_000
+const DRAIN_EVERY_MS = 50
+/** Longer than proxies keep idle connections: they would send a request into one that is just being closed. */
+const KEEP_ALIVE_MS = 180_000
+
+export const serve = defineCommand({
+  name: 'serve',
+  summary: 'decide for other programs and for proxies',
+  description:
+    'Answers POST /_sluice/decide and the questions of proxies at /_sluice/authorize, by the policies of the Worker, for those ' +
+    'who have DECIDE_TOKEN, and forwards nothing. Processes with one Redis share all counts; with STORE=memory, each ' +
+    'counts for itself. RULES, STATISTICS and ADMIN_TOKEN mean the same as in the Worker. On SIGTERM or Ctrl-C it answers ' +
+    'what it has begun to, and ends.',
+  examples: {
+    'serve --redis redis://10.0.0.5:6379': 'on this machine alone, at port 8788',
+    'serve --host 0.0.0.0 --port 80': 'for other machines, with the database of REDIS_URL',
+  },
+  hasJson: false,
+  declare: (command) =>
+    command
+      .addOption(createOption('--port <number>', '0 takes any that is free', integer(0, 65_535)).default(PORT))
+      .addOption(new Option('--host <address>', 'where it listens').default('127.0.0.1'))
+      .addOption(REDIS)
+      .addOption(CONFIG)
+      .addOption(ENV),
+  async run({ terminal, env, cwd, signal }, { port, host, redis, config, env: environment }) {
+    const settings = readSettings({ cwd, shell: env, config, env: environment, view: 'development' })
+    const { variables } = settings
+    if (variables.DECIDE_TOKEN === undefined) {
+      throw new OptionError('DECIDE_TOKEN', 'at least 32 characters, for those who ask', undefined)
+    }
+    if (variables.STORE_MIRROR !== undefined) {
+      throw new OptionError('STORE_MIRROR', 'nothing with sluice serve, which has one store', variables.STORE_MIRROR)
+    }
+    const ended = Promise.race([once(process, 'SIGTERM'), once(signal, 'abort')])
+    const database = await openDatabase(settings, env, redis)
+    try {
+      const upstream = { fetch: async () => problemResponse(NOT_SERVED) }
+      // Other subcommands do not wait for them.
+      const { createHandler } = await import('../compose/create-handler.ts')
+      const { getRequestListener } = await import('@hono/node-server')
+      const handler = await createHandler({ ...withoutPlaces(settings), UPSTREAM: upstream }, database.open)
+      const pending = new Set<Promise<unknown>>()
+      const server = createServer(createListener(getRequestListener, handler, pending)).listen(port, host)
+      server.keepAliveTimeout = KEEP_ALIVE_MS
+      await once(server, 'listening').catch((error: Error) => {
+        throw new CommandError(`cannot listen at ${host}:${port} (${findCause(error)})`)
+      })
+      const { port: bound } = server.address() as AddressInfo
+      terminal.show({}, () => `sluice serve: http://${host}:${bound}/_sluice/, counting in ${database.name}`)
+      await ended
+      await drain(server, pending)
+      return 'done'
+    } finally {
+      await database.close()
+    }
+  },
+})
+
+interface OpenedDatabase extends Pick<Connection, 'name' | 'close'> {
+  readonly open: NonNullable<Parameters<typeof createHandler>[1]>
+}
+
+async function openDatabase(
+  settings: Settings,
+  env: Readonly<Record<string, string | undefined>>,
+  redis: string | undefined,
+): Promise<OpenedDatabase> {
+  if (redis === undefined && settings.variables.STORE === 'memory') {
+    return { name: 'this process alone', open: (_, now) => openMemoryBackend(now), close: async () => {} }
+  }
+  const connection = await connect(settings, env, redis, SILENCE_MS)
+  const { client, secrets } = connection
+  return {
+    name: connection.name,
+    open: (config): Backend => ({
+      limits: createStore(connection, config, config.storeTimeoutMs),
+      documents: async (key) => new RedisDocuments({ client, secrets, key, timeoutMs: config.storeTimeoutMs }),
+      counters: async (options) => new RedisCounters({ client, secrets, ...options }),
+    }),
+    close: connection.close,
+  }
+}
+
+function createListener(adapt: typeof getRequestListener, handler: App, pending: Set<Promise<unknown>>) {
+  const context = {
+    waitUntil(work: Promise<unknown>) {
+      pending.add(work)
+      const remove = () => pending.delete(work)
+      work.then(remove, remove)
+    },
+    passThroughOnException() {},
+    props: {},
+  }
+  const answer = adapt((request) => {
+    const isOwn = new URL(request.url).pathname.startsWith('/_sluice/')
+    return isOwn ? handler.fetch(request, {}, context) : problemResponse(NOT_SERVED)
+  })
+  return (incoming: IncomingMessage, outgoing: ServerResponse) => {
+    setPeer(incoming)
+    return answer(incoming, outgoing)
+  }
+}
+
+/** Sets the field by which Cloudflare names a client, and which a client here can send itself. */
+function setPeer({ rawHeaders, socket }: IncomingMessage): void {
+  for (let at = rawHeaders.length - 2; at >= 0; at -= 2) {
+    if (/^cf-connecting-ip$/i.test(rawHeaders[at] as string)) rawHeaders.splice(at, 2)
+  }
+  rawHeaders.push('CF-Connecting-IP', socket.remoteAddress ?? '')
+}
+
+async function drain(server: Server, pending: ReadonlySet<Promise<unknown>>): Promise<void> {
+  const closed = once(server, 'close')
+  server.close()
+  // A connection is idle only once its response has ended.
+  const closing = setInterval(() => server.closeIdleConnections(), DRAIN_EVERY_MS)
+  const late = sleep(DRAIN_MS, undefined, { ref: false })
+  await Promise.race([closed, late])
+  clearInterval(closing)
+  server.closeAllConnections()
+  await Promise.race([Promise.allSettled(pending), late])
+}

@@ -1,0 +1,143 @@
+import * as v from 'valibot'
+import type { Described } from '../admin/open-api.ts'
+import { createProblem } from '../admin/operation.ts'
+import type { Config } from '../config/load-config.ts'
+import type { GatewayContext, RouteHandler } from '../gateway/app.ts'
+import { markSynthetic, type Observer } from '../http/exchange.ts'
+import { type Problem, problemResponse, TARGET_PROBLEMS } from '../http/problem.ts'
+import { type AbortableRequest, createProtect } from '../http/protect.ts'
+import { createAddressReader } from '../middleware/address-reader.ts'
+import { isChanged, markAmbiguous } from '../middleware/node-request.ts'
+import { createPathReader, createTargetReader, type RequestTarget } from '../request/target.ts'
+import type { CallContext } from '../runtime/call-context.ts'
+import { describe } from '../statistics/schema.ts'
+
+/** Carries the token of a proxy: `Authorization` is the client's own. */
+export const TOKEN_FIELD = 'Sluice-Token'
+export const PATH = '/_sluice/authorize'
+
+const FORBIDDEN = createProblem('unauthorized', 403, `Missing or invalid DECIDE_TOKEN (${TOKEN_FIELD}).`)
+const UNCLEAR = createProblem(
+  'invalid_input',
+  400,
+  'X-Forwarded-Method, -Uri and -Host: expected a method, a path with its query, and a host, each once.',
+)
+
+/** Refusals that nginx passes on as they are; it takes all others for an error of the server. */
+const KNOWN_TO_NGINX = [401, 403]
+
+export const AUTHORIZE: Described = {
+  method: 'GET',
+  path: '/authorize',
+  summary: 'Whether a request may pass, for a proxy that asks first',
+  description:
+    'Any method. The request to decide is in X-Forwarded-Method, -Uri, -Host and -For, or in the method and the path ' +
+    'after `/authorize`; all other fields are those of its client.',
+  query: v.strictObject({
+    token: describe(v.optional(v.string()), `DECIDE_TOKEN, of a proxy that cannot send ${TOKEN_FIELD}.`),
+    refusals: describe(v.optional(v.literal('403')), 'Refusals other than 401 are 403; Sluice-Status has the status.'),
+  }),
+}
+
+/** What is asked about. */
+interface Question {
+  readonly method: string
+  /** Path and query as the client has sent them. */
+  readonly uri: string
+  readonly host: string
+}
+
+/** Creates the route at which proxies ask (forward auth). Only with the token is what they say believed. */
+export function createAuthorize(
+  isToken: (text: string) => boolean,
+  { headerFormat, ipv6Prefix, literalInPaths }: Config,
+  observer: Observer | undefined,
+  { limiter, rulesEngine, now }: GatewayContext,
+): RouteHandler {
+  const readTarget = createTargetReader(createPathReader(literalInPaths))
+  // The response is not seen here: slots stay held until their time is over, and nothing is learned of the upstream.
+  const unseen = { health: undefined, holdUntilEnd: undefined }
+  const protect = createProtect({ ...unseen, limiter: rulesEngine ?? limiter, headerFormat, ipv6Prefix, now, observer })
+
+  return async function authorize(request, _target, context) {
+    const { pathname, searchParams: query } = new URL(request.url)
+    if (pathname !== PATH) return undefined
+    const inQuery = query.getAll('token')
+    const token = inQuery.length > 0 ? inQuery.join() : request.headers.get(TOKEN_FIELD)
+    if (!isToken(token ?? '')) return problemResponse(FORBIDDEN)
+    try {
+      const response = await decide(request, context)
+      return query.get('refusals') === '403' ? toKnownRefusal(response) : response
+    } finally {
+      context.deadlines.end()
+    }
+  }
+
+  async function decide(request: Request, context: CallContext): Promise<Response> {
+    const read = (name: string) => request.headers.get(`X-Forwarded-${name}`) ?? ''
+    const question = { method: read('Method'), uri: read('Uri'), host: read('Host') }
+    const target = findTarget(question)
+    if ('code' in target) return problemResponse(target)
+    const path = isChanged({ url: question.uri }) ? markAmbiguous(target.path) : target.path
+    return protect(new ForwardedRequest(request, question), path, context, {
+      next: async () => markSynthetic(new Response(null, { headers: { 'Cache-Control': 'no-store' } })),
+      refuse: async (verdict) =>
+        (await import('../http/refusal.ts')).createRefusal(verdict, request.headers.get('Accept')),
+    })
+  }
+
+  /** A field that is sent twice arrives as a list, which is neither a method nor a path. */
+  function findTarget({ method, uri, host }: Question): RequestTarget | Problem {
+    if (!/^[A-Z_-]+$/.test(method) || !/^\/[!"$-~]*$/.test(uri) || !/^[\w.:[\]-]+$/.test(host)) return UNCLEAR
+    const target = readTarget(`http://${host}${uri}`)
+    return typeof target === 'string' ? TARGET_PROBLEMS[target] : target
+  }
+}
+
+/** Asks in fields, as other proxies do, what Envoy asks by the client's method and its path after the prefix. */
+export function toForwarded(request: Request): Request {
+  const { host, pathname, search } = new URL(request.url)
+  const headers = new Headers(request.headers)
+  headers.set('X-Forwarded-Method', request.method)
+  headers.set('X-Forwarded-Uri', pathname.slice(PATH.length) + search)
+  headers.set('X-Forwarded-Host', host)
+  return new Request(new URL(PATH, request.url), { headers, signal: request.signal })
+}
+
+function toKnownRefusal(response: Response): Response {
+  const { status, ok, body, headers } = response
+  if (ok) return response
+  headers.set('Sluice-Status', String(status))
+  return KNOWN_TO_NGINX.includes(status) ? response : new Response(body, { status: 403, headers })
+}
+
+const readAddress = createAddressReader<[Request]>(
+  1,
+  () => null,
+  ({ headers }) => headers.get('X-Forwarded-For'),
+)
+
+/** The request of the client: its fields are those of the question, but its body stays with the proxy. */
+class ForwardedRequest implements AbortableRequest {
+  readonly method: string
+  readonly url: string
+  readonly headers: Pick<Headers, 'get' | 'has'>
+  readonly address: string | null
+  readonly body = null
+  /** Its fields are unknown, so that none of them exempts a caller. */
+  readonly parsedBody = null
+  readonly signal: AbortSignal
+
+  constructor(request: Request, { method, uri, host }: Question) {
+    this.method = method
+    this.url = `http://${host}${uri}`
+    const get = (name: string) => (/^host$/i.test(name) ? host : request.headers.get(name))
+    this.headers = { get, has: (name) => get(name) !== null }
+    this.address = readAddress(request)
+    this.signal = request.signal
+  }
+
+  clone(): { readonly body: null } {
+    return { body: null }
+  }
+}

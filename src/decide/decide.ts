@@ -1,0 +1,208 @@
+import * as v from 'valibot'
+import type { Described } from '../admin/open-api.ts'
+import { HEADERS, InputError, OperationError, readInput, readJson, toPointer, toProblem } from '../admin/operation.ts'
+import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
+import type { Config } from '../config/load-config.ts'
+import { MAX_COST, OptionError } from '../config/option-error.ts'
+import type { GatewayContext, RouteHandler } from '../gateway/app.ts'
+import { problemResponse } from '../http/problem.ts'
+import { ChargeBuilder, type Identity } from '../library/charge-builder.ts'
+import { checkInteger } from '../library/check-options.ts'
+import { toOutcome } from '../library/decision.ts'
+import { findMaxCost, type PolicyOptions, readPolicy } from '../library/policies.ts'
+import type { Charge } from '../model/charge.ts'
+import { ALGORITHM_NAMES } from '../model/limits.ts'
+import { ON_STORE_ERROR, POLICY_MODES, type Policy, type RequestPolicy } from '../model/policy.ts'
+import { describe, units } from '../statistics/schema.ts'
+
+/** A decision of more would keep the store from others for too long. */
+const MAX_CHARGES = 50
+/** Names the policy of limits that come with the question. */
+const NAME = 'decide'
+
+const text = v.string()
+const count = v.pipe(v.number(), v.integer(), v.minValue(1))
+const common = {
+  identity: describe(
+    v.union([text, v.pipe(v.array(text), v.minLength(1))]),
+    'Who is counted. Requests are counted by ["token", …] or ["ip", …], of IPv6 by networks such as "2001:db8::/64".',
+  ),
+  cost: describe(v.optional(count, 1), 'Units, at most the smallest limit.'),
+}
+const named = v.strictObject({
+  policy: describe(text, 'A policy of the configuration.'),
+  plan: describe(v.optional(text), 'Of the policy, if its limits go by plan.'),
+  ...common,
+})
+const own = v.strictObject({
+  limits: describe(text, 'Such as `10/1s, 120/1m`. Other limits have other counts.'),
+  name: v.optional(text, NAME),
+  algorithm: v.optional(v.picklist(ALGORITHM_NAMES.filter((name) => !ALGORITHMS[name].holdsSlots)), 'sliding-window'),
+  burst: v.optional(count),
+  allowLargeLog: v.optional(v.boolean()),
+  mode: v.optional(v.picklist(POLICY_MODES)),
+  onStoreError: v.optional(v.picklist(ON_STORE_ERROR)),
+  penalty: v.optional(text),
+  penaltyAfter: v.optional(count),
+  ...common,
+})
+const how = {
+  action: v.optional(v.picklist(['take', 'take-up-to', 'peek']), 'take'),
+  permits: describe(v.optional(count), 'With `take-up-to`: how many are wanted, each at the cost.'),
+}
+
+/** With the name of the plan whose limits it has, which tells them apart where statuses are remembered. */
+type PlannedPolicy = Policy & { readonly plan?: string }
+
+type Question = (v.InferOutput<typeof named> & { readonly limits?: never }) | v.InferOutput<typeof own>
+
+const limit = v.strictObject({
+  policy: text,
+  name: text,
+  ...{ limit: units, windowMs: units, remaining: units, resetMs: units, retryAfterMs: units },
+  penaltyMs: v.optional(units),
+  charge: describe(v.optional(units), 'Index of the charge, in a list.'),
+})
+
+export const DECIDE: Described = {
+  method: 'POST',
+  path: '/decide',
+  summary: 'Decide: all charges, or none',
+  body: v.union([
+    v.strictObject({ ...named.entries, ...how }),
+    v.strictObject({ ...own.entries, ...how }),
+    v.strictObject({ charges: describe(v.array(v.union([named, own])), `1 to ${MAX_CHARGES}.`), ...how }),
+  ]),
+  answer: v.strictObject({
+    granted: describe(v.union([v.boolean(), units]), 'Of `take-up-to`: how many.'),
+    limits: describe(v.array(limit), 'Of a refusal that was remembered, only those that refused.'),
+    retryAfterMs: describe(units, 'Until the same is granted if nobody else spends; 0 if anything was granted.'),
+    degraded: describe(v.optional(text), 'The fallback that has decided, while the store gives no answer.'),
+  }),
+}
+
+export function createDecide(
+  { keyPrefix, identitySecret: secret, policies: deployed }: Config,
+  { engine, store, rulesEngine }: GatewayContext,
+): RouteHandler {
+  return async function decide(request, _target, context) {
+    try {
+      const { action, permits = 1, questions } = readQuestions(await readJson(request))
+      const policies = (await rulesEngine?.readPolicies(context)) ?? deployed
+      const charges = questions.map(({ path, question }) => createCharge(path, question, policies))
+      if (new Set(charges.map(({ key }) => key)).size < charges.length) {
+        throw new InputError(['charges'], 'expected each policy once for an identity')
+      }
+      store.learn?.(new Set(charges.map(({ algorithm }) => algorithm)))
+      const decision = await engine.decide(charges, context, { action, permits })
+      const { limits, retryAfterMs, degraded } = toOutcome(decision, 0)
+      // Of a refusal that was remembered, only the charges that refused are known.
+      const indexes = decision.usage.flatMap((states, index) => states.map(() => index))
+      const isList = questions[0]?.path.length !== 0
+      const reported = isList ? limits.map((each, at) => ({ ...each, charge: indexes[at] })) : limits
+      const granted = action === 'take-up-to' ? decision.granted : decision.granted > 0
+      return Response.json({ granted, limits: reported, retryAfterMs, degraded }, { headers: HEADERS })
+    } catch (error) {
+      return problemResponse(toProblem(error))
+    } finally {
+      context.deadlines.end()
+    }
+  }
+
+  function createCharge(path: readonly string[], question: Question, policies: readonly RequestPolicy[]): Charge {
+    const { identity, cost } = question
+    return explainAt(path, () => {
+      const isNamed = 'policy' in question
+      const { plan, ...policy } = isNamed ? findPolicy(question, policies, path) : makePolicy(question)
+      checkInteger('cost', cost, 1, findMaxCost([policy]))
+      const builder = new ChargeBuilder({ policies: [policy], keyPrefix, secret })
+      const [charge] = builder.build(isNamed ? identity : scope(policy, identity), cost)
+      return { ...(charge as Charge), ...(plan !== undefined && { plan }) }
+    })
+  }
+
+  function makePolicy({ identity: _, cost: __, ...options }: v.InferOutput<typeof own>): PlannedPolicy {
+    if (deployed.some(({ name }) => name === options.name)) {
+      throw new OptionError('name', 'a name that no policy of the configuration has', options.name)
+    }
+    return readPolicy(options as PolicyOptions, '', 'local')
+  }
+}
+
+/** Other limits count in other keys: in one, the log of a short window would not reach back far enough for a long one. */
+function scope({ algorithm, limits, burst = 0 }: Policy, identity: Identity): Identity {
+  const windows = limits.map(({ limit, windowMs }) => `${limit}/${windowMs}`)
+  return ['limits', algorithm, windows.join(), `${burst}`, ...(typeof identity === 'string' ? [identity] : identity)]
+}
+
+function findPolicy(
+  { policy: name, plan }: v.InferOutput<typeof named>,
+  policies: readonly RequestPolicy[],
+  path: readonly string[],
+): PlannedPolicy {
+  const decidable = policies.filter(isDecidable)
+  const policy = decidable.find((each) => each.name === name)
+  if (!policy) {
+    const names = decidable.map((each) => each.name).join(', ')
+    throw new InputError(
+      [...path, 'policy'],
+      `expected a policy with limits, but no slots and no new identities (${names})`,
+    )
+  }
+  const { plans } = policy
+  if (!plans && plan === undefined) return policy
+  const known = plans && Object.keys(plans.limits)
+  if (plan !== undefined && !known?.includes(plan))
+    throw new InputError([...path, 'plan'], 'expected a plan of the policy')
+  const chosen = plan ?? plans?.byDefault ?? ''
+  return { ...policy, ...plans?.limits[chosen], plan: chosen }
+}
+
+/** Slots could not be given back, and identities are new only to another policy of the same decision. */
+function isDecidable({ algorithm, limits, counts }: RequestPolicy): boolean {
+  return limits.length > 0 && counts !== 'new-identities' && !ALGORITHMS[algorithm].holdsSlots
+}
+
+/** @throws {InputError} */
+function readQuestions(body: unknown) {
+  const { action: given, permits: wanted, ...rest } = readInput(v.looseObject({}), body)
+  const { action, permits } = readInput(v.strictObject(how), { action: given, permits: wanted })
+  if (action === 'take-up-to' ? !(permits && permits <= MAX_COST) : permits !== undefined) {
+    throw new InputError(
+      ['permits'],
+      `expected an integer from 1 to ${MAX_COST} with "take-up-to", and none with others`,
+    )
+  }
+  if (!('charges' in rest)) return { action, permits, questions: [readQuestion([], rest)] }
+  const { charges, ...others } = rest
+  readInput(v.strictObject({}), others)
+  if (!Array.isArray(charges) || charges.length === 0 || charges.length > MAX_CHARGES) {
+    throw new InputError(['charges'], `expected a list of 1 to ${MAX_CHARGES}`)
+  }
+  const questions = charges.map((question, index) => readQuestion(['charges', `${index}`], question))
+  return { action, permits, questions }
+}
+
+/** Reads by the one schema that is meant, whose errors say more than those of a union. @throws {InputError} */
+function readQuestion(path: readonly string[], question: unknown) {
+  return { path, question: readInput<Question>(findSchema(question), question, path) }
+}
+
+function findSchema(question: unknown): typeof named | typeof own {
+  return isObject(question) && 'policy' in question ? named : own
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null
+}
+
+/** Turns what the library says of an option into a problem. */
+function explainAt<Value>(path: readonly string[], work: () => Value): Value {
+  try {
+    return work()
+  } catch (error) {
+    if (!(error instanceof OptionError)) throw error
+    const pointer = toPointer([...path, error.variable, ...error.path])
+    throw new OperationError('invalid_input', 400, `${error.message}.`, { extensions: { pointer } })
+  }
+}

@@ -1,0 +1,163 @@
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { readFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { DECIDE_TOKEN } from '../support/decisions.ts'
+import { json, openRequest, responseTo, type Sent, send } from '../support/http-client.ts'
+import { type ServingProcess, startServing } from '../support/serving-process.ts'
+import { runInside } from './run-command.ts'
+
+const AUTHORIZED = { Authorization: `Bearer ${DECIDE_TOKEN}`, 'Content-Type': 'application/json' }
+
+const asking = (question: object): Sent => ({
+  method: 'POST',
+  path: '/_sluice/decide',
+  headers: AUTHORIZED,
+  body: JSON.stringify(question),
+})
+
+describe('sluice serve', () => {
+  let serving: readonly ServingProcess[]
+  beforeAll(async () => {
+    const variables = {
+      REDIS_URL: `redis://127.0.0.1:${inject('redisPort')}`,
+      KEY_PREFIX: randomUUID(),
+      POLICIES: [{ name: 'login', by: 'ip', match: 'POST /login', limits: '1/1h', algorithm: 'quota' }],
+      RATE_LIMITS: '3/1h',
+      RULES: 'on',
+    }
+    serving = await Promise.all([startServing(variables), startServing(variables)])
+  })
+  afterAll(() => Promise.all((serving ?? []).map((each) => each.stop())))
+  const urls = () => serving.map(({ url }) => url) as [URL, URL]
+
+  test('counts together with others that have the same Redis', async () => {
+    const [one, other] = urls()
+    const question = { policy: 'default', identity: 'a' }
+    const answers = [one, other, one, other].map((url) => send(url, asking(question)))
+    const granted = (await Promise.all(answers)).map((answer) => (json(answer) as { granted: boolean }).granted)
+    expect(granted.filter(Boolean).length).toBe(3)
+  })
+
+  test('answers proxies by the policies of requests', async () => {
+    const statuses: number[] = []
+    for (const url of urls()) {
+      const headers = {
+        'Sluice-Token': DECIDE_TOKEN,
+        'X-Forwarded-Method': 'POST',
+        'X-Forwarded-Uri': '/login',
+        'X-Forwarded-Host': 'api.test',
+        'X-Forwarded-For': '192.0.2.1',
+      }
+      statuses.push((await send(url, { path: '/_sluice/authorize', headers })).status)
+    }
+    expect(statuses).toEqual([200, 429])
+  })
+
+  test('tells of its health, and forwards and counts nothing else', async () => {
+    const [url] = urls()
+    const health = await send(url, { path: '/_sluice/health' })
+    expect([health.status, json(health)]).toEqual([
+      200,
+      expect.objectContaining({ status: 'ok', store: expect.objectContaining({ kind: 'redis', reachable: true }) }),
+    ])
+    for (const path of ['/', '/login', '/_sluice', '/_sluice/nothing', '/_sluice/../login']) {
+      const answer = await send(url, { path, headers: { Authorization: 'Bearer b' } })
+      expect([path, answer.status, json(answer)]).toEqual([path, 404, expect.objectContaining({ code: 'not_found' })])
+    }
+    const { body } = await send(url, asking({ policy: 'default', identity: ['token', 'b'] }))
+    expect(JSON.parse(body.toString())).toMatchObject({ granted: true, limits: [{ remaining: 2 }] })
+  })
+})
+
+test.each(['SIGTERM', 'SIGINT'] as const)(
+  'sluice serve answers what it has begun to when it gets %s',
+  async (signal) => {
+    const serving = await startServing({ STORE: 'memory' })
+    const { body = '', ...sent } = asking({ policy: 'default', identity: 'a' })
+    const headers = { ...sent.headers, 'Content-Length': `${body.length}`, Expect: '100-continue' }
+    const client = openRequest(serving.url, { ...sent, headers })
+    client.flushHeaders()
+    // It has the request.
+    await once(client, 'continue')
+    const ended = serving.end(signal)
+    const isOpen = () =>
+      send(serving.url, { path: '/_sluice/health' }).then(
+        () => true,
+        () => false,
+      )
+    while (await isOpen()) await sleep(20)
+    client.end(body)
+    const response = await responseTo(client)
+    expect(response.statusCode).toBe(200)
+    response.resume()
+    expect(await ended).toEqual({ code: 0, stderr: '' })
+  },
+)
+
+describe('sluice serve does not start', () => {
+  const run = (env: Record<string, string>, ...args: string[]) =>
+    runInside(['serve', '--port', '0', ...args], { env: { DECIDE_TOKEN, STORE: 'memory', ...env } })
+
+  test.each([
+    [
+      'without a token',
+      { DECIDE_TOKEN: '' },
+      2,
+      'error: DECIDE_TOKEN: expected at least 32 characters, for those who ask, got nothing\n',
+    ],
+    [
+      'with a short token',
+      { DECIDE_TOKEN: 'x' },
+      2,
+      /^error: DECIDE_TOKEN: expected at least 32 characters .*, got a value not shown here\n/,
+    ],
+    ['with a wrong value', { RATE_LIMITS: '1' }, 2, /^error: RATE_LIMITS: expected limits such as .*, got "1"\n/],
+    ['with a second store', { STORE_MIRROR: 'redis' }, 2, /^error: STORE_MIRROR: expected nothing with sluice serve/],
+    ['without a database', { STORE: '' }, 2, /^error: no database is named\n/],
+    [
+      'without its database',
+      { STORE: '', REDIS_URL: 'redis://127.0.0.1:1' },
+      3,
+      /^error: Redis at 127\.0\.0\.1:1 cannot be reached/,
+    ],
+  ] as const)('%s', async (_, env, code, message) => {
+    const { stderr, stdout, ...outcome } = await run(env as Record<string, string>)
+    expect([outcome.code, stdout]).toEqual([code, ''])
+    expect(stderr).toEqual(
+      typeof message === 'string' ? expect.stringContaining(message) : expect.stringMatching(message),
+    )
+  })
+
+  test('at a port that is taken', async () => {
+    const taken = createServer().listen(0, '127.0.0.1')
+    await once(taken, 'listening')
+    const { port } = taken.address() as AddressInfo
+    const { code, stderr } = await run({}, '--port', `${port}`)
+    taken.close()
+    expect([code, stderr]).toEqual([2, `error: cannot listen at 127.0.0.1:${port} (EADDRINUSE)\n`])
+  })
+})
+
+test('the Dockerfile runs the command that is built, on the version of Node that tests run on', async () => {
+  const root = join(import.meta.dirname, '../..')
+  const [dockerfile, manifest] = await Promise.all(
+    ['Dockerfile', 'package.json'].map((file) => readFile(join(root, file), 'utf8')),
+  )
+  const { bin, devDependencies } = JSON.parse(manifest as string) as {
+    readonly bin: { readonly sluice: string }
+    readonly devDependencies: { readonly node: string }
+  }
+  const versions = [...(dockerfile as string).matchAll(/^FROM node:(\d+)-/gm)].map(([, version]) => version)
+  const [major] = devDependencies.node.split('.')
+  expect(versions).toEqual([major, major])
+  const [, entry] = /^ENTRYPOINT (.*)$/m.exec(dockerfile as string) ?? []
+  expect(JSON.parse(entry as string).slice(0, 3)).toEqual(['node', bin.sluice.replace('./', ''), 'serve'])
+  const { stdout } = await runInside(['serve', '--help'])
+  const [, port] = /^EXPOSE (\d+)$/m.exec(dockerfile as string) ?? []
+  expect(stdout).toContain(`default: ${port}`)
+})

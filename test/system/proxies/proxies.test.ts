@@ -1,0 +1,211 @@
+import { spawn } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { Agent } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { endTogether } from '../../../tools/end-together.ts'
+import { findProxy, PROXIES, type ProxyName } from '../../../tools/find-proxies.ts'
+import { freePort } from '../../../tools/free-port.ts'
+import { DECIDE_TOKEN } from '../../support/decisions.ts'
+import { type Answer, json, type Sent, send } from '../../support/http-client.ts'
+import { ofNode } from '../../support/of-node.ts'
+import type { Part } from '../../support/parts.ts'
+import { type ServingProcess, startServing } from '../../support/serving-process.ts'
+import { startUpstream, type Upstream } from '../../support/upstream.ts'
+
+const OPS = join(import.meta.dirname, '../../../ops')
+const REQUESTS = 10_000
+const LIMIT = 12_345
+const AT_ONCE = 16
+
+interface Proxy extends Part {
+  readonly name: ProxyName
+  readonly url: URL
+}
+
+/** What a request had that reached the API. */
+interface Arrived {
+  readonly path: string
+  readonly method: string
+}
+
+let api: Upstream
+let arrived: Arrived[] = []
+let serving: readonly ServingProcess[] = []
+let proxies: readonly Proxy[] = []
+
+const POLICIES = [
+  { name: 'all', by: 'token', match: '/counted/*', limits: `${LIMIT}/1h` },
+  // One for each kind of proxy, as all ask from one address.
+  ...PROXIES.flatMap((name) => [
+    { name: `${name}-login`, by: 'ip', match: `POST /${name}/login`, limits: '2/1h', algorithm: 'fixed-window' },
+    { name: `${name}-address`, by: 'ip', match: `/${name}/address`, limits: '3/1h' },
+  ]),
+]
+
+beforeAll(async () => {
+  api = await startUpstream((request, response) => {
+    arrived.push({ path: request.url ?? '', method: request.method ?? '' })
+    response.end('hello')
+  })
+  const variables = { REDIS_URL: `redis://127.0.0.1:${inject('redisPort')}`, KEY_PREFIX: randomUUID(), POLICIES }
+  serving = await Promise.all([startServing(variables), startServing(variables)])
+  proxies = await Promise.all([...PROXIES, ...PROXIES].map(startProxy))
+})
+afterAll(async () => {
+  for (const part of [...proxies, ...serving, ...(api ? [api] : [])]) await part.stop()
+})
+
+/** Starts a proxy with the configuration in ops/, but for ports and token. */
+async function startProxy(name: ProxyName): Promise<Proxy> {
+  const program = await findProxy(name)
+  const port = await freePort()
+  const folder = await mkdtemp(join(tmpdir(), `sluice-${name}-`))
+  const [first, second] = serving.map(({ url }) => url.host)
+  const replaced: Readonly<Record<string, string | undefined>> = {
+    'token-of-at-least-32-characters': DECIDE_TOKEN,
+    '127.0.0.1:8788': first,
+    '127.0.0.1:8789': second,
+    '127.0.0.1:3000': new URL(api.url).host,
+    ...(name === 'nginx' ? { 'listen 8080': `listen 127.0.0.1:${port}` } : { ':8080 {': `http://127.0.0.1:${port} {` }),
+  }
+  const file = name === 'nginx' ? 'nginx.conf' : 'Caddyfile'
+  let text = await readFile(join(OPS, file), 'utf8')
+  for (const [written, value = ''] of Object.entries(replaced)) {
+    if (!text.includes(written)) throw new Error(`ops/${file} has no ${written}`)
+    text = text.replaceAll(written, value)
+  }
+  // Where a package that is only unpacked may write.
+  const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(
+    (kind) => `${kind}_temp_path ${folder}/${kind};`,
+  )
+  if (name === 'nginx') text = text.replace('http {', `http {\naccess_log off;\n${temporary.join('\n')}`)
+  else text = `{\n\tadmin off\n}\n${text}`
+  const config = join(folder, file)
+  await writeFile(config, text)
+  await mkdir(join(folder, 'home'))
+  const args =
+    name === 'nginx'
+      ? ['-p', folder, '-c', config, '-e', 'stderr', '-g', `daemon off; pid ${folder}/pid;`]
+      : ['run', '--adapter', 'caddyfile', '--config', config]
+  const child = spawn(program, args, {
+    stdio: ['ignore', 'ignore', 'pipe'],
+    env: { ...ofNode(), HOME: join(folder, 'home') } as unknown as NodeJS.ProcessEnv,
+  })
+  const removeGuard = endTogether(child.pid as number, folder)
+  let log = ''
+  child.stderr.setEncoding('utf8').on('data', (chunk: string) => {
+    log = (log + chunk).slice(-4_000)
+  })
+  const url = new URL(`http://127.0.0.1:${port}/`)
+  const closed = once(child, 'close')
+  while (!(await send(url, { path: '/ready' }).catch(() => undefined))) {
+    if (child.exitCode !== null) throw new Error(`${name} has ended: ${log}`)
+    await sleep(50)
+  }
+  return {
+    name,
+    url,
+    async stop() {
+      // The workers of nginx end with their master if it is asked to.
+      child.kill('SIGTERM')
+      await closed
+      removeGuard()
+      await rm(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+async function sendMany(url: URL, count: number, request: (index: number) => Sent): Promise<readonly Answer[]> {
+  const agent = new Agent({ keepAlive: true, maxSockets: AT_ONCE })
+  const answers: Answer[] = []
+  let sent = 0
+  const loop = async () => {
+    while (sent < count) answers.push(await send(url, { ...request(sent++), agent }))
+  }
+  await Promise.all(Array.from({ length: AT_ONCE }, loop))
+  agent.destroy()
+  return answers
+}
+
+test('four proxies and two processes with one Redis grant a limit exactly, of 10,000 requests each', async () => {
+  arrived = []
+  const headers = { Authorization: 'Bearer shared' }
+  const sending = proxies.map(({ url }) => sendMany(url, REQUESTS, (index) => ({ path: `/counted/${index}`, headers })))
+  const answers = (await Promise.all(sending)).flat()
+  const statuses = new Map<number, number>()
+  for (const { status } of answers) statuses.set(status, (statuses.get(status) ?? 0) + 1)
+  expect(Object.fromEntries(statuses)).toEqual({ 200: LIMIT, 429: 4 * REQUESTS - LIMIT })
+  expect(arrived.length).toBe(LIMIT)
+})
+
+describe.each(PROXIES)('%s', (name) => {
+  const proxy = () => proxies.find((each) => each.name === name) as Proxy
+  const post = (sent: Sent) => send(proxy().url, { method: 'POST', path: `/${name}/login`, body: 'user=a', ...sent })
+
+  test('hands the refusal on, with Retry-After and the fields of the limits', async () => {
+    const { status, headers, ...answer } = await send(proxy().url, {
+      path: '/counted/last',
+      headers: { Authorization: 'Bearer shared' },
+    })
+    expect(status).toBe(429)
+    expect(Number(headers['retry-after'])).toBeGreaterThan(3_000)
+    expect(headers['ratelimit-policy']).toBe(`"all-1h";q=${LIMIT};w=3600`)
+    expect(headers.ratelimit).toMatch(/^"all-1h";r=0;t=\d+$/)
+    expect(headers['content-type']).toContain('application/problem+json')
+    expect(json({ status, headers, ...answer })).toMatchObject({ title: 'Too Many Requests', status: 429 })
+  })
+
+  test('asks by the method and the path that the client has sent, whatever its fields claim', async () => {
+    arrived = []
+    const lies: readonly Record<string, string>[] = [
+      { 'X-Forwarded-Method': 'GET', 'X-Forwarded-Uri': '/free' },
+      { 'X-Original-Method': 'GET', 'X-Original-URI': '/free', 'X-Original-URL': '/free' },
+      { 'Sluice-Token': 'x', 'Sluice-Status': '200', 'X-Forwarded-Host': 'other' },
+      { 'X-Forwarded-For': '192.0.2.9', 'CF-Connecting-IP': '192.0.2.9', Forwarded: 'for=192.0.2.9' },
+      { 'x-http-method': 'POST', 'X-Real-IP': '192.0.2.9' },
+    ]
+    const before = await Promise.all(lies.map((headers) => send(proxy().url, { path: '/free', headers })))
+    expect(before.map(({ status }) => status)).toEqual(lies.map(() => 200))
+    const statuses: number[] = []
+    for (const headers of lies) statuses.push((await post({ headers })).status)
+    expect(statuses).toEqual([200, 200, 429, 429, 429])
+    expect(arrived.filter(({ method }) => method === 'POST')).toEqual(
+      Array.from({ length: 2 }, () => ({ method: 'POST', path: `/${name}/login` })),
+    )
+  })
+
+  test('counts by the address of the client, and not by what it claims', async () => {
+    const path = `/${name}/address`
+    const statuses: number[] = []
+    for (let index = 0; index < 5; index++) {
+      const headers = { 'X-Forwarded-For': `192.0.2.${index}`, 'CF-Connecting-IP': `192.0.2.${index}` }
+      const answer = await send(proxy().url, { path, headers })
+      statuses.push(answer.status)
+      // Caddy passes fields of an admission on to the API alone.
+      if (name === 'nginx') expect(answer.headers.ratelimit).toMatch(/^"nginx-address-1h";r=\d;t=\d+$/)
+    }
+    expect(statuses).toEqual([200, 200, 200, 429, 429])
+  })
+
+  test('refuses a path that could be another one to the API', async () => {
+    arrived = []
+    const paths = ['/x/../', '/%2e%2e/', '//', '/x%2F..%2F'].map((before) => `${before}${name}/login`)
+    const statuses: number[] = []
+    for (const path of paths) statuses.push((await post({ path })).status)
+    expect(statuses.every((status) => status === 400 || status === 429)).toBe(true)
+    expect(arrived).toEqual([])
+  })
+})
+
+test('lets nothing pass while no process of sluice serve is there', async () => {
+  arrived = []
+  await Promise.all(serving.map((each) => each.stop()))
+  const answers = await Promise.all(proxies.map(({ url }) => send(url, { path: '/free' })))
+  expect(answers.map(({ status }) => status >= 500)).toEqual(proxies.map(() => true))
+  expect(arrived).toEqual([])
+})
