@@ -127,11 +127,10 @@ function makePolicy(table: PolicyTable, index: number, defaults: PolicyDefaults)
   const mode = defaults.isShadow ? 'shadow' : (table.mode ?? 'enforce')
   const hidden = by.find((source) => source.kind === 'header' && !defaults.isPassed(source.name))
   if (hidden?.kind === 'header') fail('by', PASSED_EXPECTED, `header:${hidden.name}`)
-  const { readCalendarLimits } = defaults
-  const plans = readPlans(table, fail, readCalendarLimits)
+  const plans = readPlans(table, defaults, fail)
   const limits =
     plans?.limits[plans.byDefault]?.limits ??
-    readPolicyLimits(table, table.limits as string | undefined, fail, readCalendarLimits)
+    readPolicyLimits(table, table.limits as string | undefined, defaults, fail)
   const allLimits = plans ? Object.values(plans.limits).flatMap((plan) => plan.limits) : limits
   const smallest = Math.min(...allLimits.map(({ limit }) => limit), table.burst ?? Number.POSITIVE_INFINITY)
   const cost = readCost(table, defaults.isPassed, fail)
@@ -198,7 +197,7 @@ function toAlgorithmOptions(table: PolicyTable) {
 }
 
 /** All plans have the same windows: a count then means the same in each, also for a caller that changes plans. */
-function readPlans(table: PolicyTable, fail: Fail, readCalendarLimits?: ReadCalendarLimits): Plans | undefined {
+function readPlans(table: PolicyTable, defaults: PolicyDefaults, fail: Fail): Plans | undefined {
   const { limits: byPlan, plan: source, default_plan: byDefault, reserve } = table
   if (typeof byPlan !== 'object') {
     if (source) fail('plan', 'limits as a table by plan with it')
@@ -215,9 +214,9 @@ function readPlans(table: PolicyTable, fail: Fail, readCalendarLimits?: ReadCale
   const joinWindows = (limits: readonly PolicyLimit[]) => limits.map(({ name }) => name).join()
   let windows: string | undefined
   const plans = entries.map(([plan, text]) => {
-    const failOfPlan: Fail = (key, expected) =>
-      key === 'limits' ? fail(key, expected, text, [plan]) : fail(key, expected)
-    const limits = readPolicyLimits(table, text, failOfPlan, readCalendarLimits)
+    const limits = readPolicyLimits(table, text, defaults, (key, expected) =>
+      key === 'limits' ? fail(key, expected, text, [plan]) : fail(key, expected),
+    )
     windows ??= joinWindows(limits)
     if (joinWindows(limits) !== windows) fail('limits', 'the same windows in every plan', text, [plan])
     return [plan, { limits, burst: readBurst(table, limits) }] as const
@@ -232,8 +231,8 @@ function readBurst({ algorithm, burst }: PolicyTable, [limit]: readonly Limit[])
 function readPolicyLimits(
   table: PolicyTable,
   text: string | undefined,
+  { readCalendarLimits }: PolicyDefaults,
   fail: Fail,
-  readCalendarLimits: ReadCalendarLimits | undefined,
 ): readonly PolicyLimit[] {
   const { name, algorithm } = table
   const options = toAlgorithmOptions(table)
