@@ -58,6 +58,9 @@ export const serve = defineCommand({
     if (variables.STORE_MIRROR !== undefined) {
       throw new OptionError('STORE_MIRROR', 'nothing with sluice serve, which has one store', variables.STORE_MIRROR)
     }
+    if (redis === undefined && variables.STORE === 'durable-object') {
+      throw new OptionError('STORE', '"redis" or "memory" with sluice serve, or --redis', variables.STORE)
+    }
     const ended = Promise.race([once(process, 'SIGTERM'), once(signal, 'abort')])
     const database = await openDatabase(settings, env, redis)
     try {

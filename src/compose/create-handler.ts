@@ -95,6 +95,6 @@ export async function createHandler(
     now,
     log,
   })
-  const decisions = config.decideToken ? await import('../decide/decisions.ts') : undefined
-  return decisions?.openDecisions(app, routes, config, gateway, statistics) ?? app
+  if (!config.decideToken) return app
+  return (await import('../decide/decisions.ts')).openDecisions(app, routes, config, gateway, statistics)
 }

@@ -12,8 +12,8 @@ export const openBackend: Readonly<Record<StoreKind, OpenBackend>> = {
     if (!redis) throw new Error('a store over Redis without Redis')
     const algorithms = new Set(policies.map(({ algorithm }) => algorithm))
     // Runtime rules and questions for decisions may use any algorithm.
-    const usesAny = rules ?? decideToken
-    const isPlain = !usesAny && policies.every(({ algorithm, penalty }) => algorithm === 'sliding-window' && !penalty)
+    const isPlain =
+      !rules && !decideToken && policies.every(({ algorithm, penalty }) => algorithm === 'sliding-window' && !penalty)
     const moreLua = isPlain ? undefined : (await import('../store/redis/more-lua.ts')).LUA
     const { openUpstashBackend } = await import('../store/redis/upstash-backend.ts')
     return openUpstashBackend({ ...redis, algorithms, moreLua, timeoutMs })

@@ -118,6 +118,12 @@ describe('sluice serve does not start', () => {
     ],
     ['with a wrong value', { RATE_LIMITS: '1' }, 2, /^error: RATE_LIMITS: expected limits such as .*, got "1"\n/],
     ['with a second store', { STORE_MIRROR: 'redis' }, 2, /^error: STORE_MIRROR: expected nothing with sluice serve/],
+    [
+      'on Durable Objects',
+      { STORE: 'durable-object' },
+      2,
+      /^error: STORE: expected "redis" or "memory" with sluice serve/,
+    ],
     ['without a database', { STORE: '' }, 2, /^error: no database is named\n/],
     [
       'without its database',
