@@ -6,7 +6,6 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import { convertV4MiniflareOptions, Miniflare } from 'miniflare'
-import { installLocked } from '../../../tools/install-locked.ts'
 import { send } from '../../support/http-client.ts'
 import { installRuntimes, RUNTIMES } from '../package/runtimes/install.ts'
 
@@ -49,18 +48,10 @@ export interface App {
 
 /** Installs the frameworks, the runtimes, and the package from its packed file. */
 export async function install(packed: string): Promise<void> {
-  installLocked(FOLDER, ['--ignore-scripts'])
   installRuntimes()
-  const quiet = ['--no-audit', '--no-fund', '--loglevel=error']
-  await run('npm', [
-    'install',
-    '--no-save',
-    '--no-package-lock',
-    '--ignore-scripts',
-    '--prefer-offline',
-    ...quiet,
-    packed,
-  ])
+  // Without a lock: npm leaves out of it what they have for other platforms, and then refuses it.
+  const options = ['--no-save', '--no-package-lock', '--ignore-scripts', '--prefer-offline', '--no-audit', '--no-fund']
+  await run('npm', ['install', ...options, '--loglevel=error', packed])
   await rm(BUILT, { recursive: true, force: true })
   await cp(join(FOLDER, 'apps'), BUILT, { recursive: true })
 }
