@@ -17,6 +17,8 @@ export interface Counted extends AsyncDisposable {
    * @param poke has the program do something small: it looks for what it is told when it does something next
    */
   count(pid: number, poke: () => Promise<unknown>, work: () => Promise<void>): Promise<number>
+  /** Instructions since the program has started, or since this was last asked; those of `poke` count next time. */
+  countSoFar(pid: number, poke: () => Promise<unknown>): Promise<number>
 }
 
 /** @returns undefined where valgrind is not installed */
@@ -35,14 +37,18 @@ async function underCallgrind(valgrind: string, executable: string): Promise<Cou
     await run('callgrind_control', [what, `${pid}`])
     await poke()
   }
+  const countSoFar: Counted['countSoFar'] = async (pid, poke) => {
+    await control('--dump', pid, poke)
+    return lastTotal(folder)
+  }
   return {
     file,
     async count(pid, poke, work) {
       await control('--zero', pid, poke)
       await work()
-      await control('--dump', pid, poke)
-      return lastTotal(folder)
+      return countSoFar(pid, poke)
     },
+    countSoFar,
     [Symbol.asyncDispose]: () => rm(folder, { recursive: true }),
   }
 }
