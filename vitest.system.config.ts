@@ -14,13 +14,18 @@ export default defineConfig({
         name,
         ...SHARED,
         experimental: { viteModuleRunner: false },
-        include: [`test/system/${name}/**/*.test.ts`],
+        include: [
+          `test/system/${name}/**/*.test.ts`,
+          // The contract of limits holds over a cluster, too.
+          ...(name === 'cluster' ? ['test/contract/!(counters|documents).test.ts'] : []),
+        ],
         testTimeout: 180_000,
         hookTimeout: 180_000,
         globalSetup: [
           './test/setup/services.ts',
           './test/setup/bundle.ts',
           './test/setup/fuzz.ts',
+          ...(name === 'cluster' ? ['./test/setup/cluster.ts'] : []),
           ...(['package', 'frameworks'].includes(name) ? ['./test/setup/packed.ts'] : []),
         ],
       },

@@ -150,7 +150,7 @@ export function penalize(
 }
 
 /** Extends the retry-after times of limits by a penalty. */
-function withPenalty(usage: readonly MutableLimitState[], penaltyMs: number): MutableLimitState[] {
+export function withPenalty(usage: readonly LimitState[], penaltyMs: number): MutableLimitState[] {
   return usage.map((limit) => ({ ...limit, retryAfterMs: Math.max(limit.retryAfterMs, penaltyMs), penaltyMs }))
 }
 

@@ -1,4 +1,5 @@
 import { OptionError } from '../config/option-error.ts'
+import { withHashSlots } from '../engine/hash-slots.ts'
 import type { AlgorithmName } from '../model/limits.ts'
 import type { Store } from '../model/store.ts'
 import { WindowStore } from '../store/memory/window-store.ts'
@@ -51,7 +52,10 @@ export function memoryStore(options: MemoryStoreOptions = {}): LimiterStore {
   return { isRemote: false, timeoutMs: Number.POSITIVE_INFINITY, open: () => store }
 }
 
-/** A client that `redisStore` takes: `@upstash/redis`, `@redis/client` (or `redis`) or `ioredis`, or an adapter. */
+/**
+ * A client that `redisStore` takes: `@upstash/redis`, `@redis/client` (or `redis`) or `ioredis`, the last two also of a
+ * cluster, or an adapter.
+ */
 export type AnyRedis = UpstashRedis | NodeRedis | IoRedis | RedisClient
 
 export interface RedisStoreOptions {
@@ -73,10 +77,11 @@ export function redisStore(client: AnyRedis, options: RedisStoreOptions = {}): L
   const { timeoutMs = 500 } = options
   checkInteger('redisStore.timeoutMs', timeoutMs, 1, 60_000)
   const adapted = adaptRedis(client)
+  const split = withHashSlots({ timeoutMs, isCluster: adapted.isCluster === true })
   return {
     isRemote: true,
     timeoutMs,
-    open: (algorithms) => new RedisStore({ client: adapted, algorithms, moreLua: LUA, timeoutMs }),
+    open: (algorithms) => split(new RedisStore({ client: adapted, algorithms, moreLua: LUA, timeoutMs })),
   }
 }
 
@@ -96,7 +101,6 @@ function adaptRedis(client: AnyRedis): RedisClient {
 
 /** Internals of the clients that show how they send calls. */
 interface ClientInternals {
-  readonly isCluster?: unknown
   /** `@upstash/redis` */
   readonly enableAutoPipelining?: boolean
   /** `@upstash/redis` */
@@ -105,7 +109,14 @@ interface ClientInternals {
     readonly options?: { readonly signal?: unknown }
   }
   /** `ioredis` */
-  readonly options?: { readonly autoResendUnfulfilledCommands?: unknown }
+  readonly isCluster?: unknown
+  /** `ioredis` */
+  readonly options?: {
+    readonly autoResendUnfulfilledCommands?: unknown
+    readonly retryDelayOnFailover?: number
+    readonly clusterNodeRetryStrategy?: unknown
+    readonly redisOptions?: { readonly autoResendUnfulfilledCommands?: unknown }
+  }
 }
 
 /** @throws {OptionError} if the client may send a call twice, or several calls as one, as far as its internals show */
@@ -114,10 +125,10 @@ function refuseUnsafe(redis: object): void {
     throw new OptionError('redisStore', expected, value)
   }
   const { isCluster, enableAutoPipelining, client, options } = redis as ClientInternals
-  // These send a call again by themselves when a node is lost, which charges twice.
-  const oneServer = 'a client of one Redis server (clusters are not supported)'
-  if (isCluster === true || 'nodeByAddress' in redis) refuse(oneServer, 'a client of a cluster')
-  if ('getSentinelNode' in redis) refuse(oneServer, 'a client of sentinels')
+  // It sends a call again by itself when a node is lost, which charges twice.
+  if ('getSentinelNode' in redis) {
+    refuse('a client of one Redis server or of a cluster (sentinels are not supported)', 'a client of sentinels')
+  }
   if ('createScript' in redis) {
     // Callers would wait for a promise that others share, which on Workers never ends.
     if (enableAutoPipelining) refuse('an @upstash/redis client made with enableAutoPipelining: false', true)
@@ -126,6 +137,15 @@ function refuseUnsafe(redis: object): void {
     // Once it is aborted, the client answers with its reason as if Redis had.
     if (typeof client?.options?.signal === 'object') {
       refuse('an @upstash/redis client without a signal, or with a function', 'a signal')
+    }
+  }
+  if (isCluster === true) {
+    const delayMs = options?.retryDelayOnFailover
+    const expected = 'a Cluster of ioredis with retryDelayOnFailover: 0 (cluster.duplicate([], { … }) makes one)'
+    if (delayMs !== 0) refuse(expected, delayMs)
+    const isResent = options?.redisOptions?.autoResendUnfulfilledCommands !== false
+    if (isResent && typeof options?.clusterNodeRetryStrategy === 'function') {
+      refuse('a Cluster of ioredis with redisOptions: { autoResendUnfulfilledCommands: false }', true)
     }
   }
   // It would resend calls that had no answer when the connection broke.

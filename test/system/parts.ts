@@ -45,6 +45,7 @@ export const PARTS: readonly Part[] = [
   { name: 'exactness', shows: 'no window above its limit, under load at four points of presence', needs: ['redis'] },
   { name: 'numbers', shows: 'statistics that equal what the clients saw', needs: ['redis'] },
   { name: 'spread', shows: 'a block in effect everywhere, while Redis lives and after it died', needs: ['redis'] },
+  { name: 'cluster', shows: 'limits in a Redis Cluster, over three masters of which one fails', needs: ['redis'] },
   { name: 'faults', shows: 'what is promised while things break', needs: ['redis', 'libfaketime'] },
   {
     name: 'dodging',

@@ -2,9 +2,9 @@ import type { Decision, DecisionRequest, StoreCharge } from '../../model/charge.
 import { type Adjustment, type Release, type Store, StoreError } from '../../model/store.ts'
 import type { CallContext } from '../../runtime/call-context.ts'
 import { Deadlines, TOO_LATE } from '../../runtime/deadlines.ts'
-import { Lru } from '../../runtime/lru.ts'
 import { randomNumber } from '../../runtime/random.ts'
 import type { Backend } from '../backend.ts'
+import { ChargeTimes } from '../charge-times.ts'
 import { type Conclusion, Negotiation, type To } from './negotiation.ts'
 import {
   type CommitOrAbort,
@@ -32,8 +32,6 @@ const BACKGROUND_TIMEOUT_MS = 10_000
 const FIRST_PAUSE_MS = 50
 /** After the pause of this length it is left to the objects. */
 const LAST_PAUSE_MS = 6_400
-/** Charges whose time by the object's clock is remembered. */
-const MAX_CHARGES = 10_000
 const PING_KEY = 'ping'
 
 /** Exact limits in Durable Objects, one for each key. docs/stores.md describes the protocol. */
@@ -42,8 +40,7 @@ export class DurableObjectStore implements Store {
   readonly #objects: RemoteObjects
   readonly #timeoutMs: number
   readonly #patienceMs: number
-  /** Times by the clock of an object that differs from the decision's, by key and the decision's time. */
-  readonly #chargedAtMs = new Lru<number>(MAX_CHARGES)
+  readonly #times = new ChargeTimes()
 
   constructor({ objects, timeoutMs }: DurableObjectStoreOptions) {
     this.#objects = objects
@@ -83,7 +80,7 @@ export class DurableObjectStore implements Store {
       return waitForever()
     }
     this.#closeLater(kept, context)
-    for (const [key, atMs] of votedAtMs) this.#rememberClock(key, decision.nowMs, atMs)
+    for (const [key, atMs] of votedAtMs) this.#times.remember(key, decision.nowMs, atMs)
     return decision
   }
 
@@ -107,7 +104,7 @@ export class DurableObjectStore implements Store {
   settle(differences: readonly Adjustment[], chargedAtMs: number): Promise<void> {
     return this.#correct(
       differences.map(({ charge, units }) => {
-        const ownMs = this.#chargedAtMs.get(`${charge.key} ${chargedAtMs}`) ?? chargedAtMs
+        const ownMs = this.#times.get(charge.key, chargedAtMs)
         return [charge.key, { kind: 'settle', charge: toObjectCharge(charge), units, chargedAtMs: ownMs }]
       }),
     )
@@ -184,13 +181,6 @@ export class DurableObjectStore implements Store {
     const byKey = Map.groupBy(corrections, ([key]) => key)
     const calls = [...byKey].map(([key, own]) => this.#objects.of(key).correct(own.map(([, correction]) => correction)))
     await callWithin(timeoutMs, Promise.all(calls))
-  }
-
-  #rememberClock(key: string, decidedAtMs: number, ownMs: number): void {
-    if (ownMs === decidedAtMs) return
-    const name = `${key} ${decidedAtMs}`
-    // The earlier one gives back less.
-    this.#chargedAtMs.set(name, Math.min(ownMs, this.#chargedAtMs.get(name) ?? ownMs))
   }
 }
 

@@ -1,5 +1,7 @@
 /** The calls that the stores make, over any client. Each is sent once: repeated, it would charge twice. */
 export interface RedisClient {
+  /** Keys of different hash slots may not be in one call. */
+  readonly isCluster?: boolean
   evalsha(sha1: string, keys: string[], args: (string | number)[]): Promise<unknown>
   eval(script: string, keys: string[], args: (string | number)[]): Promise<unknown>
   zrem(key: string, members: readonly string[]): Promise<unknown>

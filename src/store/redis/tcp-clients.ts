@@ -8,7 +8,11 @@ interface ConnectionEvents {
 const ENDS = ['ready', 'close', 'reconnecting', 'end']
 
 /** A client without a queue refuses what is sent while it connects. */
-function awaitFirstConnection(client: ConnectionEvents, isConnecting: () => boolean): () => Promise<void> | undefined {
+function awaitFirstConnection(
+  client: ConnectionEvents,
+  isConnecting: () => boolean,
+  ends = ENDS,
+): () => Promise<void> | undefined {
   let attempt: Promise<void> | undefined
   let isOver = false
   return () => {
@@ -20,13 +24,21 @@ function awaitFirstConnection(client: ConnectionEvents, isConnecting: () => bool
         isOver = true
         resolve()
       }
-      for (const event of ENDS) client.once?.(event, end)
+      for (const event of ends) client.once?.(event, end)
     })
     return attempt
   }
 }
 
+/** A client of one server that meets a cluster: it cannot follow the node's redirections. */
+function explainRedirection(words: string): string {
+  if (!words.startsWith('MOVED ')) return words
+  return `${words} (a node of a cluster: use new Cluster() of ioredis, or createCluster() of @redis/client)`
+}
+
+/** A client of `ioredis`: `Redis` or `Cluster`. */
 export interface IoRedis extends ConnectionEvents {
+  readonly isCluster?: boolean
   readonly status?: string
   evalsha(sha1: string, keyCount: number, ...keysAndArguments: (string | number)[]): Promise<unknown>
   eval(script: string, keyCount: number, ...keysAndArguments: (string | number)[]): Promise<unknown>
@@ -38,18 +50,22 @@ export interface IoRedis extends ConnectionEvents {
 
 export function ioRedisClient(redis: IoRedis): RedisClient {
   return {
+    isCluster: redis.isCluster === true,
     evalsha: (sha1, keys, args) => redis.evalsha(sha1, keys.length, ...keys, ...args),
     eval: (script, keys, args) => redis.eval(script, keys.length, ...keys, ...args),
     zrem: (key, members) => redis.zrem(key, ...members),
     del: (keys) => redis.del(...keys),
     ping: () => redis.ping(),
     connecting: awaitFirstConnection(redis, () => redis.status === 'connecting' || redis.status === 'connect'),
-    serverWords: (error) => (error instanceof Error && error.name === 'ReplyError' ? error.message : undefined),
+    serverWords: (error) =>
+      error instanceof Error && error.name === 'ReplyError' ? explainRedirection(error.message) : undefined,
   }
 }
 
 /** A client of `@redis/client`, which `redis` includes. */
 export interface NodeRedis extends ConnectionEvents {
+  /** Only in a client of a cluster. */
+  readonly nodeByAddress?: unknown
   readonly isOpen?: boolean
   /** Missing in a pool. */
   readonly isReady?: boolean
@@ -61,14 +77,18 @@ export interface NodeRedis extends ConnectionEvents {
 }
 
 export function nodeRedisClient(redis: NodeRedis): RedisClient {
+  const isCluster = redis.nodeByAddress !== undefined
+  const isConnecting = () => redis.isOpen === true && redis.isReady === false
   return {
+    isCluster,
     evalsha: (sha1, keys, args) => redis.evalSha(sha1, { keys, arguments: args.map(String) }),
     eval: (script, keys, args) => redis.eval(script, { keys, arguments: args.map(String) }),
     zrem: (key, members) => redis.zRem(key, [...members]),
     del: (keys) => redis.del([...keys]),
     ping: () => redis.ping(),
-    connecting: awaitFirstConnection(redis, () => redis.isOpen === true && redis.isReady === false),
+    connecting: awaitFirstConnection(redis, isConnecting, isCluster ? ['connect'] : ENDS),
     // Its errors have no names. A server's begin with a code, such as NOSCRIPT; those of the client with "The" or the like.
-    serverWords: (error) => (error instanceof Error && /^[A-Z]{2,} /.test(error.message) ? error.message : undefined),
+    serverWords: (error) =>
+      error instanceof Error && /^[A-Z]{2,} /.test(error.message) ? explainRedirection(error.message) : undefined,
   }
 }

@@ -1,0 +1,20 @@
+import { Lru } from '../runtime/lru.ts'
+
+/** Charges whose own time is remembered. */
+const MAX_CHARGES = 10_000
+
+/** Times of charges by the clock that they were made by, where it differs from their decision's: that of its object or node. */
+export class ChargeTimes {
+  readonly #times = new Lru<number>(MAX_CHARGES)
+
+  get(key: string, decidedAtMs: number): number {
+    return this.#times.get(`${key} ${decidedAtMs}`) ?? decidedAtMs
+  }
+
+  remember(key: string, decidedAtMs: number, ownMs: number): void {
+    if (ownMs === decidedAtMs) return
+    const name = `${key} ${decidedAtMs}`
+    // The earlier one gives back less.
+    this.#times.set(name, Math.min(ownMs, this.#times.get(name) ?? ownMs))
+  }
+}

@@ -1,0 +1,59 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import type { StoreCharge } from '../../src/model/charge.ts'
+import type { Counts } from '../../src/model/limits.ts'
+import { MemoryStore } from '../../src/store/memory/memory-store.ts'
+import {
+  anyBlocks,
+  anyCharge,
+  anyDemands,
+  backAndForthUs,
+  blocking,
+  counting,
+  demanded,
+  LONG,
+  MOST_RULES,
+  START_MS,
+} from '../support/arbitraries.ts'
+import { EVERY_ALGORITHM, take } from '../support/charges.ts'
+import { ClusterScript } from '../support/cluster-script.ts'
+import { expectProperty } from '../support/property.ts'
+
+const anyCounts = fc.array(fc.constantFrom<Counts>('requests', 'requests', 'failures', 'new-identities'), {
+  minLength: MOST_RULES,
+  maxLength: MOST_RULES,
+})
+/** Half of them tell new identities. */
+const anyAlgorithm = fc.oneof(fc.constant('sliding-window' as const), fc.constantFrom(...EVERY_ALGORITHM))
+const anyCharges: fc.Arbitrary<StoreCharge[]> = fc
+  .array(fc.tuple(anyAlgorithm.chain(anyCharge), fc.integer({ min: 1, max: 3 })), {
+    minLength: 2,
+    maxLength: MOST_RULES,
+  })
+  .map((drawn) => drawn.map(([charge, slot], index) => ({ ...charge, key: `test:${index}:{${slot}}` })))
+
+test('a decision over several slots equals one script call, whatever is asked', async () => {
+  const action = fc.record({
+    gapUs: backAndForthUs,
+    action: fc.constantFrom('take', 'take', 'take', 'take-up-to', 'peek', 'record'),
+    permits: fc.integer({ min: 1, max: 5 }),
+    leaseMs: fc.constantFrom(0, 0, 0, 40),
+    demands: anyDemands,
+    blocks: anyBlocks,
+  })
+  await expectProperty(
+    fc.asyncProperty(anyCharges, anyCounts, fc.array(action, LONG), async (charges, counts, actions) => {
+      let nowUs = START_MS * 1000
+      const cluster = new ClusterScript()
+      const twin = new MemoryStore(() => nowUs / 1000)
+      const configured = charges.map((charge) => ({ before: charge, after: charge }))
+      for (const { gapUs, action, permits, leaseMs, demands, blocks } of actions) {
+        nowUs += gapUs
+        const asked = blocking(counting(demanded(configured, demands), counts), blocks)
+        const request = take(asked, { action, permits, leaseMs })
+        expect(await cluster.decide(request, nowUs)).toEqual(await twin.decide(request))
+      }
+    }),
+    400,
+  )
+})
