@@ -91,7 +91,11 @@ function adaptRedis(client: AnyRedis): RedisClient {
     if ('serverWords' in client) return client
     refuseUnsafe(client)
     // Without a listener, Node ends the process when the connection is lost. What then fails is logged as `store_error`.
-    if ('on' in client && typeof client.on === 'function') client.on('error', () => {})
+    const events = client as {
+      listenerCount?(event: string): number
+      on?(event: string, listener: () => void): unknown
+    }
+    if (events.listenerCount?.('error') === 0) events.on?.('error', () => {})
     if ('evalSha' in client) return nodeRedisClient(client)
     if ('defineCommand' in client) return ioRedisClient(client)
     if ('createScript' in client) return upstashClient(client)
