@@ -43,7 +43,7 @@ export function limit<Req extends Request, Rest extends unknown[]>(
   const respond = createRespond(parts)
   const readAddress = createWebAddressReader(parts, (...args) => args[0], readPeer)
 
-  return function limited(...args) {
+  function limited(...args: [request: Req, ...rest: Rest]): Promise<Response> {
     const [request, ...rest] = args
     return respond({
       request: new WebRequest(request, args, readAddress),
@@ -58,6 +58,8 @@ export function limit<Req extends Request, Rest extends unknown[]>(
       onLimited: onLimited && ((rateLimit) => onLimited(request, rateLimit, ...rest)),
     })
   }
+  // Deno calls a handler with as many arguments as this says, and tells the address in the second.
+  return Object.defineProperty(limited, 'length', { value: 2 })
 }
 
 /**

@@ -54,6 +54,8 @@ test('limit() passes on what the platform gives beside a request, to the handler
   expectTypeOf(limited).toEqualTypeOf<
     (request: Request, env: { readonly key: string }, count: number) => Promise<Response>
   >()
+  // Deno passes no more than a handler names.
+  expect(limited).toHaveLength(2)
   const env = { key: 'a' }
   const answers = [await limited(from('X'), env, 1), await limited(from('X'), env, 1), await limited(from('X'), env, 2)]
   expect(answers.map(({ status }) => status)).toEqual([200, 429, 200])
