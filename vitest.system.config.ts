@@ -21,7 +21,7 @@ export default defineConfig({
           './test/setup/services.ts',
           './test/setup/bundle.ts',
           './test/setup/fuzz.ts',
-          ...(name === 'package' ? ['./test/setup/packed.ts'] : []),
+          ...(['package', 'frameworks'].includes(name) ? ['./test/setup/packed.ts'] : []),
         ],
       },
     })),

@@ -11,6 +11,8 @@ export interface Sent {
   readonly body?: string
   /** Default: a connection of its own. */
   readonly agent?: Agent
+  /** Address that the connection comes from; default: the system's choice. */
+  readonly localAddress?: string
 }
 
 export interface Answer {
@@ -43,7 +45,7 @@ export async function sendInTurn(gateway: URL, requests: readonly Sent[]): Promi
 /** Begins a request whose body the caller writes. */
 export function openRequest(
   gateway: URL,
-  { method = 'GET', path = '/', headers = {}, agent }: Omit<Sent, 'body'>,
+  { method = 'GET', path = '/', headers = {}, agent, localAddress }: Omit<Sent, 'body'>,
 ): ClientRequest {
   const { hostname, port } = gateway
   return startRequest({
@@ -53,6 +55,7 @@ export function openRequest(
     path,
     headers: headers as Record<string, string>,
     agent: agent ?? false,
+    localAddress,
   })
 }
 

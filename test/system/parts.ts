@@ -49,6 +49,11 @@ export const PARTS: readonly Part[] = [
     needs: ['redis', 'npm'],
   },
   { name: 'package', shows: 'the packed package and the examples, as others install them', needs: ['redis', 'npm'] },
+  {
+    name: 'frameworks',
+    shows: 'the middleware in frameworks, edges and runtimes, as a table',
+    needs: ['redis', 'npm'],
+  },
   { name: 'dev', shows: 'npm run dev, as strangers use it', needs: ['redis'] },
   {
     name: 'dashboard',

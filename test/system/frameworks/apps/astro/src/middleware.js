@@ -1,0 +1,8 @@
+import { limit } from 'sluice/fetch'
+import { options } from '../../options.js'
+
+const limited = limit((_request, _context, next) => next(), {
+  ...options,
+  trustProxy: (_request, { clientAddress }) => clientAddress,
+})
+export const onRequest = (context, next) => limited(context.request, context, next)

@@ -1,0 +1,3 @@
+import { answer } from '../../../answer.js'
+
+export const GET = ({ request }) => answer(request)

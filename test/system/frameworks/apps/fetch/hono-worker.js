@@ -1,0 +1,12 @@
+import { Hono } from 'hono'
+import { sluice } from 'sluice/hono'
+import { answerEnd, answerSlowly } from '../answer.js'
+import { options } from '../options.js'
+
+const app = new Hono()
+app.use(sluice(options))
+app.get('/slow', answerSlowly)
+app.get('/end', answerEnd)
+app.get('*', (c) => c.json(c.get('rateLimit')))
+
+export default app

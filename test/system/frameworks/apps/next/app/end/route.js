@@ -1,0 +1,3 @@
+import { answerEnd } from '../../../answer.js'
+
+export const GET = answerEnd
