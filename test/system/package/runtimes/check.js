@@ -13,7 +13,7 @@ import {
   SlidingWindowCounter,
   slidingWindow,
   tokenBucket,
-} from '../../lib/index.js'
+} from '../../../../lib/index.js'
 
 const [port = '', clientModule = ''] = process.argv.slice(2)
 const { createClient } = await import(clientModule)
@@ -30,7 +30,7 @@ for (const store of [undefined, redisStore(client, { timeoutMs: 60_000 })]) {
   })
   assert.equal((await limiter.take('alice', { cost: 2 })).granted, true)
   assert.equal((await limiter.waitFor('alice')).granted, true)
-  const refused = await limiter.waitFor('alice', { atMostMs: 1_000 })
+  const refused = await limiter.waitFor('alice', { maxWaitMs: 1_000 })
   assert.equal(refused.granted, false)
   assert.ok(refused.retryAfterMs > 3_000_000)
   await limiter.reset('alice')
