@@ -9,8 +9,8 @@
 -- ARGV   charge: limit, window in ms, and so on for each limit. A limit may be "<limit> <end ms> …", for `start_of`.
 -- Reply  for each limit: units left, ms until the window ends, ms until `wanted` units are left (0: now).
 --
--- Takes limit_state and `start_of(now, window, limit)`, in ms, which may also return when the window ends. A window that
--- has begun runs until its end by the clock, even if the clock steps back: it then lasts longer, never shorter.
+-- Takes limit_state and `start_of(now, window, limit)`, in ms, which may also return when the window ends. A window
+-- that has begun runs until its end by the clock, even if the clock steps back: it then lasts longer, never shorter.
 local limit_state = ...
 
 local function windows_not_ended(text, now)
