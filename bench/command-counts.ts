@@ -9,7 +9,7 @@ export type CommandCounts = {
 }
 
 /** Commands of the bench itself. */
-const OWN = new Set(['config|resetstat', 'info', 'client|setinfo', 'hello'])
+const OWN = new Set(['config|resetstat', 'info', 'client|setinfo', 'hello', 'ping'])
 
 /** Starts to count again. */
 export async function resetCounts(redis: RedisClient): Promise<void> {

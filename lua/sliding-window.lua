@@ -5,8 +5,8 @@
 --        the longest window (ms) that it is kept for. What a window holds is thus the difference of two totals.
 --        What is remembered of refusals is a second field of the newest entry, <until ms> under <refusals>: an
 --        admission takes it over, and a refusal adds an entry of cost 0 for it, of which no two follow each other.
--- ARGV   charge: limit, window in ms, and so on for each limit; then 1 if each limit is expected to hold many entries,
---        which changes what is read, but not what is decided.
+-- ARGV   charge: limit, window in ms, and so on for each limit; then perhaps how many entries to read at once, the
+--        newest among them (else 8), which changes what is read, but not what is decided.
 -- Reply  for each limit: units left, ms until more are, ms until `wanted` units are (0: now).
 --
 -- Permits that may still be spent for `lease_ms` are entered as if spent when that has passed, so an entry may be dated
@@ -16,9 +16,9 @@
 -- A window is half-open, (now - window, now]: an entry exactly `window` old has gone. Because dates are rounded up and
 -- now is rounded down, none goes a microsecond early.
 --
--- What has left the longest window is trimmed by each admission, but where that window holds 64 units or more, only
--- when the total passes a multiple of 64: for each single entry, Redis would walk over all that it has marked as
--- deleted, which takes as long as a third of the decision.
+-- What has left the longest window is trimmed when the total passes a multiple of 64, or of 8 where that window holds
+-- fewer than 64 units: for each single entry, Redis would walk over all that it has marked as deleted, which takes as
+-- long as a third of the decision.
 --
 -- The key lives until a longest window after the end of the epoch in which its newest entry is dated. So it outlasts
 -- all entries by that window, whatever the clock does and however far ahead they are dated, and its TTL is only set
@@ -37,10 +37,10 @@ end
 local function peek(key, now_us, wanted, from, to, reply, has_penalty)
   local call, ARGV = redis.call, ARGV
   local now = (now_us - now_us % 1000) / 1000
-  -- Eight: limits that hold fewer need no read of their own. One, if each is going to need it anyway.
+  -- Limits that hold fewer than are read at once need no read of their own.
   local at_once, is_all = '8', true
   if (to - from) % 2 == 0 then
-    at_once, is_all, to = '1', false, to - 1
+    at_once, to = ARGV[to], to - 1
   end
   local recent = call('XREVRANGE', key, '+', '-', 'COUNT', at_once)
   local newest, count, newest_ms, total, last_ms = recent[1], 1, 0, 0, 0
@@ -49,8 +49,9 @@ local function peek(key, now_us, wanted, from, to, reply, has_penalty)
     last_ms = newest_ms
     if recent[2] then
       count = #recent
-      last_ms, is_all = ms_and_total(recent[count]), count < 8
+      last_ms = ms_and_total(recent[count])
     end
+    is_all = count < at_once + 0
   end
   local available, longest, kept_ms, held = nil, 0, nil, 0
   local first, first_ms, before, oldest, first_of = nil, 0, 0, nil, 0
@@ -198,13 +199,14 @@ local function commit(key, state, amount, now_us, lease_ms, refusals, until_ms)
     end
   end
   local id, cost = ('%d-%d'):format(ms, total), amount == 1 and '1' or ('%d'):format(amount)
+  local together = state[6] < 64 and 8 or 64
   if until_ms then
     local ends = ('%d'):format(until_ms)
     call('XADD', key, 'MINID', ('%d'):format(now - longest + 1), id, kept_ms, cost, refusals, ends)
     if is_refusal and newest and newest[2][2] == '0' then
       call('XDEL', key, newest[1])
     end
-  elseif newest and (state[6] < 64 or before % 64 + amount >= 64) then
+  elseif newest and before % together + amount >= together then
     call('XADD', key, 'MINID', ('%d'):format(now - longest + 1), id, kept_ms, cost)
   else
     call('XADD', key, id, kept_ms, cost)

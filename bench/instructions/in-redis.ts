@@ -1,14 +1,9 @@
-import { mkdtemp, rm, symlink } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { connectRedis } from '../../test/support/redis-client.ts'
-import { findRedisServer } from '../../tools/find-redis-server.ts'
-import { startRedisServer } from '../../tools/redis-server.ts'
 import { connectPeers } from '../peers.ts'
 import { limitsOf } from '../redis/measure.ts'
 import { makeSubjects, SUMMED_STREAM, type Subject } from '../redis/subjects.ts'
 import { startFront } from '../services.ts'
 import type { Counted } from './callgrind.ts'
+import { startCountedRedis } from './counted-redis.ts'
 
 const TOKEN = 'bench-token'
 const DECISIONS = 200
@@ -24,33 +19,14 @@ export type DecisionInstructions = {
   readonly 'hot caller': number
 }
 
-/**
- * What Redis spends on a decision. What a PING takes is subtracted for each call, so that reading it from the socket and
- * answering is not counted.
- */
+/** What Redis spends on a decision. */
 export async function countInRedis(
   underCallgrind: (executable: string) => Promise<Counted>,
 ): Promise<DecisionInstructions[]> {
-  const folder = await mkdtemp(join(tmpdir(), 'sluice-redis-'))
-  // Debian's package has the server under a name by which it would check a file.
-  const executable = join(folder, 'redis-server')
-  await symlink(await findRedisServer(), executable)
-  await using counted = await underCallgrind(executable)
-  const server = await startRedisServer({ binary: counted.file, args: ['--hz', '1'] })
-  const redis = await connectRedis(server.port)
-  const front = await startFront(server.port, TOKEN, 0)
-  const peers = await connectPeers({ redisPort: server.port, restUrl: front.url, token: TOKEN })
-
-  async function count(call: () => Promise<unknown>): Promise<number> {
-    const total = await counted.count(
-      server.pid,
-      () => redis.ping(),
-      async () => {
-        for (let i = 0; i < DECISIONS; i++) await call()
-      },
-    )
-    return total / DECISIONS
-  }
+  await using counted = await startCountedRedis(underCallgrind)
+  const { redis, count } = counted
+  const front = await startFront(counted.port, TOKEN, 0)
+  const peers = await connectPeers({ redisPort: counted.port, restUrl: front.url, token: TOKEN })
 
   async function countDecision(subject: Subject, isNew: boolean): Promise<number> {
     const callers = Array.from({ length: WARM_UPS + DECISIONS }, (_, index) => `${isNew ? 'new' : 'hot'}-${index}`)
@@ -59,13 +35,12 @@ export async function countInRedis(
       await subject.fill('hot', ENTRIES)
     }
     for (const caller of callers.splice(0, WARM_UPS)) await subject.decide(caller)
-    const instructions = await count(() => subject.decide(callers.pop() as string))
+    const instructions = await count(DECISIONS, () => subject.decide(callers.pop() as string))
     await redis.flushAll()
     return instructions
   }
 
   try {
-    const pingInstructions = await count(() => redis.ping())
     const rows: DecisionInstructions[] = []
     for (const limits of [1, 3]) {
       for (const subject of await makeSubjects(redis, limitsOf(limits), peers.contenders)) {
@@ -74,17 +49,14 @@ export async function countInRedis(
         rows.push({
           limiter: subject.name,
           limits,
-          'new caller': Math.round(newCaller - pingInstructions),
-          'hot caller': Math.round(hotCaller - pingInstructions),
+          'new caller': Math.round(newCaller),
+          'hot caller': Math.round(hotCaller),
         })
       }
     }
     return rows
   } finally {
     await peers.close()
-    await redis.close()
     await front.stop()
-    await server.stop()
-    await rm(folder, { recursive: true })
   }
 }

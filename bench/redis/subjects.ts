@@ -5,7 +5,7 @@ import type { StoreCharge } from '../../src/model/charge.ts'
 import type { Limit } from '../../src/model/limits.ts'
 import { ALGORITHM_NAMES, type AlgorithmName } from '../../src/model/limits.ts'
 import { LUA } from '../../src/store/redis/more-lua.ts'
-import { LongStreams } from '../../src/store/redis/redis-store.ts'
+import { EntriesToRead } from '../../src/store/redis/redis-store.ts'
 import { readDecision, Scripts, scriptArguments } from '../../src/store/redis/script.ts'
 import type { RedisClient } from '../../test/support/redis-client.ts'
 import type { Contender } from '../peers.ts'
@@ -93,7 +93,7 @@ function peerSubject(redis: RedisClient, limits: readonly Limit[], { name, make 
 
 async function sluiceSubject(redis: RedisClient, limits: readonly Limit[], algorithm: AlgorithmName): Promise<Subject> {
   const sha1 = await redis.scriptLoad(new Scripts(LUA).decide([algorithm]))
-  const streams = new LongStreams()
+  const entriesToRead = new EntriesToRead()
   let slot = 2 ** 52
   // A bucket has one rate: several rates are several policies, still in one call.
   const groups = algorithm === 'token-bucket' ? limits.map((limit) => [limit]) : [limits]
@@ -106,10 +106,10 @@ async function sluiceSubject(redis: RedisClient, limits: readonly Limit[], algor
   const decide = async (caller: string, permits: number) => {
     const charges = chargesOf(caller)
     const request = { action: 'take', permits, charges: charges } as const
-    const args = scriptArguments(request, (charge) => streams.has(charge)).map(String)
+    const args = scriptArguments(request, entriesToRead.of).map(String)
     const reply = await redis.evalSha(sha1, { keys: charges.map(({ key }) => key), arguments: args })
     const decision = readDecision(reply, request)
-    streams.update(request, decision)
+    entriesToRead.update(request, decision)
     if (decision.granted !== permits) throw new Error(`${algorithm} refused what it should admit`)
   }
   return {

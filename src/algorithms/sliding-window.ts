@@ -30,8 +30,15 @@ export interface SlidingWindowState {
 /** At least so many entries are dropped at once. */
 const BULK = 8
 
-/** If the longest window holds so many units, old entries are dropped only when the total passes a multiple of them. */
-export const TRIMMED_TOGETHER = 64
+/**
+ * Old entries are dropped when the total of units passes a multiple of 64, or of 8 if the longest window holds fewer
+ * than 64: this says whether it does.
+ */
+export function isTrimmed(held: number, total: number, units: number): boolean {
+  const together = held < 64 ? 8 : 64
+  // The remainder by a power of two, which is slow to divide by once totals are no small integers.
+  return (total & (together - 1)) + units >= together
+}
 
 export const slidingWindow: Algorithm<SlidingWindowState> = {
   peek(log = NOTHING, charge, nowUs, wanted) {
@@ -59,8 +66,7 @@ export const slidingWindow: Algorithm<SlidingWindowState> = {
       add(log, dateMs, units)
       if (log.penalty && log.penalty.untilMs <= now) log.penalty = undefined
     }
-    const isBusy = held >= TRIMMED_TOGETHER && (total % TRIMMED_TOGETHER) + units < TRIMMED_TOGETHER
-    if (!isBusy || log.penalty) trim(log, now - keptMs)
+    if (isTrimmed(held, total, units) || log.penalty) trim(log, now - keptMs)
 
     const epochMs = wholeSeconds(2 * keptMs) - keptMs
     const epoch = Math.floor(dateMs / epochMs)

@@ -3,7 +3,8 @@ import { ALGORITHMS } from '../../src/algorithms/algorithm-table.ts'
 import type { DecisionRequest, StoreCharge } from '../../src/model/charge.ts'
 import type { AlgorithmName, Limit } from '../../src/model/limits.ts'
 import { LUA } from '../../src/store/redis/more-lua.ts'
-import { releaseArguments, Scripts, scriptArguments } from '../../src/store/redis/script.ts'
+import { EntriesToRead } from '../../src/store/redis/redis-store.ts'
+import { readDecision, releaseArguments, Scripts, scriptArguments } from '../../src/store/redis/script.ts'
 import { chargeOf, EVERY_ALGORITHM, take } from '../support/charges.ts'
 import { ownRedis, total } from '../support/own-redis.ts'
 
@@ -24,10 +25,10 @@ const START_MS = 472_222 * HOUR
 function billed(
   request: DecisionRequest,
   nowMs: number,
-  isLong?: (charge: StoreCharge) => boolean,
+  entriesToRead?: (charge: StoreCharge) => number,
 ): Promise<Record<string, number>> {
   const keys = request.charges.map(({ key }) => key)
-  return counted(script, keys, [...scriptArguments(request, isLong), nowMs * 1000])
+  return counted(script, keys, [...scriptArguments(request, entriesToRead), nowMs * 1000])
 }
 
 function counted(script: string, keys: string[], args: readonly (string | number)[]): Promise<Record<string, number>> {
@@ -56,15 +57,15 @@ describe('sliding-window', () => {
   })
 
   test.each([1, 2, 3])(
-    'a stream of %d limit(s) that is known to be long costs the same, and fewer entries are read',
+    'a stream of %d limit(s) of which one entry is read at once costs the same if all hold many',
     async (count) => {
       const request = take([charge(LIMITS.slice(-count))])
       for (let i = 0; i < 20; i++) await billed(request, START_MS + i * 15)
-      expect(await billed(request, START_MS + 300, () => true)).toEqual(await billed(request, START_MS + 300))
-      // Where that is wrong, by one command for each limit.
+      expect(await billed(request, START_MS + 300, () => 1)).toEqual(await billed(request, START_MS + 300))
+      // Where that is too few, it costs one command more for each limit.
       const later = START_MS + 300 + HOUR - 1
       const few = { eval: 1, time: 1, xrevrange: 1, xadd: 1 }
-      expect(await billed(request, later, () => true)).toEqual({ ...few, xrange: 1, expire: 1 })
+      expect(await billed(request, later, () => 1)).toEqual({ ...few, xrange: 1, expire: 1 })
     },
   )
 
@@ -74,6 +75,28 @@ describe('sliding-window', () => {
     for (let i = 1; i <= 6; i++) {
       expect(await billed(request, START_MS + i * 200)).toEqual({ eval: 1, time: 1, xrevrange: 1, xadd: 1 })
     }
+  })
+
+  test('nor does it where no more entries are read than its windows are known to hold', async () => {
+    const limits = [
+      { limit: 3, windowMs: 60_000 },
+      { limit: 7, windowMs: HOUR },
+    ]
+    const request = take([charge(limits)])
+    const entriesToRead = new EntriesToRead()
+    const seen: Record<string, number>[] = []
+    for (let i = 0; i < 60; i++) {
+      const args = [...scriptArguments(request, entriesToRead.of), (START_MS + i ** 2 * 7_000) * 1000]
+      const keys = request.charges.map(({ key }) => key)
+      let reply: unknown
+      const ask = async () => {
+        reply = await redis.client.eval(script, { keys, arguments: args.map(String) })
+      }
+      seen.push(await redis.billed(ask))
+      entriesToRead.update(request, readDecision(reply, request))
+    }
+    expect(seen.filter(({ xadd }) => !xadd)).not.toEqual([])
+    expect(seen.filter(({ xrange }) => xrange)).toEqual([])
   })
 
   test('the TTL is renewed once in a longest window, by one command more', async () => {

@@ -89,8 +89,9 @@ test.each(EXACT_ALGORITHMS)(
 test.each(EXACT_ALGORITHMS)(
   '%s: what has left the windows stays away after a restart, also if they grow',
   async (name) => {
-    const short = chargeOf(name, [{ limit: 2, windowMs: 10 }])
-    const long = { ...short, limits: [{ limit: 2, windowMs: 3_000 }] }
+    // A log is trimmed when its total passes eight.
+    const short = chargeOf(name, [{ limit: 8, windowMs: 10 }], { cost: 4 })
+    const long = { ...short, limits: [{ limit: 8, windowMs: 3_000 }] }
     const objects = new ObjectScript(1)
     for (const ms of [0, 100]) await objects.decide(take([short]), (START_MS + ms) * 1000)
     expect((await objects.decide(take([long]), (START_MS + 200) * 1000)).granted).toBe(1)

@@ -18,9 +18,9 @@ test('scriptArguments() writes ARGV as decide.lua reads it', () => {
     ...['w shadow requests 1 0', 2, 5, 1],
   ])
   const blocking: StoreCharge = { ...charge, penalty: { durationMs: 9_000, after: 3 } }
-  expect(scriptArguments({ ...request, charges: [blocking] }, () => true)).toEqual([
+  expect(scriptArguments({ ...request, charges: [blocking] }, () => 3)).toEqual([
     ...['take-up-to', 4, 0],
-    ...['w penalty requests 2 3 9000 3', 5, 10, 1_000, 120, 60_000, 1],
+    ...['w penalty requests 2 3 9000 3', 5, 10, 1_000, 120, 60_000, 3],
   ])
   const usual: StoreCharge = { ...charge, cost: 1, reserved: 0 }
   expect(scriptArguments({ ...request, charges: [usual] })).toEqual([

@@ -1,5 +1,5 @@
 import { type Algorithm, type MutableLimitState, type PenaltyState, toPeek } from '../../algorithms/algorithm.ts'
-import { longestWindowMs, TRIMMED_TOGETHER, wholeSeconds } from '../../algorithms/sliding-window.ts'
+import { isTrimmed, longestWindowMs, wholeSeconds } from '../../algorithms/sliding-window.ts'
 import type { Limit } from '../../model/limits.ts'
 
 /** A ring of up to so many numbers is not made shorter. */
@@ -62,9 +62,7 @@ export class WindowLog {
       this.#add(entryMs, total + units)
       if (this.penalty && this.penalty.untilMs <= nowMs) this.penalty = undefined
     }
-    // The remainder by a power of two, which is slow to divide by once totals are no small integers.
-    const isBusy = held >= TRIMMED_TOGETHER && (total & (TRIMMED_TOGETHER - 1)) + units < TRIMMED_TOGETHER
-    if (!isBusy || this.penalty) this.#trim()
+    if (isTrimmed(held, total, units) || this.penalty) this.#trim()
     const isSame = this.keptMs === keptMs && !penalty
     if (isSame && entryMs === newestMs) return undefined
     this.keptMs = keptMs

@@ -68,16 +68,17 @@ export function callChunk(lua: string, values: readonly string[] = []): string {
 
 /**
  * Makes ARGV of `lua/decide.lua`. Here as below, KEYS are those of the charges, in order.
- * @param isLong whether a stream is expected to hold many entries in each window
+ * @param entriesToRead how many entries of a stream to read at once, if anything is known
  */
 export function scriptArguments(
   { action, permits, leaseMs = 0, charges }: DecisionRequest,
-  isLong: (charge: StoreCharge) => boolean = () => false,
+  entriesToRead: (charge: StoreCharge) => number | undefined = () => undefined,
 ): (string | number)[] {
   const args: (string | number)[] = [action, permits, leaseMs]
   for (const charge of charges) {
     const numbers = listNumbers(charge)
-    if (isLong(charge)) numbers.push(1)
+    const entries = entriesToRead(charge)
+    if (entries !== undefined) numbers.push(entries)
     args.push(encodeCharge(charge), numbers.length, ...numbers)
   }
   return args
