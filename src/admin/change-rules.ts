@@ -22,9 +22,9 @@ export const until = {
   for: v.optional(describe(v.string(), 'In place of it, a duration such as `1h`.')),
 }
 
-export type Note = v.InferOutput<v.StrictObjectSchema<typeof note, undefined>>
+export type EditNote = v.InferOutput<v.StrictObjectSchema<typeof note, undefined>>
 
-type Changed = Extract<Edited, { readonly kind: 'written' | 'unchanged' }>
+type ChangedRules = Extract<Edited, { readonly kind: 'written' | 'unchanged' }>
 
 export interface ActiveRules {
   readonly rules: Rules
@@ -64,9 +64,9 @@ export function requireRules({ rulesEngine }: AdminContext): NonNullable<AdminCo
 export async function changeRules(
   context: AdminContext,
   change: (rules: Rules) => Rules,
-  { actor, comment, ...expected }: Note,
+  { actor, comment, ...expected }: EditNote,
   mustFit: boolean,
-): Promise<Changed> {
+): Promise<ChangedRules> {
   const { documents } = requireRules(context)
   const check = mustFit ? (rules: Rules) => checkRules(rules, context.env) : undefined
   try {
@@ -76,7 +76,7 @@ export async function changeRules(
   }
 }
 
-export function toResponse({ version, kind }: Changed): v.InferOutput<typeof answers.edited> {
+export function toResponse({ version, kind }: ChangedRules): v.InferOutput<typeof answers.edited> {
   return { version, changed: kind === 'written' }
 }
 
@@ -87,7 +87,7 @@ export function toRulesError(error: unknown): unknown {
   return new OperationError('invalid_input', 400, `${message}.`, { extensions: { pointer: toPointer(path) } })
 }
 
-export function requireChanged(result: Edited): Changed {
+export function requireChanged(result: Edited): ChangedRules {
   switch (result.kind) {
     case 'written':
     case 'unchanged':

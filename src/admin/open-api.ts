@@ -6,14 +6,14 @@ import type { Operation, Schema } from './operation.ts'
 /** What is described of an operation. Without an answer, only its status counts. */
 export type Described = Omit<Operation, 'answer' | 'run'> & Partial<Pick<Operation, 'answer'>>
 
-export interface About {
+export interface ApiDescription {
   readonly title: string
   readonly description: string
   readonly url: string
   readonly securitySchemes: Readonly<Record<string, object>>
 }
 
-const ADMIN: About = {
+const ADMIN: ApiDescription = {
   title: 'Sluice, for its operators',
   description: 'Who is limited, and what to do about it. Errors are application/problem+json (RFC 9457).',
   url: '/_sluice/admin',
@@ -24,7 +24,7 @@ const ADMIN: About = {
 }
 
 /** Describes the API, from the schemas by which it is checked (OpenAPI 3.1). */
-export function describeApi(operations: readonly Described[], about: About = ADMIN): object {
+export function describeApi(operations: readonly Described[], about: ApiDescription = ADMIN): object {
   const { title, description, url, securitySchemes } = about
   const paths: Record<string, Record<string, object>> = {}
   for (const operation of operations) {

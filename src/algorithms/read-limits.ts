@@ -17,7 +17,7 @@ const MAX_BUCKET = 2 ** 52
 const DEFAULT_DEADLINE_MS = 60_000
 
 /** Settings of a policy's limits. */
-export interface LimitOptions {
+export interface LimitSettings {
   readonly algorithm: AlgorithmName
   /** Text such as `10/1s, 120/1m`; a number for `concurrency`. */
   readonly limits: string
@@ -37,10 +37,10 @@ export interface LimitOptions {
 export type Fail = (key: 'limits' | 'burst' | 'slotTtl' | 'timeZone' | 'starts', expected: string) => never
 
 /** Reads limits of which one is by day, week, month or year; undefined if none is. */
-export type ReadCalendarLimits = (options: LimitOptions, fail: Fail) => readonly Limit[] | undefined
+export type ReadCalendarLimits = (options: LimitSettings, fail: Fail) => readonly Limit[] | undefined
 
 /** Calls `fail` for a setting of another algorithm. */
-export function checkAlgorithmOptions({ algorithm, burst, slotTtl }: Omit<LimitOptions, 'limits'>, fail: Fail): void {
+export function checkAlgorithmOptions({ algorithm, burst, slotTtl }: Omit<LimitSettings, 'limits'>, fail: Fail): void {
   const { holdsSlots, hasBurst } = ALGORITHMS[algorithm]
   if (burst !== undefined && !hasBurst) fail('burst', 'algorithm = "token-bucket" with it')
   if (slotTtl !== undefined && !holdsSlots) fail('slotTtl', 'algorithm = "concurrency" with it')
@@ -51,7 +51,7 @@ export function checkAlgorithmOptions({ algorithm, burst, slotTtl }: Omit<LimitO
  * @param readCalendarLimits without it, limits by day, week, month or year are refused
  */
 export function readLimits(
-  options: LimitOptions,
+  options: LimitSettings,
   fail: Fail,
   readCalendarLimits?: ReadCalendarLimits,
 ): readonly Limit[] {

@@ -95,10 +95,10 @@ export const reset = defineCommand({
   },
 })
 
-type Answer = Awaited<ReturnType<typeof readUsage.run>>
+type UsageAnswer = Awaited<ReturnType<typeof readUsage.run>>
 type Usage = ReturnType<typeof toJson>
 
-function toJson({ nowMs, blocked, limits, skipped }: Answer) {
+function toJson({ nowMs, blocked, limits, skipped }: UsageAnswer) {
   const { untilMs = null } = blocked ?? {}
   const until = untilMs === null ? null : new Date(untilMs).toISOString()
   return {

@@ -13,7 +13,12 @@ import { withOperator } from './operate/with-operator.ts'
 import { formatTables, readPolicyFile } from './policy-file.ts'
 import { type Context, defineCommand, YES } from './subcommand.ts'
 
-type Action = readonly [minWords: number, maxWords: number, expected: string, run: (task: Task) => Promise<void>]
+type Action = readonly [
+  minWords: number,
+  maxWords: number,
+  expected: string,
+  run: (task: PoliciesTask) => Promise<void>,
+]
 
 const ACTIONS = {
   show: [0, 1, 'at most a version', show],
@@ -56,7 +61,7 @@ export const policies = defineCommand({
         COMMENT,
       ],
     ),
-  async run(context, options: PolicyOptions, action, words) {
+  async run(context, options: PoliciesFlags, action, words) {
     const [min, max, expected, run] = ACTIONS[action]
     const isClear = options.clear && action === 'push'
     // It is checked before a connection is made.
@@ -67,21 +72,21 @@ export const policies = defineCommand({
   },
 })
 
-interface PolicyOptions extends OperatorOptions {
+interface PoliciesFlags extends OperatorOptions {
   readonly candidate?: true
   readonly clear?: true
   readonly section?: Section
   readonly yes?: true
 }
 
-interface Task {
+interface PoliciesTask {
   readonly context: Context
   readonly operator: Operator
-  readonly options: PolicyOptions
+  readonly options: PoliciesFlags
   readonly words: readonly string[]
 }
 
-async function show({ context: { terminal }, operator, options, words }: Task): Promise<void> {
+async function show({ context: { terminal }, operator, options, words }: PoliciesTask): Promise<void> {
   const { rules, ...revision } = await readVersion(operator, words[0])
   const { deployed } = await operator.run(operations.policies)
   const source = rules.policies === undefined ? 'POLICIES' : 'rules'
@@ -104,7 +109,7 @@ async function show({ context: { terminal }, operator, options, words }: Task): 
   })
 }
 
-async function diff({ context, operator, options, words }: Task): Promise<void> {
+async function diff({ context, operator, options, words }: PoliciesTask): Promise<void> {
   const [one = '', other] = words
   const { deployed } = await operator.run(operations.policies)
   const tablesIn = ({ rules }: Version) => selectTables(rules, options.candidate ? 'candidate' : 'policies', deployed)
@@ -118,7 +123,7 @@ async function diff({ context, operator, options, words }: Task): Promise<void> 
   context.terminal.show(result, () => formatChanges(changes).join('\n'))
 }
 
-async function push(task: Task): Promise<void> {
+async function push(task: PoliciesTask): Promise<void> {
   const { context, operator, options, words } = task
   const { candidate = false } = options
   const [file] = words
@@ -130,7 +135,7 @@ async function push(task: Task): Promise<void> {
   await write(task, newest, after, operations.push, { policies: tables ?? null, candidate, ...note })
 }
 
-async function rollBack(task: Task): Promise<void> {
+async function rollBack(task: PoliciesTask): Promise<void> {
   const { context, operator, options, words } = task
   const { section = 'policies' } = options
   const { version, rules } = await readVersion(operator, words[0])
@@ -141,7 +146,7 @@ async function rollBack(task: Task): Promise<void> {
 
 /** Shows the changes, asks, and writes unless the rules have changed meanwhile. */
 async function write(
-  { context, operator, options: { yes } }: Task,
+  { context, operator, options: { yes } }: PoliciesTask,
   { version, id, rules: before }: Version,
   after: Rules,
   operation: typeof operations.push | typeof history.rollback,
@@ -172,7 +177,7 @@ async function write(
   terminal.show(result, () => [...(yes ? lines : []), end].join('\n'))
 }
 
-async function listVersions({ context: { terminal }, operator }: Task): Promise<void> {
+async function listVersions({ context: { terminal }, operator }: PoliciesTask): Promise<void> {
   const { versions } = await operator.run(history.versions)
   terminal.show({ ...operator.place, version: versions[0]?.version ?? 0, versions }, () =>
     versions.length === 0 ? 'no rules yet' : terminal.table(versions.map(toRow)),

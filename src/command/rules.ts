@@ -13,14 +13,14 @@ import { defineCommand, type Subcommand } from './subcommand.ts'
 
 interface Kind<List extends EntryList> extends Omit<Subcommand, 'build'>, Declaration {
   readonly list: List
-  readonly operation: Operation<unknown, Changed, unknown>
+  readonly operation: Operation<unknown, RuleChange, unknown>
   readonly check?: (options: OperatorOptions) => void
   readonly formatEffect: (entry: Entries[List]) => string
   /** Default: `--json` prints the entry as in the rules. */
   readonly toJson?: (entry: Entries[List]) => object
 }
 
-type Changed = Awaited<ReturnType<typeof operations.block.run>>
+type RuleChange = Awaited<ReturnType<typeof operations.block.run>>
 
 const LIST = new Option('--list', 'show all that there are, and change nothing')
 

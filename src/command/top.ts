@@ -6,7 +6,7 @@ import { connect, createStore } from './redis/connection.ts'
 import { readSettings } from './settings/settings.ts'
 import { CONFIG, defineCommand, ENV, REDIS } from './subcommand.ts'
 import type { Terminal } from './terminal.ts'
-import { type Findings, KeyWatch, OwnKeys, type Row } from './top/key-watch.ts'
+import { type Findings, type KeyRow, KeyWatch, OwnKeys } from './top/key-watch.ts'
 import { Database, SILENCE_MS } from './upkeep/database.ts'
 import { loadWorkerConfig } from './worker-config.ts'
 
@@ -108,7 +108,7 @@ function formatLook(name: string, server: ServerState, findings: Findings, termi
   ].join('\n')
 }
 
-function formatList(title: string, rows: readonly Row[], terminal: Terminal): string[] {
+function formatList(title: string, rows: readonly KeyRow[], terminal: Terminal): string[] {
   if (rows.length === 0) return [`${title}: none seen so far`]
   const cells = rows.map(({ unitsPerS, looks, looksAtLimit, ...row }) => ({
     policy: row.policy,

@@ -119,7 +119,7 @@ function makeDefaultPolicy(limits: string, defaults: PolicyDefaults): RequestPol
 function makePolicy(table: PolicyTable, index: number, defaults: PolicyDefaults): RequestPolicy {
   const { name, algorithm, by = defaults.by, match, priority, counts } = table
   const { holdsSlots, detectsNewIdentities, implementation } = ALGORITHMS[algorithm]
-  const fail: Fail = (option, expected, value, plan = []) => {
+  const fail: FailPolicy = (option, expected, value, plan = []) => {
     const key = option.replace(/[A-Z]/, (letter) => `_${letter.toLowerCase()}`) as keyof PolicyTable
     throw new OptionError([defaults.names.policies, index, key, ...plan], expected, value ?? table[key])
   }
@@ -184,7 +184,7 @@ function makePolicy(table: PolicyTable, index: number, defaults: PolicyDefaults)
 export const FOLD_EXPECTED = 'by "header:", "query:", "form:", "cookie:", "json:" or "claim:" with it'
 
 /** Options of algorithms have names with capitals in place of underscores. */
-type Fail = (
+type FailPolicy = (
   key: keyof PolicyTable | 'slotTtl' | 'timeZone' | 'penaltyAfter',
   expected: string,
   value?: unknown,
@@ -197,7 +197,7 @@ function toAlgorithmOptions(table: PolicyTable) {
 }
 
 /** All plans have the same windows: a count then means the same in each, also for a caller that changes plans. */
-function readPlans(table: PolicyTable, defaults: PolicyDefaults, fail: Fail): Plans | undefined {
+function readPlans(table: PolicyTable, defaults: PolicyDefaults, fail: FailPolicy): Plans | undefined {
   const { limits: byPlan, plan: source, default_plan: byDefault, reserve } = table
   if (typeof byPlan !== 'object') {
     if (source) fail('plan', 'limits as a table by plan with it')
@@ -232,7 +232,7 @@ function readPolicyLimits(
   table: PolicyTable,
   text: string | undefined,
   { readCalendarLimits }: PolicyDefaults,
-  fail: Fail,
+  fail: FailPolicy,
 ): readonly PolicyLimit[] {
   const { name, algorithm } = table
   const options = toAlgorithmOptions(table)
@@ -244,7 +244,7 @@ function readPolicyLimits(
   return table.priority === undefined ? fail('limits', `${LIMITS_EXPECTED}; or else a priority`) : []
 }
 
-function readCost({ cost = 1, max_cost }: PolicyTable, isPassed: IsPassed, fail: Fail): Cost {
+function readCost({ cost = 1, max_cost }: PolicyTable, isPassed: IsPassed, fail: FailPolicy): Cost {
   if (typeof cost === 'number') {
     if (max_cost !== undefined) fail('max_cost', 'cost = "header:<name>" with it')
     return { kind: 'fixed', units: cost }
@@ -255,7 +255,11 @@ function readCost({ cost = 1, max_cost }: PolicyTable, isPassed: IsPassed, fail:
 }
 
 /** A priority leaves the shares of all higher ones, but not its own. */
-function readReserve({ reserve }: PolicyTable, limits: readonly PolicyLimit[], fail: Fail): RequestPolicy['reserved'] {
+function readReserve(
+  { reserve }: PolicyTable,
+  limits: readonly PolicyLimit[],
+  fail: FailPolicy,
+): RequestPolicy['reserved'] {
   if (!reserve) return NO_RESERVE
   const [limit, ...others] = limits
   if (!limit || others.length > 0) return fail('reserve', 'one limit with it')

@@ -40,7 +40,7 @@ export const AUTHORIZE: Described = {
 }
 
 /** What is asked about. */
-interface Question {
+interface ForwardedQuestion {
   readonly method: string
   /** Path and query as the client has sent them. */
   readonly uri: string
@@ -87,7 +87,7 @@ export function createAuthorize(
   }
 
   /** A field that is sent twice arrives as a list, which is neither a method nor a path. */
-  function findTarget({ method, uri, host }: Question): RequestTarget | Problem {
+  function findTarget({ method, uri, host }: ForwardedQuestion): RequestTarget | Problem {
     if (!/^[A-Z_-]+$/.test(method) || !/^\/[!"$-~]*$/.test(uri) || !/^[\w.:[\]-]+$/.test(host)) return UNCLEAR
     const target = readTarget(`http://${host}${uri}`)
     return typeof target === 'string' ? TARGET_PROBLEMS[target] : target
@@ -128,7 +128,7 @@ class ForwardedRequest implements AbortableRequest {
   readonly parsedBody = null
   readonly signal: AbortSignal
 
-  constructor(request: Request, { method, uri, host }: Question) {
+  constructor(request: Request, { method, uri, host }: ForwardedQuestion) {
     this.method = method
     this.url = `http://${host}${uri}`
     const get = (name: string) => (/^host$/i.test(name) ? host : request.headers.get(name))

@@ -36,7 +36,7 @@ const UNUSED_PER_USED = 0.65
 const MAX_CALLS_PER_SECOND = 150
 
 /** A request, with the account of its caller. */
-interface Caller {
+interface LeasingCaller {
   readonly request: DecisionRequest
   readonly account: LeaseAccount
   readonly maxLeaseMs: number
@@ -105,7 +105,7 @@ class Leases {
     this.#accounts.clear()
   }
 
-  async #decide(caller: Caller): Promise<Decision> {
+  async #decide(caller: LeasingCaller): Promise<Decision> {
     const { account, nowMs, context } = caller
     const lease = account.take(nowMs)
     if (lease) {
@@ -123,7 +123,7 @@ class Leases {
   }
 
   /** Admits a request by a permit that is taken already. Permits that are not used remain. */
-  #admit({ request, account, nowMs }: Caller, chargedAtMs: number): Decision {
+  #admit({ request, account, nowMs }: LeasingCaller, chargedAtMs: number): Decision {
     const left = account.countLeft(nowMs)
     const usage = mapList(request.charges, (charge) => {
       const { usage, sentAtMs } = this.#statuses.of(charge)
@@ -139,14 +139,14 @@ class Leases {
     return ROUND_TRIPS * Math.max(1, this.#roundTripMs)
   }
 
-  #isShort({ account, nowMs }: Caller): boolean {
+  #isShort({ account, nowMs }: LeasingCaller): boolean {
     const aheadMs = this.#aheadMs
     const needed = Math.round(account.pace.now * aheadMs)
     return needed > 0 && account.countLeft(nowMs + aheadMs) + account.pending <= needed
   }
 
   /** Counts the permits to take for requests to come. */
-  #countPermits({ request, account, maxLeaseMs, nowMs }: Caller): number {
+  #countPermits({ request, account, maxLeaseMs, nowMs }: LeasingCaller): number {
     const { limit, left, leftPerUsed, crowdPermits } = this.#findRoom(request)
     const { pace, used, expired } = account
     const expected = pace.longRun * (this.#findUsableMs(request, maxLeaseMs, nowMs) - this.#roundTripMs)
@@ -164,7 +164,7 @@ class Leases {
   }
 
   /** The time in which permits, and those taken before them, are used almost certainly. */
-  #findLeaseMs({ account, maxLeaseMs, nowMs }: Caller, permits: number): number {
+  #findLeaseMs({ account, maxLeaseMs, nowMs }: LeasingCaller, permits: number): number {
     const total = account.countLeft(nowMs) + account.pending + permits
     const { now, longRun } = account.pace
     // Pauses that the long run shows are twice as long: they come at any time, and differ.
@@ -205,7 +205,7 @@ class Leases {
   }
 
   /** @param own permits used already: 1 if the store itself admits the request */
-  async #take(caller: Caller, permits: number, own: 0 | 1): Promise<Decision> {
+  async #take(caller: LeasingCaller, permits: number, own: 0 | 1): Promise<Decision> {
     const { request, account, nowMs, context } = caller
     const sentAtMs = this.#now()
     const more = permits - own
@@ -234,7 +234,7 @@ class Leases {
   }
 
   /** Keeps an outcome of a crowded identity until its isolate would make another call, if all made the same number. */
-  #hold({ request, account, maxLeaseMs }: Caller, outcome: Decision | StoreError, sentAtMs: number) {
+  #hold({ request, account, maxLeaseMs }: LeasingCaller, outcome: Decision | StoreError, sentAtMs: number) {
     const { crowdPermits } = this.#findRoom(request)
     if (crowdPermits < 1) return undefined
     return { outcome, sentAtMs, untilMs: this.#now() + Math.min(maxLeaseMs / 2, crowdPermits / account.pace.now) }

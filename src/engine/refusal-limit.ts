@@ -17,7 +17,7 @@ const MAX_AGE_MS = 5_000
 const NEVER = Number.NEGATIVE_INFINITY
 const MAX_KEYS = 10_000
 
-interface Refusal {
+interface RepeatedRefusal {
   readonly usage: readonly LimitState[]
   readonly units: number
   /** The isolate's clock. */
@@ -36,7 +36,7 @@ interface Refusals {
   /** The fewest units that it refused, or would have. */
   readonly minUnits: number
   /** The refusal of most units. */
-  readonly most: Refusal
+  readonly most: RepeatedRefusal
   /** Remaining units by key, of charges with a penalty that did not refuse. */
   readonly remaining: ReadonlyMap<string, number>
 }
@@ -115,7 +115,7 @@ class RefusalLimiter {
   }
 
   #repeat(request: DecisionRequest, nowMs: number): Decision | undefined {
-    let first: Refusal | undefined
+    let first: RepeatedRefusal | undefined
     const usage = request.charges.map((charge) => {
       const refusals = this.#findRefusals(charge, request, nowMs)
       if (!refusals || refusals.calls < MAX_CALLS || !isWithin(refusals, nowMs)) return []
@@ -211,7 +211,7 @@ function mayEndAnyTime({ algorithm, counts }: StoreCharge): boolean {
 }
 
 /** The units cannot remain yet: until its reset, a limit has no more than it had. */
-function isCertain({ usage, sentAtMs }: Refusal, units: number, nowMs: number): boolean {
+function isCertain({ usage, sentAtMs }: RepeatedRefusal, units: number, nowMs: number): boolean {
   return isBlocked(usage) || usage.some((limit) => limit.remaining < units && nowMs < sentAtMs + limit.resetMs)
 }
 

@@ -5,7 +5,7 @@ import type { PolicyLimit } from '../model/policy.ts'
 import type { Degradation, LimitStatus, SlotHold } from '../model/verdict.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 
-interface Outcome {
+interface DecisionOutcome {
   /** The limits of all policies, in order; while the store gives no answer, maybe shares of them. */
   readonly limits: readonly LimitStatus[]
   /**
@@ -24,12 +24,12 @@ interface Outcome {
 }
 
 /** The result of a request. A refusal has charged nothing. */
-export interface Decision extends Outcome {
+export interface Decision extends DecisionOutcome {
   readonly granted: boolean
 }
 
 /** The result of a request for several permits. */
-export interface PartialDecision extends Outcome {
+export interface PartialDecision extends DecisionOutcome {
   /** Permits granted, from 0 to the number asked for. */
   readonly granted: number
 }
@@ -50,7 +50,7 @@ export function toDecision(decision: EngineDecision, cost: number): Decision {
 }
 
 /** @param charged units of each policy */
-export function toOutcome(decision: EngineDecision, charged: number): Outcome {
+export function toOutcome(decision: EngineDecision, charged: number): DecisionOutcome {
   const { usage, charges, degraded, granted, nowMs } = decision
   const statuses: LimitStatus[] = []
   let retryAfterMs = degraded === 'closed' ? UNAVAILABLE_RETRY_MS : 0

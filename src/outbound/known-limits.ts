@@ -40,7 +40,7 @@ export class KnownLimits extends Map<string, KnownLimit> {
 }
 
 /** What processes share about a server. */
-export interface Note {
+export interface SharedNote {
   readonly limits: readonly KnownLimit[]
   /** No call is made before, by the clock of the store. */
   readonly pausedUntilMs: number
@@ -49,15 +49,15 @@ export interface Note {
 /** Keeps clients from parsing the JSON themselves. */
 const MARK = 'sluice-outbound '
 
-export function formatNote(note: Note): string {
+export function formatNote(note: SharedNote): string {
   return MARK + JSON.stringify(note)
 }
 
 /** @returns undefined for anything that was not written here */
-export function parseNote(text: unknown): Note | undefined {
+export function parseNote(text: unknown): SharedNote | undefined {
   if (typeof text !== 'string' || !text.startsWith(MARK)) return undefined
   try {
-    const note = JSON.parse(text.slice(MARK.length)) as Note
+    const note = JSON.parse(text.slice(MARK.length)) as SharedNote
     return note.limits.every(isKnownLimit) && Number.isFinite(note.pausedUntilMs) ? note : undefined
   } catch {
     return undefined

@@ -91,7 +91,7 @@ export type Block = RuleTarget & Readonly<v.InferOutput<typeof block>>
 export type Allow = RuleTarget & Readonly<v.InferOutput<typeof allow>>
 export type Override = RuleTarget & Readonly<v.InferOutput<typeof override>>
 
-type PolicyTable = Readonly<Record<string, unknown>>
+type StoredPolicyTable = Readonly<Record<string, unknown>>
 
 /** The rule set that operators change without a deploy. */
 export interface Rules {
@@ -99,8 +99,8 @@ export interface Rules {
   readonly allows: readonly Allow[]
   readonly overrides: readonly Override[]
   /** Replace POLICIES. */
-  readonly policies?: readonly PolicyTable[] | undefined
-  readonly candidate?: readonly PolicyTable[] | undefined
+  readonly policies?: readonly StoredPolicyTable[] | undefined
+  readonly candidate?: readonly StoredPolicyTable[] | undefined
 }
 
 export const NO_RULES: Rules = { blocks: [], allows: [], overrides: [] }
@@ -164,14 +164,14 @@ export function isOver({ until }: Pick<Block, 'until'>, nowMs: number): boolean 
   return until !== undefined && Date.parse(until) <= nowMs
 }
 
-type Path = readonly (string | number)[]
+type DocumentPath = readonly (string | number)[]
 
-function errorAt({ message, path, input }: v.BaseIssue<unknown>, before: Path = []): OptionError {
+function errorAt({ message, path, input }: v.BaseIssue<unknown>, before: DocumentPath = []): OptionError {
   const keys = (path ?? []).map(({ key }) => key as string | number)
   return new OptionError([RULES, ...before, ...keys], message, path?.at(-1)?.value ?? input)
 }
 
-function checkTarget(target: RuleTarget, path: Path, kind: 'blocks' | 'allows' | 'overrides'): void {
+function checkTarget(target: RuleTarget, path: DocumentPath, kind: 'blocks' | 'allows' | 'overrides'): void {
   const { by, digest, value, cidr, country, asn } = target
   const named = [digest, value, cidr, country, asn].filter((part) => part !== undefined)
   if (named.length !== 1 || (by !== undefined && digest === undefined && value === undefined)) {

@@ -26,7 +26,7 @@ import {
 } from '../store/documents.ts'
 import { type CandidatePolicies, type CandidateTools, createCandidatePolicies } from './candidate-policies.ts'
 import { parseRules, type Rules } from './document.ts'
-import { type Found, RuleIndex } from './rule-index.ts'
+import { type FoundRules, RuleIndex } from './rule-index.ts'
 import { findMisfits, type PolicyList, readPolicies } from './rule-policies.ts'
 
 export interface LiveRulesEngineOptions extends Pick<RulesEngine, 'documents' | 'auditLog'>, CandidateTools {
@@ -39,7 +39,7 @@ export interface LiveRulesEngineOptions extends Pick<RulesEngine, 'documents' | 
   readonly readClaim?: ClaimReader | undefined
 }
 
-interface ActiveRules extends VersionId {
+interface AppliedRules extends VersionId {
   readonly rules: Rules | undefined
   readonly policies: readonly RequestPolicy[]
   readonly index: RuleIndex | undefined
@@ -52,7 +52,7 @@ export class LiveRulesEngine implements RulesEngine {
   readonly documents: DocumentStore
   readonly auditLog: DocumentStore
   readonly #options: LiveRulesEngineOptions
-  #active: ActiveRules
+  #active: AppliedRules
   /** The newest rules, which may be invalid. */
   #newest: VersionId | undefined
   /** When the last attempt to read the rules began. */
@@ -123,7 +123,7 @@ export class LiveRulesEngine implements RulesEngine {
   }
 
   /** With MODE=shadow, blocks are only logged. */
-  #applyMode(found: Found): Found {
+  #applyMode(found: FoundRules): FoundRules {
     const { rules, log } = this.#options
     if (!found || !rules.isShadow) return found
     const logBlock = ({ status, reason }: Blocked) => void log('warn', { event: 'shadow_blocked', status, reason })
@@ -207,7 +207,7 @@ export class LiveRulesEngine implements RulesEngine {
     }
   }
 
-  #createActiveRules(newest: VersionId, rules: Rules): ActiveRules {
+  #createActiveRules(newest: VersionId, rules: Rules): AppliedRules {
     const { config, composed, env, readClaim, log } = this.#options
     const { digestsOfTokens } = composed
     const hasEntries = rules.blocks.length + rules.allows.length + rules.overrides.length > 0
@@ -243,7 +243,7 @@ export class LiveRulesEngine implements RulesEngine {
     { version, id }: VersionId,
     policies: readonly RequestPolicy[],
     changed?: Pick<LimiterOptions, 'keyPrefix' | 'health' | 'log'>,
-  ): Pick<ActiveRules, 'policies' | 'limiter'> {
+  ): Pick<AppliedRules, 'policies' | 'limiter'> {
     const { config, composed, store, readClaim, log } = this.#options
     const { engine, health, digestsOfTokens } = composed
     store.learn?.(new Set(policies.map(({ algorithm }) => algorithm)))

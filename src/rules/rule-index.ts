@@ -30,7 +30,7 @@ export interface RuleIndexOptions {
 }
 
 /** The rules that match a request, before its charges are known; undefined if there are none. */
-export type Found = MatchedRules | Blocked | undefined
+export type FoundRules = MatchedRules | Blocked | undefined
 
 interface Arrival {
   readonly request: ReceivedRequest
@@ -40,7 +40,7 @@ interface Arrival {
 
 /** A plain request waits for nothing: only some sources, such as claims, take time to be read. */
 type Eventual<T> = T | Promise<T>
-type Entries = readonly RuleEntry[]
+type IndexedEntries = readonly RuleEntry[]
 
 /** Blocks, allows and overrides: a look-up takes a few steps for each way in which they name callers. */
 export class RuleIndex {
@@ -51,7 +51,7 @@ export class RuleIndex {
   readonly #asns = new Map<unknown, RuleEntry[]>()
   readonly #identities = new Map<string, IdentityIndex>()
   /** Rules by address, which takes long to be parsed. */
-  readonly #knownAddresses = new TextLru<Entries>()
+  readonly #knownAddresses = new TextLru<IndexedEntries>()
   /** Rules with a digest of an unnamed source: they apply where a policy counts by it. */
   readonly #byDigest = new Map<string, RuleEntry[]>()
   #lastDigestBlockMs = Number.NEGATIVE_INFINITY
@@ -80,9 +80,9 @@ export class RuleIndex {
     }
   }
 
-  match(request: ReceivedRequest, nowMs: number, context: Arrival['context']): Eventual<Found> {
+  match(request: ReceivedRequest, nowMs: number, context: Arrival['context']): Eventual<FoundRules> {
     const arrival = { request, nowMs, context }
-    const parts: Eventual<Entries>[] = [this.#findByAddress(request)]
+    const parts: Eventual<IndexedEntries>[] = [this.#findByAddress(request)]
     if (this.#countries.size > 0 || this.#asns.size > 0) {
       const { country, asn } = (request.cf ?? {}) as { country?: unknown; asn?: unknown }
       parts.push(this.#countries.get(country) ?? NO_ENTRIES, this.#asns.get(asn) ?? NO_ENTRIES)
@@ -91,7 +91,7 @@ export class RuleIndex {
     return continueWith(joinCurrent(parts, nowMs), (found) => this.#decide(found, arrival))
   }
 
-  #findByAddress({ headers, address: known }: ReceivedRequest): Entries {
+  #findByAddress({ headers, address: known }: ReceivedRequest): IndexedEntries {
     const addresses = this.#identities.get('ip')
     if (!addresses && this.#networks.isEmpty) return NO_ENTRIES
     const address = known === undefined ? headers.get('CF-Connecting-IP') : known
@@ -104,7 +104,7 @@ export class RuleIndex {
     return found
   }
 
-  #findByIdentity(index: IdentityIndex, arrival: Arrival): Eventual<Entries> {
+  #findByIdentity(index: IdentityIndex, arrival: Arrival): Eventual<IndexedEntries> {
     const { source } = index
     const digest = source.kind === 'token' ? this.#findTokenDigest(arrival.request) : undefined
     if (digest !== undefined) return index.findByDigest(digest)
@@ -130,7 +130,11 @@ export class RuleIndex {
   }
 
   /** Finds only blocks: they apply to whatever some API may take an ambiguous value for. */
-  #findPossibleBlocks(source: IdentitySource, arrival: Arrival, find: (value: string) => Entries): Eventual<Entries> {
+  #findPossibleBlocks(
+    source: IdentitySource,
+    arrival: Arrival,
+    find: (value: string) => IndexedEntries,
+  ): Eventual<IndexedEntries> {
     const isClaim = source.kind === 'claim'
     const values = isClaim
       ? this.#readPossibleClaims(source.path, arrival)
@@ -153,7 +157,7 @@ export class RuleIndex {
     return readings.flatMap((reading) => (reading.kind === 'value' ? [reading.value] : []))
   }
 
-  #decide(found: Entries, arrival: Arrival): Found {
+  #decide(found: IndexedEntries, arrival: Arrival): FoundRules {
     const decisive = pickDecisiveRule(found)
     if (decisive?.kind === 'block') return toBlocked(decisive)
     const isAllowed = decisive !== undefined
@@ -171,7 +175,7 @@ export class RuleIndex {
     overrides: readonly OverrideEntry[],
     arrival: Arrival,
   ): ReturnType<MatchedRules['apply']> {
-    const parts: Eventual<Entries>[] = []
+    const parts: Eventual<IndexedEntries>[] = []
     for (const { policy, digest } of charges) {
       // What is meant for one caller must not apply to everyone.
       if (isShared(policy.by)) continue
@@ -190,7 +194,7 @@ export class RuleIndex {
   }
 
   /** Finds blocks of what an ambiguous value may be taken for, where a policy counts by that value alone. */
-  #findPossibleDigestBlocks({ by, fold }: RequestPolicy, arrival: Arrival): Eventual<Entries> {
+  #findPossibleDigestBlocks({ by, fold }: RequestPolicy, arrival: Arrival): Eventual<IndexedEntries> {
     const [source] = by
     if (!source || by.length > 1 || arrival.nowMs >= this.#lastDigestBlockMs) return NO_ENTRIES
     if (source.kind !== 'claim') {
@@ -226,19 +230,19 @@ function continueWith<T, R>(value: Eventual<T>, next: (value: T) => Eventual<R>)
 }
 
 /** Joins the entries that have not ended. */
-function joinCurrent(parts: readonly Eventual<Entries>[], nowMs: number): Eventual<Entries> {
+function joinCurrent(parts: readonly Eventual<IndexedEntries>[], nowMs: number): Eventual<IndexedEntries> {
   if (parts.some((part) => part instanceof Promise)) {
     return Promise.all(parts).then((all) => joinCurrent(all, nowMs))
   }
   const found: RuleEntry[] = []
-  for (const part of parts as readonly Entries[]) {
+  for (const part of parts as readonly IndexedEntries[]) {
     for (const entry of part) if (nowMs < entry.untilMs) found.push(entry)
   }
   return found
 }
 
 /** Allows go before blocks: an operator lets some in of those that are blocked. */
-function pickDecisiveRule(found: Entries): Exclude<RuleEntry, OverrideEntry> | undefined {
+function pickDecisiveRule(found: IndexedEntries): Exclude<RuleEntry, OverrideEntry> | undefined {
   let block: Extract<RuleEntry, { kind: 'block' }> | undefined
   for (const entry of found) {
     if (entry.kind === 'allow') return entry
@@ -249,7 +253,7 @@ function pickDecisiveRule(found: Entries): Exclude<RuleEntry, OverrideEntry> | u
 }
 
 /** Overrides that name the caller itself come before those with a wildcard. */
-function sortOverrides(found: Entries): readonly OverrideEntry[] {
+function sortOverrides(found: IndexedEntries): readonly OverrideEntry[] {
   const isWildcard = ({ override }: OverrideEntry) => Number(override.value !== undefined)
   return found.filter((entry) => entry.kind === 'override').sort((a, b) => isWildcard(a) - isWildcard(b))
 }

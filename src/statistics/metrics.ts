@@ -3,7 +3,7 @@ import * as v from 'valibot'
 import type { MirrorCounts } from '../engine/mirror.ts'
 import type { CandidateCounts, Comparison } from '../engine/rules-engine.ts'
 import type { Degradation } from '../model/verdict.ts'
-import type { Counts } from '../store/counters.ts'
+import type { CounterValues } from '../store/counters.ts'
 import { LATENCY_BOUNDS_MS } from './latency.ts'
 import { counter, type Family, histogramOfSeconds } from './open-metrics.ts'
 import { DEGRADATIONS, OUTCOMES, POLICY_OUTCOMES, type PolicyOutcome } from './outcomes.ts'
@@ -198,7 +198,7 @@ const OLD_NAMES: readonly (readonly [old: RegExp, name: string])[] = [
   [/^shadow_store /, 'mirror '],
 ]
 
-function renameOld(counts: Counts): Counts {
+function renameOld(counts: CounterValues): CounterValues {
   const renamed = new Map<string, number>()
   for (const [old, count] of counts) {
     const [pattern, replacement] = OLD_NAMES.find(([pattern]) => pattern.test(old)) ?? []
@@ -209,7 +209,7 @@ function renameOld(counts: Counts): Counts {
 }
 
 /** Names that another release has counted are skipped. */
-export function summarize(stored: Counts): StatisticsSummary {
+export function summarize(stored: CounterValues): StatisticsSummary {
   const counts = renameOld(stored)
   const count = (name: string) => counts.get(name) ?? 0
   return mapNames(Object.keys(METRICS), (name) => METRICS[name as MetricName].read(count, counts)) as StatisticsSummary
@@ -221,7 +221,7 @@ export function toMetricFamilies(summary: StatisticsSummary): readonly Family[] 
 
 interface Metric<Schema extends v.GenericSchema> {
   readonly schema: Schema
-  read(this: void, count: (name: string) => number, counts: Counts): v.InferOutput<Schema>
+  read(this: void, count: (name: string) => number, counts: CounterValues): v.InferOutput<Schema>
   toFamilies(this: void, value: v.InferOutput<Schema>): Family | readonly Family[]
 }
 
@@ -236,7 +236,7 @@ function defineMetric<Schema extends v.GenericSchema>(metric: Metric<Schema>): M
   return metric
 }
 
-function readPolicies(counts: Counts) {
+function readPolicies(counts: CounterValues) {
   const rows = new Map<string, { policy: string; route: string; requests: Record<PolicyOutcome, number> }>()
   for (const [name, count] of counts) {
     const [, policy = '', outcome, route = ''] = /^policy ([\w-]+) (\w+) (.+)$/.exec(name) ?? []

@@ -11,7 +11,7 @@ import type { LabelReader } from './label.ts'
 import { COUNT_NAMES, MIRROR_COUNTS } from './metrics.ts'
 import { Minute } from './minute.ts'
 
-type Context = Pick<CallContext, 'waitUntil'>
+type RecordingContext = Pick<CallContext, 'waitUntil'>
 
 export interface RecorderOptions {
   readonly counters: Pick<StatisticsStore, 'add'>
@@ -58,13 +58,13 @@ export class Recorder implements Observer {
     this.#totals = this.#readTotals()
   }
 
-  decided(observed: Observed, context: Context): void {
+  decided(observed: Observed, context: RecordingContext): void {
     const minute = this.#minuteSentBy(context)
     this.#label(minute, minute.addDecided(observed), observed, context)
   }
 
   /** A caller's token is verified for it once a minute at most, so that its flood does not pay for that. */
-  #label({ refused }: Minute, names: readonly string[], { request }: Observed, context: Context): void {
+  #label({ refused }: Minute, names: readonly string[], { request }: Observed, context: RecordingContext): void {
     const unlabelled = names.filter((name) => !refused.hasLabel(name))
     if (unlabelled.length === 0) return
     const label = this.#options.readLabel?.(request, context)
@@ -74,16 +74,16 @@ export class Recorder implements Observer {
     } else if (label !== undefined) refused.label(unlabelled, label)
   }
 
-  answered(_observed: Observed, status: number, context: Context): void {
+  answered(_observed: Observed, status: number, context: RecordingContext): void {
     // Scheduled again: what was counted of the request before may have been sent meanwhile.
     if (status >= 500) this.#minuteSentBy(context).add(COUNT_NAMES.upstream5xx)
   }
 
-  undecided(outcome: 'bad_request' | 'failed', context: Context): void {
+  undecided(outcome: 'bad_request' | 'failed', context: RecordingContext): void {
     this.#minuteSentBy(context).add(COUNT_NAMES.requests[outcome])
   }
 
-  shadowCompared(comparison: Comparison, context: Context): void {
+  shadowCompared(comparison: Comparison, context: RecordingContext): void {
     this.#minuteSentBy(context).add(COUNT_NAMES.candidate(comparison))
   }
 
@@ -98,7 +98,7 @@ export class Recorder implements Observer {
   }
 
   /** The request sees to it that the minute is sent. */
-  #minuteSentBy(context: Context): Minute {
+  #minuteSentBy(context: RecordingContext): Minute {
     const nowMs = this.#options.now()
     this.#schedule(nowMs, context)
     return this.#minuteAt(nowMs)
@@ -135,7 +135,7 @@ export class Recorder implements Observer {
     ])
   }
 
-  #schedule(nowMs: number, context: Context): void {
+  #schedule(nowMs: number, context: RecordingContext): void {
     const remainingMs = this.#scheduledUntilMs - nowMs
     // More than there can be: the clock has stepped back.
     if (remainingMs > 0 && remainingMs <= FLUSH_INTERVAL_MS + LOST_AFTER_MS) return

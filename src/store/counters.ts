@@ -11,12 +11,12 @@ export const TOTALS_KEPT_MS = 31 * 86_400_000
 export const SKETCH_CAPACITY = 50
 
 /** Integers from 0, by name. Names have no line breaks. */
-export type Counts = ReadonlyMap<string, number>
+export type CounterValues = ReadonlyMap<string, number>
 
 export interface Period {
   /** Milliseconds since the Unix epoch, a multiple of the period's length. */
   readonly startMs: number
-  readonly counts: Counts
+  readonly counts: CounterValues
   readonly sketches: ReadonlyMap<string, Sketch>
 }
 
@@ -41,7 +41,7 @@ export interface StatisticsStore {
   /** @returns the periods that overlap with this time and have counts, the earliest first. @throws {StoreError} */
   read(resolution: Resolution, fromMs: number, toMs: number): Promise<readonly Period[]>
   /** @returns all counts so far; they are deleted after a month without a flush. @throws {StoreError} */
-  totals(): Promise<Counts>
+  totals(): Promise<CounterValues>
 }
 
 export function findPeriodStart(resolution: Resolution, atMs: number): number {
@@ -63,7 +63,7 @@ export function addTo(
   }
 }
 
-export function addCounts(sums: Map<string, number>, counts: Counts): void {
+export function addCounts(sums: Map<string, number>, counts: CounterValues): void {
   for (const [name, count] of counts) sums.set(name, (sums.get(name) ?? 0) + count)
 }
 

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { afterEach, expect, test, vi } from 'vitest'
 import { LimitMachine } from '../../src/store/durable-object/limit-machine.ts'
 import { readClock } from '../../src/store/durable-object/limit-object.ts'
-import type { Call, ObjectVote, PreparedCharge } from '../../src/store/durable-object/objects.ts'
+import type { ObjectCall, ObjectVote, PreparedCharge } from '../../src/store/durable-object/objects.ts'
 import { anyCharge, LONG, START_MS } from '../support/arbitraries.ts'
 import { chargeOf, EXACT_ALGORITHMS } from '../support/charges.ts'
 import { callLocal, LocalObject } from '../support/local-object.ts'
@@ -89,7 +89,7 @@ test('nobody waits at an object for longer than its patience, but for a moment a
       let lostBeforeMs = 0
       /** If the clock steps back between two readings, nobody can tell how much time has gone by between them. */
       const lost = () => lostBeforeMs + Math.min(backMs, elapsedMs - lastReadMs)
-      const call = <T>(...sent: Call) => {
+      const call = <T>(...sent: ObjectCall) => {
         lostBeforeMs = lost()
         backMs = 0
         lastReadMs = elapsedMs

@@ -1,6 +1,6 @@
 import { DatabaseSync } from 'node:sqlite'
 import { LimitObject, type ObjectEnvironment } from '../../src/store/durable-object/limit-object.ts'
-import type { Call } from '../../src/store/durable-object/objects.ts'
+import type { ObjectCall } from '../../src/store/durable-object/objects.ts'
 
 /** What an object is given, in SQLite, as its platform does it: what is asked for is done at once. */
 export class LocalObject {
@@ -27,7 +27,7 @@ export class LocalObject {
   }
 }
 
-export async function callLocal<T>(object: LimitObject, ...call: Call): Promise<T> {
+export async function callLocal<T>(object: LimitObject, ...call: ObjectCall): Promise<T> {
   const response = await object.fetch(new Request('https://object', { method: 'POST', body: JSON.stringify(call) }))
   return response.json() as Promise<T>
 }

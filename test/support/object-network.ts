@@ -3,7 +3,7 @@ import type { Release } from '../../src/model/store.ts'
 import { DurableObjectStore } from '../../src/store/durable-object/durable-object-store.ts'
 import { LimitMachine } from '../../src/store/durable-object/limit-machine.ts'
 import type { ObjectVote, PreparedCharge, RemoteObject, RemoteObjects } from '../../src/store/durable-object/objects.ts'
-import type { Row, Rows } from '../../src/store/durable-object/rows.ts'
+import type { ObjectRow, Rows } from '../../src/store/durable-object/rows.ts'
 import { callContext } from './call-context.ts'
 import { take } from './charges.ts'
 import { heldUnitsOf, marksOf } from './memory-script.ts'
@@ -11,13 +11,13 @@ import { heldUnitsOf, marksOf } from './memory-script.ts'
 /** Rows in memory, and how often they were written. */
 export class MemoryRows implements Rows {
   written = 0
-  readonly #rows: Map<string, Row>
+  readonly #rows: Map<string, ObjectRow>
 
-  constructor(rows: readonly Row[] = []) {
+  constructor(rows: readonly ObjectRow[] = []) {
     this.#rows = new Map(rows.map((row) => [`${row.kind} ${row.n}`, row]))
   }
 
-  all(): Row[] {
+  all(): ObjectRow[] {
     return [...this.#rows.values()].toSorted((a, b) => a.kind - b.kind || a.n - b.n)
   }
 

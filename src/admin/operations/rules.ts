@@ -7,7 +7,7 @@ import { formatTarget, type RuleTarget } from '../../rules/target.ts'
 import { describe } from '../../statistics/schema.ts'
 import * as answers from '../answers.ts'
 import { resolveTarget, shared, target } from '../caller-schema.ts'
-import { changeRules, type Note, note, requireRules, toResponse, until } from '../change-rules.ts'
+import { changeRules, type EditNote, note, requireRules, toResponse, until } from '../change-rules.ts'
 import { type AdminContext, defineOperation, InputError } from '../operation.ts'
 
 export function toDocument({ policies, candidate, ...lists }: Rules) {
@@ -111,7 +111,7 @@ async function recordEdit(
   context: AdminContext,
   { digest, until, reason = '', ...effect }: RuleTarget & Partial<Block & Override>,
   action: string,
-  { actor, comment }: Note,
+  { actor, comment }: EditNote,
 ): Promise<void> {
   if (digest === undefined) return
   const isOverride = effect.limits !== undefined || effect.multiplier !== undefined || effect.unlimited !== undefined

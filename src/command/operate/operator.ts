@@ -14,10 +14,10 @@ const TARGET_HINT = 'For example a token, --ip 203.0.113.7, --header x-api-key=k
 export interface Operator {
   readonly name: string
   readonly place: { readonly redis: string } | { readonly gateway: string }
-  run<Answer>(operation: Operation<unknown, Answer, unknown>, input?: OperationInput): Promise<Answer>
+  run<Answer>(operation: Operation<unknown, Answer, unknown>, input?: OperatorInput): Promise<Answer>
 }
 
-export interface OperationInput {
+export interface OperatorInput {
   readonly body?: object
   readonly query?: Readonly<Record<string, string>>
 }

@@ -3,7 +3,7 @@ import type { Operation } from '../../admin/operation.ts'
 import { environment, toOptionError } from '../../config/variables.ts'
 import { NOT_SERVED } from '../../http/problem.ts'
 import { CommandError, findCause } from '../command-error.ts'
-import { explainProblem, type OperationInput, type Operator, type ProblemBody } from './operator.ts'
+import { explainProblem, type Operator, type OperatorInput, type ProblemBody } from './operator.ts'
 
 const ANSWER_TIMEOUT_MS = 20_000
 
@@ -24,7 +24,7 @@ export function operateOverGateway(gateway: string, token: unknown): Operator {
   return {
     name: host,
     place: { gateway: host },
-    async run<Answer>({ method, path, answer }: Operation<unknown, Answer, unknown>, input: OperationInput = {}) {
+    async run<Answer>({ method, path, answer }: Operation<unknown, Answer, unknown>, input: OperatorInput = {}) {
       const { body, query = {} } = input
       const url = new URL(`/_sluice/admin${path}`, origin)
       url.search = `${new URLSearchParams(query)}`

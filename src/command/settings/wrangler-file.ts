@@ -17,10 +17,10 @@ export function placeAt(file: string, text: string, offset: number): Place {
 /** Names and indexes that lead to a value, from the top of the file. */
 export type Path = readonly (string | number)[]
 
-type Table = Readonly<Record<string, unknown>>
+type FileTable = Readonly<Record<string, unknown>>
 
 /** Offsets in a file. */
-interface Entry {
+interface FileEntry {
   readonly key: number
   readonly value: number
   /** Offset of the content of a string; undefined if it is written with escapes. */
@@ -33,7 +33,7 @@ export class WranglerFile {
   readonly #text: string
   readonly #value: unknown
   /** Keys are paths, as JSON. */
-  readonly #entries = new Map<string, Entry>()
+  readonly #entries = new Map<string, FileEntry>()
 
   /** @param name for messages @param isJson TOML if not @throws {CommandError} with the place of a mistake */
   constructor(name: string, text: string, isJson: boolean) {
@@ -49,9 +49,9 @@ export class WranglerFile {
   }
 
   /** @returns an empty table if there is none at this path */
-  table(...path: Path): Table {
+  table(...path: Path): FileTable {
     const value = this.get(...path)
-    return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Table) : {}
+    return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as FileTable) : {}
   }
 
   /** Locates the name at the end of the path, else the nearest one above it. */
@@ -72,7 +72,7 @@ export class WranglerFile {
     return offset === undefined ? undefined : placeAt(this.name, this.#text, offset)
   }
 
-  #findNearest(path: Path): Entry | undefined {
+  #findNearest(path: Path): FileEntry | undefined {
     const paths = path.map((_, index) => path.slice(0, path.length - index))
     return paths.map((each) => this.#entries.get(JSON.stringify(each))).find((entry) => entry !== undefined)
   }

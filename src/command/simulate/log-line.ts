@@ -21,7 +21,7 @@ export interface FieldMap {
 }
 
 type Field = 'time' | 'ip' | 'method' | 'path' | 'request' | 'token' | 'status'
-type Row = Readonly<Record<string, unknown>>
+type LogRow = Readonly<Record<string, unknown>>
 
 /** The names that nginx, Caddy's flat logs and Cloudflare's Logpush use. */
 export const USUAL_FIELDS: FieldMap = {
@@ -83,7 +83,7 @@ export function readLogLine(line: string, fields: FieldMap): LogEntry | undefine
 }
 
 function readJsonLine(line: string, { fields, headers }: FieldMap): LogEntry | undefined {
-  let row: Row
+  let row: LogRow
   try {
     row = JSON.parse(line)
   } catch {
@@ -104,7 +104,7 @@ function readJsonLine(line: string, { fields, headers }: FieldMap): LogEntry | u
   }
 }
 
-function readTarget(row: Row, fields: FieldMap['fields']): Pick<LogEntry, 'method' | 'target'> | undefined {
+function readTarget(row: LogRow, fields: FieldMap['fields']): Pick<LogEntry, 'method' | 'target'> | undefined {
   const target = toText(findFirst(row, fields.path))
   const method = toText(findFirst(row, fields.method)) ?? 'GET'
   if (target !== undefined && /^(?:https?:\/\/|\/)/.test(target)) return { method, target }
@@ -117,14 +117,14 @@ function readRequestLine(text: string): Pick<LogEntry, 'method' | 'target'> | un
   return method === undefined || target === undefined ? undefined : { method, target }
 }
 
-function findFirst(row: Row, names: readonly string[]): unknown {
+function findFirst(row: LogRow, names: readonly string[]): unknown {
   return names.map((name) => findMember(row, name)).find((value) => value !== undefined)
 }
 
 /** @param name of a member; dots in it lead to members of members, unless a member has that very name */
-function findMember(row: Row, name: string): unknown {
+function findMember(row: LogRow, name: string): unknown {
   if (row[name] !== undefined) return row[name]
-  return name.split('.').reduce<unknown>((at, part) => (at as Row | null | undefined)?.[part], row)
+  return name.split('.').reduce<unknown>((at, part) => (at as LogRow | null | undefined)?.[part], row)
 }
 
 /** Logs write "-" or nothing for what a request lacks. */

@@ -5,7 +5,7 @@ const WIDTHS_MS = [
 ] as const
 const MAX_BUCKETS = 100
 
-export interface Counts {
+export interface TimelineCounts {
   admitted: number
   refused: number
 }
@@ -13,12 +13,12 @@ export interface Counts {
 /** The first counts are of all requests, the others of each policy. */
 interface Bucket {
   readonly startMs: number
-  readonly counts: readonly Counts[]
+  readonly counts: readonly TimelineCounts[]
 }
 
 /** Counts over time, in at most a hundred buckets, which get wider as time goes on. */
 export class Timeline {
-  readonly totals: readonly Counts[]
+  readonly totals: readonly TimelineCounts[]
   #width = 0
   #buckets: Bucket[] = []
 
@@ -35,7 +35,7 @@ export class Timeline {
   }
 
   /** @param atMs not before that of the call before @param index 0 for all requests, from 1 for each policy */
-  count(atMs: number, index: number, kind: keyof Counts): void {
+  count(atMs: number, index: number, kind: keyof TimelineCounts): void {
     const firstMs = this.#buckets[0]?.startMs ?? atMs
     while (atMs >= firstMs + MAX_BUCKETS * this.widthMs && this.#width < WIDTHS_MS.length - 1) this.#widen()
     for (const counts of [this.#extendTo(atMs).counts[index], this.totals[index]]) if (counts) counts[kind]++
@@ -63,6 +63,6 @@ export class Timeline {
   }
 }
 
-function createCounts(length: number): readonly Counts[] {
+function createCounts(length: number): readonly TimelineCounts[] {
   return Array.from({ length }, () => ({ admitted: 0, refused: 0 }))
 }

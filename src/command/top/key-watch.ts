@@ -36,7 +36,7 @@ interface Watched {
 const NO_KEYS = { seen: 0, withoutTtl: 0, unknown: 0 }
 
 export type Findings = Awaited<ReturnType<KeyWatch['look']>>
-export type Row = ReturnType<typeof toRow>
+export type KeyRow = ReturnType<typeof toRow>
 
 /** Goes through the keys of a prefix in small steps, and reads the busy ones again at each look. */
 export class KeyWatch {

@@ -9,7 +9,7 @@ import { readSettings } from '../settings/settings.ts'
 import { CONFIG, type Context, ENV, REDIS, YES } from '../subcommand.ts'
 import { Database, type Job, SILENCE_MS } from './database.ts'
 import { ResumeFile } from './resume-file.ts'
-import { MAX_KEYS, type Progress, type SweepOptions, sweep, type Tally } from './sweep.ts'
+import { MAX_KEYS, type SweepOptions, type SweepProgress, sweep, type Tally } from './sweep.ts'
 
 const KEYS_BEFORE_QUESTION = 1_000
 const SAMPLE_KEYS = 10_000
@@ -93,15 +93,15 @@ async function applyJob(
   const { share: startShare = 0, seconds: earlierSeconds = 0 } = from ?? {}
   const startedMs = performance.now()
   const seconds = () => (performance.now() - startedMs) / 1_000
-  const save = ({ cursor, tally, share }: Progress) =>
+  const save = ({ cursor, tally, share }: SweepProgress) =>
     file?.write({ cursor, tally, share, seconds: earlierSeconds + seconds() }) ?? false
 
   const databaseKeys = await options.database.size()
   const bar = terminal.progress('keys', Math.ceil(databaseKeys * (1 - startShare)))
-  let latest: Progress | undefined
+  let latest: SweepProgress | undefined
   let savedAtMs = startedMs
   let shownReason: string | undefined
-  const onProgress = (progress: Progress) => {
+  const onProgress = (progress: SweepProgress) => {
     latest = progress
     bar.set(Math.max(0, Math.round((progress.share - startShare) * databaseKeys)))
     if (progress.waitsFor !== shownReason && progress.waitsFor) terminal.note(`waiting: ${progress.waitsFor}`)
@@ -159,7 +159,7 @@ async function applyJob(
   return 'interrupted'
 }
 
-function extrapolate(found: number, { share }: Pick<Progress, 'share'>): number {
+function extrapolate(found: number, { share }: Pick<SweepProgress, 'share'>): number {
   return Math.round(found / Math.max(share, Number.EPSILON))
 }
 

@@ -16,7 +16,7 @@ export interface Tally {
 const NOTHING: Tally = { seen: 0, changed: 0, kept: 0, gone: 0, unnameable: 0 }
 
 /** The state of a run, updated in place. */
-export interface Progress {
+export interface SweepProgress {
   readonly tally: Tally
   /** All keys before it are dealt with; `0`: none. */
   cursor: string
@@ -36,11 +36,11 @@ export interface SweepOptions {
   readonly match: string
   /** Maximum of keys per SCAN and per script, 1 to 1000. */
   readonly count?: number | undefined
-  readonly from?: Pick<Progress, 'cursor' | 'tally'> | undefined
+  readonly from?: Pick<SweepProgress, 'cursor' | 'tally'> | undefined
   /** Stops after this many matching keys, or ten times as many others. */
   readonly sampleKeys?: number | undefined
   readonly signal?: AbortSignal
-  readonly onProgress?: (progress: Readonly<Progress>) => void
+  readonly onProgress?: (progress: Readonly<SweepProgress>) => void
   readonly wait?: (ms: number) => Promise<unknown>
   readonly nowMs?: () => number
 }
@@ -61,13 +61,13 @@ const MAX_EXAMPLES = 5
  * at least once; keys that come or go meanwhile may be missed.
  * @throws {StoreError} if the server refuses, or does not answer for a minute; the last `onProgress` says where to resume
  */
-export function sweep(options: SweepOptions): Promise<Readonly<Progress>> {
+export function sweep(options: SweepOptions): Promise<Readonly<SweepProgress>> {
   return new Sweep(options).run()
 }
 
 class Sweep {
   readonly #options: SweepOptions
-  readonly #progress: Progress
+  readonly #progress: SweepProgress
   readonly #count: number
   readonly #end = new AbortController()
   readonly #signal: AbortSignal
@@ -87,7 +87,7 @@ class Sweep {
     this.#signal = AbortSignal.any([this.#end.signal, ...(signal ? [signal] : [])])
   }
 
-  async run(): Promise<Progress> {
+  async run(): Promise<SweepProgress> {
     const { database, signal } = this.#options
     try {
       await this.#retry(() => database.refuseCluster())

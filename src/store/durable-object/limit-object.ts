@@ -1,7 +1,7 @@
 import type { LimitMachine, openMachine } from './limit-machine.ts'
 import {
-  type Call,
   hasTable,
+  type ObjectCall,
   type ObjectNamespace,
   type ObjectState,
   type ObjectVote,
@@ -51,7 +51,7 @@ export class LimitObject {
   }
 
   async fetch(request: Request): Promise<Response> {
-    const call = (await request.json()) as Call | TableCall
+    const call = (await request.json()) as ObjectCall | TableCall
     if (call[0] === 'documents' || call[0] === 'counters') return Response.json(await this.#callTable(call))
     const [name, argument] = call
     if (name === 'reserve') return Response.json(await this.#reserve(argument))

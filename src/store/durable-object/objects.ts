@@ -63,7 +63,7 @@ export interface RemoteObjects {
   of(key: string): RemoteObject
 }
 
-export type Call = {
+export type ObjectCall = {
   [Name in keyof RemoteObject]: readonly [name: Name, argument: Parameters<RemoteObject[Name]>[0]]
 }[keyof RemoteObject]
 
@@ -96,7 +96,7 @@ export function openObjects(namespace: ObjectNamespace): RemoteObjects {
   return {
     of(key) {
       // biome-ignore lint/suspicious/noExplicitAny: the other side is the class `LimitObject`
-      const call = (...sent: Call): Promise<any> => callObject(namespace, key, sent)
+      const call = (...sent: ObjectCall): Promise<any> => callObject(namespace, key, sent)
       return {
         reserve: (reservation) => call('reserve', reservation),
         close: (closing) => call('close', closing),

@@ -159,7 +159,7 @@ interface Body extends Omit<PlainPeriod, 'startMs'> {
   readonly added?: readonly PlainCount[]
 }
 
-interface Kept extends MutablePeriod {
+interface KeptPeriod extends MutablePeriod {
   readonly added: Map<string, number>
 }
 
@@ -176,7 +176,7 @@ export class CounterTable extends Table {
     this.sql.exec(
       'CREATE TABLE IF NOT EXISTS counted (period TEXT, startMs INTEGER, expiresAtMs INTEGER, body TEXT, PRIMARY KEY (period, startMs)) WITHOUT ROWID',
     )
-    const hours = new Map<number, Kept>()
+    const hours = new Map<number, KeptPeriod>()
     const totals = this.#readPeriod(TOTALS, 0)
     for (const plain of minutes) {
       const more = fromPlain(plain)
@@ -216,7 +216,7 @@ export class CounterTable extends Table {
     return row?.atMs ?? undefined
   }
 
-  #readPeriod(period: Resolution | typeof TOTALS, startMs: number): Kept {
+  #readPeriod(period: Resolution | typeof TOTALS, startMs: number): KeptPeriod {
     const [row] = this.select<{ readonly body: string }>(
       'SELECT body FROM counted WHERE period = ? AND startMs = ? AND expiresAtMs >= ?',
       ...[period, startMs, this.nowMs],
@@ -225,7 +225,7 @@ export class CounterTable extends Table {
     return { startMs, counts: new Map(counts), sketches: new Map(sketches), added: new Map(added) }
   }
 
-  #writePeriod(period: Resolution | typeof TOTALS, kept: Kept): void {
+  #writePeriod(period: Resolution | typeof TOTALS, kept: KeptPeriod): void {
     const { startMs, ...rest } = toPlain(kept)
     const body: Body = kept.added.size > 0 ? { ...rest, added: [...kept.added] } : rest
     this.sql.exec(

@@ -4,20 +4,20 @@ import type { States } from '../../algorithms/decide.ts'
 export const MAX_KEYS = 100_000
 
 /** Entries by their keys, or by the ends of keys that begin alike. */
-export type Space = Map<string, Entry>
+export type Space = Map<string, StateEntry>
 
-export interface Place {
+export interface StatePlace {
   readonly space: Space
   readonly name: string
 }
 
 /** Entries form a ring in order of the last write: one that is written again is relinked, which a `Map` cannot do cheaply. */
-export interface Entry extends Place {
+export interface StateEntry extends StatePlace {
   state: unknown
   /** The entry is forgotten once the clock that decides has passed this. */
   expiresAtMs: number
-  older: Entry
-  newer: Entry
+  older: StateEntry
+  newer: StateEntry
 }
 
 export class ExpiringStates implements States {
@@ -62,7 +62,7 @@ export class ExpiringStates implements States {
     if (entry) this.#remove(entry)
   }
 
-  find(space: Space, name: string): Entry | undefined {
+  find(space: Space, name: string): StateEntry | undefined {
     const entry = space.get(name)
     if (entry === undefined || entry.expiresAtMs >= this.#nowMs) return entry
     // It is gone for good, even if the clock steps back.
@@ -79,7 +79,7 @@ export class ExpiringStates implements States {
   }
 
   /** Makes an entry the newest. */
-  touch(entry: Entry, ttlMs: number | undefined): void {
+  touch(entry: StateEntry, ttlMs: number | undefined): void {
     if (ttlMs !== undefined) entry.expiresAtMs = this.#nowMs + ttlMs
     if (entry.newer !== this.#ends) {
       unlink(entry)
@@ -88,7 +88,7 @@ export class ExpiringStates implements States {
     this.#evict()
   }
 
-  protected locate(key: string): Place {
+  protected locate(key: string): StatePlace {
     return { space: this.#entries, name: key }
   }
 
@@ -102,26 +102,26 @@ export class ExpiringStates implements States {
     }
   }
 
-  #remove(entry: Entry): void {
+  #remove(entry: StateEntry): void {
     entry.space.delete(entry.name)
     this.#size--
     unlink(entry)
   }
 }
 
-function createRing(space: Space, name: string, state: unknown): Entry {
-  const entry = { space, name, state, expiresAtMs: 0 } as Entry
+function createRing(space: Space, name: string, state: unknown): StateEntry {
+  const entry = { space, name, state, expiresAtMs: 0 } as StateEntry
   entry.older = entry
   entry.newer = entry
   return entry
 }
 
-function unlink({ older, newer }: Entry): void {
+function unlink({ older, newer }: StateEntry): void {
   older.newer = newer
   newer.older = older
 }
 
-function linkBefore(newer: Entry, entry: Entry): void {
+function linkBefore(newer: StateEntry, entry: StateEntry): void {
   const { older } = newer
   entry.older = older
   entry.newer = newer

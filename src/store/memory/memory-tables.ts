@@ -1,7 +1,7 @@
 import {
   addCounts,
   addTo,
-  type Counts,
+  type CounterValues,
   type Flush,
   findPeriodStart,
   KEPT_MS,
@@ -95,7 +95,7 @@ export class MemoryCounters implements StatisticsStore {
       .map(({ startMs, counts, sketches }) => ({ startMs, counts: new Map(counts), sketches: new Map(sketches) }))
   }
 
-  async totals(): Promise<Counts> {
+  async totals(): Promise<CounterValues> {
     return new Map(this.#totals)
   }
 

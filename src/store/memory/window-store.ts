@@ -3,7 +3,7 @@ import { subtract } from '../../algorithms/decide.ts'
 import { longestWindowMs } from '../../algorithms/sliding-window.ts'
 import type { Charge } from '../../model/charge.ts'
 import type { PolicyLimit } from '../../model/policy.ts'
-import { ExpiringStates, type Place, type Space } from './expiring-states.ts'
+import { ExpiringStates, type Space, type StatePlace } from './expiring-states.ts'
 import { MemoryStore } from './memory-store.ts'
 import { WindowLog, windowLog } from './window-log.ts'
 
@@ -20,7 +20,7 @@ class IdentityStates extends ExpiringStates {
     return space
   }
 
-  protected override locate(key: string): Place {
+  protected override locate(key: string): StatePlace {
     const end = key.indexOf('=') + 1
     return end === 0 ? super.locate(key) : { space: this.open(key.slice(0, end)), name: key.slice(end) }
   }

@@ -17,7 +17,7 @@ import {
   slotMembers,
 } from './script.ts'
 
-export interface RedisStoreOptions {
+export interface RedisStoreParts {
   readonly client: RedisClient
   /**
    * Makes the calls that nobody waits for, which are repeated until they are answered. It ends calls after about 4 s, so
@@ -49,7 +49,7 @@ export class RedisStore implements Store {
   #renew: Script | undefined
   #release: Script | undefined
 
-  constructor({ client, patientClient = client, algorithms, moreLua, timeoutMs, secrets = [] }: RedisStoreOptions) {
+  constructor({ client, patientClient = client, algorithms, moreLua, timeoutMs, secrets = [] }: RedisStoreParts) {
     this.#prompt = new RedisCalls({ client, timeoutMs, secrets })
     this.#patient = new RedisCalls({ client: patientClient, timeoutMs: BACKGROUND_TIMEOUT_MS, secrets })
     this.#algorithms = new Set(algorithms)

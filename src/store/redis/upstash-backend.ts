@@ -1,7 +1,7 @@
 import { Redis } from '@upstash/redis/cloudflare'
 import type { Backend } from '../backend.ts'
 import { type RedisClient, UPSTASH_OPTIONS, upstashClient } from './client.ts'
-import { BACKGROUND_TIMEOUT_MS, RedisStore, type RedisStoreOptions } from './redis-store.ts'
+import { BACKGROUND_TIMEOUT_MS, RedisStore, type RedisStoreParts } from './redis-store.ts'
 
 export interface UpstashDatabase {
   readonly url: string
@@ -10,7 +10,7 @@ export interface UpstashDatabase {
 
 export interface UpstashStoreOptions
   extends UpstashDatabase,
-    Pick<RedisStoreOptions, 'algorithms' | 'moreLua' | 'timeoutMs'> {}
+    Pick<RedisStoreParts, 'algorithms' | 'moreLua' | 'timeoutMs'> {}
 
 export function openUpstashBackend(options: UpstashStoreOptions): Backend {
   const { url, token, algorithms, moreLua, timeoutMs } = options

@@ -5,7 +5,7 @@ import type { StoreCharge } from '../../../src/model/charge.ts'
 import { LimitMachine } from '../../../src/store/durable-object/limit-machine.ts'
 import type { MachineState } from '../../../src/store/durable-object/machine-state.ts'
 import type { ObjectVote, PreparedCharge } from '../../../src/store/durable-object/objects.ts'
-import type { Row } from '../../../src/store/durable-object/rows.ts'
+import type { ObjectRow } from '../../../src/store/durable-object/rows.ts'
 import { MemoryRows, Waiting } from '../../support/object-network.ts'
 import { Numbered } from './numbered.ts'
 
@@ -76,7 +76,7 @@ export interface Facts {
 }
 
 interface Stored {
-  readonly rows: readonly Row[]
+  readonly rows: readonly ObjectRow[]
   readonly memory: MachineState
   readonly waiting: readonly PreparedCharge[]
   readonly mayCrash: boolean

@@ -2,7 +2,7 @@ import { StoreError } from '../../../model/store.ts'
 import {
   addCounts,
   addTo,
-  type Counts,
+  type CounterValues,
   type Flush,
   KEPT_MS,
   PERIOD_MS,
@@ -82,7 +82,7 @@ export class RedisCounters implements StatisticsStore {
       .filter(({ startMs }) => startMs < toMs && startMs + PERIOD_MS[resolution] > fromMs)
   }
 
-  async totals(): Promise<Counts> {
+  async totals(): Promise<CounterValues> {
     const [fields] = await this.#readHashes([this.#totalsKey])
     return new Map(fields?.map(([name, value]) => [name, toCount(value)]))
   }
