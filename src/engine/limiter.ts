@@ -1,3 +1,4 @@
+import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
 import { toReported } from '../algorithms/decide.ts'
 import type { Charge, DecisionRequest, LimitState, RequestCharge } from '../model/charge.ts'
 import type { Limit } from '../model/limits.ts'
@@ -55,6 +56,9 @@ const ADMITTED: Verdict = { outcome: 'admitted', limits: [] }
 
 /** Retry-After while the upstream is overloaded. */
 const SHED_RETRY_MS = 1_000
+
+/** The least that Retry-After can say. */
+const SLOT_RETRY_MS = 1_000
 
 /** Decides requests: policies → priority → identities → one decision → verdict. */
 export class Limiter {
@@ -165,12 +169,17 @@ export class Limiter {
       }
     }
     const enforced = refusing.filter(({ policy }) => policy.mode === 'enforce')
-    const retryAfterMs = Math.max(...enforced.map((limit) => limit.retryAfterMs))
+    const retryAfterMs = Math.max(...enforced.map(findWaitMs))
     const violated = enforced.filter(({ isReserve }) => !isReserve)
     return violated.length > 0
       ? { outcome: 'limited', limits, violated, retryAfterMs }
       : { outcome: 'deprioritized', limits, retryAfterMs }
   }
+}
+
+/** Nothing tells when a slot is given back, which is mostly long before the deadline that frees it for certain. */
+function findWaitMs({ policy, retryAfterMs }: ReportedLimit): number {
+  return ALGORITHMS[policy.algorithm].holdsSlots ? Math.min(retryAfterMs, SLOT_RETRY_MS) : retryAfterMs
 }
 
 /** The digests of the callers that policies in shadow mode would have refused, by policy. */

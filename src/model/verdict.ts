@@ -94,7 +94,10 @@ export type Refused = (
       readonly limits: readonly ReportedLimit[]
       /** The limits that refused: at least one. */
       readonly violated: readonly ReportedLimit[]
-      /** Time after which the same request is admitted if nothing else is charged; at least 1. */
+      /**
+       * Time after which the same request is admitted if nothing else is charged, at least 1; for slots, a second at most,
+       * because one is mostly free long before its deadline.
+       */
       readonly retryAfterMs: number
     }
   /** The remaining units are reserved for higher priorities. */
