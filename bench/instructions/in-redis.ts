@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { connectRedis } from '../../test/support/redis-client.ts'
 import { findRedisServer } from '../../tools/find-redis-server.ts'
 import { startRedisServer } from '../../tools/redis-server.ts'
+import { makeIdentitySubjects } from '../identities/subjects.ts'
 import { connectPeers } from '../peers.ts'
 import { limitsOf } from '../redis/measure.ts'
 import { makeSubjects, SUMMED_STREAM, type Subject } from '../redis/subjects.ts'
@@ -20,6 +21,8 @@ const ENTRIES = 1_000
 export type DecisionInstructions = {
   readonly limiter: string
   readonly limits: number
+  /** Each has these limits. */
+  readonly identities: number
   readonly 'new caller': number
   readonly 'hot caller': number
 }
@@ -67,18 +70,21 @@ export async function countInRedis(
   try {
     const pingInstructions = await count(() => redis.ping())
     const rows: DecisionInstructions[] = []
+    const addRow = async (subject: Subject, limits: number, identities: number, calls: number) => {
+      const [newCaller, hotCaller] = [await countDecision(subject, true), await countDecision(subject, false)]
+      rows.push({
+        ...{ limiter: subject.name, limits, identities },
+        'new caller': Math.round(newCaller - calls * pingInstructions),
+        'hot caller': Math.round(hotCaller - calls * pingInstructions),
+      })
+    }
     for (const limits of [1, 3]) {
       for (const subject of await makeSubjects(redis, limitsOf(limits), peers.contenders)) {
-        if (subject.name === SUMMED_STREAM) continue
-        const [newCaller, hotCaller] = [await countDecision(subject, true), await countDecision(subject, false)]
-        rows.push({
-          limiter: subject.name,
-          limits,
-          'new caller': Math.round(newCaller - pingInstructions),
-          'hot caller': Math.round(hotCaller - pingInstructions),
-        })
+        if (subject.name !== SUMMED_STREAM) await addRow(subject, limits, 1, 1)
       }
     }
+    for (const subject of makeIdentitySubjects(redis, peers.contenders, { url: front.url, token: TOKEN }))
+      await addRow(subject, 1, subject.identities, subject.calls)
     return rows
   } finally {
     await peers.close()
