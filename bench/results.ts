@@ -7,6 +7,7 @@ import type { FloodFigures } from './floods/measure.ts'
 import type { GatewayFigures } from './gateway/measure.ts'
 import type { PairFigures } from './gateway/side-by-side.ts'
 import { findWrk } from './gateway/wrk.ts'
+import type { IdentityFigures } from './identities/measure.ts'
 import type { LibraryFigures } from './library/measure.ts'
 import type { OperateFigures } from './operate/measure.ts'
 import type { RedisFigures } from './redis/measure.ts'
@@ -36,6 +37,7 @@ export interface Results {
   readonly library?: LibraryFigures
   readonly rules?: RulesBench
   readonly floods?: readonly FloodFigures[]
+  readonly identities?: readonly IdentityFigures[]
 }
 
 /** What figures depend on, and when they were taken. */

@@ -1,7 +1,7 @@
 /**
  * Sluice beside its peers, on one Redis and one workerd. About 32 minutes; with --quick, six.
  *
- *     npm run bench -- [--quick] [--only redis|gateway|stores|operate|accuracy|worst|library|rules|flood]
+ *     npm run bench -- [--quick] [--only redis|gateway|stores|operate|accuracy|worst|library|rules|flood|identities]
  *
  * Prints tables and what the run must show, and writes plots, what the run must show (claims.json) and all figures
  * (results.json, which the repository does not keep) to bench/results/. It fails only if something could not be
@@ -21,6 +21,7 @@ import { measureFloods } from './floods/measure.ts'
 import { HOT, measureGateways } from './gateway/measure.ts'
 import { measureSideBySide } from './gateway/side-by-side.ts'
 import { BARE, HONO_RATE_LIMITER, SLUICE, UPSTASH } from './gateway/variants.ts'
+import { measureIdentities } from './identities/measure.ts'
 import { measureLibrary } from './library/measure.ts'
 import { measureOperate } from './operate/measure.ts'
 import { connectPeers, installPeers, loadInProcess } from './peers.ts'
@@ -57,6 +58,7 @@ const FULL = {
   library: { repetitions: 7, decisions: 200_000, calls: 1_000 },
   rules: { entries: 10_000, rounds: 9 },
   flood: { perSecond: 200, seconds: 5 },
+  identities: { repetitions: 9 },
 }
 const QUICK = {
   redis: { warmUps: 0, repetitions: 1, budgetMs: 40 },
@@ -69,16 +71,16 @@ const QUICK = {
   library: { repetitions: 3, decisions: 100_000, calls: 300 },
   rules: { entries: 10_000, rounds: 3 },
   flood: { perSecond: 200, seconds: 5 },
+  identities: { repetitions: 5 },
 }
 
 const { values } = parseArgs({ options: { quick: { type: 'boolean', default: false }, only: { type: 'string' } } })
 const isQuick = values.quick
 const settings = isQuick ? QUICK : FULL
 const isAsked = (section: string) => values.only === undefined || values.only === section
-if (!['redis', 'gateway', 'stores', 'operate', 'accuracy', 'worst', 'library', 'rules', 'flood'].some(isAsked)) {
-  console.error(
-    'usage: npm run bench -- [--quick] [--only redis|gateway|stores|operate|accuracy|worst|library|rules|flood]',
-  )
+const SECTIONS = 'redis|gateway|stores|operate|accuracy|worst|library|rules|flood|identities'
+if (!SECTIONS.split('|').some(isAsked)) {
+  console.error(`usage: npm run bench -- [--quick] [--only ${SECTIONS}]`)
   process.exit(1)
 }
 
@@ -91,7 +93,8 @@ const upstream = await startApi()
 const fronts = new Map<number, Service>()
 for (const ms of LATENCIES_MS) fronts.set(ms, await startFront(server.port, TOKEN, ms))
 const front = fronts.get(0) as Service
-const peers = await connectPeers({ redisPort: server.port, restUrl: front.url, token: TOKEN })
+const connectTo = (restUrl: string) => connectPeers({ redisPort: server.port, restUrl, token: TOKEN })
+const peers = await connectTo(front.url)
 try {
   let results: Results = { machine: await describeMachine(redis), isQuick }
   const { contenders } = peers
@@ -160,6 +163,11 @@ try {
   if (isAsked('flood')) {
     tell('floods')
     results = { ...results, floods: await measureFloods({ redis, ...settings.flood }) }
+  }
+  if (isAsked('identities')) {
+    tell('many identities')
+    const options = { redis, front, token: TOKEN, connectTo, ...settings.identities }
+    results = { ...results, identities: await measureIdentities(options) }
   }
   await report(results)
 } finally {

@@ -13,10 +13,10 @@ export interface CountedRedis extends AsyncDisposable {
   readonly port: number
   readonly redis: RedisClient
   /**
-   * Instructions of a call. What a PING takes is subtracted, so that reading it from the socket and answering is not
-   * counted.
+   * Instructions of a call. What a PING takes is subtracted for each request to Redis that it makes, so that reading it
+   * from the socket and answering is not counted.
    */
-  count(calls: number, call: () => Promise<unknown>): Promise<number>
+  count(calls: number, call: () => Promise<unknown>, requests?: number): Promise<number>
 }
 
 export async function startCountedRedis(
@@ -42,7 +42,7 @@ export async function startCountedRedis(
   return {
     port: server.port,
     redis,
-    count: async (calls, call) => (await countAll(calls, call)) - pingInstructions,
+    count: async (calls, call, requests = 1) => (await countAll(calls, call)) - requests * pingInstructions,
     async [Symbol.asyncDispose]() {
       await redis.close()
       await server.stop()

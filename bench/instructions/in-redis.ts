@@ -1,3 +1,4 @@
+import { makeIdentitySubjects } from '../identities/subjects.ts'
 import { connectPeers } from '../peers.ts'
 import { limitsOf } from '../redis/measure.ts'
 import { makeSubjects, SUMMED_STREAM, type Subject } from '../redis/subjects.ts'
@@ -15,6 +16,8 @@ const ENTRIES = 1_000
 export type DecisionInstructions = {
   readonly limiter: string
   readonly limits: number
+  /** Each has these limits. */
+  readonly identities: number
   readonly 'new caller': number
   readonly 'hot caller': number
 }
@@ -28,32 +31,36 @@ export async function countInRedis(
   const front = await startFront(counted.port, TOKEN, 0)
   const peers = await connectPeers({ redisPort: counted.port, restUrl: front.url, token: TOKEN })
 
-  async function countDecision(subject: Subject, isNew: boolean): Promise<number> {
+  async function countDecision(subject: Subject, isNew: boolean, requests: number): Promise<number> {
     const callers = Array.from({ length: WARM_UPS + DECISIONS }, (_, index) => `${isNew ? 'new' : 'hot'}-${index}`)
     if (!isNew) {
       callers.fill('hot')
       await subject.fill('hot', ENTRIES)
     }
     for (const caller of callers.splice(0, WARM_UPS)) await subject.decide(caller)
-    const instructions = await count(DECISIONS, () => subject.decide(callers.pop() as string))
+    const instructions = await count(DECISIONS, () => subject.decide(callers.pop() as string), requests)
     await redis.flushAll()
     return instructions
   }
 
   try {
     const rows: DecisionInstructions[] = []
+    const addRow = async (subject: Subject, limits: number, identities: number, requests: number) => {
+      const newCaller = await countDecision(subject, true, requests)
+      const hotCaller = await countDecision(subject, false, requests)
+      rows.push({
+        ...{ limiter: subject.name, limits, identities },
+        'new caller': Math.round(newCaller),
+        'hot caller': Math.round(hotCaller),
+      })
+    }
     for (const limits of [1, 3]) {
       for (const subject of await makeSubjects(redis, limitsOf(limits), peers.contenders)) {
-        if (subject.name === SUMMED_STREAM) continue
-        const [newCaller, hotCaller] = [await countDecision(subject, true), await countDecision(subject, false)]
-        rows.push({
-          limiter: subject.name,
-          limits,
-          'new caller': Math.round(newCaller),
-          'hot caller': Math.round(hotCaller),
-        })
+        if (subject.name !== SUMMED_STREAM) await addRow(subject, limits, 1, 1)
       }
     }
+    for (const subject of makeIdentitySubjects(redis, peers.contenders, { url: front.url, token: TOKEN }))
+      await addRow(subject, 1, subject.identities, subject.calls)
     return rows
   } finally {
     await peers.close()

@@ -74,7 +74,7 @@ async function sortedSetSubject(redis: RedisClient, limits: readonly Limit[]): P
   }
 }
 
-function peerSubject(redis: RedisClient, limits: readonly Limit[], { name, make }: Contender): Subject {
+export function peerSubject(redis: RedisClient, limits: readonly Limit[], { name, make }: Contender): Subject {
   const limit = make(limits)
   return {
     name,
@@ -119,8 +119,13 @@ async function sluiceSubject(redis: RedisClient, limits: readonly Limit[], algor
       // Many admissions at once would be one entry.
       const longest = Math.max(...limits.map(({ windowMs }) => windowMs))
       const [charge] = chargesOf(caller)
-      await redis.eval(FILL, { keys: [charge?.key ?? ''], arguments: ['stream', `${entries}`, `${longest}`] })
+      await fillStream(redis, charge?.key ?? '', entries, longest)
     },
     decide: (caller) => decide(caller, 1),
   }
+}
+
+/** Gives a sliding window the entries of this many admissions. */
+export async function fillStream(redis: RedisClient, key: string, entries: number, windowMs: number): Promise<void> {
+  await redis.eval(FILL, { keys: [key], arguments: ['stream', `${entries}`, `${windowMs}`] })
 }

@@ -34,6 +34,7 @@ export function checkClaims(results: Results): Claim[] {
     ...libraryClaims(results),
     ...rulesClaims(results),
     ...floodClaims(results),
+    ...identityClaims(results),
   ]
 }
 
@@ -48,6 +49,12 @@ function atLeast(bound: number, claim: string, measured: number): Claim {
 function floodClaims({ floods = [] }: Results): Claim[] {
   if (floods.length === 0) return []
   return [atMost(0.05, 'calls for a refused request of any flood', Math.max(...floods.map(({ calls }) => calls)))]
+}
+
+function identityClaims({ identities = [] }: Results): Claim[] {
+  const own = identities.filter(({ limiter, store }) => limiter === 'Sluice' && store === 'Redis')
+  if (own.length === 0) return []
+  return [atMost(1, 'REST calls of a decision by six identities', Math.max(...own.map(({ calls }) => calls)))]
 }
 
 function storeClaims({ stores = [], loads = [] }: Results): Claim[] {

@@ -2,6 +2,7 @@ import type { AccuracyFigures, LeaseFigures } from '../accuracy/measure.ts'
 import type { FloodFigures } from '../floods/measure.ts'
 import type { GatewayFigures } from '../gateway/measure.ts'
 import type { PairFigures } from '../gateway/side-by-side.ts'
+import type { IdentityFigures } from '../identities/measure.ts'
 import type { LibraryFigures } from '../library/measure.ts'
 import type { OperateFigures } from '../operate/measure.ts'
 import { NEW_CALLER, type RedisFigures } from '../redis/measure.ts'
@@ -32,6 +33,7 @@ export function printTables({
   library,
   rules,
   floods,
+  identities,
 }: Results): void {
   if (redis) print('In Redis: µs of server time, billed commands and bytes of a decision', redis.map(redisRow))
   if (gateway) {
@@ -63,6 +65,7 @@ export function printTables({
   }
   if (rules) print(`What ${rules.entries} rules add to a request, µs`, rules.requests.map(rulesRow))
   if (floods) print('A flood of 200 refused requests a second: each of them costs', floods.map(floodRow))
+  if (identities) print('A decision by several policies, each by an identity of its own', identities.map(identityRow))
 }
 
 export function printClaims(claims: readonly Claim[]): void {
@@ -103,6 +106,17 @@ function waitingRow({ throttle, worst, duration }: LibraryFigures['waiting'][num
 
 function floodRow({ flood, store, calls, commands, rowsWritten }: FloodFigures): Row {
   return { flood, store, calls, 'billed commands': commands, 'rows written': rowsWritten }
+}
+
+function identityRow({ limiter, store, identities, isNew, ...figures }: IdentityFigures): Row {
+  const isOverRedis = store === 'Redis'
+  return {
+    ...{ limiter, store, identities, caller: isNew ? 'new' : 'hot' },
+    'µs in Redis': isOverRedis ? round(figures.serverUs) : '',
+    'billed commands': isOverRedis ? round(figures.billed) : '',
+    ...{ calls: figures.calls, 'round trips': figures.roundTrips, bytes: Math.round(figures.bytes) },
+    'rows written': isOverRedis ? '' : round(figures.rowsWritten),
+  }
 }
 
 function rulesRow({ callers, limiterUs, addedUs, medianUs }: RulesFigures): Row {

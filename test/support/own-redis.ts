@@ -4,6 +4,7 @@ import { connectRedis, type RedisClient, readCommandStats } from './redis-client
 
 export interface OwnRedis {
   readonly client: RedisClient
+  readonly port: number
   /**
    * Number of times that each command was run by this work, those inside of scripts one by one. What Redis itself has
    * counted is what Upstash bills.
@@ -26,6 +27,9 @@ export function ownRedis(): OwnRedis {
   return {
     get client() {
       return client
+    },
+    get port() {
+      return server.port
     },
     async billed(work) {
       await client.sendCommand(['CONFIG', 'RESETSTAT'])
