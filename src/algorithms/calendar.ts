@@ -39,15 +39,14 @@ export const readCalendarLimits: ReadCalendarLimits = ({ algorithm, limits, time
   })
 }
 
-/**
- * Makes the calendar of a time zone, whose weeks begin on Monday (ISO 8601). A window begins with the first moment of its
- * first day, which is no midnight where the clocks are put forward then.
- * @param timeZone an IANA name
- * @param starts day on which months begin, 1 to 31, or the last one of a shorter month
- * @throws {RangeError} for an unknown time zone
- */
-export function openCalendar(unit: CalendarUnit, timeZone = 'UTC', starts = 1): Calendar {
-  const format = new Intl.DateTimeFormat('en-US', {
+/** By time zone: each takes some 50 kB, and plans and overrides have limits of their own. */
+const CLOCKS = new Map<string, Intl.DateTimeFormat>()
+
+/** @throws {RangeError} for an unknown time zone */
+function openClock(timeZone: string): Intl.DateTimeFormat {
+  const known = CLOCKS.get(timeZone)
+  if (known) return known
+  const clock = new Intl.DateTimeFormat('en-US', {
     timeZone,
     calendar: 'gregory',
     numberingSystem: 'latn',
@@ -59,6 +58,19 @@ export function openCalendar(unit: CalendarUnit, timeZone = 'UTC', starts = 1): 
     minute: 'numeric',
     second: 'numeric',
   })
+  CLOCKS.set(timeZone, clock)
+  return clock
+}
+
+/**
+ * Makes the calendar of a time zone, whose weeks begin on Monday (ISO 8601). A window begins with the first moment of its
+ * first day, which is no midnight where the clocks are put forward then.
+ * @param timeZone an IANA name
+ * @param starts day on which months begin, 1 to 31, or the last one of a shorter month
+ * @throws {RangeError} for an unknown time zone
+ */
+export function openCalendar(unit: CalendarUnit, timeZone = 'UTC', starts = 1): Calendar {
+  const format = openClock(timeZone)
 
   /** Reads the clock on the wall, to the second, as if it showed UTC. */
   function toLocal(ms: number): number {

@@ -62,9 +62,9 @@ export function createAuthorize(
   return async function authorize(request, _target, context) {
     const { pathname, searchParams: query } = new URL(request.url)
     if (pathname !== PATH) return undefined
-    const inQuery = query.getAll('token')
-    const token = inQuery.length > 0 ? inQuery.join() : request.headers.get(TOKEN_FIELD)
-    if (!isToken(token ?? '')) return problemResponse(FORBIDDEN)
+    // Either may be the client's own, as some proxies pass on its query and others its fields.
+    const tokens = [request.headers.get(TOKEN_FIELD) ?? '', query.getAll('token').join()]
+    if (!tokens.some(isToken)) return problemResponse(FORBIDDEN)
     try {
       const response = await decide(request, context)
       return query.get('refusals') === '403' ? toKnownRefusal(response) : response

@@ -26,7 +26,7 @@ export interface AppOptions extends Omit<ProtectOptions, 'headerFormat' | 'ipv6P
   readonly proxy: UpstreamProxy
   readonly readHealth: () => Promise<Health>
   /** Answers of the gateway itself, by path below `/_sluice/`. */
-  readonly routes: ReadonlyMap<string, RouteHandler>
+  readonly routes: Pick<ReadonlyMap<string, RouteHandler>, 'get'>
   /** Answers everything else below `/_sluice`. */
   readonly operators?: RouteHandler | undefined
   readonly log: Log

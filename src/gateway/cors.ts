@@ -77,7 +77,13 @@ export function withCors(createApp: (options: AppOptions) => App): typeof create
         }
         return response
       },
-      routes: new Map([...routes].map(([name, handle]) => [name, name === 'limits' ? handle : markForeign(handle)])),
+      routes: {
+        // Routes are added later, too.
+        get(name) {
+          const handle = routes.get(name)
+          return handle && name !== 'limits' ? markForeign(handle) : handle
+        },
+      },
       operators: operators && markForeign(operators),
     })
 

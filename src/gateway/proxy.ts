@@ -59,12 +59,14 @@ async function createSynthetic(reason: Reason): Promise<Response> {
 }
 
 function toUpstream(request: IncomingRequest, { host, scheme }: RequestTarget, name: string, isPassed: IsPassed) {
-  const { headers: received } = request
+  const { headers: received, method } = request
   const headers = new Headers(received.raw)
   // Only names: reading a value costs as much again. Headers that Connection names need no check: a request that names
   // one of these was refused.
   for (const field of received.names) if (!isPassed(field)) headers.delete(field)
-  if (received.get('Upgrade')?.toLowerCase() === 'websocket') headers.set('Upgrade', 'websocket')
+  // The runtime opens a WebSocket by GET, whatever the method (RFC 6455 §4.1), and the request was not charged as one.
+  const isHandshake = method === 'GET' && received.get('Upgrade')?.toLowerCase() === 'websocket'
+  if (isHandshake) headers.set('Upgrade', 'websocket')
 
   // The version between the runtime and the Worker. Reading the client's from `cf` would cost parsing and copying it.
   headers.append('Via', `1.1 ${name}`)

@@ -120,8 +120,9 @@ describe('/_sluice/authorize', () => {
     const wrong = [
       await withToken(''),
       await withToken(`${DECIDE_TOKEN}x`),
-      await withToken(DECIDE_TOKEN, '?token='),
-      await withToken(DECIDE_TOKEN, `?token=${DECIDE_TOKEN}&token=${DECIDE_TOKEN}`),
+      await withToken('', '?token='),
+      await withToken('', `?token=${DECIDE_TOKEN}&token=${DECIDE_TOKEN}`),
+      await withToken(`${DECIDE_TOKEN}, ${DECIDE_TOKEN}`),
       await decisions.fetch('/_sluice/authorize', { headers: { Authorization: `Bearer ${DECIDE_TOKEN}` } }),
     ]
     for (const response of wrong) {
@@ -130,6 +131,19 @@ describe('/_sluice/authorize', () => {
     }
     expect((await withToken('of the client', `?token=${DECIDE_TOKEN}`)).status).toBe(200)
     expect((await withToken(DECIDE_TOKEN)).status).toBe(429)
+    expect((await withToken(DECIDE_TOKEN, '?token=of-the-client')).status).toBe(429)
+  })
+
+  test('answers with CORS_ORIGINS too, and allows no page anything', async () => {
+    const CORS_ORIGINS = 'https://app.example.com'
+    const own = await openDecisions({ STORE: 'memory', RATE_LIMITS: '1/1h', CORS_ORIGINS })
+    const question = { headers: { Origin: CORS_ORIGINS } }
+    const answers = [await own.authorize(question), await own.authorize(question)]
+    expect(answers.map(({ status, headers }) => [status, headers.get('Access-Control-Allow-Origin')])).toEqual([
+      [200, null],
+      [429, null],
+    ])
+    expect((await own.decide({ policy: 'default', identity: 'a' })).body.granted).toBe(true)
   })
 })
 

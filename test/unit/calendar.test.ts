@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { openCalendar, readCalendarLimits } from '../../src/algorithms/calendar.ts'
 import { loadConfig } from '../../src/config/load-config.ts'
 import type { OptionError } from '../../src/config/option-error.ts'
@@ -22,6 +22,15 @@ function load(table: object, reader = readCalendarLimits) {
 }
 
 describe('openCalendar()', () => {
+  test('reads a time zone once, however many limits go by it', () => {
+    const made = vi.spyOn(Intl, 'DateTimeFormat')
+    onTestFinished(() => made.mockRestore())
+    for (const unit of ['day', 'month', 'day'] as const) openCalendar(unit, 'Pacific/Chatham')
+    expect(made).toHaveBeenCalledTimes(1)
+    expect(() => openCalendar('day', 'Pacific/Nowhere')).toThrow(RangeError)
+    expect(() => openCalendar('day', 'Pacific/Nowhere')).toThrow(RangeError)
+  })
+
   test.each([
     // The last day of a shorter month stands for the 31st.
     ['month', 'UTC', 31, '2024-02-10T00:00Z', ['2024-01-31T00:00Z', '2024-02-29T00:00Z', '2024-03-31T00:00Z']],

@@ -156,6 +156,16 @@ test('a policy for GET is not dodged by HEAD', async () => {
   expect(await sendInTurn(own.url, [search, { ...search, method: 'HEAD' }])).toEqual([200, 429])
 })
 
+test.each(['POST', 'OPTIONS', 'DELETE', 'HEAD'])(
+  'a policy for GET is not dodged by %s for a WebSocket, which the runtime would open by GET',
+  async (method) => {
+    const length = method === 'POST' ? 'Content-Length: 4\r\n' : ''
+    const request = `${method} /socket HTTP/1.1\r\nHost: gateway.example\r\nUpgrade: WebSocket\r\n${length}\r\n`
+    expect(statusesOf(await exchange(gateway.url, `${request}${length && 'body'}${LAST}`))).toEqual([200, 200])
+    expect(gateway.upstream.take()[0]).toMatchObject({ line: `${method} /socket` })
+  },
+)
+
 test.each(['post', 'Post', 'FROB', 'GETT', 'POST\t', 'ALL'])('an unknown method is refused: %j', async (method) => {
   const bytes = `${method} /users/@me/login HTTP/1.1\r\nHost: gateway.example\r\n\r\n${LAST}`
   expect(statusesOf(await exchange(gateway.url, bytes))).toEqual([method === 'POST\t' ? 400 : 501])

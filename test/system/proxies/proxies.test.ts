@@ -179,6 +179,13 @@ describe.each(PROXIES)('%s', (name) => {
     )
   })
 
+  test('takes no parameter of the client for its own', async () => {
+    arrived = []
+    const path = `/${name}/reset?token=of-the-client&refusals=403`
+    expect((await send(proxy().url, { path })).status).toBe(200)
+    expect(arrived).toEqual([{ method: 'GET', path }])
+  })
+
   test('counts by the address of the client, and not by what it claims', async () => {
     const path = `/${name}/address`
     const statuses: number[] = []
