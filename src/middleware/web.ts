@@ -133,8 +133,12 @@ function createWarning(log: Log): () => void {
   }
 }
 
-/** To a response of `fetch`, no headers can be added. */
+/**
+ * To a response of `fetch`, no headers can be added. One without a body may be a constant of the application, which would
+ * collect those of all requests.
+ */
 function withOpenFields(response: Response): Response {
+  if (response.body === null && response.status !== 101) return copyResponse(response)
   try {
     // No response has this header.
     response.headers.delete('Sluice-Probe')

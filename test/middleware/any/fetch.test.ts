@@ -106,6 +106,17 @@ test('fields are added to a response whose own are closed', async () => {
   ])
 })
 
+test('a response that the app gives to all collects the fields of none', async () => {
+  const gone = new Response(null, { status: 204 })
+  const handle = limit(() => gone, { limits: '10/1h', trustProxy: () => '203.0.113.7' })
+  for (let left = 9; left > 6; left--) {
+    const { status, headers } = await handle(new Request('http://localhost/'))
+    expect([status, headers.get('RateLimit')]).toEqual([204, expect.stringContaining(`;r=${left};`)])
+    expect(headers.get('RateLimit')).not.toContain(',')
+  }
+  expect([...gone.headers]).toEqual([])
+})
+
 test('a path that another policy may mean is refused, and a handler whose answer is no response throws', async () => {
   const policies = [{ name: 'login', limits: '1/1m', match: '* /login' }]
   const handler = (() => undefined) as unknown as () => Response
