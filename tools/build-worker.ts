@@ -116,5 +116,5 @@ if (import.meta.main) {
   const kib = (chunks: BuiltWorker['script']) =>
     `${(chunks.reduce((sum, chunk) => sum + gzippedBytes(chunk, folder), 0) / 1_024).toFixed(1)} KiB`
   console.log(`script of the Worker: ${kib(script)} gzipped, of at most ${MAX_SCRIPT_KIB}`)
-  for (const chunk of lazy) console.log(`loaded if asked for: ${chunk.fileName} ${kib([chunk])}`)
+  for (const chunk of lazy) console.log(`loaded on demand: ${chunk.fileName} ${kib([chunk])}`)
 }

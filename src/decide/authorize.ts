@@ -6,6 +6,7 @@ import type { GatewayContext, RouteHandler } from '../gateway/app.ts'
 import { markSynthetic, type Observer } from '../http/exchange.ts'
 import { type Problem, problemResponse, TARGET_PROBLEMS } from '../http/problem.ts'
 import { type AbortableRequest, createProtect } from '../http/protect.ts'
+import { createRefusal } from '../http/refusal.ts'
 import { createAddressReader } from '../middleware/address-reader.ts'
 import { isChanged, markAmbiguous } from '../middleware/node-request.ts'
 import { createPathReader, createTargetReader, type RequestTarget } from '../request/target.ts'
@@ -81,8 +82,7 @@ export function createAuthorize(
     const path = isChanged({ url: question.uri }) ? markAmbiguous(target.path) : target.path
     return protect(new ForwardedRequest(request, question), path, context, {
       next: async () => markSynthetic(new Response(null, { headers: { 'Cache-Control': 'no-store' } })),
-      refuse: async (verdict) =>
-        (await import('../http/refusal.ts')).createRefusal(verdict, request.headers.get('Accept')),
+      refuse: (verdict) => createRefusal(verdict, request.headers.get('Accept')),
     })
   }
 

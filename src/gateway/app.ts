@@ -10,6 +10,7 @@ import { createProtect, type ProtectOptions } from '../http/protect.ts'
 import type { Store } from '../model/store.ts'
 import { createPathReader, createTargetReader, type RequestTarget } from '../request/target.ts'
 import type { CallContext } from '../runtime/call-context.ts'
+import { createLoader } from '../runtime/create-loader.ts'
 import type { Log } from '../runtime/log.ts'
 import type { Reason } from './gateway-problem.ts'
 import { type Health, healthResponse } from './health.ts'
@@ -47,6 +48,9 @@ export interface GatewayContext extends ComposedLimiter {
   readonly log: Log
 }
 
+const loadRefusal = createLoader(() => import('../http/refusal.ts'))
+const loadProblem = createLoader(() => import('./gateway-problem.ts'))
+
 const ROOT = '/_sluice/'
 
 /** Paths of the gateway itself; no spelling of them is forwarded to the upstream. */
@@ -75,7 +79,7 @@ export function createApp({ config, proxy, readHealth, routes, operators, log, .
     const received = receive(req.raw, routed)
     return typeof received === 'string' ? refuse(received, executionCtx) : healthResponse(await readHealth())
   })
-  app.get('/_sluice/errors', async () => (await import('./gateway-problem.ts')).serveErrors())
+  app.get('/_sluice/errors', async () => (await loadProblem()).serveErrors())
   app.all('/_sluice/*', async ({ req: { raw }, executionCtx }) => {
     const received = receive(raw, routed)
     if (typeof received === 'string') return refuse(received, executionCtx)
@@ -95,7 +99,7 @@ export function createApp({ config, proxy, readHealth, routes, operators, log, .
     if (isLoop(fields.get('Via'), name)) return refuse('loop', executionCtx)
     let request = new IncomingRequest(raw, fields)
     if (request.method === 'OPTIONS' && fields.has('Max-Forwards')) {
-      const counted = (await import('./gateway-problem.ts')).countDown(request)
+      const counted = (await loadProblem()).countDown(request)
       if (counted instanceof Response) return counted
       request = counted
     }
@@ -103,7 +107,7 @@ export function createApp({ config, proxy, readHealth, routes, operators, log, .
     try {
       return await protect(request, target.path, context, {
         next: (_, signal) => proxy(request, target, context.deadlines, signal),
-        refuse: async (verdict) => (await import('../http/refusal.ts')).createRefusal(verdict, fields.get('Accept')),
+        refuse: async (verdict) => (await loadRefusal()).createRefusal(verdict, fields.get('Accept')),
       })
     } finally {
       // The runtime would drop the timer with the request, which costs more.
@@ -122,7 +126,7 @@ export function createApp({ config, proxy, readHealth, routes, operators, log, .
   }
 
   async function answerProblem(reason: Reason): Promise<Response> {
-    return (await import('./gateway-problem.ts')).gatewayProblem(reason)
+    return (await loadProblem()).gatewayProblem(reason)
   }
 
   function contextOf(raw: Request, execution: Pick<CallContext, 'waitUntil'>): CallContext {

@@ -40,7 +40,8 @@ export function withCors(createApp: (options: AppOptions) => App): typeof create
         findAllowed(headers.get('Origin')) !== undefined &&
         !headers.has('Authorization') &&
         !headers.has('Cookie') &&
-        body === null &&
+        // Some servers in front of it say how long no body is.
+        (body === null || headers.get('Content-Length') === '0') &&
         ambiguity === undefined &&
         readMethods(request, ['OPTIONS']).isCertain
       )

@@ -221,7 +221,9 @@ describe('a preflight', () => {
   test('reaches the API uncounted', async () => {
     asked.length = 0
     for (let i = 0; i < 5; i++) {
-      const answer = await send(gateway.url, { method: 'OPTIONS', path: '/a', headers: { ...PREFLIGHT, ...IP } })
+      // Some servers say how long no body is.
+      const headers = { ...PREFLIGHT, ...IP, ...(i % 2 === 1 && { 'Content-Length': '0' }) }
+      const answer = await send(gateway.url, { method: 'OPTIONS', path: '/a', headers })
       expect([answer.status, answer.headers['x-api'], answer.headers.ratelimit]).toEqual([200, '1', undefined])
     }
     expect(asked).toEqual(Array(5).fill('OPTIONS /base/a'))

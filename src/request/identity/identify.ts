@@ -1,4 +1,5 @@
 import type { IdentitySource, MissingIdentity, Reading } from '../../model/policy.ts'
+import { createLoader } from '../../runtime/create-loader.ts'
 import type { ReceivedRequest } from '../received-request.ts'
 import { callerAddress } from './address.ts'
 import { readAuthorization } from './authorization.ts'
@@ -25,7 +26,7 @@ export async function readIdentity(
   for (const source of sources) {
     let reading = await readIdentitySource(source, input)
     if (fold && reading.kind === 'value') {
-      const { foldReading } = await import('./fold.ts')
+      const { foldReading } = await loadFold()
       reading = foldReading(source, reading.value, fold)
     }
     if (reading.kind === 'value') parts.push(formatSource(source), reading.value)
@@ -33,6 +34,23 @@ export async function readIdentity(
     else parts.push('ip', callerAddress(input.request, input.ipv6Prefix))
   }
   return parts
+}
+
+// Few policies need these.
+const loadFold = createLoader(() => import('./fold.ts'))
+const loadBody = createLoader(() => import('./body.ts'))
+const loadCookie = createLoader(() => import('./cookie.ts'))
+
+async function readForm(request: ReceivedRequest, name: string): Promise<Reading> {
+  return (await loadBody()).readFormField(request, name)
+}
+
+async function readJson(request: ReceivedRequest, path: readonly string[]): Promise<Reading> {
+  return (await loadBody()).readMember(request, path)
+}
+
+async function readCookieValue({ headers }: ReceivedRequest, name: string): Promise<Reading> {
+  return (await loadCookie()).readCookie(headers.get('Cookie'), name)
 }
 
 export function readIdentitySource(
@@ -53,12 +71,11 @@ export function readIdentitySource(
     case 'query':
       return readParameter(new URL(request.url).search.slice(1), source.name)
     case 'form':
-      // Few policies need these imports.
-      return import('./body.ts').then(({ readFormField }) => readFormField(request, source.name))
+      return readForm(request, source.name)
     case 'cookie':
-      return import('./cookie.ts').then(({ readCookie }) => readCookie(request.headers.get('Cookie'), source.name))
+      return readCookieValue(request, source.name)
     case 'json':
-      return import('./body.ts').then(({ readMember }) => readMember(request, source.path))
+      return readJson(request, source.path)
     case 'claim':
       return readClaim?.(source.path) ?? AMBIGUOUS
     case 'application':
