@@ -82,7 +82,7 @@ export function createAuthorize(
     const path = isChanged({ url: question.uri }) ? markAmbiguous(target.path) : target.path
     return protect(new ForwardedRequest(request, question), path, context, {
       next: async () => markSynthetic(new Response(null, { headers: { 'Cache-Control': 'no-store' } })),
-      refuse: (verdict) => createRefusal(verdict, request.headers.get('Accept')),
+      refuse: (verdict) => createRefusal(verdict, request.headers),
     })
   }
 

@@ -107,7 +107,7 @@ export function createApp({ config, proxy, readHealth, routes, operators, log, .
     try {
       return await protect(request, target.path, context, {
         next: (_, signal) => proxy(request, target, context.deadlines, signal),
-        refuse: async (verdict) => (await loadRefusal()).createRefusal(verdict, fields.get('Accept')),
+        refuse: async (verdict) => (await loadRefusal()).createRefusal(verdict, fields),
       })
     } finally {
       // The runtime would drop the timer with the request, which costs more.

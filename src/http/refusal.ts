@@ -26,10 +26,10 @@ const PAGE = {
 }
 
 /**
- * @param accept the header `Accept` of the request
+ * @param headers those of the request, of which `Accept` is read if a policy has a page
  * @param otherType type of problems that have no registered one; left out: a reference to the gateway's own page
  */
-export function createRefusal(verdict: Refused, accept?: string | null, otherType?: string): Response {
+export function createRefusal(verdict: Refused, headers?: Pick<Headers, 'get'>, otherType?: string): Response {
   const problem = { ...(otherType !== undefined && { type: otherType }), ...describeRefusal(verdict) }
   const refusal = listRefusing(verdict).find(({ policy }) => policy.refusal)?.policy.refusal
   if (!refusal || !('retryAfterMs' in verdict)) return problemResponse(problem)
@@ -37,9 +37,9 @@ export function createRefusal(verdict: Refused, accept?: string | null, otherTyp
   // Only a number is put into its texts.
   const fill = (text: string) => text.replaceAll('{retry_after}', wait['Retry-After'])
   const { type, detail, html, redirect } = refusal
-  if ((html ?? redirect) !== undefined && prefersHtml(accept ?? '')) {
-    const headers = { ...PAGE, ...wait, ...(redirect !== undefined && { Location: redirect }) }
-    return new Response(fill(html ?? ''), { status: redirect === undefined ? problem.status : 303, headers })
+  if ((html ?? redirect) !== undefined && prefersHtml(headers?.get('Accept') ?? '')) {
+    const fields = { ...PAGE, ...wait, ...(redirect !== undefined && { Location: redirect }) }
+    return new Response(fill(html ?? ''), { status: redirect === undefined ? problem.status : 303, headers: fields })
   }
   return problemResponse({ ...problem, ...(type && { type }), ...(detail && { detail: fill(detail) }) })
 }

@@ -93,7 +93,7 @@ export function sluice<Req extends IncomingMessage = IncomingMessage>(
         for (const [name, value] of refusalFields(verdict)) res.setHeader(name, value)
         reportLimits(res, verdict)
         await onLimited(req, res, req.rateLimit)
-      } else await answer(res, createRefusal(verdict, req.headers.accept, NO_PAGE), verdict)
+      } else await answer(res, createRefusal(verdict, request.headers, NO_PAGE), verdict)
       return verdict.outcome === 'admitted'
     } finally {
       call.deadlines.end()

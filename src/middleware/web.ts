@@ -91,7 +91,7 @@ export function createRespond<Args extends unknown[]>(parts: MiddlewareParts<Arg
           exchange.record(rateLimit)
           return onLimited && isOverLimits(verdict)
             ? addMissingHeaders(await onLimited(rateLimit), refusalFields(verdict))
-            : createRefusal(verdict, request.headers.get('Accept'), NO_PAGE)
+            : createRefusal(verdict, request.headers, NO_PAGE)
         },
       })
     } finally {

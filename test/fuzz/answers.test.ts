@@ -47,7 +47,7 @@ fuzz(
       html: `<p>{retry_after}</p>${text}`,
       ...(redirect && { redirect }),
     }
-    const response = createRefusal(makeVerdict(refusal, ms), header)
+    const response = createRefusal(makeVerdict(refusal, ms), { get: () => header })
     const seconds = String(Math.ceil(ms / 1000))
     const page = response.headers.get('Content-Type') === 'text/html; charset=utf-8'
     const expected = page ? `<p>${seconds}</p>${text}` : `${text} ${seconds}`
