@@ -30,7 +30,7 @@ const MIXED: fc.Arbitrary<StoreCharge[]> = fc.array(fc.constantFrom(...EVERY_ALG
   maxLength: MOST_RULES,
 })
 const SUBJECTS: readonly (readonly [string, fc.Arbitrary<StoreCharge[]>])[] = [
-  ...EVERY_ALGORITHM.map((name) => [name, anyCharge(name).map((charge) => [charge])] as const),
+  ...EVERY_ALGORITHM.map((name) => [name, anyCharge(name, true).map((charge) => [charge])] as const),
   ['several algorithms in one decision', MIXED],
 ]
 

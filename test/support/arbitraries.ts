@@ -33,10 +33,13 @@ const severalByCalendar: fc.Arbitrary<Limit[]> = fc
   )
 const burst = fc.option(fc.integer({ min: 1, max: 300 }), { nil: undefined })
 
-/** A charge with a key of its own. */
-export function anyCharge(algorithm: AlgorithmName): fc.Arbitrary<StoreCharge> {
+/**
+ * A charge with a key of its own.
+ * @param hasCalendar quotas may end by a calendar, at any moments within their windows
+ */
+export function anyCharge(algorithm: AlgorithmName, hasCalendar = false): fc.Arbitrary<StoreCharge> {
   const hasLimits = TIERED_ALGORITHMS.some((name) => name === algorithm)
-  const several = algorithm === 'quota' ? fc.oneof(severalLimits, severalByCalendar) : severalLimits
+  const several = hasCalendar && algorithm === 'quota' ? fc.oneof(severalLimits, severalByCalendar) : severalLimits
   const limits = hasLimits ? several : limit.map((limit) => [limit])
   if (algorithm !== 'token-bucket') return limits.map((limits) => chargeOf(algorithm, limits))
   return fc.tuple(limits, burst).map(([limits, burst]) => chargeOf(algorithm, limits, burst ? { burst } : {}))
@@ -49,7 +52,7 @@ export interface Configured {
 }
 
 export function anyConfigured(algorithm: AlgorithmName): fc.Arbitrary<Configured> {
-  const pair = fc.tuple(anyCharge(algorithm), anyCharge(algorithm))
+  const pair = fc.tuple(anyCharge(algorithm, true), anyCharge(algorithm, true))
   return pair.map(([before, after]) => ({ before, after: { ...after, key: before.key } }))
 }
 
