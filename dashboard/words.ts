@@ -49,7 +49,7 @@ export function limitsOf({ name, limits, burst, plans, cost, penalty, holdsSlots
   ].filter((line) => line !== '')
 }
 
-/** What a limit allows, e.g. `60 per 1 min`. The name of a limit by the calendar ends with its unit. */
+/** What a limit allows, e.g. `60 per 1 min`. The name of a calendar limit ends with its unit: `60 per month`. */
 export function describeLimit(policy: string, { name, limit, windowMs }: ActiveLimit): string {
   const window = windowInName(policy, name)
   return `${count(limit)} per ${/^[a-z]/.test(window) ? window : span(windowMs)}`

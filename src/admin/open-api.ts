@@ -3,7 +3,7 @@ import type * as v from 'valibot'
 import manifest from '../../package.json' with { type: 'json' }
 import type { Operation, Schema } from './operation.ts'
 
-/** What is described of an operation. Without an answer, only its status counts. */
+/** An operation as the document describes it. For one without `answer`, only the status counts. */
 export type Described = Omit<Operation, 'answer' | 'run'> & Partial<Pick<Operation, 'answer'>>
 
 export interface ApiDescription {

@@ -39,7 +39,7 @@ export const readCalendarLimits: ReadCalendarLimits = ({ algorithm, limits, time
   })
 }
 
-/** By time zone: each takes some 50 kB, and plans and overrides have limits of their own. */
+/** One formatter per time zone, shared by all limits: each takes about 50 kB. */
 const CLOCKS = new Map<string, Intl.DateTimeFormat>()
 
 /** @throws {RangeError} for an unknown time zone */

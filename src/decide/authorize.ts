@@ -40,7 +40,7 @@ export const AUTHORIZE: Described = {
   }),
 }
 
-/** What is asked about. */
+/** The request about which a proxy asks. */
 interface ForwardedQuestion {
   readonly method: string
   /** Path and query as the client has sent them. */

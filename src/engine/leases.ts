@@ -26,9 +26,9 @@ const ROUND_TRIPS = 2
 const MIN_PERMITS = 32
 /** but no larger share of the smallest limit: a burst begins to leave its window later by the time that they last. */
 const MIN_PERMITS_SHARE = 1 / 75
-/** Leases are no larger share of what is left: near a limit, each request is decided alone. */
+/** A lease takes at most this share of the remaining units: near a limit, each request is decided alone. */
 const LEFT_SHARE = 1 / 32
-/** What is unused or expired is no larger share of what is left, if all isolates do the same: others need that. */
+/** The unused and expired permits of all isolates are at most this share of the remaining units: others need those. */
 const UNUSED_SHARE = 0.18
 /** No more permits are unused for each that was used, so that a burst that stops counts little more than it was. */
 const UNUSED_PER_USED = 0.65
@@ -172,7 +172,7 @@ class Leases {
     return Math.ceil(Math.min(maxLeaseMs, lastsMs / (1 - MARGIN_SHARE)))
   }
 
-  /** What is left of the limits of a request, in permits. */
+  /** How much the limits of a request leave, in permits. */
   #findRoom({ charges }: DecisionRequest) {
     const max = Number.POSITIVE_INFINITY
     const room = { limit: max, left: max, leftPerUsed: max, crowdPermits: 0 }

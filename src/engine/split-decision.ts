@@ -127,7 +127,7 @@ export class SplitDecision {
     return decision
   }
 
-  /** What cannot be given back stays charged, and so do units in shadow mode, which refuses nobody. */
+  /** Units stay charged if their algorithm cannot give them back, or in shadow mode, which refuses nobody. */
   async #giveBack(slot: HashSlot, { granted: charged, nowMs }: Decision, granted: number): Promise<void> {
     const charges = slot.filter((charge) => charge.counts !== 'failures' && this.#applies(charge))
     const differences = charges
@@ -188,7 +188,7 @@ function createProbe({ key, algorithm, limits }: StoreCharge): StoreCharge {
   return { key, algorithm, limits, cost, mode: 'enforce', reserved: 0, counts: 'new-identities' }
 }
 
-/** Whether it applies is not for one slot to decide. */
+/** Makes a charge unconditional: one slot does not know all that its condition depends on. */
 function withoutCondition(charge: StoreCharge): StoreCharge {
   return countsIdentities(charge) ? { ...charge, counts: 'requests' } : charge
 }

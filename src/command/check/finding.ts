@@ -85,7 +85,7 @@ export const CODES = {
   ],
   'local-share-without-effect': [
     'warning',
-    'LOCAL_SHARE, where no policy is "local" while Redis is away',
+    'LOCAL_SHARE, where no policy has on_store_error = "local"',
     'Remove it, or set ON_STORE_ERROR = "local".',
   ],
   'label-without-effect': [

@@ -94,7 +94,7 @@ function* findVariableMistakes(config: Config, { variables, sources }: Settings)
     yield { code: 'leases-without-effect', message, variable: 'LEASES' }
   }
   if (localShare !== 1 && !limiting.some(({ onStoreError }) => onStoreError === 'local')) {
-    const message = 'LOCAL_SHARE changes nothing: no policy is "local" while Redis is away'
+    const message = 'LOCAL_SHARE changes nothing: no policy has on_store_error = "local"'
     yield { code: 'local-share-without-effect', message, variable: 'LOCAL_SHARE' }
   }
   if (statistics.label !== undefined && !statistics.isOn && statistics.logShare === 0) {

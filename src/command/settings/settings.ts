@@ -12,7 +12,7 @@ export interface SettingsOptions {
   /** Path of Wrangler's file; by default, the one that Wrangler finds from `cwd` upwards. */
   readonly config?: string | undefined
   readonly env?: string | undefined
-  /** Whose variables to read: those of `wrangler deploy`, with the secrets known here, or those of `npm run dev`. */
+  /** Which variables to read: as `wrangler deploy` sets them, with the secrets known here, or as `npm run dev` does. */
   readonly view: 'deployed' | 'development'
 }
 
