@@ -4,10 +4,13 @@ import { createPassedTest, type IsPassed, removeHopByHop, SECRET_FIELD } from '.
 import { copyResponse } from '../http/protect.ts'
 import { createDigest } from '../request/identity/digest.ts'
 import type { RequestTarget } from '../request/target.ts'
+import { createLoader } from '../runtime/create-loader.ts'
 import { type Deadlines, TOO_LATE } from '../runtime/deadlines.ts'
 import type { Log } from '../runtime/log.ts'
 import type { Reason } from './gateway-problem.ts'
 import type { IncomingRequest } from './incoming-request.ts'
+
+const loadProblem = createLoader(() => import('./gateway-problem.ts'))
 
 export interface ProxyOptions {
   readonly config: Config
@@ -55,7 +58,7 @@ export function createProxy({ config, fetch, log }: ProxyOptions) {
 }
 
 async function createSynthetic(reason: Reason): Promise<Response> {
-  return markSynthetic((await import('./gateway-problem.ts')).gatewayProblem(reason))
+  return markSynthetic((await loadProblem()).gatewayProblem(reason))
 }
 
 function toUpstream(request: IncomingRequest, { host, scheme }: RequestTarget, name: string, isPassed: IsPassed) {
