@@ -31,7 +31,7 @@ async function read(files: Readonly<Record<string, string>>, env?: string, confi
 
 const TOML = `name = "x"
 main = "x.ts"
-compatibility_date = "2026-11-01"
+compatibility_date = "2026-11-17"
 [vars]
 RATE_LIMITS = "1/1s"
 STORE_TIMEOUT_MS = 100
@@ -57,7 +57,7 @@ workers_dev = false
 
 const JSONC = `{
   // All in one.
-  "name": "x", "main": "x.ts", "compatibility_date": "2026-11-01",
+  "name": "x", "main": "x.ts", "compatibility_date": "2026-11-17",
   "vars": {
     "RATE_LIMITS": "1/1s", /* why */ "STORE_TIMEOUT_MS": 100,
     "KEY_PREFIX": "a\\u0062",

@@ -8,7 +8,7 @@ import { readVariables } from '../../tools/dev-variables.ts'
 const TOML = `
 name = "test"
 main = "worker.ts"
-compatibility_date = "2026-11-01"
+compatibility_date = "2026-11-17"
 [secrets]
 required = ["UPSTASH_REDIS_REST_URL"]
 [vars]

@@ -139,7 +139,7 @@ function onRuntime(runtime: string, file: string, place: Place): App {
 
 function oldWorker(name: string, file: string): App {
   return {
-    // Clients that go are seen with the flag `enable_request_signal` alone.
+    // At such a date, clients that go are seen only with the flag `enable_request_signal`.
     places: [{ name: `${name}, Worker of ${OLD_DATE}`, slots: 'end' }],
     bundler: 'esbuild',
     build: () => esbuild(`fetch/${file}.js`, noNode('esm', 'workerd,worker,browser')),
