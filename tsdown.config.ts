@@ -1,17 +1,8 @@
 import { globSync } from 'node:fs'
-import { defineConfig, type Rolldown } from 'tsdown'
+import { defineConfig } from 'tsdown'
 import { bundledLicenses } from './tools/bundled-licenses.ts'
 
 const COMMAND = 'src/cli.ts'
-
-/**
- * `src/` imports the hashes of Node, which the Worker and the command have. Who uses the package gets those that its
- * runtime has: by this name, package.json resolves to one of the two modules.
- */
-const HASH: Rolldown.Plugin = {
-  name: 'hash',
-  resolveId: (source, importer) => (importer && /\/hash\.ts$/.test(source) ? { id: '#hash', external: true } : null),
-}
 
 /** Builds the package, which package.json describes, into lib/. */
 export default defineConfig([
@@ -19,25 +10,15 @@ export default defineConfig([
     // Each file of src/ itself is an entry; what several of them use becomes a module that they share.
     entry: globSync('src/*.ts').filter((file) => file !== COMMAND),
     outDir: 'lib',
-    // Runs wherever `fetch` does: modules of Node are in `sluice/node`, `sluice/worker` and the hashes for Node alone.
+    // Runs wherever `fetch` does: modules of Node are in `sluice/node` and `sluice/worker` alone.
     platform: 'neutral',
     deps: { neverBundle: /^node:/, onlyBundle: [] },
-    plugins: [HASH],
     // With that of the whole repository, all of it would be compiled.
     dts: { tsconfig: 'tsconfig.package.json' },
     // `await using` is newer than the library that many projects check against.
     banner: { dts: '/// <reference lib="esnext.disposable" />' },
     logLevel: 'error',
     outExtensions: () => ({ js: '.js', dts: '.d.ts' }),
-  },
-  {
-    entry: globSync('src/runtime/*hash.ts'),
-    outDir: 'lib/runtime',
-    platform: 'neutral',
-    deps: { neverBundle: /^node:/, onlyBundle: [] },
-    dts: false,
-    logLevel: 'error',
-    outExtensions: () => ({ js: '.js' }),
   },
   {
     // The command, with all that it needs: who uses the library alone installs none of it.

@@ -1,5 +1,6 @@
 import type { Decision, DecisionRequest, StoreCharge } from '../../src/model/charge.ts'
 import type { Release } from '../../src/model/store.ts'
+import { createSha1 } from '../../src/runtime/hash.ts'
 import { LUA } from '../../src/store/redis/more-lua.ts'
 import { type Script, toScript } from '../../src/store/redis/redis-calls.ts'
 import {
@@ -153,6 +154,7 @@ export class ScriptStore {
     const remainingMs = keys.map((key) => Math.max(-1, this.expiresAtMs(key) - Math.floor(nowUs / 1000)))
     const all = [...args, ...remainingMs, nowUs].map(String)
     const options = { keys: [...keys], arguments: all }
+    plain.sha1 ??= await createSha1(plain.text)
     const answer = await this.#redis.evalSha(plain.sha1, options).catch((error: Error) => {
       if (!error.message.startsWith('NOSCRIPT')) throw error
       return this.#redis.eval(plain.text, options)

@@ -23,12 +23,11 @@ function findModules(entry: string): Map<string, string> {
 const importsIn = (text: string) => [...text.matchAll(IMPORT)].map(([, from, bare, lazy]) => from ?? bare ?? lazy ?? '')
 const withoutComments = (text: string) => text.replace(/\/\*[\s\S]*?\*\/|(?<=^|\s)\/\/.*/g, '')
 
-// The built package has another module in its place wherever there is no Node.
-test.each(['index.ts', 'hono.ts', 'fetch.ts', 'outbound.ts'])('src/%s needs nothing of Node but hashes', (entry) => {
+test.each(['index.ts', 'hono.ts', 'fetch.ts', 'outbound.ts'])('src/%s needs nothing of Node', (entry) => {
   const modules = [...findModules(entry)].map(([file, text]) => [file.slice(SRC.length + 1), text] as const)
   expect(modules.length).toBeGreaterThan(20)
   const needing = modules.filter(
     ([, text]) => importsIn(text).some((path) => path.startsWith('node:')) || OF_NODE.test(withoutComments(text)),
   )
-  expect(needing.map(([file]) => file)).toEqual(['runtime/hash.ts'])
+  expect(needing.map(([file]) => file)).toEqual([])
 })

@@ -1,6 +1,6 @@
 import { StoreError } from '../../model/store.ts'
 import { Deadlines, TOO_LATE } from '../../runtime/deadlines.ts'
-import { sha1 } from '../../runtime/hash.ts'
+import { createSha1 } from '../../runtime/hash.ts'
 import type { RedisClient } from './client.ts'
 
 /**
@@ -13,7 +13,13 @@ export const KEY_LOCKING = '#!lua flags=allow-key-locking\n'
 export const SHEBANG_UNKNOWN = /Unexpected flag in script shebang|unexpected symbol near '#'/
 
 /** A script with the key-locking line, and without it. */
-export type Script = Readonly<Record<'locking' | 'plain', { readonly text: string; readonly sha1: string }>>
+export type Script = Readonly<Record<'locking' | 'plain', Text>>
+
+interface Text {
+  readonly text: string
+  /** By which Redis knows it; known once it was sent. */
+  sha1?: string
+}
 
 export interface RedisCallsOptions {
   readonly client: RedisClient
@@ -55,9 +61,9 @@ export class RedisCalls {
     const call: ScriptCall = { script, keys, args, deadline: { hasPassed: false } }
     const variant = this.#variant
     const connecting = this.#client.connecting?.()
-    const sent = connecting
-      ? connecting.then(() => this.#sendConnected(call))
-      : this.#client.evalsha(script[variant].sha1, keys, args)
+    const { sha1 } = script[variant]
+    const sent =
+      connecting || sha1 === undefined ? this.#sendLater(call, connecting) : this.#client.evalsha(sha1, keys, args)
     const answered = sent.catch((error: unknown) => this.#resend(error, call, variant))
     return this.#within(answered, keys, call.deadline, deadlines)
   }
@@ -94,9 +100,13 @@ export class RedisCalls {
     throw new StoreError(`Redis answered an error: ${words.slice(0, MAX_WORDS)}`)
   }
 
-  #sendConnected({ script, keys, args, deadline }: ScriptCall): Promise<unknown> {
+  async #sendLater({ script, keys, args, deadline }: ScriptCall, connecting?: Promise<unknown>): Promise<unknown> {
+    await connecting
+    const known = script[this.#variant]
+    // Each call computes it for itself: a promise that requests share may hang on Workers.
+    known.sha1 ??= await createSha1(known.text)
     if (deadline.hasPassed) throw new StoreError('the connection to Redis came too late', { mayHaveRun: false })
-    return this.#client.evalsha(script[this.#variant].sha1, keys, args)
+    return this.#client.evalsha(known.sha1, keys, args)
   }
 
   /** Each resend follows an answer that says that nothing ran, so none can charge twice. */
@@ -110,12 +120,10 @@ export class RedisCalls {
       if (deadline.hasPassed || variant === 'plain' || !isAnswer(error, SHEBANG_UNKNOWN)) throw error
     }
     this.#variant = 'plain'
-    const plain = this.#client.evalsha(script.plain.sha1, keys, args)
-    return plain.catch((error: unknown) => this.#resend(error, call, 'plain'))
+    return this.#sendLater(call).catch((error: unknown) => this.#resend(error, call, 'plain'))
   }
 }
 
 export function toScript(lua: string): Script {
-  const addSha1 = (text: string) => ({ text, sha1: sha1(text) })
-  return { locking: addSha1(KEY_LOCKING + lua), plain: addSha1(lua) }
+  return { locking: { text: KEY_LOCKING + lua }, plain: { text: lua } }
 }
