@@ -17,6 +17,8 @@ export interface AlgorithmEntry {
   readonly holdsSlots?: true
   /** It takes `burst`. */
   readonly hasBurst?: true
+  /** Its limits hold in every window, in windows aligned to the clock, or in windows that begin with their first unit. */
+  readonly windows?: 'every' | 'aligned' | 'own'
   /** It stores each admission of its longest window. */
   readonly isLog?: true
   /**
@@ -32,14 +34,15 @@ export const ALGORITHMS: Readonly<Record<AlgorithmName, AlgorithmEntry>> = {
   'sliding-window': {
     letter: 'w',
     implementation: slidingWindow,
+    windows: 'every',
     isLog: true,
     lease: 'dated',
     detectsNewIdentities: true,
   },
   'token-bucket': { letter: 't', implementation: tokenBucket, hasBurst: true, lease: 'dated' },
-  'fixed-window': { letter: 'f', implementation: fixedWindow, lease: 'windowed' },
-  quota: { letter: 'q', implementation: quota, lease: 'windowed' },
-  'sorted-set': { letter: 'z', implementation: sortedSet, isLog: true, lease: 'dated' },
+  'fixed-window': { letter: 'f', implementation: fixedWindow, windows: 'aligned', lease: 'windowed' },
+  quota: { letter: 'q', implementation: quota, windows: 'own', lease: 'windowed' },
+  'sorted-set': { letter: 'z', implementation: sortedSet, windows: 'every', isLog: true, lease: 'dated' },
   // No leases: a slot is held by one request.
   concurrency: { letter: 'c', implementation: concurrency, holdsSlots: true },
 }

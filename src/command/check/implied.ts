@@ -1,35 +1,11 @@
+import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
 import type { Config } from '../../config/load-config.ts'
-import type { AlgorithmName, Limit } from '../../model/limits.ts'
+import type { Limit } from '../../model/limits.ts'
 import type { Pattern, RequestPolicy } from '../../model/policy.ts'
 import type { Settings } from '../settings/settings.ts'
 import { type Finding, locatePolicy } from './finding.ts'
 
 export const EVERYTHING: Pattern = { method: '*', path: '/*' }
-
-interface Windows {
-  /** Its limits hold in every window, wherever that begins. */
-  readonly isExact: boolean
-  /** Maximum of its windows that a span overlaps, for a span that is a window of the same algorithm. */
-  count(spanMs: number, windowMs: number): number
-}
-
-const EXACT: Windows = { isExact: true, count: (spanMs, windowMs) => Math.ceil(spanMs / windowMs) }
-const WINDOWS = {
-  'sliding-window': EXACT,
-  'sorted-set': EXACT,
-  'fixed-window': {
-    isExact: false,
-    count(spanMs, windowMs) {
-      // Windows are aligned to the clock, so the longer one may consist of whole shorter ones.
-      const isAligned = Math.max(spanMs, windowMs) % Math.min(spanMs, windowMs) === 0
-      return Math.ceil(spanMs / windowMs) + (isAligned ? 0 : 1)
-    },
-  },
-  // Its windows begin with the first use, which may be anywhere in a shorter one.
-  quota: { isExact: false, count: (spanMs, windowMs) => Math.ceil(spanMs / windowMs) + 1 },
-  'token-bucket': undefined,
-  concurrency: undefined,
-} as const satisfies Record<AlgorithmName, Windows | undefined>
 
 /** Finds limits that never refuse, because another one always does so before. */
 export function* findImplied({ policies }: Config, settings: Settings): Iterable<Finding> {
@@ -59,9 +35,13 @@ export function* findImplied({ policies }: Config, settings: Settings): Iterable
 
 /** Maximum of units that a limit admits in any window of this length of the same algorithm. */
 function countUnits({ algorithm }: RequestPolicy, { limit, windowMs, calendar }: Limit, spanMs: number): number {
+  const { windows } = ALGORITHMS[algorithm]
   // A window of the calendar may be shorter, so that there are more.
-  const windows: Windows | undefined = calendar ? undefined : WINDOWS[algorithm]
-  return windows ? windows.count(spanMs, windowMs) * limit : Number.POSITIVE_INFINITY
+  if (!windows || calendar) return Number.POSITIVE_INFINITY
+  // Windows that are aligned to the clock may make up the whole of the span; those that begin with a unit may not.
+  const isDivided = windows === 'aligned' && Math.max(spanMs, windowMs) % Math.min(spanMs, windowMs) === 0
+  const overlapped = Math.ceil(spanMs / windowMs) + (windows === 'every' || isDivided ? 0 : 1)
+  return overlapped * limit
 }
 
 /** The other policy admits nothing that this one would refuse. */
@@ -79,9 +59,9 @@ function implies(other: RequestPolicy, policy: RequestPolicy): boolean {
 
 /** The other policy is exact, applies to all requests of this one, and counts callers together or as this one does. */
 function isStronger(other: RequestPolicy, policy: RequestPolicy): boolean {
-  const isExact = WINDOWS[other.algorithm]?.isExact === true
+  const isExact = ALGORITHMS[other.algorithm].windows === 'every'
   // A policy with a reserve refuses some requests before its limit is reached.
-  const isWindow = WINDOWS[policy.algorithm] !== undefined && policy.reserved.sheddable === 0
+  const isWindow = ALGORITHMS[policy.algorithm].windows !== undefined && policy.reserved.sheddable === 0
   // A shadow policy is a trial, and settlement may change a cost to anything.
   const isPlain = [policy, other].every(
     ({ mode, counts, actualCostHeader }) =>

@@ -1,4 +1,4 @@
-import type { AlgorithmName } from '../../model/limits.ts'
+import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
 import type { RequestPolicy } from '../../model/policy.ts'
 import type { LimitUsage } from '../../request/caller/caller-charges.ts'
 
@@ -26,29 +26,21 @@ const MIN_WINDOW_MS = 10_000
 /** @returns undefined for a bucket seen once, and for slots, which are held and not used up */
 export function countUnitsPerSecond(policy: RequestPolicy, look: Look, before: Look | undefined): number | undefined {
   const limit = look.limits.find(({ windowMs }) => windowMs >= MIN_WINDOW_MS) ?? look.limits.at(-1)
-  return limit && RATES[policy.algorithm](limit, policy, look, before)
+  const { windows, hasBurst } = ALGORITHMS[policy.algorithm]
+  if (hasBurst) return countBucketUnitsPerSecond(policy, look, before)
+  if (!limit || !windows) return undefined
+  return (limit.used / countElapsedMs(limit, policy, look.nowMs, windows === 'every')) * 1_000
 }
 
-type Rate = (limit: LimitUsage, policy: RequestPolicy, look: Look, before: Look | undefined) => number | undefined
-
-const rateWholeWindow: Rate = ({ used, windowMs }) => (used / windowMs) * 1_000
-const rateSinceStart: Rate = ({ name, used, windowMs, resetMs }, { limits }, { nowMs }) => {
-  const calendar = limits.find((limit) => limit.name === name)?.calendar
-  const [startMs = nowMs + resetMs - windowMs] = calendar?.findEnds(nowMs) ?? []
-  return (used / Math.max(nowMs - startMs, 1_000)) * 1_000
+function countElapsedMs(limit: LimitUsage, policy: RequestPolicy, nowMs: number, isWhole: boolean): number {
+  if (isWhole) return limit.windowMs
+  const calendar = policy.limits.find(({ name }) => name === limit.name)?.calendar
+  const [startMs = nowMs + limit.resetMs - limit.windowMs] = calendar?.findEnds(nowMs) ?? []
+  return Math.max(nowMs - startMs, 1_000)
 }
-
-const RATES = {
-  'sliding-window': rateWholeWindow,
-  'sorted-set': rateWholeWindow,
-  'fixed-window': rateSinceStart,
-  quota: rateSinceStart,
-  'token-bucket': rateBucket,
-  concurrency: () => undefined,
-} satisfies Record<AlgorithmName, Rate>
 
 /** Adds what is gone and what was refilled meanwhile. A full bucket may have lost more, since it overflows. */
-function rateBucket(_: LimitUsage, policy: RequestPolicy, look: Look, before: Look | undefined): number | undefined {
+function countBucketUnitsPerSecond(policy: RequestPolicy, look: Look, before: Look | undefined): number | undefined {
   const [now] = look.limits
   const [earlier] = before?.limits ?? []
   const [refill] = policy.limits
