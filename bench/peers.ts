@@ -33,6 +33,8 @@ export interface PeerOptions {
 
 export interface Peers {
   readonly contenders: readonly Contender[]
+  /** All of them over TCP, so that Redis takes as long for each call. */
+  readonly overTcp: readonly Contender[]
   close(): Promise<void>
 }
 

@@ -5,8 +5,8 @@ import { median, quartiles } from '../statistics.ts'
 import type { Variant } from './variants.ts'
 import { load } from './wrk.ts'
 
-/** Before anything is counted: what is hot is still being compiled. */
-const WARM_UP_S = 8
+/** Before anything is counted: what is hot is compiled within the first few hundred requests. */
+const WARM_UP_S = 1
 /** A gateway begins each slice as after a pause, with no leases. Of a short slice, that would be a large part. */
 const SLICE_S = 2
 

@@ -14,7 +14,6 @@ const WARM_UP_S = 1
 
 export interface GatewayFigures {
   readonly variant: string
-  readonly callers: number
   /** Milliseconds by which Redis's answers come later. */
   readonly restLatencyMs: number
   readonly requestsPerSecond: number
@@ -35,40 +34,30 @@ export interface GatewayBenchOptions {
   readonly fronts: ReadonlyMap<number, Service>
   readonly token: string
   readonly bundles: ReadonlyMap<string, Bundle>
-  /** Numbers of callers, and how often each is measured. */
-  readonly repetitions: ReadonlyMap<number, number>
+  readonly repetitions: number
   /** Time for which each load is measured, after one of a second that is not. */
   readonly seconds: number
 }
 
 interface Cell {
   readonly variant: Variant
-  readonly callers: number
   readonly restLatencyMs: number
-  readonly runs: Omit<GatewayFigures, 'variant' | 'callers' | 'restLatencyMs'>[]
+  readonly runs: Omit<GatewayFigures, 'variant' | 'restLatencyMs'>[]
 }
 
 /**
- * Loads every gateway in turns, each with the whole machine to itself for the time, and each time in a new process: two
+ * Loads every gateway by one hot caller in turns, each with the whole machine to itself for the time, and each time in a new process: two
  * processes of the same gateway can differ for as long as they live.
  */
 export async function measureGateways(options: GatewayBenchOptions): Promise<GatewayFigures[]> {
-  const cells: Cell[] = []
-  for (const restLatencyMs of options.fronts.keys()) {
-    // Those that are compared run right after each other. Several limits are at one caller only, where they cost most.
-    for (const callers of options.repetitions.keys()) {
-      const compared = [...ONE_TIER, ...THREE_TIERS].filter(({ limits }) => limits <= 1 || callers === HOT)
-      cells.push(...compared.map((variant) => ({ variant, callers, restLatencyMs, runs: [] })))
-    }
+  // Those that are compared run right after each other.
+  const cells = [...options.fronts.keys()].flatMap((restLatencyMs) =>
+    [...ONE_TIER, ...THREE_TIERS].map((variant): Cell => ({ variant, restLatencyMs, runs: [] })),
+  )
+  for (let turn = 0; turn < options.repetitions; turn++) {
+    for (const cell of cells) cell.runs.push(await run(cell, options))
   }
-  for (let turn = 0; turn < Math.max(...options.repetitions.values()); turn++) {
-    for (const cell of cells) {
-      if (turn < (options.repetitions.get(cell.callers) ?? 0)) cell.runs.push(await run(cell, options))
-    }
-  }
-  return cells.map(({ variant, callers, restLatencyMs, runs }) => {
-    return { variant: variant.name, callers, restLatencyMs, ...medians(runs) }
-  })
+  return cells.map(({ variant, restLatencyMs, runs }) => ({ variant: variant.name, restLatencyMs, ...medians(runs) }))
 }
 
 async function run(cell: Cell, options: GatewayBenchOptions): Promise<Cell['runs'][number]> {
@@ -95,13 +84,13 @@ function start(
 }
 
 async function measure(
-  { variant, callers, runs }: Cell,
+  { variant, runs }: Cell,
   gateway: DirectGateway,
   front: Service,
   { redis, seconds }: GatewayBenchOptions,
 ): Promise<Cell['runs'][number]> {
   const name = `${crypto.randomUUID().slice(0, 8)}-${runs.length}`
-  const target = { url: gateway.url.origin, name, callers }
+  const target = { url: gateway.url.origin, name, callers: HOT }
   await redis.flushAll()
   // Compiles what is hot, and brings a flood's callers to their limits.
   await load({ ...target, seconds: WARM_UP_S })

@@ -19,12 +19,12 @@ interface Pair {
   readonly latenciesMs: readonly number[]
   /** With how many callers: one who is hot, or any number that is measured. */
   readonly callers: 'hot' | 'any'
-  /** Requests a second, first ÷ second, that must be shown. */
+  /** Requests by the same processor time, first ÷ second, that must be shown. */
   readonly least: number
 }
 
 const PAIRS: readonly Pair[] = [
-  { first: PLAIN, second: UPSTASH_PLAIN, latenciesMs: [0, 20], callers: 'any', least: 1 },
+  { first: PLAIN, second: UPSTASH_PLAIN, latenciesMs: [0, 20], callers: 'any', least: 1.15 },
   { first: PLAIN_TIERS, second: UPSTASH_TIERS, latenciesMs: [0, 20], callers: 'hot', least: 2 },
   { first: LEASED, second: UNLIMITED, latenciesMs: [20], callers: 'hot', least: 0.9 },
   { first: LEASED, second: BARE_PROXY, latenciesMs: [20], callers: 'hot', least: 0.85 },

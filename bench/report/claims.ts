@@ -1,8 +1,7 @@
 import { LEASED, SLIDING } from '../accuracy/targets.ts'
-import { type GatewayFigures, HOT } from '../gateway/measure.ts'
+import type { GatewayFigures } from '../gateway/measure.ts'
 import { NAMES, SLUICE } from '../gateway/variants.ts'
 import { LIBRARY, LIBRARY_OVER_REST } from '../library/measure.ts'
-import { NEW_CALLER } from '../redis/measure.ts'
 import { PREFIX_SUMS, SORTED_SET_LOG, SUMMED_STREAM } from '../redis/subjects.ts'
 import type { Results } from '../results.ts'
 import { OBJECTS, redisAt, type StoreFigures } from '../stores/measure.ts'
@@ -124,18 +123,14 @@ function redisClaims({ redis }: Results): Claim[] {
     atMost(1.3, 'server time of a decision at 100,000 entries ÷ at 10, 3 limits', growth(3)),
     atLeast(1_000, 'server time at 100,000 entries, summed stream ÷ sliding-window', summed.serverUs / own.serverUs),
     atLeast(6, 'bytes at 100,000 entries, sorted-set log ÷ sliding-window', bytes(SORTED_SET_LOG) / bytes(PREFIX_SUMS)),
-    atMost(15, 'µs of server time of a decision, hot caller, 1 limit', figure(PREFIX_SUMS, 1, 1_000).serverUs),
-    atMost(20, 'µs of server time of a decision, hot caller, 3 limits', figure(PREFIX_SUMS, 3, 1_000).serverUs),
-    atMost(12, 'µs of server time of a decision, new caller, 1 limit', figure(PREFIX_SUMS, 1, NEW_CALLER).serverUs),
     atMost(7, 'billed commands of an admission by 3 limits, 100,000 entries', figure(PREFIX_SUMS, 3, 100_000).billed),
   ]
 }
 
 function gatewayClaims({ gateway }: Results): Claim[] {
   if (!gateway) return []
-  const hot = gateway.filter(({ callers }) => callers === HOT)
   const figure = (variant: string, restLatencyMs: number): GatewayFigures => {
-    const found = hot.find((row) => row.variant === variant && row.restLatencyMs === restLatencyMs)
+    const found = gateway.find((row) => row.variant === variant && row.restLatencyMs === restLatencyMs)
     if (!found) throw new Error(`no figures of ${variant}`)
     return found
   }
@@ -154,9 +149,9 @@ function gatewayClaims({ gateway }: Results): Claim[] {
 }
 
 function pairClaims({ pairs = [] }: Results): Claim[] {
-  return pairs.map(({ names, callers, restLatencyMs, ofSpeed, least }) => {
+  return pairs.map(({ names, callers, restLatencyMs, ofProcessor, least }) => {
     const among = `callers: ${callers.toLocaleString('en')}, ${restLatencyMs} ms`
-    return atLeast(least, `requests/s, ${names.join(' ÷ ')}, ${among}`, ofSpeed)
+    return atLeast(least, `requests by the same processor time, ${names.join(' ÷ ')}, ${among}`, ofProcessor)
   })
 }
 

@@ -31,9 +31,8 @@ function serverTime(redis: NonNullable<Results['redis']>): string {
 }
 
 function requests(gateway: NonNullable<Results['gateway']>): string {
-  const hot = gateway.filter(({ callers }) => callers === 1)
-  const latencies = [...new Set(hot.map(({ restLatencyMs }) => restLatencyMs))]
-  const groups = [...Map.groupBy(hot, ({ variant }) => variant)].map(([name, rows]) => {
+  const latencies = [...new Set(gateway.map(({ restLatencyMs }) => restLatencyMs))]
+  const groups = [...Map.groupBy(gateway, ({ variant }) => variant)].map(([name, rows]) => {
     return { name, values: rows.map(({ requestsPerSecond }) => requestsPerSecond) }
   })
   return barChart({

@@ -37,7 +37,7 @@ export function printTables({
 }: Results): void {
   if (redis) print('In Redis: µs of server time, billed commands and bytes of a decision', redis.map(redisRow))
   if (gateway) {
-    print('Through the gateway', gateway.map(gatewayRow))
+    print('Through the gateway, one hot caller', gateway.map(gatewayRow))
     print('Cost of a million requests', gateway.filter(({ restLatencyMs }) => restLatencyMs === 0).map(costRow))
   }
   if (pairs) print('Side by side: two gateways, loaded at the same time', pairs.map(pairRow))
@@ -124,10 +124,9 @@ function rulesRow({ callers, limiterUs, addedUs, medianUs }: RulesFigures): Row 
   return { callers, 'the limiter itself': limiter, 'the rules add': added, 'median of rounds': middle }
 }
 
-function gatewayRow({ variant, callers, restLatencyMs, ...figures }: GatewayFigures): Row {
+function gatewayRow({ variant, restLatencyMs, ...figures }: GatewayFigures): Row {
   return {
     gateway: variant,
-    callers,
     'REST + ms': restLatencyMs,
     'requests/s': Math.round(figures.requestsPerSecond),
     'p50 ms': round(figures.p50Ms),
@@ -185,9 +184,9 @@ function operateRow({ variant, setting, first, second, ofSpeed, ofProcessor }: O
   }
 }
 
-function costRow({ variant, callers, billed }: GatewayFigures): Row {
+function costRow({ variant, billed }: GatewayFigures): Row {
   const commands = Math.round(billed * 1e6)
-  return { gateway: variant, callers, commands, dollars: (commands * DOLLARS_PER_COMMAND).toFixed(2) }
+  return { gateway: variant, commands, dollars: (commands * DOLLARS_PER_COMMAND).toFixed(2) }
 }
 
 function worstRow({ gateway, request, status, processorUs, floorUs }: WorstFigures): Row {

@@ -8,7 +8,7 @@ const redis = ownRedis()
 
 test('over Redis: one call, two commands beside those of each identity, and at most 100 bytes for each', async () => {
   const front = await startFront(redis.port, 'token', 0)
-  const connectTo = async () => ({ contenders: [], close: async () => {} })
+  const connectTo = async () => ({ contenders: [], overTcp: [], close: async () => {} })
   try {
     const figures = await measureOverRedis({ redis: redis.client, front, token: 'token', connectTo, repetitions: 1 })
     for (const isNew of [true, false]) {
