@@ -14,7 +14,7 @@ import { freePort } from '../tools/free-port.ts'
 import { startRedisServer } from '../tools/redis-server.ts'
 import { HOT } from './gateway/measure.ts'
 import { profile } from './gateway/profiler.ts'
-import { NAMES, ONE_TIER } from './gateway/variants.ts'
+import { COMPARED, NAMES } from './gateway/variants.ts'
 import { load } from './gateway/wrk.ts'
 import { describeMachine } from './results.ts'
 import { serviceBindings, startApi, startFront } from './services.ts'
@@ -56,7 +56,7 @@ try {
 
 /** Microseconds of a request in each function. */
 async function measure(name: string): Promise<ReadonlyMap<string, number>> {
-  const variant = ONE_TIER.find((each) => each.name === name)
+  const variant = COMPARED.find((each) => each.name === name)
   if (!variant) throw new Error(`no variant ${name}`)
   const port = await freePort()
   const gateway = await startDirectGateway({

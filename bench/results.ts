@@ -30,7 +30,6 @@ export interface Results {
   /** KiB, gzipped, of each Worker. */
   readonly bundles?: Readonly<Record<string, number>>
   readonly accuracy?: readonly AccuracyFigures[]
-  readonly service?: readonly AccuracyFigures[]
   /** Of each gateway an ordinary request first, then the worst found. */
   readonly worst?: readonly WorstFigures[]
   readonly leases?: readonly LeaseFigures[]

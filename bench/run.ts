@@ -15,12 +15,23 @@ import { parseArgs } from 'node:util'
 import { type Bundle, buildBundle } from '../test/support/build-bundle.ts'
 import { connectRedis } from '../test/support/redis-client.ts'
 import { startRedisServer } from '../tools/redis-server.ts'
-import { type AccuracyBenchOptions, measureAttacks, measureLeases, measureService } from './accuracy/measure.ts'
-import { ALL_TARGETS, MAIN_TARGETS } from './accuracy/targets.ts'
+import { type AccuracyBenchOptions, measureAttacks, measureLeases } from './accuracy/measure.ts'
+import { ALL_TARGETS, OWN_TARGETS } from './accuracy/targets.ts'
 import { measureFloods } from './floods/measure.ts'
 import { HOT, measureGateways } from './gateway/measure.ts'
 import { measureSideBySide } from './gateway/side-by-side.ts'
-import { BARE, HONO_RATE_LIMITER, SLUICE, UPSTASH } from './gateway/variants.ts'
+import {
+  BARE,
+  COMPARED,
+  FLOODED,
+  FLOOR,
+  HONO_RATE_LIMITER,
+  LEASED,
+  OF_CLAIMS,
+  PLAIN,
+  SLUICE,
+  UPSTASH,
+} from './gateway/variants.ts'
 import { measureIdentities } from './identities/measure.ts'
 import { measureLibrary } from './library/measure.ts'
 import { measureOperate } from './operate/measure.ts'
@@ -41,27 +52,29 @@ const LATENCIES_MS = [0, 20]
 const RESULTS = fileURLToPath(import.meta.resolve('./results'))
 
 const FULL = {
+  latenciesMs: LATENCIES_MS,
   redis: { warmUps: 1, repetitions: 5, budgetMs: 40 },
-  gateway: { repetitions: 1, seconds: 2 },
+  gateway: { variants: COMPARED, repetitions: 1, seconds: 2 },
   pairs: { callers: [HOT, 1_000, 100_000], repetitions: 4, slices: 1 },
   stores: { callers: [HOT, 1_000, 100_000], repetitions: 1, seconds: 1, loads: 15 },
-  operate: { repetitions: 3, slices: 1 },
+  operate: { variants: [PLAIN, LEASED, FLOODED], repetitions: 3, slices: 1 },
   accuracy: { targets: ALL_TARGETS, repetitions: 1, durationMs: 3_000 },
   worst: { seed: 1, candidates: 300, looks: 15, repetitions: 500 },
-  library: { repetitions: 5, decisions: 200_000, calls: 500 },
+  library: { repetitions: 5, decisions: 200_000, calls: 500, waits: 3 },
   rules: { entries: 10_000, rounds: 9 },
   flood: { perSecond: 200, seconds: 5 },
   identities: { repetitions: 9 },
 }
 const QUICK = {
+  latenciesMs: [20],
   redis: { warmUps: 0, repetitions: 1, budgetMs: 20 },
-  gateway: { repetitions: 1, seconds: 1 },
-  pairs: { callers: [HOT], repetitions: 1, slices: 1 },
+  gateway: { variants: OF_CLAIMS, repetitions: 1, seconds: 1 },
+  pairs: { callers: [HOT], repetitions: 1, slices: 2 },
   stores: { callers: [HOT], repetitions: 1, seconds: 1, loads: 5 },
-  operate: { repetitions: 1, slices: 1 },
-  accuracy: { targets: MAIN_TARGETS, repetitions: 1, durationMs: 3_000 },
-  worst: { seed: 1, candidates: 100, looks: 10, repetitions: 250 },
-  library: { repetitions: 3, decisions: 100_000, calls: 300 },
+  operate: { variants: [PLAIN], repetitions: 1, slices: 2 },
+  accuracy: { targets: OWN_TARGETS, repetitions: 1, durationMs: 3_000 },
+  worst: { seed: 1, candidates: 60, looks: 10, repetitions: 250 },
+  library: { repetitions: 1, decisions: 100_000, calls: 300, waits: 1 },
   rules: { entries: 10_000, rounds: 3 },
   flood: { perSecond: 200, seconds: 5 },
   identities: { repetitions: 5 },
@@ -86,6 +99,8 @@ const upstream = await startApi()
 const fronts = new Map<number, Service>()
 for (const ms of LATENCIES_MS) fronts.set(ms, await startFront(server.port, TOKEN, ms))
 const front = fronts.get(0) as Service
+/** Between which and the gateways Redis is this far away. */
+const compared = new Map([...fronts].filter(([ms]) => settings.latenciesMs.includes(ms)))
 const connectTo = (restUrl: string) => connectPeers({ redisPort: server.port, restUrl, token: TOKEN })
 const peers = await connectTo(front.url)
 try {
@@ -99,22 +114,22 @@ try {
   const bundles = new Map<string, Bundle>()
   if (['gateway', 'stores', 'operate', 'accuracy', 'worst'].some(isAsked)) {
     tell('bundles')
-    for (const source of [BARE, UPSTASH, HONO_RATE_LIMITER, SLUICE])
+    for (const source of [BARE, FLOOR, UPSTASH, HONO_RATE_LIMITER, SLUICE])
       bundles.set(source, await buildBundle({ source, into: folder }))
     const sizes = [...bundles].map(([source, { scriptBytes }]) => [source, scriptBytes / 1024])
     results = { ...results, bundles: Object.fromEntries(sizes) }
   }
   if (isAsked('gateway')) {
     tell('through the gateways')
-    const options = { redis, upstream, fronts, token: TOKEN, bundles, ...settings.gateway }
+    const options = { redis, upstream, fronts: compared, token: TOKEN, bundles, ...settings.gateway }
     results = { ...results, gateway: await measureGateways(options) }
     tell('gateways side by side')
-    const compared = { upstream, fronts, token: TOKEN, bundles, ...settings.pairs }
-    results = { ...results, pairs: await measureSideBySide(compared) }
+    const pairs = { upstream, fronts: compared, token: TOKEN, bundles, ...settings.pairs }
+    results = { ...results, pairs: await measureSideBySide(pairs) }
   }
   if (isAsked('stores')) {
     tell('over objects, and over Redis')
-    const options = { upstream, fronts, token: TOKEN, bundles, ...settings.stores }
+    const options = { upstream, fronts: compared, token: TOKEN, bundles, ...settings.stores }
     results = { ...results, stores: await measureStores(options) }
     tell('objects, evicted')
     bundles.set(OBJECT_WORKER, await buildBundle({ source: OBJECT_WORKER, into: folder }))
@@ -131,7 +146,7 @@ try {
       ...{ redis, upstream, front, token: TOKEN, bundles, contenders },
       ...settings.accuracy,
     }
-    results = { ...results, accuracy: await measureAttacks(options), service: await measureService(options) }
+    results = { ...results, accuracy: await measureAttacks(options) }
     tell('leases, simulated')
     results = { ...results, leases: await measureLeases() }
   }

@@ -8,8 +8,8 @@ import { type Service, serviceBindings } from '../services.ts'
 import { median } from '../statistics.ts'
 import { type Attacked, attack, atUpstream, byLibrary, throughGateways, watchRedis } from './attack.ts'
 import { BUSY, type NamedScenario, NEAR_THE_LIMIT, ROUND_TRIPS_MS, serve } from './places.ts'
-import { LEASED_TARGET, PLAIN_TARGET, prefixOf, type Target } from './targets.ts'
-import { ATTACKS, CALLERS, type Limit, type Schedule, WARM_UP } from './traffic.ts'
+import { prefixOf, type Target } from './targets.ts'
+import { ATTACKS, type Limit, type Schedule, WARM_UP } from './traffic.ts'
 
 export interface AccuracyFigures {
   readonly target: string
@@ -52,9 +52,6 @@ const AT_ONCE = 2
 /** Every gateway runs twice, and requests take turns. */
 const POINTS_OF_PRESENCE = 2
 const ATTACKED: Limit = { limit: 40, windowMs: 1_000 }
-/** Large enough for leases to be taken; a slow caller has a small one. */
-const SERVED: Limit = { limit: 200, windowMs: 1_000 }
-const SERVED_SLOWLY: Limit = { limit: 6, windowMs: 1_000 }
 
 type Pattern = (limit: Limit, durationMs: number) => Schedule
 
@@ -68,16 +65,6 @@ export async function measureAttacks(options: AccuracyBenchOptions): Promise<Acc
     figures.push(...(await measureGroup(group, libraries, ATTACKED, ATTACKS, options)))
   }
   return figures
-}
-
-/** What leases withhold from honest callers, compared with the plain sliding window. */
-export async function measureService(options: AccuracyBenchOptions): Promise<AccuracyFigures[]> {
-  const group = [PLAIN_TARGET, LEASED_TARGET]
-  const { hot, bursty, slow } = CALLERS
-  return [
-    ...(await measureGroup(group, [], SERVED, { hot, bursty }, options)),
-    ...(await measureGroup(group, [], SERVED_SLOWLY, { slow }, options)),
-  ]
 }
 
 /** Simulated, so the figures are the same on any machine. */

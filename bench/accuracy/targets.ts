@@ -18,15 +18,12 @@ export const PLAIN_TARGET: Target = { ...sluice('sliding-window', SLIDING), isLo
 export const LEASED_TARGET: Target = { ...sluice('sliding-window', LEASED, { LEASES: 'auto' }) }
 
 /** For a short run. */
-export const MAIN_TARGETS: readonly Target[] = [
-  upstash('slidingWindow', 'sliding window'),
-  { name: 'hono-rate-limiter', source: HONO_RATE_LIMITER, bindings: peerLimits },
-  PLAIN_TARGET,
-  LEASED_TARGET,
-]
+export const OWN_TARGETS: readonly Target[] = [PLAIN_TARGET, LEASED_TARGET]
 
 export const ALL_TARGETS: readonly Target[] = [
-  ...MAIN_TARGETS,
+  upstash('slidingWindow', 'sliding window'),
+  { name: 'hono-rate-limiter', source: HONO_RATE_LIMITER, bindings: peerLimits },
+  ...OWN_TARGETS,
   upstash('fixedWindow', 'fixed window'),
   upstash('tokenBucket', 'token bucket'),
   sluice('sorted-set'),

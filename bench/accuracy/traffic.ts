@@ -47,18 +47,6 @@ export const ATTACKS = {
   },
 } as const
 
-/** Callers that a limiter should hinder no more than it must. */
-export const CALLERS = {
-  hot: ({ limit, windowMs }: Limit, durationMs: number): Schedule =>
-    evenly((1.5 * limit * durationMs) / windowMs, 0, durationMs),
-  /** Three quarters of the limit within a quarter of each window. */
-  bursty: ({ limit, windowMs }: Limit, durationMs: number): Schedule =>
-    cycles(durationMs, windowMs).flatMap((start) => evenly(0.75 * limit, start, start + windowMs / 4)),
-  /** Half of the limit, spread out. */
-  slow: ({ limit, windowMs }: Limit, durationMs: number): Schedule =>
-    evenly((0.5 * limit * durationMs) / windowMs, 0, durationMs),
-} as const
-
 /** What opens connections and compiles scripts. */
 export const WARM_UP: Schedule = evenly(100, 0, 500)
 

@@ -6,7 +6,7 @@ import { readCounts, resetCounts } from '../command-counts.ts'
 import { runUs } from '../processor-time.ts'
 import { type Service, serviceBindings } from '../services.ts'
 import { medians } from '../statistics.ts'
-import { ONE_TIER, THREE_TIERS, type Variant } from './variants.ts'
+import type { Variant } from './variants.ts'
 import { load } from './wrk.ts'
 
 export const HOT = 1
@@ -34,6 +34,7 @@ export interface GatewayBenchOptions {
   readonly fronts: ReadonlyMap<number, Service>
   readonly token: string
   readonly bundles: ReadonlyMap<string, Bundle>
+  readonly variants: readonly Variant[]
   readonly repetitions: number
   /** Time for which each load is measured, after one of a second that is not. */
   readonly seconds: number
@@ -52,7 +53,7 @@ interface Cell {
 export async function measureGateways(options: GatewayBenchOptions): Promise<GatewayFigures[]> {
   // Those that are compared run right after each other.
   const cells = [...options.fronts.keys()].flatMap((restLatencyMs) =>
-    [...ONE_TIER, ...THREE_TIERS].map((variant): Cell => ({ variant, restLatencyMs, runs: [] })),
+    options.variants.map((variant): Cell => ({ variant, restLatencyMs, runs: [] })),
   )
   for (let turn = 0; turn < options.repetitions; turn++) {
     for (const cell of cells) cell.runs.push(await run(cell, options))

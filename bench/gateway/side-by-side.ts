@@ -3,10 +3,10 @@ import { serviceBindings } from '../services.ts'
 import { type CompareOptions, type Comparison, compare } from './compare.ts'
 import { HOT } from './measure.ts'
 import {
-  BARE_PROXY,
   LEASED,
   PLAIN,
   PLAIN_TIERS,
+  TWO_CALLS,
   UNLIMITED,
   UPSTASH_PLAIN,
   UPSTASH_TIERS,
@@ -19,15 +19,15 @@ interface Pair {
   readonly latenciesMs: readonly number[]
   /** With how many callers: one who is hot, or any number that is measured. */
   readonly callers: 'hot' | 'any'
-  /** Requests by the same processor time, first ÷ second, that must be shown. */
-  readonly least: number
+  /** Requests by the same processor time, first ÷ second, that must be shown; undefined: they show what can be. */
+  readonly least?: number
 }
 
 const PAIRS: readonly Pair[] = [
   { first: PLAIN, second: UPSTASH_PLAIN, latenciesMs: [0, 20], callers: 'any', least: 1.15 },
   { first: PLAIN_TIERS, second: UPSTASH_TIERS, latenciesMs: [0, 20], callers: 'hot', least: 2 },
   { first: LEASED, second: UNLIMITED, latenciesMs: [20], callers: 'hot', least: 0.9 },
-  { first: LEASED, second: BARE_PROXY, latenciesMs: [20], callers: 'hot', least: 0.85 },
+  { first: TWO_CALLS, second: UPSTASH_PLAIN, latenciesMs: [20], callers: 'hot' },
 ]
 
 export interface PairFigures extends Comparison {
@@ -35,7 +35,7 @@ export interface PairFigures extends Comparison {
   readonly callers: number
   /** Milliseconds by which Redis's answers come later. */
   readonly restLatencyMs: number
-  readonly least: number
+  readonly least: number | undefined
 }
 
 export interface SideBySideOptions extends Omit<CompareOptions, 'bindings' | 'callers'> {
@@ -57,7 +57,8 @@ export async function measureSideBySide({
   const figures: PairFigures[] = []
   for (const { first, second, latenciesMs, callers, least } of PAIRS) {
     for (const restLatencyMs of latenciesMs) {
-      const front = fronts.get(restLatencyMs) as Service
+      const front = fronts.get(restLatencyMs)
+      if (!front) continue
       const bindings = serviceBindings({ upstream, front, token })
       for (const count of callers === 'hot' ? [HOT] : counts) {
         const comparison = await compare(first, second, { ...options, bindings, callers: count })

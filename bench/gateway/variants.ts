@@ -4,18 +4,19 @@ export interface Variant {
   /** Its Worker, relative to the root. */
   readonly source: string
   readonly bindings: Readonly<Record<string, string>>
-  readonly limits: number
   /** Whether all but the first few requests are over the limit. */
   readonly isFlooded?: boolean
 }
 
 export const SLUICE = 'src/worker.ts'
 export const BARE = 'bench/gateway/bare-worker.ts'
+export const FLOOR = 'bench/gateway/floor-worker.ts'
 export const UPSTASH = 'bench/peers/upstash-worker.ts'
 export const HONO_RATE_LIMITER = 'bench/peers/hono-rate-limiter-worker.ts'
 
 export const NAMES = {
   bare: 'bare Hono proxy',
+  floor: 'the two calls alone',
   unlimited: 'Sluice, all exempt',
   upstash: 'Hono + @upstash/ratelimit',
   honoRateLimiter: 'hono-rate-limiter',
@@ -37,62 +38,64 @@ const LIMITS = {
 /** Reached by the first second's requests. */
 const SMALL = { own: '5/1m', peers: '5/60000' }
 
-export const BARE_PROXY: Variant = { name: NAMES.bare, source: BARE, limits: 0, bindings: {} }
+export const BARE_PROXY: Variant = { name: NAMES.bare, source: BARE, bindings: {} }
+/** What a limiter on one REST call cannot do without. */
+export const TWO_CALLS: Variant = { name: NAMES.floor, source: FLOOR, bindings: {} }
 /** Its own proxy, in the same bundle: what is missing to it is the price of the limiter. */
 export const UNLIMITED: Variant = {
   name: NAMES.unlimited,
   source: SLUICE,
-  limits: 0,
   bindings: { POLICIES: LIMIT.own, EXEMPT: '* /*' },
 }
 export const UPSTASH_PLAIN: Variant = {
   name: NAMES.upstash,
   source: UPSTASH,
-  limits: 1,
   bindings: { LIMITS: LIMIT.peers },
 }
 export const UPSTASH_TIERS: Variant = {
   name: NAMES.upstashLimits,
   source: UPSTASH,
-  limits: 3,
   bindings: { LIMITS: LIMITS.peers },
 }
 export const PLAIN_TIERS: Variant = {
   name: NAMES.plainLimits,
   source: SLUICE,
-  limits: 3,
   bindings: { POLICIES: LIMITS.own },
 }
-export const PLAIN: Variant = { name: NAMES.plain, source: SLUICE, limits: 1, bindings: { POLICIES: LIMIT.own } }
+export const PLAIN: Variant = { name: NAMES.plain, source: SLUICE, bindings: { POLICIES: LIMIT.own } }
 export const LEASED: Variant = {
   name: NAMES.leases,
   source: SLUICE,
-  limits: 1,
   bindings: { POLICIES: LIMIT.own, LEASES: 'auto' },
 }
 export const FLOODED: Variant = {
   name: NAMES.flooded,
   source: SLUICE,
-  limits: 1,
   bindings: { RATE_LIMITS: SMALL.own },
   isFlooded: true,
 }
 
-export const ONE_TIER: readonly Variant[] = [
+const LEASED_TIERS: Variant = {
+  name: NAMES.leasesLimits,
+  source: SLUICE,
+  bindings: { POLICIES: LIMITS.own, LEASES: 'auto' },
+}
+
+/** Of which something must be shown. */
+export const OF_CLAIMS: readonly Variant[] = [BARE_PROXY, LEASED, FLOODED, LEASED_TIERS]
+
+export const COMPARED: readonly Variant[] = [
   BARE_PROXY,
   UNLIMITED,
   UPSTASH_PLAIN,
-  { name: NAMES.honoRateLimiter, source: HONO_RATE_LIMITER, limits: 1, bindings: { LIMITS: LIMIT.peers } },
+  { name: NAMES.honoRateLimiter, source: HONO_RATE_LIMITER, bindings: { LIMITS: LIMIT.peers } },
   PLAIN,
   LEASED,
-  { name: NAMES.upstashFlooded, source: UPSTASH, limits: 1, bindings: { LIMITS: SMALL.peers }, isFlooded: true },
+  { name: NAMES.upstashFlooded, source: UPSTASH, bindings: { LIMITS: SMALL.peers }, isFlooded: true },
   FLOODED,
-]
-
-export const THREE_TIERS: readonly Variant[] = [
   UPSTASH_TIERS,
   PLAIN_TIERS,
-  { name: NAMES.leasesLimits, source: SLUICE, limits: 3, bindings: { POLICIES: LIMITS.own, LEASES: 'auto' } },
+  LEASED_TIERS,
 ]
 
 /** RATE_LIMITS stops at 100,000. */

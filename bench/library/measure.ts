@@ -28,7 +28,6 @@ const MAX_CALLERS = 100_000
 
 /** One call, then the others shortly before its window has ended. */
 const WAITING = { limit: 20, windowMs: 500, tasks: 80, pause: 0.9 }
-const WAITING_REPETITIONS = 3
 /** A process that is busy calls a little later than it was let to, so that windows of calls are a little shorter. */
 const PUNCTUALITY = 0.9
 
@@ -81,6 +80,8 @@ export interface LibraryBenchOptions {
   /** Decisions of a turn. */
   readonly decisions: number
   readonly calls: number
+  /** Turns of those that wait. */
+  readonly waits: number
 }
 
 export async function measureLibrary(options: LibraryBenchOptions): Promise<LibraryFigures> {
@@ -166,7 +167,7 @@ async function measureOverRedis(options: LibraryBenchOptions): Promise<CallFigur
   })
 }
 
-async function measureWaiting({ throttles }: LibraryBenchOptions): Promise<WaitingFigures[]> {
+async function measureWaiting({ throttles, waits }: LibraryBenchOptions): Promise<WaitingFigures[]> {
   const { limit, windowMs, tasks, pause } = WAITING
   const own: Throttle = {
     name: LIBRARY,
@@ -179,7 +180,7 @@ async function measureWaiting({ throttles }: LibraryBenchOptions): Promise<Waiti
     },
   }
   const runs = [own, ...throttles].map((throttle) => ({ throttle, rows: [] as { worst: number; duration: number }[] }))
-  for (let turn = 0; turn < WAITING_REPETITIONS; turn++) {
+  for (let turn = 0; turn < waits; turn++) {
     for (const { throttle, rows } of runs) {
       const call = throttle.make({ limit, windowMs })
       const calledMs: number[] = []

@@ -1,6 +1,6 @@
 import { type CompareOptions, type Comparison, compare } from '../gateway/compare.ts'
 import { HOT } from '../gateway/measure.ts'
-import { FLOODED, LEASED, PLAIN } from '../gateway/variants.ts'
+import type { Variant } from '../gateway/variants.ts'
 import { type Service, serviceBindings } from '../services.ts'
 
 /** What operators turn on. */
@@ -21,6 +21,7 @@ export interface OperateBenchOptions extends Omit<CompareOptions, 'bindings' | '
   readonly upstream: Service
   readonly front: Service
   readonly token: string
+  readonly variants: readonly Variant[]
 }
 
 /** The same gateway with and without what operators turn on. */
@@ -28,11 +29,12 @@ export async function measureOperate({
   upstream,
   front,
   token,
+  variants,
   ...options
 }: OperateBenchOptions): Promise<OperateFigures[]> {
   const figures: OperateFigures[] = []
   const bindings = serviceBindings({ upstream, front, token })
-  for (const off of [PLAIN, LEASED, FLOODED]) {
+  for (const off of variants) {
     for (const { name: setting, bindings: turnedOn } of SETTINGS) {
       const on = { source: off.source, bindings: { ...off.bindings, ...turnedOn } }
       const comparison = await compare(on, off, { ...options, bindings, callers: HOT })

@@ -27,7 +27,6 @@ export function printTables({
   operate,
   bundles,
   accuracy,
-  service,
   worst,
   leases,
   library,
@@ -54,7 +53,6 @@ export function printTables({
       Object.entries(bundles).map(([worker, kib]) => ({ worker, 'KiB gzipped': round(kib) })),
     )
   if (accuracy) print('Accuracy under attack', accuracy.map(accuracyRow))
-  if (service) print('Service to honest callers', service.map(accuracyRow))
   if (worst) print('An ordinary request, and the worst found', worst.map(worstRow))
   if (leases) print('Leases, simulated: admitted ÷ ideal (calls a request), by ms to the store', leaseRows(leases))
   if (library) {
