@@ -1,7 +1,6 @@
 import { createSha256 } from '../../runtime/hash.ts'
 
-/** The 22nd character of 128 bits in base64url has only two bits. */
-const WHOLE_CHARACTERS = 21
+const BYTES = 16
 
 export type Digest = (parts: readonly string[]) => string
 
@@ -10,16 +9,20 @@ export function createDigest(secret: string | undefined): Digest {
   const sha256 = createSha256(secret)
   return function digest(parts) {
     // JSON keeps one value from looking like two.
-    const text = sha256(JSON.stringify(parts))
-    // Slicing the bytes would allocate two more buffers.
-    return text.slice(0, WHOLE_CHARACTERS) + keepTwoBits(text.charAt(WHOLE_CHARACTERS))
+    return toBase64Url(sha256(JSON.stringify(parts)).subarray(0, BYTES))
   }
 }
 
-/** Clears the last four of six bits. */
-function keepTwoBits(letter: string): string {
-  // The 64 characters are A to Z, a to z, 0 to 9, "-" and "_".
-  if (letter < 'A' || letter === '_' || letter > 'v') return 'w'
-  if (letter > 'f') return 'g'
-  return letter > 'P' ? 'Q' : 'A'
+const LETTERS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
+
+/** RFC 4648, section 5, without padding: btoa() and the replacements after it would take as long as the hash. */
+function toBase64Url(bytes: Uint8Array): string {
+  let text = ''
+  let pending = 0
+  let bits = 0
+  for (const byte of bytes) {
+    pending = ((pending << 8) | byte) & 0xffff
+    for (bits += 8; bits >= 6; bits -= 6) text += LETTERS[(pending >> (bits - 6)) & 63]
+  }
+  return bits > 0 ? text + LETTERS[(pending << (6 - bits)) & 63] : text
 }
