@@ -1,6 +1,6 @@
 /** What rules add to a request, beside what the limiter does with it anyway. */
 import { loadConfig } from '../../src/config/load-config.ts'
-import { Limiter } from '../../src/engine/limiter.ts'
+import { RequestLimiter } from '../../src/engine/limiter.ts'
 import { createDigest } from '../../src/request/identity/digest.ts'
 import type { ReceivedRequest } from '../../src/request/received-request.ts'
 import { createPathReader } from '../../src/request/target.ts'
@@ -91,7 +91,11 @@ export async function measureRules({ entries, rounds }: { entries: number; round
     }),
   }
 
-  async function askAll(limiter: Limiter, ruleIndex: RuleIndex | undefined, requests: readonly ReceivedRequest[]) {
+  async function askAll(
+    limiter: RequestLimiter,
+    ruleIndex: RuleIndex | undefined,
+    requests: readonly ReceivedRequest[],
+  ) {
     for (const request of requests) {
       const found = ruleIndex?.match(request, NOW_MS, CONTEXT)
       const orders = found instanceof Promise ? await found : found
@@ -100,9 +104,9 @@ export async function measureRules({ entries, rounds }: { entries: number; round
     }
   }
 
-  function limiterOf(digestsOfTokens: TextLru<string>): Limiter {
+  function limiterOf(digestsOfTokens: TextLru<string>): RequestLimiter {
     const engine = { decide: notAsked, charge: notAsked }
-    return new Limiter({ ...config, engine, health: undefined, log() {}, digestsOfTokens })
+    return new RequestLimiter({ ...config, engine, health: undefined, log() {}, digestsOfTokens })
   }
 }
 

@@ -4,7 +4,7 @@ import { CommandError } from './command-error.ts'
 import { formatCount, formatNumber } from './format.ts'
 import { createListOption, createOption } from './read-option.ts'
 import { readSettings } from './settings/settings.ts'
-import { type Reading, readLogs } from './simulate/log-files.ts'
+import { type LogReading, readLogs } from './simulate/log-files.ts'
 import { parseFields, USUAL_FIELDS } from './simulate/log-line.ts'
 import { checkOutFile, renderPage, writeOutFile } from './simulate/page.ts'
 import { formatResults } from './simulate/report.ts'
@@ -68,7 +68,7 @@ export const simulate = defineCommand({
     const note = showCallers ? undefined : digestNote(settings)
     if (note !== undefined) terminal.note(note)
 
-    const reading: Reading = { lines: 0, unreadable: 0, first: null }
+    const reading: LogReading = { lines: 0, unreadable: 0, first: null }
     const startedAtMs = performance.now()
     const progress = terminal.progress(traffic ? 'requests' : 'bytes', 1)
     const batches = traffic
@@ -144,7 +144,7 @@ export const simulate = defineCommand({
   },
 })
 
-function formatFirst({ first }: Reading): string {
+function formatFirst({ first }: LogReading): string {
   if (!first) return ''
   const file = first.file === '-' ? 'standard input' : first.file
   return `line ${first.line} of ${file}: ${JSON.stringify(first.text)}`

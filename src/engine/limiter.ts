@@ -5,7 +5,7 @@ import type { Limit } from '../model/limits.ts'
 import type { Pattern, RequestPolicy } from '../model/policy.ts'
 import type { Store } from '../model/store.ts'
 import type { Admitted, Blocked, Failures, Refused, ReportedLimit, Settlement, Verdict } from '../model/verdict.ts'
-import { ChargeBuilder, type ChargeBuilderOptions } from '../request/charge-builder.ts'
+import { RequestChargeBuilder, type RequestChargeBuilderOptions } from '../request/charge-builder.ts'
 import type { ClaimReader } from '../request/identity/claims.ts'
 import { findPriority, type Match, PolicyFinder } from '../request/policy/policy-finder.ts'
 import { type ReceivedRequest, readMethods } from '../request/received-request.ts'
@@ -17,7 +17,7 @@ import { MemoryStore } from '../store/memory/memory-store.ts'
 import { Engine, type EngineDecision, type EngineOptions, isCharged } from './engine.ts'
 import type { UpstreamHealth } from './upstream-health.ts'
 
-export interface LimiterOptions extends ChargeBuilderOptions {
+export interface RequestLimiterOptions extends RequestChargeBuilderOptions {
   /** Requests that no policy evaluates. */
   readonly exempt: readonly Pattern[]
   readonly engine: Pick<Engine, 'decide' | 'charge'>
@@ -61,21 +61,21 @@ const SHED_RETRY_MS = 1_000
 const SLOT_RETRY_MS = 1_000
 
 /** Decides requests: policies → priority → identities → one decision → verdict. */
-export class Limiter {
-  readonly #engine: LimiterOptions['engine']
-  readonly #health: LimiterOptions['health']
+export class RequestLimiter {
+  readonly #engine: RequestLimiterOptions['engine']
+  readonly #health: RequestLimiterOptions['health']
   readonly #log: Log
   readonly #finder: PolicyFinder
-  readonly #builder: ChargeBuilder
+  readonly #builder: RequestChargeBuilder
   /** True if some policy charges by the response. */
   readonly #awaitsResponses: boolean
 
-  constructor({ engine, health, log, exempt, ...options }: LimiterOptions) {
+  constructor({ engine, health, log, exempt, ...options }: RequestLimiterOptions) {
     this.#engine = engine
     this.#health = health
     this.#log = log
     this.#finder = new PolicyFinder(options.policies, exempt)
-    this.#builder = new ChargeBuilder(options)
+    this.#builder = new RequestChargeBuilder(options)
     this.#awaitsResponses = options.policies.some(
       ({ actualCostHeader, counts }) => actualCostHeader !== undefined || counts === 'failures',
     )
@@ -265,7 +265,7 @@ function createFailures(
 
 /** Configuration of a limiter, in the gateway and in middleware. */
 export interface LimiterConfig
-  extends Omit<LimiterOptions, 'engine' | 'health' | 'log' | 'readClaim' | 'digestsOfTokens'>,
+  extends Omit<RequestLimiterOptions, 'engine' | 'health' | 'log' | 'readClaim' | 'digestsOfTokens'>,
     Pick<EngineOptions, 'localShare'> {
   /** Deadline of a decision by the store, in milliseconds. */
   readonly storeTimeoutMs: number
@@ -284,8 +284,8 @@ export interface LimiterParts extends Pick<EngineOptions, 'leases' | 'avoided'> 
 
 export interface ComposedLimiter
   extends Pick<LimiterParts, 'health'>,
-    Required<Pick<LimiterOptions, 'digestsOfTokens'>> {
-  readonly limiter: Limiter
+    Required<Pick<RequestLimiterOptions, 'digestsOfTokens'>> {
+  readonly limiter: RequestLimiter
   readonly engine: Engine
 }
 
@@ -294,6 +294,6 @@ export function composeLimiter(config: LimiterConfig, parts: LimiterParts): Comp
   const { localShare, storeTimeoutMs: timeoutMs } = config
   const engine = new Engine({ ...parts, fallback: new MemoryStore(now), timeoutMs, localShare })
   const digestsOfTokens = new TextLru<string>()
-  const limiter = new Limiter({ ...config, engine, health, log, readClaim, digestsOfTokens })
+  const limiter = new RequestLimiter({ ...config, engine, health, log, readClaim, digestsOfTokens })
   return { limiter, engine, health, digestsOfTokens }
 }

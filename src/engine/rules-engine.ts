@@ -1,7 +1,7 @@
 import type { RequestPolicy } from '../model/policy.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import type { DocumentStore, VersionId } from '../store/documents.ts'
-import type { Limiter } from './limiter.ts'
+import type { RequestLimiter } from './limiter.ts'
 
 /** Compares the candidate policies with the active ones. */
 export interface CandidateCounts {
@@ -29,7 +29,7 @@ export interface RulesState extends VersionId {
 }
 
 /** A limiter whose rules and policies operators change without a deploy. */
-export interface RulesEngine extends Pick<Limiter, 'decide' | 'findCharges' | 'charge'> {
+export interface RulesEngine extends Pick<RequestLimiter, 'decide' | 'findCharges' | 'charge'> {
   /** Holds the rule set. */
   readonly documents: DocumentStore
   /** Holds the audit log. */

@@ -1,6 +1,6 @@
 /** `GET /_sluice/limits`: what is left for the caller. Loaded only with SELF_SERVICE. */
 import type { Config } from '../config/load-config.ts'
-import type { Limiter } from '../engine/limiter.ts'
+import type { RequestLimiter } from '../engine/limiter.ts'
 import { setRateLimitHeaders } from '../http/exchange.ts'
 import { type Problem, problemResponse, QUOTA_EXCEEDED, retryAfter } from '../http/problem.ts'
 import { createRefusal } from '../http/refusal.ts'
@@ -31,7 +31,7 @@ const WRONG_PARAMETER: Problem = {
 
 export function createSelfService(
   config: Pick<Config, 'policies' | 'headerFormat' | 'ipv6Prefix' | 'literalInPaths'>,
-  limiter: Pick<Limiter, 'findCharges' | 'charge'>,
+  limiter: Pick<RequestLimiter, 'findCharges' | 'charge'>,
   now: () => number,
 ): RouteHandler {
   const { policies, headerFormat, ipv6Prefix, literalInPaths } = config

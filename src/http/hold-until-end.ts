@@ -1,4 +1,4 @@
-import type { Limiter } from '../engine/limiter.ts'
+import type { RequestLimiter } from '../engine/limiter.ts'
 import type { SlotHold } from '../model/verdict.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
 import type { RequestPath } from '../request/target.ts'
@@ -12,7 +12,7 @@ export interface HeldExchange {
   readonly request: ReceivedRequest & Pick<Request, 'signal'>
   readonly path: RequestPath
   readonly context: CallContext
-  readonly limiter: Pick<Limiter, 'findCharges' | 'charge'>
+  readonly limiter: Pick<RequestLimiter, 'findCharges' | 'charge'>
   readonly now: () => number
 }
 

@@ -1,4 +1,4 @@
-import type { DecisionTrace, Limiter } from '../engine/limiter.ts'
+import type { DecisionTrace, RequestLimiter } from '../engine/limiter.ts'
 import type { UpstreamHealth } from '../engine/upstream-health.ts'
 import type { Admitted, Refused, Verdict } from '../model/verdict.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
@@ -9,7 +9,7 @@ import type { HoldUntilEnd } from './hold-until-end.ts'
 import type { HeaderFormat } from './rate-limit-headers.ts'
 
 export interface ProtectOptions {
-  readonly limiter: Pick<Limiter, 'decide' | 'findCharges' | 'charge'>
+  readonly limiter: Pick<RequestLimiter, 'decide' | 'findCharges' | 'charge'>
   readonly health: UpstreamHealth | undefined
   /** Undefined if no policy holds slots. */
   readonly holdUntilEnd: HoldUntilEnd | undefined

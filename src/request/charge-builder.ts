@@ -26,7 +26,7 @@ import type { ReceivedRequest } from './received-request.ts'
 /** A charge, or the reason why there is none. */
 export type ChargeResult = RequestCharge | Uncharged | 'skip'
 
-export interface ChargeBuilderOptions {
+export interface RequestChargeBuilderOptions {
   readonly policies: readonly RequestPolicy[]
   readonly keyPrefix: string
   /** Leading bits of an IPv6 address that make one caller. */
@@ -51,14 +51,14 @@ interface Prepared {
 
 type PolicyTerms = Omit<RequestCharge, 'route' | 'digest' | 'key' | 'cost' | 'reserved'>
 
-export class ChargeBuilder {
-  readonly #options: ChargeBuilderOptions
+export class RequestChargeBuilder {
+  readonly #options: RequestChargeBuilderOptions
   readonly #digest: Digest
   readonly #digestsOfTokens: TextLru<string>
   readonly #digestsOfOthers = new TextLru<string>()
   readonly #prepared: ReadonlyMap<RequestPolicy, Prepared>
 
-  constructor(options: ChargeBuilderOptions) {
+  constructor(options: RequestChargeBuilderOptions) {
     this.#options = options
     this.#digestsOfTokens = options.digestsOfTokens ?? new TextLru<string>()
     this.#digest = createDigest(options.identitySecret)

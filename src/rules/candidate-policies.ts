@@ -1,4 +1,4 @@
-import type { Limiter, MatchedRules } from '../engine/limiter.ts'
+import type { MatchedRules, RequestLimiter } from '../engine/limiter.ts'
 import type { CandidateCounts, Comparison, WatchCandidates } from '../engine/rules-engine.ts'
 import type { Verdict } from '../model/verdict.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
@@ -18,7 +18,11 @@ export interface CandidateTools {
 export type CandidatePolicies = ReturnType<typeof createCandidatePolicies>
 
 /** Policies that are evaluated for comparison, under keys of their own. They refuse nothing. */
-export function createCandidatePolicies(limiter: Limiter, version: number, { now, log, watchShadow }: CandidateTools) {
+export function createCandidatePolicies(
+  limiter: RequestLimiter,
+  version: number,
+  { now, log, watchShadow }: CandidateTools,
+) {
   let counts = NO_COUNTS
   let unlogged = NO_COUNTS
   let loggedAtMs = now()

@@ -4,9 +4,9 @@ import { OptionError } from '../config/option-error.ts'
 import {
   type ComposedLimiter,
   type DecideOptions,
-  Limiter,
   type LimiterConfig,
-  type LimiterOptions,
+  RequestLimiter,
+  type RequestLimiterOptions,
 } from '../engine/limiter.ts'
 import type { RulesEngine, RulesState } from '../engine/rules-engine.ts'
 import type { RequestCharge } from '../model/charge.ts'
@@ -43,7 +43,7 @@ interface AppliedRules extends VersionId {
   readonly rules: Rules | undefined
   readonly policies: readonly RequestPolicy[]
   readonly index: RuleIndex | undefined
-  readonly limiter: Limiter
+  readonly limiter: RequestLimiter
   readonly candidate: CandidatePolicies | undefined
 }
 
@@ -118,7 +118,7 @@ export class LiveRulesEngine implements RulesEngine {
     return this.#active.policies
   }
 
-  charge(...charge: Parameters<Limiter['charge']>): Promise<Verdict> {
+  charge(...charge: Parameters<RequestLimiter['charge']>): Promise<Verdict> {
     return this.#active.limiter.charge(...charge)
   }
 
@@ -242,14 +242,14 @@ export class LiveRulesEngine implements RulesEngine {
   #createLimiter(
     { version, id }: VersionId,
     policies: readonly RequestPolicy[],
-    changed?: Pick<LimiterOptions, 'keyPrefix' | 'health' | 'log'>,
+    changed?: Pick<RequestLimiterOptions, 'keyPrefix' | 'health' | 'log'>,
   ): Pick<AppliedRules, 'policies' | 'limiter'> {
     const { config, composed, store, readClaim, log } = this.#options
     const { engine, health, digestsOfTokens } = composed
     store.learn?.(new Set(policies.map(({ algorithm }) => algorithm)))
     const edition = `@${version}.${id}`
     const options = { ...config, policies, edition, engine, health, log, readClaim, digestsOfTokens, ...changed }
-    return { policies, limiter: new Limiter(options) }
+    return { policies, limiter: new RequestLimiter(options) }
   }
 }
 

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest'
 import { loadConfig } from '../../src/config/load-config.ts'
 import { isLoop } from '../../src/gateway/proxy.ts'
 import { canPass, createPassedTest, isConnectionStray, removeHopByHop } from '../../src/http/forwarded-headers.ts'
-import { ChargeBuilder } from '../../src/request/charge-builder.ts'
+import { RequestChargeBuilder } from '../../src/request/charge-builder.ts'
 import { callerAddress } from '../../src/request/identity/address.ts'
 import { readAuthorization } from '../../src/request/identity/authorization.ts'
 import { readFormField } from '../../src/request/identity/body.ts'
@@ -104,7 +104,7 @@ describe('callerAddress()', () => {
   )
 })
 
-describe('ChargeBuilder#build()', () => {
+describe('RequestChargeBuilder#build()', () => {
   const MAX_COST = 50
   const config = loadConfig({
     UPSTREAM_URL: 'https://api.example.com',
@@ -112,7 +112,7 @@ describe('ChargeBuilder#build()', () => {
       { name: 'a', limits: '100/1m', cost: 'header:x-cost', max_cost: MAX_COST, by: 'token+header:x-team+query:key' },
     ],
   })
-  const maker = new ChargeBuilder(config)
+  const maker = new RequestChargeBuilder(config)
   const policy = config.policies[0] as (typeof config.policies)[number]
 
   const cost = fc.oneof(
@@ -122,7 +122,7 @@ describe('ChargeBuilder#build()', () => {
   const value = fc.oneof(fieldValue, fieldValueOf('Bearer ', 'a', '{', '}', '*', '\\', ':'))
 
   fuzz(
-    'ChargeBuilder#build() answers a cost that the policy allows, or that it is none, and a key of its own making',
+    'RequestChargeBuilder#build() answers a cost that the policy allows, or that it is none, and a key of its own making',
     300,
     fc.asyncProperty(cost, value, value, anyText, async (cost, authorization, team, key) => {
       const headers = { 'X-Cost': cost, Authorization: authorization, 'X-Team': team }

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect } from 'vitest'
 import { loadConfig } from '../../src/config/load-config.ts'
 import type { RequestPolicy } from '../../src/model/policy.ts'
-import { ChargeBuilder } from '../../src/request/charge-builder.ts'
+import { RequestChargeBuilder } from '../../src/request/charge-builder.ts'
 import { readFormField } from '../../src/request/identity/body.ts'
 import { createDigest } from '../../src/request/identity/digest.ts'
 import { foldValue } from '../../src/request/identity/fold.ts'
@@ -254,7 +254,7 @@ const BY_BODY = loadConfig({
     by,
   })),
 })
-const BY_BODY_MAKER = new ChargeBuilder(BY_BODY)
+const BY_BODY_MAKER = new RequestChargeBuilder(BY_BODY)
 
 fuzz(
   'whatever the body, and from whatever address: an account has one key, or the request is refused',
@@ -281,7 +281,7 @@ const COUNTED = loadConfig({
     ['ip', 'skip'].map((anonymous) => ({ name: `${anonymous}${index}`, limits: '5/1h', by, anonymous })),
   ),
 })
-const COUNTED_MAKER = new ChargeBuilder(COUNTED)
+const COUNTED_MAKER = new RequestChargeBuilder(COUNTED)
 const digest = createDigest(undefined)
 const BLOCKS = [
   ['form:user', 'ada'],
@@ -358,7 +358,7 @@ const FOLDED = loadConfig({
   ),
 })
 let claimed = ''
-const FOLDED_MAKER = new ChargeBuilder({ ...FOLDED, readClaim: () => ({ kind: 'value', value: claimed }) })
+const FOLDED_MAKER = new RequestChargeBuilder({ ...FOLDED, readClaim: () => ({ kind: 'value', value: claimed }) })
 
 fuzz(
   'however people type an address: where identities are folded, it is one caller by every kind of them',

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import * as jose from 'jose'
 import { loadConfig } from '../../src/config/load-config.ts'
 import type { RequestPolicy } from '../../src/model/policy.ts'
-import { ChargeBuilder } from '../../src/request/charge-builder.ts'
+import { RequestChargeBuilder } from '../../src/request/charge-builder.ts'
 import type { ClaimReader, JwtSettings } from '../../src/request/identity/claims.ts'
 import { createDigest } from '../../src/request/identity/digest.ts'
 import { createTokenVerifier } from '../../src/request/identity/jwt/verify-tokens.ts'
@@ -120,7 +120,7 @@ async function createJudge(kind: Kind, value: string): Promise<(request: Receive
     POLICIES: [{ name: 'p', limits: '5/1h', by, anonymous: 'skip' }],
   })
   const readClaim = kind === 'claim' ? verifier() : undefined
-  const maker = new ChargeBuilder({ ...config, readClaim })
+  const maker = new RequestChargeBuilder({ ...config, readClaim })
   const [policy] = config.policies as readonly [RequestPolicy]
   const options = { ...config, readClaim }
   const ask = (request: ReceivedRequest) =>

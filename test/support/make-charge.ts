@@ -1,9 +1,9 @@
 import type { RequestPolicy } from '../../src/model/policy.ts'
-import type { ChargeBuilder } from '../../src/request/charge-builder.ts'
+import type { RequestChargeBuilder } from '../../src/request/charge-builder.ts'
 import { callContext } from './call-context.ts'
 
 /** What a policy asks of a request to `/`, by a route of its own or none. */
-export function makeCharge(builder: ChargeBuilder, policy: RequestPolicy, request: Request, route?: string) {
+export function makeCharge(builder: RequestChargeBuilder, policy: RequestPolicy, request: Request, route?: string) {
   return builder.build({ policy, route, isCertain: true }, request, '/', 'default', callContext())
 }
 

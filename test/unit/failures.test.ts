@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { type Environment, loadConfig } from '../../src/config/load-config.ts'
 import { Engine } from '../../src/engine/engine.ts'
 import { withLeases } from '../../src/engine/leases.ts'
-import { Limiter } from '../../src/engine/limiter.ts'
+import { RequestLimiter } from '../../src/engine/limiter.ts'
 import { markSynthetic } from '../../src/http/exchange.ts'
 import { holdUntilEnd } from '../../src/http/hold-until-end.ts'
 import { problemResponse } from '../../src/http/problem.ts'
@@ -42,7 +42,7 @@ function subject(policies: readonly unknown[] = [LOGIN], env: Environment = {}) 
   const log = (_level: string, { event }: { event: string }) => lines.push(event)
   const leases = config.leases === undefined ? undefined : withLeases(config.leases, now)
   const engine = new Engine({ ...config, store, fallback, now, log, leases, timeoutMs: config.storeTimeoutMs })
-  const limiter = new Limiter({ ...config, engine, health: undefined, log })
+  const limiter = new RequestLimiter({ ...config, engine, health: undefined, log })
   const protect = createProtect({ ...config, limiter, health: undefined, holdUntilEnd, now })
   /** @param answer the status of what answers, or what does */
   const call = async (answer: number | Next, init: RequestInit = {}) => {

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { type Environment, loadConfig } from '../../src/config/load-config.ts'
 import { Engine, type EngineOptions } from '../../src/engine/engine.ts'
-import { Limiter } from '../../src/engine/limiter.ts'
+import { RequestLimiter } from '../../src/engine/limiter.ts'
 import type { Decision, DecisionRequest, LimitState, StoreCharge } from '../../src/model/charge.ts'
 import { type Adjustment, type Release, type Store, StoreError } from '../../src/model/store.ts'
 import type { Verdict } from '../../src/model/verdict.ts'
@@ -65,7 +65,7 @@ function limiterOf({
 }: { env: Environment } & Pick<EngineOptions, 'store' | 'fallback' | 'now' | 'log'>) {
   const config = loadConfig({ UPSTREAM_URL: 'https://api.example.com', ...env })
   const engine = new Engine({ ...config, ...options, leases: undefined, timeoutMs: config.storeTimeoutMs })
-  return new Limiter({ ...config, engine, health: undefined, log: options.log })
+  return new RequestLimiter({ ...config, engine, health: undefined, log: options.log })
 }
 
 function subject(env: Environment = {}) {
@@ -105,7 +105,7 @@ function refusal(...usage: readonly Partial<LimitState>[][]): () => Promise<Deci
   })
 }
 
-test('Limiter#decide() asks the store once, for one permit of every policy that applies', async () => {
+test('RequestLimiter#decide() asks the store once, for one permit of every policy that applies', async () => {
   const policies = [
     { name: 'login', limits: '5/1m, 20/1h', by: 'ip', match: 'POST /login', cost: 2 },
     { name: 'other', limits: '1/1d', match: '/other' },
@@ -147,14 +147,14 @@ test('Limiter#decide() asks the store once, for one permit of every policy that 
   })
 })
 
-test('Limiter#decide() names keys by KEY_PREFIX, and identities by IDENTITY_SECRET', async () => {
+test('RequestLimiter#decide() names keys by KEY_PREFIX, and identities by IDENTITY_SECRET', async () => {
   const { store, decide } = subject({ KEY_PREFIX: 'eu:api', IDENTITY_SECRET: SECRET })
   await decide('GET /', X)
   expect(store.keys).toEqual([[keyOf('eu:api:default:w', ['token', 'X'], SECRET)]])
   expect(store.keys[0]?.[0]).toMatch(/^eu:api:default:w:\{[\w-]{22}\}$/)
 })
 
-test('Limiter#decide() tells neither the store nor the log who is calling', async () => {
+test('RequestLimiter#decide() tells neither the store nor the log who is calling', async () => {
   const { store, lines, decide } = subject({
     POLICIES: [{ name: 'all', limits: '5/1m', by: 'token+ip+header:x-key+query:key' }],
   })
@@ -165,7 +165,7 @@ test('Limiter#decide() tells neither the store nor the log who is calling', asyn
   expect(JSON.stringify([store.requests, lines])).not.toMatch(/hush|203\.0\.113/)
 })
 
-test('Limiter#decide() counts one caller, whatever the method and path, unless by route', async () => {
+test('RequestLimiter#decide() counts one caller, whatever the method and path, unless by route', async () => {
   const { store, decide } = subject({ RATE_LIMITS: '5/1m', POLICIES: [{ name: 'r', limits: '5/1m', by: 'route' }] })
   for (const request of ['GET /a', 'POST /a', 'GET /b', 'HEAD /%61/?q=1']) await decide(request, X)
   expect(new Set(store.keys.map(([whole]) => whole)).size).toBe(1)
@@ -173,7 +173,7 @@ test('Limiter#decide() counts one caller, whatever the method and path, unless b
   expect(store.keys.map(([, route]) => route)).toEqual(routes.map((route) => keyOf('sluice:r:w', ['route', route])))
 })
 
-test('Limiter#decide() counts by the pattern that matched, where a policy has one', async () => {
+test('RequestLimiter#decide() counts by the pattern that matched, where a policy has one', async () => {
   const policy = { name: 'r', limits: '5/1m', by: 'route', match: 'GET /users/:id, /login' }
   const { store, decide } = subject({ POLICIES: [policy] })
   for (const request of ['GET /users/1', 'HEAD /users/2', 'GET /users/3/', 'GET /login', 'POST /%6Cogin']) {
@@ -184,7 +184,7 @@ test('Limiter#decide() counts by the pattern that matched, where a policy has on
   expect(store.keys.flat()).toEqual([users, users, users, login, login])
 })
 
-test('Limiter#decide() asks nothing about a target that may be another resource, where each is counted by itself', async () => {
+test('RequestLimiter#decide() asks nothing about a target that may be another resource, where each is counted by itself', async () => {
   const { store, decide } = subject({ POLICIES: [{ name: 'r', limits: '5/1m', by: 'route' }] })
   for (const path of ['//a/login', '/login;1', '/login%00', '/a%2Flogin']) {
     expect(await decide(`GET ${path}`)).toEqual({ outcome: 'ambiguous_path' })
@@ -195,13 +195,13 @@ test('Limiter#decide() asks nothing about a target that may be another resource,
 test.each([
   ['POLICIES', { POLICIES: [{ name: 'login', limits: '5/1m', match: '/login' }] }],
   ['EXEMPT', { EXEMPT: 'GET /free/*, OPTIONS *' }],
-])('Limiter#decide() admits without asking the store what %s leaves unlimited', async (_name, env) => {
+])('RequestLimiter#decide() admits without asking the store what %s leaves unlimited', async (_name, env) => {
   const { store, decide } = subject({ ...env, ANONYMOUS: 'deny' })
   expect(await decide('GET /free/a')).toEqual({ outcome: 'admitted', limits: [] })
   expect(store.requests).toEqual([])
 })
 
-test('Limiter#decide() reports how each limit of each policy stands', async () => {
+test('RequestLimiter#decide() reports how each limit of each policy stands', async () => {
   const { decide } = subject({ RATE_LIMITS: '10/1s, 120/1m', POLICIES: [{ name: 'a', limits: '5/1h' }] })
   const verdict = await decide('GET /', X)
   expect(verdict).toMatchObject({
@@ -214,7 +214,7 @@ test('Limiter#decide() reports how each limit of each policy stands', async () =
   })
 })
 
-test('Limiter#decide() refuses for as long as the slowest limit that refused needs', async () => {
+test('RequestLimiter#decide() refuses for as long as the slowest limit that refused needs', async () => {
   const { store, decide } = subject({
     RATE_LIMITS: '10/1s, 120/1m, 240/1h',
     POLICIES: [{ name: 'shadow', limits: '5/1d', mode: 'shadow' }],
@@ -230,7 +230,7 @@ test('Limiter#decide() refuses for as long as the slowest limit that refused nee
   expect(violated.map(({ name }) => name)).toEqual(['default-1s', 'default-1m'])
 })
 
-test('Limiter#decide() in shadow mode reports what would have been refused, and whom', async () => {
+test('RequestLimiter#decide() in shadow mode reports what would have been refused, and whom', async () => {
   const { store, lines, decide } = subject({ MODE: 'shadow', RATE_LIMITS: '10/1s, 120/1m' })
   const refused = refusal([{ retryAfterMs: 400 }, { remaining: 50 }])
   // A store grants what only shadow charges would refuse.
@@ -246,7 +246,7 @@ test('Limiter#decide() in shadow mode reports what would have been refused, and 
   ])
 })
 
-test('Limiter#decide() names the caller of each policy in shadow mode that would have refused, and of no other', async () => {
+test('RequestLimiter#decide() names the caller of each policy in shadow mode that would have refused, and of no other', async () => {
   const { store, lines, decide } = subject({
     POLICIES: [
       { name: 'by-token', limits: '5/1d', mode: 'shadow' },
@@ -263,14 +263,14 @@ test('Limiter#decide() names the caller of each policy in shadow mode that would
   expect(Object.keys(lines[0]?.callers as object)).toHaveLength(2)
 })
 
-test('Limiter#decide() says nothing of shadow mode where nothing would have been refused', async () => {
+test('RequestLimiter#decide() says nothing of shadow mode where nothing would have been refused', async () => {
   const { lines, decide } = subject({ MODE: 'shadow' })
   await decide('GET /', X)
   expect(lines).toEqual([])
 })
 
 test.each([{}, { Authorization: '' }, { Authorization: '  ' }])(
-  'Limiter#decide() with ANONYMOUS=deny asks who is calling before it asks the store: %j',
+  'RequestLimiter#decide() with ANONYMOUS=deny asks who is calling before it asks the store: %j',
   async (headers) => {
     const { store, decide } = subject({
       ANONYMOUS: 'deny',
@@ -287,7 +287,7 @@ test.each([{}, { Authorization: '' }, { Authorization: '  ' }])(
   },
 )
 
-test('Limiter#decide() counts the anonymous by address, in shadow mode even with ANONYMOUS=deny', async () => {
+test('RequestLimiter#decide() counts the anonymous by address, in shadow mode even with ANONYMOUS=deny', async () => {
   for (const env of [{}, { ANONYMOUS: 'ip' }, { ANONYMOUS: 'deny', MODE: 'shadow' }]) {
     const { store, decide } = subject(env)
     expect((await decide('GET /', IP)).outcome).toBe('admitted')
@@ -297,7 +297,7 @@ test('Limiter#decide() counts the anonymous by address, in shadow mode even with
 
 const AWAY = () => Promise.reject(new StoreError('Redis did not answer within the deadline'))
 
-test('Limiter#decide() with ON_STORE_ERROR=local puts the same question to the fallback', async () => {
+test('RequestLimiter#decide() with ON_STORE_ERROR=local puts the same question to the fallback', async () => {
   const { store, fallback, lines, decide } = subject({ ON_STORE_ERROR: 'local' })
   store.answer = AWAY
   fallback.answer = refusal([{ retryAfterMs: 1_500 }])
@@ -307,7 +307,7 @@ test('Limiter#decide() with ON_STORE_ERROR=local puts the same question to the f
   expect(lines).toEqual([{ level: 'error', event: 'store_error', message, answered: 'local' }])
 })
 
-test('Limiter#decide() asks the fallback only while the store is away', async () => {
+test('RequestLimiter#decide() asks the fallback only while the store is away', async () => {
   const { store, fallback, decide } = subject()
   const { answer } = store
   store.answer = AWAY
@@ -321,7 +321,7 @@ test.each([
   ['open', { outcome: 'admitted', limits: [], degraded: 'open' }],
   ['closed', { outcome: 'unavailable', degraded: 'closed' }],
 ])(
-  'Limiter#decide() with ON_STORE_ERROR=%s asks nobody else, and says nothing of limits',
+  'RequestLimiter#decide() with ON_STORE_ERROR=%s asks nobody else, and says nothing of limits',
   async (answered, expected) => {
     const { store, fallback, lines, decide } = subject({ ON_STORE_ERROR: answered })
     store.answer = AWAY
@@ -331,13 +331,13 @@ test.each([
   },
 )
 
-test('Limiter#decide() in shadow mode refuses nothing, not even with the store away and ON_STORE_ERROR=closed', async () => {
+test('RequestLimiter#decide() in shadow mode refuses nothing, not even with the store away and ON_STORE_ERROR=closed', async () => {
   const { store, decide } = subject({ MODE: 'shadow', ON_STORE_ERROR: 'closed' })
   store.answer = AWAY
   expect((await decide('GET /', X)).outcome).toBe('admitted')
 })
 
-test('Limiter#decide() does not take a mistake of its own for a store that is away', async () => {
+test('RequestLimiter#decide() does not take a mistake of its own for a store that is away', async () => {
   const { store, fallback, decide } = subject()
   store.answer = () => Promise.reject(new TypeError('x is not a function'))
   await expect(decide('GET /', X)).rejects.toThrow('x is not a function')
@@ -353,7 +353,7 @@ test.each([
   [['local', 'local'], 'admitted', 'local', 2],
   [['local', 'closed', 'open'], 'unavailable', 'closed', 0],
 ] as const)(
-  'Limiter#decide() without the store does as each policy says: %j',
+  'RequestLimiter#decide() without the store does as each policy says: %j',
   async (modes, outcome, degraded, charges) => {
     const { store, fallback, decide } = subject({ POLICIES: POLICIES(...modes) })
     store.answer = AWAY
@@ -362,12 +362,12 @@ test.each([
   },
 )
 
-test('Limiter#decide() tells of no fallback while the store answers', async () => {
+test('RequestLimiter#decide() tells of no fallback while the store answers', async () => {
   const { decide } = subject({ POLICIES: POLICIES('closed', 'open') })
   expect(await decide('GET /', X)).not.toHaveProperty('degraded')
 })
 
-test('Limiter#decide() without the store allows LOCAL_SHARE of each limit, and tells of that', async () => {
+test('RequestLimiter#decide() without the store allows LOCAL_SHARE of each limit, and tells of that', async () => {
   const { store, fallback, decide } = subject({ POLICIES: POLICIES('local'), LOCAL_SHARE: 0.25 })
   store.answer = AWAY
   expect(await decide('GET /', X)).toMatchObject({ limits: [{ limit: 25 }, { limit: 250 }] })
@@ -378,7 +378,7 @@ test('Limiter#decide() without the store allows LOCAL_SHARE of each limit, and t
   expect(fallback.requests).toMatchObject([{ charges: [{ limits }] }])
 })
 
-test('Limiter#decide() without the store takes its share for all that a request may have cost', async () => {
+test('RequestLimiter#decide() without the store takes its share for all that a request may have cost', async () => {
   const policy = {
     name: 'units',
     algorithm: 'quota',
@@ -394,13 +394,16 @@ test('Limiter#decide() without the store takes its share for all that a request 
   expect([store.settled, fallback.settled]).toEqual([[], [24]])
 })
 
-test.each([true, false])('Limiter#decide() gives slots back that the store may have taken: %j', async (mayHaveRun) => {
-  const { store, decide } = subject({ POLICIES: [{ name: 'slots', algorithm: 'concurrency', limits: '5' }] })
-  store.answer = () => Promise.reject(new StoreError('no answer', { mayHaveRun }))
-  await decide('GET /', X)
-  const [charge] = store.requests[0]?.charges ?? []
-  expect(store.revoked).toEqual(mayHaveRun ? [{ slot: charge?.slot, isKnown: false }] : [])
-})
+test.each([true, false])(
+  'RequestLimiter#decide() gives slots back that the store may have taken: %j',
+  async (mayHaveRun) => {
+    const { store, decide } = subject({ POLICIES: [{ name: 'slots', algorithm: 'concurrency', limits: '5' }] })
+    store.answer = () => Promise.reject(new StoreError('no answer', { mayHaveRun }))
+    await decide('GET /', X)
+    const [charge] = store.requests[0]?.charges ?? []
+    expect(store.revoked).toEqual(mayHaveRun ? [{ slot: charge?.slot, isKnown: false }] : [])
+  },
+)
 
 /** Its first `count` answers arrive when the isolate has stood still for that long. */
 function stall({ store, clock }: ReturnType<typeof subject>, ms: number, count: number): void {
@@ -411,7 +414,7 @@ function stall({ store, clock }: ReturnType<typeof subject>, ms: number, count: 
   }
 }
 
-test('Limiter#decide() goes by no admission older than STORE_TIMEOUT_MS, but asks again, once', async () => {
+test('RequestLimiter#decide() goes by no admission older than STORE_TIMEOUT_MS, but asks again, once', async () => {
   const slots = { name: 'slots', algorithm: 'concurrency', limits: '5' }
   const own = subject({ STORE_TIMEOUT_MS: 300, POLICIES: [slots, { name: 'calls', limits: '5/1s' }] })
   stall(own, 301, 1)
@@ -428,7 +431,7 @@ test.each([
   ['local', { outcome: 'admitted', degraded: 'local' }],
   ['closed', { outcome: 'unavailable', degraded: 'closed' }],
 ])(
-  'Limiter#decide() does as ON_STORE_ERROR=%s says when the second answer is late, too',
+  'RequestLimiter#decide() does as ON_STORE_ERROR=%s says when the second answer is late, too',
   async (ON_STORE_ERROR, expected) => {
     const own = subject({ STORE_TIMEOUT_MS: 300, ON_STORE_ERROR })
     stall(own, 301, 2)
@@ -441,7 +444,7 @@ test.each([
 test.each([
   ['an admission in time', 300, 1],
   ['a refusal, however old', 10_000, 0],
-])('Limiter#decide() goes by %s', async (_what, ms, granted) => {
+])('RequestLimiter#decide() goes by %s', async (_what, ms, granted) => {
   const own = subject({ STORE_TIMEOUT_MS: 300 })
   if (granted === 0) own.store.answer = refusal([{ retryAfterMs: 700 }])
   stall(own, ms, 1)
@@ -449,7 +452,7 @@ test.each([
   expect(own.store.requests).toHaveLength(1)
 })
 
-test('Limiter#decide() asks for new identities last, by address', async () => {
+test('RequestLimiter#decide() asks for new identities last, by address', async () => {
   const POLICIES = [
     { name: 'newcomers', limits: '20/1m', by: 'ip', counts: 'new-identities' },
     { name: 'calls', limits: '5/1s' },

@@ -2,7 +2,7 @@ import type { Config } from '../../config/load-config.ts'
 import { formatWindow } from '../../model/limits.ts'
 import type { PolicyMode, RequestPolicy } from '../../model/policy.ts'
 import { type Caller, createClaimReader, createRequest, NO_RESPONSE } from '../../request/caller/caller.ts'
-import { ChargeBuilder } from '../../request/charge-builder.ts'
+import { RequestChargeBuilder } from '../../request/charge-builder.ts'
 import { type IdentityInput, readIdentity } from '../../request/identity/identify.ts'
 import { formatSource } from '../../request/identity/source.ts'
 import { PatternRouter } from '../../request/policy/pattern.ts'
@@ -51,7 +51,7 @@ export async function explain(config: Config, caller: Caller & { readonly route:
   }
   const priority = findPriority(matches, path)
   const readClaim = createClaimReader(caller.claim)
-  const builder = new ChargeBuilder({ ...config, readClaim })
+  const builder = new RequestChargeBuilder({ ...config, readClaim })
   let verdict: string | null = null
   for (const policy of config.policies) {
     const match = matches.find((each) => each.policy === policy)
@@ -77,7 +77,7 @@ export async function explain(config: Config, caller: Caller & { readonly route:
 async function explainPolicy(
   match: Match,
   method: string,
-  charge: () => ReturnType<ChargeBuilder['build']>,
+  charge: () => ReturnType<RequestChargeBuilder['build']>,
   subject: IdentityInput,
   hasAddress: boolean,
 ): Promise<Omit<PolicyView, 'policy'> & { readonly refusal?: string }> {

@@ -9,7 +9,7 @@ import { type FieldMap, type LogEntry, readLogLine } from './log-line.ts'
 const MAX_LINE_CHARACTERS = 1_048_576
 const MAX_SHOWN_CHARACTERS = 100
 
-export interface Reading {
+export interface LogReading {
   lines: number
   unreadable: number
   first: { readonly file: string; readonly line: number; readonly text: string } | null
@@ -27,7 +27,7 @@ export async function* readLogs(
   files: readonly string[],
   fields: FieldMap,
   terminal: Pick<Terminal, 'input'>,
-  reading: Reading,
+  reading: LogReading,
 ): AsyncGenerator<Batch> {
   // NaN if one is the standard input, whose size is unknown.
   const sizes = files.map((file) => (file === '-' ? Number.NaN : readSize(file)))

@@ -4,7 +4,7 @@ import { dirname, resolve } from 'node:path'
 import { CommandError } from '../command-error.ts'
 import { formatCell, formatDuration, formatNumber } from '../format.ts'
 import { toLine } from '../terminal.ts'
-import { formatVariant, type Result, type Table, tabulateResult, tabulateResults } from './report.ts'
+import { formatVariant, type ReportTable, type Result, tabulateResult, tabulateResults } from './report.ts'
 
 /** @throws {CommandError} unless the file may be created, or replaced */
 export function checkOutFile(file: string, cwd: string, isForced: boolean): void {
@@ -99,7 +99,7 @@ ${tabulateResult(result).map(renderTable).join('')}
 ${renderTable({ title: `Requests in each ${formatDuration(bucketMs)}`, rows })}</details></section>`
 }
 
-function renderTable({ title, rows }: Table): string {
+function renderTable({ title, rows }: ReportTable): string {
   const max = Math.max(1, ...rows.flatMap((row) => Object.keys(BARS).map((name) => Number(row[name] ?? 0))))
   const side = (cell: unknown) => (typeof cell === 'number' ? ' class="number"' : '')
   const renderCell = ([name, cell]: readonly [string, string | number]) => {

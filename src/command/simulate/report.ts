@@ -7,12 +7,12 @@ export type Result = { readonly [Key in keyof Variant]: NonNullable<Variant[Key]
   Simulation['summarize']
 >
 
-export interface Table {
+export interface ReportTable {
   readonly title: string
   readonly rows: readonly Row[]
 }
 
-export function tabulateResults(results: readonly Result[]): Table {
+export function tabulateResults(results: readonly Result[]): ReportTable {
   const tried = (['limits', 'algorithm', 'leases'] as const).filter((key) => results.some((each) => each[key] !== null))
   const rows = results.map((result) => ({
     ...Object.fromEntries(tried.map((key) => [key, `${result[key] ?? ''}`])),
@@ -30,7 +30,7 @@ export function tabulateResults(results: readonly Result[]): Table {
   return { title: 'In numbers', rows }
 }
 
-export function tabulateResult({ policies, callers }: Result): readonly Table[] {
+export function tabulateResult({ policies, callers }: Result): readonly ReportTable[] {
   const policyRows = policies.map(({ mode, policy, ...counts }) => {
     return { policy: mode === 'shadow' ? `${policy} (shadow)` : policy, ...counts }
   })
@@ -48,7 +48,7 @@ export function formatVariant({ limits, algorithm, leases }: Result): string {
 
 /** Shows several results side by side, and then each in full. */
 export function formatResults(results: readonly Result[], terminal: Terminal): string {
-  const format = ({ rows }: Table) => terminal.table(rows)
+  const format = ({ rows }: ReportTable) => terminal.table(rows)
   const parts = results.map((result) => [
     ...(results.length > 1 ? [terminal.style('bold', formatVariant(result))] : []),
     ...tabulateResult(result).map(format),

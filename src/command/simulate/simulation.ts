@@ -2,7 +2,7 @@ import { createHistogram } from 'node:perf_hooks'
 import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
 import type { Config } from '../../config/load-config.ts'
 import type { LeaseSize } from '../../engine/leases.ts'
-import { type DecisionTrace, Limiter } from '../../engine/limiter.ts'
+import { type DecisionTrace, RequestLimiter } from '../../engine/limiter.ts'
 import type { RequestCharge } from '../../model/charge.ts'
 import type { RequestPolicy } from '../../model/policy.ts'
 import type { Verdict } from '../../model/verdict.ts'
@@ -40,7 +40,7 @@ export class Simulation {
   /** How long refused requests would wait, in memory that does not grow. */
   readonly #waits = createHistogram({ figures: 3 })
   readonly #callersByKey = new Map<string, RefusedCaller>()
-  readonly #limiter: Limiter
+  readonly #limiter: RequestLimiter
   readonly #readTarget: TargetReader
   /** The policies that limit, in the order of the timeline. */
   readonly #policies: readonly RequestPolicy[]
@@ -56,7 +56,7 @@ export class Simulation {
       findObstacle(policy) === undefined ? policy : { ...policy, limits: [], plans: undefined },
     )
     const engine = createVirtualEngine(this.store, leases)
-    this.#limiter = new Limiter({ ...config, policies, engine, health: undefined, log() {} })
+    this.#limiter = new RequestLimiter({ ...config, policies, engine, health: undefined, log() {} })
     this.#readTarget = createTargetReader(createPathReader(config.literalInPaths))
     this.#policies = policies.filter(({ limits }) => limits.length > 0)
     this.#timeline = new Timeline(this.#policies.length)

@@ -2,7 +2,7 @@ import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
 import { formatKey, type RequestCharge } from '../../model/charge.ts'
 import type { IdentitySource, Pattern, RequestPolicy } from '../../model/policy.ts'
 import type { Store } from '../../model/store.ts'
-import { ChargeBuilder, type ChargeBuilderOptions } from '../charge-builder.ts'
+import { RequestChargeBuilder, type RequestChargeBuilderOptions } from '../charge-builder.ts'
 import { readIdentity } from '../identity/identify.ts'
 import { type CallerKind, formatSource, isCallerKind } from '../identity/source.ts'
 import { type Match, PolicyFinder } from '../policy/policy-finder.ts'
@@ -12,7 +12,7 @@ import { type Caller, createClaimReader, createRequest, NO_RESPONSE } from './ca
 import { CallerError } from './caller-in-text.ts'
 
 /** The parts of the configuration that determine keys. */
-export interface CountingConfig extends ChargeBuilderOptions {
+export interface CountingConfig extends RequestChargeBuilderOptions {
   readonly exempt: readonly Pattern[]
   readonly literalInPaths: readonly PathLiteral[]
 }
@@ -33,7 +33,7 @@ export interface CallerCharges {
 export async function findCallerCharges(config: CountingConfig, caller: Caller): Promise<CallerCharges> {
   const request = createRequest(caller)
   const path = createPathReader(config.literalInPaths)(new URL(request.url).pathname)
-  const builder = new ChargeBuilder({ ...config, readClaim: createClaimReader(caller.claim) })
+  const builder = new RequestChargeBuilder({ ...config, readClaim: createClaimReader(caller.claim) })
   const charges: RequestCharge[] = []
   const skipped: SkippedPolicy[] = []
   for (const match of findMatches(config, caller, request, path)) {
@@ -58,7 +58,7 @@ export async function findDigestCharges(config: CountingConfig, digest: string):
   }
   // A caller that is counted by address has an identity in every policy.
   const policies = config.policies.map((policy): RequestPolicy => ({ ...policy, anonymous: { kind: 'ip' } }))
-  const builder = new ChargeBuilder({ ...config, policies })
+  const builder = new RequestChargeBuilder({ ...config, policies })
   const charges: RequestCharge[] = []
   for (const [index, policy] of policies.entries()) {
     if (policy.limits.length === 0) continue
