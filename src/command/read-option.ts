@@ -4,7 +4,7 @@ import { parsed } from '../config/values.ts'
 import { DURATION_EXPECTED, parseDuration } from '../model/limits.ts'
 import { CommandError } from './command-error.ts'
 
-/** In milliseconds. */
+/** Reads a duration into milliseconds. */
 export const duration = parsed(DURATION_EXPECTED, parseDuration)
 
 /** A number in a text, as the first group of a pattern. */

@@ -41,7 +41,7 @@ export class UpstreamHealth {
   readonly #cells: (Cell | undefined)[] = Array(CELLS).fill(undefined)
   #tick = 0
   #tickStartMs: number
-  /** Of this tick. */
+  /** Answers of this tick, and those of them that signalled overload. */
   #answers = 0
   #overloads = 0
 

@@ -17,7 +17,7 @@ import { type Health, healthResponse } from './health.ts'
 import { IncomingRequest, RequestHeaders } from './incoming-request.ts'
 import { createViaName, isLoop, type UpstreamProxy } from './proxy.ts'
 
-/** As Workers call it. */
+/** A handler, as Workers call it. */
 export interface App {
   fetch(request: Request, env: Environment, context: ExecutionContext): Response | Promise<Response>
 }
@@ -85,7 +85,7 @@ export function createApp({ config, proxy, readHealth, routes, operators, log, .
     if (typeof received === 'string') return refuse(received, executionCtx)
     const { target } = received
     const handle = routes.get(target.path.canonical.slice(ROOT.length)) ?? operators
-    return (await handle?.(raw, target, contextOf(raw, executionCtx))) ?? answerProblem('not-served')
+    return (await handle?.(raw, target, createContext(raw, executionCtx))) ?? answerProblem('not-served')
   })
   app.all('*', async ({ req: { raw }, executionCtx }) => {
     const received = receive(raw, routed)
@@ -103,7 +103,7 @@ export function createApp({ config, proxy, readHealth, routes, operators, log, .
       if (counted instanceof Response) return counted
       request = counted
     }
-    const context = contextOf(raw, executionCtx)
+    const context = createContext(raw, executionCtx)
     try {
       return await protect(request, target.path, context, {
         next: (_, signal) => proxy(request, target, context.deadlines, signal),
@@ -129,7 +129,7 @@ export function createApp({ config, proxy, readHealth, routes, operators, log, .
     return (await loadProblem()).gatewayProblem(reason)
   }
 
-  function contextOf(raw: Request, execution: Pick<CallContext, 'waitUntil'>): CallContext {
+  function createContext(raw: Request, execution: Pick<CallContext, 'waitUntil'>): CallContext {
     return requestContext((work) => execution.waitUntil(work), log, raw)
   }
 }

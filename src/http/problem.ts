@@ -8,7 +8,7 @@ const REGISTRY = 'https://iana.org/assignments/http-problem-types'
 export const QUOTA_EXCEEDED = `${REGISTRY}#quota-exceeded`
 export const TEMPORARY_REDUCED_CAPACITY = `${REGISTRY}#temporary-reduced-capacity`
 
-/** What kind of error it is, for programs; docs/errors.md explains each. Published codes keep their meanings. */
+/** The kind of error, for programs; docs/errors.md explains each. Published codes keep their meanings. */
 export type ProblemCode =
   // Limits
   | 'limit_exceeded'

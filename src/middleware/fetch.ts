@@ -73,11 +73,11 @@ export function readRateLimit(request: Request): RateLimit | undefined {
   return DECISIONS.get(request)
 }
 
-/** What platforms give beside a request. */
+/** Platforms give these beside a request. */
 interface Platform {
   /** The server of Bun. */
   requestIP?(request: Request): { readonly address: string } | null
-  /** In the second argument of Deno's handlers. */
+  /** Deno's handlers get it in their second argument. */
   readonly remoteAddr?: { readonly hostname?: unknown }
   waitUntil?(work: Promise<unknown>): void
 }

@@ -1,4 +1,4 @@
-/** What the middleware for Hono and that for `fetch` share: both take a `Request` to a `Response`. */
+/** The common part of the middleware for Hono and of that for `fetch`: both take a `Request` to a `Response`. */
 import { requestContext } from '../http/exchange.ts'
 import { holdUntilEnd } from '../http/hold-until-end.ts'
 import { NO_PAGE, problemResponse, TARGET_PROBLEMS } from '../http/problem.ts'

@@ -64,7 +64,7 @@ export type MissingIdentity =
   | { readonly kind: 'skip' }
   | { readonly kind: 'deny'; readonly status: number }
 
-/** What the refusals of a policy say in place of the standard texts. */
+/** The texts of a policy's refusals, in place of the standard ones. */
 export interface RefusalSettings {
   /** URI of the problem. */
   readonly type?: string | undefined

@@ -288,7 +288,7 @@ function tooLong(retryAfterMs?: number): OutboundError {
 
 export class CallSchedulers {
   readonly #create: (identity: string) => CallScheduler
-  /** By identity; the most recently used is the last. */
+  /** Keyed by identity; the most recently used is the last. */
   readonly #schedulers = new Map<string, CallScheduler>()
 
   constructor(create: (identity: string) => CallScheduler) {

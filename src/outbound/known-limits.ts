@@ -39,7 +39,7 @@ export class KnownLimits extends Map<string, KnownLimit> {
   }
 }
 
-/** What processes share about a server. */
+/** Processes share this about a server. */
 export interface SharedNote {
   readonly limits: readonly KnownLimit[]
   /** No call is made before, by the clock of the store. */

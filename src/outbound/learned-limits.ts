@@ -75,7 +75,7 @@ export class LearnedLimits {
   readonly #limits = new KnownLimits()
   /** `partial`: the server last reported a limit without a window or a reset. */
   #knowledge: 'none' | 'partial' | 'complete' = 'none'
-  /** By the store's clock, which is ahead of this process's by `#aheadMs`. */
+  /** A time of the store's clock, which is ahead of this process's by `#aheadMs`. */
   #pausedUntilMs = 0
   #aheadMs = 0
   /** Text of the shared note, as it was last read or written. */

@@ -1,4 +1,4 @@
-/** What a line is about; docs/errors.md explains each. Published events keep their meanings. */
+/** The subject of a line; docs/errors.md explains each. Published events keep their meanings. */
 export type LogEvent =
   | 'admin_refused'
   | 'analytics_write_failed'

@@ -184,7 +184,7 @@ export const summaryEntries = mapNames(Object.keys(METRICS), (name) => METRICS[n
   [Name in MetricName]: Metrics[Name]['schema']
 }
 
-/** What names were before 0.1.0. */
+/** The names before 0.1.0. */
 const OLD_NAMES: readonly (readonly [old: RegExp, name: string])[] = [
   [/^(requests|policy [\w-]+) reserved\b/, '$1 deprioritized'],
   [/^tier /, 'limit '],

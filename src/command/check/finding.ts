@@ -114,7 +114,7 @@ export const CODES = {
 export interface Finding {
   readonly code: keyof typeof CODES
   readonly message: string
-  /** In place of the one of its code. */
+  /** Replaces the one of its code. */
   readonly hint?: string
   /** The variable concerned; `path` is below it. */
   readonly variable?: string

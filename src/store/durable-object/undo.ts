@@ -2,7 +2,7 @@ import type { CountedWindowsState } from '../../algorithms/counted-windows.ts'
 import { putOff, type TokenBucketState } from '../../algorithms/token-bucket.ts'
 import type { StoreCharge } from '../../model/charge.ts'
 
-/** What a charge took of a token bucket. Both are units times the window in µs. */
+/** A charge of a token bucket, to be given back. Both figures are units times the window in µs. */
 export interface Undo {
   owed: number
   /**

@@ -17,7 +17,7 @@ export type Script = Readonly<Record<'locking' | 'plain', Text>>
 
 interface Text {
   readonly text: string
-  /** By which Redis knows it; known once it was sent. */
+  /** Redis knows the text by it. It is computed before the first call. */
   sha1?: string
 }
 
