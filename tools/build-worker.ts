@@ -32,7 +32,11 @@ export async function buildWorker(entry: string, outDir: string, { minify = true
     entry,
     outDir,
     outExtensions: () => ({ js: '.js' }),
-    outputOptions: { chunkFileNames: '[name].js', codeSplitting: { groups: [{ name: coreOf(entry) }] } },
+    outputOptions: {
+      comments: false,
+      chunkFileNames: '[name].js',
+      codeSplitting: { groups: [{ name: coreOf(entry) }] },
+    },
     // Packages have forms of their own for Workers. Modules of `node:` and `cloudflare:` are workerd's.
     platform: 'neutral',
     inputOptions: {

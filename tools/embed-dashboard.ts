@@ -27,6 +27,7 @@ async function embed(): Promise<void> {
     tsconfig: 'dashboard/tsconfig.json',
     outDir: folder,
     outExtensions: () => ({ js: '.js' }),
+    outputOptions: { comments: false },
     platform: 'browser',
     deps: { alwaysBundle: /./, onlyBundle: false },
     minify: true,
