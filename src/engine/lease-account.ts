@@ -1,10 +1,8 @@
 import type { Decision } from '../model/charge.ts'
 import type { StoreError } from '../model/store.ts'
 
-/** The pace of the moment is a mean of about so many gaps between requests: fewer vary by chance, more hide a change. */
+/** A pace is a mean of about so many gaps between requests: fewer vary by chance, more hide a change. */
 const PACE_GAPS = 32
-/** The pace in the long run is one of four times as many, and includes the pauses between bursts. */
-const LONG_RUN_GAPS = 128
 /** A clock that stands still between inputs shows many requests at once, so they are spread over this time at least. */
 const MIN_PACE_MS = 10
 
@@ -45,11 +43,15 @@ export class LeaseAccount {
     this.#gaps = elapsedMs > maxLeaseMs ? 0 : this.#gaps + 1
     if (this.#gaps === 0) return
     const burstMs = Math.min(elapsedMs, PACE_GAPS * Math.max(1, this.#gapMs))
-    this.#gapMs += (burstMs - this.#gapMs) / Math.min(this.#gaps, PACE_GAPS)
-    this.#longRunGapMs += (elapsedMs - this.#longRunGapMs) / Math.min(this.#gaps, LONG_RUN_GAPS)
+    const gaps = Math.min(this.#gaps, PACE_GAPS)
+    this.#gapMs += (burstMs - this.#gapMs) / gaps
+    this.#longRunGapMs += (elapsedMs - this.#longRunGapMs) / gaps
   }
 
-  /** Requests a millisecond to count on, now and in the long run: a standard deviation fewer than were seen. */
+  /**
+   * Requests a millisecond to count on, now and in the long run, which includes the pauses between bursts: a standard
+   * deviation fewer than were seen.
+   */
   get pace(): { readonly now: number; readonly longRun: number } {
     const gaps = Math.min(this.#gaps, PACE_GAPS)
     const certain = gaps - Math.sqrt(gaps)
