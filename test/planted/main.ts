@@ -23,6 +23,9 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => 
 const files = execFileSync('git', ['ls-files', '-co', '--exclude-standard'], { cwd: ROOT, encoding: 'utf8' })
 for (const file of files.trim().split('\n')) cpSync(join(ROOT, file), join(copy, file))
 symlinkSync(join(ROOT, 'node_modules'), join(copy, 'node_modules'))
+// Some tests look at the files that git knows.
+execFileSync('git', ['init', '-q'], { cwd: copy })
+execFileSync('git', ['add', '-A'], { cwd: copy })
 
 function plant({ file, find, replace }: Fault): () => void {
   const path = join(copy, file)
