@@ -99,7 +99,7 @@ const upstream = await startApi()
 const fronts = new Map<number, Service>()
 for (const ms of LATENCIES_MS) fronts.set(ms, await startFront(server.port, TOKEN, ms))
 const front = fronts.get(0) as Service
-/** Between which and the gateways Redis is this far away. */
+/** The fronts through which gateways are compared. */
 const compared = new Map([...fronts].filter(([ms]) => settings.latenciesMs.includes(ms)))
 const connectTo = (restUrl: string) => connectPeers({ redisPort: server.port, restUrl, token: TOKEN })
 const peers = await connectTo(front.url)

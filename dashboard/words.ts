@@ -49,7 +49,7 @@ export function limitsOf({ name, limits, burst, plans, cost, penalty, holdsSlots
   ].filter((line) => line !== '')
 }
 
-/** What a limit allows, e.g. `60 per 1 min`. The name of a calendar limit ends with its unit: `60 per month`. */
+/** Formats a limit with its window, e.g. `60 per 1 min`, or `60 per month` for a window of the calendar. */
 export function describeLimit(policy: string, { name, limit, windowMs }: ActiveLimit): string {
   const window = windowInName(policy, name)
   return `${count(limit)} per ${/^[a-z]/.test(window) ? window : span(windowMs)}`

@@ -47,8 +47,8 @@ interface Cell {
 }
 
 /**
- * Loads every gateway by one hot caller in turns, each with the whole machine to itself for the time, and each time in a new process: two
- * processes of the same gateway can differ for as long as they live.
+ * Loads every gateway by one hot caller, in turns, each with the whole machine to itself for the time, and each time in a
+ * new process: two processes of the same gateway can differ for as long as they live.
  */
 export async function measureGateways(options: GatewayBenchOptions): Promise<GatewayFigures[]> {
   // Those that are compared run right after each other.

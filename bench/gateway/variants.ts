@@ -39,7 +39,7 @@ const LIMITS = {
 const SMALL = { own: '5/1m', peers: '5/60000' }
 
 export const BARE_PROXY: Variant = { name: NAMES.bare, source: BARE, bindings: {} }
-/** What a limiter on one REST call cannot do without. */
+/** The least work of a limiter on one REST call. */
 export const TWO_CALLS: Variant = { name: NAMES.floor, source: FLOOR, bindings: {} }
 /** Its own proxy, in the same bundle: what is missing to it is the price of the limiter. */
 export const UNLIMITED: Variant = {
@@ -81,7 +81,7 @@ const LEASED_TIERS: Variant = {
   bindings: { POLICIES: LIMITS.own, LEASES: 'auto' },
 }
 
-/** Of which something must be shown. */
+/** The variants that claims are about. */
 export const OF_CLAIMS: readonly Variant[] = [BARE_PROXY, LEASED, FLOODED, LEASED_TIERS]
 
 export const COMPARED: readonly Variant[] = [

@@ -1,10 +1,10 @@
 /** The libraries as their documentation uses them, outside of a Worker. */
-import { createHash } from 'node:crypto'
 import { createClient } from '@redis/client'
 import { Ratelimit } from '@upstash/ratelimit'
 import { Redis } from '@upstash/redis'
 import { RateLimiterRedis, RateLimiterUnion } from 'rate-limiter-flexible'
 import type { Limit } from '../../src/model/limits.ts'
+import { createScriptFlags } from '../../tools/script-flags.ts'
 import type { Contender, PeerOptions, Peers, TryTake } from '../peers.ts'
 import { consuming } from './consuming.ts'
 
@@ -14,20 +14,10 @@ export async function connect({ redisPort, restUrl, token }: PeerOptions): Promi
   const upstash = new Redis({ url: restUrl, token })
   const client = createClient({ socket: { host: '127.0.0.1', port: redisPort }, commandOptions: { timeout: 0 } })
   await client.connect()
-  // Without the line by which Upstash locks keys: plain Redis rejects it.
-  const plainSha1s = new Map<string, string>()
-  const scripts = {
-    async evalsha(sha1: string, keys: string[], args: unknown[]) {
-      const plain = plainSha1s.get(sha1)
-      if (plain === undefined) throw new Error('NOSCRIPT')
-      return client.evalSha(plain, { keys, arguments: args.map(String) })
-    },
-    async eval(script: string, keys: string[], args: unknown[]) {
-      const plain = script.replace(/^\s*#!.*\n/, '')
-      plainSha1s.set(createHash('sha1').update(script).digest('hex'), await client.scriptLoad(plain))
-      return client.eval(plain, { keys, arguments: args.map(String) })
-    },
-  }
+  const { strip } = createScriptFlags()
+  const sending = (command: string) => (script: string, keys: string[], args: unknown[]) =>
+    client.sendCommand(strip([command, script, `${keys.length}`, ...keys, ...args.map(String)]))
+  const scripts = { evalsha: sending('EVALSHA'), eval: sending('EVAL') }
   const over = (redis: Redis): Contender[] => [
     { name: '@upstash/ratelimit fixed window', make: (limits) => upstashLimit(redis, 'fixedWindow', limits) },
     { name: '@upstash/ratelimit sliding window', make: (limits) => upstashLimit(redis, 'slidingWindow', limits) },

@@ -28,6 +28,7 @@ export class LeaseAccount {
   held: { readonly outcome: Decision | StoreError; readonly sentAtMs: number; untilMs: number } | undefined
   readonly #leases: Lease[] = []
   #seenAtMs = Number.NEGATIVE_INFINITY
+  /** How many gaps the means are of so far. */
   #gaps = 0
   #gapMs = 0
   #longRunGapMs = 0
@@ -40,12 +41,11 @@ export class LeaseAccount {
     this.used *= kept
     this.expired *= kept
     if (nowMs >= this.pendingUntilMs) this.pending = 0
-    this.#gaps = elapsedMs > maxLeaseMs ? 0 : this.#gaps + 1
+    this.#gaps = elapsedMs > maxLeaseMs ? 0 : Math.min(this.#gaps + 1, PACE_GAPS)
     if (this.#gaps === 0) return
     const burstMs = Math.min(elapsedMs, PACE_GAPS * Math.max(1, this.#gapMs))
-    const gaps = Math.min(this.#gaps, PACE_GAPS)
-    this.#gapMs += (burstMs - this.#gapMs) / gaps
-    this.#longRunGapMs += (elapsedMs - this.#longRunGapMs) / gaps
+    this.#gapMs += (burstMs - this.#gapMs) / this.#gaps
+    this.#longRunGapMs += (elapsedMs - this.#longRunGapMs) / this.#gaps
   }
 
   /**
@@ -53,7 +53,7 @@ export class LeaseAccount {
    * deviation fewer than were seen.
    */
   get pace(): { readonly now: number; readonly longRun: number } {
-    const gaps = Math.min(this.#gaps, PACE_GAPS)
+    const gaps = this.#gaps
     const certain = gaps - Math.sqrt(gaps)
     const now = certain / Math.max(MIN_PACE_MS, gaps * this.#gapMs)
     return { now, longRun: Math.min(now, certain / Math.max(MIN_PACE_MS, gaps * this.#longRunGapMs)) }

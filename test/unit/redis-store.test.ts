@@ -3,6 +3,7 @@ import type { DecisionRequest, StoreCharge } from '../../src/model/charge.ts'
 import type { AlgorithmName } from '../../src/model/limits.ts'
 import type { Store } from '../../src/model/store.ts'
 import { StoreError } from '../../src/model/store.ts'
+import { createSha1 } from '../../src/runtime/hash.ts'
 import { LUA } from '../../src/store/redis/more-lua.ts'
 import { KEY_LOCKING } from '../../src/store/redis/redis-calls.ts'
 import { Scripts } from '../../src/store/redis/script.ts'
@@ -63,11 +64,6 @@ function take(key: string): DecisionRequest {
   return { action: 'take', permits: 1, charges: [charge] }
 }
 
-async function sha1(text: string): Promise<string> {
-  const hash = await crypto.subtle.digest('SHA-1', new TextEncoder().encode(text))
-  return Array.from(new Uint8Array(hash), (byte) => byte.toString(16).padStart(2, '0')).join('')
-}
-
 describe('against a real Redis', () => {
   const others: AlgorithmName[] = ['quota', 'token-bucket', 'fixed-window', 'sorted-set', 'concurrency']
   /** Joined in an order of their own, these make a script that Redis has not seen. */
@@ -91,7 +87,7 @@ describe('against a real Redis', () => {
     expect(await remaining(storeOf(options), request)).toBe(2)
     expect(names(calls)).toEqual(['evalsha', 'eval', 'evalsha', 'evalsha'])
     expect(calls[1]?.command[1]).toBe(KEY_LOCKING + SCRIPTS.decide(options.algorithms))
-    const hash = await sha1(KEY_LOCKING + SCRIPTS.decide(options.algorithms))
+    const hash = await createSha1(KEY_LOCKING + SCRIPTS.decide(options.algorithms))
     expect([0, 2, 3].map((index) => calls[index]?.command[1])).toEqual([hash, hash, hash])
   })
 
@@ -107,7 +103,7 @@ describe('against a real Redis', () => {
       const before = calls.length
       expect(await remaining(store, request)).toBe(left)
       expect(names(calls.slice(before))).toEqual(['evalsha'])
-      expect(calls.at(-1)?.command[1]).toBe(await sha1(SCRIPTS.decide(options.algorithms)))
+      expect(calls.at(-1)?.command[1]).toBe(await createSha1(SCRIPTS.decide(options.algorithms)))
     }
   })
 
@@ -138,7 +134,7 @@ test('RedisStore#decide() sends a bare command: no encoding, no telemetry, no sy
   const headers = Object.fromEntries(new Headers(init.headers))
   expect(headers).toEqual({ 'content-type': 'application/json', authorization: `Bearer ${TOKEN}` })
   const numbers = ['take', 1, 0, 'w', 2, 5, 60_000]
-  expect(command).toEqual(['evalsha', await sha1(KEY_LOCKING + SCRIPTS.decide(ALGORITHMS)), 1, KEY, ...numbers])
+  expect(command).toEqual(['evalsha', await createSha1(KEY_LOCKING + SCRIPTS.decide(ALGORITHMS)), 1, KEY, ...numbers])
 })
 
 test('RedisStore#decide() answers what the script replied', async () => {

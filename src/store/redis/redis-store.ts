@@ -116,7 +116,7 @@ export class RedisStore implements Store {
 }
 
 const MAX_KEYS = 10_000
-/** `lua/sliding-window.lua` reads as many entries at once of a stream of which nothing is known. */
+/** By default, `lua/sliding-window.lua` reads this many entries of a stream at once. */
 const MANY = 8
 
 /**
