@@ -24,11 +24,8 @@ export interface Evaluation {
   readonly changed?: Penalized['changed']
 }
 
-/**
- * @param nowUs microseconds since the Unix epoch, an integer
- * @param algorithms each over the states that it has written
- */
-export function decide(request: DecisionRequest, nowUs: number, states: States, algorithms = ALGORITHMS): Decision {
+/** @param nowUs microseconds since the Unix epoch, an integer */
+export function decide(request: DecisionRequest, nowUs: number, states: States): Decision {
   const { action, leaseMs = 0, charges } = request
   let hasNewIdentity = false
   const known: unknown[] = []
@@ -41,9 +38,9 @@ export function decide(request: DecisionRequest, nowUs: number, states: States, 
     }
     const state = states.read(charge.key)
     hasNewIdentity ||= state === undefined && detectsNewIdentities(charge)
-    const evaluation = evaluateCharge(charge, request, state, nowUs, algorithms)
+    const evaluation = evaluateCharge(charge, request, state, nowUs)
     if (evaluation.changed) {
-      const commit = algorithms[charge.algorithm].implementation.commit(state, charge, nowUs, 0, 0, evaluation.changed)
+      const commit = ALGORITHMS[charge.algorithm].implementation.commit(state, charge, nowUs, 0, 0, evaluation.changed)
       states.write(charge.key, commit.state, commit.ttlMs)
     }
     known.push(state)
@@ -57,7 +54,7 @@ export function decide(request: DecisionRequest, nowUs: number, states: States, 
       // A charge in shadow mode that would have refused stays unchanged, like an enforced one.
       if (granted > chargeable) continue
       const units = granted * charge.cost
-      const { implementation } = algorithms[charge.algorithm]
+      const { implementation } = ALGORITHMS[charge.algorithm]
       const { state, ttlMs, forfeited = 0 } = implementation.commit(known[index], charge, nowUs, units, leaseMs)
       states.write(charge.key, state, ttlMs)
       subtract(usage, units + forfeited)
@@ -71,16 +68,11 @@ export function evaluateCharge(
   { action, permits }: Pick<DecisionRequest, 'action' | 'permits'>,
   state: unknown,
   nowUs: number,
-  algorithms = ALGORITHMS,
 ): Evaluation {
   const { cost, reserved, counts } = charge
   const wanted = cost * (action === 'take-up-to' ? 1 : permits)
-  const { available, usage, penalty } = algorithms[charge.algorithm].implementation.peek(
-    state,
-    charge,
-    nowUs,
-    wanted + reserved,
-  )
+  const { implementation } = ALGORITHMS[charge.algorithm]
+  const { available, usage, penalty } = implementation.peek(state, charge, nowUs, wanted + reserved)
   // Reserved units make no refusal that counts. A request that one charge refuses is refused, so it can be counted at once.
   const isRefusal = (action === 'take' || action === 'take-up-to') && available < wanted
   const { penaltyMs, changed } = penalize(charge, penalty, isRefusal, Math.floor(nowUs / 1000))

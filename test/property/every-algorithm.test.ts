@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { longestWindowMs } from '../../src/algorithms/sliding-window.ts'
+import { findLongestMs } from '../../src/algorithms/sliding-window.ts'
 import type { StoreCharge } from '../../src/model/charge.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import {
@@ -186,7 +186,7 @@ describe.each(TIMED_STORES)('%s', (_name, { open, gapUs, configured, expectPrope
 
 /** Of a key's time to live after an admission. */
 function lifetimeBoundsMs(charge: StoreCharge, { before, after }: Configured): [least: number, most: number] {
-  const longestMs = longestWindowMs(charge)
+  const longestMs = findLongestMs(charge)
   switch (charge.algorithm) {
     case 'sliding-window':
       return [longestMs, Math.ceil((2 * longestMs) / 1000) * 1000 + 1_000]
@@ -194,11 +194,11 @@ function lifetimeBoundsMs(charge: StoreCharge, { before, after }: Configured): [
       return [longestMs, longestMs + 1_000]
     case 'concurrency':
       // Slots of the configuration before are held until their deadlines.
-      return [longestMs, 2 * Math.max(longestWindowMs(before), longestWindowMs(after))]
+      return [longestMs, 2 * Math.max(findLongestMs(before), findLongestMs(after))]
     case 'fixed-window':
     case 'quota':
       // Windows of the configuration before are kept until they end.
-      return [longestMs, Math.max(longestMs, longestWindowMs(before), longestWindowMs(after))]
+      return [longestMs, Math.max(longestMs, findLongestMs(before), findLongestMs(after))]
     case 'token-bucket': {
       const { limit = 1, windowMs = 0 } = charge.limits[0] ?? {}
       return [1, Math.ceil(((charge.burst ?? limit) * windowMs) / limit) + 1]

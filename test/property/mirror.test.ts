@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { ALGORITHMS } from '../../src/algorithms/algorithm-table.ts'
-import { longestWindowMs } from '../../src/algorithms/sliding-window.ts'
+import { findLongestMs } from '../../src/algorithms/sliding-window.ts'
 import { Mirror, withMirror } from '../../src/engine/mirror.ts'
 import type { Decision, DecisionRequest, StoreCharge } from '../../src/model/charge.ts'
 import type { AlgorithmName } from '../../src/model/limits.ts'
@@ -125,7 +125,7 @@ function blockedMsOf([limits]: Decision['usage']): number {
 
 /** After this, what was charged before the move began matters no more. */
 function forgetsAfterMs(charge: StoreCharge): number {
-  const longestMs = longestWindowMs(charge)
+  const longestMs = findLongestMs(charge)
   const fullMs = charge.burst === undefined ? longestMs : (longestMs * charge.burst) / (charge.limits[0]?.limit ?? 1)
   return Math.max(fullMs, charge.penalty?.durationMs ?? 0)
 }

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { longestWindowMs } from '../../src/algorithms/sliding-window.ts'
+import { findLongestMs } from '../../src/algorithms/sliding-window.ts'
 import type { StoreCharge } from '../../src/model/charge.ts'
 import type { PenaltySettings } from '../../src/model/limits.ts'
 import type { PolicyMode } from '../../src/model/policy.ts'
@@ -70,7 +70,7 @@ class Model {
     if (!refuses) return 0
     const refusals = (known?.refusals ?? 0) + 1
     if (refusals < penalty.after) {
-      const untilMs = known?.untilMs ?? nowMs + longestWindowMs(charge)
+      const untilMs = known?.untilMs ?? nowMs + findLongestMs(charge)
       this.#charges.set(key, { refusals, untilMs })
       return 0
     }
@@ -162,7 +162,7 @@ describe.each(TIMED_STORES)('%s', (_name, { open, gapUs, expectProperty }) => {
               } else {
                 const ttlMs = store.expiresAtMs(charge.key) - decision.nowMs
                 const steppedBackMs = (latestUs - nowUs) / 1000
-                const mostMs = Math.max(charge.penalty.durationMs, 2 * longestWindowMs(charge), bucketMs(charge))
+                const mostMs = Math.max(charge.penalty.durationMs, 2 * findLongestMs(charge), bucketMs(charge))
                 expect(ttlMs).toBeLessThanOrEqual(steppedBackMs + mostMs + 2_000)
                 expect(ttlMs).toBeGreaterThanOrEqual(decision.usage[index]?.[0]?.penaltyMs ?? 0)
               }

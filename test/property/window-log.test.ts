@@ -1,11 +1,10 @@
-/** The log of a sliding window in memory, beside the twin of the Lua: plain arrays, read by binary search. */
+/** The log of a sliding window, beside a plain list; and the shorter way to decide by it, beside the usual one. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { decide } from '../../src/algorithms/decide.ts'
+import { WindowLog } from '../../src/algorithms/window-log.ts'
 import type { Charge, Decision } from '../../src/model/charge.ts'
 import { POLICY_MODES } from '../../src/model/policy.ts'
-import { ExpiringStates } from '../../src/store/memory/expiring-states.ts'
-import { WindowLog } from '../../src/store/memory/window-log.ts'
+import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { WindowStore } from '../../src/store/memory/window-store.ts'
 import { anyBlock, anyConfigured, anyCost, backAndForthUs, LONG, START_MS } from '../support/arbitraries.ts'
 import { take } from '../support/charges.ts'
@@ -26,7 +25,7 @@ const action = fc.record({
   isBlocking: fc.boolean(),
 })
 
-test('a sliding window in memory decides every step as its twin does', async () => {
+test('a window that was opened decides every step as its store would', async () => {
   let steps = 0
   await expectProperty(
     fc.asyncProperty(
@@ -36,18 +35,17 @@ test('a sliding window in memory decides every step as its twin does', async () 
       async ({ before, after }, penalty, actions) => {
         let nowUs = START_MS * 1000
         const store = new WindowStore(() => nowUs / 1000)
-        const twin = new ExpiringStates()
+        const twin = new MemoryStore(() => nowUs / 1000)
         for (const { gapUs, way, permits, leaseMs, isChanged, isBlocking, ...demand } of actions) {
           nowUs += gapUs
           steps++
           const charge = { ...(isChanged ? after : before), ...demand, key: `${PREFIX}alice` }
-          const states = twin.at(Math.floor(nowUs / 1000))
           if (way === 'window') {
             const plain = { ...charge, reserved: 0 }
-            expect(takeAtOnce(store, plain)).toEqual(expectedOf(plain, decide(take([plain]), nowUs, states)))
+            expect(takeAtOnce(store, plain)).toEqual(expectedOf(plain, twin.decideNow(take([plain]))))
           } else {
             const request = take([isBlocking ? { ...charge, penalty } : charge], { action: way, permits, leaseMs })
-            expect(store.decideNow(request)).toEqual(decide(request, nowUs, states))
+            expect(store.decideNow(request)).toEqual(twin.decideNow(request))
           }
           expect(store.size).toBe(twin.size)
         }
@@ -76,7 +74,77 @@ function expectedOf({ limits, cost }: Pick<Charge, 'limits' | 'cost'>, { granted
   }
 }
 
-test('a sliding window in memory holds no more room than eight times what it counts', () => {
+const step = fc.record({
+  gapMs: fc.oneof(fc.integer({ min: 0, max: 30 }), fc.integer({ min: -200, max: 200 })),
+  leaseMs: fc.constantFrom(0, 0, 0, 40),
+  keptMs: fc.constantFrom(100, 100, 100, 250),
+  units: fc.integer({ min: 1, max: 5 }),
+  way: fc.constantFrom('charge', 'charge', 'charge', 'charge', 'remove', 'drop'),
+  /** Which entry is removed from, of all that there are. */
+  share: fc.double({ min: 0, max: 0.99, noNaN: true }),
+})
+
+test('a log measures as a list of its entries does, and drops only what has left the longest window', async () => {
+  let dropped = 0
+  await expectProperty(
+    fc.asyncProperty(fc.array(step, { ...LONG, maxLength: 300 }), async (steps) => {
+      const log = new WindowLog()
+      let list: Entry[] = []
+      let nowMs = START_MS
+      for (const { gapMs, leaseMs, keptMs, units, way, share } of steps) {
+        nowMs += gapMs
+        const chosen = list[Math.floor(share * list.length)]
+        if (way === 'charge') {
+          log.charge(nowMs, nowMs + leaseMs, keptMs, units)
+          const dateMs = Math.max(nowMs + leaseMs, list.at(-1)?.dateMs ?? 0)
+          if (dateMs === list.at(-1)?.dateMs) (list.at(-1) as Entry).units += units
+          else list.push({ dateMs, units })
+        } else if (way === 'drop') log.dropUntil(nowMs - keptMs)
+        else if (chosen) {
+          const removed = Math.min(units, chosen.units)
+          chosen.units -= removed
+          expect(log.remove(chosen.dateMs, removed)).toBe(chosen.units)
+          list = list.filter((entry) => entry.units > 0)
+        }
+        const gone = list.splice(0, list.length - log.size)
+        expect(gone.filter(({ dateMs }) => dateMs > nowMs - keptMs)).toEqual([])
+        dropped += gone.length
+        expect(log.remove(0, 1)).toBeUndefined()
+        for (const windowMs of [30, keptMs, 1_000]) {
+          for (const wanted of [1, 4, 11])
+            expect(measure(log, windowMs, nowMs, wanted)).toEqual(count(list, windowMs, nowMs, wanted))
+        }
+      }
+    }),
+    4_000,
+  )
+  expect(dropped).toBeGreaterThan(1_000)
+})
+
+interface Entry {
+  readonly dateMs: number
+  units: number
+}
+
+const LIMIT = 10
+
+function measure(log: WindowLog, windowMs: number, nowMs: number, wanted: number) {
+  const state = { remaining: 0, resetMs: 0, retryAfterMs: 0 }
+  log.measure({ limit: LIMIT, windowMs }, nowMs, wanted, state)
+  return state
+}
+
+function count(list: readonly Entry[], windowMs: number, nowMs: number, wanted: number) {
+  const inside = list.filter(({ dateMs }) => dateMs > nowMs - windowMs)
+  const sum = (entries: readonly Entry[]) => entries.reduce((all, { units }) => all + units, 0)
+  const remaining = Math.max(0, LIMIT - sum(inside))
+  const leaveMs = (entry: Entry | undefined) => (entry ? entry.dateMs + windowMs - nowMs : windowMs)
+  const freeing = inside.find((_, at) => sum(inside.slice(at + 1)) <= LIMIT - wanted)
+  const retryAfterMs = remaining >= wanted ? 0 : wanted > LIMIT ? windowMs : leaveMs(freeing)
+  return { remaining, resetMs: leaveMs(inside[0]), retryAfterMs }
+}
+
+test('a log holds no more room than eight times what it counts', () => {
   const log = new WindowLog()
   const roomAt = (nowMs: number) => {
     log.charge(nowMs, nowMs, 10_000, 1)

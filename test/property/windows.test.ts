@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { longestWindowMs } from '../../src/algorithms/sliding-window.ts'
+import { findLongestMs } from '../../src/algorithms/sliding-window.ts'
 import type { StoreCharge } from '../../src/model/charge.ts'
 import { anyCharge, anyCost, backAndForthUs, forwardUs, LONG, START_MS } from '../support/arbitraries.ts'
 import { chargeOf, EXACT_ALGORITHMS, take } from '../support/charges.ts'
@@ -55,7 +55,7 @@ const leasing = fc.array(
 /** Two configurations of one key, of which the second has no longer windows than the first. */
 function anyShortened(name: (typeof EXACT_ALGORITHMS)[number]): fc.Arbitrary<[StoreCharge, StoreCharge]> {
   return fc.tuple(anyCharge(name), anyCharge(name)).map(([one, other]) => {
-    const [before, after] = longestWindowMs(one) >= longestWindowMs(other) ? [one, other] : [other, one]
+    const [before, after] = findLongestMs(one) >= findLongestMs(other) ? [one, other] : [other, one]
     return [before, { ...after, key: before.key }]
   })
 }

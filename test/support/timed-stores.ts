@@ -1,7 +1,7 @@
 import type fc from 'fast-check'
 import { inject } from 'vitest'
 import { ALGORITHMS } from '../../src/algorithms/algorithm-table.ts'
-import { longestWindowMs } from '../../src/algorithms/sliding-window.ts'
+import { findLongestMs } from '../../src/algorithms/sliding-window.ts'
 import type { Decision, DecisionRequest, StoreCharge } from '../../src/model/charge.ts'
 import type { Release } from '../../src/model/store.ts'
 import { backAndForthUs, type Configured, forwardUs } from './arbitraries.ts'
@@ -53,7 +53,7 @@ const ofObjects = (charges: Configured[]) =>
   }))
 
 function isKeptAsLong(before: StoreCharge, after: StoreCharge): boolean {
-  return !ALGORITHMS[before.algorithm].isLog || longestWindowMs(before) === longestWindowMs(after)
+  return !ALGORITHMS[before.algorithm].isLog || findLongestMs(before) === findLongestMs(after)
 }
 
 const redis = await connectRedis(inject('redisPort'))

@@ -2,8 +2,9 @@ import type { Commit, PenaltyState } from '../../algorithms/algorithm.ts'
 import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
 import { type ConcurrencyState, releaseSlot, renewSlot, revokeSlot } from '../../algorithms/concurrency.ts'
 import { detectsNewIdentities, type Evaluation, evaluateCharge } from '../../algorithms/decide.ts'
-import { longestWindowMs, type SlidingWindowState, trim } from '../../algorithms/sliding-window.ts'
+import { findLongestMs } from '../../algorithms/sliding-window.ts'
 import type { TokenBucketState } from '../../algorithms/token-bucket.ts'
+import type { WindowLog } from '../../algorithms/window-log.ts'
 import type { StoreCharge } from '../../model/charge.ts'
 import type { AlgorithmName } from '../../model/limits.ts'
 import { loadState, type MachineState, NOTHING, type Open, writeState } from './machine-state.ts'
@@ -153,7 +154,7 @@ export class LimitMachine {
     else {
       const log = permits > 0 ? this.#logAt(open.charge.algorithm, nowMs) : undefined
       if (log) {
-        trim(log, nowMs - longestWindowMs(open.charge))
+        log.dropUntil(nowMs - findLongestMs(open.charge))
         this.#dropEntries(log)
       }
       if (permits > 0) noteKept(this.state.kept.state, open, this.state.firstKept)
@@ -289,8 +290,8 @@ export class LimitMachine {
     state.algorithm = charge.algorithm
     this.#keep(commit, nowMs)
     if (isLog) {
-      const log = commit.state as SlidingWindowState
-      const dateMs = log.dates.at(-1) ?? 0
+      const log = commit.state as WindowLog
+      const dateMs = log.newestMs
       if (!penalty) addEntry(state.log, dateMs, units)
       this.#dropEntries(log)
       writePages(state.log, this.#rows)
@@ -302,8 +303,8 @@ export class LimitMachine {
     return { dateMs: nowMs, forfeited, undo }
   }
 
-  #dropEntries({ dates, head }: SlidingWindowState): void {
-    deleteBefore(this.state.log, dates[head] ?? Number.POSITIVE_INFINITY, this.#rows)
+  #dropEntries({ oldestMs }: WindowLog): void {
+    deleteBefore(this.state.log, oldestMs, this.#rows)
   }
 
   #dropLog(): void {
@@ -317,10 +318,10 @@ export class LimitMachine {
     const units = (open.permits - permits) * open.cost
     const known = this.#stateAt(nowMs)
     if (isLog) {
-      const log = known as SlidingWindowState | undefined
+      const log = known as WindowLog | undefined
       if (!log) return
       removeUnits(state.log, log, open.dateMs, units, this.#rows)
-      if (log.dates.length === log.head && !log.penalty) this.#dropLog()
+      if (log.size === 0 && !log.penalty) this.#dropLog()
     } else if (holdsSlots) removeSlotUnits(known as ConcurrencyState | undefined, open.slot, units)
     else if (state.kept.state instanceof Map) {
       const counts = removeCounted(state.kept.state, open, units, state.open, state.firstKept)
@@ -374,8 +375,8 @@ export class LimitMachine {
     return expiresAtMs >= nowMs ? state : undefined
   }
 
-  #logAt(algorithm: AlgorithmName, nowMs: number): SlidingWindowState | undefined {
-    return ALGORITHMS[algorithm].isLog ? (this.#stateAt(nowMs) as SlidingWindowState | undefined) : undefined
+  #logAt(algorithm: AlgorithmName, nowMs: number): WindowLog | undefined {
+    return ALGORITHMS[algorithm].isLog ? (this.#stateAt(nowMs) as WindowLog | undefined) : undefined
   }
 
   #ageMs(open: Open): number {
@@ -407,10 +408,10 @@ function evaluateWithin(returnable: number, reservation: PreparedCharge, state: 
 
 /** All that is charged is reserved for new identities, which may still be refused elsewhere. */
 function holdsOnlyNew(state: unknown, opens: MachineState['open']): boolean {
-  const { totals, before } = state as SlidingWindowState
+  const { total, before } = state as WindowLog
   let units = 0
   for (const { isNew, permits, cost } of opens.values()) units += isNew ? permits * cost : 0
-  return units > 0 && units === (totals.at(-1) ?? before) - before
+  return units > 0 && units === total - before
 }
 
 function removeSlotUnits(held: ConcurrencyState | undefined, slot: number, units: number): void {

@@ -1,6 +1,6 @@
 import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
 import type { ConcurrencyState, HeldSlot } from '../../algorithms/concurrency.ts'
-import { emptyLog, type SlidingWindowState } from '../../algorithms/sliding-window.ts'
+import { WindowLog } from '../../algorithms/window-log.ts'
 import type { StoreCharge } from '../../model/charge.ts'
 import type { AlgorithmName } from '../../model/limits.ts'
 import { addPage, DECISIONS, HEAD, LOG, type PagedList, type Rows, SLOTS, writePages } from './rows.ts'
@@ -52,7 +52,7 @@ export const NOTHING: Kept = { state: undefined, expiresAtMs: 0 }
 interface Head extends Pick<MachineState, 'algorithm' | 'clockUs' | 'alarmAtMs'> {
   readonly expiresAtMs: number
   readonly state?: unknown
-  readonly log?: Pick<SlidingWindowState, 'keptMs' | 'penaltyMs' | 'penalty'> & {
+  readonly log?: Pick<WindowLog, 'keptMs' | 'penaltyMs' | 'penalty'> & {
     readonly entries: readonly number[]
     /** The number of the newest entries that still count; all, if missing. */
     readonly live?: number
@@ -64,7 +64,7 @@ interface Head extends Pick<MachineState, 'algorithm' | 'clockUs' | 'alarmAtMs'>
 }
 
 export function loadState(rows: Rows): MachineState {
-  const log = emptyLog()
+  const log = new WindowLog()
   const state: MachineState = {
     algorithm: undefined,
     clockUs: 0,
@@ -77,11 +77,7 @@ export function loadState(rows: Rows): MachineState {
     slots: new Map(),
     alarmAtMs: 0,
   }
-  const readEntries = (entries: readonly number[]) =>
-    forEachPair(entries, (dateMs, units) => {
-      log.dates.push(dateMs)
-      log.totals.push((log.totals.at(-1) ?? 0) + units)
-    })
+  const readEntries = (entries: readonly number[]) => forEachPair(entries, (dateMs, units) => log.add(dateMs, units))
   const readDecisions = (items: readonly number[]) =>
     forEachPair(items, (decidedMs, id) => {
       state.decisions.delete(id)
@@ -115,13 +111,14 @@ function forEachPair(numbers: readonly number[], use: (first: number, second: nu
   for (let at = 0; at < numbers.length; at += 2) use(numbers[at] as number, numbers[at + 1] as number)
 }
 
-function readKept(head: Head, entries: SlidingWindowState, { slots }: MachineState): unknown {
-  const { state, log, slotsExpireAtMs: expiresAtMs } = head
+function readKept(head: Head, log: WindowLog, { slots }: MachineState): unknown {
+  const { state, log: stored, slotsExpireAtMs: expiresAtMs } = head
   if (expiresAtMs !== undefined) return { slots: new Map(slots), expiresAtMs } satisfies ConcurrencyState
   // Windows by their length are a map, which JSON lacks.
-  if (!log) return Array.isArray(state) ? new Map(state) : (state ?? undefined)
-  const { keptMs, penaltyMs, penalty, live = Number.POSITIVE_INFINITY } = log
-  return { ...entries, keptMs, penaltyMs, penalty, head: Math.max(0, entries.dates.length - live) }
+  if (!stored) return Array.isArray(state) ? new Map(state) : (state ?? undefined)
+  const { keptMs, penaltyMs, penalty, live = Number.POSITIVE_INFINITY } = stored
+  log.dropAllBut(live)
+  return Object.assign(log, { keptMs, penaltyMs, penalty })
 }
 
 export function writeState(state: MachineState, rows: Rows): void {
@@ -150,8 +147,8 @@ function writeKept(state: MachineState, rows: Rows): Pick<Head, 'state' | 'log' 
   }
   if (kept.state === undefined) return {}
   if (!isLog) return { state: kept.state instanceof Map ? [...kept.state] : kept.state }
-  const { dates, keptMs, penaltyMs, penalty, head } = kept.state as SlidingWindowState
-  return { log: { keptMs, penaltyMs, penalty, entries: log.tail, live: dates.length - head } }
+  const { keptMs, penaltyMs, penalty, size } = kept.state as WindowLog
+  return { log: { keptMs, penaltyMs, penalty, entries: log.tail, live: size } }
 }
 
 function writeSlots(written: Map<number, HeldSlot>, slots: ReadonlyMap<number, HeldSlot>, rows: Rows): void {

@@ -1,4 +1,4 @@
-import type { SlidingWindowState } from '../../algorithms/sliding-window.ts'
+import type { WindowLog } from '../../algorithms/window-log.ts'
 import { hasTable, type ObjectDatabase } from './objects.ts'
 
 export interface ObjectRow {
@@ -105,21 +105,9 @@ export function addEntry({ tail }: PagedList, dateMs: number, units: number): vo
 }
 
 /** Removes units from the entry of a date, as if they had never been admitted, from a log and its list. */
-export function removeUnits(
-  list: PagedList,
-  { dates, totals, before, head }: SlidingWindowState,
-  dateMs: number,
-  units: number,
-  rows: Rows,
-): void {
-  const index = dates.indexOf(dateMs, head)
-  if (index < 0) return
-  const remaining = (totals[index] as number) - (totals[index - 1] ?? before) - units
-  for (let at = index; at < totals.length; at++) (totals[at] as number) -= units
-  if (remaining === 0) {
-    dates.splice(index, 1)
-    totals.splice(index, 1)
-  }
+export function removeUnits(list: PagedList, log: WindowLog, dateMs: number, units: number, rows: Rows): void {
+  const remaining = log.remove(dateMs, units)
+  if (remaining === undefined) return
   const { pages } = list
   const place = pages.findIndex(({ latestMs }) => latestMs >= dateMs)
   const page = pages[place]

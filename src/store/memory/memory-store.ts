@@ -16,7 +16,6 @@ export class MemoryStore<S extends ExpiringStates = ExpiringStates> implements S
   readonly kind = 'memory'
   protected readonly states: S
   protected readonly now: () => number
-  protected readonly algorithms = ALGORITHMS
 
   constructor(now: () => number, states: S = new ExpiringStates() as S) {
     this.now = now
@@ -29,7 +28,7 @@ export class MemoryStore<S extends ExpiringStates = ExpiringStates> implements S
 
   decideNow(request: DecisionRequest): Decision {
     const nowUs = this.#readClockUs()
-    return decide(request, nowUs, this.#statesAt(nowUs), this.algorithms)
+    return decide(request, nowUs, this.#statesAt(nowUs))
   }
 
   async release(charges: readonly StoreCharge[]): Promise<void> {

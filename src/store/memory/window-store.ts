@@ -1,11 +1,10 @@
-import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
 import { subtract } from '../../algorithms/decide.ts'
-import { longestWindowMs } from '../../algorithms/sliding-window.ts'
+import { findLongestMs } from '../../algorithms/sliding-window.ts'
+import { WindowLog } from '../../algorithms/window-log.ts'
 import type { Charge } from '../../model/charge.ts'
 import type { PolicyLimit } from '../../model/policy.ts'
 import { ExpiringStates, type Space, type StatePlace } from './expiring-states.ts'
 import { MemoryStore } from './memory-store.ts'
-import { WindowLog, windowLog } from './window-log.ts'
 
 /** Entries whose keys hold an identity as it is, after a "=", are found by that identity alone. */
 class IdentityStates extends ExpiringStates {
@@ -26,13 +25,8 @@ class IdentityStates extends ExpiringStates {
   }
 }
 
-/** Counts of a process that has no other store: sliding windows take less time and memory, for more code. */
+/** Counts of a process that has no other store, with a shorter way to decide by one sliding window. */
 export class WindowStore extends MemoryStore<IdentityStates> {
-  protected override readonly algorithms = {
-    ...ALGORITHMS,
-    'sliding-window': { ...ALGORITHMS['sliding-window'], implementation: windowLog },
-  }
-
   /** @param maxKeys by default, as many as an isolate can hold */
   constructor(now: () => number, maxKeys?: number) {
     super(now, new IdentityStates(maxKeys))
@@ -44,7 +38,7 @@ export class WindowStore extends MemoryStore<IdentityStates> {
    * @returns a function that decides as `decide` does, and makes nothing but the answer
    */
   openWindow(prefix: string, { policy, mode }: Pick<Charge, 'policy' | 'mode'>) {
-    const keptMs = longestWindowMs(policy)
+    const keptMs = findLongestMs(policy)
     const states = this.states
     const space = states.open(prefix)
     const limits = policy.limits as readonly [PolicyLimit, ...PolicyLimit[]]

@@ -1,13 +1,12 @@
-import { type Algorithm, type MutableLimitState, type PenaltyState, toPeek } from '../../algorithms/algorithm.ts'
-import { isTrimmed, longestWindowMs, wholeSeconds } from '../../algorithms/sliding-window.ts'
-import type { Limit } from '../../model/limits.ts'
+import type { Limit } from '../model/limits.ts'
+import type { MutableLimitState, PenaltyState } from './algorithm.ts'
 
 /** A ring of up to so many numbers is not made shorter. */
 const MIN_SHRUNK = 64
 
 /**
- * The log of `sliding-window` as memory keeps it. It decides as `algorithms/sliding-window.ts` does, which a property
- * test compares it with, in less time and memory.
+ * An exact log of admissions, read as prefix sums. It has one entry for all admissions of the same millisecond, because
+ * windows do not distinguish them: so it never has more entries than its longest window has milliseconds.
  */
 export class WindowLog {
   /**
@@ -22,10 +21,32 @@ export class WindowLog {
   live = 0
   /** All units ever admitted before the oldest pair. */
   before = 0
+  /** The longest window at the last charge. */
   keptMs = 0
   penalty: PenaltyState | undefined = undefined
   /** Date of the latest penalty, which is an entry of no units; 0 if there was none. */
   penaltyMs = 0
+  /** No entry is dropped. */
+  keepsAll = false
+
+  get size(): number {
+    return (this.end - this.start) / 2
+  }
+
+  /** All units ever admitted. */
+  get total(): number {
+    return this.#totalBefore(this.end)
+  }
+
+  /** Date of the oldest entry; infinite if there is none. */
+  get oldestMs(): number {
+    return this.end > this.start ? this.#dateAt(this.start) : Number.POSITIVE_INFINITY
+  }
+
+  /** Date of the newest entry, or of a penalty after it; 0 if there is none. */
+  get newestMs(): number {
+    return Math.max(this.end > this.start ? this.#dateAt(this.end - 2) : 0, this.penaltyMs)
+  }
 
   /** Writes the state of a limit into `state`. */
   measure({ limit, windowMs }: Limit, nowMs: number, wanted: number, state: MutableLimitState): void {
@@ -39,6 +60,7 @@ export class WindowLog {
     // Such a cost never fits, and configuration refuses it.
     if (wanted > limit) state.retryAfterMs = windowMs
     else {
+      // Once the entry with this running total has left the window, enough units are free.
       const freeing = this.#findAbove(total + wanted - limit - 1, first, 1)
       state.retryAfterMs = this.#dateAt(freeing) + windowMs - nowMs
     }
@@ -49,7 +71,7 @@ export class WindowLog {
    * @returns a new time to live, if it gets one
    */
   charge(nowMs: number, dateMs: number, keptMs: number, units: number, penalty?: PenaltyState): number | undefined {
-    const newestMs = Math.max(this.end > this.start ? this.#dateAt(this.end - 2) : 0, this.penaltyMs)
+    const newestMs = this.newestMs
     const total = this.#totalBefore(this.end)
     this.live = this.#findFirst(nowMs - keptMs)
     const held = total - this.#totalBefore(this.live)
@@ -59,33 +81,61 @@ export class WindowLog {
       this.penaltyMs = entryMs
       this.penalty = penalty
     } else {
-      this.#add(entryMs, total + units)
+      this.add(entryMs, units)
       if (this.penalty && this.penalty.untilMs <= nowMs) this.penalty = undefined
     }
-    if (isTrimmed(held, total, units) || this.penalty) this.#trim()
+    if (isTrimmed(held, total, units) || this.penalty) this.#dropLeft()
     const isSame = this.keptMs === keptMs && !penalty
     if (isSame && entryMs === newestMs) return undefined
     this.keptMs = keptMs
-    const epochMs = wholeSeconds(2 * keptMs) - keptMs
+    const epochMs = roundUpToSeconds(2 * keptMs) - keptMs
     const epoch = Math.floor(entryMs / epochMs)
     if (isSame && epoch === Math.floor(newestMs / epochMs)) return undefined
-    return wholeSeconds(Math.max((epoch + 1) * epochMs + keptMs, this.penalty?.untilMs ?? 0) - nowMs)
+    return roundUpToSeconds(Math.max((epoch + 1) * epochMs + keptMs, this.penalty?.untilMs ?? 0) - nowMs)
   }
 
-  #add(dateMs: number, total: number): void {
+  /** Adds an entry, or its units to the newest one if that has its date. @param dateMs not before that of the newest */
+  add(dateMs: number, units: number): void {
+    const total = this.#totalBefore(this.end) + units
     if (this.end === this.start || dateMs !== this.#dateAt(this.end - 2)) {
       // Twice the same ring has each pair at its place, whatever the positions are.
       if (this.end - this.start === this.ring.length) this.ring = this.ring.concat(this.ring)
       this.end += 2
     }
-    const at = (this.end - 2) & (this.ring.length - 1)
-    this.ring[at] = dateMs
-    this.ring[at + 1] = total
+    this.#write(this.end - 2, dateMs, total)
+  }
+
+  /**
+   * Removes units from the entry of a date, as if they had never been admitted.
+   * @returns what is left of the entry; undefined if there is none
+   */
+  remove(dateMs: number, units: number): number | undefined {
+    const found = this.#findAbove(dateMs - 1, this.start, 0)
+    if (found === this.end || this.#dateAt(found) !== dateMs) return undefined
+    const left = this.#totalBefore(found + 2) - this.#totalBefore(found) - units
+    const gone = left === 0 ? 2 : 0
+    this.end -= gone
+    for (let at = found; at < this.end; at += 2) {
+      this.#write(at, this.#dateAt(at + gone), this.#totalBefore(at + gone + 2) - units)
+    }
+    if (this.live > found) this.live -= gone
+    return left
+  }
+
+  /** Drops entries dated `sinceMs` or earlier. */
+  dropUntil(sinceMs: number): void {
+    this.live = this.#findFirst(sinceMs)
+    this.#dropLeft()
+  }
+
+  dropAllBut(newest: number): void {
+    this.live = Math.max(this.start, this.end - 2 * newest)
+    this.#dropLeft()
   }
 
   /** Drops what has left the longest window. */
-  #trim(): void {
-    if (this.live === this.start) return
+  #dropLeft(): void {
+    if (this.live === this.start || this.keepsAll) return
     this.before = this.#totalBefore(this.live)
     this.start = this.live
     const { length } = this.ring
@@ -97,6 +147,12 @@ export class WindowLog {
     for (let at = this.start; at < this.end; at++)
       ring[at & (length - 1)] = this.ring[at & (this.ring.length - 1)] as number
     this.ring = ring
+  }
+
+  #write(position: number, dateMs: number, total: number): void {
+    const at = position & (this.ring.length - 1)
+    this.ring[at] = dateMs
+    this.ring[at + 1] = total
   }
 
   #dateAt(position: number): number {
@@ -136,22 +192,17 @@ export class WindowLog {
   }
 }
 
-const EMPTY = new WindowLog()
+/**
+ * Old entries are dropped when the total of units passes a multiple of 64, or of 8 if the longest window holds fewer
+ * than 64: this says whether it does.
+ */
+function isTrimmed(held: number, total: number, units: number): boolean {
+  const together = held < 64 ? 8 : 64
+  // The remainder by a power of two, which is slow to divide by once totals are no small integers.
+  return (total & (together - 1)) + units >= together
+}
 
-export const windowLog: Algorithm<WindowLog> = {
-  peek(log = EMPTY, { limits }, nowUs, wanted) {
-    const nowMs = Math.floor(nowUs / 1000)
-    const usage = limits.map((limit) => {
-      const state = { remaining: 0, resetMs: 0, retryAfterMs: 0 }
-      log.measure(limit, nowMs, wanted, state)
-      return state
-    })
-    return toPeek(usage, log.penalty)
-  },
-
-  commit(log = new WindowLog(), charge, nowUs, units, leaseMs = 0, penalty) {
-    const dateMs = Math.ceil(nowUs / 1000) + leaseMs
-    const ttlMs = log.charge(Math.floor(nowUs / 1000), dateMs, longestWindowMs(charge), units, penalty)
-    return ttlMs === undefined ? { state: log } : { state: log, ttlMs }
-  },
+/** As `EXPIRE` takes them. */
+export function roundUpToSeconds(ms: number): number {
+  return Math.ceil(ms / 1000) * 1000
 }
