@@ -5,7 +5,7 @@ import { CallerView } from './views/caller.tsx'
 import { Login } from './views/login.tsx'
 import { Now } from './views/now.tsx'
 import { RulesView } from './views/rules.tsx'
-import { storeName } from './words.ts'
+import { formatStoreName } from './words.ts'
 
 const VIEWS = { now: 'Overview', caller: 'Callers', rules: 'Rules' } as const
 type View = keyof typeof VIEWS
@@ -105,10 +105,10 @@ function describeTrouble(status: Status | undefined): string {
   if (!status) return ''
   const { store, shedLevel } = status
   if (store.reachable === false) {
-    return `${storeName(store.kind)} is unavailable; the ON_STORE_ERROR fallback is active.`
+    return `${formatStoreName(store.kind)} is unavailable; the ON_STORE_ERROR fallback is active.`
   }
   if (store.circuit !== 'closed') {
-    return `${storeName(store.kind)} keeps failing; the circuit breaker is open.`
+    return `${formatStoreName(store.kind)} keeps failing; the circuit breaker is open.`
   }
   if (shedLevel !== null && shedLevel > 0) return 'The upstream is overloaded; lower-priority requests are shed.'
   return ''

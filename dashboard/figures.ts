@@ -1,13 +1,13 @@
 /** What is worked out of what was counted. */
-import { quantileMs } from '../src/statistics/latency.ts'
+import { findQuantileMs } from '../src/statistics/latency.ts'
 import type { Counted, Numbers } from './answers.ts'
 
 /** Outcomes of requests that were not let through. */
-export function refusedOf({ requests }: Pick<Numbers, 'requests'>): number {
-  return totalOf(requests) - requests.admitted
+export function sumRefused({ requests }: Pick<Numbers, 'requests'>): number {
+  return sumTotal(requests) - requests.admitted
 }
 
-export function totalOf(counts: Readonly<Record<string, number>>): number {
+export function sumTotal(counts: Readonly<Record<string, number>>): number {
   return Object.values(counts).reduce((sum, count) => sum + count, 0)
 }
 
@@ -18,21 +18,21 @@ const DOLLARS = 0.2
  * About what the calls have cost. A call has two commands of its own, and about two for each policy that applies: what
  * it reads, and what it writes.
  */
-export function dollarsOf({ store, policies, requests }: Numbers): number {
-  const policyRequests = policies.reduce((sum, { requests }) => sum + totalOf(requests), 0)
-  const policiesPerRequest = policyRequests / Math.max(1, totalOf(requests))
+export function estimateDollars({ store, policies, requests }: Numbers): number {
+  const policyRequests = policies.reduce((sum, { requests }) => sum + sumTotal(requests), 0)
+  const policiesPerRequest = policyRequests / Math.max(1, sumTotal(requests))
   return (store.calls * (2 + 2 * policiesPerRequest) * DOLLARS) / 100_000
 }
 
 /** How long most calls took at most, in words. @param share of them, e.g. 0.99 */
-export function latencyOf({ total, latencyBoundsMs }: Counted, share: number): string {
-  const bound = quantileMs(total.store.latency.counts, share)
+export function readLatency({ total, latencyBoundsMs }: Counted, share: number): string {
+  const bound = findQuantileMs(total.store.latency.counts, share)
   if (bound === undefined) return '–'
   return Number.isFinite(bound) ? `≤ ${bound} ms` : `> ${latencyBoundsMs.at(-1)} ms`
 }
 
 /** A value for every period, those in which nothing was counted among them; of minutes, only for those that are over. */
-export function overTime(
+export function listOverTime(
   { fromMs, toMs, periodMs, periods, resolution }: Counted,
   numberOf: (numbers: Numbers) => number,
 ): { readonly seconds: number[]; readonly values: number[] } {

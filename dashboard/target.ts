@@ -36,12 +36,12 @@ export function parseTarget(kind: Kind, text: string): Target {
     return { caller: { [kind]: text }, target: { [kind]: text } }
   if (kind === 'claim') {
     const { name, value } = readClaim(text)
-    return unlessPattern({ claim: collectClaims(text) }, createTargetInput(kind, name, value))
+    return withoutPattern({ claim: collectClaims(text) }, createTargetInput(kind, name, value))
   }
   const [name, value] = readPair(text)
-  return unlessPattern({ [kind]: { [name]: value } }, createTargetInput(kind, name, value))
+  return withoutPattern({ [kind]: { [name]: value } }, createTargetInput(kind, name, value))
 }
 
-function unlessPattern(caller: object, target: object): Target {
+function withoutPattern(caller: object, target: object): Target {
   return { caller: 'by' in target ? undefined : caller, target }
 }

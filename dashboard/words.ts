@@ -3,22 +3,22 @@ import type { ActiveLimit, ActivePolicy } from './answers.ts'
 
 const NUMBER = new Intl.NumberFormat('en')
 
-export function count(value: number): string {
+export function formatCount(value: number): string {
   return NUMBER.format(value)
 }
 
 /** A count that is known within bounds. */
-export function countBetween(min: number, max: number): string {
-  return min === max ? count(max) : `${count(min)} to ${count(max)}`
+export function formatRange(min: number, max: number): string {
+  return min === max ? formatCount(max) : `${formatCount(min)} to ${formatCount(max)}`
 }
 
 /** A share of a whole in percent. It is rounded down: 100 % is all of it. */
-export function shareOf(part: number, whole: number): string {
+export function formatShare(part: number, whole: number): string {
   return whole === 0 ? '–' : `${Math.floor((10_000 * part) / whole) / 100} %`
 }
 
 /** A span of time, e.g. `1.5 s`. */
-export function span(ms: number): string {
+export function formatSpan(ms: number): string {
   if (ms < 1000) return `${ms} ms`
   const units = [
     [86_400_000, 'd'],
@@ -32,37 +32,51 @@ export function span(ms: number): string {
 }
 
 /** What a policy allows, a line for each thing. */
-export function limitsOf({ name, limits, burst, plans, cost, penalty, holdsSlots }: ActivePolicy): readonly string[] {
+export function describeLimits({
+  name,
+  limits,
+  burst,
+  plans,
+  cost,
+  penalty,
+  holdsSlots,
+}: ActivePolicy): readonly string[] {
   const each = (some: readonly ActiveLimit[]) =>
     some
       .map((one) =>
-        holdsSlots ? `${count(one.limit)} at once, ${span(one.windowMs)} each at most` : describeLimit(name, one),
+        holdsSlots
+          ? `${formatCount(one.limit)} at once, ${formatSpan(one.windowMs)} each at most`
+          : describeLimit(name, one),
       )
       .join(', ')
-  const blocked = penalty && `then none for ${span(penalty.durationMs)}`
+  const blocked = penalty && `then none for ${formatSpan(penalty.durationMs)}`
   return [
     ...(plans ? Object.entries(plans).map(([plan, some]) => `${plan}: ${each(some)}`) : [each(limits)]),
-    ...(burst === null ? [] : [`bursts up to ${count(burst)}`]),
+    ...(burst === null ? [] : [`bursts up to ${formatCount(burst)}`]),
     ...(cost.header === null ? [] : [`cost by ${cost.header}`]),
-    ...(cost.units === null || cost.units === 1 ? [] : [`${count(cost.units)} units a request`]),
-    ...(blocked ? [penalty.after === 1 ? blocked : `${blocked}, after ${count(penalty.after)} refusals`] : []),
+    ...(cost.units === null || cost.units === 1 ? [] : [`${formatCount(cost.units)} units a request`]),
+    ...(blocked ? [penalty.after === 1 ? blocked : `${blocked}, after ${formatCount(penalty.after)} refusals`] : []),
   ].filter((line) => line !== '')
 }
 
 /** Formats a limit with its window, e.g. `60 per 1 min`, or `60 per month` for a window of the calendar. */
 export function describeLimit(policy: string, { name, limit, windowMs }: ActiveLimit): string {
-  const window = windowInName(policy, name)
-  return `${count(limit)} per ${/^[a-z]/.test(window) ? window : span(windowMs)}`
+  const window = readWindow(policy, name)
+  return `${formatCount(limit)} per ${/^[a-z]/.test(window) ? window : formatSpan(windowMs)}`
 }
 
-function windowInName(policy: string, name: string): string {
+function readWindow(policy: string, name: string): string {
   return name.slice(policy.length + 1)
 }
 
 /** Other limits that an override of a policy may have: twice its own. */
-export function exampleOf({ name, limits, holdsSlots }: Pick<ActivePolicy, 'name' | 'limits' | 'holdsSlots'>): string {
+export function createExample({
+  name,
+  limits,
+  holdsSlots,
+}: Pick<ActivePolicy, 'name' | 'limits' | 'holdsSlots'>): string {
   const twice = limits.map((one) =>
-    holdsSlots ? `${2 * one.limit}` : `${2 * one.limit}/${windowInName(name, one.name)}`,
+    holdsSlots ? `${2 * one.limit}` : `${2 * one.limit}/${readWindow(name, one.name)}`,
   )
   return twice.join(', ')
 }
@@ -72,12 +86,12 @@ export function isForEveryone({ by }: Pick<ActivePolicy, 'by'>): boolean {
   return by.every((name) => name === 'global' || name === 'route')
 }
 
-export function moment(ms: number): string {
+export function formatMoment(ms: number): string {
   return new Date(ms).toLocaleString('en-GB', { dateStyle: 'medium', timeStyle: 'medium' })
 }
 
 /** The same without seconds. */
-export function minute(ms: number): string {
+export function formatMinute(ms: number): string {
   return new Date(ms).toLocaleString('en-GB', { dateStyle: 'medium', timeStyle: 'short' })
 }
 
@@ -88,6 +102,6 @@ const STORES: Readonly<Record<string, string>> = {
 }
 
 /** @param kind as the API names it */
-export function storeName(kind: string): string {
+export function formatStoreName(kind: string): string {
   return STORES[kind] ?? kind
 }

@@ -34,7 +34,7 @@ async function start(env: Environment): Promise<App> {
     if (!(error instanceof OptionError)) throw error
     const { variable, message } = error
     consoleLog('error', { event: 'misconfigured', message })
-    const { misconfiguredProblem } = await import('./gateway/gateway-problem.ts')
-    return { fetch: () => misconfiguredProblem(variable) }
+    const { createMisconfiguredProblem } = await import('./gateway/gateway-problem.ts')
+    return { fetch: () => createMisconfiguredProblem(variable) }
   }
 }

@@ -58,7 +58,7 @@ export interface NamedScenario extends Scenario {
 }
 
 /** Work after an answer goes on by itself. */
-const CONTEXT: CallContext = { deadlines: Deadlines.ofOne(), waitUntil() {} }
+const CONTEXT: CallContext = { deadlines: Deadlines.createForOne(), waitUntil() {} }
 
 const [SECOND_MS, MINUTE_MS] = [1_000, 60_000]
 const LIMITS = [

@@ -17,7 +17,7 @@ import { Deadlines } from '../../src/runtime/deadlines.ts'
 import { DurableObjectStore } from '../../src/store/durable-object/durable-object-store.ts'
 import { openObjects } from '../../src/store/durable-object/objects.ts'
 import { LUA } from '../../src/store/redis/more-lua.ts'
-import { readDecision, Scripts, scriptArguments } from '../../src/store/redis/script.ts'
+import { listScriptArguments, readDecision, Scripts } from '../../src/store/redis/script.ts'
 import type { RedisClient } from '../../test/support/redis-client.ts'
 import { seededRandom } from '../../tools/seeded-random.ts'
 import { readCounts, resetCounts } from '../command-counts.ts'
@@ -83,7 +83,7 @@ async function overRedis(flood: FloodCase, pace: Pace, redis: RedisClient): Prom
     kind: 'redis',
     async decide(request) {
       calls++
-      const args = [...scriptArguments(request), time.nowMs * 1_000].map(String)
+      const args = [...listScriptArguments(request), time.nowMs * 1_000].map(String)
       const reply = await redis.evalSha(sha1, { keys: request.charges.map(({ key }) => key), arguments: args })
       return readDecision(reply, request)
     },
@@ -161,7 +161,10 @@ async function run(
     const headers = { 'CF-Connecting-IP': ADDRESS, ...flood.fields(sent++) }
     const request = new Request('https://api.test/login', { headers })
     const background: Promise<unknown>[] = []
-    const context = { deadlines: Deadlines.ofOne(), waitUntil: (work: Promise<unknown>) => void background.push(work) }
+    const context = {
+      deadlines: Deadlines.createForOne(),
+      waitUntil: (work: Promise<unknown>) => void background.push(work),
+    }
     const orders = await ruleIndex?.match(request, now(), context)
     const verdict =
       orders && 'outcome' in orders
@@ -170,7 +173,7 @@ async function run(
     if (verdict.outcome !== 'admitted') refused++
     else {
       if (verdict.hold) holds.push(verdict.hold)
-      await verdict.failures?.of(flood.status ?? 200)?.charge()
+      await verdict.failures?.find(flood.status ?? 200)?.charge()
     }
     await Promise.all(background)
   }

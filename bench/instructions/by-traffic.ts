@@ -2,7 +2,7 @@ import type { DecisionRequest } from '../../src/model/charge.ts'
 import type { Limit } from '../../src/model/limits.ts'
 import { LUA } from '../../src/store/redis/lua.ts'
 import { EntriesToRead } from '../../src/store/redis/redis-store.ts'
-import { readDecision, Scripts, scriptArguments } from '../../src/store/redis/script.ts'
+import { listScriptArguments, readDecision, Scripts } from '../../src/store/redis/script.ts'
 import { seededRandom } from '../../tools/seeded-random.ts'
 import { readCounts, resetCounts } from '../command-counts.ts'
 import type { Counted } from './callgrind.ts'
@@ -94,7 +94,7 @@ async function countTraffic(
   let granted = 0
   const decide = async () => {
     nowMs += ++asked % burst === 0 ? 1 - Math.log(1 - random()) * gapMs * burst : 10
-    const args = [...scriptArguments(request, entriesToRead.of), Math.floor(nowMs * 1_000)].map(String)
+    const args = [...listScriptArguments(request, entriesToRead.find), Math.floor(nowMs * 1_000)].map(String)
     const decision = readDecision(await redis.evalSha(sha1, { keys: [KEY], arguments: args }), request)
     entriesToRead.update(request, decision)
     granted += decision.granted

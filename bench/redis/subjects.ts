@@ -6,7 +6,7 @@ import type { Limit } from '../../src/model/limits.ts'
 import { ALGORITHM_NAMES, type AlgorithmName } from '../../src/model/limits.ts'
 import { LUA } from '../../src/store/redis/more-lua.ts'
 import { EntriesToRead } from '../../src/store/redis/redis-store.ts'
-import { readDecision, Scripts, scriptArguments } from '../../src/store/redis/script.ts'
+import { listScriptArguments, readDecision, Scripts } from '../../src/store/redis/script.ts'
 import type { RedisClient } from '../../test/support/redis-client.ts'
 import type { Contender } from '../peers.ts'
 
@@ -106,7 +106,7 @@ async function sluiceSubject(redis: RedisClient, limits: readonly Limit[], algor
   const decide = async (caller: string, permits: number) => {
     const charges = chargesOf(caller)
     const request = { action: 'take', permits, charges: charges } as const
-    const args = scriptArguments(request, entriesToRead.of).map(String)
+    const args = listScriptArguments(request, entriesToRead.find).map(String)
     const reply = await redis.evalSha(sha1, { keys: charges.map(({ key }) => key), arguments: args })
     const decision = readDecision(reply, request)
     entriesToRead.update(request, decision)

@@ -14,7 +14,7 @@ import { Deadlines } from '../../src/runtime/deadlines.ts'
 import { DurableObjectStore } from '../../src/store/durable-object/durable-object-store.ts'
 import { type ObjectNamespace, openObjects } from '../../src/store/durable-object/objects.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
-import { UPSTASH_OPTIONS, upstashClient } from '../../src/store/redis/client.ts'
+import { adaptUpstash, UPSTASH_OPTIONS } from '../../src/store/redis/client.ts'
 import { RedisStore } from '../../src/store/redis/redis-store.ts'
 import { buildBundle } from '../../test/support/build-bundle.ts'
 import { startDirectGateway } from '../../test/support/direct-gateway.ts'
@@ -104,7 +104,7 @@ async function playOverRedis(schedule: readonly Sent[], compared: Compared): Pro
   const redis = await connectRedis(server.port)
   const front = await startFront(server.port, TOKEN, ROUND_TRIP_MS)
   try {
-    const client = upstashClient(new Redis({ url: front.url, token: TOKEN, ...UPSTASH_OPTIONS }))
+    const client = adaptUpstash(new Redis({ url: front.url, token: TOKEN, ...UPSTASH_OPTIONS }))
     const storeOf = () => new RedisStore({ client, algorithms: ['sliding-window'], timeoutMs: TIMEOUT_MS })
     await resetCounts(redis)
     const fates = await playReally(schedule, compared, storeOf)

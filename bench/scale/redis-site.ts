@@ -43,7 +43,7 @@ export class RedisSite {
     const { timeoutMs } = this.#options
     const oneWayMs = roundTripMs / 2
     const decide = async (request: DecisionRequest, context?: CallContext) => {
-      const deadlines = context?.deadlines ?? Deadlines.ofOne()
+      const deadlines = context?.deadlines ?? Deadlines.createForOne()
       const decision = await deadlines.within(timeoutMs, this.#call(request, oneWayMs))
       if (decision === TOO_LATE) throw new StoreError('Redis did not answer within the deadline')
       return decision

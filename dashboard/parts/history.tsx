@@ -1,7 +1,7 @@
 import { useEffect, useState } from 'preact/hooks'
 import type { CallerHistory } from '../answers.ts'
 import { ask, type Problem } from '../api.ts'
-import { count, countBetween, minute, moment } from '../words.ts'
+import { formatCount, formatMinute, formatMoment, formatRange } from '../words.ts'
 import { numeric, Table } from './table.tsx'
 
 const RANGES = {
@@ -75,9 +75,9 @@ function Refused({ refusals, range }: { refusals: CallerHistory['refusals']; ran
         <Table label="Refusals" columns={[unit, 'policy', numeric('refused')]}>
           {rows.map(({ startMs, policy, min, max }) => (
             <tr key={`${startMs} ${policy}`}>
-              <th scope="row">{minute(startMs)}</th>
+              <th scope="row">{formatMinute(startMs)}</th>
               <td>{policy}</td>
-              <td class="number">{countBetween(min, max)}</td>
+              <td class="number">{formatRange(min, max)}</td>
             </tr>
           ))}
         </Table>
@@ -88,7 +88,7 @@ function Refused({ refusals, range }: { refusals: CallerHistory['refusals']; ran
           most > 0 &&
           `Not among the most refused callers in any ${unit} of the ${range.toLowerCase()}. `}
         {most > 0 &&
-          `Up to ${count(most)} refusals per ${unit} may be missing: only the most refused callers are stored. `}
+          `Up to ${formatCount(most)} refusals per ${unit} may be missing: only the most refused callers are stored. `}
         Admitted and blocked requests are not stored per caller.
       </p>
     </>
@@ -103,7 +103,7 @@ function AuditLog({ audit }: Pick<CallerHistory, 'audit'>) {
         <Table label="Audit log" columns={['when', 'action', 'actor', 'comment']}>
           {audit.map(({ atMs, action, actor, comment }) => (
             <tr key={`${atMs} ${action}`}>
-              <th scope="row">{moment(atMs)}</th>
+              <th scope="row">{formatMoment(atMs)}</th>
               <td>{action}</td>
               <td>{actor}</td>
               <td>{comment}</td>

@@ -1,5 +1,5 @@
 import type { CallerUsage } from '../answers.ts'
-import { count, moment, span } from '../words.ts'
+import { formatCount, formatMoment, formatSpan } from '../words.ts'
 import { numeric, Table } from './table.tsx'
 
 /** Usage of every limit, drawn against its maximum. */
@@ -23,16 +23,16 @@ export function Limits({ limits }: Pick<CallerUsage, 'limits'>) {
           <tr key={label}>
             <th scope="row">
               {label}
-              {penaltyUntilMs !== null && <span class="wrong"> penalty until {moment(penaltyUntilMs)}</span>}
+              {penaltyUntilMs !== null && <span class="wrong"> penalty until {formatMoment(penaltyUntilMs)}</span>}
             </th>
-            <td class="number">{count(used)}</td>
+            <td class="number">{formatCount(used)}</td>
             <td class="number">
-              {count(limit)}
+              {formatCount(limit)}
               {unlimited && <span class="quiet"> (unlimited)</span>}
             </td>
             <td>
               <meter
-                aria-label={`${label}: ${count(used)} of ${count(limit)} used`}
+                aria-label={`${label}: ${formatCount(used)} of ${formatCount(limit)} used`}
                 min={0}
                 max={limit}
                 low={limit * 0.8}
@@ -41,7 +41,7 @@ export function Limits({ limits }: Pick<CallerUsage, 'limits'>) {
                 value={Math.min(used, limit)}
               />
             </td>
-            <td class="number">{left > 0 ? (resetMs === 0 ? '–' : span(resetMs)) : span(retryAfterMs)}</td>
+            <td class="number">{left > 0 ? (resetMs === 0 ? '–' : formatSpan(resetMs)) : formatSpan(retryAfterMs)}</td>
             <td>
               <code>{key.slice(key.lastIndexOf('{') + 1, -1)}</code>
             </td>

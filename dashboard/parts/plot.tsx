@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks'
-import { count, minute } from '../words.ts'
+import { formatCount, formatMinute } from '../words.ts'
 
 export interface Line {
   readonly name: string
@@ -31,7 +31,7 @@ export function Plot({ label, seconds, lines }: PlotProps) {
   const max = Math.max(1, ...lines.flatMap(({ values }) => values))
   const toX = (index: number) => (last > 0 ? (index / last) * WIDTH : 0)
   const toY = (value: number) => HEIGHT * (1 - value / max)
-  const toMoment = (index: number) => minute((seconds[index] ?? 0) * 1_000)
+  const toMoment = (index: number) => formatMinute((seconds[index] ?? 0) * 1_000)
   const point = ({ currentTarget, clientX }: PointerEvent & { readonly currentTarget: SVGSVGElement }) => {
     const { left, width } = currentTarget.getBoundingClientRect()
     setPointed(Math.max(0, Math.round(((clientX - left) / width) * last)))
@@ -40,7 +40,7 @@ export function Plot({ label, seconds, lines }: PlotProps) {
   return (
     <div class="plot" role="img" aria-label={label}>
       <div class="scale quiet">
-        <span>{count(max)}</span>
+        <span>{formatCount(max)}</span>
         <span>0</span>
       </div>
       <svg
@@ -72,7 +72,7 @@ export function Plot({ label, seconds, lines }: PlotProps) {
             <svg aria-hidden="true" viewBox="0 0 24 8" width="24" height="8">
               <path d="M0 4H24" style={{ stroke: `var(${color})` }} stroke-dasharray={DASHES[at]} />
             </svg>{' '}
-            {name} {count(values[shown] ?? 0)}
+            {name} {formatCount(values[shown] ?? 0)}
           </span>
         ))}
       </p>

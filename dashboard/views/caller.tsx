@@ -9,7 +9,7 @@ import { type Action, useAction } from '../parts/use-action.ts'
 import { useConfirm } from '../parts/use-confirm.tsx'
 import { usePolled } from '../parts/use-polled.ts'
 import { KINDS, type Kind, parseTarget, type Target } from '../target.ts'
-import { count, describeLimit, exampleOf, isForEveryone, moment } from '../words.ts'
+import { createExample, describeLimit, formatCount, formatMoment, isForEveryone } from '../words.ts'
 
 const USAGE_EVERY_MS = 3_000
 
@@ -144,7 +144,7 @@ function Found({ caller, target, refusedBy }: FoundProps) {
   }
   const reset = async () => {
     const describe = ({ keys }: ResetResult) =>
-      `Counts reset in ${count(keys.length)} ${keys.length === 1 ? 'policy' : 'policies'}.`
+      `Counts reset in ${formatCount(keys.length)} ${keys.length === 1 ? 'policy' : 'policies'}.`
     await action.run('/reset', { caller }, describe)
     await follow()
   }
@@ -225,13 +225,13 @@ function describeState({ nowMs, blocked }: CallerUsage, limits: CallerUsage['lim
     .toSorted((a, b) => b.retryAfterMs - a.retryAfterMs)
   const [longest] = waits
   const limited = longest
-    ? `Limited by ${longest.policy} (${describeLimit(longest.policy, longest)}) until ${moment(nowMs + longest.retryAfterMs)}.`
+    ? `Limited by ${longest.policy} (${describeLimit(longest.policy, longest)}) until ${formatMoment(nowMs + longest.retryAfterMs)}.`
     : 'Within all limits.'
   return `${limited} ${blocked ? describeBlock(blocked) : 'Not blocked.'}`
 }
 
 function describeBlock({ status, reason, untilMs }: NonNullable<CallerUsage['blocked']>): string {
-  const until = untilMs === null ? '' : ` until ${moment(untilMs)}`
+  const until = untilMs === null ? '' : ` until ${formatMoment(untilMs)}`
   return `Blocked${until} (${status})${reason === null ? '' : `: ${reason}`}.`
 }
 
@@ -331,7 +331,7 @@ function Raise({ run, action, counting }: { run: Run; action: Action } & Pick<Ru
         </select>
       </div>
       <div>
-        <label for="limits">New limits, such as {exampleOf(chosen)}</label>
+        <label for="limits">New limits, such as {createExample(chosen)}</label>
         <input id="limits" name="limits" required />
       </div>
       <div>

@@ -1,12 +1,12 @@
 import { useMemo, useState } from 'preact/hooks'
 import { POLICY_OUTCOMES, type PolicyOutcome } from '../../src/statistics/outcomes.ts'
 import type { ActivePolicy, Counted, Status } from '../answers.ts'
-import { dollarsOf, latencyOf, overTime, refusedOf, totalOf } from '../figures.ts'
+import { estimateDollars, listOverTime, readLatency, sumRefused, sumTotal } from '../figures.ts'
 import { DataTable } from '../parts/data-table.tsx'
 import { Figure } from '../parts/figure.tsx'
 import { Plot } from '../parts/plot.tsx'
 import { usePolled } from '../parts/use-polled.ts'
-import { count, countBetween, limitsOf, shareOf, span, storeName } from '../words.ts'
+import { describeLimits, formatCount, formatRange, formatShare, formatSpan, formatStoreName } from '../words.ts'
 
 /** As often as isolates tell what they have counted. */
 const COUNTED_EVERY_MS = 10_000
@@ -61,32 +61,32 @@ export function Now({ status }: { status: Status | undefined }) {
 function Requests({ counted, longer }: { counted: Counted; longer: Counted | undefined }) {
   const { total, resolution } = counted
   const { seconds, lines } = useMemo(() => {
-    const { seconds, values } = overTime(counted, ({ requests }) => requests.admitted)
+    const { seconds, values } = listOverTime(counted, ({ requests }) => requests.admitted)
     return {
       seconds,
       lines: [
         { name: 'admitted', color: '--accent', values },
-        { name: 'refused', color: '--bad', values: overTime(counted, refusedOf).values },
+        { name: 'refused', color: '--bad', values: listOverTime(counted, sumRefused).values },
       ],
     }
   }, [counted])
-  const refused = refusedOf(total)
+  const refused = sumRefused(total)
   const { admitted } = total.requests
   return (
     <section aria-labelledby="counted">
       <dl class="figures">
-        <Figure name="Refused" value={count(refused)} {...(refused > 0 && { tone: 'bad' as const })} />
-        <Figure name="Refused share" value={shareOf(refused, totalOf(total.requests))} />
+        <Figure name="Refused" value={formatCount(refused)} {...(refused > 0 && { tone: 'bad' as const })} />
+        <Figure name="Refused share" value={formatShare(refused, sumTotal(total.requests))} />
         <Figure name="Change" value={longer ? describeChange(longer, counted) : '–'} />
-        <Figure name="Admitted" value={count(admitted)} />
+        <Figure name="Admitted" value={formatCount(admitted)} />
         <Figure
           name="Upstream errors"
-          value={shareOf(total.upstream5xx, admitted)}
+          value={formatShare(total.upstream5xx, admitted)}
           {...(total.upstream5xx > 0 && { tone: 'bad' as const })}
         />
       </dl>
       <Plot
-        label={`Requests by ${resolution}: ${count(admitted)} admitted and ${count(refused)} refused`}
+        label={`Requests by ${resolution}: ${formatCount(admitted)} admitted and ${formatCount(refused)} refused`}
         seconds={seconds}
         lines={lines}
       />
@@ -97,10 +97,10 @@ function Requests({ counted, longer }: { counted: Counted; longer: Counted | und
 /** Describes how refusals have changed since the period before. */
 function describeChange(longer: Counted, counted: Counted): string {
   const before = longer.periods.filter(({ startMs }) => startMs < counted.fromMs)
-  const refusedBefore = before.reduce((sum, period) => sum + refusedOf(period), 0)
+  const refusedBefore = before.reduce((sum, period) => sum + sumRefused(period), 0)
   if (before.length === 0 || refusedBefore === 0) return '–'
-  const change = Math.round((100 * (refusedOf(counted.total) - refusedBefore)) / refusedBefore)
-  return `${change > 0 ? '+' : ''}${count(change)} %`
+  const change = Math.round((100 * (sumRefused(counted.total) - refusedBefore)) / refusedBefore)
+  return `${change > 0 ? '+' : ''}${formatCount(change)} %`
 }
 
 function Store({ status, counted }: { status: Status; counted: Counted | undefined }) {
@@ -110,8 +110,8 @@ function Store({ status, counted }: { status: Status; counted: Counted | undefin
     <section aria-labelledby="store">
       <h2 id="store">Store</h2>
       <dl class="figures" aria-label="Gateway (this isolate)">
-        <Figure name="Store" value={storeName(store.kind)} tone={isWell ? 'good' : 'bad'} />
-        <Figure name="Latency" value={store.rttMs === null ? 'unavailable' : span(store.rttMs)} />
+        <Figure name="Store" value={formatStoreName(store.kind)} tone={isWell ? 'good' : 'bad'} />
+        <Figure name="Latency" value={store.rttMs === null ? 'unavailable' : formatSpan(store.rttMs)} />
         <Figure name="Circuit" value={store.circuit} tone={store.circuit === 'closed' ? 'good' : 'bad'} />
         <Figure name="Shed level" value={shedLevel === null ? 'off' : shedLevel.toFixed(2)} />
         {counted && <StoreFigures counted={counted} />}
@@ -125,13 +125,16 @@ function StoreFigures({ counted }: { counted: Counted }) {
   const { calls, failures } = total.store
   return (
     <>
-      <Figure name="p50 latency" value={latencyOf(counted, 0.5)} />
-      <Figure name="p99 latency" value={latencyOf(counted, 0.99)} />
-      <Figure name="Store calls" value={count(calls)} />
-      <Figure name="Store calls avoided" value={count(total.callsAvoided.refusalCache + total.callsAvoided.leases)} />
-      <Figure name="Failed store calls" value={count(failures)} {...(failures > 0 && { tone: 'bad' as const })} />
-      <Figure name="Error rate" value={shareOf(failures, calls)} {...(failures > 0 && { tone: 'bad' as const })} />
-      <Figure name="Estimated cost" value={`$${dollarsOf(total).toFixed(4)}`} />
+      <Figure name="p50 latency" value={readLatency(counted, 0.5)} />
+      <Figure name="p99 latency" value={readLatency(counted, 0.99)} />
+      <Figure name="Store calls" value={formatCount(calls)} />
+      <Figure
+        name="Store calls avoided"
+        value={formatCount(total.callsAvoided.refusalCache + total.callsAvoided.leases)}
+      />
+      <Figure name="Failed store calls" value={formatCount(failures)} {...(failures > 0 && { tone: 'bad' as const })} />
+      <Figure name="Error rate" value={formatShare(failures, calls)} {...(failures > 0 && { tone: 'bad' as const })} />
+      <Figure name="Estimated cost" value={`$${estimateDollars(total).toFixed(4)}`} />
     </>
   )
 }
@@ -146,11 +149,19 @@ function Mirror({ counts }: { counts: Counted['total']['mirror'] }) {
     <section aria-labelledby="mirror">
       <h2 id="mirror">Mirror store</h2>
       <dl class="figures">
-        <Figure name="Compared decisions" value={count(decisions)} />
-        <Figure name="Agreement" value={shareOf(decisions - differing, decisions)} {...toneOf(differing)} />
-        <Figure name="Refused by mirror only" value={count(refusedByMirrorOnly)} {...toneOf(refusedByMirrorOnly)} />
-        <Figure name="Refused by primary only" value={count(refusedByPrimaryOnly)} {...toneOf(refusedByPrimaryOnly)} />
-        <Figure name="Failed calls" value={count(failures)} {...toneOf(failures)} />
+        <Figure name="Compared decisions" value={formatCount(decisions)} />
+        <Figure name="Agreement" value={formatShare(decisions - differing, decisions)} {...toneOf(differing)} />
+        <Figure
+          name="Refused by mirror only"
+          value={formatCount(refusedByMirrorOnly)}
+          {...toneOf(refusedByMirrorOnly)}
+        />
+        <Figure
+          name="Refused by primary only"
+          value={formatCount(refusedByPrimaryOnly)}
+          {...toneOf(refusedByPrimaryOnly)}
+        />
+        <Figure name="Failed calls" value={formatCount(failures)} {...toneOf(failures)} />
       </dl>
     </section>
   )
@@ -174,7 +185,7 @@ function Policies({ policies, counted }: { policies: readonly ActivePolicy[]; co
   const outcomes = Object.entries(OUTCOMES_SHOWN).map(([name, outcomes]) => ({
     name,
     value: (policy: ActivePolicy) => countOutcomes(policy, outcomes),
-    cell: (policy: ActivePolicy) => count(countOutcomes(policy, outcomes)),
+    cell: (policy: ActivePolicy) => formatCount(countOutcomes(policy, outcomes)),
   }))
   return (
     <section aria-labelledby="policies">
@@ -187,8 +198,8 @@ function Policies({ policies, counted }: { policies: readonly ActivePolicy[]; co
           { name: 'policy', value: ({ name }) => name },
           {
             name: 'limits',
-            value: (policy) => limitsOf(policy).join(', '),
-            cell: (policy) => limitsOf(policy).map((line) => <div key={line}>{line}</div>),
+            value: (policy) => describeLimits(policy).join(', '),
+            cell: (policy) => describeLimits(policy).map((line) => <div key={line}>{line}</div>),
           },
           { name: 'counts by', value: ({ by }) => by.join(' + ') },
           { name: 'routes', value: ({ match }) => (match ? match.join(', ') : 'all') },
@@ -210,11 +221,11 @@ function MostRefusingLimits({ counted: { total } }: { counted: Counted }) {
           <li key={name}>
             <span>{name}</span>
             <progress
-              aria-label={`${name}: ${count(refusals)} refused`}
+              aria-label={`${name}: ${formatCount(refusals)} refused`}
               max={total.limits[0]?.refusals}
               value={refusals}
             />
-            <span class="number">{count(refusals)} refused</span>
+            <span class="number">{formatCount(refusals)} refused</span>
           </li>
         ))}
       </ol>
@@ -247,7 +258,7 @@ function MostRefused({ counted: { refused } }: { counted: Counted }) {
                 ),
             },
             { name: 'policy', value: ({ policy }) => policy },
-            { name: 'refused', value: ({ max }) => max, cell: ({ min, max }) => countBetween(min, max) },
+            { name: 'refused', value: ({ max }) => max, cell: ({ min, max }) => formatRange(min, max) },
           ]}
         />
       )}

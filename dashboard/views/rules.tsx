@@ -11,7 +11,7 @@ import { Table } from '../parts/table.tsx'
 import { useAction } from '../parts/use-action.ts'
 import { useConfirm } from '../parts/use-confirm.tsx'
 import { usePolled } from '../parts/use-polled.ts'
-import { count, moment } from '../words.ts'
+import { formatCount, formatMoment } from '../words.ts'
 
 const REFRESH_MS = 5_000
 /** As often as isolates send it. */
@@ -93,7 +93,7 @@ function Entries({ now: { rules }, onDone }: { now: RulesNow; onDone: () => void
               </td>
               <th scope="row">{formatTarget(entry)}</th>
               <td>{HOW[kind](entry)}</td>
-              <td>{entry.until ? moment(Date.parse(entry.until)) : 'never'}</td>
+              <td>{entry.until ? formatMoment(Date.parse(entry.until)) : 'never'}</td>
               <td>{entry.reason}</td>
               <td>
                 <button
@@ -125,10 +125,10 @@ function Candidate({ ofIsolate }: { ofIsolate: CandidateCounts | null }) {
     <section aria-labelledby="candidate">
       <h2 id="candidate">Candidate policies, {counted ? 'last 2 hours' : 'this isolate'}</h2>
       <dl class="figures">
-        <Figure name="Compared requests" value={count(counts.requests)} />
-        <Figure name="Refused by both" value={count(counts.refusedByBoth)} />
-        <Figure name="Refused by candidate only" value={count(counts.refusedByCandidateOnly)} />
-        <Figure name="Refused by active only" value={count(counts.refusedByActiveOnly)} />
+        <Figure name="Compared requests" value={formatCount(counts.requests)} />
+        <Figure name="Refused by both" value={formatCount(counts.refusedByBoth)} />
+        <Figure name="Refused by candidate only" value={formatCount(counts.refusedByCandidateOnly)} />
+        <Figure name="Refused by active only" value={formatCount(counts.refusedByActiveOnly)} />
       </dl>
     </section>
   )
@@ -173,7 +173,7 @@ function Versions({ versions, onDone }: { versions: readonly Revision[]; onDone:
         {versions.map(({ version, atMs, actor, comment }, at) => (
           <tr key={version}>
             <th scope="row">{version}</th>
-            <td>{moment(atMs)}</td>
+            <td>{formatMoment(atMs)}</td>
             <td>{actor}</td>
             <td>{comment}</td>
             <td>

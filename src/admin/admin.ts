@@ -1,7 +1,7 @@
 /** The admin API and the dashboard, below `/_sluice/`. Loaded only if there is an ADMIN_TOKEN. */
 import type { AdminConfig, Config } from '../config/load-config.ts'
 import type { GatewayContext, RouteHandler } from '../gateway/app.ts'
-import { problemResponse } from '../http/problem.ts'
+import { createProblemResponse } from '../http/problem.ts'
 import { createDigest } from '../request/identity/digest.ts'
 import { sleep } from '../runtime/sleep.ts'
 import { createAdminAuth } from './auth.ts'
@@ -43,7 +43,7 @@ export function createAdmin({ admin, config, env, counters }: AdminOptions, gate
         return await serve(canonical.slice(ROOT.length + 1), request, auth)
       }
       const refused = auth.check(request)
-      if (refused) return problemResponse(refused)
+      if (refused) return createProblemResponse(refused)
       const path = canonical.slice(API.length)
       if (path === '/openapi.json' && request.method === 'GET') {
         const { describeApi } = await import('./open-api.ts')
@@ -52,7 +52,7 @@ export function createAdmin({ admin, config, env, counters }: AdminOptions, gate
       }
       return await answer(findOperation(path, request.method), request, context)
     } catch (error) {
-      return problemResponse(toProblem(error))
+      return createProblemResponse(toProblem(error))
     }
   }
 }

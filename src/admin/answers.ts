@@ -76,15 +76,15 @@ export const history = v.strictObject({
 })
 
 /** The schema does not look into what was checked when it was written. */
-function looseObject<Value extends object>() {
+function defineLooseObject<Value extends object>() {
   return v.looseObject({}) as unknown as v.GenericSchema<Value>
 }
 
-function looseList<Item extends object>() {
+function defineLooseList<Item extends object>() {
   return v.array(v.looseObject({})) as unknown as v.GenericSchema<readonly Item[]>
 }
 
-const tables = looseList<Readonly<Record<string, unknown>>>()
+const tables = defineLooseList<Readonly<Record<string, unknown>>>()
 
 const limitsSchema = v.array(v.strictObject({ name: v.string(), limit: v.number(), windowMs: v.number() }))
 
@@ -151,9 +151,9 @@ const revision = {
 }
 
 const document = v.strictObject({
-  blocks: looseList<Block>(),
-  allows: looseList<Allow>(),
-  overrides: looseList<Override>(),
+  blocks: defineLooseList<Block>(),
+  allows: defineLooseList<Allow>(),
+  overrides: defineLooseList<Override>(),
   policies: describe(v.nullable(tables), 'In place of POLICIES; null: those hold.'),
   candidate: describe(v.nullable(tables), 'Candidate policies: they are evaluated for comparison, and refuse nothing.'),
 })
@@ -172,9 +172,9 @@ export const rules = v.strictObject({
 
 export const ordered = v.strictObject({
   ...edited.entries,
-  target: describe(looseObject<RuleTarget>(), 'As the rules have it.'),
+  target: describe(defineLooseObject<RuleTarget>(), 'As the rules have it.'),
   scope: describe(v.picklist(['all', 'counted']), 'All its requests; or, by a digest alone, those counted by it.'),
-  entry: describe(v.nullable(looseObject<object>()), 'As it stands in the rules now; null: it was removed.'),
+  entry: describe(v.nullable(defineLooseObject<object>()), 'As it stands in the rules now; null: it was removed.'),
 })
 
 export const versions = v.strictObject({ versions: v.array(v.strictObject(revision)) })

@@ -1,6 +1,6 @@
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
-import { type Problem, QUOTA_EXCEEDED, retryAfter } from '../http/problem.ts'
-import { callerAddress } from '../request/identity/address.ts'
+import { formatRetryAfter, type Problem, QUOTA_EXCEEDED } from '../http/problem.ts'
+import { readCallerAddress } from '../request/identity/address.ts'
 import type { Digest } from '../request/identity/digest.ts'
 import type { Log } from '../runtime/log.ts'
 import { MemoryStore } from '../store/memory/memory-store.ts'
@@ -42,7 +42,7 @@ export function createAdminAuth({ token, ipv6Prefix, digest, now, log }: AdminAu
 
   /** After too many wrong attempts, nobody is told whether this one was right. */
   function limitAttempts(request: Request, isRight: boolean): Problem | undefined {
-    const key = callerAddress(request, ipv6Prefix)
+    const key = readCallerAddress(request, ipv6Prefix)
     const action = isRight ? 'peek' : 'take'
     const { granted, usage } = attempts.decideNow({ action, permits: 1, charges: [{ ...ATTEMPT, key }] })
     if (!isRight) log('warn', { event: 'admin_refused', caller: digest(['ip', key]) })
@@ -96,12 +96,12 @@ function formatCookie(value: string, seconds: number): string {
 
 /** @returns a check that takes as long for every text: how long says nothing about the token */
 export function createTokenCheck(token: string): (text: string) => boolean {
-  const expected = sha256(token)
+  const expected = hashText(token)
   // Digests have the same length, whatever was sent.
-  return (text) => timingSafeEqual(sha256(text), expected)
+  return (text) => timingSafeEqual(hashText(text), expected)
 }
 
-function sha256(text: string): Uint8Array {
+function hashText(text: string): Uint8Array {
   return createHash('sha256').update(text).digest()
 }
 
@@ -124,6 +124,6 @@ function createTooMany(retryAfterMs: number): Problem {
   return createProblem('too_many_attempts', 429, 'Too many failed attempts. Try again later.', {
     type: QUOTA_EXCEEDED,
     extensions: { retry_after_ms: retryAfterMs },
-    headers: retryAfter(retryAfterMs),
+    headers: formatRetryAfter(retryAfterMs),
   })
 }

@@ -7,7 +7,7 @@ import {
   findDigestCharges,
   type SkippedPolicy,
 } from '../request/caller/caller-charges.ts'
-import { claimIn } from '../request/identity/claims.ts'
+import { findClaim } from '../request/identity/claims.ts'
 import { createDigest } from '../request/identity/digest.ts'
 import {
   CALLER_KIND_NAMES,
@@ -118,7 +118,7 @@ export async function resolveTarget(input: TargetInput, context: AdminContext): 
   const by = readBy(kind, input)
   const request = createRequest(toCaller(parts))
   // The only claim is the one that was named.
-  const readClaim = () => claimIn(claim ?? {}, Object.keys(claim ?? {}))
+  const readClaim = () => findClaim(claim ?? {}, Object.keys(claim ?? {}))
   const found = SOURCE_KINDS[kind].isInBody
     ? await findTargetInBody(kind, by, request, context)
     : await createRuleTarget(by, request, { ...context.config, readClaim })
@@ -152,7 +152,7 @@ function readBy(kind: CallerKind, input: TargetInput): string {
 }
 
 /** Checks for the digest of a policy that counts for everyone: no rule about a caller may name it. */
-export async function shared(digest: string, context: AdminContext): Promise<boolean> {
+export async function isSharedDigest(digest: string, context: AdminContext): Promise<boolean> {
   const { config, counters, now } = context
   const digestOf = createDigest(config.identitySecret)
   const { policies } = await readActiveRules(context)

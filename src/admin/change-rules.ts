@@ -3,7 +3,7 @@ import { OptionError } from '../config/option-error.ts'
 import type { RequestPolicy } from '../model/policy.ts'
 import { isShared } from '../request/identity/source.ts'
 import { NO_RULES, type Rules } from '../rules/document.ts'
-import { currentRules, type Edited, editRules } from '../rules/edit-rules.ts'
+import { type Edited, editRules, readCurrentRules } from '../rules/edit-rules.ts'
 import { checkRules, readPolicies } from '../rules/rule-policies.ts'
 import { describe } from '../statistics/schema.ts'
 import { MAX_DOCUMENT_BYTES } from '../store/documents.ts'
@@ -34,7 +34,7 @@ export interface ActiveRules {
 /** If the newest rules do not fit what was deployed, that applies, as in an isolate that starts with them. */
 export async function readActiveRules({ rulesEngine, config, env, store }: AdminContext): Promise<ActiveRules> {
   if (!rulesEngine) return { rules: NO_RULES, policies: config.policies }
-  const { rules } = await currentRules(rulesEngine.documents)
+  const { rules } = await readCurrentRules(rulesEngine.documents)
   if (rules.policies === undefined) return { rules, policies: config.policies }
   try {
     const policies = readPolicies(env, rules.policies, 'policies')

@@ -1,10 +1,10 @@
 /** Answers Prometheus. Loaded only if there is a METRICS_TOKEN. */
 import manifest from '../../package.json' with { type: 'json' }
 import type { RouteHandler } from '../gateway/app.ts'
-import { problemResponse } from '../http/problem.ts'
+import { createProblemResponse } from '../http/problem.ts'
 import { StoreError } from '../model/store.ts'
 import { toMetricFamilies } from '../statistics/metrics.ts'
-import { formatOpenMetrics, info, OPEN_METRICS_TYPE } from '../statistics/open-metrics.ts'
+import { createInfo, formatOpenMetrics, OPEN_METRICS_TYPE } from '../statistics/open-metrics.ts'
 import { readTotals } from '../statistics/read-statistics.ts'
 import type { StatisticsStore } from '../store/counters.ts'
 import { createTokenCheck, readBearerToken } from './auth.ts'
@@ -21,17 +21,17 @@ export function createMetrics({ token }: { readonly token: string }, counters: S
   const isToken = createTokenCheck(token)
 
   return async function metrics(request) {
-    if (!/^(?:GET|HEAD)$/.test(request.method)) return problemResponse(WRONG_METHOD)
-    if (!isToken(readBearerToken(request) ?? '')) return problemResponse(UNAUTHORIZED)
+    if (!/^(?:GET|HEAD)$/.test(request.method)) return createProblemResponse(WRONG_METHOD)
+    if (!isToken(readBearerToken(request) ?? '')) return createProblemResponse(UNAUTHORIZED)
     try {
-      const build = info('sluice_build', 'The version that has answered.', { version: manifest.version })
+      const build = createInfo('sluice_build', 'The version that has answered.', { version: manifest.version })
       const text = formatOpenMetrics([build, ...toMetricFamilies(await readTotals(counters))])
       return new Response(request.method === 'HEAD' ? null : text, {
         headers: { ...HEADERS, 'Content-Type': OPEN_METRICS_TYPE },
       })
     } catch (error) {
       if (!(error instanceof StoreError)) throw error
-      return problemResponse(createStoreProblem(error))
+      return createProblemResponse(createStoreProblem(error))
     }
   }
 }

@@ -5,7 +5,7 @@ import type { Engine } from '../engine/engine.ts'
 import type { RulesEngine } from '../engine/rules-engine.ts'
 import type { UpstreamHealth } from '../engine/upstream-health.ts'
 import type { Health } from '../gateway/health.ts'
-import { type Problem, type ProblemCode, retryAfter, TEMPORARY_REDUCED_CAPACITY } from '../http/problem.ts'
+import { formatRetryAfter, type Problem, type ProblemCode, TEMPORARY_REDUCED_CAPACITY } from '../http/problem.ts'
 import { type Store, StoreError } from '../model/store.ts'
 import { CallerError } from '../request/caller/caller-in-text.ts'
 import type { StatisticsStore } from '../store/counters.ts'
@@ -126,7 +126,7 @@ export function toProblem(error: unknown): Problem {
 }
 
 export function createStoreProblem({ message }: StoreError): Problem {
-  const more = { type: TEMPORARY_REDUCED_CAPACITY, headers: retryAfter(1_000) }
+  const more = { type: TEMPORARY_REDUCED_CAPACITY, headers: formatRetryAfter(1_000) }
   return createProblem('store_unavailable', 503, `Store unavailable: ${message}.`, more)
 }
 

@@ -28,7 +28,7 @@ export interface ConcurrencyState {
 }
 
 export const concurrency: Algorithm<ConcurrencyState> = {
-  peek(state = nothingHeld(), charge, nowUs, wanted) {
+  peek(state = createEmptyState(), charge, nowUs, wanted) {
     const nowMs = Math.floor(nowUs / 1000)
     const { limit, windowMs } = getOnlyLimit(charge)
     const held = [...state.slots.values()].filter(({ deadlineMs }) => deadlineMs > nowMs)
@@ -38,7 +38,7 @@ export const concurrency: Algorithm<ConcurrencyState> = {
     return toPeek([createLimitState({ limit, windowMs, used, resetMs, freedAfterMs }, wanted)])
   },
 
-  commit(state = nothingHeld(), charge, nowUs, units) {
+  commit(state = createEmptyState(), charge, nowUs, units) {
     const nowMs = Math.floor(nowUs / 1000)
     const { windowMs } = getOnlyLimit(charge)
     const slot = requireSlot(charge)
@@ -56,7 +56,7 @@ export function releaseSlot(state: ConcurrencyState, slot: number): void {
 
 /** Releases a slot even if the call that takes it arrives later. */
 export function revokeSlot(
-  state: ConcurrencyState = nothingHeld(),
+  state: ConcurrencyState = createEmptyState(),
   slot: number,
   nowMs: number,
 ): Commit<ConcurrencyState> {
@@ -66,7 +66,7 @@ export function revokeSlot(
 }
 
 /** The time for which a slot may be held, or be taken late, unless it is renewed. */
-export function lifetimeMs(windowMs: number): number {
+export function findLifetimeMs(windowMs: number): number {
   return Math.max(windowMs, LONGEST_WAY_MS)
 }
 
@@ -82,7 +82,7 @@ export function renewSlot(
   return keep(state, nowMs, windowMs)
 }
 
-function nothingHeld(): ConcurrencyState {
+function createEmptyState(): ConcurrencyState {
   return { slots: new Map(), expiresAtMs: 0 }
 }
 

@@ -17,7 +17,7 @@ interface Count {
 export type CountedWindowsState = ReadonlyMap<number, Count>
 
 /** @param begin the window of a limit that is first used now, in milliseconds since the Unix epoch */
-function countedWindows(begin: (nowMs: number, limit: Limit) => Count): Algorithm<CountedWindowsState> {
+function createCountedWindows(begin: (nowMs: number, limit: Limit) => Count): Algorithm<CountedWindowsState> {
   return {
     peek(state = new Map(), charge, nowUs, wanted) {
       const nowMs = Math.floor(nowUs / 1000)
@@ -61,13 +61,16 @@ function countedWindows(begin: (nowMs: number, limit: Limit) => Count): Algorith
 }
 
 /** Twin of `lua/fixed-window.lua`: windows aligned to the clock. */
-export const fixedWindow = countedWindows((nowMs, { windowMs }) => ({ startMs: nowMs - (nowMs % windowMs), used: 0 }))
+export const fixedWindow = createCountedWindows((nowMs, { windowMs }) => ({
+  startMs: nowMs - (nowMs % windowMs),
+  used: 0,
+}))
 
 /**
  * Twin of `lua/quota.lua`: windows that begin at their first use, and end after their length or with the calendar. Who
  * asks may have a slow clock, so that all ends are over: the window then lasts as long as one of the calendar can.
  */
-export const quota = countedWindows((nowMs, { calendar, endsMs = calendar?.findEnds(nowMs) }) => ({
+export const quota = createCountedWindows((nowMs, { calendar, endsMs = calendar?.findEnds(nowMs) }) => ({
   startMs: nowMs,
   endMs: endsMs?.find((endMs) => endMs > nowMs),
   used: 0,

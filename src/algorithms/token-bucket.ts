@@ -19,7 +19,7 @@ export const tokenBucket: Algorithm<TokenBucketState> = {
     const burst = readBurst(charge)
     const bucket = findBucket(state, charge, nowUs)
     const lack = countLack(bucket, burst, nowUs)
-    const freedAfterMs = (units: number) => Math.ceil((usOfLack(bucket, lack - units) - nowUs) / 1000)
+    const freedAfterMs = (units: number) => Math.ceil((findUsOfLack(bucket, lack - units) - nowUs) / 1000)
     const limit = createLimitState(
       { limit: burst, windowMs, used: lack, resetMs: freedAfterMs(1), freedAfterMs },
       wanted,
@@ -42,7 +42,7 @@ export const tokenBucket: Algorithm<TokenBucketState> = {
 
   settle(state, _rule, nowUs, chargedAtMs, units) {
     // Full again: the charge has been refilled.
-    if (usOfLack(state, 0) <= nowUs) return undefined
+    if (findUsOfLack(state, 0) <= nowUs) return undefined
     const owed = units * state.windowUs
     if (owed >= 0) return putOff(state, owed, nowUs, state.penalty)
     // Units that may have been refilled since the charge must not be refunded once more.
@@ -87,11 +87,11 @@ function createFull(charge: StoreCharge, nowUs: number): TokenBucketState {
 }
 
 function findBucket(state: TokenBucketState | undefined, charge: StoreCharge, nowUs: number): TokenBucketState {
-  return state && usOfLack(state, 0) > nowUs ? state : createFull(charge, nowUs)
+  return state && findUsOfLack(state, 0) > nowUs ? state : createFull(charge, nowUs)
 }
 
 /** The first microsecond at which the bucket lacks no more than `units` of being full. */
-function usOfLack(bucket: TokenBucketState, units: number): number {
+function findUsOfLack(bucket: TokenBucketState, units: number): number {
   const numerator = units * bucket.windowUs
   const fraction = numerator % bucket.limit
   const us = bucket.us - (numerator - fraction) / bucket.limit
@@ -102,6 +102,6 @@ function usOfLack(bucket: TokenBucketState, units: number): number {
 function countLack(bucket: TokenBucketState, burst: number, nowUs: number): number {
   // After the clock went back or the burst was lowered, it may lack more than it holds; the product below is then not
   // exact.
-  if (usOfLack(bucket, burst - 1) > nowUs) return burst
+  if (findUsOfLack(bucket, burst - 1) > nowUs) return burst
   return Math.ceil(((bucket.us - nowUs) * bucket.limit + bucket.fraction) / bucket.windowUs)
 }

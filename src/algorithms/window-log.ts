@@ -35,34 +35,34 @@ export class WindowLog {
 
   /** All units ever admitted. */
   get total(): number {
-    return this.#totalBefore(this.end)
+    return this.#readTotal(this.end)
   }
 
   /** Date of the oldest entry; infinite if there is none. */
   get oldestMs(): number {
-    return this.end > this.start ? this.#dateAt(this.start) : Number.POSITIVE_INFINITY
+    return this.end > this.start ? this.#readDate(this.start) : Number.POSITIVE_INFINITY
   }
 
   /** Date of the newest entry, or of a penalty after it; 0 if there is none. */
   get newestMs(): number {
-    return Math.max(this.end > this.start ? this.#dateAt(this.end - 2) : 0, this.penaltyMs)
+    return Math.max(this.end > this.start ? this.#readDate(this.end - 2) : 0, this.penaltyMs)
   }
 
   /** Writes the state of a limit into `state`. */
   measure({ limit, windowMs }: Limit, nowMs: number, wanted: number, state: MutableLimitState): void {
     const first = this.#findFirst(nowMs - windowMs)
     const isUnused = first === this.end
-    const total = this.#totalBefore(this.end)
-    const used = isUnused ? 0 : total - this.#totalBefore(first)
+    const total = this.#readTotal(this.end)
+    const used = isUnused ? 0 : total - this.#readTotal(first)
     state.remaining = Math.max(limit - used, 0)
-    state.resetMs = isUnused ? windowMs : this.#dateAt(first) + windowMs - nowMs
+    state.resetMs = isUnused ? windowMs : this.#readDate(first) + windowMs - nowMs
     if (state.remaining >= wanted) return
     // Such a cost never fits, and configuration refuses it.
     if (wanted > limit) state.retryAfterMs = windowMs
     else {
       // Once the entry with this running total has left the window, enough units are free.
       const freeing = this.#findAbove(total + wanted - limit - 1, first, 1)
-      state.retryAfterMs = this.#dateAt(freeing) + windowMs - nowMs
+      state.retryAfterMs = this.#readDate(freeing) + windowMs - nowMs
     }
   }
 
@@ -72,9 +72,9 @@ export class WindowLog {
    */
   charge(nowMs: number, dateMs: number, keptMs: number, units: number, penalty?: PenaltyState): number | undefined {
     const newestMs = this.newestMs
-    const total = this.#totalBefore(this.end)
+    const total = this.#readTotal(this.end)
     this.live = this.#findFirst(nowMs - keptMs)
-    const held = total - this.#totalBefore(this.live)
+    const held = total - this.#readTotal(this.live)
     // Time never goes back: if the clock did, entries stay longer. After a penalty, the date must grow.
     const entryMs = Math.max(dateMs, penalty ? newestMs + 1 : newestMs)
     if (penalty) {
@@ -96,8 +96,8 @@ export class WindowLog {
 
   /** Adds an entry, or its units to the newest one if that has its date. @param dateMs not before that of the newest */
   add(dateMs: number, units: number): void {
-    const total = this.#totalBefore(this.end) + units
-    if (this.end === this.start || dateMs !== this.#dateAt(this.end - 2)) {
+    const total = this.#readTotal(this.end) + units
+    if (this.end === this.start || dateMs !== this.#readDate(this.end - 2)) {
       // Twice the same ring has each pair at its place, whatever the positions are.
       if (this.end - this.start === this.ring.length) this.ring = this.ring.concat(this.ring)
       this.end += 2
@@ -111,12 +111,12 @@ export class WindowLog {
    */
   remove(dateMs: number, units: number): number | undefined {
     const found = this.#findAbove(dateMs - 1, this.start, 0)
-    if (found === this.end || this.#dateAt(found) !== dateMs) return undefined
-    const left = this.#totalBefore(found + 2) - this.#totalBefore(found) - units
+    if (found === this.end || this.#readDate(found) !== dateMs) return undefined
+    const left = this.#readTotal(found + 2) - this.#readTotal(found) - units
     const gone = left === 0 ? 2 : 0
     this.end -= gone
     for (let at = found; at < this.end; at += 2) {
-      this.#write(at, this.#dateAt(at + gone), this.#totalBefore(at + gone + 2) - units)
+      this.#write(at, this.#readDate(at + gone), this.#readTotal(at + gone + 2) - units)
     }
     if (this.live > found) this.live -= gone
     return left
@@ -136,7 +136,7 @@ export class WindowLog {
   /** Drops what has left the longest window. */
   #dropLeft(): void {
     if (this.live === this.start || this.keepsAll) return
-    this.before = this.#totalBefore(this.live)
+    this.before = this.#readTotal(this.live)
     this.start = this.live
     const { length } = this.ring
     if (length > MIN_SHRUNK && (this.end - this.start) * 8 <= length) this.#shrink(length / 4)
@@ -155,12 +155,12 @@ export class WindowLog {
     this.ring[at + 1] = total
   }
 
-  #dateAt(position: number): number {
+  #readDate(position: number): number {
     return this.ring[position & (this.ring.length - 1)] as number
   }
 
   /** All units ever admitted before a position. */
-  #totalBefore(position: number): number {
+  #readTotal(position: number): number {
     return position === this.start ? this.before : (this.ring[(position - 1) & (this.ring.length - 1)] as number)
   }
 
@@ -168,7 +168,7 @@ export class WindowLog {
   #findFirst(sinceMs: number): number {
     const live = this.live
     // After a step back of the clock, older entries count again.
-    const isBefore = live === this.start || this.#dateAt(live - 2) <= sinceMs
+    const isBefore = live === this.start || this.#readDate(live - 2) <= sinceMs
     return this.#findAbove(sinceMs, isBefore ? live : this.start, 0)
   }
 

@@ -8,7 +8,7 @@ import { CommandError } from './command-error.ts'
 export const duration = parsed(DURATION_EXPECTED, parseDuration)
 
 /** A number in a text, as the first group of a pattern. */
-export function numberLike(pattern: RegExp, expected: string) {
+export function createNumberSchema(pattern: RegExp, expected: string) {
   return v.pipe(
     v.string(),
     v.regex(pattern, expected),

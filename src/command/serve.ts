@@ -8,7 +8,7 @@ import type { createHandler } from '../compose/create-handler.ts'
 import { OptionError } from '../config/option-error.ts'
 import { integer } from '../config/values.ts'
 import type { App } from '../gateway/app.ts'
-import { NOT_SERVED, problemResponse } from '../http/problem.ts'
+import { createProblemResponse, NOT_SERVED } from '../http/problem.ts'
 import type { Backend } from '../store/backend.ts'
 import { openMemoryBackend } from '../store/memory/memory-store.ts'
 import { RedisCounters } from '../store/redis/counters/redis-counters.ts'
@@ -64,7 +64,7 @@ export const serve = defineCommand({
     const ended = Promise.race([once(process, 'SIGTERM'), once(signal, 'abort')])
     const database = await openDatabase(settings, env, redis)
     try {
-      const upstream = { fetch: async () => problemResponse(NOT_SERVED) }
+      const upstream = { fetch: async () => createProblemResponse(NOT_SERVED) }
       // Other subcommands do not wait for them.
       const { createHandler } = await import('../compose/create-handler.ts')
       const { getRequestListener } = await import('@hono/node-server')
@@ -123,7 +123,7 @@ function createListener(adapt: typeof getRequestListener, handler: App, pending:
   }
   const answer = adapt((request) => {
     const isOwn = new URL(request.url).pathname.startsWith('/_sluice/')
-    return isOwn ? handler.fetch(request, {}, context) : problemResponse(NOT_SERVED)
+    return isOwn ? handler.fetch(request, {}, context) : createProblemResponse(NOT_SERVED)
   })
   return (incoming: IncomingMessage, outgoing: ServerResponse) => {
     setPeer(incoming)

@@ -12,7 +12,7 @@ import { Simulation } from './simulate/simulation.ts'
 import { generateTraffic, parseTraffic } from './simulate/traffic.ts'
 import { combine, loadVariant, SIMULATED_ALGORITHMS } from './simulate/variants.ts'
 import { CONFIG, defineCommand, ENV } from './subcommand.ts'
-import { digestNote } from './worker-config.ts'
+import { findDigestNote } from './worker-config.ts'
 
 const ALGORITHMS = SIMULATED_ALGORITHMS.join(', ')
 const ALGORITHM = v.picklist(SIMULATED_ALGORITHMS, `one of ${ALGORITHMS}`)
@@ -65,7 +65,7 @@ export const simulate = defineCommand({
     const runs = combine(tried).map((variant) => {
       return { variant, simulation: new Simulation(loadVariant(settings, variant), variant.leases) }
     })
-    const note = showCallers ? undefined : digestNote(settings)
+    const note = showCallers ? undefined : findDigestNote(settings)
     if (note !== undefined) terminal.note(note)
 
     const reading: LogReading = { lines: 0, unreadable: 0, first: null }

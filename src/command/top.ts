@@ -76,7 +76,7 @@ async function readServerState(database: Database) {
     tookMs.push(performance.now() - sentAtMs)
   }
   tookMs.sort((a, b) => a - b)
-  const [keys, memory] = await Promise.all([database.size(), database.info('memory')])
+  const [keys, memory] = await Promise.all([database.countKeys(), database.readInfo('memory')])
   const round = (ms = 0) => Math.round(ms * 100) / 100
   return {
     keys,

@@ -20,7 +20,7 @@ export function withoutPlaces({ variables }: Settings): Environment {
   return Object.fromEntries(Object.entries(variables).filter(([name]) => !IGNORED.includes(name)))
 }
 
-export function digestNote({ variables }: Settings): string | undefined {
+export function findDigestNote({ variables }: Settings): string | undefined {
   return variables.IDENTITY_SECRET === undefined
     ? 'note: IDENTITY_SECRET is not known here: if the Worker has one, these are not its keys'
     : undefined

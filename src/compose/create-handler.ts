@@ -64,8 +64,8 @@ export async function createHandler(
     : undefined
   const composed = composeLimiter(config, { store, now, log, leases, avoided, readClaim, health })
   const { openRules } = rules ? await import('../rules/open-rules.ts') : {}
-  const watchShadow = recorder?.shadowCompared.bind(recorder)
-  const parts = { config, env, store: limits, backend, mirror: copy, composed, readClaim, watchShadow, now, log }
+  const watchCandidates = recorder?.onCandidatesCompared.bind(recorder)
+  const parts = { config, env, store: limits, backend, mirror: copy, composed, readClaim, watchCandidates, now, log }
   const rulesEngine = rules && (await openRules?.({ ...parts, rules }))
 
   // Gateway

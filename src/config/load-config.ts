@@ -6,7 +6,7 @@ import type { JwtSettings } from '../request/identity/claims.ts'
 import { HIDDEN, OptionError } from './option-error.ts'
 import { DENY, type JwtValues, makePolicies, type Names, type PolicyDefaults } from './policies.ts'
 import type { PolicyTable } from './policy-keys.ts'
-import { environment, meantVariable, SECRETS, type StoreKind, toOptionError, VARIABLES } from './variables.ts'
+import { environment, findMeantVariable, SECRETS, type StoreKind, toOptionError, VARIABLES } from './variables.ts'
 
 export type Environment = Readonly<Record<string, unknown>>
 
@@ -83,7 +83,7 @@ export function loadConfig(given: Environment, readCalendarLimits?: ReadCalendar
   const policies = makePolicies(limits ?? (tables ? 'off' : DEFAULT_LIMITS), tables, defaults, isShedding)
   const { JWKS_URL: jwksUrl, JWT_SECRET: secret, JWT_ISSUER: issuer, JWT_AUDIENCE: audience } = values
   const hasRules = values.RULES === 'on'
-  return deepFreeze({
+  return freezeDeep({
     /** Has no trailing slash; undefined if the service binding is used. */
     upstreamUrl: hasService ? undefined : values.UPSTREAM_URL,
     upstreamTimeoutMs: values.UPSTREAM_TIMEOUT_MS,
@@ -150,14 +150,14 @@ export function isBinding<Kind>(binding: unknown, method: keyof Kind & string): 
 /** @throws {OptionError} A variable that is silently ignored could leave the API without limits. */
 function refuseMisspelt(env: Environment): void {
   for (const [name, value] of Object.entries(env)) {
-    const meant = typeof value === 'string' || Array.isArray(value) ? meantVariable(name) : undefined
+    const meant = typeof value === 'string' || Array.isArray(value) ? findMeantVariable(name) : undefined
     const shown = meant && SECRETS.has(meant) ? HIDDEN : value
     if (meant) throw new OptionError(name, `unknown variable; did you mean ${meant}?`, shown, 'UNKNOWN_VARIABLE')
   }
 }
 
-function deepFreeze<T>(value: T): T {
-  if (typeof value === 'object' && value !== null) Object.values(Object.freeze(value)).forEach(deepFreeze)
+function freezeDeep<T>(value: T): T {
+  if (typeof value === 'object' && value !== null) Object.values(Object.freeze(value)).forEach(freezeDeep)
   return value
 }
 

@@ -44,7 +44,7 @@ export class OptionError extends TypeError {
 
   /** @param where the option, or a list of it and of the keys and indexes below it */
   constructor(where: string | readonly (string | number)[], expected: string, value: unknown, code?: OptionErrorCode) {
-    const [variable = '', ...path] = typeof where === 'string' ? keysIn(where) : where
+    const [variable = '', ...path] = typeof where === 'string' ? parseKeys(where) : where
     const option = `${variable}${path.map((key) => (typeof key === 'number' ? `[${key}]` : `.${key}`)).join('')}`
     super(
       `${option}: ${/^unknown /.test(expected) ? expected : `expected ${expected}, got ${show(`${variable}`, value)}`}`,
@@ -63,7 +63,7 @@ export class OptionError extends TypeError {
   }
 }
 
-export function keysIn(text: string): readonly (string | number)[] {
+export function parseKeys(text: string): readonly (string | number)[] {
   return text.split(/[.[\]]+/).flatMap((key) => (/^\d+$/.test(key) ? Number(key) : key || []))
 }
 

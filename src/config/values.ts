@@ -4,7 +4,7 @@ import * as v from 'valibot'
 import { canPass } from '../http/forwarded-headers.ts'
 import { LIMITS_EXPECTED, parseLimits } from '../model/limits.ts'
 import { parseSource } from '../request/identity/source.ts'
-import { parsePattern, patternExpected } from '../request/policy/pattern.ts'
+import { describeExpectedPattern, parsePattern } from '../request/policy/pattern.ts'
 import { PATH_LITERALS } from '../request/target.ts'
 import { describeUnknown, MAX_LEASE, MIN_LEASE, type Renamed, SHARE_EXPECTED, type TextRule } from './option-error.ts'
 
@@ -152,7 +152,7 @@ export const headerNames = parsed('names of headers, e.g. "X-Remote-User, CF-Pse
   return names.every((name) => canPass(name) && !/^x-forwarded-(?:for|host|proto)$/.test(name)) ? names : undefined
 })
 
-export const patternList = parsedList(patternExpected, parsePattern)
+export const patternList = parsedList(describeExpectedPattern, parsePattern)
 
 export const statuses = v.pipe(
   parsedList(() => 'statuses from 200 to 599 and classes of them, e.g. "401, 403" or "4xx"', parseStatuses),

@@ -42,7 +42,7 @@ const jwtName = matching(/^\S{1,1000}$/, 'up to 1000 characters without spaces')
 const secrets = new Set<unknown>()
 
 /** A variable that no message may show: it is a secret, or a secret is easily put there by mistake. */
-function secret<const Schema extends v.GenericSchema>(schema: Schema) {
+function defineSecret<const Schema extends v.GenericSchema>(schema: Schema) {
   const variable = v.optional(schema)
   secrets.add(variable)
   return variable
@@ -62,7 +62,7 @@ export const variables = {
    * at least 32 characters, sent to your API in the header `Sluice-Secret`, by which it
    * [recognizes the gateway](gateway.md#only-through-the-gateway)
    */
-  UPSTREAM_SECRET: secret(longSecret),
+  UPSTREAM_SECRET: defineSecret(longSecret),
   /**
    * headers to forward although they [claim an address, a user or a URL](http.md#what-reaches-your-api),
    * e.g. `Cf-Access-Authenticated-User-Email`
@@ -73,12 +73,12 @@ export const variables = {
    * @deploy REST URL of a Redis database at [Upstash](https://console.upstash.com): a regional one, near most of your
    * traffic, with eviction off.
    */
-  UPSTASH_REDIS_REST_URL: secret(restUrl),
+  UPSTASH_REDIS_REST_URL: defineSecret(restUrl),
   /**
    * REST token of the Redis database
    * @deploy REST token of that database: the one that may write, not the read-only one.
    */
-  UPSTASH_REDIS_REST_TOKEN: secret(matching(/^[\x21-\x7e]+$/, 'the REST token of the database')),
+  UPSTASH_REDIS_REST_TOKEN: defineSecret(matching(/^[\x21-\x7e]+$/, 'the REST token of the database')),
   /**
    * where [counts live](stores.md): `redis`, `durable-object` or `memory`; by default Redis if both of its variables are
    * set, else Durable Objects
@@ -150,14 +150,14 @@ export const variables = {
    * @deploy Makes the keys of callers unguessable. Generate it with `openssl rand -base64 32`, and keep it: with another
    * one, all counts start over.
    */
-  IDENTITY_SECRET: secret(textLike(IDENTITY_SECRET)),
+  IDENTITY_SECRET: defineSecret(textLike(IDENTITY_SECRET)),
   /**
    * `https` URL of the keys that verify JSON Web Tokens, for [claims](identities.md#claims); or use `JWT_SECRET`
    * @example https://id.example.com/.well-known/jwks.json
    */
   JWKS_URL: v.optional(jwksUrl),
   /** secret that signs and verifies JSON Web Tokens (HS256, HS384, HS512), at least 32 characters */
-  JWT_SECRET: secret(
+  JWT_SECRET: defineSecret(
     matching(new RegExp(`^.{${MIN_SECRET_CHARACTERS},}$`, 's'), `at least ${MIN_SECRET_CHARACTERS} characters`),
   ),
   /**
@@ -189,19 +189,19 @@ export const variables = {
    */
   CALLER_LABEL: v.optional(label),
   /** with `STATISTICS`: at least 32 characters, with which Prometheus [scrapes metrics](observability.md#metrics) */
-  METRICS_TOKEN: secret(longSecret),
+  METRICS_TOKEN: defineSecret(longSecret),
   /**
    * at least 32 characters: turns on the [dashboard and the admin API](admin.md), and opens them
    * @deploy Opens the dashboard at `/_sluice/`. Generate it with `openssl rand -base64 32`.
    */
-  ADMIN_TOKEN: secret(longSecret),
+  ADMIN_TOKEN: defineSecret(longSecret),
   /**
    * the only host that serves dashboard and admin API
    * @example admin.example.com
    */
   ADMIN_HOST: v.optional(host),
   /** at least 32 characters, with which programs and proxies [ask for decisions](serve.md) */
-  DECIDE_TOKEN: secret(longSecret),
+  DECIDE_TOKEN: defineSecret(longSecret),
 }
 
 type VariableName = keyof typeof variables
@@ -230,23 +230,25 @@ export function toOptionError(
  * underscores.
  * @returns undefined for a known name, and for one of the operator's own
  */
-export function meantVariable(name: string): VariableName | undefined {
+export function findMeantVariable(name: string): VariableName | undefined {
   if (!/^[A-Z][A-Z\d_]+$/.test(name) || (VARIABLES as readonly string[]).includes(name)) return undefined
   if (RENAMED[name] !== undefined) return RENAMED[name] as VariableName
-  const bare = stem(name)
+  const bare = reduceName(name)
   // Short names are a letter away from many: MODE from NODE, CODE and MODEL.
   return VARIABLES.find(
-    (variable) => stem(variable).length > 5 && distance(bare, stem(variable)) <= (stem(variable).length < 12 ? 1 : 2),
+    (variable) =>
+      reduceName(variable).length > 5 &&
+      countEdits(bare, reduceName(variable)) <= (reduceName(variable).length < 12 ? 1 : 2),
   )
 }
 
 /** Makes POLICY equal POLICIES, and UPSTREAM_TIMEOUT equal UPSTREAM_TIMEOUT_MS. */
-function stem(name: string): string {
+function reduceName(name: string): string {
   return name.replace(/_MS$/, '').replaceAll('_', '').replace(/IES$/, 'Y').replace(/S$/, '')
 }
 
 /** Counts the letters to insert, remove, change or swap with the next (optimal string alignment). */
-export function distance(one: string, other: string): number {
+export function countEdits(one: string, other: string): number {
   let before: number[] = []
   let last = Array.from({ length: other.length + 1 }, (_, index) => index)
   for (let i = 1; i <= one.length; i++) {

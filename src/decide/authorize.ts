@@ -4,7 +4,7 @@ import { createProblem } from '../admin/operation.ts'
 import type { Config } from '../config/load-config.ts'
 import type { GatewayContext, RouteHandler } from '../gateway/app.ts'
 import { markSynthetic, type Observer } from '../http/exchange.ts'
-import { type Problem, problemResponse, TARGET_PROBLEMS } from '../http/problem.ts'
+import { createProblemResponse, type Problem, TARGET_PROBLEMS } from '../http/problem.ts'
 import { type AbortableRequest, createProtect } from '../http/protect.ts'
 import { createRefusal } from '../http/refusal.ts'
 import { createAddressReader } from '../middleware/address-reader.ts'
@@ -65,7 +65,7 @@ export function createAuthorize(
     if (pathname !== PATH) return undefined
     // Either may be the client's own, as some proxies pass on its query and others its fields.
     const tokens = [request.headers.get(TOKEN_FIELD) ?? '', query.getAll('token').join()]
-    if (!tokens.some(isToken)) return problemResponse(FORBIDDEN)
+    if (!tokens.some(isToken)) return createProblemResponse(FORBIDDEN)
     try {
       const response = await decide(request, context)
       return query.get('refusals') === '403' ? toKnownRefusal(response) : response
@@ -78,7 +78,7 @@ export function createAuthorize(
     const read = (name: string) => request.headers.get(`X-Forwarded-${name}`) ?? ''
     const question = { method: read('Method'), uri: read('Uri'), host: read('Host') }
     const target = findTarget(question)
-    if ('code' in target) return problemResponse(target)
+    if ('code' in target) return createProblemResponse(target)
     const path = isChanged({ url: question.uri }) ? markAmbiguous(target.path) : target.path
     return protect(new ForwardedRequest(request, question), path, context, {
       next: async () => markSynthetic(new Response(null, { headers: { 'Cache-Control': 'no-store' } })),

@@ -5,7 +5,7 @@ import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
 import type { Config } from '../config/load-config.ts'
 import { MAX_COST, OptionError } from '../config/option-error.ts'
 import type { GatewayContext, RouteHandler } from '../gateway/app.ts'
-import { problemResponse } from '../http/problem.ts'
+import { createProblemResponse } from '../http/problem.ts'
 import { ChargeBuilder, type Identity } from '../library/charge-builder.ts'
 import { checkInteger } from '../library/check-options.ts'
 import { toOutcome } from '../library/decision.ts'
@@ -103,7 +103,7 @@ export function createDecide(
       const granted = action === 'take-up-to' ? decision.granted : decision.granted > 0
       return Response.json({ granted, limits: reported, retryAfterMs, degraded }, { headers: HEADERS })
     } catch (error) {
-      return problemResponse(toProblem(error))
+      return createProblemResponse(toProblem(error))
     } finally {
       context.deadlines.end()
     }

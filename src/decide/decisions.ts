@@ -6,7 +6,7 @@ import { createProblem, HEADERS } from '../admin/operation.ts'
 import type { Config } from '../config/load-config.ts'
 import type { GatewayContext, RouteHandler } from '../gateway/app.ts'
 import type { Observer } from '../http/exchange.ts'
-import { problemResponse } from '../http/problem.ts'
+import { createProblemResponse } from '../http/problem.ts'
 import { AUTHORIZE, createAuthorize, PATH, TOKEN_FIELD, toForwarded } from './authorize.ts'
 import { createDecide, DECIDE } from './decide.ts'
 
@@ -50,8 +50,8 @@ export function openDecisions<Rest extends unknown[]>(
       headers: { Allow: method },
     })
     return async (request, ...rest) => {
-      if (!isToken(readBearerToken(request) ?? '')) return problemResponse(UNAUTHORIZED)
-      return request.method === method ? handle(request, ...rest) : problemResponse(wrongMethod)
+      if (!isToken(readBearerToken(request) ?? '')) return createProblemResponse(UNAUTHORIZED)
+      return request.method === method ? handle(request, ...rest) : createProblemResponse(wrongMethod)
     }
   }
 }
@@ -66,7 +66,7 @@ function guard<Rest extends unknown[]>(app: Fetching<Rest>): Fetching<Rest> {
       if (!request.headers.has(TOKEN_FIELD)) return app.fetch(request, ...rest)
       const { pathname } = new URL(request.url)
       if (pathname.startsWith(`${PATH}/`)) return app.fetch(toForwarded(request), ...rest)
-      return pathname === PATH ? app.fetch(request, ...rest) : problemResponse(STRAY)
+      return pathname === PATH ? app.fetch(request, ...rest) : createProblemResponse(STRAY)
     },
   }
 }

@@ -1,4 +1,4 @@
-import { lifetimeMs } from '../algorithms/concurrency.ts'
+import { findLifetimeMs } from '../algorithms/concurrency.ts'
 import type { StoreCharge } from '../model/charge.ts'
 import { type Release, type Store, StoreError } from '../model/store.ts'
 import { Deadlines } from '../runtime/deadlines.ts'
@@ -185,7 +185,7 @@ export class PendingReleases {
   add(releases: readonly Release[]): void {
     for (const release of releases) {
       const { slot, limits } = release.charge
-      const untilMs = this.#now() + lifetimeMs(limits[0]?.windowMs ?? 0)
+      const untilMs = this.#now() + findLifetimeMs(limits[0]?.windowMs ?? 0)
       this.#pending.set(slot, { release, untilMs })
     }
     for (const slot of this.#pending.keys()) {
@@ -206,7 +206,7 @@ export class PendingReleases {
     const untilMs = startMs + KEEP_MS
     this.#keptUntilMs = untilMs
     while (this.#pending.size > 0) {
-      const isAnswered = await Deadlines.ofOne().within(PATIENCE_MS, this.#send())
+      const isAnswered = await Deadlines.createForOne().within(PATIENCE_MS, this.#send())
       if (this.#pending.size > 0 && isAnswered === false) {
         await new Promise((resolve) => setTimeout(resolve, PAUSE_MS))
       }

@@ -124,7 +124,7 @@ class Leases {
   #admit({ request, account, nowMs }: LeasingCaller, chargedAtMs: number): Decision {
     const left = account.countLeft(nowMs)
     const usage = mapList(request.charges, (charge) => {
-      const { usage, sentAtMs } = this.#statuses.of(charge)
+      const { usage, sentAtMs } = this.#statuses.ensure(charge)
       const elapsedMs = Math.max(0, nowMs - sentAtMs)
       return mapList(usage, ({ remaining, resetMs }) => {
         return { remaining: remaining + left * charge.cost, resetMs: Math.max(0, resetMs - elapsedMs), retryAfterMs: 0 }

@@ -154,7 +154,7 @@ export class RequestLimiter {
     const shadowed = refusing.filter(({ policy }) => policy.mode === 'shadow')
     if (shadowed.length > 0) {
       const violated = shadowed.map(({ name }) => name)
-      this.#log('warn', { event: 'shadow_limited', violated, callers: digestsByPolicy(charges, shadowed) })
+      this.#log('warn', { event: 'shadow_limited', violated, callers: groupDigests(charges, shadowed) })
     }
     if (granted > 0) {
       const charged = charges.filter((_, index) => isCharged(decision, index))
@@ -183,10 +183,7 @@ function findWaitMs({ policy, retryAfterMs }: ReportedLimit): number {
 }
 
 /** The digests of the callers that policies in shadow mode would have refused, by policy. */
-function digestsByPolicy(
-  charges: readonly RequestCharge[],
-  shadowed: readonly ReportedLimit[],
-): Record<string, string> {
+function groupDigests(charges: readonly RequestCharge[], shadowed: readonly ReportedLimit[]): Record<string, string> {
   const refused = charges.filter(({ policy }) => shadowed.some((limit) => limit.policy === policy))
   return Object.fromEntries(refused.map(({ policy, digest }) => [policy.name, digest]))
 }
@@ -249,7 +246,7 @@ function createFailures(
   const open = charges.filter(({ policy }) => policy.counts === 'failures')
   if (open.length === 0) return undefined
   return {
-    of(status) {
+    find(status) {
       const failed = open.filter(({ policy }) => policy.failures.includes(status))
       if (failed.length === 0) return undefined
       return {

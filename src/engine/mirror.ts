@@ -285,5 +285,5 @@ function createPenaltyCharges(
 
 /** The deadlines of the request end with its response, so calls of the mirror have their own. */
 function withOwnDeadlines(context: CallContext | undefined): CallContext | undefined {
-  return context && { waitUntil: (work) => context.waitUntil(work), deadlines: Deadlines.ofOne() }
+  return context && { waitUntil: (work) => context.waitUntil(work), deadlines: Deadlines.createForOne() }
 }

@@ -4,7 +4,7 @@ import type { Store } from '../model/store.ts'
 import { StoreError } from '../model/store.ts'
 import { Lru } from '../runtime/lru.ts'
 import { type AvoidedCalls, createAvoidedCalls, decorate, type Stage } from './stage.ts'
-import { formatStatusName, isBlocked, minRemaining, StatusCache } from './status-cache.ts'
+import { findMinRemaining, formatStatusName, isBlocked, StatusCache } from './status-cache.ts'
 
 const MAX_ENTRIES = 10_000
 /** A counter that was reset, or a limit that was raised, takes effect after this at the latest. */
@@ -67,7 +67,7 @@ class RefusalCache {
     }
     const repliesBefore = this.#statuses.replies
     // Creates the status of the plan, so that a key deleted meanwhile is deleted under this name too.
-    for (const charge of request.charges) if (charge.plan !== undefined) this.#statuses.of(charge)
+    for (const charge of request.charges) if (charge.plan !== undefined) this.#statuses.ensure(charge)
     try {
       const decision = await this.#store.decide(request, context)
       const isConclusive = this.#statuses.update(request, decision, sentAtMs, repliesBefore)
@@ -94,7 +94,7 @@ class RefusalCache {
       (charge, index) => refusals[index] || this.#fits(charge, countUnits(charge, request)),
     )
     if (!isComplete) return undefined
-    const usage = refusals.map((refusal) => (refusal ? agedUsage(refusal, nowMs) : []))
+    const usage = refusals.map((refusal) => (refusal ? ageUsage(refusal, nowMs) : []))
     return { granted: 0, nowMs: first.nowMs + nowMs - first.sentAtMs, usage }
   }
 
@@ -113,7 +113,7 @@ class RefusalCache {
     const { algorithm, mode, needsSettlement, penalty } = charge
     if (mode === 'shadow' || (needsSettlement && !penalty) || ALGORITHMS[algorithm].holdsSlots) return true
     const usage = this.#statuses.get(charge)?.usage ?? []
-    return !isBlocked(usage) && minRemaining(usage) >= units
+    return !isBlocked(usage) && findMinRemaining(usage) >= units
   }
 
   #remember(request: DecisionRequest, decision: Decision, sentAtMs: number, isConclusive: readonly boolean[]): void {
@@ -163,7 +163,7 @@ function formatRefusalName(charge: StoreCharge, units: number): string {
 }
 
 /** The limits of an earlier refusal, as they are now. */
-export function agedUsage(
+export function ageUsage(
   { usage, sentAtMs, receivedAtMs }: Pick<Refusal, 'usage' | 'sentAtMs' | 'receivedAtMs'>,
   nowMs: number,
 ): LimitState[] {

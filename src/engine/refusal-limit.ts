@@ -4,9 +4,9 @@ import type { Decision, DecisionRequest, LimitState, StoreCharge } from '../mode
 import type { Store } from '../model/store.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import { Lru } from '../runtime/lru.ts'
-import { agedUsage, countUnits } from './refusal-cache.ts'
+import { ageUsage, countUnits } from './refusal-cache.ts'
 import { decideSome, decorate, type Stage } from './stage.ts'
-import { isBlocked, minRemaining } from './status-cache.ts'
+import { findMinRemaining, isBlocked } from './status-cache.ts'
 
 /** Refusals by one key that the store decides in a span. */
 const MAX_CALLS = 3
@@ -120,7 +120,7 @@ class RefusalLimiter {
       const refusals = this.#findRefusals(charge, request, nowMs)
       if (!refusals || refusals.calls < MAX_CALLS || !isWithin(refusals, nowMs)) return []
       first ??= refusals.most
-      return agedUsage(refusals.most, nowMs)
+      return ageUsage(refusals.most, nowMs)
     })
     return first && { granted: 0, nowMs: first.nowMs + nowMs - first.sentAtMs, usage, isProvisional: true }
   }
@@ -138,7 +138,7 @@ class RefusalLimiter {
     const units = countUnits(charge, request)
     if (units < minUnits || units > most.units) return undefined
     // A clock that stepped back says nothing about how much time has passed.
-    if (nowMs < most.receivedAtMs || nowMs >= most.sentAtMs + longestRetryMs(most.usage)) return undefined
+    if (nowMs < most.receivedAtMs || nowMs >= most.sentAtMs + findLongestRetryMs(most.usage)) return undefined
     if (!mayEndAnyTime(charge) && !isCertain(most, charge.reserved + units, nowMs)) return undefined
     const before = request.charges.slice(0, request.charges.indexOf(charge))
     if (isForNewOnes(charge) && !before.some((one) => this.#isNew(one))) return undefined
@@ -161,13 +161,13 @@ class RefusalLimiter {
       const limits = usage[index] ?? []
       if (!mayBlock(charge) || mustCount(charge, limits)) continue
       // Refusals by a penalty are not counted.
-      remaining.set(charge.key, isBlocked(limits) ? Number.POSITIVE_INFINITY : minRemaining(limits))
+      remaining.set(charge.key, isBlocked(limits) ? Number.POSITIVE_INFINITY : findMinRemaining(limits))
     }
     const receivedAtMs = this.#now()
     for (const [index, charge] of request.charges.entries()) {
       const limits = usage[index] ?? []
       const { key, plan, mode } = charge
-      if (mode === 'shadow' || longestRetryMs(limits) === 0 || mustCount(charge, limits)) continue
+      if (mode === 'shadow' || findLongestRetryMs(limits) === 0 || mustCount(charge, limits)) continue
       if (sentAtMs <= (this.#releasedAtMs.get(key) ?? 0)) continue
       const units = countUnits(charge, request)
       const latest = { usage: limits, units, sentAtMs, receivedAtMs, nowMs }
@@ -179,14 +179,14 @@ class RefusalLimiter {
         units >= known.most.units ||
         sentAtMs - known.most.sentAtMs >= MAX_AGE_MS ||
         // Units were used or released since: the earlier limits are no longer true.
-        minRemaining(limits) !== minRemaining(known.most.usage)
+        findMinRemaining(limits) !== findMinRemaining(known.most.usage)
       this.#refusals.set(key, {
         startMs: span.startMs,
         calls: span.calls + 1,
         plan,
         remaining,
         // It would have refused everything that does not fit.
-        minUnits: Math.min(span.minUnits, minRemaining(limits) + 1),
+        minUnits: Math.min(span.minUnits, findMinRemaining(limits) + 1),
         most: isMost ? latest : known.most,
       })
     }
@@ -223,11 +223,11 @@ function isWithin({ startMs }: Refusals, nowMs: number): boolean {
   return nowMs >= startMs && nowMs < startMs + SPAN_MS
 }
 
-function longestRetryMs(limits: readonly LimitState[]): number {
+function findLongestRetryMs(limits: readonly LimitState[]): number {
   return Math.max(0, ...limits.map(({ retryAfterMs }) => retryAfterMs))
 }
 
 /** Refusals that lead to a penalty are counted by the store, each of them. */
 function mustCount(charge: StoreCharge, limits: readonly LimitState[]): boolean {
-  return mayBlock(charge) && longestRetryMs(limits) > 0 && !isBlocked(limits)
+  return mayBlock(charge) && findLongestRetryMs(limits) > 0 && !isBlocked(limits)
 }

@@ -56,7 +56,7 @@ const OVERLOAD_SHARE = 0.02
 /** Weight of a new observation in the baseline. */
 const BASELINE_WEIGHT = 0.05
 
-export function initialShedState(nowMs: number): ShedState {
+export function createShedState(nowMs: number): ShedState {
   return {
     level: 0,
     baseline: undefined,
@@ -82,7 +82,7 @@ export function advance(state: ShedState, endTick: () => LoadSignals, nowMs: num
 }
 
 /** Share of the requests of a priority to shed, 0 to 1. */
-export function shedShare({ level }: ShedState, priority: Priority): number {
+export function findShedShare({ level }: ShedState, priority: Priority): number {
   switch (priority) {
     case 'critical':
       return 0

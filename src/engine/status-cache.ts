@@ -38,7 +38,7 @@ export class KnownStatus {
     if (!isLatest && nowMs < this.nowMs) return isAfterUse
     const isLess =
       usage.some(({ remaining }, limit) => remaining < (this.usage[limit]?.remaining ?? 0)) ||
-      penaltyUntilMs(usage, nowMs) > penaltyUntilMs(this.usage, this.nowMs)
+      findPenaltyEndMs(usage, nowMs) > findPenaltyEndMs(this.usage, this.nowMs)
     // By themselves, remaining units only grow: if fewer remain, or a penalty has begun, others have used some.
     if (granted > 0 || isLess) {
       this.version++
@@ -69,12 +69,12 @@ export function isBlocked(usage: readonly LimitState[]): boolean {
 }
 
 /** Units that remain of all limits; infinite if none is known. */
-export function minRemaining(usage: readonly LimitState[]): number {
+export function findMinRemaining(usage: readonly LimitState[]): number {
   return Math.min(...usage.map(({ remaining }) => remaining))
 }
 
 /** The store's clock; 0 without a penalty. */
-function penaltyUntilMs([limit]: readonly LimitState[], nowMs: number): number {
+function findPenaltyEndMs([limit]: readonly LimitState[], nowMs: number): number {
   return limit?.penaltyMs === undefined ? 0 : nowMs + limit.penaltyMs
 }
 
@@ -96,10 +96,10 @@ export class StatusCache {
     return this.#statuses.get(formatStatusName(charge))
   }
 
-  of(charge: StoreCharge): KnownStatus {
+  ensure(charge: StoreCharge): KnownStatus {
     const name = formatStatusName(charge)
     if (charge.plan !== undefined) this.#addName(charge.key, name)
-    return this.#named(name)
+    return this.#ensureNamed(name)
   }
 
   /**
@@ -112,7 +112,8 @@ export class StatusCache {
     return charges.map((charge, index) => {
       const usage = decision.usage[index] ?? []
       return (
-        usage.length === 0 || this.of(charge).update({ granted, nowMs, usage, repliesBefore, sentAtMs }, replyNumber)
+        usage.length === 0 ||
+        this.ensure(charge).update({ granted, nowMs, usage, repliesBefore, sentAtMs }, replyNumber)
       )
     })
   }
@@ -121,8 +122,8 @@ export class StatusCache {
   delete(keys: readonly string[]): void {
     const replyNumber = ++this.#replies
     for (const key of keys) {
-      this.#named(key).invalidate(replyNumber)
-      for (const name of this.#namesOfKeys.get(key) ?? []) this.#named(name).invalidate(replyNumber)
+      this.#ensureNamed(key).invalidate(replyNumber)
+      for (const name of this.#namesOfKeys.get(key) ?? []) this.#ensureNamed(name).invalidate(replyNumber)
     }
   }
 
@@ -138,7 +139,7 @@ export class StatusCache {
     else this.#namesOfKeys.set(key, new Set([name]))
   }
 
-  #named(name: string): KnownStatus {
+  #ensureNamed(name: string): KnownStatus {
     let status = this.#statuses.get(name)
     if (!status) {
       status = new KnownStatus()

@@ -1,5 +1,5 @@
 import type { Priority } from '../model/policy.ts'
-import { advance, initialShedState, type LoadSignals, type ShedState, shedShare } from './shed-level.ts'
+import { advance, createShedState, findShedShare, type LoadSignals, type ShedState } from './shed-level.ts'
 
 const CELLS = 64
 /** Fewer cells than this signal nothing: two callers must not cause the requests of a third to be shed. */
@@ -49,7 +49,7 @@ export class UpstreamHealth {
   constructor(now: () => number) {
     this.#now = now
     this.#tickStartMs = now()
-    this.#state = initialShedState(this.#tickStartMs)
+    this.#state = createShedState(this.#tickStartMs)
   }
 
   /** 0 (nothing is shed) to 2 (everything but critical). */
@@ -60,7 +60,7 @@ export class UpstreamHealth {
   /** @returns true if the next request of this priority is to be shed */
   sheds(priority: Priority): boolean {
     this.#advance()
-    const carry = this.#carry[priority] + shedShare(this.#state, priority)
+    const carry = this.#carry[priority] + findShedShare(this.#state, priority)
     const isShed = carry >= 1
     this.#carry[priority] = isShed ? carry - 1 : carry
     return isShed

@@ -4,7 +4,7 @@ import { LinearRouter } from 'hono/router/linear-router'
 import type { Config, Environment } from '../config/load-config.ts'
 import type { ComposedLimiter } from '../engine/limiter.ts'
 import type { RulesEngine } from '../engine/rules-engine.ts'
-import { requestContext } from '../http/exchange.ts'
+import { createRequestContext } from '../http/exchange.ts'
 import { isConnectionStray } from '../http/forwarded-headers.ts'
 import { createProtect, type ProtectOptions } from '../http/protect.ts'
 import type { Store } from '../model/store.ts'
@@ -13,7 +13,7 @@ import type { CallContext } from '../runtime/call-context.ts'
 import { createLoader } from '../runtime/create-loader.ts'
 import type { Log } from '../runtime/log.ts'
 import type { Reason } from './gateway-problem.ts'
-import { type Health, healthResponse } from './health.ts'
+import { createHealthResponse, type Health } from './health.ts'
 import { IncomingRequest, RequestHeaders } from './incoming-request.ts'
 import { createViaName, isLoop, type UpstreamProxy } from './proxy.ts'
 
@@ -77,7 +77,7 @@ export function createApp({ config, proxy, readHealth, routes, operators, log, .
 
   app.get('/_sluice/health', async ({ req, executionCtx }) => {
     const received = receive(req.raw, routed)
-    return typeof received === 'string' ? refuse(received, executionCtx) : healthResponse(await readHealth())
+    return typeof received === 'string' ? refuse(received, executionCtx) : createHealthResponse(await readHealth())
   })
   app.get('/_sluice/errors', async () => (await loadProblem()).serveErrors())
   app.all('/_sluice/*', async ({ req: { raw }, executionCtx }) => {
@@ -121,21 +121,21 @@ export function createApp({ config, proxy, readHealth, routes, operators, log, .
   return app
 
   async function refuse(reason: Reason, context: Pick<CallContext, 'waitUntil'>): Promise<Response> {
-    options.observer?.undecided('bad_request', context)
+    options.observer?.onUndecided('bad_request', context)
     return answerProblem(reason)
   }
 
   async function answerProblem(reason: Reason): Promise<Response> {
-    return (await loadProblem()).gatewayProblem(reason)
+    return (await loadProblem()).createGatewayProblem(reason)
   }
 
   function createContext(raw: Request, execution: Pick<CallContext, 'waitUntil'>): CallContext {
-    return requestContext((work) => execution.waitUntil(work), log, raw)
+    return createRequestContext((work) => execution.waitUntil(work), log, raw)
   }
 }
 
 function receive(raw: Request, target: RequestTarget | Reason) {
-  const fields = RequestHeaders.of(raw.headers)
+  const fields = RequestHeaders.read(raw.headers)
   if (!fields) return 'headers'
   if (/^TRAC[EK]$/.test(raw.method)) return 'method'
   if (typeof target === 'string') return target

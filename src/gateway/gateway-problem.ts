@@ -1,4 +1,4 @@
-import { NOT_SERVED, type Problem, problemResponse, TARGET_PROBLEMS } from '../http/problem.ts'
+import { createProblemResponse, NOT_SERVED, type Problem, TARGET_PROBLEMS } from '../http/problem.ts'
 import { IncomingRequest, RequestHeaders } from './incoming-request.ts'
 
 const ALLOW = { Allow: 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS' }
@@ -59,13 +59,13 @@ const PROBLEMS = {
 
 export type Reason = keyof typeof PROBLEMS
 
-export function gatewayProblem(reason: Reason): Response {
-  return problemResponse(PROBLEMS[reason])
+export function createGatewayProblem(reason: Reason): Response {
+  return createProblemResponse(PROBLEMS[reason])
 }
 
 /** The value is logged, and never returned to a client. */
-export function misconfiguredProblem(variable: string): Response {
-  return problemResponse({
+export function createMisconfiguredProblem(variable: string): Response {
+  return createProblemResponse({
     code: 'misconfigured',
     status: 500,
     title: 'Misconfigured',

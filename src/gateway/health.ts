@@ -29,6 +29,6 @@ export function createHealthReader(engine: Pick<Engine, 'storeKind' | 'ping' | '
   }
 }
 
-export function healthResponse(health: Health): Response {
+export function createHealthResponse(health: Health): Response {
   return Response.json(health, { headers: { 'Cache-Control': 'no-store' } })
 }

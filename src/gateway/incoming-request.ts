@@ -14,7 +14,7 @@ export class RequestHeaders implements Pick<Headers, 'get' | 'has'> {
     this.names = names
   }
 
-  static of(raw: Headers): RequestHeaders | undefined {
+  static read(raw: Headers): RequestHeaders | undefined {
     const names = new Set<string>()
     // Stops early if there are more, because each becomes a string.
     for (const name of raw.keys()) if (names.add(name).size > MAX_FIELDS) return undefined

@@ -58,7 +58,7 @@ export function createProxy({ config, fetch, log }: ProxyOptions) {
 }
 
 async function createSynthetic(reason: Reason): Promise<Response> {
-  return markSynthetic((await loadProblem()).gatewayProblem(reason))
+  return markSynthetic((await loadProblem()).createGatewayProblem(reason))
 }
 
 function toUpstream(request: IncomingRequest, { host, scheme }: RequestTarget, name: string, isPassed: IsPassed) {

@@ -2,11 +2,11 @@
 import type { Config } from '../config/load-config.ts'
 import type { RequestLimiter } from '../engine/limiter.ts'
 import { setRateLimitHeaders } from '../http/exchange.ts'
-import { type Problem, problemResponse, QUOTA_EXCEEDED, retryAfter } from '../http/problem.ts'
+import { createProblemResponse, formatRetryAfter, type Problem, QUOTA_EXCEEDED } from '../http/problem.ts'
 import { createRefusal } from '../http/refusal.ts'
 import type { RequestCharge } from '../model/charge.ts'
 import { toLimitStatus } from '../model/verdict.ts'
-import { callerAddress } from '../request/identity/address.ts'
+import { readCallerAddress } from '../request/identity/address.ts'
 import { createPathReader } from '../request/target.ts'
 import { MemoryStore } from '../store/memory/memory-store.ts'
 import type { RouteHandler } from './app.ts'
@@ -49,15 +49,15 @@ export function createSelfService(
     const { method, headers, cf } = request
     if (method === 'OPTIONS')
       return new Response(null, { status: 204, headers: { ...WRONG_METHOD.headers, ...preflight } })
-    if (method !== 'GET' && method !== 'HEAD') return problemResponse(WRONG_METHOD)
-    const key = callerAddress(request, ipv6Prefix)
+    if (method !== 'GET' && method !== 'HEAD') return createProblemResponse(WRONG_METHOD)
+    const key = readCallerAddress(request, ipv6Prefix)
     const { granted, usage } = answers.decideNow({ action: 'take', permits: 1, charges: [{ ...ANSWER, key }] })
-    if (granted === 0) return problemResponse(createTooMany(usage[0]?.[0]?.retryAfterMs ?? ANSWERS.windowMs))
+    if (granted === 0) return createProblemResponse(createTooMany(usage[0]?.[0]?.retryAfterMs ?? ANSWERS.windowMs))
 
     const { path = '/', method: about = 'GET', ...others } = Object.fromEntries(new URL(request.url).searchParams)
     const url = `${scheme}://${host}${path}`
     const isReadable = path.startsWith('/') && /^[A-Z]{1,32}$/.test(about) && URL.canParse(url)
-    if (!isReadable || Object.keys(others).length > 0) return problemResponse(WRONG_PARAMETER)
+    if (!isReadable || Object.keys(others).length > 0) return createProblemResponse(WRONG_PARAMETER)
     const { origin, pathname } = new URL(url)
     const asked = { method: about, url: origin + pathname, headers, cf, body: null, clone: () => ({ body: null }) }
     const charges = await limiter.findCharges(asked, readPath(pathname), context, { skips: isElsewhere })
@@ -95,6 +95,6 @@ function createTooMany(waitMs: number): Problem {
     title: 'Too Many Requests',
     detail: `Rate limit exceeded: ${ANSWERS.limit} requests per 1m.`,
     extensions: { retry_after_ms: waitMs },
-    headers: retryAfter(waitMs),
+    headers: formatRetryAfter(waitMs),
   }
 }

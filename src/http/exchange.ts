@@ -2,7 +2,7 @@ import type { DecisionTrace } from '../engine/limiter.ts'
 import type { UpstreamHealth } from '../engine/upstream-health.ts'
 import { StoreError } from '../model/store.ts'
 import type { Admitted, Verdict } from '../model/verdict.ts'
-import { callerAddress } from '../request/identity/address.ts'
+import { readCallerAddress } from '../request/identity/address.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import { Deadlines } from '../runtime/deadlines.ts'
@@ -18,10 +18,10 @@ export interface Observed {
 /** Observes each request as it is handled. Methods must be quick, wait for nothing and not throw. */
 export interface Observer {
   /** Called before the response is made, because the client may disconnect meanwhile. */
-  decided(observed: Observed, context: Pick<CallContext, 'waitUntil'>): void
-  answered(observed: Observed, status: number, context: Pick<CallContext, 'waitUntil'>): void
+  onDecided(observed: Observed, context: Pick<CallContext, 'waitUntil'>): void
+  onAnswered(observed: Observed, status: number, context: Pick<CallContext, 'waitUntil'>): void
   /** Called if the request cannot be read, or if handling it has failed. */
-  undecided(outcome: 'bad_request' | 'failed', context: Pick<CallContext, 'waitUntil'>): void
+  onUndecided(outcome: 'bad_request' | 'failed', context: Pick<CallContext, 'waitUntil'>): void
 }
 
 export type ResponseFields = Pick<Headers, 'get' | 'has' | 'set' | 'append'>
@@ -42,12 +42,12 @@ export function trackResponse(
   { health, ipv6Prefix, context }: { health: UpstreamHealth | undefined; ipv6Prefix: number; context: CallContext },
 ): (head?: ResponseHead) => Admitted {
   const { hold, settlement, failures } = verdict
-  let end = health?.begin(callerAddress(request, ipv6Prefix))
+  let end = health?.begin(readCallerAddress(request, ipv6Prefix))
   return (head) => {
     end?.(head !== undefined && signalsOverload(head, request))
     end = undefined
     if (head && settlement) context.waitUntil(settlement.settle(head.headers))
-    const failure = head && !isSynthetic(head) ? failures?.of(head.status) : undefined
+    const failure = head && !isSynthetic(head) ? failures?.find(head.status) : undefined
     if (!failure) return verdict
     const charged = failure.charge()
     context.waitUntil(charged)
@@ -93,7 +93,7 @@ export function isSynthetic(head: object): boolean {
   return SYNTHETIC.has(head)
 }
 
-export function requestContext(
+export function createRequestContext(
   keepAlive: (work: Promise<unknown>) => void,
   log: Log,
   request?: Pick<Request, 'signal'>,

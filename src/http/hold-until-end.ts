@@ -75,7 +75,7 @@ function holdWebSocket(response: Response, upstream: WebSocket, hold: SlotHold, 
 /** Would the caller be refused now for another reason than a used-up limit? */
 async function isRefusedNow({ limiter, request, path, context: { waitUntil } }: HeldExchange): Promise<boolean> {
   // A new context, because tokens are verified once in each, and the deadlines of the request are over.
-  const context: CallContext = { waitUntil, deadlines: Deadlines.ofOne() }
+  const context: CallContext = { waitUntil, deadlines: Deadlines.createForOne() }
   const charges = await limiter.findCharges(request, path, context)
   if ('outcome' in charges) return charges.outcome === 'blocked' || charges.outcome === 'unidentified'
   if (!charges.some(({ penalty }) => penalty)) return false

@@ -63,7 +63,7 @@ export interface Problem {
 }
 
 /** An error response as `application/problem+json` (RFC 9457). No cache may keep it (RFC 6585 §4). */
-export function problemResponse({ code, status, title, detail, type, extensions, headers }: Problem): Response {
+export function createProblemResponse({ code, status, title, detail, type, extensions, headers }: Problem): Response {
   const body = { type: type ?? `/_sluice/errors#${code}`, title, status, detail, code, ...extensions }
   return new Response(`${JSON.stringify(body)}\n`, {
     status,
@@ -79,7 +79,7 @@ export const NOT_SERVED: Problem = {
 }
 
 /** Retry-After (RFC 9110 §10.2.3) in whole seconds, rounded up, at least 1. */
-export function retryAfter(waitMs: number): { 'Retry-After': string } {
+export function formatRetryAfter(waitMs: number): { 'Retry-After': string } {
   return { 'Retry-After': String(Math.max(1, Math.ceil(waitMs / 1000))) }
 }
 

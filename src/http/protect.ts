@@ -45,11 +45,11 @@ export function createProtect(options: ProtectOptions) {
     try {
       verdict = await limiter.decide(request, path, context, trace && { trace })
     } catch (error) {
-      observer?.undecided('failed', context)
+      observer?.onUndecided('failed', context)
       throw error
     }
     const observed = trace && { request, verdict, trace }
-    if (observed) observer?.decided(observed, context)
+    if (observed) observer?.onDecided(observed, context)
     let response: Response
     if (verdict.outcome !== 'admitted') response = await answers.refuse(verdict)
     else {
@@ -61,7 +61,7 @@ export function createProtect(options: ProtectOptions) {
         context.waitUntil(answering)
         ;({ response, verdict } = await answering)
       } else response = await answers.next(verdict)
-      if (observed) observer?.answered(observed, response.status, context)
+      if (observed) observer?.onAnswered(observed, response.status, context)
     }
     setRateLimitHeaders(response.headers, verdict, headerFormat, now)
     return response

@@ -29,7 +29,7 @@ export function addRateLimitHeaders(
         'RateLimit-Policy': joinItems(reported, (status) => `${status.limit}${formatWindowParameter(status)}`),
         'RateLimit-Limit': String(tightest.limit),
         'RateLimit-Remaining': String(tightest.remaining),
-        'RateLimit-Reset': String(wholeSeconds(tightest.resetMs)),
+        'RateLimit-Reset': String(toWholeSeconds(tightest.resetMs)),
       })
       return
     case 'x-ratelimit':
@@ -37,7 +37,7 @@ export function addRateLimitHeaders(
         'X-RateLimit-Limit': String(tightest.limit),
         'X-RateLimit-Remaining': String(tightest.remaining),
         // Seconds since the Unix epoch, as GitHub and most others use it.
-        'X-RateLimit-Reset': String(wholeSeconds(now() + tightest.resetMs)),
+        'X-RateLimit-Reset': String(toWholeSeconds(now() + tightest.resetMs)),
       })
       return
   }
@@ -62,7 +62,7 @@ function formatPolicyItem(status: ReportedLimit): string {
 /** Same draft, §4: `r` remaining units, `t` seconds during which no more than these can be used. */
 function formatLimitItem({ name, remaining, resetMs, policy }: ReportedLimit): string {
   // A slot may be released at any time.
-  const time = ALGORITHMS[policy.algorithm].holdsSlots ? '' : `;t=${wholeSeconds(resetMs)}`
+  const time = ALGORITHMS[policy.algorithm].holdsSlots ? '' : `;t=${toWholeSeconds(resetMs)}`
   return `"${name}";r=${remaining}${time}`
 }
 
@@ -75,7 +75,7 @@ function formatWindowParameter({ windowMs, calendar }: ReportedLimit): string {
   return windowMs % 1000 === 0 && !calendar ? `;w=${windowMs / 1000}` : ''
 }
 
-function wholeSeconds(ms: number): number {
+function toWholeSeconds(ms: number): number {
   return Math.ceil(ms / 1000)
 }
 

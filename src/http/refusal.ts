@@ -4,11 +4,11 @@ import type { IdentitySource } from '../model/policy.ts'
 import type { Refused, ReportedLimit } from '../model/verdict.ts'
 import { describeSource } from '../request/identity/source.ts'
 import {
+  createProblemResponse,
+  formatRetryAfter,
   type Problem,
   type ProblemCode,
-  problemResponse,
   QUOTA_EXCEEDED,
-  retryAfter,
   TARGET_PROBLEMS,
   TEMPORARY_REDUCED_CAPACITY,
 } from './problem.ts'
@@ -32,8 +32,8 @@ const PAGE = {
 export function createRefusal(verdict: Refused, headers?: Pick<Headers, 'get'>, otherType?: string): Response {
   const problem = { ...(otherType !== undefined && { type: otherType }), ...describeRefusal(verdict) }
   const refusal = listRefusing(verdict).find(({ policy }) => policy.refusal)?.policy.refusal
-  if (!refusal || !('retryAfterMs' in verdict)) return problemResponse(problem)
-  const wait = retryAfter(verdict.retryAfterMs)
+  if (!refusal || !('retryAfterMs' in verdict)) return createProblemResponse(problem)
+  const wait = formatRetryAfter(verdict.retryAfterMs)
   // Only a number is put into its texts.
   const fill = (text: string) => text.replaceAll('{retry_after}', wait['Retry-After'])
   const { type, detail, html, redirect } = refusal
@@ -41,7 +41,7 @@ export function createRefusal(verdict: Refused, headers?: Pick<Headers, 'get'>, 
     const fields = { ...PAGE, ...wait, ...(redirect !== undefined && { Location: redirect }) }
     return new Response(fill(html ?? ''), { status: redirect === undefined ? problem.status : 303, headers: fields })
   }
-  return problemResponse({ ...problem, ...(type && { type }), ...(detail && { detail: fill(detail) }) })
+  return createProblemResponse({ ...problem, ...(type && { type }), ...(detail && { detail: fill(detail) }) })
 }
 
 /** The limits whose policies may say in their own words why they refuse. */
@@ -65,7 +65,7 @@ function describeRefusal(verdict: Refused): Problem {
           retry_after_ms: retryAfterMs,
           ...findPenalty(violated),
         },
-        headers: retryAfter(retryAfterMs),
+        headers: formatRetryAfter(retryAfterMs),
       }
     }
     case 'deprioritized': {
@@ -113,7 +113,7 @@ function createUnavailable(
     title: 'Service Unavailable',
     detail,
     extensions,
-    headers: retryAfter(waitMs),
+    headers: formatRetryAfter(waitMs),
   }
 }
 

@@ -2,8 +2,8 @@ import {
   describeUnknown,
   IDENTITY_SECRET,
   KEY_PREFIX,
-  keysIn,
   OptionError,
+  parseKeys,
   type Renamed,
   type TextRule,
 } from '../config/option-error.ts'
@@ -70,7 +70,7 @@ export function checkNames(option: string, value: unknown, names: readonly strin
   const stray = Object.keys(value).find((key) => !names.includes(key))
   if (stray === undefined) return
   throw new OptionError(
-    [...keysIn(option), stray],
+    [...parseKeys(option), stray],
     describeUnknown('option', stray, names, RENAMED_OPTIONS),
     stray,
     'UNKNOWN_OPTION',

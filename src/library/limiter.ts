@@ -304,7 +304,7 @@ class PolicyLimiter implements Limiter {
   }
 
   async hold(identity: Identities, { cost = 1 }: TakeOptions = {}): Promise<Slot> {
-    if (!this.#hasSlots) throw new OptionError('hold', 'a limiter with a policy of concurrency()', this.#names())
+    if (!this.#hasSlots) throw new OptionError('hold', 'a limiter with a policy of concurrency()', this.#listNames())
     const decided = await this.#decide(identity, cost)
     return holdSlot(toDecision(decided, cost), decided.hold, this.#context)
   }
@@ -371,10 +371,10 @@ class PolicyLimiter implements Limiter {
 
   #refuseSlots(method: string): void {
     if (this.#hasSlots)
-      throw new OptionError(method, 'policies without concurrency(), whose slots hold() takes', this.#names())
+      throw new OptionError(method, 'policies without concurrency(), whose slots hold() takes', this.#listNames())
   }
 
-  #names(): readonly string[] {
+  #listNames(): readonly string[] {
     return this.#policies.map(({ name }) => name)
   }
 }
@@ -390,7 +390,7 @@ function createContext(log: Log, keepAlive: LimiterOptions['waitUntil']): CallCo
     },
     // On Workers, two requests cannot share a timer. A request that waits for nothing makes none.
     get deadlines() {
-      return Deadlines.ofOne()
+      return Deadlines.createForOne()
     },
   }
 }

@@ -4,10 +4,10 @@ import type { AlgorithmName } from '../model/limits.ts'
 import type { Store } from '../model/store.ts'
 import { WindowStore } from '../store/memory/window-store.ts'
 import type { RedisClient } from '../store/redis/client.ts'
-import { type UpstashRedis, upstashClient } from '../store/redis/client.ts'
+import { adaptUpstash, type UpstashRedis } from '../store/redis/client.ts'
 import { LUA } from '../store/redis/more-lua.ts'
 import { RedisStore } from '../store/redis/redis-store.ts'
-import { type IoRedis, ioRedisClient, type NodeRedis, nodeRedisClient } from '../store/redis/tcp-clients.ts'
+import { adaptIoRedis, adaptNodeRedis, type IoRedis, type NodeRedis } from '../store/redis/tcp-clients.ts'
 import { type Check, checkFunction, checkInteger, checkNames, checkOptions } from './check-options.ts'
 
 /** Stores the counts of limiters. Limiters that are given the same one share them. */
@@ -96,9 +96,9 @@ function adaptRedis(client: AnyRedis): RedisClient {
       on?(event: string, listener: () => void): unknown
     }
     if (events.listenerCount?.('error') === 0) events.on?.('error', () => {})
-    if ('evalSha' in client) return nodeRedisClient(client)
-    if ('defineCommand' in client) return ioRedisClient(client)
-    if ('createScript' in client) return upstashClient(client)
+    if ('evalSha' in client) return adaptNodeRedis(client)
+    if ('defineCommand' in client) return adaptIoRedis(client)
+    if ('createScript' in client) return adaptUpstash(client)
   }
   throw new OptionError('redisStore', 'a client of @upstash/redis, @redis/client or ioredis', typeof client)
 }

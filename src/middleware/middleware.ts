@@ -1,7 +1,7 @@
 import { OptionError } from '../config/option-error.ts'
 import { composeLimiter } from '../engine/limiter.ts'
 import { withRefusalLimit } from '../engine/refusal-limit.ts'
-import { retryAfter } from '../http/problem.ts'
+import { formatRetryAfter } from '../http/problem.ts'
 import { type LimiterStore, memoryStore } from '../library/stores.ts'
 import type { Policy } from '../model/policy.ts'
 import { type LimitStatus, type Refused, toLimitStatus, type Verdict } from '../model/verdict.ts'
@@ -82,6 +82,6 @@ export function isOverLimits(verdict: Refused): verdict is OverLimits {
 }
 
 /** Headers of an application's own refusal, which no cache may keep either (RFC 6585 §4). */
-export function refusalFields({ retryAfterMs }: OverLimits): readonly (readonly [name: string, value: string])[] {
-  return Object.entries({ ...retryAfter(retryAfterMs), 'Cache-Control': 'no-store' })
+export function listRefusalFields({ retryAfterMs }: OverLimits): readonly (readonly [name: string, value: string])[] {
+  return Object.entries({ ...formatRetryAfter(retryAfterMs), 'Cache-Control': 'no-store' })
 }

@@ -1,12 +1,19 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import onHeaders from 'on-headers'
-import { type ResponseFields, requestContext, setRateLimitHeaders, trackResponse } from '../http/exchange.ts'
-import { NO_PAGE, problemResponse, TARGET_PROBLEMS } from '../http/problem.ts'
+import { createRequestContext, type ResponseFields, setRateLimitHeaders, trackResponse } from '../http/exchange.ts'
+import { createProblemResponse, NO_PAGE, TARGET_PROBLEMS } from '../http/problem.ts'
 import { createRefusal } from '../http/refusal.ts'
 import type { Admitted, Refused } from '../model/verdict.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import { createAddressReader } from './address-reader.ts'
-import { composeMiddleware, isOverLimits, type RateLimit, refusalFields, toRateLimit, UNLIMITED } from './middleware.ts'
+import {
+  composeMiddleware,
+  isOverLimits,
+  listRefusalFields,
+  type RateLimit,
+  toRateLimit,
+  UNLIMITED,
+} from './middleware.ts'
 import { isChanged, markAmbiguous, NodeRequest } from './node-request.ts'
 import type { SharedOptions } from './options.ts'
 
@@ -74,11 +81,11 @@ export function sluice<Req extends IncomingMessage = IncomingMessage>(
     const request = new NodeRequest(req, readAddress)
     const target = readTarget(request.url)
     if (typeof target === 'string') {
-      await answer(res, problemResponse({ type: NO_PAGE, ...TARGET_PROBLEMS[target] }))
+      await answer(res, createProblemResponse({ type: NO_PAGE, ...TARGET_PROBLEMS[target] }))
       return false
     }
     const path = isChanged(req) ? markAmbiguous(target.path) : target.path
-    const call = requestContext(() => {}, log)
+    const call = createRequestContext(() => {}, log)
     // The client may go while the request is decided.
     let isClosed = false
     res.once('close', () => {
@@ -90,7 +97,7 @@ export function sluice<Req extends IncomingMessage = IncomingMessage>(
       if (verdict.outcome === 'admitted') follow(request, res, verdict, call, isClosed)
       else if (onLimited && isOverLimits(verdict)) {
         res.statusCode = verdict.outcome === 'limited' ? 429 : 503
-        for (const [name, value] of refusalFields(verdict)) res.setHeader(name, value)
+        for (const [name, value] of listRefusalFields(verdict)) res.setHeader(name, value)
         reportLimits(res, verdict)
         await onLimited(req, res, req.rateLimit)
       } else await answer(res, createRefusal(verdict, request.headers, NO_PAGE), verdict)

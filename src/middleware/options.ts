@@ -302,7 +302,7 @@ export function readOptions<Args extends unknown[]>(options: SharedOptions<Args>
     identitySecret: values.identitySecret,
     localShare: values.localShare,
     leases: values.leases === 'off' ? undefined : withLeases(values.leases, now),
-    readClaim: jwt && lazyVerifier(jwt, { fetch: (url, init) => fetch(url, init), now, log }),
+    readClaim: jwt && createLazyVerifier(jwt, { fetch: (url, init) => fetch(url, init), now, log }),
     health: values.shedding && !isShadow ? new UpstreamHealth(now) : undefined,
     headerFormat: values.rateLimitHeaders,
     literalInPaths: values.literalInPaths ?? [],
@@ -314,7 +314,7 @@ export function readOptions<Args extends unknown[]>(options: SharedOptions<Args>
 }
 
 /** Makes a reader that loads `jose` for the first token, and throws if it is not installed. */
-function lazyVerifier(settings: JwtSettings, parts: VerifierParts): ClaimReader {
+function createLazyVerifier(settings: JwtSettings, parts: VerifierParts): ClaimReader {
   let loaded: ClaimReader | undefined
   // On Workers, no request may wait for a promise of another one: each loads the code if it must.
   const load = async () => {

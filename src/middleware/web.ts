@@ -1,16 +1,16 @@
 /** The common part of the middleware for Hono and of that for `fetch`: both take a `Request` to a `Response`. */
-import { requestContext } from '../http/exchange.ts'
+import { createRequestContext } from '../http/exchange.ts'
 import { holdUntilEnd } from '../http/hold-until-end.ts'
-import { NO_PAGE, problemResponse, TARGET_PROBLEMS } from '../http/problem.ts'
+import { createProblemResponse, NO_PAGE, TARGET_PROBLEMS } from '../http/problem.ts'
 import { type AbortableRequest, copyResponse, createProtect } from '../http/protect.ts'
 import { createRefusal } from '../http/refusal.ts'
 import type { Log } from '../runtime/log.ts'
 import { createAddressReader } from './address-reader.ts'
 import {
   isOverLimits,
+  listRefusalFields,
   type MiddlewareParts,
   type RateLimit,
-  refusalFields,
   toRateLimit,
   UNLIMITED,
 } from './middleware.ts'
@@ -78,8 +78,8 @@ export function createRespond<Args extends unknown[]>(parts: MiddlewareParts<Arg
       return exchange.next()
     }
     const target = readTarget(request.url)
-    if (typeof target === 'string') return problemResponse({ type: NO_PAGE, ...TARGET_PROBLEMS[target] })
-    const call = requestContext((work) => exchange.keepAlive(work), log)
+    if (typeof target === 'string') return createProblemResponse({ type: NO_PAGE, ...TARGET_PROBLEMS[target] })
+    const call = createRequestContext((work) => exchange.keepAlive(work), log)
     try {
       return await protect(request, target.path, call, {
         async next(verdict) {
@@ -90,7 +90,7 @@ export function createRespond<Args extends unknown[]>(parts: MiddlewareParts<Arg
           const rateLimit = toRateLimit(verdict)
           exchange.record(rateLimit)
           return onLimited && isOverLimits(verdict)
-            ? addMissingHeaders(await onLimited(rateLimit), refusalFields(verdict))
+            ? addMissingHeaders(await onLimited(rateLimit), listRefusalFields(verdict))
             : createRefusal(verdict, request.headers, NO_PAGE)
         },
       })
@@ -148,7 +148,7 @@ function withOpenFields(response: Response): Response {
   }
 }
 
-function addMissingHeaders(answer: Response, fields: ReturnType<typeof refusalFields>): Response {
+function addMissingHeaders(answer: Response, fields: ReturnType<typeof listRefusalFields>): Response {
   const response = withOpenFields(answer)
   for (const [name, value] of fields) if (!response.headers.has(name)) response.headers.set(name, value)
   return response

@@ -49,7 +49,7 @@ export interface Settlement {
 /** Charges that depend on the status of the response. */
 export interface Failures {
   /** @returns undefined if this status is a failure for no policy */
-  of(status: number): Failure | undefined
+  find(status: number): Failure | undefined
 }
 
 export interface Failure {

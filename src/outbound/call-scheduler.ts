@@ -92,7 +92,7 @@ export class CallScheduler {
   }
 
   get pausedMs(): number {
-    return this.#remainingMs(Math.max(this.#pausedUntilMs, this.#options.learned?.pausedUntilMs ?? 0))
+    return this.#countRemainingMs(Math.max(this.#pausedUntilMs, this.#options.learned?.pausedUntilMs ?? 0))
   }
 
   async resume(): Promise<void> {
@@ -122,9 +122,9 @@ export class CallScheduler {
     if (signal?.aborted) return Promise.reject(signal.reason)
     return new Promise((resolve, reject) => {
       const abort = () => this.#refuse(waiting, signal?.reason)
-      const expire = () => this.#isRequestedNow(waiting) || this.#refuse(waiting, tooLong())
+      const expire = () => this.#isRequestedNow(waiting) || this.#refuse(waiting, createTooLongError())
       const stopTimer =
-        dueMs < Number.POSITIVE_INFINITY ? this.#clock.after(this.#remainingMs(dueMs), expire) : () => {}
+        dueMs < Number.POSITIVE_INFINITY ? this.#clock.after(this.#countRemainingMs(dueMs), expire) : () => {}
       const leave = () => {
         signal?.removeEventListener('abort', abort)
         stopTimer()
@@ -156,7 +156,7 @@ export class CallScheduler {
   async #admit(head: WaitingCall): Promise<number> {
     const { limiter, learned, identity } = this.#options
     if (this.pausedMs > 0) return this.pausedMs
-    if (this.#inFlight >= this.#maxInFlight()) return Number.POSITIVE_INFINITY
+    if (this.#inFlight >= this.#findMaxInFlight()) return Number.POSITIVE_INFINITY
     const paceMs = this.#pace.waitMs(this.#clock.now())
     if (paceMs > 0) return paceMs
     let reservation: CallReservation | undefined
@@ -183,7 +183,7 @@ export class CallScheduler {
     return 0
   }
 
-  #maxInFlight(): number {
+  #findMaxInFlight(): number {
     const { learned } = this.#options
     if (this.#refusalsInARow > 0 || learned?.isOnTrial) return 1
     return learned && !learned.hasLimits ? this.#pace.maxInFlight : Number.POSITIVE_INFINITY
@@ -194,16 +194,16 @@ export class CallScheduler {
     call.leave()
     this.#inFlight++
     const sentAtMs = this.#clock.now()
-    this.#pace.sent(sentAtMs)
-    reservation?.sent()
+    this.#pace.onSent(sentAtMs)
+    reservation?.onSent()
     call.resolve((answer) => this.#end(reservation, sentAtMs, answer))
   }
 
   async #end(reservation: CallReservation | undefined, sentAtMs: number, answer: Answer | undefined): Promise<void> {
     try {
       if (answer?.isRefusal) this.#pause(sentAtMs, answer)
-      else if (answer) this.#pace.admitted(sentAtMs)
-      await reservation?.ended(answer)
+      else if (answer) this.#pace.onAdmitted(sentAtMs)
+      await reservation?.onEnded(answer)
       if (answer?.isRefusal) await this.#options.learned?.pauseUntil(this.#pausedUntilMs)
       else if (answer && sentAtMs >= this.#pausedUntilMs) this.#refusalsInARow = 0
     } finally {
@@ -222,7 +222,7 @@ export class CallScheduler {
     const guessedMs = Math.min(MAX_GUESSED_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (this.#refusalsInARow - 1))
     const requestedMs = retryAfterMs ?? (resetsMs.length > 0 ? Math.max(...resetsMs) : guessedMs)
     const pauseMs = Math.min(requestedMs, maxPauseMs)
-    if (limits.length === 0) this.#pace.refused(sentAtMs, pauseMs, nowMs)
+    if (limits.length === 0) this.#pace.onRefused(sentAtMs, pauseMs, nowMs)
     const jitterMs = random() * Math.min(MAX_JITTER_MS, Math.max(MIN_JITTER_MS, pauseMs * JITTER_SHARE))
     this.#pausedUntilMs = Math.max(this.#pausedUntilMs, nowMs + pauseMs + jitterMs)
     this.#wait = { untilMs: this.#pausedUntilMs, cost: 0 }
@@ -262,7 +262,8 @@ export class CallScheduler {
   /** Refuses calls whose deadline ends before any call may go. */
   #refuseLate(calls: Iterable<WaitingCall>): void {
     const untilMs = this.#wait?.untilMs ?? 0
-    for (const call of calls) if (call.dueMs < untilMs) this.#refuse(call, tooLong(this.#remainingMs(untilMs)))
+    for (const call of calls)
+      if (call.dueMs < untilMs) this.#refuse(call, createTooLongError(this.#countRemainingMs(untilMs)))
   }
 
   /** Checks if the call may still be admitted now; if it is not, it is refused right after. */
@@ -276,12 +277,12 @@ export class CallScheduler {
     return this.#wait !== undefined && call === this.#queue.head && call.cost < this.#wait.cost
   }
 
-  #remainingMs(untilMs: number): number {
+  #countRemainingMs(untilMs: number): number {
     return Math.max(0, untilMs - this.#clock.now())
   }
 }
 
-function tooLong(retryAfterMs?: number): OutboundError {
+function createTooLongError(retryAfterMs?: number): OutboundError {
   const wait = retryAfterMs === undefined ? '' : `: not for another ${Math.ceil(retryAfterMs)} ms`
   return new OutboundError('WAIT_TOO_LONG', `the wait would exceed maxWaitMs${wait}`, retryAfterMs)
 }

@@ -50,9 +50,9 @@ export interface CallReservation {
   /** False if it may have expired: this process stood still, or the store took too long. */
   isCurrent(): boolean
   release(): Promise<void>
-  sent(): void
+  onSent(): void
   /** @param answer undefined if there was none */
-  ended(answer: Answer | undefined): Promise<void>
+  onEnded(answer: Answer | undefined): Promise<void>
 }
 
 interface LimitCharge extends StoreCharge {
@@ -132,7 +132,7 @@ export class LearnedLimits {
     if (charged.decision.granted > 0) return this.#reserve(cost, charged, fromMs)
     this.#waitingSinceMs ??= fromMs
     const { maxPauseMs } = this.#options
-    const waitMs = retryAfterMs(charged.decision)
+    const waitMs = findRetryAfterMs(charged.decision)
     const probeMs = this.#waitingSinceMs + maxPauseMs - fromMs
     // These may keep calls back beyond the longest pause: by their windows, or by windows that they once had.
     const stalled = limits.filter(({ windowMs }, index) => {
@@ -143,19 +143,19 @@ export class LearnedLimits {
     if (probeMs > 0) return probeMs
     const flowing = limits.filter((limit) => !stalled.includes(limit))
     const others = await this.#charge(flowing, cost)
-    if (others.decision.granted === 0) return retryAfterMs(others.decision)
+    if (others.decision.granted === 0) return findRetryAfterMs(others.decision)
     return this.#reserve(cost, others, fromMs, stalled)
   }
 
   async #acquireTrial(cost: number): Promise<CallReservation | number> {
     const trial = await this.#charge([TRIAL], 1)
-    if (trial.decision.granted === 0) return retryAfterMs(trial.decision)
+    if (trial.decision.granted === 0) return findRetryAfterMs(trial.decision)
     this.#readAtMs = undefined
     // The process before wrote the note before it released its slot.
     await this.#readNote()
     const reservation = this.#reserve(cost, trial, this.#clock.now())
     if (this.#knowledge === 'none') {
-      return { ...reservation, ended: (answer) => reservation.ended(answer).then(reservation.release) }
+      return { ...reservation, onEnded: (answer) => reservation.onEnded(answer).then(reservation.release) }
     }
     await reservation.release()
     return this.acquire(cost)
@@ -187,7 +187,7 @@ export class LearnedLimits {
         this.#waitingSinceMs ??= waitingSinceMs
         if (slots.length > 0) await charged.store.release(slots).catch(() => {})
       },
-      sent: () => {
+      onSent: () => {
         const { countedWithinMs } = this.#options
         if (isTrial || slots.length === 0 || countedWithinMs === Number.POSITIVE_INFINITY) return
         stopCounting = this.#clock.after(countedWithinMs, () => {
@@ -196,7 +196,7 @@ export class LearnedLimits {
           void renew()
         })
       },
-      ended: async (answer) => {
+      onEnded: async (answer) => {
         if (answer && !answer.isRefusal) await this.#deleteCounts(probed)
         const limits = answer?.limits
         const nowMs = this.#clock.now()
@@ -347,6 +347,6 @@ function repeat(clock: Clock, everyMs: number, work: () => Promise<unknown>): ()
   return () => stop()
 }
 
-function retryAfterMs({ usage }: Decision): number {
+function findRetryAfterMs({ usage }: Decision): number {
   return Math.max(1, ...usage.flat().map((limit) => limit.retryAfterMs))
 }

@@ -184,15 +184,15 @@ const CALL_CHECKS: Readonly<Record<keyof CallSettings, Check>> = {
 
 /** The result of a function in place of a value is checked at each call instead. */
 const QUEUE_CHECKS = {
-  cost: orFunction(CALL_CHECKS.cost),
-  priority: orFunction(CALL_CHECKS.priority),
-  tenant: orFunction(CALL_CHECKS.tenant),
-  maxWaitMs: orFunction(CALL_CHECKS.maxWaitMs),
+  cost: allowFunction(CALL_CHECKS.cost),
+  priority: allowFunction(CALL_CHECKS.priority),
+  tenant: allowFunction(CALL_CHECKS.tenant),
+  maxWaitMs: allowFunction(CALL_CHECKS.maxWaitMs),
   maxQueued: (option: string, value: unknown) => checkInteger(option, value, 1, 1_000_000),
   clock: () => {},
   random: checkFunction,
   limiter: checkLimiter,
-  identity: orFunction(CALL_CHECKS.identity),
+  identity: allowFunction(CALL_CHECKS.identity),
 }
 
 export const THROTTLE_CHECKS: Readonly<Record<keyof ThrottleOptions<[]>, Check>> = { ...QUEUE_CHECKS, signal: () => {} }
@@ -225,7 +225,7 @@ export function resolve<T, Arguments extends readonly unknown[]>(value: PerCall<
   return typeof value === 'function' ? (value as (...call: Arguments) => T)(...call) : value
 }
 
-function orFunction(check: Check): Check {
+function allowFunction(check: Check): Check {
   return (option, value) => typeof value === 'function' || check(option, value)
 }
 

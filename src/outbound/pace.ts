@@ -61,7 +61,7 @@ export class Pace {
     return Math.max(0, this.#sentAtMs + Math.min(1 / this.#perMs, this.#maxSpacingMs) - nowMs)
   }
 
-  sent(nowMs: number): void {
+  onSent(nowMs: number): void {
     const silenceMs = nowMs - this.#sentAtMs
     const spacingMs = this.#perMs === undefined ? 0 : 1 / this.#perMs
     this.#isUsed = silenceMs < 2 * spacingMs
@@ -72,7 +72,7 @@ export class Pace {
     this.#sentAtMs = nowMs
   }
 
-  admitted(sentAtMs: number): void {
+  onAdmitted(sentAtMs: number): void {
     if (sentAtMs < this.#span.fromMs) return
     this.#span.admitted++
     this.#maxInFlight += MORE_IN_FLIGHT
@@ -83,7 +83,7 @@ export class Pace {
   }
 
   /** @param pauseMs how long nothing will be sent */
-  refused(sentAtMs: number, pauseMs: number, nowMs: number): void {
+  onRefused(sentAtMs: number, pauseMs: number, nowMs: number): void {
     if (sentAtMs < this.#span.fromMs) return
     this.#refusedAtMs = nowMs
     this.#pauseMs = Math.max(MIN_PAUSE_MS, pauseMs)

@@ -13,7 +13,7 @@ import type { Uncharged } from '../model/verdict.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import { TextLru } from '../runtime/lru.ts'
 import { randomSlot } from '../runtime/random.ts'
-import { callerAddress } from './identity/address.ts'
+import { readCallerAddress } from './identity/address.ts'
 import { readAuthorization } from './identity/authorization.ts'
 import type { ClaimReader } from './identity/claims.ts'
 import { createDigest, type Digest } from './identity/digest.ts'
@@ -122,7 +122,7 @@ export class RequestChargeBuilder {
 
   /** Reads the digest where the identity is a token or address alone; a known token is neither read nor hashed again. */
   #readKnownDigest({ only }: Prepared, request: ReceivedRequest): string | undefined {
-    if (only === 'ip') return this.#readDigest(['ip', callerAddress(request, this.#options.ipv6Prefix)])
+    if (only === 'ip') return this.#readDigest(['ip', readCallerAddress(request, this.#options.ipv6Prefix)])
     const field = only === 'token' ? request.headers.get('Authorization') : null
     if (field === null) return undefined
     const known = this.#digestsOfTokens.get(field)

@@ -1,5 +1,5 @@
 import { TextLru } from '../runtime/lru.ts'
-import { canonicalPath } from './policy/canonical-path.ts'
+import { canonicalizePath } from './policy/canonical-path.ts'
 
 /** The parts of a request's target (RFC 9112 §3.2). */
 export interface RequestTarget {
@@ -67,7 +67,7 @@ export interface Ambiguity {
   readonly decoded: string
 }
 
-/** Characters that some APIs act upon and others keep as data, as `canonicalPath` spells them. */
+/** Characters that some APIs act upon and others keep as data, as `canonicalizePath` spells them. */
 export const PATH_LITERALS = ['%2F', '%5C', '%25', '%3F', '%23', ';'] as const
 export type PathLiteral = (typeof PATH_LITERALS)[number]
 
@@ -95,7 +95,7 @@ export function createPathReader(literals: readonly PathLiteral[] = []): PathRea
   const sign = new RegExp(`${signs}|(?<!%20[/.]*)%20(?:%20|[/.])*(?=$|${signs})`)
 
   return function readPath(pathname) {
-    const canonical = canonicalPath(pathname)
+    const canonical = canonicalizePath(pathname)
     const withSlash = canonical !== '/' && pathname.endsWith('/') ? `${canonical}/` : canonical
     if (!/[;%]|\/\//.test(pathname)) return { canonical, withSlash, ambiguity: undefined }
     const isText = isUtf8(canonical)
@@ -116,7 +116,7 @@ export function createPathReader(literals: readonly PathLiteral[] = []): PathRea
 function cutAtEmptySegment(pathname: string): string | undefined {
   const at = pathname.indexOf('//')
   if (at < 0) return undefined
-  return at === 0 ? '/' : `${canonicalPath(pathname.slice(0, at))}/`
+  return at === 0 ? '/' : `${canonicalizePath(pathname.slice(0, at))}/`
 }
 
 function cutAt(sign: RegExp, canonical: string): string | undefined {

@@ -12,7 +12,7 @@ const LOG_INTERVAL_MS = 60_000
 export interface CandidateTools {
   readonly now: () => number
   readonly log: Log
-  readonly watchShadow?: WatchCandidates | undefined
+  readonly watchCandidates?: WatchCandidates | undefined
 }
 
 export type CandidatePolicies = ReturnType<typeof createCandidatePolicies>
@@ -21,7 +21,7 @@ export type CandidatePolicies = ReturnType<typeof createCandidatePolicies>
 export function createCandidatePolicies(
   limiter: RequestLimiter,
   version: number,
-  { now, log, watchShadow }: CandidateTools,
+  { now, log, watchCandidates }: CandidateTools,
 ) {
   let counts = NO_COUNTS
   let unlogged = NO_COUNTS
@@ -31,7 +31,7 @@ export function createCandidatePolicies(
     // Without the store, both decide by what one isolate knows.
     if (active.degraded !== undefined || candidate.degraded !== undefined) return
     const comparison = compareRefusals(active.outcome !== 'admitted', candidate.outcome !== 'admitted')
-    watchShadow?.(comparison, context)
+    watchCandidates?.(comparison, context)
     counts = addTo(counts, comparison)
     unlogged = addTo(unlogged, comparison)
     const nowMs = now()

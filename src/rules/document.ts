@@ -60,10 +60,10 @@ const multiplier = v.pipe(
   v.check((factor) => factor > 0 && factor <= 1e6, MULTIPLIER_EXPECTED),
 )
 
-const block = table({ ...callers, cidr, country, asn, ...expiring, status: v.optional(status) })
-const allow = table({ ...callers, cidr, ...expiring })
+const block = defineTable({ ...callers, cidr, country, asn, ...expiring, status: v.optional(status) })
+const allow = defineTable({ ...callers, cidr, ...expiring })
 /** Exactly one of `limits`, `multiplier` and `unlimited` is given. */
-const override = table({
+const override = defineTable({
   ...callers,
   ...expiring,
   /** Keyed by the name of a policy, whose windows stay. */
@@ -77,7 +77,7 @@ const override = table({
 const policyTable = v.record(v.string(), v.unknown(), 'a table, as in POLICIES')
 const policies = v.optional(v.array(policyTable, 'a list of tables, as in POLICIES'))
 
-const document = table({
+const document = defineTable({
   blocks: v.optional(v.array(block, LIST_EXPECTED), []),
   allows: v.optional(v.array(allow, LIST_EXPECTED), []),
   overrides: v.optional(v.array(override, LIST_EXPECTED), []),
@@ -109,7 +109,7 @@ export const NO_RULES: Rules = { blocks: [], allows: [], overrides: [] }
 export function readRules(input: unknown): Rules {
   if (Array.isArray(input)) throw new OptionError(RULES, 'a table', input)
   const result = v.safeParse(document, input, { abortPipeEarly: true })
-  if (!result.success) throw errorAt(result.issues[0])
+  if (!result.success) throw createError(result.issues[0])
   const rules: Rules = result.output
   for (const kind of ['blocks', 'allows', 'overrides'] as const) {
     for (const [index, entry] of rules[kind].entries()) checkTarget(entry, [kind, index], kind)
@@ -117,7 +117,7 @@ export function readRules(input: unknown): Rules {
   rules.overrides.forEach(checkOverride)
   for (const kind of ['policies', 'candidate'] as const) {
     const checked = v.safeParse(v.optional(policyList), rules[kind])
-    if (!checked.success) throw errorAt(checked.issues[0], [kind])
+    if (!checked.success) throw createError(checked.issues[0], [kind])
   }
   return rules
 }
@@ -166,7 +166,7 @@ export function isOver({ until }: Pick<Block, 'until'>, nowMs: number): boolean 
 
 type DocumentPath = readonly (string | number)[]
 
-function errorAt({ message, path, input }: v.BaseIssue<unknown>, before: DocumentPath = []): OptionError {
+function createError({ message, path, input }: v.BaseIssue<unknown>, before: DocumentPath = []): OptionError {
   const keys = (path ?? []).map(({ key }) => key as string | number)
   return new OptionError([RULES, ...before, ...keys], message, path?.at(-1)?.value ?? input)
 }
@@ -200,7 +200,7 @@ function checkOverride({ limits, multiplier, unlimited, policies }: Override, in
   if (policies) throw new OptionError([RULES, ...path, 'policies'], 'no policies beside limits', policies)
 }
 
-function table<const Entries extends v.ObjectEntries>(entries: Entries) {
+function defineTable<const Entries extends v.ObjectEntries>(entries: Entries) {
   return strictTable('field', entries, 'a table', 'a value')
 }
 

@@ -32,7 +32,7 @@ export interface EditOptions {
 }
 
 /** @throws {StoreError} @throws {OptionError} if what is stored are no rules */
-export async function currentRules(documents: DocumentStore): Promise<VersionedRules & Revision> {
+export async function readCurrentRules(documents: DocumentStore): Promise<VersionedRules & Revision> {
   // Without a known version, there is always an answer.
   const { text, ...revision } = (await documents.read()) as StoredDocument
   return { ...revision, rules: parseRules(text) }

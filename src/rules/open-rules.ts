@@ -18,19 +18,19 @@ export interface RulesOptions extends Omit<LiveRulesEngineOptions, 'documents' |
   readonly mirror: Pick<Backend, 'documents'> | undefined
 }
 
-export function rulesKey(keyPrefix: string): string {
+export function formatRulesKey(keyPrefix: string): string {
   return `${keyPrefix}:rules`
 }
 
 /** Where changes that concern single callers are recorded. */
-export function auditLogKey(keyPrefix: string): string {
+export function formatAuditLogKey(keyPrefix: string): string {
   return `${keyPrefix}:journal`
 }
 
 export async function openRules(options: RulesOptions): Promise<RulesEngine> {
   const { keyPrefix } = options.config
-  const documents = await openDocuments(rulesKey(keyPrefix), options)
-  const auditLog = await openDocuments(auditLogKey(keyPrefix), options)
+  const documents = await openDocuments(formatRulesKey(keyPrefix), options)
+  const auditLog = await openDocuments(formatAuditLogKey(keyPrefix), options)
   return new LiveRulesEngine({ ...options, documents, auditLog })
 }
 
@@ -78,7 +78,7 @@ export function copyDocuments(documents: DocumentStore, copy: DocumentStore, log
       if (!isSameVersion(newest, copied)) await copyNewest()
     },
     readVersion: (version) => documents.readVersion(version),
-    history: () => documents.history(),
+    readHistory: () => documents.readHistory(),
     async write(write) {
       const written = await documents.write(write)
       if (written.kind === 'written') {

@@ -1,6 +1,6 @@
 import type { IdentitySource, Reading } from '../model/policy.ts'
 import { readAuthorization } from '../request/identity/authorization.ts'
-import { cookiesAlike, readCookie, readCookieValue } from '../request/identity/cookie.ts'
+import { findCookiesAlike, readCookie, readCookieValue } from '../request/identity/cookie.ts'
 import { type IdentityInput, readIdentitySource } from '../request/identity/identify.ts'
 import { decodeU, findSpellings, MAX_CHARACTERS, readParameter, readText } from '../request/identity/reading.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
@@ -92,7 +92,7 @@ function findCookieValues(field: string, name: string): readonly Reading[] {
   const cookies = [...new Set([field, tight])].flatMap((text) => [
     ...COOKIE_SEPARATORS.flatMap((separators) =>
       // More than are read: the name as it is spelled has to do.
-      takeEnds(cookiesAlike(text, separators, name) ?? text.split(separators).filter(isMeant)),
+      takeEnds(findCookiesAlike(text, separators, name) ?? text.split(separators).filter(isMeant)),
     ),
     ...takeEnds((text.match(COOKIE) ?? []).filter(isMeant)),
   ])

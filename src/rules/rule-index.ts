@@ -3,7 +3,7 @@ import type { RequestCharge } from '../model/charge.ts'
 import type { IdentitySource, RequestPolicy } from '../model/policy.ts'
 import type { Blocked } from '../model/verdict.ts'
 import { type Caller, createClaimReader, createRequest, NO_RESPONSE } from '../request/caller/caller.ts'
-import { callerAddress } from '../request/identity/address.ts'
+import { readCallerAddress } from '../request/identity/address.ts'
 import type { ClaimReader } from '../request/identity/claims.ts'
 import { createDigest, type Digest } from '../request/identity/digest.ts'
 import { foldReading } from '../request/identity/fold.ts'
@@ -98,7 +98,7 @@ export class RuleIndex {
     if (!address) return NO_ENTRIES
     const before = this.#knownAddresses.get(address)
     if (before) return before
-    const identity = callerAddress({ headers, address }, this.#options.ipv6Prefix)
+    const identity = readCallerAddress({ headers, address }, this.#options.ipv6Prefix)
     const found = [...(addresses?.find(identity) ?? NO_ENTRIES), ...this.#networks.find(address.trim())]
     this.#knownAddresses.set(address, found)
     return found

@@ -98,7 +98,7 @@ function toJson(value: unknown): string | null {
   return value === undefined ? null : JSON.stringify(value)
 }
 
-export function deployedTables({ POLICIES: tables }: Environment): PolicyTables {
+export function readDeployedTables({ POLICIES: tables }: Environment): PolicyTables {
   return (typeof tables === 'string' && tables !== '' ? JSON.parse(tables) : tables || []) as PolicyTables
 }
 

@@ -18,7 +18,7 @@ export class Deadlines {
   #firesAtMs = 0
   #isOver = false
 
-  static ofOne(): Deadlines {
+  static createForOne(): Deadlines {
     const deadlines = new Deadlines()
     deadlines.end()
     return deadlines

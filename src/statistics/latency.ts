@@ -10,7 +10,7 @@ export function findBucket(ms: number): number {
  * @param counts of each bucket @param share above 0 and at most 1, e.g. 0.99
  * @returns the bound that this share did not exceed; infinity above the last one; undefined if there are no counts
  */
-export function quantileMs(counts: readonly number[], share: number): number | undefined {
+export function findQuantileMs(counts: readonly number[], share: number): number | undefined {
   const total = counts.reduce((sum, count) => sum + count, 0)
   if (total === 0) return undefined
   let seen = 0

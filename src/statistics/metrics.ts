@@ -5,9 +5,9 @@ import type { CandidateCounts, Comparison } from '../engine/rules-engine.ts'
 import type { Degradation } from '../model/verdict.ts'
 import type { CounterValues } from '../store/counters.ts'
 import { LATENCY_BOUNDS_MS } from './latency.ts'
-import { counter, type Family, histogramOfSeconds } from './open-metrics.ts'
+import { createCounter, createHistogram, type Family } from './open-metrics.ts'
 import { DEGRADATIONS, OUTCOMES, POLICY_OUTCOMES, type PolicyOutcome } from './outcomes.ts'
-import { describe, mapNames, units, unitsBy } from './schema.ts'
+import { defineUnitsBy, describe, mapNames, units } from './schema.ts'
 
 /** The pattern of a policy that applies everywhere. */
 export const EVERYWHERE = '*'
@@ -35,7 +35,7 @@ export const COUNT_NAMES = {
   mirror: (name: keyof MirrorCounts) => `mirror ${name}`,
 } as const
 
-export const candidateCounts = unitsBy([
+export const candidateCounts = defineUnitsBy([
   'requests',
   'refusedByBoth',
   'refusedByCandidateOnly',
@@ -47,32 +47,36 @@ export const MIRROR_COUNTS = ['decisions', 'refusedByMirrorOnly', 'refusedByPrim
 /** Labels are names of policies, their patterns and outcomes: no more series than a configuration has. */
 const METRICS = {
   requests: defineMetric({
-    ...tally('Each request once, by outcome.', COUNT_NAMES.requests),
+    ...defineTally('Each request once, by outcome.', COUNT_NAMES.requests),
     toFamilies: (requests) =>
-      counter('sluice_requests', 'Requests by outcome, each once.', labelled('outcome', requests)),
+      createCounter('sluice_requests', 'Requests by outcome, each once.', labelCounts('outcome', requests)),
   }),
   degraded: defineMetric({
-    ...tally('Those that were decided without the store.', mapNames(DEGRADATIONS, COUNT_NAMES.degraded)),
+    ...defineTally('Those that were decided without the store.', mapNames(DEGRADATIONS, COUNT_NAMES.degraded)),
     toFamilies: (degraded) =>
-      counter('sluice_degraded_requests', 'Requests decided without the store.', labelled('fallback', degraded)),
+      createCounter(
+        'sluice_degraded_requests',
+        'Requests decided without the store.',
+        labelCounts('fallback', degraded),
+      ),
   }),
   upstream5xx: defineMetric({
     schema: describe(units, 'Those admitted that were answered with a status from 500.'),
     read: (count) => count(COUNT_NAMES.upstream5xx),
     toFamilies: (upstream5xx) =>
-      counter('sluice_upstream_errors', 'Admitted requests answered with 500 or above.', upstream5xx),
+      createCounter('sluice_upstream_errors', 'Admitted requests answered with 500 or above.', upstream5xx),
   }),
   policies: defineMetric({
     schema: v.array(
       v.strictObject({
         policy: v.string(),
         route: describe(v.string(), 'The policy’s pattern; `*` if it applies everywhere.'),
-        requests: unitsBy(POLICY_OUTCOMES),
+        requests: defineUnitsBy(POLICY_OUTCOMES),
       }),
     ),
     read: (_count, counts) => readPolicies(counts),
     toFamilies: (policies) =>
-      counter(
+      createCounter(
         'sluice_policy_requests',
         'Requests by each policy that applies to them, its pattern, and their outcome.',
         policies.flatMap(({ policy, route, requests }) =>
@@ -90,7 +94,7 @@ const METRICS = {
         .map(([name, refusals]) => ({ name: name.slice(COUNT_NAMES.limit('').length), refusals }))
         .sort((a, b) => b.refusals - a.refusals || compareText(a.name, b.name)),
     toFamilies: (limits) =>
-      counter(
+      createCounter(
         'sluice_limit_refusals',
         'Requests that a limit has refused, or would have in shadow mode.',
         limits.map(({ name, refusals }) => [{ limit: name }, refusals]),
@@ -105,10 +109,10 @@ const METRICS = {
       return { requests: neither + both + candidateOnly + activeOnly, ...refused }
     },
     toFamilies: ({ requests, refusedByBoth, refusedByCandidateOnly, refusedByActiveOnly }) =>
-      counter(
+      createCounter(
         'sluice_candidate_requests',
         'Requests that candidate and active policies both decided, by which refused them.',
-        labelled('refused_by', {
+        labelCounts('refused_by', {
           neither: requests - refusedByBoth - refusedByCandidateOnly - refusedByActiveOnly,
           both: refusedByBoth,
           candidate: refusedByCandidateOnly,
@@ -131,21 +135,21 @@ const METRICS = {
       latency: { counts: LATENCY_NAMES.map(count), sumMs: count(COUNT_NAMES.latencyMs) },
     }),
     toFamilies: ({ calls, failures, latency }) => [
-      counter('sluice_store_calls', 'Decisions that the store was called for.', calls),
-      counter('sluice_store_failures', 'Decisions to which the store gave no usable answer.', failures),
-      histogramOfSeconds('sluice_store_latency_seconds', 'Duration of answered calls.', LATENCY_BOUNDS_MS, latency),
+      createCounter('sluice_store_calls', 'Decisions that the store was called for.', calls),
+      createCounter('sluice_store_failures', 'Decisions to which the store gave no usable answer.', failures),
+      createHistogram('sluice_store_latency_seconds', 'Duration of answered calls.', LATENCY_BOUNDS_MS, latency),
     ],
   }),
   callsAvoided: defineMetric({
-    ...tally('Decisions without a call to the store.', {
+    ...defineTally('Decisions without a call to the store.', {
       refusalCache: COUNT_NAMES.avoidedByRefusalCache,
       leases: COUNT_NAMES.avoidedByLeases,
     }),
     toFamilies: ({ refusalCache, leases }) =>
-      counter(
+      createCounter(
         'sluice_store_calls_avoided',
         'Decisions that needed no call to the store.',
-        labelled('reason', { refusal_cache: refusalCache, lease: leases }),
+        labelCounts('reason', { refusal_cache: refusalCache, lease: leases }),
       ),
   }),
   leases: defineMetric({
@@ -156,21 +160,24 @@ const METRICS = {
       return { permits, expired: Math.max(0, permits - count(COUNT_NAMES.avoidedByLeases)) }
     },
     toFamilies: ({ permits }) =>
-      counter('sluice_leased_permits', 'Permits taken in advance; each one used avoids a call.', permits),
+      createCounter('sluice_leased_permits', 'Permits taken in advance; each one used avoids a call.', permits),
   }),
   mirror: defineMetric({
-    ...tally('With STORE_MIRROR: what the mirror would have decided.', mapNames(MIRROR_COUNTS, COUNT_NAMES.mirror)),
+    ...defineTally(
+      'With STORE_MIRROR: what the mirror would have decided.',
+      mapNames(MIRROR_COUNTS, COUNT_NAMES.mirror),
+    ),
     toFamilies: ({ decisions, refusedByMirrorOnly, refusedByPrimaryOnly, failures }) => [
-      counter(
+      createCounter(
         'sluice_mirror_decisions',
         'Decisions of both the store and its mirror, by which alone would refuse.',
-        labelled('result', {
+        labelCounts('result', {
           same: decisions - refusedByMirrorOnly - refusedByPrimaryOnly,
           mirror_refused: refusedByMirrorOnly,
           primary_refused: refusedByPrimaryOnly,
         }),
       ),
-      counter('sluice_mirror_failures', 'Calls to the mirror without a usable answer.', failures),
+      createCounter('sluice_mirror_failures', 'Calls to the mirror without a usable answer.', failures),
     ],
   }),
 }
@@ -226,10 +233,10 @@ interface Metric<Schema extends v.GenericSchema> {
 }
 
 /** @param stored names under which they are counted, by their names in the API */
-function tally<Name extends string>(text: string, stored: Readonly<Record<Name, string>>) {
+function defineTally<Name extends string>(text: string, stored: Readonly<Record<Name, string>>) {
   const names = Object.keys(stored) as Name[]
   const read = (count: (name: string) => number) => mapNames(names, (name) => count(stored[name]))
-  return { schema: describe(unitsBy(names), text), read }
+  return { schema: describe(defineUnitsBy(names), text), read }
 }
 
 function defineMetric<Schema extends v.GenericSchema>(metric: Metric<Schema>): Metric<Schema> {
@@ -253,7 +260,7 @@ function isPolicyOutcome(text: string | undefined): text is PolicyOutcome {
   return (POLICY_OUTCOMES as readonly (string | undefined)[]).includes(text)
 }
 
-function labelled(label: string, counts: Readonly<Record<string, number>>) {
+function labelCounts(label: string, counts: Readonly<Record<string, number>>) {
   return Object.entries(counts).map(([value, count]) => [{ [label]: value }, count] as const)
 }
 

@@ -58,7 +58,7 @@ export class Minute {
   }
 
   toPeriod(): Period {
-    const sketch = this.refused.sketch(SKETCH_CAPACITY)
+    const sketch = this.refused.toSketch(SKETCH_CAPACITY)
     const sketches = new Map(sketch.items.length > 0 ? [[REFUSED_CALLERS, sketch]] : [])
     return { startMs: this.startMs, counts: this.#counts, sketches }
   }

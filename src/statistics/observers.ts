@@ -13,16 +13,16 @@ export class AllObservers implements Observer {
     this.#observers = observers
   }
 
-  decided(observed: Observed, context: Pick<CallContext, 'waitUntil'>): void {
-    for (const observer of this.#observers) observer.decided(observed, context)
+  onDecided(observed: Observed, context: Pick<CallContext, 'waitUntil'>): void {
+    for (const observer of this.#observers) observer.onDecided(observed, context)
   }
 
-  answered(observed: Observed, status: number, context: Pick<CallContext, 'waitUntil'>): void {
-    for (const observer of this.#observers) observer.answered(observed, status, context)
+  onAnswered(observed: Observed, status: number, context: Pick<CallContext, 'waitUntil'>): void {
+    for (const observer of this.#observers) observer.onAnswered(observed, status, context)
   }
 
-  undecided(outcome: 'bad_request' | 'failed', context: Pick<CallContext, 'waitUntil'>): void {
-    for (const observer of this.#observers) observer.undecided(outcome, context)
+  onUndecided(outcome: 'bad_request' | 'failed', context: Pick<CallContext, 'waitUntil'>): void {
+    for (const observer of this.#observers) observer.onUndecided(outcome, context)
   }
 }
 
@@ -43,7 +43,7 @@ export class RefusalLog implements Observer {
     this.#options = options
   }
 
-  decided(observed: Observed, context: Pick<CallContext, 'waitUntil'>): void {
+  onDecided(observed: Observed, context: Pick<CallContext, 'waitUntil'>): void {
     const { share, random, readLabel } = this.#options
     if (observed.verdict.outcome === 'admitted' || random() >= share) return
     const label = readLabel?.(observed.request, context)
@@ -69,9 +69,9 @@ export class RefusalLog implements Observer {
     })
   }
 
-  answered(): void {}
+  onAnswered(): void {}
 
-  undecided(): void {}
+  onUndecided(): void {}
 }
 
 interface DataPoint {
@@ -103,15 +103,15 @@ export class AnalyticsWriter implements Observer {
     this.#log = log
   }
 
-  decided(observed: Observed): void {
+  onDecided(observed: Observed): void {
     if (observed.verdict.outcome !== 'admitted') this.#write(observed, 0)
   }
 
-  answered(observed: Observed, status: number): void {
+  onAnswered(observed: Observed, status: number): void {
     this.#write(observed, status)
   }
 
-  undecided(outcome: 'bad_request' | 'failed'): void {
+  onUndecided(outcome: 'bad_request' | 'failed'): void {
     this.#send({ indexes: [outcome], blobs: [outcome], doubles: [1, 0, 0] })
   }
 

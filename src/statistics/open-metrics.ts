@@ -19,17 +19,21 @@ export function formatOpenMetrics(families: readonly Family[]): string {
 }
 
 /** @param counts one without labels, or each with its labels */
-export function counter(name: string, help: string, counts: number | readonly (readonly [Labels, number])[]): Family {
+export function createCounter(
+  name: string,
+  help: string,
+  counts: number | readonly (readonly [Labels, number])[],
+): Family {
   const samples = typeof counts === 'number' ? [[{}, counts] as const] : counts
   return { name, help, kind: 'counter', samples: samples.map(([labels, value]) => ['_total', labels, value]) }
 }
 
-export function info(name: string, help: string, labels: Labels): Family {
+export function createInfo(name: string, help: string, labels: Labels): Family {
   return { name, help, kind: 'info', samples: [['_info', labels, 1]] }
 }
 
 /** @param boundsMs upper bounds of all buckets but the last, which has none; inclusive, ascending */
-export function histogramOfSeconds(
+export function createHistogram(
   name: string,
   help: string,
   boundsMs: readonly number[],

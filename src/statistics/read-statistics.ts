@@ -84,8 +84,8 @@ export async function readStatistics(
 }
 
 /** Reads counters that only grow. They begin at 0 again after a month without a request. */
-export async function readTotals(counters: Pick<StatisticsStore, 'totals'>): Promise<StatisticsSummary> {
-  return summarize(await counters.totals())
+export async function readTotals(counters: Pick<StatisticsStore, 'readTotals'>): Promise<StatisticsSummary> {
+  return summarize(await counters.readTotals())
 }
 
 /** @param digests of one caller */

@@ -58,8 +58,8 @@ export class Recorder implements Observer {
     this.#totals = this.#readTotals()
   }
 
-  decided(observed: Observed, context: RecordingContext): void {
-    const minute = this.#minuteSentBy(context)
+  onDecided(observed: Observed, context: RecordingContext): void {
+    const minute = this.#scheduleMinute(context)
     this.#label(minute, minute.addDecided(observed), observed, context)
   }
 
@@ -74,37 +74,37 @@ export class Recorder implements Observer {
     } else if (label !== undefined) refused.label(unlabelled, label)
   }
 
-  answered(_observed: Observed, status: number, context: RecordingContext): void {
+  onAnswered(_observed: Observed, status: number, context: RecordingContext): void {
     // Scheduled again: what was counted of the request before may have been sent meanwhile.
-    if (status >= 500) this.#minuteSentBy(context).add(COUNT_NAMES.upstream5xx)
+    if (status >= 500) this.#scheduleMinute(context).add(COUNT_NAMES.upstream5xx)
   }
 
-  undecided(outcome: 'bad_request' | 'failed', context: RecordingContext): void {
-    this.#minuteSentBy(context).add(COUNT_NAMES.requests[outcome])
+  onUndecided(outcome: 'bad_request' | 'failed', context: RecordingContext): void {
+    this.#scheduleMinute(context).add(COUNT_NAMES.requests[outcome])
   }
 
-  shadowCompared(comparison: Comparison, context: RecordingContext): void {
-    this.#minuteSentBy(context).add(COUNT_NAMES.candidate(comparison))
+  onCandidatesCompared(comparison: Comparison, context: RecordingContext): void {
+    this.#scheduleMinute(context).add(COUNT_NAMES.candidate(comparison))
   }
 
-  storeAnswered(ms: number): void {
-    this.#minuteAt(this.#options.now()).addStoreAnswer(ms)
+  onStoreAnswered(ms: number): void {
+    this.#findMinute(this.#options.now()).addStoreAnswer(ms)
   }
 
-  storeFailed(): void {
-    const minute = this.#minuteAt(this.#options.now())
+  onStoreFailed(): void {
+    const minute = this.#findMinute(this.#options.now())
     minute.add(COUNT_NAMES.storeCalls)
     minute.add(COUNT_NAMES.storeFailures)
   }
 
   /** The request sees to it that the minute is sent. */
-  #minuteSentBy(context: RecordingContext): Minute {
+  #scheduleMinute(context: RecordingContext): Minute {
     const nowMs = this.#options.now()
     this.#schedule(nowMs, context)
-    return this.#minuteAt(nowMs)
+    return this.#findMinute(nowMs)
   }
 
-  #minuteAt(nowMs: number): Minute {
+  #findMinute(nowMs: number): Minute {
     const minute = this.#minute
     if (minute && nowMs >= minute.startMs && nowMs < minute.startMs + PERIOD_MS.minute) return minute
     this.#endMinute()

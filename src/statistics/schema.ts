@@ -4,7 +4,7 @@ import * as v from 'valibot'
 /** Whole numbers from 0. */
 export const units = v.pipe(v.number(), v.integer(), v.minValue(0))
 
-export function unitsBy<Name extends string>(names: readonly Name[]) {
+export function defineUnitsBy<Name extends string>(names: readonly Name[]) {
   return v.strictObject(mapNames(names, () => units))
 }
 

@@ -1,4 +1,4 @@
-import { type Sketch, truncated } from '../store/counters.ts'
+import { type Sketch, truncateSketch } from '../store/counters.ts'
 
 interface Item {
   readonly name: string
@@ -34,9 +34,9 @@ export class SpaceSaving {
     }
   }
 
-  sketch(maxItems: number): Sketch {
+  toSketch(maxItems: number): Sketch {
     const items = Array.from(this.#items.values(), ({ label, ...item }) => ({ ...item, ...(label && { label }) }))
-    return truncated(items, items.length === this.#capacity ? this.#findLeast().count : 0, maxItems)
+    return truncateSketch(items, items.length === this.#capacity ? this.#findLeast().count : 0, maxItems)
   }
 
   #add(name: string): Item {

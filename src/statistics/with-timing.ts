@@ -1,8 +1,8 @@
 import { decorate, type Stage } from '../engine/stage.ts'
 
 export interface StoreWatch {
-  storeAnswered(ms: number): void
-  storeFailed(): void
+  onStoreAnswered(ms: number): void
+  onStoreFailed(): void
 }
 
 /** Times the decisions of a store. @param now milliseconds */
@@ -13,10 +13,10 @@ export function withTiming(watch: StoreWatch, now: () => number): Stage {
         const sentAtMs = now()
         try {
           const decision = await store.decide(request, context)
-          watch.storeAnswered(now() - sentAtMs)
+          watch.onStoreAnswered(now() - sentAtMs)
           return decision
         } catch (error) {
-          watch.storeFailed()
+          watch.onStoreFailed()
           throw error
         }
       },

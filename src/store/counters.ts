@@ -41,7 +41,7 @@ export interface StatisticsStore {
   /** @returns the periods that overlap with this time and have counts, the earliest first. @throws {StoreError} */
   read(resolution: Resolution, fromMs: number, toMs: number): Promise<readonly Period[]>
   /** @returns all counts so far; they are deleted after a month without a flush. @throws {StoreError} */
-  totals(): Promise<CounterValues>
+  readTotals(): Promise<CounterValues>
 }
 
 export function findPeriodStart(resolution: Resolution, atMs: number): number {
@@ -106,10 +106,10 @@ export function mergeSketches(one: Sketch, other: Sketch, capacity: number): Ske
   for (const item of ones.values()) {
     merged.push({ ...item, count: item.count + other.floor, over: item.over + other.floor })
   }
-  return truncated(merged, one.floor + other.floor, capacity)
+  return truncateSketch(merged, one.floor + other.floor, capacity)
 }
 
-export function truncated(items: SketchItem[], floor: number, capacity: number): Sketch {
+export function truncateSketch(items: SketchItem[], floor: number, capacity: number): Sketch {
   items.sort((a, b) => b.count - a.count || (a.name < b.name ? -1 : 1))
   const [skipped] = items.splice(capacity)
   return { items, floor: Math.max(floor, skipped?.count ?? 0) }

@@ -54,7 +54,7 @@ export interface DocumentStore {
   /** @returns undefined if that version is not kept. @throws {StoreError} */
   readVersion(version: number): Promise<StoredDocument | undefined>
   /** @returns the versions that are kept, newest first. @throws {StoreError} */
-  history(): Promise<readonly Revision[]>
+  readHistory(): Promise<readonly Revision[]>
   /**
    * Writes the next version. If several write at once, one succeeds.
    * @throws {StoreError} whether it was written is then unknown

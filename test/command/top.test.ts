@@ -3,7 +3,7 @@ import { KeyWatch, OwnKeys } from '../../src/command/top/key-watch.ts'
 import { loadConfig } from '../../src/config/load-config.ts'
 import { LUA } from '../../src/store/redis/more-lua.ts'
 import { RedisStore } from '../../src/store/redis/redis-store.ts'
-import { nodeRedisClient } from '../../src/store/redis/tcp-clients.ts'
+import { adaptNodeRedis } from '../../src/store/redis/tcp-clients.ts'
 import { type RedisServer, startRedisServer } from '../../tools/redis-server.ts'
 import { startRestFront } from '../../tools/rest-front.ts'
 import { EVERY_ALGORITHM } from '../support/charges.ts'
@@ -36,7 +36,7 @@ beforeAll(async () => {
   bytes = await connectBytes(server.port)
   database = await openDatabase(`redis://127.0.0.1:${server.port}`)
   store = new RedisStore({
-    client: nodeRedisClient(redis),
+    client: adaptNodeRedis(redis),
     algorithms: EVERY_ALGORITHM,
     moreLua: LUA,
     timeoutMs: 60_000,

@@ -23,7 +23,7 @@ describe.each(Object.entries(DOCUMENTS))('%s', (_name, open) => {
     // As after the database was emptied.
     expect(await documents.read({ version: 7, id: 'seven' })).toEqual(NO_DOCUMENT)
     expect(await documents.readVersion(1)).toBeUndefined()
-    expect(await documents.history()).toEqual([])
+    expect(await documents.readHistory()).toEqual([])
   })
 
   test('read() gives back the newest version as it was written, and nothing to who has it', async () => {
@@ -45,7 +45,7 @@ describe.each(Object.entries(DOCUMENTS))('%s', (_name, open) => {
     await write(documents, 0)
     expect(await write(documents, 0, '{"late":true}')).toEqual({ kind: 'conflict', version: 1 })
     expect(await documents.read()).toMatchObject({ version: 1, text: '{"n":0}' })
-    expect(await documents.history()).toHaveLength(1)
+    expect(await documents.readHistory()).toHaveLength(1)
   })
 
   test.each(['', 'null', '[]', '"text"', '{"open":', '{} {}', '7'])(
@@ -69,11 +69,11 @@ describe.each(Object.entries(DOCUMENTS))('%s', (_name, open) => {
     expect([version, text === longest]).toEqual([1, true])
   })
 
-  test('write() keeps the last versions, and history() tells them, newest first', async () => {
+  test('write() keeps the last versions, and readHistory() tells them, newest first', async () => {
     const documents = fresh()
     const count = KEPT_VERSIONS + 3
     for (let version = 0; version < count; version++) await write(documents, version)
-    const history = await documents.history()
+    const history = await documents.readHistory()
     expect(history.map(({ version }) => version)).toEqual(
       Array.from({ length: KEPT_VERSIONS }, (_, index) => count - index),
     )
@@ -99,7 +99,7 @@ describe.each(Object.entries(DOCUMENTS))('%s', (_name, open) => {
     const late = { text: '{"late":true}', expectedVersion: count, ...NOTE }
     expect(await documents.write({ ...late, expectedId: known.id })).toEqual({ kind: 'conflict', version: count })
     expect(await documents.write({ ...late, expectedId: newest?.id })).toMatchObject({ kind: 'written' })
-    expect((await documents.history()).map(({ id }) => id)).toContain(newest?.id)
+    expect((await documents.readHistory()).map(({ id }) => id)).toContain(newest?.id)
   })
 
   test('write() keeps as few versions as it is told', async () => {
@@ -107,14 +107,14 @@ describe.each(Object.entries(DOCUMENTS))('%s', (_name, open) => {
     for (let version = 0; version < 3; version++) {
       await documents.write({ text: `{"n":${version}}`, expectedVersion: version, ...NOTE, kept: 1 })
     }
-    expect(await documents.history()).toEqual([{ version: 3, ...WRITTEN, ...NOTE }])
+    expect(await documents.readHistory()).toEqual([{ version: 3, ...WRITTEN, ...NOTE }])
     expect(await documents.read()).toMatchObject({ version: 3, text: '{"n":2}' })
   })
 
   test('write() keeps the beginning of a long note', async () => {
     const documents = fresh()
     await documents.write({ text: '{}', expectedVersion: 0, actor: 'x'.repeat(9_000), comment: '' })
-    expect(await documents.history()).toEqual([
+    expect(await documents.readHistory()).toEqual([
       { version: 1, ...WRITTEN, actor: 'x'.repeat(MAX_NOTE_CHARACTERS), comment: '' },
     ])
   })

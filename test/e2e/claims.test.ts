@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest'
 import { editRules, withEntry } from '../../src/rules/edit-rules.ts'
 import { RedisDocuments } from '../../src/store/redis/documents/redis-documents.ts'
-import { nodeRedisClient } from '../../src/store/redis/tcp-clients.ts'
+import { adaptNodeRedis } from '../../src/store/redis/tcp-clients.ts'
 import { startGateway } from '../support/gateway.ts'
 import { type KeySite, startKeySite } from '../support/key-site.ts'
 import { type RecordingUpstream, startRecordingUpstream } from '../support/recording-upstream.ts'
@@ -140,7 +140,7 @@ test('rules may ask for claims where no policy does', async () => {
   const KEY_PREFIX = randomUUID()
   const redis = await connectRedis(inject('redisPort'))
   onTestFinished(() => redis.destroy())
-  const client = nodeRedisClient(redis)
+  const client = adaptNodeRedis(redis)
   const documents = new RedisDocuments({ client, key: `${KEY_PREFIX}:rules`, timeoutMs: 60_000 })
   const block = { by: 'claim:sub', value: 'mallory*' }
   const written = await editRules(documents, (rules) => withEntry('blocks', rules, block, Date.now()), {

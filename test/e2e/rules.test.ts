@@ -4,7 +4,7 @@ import { createDigest } from '../../src/request/identity/digest.ts'
 import type { Rules } from '../../src/rules/document.ts'
 import { editRules, withEntry, withPolicies } from '../../src/rules/edit-rules.ts'
 import { RedisDocuments } from '../../src/store/redis/documents/redis-documents.ts'
-import { nodeRedisClient } from '../../src/store/redis/tcp-clients.ts'
+import { adaptNodeRedis } from '../../src/store/redis/tcp-clients.ts'
 import { type RedisServer, startRedisServer } from '../../tools/redis-server.ts'
 import { type RestFront, startRestFront } from '../../tools/rest-front.ts'
 import { type DirectGateway, startDirectGateway } from '../support/direct-gateway.ts'
@@ -67,7 +67,7 @@ async function startPoints(count: number, bindings: Record<string, unknown>): Pr
 
 /** As the command and the API for operators do it. */
 async function edit(change: (rules: Rules) => Rules): Promise<void> {
-  const client = nodeRedisClient(redis)
+  const client = adaptNodeRedis(redis)
   const documents = new RedisDocuments({ client, key: `${prefix}:rules`, timeoutMs: 60_000 })
   expect(await editRules(documents, change, NOTE)).toMatchObject({ kind: 'written' })
 }

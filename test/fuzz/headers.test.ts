@@ -5,7 +5,7 @@ import { loadConfig } from '../../src/config/load-config.ts'
 import { isLoop } from '../../src/gateway/proxy.ts'
 import { canPass, createPassedTest, isConnectionStray, removeHopByHop } from '../../src/http/forwarded-headers.ts'
 import { RequestChargeBuilder } from '../../src/request/charge-builder.ts'
-import { callerAddress } from '../../src/request/identity/address.ts'
+import { readCallerAddress } from '../../src/request/identity/address.ts'
 import { readAuthorization } from '../../src/request/identity/authorization.ts'
 import { readFormField } from '../../src/request/identity/body.ts'
 import { readParameter } from '../../src/request/identity/reading.ts'
@@ -31,7 +31,7 @@ describe('readAuthorization()', () => {
   )
 })
 
-describe('callerAddress()', () => {
+describe('readCallerAddress()', () => {
   const group = fc.integer({ min: 0, max: 0xffff })
   const groups = fc.oneof(
     fc.array(group, { minLength: 8, maxLength: 8 }),
@@ -39,7 +39,7 @@ describe('callerAddress()', () => {
   )
   const prefix = fc.integer({ min: 16, max: 128 })
   const addressOf = (text: string, ipv6Prefix: number) => {
-    return callerAddress({ headers: new Headers({ 'CF-Connecting-IP': text }) }, ipv6Prefix)
+    return readCallerAddress({ headers: new Headers({ 'CF-Connecting-IP': text }) }, ipv6Prefix)
   }
 
   const hex = (groups: readonly number[]) => groups.map((group) => group.toString(16)).join(':')
@@ -52,7 +52,7 @@ describe('callerAddress()', () => {
   )
 
   fuzz(
-    'callerAddress() gives two addresses one name if, and only if, they share the prefix, however spelt',
+    'readCallerAddress() gives two addresses one name if, and only if, they share the prefix, however spelt',
     500,
     fc.property(
       groups,
@@ -76,7 +76,7 @@ describe('callerAddress()', () => {
   )
 
   fuzz(
-    'callerAddress() names an IPv4 caller as one, also if the address is mapped into IPv6',
+    'readCallerAddress() names an IPv4 caller as one, also if the address is mapped into IPv6',
     200,
     fc.property(fc.ipV4(), prefix, (address, prefix) => {
       expect(addressOf(address, prefix)).toBe(address)
@@ -90,7 +90,7 @@ describe('callerAddress()', () => {
   )
 
   fuzz(
-    'callerAddress() answers a name to any text',
+    'readCallerAddress() answers a name to any text',
     300,
     fc.property(
       fieldValueOf(':', '::', 'fe80', '1', 'ffff', '%eth0', '[', ']', '.', '127.0.0.1', '/', '@'),

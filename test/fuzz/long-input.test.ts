@@ -4,12 +4,12 @@ import { isLoop } from '../../src/gateway/proxy.ts'
 import { removeHopByHop } from '../../src/http/forwarded-headers.ts'
 import { parseDuration, parseLimits } from '../../src/model/limits.ts'
 import type { Pattern } from '../../src/model/policy.ts'
-import { callerAddress } from '../../src/request/identity/address.ts'
+import { readCallerAddress } from '../../src/request/identity/address.ts'
 import { readAuthorization } from '../../src/request/identity/authorization.ts'
 import { readCookie } from '../../src/request/identity/cookie.ts'
 import { readParameter } from '../../src/request/identity/reading.ts'
 import { parseBy } from '../../src/request/identity/source.ts'
-import { canonicalPath } from '../../src/request/policy/canonical-path.ts'
+import { canonicalizePath } from '../../src/request/policy/canonical-path.ts'
 import { PatternRouter, parsePattern } from '../../src/request/policy/pattern.ts'
 import { readMethods } from '../../src/request/received-request.ts'
 import { createPathReader } from '../../src/request/target.ts'
@@ -46,7 +46,7 @@ const READERS: Record<string, (text: string) => unknown> = {
   'valuesIn() of a header': (text) => findPossibleValues({ kind: 'header', name: 'a' }, fieldsOf(text)),
   tokensIn: findPossibleTokens,
   'PatternRouter#match': (text) => router.match('GET', `/${text}`),
-  canonicalPath: (text) => canonicalPath(`/${encodeURI(text)}`),
+  canonicalizePath: (text) => canonicalizePath(`/${encodeURI(text)}`),
   'the path reader': (text) => readPath(`/${encodeURI(text).replaceAll('%25', '%')}`),
   'readMethods() of a query': (text) =>
     readMethods(new Request(`http://gateway.example/?${encodeURI(text).replaceAll('%25', '%')}`), ['GET']),
@@ -54,7 +54,7 @@ const READERS: Record<string, (text: string) => unknown> = {
     readMethods(new Request('http://gateway.example/', { headers: { 'X-HTTP-Method': text } }), ['GET']),
   isLoop: (text) => isLoop(text, 'sluice-1a2b3c4d'),
   removeHopByHop: (text) => removeHopByHop(new Headers({ Connection: text })),
-  callerAddress: (text) => callerAddress({ headers: new Headers({ 'CF-Connecting-IP': text }) }, 64),
+  readCallerAddress: (text) => readCallerAddress({ headers: new Headers({ 'CF-Connecting-IP': text }) }, 64),
 }
 
 /** The same few characters over and over, with something else before and after. */

@@ -1,14 +1,14 @@
 import fc from 'fast-check'
 import { describe, expect } from 'vitest'
 import type { Pattern } from '../../src/model/policy.ts'
-import { canonicalPath } from '../../src/request/policy/canonical-path.ts'
+import { canonicalizePath } from '../../src/request/policy/canonical-path.ts'
 import { mayOverlap, PatternRouter, parsePattern } from '../../src/request/policy/pattern.ts'
 import { fuzz } from './fuzz.ts'
 import { anyText, textOf } from './strings.ts'
 
 const CANONICAL = /^(?:\/|(?:\/(?!\.{1,2}(?:\/|$))(?:[\w.~!$&'()*+,;=:@-]|%[0-9A-F]{2})+)+)$/
 
-describe('canonicalPath()', () => {
+describe('canonicalizePath()', () => {
   const path = textOf(
     '/',
     '/',
@@ -47,13 +47,13 @@ describe('canonicalPath()', () => {
   )
 
   fuzz(
-    'canonicalPath() makes of any URL a canonical path, and of that the same',
+    'canonicalizePath() makes of any URL a canonical path, and of that the same',
     4_000,
     fc.property(url, (url) => {
       if (!URL.canParse(url)) return
-      const once = canonicalPath(new URL(url).pathname)
+      const once = canonicalizePath(new URL(url).pathname)
       expect(once).toMatch(CANONICAL)
-      expect(canonicalPath(new URL(once, 'http://other.example').pathname)).toBe(once)
+      expect(canonicalizePath(new URL(once, 'http://other.example').pathname)).toBe(once)
     }),
   )
 })
@@ -155,7 +155,7 @@ describe('PatternRouter', () => {
         for (const { method, segments } of [...requests, ...own]) {
           const url = `http://gateway.example/${segments.join('/')}`
           if (!URL.canParse(url)) continue
-          const path = canonicalPath(new URL(url).pathname)
+          const path = canonicalizePath(new URL(url).pathname)
           const expected = [...patterns.keys()].filter((index) => matches(patterns[index] as Pattern, method, path))
           expect([...new Set(router.match(method, path))]).toEqual(expected)
         }

@@ -6,7 +6,7 @@ import { RequestChargeBuilder } from '../../src/request/charge-builder.ts'
 import { readFormField } from '../../src/request/identity/body.ts'
 import { createDigest } from '../../src/request/identity/digest.ts'
 import { foldValue } from '../../src/request/identity/fold.ts'
-import { canonicalPath } from '../../src/request/policy/canonical-path.ts'
+import { canonicalizePath } from '../../src/request/policy/canonical-path.ts'
 import { PolicyFinder } from '../../src/request/policy/policy-finder.ts'
 import { createPathReader } from '../../src/request/target.ts'
 import { readRules } from '../../src/rules/document.ts'
@@ -53,7 +53,7 @@ const api = fc.array(fc.constantFrom(...Object.keys(STEPS)), { maxLength: 7 })
 
 /** Every API merges what the gateway merges, in the end: another spelling of a path is none of its other paths. */
 function servedBy(api: readonly string[], path: string): string {
-  return canonicalPath(api.reduce((read, name) => (STEPS[name] as (path: string) => string)(read), path))
+  return canonicalizePath(api.reduce((read, name) => (STEPS[name] as (path: string) => string)(read), path))
 }
 
 const piece = fc.constantFrom(

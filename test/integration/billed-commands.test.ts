@@ -4,7 +4,7 @@ import type { DecisionRequest, StoreCharge } from '../../src/model/charge.ts'
 import type { AlgorithmName, Limit } from '../../src/model/limits.ts'
 import { LUA } from '../../src/store/redis/more-lua.ts'
 import { EntriesToRead } from '../../src/store/redis/redis-store.ts'
-import { readDecision, releaseArguments, Scripts, scriptArguments } from '../../src/store/redis/script.ts'
+import { listReleaseArguments, listScriptArguments, readDecision, Scripts } from '../../src/store/redis/script.ts'
 import { chargeOf, EVERY_ALGORITHM, take } from '../support/charges.ts'
 import { ownRedis, total } from '../support/own-redis.ts'
 
@@ -28,7 +28,7 @@ function billed(
   entriesToRead?: (charge: StoreCharge) => number,
 ): Promise<Record<string, number>> {
   const keys = request.charges.map(({ key }) => key)
-  return counted(script, keys, [...scriptArguments(request, entriesToRead), nowMs * 1000])
+  return counted(script, keys, [...listScriptArguments(request, entriesToRead), nowMs * 1000])
 }
 
 function counted(script: string, keys: string[], args: readonly (string | number)[]): Promise<Record<string, number>> {
@@ -86,7 +86,7 @@ describe('sliding-window', () => {
     const entriesToRead = new EntriesToRead()
     const seen: Record<string, number>[] = []
     for (let i = 0; i < 60; i++) {
-      const args = [...scriptArguments(request, entriesToRead.of), (START_MS + i ** 2 * 7_000) * 1000]
+      const args = [...listScriptArguments(request, entriesToRead.find), (START_MS + i ** 2 * 7_000) * 1000]
       const keys = request.charges.map(({ key }) => key)
       let reply: unknown
       const ask = async () => {
@@ -194,7 +194,7 @@ describe('concurrency', () => {
     const counts = await counted(
       RELEASE,
       [held.key],
-      [...releaseArguments(request.charges.map((charge) => ({ charge: charge, isKnown: false }))), START_MS * 1000],
+      [...listReleaseArguments(request.charges.map((charge) => ({ charge: charge, isKnown: false }))), START_MS * 1000],
     )
     expect(counts).toEqual({ eval: 1, time: 1, zadd: 1, zremrangebyscore: 1, pttl: 1, pexpire: 1 })
     const admission = { eval: 1, time: 1, zrange: 1, zadd: 1, pttl: 1, zcount: 1 }

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { beforeAll, expect, test } from 'vitest'
 import { KEPT_VERSIONS, NO_DOCUMENT } from '../../src/store/documents.ts'
 import { RedisDocuments } from '../../src/store/redis/documents/redis-documents.ts'
-import { nodeRedisClient } from '../../src/store/redis/tcp-clients.ts'
+import { adaptNodeRedis } from '../../src/store/redis/tcp-clients.ts'
 import { ownRedis } from '../support/own-redis.ts'
 
 // Upstash bills every command, those inside of a script one by one. What Redis itself has counted is what is billed.
@@ -11,13 +11,13 @@ const redis = ownRedis()
 let documents: RedisDocuments
 
 beforeAll(async () => {
-  const client = nodeRedisClient(redis.client)
+  const client = adaptNodeRedis(redis.client)
   documents = new RedisDocuments({ client, key: `${randomUUID()}:rules`, timeoutMs: 60_000 })
   // So that the scripts are known.
   for (let version = 0; version < KEPT_VERSIONS; version++) await write(version)
   await documents.read()
   await documents.readVersion(1)
-  await documents.history()
+  await documents.readHistory()
 })
 
 function write(expectedVersion: number) {
@@ -32,7 +32,7 @@ test('to find out that the rules are the same takes two commands, to read others
 
 test('what operators do takes a few', async () => {
   expect(await redis.billed(() => documents.readVersion(3))).toEqual({ evalsha: 1, hmget: 1 })
-  expect(await redis.billed(() => documents.history())).toEqual({ evalsha: 1, hget: 1, hmget: 1 })
+  expect(await redis.billed(() => documents.readHistory())).toEqual({ evalsha: 1, hget: 1, hmget: 1 })
   expect(await redis.billed(() => write(KEPT_VERSIONS))).toEqual({ evalsha: 1, hmget: 1, time: 1, hset: 1, hdel: 1 })
   expect(await redis.billed(() => write(0))).toEqual({ evalsha: 1, hmget: 1 })
 })

@@ -6,7 +6,7 @@ import { type Store, StoreError } from '../../src/model/store.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { LUA } from '../../src/store/redis/more-lua.ts'
 import { RedisStore } from '../../src/store/redis/redis-store.ts'
-import { nodeRedisClient } from '../../src/store/redis/tcp-clients.ts'
+import { adaptNodeRedis } from '../../src/store/redis/tcp-clients.ts'
 import { capacityOf, EVERY_ALGORITHM, storeWith, take, unhurried } from '../support/charges.ts'
 import { refuseSeveralSlots } from '../support/cluster-script.ts'
 import { sharedRedis } from '../support/own-redis.ts'
@@ -50,7 +50,7 @@ class Gate {
 const STORES: Readonly<Record<string, () => Store>> = {
   memory: () => new MemoryStore(() => Date.now()),
   Redis: () => {
-    const client = nodeRedisClient(redis.client)
+    const client = adaptNodeRedis(redis.client)
     return new RedisStore({ client, algorithms: EVERY_ALGORITHM, moreLua: LUA, timeoutMs: TIMEOUT_MS })
   },
 }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { type Flush, findPeriodStart, type Period } from '../../src/store/counters.ts'
 import { RedisCounters } from '../../src/store/redis/counters/redis-counters.ts'
-import { nodeRedisClient } from '../../src/store/redis/tcp-clients.ts'
+import { adaptNodeRedis } from '../../src/store/redis/tcp-clients.ts'
 import { ownRedis } from '../support/own-redis.ts'
 
 const redis = ownRedis()
@@ -15,7 +15,7 @@ const DAY_MS = findPeriodStart('hour', Date.now()) - (findPeriodStart('hour', Da
 async function subject() {
   await redis.client.flushAll()
   // Redis knows the script, as it does after its first flush.
-  const counters = new RedisCounters({ client: nodeRedisClient(redis.client), keyPrefix: 'sluice', timeoutMs: 60_000 })
+  const counters = new RedisCounters({ client: adaptNodeRedis(redis.client), keyPrefix: 'sluice', timeoutMs: 60_000 })
   await counters.add({ source: 'x', number: 1, minutes: [{ startMs: 0, counts: new Map(), sketches: new Map() }] })
   await counters.read('minute', 0, 1)
   await redis.client.flushAll()
@@ -86,9 +86,9 @@ describe('RedisCounters', () => {
   test('what is no count is refused as a StoreError that names no key', async () => {
     const counters = await subject()
     await redis.client.set('sluice:statistics:totals', 'something else')
-    await expect(counters.totals()).rejects.toThrow(/^Redis answered an error: WRONGTYPE/)
+    await expect(counters.readTotals()).rejects.toThrow(/^Redis answered an error: WRONGTYPE/)
     await redis.client.del('sluice:statistics:totals')
     await redis.client.hSet('sluice:statistics:totals', 'admitted', 'many')
-    await expect(counters.totals()).rejects.toThrow('unexpected reply from Redis')
+    await expect(counters.readTotals()).rejects.toThrow('unexpected reply from Redis')
   })
 })

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { LUA } from '../../src/store/redis/more-lua.ts'
-import { Scripts, scriptArguments } from '../../src/store/redis/script.ts'
+import { listScriptArguments, Scripts } from '../../src/store/redis/script.ts'
 import { chargeOf, take } from '../support/charges.ts'
 import { sharedRedis } from '../support/own-redis.ts'
 
@@ -32,6 +32,6 @@ test.each([
     ${SCRIPTS.decide(new Set(['sorted-set']))}`
   const request = take([chargeOf('sorted-set', [{ limit: 2, windowMs: 60_000 }])])
   const keys = request.charges.map(({ key }) => key)
-  const reply = await redis.client.eval(script, { keys, arguments: scriptArguments(request).map(String) })
+  const reply = await redis.client.eval(script, { keys, arguments: listScriptArguments(request).map(String) })
   expect(reply).toEqual([1, expect.any(Number), 1, 60_000, 0])
 })

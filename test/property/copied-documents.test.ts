@@ -45,7 +45,7 @@ test('of isolates that copy at the same time, none makes the copy older, and in 
         expect((await copy.read())?.text).toBe(newest.text)
       }
       const copies: number[] = []
-      for (const { version } of (await copy.history()).toReversed()) {
+      for (const { version } of (await copy.readHistory()).toReversed()) {
         copies.push(JSON.parse((await copy.readVersion(version))?.text ?? '').n)
       }
       expect(copies).toEqual(copies.toSorted((a, b) => a - b))

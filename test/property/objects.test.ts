@@ -133,7 +133,7 @@ test('a decision that is given up leaves nothing, whatever of its ends has arriv
         })
         const before = peek()
         const negotiation = new Negotiation({ ...asked, charges: own }, 1, 0)
-        for (const { index, message } of negotiation.first()) {
+        for (const { index, message } of negotiation.prepareFirst()) {
           negotiation.addVote(index, machines[index]?.reserve(message, nowUs) as ObjectVote)
         }
         const { decision, givenBack, kept } = negotiation.conclude()
@@ -192,14 +192,14 @@ class Watched {
       return answer
     }
     const of = (key: string) => {
-      const object = this.network.of(key)
+      const object = this.network.get(key)
       return {
         ...object,
         reserve: (reservation: PreparedCharge) => count('reserve', key, object.reserve(reservation)),
         close: (closing: CommitOrAbort) => count('close', key, object.close(closing)),
       }
     }
-    return new DurableObjectStore({ objects: { of }, timeoutMs })
+    return new DurableObjectStore({ objects: { get: of }, timeoutMs })
   }
 }
 

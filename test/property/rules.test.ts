@@ -4,8 +4,8 @@ import { expect, inject, test } from 'vitest'
 import { createDigest } from '../../src/request/identity/digest.ts'
 import { NO_RULES, type Rules, readRules } from '../../src/rules/document.ts'
 import {
-  currentRules,
   editRules,
+  readCurrentRules,
   rollBackRules,
   withEntry,
   withoutEntry,
@@ -14,7 +14,7 @@ import {
 import { type DocumentStore, KEPT_VERSIONS, type VersionId } from '../../src/store/documents.ts'
 import { MemoryDocuments } from '../../src/store/memory/memory-tables.ts'
 import { RedisDocuments } from '../../src/store/redis/documents/redis-documents.ts'
-import { nodeRedisClient } from '../../src/store/redis/tcp-clients.ts'
+import { adaptNodeRedis } from '../../src/store/redis/tcp-clients.ts'
 import { expectProperty } from '../support/property.ts'
 import { connectRedis } from '../support/redis-client.ts'
 
@@ -110,11 +110,11 @@ test('Redis and memory keep the same versions through any edits and rollbacks', 
             : editRules(documents, (rules) => step(rules, START_MS), NOTE)
         const [one, other] = (await Promise.all(places.map(edit))).map(withoutTime)
         expect(one).toEqual(other)
-        const [now] = await Promise.all(places.map(currentRules))
+        const [now] = await Promise.all(places.map(readCurrentRules))
         expect(now?.version).toBe(one?.kind === 'written' ? version + 1 : version)
         version = now?.version ?? 0
       }
-      const [first, second] = await Promise.all(places.map((documents) => documents.history()))
+      const [first, second] = await Promise.all(places.map((documents) => documents.readHistory()))
       expect(first?.map(({ version: kept }) => kept)).toEqual(second?.map(({ version: kept }) => kept))
       expect(first?.length).toBe(Math.min(version, KEPT_VERSIONS))
     }),
@@ -132,7 +132,7 @@ test('whatever is lost between reads and edits, who reads has the newest rules, 
   expectProperty(
     fc.asyncProperty(fc.array(step, { maxLength: 20 }), async (steps) => {
       const key = `${randomUUID()}:rules`
-      const documents = new RedisDocuments({ client: nodeRedisClient(redis), key, timeoutMs: 60_000 })
+      const documents = new RedisDocuments({ client: adaptNodeRedis(redis), key, timeoutMs: 60_000 })
       const before: Record<string, string>[] = []
       let known: (VersionId & { readonly text: string }) | undefined
       const follow = async () => {
@@ -164,7 +164,7 @@ test('whatever is lost between reads and edits, who reads has the newest rules, 
 
 test('rules of before there were ids are read and changed, and are told from those after a loss', async () => {
   const key = `${randomUUID()}:rules`
-  const documents = new RedisDocuments({ client: nodeRedisClient(redis), key, timeoutMs: 60_000 })
+  const documents = new RedisDocuments({ client: adaptNodeRedis(redis), key, timeoutMs: 60_000 })
   const fields = (n: number) => ({ [n]: `{"n":${n}}`, [`${n}:at`]: '7', [`${n}:by`]: 'old', [`${n}:why`]: 'old' })
   await redis.hSet(key, { version: '2', ...fields(1), ...fields(2) })
   const old = { id: '', atMs: 7, actor: 'old', comment: 'old' }
@@ -172,7 +172,7 @@ test('rules of before there were ids are read and changed, and are told from tho
   expect(newest).toEqual({ version: 2, ...old, text: '{"n":2}' })
   expect(await documents.read(newest)).toBeUndefined()
   expect(await documents.readVersion(1)).toEqual({ version: 1, ...old, text: '{"n":1}' })
-  expect(await documents.history()).toEqual([2, 1].map((version) => ({ version, ...old })))
+  expect(await documents.readHistory()).toEqual([2, 1].map((version) => ({ version, ...old })))
   const write = { text: '{"n":3}', expectedVersion: 2, ...NOTE }
   expect(await documents.write({ ...write, expectedId: 'another' })).toEqual({ kind: 'conflict', version: 2 })
   expect(await documents.write({ ...write, expectedId: '' })).toMatchObject({ kind: 'written', version: 3 })
@@ -193,7 +193,7 @@ test('of writers that write at once, each edit is made exactly once', async () =
   expect(edited.map(({ kind }) => kind)).toEqual(digests.map(() => 'written'))
   const versions = edited.flatMap((each) => (each.kind === 'written' ? [each.version] : []))
   expect(versions.sort((a, b) => a - b)).toEqual([1, 2, 3, 4, 5, 6, 7, 8])
-  const { rules } = await currentRules(redisDocuments(key))
+  const { rules } = await readCurrentRules(redisDocuments(key))
   expect(rules.blocks.map(({ digest }) => digest).sort()).toEqual(digests.sort())
 })
 
@@ -202,13 +202,13 @@ test('an edit that makes the rules invalid leaves the old ones', async () => {
   await editRules(documents, (rules) => withEntry('blocks', rules, { asn: 64500 }, START_MS), NOTE)
   const edit = editRules(documents, (rules) => withEntry('blocks', rules, { cidr: '203.0.113.7/24' }, START_MS), NOTE)
   await expect(edit).rejects.toThrow('rules.blocks[1].cidr: expected a network without bits beyond its prefix')
-  expect(await currentRules(documents)).toMatchObject({ version: 1, rules: { blocks: [{ asn: 64500 }] } })
+  expect(await readCurrentRules(documents)).toMatchObject({ version: 1, rules: { blocks: [{ asn: 64500 }] } })
   const late = await editRules(documents, () => NO_RULES, NOTE, { expectedVersion: 0 })
   expect(late).toEqual({ kind: 'conflict', version: 1 })
 })
 
 function redisDocuments(key: string): DocumentStore {
-  return new RedisDocuments({ client: nodeRedisClient(redis), key: `${key}:rules`, timeoutMs: 60_000 })
+  return new RedisDocuments({ client: adaptNodeRedis(redis), key: `${key}:rules`, timeoutMs: 60_000 })
 }
 
 /** What a place has in common with others. */

@@ -1,7 +1,14 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { SpaceSaving } from '../../src/statistics/space-saving.ts'
-import { mergeSketches, NO_SKETCH, readSketch, type Sketch, truncated, writeSketch } from '../../src/store/counters.ts'
+import {
+  mergeSketches,
+  NO_SKETCH,
+  readSketch,
+  type Sketch,
+  truncateSketch,
+  writeSketch,
+} from '../../src/store/counters.ts'
 import { LUA } from '../../src/store/redis/counters/lua.ts'
 import { connectRedis, type RedisClient } from '../support/redis-client.ts'
 
@@ -23,7 +30,7 @@ const capacities = fc.integer({ min: 1, max: 8 })
 
 function sketchOf(events: Seen, capacity: number): Sketch {
   const items = [...events].map(([name, count]) => ({ name, count, over: 0 }))
-  return truncated(items, 0, capacity)
+  return truncateSketch(items, 0, capacity)
 }
 
 function checkBounds({ items, floor }: Sketch, events: Seen, capacity: number): void {
@@ -48,7 +55,7 @@ test('SpaceSaving#sketch() keeps its bounds for any stream', () => {
       const sketch = new SpaceSaving(capacity)
       for (const name of stream) sketch.see(name)
       const events = new Map([...Map.groupBy(stream, (name) => name)].map(([name, seen]) => [name, seen.length]))
-      checkBounds(sketch.sketch(most), events, Math.min(capacity, most))
+      checkBounds(sketch.toSketch(most), events, Math.min(capacity, most))
     }),
   )
 })
@@ -84,7 +91,7 @@ const sketches: fc.Arbitrary<Sketch> = fc
       over,
       ...(label !== undefined && { label }),
     }))
-    return truncated(all, floor, 8)
+    return truncateSketch(all, floor, 8)
   })
 
 test('what writeSketch() writes, readSketch() reads', () => {

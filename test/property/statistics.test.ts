@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { loadConfig } from '../../src/config/load-config.ts'
 import type { Observed } from '../../src/http/exchange.ts'
 import { StoreError } from '../../src/model/store.ts'
-import { LATENCY_BOUNDS_MS, quantileMs } from '../../src/statistics/latency.ts'
+import { findQuantileMs, LATENCY_BOUNDS_MS } from '../../src/statistics/latency.ts'
 import { summarize } from '../../src/statistics/metrics.ts'
 import { Minute } from '../../src/statistics/minute.ts'
 import { Recorder } from '../../src/statistics/recorder.ts'
@@ -87,7 +87,7 @@ test('no request is lost, and none is counted twice, whatever becomes of flushes
       let requests = 0
       const send = () => {
         requests++
-        recorder.decided(ADMITTED, { waitUntil: () => {} })
+        recorder.onDecided(ADMITTED, { waitUntil: () => {} })
       }
       for (const [pauseMs, isEndedEarly] of arrivals) {
         await clock.advance(pauseMs)
@@ -101,7 +101,7 @@ test('no request is lost, and none is counted twice, whatever becomes of flushes
         send()
       }
       await clock.advance(60_000)
-      const told = summarize(await counters.totals())
+      const told = summarize(await counters.readTotals())
       expect(told.requests.admitted).toBe(requests)
       const byMinute = await counters.read('minute', 0, clock.now() + 1)
       const sum = byMinute.reduce((all, { counts }) => all + summarize(counts).requests.admitted, 0)
@@ -127,7 +127,7 @@ test('histograms of isolates sum up to that of all their times, and tell bounds 
       const { latency, calls } = summarize(sums).store
       expect(calls).toBe(all.length)
       expect(latency.sumMs).toBe(all.reduce((sum, ms) => sum + ms, 0))
-      const bound = quantileMs(latency.counts, share) ?? 0
+      const bound = findQuantileMs(latency.counts, share) ?? 0
       expect(all.filter((ms) => ms <= bound).length).toBeGreaterThanOrEqual(share * all.length)
       const below = LATENCY_BOUNDS_MS.filter((ms) => ms < bound).at(-1) ?? -1
       expect(all.filter((ms) => ms <= below).length).toBeLessThan(share * all.length)

@@ -3,5 +3,5 @@ import { Deadlines } from '../../src/runtime/deadlines.ts'
 
 /** @param background what goes on after the answer is put there */
 export function callContext(background: Promise<unknown>[] = []): CallContext {
-  return { deadlines: Deadlines.ofOne(), waitUntil: (work) => background.push(work) }
+  return { deadlines: Deadlines.createForOne(), waitUntil: (work) => background.push(work) }
 }

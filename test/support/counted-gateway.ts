@@ -3,7 +3,7 @@ import { inject } from 'vitest'
 import { COUNT_NAMES } from '../../src/statistics/metrics.ts'
 import { findPeriodStart } from '../../src/store/counters.ts'
 import { RedisCounters } from '../../src/store/redis/counters/redis-counters.ts'
-import { nodeRedisClient } from '../../src/store/redis/tcp-clients.ts'
+import { adaptNodeRedis } from '../../src/store/redis/tcp-clients.ts'
 import { PLANTED } from '../setup/secret-watch.ts'
 import type { DirectGateway } from './direct-gateway.ts'
 import { startGateway } from './gateway.ts'
@@ -36,7 +36,7 @@ const COUNTS = new Map([
 export async function startCountedGateway(): Promise<Pick<DirectGateway, 'url' | 'stop'>> {
   const keyPrefix = `metrics-${randomUUID()}`
   const redis = await connectRedis(inject('redisPort'))
-  const counters = new RedisCounters({ client: nodeRedisClient(redis), keyPrefix, timeoutMs: 60_000 })
+  const counters = new RedisCounters({ client: adaptNodeRedis(redis), keyPrefix, timeoutMs: 60_000 })
   const minute = { startMs: findPeriodStart('minute', Date.now()), counts: COUNTS, sketches: new Map() }
   await counters.add({ source: 'test', number: 1, minutes: [minute] })
   redis.destroy()

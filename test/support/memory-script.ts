@@ -11,14 +11,14 @@ class DatedStates extends ExpiringStates {
   isLenient = false
   #nowMs = 0
 
-  override at(nowMs: number): this {
+  override advanceTo(nowMs: number): this {
     this.#nowMs = nowMs
-    super.at(nowMs)
+    super.advanceTo(nowMs)
     return this
   }
 
   override read(key: string): unknown {
-    if (this.isLenient) super.at(Number.NEGATIVE_INFINITY)
+    if (this.isLenient) super.advanceTo(Number.NEGATIVE_INFINITY)
     return super.read(key)
   }
 
@@ -58,7 +58,7 @@ export class MemoryScript {
   }
 
   async heldUnits({ key }: StoreCharge, nowUs: number): Promise<ReadonlyMap<number, number>> {
-    return heldUnitsOf(this.#states.at(Math.floor(nowUs / 1000)).read(key), nowUs)
+    return heldUnitsOf(this.#states.advanceTo(Math.floor(nowUs / 1000)).read(key), nowUs)
   }
 
   async marks({ key }: StoreCharge): Promise<number> {
@@ -66,7 +66,7 @@ export class MemoryScript {
   }
 
   async kept(charges: readonly StoreCharge[], nowUs: number): Promise<unknown> {
-    const states = this.#states.at(Math.floor(nowUs / 1000))
+    const states = this.#states.advanceTo(Math.floor(nowUs / 1000))
     return structuredClone(charges.map(({ key }) => [states.read(key), this.expiresAtMs(key)]))
   }
 

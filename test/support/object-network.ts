@@ -17,7 +17,7 @@ export class MemoryRows implements Rows {
     this.#rows = new Map(rows.map((row) => [`${row.kind} ${row.n}`, row]))
   }
 
-  all(): ObjectRow[] {
+  list(): ObjectRow[] {
     return [...this.#rows.values()].toSorted((a, b) => a.kind - b.kind || a.n - b.n)
   }
 
@@ -58,7 +58,7 @@ export class Waiting {
   /** @returns undefined if it waits */
   reserve(reservation: PreparedCharge, nowUs: number): ObjectVote | undefined {
     const vote = this.#machine.reserve(reservation, nowUs)
-    if (this.#machine.patienceFor(reservation, vote, this.#reservations) <= 0) return vote
+    if (this.#machine.findPatienceMs(reservation, vote, this.#reservations) <= 0) return vote
     this.#reservations.add(reservation)
     return undefined
   }
@@ -91,7 +91,7 @@ export class ObjectNetwork implements RemoteObjects {
     this.#mostOpen = mostOpen
   }
 
-  of(key: string): RemoteObject {
+  get(key: string): RemoteObject {
     const change = async <T>(change: (machine: LimitMachine) => T): Promise<Awaited<T>> => {
       const machine = this.machine(key)
       const result = change(machine)

@@ -4,11 +4,11 @@ import { createSha1 } from '../../src/runtime/hash.ts'
 import { LUA } from '../../src/store/redis/more-lua.ts'
 import { type Script, toScript } from '../../src/store/redis/redis-calls.ts'
 import {
+  listReleaseArguments,
+  listRenewArguments,
+  listScriptArguments,
   readDecision,
-  releaseArguments,
-  renewArguments,
   Scripts,
-  scriptArguments,
 } from '../../src/store/redis/script.ts'
 import { EVERY_ALGORITHM } from './charges.ts'
 import type { RedisClient } from './redis-client.ts'
@@ -93,11 +93,11 @@ export class ScriptStore {
   }
 
   async revoke(releases: readonly Release[], nowUs: number): Promise<void> {
-    await this.#change(RELEASE, keysOf(releases.map(({ charge }) => charge)), releaseArguments(releases), nowUs)
+    await this.#change(RELEASE, keysOf(releases.map(({ charge }) => charge)), listReleaseArguments(releases), nowUs)
   }
 
   async renew(charges: readonly StoreCharge[], nowUs: number): Promise<void> {
-    await this.#change(RENEW, keysOf(charges), renewArguments(charges), nowUs)
+    await this.#change(RENEW, keysOf(charges), listRenewArguments(charges), nowUs)
   }
 
   async heldUnits({ key }: StoreCharge, nowUs: number): Promise<ReadonlyMap<number, number>> {
@@ -126,7 +126,7 @@ export class ScriptStore {
   /** However many entries of a stream are read at once, the decision is the same. */
   #arguments(request: DecisionRequest): (string | number)[] {
     const entries = [undefined, 1, 2, 5][this.#asked++ % 4]
-    return scriptArguments(request, ({ algorithm }) => (algorithm === 'sliding-window' ? entries : undefined))
+    return listScriptArguments(request, ({ algorithm }) => (algorithm === 'sliding-window' ? entries : undefined))
   }
 
   async #change(script: Script, keys: readonly string[], args: readonly (string | number)[], nowUs: number) {

@@ -5,7 +5,7 @@ import type { StatisticsStore } from '../../src/store/counters.ts'
 import type { DocumentStore } from '../../src/store/documents.ts'
 import { RedisCounters } from '../../src/store/redis/counters/redis-counters.ts'
 import { RedisDocuments } from '../../src/store/redis/documents/redis-documents.ts'
-import { ioRedisClient, nodeRedisClient } from '../../src/store/redis/tcp-clients.ts'
+import { adaptIoRedis, adaptNodeRedis } from '../../src/store/redis/tcp-clients.ts'
 import { EVERY_ALGORITHM } from './charges.ts'
 import { connectRedis } from './redis-client.ts'
 import { realTimeSubject, type Subject } from './subject.ts'
@@ -23,12 +23,12 @@ export const STORES: Record<string, () => Subject> = {
 }
 
 export const DOCUMENTS: Record<string, (key: string) => DocumentStore> = {
-  '@redis/client': (key) => new RedisDocuments({ client: nodeRedisClient(nodeRedis), key, timeoutMs: 60_000 }),
-  ioredis: (key) => new RedisDocuments({ client: ioRedisClient(ioRedis), key, timeoutMs: 60_000 }),
+  '@redis/client': (key) => new RedisDocuments({ client: adaptNodeRedis(nodeRedis), key, timeoutMs: 60_000 }),
+  ioredis: (key) => new RedisDocuments({ client: adaptIoRedis(ioRedis), key, timeoutMs: 60_000 }),
 }
 
 export const COUNTERS: Record<string, (keyPrefix: string) => StatisticsStore> = {
   '@redis/client': (keyPrefix) =>
-    new RedisCounters({ client: nodeRedisClient(nodeRedis), keyPrefix, timeoutMs: 60_000 }),
-  ioredis: (keyPrefix) => new RedisCounters({ client: ioRedisClient(ioRedis), keyPrefix, timeoutMs: 60_000 }),
+    new RedisCounters({ client: adaptNodeRedis(nodeRedis), keyPrefix, timeoutMs: 60_000 }),
+  ioredis: (keyPrefix) => new RedisCounters({ client: adaptIoRedis(ioRedis), keyPrefix, timeoutMs: 60_000 }),
 }

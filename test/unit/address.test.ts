@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
-import { callerAddress } from '../../src/request/identity/address.ts'
+import { readCallerAddress } from '../../src/request/identity/address.ts'
 
-const addressOf = (address: string) => callerAddress({ headers: new Headers({ 'CF-Connecting-IP': address }) }, 64)
+const addressOf = (address: string) => readCallerAddress({ headers: new Headers({ 'CF-Connecting-IP': address }) }, 64)
 
 test.each([
   ['203.0.113.7', '203.0.113.7'],
@@ -16,7 +16,7 @@ test.each([
   ['::', '0:0:0:0::/64'],
   ['1::', '1:0:0:0::/64'],
   ['1:0:0:2::3', '1:0:0:2::/64'],
-])('callerAddress() answers for %s: %s', (address, expected) => {
+])('readCallerAddress() answers for %s: %s', (address, expected) => {
   expect(addressOf(address)).toBe(expected)
 })
 
@@ -26,24 +26,24 @@ test.each([
   [56, '2001:db8:1:ff00::/56'],
   [63, '2001:db8:1:fffe::/63'],
   [128, '2001:db8:1:ffff:3:4:5:6/128'],
-])('callerAddress() keeps the first %d bits: %s', (prefix, expected) => {
+])('readCallerAddress() keeps the first %d bits: %s', (prefix, expected) => {
   const headers = new Headers({ 'CF-Connecting-IP': '2001:db8:1:ffff:3:4:5:6' })
-  expect(callerAddress({ headers }, prefix)).toBe(expected)
+  expect(readCallerAddress({ headers }, prefix)).toBe(expected)
 })
 
 test.each(['fe80::1%eth0', '1:2:3', '::g', '2001:db8::1::2', ':', '[::1]', 'x', '1.2.3', '1.2.3.4, 1.2.3.5'])(
-  'callerAddress() takes what is no address for none: %s',
+  'readCallerAddress() takes what is no address for none: %s',
   (address) => {
     expect(addressOf(address)).toBe(addressOf(''))
   },
 )
 
-test('callerAddress() believes no field but CF-Connecting-IP', () => {
+test('readCallerAddress() believes no field but CF-Connecting-IP', () => {
   const forged = { 'X-Forwarded-For': '198.51.100.1', 'X-Real-IP': '198.51.100.2', Forwarded: 'for=198.51.100.3' }
-  const nobody = callerAddress({ headers: new Headers() }, 64)
-  expect(callerAddress({ headers: new Headers(forged) }, 64)).toBe(nobody)
-  expect(callerAddress({ headers: new Headers({ 'CF-Connecting-IP': '' }) }, 64)).toBe(nobody)
-  expect(callerAddress({ headers: new Headers({ ...forged, 'CF-Connecting-IP': '203.0.113.7' }) }, 64)).toBe(
+  const nobody = readCallerAddress({ headers: new Headers() }, 64)
+  expect(readCallerAddress({ headers: new Headers(forged) }, 64)).toBe(nobody)
+  expect(readCallerAddress({ headers: new Headers({ 'CF-Connecting-IP': '' }) }, 64)).toBe(nobody)
+  expect(readCallerAddress({ headers: new Headers({ ...forged, 'CF-Connecting-IP': '203.0.113.7' }) }, 64)).toBe(
     '203.0.113.7',
   )
 })

@@ -12,7 +12,7 @@ function subject(leases: LeaseSize | undefined) {
   const clock = { now: 1_700_000_000_000 }
   const now = () => clock.now
   const told = { answered: 0, failed: 0 }
-  const watch = { storeAnswered: () => told.answered++, storeFailed: () => told.failed++ }
+  const watch = { onStoreAnswered: () => told.answered++, onStoreFailed: () => told.failed++ }
   const store = new MemoryStore(now)
   const avoided = createAvoidedCalls()
   const decider = new Engine({

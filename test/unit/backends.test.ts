@@ -37,5 +37,5 @@ test.each(Object.entries(BACKENDS))('%s: limits, documents and counters live in 
     sketches: new Map(),
   }
   await counters.add({ source: 'a', number: 1, minutes: [minute] })
-  expect(await counters.totals()).toEqual(new Map([['requests', 2]]))
+  expect(await counters.readTotals()).toEqual(new Map([['requests', 2]]))
 })

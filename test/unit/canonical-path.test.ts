@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { canonicalPath } from '../../src/request/policy/canonical-path.ts'
+import { canonicalizePath } from '../../src/request/policy/canonical-path.ts'
 
-const canonical = (path: string) => canonicalPath(new URL(`https://gateway.example${path}`).pathname)
+const canonical = (path: string) => canonicalizePath(new URL(`https://gateway.example${path}`).pathname)
 
 test.each([
   ['/', '/'],
@@ -12,7 +12,7 @@ test.each([
   ['/login?next=//x/', '/login'],
   ['/login#part/', '/login'],
   ['/a;v=1,2/b@c:d$e&f=g+h', '/a;v=1,2/b@c:d$e&f=g+h'],
-])('canonicalPath() leaves a plain path alone: "%s"', (path, expected) => {
+])('canonicalizePath() leaves a plain path alone: "%s"', (path, expected) => {
   expect(canonical(path)).toBe(expected)
 })
 
@@ -20,7 +20,7 @@ test.each([
   ['/%256Cogin', '/%256Cogin'],
   ['/%25%36%43ogin', '/%256Cogin'],
   ['/%252e%252e/login', '/%252e%252e/login'],
-])('canonicalPath() decodes once only: %s', (path, expected) => {
+])('canonicalizePath() decodes once only: %s', (path, expected) => {
   expect(canonical(path)).toBe(expected)
 })
 
@@ -38,7 +38,7 @@ test.each([
   // URLs leave some signs as they are that should be escaped.
   ['/a[1]|b^c', '/a%5B1%5D%7Cb%5Ec'],
   ['/a%5b1%5d%7cb%5ec', '/a%5B1%5D%7Cb%5Ec'],
-])('canonicalPath() escapes everything else, in capitals: %s', (path, expected) => {
+])('canonicalizePath() escapes everything else, in capitals: %s', (path, expected) => {
   expect(canonical(path)).toBe(expected)
 })
 
@@ -47,15 +47,15 @@ test.each([
   ['/%2e%2e/', '/'],
   ['/...', '/...'],
   ['/.well-known', '/.well-known'],
-])('canonicalPath() resolves dot segments: %s', (path, expected) => {
+])('canonicalizePath() resolves dot segments: %s', (path, expected) => {
   expect(canonical(path)).toBe(expected)
 })
 
-test.each(['/Login', '/LOGIN', '/a%2FB'])('canonicalPath() keeps case: %s', (path) => {
+test.each(['/Login', '/LOGIN', '/a%2FB'])('canonicalizePath() keeps case: %s', (path) => {
   expect(canonical(path)).toBe(path)
 })
 
-test('canonicalPath() gives every spelling of a path the same answer', () => {
+test('canonicalizePath() gives every spelling of a path the same answer', () => {
   /** Of what may stand for itself. It does not begin with a dot, and is no dot segment. */
   const plain = fc.stringMatching(/^[\w~!$&'()*+,;=:@-][\w.~!$&'()*+,;=:@-]{0,4}$/)
   /** Escapes some characters, slips in dot segments, doubles slashes and turns them round, as told by the dice. */

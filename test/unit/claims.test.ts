@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { IdentitySource } from '../../src/model/policy.ts'
-import { claimIn } from '../../src/request/identity/claims.ts'
+import { findClaim } from '../../src/request/identity/claims.ts'
 import { readIdentity } from '../../src/request/identity/identify.ts'
 import { parseBy, parseClaimSource } from '../../src/request/identity/source.ts'
 
@@ -66,14 +66,14 @@ test.each<[string, string | undefined]>([
   ['constructor', undefined],
   ['__proto__', undefined],
   ['/nested/toString', undefined],
-])('claimIn() reads %s as %s', (name, value) => {
-  const reading = claimIn(CLAIMS, parseClaimSource(name)?.path ?? [])
+])('findClaim() reads %s as %s', (name, value) => {
+  const reading = findClaim(CLAIMS, parseClaimSource(name)?.path ?? [])
   expect(reading).toEqual(value === undefined ? { kind: 'none' } : { kind: 'value', value })
 })
 
-test('claimIn() gives values of different types different identities', () => {
+test('findClaim() gives values of different types different identities', () => {
   const values = ['1', 1, 'true', true, '"1"', 'false', false, '0', 0, ' 1', '1 ']
-  const read = values.map((value) => claimIn({ value }, ['value']))
+  const read = values.map((value) => findClaim({ value }, ['value']))
   expect(new Set(read.map((reading) => JSON.stringify(reading))).size).toBe(values.length)
 })
 

@@ -19,7 +19,7 @@ function afterReplies(
     const usage = charges.map(() => left.map((remaining) => ({ remaining, resetMs: 1, retryAfterMs: 0 })))
     entriesToRead.update({ action: 'take', permits, charges }, { granted: 1, nowMs: 1, usage })
   }
-  return charges.map((each) => entriesToRead.of(each))
+  return charges.map((each) => entriesToRead.find(each))
 }
 
 test('as many entries of this size are read as the fullest of the limits holds that hold few, and three more', () => {

@@ -6,7 +6,7 @@ import { withLeases } from '../../src/engine/leases.ts'
 import { RequestLimiter } from '../../src/engine/limiter.ts'
 import { markSynthetic } from '../../src/http/exchange.ts'
 import { holdUntilEnd } from '../../src/http/hold-until-end.ts'
-import { problemResponse } from '../../src/http/problem.ts'
+import { createProblemResponse } from '../../src/http/problem.ts'
 import { type Answers, createProtect } from '../../src/http/protect.ts'
 import { createRefusal } from '../../src/http/refusal.ts'
 import type { DecisionRequest } from '../../src/model/charge.ts'
@@ -102,7 +102,8 @@ test.each([200, 302, 400, 404, 429, 500, 503])(
 test('a 502 that the API answers is a failure, and one for want of an answer is not', async () => {
   for (const isAnswer of [true, false]) {
     const { statuses } = subject([{ ...LOGIN, failures: '4xx, 5xx' }])
-    const made = () => problemResponse({ code: 'upstream_unreachable', status: 502, title: 'Bad Gateway', detail: '' })
+    const made = () =>
+      createProblemResponse({ code: 'upstream_unreachable', status: 502, title: 'Bad Gateway', detail: '' })
     const next = async () => (isAnswer ? made() : markSynthetic(made()))
     expect(await statuses(4, next)).toEqual(isAnswer ? [502, 502, 502, 429] : Array(4).fill(502))
   }

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { version } from '../../package.json'
 import type { Circuit } from '../../src/engine/circuit-breaker.ts'
-import { createHealthReader, healthResponse } from '../../src/gateway/health.ts'
+import { createHealthReader, createHealthResponse } from '../../src/gateway/health.ts'
 import { type Store, StoreError } from '../../src/model/store.ts'
 
 const START_MS = 1_700_000_000_000
@@ -20,7 +20,7 @@ function subject(kind: Store['kind'] = 'redis') {
   }
   const clock = { now: START_MS }
   const readHealth = createHealthReader(Object.assign(guard, decider), () => clock.now)
-  const health = async () => healthResponse(await readHealth())
+  const health = async () => createHealthResponse(await readHealth())
   return {
     pings,
     clock,
@@ -39,7 +39,7 @@ type Ping = PromiseWithResolvers<void>
 const resolve = (ping: Ping) => ping.resolve()
 const reject = (ping: Ping) => ping.reject(new StoreError('Redis could not be reached'))
 
-test('healthResponse() answers 200 and JSON that no cache may keep', async () => {
+test('createHealthResponse() answers 200 and JSON that no cache may keep', async () => {
   const { health, pings, clock } = subject()
   const answer = health()
   clock.now += 12
@@ -55,7 +55,7 @@ test('healthResponse() answers 200 and JSON that no cache may keep', async () =>
   })
 })
 
-test('healthResponse() answers 200 and says so if the store is out of reach', async () => {
+test('createHealthResponse() answers 200 and says so if the store is out of reach', async () => {
   const { health, pings } = subject()
   const answer = health()
   pings.forEach(reject)

@@ -50,11 +50,11 @@ class Site {
         return this.documents.read(known)
       },
       readVersion: (version) => this.documents.readVersion(version),
-      history: () => this.documents.history(),
+      readHistory: () => this.documents.readHistory(),
       write: (write) => this.documents.write(write),
     }
     this.limiter = new LiveRulesEngine({
-      watchShadow: (differs) => this.differs.push(differs),
+      watchCandidates: (differs) => this.differs.push(differs),
       auditLog: new MemoryDocuments(now),
       rules: { refreshMs: REFRESH_MS, isShadow: config.rules?.isShadow ?? false },
       ...{ documents, config, env, store: {}, composed, now, log },

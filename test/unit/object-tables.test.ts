@@ -44,7 +44,7 @@ test('a document outlives an eviction, and has no time to live', async () => {
 test('an object whose document is only looked at keeps nothing', async () => {
   const key = `${crypto.randomUUID()}:rules`
   expect(await documentsAt(key).read()).toEqual(NO_DOCUMENT)
-  expect(await documentsAt(key).history()).toEqual([])
+  expect(await documentsAt(key).readHistory()).toEqual([])
   expect(await tablesOf(key)).toEqual([])
 })
 
@@ -125,7 +125,7 @@ test('an alarm deletes what nobody can read any more, and nothing stays', async 
 
 test('an object whose counts are only looked at keeps nothing', async () => {
   const prefix = crypto.randomUUID()
-  expect((await countersOf(prefix).totals()).size).toBe(0)
+  expect((await countersOf(prefix).readTotals()).size).toBe(0)
   expect(await tablesOf(`${prefix}:statistics`)).toEqual([])
 })
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { Pattern } from '../../src/model/policy.ts'
-import { mayOverlap, parsePattern, patternExpected } from '../../src/request/policy/pattern.ts'
+import { describeExpectedPattern, mayOverlap, parsePattern } from '../../src/request/policy/pattern.ts'
 
 test.each([
   ['/login', '*', '/login'],
@@ -83,7 +83,7 @@ test.each([
   ['/login,GET /x', 'an item for each pattern'],
 ])('parsePattern() refuses what other routers take for a parameter, and says what to write: %s', (text, instead) => {
   expect(parsePattern(text)).toBeUndefined()
-  expect(patternExpected(text)).toContain(instead)
+  expect(describeExpectedPattern(text)).toContain(instead)
 })
 
 test.each(['/%24id', '/%5Bid%5D', '/%3Cid%3E', '/users/%2B', '/a%2C/b'])(

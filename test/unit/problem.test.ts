@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
-import { problemResponse, QUOTA_EXCEEDED, retryAfter } from '../../src/http/problem.ts'
+import { createProblemResponse, formatRetryAfter, QUOTA_EXCEEDED } from '../../src/http/problem.ts'
 
-test('problemResponse() makes problem details that no cache may keep', async () => {
-  const response = problemResponse({
+test('createProblemResponse() makes problem details that no cache may keep', async () => {
+  const response = createProblemResponse({
     code: 'upstream_unreachable',
     status: 502,
     title: 'Bad Gateway',
@@ -20,15 +20,15 @@ test('problemResponse() makes problem details that no cache may keep', async () 
   })
 })
 
-test('problemResponse() takes a type, members and fields of its own', async () => {
-  const response = problemResponse({
+test('createProblemResponse() takes a type, members and fields of its own', async () => {
+  const response = createProblemResponse({
     type: QUOTA_EXCEEDED,
     code: 'limit_exceeded',
     status: 429,
     title: 'Too Many Requests',
     detail: 'Over the limit.',
     extensions: { 'violated-policies': ['default-1m'], retry_after_ms: 1_234 },
-    headers: retryAfter(1_234),
+    headers: formatRetryAfter(1_234),
   })
   expect(response.headers.get('Retry-After')).toBe('2')
   expect(await response.json()).toEqual({
@@ -49,6 +49,6 @@ test.each([
   [1_001, '2'],
   [59_999, '60'],
   [32_054_400_000, '32054400'],
-])('retryAfter() says %d ms in whole seconds, rounded up and at least one', (waitMs, seconds) => {
-  expect(retryAfter(waitMs)).toEqual({ 'Retry-After': seconds })
+])('formatRetryAfter() says %d ms in whole seconds, rounded up and at least one', (waitMs, seconds) => {
+  expect(formatRetryAfter(waitMs)).toEqual({ 'Retry-After': seconds })
 })

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { DecisionRequest, StoreCharge } from '../../src/model/charge.ts'
-import { readDecision, scriptArguments } from '../../src/store/redis/script.ts'
+import { listScriptArguments, readDecision } from '../../src/store/redis/script.ts'
 import { chargeOf } from '../support/charges.ts'
 
 const limits = [
@@ -11,19 +11,19 @@ const charge = chargeOf('sliding-window', limits, { key: 'sluice:default:w:{x}',
 const shadow: StoreCharge = { ...charge, limits: [{ limit: 5, windowMs: 1 }], mode: 'shadow', cost: 1, reserved: 0 }
 const request: DecisionRequest = { action: 'take-up-to', permits: 4, charges: [charge, shadow] }
 
-test('scriptArguments() writes ARGV as decide.lua reads it', () => {
-  expect(scriptArguments(request)).toEqual([
+test('listScriptArguments() writes ARGV as decide.lua reads it', () => {
+  expect(listScriptArguments(request)).toEqual([
     ...['take-up-to', 4, 0],
     ...['w enforce requests 2 3', 4, 10, 1_000, 120, 60_000],
     ...['w shadow requests 1 0', 2, 5, 1],
   ])
   const blocking: StoreCharge = { ...charge, penalty: { durationMs: 9_000, after: 3 } }
-  expect(scriptArguments({ ...request, charges: [blocking] }, () => 3)).toEqual([
+  expect(listScriptArguments({ ...request, charges: [blocking] }, () => 3)).toEqual([
     ...['take-up-to', 4, 0],
     ...['w penalty requests 2 3 9000 3', 5, 10, 1_000, 120, 60_000, 3],
   ])
   const usual: StoreCharge = { ...charge, cost: 1, reserved: 0 }
-  expect(scriptArguments({ ...request, charges: [usual] })).toEqual([
+  expect(listScriptArguments({ ...request, charges: [usual] })).toEqual([
     'take-up-to',
     4,
     0,

@@ -8,7 +8,7 @@ import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 
 const now = () => 1_800_000_000_000
 const OPTIONS = { now, log() {} }
-const WATCH = { storeAnswered() {}, storeFailed() {} }
+const WATCH = { onStoreAnswered() {}, onStoreFailed() {} }
 
 test.each<[string, Stage]>([
   ['withTiming()', withTiming(WATCH, now)],

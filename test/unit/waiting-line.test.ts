@@ -84,7 +84,7 @@ describe('a reservation that does not fit', () => {
   test('waits no longer than it may', () => {
     for (const id of [1, 2, 3]) reserve(id)
     const vote = machine.reserve(asked(4), START_US)
-    expect(machine.patienceFor(asked(4), vote, new Set())).toBe(PATIENCE_MS / 2)
+    expect(machine.findPatienceMs(asked(4), vote, new Set())).toBe(PATIENCE_MS / 2)
     expect(answers(PATIENCE_MS / 2 - 1)).toEqual([])
     expect(answers(PATIENCE_MS / 2)).toEqual([[3, 0]])
     expect(answers(PATIENCE_MS / 2)).toEqual([])

@@ -1,5 +1,5 @@
 import * as v from 'valibot'
-import { problemResponse } from '../../http/problem.ts'
+import { createProblemResponse } from '../../http/problem.ts'
 import { type AdminAuth, CROSS_ORIGIN, END_OF_SESSION, isSameOrigin } from '../auth.ts'
 import { HEADERS, readInput, readJson } from '../operation.ts'
 
@@ -13,11 +13,11 @@ const CONTENT_SECURITY_POLICY =
 /** @param name below `/_sluice/`; empty for the page itself @returns undefined if there is nothing of this name */
 export async function serve(name: string, request: Request, auth: AdminAuth): Promise<Response | undefined> {
   if (request.method === 'POST' && (name === 'login' || name === 'logout')) {
-    if (!isSameOrigin(request)) return problemResponse(CROSS_ORIGIN)
+    if (!isSameOrigin(request)) return createProblemResponse(CROSS_ORIGIN)
     if (name === 'logout') return new Response(null, { status: 204, headers: { 'Set-Cookie': END_OF_SESSION } })
     const { token } = readInput(login, await readJson(request))
     const refused = auth.checkToken(request, token)
-    if (refused) return problemResponse(refused)
+    if (refused) return createProblemResponse(refused)
     return new Response(null, { status: 204, headers: { 'Set-Cookie': auth.createSession(), ...HEADERS } })
   }
   if (!/^(?:GET|HEAD)$/.test(request.method)) return undefined

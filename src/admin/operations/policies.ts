@@ -5,7 +5,7 @@ import type { RequestPolicy } from '../../model/policy.ts'
 import { formatSource } from '../../request/identity/source.ts'
 import type { Rules } from '../../rules/document.ts'
 import { withPolicies } from '../../rules/edit-rules.ts'
-import { deployedTables, diffPolicies, readPolicies, selectTables } from '../../rules/rule-policies.ts'
+import { diffPolicies, readDeployedTables, readPolicies, selectTables } from '../../rules/rule-policies.ts'
 import { describe } from '../../statistics/schema.ts'
 import * as answers from '../answers.ts'
 import { changeRules, note, readActiveRules, toResponse, toRulesError } from '../change-rules.ts'
@@ -19,7 +19,7 @@ export const policies = defineOperation({
   answer: answers.policies,
   async run(context) {
     const { policies, rules } = await readActiveRules(context)
-    const deployed = deployedTables(context.env)
+    const deployed = readDeployedTables(context.env)
     return {
       source: rules.policies === undefined ? 'deploy' : 'rules',
       policies: policies.map(describePolicy),
@@ -54,7 +54,7 @@ export const diff = defineOperation({
   body: v.strictObject({ policies: v.nullable(tables) }),
   answer: answers.diff,
   async run(context, { body: { policies } }) {
-    const deployed = deployedTables(context.env)
+    const deployed = readDeployedTables(context.env)
     try {
       if (policies) readPolicies(context.env, policies, 'policies')
     } catch (error) {

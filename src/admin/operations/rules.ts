@@ -1,12 +1,12 @@
 import * as v from 'valibot'
 import { appendAudit } from '../../rules/audit-log.ts'
 import { type Block, type Override, type Rules, readTarget, resolveExpiry } from '../../rules/document.ts'
-import { currentRules, type Entries, type EntryList, withEntry, withoutEntry } from '../../rules/edit-rules.ts'
+import { type Entries, type EntryList, readCurrentRules, withEntry, withoutEntry } from '../../rules/edit-rules.ts'
 import { formatBlock, formatOverride } from '../../rules/format-rules.ts'
 import { formatTarget, type RuleTarget } from '../../rules/target.ts'
 import { describe } from '../../statistics/schema.ts'
 import * as answers from '../answers.ts'
-import { resolveTarget, shared, target } from '../caller-schema.ts'
+import { isSharedDigest, resolveTarget, target } from '../caller-schema.ts'
 import { changeRules, type EditNote, note, requireRules, toResponse, until } from '../change-rules.ts'
 import { type AdminContext, defineOperation, InputError } from '../operation.ts'
 
@@ -20,7 +20,7 @@ export const rules = defineOperation({
   answer: answers.rules,
   async run(context) {
     const { documents, state } = requireRules(context)
-    const { rules, ...revision } = await currentRules(documents)
+    const { rules, ...revision } = await readCurrentRules(documents)
     const { readAtMs = null, problem = null, candidate = null, ...own } = state()
     return { ...revision, rules: toDocument(rules), isolate: { ...own, readAtMs, problem, candidate } }
   },
@@ -80,7 +80,7 @@ async function editRule<List extends EntryList>(
     throw new InputError(['remove'], 'expected nothing beside it but whom it is about')
   }
   const isByDigestAlone = target.digest !== undefined && target.by === undefined
-  if (isByDigestAlone && !remove && (await shared(target.digest, context))) {
+  if (isByDigestAlone && !remove && (await isSharedDigest(target.digest, context))) {
     throw new InputError(['target', 'digest'], 'expected a caller, but this is counted for everyone')
   }
   const name = list.slice(0, -1)

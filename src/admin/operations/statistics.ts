@@ -2,7 +2,7 @@ import * as v from 'valibot'
 import { OptionError } from '../../config/option-error.ts'
 import { integer } from '../../config/values.ts'
 import { createRequest } from '../../request/caller/caller.ts'
-import { claimIn } from '../../request/identity/claims.ts'
+import { findClaim } from '../../request/identity/claims.ts'
 import { CALLER_KIND_NAMES, isShared } from '../../request/identity/source.ts'
 import { readAudit } from '../../rules/audit-log.ts'
 import { createRuleTarget } from '../../rules/target.ts'
@@ -69,7 +69,7 @@ async function findDigests(caller: CallerInput, context: AdminContext): Promise<
   const own = charges.filter(({ policy: { by } }) => !isShared(by))
   const digests = own.map(({ digest }) => digest)
   for (const by of listSources(caller)) {
-    const readClaim = (path: readonly string[]) => claimIn(caller.claim ?? {}, path)
+    const readClaim = (path: readonly string[]) => findClaim(caller.claim ?? {}, path)
     const target = await createRuleTarget(by, createRequest(toCaller(caller)), { ...context.config, readClaim })
     if (target?.digest !== undefined) digests.push(target.digest)
   }

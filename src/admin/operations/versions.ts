@@ -14,7 +14,7 @@ export const versions = defineOperation({
   summary: 'The versions of the rules that are kept, newest first',
   answer: answers.versions,
   async run(context) {
-    const history = await requireRules(context).documents.history()
+    const history = await requireRules(context).documents.readHistory()
     return { versions: [...history] }
   },
 })

@@ -1,9 +1,9 @@
 import { findProblems } from '../../config/all-problems.ts'
 import { OBJECTS } from '../../config/load-config.ts'
 import type { OptionError } from '../../config/option-error.ts'
-import { distance, VARIABLES } from '../../config/variables.ts'
+import { countEdits, VARIABLES } from '../../config/variables.ts'
 import type { DevVars, Settings } from '../settings/settings.ts'
-import { findJsonMistake, type Place, placeAt } from '../settings/wrangler-file.ts'
+import { findJsonMistake, locateOffset, type Place } from '../settings/wrangler-file.ts'
 import { CODES, type Finding, type Level } from './finding.ts'
 import { findPolicyMistakes, withKnownKeys } from './policy-mistakes.ts'
 import { findSettingsMistakes } from './settings-mistakes.ts'
@@ -75,7 +75,7 @@ function suggestName(name: string, known: readonly string[]): string | undefined
     return `${name} is a variable: write it above the first [[…]] or [table] below [vars].`
   }
   const [nearest] = known
-    .map((each) => ({ each, edits: distance(name, each) }))
+    .map((each) => ({ each, edits: countEdits(name, each) }))
     .filter(({ each, edits }) => edits <= Math.max(1, each.length / 3))
     .toSorted((one, other) => one.edits - other.edits)
   return nearest && `Did you mean ${nearest.each}?`
@@ -90,17 +90,19 @@ function findPlace(finding: Finding, { file, devVars, root, sources }: Settings)
     case '.dev.vars':
       return devVars && locateInDevVars(devVars, variable)
     case 'wrangler':
-      return (isName || finding.filePath ? file?.placeOfKey(filePath) : file?.placeOf(filePath, offset)) ?? file?.name
+      return (
+        (isName || finding.filePath ? file?.locateKey(filePath) : file?.locateValue(filePath, offset)) ?? file?.name
+      )
     case undefined:
       // Nothing sets the variable: this is the table that it belongs in.
-      return file?.placeOfKey([...root, 'vars']) ?? file?.name
+      return file?.locateKey([...root, 'vars']) ?? file?.name
   }
 }
 
 /** The last line that sets a variable counts. */
 function locateInDevVars({ file, text }: DevVars, name: string): Place | undefined {
   const last = [...text.matchAll(new RegExp(`^[ \\t]*(?:export[ \\t]+)?${name}(?![\\w.-])`, 'gm'))].at(-1)
-  return last && placeAt(file, text, last.index + last[0].length - name.length)
+  return last && locateOffset(file, text, last.index + last[0].length - name.length)
 }
 
 function comparePlaces({ at: one }: Located, { at: other }: Located): number {

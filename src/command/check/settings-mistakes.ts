@@ -1,6 +1,6 @@
 import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
 import type { Config } from '../../config/load-config.ts'
-import { meantVariable, SECRETS, VARIABLES } from '../../config/variables.ts'
+import { findMeantVariable, SECRETS, VARIABLES } from '../../config/variables.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { Path } from '../settings/wrangler-file.ts'
 import type { Finding } from './finding.ts'
@@ -14,7 +14,7 @@ export function* findSettingsMistakes(config: Config, settings: Settings): Itera
 function* findFileMistakes({ file, root, sources }: Settings): Iterable<Finding> {
   if (!file) return
   const vars = [...root, 'vars']
-  for (const filePath of findMisplaced(file.table(), root)) {
+  for (const filePath of findMisplaced(file.getTable(), root)) {
     const name = filePath.at(-1)
     const message = `${name} stands outside of [${vars.join('.')}]: the Worker does not get it`
     const hint = name === 'POLICIES' && { hint: `In TOML, its tables begin with [[${vars.join('.')}.POLICIES]].` }
@@ -27,7 +27,7 @@ function* findFileMistakes({ file, root, sources }: Settings): Iterable<Finding>
     yield { code: 'secret-in-file', message, hint, variable: name }
   }
   if (root.length === 0) return
-  const missing = VARIABLES.filter((name) => name in file.table('vars') && !(name in file.table(...vars)))
+  const missing = VARIABLES.filter((name) => name in file.getTable('vars') && !(name in file.getTable(...vars)))
   if (missing.length === 0) return
   yield {
     code: 'not-inherited',
@@ -106,7 +106,7 @@ function* findVariableMistakes(config: Config, { variables, sources }: Settings)
   }
   for (const name of sources.keys()) {
     // A name that is close to a known one is refused at start.
-    const isKnown = (VARIABLES as readonly string[]).includes(name) || meantVariable(name) !== undefined
+    const isKnown = (VARIABLES as readonly string[]).includes(name) || findMeantVariable(name) !== undefined
     if (isKnown || !/^[A-Z][A-Z\d_]*$/.test(name)) continue
     const meant = VARIABLES.find((variable) => variable.startsWith(name.slice(0, 4)))
     const message = `${name} is no variable of Sluice, which ignores it`

@@ -6,15 +6,15 @@ import type { Operation } from '../../admin/operation.ts'
 import { collectClaims, readClaim, readPair } from '../../request/caller/caller-in-text.ts'
 import type { CallerKind } from '../../request/identity/source.ts'
 import { CommandError } from '../command-error.ts'
-import { collect, createListOption, createOption, numberLike } from '../read-option.ts'
+import { collect, createListOption, createNumberSchema, createOption } from '../read-option.ts'
 import { CONFIG, type Context, ENV, GATEWAY, REDIS } from '../subcommand.ts'
 
 const TOKEN = new Argument('[token]', 'what the caller sends as Authorization; - reads it from standard input')
 
 const CLAIMS_EXAMPLE = 'sub=alice, id:=42, /account/plan=pro'
-const ASN = numberLike(/^(?:AS)?(\d{1,10})$/i, 'a number such as 64500')
-const STATUS = numberLike(/^(\d{3})$/, 'a status from 400 to 599')
-const MULTIPLIER = numberLike(/^(?=.*[1-9])(\d{1,7}(?:\.\d{1,6})?)$/, 'a number above 0')
+const ASN = createNumberSchema(/^(?:AS)?(\d{1,10})$/i, 'a number such as 64500')
+const STATUS = createNumberSchema(/^(\d{3})$/, 'a status from 400 to 599')
+const MULTIPLIER = createNumberSchema(/^(?=.*[1-9])(\d{1,7}(?:\.\d{1,6})?)$/, 'a number above 0')
 const DIGEST = new Option('--digest <digest>', 'identity as keys and logs have it: 22 letters, in place of all others')
 
 export const CALLER_OPTIONS = {

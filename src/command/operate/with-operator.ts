@@ -2,13 +2,13 @@ import manifest from '../../../package.json' with { type: 'json' }
 import { type AdminContext, readInput, toProblem } from '../../admin/operation.ts'
 import { StoreError } from '../../model/store.ts'
 import { isCallerKind } from '../../request/identity/source.ts'
-import { auditLogKey, rulesKey } from '../../rules/open-rules.ts'
+import { formatAuditLogKey, formatRulesKey } from '../../rules/open-rules.ts'
 import { RedisDocuments } from '../../store/redis/documents/redis-documents.ts'
 import { CommandError, type Exit } from '../command-error.ts'
 import { CALL_TIMEOUT_MS, type Connection, connect, createStore } from '../redis/connection.ts'
 import { readSettings } from '../settings/settings.ts'
 import type { Context } from '../subcommand.ts'
-import { digestNote, loadWorkerConfig, toEnvironment } from '../worker-config.ts'
+import { findDigestNote, loadWorkerConfig, toEnvironment } from '../worker-config.ts'
 import { explainProblem, type Operator } from './operator.ts'
 import type { OperatorOptions } from './options.ts'
 import { operateOverGateway } from './over-gateway.ts'
@@ -38,7 +38,7 @@ export async function withOperator(
       terminal.note('note: RULES is off in this configuration; rules only work where the Worker has RULES = "on"')
     }
     const needsDigests = Object.keys(about).some((part) => isCallerKind(part) || part === 'route')
-    const note = needsDigests ? digestNote(settings) : undefined
+    const note = needsDigests ? findDigestNote(settings) : undefined
     if (note !== undefined) terminal.note(note)
     await work(operateOverDatabase(connection, worker, subject))
     return 'done'
@@ -54,8 +54,8 @@ function operateOverDatabase(
 ): Operator {
   const { client, secrets, name } = connection
   const openDocuments = (key: string) => new RedisDocuments({ client, secrets, key, timeoutMs: CALL_TIMEOUT_MS })
-  const documents = openDocuments(rulesKey(config.keyPrefix))
-  const auditLog = openDocuments(auditLogKey(config.keyPrefix))
+  const documents = openDocuments(formatRulesKey(config.keyPrefix))
+  const auditLog = openDocuments(formatAuditLogKey(config.keyPrefix))
   const store = createStore(connection, config)
   // This process serves no requests, so it has none of the state of a gateway.
   const health = { kind: 'redis', reachable: null, rttMs: null, circuit: 'closed' } as const

@@ -1,10 +1,10 @@
 import { Redis } from '@upstash/redis'
 import type { Config } from '../../config/load-config.ts'
 import { StoreError } from '../../model/store.ts'
-import { type RedisClient, UPSTASH_OPTIONS, upstashClient, upstashWords } from '../../store/redis/client.ts'
+import { adaptUpstash, type RedisClient, readUpstashWords, UPSTASH_OPTIONS } from '../../store/redis/client.ts'
 import { LUA } from '../../store/redis/more-lua.ts'
 import { RedisStore } from '../../store/redis/redis-store.ts'
-import { nodeRedisClient } from '../../store/redis/tcp-clients.ts'
+import { adaptNodeRedis } from '../../store/redis/tcp-clients.ts'
 import { CommandError, findCause } from '../command-error.ts'
 import type { Settings } from '../settings/settings.ts'
 
@@ -54,8 +54,8 @@ export async function connect(
   redis?: string,
   silenceMs?: number,
 ): Promise<Connection> {
-  const token = asText(variables.UPSTASH_REDIS_REST_TOKEN)
-  const text = redis ?? asText(variables.UPSTASH_REDIS_REST_URL) ?? (env.REDIS_URL || devVars?.values.REDIS_URL)
+  const token = readText(variables.UPSTASH_REDIS_REST_TOKEN)
+  const text = redis ?? readText(variables.UPSTASH_REDIS_REST_URL) ?? (env.REDIS_URL || devVars?.values.REDIS_URL)
   if (redis === undefined && variables.STORE === 'durable-object') {
     const hint = 'Ask it: --gateway https://…, or the dashboard (docs/admin.md). --redis names a database all the same.'
     throw new CommandError('counts are in Durable Objects; use --gateway', {
@@ -110,22 +110,22 @@ async function connectOverRedis(url: URL, silenceMs?: number): Promise<Connectio
   client.on('error', () => {})
   await client.connect().catch((error: unknown) => {
     client.destroy()
-    if (error instanceof ErrorReply) throw serverError(error.message, secrets)
+    if (error instanceof ErrorReply) throw createServerError(error.message, secrets)
     const hint = 'Is it running, and is the URL right?'
     throw new CommandError(`Redis at ${name} cannot be reached (${findCause(error)})`, { exit: 'redis', hint })
   })
   wasConnected = true
   const asBytes = { typeMapping: { [RESP_TYPES.BLOB_STRING]: Buffer } }
   return {
-    client: nodeRedisClient(client),
+    client: adaptNodeRedis(client),
     kind: 'redis',
     name,
-    database: databaseName(url),
+    database: formatDatabaseName(url),
     secrets,
     async send(command) {
       return client.sendCommand(command, asBytes).catch((error: unknown) => {
         const words = error instanceof ErrorReply ? error.message : undefined
-        throw databaseError(words, secrets, 'the connection to Redis was lost')
+        throw createDatabaseError(words, secrets, 'the connection to Redis was lost')
       })
     },
     async close() {
@@ -141,22 +141,22 @@ async function connectOverRest(url: URL, token: string, silenceMs = CALL_TIMEOUT
   const redis = new Redis({ url: url.href.replace(/\/+$/, ''), token, ...UPSTASH_OPTIONS, signal })
   // Reports a wrong URL or token at once.
   const reply = await redis.exec(['PING']).catch((error: unknown) => {
-    const words = upstashWords(error)
-    if (words) throw serverError(words, secrets)
+    const words = readUpstashWords(error)
+    if (words) throw createServerError(words, secrets)
     const hint = 'Is it the REST URL of the database, and the database on?'
     throw new CommandError(`the database at ${host} cannot be reached (${findCause(error)})`, { exit: 'redis', hint })
   })
   if (reply !== 'PONG') throw new CommandError(`${host} gave no reply of Redis`, { exit: 'redis' })
   return {
-    client: upstashClient(redis),
+    client: adaptUpstash(redis),
     kind: 'rest',
     name: host,
-    database: databaseName(url),
+    database: formatDatabaseName(url),
     secrets,
     async send([command = '', ...args]) {
       return redis.exec([`${command}`, ...args.map(String)]).catch((error: unknown) => {
         const away = 'Upstash could not be reached, or its answer could not be read'
-        throw databaseError(upstashWords(error) || undefined, secrets, away)
+        throw createDatabaseError(readUpstashWords(error) || undefined, secrets, away)
       })
     },
     async close() {},
@@ -164,13 +164,13 @@ async function connectOverRest(url: URL, token: string, silenceMs = CALL_TIMEOUT
 }
 
 /** @param words of the server @param away the message if there are none */
-function databaseError(words: string | undefined, secrets: readonly string[], away: string): DatabaseError {
+function createDatabaseError(words: string | undefined, secrets: readonly string[], away: string): DatabaseError {
   if (words === undefined) return new DatabaseError(away, words, true)
   const isFromCluster = /^(CROSSSLOT|MOVED|ASK)\b/.test(words)
   return new DatabaseError(isFromCluster ? CLUSTER_IS_NOT_SUPPORTED : quote(words, secrets), words, PASSING.test(words))
 }
 
-function serverError(words: string, secrets: readonly string[]): CommandError {
+function createServerError(words: string, secrets: readonly string[]): CommandError {
   const hint = 'User, password or token are not those of this database.'
   return new CommandError(quote(words, secrets), { exit: 'redis', ...(UNAUTHORIZED.test(words) && { hint }) })
 }
@@ -179,10 +179,10 @@ function quote(words: string, secrets: readonly string[]): string {
   return `Redis answered an error: ${secrets.reduce((text, secret) => text.replaceAll(secret, '…'), words).slice(0, 200)}`
 }
 
-function databaseName({ host, pathname }: URL): string {
+function formatDatabaseName({ host, pathname }: URL): string {
   return host + pathname.replace(/\/+$/, '')
 }
 
-function asText(value: unknown): string | undefined {
+function readText(value: unknown): string | undefined {
   return typeof value === 'string' && value !== '' ? value : undefined
 }

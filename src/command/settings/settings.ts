@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
 import { parse } from 'dotenv'
-import { meantVariable, SECRETS, VARIABLES } from '../../config/variables.ts'
+import { findMeantVariable, SECRETS, VARIABLES } from '../../config/variables.ts'
 import { CommandError } from '../command-error.ts'
 import { WranglerFile } from './wrangler-file.ts'
 
@@ -58,8 +58,9 @@ export function readSettings({ cwd, shell, config, env, view }: SettingsOptions)
     }
   }
   const isSecret = (name: string) => SECRETS.has(name)
-  const isOurs = (name: string) => (VARIABLES as readonly string[]).includes(name) || meantVariable(name) !== undefined
-  add('wrangler', file?.table(...root, 'vars') ?? {}, () => true)
+  const isOurs = (name: string) =>
+    (VARIABLES as readonly string[]).includes(name) || findMeantVariable(name) !== undefined
+  add('wrangler', file?.getTable(...root, 'vars') ?? {}, () => true)
   add('.dev.vars', devVars?.values ?? {}, view === 'deployed' ? isSecret : () => true)
   add('shell', shell, view === 'deployed' ? isSecret : isOurs)
   return { variables, sources, file, devVars, root }
@@ -76,7 +77,7 @@ function readFile(path: string, shown: string): WranglerFile {
 }
 
 function refuseUnknownEnvironment(env: string, file: WranglerFile | undefined): void {
-  const known = Object.keys(file?.table('env') ?? {})
+  const known = Object.keys(file?.getTable('env') ?? {})
   if (known.includes(env)) return
   const hint = known.length > 0 ? `It has ${known.join(', ')}.` : 'It has none: leave --env out.'
   throw new CommandError(`${file?.name ?? 'wrangler.toml'} has no environment ${JSON.stringify(env)}`, { hint })

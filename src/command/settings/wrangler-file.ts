@@ -9,7 +9,7 @@ export interface Place {
   readonly column: number
 }
 
-export function placeAt(file: string, text: string, offset: number): Place {
+export function locateOffset(file: string, text: string, offset: number): Place {
   const before = text.slice(0, offset).split('\n')
   return { file, line: before.length, column: (before.at(-1) ?? '').length + 1 }
 }
@@ -49,27 +49,27 @@ export class WranglerFile {
   }
 
   /** @returns an empty table if there is none at this path */
-  table(...path: Path): FileTable {
+  getTable(...path: Path): FileTable {
     const value = this.get(...path)
     return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as FileTable) : {}
   }
 
   /** Locates the name at the end of the path, else the nearest one above it. */
-  placeOfKey(path: Path): Place | undefined {
-    return this.#placeAt(this.#findNearest(path)?.key)
+  locateKey(path: Path): Place | undefined {
+    return this.#locate(this.#findNearest(path)?.key)
   }
 
   /**
    * Locates the value at the end of the path, else the nearest one above it.
    * @param offset of a character in a string, unless that is written with escapes
    */
-  placeOf(path: Path, offset = 0): Place | undefined {
+  locateValue(path: Path, offset = 0): Place | undefined {
     const { value, content } = this.#findNearest(path) ?? {}
-    return this.#placeAt(offset > 0 && content !== undefined ? content + offset : value)
+    return this.#locate(offset > 0 && content !== undefined ? content + offset : value)
   }
 
-  #placeAt(offset: number | undefined): Place | undefined {
-    return offset === undefined ? undefined : placeAt(this.name, this.#text, offset)
+  #locate(offset: number | undefined): Place | undefined {
+    return offset === undefined ? undefined : locateOffset(this.name, this.#text, offset)
   }
 
   #findNearest(path: Path): FileEntry | undefined {
@@ -82,9 +82,9 @@ export class WranglerFile {
     const errors: ParseError[] = []
     const tree = parseTree(this.#text, errors, { allowTrailingComma: true })
     const [error] = errors
-    if (error) throw createError(placeAt(this.name, this.#text, error.offset), formatJsonError(error))
+    if (error) throw createError(locateOffset(this.name, this.#text, error.offset), formatJsonError(error))
     if (tree?.type !== 'object') {
-      throw createError(placeAt(this.name, this.#text, tree?.offset ?? 0), 'expected an object')
+      throw createError(locateOffset(this.name, this.#text, tree?.offset ?? 0), 'expected an object')
     }
     this.#addJson([], tree, tree, 0)
     return getNodeValue(tree)

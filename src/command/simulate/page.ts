@@ -15,7 +15,7 @@ export function checkOutFile(file: string, cwd: string, isForced: boolean): void
   if (!statSync(folder, { throwIfNoEntry: false })?.isDirectory()) {
     throw new CommandError(`--out: there is no folder ${folder}`)
   }
-  if (!isForced && lstatSync(resolve(cwd, file), { throwIfNoEntry: false })) throw alreadyThere(file)
+  if (!isForced && lstatSync(resolve(cwd, file), { throwIfNoEntry: false })) throw createExistsError(file)
 }
 
 /** @param isForced replaces a file or a link of this name, but not the target of the link @throws {CommandError} */
@@ -26,11 +26,13 @@ export async function writeOutFile(file: string, cwd: string, isForced: boolean,
     await writeFile(path, page, { flag: 'wx' })
   } catch (error) {
     const { code, name } = error as NodeJS.ErrnoException
-    throw code === 'EEXIST' ? alreadyThere(file) : new CommandError(`--out: ${file} cannot be written: ${code ?? name}`)
+    throw code === 'EEXIST'
+      ? createExistsError(file)
+      : new CommandError(`--out: ${file} cannot be written: ${code ?? name}`)
   }
 }
 
-function alreadyThere(file: string): CommandError {
+function createExistsError(file: string): CommandError {
   return new CommandError(`--out: ${file} is there already`, { hint: 'Give another name, or --force to replace it.' })
 }
 

@@ -50,7 +50,7 @@ export class Simulation {
 
   /** @param leases of the one isolate; undefined: each request makes a call to the store */
   constructor(config: Config, leases?: LeaseSize | 'off') {
-    this.#context = { deadlines: Deadlines.ofOne(), waitUntil: (work) => void this.#unfinished.push(work) }
+    this.#context = { deadlines: Deadlines.createForOne(), waitUntil: (work) => void this.#unfinished.push(work) }
     // Policies that cannot be simulated limit nothing, but still give their class.
     const policies = config.policies.map((policy) =>
       findObstacle(policy) === undefined ? policy : { ...policy, limits: [], plans: undefined },
@@ -114,7 +114,7 @@ export class Simulation {
     }
     if (fate === 'rejected') this.#rejected++
     if (verdict?.outcome === 'admitted' && entry.status !== undefined) {
-      await verdict.failures?.of(entry.status)?.charge()
+      await verdict.failures?.find(entry.status)?.charge()
     }
     if (this.#unfinished.length > 0) await Promise.all(this.#unfinished.splice(0))
     return fate

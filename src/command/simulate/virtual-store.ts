@@ -60,8 +60,8 @@ class RecordedStates extends ExpiringStates {
   /** The keys that were written, each with whether it got a new time to live. */
   readonly written = new Map<string, boolean>()
 
-  override at(nowMs: number): this {
-    super.at(nowMs)
+  override advanceTo(nowMs: number): this {
+    super.advanceTo(nowMs)
     this.readKeys.length = 0
     this.written.clear()
     return this

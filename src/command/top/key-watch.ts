@@ -5,7 +5,7 @@ import type { RequestPolicy } from '../../model/policy.ts'
 import { type Store, StoreError } from '../../model/store.ts'
 import { readUsage } from '../../request/caller/caller-charges.ts'
 import { countBare, type Database } from '../upkeep/database.ts'
-import { SCRIPT_BUDGET_US, shareOfTable } from '../upkeep/sweep.ts'
+import { findShareOfTable, SCRIPT_BUDGET_US } from '../upkeep/sweep.ts'
 import { countUnitsPerSecond, findFullestLimit, isAtLimit, isIdle, type Look } from './activity.ts'
 
 const COUNT = 1_000
@@ -61,7 +61,7 @@ export class KeyWatch {
     const charges = new Map([...found, ...listed.map(({ charge }) => charge)].map((charge) => [charge.key, charge]))
     const all = [...charges.values()]
     for (let first = 0; first < all.length; first += BATCH) await this.#read(all.slice(first, first + BATCH))
-    const share = this.#cursor === '0' ? 1 : shareOfTable(this.#cursor)
+    const share = this.#cursor === '0' ? 1 : findShareOfTable(this.#cursor)
     const { withoutTtl, unknown } = this.#latestPass ?? this.#pass
     const isFresh = ({ readAtLook }: Watched) => readAtLook === this.#look
     const toRows = (list: readonly Watched[]) => list.filter(isFresh).slice(0, rows).map(toRow)

@@ -66,12 +66,12 @@ export class Database {
     await this.#connection.send(['PING'])
   }
 
-  async size(): Promise<number> {
+  async countKeys(): Promise<number> {
     return (await this.#connection.send(['DBSIZE'])) as number
   }
 
   /** @returns a section of INFO; empty if the server does not offer it */
-  async info(section: string): Promise<ReadonlyMap<string, string>> {
+  async readInfo(section: string): Promise<ReadonlyMap<string, string>> {
     try {
       const text = `${await this.#connection.send(['INFO', section])}`
       return new Map([...text.matchAll(/^(\w+):(.*?)\r?$/gm)].map(([, name = '', value = '']) => [name, value]))
@@ -82,7 +82,8 @@ export class Database {
   }
 
   async refuseCluster(): Promise<void> {
-    if ((await this.info('cluster')).get('cluster_enabled') === '1') throw new DatabaseError(CLUSTER_IS_NOT_SUPPORTED)
+    if ((await this.readInfo('cluster')).get('cluster_enabled') === '1')
+      throw new DatabaseError(CLUSTER_IS_NOT_SUPPORTED)
   }
 }
 

@@ -96,7 +96,7 @@ async function applyJob(
   const save = ({ cursor, tally, share }: SweepProgress) =>
     file?.write({ cursor, tally, share, seconds: earlierSeconds + seconds() }) ?? false
 
-  const databaseKeys = await options.database.size()
+  const databaseKeys = await options.database.countKeys()
   const bar = terminal.progress('keys', Math.ceil(databaseKeys * (1 - startShare)))
   let latest: SweepProgress | undefined
   let savedAtMs = startedMs

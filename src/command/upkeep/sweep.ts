@@ -82,7 +82,7 @@ class Sweep {
     this.#options = options
     this.#count = count
     this.#batch = Math.min(MAX_BATCH_WITHOUT_CLOCK, count)
-    const share = shareOfTable(cursor)
+    const share = findShareOfTable(cursor)
     this.#progress = { tally: { ...tally }, cursor, share, isComplete: false, pauses: 0, examples: [] }
     this.#signal = AbortSignal.any([this.#end.signal, ...(signal ? [signal] : [])])
   }
@@ -91,7 +91,7 @@ class Sweep {
     const { database, signal } = this.#options
     try {
       await this.#retry(() => database.refuseCluster())
-      this.#size = await this.#retry(() => database.size())
+      this.#size = await this.#retry(() => database.countKeys())
       await this.#iterate()
     } catch (error) {
       // Calls in flight at a stop may fail.
@@ -158,7 +158,7 @@ class Sweep {
 
   #advance(cursor: string): void {
     this.#slots += this.#count
-    const share = cursor === '0' ? 1 : shareOfTable(cursor)
+    const share = cursor === '0' ? 1 : findShareOfTable(cursor)
     // A server other than Redis may count its cursors in another way.
     if (share < this.#progress.share) this.#isShareKnown = false
     this.#progress.share = this.#isShareKnown || cursor === '0' ? share : Math.min(this.#slots / this.#size, 0.99)
@@ -200,7 +200,7 @@ class Sweep {
  * read from the lowest, are the binary digits of this share, whatever the size of the table is or becomes.
  * https://github.com/redis/redis/blob/7.0/src/dict.c (dictScan)
  */
-export function shareOfTable(cursor: string): number {
+export function findShareOfTable(cursor: string): number {
   let bits = BigInt(cursor)
   let share = 0
   for (let weight = 0.5; bits > 0n; bits >>= 1n, weight /= 2) if (bits & 1n) share += weight

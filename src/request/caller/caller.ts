@@ -1,5 +1,5 @@
 import { isIP } from 'node:net'
-import { type ClaimReader, type Claims, claimIn } from '../identity/claims.ts'
+import { type ClaimReader, type Claims, findClaim } from '../identity/claims.ts'
 import { NONE } from '../identity/reading.ts'
 import { type CallerKind, parsePointer } from '../identity/source.ts'
 import { CallerError } from './caller-in-text.ts'
@@ -22,7 +22,7 @@ export interface Caller extends Partial<Readonly<Record<CallerKind, unknown>>> {
 
 /** The reader takes the known claims, whatever the token is: it is not verified. */
 export function createClaimReader(claims: Claims | undefined): ClaimReader {
-  return (path) => (claims ? claimIn(claims, path) : NONE)
+  return (path) => (claims ? findClaim(claims, path) : NONE)
 }
 
 export const NO_RESPONSE = { waitUntil() {} }

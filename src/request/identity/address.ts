@@ -8,7 +8,7 @@ const UNKNOWN = 'unknown'
  * send any `X-Forwarded-For`. All callers without a valid address share one.
  * @param ipv6Prefix leading bits that count, 1 to 128
  */
-export function callerAddress(request: Pick<ReceivedRequest, 'headers' | 'address'>, ipv6Prefix: number): string {
+export function readCallerAddress(request: Pick<ReceivedRequest, 'headers' | 'address'>, ipv6Prefix: number): string {
   const text = request.address === undefined ? request.headers.get('CF-Connecting-IP') : request.address
   const address = text?.trim() ?? ''
   if (address.includes(':')) return formatIpv6Network(address, ipv6Prefix)

@@ -28,7 +28,7 @@ function readField(field: string | null): Reading {
   if (words.length > 1 && !/^[\w.:+-]+$/.test(scheme)) return AMBIGUOUS
   // In quotes, a backslash escapes the next character to some. No decoder of Basic takes anything off.
   if (quote && (isBasic || bare.includes('\\'))) return AMBIGUOUS
-  const value = bare && canonicalCredential(isBasic ? credential : bare, isBasic)
+  const value = bare && canonicalizeCredential(isBasic ? credential : bare, isBasic)
   return value ? { kind: 'value', value } : AMBIGUOUS
 }
 
@@ -42,14 +42,14 @@ const PARAMETER = /^(?:token=)?("?)(?!token=|=)([!#-+\--:<-~]+)\1$/i
 const BEARER_GLUED = /^bearer\S+$|^\S+bearer /i
 
 /** @returns undefined for what decoders read in different ways */
-export function canonicalCredential(word: string, isBasic: boolean): string | undefined {
+export function canonicalizeCredential(word: string, isBasic: boolean): string | undefined {
   // `{"` in base64url, or `{` and white space; or, after a dot, what zlib has compressed (itsdangerous).
-  if (!isBasic && /^(?:e[wy]|\.e)[^.]*\.[^.]*\./.test(word)) return canonicalToken(word.replace(/^\./, ''))
+  if (!isBasic && /^(?:e[wy]|\.e)[^.]*\.[^.]*\./.test(word)) return canonicalizeToken(word.replace(/^\./, ''))
   const unpadded = withoutPadding(word)
   if (isTooDivided(unpadded)) return undefined
-  if (isBasic || isUserAndPassword(unpadded)) return canonicalBase64(unpadded)
+  if (isBasic || isUserAndPassword(unpadded)) return canonicalizeBase64(unpadded)
   const mapped = fromUrlAlphabet(unpadded)
-  if (mapped !== unpadded && isUserAndPassword(mapped)) return canonicalBase64(mapped)
+  if (mapped !== unpadded && isUserAndPassword(mapped)) return canonicalizeBase64(mapped)
   return word
 }
 
@@ -91,10 +91,10 @@ function decodeText(letters: string): string {
  * Normalizes a JWS or JWE in compact form (RFC 7515, RFC 7516), without padding and spare bits. Only the beginning of a
  * signature counts: it cannot be guessed, and the rest of an ECDSA signature is a number whose sign can be changed.
  */
-function canonicalToken(word: string): string | undefined {
+function canonicalizeToken(word: string): string | undefined {
   const parts = word.split('.', 6).map((part) => {
     const unpadded = withoutPadding(part)
-    return /^[\w-]*$/.test(unpadded) ? canonicalBase64(fromUrlAlphabet(unpadded)) : undefined
+    return /^[\w-]*$/.test(unpadded) ? canonicalizeBase64(fromUrlAlphabet(unpadded)) : undefined
   })
   if (parts.includes(undefined)) return undefined
   const [header = '', payload, signature = '', ...others] = parts
@@ -106,7 +106,7 @@ function canonicalToken(word: string): string | undefined {
 const SIGNATURE_CHARACTERS = 40 // 240 bits
 
 /** @returns undefined for what a strict decoder refuses, except spare bits, which are cleared */
-function canonicalBase64(unpadded: string): string | undefined {
+function canonicalizeBase64(unpadded: string): string | undefined {
   const isBase64 = /^[A-Za-z\d+/]*$/.test(unpadded) && unpadded.length % 4 !== 1
   return isBase64 ? withoutPadding(btoa(atob(unpadded))) : undefined
 }

@@ -15,7 +15,7 @@ export type ClaimReader = (
  * Reads a string, number or boolean as JSON: the string "1", the number 1 and true are three identities. Anything else
  * counts as missing: objects, lists, the empty string, and integers so large that two of them may be read as one.
  */
-export function claimIn(claims: Claims, path: readonly string[]): Reading {
+export function findClaim(claims: Claims, path: readonly string[]): Reading {
   const value = findMember(claims, path)
   return isIdentity(value) ? { kind: 'value', value: JSON.stringify(value) } : NONE
 }

@@ -1,5 +1,5 @@
 import type { Reading } from '../../model/policy.ts'
-import { canonicalCredential } from './authorization.ts'
+import { canonicalizeCredential } from './authorization.ts'
 import { AMBIGUOUS, findSpellings, MAX_CHARACTERS, NONE, readText } from './reading.ts'
 
 /** Some parser begins another cookie at each: in or after quotes too, by RFC 2109 at a comma, in Python at a space. */
@@ -16,9 +16,9 @@ const VALUE = /^(?:([!#-+\--:<-[\]-~]*)|"([!#-+\--:<-[\]-~]*)")$/
 export function readCookie(field: string | null, name: string): Reading {
   if (field === null) return NONE
   if (field.length > MAX_CHARACTERS) return AMBIGUOUS
-  const found = cookiesAlike(field, SEPARATORS, name)
+  const found = findCookiesAlike(field, SEPARATORS, name)
   // To PHP, `my sid` is `my_sid`.
-  const foundWhole = cookiesAlike(field, /;/, name)
+  const foundWhole = findCookiesAlike(field, /;/, name)
   if (found?.length === 0 && foundWhole?.length === 0) return NONE
   const [cookie, ...others] = field
     .split(';')
@@ -30,7 +30,7 @@ export function readCookie(field: string | null, name: string): Reading {
 }
 
 /** Finds the cookies that some parser may take for this one; undefined if there are too many to read. */
-export function cookiesAlike(field: string, separators: RegExp, name: string): readonly string[] | undefined {
+export function findCookiesAlike(field: string, separators: RegExp, name: string): readonly string[] | undefined {
   // A nameless cookie, "=name=value", is one with a name to some.
   const parts = field.split(separators).map((part) => part.trim().replace(/^=+/, ''))
   return findSpellings(parts, name)
@@ -45,7 +45,7 @@ export function readCookieValue(value: string): Reading {
     if (typeof parsed !== 'string') return AMBIGUOUS
     const text = parsed.trim()
     const isSigned = /^(?:e[wy]|\.e)[^.]*\.[^.]*\./.test(text)
-    const canonical = isSigned ? canonicalCredential(text, false) : text
+    const canonical = isSigned ? canonicalizeCredential(text, false) : text
     return canonical === undefined ? AMBIGUOUS : readText(canonical.replaceAll('+', ' '))
   } catch {
     return AMBIGUOUS

@@ -1,7 +1,7 @@
 import type { IdentitySource, MissingIdentity, Reading } from '../../model/policy.ts'
 import { createLoader } from '../../runtime/create-loader.ts'
 import type { ReceivedRequest } from '../received-request.ts'
-import { callerAddress } from './address.ts'
+import { readCallerAddress } from './address.ts'
 import { readAuthorization } from './authorization.ts'
 import { AMBIGUOUS, readField, readParameter } from './reading.ts'
 import { formatSource } from './source.ts'
@@ -31,7 +31,7 @@ export async function readIdentity(
     }
     if (reading.kind === 'value') parts.push(formatSource(source), reading.value)
     else if (missing.kind === 'deny' || (missing.kind === 'skip' && reading.kind === 'none')) return missing
-    else parts.push('ip', callerAddress(input.request, input.ipv6Prefix))
+    else parts.push('ip', readCallerAddress(input.request, input.ipv6Prefix))
   }
   return parts
 }
@@ -61,7 +61,7 @@ export function readIdentitySource(
     case 'token':
       return readAuthorization(request.headers.get('Authorization'))
     case 'ip':
-      return { kind: 'value', value: callerAddress(request, ipv6Prefix) }
+      return { kind: 'value', value: readCallerAddress(request, ipv6Prefix) }
     case 'route':
       return { kind: 'value', value: route }
     case 'global':

@@ -4,13 +4,13 @@
  * distinguish resources.
  * @param pathname comes from the URL parser, which has resolved dot segments, `%2e` and backslashes among them
  */
-export function canonicalPath(pathname: string): string {
+export function canonicalizePath(pathname: string): string {
   if (/^(?:\/|(?:\/[\w.~!$&'()*+,;=:@-]+)+)$/.test(pathname)) return pathname
   return normalizeSegments(decodeEscapes(pathname, OF_PATHS))
 }
 
 /** A pattern keeps escapes where a decoded ":", "*", ",", "$" or "+" would mean something else. */
-export function canonicalPattern(path: string): string {
+export function canonicalizePattern(path: string): string {
   const { pathname } = new URL(`http://pattern${path}`)
   return normalizeSegments(decodeEscapes(pathname, OF_PATTERNS))
 }

@@ -1,5 +1,5 @@
 import type { Pattern } from '../../model/policy.ts'
-import { canonicalPattern, foldCase } from './canonical-path.ts'
+import { canonicalizePattern, foldCase } from './canonical-path.ts'
 
 const PATTERN_EXPECTED =
   'patterns such as "GET /users/:id, POST /upload/*, OPTIONS *" (a method of HTTP, "*" or nothing for all of them)'
@@ -33,10 +33,10 @@ export function parsePattern(text: string): Pattern | undefined {
   if (!segments.every((segment) => segment === '*' || /^:\w+$/.test(segment) || /^[^:*?#{}<>\\]*$/.test(segment))) {
     return undefined
   }
-  return { method, path: canonicalPattern(path) }
+  return { method, path: canonicalizePattern(path) }
 }
 
-export function patternExpected(text: string): string {
+export function describeExpectedPattern(text: string): string {
   const [, instead] = FOREIGN.find(([sign]) => sign.test(text)) ?? []
   return instead ? `${instead} (a sign that is meant as it stands is escaped, such as "%24" for "$")` : PATTERN_EXPECTED
 }

@@ -60,7 +60,7 @@ export class DurableObjectStore implements Store {
     if (!negotiation.isFinal) context?.waitUntil(work.catch(() => {}))
     let conclusion: Conclusion | typeof TOO_LATE
     try {
-      conclusion = await (context?.deadlines ?? Deadlines.ofOne()).within(this.#timeoutMs, work)
+      conclusion = await (context?.deadlines ?? Deadlines.createForOne()).within(this.#timeoutMs, work)
       // Queued answers may come before the timer: asking for others would take as long again.
       const isLate = Date.now() - startedMs > this.#timeoutMs && isForItsResponse(request)
       if (conclusion === TOO_LATE || (isLate && conclusion.decision.granted > 0)) {
@@ -115,7 +115,7 @@ export class DurableObjectStore implements Store {
   }
 
   async ping(): Promise<void> {
-    await callWithin(this.#timeoutMs, this.#objects.of(PING_KEY).correct([]))
+    await callWithin(this.#timeoutMs, this.#objects.get(PING_KEY).correct([]))
   }
 
   /**
@@ -123,8 +123,8 @@ export class DurableObjectStore implements Store {
    * @throws {StoreError} what was reserved must then be cancelled
    */
   async #negotiate(negotiation: Negotiation, mustStop: () => boolean): Promise<Conclusion> {
-    await this.#reserve(negotiation, negotiation.first(), mustStop)
-    const second = negotiation.second()
+    await this.#reserve(negotiation, negotiation.prepareFirst(), mustStop)
+    const second = negotiation.prepareSecond()
     if (second.length > 0) await this.#reserve(negotiation, second, mustStop)
     if (negotiation.isVoid)
       throw new StoreError('the decision took so long, or met so many others, that it was given up')
@@ -145,7 +145,7 @@ export class DurableObjectStore implements Store {
   ): Promise<void> {
     const answers = await Promise.allSettled(
       reservations.map(async ({ index, key, message }) => {
-        negotiation.addVote(index, await this.#objects.of(key).reserve(message))
+        negotiation.addVote(index, await this.#objects.get(key).reserve(message))
       }),
     )
     if (mustStop() || answers.some(({ status }) => status === 'rejected')) throw createCallError()
@@ -159,7 +159,7 @@ export class DurableObjectStore implements Store {
   async #close(key: string, closing: CommitOrAbort): Promise<boolean> {
     for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs *= 2) {
       try {
-        return await this.#objects.of(key).close(closing)
+        return await this.#objects.get(key).close(closing)
       } catch {
         if (pauseMs > LAST_PAUSE_MS) throw createCallError()
       }
@@ -179,7 +179,9 @@ export class DurableObjectStore implements Store {
     timeoutMs = this.#timeoutMs,
   ): Promise<void> {
     const byKey = Map.groupBy(corrections, ([key]) => key)
-    const calls = [...byKey].map(([key, own]) => this.#objects.of(key).correct(own.map(([, correction]) => correction)))
+    const calls = [...byKey].map(([key, own]) =>
+      this.#objects.get(key).correct(own.map(([, correction]) => correction)),
+    )
     await callWithin(timeoutMs, Promise.all(calls))
   }
 }

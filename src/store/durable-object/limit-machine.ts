@@ -72,10 +72,10 @@ export class LimitMachine {
 
   reserve(reservation: PreparedCharge, readUs: number): ObjectVote {
     const { action, permits, charge, shared } = reservation
-    const nowUs = this.#clock(readUs)
+    const nowUs = this.#readClock(readUs)
     const nowMs = toMs(nowUs)
     const opens = this.state.open
-    const known = this.#stateAt(nowMs)
+    const known = this.#findState(nowMs)
     let returnable = 0
     for (const open of opens.values()) returnable += open.permits * open.cost
     const { usage, fitting, chargeable, changed } = evaluateWithin(returnable, reservation, known, nowUs)
@@ -111,14 +111,14 @@ export class LimitMachine {
    * @param waiting reservations that wait already, maybe this one
    * @returns milliseconds for which a refusal is worth holding back; 0 if no open charge that may be given back helps
    */
-  patienceFor(reservation: PreparedCharge, vote: ObjectVote, waiting: ReadonlySet<PreparedCharge>): number {
+  findPatienceMs(reservation: PreparedCharge, vote: ObjectVote, waiting: ReadonlySet<PreparedCharge>): number {
     const { action, charge, shared, patienceMs = 0 } = reservation
     const wanted = countWanted(reservation)
     if (action === 'peek' || charge.mode !== 'enforce' || vote.fitting >= wanted || !vote.isProvisional) return 0
     let [returnable, longestMs] = [0, 0]
     for (const [id, open] of this.state.open) {
       // Older ones are those of isolates that have died, or whose messages were lost.
-      const leftMs = (shared && id < shared.id ? patienceMs / 2 : patienceMs) - this.#ageMs(open)
+      const leftMs = (shared && id < shared.id ? patienceMs / 2 : patienceMs) - this.#findAgeMs(open)
       if (leftMs <= 0) continue
       returnable += open.permits * open.cost
       longestMs = Math.max(longestMs, leftMs)
@@ -139,7 +139,7 @@ export class LimitMachine {
 
   /** @returns whether the charge stands, as far as is known here */
   close({ id, permits, isProvisional }: CommitOrAbort, readUs: number): boolean {
-    const nowMs = toMs(this.#clock(readUs))
+    const nowMs = toMs(this.#readClock(readUs))
     const { open: opens } = this.state
     const open = opens.get(id)
     if (!open) {
@@ -152,7 +152,7 @@ export class LimitMachine {
     // The end for a new identity comes twice: the decider may still wait for another object to which it is new.
     if (permits > 0 && (isProvisional || open.isNew)) opens.set(id, { ...open, permits, isNew: false })
     else {
-      const log = permits > 0 ? this.#logAt(open.charge.algorithm, nowMs) : undefined
+      const log = permits > 0 ? this.#findLog(open.charge.algorithm, nowMs) : undefined
       if (log) {
         log.dropUntil(nowMs - findLongestMs(open.charge))
         this.#dropEntries(log)
@@ -168,7 +168,7 @@ export class LimitMachine {
 
   /** A sibling asks about a decision. @returns whether it was granted here; if not, it never will be */
   inquire(id: number, readUs: number): boolean {
-    const nowMs = toMs(this.#clock(readUs))
+    const nowMs = toMs(this.#readClock(readUs))
     const open = this.state.open.get(id)
     if (open?.isNew) this.#void(id, open, nowMs)
     const wasGranted = this.#wasGranted(id, nowMs)
@@ -177,12 +177,12 @@ export class LimitMachine {
   }
 
   /** Settles what it can without its siblings. @returns the decisions to ask them about */
-  overdue(readUs: number): (readonly [id: number, siblings: readonly string[]])[] {
-    const nowMs = toMs(this.#clock(readUs))
+  findOverdue(readUs: number): (readonly [id: number, siblings: readonly string[]])[] {
+    const nowMs = toMs(this.#readClock(readUs))
     const { open: opens } = this.state
     const due: (readonly [number, readonly string[]])[] = []
     for (const [id, open] of opens) {
-      const ageMs = this.#ageMs(open)
+      const ageMs = this.#findAgeMs(open)
       if (ageMs < ASK_AFTER_MS) continue
       // Nobody was admitted before this object had heard so.
       if (open.isNew) this.#void(id, open, nowMs)
@@ -196,16 +196,16 @@ export class LimitMachine {
 
   /** A sibling has answered that it has not granted a decision. */
   void(id: number, readUs: number): void {
-    const nowMs = toMs(this.#clock(readUs))
+    const nowMs = toMs(this.#readClock(readUs))
     const open = this.state.open.get(id)
-    if (open && this.#ageMs(open) <= ASK_UNTIL_MS) this.#void(id, open, nowMs)
+    if (open && this.#findAgeMs(open) <= ASK_UNTIL_MS) this.#void(id, open, nowMs)
   }
 
   correct(correction: Correction, readUs: number): void {
-    const nowUs = this.#clock(readUs)
+    const nowUs = this.#readClock(readUs)
     const nowMs = toMs(nowUs)
     const state = this.state
-    const known = this.#stateAt(nowMs)
+    const known = this.#findState(nowMs)
     const held = known as ConcurrencyState | undefined
     switch (correction.kind) {
       case 'release':
@@ -241,7 +241,7 @@ export class LimitMachine {
 
   /** Sets a new alarm if anything still matters. */
   isOverAt(readUs: number): boolean {
-    const nowMs = toMs(this.#clock(readUs))
+    const nowMs = toMs(this.#readClock(readUs))
     if (this.#endsAtMs < nowMs) return true
     this.state.alarmAtMs = 0
     this.#write(nowMs)
@@ -260,7 +260,7 @@ export class LimitMachine {
   #charge({ charge, leaseMs, shared }: PreparedCharge, permits: number, isNew: boolean, nowUs: number): number {
     const nowMs = toMs(nowUs)
     const { algorithm, limits, cost, slot = 0 } = charge
-    const log = this.#logAt(algorithm, nowMs)
+    const log = this.#findLog(algorithm, nowMs)
     // If this is taken back, other limits may still need older entries.
     if (log) log.keepsAll = shared !== undefined
     const { forfeited, ...charged } = this.#commit(charge, nowUs, permits * cost, leaseMs)
@@ -283,7 +283,7 @@ export class LimitMachine {
     const state = this.state
     const nowMs = toMs(nowUs)
     const { isLog, implementation } = ALGORITHMS[charge.algorithm]
-    const before = this.#stateAt(nowMs)
+    const before = this.#findState(nowMs)
     if (isLog && !before) this.#dropLog()
     const commit = implementation.commit(before, charge, nowUs, units, leaseMs, penalty)
     const { forfeited = 0 } = commit
@@ -316,7 +316,7 @@ export class LimitMachine {
     const state = this.state
     const { isLog, holdsSlots } = ALGORITHMS[state.algorithm as AlgorithmName]
     const units = (open.permits - permits) * open.cost
-    const known = this.#stateAt(nowMs)
+    const known = this.#findState(nowMs)
     if (isLog) {
       const log = known as WindowLog | undefined
       if (!log) return
@@ -370,16 +370,16 @@ export class LimitMachine {
     this.state.kept = { state, expiresAtMs: ttlMs === undefined ? this.state.kept.expiresAtMs : nowMs + ttlMs }
   }
 
-  #stateAt(nowMs: number): unknown {
+  #findState(nowMs: number): unknown {
     const { state, expiresAtMs } = this.state.kept
     return expiresAtMs >= nowMs ? state : undefined
   }
 
-  #logAt(algorithm: AlgorithmName, nowMs: number): WindowLog | undefined {
-    return ALGORITHMS[algorithm].isLog ? (this.#stateAt(nowMs) as WindowLog | undefined) : undefined
+  #findLog(algorithm: AlgorithmName, nowMs: number): WindowLog | undefined {
+    return ALGORITHMS[algorithm].isLog ? (this.#findState(nowMs) as WindowLog | undefined) : undefined
   }
 
-  #ageMs(open: Open): number {
+  #findAgeMs(open: Open): number {
     return toMs(this.#readUs) - open.atMs
   }
 
@@ -387,7 +387,7 @@ export class LimitMachine {
    * The time is never before that of the last charge, whatever the clock of this machine or of the one before it shows.
    * If the clock has stepped back, open charges age by as much: siblings are asked before they forget.
    */
-  #clock(readUs: number): number {
+  #readClock(readUs: number): number {
     const backMs = Math.max(0, Math.ceil((this.#readUs - readUs) / 1000))
     for (const open of backMs > 0 ? this.state.open.values() : []) open.atMs -= backMs
     this.#readUs = readUs

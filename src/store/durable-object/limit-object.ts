@@ -106,7 +106,7 @@ export class LimitObject {
         const startMs = Date.now()
         const { vote, waitMs, changed } = await this.#change((machine, nowUs) => {
           const vote = machine.reserve(reservation, nowUs)
-          const waitMs = Math.min(leftMs, machine.patienceFor(reservation, vote, this.#waiting))
+          const waitMs = Math.min(leftMs, machine.findPatienceMs(reservation, vote, this.#waiting))
           if (waitMs > 0) this.#waiting.add(reservation)
           return { vote, waitMs, changed: this.#changed.promise }
         }, false)
@@ -182,11 +182,11 @@ export class LimitObject {
   async #ask(machine: LimitMachine, dueUs: number): Promise<void> {
     const overdue = await this.#change((machine, nowUs) => {
       machine.reach(dueUs)
-      return machine.overdue(nowUs)
+      return machine.findOverdue(nowUs)
     })
     const objects = openObjects(this.#env.LIMITS)
     const ask = async ([id, siblings]: (typeof overdue)[number]) => {
-      const inquiries = siblings.map((key) => objects.of(key).inquire(id))
+      const inquiries = siblings.map((key) => objects.get(key).inquire(id))
       const answers = await Promise.all(inquiries.map((answer) => answer.catch(() => undefined)))
       // It may have failed meanwhile, and another machine may have written since.
       if (this.#machine !== machine || !answers.includes(false)) return

@@ -84,7 +84,7 @@ export function loadState(rows: Rows): MachineState {
       state.decisions.set(id, decidedMs)
     })
   let head: Head | undefined
-  for (const { kind, n, body } of rows.all()) {
+  for (const { kind, n, body } of rows.list()) {
     const content = JSON.parse(body)
     if (kind === HEAD) head = content
     else if (kind === SLOTS) state.slots.set(n, { units: content[0], deadlineMs: content[1] })

@@ -36,21 +36,21 @@ export class Negotiation {
     this.#patienceMs = patienceMs
   }
 
-  first(): To<PreparedCharge>[] {
+  prepareFirst(): To<PreparedCharge>[] {
     const { charges, action, permits } = this.#request
-    return this.#reservations(action, permits, (index) => !countsIdentities(charges[index]))
+    return this.#listReservations(action, permits, (index) => !countsIdentities(charges[index]))
   }
 
   /** The store calls this when all have answered, and asks those that count new identities if there is one. */
-  second(): To<PreparedCharge>[] {
+  prepareSecond(): To<PreparedCharge>[] {
     const { charges, action } = this.#request
     const firstNew = charges.findIndex((_, index) => this.#votes.get(index)?.isNew)
     if (firstNew < 0) return []
     const isIncluded = (index: number) => index > firstNew && countsIdentities(charges[index])
-    const granted = countGranted(this.#request, this.#allVotes())
-    if (granted > 0) return this.#reservations(action, granted, isIncluded)
+    const granted = countGranted(this.#request, this.#listVotes())
+    if (granted > 0) return this.#listReservations(action, granted, isIncluded)
     // It is refused already: they only report their usage.
-    return this.#reservations('peek', countWanted(this.#request), isIncluded)
+    return this.#listReservations('peek', countWanted(this.#request), isIncluded)
   }
 
   addVote(index: number, vote: ObjectVote): void {
@@ -72,7 +72,7 @@ export class Negotiation {
   /** The store calls this when all have answered. */
   conclude(): Conclusion {
     const { charges } = this.#request
-    const votes = this.#allVotes()
+    const votes = this.#listVotes()
     const granted = countGranted(this.#request, votes)
     const givenBack: To<CommitOrAbort>[] = []
     const awaited: To<CommitOrAbort>[] = []
@@ -120,11 +120,11 @@ export class Negotiation {
     return this.#request.charges.some((charge, place) => place > index && countsIdentities(charge))
   }
 
-  #allVotes(): Evaluation[] {
+  #listVotes(): Evaluation[] {
     return this.#request.charges.map((charge, index) => this.#votes.get(index) ?? skipCharge(charge, this.#request))
   }
 
-  #reservations(
+  #listReservations(
     action: DecisionRequest['action'],
     permits: number,
     isIncluded: (index: number) => boolean,

@@ -60,7 +60,7 @@ export interface RemoteObject {
 }
 
 export interface RemoteObjects {
-  of(key: string): RemoteObject
+  get(key: string): RemoteObject
 }
 
 export type ObjectCall = {
@@ -94,7 +94,7 @@ export function hasTable(sql: ObjectDatabase, name: string): boolean {
 
 export function openObjects(namespace: ObjectNamespace): RemoteObjects {
   return {
-    of(key) {
+    get(key) {
       // biome-ignore lint/suspicious/noExplicitAny: the other side is the class `LimitObject`
       const call = (...sent: ObjectCall): Promise<any> => callObject(namespace, key, sent)
       return {
@@ -124,7 +124,7 @@ export async function callWithin<T>(timeoutMs: number, work: Promise<T>): Promis
   const calling = work.catch(() => {
     throw createCallError()
   })
-  const answer = await Deadlines.ofOne().within(timeoutMs, calling)
+  const answer = await Deadlines.createForOne().within(timeoutMs, calling)
   if (answer === TOO_LATE) throw new StoreError(TOO_LATE_MESSAGE)
   return answer
 }

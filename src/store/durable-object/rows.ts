@@ -10,7 +10,7 @@ export interface ObjectRow {
 /** The rows of one object, each a text under a kind and a number. They are durable before any answer leaves. */
 export interface Rows {
   /** Sorted by kind, then by number. */
-  all(): Iterable<ObjectRow>
+  list(): Iterable<ObjectRow>
   get(kind: number, n: number): string | undefined
   put(kind: number, n: number, body: string): void
   delete(kind: number, n: number): void
@@ -30,7 +30,7 @@ export class SqlRows implements Rows {
     this.#sql = sql
   }
 
-  all(): Iterable<ObjectRow> {
+  list(): Iterable<ObjectRow> {
     this.#hasTable = hasTable(this.#sql, 'kept')
     return this.#hasTable ? (this.#sql.exec('SELECT kind, n, body FROM kept ORDER BY kind, n') as Iterable<never>) : []
   }

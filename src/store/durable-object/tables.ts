@@ -62,7 +62,7 @@ export function openObjectDocuments({ key, ...options }: CallOptions & { readonl
   return {
     read: (known) => ask('read', known ?? null),
     readVersion: (version) => ask('readVersion', version),
-    history: () => ask('history'),
+    readHistory: () => ask('readHistory'),
     write: (write) => ask('write', write),
   }
 }
@@ -76,7 +76,7 @@ export function openObjectCounters({
   return {
     add: (flush) => ask('add', { ...flush, minutes: flush.minutes.map(toPlain) }),
     read: async (...span) => (await ask<PlainPeriod[]>('read', ...span)).map(fromPlain),
-    totals: async () => new Map(await ask<PlainCount[]>('totals')),
+    readTotals: async () => new Map(await ask<PlainCount[]>('readTotals')),
   }
 }
 
@@ -116,7 +116,7 @@ class DocumentTable extends Table {
 
   /** @returns undefined if the newest version is the known one */
   read(known: VersionId | null): StoredDocument | undefined {
-    const newest = this.#newest()
+    const newest = this.#readNewest()
     if (isSameVersion(newest, known ?? undefined)) return undefined
     return this.readVersion(newest.version) ?? NO_DOCUMENT
   }
@@ -125,12 +125,12 @@ class DocumentTable extends Table {
     return this.select<StoredDocument>('SELECT * FROM versions WHERE version = ?', version)[0]
   }
 
-  history(): readonly Revision[] {
+  readHistory(): readonly Revision[] {
     return this.select('SELECT version, id, atMs, actor, comment FROM versions ORDER BY version DESC')
   }
 
   write(write: DocumentWrite): Written {
-    const newest = this.#newest()
+    const newest = this.#readNewest()
     const refusal = checkWrite(write, newest)
     if (refusal) return refusal
     const written = { version: newest.version + 1, id: crypto.randomUUID(), atMs: this.nowMs }
@@ -146,7 +146,7 @@ class DocumentTable extends Table {
     return { kind: 'written', ...written }
   }
 
-  #newest(): VersionId {
+  #readNewest(): VersionId {
     return this.select<VersionId>('SELECT version, id FROM versions ORDER BY version DESC LIMIT 1')[0] ?? NO_DOCUMENT
   }
 }
@@ -205,7 +205,7 @@ export class CounterTable extends Table {
     })
   }
 
-  totals(): PlainCount[] {
+  readTotals(): PlainCount[] {
     return [...this.#readPeriod(TOTALS, 0).counts]
   }
 
@@ -230,11 +230,11 @@ export class CounterTable extends Table {
     const body: Body = kept.added.size > 0 ? { ...rest, added: [...kept.added] } : rest
     this.sql.exec(
       'INSERT INTO counted (period, startMs, expiresAtMs, body) VALUES (?, ?, ?, ?) ON CONFLICT (period, startMs) DO UPDATE SET expiresAtMs = excluded.expiresAtMs, body = excluded.body',
-      ...[period, startMs, this.#expiresAtMs(period, startMs), JSON.stringify(body)],
+      ...[period, startMs, this.#findExpiry(period, startMs), JSON.stringify(body)],
     )
   }
 
-  #expiresAtMs(period: Resolution | typeof TOTALS, startMs: number): number {
+  #findExpiry(period: Resolution | typeof TOTALS, startMs: number): number {
     if (period === TOTALS) return this.nowMs + TOTALS_KEPT_MS
     return Math.max(startMs + PERIOD_MS[period] + KEPT_MS[period], this.nowMs + KNOWN_FOR_MS)
   }

@@ -33,7 +33,7 @@ export class ExpiringStates implements States {
   }
 
   /** @returns the states at this time, until the next call. @param nowMs milliseconds since the Unix epoch */
-  at(nowMs: number): States {
+  advanceTo(nowMs: number): States {
     this.#nowMs = nowMs
     return this
   }

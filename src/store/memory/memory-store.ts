@@ -28,7 +28,7 @@ export class MemoryStore<S extends ExpiringStates = ExpiringStates> implements S
 
   decideNow(request: DecisionRequest): Decision {
     const nowUs = this.#readClockUs()
-    return decide(request, nowUs, this.#statesAt(nowUs))
+    return decide(request, nowUs, this.#findStates(nowUs))
   }
 
   async release(charges: readonly StoreCharge[]): Promise<void> {
@@ -37,7 +37,7 @@ export class MemoryStore<S extends ExpiringStates = ExpiringStates> implements S
 
   async revoke(releases: readonly Release[]): Promise<void> {
     const nowUs = this.#readClockUs()
-    const states = this.#statesAt(nowUs)
+    const states = this.#findStates(nowUs)
     for (const { charge, isKnown } of releases) {
       const { key, slot = 0 } = charge
       const held = states.read(key) as ConcurrencyState | undefined
@@ -52,7 +52,7 @@ export class MemoryStore<S extends ExpiringStates = ExpiringStates> implements S
 
   async renew(charges: readonly StoreCharge[]): Promise<void> {
     const nowUs = this.#readClockUs()
-    const states = this.#statesAt(nowUs)
+    const states = this.#findStates(nowUs)
     for (const { key, slot = 0, limits } of charges) {
       const held = states.read(key) as ConcurrencyState | undefined
       if (!held) continue
@@ -63,7 +63,7 @@ export class MemoryStore<S extends ExpiringStates = ExpiringStates> implements S
 
   async settle(differences: readonly Adjustment[], chargedAtMs: number): Promise<void> {
     const nowUs = this.#readClockUs()
-    const states = this.#statesAt(nowUs)
+    const states = this.#findStates(nowUs)
     for (const { charge, units } of differences) {
       const state = states.read(charge.key)
       if (state === undefined) continue
@@ -86,8 +86,8 @@ export class MemoryStore<S extends ExpiringStates = ExpiringStates> implements S
     return Math.round(this.now() * 1000)
   }
 
-  #statesAt(nowUs: number): States {
-    return this.states.at(toMs(nowUs))
+  #findStates(nowUs: number): States {
+    return this.states.advanceTo(toMs(nowUs))
   }
 }
 

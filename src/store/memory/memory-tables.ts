@@ -44,7 +44,7 @@ export class MemoryDocuments implements DocumentStore {
     return this.#kept.find((kept) => kept.version === version)
   }
 
-  async history(): Promise<readonly Revision[]> {
+  async readHistory(): Promise<readonly Revision[]> {
     return this.#kept.map(({ version, id, atMs, actor, comment }) => ({ version, id, atMs, actor, comment }))
   }
 
@@ -95,7 +95,7 @@ export class MemoryCounters implements StatisticsStore {
       .map(({ startMs, counts, sketches }) => ({ startMs, counts: new Map(counts), sketches: new Map(sketches) }))
   }
 
-  async totals(): Promise<CounterValues> {
+  async readTotals(): Promise<CounterValues> {
     return new Map(this.#totals)
   }
 

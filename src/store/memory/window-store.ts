@@ -50,7 +50,7 @@ export class WindowStore extends MemoryStore<IdentityStates> {
     return (identity: string, cost: number) => {
       const clockMs = this.now()
       const nowMs = Math.floor(clockMs)
-      states.at(nowMs)
+      states.advanceTo(nowMs)
       const entry = states.find(space, identity)
       const log = entry === undefined ? new WindowLog() : (entry.state as WindowLog)
       const first = measure(log, limits[0], nowMs, cost)

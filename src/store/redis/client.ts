@@ -34,7 +34,7 @@ export const UPSTASH_OPTIONS = {
   readYourWrites: false,
 } as const
 
-export function upstashClient(redis: UpstashRedis): RedisClient {
+export function adaptUpstash(redis: UpstashRedis): RedisClient {
   return {
     // The client's commands are bound to it, which spares a hop; those of a wrapper may not be.
     evalsha: redis.evalsha.bind(redis),
@@ -42,11 +42,11 @@ export function upstashClient(redis: UpstashRedis): RedisClient {
     zrem: (key, [first = '', ...others]) => redis.zrem(key, first, ...others),
     del: (keys) => redis.del(...keys),
     ping: () => redis.ping(),
-    serverWords: upstashWords,
+    serverWords: readUpstashWords,
   }
 }
 
-export function upstashWords(error: unknown): string | undefined {
+export function readUpstashWords(error: unknown): string | undefined {
   if (!(error instanceof Error) || error.name !== 'UpstashError') return undefined
   // The client appends the whole command, identities included.
   return error.message.split(', command was:', 1)[0] ?? ''

@@ -78,7 +78,7 @@ export class RedisCalls {
     call: Promise<T>,
     keys: readonly string[],
     deadline: Deadline,
-    deadlines = Deadlines.ofOne(),
+    deadlines = Deadlines.createForOne(),
   ): Promise<T> {
     try {
       const answer = await deadlines.within(this.#timeoutMs, call)

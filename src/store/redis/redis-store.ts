@@ -8,13 +8,13 @@ import type { RedisClient } from './client.ts'
 import { RedisCalls, type Script, toScript } from './redis-calls.ts'
 import {
   type Chunks,
+  listReleaseArguments,
+  listRenewArguments,
+  listScriptArguments,
+  listSettleArguments,
+  listSlotMembers,
   readDecision,
-  releaseArguments,
-  renewArguments,
   Scripts,
-  scriptArguments,
-  settleArguments,
-  slotMembers,
 } from './script.ts'
 
 export interface RedisStoreParts {
@@ -68,7 +68,7 @@ export class RedisStore implements Store {
 
   async decide(request: DecisionRequest, context?: CallContext): Promise<Decision> {
     const keys = mapList(request.charges, ({ key }) => key)
-    const args = scriptArguments(request, this.#entriesToRead.of)
+    const args = listScriptArguments(request, this.#entriesToRead.find)
     const reply = await this.#prompt.evaluate(this.#decide, keys, args, context?.deadlines)
     const decision = readDecision(reply, request)
     this.#entriesToRead.update(request, decision)
@@ -77,27 +77,27 @@ export class RedisStore implements Store {
 
   async release(charges: readonly StoreCharge[]): Promise<void> {
     const release = (charge: StoreCharge) =>
-      this.#count((client) => client.zrem(charge.key, slotMembers(charge)), [charge.key])
+      this.#count((client) => client.zrem(charge.key, listSlotMembers(charge)), [charge.key])
     await Promise.all(charges.map(release))
   }
 
   async revoke(releases: readonly Release[]): Promise<void> {
     const keys = releases.map(({ charge }) => charge.key)
     this.#release ??= toScript(this.#scripts.release())
-    const count = await this.#patient.evaluate(this.#release, keys, releaseArguments(releases))
+    const count = await this.#patient.evaluate(this.#release, keys, listReleaseArguments(releases))
     if (count !== releases.length) throw new StoreError('unexpected reply from Redis')
   }
 
   async renew(charges: readonly StoreCharge[]): Promise<void> {
     const keys = charges.map(({ key }) => key)
     this.#renew ??= toScript(this.#scripts.renew())
-    await this.#prompt.evaluate(this.#renew, keys, renewArguments(charges))
+    await this.#prompt.evaluate(this.#renew, keys, listRenewArguments(charges))
   }
 
   async settle(differences: readonly Adjustment[], chargedAtMs: number): Promise<void> {
     const keys = differences.map(({ charge }) => charge.key)
     this.#settle ??= toScript(this.#scripts.settle(this.#algorithms))
-    await this.#prompt.evaluate(this.#settle, keys, settleArguments(differences, chargedAtMs))
+    await this.#prompt.evaluate(this.#settle, keys, listSettleArguments(differences, chargedAtMs))
   }
 
   async delete(keys: readonly string[]): Promise<void> {
@@ -126,7 +126,7 @@ const MANY = 8
 export class EntriesToRead {
   readonly #counts = new Lru<number>(MAX_KEYS)
 
-  readonly of = ({ key, algorithm }: StoreCharge): number | undefined =>
+  readonly find = ({ key, algorithm }: StoreCharge): number | undefined =>
     algorithm === 'sliding-window' ? this.#counts.get(key) : undefined
 
   update({ charges, permits }: DecisionRequest, { usage }: Decision): void {

@@ -70,7 +70,7 @@ export function callChunk(lua: string, values: readonly string[] = []): string {
  * Makes ARGV of `lua/decide.lua`. Here as below, KEYS are those of the charges, in order.
  * @param entriesToRead how many entries of a stream to read at once, if anything is known
  */
-export function scriptArguments(
+export function listScriptArguments(
   { action, permits, leaseMs = 0, charges }: DecisionRequest,
   entriesToRead: (charge: StoreCharge) => number | undefined = () => undefined,
 ): (string | number)[] {
@@ -93,7 +93,7 @@ function encodeCharge(charge: StoreCharge): string {
   return penalty ? `${terms} ${penalty.durationMs} ${penalty.after}` : terms.replace(' enforce requests 1 0', '')
 }
 
-export function settleArguments(differences: readonly Adjustment[], chargedAtMs: number): (string | number)[] {
+export function listSettleArguments(differences: readonly Adjustment[], chargedAtMs: number): (string | number)[] {
   const perRule = differences.flatMap(({ charge, units }) => {
     const numbers = listNumbers(charge)
     return [ALGORITHMS[charge.algorithm].letter, units, numbers.length, ...numbers]
@@ -101,15 +101,15 @@ export function settleArguments(differences: readonly Adjustment[], chargedAtMs:
   return [chargedAtMs, ...perRule]
 }
 
-export function renewArguments(charges: readonly StoreCharge[]): number[] {
+export function listRenewArguments(charges: readonly StoreCharge[]): number[] {
   return charges.flatMap(({ limits, slot = 0, cost }) => [limits[0]?.windowMs ?? 0, slot, cost])
 }
 
-export function releaseArguments(releases: readonly Release[]): (string | number)[] {
+export function listReleaseArguments(releases: readonly Release[]): (string | number)[] {
   return releases.flatMap(({ charge: { slot = 0, cost }, isKnown }) => [slot, cost, isKnown ? 'known' : 'unknown'])
 }
 
-export function slotMembers({ slot, cost }: StoreCharge): string[] {
+export function listSlotMembers({ slot, cost }: StoreCharge): string[] {
   return Array.from({ length: cost }, (_, index) => `${slot}:${index + 1}`)
 }
 

@@ -48,7 +48,7 @@ export interface IoRedis extends ConnectionEvents {
   defineCommand: unknown
 }
 
-export function ioRedisClient(redis: IoRedis): RedisClient {
+export function adaptIoRedis(redis: IoRedis): RedisClient {
   return {
     isCluster: redis.isCluster === true,
     evalsha: (sha1, keys, args) => redis.evalsha(sha1, keys.length, ...keys, ...args),
@@ -76,7 +76,7 @@ export interface NodeRedis extends ConnectionEvents {
   ping(): Promise<unknown>
 }
 
-export function nodeRedisClient(redis: NodeRedis): RedisClient {
+export function adaptNodeRedis(redis: NodeRedis): RedisClient {
   const isCluster = redis.nodeByAddress !== undefined
   const isConnecting = () => redis.isOpen === true && redis.isReady === false
   return {

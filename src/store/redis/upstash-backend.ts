@@ -1,6 +1,6 @@
 import { Redis } from '@upstash/redis/cloudflare'
 import type { Backend } from '../backend.ts'
-import { type RedisClient, UPSTASH_OPTIONS, upstashClient } from './client.ts'
+import { adaptUpstash, type RedisClient, UPSTASH_OPTIONS } from './client.ts'
 import { BACKGROUND_TIMEOUT_MS, RedisStore, type RedisStoreParts } from './redis-store.ts'
 
 export interface UpstashDatabase {
@@ -39,5 +39,5 @@ export function openUpstashBackend(options: UpstashStoreOptions): Backend {
 /** @param timeoutMs ends calls that no request waits for, at the cost of a signal for each */
 export function connectUpstash({ url, token }: UpstashDatabase, timeoutMs?: number): RedisClient {
   const signal = timeoutMs === undefined ? {} : { signal: () => AbortSignal.timeout(timeoutMs) }
-  return upstashClient(new Redis({ url, token, ...UPSTASH_OPTIONS, ...signal }))
+  return adaptUpstash(new Redis({ url, token, ...UPSTASH_OPTIONS, ...signal }))
 }

@@ -4,7 +4,7 @@ import type { DecisionRequest } from '../../../src/model/charge.ts'
 import type { AlgorithmName } from '../../../src/model/limits.ts'
 import { Deadlines } from '../../../src/runtime/deadlines.ts'
 import { LUA } from '../../../src/store/redis/more-lua.ts'
-import { Scripts, scriptArguments } from '../../../src/store/redis/script.ts'
+import { listScriptArguments, Scripts } from '../../../src/store/redis/script.ts'
 import { chargeOf, EVERY_ALGORITHM, take, withPolicy } from '../../support/charges.ts'
 import { ownRedis, total } from '../../support/own-redis.ts'
 
@@ -46,7 +46,7 @@ test.each(MIXTURES.map((algorithms) => ({ algorithms, name: algorithms.join(' + 
         store.advanceTo(nowMs)
         const { granted } = await store.decide(take(rules))
         refused += granted === 0 ? 1 : 0
-        const args = [...scriptArguments(take(rules)), nowMs * 1_000].map(String)
+        const args = [...listScriptArguments(take(rules)), nowMs * 1_000].map(String)
         await redis.client.eval(script, { keys: rules.map(({ key }) => key), arguments: args })
       }
     })
@@ -65,7 +65,7 @@ test('calls and commands of leased permits are those that Redis counts, or a few
   class ReplayedStore extends VirtualStore {
     override async decide(request: DecisionRequest) {
       calls++
-      const args = [...scriptArguments(request), Math.round(this.nowMs * 1_000)].map(String)
+      const args = [...listScriptArguments(request), Math.round(this.nowMs * 1_000)].map(String)
       await redis.client.eval(script, { keys: [rule.key], arguments: args })
       return super.decide(request)
     }
@@ -77,7 +77,7 @@ test('calls and commands of leased permits are those that Redis counts, or a few
       store.advanceTo(START_MS + i * 7)
       const unfinished: Promise<unknown>[] = []
       const context = {
-        deadlines: Deadlines.ofOne(),
+        deadlines: Deadlines.createForOne(),
         waitUntil: (work: Promise<unknown>) => void unfinished.push(work),
       }
       expect((await engine.decide([withPolicy(rule)], context)).granted).toBe(1)

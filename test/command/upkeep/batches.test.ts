@@ -17,7 +17,7 @@ async function goThrough({ usPerKey, pages, count }: Server) {
   const database = {
     inFlight: 1,
     refuseCluster: async () => {},
-    size: async () => pages * MAX_KEYS,
+    countKeys: async () => pages * MAX_KEYS,
     async scan(_cursor: string, _match: string, most: number) {
       const cursor = ++page < pages ? `${page}` : '0'
       return { cursor, keys: Array.from({ length: most }, (_, i) => `${i}`), unnameable: 0 }

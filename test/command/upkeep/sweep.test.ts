@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { countBare, deleteKeys, expire } from '../../../src/command/upkeep/database.ts'
-import { type SweepOptions, shareOfTable, sweep } from '../../../src/command/upkeep/sweep.ts'
+import { findShareOfTable, type SweepOptions, sweep } from '../../../src/command/upkeep/sweep.ts'
 import { freePort } from '../../../tools/free-port.ts'
 import { type RedisServer, startRedisServer } from '../../../tools/redis-server.ts'
 import { type RestFront, startRestFront } from '../../../tools/rest-front.ts'
@@ -105,7 +105,7 @@ describe.each([
     await fill(redis, 'other_', 1_000)
     const { tally } = await sweep({ database: database(), job: deleteKeys, match: 'flashMap_*', count: 100 })
     expect(tally).toMatchObject({ changed: 1_000, kept: 0, unnameable: 0 })
-    expect(await database().size()).toBe(1_000)
+    expect(await database().countKeys()).toBe(1_000)
     expect(await commandsRun()).not.toContain('del')
   })
 
@@ -125,7 +125,7 @@ describe.each([
     const { tally } = await sweep({ database: vanishing, job: expire(HOUR_MS), match: 'a*', count: 50 })
     expect(tally.gone).toBe(removed)
     expect(tally.changed).toBe(500 - removed)
-    expect(await inner.size()).toBe(500 - removed)
+    expect(await inner.countKeys()).toBe(500 - removed)
   })
 
   test('sweep() misses no key while thousands are made, and the table grows', async () => {
@@ -359,14 +359,14 @@ describe('over redis://', () => {
     expect(share).toBeLessThan(0.8)
   })
 
-  test('shareOfTable() only grows, and is the share of the keys that SCAN has passed', async () => {
+  test('findShareOfTable() only grows, and is the share of the keys that SCAN has passed', async () => {
     await fill(redis, 'a', 20_000)
     let [cursor, passed, before] = ['0', 0, 0]
     do {
       const page = await overRedis.scan(cursor, '*', 500)
       cursor = page.cursor
       passed += page.keys.length
-      const share = cursor === '0' ? 1 : shareOfTable(cursor)
+      const share = cursor === '0' ? 1 : findShareOfTable(cursor)
       expect(share).toBeGreaterThan(before)
       expect(Math.abs(share - passed / 20_000)).toBeLessThan(0.03)
       before = share

@@ -45,7 +45,7 @@ export class DeciderCode {
   }
 
   begin(): Act {
-    const sent = this.#ask(this.#negotiation([]).first())
+    const sent = this.#ask(this.#negotiation([]).prepareFirst())
     return {
       state: this.#numberOf({ phase: 'first', votes: this.#charges.map(() => null), awaited: awaitedOf(sent) }),
       sent,
@@ -104,7 +104,7 @@ export class DeciderCode {
     if (phase === 'confirming') {
       return { state: this.ended(state, 'admitted'), sent: this.#close(negotiation.conclude().kept) }
     }
-    const second = phase === 'first' ? negotiation.second() : []
+    const second = phase === 'first' ? negotiation.prepareSecond() : []
     if (second.length > 0) {
       if (isLate) return this.giveUp(state)
       const sent = this.#ask(second)

@@ -251,7 +251,7 @@ export class ObjectCode {
         // All at once: their order is no matter.
         return {
           asked: machine
-            .overdue(nowUs)
+            .findOverdue(nowUs)
             .map(([id]) => id - 1)
             .toSorted((a, b) => a - b),
         }
@@ -304,7 +304,7 @@ export class ObjectCode {
       waiting: waiting.map((reservation) => [deciderOf(reservation), this.#askingOf(reservation)] as const),
     }
     const number = this.#normals.numberOf(normal)
-    const stored = serialize({ rows: rows.all(), memory, waiting, mayCrash } satisfies Stored)
+    const stored = serialize({ rows: rows.list(), memory, waiting, mayCrash } satisfies Stored)
     this.#stored[number] ??= stored
     if (!this.#stored[number]?.equals(stored)) this.#others[number] ??= stored
     return number

@@ -1,11 +1,11 @@
 import type { RequestListener } from 'node:http'
-import { rulesKey } from '../../../src/rules/open-rules.ts'
+import { formatRulesKey } from '../../../src/rules/open-rules.ts'
 import type { StatisticsStore } from '../../../src/store/counters.ts'
 import type { DocumentStore } from '../../../src/store/documents.ts'
 import { openObjectCounters, openObjectDocuments } from '../../../src/store/durable-object/tables.ts'
 import { RedisCounters } from '../../../src/store/redis/counters/redis-counters.ts'
 import { RedisDocuments } from '../../../src/store/redis/documents/redis-documents.ts'
-import { nodeRedisClient } from '../../../src/store/redis/tcp-clients.ts'
+import { adaptNodeRedis } from '../../../src/store/redis/tcp-clients.ts'
 import { PLANTED } from '../../setup/secret-watch.ts'
 import type { Bundle } from '../../support/build-bundle.ts'
 import { startObjectSite } from '../../support/object-site.ts'
@@ -83,8 +83,8 @@ const startOverRedis: Start = async (bundle, add) => {
   const site = await add(startRedisSite({ bundle, points: 2, variables: VARIABLES, api }))
   const redis = await connectRedis(site.redis.port)
   await add({ stop: () => redis.close() })
-  const options = { client: nodeRedisClient(redis), timeoutMs: 10_000 }
-  await writeRules(new RedisDocuments({ ...options, key: rulesKey(KEY_PREFIX) }))
+  const options = { client: adaptNodeRedis(redis), timeoutMs: 10_000 }
+  await writeRules(new RedisDocuments({ ...options, key: formatRulesKey(KEY_PREFIX) }))
   return {
     gateways: site.urls,
     get log() {
@@ -100,7 +100,7 @@ const startOverObjects: Start = async (bundle, add) => {
   const site = await add(startObjectSite({ bundle, variables: VARIABLES, points: 2, api }))
   const { namespace, urls, log } = site
   const options = { namespace, timeoutMs: 10_000 }
-  await writeRules(openObjectDocuments({ ...options, key: rulesKey(KEY_PREFIX) }))
+  await writeRules(openObjectDocuments({ ...options, key: formatRulesKey(KEY_PREFIX) }))
   return {
     gateways: urls,
     log,

@@ -16,7 +16,7 @@ test('readAudit() answers what was done about a caller, the latest first, by any
   for (const each of [first, other, both]) await appendAudit(auditLog, each)
   expect(await readAudit(auditLog, new Set(['A']))).toEqual([first])
   expect(await readAudit(auditLog, new Set(['B', 'A']))).toEqual([both, other, first])
-  expect(await auditLog.history()).toHaveLength(1)
+  expect(await auditLog.readHistory()).toHaveLength(1)
 })
 
 test('appendAudit() loses nothing of those who write at once', async () => {

@@ -2,8 +2,8 @@ import { expect, test } from 'vitest'
 import { NO_RULES } from '../../../src/rules/document.ts'
 import {
   checkRules,
-  deployedTables,
   diffPolicies,
+  readDeployedTables,
   readPolicies,
   selectTables,
 } from '../../../src/rules/rule-policies.ts'
@@ -43,9 +43,9 @@ test('readPolicies() and checkRules() take limits by the calendar', () => {
   )
 })
 
-test('deployedTables() takes POLICIES as Wrangler passes it, as JSON, and left out', () => {
-  for (const POLICIES of [[LOGIN], JSON.stringify([LOGIN])]) expect(deployedTables({ POLICIES })).toEqual([LOGIN])
-  expect(deployedTables({})).toEqual([])
+test('readDeployedTables() takes POLICIES as Wrangler passes it, as JSON, and left out', () => {
+  for (const POLICIES of [[LOGIN], JSON.stringify([LOGIN])]) expect(readDeployedTables({ POLICIES })).toEqual([LOGIN])
+  expect(readDeployedTables({})).toEqual([])
 })
 
 test('selectTables() tells those that were deployed where the rules have none', () => {

@@ -60,7 +60,7 @@ function refusalLog(share: number, random: () => number = () => 0.5, readLabel: 
 
 test('RefusalLog says who was refused by what, and nothing that callers have sent but the label', () => {
   const { log, lines } = refusalLog(1)
-  log.decided(observed(LIMITED, { country: 'DE' }), CONTEXT)
+  log.onDecided(observed(LIMITED, { country: 'DE' }), CONTEXT)
   expect(lines).toEqual([
     {
       ...{ level: 'info', event: 'refused', outcome: 'limited', retryAfterMs: 70, label: 'ACME "1"', country: 'DE' },
@@ -80,7 +80,7 @@ test('RefusalLog names each policy and each route once, however many patterns an
   const [match] = trace.matches
   const all = { policy: { ...login, name: 'all' }, route: undefined, isCertain: true }
   const matches = match ? [all, { ...all, policy: { ...login, name: 'rest' } }, match, match] : []
-  log.decided({ ...rest, trace: { ...trace, matches } }, CONTEXT)
+  log.onDecided({ ...rest, trace: { ...trace, matches } }, CONTEXT)
   expect(lines).toEqual([
     expect.objectContaining({ policies: ['all', 'rest', 'login'], routes: ['*', 'POST /login/:realm'] }),
   ])
@@ -89,10 +89,10 @@ test('RefusalLog names each policy and each route once, however many patterns an
 test('RefusalLog logs a share of refusals, and no admissions', () => {
   const drawn = [0, 0.009, 0.01, 0.5, 0.99]
   const { log, lines } = refusalLog(0.01, () => drawn.shift() ?? 1)
-  for (let i = 0; i < 5; i++) log.decided(observed(LIMITED), CONTEXT)
+  for (let i = 0; i < 5; i++) log.onDecided(observed(LIMITED), CONTEXT)
   expect(lines).toHaveLength(2)
   const all = refusalLog(1)
-  all.log.decided(observed({ outcome: 'admitted', limits: [] }), CONTEXT)
+  all.log.onDecided(observed({ outcome: 'admitted', limits: [] }), CONTEXT)
   expect(all.lines).toEqual([])
 })
 
@@ -111,7 +111,7 @@ test.each<[Verdict, object]>([
   ],
 ])('RefusalLog names nobody where no limit has refused: $kind', (verdict, expected) => {
   const { log, lines } = refusalLog(1)
-  log.decided(observed(verdict, { country: 'not a code' }), CONTEXT)
+  log.onDecided(observed(verdict, { country: 'not a code' }), CONTEXT)
   expect(lines).toEqual([expect.objectContaining(expected)])
   expect(JSON.stringify(lines)).not.toContain('country')
 })
@@ -119,11 +119,11 @@ test.each<[Verdict, object]>([
 test('AnalyticsWriter writes one data point for each request, within the limits of the platform', () => {
   const points: Parameters<AnalyticsDataset['writeDataPoint']>[0][] = []
   const writer = new AnalyticsWriter({ writeDataPoint: (point) => void points.push(point) }, () => {})
-  writer.decided(observed(LIMITED, { country: 'DE' }))
+  writer.onDecided(observed(LIMITED, { country: 'DE' }))
   const admitted = observed({ outcome: 'admitted', limits: [], degraded: 'local' })
-  writer.decided(admitted)
-  writer.answered(admitted, 502)
-  writer.undecided('bad_request')
+  writer.onDecided(admitted)
+  writer.onAnswered(admitted, 502)
+  writer.onUndecided('bad_request')
   const route = 'POST /login/:realm'
   expect(points).toEqual([
     {
@@ -180,7 +180,7 @@ describe('a label in a claim', () => {
   test('is logged when its token has been verified', async () => {
     const { log, lines } = refusalLog(1, undefined, async () => 'ACME')
     const works: Promise<unknown>[] = []
-    log.decided(observed(LIMITED), { waitUntil: (work) => void works.push(work) })
+    log.onDecided(observed(LIMITED), { waitUntil: (work) => void works.push(work) })
     await Promise.all(works)
     expect(lines).toEqual([expect.objectContaining({ event: 'refused', label: 'ACME' })])
   })
@@ -192,6 +192,6 @@ test('AnalyticsWriter lets no request fail because its data point could not be w
     throw new TypeError('too many blobs')
   }
   const writer = new AnalyticsWriter({ writeDataPoint }, (_level, line) => lines.push(line))
-  writer.undecided('failed')
+  writer.onUndecided('failed')
   expect(lines).toEqual([{ event: 'analytics_write_failed', error: 'TypeError' }])
 })

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { findBucket, LATENCY_BOUNDS_MS, quantileMs } from '../../../src/statistics/latency.ts'
+import { findBucket, findQuantileMs, LATENCY_BOUNDS_MS } from '../../../src/statistics/latency.ts'
 import { COUNT_NAMES, EVERYWHERE, REFUSED_CALLERS, summarize } from '../../../src/statistics/metrics.ts'
 import { readRefusals, readStatistics, readTotals } from '../../../src/statistics/read-statistics.ts'
 import type { Period, SketchItem, StatisticsStore } from '../../../src/store/counters.ts'
@@ -104,9 +104,9 @@ test('summarize() knows every number when nothing was counted', () => {
   expect(policies).toEqual([])
 })
 
-test('quantileMs() knows nothing of no times', () => {
+test('findQuantileMs() knows nothing of no times', () => {
   expect(
-    quantileMs(
+    findQuantileMs(
       [...LATENCY_BOUNDS_MS, 0].map(() => 0),
       0.5,
     ),

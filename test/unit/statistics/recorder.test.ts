@@ -94,9 +94,9 @@ const ADMITTED: Verdict = { outcome: 'admitted', limits: [limit(login), limit(tr
 
 test('Recorder sends what it counts of an answer that comes after the rest of its request was sent', async () => {
   const { recorder, context, wake, read } = subject()
-  recorder.decided(observed(ADMITTED), context)
+  recorder.onDecided(observed(ADMITTED), context)
   await wake()
-  recorder.answered(observed(ADMITTED), 502, context)
+  recorder.onAnswered(observed(ADMITTED), 502, context)
   await wake()
   expect((await read()).total.upstream5xx).toBe(1)
 })
@@ -119,11 +119,11 @@ test('Recorder counts requests by outcome, and by policy and its pattern', async
     { outcome: 'invalid_cost', header: 'x-cost', max: 3 },
     { outcome: 'unavailable', degraded: 'closed' },
   ]
-  for (const verdict of verdicts) recorder.decided(observed(verdict, { 'X-Account': 'ACME' }), context)
-  recorder.decided({ ...observed({ outcome: 'ambiguous_path' }), trace: { matches: [], charges: [] } }, context)
-  recorder.undecided('bad_request', context)
-  recorder.undecided('failed', context)
-  for (const status of [200, 500, 502]) recorder.answered(observed(ADMITTED), status, context)
+  for (const verdict of verdicts) recorder.onDecided(observed(verdict, { 'X-Account': 'ACME' }), context)
+  recorder.onDecided({ ...observed({ outcome: 'ambiguous_path' }), trace: { matches: [], charges: [] } }, context)
+  recorder.onUndecided('bad_request', context)
+  recorder.onUndecided('failed', context)
+  for (const status of [200, 500, 502]) recorder.onAnswered(observed(ADMITTED), status, context)
   await wake()
   const { total, refused } = await read()
   expect(total.requests).toEqual({
@@ -169,7 +169,7 @@ test('Recorder keeps as few names for a thousand made-up callers and paths as fo
       const { trace, ...others } = observed({ outcome: 'limited', retryAfterMs: 9, limits: violated, violated })
       const charges = trace.charges.map((charge) => ({ ...charge, digest: `caller-${i}` }))
       const request = new Request(`https://gateway.example/login/${i}?key=${i}`, { method: i % 2 ? 'POST' : 'PUT' })
-      recorder.decided({ ...others, request, trace: { ...trace, charges } }, context)
+      recorder.onDecided({ ...others, request, trace: { ...trace, charges } }, context)
     }
     await wake()
     const [minute] = flushes[0]?.minutes ?? []
@@ -182,13 +182,13 @@ test('Recorder keeps as few names for a thousand made-up callers and paths as fo
 
 test('Recorder counts in the minute in which something happens', async () => {
   const { recorder, context, clock, wake, read, savings } = subject()
-  recorder.decided(observed(ADMITTED), context)
-  recorder.storeAnswered(3)
+  recorder.onDecided(observed(ADMITTED), context)
+  recorder.onStoreAnswered(3)
   savings.byLeases = 4
   savings.permitsLeased = 6
   clock.now += MINUTE
-  recorder.decided(observed(ADMITTED), context)
-  recorder.storeFailed()
+  recorder.onDecided(observed(ADMITTED), context)
+  recorder.onStoreFailed()
   savings.byLeases = 5
   await wake()
   const { periods } = await read()
@@ -205,15 +205,15 @@ test('Recorder counts in the minute in which something happens', async () => {
 
 test('Recorder counts how policies in shadow decide, and sends it with the rest', async () => {
   const { recorder, context, works, flushes, clock, wake, read } = subject()
-  recorder.decided(observed(ADMITTED), context)
+  recorder.onDecided(observed(ADMITTED), context)
   for (const comparison of ['neither', 'neither', 'both', 'candidateOnly'] as const)
-    recorder.shadowCompared(comparison, context)
+    recorder.onCandidatesCompared(comparison, context)
   expect(works).toHaveLength(1)
   await wake()
   expect(flushes).toHaveLength(1)
   // Long after the request itself.
   clock.now += MINUTE
-  recorder.shadowCompared('activeOnly', context)
+  recorder.onCandidatesCompared('activeOnly', context)
   await wake()
   const { periods, total } = await read()
   expect(periods.map(({ candidate }) => candidate.requests)).toEqual([4, 1])
@@ -222,7 +222,7 @@ test('Recorder counts how policies in shadow decide, and sends it with the rest'
 
 test('Recorder lets the first request send what all have counted, ten seconds later', async () => {
   const { recorder, context, works, waits, flushes, wake, clock } = subject()
-  for (let i = 0; i < 5; i++) recorder.decided(observed(ADMITTED), context)
+  for (let i = 0; i < 5; i++) recorder.onDecided(observed(ADMITTED), context)
   expect(works).toHaveLength(1)
   expect(waits).toEqual([FLUSH_INTERVAL_MS])
   expect(flushes).toHaveLength(0)
@@ -233,16 +233,16 @@ test('Recorder lets the first request send what all have counted, ten seconds la
   expect(flushes[0]?.minutes.map(({ counts }) => counts.get('requests admitted'))).toEqual([5])
   await Promise.all(works)
   // The next one sees to the next flush.
-  recorder.decided(observed(ADMITTED), context)
+  recorder.onDecided(observed(ADMITTED), context)
   expect(works).toHaveLength(2)
 })
 
 test('Recorder keeps a flush that has failed, and sends it again as it was', async () => {
   const { recorder, context, state, flushes, waits, wake, clock, lines, read } = subject()
   state.fails = true
-  recorder.decided(observed(ADMITTED), context)
+  recorder.onDecided(observed(ADMITTED), context)
   await wake()
-  recorder.decided(observed(ADMITTED), context)
+  recorder.onDecided(observed(ADMITTED), context)
   expect(lines).toEqual([{ level: 'warn', event: 'statistics_send_failed', message: 'Redis is away', requests: 1 }])
   expect(waits).toEqual([FLUSH_INTERVAL_MS, 5_000, FLUSH_INTERVAL_MS])
   await wake()
@@ -257,12 +257,12 @@ test('Recorder keeps a flush that has failed, and sends it again as it was', asy
 test('Recorder gives a flush up that the store might not recognize any more, and says so', async () => {
   const { recorder, context, state, wake, clock, lines, read } = subject()
   state.fails = true
-  recorder.decided(observed(ADMITTED), context)
+  recorder.onDecided(observed(ADMITTED), context)
   await wake()
   await wake()
   state.fails = false
   clock.now += 60 * MINUTE
-  recorder.decided(observed(ADMITTED), context)
+  recorder.onDecided(observed(ADMITTED), context)
   await wake()
   expect(lines.at(-1)).toEqual({ level: 'error', event: 'statistics_lost', requests: 1 })
   expect((await read()).total.requests.admitted).toBe(1)
@@ -270,13 +270,13 @@ test('Recorder gives a flush up that the store might not recognize any more, and
 
 test('counts are sent by a later request if the platform has ended the one that was to send them', async () => {
   const { recorder, context, works, clock } = subject()
-  recorder.decided(observed(ADMITTED), context)
+  recorder.onDecided(observed(ADMITTED), context)
   clock.now += FLUSH_INTERVAL_MS + 20_000
-  recorder.decided(observed(ADMITTED), context)
+  recorder.onDecided(observed(ADMITTED), context)
   expect(works).toHaveLength(2)
   // And if the clock has stepped back.
   clock.now -= 3_600_000
-  recorder.decided(observed(ADMITTED), context)
+  recorder.onDecided(observed(ADMITTED), context)
   expect(works).toHaveLength(3)
 })
 
@@ -287,16 +287,16 @@ test('Recorder asks once a minute for the label of a caller that is refused, and
     ...{ outcome: 'limited', retryAfterMs: 9 },
     ...{ limits: [limit(login, 9)], violated: [limit(login, 9)] },
   }
-  recorder.decided(observed(ADMITTED), context)
-  recorder.decided(observed(limited), context)
+  recorder.onDecided(observed(ADMITTED), context)
+  recorder.onDecided(observed(limited), context)
   await new Promise((resolve) => setTimeout(resolve))
-  recorder.decided(observed(limited), context)
+  recorder.onDecided(observed(limited), context)
   expect(asked).toBe(1)
   clock.now += 60_000
   // From now on, its token cannot be verified.
-  recorder.decided(observed(limited), context)
+  recorder.onDecided(observed(limited), context)
   await new Promise((resolve) => setTimeout(resolve))
-  recorder.decided(observed(limited), context)
+  recorder.onDecided(observed(limited), context)
   expect(asked).toBe(2)
   await wake()
   const { refused } = await read()

@@ -61,7 +61,7 @@ export class KeySet {
   async find(header: CompactJWSHeaderParameters, context: Pick<CallContext, 'waitUntil'>): Promise<CryptoKey> {
     const { JWKSNoMatchingKey } = this.#jose.errors
     const before = this.#find
-    if (!before) await this.#refresh(this.#elapsedMs(this.#fetchStartedAtMs) >= RETRY_MS, context)
+    if (!before) await this.#refresh(this.#findElapsedMs(this.#fetchStartedAtMs) >= RETRY_MS, context)
     else if (this.#isStale()) context.waitUntil(this.#update())
     const find = this.#find
     if (!find) throw new JWKSNoMatchingKey()
@@ -78,13 +78,13 @@ export class KeySet {
   }
 
   #isStale(): boolean {
-    const isOld = this.#elapsedMs(this.#fetchedAtMs) >= FRESH_MS
-    return isOld && this.#elapsedMs(this.#fetchStartedAtMs) >= REFETCH_MS && !this.#isFetching()
+    const isOld = this.#findElapsedMs(this.#fetchedAtMs) >= FRESH_MS
+    return isOld && this.#findElapsedMs(this.#fetchStartedAtMs) >= REFETCH_MS && !this.#isFetching()
   }
 
   /** Accepts an unknown key as a reason to fetch, at most once in a while. */
   #mayBeNew(): boolean {
-    const mayBeNew = this.#elapsedMs(this.#unknownKeyAtMs) >= REFETCH_MS
+    const mayBeNew = this.#findElapsedMs(this.#unknownKeyAtMs) >= REFETCH_MS
     if (mayBeNew) this.#unknownKeyAtMs = this.#options.now()
     return mayBeNew
   }
@@ -103,7 +103,7 @@ export class KeySet {
 
   /** The platform may have ended the request that was fetching. */
   #isFetching(): boolean {
-    return this.#hasFetchStarted && this.#elapsedMs(this.#fetchStartedAtMs) <= TIMEOUT_MS
+    return this.#hasFetchStarted && this.#findElapsedMs(this.#fetchStartedAtMs) <= TIMEOUT_MS
   }
 
   /** Keys stay until others have been received. */
@@ -142,7 +142,7 @@ export class KeySet {
   }
 
   /** Fetches must not stop after a clock was set back. */
-  #elapsedMs(sinceMs: number): number {
+  #findElapsedMs(sinceMs: number): number {
     const elapsedMs = this.#options.now() - sinceMs
     return elapsedMs < 0 ? Number.POSITIVE_INFINITY : elapsedMs
   }

@@ -2,7 +2,7 @@
 import type { JWTVerifyOptions } from 'jose'
 import type { CallContext } from '../../../runtime/call-context.ts'
 import { Lru } from '../../../runtime/lru.ts'
-import { type ClaimReader, type Claims, claimIn, type JwtKeys, type JwtSettings } from '../claims.ts'
+import { type ClaimReader, type Claims, findClaim, type JwtKeys, type JwtSettings } from '../claims.ts'
 import { AMBIGUOUS, MAX_CHARACTERS, NONE } from '../reading.ts'
 import { type Jose, KeySet, type KeySetOptions, loadJose } from './key-set.ts'
 
@@ -59,10 +59,10 @@ export function createTokenVerifier(
     const token = readToken(authorization)
     if (typeof token !== 'string') return token
     const known = cache.get(token)
-    if (known && known.untilMs > now()) return claimIn(known.claims, path)
+    if (known && known.untilMs > now()) return findClaim(known.claims, path)
     const verified = pending.get(context) ?? verify(token, context)
     pending.set(context, verified)
-    return verified.then((claims) => (claims ? claimIn(claims, path) : AMBIGUOUS))
+    return verified.then((claims) => (claims ? findClaim(claims, path) : AMBIGUOUS))
   }
 
   async function verify(token: string, context: Pick<CallContext, 'waitUntil'>): Promise<Claims | undefined> {

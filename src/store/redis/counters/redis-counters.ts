@@ -72,7 +72,7 @@ export class RedisCounters implements StatisticsStore {
     const starts: number[] = []
     const firstMs = Math.max(fromMs, toMs - KEPT_MS[resolution] - PERIOD_MS[resolution])
     for (let startMs = Math.floor(firstMs / spanMs) * spanMs; startMs < toMs; startMs += spanMs) {
-      keys.push(this.#key(resolution, startMs))
+      keys.push(this.#formatKey(resolution, startMs))
       starts.push(startMs)
     }
     if (keys.length === 0) return []
@@ -82,7 +82,7 @@ export class RedisCounters implements StatisticsStore {
       .filter(({ startMs }) => startMs < toMs && startMs + PERIOD_MS[resolution] > fromMs)
   }
 
-  async totals(): Promise<CounterValues> {
+  async readTotals(): Promise<CounterValues> {
     const [fields] = await this.#readHashes([this.#totalsKey])
     return new Map(fields?.map(([name, value]) => [name, toCount(value)]))
   }
@@ -91,14 +91,14 @@ export class RedisCounters implements StatisticsStore {
     return `${this.#prefix}totals`
   }
 
-  #key(resolution: Resolution, startMs: number): string {
+  #formatKey(resolution: Resolution, startMs: number): string {
     const { name, spanMs } = HASHES[resolution]
     return `${this.#prefix}${name}:${Math.floor(startMs / spanMs)}`
   }
 
   #addPeriod(hashes: Map<string, Additions>, resolution: Resolution, { startMs, counts, sketches }: Period): void {
     const { spanMs } = HASHES[resolution]
-    const key = this.#key(resolution, startMs)
+    const key = this.#formatKey(resolution, startMs)
     const own = hashes.get(key) ?? { keepMs: spanMs + KEPT_MS[resolution], counts: new Map(), sketches: new Map() }
     hashes.set(key, own)
     const period = Math.floor((startMs % spanMs) / PERIOD_MS[resolution])

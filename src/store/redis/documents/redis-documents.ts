@@ -43,7 +43,7 @@ export class RedisDocuments implements DocumentStore {
     return reply.length === 1 ? undefined : toDocument(reply)
   }
 
-  async history(): Promise<readonly Revision[]> {
+  async readHistory(): Promise<readonly Revision[]> {
     const reply = toTexts(await this.#calls.evaluate(READ_HISTORY, this.#keys, [KEPT_VERSIONS]))
     const count = Math.ceil(reply.length / FIELDS)
     return Array.from({ length: count }, (_, index) => toRevision(reply.slice(FIELDS * index, FIELDS * (index + 1))))
