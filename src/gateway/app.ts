@@ -29,7 +29,7 @@ export interface AppOptions extends Omit<ProtectOptions, 'headerFormat' | 'ipv6P
   /** Answers of the gateway itself, by path below `/_sluice/`. */
   readonly routes: Pick<ReadonlyMap<string, RouteHandler>, 'get'>
   /** Answers everything else below `/_sluice`. */
-  readonly operators?: RouteHandler | undefined
+  readonly operators: RouteHandler | undefined
   readonly log: Log
 }
 

@@ -17,7 +17,7 @@ export interface StatisticsOptions {
   readonly analytics: AnalyticsDataset | undefined
   readonly avoided: AvoidedCalls
   readonly mirror: Mirror | undefined
-  readonly readClaim?: ClaimReader | undefined
+  readonly readClaim: ClaimReader | undefined
   readonly now: () => number
   readonly log: Log
 }
@@ -30,7 +30,7 @@ export function openStatistics(options: StatisticsOptions) {
     counters &&
     new Recorder({
       counters,
-      readSavings: () => ({ ...avoided }),
+      readAvoidedCalls: () => ({ ...avoided }),
       readMirror: mirror && (() => mirror.counts),
       readLabel,
       now,

@@ -12,7 +12,7 @@ const LOG_INTERVAL_MS = 60_000
 export interface CandidateTools {
   readonly now: () => number
   readonly log: Log
-  readonly watchCandidates?: WatchCandidates | undefined
+  readonly watchCandidates: WatchCandidates | undefined
 }
 
 export type CandidatePolicies = ReturnType<typeof createCandidatePolicies>

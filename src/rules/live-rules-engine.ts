@@ -36,7 +36,7 @@ export interface LiveRulesEngineOptions extends Pick<RulesEngine, 'documents' | 
   readonly env: Environment
   readonly composed: ComposedLimiter
   readonly store: Pick<Store, 'learn'>
-  readonly readClaim?: ClaimReader | undefined
+  readonly readClaim: ClaimReader | undefined
 }
 
 interface AppliedRules extends VersionId {

@@ -15,9 +15,9 @@ type RecordingContext = Pick<CallContext, 'waitUntil'>
 
 export interface RecorderOptions {
   readonly counters: Pick<StatisticsStore, 'add'>
-  readonly readSavings: () => AvoidedCalls
-  readonly readMirror?: (() => MirrorCounts) | undefined
-  readonly readLabel?: LabelReader | undefined
+  readonly readAvoidedCalls: () => AvoidedCalls
+  readonly readMirror: (() => MirrorCounts) | undefined
+  readonly readLabel: LabelReader | undefined
   readonly now: () => number
   readonly wait: (ms: number) => Promise<unknown>
   readonly log: Log
@@ -124,8 +124,8 @@ export class Recorder implements Observer {
 
   /** Reads the counts of other parts, since this isolate began. */
   #readTotals(): ReadonlyMap<string, number> {
-    const { readSavings, readMirror } = this.#options
-    const { byRefusalCache, byLeases, permitsLeased } = readSavings()
+    const { readAvoidedCalls, readMirror } = this.#options
+    const { byRefusalCache, byLeases, permitsLeased } = readAvoidedCalls()
     const mirror = readMirror?.()
     return new Map([
       [COUNT_NAMES.avoidedByRefusalCache, byRefusalCache],

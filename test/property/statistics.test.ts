@@ -79,7 +79,9 @@ test('no request is lost, and none is counted twice, whatever becomes of flushes
       let isEnded = false
       const recorder = new Recorder({
         counters: new UnreliableCounters(clock, counters, fates),
-        readSavings: () => ({ byRefusalCache: 0, byLeases: 0, permitsLeased: 0 }),
+        readAvoidedCalls: () => ({ byRefusalCache: 0, byLeases: 0, permitsLeased: 0 }),
+        readMirror: undefined,
+        readLabel: undefined,
         now: () => clock.now(),
         wait: (ms) => (isEnded ? new Promise(() => {}) : clock.sleep(ms)),
         log: () => {},

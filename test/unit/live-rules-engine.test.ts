@@ -55,6 +55,7 @@ class Site {
     }
     this.limiter = new LiveRulesEngine({
       watchCandidates: (differs) => this.differs.push(differs),
+      readClaim: undefined,
       auditLog: new MemoryDocuments(now),
       rules: { refreshMs: REFRESH_MS, isShadow: config.rules?.isShadow ?? false },
       ...{ documents, config, env, store: {}, composed, now, log },

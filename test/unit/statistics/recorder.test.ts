@@ -68,8 +68,9 @@ function subject(readLabel = createLabelReader({ kind: 'header', name: 'x-accoun
         await counters.add(flush)
       },
     },
-    readSavings: () => ({ ...savings }),
+    readAvoidedCalls: () => ({ ...savings }),
     readLabel,
+    readMirror: undefined,
     now: () => clock.now,
     wait(ms) {
       waits.push(ms)
