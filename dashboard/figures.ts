@@ -2,7 +2,7 @@
 import { findQuantileMs } from '../src/statistics/latency.ts'
 import type { Counted, Numbers } from './answers.ts'
 
-/** Outcomes of requests that were not let through. */
+/** Requests that were not admitted. */
 export function sumRefused({ requests }: Pick<Numbers, 'requests'>): number {
   return sumTotal(requests) - requests.admitted
 }
@@ -11,7 +11,7 @@ export function sumTotal(counts: Readonly<Record<string, number>>): number {
   return Object.values(counts).reduce((sum, count) => sum + count, 0)
 }
 
-/** Of what Upstash bills, for each 100,000 commands (pay as you go). */
+/** What Upstash bills for 100,000 commands (pay as you go). */
 const DOLLARS = 0.2
 
 /**

@@ -49,13 +49,13 @@ export function describeLimits({
           : describeLimit(name, one),
       )
       .join(', ')
-  const blocked = penalty && `then none for ${formatSpan(penalty.durationMs)}`
+  const refusal = penalty && `then none for ${formatSpan(penalty.durationMs)}`
   return [
     ...(plans ? Object.entries(plans).map(([plan, some]) => `${plan}: ${each(some)}`) : [each(limits)]),
     ...(burst === null ? [] : [`bursts up to ${formatCount(burst)}`]),
     ...(cost.header === null ? [] : [`cost by ${cost.header}`]),
     ...(cost.units === null || cost.units === 1 ? [] : [`${formatCount(cost.units)} units a request`]),
-    ...(blocked ? [penalty.after === 1 ? blocked : `${blocked}, after ${formatCount(penalty.after)} refusals`] : []),
+    ...(refusal ? [penalty.after === 1 ? refusal : `${refusal}, after ${formatCount(penalty.after)} refusals`] : []),
   ].filter((line) => line !== '')
 }
 

@@ -38,7 +38,7 @@ return function(start_of)
         count = { start = start, ends = ends or start + window, used = 0, is_unused = true }
         windows[window] = count
       end
-      count.is_of_rule = true
+      count.is_of_charge = true
       local ends_in = count.ends - now
       limit_state(state, wanted, {
         limit = limit,
@@ -68,7 +68,7 @@ return function(start_of)
 
   local function commit(key, state, amount, _, _, refusals, until_ms)
     for window, count in pairs(state.windows) do
-      if count.is_of_rule then
+      if count.is_of_charge then
         count.used = count.used + amount
       end
       -- A refusal begins no window.

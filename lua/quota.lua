@@ -1,5 +1,5 @@
 -- Budgets whose windows begin at their first use, and end after their length or with the calendar.
--- KEYS, ARGV and Reply are those of counted-windows.lua. A limit by the calendar has the ends around the caller's
+-- KEYS, ARGV and Reply are those of counted-windows.lua. A limit by the calendar has the ends around the isolate's
 -- clock, of which Redis's own clock chooses. If all are over, the window lasts as long as one of the calendar can.
 local counted_windows = ...
 

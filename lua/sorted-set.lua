@@ -1,5 +1,5 @@
 -- An exact sliding-window log on a sorted set: as exact as sliding-window, with about eight times its memory for each
--- unit, for Redis before 5, which has no streams.
+-- unit, for Redis before 6.2, which has no XADD … MINID.
 --
 -- KEYS   one sorted set a charge; it serves all of the charge's limits. Each unit is a member of its own: its running
 --        number, zero-padded so that units of one ms stay in order, under the ms of its admission, rounded up, or of

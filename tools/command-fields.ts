@@ -200,7 +200,7 @@ export const FIELDS: Readonly<Record<string, Fields>> = {
     withoutTtl: 'keys of Sluice without a time to live, of which there must be none',
     unknown: 'keys with the prefix that belong to no configured policy',
     'busiest[], atLimit[]': {
-      'policy, identity': 'the policy, and the digest of the caller',
+      'policy, digest': 'the policy, and the digest of the caller',
       unitsPerS: 'units admitted in a second, of late; null: unknown',
       'limitName, used, limit': 'the limit of which the largest share is used, units used of it, and of how many',
       retryAfterMs: 'until a request of one unit is admitted; 0: now',

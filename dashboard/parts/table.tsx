@@ -40,7 +40,7 @@ export function nameColumns(names: readonly string[]): Readonly<Record<string, s
   return Object.fromEntries(names.map((name, at) => [`--column-${at + 1}`, JSON.stringify(name)]))
 }
 
-/** Of figures. */
+/** Of numbers. */
 export function numeric(name: string): Column {
   return { name, like: 'number' }
 }

@@ -150,7 +150,7 @@ function Found({ caller, target, refusedBy }: FoundProps) {
   }
   // There is no such caller.
   if (problem?.status === 400) return <p class="wrong">{problem.plain}</p>
-  // Any policy may have made a digest. It is about those that know it.
+  // Any policy may have made a digest; only those that know it matter.
   const limits = usage?.limits
     .filter(
       ({ policy, used, penaltyUntilMs }) => !isDigest || policy === refusedBy || used > 0 || penaltyUntilMs !== null,
@@ -256,7 +256,7 @@ function Rules({ target, counting, confirm, onDone }: RulesProps) {
   return (
     <>
       <h2>Rules</h2>
-      <Raise run={run} action={action} counting={counting} />
+      <Override run={run} action={action} counting={counting} />
       <Block run={run} action={action} confirm={confirm} />
       <div class="buttons">
         <button type="button" class="plain" onClick={() => run('/block', { remove: true }, 'Unblocked.')}>
@@ -302,7 +302,7 @@ function Block({ run, action, confirm }: { run: Run; action: Action; confirm: Ru
   )
 }
 
-function Raise({ run, action, counting }: { run: Run; action: Action } & Pick<RulesProps, 'counting'>) {
+function Override({ run, action, counting }: { run: Run; action: Action } & Pick<RulesProps, 'counting'>) {
   const { value } = usePolled<Policies>('/admin/policies', 60_000)
   const [policy, setPolicy] = useState('')
   const own = value?.policies.filter((each) => each.limits.length > 0 && !isForEveryone(each)) ?? []

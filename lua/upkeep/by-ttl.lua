@@ -14,7 +14,7 @@ local function now_us()
   return time[1] * 1000000 + time[2]
 end
 
--- Rules and histories of callers are configuration, and are to stay (lua/documents/read-newest.lua).
+-- Rules and audit logs are configuration, and are to stay (lua/documents/read-newest.lua).
 local function is_document(key)
   if not string.find(key, ':rules$') and not string.find(key, ':journal$') then
     return false

@@ -31,7 +31,7 @@ export const skipped = v.array(
   v.strictObject({
     policy: v.string(),
     reason: v.string(),
-    needs: describe(needs, 'What is missing of the caller, if that is why.'),
+    needs: describe(needs, 'What the caller lacks, if that is why.'),
   }),
 )
 
@@ -144,7 +144,7 @@ export const edited = v.strictObject({
 
 const revision = {
   version: describe(units, '0: there are none.'),
-  id: describe(v.string(), 'Tells it from others that have its number after a loss; empty if it is older.'),
+  id: describe(v.string(), 'Differs where versions share a number after a loss; empty if older than ids.'),
   atMs: epochMs,
   actor: v.string(),
   comment: v.string(),

@@ -30,7 +30,7 @@ const fields = v.record(v.string(), v.string())
 export const callerParts = {
   token: v.optional(describe(v.string(), 'What it sends as `Authorization`, with or without its scheme.')),
   ip: v.optional(describe(v.string(), 'Its address.')),
-  header: v.optional(describe(fields, 'Fields that it sends, by name.')),
+  header: v.optional(describe(fields, 'Headers that it sends, by name.')),
   query: v.optional(describe(fields, 'Parameters of its query, by name.')),
   cookie: v.optional(describe(fields, 'Its cookies, by name.')),
   form: v.optional(describe(fields, 'Fields of its form, by name.')),
@@ -92,7 +92,7 @@ export function toCaller({ digest: _, header, query, cookie, form, json, ...othe
 export const target = describe(
   v.strictObject({
     ...callerParts,
-    digest: v.optional(describe(v.string(), 'As keys and logs have it; with `by`, of that alone.')),
+    digest: v.optional(describe(v.string(), 'As in keys and logs; with `by`, of its value alone.')),
     by: v.optional(describe(v.string(), 'With `digest` or `value`: such as `header:x-tenant`.')),
     value: v.optional(describe(v.string(), 'With `by`: a value with one `*`.')),
     cidr: v.optional(describe(v.string(), 'A network, such as `203.0.113.0/24`.')),

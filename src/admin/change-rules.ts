@@ -12,7 +12,7 @@ import { type AdminContext, OperationError, toPointer } from './operation.ts'
 
 export const note = {
   actor: v.optional(describe(v.string(), 'Who does it, as they say: the token is shared.'), 'operator'),
-  comment: v.optional(describe(v.string(), 'For the history.'), ''),
+  comment: v.optional(describe(v.string(), 'Why, for the audit log.'), ''),
   expectedVersion: v.optional(describe(v.pipe(v.number(), v.integer()), 'Only if this is the newest version.')),
   expectedId: v.optional(describe(v.string(), 'Its id: after a loss, other versions have the same numbers.')),
 }
@@ -31,7 +31,7 @@ export interface ActiveRules {
   readonly policies: readonly RequestPolicy[]
 }
 
-/** If the newest rules do not fit what was deployed, that applies, as in an isolate that starts with them. */
+/** If the newest rules do not fit what was deployed, only its own policies apply, as in a new isolate. */
 export async function readActiveRules({ rulesEngine, config, env, store }: AdminContext): Promise<ActiveRules> {
   if (!rulesEngine) return { rules: NO_RULES, policies: config.policies }
   const { rules } = await readCurrentRules(rulesEngine.documents)

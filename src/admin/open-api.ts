@@ -44,7 +44,7 @@ export function describeApi(operations: readonly Described[], about: ApiDescript
     paths,
     components: {
       schemas: { Problem: PROBLEM },
-      responses: { Problem: { description: 'Why not.', content: { 'application/problem+json': { schema: REF } } } },
+      responses: { Problem: { description: 'Problem.', content: { 'application/problem+json': { schema: REF } } } },
       securitySchemes,
     },
   }

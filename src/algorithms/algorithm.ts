@@ -1,7 +1,7 @@
 import type { LimitState, StoreCharge } from '../model/charge.ts'
 import type { Limit } from '../model/limits.ts'
 
-/** The state of a charge before a charge. */
+/** The limits of a charge before it is charged. */
 export interface Peek {
   /** Units that remain of all limits. */
   readonly available: number

@@ -67,8 +67,8 @@ export const fixedWindow = createCountedWindows((nowMs, { windowMs }) => ({
 }))
 
 /**
- * Twin of `lua/quota.lua`: windows that begin at their first use, and end after their length or with the calendar. Who
- * asks may have a slow clock, so that all ends are over: the window then lasts as long as one of the calendar can.
+ * Twin of `lua/quota.lua`: windows that begin at their first use, and end after their length or with the calendar. The
+ * isolate's clock may be slow, so that all ends are over: the window then lasts as long as one of the calendar can.
  */
 export const quota = createCountedWindows((nowMs, { calendar, endsMs = calendar?.findEnds(nowMs) }) => ({
   startMs: nowMs,

@@ -13,7 +13,7 @@ export interface States {
   write(key: string, state: unknown, ttlMs?: number): void
 }
 
-/** A charge, evaluated before any charge. */
+/** A charge, evaluated before any is charged. */
 export interface Evaluation {
   readonly usage: readonly MutableLimitState[]
   /** Permits that fit, also for a charge in shadow mode. */
@@ -73,7 +73,7 @@ export function evaluateCharge(
   const wanted = cost * (action === 'take-up-to' ? 1 : permits)
   const { implementation } = ALGORITHMS[charge.algorithm]
   const { available, usage, penalty } = implementation.peek(state, charge, nowUs, wanted + reserved)
-  // Reserved units make no refusal that counts. A request that one charge refuses is refused, so it can be counted at once.
+  // A refusal due to reserved units does not count. What one charge refuses is refused, so it can be counted at once.
   const isRefusal = (action === 'take' || action === 'take-up-to') && available < wanted
   const { penaltyMs, changed } = penalize(charge, penalty, isRefusal, Math.floor(nowUs / 1000))
   const free = penaltyMs > 0 ? 0 : available - reserved

@@ -40,7 +40,7 @@ export const tokenBucket: Algorithm<TokenBucketState> = {
     return { ...putOff(bucket, owed * bucket.windowUs, nowUs, state?.penalty), forfeited }
   },
 
-  settle(state, _rule, nowUs, chargedAtMs, units) {
+  settle(state, _charge, nowUs, chargedAtMs, units) {
     // Full again: the charge has been refilled.
     if (findUsOfLack(state, 0) <= nowUs) return undefined
     const owed = units * state.windowUs

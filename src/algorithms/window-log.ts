@@ -24,7 +24,7 @@ export class WindowLog {
   /** The longest window at the last charge. */
   keptMs = 0
   penalty: PenaltyState | undefined = undefined
-  /** Date of the latest penalty, which is an entry of no units; 0 if there was none. */
+  /** Date of the latest entry that records refusals, which has no units; 0 if there was none. */
   penaltyMs = 0
   /** No entry is dropped. */
   keepsAll = false
@@ -43,7 +43,7 @@ export class WindowLog {
     return this.end > this.start ? this.#readDate(this.start) : Number.POSITIVE_INFINITY
   }
 
-  /** Date of the newest entry, or of a penalty after it; 0 if there is none. */
+  /** Date of the newest entry, or of a recorded refusal after it; 0 if there is none. */
   get newestMs(): number {
     return Math.max(this.end > this.start ? this.#readDate(this.end - 2) : 0, this.penaltyMs)
   }
@@ -75,7 +75,7 @@ export class WindowLog {
     const total = this.#readTotal(this.end)
     this.live = this.#findFirst(nowMs - keptMs)
     const held = total - this.#readTotal(this.live)
-    // Time never goes back: if the clock did, entries stay longer. After a penalty, the date must grow.
+    // Time never goes back: if the clock did, entries stay longer. For a recorded refusal, the date must grow.
     const entryMs = Math.max(dateMs, penalty ? newestMs + 1 : newestMs)
     if (penalty) {
       this.penaltyMs = entryMs

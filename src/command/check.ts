@@ -29,7 +29,7 @@ export const check = defineCommand({
       .addOption(CALLER_OPTIONS.ip)
       .addOption(CONFIG)
       .addOption(ENV)
-      .addOption(new Option('--dev', 'check what `npm run dev` would use: the shell and .dev.vars win over that file'))
+      .addOption(new Option('--dev', 'check what `npm run dev` would use: the shell and .dev.vars come first'))
       .addOption(new Option('--deploy', 'as `npm run deploy`: an example as UPSTREAM_URL is an error'))
       .addOption(new Option('--strict', 'exit with 1 for warnings, too')),
   async run({ terminal, env, cwd }, options, words) {

@@ -122,7 +122,7 @@ function formatUsage({ blocked: block, limits, skipped }: Usage, terminal: Termi
   }))
   const overridden = limits.filter(({ limit, configuredLimit, unlimited }) => unlimited || limit !== configuredLimit)
   const plans = new Map(limits.flatMap(({ policy, plan }) => (plan === null ? [] : [[policy, plan] as const])))
-  const blockedUntil = new Map(
+  const penaltyUntil = new Map(
     limits.flatMap(({ policy, route, penaltyUntilMs }) =>
       penaltyUntilMs === null ? [] : [[withRoute(policy, route), new Date(penaltyUntilMs).toISOString()] as const],
     ),
@@ -135,9 +135,9 @@ function formatUsage({ blocked: block, limits, skipped }: Usage, terminal: Termi
       const effect = unlimited ? 'never limited' : `set by a rule; others have ${configuredLimit}`
       return `${withRoute(name, route)}: ${effect}`
     }),
-    ...[...blockedUntil].map(([policy, until]) => {
-      const blocked = terminal.style('red', `blocked until ${until}`)
-      return `${policy}: ${blocked}, whatever remains (sluice reset ends it)`
+    ...[...penaltyUntil].map(([policy, until]) => {
+      const penalty = terminal.style('red', `penalty until ${until}`)
+      return `${policy}: ${penalty}, whatever remains (sluice reset ends it)`
     }),
     ...skipped.map(({ policy, reason }) => `${policy}: skipped, ${reason}`),
   ].join('\n')

@@ -74,7 +74,7 @@ export const override = defineRuleCommand({
   summary: 'give a caller other limits',
   description:
     'Raises or lowers the limits of a caller, or of all whose header or claim matches a value, without a deploy: Workers with ' +
-    'RULES = "on" follow within twice RULES_REFRESH_MS. It replaces an earlier override; used units count on.',
+    'RULES = "on" follow within twice RULES_REFRESH_MS. It replaces an earlier override; used units stay.',
   examples: {
     'override - --multiplier 10 --for 1d < token.txt': 'ten times the limits of all policies, for a day',
     "override --header x-api-key=k-123 --limits '50/1s, 1000/1m'": 'other limits of RATE_LIMITS',
@@ -93,7 +93,7 @@ export const override = defineRuleCommand({
 
 /** A digest of several values, such as a token and a route, does not identify other requests of its caller. */
 const COUNTED_NOTE =
-  'note: by a digest alone, it holds only for requests to which a policy applies that counts by all that the digest was made of'
+  'note: a rule by a digest alone applies only where a policy counts by exactly what the digest was made of'
 
 function defineRuleCommand<List extends EntryList>(kind: Kind<List>): Subcommand {
   const { list, operation, omit, own = [], check, formatEffect, toJson = (entry) => entry, ...about } = kind

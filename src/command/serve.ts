@@ -131,7 +131,7 @@ function createListener(adapt: typeof getRequestListener, handler: App, pending:
   }
 }
 
-/** Sets the field by which Cloudflare names a client, and which a client here can send itself. */
+/** Sets the header by which Cloudflare names a client, and which a client here can send itself. */
 function setPeer({ rawHeaders, socket }: IncomingMessage): void {
   for (let at = rawHeaders.length - 2; at >= 0; at -= 2) {
     if (/^cf-connecting-ip$/i.test(rawHeaders[at] as string)) rawHeaders.splice(at, 2)

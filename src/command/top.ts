@@ -112,7 +112,7 @@ function formatList(title: string, rows: readonly KeyRow[], terminal: Terminal):
   if (rows.length === 0) return [`${title}: none seen so far`]
   const cells = rows.map(({ unitsPerS, looks, looksAtLimit, ...row }) => ({
     policy: row.policy,
-    caller: row.identity,
+    caller: row.digest,
     'units/s': unitsPerS === null ? '–' : unitsPerS.toFixed(unitsPerS < 10 ? 2 : 0),
     'fullest limit': row.limitName,
     used: row.used,

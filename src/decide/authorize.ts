@@ -33,7 +33,7 @@ export const AUTHORIZE: Described = {
   summary: 'Whether a request may pass, for a proxy that asks first',
   description:
     'Any method. The request to decide is in X-Forwarded-Method, -Uri, -Host and -For, or in the method and the path ' +
-    'after `/authorize`; all other fields are those of its client.',
+    'after `/authorize`; all other headers are those of its client.',
   query: v.strictObject({
     token: describe(v.optional(v.string()), `DECIDE_TOKEN, of a proxy that cannot send ${TOKEN_FIELD}.`),
     refusals: describe(v.optional(v.literal('403')), 'Refusals other than 401 are 403; Sluice-Status has the status.'),
@@ -48,7 +48,7 @@ interface ForwardedQuestion {
   readonly host: string
 }
 
-/** Creates the route at which proxies ask (forward auth). Only with the token is what they say believed. */
+/** Creates the route at which proxies ask (forward auth). What they say is believed only with the token. */
 export function createAuthorize(
   isToken: (text: string) => boolean,
   { headerFormat, ipv6Prefix, literalInPaths }: Config,
@@ -63,7 +63,7 @@ export function createAuthorize(
   return async function authorize(request, _target, context) {
     const { pathname, searchParams: query } = new URL(request.url)
     if (pathname !== PATH) return undefined
-    // Either may be the client's own, as some proxies pass on its query and others its fields.
+    // Either may be the client's own, as some proxies pass on its query and others its headers.
     const tokens = [request.headers.get(TOKEN_FIELD) ?? '', query.getAll('token').join()]
     if (!tokens.some(isToken)) return createProblemResponse(FORBIDDEN)
     try {
@@ -86,7 +86,7 @@ export function createAuthorize(
     })
   }
 
-  /** A field that is sent twice arrives as a list, which is neither a method nor a path. */
+  /** A header that is sent twice arrives as a list, which is neither a method nor a path. */
   function findTarget({ method, uri, host }: ForwardedQuestion): RequestTarget | Problem {
     if (!/^[A-Z_-]+$/.test(method) || !/^\/[!"$-~]*$/.test(uri) || !/^[\w.:[\]-]+$/.test(host)) return UNCLEAR
     const target = readTarget(`http://${host}${uri}`)
@@ -94,7 +94,7 @@ export function createAuthorize(
   }
 }
 
-/** Asks in fields, as other proxies do, what Envoy asks by the client's method and its path after the prefix. */
+/** Asks by headers, as other proxies do, what Envoy asks by the client's method and the path after the prefix. */
 export function toForwarded(request: Request): Request {
   const { host, pathname, search } = new URL(request.url)
   const headers = new Headers(request.headers)
@@ -117,7 +117,7 @@ const readAddress = createAddressReader<[Request]>(
   ({ headers }) => headers.get('X-Forwarded-For'),
 )
 
-/** The request of the client: its fields are those of the question, but its body stays with the proxy. */
+/** The request of the client: its headers are those of the question, but its body stays with the proxy. */
 class ForwardedRequest implements AbortableRequest {
   readonly method: string
   readonly url: string

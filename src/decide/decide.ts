@@ -51,7 +51,7 @@ const how = {
   permits: describe(v.optional(count), 'With `take-up-to`: how many are wanted, each at the cost.'),
 }
 
-/** With the name of the plan whose limits it has, which tells them apart where statuses are remembered. */
+/** A policy with the limits of one plan, by whose name remembered statuses are told apart. */
 type PlannedPolicy = Policy & { readonly plan?: string }
 
 type Question = (v.InferOutput<typeof named> & { readonly limits?: never }) | v.InferOutput<typeof own>

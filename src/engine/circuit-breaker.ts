@@ -143,7 +143,7 @@ export function withBreaker({ breaker, now, log }: BreakerOptions): Stage {
           await store.release(charges)
         } catch (error) {
           if (!(error instanceof StoreError)) throw error
-          await revoke(charges.map((charge) => ({ charge: charge, isKnown: true })))
+          await revoke(charges.map((charge) => ({ charge, isKnown: true })))
         }
       },
       revoke,

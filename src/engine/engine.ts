@@ -110,8 +110,7 @@ export class Engine {
       this.#log('error', { event: 'store_error', message: error.message, answered: decision.degraded })
       // If the store has decided nevertheless, its slots must not stay held until their deadline.
       const lost = error.mayHaveRun && action !== 'peek' ? charges.filter(holdsSlots) : []
-      if (lost.length > 0)
-        context.waitUntil(this.#store.revoke(lost.map((charge) => ({ charge: charge, isKnown: false }))))
+      if (lost.length > 0) context.waitUntil(this.#store.revoke(lost.map((charge) => ({ charge, isKnown: false }))))
       return decision
     }
     return this.decide(charges.map(withNewSlot), context, { action, permits }, true)
@@ -224,7 +223,7 @@ function withNewSlot<C extends Charge>(charge: C): C {
  * Scales limits to what one isolate allows by itself: rounded down, but never below what one request needs.
  * @param share above 0 and at most 1
  */
-export function scaleToLocalShare<R extends StoreCharge>(charge: R, share: number): R {
+export function scaleToLocalShare<C extends StoreCharge>(charge: C, share: number): C {
   if (share === 1) return charge
   const reserved = Math.floor(charge.reserved * share)
   const part = (units: number) => Math.max(Math.floor(units * share), charge.cost + reserved)

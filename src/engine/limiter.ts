@@ -48,7 +48,7 @@ export interface DecideOptions {
   readonly rules?: MatchedRules | undefined
   /** The limiter fills it in. */
   readonly trace?: DecisionTrace | undefined
-  /** Tells policies that are left out. */
+  /** Tells if a policy is left out. */
   readonly skips?: ((policy: RequestPolicy) => boolean) | undefined
 }
 

@@ -4,7 +4,7 @@ import type { Store } from '../model/store.ts'
 import { StoreError } from '../model/store.ts'
 import { Lru } from '../runtime/lru.ts'
 import { type AvoidedCalls, createAvoidedCalls, decorate, type Stage } from './stage.ts'
-import { findMinRemaining, formatStatusName, isBlocked, StatusCache } from './status-cache.ts'
+import { findMinRemaining, formatStatusName, hasPenalty, StatusCache } from './status-cache.ts'
 
 const MAX_ENTRIES = 10_000
 /** A counter that was reset, or a limit that was raised, takes effect after this at the latest. */
@@ -113,7 +113,7 @@ class RefusalCache {
     const { algorithm, mode, needsSettlement, penalty } = charge
     if (mode === 'shadow' || (needsSettlement && !penalty) || ALGORITHMS[algorithm].holdsSlots) return true
     const usage = this.#statuses.get(charge)?.usage ?? []
-    return !isBlocked(usage) && findMinRemaining(usage) >= units
+    return !hasPenalty(usage) && findMinRemaining(usage) >= units
   }
 
   #remember(request: DecisionRequest, decision: Decision, sentAtMs: number, isConclusive: readonly boolean[]): void {

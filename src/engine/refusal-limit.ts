@@ -6,7 +6,7 @@ import type { CallContext } from '../runtime/call-context.ts'
 import { Lru } from '../runtime/lru.ts'
 import { ageUsage, countUnits } from './refusal-cache.ts'
 import { decideSome, decorate, type Stage } from './stage.ts'
-import { findMinRemaining, isBlocked } from './status-cache.ts'
+import { findMinRemaining, hasPenalty } from './status-cache.ts'
 
 /** Refusals by one key that the store decides in a span. */
 const MAX_CALLS = 3
@@ -143,7 +143,7 @@ class RefusalLimiter {
     const before = request.charges.slice(0, request.charges.indexOf(charge))
     if (isForNewOnes(charge) && !before.some((one) => this.#isNew(one))) return undefined
     const isUncounted = (one: StoreCharge) =>
-      !mayBlock(one) ||
+      !mayPenalize(one) ||
       (isForNewOnes(charge) && this.#isNew(one)) ||
       (remaining.get(one.key) ?? 0) >= countUnits(one, request)
     return request.charges.every(isUncounted) ? refusals : undefined
@@ -159,9 +159,9 @@ class RefusalLimiter {
     const remaining = new Map<string, number>()
     for (const [index, charge] of request.charges.entries()) {
       const limits = usage[index] ?? []
-      if (!mayBlock(charge) || mustCount(charge, limits)) continue
+      if (!mayPenalize(charge) || mustCount(charge, limits)) continue
       // Refusals by a penalty are not counted.
-      remaining.set(charge.key, isBlocked(limits) ? Number.POSITIVE_INFINITY : findMinRemaining(limits))
+      remaining.set(charge.key, hasPenalty(limits) ? Number.POSITIVE_INFINITY : findMinRemaining(limits))
     }
     const receivedAtMs = this.#now()
     for (const [index, charge] of request.charges.entries()) {
@@ -212,10 +212,10 @@ function mayEndAnyTime({ algorithm, counts }: StoreCharge): boolean {
 
 /** The units cannot remain yet: until its reset, a limit has no more than it had. */
 function isCertain({ usage, sentAtMs }: RepeatedRefusal, units: number, nowMs: number): boolean {
-  return isBlocked(usage) || usage.some((limit) => limit.remaining < units && nowMs < sentAtMs + limit.resetMs)
+  return hasPenalty(usage) || usage.some((limit) => limit.remaining < units && nowMs < sentAtMs + limit.resetMs)
 }
 
-function mayBlock({ mode, penalty }: StoreCharge): boolean {
+function mayPenalize({ mode, penalty }: StoreCharge): boolean {
   return mode === 'enforce' && penalty !== undefined
 }
 
@@ -229,5 +229,5 @@ function findLongestRetryMs(limits: readonly LimitState[]): number {
 
 /** Refusals that lead to a penalty are counted by the store, each of them. */
 function mustCount(charge: StoreCharge, limits: readonly LimitState[]): boolean {
-  return mayBlock(charge) && findLongestRetryMs(limits) > 0 && !isBlocked(limits)
+  return mayPenalize(charge) && findLongestRetryMs(limits) > 0 && !hasPenalty(limits)
 }

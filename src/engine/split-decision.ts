@@ -31,7 +31,7 @@ export class SplitDecision {
   constructor(request: DecisionRequest, slots: readonly HashSlot[], store: Store, context: CallContext | undefined) {
     this.#request = request
     // For the script, they too detect new identities for those behind them.
-    const isLast = (charge: StoreCharge) => Number(countsIdentities(charge))
+    const isLast = (charge: StoreCharge) => Number(countsNewIdentities(charge))
     this.#slots = slots.map((slot) => slot.toSorted((a, b) => isLast(a) - isLast(b)))
     this.#store = store
     this.#context = context
@@ -41,7 +41,7 @@ export class SplitDecision {
   async decide(): Promise<Decision> {
     const { action, permits, charges } = this.#request
     if (action === 'record') {
-      if (charges.some(countsIdentities)) await this.#ask()
+      if (charges.some(countsNewIdentities)) await this.#ask()
       await Promise.all(this.#slots.map((slot) => this.#send(slot, action, permits)))
       return this.#conclude(permits)
     }
@@ -94,7 +94,7 @@ export class SplitDecision {
    */
   #rank(slot: HashSlot, permits: number): number {
     const applying = slot.filter((charge) => this.#applies(charge))
-    if (applying.some(countsIdentities)) return applying.some(detectsIdentities) ? -2 : -3
+    if (applying.some(countsNewIdentities)) return applying.some(detectsIdentities) ? -2 : -3
     const shares = applying.flatMap((charge) => {
       const { mode, cost, limits, burst } = charge
       const usage = mode === 'enforce' ? this.#getUsage(charge) : []
@@ -166,7 +166,7 @@ export class SplitDecision {
   }
 
   #applies(charge: StoreCharge): boolean {
-    return !countsIdentities(charge) || this.#request.charges.indexOf(charge) > this.#firstNew
+    return !countsNewIdentities(charge) || this.#request.charges.indexOf(charge) > this.#firstNew
   }
 
   #getUsage(charge: StoreCharge): readonly LimitState[] {
@@ -174,12 +174,12 @@ export class SplitDecision {
   }
 }
 
-function countsIdentities(charge: StoreCharge): boolean {
+function countsNewIdentities(charge: StoreCharge): boolean {
   return charge.counts === 'new-identities'
 }
 
 function detectsIdentities(charge: StoreCharge): boolean {
-  return !countsIdentities(charge) && detectsNewIdentities(charge)
+  return !countsNewIdentities(charge) && detectsNewIdentities(charge)
 }
 
 /** Refuses if the charge before it has detected a new identity. It costs too much to be charged. */
@@ -190,7 +190,7 @@ function createProbe({ key, algorithm, limits }: StoreCharge): StoreCharge {
 
 /** Makes a charge unconditional: one slot does not know all that its condition depends on. */
 function withoutCondition(charge: StoreCharge): StoreCharge {
-  return countsIdentities(charge) ? { ...charge, counts: 'requests' } : charge
+  return countsNewIdentities(charge) ? { ...charge, counts: 'requests' } : charge
 }
 
 function countFitting({ cost, reserved }: StoreCharge, usage: readonly LimitState[]): number {

@@ -34,10 +34,10 @@ export function decorate(store: Store, own: Partial<Store>): Store {
 }
 
 /** @returns a decision about some charges of a request; the others are reported as skipped */
-export async function decideSome<R extends StoreCharge>(
+export async function decideSome<C extends StoreCharge>(
   store: Store,
-  request: DecisionRequest<R>,
-  isDecided: (charge: R) => boolean,
+  request: DecisionRequest<C>,
+  isDecided: (charge: C) => boolean,
   context?: CallContext,
 ): Promise<Decision> {
   // Asked once: what it goes by may change during the call.

@@ -37,7 +37,7 @@ export class KnownStatus {
     const isLatest = repliesBefore >= this.#latestReply || nowMs > this.nowMs
     if (!isLatest && nowMs < this.nowMs) return isAfterUse
     const isLess =
-      usage.some(({ remaining }, limit) => remaining < (this.usage[limit]?.remaining ?? 0)) ||
+      usage.some(({ remaining }, index) => remaining < (this.usage[index]?.remaining ?? 0)) ||
       findPenaltyEndMs(usage, nowMs) > findPenaltyEndMs(this.usage, this.nowMs)
     // By themselves, remaining units only grow: if fewer remain, or a penalty has begun, others have used some.
     if (granted > 0 || isLess) {
@@ -64,7 +64,7 @@ export class KnownStatus {
 }
 
 /** True while a penalty refuses everything, whatever remains. */
-export function isBlocked(usage: readonly LimitState[]): boolean {
+export function hasPenalty(usage: readonly LimitState[]): boolean {
   return usage.some(({ penaltyMs }) => penaltyMs !== undefined)
 }
 

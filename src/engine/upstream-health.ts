@@ -162,10 +162,10 @@ function readNetwork(caller: string): string {
 }
 
 /** FNV-1a: a network has one cell, whatever its name is. */
-function hashNetwork(caller: string): number {
+function hashNetwork(network: string): number {
   let hash = 0x811c9dc5
-  for (let index = 0; index < caller.length; index++) {
-    hash = Math.imul(hash ^ caller.charCodeAt(index), 0x01000193)
+  for (let index = 0; index < network.length; index++) {
+    hash = Math.imul(hash ^ network.charCodeAt(index), 0x01000193)
   }
   return (hash ^ (hash >>> 16)) >>> 0
 }

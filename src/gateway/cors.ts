@@ -1,6 +1,6 @@
 /**
  * CORS (WHATWG Fetch §3.3) for what the gateway itself answers. What the API allows, it allows by itself: its responses
- * keep their fields. Loaded only with CORS_ORIGINS.
+ * keep their headers. Loaded only with CORS_ORIGINS.
  */
 import { isSynthetic } from '../http/exchange.ts'
 import type { HeaderFormat } from '../http/rate-limit-headers.ts'
@@ -9,7 +9,7 @@ import { type ReceivedRequest, readMethods } from '../request/received-request.t
 import type { RequestPath } from '../request/target.ts'
 import type { App, AppOptions, RouteHandler } from './app.ts'
 
-/** Browsers show scripts no other fields of another origin than a few. */
+/** Browsers show scripts only a few other headers of another origin. */
 const EXPOSED: Readonly<Record<HeaderFormat, readonly string[]>> = {
   'draft-11': ['RateLimit', 'RateLimit-Policy'],
   'draft-6': ['RateLimit-Policy', 'RateLimit-Limit', 'RateLimit-Remaining', 'RateLimit-Reset'],
@@ -40,7 +40,7 @@ export function withCors(createApp: (options: AppOptions) => App): typeof create
         findAllowed(headers.get('Origin')) !== undefined &&
         !headers.has('Authorization') &&
         !headers.has('Cookie') &&
-        // Some servers in front of it say how long no body is.
+        // Some proxies send `Content-Length: 0` without a body.
         (body === null || headers.get('Content-Length') === '0') &&
         ambiguity === undefined &&
         readMethods(request, ['OPTIONS']).isCertain

@@ -25,7 +25,7 @@ export const openBackend: Readonly<Record<StoreKind, OpenBackend>> = {
   },
 
   async memory(_config, _env, now) {
-    const message = 'no store that isolates share: limits hold in each by itself'
+    const message = 'no shared store: each isolate enforces limits by itself'
     consoleLog('warn', { event: 'in_memory_store', message })
     return openMemoryBackend(now)
   },

@@ -76,7 +76,7 @@ export interface LimiterOptions {
    */
   readonly refusalCache?: boolean
   /**
-   * A store that keeps failing is not called for about a second.
+   * A store that keeps failing is not called for up to a second.
    * @default true if the store is remote
    * @example false
    */

@@ -113,7 +113,7 @@ export function sortedSet(
 
 /**
  * A bucket that is refilled continuously, at the rate of its one limit.
- * @param burst units that it holds; the limit of the limit if left out
+ * @param burst units that it holds; its limit if left out
  * @example tokenBucket('10/1s', { burst: 50 })
  * @throws {OptionError} for anything but one limit, or more units than its arithmetic is exact for
  */

@@ -12,7 +12,7 @@ export type FetchHandler<Req extends Request, Rest extends unknown[]> = (
 export interface LimitOptions<Req extends Request = Request, Rest extends unknown[] = unknown[]>
   extends SharedOptions<[request: Req, ...rest: Rest]> {
   /**
-   * Answers a request that the limits refuse, instead of a problem (RFC 9457). The fields that report the limits are
+   * Answers a request that the limits refuse, instead of a problem (RFC 9457). The headers that report the limits are
    * added, and `Retry-After` and `Cache-Control: no-store` unless they are there.
    */
   readonly onLimited?: ((request: Req, rateLimit: RateLimit, ...rest: Rest) => Response | Promise<Response>) | undefined

@@ -11,7 +11,7 @@ export interface RateLimitVariables {
 
 export interface SluiceOptions<E extends Env = Env> extends SharedOptions<[context: Context<E>]> {
   /**
-   * Answers a request that the limits refuse, instead of a problem (RFC 9457). The fields that report the limits are
+   * Answers a request that the limits refuse, instead of a problem (RFC 9457). The headers that report the limits are
    * added, and `Retry-After` and `Cache-Control: no-store` unless they are there.
    */
   readonly onLimited?: ((context: Context<E>, rateLimit: RateLimit) => Response | Promise<Response>) | undefined

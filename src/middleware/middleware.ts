@@ -49,8 +49,8 @@ export function composeMiddleware<Args extends unknown[]>(options: SharedOptions
   const limiterStore = options.store ?? memoryStore({ now })
   refuseSharedNames(limiterStore, keyPrefix, policies)
   const opened = limiterStore.open(new Set(policies.map(({ algorithm }) => algorithm)))
-  const cachesRefusals = limiterStore.isRemote && !policies.every(isRefusedForLong)
-  const store = cachesRefusals ? withRefusalLimit(now)(opened) : opened
+  const limitsRefusals = limiterStore.isRemote && !policies.every(isRefusedForLong)
+  const store = limitsRefusals ? withRefusalLimit(now)(opened) : opened
   const { limiter } = composeLimiter({ ...settings, storeTimeoutMs: limiterStore.timeoutMs }, { ...settings, store })
   return { ...settings, limiter, readTarget: createTargetReader(createPathReader(literalInPaths)) }
 }

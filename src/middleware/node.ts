@@ -32,7 +32,7 @@ declare global {
 
 export interface SluiceOptions<Req extends IncomingMessage = IncomingMessage> extends SharedOptions<[request: Req]> {
   /**
-   * Answers a request that the limits refuse, instead of a problem (RFC 9457). The status, the fields that report the
+   * Answers a request that the limits refuse, instead of a problem (RFC 9457). The status, the headers that report the
    * limits, `Retry-After` and `Cache-Control: no-store` are set before.
    */
   readonly onLimited?:

@@ -18,8 +18,8 @@ export interface StoreCharge {
   /** `concurrency`: the number of the request's slot, which no other request has. */
   readonly slot?: number
   /**
-   * `requests` is the default. New `identities`: it applies only if a charge before it detects a new identity. `failures`: it
-   * refuses like any other, but is charged only in the mode `charge`.
+   * `requests` is the default. `new-identities`: it applies only if a charge before it detects a new identity.
+   * `failures`: it refuses like any other, but is charged only by the action `record`.
    */
   readonly counts?: Counts
   /** Name of these limits, such as a plan, if one identity may come with several. They share its state. */
@@ -37,16 +37,16 @@ export interface Charge<P extends Policy = Policy> extends StoreCharge {
   readonly digest: string
   /** The pattern that matched, as `METHOD /path`; undefined if the policy applies everywhere. */
   readonly route?: string | undefined
-  /** Set by a runtime charge: it is counted, but refuses nothing, and is not reported. */
+  /** Set by a rule: it is counted, but refuses nothing, and is not reported. */
   readonly isUnlimited?: boolean
 }
 
 export type RequestCharge = Charge<RequestPolicy>
 
-export interface DecisionRequest<R extends StoreCharge = StoreCharge> {
+export interface DecisionRequest<C extends StoreCharge = StoreCharge> {
   /**
-   * `all` grants every permit or none, `partial` as many as fit, `peek` decides like `all` and charges nothing. `charge`
-   * grants and charges all, whatever remains: it counts units that are used already.
+   * `take` grants every permit or none, `take-up-to` as many as fit, `peek` decides like `take` and charges nothing.
+   * `record` grants and charges all, whatever remains: it counts units that are used already.
    */
   readonly action: 'take' | 'take-up-to' | 'peek' | 'record'
   /** Requested permits, an integer from 1. */
@@ -57,7 +57,7 @@ export interface DecisionRequest<R extends StoreCharge = StoreCharge> {
    * forfeiting its refill meanwhile. If omitted, permits are used at once.
    */
   readonly leaseMs?: number
-  readonly charges: readonly R[]
+  readonly charges: readonly C[]
 }
 
 /** One limit of a charge after the decision. */
@@ -66,7 +66,7 @@ export interface LimitState {
   readonly remaining: number
   /** Time until more than `remaining` can be used. */
   readonly resetMs: number
-  /** Time until the cost fits (in `partial` mode, that of one permit); 0 if it does. In `charge` mode, as it was before. */
+  /** Time until the cost fits, for `take-up-to` that of one permit; 0 if it does. For `record`, as it was before. */
   readonly retryAfterMs: number
   /** Time until the penalty of this charge ends, if there is one. `retryAfterMs` is then at least as long. */
   readonly penaltyMs?: number

@@ -57,7 +57,7 @@ export const DURATION_EXPECTED = 'a duration from 1ms to 53w such as "30s" (unit
 
 /**
  * Reads `<limit>/<window>, …`, e.g. `10/1s, 120/1m`, into limits ordered by window.
- * @returns undefined for anything but what `LIMITS_EXPECTED` says
+ * @returns undefined for anything but what `LIMITS_EXPECTED` says, and for windows of the calendar
  */
 export function parseLimits(text: string): readonly Limit[] | undefined {
   const limits: Limit[] = []

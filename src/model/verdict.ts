@@ -59,7 +59,7 @@ export interface Failure {
   charge(): Promise<void>
 }
 
-/** The request is refused by a runtime charge. */
+/** The request is refused by a rule. */
 export interface Blocked {
   readonly outcome: 'blocked'
   readonly status: number

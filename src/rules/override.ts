@@ -69,15 +69,15 @@ export function resolveOverride(
 }
 
 /** Units that are counted already count for the other limits too. */
-export function withLimits<R extends StoreCharge>(rule: R, limits: readonly Limit[]): R {
-  const factor = (limits[0]?.limit ?? 1) / (rule.limits[0]?.limit ?? 1)
-  const { burst, reserved, plan } = rule
+export function withLimits<C extends StoreCharge>(charge: C, limits: readonly Limit[]): C {
+  const factor = (limits[0]?.limit ?? 1) / (charge.limits[0]?.limit ?? 1)
+  const { burst, reserved, plan } = charge
   return {
-    ...rule,
+    ...charge,
     limits,
     reserved: Math.ceil(reserved * factor),
     ...(burst !== undefined && { burst: scaleBurst(burst, factor) }),
-    // Memories of the limits that it had say nothing about these.
+    // What is cached for its old limits does not hold for these.
     plan: `${plan ?? ''} =${limits.map(({ limit }) => limit)}`,
   }
 }
@@ -111,19 +111,21 @@ const MAX_BUCKET = 2 ** 52
 const MAX_LIMIT = 1_000_000_000_000
 
 /** A cost that can never fit would be refused for ever. */
-function checkFit(raised: readonly Limit[], policy: RequestPolicy, limits: readonly Limit[]): ResolvedOverride {
+function checkFit(overridden: readonly Limit[], policy: RequestPolicy, limits: readonly Limit[]): ResolvedOverride {
   const { algorithm, cost, reserved, burst } = policy
   const { isLog, hasBurst } = ALGORITHMS[algorithm]
-  const factor = (raised[0]?.limit ?? 1) / (limits[0]?.limit ?? 1)
-  const largest = Math.max(...raised.map(({ limit }) => limit))
+  const factor = (overridden[0]?.limit ?? 1) / (limits[0]?.limit ?? 1)
+  const largest = Math.max(...overridden.map(({ limit }) => limit))
   const before = Math.max(...limits.map(({ limit }) => limit))
   if (isLog && largest > Math.max(MAX_LOG_ENTRIES, before)) {
     return { expected: `limits up to ${Math.max(MAX_LOG_ENTRIES, before)}` }
   }
   const bucket = burst === undefined ? largest : scaleBurst(burst, factor)
-  const max = hasBurst ? Math.floor(MAX_BUCKET / ((raised[0]?.windowMs ?? 1) * 1000)) : MAX_LIMIT
+  const max = hasBurst ? Math.floor(MAX_BUCKET / ((overridden[0]?.windowMs ?? 1) * 1000)) : MAX_LIMIT
   if (Math.max(largest, bucket) > max) return { expected: `limits up to ${max}` }
   const maxCost = (cost.kind === 'fixed' ? cost.units : cost.max) + Math.ceil(reserved.sheddable * factor)
-  const smallest = Math.min(...raised.map(({ limit }) => limit), hasBurst ? bucket : Number.POSITIVE_INFINITY)
-  return smallest < maxCost ? { expected: `limits from ${maxCost}, the highest cost of a request` } : { limits: raised }
+  const smallest = Math.min(...overridden.map(({ limit }) => limit), hasBurst ? bucket : Number.POSITIVE_INFINITY)
+  return smallest < maxCost
+    ? { expected: `limits from ${maxCost}, the highest cost of a request` }
+    : { limits: overridden }
 }

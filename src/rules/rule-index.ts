@@ -185,10 +185,10 @@ export class RuleIndex {
     return continueWith(joinCurrent(parts, arrival.nowMs), (found): ReturnType<MatchedRules['apply']> => {
       const decisive = isAllowed ? undefined : pickDecisiveRule(found)
       if (decisive?.kind === 'block') return toBlocked(decisive)
-      const isAdmitted = isAllowed || decisive !== undefined
-      const applied = applyOverrides(charges, isAdmitted, [...sortOverrides(found), ...overrides])
+      const isAllowedByAny = isAllowed || decisive !== undefined
+      const applied = applyOverrides(charges, isAllowedByAny, [...sortOverrides(found), ...overrides])
       const sources = charges.flatMap(({ policy }) => policy.by.filter(isInBody))
-      const isCertain = isAdmitted || sources.length === 0 || arrival.nowMs >= this.#lastDigestBlockMs
+      const isCertain = isAllowedByAny || sources.length === 0 || arrival.nowMs >= this.#lastDigestBlockMs
       return isCertain ? applied : this.#refuseAmbiguousBody(applied, sources, arrival)
     })
   }

@@ -72,7 +72,7 @@ export async function digestIdentity(
 
 export type NamedKind = Exclude<CallerKind, 'token' | 'ip'>
 
-/** Makes the body of a block, an allow or an override: about one caller, or about all whose value matches a `*`. */
+/** Makes the target of a block, an allow or an override: about one caller, or about all whose value matches a `*`. */
 export function createTargetInput(kind: NamedKind, name: string, value: unknown): object {
   const isPattern = SOURCE_KINDS[kind].isNamedInPart && typeof value === 'string' && value.includes('*')
   if (!isPattern) return { [kind]: { [name]: value } }

@@ -57,4 +57,4 @@ export class Wildcards<T> extends EntryGroups<string, T> {
 
 /** The pattern has one star, and no character that a header cannot hold. */
 export const WILDCARD = /^[^*\p{Cc}]{0,200}\*[^*\p{Cc}]{0,200}$/u
-export const WILDCARD_EXPECTED = 'a value with one "*", such as "acme-*" (one without stands as its digest)'
+export const WILDCARD_EXPECTED = 'a value with one "*", such as "acme-*" (one without is stored as a digest)'

@@ -170,7 +170,7 @@ const METRICS = {
     toFamilies: ({ decisions, refusedByMirrorOnly, refusedByPrimaryOnly, failures }) => [
       createCounter(
         'sluice_mirror_decisions',
-        'Decisions of both the store and its mirror, by which alone would refuse.',
+        'Decisions of the store and its mirror, by which of them alone refused.',
         labelCounts('result', {
           same: decisions - refusedByMirrorOnly - refusedByPrimaryOnly,
           mirror_refused: refusedByMirrorOnly,

@@ -3,7 +3,7 @@ import type { RequestPolicy } from '../model/policy.ts'
 import type { Degradation, ReportedLimit, Verdict } from '../model/verdict.ts'
 
 /**
- * Each request has one outcome, except those to the gateway itself. They are those of verdicts, with `bad_request` (400,
+ * Each request has one outcome, except those to the gateway itself. They are those of verdicts, with `bad_request` (400, 405,
  * 414, 431, 508) for all that cannot be read in one way only, and `failed` (500) if the gateway itself fails.
  */
 export const OUTCOMES = [

@@ -63,7 +63,7 @@ export class Recorder implements Observer {
     this.#label(minute, minute.addDecided(observed), observed, context)
   }
 
-  /** A caller's token is verified for it once a minute at most, so that its flood does not pay for that. */
+  /** For a label, a caller's token is verified once a minute at most, however much it floods. */
   #label({ refused }: Minute, names: readonly string[], { request }: Observed, context: RecordingContext): void {
     const unlabelled = names.filter((name) => !refused.hasLabel(name))
     if (unlabelled.length === 0) return

@@ -3,7 +3,7 @@ import { Lru } from '../runtime/lru.ts'
 /** Charges whose own time is remembered. */
 const MAX_CHARGES = 10_000
 
-/** Times of charges by the clock that they were made by, where it differs from their decision's: that of its object or node. */
+/** Times of charges by the clock of their object or node, where that differs from their decision's. */
 export class ChargeTimes {
   readonly #times = new Lru<number>(MAX_CHARGES)
 

@@ -24,7 +24,7 @@ export interface DocumentWrite {
   readonly expectedVersion: number
   /** Left out, only the number is compared. */
   readonly expectedId?: string | undefined
-  /** This and `why` are cut to `MAX_NOTE_CHARACTERS`. */
+  /** This and `comment` are cut to `MAX_NOTE_CHARACTERS`. */
   readonly actor: string
   readonly comment: string
   /** Versions that are kept, this one included: the same for all writes of a document. Default: `KEPT_VERSIONS`. */

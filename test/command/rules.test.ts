@@ -85,7 +85,7 @@ test('sluice block names a caller by a cookie, and says where it holds if it is 
   await expectStatus(200, headers)
   const digest = '4Xb7m1nJ0yKq8rT2vZc5Lw'
   const alone = await run(['block', '--digest', digest, '--json'])
-  expect(alone.stderr).toMatch(/^note: by a digest alone, it holds only for requests to which a policy applies /)
+  expect(alone.stderr).toMatch(/^note: a rule by a digest alone applies only where a policy counts by exactly /)
   expect(JSON.parse(alone.stdout)).toMatchObject({ scope: 'counted' })
   await said(['block', '--digest', digest, '--remove'])
   const wrong = await run(['block', '--json-member', '/user=alice'])
@@ -244,7 +244,7 @@ describe('rules are refused', () => {
     [['block', '--country', 'Germany'], 'rules.blocks[0].country: expected'],
     [['block', '--asn', 'x'], '--asn: expected a number'],
     [['block', '--digest', 'short'], 'rules.blocks[0].digest: expected'],
-    [['block', 'x', '--remove', '--reason', 'y'], '--remove: expected nothing beside it'],
+    [['block', 'x', '--remove', '--reason', 'y'], '--remove: expected only the target beside it'],
     [['block', '--ip', '203.0.113'], '--ip: expected an IPv4 or IPv6 address'],
     [['allow', '--country', 'DE'], "unknown option '--country'"],
     [['override', 'x'], 'expected one of --limits, --multiplier and --unlimited'],

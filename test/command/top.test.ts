@@ -76,10 +76,10 @@ test('KeyWatch lists the busiest, and those at their limits, of its own prefix o
   await looking.look()
   const found = await looking.look()
   expect(found).toMatchObject({ keys: 4, share: 1, passes: 2, withoutTtl: 0, unknown: 0 })
-  const busiest = found.busiest.filter(({ policy }) => policy === 'all').map(({ identity }) => identity)
+  const busiest = found.busiest.filter(({ policy }) => policy === 'all').map(({ digest }) => digest)
   expect(busiest.slice(0, 2)).toEqual(['most', 'more'])
   expect(found.atLimit).toEqual([
-    expect.objectContaining({ identity: 'most', used: 10, limit: 10, looks: 2, looksAtLimit: 2 }),
+    expect.objectContaining({ digest: 'most', used: 10, limit: 10, looks: 2, looksAtLimit: 2 }),
   ])
   expect(found.atLimit[0]?.retryAfterMs).toBeGreaterThan(86_000_000)
   expect(await redis.sendCommand(['DEBUG', 'DIGEST'])).toEqual(before)
@@ -92,7 +92,7 @@ test('KeyWatch tells of keys without a TTL, of policies that are gone, and of th
   await redis.set('a.b:all:f:{letter}', 'x', { expiration: { type: 'EX', value: 100 } })
   const found = await watch().look()
   expect(found).toMatchObject({ keys: 4, withoutTtl: 1, unknown: 2 })
-  expect(found.busiest.map(({ identity }) => identity)).toEqual(['one'])
+  expect(found.busiest.map(({ digest }) => digest)).toEqual(['one'])
 })
 
 test('KeyWatch takes no exception to rules and their audit log, which have no TTL, nor to what candidate policies count', async () => {
@@ -135,9 +135,9 @@ test('sluice top shows one look where nobody reads along, and sends nothing that
     keys: 1,
     withoutTtl: 0,
     server: { keys: 1 },
-    atLimit: [{ identity: 'most' }],
+    atLimit: [{ digest: 'most' }],
   })
   const sent = [...(await redis.info('commandstats')).matchAll(/^cmdstat_([^:]+):/gm)].map(([, name]) => name)
-  expect(JSON.parse(overRest.stdout)).toMatchObject({ keys: 1, atLimit: [{ identity: 'most', used: 10 }] })
+  expect(JSON.parse(overRest.stdout)).toMatchObject({ keys: 1, atLimit: [{ digest: 'most', used: 10 }] })
   for (const name of ['keys', 'monitor', 'xadd', 'set', 'pexpire']) expect(sent).not.toContain(name)
 })

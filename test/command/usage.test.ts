@@ -165,7 +165,7 @@ test('sluice usage without --json prints an aligned table without colours', asyn
   expect(stdout).toMatch(/^name +limit +used +remaining +reset +retry +key\ndefault-1h +10 +0 +10 +– +– +command-/)
 })
 
-test('sluice usage shows until when a policy blocks a caller, and what it has used; sluice reset lifts it', async () => {
+test('sluice usage shows until when a caller has a penalty, and what it has used; sluice reset lifts it', async () => {
   const ask = async () => {
     const headers = { Authorization: 'Bearer banned', Cookie: 'sid=banned' }
     const response = await fetch(new URL('/ban', site.gateway.url), { headers })
@@ -185,7 +185,7 @@ test('sluice usage shows until when a policy blocks a caller, and what it has us
   expect(ban).toMatchObject({ policy: 'ban', used: 3, remaining: 0 })
   expect(ban.penaltyUntilMs).toBe(nowMs + ban.retryAfterMs)
   for (const other of others) expect(other.penaltyUntilMs).toBe(null)
-  expect((await run(['usage', ...caller])).stdout).toMatch(/^ban: blocked until 2\d{3}-\d\d-\d\dT[\d:.]+Z, whatever/m)
+  expect((await run(['usage', ...caller])).stdout).toMatch(/^ban: penalty until 2\d{3}-\d\d-\d\dT[\d:.]+Z, whatever/m)
   await run(['reset', ...caller, '--policy', 'ban', '--yes'])
   expect(JSON.parse((await run(['usage', ...caller, '--json'])).stdout).limits.at(-1).penaltyUntilMs).toBe(null)
 })

@@ -79,7 +79,7 @@ export const push = defineOperation({
   async run(context, { body: { policies, candidate, ...rest } }) {
     const nowMs = context.now()
     const change = (rules: Rules) => withPolicies(rules, policies ?? undefined, candidate, nowMs)
-    const usual = `${policies ? 'push' : 'end'} ${candidate ? 'policies in candidate' : 'policies'}`
+    const usual = `${policies ? 'push' : 'end'} ${candidate ? 'candidate policies' : 'policies'}`
     return toResponse(await changeRules(context, change, { ...rest, comment: rest.comment || usual }, true))
   },
 })

@@ -38,7 +38,7 @@ type Edit = v.InferOutput<v.StrictObjectSchema<typeof edit, undefined>>
 
 export const block = defineOperation({
   path: '/block',
-  summary: 'Let a caller, a network, a country or a network operator in no more, or again',
+  summary: 'Block or unblock a caller, a network, a country or a network operator',
   body: v.strictObject({ ...edit, status: v.optional(v.number()) }),
   answer: answers.ordered,
   run: (context, { body: { status, ...rest } }) => editRule(context, 'blocks', rest, { status }),
@@ -46,7 +46,7 @@ export const block = defineOperation({
 
 export const allow = defineOperation({
   path: '/allow',
-  summary: 'Limit a caller or a network no more, or again; it is counted all the same',
+  summary: 'Stop or resume limiting a caller or a network; it is counted either way',
   body: v.strictObject(edit),
   answer: answers.ordered,
   run: (context, { body }) => editRule(context, 'allows', body, {}),
@@ -77,7 +77,7 @@ async function editRule<List extends EntryList>(
   const nowMs = context.now()
   const target = await resolveTarget(named, context)
   if (remove && Object.values({ ...effect, reason, until, duration }).some((value) => value !== undefined)) {
-    throw new InputError(['remove'], 'expected nothing beside it but whom it is about')
+    throw new InputError(['remove'], 'expected only the target beside it')
   }
   const isByDigestAlone = target.digest !== undefined && target.by === undefined
   if (isByDigestAlone && !remove && (await isSharedDigest(target.digest, context))) {

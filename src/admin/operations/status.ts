@@ -16,7 +16,7 @@ export const status = defineOperation({
 
 export const live = defineOperation({
   path: '/live',
-  summary: 'The same, every two seconds, for five minutes',
+  summary: 'The status every two seconds, for five minutes',
   answer: answers.status,
   everyMs: 2_000,
   run,

@@ -53,8 +53,8 @@ function findConfiguredLimit({ key, windowMs, limit }: LimitUsage, charges: read
 export const LEFT_FOR_EVERYONE = 'it counts for everyone, and is reset only by its name'
 
 /**
- * A reset spares what is counted for all callers together: to delete it would free all of them. A digest names nothing
- * else, and a policy that is named is meant.
+ * A reset spares what is counted for all callers together, which would free them all, unless the caller is a digest or
+ * the policy is named.
  */
 export function isSpared(
   policy: string,

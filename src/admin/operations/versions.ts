@@ -21,7 +21,7 @@ export const versions = defineOperation({
 
 export const version = defineOperation({
   path: '/version',
-  summary: 'One of them',
+  summary: 'One version',
   query: v.strictObject({
     version: v.pipe(v.string('a number'), v.regex(/^[1-9]\d{0,14}$/, 'a number'), v.transform(Number)),
   }),
@@ -36,10 +36,10 @@ export const version = defineOperation({
 
 export const rollback = defineOperation({
   path: '/rollback',
-  summary: 'Make the policies of an older version of the rules hold again, another section of it, or all',
+  summary: 'Restore the policies, another section or all of an older version of the rules',
   body: v.strictObject({
     version: v.pipe(v.number(), v.integer(), v.minValue(1)),
-    section: v.optional(describe(v.picklist([...SECTIONS, 'all']), 'What becomes as it was.'), 'policies'),
+    section: v.optional(describe(v.picklist([...SECTIONS, 'all']), 'What to restore.'), 'policies'),
     ...note,
   }),
   answer: answers.edited,
@@ -54,7 +54,7 @@ export const rollback = defineOperation({
       return toResponse(requireChanged(edited))
     } catch (error) {
       if (!(error instanceof OptionError)) throw error
-      throw new InputError(['version'], `expected rules that fit the Worker’s variables, but ${error.message}.`)
+      throw new InputError(['version'], `expected rules that fit the Worker’s variables, but ${error.message}`)
     }
   },
 })

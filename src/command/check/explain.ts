@@ -98,7 +98,7 @@ async function explainPolicy(
   if ('outcome' in result) {
     return result.outcome === 'unidentified'
       ? refuse(result.status, lack)
-      : refuse(400, `the field ${result.header} holds no cost from 1 to ${result.max}`)
+      : refuse(400, `the header ${result.header} holds no cost from 1 to ${result.max}`)
   }
   const { key, cost, reserved, limits, plan } = result
   const parts = await readIdentity(policy.by, subject, policy.anonymous)
@@ -132,7 +132,7 @@ function explainMatch({ policy, route, isCertain }: Match, method: string): stri
   const certainty = isCertain
     ? ''
     : ', if the API takes what follows the last slash for an empty parameter, or does not mind the case'
-  return `matches ${route}${isWanted ? '' : ', the method that a field or the query names'}${certainty}`
+  return `matches ${route}${isWanted ? '' : ', the method that a header or the query names'}${certainty}`
 }
 
 function formatIdentity({ by }: RequestPolicy, kinds: readonly string[]): string {

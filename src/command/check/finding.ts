@@ -81,7 +81,7 @@ export const CODES = {
   'leases-without-effect': [
     'warning',
     'LEASES, where no policy can use them',
-    'All but concurrency have, without penalty.',
+    'All but concurrency can, without penalty.',
   ],
   'local-share-without-effect': [
     'warning',

@@ -15,11 +15,14 @@ const CLAIMS_EXAMPLE = 'sub=alice, id:=42, /account/plan=pro'
 const ASN = createNumberSchema(/^(?:AS)?(\d{1,10})$/i, 'a number such as 64500')
 const STATUS = createNumberSchema(/^(\d{3})$/, 'a status from 400 to 599')
 const MULTIPLIER = createNumberSchema(/^(?=.*[1-9])(\d{1,7}(?:\.\d{1,6})?)$/, 'a number above 0')
-const DIGEST = new Option('--digest <digest>', 'identity as keys and logs have it: 22 letters, in place of all others')
+const DIGEST = new Option(
+  '--digest <digest>',
+  'identity as keys and logs have it: 22 characters, in place of all others',
+)
 
 export const CALLER_OPTIONS = {
   ip: new Option('--ip <address>', 'address of the caller'),
-  header: new Option('-H, --header <name=value>', 'a field that the caller sends').argParser(collect(readPair)),
+  header: new Option('-H, --header <name=value>', 'a header that the caller sends').argParser(collect(readPair)),
   query: new Option('--query <name=value>', 'a parameter of the query').argParser(collect(readPair)),
   cookie: new Option('--cookie <name=value>', 'a cookie of the caller').argParser(collect(readPair)),
   form: new Option('--form <name=value>', 'a field of an urlencoded form').argParser(collect(readPair)),
@@ -32,8 +35,8 @@ export const CALLER_OPTION_NAMES = Object.values(CALLER_OPTIONS)
   .map(({ long }) => long)
   .join(', ')
 
-export const ACTOR = new Option('--actor <name>', 'who does it, for the history (default: the user of this shell)')
-export const COMMENT = new Option('--comment <text>', 'why, for the history')
+export const ACTOR = new Option('--actor <name>', 'who does it, for the audit log (default: the user of this shell)')
+export const COMMENT = new Option('--comment <text>', 'why, for the audit log')
 
 // biome-ignore lint/suspicious/noExplicitAny: options of all types
 export type AnyOption = Option<any, any, any, any, any, any>

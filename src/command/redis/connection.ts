@@ -68,7 +68,7 @@ export async function connect(
   if (!url || !/^https?:$/.test(url.protocol)) {
     const hint =
       'redis://[[user]:password@]host[:port][/number], rediss://… with TLS, or the https:// URL of Upstash’s REST interface.'
-    throw new CommandError('the URL of the database is none that is known', { hint })
+    throw new CommandError('the URL of the database has an unknown form', { hint })
   }
   if (token !== undefined) return connectOverRest(url, token, silenceMs)
   const hint = 'It is the REST token of the database at Upstash.'

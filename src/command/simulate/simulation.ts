@@ -51,7 +51,7 @@ export class Simulation {
   /** @param leases of the one isolate; undefined: each request makes a call to the store */
   constructor(config: Config, leases?: LeaseSize | 'off') {
     this.#context = { deadlines: Deadlines.createForOne(), waitUntil: (work) => void this.#unfinished.push(work) }
-    // Policies that cannot be simulated limit nothing, but still give their class.
+    // Policies that cannot be simulated limit nothing, but still give their priority.
     const policies = config.policies.map((policy) =>
       findObstacle(policy) === undefined ? policy : { ...policy, limits: [], plans: undefined },
     )

@@ -80,25 +80,25 @@ class RecordedStates extends ExpiringStates {
 
 /**
  * Counts the commands that Upstash bills for a decision, as `test/command/simulate/billed-commands.test.ts` counts them in Redis:
- * the EVALSHA, one TIME, and those inside of the script. For costs above 1, and for refusals that lead to a block, a few
+ * the EVALSHA, one TIME, and those inside of the script. For costs above 1, and for refusals that lead to a penalty, a few
  * more or less; where permits were leased, a few less than returned here.
  */
 function countCommands({ charges }: DecisionRequest, { usage, granted }: Decision, states: RecordedStates): number {
   let commands = 2
-  for (const [index, rule] of charges.entries()) {
-    if (!states.readKeys.includes(rule.key)) continue
-    const isWritten = states.written.has(rule.key)
+  for (const [index, charge] of charges.entries()) {
+    if (!states.readKeys.includes(charge.key)) continue
+    const isWritten = states.written.has(charge.key)
     const isCharged = isWritten && granted > 0
-    const charged = isCharged ? rule.cost * granted : 0
+    const charged = isCharged ? charge.cost * granted : 0
     const limits = (usage[index] ?? []).map(({ remaining, resetMs }, at) => {
-      const { limit = 0, windowMs = 0 } = rule.limits[at] ?? {}
+      const { limit = 0, windowMs = 0 } = charge.limits[at] ?? {}
       return { used: limit - remaining - charged, sinceFirstMs: windowMs - resetMs }
     })
-    commands += 1 + countLimitReads(rule, limits)
-    if (isCharged) commands += rule.algorithm === 'sorted-set' ? 3 : 1
-    if (isCharged && rule.algorithm === 'sliding-window' && states.written.get(rule.key)) commands++
-    // A refusal that counts towards a block: an entry and its time to live, or both in one.
-    if (isWritten && !isCharged) commands += ALGORITHMS[rule.algorithm].isLog ? 2 : 1
+    commands += 1 + countLimitReads(charge, limits)
+    if (isCharged) commands += charge.algorithm === 'sorted-set' ? 3 : 1
+    if (isCharged && charge.algorithm === 'sliding-window' && states.written.get(charge.key)) commands++
+    // A refusal that counts towards a penalty: an entry and its time to live, or both in one.
+    if (isWritten && !isCharged) commands += ALGORITHMS[charge.algorithm].isLog ? 2 : 1
   }
   return commands
 }

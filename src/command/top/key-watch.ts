@@ -163,7 +163,7 @@ function toRow({ charge, look, unitsPerS, looks, looksAtLimit }: Watched) {
   const { name: limitName, used, limit } = findFullestLimit(look)
   return {
     policy: charge.policy.name,
-    identity: charge.digest,
+    digest: charge.digest,
     unitsPerS: unitsPerS === undefined ? null : Math.round(unitsPerS * 1_000) / 1_000,
     limitName,
     used,

@@ -52,7 +52,7 @@ export function createRequest(caller: Caller): Request {
     return new Request(url, { method, headers, body })
   } catch {
     // The message of the error would repeat values of headers.
-    throw new CallerError('that cannot be a request: its method, a field or its form is not what HTTP allows')
+    throw new CallerError('that cannot be a request: its method, a header or its body is not what HTTP allows')
   }
 }
 

@@ -402,8 +402,8 @@ function evaluateWithin(returnable: number, reservation: PreparedCharge, state: 
   const wanted = charge.cost * countWanted(reservation)
   if (!evaluation.changed || evaluation.usage.some(({ remaining }) => remaining + returnable < wanted))
     return evaluation
-  const { penalty: _, ...unblocked } = charge
-  return evaluateCharge(unblocked, reservation, state, nowUs)
+  const { penalty: _, ...withoutPenalty } = charge
+  return evaluateCharge(withoutPenalty, reservation, state, nowUs)
 }
 
 /** All that is charged is reserved for new identities, which may still be refused elsewhere. */

@@ -32,7 +32,7 @@ export interface Kept {
 }
 
 export interface Open {
-  /** The clock when it was charged, less what that has stepped back since. */
+  /** When it was charged, less what the clock has stepped back since. */
   atMs: number
   readonly permits: number
   readonly cost: number

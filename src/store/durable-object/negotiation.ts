@@ -38,7 +38,7 @@ export class Negotiation {
 
   prepareFirst(): To<PreparedCharge>[] {
     const { charges, action, permits } = this.#request
-    return this.#listReservations(action, permits, (index) => !countsIdentities(charges[index]))
+    return this.#listReservations(action, permits, (index) => !countsNewIdentities(charges[index]))
   }
 
   /** The store calls this when all have answered, and asks those that count new identities if there is one. */
@@ -46,7 +46,7 @@ export class Negotiation {
     const { charges, action } = this.#request
     const firstNew = charges.findIndex((_, index) => this.#votes.get(index)?.isNew)
     if (firstNew < 0) return []
-    const isIncluded = (index: number) => index > firstNew && countsIdentities(charges[index])
+    const isIncluded = (index: number) => index > firstNew && countsNewIdentities(charges[index])
     const granted = countGranted(this.#request, this.#listVotes())
     if (granted > 0) return this.#listReservations(action, granted, isIncluded)
     // It is refused already: they only report their usage.
@@ -64,7 +64,7 @@ export class Negotiation {
     const hasNewIdentity = charges.some((_, index) => this.#votes.get(index)?.isNew && this.#precedesNewcomers(index))
     return charges.flatMap((charge, index) => {
       const vote = this.#votes.get(index)
-      const isIncluded = vote ? vote.charged > 0 : !countsIdentities(charge) || hasNewIdentity
+      const isIncluded = vote ? vote.charged > 0 : !countsNewIdentities(charge) || hasNewIdentity
       return isIncluded ? [{ index, key: charge.key, message: { id: this.#id, permits: 0 } }] : []
     })
   }
@@ -117,7 +117,7 @@ export class Negotiation {
   }
 
   #precedesNewcomers(index: number): boolean {
-    return this.#request.charges.some((charge, place) => place > index && countsIdentities(charge))
+    return this.#request.charges.some((charge, place) => place > index && countsNewIdentities(charge))
   }
 
   #listVotes(): Evaluation[] {
@@ -142,7 +142,7 @@ export class Negotiation {
   }
 }
 
-function countsIdentities(charge: StoreCharge | undefined): boolean {
+function countsNewIdentities(charge: StoreCharge | undefined): boolean {
   return charge?.counts === 'new-identities'
 }
 

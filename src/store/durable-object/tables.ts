@@ -27,7 +27,7 @@ import {
 } from '../documents.ts'
 import { callObject, callWithin, hasTable, type ObjectDatabase, type ObjectNamespace } from './objects.ts'
 
-/** Goes to an object that keeps a document or counts instead of the state of one key: a method of its table. */
+/** A table's method and its arguments, for an object that keeps a document or counts instead of one key's state. */
 export type TableCall = readonly [table: 'documents' | 'counters', method: string, ...args: unknown[]]
 
 /** Maps are lists: JSON has none. */
@@ -155,7 +155,7 @@ class DocumentTable extends Table {
 const KNOWN_FOR_MS = 2 * 3_600_000
 
 interface Body extends Omit<PlainPeriod, 'startMs'> {
-  /** A minute has the number of the last flush of each source that began with it. */
+  /** In a minute: by source, the number of the last flush that began with it. */
   readonly added?: readonly PlainCount[]
 }
 

@@ -28,7 +28,7 @@ export const UPSTASH_OPTIONS = {
   // A repeated EVAL charges twice. `false` would still retry once.
   retry: { retries: 0 },
   automaticDeserialization: false,
-  // Replies are integers only: nothing to encode.
+  // Replies are integers and text: nothing to encode.
   responseEncoding: false,
   enableTelemetry: false,
   readYourWrites: false,

@@ -25,7 +25,7 @@ export interface RedisStoreParts {
    */
   readonly patientClient?: RedisClient
   readonly algorithms: Iterable<AlgorithmName>
-  /** Needed by algorithms other than `sliding-window`. */
+  /** Needed by algorithms other than `sliding-window`, and by penalties. */
   readonly moreLua?: Chunks | undefined
   /** Deadline of a decision, resends included, in milliseconds. */
   readonly timeoutMs: number

@@ -94,11 +94,11 @@ function encodeCharge(charge: StoreCharge): string {
 }
 
 export function listSettleArguments(differences: readonly Adjustment[], chargedAtMs: number): (string | number)[] {
-  const perRule = differences.flatMap(({ charge, units }) => {
+  const perCharge = differences.flatMap(({ charge, units }) => {
     const numbers = listNumbers(charge)
     return [ALGORITHMS[charge.algorithm].letter, units, numbers.length, ...numbers]
   })
-  return [chargedAtMs, ...perRule]
+  return [chargedAtMs, ...perCharge]
 }
 
 export function listRenewArguments(charges: readonly StoreCharge[]): number[] {
