@@ -1,7 +1,7 @@
 import { checkFunction } from '../library/check-options.ts'
 import { composeMiddleware, type RateLimit } from './middleware.ts'
 import type { SharedOptions } from './options.ts'
-import { createRespond, createWebAddressReader, WebRequest } from './web.ts'
+import { createRespond, createWebAddressReader, readPeerAddress, WebRequest } from './web.ts'
 
 /** Answers a request; `rest` is what the platform gives beside it. */
 export type FetchHandler<Req extends Request, Rest extends unknown[]> = (
@@ -43,7 +43,7 @@ export function limit<Req extends Request, Rest extends unknown[]>(
   const parts = composeMiddleware<[request: Req, ...rest: Rest]>(shared)
   const { onLimited } = options
   const respond = createRespond(parts)
-  const readAddress = createWebAddressReader(parts, (...args) => args[0], readPeer)
+  const readAddress = createWebAddressReader(parts, (...args) => args[0], readPeerAddress)
 
   function limited(...args: [request: Req, ...rest: Rest]): Promise<Response> {
     const [request, ...rest] = args
@@ -73,22 +73,9 @@ export function readRateLimit(request: Request): RateLimit | undefined {
   return DECISIONS.get(request)
 }
 
-/** Platforms give these beside a request. */
+/** Platforms give it beside a request. */
 interface Platform {
-  /** The server of Bun. */
-  requestIP?(request: Request): { readonly address: string } | null
-  /** Deno's handlers get it in their second argument. */
-  readonly remoteAddr?: { readonly hostname?: unknown }
   waitUntil?(work: Promise<unknown>): void
-}
-
-function readPeer(request: Request, ...rest: readonly unknown[]): string | undefined {
-  for (const platform of rest as readonly (Platform | null | undefined)[]) {
-    if (typeof platform?.requestIP === 'function') return platform.requestIP(request)?.address
-    const hostname = platform?.remoteAddr?.hostname
-    if (typeof hostname === 'string') return hostname
-  }
-  return undefined
 }
 
 function keepAlive(work: Promise<unknown>, rest: readonly unknown[]): void {

@@ -1,7 +1,7 @@
 import type { Context, Env, MiddlewareHandler } from 'hono'
 import { composeMiddleware, type RateLimit } from './middleware.ts'
 import type { SharedOptions } from './options.ts'
-import { createRespond, createWebAddressReader, WebRequest } from './web.ts'
+import { createRespond, createWebAddressReader, readPeerAddress, WebRequest } from './web.ts'
 
 /** Variables of the context that the middleware sets: `new Hono<{ Variables: RateLimitVariables }>()`. */
 export interface RateLimitVariables {
@@ -69,13 +69,16 @@ class HonoRequest<E extends Env> extends WebRequest<[context: Context<E>]> {
   }
 }
 
-/** `@hono/node-server` adds these to a request. */
-interface NodeBindings {
+/** What servers give beside a request: that of Bun, or Deno's second argument, may also be all that is given. */
+interface Bindings {
+  /** Of `@hono/node-server`. */
   readonly incoming?: { readonly socket?: { readonly remoteAddress?: string } }
+  readonly server?: unknown
 }
 
-function readPeer<E extends Env>(c: Context<E>): string | undefined {
-  return (c.env as NodeBindings | undefined)?.incoming?.socket?.remoteAddress
+function readPeer<E extends Env>({ env, req }: Context<E>): string | undefined {
+  const bindings = env as Bindings | undefined
+  return bindings?.incoming?.socket?.remoteAddress ?? readPeerAddress(req.raw, bindings, bindings?.server)
 }
 
 function keepAlive<E extends Env>(c: Context<E>, work: Promise<unknown>): void {

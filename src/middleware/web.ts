@@ -104,6 +104,24 @@ export function createRespond<Args extends unknown[]>(parts: MiddlewareParts<Arg
 const { navigator } = globalThis as { navigator?: { readonly userAgent?: string } }
 const isCloudflare = navigator?.userAgent === 'Cloudflare-Workers'
 
+/** Runtimes give one of these beside a request. */
+interface Connection {
+  /** The server of Bun. */
+  requestIP?(request: Request): { readonly address: string } | null
+  /** Deno's handlers get it in their second argument. */
+  readonly remoteAddr?: { readonly hostname?: unknown }
+}
+
+/** Reads the address of the connection from what Bun or Deno gives a handler beside the request. */
+export function readPeerAddress(request: Request, ...rest: readonly unknown[]): string | undefined {
+  for (const connection of rest as readonly (Connection | null | undefined)[]) {
+    if (typeof connection?.requestIP === 'function') return connection.requestIP(request)?.address
+    const hostname = connection?.remoteAddr?.hostname
+    if (typeof hostname === 'string') return hostname
+  }
+  return undefined
+}
+
 /** @param readPeer reads the address of the connection where the runtime tells it beside the request */
 export function createWebAddressReader<Args extends unknown[]>(
   { trustProxy, log }: MiddlewareParts<Args>,

@@ -1,6 +1,8 @@
 /** What platforms other than Workers tell of the address of a caller. */
+import { Hono } from 'hono'
 import { expect, test } from 'vitest'
 import { type LimitOptions, limit } from '../../../src/fetch.ts'
+import { sluice } from '../../../src/hono.ts'
 
 type Options = Partial<LimitOptions<Request, unknown[]>>
 
@@ -30,6 +32,15 @@ test('the server of Bun and the second argument of Deno tell it, whatever fields
       [from(), platform('192.0.2.2')],
     ] as const
     expect(await statuses(calls)).toEqual([200, 429, 200])
+  }
+})
+
+test('they tell it sluice() of Hono, too', async () => {
+  const served = (address: string) => ({ server: bun(address) })
+  for (const platform of [bun, served, deno]) {
+    const app = new Hono().use(sluice({ limits: '1/1h', by: 'ip', log: () => {} })).all('*', (c) => c.text('ok'))
+    const status = async (address: string) => (await app.fetch(from(), platform(address))).status
+    expect([await status('192.0.2.1'), await status('192.0.2.1'), await status('192.0.2.2')]).toEqual([200, 429, 200])
   }
 })
 
