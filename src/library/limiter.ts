@@ -371,7 +371,12 @@ class PolicyLimiter implements Limiter {
 
   #refuseSlots(method: string): void {
     if (this.#hasSlots)
-      throw new OptionError(method, 'policies without concurrency(), whose slots hold() takes', this.#listNames())
+      throw new OptionError(
+        method,
+        'policies without concurrency(), whose slots hold() takes',
+        this.#listNames(),
+        'NEEDS_HOLD',
+      )
   }
 
   #listNames(): readonly string[] {

@@ -403,6 +403,12 @@ describe('waitFor()', () => {
 })
 
 describe('hold()', () => {
+  test('is what takes slots: other methods refuse, with a code', async () => {
+    const { limiter } = subject({ policies: [{ name: 'jobs', ...concurrency(1) }] })
+    const calls = [() => limiter.take('alice'), () => limiter.takeUpTo('alice', 2), () => limiter.waitFor('alice')]
+    for (const call of calls) await expect((async () => call())()).rejects.toMatchObject({ code: 'NEEDS_HOLD' })
+  })
+
   test('holds a slot until its block ends', async () => {
     const { limiter } = subject({ policies: [{ name: 'jobs', ...concurrency(1) }] })
     {
