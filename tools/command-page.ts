@@ -10,9 +10,9 @@ import { FIELDS, listFields } from './command-fields.ts'
 const INTRODUCTION = `# The command
 
 \`sluice\` looks after Sluice from a terminal: \`npm run sluice -- …\` in this repository, \`npx sluice …\` where the package is installed.
-\`sluice <name> --help\` has the arguments, options and examples of each subcommand; this page does not repeat them.
+\`sluice <name> --help\` has the arguments, options and examples of each subcommand.
 
-- **Configuration.** It reads variables as \`npm run dev\` does: from the shell, then \`.dev.vars\`, then \`wrangler.toml\`, \`.json\` or \`.jsonc\`.
+- **Configuration.** It reads variables as \`npm run dev\` does (\`check\` only with \`--dev\`): from the shell, then \`.dev.vars\`, then \`wrangler.toml\`, \`.json\` or \`.jsonc\`.
   So keys and digests are the Worker's own, if \`IDENTITY_SECRET\` is known here.
 - **Database or gateway.** \`usage\`, \`reset\`, \`block\`, \`allow\`, \`override\` and \`policies\` use the Worker's Redis, another one with \`--redis <url>\`,
   or, with \`--gateway <url>\`, the [admin API](admin.md), which needs only \`ADMIN_TOKEN\` (from the shell or \`.dev.vars\`; never an option)

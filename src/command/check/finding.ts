@@ -95,7 +95,7 @@ export const CODES = {
   ],
   'ambiguous-body': [
     'warning',
-    'a limit by form: or json: that a body which nobody can read for certain gets around',
+    'a limit by form: or json: that an unreadable body gets around',
     'anonymous = "deny", the default with form: and json:, refuses padded and multipart bodies, and repeated names.',
   ],
   'keys-elsewhere': [
