@@ -44,7 +44,7 @@ export class RedisSite {
     const oneWayMs = roundTripMs / 2
     const decide = async (request: DecisionRequest, context?: CallContext) => {
       const deadlines = context?.deadlines ?? Deadlines.createForOne()
-      const decision = await deadlines.within(timeoutMs, this.#call(request, oneWayMs))
+      const decision = await deadlines.waitWithin(timeoutMs, this.#call(request, oneWayMs))
       if (decision === TOO_LATE) throw new StoreError('Redis did not answer within the deadline')
       return decision
     }

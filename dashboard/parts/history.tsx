@@ -2,7 +2,7 @@ import { useEffect, useState } from 'preact/hooks'
 import type { CallerHistory } from '../answers.ts'
 import { ask, type Problem } from '../api.ts'
 import { formatCount, formatMinute, formatMoment, formatRange } from '../words.ts'
-import { numeric, Table } from './table.tsx'
+import { defineNumeric, Table } from './table.tsx'
 
 const RANGES = {
   'Last 2 hours': { by: 'minute', periods: 120 },
@@ -72,7 +72,7 @@ function Refused({ refusals, range }: { refusals: CallerHistory['refusals']; ran
   return (
     <>
       {rows.length > 0 && (
-        <Table label="Refusals" columns={[unit, 'policy', numeric('refused')]}>
+        <Table label="Refusals" columns={[unit, 'policy', defineNumeric('refused')]}>
           {rows.map(({ startMs, policy, min, max }) => (
             <tr key={`${startMs} ${policy}`}>
               <th scope="row">{formatMinute(startMs)}</th>

@@ -1,6 +1,6 @@
 import type { CallerUsage } from '../answers.ts'
 import { formatCount, formatMoment, formatSpan } from '../words.ts'
-import { numeric, Table } from './table.tsx'
+import { defineNumeric, Table } from './table.tsx'
 
 /** Usage of every limit, drawn against its maximum. */
 export function Limits({ limits }: Pick<CallerUsage, 'limits'>) {
@@ -9,10 +9,10 @@ export function Limits({ limits }: Pick<CallerUsage, 'limits'>) {
       label="Limits"
       columns={[
         'limit',
-        numeric('used'),
-        numeric('maximum'),
+        defineNumeric('used'),
+        defineNumeric('maximum'),
         { name: 'usage', like: 'wide' },
-        numeric('resets in'),
+        defineNumeric('resets in'),
         'digest',
       ]}
     >

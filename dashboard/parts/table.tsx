@@ -18,7 +18,7 @@ export function Table({ label, columns, children }: TableProps) {
     <Scroll label={label}>
       <table style={nameColumns(columns.map((column) => (typeof column === 'string' ? column : column.name)))}>
         <thead>
-          <tr>{columns.map(head)}</tr>
+          <tr>{columns.map(renderHead)}</tr>
         </thead>
         <tbody>{children}</tbody>
       </table>
@@ -26,7 +26,7 @@ export function Table({ label, columns, children }: TableProps) {
   )
 }
 
-function head(column: Column) {
+function renderHead(column: Column) {
   const { name, like } = typeof column === 'string' ? { name: column, like: undefined } : column
   return (
     <th key={name} scope="col" class={like === 'unseen' ? undefined : like}>
@@ -41,6 +41,6 @@ export function nameColumns(names: readonly string[]): Readonly<Record<string, s
 }
 
 /** Of numbers. */
-export function numeric(name: string): Column {
+export function defineNumeric(name: string): Column {
   return { name, like: 'number' }
 }

@@ -42,7 +42,7 @@ export function CallerView({ digest, refusedBy }: CallerViewProps) {
 function LookUp({ digest, onFound }: { digest: string; onFound: (found: Target) => void }) {
   const [kind, setKind] = useState<Kind>(digest ? 'digest' : 'token')
   const input = useRef<HTMLInputElement>(null)
-  const check = () => input.current?.setCustomValidity(mistakeIn(kind, input.current.value))
+  const check = () => input.current?.setCustomValidity(findMistake(kind, input.current.value))
   useEffect(check, [kind])
   const submit = (event: SubmitEvent) => {
     event.preventDefault()
@@ -86,7 +86,7 @@ function LookUp({ digest, onFound }: { digest: string; onFound: (found: Target) 
 }
 
 /** Empty if there is none. */
-function mistakeIn(kind: Kind, text: string): string {
+function findMistake(kind: Kind, text: string): string {
   try {
     parseTarget(kind, text.trim())
     return ''

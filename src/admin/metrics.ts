@@ -20,7 +20,7 @@ const UNAUTHORIZED = createProblem('unauthorized', 401, 'Missing or invalid METR
 export function createMetrics({ token }: { readonly token: string }, counters: StatisticsStore): RouteHandler {
   const isToken = createTokenCheck(token)
 
-  return async function metrics(request) {
+  return async function answerMetrics(request) {
     if (!/^(?:GET|HEAD)$/.test(request.method)) return createProblemResponse(WRONG_METHOD)
     if (!isToken(readBearerToken(request) ?? '')) return createProblemResponse(UNAUTHORIZED)
     try {

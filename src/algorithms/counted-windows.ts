@@ -41,7 +41,7 @@ function createCountedWindows(begin: (nowMs: number, limit: Limit) => Count): Al
         const count = counts.get(limit.windowMs) ?? begin(nowMs, limit)
         counts.set(limit.windowMs, { ...count, used: count.used + units })
       }
-      return { state: counts, ttlMs: computeTtlMs(counts, nowMs) }
+      return { state: counts, ttlMs: findTtlMs(counts, nowMs) }
     },
 
     settle(state, charge, nowUs, chargedAtMs, units) {
@@ -55,7 +55,7 @@ function createCountedWindows(begin: (nowMs: number, limit: Limit) => Count): Al
         counts.set(windowMs, { ...count, used: Math.max(0, count.used + units) })
         isSettled = true
       }
-      return isSettled ? { state: counts, ttlMs: computeTtlMs(counts, nowMs) } : undefined
+      return isSettled ? { state: counts, ttlMs: findTtlMs(counts, nowMs) } : undefined
     },
   }
 }
@@ -85,6 +85,6 @@ function keepRunning(state: CountedWindowsState, nowMs: number): Map<number, Cou
 }
 
 /** Longer than until the last window ends: after a step back of the clock, that window must not seem unused. */
-function computeTtlMs(counts: CountedWindowsState, nowMs: number): number {
+function findTtlMs(counts: CountedWindowsState, nowMs: number): number {
   return Math.max(...[...counts].map(([windowMs, count]) => Math.max(windowMs, findEnd(count, windowMs) - nowMs)))
 }

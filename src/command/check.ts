@@ -96,7 +96,7 @@ function formatRequest(request: Explanation, terminal: Terminal): string[] {
   return [
     `${terminal.style('bold', `${method} ${path}`)}${priority === null ? '' : `  priority ${priority}`}`,
     ...(verdict === null ? [] : [verdict]),
-    ...(rows.length > 0 ? [terminal.table(rows)] : []),
+    ...(rows.length > 0 ? [terminal.formatTable(rows)] : []),
     ...(verdict === null && rows.length === 0 ? ['no policy limits it'] : []),
     ...others.map(({ policy, why }) => `${policy}: skipped, ${why}`),
   ]

@@ -87,7 +87,7 @@ export const reset = defineCommand({
       }
       terminal.show(result, () => {
         return [
-          isConfirmed ? `reset:\n${terminal.table(result.keys)}` : 'nothing was reset.',
+          isConfirmed ? `reset:\n${terminal.formatTable(result.keys)}` : 'nothing was reset.',
           ...result.skipped.map(({ policy, reason }) => `${policy}: skipped, ${reason}`),
         ].join('\n')
       })
@@ -129,7 +129,7 @@ function formatUsage({ blocked: block, limits, skipped }: Usage, terminal: Termi
   )
   return [
     ...(block ? [formatBlock(block, terminal)] : []),
-    ...(rows.length > 0 ? [terminal.table(rows)] : []),
+    ...(rows.length > 0 ? [terminal.formatTable(rows)] : []),
     ...[...plans].map(([policy, plan]) => `${policy}: plan ${plan}; another one is named by --header or --claim`),
     ...overridden.map(({ name, route, configuredLimit, unlimited }) => {
       const effect = unlimited ? 'never limited' : `set by a rule; others have ${configuredLimit}`

@@ -135,7 +135,7 @@ function defineRuleCommand<List extends EntryList>(kind: Kind<List>): Subcommand
             until: `${entry.until ?? ''}${isOver(entry, Date.now()) ? ' (ended)' : ''}`,
             reason: entry.reason ?? '',
           }))
-          return `${result.changed ? `${head}\n` : ''}${terminal.table(rows)}`
+          return `${result.changed ? `${head}\n` : ''}${terminal.formatTable(rows)}`
         })
       }
     },

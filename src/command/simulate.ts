@@ -70,7 +70,7 @@ export const simulate = defineCommand({
 
     const reading: LogReading = { lines: 0, unreadable: 0, first: null }
     const startedAtMs = performance.now()
-    const progress = terminal.progress(traffic ? 'requests' : 'bytes', 1)
+    const progress = terminal.startProgress(traffic ? 'requests' : 'bytes', 1)
     const batches = traffic
       ? generateTraffic(traffic, seed)
       : readLogs(files, fields ?? USUAL_FIELDS, terminal, reading)

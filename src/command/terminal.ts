@@ -69,7 +69,7 @@ export class Terminal {
   }
 
   /** Lays out rows in columns, named by their members, without borders. Numbers are aligned to the right. */
-  table(rows: readonly Row[]): string {
+  formatTable(rows: readonly Row[]): string {
     const header = Object.keys(rows[0] ?? {})
     const cells = rows.map((row) => Object.values(row).map((cell) => toLine(formatCell(cell))))
     const isNumeric = (at: number) => cells.every((row) => /^-?[\d.,]+[%a-z]*$|^$|^–$/.test(row[at] ?? ''))
@@ -84,7 +84,7 @@ export class Terminal {
   }
 
   /** Shows a bar on stderr with an estimate, if that is a TTY. @param unit e.g. "keys" */
-  progress(unit: string, total: number): Progress {
+  startProgress(unit: string, total: number): Progress {
     const { stderr } = this.#options
     if (stderr.isTTY !== true || this.isJson) return { set() {}, end() {} }
     const format = `{bar} {percentage}% | {value}/{total} ${unit} | {eta_formatted} left`

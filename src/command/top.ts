@@ -120,7 +120,7 @@ function formatList(title: string, rows: readonly KeyRow[], terminal: Terminal):
     retry: formatDuration(row.retryAfterMs),
     'at limit': `${looksAtLimit} of ${looks}`,
   }))
-  return [`${title}:`, terminal.table(cells)]
+  return [`${title}:`, terminal.formatTable(cells)]
 }
 
 function formatMebibytes(bytes: number): string {

@@ -4,7 +4,7 @@ import { createPassedTest } from '../http/forwarded-headers.ts'
 import type { IdentitySource, RequestPolicy } from '../model/policy.ts'
 import type { JwtSettings } from '../request/identity/claims.ts'
 import { HIDDEN, OptionError } from './option-error.ts'
-import { DENY, type JwtValues, makePolicies, type Names, type PolicyDefaults } from './policies.ts'
+import { createPolicies, DENY, type JwtValues, type Names, type PolicyDefaults } from './policies.ts'
 import type { PolicyTable } from './policy-keys.ts'
 import { environment, findMeantVariable, SECRETS, type StoreKind, toOptionError, VARIABLES } from './variables.ts'
 
@@ -80,7 +80,7 @@ export function loadConfig(given: Environment, readCalendarLimits?: ReadCalendar
     isPassed: createPassedTest(forwardHeaders),
     readCalendarLimits,
   }
-  const policies = makePolicies(limits ?? (tables ? 'off' : DEFAULT_LIMITS), tables, defaults, isShedding)
+  const policies = createPolicies(limits ?? (tables ? 'off' : DEFAULT_LIMITS), tables, defaults, isShedding)
   const { JWKS_URL: jwksUrl, JWT_SECRET: secret, JWT_ISSUER: issuer, JWT_AUDIENCE: audience } = values
   const hasRules = values.RULES === 'on'
   return freezeDeep({

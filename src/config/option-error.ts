@@ -58,7 +58,7 @@ export class OptionError extends TypeError {
   }
 
   /** The same mistake, in an option that stands for this one. */
-  at(where: readonly (string | number)[]): OptionError {
+  relocate(where: readonly (string | number)[]): OptionError {
     return new OptionError([...where, ...this.path], this.#expected, this.#value, this.code)
   }
 }

@@ -57,21 +57,21 @@ const NO_RESERVE: RequestPolicy['reserved'] = { critical: 0, default: 0, sheddab
  * @param limits those of the default policy; `off`: there is none
  * @throws {OptionError} if the policies contradict each other
  */
-export function makePolicies(
+export function createPolicies(
   limits: string,
   tables: readonly PolicyTable[] | undefined,
   defaults: PolicyDefaults,
   isShedding: boolean,
 ): readonly RequestPolicy[] {
   const { names } = defaults
-  const policies = limits === 'off' ? [] : [makeDefaultPolicy(limits, defaults)]
+  const policies = limits === 'off' ? [] : [createDefaultPolicy(limits, defaults)]
   for (const [index, table] of (tables ?? []).entries()) {
     if (policies.some(({ name }) => name === table.name)) {
       const isMade = limits !== 'off' && table.name === defaults.name
       const expected = isMade ? `another name: ${names.limits} makes "${table.name}"` : 'a name used once'
       throw new OptionError([names.policies, index, 'name'], expected, table.name)
     }
-    policies.push(makePolicy(table, index, defaults))
+    policies.push(createPolicy(table, index, defaults))
   }
   if (!isShedding && policies.every(({ limits }) => limits.length === 0)) {
     const expected = `at least one policy with limits (or ${names.limits}, or ${names.shedding})`
@@ -102,7 +102,7 @@ function detectsNew(match: RequestPolicy['match']): (other: RequestPolicy) => bo
 }
 
 /** @throws {OptionError} if the log of one caller could become huge */
-function makeDefaultPolicy(limits: string, defaults: PolicyDefaults): RequestPolicy {
+function createDefaultPolicy(limits: string, defaults: PolicyDefaults): RequestPolicy {
   const { names, name } = defaults
   const largest = parseLimits(limits)?.find(({ limit }) => limit > MAX_LOG_ENTRIES)
   if (largest) {
@@ -112,11 +112,11 @@ function makeDefaultPolicy(limits: string, defaults: PolicyDefaults): RequestPol
       `${largest.limit}/${formatWindow(largest.windowMs)}`,
     )
   }
-  return makePolicy(v.parse(policyTable, { name, limits }), 0, defaults)
+  return createPolicy(v.parse(policyTable, { name, limits }), 0, defaults)
 }
 
 /** @throws {OptionError} that names the key to fix, if keys contradict each other: nothing is guessed */
-function makePolicy(table: PolicyTable, index: number, defaults: PolicyDefaults): RequestPolicy {
+function createPolicy(table: PolicyTable, index: number, defaults: PolicyDefaults): RequestPolicy {
   const { name, algorithm, by = defaults.by, match, priority, counts } = table
   const { holdsSlots, detectsNewIdentities, implementation } = ALGORITHMS[algorithm]
   const fail: FailPolicy = (option, expected, value, plan = []) => {

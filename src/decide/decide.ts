@@ -113,7 +113,7 @@ export function createDecide(
     const { identity, cost } = question
     return explainAt(path, () => {
       const isNamed = 'policy' in question
-      const { plan, ...policy } = isNamed ? findPolicy(question, policies, path) : makePolicy(question)
+      const { plan, ...policy } = isNamed ? findPolicy(question, policies, path) : createPolicy(question)
       checkInteger('cost', cost, 1, findMaxCost([policy]))
       const builder = new ChargeBuilder({ policies: [policy], keyPrefix, secret })
       const [charge] = builder.build(isNamed ? identity : scope(policy, identity), cost)
@@ -121,7 +121,7 @@ export function createDecide(
     })
   }
 
-  function makePolicy({ identity: _, cost: __, ...options }: v.InferOutput<typeof own>): PlannedPolicy {
+  function createPolicy({ identity: _, cost: __, ...options }: v.InferOutput<typeof own>): PlannedPolicy {
     if (deployed.some(({ name }) => name === options.name)) {
       throw new OptionError('name', 'a name that no policy of the configuration has', options.name)
     }

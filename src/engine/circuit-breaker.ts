@@ -206,7 +206,7 @@ export class PendingReleases {
     const untilMs = startMs + KEEP_MS
     this.#keptUntilMs = untilMs
     while (this.#pending.size > 0) {
-      const isAnswered = await Deadlines.createForOne().within(PATIENCE_MS, this.#send())
+      const isAnswered = await Deadlines.createForOne().waitWithin(PATIENCE_MS, this.#send())
       if (this.#pending.size > 0 && isAnswered === false) {
         await new Promise((resolve) => setTimeout(resolve, PAUSE_MS))
       }

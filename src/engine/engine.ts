@@ -4,7 +4,7 @@ import { type Adjustment, type Store, StoreError } from '../model/store.ts'
 import type { Degradation, SlotHold } from '../model/verdict.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import type { Log } from '../runtime/log.ts'
-import { randomSlot } from '../runtime/random.ts'
+import { drawNumber } from '../runtime/random.ts'
 import { type Circuit, CircuitBreaker, withBreaker } from './circuit-breaker.ts'
 import { withRefusalCache } from './refusal-cache.ts'
 import { type AvoidedCalls, createAvoidedCalls, decideSome, type Stage } from './stage.ts'
@@ -157,7 +157,7 @@ export class Engine {
     const released = createHold(charges, this.#store)?.release()
     if (!released) return
     context.waitUntil(released)
-    await context.deadlines.within(this.#timeoutMs, released)
+    await context.deadlines.waitWithin(this.#timeoutMs, released)
   }
 
   /** Decides as `onStoreError` of each policy says. */
@@ -216,7 +216,7 @@ function holdsSlots({ algorithm }: StoreCharge): boolean {
 
 /** A released slot is never taken again. */
 function withNewSlot<C extends Charge>(charge: C): C {
-  return charge.slot === undefined ? charge : { ...charge, slot: randomSlot() }
+  return charge.slot === undefined ? charge : { ...charge, slot: drawNumber() }
 }
 
 /**

@@ -31,7 +31,7 @@ export function withHashSlots({ timeoutMs, isCluster }: HashSlotsOptions): Stage
       context: CallContext | undefined,
     ): Promise<Decision> {
       const decision = new SplitDecision(request, slots, store, context)
-      const decided = await (context?.deadlines ?? Deadlines.createForOne()).within(timeoutMs, decision.decide())
+      const decided = await (context?.deadlines ?? Deadlines.createForOne()).waitWithin(timeoutMs, decision.decide())
       if (decided === TOO_LATE) {
         decision.isOver = true
         throw new StoreError('Redis did not answer within the deadline')

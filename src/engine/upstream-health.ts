@@ -116,9 +116,9 @@ export class UpstreamHealth {
     this.#overloads = 0
     return {
       total: known.reduce((sum, { inFlight }) => sum + inFlight, 0),
-      inFlight: (computeMedian(known.map(({ usualInFlight }) => usualInFlight)) ?? 0) * known.length,
-      overloadShare: Math.min(latestShare, computeMedian(known.map(({ overloadShare }) => overloadShare)) ?? 0),
-      latencyMs: computeMedian(known.flatMap(({ latencyMs }) => latencyMs ?? [])),
+      inFlight: (findMedian(known.map(({ usualInFlight }) => usualInFlight)) ?? 0) * known.length,
+      overloadShare: Math.min(latestShare, findMedian(known.map(({ overloadShare }) => overloadShare)) ?? 0),
+      latencyMs: findMedian(known.flatMap(({ latencyMs }) => latencyMs ?? [])),
     }
   }
 
@@ -152,7 +152,7 @@ function count(cell: Cell, nowMs: number): void {
 }
 
 /** The median, or less: at least `MIN_AGREEING` are as great. @returns undefined if there are fewer */
-function computeMedian(values: readonly number[]): number | undefined {
+function findMedian(values: readonly number[]): number | undefined {
   return values.toSorted((a, b) => a - b)[Math.min((values.length - 1) >> 1, values.length - MIN_AGREEING)]
 }
 

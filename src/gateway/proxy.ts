@@ -45,7 +45,7 @@ export function createProxy({ config, fetch, log }: ProxyOptions) {
     const hasBody = raw.body !== null
     if (!hasBody) init.method = method
     try {
-      const response = await deadlines.within(timeoutMs, fetch(hasBody ? new Request(url, raw) : url, init))
+      const response = await deadlines.waitWithin(timeoutMs, fetch(hasBody ? new Request(url, raw) : url, init))
       if (response !== TOO_LATE) return toClient(response)
       log('error', { event: 'upstream_timeout', timeoutMs })
       return createSynthetic('upstream-timeout')

@@ -4,7 +4,7 @@ import { type Charge, formatKey } from '../model/charge.ts'
 import type { Policy } from '../model/policy.ts'
 import { createDigest, type Digest } from '../request/identity/digest.ts'
 import { Lru } from '../runtime/lru.ts'
-import { randomSlot } from '../runtime/random.ts'
+import { drawNumber } from '../runtime/random.ts'
 
 /** Distinguishes callers: a text, or several, as in the gateway (`['token', value]`). */
 export type Identity = string | readonly string[]
@@ -57,7 +57,7 @@ export class ChargeBuilder {
     return charges.map((charge) => ({
       ...charge,
       cost,
-      ...(ALGORITHMS[charge.algorithm].holdsSlots && { slot: randomSlot() }),
+      ...(ALGORITHMS[charge.algorithm].holdsSlots && { slot: drawNumber() }),
     }))
   }
 

@@ -45,7 +45,7 @@ export function limit<Req extends Request, Rest extends unknown[]>(
   const respond = createRespond(parts)
   const readAddress = createWebAddressReader(parts, (...args) => args[0], readPeerAddress)
 
-  function limited(...args: [request: Req, ...rest: Rest]): Promise<Response> {
+  function limitRequest(...args: [request: Req, ...rest: Rest]): Promise<Response> {
     const [request, ...rest] = args
     return respond({
       request: new WebRequest(request, args, readAddress),
@@ -61,7 +61,7 @@ export function limit<Req extends Request, Rest extends unknown[]>(
     })
   }
   // Deno calls a handler with as many arguments as this says, and tells the address in the second.
-  return Object.defineProperty(limited, 'length', { value: 2 })
+  return Object.defineProperty(limitRequest, 'length', { value: 2 })
 }
 
 /**

@@ -30,7 +30,7 @@ export function sluice<E extends Env = Env>(
   const respond = createRespond(parts)
   const readAddress = createWebAddressReader(parts, (c) => c.req.raw, readPeer)
 
-  return async function limited(context, next): Promise<Response | undefined> {
+  return async function limitRequest(context, next): Promise<Response | undefined> {
     // The application's type, which may declare more.
     const c = context as unknown as Context<E>
     let isAdmitted = false

@@ -63,7 +63,7 @@ export function sluice<Req extends IncomingMessage = IncomingMessage>(
     (req) => req.socket.remoteAddress ?? null,
     (req) => req.headersDistinct['x-forwarded-for']?.join(', ') ?? null,
   )
-  return function limited(req, res, next) {
+  return function limitRequest(req, res, next) {
     admit(req, res).then(
       (isAdmitted) => {
         if (isAdmitted) next()

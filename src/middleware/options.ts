@@ -2,7 +2,7 @@ import * as v from 'valibot'
 import { readCalendarLimits } from '../algorithms/calendar.ts'
 import { readJwtSettings } from '../config/load-config.ts'
 import { NAME, OptionError } from '../config/option-error.ts'
-import { DENY, FOLD_EXPECTED, makePolicies, type Names } from '../config/policies.ts'
+import { createPolicies, DENY, FOLD_EXPECTED, type Names } from '../config/policies.ts'
 import { anonymous, by, fold, type PolicyInput } from '../config/policy-keys.ts'
 import { boolean, integer, limits, strictTable, textLike } from '../config/values.ts'
 import { toOptionError, variables } from '../config/variables.ts'
@@ -273,7 +273,7 @@ export function readOptions<Args extends unknown[]>(options: SharedOptions<Args>
   if (!values.limits && !values.policies && !values.shedding) {
     throw new OptionError('limits', LIMITS_EXPECTED, undefined)
   }
-  const policies = makePolicies(
+  const policies = createPolicies(
     values.limits ?? 'off',
     values.policies,
     {

@@ -8,7 +8,7 @@
  */
 import type { Decision, StoreCharge } from '../model/charge.ts'
 import type { Store } from '../model/store.ts'
-import { randomSlot } from '../runtime/random.ts'
+import { drawNumber } from '../runtime/random.ts'
 import { ExpiringStates } from '../store/memory/expiring-states.ts'
 import { MemoryStore } from '../store/memory/memory-store.ts'
 import type { Clock } from './clock.ts'
@@ -269,7 +269,7 @@ export class LearnedLimits {
     const charge = { name, cost: Math.min(cost, limit), mode: 'enforce', reserved: 0 } as const
     if (limit <= MAX_SLOTS) {
       const limits = [{ limit, windowMs: Math.ceil(lastsMs * (1 + CLOCK_RATE_SHARE)) + 1 }]
-      return { ...charge, key: toKey(name, 'c'), algorithm: 'concurrency', limits, slot: randomSlot() }
+      return { ...charge, key: toKey(name, 'c'), algorithm: 'concurrency', limits, slot: drawNumber() }
     }
     const limits = [{ limit, windowMs: windowMs + Math.ceil(Math.max(MIN_LATENESS_MS, windowMs * LATENESS_SHARE)) }]
     return { ...charge, key: toKey(name, 'w'), algorithm: 'sliding-window', limits }

@@ -41,7 +41,7 @@ export function outbound(fetch: typeof globalThis.fetch, options: OutboundOption
   const { retries = 2, clock = systemClock, identity = ({ url }) => url.origin } = options
   const schedulers = createSchedulers(options, clock)
 
-  async function limitedFetch(input: RequestInfo | URL, init?: RequestInit): Promise<Response> {
+  async function fetchWithinLimits(input: RequestInfo | URL, init?: RequestInit): Promise<Response> {
     const call = describeCall(input, init)
     const settings = resolveCallSettings(options, identity, [call])
     const scheduler = schedulers.get(settings.identity)
@@ -57,7 +57,7 @@ export function outbound(fetch: typeof globalThis.fetch, options: OutboundOption
     }
   }
   const resume = (identity?: string) => schedulers.resume(identity)
-  return Object.assign(limitedFetch as typeof globalThis.fetch, { resume })
+  return Object.assign(fetchWithinLimits as typeof globalThis.fetch, { resume })
 }
 
 /**
@@ -76,7 +76,7 @@ export function throttle<Arguments extends readonly unknown[], Result>(
   const schedulers = new CallSchedulers(
     (identity) => new CallScheduler({ identity, limiter, learned: undefined, maxQueued, maxPauseMs: 0, clock, random }),
   )
-  return async function throttled(...call) {
+  return async function callWithinLimits(...call) {
     const settings = resolveCallSettings(options, options.identity, call)
     const signal = resolve(options.signal, call)
     const dueMs = clock.now() + settings.maxWaitMs

@@ -12,7 +12,7 @@ import type {
 import type { Uncharged } from '../model/verdict.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import { TextLru } from '../runtime/lru.ts'
-import { randomSlot } from '../runtime/random.ts'
+import { drawNumber } from '../runtime/random.ts'
 import { readCallerAddress } from './identity/address.ts'
 import { readAuthorization } from './identity/authorization.ts'
 import type { ClaimReader } from './identity/claims.ts'
@@ -152,7 +152,7 @@ export class RequestChargeBuilder {
     const { letter, holdsSlots } = ALGORITHMS[policy.algorithm]
     const key = formatKey(this.#options.keyPrefix, policy.name, letter, digest)
     const charge = { ...terms, route, digest, key, cost, reserved: policy.reserved[priority] }
-    return holdsSlots ? { ...charge, slot: randomSlot() } : charge
+    return holdsSlots ? { ...charge, slot: drawNumber() } : charge
   }
 }
 

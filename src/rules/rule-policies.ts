@@ -14,7 +14,7 @@ export function readPolicies(env: Environment, tables: unknown, list: PolicyList
     const mode = list === 'candidate' ? { MODE: 'enforce' } : {}
     return loadConfig({ ...env, ...mode, POLICIES: tables }, readCalendarLimits).policies
   } catch (error) {
-    throw error instanceof OptionError && error.variable === 'POLICIES' ? error.at([RULES, list]) : error
+    throw error instanceof OptionError && error.variable === 'POLICIES' ? error.relocate([RULES, list]) : error
   }
 }
 

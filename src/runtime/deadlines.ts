@@ -28,7 +28,7 @@ export class Deadlines {
    * Waits for work, but no longer than `timeoutMs`. The work itself continues: a signal to end it would cost more.
    * @throws the error of the work
    */
-  within<T>(timeoutMs: number, work: Promise<T>): Promise<T | typeof TOO_LATE> {
+  waitWithin<T>(timeoutMs: number, work: Promise<T>): Promise<T | typeof TOO_LATE> {
     return new Promise((resolve, reject) => {
       const giveUp = () => resolve(TOO_LATE)
       const wait: Wait = { timeoutMs, dueAtMs: Date.now() + timeoutMs, isOver: false, giveUp }

@@ -43,7 +43,7 @@ const THROTTLE_MS = 1_000
 /** Writes one error or warning of each event a second: when something breaks, it breaks for each request. */
 export function throttle(log: Log, now: () => number): Log {
   const events = new Map<string, { readonly at: number; suppressed: number }>()
-  return function throttled(level, fields) {
+  return function logSeldom(level, fields) {
     const last = events.get(fields.event)
     const at = now()
     if (level === 'info') log(level, fields)

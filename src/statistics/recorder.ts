@@ -5,7 +5,7 @@ import type { Observed, Observer } from '../http/exchange.ts'
 import { StoreError } from '../model/store.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import type { Log } from '../runtime/log.ts'
-import { randomNumber } from '../runtime/random.ts'
+import { drawNumber } from '../runtime/random.ts'
 import { type Flush, findPeriodStart, PERIOD_MS, type Period, type StatisticsStore } from '../store/counters.ts'
 import type { LabelReader } from './label.ts'
 import { COUNT_NAMES, MIRROR_COUNTS } from './metrics.ts'
@@ -39,7 +39,7 @@ const KNOWN_FOR_MS = 3_600_000
  */
 export class Recorder implements Observer {
   readonly #options: RecorderOptions
-  readonly #source = randomNumber().toString(36)
+  readonly #source = drawNumber().toString(36)
   #number = 0
   #minute: Minute | undefined
   /** Minutes that have ended, but are not sent. */

@@ -42,7 +42,8 @@ fuzz(
     const { terminal, readAll } = createTerminal(false)
     terminal.show(
       {},
-      () => `${one}\n${terminal.style('red', other)}\n${terminal.table([{ [one]: terminal.style('bold', other) }])}`,
+      () =>
+        `${one}\n${terminal.style('red', other)}\n${terminal.formatTable([{ [one]: terminal.style('bold', other) }])}`,
     )
     terminal.note(one)
     const [shown, noted] = readAll()
@@ -54,7 +55,7 @@ fuzz(
     expect(noted).not.toMatch(UNSAFE)
     // A message is one line, and so is a row: nobody adds others.
     expect(noted.split('\n')).toHaveLength(2)
-    expect(terminal.table([{ a: one }, { a: other }]).split('\n')).toHaveLength(3)
+    expect(terminal.formatTable([{ a: one }, { a: other }]).split('\n')).toHaveLength(3)
   }),
 )
 

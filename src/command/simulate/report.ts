@@ -48,7 +48,7 @@ export function formatVariant({ limits, algorithm, leases }: Result): string {
 
 /** Shows several results side by side, and then each in full. */
 export function formatResults(results: readonly Result[], terminal: Terminal): string {
-  const format = ({ rows }: ReportTable) => terminal.table(rows)
+  const format = ({ rows }: ReportTable) => terminal.formatTable(rows)
   const parts = results.map((result) => [
     ...(results.length > 1 ? [terminal.style('bold', formatVariant(result))] : []),
     ...tabulateResult(result).map(format),

@@ -55,7 +55,7 @@ export class KeyWatch {
   async look() {
     this.#look++
     const { ownKeys, rows } = this.#options
-    const found = (await this.#nextKeys()).flatMap((key) => ownKeys.findCharge(key) ?? [])
+    const found = (await this.#scanNext()).flatMap((key) => ownKeys.findCharge(key) ?? [])
     // Keys that have become idle leave the lists, so more are read than are shown.
     const listed = [...this.#listBusiest().slice(0, 2 * rows), ...this.#listAtLimit().slice(0, 2 * rows)]
     const charges = new Map([...found, ...listed.map(({ charge }) => charge)].map((charge) => [charge.key, charge]))
@@ -77,7 +77,7 @@ export class KeyWatch {
     }
   }
 
-  async #nextKeys(): Promise<string[]> {
+  async #scanNext(): Promise<string[]> {
     const { database, ownKeys, sample } = this.#options
     if (this.#cursor === '0') this.#pass = { ...NO_KEYS }
     const collected: string[] = []

@@ -97,7 +97,7 @@ async function applyJob(
     file?.write({ cursor, tally, share, seconds: earlierSeconds + seconds() }) ?? false
 
   const databaseKeys = await options.database.countKeys()
-  const bar = terminal.progress('keys', Math.ceil(databaseKeys * (1 - startShare)))
+  const bar = terminal.startProgress('keys', Math.ceil(databaseKeys * (1 - startShare)))
   let latest: SweepProgress | undefined
   let savedAtMs = startedMs
   let shownReason: string | undefined

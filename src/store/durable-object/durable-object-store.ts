@@ -2,7 +2,7 @@ import type { Decision, DecisionRequest, StoreCharge } from '../../model/charge.
 import { type Adjustment, type Release, type Store, StoreError } from '../../model/store.ts'
 import type { CallContext } from '../../runtime/call-context.ts'
 import { Deadlines, TOO_LATE } from '../../runtime/deadlines.ts'
-import { randomNumber } from '../../runtime/random.ts'
+import { drawNumber } from '../../runtime/random.ts'
 import type { Backend } from '../backend.ts'
 import { ChargeTimes } from '../charge-times.ts'
 import { type Conclusion, Negotiation, type To } from './negotiation.ts'
@@ -52,7 +52,7 @@ export class DurableObjectStore implements Store {
     const isAbandoned = () => context?.isClientGone?.() === true && isForItsResponse(request)
     if (isAbandoned()) return waitForever()
     const charges = request.charges.map(toObjectCharge)
-    const negotiation = new Negotiation({ ...request, charges }, randomNumber(), this.#patienceMs)
+    const negotiation = new Negotiation({ ...request, charges }, drawNumber(), this.#patienceMs)
     let isOver = false
     const startedMs = Date.now()
     const work = this.#negotiate(negotiation, () => isOver || isAbandoned())
@@ -60,7 +60,7 @@ export class DurableObjectStore implements Store {
     if (!negotiation.isFinal) context?.waitUntil(work.catch(() => {}))
     let conclusion: Conclusion | typeof TOO_LATE
     try {
-      conclusion = await (context?.deadlines ?? Deadlines.createForOne()).within(this.#timeoutMs, work)
+      conclusion = await (context?.deadlines ?? Deadlines.createForOne()).waitWithin(this.#timeoutMs, work)
       // Queued answers may come before the timer: asking for others would take as long again.
       const isLate = Date.now() - startedMs > this.#timeoutMs && isForItsResponse(request)
       if (conclusion === TOO_LATE || (isLate && conclusion.decision.granted > 0)) {

@@ -124,7 +124,7 @@ export async function callWithin<T>(timeoutMs: number, work: Promise<T>): Promis
   const calling = work.catch(() => {
     throw createCallError()
   })
-  const answer = await Deadlines.createForOne().within(timeoutMs, calling)
+  const answer = await Deadlines.createForOne().waitWithin(timeoutMs, calling)
   if (answer === TOO_LATE) throw new StoreError(TOO_LATE_MESSAGE)
   return answer
 }

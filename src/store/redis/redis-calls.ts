@@ -65,23 +65,23 @@ export class RedisCalls {
     const sent =
       connecting || sha1 === undefined ? this.#sendLater(call, connecting) : this.#client.evalsha(sha1, keys, args)
     const answered = sent.catch((error: unknown) => this.#resend(error, call, variant))
-    return this.#within(answered, keys, call.deadline, deadlines)
+    return this.#waitWithin(answered, keys, call.deadline, deadlines)
   }
 
   /** @param keys keys that the server may repeat @throws {StoreError} */
   call<T>(send: (client: RedisClient) => Promise<T>, keys: readonly string[] = []): Promise<T> {
     const call = async () => send(this.#client)
-    return this.#within(call(), keys, { hasPassed: false })
+    return this.#waitWithin(call(), keys, { hasPassed: false })
   }
 
-  async #within<T>(
+  async #waitWithin<T>(
     call: Promise<T>,
     keys: readonly string[],
     deadline: Deadline,
     deadlines = Deadlines.createForOne(),
   ): Promise<T> {
     try {
-      const answer = await deadlines.within(this.#timeoutMs, call)
+      const answer = await deadlines.waitWithin(this.#timeoutMs, call)
       if (answer !== TOO_LATE) return answer
     } catch (error) {
       this.#fail(error, keys)
