@@ -202,7 +202,7 @@ function isTrimmed(held: number, total: number, units: number): boolean {
   return (total & (together - 1)) + units >= together
 }
 
-/** As `EXPIRE` takes them. */
+/** `EXPIRE` takes whole seconds. */
 export function roundUpToSeconds(ms: number): number {
   return Math.ceil(ms / 1000) * 1000
 }

@@ -69,9 +69,9 @@ class HonoRequest<E extends Env> extends WebRequest<[context: Context<E>]> {
   }
 }
 
-/** What servers give beside a request: that of Bun, or Deno's second argument, may also be all that is given. */
+/** Servers give these beside a request. Bun's server itself, or what Deno tells of the connection, may be in their place. */
 interface Bindings {
-  /** Of `@hono/node-server`. */
+  /** Given by `@hono/node-server`. */
   readonly incoming?: { readonly socket?: { readonly remoteAddress?: string } }
   readonly server?: unknown
 }

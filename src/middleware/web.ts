@@ -105,7 +105,7 @@ const { navigator } = globalThis as { navigator?: { readonly userAgent?: string 
 const isCloudflare = navigator?.userAgent === 'Cloudflare-Workers'
 
 /** Runtimes give one of these beside a request. */
-interface Connection {
+interface PeerInfo {
   /** The server of Bun. */
   requestIP?(request: Request): { readonly address: string } | null
   /** Deno's handlers get it in their second argument. */
@@ -114,9 +114,9 @@ interface Connection {
 
 /** Reads the address of the connection from what Bun or Deno gives a handler beside the request. */
 export function readPeerAddress(request: Request, ...rest: readonly unknown[]): string | undefined {
-  for (const connection of rest as readonly (Connection | null | undefined)[]) {
-    if (typeof connection?.requestIP === 'function') return connection.requestIP(request)?.address
-    const hostname = connection?.remoteAddr?.hostname
+  for (const info of rest as readonly (PeerInfo | null | undefined)[]) {
+    if (typeof info?.requestIP === 'function') return info.requestIP(request)?.address
+    const hostname = info?.remoteAddr?.hostname
     if (typeof hostname === 'string') return hostname
   }
   return undefined

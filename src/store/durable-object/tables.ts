@@ -155,7 +155,7 @@ class DocumentTable extends Table {
 const KNOWN_FOR_MS = 2 * 3_600_000
 
 interface Body extends Omit<PlainPeriod, 'startMs'> {
-  /** In a minute: by source, the number of the last flush that began with it. */
+  /** A minute has, by source, the number of the last flush that began with it. */
   readonly added?: readonly PlainCount[]
 }
 
