@@ -127,3 +127,20 @@ export class RedisCalls {
 export function toScript(lua: string): Script {
   return { locking: { text: KEY_LOCKING + lua }, plain: { text: lua } }
 }
+
+/** The reply is not one that the script gives. */
+export function createReplyError(): StoreError {
+  return new StoreError('unexpected reply from Redis')
+}
+
+/** @throws {StoreError} if it is not a list of texts */
+export function toTexts(reply: unknown): string[] {
+  if (!Array.isArray(reply) || !reply.every((item) => typeof item === 'string')) throw createReplyError()
+  return reply
+}
+
+/** @throws {StoreError} if it is not a count */
+export function toCount(text: string | undefined): number {
+  if (text === undefined || !/^\d{1,16}$/.test(text)) throw createReplyError()
+  return Number(text)
+}

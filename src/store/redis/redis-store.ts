@@ -1,11 +1,11 @@
 import type { Decision, DecisionRequest, StoreCharge } from '../../model/charge.ts'
 import type { AlgorithmName } from '../../model/limits.ts'
-import { type Adjustment, type Release, type Store, StoreError } from '../../model/store.ts'
+import type { Adjustment, Release, Store } from '../../model/store.ts'
 import type { CallContext } from '../../runtime/call-context.ts'
 import { Lru } from '../../runtime/lru.ts'
 import { mapList } from '../../runtime/map-list.ts'
 import type { RedisClient } from './client.ts'
-import { RedisCalls, type Script, toScript } from './redis-calls.ts'
+import { createReplyError, RedisCalls, type Script, toScript } from './redis-calls.ts'
 import {
   type Chunks,
   listReleaseArguments,
@@ -85,7 +85,7 @@ export class RedisStore implements Store {
     const keys = releases.map(({ charge }) => charge.key)
     this.#release ??= toScript(this.#scripts.release())
     const count = await this.#patient.evaluate(this.#release, keys, listReleaseArguments(releases))
-    if (count !== releases.length) throw new StoreError('unexpected reply from Redis')
+    if (count !== releases.length) throw createReplyError()
   }
 
   async renew(charges: readonly StoreCharge[]): Promise<void> {
@@ -111,7 +111,7 @@ export class RedisStore implements Store {
   async #count(send: (client: RedisClient) => Promise<unknown>, keys: readonly string[]): Promise<void> {
     const count = await this.#prompt.call(send, keys)
     // Something other than Redis has answered, so nothing was done.
-    if (!Number.isSafeInteger(count)) throw new StoreError('unexpected reply from Redis')
+    if (!Number.isSafeInteger(count)) throw createReplyError()
   }
 }
 

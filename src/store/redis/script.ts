@@ -4,6 +4,7 @@ import type { AlgorithmName, PenaltySettings } from '../../model/limits.ts'
 import { type Adjustment, type Release, StoreError } from '../../model/store.ts'
 import { mapList } from '../../runtime/map-list.ts'
 import { LUA } from './lua.ts'
+import { createReplyError } from './redis-calls.ts'
 
 /** Parts of scripts by file name. `takes` names the parts that one is called with. */
 export type Chunks = Readonly<Record<string, { readonly lua: string; readonly takes: readonly string[] }>>
@@ -137,7 +138,7 @@ export function readDecision(reply: unknown, request: DecisionRequest): Decision
     2,
   )
   if (!Array.isArray(reply) || reply.length !== size || !reply.every(isCount)) {
-    throw new StoreError('unexpected reply from Redis')
+    throw createReplyError()
   }
   let at = 0
   const next = () => reply[at++] as number

@@ -1,4 +1,3 @@
-import { StoreError } from '../../../model/store.ts'
 import {
   addCounts,
   addTo,
@@ -15,7 +14,7 @@ import {
   TOTALS_KEPT_MS,
   writeSketch,
 } from '../../counters.ts'
-import { RedisCalls, type RedisCallsOptions, toScript } from '../redis-calls.ts'
+import { createReplyError, RedisCalls, type RedisCallsOptions, toCount, toScript, toTexts } from '../redis-calls.ts'
 import { LUA } from './lua.ts'
 
 /**
@@ -63,7 +62,7 @@ export class RedisCounters implements StatisticsStore {
       for (const [field, sketch] of sketches) args.push(field, writeSketch(sketch))
     }
     const added = await this.#calls.evaluate(ADD, [...hashes.keys()], args)
-    if (added !== 0 && added !== 1) throw new StoreError('unexpected reply from Redis')
+    if (added !== 0 && added !== 1) throw createReplyError()
   }
 
   async read(resolution: Resolution, fromMs: number, toMs: number): Promise<readonly Period[]> {
@@ -136,26 +135,16 @@ function readPeriods(
 }
 
 function toPairs(reply: unknown): (readonly [string, string])[] {
-  if (!Array.isArray(reply) || reply.length % 2 !== 0 || !reply.every((each) => typeof each === 'string')) {
-    throw createReplyError()
-  }
-  return Array.from({ length: reply.length / 2 }, (_, index) => [
-    reply[2 * index] as string,
-    reply[2 * index + 1] as string,
+  const texts = toTexts(reply)
+  if (texts.length % 2 !== 0) throw createReplyError()
+  return Array.from({ length: texts.length / 2 }, (_, index) => [
+    texts[2 * index] as string,
+    texts[2 * index + 1] as string,
   ])
-}
-
-function toCount(value: string): number {
-  if (!/^\d{1,16}$/.test(value)) throw createReplyError()
-  return Number(value)
 }
 
 function toSketch(value: string): Sketch {
   const sketch = readSketch(value)
   if (!sketch) throw createReplyError()
   return sketch
-}
-
-function createReplyError(): StoreError {
-  return new StoreError('unexpected reply from Redis')
 }

@@ -1,4 +1,3 @@
-import { StoreError } from '../../../model/store.ts'
 import {
   cutNote,
   type DocumentStore,
@@ -11,7 +10,7 @@ import {
   type VersionId,
   type Written,
 } from '../../documents.ts'
-import { RedisCalls, type RedisCallsOptions, toScript } from '../redis-calls.ts'
+import { createReplyError, RedisCalls, type RedisCallsOptions, toCount, toScript, toTexts } from '../redis-calls.ts'
 import { LUA } from './lua.ts'
 
 const READ_NEWEST = toScript(LUA['read-newest'].lua)
@@ -77,18 +76,4 @@ function toDocument(reply: readonly (string | undefined)[]): StoredDocument {
 function toRevision([version, atMs, actor, comment, id]: readonly (string | undefined)[]): Revision {
   if (actor === undefined || comment === undefined || id === undefined) throw createReplyError()
   return { version: toCount(version), id, atMs: toCount(atMs), actor, comment }
-}
-
-function toCount(text: string | undefined): number {
-  if (text === undefined || !/^\d{1,15}$/.test(text)) throw createReplyError()
-  return Number(text)
-}
-
-function toTexts(reply: unknown): string[] {
-  if (!Array.isArray(reply) || !reply.every((item) => typeof item === 'string')) throw createReplyError()
-  return reply
-}
-
-function createReplyError(): StoreError {
-  return new StoreError('unexpected reply from Redis')
 }
