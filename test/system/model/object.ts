@@ -1,6 +1,8 @@
 import { deepStrictEqual } from 'node:assert/strict'
 import { deserialize, serialize } from 'node:v8'
+import { ALGORITHMS } from '../../../src/algorithms/algorithm-table.ts'
 import { detectsNewIdentities } from '../../../src/algorithms/decide.ts'
+import { WindowLog } from '../../../src/algorithms/window-log.ts'
 import type { StoreCharge } from '../../../src/model/charge.ts'
 import { LimitMachine } from '../../../src/store/durable-object/limit-machine.ts'
 import type { MachineState } from '../../../src/store/durable-object/machine-state.ts'
@@ -215,7 +217,7 @@ export class ObjectCode {
       const released = waiting.map((reservation) => ({ decider: deciderOf(reservation) }))
       return { state: this.#numberOf(rows, new LimitMachine(rows), [], mayCrash), released }
     }
-    const machine = new LimitMachine(rows, memory)
+    const machine = new LimitMachine(rows, revive(memory))
     const queue = new Waiting(machine, waiting)
     const told = this.#tell(machine, queue, kind, decider, nowUs)
     const mayWait = kind === 'refuse' ? (reservation: PreparedCharge) => deciderOf(reservation) !== decider : undefined
@@ -313,7 +315,7 @@ export class ObjectCode {
   #knowledge(memory: MachineState): Knowledge {
     const tickOf = (ms: number) => this.#ticksUs.indexOf(ms * 1000)
     // A copy, because a look may change how a state is kept.
-    const machine = new LimitMachine(new MemoryRows(), structuredClone(memory))
+    const machine = new LimitMachine(new MemoryRows(), revive(structuredClone(memory)))
     const vote = machine.reserve({ action: 'peek', permits: 1, charge: this.#charge }, this.#startUs)
     const open = [...memory.open].map(([id, { atMs, permits, isNew }]) => {
       return [id - 1, tickOf(atMs), permits, isNew] as const
@@ -332,6 +334,14 @@ export class ObjectCode {
   #askingOf({ action }: PreparedCharge): Asking {
     return action === 'peek' ? 'look' : this.#charge.counts === 'new-identities' ? 'second' : 'first'
   }
+}
+
+/** A copy has the numbers of a log, but not what it can do. */
+function revive(memory: MachineState): MachineState {
+  const { algorithm, kept } = memory
+  const isLog = kept.state !== undefined && algorithm && ALGORITHMS[algorithm].isLog
+  if (isLog) memory.kept = { ...kept, state: Object.assign(new WindowLog(), kept.state) }
+  return memory
 }
 
 function plain({ fitting, chargeable, charged, isNew, isVoid }: ObjectVote): PlainVote {
