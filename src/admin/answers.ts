@@ -42,7 +42,7 @@ const limitUsage = v.strictObject({
   key: describe(v.string(), 'In the store; the caller’s digest stands in its braces.'),
   plan: describe(nullableText, 'The plan whose limits these are, if limits go by plan.'),
   limit: describe(units, 'Units admitted in the window; what a bucket holds; slots.'),
-  configuredLimit: describe(units, 'The same, as the policy has it for all.'),
+  configuredLimit: describe(units, 'The limit of the policy for all other callers.'),
   windowMs: units,
   used: units,
   remaining: units,
@@ -162,7 +162,7 @@ export const rules = v.strictObject({
   ...revision,
   rules: document,
   isolate: v.strictObject({
-    version: describe(units, 'That is active in the answering isolate.'),
+    version: describe(units, 'What is active in the answering isolate.'),
     id: v.string(),
     readAtMs: nullableNumber,
     problem: describe(nullableText, 'Why a newer version is not active.'),
@@ -174,7 +174,7 @@ export const ordered = v.strictObject({
   ...edited.entries,
   target: describe(defineLooseObject<RuleTarget>(), 'As the rules have it.'),
   scope: describe(v.picklist(['all', 'counted']), 'All its requests; or, by a digest alone, those counted by it.'),
-  entry: describe(v.nullable(defineLooseObject<object>()), 'As it stands in the rules now; null: it was removed.'),
+  entry: describe(v.nullable(defineLooseObject<object>()), 'As it is in the rules now; null: it was removed.'),
 })
 
 export const versions = v.strictObject({ versions: v.array(v.strictObject(revision)) })

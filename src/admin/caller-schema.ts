@@ -42,7 +42,7 @@ export const callerParts = {
 export const caller = describe(
   v.strictObject({
     ...callerParts,
-    route: v.optional(describe(v.string(), 'A request such as `POST /login`: only the policies that apply to it.')),
+    route: v.optional(describe(v.string(), 'A request such as `POST /login`: only policies that apply to it.')),
     digest: v.optional(describe(v.string(), 'Its identity as in keys and logs, 22 characters; alone.')),
   }),
   'Who a caller is: all that is known of it, or a digest.',

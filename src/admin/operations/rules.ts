@@ -16,7 +16,7 @@ export function toDocument({ policies, candidate, ...lists }: Rules) {
 
 export const rules = defineOperation({
   path: '/rules',
-  summary: 'Blocks, allows, overrides and policies that hold without a deploy',
+  summary: 'The rules: blocks, allows, overrides and policies that apply without a deploy',
   answer: answers.rules,
   async run(context) {
     const { documents, state } = requireRules(context)
@@ -54,7 +54,7 @@ export const allow = defineOperation({
 
 export const override = defineOperation({
   path: '/override',
-  summary: 'Give a caller other limits, or those of everybody again',
+  summary: 'Give a caller other limits, or end that',
   body: v.strictObject({
     ...edit,
     limits: v.optional(describe(v.record(v.string(), v.string()), 'By the name of a policy, such as `600/1m`.')),

@@ -13,7 +13,7 @@ import { defineOperation } from '../operation.ts'
 
 export const usage = defineOperation({
   path: '/usage',
-  summary: 'What a caller has used, without spending',
+  summary: 'What a caller has used; this charges nothing',
   body: callerQuery,
   answer: answers.usage,
   async run(context, { body }) {
