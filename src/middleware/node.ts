@@ -86,8 +86,8 @@ export function sluice<Req extends IncomingMessage = IncomingMessage>(
     }
     const path = isChanged(req) ? markAmbiguous(target.path) : target.path
     const call = createRequestContext(() => {}, log)
-    // The client may go while the request is decided.
-    let isClosed = false
+    // The client may go while the request is decided, or have gone before.
+    let isClosed = res.closed
     res.once('close', () => {
       isClosed = true
     })

@@ -7,7 +7,7 @@ import express from 'express'
 import fastify, { type FastifyReply, type FastifyRequest } from 'fastify'
 import { afterEach, describe, expect, expectTypeOf, test } from 'vitest'
 import { type NodeMiddleware, type RateLimit, type RateLimited, type SluiceOptions, sluice } from '../../../src/node.ts'
-import { type Answer, begin, json, send, sendInTurn } from '../../support/http-client.ts'
+import { type Answer, begin, json, openRequest, send, sendInTurn } from '../../support/http-client.ts'
 
 /** What an app of the tests answers, by method and path; a router's own paths, so none with a parameter. */
 type Routes = Readonly<Record<string, (req: IncomingMessage, res: ServerResponse) => unknown>>
@@ -241,6 +241,31 @@ describe.each(FRAMEWORKS)('sluice() in $name', (framework) => {
     expect(await quick()).toBe(429)
     client.destroy()
     await expect.poll(quick).toBe(200)
+  })
+
+  test('gives the slot back of a client that has gone before it is decided', async () => {
+    const gone = Promise.withResolvers<void>()
+    const decided = Promise.withResolvers<void>()
+    const server = await serving(
+      framework,
+      {
+        policies: [{ name: 'slots', limits: '1', algorithm: 'concurrency', slot_ttl: '1h' }],
+        async skip(req) {
+          if (req.url !== '/left') return false
+          const closed = once(req.socket, 'close')
+          gone.resolve()
+          await closed
+          return false
+        },
+      },
+      { 'GET /quick': (_, res) => res.end(), 'GET /left': () => decided.resolve() },
+    )
+    const client = openRequest(server, { path: '/left', ...X }).on('error', () => {})
+    client.end()
+    await gone.promise
+    client.destroy()
+    await decided.promise
+    await expect.poll(async () => (await send(server, { path: '/quick', ...X })).status).toBe(200)
   })
 
   test('makes up the difference to the cost that the response tells', async () => {
