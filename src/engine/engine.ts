@@ -5,6 +5,7 @@ import type { Degradation, SlotHold } from '../model/verdict.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import type { Log } from '../runtime/log.ts'
 import { drawNumber } from '../runtime/random.ts'
+import { MAX_TIMER_MS } from '../runtime/sleep.ts'
 import { type Circuit, CircuitBreaker, withBreaker } from './circuit-breaker.ts'
 import { withRefusalCache } from './refusal-cache.ts'
 import { type AvoidedCalls, createAvoidedCalls, decideSome, type Stage } from './stage.ts'
@@ -204,7 +205,7 @@ function createHold(charges: readonly StoreCharge[], store: Store): SlotHold | u
   const held = charges.filter(holdsSlots)
   if (held.length === 0) return undefined
   return {
-    slotTtlMs: Math.min(...held.flatMap(({ limits }) => limits.map(({ windowMs }) => windowMs))),
+    renewEveryMs: Math.min(MAX_TIMER_MS, ...held.flatMap(({ limits }) => limits.map(({ windowMs }) => windowMs / 3))),
     release: () => store.release(held),
     renew: () => store.renew(held),
   }

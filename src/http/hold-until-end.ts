@@ -60,7 +60,7 @@ function holdWebSocket(response: Response, upstream: WebSocket, hold: SlotHold, 
   const renewal = setInterval(() => {
     context.waitUntil(hold.renew())
     context.waitUntil(endIfRefused())
-  }, hold.slotTtlMs / 3)
+  }, hold.renewEveryMs)
   let isHeld = true
   const onEnd = () => {
     if (!isHeld) return

@@ -78,11 +78,8 @@ export interface Slot extends Decision, AsyncDisposable {
   release(): Promise<void>
 }
 
-/** A slot is renewed this often within the time that it would otherwise last. */
-const RENEWALS = 3
-
 export function holdSlot(decision: Decision, hold: SlotHold | undefined, context: CallContext): Slot {
-  const renewal = hold && setInterval(() => context.waitUntil(hold.renew()), hold.slotTtlMs / RENEWALS)
+  const renewal = hold && setInterval(() => context.waitUntil(hold.renew()), hold.renewEveryMs)
   // On Node, a slot alone does not keep a process running.
   if (typeof renewal === 'object') renewal.unref()
   let released: Promise<void> | undefined

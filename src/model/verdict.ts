@@ -28,8 +28,8 @@ export type Degradation = 'local' | 'open' | 'closed' | 'local, open'
 
 /** Slots of `concurrency` policies that an admitted request holds. */
 export interface SlotHold {
-  /** Time after which the slots are released unless renewed; the shortest of all. */
-  readonly slotTtlMs: number
+  /** How often the slots are to be renewed: three times before the first of them would end. */
+  readonly renewEveryMs: number
   /** @throws {StoreError} the slots then stay held until their deadline */
   release(): Promise<void>
   /** Extends the deadline to the full time from now. @throws {StoreError} */

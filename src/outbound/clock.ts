@@ -1,3 +1,5 @@
+import { MAX_TIMER_MS } from '../runtime/sleep.ts'
+
 /** The time of `outbound()` and `throttle()`. */
 export interface Clock {
   /** Milliseconds since the Unix epoch. Never goes back; may have a fraction. */
@@ -5,9 +7,6 @@ export interface Clock {
   /** Calls `wake` after `ms` milliseconds, and never before. @returns a function that cancels it */
   after(ms: number, wake: () => void): () => void
 }
-
-/** Longer timers fire at once. */
-const MAX_TIMER_MS = 2 ** 31 - 1
 
 export const systemClock: Clock = {
   now: () => performance.timeOrigin + performance.now(),

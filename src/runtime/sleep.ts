@@ -1,4 +1,5 @@
-const MAX_TIMER_MS = 2 ** 31 - 1
+/** Longer timers fire at once. */
+export const MAX_TIMER_MS = 2 ** 31 - 1
 
 /**
  * Sleeps for at least `durationMs`: the timers of Node may fire up to a millisecond early.

@@ -436,6 +436,20 @@ describe('hold()', () => {
     ])
   })
 
+  test('renews a slot that lasts for weeks no more often than others', async () => {
+    const timers = vi.spyOn(globalThis, 'setInterval')
+    try {
+      const slot = await createLimiter({ policies: [{ name: 'jobs', ...concurrency(1, { slotTtl: '53w' }) }] }).hold(
+        'a',
+      )
+      // Node fires what would be longer at once.
+      expect(timers.mock.calls.map(([, everyMs]) => everyMs)).toEqual([2 ** 31 - 1])
+      await slot.release()
+    } finally {
+      timers.mockRestore()
+    }
+  })
+
   test('keeps a slot beyond its deadline while it is held', async () => {
     vi.useFakeTimers({ now: START_MS })
     try {
