@@ -1,5 +1,5 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { isSpared, LEFT_FOR_EVERYONE, usage as readUsage, reset as resetCounts } from '../admin/operations/usage.ts'
+import { sleep } from '../runtime/sleep.ts'
 import { formatDuration } from './format.ts'
 import { explainSkipped, readCaller } from './operate/operator.ts'
 import { declareBody, readBody } from './operate/options.ts'
@@ -37,7 +37,7 @@ export const usage = defineCommand({
         const result = { ...operator.place, ...toJson(answer) }
         terminal.showAgain(result, () => formatUsage(result, terminal))
         if (everyMs === undefined) return
-        await sleep(everyMs, undefined, { signal }).catch(() => {})
+        await sleep(everyMs, signal).catch(() => {})
         if (signal.aborted) return
       }
     })

@@ -1,5 +1,5 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { integer } from '../config/values.ts'
+import { sleep } from '../runtime/sleep.ts'
 import { formatDuration, formatNumber, formatPercent } from './format.ts'
 import { createOption, duration } from './read-option.ts'
 import { connect, createStore } from './redis/connection.ts'
@@ -58,7 +58,7 @@ export const top = defineCommand({
         const result = { redis: connection.name, atMs: Date.now(), server, ...findings }
         terminal.showAgain(result, () => formatLook(connection.name, server, findings, terminal))
         if (look >= looks) break
-        await sleep(intervalMs, undefined, { signal }).catch(() => {})
+        await sleep(intervalMs, signal).catch(() => {})
       }
       return 'done'
     } finally {

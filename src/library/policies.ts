@@ -92,11 +92,8 @@ export interface PolicyOptions extends AlgorithmOptions {
  * @example slidingWindow('10/1s, 120/1m')
  * @throws {OptionError} for anything but limits
  */
-export function slidingWindow(
-  limits: string,
-  { allowLargeLog = false }: { readonly allowLargeLog?: boolean } = {},
-): AlgorithmOptions {
-  return checkLimits('slidingWindow.', { algorithm: 'sliding-window', limits, ...(allowLargeLog && { allowLargeLog }) })
+export function slidingWindow(limits: string, options: Pick<AlgorithmOptions, 'allowLargeLog'> = {}): AlgorithmOptions {
+  return defineAlgorithm('slidingWindow', { algorithm: 'sliding-window', limits }, options, ['allowLargeLog'])
 }
 
 /**
@@ -104,11 +101,8 @@ export function slidingWindow(
  * @example sortedSet('10/1s')
  * @throws {OptionError} for anything but limits
  */
-export function sortedSet(
-  limits: string,
-  { allowLargeLog = false }: { readonly allowLargeLog?: boolean } = {},
-): AlgorithmOptions {
-  return checkLimits('sortedSet.', { algorithm: 'sorted-set', limits, ...(allowLargeLog && { allowLargeLog }) })
+export function sortedSet(limits: string, options: Pick<AlgorithmOptions, 'allowLargeLog'> = {}): AlgorithmOptions {
+  return defineAlgorithm('sortedSet', { algorithm: 'sorted-set', limits }, options, ['allowLargeLog'])
 }
 
 /**
@@ -117,8 +111,8 @@ export function sortedSet(
  * @example tokenBucket('10/1s', { burst: 50 })
  * @throws {OptionError} for anything but one limit, or more units than its arithmetic is exact for
  */
-export function tokenBucket(limits: string, { burst }: { readonly burst?: number } = {}): AlgorithmOptions {
-  return checkLimits('tokenBucket.', { algorithm: 'token-bucket', limits, ...(burst !== undefined && { burst }) })
+export function tokenBucket(limits: string, options: Pick<AlgorithmOptions, 'burst'> = {}): AlgorithmOptions {
+  return defineAlgorithm('tokenBucket', { algorithm: 'token-bucket', limits }, options, ['burst'])
 }
 
 /**
@@ -127,7 +121,7 @@ export function tokenBucket(limits: string, { burst }: { readonly burst?: number
  * @throws {OptionError} for anything but limits
  */
 export function fixedWindow(limits: string): AlgorithmOptions {
-  return checkLimits('fixedWindow.', { algorithm: 'fixed-window', limits })
+  return defineAlgorithm('fixedWindow', { algorithm: 'fixed-window', limits })
 }
 
 /**
@@ -139,8 +133,7 @@ export function fixedWindow(limits: string): AlgorithmOptions {
  * @throws {OptionError} for anything but limits, and for an unknown time zone
  */
 export function quota(limits: string, options: Pick<AlgorithmOptions, 'timeZone' | 'starts'> = {}): AlgorithmOptions {
-  checkNames('quota', options, ['timeZone', 'starts'])
-  return checkLimits('quota.', { algorithm: 'quota', limits, ...options })
+  return defineAlgorithm('quota', { algorithm: 'quota', limits }, options, ['timeZone', 'starts'])
 }
 
 /**
@@ -149,9 +142,19 @@ export function quota(limits: string, options: Pick<AlgorithmOptions, 'timeZone'
  * @example concurrency(20, { slotTtl: '30s' })
  * @throws {OptionError} for anything but an integer from 1 to 999,999
  */
-export function concurrency(slots: number, { slotTtl }: { readonly slotTtl?: string } = {}): AlgorithmOptions {
-  const limits = String(slots)
-  return checkLimits('concurrency.', { algorithm: 'concurrency', limits, ...(slotTtl !== undefined && { slotTtl }) })
+export function concurrency(slots: number, options: Pick<AlgorithmOptions, 'slotTtl'> = {}): AlgorithmOptions {
+  return defineAlgorithm('concurrency', { algorithm: 'concurrency', limits: String(slots) }, options, ['slotTtl'])
+}
+
+/** @param known names of options that the function takes beside the limits */
+function defineAlgorithm(
+  name: string,
+  algorithm: AlgorithmOptions,
+  options: Partial<AlgorithmOptions> = {},
+  known: readonly string[] = [],
+): AlgorithmOptions {
+  checkNames(name, options, known)
+  return checkLimits(`${name}.`, { ...algorithm, ...options })
 }
 
 const NAMES = [

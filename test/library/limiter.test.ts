@@ -536,6 +536,14 @@ test.each([
   ['tokenBucket.limits: expected at most 140 units with this window', () => tokenBucket('1000000000/53w')],
   ['concurrency.limits: expected a number of requests at once', () => concurrency(0)],
   ['concurrency.slotTtl: expected a duration', () => concurrency(1, { slotTtl: 'x' })],
+  ['concurrency.deadline: unknown option; did you mean slotTtl?', () => concurrency(1, { deadline: '1s' } as object)],
+  [
+    'slidingWindow.exact: unknown option; did you mean allowLargeLog?',
+    () => slidingWindow('1/1s', { exact: true } as object),
+  ],
+  ['tokenBucket.bursts: unknown option; expected one of burst', () => tokenBucket('1/1s', { bursts: 5 } as object)],
+  ['tokenBucket.slotTtl: unknown option', () => tokenBucket('1/1s', { slotTtl: '1s' } as object)],
+  ['quota: expected an object', () => quota('1/1d', null as never)],
   ['memoryStore.maxKeys: expected an integer from 1', () => memoryStore({ maxKeys: 0 })],
 ] as const)('limits that cannot be had are refused at once, with: %s', (message, make) => {
   expect(make).toThrow(OptionError)
