@@ -1,10 +1,10 @@
-import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { stringify } from 'smol-toml'
 import { validate } from '../admin/operations/policies.ts'
 import type { PolicyTables } from '../rules/rule-policies.ts'
 import { CommandError } from './command-error.ts'
 import type { Operator } from './operate/operator.ts'
+import { readText } from './read-text.ts'
 import { type Path, WranglerFile } from './settings/wrangler-file.ts'
 import type { Context } from './subcommand.ts'
 
@@ -40,13 +40,4 @@ export async function readPolicyFile(
 
 export function formatTables(tables: PolicyTables): string {
   return stringify({ policies: tables }).trimEnd()
-}
-
-/** @param name of the file, for messages @throws {CommandError} */
-function readText(path: string, name: string): string {
-  try {
-    return readFileSync(path, 'utf8')
-  } catch (error) {
-    throw new CommandError(`${name} cannot be read (${(error as NodeJS.ErrnoException).code})`)
-  }
 }

@@ -1,5 +1,5 @@
 import '../../tools/wrangler-switches.ts'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
@@ -129,4 +129,12 @@ describe('readSettings() takes what Wrangler does', () => {
       200,
     )
   })
+})
+
+test('a file of variables that cannot be read is named', async () => {
+  const folder = join(cwd, 'unreadable')
+  await mkdir(join(folder, '.dev.vars'), { recursive: true })
+  await writeFile(join(folder, 'wrangler.toml'), TOML)
+  const options = { cwd: folder, shell: {}, view: 'development' } as const
+  expect(() => readSettings(options)).toThrow('.dev.vars cannot be read (EISDIR)')
 })

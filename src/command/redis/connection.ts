@@ -1,5 +1,7 @@
 import { Redis } from '@upstash/redis'
+import * as v from 'valibot'
 import type { Config } from '../../config/load-config.ts'
+import { restUrl } from '../../config/values.ts'
 import { StoreError } from '../../model/store.ts'
 import { adaptUpstash, type RedisClient, readUpstashWords, UPSTASH_OPTIONS } from '../../store/redis/client.ts'
 import { LUA } from '../../store/redis/more-lua.ts'
@@ -64,8 +66,8 @@ export async function connect(
   }
   if (!text) throw new CommandError('no database is named', { hint: NO_DATABASE_HINT })
   const url = URL.canParse(text) ? new URL(text) : undefined
-  if (url && /^rediss?:$/.test(url.protocol)) return connectOverRedis(url, silenceMs)
-  if (!url || !/^https?:$/.test(url.protocol)) {
+  if (url && isRedisUrl(url)) return connectOverRedis(url, silenceMs)
+  if (!url || !v.is(restUrl, text)) {
     const hint =
       'redis://[[user]:password@]host[:port][/number], rediss://… with TLS, or the https:// URL of Upstash’s REST interface.'
     throw new CommandError('the URL of the database has an unknown form', { hint })
@@ -73,6 +75,16 @@ export async function connect(
   if (token !== undefined) return connectOverRest(url, token, silenceMs)
   const hint = 'It is the REST token of the database at Upstash.'
   throw new CommandError('UPSTASH_REDIS_REST_TOKEN is not set', { hint })
+}
+
+function isRedisUrl({ protocol, pathname, username, password }: URL): boolean {
+  try {
+    // The client decodes them.
+    decodeURIComponent(username + password)
+  } catch {
+    return false
+  }
+  return /^rediss?:$/.test(protocol) && /^\/?\d*$/.test(pathname)
 }
 
 export function createStore(

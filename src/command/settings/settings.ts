@@ -1,8 +1,9 @@
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
 import { parse } from 'dotenv'
 import { findMeantVariable, SECRETS, VARIABLES } from '../../config/variables.ts'
 import { CommandError } from '../command-error.ts'
+import { readText } from '../read-text.ts'
 import { WranglerFile } from './wrangler-file.ts'
 
 export interface SettingsOptions {
@@ -37,7 +38,7 @@ export interface Settings {
 /** @throws {CommandError} if a named file is not there, cannot be read, or has no such environment */
 export function readSettings({ cwd, shell, config, env, view }: SettingsOptions): Settings {
   const path = config === undefined ? findWranglerFile(cwd) : resolve(cwd, config)
-  const file = path === undefined ? undefined : readFile(path, formatPath(cwd, path))
+  const file = path === undefined ? undefined : readWranglerFile(path, formatPath(cwd, path))
   if (env !== undefined) refuseUnknownEnvironment(env, file)
   const devVars = readDevVars(path === undefined ? cwd : dirname(path), env, cwd)
   const root = env === undefined ? [] : ['env', env]
@@ -66,14 +67,8 @@ export function readSettings({ cwd, shell, config, env, view }: SettingsOptions)
   return { variables, sources, file, devVars, root }
 }
 
-function readFile(path: string, shown: string): WranglerFile {
-  try {
-    return new WranglerFile(shown, readFileSync(path, 'utf8'), /\.jsonc?$/.test(path))
-  } catch (error) {
-    if (error instanceof CommandError) throw error
-    const { code } = error as NodeJS.ErrnoException
-    throw new CommandError(`${shown} cannot be read (${code})`, { hint: 'Name another one with --config.' })
-  }
+function readWranglerFile(path: string, shown: string): WranglerFile {
+  return new WranglerFile(shown, readText(path, shown, 'Name another one with --config.'), /\.jsonc?$/.test(path))
 }
 
 function refuseUnknownEnvironment(env: string, file: WranglerFile | undefined): void {
@@ -88,8 +83,9 @@ function readDevVars(directory: string, env: string | undefined, cwd: string): D
   const names = env === undefined ? ['.dev.vars'] : [`.dev.vars.${env}`, '.dev.vars']
   const path = names.map((name) => join(directory, name)).find((each) => existsSync(each))
   if (path === undefined) return undefined
-  const text = readFileSync(path, 'utf8')
-  return { file: formatPath(cwd, path), text, values: parse(text) }
+  const file = formatPath(cwd, path)
+  const text = readText(path, file)
+  return { file, text, values: parse(text) }
 }
 
 /** Looks for each name in all directories upwards before the next name, as Wrangler does. */
