@@ -105,6 +105,8 @@ export function openCalendar(unit: CalendarUnit, timeZone = 'UTC', starts = 1): 
   let ends: readonly number[] = []
   return {
     unit,
+    timeZone,
+    starts,
     findEnds(nowMs) {
       const [startMs = Number.POSITIVE_INFINITY, endMs = 0] = ends
       // Intl takes microseconds, so it is asked once a window.

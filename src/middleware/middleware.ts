@@ -3,7 +3,7 @@ import { composeLimiter } from '../engine/limiter.ts'
 import { withRefusalLimit } from '../engine/refusal-limit.ts'
 import { formatRetryAfter } from '../http/problem.ts'
 import { type LimiterStore, memoryStore } from '../library/stores.ts'
-import type { Policy } from '../model/policy.ts'
+import type { RequestPolicy } from '../model/policy.ts'
 import { type LimitStatus, type Refused, toLimitStatus, type Verdict } from '../model/verdict.ts'
 import { isRefusedForLong } from '../request/charge-builder.ts'
 import { createPathReader, createTargetReader } from '../request/target.ts'
@@ -63,11 +63,11 @@ let isWarned = false
 const LIMITS = new WeakMap<LimiterStore, Map<string, string>>()
 
 /** @throws {OptionError} if two middlewares would count different limits under one name */
-function refuseSharedNames(store: LimiterStore, keyPrefix: string, policies: readonly Policy[]): void {
+function refuseSharedNames(store: LimiterStore, keyPrefix: string, policies: readonly RequestPolicy[]): void {
   const known = LIMITS.get(store) ?? new Map<string, string>()
   LIMITS.set(store, known)
-  for (const { name, algorithm, limits, burst } of policies) {
-    const text = JSON.stringify([algorithm, limits, burst])
+  for (const { name, algorithm, limits, burst, plans } of policies) {
+    const text = JSON.stringify([algorithm, limits, burst, plans?.limits])
     if ((known.get(`${keyPrefix}:${name}`) ?? text) !== text) {
       throw new OptionError('name', 'a name of its own for each set of limits in one store', name)
     }

@@ -25,6 +25,9 @@ export type CalendarUnit = 'day' | 'week' | 'month' | 'year'
 /** Days, weeks, months or years of a time zone. */
 export interface Calendar {
   readonly unit: CalendarUnit
+  readonly timeZone: string
+  /** The day on which months begin. */
+  readonly starts: number
   /** @returns the moments around `nowMs` at which windows end: the last one until then, and the next two */
   readonly findEnds: (nowMs: number) => readonly number[]
 }

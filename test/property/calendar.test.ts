@@ -124,7 +124,7 @@ describe.each(TIMED_STORES)('%s', (_name, { open: openStore, gapUs, expectProper
             isChanged ||= step.isChanged
             const calendar = isChanged ? after : before
             const callerMs = nowMs + Math.floor(step.skew * maxMs)
-            const skewed = { unit: settings.unit, findEnds: () => calendar.findEnds(callerMs) }
+            const skewed = { ...calendar, findEnds: () => calendar.findEnds(callerMs) }
             const limits = [{ limit: LIMIT, windowMs, calendar: skewed }]
             const request = take([chargeOf('quota', limits, { key, cost: step.cost })])
             const isRunning = endMs > nowMs

@@ -28,7 +28,7 @@ const severalByCalendar: fc.Arbitrary<Limit[]> = fc
         endMs += Math.ceil(limit.windowMs * shares.next().value) || 1
         endsMs.push(endMs)
       }
-      return { ...limit, calendar: { unit: 'day', findEnds: () => endsMs } }
+      return { ...limit, calendar: { unit: 'day', timeZone: 'UTC', starts: 1, findEnds: () => endsMs } }
     }),
   )
 const burst = fc.option(fc.integer({ min: 1, max: 300 }), { nil: undefined })

@@ -15,7 +15,7 @@ import { findShared, readActiveRules } from '../change-rules.ts'
 import { type AdminContext, defineOperation, OperationError } from '../operation.ts'
 
 const resolution = v.picklist(['minute', 'hour'])
-const periods = describe(integer(1, 720), 'How many, including the one that has not ended.')
+const periods = describe(integer(1, 720), 'How many that have ended, beside the current one.')
 
 export const statistics = defineOperation({
   path: '/statistics',

@@ -584,5 +584,14 @@ describe('sluice() refuses what is not as expected, and names it:', () => {
     expect(() => sluice(steered({ limits: '2/1m', store }))).toThrow(
       'name: expected a name of its own for each set of limits in one store, got "default"',
     )
+    const byDay = { name: 'day', algorithm: 'quota', limits: '10/day' } as const
+    const byPlan = { name: 'plan', by: 'header:x-key', plan: 'header:x-plan', default_plan: 'free' } as const
+    sluice(steered({ policies: [byDay, { ...byPlan, limits: { free: '1/1s', pro: '9/1s' } }], store }))
+    for (const policy of [
+      { ...byDay, time_zone: 'Asia/Tokyo' },
+      { ...byPlan, limits: { free: '1/1s', pro: '5/1s' } },
+    ]) {
+      expect(() => sluice(steered({ policies: [policy], store }))).toThrow('a name of its own')
+    }
   })
 })
