@@ -139,7 +139,7 @@ class RefusalLimiter {
     if (units < minUnits || units > most.units) return undefined
     // A clock that stepped back says nothing about how much time has passed.
     if (nowMs < most.receivedAtMs || nowMs >= most.sentAtMs + findLongestRetryMs(most.usage)) return undefined
-    if (!mayEndAnyTime(charge) && !isCertain(most, charge.reserved + units, nowMs)) return undefined
+    if (!mayEndAnyTime(charge) && !isCertain(most, units, nowMs)) return undefined
     const before = request.charges.slice(0, request.charges.indexOf(charge))
     if (isForNewOnes(charge) && !before.some((one) => this.#isNew(one))) return undefined
     const isUncounted = (one: StoreCharge) =>

@@ -53,6 +53,18 @@ test('withRefusalLimit() asks for three refusals of a key a second', async () =>
   expect(await flood(100, () => [charge])).toBe(3)
 })
 
+test('withRefusalLimit() repeats to a higher priority no refusal of a lower one, once it fits', async () => {
+  const { clock, decide } = subject()
+  const shared = chargeOf('sliding-window', [{ limit: 10, windowMs: 10_000 }])
+  const grantedAt = async (afterMs: number, reserved: number, cost = 1) => {
+    clock.now = START_MS + afterMs
+    return (await decide({ ...shared, reserved, cost })).granted
+  }
+  expect([await grantedAt(0, 0, 5), await grantedAt(9_500, 0, 4)]).toEqual([1, 1])
+  for (const afterMs of [9_600, 10_050, 10_060]) expect(await grantedAt(afterMs, 6)).toBe(0)
+  expect([await grantedAt(10_070, 6), await grantedAt(10_080, 3)]).toEqual([0, 1])
+})
+
 test('withRefusalLimit() repeats no refusal of a cost beyond the moment at which units come back', async () => {
   const { clock, decide, flood } = subject()
   const charge = (cost: number) => ({ ...anyCost, cost })
