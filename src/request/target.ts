@@ -45,7 +45,7 @@ function isTooLong(url: string): boolean {
   return (
     url.length > MAX_CHARACTERS ||
     (query < 0 ? url.length : query) > MAX_PATH_CHARACTERS ||
-    url.slice(Math.max(query, 0)).split('&', MAX_PARAMETERS + 1).length > MAX_PARAMETERS
+    (query >= 0 && url.slice(query).split('&', MAX_PARAMETERS + 1).length > MAX_PARAMETERS)
   )
 }
 

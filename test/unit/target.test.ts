@@ -45,6 +45,7 @@ test.each([
   ['a path', 4_400, 4_500, '', 'x'],
   ['a query', 8_100, 8_190, '?', 'x'],
   ['a query of many parameters', 999, 1_000, '?a=b', '&a=b'],
+  ['a path with what a query separates', 4_400, 4_500, '', '&'],
 ])('createTargetReader() reads nothing longer than it may be: %s', (_, most, more, start, repeated) => {
   const targetOf = createTargetReader(readPath)
   const urlOf = (times: number) => `https://gateway.example/${start}${repeated.repeat(times)}`
@@ -52,7 +53,7 @@ test.each([
   expect(targetOf(urlOf(more))).toBe('too-long')
 })
 
-test('RequestHeaders.of() are a hundred fields at most', () => {
+test('RequestHeaders.read() takes a hundred fields at most', () => {
   const names = (count: number) => Array.from({ length: count }, (_, i) => `x-${1_000 + i}`)
   const fields = (count: number) => new Headers(names(count).map((name) => [name, '1']))
   for (const count of [0, 1, 100]) expect([...(RequestHeaders.read(fields(count))?.names ?? [])]).toEqual(names(count))
