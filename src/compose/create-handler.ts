@@ -33,7 +33,8 @@ export async function createHandler(
   // Token claims and upstream health
   const { loadTokenVerifier } = jwt ? await import('../request/identity/jwt/verify-tokens.ts') : {}
   const readClaim = jwt && (await loadTokenVerifier?.(jwt, { fetch: (url, init) => fetch(url, init), now, log }))
-  const health = config.isShedding ? new (await import('../engine/upstream-health.ts')).UpstreamHealth(now) : undefined
+  const { UpstreamHealth } = config.isShedding ? await import('../engine/upstream-health.ts') : {}
+  const health = UpstreamHealth && new UpstreamHealth(() => performance.now())
 
   // Stores
   const backend = open?.(config, now) ?? (await openBackend[config.store](config, env, now))

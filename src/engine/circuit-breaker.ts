@@ -54,7 +54,9 @@ export class CircuitBreaker {
   begin(): ((isSuccess: boolean) => void) | undefined {
     const nowMs = this.#options.now()
     if (this.#circuit !== 'closed') {
-      if (nowMs < this.#probeAtMs) return undefined
+      const leftMs = this.#probeAtMs - nowMs
+      // If more time remains than there can be, the clock has stepped back.
+      if (leftMs > 0 && leftMs <= Math.max(LONGEST_PAUSE_MS, this.#options.probeTimeoutMs)) return undefined
       this.#change('half-open')
       this.#probeAtMs = nowMs + this.#options.probeTimeoutMs
     }
@@ -206,11 +208,11 @@ export class PendingReleases {
     const untilMs = startMs + KEEP_MS
     this.#keptUntilMs = untilMs
     while (this.#pending.size > 0) {
+      if (this.#now() >= untilMs) throw new StoreError(`${this.#pending.size} slots wait to be given back`)
       const isAnswered = await Deadlines.createForOne().waitWithin(PATIENCE_MS, this.#send())
       if (this.#pending.size > 0 && isAnswered === false) {
         await new Promise((resolve) => setTimeout(resolve, PAUSE_MS))
       }
-      if (this.#now() >= untilMs) throw new StoreError(`${this.#pending.size} slots wait to be given back`)
     }
     if (this.#keptUntilMs === untilMs) this.#keptUntilMs = 0
   }

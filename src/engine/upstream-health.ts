@@ -45,7 +45,7 @@ export class UpstreamHealth {
   #answers = 0
   #overloads = 0
 
-  /** @param now milliseconds since the Unix epoch, never less than before */
+  /** @param now milliseconds of a clock that is never set back */
   constructor(now: () => number) {
     this.#now = now
     this.#tickStartMs = now()

@@ -14,7 +14,8 @@ export function createHealthReader(engine: Pick<Engine, 'storeKind' | 'ping' | '
 
   return async function readHealth() {
     const startedAtMs = now()
-    if (startedAtMs - pingedAtMs >= PING_INTERVAL_MS) {
+    // A clock that was set back must not keep it waiting.
+    if (Math.abs(startedAtMs - pingedAtMs) >= PING_INTERVAL_MS) {
       pingedAtMs = startedAtMs
       const result = await engine.ping().then(
         () => ({ reachable: true, rttMs: now() - startedAtMs }),

@@ -112,6 +112,13 @@ test('CircuitBreaker does not wait for ever for a probe of which nothing is hear
   expect(breaker.circuit).toBe('closed')
 })
 
+test('CircuitBreaker does not wait for a clock that was set back', () => {
+  const { clock, call, fail } = subject()
+  fail(5)
+  clock.now -= 3_600_000
+  expect([call(true), call(true)]).toEqual([true, true])
+})
+
 test('CircuitBreaker does not open by calls that were begun before it last changed', () => {
   const { breaker, clock, call, fail } = subject()
   const slow = Array.from({ length: 30 }, () => breaker.begin())

@@ -123,3 +123,11 @@ test.each(['open', 'half-open'] as const)('createHealthReader() tells that the c
   guard.circuit = circuit
   expect(await ask(resolve)).toMatchObject({ status: 'degraded', store: { reachable: true, circuit } })
 })
+
+test('a clock that is set back does not keep the store from being pinged', async () => {
+  const { ask, clock, pings } = subject()
+  await ask(resolve)
+  clock.now -= 3_600_000
+  expect(await ask(reject)).toMatchObject({ store: { reachable: false } })
+  expect(pings).toHaveLength(2)
+})

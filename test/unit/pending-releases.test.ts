@@ -107,3 +107,16 @@ test('slots that have expired are not given back, nor are the oldest of more tha
   await pending.keep()
   expect([server.calls, pending.size]).toEqual([0, 0])
 })
+
+test('a call that succeeds after the time that a request has is no failure', async () => {
+  const startMs = Date.now()
+  const revoke = async () => {
+    if (Date.now() < startMs + 24_400) throw new StoreError('no answer')
+    await new Promise((resolve) => setTimeout(resolve, 700))
+  }
+  const pending = new PendingReleases({ revoke }, Date.now)
+  pending.add(someReleases(1))
+  const kept = pending.keep()
+  await vi.advanceTimersByTimeAsync(26_000)
+  await expect(kept).resolves.toBeUndefined()
+})
