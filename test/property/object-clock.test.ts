@@ -141,6 +141,29 @@ test('nobody waits at an object for longer than its patience, but for a moment a
   expect(waited).toBeGreaterThan(0)
 })
 
+test('who waits at an object gives up in time if the clock steps back after another call', async () => {
+  vi.useFakeTimers({ toFake: ['Date', 'setTimeout', 'clearTimeout'], now: START_MS })
+  const object = new LocalObject().open()
+  const charged: number[][] = []
+  const reserve = async (id: number) => {
+    charged.push([id, (await callLocal<ObjectVote>(object, 'reserve', asked(id, 'sibling'))).charged])
+  }
+  for (const id of [5, 6, 4, 3]) void reserve(id)
+  await vi.advanceTimersByTimeAsync(PATIENCE_MS / 2)
+  // The first one that waits has it then, and may give it back as well.
+  await callLocal(object, 'close', { id: 5, permits: 0 })
+  await vi.advanceTimersByTimeAsync(PATIENCE_MS / 4)
+  // Others see when the clock steps back, so that no time is lost.
+  const look = () => callLocal(object, 'reserve', { ...asked(7, 'sibling'), action: 'peek' })
+  await look()
+  vi.setSystemTime(Date.now() - 60_000)
+  await look()
+  await vi.advanceTimersByTimeAsync(PATIENCE_MS / 4 - 1)
+  expect(charged).toEqual([5, 6, 4].map((id) => [id, 1]))
+  await vi.advanceTimersByTimeAsync(2)
+  expect(charged.at(-1)).toEqual([3, 0])
+})
+
 test('what both objects granted is never taken back, though they only ask each other, late by their clocks', async () => {
   const anyStep = fc.record({
     afterMs: fc.oneof(fc.integer({ min: 0, max: 8_000 }), fc.integer({ min: 0, max: 240_000 })),

@@ -42,6 +42,9 @@ export class LimitObject {
   readonly #waiting = new Set<PreparedCharge>()
   /** Resolves when an open charge may have been given back. */
   #changed = Promise.withResolvers<void>()
+  /** The time that went by, as far as the clock has shown, until it was read last. */
+  #passedMs = 0
+  #readMs = Date.now()
   /** Set while charges are open, and while siblings are asked. */
   #timer: ReturnType<typeof setTimeout> | undefined
 
@@ -103,7 +106,7 @@ export class LimitObject {
     let leftMs = reservation.patienceMs ?? 0
     try {
       for (;;) {
-        const startMs = Date.now()
+        const startMs = this.#readPassedMs()
         const { vote, waitMs, changed } = await this.#change((machine, nowUs) => {
           const vote = machine.reserve(reservation, nowUs)
           const waitMs = Math.min(leftMs, machine.findPatienceMs(reservation, vote, this.#waiting))
@@ -117,11 +120,19 @@ export class LimitObject {
         })
         await Promise.race([changed, timeout])
         clearTimeout(timer)
-        leftMs -= Math.max(0, Date.now() - startMs)
+        leftMs -= this.#readPassedMs() - startMs
       }
     } finally {
       this.#waiting.delete(reservation)
     }
+  }
+
+  /** If the clock has stepped back, only what went by since the last reading is lost. */
+  #readPassedMs(): number {
+    const nowMs = Date.now()
+    this.#passedMs += Math.max(0, nowMs - this.#readMs)
+    this.#readMs = nowMs
+    return this.#passedMs
   }
 
   /** @param mayGiveBack whether those who wait are to be decided again */
@@ -136,6 +147,7 @@ export class LimitObject {
       this.#alarmAtMs = machine.state.alarmAtMs
     }
     try {
+      this.#readPassedMs()
       const result = change(machine, readClock())
       if (this.#machine === machine) this.#setTimers(machine)
       if (mayGiveBack) {
