@@ -1,10 +1,9 @@
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
-import { formatRetryAfter, type Problem, QUOTA_EXCEEDED } from '../http/problem.ts'
+import { createProblem, createTooMany, type Problem } from '../http/problem.ts'
 import { readCallerAddress } from '../request/identity/address.ts'
 import type { Digest } from '../request/identity/digest.ts'
 import type { Log } from '../runtime/log.ts'
 import { MemoryStore } from '../store/memory/memory-store.ts'
-import { createProblem } from './operation.ts'
 
 /** Wrong tokens that each isolate accepts from an address. */
 const ATTEMPTS = { limit: 10, windowMs: 60_000 }
@@ -46,7 +45,9 @@ export function createAdminAuth({ token, ipv6Prefix, digest, now, log }: AdminAu
     const action = isRight ? 'peek' : 'take'
     const { granted, usage } = attempts.decideNow({ action, permits: 1, charges: [{ ...ATTEMPT, key }] })
     if (!isRight) log('warn', { event: 'admin_refused', caller: digest(['ip', key]) })
-    return granted > 0 ? undefined : createTooMany(usage[0]?.[0]?.retryAfterMs ?? ATTEMPTS.windowMs)
+    if (granted > 0) return undefined
+    const waitMs = usage[0]?.[0]?.retryAfterMs ?? ATTEMPTS.windowMs
+    return createTooMany('too_many_attempts', 'Too many failed attempts. Try again later.', waitMs)
   }
 
   /** A page of a sibling host can set more cookies of this name, so one that is valid is enough. */
@@ -119,11 +120,3 @@ export const CROSS_ORIGIN = createProblem('cross_origin', 403, 'Cross-origin req
 const UNAUTHORIZED = createProblem('unauthorized', 401, 'Missing or invalid admin token (Authorization: Bearer).', {
   headers: { 'WWW-Authenticate': 'Bearer realm="sluice"' },
 })
-
-function createTooMany(retryAfterMs: number): Problem {
-  return createProblem('too_many_attempts', 429, 'Too many failed attempts. Try again later.', {
-    type: QUOTA_EXCEEDED,
-    extensions: { retry_after_ms: retryAfterMs },
-    headers: formatRetryAfter(retryAfterMs),
-  })
-}

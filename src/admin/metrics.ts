@@ -1,14 +1,13 @@
 /** Answers Prometheus. Loaded only if there is a METRICS_TOKEN. */
 import manifest from '../../package.json' with { type: 'json' }
 import type { RouteHandler } from '../gateway/app.ts'
-import { createProblemResponse } from '../http/problem.ts'
+import { createProblem, createProblemResponse } from '../http/problem.ts'
 import { StoreError } from '../model/store.ts'
-import { toMetricFamilies } from '../statistics/metrics.ts'
+import { summarize, toMetricFamilies } from '../statistics/metrics.ts'
 import { createInfo, formatOpenMetrics, OPEN_METRICS_TYPE } from '../statistics/open-metrics.ts'
-import { readTotals } from '../statistics/read-statistics.ts'
 import type { StatisticsStore } from '../store/counters.ts'
 import { createTokenCheck, readBearerToken } from './auth.ts'
-import { createProblem, createStoreProblem, HEADERS } from './operation.ts'
+import { createStoreProblem, HEADERS } from './operation.ts'
 
 const WRONG_METHOD = createProblem('method_not_allowed', 405, 'Method not allowed; use GET.', {
   headers: { Allow: 'GET, HEAD' },
@@ -25,7 +24,7 @@ export function createMetrics({ token }: { readonly token: string }, counters: S
     if (!isToken(readBearerToken(request) ?? '')) return createProblemResponse(UNAUTHORIZED)
     try {
       const build = createInfo('sluice_build', 'The version that has answered.', { version: manifest.version })
-      const text = formatOpenMetrics([build, ...toMetricFamilies(await readTotals(counters))])
+      const text = formatOpenMetrics([build, ...toMetricFamilies(summarize(await counters.readTotals()))])
       return new Response(request.method === 'HEAD' ? null : text, {
         headers: { ...HEADERS, 'Content-Type': OPEN_METRICS_TYPE },
       })

@@ -2,12 +2,12 @@ import * as v from 'valibot'
 import type { Config, Environment } from '../config/load-config.ts'
 import { OptionError } from '../config/option-error.ts'
 import type { Engine } from '../engine/engine.ts'
-import type { RulesEngine } from '../engine/rules-engine.ts'
 import type { UpstreamHealth } from '../engine/upstream-health.ts'
 import type { Health } from '../gateway/health.ts'
-import { formatRetryAfter, type Problem, type ProblemCode, TEMPORARY_REDUCED_CAPACITY } from '../http/problem.ts'
+import { createProblem, createUnavailable, type Problem, type ProblemParts } from '../http/problem.ts'
 import { type Store, StoreError } from '../model/store.ts'
 import { CallerError } from '../request/caller/caller-in-text.ts'
+import type { LiveRulesEngine } from '../rules/live-rules-engine.ts'
 import type { StatisticsStore } from '../store/counters.ts'
 
 /** Protects answers from caches and from being read as something else. */
@@ -17,7 +17,7 @@ export interface AdminContext {
   readonly config: Config
   readonly env: Environment
   /** Undefined: rules are disabled. */
-  readonly rulesEngine: Pick<RulesEngine, 'documents' | 'auditLog' | 'state'> | undefined
+  readonly rulesEngine: Pick<LiveRulesEngine, 'documents' | 'auditLog' | 'state'> | undefined
   /** The store itself: an operator is to see what it holds, and not what stands in for it. */
   readonly store: Pick<Store, 'decide' | 'learn'>
   readonly engine: Pick<Engine, 'delete'>
@@ -57,30 +57,6 @@ export function defineOperation<Body, Answer, Query>(
   operation: Omit<Operation<Body, Answer, Query>, 'method'>,
 ): Operation<Body, Answer, Query> {
   return { method: operation.body ? 'POST' : 'GET', ...operation }
-}
-
-const TITLES = {
-  400: 'Bad Request',
-  401: 'Unauthorized',
-  403: 'Forbidden',
-  404: 'Not Found',
-  405: 'Method Not Allowed',
-  409: 'Conflict',
-  413: 'Content Too Large',
-  415: 'Unsupported Media Type',
-  429: 'Too Many Requests',
-  503: 'Service Unavailable',
-} as const
-
-type ProblemParts = readonly [
-  code: ProblemCode,
-  status: keyof typeof TITLES,
-  detail: string,
-  more?: Pick<Problem, 'type' | 'extensions' | 'headers'>,
-]
-
-export function createProblem(...[code, status, detail, more]: ProblemParts): Problem {
-  return { code, status, title: TITLES[status], detail, ...more }
 }
 
 export class OperationError extends Error {
@@ -126,8 +102,7 @@ export function toProblem(error: unknown): Problem {
 }
 
 export function createStoreProblem({ message }: StoreError): Problem {
-  const more = { type: TEMPORARY_REDUCED_CAPACITY, headers: formatRetryAfter(1_000) }
-  return createProblem('store_unavailable', 503, `Store unavailable: ${message}.`, more)
+  return createUnavailable('store_unavailable', `Store unavailable: ${message}.`, 1_000)
 }
 
 /** No list of policies takes as much. */

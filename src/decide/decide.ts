@@ -185,15 +185,8 @@ function readQuestions(body: unknown) {
 
 /** Reads by the one schema that is meant, whose errors say more than those of a union. @throws {InputError} */
 function readQuestion(path: readonly string[], question: unknown) {
-  return { path, question: readInput<Question>(findSchema(question), question, path) }
-}
-
-function findSchema(question: unknown): typeof named | typeof own {
-  return isObject(question) && 'policy' in question ? named : own
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null
+  const isNamed = typeof question === 'object' && question !== null && 'policy' in question
+  return { path, question: readInput<Question>(isNamed ? named : own, question, path) }
 }
 
 /** Turns what the library says of an option into a problem. */

@@ -2,11 +2,11 @@
 
 import { createTokenCheck, readBearerToken } from '../admin/auth.ts'
 import type { Described } from '../admin/open-api.ts'
-import { createProblem, HEADERS } from '../admin/operation.ts'
+import { HEADERS } from '../admin/operation.ts'
 import type { Config } from '../config/load-config.ts'
-import type { GatewayContext, RouteHandler } from '../gateway/app.ts'
+import type { App, GatewayContext, RouteHandler } from '../gateway/app.ts'
 import type { Observer } from '../http/exchange.ts'
-import { createProblemResponse } from '../http/problem.ts'
+import { createProblem, createProblemResponse } from '../http/problem.ts'
 import { AUTHORIZE, createAuthorize, PATH, TOKEN_FIELD, toForwarded } from './authorize.ts'
 import { createDecide, DECIDE } from './decide.ts'
 
@@ -26,18 +26,14 @@ const ABOUT = {
   },
 }
 
-interface Fetching<Rest extends unknown[]> {
-  fetch(request: Request, ...rest: Rest): Response | Promise<Response>
-}
-
 /** Adds the routes of decisions to those of a gateway. @returns the gateway, as proxies may ask it */
-export function openDecisions<Rest extends unknown[]>(
-  app: Fetching<Rest>,
+export function openDecisions(
+  app: App,
   routes: Map<string, RouteHandler>,
   config: Config,
   gateway: GatewayContext,
   statistics: { readonly observer: Observer } | undefined,
-): Fetching<Rest> {
+): App {
   const isToken = createTokenCheck(config.decideToken ?? '')
   routes
     .set('decide', protectRoute('POST', createDecide(config, gateway)))
@@ -60,7 +56,7 @@ export function openDecisions<Rest extends unknown[]>(
  * Refuses what a proxy asks at any other path: dot segments of a client may have led out of the prefix that the proxy
  * has put before its path, and the proxy would take a response of the API for a permission.
  */
-function guard<Rest extends unknown[]>(app: Fetching<Rest>): Fetching<Rest> {
+function guard(app: App): App {
   return {
     fetch(request, ...rest) {
       if (!request.headers.has(TOKEN_FIELD)) return app.fetch(request, ...rest)

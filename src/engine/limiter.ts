@@ -279,14 +279,9 @@ export interface LimiterParts extends Pick<EngineOptions, 'leases' | 'avoided'> 
   readonly health?: UpstreamHealth | undefined
 }
 
-export interface ComposedLimiter
-  extends Pick<LimiterParts, 'health'>,
-    Required<Pick<RequestLimiterOptions, 'digestsOfTokens'>> {
-  readonly limiter: RequestLimiter
-  readonly engine: Engine
-}
+export type ComposedLimiter = ReturnType<typeof composeLimiter>
 
-export function composeLimiter(config: LimiterConfig, parts: LimiterParts): ComposedLimiter {
+export function composeLimiter(config: LimiterConfig, parts: LimiterParts) {
   const { now, log, readClaim, health } = parts
   const { localShare, storeTimeoutMs: timeoutMs } = config
   const engine = new Engine({ ...parts, fallback: new MemoryStore(now), timeoutMs, localShare })

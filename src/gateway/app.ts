@@ -3,12 +3,12 @@ import { HonoBase as Hono } from 'hono/hono-base'
 import { LinearRouter } from 'hono/router/linear-router'
 import type { Config, Environment } from '../config/load-config.ts'
 import type { ComposedLimiter } from '../engine/limiter.ts'
-import type { RulesEngine } from '../engine/rules-engine.ts'
 import { createRequestContext } from '../http/exchange.ts'
 import { isConnectionStray } from '../http/forwarded-headers.ts'
 import { createProtect, type ProtectOptions } from '../http/protect.ts'
 import type { Store } from '../model/store.ts'
 import { createPathReader, createTargetReader, type RequestTarget } from '../request/target.ts'
+import type { LiveRulesEngine } from '../rules/live-rules-engine.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import { createLoader } from '../runtime/create-loader.ts'
 import type { Log } from '../runtime/log.ts'
@@ -42,7 +42,7 @@ export type RouteHandler = (
 
 export interface GatewayContext extends ComposedLimiter {
   readonly store: Store
-  readonly rulesEngine: RulesEngine | undefined
+  readonly rulesEngine: LiveRulesEngine | undefined
   readonly readHealth: () => Promise<Health>
   readonly now: () => number
   readonly log: Log
@@ -140,5 +140,5 @@ function receive(raw: Request, target: RequestTarget | Reason) {
   if (/^TRAC[EK]$/.test(raw.method)) return 'method'
   if (typeof target === 'string') return target
   // An absolute target has its own host, but Host must still be valid (RFC 9112 §3.2).
-  return HOST.test(target.host) && HOST.test(fields.get('Host') ?? target.host) ? { fields, target } : 'host'
+  return HOST.test(target.host) && HOST.test(fields.get('Host') ?? target.host) ? { fields, target } : 'malformed'
 }

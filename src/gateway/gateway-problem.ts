@@ -1,4 +1,4 @@
-import { createProblemResponse, NOT_SERVED, type Problem, TARGET_PROBLEMS } from '../http/problem.ts'
+import { createProblem, createProblemResponse, NOT_SERVED, type Problem, TARGET_PROBLEMS } from '../http/problem.ts'
 import { IncomingRequest, RequestHeaders } from './incoming-request.ts'
 
 const ALLOW = { Allow: 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS' }
@@ -7,54 +7,21 @@ const ALLOW = { Allow: 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS' }
 const PROBLEMS = {
   ...TARGET_PROBLEMS,
   // The client does not receive this: it shows in logs that the upstream is not to blame.
-  'client-gone': {
-    code: 'client_closed_request',
-    status: 499,
-    title: 'Client Closed Request',
-    detail: 'The client closed the connection.',
-  },
-  connection: {
-    code: 'invalid_connection',
-    status: 400,
-    title: 'Bad Request',
-    detail: 'The Connection header names an end-to-end header, or too many.',
-  },
-  failed: { code: 'internal_error', status: 500, title: 'Internal Server Error', detail: 'Internal gateway error.' },
-  headers: {
-    code: 'too_many_headers',
-    status: 431,
-    title: 'Request Header Fields Too Large',
-    detail: 'Too many request headers (maximum 100).',
-  },
-  host: { code: 'invalid_target', status: 400, title: 'Bad Request', detail: 'Invalid request target or Host header.' },
+  'client-gone': createProblem('client_closed_request', 499, 'The client closed the connection.'),
+  connection: createProblem(
+    'invalid_connection',
+    400,
+    'The Connection header names an end-to-end header, or too many.',
+  ),
+  failed: createProblem('internal_error', 500, 'Internal gateway error.'),
+  headers: createProblem('too_many_headers', 431, 'Too many request headers (maximum 100).'),
   // RFC 5842 §7.2: the upstream has sent the request back, and it would loop forever.
-  loop: {
-    code: 'proxy_loop',
-    status: 508,
-    title: 'Loop Detected',
-    detail: 'Proxy loop: the upstream points back to this gateway.',
-  },
+  loop: createProblem('proxy_loop', 508, 'Proxy loop: the upstream points back to this gateway.'),
   // A server that reflects requests would show the client UPSTREAM_SECRET.
-  method: {
-    code: 'method_not_allowed',
-    status: 405,
-    title: 'Method Not Allowed',
-    detail: 'TRACE is not forwarded.',
-    headers: ALLOW,
-  },
+  method: createProblem('method_not_allowed', 405, 'TRACE is not forwarded.', { headers: ALLOW }),
   'not-served': NOT_SERVED,
-  unreachable: {
-    code: 'upstream_unreachable',
-    status: 502,
-    title: 'Bad Gateway',
-    detail: 'The upstream could not be reached.',
-  },
-  'upstream-timeout': {
-    code: 'upstream_timeout',
-    status: 504,
-    title: 'Gateway Timeout',
-    detail: 'The upstream did not respond in time.',
-  },
+  unreachable: createProblem('upstream_unreachable', 502, 'The upstream could not be reached.'),
+  'upstream-timeout': createProblem('upstream_timeout', 504, 'The upstream did not respond in time.'),
 } satisfies Readonly<Record<string, Problem>>
 
 export type Reason = keyof typeof PROBLEMS

@@ -2,7 +2,7 @@
 import type { Config } from '../config/load-config.ts'
 import type { RequestLimiter } from '../engine/limiter.ts'
 import { setRateLimitHeaders } from '../http/exchange.ts'
-import { createProblemResponse, formatRetryAfter, type Problem, QUOTA_EXCEEDED } from '../http/problem.ts'
+import { createProblem, createProblemResponse, createTooMany } from '../http/problem.ts'
 import { createRefusal } from '../http/refusal.ts'
 import type { RequestCharge } from '../model/charge.ts'
 import { toLimitStatus } from '../model/verdict.ts'
@@ -15,19 +15,14 @@ import type { RouteHandler } from './app.ts'
 const ANSWERS = { limit: 60, windowMs: 60_000 }
 const ANSWER = { algorithm: 'sliding-window', limits: [ANSWERS], cost: 1, mode: 'enforce', reserved: 0 } as const
 
-const WRONG_METHOD: Problem = {
-  code: 'method_not_allowed',
-  status: 405,
-  title: 'Method Not Allowed',
-  detail: 'Method not allowed; use GET.',
+const WRONG_METHOD = createProblem('method_not_allowed', 405, 'Method not allowed; use GET.', {
   headers: { Allow: 'GET, HEAD, OPTIONS' },
-}
-const WRONG_PARAMETER: Problem = {
-  code: 'invalid_input',
-  status: 400,
-  title: 'Bad Request',
-  detail: 'Parameters are path, which begins with "/", and method, in capital letters.',
-}
+})
+const WRONG_PARAMETER = createProblem(
+  'invalid_input',
+  400,
+  'Parameters are path, which begins with "/", and method, in capital letters.',
+)
 
 export function createSelfService(
   config: Pick<Config, 'policies' | 'headerFormat' | 'ipv6Prefix' | 'literalInPaths'>,
@@ -52,15 +47,19 @@ export function createSelfService(
     if (method !== 'GET' && method !== 'HEAD') return createProblemResponse(WRONG_METHOD)
     const key = readCallerAddress(request, ipv6Prefix)
     const { granted, usage } = answers.decideNow({ action: 'take', permits: 1, charges: [{ ...ANSWER, key }] })
-    if (granted === 0) return createProblemResponse(createTooMany(usage[0]?.[0]?.retryAfterMs ?? ANSWERS.windowMs))
+    if (granted === 0) {
+      const waitMs = usage[0]?.[0]?.retryAfterMs ?? ANSWERS.windowMs
+      const detail = `Rate limit exceeded: ${ANSWERS.limit} requests per 1m.`
+      return createProblemResponse(createTooMany('limit_exceeded', detail, waitMs))
+    }
 
     const { path = '/', method: about = 'GET', ...others } = Object.fromEntries(new URL(request.url).searchParams)
     const url = `${scheme}://${host}${path}`
     const isReadable = path.startsWith('/') && /^[A-Z]{1,32}$/.test(about) && URL.canParse(url)
     if (!isReadable || Object.keys(others).length > 0) return createProblemResponse(WRONG_PARAMETER)
     const { origin, pathname } = new URL(url)
-    const asked = { method: about, url: origin + pathname, headers, cf, body: null, clone: () => ({ body: null }) }
-    const charges = await limiter.findCharges(asked, readPath(pathname), context, { skips: isElsewhere })
+    const queried = { method: about, url: origin + pathname, headers, cf, body: null, clone: () => ({ body: null }) }
+    const charges = await limiter.findCharges(queried, readPath(pathname), context, { skips: isElsewhere })
     const verdict =
       'outcome' in charges
         ? charges
@@ -85,16 +84,4 @@ function isElsewhere({ by }: RequestCharge['policy']): boolean {
 /** Otherwise, the log would report a request that shadow mode admits. */
 function withoutShadow(charge: RequestCharge): RequestCharge {
   return { ...charge, policy: { ...charge.policy, mode: 'enforce' } }
-}
-
-function createTooMany(waitMs: number): Problem {
-  return {
-    code: 'limit_exceeded',
-    type: QUOTA_EXCEEDED,
-    status: 429,
-    title: 'Too Many Requests',
-    detail: `Rate limit exceeded: ${ANSWERS.limit} requests per 1m.`,
-    extensions: { retry_after_ms: waitMs },
-    headers: formatRetryAfter(waitMs),
-  }
 }

@@ -6,7 +6,7 @@ import type { ClaimReader } from '../request/identity/claims.ts'
 import type { Log } from '../runtime/log.ts'
 import { sleep } from '../runtime/sleep.ts'
 import { createLabelReader } from '../statistics/label.ts'
-import { AllObservers, type AnalyticsDataset, AnalyticsWriter, RefusalLog } from '../statistics/observers.ts'
+import { type AnalyticsDataset, AnalyticsWriter, joinObservers, RefusalLog } from '../statistics/observers.ts'
 import { Recorder } from '../statistics/recorder.ts'
 import type { StatisticsStore } from '../store/counters.ts'
 
@@ -40,6 +40,5 @@ export function openStatistics(options: StatisticsOptions) {
   const observers: Observer[] = recorder ? [recorder] : []
   if (logShare > 0) observers.push(new RefusalLog({ share: logShare, readLabel, log, random: Math.random }))
   if (analytics) observers.push(new AnalyticsWriter(analytics, log))
-  const [only, ...others] = observers
-  return { observer: only && others.length === 0 ? only : new AllObservers(observers), recorder }
+  return { observer: joinObservers(observers), recorder }
 }

@@ -6,7 +6,7 @@ export const NO_PAGE = 'about:blank'
 /** The registered problem types of draft-ietf-httpapi-ratelimit-headers-11, §6. */
 const REGISTRY = 'https://iana.org/assignments/http-problem-types'
 export const QUOTA_EXCEEDED = `${REGISTRY}#quota-exceeded`
-export const TEMPORARY_REDUCED_CAPACITY = `${REGISTRY}#temporary-reduced-capacity`
+const TEMPORARY_REDUCED_CAPACITY = `${REGISTRY}#temporary-reduced-capacity`
 
 /** The kind of error, for programs; docs/errors.md explains each. Published codes keep their meanings. */
 export type ProblemCode =
@@ -62,6 +62,38 @@ export interface Problem {
   readonly headers?: Readonly<Record<string, string>>
 }
 
+const TITLES = {
+  400: 'Bad Request',
+  401: 'Unauthorized',
+  403: 'Forbidden',
+  404: 'Not Found',
+  405: 'Method Not Allowed',
+  409: 'Conflict',
+  413: 'Content Too Large',
+  414: 'URI Too Long',
+  415: 'Unsupported Media Type',
+  429: 'Too Many Requests',
+  431: 'Request Header Fields Too Large',
+  499: 'Client Closed Request',
+  500: 'Internal Server Error',
+  502: 'Bad Gateway',
+  503: 'Service Unavailable',
+  504: 'Gateway Timeout',
+  508: 'Loop Detected',
+} as const
+
+export type ProblemParts = readonly [
+  code: ProblemCode,
+  status: keyof typeof TITLES,
+  detail: string,
+  more?: Pick<Problem, 'type' | 'extensions' | 'headers'>,
+]
+
+/** Makes a problem that has the title of its status. */
+export function createProblem(...[code, status, detail, more]: ProblemParts): Problem {
+  return { code, status, title: TITLES[status], detail, ...more }
+}
+
 /** An error response as `application/problem+json` (RFC 9457). No cache may keep it (RFC 6585 §4). */
 export function createProblemResponse({ code, status, title, detail, type, extensions, headers }: Problem): Response {
   const body = { type: type ?? `/_sluice/errors#${code}`, title, status, detail, code, ...extensions }
@@ -71,27 +103,32 @@ export function createProblemResponse({ code, status, title, detail, type, exten
   })
 }
 
-export const NOT_SERVED: Problem = {
-  code: 'not_found',
-  status: 404,
-  title: 'Not Found',
-  detail: 'Unknown Sluice endpoint.',
-}
+export const NOT_SERVED = createProblem('not_found', 404, 'Unknown Sluice endpoint.')
 
 /** Retry-After (RFC 9110 §10.2.3) in whole seconds, rounded up, at least 1. */
 export function formatRetryAfter(waitMs: number): { 'Retry-After': string } {
   return { 'Retry-After': String(Math.max(1, Math.ceil(waitMs / 1000))) }
 }
 
+export function createTooMany(code: ProblemCode, detail: string, waitMs: number): Problem {
+  const extensions = { retry_after_ms: waitMs }
+  return createProblem(code, 429, detail, { type: QUOTA_EXCEEDED, extensions, headers: formatRetryAfter(waitMs) })
+}
+
+export function createUnavailable(
+  code: ProblemCode,
+  detail: string,
+  waitMs: number,
+  extensions: Problem['extensions'] = {},
+): Problem {
+  const headers = formatRetryAfter(waitMs)
+  return createProblem(code, 503, detail, { type: TEMPORARY_REDUCED_CAPACITY, extensions, headers })
+}
+
 /** Targets that cannot be parsed, and paths that the upstream may read as other ones. */
 export const TARGET_PROBLEMS: Readonly<Record<NoTarget | 'ambiguous', Problem>> = {
-  malformed: {
-    code: 'invalid_target',
-    status: 400,
-    title: 'Bad Request',
-    detail: 'Invalid request target or Host header.',
-  },
-  'too-long': { code: 'url_too_long', status: 414, title: 'URI Too Long', detail: 'URL too long.' },
+  malformed: createProblem('invalid_target', 400, 'Invalid request target or Host header.'),
+  'too-long': createProblem('url_too_long', 414, 'URL too long.'),
   ambiguous: {
     code: 'ambiguous_path',
     status: 400,

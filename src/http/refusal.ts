@@ -4,13 +4,13 @@ import type { IdentitySource } from '../model/policy.ts'
 import type { Refused, ReportedLimit } from '../model/verdict.ts'
 import { describeSource } from '../request/identity/source.ts'
 import {
+  createProblem,
   createProblemResponse,
+  createUnavailable,
   formatRetryAfter,
   type Problem,
-  type ProblemCode,
   QUOTA_EXCEEDED,
   TARGET_PROBLEMS,
-  TEMPORARY_REDUCED_CAPACITY,
 } from './problem.ts'
 
 const UNAVAILABLE_RETRY_MS = 1_000
@@ -87,7 +87,7 @@ function describeRefusal(verdict: Refused): Problem {
       }
     case 'invalid_cost': {
       const detail = `The header ${verdict.header} must be an integer from 1 to ${verdict.max}.`
-      return { code: 'invalid_cost', status: 400, title: 'Bad Request', detail }
+      return createProblem('invalid_cost', 400, detail)
     }
     case 'ambiguous_path':
       return TARGET_PROBLEMS.ambiguous
@@ -97,23 +97,6 @@ function describeRefusal(verdict: Refused): Problem {
       const detail = 'Rate limits cannot be checked right now. Try again shortly.'
       return createUnavailable('store_unavailable', detail, UNAVAILABLE_RETRY_MS)
     }
-  }
-}
-
-function createUnavailable(
-  code: ProblemCode,
-  detail: string,
-  waitMs: number,
-  extensions: Problem['extensions'] = {},
-): Problem {
-  return {
-    code,
-    type: TEMPORARY_REDUCED_CAPACITY,
-    status: 503,
-    title: 'Service Unavailable',
-    detail,
-    extensions,
-    headers: formatRetryAfter(waitMs),
   }
 }
 
@@ -141,7 +124,7 @@ function findPenalty(violated: readonly ReportedLimit[]): { readonly penalty_ms?
 
 function describeViolations(violated: readonly ReportedLimit[]): Pick<Problem, 'code' | 'detail'> {
   const areFailures = violated.every(({ policy }) => policy.counts === 'failures')
-  const limits = violated.map((limit) => describeLimit(limit, areFailures ? '' : ' requests')).join(' and ')
+  const limits = violated.map(describeLimit).join(' and ')
   if (violated.some(({ penaltyMs }) => penaltyMs !== undefined)) {
     const detail = `Temporarily refused after repeatedly exceeding the limit of ${limits}.`
     return { code: 'penalty_active', detail }
@@ -152,9 +135,12 @@ function describeViolations(violated: readonly ReportedLimit[]): Pick<Problem, '
   return { code: 'limit_exceeded', detail: `Rate limit exceeded: ${limits}.` }
 }
 
-function describeLimit({ policy, limit, windowMs, calendar }: ReportedLimit, unit: string): string {
-  if (ALGORITHMS[policy.algorithm].holdsSlots) return `${limit} concurrent requests`
-  return `${limit}${policy.counts === 'failures' ? ' failures' : unit} per ${calendar?.unit ?? formatWindow(windowMs)}`
+function describeLimit({ policy, limit, windowMs, calendar }: ReportedLimit): string {
+  const { algorithm, counts, cost } = policy
+  if (ALGORITHMS[algorithm].holdsSlots) return `${limit} concurrent requests`
+  const isOneEach = cost.kind === 'fixed' && cost.units === 1
+  const unit = counts === 'failures' ? 'failures' : isOneEach ? 'requests' : 'units'
+  return `${limit} ${unit} per ${calendar?.unit ?? formatWindow(windowMs)}`
 }
 
 /** RFC 9110 §15.5.2: a 401 must name a way to authenticate. No scheme is registered for keys in other headers. */

@@ -8,7 +8,7 @@ import {
   RequestLimiter,
   type RequestLimiterOptions,
 } from '../engine/limiter.ts'
-import type { RulesEngine, RulesState } from '../engine/rules-engine.ts'
+import type { CandidateCounts } from '../engine/rules-engine.ts'
 import type { RequestCharge } from '../model/charge.ts'
 import type { RequestPolicy } from '../model/policy.ts'
 import { type Store, StoreError } from '../model/store.ts'
@@ -29,7 +29,9 @@ import { parseRules, type Rules } from './document.ts'
 import { type FoundRules, RuleIndex } from './rule-index.ts'
 import { findMisfits, type PolicyList, readPolicies } from './rule-policies.ts'
 
-export interface LiveRulesEngineOptions extends Pick<RulesEngine, 'documents' | 'auditLog'>, CandidateTools {
+export interface LiveRulesEngineOptions extends CandidateTools {
+  readonly documents: DocumentStore
+  readonly auditLog: DocumentStore
   readonly rules: RulesConfig
   /** The deployed configuration, which applies where the rules say nothing. */
   readonly config: LimiterConfig
@@ -37,6 +39,16 @@ export interface LiveRulesEngineOptions extends Pick<RulesEngine, 'documents' | 
   readonly composed: ComposedLimiter
   readonly store: Pick<Store, 'learn'>
   readonly readClaim: ClaimReader | undefined
+}
+
+/** State of the rules in one isolate: the version is the active one, 0 if there is none. */
+export interface RulesState extends VersionId {
+  /** The last successful read; undefined if there was none. */
+  readonly readAtMs: number | undefined
+  /** The reason why a newer version is not active. */
+  readonly problem: string | undefined
+  /** Undefined without candidate policies. */
+  readonly candidate: CandidateCounts | undefined
 }
 
 interface AppliedRules extends VersionId {
@@ -48,8 +60,10 @@ interface AppliedRules extends VersionId {
 }
 
 /** A limiter that follows the rules as they are written, between requests. */
-export class LiveRulesEngine implements RulesEngine {
+export class LiveRulesEngine {
+  /** Holds the rule set. */
   readonly documents: DocumentStore
+  /** Holds the audit log. */
   readonly auditLog: DocumentStore
   readonly #options: LiveRulesEngineOptions
   #active: AppliedRules

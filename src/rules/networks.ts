@@ -41,9 +41,10 @@ export const NETWORK_EXPECTED =
 /** A network (RFC 4632 §3.1, RFC 4291 §2.3) as it is written in one way only; undefined for anything else. */
 export function parseNetwork(text: string): string | undefined {
   const [, address = '', prefix = ''] = /^([\da-f:.]+)\/([1-9]\d{0,2})$/i.exec(text) ?? []
-  const bytes = address.includes(':') ? parseIpv6(address) : parseIpv4(address)
+  const bytes = parseBytes(address)
   const width = Number(prefix)
-  if (!bytes || width === 0 || width > 8 * bytes.length) return undefined
+  // Networks of IPv4-mapped addresses are none: such addresses count as those of IPv4.
+  if (bytes?.length !== (address.includes(':') ? 16 : 4) || width > 8 * bytes.length) return undefined
   const beyond = bytes.some((byte, at) => (byte << Math.min(8, Math.max(0, width - 8 * at))) & 255)
   return beyond ? undefined : `${formatIpv6(address) ?? address}/${width}`
 }
@@ -58,10 +59,4 @@ function parseBytes(text: string): Bytes | undefined {
 function parseIpv4(text: string): Bytes | undefined {
   const bytes = text.split('.').map((part) => (/^(?:0|[1-9]\d{0,2})$/.test(part) ? Number(part) : 256))
   return bytes.length === 4 && bytes.every((byte) => byte < 256) ? bytes : undefined
-}
-
-/** Networks of IPv4-mapped addresses are none: such addresses count as those of IPv4. */
-function parseIpv6(text: string): Bytes | undefined {
-  const groups = readIpv6Groups(text)
-  return groups && !unmapIpv4(groups) ? toBytes(groups) : undefined
 }

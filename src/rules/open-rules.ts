@@ -1,4 +1,3 @@
-import type { RulesEngine } from '../engine/rules-engine.ts'
 import { StoreError } from '../model/store.ts'
 import type { Log } from '../runtime/log.ts'
 import type { Backend } from '../store/backend.ts'
@@ -27,7 +26,7 @@ export function formatAuditLogKey(keyPrefix: string): string {
   return `${keyPrefix}:journal`
 }
 
-export async function openRules(options: RulesOptions): Promise<RulesEngine> {
+export async function openRules(options: RulesOptions): Promise<LiveRulesEngine> {
   const { keyPrefix } = options.config
   const documents = await openDocuments(formatRulesKey(keyPrefix), options)
   const auditLog = await openDocuments(formatAuditLogKey(keyPrefix), options)

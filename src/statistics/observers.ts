@@ -6,23 +6,17 @@ import type { LabelReader } from './label.ts'
 import { EVERYWHERE } from './metrics.ts'
 import { findRefusedCallers, findRefusingLimits, toOutcome } from './outcomes.ts'
 
-export class AllObservers implements Observer {
-  readonly #observers: readonly Observer[]
-
-  constructor(observers: readonly Observer[]) {
-    this.#observers = observers
-  }
-
-  onDecided(observed: Observed, context: Pick<CallContext, 'waitUntil'>): void {
-    for (const observer of this.#observers) observer.onDecided(observed, context)
-  }
-
-  onAnswered(observed: Observed, status: number, context: Pick<CallContext, 'waitUntil'>): void {
-    for (const observer of this.#observers) observer.onAnswered(observed, status, context)
-  }
-
-  onUndecided(outcome: 'bad_request' | 'failed', context: Pick<CallContext, 'waitUntil'>): void {
-    for (const observer of this.#observers) observer.onUndecided(outcome, context)
+export function joinObservers(observers: readonly Observer[]): Observer {
+  return {
+    onDecided(...about) {
+      for (const observer of observers) observer.onDecided(...about)
+    },
+    onAnswered(...about) {
+      for (const observer of observers) observer.onAnswered(...about)
+    },
+    onUndecided(...about) {
+      for (const observer of observers) observer.onUndecided(...about)
+    },
   }
 }
 

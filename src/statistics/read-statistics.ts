@@ -10,7 +10,7 @@ import {
   type StatisticsStore,
 } from '../store/counters.ts'
 import { LATENCY_BOUNDS_MS } from './latency.ts'
-import { REFUSED_CALLERS, type StatisticsSummary, summarize, summaryEntries } from './metrics.ts'
+import { REFUSED_CALLERS, summarize, summaryEntries } from './metrics.ts'
 import { describe, units } from './schema.ts'
 
 export interface StatisticsQuery {
@@ -81,11 +81,6 @@ export async function readStatistics(
     total: summarize(total.counts),
     refused: readRefusedCallers(total, shared),
   }
-}
-
-/** Reads counters that only grow. They begin at 0 again after a month without a request. */
-export async function readTotals(counters: Pick<StatisticsStore, 'readTotals'>): Promise<StatisticsSummary> {
-  return summarize(await counters.readTotals())
 }
 
 /** @param digests of one caller */

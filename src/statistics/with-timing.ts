@@ -1,12 +1,8 @@
 import { decorate, type Stage } from '../engine/stage.ts'
-
-export interface StoreWatch {
-  onStoreAnswered(ms: number): void
-  onStoreFailed(): void
-}
+import type { Recorder } from './recorder.ts'
 
 /** Times the decisions of a store. @param now milliseconds */
-export function withTiming(watch: StoreWatch, now: () => number): Stage {
+export function withTiming(watch: Pick<Recorder, 'onStoreAnswered' | 'onStoreFailed'>, now: () => number): Stage {
   return (store) =>
     decorate(store, {
       async decide(request, context) {

@@ -157,7 +157,7 @@ test('block keeps a refused caller out, whatever is left, and says for how long'
   expect(await refused.json()).toMatchObject({
     'violated-policies': ['ban-1h'],
     code: 'penalty_active',
-    detail: 'Temporarily refused after repeatedly exceeding the limit of 3 requests per 1h.',
+    detail: 'Temporarily refused after repeatedly exceeding the limit of 3 units per 1h.',
     retry_after_ms: 86_400_000,
     penalty_ms: 86_400_000,
   })

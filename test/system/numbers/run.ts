@@ -1,6 +1,7 @@
 import { createDigest } from '../../../src/request/identity/digest.ts'
+import { summarize } from '../../../src/statistics/metrics.ts'
 import { OUTCOMES } from '../../../src/statistics/outcomes.ts'
-import { readStatistics, readTotals, type Statistics } from '../../../src/statistics/read-statistics.ts'
+import { readStatistics, type Statistics } from '../../../src/statistics/read-statistics.ts'
 import type { StatisticsStore } from '../../../src/store/counters.ts'
 import { PLANTED } from '../../setup/secret-watch.ts'
 import type { Bundle } from '../../support/build-bundle.ts'
@@ -55,7 +56,7 @@ export async function run({ bundle, store, requests, seed }: RunOptions): Promis
     const query = { resolution: 'minute', fromMs, toMs: Date.now() + 60_000 } as const
     const statistics = await readStatistics(counters, query)
     const hours = await readStatistics(counters, { ...query, resolution: 'hour' })
-    const totals = await readTotals(counters)
+    const totals = summarize(await counters.readTotals())
     const sums = [
       { what: 'by hour', seen: sumOf(statistics.total.requests), counted: sumOf(hours.total.requests) },
       { what: 'in all', seen: sumOf(statistics.total.requests), counted: sumOf(totals.requests) },
@@ -76,7 +77,7 @@ async function arrived(counters: StatisticsStore, seen: readonly Seen[]): Promis
   const failed = seen.filter(({ isUpstream5xx }) => isUpstream5xx).length
   const untilMs = Date.now() + PATIENCE_MS
   while (Date.now() < untilMs) {
-    const { requests, upstream5xx } = await readTotals(counters)
+    const { requests, upstream5xx } = summarize(await counters.readTotals())
     if (sumOf(requests) >= seen.length && upstream5xx >= failed) return
     await new Promise((resolve) => setTimeout(resolve, 250))
   }
