@@ -134,9 +134,7 @@ export class StatusCache {
   }
 
   #addName(key: string, name: string): void {
-    const names = this.#namesOfKeys.get(key)
-    if (names) names.add(name)
-    else this.#namesOfKeys.set(key, new Set([name]))
+    this.#namesOfKeys.set(key, (this.#namesOfKeys.get(key) ?? new Set()).add(name))
   }
 
   #ensureNamed(name: string): KnownStatus {

@@ -401,7 +401,7 @@ test.each([true, false])(
     store.answer = () => Promise.reject(new StoreError('no answer', { mayHaveRun }))
     await decide('GET /', X)
     const [charge] = store.requests[0]?.charges ?? []
-    expect(store.revoked).toEqual(mayHaveRun ? [{ slot: charge?.slot, isKnown: false }] : [])
+    await expect.poll(() => store.revoked).toEqual(mayHaveRun ? [{ slot: charge?.slot, isKnown: false }] : [])
   },
 )
 

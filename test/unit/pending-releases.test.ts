@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import { PendingReleases } from '../../src/engine/circuit-breaker.ts'
+import { PendingReleases } from '../../src/engine/pending-releases.ts'
 import { type Release, StoreError } from '../../src/model/store.ts'
 import { chargeOf } from '../support/charges.ts'
 
