@@ -84,7 +84,7 @@ const OPTIONS: Readonly<Record<OptionErrorCode, string>> = {
   INVALID_OPTION: 'its value is not what was expected',
   UNKNOWN_OPTION: 'no option or policy key has this name',
   UNKNOWN_VARIABLE: 'a variable whose name is close to a known one',
-  NEEDS_HOLD: '`take` on a limiter with slots, which `hold` takes',
+  NEEDS_HOLD: '`take`, `takeUpTo` or `waitFor` on a limiter with slots, which `hold` takes',
 }
 
 const EVENTS: Readonly<Record<LogEvent, string>> = {

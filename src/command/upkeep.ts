@@ -49,7 +49,8 @@ export const deleteCommand = defineCommand({
   description:
     'Removes all keys of a database that match a pattern, also keys of other programs, by SCAN and UNLINK in batches. It shows some ' +
     'of them and asks first, waits while the server is unavailable, and goes on where it was stopped (--resume). It resets ' +
-    'callers whose keys it removes; for one caller, use reset. Redis Cluster is not supported.',
+    'callers whose keys it removes; for one caller, use reset. Rules and audit logs that match go as well. Redis Cluster is ' +
+    'not supported.',
   examples: {
     "delete --match 'flashMap_*' --dry-run": 'what would be removed',
     "delete --match 'flashMap_*'": 'do it, once asked',

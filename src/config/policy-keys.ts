@@ -40,7 +40,7 @@ export const policyKeys = {
   /** up to 64 letters, digits, `-`, `_`; unique @default required */
   name: textLike(NAME),
   /**
-   * `<limit>/<window>, …`; a number for `concurrency`; or a table of limits by [plan](#plans). Optional with a `priority`:
+   * `<limit>/<window>, …`; a number in quotes for `concurrency`; or a table of limits by [plan](#plans). Optional with a `priority`:
    * the policy then only sets that @default required
    */
   limits: v.optional(v.union([v.string(), v.record(planName, v.string())], LIMITS_EXPECTED)),

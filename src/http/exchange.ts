@@ -65,7 +65,9 @@ export function setRateLimitHeaders(
   headerFormat: HeaderFormat,
   now: () => number,
 ): void {
-  if (verdict.degraded !== undefined) headers.set('Sluice-Degraded', verdict.degraded)
+  // A limiter behind this one has decided last.
+  if (verdict.degraded !== undefined && !headers.has('Sluice-Degraded'))
+    headers.set('Sluice-Degraded', verdict.degraded)
   if ('limits' in verdict) addRateLimitHeaders(headers, headerFormat, verdict.limits, now)
 }
 

@@ -171,6 +171,7 @@ export interface Limiter {
   /**
    * Returns units of a decision, if its window still runs. Only with policies that can: token buckets, fixed windows
    * and quotas.
+   * @param decision of the same identity; nothing remembers what was returned of it before
    * @param units an integer from 1; all that was charged if left out
    * @example await limiter.refund('user-1', decision, 3)
    * @throws {StoreError} if the store gives no answer: they may have been returned nevertheless
@@ -309,7 +310,8 @@ class PolicyLimiter implements Limiter {
     return holdSlot(toDecision(decided, cost), decided.hold, this.#context)
   }
 
-  async refund(identity: Identities, decision: Decision | PartialDecision, units = decision.charged): Promise<void> {
+  async refund(identity: Identities, decision: Decision | PartialDecision, units?: number): Promise<void> {
+    checkInteger('decision.charged', (decision as Partial<Decision> | undefined)?.charged, 0, Number.MAX_SAFE_INTEGER)
     const fixed = this.#policies.find(({ algorithm }) => !ALGORITHMS[algorithm].implementation.settle)
     if (fixed) {
       const expected = 'policies of tokenBucket(), fixedWindow() or quota() only'
@@ -317,8 +319,8 @@ class PolicyLimiter implements Limiter {
     }
     const { charged } = decision
     if (charged === 0) return
-    checkInteger('units', units, 1, charged)
-    await this.#refund(identity, decision, units)
+    if (units !== undefined) checkInteger('units', units, 1, charged)
+    await this.#refund(identity, decision, units ?? charged)
   }
 
   async reset(identity: Identities): Promise<void> {

@@ -402,6 +402,13 @@ describe('waitFor()', () => {
   })
 })
 
+test('refund() takes what was decided, and nothing else', async () => {
+  const { limiter } = subject({ policies: [{ name: 'day', ...quota('20/1d') }] })
+  for (const wrong of [undefined, 3, limiter.take('alice')]) {
+    await expect(limiter.refund('alice', wrong as never)).rejects.toThrow('decision.charged: expected an integer')
+  }
+})
+
 describe('hold()', () => {
   test('is what takes slots: other methods refuse, with a code', async () => {
     const { limiter } = subject({ policies: [{ name: 'jobs', ...concurrency(1) }] })

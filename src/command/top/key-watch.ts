@@ -98,7 +98,7 @@ export class KeyWatch {
   async #count(names: readonly string[]): Promise<void> {
     const { database, ownKeys } = this.#options
     this.#pass.seen += names.length
-    this.#pass.unknown += names.filter((name) => !ownKeys.findCharge(name) && !ownKeys.isOfRules(name)).length
+    this.#pass.unknown += names.filter((name) => !ownKeys.findCharge(name) && !ownKeys.isOther(name)).length
     for (let rest = names; rest.length > 0; ) {
       const { changed, kept, gone } = await countBare.apply(database, rest, SCRIPT_BUDGET_US)
       this.#pass.withoutTtl += changed
@@ -188,9 +188,9 @@ export class OwnKeys {
     this.#policies = new Map(policies.map((policy) => [formatName(policy), policy]))
   }
 
-  /** Recognizes the rule set, its audit log and what candidate policies count. */
-  isOfRules(key: string): boolean {
-    return /^(?:rules|journal|rules:candidate:.*)$/s.test(key.slice(this.#prefix.length))
+  /** Recognizes the rule set, its audit log, statistics and what candidate policies count. */
+  isOther(key: string): boolean {
+    return /^(?:rules|journal|(?:rules:candidate|statistics):.*)$/s.test(key.slice(this.#prefix.length))
   }
 
   /** @returns undefined if no configured policy has such keys */
