@@ -17,6 +17,7 @@ import type { ClaimReader, JwtSettings } from '../request/identity/claims.ts'
 import type { VerifierParts } from '../request/identity/jwt/verify-tokens.ts'
 import { NONE } from '../request/identity/reading.ts'
 import { isFoldable } from '../request/identity/source.ts'
+import { createLoader } from '../runtime/create-loader.ts'
 import { consoleLog, type Log, throttle } from '../runtime/log.ts'
 
 /**
@@ -315,15 +316,11 @@ export function readOptions<Args extends unknown[]>(options: SharedOptions<Args>
 
 /** Makes a reader that loads `jose` for the first token, and throws if it is not installed. */
 function createLazyVerifier(settings: JwtSettings, parts: VerifierParts): ClaimReader {
-  let loaded: ClaimReader | undefined
-  // On Workers, no request may wait for a promise of another one: each loads the code if it must.
-  const load = async () => {
+  const load = createLoader(async () => {
     const { loadTokenVerifier } = await import('../request/identity/jwt/verify-tokens.ts')
-    const verifier = await loadTokenVerifier(settings, parts)
-    loaded ??= verifier
-    return loaded
-  }
-  return (...args) => loaded?.(...args) ?? load().then((read) => read(...args))
+    return loadTokenVerifier(settings, parts)
+  })
+  return async (...args) => (await load())(...args)
 }
 
 /** @throws {TypeError} for a mistake of the application, by which no caller must pass as one without an identity */

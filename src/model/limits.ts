@@ -51,7 +51,7 @@ type Unit = keyof typeof UNIT_MS
 
 /** With larger limits, totals could exceed the integers that Lua and JavaScript share. */
 const MAX_LIMIT = 1_000_000_000
-const MAX_WINDOW_MS = 53 * UNIT_MS.w
+export const MAX_WINDOW_MS = 53 * UNIT_MS.w
 
 export const LIMITS_EXPECTED =
   'limits such as "10/1s, 120/1m": limits from 1 to 1000000000, windows up to 53w, each once (units ms s m h d w; day week month year with "quota")'

@@ -1,12 +1,8 @@
-import type { ServerLimit } from './server-limit.ts'
+import { MAX_WINDOW_MS } from '../model/limits.ts'
+import { MAX_LIMITS, type ServerLimit } from './server-limit.ts'
 
 /** A limit is deleted when the server has not reported it for this long, and for two of its windows. */
 export const MAX_AGE_MS = 3_600_000
-
-const MAX_LIMITS = 16
-
-/** The longest window that policies may have: 53 weeks. */
-const MAX_WINDOW_MS = 53 * 7 * 86_400_000
 
 export interface KnownLimit {
   readonly name: string

@@ -17,7 +17,7 @@ export interface ServerLimit {
 }
 
 /** A server that reports thousands costs nothing. */
-const MAX_LIMITS = 16
+export const MAX_LIMITS = 16
 /** Longer headers are not read. */
 const MAX_CHARACTERS = 4_000
 /** No window is this long (31 years), and no timestamp is this early (2001). */

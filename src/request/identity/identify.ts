@@ -41,18 +41,6 @@ const loadFold = createLoader(() => import('./fold.ts'))
 const loadBody = createLoader(() => import('./body.ts'))
 const loadCookie = createLoader(() => import('./cookie.ts'))
 
-async function readForm(request: ReceivedRequest, name: string): Promise<Reading> {
-  return (await loadBody()).readFormField(request, name)
-}
-
-async function readJson(request: ReceivedRequest, path: readonly string[]): Promise<Reading> {
-  return (await loadBody()).readMember(request, path)
-}
-
-async function readCookieValue({ headers }: ReceivedRequest, name: string): Promise<Reading> {
-  return (await loadCookie()).readCookie(headers.get('Cookie'), name)
-}
-
 export function readIdentitySource(
   source: IdentitySource,
   { request, route, ipv6Prefix, readClaim }: IdentityInput,
@@ -71,11 +59,11 @@ export function readIdentitySource(
     case 'query':
       return readParameter(new URL(request.url).search.slice(1), source.name)
     case 'form':
-      return readForm(request, source.name)
+      return loadBody().then(({ readFormField }) => readFormField(request, source.name))
     case 'cookie':
-      return readCookieValue(request, source.name)
+      return loadCookie().then(({ readCookie }) => readCookie(request.headers.get('Cookie'), source.name))
     case 'json':
-      return readJson(request, source.path)
+      return loadBody().then(({ readMember }) => readMember(request, source.path))
     case 'claim':
       return readClaim?.(source.path) ?? AMBIGUOUS
     case 'application':

@@ -1,6 +1,6 @@
 import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
 import { type ConcurrencyState, releaseSlot, renewSlot, revokeSlot } from '../../algorithms/concurrency.ts'
-import { decide, type States } from '../../algorithms/decide.ts'
+import { decide } from '../../algorithms/decide.ts'
 import type { Decision, DecisionRequest, StoreCharge } from '../../model/charge.ts'
 import type { Adjustment, Release, Store } from '../../model/store.ts'
 import type { Backend } from '../backend.ts'
@@ -27,8 +27,7 @@ export class MemoryStore<S extends ExpiringStates = ExpiringStates> implements S
   }
 
   decideNow(request: DecisionRequest): Decision {
-    const nowUs = this.#readClockUs()
-    return decide(request, nowUs, this.#findStates(nowUs))
+    return decide(request, this.#advance(), this.states)
   }
 
   async release(charges: readonly StoreCharge[]): Promise<void> {
@@ -36,39 +35,36 @@ export class MemoryStore<S extends ExpiringStates = ExpiringStates> implements S
   }
 
   async revoke(releases: readonly Release[]): Promise<void> {
-    const nowUs = this.#readClockUs()
-    const states = this.#findStates(nowUs)
+    const nowUs = this.#advance()
     for (const { charge, isKnown } of releases) {
       const { key, slot = 0 } = charge
-      const held = states.read(key) as ConcurrencyState | undefined
+      const held = this.states.read(key) as ConcurrencyState | undefined
       if (isKnown) {
         if (held) releaseSlot(held, slot)
         continue
       }
       const { state, ttlMs } = revokeSlot(held, slot, toMs(nowUs))
-      states.write(key, state, ttlMs)
+      this.states.write(key, state, ttlMs)
     }
   }
 
   async renew(charges: readonly StoreCharge[]): Promise<void> {
-    const nowUs = this.#readClockUs()
-    const states = this.#findStates(nowUs)
+    const nowUs = this.#advance()
     for (const { key, slot = 0, limits } of charges) {
-      const held = states.read(key) as ConcurrencyState | undefined
+      const held = this.states.read(key) as ConcurrencyState | undefined
       if (!held) continue
       const { state, ttlMs } = renewSlot(held, slot, toMs(nowUs), limits[0]?.windowMs ?? 0)
-      states.write(key, state, ttlMs)
+      this.states.write(key, state, ttlMs)
     }
   }
 
   async settle(differences: readonly Adjustment[], chargedAtMs: number): Promise<void> {
-    const nowUs = this.#readClockUs()
-    const states = this.#findStates(nowUs)
+    const nowUs = this.#advance()
     for (const { charge, units } of differences) {
-      const state = states.read(charge.key)
+      const state = this.states.read(charge.key)
       if (state === undefined) continue
       const commit = ALGORITHMS[charge.algorithm].implementation.settle?.(state, charge, nowUs, chargedAtMs, units)
-      if (commit) states.write(charge.key, commit.state, commit.ttlMs)
+      if (commit) this.states.write(charge.key, commit.state, commit.ttlMs)
     }
   }
 
@@ -82,12 +78,11 @@ export class MemoryStore<S extends ExpiringStates = ExpiringStates> implements S
     return this.states.size
   }
 
-  #readClockUs(): number {
-    return Math.round(this.now() * 1000)
-  }
-
-  #findStates(nowUs: number): States {
-    return this.states.advanceTo(toMs(nowUs))
+  /** Sets the states to now. @returns microseconds */
+  #advance(): number {
+    const nowUs = Math.round(this.now() * 1000)
+    this.states.advanceTo(toMs(nowUs))
+    return nowUs
   }
 }
 
