@@ -4,7 +4,9 @@ import { redisStore } from 'sluice'
 import { sluice } from 'sluice/node'
 
 const { REDIS_URL, PORT = '3000' } = process.env
-const redis = REDIS_URL && (await createClient({ url: REDIS_URL }).connect())
+const redis = REDIS_URL ? createClient({ url: REDIS_URL }) : undefined
+// Without await: the app starts while Redis is down.
+redis?.connect()
 const store = redis ? redisStore(redis) : undefined
 
 const app = express()

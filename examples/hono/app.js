@@ -5,7 +5,9 @@ import { redisStore } from 'sluice'
 import { sluice } from 'sluice/hono'
 
 const { REDIS_URL, PORT = '3000' } = process.env
-const redis = REDIS_URL && (await createClient({ url: REDIS_URL }).connect())
+const redis = REDIS_URL ? createClient({ url: REDIS_URL }) : undefined
+// Without await: the app starts while Redis is down.
+redis?.connect()
 
 const app = new Hono()
 app.use(sluice({ limits: '10/1s, 100/1m', by: 'token', store: redis ? redisStore(redis) : undefined }))

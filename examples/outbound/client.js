@@ -6,7 +6,9 @@ import { outbound } from 'sluice/outbound'
 const [url = 'http://127.0.0.1:8080/', calls = '60'] = process.argv.slice(2)
 const { REDIS_URL } = process.env
 
-const redis = REDIS_URL === undefined ? undefined : await createClient({ url: REDIS_URL }).connect()
+const redis = REDIS_URL ? createClient({ url: REDIS_URL }) : undefined
+// Without await: the client starts while Redis is down.
+redis?.connect()
 
 const api = outbound(fetch, {
   ...(redis && {
