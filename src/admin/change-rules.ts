@@ -8,7 +8,7 @@ import { checkRules, readPolicies } from '../rules/rule-policies.ts'
 import { describe } from '../statistics/schema.ts'
 import { MAX_DOCUMENT_BYTES } from '../store/documents.ts'
 import type * as answers from './answers.ts'
-import { type AdminContext, OperationError, toPointer } from './operation.ts'
+import { type AdminContext, InputError, OperationError, toPointer } from './operation.ts'
 
 export const note = {
   actor: v.optional(describe(v.string(), 'Who does it, as they say: the token is shared.'), 'operator'),
@@ -60,24 +60,34 @@ export function requireRules({ rulesEngine }: AdminContext): NonNullable<AdminCo
   )
 }
 
-/** @param mustFit policies and overrides have to fit together; a block does not wait for that */
+/**
+ * @param mustFit policies and overrides have to fit together; a block does not wait for that
+ * @param locate finds the place in the body of what stands at a place in the rules
+ */
 export async function changeRules(
   context: AdminContext,
   change: (rules: Rules) => Rules,
   { actor, comment, ...expected }: EditNote,
   mustFit: boolean,
+  locate: (path: OptionError['path']) => readonly string[] | undefined = () => undefined,
 ): Promise<ChangedRules> {
   const { documents } = requireRules(context)
   const check = mustFit ? (rules: Rules) => checkRules(rules, context.env) : undefined
   try {
     return requireChanged(await editRules(documents, change, { actor, comment }, { ...expected, check }))
   } catch (error) {
-    throw toRulesError(error)
+    const place = error instanceof OptionError && locate(error.path)
+    throw place ? toInputError(error, place) : toRulesError(error)
   }
 }
 
 export function toResponse({ version, kind }: ChangedRules): v.InferOutput<typeof answers.edited> {
   return { version, changed: kind === 'written' }
+}
+
+/** Describes a mistake at its place in the body, wherever it is in the rules. */
+export function toInputError({ message }: OptionError, place: readonly string[]): InputError {
+  return new InputError(place, message.replace(/^[^:]*: /, ''))
 }
 
 /** Describes invalid rules to an operator. They name callers by their digests only. */

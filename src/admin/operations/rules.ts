@@ -1,4 +1,6 @@
 import * as v from 'valibot'
+import { OptionError } from '../../config/option-error.ts'
+import { CallerError } from '../../request/caller/caller-in-text.ts'
 import { appendAudit } from '../../rules/audit-log.ts'
 import { type Block, type Override, type Rules, readTarget, resolveExpiry } from '../../rules/document.ts'
 import { type Entries, type EntryList, readCurrentRules, withEntry, withoutEntry } from '../../rules/edit-rules.ts'
@@ -7,7 +9,7 @@ import { formatTarget, type RuleTarget } from '../../rules/target.ts'
 import { describe } from '../../statistics/schema.ts'
 import * as answers from '../answers.ts'
 import { isSharedDigest, resolveTarget, target } from '../caller-schema.ts'
-import { changeRules, type EditNote, note, requireRules, toResponse, until } from '../change-rules.ts'
+import { changeRules, type EditNote, note, requireRules, toInputError, toResponse, until } from '../change-rules.ts'
 import { type AdminContext, defineOperation, InputError } from '../operation.ts'
 
 export function toDocument({ policies, candidate, ...lists }: Rules) {
@@ -75,7 +77,7 @@ async function editRule<List extends EntryList>(
   effect: Partial<Entries[List]>,
 ): Promise<v.InferOutput<typeof answers.ordered>> {
   const nowMs = context.now()
-  const target = await resolveTarget(named, context)
+  const target = await resolveTarget(named, context).then(readTarget).catch(refuseTarget)
   if (remove && Object.values({ ...effect, reason, until, duration }).some((value) => value !== undefined)) {
     throw new InputError(['remove'], 'expected only the target beside it')
   }
@@ -87,23 +89,39 @@ async function editRule<List extends EntryList>(
   const end = resolveExpiry({ until, for: duration }, nowMs)
   if ('wrong' in end) throw new InputError([end.wrong], `expected ${end.expected}`)
   const entry = { ...target, ...effect, reason, until: end.until } as Entries[List]
-  const change = (rules: Rules) =>
-    remove
-      ? withoutEntry(list, rules, readTarget(target), nowMs)
-      : withEntry(list, rules, { ...entry, ...readTarget(target) }, nowMs)
+  let last = 0
+  const change = (rules: Rules) => {
+    if (remove) return withoutEntry(list, rules, target, nowMs)
+    const changed = withEntry(list, rules, { ...entry, ...target }, nowMs)
+    last = changed[list].length - 1
+    return changed
+  }
+  const locate = ([section, index, ...keys]: OptionError['path']) => {
+    if (section !== list || index !== last) return undefined
+    const names = keys.map(String)
+    return Object.hasOwn(target, names[0] ?? '') ? ['target', ...names] : names
+  }
   const comment = note.comment || `${remove ? 'remove ' : ''}${name} ${formatTarget(target)}`
   // Only limits can go out of step with policies; and nothing keeps one from taking them back.
-  const changed = await changeRules(context, change, { ...note, comment }, list === 'overrides' && !remove)
+  const mustFit = list === 'overrides' && !remove
+  const changed = await changeRules(context, change, { ...note, comment }, mustFit, locate)
   const written: object | undefined = remove ? undefined : changed.rules[list].at(-1)
   if (changed.kind === 'written') {
     await recordEdit(context, written ?? target, remove ? `${name} removed` : name, note)
   }
   return {
     ...toResponse(changed),
-    target: { ...readTarget(target) },
+    target: { ...target },
     scope: isByDigestAlone ? 'counted' : 'all',
     entry: written ? { ...written } : null,
   }
+}
+
+/** @throws {InputError} for a mistake in the target */
+function refuseTarget(error: unknown): never {
+  if (error instanceof OptionError) throw toInputError(error, ['target', ...error.path.slice(2).map(String)])
+  if (error instanceof CallerError) throw new InputError(['target', ...(error.part ? [error.part] : [])], error.message)
+  throw error
 }
 
 /** Records the edit for the history of the caller, if the entry is about one. */
