@@ -16,10 +16,7 @@ export class Problem extends Error {
 
   /** Its message, without where in the body or the rules the mistake is: whoever reads it sees one form. */
   get plain(): string {
-    return this.message.replace(
-      /^(?:(?:caller|target)[.\w]*|rules\.(?:blocks|allows|overrides)\[\d+\](?:\.\w+)*): /,
-      '',
-    )
+    return this.message.replace(/^[a-z][\w.[\]]*: /, '')
   }
 }
 
