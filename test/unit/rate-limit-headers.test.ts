@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { loadConfig } from '../../src/config/load-config.ts'
+import { setRateLimitHeaders } from '../../src/http/exchange.ts'
 import { addRateLimitHeaders } from '../../src/http/rate-limit-headers.ts'
 import type { LimitState } from '../../src/model/charge.ts'
 import type { ReportedLimit } from '../../src/model/verdict.ts'
@@ -159,4 +160,14 @@ test.each<[Dialect, Readonly<Record<string, string>>]>([
   ['off', { ratelimit: '"theirs";r=1;t=2' }],
 ])('addRateLimitHeaders() in %s keeps what the upstream sent in another: %j', (headerFormat, sent) => {
   expect(fieldsOf(headerFormat, TWO, sent)).toEqual({ ...sent, ...fieldsOf(headerFormat, TWO) })
+})
+
+test('setRateLimitHeaders() leaves what a limiter behind has told of its store', () => {
+  const headers = new Headers({ 'Sluice-Degraded': 'closed' })
+  const verdict = { outcome: 'admitted', limits: [], degraded: 'local' } as const
+  setRateLimitHeaders(headers, verdict, 'draft-11', () => NOW_MS)
+  expect(headers.get('Sluice-Degraded')).toBe('closed')
+  const others = new Headers()
+  setRateLimitHeaders(others, verdict, 'draft-11', () => NOW_MS)
+  expect(others.get('Sluice-Degraded')).toBe('local')
 })
