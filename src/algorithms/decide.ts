@@ -102,6 +102,20 @@ export function countGranted(
   return action === 'take-up-to' || granted === permits ? granted : 0
 }
 
+/** Permits without which nothing is granted. */
+export function countWanted({ action, permits }: Pick<DecisionRequest, 'action' | 'permits'>): number {
+  return action === 'take-up-to' ? 1 : permits
+}
+
+export function countsNewIdentities(charge: StoreCharge | undefined): boolean {
+  return charge?.counts === 'new-identities'
+}
+
+/** Makes a charge unconditional, where not all is known that its condition depends on. */
+export function withoutCondition(charge: StoreCharge): StoreCharge {
+  return countsNewIdentities(charge) ? { ...charge, counts: 'requests' } : charge
+}
+
 /** If true, a missing state means a new identity. */
 export function detectsNewIdentities({ algorithm, counts }: StoreCharge): boolean {
   return counts !== 'failures' && ALGORITHMS[algorithm].detectsNewIdentities === true

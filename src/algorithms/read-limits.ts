@@ -13,7 +13,7 @@ import { ALGORITHMS } from './algorithm-table.ts'
 /** An exact log holds 16 bytes for each admission in its longest window: this is 1.6 MB for one caller. */
 export const MAX_LOG_ENTRIES = 100_000
 /** The bucket's arithmetic is exact up to here: units × window in µs. */
-const MAX_BUCKET = 2 ** 52
+export const MAX_BUCKET = 2 ** 52
 const DEFAULT_DEADLINE_MS = 60_000
 
 /** Settings of a policy's limits. */

@@ -1,3 +1,4 @@
+import { countWanted, withoutCondition } from '../algorithms/decide.ts'
 import { MAX_AFTER } from '../algorithms/read-limits.ts'
 import type { Decision, DecisionRequest, StoreCharge } from '../model/charge.ts'
 import type { PenaltySettings } from '../model/limits.ts'
@@ -134,9 +135,7 @@ export class Mirror {
       action: 'record',
       permits: decision.granted,
       // The store has found which identities are new: the mirror may know others.
-      charges: charges.map((charge) =>
-        charge.counts === 'new-identities' ? { ...charge, counts: 'requests' } : charge,
-      ),
+      charges: charges.map(withoutCondition),
       ...(leaseMs !== undefined && { leaseMs }),
     }
     const answered = this.#send(recorded, context)
@@ -194,9 +193,8 @@ export class Mirror {
   }
 
   async #compareRefusal(request: DecisionRequest, context: CallContext | undefined): Promise<void> {
-    const permits = request.action === 'take-up-to' ? 1 : request.permits
     const { granted } = await this.store.decide(
-      { action: 'peek', permits, charges: request.charges },
+      { action: 'peek', permits: countWanted(request), charges: request.charges },
       withOwnDeadlines(context),
     )
     this.#count('decisions', granted > 0 && 'refusedByPrimaryOnly')

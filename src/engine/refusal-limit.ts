@@ -1,5 +1,5 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
-import { detectsNewIdentities } from '../algorithms/decide.ts'
+import { countsNewIdentities, detectsNewIdentities } from '../algorithms/decide.ts'
 import type { Decision, DecisionRequest, LimitState, StoreCharge } from '../model/charge.ts'
 import type { Store } from '../model/store.ts'
 import type { CallContext } from '../runtime/call-context.ts'
@@ -106,7 +106,7 @@ class RefusalLimiter {
    */
   async #peek(request: DecisionRequest, context: CallContext | undefined): Promise<Decision | undefined> {
     const sentAtMs = this.#now()
-    const isPeeked = (charge: StoreCharge) => isForNewOnes(charge) || this.#isNew(charge)
+    const isPeeked = (charge: StoreCharge) => countsNewIdentities(charge) || this.#isNew(charge)
     const seen = await decideSome(this.#store, { ...request, action: 'peek' }, isPeeked, context)
     const isCounted = request.charges.some((charge, index) => mustCount(charge, seen.usage[index] ?? []))
     if (seen.granted > 0 || isCounted) return undefined
@@ -127,7 +127,7 @@ class RefusalLimiter {
 
   /** @returns true if the address brings too many identities, and this one is not known */
   #isLikelyRefused(request: DecisionRequest, nowMs: number): boolean {
-    return request.charges.some((charge) => isForNewOnes(charge) && this.#findRefusals(charge, request, nowMs))
+    return request.charges.some((charge) => countsNewIdentities(charge) && this.#findRefusals(charge, request, nowMs))
   }
 
   /** @returns undefined if the charge does not refuse the request, as far as is known, or if the store must count it */
@@ -141,10 +141,10 @@ class RefusalLimiter {
     if (nowMs < most.receivedAtMs || nowMs >= most.sentAtMs + findLongestRetryMs(most.usage)) return undefined
     if (!mayEndAnyTime(charge) && !isCertain(most, units, nowMs)) return undefined
     const before = request.charges.slice(0, request.charges.indexOf(charge))
-    if (isForNewOnes(charge) && !before.some((one) => this.#isNew(one))) return undefined
+    if (countsNewIdentities(charge) && !before.some((one) => this.#isNew(one))) return undefined
     const isUncounted = (one: StoreCharge) =>
       !mayPenalize(one) ||
-      (isForNewOnes(charge) && this.#isNew(one)) ||
+      (countsNewIdentities(charge) && this.#isNew(one)) ||
       (remaining.get(one.key) ?? 0) >= countUnits(one, request)
     return request.charges.every(isUncounted) ? refusals : undefined
   }
@@ -201,13 +201,9 @@ class RefusalLimiter {
   }
 }
 
-function isForNewOnes({ counts }: StoreCharge): boolean {
-  return counts === 'new-identities'
-}
-
 /** Nothing says when such a charge stops refusing, so three calls a second have to do. */
-function mayEndAnyTime({ algorithm, counts }: StoreCharge): boolean {
-  return counts === 'new-identities' || ALGORITHMS[algorithm].holdsSlots === true
+function mayEndAnyTime(charge: StoreCharge): boolean {
+  return countsNewIdentities(charge) || ALGORITHMS[charge.algorithm].holdsSlots === true
 }
 
 /** The units cannot remain yet: until its reset, a limit has no more than it had. */

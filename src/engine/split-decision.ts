@@ -1,5 +1,13 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
-import { countGranted, detectsNewIdentities, skipCharge, withPenalty } from '../algorithms/decide.ts'
+import {
+  countGranted,
+  countsNewIdentities,
+  countWanted,
+  detectsNewIdentities,
+  skipCharge,
+  withoutCondition,
+  withPenalty,
+} from '../algorithms/decide.ts'
 import type { Decision, DecisionRequest, LimitState, StoreCharge } from '../model/charge.ts'
 import { type Store, StoreError } from '../model/store.ts'
 import type { CallContext } from '../runtime/call-context.ts'
@@ -53,8 +61,8 @@ export class SplitDecision {
 
   /** @returns the permits that fit everywhere */
   async #ask(): Promise<number> {
-    const { action, permits, charges } = this.#request
-    const wanted = action === 'take-up-to' ? 1 : permits
+    const { permits, charges } = this.#request
+    const wanted = countWanted(this.#request)
     await Promise.all(this.#slots.map((slot) => this.#send(slot, 'peek', wanted)))
     const evaluations = charges.map((charge) => {
       const fitting = this.#applies(charge) ? countFitting(charge, this.#getUsage(charge)) : permits
@@ -174,10 +182,6 @@ export class SplitDecision {
   }
 }
 
-function countsNewIdentities(charge: StoreCharge): boolean {
-  return charge.counts === 'new-identities'
-}
-
 function detectsIdentities(charge: StoreCharge): boolean {
   return !countsNewIdentities(charge) && detectsNewIdentities(charge)
 }
@@ -186,11 +190,6 @@ function detectsIdentities(charge: StoreCharge): boolean {
 function createProbe({ key, algorithm, limits }: StoreCharge): StoreCharge {
   const cost = (limits[0]?.limit ?? 0) + 1
   return { key, algorithm, limits, cost, mode: 'enforce', reserved: 0, counts: 'new-identities' }
-}
-
-/** Makes a charge unconditional: one slot does not know all that its condition depends on. */
-function withoutCondition(charge: StoreCharge): StoreCharge {
-  return countsNewIdentities(charge) ? { ...charge, counts: 'requests' } : charge
 }
 
 function countFitting({ cost, reserved }: StoreCharge, usage: readonly LimitState[]): number {

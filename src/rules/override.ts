@@ -1,6 +1,6 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
 import { readCalendarLimits } from '../algorithms/calendar.ts'
-import { MAX_LOG_ENTRIES, readLimits } from '../algorithms/read-limits.ts'
+import { formatLimitName, MAX_BUCKET, MAX_LOG_ENTRIES, readLimits } from '../algorithms/read-limits.ts'
 import type { RequestCharge, StoreCharge } from '../model/charge.ts'
 import type { Limit } from '../model/limits.ts'
 import type { RequestPolicy } from '../model/policy.ts'
@@ -97,17 +97,12 @@ function readOverride(text: string, { algorithm }: RequestPolicy, base: readonly
     if (error instanceof RangeError) return { expected: error.message }
     throw error
   }
-  // A slot has no window, but a deadline.
-  const formatWindow = ({ windowMs, calendar }: Limit) => `${calendar?.unit ?? windowMs}`
-  const formatWindows = (all: readonly Limit[]) =>
-    ALGORITHMS[algorithm].holdsSlots ? '' : all.map(formatWindow).join()
+  const formatWindows = (all: readonly Limit[]) => all.map((limit) => formatLimitName('', algorithm, limit)).join()
   return formatWindows(read) === formatWindows(base)
     ? { limits: base.map((own, at) => ({ ...own, limit: read[at]?.limit ?? 1 })) }
     : { expected: 'the same windows as those of the policy' }
 }
 
-/** The bucket's arithmetic is exact up to here: units × window in µs. */
-const MAX_BUCKET = 2 ** 52
 const MAX_LIMIT = 1_000_000_000_000
 
 /** A cost that can never fit would be refused for ever. */

@@ -1,21 +1,14 @@
 import type { Commit, PenaltyState } from '../../algorithms/algorithm.ts'
 import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
 import { type ConcurrencyState, releaseSlot, renewSlot, revokeSlot } from '../../algorithms/concurrency.ts'
-import { detectsNewIdentities, type Evaluation, evaluateCharge } from '../../algorithms/decide.ts'
+import { countWanted, detectsNewIdentities, type Evaluation, evaluateCharge } from '../../algorithms/decide.ts'
 import { findLongestMs } from '../../algorithms/sliding-window.ts'
 import type { TokenBucketState } from '../../algorithms/token-bucket.ts'
 import type { WindowLog } from '../../algorithms/window-log.ts'
 import type { StoreCharge } from '../../model/charge.ts'
 import type { AlgorithmName } from '../../model/limits.ts'
 import { loadState, type MachineState, NOTHING, type Open, writeState } from './machine-state.ts'
-import {
-  type CommitOrAbort,
-  type Correction,
-  countWanted,
-  type ObjectDatabase,
-  type ObjectVote,
-  type PreparedCharge,
-} from './objects.ts'
+import type { CommitOrAbort, Correction, ObjectDatabase, ObjectVote, PreparedCharge } from './objects.ts'
 import { addEntry, deleteBefore, type Rows, removeUnits, SqlRows, writePages } from './rows.ts'
 import { noteKept, recordUndo, refill, removeCounted } from './undo.ts'
 

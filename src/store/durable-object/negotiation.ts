@@ -1,6 +1,13 @@
-import { countGranted, type Evaluation, skipCharge, subtract } from '../../algorithms/decide.ts'
+import {
+  countGranted,
+  countsNewIdentities,
+  countWanted,
+  type Evaluation,
+  skipCharge,
+  subtract,
+} from '../../algorithms/decide.ts'
 import type { Decision, DecisionRequest, StoreCharge } from '../../model/charge.ts'
-import { type CommitOrAbort, countWanted, type ObjectVote, type PreparedCharge } from './objects.ts'
+import type { CommitOrAbort, ObjectVote, PreparedCharge } from './objects.ts'
 
 export interface To<Message> {
   readonly index: number
@@ -140,10 +147,6 @@ export class Negotiation {
       return [{ index, key, message: { ...reservation, shared } }]
     })
   }
-}
-
-function countsNewIdentities(charge: StoreCharge | undefined): boolean {
-  return charge?.counts === 'new-identities'
 }
 
 /** Such an object can refuse in the first round, and knows later what it granted. */

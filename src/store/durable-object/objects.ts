@@ -107,11 +107,6 @@ export function openObjects(namespace: ObjectNamespace): RemoteObjects {
   }
 }
 
-/** Permits without which nothing is granted. */
-export function countWanted({ action, permits }: Pick<DecisionRequest, 'action' | 'permits'>): number {
-  return action === 'take-up-to' ? 1 : permits
-}
-
 export const TOO_LATE_MESSAGE = 'a Durable Object did not answer within the deadline'
 
 /** The message does not repeat what an object throws: that may hold what it was asked. */
