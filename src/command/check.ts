@@ -98,6 +98,6 @@ function formatRequest(request: Explanation, terminal: Terminal): string[] {
     ...(verdict === null ? [] : [verdict]),
     ...(rows.length > 0 ? [terminal.formatTable(rows)] : []),
     ...(verdict === null && rows.length === 0 ? ['no policy limits it'] : []),
-    ...others.map(({ policy, why }) => `${policy}: skipped, ${why}`),
+    ...others.map(({ policy, applies, why }) => `${policy}: ${applies ? '' : 'skipped, '}${why}`),
   ]
 }
