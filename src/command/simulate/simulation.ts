@@ -4,8 +4,9 @@ import type { Config } from '../../config/load-config.ts'
 import type { LeaseSize } from '../../engine/leases.ts'
 import { type DecisionTrace, RequestLimiter } from '../../engine/limiter.ts'
 import type { RequestCharge } from '../../model/charge.ts'
-import type { RequestPolicy } from '../../model/policy.ts'
+import type { IdentitySource, RequestPolicy } from '../../model/policy.ts'
 import type { Verdict } from '../../model/verdict.ts'
+import { describeSource } from '../../request/identity/source.ts'
 import { createPathReader, createTargetReader, type TargetReader } from '../../request/target.ts'
 import type { CallContext } from '../../runtime/call-context.ts'
 import { Deadlines } from '../../runtime/deadlines.ts'
@@ -33,7 +34,9 @@ const NO_COUNTS = { admitted: 0, refused: 0 }
 /** Replays requests through the policies of one configuration, by the times of the requests. */
 export class Simulation {
   readonly store = new VirtualStore()
-  readonly caveats: readonly string[]
+  readonly #caveats: readonly string[]
+  /** Headers and addresses that policies count by, and no line has shown. */
+  readonly #unseen: Set<IdentitySource>
   #rejected = 0
   readonly #timeline: Timeline
   #longestWaitMs = 0
@@ -60,7 +63,15 @@ export class Simulation {
     this.#readTarget = createTargetReader(createPathReader(config.literalInPaths))
     this.#policies = policies.filter(({ limits }) => limits.length > 0)
     this.#timeline = new Timeline(this.#policies.length)
-    this.caveats = findCaveats(config, leases !== undefined)
+    this.#caveats = findCaveats(config, leases !== undefined)
+    const sources = this.#policies.flatMap(({ by }) => by)
+    this.#unseen = new Set(sources.filter(({ kind }) => kind === 'header' || kind === 'ip'))
+  }
+
+  get caveats(): readonly string[] {
+    const describe = (source: IdentitySource) => (source.kind === 'ip' ? 'an address' : describeSource(source))
+    const unseen = [...this.#unseen].map((source) => `no line has ${describe(source)}, which policies count by`)
+    return [...this.#caveats, ...unseen]
   }
 
   summarize(showsCallers: boolean) {
@@ -95,6 +106,10 @@ export class Simulation {
   async replay(entry: LogEntry): Promise<Fate> {
     this.store.advanceTo(entry.timeMs)
     const request = new LoggedRequest(entry)
+    for (const source of this.#unseen) {
+      const isSeen = source.kind === 'header' ? entry.headers.has(source.name) : entry.ip !== undefined
+      if (isSeen) this.#unseen.delete(source)
+    }
     const trace: DecisionTrace = { matches: [], charges: [] }
     const verdict = await this.#decide(request, trace)
     let fate: Fate = 'rejected'

@@ -147,6 +147,28 @@ test('a shadow policy tells whom it would refuse, and a log that is not in order
   expect(disordered.notes).toContainEqual(expect.stringContaining('1 request over a second earlier'))
 })
 
+test('what no line shows, though policies count by it, is noticed', async () => {
+  const POLICIES = JSON.stringify([
+    { name: 'keys', limits: '5/1m', by: 'header:x-api-key', anonymous: 'deny' },
+    { name: 'addresses', limits: '5/1m', by: 'ip' },
+  ])
+  const input = COMMON.join('\n')
+  const { notes } = await simulated(['-'], { env: { POLICIES }, input })
+  expect(notes).toContain('no line has the header x-api-key, which policies count by')
+  const rows = [{ time: 1_767_225_600, method: 'GET', path: '/', address: '198.18.0.1', key: 'a' }]
+  const lines = rows.map((row) => JSON.stringify(row)).join('\n')
+  const wrong = await simulated(['-', '--fields', 'ip=client,header.x-api-key=key'], {
+    env: { POLICIES },
+    input: lines,
+  })
+  expect(wrong.notes).toContain('no line has an address, which policies count by')
+  const right = await simulated(['-', '--fields', 'ip=address,header.x-api-key=key'], {
+    env: { POLICIES },
+    input: lines,
+  })
+  expect(right.notes).not.toContainEqual(expect.stringContaining('no line has'))
+})
+
 test('failures that a log tells count for policies of failures', async () => {
   const env = {
     POLICIES: JSON.stringify([{ name: 'guesses', limits: '2/1m', by: 'ip', counts: 'failures', failures: [401] }]),
