@@ -82,8 +82,8 @@ function candidatesOf(policies: Config['policies'], exempt: Config['exempt']): C
 
 /** How many requests in a row one caller has. */
 function admittedBy(policy: RequestPolicy, priority: keyof RequestPolicy['reserved']): number {
-  // Slots are given back in between, and a caller that is known is no new identity.
-  if (policy.mode === 'shadow' || policy.algorithm === 'concurrency' || policy.counts === 'new-identities') {
+  // Slots are given back in between, a caller that is known is no new identity, and the echoing API fails no request.
+  if (policy.mode === 'shadow' || policy.algorithm === 'concurrency' || policy.counts !== 'requests') {
     return Number.POSITIVE_INFINITY
   }
   const units = Math.min(...policy.limits.map(({ limit }) => policy.burst ?? limit)) - policy.reserved[priority]

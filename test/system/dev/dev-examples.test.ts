@@ -44,6 +44,10 @@ test.for<[string, Environment]>([
     { POLICIES: [policy({ match: 'PUT /users/:id/*' })], EXEMPT: 'GET /, GET /example' },
   ],
   ['a bucket', { POLICIES: [policy({ algorithm: 'token-bucket', limits: '1/1s', burst: 3 })] }],
+  [
+    'failures beside, which the API has none of',
+    { POLICIES: [policy({}), policy({ name: 'f', limits: '1/2s', counts: 'failures' })] },
+  ],
   ['a limit on concurrency beside', { POLICIES: [policy({}), { name: 'c', limits: '1', algorithm: 'concurrency' }] }],
 ])('examples() are admitted, limited and admitted again, with %s', async ([, env]) => {
   const bindings = { ...env, UPSTREAM_URL: upstream.url }
