@@ -62,7 +62,7 @@ const PART_OPTIONS: Readonly<Record<'caller' | 'target', OptionTable>> = {
 }
 
 const BODY_OPTIONS: OptionTable = {
-  status: createOption('--status <code>', 'of the responses, 400 to 599 (default: 403)', STATUS),
+  status: createOption('--status <code>', 'of the responses, 400 to 599 except 401 and 407 (default: 403)', STATUS),
   limits: new Option('-l, --limits <limits>', 'login=20/1m, or 50/1s for RATE_LIMITS; repeated').argParser(
     collectLimits,
   ),
