@@ -92,7 +92,7 @@ async function editRule<List extends EntryList>(
   let last = 0
   const change = (rules: Rules) => {
     if (remove) return withoutEntry(list, rules, target, nowMs)
-    const changed = withEntry(list, rules, { ...entry, ...target }, nowMs)
+    const changed = withEntry(list, rules, entry, nowMs)
     last = changed[list].length - 1
     return changed
   }
