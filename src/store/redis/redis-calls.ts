@@ -139,8 +139,8 @@ export function toTexts(reply: unknown): string[] {
   return reply
 }
 
-/** @throws {StoreError} if it is not a count */
-export function toCount(text: string | undefined): number {
-  if (text === undefined || !/^\d{1,16}$/.test(text)) throw createReplyError()
+/** @param maxDigits 15 are always exact @throws {StoreError} if it is not a count of so many digits */
+export function toCount(text: string | undefined, maxDigits = 15): number {
+  if (text === undefined || text.length > maxDigits || !/^\d+$/.test(text)) throw createReplyError()
   return Number(text)
 }

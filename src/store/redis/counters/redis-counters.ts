@@ -29,6 +29,9 @@ const HASHES = {
 const ADD = toScript(`return (function(...)\n${LUA.add.lua}\nend)((function()\n${LUA['merge-sketches'].lua}\nend)())`)
 const READ = toScript(LUA.read.lua)
 
+/** Sums of times have more digits than other numbers: a count that is no longer exact is still a count. */
+const COUNT_DIGITS = 16
+
 interface Additions {
   readonly keepMs: number
   readonly counts: Map<string, number>
@@ -83,7 +86,7 @@ export class RedisCounters implements StatisticsStore {
 
   async readTotals(): Promise<CounterValues> {
     const [fields] = await this.#readHashes([this.#totalsKey])
-    return new Map(fields?.map(([name, value]) => [name, toCount(value)]))
+    return new Map(fields?.map(([name, value]) => [name, toCount(value, COUNT_DIGITS)]))
   }
 
   get #totalsKey(): string {
@@ -126,7 +129,7 @@ function readPeriods(
     if (number === undefined) throw createReplyError()
     const period = periods.get(Number(number)) ?? { counts: new Map(), sketches: new Map() }
     periods.set(Number(number), period)
-    if (kind === ' ') period.counts.set(name, toCount(value))
+    if (kind === ' ') period.counts.set(name, toCount(value, COUNT_DIGITS))
     else period.sketches.set(name, toSketch(value))
   }
   return [...periods]
