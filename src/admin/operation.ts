@@ -79,6 +79,11 @@ export class InputError extends OperationError {
   }
 }
 
+/** @param member of the body that names the caller */
+export function locateCallerError({ part, message }: CallerError, member: 'caller' | 'target'): InputError {
+  return new InputError(part === undefined ? [member] : [member, part], message)
+}
+
 /** A JSON pointer as a fragment (RFC 6901 §6), as in the example of RFC 9457 §3. */
 export function toPointer(path: readonly (string | number)[]): string {
   return `#${path.map((key) => `/${`${key}`.replaceAll('~', '~0').replaceAll('/', '~1')}`).join('')}`
@@ -87,12 +92,7 @@ export function toPointer(path: readonly (string | number)[]): string {
 /** Describes an error to an operator. @throws the error if it is a mistake of the program */
 export function toProblem(error: unknown): Problem {
   if (error instanceof OperationError) return error.problem
-  if (error instanceof CallerError) {
-    const path = error.part === undefined ? ['caller'] : ['caller', error.part]
-    return createProblem('invalid_input', 400, `${path.join('.')}: ${error.message}.`, {
-      extensions: { pointer: toPointer(path) },
-    })
-  }
+  if (error instanceof CallerError) return locateCallerError(error, 'caller').problem
   if (error instanceof OptionError) {
     const detail = `The stored rules are invalid: ${error.message}.`
     return { code: 'rules_invalid', status: 500, title: 'Rules Unreadable', detail }

@@ -31,7 +31,7 @@ export function decide(request: DecisionRequest, nowUs: number, states: States):
   const known: unknown[] = []
   const evaluations: Evaluation[] = []
   for (const charge of charges) {
-    if (charge.counts === 'new-identities' && !hasNewIdentity) {
+    if (countsNewIdentities(charge) && !hasNewIdentity) {
       known.push(undefined)
       evaluations.push(skipCharge(charge, request))
       continue
@@ -65,12 +65,13 @@ export function decide(request: DecisionRequest, nowUs: number, states: States):
 
 export function evaluateCharge(
   charge: StoreCharge,
-  { action, permits }: Pick<DecisionRequest, 'action' | 'permits'>,
+  request: Pick<DecisionRequest, 'action' | 'permits'>,
   state: unknown,
   nowUs: number,
 ): Evaluation {
+  const { action, permits } = request
   const { cost, reserved, counts } = charge
-  const wanted = cost * (action === 'take-up-to' ? 1 : permits)
+  const wanted = cost * countWanted(request)
   const { implementation } = ALGORITHMS[charge.algorithm]
   const { available, usage, penalty } = implementation.peek(state, charge, nowUs, wanted + reserved)
   // A refusal due to reserved units does not count. What one charge refuses is refused, so it can be counted at once.

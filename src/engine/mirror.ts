@@ -262,16 +262,12 @@ function wasCharged({ action, charges }: DecisionRequest, decision: Decision, in
  * Creates charges that make the mirror remember a refusal: for each policy with a penalty, a cost that never fits.
  * @param elapsedMs time since the refusal
  */
-function createPenaltyCharges(
-  { action, permits, charges }: DecisionRequest,
-  decision: Decision,
-  elapsedMs: number,
-): StoreCharge[] {
+function createPenaltyCharges(request: DecisionRequest, decision: Decision, elapsedMs: number): StoreCharge[] {
   // A provisional refusal leads to no penalty. If one is active, the next refusal shows it.
   if (decision.isProvisional) return []
-  return charges.flatMap((charge, index) => {
+  return request.charges.flatMap((charge, index) => {
     const usage = decision.usage[index] ?? []
-    const wanted = charge.cost * (action === 'take-up-to' ? 1 : permits)
+    const wanted = charge.cost * countWanted(request)
     if (!charge.penalty || charge.mode === 'shadow' || !usage.some(({ retryAfterMs }) => retryAfterMs > 0)) return []
     const penaltyMs = usage[0]?.penaltyMs
     const isRefusal = usage.some(({ remaining }) => remaining < wanted)

@@ -10,7 +10,7 @@ import { describe } from '../../statistics/schema.ts'
 import * as answers from '../answers.ts'
 import { isSharedDigest, resolveTarget, target } from '../caller-schema.ts'
 import { changeRules, type EditNote, note, requireRules, toInputError, toResponse, until } from '../change-rules.ts'
-import { type AdminContext, defineOperation, InputError } from '../operation.ts'
+import { type AdminContext, defineOperation, InputError, locateCallerError } from '../operation.ts'
 
 export function toDocument({ policies, candidate, ...lists }: Rules) {
   return { ...lists, policies: policies ?? null, candidate: candidate ?? null }
@@ -120,8 +120,7 @@ async function editRule<List extends EntryList>(
 /** @throws {InputError} for a mistake in the target */
 function refuseTarget(error: unknown): never {
   if (error instanceof OptionError) throw toInputError(error, ['target', ...error.path.slice(2).map(String)])
-  if (error instanceof CallerError) throw new InputError(['target', ...(error.part ? [error.part] : [])], error.message)
-  throw error
+  throw error instanceof CallerError ? locateCallerError(error, 'target') : error
 }
 
 /** Records the edit for the history of the caller, if the entry is about one. */

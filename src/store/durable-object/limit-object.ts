@@ -148,7 +148,7 @@ export class LimitObject {
     }
     try {
       this.#readPassedMs()
-      const result = change(machine, readClock())
+      const result = change(machine, readClock(this.#readMs))
       if (this.#machine === machine) this.#setTimers(machine)
       if (mayGiveBack) {
         this.#changed.resolve()
