@@ -11,7 +11,7 @@ export function sumTotal(counts: Readonly<Record<string, number>>): number {
   return Object.values(counts).reduce((sum, count) => sum + count, 0)
 }
 
-/** What Upstash bills for 100,000 commands (pay as you go). */
+/** The price of 100,000 commands at Upstash, if they are paid as they are used. */
 const DOLLARS = 0.2
 
 /**

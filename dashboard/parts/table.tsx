@@ -40,7 +40,7 @@ export function nameColumns(names: readonly string[]): Readonly<Record<string, s
   return Object.fromEntries(names.map((name, at) => [`--column-${at + 1}`, JSON.stringify(name)]))
 }
 
-/** Of numbers. */
+/** Defines a column of numbers. */
 export function defineNumeric(name: string): Column {
   return { name, like: 'number' }
 }

@@ -116,7 +116,7 @@ export class RedisStore implements Store {
 }
 
 const MAX_KEYS = 10_000
-/** By default, `lua/sliding-window.lua` reads this many entries of a stream at once. */
+/** Entries that `lua/sliding-window.lua` reads at once if it is not told a number. */
 const MANY = 8
 
 /**
