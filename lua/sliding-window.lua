@@ -103,30 +103,27 @@ local function peek(key, now_us, wanted, from, to, reply, has_penalty)
     if first then
       local used = total - before
       left, reset_ms = limit - used, first_ms + window - now
-      if left < 0 then
-        left = 0
-      end
       if window == longest then
         held = used
       end
     end
-    if wanted > limit then
-      retry_ms = window -- It will never fit; configuration refuses such a cost.
-    elseif left < wanted then
-      -- When the running total reached `target`: once that entry has left the window, enough units are free.
-      local function ms_of_total(target)
+    if left < wanted then
+      -- How long until `units` are left: until the entry has left the window with which the running total reached
+      -- `target`.
+      local function ms_until_left(units)
+        local target, past = total + units - limit, window - now
         local low_ms, low_total = since, before
         for n = 1, oldest and #oldest or 0 do
           low_ms, low_total = ms_and_total(oldest[n])
           if low_total >= target then
-            return low_ms
+            return low_ms + past
           end
         end
         local high_ms, high_total
         for n = 1, count do
           local ms, reached = ms_and_total(recent[n])
           if reached < target then
-            return high_ms
+            return high_ms + past
           end
           high_ms, high_total = ms, reached
         end
@@ -149,14 +146,19 @@ local function peek(key, now_us, wanted, from, to, reply, has_penalty)
             for n = 1, #next do
               low_ms, low_total = ms_and_total(next[n])
               if low_total >= target then
-                return low_ms
+                return low_ms + past
               end
             end
           end
         end
-        return high_ms
+        return high_ms + past
       end
-      retry_ms = ms_of_total(total + wanted - limit) + window - now
+      -- A cost above the limit will never fit; configuration refuses it.
+      retry_ms = wanted <= limit and ms_until_left(wanted) or window
+      if left < 0 then
+        -- More is used than a limit that was lowered: the first to leave frees none.
+        left, reset_ms = 0, wanted == 1 and retry_ms or ms_until_left(1)
+      end
     end
     if not available or left < available then
       available = left

@@ -72,16 +72,18 @@ export interface Commit<State> {
 interface WindowState extends Limit {
   /** May exceed a limit that was lowered. */
   readonly used: number
+  /** Milliseconds until the first of them is free again; of an unused window, its length. */
   readonly resetMs: number
   /** Milliseconds until this many of the used units are free again. */
   readonly freedAfterMs: (units: number) => number
 }
 
 export function createLimitState(
-  { limit, windowMs, used, resetMs, freedAfterMs }: WindowState,
+  { limit, windowMs, used, resetMs: firstFreeMs, freedAfterMs }: WindowState,
   wanted: number,
 ): MutableLimitState {
   const remaining = Math.max(limit - used, 0)
+  const resetMs = used > limit ? freedAfterMs(used - limit + 1) : firstFreeMs
   // Such a cost never fits, and configuration refuses it.
   if (wanted > limit) return { remaining, resetMs, retryAfterMs: windowMs }
   return { remaining, resetMs, retryAfterMs: remaining < wanted ? freedAfterMs(used + wanted - limit) : 0 }

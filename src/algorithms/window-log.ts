@@ -54,15 +54,18 @@ export class WindowLog {
     const isUnused = first === this.end
     const total = this.#readTotal(this.end)
     const used = isUnused ? 0 : total - this.#readTotal(first)
-    state.remaining = Math.max(limit - used, 0)
-    state.resetMs = isUnused ? windowMs : this.#readDate(first) + windowMs - nowMs
-    if (state.remaining >= wanted) return
+    const remaining = Math.max(limit - used, 0)
+    state.remaining = remaining
+    // More than a limit that was lowered, or than was expected to be used: the first to leave frees none.
+    const freeing = used > limit ? this.#findAbove(total - limit, first, 1) : first
+    state.resetMs = isUnused ? windowMs : this.#readDate(freeing) + windowMs - nowMs
+    if (remaining >= wanted) return
     // Such a cost never fits, and configuration refuses it.
     if (wanted > limit) state.retryAfterMs = windowMs
     else {
       // Once the entry with this running total has left the window, enough units are free.
-      const freeing = this.#findAbove(total + wanted - limit - 1, first, 1)
-      state.retryAfterMs = this.#readDate(freeing) + windowMs - nowMs
+      const last = this.#findAbove(total + wanted - limit - 1, freeing, 1)
+      state.retryAfterMs = this.#readDate(last) + windowMs - nowMs
     }
   }
 

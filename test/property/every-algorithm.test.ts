@@ -75,6 +75,34 @@ describe.each(TIMED_STORES)('%s', (_name, { open, gapUs, configured, expectPrope
       )
     })
 
+    test('the reset time is the least after which more is left, also where more is used than the limit', async () => {
+      const action = fc.record({ gapUs, demands: anyDemands })
+      await expectProperty(
+        fc.asyncProperty(charges, fc.array(action, LONG), async (charges, actions) => {
+          const store = open()
+          let nowUs = START_MS * 1000
+          for (const { gapUs, demands } of actions) {
+            nowUs += gapUs
+            const request = take(demanded(charges, demands))
+            const peek = async (atUs: number) => (await store.peek(request, atUs)).usage
+            const usage = await peek(nowUs)
+            for (const [charge, limits] of usage.entries()) {
+              for (const [at, { remaining, resetMs }] of limits.entries()) {
+                const most = request.charges[charge]?.burst ?? request.charges[charge]?.limits[at]?.limit ?? 0
+                if (remaining === most) continue
+                const resetUs = nowUs + resetMs * 1000
+                expect((await peek(resetUs))[charge]?.[at]?.remaining).toBeGreaterThan(remaining)
+                expect((await peek(resetUs - 1000))[charge]?.[at]?.remaining).toBe(remaining)
+              }
+            }
+            // What is recorded is charged even if it does not fit.
+            await store.decide({ ...request, action: 'record' }, nowUs)
+          }
+        }),
+        NUM_RUNS,
+      )
+    })
+
     test('a refusal changes nothing, without a block', async () => {
       const action = fc.record({ gapUs, demands: anyDemands, counts: anyCounts })
       await expectProperty(

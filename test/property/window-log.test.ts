@@ -139,9 +139,9 @@ function count(list: readonly Entry[], windowMs: number, nowMs: number, wanted: 
   const sum = (entries: readonly Entry[]) => entries.reduce((all, { units }) => all + units, 0)
   const remaining = Math.max(0, LIMIT - sum(inside))
   const leaveMs = (entry: Entry | undefined) => (entry ? entry.dateMs + windowMs - nowMs : windowMs)
-  const freeing = inside.find((_, at) => sum(inside.slice(at + 1)) <= LIMIT - wanted)
-  const retryAfterMs = remaining >= wanted ? 0 : wanted > LIMIT ? windowMs : leaveMs(freeing)
-  return { remaining, resetMs: leaveMs(inside[0]), retryAfterMs }
+  const freeingOf = (units: number) => inside.find((_, at) => sum(inside.slice(at + 1)) <= LIMIT - units)
+  const retryAfterMs = remaining >= wanted ? 0 : wanted > LIMIT ? windowMs : leaveMs(freeingOf(wanted))
+  return { remaining, resetMs: leaveMs(remaining === 0 ? freeingOf(1) : inside[0]), retryAfterMs }
 }
 
 test('a log holds no more room than eight times what it counts', () => {
