@@ -3,6 +3,6 @@
  * @module sluice/hono
  */
 export { OptionError } from './config/option-error.ts'
-export { type RateLimitVariables, type SluiceOptions, sluice } from './middleware/hono.ts'
+export { type HonoOptions as SluiceOptions, type RateLimitVariables, sluice } from './middleware/hono.ts'
 export type { RateLimit } from './middleware/middleware.ts'
 export type { LimitStatus } from './model/verdict.ts'

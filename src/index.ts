@@ -5,7 +5,7 @@
 
 export { OptionError, type OptionErrorCode } from './config/option-error.ts'
 export type { Identities, Identity } from './library/charge-builder.ts'
-export type { Decision, PartialDecision, Slot } from './library/decision.ts'
+export type { LimiterDecision as Decision, PartialDecision, Slot } from './library/decision.ts'
 export {
   createLimiter,
   type Limiter,

@@ -4,5 +4,5 @@
  */
 export { OptionError } from './config/option-error.ts'
 export type { RateLimit } from './middleware/middleware.ts'
-export { type NodeMiddleware, type RateLimited, type SluiceOptions, sluice } from './middleware/node.ts'
+export { type NodeMiddleware, type NodeOptions as SluiceOptions, type RateLimited, sluice } from './middleware/node.ts'
 export type { LimitStatus } from './model/verdict.ts'

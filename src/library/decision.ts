@@ -24,7 +24,7 @@ interface DecisionOutcome {
 }
 
 /** The result of a request. A refusal has charged nothing. */
-export interface Decision extends DecisionOutcome {
+export interface LimiterDecision extends DecisionOutcome {
   readonly granted: boolean
 }
 
@@ -38,13 +38,13 @@ export interface PartialDecision extends DecisionOutcome {
 const UNAVAILABLE_RETRY_MS = 1_000
 
 /** Makes the refusal for a store that takes too long. @param nowMs milliseconds since the Unix epoch */
-export function refuseUnanswered(nowMs: number): Decision {
+export function refuseUnanswered(nowMs: number): LimiterDecision {
   const retryAfterMs = UNAVAILABLE_RETRY_MS
   return { granted: false, limits: [], retryAfterMs, decidedAtMs: nowMs, charged: 0, degraded: 'closed' }
 }
 
 /** @param cost units that each policy is charged if the request is granted */
-export function toDecision(decision: EngineDecision, cost: number): Decision {
+export function toDecision(decision: EngineDecision, cost: number): LimiterDecision {
   const granted = decision.granted > 0
   return { granted, ...toOutcome(decision, granted ? cost : 0) }
 }
@@ -73,12 +73,12 @@ export function toOutcome(decision: EngineDecision, charged: number): DecisionOu
  * The result of a request for a slot. If it is granted, the slot is held and renewed until it is released, which
  * `await using` does at the end of the block.
  */
-export interface Slot extends Decision, AsyncDisposable {
+export interface Slot extends LimiterDecision, AsyncDisposable {
   /** Releases the slot: once, however often it is called. It never fails, and does nothing if no slot was granted. */
   release(): Promise<void>
 }
 
-export function holdSlot(decision: Decision, hold: SlotHold | undefined, context: CallContext): Slot {
+export function holdSlot(decision: LimiterDecision, hold: SlotHold | undefined, context: CallContext): Slot {
   const renewal = hold && setInterval(() => context.waitUntil(hold.renew()), hold.renewEveryMs)
   // On Node, a slot alone does not keep a process running.
   if (typeof renewal === 'object') renewal.unref()

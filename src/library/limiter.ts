@@ -23,8 +23,8 @@ import {
   checkStore,
 } from './check-options.ts'
 import {
-  type Decision,
   holdSlot,
+  type LimiterDecision,
   type PartialDecision,
   refuseUnanswered,
   type Slot,
@@ -144,7 +144,7 @@ export interface Limiter {
    * Takes what a request costs, of every policy, or nothing.
    * @example const { granted, retryAfterMs } = await limiter.take('user-1', { cost: 5 })
    */
-  take(identity: Identities, options?: TakeOptions): Promise<Decision>
+  take(identity: Identities, options?: TakeOptions): Promise<LimiterDecision>
   /**
    * Takes as many of `permits` as every policy has, each at `cost`.
    * @param permits an integer from 1
@@ -155,14 +155,14 @@ export interface Limiter {
    * Decides as `take` would, without taking anything.
    * @example const { limits } = await limiter.peek('user-1')
    */
-  peek(identity: Identities, options?: TakeOptions): Promise<Decision>
+  peek(identity: Identities, options?: TakeOptions): Promise<LimiterDecision>
   /**
    * Takes as soon as it is granted: sleeps for `retryAfterMs`, then takes again. If it would have to wait beyond
    * `maxWaitMs`, it returns the refusal at once. If the store takes too long, it returns a refusal with `degraded`.
    * Units that are granted after that, or after the signal, are refunded by policies that can (see `refund`).
    * @example const { granted } = await limiter.waitFor('user-1', { maxWaitMs: 2_000 })
    */
-  waitFor(identity: Identities, options?: WaitOptions): Promise<Decision>
+  waitFor(identity: Identities, options?: WaitOptions): Promise<LimiterDecision>
   /**
    * Takes a slot of every `concurrency` policy, and what it costs of the others.
    * @example await using slot = await limiter.hold('user-1')
@@ -176,7 +176,7 @@ export interface Limiter {
    * @example await limiter.refund('user-1', decision, 3)
    * @throws {StoreError} if the store gives no answer: they may have been returned nevertheless
    */
-  refund(identity: Identities, decision: Decision | PartialDecision, units?: number): Promise<void>
+  refund(identity: Identities, decision: LimiterDecision | PartialDecision, units?: number): Promise<void>
   /**
    * Deletes the counts of an identity at once.
    * @example await limiter.reset('user-1')
@@ -224,7 +224,7 @@ class PolicyLimiter implements Limiter {
   /** The store, if it is in memory with nothing around it. */
   readonly #memory: WindowStore | undefined
   /** Decides at once, if one sliding window in memory holds all limits. */
-  readonly #takeNow: ((identity: string, cost: number) => Decision) | undefined
+  readonly #takeNow: ((identity: string, cost: number) => LimiterDecision) | undefined
   readonly #maxCost: number
   readonly #hasSlots: boolean
   readonly #context: CallContext
@@ -269,7 +269,7 @@ class PolicyLimiter implements Limiter {
     })
   }
 
-  take(identity: Identities, options?: TakeOptions): Promise<Decision> {
+  take(identity: Identities, options?: TakeOptions): Promise<LimiterDecision> {
     const cost = options?.cost ?? 1
     const isShort = typeof identity === 'string' && identity.length <= MAX_CHARACTERS
     // An async function keeps its state for an await, which takes longer than such a decision.
@@ -277,7 +277,7 @@ class PolicyLimiter implements Limiter {
     return this.#take(identity, options)
   }
 
-  async #take(identity: Identities, { cost = 1 }: TakeOptions = {}): Promise<Decision> {
+  async #take(identity: Identities, { cost = 1 }: TakeOptions = {}): Promise<LimiterDecision> {
     this.#refuseSlots('take')
     return toDecision(await this.#decide(identity, cost), cost)
   }
@@ -289,11 +289,14 @@ class PolicyLimiter implements Limiter {
     return { granted: decided.granted, ...toOutcome(decided, decided.granted * cost) }
   }
 
-  async peek(identity: Identities, { cost = 1 }: TakeOptions = {}): Promise<Decision> {
+  async peek(identity: Identities, { cost = 1 }: TakeOptions = {}): Promise<LimiterDecision> {
     return toDecision(await this.#decide(identity, cost, 'peek'), 0)
   }
 
-  async waitFor(identity: Identities, { cost = 1, signal, maxWaitMs = Infinity }: WaitOptions = {}): Promise<Decision> {
+  async waitFor(
+    identity: Identities,
+    { cost = 1, signal, maxWaitMs = Infinity }: WaitOptions = {},
+  ): Promise<LimiterDecision> {
     if (!(maxWaitMs >= 0)) throw new OptionError('maxWaitMs', 'milliseconds from 0', maxWaitMs)
     const startMs = performance.now()
     for (;;) {
@@ -310,8 +313,13 @@ class PolicyLimiter implements Limiter {
     return holdSlot(toDecision(decided, cost), decided.hold, this.#context)
   }
 
-  async refund(identity: Identities, decision: Decision | PartialDecision, units?: number): Promise<void> {
-    checkInteger('decision.charged', (decision as Partial<Decision> | undefined)?.charged, 0, Number.MAX_SAFE_INTEGER)
+  async refund(identity: Identities, decision: LimiterDecision | PartialDecision, units?: number): Promise<void> {
+    checkInteger(
+      'decision.charged',
+      (decision as Partial<LimiterDecision> | undefined)?.charged,
+      0,
+      Number.MAX_SAFE_INTEGER,
+    )
     const fixed = this.#policies.find(({ algorithm }) => !ALGORITHMS[algorithm].implementation.settle)
     if (fixed) {
       const expected = 'policies of tokenBucket(), fixedWindow() or quota() only'
@@ -333,18 +341,18 @@ class PolicyLimiter implements Limiter {
    */
   async #takeWithin(leftMs: number, identity: Identities, cost: number, signal: AbortSignal | undefined) {
     const taking = this.take(identity, { cost })
-    let decision: Decision | undefined
+    let decision: LimiterDecision | undefined
     try {
       decision = await waitAtMost(taking, Math.max(MIN_ANSWER_MS, leftMs), signal)
       return decision ?? refuseUnanswered(this.#now())
     } finally {
-      const refund = (late: Decision) => this.#refund(identity, late, late.charged)
+      const refund = (late: LimiterDecision) => this.#refund(identity, late, late.charged)
       if (!decision) this.#context.waitUntil(taking.then(refund, () => {}))
     }
   }
 
   /** Refunds units to the policies that can take them. */
-  async #refund(identity: Identities, decision: Decision | PartialDecision, units: number): Promise<void> {
+  async #refund(identity: Identities, decision: LimiterDecision | PartialDecision, units: number): Promise<void> {
     const differences = this.#charges
       .build(identity, 1)
       .filter((charge) => wasCharged(decision, charge.policy) && ALGORITHMS[charge.algorithm].implementation.settle)
@@ -406,7 +414,7 @@ function createContext(log: Log, keepAlive: LimiterOptions['waitUntil']): CallCo
  * Neither a shadow policy that would have refused, nor one that let everything through while the store was away, is
  * charged.
  */
-function wasCharged({ limits }: Decision | PartialDecision, { name }: Policy): boolean {
+function wasCharged({ limits }: LimiterDecision | PartialDecision, { name }: Policy): boolean {
   const own = limits.filter((limit) => limit.policy === name)
   return own.length > 0 && own.every(({ retryAfterMs }) => retryAfterMs === 0)
 }

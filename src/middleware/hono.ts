@@ -9,7 +9,7 @@ export interface RateLimitVariables {
   rateLimit: RateLimit
 }
 
-export interface SluiceOptions<E extends Env = Env> extends SharedOptions<[context: Context<E>]> {
+export interface HonoOptions<E extends Env = Env> extends SharedOptions<[context: Context<E>]> {
   /**
    * Answers a request that the limits refuse, instead of a problem (RFC 9457). The headers that report the limits are
    * added, and `Retry-After` and `Cache-Control: no-store` unless they are there.
@@ -23,7 +23,7 @@ export interface SluiceOptions<E extends Env = Env> extends SharedOptions<[conte
  * @throws {OptionError} for a wrong option, in one line: its name, what was expected and the value
  */
 export function sluice<E extends Env = Env>(
-  options: SluiceOptions<E>,
+  options: HonoOptions<E>,
 ): MiddlewareHandler<{ Variables: RateLimitVariables }> {
   const parts = composeMiddleware(options)
   const { onLimited } = options

@@ -30,7 +30,7 @@ declare global {
   }
 }
 
-export interface SluiceOptions<Req extends IncomingMessage = IncomingMessage> extends SharedOptions<[request: Req]> {
+export interface NodeOptions<Req extends IncomingMessage = IncomingMessage> extends SharedOptions<[request: Req]> {
   /**
    * Answers a request that the limits refuse, instead of a problem (RFC 9457). The status, the headers that report the
    * limits, `Retry-After` and `Cache-Control: no-store` are set before.
@@ -52,9 +52,7 @@ export type NodeMiddleware<Req extends IncomingMessage> = (
  * @example app.use(sluice({ limits: '10/1s, 100/1m', by: 'header:x-api-key' }))
  * @throws {OptionError} for a wrong option, in one line: its name, what was expected and the value
  */
-export function sluice<Req extends IncomingMessage = IncomingMessage>(
-  options: SluiceOptions<Req>,
-): NodeMiddleware<Req> {
+export function sluice<Req extends IncomingMessage = IncomingMessage>(options: NodeOptions<Req>): NodeMiddleware<Req> {
   const { limiter, health, ipv6Prefix, headerFormat, readTarget, skip, trustProxy, log, now } =
     composeMiddleware(options)
   const { onLimited } = options
