@@ -16,6 +16,7 @@ import {
   type Check,
   checkFunction,
   checkInteger,
+  checkNames,
   checkOneOf,
   checkOptions,
   checkPrefix,
@@ -270,33 +271,34 @@ class PolicyLimiter implements Limiter {
   }
 
   take(identity: Identities, options?: TakeOptions): Promise<LimiterDecision> {
-    const cost = options?.cost ?? 1
+    const cost = options === undefined ? 1 : findOnlyCost(options)
     const isShort = typeof identity === 'string' && identity.length <= MAX_CHARACTERS
     // An async function keeps its state for an await, which takes longer than such a decision.
     if (this.#takeNow && isShort && this.#isCost(cost)) return Promise.resolve(this.#takeNow(identity, cost))
     return this.#take(identity, options)
   }
 
-  async #take(identity: Identities, { cost = 1 }: TakeOptions = {}): Promise<LimiterDecision> {
+  async #take(identity: Identities, options: TakeOptions = {}): Promise<LimiterDecision> {
+    const cost = readCost('take', options)
     this.#refuseSlots('take')
     return toDecision(await this.#decide(identity, cost), cost)
   }
 
-  async takeUpTo(identity: Identities, permits: number, { cost = 1 }: TakeOptions = {}): Promise<PartialDecision> {
+  async takeUpTo(identity: Identities, permits: number, options: TakeOptions = {}): Promise<PartialDecision> {
+    const cost = readCost('takeUpTo', options)
     this.#refuseSlots('takeUpTo')
     checkInteger('permits', permits, 1, MAX_COST)
     const decided = await this.#decide(identity, cost, 'take-up-to', permits)
     return { granted: decided.granted, ...toOutcome(decided, decided.granted * cost) }
   }
 
-  async peek(identity: Identities, { cost = 1 }: TakeOptions = {}): Promise<LimiterDecision> {
-    return toDecision(await this.#decide(identity, cost, 'peek'), 0)
+  async peek(identity: Identities, options: TakeOptions = {}): Promise<LimiterDecision> {
+    return toDecision(await this.#decide(identity, readCost('peek', options), 'peek'), 0)
   }
 
-  async waitFor(
-    identity: Identities,
-    { cost = 1, signal, maxWaitMs = Infinity }: WaitOptions = {},
-  ): Promise<LimiterDecision> {
+  async waitFor(identity: Identities, options: WaitOptions = {}): Promise<LimiterDecision> {
+    const cost = readCost('waitFor', options, ['cost', 'signal', 'maxWaitMs'])
+    const { signal, maxWaitMs = Infinity } = options
     if (!(maxWaitMs >= 0)) throw new OptionError('maxWaitMs', 'milliseconds from 0', maxWaitMs)
     const startMs = performance.now()
     for (;;) {
@@ -307,7 +309,8 @@ class PolicyLimiter implements Limiter {
     }
   }
 
-  async hold(identity: Identities, { cost = 1 }: TakeOptions = {}): Promise<Slot> {
+  async hold(identity: Identities, options: TakeOptions = {}): Promise<Slot> {
+    const cost = readCost('hold', options)
     if (!this.#hasSlots) throw new OptionError('hold', 'a limiter with a policy of concurrency()', this.#listNames())
     const decided = await this.#decide(identity, cost)
     return holdSlot(toDecision(decided, cost), decided.hold, this.#context)
@@ -375,8 +378,8 @@ class PolicyLimiter implements Limiter {
     return this.#engine.decide(request.charges, this.#context, request)
   }
 
-  #isCost(cost: number): boolean {
-    return cost === 1 || (Number.isInteger(cost) && cost >= 1 && cost <= this.#maxCost)
+  #isCost(cost: number | undefined): cost is number {
+    return cost === 1 || (Number.isInteger(cost) && (cost as number) >= 1 && (cost as number) <= this.#maxCost)
   }
 
   #refuseSlots(method: string): void {
@@ -392,6 +395,18 @@ class PolicyLimiter implements Limiter {
   #listNames(): readonly string[] {
     return this.#policies.map(({ name }) => name)
   }
+}
+
+/** @returns undefined if there is anything but a cost, or none */
+function findOnlyCost(options: TakeOptions): number | undefined {
+  for (const name in options) if (name !== 'cost') return undefined
+  return options?.cost
+}
+
+/** @throws {OptionError} if there is an option that the method does not know, e.g. a misspelt one */
+function readCost(method: string, options: TakeOptions, known: readonly string[] = ['cost']): number {
+  checkNames(method, options, known)
+  return options.cost ?? 1
 }
 
 /** @param keepAlive keeps the platform from ending work that goes on after an answer */

@@ -557,6 +557,22 @@ test.each([
   expect(make).toThrow(message)
 })
 
+test('an argument that a method does not know is refused, and takes nothing', async () => {
+  const policies = [{ name: 'jobs', ...concurrency(1) }]
+  const slots = createLimiter({ policies })
+  const limiter = createLimiter({ limits: '2/1h' })
+  const misspelt = { costs: 2 } as object
+  await expect(limiter.take('alice', misspelt)).rejects.toThrow('take.costs: unknown option; expected one of cost')
+  await expect(limiter.take('alice', 2 as never)).rejects.toThrow('take: expected an object, got 2')
+  await expect(limiter.takeUpTo('alice', 2, misspelt)).rejects.toThrow('takeUpTo.costs: unknown option')
+  await expect(limiter.peek('alice', misspelt)).rejects.toThrow('peek.costs: unknown option')
+  await expect(slots.hold('alice', misspelt)).rejects.toThrow('hold.costs: unknown option')
+  await expect(limiter.waitFor('alice', { atMostMs: 5 } as object)).rejects.toThrow(
+    'waitFor.atMostMs: unknown option; did you mean maxWaitMs?',
+  )
+  expect((await limiter.peek('alice')).limits[0]?.remaining).toBe(2)
+})
+
 test.each([
   ['cost', { cost: 3 }, 'cost: expected an integer from 1 to 2, got 3'],
   ['cost', { cost: 0 }, 'cost: expected an integer from 1 to 2, got 0'],
