@@ -12,8 +12,17 @@ type View = keyof typeof VIEWS
 
 /** Which view, and what of it, as the address has it: `#caller/<digest>/<policy that has refused it>`. */
 function read(hash: string): { view: View; digest: string; policy: string } {
-  const [name = '', digest = '', policy = ''] = hash.slice(1).split('/').map(decodeURIComponent)
+  const [name = '', digest = '', policy = ''] = hash.slice(1).split('/').map(decode)
   return { view: name in VIEWS ? (name as View) : 'now', digest, policy }
+}
+
+/** Empty for what is no encoding of a text. */
+function decode(part: string): string {
+  try {
+    return decodeURIComponent(part)
+  } catch {
+    return ''
+  }
 }
 
 export function App() {

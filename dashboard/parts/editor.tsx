@@ -1,5 +1,5 @@
 import { useEffect, useState } from 'preact/hooks'
-import type { Differences, Edited, Policies, Validity } from '../answers.ts'
+import type { Differences, Edited, Policies, RulesNow, Validity } from '../answers.ts'
 import { ask, type Problem, parse } from '../api.ts'
 import { Result } from './result.tsx'
 import { useAction } from './use-action.ts'
@@ -8,28 +8,48 @@ import { useConfirm } from './use-confirm.tsx'
 /** Nothing is checked while an operator is typing. */
 const PAUSE_MS = 300
 
-type Check = { readonly tables?: readonly object[]; readonly problems: readonly string[]; readonly changes?: string }
+interface Check {
+  readonly text: string
+  readonly tables?: readonly object[]
+  readonly problems: readonly string[]
+  readonly changes?: string
+}
+
+/** What is edited, what it was made from, and what is active now. */
+interface Texts {
+  readonly text: string
+  readonly loaded: string
+  readonly active: string
+}
 
 /** Policies are edited here, checked while typing, and activated. */
-export function Editor({ onDone }: { onDone: () => void }) {
-  const [text, setText] = useState('')
-  const [check, setCheck] = useState<Check>({ problems: [] })
+export function Editor({ now: { version, id }, onDone }: { now: RulesNow; onDone: () => void }) {
+  const [{ text, loaded, active }, setTexts] = useState<Texts>({ text: '', loaded: '', active: '' })
+  const [check, setCheck] = useState<Check>({ text: '', problems: [] })
   const action = useAction()
   const confirm = useConfirm()
 
-  const load = async () => {
-    const { tables } = await ask<Policies>('/admin/policies')
-    setText(JSON.stringify(tables, undefined, 2))
-  }
+  const load = (next: string) => setTexts({ text: next, loaded: next, active: next })
   useEffect(() => {
-    load().catch(() => {})
-  }, [])
+    let isOver = false
+    const follow = ({ tables }: Policies) => {
+      if (isOver) return
+      const next = JSON.stringify(tables, undefined, 2)
+      setTexts((texts) =>
+        texts.text === texts.loaded ? { text: next, loaded: next, active: next } : { ...texts, active: next },
+      )
+    }
+    ask<Policies>('/admin/policies').then(follow, () => {})
+    return () => {
+      isOver = true
+    }
+  }, [version, id])
 
   useEffect(() => {
     let isOver = false
     const timer = setTimeout(async () => {
       const checked = await checkPolicies(text)
-      if (!isOver) setCheck(checked)
+      if (!isOver) setCheck({ text, ...checked })
     }, PAUSE_MS)
     return () => {
       isOver = true
@@ -38,16 +58,17 @@ export function Editor({ onDone }: { onDone: () => void }) {
   }, [text])
 
   const push = async (policies: readonly object[] | null, candidate: boolean, done: string) => {
-    await action.run(
+    const pushed = await action.run(
       '/policies/push',
-      { policies, candidate },
-      ({ version }: Edited) => `${done} (version ${version}).`,
+      { policies, candidate, expectedVersion: version, expectedId: id },
+      ({ version, changed }: Edited) => (changed ? `${done} (version ${version}).` : 'It was so already.'),
     )
-    if (policies === null && !candidate) await load().catch(() => {})
+    if (pushed && !candidate) load(text)
     onDone()
   }
   const { tables, problems, changes } = check
-  const isReady = tables !== undefined && problems.length === 0 && !action.isBusy
+  const isOutdated = active !== loaded && active !== text
+  const isReady = tables !== undefined && problems.length === 0 && check.text === text && !action.isBusy
   return (
     <section aria-labelledby="editor">
       <h2 id="editor">Policies</h2>
@@ -58,7 +79,7 @@ export function Editor({ onDone }: { onDone: () => void }) {
         aria-describedby="check"
         aria-invalid={problems.length > 0}
         value={text}
-        onInput={(event) => setText(event.currentTarget.value)}
+        onInput={({ currentTarget: { value } }) => setTexts((texts) => ({ ...texts, text: value }))}
       />
       <div id="check" role="status">
         {problems.length > 0 ? (
@@ -71,13 +92,21 @@ export function Editor({ onDone }: { onDone: () => void }) {
           <p class="quiet">{changes}</p>
         )}
       </div>
+      {isOutdated && (
+        <p class="wrong">
+          Other policies have become active since this text was loaded.{' '}
+          <button type="button" class="plain" onClick={() => load(active)}>
+            Load them
+          </button>
+        </p>
+      )}
       <div class="buttons">
         <button
           type="button"
           disabled={!isReady}
           onClick={() =>
             confirm.ask(
-              'Activate these policies everywhere? They replace the active ones within seconds.',
+              `Activate these policies everywhere? They replace ${isOutdated ? 'those that others have activated' : 'the active ones'} within seconds.`,
               'Activate',
               () => push(tables ?? null, false, 'Activated'),
             )
@@ -116,10 +145,10 @@ export function Editor({ onDone }: { onDone: () => void }) {
   )
 }
 
-async function checkPolicies(text: string): Promise<Check> {
+async function checkPolicies(text: string): Promise<Omit<Check, 'text'>> {
   const tables = parse(text)
   if (!Array.isArray(tables)) return { problems: text.trim() === '' ? [] : ['Not a JSON array.'] }
-  if (tables.length === 0) return { problems: [], changes: 'No policies: only RATE_LIMITS applies.' }
+  if (tables.length === 0) return { problems: ['At least one policy; or use the deployed policies.'] }
   try {
     const { valid, problems } = await ask<Validity>('/admin/policies/validate', { policies: tables })
     if (!valid) return { tables, problems: problems.map(({ message }) => message) }

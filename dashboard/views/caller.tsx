@@ -248,8 +248,12 @@ function Rules({ target, counting, confirm, onDone }: RulesProps) {
   const { problem } = usePolled('/admin/rules', 30_000)
   if (problem?.status === 404) return <p class="quiet">{problem.message}</p>
   const run: Run = async (path, body, done) => {
-    const describe = ({ version, scope }: Ordered) =>
-      `${done} Saved as version ${version}; active within seconds ${scope === 'all' ? 'everywhere' : 'where a policy counts by this alone'}.`
+    const describe = ({ version, changed, scope }: Ordered) => {
+      if (!changed)
+        return 'remove' in body ? 'There is no such rule for exactly this target; see Rules.' : 'It was so already.'
+      const where = scope === 'all' ? 'everywhere' : 'where a policy counts by this alone'
+      return `${done} Saved as version ${version}; active within seconds ${where}.`
+    }
     await action.run(path, { target, ...body }, describe)
     onDone()
   }
@@ -261,6 +265,20 @@ function Rules({ target, counting, confirm, onDone }: RulesProps) {
       <div class="buttons">
         <button type="button" class="plain" onClick={() => run('/block', { remove: true }, 'Unblocked.')}>
           Unblock
+        </button>
+        <button
+          type="button"
+          class="plain"
+          onClick={() =>
+            confirm('Stop limiting this caller? It is counted, and nothing refuses it.', 'Allow', () =>
+              run('/allow', {}, 'Allowed.'),
+            )
+          }
+        >
+          Allow
+        </button>
+        <button type="button" class="plain" onClick={() => run('/allow', { remove: true }, 'Limited again.')}>
+          Remove allow
         </button>
         <button type="button" class="plain" onClick={() => run('/override', { remove: true }, 'Override removed.')}>
           Remove override

@@ -23,10 +23,12 @@ export function RulesView() {
   const [problem, setProblem] = useState<Problem>()
   const refresh = async () => {
     try {
-      setNow(await ask<RulesNow>('/admin/rules'))
       setVersions((await ask<{ versions: Revision[] }>('/admin/versions')).versions)
+      setNow(await ask<RulesNow>('/admin/rules'))
       setProblem(undefined)
     } catch (error) {
+      // Rules that cannot be read can still be rolled back.
+      setNow(undefined)
       setProblem(error as Problem)
     }
   }
@@ -44,11 +46,11 @@ export function RulesView() {
           <p class="quiet">{describeVersion(now)}</p>
           {now.isolate.problem && <p class="wrong">{now.isolate.problem}</p>}
           <Entries now={now} onDone={refresh} />
-          <Editor onDone={refresh} />
+          <Editor now={now} onDone={refresh} />
           {now.rules.candidate && <Candidate ofIsolate={now.isolate.candidate} />}
-          <Versions versions={versions} onDone={refresh} />
         </>
       )}
+      {versions.length > 0 && <Versions versions={versions} onDone={refresh} />}
     </>
   )
 }
@@ -74,7 +76,9 @@ function Entries({ now: { rules }, onDone }: { now: RulesNow; onDone: () => void
   const remove = async (kind: keyof typeof KINDS, entry: Entry) => {
     const { by, digest, value, cidr, country, asn } = entry
     const body = { target: { by, digest, value, cidr, country, asn }, remove: true }
-    await action.run(PATHS[kind], body, ({ version }: Edited) => `Removed (version ${version}).`)
+    await action.run(PATHS[kind], body, ({ version, changed }: Edited) =>
+      changed ? `Removed (version ${version}).` : 'It had been removed already.',
+    )
     onDone()
   }
   return (

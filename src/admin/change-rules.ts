@@ -31,12 +31,12 @@ export interface ActiveRules {
   readonly policies: readonly RequestPolicy[]
 }
 
-/** If the newest rules do not fit what was deployed, only its own policies apply, as in a new isolate. */
+/** If the newest rules are invalid, or do not fit what was deployed, only its own policies apply, as in a new isolate. */
 export async function readActiveRules({ rulesEngine, config, env, store }: AdminContext): Promise<ActiveRules> {
   if (!rulesEngine) return { rules: NO_RULES, policies: config.policies }
-  const { rules } = await readCurrentRules(rulesEngine.documents)
-  if (rules.policies === undefined) return { rules, policies: config.policies }
   try {
+    const { rules } = await readCurrentRules(rulesEngine.documents)
+    if (rules.policies === undefined) return { rules, policies: config.policies }
     const policies = readPolicies(env, rules.policies, 'policies')
     // The isolate may not follow them yet.
     store.learn?.(policies.map(({ algorithm }) => algorithm))
@@ -73,12 +73,11 @@ export async function changeRules(
 ): Promise<ChangedRules> {
   const { documents } = requireRules(context)
   const check = mustFit ? (rules: Rules) => checkRules(rules, context.env) : undefined
-  try {
-    return requireChanged(await editRules(documents, change, { actor, comment }, { ...expected, check }))
-  } catch (error) {
+  const edited = await editRules(documents, change, { actor, comment }, { ...expected, check }).catch((error) => {
     const place = error instanceof OptionError && locate(error.path)
     throw place ? toInputError(error, place) : toRulesError(error)
-  }
+  })
+  return requireChanged(edited)
 }
 
 export function toResponse({ version, kind }: ChangedRules): v.InferOutput<typeof answers.edited> {
@@ -107,6 +106,8 @@ export function requireChanged(result: Edited): ChangedRules {
       const detail = `The rules have changed; the latest version is ${version}. Reload and try again.`
       throw new OperationError('version_conflict', 409, detail, { extensions: { version } })
     }
+    case 'invalid':
+      throw result.error
     case 'too-large':
       throw new OperationError('rules_too_large', 413, `The rules would have more than ${MAX_DOCUMENT_BYTES} bytes.`)
   }

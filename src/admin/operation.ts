@@ -94,7 +94,7 @@ export function toProblem(error: unknown): Problem {
   if (error instanceof OperationError) return error.problem
   if (error instanceof CallerError) return locateCallerError(error, 'caller').problem
   if (error instanceof OptionError) {
-    const detail = `The stored rules are invalid: ${error.message}.`
+    const detail = `The stored rules are invalid: ${error.message}. Roll back all of them to an older version, or to 0.`
     return { code: 'rules_invalid', status: 500, title: 'Rules Unreadable', detail }
   }
   if (error instanceof StoreError) return createStoreProblem(error)

@@ -139,7 +139,10 @@ async function rollBack(task: PoliciesTask): Promise<void> {
   const { context, operator, options, words } = task
   const { section = 'policies' } = options
   const { version, rules } = await readVersion(operator, words[0])
-  const newest = await readVersion(operator)
+  const newest = await readVersion(operator).catch((error) => {
+    if (section === 'all') return readRevision(operator)
+    throw error
+  })
   const after = withSection(newest.rules, rules, section, Date.now())
   await write(task, newest, after, history.rollback, { version, section, ...readNote(context, options) })
 }
@@ -198,6 +201,13 @@ async function readVersion(operator: Operator, text?: string): Promise<Version> 
   const { policies, candidate, ...entries } = answer.rules
   const rules = readRules({ ...entries, ...(policies && { policies }), ...(candidate && { candidate }) })
   return { version, id, atMs, actor, comment, rules }
+}
+
+/** Reads the newest version without its rules, which may be invalid. */
+async function readRevision(operator: Operator): Promise<Version> {
+  const { versions } = await operator.run(history.versions)
+  const [newest] = versions
+  return newest ? { ...newest, rules: NO_RULES } : readVersion(operator, '0')
 }
 
 /** Removes line breaks from notes, which others have written. */

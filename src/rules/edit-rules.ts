@@ -1,11 +1,13 @@
+import { OptionError } from '../config/option-error.ts'
 import {
   type DocumentStore,
+  NO_DOCUMENT,
   type Revision,
   type StoredDocument,
   updateDocument,
   type VersionId,
 } from '../store/documents.ts'
-import { isOver, parseRules, type Rules, readRules } from './document.ts'
+import { isOver, NO_RULES, parseRules, type Rules, readRules } from './document.ts'
 import { formatTargetKey, type RuleTarget } from './target.ts'
 
 export type Note = Pick<Revision, 'actor' | 'comment'>
@@ -20,6 +22,8 @@ export type Edited =
   | ({ readonly kind: 'unchanged' } & VersionedRules)
   /** The version that was to be changed is not the newest, or others were faster each time. */
   | { readonly kind: 'conflict'; readonly version: number }
+  /** What is stored are no rules: others have written them, or another release of sluice. */
+  | { readonly kind: 'invalid'; readonly error: OptionError }
   | { readonly kind: 'too-large' }
 
 export interface EditOptions {
@@ -27,6 +31,8 @@ export interface EditOptions {
   readonly expectedVersion?: number | undefined
   /** The version's id: others may have been written with the number of one that was lost. */
   readonly expectedId?: string | undefined
+  /** The edit keeps nothing of the newest version, which may then be invalid. */
+  readonly replacesAll?: boolean | undefined
   /** Throws an `OptionError` if the rules do not fit the Worker's configuration. */
   readonly check?: ((rules: Rules) => void) | undefined
 }
@@ -43,26 +49,45 @@ export async function editRules(
   documents: DocumentStore,
   change: (rules: Rules) => Rules,
   note: Note,
-  { expectedVersion, expectedId, check }: EditOptions = {},
+  { expectedVersion, expectedId, replacesAll, check }: EditOptions = {},
 ): Promise<Edited> {
-  let edited: VersionedRules | undefined
-  let hasConflict = false
+  let edited: Edited | undefined
   const written = await updateDocument(documents, ({ text: before, version, id }) => {
-    hasConflict = (expectedVersion ?? version) !== version || (expectedId ?? id) !== id
-    const old = parseRules(before)
-    edited = { version, id, rules: hasConflict ? old : readRules(change(old)) }
-    if (hasConflict) return undefined
-    check?.(edited.rules)
-    const text = JSON.stringify(edited.rules)
+    if ((expectedVersion ?? version) !== version || (expectedId ?? id) !== id) {
+      edited = { kind: 'conflict', version }
+      return undefined
+    }
+    const old = parseStoredRules(before)
+    if (old instanceof OptionError && !replacesAll) {
+      edited = { kind: 'invalid', error: old }
+      return undefined
+    }
+    const rules = readRules(change(old instanceof OptionError ? NO_RULES : old))
+    check?.(rules)
+    edited = { kind: 'unchanged', version, id, rules }
+    const text = JSON.stringify(rules)
     return text === JSON.stringify(old) ? undefined : { text, ...note }
   })
-  const { version, id, rules } = edited as VersionedRules
-  if (!written) return hasConflict ? { kind: 'conflict', version } : { kind: 'unchanged', version, id, rules }
-  if (written.kind === 'written') return { ...written, rules }
+  const result = edited as Edited
+  if (!written || result.kind !== 'unchanged') return result
+  if (written.kind === 'written') return { ...written, rules: result.rules }
   return written.kind === 'too-large' ? { kind: 'too-large' } : { kind: 'conflict', version: written.version }
 }
 
-/** Writes a section of an older version, or all of it. @returns undefined if that version is not stored */
+function parseStoredRules(text: string): Rules | OptionError {
+  try {
+    return parseRules(text)
+  } catch (error) {
+    if (error instanceof OptionError) return error
+    throw error
+  }
+}
+
+/**
+ * Writes a section of an older version, or all of it.
+ * @param version 0: no rules
+ * @returns undefined if that version is not stored
+ */
 export async function rollBackRules(
   documents: DocumentStore,
   version: number,
@@ -70,10 +95,11 @@ export async function rollBackRules(
   note: Note,
   options?: EditOptions,
 ): Promise<Edited | undefined> {
-  const stored = await documents.readVersion(version)
+  const stored = version === 0 ? NO_DOCUMENT : await documents.readVersion(version)
   if (!stored) return undefined
   const old = parseRules(stored.text)
-  return editRules(documents, (rules) => withSection(rules, old, section, nowMs), note, options)
+  const replacesAll = section === 'all'
+  return editRules(documents, (rules) => withSection(rules, old, section, nowMs), note, { ...options, replacesAll })
 }
 
 export type EntryList = 'blocks' | 'allows' | 'overrides'

@@ -1,3 +1,5 @@
+import { sleep } from '../runtime/sleep.ts'
+
 export interface VersionId {
   /** Counts up from 1. */
   readonly version: number
@@ -92,11 +94,14 @@ export function cutNote(note: string): string {
   return note.slice(0, MAX_NOTE_CHARACTERS)
 }
 
-/** One of several writers succeeds at each try. */
-const MAX_TRIES = 10
+/** One of several writers succeeds at each try: sixty that begin together all succeed. */
+const MAX_TRIES = 12
+/** Of a pause after a try; each may be twice as long as the one before. */
+const FIRST_PAUSE_MS = 10
+const MAX_PAUSE_MS = 5_000
 
 /**
- * Changes the newest version, and tries again if another writer was faster.
+ * Changes the newest version, and tries again, after a pause of random length, if another writer was faster.
  * @param change returns undefined if nothing is to be written
  * @returns undefined if nothing was written. @throws {StoreError} whether it was written is then unknown
  */
@@ -110,6 +115,7 @@ export async function updateDocument(
     if (!write) return undefined
     const written = await documents.write({ ...write, expectedVersion: newest.version, expectedId: newest.id })
     if (written.kind !== 'conflict' || tries === MAX_TRIES) return written
+    await sleep(Math.random() * Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** tries))
   }
 }
 

@@ -207,6 +207,23 @@ limits = "5/1m"
     expect((await said(['block', '--list'])).entries).toEqual([])
   })
 
+  test('goes back from rules that another release has written, which it cannot read', async () => {
+    const { version } = await said(['block', '--asn', '64501'])
+    const key = `${site.keyPrefix}:rules`
+    const text = '{"blocks":[{"cidr":"203.0.113.0/24","note":"x"}]}'
+    await site.redis.hSet(key, { [`${version}`]: text })
+    const { code, stderr } = await run(['block', '--ip', '192.0.2.77'])
+    expect([code, stderr]).toEqual([
+      3,
+      expect.stringContaining('the stored rules are invalid: rules.blocks[0].note: unknown field'),
+    ])
+    expect(stderr).toContain('Roll back all of them to an older version, or to 0')
+    const back = ['policies', 'rollback', '0', '--section', 'all', '--yes']
+    expect(await said(back)).toMatchObject({ changed: true, version: version + 1 })
+    expect((await said(['block', '--list'])).entries).toEqual([])
+    expect(await said(back)).toMatchObject({ changed: false })
+  })
+
   test('puts policies in shadow, and ends it', async () => {
     expect(await said(['policies', 'push', '-', '--candidate', '--yes'], FILE)).toMatchObject({ changed: true })
     expect(await said(['policies', 'show'])).toMatchObject({
@@ -253,7 +270,7 @@ describe('rules are refused', () => {
     [['policies', 'push'], 'policies push: expected a file'],
     [['policies', 'push', 'no-such.toml'], 'no-such.toml cannot be read (ENOENT)'],
     [['policies', 'rollback', 'x'], 'expected the number of a version'],
-    [['policies', 'rollback', '9999'], 'version 9999 is no longer stored'],
+    [['policies', 'rollback', '9999'], 'version 9999 is not stored: only the last 20 are'],
     [['policies', 'drop'], "value 'drop' is invalid for argument 'action'"],
   ])('in %j', async (args, message) => {
     const { code, stdout, stderr } = await run(args)

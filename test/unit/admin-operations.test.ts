@@ -204,3 +204,29 @@ test('a rollback is of one section, unless all are asked for', async () => {
   await ask(rollback, { version: 1, section: 'all' })
   expect(await now()).toEqual([1, 0, null])
 })
+
+describe('the rules', () => {
+  test('take the edits of sixty operators at once', async () => {
+    const { ask } = operatedWith([LOGIN])
+    const edits = Array.from({ length: 60 }, (_, n) => ask(block, { target: { ip: `192.0.2.${n}` } }))
+    expect((await Promise.all(edits)).every(({ changed }) => changed)).toBe(true)
+    expect((await ask(rules)).rules.blocks).toHaveLength(60)
+  })
+
+  test('that cannot be read are replaced by older ones, or by none, and by no edit of them', async () => {
+    const { ask, problem, operated } = operatedWith([LOGIN])
+    await ask(block, { target: { ip: '192.0.2.1' } })
+    const text = '{"blocks":[{"asn":1,"note":"of a newer release"}]}'
+    const documents = operated.rulesEngine?.documents
+    await documents?.write({ text, expectedVersion: 1, actor: 'newer', comment: '' })
+    const invalid = { code: 'rules_invalid', status: 500, detail: expect.stringContaining('rules.blocks[0].note') }
+    expect(await problem(block, { target: { ip: '192.0.2.2' } })).toMatchObject(invalid)
+    expect(await problem(push, { policies: null })).toMatchObject(invalid)
+    expect(await problem(rollback, { version: 1, section: 'blocks' })).toMatchObject(invalid)
+    expect(await ask(usage, { caller: { ip: '192.0.2.1' } })).toMatchObject({ blocked: null })
+    expect(await ask(rollback, { version: 1, section: 'all' })).toEqual({ version: 3, changed: true })
+    expect(await ask(rollback, { version: 1, section: 'all' })).toEqual({ version: 3, changed: false })
+    expect(await ask(rollback, { version: 0, section: 'all' })).toEqual({ version: 4, changed: true })
+    expect((await ask(rules)).rules.blocks).toEqual([])
+  })
+})

@@ -89,7 +89,7 @@ async function editRule<List extends EntryList>(
   const end = resolveExpiry({ until, for: duration }, nowMs)
   if ('wrong' in end) throw new InputError([end.wrong], `expected ${end.expected}`)
   const entry = { ...target, ...effect, reason, until: end.until } as Entries[List]
-  let last = 0
+  let last = -1
   const change = (rules: Rules) => {
     if (remove) return withoutEntry(list, rules, target, nowMs)
     const changed = withEntry(list, rules, entry, nowMs)

@@ -4,6 +4,7 @@ import { parseRules, type Rules } from '../../rules/document.ts'
 import { rollBackRules, SECTIONS } from '../../rules/edit-rules.ts'
 import { checkRules } from '../../rules/rule-policies.ts'
 import { describe } from '../../statistics/schema.ts'
+import { KEPT_VERSIONS } from '../../store/documents.ts'
 import * as answers from '../answers.ts'
 import { note, requireChanged, requireRules, toResponse } from '../change-rules.ts'
 import { defineOperation, InputError, OperationError } from '../operation.ts'
@@ -38,7 +39,7 @@ export const rollback = defineOperation({
   path: '/rollback',
   summary: 'Restore the policies, another section or all of an older version of the rules',
   body: v.strictObject({
-    version: v.pipe(v.number(), v.integer(), v.minValue(1)),
+    version: describe(v.pipe(v.number(), v.integer(), v.minValue(0)), 'The number of a version; 0: no rules.'),
     section: v.optional(describe(v.picklist([...SECTIONS, 'all']), 'What to restore.'), 'policies'),
     ...note,
   }),
@@ -48,17 +49,20 @@ export const rollback = defineOperation({
     const check = (rules: Rules) => checkRules(rules, context.env)
     const words = comment || `${section} back to version ${version}`
     const what = { section, nowMs: context.now() }
-    try {
-      const edited = await rollBackRules(documents, version, what, { actor, comment: words }, { ...expected, check })
-      if (!edited) throw createNotKept(version)
-      return toResponse(requireChanged(edited))
-    } catch (error) {
+    const options = { ...expected, check }
+    const edited = await rollBackRules(documents, version, what, { actor, comment: words }, options).catch((error) => {
       if (!(error instanceof OptionError)) throw error
       throw new InputError(['version'], `expected rules that fit the Worker’s variables, but ${error.message}`)
-    }
+    })
+    if (!edited) throw createNotKept(version)
+    return toResponse(requireChanged(edited))
   },
 })
 
 function createNotKept(version: number): OperationError {
-  return new OperationError('version_not_found', 404, `Version ${version} is no longer stored.`)
+  return new OperationError(
+    'version_not_found',
+    404,
+    `Version ${version} is not stored: only the last ${KEPT_VERSIONS} are.`,
+  )
 }

@@ -231,6 +231,22 @@ test('a caller is blocked and is then refused, until it is unblocked', async () 
   await expect.poll(() => audit.allTextContents()).toHaveLength(3)
   expect((await audit.allTextContents()).join()).toMatch(/block removed.*block/s)
   await expectSoon({ Authorization }, 200)
+  await page.getByRole('button', { name: 'Unblock' }).click()
+  await page.getByText('There is no such rule for exactly this target').waitFor()
+})
+
+test('a caller is allowed more than its limits, and is limited again', async () => {
+  const Authorization = `Bearer ${PLANTED}-${randomUUID()}`
+  for (let at = 0; at < 10; at++) expect(await call('/', { Authorization })).toBe(200)
+  expect(await call('/', { Authorization })).toBe(429)
+  await lookUp('token', Authorization)
+  await page.getByRole('button', { name: 'Allow', exact: true }).click()
+  await page.getByRole('dialog').getByRole('button').first().click()
+  await page.getByText('Allowed. Saved as version').waitFor()
+  await expectSoon({ Authorization }, 200)
+  await page.getByRole('button', { name: 'Remove allow' }).click()
+  await page.getByText('Limited again. Saved as version').waitFor()
+  await expectSoon({ Authorization }, 429)
 })
 
 test('a limit is raised for one caller, and is the usual one again', async () => {
@@ -306,6 +322,19 @@ test('policies are checked as they are typed, pushed and rolled back', async () 
   await page.getByRole('dialog').getByRole('button').first().click()
   await page.getByText(/^Rolled back to/).waitFor()
   await expectSoon(headers, 200)
+  // The text follows what is active, unless it has been edited.
+  await expect.poll(() => editor.inputValue()).toContain('"login"')
+  await editor.fill('[{"name": "mine", "limits": "1/1h"}]')
+  await page.getByText(/^Valid: .* adds mine\.$/).waitFor()
+  const policies = [{ name: 'theirs', limits: '2/1h' }]
+  await operate(gateway.url, '/policies/push', { body: { policies } })
+  await page.getByText('Other policies have become active since this text was loaded.').waitFor()
+  expect(await editor.inputValue()).toContain('"mine"')
+  await page.getByRole('button', { name: 'Load them' }).click()
+  expect(await editor.inputValue()).toContain('"theirs"')
+  await page.getByRole('button', { name: 'Use deployed policies' }).click()
+  await page.getByRole('dialog').getByRole('button').first().click()
+  await expect.poll(() => editor.inputValue()).toContain('"login"')
 })
 
 test('policies are tried in shadow, and what would differ is shown', async () => {
