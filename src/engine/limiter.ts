@@ -221,7 +221,7 @@ function createSettlement(
     async settle(headers) {
       const differences = open.flatMap((charge) => {
         const text = headers.get(charge.policy.actualCostHeader ?? '')?.trim() ?? ''
-        const units = /^\d{1,10}$/.test(text) ? Math.min(Number(text), findCapacity(charge)) - charge.cost : 0
+        const units = /^\d+$/.test(text) ? Math.min(Number(text), findCapacity(charge)) - charge.cost : 0
         return units === 0 ? [] : [{ charge, units }]
       })
       if (differences.length > 0) await chargedIn.settle(differences, nowMs)

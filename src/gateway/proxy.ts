@@ -38,8 +38,10 @@ export function createProxy({ config, fetch, log }: ProxyOptions) {
     const url = upstreamUrl === undefined ? request.url : upstreamUrl + target.pathAndQuery
     const headers = toUpstream(request, target, name, isPassed)
     if (secret !== undefined) headers.set(SECRET_FIELD, secret)
-    const init: RequestInit = { headers, redirect: 'manual' }
-    if (signal) init.signal = signal
+    // Ranges of an encoded body cannot be decoded (RFC 9110 §14.4), so bodies stay as they are.
+    const init: RequestInit = { headers, redirect: 'manual', encodeResponseBody: 'manual' }
+    // The runtime ignores the signal of the request itself.
+    if (signal) init.signal = AbortSignal.any([signal])
     const { raw, method } = request
     // Copying keeps a body, even on GET, where RequestInit forbids one. Without a body, it only costs time.
     const hasBody = raw.body !== null
@@ -81,7 +83,7 @@ function toUpstream(request: IncomingRequest, { host, scheme }: RequestTarget, n
 }
 
 function toClient(response: Response): Response {
-  const outgoing = copyResponse(response)
+  const outgoing = copyResponse(response, 'manual')
   removeHopByHop(outgoing.headers)
   return outgoing
 }

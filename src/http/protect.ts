@@ -5,7 +5,7 @@ import type { ReceivedRequest } from '../request/received-request.ts'
 import type { RequestPath } from '../request/target.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import { type Observer, setRateLimitHeaders, trackResponse } from './exchange.ts'
-import type { HoldUntilEnd } from './hold-until-end.ts'
+import type { EncodeBody, HoldUntilEnd } from './hold-until-end.ts'
 import type { HeaderFormat } from './rate-limit-headers.ts'
 
 export interface ProtectOptions {
@@ -13,6 +13,8 @@ export interface ProtectOptions {
   readonly health: UpstreamHealth | undefined
   /** Undefined if no policy holds slots. */
   readonly holdUntilEnd: HoldUntilEnd | undefined
+  /** Default: `automatic`. */
+  readonly encodeBody?: EncodeBody
   readonly headerFormat: HeaderFormat
   readonly ipv6Prefix: number
   readonly now: () => number
@@ -32,7 +34,7 @@ export interface Answers {
 }
 
 export function createProtect(options: ProtectOptions) {
-  const { limiter, health, holdUntilEnd, headerFormat, ipv6Prefix, now, observer } = options
+  const { limiter, health, holdUntilEnd, encodeBody = 'automatic', headerFormat, ipv6Prefix, now, observer } = options
 
   return async function protect(
     request: AbortableRequest,
@@ -74,16 +76,17 @@ export function createProtect(options: ProtectOptions) {
     context: CallContext,
     answers: Answers,
   ) {
-    const { hold, failures } = verdict
+    const { hold, failures, settlement } = verdict
+    const mustAnswer = failures !== undefined || settlement !== undefined
     const onHead = trackResponse(request, verdict, { health, ipv6Prefix, context })
     try {
-      // A client must not keep its request from counting as a failure by disconnecting.
-      const response = await answers.next(verdict, failures ? undefined : request.signal)
+      // A client must not escape a failure or its actual cost by disconnecting.
+      const response = await answers.next(verdict, mustAnswer ? undefined : request.signal)
       const current = onHead(response)
       // The body has no reader, so the sender may stop.
-      if (failures && request.signal.aborted) context.waitUntil(response.body?.cancel() ?? Promise.resolve())
+      if (mustAnswer && request.signal.aborted) context.waitUntil(response.body?.cancel() ?? Promise.resolve())
       if (!current.hold || !holdUntilEnd) return { response, verdict: current }
-      const held = holdUntilEnd(response, current.hold, { request, path, context, limiter, now })
+      const held = holdUntilEnd(response, current.hold, { request, path, context, encodeBody, limiter, now })
       return { response: held, verdict: current }
     } catch (error) {
       onHead()
@@ -93,8 +96,10 @@ export function createProtect(options: ProtectOptions) {
   }
 }
 
-/** Copies a response of `fetch`, so that its headers can be changed. */
-export function copyResponse(response: Response): Response {
-  const { webSocket, headers } = response
-  return webSocket ? new Response(null, { status: 101, webSocket, headers }) : new Response(response.body, response)
+/** Copies a response of `fetch`, so that its headers can be changed. @param encodeBody as it was fetched */
+export function copyResponse(response: Response, encodeBody: EncodeBody = 'automatic'): Response {
+  const { webSocket, headers, body, status, statusText } = response
+  return webSocket
+    ? new Response(null, { status: 101, webSocket, headers })
+    : new Response(body, { status, statusText, headers, encodeBody })
 }

@@ -1,5 +1,7 @@
+import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import type { ServerResponse } from 'node:http'
+import { get, type IncomingMessage, type ServerResponse } from 'node:http'
+import { connect } from 'node:net'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import { openCalendar } from '../../src/algorithms/calendar.ts'
@@ -296,12 +298,35 @@ test.each(Object.keys(SETTLING))(
     expect(await ask(1, '0')).toEqual([200, 0])
     await becomes(1)
     expect(await ask(1, '1')).toEqual([200, 0])
-    // Dearer than it was taken for.
-    respond = (response) => response.setHeader('x-actual-cost', '25').end()
-    expect((await call(path, as('b'))).status).toBe(200)
-    for (let tries = 0; (await call(path, as('b'))).status !== 429; tries++) expect(tries).toBeLessThan(10)
+    // Dearer than it was taken for, by whatever it is.
+    for (const actual of ['25', '12884901888', '9'.repeat(30)]) {
+      respond = (response) => response.setHeader('x-actual-cost', actual).end()
+      expect((await call(path, as(actual))).status).toBe(200)
+      for (let tries = 0; (await call(path, as(actual))).status !== 429; tries++) expect(tries).toBeLessThan(10)
+    }
   },
 )
+
+/** Sends a request whose client goes away as soon as the upstream has it. @returns what the upstream answers it with */
+async function abandon(url: URL): Promise<ServerResponse> {
+  const arrived = Promise.withResolvers<ServerResponse>()
+  respond = arrived.resolve
+  const socket = connect(Number(url.port), url.hostname)
+  socket.write('GET / HTTP/1.1\r\nHost: gateway.example\r\n\r\n')
+  const response = await arrived.promise
+  socket.resetAndDestroy()
+  return response
+}
+
+test('settle counts the actual cost of a request whose client has gone before the response', async () => {
+  const policies = [{ name: 'units', limits: '10/1h', algorithm: 'quota', by: 'global', ...SETTLED }]
+  const gateway = await startGateway({ UPSTREAM_URL: upstream.url, POLICIES: policies })
+  gateways.push(gateway)
+  const response = await abandon(gateway.url)
+  response.setHeader('x-actual-cost', '10').end('answered')
+  respond = (response) => response.end()
+  for (let tries = 0; (await fetch(gateway.url)).status !== 429; tries++) expect(tries).toBeLessThan(8)
+})
 
 SHARED.push(
   { name: 'checkout', match: 'POST /fleet', priority: 'critical' },
@@ -452,6 +477,27 @@ test('concurrency: a slot is free again when the client went away', async () => 
   await closed.promise
   respond = (response) => response.end()
   await free(call)
+})
+
+test('concurrency: a slot is free again when the client went away before the response began', async () => {
+  const policies = [{ name: 'open', limits: '1', algorithm: 'concurrency' }]
+  const gateway = await startGateway({ UPSTREAM_URL: upstream.url, UPSTREAM_TIMEOUT_MS: 3_600_000, POLICIES: policies })
+  gateways.push(gateway)
+  const response = await abandon(gateway.url)
+  // The upstream learns it, too.
+  await once(response, 'close')
+  respond = (response) => response.end()
+  await free(() => fetch(gateway.url))
+})
+
+test.each(['gzip', 'br'])('concurrency: a range of a body in %s passes as it is', async (encoding) => {
+  await gatewayWith([{ name: 'open', limits: '1', algorithm: 'concurrency' }])
+  const range = randomBytes(100)
+  const headers = { 'Content-Encoding': encoding, 'Content-Range': 'bytes 50-149/5000', 'Content-Length': '100' }
+  respond = (response) => response.writeHead(206, headers).end(range)
+  const [response] = (await once(get(gateways[0]?.url ?? ''), 'response')) as [IncomingMessage]
+  expect(Buffer.concat(await response.toArray())).toEqual(range)
+  expect(response.headers).toMatchObject({ 'content-encoding': encoding, 'content-length': '100' })
 })
 
 test('concurrency: a slot is free again at its deadline', async () => {
