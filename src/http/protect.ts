@@ -60,7 +60,7 @@ export function createProtect(options: ProtectOptions) {
         // When the client disconnects, the platform ends the request. This must go on: slots must be released, and the
         // request counted to its end.
         const answering = followUp(request, path, verdict, context, answers)
-        context.waitUntil(answering)
+        context.waitUntil(answering.catch(() => {}))
         ;({ response, verdict } = await answering)
       } else response = await answers.next(verdict)
       if (observed) observer?.onAnswered(observed, response.status, context)
@@ -89,7 +89,8 @@ export function createProtect(options: ProtectOptions) {
       const held = holdUntilEnd(response, current.hold, { request, path, context, encodeBody, limiter, now })
       return { response: held, verdict: current }
     } catch (error) {
-      onHead()
+      // Whoever catches it answers so.
+      onHead({ status: 500, headers: new Headers() })
       if (hold) context.waitUntil(hold.release())
       throw error
     }

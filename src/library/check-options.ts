@@ -50,6 +50,11 @@ export function checkFunction(option: string, value: unknown): void {
   if (typeof value !== 'function') throw new OptionError(option, 'a function', value)
 }
 
+export function checkSignal(option: string, value: unknown): void {
+  if (value === undefined || typeof (value as Partial<AbortSignal> | null)?.addEventListener === 'function') return
+  throw new OptionError(option, 'an AbortSignal', typeof value)
+}
+
 export function checkString(option: string, value: unknown, expected = 'a string'): void {
   if (typeof value !== 'string') throw new OptionError(option, expected, value)
 }

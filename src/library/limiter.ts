@@ -21,6 +21,7 @@ import {
   checkOptions,
   checkPrefix,
   checkSecret,
+  checkSignal,
   checkStore,
 } from './check-options.ts'
 import {
@@ -202,7 +203,7 @@ const CHECKS: Readonly<Record<keyof LimiterOptions, Check>> = {
   circuitBreaker: checkBoolean,
   onStoreError: (option, value) => checkOneOf(option, value, ON_STORE_ERROR),
   localShare(option, value) {
-    if (!((value as number) > 0 && (value as number) <= 1)) throw new OptionError(option, SHARE_EXPECTED, value)
+    if (!(typeof value === 'number' && value > 0 && value <= 1)) throw new OptionError(option, SHARE_EXPECTED, value)
   },
   now: checkFunction,
   log: checkFunction,
@@ -299,7 +300,9 @@ class PolicyLimiter implements Limiter {
   async waitFor(identity: Identities, options: WaitOptions = {}): Promise<LimiterDecision> {
     const cost = readCost('waitFor', options, ['cost', 'signal', 'maxWaitMs'])
     const { signal, maxWaitMs = Infinity } = options
-    if (!(maxWaitMs >= 0)) throw new OptionError('maxWaitMs', 'milliseconds from 0', maxWaitMs)
+    checkSignal('signal', signal)
+    if (!(typeof maxWaitMs === 'number' && maxWaitMs >= 0))
+      throw new OptionError('maxWaitMs', 'milliseconds from 0', maxWaitMs)
     const startMs = performance.now()
     for (;;) {
       signal?.throwIfAborted()
@@ -400,13 +403,13 @@ class PolicyLimiter implements Limiter {
 /** @returns undefined if there is anything but a cost, or none */
 function findOnlyCost(options: TakeOptions): number | undefined {
   for (const name in options) if (name !== 'cost') return undefined
-  return options?.cost
+  return options?.cost ?? undefined
 }
 
 /** @throws {OptionError} if there is an option that the method does not know, e.g. a misspelt one */
 function readCost(method: string, options: TakeOptions, known: readonly string[] = ['cost']): number {
   checkNames(method, options, known)
-  return options.cost ?? 1
+  return options.cost === undefined ? 1 : options.cost
 }
 
 /** @param keepAlive keeps the platform from ending work that goes on after an answer */

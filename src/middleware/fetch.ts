@@ -1,3 +1,4 @@
+import { OptionError } from '../config/option-error.ts'
 import { checkFunction } from '../library/check-options.ts'
 import { composeMiddleware, type RateLimit } from './middleware.ts'
 import type { SharedOptions } from './options.ts'
@@ -37,6 +38,7 @@ export function limit<Req extends Request, Rest extends unknown[]>(
   handler: FetchHandler<Req, Rest>,
   options: LimitOptions<Req, Rest>,
 ): (request: Req, ...rest: Rest) => Promise<Response> {
+  if (typeof options !== 'object' || options === null) throw new OptionError('options', 'an object', options)
   const { waitUntil, ...shared } = options
   if (waitUntil !== undefined) checkFunction('waitUntil', waitUntil)
   checkFunction('handler', handler)

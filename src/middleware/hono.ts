@@ -34,6 +34,7 @@ export function sluice<E extends Env = Env>(
     // The application's type, which may declare more.
     const c = context as unknown as Context<E>
     let isAdmitted = false
+    let isAnswered = true
     const response = await respond({
       request: new HonoRequest(c, readAddress),
       keepAlive: (work) => keepAlive(c, work),
@@ -41,12 +42,14 @@ export function sluice<E extends Env = Env>(
       async next() {
         isAdmitted = true
         await next()
-        return c.res
+        // Looking at a response that is missing would make one.
+        isAnswered = c.finalized
+        return isAnswered ? c.res : new Response(null, { status: 500 })
       },
       onLimited: onLimited && ((rateLimit) => onLimited(c, rateLimit)),
     })
     if (!isAdmitted) return response
-    if (response !== c.res) {
+    if (isAnswered && response !== c.res) {
       // Setting it over another response would add that one's headers again.
       c.res = undefined
       c.res = response

@@ -1,5 +1,6 @@
 import { Buffer } from 'node:buffer'
 import type { IncomingMessage } from 'node:http'
+import type { Http2ServerRequest } from 'node:http2'
 import { MAX_BODY_BYTES, type ReceivedRequest } from '../request/received-request.ts'
 import type { RequestPath } from '../request/target.ts'
 
@@ -10,8 +11,21 @@ interface Added {
   readonly body?: unknown
 }
 
+/** A request of HTTP/1.1 or HTTP/2. */
+export type AnyIncoming = IncomingMessage | Http2ServerRequest
+
+/** Reads all values of a header: in `headers`, Node joins or drops some, which would hide that they are repeated. */
+export function readHeader(request: AnyIncoming, name: string): string | null {
+  const lower = name.toLowerCase()
+  if (!('stream' in request)) return request.headersDistinct[lower]?.join(', ') ?? null
+  const { rawHeaders } = request
+  const values = rawHeaders.filter((_, at) => at % 2 === 1 && rawHeaders[at - 1] === lower)
+  // Clients may send each cookie in a header of its own (RFC 9113 §8.2.3).
+  return values.length === 0 ? null : values.join(lower === 'cookie' ? '; ' : ', ')
+}
+
 /** A request of Node. Its body and address are expensive to read, and read only when needed. */
-export class NodeRequest<Req extends IncomingMessage> implements ReceivedRequest {
+export class NodeRequest<Req extends AnyIncoming> implements ReceivedRequest {
   readonly context: readonly [request: Req]
   readonly headers: ReceivedRequest['headers']
   /** Its origin is arbitrary: the client's `Host` is of no use here. */
@@ -24,8 +38,7 @@ export class NodeRequest<Req extends IncomingMessage> implements ReceivedRequest
     this.#raw = request
     this.url = `http://localhost${readTarget(request)}`
     this.#readAddress = readAddress
-    // Node joins repeated fields, which would hide that they are repeated.
-    const get = (name: string) => request.headersDistinct[name.toLowerCase()]?.join(', ') ?? null
+    const get = (name: string) => readHeader(request, name)
     this.headers = { get, has: (name) => get(name) !== null }
   }
 
@@ -38,6 +51,7 @@ export class NodeRequest<Req extends IncomingMessage> implements ReceivedRequest
   }
 
   get body(): unknown {
+    if ('stream' in this.#raw) return this.#raw.stream.endAfterHeaders ? null : this.#raw
     const { 'content-length': length, 'transfer-encoding': coding } = this.#raw.headers
     return coding === undefined && (length === undefined || /^0+$/.test(length)) ? null : this.#raw
   }
@@ -63,7 +77,7 @@ export class NodeRequest<Req extends IncomingMessage> implements ReceivedRequest
 }
 
 /** Reads path and query as the framework routes them, without the prefix at which a part is mounted. */
-function readTarget({ url = '', baseUrl = '' }: IncomingMessage & Added): string {
+function readTarget({ url = '', baseUrl = '' }: AnyIncoming & Added): string {
   if (url.startsWith('/')) return baseUrl + url
   if (!URL.canParse(url)) return `/${url}`
   const { pathname, search } = new URL(url)
@@ -86,16 +100,16 @@ export function markAmbiguous(path: RequestPath): RequestPath {
   return { ...path, ambiguity: { prefix: '/', mayGoUp: true, decoded } }
 }
 
-const PEEKED = new WeakMap<IncomingMessage, Promise<Buffer>>()
+const PEEKED = new WeakMap<AnyIncoming, Promise<Buffer>>()
 
 /** Reads the first bytes of a body, or a few more; they stay in it for its next reader. */
-function peek(request: IncomingMessage, bytes: number): Promise<Buffer> {
+function peek(request: AnyIncoming, bytes: number): Promise<Buffer> {
   const peeked = PEEKED.get(request) ?? readStart(request, bytes)
   PEEKED.set(request, peeked)
   return peeked
 }
 
-function readStart(request: IncomingMessage, bytes: number): Promise<Buffer> {
+function readStart(request: AnyIncoming, bytes: number): Promise<Buffer> {
   return new Promise((resolve) => {
     const chunks: Buffer[] = []
     let length = 0
@@ -107,14 +121,18 @@ function readStart(request: IncomingMessage, bytes: number): Promise<Buffer> {
       if (length > 0 && !request.destroyed) request.unshift(body)
       resolve(body)
     }
+    const isComplete = () => ('stream' in request ? request.stream.readableEnded : request.complete)
+    // Reading an empty body would end it before its next reader listens.
+    const isEmpty = () => isComplete() && request.readableLength === 0
     const onReadable = () => {
-      for (let chunk = request.read(); chunk !== null; chunk = request.read()) {
+      for (let chunk = isEmpty() ? null : request.read(); chunk !== null; chunk = request.read()) {
         chunks.push(chunk)
         length += chunk.length
         if (length >= bytes) break
       }
-      if (length >= bytes || request.complete) end()
+      if (length >= bytes || isComplete()) end()
     }
+    if (isEmpty()) return resolve(Buffer.alloc(0))
     for (const event of ['end', 'close', 'error']) request.on(event, end)
     request.on('readable', onReadable)
   })

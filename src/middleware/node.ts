@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Http2ServerResponse } from 'node:http2'
 import onHeaders from 'on-headers'
 import { createRequestContext, type ResponseFields, setRateLimitHeaders, trackResponse } from '../http/exchange.ts'
 import { createProblemResponse, NO_PAGE, TARGET_PROBLEMS } from '../http/problem.ts'
@@ -14,7 +15,7 @@ import {
   toRateLimit,
   UNLIMITED,
 } from './middleware.ts'
-import { isChanged, markAmbiguous, NodeRequest } from './node-request.ts'
+import { type AnyIncoming, isChanged, markAmbiguous, NodeRequest, readHeader } from './node-request.ts'
 import type { SharedOptions } from './options.ts'
 
 /** The middleware adds this to a request. */
@@ -30,20 +31,22 @@ declare global {
   }
 }
 
-export interface NodeOptions<Req extends IncomingMessage = IncomingMessage> extends SharedOptions<[request: Req]> {
+/** That of HTTP/2 has the same methods. */
+type AnyResponse = ServerResponse | Http2ServerResponse
+
+export interface NodeOptions<Req extends AnyIncoming = IncomingMessage, Res extends AnyResponse = ServerResponse>
+  extends SharedOptions<[request: Req]> {
   /**
    * Answers a request that the limits refuse, instead of a problem (RFC 9457). The status, the headers that report the
    * limits, `Retry-After` and `Cache-Control: no-store` are set before.
    */
-  readonly onLimited?:
-    | ((request: Req, response: ServerResponse, rateLimit: RateLimit) => void | Promise<void>)
-    | undefined
+  readonly onLimited?: ((request: Req, response: Res, rateLimit: RateLimit) => void | Promise<void>) | undefined
 }
 
 /** Middleware of Express, Connect and `@fastify/middie`. */
-export type NodeMiddleware<Req extends IncomingMessage> = (
+export type NodeMiddleware<Req extends AnyIncoming = IncomingMessage, Res extends AnyResponse = ServerResponse> = (
   request: Req,
-  response: ServerResponse,
+  response: Res,
   next: (error?: Error) => void,
 ) => void
 
@@ -52,14 +55,16 @@ export type NodeMiddleware<Req extends IncomingMessage> = (
  * @example app.use(sluice({ limits: '10/1s, 100/1m', by: 'header:x-api-key' }))
  * @throws {OptionError} for a wrong option, in one line: its name, what was expected and the value
  */
-export function sluice<Req extends IncomingMessage = IncomingMessage>(options: NodeOptions<Req>): NodeMiddleware<Req> {
+export function sluice<Req extends AnyIncoming = IncomingMessage, Res extends AnyResponse = ServerResponse>(
+  options: NodeOptions<Req, Res>,
+): NodeMiddleware<Req, Res> {
   const { limiter, health, ipv6Prefix, headerFormat, readTarget, skip, trustProxy, log, now } =
     composeMiddleware(options)
   const { onLimited } = options
   const readAddress = createAddressReader<[request: Req]>(
     trustProxy,
     (req) => req.socket.remoteAddress ?? null,
-    (req) => req.headersDistinct['x-forwarded-for']?.join(', ') ?? null,
+    (req) => readHeader(req, 'X-Forwarded-For'),
   )
   return function limitRequest(req, res, next) {
     admit(req, res).then(
@@ -71,7 +76,7 @@ export function sluice<Req extends IncomingMessage = IncomingMessage>(options: N
   }
 
   /** @returns true if the request is admitted; otherwise it is answered */
-  async function admit(req: Req & Partial<RateLimited>, res: ServerResponse): Promise<boolean> {
+  async function admit(req: Req & Partial<RateLimited>, res: Res): Promise<boolean> {
     if (skip && (await skip(req))) {
       req.rateLimit = UNLIMITED
       return true
@@ -92,7 +97,7 @@ export function sluice<Req extends IncomingMessage = IncomingMessage>(options: N
     try {
       const verdict = await limiter.decide(request, path, call)
       req.rateLimit = toRateLimit(verdict)
-      if (verdict.outcome === 'admitted') follow(request, res, verdict, call, isClosed)
+      if (verdict.outcome === 'admitted') follow(request, res as ServerResponse, verdict, call, isClosed)
       else if (onLimited && isOverLimits(verdict)) {
         res.statusCode = verdict.outcome === 'limited' ? 429 : 503
         for (const [name, value] of listRefusalFields(verdict)) res.setHeader(name, value)
@@ -105,7 +110,7 @@ export function sluice<Req extends IncomingMessage = IncomingMessage>(options: N
     }
   }
 
-  async function answer(res: ServerResponse, response: Response, verdict?: Refused): Promise<void> {
+  async function answer(res: AnyResponse, response: Response, verdict?: Refused): Promise<void> {
     const body = await response.text()
     res.statusCode = response.status
     for (const [name, value] of response.headers) res.setHeader(name, value)
@@ -122,26 +127,38 @@ export function sluice<Req extends IncomingMessage = IncomingMessage>(options: N
   ): void {
     const onHead = trackResponse(request, verdict, { health, ipv6Prefix, context })
     let final: Admitted | undefined
-    onHeaders(res, () => {
+    const onAnswered = () => {
       final ??= onHead({ status: res.statusCode, headers: toFields(res) })
-      reportLimits(res, final)
-    })
-    const onClose = () => {
-      // A client that goes away must not keep its request from counting as a failure: handlers go on, and report it.
-      if (!verdict.failures) final ??= onHead()
+      return final
+    }
+    const release = () => {
       const { hold } = final ?? verdict
       if (hold) context.waitUntil(hold.release())
+    }
+    onHeaders(res, () => reportLimits(res, onAnswered()))
+    const onClose = () => {
+      if (final) return release()
+      onHead()
+      // Handlers work on after their client has gone: each holds its slots until it ends the response, or their time is
+      // over, and what it answers counts.
+      const { end } = res
+      res.end = function releaseAndEnd(...args: unknown[]) {
+        res.end = end
+        onAnswered()
+        release()
+        return end.apply(res, args as never)
+      } as typeof end
     }
     if (isClosed) onClose()
     else res.once('close', onClose)
   }
 
-  function reportLimits(res: ServerResponse, verdict: Admitted | Refused): void {
+  function reportLimits(res: AnyResponse, verdict: Admitted | Refused): void {
     setRateLimitHeaders(toFields(res), verdict, headerFormat, now)
   }
 }
 
-function toFields(res: ServerResponse): ResponseFields {
+function toFields(res: AnyResponse): ResponseFields {
   const get = (name: string) => {
     const value = res.getHeader(name)
     return value === undefined ? null : Array.isArray(value) ? value.join(', ') : String(value)

@@ -1,3 +1,4 @@
+import { checkSignal } from '../library/check-options.ts'
 import { CallQueue } from './call-queue.ts'
 import type { Clock } from './clock.ts'
 import type { CallReservation, LearnedLimits } from './learned-limits.ts'
@@ -14,8 +15,11 @@ const MIN_JITTER_MS = 100
 const MAX_JITTER_MS = 1_000
 /** Expired reservations that are made again for a call: a slow store must not keep calls back forever. */
 const MAX_EXPIRED_IN_A_ROW = 3
-/** The least recently used of more identities are deleted, unless they have calls or a pause. */
+/** Of more identities, the least recently used are deleted of which nothing is known; beyond MAX_KNOWN, any. */
 const MAX_IDLE = 1_000
+const MAX_KNOWN = 20_000
+/** How many of them are looked at for one that may be deleted. */
+const MAX_TRIED = 10
 
 /**
  * - `WAIT_TOO_LONG`: the call cannot be made before its deadline, as far as is known now.
@@ -87,8 +91,14 @@ export class CallScheduler {
     this.#pace = new Pace(options.maxPauseMs)
   }
 
+  /** It has neither calls nor a pause. */
   get isIdle(): boolean {
-    return this.#queue.size === 0 && this.#inFlight === 0
+    return this.#queue.size === 0 && this.#inFlight === 0 && this.pausedMs === 0
+  }
+
+  /** It keeps limits of the server. */
+  get isInformed(): boolean {
+    return this.#options.learned?.hasLimits === true
   }
 
   get pausedMs(): number {
@@ -121,6 +131,7 @@ export class CallScheduler {
     const { signal, dueMs } = call
     if (signal?.aborted) return Promise.reject(signal.reason)
     return new Promise((resolve, reject) => {
+      checkSignal('signal', signal ?? undefined)
       const abort = () => this.#refuse(waiting, signal?.reason)
       const expire = () => this.#isRequestedNow(waiting) || this.#refuse(waiting, createTooLongError())
       const stopTimer =
@@ -310,8 +321,11 @@ export class CallSchedulers {
   }
 
   #deleteOne(): void {
+    let tried = 0
     for (const [identity, scheduler] of this.#schedulers) {
-      if (scheduler.isIdle && scheduler.pausedMs === 0) return void this.#schedulers.delete(identity)
+      const isNeeded = scheduler.isInformed && this.#schedulers.size <= MAX_KNOWN
+      if (scheduler.isIdle && !isNeeded) return void this.#schedulers.delete(identity)
+      if (++tried === MAX_TRIED) return
     }
   }
 }

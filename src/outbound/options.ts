@@ -5,6 +5,8 @@ import {
   checkInteger,
   checkNames,
   checkOneOf,
+  checkPrefix,
+  checkSignal,
   checkString,
 } from '../library/check-options.ts'
 import type { LimiterStore } from '../library/stores.ts'
@@ -189,13 +191,16 @@ const QUEUE_CHECKS = {
   tenant: allowFunction(CALL_CHECKS.tenant),
   maxWaitMs: allowFunction(CALL_CHECKS.maxWaitMs),
   maxQueued: (option: string, value: unknown) => checkInteger(option, value, 1, 1_000_000),
-  clock: () => {},
+  clock: checkClock,
   random: checkFunction,
   limiter: checkLimiter,
   identity: allowFunction(CALL_CHECKS.identity),
 }
 
-export const THROTTLE_CHECKS: Readonly<Record<keyof ThrottleOptions<[]>, Check>> = { ...QUEUE_CHECKS, signal: () => {} }
+export const THROTTLE_CHECKS: Readonly<Record<keyof ThrottleOptions<[]>, Check>> = {
+  ...QUEUE_CHECKS,
+  signal: allowFunction(checkSignal),
+}
 
 export const OUTBOUND_CHECKS: Readonly<Record<keyof OutboundOptions, Check>> = {
   ...QUEUE_CHECKS,
@@ -236,11 +241,18 @@ export function checkLimiter(option: string, limiter: unknown): void {
 
 function checkShared(option: string, shared: unknown): void {
   checkNames(option, shared, ['store', 'notes', 'keyPrefix'])
-  const { store, notes } = shared as Partial<SharedLimits>
+  const { store, notes, keyPrefix } = shared as Partial<SharedLimits>
+  if (keyPrefix !== undefined) checkPrefix('shared.keyPrefix', keyPrefix)
   if (typeof store?.open !== 'function') throw new OptionError('shared.store', 'what redisStore() makes', typeof store)
   if (typeof notes?.read !== 'function' || typeof notes.write !== 'function') {
     throw new OptionError('shared.notes', 'functions read and write', typeof notes)
   }
+}
+
+function checkClock(option: string, clock: unknown): void {
+  const { now, after } = (clock ?? {}) as Partial<Clock>
+  if (typeof now !== 'function' || typeof after !== 'function')
+    throw new OptionError(option, 'functions now and after', typeof clock)
 }
 
 function checkDuration(option: string, value: unknown): void {

@@ -1,4 +1,4 @@
-import { checkOptions } from '../library/check-options.ts'
+import { checkFunction, checkOptions } from '../library/check-options.ts'
 import { formatKey } from '../model/charge.ts'
 import { createDigest } from '../request/identity/digest.ts'
 import { CallScheduler, CallSchedulers } from './call-scheduler.ts'
@@ -37,6 +37,7 @@ const IDEMPOTENT = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE'])
  * @throws {OptionError} for a wrong option
  */
 export function outbound(fetch: typeof globalThis.fetch, options: OutboundOptions = {}): OutboundFetch {
+  checkFunction('fetch', fetch)
   checkOptions('outbound', options, OUTBOUND_CHECKS)
   const { retries = 2, clock = systemClock, identity = ({ url }) => url.origin } = options
   const schedulers = createSchedulers(options, clock)
@@ -45,15 +46,16 @@ export function outbound(fetch: typeof globalThis.fetch, options: OutboundOption
     const call = describeCall(input, init)
     const settings = resolveCallSettings(options, identity, [call])
     const scheduler = schedulers.get(settings.identity)
-    const signal = init?.signal ?? (input instanceof Request ? input.signal : undefined)
+    // Null takes the signal of a request away.
+    const signal = init?.signal === undefined ? toRequest(input)?.signal : init.signal
     const dueMs = clock.now() + settings.maxWaitMs
     const readResponse = (response: Response) => readAnswer(response, clock.now())
     for (let repetitions = 0; ; repetitions++) {
       const response = await scheduler.run({ ...settings, signal, dueMs }, () => fetch(input, init), readResponse)
       const isRepeated = isRefusal(response) && repetitions < retries && isReplayable(call.method, input, init)
       if (!isRepeated || clock.now() + scheduler.pausedMs > dueMs) return response
-      // The next call needs its connection.
-      await response.body?.cancel()
+      // The next call needs its connection. The body may have broken off, or somebody else may read it.
+      response.body?.cancel().catch(() => {})
     }
   }
   const resume = (identity?: string) => schedulers.resume(identity)
@@ -70,6 +72,7 @@ export function throttle<Arguments extends readonly unknown[], Result>(
   work: (...call: Arguments) => Result | Promise<Result>,
   options: ThrottleOptions<Arguments>,
 ): (...call: Arguments) => Promise<Result> {
+  checkFunction('work', work)
   checkOptions('throttle', options, THROTTLE_CHECKS)
   checkLimiter('limiter', options.limiter)
   const { limiter, maxQueued = 1_000, clock = systemClock, random = Math.random } = options
@@ -101,12 +104,17 @@ function createSchedulers(options: OutboundOptions, clock: Clock): CallScheduler
 
 /** @throws {TypeError} if the URL cannot be parsed */
 function describeCall(input: RequestInfo | URL, init: RequestInit | undefined): OutboundCall {
-  const request = input instanceof Request ? input : undefined
+  const request = toRequest(input)
   return {
     url: new URL(request ? request.url : String(input)),
     method: (init?.method ?? request?.method ?? 'GET').toUpperCase(),
     headers: new Headers(init?.headers ?? request?.headers),
   }
+}
+
+/** A `fetch` may have a class of its own for requests. */
+function toRequest(input: RequestInfo | URL): Request | undefined {
+  return typeof input === 'object' && 'method' in input ? input : undefined
 }
 
 function readAnswer(response: Response, nowMs: number): Answer {
@@ -122,7 +130,7 @@ function isRefusal({ status }: Response): boolean {
 /** A call can be made again if its method is idempotent, and its body can be read again. */
 function isReplayable(method: string, input: RequestInfo | URL, init: RequestInit | undefined): boolean {
   if (!IDEMPOTENT.has(method)) return false
-  const body: unknown = init?.body ?? (input instanceof Request ? input.body : undefined)
+  const body: unknown = init?.body ?? toRequest(input)?.body
   if (body === undefined || body === null || typeof body === 'string' || ArrayBuffer.isView(body)) return true
   // Streams and iterables can be read only once.
   return [ArrayBuffer, Blob, FormData, URLSearchParams].some((type) => body instanceof type)

@@ -570,6 +570,10 @@ test('an argument that a method does not know is refused, and takes nothing', as
   await expect(limiter.waitFor('alice', { atMostMs: 5 } as object)).rejects.toThrow(
     'waitFor.atMostMs: unknown option; did you mean maxWaitMs?',
   )
+  const wait = (options: object) => limiter.waitFor('alice', options)
+  await expect(wait({ maxWaitMs: '10' })).rejects.toThrow('maxWaitMs: expected milliseconds from 0, got "10"')
+  await expect(wait({ signal: new AbortController() })).rejects.toThrow('signal: expected an AbortSignal')
+  await expect(limiter.take('alice', { cost: null as never })).rejects.toThrow('cost: expected an integer')
   expect((await limiter.peek('alice')).limits[0]?.remaining).toBe(2)
 })
 

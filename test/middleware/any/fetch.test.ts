@@ -196,6 +196,26 @@ describe('slots', () => {
   })
 })
 
+test('a handler that throws has failed, and that is no failure of what comes after it', async () => {
+  const lines: unknown[] = []
+  const limited = limit(() => Promise.reject(new RangeError('of the app')), {
+    now: () => NOW_MS,
+    log: (...line) => lines.push(line),
+    policies: [
+      { name: 'slots', limits: '1', algorithm: 'concurrency' },
+      { name: 'faults', limits: '2/1m', counts: 'failures', failures: '5xx' },
+    ],
+  })
+  for (let sent = 0; sent < 2; sent++) await expect(limited(from('X'))).rejects.toThrow('of the app')
+  expect((await limited(from('X'))).status).toBe(429)
+  expect(lines).toEqual([])
+})
+
+test('limit() without a handler or options is refused in one line', () => {
+  expect(() => limit(() => new Response(), undefined as never)).toThrow('options: expected an object, got nothing')
+  expect(() => limit(undefined as never, { limits: '1/1s' })).toThrow('handler: expected a function, got nothing')
+})
+
 test('failures are charged when the response says so, and a cost that it tells is made up', async () => {
   const limited = limit(
     (request) => new Response(null, { status: request.method === 'PUT' ? 401 : 200, headers: { 'X-Cost': '60' } }),

@@ -337,6 +337,18 @@ describe('slots', () => {
   })
 })
 
+test('a response that is missing stays missing, and holds no slot', async () => {
+  const app: App = new Hono()
+  app.use(sluice(steered({ policies: [{ name: 'slots', limits: '1', algorithm: 'concurrency' }] })))
+  app.get('/nothing', (() => {}) as never)
+  app.use('/stuck', (() => {}) as never)
+  app.onError((error, c) => c.text(error.message, 500))
+  for (const path of ['/nothing', '/stuck', '/nothing', '/stuck']) {
+    const response = await app.request(path, X)
+    expect([response.status, await response.text()]).toEqual([500, expect.stringContaining('Context is not finalized')])
+  }
+})
+
 test('failures are charged when the response says so, and then the fields say it too', async () => {
   const app = new Hono()
   app.use(sluice(steered({ policies: [{ name: 'guesses', limits: '2/1m', counts: 'failures', failures: '401' }] })))

@@ -1,13 +1,22 @@
 /** The middleware for `(req, res, next)`, in real frameworks over real connections. */
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http'
+import {
+  connect,
+  createServer as createHttp2Server,
+  type Http2ServerRequest,
+  type Http2ServerResponse,
+  type IncomingHttpHeaders,
+  type OutgoingHttpHeaders,
+} from 'node:http2'
 import type { AddressInfo } from 'node:net'
 import middie from '@fastify/middie'
 import express from 'express'
 import fastify, { type FastifyReply, type FastifyRequest } from 'fastify'
-import { afterEach, describe, expect, expectTypeOf, test } from 'vitest'
+import { afterEach, describe, expect, expectTypeOf, onTestFinished, test } from 'vitest'
 import { type NodeMiddleware, type RateLimit, type RateLimited, type SluiceOptions, sluice } from '../../../src/node.ts'
 import { type Answer, begin, json, openRequest, send, sendInTurn } from '../../support/http-client.ts'
+import { exchange, LAST, statusesOf } from '../../support/raw-http.ts'
 
 /** What an app of the tests answers, by method and path; a router's own paths, so none with a parameter. */
 type Routes = Readonly<Record<string, (req: IncomingMessage, res: ServerResponse) => unknown>>
@@ -245,7 +254,7 @@ describe.each(FRAMEWORKS)('sluice() in $name', (framework) => {
 
   test('gives the slot back of a client that has gone before it is decided', async () => {
     const gone = Promise.withResolvers<void>()
-    const decided = Promise.withResolvers<void>()
+    const decided = Promise.withResolvers<ServerResponse>()
     const server = await serving(
       framework,
       {
@@ -258,14 +267,41 @@ describe.each(FRAMEWORKS)('sluice() in $name', (framework) => {
           return false
         },
       },
-      { 'GET /quick': (_, res) => res.end(), 'GET /left': () => decided.resolve() },
+      { 'GET /quick': (_, res) => res.end(), 'GET /left': (_, res) => decided.resolve(res) },
     )
     const client = openRequest(server, { path: '/left', ...X }).on('error', () => {})
     client.end()
     await gone.promise
     client.destroy()
-    await decided.promise
+    const response = await decided.promise
+    // Its handler is at work.
+    expect((await send(server, { path: '/quick', ...X })).status).toBe(429)
+    response.end()
     await expect.poll(async () => (await send(server, { path: '/quick', ...X })).status).toBe(200)
+  })
+
+  test('lets no more handlers work at once than there are slots, although clients go away', async () => {
+    const policies = [{ name: 'slots', limits: '2', algorithm: 'concurrency', slot_ttl: '1h' }] as const
+    const working: ServerResponse[] = []
+    const gone: Promise<unknown>[] = []
+    const server = await serving(
+      framework,
+      { policies },
+      {
+        'GET /work': (req, res) => {
+          working.push(res)
+          gone.push(once(res, 'close'))
+          req.socket.destroy()
+        },
+        'GET /quick': (_, res) => res.end(),
+      },
+    )
+    const quick = async () => (await send(server, { path: '/quick', ...X })).status
+    for (let sent = 0; sent < 2; sent++) await expect(send(server, { path: '/work', ...X })).rejects.toThrow()
+    await Promise.all(gone)
+    expect((await send(server, { path: '/work', ...X })).status).toBe(429)
+    for (const res of working) res.setHeader('X-Done', '1').end('nobody reads it')
+    await expect.poll(quick).toBe(200)
   })
 
   test('makes up the difference to the cost that the response tells', async () => {
@@ -277,7 +313,8 @@ describe.each(FRAMEWORKS)('sluice() in $name', (framework) => {
 
   test('charges failures when the response says so, also if its client has gone', async () => {
     const policies = [{ name: 'guesses', limits: '2/1h', counts: 'failures' }] as const
-    let answer = () => {}
+    const closed = Promise.withResolvers<void>()
+    let answer: () => unknown = () => {}
     const server = await serving(
       framework,
       { policies },
@@ -288,14 +325,23 @@ describe.each(FRAMEWORKS)('sluice() in $name', (framework) => {
           answer = () => res.writeHead(403).end()
           res.req.socket.destroy()
         },
+        'GET /later': (_, res) => {
+          answer = () => Object.assign(res, { statusCode: 403 }).end('no')
+          res.once('close', () => closed.resolve())
+          res.req.socket.destroy()
+        },
       },
     )
-    const left = async (path: string) =>
-      /r=(\d)/.exec(String((await send(server, { path, ...X })).headers.ratelimit))?.[1]
+    const left = async (path: string, who = X) =>
+      /r=(\d)/.exec(String((await send(server, { path, ...who })).headers.ratelimit))?.[1]
     expect([await left('/right'), await left('/wrong'), await left('/right')]).toEqual(['2', '1', '1'])
     await expect(send(server, { path: '/late', ...X })).rejects.toThrow()
     answer()
     expect(await sendInTurn(server, [{ path: '/right', ...X }])).toEqual([429])
+    await expect(send(server, { path: '/later', ...Y })).rejects.toThrow()
+    await closed.promise
+    answer()
+    await expect.poll(() => left('/right', Y)).toBe('1')
   })
 
   test('counts by a field of a form, which the app reads after it', async () => {
@@ -323,6 +369,16 @@ describe.each(FRAMEWORKS)('sluice() in $name', (framework) => {
     const long = await send(server, form(`user=ada&n=${'x'.repeat(20_000)}`))
     expect((json(long) as { n: string }).n).toHaveLength(20_000)
     expect(await sendInTurn(server, [form(`user=bob&n=${'x'.repeat(20_000)}`)])).toEqual([429])
+  })
+
+  test('leaves an empty body of unknown length to the app', async () => {
+    const policies = [{ name: 'users', limits: '1/1h', by: 'form:user', anonymous: 'skip' }] as const
+    const read = (req: IncomingMessage, res: ServerResponse) =>
+      req.readableEnded ? res.end('read') : req.once('end', () => res.end('read')).resume()
+    const server = await serving(framework, { policies }, { 'POST /': read, 'GET /last': (_, res) => res.end() })
+    const type = 'Content-Type: application/x-www-form-urlencoded'
+    const empty = `POST / HTTP/1.1\r\nHost: a\r\n${type}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`
+    expect(statusesOf(await exchange(server, empty + LAST))).toEqual([200, 200])
   })
 
   test('charges whatever spelling its router takes for a route', async () => {
@@ -412,5 +468,51 @@ describe('sluice() in Express', () => {
     expect(json(first)).toEqual({ user: 'a' })
     expect(first.headers.ratelimit).toBe('"one-1h";r=0;t=3600, "two-1h";r=1;t=3600')
     expect(await sendInTurn(server, [form])).toEqual([429])
+  })
+})
+
+describe('sluice() with HTTP/2', () => {
+  /** Answers requests of HTTP/2 with their bodies. @returns a function that sends one, and reads its status and headers */
+  async function serveHttp2(options: SluiceOptions<Http2ServerRequest, Http2ServerResponse>) {
+    const limit = sluice({ log: () => {}, ...options })
+    const server = createHttp2Server((req, res) => limit(req, res, () => req.pipe(res)))
+    await once(server.listen(0, '127.0.0.1'), 'listening')
+    const client = connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+    onTestFinished(() => {
+      client.destroy()
+      server.close()
+    })
+    return async (headers: OutgoingHttpHeaders, body = '') => {
+      const stream = client.request({ ':path': '/', ':method': body === '' ? 'GET' : 'POST', ...headers })
+      if (body !== '') stream.end(body)
+      const [answered] = (await once(stream, 'response')) as [IncomingHttpHeaders]
+      const echo = Buffer.concat(await stream.toArray()).toString()
+      return [answered[':status'], answered.ratelimit?.toString(), echo] as const
+    }
+  }
+
+  test('counts by headers, and by cookies that come one by one', async () => {
+    const ask = await serveHttp2({
+      policies: [
+        { name: 'keys', limits: '2/1h', anonymous: 'skip' },
+        { name: 'sids', limits: '1/1h', by: 'cookie:sid', anonymous: 'skip' },
+      ],
+    })
+    const X = { authorization: 'Bearer X' }
+    expect(await ask(X)).toEqual([200, '"keys-1h";r=1;t=3600', ''])
+    expect((await ask(X))[0]).toBe(200)
+    expect((await ask(X))[0]).toBe(429)
+    expect((await ask({ cookie: ['a=1', 'sid=7'] }))[0]).toBe(200)
+    expect((await ask({ cookie: ['sid=7', 'a=2'] }))[0]).toBe(429)
+  })
+
+  test('counts by a body whose length is not told, and leaves it to the app', async () => {
+    const ask = await serveHttp2({ limits: '1/1h', by: 'json:/user' })
+    const body = (user: string) => JSON.stringify({ user, more: 'x'.repeat(5_000) })
+    const headers = { 'content-type': 'application/json' }
+    expect(await ask(headers, body('ada'))).toEqual([200, '"default-1h";r=0;t=3600', body('ada')])
+    expect((await ask(headers, body('ada')))[0]).toBe(429)
+    expect((await ask(headers, body('bob')))[0]).toBe(200)
+    expect((await ask({}))[0]).toBe(401)
   })
 })

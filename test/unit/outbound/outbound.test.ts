@@ -47,6 +47,57 @@ test('until the first answer has come, one call is on its way', async () => {
   expect(times()).toEqual([0, 10, 10, 10])
 })
 
+test('a refusal whose body has broken off is repeated as any', async () => {
+  const clock = new VirtualClock()
+  const bodies = [
+    () => new ReadableStream({ pull: (controller) => controller.error(new TypeError('terminated')) }),
+    () => new ReadableStream({ cancel: () => Promise.reject(new TypeError('terminated')) }),
+    () => new ReadableStream(),
+  ]
+  let made = 0
+  const travel = async () => {
+    const body = bodies[made++]
+    const refusal = new Response(body?.(), { status: 429, headers: { 'Retry-After': '1' } })
+    // Somebody else reads the last one.
+    if (made === bodies.length) refusal.body?.getReader()
+    return body ? refusal : new Response('done')
+  }
+  const call = outbound(travel as typeof fetch, { clock, retries: 5 })
+  expect((await clock.finish(call(THINGS))).status).toBe(200)
+})
+
+test('the limits of a server are remembered for more than a thousand identities', async () => {
+  const left = new Map<string, number>()
+  const fields = { 'RateLimit-Policy': '"h";q=2;w=3600' }
+  const travel = async (input: RequestInfo | URL) => {
+    const user = new URL(`${input}`).search
+    const remaining = (left.get(user) ?? 2) - 1
+    left.set(user, remaining)
+    const headers = { ...fields, RateLimit: `"h";r=${Math.max(0, remaining)};t=3600` }
+    return new Response(null, { status: remaining < 0 ? 429 : 200, headers })
+  }
+  const options = {
+    clock: new VirtualClock(),
+    maxWaitMs: 0,
+    retries: 0,
+    identity: ({ url }: { url: URL }) => url.search,
+  }
+  const call = outbound(travel as typeof fetch, options)
+  for (let round = 0; round < 3; round++) {
+    for (let user = 0; user < 1_500; user++) await call(`${THINGS}?${user}`).catch(() => {})
+  }
+  expect(Math.min(...left.values())).toBe(0)
+})
+
+test('null takes the signal of a request away, as with fetch, and another signal is refused', async () => {
+  const { clock, call } = site(() => OK)
+  const request = new Request(THINGS, { signal: AbortSignal.abort() })
+  expect((await clock.finish(call(request, { signal: null }))).status).toBe(200)
+  await expect(call(THINGS, { signal: new AbortController() as never })).rejects.toThrow(
+    'signal: expected an AbortSignal, got "object"',
+  )
+})
+
 test('a call that fails teaches nothing', async () => {
   const { clock, call, times } = site((count) => {
     if (count === 1) throw new TypeError('network')
