@@ -118,15 +118,27 @@ local function commit(key, state, amount, _, lease_ms, refusals, until_ms)
   return forfeited
 end
 
-local function settle(key, now_us, charged_ms, difference)
+local function settle(key, now_us, charged_ms, difference, from, _, charged)
+  local limit, window_us = ARGV[from] + 0, ARGV[from + 1] * 1000
   local bucket = read_bucket(key)
-  if not bucket or us_of_lack(bucket, 0) <= now_us then
-    return false -- Full again: what was charged has been refilled.
-  end
-  local owed = difference * bucket.window_us
-  if owed < 0 then
-    -- What may have been refilled since the charge must not be given back once more.
-    owed = math.min(0, owed + math.max(0, now_us - charged_ms * 1000) * bucket.limit)
+  local owed
+  if difference > 0 then
+    owed = charged + difference
+    if bucket then
+      owed = difference
+    elseif (charged_ms + 1) * 1000 + owed * window_us / limit <= now_us then
+      return false -- As much has been refilled since.
+    end
+    -- Of a bucket that is full again, nothing is left: it is as if this charge had been its first.
+    bucket = bucket or { us = (charged_ms + 1) * 1000, fraction = 0, limit = limit, window_us = window_us }
+    owed = owed * bucket.window_us
+  else
+    if not bucket or us_of_lack(bucket, 0) <= now_us then
+      return false -- Full again: what was charged has been refilled.
+    end
+    -- What may have been refilled since the charge, at its rate or another, must not be given back once more.
+    local rate = math.max(bucket.limit, ceil(limit * bucket.window_us / window_us))
+    owed = math.min(0, difference * bucket.window_us + math.max(0, now_us - charged_ms * 1000) * rate)
   end
   write(key, bucket, owed, now_us, bucket.refusals, bucket.until_ms)
   return true

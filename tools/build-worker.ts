@@ -9,7 +9,7 @@ import { build, type Rolldown } from 'tsdown'
 import type { UpstashRedis } from '../src/store/redis/client.ts'
 
 /** What every isolate loads may weigh, gzipped: it is parsed before the first request is answered. A test holds it. */
-export const MAX_SCRIPT_KIB = 43
+export const MAX_SCRIPT_KIB = 44
 
 const ROOT = join(import.meta.dirname, '..')
 

@@ -46,11 +46,11 @@ export interface Algorithm<State> {
     penalty?: PenaltyState,
   ): Commit<State>
   /**
-   * Corrects a charge made at `chargedAtMs` by a difference in units, below 0 to refund. Missing if the state cannot be
-   * corrected; returns undefined if the charge no longer counts.
+   * Corrects a charge of `charge.cost` units made at `chargedAtMs` by a difference in units, below 0 to refund. Missing
+   * if the state cannot be corrected; returns undefined if the charge no longer counts.
    */
   settle?(
-    state: State,
+    state: State | undefined,
     charge: StoreCharge,
     nowUs: number,
     chargedAtMs: number,

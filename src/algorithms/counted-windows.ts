@@ -44,7 +44,7 @@ function createCountedWindows(begin: (nowMs: number, limit: Limit) => Count): Al
       return { state: counts, ttlMs: findTtlMs(counts, nowMs) }
     },
 
-    settle(state, charge, nowUs, chargedAtMs, units) {
+    settle(state = new Map(), charge, nowUs, chargedAtMs, units) {
       const nowMs = Math.floor(nowUs / 1000)
       const counts = keepRunning(state, nowMs)
       let isSettled = false

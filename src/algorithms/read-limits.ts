@@ -95,6 +95,7 @@ export interface PenaltyOptions {
 
 export function readPenalty(
   { algorithm, penalty, penaltyAfter }: PenaltyOptions,
+  limits: readonly Limit[],
   fail: (key: 'penalty' | 'penaltyAfter', expected: string) => never,
 ): PenaltySettings | undefined {
   if (penalty === undefined) {
@@ -103,5 +104,10 @@ export function readPenalty(
   }
   // A slot may be released at any time: a refused caller has not made too many requests.
   if (ALGORITHMS[algorithm].holdsSlots) fail('penalty', 'an algorithm other than "concurrency" with it')
+  // Refusals that a sliding window counts are a millisecond apart, so later ones would lengthen the window.
+  const longestMs = Math.max(...limits.map(({ windowMs }) => windowMs))
+  if ((penaltyAfter ?? 1) > longestMs) {
+    fail('penaltyAfter', `at most ${longestMs}, one refusal for each millisecond of the longest window`)
+  }
   return { durationMs: parseDuration(penalty) ?? fail('penalty', DURATION_EXPECTED), after: penaltyAfter ?? 1 }
 }

@@ -40,14 +40,22 @@ export const tokenBucket: Algorithm<TokenBucketState> = {
     return { ...putOff(bucket, owed * bucket.windowUs, nowUs, state?.penalty), forfeited }
   },
 
-  settle(state, _charge, nowUs, chargedAtMs, units) {
+  settle(state, charge, nowUs, chargedAtMs, units) {
+    const { windowMs, limit } = getOnlyLimit(charge)
+    if (units > 0) {
+      if (state) return putOff(state, units * state.windowUs, nowUs, state.penalty)
+      // Of a bucket that is full again, nothing is left: it is as if this charge had been its first.
+      const full = createFull(charge, (chargedAtMs + 1) * 1000)
+      const owed = charge.cost + units
+      const isRefilled = full.us + (owed * full.windowUs) / limit <= nowUs
+      return isRefilled ? undefined : putOff(full, owed * full.windowUs, nowUs, undefined)
+    }
     // Full again: the charge has been refilled.
-    if (findUsOfLack(state, 0) <= nowUs) return undefined
-    const owed = units * state.windowUs
-    if (owed >= 0) return putOff(state, owed, nowUs, state.penalty)
-    // Units that may have been refilled since the charge must not be refunded once more.
-    const refilled = Math.max(0, nowUs - chargedAtMs * 1000) * state.limit
-    return putOff(state, Math.min(0, owed + refilled), nowUs, state.penalty)
+    if (!state || findUsOfLack(state, 0) <= nowUs) return undefined
+    // Units that may have been refilled since the charge, at its rate or another, must not be refunded once more.
+    const rate = Math.max(state.limit, Math.ceil((limit * state.windowUs) / (windowMs * 1000)))
+    const refilled = Math.max(0, nowUs - chargedAtMs * 1000) * rate
+    return putOff(state, Math.min(0, units * state.windowUs + refilled), nowUs, state.penalty)
   },
 }
 

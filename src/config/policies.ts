@@ -175,7 +175,7 @@ function createPolicy(table: PolicyTable, index: number, defaults: PolicyDefault
     onStoreError: table.on_store_error ?? defaults.onStoreError,
     counts,
     failures: counts === 'failures' ? (table.failures ?? parseStatuses('4xx') ?? []) : [],
-    penalty: readPenalty(toAlgorithmOptions(table), fail),
+    penalty: readPenalty(toAlgorithmOptions(table), limits, fail),
     refusal: table.refusal,
     mode,
   }

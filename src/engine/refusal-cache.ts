@@ -113,6 +113,8 @@ class RefusalCache {
     const { algorithm, mode, needsSettlement, penalty } = charge
     if (mode === 'shadow' || (needsSettlement && !penalty) || ALGORITHMS[algorithm].holdsSlots) return true
     const usage = this.#statuses.get(charge)?.usage ?? []
+    // The store counts its refusals.
+    if (penalty && usage.length === 0) return false
     return !hasPenalty(usage) && findMinRemaining(usage) >= units
   }
 

@@ -14,6 +14,7 @@ const MAX_CALLS = 3
 const SPAN_MS = 1_000
 /** The refusal of most units is repeated for no longer than this. */
 const MAX_AGE_MS = 5_000
+const MAX_OTHERS = 4
 const NEVER = Number.NEGATIVE_INFINITY
 const MAX_KEYS = 10_000
 
@@ -35,8 +36,9 @@ interface Refusals {
   readonly plan: string | undefined
   /** The fewest units that it refused, or would have. */
   readonly minUnits: number
-  /** The refusal of most units. */
+  /** The refusal of most units, and others as late as it. */
   readonly most: RepeatedRefusal
+  readonly others: readonly RepeatedRefusal[]
   /** Remaining units by key, of charges with a penalty that did not refuse. */
   readonly remaining: ReadonlyMap<string, number>
 }
@@ -119,8 +121,9 @@ class RefusalLimiter {
     const usage = request.charges.map((charge) => {
       const refusals = this.#findRefusals(charge, request, nowMs)
       if (!refusals || refusals.calls < MAX_CALLS || !isWithin(refusals, nowMs)) return []
-      first ??= refusals.most
-      return ageUsage(refusals.most, nowMs)
+      const refusal = findClosest(refusals, countUnits(charge, request))
+      first ??= refusal
+      return ageUsage(refusal, nowMs)
     })
     return first && { granted: 0, nowMs: first.nowMs + nowMs - first.sentAtMs, usage, isProvisional: true }
   }
@@ -174,12 +177,15 @@ class RefusalLimiter {
       const before = this.#refusals.get(key)
       const known = before?.plan === plan ? before : undefined
       const span = known && isWithin(known, sentAtMs) ? known : { startMs: sentAtMs, calls: 0, minUnits: units }
-      const isMost =
-        !known ||
-        units >= known.most.units ||
-        sentAtMs - known.most.sentAtMs >= MAX_AGE_MS ||
-        // Units were used or released since: the earlier limits are no longer true.
-        findMinRemaining(limits) !== findMinRemaining(known.most.usage)
+      // If units were used or released since, the earlier limits are no longer true.
+      const isTrue =
+        known !== undefined &&
+        sentAtMs - known.most.sentAtMs < MAX_AGE_MS &&
+        findMinRemaining(limits) === findMinRemaining(known.most.usage)
+      const all = isTrue
+        ? [latest, ...known.others, known.most].filter((one, at) => at === 0 || one.units !== units)
+        : []
+      const most = all.reduce((one, other) => (other.units > one.units ? other : one), latest)
       this.#refusals.set(key, {
         startMs: span.startMs,
         calls: span.calls + 1,
@@ -187,7 +193,8 @@ class RefusalLimiter {
         remaining,
         // It would have refused everything that does not fit.
         minUnits: Math.min(span.minUnits, findMinRemaining(limits) + 1),
-        most: isMost ? latest : known.most,
+        most,
+        others: all.filter((one) => one !== most).slice(0, MAX_OTHERS),
       })
     }
   }
@@ -199,6 +206,11 @@ class RefusalLimiter {
       if (known) this.#refusals.set(key, { ...known, startMs: NEVER, most: { ...known.most, sentAtMs: NEVER } })
     }
   }
+}
+
+/** Finds the refusal of the fewest units that are as many as these: it waits no longer than it must, as far as is known. */
+function findClosest({ most, others }: Refusals, units: number): RepeatedRefusal {
+  return others.reduce((best, one) => (one.units >= units && one.units < best.units ? one : best), most)
 }
 
 /** Nothing says when such a charge stops refusing, so three calls a second have to do. */

@@ -432,7 +432,9 @@ function createContext(log: Log, keepAlive: LimiterOptions['waitUntil']): CallCo
  * Neither a shadow policy that would have refused, nor one that let everything through while the store was away, is
  * charged.
  */
-function wasCharged({ limits }: LimiterDecision | PartialDecision, { name }: Policy): boolean {
+function wasCharged({ limits, granted }: LimiterDecision | PartialDecision, { name, mode }: Policy): boolean {
+  // Which of several permits a shadow policy would have granted, no decision says.
+  if (mode === 'shadow' && Number(granted) > 1) return false
   const own = limits.filter((limit) => limit.policy === name)
   return own.length > 0 && own.every(({ retryAfterMs }) => retryAfterMs === 0)
 }

@@ -199,7 +199,7 @@ export function readPolicy(options: PolicyOptions, path: string, onStoreErrorOfA
     algorithm,
     limits: limits.map((limit) => ({ ...limit, name: formatLimitName(name, algorithm, limit) })),
     burst: ALGORITHMS[algorithm].hasBurst ? (burst ?? limits[0]?.limit) : undefined,
-    penalty: readPenalty(options, (key, expected) => {
+    penalty: readPenalty(options, limits, (key, expected) => {
       throw new OptionError(`${path}.${key}`, expected, options[key])
     }),
     mode,

@@ -96,6 +96,40 @@ describe.concurrent.each(Object.entries(STORES))('%s', (_name, createSubject) =>
     expect((await store.decide(take([charge]))).granted).toBe(1)
   })
 
+  test('settle() takes what was charged too little of a bucket that is full again', async () => {
+    const { store, advance } = createSubject()
+    const msPerUnit = 50
+    const charge = chargeOf('token-bucket', [{ limit: 1_000 / msPerUnit, windowMs: 1_000 }], { burst: 10_000 })
+    const { nowMs } = await store.decide(take([charge]))
+    await advance(2 * msPerUnit)
+    await store.settle([{ charge, units: 9_999 }], nowMs)
+    const late = await store.decide(take([charge], { action: 'peek' }))
+    const refilled = (late.nowMs - nowMs) / msPerUnit
+    expect(refilled).toBeGreaterThan(1)
+    expect(late.usage[0]?.[0]?.remaining).toBeLessThanOrEqual(refilled)
+    expect(late.usage[0]?.[0]?.remaining).toBeGreaterThan(refilled - 1.1)
+
+    // As much has been refilled since.
+    await store.settle(
+      [{ charge: { ...charge, key: `${charge.key}-3` }, units: 100 }],
+      late.nowMs - 101 * msPerUnit - 2,
+    )
+    const other = await store.decide(take([{ ...charge, key: `${charge.key}-3` }], { action: 'peek' }))
+    expect(other.usage[0]?.[0]?.remaining).toBe(10_000)
+  })
+
+  test('settle() gives nothing back twice that was refilled at a higher rate', async () => {
+    const { store, advance } = createSubject()
+    const fast = chargeOf('token-bucket', [{ limit: 1_000_000, windowMs: 1_000 }], { burst: 100 })
+    const slow = { ...fast, limits: [{ limit: 1, windowMs: HOUR_MS }] }
+    const { nowMs } = await store.decide(take([{ ...fast, cost: 50 }]))
+    await advance(2)
+    await store.decide(take([{ ...slow, cost: 50 }]))
+    await store.settle([{ charge: { ...fast, cost: 50 }, units: -50 }], nowMs)
+    const left = await store.decide(take([slow], { action: 'peek' }))
+    expect(left.usage[0]?.[0]?.remaining).toBe(50)
+  })
+
   describe.each([
     ['quota', { limit: 10, windowMs: HOUR_MS }, {}],
     // The window of the clock that began in 1970 and ends in 2033.

@@ -46,6 +46,16 @@ test('withRefusalCache() answers a flood of one refused caller without a call', 
   expect(asked.length - before).toBe(0)
 })
 
+test('withRefusalCache() lets the store count a refusal of a charge with a penalty that it knows nothing of', async () => {
+  const { asked, decide } = subject()
+  const charge = second()
+  await exhaust(decide, charge)
+  const before = asked.length
+  const counting = second({ penalty: { durationMs: 60_000, after: 3 } })
+  for (let i = 0; i < 3; i++) await decide(counting, charge)
+  expect(asked.length - before).toBeGreaterThan(0)
+})
+
 test('withRefusalCache() counts the wait down, and asks again when it has passed since the call was sent', async () => {
   const { clock, asked, decide } = subject()
   const charge = second({ cost: 1 })

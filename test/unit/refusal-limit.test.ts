@@ -141,6 +141,20 @@ test('withRefusalLimit() tells no shorter a time to wait than the store, whateve
   }
 })
 
+test('withRefusalLimit() tells each cost that was decided its own time to wait', async () => {
+  const { clock, decide } = subject()
+  const charge = hourly(50)
+  for (let i = 0; i < 50; i++) await decide(charge)
+  const told = async (cost: number) => (await decide({ ...charge, cost })).usage[0]?.[0]?.retryAfterMs ?? 0
+  const startMs = clock.now
+  const decided = [await told(50), await told(1), await told(20)]
+  const repeated = [await told(50), await told(1), await told(20)]
+  // The store takes a millisecond; what is repeated comes at once.
+  expect(clock.now - startMs).toBe(3)
+  for (const [at, ms] of repeated.entries()) expect(Math.abs(ms - (decided[at] ?? 0))).toBeLessThanOrEqual(3)
+  expect(new Set(decided.map((ms) => Math.round(ms / 5))).size).toBe(3)
+})
+
 test('withRefusalLimit() asks only whether an identity is known, and writes nothing, once its address brings too many', async () => {
   const { decide, flood, asked } = subject()
   const cap = newcomers(2)

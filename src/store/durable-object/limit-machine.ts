@@ -216,8 +216,9 @@ export class LimitMachine {
       case 'settle': {
         const { charge, chargedAtMs, units } = correction
         const { settle } = ALGORITHMS[charge.algorithm].implementation
-        const settled = known === undefined ? undefined : settle?.(known, charge, nowUs, chargedAtMs, units)
+        const settled = settle?.(known, charge, nowUs, chargedAtMs, units)
         if (!settled) return
+        state.algorithm = charge.algorithm
         // Open charges can be removed as before: without them, this would have moved the state as far.
         this.#keep(settled, nowMs)
         break

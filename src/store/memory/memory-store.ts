@@ -62,7 +62,6 @@ export class MemoryStore<S extends ExpiringStates = ExpiringStates> implements S
     const nowUs = this.#advance()
     for (const { charge, units } of differences) {
       const state = this.states.read(charge.key)
-      if (state === undefined) continue
       const commit = ALGORITHMS[charge.algorithm].implementation.settle?.(state, charge, nowUs, chargedAtMs, units)
       if (commit) this.states.write(charge.key, commit.state, commit.ttlMs)
     }

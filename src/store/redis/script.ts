@@ -97,7 +97,7 @@ function encodeCharge(charge: StoreCharge): string {
 export function listSettleArguments(differences: readonly Adjustment[], chargedAtMs: number): (string | number)[] {
   const perCharge = differences.flatMap(({ charge, units }) => {
     const numbers = listNumbers(charge)
-    return [ALGORITHMS[charge.algorithm].letter, units, numbers.length, ...numbers]
+    return [ALGORITHMS[charge.algorithm].letter, charge.cost, units, numbers.length, ...numbers]
   })
   return [chargedAtMs, ...perCharge]
 }
