@@ -20,7 +20,7 @@ export const usage = defineCommand({
     'usage --env production --header x-api-key=k-123': 'a caller by a key of its own, in production',
     'usage --digest 4Xb7m1nJ0yKq8rT2vZc5Lw': 'a caller whom a log line names',
     'usage my-api-token --gateway https://edge.example.com': 'without a database, by way of the gateway',
-    'usage --watch - < token.txt': 'a token that is in no history, watched',
+    'usage - --watch < token.txt': 'a token that is in no history, watched',
   },
   declare: (command) =>
     declareBody(command, readUsage, {
@@ -145,5 +145,5 @@ function formatUsage({ blocked: block, limits, skipped }: Usage, terminal: Termi
 
 function formatBlock({ status, reason, until }: NonNullable<Usage['blocked']>, terminal: Terminal): string {
   const words = [`answered ${status}`, until === null ? [] : `until ${until}`, reason ?? []].flat()
-  return `${terminal.style('red', 'blocked')}: ${words.join(', ')} (sluice block <caller> --remove ends it)`
+  return `${terminal.style('red', 'blocked')}: ${words.join(', ')} (sluice block --list shows the rule)`
 }

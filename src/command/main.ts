@@ -14,12 +14,20 @@ export type World = Pick<NodeJS.Process, 'stdin' | 'stdout' | 'stderr' | 'env' |
 export async function main(args: readonly string[], process: World): Promise<number> {
   const { stdin, stdout, stderr, env } = process
   const exitCode = (exit: Exit) => EXIT_CODES[exit][0]
-  // EPIPE: the reader of a pipe has closed it.
-  stdout.on('error', ({ code }: NodeJS.ErrnoException) =>
-    process.exit(exitCode(code === 'EPIPE' ? 'done' : 'unexpected')),
-  )
   // The first Ctrl-C stops the work where it can be resumed; the second one ends the process.
   const interruption = new AbortController()
+  let isUnread = false
+  stdout.on('error', ({ code }: NodeJS.ErrnoException) => {
+    if (code !== 'EPIPE') {
+      stderr.write(`error: the output cannot be written (${code})\n`)
+      process.exit(exitCode('unexpected'))
+    }
+    // The reader of a pipe has closed it: what repeats itself ends, and the result of all else is still the exit code.
+    isUnread = true
+    interruption.abort()
+  })
+  // Nobody reads the messages, and the work goes on.
+  stderr.on('error', () => {})
   process.on('SIGINT', () => {
     if (interruption.signal.aborted) process.exit(exitCode('interrupted'))
     interruption.abort()
@@ -29,10 +37,11 @@ export async function main(args: readonly string[], process: World): Promise<num
   try {
     const task = await parse(args, process)
     if (!task) return exitCode('done')
-    const terminal = new Terminal({ ...streams, isJson: task.isJson })
-    return exitCode(await task.run({ terminal, env, cwd: process.cwd(), signal }))
+    const terminal = new Terminal({ ...streams, isJson: task.isJson, signal })
+    const exit = await task.run({ terminal, env, cwd: process.cwd(), signal })
+    return exitCode(isUnread && exit === 'interrupted' ? 'done' : exit)
   } catch (error) {
-    if (signal.aborted) return exitCode('interrupted')
+    if (signal.aborted && !isUnread) return exitCode('interrupted')
     // Commander has printed what is wrong.
     if (error instanceof CommanderError) return exitCode(error.exitCode === 0 ? 'done' : 'misuse')
     return exitCode(report(error, new Terminal({ ...streams, isJson: args.includes('--json') })))

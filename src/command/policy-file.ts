@@ -8,8 +8,10 @@ import { readText } from './read-text.ts'
 import { type Path, WranglerFile } from './settings/wrangler-file.ts'
 import type { Context } from './subcommand.ts'
 
-/** A file of policies, or Wrangler's file. */
-const PATHS: readonly Path[] = [['policies'], ['POLICIES'], ['vars', 'POLICIES']]
+/** The value of POLICIES, a file of policies, or Wrangler's file. */
+const PATHS: readonly Path[] = [[], ['policies'], ['POLICIES'], ['vars', 'POLICIES']]
+/** A list in JSON begins with another table or ends, and one in TOML with a name. */
+const JSON_START = /^\s*(?:[{/]|\[\s*[{\]])/
 
 /**
  * Reads policies from a file of TOML or JSON, or from standard input, and checks that the Worker would take them.
@@ -22,11 +24,11 @@ export async function readPolicyFile(
 ): Promise<PolicyTables> {
   const name = file === '-' ? 'standard input' : file
   const text = file === '-' ? await terminal.readInput() : readText(resolve(cwd, file), name)
-  const parsed = new WranglerFile(name, text, /^\s*[{/]/.test(text))
-  const path = PATHS.find((each) => parsed.get(...each) !== undefined)
+  const parsed = new WranglerFile(name, text, JSON_START.test(text))
+  const path = PATHS.find((each) => Array.isArray(parsed.get(...each)))
   const tables = path && parsed.get(...path)
   if (!path || !Array.isArray(tables)) {
-    throw new CommandError(`${name}: expected [[policies]] tables, or "policies" with a list in JSON`)
+    throw new CommandError(`${name}: expected [[policies]] tables, or a list of them in JSON`)
   }
   const { problems } = await operator.run(validate, { body: { policies: tables } })
   const [problem, ...others] = problems

@@ -1,5 +1,6 @@
 import { randomInt } from 'node:crypto'
 import { createInterface } from 'node:readline/promises'
+import { addAbortSignal } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { styleText } from 'node:util'
 import { Presets, SingleBar } from 'cli-progress'
@@ -12,6 +13,8 @@ export interface TerminalOptions {
   readonly stdout: NodeJS.WriteStream
   readonly stderr: NodeJS.WriteStream
   readonly isJson: boolean
+  /** Ends reading, if it is aborted. */
+  readonly signal?: AbortSignal
 }
 
 export interface Progress {
@@ -104,7 +107,8 @@ export class Terminal {
   }
 
   async readInput(): Promise<string> {
-    return (await text(this.#options.stdin)).trim()
+    const { stdin, signal } = this.#options
+    return (await text(signal ? addAbortSignal(signal, stdin) : stdin)).trim()
   }
 
   /** @param hint if there is no TTY to ask on @throws {CommandError} without an answer */

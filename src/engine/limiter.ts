@@ -115,7 +115,10 @@ export class RequestLimiter {
       if (match.policy.limits.length === 0 || skips?.(match.policy)) continue
       const built = this.#builder.build(match, request, path.canonical, priority, context)
       const charge = built instanceof Promise ? await built : built
-      if (charge === 'skip') continue
+      if (charge === 'skip') {
+        if (trace) trace.matches = trace.matches.filter((one) => one !== match)
+        continue
+      }
       if ('outcome' in charge) return charge
       charges.push(charge)
     }

@@ -40,7 +40,7 @@ const status = v.pipe(
 
 const expiring = {
   /** Operators read it, and a blocked caller is told it. */
-  reason: v.optional(matching(/^[^\p{Cc}]{1,200}$/u, 'up to 200 characters')),
+  reason: v.optional(matching(/^[^\p{Cc}]{1,200}$/u, 'a line of up to 200 characters')),
   /** When the rule ends, e.g. `2026-12-24T00:00:00Z`; left out, it does not. */
   until: v.optional(parsed('a moment in UTC, such as "2026-12-24T00:00:00Z"', parseMoment)),
 }
@@ -207,7 +207,9 @@ function defineTable<const Entries extends v.ObjectEntries>(entries: Entries) {
 function parseMoment(text: string): string | undefined {
   const moment = /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?Z$/.test(text) ? new Date(text) : undefined
   if (!moment || Number.isNaN(moment.getTime())) return undefined
-  return moment.toISOString().replace('.000Z', 'Z')
+  const written = moment.toISOString()
+  // There is no 30 February (RFC 3339 §5.7).
+  return written.startsWith(text.slice(0, 10)) ? written.replace('.000Z', 'Z') : undefined
 }
 
 /**

@@ -1,4 +1,4 @@
-import { OptionError } from '../config/option-error.ts'
+import { HIDDEN, OptionError } from '../config/option-error.ts'
 import {
   type DocumentStore,
   NO_DOCUMENT,
@@ -7,8 +7,11 @@ import {
   updateDocument,
   type VersionId,
 } from '../store/documents.ts'
-import { isOver, NO_RULES, parseRules, type Rules, readRules } from './document.ts'
+import { isOver, NO_RULES, parseRules, RULES, type Rules, readRules } from './document.ts'
 import { formatTargetKey, type RuleTarget } from './target.ts'
+
+/** As JSON writes it; Redis reads no such text. */
+const LONE_SURROGATE = /(?<!\\)(?:\\\\)*\\ud[89a-f][\da-f]{2}/
 
 export type Note = Pick<Revision, 'actor' | 'comment'>
 
@@ -66,6 +69,7 @@ export async function editRules(
     check?.(rules)
     edited = { kind: 'unchanged', version, id, rules }
     const text = JSON.stringify(rules)
+    if (LONE_SURROGATE.test(text)) throw new OptionError(RULES, 'text without half characters', HIDDEN)
     return text === JSON.stringify(old) ? undefined : { text, ...note }
   })
   const result = edited as Edited
@@ -112,11 +116,13 @@ export function withEntry<List extends EntryList>(
   entry: Entries[List],
   nowMs: number,
 ): Rules {
-  return dropEnded({ ...rules, [list]: [...dropTarget(rules[list], entry), entry] }, nowMs)
+  const entries: readonly RuleTarget[] = rules[list]
+  const at = entries.findIndex((each) => isSameTarget(each, entry))
+  return dropEnded({ ...rules, [list]: at < 0 ? [...entries, entry] : entries.with(at, entry) }, nowMs)
 }
 
 export function withoutEntry(list: EntryList, rules: Rules, target: RuleTarget, nowMs: number): Rules {
-  return dropEnded({ ...rules, [list]: dropTarget(rules[list], target) }, nowMs)
+  return dropEnded({ ...rules, [list]: rules[list].filter((entry) => !isSameTarget(entry, target)) }, nowMs)
 }
 
 /**
@@ -136,9 +142,8 @@ export function withSection(rules: Rules, old: Rules, section: Section, nowMs: n
   return dropEnded(section === 'all' ? old : { ...rules, [section]: old[section] }, nowMs)
 }
 
-function dropTarget(entries: readonly RuleTarget[], target: RuleTarget): readonly RuleTarget[] {
-  const name = formatTargetKey(target)
-  return entries.filter((entry) => formatTargetKey(entry) !== name)
+export function isSameTarget(one: RuleTarget, other: RuleTarget): boolean {
+  return formatTargetKey(one) === formatTargetKey(other)
 }
 
 function dropEnded(rules: Rules, nowMs: number): Rules {

@@ -252,10 +252,11 @@ function pickDecisiveRule(found: IndexedEntries): Exclude<RuleEntry, OverrideEnt
   return block
 }
 
-/** Overrides that name the caller itself come before those with a wildcard. */
+/** Overrides that name the caller itself come before those with a wildcard, of which the longest comes first. */
 function sortOverrides(found: IndexedEntries): readonly OverrideEntry[] {
-  const isWildcard = ({ override }: OverrideEntry) => Number(override.value !== undefined)
-  return found.filter((entry) => entry.kind === 'override').sort((a, b) => isWildcard(a) - isWildcard(b))
+  const rankOf = ({ override: { value } }: OverrideEntry) =>
+    value === undefined ? Number.POSITIVE_INFINITY : value.length
+  return found.filter((entry) => entry.kind === 'override').sort((a, b) => rankOf(b) - rankOf(a) || 0)
 }
 
 function toBlocked({ block: { status = 403, reason }, untilMs }: Extract<RuleEntry, { kind: 'block' }>): Blocked {

@@ -1,3 +1,5 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { globSync } from 'node:fs'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -42,6 +44,27 @@ describe('a bad file is told about with its place', () => {
     const seen = new Set(texts.flatMap((text) => [...text.matchAll(/\[([a-z-]+)\] /g)].map(([, code]) => code)))
     expect(Object.keys(CODES).filter((code) => !seen.has(code))).toEqual([])
   })
+})
+
+test.each(['stdout', 'stderr'] as const)('sluice check ends with its own code though nobody reads its %s', async (unread) => {
+  const cwd = await directoryOf({ 'wrangler.toml': `${GOOD}ANONYMOUS = "allow"\n` })
+  for (const [args, expected] of [
+    [['check'], 1],
+    [['check', '--nonsense'], 2],
+  ] as const) {
+    const child = spawn(process.execPath, [join(import.meta.dirname, '../../src/cli.ts'), ...args], { cwd })
+    child[unread].destroy()
+    child[unread === 'stdout' ? 'stderr' : 'stdout'].resume()
+    expect(await once(child, 'close')).toEqual([expected, null])
+  }
+})
+
+test('sluice check reads a file with a byte order mark, and takes an empty name of an environment for none', async () => {
+  const files = { 'wrangler.toml': `\ufeff${GOOD}` }
+  expect((await check(files)).code).toBe(0)
+  expect((await check({ 'wrangler.json': '\ufeff{"vars":{"UPSTREAM_URL":"https://api.acme.test"}}' })).code).toBe(0)
+  expect((await check(files, ['--env', ''])).code).toBe(0)
+  expect((await check(files, [], { CLOUDFLARE_ENV: '' })).code).toBe(0)
 })
 
 test('sluice check prints each finding as file:line:column, what to do, and a count', async () => {

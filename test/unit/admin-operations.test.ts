@@ -213,6 +213,28 @@ describe('the rules', () => {
     expect((await ask(rules)).rules.blocks).toHaveLength(60)
   })
 
+  test('keep the place of an entry that is edited, so that the same edits again change nothing', async () => {
+    const { ask } = operatedWith([LOGIN])
+    const [one, other] = [{ target: { ip: '192.0.2.1' } }, { target: { ip: '192.0.2.2' }, reason: 'much' }]
+    const changed = []
+    for (const edit of [one, other, one, other]) changed.push((await ask(block, edit)).changed)
+    expect(changed).toEqual([true, true, false, false])
+    expect(await ask(block, { ...one, status: 404 })).toMatchObject({ changed: true, entry: { status: 404 } })
+    expect((await ask(rules)).rules.blocks.map(({ status }) => status)).toEqual([404, undefined])
+  })
+
+  test('take no text that Redis cannot read, and no cookie that is two', async () => {
+    const { problem, ask } = operatedWith([LOGIN])
+    const broken = { code: 'invalid_input', status: 400, detail: expect.stringContaining('half characters') }
+    expect(await problem(block, { target: { ip: '192.0.2.1' }, reason: 'a\ud800b' })).toMatchObject(broken)
+    expect(await problem(push, { policies: [{ ...LOGIN, match: '/\ud800' }] })).toMatchObject(broken)
+    expect(await ask(block, { target: { ip: '192.0.2.1' }, reason: '\\ud800 \ud83d\ude00' })).toMatchObject({ changed: true })
+    expect(await problem(block, { target: { cookie: { theme: 'dark; sid=abc' } } })).toMatchObject({
+      status: 400,
+      detail: expect.stringContaining('without ";"'),
+    })
+  })
+
   test('that cannot be read are replaced by older ones, or by none, and by no edit of them', async () => {
     const { ask, problem, operated } = operatedWith([LOGIN])
     await ask(block, { target: { ip: '192.0.2.1' } })

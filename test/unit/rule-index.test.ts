@@ -17,14 +17,16 @@ interface Caller {
   readonly token?: string
   readonly ip?: string
   readonly tenant?: string
+  readonly other?: string
   readonly cf?: unknown
 }
 
-function requestOf({ token, ip, tenant, cf }: Caller) {
+function requestOf({ token, ip, tenant, other, cf }: Caller) {
   const headers = new Headers()
   if (token !== undefined) headers.set('Authorization', `Bearer ${token}`)
   if (ip !== undefined) headers.set('CF-Connecting-IP', ip)
   if (tenant !== undefined) headers.set('X-Tenant', tenant)
+  if (other !== undefined) headers.set('X-Other', other)
   const request = new Request('https://api.test/things', { headers })
   const { method, url, body } = request
   return { method, url, headers, body, clone: () => request.clone(), ...(cf !== undefined && { cf }) }
@@ -255,6 +257,20 @@ describe('overrides', () => {
     expect(first({ tenant: 'acme-1' }, 'default')).toBe(30)
     expect(first({ tenant: 'acme-1' }, 'dear')).toBe(100)
     expect(first({ tenant: 'other' }, 'default')).toBe(20)
+  })
+
+  test('of many go by the longest value, whichever header it is of', () => {
+    const [short, long] = [
+      { by: 'header:x-other', value: 'a*', multiplier: 2 },
+      { by: 'header:x-tenant', value: 'acme-corporation-*', multiplier: 3 },
+    ]
+    for (const overrides of [
+      [short, long],
+      [long, short],
+    ]) {
+      const found = ordersFor({ overrides }, { tenant: 'acme-corporation-7', other: 'abc' })
+      expect(ruled(found, 'default', '')?.limits[0]?.limit).toBe(30)
+    }
   })
 
   test('by a digest alone leave a policy that counts everyone together as it is', () => {

@@ -3,7 +3,14 @@ import { OptionError } from '../../config/option-error.ts'
 import { CallerError } from '../../request/caller/caller-in-text.ts'
 import { appendAudit } from '../../rules/audit-log.ts'
 import { type Block, type Override, type Rules, readTarget, resolveExpiry } from '../../rules/document.ts'
-import { type Entries, type EntryList, readCurrentRules, withEntry, withoutEntry } from '../../rules/edit-rules.ts'
+import {
+  type Entries,
+  type EntryList,
+  isSameTarget,
+  readCurrentRules,
+  withEntry,
+  withoutEntry,
+} from '../../rules/edit-rules.ts'
 import { formatBlock, formatOverride } from '../../rules/format-rules.ts'
 import { formatTarget, type RuleTarget } from '../../rules/target.ts'
 import { describe } from '../../statistics/schema.ts'
@@ -89,15 +96,15 @@ async function editRule<List extends EntryList>(
   const end = resolveExpiry({ until, for: duration }, nowMs)
   if ('wrong' in end) throw new InputError([end.wrong], `expected ${end.expected}`)
   const entry = { ...target, ...effect, reason, until: end.until } as Entries[List]
-  let last = -1
+  let at = -1
   const change = (rules: Rules) => {
     if (remove) return withoutEntry(list, rules, target, nowMs)
     const changed = withEntry(list, rules, entry, nowMs)
-    last = changed[list].length - 1
+    at = changed[list].findIndex((each) => isSameTarget(each, target))
     return changed
   }
   const locate = ([section, index, ...keys]: OptionError['path']) => {
-    if (section !== list || index !== last) return undefined
+    if (section !== list || index !== at) return undefined
     const names = keys.map(String)
     return Object.hasOwn(target, names[0] ?? '') ? ['target', ...names] : names
   }
@@ -105,7 +112,8 @@ async function editRule<List extends EntryList>(
   // Only limits can go out of step with policies; and nothing keeps one from taking them back.
   const mustFit = list === 'overrides' && !remove
   const changed = await changeRules(context, change, { ...note, comment }, mustFit, locate)
-  const written: object | undefined = remove ? undefined : changed.rules[list].at(-1)
+  const entries: readonly RuleTarget[] = changed.rules[list]
+  const written = remove ? undefined : entries.find((each) => isSameTarget(each, target))
   if (changed.kind === 'written') {
     await recordEdit(context, written ?? target, remove ? `${name} removed` : name, note)
   }

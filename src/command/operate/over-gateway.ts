@@ -12,7 +12,7 @@ const URL_HINT = 'For example https://edge.example.com; where ADMIN_HOST is set,
 const ADMIN_TOKEN = v.pick(environment, ['ADMIN_TOKEN'])
 
 /** @param gateway URL, of which only the origin counts @throws {CommandError} @throws {OptionError} */
-export function operateOverGateway(gateway: string, token: unknown): Operator {
+export function operateOverGateway(gateway: string, token: unknown, signal: AbortSignal): Operator {
   const { origin, host } = readUrl(gateway)
   if (typeof token !== 'string' || token === '') {
     throw new CommandError('ADMIN_TOKEN is not set', {
@@ -34,7 +34,7 @@ export function operateOverGateway(gateway: string, token: unknown): Operator {
         ...(body && { body: JSON.stringify(body) }),
         // A redirect would send the token to another host.
         redirect: 'manual',
-        signal: AbortSignal.timeout(ANSWER_TIMEOUT_MS),
+        signal: AbortSignal.any([signal, AbortSignal.timeout(ANSWER_TIMEOUT_MS)]),
       }).catch((error: unknown) => {
         const hint = 'Is the URL right, and the Worker deployed?'
         throw new CommandError(`the gateway at ${host} cannot be reached (${findCause(error)})`, {

@@ -18,7 +18,7 @@ type Subject = 'counts' | 'rules'
 
 /** @param about the caller or target of the operations */
 export async function withOperator(
-  { terminal, env, cwd }: Context,
+  { terminal, env, cwd, signal }: Context,
   { config, env: environment, redis, gateway }: OperatorOptions,
   subject: Subject,
   about: object,
@@ -27,7 +27,7 @@ export async function withOperator(
   const settings = readSettings({ cwd, shell: env, config, env: environment, view: 'development' })
   if (gateway !== undefined) {
     if (redis !== undefined) throw new CommandError('expected --gateway or --redis, not both')
-    await work(operateOverGateway(gateway, settings.variables.ADMIN_TOKEN))
+    await work(operateOverGateway(gateway, settings.variables.ADMIN_TOKEN, signal))
     return 'done'
   }
   // The configuration is checked before a connection is made.

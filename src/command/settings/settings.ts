@@ -36,7 +36,9 @@ export interface Settings {
 }
 
 /** @throws {CommandError} if a named file is not there, cannot be read, or has no such environment */
-export function readSettings({ cwd, shell, config, env, view }: SettingsOptions): Settings {
+export function readSettings({ cwd, shell, config, env: named, view }: SettingsOptions): Settings {
+  // As for Wrangler, an empty name is the top level.
+  const env = named || undefined
   const path = config === undefined ? findWranglerFile(cwd) : resolve(cwd, config)
   const file = path === undefined ? undefined : readWranglerFile(path, formatPath(cwd, path))
   if (env !== undefined) refuseUnknownEnvironment(env, file)
@@ -98,6 +100,6 @@ function findWranglerFile(from: string): string | undefined {
 
 /** Formats a path relative to the working directory, unless it is far from there. */
 function formatPath(cwd: string, path: string): string {
-  const shown = relative(cwd, path)
+  const shown = relative(cwd, path) || '.'
   return shown.startsWith(join('..', '..', '..')) ? path : shown
 }

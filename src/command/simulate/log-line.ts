@@ -1,3 +1,4 @@
+import { isIP } from 'node:net'
 import { CommandError } from '../command-error.ts'
 
 export interface LogEntry {
@@ -79,7 +80,14 @@ export function readLogLine(line: string, fields: FieldMap): LogEntry | undefine
   const headers = new Map<string, string>()
   if (referer && referer !== '-') headers.set('referer', referer)
   if (agent && agent !== '-') headers.set('user-agent', agent)
-  return { ...target, timeMs, ip, token: toText(user), headers, status: status === '-' ? undefined : Number(status) }
+  return {
+    ...target,
+    timeMs,
+    ip: toAddress(ip),
+    token: toText(user),
+    headers,
+    status: status === '-' ? undefined : Number(status),
+  }
 }
 
 function readJsonLine(line: string, { fields, headers }: FieldMap): LogEntry | undefined {
@@ -97,7 +105,7 @@ function readJsonLine(line: string, { fields, headers }: FieldMap): LogEntry | u
   return {
     ...target,
     timeMs,
-    ip: toText(findFirst(row, fields.ip)),
+    ip: toAddress(findFirst(row, fields.ip)),
     token: toText(findFirst(row, fields.token)),
     headers: new Map(sent.filter((pair): pair is [string, string] => pair[1] !== undefined)),
     status: Number.isInteger(status) ? status : undefined,
@@ -131,6 +139,13 @@ function findMember(row: LogRow, name: string): unknown {
 function toText(value: unknown): string | undefined {
   const text = typeof value === 'number' ? String(value) : value
   return typeof text === 'string' && text !== '' && text !== '-' ? text : undefined
+}
+
+/** Reads the first of several addresses, with a port or without. */
+function toAddress(value: unknown): string | undefined {
+  const first = toText(value)?.split(',', 1)[0]?.trim() ?? ''
+  const [, bare = first] = /^\[([^\]]+)\](?::\d+)?$/.exec(first) ?? /^([\d.]+):\d+$/.exec(first) ?? []
+  return isIP(bare) === 0 ? undefined : bare
 }
 
 /** Reads s, ms, µs or ns since the Unix epoch, RFC 3339, or the Common Log Format. @returns ms since the Unix epoch */

@@ -45,12 +45,15 @@ export function createRequest(caller: Caller): Request {
     const headers = new Headers(header.map(([name, value]) => [name, value]))
     if (token !== undefined) headers.set('Authorization', token)
     headers.set('CF-Connecting-IP', ip)
+    if (cookie.some(([name, value]) => /[;=]/.test(name) || value.includes(';')))
+      throw new CallerError('expected a name and a value without ";"', 'cookie')
     if (cookie.length > 0) {
       const cookies = cookie.map(([name, value]) => `${name}=${value}`)
       headers.set('Cookie', [...(headers.get('Cookie')?.split('; ') ?? []), ...cookies].join('; '))
     }
     return new Request(url, { method, headers, body })
-  } catch {
+  } catch (error) {
+    if (error instanceof CallerError) throw error
     // The message of the error would repeat values of headers.
     throw new CallerError('that cannot be a request: its method, a header or its body is not what HTTP allows')
   }

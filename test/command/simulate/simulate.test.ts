@@ -147,6 +147,17 @@ test('a shadow policy tells whom it would refuse, and a log that is not in order
   expect(disordered.notes).toContainEqual(expect.stringContaining('1 request over a second earlier'))
 })
 
+test('an address is read with a port, in brackets, or before those of proxies; what is none is not counted as one', async () => {
+  const POLICIES = JSON.stringify([{ name: 'addresses', limits: '1/1m', by: 'ip' }])
+  const ips = ['192.0.2.1:4711', '[2001:db8:1::1]:80', '198.51.100.7, 10.0.0.1', '[2001:db8:2::1]', '192.0.2.2']
+  const lines = ips.map((ip) => JSON.stringify({ time: 1_767_225_600, path: '/', ip })).join('\n')
+  const env = { RATE_LIMITS: '100/1m', POLICIES }
+  expect((await simulated(['-'], { env, input: lines })).results[0].admitted).toBe(5)
+  const hosts = JSON.stringify({ time: 1_767_225_600, path: '/', ip: 'host.example' })
+  const { notes } = await simulated(['-'], { env, input: hosts })
+  expect(notes).toContain('no line has an address, which policies count by')
+})
+
 test('what no line shows, though policies count by it, is noticed', async () => {
   const POLICIES = JSON.stringify([
     { name: 'keys', limits: '5/1m', by: 'header:x-api-key', anonymous: 'deny' },
