@@ -128,16 +128,17 @@ export async function readJson({ body, headers }: Request): Promise<unknown> {
   if (Number(headers.get('Content-Length') ?? 0) > MAX_BODY_BYTES) throw createTooLarge()
   const chunks: Uint8Array<ArrayBuffer>[] = []
   let bytes = 0
-  // Leaving the loop cancels the stream.
-  for await (const chunk of (body ?? []) as AsyncIterable<Uint8Array<ArrayBuffer>>) {
-    bytes += chunk.length
-    if (bytes > MAX_BODY_BYTES) throw createTooLarge()
-    chunks.push(chunk)
-  }
   try {
+    // Leaving the loop cancels the stream.
+    for await (const chunk of (body ?? []) as AsyncIterable<Uint8Array<ArrayBuffer>>) {
+      bytes += chunk.length
+      if (bytes > MAX_BODY_BYTES) throw createTooLarge()
+      chunks.push(chunk)
+    }
     const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
     return JSON.parse(decoder.decode(await new Blob(chunks).arrayBuffer()))
-  } catch {
+  } catch (error) {
+    if (error instanceof OperationError) throw error
     throw new OperationError('invalid_input', 400, 'The body is not JSON in UTF-8.')
   }
 }

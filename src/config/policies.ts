@@ -19,7 +19,7 @@ import type {
   PolicyLimit,
   RequestPolicy,
 } from '../model/policy.ts'
-import { isFoldable, isInBody, isShared } from '../request/identity/source.ts'
+import { formatSource, isFoldable, isInBody, isShared } from '../request/identity/source.ts'
 import { mayOverlap } from '../request/policy/pattern.ts'
 import { OptionError } from './option-error.ts'
 import { PLAN_EXPECTED, type PolicyTable, policyTable } from './policy-keys.ts'
@@ -200,7 +200,7 @@ function toAlgorithmOptions(table: PolicyTable) {
 function readPlans(table: PolicyTable, defaults: PolicyDefaults, fail: FailPolicy): Plans | undefined {
   const { limits: byPlan, plan: source, default_plan: byDefault, reserve } = table
   if (typeof byPlan !== 'object') {
-    if (source) fail('plan', 'limits as a table by plan with it')
+    if (source) fail('plan', 'limits as a table by plan with it', formatSource(source))
     if (byDefault !== undefined) fail('default_plan', 'limits as a table by plan with it')
     return undefined
   }

@@ -34,7 +34,7 @@ const planName = matching(NAME.pattern, `the name of a plan, ${NAME.expected}`)
 // The middleware has these as options, too.
 export const by = parsed(BY_EXPECTED, parseBy)
 export const fold = matching(/^(?:lower|trim)(?: +(?:lower|trim))?$/, '"lower", "trim" or "lower trim"')
-export const anonymous = parsed('"ip", "skip", "deny" or "deny:<status from 400 to 499>"', parseAnonymous)
+export const anonymous = parsed('"ip", "skip", "deny" or "deny:<status from 400 to 499, but not 407>"', parseAnonymous)
 
 export const policyKeys = {
   /** up to 64 letters, digits, `-`, `_`; unique @default required */
@@ -163,7 +163,8 @@ function parsePlan(text: string): IdentitySource | undefined {
 
 function parseAnonymous(text: string): MissingIdentity | undefined {
   if (text === 'ip' || text === 'skip') return { kind: text }
-  const denied = /^deny(?::(4\d\d))?$/.exec(text)
+  // A 407 needs a header that only proxies send (RFC 9110 §15.5.8).
+  const denied = /^deny(?::(4(?!07)\d\d))?$/.exec(text)
   return denied ? { kind: 'deny', status: Number(denied[1] ?? 401) } : undefined
 }
 

@@ -56,7 +56,7 @@ export const variables = {
    * @deploy Origin of the API behind the gateway, such as `https://origin.example.com`. Not the host of the gateway itself.
    */
   UPSTREAM_URL: v.optional(httpUrl),
-  /** time within which your API must begin its response, else 504 */
+  /** time within which a request must be sent, and your API begin its response, else 504 */
   UPSTREAM_TIMEOUT_MS: v.optional(integer(1, 3_600_000), 30_000),
   /**
    * at least 32 characters, sent to your API in the header `Sluice-Secret`, by which it

@@ -58,7 +58,7 @@ const ADMITTED: Verdict = { outcome: 'admitted', limits: [] }
 const SHED_RETRY_MS = 1_000
 
 /** The least that Retry-After can say. */
-const SLOT_RETRY_MS = 1_000
+export const SLOT_RETRY_MS = 1_000
 
 /** Decides requests: policies → priority → identities → one decision → verdict. */
 export class RequestLimiter {

@@ -66,11 +66,10 @@ export function createSelfService(
         : await limiter.charge(charges.map(withoutShadow), context, { action: 'peek', permits: 1 })
     // The reason of a block is for those who call the API.
     if (verdict.outcome === 'blocked') return createRefusal({ outcome: 'blocked', status: verdict.status })
-    if (!('limits' in verdict)) return createRefusal(verdict)
-    const response = Response.json(
-      { limits: verdict.limits.map(toLimitStatus) },
-      { headers: { 'Cache-Control': 'no-store' } },
-    )
+    const response =
+      'limits' in verdict
+        ? Response.json({ limits: verdict.limits.map(toLimitStatus) }, { headers: { 'Cache-Control': 'no-store' } })
+        : createRefusal(verdict)
     setRateLimitHeaders(response.headers, verdict, headerFormat, now)
     return response
   }

@@ -1,4 +1,5 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
+import { SLOT_RETRY_MS } from '../engine/limiter.ts'
 import type { ReportedLimit } from '../model/verdict.ts'
 
 /** Drafts of draft-ietf-httpapi-ratelimit-headers, the older `X-RateLimit` headers, or none. */
@@ -18,10 +19,14 @@ export function addRateLimitHeaders(
     headers.append('RateLimit', joinItems(limits, formatLimitItem))
     return
   }
-  // These headers cannot name failures: a client would take them for requests, which a refusal is about in any case.
-  const reported = limits.filter((status) => !countsFailures(status) || status.retryAfterMs > 0)
-  // Only one can be reported: of the longest wait, else of the fewest remaining units.
-  const [tightest] = reported.toSorted((a, b) => b.retryAfterMs - a.retryAfterMs || a.remaining - b.remaining)
+  // These headers cannot name failures or slots: a client would take them for requests, which a refusal is about in any
+  // case.
+  const reported = limits.filter((status) => !(countsFailures(status) || isOfSlots(status)) || isRefusing(status))
+  // Only one can be reported: of a policy that may refuse, the one of the longest wait, else of the fewest remaining units.
+  const enforced = reported.filter(({ policy }) => policy.mode === 'enforce')
+  const [tightest] = (enforced.length > 0 ? enforced : reported).toSorted(
+    (a, b) => b.retryAfterMs - a.retryAfterMs || a.remaining - b.remaining,
+  )
   if (!tightest) return
   switch (headerFormat) {
     case 'draft-6':
@@ -29,7 +34,7 @@ export function addRateLimitHeaders(
         'RateLimit-Policy': joinItems(reported, (status) => `${status.limit}${formatWindowParameter(status)}`),
         'RateLimit-Limit': String(tightest.limit),
         'RateLimit-Remaining': String(tightest.remaining),
-        'RateLimit-Reset': String(toWholeSeconds(tightest.resetMs)),
+        'RateLimit-Reset': String(toWholeSeconds(findResetMs(tightest))),
       })
       return
     case 'x-ratelimit':
@@ -37,7 +42,7 @@ export function addRateLimitHeaders(
         'X-RateLimit-Limit': String(tightest.limit),
         'X-RateLimit-Remaining': String(tightest.remaining),
         // Seconds since the Unix epoch, as GitHub and most others use it.
-        'X-RateLimit-Reset': String(toWholeSeconds(now() + tightest.resetMs)),
+        'X-RateLimit-Reset': String(toWholeSeconds(now() + findResetMs(tightest))),
       })
       return
   }
@@ -52,27 +57,41 @@ function joinItems(limits: readonly ReportedLimit[], format: (limit: ReportedLim
 
 /** draft-ietf-httpapi-ratelimit-headers-11, §3: `q` quota, `qu` unit if not requests, `w` window if it has one length. */
 function formatPolicyItem(status: ReportedLimit): string {
-  const { name, limit, policy } = status
-  if (ALGORITHMS[policy.algorithm].holdsSlots) return `"${name}";q=${limit};qu="concurrent-requests"`
+  const { name, limit } = status
+  if (isOfSlots(status)) return `"${name}";q=${limit};qu="concurrent-requests"`
   // Not a registered unit, so that a client that does not know it does not take it for requests.
   const unit = countsFailures(status) ? ';qu="failed-requests"' : ''
   return `"${name}";q=${limit}${unit}${formatWindowParameter(status)}`
 }
 
 /** Same draft, §4: `r` remaining units, `t` seconds during which no more than these can be used. */
-function formatLimitItem({ name, remaining, resetMs, policy }: ReportedLimit): string {
+function formatLimitItem(status: ReportedLimit): string {
+  const { name, remaining, resetMs } = status
   // A slot may be released at any time.
-  const time = ALGORITHMS[policy.algorithm].holdsSlots ? '' : `;t=${toWholeSeconds(resetMs)}`
-  return `"${name}";r=${remaining}${time}`
+  return `"${name}";r=${remaining}${isOfSlots(status) ? '' : `;t=${toWholeSeconds(resetMs)}`}`
+}
+
+function isOfSlots({ policy }: ReportedLimit): boolean {
+  return ALGORITHMS[policy.algorithm].holdsSlots === true
+}
+
+function isRefusing({ policy, retryAfterMs }: ReportedLimit): boolean {
+  return policy.mode === 'enforce' && retryAfterMs > 0
+}
+
+/** A refusal for want of a slot tells the same. */
+function findResetMs(status: ReportedLimit): number {
+  return isOfSlots(status) ? Math.min(status.resetMs, SLOT_RETRY_MS) : status.resetMs
 }
 
 function countsFailures({ policy }: ReportedLimit): boolean {
   return policy.counts === 'failures'
 }
 
-/** Only whole seconds can be told, and no month is as long as another. */
-function formatWindowParameter({ windowMs, calendar }: ReportedLimit): string {
-  return windowMs % 1000 === 0 && !calendar ? `;w=${windowMs / 1000}` : ''
+/** Only whole seconds can be told, no month is as long as another, and slots have no window. */
+function formatWindowParameter(status: ReportedLimit): string {
+  const { windowMs, calendar } = status
+  return !isOfSlots(status) && windowMs % 1000 === 0 && !calendar ? `;w=${windowMs / 1000}` : ''
 }
 
 function toWholeSeconds(ms: number): number {

@@ -46,18 +46,21 @@ describe('a bad file is told about with its place', () => {
   })
 })
 
-test.each(['stdout', 'stderr'] as const)('sluice check ends with its own code though nobody reads its %s', async (unread) => {
-  const cwd = await directoryOf({ 'wrangler.toml': `${GOOD}ANONYMOUS = "allow"\n` })
-  for (const [args, expected] of [
-    [['check'], 1],
-    [['check', '--nonsense'], 2],
-  ] as const) {
-    const child = spawn(process.execPath, [join(import.meta.dirname, '../../src/cli.ts'), ...args], { cwd })
-    child[unread].destroy()
-    child[unread === 'stdout' ? 'stderr' : 'stdout'].resume()
-    expect(await once(child, 'close')).toEqual([expected, null])
-  }
-})
+test.each(['stdout', 'stderr'] as const)(
+  'sluice check ends with its own code though nobody reads its %s',
+  async (unread) => {
+    const cwd = await directoryOf({ 'wrangler.toml': `${GOOD}ANONYMOUS = "allow"\n` })
+    for (const [args, expected] of [
+      [['check'], 1],
+      [['check', '--nonsense'], 2],
+    ] as const) {
+      const child = spawn(process.execPath, [join(import.meta.dirname, '../../src/cli.ts'), ...args], { cwd })
+      child[unread].destroy()
+      child[unread === 'stdout' ? 'stderr' : 'stdout'].resume()
+      expect(await once(child, 'close')).toEqual([expected, null])
+    }
+  },
+)
 
 test('sluice check reads a file with a byte order mark, and takes an empty name of an environment for none', async () => {
   const files = { 'wrangler.toml': `\ufeff${GOOD}` }

@@ -8,6 +8,7 @@ import { openCalendar } from '../../src/algorithms/calendar.ts'
 import { startEchoUpstream } from '../../tools/echo-upstream.ts'
 import type { DirectGateway } from '../support/direct-gateway.ts'
 import { startGateway } from '../support/gateway.ts'
+import { exchange } from '../support/raw-http.ts'
 import { startUpstream, type Upstream } from '../support/upstream.ts'
 
 let upstream: Upstream
@@ -306,6 +307,27 @@ test.each(Object.keys(SETTLING))(
     }
   },
 )
+
+test('a body that breaks off, or is none, is no fault of the gateway', async () => {
+  const policies = [{ name: 'users', limits: '9/1h', by: 'json:/user' }]
+  const gateway = await startGateway({ UPSTREAM_URL: upstream.url, POLICIES: policies, DECIDE_TOKEN: 'x'.repeat(32) })
+  gateways.push(gateway)
+  const start = (path: string) =>
+    `POST ${path} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nAuthorization: Bearer ${'x'.repeat(32)}\r\n`
+  for (const path of ['/', '/_sluice/decide']) {
+    const socket = connect(Number(gateway.url.port), gateway.url.hostname)
+    let answered = ''
+    socket.on('data', (text) => {
+      answered += text
+    })
+    socket.end(`${start(path)}Content-Length: 30\r\n\r\n{"user"`)
+    await once(socket, 'close')
+    expect(answered).not.toContain('internal_error')
+    const chunked = `${start(path)}Transfer-Encoding: chunked\r\n\r\nzz\r\n`
+    expect(await exchange(gateway.url, chunked)).toMatch(/^HTTP\/1\.1 4\d\d /)
+  }
+  expect(gateway.log.join()).not.toContain('unexpected_error')
+})
 
 /** Sends a request whose client goes away as soon as the upstream has it. @returns what the upstream answers it with */
 async function abandon(url: URL): Promise<ServerResponse> {

@@ -228,7 +228,9 @@ describe('the rules', () => {
     const broken = { code: 'invalid_input', status: 400, detail: expect.stringContaining('half characters') }
     expect(await problem(block, { target: { ip: '192.0.2.1' }, reason: 'a\ud800b' })).toMatchObject(broken)
     expect(await problem(push, { policies: [{ ...LOGIN, match: '/\ud800' }] })).toMatchObject(broken)
-    expect(await ask(block, { target: { ip: '192.0.2.1' }, reason: '\\ud800 \ud83d\ude00' })).toMatchObject({ changed: true })
+    expect(await ask(block, { target: { ip: '192.0.2.1' }, reason: '\\ud800 \ud83d\ude00' })).toMatchObject({
+      changed: true,
+    })
     expect(await problem(block, { target: { cookie: { theme: 'dark; sid=abc' } } })).toMatchObject({
       status: 400,
       detail: expect.stringContaining('without ";"'),

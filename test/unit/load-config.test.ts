@@ -471,7 +471,7 @@ test.each<[Record<string, unknown>, string]>([
   ],
   [
     { anonymous: 'deny:200' },
-    'anonymous: expected "ip", "skip", "deny" or "deny:<status from 400 to 499>", got "deny:200"',
+    'anonymous: expected "ip", "skip", "deny" or "deny:<status from 400 to 499, but not 407>", got "deny:200"',
   ],
   [{ priority: 'high' }, 'priority: expected "critical" or "default" or "sheddable", got "high"'],
   [{ reserve: 0.2 }, 'reserve: expected a table of shares, got 0.2'],

@@ -59,6 +59,36 @@ test('addRateLimitHeaders() writes failures left under a unit of their own', () 
   })
 })
 
+test('addRateLimitHeaders() does not pass slots for a rate where there is no unit, and tells of a refusal what it waits for', () => {
+  const slots = (retryAfterMs: number) =>
+    reportsOf('1/10m', [{ resetMs: 600_000, retryAfterMs }]).map((limit) => ({
+      ...limit,
+      policy: { ...limit.policy, algorithm: 'concurrency' as const },
+    }))
+  const [free, taken] = [slots(0), slots(600_000)]
+  expect(fieldsOf('draft-6', [...free, ...TWO])).toMatchObject({
+    'ratelimit-policy': '10;w=1, 120;w=60',
+    'ratelimit-limit': '10',
+  })
+  expect(fieldsOf('x-ratelimit', free)).toEqual({})
+  expect(fieldsOf('draft-6', [...taken, ...TWO])).toEqual({
+    'ratelimit-policy': '1, 10;w=1, 120;w=60',
+    'ratelimit-limit': '1',
+    'ratelimit-remaining': '0',
+    'ratelimit-reset': '1',
+  })
+})
+
+test('addRateLimitHeaders() tells of limits that are enforced rather than of those in shadow', () => {
+  const shadow = reportsOf('1/1h', [{ resetMs: 3_600_000, retryAfterMs: 3_600_000 }]).map((limit) => ({
+    ...limit,
+    policy: { ...limit.policy, mode: 'shadow' as const },
+  }))
+  const refusing = reportsOf('2/2s', [{ resetMs: 2_000, retryAfterMs: 2_000 }])
+  expect(fieldsOf('x-ratelimit', [...shadow, ...refusing])['x-ratelimit-limit']).toBe('2')
+  expect(fieldsOf('x-ratelimit', shadow)['x-ratelimit-limit']).toBe('1')
+})
+
 test('addRateLimitHeaders() does not pass failures for requests where there is no unit, unless they refuse', () => {
   const refusing = ofFailures(reportsOf('5/1m', [{ resetMs: 9_000, retryAfterMs: 9_000 }]))
   for (const headerFormat of ['draft-6', 'x-ratelimit'] as const) {

@@ -129,11 +129,11 @@ function fold(name: string): string {
   return foldCase(name).replace(/[^\p{L}\p{N}]/gu, '')
 }
 
-/** @returns undefined for a body over 8 KiB, and for one in a coding that only the API can decode */
+/** @returns undefined for a body over 8 KiB, for one in a coding that only the API can decode, and if it breaks off */
 async function readBody(request: ReceivedRequest): Promise<string | undefined> {
   const { headers } = request
   if (headers.has('Content-Encoding') || Number(headers.get('Content-Length') ?? 0) > MAX_BODY_BYTES) return undefined
-  return readUpTo(MAX_BODY_BYTES, request.clone().body)
+  return readUpTo(MAX_BODY_BYTES, request.clone().body).catch(() => undefined)
 }
 
 /** @returns undefined if the body is longer; another reader can then still read the rest */
