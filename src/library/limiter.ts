@@ -41,79 +41,79 @@ export interface LimiterOptions {
    * Limits of one `sliding-window` policy named `default`. Either this or `policies` is required.
    * @example '10/1s, 100/1m'
    */
-  readonly limits?: string
+  readonly limits?: string | undefined
   /**
    * Policies, all of which must grant a request, or none is charged.
    * @example [{ name: 'calls', ...tokenBucket('10/1s', { burst: 50 }) }]
    */
-  readonly policies?: readonly PolicyOptions[]
+  readonly policies?: readonly PolicyOptions[] | undefined
   /**
    * Stores the counts.
    * @default `memoryStore()`: this process's memory
    * @example redisStore(client)
    */
-  readonly store?: LimiterStore
+  readonly store?: LimiterStore | undefined
   /**
    * First part of every key in Redis, up to 64 letters, digits, "_", ".", ":" or "-".
    * @default 'sluice'
    * @example 'billing'
    */
-  readonly keyPrefix?: string
+  readonly keyPrefix?: string | undefined
   /**
    * Key of the HMAC of identities, at least 16 characters; without it, guesses can be tested against their hashes.
    * @default none
    * @example process.env.IDENTITY_SECRET
    */
-  readonly identitySecret?: string
+  readonly identitySecret?: string | undefined
   /**
    * Permits that `take` takes in advance for busy callers: 2 to 10,000, or as many as they need (`auto`).
    * @default 'off'
    * @example 'auto'
    */
-  readonly leases?: LeaseSize | 'off'
+  readonly leases?: LeaseSize | 'off' | undefined
   /**
    * Refusals are remembered until they end, so that they cost no calls.
    * @default true if the store is remote
    * @example false
    */
-  readonly refusalCache?: boolean
+  readonly refusalCache?: boolean | undefined
   /**
    * A store that keeps failing is not called for up to a second.
    * @default true if the store is remote
    * @example false
    */
-  readonly circuitBreaker?: boolean
+  readonly circuitBreaker?: boolean | undefined
   /**
    * While the store gives no answer: exact limits of this process alone (`local`), no limits (`open`), or nothing is
    * granted (`closed`).
    * @default 'local'
    * @example 'closed'
    */
-  readonly onStoreError?: OnStoreError
+  readonly onStoreError?: OnStoreError | undefined
   /**
    * Share of each limit that is then allowed with `local`, above 0 and at most 1.
    * @default 1
    * @example 0.25
    */
-  readonly localShare?: number
+  readonly localShare?: number | undefined
   /**
    * Milliseconds since the Unix epoch; the clock of the memory too, if no store is given.
    * @default Date.now
    * @example () => clock.nowMs
    */
-  readonly now?: () => number
+  readonly now?: (() => number) | undefined
   /**
    * Writes warnings and errors.
    * @default JSON lines on the console, one a second for each event
    * @example (level, fields) => logger[level](fields)
    */
-  readonly log?: Log
+  readonly log?: Log | undefined
   /**
    * Keeps work going on after the response on Workers.
    * @default none
    * @example waitUntil, imported from 'cloudflare:workers'
    */
-  readonly waitUntil?: (work: Promise<unknown>) => void
+  readonly waitUntil?: ((work: Promise<unknown>) => void) | undefined
 }
 
 export interface TakeOptions {
@@ -122,7 +122,7 @@ export interface TakeOptions {
    * @default 1
    * @example 5
    */
-  readonly cost?: number
+  readonly cost?: number | undefined
 }
 
 export interface WaitOptions extends TakeOptions {
@@ -131,13 +131,13 @@ export interface WaitOptions extends TakeOptions {
    * @default none
    * @example AbortSignal.timeout(5_000)
    */
-  readonly signal?: AbortSignal
+  readonly signal?: AbortSignal | undefined
   /**
    * Waits no longer than this, in milliseconds, and for the store's answer at least 100.
    * @default Infinity
    * @example 2_000
    */
-  readonly maxWaitMs?: number
+  readonly maxWaitMs?: number | undefined
 }
 
 /** Holds identities to limits. Every method throws `OptionError` for an invalid argument. */

@@ -26,31 +26,31 @@ export interface AlgorithmOptions {
    * @default the limit
    * @example 50
    */
-  readonly burst?: number
+  readonly burst?: number | undefined
   /**
    * `concurrency`: time after which a slot that nobody renews is free again.
    * @default '1m'
    * @example '30s'
    */
-  readonly slotTtl?: string
+  readonly slotTtl?: string | undefined
   /**
    * `sliding-window`, `sorted-set`: a limit may exceed 100,000, at 16 (120) bytes an admission and caller.
    * @default false
    * @example true
    */
-  readonly allowLargeLog?: boolean
+  readonly allowLargeLog?: boolean | undefined
   /**
    * `quota` by day, week, month or year: IANA name of their time zone.
    * @default 'UTC'
    * @example 'Europe/Berlin'
    */
-  readonly timeZone?: string
+  readonly timeZone?: string | undefined
   /**
    * `quota` by month: day on which months begin, 1 to 31, or the last one of a shorter month.
    * @default 1
    * @example 15
    */
-  readonly starts?: number
+  readonly starts?: number | undefined
 }
 
 /** A set of limits that a limiter holds each identity to. */
@@ -65,26 +65,26 @@ export interface PolicyOptions extends AlgorithmOptions {
    * @default 'enforce'
    * @example 'shadow'
    */
-  readonly mode?: PolicyMode
+  readonly mode?: PolicyMode | undefined
   /**
    * What decides while the store gives no answer.
    * @default that of the limiter
    * @example 'closed'
    */
-  readonly onStoreError?: OnStoreError
+  readonly onStoreError?: OnStoreError | undefined
   /**
    * An identity that this policy refuses stays refused for so long. Not with `concurrency`.
    * @default none
    * @example '10m'
    */
-  readonly penalty?: string
+  readonly penalty?: string | undefined
   /**
    * Number of refusals that lead to `penalty`, an integer from 1 to 1,000, within a time as long as the longest window
    * that begins with the first of them.
    * @default 1
    * @example 3
    */
-  readonly penaltyAfter?: number
+  readonly penaltyAfter?: number | undefined
 }
 
 /**

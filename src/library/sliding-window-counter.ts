@@ -27,37 +27,37 @@ export interface SlidingWindowCounterOptions {
    * @default `memoryStore()`: this process's memory
    * @example redisStore(client)
    */
-  readonly store?: LimiterStore
+  readonly store?: LimiterStore | undefined
   /**
    * Name of the count, up to 64 letters, digits, "-" or "_": part of the key.
    * @default 'count'
    * @example 'signups'
    */
-  readonly name?: string
+  readonly name?: string | undefined
   /**
    * Distinguishes several counts of one name.
    * @default none
    * @example 'user-1'
    */
-  readonly identity?: Identity
+  readonly identity?: Identity | undefined
   /**
    * First part of the key, like a limiter's.
    * @default 'sluice'
    * @example 'billing'
    */
-  readonly keyPrefix?: string
+  readonly keyPrefix?: string | undefined
   /**
    * Key of the HMAC of the identity, like a limiter's.
    * @default none
    * @example process.env.IDENTITY_SECRET
    */
-  readonly identitySecret?: string
+  readonly identitySecret?: string | undefined
   /**
    * Milliseconds since the Unix epoch: the clock of the memory, if no store is given.
    * @default Date.now
    * @example () => clock.nowMs
    */
-  readonly now?: () => number
+  readonly now?: (() => number) | undefined
 }
 
 /** No count reaches it, so nothing is ever refused; and every client of Redis reads it exactly. */

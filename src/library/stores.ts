@@ -26,13 +26,13 @@ export interface MemoryStoreOptions {
    * @default Date.now
    * @example () => clock.nowMs
    */
-  readonly now?: () => number
+  readonly now?: (() => number) | undefined
   /**
    * Maximum number of identities, an integer from 1; those that were charged longest ago are deleted first.
    * @default 100_000
    * @example 1_000_000
    */
-  readonly maxKeys?: number
+  readonly maxKeys?: number | undefined
 }
 
 const MEMORY_CHECKS: Readonly<Record<keyof MemoryStoreOptions, Check>> = {
@@ -64,7 +64,7 @@ export interface RedisStoreOptions {
    * @default 500
    * @example 200
    */
-  readonly timeoutMs?: number
+  readonly timeoutMs?: number | undefined
 }
 
 /**

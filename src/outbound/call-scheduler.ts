@@ -2,7 +2,7 @@ import { checkSignal } from '../library/check-options.ts'
 import { CallQueue } from './call-queue.ts'
 import type { Clock } from './clock.ts'
 import type { CallReservation, LearnedLimits } from './learned-limits.ts'
-import type { CallSettings, OutboundLimiter, OutboundOptions } from './options.ts'
+import type { CallSettings, OutboundLimiter, ResolvedOptions } from './options.ts'
 import { Pace } from './pace.ts'
 import type { Answer } from './server-limit.ts'
 
@@ -41,8 +41,7 @@ export class OutboundError extends Error {
   }
 }
 
-export interface SchedulerOptions
-  extends Pick<Required<OutboundOptions>, 'maxQueued' | 'maxPauseMs' | 'clock' | 'random'> {
+export interface SchedulerOptions extends Pick<ResolvedOptions, 'maxQueued' | 'maxPauseMs' | 'clock' | 'random'> {
   readonly identity: string
   readonly limiter: OutboundLimiter | undefined
   /** Undefined: nothing is learned from answers. */

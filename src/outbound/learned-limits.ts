@@ -13,7 +13,7 @@ import { ExpiringStates } from '../store/memory/expiring-states.ts'
 import { MemoryStore } from '../store/memory/memory-store.ts'
 import type { Clock } from './clock.ts'
 import { formatNote, type KnownLimit, KnownLimits, MAX_AGE_MS, parseNote } from './known-limits.ts'
-import type { Notes, OutboundOptions } from './options.ts'
+import type { Notes, ResolvedOptions } from './options.ts'
 import type { Answer, ServerLimit } from './server-limit.ts'
 
 export const LEARNED_ALGORITHMS = ['concurrency', 'sliding-window'] as const
@@ -37,8 +37,7 @@ const TRIAL: KnownLimit = { name: '\n', limit: 1, windowMs: 500 }
 /** A process reads the shared note again after this. */
 const SHARED_NOTE_TTL_MS = 1_000
 
-export interface LearnedLimitsOptions
-  extends Pick<Required<OutboundOptions>, 'countedWithinMs' | 'maxPauseMs' | 'clock'> {
+export interface LearnedLimitsOptions extends Pick<ResolvedOptions, 'countedWithinMs' | 'maxPauseMs' | 'clock'> {
   /** Undefined: nothing is shared with other processes. */
   readonly store: Store | undefined
   readonly notes: Notes | undefined

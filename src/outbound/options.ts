@@ -35,43 +35,43 @@ export interface QueueOptions<Arguments extends readonly unknown[]> {
    * @default 1
    * @example ({ method }) => (method === 'GET' ? 1 : 5)
    */
-  readonly cost?: PerCall<number, Arguments>
+  readonly cost?: PerCall<number, Arguments> | undefined
   /**
    * The more important go first; if too many wait, the least important are rejected.
    * @default 'default'
    * @example 'critical'
    */
-  readonly priority?: PerCall<Priority, Arguments>
+  readonly priority?: PerCall<Priority, Arguments> | undefined
   /**
    * The tenant on whose behalf a call is made: of the same priority, tenants take turns.
    * @default one for all
    * @example ({ headers }) => headers.get('X-Tenant') ?? ''
    */
-  readonly tenant?: PerCall<string, Arguments>
+  readonly tenant?: PerCall<string, Arguments> | undefined
   /**
    * Milliseconds that a call may wait in all, repetitions included, 0 or more or `Infinity`.
    * @default 60_000
    * @example 5_000
    */
-  readonly maxWaitMs?: PerCall<number, Arguments>
+  readonly maxWaitMs?: PerCall<number, Arguments> | undefined
   /**
    * Calls of an identity that may wait at once, an integer from 1 to 1,000,000.
    * @default 1_000
    * @example 100
    */
-  readonly maxQueued?: number
+  readonly maxQueued?: number | undefined
   /**
    * A clock for tests.
    * @default the system's
    * @example virtualClock
    */
-  readonly clock?: Clock
+  readonly clock?: Clock | undefined
   /**
    * Random numbers for tests, from 0 to below 1.
    * @default Math.random
    * @example () => 0.5
    */
-  readonly random?: () => number
+  readonly random?: (() => number) | undefined
 }
 
 /** A call before it is made. */
@@ -105,7 +105,7 @@ export interface SharedLimits {
    * @default 'sluice'
    * @example 'partners'
    */
-  readonly keyPrefix?: string
+  readonly keyPrefix?: string | undefined
 }
 
 /** Options of `outbound()`. */
@@ -115,37 +115,42 @@ export interface OutboundOptions extends QueueOptions<[OutboundCall]> {
    * @default only those that the server reports
    * @example createLimiter({ limits: '300/1m' })
    */
-  readonly limiter?: OutboundLimiter
+  readonly limiter?: OutboundLimiter | undefined
   /**
    * The same for all calls that share limits at the server.
    * @default the URL's origin
    * @example 'partner'
    */
-  readonly identity?: PerCall<string, [OutboundCall]>
+  readonly identity?: PerCall<string, [OutboundCall]> | undefined
   /**
    * Shares what the server reports with other processes.
    * @default this process's memory
    * @example { store, notes }
    */
-  readonly shared?: SharedLimits
+  readonly shared?: SharedLimits | undefined
   /**
    * Milliseconds within which the server counts a call that was sent, 0 or more.
    * @default until its answer
    * @example 500
    */
-  readonly countedWithinMs?: number
+  readonly countedWithinMs?: number | undefined
   /**
    * Repetitions after a 429 or 503, from 0 to 100, if method and body allow that.
    * @default 2
    * @example 0
    */
-  readonly retries?: number
+  readonly retries?: number | undefined
   /**
    * Milliseconds after which one call probes a server or a limit that stops all, 0 or more.
    * @default 3_600_000
    * @example 86_400_000
    */
-  readonly maxPauseMs?: number
+  readonly maxPauseMs?: number | undefined
+}
+
+/** Options with a value, theirs or the default. */
+export type ResolvedOptions = {
+  readonly [Option in keyof OutboundOptions]-?: Exclude<OutboundOptions[Option], undefined>
 }
 
 /** Options of `throttle()`. */
