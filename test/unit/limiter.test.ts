@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { type Environment, loadConfig } from '../../src/config/load-config.ts'
 import { Engine, type EngineOptions } from '../../src/engine/engine.ts'
-import { RequestLimiter } from '../../src/engine/limiter.ts'
+import { type DecisionTrace, RequestLimiter } from '../../src/engine/limiter.ts'
 import type { Decision, DecisionRequest, LimitState, StoreCharge } from '../../src/model/charge.ts'
 import { type Adjustment, type Release, type Store, StoreError } from '../../src/model/store.ts'
 import type { Verdict } from '../../src/model/verdict.ts'
@@ -86,7 +86,7 @@ function subject(env: Environment = {}) {
     const url = new URL(`https://gateway.example${path}`)
     return limiter.decide(new Request(url, { method, headers }), readPath(url.pathname), callContext())
   }
-  return { store, fallback, lines, clock, decide }
+  return { store, fallback, lines, clock, decide, limiter }
 }
 
 const X = { Authorization: 'Bearer X' }
@@ -104,6 +104,19 @@ function refusal(...usage: readonly Partial<LimitState>[][]): () => Promise<Deci
     usage: usage.map((limits) => limits.map((limit) => ({ ...full, ...limit }))),
   })
 }
+
+test('RequestLimiter#decide() leaves policies that do not apply out of what is counted of a request', async () => {
+  const policies = [{ name: 'keys', limits: '9/1m', by: 'header:x-key', anonymous: 'skip' }]
+  const { limiter } = subject({ POLICIES: policies, RATE_LIMITS: '10/1m' })
+  for (const [headers, expected] of [
+    [X, ['default']],
+    [{ ...X, 'X-Key': 'k' }, ['default', 'keys']],
+  ] as const) {
+    const trace: DecisionTrace = { matches: [], charges: [] }
+    await limiter.decide(new Request('https://gateway.example/', { headers }), readPath('/'), callContext(), { trace })
+    expect(trace.matches.map(({ policy }) => policy.name)).toEqual(expected)
+  }
+})
 
 test('RequestLimiter#decide() asks the store once, for one permit of every policy that applies', async () => {
   const policies = [
