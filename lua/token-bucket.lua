@@ -129,7 +129,7 @@ local function settle(key, now_us, charged_ms, difference, from, _, charged)
     elseif (charged_ms + 1) * 1000 + owed * window_us / limit <= now_us then
       return false -- As much has been refilled since.
     end
-    -- Of a bucket that is full again, nothing is left: it is as if this charge had been its first.
+    -- Of a bucket that is full again, or was deleted, nothing is left: it is as if this charge had been its first.
     bucket = bucket or { us = (charged_ms + 1) * 1000, fraction = 0, limit = limit, window_us = window_us }
     owed = owed * bucket.window_us
   else

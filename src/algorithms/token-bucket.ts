@@ -44,7 +44,7 @@ export const tokenBucket: Algorithm<TokenBucketState> = {
     const { windowMs, limit } = getOnlyLimit(charge)
     if (units > 0) {
       if (state) return putOff(state, units * state.windowUs, nowUs, state.penalty)
-      // Of a bucket that is full again, nothing is left: it is as if this charge had been its first.
+      // Of a bucket that is full again, or was deleted, nothing is left: it is as if this charge had been its first.
       const full = createFull(charge, (chargedAtMs + 1) * 1000)
       const owed = charge.cost + units
       const isRefilled = full.us + (owed * full.windowUs) / limit <= nowUs

@@ -13,6 +13,8 @@ import { findMaxCost, type PolicyOptions, readPolicy } from '../library/policies
 import type { Charge } from '../model/charge.ts'
 import { ALGORITHM_NAMES } from '../model/limits.ts'
 import { ON_STORE_ERROR, POLICY_MODES, type Policy, type RequestPolicy } from '../model/policy.ts'
+import { canonicalizeCredential } from '../request/identity/authorization.ts'
+import type { LiveRulesEngine } from '../rules/live-rules-engine.ts'
 import { describe, units } from '../statistics/schema.ts'
 
 /** A decision of more would keep the store from others for too long. */
@@ -88,8 +90,8 @@ export function createDecide(
   return async function decide(request, _target, context) {
     try {
       const { action, permits = 1, questions } = readQuestions(await readJson(request))
-      const policies = (await rulesEngine?.readPolicies(context)) ?? deployed
-      const charges = questions.map(({ path, question }) => createCharge(path, question, policies))
+      const active = (await rulesEngine?.readPolicies(context)) ?? { policies: deployed, edition: undefined }
+      const charges = questions.map(({ path, question }) => createCharge(path, question, active))
       if (new Set(charges.map(({ key }) => key)).size < charges.length) {
         throw new InputError(['charges'], 'expected each policy once for an identity')
       }
@@ -109,15 +111,16 @@ export function createDecide(
     }
   }
 
-  function createCharge(path: readonly string[], question: Question, policies: readonly RequestPolicy[]): Charge {
+  function createCharge(path: readonly string[], question: Question, { policies, edition }: ActivePolicies): Charge {
     const { identity, cost } = question
     return explainAt(path, () => {
       const isNamed = 'policy' in question
       const { plan, ...policy } = isNamed ? findPolicy(question, policies, path) : createPolicy(question)
       checkInteger('cost', cost, 1, findMaxCost([policy]))
       const builder = new ChargeBuilder({ policies: [policy], keyPrefix, secret })
-      const [charge] = builder.build(isNamed ? identity : scope(policy, identity), cost)
-      return { ...(charge as Charge), ...(plan !== undefined && { plan }) }
+      const [charge] = builder.build(isNamed ? canonicalize(identity) : scope(policy, identity), cost)
+      const named = [edition, plan].filter((part) => part !== undefined)
+      return { ...(charge as Charge), ...(isNamed && named.length > 0 && { plan: named.join(' ') }) }
     })
   }
 
@@ -127,6 +130,15 @@ export function createDecide(
     }
     return readPolicy(options as PolicyOptions, '', 'local')
   }
+}
+
+type ActivePolicies = Awaited<ReturnType<LiveRulesEngine['readPolicies']>>
+
+/** Requests are counted by one spelling of their credential. */
+function canonicalize(identity: Identity): Identity {
+  if (typeof identity === 'string') return identity
+  const isToken = (at: number) => at % 2 === 1 && identity[at - 1] === 'token'
+  return identity.map((part, at) => (isToken(at) ? (canonicalizeCredential(part, false) ?? part) : part))
 }
 
 /** Other limits count in other keys: in one, the log of a short window would not reach back far enough for a long one. */

@@ -98,7 +98,7 @@ class RefusalLimiter {
     if (seen) return seen
     const decision = await this.#store.decide(request, context)
     if (decision.granted === 0) this.#noteRefusals(request, decision, sentAtMs)
-    else for (const { key } of request.charges.filter(detectsNewIdentities)) this.#known.set(key, true)
+    else this.#noteGranted(request)
     return decision
   }
 
@@ -199,12 +199,27 @@ class RefusalLimiter {
     }
   }
 
+  #noteGranted({ charges }: DecisionRequest): void {
+    for (const charge of charges) {
+      const { key, algorithm } = charge
+      if (detectsNewIdentities(charge)) this.#known.set(key, true)
+      // Units have come back since, and were used again.
+      if (!ALGORITHMS[algorithm].holdsSlots) this.#invalidate(key)
+    }
+  }
+
   noteReleased(keys: readonly string[]): void {
     for (const key of keys) {
       this.#releasedAtMs.set(key, this.#now())
-      const known = this.#refusals.get(key)
-      if (known) this.#refusals.set(key, { ...known, startMs: NEVER, most: { ...known.most, sentAtMs: NEVER } })
+      this.#invalidate(key)
     }
+  }
+
+  #invalidate(key: string): void {
+    const known = this.#refusals.get(key)
+    if (!known) return
+    const most = { ...known.most, sentAtMs: NEVER }
+    this.#refusals.set(key, { ...known, startMs: NEVER, most, others: [] })
   }
 }
 

@@ -83,7 +83,7 @@ function toUpstream(request: IncomingRequest, { host, scheme }: RequestTarget, n
 }
 
 function toClient(response: Response): Response {
-  const outgoing = copyResponse(response, 'manual')
+  const outgoing = copyResponse(response)
   removeHopByHop(outgoing.headers)
   return outgoing
 }

@@ -36,13 +36,12 @@ export function holdUntilEnd(response: Response, hold: SlotHold, exchange: HeldE
     context.waitUntil(hold.release())
     return response
   }
-  const { status, statusText, headers } = response
-  const { readable, writable } = createPassage(headers, encodeBody)
+  const { readable, writable } = createPassage(response.headers, encodeBody)
   const ended = response.body.pipeTo(writable, { signal: request.signal }).catch(() => {
     // Either side may abort: the slot is released in any case.
   })
   context.waitUntil(ended.then(() => hold.release()))
-  return new Response(readable, { status, statusText, headers, encodeBody })
+  return new Response(readable, response)
 }
 
 /** A stream that keeps the length of the body, if it is known and the runtime needs it. */

@@ -13,7 +13,7 @@ export interface ProtectOptions {
   readonly health: UpstreamHealth | undefined
   /** Undefined if no policy holds slots. */
   readonly holdUntilEnd: HoldUntilEnd | undefined
-  /** Default: `automatic`. */
+  /** How responses are encoded. Default: `automatic`. */
   readonly encodeBody?: EncodeBody
   readonly headerFormat: HeaderFormat
   readonly ipv6Prefix: number
@@ -97,10 +97,8 @@ export function createProtect(options: ProtectOptions) {
   }
 }
 
-/** Copies a response of `fetch`, so that its headers can be changed. @param encodeBody as it was fetched */
-export function copyResponse(response: Response, encodeBody: EncodeBody = 'automatic'): Response {
-  const { webSocket, headers, body, status, statusText } = response
-  return webSocket
-    ? new Response(null, { status: 101, webSocket, headers })
-    : new Response(body, { status, statusText, headers, encodeBody })
+/** Copies a response of `fetch`, so that its headers can be changed. The runtime remembers whether its body is encoded. */
+export function copyResponse(response: Response): Response {
+  const { webSocket, headers } = response
+  return webSocket ? new Response(null, { status: 101, webSocket, headers }) : new Response(response.body, response)
 }

@@ -34,7 +34,7 @@ import {
   toOutcome,
 } from './decision.ts'
 import { checkLimits, findMaxCost, type PolicyOptions, readPolicies } from './policies.ts'
-import { type LimiterStore, memoryStore } from './stores.ts'
+import { type LimiterStore, memoryStore, refuseSharedNames } from './stores.ts'
 
 export interface LimiterOptions {
   /**
@@ -244,6 +244,7 @@ class PolicyLimiter implements Limiter {
     } = options
     this.#now = now
     this.#policies = readPolicies(listPolicies(options), onStoreError)
+    refuseSharedNames(store, keyPrefix, this.#policies)
     const isReadable = !store.isRemote && identitySecret === undefined
     this.#charges = new ChargeBuilder({ policies: this.#policies, keyPrefix, secret: identitySecret, isReadable })
     this.#maxCost = findMaxCost(this.#policies)

@@ -14,7 +14,7 @@ import {
   checkText,
 } from './check-options.ts'
 import { readPolicy } from './policies.ts'
-import { type LimiterStore, memoryStore } from './stores.ts'
+import { type LimiterStore, memoryStore, refuseSharedNames } from './stores.ts'
 
 export interface SlidingWindowCounterOptions {
   /**
@@ -92,6 +92,7 @@ export class SlidingWindowCounter {
     if (windowMs === undefined) throw new OptionError('window', DURATION_EXPECTED, window)
     const store = options.store ?? memoryStore(now && { now })
     const policy = readPolicy({ name, algorithm: 'sliding-window', limits: `1/${windowMs}ms` }, 'policy', 'local')
+    refuseSharedNames(store, keyPrefix, [policy])
     const [charge] = new ChargeBuilder({ policies: [policy], keyPrefix, secret: identitySecret }).build(identity, 1)
     this.#charge = { ...(charge as StoreCharge), limits: [{ limit: NO_LIMIT, windowMs }] }
     this.#store = store.open(['sliding-window'])

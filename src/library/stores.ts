@@ -1,6 +1,7 @@
 import { OptionError } from '../config/option-error.ts'
 import { withHashSlots } from '../engine/hash-slots.ts'
 import type { AlgorithmName } from '../model/limits.ts'
+import type { Policy } from '../model/policy.ts'
 import type { Store } from '../model/store.ts'
 import { WindowStore } from '../store/memory/window-store.ts'
 import type { RedisClient } from '../store/redis/client.ts'
@@ -16,6 +17,8 @@ export interface LimiterStore {
   readonly isRemote: boolean
   /** Deadline of a decision, in milliseconds. */
   readonly timeoutMs: number
+  /** What holds the counts: stores over one client share them. Default: the store itself. */
+  readonly counts?: object
   /** Opens the store for these algorithms. */
   open(algorithms: Iterable<AlgorithmName>): Store
 }
@@ -80,8 +83,37 @@ export function redisStore(client: AnyRedis, options: RedisStoreOptions = {}): L
   const split = withHashSlots({ timeoutMs, isCluster: adapted.isCluster === true })
   return {
     isRemote: true,
+    counts: client,
     timeoutMs,
     open: (algorithms) => split(new RedisStore({ client: adapted, algorithms, moreLua: LUA, timeoutMs })),
+  }
+}
+
+/** What policies are counted by in each place, under their keys. */
+const COUNTED = new WeakMap<object, Map<string, string>>()
+
+/**
+ * Policies with the same keys share their counts, and each keeps them for its own windows only. Those of other processes
+ * are not known here.
+ * @param describe what all policies with the same keys must have in common; by default their windows
+ * @throws {OptionError} if two of them differ
+ */
+export function refuseSharedNames<Counted extends Policy>(
+  store: LimiterStore,
+  keyPrefix: string,
+  policies: readonly Counted[],
+  describe: (policy: Counted) => unknown = ({ limits }) => limits.map(({ windowMs }) => windowMs),
+): void {
+  const place = store.counts ?? store
+  const known = COUNTED.get(place) ?? new Map<string, string>()
+  COUNTED.set(place, known)
+  for (const policy of policies) {
+    const key = `${keyPrefix}:${policy.name}:${policy.algorithm}`
+    const text = JSON.stringify(describe(policy))
+    if ((known.get(key) ?? text) !== text) {
+      throw new OptionError('name', 'a name or a keyPrefix of its own for each set of limits in one store', policy.name)
+    }
+    known.set(key, text)
   }
 }
 

@@ -1,9 +1,7 @@
-import { OptionError } from '../config/option-error.ts'
 import { composeLimiter } from '../engine/limiter.ts'
 import { withRefusalLimit } from '../engine/refusal-limit.ts'
 import { formatRetryAfter } from '../http/problem.ts'
-import { type LimiterStore, memoryStore } from '../library/stores.ts'
-import type { RequestPolicy } from '../model/policy.ts'
+import { memoryStore, refuseSharedNames } from '../library/stores.ts'
 import { type LimitStatus, type Refused, toLimitStatus, type Verdict } from '../model/verdict.ts'
 import { isRefusedForLong } from '../request/charge-builder.ts'
 import { createPathReader, createTargetReader } from '../request/target.ts'
@@ -47,7 +45,7 @@ export function composeMiddleware<Args extends unknown[]>(options: SharedOptions
     log('warn', { event: 'in_memory_store', message: 'no store is given: limits hold per process only' })
   }
   const limiterStore = options.store ?? memoryStore({ now })
-  refuseSharedNames(limiterStore, keyPrefix, policies)
+  refuseSharedNames(limiterStore, keyPrefix, policies, ({ limits, burst, plans }) => [limits, burst, plans?.limits])
   const opened = limiterStore.open(new Set(policies.map(({ algorithm }) => algorithm)))
   const limitsRefusals = limiterStore.isRemote && !policies.every(isRefusedForLong)
   const store = limitsRefusals ? withRefusalLimit(now)(opened) : opened
@@ -58,22 +56,6 @@ export function composeMiddleware<Args extends unknown[]>(options: SharedOptions
 export type MiddlewareParts<Args extends unknown[]> = ReturnType<typeof composeMiddleware<Args>>
 
 let isWarned = false
-
-/** Limits of the policies that count in each store, by keyPrefix and name. */
-const LIMITS = new WeakMap<LimiterStore, Map<string, string>>()
-
-/** @throws {OptionError} if two middlewares would count different limits under one name */
-function refuseSharedNames(store: LimiterStore, keyPrefix: string, policies: readonly RequestPolicy[]): void {
-  const known = LIMITS.get(store) ?? new Map<string, string>()
-  LIMITS.set(store, known)
-  for (const { name, algorithm, limits, burst, plans } of policies) {
-    const text = JSON.stringify([algorithm, limits, burst, plans?.limits])
-    if ((known.get(`${keyPrefix}:${name}`) ?? text) !== text) {
-      throw new OptionError('name', 'a name of its own for each set of limits in one store', name)
-    }
-    known.set(`${keyPrefix}:${name}`, text)
-  }
-}
 
 type OverLimits = Extract<Refused, { outcome: 'limited' | 'deprioritized' }>
 

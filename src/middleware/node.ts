@@ -90,7 +90,7 @@ export function sluice<Req extends AnyIncoming = IncomingMessage, Res extends An
     const path = isChanged(req) ? markAmbiguous(target.path) : target.path
     const call = createRequestContext(() => {}, log)
     // The client may go while the request is decided, or have gone before.
-    let isClosed = res.closed
+    let isClosed = 'stream' in res ? res.stream.closed : res.closed
     res.once('close', () => {
       isClosed = true
     })
@@ -139,13 +139,20 @@ export function sluice<Req extends AnyIncoming = IncomingMessage, Res extends An
     const onClose = () => {
       if (final) return release()
       onHead()
-      // Handlers work on after their client has gone: each holds its slots until it ends the response, or their time is
-      // over, and what it answers counts.
+      // What is piped into a closed response stops, and nobody ends the response.
+      if (res.listenerCount('unpipe') > 0) return release()
+      // Handlers work on after their client has gone: each holds its slots until it ends the response or pipes into it, or
+      // their time is over, and what it answers counts.
       const { end } = res
-      res.end = function releaseAndEnd(...args: unknown[]) {
+      const onEnd = () => {
         res.end = end
+        res.off('pipe', onEnd)
         onAnswered()
         release()
+      }
+      res.once('pipe', onEnd)
+      res.end = function releaseAndEnd(...args: unknown[]) {
+        onEnd()
         return end.apply(res, args as never)
       } as typeof end
     }

@@ -17,8 +17,8 @@ const MAX_JITTER_MS = 1_000
 const MAX_EXPIRED_IN_A_ROW = 3
 /** Of more identities, the least recently used are deleted of which nothing is known; beyond MAX_KNOWN, any. */
 const MAX_IDLE = 1_000
-const MAX_KNOWN = 20_000
-/** How many of them are looked at for one that may be deleted. */
+const MAX_KNOWN = 5_000
+/** How many are looked at for one that may be deleted; those that may not are looked at again after all others. */
 const MAX_TRIED = 10
 
 /**
@@ -323,7 +323,9 @@ export class CallSchedulers {
     let tried = 0
     for (const [identity, scheduler] of this.#schedulers) {
       const isNeeded = scheduler.isInformed && this.#schedulers.size <= MAX_KNOWN
-      if (scheduler.isIdle && !isNeeded) return void this.#schedulers.delete(identity)
+      this.#schedulers.delete(identity)
+      if (scheduler.isIdle && !isNeeded) return
+      this.#schedulers.set(identity, scheduler)
       if (++tried === MAX_TRIED) return
     }
   }

@@ -180,6 +180,9 @@ function checkTarget(target: RuleTarget, path: DocumentPath, kind: 'blocks' | 'a
   if (value === undefined) return
   const source = by === undefined ? undefined : parseKnownBy(by)
   if (!source || !isNamedInPart(source)) throw new OptionError([RULES, ...path, 'by'], BY_OF_VALUE_EXPECTED, by)
+  // Two values may be joined by it, so nobody is known by such a header.
+  if (kind !== 'blocks' && source.kind === 'header' && value.includes(','))
+    throw new OptionError([RULES, ...path, 'value'], 'a value without ","', value)
 }
 
 const CALLER_EXPECTED = 'one of digest (with by, or alone), by and value'

@@ -54,6 +54,8 @@ export interface RulesState extends VersionId {
 interface AppliedRules extends VersionId {
   readonly rules: Rules | undefined
   readonly policies: readonly RequestPolicy[]
+  /** Of policies that rules have brought: what was remembered of others with their names is no longer true. */
+  readonly edition: string | undefined
   readonly index: RuleIndex | undefined
   readonly limiter: RequestLimiter
   readonly candidate: CandidatePolicies | undefined
@@ -84,7 +86,7 @@ export class LiveRulesEngine {
     this.documents = options.documents
     this.auditLog = options.auditLog
     const { config, composed } = options
-    const none = { version: 0, id: '', rules: undefined, index: undefined, candidate: undefined }
+    const none = { version: 0, id: '', rules: undefined, edition: undefined, index: undefined, candidate: undefined }
     this.#active = { ...none, policies: config.policies, limiter: composed.limiter }
   }
 
@@ -127,9 +129,9 @@ export class LiveRulesEngine {
     return rules && 'outcome' in rules ? rules : limiter.findCharges(request, path, context, { ...options, rules })
   }
 
-  async readPolicies(context: Pick<CallContext, 'waitUntil'>): Promise<readonly RequestPolicy[]> {
+  async readPolicies(context: Pick<CallContext, 'waitUntil'>): Promise<Pick<AppliedRules, 'policies' | 'edition'>> {
     await this.#refresh(this.#options.now(), context)
-    return this.#active.policies
+    return this.#active
   }
 
   charge(...charge: Parameters<RequestLimiter['charge']>): Promise<Verdict> {
@@ -228,8 +230,8 @@ export class LiveRulesEngine {
     const active = this.#active
     // Unchanged policies keep their limiter, and what it remembers.
     const isUnchanged = (list: PolicyList) => JSON.stringify(rules[list]) === JSON.stringify(active.rules?.[list])
-    const deployed = { policies: config.policies, limiter: composed.limiter }
-    const { policies, limiter } = isUnchanged('policies')
+    const deployed = { policies: config.policies, edition: undefined, limiter: composed.limiter }
+    const { policies, edition, limiter } = isUnchanged('policies')
       ? active
       : rules.policies
         ? this.#createLimiter(newest, readPolicies(env, rules.policies, 'policies'))
@@ -242,7 +244,7 @@ export class LiveRulesEngine {
     const index = hasEntries ? new RuleIndex(rules, { ...config, readClaim, digestsOfTokens }) : undefined
     const createCandidate = () => rules.candidate && this.#createCandidate(newest, rules.candidate)
     const candidate = isUnchanged('candidate') ? active.candidate : createCandidate()
-    return { ...newest, rules, policies, limiter, index, candidate }
+    return { ...newest, rules, policies, edition, limiter, index, candidate }
   }
 
   #createCandidate(newest: VersionId, tables: Rules['candidate']): CandidatePolicies {
@@ -257,13 +259,13 @@ export class LiveRulesEngine {
     { version, id }: VersionId,
     policies: readonly RequestPolicy[],
     changed?: Pick<RequestLimiterOptions, 'keyPrefix' | 'health' | 'log'>,
-  ): Pick<AppliedRules, 'policies' | 'limiter'> {
+  ): Pick<AppliedRules, 'policies' | 'edition' | 'limiter'> {
     const { config, composed, store, readClaim, log } = this.#options
     const { engine, health, digestsOfTokens } = composed
     store.learn?.(new Set(policies.map(({ algorithm }) => algorithm)))
     const edition = `@${version}.${id}`
     const options = { ...config, policies, edition, engine, health, log, readClaim, digestsOfTokens, ...changed }
-    return { policies, limiter: new RequestLimiter(options) }
+    return { policies, edition, limiter: new RequestLimiter(options) }
   }
 }
 

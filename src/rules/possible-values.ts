@@ -12,7 +12,10 @@ type ValueFinder = (request: ReceivedRequest, name: string) => readonly Reading[
 
 const FINDERS: Readonly<Record<IdentitySource['kind'], ValueFinder | undefined>> = {
   token: ({ headers }) => findCredentials(headers.get('Authorization') ?? '').flatMap(readCredential),
-  header: ({ headers }, name) => splitPieces(headers.get(name) ?? '', /,/).map(readText),
+  header({ headers }, name) {
+    const field = headers.get(name) ?? ''
+    return [field, ...splitPieces(field, /,/)].map(readText)
+  },
   query: ({ url }, name) => takeEnds(findParameters(url, name)).map(readValue),
   cookie: ({ headers }, name) => findCookieValues(headers.get('Cookie') ?? '', name),
   ip: undefined,

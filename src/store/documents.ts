@@ -94,7 +94,7 @@ export function cutNote(note: string): string {
   return note.slice(0, MAX_NOTE_CHARACTERS)
 }
 
-/** One of several writers succeeds at each try: sixty that begin together all succeed. */
+/** One of several writers succeeds at each try: sixty that begin together all do, unless the store is far away. */
 const MAX_TRIES = 12
 /** Of a pause after a try; each may be twice as long as the one before. */
 const FIRST_PAUSE_MS = 10

@@ -12,7 +12,8 @@ let gateway: DirectGateway
 beforeAll(async () => {
   api = await startUpstream((_request, response) => void response.end('from the API'))
   const POLICIES = [{ name: 'login', by: 'ip', match: 'POST /login', limits: '2/1h' }]
-  gateway = await startGateway({ UPSTREAM_URL: api.url, DECIDE_TOKEN, POLICIES, EXEMPT: 'GET /free' })
+  const RATE_LIMITS = '60/1m'
+  gateway = await startGateway({ UPSTREAM_URL: api.url, DECIDE_TOKEN, RATE_LIMITS, POLICIES, EXEMPT: 'GET /free' })
 })
 afterAll(async () => {
   await gateway?.stop()
@@ -39,6 +40,19 @@ test('the Worker decides for programs, with any algorithm in one script call', a
   expect(await decide({ charges })).toMatchObject({ granted: true, limits: [{ remaining: 1 }, { remaining: 0 }] })
   expect(await decide({ charges })).toMatchObject({ granted: false })
   expect(await decide(charges[0] as object)).toMatchObject({ granted: true, limits: [{ remaining: 0 }] })
+})
+
+test('the Worker counts a token of a program as that of a request, however it is spelt', async () => {
+  const jwt = 'eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhIn0.c2lnbmF0dXJl'
+  const left = async () =>
+    /"default-1m";r=(\d+)/.exec(
+      String((await send(gateway.url, { headers: { Authorization: `Bearer ${jwt}` } })).headers.ratelimit),
+    )?.[1]
+  const before = Number(await left())
+  const body = JSON.stringify({ policy: 'default', identity: ['token', jwt], cost: 5 })
+  const sent = { method: 'POST', path: '/_sluice/decide', headers: authorized, body }
+  expect(json(await send(gateway.url, sent))).toMatchObject({ granted: true, limits: [{ remaining: before - 5 }] })
+  expect(Number(await left())).toBe(before - 6)
 })
 
 test('the Worker decides for proxies, which cannot be led to what it forwards', async () => {

@@ -7,6 +7,8 @@ import {
   memoryStore,
   OptionError,
   quota,
+  redisStore,
+  SlidingWindowCounter,
   slidingWindow,
   sortedSet,
   tokenBucket,
@@ -555,6 +557,23 @@ test.each([
 ] as const)('limits that cannot be had are refused at once, with: %s', (message, make) => {
   expect(make).toThrow(OptionError)
   expect(make).toThrow(message)
+})
+
+test('two limiters of one store cannot forget what the other counts: each set of windows has a name of its own', () => {
+  const client = { serverWords: () => undefined } as never
+  for (const open of [memoryStore, () => redisStore(client)]) {
+    const [one, other] = open === memoryStore ? Array(2).fill(memoryStore()) : [open(), open()]
+    createLimiter({ limits: '5/1m', store: one })
+    // The same windows, for other callers.
+    createLimiter({ limits: '50/1m', store: other })
+    createLimiter({ limits: '100/1s', store: other, keyPrefix: 'fast' })
+    createLimiter({ policies: [{ name: 'fast', ...slidingWindow('100/1s') }], store: other })
+    expect(() => createLimiter({ limits: '100/1s', store: other })).toThrow(
+      'name: expected a name or a keyPrefix of its own for each set of limits in one store, got "default"',
+    )
+    new SlidingWindowCounter({ window: '5m', store: one })
+    expect(() => new SlidingWindowCounter({ window: '1s', store: other })).toThrow(OptionError)
+  }
 })
 
 test('an argument that a method does not know is refused, and takes nothing', async () => {

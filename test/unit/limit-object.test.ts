@@ -91,6 +91,20 @@ test.each(EXACT_ALGORITHMS)(
   },
 )
 
+test('a reset of a penalty is kept, though nothing was ever charged here', async () => {
+  const charge = {
+    ...chargeOf('sliding-window', [{ limit: 1, windowMs: 3_600_000 }]),
+    cost: 2,
+    penalty: { durationMs: 7_200_000, after: 1 },
+  }
+  const findPenalty = async () => (await store.decide(take([charge], { action: 'peek' }))).usage[0]?.[0]?.penaltyMs
+  await store.decide(take([charge]))
+  expect(await findPenalty()).toBeGreaterThan(7_000_000)
+  await store.delete([charge.key])
+  await evictDurableObject(stubOf(charge))
+  expect((await findPenalty()) ?? 0).toBe(0)
+})
+
 test('an alarm deletes what has run out, and nothing stays', async () => {
   const charge = chargeOf('token-bucket', [{ limit: 1, windowMs: 1 }])
   await store.decide(take([charge]))

@@ -166,6 +166,30 @@ test('PolicyFinder#find() does not mind the case of a path, unless a policy does
   expect(found(finder, 'GET', '/LOGIN/%C3%89').map(([name]) => name)).toEqual(['anyhow'])
 })
 
+test('PolicyFinder#find() takes the route without a last slash, whatever comes first', () => {
+  for (const match of ['GET /users/:id, GET /users', 'GET /users, GET /users/:id']) {
+    const finder = finderFor([{ name: 'users', match, by: 'ip+route' }])
+    expect(found(finder, 'GET', '/users')).toEqual([['users', 'GET /users']])
+    expect(found(finder, 'GET', '/users/')).toEqual([['users', 'GET /users']])
+    expect(found(finder, 'GET', '/users/7')).toEqual([['users', 'GET /users/:id']])
+  }
+})
+
+test('findPriority() lets no request rise by a method that it only names', () => {
+  const finder = finderFor([
+    { name: 'orders', match: 'POST /orders, PUT /orders', priority: 'critical', limits: '5/1m' },
+  ])
+  const priority = (...meant: string[]) => {
+    const found = finder.find({ meant, isCertain: meant.length === 1 }, at('/orders'))
+    return typeof found === 'string' ? found : findPriority(found, at('/orders'))
+  }
+  expect(priority('POST')).toBe('critical')
+  expect(priority('GET')).toBe('default')
+  expect(priority('GET', 'POST')).toBe('default')
+  expect(priority('POST', 'GET')).toBe('default')
+  expect(priority('POST', 'PUT')).toBe('critical')
+})
+
 test('findPriority() lets no request rise by a path that some API may read otherwise', () => {
   const finder = finderFor(
     [

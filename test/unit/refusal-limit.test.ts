@@ -141,6 +141,22 @@ test('withRefusalLimit() tells no shorter a time to wait than the store, whateve
   }
 })
 
+test('withRefusalLimit() tells no cost a wait from before units came back and were used again', async () => {
+  const { clock, decide } = subject()
+  const charge = chargeOf('sliding-window', [{ limit: 10, windowMs: 10_000 }])
+  const told = async (cost: number) => (await decide({ ...charge, cost })).usage[0]?.[0]?.retryAfterMs ?? 0
+  await told(10)
+  await told(3)
+  for (const afterMs of [0, 5_000, 9_990]) {
+    clock.now = Math.max(clock.now, START_MS + afterMs)
+    await told(10)
+  }
+  clock.now = START_MS + 10_050
+  expect((await decide({ ...charge, cost: 10 })).granted).toBe(1)
+  for (let i = 0; i < 3; i++) await told(10)
+  expect(await told(3)).toBeGreaterThan(9_000)
+})
+
 test('withRefusalLimit() tells each cost that was decided its own time to wait', async () => {
   const { clock, decide } = subject()
   const charge = hourly(50)

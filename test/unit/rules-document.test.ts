@@ -87,6 +87,10 @@ test.each([
     'rules.blocks[0].until: expected a moment in UTC, such as "2026-12-24T00:00:00Z", got "tomorrow"',
   ],
   [{ blocks: [{ asn: 1, until: '2026-13-01T00:00Z' }] }, /^rules\.blocks\[0\]\.until/],
+  [
+    { allows: [{ by: 'header:x-tenant', value: 'a, b*' }] },
+    'rules.allows[0].value: expected a value without ",", got "a, b*"',
+  ],
   [{ blocks: [{ asn: 1, until: '2027-02-30T00:00:00Z' }] }, /^rules\.blocks\[0\]\.until: expected a moment/],
   [{ blocks: [{ asn: 1, reason: 'a\nb' }] }, /^rules\.blocks\[0\]\.reason: expected a line of up to 200 characters/],
   [{ overrides: [{ digest: DIGEST }] }, 'rules.overrides[0]: expected one of limits, multiplier, unlimited, got {}'],

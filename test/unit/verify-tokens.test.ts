@@ -373,14 +373,22 @@ describe('keys', () => {
     expect(site.asked).toBe(1)
   })
 
-  test('need no name if there is one that fits', async () => {
+  test('need no name: each that may be meant is tried', async () => {
     const { of, site } = subject()
     const bare = () => new SignJWT({ sub: 'alice' }).setProtectedHeader({ alg: 'ES256' }).sign(key.privateKey)
     expect(await of(bare())).toEqual(ALICE)
     site.keys = [key.jwk, other.jwk]
     expect(await subject().of(bare())).toEqual(ALICE)
-    const two = subject()
-    two.site.keys = site.keys
-    expect(await two.of(bare())).toEqual(AMBIGUOUS)
+    for (const keys of [
+      [key.jwk, key.jwk],
+      [other.jwk, key.jwk],
+    ]) {
+      const two = subject()
+      two.site.keys = keys
+      expect(await two.of(bare())).toEqual(ALICE)
+    }
+    const none = subject()
+    none.site.keys = [other.jwk, other.jwk]
+    expect(await none.of(bare())).toEqual(AMBIGUOUS)
   })
 })

@@ -49,7 +49,7 @@ export async function readMember(request: ReceivedRequest, path: readonly string
   if (!body) return NONE
   // RFC 8259 §8.1: UTF-8. An API that obeys another charset reads something else.
   const [, ...charsets] = (headers.get('Content-Type') ?? '').toLowerCase().split('charset')
-  if (charsets.length > 1 || charsets.some((charset) => !/^="?utf-8"?\s*(?:;|$)/.test(charset))) return AMBIGUOUS
+  if (charsets.length > 1 || charsets.some((charset) => !/^="?utf-?8"?\s*(?:;|$)/.test(charset))) return AMBIGUOUS
   const text = await readBody(request)
   // Invalid UTF-8 has been replaced by U+FFFD.
   if (text === undefined || text.includes('\ufffd')) return AMBIGUOUS

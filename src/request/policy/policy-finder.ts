@@ -7,7 +7,10 @@ export interface Match {
   readonly policy: RequestPolicy
   /** The pattern that matched, as `METHOD /path`; undefined if the policy applies everywhere. */
   readonly route: string | undefined
-  /** False if the API must read an empty parameter after a last slash or, in a policy with a priority, ignore case. */
+  /**
+   * False if the API must read an empty parameter after a last slash, obey another method that the request names or, in a
+   * policy with a priority, ignore case.
+   */
   readonly isCertain: boolean
 }
 
@@ -39,7 +42,7 @@ export class PolicyFinder {
   }
 
   /**
-   * Each policy at most once, by the first of its patterns that matches.
+   * Each policy at most once, by the first of its patterns that matches without a last slash, or else with it.
    * @returns `ambiguous` if the API may read the path in a way by which another policy would apply
    */
   find({ meant, isCertain }: RequestMethods, path: RequestPath): Found {
@@ -52,12 +55,15 @@ export class PolicyFinder {
     for (const method of meant) {
       const matches = this.#policies.match(method, withSlash)
       const certain = withSlash === canonical ? matches : this.#policies.match(method, canonical)
-      for (const match of matches) {
-        if (found.has(match.policy)) continue
-        const isCertain =
-          (certain === matches || certain.some(({ policy }) => policy === match.policy)) &&
-          (!match.policy.priority || !match.route || this.#prioritized.match(method, canonical).includes(match.policy))
-        found.set(match.policy, isCertain ? match : { ...match, isCertain })
+      for (const one of matches) {
+        const { policy } = one
+        if (found.has(policy)) continue
+        const match = certain === matches ? one : certain.find((other) => other.policy === policy)
+        const isMatchCertain =
+          match !== undefined &&
+          (isCertain || meant.every((each) => this.#applies(policy, each, withSlash))) &&
+          (!policy.priority || !match.route || this.#prioritized.match(method, canonical).includes(policy))
+        found.set(policy, isMatchCertain ? match : { ...(match ?? one), isCertain: false })
       }
     }
     const isEvaded = (match: Match) => !isCharged(match, found.get(match.policy))
@@ -65,6 +71,10 @@ export class PolicyFinder {
       return 'ambiguous'
     }
     return [...found.values()]
+  }
+
+  #applies(policy: RequestPolicy, method: string, path: string): boolean {
+    return this.#policies.match(method, path).some((match) => match.policy === policy)
   }
 
   #isExempt(method: string, { canonical, withSlash }: RequestPath): boolean {

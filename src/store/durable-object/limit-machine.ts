@@ -228,7 +228,7 @@ export class LimitMachine {
         state.open.clear()
         this.#dropLog()
         state.kept = NOTHING
-        if (state.clockUs === 0) return
+        if (state.clockUs === 0 && known === undefined) return
     }
     this.#write(nowMs)
   }

@@ -594,7 +594,7 @@ describe('sluice() refuses what is not as expected, and names it:', () => {
     sluice(steered({ limits: '1/1m', store }))
     sluice(steered({ limits: '2/1m', name: 'other', store }))
     expect(() => sluice(steered({ limits: '2/1m', store }))).toThrow(
-      'name: expected a name of its own for each set of limits in one store, got "default"',
+      'name: expected a name or a keyPrefix of its own for each set of limits in one store, got "default"',
     )
     const byDay = { name: 'day', algorithm: 'quota', limits: '10/day' } as const
     const byPlan = { name: 'plan', by: 'header:x-key', plan: 'header:x-plan', default_plan: 'free' } as const
@@ -603,7 +603,7 @@ describe('sluice() refuses what is not as expected, and names it:', () => {
       { ...byDay, time_zone: 'Asia/Tokyo' },
       { ...byPlan, limits: { free: '1/1s', pro: '5/1s' } },
     ]) {
-      expect(() => sluice(steered({ policies: [policy], store }))).toThrow('a name of its own')
+      expect(() => sluice(steered({ policies: [policy], store }))).toThrow('a name or a keyPrefix of its own')
     }
   })
 })

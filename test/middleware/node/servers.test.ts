@@ -2,6 +2,7 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http'
 import {
+  type ClientHttp2Stream,
   connect,
   createServer as createHttp2Server,
   type Http2ServerRequest,
@@ -10,6 +11,7 @@ import {
   type OutgoingHttpHeaders,
 } from 'node:http2'
 import type { AddressInfo } from 'node:net'
+import { Readable } from 'node:stream'
 import middie from '@fastify/middie'
 import express from 'express'
 import fastify, { type FastifyReply, type FastifyRequest } from 'fastify'
@@ -302,6 +304,13 @@ describe.each(FRAMEWORKS)('sluice() in $name', (framework) => {
     expect((await send(server, { path: '/work', ...X })).status).toBe(429)
     for (const res of working) res.setHeader('X-Done', '1').end('nobody reads it')
     await expect.poll(quick).toBe(200)
+    // One that pipes a stream ends no response.
+    await expect(send(server, { path: '/work', ...X })).rejects.toThrow()
+    await expect(send(server, { path: '/work', ...X })).rejects.toThrow()
+    await Promise.all(gone)
+    expect(await quick()).toBe(429)
+    Readable.from(['nobody reads it']).pipe(working.at(-1) as ServerResponse)
+    await expect.poll(quick).toBe(200)
   })
 
   test('makes up the difference to the cost that the response tells', async () => {
@@ -473,9 +482,19 @@ describe('sluice() in Express', () => {
 
 describe('sluice() with HTTP/2', () => {
   /** Answers requests of HTTP/2 with their bodies. @returns a function that sends one, and reads its status and headers */
-  async function serveHttp2(options: SluiceOptions<Http2ServerRequest, Http2ServerResponse>) {
+  async function serveHttp2(
+    options: SluiceOptions<Http2ServerRequest, Http2ServerResponse>,
+    onAsked: (stream: ClientHttp2Stream) => void = () => {},
+    onHandled: () => void = () => {},
+  ) {
     const limit = sluice({ log: () => {}, ...options })
-    const server = createHttp2Server((req, res) => limit(req, res, () => req.pipe(res)))
+    const server = createHttp2Server((req, res) =>
+      limit(req, res, () => {
+        onHandled()
+        if (res.stream.closed) res.end()
+        else req.pipe(res)
+      }),
+    )
     await once(server.listen(0, '127.0.0.1'), 'listening')
     const client = connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
     onTestFinished(() => {
@@ -484,6 +503,7 @@ describe('sluice() with HTTP/2', () => {
     })
     return async (headers: OutgoingHttpHeaders, body = '') => {
       const stream = client.request({ ':path': '/', ':method': body === '' ? 'GET' : 'POST', ...headers })
+      onAsked(stream)
       if (body !== '') stream.end(body)
       const [answered] = (await once(stream, 'response')) as [IncomingHttpHeaders]
       const echo = Buffer.concat(await stream.toArray()).toString()
@@ -504,6 +524,28 @@ describe('sluice() with HTTP/2', () => {
     expect((await ask(X))[0]).toBe(429)
     expect((await ask({ cookie: ['a=1', 'sid=7'] }))[0]).toBe(200)
     expect((await ask({ cookie: ['sid=7', 'a=2'] }))[0]).toBe(429)
+  })
+
+  test('gives back the slot of a stream that was closed before it was decided', async () => {
+    const closed = Promise.withResolvers<void>()
+    const asked = Promise.withResolvers<ClientHttp2Stream>()
+    const ask = await serveHttp2(
+      {
+        policies: [{ name: 'slots', limits: '1', algorithm: 'concurrency', slot_ttl: '1h' }],
+        async skip(req) {
+          if (req.url !== '/left') return false
+          const gone = once(req.stream, 'close')
+          ;(await asked.promise).close()
+          await gone
+          return false
+        },
+      },
+      (stream) => asked.resolve(stream),
+      closed.resolve,
+    )
+    void ask({ ':path': '/left' }).catch(() => {})
+    await closed.promise
+    await expect.poll(async () => (await ask({ ':path': '/' }))[0]).toBe(200)
   })
 
   test('counts by a body whose length is not told, and leaves it to the app', async () => {

@@ -59,6 +59,19 @@ describe('a real Prometheus', () => {
     const names = new Set([...expressions, alerts].join(' ').match(/\bsluice_\w+/g))
     expect(names.size).toBeGreaterThanOrEqual(10)
     for (const name of names) expect(await query(`count(${name})`), name).toHaveLength(1)
+    const rules = [...alerts.matchAll(/^ +expr: (.*)$/gm)].map(([, rule]) => rule ?? '')
+    let labels = 0
+    for (const expression of [...expressions, ...rules]) {
+      const grouping = [...expression.matchAll(/\bby \(([^)]*)\)/g)].flatMap(([, list]) => list?.split(/\s*,\s*/) ?? [])
+      const selecting = [...expression.matchAll(/(\w+)(?:=~|!~|!=|=)"/g)].map(([, label]) => label ?? '')
+      const metrics = expression.match(/\bsluice_\w+/g) ?? []
+      for (const label of [...grouping, ...selecting].filter((one) => one !== 'job')) {
+        const found = await Promise.all(metrics.map((name) => query(`count(${name}{${label}!=""})`)))
+        expect(found.flat().length, `${label} in ${expression}`).toBeGreaterThan(0)
+        labels++
+      }
+    }
+    expect(labels).toBeGreaterThan(15)
   })
 })
 

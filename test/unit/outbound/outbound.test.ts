@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { createLimiter, memoryStore } from '../../../src/index.ts'
 import type { DecisionRequest, StoreCharge } from '../../../src/model/charge.ts'
 import type { Store } from '../../../src/model/store.ts'
@@ -87,6 +87,31 @@ test('the limits of a server are remembered for more than a thousand identities'
     for (let user = 0; user < 1_500; user++) await call(`${THINGS}?${user}`).catch(() => {})
   }
   expect(Math.min(...left.values())).toBe(0)
+})
+
+test('paused identities do not keep others from being deleted', async () => {
+  const clock = new VirtualClock()
+  let kept = 0
+  const identity = ({ url }: { url: URL }) => url.search
+  const travel = async (input: RequestInfo | URL) => {
+    const isPaused = /\?p/.test(`${input}`)
+    return new Response(null, { status: isPaused ? 429 : 200, headers: { 'Retry-After': '3600' } })
+  }
+  const call = outbound(travel as typeof fetch, { clock, maxWaitMs: 0, retries: 0, identity })
+  for (let user = 0; user < 10; user++) await call(`${THINGS}?p${user}`).catch(() => {})
+  const { set } = Map.prototype
+  const sizes = vi.spyOn(Map.prototype, 'set').mockImplementation(function (this: Map<unknown, unknown>, key, value) {
+    const done = set.call(this, key, value)
+    if (`${key}`.startsWith('?')) kept = this.size
+    return done
+  })
+  try {
+    for (let user = 0; user < 3_000; user++) await call(`${THINGS}?${user}`)
+  } finally {
+    sizes.mockRestore()
+  }
+  expect(kept).toBeGreaterThan(100)
+  expect(kept).toBeLessThan(1_100)
 })
 
 test('null takes the signal of a request away, as with fetch, and another signal is refused', async () => {

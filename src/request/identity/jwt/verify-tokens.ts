@@ -65,12 +65,23 @@ export function createTokenVerifier(
     return verified.then((claims) => (claims ? findClaim(claims, path) : AMBIGUOUS))
   }
 
+  /** Tries each key that a token may mean: its header need not name one (RFC 7515 §4.1.4). @throws the error if none fits */
+  async function verifyByAny(token: string, error: unknown, timed: JWTVerifyOptions) {
+    if (!(error instanceof jose.errors.JWKSMultipleMatchingKeys)) throw error
+    for await (const key of error) {
+      const verified = await jwtVerify(token, key, timed).catch(() => undefined)
+      if (verified) return verified
+    }
+    throw error
+  }
+
   async function verify(token: string, context: Pick<CallContext, 'waitUntil'>): Promise<Claims | undefined> {
     try {
       // No keys are fetched for other algorithms.
       if (!algorithms.includes(`${decodeProtectedHeader(token).alg}`)) return undefined
-      const currentDate = new Date(now())
-      const { payload } = await jwtVerify(token, (header) => findKey(header, context), { ...options, currentDate })
+      const timed = { ...options, currentDate: new Date(now()) }
+      const verified = jwtVerify(token, (header) => findKey(header, context), timed)
+      const { payload } = await verified.catch((error) => verifyByAny(token, error, timed))
       const { exp = Number.POSITIVE_INFINITY } = payload
       cache.set(token, { claims: payload, untilMs: Math.min(exp * 1_000 + TOLERANCE_MS, now() + CACHED_MS) })
       return payload
