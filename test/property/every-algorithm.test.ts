@@ -1,5 +1,6 @@
 import fc from 'fast-check'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, inject, test } from 'vitest'
+import { ALGORITHMS } from '../../src/algorithms/algorithm-table.ts'
 import { findLongestMs } from '../../src/algorithms/sliding-window.ts'
 import type { StoreCharge } from '../../src/model/charge.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
@@ -19,10 +20,15 @@ import {
   satisfiable,
 } from '../support/arbitraries.ts'
 import { chargeOf, EVERY_ALGORITHM, retryAfterMs, take } from '../support/charges.ts'
-import { TIMED_STORES } from '../support/timed-stores.ts'
+import { connectRedis } from '../support/redis-client.ts'
+import { ScriptStore } from '../support/script-store.ts'
+import { REDIS, TIMED_STORES } from '../support/timed-stores.ts'
 
 const SUBJECTS = aloneAndMixed(EVERY_ALGORITHM, anyConfigured)
 const NUM_RUNS = 40
+
+const redis = await connectRedis(inject('redisPort'))
+redis.unref()
 
 describe.each(TIMED_STORES)('%s', (_name, { open, gapUs, configured, expectProperty }) => {
   describe.each(SUBJECTS)('%s', (_name, anyRules) => {
@@ -233,3 +239,44 @@ function lifetimeBoundsMs(charge: StoreCharge, { before, after }: Configured): [
     }
   }
 }
+
+const SETTLEABLE = EVERY_ALGORITHM.filter((name) => ALGORITHMS[name].implementation.settle)
+
+describe.each(SETTLEABLE)('%s', (name) => {
+  test('its script and its twin agree on what is settled, whenever that is', async () => {
+    const action = fc.record({
+      gapUs: fc.oneof(REDIS.gapUs, fc.integer({ min: 0, max: 20_000_000 })),
+      demands: anyDemands,
+      // Which of the last charges is settled, and by how much.
+      back: fc.integer({ min: 1, max: 4 }),
+      units: fc.integer({ min: -30, max: 60 }).filter((units) => units !== 0),
+    })
+    let settled = 0
+    await REDIS.expectProperty(
+      fc.asyncProperty(anyConfigured(name), fc.array(action, LONG), async (configured, actions) => {
+        const store = new ScriptStore(redis)
+        let nowUs = START_MS * 1000
+        const twin = new MemoryStore(() => nowUs / 1000)
+        const charged: { readonly charge: StoreCharge; readonly atMs: number }[] = []
+        for (const { gapUs, demands, back, units } of actions) {
+          nowUs += gapUs
+          const [charge] = demanded([configured], demands) as [StoreCharge]
+          const request = take([charge])
+          const decision = await store.decide(request, nowUs)
+          expect(decision).toEqual(await twin.decide(request))
+          if (decision.granted > 0) charged.push({ charge, atMs: decision.nowMs })
+          const chosen = charged.at(-back)
+          if (!chosen) continue
+          settled++
+          const differences = [{ charge: chosen.charge, units: Math.max(units, -chosen.charge.cost) }]
+          await store.settle(differences, chosen.atMs, nowUs)
+          await twin.settle(differences, chosen.atMs)
+          const look = take([charge], { action: 'peek' })
+          expect(await store.decide(look, nowUs)).toEqual(await twin.decide(look))
+        }
+      }),
+      2 * NUM_RUNS,
+    )
+    expect(settled).toBeGreaterThan(100)
+  })
+})

@@ -1,5 +1,5 @@
 import type { Decision, DecisionRequest, StoreCharge } from '../../src/model/charge.ts'
-import type { Release } from '../../src/model/store.ts'
+import type { Adjustment, Release } from '../../src/model/store.ts'
 import { createSha1 } from '../../src/runtime/hash.ts'
 import { LUA } from '../../src/store/redis/more-lua.ts'
 import { type Script, toScript } from '../../src/store/redis/redis-calls.ts'
@@ -7,6 +7,7 @@ import {
   listReleaseArguments,
   listRenewArguments,
   listScriptArguments,
+  listSettleArguments,
   readDecision,
   Scripts,
 } from '../../src/store/redis/script.ts'
@@ -61,6 +62,7 @@ return { reply, lifetimes }`
 const SCRIPTS = new Scripts(LUA, ARGUMENT_CLOCK)
 const DECIDE = toScript(recording(SCRIPTS.decide(EVERY_ALGORITHM)))
 const RELEASE = toScript(recording(SCRIPTS.release()))
+const SETTLE = toScript(recording(SCRIPTS.settle(EVERY_ALGORITHM)))
 const RENEW = toScript(recording(SCRIPTS.renew()))
 
 /** Longer than a test takes. */
@@ -98,6 +100,11 @@ export class ScriptStore {
 
   async renew(charges: readonly StoreCharge[], nowUs: number): Promise<void> {
     await this.#change(RENEW, keysOf(charges), listRenewArguments(charges), nowUs)
+  }
+
+  async settle(differences: readonly Adjustment[], chargedAtMs: number, nowUs: number): Promise<void> {
+    const keys = keysOf(differences.map(({ charge }) => charge))
+    await this.#change(SETTLE, keys, listSettleArguments(differences, chargedAtMs), nowUs)
   }
 
   async heldUnits({ key }: StoreCharge, nowUs: number): Promise<ReadonlyMap<number, number>> {
