@@ -33,8 +33,9 @@ export interface ResponseHead {
 
 /**
  * Records that an admitted request goes to its handler.
- * @returns a function to call with the head of the response, or without it if there will be none. It returns the verdict
- * after the response, including failures that were charged.
+ * @returns a function to call with the head of the response, or without it if there will be none, or the client has gone
+ * before it: a head that comes later still counts. It returns the verdict after the response, including failures that
+ * were charged.
  */
 export function trackResponse(
   request: ReceivedRequest,
