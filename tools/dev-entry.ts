@@ -1,7 +1,17 @@
 /** The Worker, and what Cloudflare does in front of it where a development server does not. */
+import { brotliDecompressSync } from 'node:zlib'
 import worker from '../src/worker.ts'
 
 export { LimitObject } from '../src/worker.ts'
+
+type Unpack = (body: ReadableStream<Uint8Array>) => BodyInit | Promise<BodyInit>
+
+/** Bodies of the upstream are as it has encoded them. */
+const UNPACK: Readonly<Record<string, Unpack>> = {
+  gzip: (body) => body.pipeThrough(new DecompressionStream('gzip')),
+  deflate: (body) => body.pipeThrough(new DecompressionStream('deflate')),
+  br: async (body) => brotliDecompressSync(await new Response(body).arrayBuffer()),
+}
 
 type Handle = typeof worker.fetch
 
@@ -10,8 +20,10 @@ export default {
     const response = await worker.fetch(request, env, ctx)
     const { clientAcceptEncoding: accepted } = (request.cf ?? {}) as { readonly clientAcceptEncoding?: string }
     // Upstreams are asked for gzip whatever the client accepts: a client that has asked for nothing gets it unpacked.
-    if (accepted !== '' || response.body === null || !response.headers.has('Content-Encoding')) return response
-    const unpacked = new Response(response.body, response)
+    const unpack = UNPACK[response.headers.get('Content-Encoding') ?? '']
+    if (accepted !== '' || response.body === null || unpack === undefined) return response
+    const { status, statusText, headers } = response
+    const unpacked = new Response(await unpack(response.body), { status, statusText, headers })
     unpacked.headers.delete('Content-Encoding')
     unpacked.headers.delete('Content-Length')
     return unpacked

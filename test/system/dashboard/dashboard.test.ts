@@ -347,7 +347,8 @@ test('policies are tried in shadow, and what would differ is shown', async () =>
     const shown = figure('Refused by candidate only')
     return (await shown.count()) > 0 ? Number(await shown.textContent()) : 0
   }
-  await expect.poll(differing, { interval: 100 }).toBeGreaterThan(0)
+  // Isolates send what they count every ten seconds, and the page asks as often.
+  await expect.poll(differing, { interval: 100, timeout: 50_000 }).toBeGreaterThan(0)
   await page.getByRole('button', { name: 'Stop candidate' }).click()
   await page.getByText('Candidate stopped').waitFor()
 })

@@ -5,7 +5,7 @@ import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
 import { promisify } from 'node:util'
-import { gunzipSync, gzipSync } from 'node:zlib'
+import { brotliCompressSync, gunzipSync, gzipSync } from 'node:zlib'
 import { expect, onTestFinished, test } from 'vitest'
 import { ofNode } from '../../support/of-node.ts'
 
@@ -129,8 +129,9 @@ test('dev --help says what there is', async () => {
 })
 
 test('dev uses the services it is given, and unpacks what a client has not asked to have packed', async () => {
+  let pack: [encoding: string, pack: (text: string) => Buffer] = ['gzip', gzipSync]
   const upstream = createHttpServer((_request, response) => {
-    response.writeHead(200, { 'content-encoding': 'gzip', 'content-type': 'text/plain' }).end(gzipSync('hello'))
+    response.writeHead(200, { 'content-encoding': pack[0], 'content-type': 'text/plain' }).end(pack[1]('hello'))
   }).listen(0, '127.0.0.1')
   onTestFinished(() => void upstream.close())
   await once(upstream, 'listening')
@@ -156,6 +157,8 @@ test('dev uses the services it is given, and unpacks what a client has not asked
   expect(await get({ 'accept-encoding': 'identity' })).toEqual([undefined, Buffer.from('hello')])
   const [encoding, packed] = await get({ 'accept-encoding': 'gzip' })
   expect([encoding, `${gunzipSync(packed)}`]).toEqual(['gzip', 'hello'])
+  pack = ['br', brotliCompressSync]
+  expect(await get({})).toEqual([undefined, Buffer.from('hello')])
 })
 
 test.for([
