@@ -156,7 +156,7 @@ local function peek(key, now_us, wanted, from, to, reply, has_penalty)
       -- A cost above the limit will never fit; configuration refuses it.
       retry_ms = wanted <= limit and ms_until_left(wanted) or window
       if left < 0 then
-        -- More is used than a limit that was lowered: the first to leave frees none.
+        -- If more is used than a limit that was lowered, the first entry to leave frees no unit.
         left, reset_ms = 0, wanted == 1 and retry_ms or ms_until_left(1)
       end
     end

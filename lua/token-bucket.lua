@@ -122,16 +122,15 @@ local function settle(key, now_us, charged_ms, difference, from, _, charged)
   local limit, window_us = ARGV[from] + 0, ARGV[from + 1] * 1000
   local bucket = read_bucket(key)
   local owed
-  if difference > 0 then
-    owed = charged + difference
-    if bucket then
-      owed = difference
-    elseif (charged_ms + 1) * 1000 + owed * window_us / limit <= now_us then
+  if difference > 0 and not bucket then
+    -- Of a bucket that is full again, or was deleted, nothing is left: it is as if this charge had been its first.
+    bucket = { us = (charged_ms + 1) * 1000, fraction = 0, limit = limit, window_us = window_us }
+    owed = (charged + difference) * window_us
+    if bucket.us + owed / limit <= now_us then
       return false -- As much has been refilled since.
     end
-    -- Of a bucket that is full again, or was deleted, nothing is left: it is as if this charge had been its first.
-    bucket = bucket or { us = (charged_ms + 1) * 1000, fraction = 0, limit = limit, window_us = window_us }
-    owed = owed * bucket.window_us
+  elseif difference > 0 then
+    owed = difference * bucket.window_us
   else
     if not bucket or us_of_lack(bucket, 0) <= now_us then
       return false -- Full again: what was charged has been refilled.

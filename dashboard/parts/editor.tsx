@@ -15,7 +15,7 @@ interface Check {
   readonly changes?: string
 }
 
-/** What is edited, what it was made from, and what is active now. */
+/** The text in the editor, the policies that it began as, and those that are active now. */
 interface Texts {
   readonly text: string
   readonly loaded: string

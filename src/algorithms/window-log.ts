@@ -56,7 +56,7 @@ export class WindowLog {
     const used = isUnused ? 0 : total - this.#readTotal(first)
     const remaining = Math.max(limit - used, 0)
     state.remaining = remaining
-    // More than a limit that was lowered, or than was expected to be used: the first to leave frees none.
+    // If more is used than the limit, which may have been lowered, the first entry to leave frees no unit.
     const freeing = used > limit ? this.#findAbove(total - limit, first, 1) : first
     state.resetMs = isUnused ? windowMs : this.#readDate(freeing) + windowMs - nowMs
     if (remaining >= wanted) return

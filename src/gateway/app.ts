@@ -61,7 +61,7 @@ const HOST = /^(?:[\w.-]+|\[[\da-f:.]+\])(?::\d*)?$/i
 
 export function createApp({ config, proxy, readHealth, routes, operators, log, ...options }: AppOptions): App {
   const { upstreamUrl, headerFormat, ipv6Prefix } = config
-  const protect = createProtect({ ...options, encodeBody: 'manual', headerFormat, ipv6Prefix })
+  const protect = createProtect({ ...options, keepsEncoding: true, headerFormat, ipv6Prefix })
   const name = createViaName(config)
   const readTarget = createTargetReader(createPathReader(config.literalInPaths))
   // The target of the latest routed request: its handler begins before another request is routed.

@@ -8,14 +8,12 @@ import { joinWebSockets } from './join-web-sockets.ts'
 
 export type HoldUntilEnd = typeof holdUntilEnd
 
-/** `manual`: bodies are as they were sent; else the runtime decodes what is read, and encodes it again. */
-export type EncodeBody = NonNullable<ResponseInit['encodeBody']>
-
 export interface HeldExchange {
   readonly request: ReceivedRequest & Pick<Request, 'signal'>
   readonly path: RequestPath
   readonly context: CallContext
-  readonly encodeBody: EncodeBody
+  /** The body is read as the upstream has encoded it; else the runtime decodes what is read, and encodes it again. */
+  readonly keepsEncoding: boolean
   readonly limiter: Pick<RequestLimiter, 'findCharges' | 'charge'>
   readonly now: () => number
 }
@@ -29,14 +27,14 @@ const POLICY_VIOLATION = 1008
  * a penalty or an invalid token.
  */
 export function holdUntilEnd(response: Response, hold: SlotHold, exchange: HeldExchange): Response {
-  const { request, context, encodeBody } = exchange
+  const { request, context, keepsEncoding } = exchange
   if (response.webSocket) return holdWebSocket(response, response.webSocket, hold, exchange)
   // The body of a response to HEAD is never read.
   if (!response.body || request.method === 'HEAD') {
     context.waitUntil(hold.release())
     return response
   }
-  const { readable, writable } = createPassage(response.headers, encodeBody)
+  const { readable, writable } = createPassage(response.headers, keepsEncoding)
   const ended = response.body.pipeTo(writable, { signal: request.signal }).catch(() => {
     // Either side may abort: the slot is released in any case.
   })
@@ -45,12 +43,12 @@ export function holdUntilEnd(response: Response, hold: SlotHold, exchange: HeldE
 }
 
 /** A stream that keeps the length of the body, if it is known and the runtime needs it. */
-function createPassage(headers: Headers, encodeBody: EncodeBody): TransformStream<Uint8Array, Uint8Array> {
+function createPassage(headers: Headers, keepsEncoding: boolean): TransformStream<Uint8Array, Uint8Array> {
   if (typeof FixedLengthStream === 'undefined') return new TransformStream()
   const length = Number(headers.get('Content-Length') ?? Number.NaN)
   // Content-Length is that of the encoded body.
-  const isEncoded = encodeBody === 'manual' || !headers.has('Content-Encoding')
-  return Number.isSafeInteger(length) && length >= 0 && isEncoded
+  const isOfBody = keepsEncoding || !headers.has('Content-Encoding')
+  return Number.isSafeInteger(length) && length >= 0 && isOfBody
     ? new FixedLengthStream(length)
     : new IdentityTransformStream()
 }

@@ -5,7 +5,7 @@ import type { ReceivedRequest } from '../request/received-request.ts'
 import type { RequestPath } from '../request/target.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import { type Observer, setRateLimitHeaders, trackResponse } from './exchange.ts'
-import type { EncodeBody, HoldUntilEnd } from './hold-until-end.ts'
+import type { HoldUntilEnd } from './hold-until-end.ts'
 import type { HeaderFormat } from './rate-limit-headers.ts'
 
 export interface ProtectOptions {
@@ -13,8 +13,8 @@ export interface ProtectOptions {
   readonly health: UpstreamHealth | undefined
   /** Undefined if no policy holds slots. */
   readonly holdUntilEnd: HoldUntilEnd | undefined
-  /** How responses are encoded. Default: `automatic`. */
-  readonly encodeBody?: EncodeBody
+  /** Responses are fetched without decoding their bodies. Default: false. */
+  readonly keepsEncoding?: boolean
   readonly headerFormat: HeaderFormat
   readonly ipv6Prefix: number
   readonly now: () => number
@@ -34,7 +34,7 @@ export interface Answers {
 }
 
 export function createProtect(options: ProtectOptions) {
-  const { limiter, health, holdUntilEnd, encodeBody = 'automatic', headerFormat, ipv6Prefix, now, observer } = options
+  const { limiter, health, holdUntilEnd, keepsEncoding = false, headerFormat, ipv6Prefix, now, observer } = options
 
   return async function protect(
     request: AbortableRequest,
@@ -86,7 +86,7 @@ export function createProtect(options: ProtectOptions) {
       // The body has no reader, so the sender may stop.
       if (mustAnswer && request.signal.aborted) context.waitUntil(response.body?.cancel() ?? Promise.resolve())
       if (!current.hold || !holdUntilEnd) return { response, verdict: current }
-      const held = holdUntilEnd(response, current.hold, { request, path, context, encodeBody, limiter, now })
+      const held = holdUntilEnd(response, current.hold, { request, path, context, keepsEncoding, limiter, now })
       return { response: held, verdict: current }
     } catch (error) {
       // Whoever catches it answers so.

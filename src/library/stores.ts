@@ -17,7 +17,7 @@ export interface LimiterStore {
   readonly isRemote: boolean
   /** Deadline of a decision, in milliseconds. */
   readonly timeoutMs: number
-  /** What holds the counts: stores over one client share them. Default: the store itself. */
+  /** The object that holds the counts, such as a client: stores with the same one share them. Default: the store. */
   readonly counts?: object
   /** Opens the store for these algorithms. */
   open(algorithms: Iterable<AlgorithmName>): Store
@@ -89,7 +89,7 @@ export function redisStore(client: AnyRedis, options: RedisStoreOptions = {}): L
   }
 }
 
-/** What policies are counted by in each place, under their keys. */
+/** By the object that holds the counts: the description of each policy, by its key. */
 const COUNTED = new WeakMap<object, Map<string, string>>()
 
 /**

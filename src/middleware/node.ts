@@ -31,7 +31,7 @@ declare global {
   }
 }
 
-/** That of HTTP/2 has the same methods. */
+/** Responses of HTTP/1.1 and HTTP/2 have the same methods. */
 type AnyResponse = ServerResponse | Http2ServerResponse
 
 export interface NodeOptions<Req extends AnyIncoming = IncomingMessage, Res extends AnyResponse = ServerResponse>

@@ -15,8 +15,9 @@ const MIN_JITTER_MS = 100
 const MAX_JITTER_MS = 1_000
 /** Expired reservations that are made again for a call: a slow store must not keep calls back forever. */
 const MAX_EXPIRED_IN_A_ROW = 3
-/** Of more identities, the least recently used are deleted of which nothing is known; beyond MAX_KNOWN, any. */
+/** Beyond this, the least recently used identities without limits of the server are deleted. */
 const MAX_IDLE = 1_000
+/** Beyond this, also those with limits of the server are deleted. */
 const MAX_KNOWN = 5_000
 /** How many are looked at for one that may be deleted; those that may not are looked at again after all others. */
 const MAX_TRIED = 10

@@ -10,7 +10,7 @@ import {
 import { isOver, NO_RULES, parseRules, RULES, type Rules, readRules } from './document.ts'
 import { formatTargetKey, type RuleTarget } from './target.ts'
 
-/** As JSON writes it; Redis reads no such text. */
+/** Matches half of a surrogate pair in JSON, which Redis cannot read. */
 const LONE_SURROGATE = /(?<!\\)(?:\\\\)*\\ud[89a-f][\da-f]{2}/
 
 export type Note = Pick<Revision, 'actor' | 'comment'>
@@ -25,7 +25,7 @@ export type Edited =
   | ({ readonly kind: 'unchanged' } & VersionedRules)
   /** The version that was to be changed is not the newest, or others were faster each time. */
   | { readonly kind: 'conflict'; readonly version: number }
-  /** What is stored are no rules: others have written them, or another release of sluice. */
+  /** The stored document is not valid: another program has written it, or another release of sluice. */
   | { readonly kind: 'invalid'; readonly error: OptionError }
   | { readonly kind: 'too-large' }
 

@@ -54,7 +54,7 @@ export interface RulesState extends VersionId {
 interface AppliedRules extends VersionId {
   readonly rules: Rules | undefined
   readonly policies: readonly RequestPolicy[]
-  /** Of policies that rules have brought: what was remembered of others with their names is no longer true. */
+  /** Tells policies from rules apart from earlier ones with the same names, so that no cached refusal of those applies. */
   readonly edition: string | undefined
   readonly index: RuleIndex | undefined
   readonly limiter: RequestLimiter

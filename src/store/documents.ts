@@ -96,8 +96,8 @@ export function cutNote(note: string): string {
 
 /** One of several writers succeeds at each try: sixty that begin together all do, unless the store is far away. */
 const MAX_TRIES = 12
-/** Of a pause after a try; each may be twice as long as the one before. */
-const FIRST_PAUSE_MS = 10
+/** The longest first pause after a conflict; each further one may be twice as long, up to the maximum. */
+const FIRST_PAUSE_MS = 20
 const MAX_PAUSE_MS = 5_000
 
 /**
@@ -115,7 +115,7 @@ export async function updateDocument(
     if (!write) return undefined
     const written = await documents.write({ ...write, expectedVersion: newest.version, expectedId: newest.id })
     if (written.kind !== 'conflict' || tries === MAX_TRIES) return written
-    await sleep(Math.random() * Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** tries))
+    await sleep(Math.random() * Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (tries - 1)))
   }
 }
 
