@@ -3,9 +3,11 @@ import { PRIORITIES, type Priority } from '../model/policy.ts'
 interface QueuedCall {
   readonly priority: Priority
   readonly tenant: string
+  /** It was refused before, and comes first of its tenant. */
+  readonly isRepeated?: boolean
 }
 
-/** Waiting calls, ordered by priority, then by tenant in turns, then by arrival. */
+/** Waiting calls, ordered by priority, then by tenant in turns, then by arrival; repeated ones come first. */
 export class CallQueue<Call extends QueuedCall> {
   readonly #maxSize: number
   /** Calls by priority, then by tenant; the tenant whose turn it is comes first. */
@@ -28,8 +30,8 @@ export class CallQueue<Call extends QueuedCall> {
   add(call: Call): Call | undefined {
     const tenants = this.#findTenants(call)
     const calls = tenants.get(call.tenant)
-    if (calls) calls.add(call)
-    else tenants.set(call.tenant, new Set([call]))
+    if (calls && !call.isRepeated) calls.add(call)
+    else tenants.set(call.tenant, new Set([call, ...(calls ?? [])]))
     this.#size++
     if (this.#size <= this.#maxSize) return undefined
     const surplus = this.#findLeastImportant()

@@ -51,7 +51,8 @@ export function outbound(fetch: typeof globalThis.fetch, options: OutboundOption
     const dueMs = clock.now() + settings.maxWaitMs
     const readResponse = (response: Response) => readAnswer(response, clock.now())
     for (let repetitions = 0; ; repetitions++) {
-      const response = await scheduler.run({ ...settings, signal, dueMs }, () => fetch(input, init), readResponse)
+      const scheduled = { ...settings, signal, dueMs, isRepeated: repetitions > 0 }
+      const response = await scheduler.run(scheduled, () => fetch(input, init), readResponse)
       const isRepeated = isRefusal(response) && repetitions < retries && isReplayable(call.method, input, init)
       if (!isRepeated || clock.now() + scheduler.pausedMs > dueMs) return response
       // The next call needs its connection. The body may have broken off, or somebody else may read it.

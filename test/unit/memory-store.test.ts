@@ -75,3 +75,13 @@ test('MemoryStore remembers a bounded number of callers, and forgets those first
   expect(store.size).toBe(MAX_KEYS)
   expect(['caller-0', 'caller-2', 'caller-3', 'newcomer-1'].map((key) => left(key))).toEqual([0, 2, 1, 1])
 })
+
+test('MemoryStore forgets a bucket that is full again by a refund, as Redis does, even if the clock steps back', async () => {
+  const { clock, store, ask, left } = subject()
+  const bucket: Partial<StoreCharge> = { algorithm: 'token-bucket', limits: [{ limit: 1, windowMs: 1 }] }
+  const { nowMs } = ask('a', bucket)
+  const charge = { key: 'a', cost: 1, mode: 'enforce', reserved: 0, ...bucket } as StoreCharge
+  await store.settle([{ charge, units: -1 }], nowMs)
+  clock.now -= 1
+  expect(left('a', bucket)).toBe(1)
+})

@@ -50,7 +50,10 @@ export class ExpiringStates implements States {
   write(key: string, state: unknown, ttlMs?: number): void {
     const { space, name } = this.locate(key)
     const entry = space.get(name)
-    if (entry) {
+    // Redis forgets such a key at once, too.
+    if (ttlMs !== undefined && ttlMs <= 0) {
+      if (entry) this.#remove(entry)
+    } else if (entry) {
       entry.state = state
       this.touch(entry, ttlMs)
     } else this.add(space, name, state, ttlMs)

@@ -6,6 +6,7 @@ interface Call {
   readonly id: string
   readonly priority: Priority
   readonly tenant: string
+  readonly isRepeated?: boolean
 }
 
 function call(id: string, priority: Priority = 'default', tenant = ''): Call {
@@ -29,6 +30,14 @@ test('a call that is removed leaves the turns of others alone', () => {
   expect(queue.remove(a1)).toBe(false)
   expect(queue.has(a2)).toBe(true)
   expect(drain(queue)).toBe('a2 b1')
+})
+
+test('a call that is repeated comes before others of its tenant, not before other tenants', () => {
+  const queue = new CallQueue<Call>(10)
+  for (const one of [call('b1', 'default', 'b'), call('a1', 'default', 'a'), call('a2', 'default', 'a')]) queue.add(one)
+  queue.add({ ...call('a0', 'default', 'a'), isRepeated: true })
+  queue.add({ ...call('s0', 'sheddable', 'a'), isRepeated: true })
+  expect(drain(queue)).toBe('b1 a0 a1 a2 s0')
 })
 
 test('where too many wait, the latest of the least important gives way, of the tenant with the most', () => {
