@@ -4,11 +4,12 @@
  * With `--check`, it fails if the module is not what the sources say.
  */
 import { createHash } from 'node:crypto'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { build } from 'tsdown'
+import { writeGenerated } from './write-generated.ts'
 
 const MODULE = 'src/admin/dashboard/files.ts'
 
@@ -44,12 +45,7 @@ async function embed(): Promise<void> {
     return `  ${JSON.stringify(name)}: ${JSON.stringify({ type, etag, text })},\n`
   })
   const module = `// Made of dashboard/ by \`npm run embed-dashboard\`. Do not edit.\nexport const FILES = {\n${entries.join('')}} as const\n`
-  if (!process.argv.includes('--check')) {
-    writeFileSync(inRepository(MODULE), module)
-  } else if (readFileSync(inRepository(MODULE), 'utf8') !== module) {
-    console.error(`${MODULE} is not what dashboard/ says: npm run embed-dashboard`)
-    process.exitCode = 1
-  }
+  writeGenerated(new Map([[MODULE, module]]), 'embed-dashboard')
 }
 
 function withoutComments(css: string): string {

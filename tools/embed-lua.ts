@@ -5,9 +5,10 @@
  * operators are left out: they would be a fifth of the Worker's bundle. What a chunk gets from others is read off its
  * line `local … = ...`, where `limit_state` stands for `limit-state.lua`.
  */
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { basename } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { writeGenerated } from './write-generated.ts'
 
 /** What decides by sliding windows, which every Worker needs. */
 const BASE: ReadonlySet<string> = new Set(['clock', 'decide', 'sliding-window'])
@@ -24,16 +25,7 @@ const MODULES = [
 /** What the script that is joined from chunks hands to its main chunk. */
 const HANDED_BY_SCRIPT = ['algorithms', 'now_us']
 
-const isChecking = process.argv.includes('--check')
-for (const { folder, module, has } of MODULES) {
-  const text = moduleOf(folder, has)
-  const file = inRepository(module)
-  if (!isChecking) writeFileSync(file, text)
-  else if (readFileSync(file, 'utf8') !== text) {
-    console.error(`${module} is not what ${folder}*.lua say: npm run embed-lua`)
-    process.exitCode = 1
-  }
-}
+writeGenerated(new Map(MODULES.map(({ folder, module, has }) => [module, moduleOf(folder, has)])), 'embed-lua')
 
 function moduleOf(folder: string, has: (chunk: string) => boolean = () => true): string {
   const chunks = readdirSync(inRepository(folder))

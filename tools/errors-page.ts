@@ -2,12 +2,11 @@
  * Writes docs/errors.md, which explains each code of a problem or an option, and each event of the log; and the page at
  * `/_sluice/errors`, to which the `type` of a problem leads: `npm run errors-page`.
  */
-import { writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import type { OptionErrorCode } from '../src/config/option-error.ts'
 import type { ProblemCode } from '../src/http/problem.ts'
 import type { LogEvent } from '../src/runtime/log.ts'
 import { renderTable } from './command-page.ts'
+import { writeGenerated } from './write-generated.ts'
 
 type Row = readonly [status: string, cause: string, remedy?: string]
 
@@ -127,8 +126,8 @@ Each [problem](http.md#errors), \`OptionError\` and line of the [log](observabil
 const SERVED_PAGE = 'src/gateway/errors-page.ts'
 
 if (import.meta.main) {
-  const write = (path: string, text: string) => writeFile(join(import.meta.dirname, '..', path), text)
-  await Promise.all([write('docs/errors.md', renderErrorsPage()), write(SERVED_PAGE, renderServedPage())])
+  const pages = { 'docs/errors.md': renderErrorsPage(), [SERVED_PAGE]: renderServedPage() }
+  writeGenerated(new Map(Object.entries(pages)), 'errors-page')
 }
 
 export function renderErrorsPage(): string {

@@ -2,10 +2,12 @@
  * Writes what the tables of variables and of policy keys say into the files that repeat it: `npm run settings`. With
  * `--check`, only says which of them are stale.
  */
-import { readFile, writeFile } from 'node:fs/promises'
+import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { policyKeys } from '../src/config/policy-keys.ts'
 import { SECRETS, VARIABLES, variables } from '../src/config/variables.ts'
+import { renderTable } from './command-page.ts'
+import { writeGenerated } from './write-generated.ts'
 
 const ROOT = join(import.meta.dirname, '..')
 const WIDTH = 120
@@ -70,15 +72,9 @@ function between(text: string, what: string, open: string, close: string, lines:
   return `${text.slice(0, from)}${begin}${lines.map((line) => `${line}\n`).join('')}${text.slice(to)}`
 }
 
-/** In columns, as Biome has them. */
 function tableOf(title: string, settings: readonly Setting[]): readonly string[] {
-  const rows = [[title, 'default', 'meaning']]
-  for (const { name, doc, byDefault } of settings) rows.push([`\`${name}\``, byDefault, doc])
-  const widths = [0, 1, 2].map((column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)))
-  const [header = '', ...others] = rows.map(
-    (row) => `| ${row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join(' | ')} |`,
-  )
-  return ['', header, `| ${widths.map((width) => '-'.repeat(width)).join(' | ')} |`, ...others, '']
+  const rows = settings.map(({ name, doc, byDefault }) => [`\`${name}\``, byDefault, doc])
+  return ['', renderTable([title, 'default', 'meaning'], rows), '']
 }
 
 /** Secrets are told apart: they do not belong into the file. So are policies, which are tables. */
@@ -132,13 +128,4 @@ function wrapped(text: string): readonly string[] {
   return [...lines, line]
 }
 
-if (import.meta.main) {
-  for (const [file, text] of await writeSettings()) {
-    const path = join(ROOT, file)
-    if ((await readFile(path, 'utf8')) === text) continue
-    if (process.argv.includes('--check')) {
-      console.error(`${file} is stale: npm run settings`)
-      process.exitCode = 1
-    } else await writeFile(path, text)
-  }
-}
+if (import.meta.main) writeGenerated(await writeSettings(), 'settings')

@@ -101,7 +101,7 @@ function createEntry({ method, target }: Traffic, caller: number, atMs: number):
 }
 
 /** Mulberry32, by Tommy Ettinger: numbers from 0 to below 1 that look random, the same for the same seed. */
-function createRandom(seed: number): () => number {
+export function createRandom(seed: number): () => number {
   let state = seed >>> 0
   return () => {
     state = (state + 0x6d2b79f5) >>> 0
