@@ -76,6 +76,7 @@ export function throttle<Arguments extends readonly unknown[], Result>(
   checkFunction('work', work)
   checkOptions('throttle', options, THROTTLE_CHECKS)
   checkLimiter('limiter', options.limiter)
+  THROTTLE_CHECKS.identity('identity', options.identity)
   const { limiter, maxQueued = 1_000, clock = systemClock, random = Math.random } = options
   const schedulers = new CallSchedulers(
     (identity) => new CallScheduler({ identity, limiter, learned: undefined, maxQueued, maxPauseMs: 0, clock, random }),

@@ -43,7 +43,7 @@ function parseAudit(text: string): readonly AuditEntry[] {
   if (text === '') return []
   const { audit, deeds } = JSON.parse(text) as { readonly audit?: unknown; readonly deeds?: unknown }
   const entries = Array.isArray(audit) ? (audit as AuditEntry[]) : Array.isArray(deeds) ? deeds.map(renameOld) : []
-  return entries.filter(({ digests }) => Array.isArray(digests))
+  return entries.filter((entry) => Array.isArray(entry?.digests))
 }
 
 /** Entries that were written before 0.1.0 have other names. */

@@ -50,6 +50,8 @@ test('outbound() rejects a call whose terms or URL are not as expected', async (
 })
 
 test('throttle() rejects a call without an identity', async () => {
+  const options = { limiter } as unknown as Parameters<typeof throttle>[1]
+  expect(() => throttle(() => {}, options)).toThrow('identity: expected a string, got nothing')
   const call = throttle(() => {}, { limiter, identity: () => undefined as unknown as string })
   await expect(call()).rejects.toThrow('identity: expected a string, got nothing')
 })

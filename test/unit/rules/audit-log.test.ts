@@ -52,6 +52,13 @@ test.each([
   expect(new TextEncoder().encode(text).length).toBeLessThanOrEqual(MAX_DOCUMENT_BYTES)
 })
 
+test('readAudit() skips whatever else is stored', async () => {
+  const auditLog = new MemoryDocuments(() => 0)
+  const text = JSON.stringify({ audit: [null, 7, { digests: 'A' }, deed(1)] })
+  await auditLog.write({ text, expectedVersion: 0, actor: '', comment: '' })
+  expect(await readAudit(auditLog, new Set(['A']))).toEqual([deed(1)])
+})
+
 test('appendAudit() cuts a note between two characters', async () => {
   const auditLog = new MemoryDocuments(() => 0)
   await appendAudit(auditLog, deed(1, { comment: `x${'🙂'.repeat(200)}` }))
