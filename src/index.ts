@@ -3,6 +3,7 @@
  * @module sluice
  */
 
+export type { AlgorithmOptions as Limits } from './algorithms/read-limits.ts'
 export { OptionError, type OptionErrorCode } from './config/option-error.ts'
 export type { Identities, Identity } from './library/charge-builder.ts'
 export type { LimiterDecision as Decision, PartialDecision, Slot } from './library/decision.ts'
@@ -14,7 +15,6 @@ export {
   type WaitOptions,
 } from './library/limiter.ts'
 export {
-  type AlgorithmOptions as Limits,
   concurrency,
   fixedWindow,
   type PolicyOptions,

@@ -13,14 +13,7 @@ export interface VariablesOptions {
 
 export const WRANGLER_TOML = join(import.meta.dirname, '..', 'wrangler.toml')
 
-/**
- * The Worker's variables for development: those of the shell win over `.dev.vars`, which wins over wrangler.toml. An
- * empty secret counts as not set: a copy of .dev.vars.example names them all. The UPSTREAM_URL of wrangler.toml is
- * ignored here: requests of a development server do not belong there.
- * @throws Error if a file cannot be read.
- */
+/** The Worker's variables for development. @throws Error if a file cannot be read. */
 export function readVariables({ shell, wranglerToml = WRANGLER_TOML }: VariablesOptions): Record<string, unknown> {
-  const { variables, sources } = readSettings({ cwd: '/', config: wranglerToml, shell, view: 'development' })
-  const { UPSTREAM_URL, ...others } = variables
-  return sources.get('UPSTREAM_URL') === 'wrangler' || UPSTREAM_URL === undefined ? others : { ...others, UPSTREAM_URL }
+  return { ...readSettings({ cwd: '/', config: wranglerToml, shell, view: 'development' }).variables }
 }

@@ -80,11 +80,7 @@ function defineLooseObject<Value extends object>() {
   return v.looseObject({}) as unknown as v.GenericSchema<Value>
 }
 
-function defineLooseList<Item extends object>() {
-  return v.array(v.looseObject({})) as unknown as v.GenericSchema<readonly Item[]>
-}
-
-const tables = defineLooseList<Readonly<Record<string, unknown>>>()
+const tables = v.array(defineLooseObject<Readonly<Record<string, unknown>>>())
 
 const limitsSchema = v.array(v.strictObject({ name: v.string(), limit: v.number(), windowMs: v.number() }))
 
@@ -151,9 +147,9 @@ const revision = {
 }
 
 const document = v.strictObject({
-  blocks: defineLooseList<Block>(),
-  allows: defineLooseList<Allow>(),
-  overrides: defineLooseList<Override>(),
+  blocks: v.array(defineLooseObject<Block>()),
+  allows: v.array(defineLooseObject<Allow>()),
+  overrides: v.array(defineLooseObject<Override>()),
   policies: describe(v.nullable(tables), 'In place of POLICIES; null: those hold.'),
   candidate: describe(v.nullable(tables), 'Candidate policies: they are evaluated for comparison, and refuse nothing.'),
 })

@@ -1,5 +1,5 @@
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
-import { createProblem, createTooMany, type Problem } from '../http/problem.ts'
+import { createProblem, createTemporary, type Problem } from '../http/problem.ts'
 import { readCallerAddress } from '../request/identity/address.ts'
 import type { Digest } from '../request/identity/digest.ts'
 import type { Log } from '../runtime/log.ts'
@@ -47,7 +47,7 @@ export function createAdminAuth({ token, ipv6Prefix, digest, now, log }: AdminAu
     if (!isRight) log('warn', { event: 'admin_refused', caller: digest(['ip', key]) })
     if (granted > 0) return undefined
     const waitMs = usage[0]?.[0]?.retryAfterMs ?? ATTEMPTS.windowMs
-    return createTooMany('too_many_attempts', 'Too many failed attempts. Try again later.', waitMs)
+    return createTemporary('too_many_attempts', 429, 'Too many failed attempts. Try again later.', waitMs)
   }
 
   /** A page of a sibling host can set more cookies of this name, so one that is valid is enough. */

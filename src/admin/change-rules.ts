@@ -3,7 +3,7 @@ import { OptionError } from '../config/option-error.ts'
 import type { RequestPolicy } from '../model/policy.ts'
 import { isShared } from '../request/identity/source.ts'
 import { NO_RULES, type Rules } from '../rules/document.ts'
-import { type Edited, editRules, readCurrentRules } from '../rules/edit-rules.ts'
+import { type Edited, type EditOptions, editRules, readCurrentRules } from '../rules/edit-rules.ts'
 import { checkRules, readPolicies } from '../rules/rule-policies.ts'
 import { describe } from '../statistics/schema.ts'
 import { MAX_DOCUMENT_BYTES } from '../store/documents.ts'
@@ -67,13 +67,13 @@ export function requireRules({ rulesEngine }: AdminContext): NonNullable<AdminCo
 export async function changeRules(
   context: AdminContext,
   change: (rules: Rules) => Rules,
-  { actor, comment, ...expected }: EditNote,
+  { actor, comment, ...options }: EditNote & Pick<EditOptions, 'replacesAll'>,
   mustFit: boolean,
   locate: (path: OptionError['path']) => readonly string[] | undefined = () => undefined,
 ): Promise<ChangedRules> {
   const { documents } = requireRules(context)
   const check = mustFit ? (rules: Rules) => checkRules(rules, context.env) : undefined
-  const edited = await editRules(documents, change, { actor, comment }, { ...expected, check }).catch((error) => {
+  const edited = await editRules(documents, change, { actor, comment }, { ...options, check }).catch((error) => {
     const place = error instanceof OptionError && locate(error.path)
     throw place ? toInputError(error, place) : toRulesError(error)
   })
@@ -96,7 +96,7 @@ export function toRulesError(error: unknown): unknown {
   return new OperationError('invalid_input', 400, `${message}.`, { extensions: { pointer: toPointer(path) } })
 }
 
-export function requireChanged(result: Edited): ChangedRules {
+function requireChanged(result: Edited): ChangedRules {
   switch (result.kind) {
     case 'written':
     case 'unchanged':

@@ -4,9 +4,10 @@ import { OptionError } from '../config/option-error.ts'
 import type { Engine } from '../engine/engine.ts'
 import type { UpstreamHealth } from '../engine/upstream-health.ts'
 import type { Health } from '../gateway/health.ts'
-import { createProblem, createUnavailable, type Problem, type ProblemParts } from '../http/problem.ts'
+import { createProblem, createTemporary, type Problem, type ProblemParts } from '../http/problem.ts'
 import { type Store, StoreError } from '../model/store.ts'
 import { CallerError } from '../request/caller/caller-in-text.ts'
+import { readUpTo } from '../request/identity/body.ts'
 import type { LiveRulesEngine } from '../rules/live-rules-engine.ts'
 import type { StatisticsStore } from '../store/counters.ts'
 
@@ -102,7 +103,7 @@ export function toProblem(error: unknown): Problem {
 }
 
 export function createStoreProblem({ message }: StoreError): Problem {
-  return createUnavailable('store_unavailable', `Store unavailable: ${message}.`, 1_000)
+  return createTemporary('store_unavailable', 503, `Store unavailable: ${message}.`, 1_000)
 }
 
 /** No list of policies takes as much. */
@@ -125,24 +126,12 @@ export async function readJson({ body, headers }: Request): Promise<unknown> {
   if (!/^application\/json\s*(?:;|$)/i.test(headers.get('Content-Type') ?? '')) {
     throw new OperationError('unsupported_media_type', 415, 'Content-Type must be application/json.')
   }
-  if (Number(headers.get('Content-Length') ?? 0) > MAX_BODY_BYTES) throw createTooLarge()
-  const chunks: Uint8Array<ArrayBuffer>[] = []
-  let bytes = 0
+  const isDeclaredLonger = Number(headers.get('Content-Length') ?? 0) > MAX_BODY_BYTES
   try {
-    // Leaving the loop cancels the stream.
-    for await (const chunk of (body ?? []) as AsyncIterable<Uint8Array<ArrayBuffer>>) {
-      bytes += chunk.length
-      if (bytes > MAX_BODY_BYTES) throw createTooLarge()
-      chunks.push(chunk)
-    }
-    const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
-    return JSON.parse(decoder.decode(await new Blob(chunks).arrayBuffer()))
-  } catch (error) {
-    if (error instanceof OperationError) throw error
+    const text = isDeclaredLonger ? undefined : await readUpTo(MAX_BODY_BYTES, body, true)
+    if (text !== undefined) return JSON.parse(text)
+  } catch {
     throw new OperationError('invalid_input', 400, 'The body is not JSON in UTF-8.')
   }
-}
-
-function createTooLarge(): OperationError {
-  return new OperationError('body_too_large', 413, `A body may have ${MAX_BODY_BYTES} bytes at most.`)
+  throw new OperationError('body_too_large', 413, `A body may have ${MAX_BODY_BYTES} bytes at most.`)
 }

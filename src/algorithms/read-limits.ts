@@ -16,20 +16,43 @@ export const MAX_LOG_ENTRIES = 100_000
 export const MAX_BUCKET = 2 ** 52
 const DEFAULT_DEADLINE_MS = 60_000
 
-/** Settings of a policy's limits. */
-export interface LimitSettings {
+/** The limits of a policy and their algorithm: made by `slidingWindow`, `quota` and the like. */
+export interface AlgorithmOptions {
   readonly algorithm: AlgorithmName
-  /** Text such as `10/1s, 120/1m`; a number for `concurrency`. */
+  /**
+   * Limits; of `quota`, also `10000/month`; of `concurrency`, a number.
+   * @example '10/1s, 120/1m'
+   */
   readonly limits: string
-  /** `token-bucket`: units that the bucket holds, an integer from 1; default: its limit. */
+  /**
+   * `token-bucket`: units that the bucket holds, an integer from 1.
+   * @default the limit
+   * @example 50
+   */
   readonly burst?: number | undefined
-  /** `concurrency`: the longest time that a slot is held without renewal; default: a minute. */
+  /**
+   * `concurrency`: time after which a slot that nobody renews is free again.
+   * @default '1m'
+   * @example '30s'
+   */
   readonly slotTtl?: string | undefined
-  /** True allows an exact log of more than `MAX_LOG_ENTRIES`. */
+  /**
+   * `sliding-window`, `sorted-set`: a limit may exceed 100,000, at 16 (120) bytes an admission and caller.
+   * @default false
+   * @example true
+   */
   readonly allowLargeLog?: boolean | undefined
-  /** `quota` by day, week, month or year: IANA name of their time zone; default: UTC. */
+  /**
+   * `quota` by day, week, month or year: IANA name of their time zone.
+   * @default 'UTC'
+   * @example 'Europe/Berlin'
+   */
   readonly timeZone?: string | undefined
-  /** `quota` by month: day on which months begin, 1 to 31, or the last one of a shorter month; default: 1. */
+  /**
+   * `quota` by month: day on which months begin, 1 to 31, or the last one of a shorter month.
+   * @default 1
+   * @example 15
+   */
   readonly starts?: number | undefined
 }
 
@@ -37,10 +60,13 @@ export interface LimitSettings {
 export type Fail = (key: 'limits' | 'burst' | 'slotTtl' | 'timeZone' | 'starts', expected: string) => never
 
 /** Reads limits of which one is by day, week, month or year; undefined if none is. */
-export type ReadCalendarLimits = (options: LimitSettings, fail: Fail) => readonly Limit[] | undefined
+export type ReadCalendarLimits = (options: AlgorithmOptions, fail: Fail) => readonly Limit[] | undefined
 
 /** Calls `fail` for a setting of another algorithm. */
-export function checkAlgorithmOptions({ algorithm, burst, slotTtl }: Omit<LimitSettings, 'limits'>, fail: Fail): void {
+export function checkAlgorithmOptions(
+  { algorithm, burst, slotTtl }: Omit<AlgorithmOptions, 'limits'>,
+  fail: Fail,
+): void {
   const { holdsSlots, hasBurst } = ALGORITHMS[algorithm]
   if (burst !== undefined && !hasBurst) fail('burst', 'algorithm = "token-bucket" with it')
   if (slotTtl !== undefined && !holdsSlots) fail('slotTtl', 'algorithm = "concurrency" with it')
@@ -51,7 +77,7 @@ export function checkAlgorithmOptions({ algorithm, burst, slotTtl }: Omit<LimitS
  * @param readCalendarLimits without it, limits by day, week, month or year are refused
  */
 export function readLimits(
-  options: LimitSettings,
+  options: AlgorithmOptions,
   fail: Fail,
   readCalendarLimits?: ReadCalendarLimits,
 ): readonly Limit[] {
@@ -71,7 +97,10 @@ export function readLimits(
     if ((burst ?? rate.limit) > max) fail(burst ? 'burst' : 'limits', `at most ${max} units with this window`)
   }
   if (isLog && !allowLargeLog && parsed.some(({ limit }) => limit > MAX_LOG_ENTRIES)) {
-    fail('limits', `limits up to ${MAX_LOG_ENTRIES} (for more, algorithm = "quota", or allow a large log)`)
+    fail(
+      'limits',
+      `limits up to ${MAX_LOG_ENTRIES} (for more, a policy with algorithm = "quota", or one that allows a large log)`,
+    )
   }
   return parsed
 }
@@ -84,17 +113,25 @@ export function formatLimitName(policy: string, algorithm: AlgorithmName, { wind
 /** `lua/sorted-set.lua` stores fewer refusals than this in a score. */
 export const MAX_AFTER = 1_000
 
-/** Settings of a policy's penalty. */
+/** The penalty of a policy. */
 export interface PenaltyOptions {
-  readonly algorithm: AlgorithmName
-  /** Duration, for example `10m`. */
+  /**
+   * An identity that this policy refuses stays refused for so long. Not with `concurrency`.
+   * @default none
+   * @example '10m'
+   */
   readonly penalty?: string | undefined
-  /** Refusals that lead to it, an integer from 1 to `MAX_AFTER`; default 1. */
+  /**
+   * Number of refusals that lead to `penalty`, an integer from 1 to 1,000, within a time as long as the longest window
+   * that begins with the first of them.
+   * @default 1
+   * @example 3
+   */
   readonly penaltyAfter?: number | undefined
 }
 
 export function readPenalty(
-  { algorithm, penalty, penaltyAfter }: PenaltyOptions,
+  { algorithm, penalty, penaltyAfter }: PenaltyOptions & Pick<AlgorithmOptions, 'algorithm'>,
   limits: readonly Limit[],
   fail: (key: 'penalty' | 'penaltyAfter', expected: string) => never,
 ): PenaltySettings | undefined {

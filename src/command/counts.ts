@@ -115,7 +115,7 @@ function formatUsage({ blocked: block, limits, skipped }: Usage, terminal: Termi
     name: withRoute(name, route),
     limit,
     used,
-    remaining: remaining === 0 ? terminal.style('red', '0') : remaining,
+    remaining,
     reset: formatDuration(resetMs),
     retry: formatDuration(retryAfterMs),
     key,

@@ -3,7 +3,8 @@ import { OptionError } from '../config/option-error.ts'
 import { StoreError } from '../model/store.ts'
 import { CallerError } from '../request/caller/caller-in-text.ts'
 import { CommandError, EXIT_CODES, type Exit } from './command-error.ts'
-import { createCompleter, createProgram, type Task } from './program.ts'
+import { createCompleter, createProgram } from './program.ts'
+import type { Run } from './subcommand.ts'
 import { Terminal } from './terminal.ts'
 
 export type World = Pick<NodeJS.Process, 'stdin' | 'stdout' | 'stderr' | 'env' | 'cwd' | 'exit'> & {
@@ -35,10 +36,16 @@ export async function main(args: readonly string[], process: World): Promise<num
   const { signal } = interruption
   const streams = { stdin, stdout, stderr }
   try {
-    const task = await parse(args, process)
-    if (!task) return exitCode('done')
-    const terminal = new Terminal({ ...streams, isJson: task.isJson, signal })
-    const exit = await task.run({ terminal, env, cwd: process.cwd(), signal })
+    let exit = 'done' as Exit
+    const execute = async (run: Run, isJson: boolean) => {
+      const terminal = new Terminal({ ...streams, isJson, signal })
+      exit = await run({ terminal, env, cwd: process.cwd(), signal })
+    }
+    // `complete` is called by the script that `sluice completion` prints.
+    const program = args[0] === 'complete' ? createCompleter() : createProgram(execute)
+    const writers = { writeOut: (text: string) => stdout.write(text), writeErr: (text: string) => stderr.write(text) }
+    for (const command of [program, ...program.commands]) command.exitOverride().configureOutput(writers)
+    await program.parseAsync(args, { from: 'user' })
     return exitCode(isUnread && exit === 'interrupted' ? 'done' : exit)
   } catch (error) {
     if (signal.aborted && !isUnread) return exitCode('interrupted')
@@ -46,17 +53,6 @@ export async function main(args: readonly string[], process: World): Promise<num
     if (error instanceof CommanderError) return exitCode(error.exitCode === 0 ? 'done' : 'misuse')
     return exitCode(report(error, new Terminal({ ...streams, isJson: args.includes('--json') })))
   }
-}
-
-/** @returns undefined if nothing is left to be done, e.g. after `--help` @throws {CommanderError} */
-async function parse(args: readonly string[], { stdout, stderr }: World): Promise<Task | undefined> {
-  const tasks: Task[] = []
-  // `complete` is called by the script that `sluice completion` prints.
-  const program = args[0] === 'complete' ? createCompleter() : createProgram((task) => tasks.push(task))
-  const writers = { writeOut: (text: string) => stdout.write(text), writeErr: (text: string) => stderr.write(text) }
-  for (const command of [program, ...program.commands]) command.exitOverride().configureOutput(writers)
-  await program.parseAsync(args, { from: 'user' })
-  return tasks[0]
 }
 
 function report(error: unknown, terminal: Terminal): Exit {

@@ -169,7 +169,8 @@ async function write(
       .map((kind) => `${kind}: ${before[kind].length} → ${after[kind].length}`),
   ]
   if (!yes) for (const line of lines) terminal.note(line)
-  if (!yes && !(await terminal.confirm(`Write this at ${operator.name}?`, 'Add --yes to write it.', signal))) {
+  const isAsked = !yes && lines.length > 0
+  if (isAsked && !(await terminal.confirm(`Write this at ${operator.name}?`, 'Add --yes to write it.', signal))) {
     terminal.show({ ...operator.place, version, changed: false, changes }, () => 'nothing was written.')
     return
   }

@@ -9,7 +9,7 @@ import { policies } from './policies.ts'
 import { allow, block, override } from './rules.ts'
 import { serve } from './serve.ts'
 import { simulate } from './simulate.ts'
-import { defineCommand, type Run, type Subcommand } from './subcommand.ts'
+import { defineCommand, type Execute, type Subcommand } from './subcommand.ts'
 import { top } from './top.ts'
 import { deleteCommand, expire } from './upkeep.ts'
 
@@ -52,15 +52,7 @@ const DESCRIPTION =
   'Looks after Sluice from a terminal. It reads variables from the shell, from .dev.vars and from wrangler.toml (or .json, .jsonc), in this ' +
   'order, so that keys and digests are the Worker’s own.'
 
-export interface Task {
-  readonly run: Run
-  readonly isJson: boolean
-}
-
-export function createProgram(
-  onTask: (task: Task) => void,
-  subcommands: readonly Subcommand[] = SUBCOMMANDS,
-): CommandUnknownOpts {
+export function createProgram(execute: Execute, subcommands: readonly Subcommand[] = SUBCOMMANDS): CommandUnknownOpts {
   const exitCodes = Object.values(EXIT_CODES).map(([code, meaning]) => `  ${`${code}`.padStart(3)}  ${meaning}\n`)
   const program = new Command('sluice')
     .description(DESCRIPTION)
@@ -69,7 +61,7 @@ export function createProgram(
     .configureHelp({ showGlobalOptions: true })
     .addHelpText('after', `\nExit codes:\n${exitCodes.join('')}`)
   for (const subcommand of subcommands) {
-    const command = subcommand.build((run, { json }) => onTask({ run, isJson: json === true }))
+    const command = subcommand.build(execute)
     const examples = Object.entries(subcommand.examples).map(([line, shows]) => `  $ sluice ${line}\n      ${shows}\n`)
     command.addHelpText('after', `\nExamples:\n${examples.join('')}`)
     program.addCommand(command)
@@ -81,7 +73,7 @@ export function createProgram(
 export function createCompleter(): CommandUnknownOpts {
   // It brings its own subcommand `completion`.
   const program = createProgram(
-    () => {},
+    async () => {},
     SUBCOMMANDS.filter(({ name }) => name !== 'completion'),
   )
   for (const command of program.commands) command.description(command.summary())

@@ -76,7 +76,8 @@ export const serve = defineCommand({
         throw new CommandError(`cannot listen at ${host}:${port} (${findCause(error)})`)
       })
       const { port: bound } = server.address() as AddressInfo
-      terminal.show({}, () => `sluice serve: http://${host}:${bound}/_sluice/, counting in ${database.name}`)
+      const shown = host.includes(':') ? `[${host}]` : host
+      terminal.show({}, () => `sluice serve: http://${shown}:${bound}/_sluice/, counting in ${database.name}`)
       await ended
       await drain(server, pending)
       return 'done'

@@ -34,11 +34,12 @@ interface About {
 }
 
 export interface Subcommand extends About {
-  /** @param onRun receives the parsed command line, to be run with a context */
-  build(onRun: (run: Run, options: { readonly json?: true }) => void): CommandUnknownOpts
+  build(execute: Execute): CommandUnknownOpts
 }
 
 export type Run = (context: Context) => Promise<Exit>
+/** Runs a parsed command line with a context. */
+export type Execute = (run: Run, isJson: boolean) => Promise<void> | void
 
 // biome-ignore lint/suspicious/noExplicitAny: whatever arguments and options it declares
 type AnyCommand = Command<any[], any>
@@ -53,7 +54,7 @@ export function defineCommand<Declared extends AnyCommand>(definition: Definitio
   const { declare, run, ...about } = definition
   return {
     ...about,
-    build(onRun) {
+    build(execute) {
       const command = declare(new Command(about.name).summary(about.summary).description(about.description))
       if (about.hasJson !== false) command.addOption(JSON_OUTPUT)
       if (!command.options.some(({ long }) => long === '--gateway')) command.addOption(createGatewayRefusal(about.name))
@@ -61,7 +62,7 @@ export function defineCommand<Declared extends AnyCommand>(definition: Definitio
         // The command itself comes last, its options before it.
         const args = values.slice(0, -2) as Declared['processedArgs']
         const options = values.at(-2) as ReturnType<Declared['opts']>
-        return onRun((context) => run(context, options, ...args), options)
+        return execute((context) => run(context, options, ...args), 'json' in options)
       })
       return command
     },

@@ -34,6 +34,7 @@ const OWN_STYLE_OR_CONTROL = new RegExp(String.raw`(\x1b\[[\d;]+);${OWN_MARK}m|$
 /** Writes results to stdout and messages to stderr; nothing else writes to the terminal. It uses colours only on a TTY, and not with NO_COLOR. */
 export class Terminal {
   readonly #options: TerminalOptions
+  #hasShown = false
 
   constructor(options: TerminalOptions) {
     this.#options = options
@@ -58,7 +59,8 @@ export class Terminal {
 
   /** Prints a result that replaces the one before it on a TTY. */
   showAgain(value: object, toText: () => string): void {
-    if (this.isLive) this.#options.stdout.write('\x1b[H\x1b[2J')
+    if (this.isLive && this.#hasShown) this.#options.stdout.write('\x1b[H\x1b[2J')
+    this.#hasShown = true
     this.show(value, toText)
   }
 

@@ -3,13 +3,12 @@ import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
 import {
   checkAlgorithmOptions,
   formatLimitName,
-  MAX_LOG_ENTRIES,
   type ReadCalendarLimits,
   readLimits,
   readPenalty,
 } from '../algorithms/read-limits.ts'
 import { type IsPassed, PASSED_EXPECTED } from '../http/forwarded-headers.ts'
-import { formatWindow, LIMITS_EXPECTED, type Limit, parseLimits } from '../model/limits.ts'
+import { LIMITS_EXPECTED, type Limit } from '../model/limits.ts'
 import type {
   Cost,
   IdentitySource,
@@ -64,7 +63,8 @@ export function createPolicies(
   isShedding: boolean,
 ): readonly RequestPolicy[] {
   const { names } = defaults
-  const policies = limits === 'off' ? [] : [createDefaultPolicy(limits, defaults)]
+  const policies =
+    limits === 'off' ? [] : [createPolicy(v.parse(policyTable, { name: defaults.name, limits }), undefined, defaults)]
   for (const [index, table] of (tables ?? []).entries()) {
     if (policies.some(({ name }) => name === table.name)) {
       const isMade = limits !== 'off' && table.name === defaults.name
@@ -101,27 +101,14 @@ function detectsNew(match: RequestPolicy['match']): (other: RequestPolicy) => bo
     (!match || !others || match.some((pattern) => others.some((other) => mayOverlap(pattern, other))))
 }
 
-/** @throws {OptionError} if the log of one caller could become huge */
-function createDefaultPolicy(limits: string, defaults: PolicyDefaults): RequestPolicy {
-  const { names, name } = defaults
-  const largest = parseLimits(limits)?.find(({ limit }) => limit > MAX_LOG_ENTRIES)
-  if (largest) {
-    throw new OptionError(
-      names.limits,
-      `limits up to ${MAX_LOG_ENTRIES} (for more, a policy with algorithm = "quota", or allow_large_log = true, in ${names.policies})`,
-      `${largest.limit}/${formatWindow(largest.windowMs)}`,
-    )
-  }
-  return createPolicy(v.parse(policyTable, { name, limits }), 0, defaults)
-}
-
 /** @throws {OptionError} that names the key to fix, if keys contradict each other: nothing is guessed */
-function createPolicy(table: PolicyTable, index: number, defaults: PolicyDefaults): RequestPolicy {
+function createPolicy(table: PolicyTable, index: number | undefined, defaults: PolicyDefaults): RequestPolicy {
   const { name, algorithm, by = defaults.by, match, priority, counts } = table
   const { holdsSlots, detectsNewIdentities, implementation } = ALGORITHMS[algorithm]
   const fail: FailPolicy = (option, expected, value, plan = []) => {
     const key = option.replace(/[A-Z]/, (letter) => `_${letter.toLowerCase()}`) as keyof PolicyTable
-    throw new OptionError([defaults.names.policies, index, key, ...plan], expected, value ?? table[key])
+    const where = index === undefined ? [defaults.names.limits] : [defaults.names.policies, index, key, ...plan]
+    throw new OptionError(where, expected, value ?? table[key])
   }
   // MODE=shadow refuses nothing, whatever the mode of a policy.
   const mode = defaults.isShadow ? 'shadow' : (table.mode ?? 'enforce')

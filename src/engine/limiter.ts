@@ -30,10 +30,8 @@ export interface RequestLimiterOptions extends RequestChargeBuilderOptions {
 export interface MatchedRules {
   /** The caller is counted but never limited, and the request is never shed. */
   readonly isAllowed: boolean
-  /** @returns charges that replace these, in order; a promise if the body of the request must be read */
-  apply(
-    charges: readonly RequestCharge[],
-  ): readonly RequestCharge[] | Blocked | Promise<readonly RequestCharge[] | Blocked>
+  /** @returns charges that replace these, in order */
+  apply(charges: readonly RequestCharge[]): Promise<readonly RequestCharge[] | Blocked>
 }
 
 /** Found on the way to a verdict, for statistics. */
@@ -113,8 +111,7 @@ export class RequestLimiter {
     const charges: RequestCharge[] = []
     for (const match of matches) {
       if (match.policy.limits.length === 0 || skips?.(match.policy)) continue
-      const built = this.#builder.build(match, request, path.canonical, priority, context)
-      const charge = built instanceof Promise ? await built : built
+      const charge = await this.#builder.build(match, request, path.canonical, priority, context)
       if (charge === 'skip') {
         if (trace) trace.matches = trace.matches.filter((one) => one !== match)
         continue
@@ -272,7 +269,7 @@ export interface LimiterConfig
 }
 
 /** Dependencies of a limiter and its engine. */
-export interface LimiterParts extends Pick<EngineOptions, 'leases' | 'avoided'> {
+export interface LimiterParts extends Pick<EngineOptions, 'leases' | 'avoided' | 'hasRefusalCache' | 'hasBreaker'> {
   readonly store: Store
   readonly now: () => number
   readonly log: Log

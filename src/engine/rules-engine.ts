@@ -9,8 +9,16 @@ export interface CandidateCounts {
   readonly refusedByActiveOnly: number
 }
 
+export type ComparisonCounts = Readonly<Record<Comparison, number>>
+
+export function toCandidateCounts({ neither, both, candidateOnly, activeOnly }: ComparisonCounts): CandidateCounts {
+  const requests = neither + both + candidateOnly + activeOnly
+  return { requests, refusedByBoth: both, refusedByCandidateOnly: candidateOnly, refusedByActiveOnly: activeOnly }
+}
+
 /** Called for each request that both decided. */
 export type WatchCandidates = (comparison: Comparison, context: Pick<CallContext, 'waitUntil'>) => void
 
 /** The policies that refused a request. */
-export type Comparison = 'neither' | 'both' | 'candidateOnly' | 'activeOnly'
+export const COMPARISONS = ['neither', 'both', 'candidateOnly', 'activeOnly'] as const
+export type Comparison = (typeof COMPARISONS)[number]

@@ -64,31 +64,29 @@ export function createApp({ config, proxy, readHealth, routes, operators, log, .
   const protect = createProtect({ ...options, keepsEncoding: true, headerFormat, ipv6Prefix })
   const name = createViaName(config)
   const readTarget = createTargetReader(createPathReader(config.literalInPaths))
-  // The target of the latest routed request: its handler begins before another request is routed.
-  let routed: ReturnType<typeof readTarget>
   const hasBasePath = upstreamUrl !== undefined && new URL(upstreamUrl).pathname !== '/'
 
   // Routed by the canonical path, as policies are, so that no spelling of /_sluice reaches the upstream.
   const getPath = ({ url }: Request) => {
-    routed = readTarget(url)
-    return typeof routed === 'string' ? '/' : routed.path.canonical
+    const target = readTarget(url)
+    return typeof target === 'string' ? '/' : target.path.canonical
   }
   const app = new Hono({ getPath, router: new LinearRouter() })
 
   app.get('/_sluice/health', async ({ req, executionCtx }) => {
-    const received = receive(req.raw, routed)
+    const received = receive(req.raw)
     return typeof received === 'string' ? refuse(received, executionCtx) : createHealthResponse(await readHealth())
   })
   app.get('/_sluice/errors', async () => (await loadProblem()).serveErrors())
   app.all('/_sluice/*', async ({ req: { raw }, executionCtx }) => {
-    const received = receive(raw, routed)
+    const received = receive(raw)
     if (typeof received === 'string') return refuse(received, executionCtx)
     const { target } = received
     const handle = routes.get(target.path.canonical.slice(ROOT.length)) ?? operators
     return (await handle?.(raw, target, createContext(raw, executionCtx))) ?? answerProblem('not-served')
   })
   app.all('*', async ({ req: { raw }, executionCtx }) => {
-    const received = receive(raw, routed)
+    const received = receive(raw)
     if (typeof received === 'string') return refuse(received, executionCtx)
     const { target, fields } = received
     const { ambiguity } = target.path
@@ -132,13 +130,15 @@ export function createApp({ config, proxy, readHealth, routes, operators, log, .
   function createContext(raw: Request, execution: Pick<CallContext, 'waitUntil'>): CallContext {
     return createRequestContext((work) => execution.waitUntil(work), log, raw)
   }
-}
 
-function receive(raw: Request, target: RequestTarget | Reason) {
-  const fields = RequestHeaders.read(raw.headers)
-  if (!fields) return 'headers'
-  if (/^TRAC[EK]$/.test(raw.method)) return 'method'
-  if (typeof target === 'string') return target
-  // An absolute target has its own host, but Host must still be valid (RFC 9112 §3.2).
-  return HOST.test(target.host) && HOST.test(fields.get('Host') ?? target.host) ? { fields, target } : 'malformed'
+  /** @returns why it cannot be handled, or what has been read of it */
+  function receive(raw: Request) {
+    const fields = RequestHeaders.read(raw.headers)
+    if (!fields) return 'headers'
+    if (/^TRAC[EK]$/.test(raw.method)) return 'method'
+    const target = readTarget(raw.url)
+    if (typeof target === 'string') return target
+    // An absolute target has its own host, but Host must still be valid (RFC 9112 §3.2).
+    return HOST.test(target.host) && HOST.test(fields.get('Host') ?? target.host) ? { fields, target } : 'malformed'
+  }
 }

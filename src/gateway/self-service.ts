@@ -2,7 +2,7 @@
 import type { Config } from '../config/load-config.ts'
 import type { RequestLimiter } from '../engine/limiter.ts'
 import { setRateLimitHeaders } from '../http/exchange.ts'
-import { createProblem, createProblemResponse, createTooMany } from '../http/problem.ts'
+import { createProblem, createProblemResponse, createTemporary } from '../http/problem.ts'
 import { createRefusal } from '../http/refusal.ts'
 import type { RequestCharge } from '../model/charge.ts'
 import { toLimitStatus } from '../model/verdict.ts'
@@ -50,7 +50,7 @@ export function createSelfService(
     if (granted === 0) {
       const waitMs = usage[0]?.[0]?.retryAfterMs ?? ANSWERS.windowMs
       const detail = `Rate limit exceeded: ${ANSWERS.limit} requests per 1m.`
-      return createProblemResponse(createTooMany('limit_exceeded', detail, waitMs))
+      return createProblemResponse(createTemporary('limit_exceeded', 429, detail, waitMs))
     }
 
     const { path = '/', method: about = 'GET', ...others } = Object.fromEntries(new URL(request.url).searchParams)

@@ -6,7 +6,12 @@ import type { ClaimReader } from '../request/identity/claims.ts'
 import type { Log } from '../runtime/log.ts'
 import { sleep } from '../runtime/sleep.ts'
 import { createLabelReader } from '../statistics/label.ts'
-import { type AnalyticsDataset, AnalyticsWriter, joinObservers, RefusalLog } from '../statistics/observers.ts'
+import {
+  type AnalyticsDataset,
+  createAnalyticsWriter,
+  createRefusalLog,
+  joinObservers,
+} from '../statistics/observers.ts'
 import { Recorder } from '../statistics/recorder.ts'
 import type { StatisticsStore } from '../store/counters.ts'
 
@@ -38,7 +43,7 @@ export function openStatistics(options: StatisticsOptions) {
       log,
     })
   const observers: Observer[] = recorder ? [recorder] : []
-  if (logShare > 0) observers.push(new RefusalLog({ share: logShare, readLabel, log, random: Math.random }))
-  if (analytics) observers.push(new AnalyticsWriter(analytics, log))
+  if (logShare > 0) observers.push(createRefusalLog({ share: logShare, readLabel, log, random: Math.random }))
+  if (analytics) observers.push(createAnalyticsWriter(analytics, log))
   return { observer: joinObservers(observers), recorder }
 }

@@ -5,8 +5,6 @@ export const NO_PAGE = 'about:blank'
 
 /** The registered problem types of draft-ietf-httpapi-ratelimit-headers-11, §6. */
 const REGISTRY = 'https://iana.org/assignments/http-problem-types'
-export const QUOTA_EXCEEDED = `${REGISTRY}#quota-exceeded`
-const TEMPORARY_REDUCED_CAPACITY = `${REGISTRY}#temporary-reduced-capacity`
 
 /** The kind of error, for programs; docs/errors.md explains each. Published codes keep their meanings. */
 export type ProblemCode =
@@ -110,19 +108,17 @@ export function formatRetryAfter(waitMs: number): { 'Retry-After': string } {
   return { 'Retry-After': String(Math.max(1, Math.ceil(waitMs / 1000))) }
 }
 
-export function createTooMany(code: ProblemCode, detail: string, waitMs: number): Problem {
-  const extensions = { retry_after_ms: waitMs }
-  return createProblem(code, 429, detail, { type: QUOTA_EXCEEDED, extensions, headers: formatRetryAfter(waitMs) })
-}
-
-export function createUnavailable(
+/** A problem that passes by itself, or with less load. @param extensions of its own */
+export function createTemporary(
   code: ProblemCode,
+  status: 429 | 503,
   detail: string,
   waitMs: number,
-  extensions: Problem['extensions'] = {},
+  extensions?: Problem['extensions'],
 ): Problem {
+  const type = status === 429 ? `${REGISTRY}#quota-exceeded` : `${REGISTRY}#temporary-reduced-capacity`
   const headers = formatRetryAfter(waitMs)
-  return createProblem(code, 503, detail, { type: TEMPORARY_REDUCED_CAPACITY, extensions, headers })
+  return createProblem(code, status, detail, { type, extensions: { ...extensions, retry_after_ms: waitMs }, headers })
 }
 
 /** Targets that cannot be parsed, and paths that the upstream may read as other ones. */

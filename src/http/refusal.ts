@@ -6,10 +6,9 @@ import { describeSource } from '../request/identity/source.ts'
 import {
   createProblem,
   createProblemResponse,
-  createUnavailable,
+  createTemporary,
   formatRetryAfter,
   type Problem,
-  QUOTA_EXCEEDED,
   TARGET_PROBLEMS,
 } from './problem.ts'
 
@@ -55,27 +54,18 @@ function describeRefusal(verdict: Refused): Problem {
   switch (verdict.outcome) {
     case 'limited': {
       const { violated, retryAfterMs } = verdict
-      return {
-        type: QUOTA_EXCEEDED,
-        status: 429,
-        title: 'Too Many Requests',
-        ...describeViolations(violated),
-        extensions: {
-          'violated-policies': violated.map(({ name }) => name),
-          retry_after_ms: retryAfterMs,
-          ...findPenalty(violated),
-        },
-        headers: formatRetryAfter(retryAfterMs),
-      }
+      const { code, detail } = describeViolations(violated)
+      const names = violated.map(({ name }) => name)
+      return createTemporary(code, 429, detail, retryAfterMs, { 'violated-policies': names, ...findPenalty(violated) })
     }
     case 'deprioritized': {
       const { retryAfterMs } = verdict
       const detail = 'The remaining capacity is reserved for higher-priority requests.'
-      return createUnavailable('deprioritized', detail, retryAfterMs, { retry_after_ms: retryAfterMs })
+      return createTemporary('deprioritized', 503, detail, retryAfterMs)
     }
     case 'shed': {
       const detail = 'The upstream is overloaded; lower-priority requests are refused.'
-      return createUnavailable('shed', detail, verdict.retryAfterMs)
+      return createTemporary('shed', 503, detail, verdict.retryAfterMs)
     }
     case 'unidentified':
       return {
@@ -95,7 +85,7 @@ function describeRefusal(verdict: Refused): Problem {
       return { code: 'blocked', status: verdict.status, title: 'Blocked', detail: verdict.reason ?? 'Access denied.' }
     case 'unavailable': {
       const detail = 'Rate limits cannot be checked right now. Try again shortly.'
-      return createUnavailable('store_unavailable', detail, UNAVAILABLE_RETRY_MS)
+      return createTemporary('store_unavailable', 503, detail, UNAVAILABLE_RETRY_MS)
     }
   }
 }

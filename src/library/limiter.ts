@@ -1,9 +1,9 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
 import { MAX_COST, MAX_LEASE, MIN_LEASE, OptionError, SHARE_EXPECTED } from '../config/option-error.ts'
 import { Engine, type EngineDecision } from '../engine/engine.ts'
-import { type LeaseSize, withLeases } from '../engine/leases.ts'
+import { withLeases } from '../engine/leases.ts'
 import type { Charge, DecisionRequest } from '../model/charge.ts'
-import { ON_STORE_ERROR, type OnStoreError, type Policy } from '../model/policy.ts'
+import { ON_STORE_ERROR, type Policy } from '../model/policy.ts'
 import { StoreError } from '../model/store.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import { Deadlines } from '../runtime/deadlines.ts'
@@ -24,6 +24,7 @@ import {
   checkSignal,
   checkStore,
 } from './check-options.ts'
+import type { LimitingOptions } from './common-options.ts'
 import {
   holdSlot,
   type LimiterDecision,
@@ -34,9 +35,9 @@ import {
   toOutcome,
 } from './decision.ts'
 import { checkLimits, findMaxCost, type PolicyOptions, readPolicies } from './policies.ts'
-import { type LimiterStore, memoryStore, refuseSharedNames } from './stores.ts'
+import { memoryStore, refuseSharedNames } from './stores.ts'
 
-export interface LimiterOptions {
+export interface LimiterOptions extends LimitingOptions {
   /**
    * Limits of one `sliding-window` policy named `default`. Either this or `policies` is required.
    * @example '10/1s, 100/1m'
@@ -47,30 +48,6 @@ export interface LimiterOptions {
    * @example [{ name: 'calls', ...tokenBucket('10/1s', { burst: 50 }) }]
    */
   readonly policies?: readonly PolicyOptions[] | undefined
-  /**
-   * Stores the counts.
-   * @default `memoryStore()`: this process's memory
-   * @example redisStore(client)
-   */
-  readonly store?: LimiterStore | undefined
-  /**
-   * First part of every key in Redis, up to 64 letters, digits, "_", ".", ":" or "-".
-   * @default 'sluice'
-   * @example 'billing'
-   */
-  readonly keyPrefix?: string | undefined
-  /**
-   * Key of the HMAC of identities, at least 16 characters; without it, guesses can be tested against their hashes.
-   * @default none
-   * @example process.env.IDENTITY_SECRET
-   */
-  readonly identitySecret?: string | undefined
-  /**
-   * Permits that `take` takes in advance for busy callers: 2 to 10,000, or as many as they need (`auto`).
-   * @default 'off'
-   * @example 'auto'
-   */
-  readonly leases?: LeaseSize | 'off' | undefined
   /**
    * Refusals are remembered until they end, so that they cost no calls.
    * @default true if the store is remote
@@ -83,31 +60,6 @@ export interface LimiterOptions {
    * @example false
    */
   readonly circuitBreaker?: boolean | undefined
-  /**
-   * While the store gives no answer: exact limits of this process alone (`local`), no limits (`open`), or nothing is
-   * granted (`closed`).
-   * @default 'local'
-   * @example 'closed'
-   */
-  readonly onStoreError?: OnStoreError | undefined
-  /**
-   * Share of each limit that is then allowed with `local`, above 0 and at most 1.
-   * @default 1
-   * @example 0.25
-   */
-  readonly localShare?: number | undefined
-  /**
-   * Milliseconds since the Unix epoch; the clock of the memory too, if no store is given.
-   * @default Date.now
-   * @example () => clock.nowMs
-   */
-  readonly now?: (() => number) | undefined
-  /**
-   * Writes warnings and errors.
-   * @default JSON lines on the console, one a second for each event
-   * @example (level, fields) => logger[level](fields)
-   */
-  readonly log?: Log | undefined
   /**
    * Keeps work going on after the response on Workers.
    * @default none

@@ -1,60 +1,22 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
 import { readCalendarLimits } from '../algorithms/calendar.ts'
 import {
+  type AlgorithmOptions,
   checkAlgorithmOptions,
   type Fail,
   formatLimitName,
   MAX_AFTER,
+  type PenaltyOptions,
   readLimits,
   readPenalty,
 } from '../algorithms/read-limits.ts'
 import { MAX_COST, NAME, OptionError } from '../config/option-error.ts'
-import { ALGORITHM_NAMES, type AlgorithmName, DURATION_EXPECTED, LIMITS_EXPECTED, type Limit } from '../model/limits.ts'
+import { ALGORITHM_NAMES, DURATION_EXPECTED, LIMITS_EXPECTED, type Limit } from '../model/limits.ts'
 import { ON_STORE_ERROR, type OnStoreError, POLICY_MODES, type Policy, type PolicyMode } from '../model/policy.ts'
 import { checkInteger, checkNames, checkOneOf, checkString, checkText } from './check-options.ts'
 
-/** The limits of a policy and their algorithm: made by `slidingWindow`, `quota` and the like. */
-export interface AlgorithmOptions {
-  readonly algorithm: AlgorithmName
-  /**
-   * Limits; of `quota`, also `10000/month`; of `concurrency`, a number.
-   * @example '10/1s, 120/1m'
-   */
-  readonly limits: string
-  /**
-   * `token-bucket`: units that the bucket holds, an integer from 1.
-   * @default the limit
-   * @example 50
-   */
-  readonly burst?: number | undefined
-  /**
-   * `concurrency`: time after which a slot that nobody renews is free again.
-   * @default '1m'
-   * @example '30s'
-   */
-  readonly slotTtl?: string | undefined
-  /**
-   * `sliding-window`, `sorted-set`: a limit may exceed 100,000, at 16 (120) bytes an admission and caller.
-   * @default false
-   * @example true
-   */
-  readonly allowLargeLog?: boolean | undefined
-  /**
-   * `quota` by day, week, month or year: IANA name of their time zone.
-   * @default 'UTC'
-   * @example 'Europe/Berlin'
-   */
-  readonly timeZone?: string | undefined
-  /**
-   * `quota` by month: day on which months begin, 1 to 31, or the last one of a shorter month.
-   * @default 1
-   * @example 15
-   */
-  readonly starts?: number | undefined
-}
-
 /** A set of limits that a limiter holds each identity to. */
-export interface PolicyOptions extends AlgorithmOptions {
+export interface PolicyOptions extends AlgorithmOptions, PenaltyOptions {
   /**
    * Up to 64 letters, digits, "-" or "_"; unique among the policies, and part of Redis keys.
    * @example 'login'
@@ -72,19 +34,6 @@ export interface PolicyOptions extends AlgorithmOptions {
    * @example 'closed'
    */
   readonly onStoreError?: OnStoreError | undefined
-  /**
-   * An identity that this policy refuses stays refused for so long. Not with `concurrency`.
-   * @default none
-   * @example '10m'
-   */
-  readonly penalty?: string | undefined
-  /**
-   * Number of refusals that lead to `penalty`, an integer from 1 to 1,000, within a time as long as the longest window
-   * that begins with the first of them.
-   * @default 1
-   * @example 3
-   */
-  readonly penaltyAfter?: number | undefined
 }
 
 /**

@@ -13,21 +13,16 @@ import {
   checkStore,
   checkText,
 } from './check-options.ts'
+import type { CountOptions } from './common-options.ts'
 import { readPolicy } from './policies.ts'
-import { type LimiterStore, memoryStore, refuseSharedNames } from './stores.ts'
+import { memoryStore, refuseSharedNames } from './stores.ts'
 
-export interface SlidingWindowCounterOptions {
+export interface SlidingWindowCounterOptions extends CountOptions {
   /**
    * Length of the window, from 1 ms to 53 weeks.
    * @example '5s'
    */
   readonly window: string
-  /**
-   * Stores the count.
-   * @default `memoryStore()`: this process's memory
-   * @example redisStore(client)
-   */
-  readonly store?: LimiterStore | undefined
   /**
    * Name of the count, up to 64 letters, digits, "-" or "_": part of the key.
    * @default 'count'
@@ -40,24 +35,6 @@ export interface SlidingWindowCounterOptions {
    * @example 'user-1'
    */
   readonly identity?: Identity | undefined
-  /**
-   * First part of the key, like a limiter's.
-   * @default 'sluice'
-   * @example 'billing'
-   */
-  readonly keyPrefix?: string | undefined
-  /**
-   * Key of the HMAC of the identity, like a limiter's.
-   * @default none
-   * @example process.env.IDENTITY_SECRET
-   */
-  readonly identitySecret?: string | undefined
-  /**
-   * Milliseconds since the Unix epoch: the clock of the memory, if no store is given.
-   * @default Date.now
-   * @example () => clock.nowMs
-   */
-  readonly now?: (() => number) | undefined
 }
 
 /** No count reaches it, so nothing is ever refused; and every client of Redis reads it exactly. */

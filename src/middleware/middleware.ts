@@ -47,9 +47,10 @@ export function composeMiddleware<Args extends unknown[]>(options: SharedOptions
   const limiterStore = options.store ?? memoryStore({ now })
   refuseSharedNames(limiterStore, keyPrefix, policies, ({ limits, burst, plans }) => [limits, burst, plans?.limits])
   const opened = limiterStore.open(new Set(policies.map(({ algorithm }) => algorithm)))
-  const limitsRefusals = limiterStore.isRemote && !policies.every(isRefusedForLong)
-  const store = limitsRefusals ? withRefusalLimit(now)(opened) : opened
-  const { limiter } = composeLimiter({ ...settings, storeTimeoutMs: limiterStore.timeoutMs }, { ...settings, store })
+  const { isRemote, timeoutMs: storeTimeoutMs } = limiterStore
+  const store = isRemote && !policies.every(isRefusedForLong) ? withRefusalLimit(now)(opened) : opened
+  const parts = { ...settings, store, hasRefusalCache: isRemote, hasBreaker: isRemote }
+  const { limiter } = composeLimiter({ ...settings, storeTimeoutMs }, parts)
   return { ...settings, limiter, readTarget: createTargetReader(createPathReader(literalInPaths)) }
 }
 

@@ -10,21 +10,22 @@ import { withLeases } from '../engine/leases.ts'
 import { UpstreamHealth } from '../engine/upstream-health.ts'
 import type { HeaderFormat } from '../http/rate-limit-headers.ts'
 import { RENAMED_OPTIONS } from '../library/check-options.ts'
+import type { LimitingOptions } from '../library/common-options.ts'
 import type { LimiterStore } from '../library/stores.ts'
 import { LIMITS_EXPECTED } from '../model/limits.ts'
-import type { OnStoreError, PolicyMode, Reading } from '../model/policy.ts'
+import type { PolicyMode, Reading } from '../model/policy.ts'
 import type { ClaimReader, JwtSettings } from '../request/identity/claims.ts'
 import type { VerifierParts } from '../request/identity/jwt/verify-tokens.ts'
 import { NONE } from '../request/identity/reading.ts'
 import { isFoldable } from '../request/identity/source.ts'
 import { createLoader } from '../runtime/create-loader.ts'
-import { consoleLog, type Log, throttle } from '../runtime/log.ts'
+import { consoleLog, throttle } from '../runtime/log.ts'
 
 /**
  * Options of a middleware: `limits`, `policies` or `shedding` is required. `Args` is what functions get: Hono's context,
  * Node's request, or a `Request` and what the platform gives beside it.
  */
-export interface SharedOptions<Args extends unknown[]> {
+export interface SharedOptions<Args extends unknown[]> extends LimitingOptions {
   /**
    * Limits of one policy: each applies at every moment, for each caller.
    * @example '10/1s, 100/1m'
@@ -93,24 +94,6 @@ export interface SharedOptions<Args extends unknown[]> {
    */
   readonly jwt?: JwtOptions | undefined
   /**
-   * Store of the counts.
-   * @default `memoryStore()`: this process alone
-   * @example redisStore(client)
-   */
-  readonly store?: LimiterStore | undefined
-  /**
-   * First part of every key in the store.
-   * @default 'sluice'
-   * @example 'billing'
-   */
-  readonly keyPrefix?: string | undefined
-  /**
-   * Key of the HMAC of identities, at least 16 characters; without it, the store holds plain hashes of them.
-   * @default none
-   * @example process.env.IDENTITY_SECRET
-   */
-  readonly identitySecret?: string | undefined
-  /**
    * `shadow` decides and reports, and never refuses.
    * @default 'enforce'
    * @example 'shadow'
@@ -135,24 +118,6 @@ export interface SharedOptions<Args extends unknown[]> {
    */
   readonly ipv6Prefix?: number | undefined
   /**
-   * Permits of a busy caller taken in one call: `auto`, or how many at most, 2 to 10,000.
-   * @default 'off'
-   * @example 'auto'
-   */
-  readonly leases?: 'off' | 'auto' | number | undefined
-  /**
-   * While the store is unavailable: limits of this process alone (`local`), no limits (`open`), or 503 (`closed`).
-   * @default 'local'
-   * @example 'closed'
-   */
-  readonly onStoreError?: OnStoreError | undefined
-  /**
-   * Share of each limit that a process then allows by itself, above 0 and at most 1.
-   * @default 1
-   * @example 0.25
-   */
-  readonly localShare?: number | undefined
-  /**
    * Characters that the application keeps as data in a path, some of `%2F %5C %25 %3F %23 ;`, with spaces between.
    * @default none
    * @example '%2F ;'
@@ -164,18 +129,6 @@ export interface SharedOptions<Args extends unknown[]> {
    * @example 1
    */
   readonly trustProxy?: number | ((...args: Args) => string | undefined) | undefined
-  /**
-   * Writes one line.
-   * @default JSON lines on the console
-   * @example (level, fields) => logger[level](fields)
-   */
-  readonly log?: Log | undefined
-  /**
-   * Milliseconds since the Unix epoch.
-   * @default Date.now
-   * @example () => clock.nowMs
-   */
-  readonly now?: (() => number) | undefined
 }
 
 /** Keys that verify JSON Web Tokens, by the package `jose`: either `jwksUrl` or `secret` is required. */

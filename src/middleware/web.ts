@@ -4,7 +4,6 @@ import { holdUntilEnd } from '../http/hold-until-end.ts'
 import { createProblemResponse, NO_PAGE, TARGET_PROBLEMS } from '../http/problem.ts'
 import { type AbortableRequest, copyResponse, createProtect } from '../http/protect.ts'
 import { createRefusal } from '../http/refusal.ts'
-import type { Log } from '../runtime/log.ts'
 import { createAddressReader } from './address-reader.ts'
 import {
   isOverLimits,
@@ -129,26 +128,20 @@ export function createWebAddressReader<Args extends unknown[]>(
   readPeer: (...args: Args) => string | undefined,
 ): (...args: Args) => string | null {
   const readHeader = (name: string, args: Args) => toRequest(...args).headers.get(name)
-  const warnOnce = createWarning(log)
+  let isWarned = false
   return createAddressReader(
     trustProxy,
     (...args) => {
       const peer = isCloudflare ? readHeader('CF-Connecting-IP', args) : (readPeer(...args) ?? null)
-      if (peer === null) warnOnce()
+      if (peer === null && !isWarned) {
+        isWarned = true
+        const message = 'addresses of callers are not known here, so all are counted as one: see trustProxy'
+        log('warn', { event: 'unknown_address', message })
+      }
       return peer
     },
     (...args) => readHeader('X-Forwarded-For', args),
   )
-}
-
-function createWarning(log: Log): () => void {
-  let isLogged = false
-  return () => {
-    if (isLogged) return
-    isLogged = true
-    const message = 'addresses of callers are not known here, so all are counted as one: see trustProxy'
-    log('warn', { event: 'unknown_address', message })
-  }
 }
 
 /**

@@ -43,7 +43,6 @@ export interface RequestChargeBuilderOptions {
 interface Prepared {
   /** The kind of its only source. */
   readonly only: IdentitySource['kind'] | undefined
-  /** Shadow mode refuses nothing, not even anonymous callers. */
   readonly missing: MissingIdentity
   readonly terms: PolicyTerms
   readonly termsByPlan: ReadonlyMap<string, PolicyTerms>
@@ -66,33 +65,15 @@ export class RequestChargeBuilder {
   }
 
   /** @param path the canonical path @param context the same for all policies of a request */
-  build(
+  async build(
     match: Match,
-    request: ReceivedRequest,
-    path: string,
-    priority: Priority,
-    context: Pick<CallContext, 'waitUntil'>,
-  ): ChargeResult | Promise<ChargeResult> {
-    const { policy } = match
-    const prepared = this.#prepared.get(policy) as Prepared
-    const digest = this.#readKnownDigest(prepared, request)
-    // Most requests need no promise.
-    if (digest !== undefined && policy.cost.kind === 'fixed' && !policy.plans) {
-      return this.#createCharge(match, prepared.terms, digest, policy.cost.units, priority)
-    }
-    return this.#build(match, prepared, digest, request, path, priority, context)
-  }
-
-  async #build(
-    match: Match,
-    prepared: Prepared,
-    knownDigest: string | undefined,
     request: ReceivedRequest,
     path: string,
     priority: Priority,
     context: Pick<CallContext, 'waitUntil'>,
   ): Promise<ChargeResult> {
     const { policy, route } = match
+    const prepared = this.#prepared.get(policy) as Prepared
     const { ipv6Prefix, readClaim } = this.#options
     const { method, headers } = request
     const createInput = (): IdentityInput => ({
@@ -102,7 +83,7 @@ export class RequestChargeBuilder {
       ipv6Prefix,
       readClaim: (claim) => readClaim?.(claim, headers.get('Authorization'), context) ?? AMBIGUOUS,
     })
-    let digest = knownDigest
+    let digest = this.#readKnownDigest(prepared, request)
     if (digest === undefined) {
       const identity = await readIdentity(policy.by, createInput(), prepared.missing, policy.fold)
       if ('kind' in identity) {
@@ -162,8 +143,13 @@ function findPlanTerms({ terms, termsByPlan }: Prepared, { kind }: IdentitySourc
   return termsByPlan.get(kind === 'claim' ? String(JSON.parse(reading.value)) : reading.value) ?? terms
 }
 
+/** Shadow mode refuses nothing, not even anonymous callers. */
+export function findMissing({ mode, anonymous }: RequestPolicy): MissingIdentity {
+  return mode === 'shadow' && anonymous.kind === 'deny' ? { kind: 'ip' } : anonymous
+}
+
 function prepare(policy: RequestPolicy, edition: string | undefined): Prepared {
-  const { by, algorithm, plans, mode, anonymous, counts, penalty, actualCostHeader } = policy
+  const { by, algorithm, plans, mode, counts, penalty, actualCostHeader } = policy
   const createTerms = ({ limits, burst }: Pick<RequestPolicy, 'limits' | 'burst'>, plan?: string): PolicyTerms => ({
     policy,
     algorithm,
@@ -177,7 +163,7 @@ function prepare(policy: RequestPolicy, edition: string | undefined): Prepared {
   })
   return {
     only: by.length === 1 ? by[0]?.kind : undefined,
-    missing: mode === 'shadow' && anonymous.kind === 'deny' ? { kind: 'ip' } : anonymous,
+    missing: findMissing(policy),
     terms: createTerms(policy, plans?.byDefault),
     termsByPlan: new Map(Object.entries(plans?.limits ?? {}).map(([plan, of]) => [plan, createTerms(of, plan)])),
   }

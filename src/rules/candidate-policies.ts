@@ -1,12 +1,12 @@
 import type { MatchedRules, RequestLimiter } from '../engine/limiter.ts'
-import type { CandidateCounts, Comparison, WatchCandidates } from '../engine/rules-engine.ts'
+import { type Comparison, toCandidateCounts, type WatchCandidates } from '../engine/rules-engine.ts'
 import type { Verdict } from '../model/verdict.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
 import type { RequestPath } from '../request/target.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import type { Log } from '../runtime/log.ts'
 
-const NO_COUNTS: CandidateCounts = { requests: 0, refusedByBoth: 0, refusedByCandidateOnly: 0, refusedByActiveOnly: 0 }
+const NO_COUNTS = { neither: 0, both: 0, candidateOnly: 0, activeOnly: 0 }
 const LOG_INTERVAL_MS = 60_000
 
 export interface CandidateTools {
@@ -23,8 +23,8 @@ export function createCandidatePolicies(
   version: number,
   { now, log, watchCandidates }: CandidateTools,
 ) {
-  let counts = NO_COUNTS
-  let unlogged = NO_COUNTS
+  const counts = { ...NO_COUNTS }
+  let unlogged = { ...NO_COUNTS }
   let loggedAtMs = now()
 
   function count(active: Verdict, candidate: Verdict, context: CallContext): void {
@@ -32,18 +32,18 @@ export function createCandidatePolicies(
     if (active.degraded !== undefined || candidate.degraded !== undefined) return
     const comparison = compareRefusals(active.outcome !== 'admitted', candidate.outcome !== 'admitted')
     watchCandidates?.(comparison, context)
-    counts = addTo(counts, comparison)
-    unlogged = addTo(unlogged, comparison)
+    counts[comparison]++
+    unlogged[comparison]++
     const nowMs = now()
     if (nowMs - loggedAtMs < LOG_INTERVAL_MS) return
-    log('info', { event: 'candidate_policies', version, ...unlogged })
-    unlogged = NO_COUNTS
+    log('info', { event: 'candidate_policies', version, ...toCandidateCounts(unlogged) })
+    unlogged = { ...NO_COUNTS }
     loggedAtMs = nowMs
   }
 
   return {
     /** Since this isolate has read the policies. */
-    readCounts: () => counts,
+    readCounts: () => toCandidateCounts(counts),
     /** @param decideActive decides by the active policies, which wait until the candidates have read the request */
     async compare(
       decideActive: () => Promise<Verdict>,
@@ -67,13 +67,4 @@ export function createCandidatePolicies(
 function compareRefusals(isRefused: boolean, isRefusedByCandidate: boolean): Comparison {
   if (isRefused) return isRefusedByCandidate ? 'both' : 'activeOnly'
   return isRefusedByCandidate ? 'candidateOnly' : 'neither'
-}
-
-function addTo(counts: CandidateCounts, comparison: Comparison): CandidateCounts {
-  return {
-    requests: counts.requests + 1,
-    refusedByBoth: counts.refusedByBoth + Number(comparison === 'both'),
-    refusedByCandidateOnly: counts.refusedByCandidateOnly + Number(comparison === 'candidateOnly'),
-    refusedByActiveOnly: counts.refusedByActiveOnly + Number(comparison === 'activeOnly'),
-  }
 }

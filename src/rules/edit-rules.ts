@@ -1,7 +1,6 @@
 import { HIDDEN, OptionError } from '../config/option-error.ts'
 import {
   type DocumentStore,
-  NO_DOCUMENT,
   type Revision,
   type StoredDocument,
   updateDocument,
@@ -85,25 +84,6 @@ function parseStoredRules(text: string): Rules | OptionError {
     if (error instanceof OptionError) return error
     throw error
   }
-}
-
-/**
- * Writes a section of an older version, or all of it.
- * @param version 0: no rules
- * @returns undefined if that version is not stored
- */
-export async function rollBackRules(
-  documents: DocumentStore,
-  version: number,
-  { section, nowMs }: { readonly section: Section; readonly nowMs: number },
-  note: Note,
-  options?: EditOptions,
-): Promise<Edited | undefined> {
-  const stored = version === 0 ? NO_DOCUMENT : await documents.readVersion(version)
-  if (!stored) return undefined
-  const old = parseRules(stored.text)
-  const replacesAll = section === 'all'
-  return editRules(documents, (rules) => withSection(rules, old, section, nowMs), note, { ...options, replacesAll })
 }
 
 export type EntryList = 'blocks' | 'allows' | 'overrides'

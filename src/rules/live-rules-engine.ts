@@ -109,8 +109,7 @@ export class LiveRulesEngine {
       else context.waitUntil(reading)
     }
     const { index, limiter, candidate } = this.#active
-    const found = index?.match(request, nowMs, context)
-    const rules = this.#applyMode(found instanceof Promise ? await found : found)
+    const rules = index && this.#applyMode(await index.match(request, nowMs, context))
     if (rules && 'outcome' in rules) return rules
     const decideActive = () => limiter.decide(request, path, context, { rules, trace })
     return candidate ? candidate.compare(decideActive, request, path, context, rules) : decideActive()

@@ -22,8 +22,8 @@ export function applyOverrides(
         if (override.policies?.includes(charge.policy.name) ?? true) return withoutLimit(charge)
         continue
       }
-      const limits = findOverriddenLimits(override, charge.policy, charge.limits)
-      if (limits) return withLimits(charge, limits)
+      const resolved = resolveOverride(override, charge.policy, charge.limits)
+      if (resolved && 'limits' in resolved) return withLimits(charge, resolved.limits)
     }
     return charge
   })
@@ -32,22 +32,6 @@ export function applyOverrides(
 /** Penalties end, too, even those that began before. */
 function withoutLimit({ penalty: _, ...charge }: RequestCharge): RequestCharge {
   return { ...charge, mode: 'shadow', isUnlimited: true }
-}
-
-const OVERRIDDEN = new WeakMap<Override, Map<readonly Limit[], readonly Limit[] | undefined>>()
-
-/** Resolves an override once for each list of limits that it replaces. */
-function findOverriddenLimits(
-  override: Override,
-  policy: RequestPolicy,
-  limits: readonly Limit[],
-): readonly Limit[] | undefined {
-  const known = OVERRIDDEN.get(override) ?? new Map<readonly Limit[], readonly Limit[] | undefined>()
-  if (!known.has(limits)) {
-    const resolved = resolveOverride(override, policy, limits)
-    OVERRIDDEN.set(override, known.set(limits, resolved && 'limits' in resolved ? resolved.limits : undefined))
-  }
-  return known.get(limits)
 }
 
 export type ResolvedOverride = { readonly limits: readonly Limit[] } | { readonly expected: string }

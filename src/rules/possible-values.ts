@@ -1,7 +1,6 @@
 import type { IdentitySource, Reading } from '../model/policy.ts'
 import { readAuthorization } from '../request/identity/authorization.ts'
-import { findCookiesAlike, readCookie, readCookieValue } from '../request/identity/cookie.ts'
-import { type IdentityInput, readIdentitySource } from '../request/identity/identify.ts'
+import { findCookiesAlike, readCookieValue } from '../request/identity/cookie.ts'
 import { decodeU, findSpellings, MAX_CHARACTERS, readParameter, readText } from '../request/identity/reading.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
 
@@ -29,13 +28,6 @@ const FINDERS: Readonly<Record<IdentitySource['kind'], ValueFinder | undefined>>
 
 export function isInFields({ kind }: IdentitySource): boolean {
   return FINDERS[kind] !== undefined
-}
-
-/** Reads at once what else is read after its code has been loaded. */
-export function readAtOnce(source: IdentitySource, subject: IdentityInput): Reading | Promise<Reading> {
-  return source.kind === 'cookie'
-    ? readCookie(subject.request.headers.get('Cookie'), source.name)
-    : readIdentitySource(source, subject)
 }
 
 /**

@@ -17,7 +17,7 @@ import type { Block, Rules } from './document.ts'
 import { IdentityIndex, NO_ENTRIES, type RuleEffect, type RuleEntry } from './identity-index.ts'
 import { Networks } from './networks.ts'
 import { applyOverrides, type OverrideEntry } from './override.ts'
-import { findPossibleTokens, findPossibleValues, isInFields, readAtOnce } from './possible-values.ts'
+import { findPossibleTokens, findPossibleValues, isInFields } from './possible-values.ts'
 import { parseKnownBy, type RuleTarget } from './target.ts'
 import { addTo } from './wildcards.ts'
 
@@ -38,8 +38,6 @@ interface Arrival {
   readonly nowMs: number
 }
 
-/** A plain request waits for nothing: only some sources, such as claims, take time to be read. */
-type Eventual<T> = T | Promise<T>
 type IndexedEntries = readonly RuleEntry[]
 
 /** Blocks, allows and overrides: a look-up takes a few steps for each way in which they name callers. */
@@ -80,15 +78,17 @@ export class RuleIndex {
     }
   }
 
-  match(request: ReceivedRequest, nowMs: number, context: Arrival['context']): Eventual<FoundRules> {
+  async match(request: ReceivedRequest, nowMs: number, context: Arrival['context']): Promise<FoundRules> {
     const arrival = { request, nowMs, context }
-    const parts: Eventual<IndexedEntries>[] = [this.#findByAddress(request)]
+    const found = [...this.#findByAddress(request)]
     if (this.#countries.size > 0 || this.#asns.size > 0) {
       const { country, asn } = (request.cf ?? {}) as { country?: unknown; asn?: unknown }
-      parts.push(this.#countries.get(country) ?? NO_ENTRIES, this.#asns.get(asn) ?? NO_ENTRIES)
+      found.push(...(this.#countries.get(country) ?? NO_ENTRIES), ...(this.#asns.get(asn) ?? NO_ENTRIES))
     }
-    for (const [by, index] of this.#identities) if (by !== 'ip') parts.push(this.#findByIdentity(index, arrival))
-    return continueWith(joinCurrent(parts, nowMs), (found) => this.#decide(found, arrival))
+    for (const [by, index] of this.#identities) {
+      if (by !== 'ip') found.push(...(await this.#findByIdentity(index, arrival)))
+    }
+    return this.#decide(dropEnded(found, nowMs), arrival)
   }
 
   #findByAddress({ headers, address: known }: ReceivedRequest): IndexedEntries {
@@ -104,15 +104,14 @@ export class RuleIndex {
     return found
   }
 
-  #findByIdentity(index: IdentityIndex, arrival: Arrival): Eventual<IndexedEntries> {
+  async #findByIdentity(index: IdentityIndex, arrival: Arrival): Promise<IndexedEntries> {
     const { source } = index
     const digest = source.kind === 'token' ? this.#findTokenDigest(arrival.request) : undefined
     if (digest !== undefined) return index.findByDigest(digest)
-    return continueWith(readAtOnce(source, this.#createInput(arrival)), (reading) => {
-      if (reading.kind === 'value') return index.find(reading.value)
-      if (reading.kind === 'none' || !index.hasBlocks) return NO_ENTRIES
-      return this.#findPossibleBlocks(source, arrival, (value) => index.find(value))
-    })
+    const reading = await readIdentitySource(source, this.#createInput(arrival))
+    if (reading.kind === 'value') return index.find(reading.value)
+    if (reading.kind === 'none' || !index.hasBlocks) return NO_ENTRIES
+    return this.#findPossibleBlocks(source, arrival, (value) => index.find(value))
   }
 
   #createInput({ request, context }: Arrival): IdentityInput {
@@ -130,16 +129,16 @@ export class RuleIndex {
   }
 
   /** Finds only blocks: they apply to whatever some API may take an ambiguous value for. */
-  #findPossibleBlocks(
+  async #findPossibleBlocks(
     source: IdentitySource,
     arrival: Arrival,
     find: (value: string) => IndexedEntries,
-  ): Eventual<IndexedEntries> {
+  ): Promise<IndexedEntries> {
     const isClaim = source.kind === 'claim'
     const values = isClaim
-      ? this.#readPossibleClaims(source.path, arrival)
+      ? await this.#readPossibleClaims(source.path, arrival)
       : findPossibleValues(source, arrival.request)
-    return continueWith(values, (all) => all.flatMap(find).filter(({ kind }) => kind === 'block'))
+    return values.flatMap(find).filter(({ kind }) => kind === 'block')
   }
 
   /** Reads a claim of each token that some API may find in a header that does not hold exactly one. Each is verified. */
@@ -166,42 +165,41 @@ export class RuleIndex {
       return { isAllowed, apply: (charges) => this.#applyByDigest(charges, isAllowed, overrides, arrival) }
     }
     if (!isAllowed && overrides.length === 0) return undefined
-    return { isAllowed, apply: (charges) => applyOverrides(charges, isAllowed, overrides) }
+    return { isAllowed, apply: async (charges) => applyOverrides(charges, isAllowed, overrides) }
   }
 
-  #applyByDigest(
+  async #applyByDigest(
     charges: readonly RequestCharge[],
     isAllowed: boolean,
     overrides: readonly OverrideEntry[],
     arrival: Arrival,
   ): ReturnType<MatchedRules['apply']> {
-    const parts: Eventual<IndexedEntries>[] = []
+    const all: RuleEntry[] = []
     for (const { policy, digest } of charges) {
       // What is meant for one caller must not apply to everyone.
       if (isShared(policy.by)) continue
-      parts.push(this.#byDigest.get(digest) ?? NO_ENTRIES)
-      if (!isAllowed) parts.push(this.#findPossibleDigestBlocks(policy, arrival))
+      all.push(...(this.#byDigest.get(digest) ?? NO_ENTRIES))
+      if (!isAllowed) all.push(...(await this.#findPossibleDigestBlocks(policy, arrival)))
     }
-    return continueWith(joinCurrent(parts, arrival.nowMs), (found): ReturnType<MatchedRules['apply']> => {
-      const decisive = isAllowed ? undefined : pickDecisiveRule(found)
-      if (decisive?.kind === 'block') return toBlocked(decisive)
-      const isAllowedByAny = isAllowed || decisive !== undefined
-      const applied = applyOverrides(charges, isAllowedByAny, [...sortOverrides(found), ...overrides])
-      const sources = charges.flatMap(({ policy }) => policy.by.filter(isInBody))
-      const isCertain = isAllowedByAny || sources.length === 0 || arrival.nowMs >= this.#lastDigestBlockMs
-      return isCertain ? applied : this.#refuseAmbiguousBody(applied, sources, arrival)
-    })
+    const found = dropEnded(all, arrival.nowMs)
+    const decisive = isAllowed ? undefined : pickDecisiveRule(found)
+    if (decisive?.kind === 'block') return toBlocked(decisive)
+    const isAllowedByAny = isAllowed || decisive !== undefined
+    const applied = applyOverrides(charges, isAllowedByAny, [...sortOverrides(found), ...overrides])
+    const sources = charges.flatMap(({ policy }) => policy.by.filter(isInBody))
+    const isCertain = isAllowedByAny || sources.length === 0 || arrival.nowMs >= this.#lastDigestBlockMs
+    return isCertain ? applied : this.#refuseAmbiguousBody(applied, sources, arrival)
   }
 
   /** Finds blocks of what an ambiguous value may be taken for, where a policy counts by that value alone. */
-  #findPossibleDigestBlocks({ by, fold }: RequestPolicy, arrival: Arrival): Eventual<IndexedEntries> {
+  async #findPossibleDigestBlocks({ by, fold }: RequestPolicy, arrival: Arrival): Promise<IndexedEntries> {
     const [source] = by
     if (!source || by.length > 1 || arrival.nowMs >= this.#lastDigestBlockMs) return NO_ENTRIES
     if (source.kind !== 'claim') {
       if (!isInFields(source)) return NO_ENTRIES
       if (source.kind === 'token' && this.#findTokenDigest(arrival.request) !== undefined) return NO_ENTRIES
-      const reading = readAtOnce(source, this.#createInput(arrival))
-      if (!('kind' in reading) || reading.kind !== 'ambiguous') return NO_ENTRIES
+      const reading = await readIdentitySource(source, this.#createInput(arrival))
+      if (reading.kind !== 'ambiguous') return NO_ENTRIES
     }
     return this.#findPossibleBlocks(source, arrival, (value) => {
       const folded = fold === undefined ? undefined : foldReading(source, value, fold)
@@ -225,20 +223,8 @@ export class RuleIndex {
   }
 }
 
-function continueWith<T, R>(value: Eventual<T>, next: (value: T) => Eventual<R>): Eventual<R> {
-  return value instanceof Promise ? value.then(next) : next(value)
-}
-
-/** Joins the entries that have not ended. */
-function joinCurrent(parts: readonly Eventual<IndexedEntries>[], nowMs: number): Eventual<IndexedEntries> {
-  if (parts.some((part) => part instanceof Promise)) {
-    return Promise.all(parts).then((all) => joinCurrent(all, nowMs))
-  }
-  const found: RuleEntry[] = []
-  for (const part of parts as readonly IndexedEntries[]) {
-    for (const entry of part) if (nowMs < entry.untilMs) found.push(entry)
-  }
-  return found
+function dropEnded(entries: IndexedEntries, nowMs: number): IndexedEntries {
+  return entries.filter(({ untilMs }) => nowMs < untilMs)
 }
 
 /** Allows go before blocks: an operator lets some in of those that are blocked. */

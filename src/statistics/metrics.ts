@@ -1,7 +1,7 @@
 /** Everything that is counted: its names in the store, in the API and in Prometheus. `recorder.ts` counts it. */
 import * as v from 'valibot'
 import type { MirrorCounts } from '../engine/mirror.ts'
-import type { CandidateCounts, Comparison } from '../engine/rules-engine.ts'
+import { type CandidateCounts, COMPARISONS, type Comparison, toCandidateCounts } from '../engine/rules-engine.ts'
 import type { Degradation } from '../model/verdict.ts'
 import type { CounterValues } from '../store/counters.ts'
 import { LATENCY_BOUNDS_MS } from './latency.ts'
@@ -102,12 +102,7 @@ const METRICS = {
   }),
   candidate: defineMetric({
     schema: describe(candidateCounts, 'Requests that candidate and active policies both decided.'),
-    read(count) {
-      const names = ['neither', 'both', 'candidateOnly', 'activeOnly'] as const
-      const { neither, both, candidateOnly, activeOnly } = mapNames(names, (name) => count(COUNT_NAMES.candidate(name)))
-      const refused = { refusedByBoth: both, refusedByCandidateOnly: candidateOnly, refusedByActiveOnly: activeOnly }
-      return { requests: neither + both + candidateOnly + activeOnly, ...refused }
-    },
+    read: (count) => toCandidateCounts(mapNames(COMPARISONS, (name) => count(COUNT_NAMES.candidate(name)))),
     toFamilies: ({ requests, refusedByBoth, refusedByCandidateOnly, refusedByActiveOnly }) =>
       createCounter(
         'sluice_candidate_requests',

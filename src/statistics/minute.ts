@@ -1,17 +1,8 @@
 import type { Observed } from '../http/exchange.ts'
-import type { RequestPolicy } from '../model/policy.ts'
 import { type Period, SKETCH_CAPACITY } from '../store/counters.ts'
 import { findBucket } from './latency.ts'
 import { COUNT_NAMES, EVERYWHERE, REFUSED_CALLERS } from './metrics.ts'
-import {
-  findRefusedCallers,
-  findRefusingLimits,
-  POLICY_OUTCOMES,
-  type PolicyOutcome,
-  toOutcome,
-  toPolicyOutcome,
-} from './outcomes.ts'
-import { mapNames } from './schema.ts'
+import { findRefusedCallers, findRefusingLimits, toOutcome, toPolicyOutcome } from './outcomes.ts'
 import { SpaceSaving } from './space-saving.ts'
 
 /** An isolate counts more callers than are stored, so that the stored ones are counted well. */
@@ -42,7 +33,7 @@ export class Minute {
     for (const { policy, route = EVERYWHERE } of trace.matches) {
       // Policies without limits only give a priority.
       if (policy.limits.length === 0) continue
-      this.add(findPolicyNames(policy, route)[toPolicyOutcome(verdict, policy, refusing)])
+      this.add(COUNT_NAMES.policy(policy.name, toPolicyOutcome(verdict, policy, refusing), route))
     }
     if (refusing.length === 0) return []
     for (const { name } of refusing) this.add(COUNT_NAMES.limit(name))
@@ -62,18 +53,4 @@ export class Minute {
     const sketches = new Map(sketch.items.length > 0 ? [[REFUSED_CALLERS, sketch]] : [])
     return { startMs: this.startMs, counts: this.#counts, sketches }
   }
-}
-
-type PolicyNames = Readonly<Record<PolicyOutcome, string>>
-
-const policyNames = new WeakMap<RequestPolicy, Map<string, PolicyNames>>()
-
-/** Names are made once: to put one together and to hash it takes longer than all else that is counted of a request. */
-function findPolicyNames(policy: RequestPolicy, route: string): PolicyNames {
-  const routes = policyNames.get(policy) ?? new Map<string, PolicyNames>()
-  const known = routes.get(route)
-  if (known) return known
-  const names = mapNames(POLICY_OUTCOMES, (outcome) => COUNT_NAMES.policy(policy.name, outcome, route))
-  policyNames.set(policy, routes.set(route, names))
-  return names
 }

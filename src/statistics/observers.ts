@@ -1,6 +1,5 @@
 import type { Observed, Observer } from '../http/exchange.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
-import type { CallContext } from '../runtime/call-context.ts'
 import type { Log } from '../runtime/log.ts'
 import type { LabelReader } from './label.ts'
 import { EVERYWHERE } from './metrics.ts'
@@ -30,26 +29,12 @@ export interface RefusalLogOptions {
 }
 
 /** Logs a sample of the refusals, without anything that identifies a caller elsewhere. */
-export class RefusalLog implements Observer {
-  readonly #options: RefusalLogOptions
-
-  constructor(options: RefusalLogOptions) {
-    this.#options = options
-  }
-
-  onDecided(observed: Observed, context: Pick<CallContext, 'waitUntil'>): void {
-    const { share, random, readLabel } = this.#options
-    if (observed.verdict.outcome === 'admitted' || random() >= share) return
-    const label = readLabel?.(observed.request, context)
-    if (label instanceof Promise) context.waitUntil(label.then((text) => this.#write(observed, text)))
-    else this.#write(observed, label)
-  }
-
-  #write(observed: Observed, label: string | undefined): void {
+export function createRefusalLog({ share, readLabel, log, random }: RefusalLogOptions): Observer {
+  function write(observed: Observed, label: string | undefined): void {
     const { verdict, trace, request } = observed
     const callers = findRefusedCallers(observed)
     const country = readCountry(request)
-    this.#options.log('info', {
+    log('info', {
       event: 'refused',
       outcome: verdict.outcome,
       policies: [...new Set(trace.matches.map(({ policy }) => policy.name))],
@@ -63,9 +48,16 @@ export class RefusalLog implements Observer {
     })
   }
 
-  onAnswered(): void {}
-
-  onUndecided(): void {}
+  return {
+    onDecided(observed, context) {
+      if (observed.verdict.outcome === 'admitted' || random() >= share) return
+      const label = readLabel?.(observed.request, context)
+      if (label instanceof Promise) context.waitUntil(label.then((text) => write(observed, text)))
+      else write(observed, label)
+    },
+    onAnswered() {},
+    onUndecided() {},
+  }
 }
 
 interface DataPoint {
@@ -88,28 +80,8 @@ const MAX_INDEX_BYTES = 96
  * Writes a data point for each request to Workers Analytics Engine.
  * https://developers.cloudflare.com/analytics/analytics-engine/limits/
  */
-export class AnalyticsWriter implements Observer {
-  readonly #dataset: AnalyticsDataset
-  readonly #log: Log
-
-  constructor(dataset: AnalyticsDataset, log: Log) {
-    this.#dataset = dataset
-    this.#log = log
-  }
-
-  onDecided(observed: Observed): void {
-    if (observed.verdict.outcome !== 'admitted') this.#write(observed, 0)
-  }
-
-  onAnswered(observed: Observed, status: number): void {
-    this.#write(observed, status)
-  }
-
-  onUndecided(outcome: 'bad_request' | 'failed'): void {
-    this.#send({ indexes: [outcome], blobs: [outcome], doubles: [1, 0, 0] })
-  }
-
-  #write(observed: Observed, status: number): void {
+export function createAnalyticsWriter(dataset: AnalyticsDataset, log: Log): Observer {
+  function write(observed: Observed, status: number): void {
     const { verdict, trace, request } = observed
     const [match] = trace.matches
     const [caller] = findRefusedCallers(observed)
@@ -126,16 +98,24 @@ export class AnalyticsWriter implements Observer {
     const retryAfterMs = 'retryAfterMs' in verdict ? verdict.retryAfterMs : 0
     // The platform samples by index: refused callers are kept apart, all else goes by its outcome.
     const index = (caller?.digest ?? toOutcome(verdict)).slice(0, MAX_INDEX_BYTES)
-    this.#send({ indexes: [index], blobs, doubles: [1, status, retryAfterMs] })
+    writePoint({ indexes: [index], blobs, doubles: [1, status, retryAfterMs] })
   }
 
-  #send(point: DataPoint): void {
+  function writePoint(point: DataPoint): void {
     try {
-      this.#dataset.writeDataPoint(point)
+      dataset.writeDataPoint(point)
     } catch (error) {
       // No request may fail because it could not be counted.
-      this.#log('error', { event: 'analytics_write_failed', error: (error as Error).name })
+      log('error', { event: 'analytics_write_failed', error: (error as Error).name })
     }
+  }
+
+  return {
+    onDecided(observed) {
+      if (observed.verdict.outcome !== 'admitted') write(observed, 0)
+    },
+    onAnswered: write,
+    onUndecided: (outcome) => writePoint({ indexes: [outcome], blobs: [outcome], doubles: [1, 0, 0] }),
   }
 }
 

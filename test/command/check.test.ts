@@ -212,6 +212,23 @@ test('sluice check says who lacks what a policy counts by', async () => {
   expect(stdout).toContain('refused with 401 by policy "default": the caller lacks token')
 })
 
+test('sluice check counts callers without identity by address where a shadow policy denies them', async () => {
+  const files = { 'wrangler.toml': `${GOOD}MODE = "shadow"\nANONYMOUS = "deny"\n${LOGIN}` }
+  const identity = async (ip: string) =>
+    JSON.parse((await check(files, ['GET /', '--ip', ip, '--json'])).stdout).request.policies[0]
+  const [one, other] = [await identity('203.0.113.7'), await identity('203.0.113.8')]
+  expect(one).toMatchObject({ policy: 'default', applies: true, identity: expect.stringMatching(/^ip /) })
+  expect(other.key).not.toBe(one.key)
+})
+
+test('sluice check orders what it finds by file, then by line', async () => {
+  const vars = 'MODE=shadows\n\nRATE_LIMITS=x\n'
+  const { stdout } = await check({ 'wrangler.toml': `${GOOD}LEASES = "many"\n`, '.dev.vars': vars }, ['--dev'])
+  const files = stdout.match(/^(?:\.dev\.vars|wrangler\.toml)(?=:)/gm) ?? []
+  expect(new Set(files).size).toBe(2)
+  expect(files).toEqual(files.toSorted())
+})
+
 test('sluice check says for how long a policy blocks', async () => {
   const files = { 'wrangler.toml': `${GOOD}${LOGIN}penalty = "10m"\npenalty_after = 5\n` }
   const json = await check(files, ['POST /login', '--json'])

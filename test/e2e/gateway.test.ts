@@ -335,6 +335,7 @@ describe('while the store is away', () => {
       code: 'store_unavailable',
       title: 'Service Unavailable',
       status: 503,
+      retry_after_ms: 1_000,
     })
     expect(answer.headers['retry-after']).toBe('1')
     expect(answer.headers['sluice-degraded']).toBe('closed')

@@ -1,11 +1,10 @@
 import fc from 'fast-check'
-import * as jose from 'jose'
 import { loadConfig } from '../../src/config/load-config.ts'
 import type { RequestPolicy } from '../../src/model/policy.ts'
 import { RequestChargeBuilder } from '../../src/request/charge-builder.ts'
 import type { ClaimReader, JwtSettings } from '../../src/request/identity/claims.ts'
 import { createDigest } from '../../src/request/identity/digest.ts'
-import { createTokenVerifier } from '../../src/request/identity/jwt/verify-tokens.ts'
+import { loadTokenVerifier } from '../../src/request/identity/jwt/verify-tokens.ts'
 import type { ReceivedRequest } from '../../src/request/received-request.ts'
 import { readRules } from '../../src/rules/document.ts'
 import { RuleIndex } from '../../src/rules/rule-index.ts'
@@ -119,7 +118,7 @@ async function createJudge(kind: Kind, value: string): Promise<(request: Receive
     // Who has no value at all is not counted: no spelling of a value may look like that.
     POLICIES: [{ name: 'p', limits: '5/1h', by, anonymous: 'skip' }],
   })
-  const readClaim = kind === 'claim' ? verifier() : undefined
+  const readClaim = kind === 'claim' ? await verifier() : undefined
   const maker = new RequestChargeBuilder({ ...config, readClaim })
   const [policy] = config.policies as readonly [RequestPolicy]
   const options = { ...config, readClaim }
@@ -158,9 +157,9 @@ async function createJudge(kind: Kind, value: string): Promise<(request: Receive
   }
 }
 
-function verifier(): ClaimReader {
+function verifier(): Promise<ClaimReader> {
   const settings: JwtSettings = { keys: { kind: 'secret', secret: JWT_SECRET }, issuer: undefined, audience: undefined }
-  return createTokenVerifier(jose, settings, { now: Date.now, log() {}, fetch: () => Promise.reject(new Error('no')) })
+  return loadTokenVerifier(settings, { now: Date.now, log() {}, fetch: () => Promise.reject(new Error('no')) })
 }
 
 /** As the runtime hands it over. */

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { createProblemResponse, formatRetryAfter, QUOTA_EXCEEDED } from '../../src/http/problem.ts'
+import { createProblemResponse, formatRetryAfter } from '../../src/http/problem.ts'
 
 test('createProblemResponse() makes problem details that no cache may keep', async () => {
   const response = createProblemResponse({
@@ -22,7 +22,7 @@ test('createProblemResponse() makes problem details that no cache may keep', asy
 
 test('createProblemResponse() takes a type, members and fields of its own', async () => {
   const response = createProblemResponse({
-    type: QUOTA_EXCEEDED,
+    type: 'https://iana.org/assignments/http-problem-types#quota-exceeded',
     code: 'limit_exceeded',
     status: 429,
     title: 'Too Many Requests',

@@ -33,9 +33,7 @@ function requestOf({ token, ip, tenant, other, cf }: Caller) {
 }
 
 function ordersFor(rules: object, caller: Caller, nowMs = NOW_MS) {
-  const found = new RuleIndex(readRules(rules), OPTIONS).match(requestOf(caller), nowMs, { waitUntil() {} })
-  if (found instanceof Promise) throw new Error('no source takes time')
-  return found
+  return new RuleIndex(readRules(rules), OPTIONS).match(requestOf(caller), nowMs, { waitUntil() {} })
 }
 
 const policies = loadConfig({
@@ -60,10 +58,10 @@ function chargeOf(name: string, identity = ''): RequestCharge {
 }
 
 /** The rule in place of one policy's. */
-function ruled(found: ReturnType<typeof ordersFor>, name: string, identity?: string) {
+async function ruled(finding: ReturnType<typeof ordersFor>, name: string, identity?: string) {
+  const found = await finding
   if (!found || 'outcome' in found) throw new Error(`expected orders, got ${JSON.stringify(found)}`)
-  const ordered = found.apply([chargeOf(name, identity)])
-  if (ordered instanceof Promise) throw new Error('no source takes time')
+  const ordered = await found.apply([chargeOf(name, identity)])
   if ('outcome' in ordered) throw new Error('blocked')
   return ordered[0]
 }
@@ -83,12 +81,12 @@ describe('blocks', () => {
     ['network, written as IPv6', { cidr: '203.0.113.0/24' }, { ip: '::ffff:203.0.113.1' }],
     ['country', { country: 'DE' }, { cf: { country: 'DE' } }],
     ['network of an operator', { asn: 64500 }, { cf: { asn: 64500 } }],
-  ])('name a caller by its %s, and nobody else', (_, target, caller) => {
+  ])('name a caller by its %s, and nobody else', async (_, target, caller) => {
     const others: Caller = { token: 'abd', ip: '203.0.114.1', tenant: 'axe', cf: { country: 'FR', asn: 64501 } }
-    expect(ordersFor({ blocks: [target] }, caller)).toEqual(block)
-    expect(ordersFor({ blocks: [target] }, others)).toBeUndefined()
-    expect(ordersFor({ blocks: [target] }, {})).toBeUndefined()
-    expect(ordersFor({ blocks: [target] }, { ip: '2001:db8:7fff::1' })).toBeUndefined()
+    expect(await ordersFor({ blocks: [target] }, caller)).toEqual(block)
+    expect(await ordersFor({ blocks: [target] }, others)).toBeUndefined()
+    expect(await ordersFor({ blocks: [target] }, {})).toBeUndefined()
+    expect(await ordersFor({ blocks: [target] }, { ip: '2001:db8:7fff::1' })).toBeUndefined()
   })
 
   describe('hold for callers that send something beside the value by which they are known', () => {
@@ -106,70 +104,72 @@ describe('blocks', () => {
       ['parameter twice', known('query:key', 'abc'), {}, 'key=x&key=abc'],
       ['parameter by another name', known('query:key', 'abc'), {}, 'key[]=abc'],
       ['cookie twice', known('cookie:sid', 'abc'), { Cookie: 'sid=abc; sid=x' }],
-    ])('%s', (_, who, fields, query = '') => {
+    ])('%s', async (_, who, fields, query = '') => {
       const request = new Request(`https://api.test/things?${query}`)
       const { method, url, body } = request
       // A Request would drop some of these.
       const received = { method, url, headers: new Headers(fields), body, clone: () => request.clone() }
       const found = (rules: object) => new RuleIndex(readRules(rules), OPTIONS).match(received, NOW_MS, NO_CONTEXT)
-      expect(found({ blocks: [who] })).toEqual(block)
-      if (!JSON.stringify(who).includes(',')) expect(found({ allows: [who] })).toBeUndefined()
+      expect(await found({ blocks: [who] })).toEqual(block)
+      if (!JSON.stringify(who).includes(',')) expect(await found({ allows: [who] })).toBeUndefined()
     })
 
-    test('by a digest alone, where a policy counts by that value', () => {
+    test('by a digest alone, where a policy counts by that value', async () => {
       const rules = { blocks: [{ digest: digest(['token', 'abc']) }] }
-      const found = ordersFor(rules, { token: 'abc junk', ip: '203.0.113.7' }) as MatchedRules
+      const found = (await ordersFor(rules, { token: 'abc junk', ip: '203.0.113.7' })) as MatchedRules
       const byAddress = digest(['ip', '203.0.113.7'])
-      expect(found.apply([chargeOf('default', byAddress)])).toEqual(block)
-      expect(found.apply([chargeOf('bucket', byAddress)])).toHaveLength(1)
-      const others = ordersFor(rules, { token: 'x junk' }) as MatchedRules
-      expect(others.apply([chargeOf('default', byAddress)])).toHaveLength(1)
+      expect(await found.apply([chargeOf('default', byAddress)])).toEqual(block)
+      expect(await found.apply([chargeOf('bucket', byAddress)])).toHaveLength(1)
+      const others = (await ordersFor(rules, { token: 'x junk' })) as MatchedRules
+      expect(await others.apply([chargeOf('default', byAddress)])).toHaveLength(1)
     })
 
-    test('but not for others who do', () => {
+    test('but not for others who do', async () => {
       const rules = { blocks: [known('token', 'abc'), known('query:key', 'abc')] }
-      expect(ordersFor(rules, { token: 'x y, z' })).toBeUndefined()
+      expect(await ordersFor(rules, { token: 'x y, z' })).toBeUndefined()
     })
   })
 
-  test('say with which status, why and until when', () => {
+  test('say with which status, why and until when', async () => {
     const rules = { blocks: [{ asn: 1, status: 451, reason: 'the law', until: LATER }] }
     const untilMs = NOW_MS + 1_000
-    expect(ordersFor(rules, { cf: { asn: 1 } })).toEqual({
+    expect(await ordersFor(rules, { cf: { asn: 1 } })).toEqual({
       outcome: 'blocked',
       status: 451,
       reason: 'the law',
       untilMs,
     })
-    expect(ordersFor(rules, { cf: { asn: 1 } }, untilMs - 1)).toMatchObject(
+    expect(await ordersFor(rules, { cf: { asn: 1 } }, untilMs - 1)).toMatchObject(
       block.outcome === 'blocked' ? { untilMs } : {},
     )
-    expect(ordersFor(rules, { cf: { asn: 1 } }, untilMs)).toBeUndefined()
+    expect(await ordersFor(rules, { cf: { asn: 1 } }, untilMs)).toBeUndefined()
   })
 
-  test('hold as long as the longest of them', () => {
+  test('hold as long as the longest of them', async () => {
     const blocks = [{ asn: 1, until: LATER }, { country: 'DE' }, { cidr: '10.0.0.0/8', until: LATER, status: 404 }]
     const caller = { ip: '10.0.0.1', cf: { asn: 1, country: 'DE' } }
-    expect(ordersFor({ blocks }, caller)).toEqual(block)
+    expect(await ordersFor({ blocks }, caller)).toEqual(block)
     // A smaller network's is over, a larger one's is not.
     const nested = [{ cidr: '10.1.0.0/16', until: LATER }, { cidr: '10.0.0.0/8' }]
-    expect(ordersFor({ blocks: nested }, { ip: '10.1.0.1' }, NOW_MS + 2_000)).toEqual(block)
+    expect(await ordersFor({ blocks: nested }, { ip: '10.1.0.1' }, NOW_MS + 2_000)).toEqual(block)
   })
 
-  test('do not hold for those who are allowed', () => {
+  test('do not hold for those who are allowed', async () => {
     const rules = { blocks: [{ cidr: '10.0.0.0/8' }], allows: [{ cidr: '10.1.0.0/16' }] }
-    expect(ordersFor(rules, { ip: '10.2.0.1' })).toEqual(block)
-    expect(ordersFor(rules, { ip: '10.1.0.1' })).toMatchObject({ isAllowed: true })
+    expect(await ordersFor(rules, { ip: '10.2.0.1' })).toEqual(block)
+    expect(await ordersFor(rules, { ip: '10.1.0.1' })).toMatchObject({ isAllowed: true })
   })
 
-  test('by a digest alone hold wherever a policy counts by what it is made of', () => {
-    const found = ordersFor({ blocks: [{ digest: digest(['token', 'abc']) }] }, { token: 'xyz' })
+  test('by a digest alone hold wherever a policy counts by what it is made of', async () => {
+    const found = await ordersFor({ blocks: [{ digest: digest(['token', 'abc']) }] }, { token: 'xyz' })
     if (!found || 'outcome' in found) throw new Error('expected orders')
-    expect(found.apply([chargeOf('default', 'other'), chargeOf('bucket', digest(['token', 'abc']))])).toEqual(block)
-    expect(found.apply([chargeOf('default', 'other')])).toEqual([chargeOf('default', 'other')])
+    expect(await found.apply([chargeOf('default', 'other'), chargeOf('bucket', digest(['token', 'abc']))])).toEqual(
+      block,
+    )
+    expect(await found.apply([chargeOf('default', 'other')])).toEqual([chargeOf('default', 'other')])
   })
 
-  test('are not fooled by values that are no address', () => {
+  test('are not fooled by values that are no address', async () => {
     for (const ip of [
       '',
       ' ',
@@ -180,68 +180,68 @@ describe('blocks', () => {
       '::ffff:999.1.1.1',
       'x'.repeat(5_000),
     ])
-      expect(ordersFor({ blocks: [{ cidr: '203.0.113.0/24' }, { cidr: '::/1' }] }, { ip })).toBeUndefined()
+      expect(await ordersFor({ blocks: [{ cidr: '203.0.113.0/24' }, { cidr: '::/1' }] }, { ip })).toBeUndefined()
   })
 })
 
-test('allows let a caller be counted, but never limited', () => {
+test('allows let a caller be counted, but never limited', async () => {
   const found = ordersFor({ allows: [{ by: 'token', digest: digest(['token', 'abc']) }] }, { token: 'abc' })
-  expect(found).toMatchObject({ isAllowed: true })
+  expect(await found).toMatchObject({ isAllowed: true })
   const charge = chargeOf('default')
-  expect(ruled(found, 'default')).toEqual({ ...charge, mode: 'shadow', isUnlimited: true })
+  expect(await ruled(found, 'default')).toEqual({ ...charge, mode: 'shadow', isUnlimited: true })
 })
 
 describe('overrides', () => {
   const by = { by: 'token', digest: digest(['token', 'abc']) }
   const override = (said: object) => ordersFor({ overrides: [{ ...by, ...said }] }, { token: 'abc' })
-  const limitsOf = (found: ReturnType<typeof ordersFor>, name: string) =>
-    ruled(found, name)?.limits.map(({ limit, windowMs }) => [limit, windowMs])
+  const limitsOf = async (found: ReturnType<typeof ordersFor>, name: string) =>
+    (await ruled(found, name))?.limits.map(({ limit, windowMs }) => [limit, windowMs])
 
-  test('give other limits for a policy, and leave the others', () => {
+  test('give other limits for a policy, and leave the others', async () => {
     const found = override({ limits: { default: '20/1s, 500/1m' } })
-    expect(limitsOf(found, 'default')).toEqual([
+    expect(await limitsOf(found, 'default')).toEqual([
       [20, 1_000],
       [500, 60_000],
     ])
-    expect(ruled(found, 'dear')).toEqual(chargeOf('dear'))
+    expect(await ruled(found, 'dear')).toEqual(chargeOf('dear'))
   })
 
-  test('give a multiple of all limits, or of those named', () => {
-    expect(limitsOf(override({ multiplier: 2.5 }), 'default')).toEqual([
+  test('give a multiple of all limits, or of those named', async () => {
+    expect(await limitsOf(override({ multiplier: 2.5 }), 'default')).toEqual([
       [25, 1_000],
       [250, 60_000],
     ])
-    expect(limitsOf(override({ multiplier: 0.5, policies: ['dear'] }), 'dear')).toEqual([[25, 60_000]])
-    expect(ruled(override({ multiplier: 2, policies: ['dear'] }), 'default')).toEqual(chargeOf('default'))
+    expect(await limitsOf(override({ multiplier: 0.5, policies: ['dear'] }), 'dear')).toEqual([[25, 60_000]])
+    expect(await ruled(override({ multiplier: 2, policies: ['dear'] }), 'default')).toEqual(chargeOf('default'))
     // Never so little that nothing fits.
-    expect(limitsOf(override({ multiplier: 0.001 }), 'default')).toEqual([
+    expect(await limitsOf(override({ multiplier: 0.001 }), 'default')).toEqual([
       [1, 1_000],
       [1, 60_000],
     ])
   })
 
-  test('raise with a limit what belongs to it: the burst, and what is reserved', () => {
-    expect(ruled(override({ limits: { bucket: '600/1m' } }), 'bucket')).toMatchObject({ burst: 60 })
-    expect(ruled(override({ multiplier: 3 }), 'shared')).toMatchObject({ reserved: 600 })
-    expect(ruled(override({ limits: { exports: '9' } }), 'exports')?.limits).toMatchObject([
+  test('raise with a limit what belongs to it: the burst, and what is reserved', async () => {
+    expect(await ruled(override({ limits: { bucket: '600/1m' } }), 'bucket')).toMatchObject({ burst: 60 })
+    expect(await ruled(override({ multiplier: 3 }), 'shared')).toMatchObject({ reserved: 600 })
+    expect((await ruled(override({ limits: { exports: '9' } }), 'exports'))?.limits).toMatchObject([
       { limit: 9, windowMs: 60_000 },
     ])
   })
 
-  test('are unlimited for all policies, or for those named', () => {
-    expect(ruled(override({ unlimited: true }), 'dear')).toMatchObject({ isUnlimited: true, mode: 'shadow' })
-    expect(ruled(override({ unlimited: true, policies: ['dear'] }), 'default')).toEqual(chargeOf('default'))
+  test('are unlimited for all policies, or for those named', async () => {
+    expect(await ruled(override({ unlimited: true }), 'dear')).toMatchObject({ isUnlimited: true, mode: 'shadow' })
+    expect(await ruled(override({ unlimited: true, policies: ['dear'] }), 'default')).toEqual(chargeOf('default'))
   })
 
-  test('have no effect where they do not fit the policy', () => {
+  test('have no effect where they do not fit the policy', async () => {
     const charge = chargeOf('default')
-    expect(ruled(override({ limits: { default: '600/1m' } }), 'default')).toEqual(charge)
+    expect(await ruled(override({ limits: { default: '600/1m' } }), 'default')).toEqual(charge)
     // A request may cost 20.
-    expect(ruled(override({ limits: { dear: '19/1m' } }), 'dear')).toEqual(chargeOf('dear'))
-    expect(ruled(override({ multiplier: 1_000_000 }), 'default')).toEqual(charge)
+    expect(await ruled(override({ limits: { dear: '19/1m' } }), 'dear')).toEqual(chargeOf('dear'))
+    expect(await ruled(override({ multiplier: 1_000_000 }), 'default')).toEqual(charge)
   })
 
-  test('of a caller itself go before those of many, and of many the longest value', () => {
+  test('of a caller itself go before those of many, and of many the longest value', async () => {
     const rules = {
       overrides: [
         { by: 'header:x-tenant', value: '*', multiplier: 2 },
@@ -250,17 +250,17 @@ describe('overrides', () => {
         { digest: 'AAAAAAAAAAAAAAAAAAAAAA', multiplier: 5 },
       ],
     }
-    const first = (caller: Caller, name = 'dear', nowMs = NOW_MS, identity = '') =>
-      ruled(ordersFor(rules, caller, nowMs), name, identity)?.limits[0]?.limit
-    expect(first({ token: 'abc', tenant: 'acme-1' })).toBe(200)
-    expect(first({ token: 'abc', tenant: 'acme-1' }, 'dear', NOW_MS, 'AAAAAAAAAAAAAAAAAAAAAA')).toBe(250)
-    expect(first({ token: 'abc', tenant: 'acme-1' }, 'dear', NOW_MS + 1_000)).toBe(100)
-    expect(first({ tenant: 'acme-1' }, 'default')).toBe(30)
-    expect(first({ tenant: 'acme-1' }, 'dear')).toBe(100)
-    expect(first({ tenant: 'other' }, 'default')).toBe(20)
+    const first = async (caller: Caller, name = 'dear', nowMs = NOW_MS, identity = '') =>
+      (await ruled(ordersFor(rules, caller, nowMs), name, identity))?.limits[0]?.limit
+    expect(await first({ token: 'abc', tenant: 'acme-1' })).toBe(200)
+    expect(await first({ token: 'abc', tenant: 'acme-1' }, 'dear', NOW_MS, 'AAAAAAAAAAAAAAAAAAAAAA')).toBe(250)
+    expect(await first({ token: 'abc', tenant: 'acme-1' }, 'dear', NOW_MS + 1_000)).toBe(100)
+    expect(await first({ tenant: 'acme-1' }, 'default')).toBe(30)
+    expect(await first({ tenant: 'acme-1' }, 'dear')).toBe(100)
+    expect(await first({ tenant: 'other' }, 'default')).toBe(20)
   })
 
-  test('of many go by the longest value, whichever header it is of', () => {
+  test('of many go by the longest value, whichever header it is of', async () => {
     const [short, long] = [
       { by: 'header:x-other', value: 'a*', multiplier: 2 },
       { by: 'header:x-tenant', value: 'acme-corporation-*', multiplier: 3 },
@@ -270,11 +270,11 @@ describe('overrides', () => {
       [long, short],
     ]) {
       const found = ordersFor({ overrides }, { tenant: 'acme-corporation-7', other: 'abc' })
-      expect(ruled(found, 'default', '')?.limits[0]?.limit).toBe(30)
+      expect((await ruled(found, 'default', ''))?.limits[0]?.limit).toBe(30)
     }
   })
 
-  test('by a digest alone leave a policy that counts everyone together as it is', () => {
+  test('by a digest alone leave a policy that counts everyone together as it is', async () => {
     const shared = 'AAAAAAAAAAAAAAAAAAAAAA'
     for (const rules of [
       { blocks: [{ digest: shared }] },
@@ -282,15 +282,13 @@ describe('overrides', () => {
       { overrides: [{ digest: shared, multiplier: 5 }] },
     ]) {
       const asked = [chargeOf('shared', shared), chargeOf('default')]
-      const orders = ordersFor(rules, { token: 'abc' })
-      expect(orders && 'apply' in orders && orders.apply(asked)).toEqual(asked)
+      const orders = await ordersFor(rules, { token: 'abc' })
+      expect(orders && 'apply' in orders && (await orders.apply(asked))).toEqual(asked)
     }
   })
 
-  test('are remembered under names that differ from those of the limits before', () => {
-    const plans = [override({ multiplier: 2 }), override({ multiplier: 3 })].map(
-      (found) => ruled(found, 'default')?.plan,
-    )
-    expect(new Set([undefined, ...plans]).size).toBe(3)
+  test('are remembered under names that differ from those of the limits before', async () => {
+    const plans = [2, 3].map(async (multiplier) => (await ruled(override({ multiplier }), 'default'))?.plan)
+    expect(new Set([undefined, ...(await Promise.all(plans))]).size).toBe(3)
   })
 })

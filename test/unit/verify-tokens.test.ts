@@ -1,8 +1,7 @@
-import * as jose from 'jose'
 import { base64url, exportSPKI, type JWTPayload, SignJWT } from 'jose'
 import { beforeAll, describe, expect, test, vi } from 'vitest'
-import type { JwtSettings } from '../../src/request/identity/claims.ts'
-import { createTokenVerifier } from '../../src/request/identity/jwt/verify-tokens.ts'
+import type { ClaimReader, JwtSettings } from '../../src/request/identity/claims.ts'
+import { loadTokenVerifier } from '../../src/request/identity/jwt/verify-tokens.ts'
 import { callContext } from '../support/call-context.ts'
 import { encodePart, makeKey, type SigningKey, signToken } from '../support/tokens.ts'
 
@@ -35,8 +34,7 @@ function subject({
   }
   const background: Promise<unknown>[] = []
   const log: object[] = []
-  const read = createTokenVerifier(
-    jose,
+  const loading = loadTokenVerifier(
     {
       keys: kind === 'jwks' ? { kind, url: URL } : { kind, secret: SECRET },
       issuer: undefined,
@@ -53,13 +51,13 @@ function subject({
     },
   )
   const sub = async (authorization: string | null, context = callContext(background)) =>
-    read(['sub'], authorization, context)
+    (await loading)(['sub'], authorization, context)
   return {
     clock,
     site,
     background,
     log,
-    read,
+    read: async (...args: Parameters<ClaimReader>) => (await loading)(...args),
     sub,
     of: async (token: string | Promise<string>) => sub(`Bearer ${await token}`),
   }

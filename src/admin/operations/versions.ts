@@ -1,13 +1,11 @@
 import * as v from 'valibot'
-import { OptionError } from '../../config/option-error.ts'
 import { parseRules, type Rules } from '../../rules/document.ts'
-import { rollBackRules, SECTIONS } from '../../rules/edit-rules.ts'
-import { checkRules } from '../../rules/rule-policies.ts'
+import { SECTIONS, withSection } from '../../rules/edit-rules.ts'
 import { describe } from '../../statistics/schema.ts'
-import { KEPT_VERSIONS } from '../../store/documents.ts'
+import { KEPT_VERSIONS, NO_DOCUMENT } from '../../store/documents.ts'
 import * as answers from '../answers.ts'
-import { note, requireChanged, requireRules, toResponse } from '../change-rules.ts'
-import { defineOperation, InputError, OperationError } from '../operation.ts'
+import { changeRules, note, requireRules, toResponse } from '../change-rules.ts'
+import { defineOperation, OperationError } from '../operation.ts'
 import { toDocument } from './rules.ts'
 
 export const versions = defineOperation({
@@ -44,18 +42,12 @@ export const rollback = defineOperation({
     ...note,
   }),
   answer: answers.edited,
-  async run(context, { body: { version, section, actor, comment, ...expected } }) {
-    const { documents } = requireRules(context)
-    const check = (rules: Rules) => checkRules(rules, context.env)
-    const words = comment || `${section} back to version ${version}`
-    const what = { section, nowMs: context.now() }
-    const options = { ...expected, check }
-    const edited = await rollBackRules(documents, version, what, { actor, comment: words }, options).catch((error) => {
-      if (!(error instanceof OptionError)) throw error
-      throw new InputError(['version'], `expected rules that fit the Worker’s variables, but ${error.message}`)
-    })
-    if (!edited) throw createNotKept(version)
-    return toResponse(requireChanged(edited))
+  async run(context, { body: { version, section, ...note } }) {
+    const stored = version === 0 ? NO_DOCUMENT : await requireRules(context).documents.readVersion(version)
+    if (!stored) throw createNotKept(version)
+    const change = (rules: Rules) => withSection(rules, parseRules(stored.text), section, context.now())
+    const comment = note.comment || `${section} back to version ${version}`
+    return toResponse(await changeRules(context, change, { ...note, comment, replacesAll: section === 'all' }, true))
   },
 })
 

@@ -2,7 +2,7 @@ import type { Config } from '../../config/load-config.ts'
 import { formatWindow } from '../../model/limits.ts'
 import type { PolicyMode, RequestPolicy } from '../../model/policy.ts'
 import { type Caller, createClaimReader, createRequest, NO_RESPONSE } from '../../request/caller/caller.ts'
-import { RequestChargeBuilder } from '../../request/charge-builder.ts'
+import { findMissing, RequestChargeBuilder } from '../../request/charge-builder.ts'
 import { type IdentityInput, readIdentity } from '../../request/identity/identify.ts'
 import { formatSource } from '../../request/identity/source.ts'
 import { PatternRouter } from '../../request/policy/pattern.ts'
@@ -101,7 +101,7 @@ async function explainPolicy(
       : refuse(400, `the header ${result.header} holds no cost from 1 to ${result.max}`)
   }
   const { key, cost, reserved, limits, plan } = result
-  const parts = await readIdentity(policy.by, subject, policy.anonymous)
+  const parts = await readIdentity(policy.by, subject, findMissing(policy))
   const kinds = 'kind' in parts ? [] : parts.filter((_, at) => at % 2 === 0)
   // Without an address, the digest would be another one.
   const isUnknown = !hasAddress && kinds.includes('ip')

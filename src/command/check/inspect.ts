@@ -14,8 +14,7 @@ export interface Located extends Finding {
 }
 
 /** @returns findings sorted by place; the configuration is undefined if it has too many errors */
-export function inspect(original: Settings, view: 'deployed' | 'development') {
-  const settings = view === 'development' ? replaceUpstream(original) : original
+export function inspect(settings: Settings, view: 'deployed' | 'development') {
   const { problems, config } = findProblems(readEnvironment(settings, view))
   const all = problems.map((problem) => toFinding(problem, settings.variables[problem.variable]))
   if (config) all.push(...findSettingsMistakes(config, settings))
@@ -28,21 +27,14 @@ export function inspect(original: Settings, view: 'deployed' | 'development') {
   return { findings: findings.toSorted(comparePlaces), config }
 }
 
-/** Replaces what `npm run dev` replaces: a development server does not send requests to the deployed API. */
-function replaceUpstream(settings: Settings): Settings {
-  const sources = new Map(settings.sources)
-  const { UPSTREAM_URL: url, ...variables } = settings.variables
-  if (url !== undefined && sources.get('UPSTREAM_URL') !== 'wrangler') return settings
-  sources.delete('UPSTREAM_URL')
-  return { ...settings, sources, variables: { ...variables, UPSTREAM_URL: 'http://127.0.0.1' } }
-}
-
 /** Adds the bindings, and stand-ins for values that only Cloudflare knows. */
 function readEnvironment(
   { variables, file, root }: Settings,
   view: 'deployed' | 'development',
 ): Record<string, unknown> {
   const env: Record<string, unknown> = { ...variables }
+  // `npm run dev` starts an API if none is named.
+  if (view === 'development') env.UPSTREAM_URL ??= 'http://127.0.0.1'
   const services = file?.get(...root, 'services')
   if (Array.isArray(services) && services.some((each) => each?.binding === 'UPSTREAM')) env.UPSTREAM = { fetch() {} }
   const objects = file?.get(...root, 'durable_objects', 'bindings')
@@ -108,5 +100,5 @@ function locateInDevVars({ file, text }: DevVars, name: string): Place | undefin
 function comparePlaces({ at: one }: Located, { at: other }: Located): number {
   if (typeof one !== 'object' || typeof other !== 'object')
     return Number(typeof one !== 'object') - Number(typeof other !== 'object')
-  return one.file === other.file ? one.line - other.line || one.column - other.column : 0
+  return one.file.localeCompare(other.file) || one.line - other.line || one.column - other.column
 }

@@ -63,14 +63,18 @@ export function readSettings({ cwd, shell, config, env: named, view }: SettingsO
   const isSecret = (name: string) => SECRETS.has(name)
   const isOurs = (name: string) =>
     (VARIABLES as readonly string[]).includes(name) || findMeantVariable(name) !== undefined
-  add('wrangler', file?.getTable(...root, 'vars') ?? {}, () => true)
+  // A development server does not send requests to the deployed API.
+  const isForDevelopment = (name: string) => name !== 'UPSTREAM_URL'
+  add('wrangler', file?.getTable(...root, 'vars') ?? {}, view === 'deployed' ? () => true : isForDevelopment)
   add('.dev.vars', devVars?.values ?? {}, view === 'deployed' ? isSecret : () => true)
   add('shell', shell, view === 'deployed' ? isSecret : isOurs)
   return { variables, sources, file, devVars, root }
 }
 
 function readWranglerFile(path: string, shown: string): WranglerFile {
-  return new WranglerFile(shown, readText(path, shown, 'Name another one with --config.'), /\.jsonc?$/.test(path))
+  const file = new WranglerFile(shown, readText(path, shown, 'Name another one with --config.'), /\.jsonc?$/.test(path))
+  if (Array.isArray(file.get())) throw new CommandError(`${shown}:1:1: expected an object`)
+  return file
 }
 
 function refuseUnknownEnvironment(env: string, file: WranglerFile | undefined): void {

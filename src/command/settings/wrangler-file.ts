@@ -83,7 +83,7 @@ export class WranglerFile {
     const tree = parseTree(this.#text, errors, { allowTrailingComma: true })
     const [error] = errors
     if (error) throw createError(locateOffset(this.name, this.#text, error.offset), formatJsonError(error))
-    if (tree?.type !== 'object') {
+    if (tree?.type !== 'object' && tree?.type !== 'array') {
       throw createError(locateOffset(this.name, this.#text, tree?.offset ?? 0), 'expected an object')
     }
     this.#addJson([], tree, tree, 0)

@@ -2,7 +2,7 @@ import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
 import { formatKey, type RequestCharge } from '../../model/charge.ts'
 import type { IdentitySource, Pattern, RequestPolicy } from '../../model/policy.ts'
 import type { Store } from '../../model/store.ts'
-import { RequestChargeBuilder, type RequestChargeBuilderOptions } from '../charge-builder.ts'
+import { findMissing, RequestChargeBuilder, type RequestChargeBuilderOptions } from '../charge-builder.ts'
 import { readIdentity } from '../identity/identify.ts'
 import { type CallerKind, formatSource, isCallerKind } from '../identity/source.ts'
 import { type Match, PolicyFinder } from '../policy/policy-finder.ts'
@@ -110,7 +110,7 @@ async function findSkipReason(
   }
   const readClaim = (path: readonly string[]) => createClaimReader(caller.claim)(path, null, NO_RESPONSE)
   const subject = { request, route: route ?? '', ipv6Prefix, readClaim }
-  const identity = await readIdentity(policy.by, subject, policy.anonymous)
+  const identity = await readIdentity(policy.by, subject, findMissing(policy))
   if ('kind' in identity)
     return reason ?? { reason: `the caller lacks what it counts by, and anonymous = "${identity.kind}"` }
   const isByAddress = identity.some((part, index) => index % 2 === 0 && part === 'ip')

@@ -1,9 +1,6 @@
 import type { Reading } from '../../model/policy.ts'
 import { AMBIGUOUS, MAX_CHARACTERS, NONE } from './reading.ts'
 
-/** The header of one request is read by rules and then by policies. */
-let latest: { readonly field: string | null; readonly reading: Reading } | undefined
-
 /**
  * Reads the credential of an Authorization header, whatever its scheme: many APIs look only at the second word. Spellings
  * that decode to the same credential, even with a lenient decoder, are one credential or none.
@@ -11,11 +8,6 @@ let latest: { readonly field: string | null; readonly reading: Reading } | undef
  * first, and a comma may separate two headers, which the runtime joins with it
  */
 export function readAuthorization(field: string | null): Reading {
-  if (latest?.field !== field) latest = { field, reading: readField(field) }
-  return latest.reading
-}
-
-function readField(field: string | null): Reading {
   if (field !== null && field.length > MAX_CHARACTERS) return AMBIGUOUS
   const words = (field ?? '').trim().split(/\s+/, 3)
   const [scheme = '', credential = scheme] = words

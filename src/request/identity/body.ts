@@ -137,9 +137,13 @@ async function readBody(request: ReceivedRequest): Promise<string | undefined> {
 }
 
 /** @returns undefined if the body is longer; another reader can then still read the rest */
-export async function readUpTo(maxBytes: number, body: ReadableStream<Uint8Array> | null): Promise<string | undefined> {
+export async function readUpTo(
+  maxBytes: number,
+  body: ReadableStream<Uint8Array> | null,
+  fatal = false,
+): Promise<string | undefined> {
   // A byte order mark stays: an API takes it for part of the text.
-  const decoder = new TextDecoder('utf-8', { fatal: false, ignoreBOM: true })
+  const decoder = new TextDecoder('utf-8', { fatal, ignoreBOM: true })
   let bytes = 0
   let text = ''
   const reader = body?.getReader()

@@ -4,7 +4,7 @@ import type { Observed } from '../../../src/http/exchange.ts'
 import type { Reading, RequestPolicy } from '../../../src/model/policy.ts'
 import type { ReportedLimit, Verdict } from '../../../src/model/verdict.ts'
 import { createLabelReader, type LabelReader } from '../../../src/statistics/label.ts'
-import { type AnalyticsDataset, AnalyticsWriter, RefusalLog } from '../../../src/statistics/observers.ts'
+import { type AnalyticsDataset, createAnalyticsWriter, createRefusalLog } from '../../../src/statistics/observers.ts'
 
 const { policies } = loadConfig({
   UPSTREAM_URL: 'https://api.example.com',
@@ -51,14 +51,14 @@ const CONTEXT = { waitUntil() {} }
 
 function refusalLog(share: number, random: () => number = () => 0.5, readLabel: LabelReader | undefined = readHeader) {
   const lines: unknown[] = []
-  const log = new RefusalLog({
+  const log = createRefusalLog({
     ...{ share, random, readLabel },
     log: (level, fields) => lines.push({ level, ...fields }),
   })
   return { log, lines }
 }
 
-test('RefusalLog says who was refused by what, and nothing that callers have sent but the label', () => {
+test('the refusal log says who was refused by what, and nothing that callers have sent but the label', () => {
   const { log, lines } = refusalLog(1)
   log.onDecided(observed(LIMITED, { country: 'DE' }), CONTEXT)
   expect(lines).toEqual([
@@ -74,7 +74,7 @@ test('RefusalLog says who was refused by what, and nothing that callers have sen
   ])
 })
 
-test('RefusalLog names each policy and each route once, however many patterns and policies match', () => {
+test('the refusal log names each policy and each route once, however many patterns and policies match', () => {
   const { log, lines } = refusalLog(1)
   const { trace, ...rest } = observed(LIMITED)
   const [match] = trace.matches
@@ -86,7 +86,7 @@ test('RefusalLog names each policy and each route once, however many patterns an
   ])
 })
 
-test('RefusalLog logs a share of refusals, and no admissions', () => {
+test('the refusal log logs a share of refusals, and no admissions', () => {
   const drawn = [0, 0.009, 0.01, 0.5, 0.99]
   const { log, lines } = refusalLog(0.01, () => drawn.shift() ?? 1)
   for (let i = 0; i < 5; i++) log.onDecided(observed(LIMITED), CONTEXT)
@@ -109,21 +109,21 @@ test.each<[Verdict, object]>([
     { outcome: 'unavailable', degraded: 'closed' },
     { outcome: 'unavailable', degraded: 'closed' },
   ],
-])('RefusalLog names nobody where no limit has refused: $kind', (verdict, expected) => {
+])('the refusal log names nobody where no limit has refused: $kind', (verdict, expected) => {
   const { log, lines } = refusalLog(1)
   log.onDecided(observed(verdict, { country: 'not a code' }), CONTEXT)
   expect(lines).toEqual([expect.objectContaining(expected)])
   expect(JSON.stringify(lines)).not.toContain('country')
 })
 
-test('AnalyticsWriter writes one data point for each request, within the limits of the platform', () => {
+test('the analytics writer writes one data point for each request, within the limits of the platform', () => {
   const points: Parameters<AnalyticsDataset['writeDataPoint']>[0][] = []
-  const writer = new AnalyticsWriter({ writeDataPoint: (point) => void points.push(point) }, () => {})
-  writer.onDecided(observed(LIMITED, { country: 'DE' }))
+  const writer = createAnalyticsWriter({ writeDataPoint: (point) => void points.push(point) }, () => {})
+  writer.onDecided(observed(LIMITED, { country: 'DE' }), CONTEXT)
   const admitted = observed({ outcome: 'admitted', limits: [], degraded: 'local' })
-  writer.onDecided(admitted)
-  writer.onAnswered(admitted, 502)
-  writer.onUndecided('bad_request')
+  writer.onDecided(admitted, CONTEXT)
+  writer.onAnswered(admitted, 502, CONTEXT)
+  writer.onUndecided('bad_request', CONTEXT)
   const route = 'POST /login/:realm'
   expect(points).toEqual([
     {
@@ -186,12 +186,12 @@ describe('a label in a claim', () => {
   })
 })
 
-test('AnalyticsWriter lets no request fail because its data point could not be written', () => {
+test('the analytics writer lets no request fail because its data point could not be written', () => {
   const lines: unknown[] = []
   const writeDataPoint = () => {
     throw new TypeError('too many blobs')
   }
-  const writer = new AnalyticsWriter({ writeDataPoint }, (_level, line) => lines.push(line))
-  writer.onUndecided('failed')
+  const writer = createAnalyticsWriter({ writeDataPoint }, (_level, line) => lines.push(line))
+  writer.onUndecided('failed', CONTEXT)
   expect(lines).toEqual([{ event: 'analytics_write_failed', error: 'TypeError' }])
 })

@@ -27,20 +27,16 @@ interface Verified {
   readonly untilMs: number
 }
 
-/** @throws {Error} if the package `jose` is not installed */
-export async function loadTokenVerifier(settings: JwtSettings, parts: VerifierParts): Promise<ClaimReader> {
-  return createTokenVerifier(await loadJose(), settings, parts)
-}
-
 /**
  * Makes a reader of claims that checks the signature, `exp` and `nbf` of a token, and `iss` and `aud` as the settings
  * require. A valid token is cached until it expires, at most 10 minutes; an invalid one is not cached.
+ * @throws {Error} if the package `jose` is not installed
  */
-export function createTokenVerifier(
-  jose: Jose,
+export async function loadTokenVerifier(
   { keys, issuer, audience }: JwtSettings,
   parts: VerifierParts,
-): ClaimReader {
+): Promise<ClaimReader> {
+  const jose = await loadJose()
   const { now } = parts
   const algorithms = ALGORITHMS[keys.kind]
   const { decodeProtectedHeader, jwtVerify } = jose
