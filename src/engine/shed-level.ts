@@ -3,8 +3,8 @@
  *
  * The level goes from 0 (nothing is shed) through 1 (everything sheddable) to 2 (everything but critical). Signs of a
  * queue at the upstream raise it, by steps that grow while the queue does. It falls slowly, only after a time of health,
- * and each time that a fall brings the queue back, the next one waits twice as long. So it settles just above what the
- * upstream can bear, instead of swinging around it.
+ * and each time that a fall brings the queue back, the next one waits twice as long, unless much less is asked than when
+ * there was a queue. So it settles just above what the upstream can bear, instead of swinging around it.
  */
 import type { Priority } from '../model/policy.ts'
 
@@ -18,6 +18,10 @@ export interface LoadSignals {
   readonly overloadShare: number
   /** Undefined if there were too few responses. */
   readonly latencyMs: number | undefined
+  /** For how long the median network has waited for any of its responses; 0 if it waits for none. */
+  readonly silentMs: number
+  /** Requests a second, those that are shed included. */
+  readonly demand: number
 }
 
 export interface ShedState {
@@ -35,6 +39,8 @@ export interface ShedState {
   readonly wellSinceMs: number
   /** Milliseconds of health before the level falls. */
   readonly holdMs: number
+  /** The demand when there was last pressure. */
+  readonly pressedDemand: number
 }
 
 const TICK_MS = 250
@@ -48,11 +54,13 @@ const MAX_STEP_DOWN = 0.04
 const STEP_DOWN_GROWTH = 1.1
 /** A queue: latency and requests in flight are both this many times the usual. */
 const QUEUE_RATIO = 2
-/** This many times the usual in flight is a queue whatever the latency: the upstream may be hanging. */
+/** The upstream hangs: this many times the usual are in flight, and no response comes for longer than they usually take. */
 const HANGING_RATIO = 5
 /** Below this many in flight, ratios mean nothing. */
 const FEW_IN_FLIGHT = 8
 const OVERLOAD_SHARE = 0.02
+/** The demand is over that brought the queue if it is no more than this share of what it was. */
+const RELIEF_SHARE = 0.5
 /** Weight of a new observation in the baseline. */
 const BASELINE_WEIGHT = 0.05
 
@@ -66,6 +74,7 @@ export function createShedState(nowMs: number): ShedState {
     fallingTicks: 0,
     wellSinceMs: nowMs,
     holdMs: FIRST_HOLD_MS,
+    pressedDemand: 0,
   }
 }
 
@@ -77,8 +86,8 @@ export function createShedState(nowMs: number): ShedState {
 export function advance(state: ShedState, endTick: () => LoadSignals, nowMs: number): ShedState {
   if (nowMs < state.tickEndsAtMs) return state
   const signals = endTick()
-  const next = { ...state, tickEndsAtMs: nowMs + TICK_MS, lastTotal: signals.total }
-  return isPressed(state, signals) ? raise(next, nowMs) : lower(next, signals, nowMs)
+  const next = isPressed(state, signals) ? raise(state, signals, nowMs) : lower(state, signals, nowMs)
+  return { ...next, tickEndsAtMs: nowMs + TICK_MS, lastTotal: signals.total }
 }
 
 /** Share of the requests of a priority to shed, 0 to 1. */
@@ -95,18 +104,19 @@ export function findShedShare({ level }: ShedState, priority: Priority): number 
 
 function isPressed(
   { lastTotal, baseline }: ShedState,
-  { overloadShare, total, inFlight, latencyMs = 0 }: LoadSignals,
+  { overloadShare, total, inFlight, latencyMs = 0, silentMs }: LoadSignals,
 ): boolean {
   if (overloadShare > OVERLOAD_SHARE) return true
   if (!baseline || inFlight < FEW_IN_FLIGHT) return false
   // A queue that shrinks already needs no more shedding.
   if (total < lastTotal) return false
   const crowd = inFlight / Math.max(1, baseline.inFlight)
-  const delay = latencyMs / Math.max(1, baseline.latencyMs)
-  return crowd > HANGING_RATIO || (crowd > QUEUE_RATIO && delay > QUEUE_RATIO)
+  const countUsual = (ms: number) => ms / Math.max(1, baseline.latencyMs)
+  const isHanging = crowd > HANGING_RATIO && countUsual(silentMs) > QUEUE_RATIO
+  return isHanging || (crowd > QUEUE_RATIO && countUsual(latencyMs) > QUEUE_RATIO)
 }
 
-function raise(state: ShedState, nowMs: number): ShedState {
+function raise(state: ShedState, { demand }: LoadSignals, nowMs: number): ShedState {
   const { pressedTicks, fallingTicks, level } = state
   const isBack = fallingTicks > 0 && level > 0
   return {
@@ -116,22 +126,27 @@ function raise(state: ShedState, nowMs: number): ShedState {
     fallingTicks: 0,
     wellSinceMs: nowMs,
     holdMs: isBack ? Math.min(MAX_HOLD_MS, state.holdMs * 2) : state.holdMs,
+    pressedDemand: demand,
   }
 }
 
-function lower(state: ShedState, { inFlight, latencyMs }: LoadSignals, nowMs: number): ShedState {
-  const isDue = nowMs - state.wellSinceMs >= state.holdMs
-  const { fallingTicks, holdMs } = state
+function lower(state: ShedState, { inFlight, latencyMs, demand }: LoadSignals, nowMs: number): ShedState {
+  const { wellSinceMs, tickEndsAtMs, pressedDemand } = state
+  const holdMs = demand <= RELIEF_SHARE * pressedDemand ? FIRST_HOLD_MS : state.holdMs
   // Once a fall has brought the queue back, the next steps down stay small.
   const growth = holdMs === FIRST_HOLD_MS ? STEP_DOWN_GROWTH : 1
-  const step = Math.min(MAX_STEP_DOWN, STEP_DOWN * growth ** fallingTicks)
-  const level = isDue ? Math.max(0, state.level - step) : state.level
+  let { level, fallingTicks } = state
+  // Between two requests, many ticks may have passed.
+  for (let atMs = Math.max(tickEndsAtMs, wellSinceMs + holdMs); atMs <= nowMs && level > 0; atMs += TICK_MS) {
+    level = Math.max(0, level - Math.min(MAX_STEP_DOWN, STEP_DOWN * growth ** fallingTicks))
+    fallingTicks++
+  }
   return {
     ...state,
     level,
     pressedTicks: 0,
-    fallingTicks: isDue ? fallingTicks + 1 : 0,
-    holdMs: level === 0 ? FIRST_HOLD_MS : state.holdMs,
+    fallingTicks,
+    holdMs: level === 0 ? FIRST_HOLD_MS : holdMs,
     // Load while requests are shed, or while a queue drains, is not usual.
     baseline: level === 0 && latencyMs !== undefined ? follow(state.baseline, latencyMs, inFlight) : state.baseline,
   }

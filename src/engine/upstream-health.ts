@@ -11,6 +11,8 @@ const LATENCY_WEIGHT = 1 / 2
 const IN_FLIGHT_WEIGHT = 1 / 2
 /** Overloads decay by this at each tick: they must not count forever when nothing is admitted to disprove them. */
 const OVERLOAD_DECAY = 0.95
+/** The demand is an average of about so long. */
+const DEMAND_MS = 2_000
 /** Cells unused for so many ticks (a minute) do not count. */
 const MEMORY_TICKS = 240
 
@@ -24,6 +26,8 @@ interface Cell {
   ticks: number
   overloadShare: number
   latencyMs: number | undefined
+  /** The last response, or the first request since there was none in flight. */
+  silentSinceMs: number
   seenTick: number
 }
 
@@ -44,6 +48,9 @@ export class UpstreamHealth {
   /** Answers of this tick, and those of them that signalled overload. */
   #answers = 0
   #overloads = 0
+  /** Requests of this tick, and in a second, shed or not. */
+  #asked = 0
+  #demand = 0
 
   /** @param now milliseconds of a clock that is never set back */
   constructor(now: () => number) {
@@ -63,6 +70,7 @@ export class UpstreamHealth {
     const carry = this.#carry[priority] + findShedShare(this.#state, priority)
     const isShed = carry >= 1
     this.#carry[priority] = isShed ? carry - 1 : carry
+    if (isShed) this.#asked++
     return isShed
   }
 
@@ -75,12 +83,14 @@ export class UpstreamHealth {
     const startMs = this.#advance()
     const cell = this.#findCell(caller, startMs)
     count(cell, startMs)
-    cell.inFlight++
+    if (cell.inFlight++ === 0) cell.silentSinceMs = startMs
+    this.#asked++
     cell.seenTick = this.#tick
     return (isOverload) => {
       const endMs = this.#advance()
       count(cell, endMs)
       cell.inFlight--
+      cell.silentSinceMs = endMs
       cell.seenTick = this.#tick
       cell.overloadShare += (Number(isOverload) - cell.overloadShare) * OVERLOAD_WEIGHT
       const latencyMs = endMs - startMs
@@ -114,11 +124,15 @@ export class UpstreamHealth {
     const latestShare = this.#overloads / Math.max(1, this.#answers)
     this.#answers = 0
     this.#overloads = 0
+    this.#demand += ((this.#asked * 1_000) / tickMs - this.#demand) * (1 - Math.exp(-tickMs / DEMAND_MS))
+    this.#asked = 0
     return {
       total: known.reduce((sum, { inFlight }) => sum + inFlight, 0),
       inFlight: (findMedian(known.map(({ usualInFlight }) => usualInFlight)) ?? 0) * known.length,
       overloadShare: Math.min(latestShare, findMedian(known.map(({ overloadShare }) => overloadShare)) ?? 0),
       latencyMs: findMedian(known.flatMap(({ latencyMs }) => latencyMs ?? [])),
+      silentMs: findMedian(known.map(({ inFlight, silentSinceMs }) => inFlight && nowMs - silentSinceMs)) ?? 0,
+      demand: this.#demand,
     }
   }
 
@@ -138,6 +152,7 @@ export class UpstreamHealth {
         ticks: 0,
         overloadShare: 0,
         latencyMs: undefined,
+        silentSinceMs: nowMs,
         seenTick: this.#tick,
       }
       this.#cells[at] = cell

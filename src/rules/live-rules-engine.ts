@@ -141,13 +141,18 @@ export class LiveRulesEngine {
   #applyMode(found: FoundRules): FoundRules {
     const { rules, log } = this.#options
     if (!found || !rules.isShadow) return found
-    const logBlock = ({ status, reason }: Blocked) => void log('warn', { event: 'shadow_blocked', status, reason })
-    if ('outcome' in found) return logBlock(found)
+    const logBlock = ({ status, reason }: Blocked) => log('warn', { event: 'shadow_blocked', status, reason })
+    if ('outcome' in found) {
+      logBlock(found)
+      return undefined
+    }
     return {
       isAllowed: found.isAllowed,
       async apply(charges) {
         const applied = await found.apply(charges)
-        return 'outcome' in applied ? (logBlock(applied) ?? charges) : applied
+        if (!('outcome' in applied)) return applied
+        logBlock(applied)
+        return charges
       },
     }
   }

@@ -133,6 +133,98 @@ test('UpstreamHealth: traffic of one class comes back when the upstream is well,
   expect(shedIn(5, false)).toBe(0)
 })
 
+/** Requests of 50 networks at random, of no priority. @returns those that are shed, and the level, in each second */
+function simulateDemand(
+  perSecondAt: (ms: number) => number,
+  request: (timeline: Timeline, respond: (isOverload: boolean) => void) => void,
+  endMs: number,
+) {
+  const timeline = new Timeline()
+  const health = new UpstreamHealth(() => timeline.nowMs)
+  const random = seededRandom(1)
+  const seconds = Array.from({ length: endMs / SECOND }, () => ({ shed: 0, level: 0 }))
+  let count = 0
+  const arrive = () => {
+    const second = seconds[Math.floor(timeline.nowMs / SECOND)]
+    if (!second) return
+    if (health.sheds('default')) second.shed++
+    else request(timeline, health.begin(`10.0.0.${count++ % 50}`))
+    second.level = health.level
+    timeline.at(timeline.nowMs - (Math.log(1 - random()) * SECOND) / perSecondAt(timeline.nowMs), arrive)
+  }
+  timeline.at(0, arrive)
+  timeline.runUntil(endMs)
+  return seconds
+}
+
+test.each([
+  [0.5, 100, 100],
+  [10, 60, 200],
+  [20, 160, 100],
+  [100, 700, 100],
+  [200, 1_200, 40],
+  [2, 20, 500],
+  [1, 12, 1_000],
+])(
+  'UpstreamHealth: more requests, from %d to %d a second of %d ms each, are no overload',
+  (before, after, latencyMs) => {
+    const seconds = simulateDemand(
+      (ms) => (ms < 30 * SECOND ? before : after),
+      (timeline, respond) => timeline.at(timeline.nowMs + latencyMs, () => respond(false)),
+      200 * SECOND,
+    )
+    expect(Math.max(...seconds.map(({ level }) => level))).toBeLessThan(1)
+    expect(seconds.slice(60).every(({ level }) => level === 0)).toBe(true)
+  },
+)
+
+test('UpstreamHealth: an upstream that answers nothing any more is overloaded, long before its requests time out', () => {
+  const seconds = simulateDemand(
+    () => 100,
+    (timeline, respond) => {
+      if (timeline.nowMs < 10 * SECOND) timeline.at(timeline.nowMs + 100, () => respond(false))
+    },
+    20 * SECOND,
+  )
+  expect(seconds[9]?.level).toBe(0)
+  expect(seconds[14]?.level).toBeGreaterThan(1)
+})
+
+test.each([10, 300])(
+  'UpstreamHealth: when twice too many requests came for %d s, shedding ends soon after they end',
+  (lengthS) => {
+    const endMs = (20 + lengthS) * SECOND
+    let upstream: SimulatedUpstream | undefined
+    const seconds = simulateDemand(
+      (ms) => (ms < 20 * SECOND || ms >= endMs ? 100 : 400),
+      (timeline, respond) => {
+        upstream ??= new SimulatedUpstream(timeline, { workersAt: () => 20, serviceMs: SERVICE_MS, queueLimit: 50 })
+        upstream.request((status) => respond(status === 503))
+      },
+      endMs + 60 * SECOND,
+    )
+    const after = seconds.slice(20 + lengthS)
+    expect(Math.max(...seconds.map(({ level }) => level))).toBeGreaterThan(0.4)
+    expect(after.findLastIndex(({ shed }) => shed > 0)).toBeLessThan(15)
+    expect(after.findLastIndex(({ level }) => level > 0)).toBeLessThan(30)
+  },
+)
+
+test.each([20, 1, 0.2])(
+  'UpstreamHealth: it recovers in time, whether few requests come or many: %d a second',
+  (rate) => {
+    const endMs = 15 * SECOND
+    const seconds = simulateDemand(
+      (ms) => (ms < endMs ? 100 : rate),
+      (timeline, respond) => respond(timeline.nowMs > 5 * SECOND && timeline.nowMs < endMs),
+      endMs + 60 * SECOND,
+    )
+    expect(seconds[14]?.level).toBeGreaterThan(1.9)
+    expect(seconds.slice(15).findLastIndex(({ shed }) => shed > 0)).toBeLessThan(20)
+    expect(seconds.slice(15 + 30).every(({ level }) => level === 0)).toBe(true)
+  },
+)
+
 interface Attack {
   readonly name: string
   readonly everyMs: number
