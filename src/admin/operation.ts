@@ -113,12 +113,13 @@ const MAX_BODY_BYTES = 256 * 1024
 export function readInput<Output>(schema: Schema<Output>, value: unknown, path: readonly string[] = []): Output {
   const result = v.safeParse(schema, value, { abortEarly: true })
   if (result.success) return result.output
-  const [{ path: inner = [], expected, received, message }] = result.issues
+  const [{ path: inner = [], type, expected, received, message }] = result.issues
   const names = [...path, ...inner.map(({ key }) => String(key))]
   if (expected === 'never') throw new InputError(names, 'unknown field')
   if (received === 'undefined' && expected === JSON.stringify(names.at(-1))) throw new InputError(names, 'missing')
   const isOwn = !message.startsWith('Invalid ')
-  throw new InputError(names, `expected ${isOwn ? message : (expected ?? `something other than ${received}`)}`)
+  const other = /integer|finite/.test(type) ? 'an integer' : `something other than ${received}`
+  throw new InputError(names, `expected ${isOwn ? message : (expected ?? other)}`)
 }
 
 /** Reads the JSON of a request, and no more bytes than are taken. @throws {OperationError} */

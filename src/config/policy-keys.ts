@@ -31,6 +31,13 @@ const PART_EXPECTED = 'a share above 0 and below 1'
 const part = v.pipe(v.number(PART_EXPECTED), v.gtValue(0, PART_EXPECTED), v.ltValue(1, PART_EXPECTED))
 const planName = matching(NAME.pattern, `the name of a plan, ${NAME.expected}`)
 
+/** A record drops these names silently. */
+const DROPPED_NAMES = ['__proto__', 'constructor', 'prototype']
+const limitsByPlan = v.pipe(
+  v.custom<object>((table) => !DROPPED_NAMES.some((name) => Object.hasOwn(Object(table), name))),
+  v.record(planName, v.string()),
+)
+
 // The middleware has these as options, too.
 export const by = parsed(BY_EXPECTED, parseBy)
 export const fold = matching(/^(?:lower|trim)(?: +(?:lower|trim))?$/, '"lower", "trim" or "lower trim"')
@@ -43,7 +50,7 @@ export const policyKeys = {
    * `<limit>/<window>, …`; a number in quotes for `concurrency`; or a table of limits by [plan](#plans). Optional with a `priority`:
    * the policy then only sets that @default required
    */
-  limits: v.optional(v.union([v.string(), v.record(planName, v.string())], LIMITS_EXPECTED)),
+  limits: v.optional(v.union([v.string(), limitsByPlan], LIMITS_EXPECTED)),
   /** source of the plan, with `limits` by plan: `header:<name>` or `claim:<name>` */
   plan: v.optional(parsed(PLAN_EXPECTED, parsePlan)),
   /** plan of callers without one, or with one that is not in `limits` */

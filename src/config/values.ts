@@ -138,9 +138,11 @@ export const origins = parsedList(
   },
 )
 
-/** A host as in URLs: in lower case, with its port unless that is the scheme's default. */
+/** A host as in URLs: in lower case, with its port unless that is a scheme's default. */
 export const host = parsed('a host such as "admin.example.com"', (text) =>
-  /^[a-z\d](?:[a-z\d.-]*[a-z\d])?(?::\d{1,5})?$/i.test(text) ? text.toLowerCase() : undefined,
+  /^(?!.*\.\.)[a-z\d](?:[a-z\d.-]*[a-z\d])?(?::\d{1,5})?$/i.test(text) && URL.canParse(`http://${text}`)
+    ? text.toLowerCase().replace(/:(?:80|443)$/, '')
+    : undefined,
 )
 
 /** Names of headers, in lower case. The gateway sets X-Forwarded-For, -Host and -Proto itself. */

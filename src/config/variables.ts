@@ -56,7 +56,7 @@ export const variables = {
    * @deploy Origin of the API behind the gateway, such as `https://origin.example.com`. Not the host of the gateway itself.
    */
   UPSTREAM_URL: v.optional(httpUrl),
-  /** time within which a request must be sent, and your API begin its response, else 504 */
+  /** time within which a request must be sent, and your API begin its response, else 504; at most an hour */
   UPSTREAM_TIMEOUT_MS: v.optional(integer(1, 3_600_000), 30_000),
   /**
    * at least 32 characters, sent to your API in the header `Sluice-Secret`, by which it
@@ -134,7 +134,7 @@ export const variables = {
    * or `off`
    */
   RATELIMIT_HEADERS: v.optional(oneOf(...HEADER_FORMATS), 'draft-11'),
-  /** deadline of a decision, in the store */
+  /** deadline of a decision, in the store; at most 60,000 */
   STORE_TIMEOUT_MS: v.optional(integer(1, 60_000), 500),
   /**
    * while the store is unavailable: `local` enforces limits per isolate, `open` admits, `closed` answers 503

@@ -3,8 +3,8 @@
  *
  * The level goes from 0 (nothing is shed) through 1 (everything sheddable) to 2 (everything but critical). Signs of a
  * queue at the upstream raise it, by steps that grow while the queue does. It falls slowly, only after a time of health,
- * and each time that a fall brings the queue back, the next one waits twice as long, unless much less is asked than when
- * there was a queue. So it settles just above what the upstream can bear, instead of swinging around it.
+ * and each time that a fall brings the queue back, the next one waits twice as long, unless demand has halved since. So
+ * it settles just above what the upstream can bear, instead of swinging around it.
  */
 import type { Priority } from '../model/policy.ts'
 

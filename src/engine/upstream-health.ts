@@ -49,7 +49,7 @@ export class UpstreamHealth {
   #answers = 0
   #overloads = 0
   /** Requests of this tick, and in a second, shed or not. */
-  #asked = 0
+  #received = 0
   #demand = 0
 
   /** @param now milliseconds of a clock that is never set back */
@@ -70,7 +70,7 @@ export class UpstreamHealth {
     const carry = this.#carry[priority] + findShedShare(this.#state, priority)
     const isShed = carry >= 1
     this.#carry[priority] = isShed ? carry - 1 : carry
-    if (isShed) this.#asked++
+    if (isShed) this.#received++
     return isShed
   }
 
@@ -84,7 +84,7 @@ export class UpstreamHealth {
     const cell = this.#findCell(caller, startMs)
     count(cell, startMs)
     if (cell.inFlight++ === 0) cell.silentSinceMs = startMs
-    this.#asked++
+    this.#received++
     cell.seenTick = this.#tick
     return (isOverload) => {
       const endMs = this.#advance()
@@ -124,8 +124,8 @@ export class UpstreamHealth {
     const latestShare = this.#overloads / Math.max(1, this.#answers)
     this.#answers = 0
     this.#overloads = 0
-    this.#demand += ((this.#asked * 1_000) / tickMs - this.#demand) * (1 - Math.exp(-tickMs / DEMAND_MS))
-    this.#asked = 0
+    this.#demand += ((this.#received * 1_000) / tickMs - this.#demand) * (1 - Math.exp(-tickMs / DEMAND_MS))
+    this.#received = 0
     return {
       total: known.reduce((sum, { inFlight }) => sum + inFlight, 0),
       inFlight: (findMedian(known.map(({ usualInFlight }) => usualInFlight)) ?? 0) * known.length,

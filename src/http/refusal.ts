@@ -127,10 +127,13 @@ function describeViolations(violated: readonly ReportedLimit[]): Pick<Problem, '
 
 function describeLimit({ policy, limit, windowMs, calendar }: ReportedLimit): string {
   const { algorithm, counts, cost } = policy
-  if (ALGORITHMS[algorithm].holdsSlots) return `${limit} concurrent requests`
+  const { holdsSlots } = ALGORITHMS[algorithm]
   const isOneEach = cost.kind === 'fixed' && cost.units === 1
-  const unit = counts === 'failures' ? 'failures' : isOneEach ? 'requests' : 'units'
-  return `${limit} ${unit} per ${calendar?.unit ?? formatWindow(windowMs)}`
+  const unit = counts === 'failures' ? 'failure' : isOneEach || holdsSlots ? 'request' : 'unit'
+  const units = limit === 1 ? unit : `${unit}s`
+  return holdsSlots
+    ? `${limit} concurrent ${units}`
+    : `${limit} ${units} per ${calendar?.unit ?? formatWindow(windowMs)}`
 }
 
 /** RFC 9110 §15.5.2: a 401 must name a way to authenticate. No scheme is registered for keys in other headers. */

@@ -178,5 +178,8 @@ describe('a response', () => {
       detail: 'Rate limit exceeded: 10000 requests per month.',
       'violated-policies': ['api-month'],
     })
+    const [one] = violated.map((limit) => ({ ...limit, limit: 1 }))
+    const single = createRefusal({ outcome: 'limited', limits: [], violated: one ? [one] : [], retryAfterMs: 1 })
+    expect(await single.json()).toMatchObject({ detail: 'Rate limit exceeded: 1 request per month.' })
   })
 })

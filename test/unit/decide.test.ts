@@ -139,6 +139,7 @@ describe('/_sluice/decide', () => {
     [{ ...charge, identity: 7 }, '#/identity', /^identity: expected/],
     [{ ...charge, cost: 6 }, '#/cost', /^cost: expected an integer from 1 to 5, got 6\.$/],
     [{ ...charge, cost: 0 }, '#/cost', /^cost: expected >=1\.$/],
+    [{ ...charge, cost: 1.5 }, '#/cost', /^cost: expected an integer\.$/],
     [{ ...charge, plan: 'pro' }, '#/plan', /^plan: expected a plan of the policy\.$/],
     [{ policy: 'plans', plan: '__proto__', identity: 'a' }, '#/plan', /^plan: expected a plan/],
     [{ ...charge, limits: '1/1s' }, '#/limits', /^limits: unknown field\.$/],

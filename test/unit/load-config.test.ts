@@ -146,6 +146,15 @@ test.each<[Environment, Partial<Config>]>([
   [{ LOCAL_SHARE: 1 }, { localShare: 1 }],
   [{ IDENTITY_SECRET: 'sixteen or more.' }, { identitySecret: 'sixteen or more.' }],
   [{ KEY_PREFIX: 'eu:api_2.v-1' }, { keyPrefix: 'eu:api_2.v-1' }],
+  // Where requests arrive, the scheme's default port is not part of the host.
+  [
+    { ADMIN_TOKEN: 'x'.repeat(32), ADMIN_HOST: 'Admin.example.com:443' },
+    { admin: { token: expect.any(String), host: 'admin.example.com' } },
+  ],
+  [
+    { ADMIN_TOKEN: 'x'.repeat(32), ADMIN_HOST: 'localhost:8787' },
+    { admin: { token: expect.any(String), host: 'localhost:8787' } },
+  ],
   [{}, { statistics: { isOn: false, logShare: 0, label: undefined } }],
   [
     { STATISTICS: 'on', LOG_REFUSALS: '0.01', CALLER_LABEL: 'header:X-Account-Name' },
@@ -407,6 +416,10 @@ test.each<[string, Environment]>([
     'IDENTITY_SECRET: expected at least 16 characters, got a value not shown here',
     { UPSTREAM_URL, IDENTITY_SECRET: 'fifteen letters' },
   ],
+  ...['admin..example.com', 'admin.example.com:99999', 'a b'].map((host): [string, Environment] => [
+    `ADMIN_HOST: expected a host such as "admin.example.com", got "${host}"`,
+    { UPSTREAM_URL, ADMIN_TOKEN: 'x'.repeat(32), ADMIN_HOST: host },
+  ]),
   [
     'KEY_PREFIX: expected up to 64 letters, digits, "_", ".", ":" or "-", got "a{b}"',
     { UPSTREAM_URL, KEY_PREFIX: 'a{b}' },
@@ -665,6 +678,8 @@ test.each<[Record<string, unknown>, string]>([
   [{ limits: {} }, 'limits: expected limits such as '],
   [{ limits: { free: '10/1m', 'a b': '1/1m' } }, 'limits: expected limits such as '],
   [{ limits: { free: '10/1m', pro: 600 } }, 'limits: expected limits such as '],
+  [{ limits: { free: '10/1m', constructor: '99/1m' } }, 'limits: expected limits such as '],
+  [{ limits: JSON.parse('{ "free": "10/1m", "__proto__": "99/1m" }') }, 'limits: expected limits such as '],
   [{ limits: { free: '10/1m', pro: '600' } }, 'limits.pro: expected limits such as '],
   [{ limits: { free: '10/1m', pro: '600/1h' } }, 'limits.pro: expected the same windows in every plan, got "600/1h"'],
   [

@@ -153,6 +153,9 @@ async function applyJob(
     }
     return [...lines, `${took.toFixed(1)} s, ${formatNumber(keysPerSecond)} keys/s`].join('\n')
   })
+  if (isComplete && (from || pauses > 0)) {
+    terminal.note('if Redis was restarted or failed over meanwhile, keys were missed: run it once more')
+  }
   if (isComplete || (sample && !signal.aborted)) return 'done'
   const hint = save(summary) ? ': the same command with --resume goes on from there' : ''
   terminal.note(`stopped at ${formatPercent(share)}${hint}`)

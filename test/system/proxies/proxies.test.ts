@@ -67,7 +67,7 @@ async function startProxy(name: ProxyName): Promise<Proxy> {
   const folder = await mkdtemp(join(tmpdir(), `sluice-${name}-`))
   const [first, second] = serving.map(({ url }) => url.host)
   const replaced: Readonly<Record<string, string | undefined>> = {
-    'token-of-at-least-32-characters': DECIDE_TOKEN,
+    'a-token-of-at-least-32-characters': DECIDE_TOKEN,
     '127.0.0.1:8788': first,
     '127.0.0.1:8789': second,
     '127.0.0.1:3000': new URL(api.url).host,
