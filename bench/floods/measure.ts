@@ -13,11 +13,10 @@ import { createDigest } from '../../src/request/identity/digest.ts'
 import { createPathReader } from '../../src/request/target.ts'
 import { readRules } from '../../src/rules/document.ts'
 import { RuleIndex } from '../../src/rules/rule-index.ts'
-import { Deadlines } from '../../src/runtime/deadlines.ts'
 import { DurableObjectStore } from '../../src/store/durable-object/durable-object-store.ts'
 import { openObjects } from '../../src/store/durable-object/objects.ts'
 import { LUA } from '../../src/store/redis/more-lua.ts'
-import { listScriptArguments, readDecision, Scripts } from '../../src/store/redis/script.ts'
+import { joinScript, listScriptArguments, readDecision } from '../../src/store/redis/script.ts'
 import type { RedisClient } from '../../test/support/redis-client.ts'
 import { seededRandom } from '../../tools/seeded-random.ts'
 import { readCounts, resetCounts } from '../command-counts.ts'
@@ -75,7 +74,7 @@ interface Site {
 async function overRedis(flood: FloodCase, pace: Pace, redis: RedisClient): Promise<FloodFigures> {
   await redis.flushAll()
   const time = new VirtualTime()
-  const script = new Scripts(LUA, "redis.call('TIME') return tonumber(ARGV[#ARGV])").decide(ALGORITHM_NAMES)
+  const script = joinScript('decide', ALGORITHM_NAMES, LUA, "redis.call('TIME') return tonumber(ARGV[#ARGV])")
   const sha1 = await redis.scriptLoad(script)
   let calls = 0
   const store: Store = {
@@ -162,7 +161,6 @@ async function run(
     const request = new Request('https://api.test/login', { headers })
     const background: Promise<unknown>[] = []
     const context = {
-      deadlines: Deadlines.createForOne(),
       waitUntil: (work: Promise<unknown>) => void background.push(work),
     }
     const orders = await ruleIndex?.match(request, now(), context)

@@ -2,7 +2,7 @@ import type { DecisionRequest } from '../../src/model/charge.ts'
 import type { Limit } from '../../src/model/limits.ts'
 import { LUA } from '../../src/store/redis/lua.ts'
 import { EntriesToRead } from '../../src/store/redis/redis-store.ts'
-import { listScriptArguments, readDecision, Scripts } from '../../src/store/redis/script.ts'
+import { joinScript, listScriptArguments, readDecision } from '../../src/store/redis/script.ts'
 import { seededRandom } from '../../tools/seeded-random.ts'
 import { readCounts, resetCounts } from '../command-counts.ts'
 import type { Counted } from './callgrind.ts'
@@ -84,7 +84,7 @@ async function countTraffic(
   const filled = [START_MS, Math.max(gapMs, HOUR_MS / limit), burst, limit].map(String)
   await redis.flushAll()
   await redis.eval(FILL, { keys: [KEY], arguments: filled })
-  const sha1 = await redis.scriptLoad(new Scripts(LUA, CLOCK).decide(['sliding-window']))
+  const sha1 = await redis.scriptLoad(joinScript('decide', ['sliding-window'], LUA, CLOCK))
   const charge = { key: KEY, algorithm: 'sliding-window', limits, cost: 1, mode: 'enforce', reserved: 0 } as const
   const request: DecisionRequest = { action: 'take', permits: 1, charges: [charge] }
   const entriesToRead = new EntriesToRead()

@@ -6,7 +6,7 @@ import type { Limit } from '../../src/model/limits.ts'
 import { ALGORITHM_NAMES, type AlgorithmName } from '../../src/model/limits.ts'
 import { LUA } from '../../src/store/redis/more-lua.ts'
 import { EntriesToRead } from '../../src/store/redis/redis-store.ts'
-import { listScriptArguments, readDecision, Scripts } from '../../src/store/redis/script.ts'
+import { joinScript, listScriptArguments, readDecision } from '../../src/store/redis/script.ts'
 import type { RedisClient } from '../../test/support/redis-client.ts'
 import type { Contender } from '../peers.ts'
 
@@ -92,7 +92,7 @@ export function peerSubject(redis: RedisClient, limits: readonly Limit[], { name
 }
 
 async function sluiceSubject(redis: RedisClient, limits: readonly Limit[], algorithm: AlgorithmName): Promise<Subject> {
-  const sha1 = await redis.scriptLoad(new Scripts(LUA).decide([algorithm]))
+  const sha1 = await redis.scriptLoad(joinScript('decide', [algorithm], LUA))
   const entriesToRead = new EntriesToRead()
   let slot = 2 ** 52
   // A bucket has one rate: several rates are several policies, still in one call.

@@ -32,14 +32,12 @@ export interface ActiveRules {
 }
 
 /** If the newest rules are invalid, or do not fit what was deployed, only its own policies apply, as in a new isolate. */
-export async function readActiveRules({ rulesEngine, config, env, store }: AdminContext): Promise<ActiveRules> {
+export async function readActiveRules({ rulesEngine, config, env }: AdminContext): Promise<ActiveRules> {
   if (!rulesEngine) return { rules: NO_RULES, policies: config.policies }
   try {
     const { rules } = await readCurrentRules(rulesEngine.documents)
     if (rules.policies === undefined) return { rules, policies: config.policies }
     const policies = readPolicies(env, rules.policies, 'policies')
-    // The isolate may not follow them yet.
-    store.learn?.(policies.map(({ algorithm }) => algorithm))
     return { rules, policies }
   } catch (error) {
     if (error instanceof OptionError) return { rules: NO_RULES, policies: config.policies }

@@ -20,7 +20,7 @@ export interface AdminContext {
   /** Undefined: rules are disabled. */
   readonly rulesEngine: Pick<LiveRulesEngine, 'documents' | 'auditLog' | 'state'> | undefined
   /** The store itself: an operator is to see what it holds, and not what stands in for it. */
-  readonly store: Pick<Store, 'decide' | 'learn'>
+  readonly store: Pick<Store, 'decide'>
   readonly engine: Pick<Engine, 'delete'>
   readonly readHealth: () => Promise<Health>
   /** Undefined: the upstream is not watched. */

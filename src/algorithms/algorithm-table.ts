@@ -1,7 +1,7 @@
 /**
  * Properties of each algorithm. A new algorithm takes its Lua module (`lua/<name>.lua`), its twin and an entry here.
  */
-import { ALGORITHM_NAMES, type AlgorithmName } from '../model/limits.ts'
+import type { AlgorithmName } from '../model/limits.ts'
 import type { Algorithm } from './algorithm.ts'
 import { concurrency } from './concurrency.ts'
 import { fixedWindow, quota } from './counted-windows.ts'
@@ -46,5 +46,3 @@ export const ALGORITHMS: Readonly<Record<AlgorithmName, AlgorithmEntry>> = {
   // No leases: a slot is held by one request.
   concurrency: { letter: 'c', implementation: concurrency, holdsSlots: true },
 }
-
-export const SLOT_ALGORITHMS = ALGORITHM_NAMES.filter((name) => ALGORITHMS[name].holdsSlots)

@@ -34,7 +34,7 @@ export async function createHandler(
   const { loadTokenVerifier } = jwt ? await import('../request/identity/jwt/verify-tokens.ts') : {}
   const readClaim = jwt && (await loadTokenVerifier?.(jwt, { fetch: (url, init) => fetch(url, init), now, log }))
   const { UpstreamHealth } = config.isShedding ? await import('../engine/upstream-health.ts') : {}
-  const health = UpstreamHealth && new UpstreamHealth(() => performance.now())
+  const health = UpstreamHealth && new UpstreamHealth(now)
 
   // Stores
   const backend = open?.(config, now) ?? (await openBackend[config.store](config, env, now))
@@ -66,7 +66,7 @@ export async function createHandler(
   const composed = composeLimiter(config, { store, now, log, leases, avoided, readClaim, health })
   const { openRules } = rules ? await import('../rules/open-rules.ts') : {}
   const watchCandidates = recorder?.onCandidatesCompared.bind(recorder)
-  const parts = { config, env, store: limits, backend, mirror: copy, composed, readClaim, watchCandidates, now, log }
+  const parts = { config, env, backend, mirror: copy, composed, readClaim, watchCandidates, now, log }
   const rulesEngine = rules && (await openRules?.({ ...parts, rules }))
 
   // Gateway

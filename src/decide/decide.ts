@@ -85,7 +85,7 @@ export const DECIDE: Described = {
 
 export function createDecide(
   { keyPrefix, identitySecret: secret, policies: deployed }: Config,
-  { engine, store, rulesEngine }: GatewayContext,
+  { engine, rulesEngine }: GatewayContext,
 ): RouteHandler {
   return async function decide(request, _target, context) {
     try {
@@ -95,7 +95,6 @@ export function createDecide(
       if (new Set(charges.map(({ key }) => key)).size < charges.length) {
         throw new InputError(['charges'], 'expected each policy once for an identity')
       }
-      store.learn?.(new Set(charges.map(({ algorithm }) => algorithm)))
       const decision = await engine.decide(charges, context, { action, permits })
       const { limits, retryAfterMs, degraded } = toOutcome(decision, 0)
       // Of a refusal that was remembered, only the charges that refused are known.
@@ -106,8 +105,6 @@ export function createDecide(
       return Response.json({ granted, limits: reported, retryAfterMs, degraded }, { headers: HEADERS })
     } catch (error) {
       return createProblemResponse(toProblem(error))
-    } finally {
-      context.deadlines.end()
     }
   }
 

@@ -4,7 +4,6 @@ import type { Decision, DecisionRequest, StoreCharge } from '../model/charge.ts'
 import type { PenaltySettings } from '../model/limits.ts'
 import { type Store, StoreError } from '../model/store.ts'
 import type { CallContext } from '../runtime/call-context.ts'
-import { Deadlines } from '../runtime/deadlines.ts'
 import type { Log } from '../runtime/log.ts'
 import { CircuitBreaker, withBreaker } from './circuit-breaker.ts'
 import { isCharged } from './engine.ts'
@@ -88,11 +87,6 @@ export function withMirror(mirror: Mirror): Stage {
         const mirrored = mirror.attempt(second.delete(keys))
         await store.delete(keys)
         await mirrored
-      },
-      learn(algorithms) {
-        const all = [...algorithms]
-        store.learn?.(all)
-        second.learn?.(all)
       },
     })
 }
@@ -179,7 +173,7 @@ export class Mirror {
     try {
       for (;;) {
         try {
-          return await this.store.decide(request, withOwnDeadlines(context))
+          return await this.store.decide(request, context)
         } catch (error) {
           const mayRetry = attempt === 0 ? this.#waiting < MAX_WAITING : attempt < MAX_ATTEMPTS
           if (!isUnsent(error) || !mayRetry) throw error
@@ -195,7 +189,7 @@ export class Mirror {
   async #compareRefusal(request: DecisionRequest, context: CallContext | undefined): Promise<void> {
     const { granted } = await this.store.decide(
       { action: 'peek', permits: countWanted(request), charges: request.charges },
-      withOwnDeadlines(context),
+      context,
     )
     this.#count('decisions', granted > 0 && 'refusedByPrimaryOnly')
   }
@@ -275,9 +269,4 @@ function createPenaltyCharges(request: DecisionRequest, decision: Decision, elap
     const penalty = penaltyMs === undefined ? NO_PENALTY : { durationMs: Math.max(1, penaltyMs - elapsedMs), after: 1 }
     return [{ ...charge, penalty, cost: Number.MAX_SAFE_INTEGER, reserved: 0, counts: 'requests' }]
   })
-}
-
-/** The deadlines of the request end with its response, so calls of the mirror have their own. */
-function withOwnDeadlines(context: CallContext | undefined): CallContext | undefined {
-  return context && { waitUntil: (work) => context.waitUntil(work), deadlines: Deadlines.createForOne() }
 }

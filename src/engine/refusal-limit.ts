@@ -12,9 +12,9 @@ import { findMinRemaining, hasPenalty } from './status-cache.ts'
 const MAX_CALLS = 3
 /** Retry-After is never shorter, so a caller that obeys it does not notice. */
 const SPAN_MS = 1_000
-/** The refusal of most units is repeated for no longer than this. */
+/** Refusals are repeated for no longer than this. */
 const MAX_AGE_MS = 5_000
-const MAX_OTHERS = 4
+const MAX_COSTS = 5
 const NEVER = Number.NEGATIVE_INFINITY
 const MAX_KEYS = 10_000
 
@@ -34,11 +34,8 @@ interface Refusals {
   /** Refusals that the store decided. */
   readonly calls: number
   readonly plan: string | undefined
-  /** The fewest units that it refused, or would have. */
-  readonly minUnits: number
-  /** The refusal of most units, and others as late as it. */
-  readonly most: RepeatedRefusal
-  readonly others: readonly RepeatedRefusal[]
+  /** Of different costs, the latest first. All found as much remaining. */
+  readonly latest: readonly RepeatedRefusal[]
   /** Remaining units by key, of charges with a penalty that did not refuse. */
   readonly remaining: ReadonlyMap<string, number>
 }
@@ -123,7 +120,7 @@ class RefusalLimiter {
       if (!refusals || refusals.calls < MAX_CALLS || !isWithin(refusals, nowMs)) return []
       const refusal = findClosest(refusals, countUnits(charge, request))
       first ??= refusal
-      return ageUsage(refusal, nowMs)
+      return refusal ? ageUsage(refusal, nowMs) : []
     })
     return first && { granted: 0, nowMs: first.nowMs + nowMs - first.sentAtMs, usage, isProvisional: true }
   }
@@ -137,18 +134,18 @@ class RefusalLimiter {
   #findRefusals(charge: StoreCharge, request: DecisionRequest, nowMs: number): Refusals | undefined {
     const refusals = charge.mode === 'enforce' ? this.#refusals.get(charge.key) : undefined
     if (!refusals || refusals.plan !== charge.plan) return undefined
-    const { minUnits, most, remaining } = refusals
     const units = countUnits(charge, request)
-    if (units < minUnits || units > most.units) return undefined
+    const closest = findClosest(refusals, units)
+    if (!closest || (units <= findMinRemaining(closest.usage) && !hasPenalty(closest.usage))) return undefined
     // A clock that stepped back says nothing about how much time has passed.
-    if (nowMs < most.receivedAtMs || nowMs >= most.sentAtMs + findLongestRetryMs(most.usage)) return undefined
-    if (!mayEndAnyTime(charge) && !isCertain(most, units, nowMs)) return undefined
+    if (nowMs < closest.receivedAtMs || nowMs >= closest.sentAtMs + findLongestRetryMs(closest.usage)) return undefined
+    if (!mayEndAnyTime(charge) && !isCertain(closest, units, nowMs)) return undefined
     const before = request.charges.slice(0, request.charges.indexOf(charge))
     if (countsNewIdentities(charge) && !before.some((one) => this.#isNew(one))) return undefined
     const isUncounted = (one: StoreCharge) =>
       !mayPenalize(one) ||
       (countsNewIdentities(charge) && this.#isNew(one)) ||
-      (remaining.get(one.key) ?? 0) >= countUnits(one, request)
+      (refusals.remaining.get(one.key) ?? 0) >= countUnits(one, request)
     return request.charges.every(isUncounted) ? refusals : undefined
   }
 
@@ -176,26 +173,13 @@ class RefusalLimiter {
       const latest = { usage: limits, units, sentAtMs, receivedAtMs, nowMs }
       const before = this.#refusals.get(key)
       const known = before?.plan === plan ? before : undefined
-      const span = known && isWithin(known, sentAtMs) ? known : { startMs: sentAtMs, calls: 0, minUnits: units }
+      const span = known && isWithin(known, sentAtMs) ? known : { startMs: sentAtMs, calls: 0 }
       // If units were used or released since, the earlier limits are no longer true.
-      const isTrue =
-        known !== undefined &&
-        sentAtMs - known.most.sentAtMs < MAX_AGE_MS &&
-        findMinRemaining(limits) === findMinRemaining(known.most.usage)
-      const all = isTrue
-        ? [latest, ...known.others, known.most].filter((one, at) => at === 0 || one.units !== units)
-        : []
-      const most = all.reduce((one, other) => (other.units > one.units ? other : one), latest)
-      this.#refusals.set(key, {
-        startMs: span.startMs,
-        calls: span.calls + 1,
-        plan,
-        remaining,
-        // It would have refused everything that does not fit.
-        minUnits: Math.min(span.minUnits, findMinRemaining(limits) + 1),
-        most,
-        others: all.filter((one) => one !== most).slice(0, MAX_OTHERS),
-      })
+      const isTrue = (one: RepeatedRefusal) =>
+        sentAtMs - one.sentAtMs < MAX_AGE_MS && findMinRemaining(limits) === findMinRemaining(one.usage)
+      const others = known?.latest.filter((one) => one.units !== units && isTrue(one)) ?? []
+      const all = [latest, ...others].slice(0, MAX_COSTS)
+      this.#refusals.set(key, { startMs: span.startMs, calls: span.calls + 1, plan, remaining, latest: all })
     }
   }
 
@@ -217,15 +201,13 @@ class RefusalLimiter {
 
   #invalidate(key: string): void {
     const known = this.#refusals.get(key)
-    if (!known) return
-    const most = { ...known.most, sentAtMs: NEVER }
-    this.#refusals.set(key, { ...known, startMs: NEVER, most, others: [] })
+    if (known) this.#refusals.set(key, { ...known, startMs: NEVER, latest: [] })
   }
 }
 
 /** Finds the refusal of the fewest units that are as many as these: it waits no longer than it must, as far as is known. */
-function findClosest({ most, others }: Refusals, units: number): RepeatedRefusal {
-  return others.reduce((best, one) => (one.units >= units && one.units < best.units ? one : best), most)
+function findClosest({ latest }: Refusals, units: number): RepeatedRefusal | undefined {
+  return latest.filter((one) => one.units >= units).toSorted((a, b) => a.units - b.units)[0]
 }
 
 /** Nothing says when such a charge stops refusing, so three calls a second have to do. */

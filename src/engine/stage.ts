@@ -27,7 +27,6 @@ export function decorate(store: Store, own: Partial<Store>): Store {
     renew: (charges) => store.renew(charges),
     settle: (differences, chargedAtMs) => store.settle(differences, chargedAtMs),
     delete: (keys) => store.delete(keys),
-    learn: (algorithms) => store.learn?.(algorithms),
     ping: () => store.ping(),
     ...own,
   }

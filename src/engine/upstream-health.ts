@@ -1,4 +1,5 @@
 import type { Priority } from '../model/policy.ts'
+import { createSteadyClock } from '../runtime/steady-clock.ts'
 import { advance, createShedState, findShedShare, type LoadSignals, type ShedState } from './shed-level.ts'
 
 const CELLS = 64
@@ -52,10 +53,10 @@ export class UpstreamHealth {
   #received = 0
   #demand = 0
 
-  /** @param now milliseconds of a clock that is never set back */
+  /** @param now milliseconds of any clock */
   constructor(now: () => number) {
-    this.#now = now
-    this.#tickStartMs = now()
+    this.#now = createSteadyClock(now)
+    this.#tickStartMs = this.#now()
     this.#state = createShedState(this.#tickStartMs)
   }
 

@@ -6,9 +6,9 @@ import type { Charge, DecisionRequest } from '../model/charge.ts'
 import { ON_STORE_ERROR, type Policy } from '../model/policy.ts'
 import { StoreError } from '../model/store.ts'
 import type { CallContext } from '../runtime/call-context.ts'
-import { Deadlines } from '../runtime/deadlines.ts'
 import { consoleLog, type Log, throttle } from '../runtime/log.ts'
-import { sleep, waitAtMost } from '../runtime/sleep.ts'
+import { sleep, TOO_LATE, waitAtMost } from '../runtime/sleep.ts'
+import { createSteadyClock } from '../runtime/steady-clock.ts'
 import { MemoryStore } from '../store/memory/memory-store.ts'
 import { WindowStore } from '../store/memory/window-store.ts'
 import { ChargeBuilder, type Identities, MAX_CHARACTERS } from './charge-builder.ts'
@@ -256,11 +256,11 @@ class PolicyLimiter implements Limiter {
     checkSignal('signal', signal)
     if (!(typeof maxWaitMs === 'number' && maxWaitMs >= 0))
       throw new OptionError('maxWaitMs', 'milliseconds from 0', maxWaitMs)
-    const startMs = performance.now()
+    const readPassedMs = createSteadyClock(() => performance.now())
     for (;;) {
       signal?.throwIfAborted()
-      const decision = await this.#takeWithin(maxWaitMs - (performance.now() - startMs), identity, cost, signal)
-      if (decision.granted || performance.now() - startMs + decision.retryAfterMs > maxWaitMs) return decision
+      const decision = await this.#takeWithin(maxWaitMs - readPassedMs(), identity, cost, signal)
+      if (decision.granted || readPassedMs() + decision.retryAfterMs > maxWaitMs) return decision
       await sleep(decision.retryAfterMs, signal)
     }
   }
@@ -300,13 +300,13 @@ class PolicyLimiter implements Limiter {
    */
   async #takeWithin(leftMs: number, identity: Identities, cost: number, signal: AbortSignal | undefined) {
     const taking = this.take(identity, { cost })
-    let decision: LimiterDecision | undefined
+    let decision: LimiterDecision | typeof TOO_LATE = TOO_LATE
     try {
       decision = await waitAtMost(taking, Math.max(MIN_ANSWER_MS, leftMs), signal)
-      return decision ?? refuseUnanswered(this.#now())
+      return decision === TOO_LATE ? refuseUnanswered(this.#now()) : decision
     } finally {
       const refund = (late: LimiterDecision) => this.#refund(identity, late, late.charged)
-      if (!decision) this.#context.waitUntil(taking.then(refund, () => {}))
+      if (decision === TOO_LATE) this.#context.waitUntil(taking.then(refund, () => {}))
     }
   }
 
@@ -373,10 +373,6 @@ function createContext(log: Log, keepAlive: LimiterOptions['waitUntil']): CallCo
         log('error', { event: 'background_error', message: error instanceof StoreError ? error.message : 'failed' })
       })
       keepAlive?.(logged)
-    },
-    // On Workers, two requests cannot share a timer. A request that waits for nothing makes none.
-    get deadlines() {
-      return Deadlines.createForOne()
     },
   }
 }

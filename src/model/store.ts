@@ -1,6 +1,5 @@
 import type { CallContext } from '../runtime/call-context.ts'
 import type { Decision, DecisionRequest, StoreCharge } from './charge.ts'
-import type { AlgorithmName } from './limits.ts'
 
 export interface Adjustment {
   readonly charge: StoreCharge
@@ -37,8 +36,6 @@ export interface Store {
   settle(differences: readonly Adjustment[], chargedAtMs: number): Promise<void>
   /** Deletes these keys, as if never charged. @throws {StoreError} */
   delete(keys: readonly string[]): Promise<void>
-  /** Adds algorithms that charges may use from now on. */
-  learn?(algorithms: Iterable<AlgorithmName>): void
   /** @throws {StoreError} if the store cannot be reached */
   ping(): Promise<void>
 }

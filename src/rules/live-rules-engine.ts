@@ -11,7 +11,7 @@ import {
 import type { CandidateCounts } from '../engine/rules-engine.ts'
 import type { RequestCharge } from '../model/charge.ts'
 import type { RequestPolicy } from '../model/policy.ts'
-import { type Store, StoreError } from '../model/store.ts'
+import { StoreError } from '../model/store.ts'
 import type { Blocked, Verdict } from '../model/verdict.ts'
 import type { ClaimReader } from '../request/identity/claims.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
@@ -37,7 +37,6 @@ export interface LiveRulesEngineOptions extends CandidateTools {
   readonly config: LimiterConfig
   readonly env: Environment
   readonly composed: ComposedLimiter
-  readonly store: Pick<Store, 'learn'>
   readonly readClaim: ClaimReader | undefined
 }
 
@@ -264,9 +263,8 @@ export class LiveRulesEngine {
     policies: readonly RequestPolicy[],
     changed?: Pick<RequestLimiterOptions, 'keyPrefix' | 'health' | 'log'>,
   ): Pick<AppliedRules, 'policies' | 'edition' | 'limiter'> {
-    const { config, composed, store, readClaim, log } = this.#options
+    const { config, composed, readClaim, log } = this.#options
     const { engine, health, digestsOfTokens } = composed
-    store.learn?.(new Set(policies.map(({ algorithm }) => algorithm)))
     const edition = `@${version}.${id}`
     const options = { ...config, policies, edition, engine, health, log, readClaim, digestsOfTokens, ...changed }
     return { policies, edition, limiter: new RequestLimiter(options) }

@@ -1,3 +1,5 @@
+import { createSteadyClock } from './steady-clock.ts'
+
 /** Longer timers fire at once. */
 export const MAX_TIMER_MS = 2 ** 31 - 1
 
@@ -6,19 +8,24 @@ export const MAX_TIMER_MS = 2 ** 31 - 1
  * @throws the signal's reason, as soon as it is aborted
  */
 export async function sleep(durationMs: number, signal?: AbortSignal): Promise<void> {
-  const endMs = performance.now() + durationMs
-  for (let remainingMs = durationMs; remainingMs > 0; remainingMs = endMs - performance.now()) {
+  const readPassedMs = createSteadyClock(() => performance.now())
+  for (let remainingMs = durationMs; remainingMs > 0; remainingMs = durationMs - readPassedMs()) {
     signal?.throwIfAborted()
     await waitAtMost(new Promise(() => {}), Math.min(remainingMs, MAX_TIMER_MS), signal)
   }
 }
 
-/** Waits for work; undefined if it takes longer. @throws the signal's reason, as soon as it is aborted */
+export const TOO_LATE = Symbol('too late')
+
+/**
+ * Waits for work. It goes on if it takes longer: a signal to end it would cost more.
+ * @throws the error of the work; the signal's reason, as soon as it is aborted
+ */
 export function waitAtMost<T>(
   work: Promise<T>,
   durationMs: number,
-  signal: AbortSignal | undefined,
-): Promise<T | undefined> {
+  signal?: AbortSignal,
+): Promise<T | typeof TOO_LATE> {
   if (durationMs === Number.POSITIVE_INFINITY && !signal) return work
   return new Promise((resolve, reject) => {
     const end = (settle: () => void) => {
@@ -26,7 +33,7 @@ export function waitAtMost<T>(
       signal?.removeEventListener('abort', abort)
       settle()
     }
-    const giveUp = () => end(() => resolve(undefined))
+    const giveUp = () => end(() => resolve(TOO_LATE))
     const abort = () => end(() => reject(signal?.reason))
     const timer = durationMs <= MAX_TIMER_MS ? setTimeout(giveUp, Math.ceil(durationMs)) : undefined
     signal?.addEventListener('abort', abort)

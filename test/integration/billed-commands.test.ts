@@ -4,7 +4,7 @@ import type { DecisionRequest, StoreCharge } from '../../src/model/charge.ts'
 import type { AlgorithmName, Limit } from '../../src/model/limits.ts'
 import { LUA } from '../../src/store/redis/more-lua.ts'
 import { EntriesToRead } from '../../src/store/redis/redis-store.ts'
-import { listReleaseArguments, listScriptArguments, readDecision, Scripts } from '../../src/store/redis/script.ts'
+import { joinScript, listReleaseArguments, listScriptArguments, readDecision } from '../../src/store/redis/script.ts'
 import { chargeOf, EVERY_ALGORITHM, take } from '../support/charges.ts'
 import { ownRedis, total } from '../support/own-redis.ts'
 
@@ -14,9 +14,8 @@ const redis = ownRedis()
 
 /** Asks Redis's clock, as the real one does, but goes by the test's. */
 const CLOCK = "redis.call('TIME') return tonumber(ARGV[#ARGV])"
-const scripts = new Scripts(LUA, CLOCK)
-const script = scripts.decide(EVERY_ALGORITHM)
-const RELEASE = scripts.release()
+const script = joinScript('decide', EVERY_ALGORITHM, LUA, CLOCK)
+const RELEASE = joinScript('release', EVERY_ALGORITHM, LUA, CLOCK)
 
 const HOUR = 3_600_000
 /** The very start of an hour, so that a test knows when a new one begins. */

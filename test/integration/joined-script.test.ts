@@ -1,25 +1,23 @@
 import { expect, test } from 'vitest'
 import { LUA } from '../../src/store/redis/more-lua.ts'
-import { listScriptArguments, Scripts } from '../../src/store/redis/script.ts'
+import { joinScript, listScriptArguments } from '../../src/store/redis/script.ts'
 import { chargeOf, take } from '../support/charges.ts'
 import { sharedRedis } from '../support/own-redis.ts'
 
 const redis = sharedRedis()
-
-const SCRIPTS = new Scripts(LUA)
 
 function occurrences(text: string, part: string): number {
   return text.split(part).length - 1
 }
 
 test('Scripts#decide() joins the modules that are used, and what several of them take but once', () => {
-  const sliding = SCRIPTS.decide(new Set(['sliding-window']))
+  const sliding = joinScript('decide', new Set(['sliding-window']), LUA)
   expect(occurrences(sliding, 'local function ms_and_total')).toBe(1)
   expect(sliding).not.toMatch(/ZADD|'SET'/)
-  const counting = SCRIPTS.decide(new Set(['quota', 'fixed-window']))
+  const counting = joinScript('decide', new Set(['quota', 'fixed-window']), LUA)
   expect(occurrences(counting, "'SET'")).toBe(1)
   expect(counting).not.toMatch(/XADD|ZADD/)
-  const sets = SCRIPTS.decide(new Set(['sorted-set', 'concurrency']))
+  const sets = joinScript('decide', new Set(['sorted-set', 'concurrency']), LUA)
   expect(occurrences(sets, 'unpack(arguments)')).toBe(1)
 })
 
@@ -29,7 +27,7 @@ test.each([
 ])('a sorted set is kept where replicate_commands %s', async (_case, replicateCommands) => {
   const script = `
     local redis = { call = redis.call, replicate_commands = ${replicateCommands} }
-    ${SCRIPTS.decide(new Set(['sorted-set']))}`
+    ${joinScript('decide', new Set(['sorted-set']), LUA)}`
   const request = take([chargeOf('sorted-set', [{ limit: 2, windowMs: 60_000 }])])
   const keys = request.charges.map(({ key }) => key)
   const reply = await redis.client.eval(script, { keys, arguments: listScriptArguments(request).map(String) })

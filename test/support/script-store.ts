@@ -4,12 +4,12 @@ import { createSha1 } from '../../src/runtime/hash.ts'
 import { LUA } from '../../src/store/redis/more-lua.ts'
 import { type Script, toScript } from '../../src/store/redis/redis-calls.ts'
 import {
+  joinScript,
   listReleaseArguments,
   listRenewArguments,
   listScriptArguments,
   listSettleArguments,
   readDecision,
-  Scripts,
 } from '../../src/store/redis/script.ts'
 import { EVERY_ALGORITHM } from './charges.ts'
 import type { RedisClient } from './redis-client.ts'
@@ -59,11 +59,10 @@ end
 return { reply, lifetimes }`
 }
 
-const SCRIPTS = new Scripts(LUA, ARGUMENT_CLOCK)
-const DECIDE = toScript(recording(SCRIPTS.decide(EVERY_ALGORITHM)))
-const RELEASE = toScript(recording(SCRIPTS.release()))
-const SETTLE = toScript(recording(SCRIPTS.settle(EVERY_ALGORITHM)))
-const RENEW = toScript(recording(SCRIPTS.renew()))
+const DECIDE = toScript(recording(joinScript('decide', EVERY_ALGORITHM, LUA, ARGUMENT_CLOCK)))
+const RELEASE = toScript(recording(joinScript('release', EVERY_ALGORITHM, LUA, ARGUMENT_CLOCK)))
+const SETTLE = toScript(recording(joinScript('settle', EVERY_ALGORITHM, LUA, ARGUMENT_CLOCK)))
+const RENEW = toScript(recording(joinScript('renew', EVERY_ALGORITHM, LUA, ARGUMENT_CLOCK)))
 
 /** Longer than a test takes. */
 const MOST_DELAY_MS = 600_000

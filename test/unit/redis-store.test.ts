@@ -6,13 +6,12 @@ import { StoreError } from '../../src/model/store.ts'
 import { createSha1 } from '../../src/runtime/hash.ts'
 import { LUA } from '../../src/store/redis/more-lua.ts'
 import { KEY_LOCKING } from '../../src/store/redis/redis-calls.ts'
-import { Scripts } from '../../src/store/redis/script.ts'
+import { joinScript } from '../../src/store/redis/script.ts'
 import { openUpstashBackend, type UpstashStoreOptions } from '../../src/store/redis/upstash-backend.ts'
 
 afterEach(() => vi.unstubAllGlobals())
 
 const ALGORITHMS = new Set(['sliding-window'] as const)
-const SCRIPTS = new Scripts(LUA)
 const REST_URL = 'https://eu1-hush.upstash.io'
 const TOKEN = 'hush-token'
 const KEY = 'sluice:default:w:{hush-identity}'
@@ -86,8 +85,8 @@ describe('against a real Redis', () => {
     expect(await remaining(store, request)).toBe(3)
     expect(await remaining(storeOf(options), request)).toBe(2)
     expect(names(calls)).toEqual(['evalsha', 'eval', 'evalsha', 'evalsha'])
-    expect(calls[1]?.command[1]).toBe(KEY_LOCKING + SCRIPTS.decide(options.algorithms))
-    const hash = await createSha1(KEY_LOCKING + SCRIPTS.decide(options.algorithms))
+    expect(calls[1]?.command[1]).toBe(KEY_LOCKING + joinScript('decide', options.algorithms, LUA))
+    const hash = await createSha1(KEY_LOCKING + joinScript('decide', options.algorithms, LUA))
     expect([0, 2, 3].map((index) => calls[index]?.command[1])).toEqual([hash, hash, hash])
   })
 
@@ -98,12 +97,12 @@ describe('against a real Redis', () => {
     const request = take(crypto.randomUUID())
     expect(await remaining(store, request)).toBe(4)
     expect(names(calls)).toEqual(['evalsha', 'eval', 'evalsha', 'eval'])
-    expect(calls[3]?.command[1]).toBe(SCRIPTS.decide(options.algorithms))
+    expect(calls[3]?.command[1]).toBe(joinScript('decide', options.algorithms, LUA))
     for (const left of [3, 2, 1]) {
       const before = calls.length
       expect(await remaining(store, request)).toBe(left)
       expect(names(calls.slice(before))).toEqual(['evalsha'])
-      expect(calls.at(-1)?.command[1]).toBe(await createSha1(SCRIPTS.decide(options.algorithms)))
+      expect(calls.at(-1)?.command[1]).toBe(await createSha1(joinScript('decide', options.algorithms, LUA)))
     }
   })
 
@@ -134,7 +133,13 @@ test('RedisStore#decide() sends a bare command: no encoding, no telemetry, no sy
   const headers = Object.fromEntries(new Headers(init.headers))
   expect(headers).toEqual({ 'content-type': 'application/json', authorization: `Bearer ${TOKEN}` })
   const numbers = ['take', 1, 0, 'w', 2, 5, 60_000]
-  expect(command).toEqual(['evalsha', await createSha1(KEY_LOCKING + SCRIPTS.decide(ALGORITHMS)), 1, KEY, ...numbers])
+  expect(command).toEqual([
+    'evalsha',
+    await createSha1(KEY_LOCKING + joinScript('decide', ALGORITHMS, LUA)),
+    1,
+    KEY,
+    ...numbers,
+  ])
 })
 
 test('RedisStore#decide() answers what the script replied', async () => {

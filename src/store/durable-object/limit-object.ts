@@ -1,3 +1,4 @@
+import { createSteadyClock } from '../../runtime/steady-clock.ts'
 import type { LimitMachine, openMachine } from './limit-machine.ts'
 import {
   hasTable,
@@ -42,9 +43,8 @@ export class LimitObject {
   readonly #waiting = new Set<PreparedCharge>()
   /** Resolves when an open charge may have been given back. */
   #changed = Promise.withResolvers<void>()
-  /** The time that went by, as far as the clock has shown, until it was read last. */
-  #passedMs = 0
-  #readMs = Date.now()
+  /** Reads the time that went by: often, because a clock that steps back hides what went by since the last reading. */
+  readonly #readPassedMs = createSteadyClock(() => Date.now())
   /** Set while charges are open, and while siblings are asked. */
   #timer: ReturnType<typeof setTimeout> | undefined
 
@@ -127,14 +127,6 @@ export class LimitObject {
     }
   }
 
-  /** If the clock has stepped back, only what went by since the last reading is lost. */
-  #readPassedMs(): number {
-    const nowMs = Date.now()
-    this.#passedMs += Math.max(0, nowMs - this.#readMs)
-    this.#readMs = nowMs
-    return this.#passedMs
-  }
-
   /** @param mayGiveBack whether those who wait are to be decided again */
   async #change<T>(change: (machine: LimitMachine, nowUs: number) => T, mayGiveBack = true): Promise<Awaited<T>> {
     // A Worker without objects need not load their code.
@@ -148,7 +140,7 @@ export class LimitObject {
     }
     try {
       this.#readPassedMs()
-      const result = change(machine, readClock(this.#readMs))
+      const result = change(machine, readClock(Date.now()))
       if (this.#machine === machine) this.#setTimers(machine)
       if (mayGiveBack) {
         this.#changed.resolve()

@@ -1,7 +1,7 @@
 import type { Evaluation } from '../../algorithms/decide.ts'
 import type { DecisionRequest, StoreCharge } from '../../model/charge.ts'
 import { StoreError } from '../../model/store.ts'
-import { Deadlines, TOO_LATE } from '../../runtime/deadlines.ts'
+import { TOO_LATE, waitAtMost } from '../../runtime/sleep.ts'
 
 export interface Shared {
   readonly id: number
@@ -119,7 +119,7 @@ export async function callWithin<T>(timeoutMs: number, work: Promise<T>): Promis
   const calling = work.catch(() => {
     throw createCallError()
   })
-  const answer = await Deadlines.createForOne().waitWithin(timeoutMs, calling)
+  const answer = await waitAtMost(calling, timeoutMs)
   if (answer === TOO_LATE) throw new StoreError(TOO_LATE_MESSAGE)
   return answer
 }

@@ -1,20 +1,20 @@
 import type { Decision, DecisionRequest, StoreCharge } from '../../model/charge.ts'
 import type { AlgorithmName } from '../../model/limits.ts'
 import type { Adjustment, Release, Store } from '../../model/store.ts'
-import type { CallContext } from '../../runtime/call-context.ts'
 import { Lru } from '../../runtime/lru.ts'
 import { mapList } from '../../runtime/map-list.ts'
 import type { RedisClient } from './client.ts'
 import { createReplyError, RedisCalls, type Script, toScript } from './redis-calls.ts'
 import {
   type Chunks,
+  joinScript,
   listReleaseArguments,
   listRenewArguments,
   listScriptArguments,
   listSettleArguments,
   listSlotMembers,
+  type MainChunk,
   readDecision,
-  Scripts,
 } from './script.ts'
 
 export interface RedisStoreParts {
@@ -24,6 +24,7 @@ export interface RedisStoreParts {
    * that hanging ones do not pile up. Default: `client`.
    */
   readonly patientClient?: RedisClient
+  /** Those that charges use; others are added to the scripts when they come. */
   readonly algorithms: Iterable<AlgorithmName>
   /** Needed by algorithms other than `sliding-window`, and by penalties. */
   readonly moreLua?: Chunks | undefined
@@ -41,35 +42,21 @@ export class RedisStore implements Store {
   readonly #prompt: RedisCalls
   readonly #patient: RedisCalls
   readonly #algorithms: Set<AlgorithmName>
-  readonly #scripts: Scripts
+  readonly #moreLua: Chunks | undefined
+  readonly #scripts = new Map<MainChunk, Script>()
   readonly #entriesToRead = new EntriesToRead()
-  #decide: Script
-  /** Most gateways never need the others, so they are made late. */
-  #settle: Script | undefined
-  #renew: Script | undefined
-  #release: Script | undefined
 
   constructor({ client, patientClient = client, algorithms, moreLua, timeoutMs, secrets = [] }: RedisStoreParts) {
     this.#prompt = new RedisCalls({ client, timeoutMs, secrets })
     this.#patient = new RedisCalls({ client: patientClient, timeoutMs: BACKGROUND_TIMEOUT_MS, secrets })
     this.#algorithms = new Set(algorithms)
-    this.#scripts = new Scripts(moreLua)
-    this.#decide = toScript(this.#scripts.decide(this.#algorithms))
+    this.#moreLua = moreLua
   }
 
-  /** Earlier algorithms stay: their charges may still be settled. */
-  learn(algorithms: Iterable<AlgorithmName>): void {
-    const before = this.#algorithms.size
-    for (const name of algorithms) this.#algorithms.add(name)
-    if (this.#algorithms.size === before) return
-    this.#decide = toScript(this.#scripts.decide(this.#algorithms))
-    this.#settle = undefined
-  }
-
-  async decide(request: DecisionRequest, context?: CallContext): Promise<Decision> {
+  async decide(request: DecisionRequest): Promise<Decision> {
     const keys = mapList(request.charges, ({ key }) => key)
     const args = listScriptArguments(request, this.#entriesToRead.find)
-    const reply = await this.#prompt.evaluate(this.#decide, keys, args, context?.deadlines)
+    const reply = await this.#prompt.evaluate(this.#getScript('decide', request.charges), keys, args)
     const decision = readDecision(reply, request)
     this.#entriesToRead.update(request, decision)
     return decision
@@ -82,22 +69,25 @@ export class RedisStore implements Store {
   }
 
   async revoke(releases: readonly Release[]): Promise<void> {
-    const keys = releases.map(({ charge }) => charge.key)
-    this.#release ??= toScript(this.#scripts.release())
-    const count = await this.#patient.evaluate(this.#release, keys, listReleaseArguments(releases))
+    const charges = releases.map(({ charge }) => charge)
+    const keys = charges.map(({ key }) => key)
+    const count = await this.#patient.evaluate(
+      this.#getScript('release', charges),
+      keys,
+      listReleaseArguments(releases),
+    )
     if (count !== releases.length) throw createReplyError()
   }
 
   async renew(charges: readonly StoreCharge[]): Promise<void> {
     const keys = charges.map(({ key }) => key)
-    this.#renew ??= toScript(this.#scripts.renew())
-    await this.#prompt.evaluate(this.#renew, keys, listRenewArguments(charges))
+    await this.#prompt.evaluate(this.#getScript('renew', charges), keys, listRenewArguments(charges))
   }
 
   async settle(differences: readonly Adjustment[], chargedAtMs: number): Promise<void> {
-    const keys = differences.map(({ charge }) => charge.key)
-    this.#settle ??= toScript(this.#scripts.settle(this.#algorithms))
-    await this.#prompt.evaluate(this.#settle, keys, listSettleArguments(differences, chargedAtMs))
+    const charges = differences.map(({ charge }) => charge)
+    const keys = charges.map(({ key }) => key)
+    await this.#prompt.evaluate(this.#getScript('settle', charges), keys, listSettleArguments(differences, chargedAtMs))
   }
 
   async delete(keys: readonly string[]): Promise<void> {
@@ -106,6 +96,18 @@ export class RedisStore implements Store {
 
   async ping(): Promise<void> {
     await this.#prompt.call((client) => client.ping())
+  }
+
+  /** Each is made when it is first called. Algorithms stay in it: their charges may still be settled. */
+  #getScript(main: MainChunk, charges: readonly StoreCharge[]): Script {
+    const before = this.#algorithms.size
+    for (const { algorithm } of charges) this.#algorithms.add(algorithm)
+    if (this.#algorithms.size > before) this.#scripts.clear()
+    const known = this.#scripts.get(main)
+    if (known) return known
+    const script = toScript(joinScript(main, this.#algorithms, this.#moreLua))
+    this.#scripts.set(main, script)
+    return script
   }
 
   async #count(send: (client: RedisClient) => Promise<unknown>, keys: readonly string[]): Promise<void> {

@@ -1,4 +1,4 @@
-import { ALGORITHMS, SLOT_ALGORITHMS } from '../../algorithms/algorithm-table.ts'
+import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
 import type { Decision, DecisionRequest, LimitState, StoreCharge } from '../../model/charge.ts'
 import type { AlgorithmName, PenaltySettings } from '../../model/limits.ts'
 import { type Adjustment, type Release, StoreError } from '../../model/store.ts'
@@ -9,56 +9,45 @@ import { createReplyError } from './redis-calls.ts'
 /** Parts of scripts by file name. `takes` names the parts that one is called with. */
 export type Chunks = Readonly<Record<string, { readonly lua: string; readonly takes: readonly string[] }>>
 
-export class Scripts {
-  readonly #chunks: Chunks
-  readonly #clock: string
+/** Main chunks, and which of the algorithms each is told of. */
+const MAIN = {
+  /** It applies penalties only if there is `penalize.lua`. */
+  decide: () => true,
+  settle: (name: AlgorithmName) => ALGORITHMS[name].implementation.settle !== undefined,
+  renew: (name: AlgorithmName) => ALGORITHMS[name].holdsSlots === true,
+  release: (name: AlgorithmName) => ALGORITHMS[name].holdsSlots === true,
+}
 
-  /**
-   * @param more the chunks for anything but decisions by sliding windows
-   * @param clock a Lua chunk in place of Redis's own clock
-   */
-  constructor(more: Chunks = {}, clock: string = LUA.clock.lua) {
-    this.#chunks = { ...LUA, ...more }
-    this.#clock = clock
-  }
+export type MainChunk = keyof typeof MAIN
 
-  /** It applies penalties only if `more` has `penalize.lua`. */
-  decide(algorithms: Iterable<AlgorithmName>): string {
-    return this.#join('decide', algorithms)
+/**
+ * Joins a main chunk and all that it needs into one script. The module of an algorithm has its name.
+ * @param more the chunks for anything but decisions by sliding windows
+ * @param clock a Lua chunk in place of Redis's own clock
+ */
+export function joinScript(
+  main: MainChunk,
+  algorithms: Iterable<AlgorithmName>,
+  more: Chunks = {},
+  clock: string = LUA.clock.lua,
+): string {
+  const chunks: Chunks = { ...LUA, ...more }
+  const locals = new Map<string, string>()
+  let definitions = ''
+  const define = (name: string): string => {
+    const { lua, takes } = chunks[name] as Chunks[string]
+    const taken = takes.map((other) => locals.get(other) ?? define(other))
+    const local = `chunk_${locals.size + 1}`
+    locals.set(name, local)
+    definitions += `local ${local} = ${callChunk(lua, taken)}\n`
+    return local
   }
-
-  settle(algorithms: Iterable<AlgorithmName>): string {
-    const settleable = [...algorithms].filter((name) => ALGORITHMS[name].implementation.settle)
-    return this.#join('settle', settleable)
-  }
-
-  renew(): string {
-    return this.#join('renew', SLOT_ALGORITHMS)
-  }
-
-  release(): string {
-    return this.#join('release', SLOT_ALGORITHMS)
-  }
-
-  /** Joins a main chunk and all that it needs into one script. The module of an algorithm has its name. */
-  #join(main: string, algorithms: Iterable<AlgorithmName>): string {
-    const locals = new Map<string, string>()
-    let definitions = ''
-    const define = (name: string): string => {
-      const { lua, takes } = this.#chunks[name] as Chunks[string]
-      const taken = takes.map((other) => locals.get(other) ?? define(other))
-      const local = `chunk_${locals.size + 1}`
-      locals.set(name, local)
-      definitions += `local ${local} = ${callChunk(lua, taken)}\n`
-      return local
-    }
-    const modules = [...algorithms].map((name) => `${ALGORITHMS[name].letter} = ${define(name)}`)
-    const { lua, takes } = this.#chunks[main] as Chunks[string]
-    const taken = takes.map((name) => (name in this.#chunks ? define(name) : 'nil'))
-    const values = [`{ ${modules.join(', ')} }`, callChunk(this.#clock), ...taken].join(', ')
-    // The main chunk has no function of its own: Redis would make it for each call.
-    return definitions + lua.replace('...', () => values)
-  }
+  const modules = [...algorithms].filter(MAIN[main]).map((name) => `${ALGORITHMS[name].letter} = ${define(name)}`)
+  const { lua, takes } = chunks[main] as Chunks[string]
+  const taken = takes.map((name) => (name in chunks ? define(name) : 'nil'))
+  const values = [`{ ${modules.join(', ')} }`, callChunk(clock), ...taken].join(', ')
+  // The main chunk has no function of its own: Redis would make it for each call.
+  return definitions + lua.replace('...', () => values)
 }
 
 export function callChunk(lua: string, values: readonly string[] = []): string {

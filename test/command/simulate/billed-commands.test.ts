@@ -2,16 +2,15 @@ import { expect, test } from 'vitest'
 import { createVirtualEngine, VirtualStore } from '../../../src/command/simulate/virtual-store.ts'
 import type { DecisionRequest } from '../../../src/model/charge.ts'
 import type { AlgorithmName } from '../../../src/model/limits.ts'
-import { Deadlines } from '../../../src/runtime/deadlines.ts'
 import { LUA } from '../../../src/store/redis/more-lua.ts'
-import { listScriptArguments, Scripts } from '../../../src/store/redis/script.ts'
+import { joinScript, listScriptArguments } from '../../../src/store/redis/script.ts'
 import { chargeOf, EVERY_ALGORITHM, take, withPolicy } from '../../support/charges.ts'
 import { ownRedis, total } from '../../support/own-redis.ts'
 
 const redis = ownRedis()
 
 /** Asks Redis's clock, as the real one does, but goes by the test's. */
-const script = new Scripts(LUA, "redis.call('TIME') return tonumber(ARGV[#ARGV])").decide(EVERY_ALGORITHM)
+const script = joinScript('decide', EVERY_ALGORITHM, LUA, "redis.call('TIME') return tonumber(ARGV[#ARGV])")
 const START_MS = 1_700_000_000_000
 
 const MIXTURES: readonly (readonly AlgorithmName[])[] = [
@@ -77,7 +76,6 @@ test('calls and commands of leased permits are those that Redis counts, or a few
       store.advanceTo(START_MS + i * 7)
       const unfinished: Promise<unknown>[] = []
       const context = {
-        deadlines: Deadlines.createForOne(),
         waitUntil: (work: Promise<unknown>) => void unfinished.push(work),
       }
       expect((await engine.decide([withPolicy(rule)], context)).granted).toBe(1)

@@ -225,6 +225,16 @@ test.each([20, 1, 0.2])(
   },
 )
 
+test('UpstreamHealth: a clock that steps back freezes nothing', () => {
+  let nowMs = 3_600 * SECOND
+  const health = new UpstreamHealth(() => nowMs)
+  for (let at = 0; at < 2_000; at++, nowMs += 10) if (!health.sheds('default')) health.begin(`c${at % 7}`)(at > 500)
+  expect(health.level).toBeGreaterThan(1.9)
+  nowMs -= 3_600 * SECOND
+  for (let at = 0; at < 20_000; at++, nowMs += 10) if (!health.sheds('default')) health.begin(`c${at % 7}`)(false)
+  expect(health.level).toBe(0)
+})
+
 interface Attack {
   readonly name: string
   readonly everyMs: number

@@ -1,0 +1,49 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { MAX_TIMER_MS, sleep, TOO_LATE, waitAtMost } from '../../src/runtime/sleep.ts'
+import { createSteadyClock } from '../../src/runtime/steady-clock.ts'
+
+beforeEach(() => void vi.useFakeTimers())
+afterEach(() => void vi.useRealTimers())
+
+test('waitAtMost() gives what the work gives, and leaves no timer', async () => {
+  await expect(waitAtMost(Promise.resolve(7), 1_000)).resolves.toBe(7)
+  await expect(waitAtMost(Promise.reject(new Error('mine')), 1_000)).rejects.toThrow('mine')
+  expect(vi.getTimerCount()).toBe(0)
+})
+
+test('waitAtMost() is too late for work that takes longer, whatever becomes of it', async () => {
+  const { promise, reject } = Promise.withResolvers<never>()
+  const waited = waitAtMost(promise, 1_000)
+  await vi.advanceTimersByTimeAsync(999)
+  expect(await Promise.race([waited, 'still waiting'])).toBe('still waiting')
+  await vi.advanceTimersByTimeAsync(1)
+  expect(await waited).toBe(TOO_LATE)
+  reject(new Error('after all'))
+})
+
+test('waitAtMost() ends with its signal', async () => {
+  const ended = new AbortController()
+  const waited = waitAtMost(new Promise(() => {}), MAX_TIMER_MS + 1, ended.signal)
+  ended.abort(new Error('enough'))
+  await expect(waited).rejects.toThrow('enough')
+})
+
+test('sleep() is not longer for a clock that steps back than once more', async () => {
+  let woken = false
+  void sleep(1_000).then(() => {
+    woken = true
+  })
+  vi.setSystemTime(Date.now() - 3_600_000)
+  await vi.advanceTimersByTimeAsync(2_001)
+  expect(woken).toBe(true)
+})
+
+test('createSteadyClock() goes on where its clock steps back', () => {
+  let nowMs = 5_000
+  const readPassedMs = createSteadyClock(() => nowMs)
+  const readings = [100, -4_000, 50].map((ms) => {
+    nowMs += ms
+    return readPassedMs()
+  })
+  expect(readings).toEqual([100, 100, 150])
+})
