@@ -1,5 +1,5 @@
+import { type Comparison, toCandidateCounts, type WatchCandidates } from '../engine/candidate-counts.ts'
 import type { MatchedRules, RequestLimiter } from '../engine/limiter.ts'
-import { type Comparison, toCandidateCounts, type WatchCandidates } from '../engine/rules-engine.ts'
 import type { Verdict } from '../model/verdict.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
 import type { RequestPath } from '../request/target.ts'

@@ -1,6 +1,7 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
 import type { Environment, RulesConfig } from '../config/load-config.ts'
 import { OptionError } from '../config/option-error.ts'
+import type { CandidateCounts } from '../engine/candidate-counts.ts'
 import {
   type ComposedLimiter,
   type DecideOptions,
@@ -8,7 +9,6 @@ import {
   RequestLimiter,
   type RequestLimiterOptions,
 } from '../engine/limiter.ts'
-import type { CandidateCounts } from '../engine/rules-engine.ts'
 import type { RequestCharge } from '../model/charge.ts'
 import type { RequestPolicy } from '../model/policy.ts'
 import { StoreError } from '../model/store.ts'

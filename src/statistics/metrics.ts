@@ -1,7 +1,7 @@
 /** Everything that is counted: its names in the store, in the API and in Prometheus. `recorder.ts` counts it. */
 import * as v from 'valibot'
+import { type CandidateCounts, COMPARISONS, type Comparison, toCandidateCounts } from '../engine/candidate-counts.ts'
 import type { MirrorCounts } from '../engine/mirror.ts'
-import { type CandidateCounts, COMPARISONS, type Comparison, toCandidateCounts } from '../engine/rules-engine.ts'
 import type { Degradation } from '../model/verdict.ts'
 import type { CounterValues } from '../store/counters.ts'
 import { LATENCY_BOUNDS_MS } from './latency.ts'

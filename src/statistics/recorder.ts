@@ -1,5 +1,5 @@
+import type { Comparison } from '../engine/candidate-counts.ts'
 import type { MirrorCounts } from '../engine/mirror.ts'
-import type { Comparison } from '../engine/rules-engine.ts'
 import type { AvoidedCalls } from '../engine/stage.ts'
 import type { Observed, Observer } from '../http/exchange.ts'
 import { StoreError } from '../model/store.ts'

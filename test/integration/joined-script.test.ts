@@ -10,7 +10,7 @@ function occurrences(text: string, part: string): number {
   return text.split(part).length - 1
 }
 
-test('Scripts#decide() joins the modules that are used, and what several of them take but once', () => {
+test('joinScript() joins the modules that are used, and what several of them take but once', () => {
   const sliding = joinScript('decide', new Set(['sliding-window']), LUA)
   expect(occurrences(sliding, 'local function ms_and_total')).toBe(1)
   expect(sliding).not.toMatch(/ZADD|'SET'/)

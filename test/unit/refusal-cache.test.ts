@@ -142,7 +142,7 @@ test('withRefusalCache() forgets the least recently refused of more than 10,000'
   expect(asked.slice(before).map(({ charges: [charge] }) => charge?.key)).toContain(charges[0]?.key)
 })
 
-test('withRefusalCache() after forget() forgets a key under all limits that it has had, and what is on its way', async () => {
+test('withRefusalCache() forgets a deleted key under all limits that it has had, and what is on its way', async () => {
   const { cache, asked, decide, memory } = subject()
   const charge = second({ plan: 'basic' })
   await exhaust(decide, charge)

@@ -131,7 +131,7 @@ export class LimitMachine {
   }
 
   /** @returns whether the charge stands, as far as is known here */
-  close({ id, permits, isProvisional }: CommitOrAbort, readUs: number): boolean {
+  close({ id, permits, isPartial }: CommitOrAbort, readUs: number): boolean {
     const nowMs = toMs(this.#readClock(readUs))
     const { open: opens } = this.state
     const open = opens.get(id)
@@ -143,7 +143,7 @@ export class LimitMachine {
     }
     if (permits < open.permits) this.#takeBack(open, permits, nowMs)
     // The end for a new identity comes twice: the decider may still wait for another object to which it is new.
-    if (permits > 0 && (isProvisional || open.isNew)) opens.set(id, { ...open, permits, isNew: false })
+    if (permits > 0 && (isPartial || open.isNew)) opens.set(id, { ...open, permits, isNew: false })
     else {
       const log = permits > 0 ? this.#findLog(open.charge.algorithm, nowMs) : undefined
       if (log) {

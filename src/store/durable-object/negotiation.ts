@@ -98,7 +98,7 @@ export class Negotiation {
         kept.push(closing)
         if (vote.isNew && this.#precedesNewcomers(index)) awaited.push(closing)
         else if (permits < vote.charged) {
-          givenBack.push({ ...closing, message: { ...closing.message, isProvisional: true } })
+          givenBack.push({ ...closing, message: { ...closing.message, isPartial: true } })
         }
       }
     })

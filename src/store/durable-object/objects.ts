@@ -41,7 +41,7 @@ export interface CommitOrAbort {
   /** Permits that stay charged; 0 cancels. */
   readonly permits: number
   /** The rest may still be cancelled: another end follows. */
-  readonly isProvisional?: true
+  readonly isPartial?: true
 }
 
 export type Correction =
