@@ -99,7 +99,7 @@ export function readLimits(
   if (isLog && !allowLargeLog && parsed.some(({ limit }) => limit > MAX_LOG_ENTRIES)) {
     fail(
       'limits',
-      `limits up to ${MAX_LOG_ENTRIES} (for more, a policy with algorithm = "quota", or one that allows a large log)`,
+      `limits up to ${MAX_LOG_ENTRIES} (for more, a policy with algorithm = "quota", or one that allows a large log: allow_large_log, in code allowLargeLog)`,
     )
   }
   return parsed

@@ -169,8 +169,7 @@ async function write(
       .map((kind) => `${kind}: ${before[kind].length} → ${after[kind].length}`),
   ]
   if (!yes) for (const line of lines) terminal.note(line)
-  const isAsked = !yes && lines.length > 0
-  if (isAsked && !(await terminal.confirm(`Write this at ${operator.name}?`, 'Add --yes to write it.', signal))) {
+  if (!yes && !(await terminal.confirm(`Write this at ${operator.name}?`, 'Add --yes to write it.', signal))) {
     terminal.show({ ...operator.place, version, changed: false, changes }, () => 'nothing was written.')
     return
   }

@@ -34,7 +34,7 @@ export async function createHandler(
   const { loadTokenVerifier } = jwt ? await import('../request/identity/jwt/verify-tokens.ts') : {}
   const readClaim = jwt && (await loadTokenVerifier?.(jwt, { fetch: (url, init) => fetch(url, init), now, log }))
   const { UpstreamHealth } = config.isShedding ? await import('../engine/upstream-health.ts') : {}
-  const health = UpstreamHealth && new UpstreamHealth(now)
+  const health = UpstreamHealth && new UpstreamHealth(() => performance.now())
 
   // Stores
   const backend = open?.(config, now) ?? (await openBackend[config.store](config, env, now))

@@ -6,7 +6,7 @@ import { Lru } from '../runtime/lru.ts'
 import { mapList } from '../runtime/map-list.ts'
 import { LeaseAccount } from './lease-account.ts'
 import { type AvoidedCalls, createAvoidedCalls, decorate, type Stage } from './stage.ts'
-import { formatLimitsName, StatusCache } from './status-cache.ts'
+import { formatStatusName, StatusCache } from './status-cache.ts'
 
 /** Permits of further callers expire unused. */
 const MAX_ACCOUNTS = 10_000
@@ -124,8 +124,9 @@ class Leases {
   #admit({ request, account, nowMs }: LeasingCaller, chargedAtMs: number): Decision {
     const left = account.countLeft(nowMs)
     const usage = mapList(request.charges, (charge) => {
-      const elapsedMs = Math.max(0, nowMs - (this.#statuses.get(charge.key)?.sentAtMs ?? nowMs))
-      return mapList(this.#statuses.findUsage(charge), ({ remaining, resetMs }) => {
+      const { usage, sentAtMs } = this.#statuses.ensure(charge)
+      const elapsedMs = Math.max(0, nowMs - sentAtMs)
+      return mapList(usage, ({ remaining, resetMs }) => {
         return { remaining: remaining + left * charge.cost, resetMs: Math.max(0, resetMs - elapsedMs), retryAfterMs: 0 }
       })
     })
@@ -173,15 +174,15 @@ class Leases {
     const max = Number.POSITIVE_INFINITY
     const room = { limit: max, left: max, leftPerUsed: max, crowdPermits: 0 }
     for (const charge of charges) {
-      const usage = this.#statuses.findUsage(charge)
+      const usage = this.#statuses.get(charge)?.usage
       for (const [at, { limit: units, windowMs }] of charge.limits.entries()) {
         const limit = (charge.burst ?? units) / charge.cost
-        const left = (usage[at]?.remaining ?? 0) / charge.cost
+        const left = (usage?.[at]?.remaining ?? 0) / charge.cost
         room.limit = Math.min(room.limit, limit)
         room.left = Math.min(room.left, left)
         room.leftPerUsed = Math.min(room.leftPerUsed, left / Math.max(1, limit - left))
         // A bucket does not show how fast it is emptied, and permits of several charges are those of the slowest.
-        if (usage.length === 0 || charges.length > 1 || ALGORITHMS[charge.algorithm].hasBurst) continue
+        if (!usage || charges.length > 1 || ALGORITHMS[charge.algorithm].hasBurst) continue
         const callsPerSecond = ((limit - left) * 1_000) / windowMs
         room.crowdPermits = Math.max(room.crowdPermits, callsPerSecond / MAX_CALLS_PER_SECOND)
       }
@@ -194,8 +195,8 @@ class Leases {
     let endMs = nowMs + leaseMs
     for (const charge of charges) {
       if (ALGORITHMS[charge.algorithm].lease !== 'windowed') continue
-      const { sentAtMs = nowMs } = this.#statuses.get(charge.key) ?? {}
-      for (const { resetMs } of this.#statuses.findUsage(charge)) endMs = Math.min(endMs, sentAtMs + resetMs)
+      const { usage = [], sentAtMs = nowMs } = this.#statuses.get(charge) ?? {}
+      for (const { resetMs } of usage) endMs = Math.min(endMs, sentAtMs + resetMs)
     }
     return endMs - nowMs - leaseMs * MARGIN_SHARE
   }
@@ -282,7 +283,7 @@ function isLeasable({ action, permits, charges }: DecisionRequest): boolean {
 
 /** @returns a name that is equal for all requests with the same charges */
 function formatAccountName({ charges }: DecisionRequest): string {
-  const formatCharge = (charge: StoreCharge) => formatLimitsName(charge) + (charge.cost === 1 ? '' : ` ${charge.cost}`)
+  const formatCharge = (charge: StoreCharge) => formatStatusName(charge) + (charge.cost === 1 ? '' : ` ${charge.cost}`)
   // Most have only one charge, whose name need not be concatenated and hashed again.
   return charges.length === 1 ? formatCharge(charges[0] as StoreCharge) : charges.map(formatCharge).join(' ')
 }

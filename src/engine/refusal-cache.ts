@@ -4,7 +4,7 @@ import type { Store } from '../model/store.ts'
 import { StoreError } from '../model/store.ts'
 import { Lru } from '../runtime/lru.ts'
 import { type AvoidedCalls, createAvoidedCalls, decorate, type Stage } from './stage.ts'
-import { findMinRemaining, formatLimitsName, hasPenalty, StatusCache } from './status-cache.ts'
+import { findMinRemaining, formatStatusName, hasPenalty, StatusCache } from './status-cache.ts'
 
 const MAX_ENTRIES = 10_000
 /** A counter that was reset, or a limit that was raised, takes effect after this at the latest. */
@@ -66,6 +66,8 @@ class RefusalCache {
       return known
     }
     const repliesBefore = this.#statuses.replies
+    // Creates the status of the plan, so that a key deleted meanwhile is deleted under this name too.
+    for (const charge of request.charges) if (charge.plan !== undefined) this.#statuses.ensure(charge)
     try {
       const decision = await this.#store.decide(request, context)
       const isConclusive = this.#statuses.update(request, decision, sentAtMs, repliesBefore)
@@ -97,7 +99,7 @@ class RefusalCache {
   }
 
   #find(charge: StoreCharge, units: number, nowMs: number): Refusal | undefined {
-    const status = canCache(charge) ? this.#statuses.get(charge.key) : undefined
+    const status = canCache(charge) ? this.#statuses.get(charge) : undefined
     // Most callers have no refusal, and building its name takes time.
     if (!status || status.refusedAs !== status.version) return undefined
     const refusal = this.#refusals.get(formatRefusalName(charge, units))
@@ -110,7 +112,7 @@ class RefusalCache {
   #fits(charge: StoreCharge, units: number): boolean {
     const { algorithm, mode, needsSettlement, penalty } = charge
     if (mode === 'shadow' || (needsSettlement && !penalty) || ALGORITHMS[algorithm].holdsSlots) return true
-    const usage = this.#statuses.findUsage(charge)
+    const usage = this.#statuses.get(charge)?.usage ?? []
     // The store counts its refusals.
     if (penalty && usage.length === 0) return false
     return !hasPenalty(usage) && findMinRemaining(usage) >= units
@@ -122,7 +124,7 @@ class RefusalCache {
       const limits = usage[index] ?? []
       // The limit with the longest wait: the refusal stands until it has more units.
       const decisive = limits.toSorted((a, b) => b.retryAfterMs - a.retryAfterMs)[0]
-      const status = this.#statuses.get(charge.key)
+      const status = this.#statuses.get(charge)
       if (!decisive || !isCacheable(charge, decisive) || !isConclusive[index] || !status) return
       const { version } = status
       status.refusedAs = version
@@ -159,7 +161,7 @@ export function countUnits({ cost, reserved }: StoreCharge, { action, permits }:
 }
 
 function formatRefusalName(charge: StoreCharge, units: number): string {
-  return `${formatLimitsName(charge)} ${units}`
+  return `${formatStatusName(charge)} ${units}`
 }
 
 /** The limits of an earlier refusal, as they are now. */

@@ -3,7 +3,6 @@ import { Lru } from '../runtime/lru.ts'
 
 /** A reply of the store, for one key. */
 export interface Reply extends Pick<Decision, 'granted' | 'nowMs'> {
-  readonly plan: string | undefined
   readonly usage: readonly LimitState[]
   /** Number of the latest reply that the isolate had received when it sent the call. */
   readonly repliesBefore: number
@@ -15,8 +14,6 @@ export interface Reply extends Pick<Decision, 'granted' | 'nowMs'> {
 export class KnownStatus {
   /** Limits after the latest decision; empty if unknown. */
   usage: readonly LimitState[] = []
-  /** The plan whose limits they are. */
-  plan: string | undefined
   /** Start of the latest call, by the isolate's clock: the store decided then or later. */
   sentAtMs = 0
   /** Grows with each sign that units were used. */
@@ -35,10 +32,7 @@ export class KnownStatus {
    * @param replyNumber number of this reply
    * @returns true if no units are known to have been used since this decision
    */
-  update({ granted, nowMs, plan, usage, repliesBefore, sentAtMs }: Reply, replyNumber: number): boolean {
-    // Those of two plans cannot be compared.
-    if (plan !== this.plan) this.usage = []
-    this.plan = plan
+  update({ granted, nowMs, usage, repliesBefore, sentAtMs }: Reply, replyNumber: number): boolean {
     const isAfterUse = repliesBefore >= this.#usedAtReply || nowMs > this.#usedAtMs
     const isLatest = repliesBefore >= this.#latestReply || nowMs > this.nowMs
     if (!isLatest && nowMs < this.nowMs) return isAfterUse
@@ -89,6 +83,8 @@ const MAX_KEYS = 10_000
 /** Statuses of the keys that an isolate has charged lately. */
 export class StatusCache {
   readonly #statuses = new Lru<KnownStatus>(MAX_KEYS)
+  /** Names of the statuses of keys that have had several limits. */
+  readonly #namesOfKeys = new Lru<Set<string>>(MAX_KEYS)
   /** Replies received so far. */
   #replies = 0
 
@@ -96,14 +92,14 @@ export class StatusCache {
     return this.#replies
   }
 
-  get(key: string): KnownStatus | undefined {
-    return this.#statuses.get(key)
+  get(charge: StoreCharge): KnownStatus | undefined {
+    return this.#statuses.get(formatStatusName(charge))
   }
 
-  /** @returns the limits of a charge after the latest decision; empty if unknown */
-  findUsage({ key, plan }: StoreCharge): readonly LimitState[] {
-    const status = this.#statuses.get(key)
-    return status?.plan === plan ? (status?.usage ?? []) : []
+  ensure(charge: StoreCharge): KnownStatus {
+    const name = formatStatusName(charge)
+    if (charge.plan !== undefined) this.#addName(charge.key, name)
+    return this.#ensureNamed(name)
   }
 
   /**
@@ -113,36 +109,45 @@ export class StatusCache {
   update({ charges }: DecisionRequest, decision: Decision, sentAtMs: number, repliesBefore: number): boolean[] {
     const { granted, nowMs } = decision
     const replyNumber = ++this.#replies
-    return charges.map(({ key, plan }, index) => {
+    return charges.map((charge, index) => {
       const usage = decision.usage[index] ?? []
-      const reply = { granted, nowMs, plan, usage, repliesBefore, sentAtMs }
-      return usage.length === 0 || this.#ensure(key).update(reply, replyNumber)
+      return (
+        usage.length === 0 ||
+        this.ensure(charge).update({ granted, nowMs, usage, repliesBefore, sentAtMs }, replyNumber)
+      )
     })
   }
 
   /** Invalidates keys that were changed by something other than a decision: earlier calls and replies no longer count. */
   delete(keys: readonly string[]): void {
     const replyNumber = ++this.#replies
-    for (const key of keys) this.#ensure(key).invalidate(replyNumber)
+    for (const key of keys) {
+      this.#ensureNamed(key).invalidate(replyNumber)
+      for (const name of this.#namesOfKeys.get(key) ?? []) this.#ensureNamed(name).invalidate(replyNumber)
+    }
   }
 
   /** Records a failed call that may have charged. */
   invalidate({ charges }: DecisionRequest): void {
     const replyNumber = ++this.#replies
-    for (const { key } of charges) this.get(key)?.invalidate(replyNumber)
+    for (const charge of charges) this.get(charge)?.invalidate(replyNumber)
   }
 
-  #ensure(key: string): KnownStatus {
-    let status = this.#statuses.get(key)
+  #addName(key: string, name: string): void {
+    this.#namesOfKeys.set(key, (this.#namesOfKeys.get(key) ?? new Set()).add(name))
+  }
+
+  #ensureNamed(name: string): KnownStatus {
+    let status = this.#statuses.get(name)
     if (!status) {
       status = new KnownStatus()
-      this.#statuses.set(key, status)
+      this.#statuses.set(name, status)
     }
     return status
   }
 }
 
-/** The name of a key's limits, which differ by plan. */
-export function formatLimitsName({ key, plan }: StoreCharge): string {
+/** The name of a status: the remaining units of a key differ by plan. */
+export function formatStatusName({ key, plan }: StoreCharge): string {
   return plan === undefined ? key : `${key} ${plan}`
 }

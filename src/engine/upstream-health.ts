@@ -49,11 +49,11 @@ export class UpstreamHealth {
   /** Answers of this tick, and those of them that signalled overload. */
   #answers = 0
   #overloads = 0
-  /** Requests of this tick, and in a second, shed or not. */
+  /** Requests that limits admit, shed or not: those of this tick, and in a second. */
   #received = 0
   #demand = 0
 
-  /** @param now milliseconds of any clock */
+  /** @param now milliseconds of a clock that is never set ahead */
   constructor(now: () => number) {
     this.#now = createSteadyClock(now)
     this.#tickStartMs = this.#now()

@@ -257,7 +257,7 @@ export function readOptions<Args extends unknown[]>(options: SharedOptions<Args>
     localShare: values.localShare,
     leases: values.leases === 'off' ? undefined : withLeases(values.leases, now),
     readClaim: jwt && createLazyVerifier(jwt, { fetch: (url, init) => fetch(url, init), now, log }),
-    health: values.shedding && !isShadow ? new UpstreamHealth(now) : undefined,
+    health: values.shedding && !isShadow ? new UpstreamHealth(options.now ?? (() => performance.now())) : undefined,
     headerFormat: values.rateLimitHeaders,
     literalInPaths: values.literalInPaths ?? [],
     skip,

@@ -7,11 +7,13 @@ interface QueuedCall {
   readonly isRepeated?: boolean
 }
 
-/** Waiting calls, ordered by priority, then by tenant in turns, then by arrival; repeated ones come first. */
+type TenantCalls<Call> = readonly [repeated: Set<Call>, others: Set<Call>]
+
+/** Waiting calls, ordered by priority, then by tenant in turns; of a tenant, repeated ones first, then by arrival. */
 export class CallQueue<Call extends QueuedCall> {
   readonly #maxSize: number
   /** Calls by priority, then by tenant; the tenant whose turn it is comes first. */
-  readonly #waiting = new Map(PRIORITIES.map((priority) => [priority, new Map<string, Set<Call>>()]))
+  readonly #waiting = new Map(PRIORITIES.map((priority) => [priority, new Map<string, TenantCalls<Call>>()]))
   #size = 0
 
   constructor(maxSize: number) {
@@ -29,9 +31,9 @@ export class CallQueue<Call extends QueuedCall> {
   /** @returns the call without room, maybe this one: the latest of the least important, of the tenant with the most */
   add(call: Call): Call | undefined {
     const tenants = this.#findTenants(call)
-    const calls = tenants.get(call.tenant)
-    if (calls && !call.isRepeated) calls.add(call)
-    else tenants.set(call.tenant, new Set([call, ...(calls ?? [])]))
+    const calls = tenants.get(call.tenant) ?? [new Set(), new Set()]
+    tenants.set(call.tenant, calls)
+    calls[call.isRepeated ? 0 : 1].add(call)
     this.#size++
     if (this.#size <= this.#maxSize) return undefined
     const surplus = this.#findLeastImportant()
@@ -40,15 +42,19 @@ export class CallQueue<Call extends QueuedCall> {
   }
 
   has(call: Call): boolean {
-    return this.#findTenants(call).get(call.tenant)?.has(call) ?? false
+    return (
+      this.#findTenants(call)
+        .get(call.tenant)
+        ?.some((calls) => calls.has(call)) ?? false
+    )
   }
 
   /** @returns false if it is not queued */
   remove(call: Call): boolean {
     const tenants = this.#findTenants(call)
     const calls = tenants.get(call.tenant)
-    if (!calls?.delete(call)) return false
-    if (calls.size === 0) tenants.delete(call.tenant)
+    if (!calls?.some((each) => each.delete(call))) return false
+    if (calls.every(({ size }) => size === 0)) tenants.delete(call.tenant)
     this.#size--
     return true
   }
@@ -64,16 +70,19 @@ export class CallQueue<Call extends QueuedCall> {
   }
 
   *[Symbol.iterator](): Iterator<Call, undefined> {
-    for (const tenants of this.#waiting.values()) for (const calls of tenants.values()) yield* calls
+    for (const tenants of this.#waiting.values()) {
+      for (const calls of tenants.values()) for (const each of calls) yield* each
+    }
   }
 
-  #findTenants({ priority }: QueuedCall): Map<string, Set<Call>> {
-    return this.#waiting.get(priority) as Map<string, Set<Call>>
+  #findTenants({ priority }: QueuedCall): Map<string, TenantCalls<Call>> {
+    return this.#waiting.get(priority) as Map<string, TenantCalls<Call>>
   }
 
   #findLeastImportant(): Call {
-    const tenants = [...this.#waiting.values()].findLast(({ size }) => size > 0) ?? new Map<string, Set<Call>>()
-    const longest = [...tenants.values()].reduce((most, calls) => (calls.size >= most.size ? calls : most))
-    return [...longest].at(-1) as Call
+    const tenants = [...this.#waiting.values()].findLast(({ size }) => size > 0) ?? new Map<string, TenantCalls<Call>>()
+    const count = ([repeated, others]: TenantCalls<Call>) => repeated.size + others.size
+    const longest = [...tenants.values()].reduce((most, calls) => (count(calls) >= count(most) ? calls : most))
+    return longest.flatMap((calls) => [...calls]).at(-1) as Call
   }
 }

@@ -21,6 +21,11 @@ test('joinScript() joins the modules that are used, and what several of them tak
   expect(occurrences(sets, 'unpack(arguments)')).toBe(1)
 })
 
+test('joinScript() joins the same algorithms in one way, in whatever order they came', () => {
+  const [one, other] = [['quota', 'sorted-set'] as const, ['sorted-set', 'quota'] as const]
+  expect(joinScript('decide', new Set(one), LUA)).toBe(joinScript('decide', new Set(other), LUA))
+})
+
 test.each([
   ['is an error, as on Upstash', "function() error('not supported') end"],
   ['is gone', 'nil'],

@@ -205,6 +205,20 @@ test('a rollback is of one section, unless all are asked for', async () => {
   expect(await now()).toEqual([1, 0, null])
 })
 
+test('a rollback to rules that no longer fit the variables is refused at its version', async () => {
+  const { ask, problem, operated } = operatedWith([LOGIN])
+  await ask(push, { policies: [{ name: 'a', limits: '1/1h', by: 'header:x-a' }] })
+  await ask(push, { policies: null })
+  const documents = operated.rulesEngine?.documents
+  const text = '{"policies":[{"name":"a","limits":"1/1h","by":"claim:sub"}]}'
+  await documents?.write({ text, expectedVersion: 2, actor: 'a', comment: 'with JWKS_URL' })
+  await ask(rollback, { version: 1 })
+  expect(await problem(rollback, { version: 3 })).toMatchObject({
+    ...{ status: 400, code: 'invalid_input', extensions: { pointer: '#/version' } },
+    detail: expect.stringContaining('expected rules that fit'),
+  })
+})
+
 describe('the rules', () => {
   test('take the edits of sixty operators at once', async () => {
     const { ask } = operatedWith([LOGIN])

@@ -51,6 +51,17 @@ test('Leases decide most requests of a busy caller without a call', async () => 
   }
 })
 
+test('Leases of two plans of one key do not disturb each other', async () => {
+  const { asked, clock, background, decide } = subject()
+  const charge = RULE()
+  for (let i = 0; i < 1_000; i++) {
+    await decide({ ...charge, plan: i % 2 === 0 ? 'free' : 'pro' })
+    await Promise.all(background)
+    clock.now++
+  }
+  expect(asked.length).toBeLessThan(150)
+})
+
 test('Leases ask for each request of a slow caller', async () => {
   const { asked, clock, decide } = subject()
   const charge = RULE()

@@ -373,7 +373,7 @@ test.each<[string, Environment]>([
     { UPSTREAM_URL, FORWARD_HEADERS: `X-IP, ${name}` },
   ]),
   [
-    'RATE_LIMITS: expected limits up to 100000 (for more, a policy with algorithm = "quota", or one that allows a large log), got "10/1s, 100001/1d"',
+    'RATE_LIMITS: expected limits up to 100000 (for more, a policy with algorithm = "quota", or one that allows a large log: allow_large_log, in code allowLargeLog), got "10/1s, 100001/1d"',
     { UPSTREAM_URL, RATE_LIMITS: '10/1s, 100001/1d' },
   ],
   ['POLICIES[1].name: expected a name used once, got "a"', { UPSTREAM_URL, POLICIES: [A, A] }],
@@ -480,7 +480,7 @@ test.each<[Record<string, unknown>, string]>([
   ],
   [
     { limits: '100001/1d' },
-    'limits: expected limits up to 100000 (for more, a policy with algorithm = "quota", or one that allows a large log), got "100001/1d"',
+    'limits: expected limits up to 100000 (for more, a policy with algorithm = "quota", or one that allows a large log: allow_large_log, in code allowLargeLog), got "100001/1d"',
   ],
   [
     { anonymous: 'deny:200' },

@@ -64,13 +64,12 @@ function take(key: string): DecisionRequest {
 }
 
 describe('against a real Redis', () => {
-  const others: AlgorithmName[] = ['quota', 'token-bucket', 'fixed-window', 'sorted-set', 'concurrency']
-  /** Joined in an order of their own, these make a script that Redis has not seen. */
+  /** Makes a script that Redis has not seen. */
   const unseen = () => {
-    others.push(others.shift() as AlgorithmName)
-    return new Set<AlgorithmName>([...others, 'sliding-window'])
+    const quota = { ...LUA.quota, lua: `-- ${crypto.randomUUID()}\n${LUA.quota.lua}` }
+    return { algorithms: new Set<AlgorithmName>(['sliding-window', 'quota']), moreLua: { ...LUA, quota } }
   }
-  const locking = () => ({ url: inject('redisRestUrl'), token: inject('redisRestToken'), algorithms: unseen() })
+  const locking = () => ({ url: inject('redisRestUrl'), token: inject('redisRestToken'), ...unseen() })
   const plain = () => ({ ...locking(), url: inject('plainRestUrl') })
   const remaining = async (store: Store, request: DecisionRequest) =>
     (await store.decide(request)).usage[0]?.[0]?.remaining
@@ -85,8 +84,8 @@ describe('against a real Redis', () => {
     expect(await remaining(store, request)).toBe(3)
     expect(await remaining(storeOf(options), request)).toBe(2)
     expect(names(calls)).toEqual(['evalsha', 'eval', 'evalsha', 'evalsha'])
-    expect(calls[1]?.command[1]).toBe(KEY_LOCKING + joinScript('decide', options.algorithms, LUA))
-    const hash = await createSha1(KEY_LOCKING + joinScript('decide', options.algorithms, LUA))
+    expect(calls[1]?.command[1]).toBe(KEY_LOCKING + joinScript('decide', options.algorithms, options.moreLua))
+    const hash = await createSha1(KEY_LOCKING + joinScript('decide', options.algorithms, options.moreLua))
     expect([0, 2, 3].map((index) => calls[index]?.command[1])).toEqual([hash, hash, hash])
   })
 
@@ -97,12 +96,12 @@ describe('against a real Redis', () => {
     const request = take(crypto.randomUUID())
     expect(await remaining(store, request)).toBe(4)
     expect(names(calls)).toEqual(['evalsha', 'eval', 'evalsha', 'eval'])
-    expect(calls[3]?.command[1]).toBe(joinScript('decide', options.algorithms, LUA))
+    expect(calls[3]?.command[1]).toBe(joinScript('decide', options.algorithms, options.moreLua))
     for (const left of [3, 2, 1]) {
       const before = calls.length
       expect(await remaining(store, request)).toBe(left)
       expect(names(calls.slice(before))).toEqual(['evalsha'])
-      expect(calls.at(-1)?.command[1]).toBe(await createSha1(joinScript('decide', options.algorithms, LUA)))
+      expect(calls.at(-1)?.command[1]).toBe(await createSha1(joinScript('decide', options.algorithms, options.moreLua)))
     }
   })
 

@@ -1,11 +1,13 @@
 import * as v from 'valibot'
+import { OptionError } from '../../config/option-error.ts'
 import { parseRules, type Rules } from '../../rules/document.ts'
 import { SECTIONS, withSection } from '../../rules/edit-rules.ts'
+import { checkRules } from '../../rules/rule-policies.ts'
 import { describe } from '../../statistics/schema.ts'
 import { KEPT_VERSIONS, NO_DOCUMENT } from '../../store/documents.ts'
 import * as answers from '../answers.ts'
 import { changeRules, note, requireRules, toResponse } from '../change-rules.ts'
-import { defineOperation, OperationError } from '../operation.ts'
+import { defineOperation, InputError, OperationError } from '../operation.ts'
 import { toDocument } from './rules.ts'
 
 export const versions = defineOperation({
@@ -45,9 +47,18 @@ export const rollback = defineOperation({
   async run(context, { body: { version, section, ...note } }) {
     const stored = version === 0 ? NO_DOCUMENT : await requireRules(context).documents.readVersion(version)
     if (!stored) throw createNotKept(version)
-    const change = (rules: Rules) => withSection(rules, parseRules(stored.text), section, context.now())
+    const change = (rules: Rules) => {
+      try {
+        const restored = withSection(rules, parseRules(stored.text), section, context.now())
+        checkRules(restored, context.env)
+        return restored
+      } catch (error) {
+        if (!(error instanceof OptionError)) throw error
+        throw new InputError(['version'], `expected rules that fit the Worker’s variables, but ${error.message}`)
+      }
+    }
     const comment = note.comment || `${section} back to version ${version}`
-    return toResponse(await changeRules(context, change, { ...note, comment, replacesAll: section === 'all' }, true))
+    return toResponse(await changeRules(context, change, { ...note, comment, replacesAll: section === 'all' }, false))
   },
 })
 

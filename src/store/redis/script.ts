@@ -1,6 +1,6 @@
 import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
 import type { Decision, DecisionRequest, LimitState, StoreCharge } from '../../model/charge.ts'
-import type { AlgorithmName, PenaltySettings } from '../../model/limits.ts'
+import { ALGORITHM_NAMES, type AlgorithmName, type PenaltySettings } from '../../model/limits.ts'
 import { type Adjustment, type Release, StoreError } from '../../model/store.ts'
 import { mapList } from '../../runtime/map-list.ts'
 import { LUA } from './lua.ts'
@@ -42,7 +42,11 @@ export function joinScript(
     definitions += `local ${local} = ${callChunk(lua, taken)}\n`
     return local
   }
-  const modules = [...algorithms].filter(MAIN[main]).map((name) => `${ALGORITHMS[name].letter} = ${define(name)}`)
+  // In one order, whichever came first: Redis keeps each script that it has seen.
+  const used = new Set(algorithms)
+  const modules = ALGORITHM_NAMES.filter((name) => used.has(name) && MAIN[main](name)).map(
+    (name) => `${ALGORITHMS[name].letter} = ${define(name)}`,
+  )
   const { lua, takes } = chunks[main] as Chunks[string]
   const taken = takes.map((name) => (name in chunks ? define(name) : 'nil'))
   const values = [`{ ${modules.join(', ')} }`, callChunk(clock), ...taken].join(', ')

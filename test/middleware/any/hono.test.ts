@@ -551,7 +551,7 @@ describe('sluice() refuses what is not as expected, and names it:', () => {
     ],
     [
       { limits: '100001/1m' },
-      'limits: expected limits up to 100000 (for more, a policy with algorithm = "quota", or one that allows a large log), got "100001/1m"',
+      'limits: expected limits up to 100000 (for more, a policy with algorithm = "quota", or one that allows a large log: allow_large_log, in code allowLargeLog), got "100001/1m"',
     ],
     [{ limit: '1/1s' }, 'limit: unknown option; expected one of limits, '],
     [{ limits: '1/1s', by: 'name' }, 'by: expected "token", "ip", '],

@@ -35,9 +35,9 @@ test('a call that is removed leaves the turns of others alone', () => {
 test('a call that is repeated comes before others of its tenant, not before other tenants', () => {
   const queue = new CallQueue<Call>(10)
   for (const one of [call('b1', 'default', 'b'), call('a1', 'default', 'a'), call('a2', 'default', 'a')]) queue.add(one)
-  queue.add({ ...call('a0', 'default', 'a'), isRepeated: true })
+  for (const id of ['r1', 'r2']) queue.add({ ...call(id, 'default', 'a'), isRepeated: true })
   queue.add({ ...call('s0', 'sheddable', 'a'), isRepeated: true })
-  expect(drain(queue)).toBe('b1 a0 a1 a2 s0')
+  expect(drain(queue)).toBe('b1 r1 r2 a1 a2 s0')
 })
 
 test('where too many wait, the latest of the least important gives way, of the tenant with the most', () => {
