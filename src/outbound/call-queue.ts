@@ -3,13 +3,14 @@ import { PRIORITIES, type Priority } from '../model/policy.ts'
 interface QueuedCall {
   readonly priority: Priority
   readonly tenant: string
-  /** It was refused before, and comes first of its tenant. */
-  readonly isRepeated?: boolean
+  /** How often the server has refused it. */
+  readonly repetitions?: number
 }
 
-type TenantCalls<Call> = readonly [repeated: Set<Call>, others: Set<Call>]
+/** By the number of their repetitions. */
+type TenantCalls<Call> = (Set<Call> | undefined)[]
 
-/** Waiting calls, ordered by priority, then by tenant in turns; of a tenant, repeated ones first, then by arrival. */
+/** Waiting calls, ordered by priority, then by tenant in turns, then by repetitions, the most first, then by arrival. */
 export class CallQueue<Call extends QueuedCall> {
   readonly #maxSize: number
   /** Calls by priority, then by tenant; the tenant whose turn it is comes first. */
@@ -31,9 +32,10 @@ export class CallQueue<Call extends QueuedCall> {
   /** @returns the call without room, maybe this one: the latest of the least important, of the tenant with the most */
   add(call: Call): Call | undefined {
     const tenants = this.#findTenants(call)
-    const calls = tenants.get(call.tenant) ?? [new Set(), new Set()]
-    tenants.set(call.tenant, calls)
-    calls[call.isRepeated ? 0 : 1].add(call)
+    const { tenant, repetitions = 0 } = call
+    const calls = tenants.get(tenant) ?? []
+    calls[repetitions] = (calls[repetitions] ?? new Set()).add(call)
+    tenants.set(tenant, calls)
     this.#size++
     if (this.#size <= this.#maxSize) return undefined
     const surplus = this.#findLeastImportant()
@@ -45,7 +47,7 @@ export class CallQueue<Call extends QueuedCall> {
     return (
       this.#findTenants(call)
         .get(call.tenant)
-        ?.some((calls) => calls.has(call)) ?? false
+        ?.some((calls) => calls?.has(call)) ?? false
     )
   }
 
@@ -53,8 +55,8 @@ export class CallQueue<Call extends QueuedCall> {
   remove(call: Call): boolean {
     const tenants = this.#findTenants(call)
     const calls = tenants.get(call.tenant)
-    if (!calls?.some((each) => each.delete(call))) return false
-    if (calls.every(({ size }) => size === 0)) tenants.delete(call.tenant)
+    if (!calls?.some((each) => each?.delete(call))) return false
+    if (calls.every((each) => each?.size === 0)) tenants.delete(call.tenant)
     this.#size--
     return true
   }
@@ -71,7 +73,7 @@ export class CallQueue<Call extends QueuedCall> {
 
   *[Symbol.iterator](): Iterator<Call, undefined> {
     for (const tenants of this.#waiting.values()) {
-      for (const calls of tenants.values()) for (const each of calls) yield* each
+      for (const calls of tenants.values()) for (const each of calls.toReversed()) yield* each ?? []
     }
   }
 
@@ -81,8 +83,8 @@ export class CallQueue<Call extends QueuedCall> {
 
   #findLeastImportant(): Call {
     const tenants = [...this.#waiting.values()].findLast(({ size }) => size > 0) ?? new Map<string, TenantCalls<Call>>()
-    const count = ([repeated, others]: TenantCalls<Call>) => repeated.size + others.size
+    const count = (calls: TenantCalls<Call>) => calls.reduce((sum, each) => sum + (each?.size ?? 0), 0)
     const longest = [...tenants.values()].reduce((most, calls) => (count(calls) >= count(most) ? calls : most))
-    return longest.flatMap((calls) => [...calls]).at(-1) as Call
+    return [...(longest.find((each) => each?.size) ?? [])].at(-1) as Call
   }
 }

@@ -53,8 +53,8 @@ export interface Call extends Pick<CallSettings, 'cost' | 'priority' | 'tenant'>
   readonly signal: AbortSignal | null | undefined
   /** The call is not made after this time of the clock. */
   readonly dueMs: number
-  /** The server has refused it before: it goes before others of its tenant, or chance might refuse it again and again. */
-  readonly isRepeated?: boolean
+  /** How often the server has refused it. It then goes before others, or chance might refuse it again and again. */
+  readonly repetitions?: number
 }
 
 /** Called once; without an answer if the call failed. */

@@ -51,7 +51,7 @@ export function outbound(fetch: typeof globalThis.fetch, options: OutboundOption
     const dueMs = clock.now() + settings.maxWaitMs
     const readResponse = (response: Response) => readAnswer(response, clock.now())
     for (let repetitions = 0; ; repetitions++) {
-      const scheduled = { ...settings, signal, dueMs, isRepeated: repetitions > 0 }
+      const scheduled = { ...settings, signal, dueMs, repetitions }
       const response = await scheduler.run(scheduled, () => fetch(input, init), readResponse)
       const isRepeated = isRefusal(response) && repetitions < retries && isReplayable(call.method, input, init)
       if (!isRepeated || clock.now() + scheduler.pausedMs > dueMs) return response

@@ -6,7 +6,7 @@ interface Call {
   readonly id: string
   readonly priority: Priority
   readonly tenant: string
-  readonly isRepeated?: boolean
+  readonly repetitions?: number
 }
 
 function call(id: string, priority: Priority = 'default', tenant = ''): Call {
@@ -35,9 +35,10 @@ test('a call that is removed leaves the turns of others alone', () => {
 test('a call that is repeated comes before others of its tenant, not before other tenants', () => {
   const queue = new CallQueue<Call>(10)
   for (const one of [call('b1', 'default', 'b'), call('a1', 'default', 'a'), call('a2', 'default', 'a')]) queue.add(one)
-  for (const id of ['r1', 'r2']) queue.add({ ...call(id, 'default', 'a'), isRepeated: true })
-  queue.add({ ...call('s0', 'sheddable', 'a'), isRepeated: true })
-  expect(drain(queue)).toBe('b1 r1 r2 a1 a2 s0')
+  const repeat = (id: string, repetitions: number) => ({ ...call(id, 'default', 'a'), repetitions })
+  for (const one of [repeat('r1', 1), repeat('r2', 1), repeat('most', 2)]) queue.add(one)
+  queue.add({ ...call('s0', 'sheddable', 'a'), repetitions: 1 })
+  expect(drain(queue)).toBe('b1 most r1 r2 a1 a2 s0')
 })
 
 test('where too many wait, the latest of the least important gives way, of the tenant with the most', () => {
