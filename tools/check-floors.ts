@@ -12,7 +12,8 @@ import { dirname, join } from 'node:path'
 
 /** What each folder holds, from the bottom to the top. Entries (`src/*.ts`) stand above all of them. */
 export const FLOORS = {
-  runtime: 'plumbing: the log, the one bounded cache, random numbers, waits, a steady clock, the context of a call',
+  runtime:
+    'plumbing: the log, deadlines, the one bounded cache, random numbers, sleep, steady clocks, the context of a call',
   model: 'the nouns: policy, limit, charge, decision, verdict, store',
   algorithms: 'each algorithm in TypeScript, twin of its Lua; their table; the decision over several of them. Pure',
   store: 'a folder for each kind of store, which opens limits, documents and statistics; only `redis/` sees `lua/`',

@@ -9,6 +9,7 @@ import type { Decision, DecisionRequest, StoreCharge } from '../../src/model/cha
 import type { Limit } from '../../src/model/limits.ts'
 import type { Store } from '../../src/model/store.ts'
 import type { CallContext } from '../../src/runtime/call-context.ts'
+import { Deadlines } from '../../src/runtime/deadlines.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { idealAdmissions } from '../../test/support/history.ts'
 import { type Admission, checkWindows } from '../../test/support/windows.ts'
@@ -57,7 +58,7 @@ export interface NamedScenario extends Scenario {
 }
 
 /** Work after an answer goes on by itself. */
-const CONTEXT: CallContext = { waitUntil() {} }
+const CONTEXT: CallContext = { deadlines: Deadlines.createForOne(), waitUntil() {} }
 
 const [SECOND_MS, MINUTE_MS] = [1_000, 60_000]
 const LIMITS = [

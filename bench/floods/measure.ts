@@ -13,6 +13,7 @@ import { createDigest } from '../../src/request/identity/digest.ts'
 import { createPathReader } from '../../src/request/target.ts'
 import { readRules } from '../../src/rules/document.ts'
 import { RuleIndex } from '../../src/rules/rule-index.ts'
+import { Deadlines } from '../../src/runtime/deadlines.ts'
 import { DurableObjectStore } from '../../src/store/durable-object/durable-object-store.ts'
 import { openObjects } from '../../src/store/durable-object/objects.ts'
 import { LUA } from '../../src/store/redis/more-lua.ts'
@@ -161,6 +162,7 @@ async function run(
     const request = new Request('https://api.test/login', { headers })
     const background: Promise<unknown>[] = []
     const context = {
+      deadlines: Deadlines.createForOne(),
       waitUntil: (work: Promise<unknown>) => void background.push(work),
     }
     const orders = await ruleIndex?.match(request, now(), context)

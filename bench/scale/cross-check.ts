@@ -10,6 +10,7 @@ import { Redis } from '@upstash/redis'
 import { Engine } from '../../src/engine/engine.ts'
 import { withLeases } from '../../src/engine/leases.ts'
 import type { Store } from '../../src/model/store.ts'
+import { Deadlines } from '../../src/runtime/deadlines.ts'
 import { DurableObjectStore } from '../../src/store/durable-object/durable-object-store.ts'
 import { type ObjectNamespace, openObjects } from '../../src/store/durable-object/objects.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
@@ -196,9 +197,11 @@ function openEngines(storeOf: () => Store, { leases }: Compared): Engine[] {
 }
 
 async function fateOf(engines: readonly Engine[], { caller, isolate }: Sent, { limits }: Compared): Promise<Fate> {
-  const context = { waitUntil: (work: Promise<unknown>) => void work.catch(() => {}) }
+  const deadlines = new Deadlines()
+  const context = { deadlines, waitUntil: (work: Promise<unknown>) => void work.catch(() => {}) }
   const charges = chargesOf(limits, caller, 1).map((charge) => toCharge(charge))
   const { granted, degraded } = await (engines[isolate] as Engine).decide(charges, context)
+  deadlines.end()
   if (degraded) return 'undecided'
   return granted > 0 ? 'admitted' : 'refused'
 }

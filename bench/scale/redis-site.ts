@@ -1,7 +1,8 @@
 import { VirtualStore } from '../../src/command/simulate/virtual-store.ts'
 import type { Decision, DecisionRequest } from '../../src/model/charge.ts'
 import { type Store, StoreError } from '../../src/model/store.ts'
-import { TOO_LATE, waitAtMost } from '../../src/runtime/sleep.ts'
+import type { CallContext } from '../../src/runtime/call-context.ts'
+import { Deadlines, TOO_LATE } from '../../src/runtime/deadlines.ts'
 import { Server } from './server.ts'
 import type { VirtualTime } from './virtual-time.ts'
 
@@ -41,8 +42,9 @@ export class RedisSite {
   storeAt(roundTripMs: number): Store {
     const { timeoutMs } = this.#options
     const oneWayMs = roundTripMs / 2
-    const decide = async (request: DecisionRequest) => {
-      const decision = await waitAtMost(this.#call(request, oneWayMs), timeoutMs)
+    const decide = async (request: DecisionRequest, context?: CallContext) => {
+      const deadlines = context?.deadlines ?? Deadlines.createForOne()
+      const decision = await deadlines.waitWithin(timeoutMs, this.#call(request, oneWayMs))
       if (decision === TOO_LATE) throw new StoreError('Redis did not answer within the deadline')
       return decision
     }

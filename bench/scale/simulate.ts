@@ -7,6 +7,7 @@ import { Engine } from '../../src/engine/engine.ts'
 import { withLeases } from '../../src/engine/leases.ts'
 import type { StoreCharge } from '../../src/model/charge.ts'
 import type { Store } from '../../src/model/store.ts'
+import { Deadlines } from '../../src/runtime/deadlines.ts'
 import { DurableObjectStore } from '../../src/store/durable-object/durable-object-store.ts'
 import { openObjects } from '../../src/store/durable-object/objects.ts'
 import { ExpiringStates } from '../../src/store/memory/expiring-states.ts'
@@ -158,9 +159,11 @@ class Simulation {
     const sentMs = this.#time.nowMs
     const request = { action: 'take', permits: 1, charges: bare } as const
     const isIdeal = this.#ideal.decideNow(request).granted > 0
-    const context = { waitUntil: (work: Promise<unknown>) => void work.catch(() => {}) }
+    const deadlines = new Deadlines()
+    const context = { deadlines, waitUntil: (work: Promise<unknown>) => void work.catch(() => {}) }
     const charges = bare.map((charge) => toCharge(charge))
     void isolate.decide(charges, context).then(({ granted, nowMs, degraded }) => {
+      deadlines.end()
       const heardMs = this.#time.nowMs
       if (granted > 0) this.#note(bare, sentMs, heardMs, nowMs)
       if (!isMeasured) return

@@ -65,8 +65,12 @@ export function createAuthorize(
     // Either may be the client's own, as some proxies pass on its query and others its headers.
     const tokens = [request.headers.get(TOKEN_FIELD) ?? '', query.getAll('token').join()]
     if (!tokens.some(isToken)) return createProblemResponse(FORBIDDEN)
-    const response = await decide(request, context)
-    return query.get('refusals') === '403' ? toKnownRefusal(response) : response
+    try {
+      const response = await decide(request, context)
+      return query.get('refusals') === '403' ? toKnownRefusal(response) : response
+    } finally {
+      context.deadlines.end()
+    }
   }
 
   async function decide(request: Request, context: CallContext): Promise<Response> {

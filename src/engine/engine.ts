@@ -5,7 +5,7 @@ import type { Degradation, SlotHold } from '../model/verdict.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import type { Log } from '../runtime/log.ts'
 import { drawNumber } from '../runtime/random.ts'
-import { MAX_TIMER_MS, waitAtMost } from '../runtime/sleep.ts'
+import { MAX_TIMER_MS } from '../runtime/sleep.ts'
 import { type Circuit, CircuitBreaker, withBreaker } from './circuit-breaker.ts'
 import { withRefusalCache } from './refusal-cache.ts'
 import { type AvoidedCalls, createAvoidedCalls, decideSome, type Stage } from './stage.ts'
@@ -158,7 +158,7 @@ export class Engine {
     const released = createHold(charges, this.#store)?.release()
     if (!released) return
     context.waitUntil(released)
-    await waitAtMost(released, this.#timeoutMs)
+    await context.deadlines.waitWithin(this.#timeoutMs, released)
   }
 
   /** Decides as `onStoreError` of each policy says. */

@@ -1,7 +1,7 @@
 import type { Decision, DecisionRequest, StoreCharge } from '../model/charge.ts'
 import { StoreError } from '../model/store.ts'
 import type { CallContext } from '../runtime/call-context.ts'
-import { TOO_LATE, waitAtMost } from '../runtime/sleep.ts'
+import { Deadlines, TOO_LATE } from '../runtime/deadlines.ts'
 import { ChargeTimes } from '../store/charge-times.ts'
 import { SplitDecision } from './split-decision.ts'
 import { decorate, type Stage } from './stage.ts'
@@ -31,7 +31,7 @@ export function withHashSlots({ timeoutMs, isCluster }: HashSlotsOptions): Stage
       context: CallContext | undefined,
     ): Promise<Decision> {
       const decision = new SplitDecision(request, slots, store, context)
-      const decided = await waitAtMost(decision.decide(), timeoutMs)
+      const decided = await (context?.deadlines ?? Deadlines.createForOne()).waitWithin(timeoutMs, decision.decide())
       if (decided === TOO_LATE) {
         decision.isOver = true
         throw new StoreError('Redis did not answer within the deadline')

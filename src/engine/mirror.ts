@@ -4,6 +4,7 @@ import type { Decision, DecisionRequest, StoreCharge } from '../model/charge.ts'
 import type { PenaltySettings } from '../model/limits.ts'
 import { type Store, StoreError } from '../model/store.ts'
 import type { CallContext } from '../runtime/call-context.ts'
+import { Deadlines } from '../runtime/deadlines.ts'
 import type { Log } from '../runtime/log.ts'
 import { CircuitBreaker, withBreaker } from './circuit-breaker.ts'
 import { isCharged } from './engine.ts'
@@ -173,7 +174,7 @@ export class Mirror {
     try {
       for (;;) {
         try {
-          return await this.store.decide(request, context)
+          return await this.store.decide(request, withOwnDeadlines(context))
         } catch (error) {
           const mayRetry = attempt === 0 ? this.#waiting < MAX_WAITING : attempt < MAX_ATTEMPTS
           if (!isUnsent(error) || !mayRetry) throw error
@@ -189,7 +190,7 @@ export class Mirror {
   async #compareRefusal(request: DecisionRequest, context: CallContext | undefined): Promise<void> {
     const { granted } = await this.store.decide(
       { action: 'peek', permits: countWanted(request), charges: request.charges },
-      context,
+      withOwnDeadlines(context),
     )
     this.#count('decisions', granted > 0 && 'refusedByPrimaryOnly')
   }
@@ -269,4 +270,9 @@ function createPenaltyCharges(request: DecisionRequest, decision: Decision, elap
     const penalty = penaltyMs === undefined ? NO_PENALTY : { durationMs: Math.max(1, penaltyMs - elapsedMs), after: 1 }
     return [{ ...charge, penalty, cost: Number.MAX_SAFE_INTEGER, reserved: 0, counts: 'requests' }]
   })
+}
+
+/** The deadlines of the request end with its response, so calls of the mirror have their own. */
+function withOwnDeadlines(context: CallContext | undefined): CallContext | undefined {
+  return context && { waitUntil: (work) => context.waitUntil(work), deadlines: Deadlines.createForOne() }
 }

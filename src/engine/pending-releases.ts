@@ -1,7 +1,7 @@
 import { findLifetimeMs } from '../algorithms/concurrency.ts'
 import type { StoreCharge } from '../model/charge.ts'
 import { type Release, type Store, StoreError } from '../model/store.ts'
-import { waitAtMost } from '../runtime/sleep.ts'
+import { Deadlines } from '../runtime/deadlines.ts'
 
 /** Slots that may wait for their release (about 2 MB); beyond that, the oldest stay held until their deadline. */
 const MAX_PENDING = 10_000
@@ -59,7 +59,7 @@ export class PendingReleases {
     this.#keptUntilMs = untilMs
     while (this.#pending.size > 0) {
       if (this.#now() >= untilMs) throw new StoreError(`${this.#pending.size} slots wait to be given back`)
-      const isAnswered = await waitAtMost(this.#send(), PATIENCE_MS)
+      const isAnswered = await Deadlines.createForOne().waitWithin(PATIENCE_MS, this.#send())
       if (this.#pending.size > 0 && isAnswered === false) {
         await new Promise((resolve) => setTimeout(resolve, PAUSE_MS))
       }

@@ -102,10 +102,15 @@ export function createApp({ config, proxy, readHealth, routes, operators, log, .
       request = counted
     }
     const context = createContext(raw, executionCtx)
-    return protect(request, target.path, context, {
-      next: (_, signal) => proxy(request, target, signal),
-      refuse: async (verdict) => (await loadRefusal()).createRefusal(verdict, fields),
-    })
+    try {
+      return await protect(request, target.path, context, {
+        next: (_, signal) => proxy(request, target, context.deadlines, signal),
+        refuse: async (verdict) => (await loadRefusal()).createRefusal(verdict, fields),
+      })
+    } finally {
+      // The runtime would drop the timer with the request, which costs more.
+      context.deadlines.end()
+    }
   })
   app.onError(async (error) => {
     log('error', { event: 'unexpected_error', error: error.name })

@@ -5,8 +5,8 @@ import { copyResponse } from '../http/protect.ts'
 import { createDigest } from '../request/identity/digest.ts'
 import type { RequestTarget } from '../request/target.ts'
 import { createLoader } from '../runtime/create-loader.ts'
+import { type Deadlines, TOO_LATE } from '../runtime/deadlines.ts'
 import type { Log } from '../runtime/log.ts'
-import { TOO_LATE, waitAtMost } from '../runtime/sleep.ts'
 import type { Reason } from './gateway-problem.ts'
 import type { IncomingRequest } from './incoming-request.ts'
 
@@ -32,6 +32,7 @@ export function createProxy({ config, fetch, log }: ProxyOptions) {
   return async function proxy(
     request: IncomingRequest,
     target: RequestTarget,
+    deadlines: Deadlines,
     signal?: AbortSignal,
   ): Promise<Response> {
     const url = upstreamUrl === undefined ? request.url : upstreamUrl + target.pathAndQuery
@@ -46,7 +47,7 @@ export function createProxy({ config, fetch, log }: ProxyOptions) {
     const hasBody = raw.body !== null
     if (!hasBody) init.method = method
     try {
-      const response = await waitAtMost(fetch(hasBody ? new Request(url, raw) : url, init), timeoutMs)
+      const response = await deadlines.waitWithin(timeoutMs, fetch(hasBody ? new Request(url, raw) : url, init))
       if (response !== TOO_LATE) return toClient(response)
       log('error', { event: 'upstream_timeout', timeoutMs })
       return createSynthetic('upstream-timeout')

@@ -5,6 +5,7 @@ import type { Admitted, Verdict } from '../model/verdict.ts'
 import { readCallerAddress } from '../request/identity/address.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
 import type { CallContext } from '../runtime/call-context.ts'
+import { Deadlines } from '../runtime/deadlines.ts'
 import type { Log } from '../runtime/log.ts'
 import { addRateLimitHeaders, type HeaderFormat } from './rate-limit-headers.ts'
 
@@ -101,6 +102,7 @@ export function createRequestContext(
   request?: Pick<Request, 'signal'>,
 ): CallContext {
   return {
+    deadlines: new Deadlines(),
     isClientGone: () => request?.signal.aborted === true,
     waitUntil(work) {
       const logged = work.catch((error: unknown) => {

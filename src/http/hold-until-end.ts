@@ -3,6 +3,7 @@ import type { SlotHold } from '../model/verdict.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
 import type { RequestPath } from '../request/target.ts'
 import type { CallContext } from '../runtime/call-context.ts'
+import { Deadlines } from '../runtime/deadlines.ts'
 import { joinWebSockets } from './join-web-sockets.ts'
 
 export type HoldUntilEnd = typeof holdUntilEnd
@@ -76,8 +77,8 @@ function holdWebSocket(response: Response, upstream: WebSocket, hold: SlotHold, 
 
 /** Would the caller be refused now for another reason than a used-up limit? */
 async function isRefusedNow({ limiter, request, path, context: { waitUntil } }: HeldExchange): Promise<boolean> {
-  // A new context, because tokens are verified once in each.
-  const context: CallContext = { waitUntil }
+  // A new context, because tokens are verified once in each, and the deadlines of the request are over.
+  const context: CallContext = { waitUntil, deadlines: Deadlines.createForOne() }
   const charges = await limiter.findCharges(request, path, context)
   if ('outcome' in charges) return charges.outcome === 'blocked' || charges.outcome === 'unidentified'
   if (!charges.some(({ penalty }) => penalty)) return false

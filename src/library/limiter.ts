@@ -6,8 +6,9 @@ import type { Charge, DecisionRequest } from '../model/charge.ts'
 import { ON_STORE_ERROR, type Policy } from '../model/policy.ts'
 import { StoreError } from '../model/store.ts'
 import type { CallContext } from '../runtime/call-context.ts'
+import { Deadlines } from '../runtime/deadlines.ts'
 import { consoleLog, type Log, throttle } from '../runtime/log.ts'
-import { sleep, TOO_LATE, waitAtMost } from '../runtime/sleep.ts'
+import { sleep, waitAtMost } from '../runtime/sleep.ts'
 import { createSteadyClock } from '../runtime/steady-clock.ts'
 import { MemoryStore } from '../store/memory/memory-store.ts'
 import { WindowStore } from '../store/memory/window-store.ts'
@@ -300,13 +301,13 @@ class PolicyLimiter implements Limiter {
    */
   async #takeWithin(leftMs: number, identity: Identities, cost: number, signal: AbortSignal | undefined) {
     const taking = this.take(identity, { cost })
-    let decision: LimiterDecision | typeof TOO_LATE = TOO_LATE
+    let decision: LimiterDecision | undefined
     try {
       decision = await waitAtMost(taking, Math.max(MIN_ANSWER_MS, leftMs), signal)
-      return decision === TOO_LATE ? refuseUnanswered(this.#now()) : decision
+      return decision ?? refuseUnanswered(this.#now())
     } finally {
       const refund = (late: LimiterDecision) => this.#refund(identity, late, late.charged)
-      if (decision === TOO_LATE) this.#context.waitUntil(taking.then(refund, () => {}))
+      if (!decision) this.#context.waitUntil(taking.then(refund, () => {}))
     }
   }
 
@@ -373,6 +374,10 @@ function createContext(log: Log, keepAlive: LimiterOptions['waitUntil']): CallCo
         log('error', { event: 'background_error', message: error instanceof StoreError ? error.message : 'failed' })
       })
       keepAlive?.(logged)
+    },
+    // On Workers, two requests cannot share a timer. A request that waits for nothing makes none.
+    get deadlines() {
+      return Deadlines.createForOne()
     },
   }
 }

@@ -94,16 +94,20 @@ export function sluice<Req extends AnyIncoming = IncomingMessage, Res extends An
     res.once('close', () => {
       isClosed = true
     })
-    const verdict = await limiter.decide(request, path, call)
-    req.rateLimit = toRateLimit(verdict)
-    if (verdict.outcome === 'admitted') follow(request, res as ServerResponse, verdict, call, isClosed)
-    else if (onLimited && isOverLimits(verdict)) {
-      res.statusCode = verdict.outcome === 'limited' ? 429 : 503
-      for (const [name, value] of listRefusalFields(verdict)) res.setHeader(name, value)
-      reportLimits(res, verdict)
-      await onLimited(req, res, req.rateLimit)
-    } else await answer(res, createRefusal(verdict, request.headers, NO_PAGE), verdict)
-    return verdict.outcome === 'admitted'
+    try {
+      const verdict = await limiter.decide(request, path, call)
+      req.rateLimit = toRateLimit(verdict)
+      if (verdict.outcome === 'admitted') follow(request, res as ServerResponse, verdict, call, isClosed)
+      else if (onLimited && isOverLimits(verdict)) {
+        res.statusCode = verdict.outcome === 'limited' ? 429 : 503
+        for (const [name, value] of listRefusalFields(verdict)) res.setHeader(name, value)
+        reportLimits(res, verdict)
+        await onLimited(req, res, req.rateLimit)
+      } else await answer(res, createRefusal(verdict, request.headers, NO_PAGE), verdict)
+      return verdict.outcome === 'admitted'
+    } finally {
+      call.deadlines.end()
+    }
   }
 
   async function answer(res: AnyResponse, response: Response, verdict?: Refused): Promise<void> {

@@ -79,19 +79,23 @@ export function createRespond<Args extends unknown[]>(parts: MiddlewareParts<Arg
     const target = readTarget(request.url)
     if (typeof target === 'string') return createProblemResponse({ type: NO_PAGE, ...TARGET_PROBLEMS[target] })
     const call = createRequestContext((work) => exchange.keepAlive(work), log)
-    return protect(request, target.path, call, {
-      async next(verdict) {
-        exchange.record(toRateLimit(verdict))
-        return withOpenFields(await exchange.next())
-      },
-      async refuse(verdict) {
-        const rateLimit = toRateLimit(verdict)
-        exchange.record(rateLimit)
-        return onLimited && isOverLimits(verdict)
-          ? addMissingHeaders(await onLimited(rateLimit), listRefusalFields(verdict))
-          : createRefusal(verdict, request.headers, NO_PAGE)
-      },
-    })
+    try {
+      return await protect(request, target.path, call, {
+        async next(verdict) {
+          exchange.record(toRateLimit(verdict))
+          return withOpenFields(await exchange.next())
+        },
+        async refuse(verdict) {
+          const rateLimit = toRateLimit(verdict)
+          exchange.record(rateLimit)
+          return onLimited && isOverLimits(verdict)
+            ? addMissingHeaders(await onLimited(rateLimit), listRefusalFields(verdict))
+            : createRefusal(verdict, request.headers, NO_PAGE)
+        },
+      })
+    } finally {
+      call.deadlines.end()
+    }
   }
 }
 

@@ -15,17 +15,12 @@ export async function sleep(durationMs: number, signal?: AbortSignal): Promise<v
   }
 }
 
-export const TOO_LATE = Symbol('too late')
-
-/**
- * Waits for work. It goes on if it takes longer: a signal to end it would cost more.
- * @throws the error of the work; the signal's reason, as soon as it is aborted
- */
+/** Waits for work; undefined if it takes longer. @throws the signal's reason, as soon as it is aborted */
 export function waitAtMost<T>(
   work: Promise<T>,
   durationMs: number,
-  signal?: AbortSignal,
-): Promise<T | typeof TOO_LATE> {
+  signal: AbortSignal | undefined,
+): Promise<T | undefined> {
   if (durationMs === Number.POSITIVE_INFINITY && !signal) return work
   return new Promise((resolve, reject) => {
     const end = (settle: () => void) => {
@@ -33,7 +28,7 @@ export function waitAtMost<T>(
       signal?.removeEventListener('abort', abort)
       settle()
     }
-    const giveUp = () => end(() => resolve(TOO_LATE))
+    const giveUp = () => end(() => resolve(undefined))
     const abort = () => end(() => reject(signal?.reason))
     const timer = durationMs <= MAX_TIMER_MS ? setTimeout(giveUp, Math.ceil(durationMs)) : undefined
     signal?.addEventListener('abort', abort)

@@ -1,6 +1,7 @@
 import type { CallContext } from '../../src/runtime/call-context.ts'
+import { Deadlines } from '../../src/runtime/deadlines.ts'
 
 /** @param background what goes on after the answer is put there */
 export function callContext(background: Promise<unknown>[] = []): CallContext {
-  return { waitUntil: (work) => background.push(work) }
+  return { deadlines: Deadlines.createForOne(), waitUntil: (work) => background.push(work) }
 }

@@ -9,6 +9,7 @@ import type { Verdict } from '../../model/verdict.ts'
 import { describeSource } from '../../request/identity/source.ts'
 import { createPathReader, createTargetReader, type TargetReader } from '../../request/target.ts'
 import type { CallContext } from '../../runtime/call-context.ts'
+import { Deadlines } from '../../runtime/deadlines.ts'
 import type { LogEntry } from './log-line.ts'
 import { isUnlogged, LoggedRequest } from './logged-request.ts'
 import { Timeline } from './timeline.ts'
@@ -52,7 +53,7 @@ export class Simulation {
 
   /** @param leases of the one isolate; undefined: each request makes a call to the store */
   constructor(config: Config, leases?: LeaseSize | 'off') {
-    this.#context = { waitUntil: (work) => void this.#unfinished.push(work) }
+    this.#context = { deadlines: Deadlines.createForOne(), waitUntil: (work) => void this.#unfinished.push(work) }
     // Policies that cannot be simulated limit nothing, but still give their priority.
     const policies = config.policies.map((policy) =>
       findObstacle(policy) === undefined ? policy : { ...policy, limits: [], plans: undefined },

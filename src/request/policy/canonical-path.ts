@@ -6,13 +6,13 @@
  */
 export function canonicalizePath(pathname: string): string {
   if (/^(?:\/|(?:\/[\w.~!$&'()*+,;=:@-]+)+)$/.test(pathname)) return pathname
-  return normalizeSegments(decodeEscapes(pathname, PLAIN_IN_PATHS))
+  return normalizeSegments(decodeEscapes(pathname, OF_PATHS))
 }
 
 /** A pattern keeps escapes where a decoded ":", "*", ",", "$" or "+" would mean something else. */
 export function canonicalizePattern(path: string): string {
   const { pathname } = new URL(`http://pattern${path}`)
-  return normalizeSegments(decodeEscapes(pathname, PLAIN_IN_PATTERNS))
+  return normalizeSegments(decodeEscapes(pathname, OF_PATTERNS))
 }
 
 /** Folds a canonical path, beyond ASCII too: `ſ` is "S", as it is to some APIs. */
@@ -20,19 +20,46 @@ export function foldCase(path: string): string {
   return decodeLetters(path).toLowerCase().toUpperCase().replaceAll('\u0307', '')
 }
 
-/** Matches an escape, and what must be one. A percent sign alone could form one with a character decoded after it. */
-const TO_SPELL = /%[\da-f]{2}|[^\w.~!$&'()*+,;=:@/\x80-\uffff-]/gi
-const PLAIN_IN_PATHS = /[\w.~!$&'()*+,;=:@-]/
-const PLAIN_IN_PATTERNS = /[\w.~!&'();=@-]/
+const ASCII = Array.from({ length: 0x80 }, (_, code) => String.fromCharCode(code))
+/** The spelling of a character by its code; undefined if it stays. */
+const CHARACTERS = ASCII.map((character) =>
+  /[\w.~!$&'()*+,;=:@/-]/.test(character) ? undefined : encodeURIComponent(character),
+)
+/** The value of a hexadecimal digit by its code. */
+const DIGITS = ASCII.map((character) => (/[\da-f]/i.test(character) ? Number.parseInt(character, 16) : undefined))
+/** The spelling of an escape by its code: the character itself where that is allowed. */
+const OF_PATHS = Array.from({ length: 0x100 }, (_, code) => {
+  const character = ASCII[code] ?? ''
+  return /[\w.~!$&'()*+,;=:@-]/.test(character) ? character : matchEscape(code)
+})
+const OF_PATTERNS = OF_PATHS.map((spelling, code) => (/^[:*,$+]$/.test(spelling) ? matchEscape(code) : spelling))
 
-/** @param plain matches a character that is decoded */
-function decodeEscapes(pathname: string, plain: RegExp): string {
-  return pathname.replace(TO_SPELL, (given) => {
-    const code = given.length === 1 ? given.charCodeAt(0) : Number.parseInt(given.slice(1), 16)
-    const character = String.fromCharCode(code)
-    const isPlain = given.length > 1 && plain.test(character)
-    return isPlain ? character : `%${code.toString(16).padStart(2, '0').toUpperCase()}`
-  })
+function matchEscape(code: number): string {
+  return `%${code.toString(16).padStart(2, '0').toUpperCase()}`
+}
+
+/** Uses neither an expression nor a string for each escape: attackers send paths of nothing else. */
+function decodeEscapes(pathname: string, escapes: readonly string[]): string {
+  let text = ''
+  let from = 0
+  for (let at = 0; at < pathname.length; at++) {
+    const code = pathname.charCodeAt(at)
+    let spelling = CHARACTERS[code]
+    if (spelling === undefined) continue
+    if (from < at) text += pathname.slice(from, at)
+    // A percent sign that begins no escape is escaped itself: it could form one with a character decoded after it.
+    if (spelling === '%25') {
+      const high = DIGITS[pathname.charCodeAt(at + 1)]
+      const low = DIGITS[pathname.charCodeAt(at + 2)]
+      if (high !== undefined && low !== undefined) {
+        spelling = escapes[16 * high + low] as string
+        at += 2
+      }
+    }
+    text += spelling
+    from = at + 1
+  }
+  return from === 0 ? pathname : text + pathname.slice(from)
 }
 
 function normalizeSegments(path: string): string {

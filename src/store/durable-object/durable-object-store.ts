@@ -1,8 +1,8 @@
 import type { Decision, DecisionRequest, StoreCharge } from '../../model/charge.ts'
 import { type Adjustment, type Release, type Store, StoreError } from '../../model/store.ts'
 import type { CallContext } from '../../runtime/call-context.ts'
+import { Deadlines, TOO_LATE } from '../../runtime/deadlines.ts'
 import { drawNumber } from '../../runtime/random.ts'
-import { TOO_LATE, waitAtMost } from '../../runtime/sleep.ts'
 import type { Backend } from '../backend.ts'
 import { ChargeTimes } from '../charge-times.ts'
 import { type Conclusion, Negotiation, type To } from './negotiation.ts'
@@ -60,7 +60,7 @@ export class DurableObjectStore implements Store {
     if (!negotiation.isFinal) context?.waitUntil(work.catch(() => {}))
     let conclusion: Conclusion | typeof TOO_LATE
     try {
-      conclusion = await waitAtMost(work, this.#timeoutMs)
+      conclusion = await (context?.deadlines ?? Deadlines.createForOne()).waitWithin(this.#timeoutMs, work)
       // Queued answers may come before the timer: asking for others would take as long again.
       const isLate = Date.now() - startedMs > this.#timeoutMs && isForItsResponse(request)
       if (conclusion === TOO_LATE || (isLate && conclusion.decision.granted > 0)) {

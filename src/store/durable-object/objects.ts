@@ -1,7 +1,7 @@
 import type { Evaluation } from '../../algorithms/decide.ts'
 import type { DecisionRequest, StoreCharge } from '../../model/charge.ts'
 import { StoreError } from '../../model/store.ts'
-import { TOO_LATE, waitAtMost } from '../../runtime/sleep.ts'
+import { Deadlines, TOO_LATE } from '../../runtime/deadlines.ts'
 
 export interface Shared {
   readonly id: number
@@ -119,7 +119,7 @@ export async function callWithin<T>(timeoutMs: number, work: Promise<T>): Promis
   const calling = work.catch(() => {
     throw createCallError()
   })
-  const answer = await waitAtMost(calling, timeoutMs)
+  const answer = await Deadlines.createForOne().waitWithin(timeoutMs, calling)
   if (answer === TOO_LATE) throw new StoreError(TOO_LATE_MESSAGE)
   return answer
 }

@@ -1,6 +1,6 @@
 import { StoreError } from '../../model/store.ts'
+import { Deadlines, TOO_LATE } from '../../runtime/deadlines.ts'
 import { createSha1 } from '../../runtime/hash.ts'
-import { TOO_LATE, waitAtMost } from '../../runtime/sleep.ts'
 import type { RedisClient } from './client.ts'
 
 /**
@@ -56,8 +56,8 @@ export class RedisCalls {
     this.#secrets = secrets
   }
 
-  /** @throws {StoreError} */
-  evaluate(script: Script, keys: string[], args: (string | number)[]): Promise<unknown> {
+  /** @param deadlines all deadlines of the request @throws {StoreError} */
+  evaluate(script: Script, keys: string[], args: (string | number)[], deadlines?: Deadlines): Promise<unknown> {
     const call: ScriptCall = { script, keys, args, deadline: { hasPassed: false } }
     const variant = this.#variant
     const connecting = this.#client.connecting?.()
@@ -65,7 +65,7 @@ export class RedisCalls {
     const sent =
       connecting || sha1 === undefined ? this.#sendLater(call, connecting) : this.#client.evalsha(sha1, keys, args)
     const answered = sent.catch((error: unknown) => this.#resend(error, call, variant))
-    return this.#waitWithin(answered, keys, call.deadline)
+    return this.#waitWithin(answered, keys, call.deadline, deadlines)
   }
 
   /** @param keys keys that the server may repeat @throws {StoreError} */
@@ -74,9 +74,14 @@ export class RedisCalls {
     return this.#waitWithin(call(), keys, { hasPassed: false })
   }
 
-  async #waitWithin<T>(call: Promise<T>, keys: readonly string[], deadline: Deadline): Promise<T> {
+  async #waitWithin<T>(
+    call: Promise<T>,
+    keys: readonly string[],
+    deadline: Deadline,
+    deadlines = Deadlines.createForOne(),
+  ): Promise<T> {
     try {
-      const answer = await waitAtMost(call, this.#timeoutMs)
+      const answer = await deadlines.waitWithin(this.#timeoutMs, call)
       if (answer !== TOO_LATE) return answer
     } catch (error) {
       this.#fail(error, keys)

@@ -1,6 +1,7 @@
 import type { Decision, DecisionRequest, StoreCharge } from '../../model/charge.ts'
 import type { AlgorithmName } from '../../model/limits.ts'
 import type { Adjustment, Release, Store } from '../../model/store.ts'
+import type { CallContext } from '../../runtime/call-context.ts'
 import { Lru } from '../../runtime/lru.ts'
 import { mapList } from '../../runtime/map-list.ts'
 import type { RedisClient } from './client.ts'
@@ -53,10 +54,15 @@ export class RedisStore implements Store {
     this.#moreLua = moreLua
   }
 
-  async decide(request: DecisionRequest): Promise<Decision> {
+  async decide(request: DecisionRequest, context?: CallContext): Promise<Decision> {
     const keys = mapList(request.charges, ({ key }) => key)
     const args = listScriptArguments(request, this.#entriesToRead.find)
-    const reply = await this.#prompt.evaluate(this.#getScript('decide', request.charges), keys, args)
+    const reply = await this.#prompt.evaluate(
+      this.#getScript('decide', request.charges),
+      keys,
+      args,
+      context?.deadlines,
+    )
     const decision = readDecision(reply, request)
     this.#entriesToRead.update(request, decision)
     return decision

@@ -2,6 +2,7 @@ import { expect, test } from 'vitest'
 import { createVirtualEngine, VirtualStore } from '../../../src/command/simulate/virtual-store.ts'
 import type { DecisionRequest } from '../../../src/model/charge.ts'
 import type { AlgorithmName } from '../../../src/model/limits.ts'
+import { Deadlines } from '../../../src/runtime/deadlines.ts'
 import { LUA } from '../../../src/store/redis/more-lua.ts'
 import { joinScript, listScriptArguments } from '../../../src/store/redis/script.ts'
 import { chargeOf, EVERY_ALGORITHM, take, withPolicy } from '../../support/charges.ts'
@@ -76,6 +77,7 @@ test('calls and commands of leased permits are those that Redis counts, or a few
       store.advanceTo(START_MS + i * 7)
       const unfinished: Promise<unknown>[] = []
       const context = {
+        deadlines: Deadlines.createForOne(),
         waitUntil: (work: Promise<unknown>) => void unfinished.push(work),
       }
       expect((await engine.decide([withPolicy(rule)], context)).granted).toBe(1)

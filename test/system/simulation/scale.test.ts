@@ -10,6 +10,7 @@ import { Server } from '../../../bench/scale/server.ts'
 import { type ScaleFigures, type Scenario, simulate } from '../../../bench/scale/simulate.ts'
 import { inVirtualTime, START_MS, VirtualTime } from '../../../bench/scale/virtual-time.ts'
 import type { Store } from '../../../src/model/store.ts'
+import { Deadlines } from '../../../src/runtime/deadlines.ts'
 import { DurableObjectStore } from '../../../src/store/durable-object/durable-object-store.ts'
 import { openObjects } from '../../../src/store/durable-object/objects.ts'
 import { seededRandom } from '../../../tools/seeded-random.ts'
@@ -187,7 +188,7 @@ describe('by hand', () => {
     for (const ms of atMs) {
       time.at(START_MS + ms, () => {
         const sentMs = time.nowMs
-        const context = { waitUntil() {} }
+        const context = { deadlines: new Deadlines(), waitUntil() {} }
         void store.decide(request, context).then(({ granted, nowMs }) => {
           heard.push({ afterMs: Number((time.nowMs - sentMs).toFixed(3)), granted, decidedMs: nowMs - START_MS })
         })
