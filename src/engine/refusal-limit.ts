@@ -14,6 +14,7 @@ const MAX_CALLS = 3
 const SPAN_MS = 1_000
 /** Refusals are repeated for no longer than this. */
 const MAX_AGE_MS = 5_000
+/** Refusals that are remembered of a key, each of another cost. */
 const MAX_COSTS = 5
 const NEVER = Number.NEGATIVE_INFINITY
 const MAX_KEYS = 10_000
@@ -34,7 +35,7 @@ interface Refusals {
   /** Refusals that the store decided. */
   readonly calls: number
   readonly plan: string | undefined
-  /** Of different costs, the latest first. All found as much remaining. */
+  /** Refusals of different costs, the latest first. When each was decided, the same number of units remained. */
   readonly latest: readonly RepeatedRefusal[]
   /** Remaining units by key, of charges with a penalty that did not refuse. */
   readonly remaining: ReadonlyMap<string, number>
@@ -116,22 +117,21 @@ class RefusalLimiter {
   #repeat(request: DecisionRequest, nowMs: number): Decision | undefined {
     let first: RepeatedRefusal | undefined
     const usage = request.charges.map((charge) => {
-      const refusals = this.#findRefusals(charge, request, nowMs)
-      if (!refusals || refusals.calls < MAX_CALLS || !isWithin(refusals, nowMs)) return []
-      const refusal = findClosest(refusals, countUnits(charge, request))
-      first ??= refusal
-      return refusal ? ageUsage(refusal, nowMs) : []
+      const found = this.#findRefusal(charge, request, nowMs)
+      if (!found || found.refusals.calls < MAX_CALLS || !isWithin(found.refusals, nowMs)) return []
+      first ??= found.closest
+      return ageUsage(found.closest, nowMs)
     })
     return first && { granted: 0, nowMs: first.nowMs + nowMs - first.sentAtMs, usage, isProvisional: true }
   }
 
   /** @returns true if the address brings too many identities, and this one is not known */
   #isLikelyRefused(request: DecisionRequest, nowMs: number): boolean {
-    return request.charges.some((charge) => countsNewIdentities(charge) && this.#findRefusals(charge, request, nowMs))
+    return request.charges.some((charge) => countsNewIdentities(charge) && this.#findRefusal(charge, request, nowMs))
   }
 
   /** @returns undefined if the charge does not refuse the request, as far as is known, or if the store must count it */
-  #findRefusals(charge: StoreCharge, request: DecisionRequest, nowMs: number): Refusals | undefined {
+  #findRefusal(charge: StoreCharge, request: DecisionRequest, nowMs: number) {
     const refusals = charge.mode === 'enforce' ? this.#refusals.get(charge.key) : undefined
     if (!refusals || refusals.plan !== charge.plan) return undefined
     const units = countUnits(charge, request)
@@ -146,7 +146,7 @@ class RefusalLimiter {
       !mayPenalize(one) ||
       (countsNewIdentities(charge) && this.#isNew(one)) ||
       (refusals.remaining.get(one.key) ?? 0) >= countUnits(one, request)
-    return request.charges.every(isUncounted) ? refusals : undefined
+    return request.charges.every(isUncounted) ? { refusals, closest } : undefined
   }
 
   /** @returns true for an identity that this isolate has not seen admitted */

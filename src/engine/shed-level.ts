@@ -111,9 +111,8 @@ function isPressed(
   // A queue that shrinks already needs no more shedding.
   if (total < lastTotal) return false
   const crowd = inFlight / Math.max(1, baseline.inFlight)
-  const countUsual = (ms: number) => ms / Math.max(1, baseline.latencyMs)
-  const isHanging = crowd > HANGING_RATIO && countUsual(silentMs) > QUEUE_RATIO
-  return isHanging || (crowd > QUEUE_RATIO && countUsual(latencyMs) > QUEUE_RATIO)
+  const longMs = QUEUE_RATIO * Math.max(1, baseline.latencyMs)
+  return (crowd > HANGING_RATIO && silentMs > longMs) || (crowd > QUEUE_RATIO && latencyMs > longMs)
 }
 
 function raise(state: ShedState, { demand }: LoadSignals, nowMs: number): ShedState {

@@ -89,7 +89,7 @@ export function redisStore(client: AnyRedis, options: RedisStoreOptions = {}): L
   }
 }
 
-/** By the object that holds the counts: the description of each policy, by its key. */
+/** Describes the policies that count in each object, by the beginning of their keys. */
 const COUNTED = new WeakMap<object, Map<string, string>>()
 
 /**

@@ -7,7 +7,7 @@ interface QueuedCall {
   readonly repetitions?: number
 }
 
-/** By the number of their repetitions. */
+/** The waiting calls of a tenant: the index is the number of their repetitions. */
 type TenantCalls<Call> = (Set<Call> | undefined)[]
 
 /** Waiting calls, ordered by priority, then by tenant in turns, then by repetitions, the most first, then by arrival. */
@@ -44,19 +44,17 @@ export class CallQueue<Call extends QueuedCall> {
   }
 
   has(call: Call): boolean {
-    return (
-      this.#findTenants(call)
-        .get(call.tenant)
-        ?.some((calls) => calls?.has(call)) ?? false
-    )
+    const { tenant, repetitions = 0 } = call
+    return this.#findTenants(call).get(tenant)?.[repetitions]?.has(call) ?? false
   }
 
   /** @returns false if it is not queued */
   remove(call: Call): boolean {
     const tenants = this.#findTenants(call)
-    const calls = tenants.get(call.tenant)
-    if (!calls?.some((each) => each?.delete(call))) return false
-    if (calls.every((each) => each?.size === 0)) tenants.delete(call.tenant)
+    const { tenant, repetitions = 0 } = call
+    const calls = tenants.get(tenant)
+    if (!calls?.[repetitions]?.delete(call)) return false
+    if (calls.every((each) => each?.size === 0)) tenants.delete(tenant)
     this.#size--
     return true
   }

@@ -25,7 +25,7 @@ export interface RedisStoreParts {
    * that hanging ones do not pile up. Default: `client`.
    */
   readonly patientClient?: RedisClient
-  /** Those that charges use; others are added to the scripts when they come. */
+  /** The algorithms that the scripts know. One that is missing is added with the first charge that uses it. */
   readonly algorithms: Iterable<AlgorithmName>
   /** Needed by algorithms other than `sliding-window`, and by penalties. */
   readonly moreLua?: Chunks | undefined
