@@ -1,22 +1,22 @@
 /**
  * What leases save and what they withhold, in virtual time: each run gives the same figures.
  *
- *     npm run bench:leases -- [--only near,bursts,slow,stops,isolates,world] [--quick] [--off]
+ *     npm run bench:leases -- [--only near,hot,bursts,slow,stops,isolates,world] [--quick] [--off]
  *
- * Near limits, in bursts and pauses, of slow callers, of bursts that stop, and of one identity that many isolates share:
- * without a network between, and as the world would ask for it. Some three minutes of one processor; --quick leaves out
- * the longest bursts and takes one round trip; --off shows the same without leases. Fails if any true window held more
- * than its limit.
+ * Near limits, far from them, in bursts and pauses, of slow callers, of bursts that stop, and of one identity that many
+ * isolates share: without a network between, and as the world would ask for it. Some three minutes of one processor;
+ * --quick leaves out the longest bursts and takes one round trip; --off shows the same without leases. Fails if any true
+ * window held more than its limit.
  */
 import { parseArgs } from 'node:util'
 import { parseLimits } from '../src/model/limits.ts'
 import { seededRandom } from '../tools/seeded-random.ts'
-import { BUSY, NEAR_THE_LIMIT, type Service, serve, serveTraffic } from './accuracy/places.ts'
+import { BUSY, HOT, NEAR_THE_LIMIT, type Service, serve, serveTraffic } from './accuracy/places.ts'
 import type { ScalePolicies } from './scale/policies.ts'
 import { simulate } from './scale/simulate.ts'
 import { START_MS } from './scale/virtual-time.ts'
 
-const TABLES = ['near', 'bursts', 'slow', 'stops', 'isolates', 'world']
+const TABLES = ['near', 'hot', 'bursts', 'slow', 'stops', 'isolates', 'world']
 const SEED = 7
 const S = 1_000
 const ROUND_TRIPS_MS = [20, 100, 160]
@@ -110,6 +110,17 @@ async function printNear(): Promise<void> {
     ...rows.toSorted((a, b) => a.ofIdeal - b.ofIdeal).slice(0, 5),
   ])
   print('Busy, at half of the limit: at most 0.1 calls a request are aimed at', await table(busy))
+}
+
+async function printHot(): Promise<void> {
+  const rows = []
+  for (const [at, hot] of HOT.entries()) {
+    for (const roundTripMs of roundTripsMs) {
+      const service = await serveTraffic({ ...hot, leases, roundTripMs })
+      rows.push({ inBunches: at === 1, ms: roundTripMs, calls: callsEach(service), ofIdeal: ofIdeal(service) })
+    }
+  }
+  print('One hot caller of one place, far from its limit', rows)
 }
 
 async function printBursts(): Promise<void> {
@@ -229,6 +240,7 @@ async function printWorld(): Promise<void> {
 
 const printers: Record<string, () => Promise<void>> = {
   near: printNear,
+  hot: printHot,
   bursts: printBursts,
   slow: printSlow,
   stops: printStops,

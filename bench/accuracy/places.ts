@@ -95,6 +95,13 @@ export const BUSY: readonly Omit<NamedScenario, 'roundTripMs'>[] = [
   },
 ]
 
+/** One caller of one place, far from its limit: 6 requests in each millisecond, or as many in bunches. */
+export const HOT: readonly Pick<Traffic, 'limits' | 'arrivals' | 'places'>[] = [1, 11].map((everyMs) => ({
+  limits: [{ limit: 1_000_000, windowMs: 10 * SECOND_MS }],
+  places: 1,
+  arrivals: Array.from({ length: 6 * 5 * SECOND_MS }, (_, at) => START_MS + Math.floor(at / 6 / everyMs) * everyMs),
+}))
+
 const PLACES = 4
 /** More than a decision takes. */
 const MAX_ROUND_TRIPS = 10

@@ -2,7 +2,7 @@ import type { Decision } from '../model/charge.ts'
 import type { StoreError } from '../model/store.ts'
 
 /** A pace is a mean of about so many gaps between requests: fewer vary by chance, more hide a change. */
-const PACE_GAPS = 32
+const PACE_GAPS = 64
 /** A clock that stands still between inputs shows many requests at once, so they are spread over this time at least. */
 const MIN_PACE_MS = 10
 

@@ -18,9 +18,11 @@ const MAX_TERM_SHARE = 0.3
 const MAX_TERM_MS = 12_000
 /** The last part of a lease is not used, because clocks of isolates run unevenly. */
 const MARGIN_SHARE = 0.05
-/** A caller takes what it needs for so many round trips, and takes more when no more than that is left. */
+/** A busy caller takes what it needs for this time: few calls, and little expires when a burst ends. */
+const HORIZON_MS = 100
+/** It also takes what it needs for so many round trips, and takes more when no more than that is left. */
 const ROUND_TRIPS = 2
-/** Besides, it takes so many permits that a call is worth it, if they last no longer than a lease may, */
+/** Others take so many permits that a call is worth it, if they last no longer than a lease may, */
 const MIN_PERMITS = 32
 /** but no larger share of the smallest limit: a burst begins to leave its window later by the time that they last. */
 const MIN_PERMITS_SHARE = 1 / 75
@@ -148,8 +150,9 @@ class Leases {
     const { limit, left, leftPerUsed, crowdPermits } = this.#findRoom(request)
     const { pace, used, expired } = account
     const expected = pace.longRun * (this.#findUsableMs(request, maxLeaseMs, nowMs) - this.#roundTripMs)
+    const soon = Math.max(pace.now * HORIZON_MS, Math.min(MIN_PERMITS, MIN_PERMITS_SHARE * limit))
     const wanted = Math.min(
-      Math.min(MIN_PERMITS, MIN_PERMITS_SHARE * limit) + pace.now * this.#aheadMs,
+      soon + pace.now * this.#aheadMs,
       expected - Math.sqrt(Math.max(0, expected)),
       LEFT_SHARE * left,
       UNUSED_SHARE * leftPerUsed * (used + expired) - expired,

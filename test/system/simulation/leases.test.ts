@@ -1,5 +1,5 @@
 import { expect, inject, test } from 'vitest'
-import { BUSY, NEAR_THE_LIMIT, ROUND_TRIPS_MS, serve } from '../../../bench/accuracy/places.ts'
+import { BUSY, HOT, NEAR_THE_LIMIT, ROUND_TRIPS_MS, serve, serveTraffic } from '../../../bench/accuracy/places.ts'
 
 // Counts in virtual time: how fast the machine is plays no part. All of the table is for FUZZ=long and for the bench.
 const IS_LONG = inject('fuzz').isLong
@@ -34,5 +34,14 @@ test.each(EVERY_BUSY)(
     expect(calls / requests).toBeLessThanOrEqual(0.1)
     expect(admitted).toBe(requests)
     expect(fullest).toBeLessThanOrEqual(1)
+  },
+)
+
+test.each(HOT)(
+  'Leases ask at most once in fifty requests for a hot caller, also if they come in bunches',
+  async (hot) => {
+    const { requests, calls, admitted } = await serveTraffic({ ...hot, leases: 'auto', roundTripMs: 20 })
+    expect(calls / requests).toBeLessThanOrEqual(0.02)
+    expect(admitted).toBe(requests)
   },
 )
