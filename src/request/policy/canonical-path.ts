@@ -70,7 +70,8 @@ function normalizeSegments(path: string): string {
 /** A path that is not all UTF-8 stays as it is: an error for each such letter would take long. */
 function decodeLetters(path: string): string {
   try {
-    return path.replace(/(?:%[89A-F][\dA-F])+/g, decodeURIComponent)
+    // All at once, but for escapes of ASCII.
+    return decodeURIComponent(path.replace(/%(?=[0-7])/g, '%25'))
   } catch {
     return path
   }
