@@ -1,6 +1,7 @@
 import * as v from 'valibot'
 import type { Config, Environment } from '../config/load-config.ts'
 import { OptionError } from '../config/option-error.ts'
+import { findRepeatedName } from '../config/policy-keys.ts'
 import type { Engine } from '../engine/engine.ts'
 import type { UpstreamHealth } from '../engine/upstream-health.ts'
 import type { Health } from '../gateway/health.ts'
@@ -128,11 +129,19 @@ export async function readJson({ body, headers }: Request): Promise<unknown> {
     throw new OperationError('unsupported_media_type', 415, 'Content-Type must be application/json.')
   }
   const isDeclaredLonger = Number(headers.get('Content-Length') ?? 0) > MAX_BODY_BYTES
+  let text: string | undefined
+  let value: unknown
   try {
-    const text = isDeclaredLonger ? undefined : await readUpTo(MAX_BODY_BYTES, body, true)
-    if (text !== undefined) return JSON.parse(text)
+    text = isDeclaredLonger ? undefined : await readUpTo(MAX_BODY_BYTES, body, true)
+    value = text === undefined ? undefined : JSON.parse(text)
   } catch {
     throw new OperationError('invalid_input', 400, 'The body is not JSON in UTF-8.')
   }
-  throw new OperationError('body_too_large', 413, `A body may have ${MAX_BODY_BYTES} bytes at most.`)
+  if (text === undefined) {
+    throw new OperationError('body_too_large', 413, `A body may have ${MAX_BODY_BYTES} bytes at most.`)
+  }
+  // JSON.parse has kept the last one.
+  const [, name] = findRepeatedName(text) ?? []
+  if (name === undefined) return value
+  throw new OperationError('invalid_input', 400, `An object of the body has ${JSON.stringify(name)} twice.`)
 }

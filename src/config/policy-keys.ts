@@ -176,7 +176,7 @@ function parseAnonymous(text: string): MissingIdentity | undefined {
 }
 
 /** Finds the first name that occurs twice in one object of a valid JSON text, and the index of its table. */
-function findRepeatedName(json: string): readonly [number, string] | undefined {
+export function findRepeatedName(json: string): readonly [number, string] | undefined {
   const objects: Set<string>[] = []
   let tables = 0
   for (const [token, colon] of json.matchAll(/"(?:[^"\\]|\\.)*"(\s*:)?|[{}]/g)) {

@@ -50,6 +50,13 @@ export function checkFunction(option: string, value: unknown): void {
   if (typeof value !== 'function') throw new OptionError(option, 'a function', value)
 }
 
+/** Calls it once: by a clock that is no number, every request would be the first. */
+export function checkNow(option: string, now: unknown): void {
+  checkFunction(option, now)
+  const nowMs: unknown = (now as () => unknown)()
+  if (!Number.isFinite(nowMs)) throw new OptionError(option, 'a clock that returns milliseconds', nowMs)
+}
+
 export function checkSignal(option: string, value: unknown): void {
   if (value === undefined || typeof (value as Partial<AbortSignal> | null)?.addEventListener === 'function') return
   throw new OptionError(option, 'an AbortSignal', typeof value)

@@ -18,6 +18,7 @@ import {
   checkFunction,
   checkInteger,
   checkNames,
+  checkNow,
   checkOneOf,
   checkOptions,
   checkPrefix,
@@ -158,7 +159,7 @@ const CHECKS: Readonly<Record<keyof LimiterOptions, Check>> = {
   localShare(option, value) {
     if (!(typeof value === 'number' && value > 0 && value <= 1)) throw new OptionError(option, SHARE_EXPECTED, value)
   },
-  now: checkFunction,
+  now: checkNow,
   log: checkFunction,
   waitUntil: checkFunction,
 }

@@ -5,8 +5,8 @@ import type { Store } from '../model/store.ts'
 import { ChargeBuilder, type Identity } from './charge-builder.ts'
 import {
   type Check,
-  checkFunction,
   checkInteger,
+  checkNow,
   checkOptions,
   checkPrefix,
   checkSecret,
@@ -47,7 +47,7 @@ const CHECKS: Readonly<Record<keyof SlidingWindowCounterOptions, Check>> = {
   identity: () => {},
   keyPrefix: checkPrefix,
   identitySecret: checkSecret,
-  now: checkFunction,
+  now: checkNow,
 }
 
 /**

@@ -9,7 +9,7 @@ import { adaptUpstash, type UpstashRedis } from '../store/redis/client.ts'
 import { LUA } from '../store/redis/more-lua.ts'
 import { RedisStore } from '../store/redis/redis-store.ts'
 import { adaptIoRedis, adaptNodeRedis, type IoRedis, type NodeRedis } from '../store/redis/tcp-clients.ts'
-import { type Check, checkFunction, checkInteger, checkNames, checkOptions } from './check-options.ts'
+import { type Check, checkInteger, checkNames, checkNow, checkOptions } from './check-options.ts'
 
 /** Stores the counts of limiters. Limiters that are given the same one share them. */
 export interface LimiterStore {
@@ -39,7 +39,7 @@ export interface MemoryStoreOptions {
 }
 
 const MEMORY_CHECKS: Readonly<Record<keyof MemoryStoreOptions, Check>> = {
-  now: checkFunction,
+  now: checkNow,
   maxKeys: (option, value) => checkInteger(option, value, 1, 2 ** 24),
 }
 

@@ -515,6 +515,7 @@ test.each<[object, string]>([
   [{ limits: '1/1s', onStoreError: 'no' }, 'onStoreError: expected "local" or "open" or "closed", got "no"'],
   [{ limits: '1/1s', localShare: 0 }, 'localShare: expected a share above 0 and at most 1, got 0'],
   [{ limits: '1/1s', refusalCache: 'on' }, 'refusalCache: expected true or false, got "on"'],
+  [{ limits: '1/1s', now: () => Number.NaN }, 'now: expected a clock that returns milliseconds, got NaN'],
   [{ limits: '1/1s', now: 5 }, 'now: expected a function, got 5'],
   [
     { policies: [{ name: 'a', ...quota('1/1s'), penalty: 60 }] },

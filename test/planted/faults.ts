@@ -47,8 +47,8 @@ export const FAULTS: readonly Fault[] = [
   {
     name: 'override-ignored',
     file: 'src/rules/override.ts',
-    find: 'if (limits) return withLimits(charge, limits)',
-    replace: 'if (limits) return charge',
+    find: "if (resolved && 'limits' in resolved) return withLimits(charge, resolved.limits)",
+    replace: "if (resolved && 'limits' in resolved) return charge",
   },
   {
     name: 'slot-kept',

@@ -179,6 +179,8 @@ describe('/_sluice/decide', () => {
     )
     expect(await ask({ method: 'POST', headers: { 'Content-Type': 'application/json' }, body })).toBe(401)
     expect(await ask({ method: 'POST', headers: { ...headers, 'Content-Type': 'text/plain' }, body })).toBe(415)
+    // Some programs would read the first of them.
+    expect(await ask({ method: 'POST', headers, body: body.replace('{', '{"identity":"b",') })).toBe(400)
     expect(await ask({ method: 'PUT', headers, body })).toBe(405)
     expect(await ask({ method: 'GET', headers })).toBe(405)
     expect(await ask({ method: 'POST', headers, body }, 'openapi.json')).toBe(405)

@@ -66,7 +66,7 @@ export async function runSweep(context: Context, flags: SweepFlags, command: Swe
       const question = `${command.question} ${amount} keys of ${connection.database}${names}?`
       if (!(await terminal.confirm(question, 'Give --yes, or see with --dry-run.', signal))) {
         terminal.note('nothing was changed')
-        return 'interrupted'
+        return 'done'
       }
     }
     const file = sample ? undefined : new ResumeFile([connection.database, job.name, match], env)

@@ -96,6 +96,7 @@ describe('sluice expire', () => {
       expect([code, stderr.split('\n')[0]]).toEqual([2, `error: ${error}`])
     }
     const refused = await answering('n\n', [...args, 'a*'])
+    expect(refused.code).toBe(0)
     expect(refused.stderr).toMatch(/Give 5m to 20 keys of 127\.0\.0\.1:\d+, such as "a\d+", .*\? \[y\/N\]/)
     expect(refused.stderr).toContain('nothing was changed')
     expect(await expiries(redis, ['a1', 'a19'])).toEqual([-1, -1])
