@@ -3,13 +3,17 @@
  * their own, which an isolate loads when its variables ask for them. Prints what each way costs.
  */
 import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join, relative, sep } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { build, type Rolldown } from 'tsdown'
+import type { VariableName } from '../src/config/variables.ts'
 import type { UpstashRedis } from '../src/store/redis/client.ts'
+import { findNeededParts } from './needed-parts.ts'
 
 /** What every isolate loads may weigh, gzipped: it is parsed before the first request is answered. A test holds it. */
 export const MAX_SCRIPT_KIB = 44
+/** What may be uploaded, gzipped, for a configuration that asks for no more than limits over Redis. */
+export const MAX_PLAIN_KIB = 75
 
 const ROOT = join(import.meta.dirname, '..')
 
@@ -21,11 +25,21 @@ export interface BuiltWorker {
   readonly lazy: readonly Rolldown.OutputChunk[]
 }
 
+interface BuildOptions {
+  readonly minify?: boolean
+  /** Paths below src/ of what the configuration loads; default: all parts may be asked for. */
+  readonly needed?: ReadonlySet<string> | undefined
+}
+
 /**
  * @param entry source of a Worker
  * @param outDir is emptied before
  */
-export async function buildWorker(entry: string, outDir: string, { minify = true } = {}): Promise<BuiltWorker> {
+export async function buildWorker(
+  entry: string,
+  outDir: string,
+  { minify = true, needed }: BuildOptions = {},
+): Promise<BuiltWorker> {
   const [built] = await build({
     config: false,
     cwd: ROOT,
@@ -43,7 +57,7 @@ export async function buildWorker(entry: string, outDir: string, { minify = true
       resolve: { conditionNames: ['workerd', 'worker', 'browser', 'import'], mainFields: ['module', 'main'] },
     },
     deps: { neverBundle: /^(?:node|cloudflare):/, alwaysBundle: /^(?!\.|node:|cloudflare:)/, onlyBundle: false },
-    plugins: [withoutUnusedCommands],
+    plugins: [withoutUnusedCommands, ...(needed ? [withoutUnneededParts(needed)] : [])],
     minify,
     sourcemap: true,
     dts: false,
@@ -100,6 +114,51 @@ const withoutUnusedCommands: Rolldown.Plugin = {
   },
 }
 
+/** Parts that a Worker may do without, and the variables that ask for each: last the one that only does with some values. */
+export const PARTS: Readonly<Record<string, readonly VariableName[]>> = {
+  'algorithms/calendar.ts': ['POLICIES'],
+  'store/redis/more-lua.ts': ['DECIDE_TOKEN', 'RULES', 'POLICIES'],
+  'engine/refusal-limit.ts': ['RULES', 'POLICIES'],
+  'http/hold-until-end.ts': ['RULES', 'POLICIES'],
+  'request/identity/jwt/verify-tokens.ts': ['JWKS_URL', 'JWT_SECRET'],
+  'engine/upstream-health.ts': ['SHEDDING'],
+  'engine/mirror.ts': ['STORE_MIRROR'],
+  'gateway/statistics.ts': ['STATISTICS', 'LOG_REFUSALS'],
+  'statistics/with-timing.ts': ['STATISTICS', 'LOG_REFUSALS'],
+  'engine/leases.ts': ['LEASES'],
+  'rules/open-rules.ts': ['RULES'],
+  'admin/metrics.ts': ['METRICS_TOKEN'],
+  'admin/admin.ts': ['ADMIN_TOKEN'],
+  'gateway/self-service.ts': ['SELF_SERVICE'],
+  'gateway/rewrite-locations.ts': ['REWRITE_LOCATION'],
+  'gateway/cors.ts': ['CORS_ORIGINS'],
+  'decide/decisions.ts': ['DECIDE_TOKEN'],
+  'store/redis/upstash-backend.ts': ['UPSTASH_REDIS_REST_URL'],
+  'store/durable-object/durable-object-store.ts': ['STORE'],
+}
+
+/** Leaves out what the configuration does not ask for: workerd compiles each module that is uploaded. */
+function withoutUnneededParts(needed: ReadonlySet<string>): Rolldown.Plugin {
+  return {
+    name: 'without-unneeded-parts',
+    transform: {
+      filter: { id: /src.(?:compose.create-handler|gateway.open-backend)\.ts$/ },
+      handler(code, id) {
+        const changed = code.replace(/\bimport\('(\.[^']+)'\)/g, (whole, source: string) => {
+          const part = relative(join(ROOT, 'src'), join(dirname(id), source)).replaceAll(sep, '/')
+          if (needed.has(part)) return whole
+          const variables = PARTS[part]
+          if (!variables) throw new Error(`PARTS lacks ${part}, which ${id} imports on demand`)
+          return `refuseLeftOut(...${JSON.stringify(variables)})`
+        })
+        // At the end, since source maps go by lines.
+        const refuse = JSON.stringify(join(import.meta.dirname, 'left-out-part.ts'))
+        return { code: `${changed}\nimport { refuseLeftOut } from ${refuse}`, map: null }
+      },
+    },
+  }
+}
+
 export function gzippedBytes({ fileName }: Rolldown.OutputChunk, folder: string): number {
   return gzipSync(readFileSync(join(folder, fileName))).length
 }
@@ -116,9 +175,21 @@ function withImports(
 
 if (import.meta.main) {
   const folder = join(ROOT, 'build')
-  const { script, lazy } = await buildWorker('src/worker.ts', folder)
+  // `npm run deploy` says for which configuration; Wrangler passes it on to this command.
+  const { SLUICE_BUILD_FOR: args } = process.env
+  const needed =
+    args === undefined
+      ? undefined
+      : await findNeededParts(JSON.parse(args)).catch(({ message }: Error) => {
+          console.error(message)
+          process.exit(1)
+        })
+  const { script, lazy } = await buildWorker('src/worker.ts', folder, { needed })
   const kib = (chunks: BuiltWorker['script']) =>
     `${(chunks.reduce((sum, chunk) => sum + gzippedBytes(chunk, folder), 0) / 1_024).toFixed(1)} KiB`
   console.log(`script of the Worker: ${kib(script)} gzipped, of at most ${MAX_SCRIPT_KIB}`)
   for (const chunk of lazy) console.log(`loaded on demand: ${chunk.fileName} ${kib([chunk])}`)
+  console.log(
+    `all modules: ${kib([...script, ...lazy])}${needed ? ', of the parts that this configuration needs' : ''}`,
+  )
 }

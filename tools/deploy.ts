@@ -1,7 +1,7 @@
 /** `sluice check`, and then `wrangler deploy` with the same arguments. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 
 const args = process.argv.slice(2)
@@ -15,7 +15,7 @@ const { values } = parseArgs({
   },
 })
 const named = (['env', 'config'] as const).flatMap((name) =>
-  typeof values[name] === 'string' ? [`--${name}`, values[name]] : [],
+  typeof values[name] === 'string' ? [`--${name}`, name === 'config' ? resolve(values[name]) : values[name]] : [],
 )
 // What is still that of an example may be built, and not be put in front of callers; `--var` puts another in its place.
 const isFinal = values['dry-run'] !== true && !args.some((arg) => arg.includes('UPSTREAM_URL:'))
@@ -24,10 +24,16 @@ await run(process.execPath, [
   join(import.meta.dirname, '../src/cli.ts'),
   ...['check', ...named, ...(isFinal ? ['--deploy'] : [])],
 ])
-await run('wrangler', ['deploy', ...args])
+// The build leaves out what is not needed, if Wrangler's file tells all that the Worker will be given.
+const isInFile = !args.some((arg) => /^--(?:var|keep-vars)\b/.test(arg))
+await run('wrangler', ['deploy', ...args], { ...(isInFile && { SLUICE_BUILD_FOR: JSON.stringify(named) }) })
 
 /** Ends this process if the other one fails. */
-async function run(command: string, args: readonly string[]): Promise<void> {
-  const [code] = await once(spawn(command, args, { stdio: 'inherit' }), 'close')
+async function run(
+  command: string,
+  args: readonly string[],
+  variables: Readonly<Record<string, string>> = {},
+): Promise<void> {
+  const [code] = await once(spawn(command, args, { stdio: 'inherit', env: { ...process.env, ...variables } }), 'close')
   if (code !== 0) process.exit(code ?? 1)
 }

@@ -204,7 +204,7 @@ export const variables = {
   DECIDE_TOKEN: defineSecret(longSecret),
 }
 
-type VariableName = keyof typeof variables
+export type VariableName = keyof typeof variables
 
 export const environment = v.object(variables)
 

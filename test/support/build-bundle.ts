@@ -9,6 +9,8 @@ export interface Bundle {
   readonly modules: readonly string[]
   /** Bytes of those that every isolate loads, gzipped. */
   readonly scriptBytes: number
+  /** Bytes of all modules, gzipped. */
+  readonly bytes: number
   readonly compatibilityDate: string
   readonly compatibilityFlags: readonly string[]
 }
@@ -19,16 +21,18 @@ export interface BundleOptions {
   /** Below which it gets a folder; default: that of temporary files. */
   readonly into?: string
   readonly minify?: boolean
+  /** Paths below src/ of what the configuration loads; default: all parts may be asked for. */
+  readonly needed?: ReadonlySet<string> | undefined
 }
 
 /** Builds a bundle into a folder of its own, which is the caller's to remove. */
 export async function buildBundle(options: BundleOptions = {}): Promise<Bundle> {
-  const { source = 'src/worker.ts', into = tmpdir(), minify = true } = options
+  const { source = 'src/worker.ts', into = tmpdir(), minify = true, needed } = options
   // Most tests are given what was built once for all of them: they load neither the bundler nor Wrangler.
   const { buildWorker, gzippedBytes } = await import('../../tools/build-worker.ts')
   const { unstable_readConfig: readConfig } = await import('wrangler')
   const folder = await mkdtemp(join(into, 'sluice-bundle-'))
-  const { script, lazy } = await buildWorker(source, folder, { minify })
+  const { script, lazy } = await buildWorker(source, folder, { minify, needed })
   const { compatibility_date = '', compatibility_flags } = readConfig(
     { config: 'wrangler.toml' },
     { hideWarnings: true },
@@ -37,6 +41,7 @@ export async function buildBundle(options: BundleOptions = {}): Promise<Bundle> 
     folder,
     modules: [...script, ...lazy].map(({ fileName }) => fileName),
     scriptBytes: script.reduce((sum, chunk) => sum + gzippedBytes(chunk, folder), 0),
+    bytes: [...script, ...lazy].reduce((sum, chunk) => sum + gzippedBytes(chunk, folder), 0),
     compatibilityDate: compatibility_date,
     compatibilityFlags: compatibility_flags,
   }

@@ -1,9 +1,9 @@
 import { findProblems } from '../../config/all-problems.ts'
-import { OBJECTS } from '../../config/load-config.ts'
+import { type Environment, OBJECTS } from '../../config/load-config.ts'
 import type { OptionError } from '../../config/option-error.ts'
 import { countEdits, VARIABLES } from '../../config/variables.ts'
 import type { DevVars, Settings } from '../settings/settings.ts'
-import { findJsonMistake, locateOffset, type Place } from '../settings/wrangler-file.ts'
+import { findJsonMistake, locateOffset, type Path, type Place } from '../settings/wrangler-file.ts'
 import { CODES, type Finding, type Level } from './finding.ts'
 import { findPolicyMistakes, withKnownKeys } from './policy-mistakes.ts'
 import { findSettingsMistakes } from './settings-mistakes.ts'
@@ -28,17 +28,10 @@ export function inspect(settings: Settings, view: 'deployed' | 'development') {
 }
 
 /** Adds the bindings, and stand-ins for values that only Cloudflare knows. */
-function readEnvironment(
-  { variables, file, root }: Settings,
-  view: 'deployed' | 'development',
-): Record<string, unknown> {
-  const env: Record<string, unknown> = { ...variables }
+function readEnvironment(settings: Settings, view: 'deployed' | 'development'): Record<string, unknown> {
+  const env: Record<string, unknown> = { ...settings.variables, ...readBindings(settings) }
   // `npm run dev` starts an API if none is named.
   if (view === 'development') env.UPSTREAM_URL ??= 'http://127.0.0.1'
-  const services = file?.get(...root, 'services')
-  if (Array.isArray(services) && services.some((each) => each?.binding === 'UPSTREAM')) env.UPSTREAM = { fetch() {} }
-  const objects = file?.get(...root, 'durable_objects', 'bindings')
-  if (Array.isArray(objects) && objects.some((object) => object?.name === OBJECTS)) env[OBJECTS] = { idFromName() {} }
   // A move from one store to the other needs both.
   const needsRedis = env.STORE === 'redis' || env.STORE_MIRROR !== undefined
   const knowsRedis = env.UPSTASH_REDIS_REST_URL !== undefined || env.UPSTASH_REDIS_REST_TOKEN !== undefined
@@ -48,6 +41,19 @@ function readEnvironment(
     env.UPSTASH_REDIS_REST_TOKEN ??= 'known-elsewhere'
   }
   return view === 'deployed' ? withKnownKeys(env) : env
+}
+
+/** Stand-ins for the bindings of Wrangler's file that the gateway uses. */
+export function readBindings({ file, root }: Settings): Environment {
+  const hasBinding = (key: 'name' | 'binding', name: string, ...path: Path) => {
+    const bindings = file?.get(...root, ...path)
+    return Array.isArray(bindings) && bindings.some((each) => each?.[key] === name)
+  }
+  return {
+    ...(hasBinding('binding', 'UPSTREAM', 'services') && { UPSTREAM: { fetch() {} } }),
+    ...(hasBinding('name', OBJECTS, 'durable_objects', 'bindings') && { [OBJECTS]: { idFromName() {} } }),
+    ...(hasBinding('binding', 'ANALYTICS', 'analytics_engine_datasets') && { ANALYTICS: { writeDataPoint() {} } }),
+  }
 }
 
 function toFinding({ variable, path, message, code }: OptionError, value: unknown): Finding {

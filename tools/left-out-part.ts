@@ -1,0 +1,15 @@
+import { env } from 'cloudflare:workers'
+import { HIDDEN, OptionError } from '../src/config/option-error.ts'
+
+/**
+ * Stands for the import of a part that was left out of a Worker.
+ * @param variables that ask for it, the one that only does with some values last
+ * @throws {OptionError} naming the one that does
+ */
+export function refuseLeftOut(...variables: readonly string[]): never {
+  const set: Readonly<Record<string, unknown>> = { ...env }
+  const isAsking = (name: string) => ![undefined, '', 'off'].includes(set[name] as string | undefined)
+  const asking = variables.find(isAsking) ?? `${variables.at(-1)}`
+  const remedy = `name ${asking} in [vars] or in required of [secrets], and deploy again`
+  throw new OptionError(asking, `nothing, since this Worker was built without it (${remedy})`, HIDDEN)
+}

@@ -1,0 +1,39 @@
+import { execFile } from 'node:child_process'
+import { join } from 'node:path'
+import { parseArgs, promisify } from 'node:util'
+import { readBindings } from '../src/command/check/inspect.ts'
+import { readSettings } from '../src/command/settings/settings.ts'
+import { SECRETS, VARIABLES } from '../src/config/variables.ts'
+
+/**
+ * Which parts of the gateway a deployed configuration loads, found by composing the gateway for it once.
+ * @param args `--config <file>` and `--env <name>`, as for Wrangler
+ * @returns paths below src/; undefined if Wrangler's file does not tell all that the Worker will be given
+ * @throws Error that tells what the gateway would refuse
+ */
+export async function findNeededParts(args: readonly string[]): Promise<ReadonlySet<string> | undefined> {
+  const given = readDeployed(args)
+  if (!given) return undefined
+  const recording = [join(import.meta.dirname, 'record-parts.ts'), JSON.stringify(given)]
+  const { stdout } = await promisify(execFile)(process.execPath, recording).catch(({ stderr }) => {
+    throw new Error(stderr.trim())
+  })
+  return new Set(JSON.parse(stdout))
+}
+
+/** The variables of Wrangler's file, a stand-in for each secret that it requires, and the names of its bindings. */
+function readDeployed(args: readonly string[]) {
+  const { values } = parseArgs({ args: [...args], options: { env: { type: 'string' }, config: { type: 'string' } } })
+  const settings = readSettings({ ...values, cwd: process.cwd(), shell: {}, view: 'deployed' })
+  const { file, root, sources } = settings
+  const required = file?.get(...root, 'secrets', 'required')
+  // Variables may have been set elsewhere, or have values that nobody knows here.
+  if (!Array.isArray(required) || file?.get('keep_vars') === true) return undefined
+  if (required.some((name) => (VARIABLES as readonly unknown[]).includes(name) && !SECRETS.has(name))) return undefined
+  const variables = Object.entries(settings.variables).filter(([name]) => sources.get(name) === 'wrangler')
+  const secrets = required.map((name) => [
+    name,
+    name === 'UPSTASH_REDIS_REST_URL' ? 'https://known-elsewhere.invalid' : `${name}_known_to_Cloudflare_alone`,
+  ])
+  return { variables: Object.fromEntries([...variables, ...secrets]), bindings: Object.keys(readBindings(settings)) }
+}
