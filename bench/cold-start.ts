@@ -13,6 +13,7 @@ import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { type Bundle, buildBundle } from '../test/support/build-bundle.ts'
 import { type DirectGateway, startDirectGateway, WORKERD } from '../test/support/direct-gateway.ts'
+import { recordParts } from '../tools/needed-parts.ts'
 import { startRedisServer } from '../tools/redis-server.ts'
 import type { Compared } from './gateway/compare.ts'
 import { NAMES, SLUICE, UPSTASH_PLAIN } from './gateway/variants.ts'
@@ -34,10 +35,12 @@ const ALL_ON = {
 }
 
 const EMPTY = 'empty Worker'
+const LEAN = 'Sluice, uploaded with the parts it needs'
 const WORKERS = new Map<string, Compared>([
   [EMPTY, { source: 'bench/gateway/empty-worker.ts', bindings: {} }],
   [NAMES.upstash, UPSTASH_PLAIN],
   [NAMES.plain, { source: SLUICE, bindings: PLAIN }],
+  [LEAN, { source: SLUICE, bindings: PLAIN }],
   ['Sluice, all on', { source: SLUICE, bindings: { ...PLAIN, ...ALL_ON } }],
 ])
 
@@ -59,17 +62,20 @@ const front = await startFront(server.port, TOKEN, 0)
 const services = serviceBindings({ upstream, front, token: TOKEN })
 const bundles = new Map<string, Bundle>()
 try {
-  const sources = new Set([...WORKERS.values()].map(({ source }) => source))
-  for (const source of sources) bundles.set(source, await buildBundle({ source, into: folder }))
+  for (const [name, { source, bindings }] of WORKERS) {
+    const needed =
+      name === LEAN ? await recordParts({ variables: { ...services, ...bindings }, bindings: [] }) : undefined
+    bundles.set(name, await buildBundle({ source, into: folder, needed }))
+  }
   const figures = new Map([...WORKERS.keys()].map((name): [string, Cold[]] => [name, []]))
   const measure = underCallgrind ? countColdStart : timeColdStart
   for (let round = 0; round < (underCallgrind ? 1 : STARTS); round++) {
-    for (const [name, worker] of WORKERS) figures.get(name)?.push(await measure(worker))
+    for (const name of WORKERS.keys()) figures.get(name)?.push(await measure(name))
   }
   const unit = underCallgrind ? 'million instructions' : 'ms of processor time, medians'
   print(
     `Cold start: ${unit}; ${new Date().toISOString().slice(0, 10)}, ${cpus()[0]?.model.trim()}`,
-    [...WORKERS].map(([name, { source }]) => toRow(name, source, figures)),
+    [...WORKERS.keys()].map((name) => toRow(name, figures)),
   )
 } finally {
   await Promise.all([upstream.stop(), front.stop()])
@@ -77,8 +83,8 @@ try {
   await rm(folder, { recursive: true })
 }
 
-async function timeColdStart(worker: Compared): Promise<Cold> {
-  const gateway = await start(worker)
+async function timeColdStart(name: string): Promise<Cold> {
+  const gateway = await start(name)
   try {
     const startUs = runUs(gateway.pid)
     await request(gateway)
@@ -88,10 +94,10 @@ async function timeColdStart(worker: Compared): Promise<Cold> {
   }
 }
 
-async function countColdStart(worker: Compared): Promise<Cold> {
+async function countColdStart(name: string): Promise<Cold> {
   if (!underCallgrind) throw new Error('no valgrind')
   await using counted = await underCallgrind(WORKERD)
-  const gateway = await start(worker, counted.file)
+  const gateway = await start(name, counted.file)
   try {
     const poke = () => request(gateway)
     const started = await counted.countSoFar(gateway.pid, poke)
@@ -101,9 +107,9 @@ async function countColdStart(worker: Compared): Promise<Cold> {
   }
 }
 
-function start({ source, bindings }: Compared, program = WORKERD): Promise<DirectGateway> {
-  const bundle = bundles.get(source) as Bundle
-  return startDirectGateway({ bundle, bindings: { ...services, ...bindings }, program })
+function start(name: string, program = WORKERD): Promise<DirectGateway> {
+  const bundle = bundles.get(name) as Bundle
+  return startDirectGateway({ bundle, bindings: { ...services, ...WORKERS.get(name)?.bindings }, program })
 }
 
 async function request({ url, log }: DirectGateway): Promise<void> {
@@ -112,10 +118,10 @@ async function request({ url, log }: DirectGateway): Promise<void> {
   if (!response.ok) throw new Error(`answered ${response.status}: ${log.join('\n')}`)
 }
 
-function toRow(name: string, source: string, figures: ReadonlyMap<string, readonly Cold[]>) {
+function toRow(name: string, figures: ReadonlyMap<string, readonly Cold[]>) {
   const of = (name: string) => figures.get(name) ?? []
   const { start, request } = medians(of(name))
-  const { folder = '', modules = [] } = bundles.get(source) ?? {}
+  const { folder = '', modules = [] } = bundles.get(name) ?? {}
   const files = modules.map((module) => readFileSync(join(folder, module)))
   const kib = (sizes: readonly number[]) => Math.round(sizes.reduce((sum, size) => sum + size, 0) / 1_024)
   return {

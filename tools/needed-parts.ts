@@ -5,16 +5,31 @@ import { readBindings } from '../src/command/check/inspect.ts'
 import { readSettings } from '../src/command/settings/settings.ts'
 import { SECRETS, VARIABLES } from '../src/config/variables.ts'
 
+/** What a Worker is given. */
+interface Deployed {
+  readonly variables: Readonly<Record<string, unknown>>
+  /** Names of those that the gateway uses. */
+  readonly bindings: readonly string[]
+}
+
 /**
- * Which parts of the gateway a deployed configuration loads, found by composing the gateway for it once.
+ * Which parts of the gateway a deployed configuration loads.
  * @param args `--config <file>` and `--env <name>`, as for Wrangler
  * @returns paths below src/; undefined if Wrangler's file does not tell all that the Worker will be given
  * @throws Error that tells what the gateway would refuse
  */
 export async function findNeededParts(args: readonly string[]): Promise<ReadonlySet<string> | undefined> {
-  const given = readDeployed(args)
-  if (!given) return undefined
-  const recording = [join(import.meta.dirname, 'record-parts.ts'), JSON.stringify(given)]
+  const deployed = readDeployed(args)
+  return deployed && recordParts(deployed)
+}
+
+/**
+ * Composes the gateway once, in a process of its own.
+ * @returns paths below src/ of what was imported
+ * @throws Error that tells what the gateway would refuse
+ */
+export async function recordParts(deployed: Deployed): Promise<ReadonlySet<string>> {
+  const recording = [join(import.meta.dirname, 'record-parts.ts'), JSON.stringify(deployed)]
   const { stdout } = await promisify(execFile)(process.execPath, recording).catch(({ stderr }) => {
     throw new Error(stderr.trim())
   })
@@ -22,7 +37,7 @@ export async function findNeededParts(args: readonly string[]): Promise<Readonly
 }
 
 /** The variables of Wrangler's file, a stand-in for each secret that it requires, and the names of its bindings. */
-function readDeployed(args: readonly string[]) {
+function readDeployed(args: readonly string[]): Deployed | undefined {
   const { values } = parseArgs({ args: [...args], options: { env: { type: 'string' }, config: { type: 'string' } } })
   const settings = readSettings({ ...values, cwd: process.cwd(), shell: {}, view: 'deployed' })
   const { file, root, sources } = settings
