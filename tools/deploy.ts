@@ -14,9 +14,12 @@ const { values } = parseArgs({
     'dry-run': { type: 'boolean' },
   },
 })
-const named = (['env', 'config'] as const).flatMap((name) =>
-  typeof values[name] === 'string' ? [`--${name}`, name === 'config' ? resolve(values[name]) : values[name]] : [],
-)
+// As Wrangler finds them.
+const { env = process.env.CLOUDFLARE_ENV, config } = values
+const named = [
+  ...(typeof env === 'string' ? ['--env', env] : []),
+  ...(typeof config === 'string' ? ['--config', resolve(config)] : []),
+]
 // What is still that of an example may be built, and not be put in front of callers; `--var` puts another in its place.
 const isFinal = values['dry-run'] !== true && !args.some((arg) => arg.includes('UPSTREAM_URL:'))
 
