@@ -57,7 +57,7 @@ export async function buildWorker(
       resolve: { conditionNames: ['workerd', 'worker', 'browser', 'import'], mainFields: ['module', 'main'] },
     },
     deps: { neverBundle: /^(?:node|cloudflare):/, alwaysBundle: /^(?!\.|node:|cloudflare:)/, onlyBundle: false },
-    plugins: [withoutUnusedCommands, ...(needed ? [withoutUnneededParts(needed)] : [])],
+    plugins: [withoutUnusedCommands, needed && withoutUnneededParts(needed)],
     minify,
     sourcemap: true,
     dts: false,
@@ -159,8 +159,9 @@ function withoutUnneededParts(needed: ReadonlySet<string>): Rolldown.Plugin {
   }
 }
 
-export function gzippedBytes({ fileName }: Rolldown.OutputChunk, folder: string): number {
-  return gzipSync(readFileSync(join(folder, fileName))).length
+/** Each module is packed by itself. */
+export function countGzippedBytes(chunks: readonly Rolldown.OutputChunk[], folder: string): number {
+  return chunks.reduce((sum, { fileName }) => sum + gzipSync(readFileSync(join(folder, fileName))).length, 0)
 }
 
 function withImports(
@@ -185,8 +186,7 @@ if (import.meta.main) {
           process.exit(1)
         })
   const { script, lazy } = await buildWorker('src/worker.ts', folder, { needed })
-  const kib = (chunks: BuiltWorker['script']) =>
-    `${(chunks.reduce((sum, chunk) => sum + gzippedBytes(chunk, folder), 0) / 1_024).toFixed(1)} KiB`
+  const kib = (chunks: BuiltWorker['script']) => `${(countGzippedBytes(chunks, folder) / 1_024).toFixed(1)} KiB`
   console.log(`script of the Worker: ${kib(script)} gzipped, of at most ${MAX_SCRIPT_KIB}`)
   for (const chunk of lazy) console.log(`loaded on demand: ${chunk.fileName} ${kib([chunk])}`)
   console.log(

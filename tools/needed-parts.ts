@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { parseArgs, promisify } from 'node:util'
 import { readBindings } from '../src/command/check/inspect.ts'
-import { readSettings } from '../src/command/settings/settings.ts'
+import { createStandIn, readRequiredSecrets, readSettings } from '../src/command/settings/settings.ts'
 import { SECRETS, VARIABLES } from '../src/config/variables.ts'
 
 /** What a Worker is given. */
@@ -40,15 +40,12 @@ export async function recordParts(deployed: Deployed): Promise<ReadonlySet<strin
 function readDeployed(args: readonly string[]): Deployed | undefined {
   const { values } = parseArgs({ args: [...args], options: { env: { type: 'string' }, config: { type: 'string' } } })
   const settings = readSettings({ ...values, cwd: process.cwd(), shell: {}, view: 'deployed' })
-  const { file, root, sources } = settings
-  const required = file?.get(...root, 'secrets', 'required')
+  const { file, sources } = settings
+  const required = readRequiredSecrets(settings)
   // Variables may have been set elsewhere, or have values that nobody knows here.
-  if (!Array.isArray(required) || file?.get('keep_vars') === true) return undefined
+  if (!required || file?.get('keep_vars') === true) return undefined
   if (required.some((name) => (VARIABLES as readonly unknown[]).includes(name) && !SECRETS.has(name))) return undefined
   const variables = Object.entries(settings.variables).filter(([name]) => sources.get(name) === 'wrangler')
-  const secrets = required.map((name) => [
-    name,
-    name === 'UPSTASH_REDIS_REST_URL' ? 'https://known-elsewhere.invalid' : `${name}_known_to_Cloudflare_alone`,
-  ])
+  const secrets = required.map((name) => [name, createStandIn(name)])
   return { variables: Object.fromEntries([...variables, ...secrets]), bindings: Object.keys(readBindings(settings)) }
 }

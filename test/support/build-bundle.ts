@@ -29,7 +29,7 @@ export interface BundleOptions {
 export async function buildBundle(options: BundleOptions = {}): Promise<Bundle> {
   const { source = 'src/worker.ts', into = tmpdir(), minify = true, needed } = options
   // Most tests are given what was built once for all of them: they load neither the bundler nor Wrangler.
-  const { buildWorker, gzippedBytes } = await import('../../tools/build-worker.ts')
+  const { buildWorker, countGzippedBytes } = await import('../../tools/build-worker.ts')
   const { unstable_readConfig: readConfig } = await import('wrangler')
   const folder = await mkdtemp(join(into, 'sluice-bundle-'))
   const { script, lazy } = await buildWorker(source, folder, { minify, needed })
@@ -40,8 +40,8 @@ export async function buildBundle(options: BundleOptions = {}): Promise<Bundle> 
   return {
     folder,
     modules: [...script, ...lazy].map(({ fileName }) => fileName),
-    scriptBytes: script.reduce((sum, chunk) => sum + gzippedBytes(chunk, folder), 0),
-    bytes: [...script, ...lazy].reduce((sum, chunk) => sum + gzippedBytes(chunk, folder), 0),
+    scriptBytes: countGzippedBytes(script, folder),
+    bytes: countGzippedBytes([...script, ...lazy], folder),
     compatibilityDate: compatibility_date,
     compatibilityFlags: compatibility_flags,
   }

@@ -2,7 +2,7 @@ import { findProblems } from '../../config/all-problems.ts'
 import { type Environment, OBJECTS } from '../../config/load-config.ts'
 import type { OptionError } from '../../config/option-error.ts'
 import { countEdits, VARIABLES } from '../../config/variables.ts'
-import type { DevVars, Settings } from '../settings/settings.ts'
+import { createStandIn, type DevVars, type Settings } from '../settings/settings.ts'
 import { findJsonMistake, locateOffset, type Path, type Place } from '../settings/wrangler-file.ts'
 import { CODES, type Finding, type Level } from './finding.ts'
 import { findPolicyMistakes, withKnownKeys } from './policy-mistakes.ts'
@@ -37,8 +37,7 @@ function readEnvironment(settings: Settings, view: 'deployed' | 'development'): 
   const knowsRedis = env.UPSTASH_REDIS_REST_URL !== undefined || env.UPSTASH_REDIS_REST_TOKEN !== undefined
   // Cloudflare may know what is missing here; `npm run dev` starts its own Redis if none is named.
   if (view === 'deployed' ? knowsRedis || needsRedis : needsRedis && !knowsRedis) {
-    env.UPSTASH_REDIS_REST_URL ??= 'https://known-elsewhere.invalid'
-    env.UPSTASH_REDIS_REST_TOKEN ??= 'known-elsewhere'
+    for (const name of ['UPSTASH_REDIS_REST_URL', 'UPSTASH_REDIS_REST_TOKEN']) env[name] ??= createStandIn(name)
   }
   return view === 'deployed' ? withKnownKeys(env) : env
 }

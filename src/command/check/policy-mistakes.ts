@@ -2,7 +2,7 @@ import type { Config } from '../../config/load-config.ts'
 import type { Pattern, Priority, RequestPolicy } from '../../model/policy.ts'
 import { isInBody } from '../../request/identity/source.ts'
 import { mayOverlap } from '../../request/policy/pattern.ts'
-import type { Settings } from '../settings/settings.ts'
+import { createStandIn, readRequiredSecrets, type Settings } from '../settings/settings.ts'
 import { type Finding, locatePolicy } from './finding.ts'
 import { covers, EVERYTHING, findImplied, formatPattern } from './implied.ts'
 
@@ -89,10 +89,9 @@ function* findAmbiguousBodies(policy: RequestPolicy, settings: Settings): Iterab
   yield { code: 'ambiguous-body', message, ...locatePolicy(settings, policy, 'anonymous') }
 }
 
-function* findClaimMistakes({ jwt }: Config, { variables, file, root }: Settings): Iterable<Finding> {
+function* findClaimMistakes({ jwt }: Config, settings: Settings): Iterable<Finding> {
   if (!jwt) return
-  const required = file?.get(...root, 'secrets', 'required')
-  if (lacksKeys(variables) && !(Array.isArray(required) && required.includes('JWT_SECRET'))) {
+  if (lacksKeys(settings.variables) && !readRequiredSecrets(settings)?.includes('JWT_SECRET')) {
     const message = 'policies ask for claims: the Worker starts only if the secret JWT_SECRET is set'
     yield { code: 'keys-elsewhere', message, variable: 'POLICIES' }
   }
@@ -105,7 +104,7 @@ type Variables = Readonly<Record<string, unknown>>
 
 /** Adds a stand-in for the keys of tokens if they are missing: only Cloudflare may know them. */
 export function withKnownKeys(variables: Variables): Variables {
-  return lacksKeys(variables) ? { ...variables, JWT_SECRET: 'known-to-cloudflare-and-not-to-us' } : variables
+  return lacksKeys(variables) ? { ...variables, JWT_SECRET: createStandIn('JWT_SECRET') } : variables
 }
 
 function lacksKeys({ POLICIES: policies, JWKS_URL: url, JWT_SECRET: secret }: Variables): boolean {
