@@ -14,6 +14,8 @@ import {
   type CallerKind,
   formatSource,
   isShared,
+  PAIR_KIND_NAMES,
+  type PairKind,
   parseBy,
   SOURCE_KINDS,
 } from '../request/identity/source.ts'
@@ -25,16 +27,16 @@ import type * as answers from './answers.ts'
 import { type ActiveRules, readActiveRules } from './change-rules.ts'
 import { type AdminContext, InputError } from './operation.ts'
 
-const fields = v.record(v.string(), v.string())
+const pairs = v.optional(v.record(v.string(), v.string()))
+const pairParts = PAIR_KIND_NAMES.map((kind) => {
+  const { noun, name } = SOURCE_KINDS[kind]
+  return [kind, describe(pairs, `Its ${noun}s, by ${name}.`)] as const
+})
 
 export const callerParts = {
   token: v.optional(describe(v.string(), 'What it sends as `Authorization`, with or without its scheme.')),
   ip: v.optional(describe(v.string(), 'Its address.')),
-  header: v.optional(describe(fields, 'Headers that it sends, by name.')),
-  query: v.optional(describe(fields, 'Parameters of its query, by name.')),
-  cookie: v.optional(describe(fields, 'Its cookies, by name.')),
-  form: v.optional(describe(fields, 'Fields of its form, by name.')),
-  json: v.optional(describe(fields, 'Members of its JSON body, by pointer such as `/user/id`.')),
+  ...(Object.fromEntries(pairParts) as Record<PairKind, typeof pairs>),
   claim: v.optional(describe(v.record(v.string(), v.unknown()), 'Claims of its token, by name: not verified here.')),
 } as const satisfies Readonly<Record<CallerKind, unknown>>
 
@@ -83,10 +85,9 @@ export function toSkipped(skipped: readonly SkippedPolicy[]): v.InferOutput<type
   return skipped.map(({ policy, reason, needs = null }) => ({ policy: policy.name, reason, needs }))
 }
 
-export function toCaller({ digest: _, header, query, cookie, form, json, ...others }: CallerInput): Caller {
-  const toPairs = (named: typeof header) => named && Object.entries(named)
-  const [headers, parameters, cookies, fields, members] = [header, query, cookie, form, json].map(toPairs)
-  return { ...others, header: headers, query: parameters, cookie: cookies, form: fields, json: members }
+export function toCaller({ digest: _, ...parts }: CallerInput): Caller {
+  const pairs = PAIR_KIND_NAMES.flatMap((kind) => (parts[kind] ? [[kind, Object.entries(parts[kind])]] : []))
+  return { ...parts, ...Object.fromEntries(pairs) }
 }
 
 export const target = describe(

@@ -1,7 +1,14 @@
 import type { IdentitySource } from '../model/policy.ts'
 import { createDigest } from '../request/identity/digest.ts'
 import { type IdentityInput, readIdentity } from '../request/identity/identify.ts'
-import { type CallerKind, isCallerKind, parseBy, SOURCE_KINDS } from '../request/identity/source.ts'
+import {
+  CALLER_KIND_NAMES,
+  type CallerKind,
+  formatKinds,
+  isCallerKind,
+  parseBy,
+  SOURCE_KINDS,
+} from '../request/identity/source.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
 
 /** Exactly one of: `digest`, alone or with `by`; `by` and `value`; `cidr`; `country`; `asn`. */
@@ -16,8 +23,8 @@ export interface RuleTarget {
   readonly asn?: number | undefined
 }
 
-export const BY_EXPECTED = '"token", "ip", "header:<name>", "query:<name>", "cookie:<name>" or "claim:<name>"'
-export const BY_OF_VALUE_EXPECTED = '"header:<name>" or "claim:<name>"'
+export const BY_EXPECTED = formatKinds(CALLER_KIND_NAMES.filter((kind) => !SOURCE_KINDS[kind].isInBody))
+export const BY_OF_VALUE_EXPECTED = formatKinds(CALLER_KIND_NAMES.filter((kind) => SOURCE_KINDS[kind].isNamedInPart))
 
 /** @returns undefined for anything but what `BY_EXPECTED` says */
 export function parseKnownBy(text: string): IdentitySource | undefined {

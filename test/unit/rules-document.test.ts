@@ -68,7 +68,7 @@ test.each([
   [{ blocks: [{ by: 'token', digest: 'abc' }] }, /^rules\.blocks\[0\]\.digest: expected the digest of a caller/],
   [
     { blocks: [{ by: 'token', value: 'a*' }] },
-    'rules.blocks[0].by: expected "header:<name>" or "claim:<name>", got "token"',
+    'rules.blocks[0].by: expected "header:<name>" or "claim:<name or /pointer>", got "token"',
   ],
   [{ blocks: [{ by: 'header:a', value: 'ab' }] }, /^rules\.blocks\[0\]\.value: expected a value with one "\*"/],
   [{ blocks: [{ by: 'header:a', value: 'a*b*' }] }, /^rules\.blocks\[0\]\.value: expected a value with one "\*"/],

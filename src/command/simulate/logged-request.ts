@@ -39,7 +39,9 @@ export class LoggedRequest implements ReceivedRequest {
   }
 }
 
+const LOGGED_KINDS = new Set<IdentitySource['kind']>(['token', 'ip', 'header', 'query', 'route', 'global'])
+
 /** @returns true if no log has this source of an identity */
 export function isUnlogged({ kind }: IdentitySource): boolean {
-  return kind === 'form' || kind === 'json' || kind === 'cookie' || kind === 'claim'
+  return !LOGGED_KINDS.has(kind)
 }

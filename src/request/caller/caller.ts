@@ -1,23 +1,18 @@
 import { isIP } from 'node:net'
 import { type ClaimReader, type Claims, findClaim } from '../identity/claims.ts'
 import { NONE } from '../identity/reading.ts'
-import { type CallerKind, parsePointer } from '../identity/source.ts'
+import { type PairKind, parsePointer } from '../identity/source.ts'
 import { CallerError } from './caller-in-text.ts'
 
 export type Pairs = readonly (readonly [name: string, value: string])[]
 
-export interface Caller extends Partial<Readonly<Record<CallerKind, unknown>>> {
-  readonly token?: string | undefined
-  readonly ip?: string | undefined
-  readonly header?: Pairs | undefined
-  readonly query?: Pairs | undefined
-  readonly cookie?: Pairs | undefined
-  readonly form?: Pairs | undefined
-  /** Members of a JSON body, by their pointers, such as `/user/id`. */
-  readonly json?: Pairs | undefined
-  readonly claim?: Claims | undefined
+/** What is known of a caller. Members of a JSON body are named by their pointers, such as `/user/id`. */
+export interface Caller extends Partial<Readonly<Record<PairKind, Pairs>>> {
+  readonly token?: string
+  readonly ip?: string
+  readonly claim?: Claims
   /** `METHOD /path` of a request; policies that do not apply to it are skipped. */
-  readonly route?: string | undefined
+  readonly route?: string
 }
 
 /** The reader takes the known claims, whatever the token is: it is not verified. */

@@ -2,13 +2,16 @@ import type { IdentitySource } from '../../model/policy.ts'
 
 /** A kind that distinguishes callers. The others are the same for all callers, or known to the application alone. */
 export type CallerKind = Exclude<IdentitySource['kind'], 'route' | 'global' | 'application'>
+/** A kind of which a caller may have several, each with a name and a value. */
+export type PairKind = Exclude<CallerKind, 'token' | 'ip' | 'claim'>
 
-interface SourceKind {
-  /** Reads the name in `<kind>:<name>`; omitted for a kind without one. */
-  readonly parse?: (name: string) => IdentitySource | undefined
-  /** Names it in responses; the kind by default. */
-  readonly describe?: (name: string) => string
-  readonly isCaller?: true
+interface SourceKind<Source extends IdentitySource> {
+  /** What follows the colon in `<kind>:<name>`; omitted for a kind without a name. */
+  readonly name?: string
+  /** Reads that name. */
+  readonly parse?: (name: string) => Source | undefined
+  /** What responses call it; by default the noun and name, or the kind. */
+  readonly description?: string
   /** It may be typed by hand, in any case. */
   readonly isFoldable?: true
   /** A client can write a body that every parser reads differently: rules know it by its digest only. */
@@ -20,49 +23,52 @@ interface SourceKind {
 /** RFC 9110 §5.6.2. */
 const TOKEN = /^[!#$%&'*.^_`|~0-9A-Za-z-]+$/
 
-const NAMED = { isCaller: true, isFoldable: true } as const satisfies SourceKind
+const NAMED = { name: 'name', isFoldable: true } as const
 
 /** Everything that policies can count by. Code that must know all kinds is derived from this table. */
-export const SOURCE_KINDS: Readonly<Record<IdentitySource['kind'], SourceKind>> = {
-  token: { describe: () => 'Authorization', isCaller: true },
-  ip: { isCaller: true },
+export const SOURCE_KINDS: {
+  readonly [Kind in IdentitySource['kind']]: SourceKind<IdentitySource & { readonly kind: Kind }> &
+    (Kind extends PairKind ? { readonly noun: string; readonly name: string } : { readonly noun?: never })
+} = {
+  token: { description: 'Authorization' },
+  ip: {},
+  route: {},
+  global: {},
   header: {
     ...NAMED,
+    noun: 'header',
     parse: (name) => (TOKEN.test(name) ? { kind: 'header', name: name.toLowerCase() } : undefined),
-    describe: (name) => `the header ${name}`,
     isNamedInPart: true,
   },
-  query: { ...NAMED, parse: (name) => ({ kind: 'query', name }), describe: (name) => `the query parameter ${name}` },
+  query: { ...NAMED, noun: 'query parameter', parse: (name) => ({ kind: 'query', name }) },
+  form: { ...NAMED, noun: 'form field', parse: (name) => ({ kind: 'form', name }), isInBody: true },
   cookie: {
     ...NAMED,
+    noun: 'cookie',
     parse: (name) => (TOKEN.test(name) ? { kind: 'cookie', name } : undefined),
-    describe: (name) => `the cookie ${name}`,
-  },
-  form: {
-    ...NAMED,
-    parse: (name) => ({ kind: 'form', name }),
-    describe: (name) => `the form field ${name}`,
-    isInBody: true,
   },
   json: {
     ...NAMED,
+    name: '/pointer',
+    noun: 'JSON member',
     parse(name) {
       const path = parsePointer(name)
       return path && { kind: 'json', name, path }
     },
-    describe: (name) => `${name} in a JSON body`,
     isInBody: true,
   },
-  claim: { ...NAMED, parse: parseClaimSource, isNamedInPart: true },
-  route: {},
-  global: {},
-  application: { parse: () => undefined, describe: () => 'who sends them', isFoldable: true },
+  claim: { ...NAMED, name: 'name or /pointer', parse: parseClaimSource, isNamedInPart: true },
+  application: { description: 'who sends them', parse: () => undefined, isFoldable: true },
 }
 
-export const CALLER_KIND_NAMES = Object.keys(SOURCE_KINDS).filter(isCallerKind)
+const KIND_NAMES = Object.keys(SOURCE_KINDS) as readonly IdentitySource['kind'][]
+export const CALLER_KIND_NAMES = KIND_NAMES.filter(isCallerKind)
+export const PAIR_KIND_NAMES = CALLER_KIND_NAMES.filter(
+  (kind) => SOURCE_KINDS[kind].noun !== undefined,
+) as readonly PairKind[]
 
 export function isCallerKind(kind: string): kind is CallerKind {
-  return isKind(kind) && SOURCE_KINDS[kind].isCaller === true
+  return isKind(kind) && kind !== 'route' && kind !== 'global' && kind !== 'application'
 }
 
 function isKind(kind: string): kind is IdentitySource['kind'] {
@@ -87,11 +93,17 @@ export function formatSource(source: IdentitySource): string {
 }
 
 export function describeSource(source: IdentitySource): string {
-  return SOURCE_KINDS[source.kind].describe?.('name' in source ? source.name : '') ?? source.kind
+  const { noun, description = source.kind } = SOURCE_KINDS[source.kind]
+  return noun && 'name' in source ? `the ${noun} ${source.name}` : description
 }
 
-export const BY_EXPECTED =
-  '"token", "ip", "route", "global", "header:<name>", "query:<name>", "form:<name>", "cookie:<name>", "json:</pointer>" or "claim:<name or /pointer>", joined with "+"'
+/** Lists how sources of these kinds are written, such as `"ip", "header:<name>" or "claim:<name>"`. */
+export function formatKinds(kinds: readonly IdentitySource['kind'][]): string {
+  const forms = kinds.map((kind) => `"${kind}${SOURCE_KINDS[kind].name ? `:<${SOURCE_KINDS[kind].name}>` : ''}"`)
+  return `${forms.slice(0, -1).join(', ')} or ${forms.at(-1)}`
+}
+
+export const BY_EXPECTED = `${formatKinds(KIND_NAMES.filter((kind) => kind !== 'application'))}, joined with "+"`
 
 export function parseBy(text: string): readonly IdentitySource[] | undefined {
   const sources = text.split('+').map((part) => parseSource(part.trim()))
