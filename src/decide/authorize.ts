@@ -79,7 +79,7 @@ export function createAuthorize(
     const target = findTarget(question)
     if ('code' in target) return createProblemResponse(target)
     const path = isChanged({ url: question.uri }) ? markAmbiguous(target.path) : target.path
-    return protect(new ForwardedRequest(request, question), path, context, {
+    return protect(toClientRequest(request, question), path, context, {
       next: async () => markSynthetic(new Response(null, { headers: { 'Cache-Control': 'no-store' } })),
       refuse: (verdict) => createRefusal(verdict, request.headers),
     })
@@ -116,27 +116,18 @@ const readAddress = createAddressReader<[Request]>(
   ({ headers }) => headers.get('X-Forwarded-For'),
 )
 
-/** The request of the client: its headers are those of the question, but its body stays with the proxy. */
-class ForwardedRequest implements AbortableRequest {
-  readonly method: string
-  readonly url: string
-  readonly headers: Pick<Headers, 'get' | 'has'>
-  readonly address: string | null
-  readonly body = null
-  /** Its fields are unknown, so that none of them exempts a caller. */
-  readonly parsedBody = null
-  readonly signal: AbortSignal
-
-  constructor(request: Request, { method, uri, host }: ForwardedQuestion) {
-    this.method = method
-    this.url = `http://${host}${uri}`
-    const get = (name: string) => (/^host$/i.test(name) ? host : request.headers.get(name))
-    this.headers = { get, has: (name) => get(name) !== null }
-    this.address = readAddress(request)
-    this.signal = request.signal
-  }
-
-  clone(): { readonly body: null } {
-    return { body: null }
+/** Makes the request of the client: its headers are those of the question, but its body stays with the proxy. */
+function toClientRequest(request: Request, { method, uri, host }: ForwardedQuestion): AbortableRequest {
+  const get = (name: string) => (/^host$/i.test(name) ? host : request.headers.get(name))
+  return {
+    method,
+    url: `http://${host}${uri}`,
+    headers: { get, has: (name) => get(name) !== null },
+    address: readAddress(request),
+    body: null,
+    // Its fields are unknown, so that none of them exempts a caller.
+    parsedBody: null,
+    signal: request.signal,
+    clone: () => ({ body: null }),
   }
 }

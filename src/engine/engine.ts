@@ -52,14 +52,10 @@ export class Engine {
   readonly storeKind: string
   readonly #breaker: CircuitBreaker | undefined
   readonly #store: Store
-  readonly #fallback: Store
-  readonly #now: () => number
-  readonly #log: Log
-  readonly #timeoutMs: number
-  readonly #localShare: number
+  readonly #options: EngineOptions
 
   constructor(options: EngineOptions) {
-    const { store, fallback, now, log, timeoutMs, leases, localShare } = options
+    const { store, now, log, timeoutMs, leases } = options
     const { avoided = createAvoidedCalls(), hasRefusalCache = true, hasBreaker = true } = options
     this.avoided = avoided
     this.storeKind = store.kind
@@ -69,11 +65,7 @@ export class Engine {
     const guarded = withBreaker({ breaker: this.#breaker, now, log })(store)
     const cached = hasRefusalCache ? withRefusalCache(now, avoided)(guarded) : guarded
     this.#store = leases?.(cached) ?? cached
-    this.#fallback = fallback
-    this.#now = now
-    this.#log = log
-    this.#timeoutMs = timeoutMs
-    this.#localShare = localShare
+    this.#options = options
   }
 
   get circuit(): Circuit {
@@ -93,22 +85,22 @@ export class Engine {
     isRepeated = false,
   ): Promise<EngineDecision<C>> {
     const request = { action, permits, charges }
-    const sentAtMs = this.#now()
+    const sentAtMs = this.#options.now()
     try {
       const decision = await this.#store.decide(request, context)
-      const ageMs = this.#now() - sentAtMs
-      if (action === 'peek' || decision.granted === 0 || ageMs <= this.#timeoutMs) {
+      const ageMs = this.#options.now() - sentAtMs
+      if (action === 'peek' || decision.granted === 0 || ageMs <= this.#options.timeoutMs) {
         return toEngineDecision(request, decision, this.#store)
       }
       // It was right when it was made. But an isolate that stood still since then would admit a burst of requests that
       // windows had spread out.
-      this.#log('error', { event: 'late_decision', ageMs, repeated: !isRepeated })
+      this.#options.log('error', { event: 'late_decision', ageMs, repeated: !isRepeated })
       await this.#releaseSlots(charges, context)
       if (isRepeated) throw new StoreError('its decisions come too late', { mayHaveRun: false })
     } catch (error) {
       if (!(error instanceof StoreError)) throw error
       const decision = await this.#decideWithoutStore(request)
-      this.#log('error', { event: 'store_error', message: error.message, answered: decision.degraded })
+      this.#options.log('error', { event: 'store_error', message: error.message, answered: decision.degraded })
       // If the store has decided nevertheless, its slots must not stay held until their deadline.
       const lost = error.mayHaveRun && action !== 'peek' ? charges.filter(holdsSlots) : []
       if (lost.length > 0) context.waitUntil(this.#store.revoke(lost.map((charge) => ({ charge, isKnown: false }))))
@@ -123,11 +115,11 @@ export class Engine {
    * @throws {StoreError} it is then unknown if they were corrected
    */
   settle(differences: readonly Adjustment[], chargedAtMs: number, wasLocal: boolean): Promise<void> {
-    return (wasLocal ? this.#fallback : this.#store).settle(differences, chargedAtMs)
+    return (wasLocal ? this.#options.fallback : this.#store).settle(differences, chargedAtMs)
   }
 
   async delete(keys: readonly string[]): Promise<void> {
-    await this.#fallback.delete(keys)
+    await this.#options.fallback.delete(keys)
     await this.#store.delete(keys)
   }
 
@@ -145,10 +137,10 @@ export class Engine {
       await chargedIn.decide(request, context)
     } catch (error) {
       if (!(error instanceof StoreError)) throw error
-      this.#log('error', { event: 'store_error', message: error.message, answered: 'local' })
-      await this.#fallback.decide({
+      this.#options.log('error', { event: 'store_error', message: error.message, answered: 'local' })
+      await this.#options.fallback.decide({
         ...request,
-        charges: charges.map((charge) => scaleToLocalShare(charge, this.#localShare)),
+        charges: charges.map((charge) => scaleToLocalShare(charge, this.#options.localShare)),
       })
     }
   }
@@ -158,26 +150,26 @@ export class Engine {
     const released = createHold(charges, this.#store)?.release()
     if (!released) return
     context.waitUntil(released)
-    await context.deadlines.waitWithin(this.#timeoutMs, released)
+    await context.deadlines.waitWithin(this.#options.timeoutMs, released)
   }
 
   /** Decides as `onStoreError` of each policy says. */
   async #decideWithoutStore<C extends Charge>(request: DecisionRequest<C>): Promise<EngineDecision<C>> {
-    const charges = request.charges.map((charge) => scaleToLocalShare(charge, this.#localShare))
+    const charges = request.charges.map((charge) => scaleToLocalShare(charge, this.#options.localShare))
     const local = { ...request, charges }
-    const undecided = { granted: 0, nowMs: this.#now(), usage: charges.map(() => []) }
+    const undecided = { granted: 0, nowMs: this.#options.now(), usage: charges.map(() => []) }
     // Policies in shadow mode refuse nothing, even without the store.
     if (charges.some(({ mode, policy }) => mode === 'enforce' && policy.onStoreError === 'closed')) {
-      return { ...toEngineDecision(local, undecided, this.#fallback), degraded: 'closed' }
+      return { ...toEngineDecision(local, undecided, this.#options.fallback), degraded: 'closed' }
     }
     const isLocal = ({ policy }: Charge) => policy.onStoreError === 'local'
     if (!charges.some(isLocal)) {
       const admitted = { ...undecided, granted: request.permits }
-      return { ...toEngineDecision(local, admitted, this.#fallback), degraded: 'open' }
+      return { ...toEngineDecision(local, admitted, this.#options.fallback), degraded: 'open' }
     }
-    const decision = await decideSome(this.#fallback, local, isLocal)
+    const decision = await decideSome(this.#options.fallback, local, isLocal)
     const degraded = charges.every(isLocal) ? 'local' : 'local, open'
-    return { ...toEngineDecision(local, decision, this.#fallback), degraded }
+    return { ...toEngineDecision(local, decision, this.#options.fallback), degraded }
   }
 }
 

@@ -55,78 +55,68 @@ export type LeaseSize = number | 'auto'
  */
 export function withLeases(size: LeaseSize, now: () => number, avoided = createAvoidedCalls()): Stage {
   return (store) => {
-    const leases = new Leases(store, now, size, avoided)
+    const { decide, dropAccounts } = createLeases(store, now, size, avoided)
     return decorate(store, {
-      decide: leases.decide,
+      decide,
       async delete(keys) {
         await store.delete(keys)
-        leases.clear()
+        dropAccounts()
       },
     })
   }
 }
 
-class Leases {
-  readonly #store: Store
-  readonly #now: () => number
-  readonly #maxPermits: number
-  readonly #avoided: AvoidedCalls
-  readonly #accounts = new Lru<LeaseAccount>(MAX_ACCOUNTS)
-  readonly #statuses = new StatusCache()
-  #roundTripMs = 0
-  #latestMs = 0
-
-  constructor(store: Store, now: () => number, size: LeaseSize, avoided: AvoidedCalls) {
-    this.#store = store
-    this.#now = now
-    this.#maxPermits = size === 'auto' ? Number.POSITIVE_INFINITY : size
-    this.#avoided = avoided
-  }
+function createLeases(store: Store, now: () => number, size: LeaseSize, avoided: AvoidedCalls) {
+  const maxPermits = size === 'auto' ? Number.POSITIVE_INFINITY : size
+  const accounts = new Lru<LeaseAccount>(MAX_ACCOUNTS)
+  const statuses = new StatusCache()
+  let roundTripMs = 0
+  let latestMs = 0
 
   /** @throws {StoreError} it is then unknown if a lease was charged */
-  readonly decide: Store['decide'] = (request, context) => {
-    if (request.action === 'peek') return this.#store.decide(request, context)
-    if (!context || !isLeasable(request)) return this.#ask(request, context)
-    const nowMs = this.#readClock()
+  const decide: Store['decide'] = (request, context) => {
+    if (request.action === 'peek') return store.decide(request, context)
+    if (!context || !isLeasable(request)) return ask(request, context)
+    const nowMs = readClock()
     const name = formatAccountName(request)
-    let account = this.#accounts.get(name)
+    let account = accounts.get(name)
     if (!account) {
       account = new LeaseAccount()
-      this.#accounts.set(name, account)
+      accounts.set(name, account)
     }
     const { shortestMs, longestMs } = findWindows(request)
     const maxLeaseMs = Math.floor(Math.min(MAX_TERM_MS, shortestMs * MAX_TERM_SHARE))
     account.see(nowMs, maxLeaseMs, longestMs)
-    return this.#decide({ request, account, maxLeaseMs, nowMs, context })
+    return decideFor({ request, account, maxLeaseMs, nowMs, context })
   }
 
   /** Lets all permits expire, also those on their way. */
-  clear(): void {
-    this.#accounts.clear()
+  function dropAccounts(): void {
+    accounts.clear()
   }
 
-  async #decide(caller: LeasingCaller): Promise<Decision> {
+  async function decideFor(caller: LeasingCaller): Promise<Decision> {
     const { account, nowMs, context } = caller
     const lease = account.take(nowMs)
     if (lease) {
-      this.#avoided.byLeases++
-      const decision = this.#admit(caller, lease.chargedAtMs)
+      avoided.byLeases++
+      const decision = admit(caller, lease.chargedAtMs)
       // Before permits run out, so that no request waits.
-      const permits = this.#isShort(caller) ? this.#countPermits(caller) : 0
-      if (permits > 1) context.waitUntil(this.#take(caller, permits, 0).catch(ignoreStoreError))
+      const permits = isShort(caller) ? countPermits(caller) : 0
+      if (permits > 1) context.waitUntil(take(caller, permits, 0).catch(ignoreStoreError))
       return decision
     }
     const { held } = account
     if (held && nowMs < held.untilMs) return repeatOutcome(held, nowMs)
-    const decision = await this.#take(caller, 1 + this.#countPermits(caller), 1)
-    return decision.granted > 1 ? this.#admit({ ...caller, nowMs: this.#now() }, decision.nowMs) : decision
+    const decision = await take(caller, 1 + countPermits(caller), 1)
+    return decision.granted > 1 ? admit({ ...caller, nowMs: now() }, decision.nowMs) : decision
   }
 
   /** Admits a request by a permit that is taken already. Permits that are not used remain. */
-  #admit({ request, account, nowMs }: LeasingCaller, chargedAtMs: number): Decision {
+  function admit({ request, account, nowMs }: LeasingCaller, chargedAtMs: number): Decision {
     const left = account.countLeft(nowMs)
     const usage = mapList(request.charges, (charge) => {
-      const { usage, sentAtMs } = this.#statuses.ensure(charge)
+      const { usage, sentAtMs } = statuses.ensure(charge)
       const elapsedMs = Math.max(0, nowMs - sentAtMs)
       return mapList(usage, ({ remaining, resetMs }) => {
         return { remaining: remaining + left * charge.cost, resetMs: Math.max(0, resetMs - elapsedMs), retryAfterMs: 0 }
@@ -135,49 +125,49 @@ class Leases {
     return { granted: 1, nowMs: chargedAtMs, usage }
   }
 
-  get #aheadMs(): number {
-    return ROUND_TRIPS * Math.max(1, this.#roundTripMs)
+  function findAheadMs(): number {
+    return ROUND_TRIPS * Math.max(1, roundTripMs)
   }
 
-  #isShort({ account, nowMs }: LeasingCaller): boolean {
-    const aheadMs = this.#aheadMs
+  function isShort({ account, nowMs }: LeasingCaller): boolean {
+    const aheadMs = findAheadMs()
     const needed = Math.round(account.pace.now * aheadMs)
     return needed > 0 && account.countLeft(nowMs + aheadMs) + account.pending <= needed
   }
 
   /** Counts the permits to take for requests to come. */
-  #countPermits({ request, account, maxLeaseMs, nowMs }: LeasingCaller): number {
-    const { limit, left, leftPerUsed, crowdPermits } = this.#findRoom(request)
+  function countPermits({ request, account, maxLeaseMs, nowMs }: LeasingCaller): number {
+    const { limit, left, leftPerUsed, crowdPermits } = findRoom(request)
     const { pace, used, expired } = account
-    const expected = pace.longRun * (this.#findUsableMs(request, maxLeaseMs, nowMs) - this.#roundTripMs)
+    const expected = pace.longRun * (findUsableMs(request, maxLeaseMs, nowMs) - roundTripMs)
     const soon = Math.max(pace.now * HORIZON_MS, Math.min(MIN_PERMITS, MIN_PERMITS_SHARE * limit))
     const wanted = Math.min(
-      soon + pace.now * this.#aheadMs,
+      soon + pace.now * findAheadMs(),
       expected - Math.sqrt(Math.max(0, expected)),
       LEFT_SHARE * left,
       UNUSED_SHARE * leftPerUsed * (used + expired) - expired,
       UNUSED_PER_USED * used,
     )
-    const total = Math.min(this.#maxPermits - 1, Math.max(wanted, Math.min(expected, crowdPermits)))
+    const total = Math.min(maxPermits - 1, Math.max(wanted, Math.min(expected, crowdPermits)))
     const permits = Math.floor(total - account.countLeft(nowMs) - account.pending)
-    return permits >= Math.min(2, this.#maxPermits - 1) ? permits : 0
+    return permits >= Math.min(2, maxPermits - 1) ? permits : 0
   }
 
   /** The time in which permits, and those taken before them, are used almost certainly. */
-  #findLeaseMs({ account, maxLeaseMs, nowMs }: LeasingCaller, permits: number): number {
+  function findLeaseMs({ account, maxLeaseMs, nowMs }: LeasingCaller, permits: number): number {
     const total = account.countLeft(nowMs) + account.pending + permits
     const { now, longRun } = account.pace
     // Pauses that the long run shows are twice as long: they come at any time, and differ.
-    const lastsMs = (total + Math.sqrt(total)) * (2 / longRun - 1 / now) + this.#aheadMs
+    const lastsMs = (total + Math.sqrt(total)) * (2 / longRun - 1 / now) + findAheadMs()
     return Math.ceil(Math.min(maxLeaseMs, lastsMs / (1 - MARGIN_SHARE)))
   }
 
   /** How much the limits of a request leave, in permits. */
-  #findRoom({ charges }: DecisionRequest) {
+  function findRoom({ charges }: DecisionRequest) {
     const max = Number.POSITIVE_INFINITY
     const room = { limit: max, left: max, leftPerUsed: max, crowdPermits: 0 }
     for (const charge of charges) {
-      const usage = this.#statuses.get(charge)?.usage
+      const usage = statuses.get(charge)?.usage
       for (const [at, { limit: units, windowMs }] of charge.limits.entries()) {
         const limit = (charge.burst ?? units) / charge.cost
         const left = (usage?.[at]?.remaining ?? 0) / charge.cost
@@ -194,39 +184,39 @@ class Leases {
   }
 
   /** The time for which permits taken now may be used: no longer than the windows last that they are counted in. */
-  #findUsableMs({ charges }: DecisionRequest, leaseMs: number, nowMs: number): number {
+  function findUsableMs({ charges }: DecisionRequest, leaseMs: number, nowMs: number): number {
     let endMs = nowMs + leaseMs
     for (const charge of charges) {
       if (ALGORITHMS[charge.algorithm].lease !== 'windowed') continue
-      const { usage = [], sentAtMs = nowMs } = this.#statuses.get(charge) ?? {}
+      const { usage = [], sentAtMs = nowMs } = statuses.get(charge) ?? {}
       for (const { resetMs } of usage) endMs = Math.min(endMs, sentAtMs + resetMs)
     }
     return endMs - nowMs - leaseMs * MARGIN_SHARE
   }
 
   /** @param own permits used already: 1 if the store itself admits the request */
-  async #take(caller: LeasingCaller, permits: number, own: 0 | 1): Promise<Decision> {
+  async function take(caller: LeasingCaller, permits: number, own: 0 | 1): Promise<Decision> {
     const { request, account, nowMs, context } = caller
-    const sentAtMs = this.#now()
+    const sentAtMs = now()
     const more = permits - own
-    const leaseMs = more > 0 ? this.#findLeaseMs(caller, more) : 0
+    const leaseMs = more > 0 ? findLeaseMs(caller, more) : 0
     account.pending += more
     account.pendingUntilMs = nowMs + LOST_AFTER_MS
-    if (account.held) account.held.untilMs = nowMs + this.#aheadMs
+    if (account.held) account.held.untilMs = nowMs + findAheadMs()
     try {
       const wanted = more > 0 ? ({ ...request, action: 'take-up-to', permits, leaseMs } as const) : request
-      const decision = await this.#ask(wanted, context)
-      account.held = decision.granted === 0 ? this.#hold(caller, decision, sentAtMs) : undefined
+      const decision = await ask(wanted, context)
+      account.held = decision.granted === 0 ? hold(caller, decision, sentAtMs) : undefined
       if (decision.granted > 0) account.used += own
       if (decision.granted > own) {
         // The store decided when the call was sent, or later.
-        const expiresAtMs = sentAtMs + this.#findUsableMs(request, leaseMs, sentAtMs)
+        const expiresAtMs = sentAtMs + findUsableMs(request, leaseMs, sentAtMs)
         account.add({ permits: decision.granted - own, expiresAtMs, chargedAtMs: decision.nowMs })
-        this.#avoided.permitsLeased += decision.granted - own
+        avoided.permitsLeased += decision.granted - own
       }
       return decision
     } catch (error) {
-      account.held = error instanceof StoreError ? this.#hold(caller, error, sentAtMs) : undefined
+      account.held = error instanceof StoreError ? hold(caller, error, sentAtMs) : undefined
       throw error
     } finally {
       account.pending = Math.max(0, account.pending - more)
@@ -234,30 +224,32 @@ class Leases {
   }
 
   /** Keeps an outcome of a crowded identity until its isolate would make another call, if all made the same number. */
-  #hold({ request, account, maxLeaseMs }: LeasingCaller, outcome: Decision | StoreError, sentAtMs: number) {
-    const { crowdPermits } = this.#findRoom(request)
+  function hold({ request, account, maxLeaseMs }: LeasingCaller, outcome: Decision | StoreError, sentAtMs: number) {
+    const { crowdPermits } = findRoom(request)
     if (crowdPermits < 1) return undefined
-    return { outcome, sentAtMs, untilMs: this.#now() + Math.min(maxLeaseMs / 2, crowdPermits / account.pace.now) }
+    return { outcome, sentAtMs, untilMs: now() + Math.min(maxLeaseMs / 2, crowdPermits / account.pace.now) }
   }
 
-  async #ask(request: DecisionRequest, context: CallContext | undefined): Promise<Decision> {
-    const sentAtMs = this.#readClock()
-    const repliesBefore = this.#statuses.replies
-    const decision = await this.#store.decide(request, context)
-    this.#statuses.update(request, decision, sentAtMs, repliesBefore)
-    const elapsedMs = this.#readClock() - sentAtMs
+  async function ask(request: DecisionRequest, context: CallContext | undefined): Promise<Decision> {
+    const sentAtMs = readClock()
+    const repliesBefore = statuses.replies
+    const decision = await store.decide(request, context)
+    statuses.update(request, decision, sentAtMs, repliesBefore)
+    const elapsedMs = readClock() - sentAtMs
     // A refusal may come from the cache. A longer round trip counts at once, and shorter ones by and by.
-    if (decision.granted > 0) this.#roundTripMs = Math.max(elapsedMs, (7 * this.#roundTripMs + elapsedMs) / 8)
+    if (decision.granted > 0) roundTripMs = Math.max(elapsedMs, (7 * roundTripMs + elapsedMs) / 8)
     return decision
   }
 
   /** When the clock has stepped back, it is unknown when leases end: all expire, also those on their way. */
-  #readClock(): number {
-    const nowMs = this.#now()
-    if (nowMs < this.#latestMs) this.clear()
-    this.#latestMs = nowMs
+  function readClock(): number {
+    const nowMs = now()
+    if (nowMs < latestMs) dropAccounts()
+    latestMs = nowMs
     return nowMs
   }
+
+  return { decide, dropAccounts }
 }
 
 /** @throws {StoreError} if that was the outcome */

@@ -158,7 +158,9 @@ export class Mirror {
   async #refuse(request: DecisionRequest, decision: Decision, context: CallContext | undefined): Promise<void> {
     const refusedAtMs = this.#now()
     try {
-      await this.#compareRefusal(request, context)
+      const peek = { action: 'peek', permits: countWanted(request), charges: request.charges } as const
+      const { granted } = await this.store.decide(peek, withOwnDeadlines(context))
+      this.#count('decisions', granted > 0 && 'refusedByPrimaryOnly')
     } finally {
       const charges = createPenaltyCharges(request, decision, this.#now() - refusedAtMs)
       if (charges.length > 0) await this.#send({ action: 'take', permits: 1, charges }, context)
@@ -177,7 +179,7 @@ export class Mirror {
           return await this.store.decide(request, withOwnDeadlines(context))
         } catch (error) {
           const mayRetry = attempt === 0 ? this.#waiting < MAX_WAITING : attempt < MAX_ATTEMPTS
-          if (!isUnsent(error) || !mayRetry) throw error
+          if (!(error instanceof StoreError) || error.mayHaveRun || !mayRetry) throw error
         }
         if (attempt++ === 0) this.#waiting++
         await new Promise((resolve) => setTimeout(resolve, PAUSE_MS * (0.75 + Math.random() / 2)))
@@ -185,14 +187,6 @@ export class Mirror {
     } finally {
       if (attempt > 0) this.#waiting--
     }
-  }
-
-  async #compareRefusal(request: DecisionRequest, context: CallContext | undefined): Promise<void> {
-    const { granted } = await this.store.decide(
-      { action: 'peek', permits: countWanted(request), charges: request.charges },
-      withOwnDeadlines(context),
-    )
-    this.#count('decisions', granted > 0 && 'refusedByPrimaryOnly')
   }
 
   /** Repeats in the mirror what is done with charges in the store, as soon as their time is known. */
@@ -236,10 +230,6 @@ export class Mirror {
     this.#logged = this.counts
     this.#loggedAtMs = nowMs
   }
-}
-
-function isUnsent(error: unknown): boolean {
-  return error instanceof StoreError && !error.mayHaveRun
 }
 
 /** Failures are charged when they have happened, and policies that count new identities only for a new one. */

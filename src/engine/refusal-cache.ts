@@ -29,112 +29,105 @@ interface Refusal {
  */
 export function withRefusalCache(now: () => number, avoided = createAvoidedCalls()): Stage {
   return (store) => {
-    const cache = new RefusalCache(store, now, avoided)
+    const { decide, statuses } = createCache(store, now, avoided)
     return decorate(store, {
-      decide: cache.decide,
+      decide,
       async settle(differences, chargedAtMs) {
         await store.settle(differences, chargedAtMs)
-        cache.delete(differences.map(({ charge }) => charge.key))
+        statuses.delete(differences.map(({ charge }) => charge.key))
       },
       async delete(keys) {
         await store.delete(keys)
-        cache.delete(keys)
+        statuses.delete(keys)
       },
     })
   }
 }
 
-class RefusalCache {
-  readonly #store: Store
-  readonly #now: () => number
-  readonly #avoided: AvoidedCalls
-  readonly #refusals = new Lru<Refusal>(MAX_ENTRIES)
-  readonly #statuses = new StatusCache()
+function createCache(store: Store, now: () => number, avoided: AvoidedCalls) {
+  const cached = new Lru<Refusal>(MAX_ENTRIES)
+  const statuses = new StatusCache()
 
-  constructor(store: Store, now: () => number, avoided: AvoidedCalls) {
-    this.#store = store
-    this.#now = now
-    this.#avoided = avoided
-  }
-
-  readonly decide: Store['decide'] = async (request, context) => {
-    if (request.action === 'peek') return this.#store.decide(request, context)
-    const sentAtMs = this.#now()
-    const known = this.#recall(request, sentAtMs)
+  const decide: Store['decide'] = async (request, context) => {
+    if (request.action === 'peek') return store.decide(request, context)
+    const sentAtMs = now()
+    const known = findDecision(request, sentAtMs)
     if (known) {
-      this.#avoided.byRefusalCache++
+      avoided.byRefusalCache++
       return known
     }
-    const repliesBefore = this.#statuses.replies
+    const repliesBefore = statuses.replies
     // Creates the status of the plan, so that a key deleted meanwhile is deleted under this name too.
-    for (const charge of request.charges) if (charge.plan !== undefined) this.#statuses.ensure(charge)
+    for (const charge of request.charges) if (charge.plan !== undefined) statuses.ensure(charge)
     try {
-      const decision = await this.#store.decide(request, context)
-      const isConclusive = this.#statuses.update(request, decision, sentAtMs, repliesBefore)
-      if (decision.granted === 0 && !decision.isProvisional) this.#remember(request, decision, sentAtMs, isConclusive)
+      const decision = await store.decide(request, context)
+      const isConclusive = statuses.update(request, decision, sentAtMs, repliesBefore)
+      if (decision.granted === 0 && !decision.isProvisional) keepRefusals(request, decision, sentAtMs, isConclusive)
       return decision
     } catch (error) {
-      if (!(error instanceof StoreError) || error.mayHaveRun) this.#statuses.invalidate(request)
+      if (!(error instanceof StoreError) || error.mayHaveRun) statuses.invalidate(request)
       throw error
     }
   }
 
-  /** Invalidates what was received about these keys, or is on its way. */
-  delete(keys: readonly string[]): void {
-    this.#statuses.delete(keys)
-  }
-
-  #recall(request: DecisionRequest, nowMs: number): Decision | undefined {
+  function findDecision(request: DecisionRequest, nowMs: number): Decision | undefined {
     if (request.action === 'record') return undefined
-    const refusals = request.charges.map((charge) => this.#find(charge, countUnits(charge, request), nowMs))
+    const refusals = request.charges.map((charge) => find(charge, countUnits(charge, request), nowMs))
     const first = refusals.find((refusal) => refusal !== undefined)
     if (!first) return undefined
     // Another charge may refuse for longer by now.
     const isComplete = request.charges.every(
-      (charge, index) => refusals[index] || this.#fits(charge, countUnits(charge, request)),
+      (charge, index) => refusals[index] || hasRoom(charge, countUnits(charge, request)),
     )
     if (!isComplete) return undefined
     const usage = refusals.map((refusal) => (refusal ? ageUsage(refusal, nowMs) : []))
     return { granted: 0, nowMs: first.nowMs + nowMs - first.sentAtMs, usage }
   }
 
-  #find(charge: StoreCharge, units: number, nowMs: number): Refusal | undefined {
-    const status = canCache(charge) ? this.#statuses.get(charge) : undefined
+  function find(charge: StoreCharge, units: number, nowMs: number): Refusal | undefined {
+    const status = canCache(charge) ? statuses.get(charge) : undefined
     // Most callers have no refusal, and building its name takes time.
     if (!status || status.refusedAs !== status.version) return undefined
-    const refusal = this.#refusals.get(formatRefusalName(charge, units))
+    const refusal = cached.get(formatRefusalName(charge, units))
     // A clock that stepped back says nothing about how much time has passed.
     if (!refusal || nowMs >= refusal.untilMs || nowMs < refusal.receivedAtMs) return undefined
     return refusal.version === status.version ? refusal : undefined
   }
 
   /** @returns true if the charge would not refuse, as far as is known; units that may be released at any time are unknown */
-  #fits(charge: StoreCharge, units: number): boolean {
+  function hasRoom(charge: StoreCharge, units: number): boolean {
     const { algorithm, mode, needsSettlement, penalty } = charge
     if (mode === 'shadow' || (needsSettlement && !penalty) || ALGORITHMS[algorithm].holdsSlots) return true
-    const usage = this.#statuses.get(charge)?.usage ?? []
+    const usage = statuses.get(charge)?.usage ?? []
     // The store counts its refusals.
     if (penalty && usage.length === 0) return false
     return !hasPenalty(usage) && findMinRemaining(usage) >= units
   }
 
-  #remember(request: DecisionRequest, decision: Decision, sentAtMs: number, isConclusive: readonly boolean[]): void {
+  function keepRefusals(
+    request: DecisionRequest,
+    decision: Decision,
+    sentAtMs: number,
+    isConclusive: readonly boolean[],
+  ): void {
     const { nowMs, usage } = decision
     request.charges.forEach((charge, index) => {
       const limits = usage[index] ?? []
       // The limit with the longest wait: the refusal stands until it has more units.
       const decisive = limits.toSorted((a, b) => b.retryAfterMs - a.retryAfterMs)[0]
-      const status = this.#statuses.get(charge)
+      const status = statuses.get(charge)
       if (!decisive || !isCacheable(charge, decisive) || !isConclusive[index] || !status) return
       const { version } = status
       status.refusedAs = version
       // During a penalty, more remaining units change nothing.
       const { penaltyMs = decisive.resetMs } = decisive
       const untilMs = sentAtMs + Math.min(penaltyMs, decisive.retryAfterMs, MAX_AGE_MS)
-      const refusal = { usage: limits, nowMs, sentAtMs, receivedAtMs: this.#now(), untilMs, version }
-      this.#refusals.set(formatRefusalName(charge, countUnits(charge, request)), refusal)
+      const refusal = { usage: limits, nowMs, sentAtMs, receivedAtMs: now(), untilMs, version }
+      cached.set(formatRefusalName(charge, countUnits(charge, request)), refusal)
     })
   }
+
+  return { decide, statuses }
 }
 
 function canCache(charge: StoreCharge): boolean {

@@ -49,54 +49,47 @@ interface Refusals {
  */
 export function withRefusalLimit(now: () => number): Stage {
   return (store) => {
-    const limiter = new RefusalLimiter(store, now)
+    const { decide, noteReleased } = createLimit(store, now)
     return decorate(store, {
-      decide: limiter.decide,
+      decide,
       async release(charges) {
         await store.release(charges)
-        limiter.noteReleased(charges.map(({ key }) => key))
+        noteReleased(charges.map(({ key }) => key))
       },
       async revoke(releases) {
         await store.revoke(releases)
-        limiter.noteReleased(releases.map(({ charge }) => charge.key))
+        noteReleased(releases.map(({ charge }) => charge.key))
       },
       async settle(differences, chargedAtMs) {
         await store.settle(differences, chargedAtMs)
-        limiter.noteReleased(differences.map(({ charge }) => charge.key))
+        noteReleased(differences.map(({ charge }) => charge.key))
       },
       async delete(keys) {
         await store.delete(keys)
-        limiter.noteReleased(keys)
+        noteReleased(keys)
       },
     })
   }
 }
 
-class RefusalLimiter {
-  readonly #store: Store
-  readonly #now: () => number
-  readonly #refusals = new Lru<Refusals>(MAX_KEYS)
+function createLimit(store: Store, now: () => number) {
+  const refusalsByKey = new Lru<Refusals>(MAX_KEYS)
   /** The latest release or correction of a key: refusals whose call began before it no longer count. */
-  readonly #releasedAtMs = new Lru<number>(MAX_KEYS)
+  const releasedAtMs = new Lru<number>(MAX_KEYS)
   /** Keys of identities that the store has seen. */
-  readonly #known = new Lru<true>(MAX_KEYS)
+  const knownKeys = new Lru<true>(MAX_KEYS)
 
-  constructor(store: Store, now: () => number) {
-    this.#store = store
-    this.#now = now
-  }
-
-  readonly decide: Store['decide'] = async (request, context) => {
+  const decide: Store['decide'] = async (request, context) => {
     const { action } = request
-    if (action === 'peek' || action === 'record') return this.#store.decide(request, context)
-    const sentAtMs = this.#now()
-    const repeated = this.#repeat(request, sentAtMs)
+    if (action === 'peek' || action === 'record') return store.decide(request, context)
+    const sentAtMs = now()
+    const repeated = repeat(request, sentAtMs)
     if (repeated) return repeated
-    const seen = action === 'take' && this.#isLikelyRefused(request, sentAtMs) && (await this.#peek(request, context))
+    const seen = action === 'take' && isLikelyRefused(request, sentAtMs) && (await peek(request, context))
     if (seen) return seen
-    const decision = await this.#store.decide(request, context)
-    if (decision.granted === 0) this.#noteRefusals(request, decision, sentAtMs)
-    else this.#noteGranted(request)
+    const decision = await store.decide(request, context)
+    if (decision.granted === 0) noteRefusals(request, decision, sentAtMs)
+    else noteGranted(request)
     return decision
   }
 
@@ -104,20 +97,20 @@ class RefusalLimiter {
    * Finds out only if the identity is new. With Durable Objects, a charge would have to be reverted.
    * @returns undefined if it may be admitted, or if a refusal is to be counted
    */
-  async #peek(request: DecisionRequest, context: CallContext | undefined): Promise<Decision | undefined> {
-    const sentAtMs = this.#now()
-    const isPeeked = (charge: StoreCharge) => countsNewIdentities(charge) || this.#isNew(charge)
-    const seen = await decideSome(this.#store, { ...request, action: 'peek' }, isPeeked, context)
+  async function peek(request: DecisionRequest, context: CallContext | undefined): Promise<Decision | undefined> {
+    const sentAtMs = now()
+    const isPeeked = (charge: StoreCharge) => countsNewIdentities(charge) || isNew(charge)
+    const seen = await decideSome(store, { ...request, action: 'peek' }, isPeeked, context)
     const isCounted = request.charges.some((charge, index) => mustCount(charge, seen.usage[index] ?? []))
     if (seen.granted > 0 || isCounted) return undefined
-    this.#noteRefusals(request, seen, sentAtMs)
+    noteRefusals(request, seen, sentAtMs)
     return seen
   }
 
-  #repeat(request: DecisionRequest, nowMs: number): Decision | undefined {
+  function repeat(request: DecisionRequest, nowMs: number): Decision | undefined {
     let first: RepeatedRefusal | undefined
     const usage = request.charges.map((charge) => {
-      const found = this.#findRefusal(charge, request, nowMs)
+      const found = findRefusal(charge, request, nowMs)
       if (!found || found.refusals.calls < MAX_CALLS || !isWithin(found.refusals, nowMs)) return []
       first ??= found.closest
       return ageUsage(found.closest, nowMs)
@@ -126,13 +119,13 @@ class RefusalLimiter {
   }
 
   /** @returns true if the address brings too many identities, and this one is not known */
-  #isLikelyRefused(request: DecisionRequest, nowMs: number): boolean {
-    return request.charges.some((charge) => countsNewIdentities(charge) && this.#findRefusal(charge, request, nowMs))
+  function isLikelyRefused(request: DecisionRequest, nowMs: number): boolean {
+    return request.charges.some((charge) => countsNewIdentities(charge) && findRefusal(charge, request, nowMs))
   }
 
   /** @returns undefined if the charge does not refuse the request, as far as is known, or if the store must count it */
-  #findRefusal(charge: StoreCharge, request: DecisionRequest, nowMs: number) {
-    const refusals = charge.mode === 'enforce' ? this.#refusals.get(charge.key) : undefined
+  function findRefusal(charge: StoreCharge, request: DecisionRequest, nowMs: number) {
+    const refusals = charge.mode === 'enforce' ? refusalsByKey.get(charge.key) : undefined
     if (!refusals || refusals.plan !== charge.plan) return undefined
     const units = countUnits(charge, request)
     const closest = findClosest(refusals, units)
@@ -141,20 +134,20 @@ class RefusalLimiter {
     if (nowMs < closest.receivedAtMs || nowMs >= closest.sentAtMs + findLongestRetryMs(closest.usage)) return undefined
     if (!mayEndAnyTime(charge) && !isCertain(closest, units, nowMs)) return undefined
     const before = request.charges.slice(0, request.charges.indexOf(charge))
-    if (countsNewIdentities(charge) && !before.some((one) => this.#isNew(one))) return undefined
+    if (countsNewIdentities(charge) && !before.some((one) => isNew(one))) return undefined
     const isUncounted = (one: StoreCharge) =>
       !mayPenalize(one) ||
-      (countsNewIdentities(charge) && this.#isNew(one)) ||
+      (countsNewIdentities(charge) && isNew(one)) ||
       (refusals.remaining.get(one.key) ?? 0) >= countUnits(one, request)
     return request.charges.every(isUncounted) ? { refusals, closest } : undefined
   }
 
   /** @returns true for an identity that this isolate has not seen admitted */
-  #isNew(charge: StoreCharge): boolean {
-    return detectsNewIdentities(charge) && !this.#known.get(charge.key)
+  function isNew(charge: StoreCharge): boolean {
+    return detectsNewIdentities(charge) && !knownKeys.get(charge.key)
   }
 
-  #noteRefusals(request: DecisionRequest, { usage, nowMs, isProvisional }: Decision, sentAtMs: number): void {
+  function noteRefusals(request: DecisionRequest, { usage, nowMs, isProvisional }: Decision, sentAtMs: number): void {
     if (isProvisional) return
     const remaining = new Map<string, number>()
     for (const [index, charge] of request.charges.entries()) {
@@ -163,15 +156,15 @@ class RefusalLimiter {
       // Refusals by a penalty are not counted.
       remaining.set(charge.key, hasPenalty(limits) ? Number.POSITIVE_INFINITY : findMinRemaining(limits))
     }
-    const receivedAtMs = this.#now()
+    const receivedAtMs = now()
     for (const [index, charge] of request.charges.entries()) {
       const limits = usage[index] ?? []
       const { key, plan, mode } = charge
       if (mode === 'shadow' || findLongestRetryMs(limits) === 0 || mustCount(charge, limits)) continue
-      if (sentAtMs <= (this.#releasedAtMs.get(key) ?? 0)) continue
+      if (sentAtMs <= (releasedAtMs.get(key) ?? 0)) continue
       const units = countUnits(charge, request)
       const latest = { usage: limits, units, sentAtMs, receivedAtMs, nowMs }
-      const before = this.#refusals.get(key)
+      const before = refusalsByKey.get(key)
       const known = before?.plan === plan ? before : undefined
       const span = known && isWithin(known, sentAtMs) ? known : { startMs: sentAtMs, calls: 0 }
       // If units were used or released since, the earlier limits are no longer true.
@@ -179,30 +172,32 @@ class RefusalLimiter {
         sentAtMs - one.sentAtMs < MAX_AGE_MS && findMinRemaining(limits) === findMinRemaining(one.usage)
       const others = known?.latest.filter((one) => one.units !== units && isTrue(one)) ?? []
       const all = [latest, ...others].slice(0, MAX_COSTS)
-      this.#refusals.set(key, { startMs: span.startMs, calls: span.calls + 1, plan, remaining, latest: all })
+      refusalsByKey.set(key, { startMs: span.startMs, calls: span.calls + 1, plan, remaining, latest: all })
     }
   }
 
-  #noteGranted({ charges }: DecisionRequest): void {
+  function noteGranted({ charges }: DecisionRequest): void {
     for (const charge of charges) {
       const { key, algorithm } = charge
-      if (detectsNewIdentities(charge)) this.#known.set(key, true)
+      if (detectsNewIdentities(charge)) knownKeys.set(key, true)
       // Units have come back since, and were used again.
-      if (!ALGORITHMS[algorithm].holdsSlots) this.#invalidate(key)
+      if (!ALGORITHMS[algorithm].holdsSlots) dropRefusals(key)
     }
   }
 
-  noteReleased(keys: readonly string[]): void {
+  function noteReleased(keys: readonly string[]): void {
     for (const key of keys) {
-      this.#releasedAtMs.set(key, this.#now())
-      this.#invalidate(key)
+      releasedAtMs.set(key, now())
+      dropRefusals(key)
     }
   }
 
-  #invalidate(key: string): void {
-    const known = this.#refusals.get(key)
-    if (known) this.#refusals.set(key, { ...known, startMs: NEVER, latest: [] })
+  function dropRefusals(key: string): void {
+    const known = refusalsByKey.get(key)
+    if (known) refusalsByKey.set(key, { ...known, startMs: NEVER, latest: [] })
   }
+
+  return { decide, noteReleased }
 }
 
 /** Finds the refusal of the fewest units that are as many as these: it waits no longer than it must, as far as is known. */

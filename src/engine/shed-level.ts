@@ -24,24 +24,7 @@ export interface LoadSignals {
   readonly demand: number
 }
 
-export interface ShedState {
-  /** 0 to 2. */
-  readonly level: number
-  /** The usual load while the upstream is healthy; undefined until it is known. */
-  readonly baseline: { readonly latencyMs: number; readonly inFlight: number } | undefined
-  readonly tickEndsAtMs: number
-  /** Requests in flight when the last tick ended. */
-  readonly lastTotal: number
-  /** Ticks under pressure in a row. */
-  readonly pressedTicks: number
-  /** Ticks in a row in which the level fell. */
-  readonly fallingTicks: number
-  readonly wellSinceMs: number
-  /** Milliseconds of health before the level falls. */
-  readonly holdMs: number
-  /** The demand when there was last pressure. */
-  readonly pressedDemand: number
-}
+export type ShedState = Readonly<ReturnType<typeof createShedState>>
 
 const TICK_MS = 250
 const FIRST_HOLD_MS = 5_000
@@ -64,16 +47,23 @@ const RELIEF_SHARE = 0.5
 /** Weight of a new observation in the baseline. */
 const BASELINE_WEIGHT = 0.05
 
-export function createShedState(nowMs: number): ShedState {
+export function createShedState(nowMs: number) {
   return {
+    /** 0 to 2. */
     level: 0,
-    baseline: undefined,
+    /** The usual load while the upstream is healthy; undefined until it is known. */
+    baseline: undefined as Baseline | undefined,
     tickEndsAtMs: nowMs + TICK_MS,
+    /** Requests in flight when the last tick ended. */
     lastTotal: 0,
+    /** Ticks under pressure in a row. */
     pressedTicks: 0,
+    /** Ticks in a row in which the level fell. */
     fallingTicks: 0,
     wellSinceMs: nowMs,
+    /** Milliseconds of health before the level falls. */
     holdMs: FIRST_HOLD_MS,
+    /** The demand when there was last pressure. */
     pressedDemand: 0,
   }
 }
@@ -151,7 +141,7 @@ function lower(state: ShedState, { inFlight, latencyMs, demand }: LoadSignals, n
   }
 }
 
-type Baseline = NonNullable<ShedState['baseline']>
+type Baseline = Pick<LoadSignals, 'inFlight'> & { readonly latencyMs: number }
 
 function follow(baseline: Baseline | undefined, latencyMs: number, inFlight: number): Baseline {
   if (!baseline) return { latencyMs, inFlight }

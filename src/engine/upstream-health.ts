@@ -17,19 +17,23 @@ const DEMAND_MS = 2_000
 /** Cells unused for so many ticks (a minute) do not count. */
 const MEMORY_TICKS = 240
 
-interface Cell {
-  inFlight: number
-  /** Time in flight in this tick, up to `countedMs`, summed over requests. */
-  busyMs: number
-  countedMs: number
-  /** Recent average of requests in flight, over `ticks`. */
-  usualInFlight: number
-  ticks: number
-  overloadShare: number
-  latencyMs: number | undefined
-  /** The last response, or the first request since there was none in flight. */
-  silentSinceMs: number
-  seenTick: number
+type Cell = ReturnType<typeof createCell>
+
+function createCell(nowMs: number, seenTick: number) {
+  return {
+    inFlight: 0,
+    /** Time in flight in this tick, up to `countedMs`, summed over requests. */
+    busyMs: 0,
+    countedMs: nowMs,
+    /** Recent average of requests in flight, over `ticks`. */
+    usualInFlight: 0,
+    ticks: 0,
+    overloadShare: 0,
+    latencyMs: undefined as number | undefined,
+    /** The last response, or the first request since there was none in flight. */
+    silentSinceMs: nowMs,
+    seenTick,
+  }
 }
 
 /**
@@ -143,21 +147,8 @@ export class UpstreamHealth {
 
   #findCell(caller: string, nowMs: number): Cell {
     const at = hashNetwork(readNetwork(caller)) % CELLS
-    let cell = this.#cells[at]
-    if (!cell) {
-      cell = {
-        inFlight: 0,
-        busyMs: 0,
-        countedMs: nowMs,
-        usualInFlight: 0,
-        ticks: 0,
-        overloadShare: 0,
-        latencyMs: undefined,
-        silentSinceMs: nowMs,
-        seenTick: this.#tick,
-      }
-      this.#cells[at] = cell
-    }
+    const cell = this.#cells[at] ?? createCell(nowMs, this.#tick)
+    this.#cells[at] = cell
     return cell
   }
 }

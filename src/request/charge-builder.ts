@@ -40,13 +40,7 @@ export interface RequestChargeBuilderOptions {
   readonly edition?: string
 }
 
-interface Prepared {
-  /** The kind of its only source. */
-  readonly only: IdentitySource['kind'] | undefined
-  readonly missing: MissingIdentity
-  readonly terms: PolicyTerms
-  readonly termsByPlan: ReadonlyMap<string, PolicyTerms>
-}
+type Prepared = ReturnType<typeof prepare>
 
 type PolicyTerms = Omit<RequestCharge, 'route' | 'digest' | 'key' | 'cost' | 'reserved'>
 
@@ -148,7 +142,7 @@ export function findMissing({ mode, anonymous }: RequestPolicy): MissingIdentity
   return mode === 'shadow' && anonymous.kind === 'deny' ? { kind: 'ip' } : anonymous
 }
 
-function prepare(policy: RequestPolicy, edition: string | undefined): Prepared {
+function prepare(policy: RequestPolicy, edition: string | undefined) {
   const { by, algorithm, plans, mode, counts, penalty, actualCostHeader } = policy
   const createTerms = ({ limits, burst }: Pick<RequestPolicy, 'limits' | 'burst'>, plan?: string): PolicyTerms => ({
     policy,
@@ -162,6 +156,7 @@ function prepare(policy: RequestPolicy, edition: string | undefined): Prepared {
     ...((plan ?? edition) !== undefined && { plan: [edition, plan].join(' ').trim() }),
   })
   return {
+    /** The kind of its only source. */
     only: by.length === 1 ? by[0]?.kind : undefined,
     missing: findMissing(policy),
     terms: createTerms(policy, plans?.byDefault),

@@ -16,11 +16,7 @@ export async function sleep(durationMs: number, signal?: AbortSignal): Promise<v
 }
 
 /** Waits for work; undefined if it takes longer. @throws the signal's reason, as soon as it is aborted */
-export function waitAtMost<T>(
-  work: Promise<T>,
-  durationMs: number,
-  signal: AbortSignal | undefined,
-): Promise<T | undefined> {
+export function waitAtMost<T>(work: Promise<T>, durationMs: number, signal?: AbortSignal): Promise<T | undefined> {
   if (durationMs === Number.POSITIVE_INFINITY && !signal) return work
   return new Promise((resolve, reject) => {
     const end = (settle: () => void) => {

@@ -45,11 +45,7 @@ export function toOutcome({ outcome }: Verdict): Exclude<Outcome, 'failed'> {
 
 /** Finds the limits that have refused a request, or would have, but for shadow mode. */
 export function findRefusingLimits(verdict: Verdict): readonly ReportedLimit[] {
-  return 'limits' in verdict ? verdict.limits.filter(isRefusing) : []
-}
-
-function isRefusing({ retryAfterMs }: ReportedLimit): boolean {
-  return retryAfterMs > 0
+  return 'limits' in verdict ? verdict.limits.filter(({ retryAfterMs }) => retryAfterMs > 0) : []
 }
 
 /** @param refusing the limits that `findRefusingLimits` has found */

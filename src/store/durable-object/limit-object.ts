@@ -1,3 +1,4 @@
+import { waitAtMost } from '../../runtime/sleep.ts'
 import { createSteadyClock } from '../../runtime/steady-clock.ts'
 import type { LimitMachine, openMachine } from './limit-machine.ts'
 import {
@@ -114,12 +115,7 @@ export class LimitObject {
           return { vote, waitMs, changed: this.#changed.promise }
         }, false)
         if (waitMs <= 0) return vote
-        let timer: ReturnType<typeof setTimeout> | undefined
-        const timeout = new Promise<void>((resolve) => {
-          timer = setTimeout(resolve, waitMs)
-        })
-        await Promise.race([changed, timeout])
-        clearTimeout(timer)
+        await waitAtMost(changed, waitMs)
         leftMs -= this.#readPassedMs() - startMs
       }
     } finally {

@@ -5,7 +5,7 @@ import type { CallContext } from '../../runtime/call-context.ts'
 import { Lru } from '../../runtime/lru.ts'
 import { mapList } from '../../runtime/map-list.ts'
 import type { RedisClient } from './client.ts'
-import { createReplyError, RedisCalls, type Script, toScript } from './redis-calls.ts'
+import { createReplyError, RedisCalls, type RedisCallsOptions, type Script, toScript } from './redis-calls.ts'
 import {
   type Chunks,
   joinScript,
@@ -18,8 +18,7 @@ import {
   readDecision,
 } from './script.ts'
 
-export interface RedisStoreParts {
-  readonly client: RedisClient
+export interface RedisStoreParts extends RedisCallsOptions {
   /**
    * Makes the calls that nobody waits for, which are repeated until they are answered. It ends calls after about 4 s, so
    * that hanging ones do not pile up. Default: `client`.
@@ -29,10 +28,6 @@ export interface RedisStoreParts {
   readonly algorithms: Iterable<AlgorithmName>
   /** Needed by algorithms other than `sliding-window`, and by penalties. */
   readonly moreLua?: Chunks | undefined
-  /** Deadline of a decision, resends included, in milliseconds. */
-  readonly timeoutMs: number
-  /** A server's errors may repeat these; no message may. */
-  readonly secrets?: readonly string[]
 }
 
 export const BACKGROUND_TIMEOUT_MS = 4_000
