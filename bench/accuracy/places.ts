@@ -140,7 +140,7 @@ export async function serveTraffic(traffic: Traffic, random = seededRandom(20261
   const now = () => Math.floor(time.nowMs)
   const places = Array.from({ length: traffic.places ?? PLACES }, () => {
     const asked = withRefusalCache(now)(remote)
-    return leases === 'off' ? asked : withLeases(leases, now)(asked)
+    return leases === 'off' ? asked : withLeases(leases)({ now })(asked)
   })
   const charge: StoreCharge = {
     key: 'caller',

@@ -191,7 +191,7 @@ function openEngines(storeOf: () => Store, { leases }: Compared): Engine[] {
   return Array.from({ length: ISOLATES }, () => {
     return new Engine({
       ...{ store: storeOf(), fallback: new MemoryStore(now), now, log() {}, timeoutMs: TIMEOUT_MS, localShare: 1 },
-      leases: leases === 'auto' ? withLeases('auto', now) : undefined,
+      leases: leases === 'auto' ? withLeases('auto') : undefined,
     })
   })
 }

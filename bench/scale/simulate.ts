@@ -121,7 +121,7 @@ class Simulation {
     this.#ideal = new MemoryStore(now, new ExpiringStates(Number.POSITIVE_INFINITY))
     this.#isolates = this.#places.map((place) =>
       Array.from({ length: ISOLATES }, () => {
-        const leases = scenario.leases === 'auto' ? withLeases('auto', now) : undefined
+        const leases = scenario.leases === 'auto' ? withLeases('auto') : undefined
         const store = this.#site.storeAt(place)
         const fallback = new MemoryStore(now)
         return new Engine({ store, fallback, now, log() {}, timeoutMs: TIMEOUT_MS, leases, localShare: 1 })

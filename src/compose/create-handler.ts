@@ -60,9 +60,7 @@ export async function createHandler(
   const { withRefusalLimit } = returnsUnits ? await import('../engine/refusal-limit.ts') : {}
   const { holdUntilEnd } = returnsUnits ? await import('../http/hold-until-end.ts') : {}
   const store = withRefusalLimit?.(now)(timed) ?? timed
-  const leases = config.leases
-    ? (await import('../engine/leases.ts')).withLeases(config.leases, now, avoided)
-    : undefined
+  const leases = config.leases ? (await import('../engine/leases.ts')).withLeases(config.leases) : undefined
   const composed = composeLimiter(config, { store, now, log, leases, avoided, readClaim, health })
   const { openRules } = rules ? await import('../rules/open-rules.ts') : {}
   const watchCandidates = recorder?.onCandidatesCompared.bind(recorder)

@@ -7,6 +7,7 @@ import type { Log } from '../runtime/log.ts'
 import { drawNumber } from '../runtime/random.ts'
 import { MAX_TIMER_MS } from '../runtime/sleep.ts'
 import { type Circuit, CircuitBreaker, withBreaker } from './circuit-breaker.ts'
+import type { LeaseParts } from './leases.ts'
 import { withRefusalCache } from './refusal-cache.ts'
 import { type AvoidedCalls, createAvoidedCalls, decideSome, type Stage } from './stage.ts'
 
@@ -19,9 +20,8 @@ export interface EngineOptions {
   readonly log: Log
   /** Deadline of a decision by the store. A decision that is older when it arrives is repeated. */
   readonly timeoutMs: number
-  /** `withLeases`; without it, no permits are taken in advance. */
-  readonly leases?: Stage | undefined
-  /** The object that `leases` count in too. */
+  /** `withLeases` of a size; without it, no permits are taken in advance. */
+  readonly leases?: ((parts: LeaseParts) => Stage) | undefined
   readonly avoided?: AvoidedCalls
   /** Share of each limit that applies here while the store is unavailable, above 0 and at most 1. */
   readonly localShare: number
@@ -64,7 +64,7 @@ export class Engine {
       : undefined
     const guarded = withBreaker({ breaker: this.#breaker, now, log })(store)
     const cached = hasRefusalCache ? withRefusalCache(now, avoided)(guarded) : guarded
-    this.#store = leases?.(cached) ?? cached
+    this.#store = leases?.({ now, timeoutMs, avoided })(cached) ?? cached
     this.#options = options
   }
 

@@ -1,5 +1,6 @@
 import type { Decision } from '../model/charge.ts'
-import type { StoreError } from '../model/store.ts'
+import { StoreError } from '../model/store.ts'
+import { waitAtMost } from '../runtime/sleep.ts'
 
 /** A pace is a mean of about so many gaps between requests: fewer vary by chance, more hide a change. */
 const PACE_GAPS = 64
@@ -15,8 +16,15 @@ export interface Lease {
   readonly chargedAtMs: number
 }
 
+interface Waiter {
+  resolve(decision: Decision): void
+  reject(error: unknown): void
+}
+
 /** The leases of a caller, and how it uses them. Plain data, because all requests of an isolate share it. */
 export class LeaseAccount {
+  /** Requests that wait may still hold an account of an earlier generation, whose permits have all expired. */
+  readonly generation: number
   /** Permits that calls under way ask for. */
   pending = 0
   /** Calls that are not answered by then count as lost: a request that made one may have been cancelled. */
@@ -24,6 +32,10 @@ export class LeaseAccount {
   /** Permits used, and permits that expired, in about a longest window: older ones fade away. */
   used = 0
   expired = 0
+  /** When the latest call was sent, unless that is answered. */
+  sentAtMs = Number.NEGATIVE_INFINITY
+  /** Requests that wait for a call of another. */
+  readonly waiting: Waiter[] = []
   /** An outcome that is repeated until then, without a call. */
   held: { readonly outcome: Decision | StoreError; readonly sentAtMs: number; untilMs: number } | undefined
   readonly #leases: Lease[] = []
@@ -32,6 +44,10 @@ export class LeaseAccount {
   #gaps = 0
   #gapMs = 0
   #longRunGapMs = 0
+
+  constructor(generation: number) {
+    this.generation = generation
+  }
 
   /** Records a request. After a pause that is longer than any lease, the pace is measured anew. */
   see(nowMs: number, maxLeaseMs: number, longestWindowMs: number): void {
@@ -63,6 +79,19 @@ export class LeaseAccount {
     let left = 0
     for (const { permits, expiresAtMs } of this.#leases) left += atMs < expiresAtMs ? permits : 0
     return left
+  }
+
+  /** Waits for the decision that a call of another request brings. @throws {StoreError} if none comes in time */
+  async wait(timeoutMs: number): Promise<Decision> {
+    let waiter: Waiter | undefined
+    const answered = new Promise<Decision>((resolve, reject) => {
+      waiter = { resolve, reject }
+      this.waiting.push(waiter)
+    })
+    const decision = await waitAtMost(answered, timeoutMs)
+    if (decision) return decision
+    this.waiting.splice(this.waiting.indexOf(waiter as Waiter) >>> 0, 1)
+    throw new StoreError('no answer within the deadline')
   }
 
   add(lease: Lease): void {

@@ -26,7 +26,7 @@ const ROUND_TRIPS = 2
 const MIN_PERMITS = 32
 /** but no larger share of the smallest limit: a burst begins to leave its window later by the time that they last. */
 const MIN_PERMITS_SHARE = 1 / 75
-/** A lease takes at most this share of the remaining units: near a limit, each request is decided alone. */
+/** A lease takes, and a call is waited for by, at most this share of the remaining units: near a limit, each is decided alone. */
 const LEFT_SHARE = 1 / 32
 /** The unused and expired permits of all isolates are at most this share of the remaining units: others need those. */
 const UNUSED_SHARE = 0.18
@@ -47,15 +47,30 @@ interface LeasingCaller {
 /** The most permits to take at once; `auto` takes as many as a caller is about to need. */
 export type LeaseSize = number | 'auto'
 
+export interface LeaseParts {
+  readonly now: () => number
+  /** Deadline of a decision, the wait for calls of other requests included. Default: none. */
+  readonly timeoutMs?: number
+  readonly avoided?: AvoidedCalls
+}
+
+/** Workers with a compatibility date before 2024-10-14 end requests that await what another resolves: they hang. */
+const CAN_AWAIT_OTHERS =
+  !('WebSocketPair' in globalThis) ||
+  (globalThis as { Cloudflare?: { compatibilityFlags?: Readonly<Record<string, boolean>> } }).Cloudflare
+    ?.compatibilityFlags?.handle_cross_request_promise_resolution === true
+
 /**
  * Takes what a caller is about to need in one call, and lets its next requests through without a call, as long as that
  * is a small share of what is left. Either the store counts a leased permit as if it were used when the lease ends, or
  * the lease ends with the windows that it is charged to: so no true window ever holds more than its limit. Permits not
  * used by then expire, and count all the same.
+ *
+ * Requests that find no permit while a call is on its way wait for it, and the next call asks for all of them.
  */
-export function withLeases(size: LeaseSize, now: () => number, avoided = createAvoidedCalls()): Stage {
-  return (store) => {
-    const { decide, dropAccounts } = createLeases(store, now, size, avoided)
+export function withLeases(size: LeaseSize): (parts: LeaseParts) => Stage {
+  return (parts) => (store) => {
+    const { decide, dropAccounts } = createLeases(store, size, parts)
     return decorate(store, {
       decide,
       async delete(keys) {
@@ -66,12 +81,18 @@ export function withLeases(size: LeaseSize, now: () => number, avoided = createA
   }
 }
 
-function createLeases(store: Store, now: () => number, size: LeaseSize, avoided: AvoidedCalls) {
+function createLeases(
+  store: Store,
+  size: LeaseSize,
+  { now, timeoutMs = Number.POSITIVE_INFINITY, avoided = createAvoidedCalls() }: LeaseParts,
+) {
   const maxPermits = size === 'auto' ? Number.POSITIVE_INFINITY : size
   const accounts = new Lru<LeaseAccount>(MAX_ACCOUNTS)
   const statuses = new StatusCache()
   let roundTripMs = 0
   let latestMs = 0
+  /** Grows when all accounts are dropped. */
+  let generation = 0
 
   /** @throws {StoreError} it is then unknown if a lease was charged */
   const decide: Store['decide'] = (request, context) => {
@@ -81,7 +102,7 @@ function createLeases(store: Store, now: () => number, size: LeaseSize, avoided:
     const name = formatAccountName(request)
     let account = accounts.get(name)
     if (!account) {
-      account = new LeaseAccount()
+      account = new LeaseAccount(generation)
       accounts.set(name, account)
     }
     const { shortestMs, longestMs } = findWindows(request)
@@ -92,6 +113,7 @@ function createLeases(store: Store, now: () => number, size: LeaseSize, avoided:
 
   /** Lets all permits expire, also those on their way. */
   function dropAccounts(): void {
+    generation++
     accounts.clear()
   }
 
@@ -102,14 +124,33 @@ function createLeases(store: Store, now: () => number, size: LeaseSize, avoided:
       avoided.byLeases++
       const decision = admit(caller, lease.chargedAtMs)
       // Before permits run out, so that no request waits.
-      const permits = isShort(caller) ? countPermits(caller) : 0
-      if (permits > 1) context.waitUntil(take(caller, permits, 0).catch(ignoreStoreError))
+      const more = isShort(caller) ? countPermits(caller) : 0
+      if (more > 1) context.waitUntil(take(caller, 0, more).catch(ignoreStoreError))
       return decision
     }
     const { held } = account
     if (held && nowMs < held.untilMs) return repeatOutcome(held, nowMs)
-    const decision = await take(caller, 1 + countPermits(caller), 1)
+    if (mayWait(caller)) {
+      const decision = await account.wait(timeoutMs)
+      avoided.byLeases++
+      return decision.granted > 0 ? admit({ ...caller, nowMs: now() }, decision.nowMs) : decision
+    }
+    const taking = take(caller, 1, countPermits(caller))
+    // Others may wait for it, even if its own client disconnects.
+    if (CAN_AWAIT_OTHERS) context.waitUntil(taking.catch(ignoreStoreError))
+    const decision = await taking
     return decision.granted > 1 ? admit({ ...caller, nowMs: now() }, decision.nowMs) : decision
+  }
+
+  /**
+   * True if a call is on its way, and a request may wait for its answer and for that of the next one. Near a limit, which
+   * a crowded identity always is, waiting would let units lie unused.
+   */
+  function mayWait({ request, account, nowMs }: LeasingCaller): boolean {
+    if (!CAN_AWAIT_OTHERS || nowMs - account.sentAtMs >= LOST_AFTER_MS) return false
+    const { left, crowdPermits } = findRoom(request)
+    const isInTime = findAheadMs() + roundTripMs <= timeoutMs
+    return isInTime && account.waiting.length < Math.floor(Math.max(LEFT_SHARE * left, crowdPermits))
   }
 
   /** Admits a request by a permit that is taken already. Permits that are not used remain. */
@@ -170,7 +211,7 @@ function createLeases(store: Store, now: () => number, size: LeaseSize, avoided:
       const usage = statuses.get(charge)?.usage
       for (const [at, { limit: units, windowMs }] of charge.limits.entries()) {
         const limit = (charge.burst ?? units) / charge.cost
-        const left = (usage?.[at]?.remaining ?? 0) / charge.cost
+        const left = (usage?.[at]?.remaining ?? charge.burst ?? units) / charge.cost
         room.limit = Math.min(room.limit, limit)
         room.left = Math.min(room.left, left)
         room.leftPerUsed = Math.min(room.leftPerUsed, left / Math.max(1, limit - left))
@@ -194,33 +235,63 @@ function createLeases(store: Store, now: () => number, size: LeaseSize, avoided:
     return endMs - nowMs - leaseMs * MARGIN_SHARE
   }
 
-  /** @param own permits used already: 1 if the store itself admits the request */
-  async function take(caller: LeasingCaller, permits: number, own: 0 | 1): Promise<Decision> {
-    const { request, account, nowMs, context } = caller
+  /**
+   * Takes permits for all requests that wait, and for `more` to come.
+   * @param own 1 if the request that makes the call needs one, too
+   */
+  async function take(caller: LeasingCaller, own: 0 | 1, more: number): Promise<Decision> {
+    const { request, account, nowMs } = caller
     const sentAtMs = now()
-    const more = permits - own
-    const leaseMs = more > 0 ? findLeaseMs(caller, more) : 0
+    const waiting = account.waiting.splice(0)
+    const needed = own + waiting.length
+    const leaseMs = more > 0 ? findLeaseMs(caller, more) : undefined
     account.pending += more
     account.pendingUntilMs = nowMs + LOST_AFTER_MS
+    account.sentAtMs = sentAtMs
     if (account.held) account.held.untilMs = nowMs + findAheadMs()
     try {
-      const wanted = more > 0 ? ({ ...request, action: 'take-up-to', permits, leaseMs } as const) : request
-      const decision = await ask(wanted, context)
-      account.held = decision.granted === 0 ? hold(caller, decision, sentAtMs) : undefined
-      if (decision.granted > 0) account.used += own
-      if (decision.granted > own) {
+      const permits = needed + more
+      const decision = await ask(
+        permits > 1
+          ? { ...request, action: 'take-up-to', permits, ...(leaseMs !== undefined && { leaseMs }) }
+          : request,
+        caller.context,
+      )
+      const { granted } = decision
+      account.held = granted === 0 ? hold(caller, decision, sentAtMs) : undefined
+      account.used += Math.min(needed, granted)
+      for (const each of waiting.splice(0, granted === 0 ? waiting.length : granted - own)) each.resolve(decision)
+      if (granted > needed && leaseMs !== undefined && account.generation === generation) {
         // The store decided when the call was sent, or later.
         const expiresAtMs = sentAtMs + findUsableMs(request, leaseMs, sentAtMs)
-        account.add({ permits: decision.granted - own, expiresAtMs, chargedAtMs: decision.nowMs })
-        avoided.permitsLeased += decision.granted - own
+        account.add({ permits: granted - needed, expiresAtMs, chargedAtMs: decision.nowMs })
+        avoided.permitsLeased += granted - needed
       }
       return decision
     } catch (error) {
       account.held = error instanceof StoreError ? hold(caller, error, sentAtMs) : undefined
+      for (const each of waiting.splice(0)) each.reject(error)
       throw error
     } finally {
       account.pending = Math.max(0, account.pending - more)
+      account.waiting.unshift(...waiting)
+      if (account.sentAtMs === sentAtMs) account.sentAtMs = Number.NEGATIVE_INFINITY
+      serveWaiting(caller)
     }
+  }
+
+  /** Admits requests that wait by permits that are left, and makes the next call for the others. */
+  function serveWaiting(caller: LeasingCaller): void {
+    const { account, context } = caller
+    const nowMs = now()
+    while (account.waiting.length > 0 && account.generation === generation) {
+      const lease = account.take(nowMs)
+      if (!lease) break
+      account.waiting.shift()?.resolve({ granted: 1, nowMs: lease.chargedAtMs, usage: [] })
+    }
+    if (account.waiting.length === 0 || account.sentAtMs > Number.NEGATIVE_INFINITY) return
+    const next = { ...caller, nowMs }
+    context.waitUntil(take(next, 0, countPermits(next)).catch(ignoreStoreError))
   }
 
   /** Keeps an outcome of a crowded identity until its isolate would make another call, if all made the same number. */

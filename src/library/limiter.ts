@@ -219,7 +219,7 @@ class PolicyLimiter implements Limiter {
       now,
       log,
       timeoutMs: store.timeoutMs,
-      leases: leases === 'off' ? undefined : withLeases(leases, now),
+      leases: leases === 'off' ? undefined : withLeases(leases),
       localShare,
       hasRefusalCache: refusalCache,
       hasBreaker: circuitBreaker,

@@ -255,7 +255,7 @@ export function readOptions<Args extends unknown[]>(options: SharedOptions<Args>
     keyPrefix: values.keyPrefix,
     identitySecret: values.identitySecret,
     localShare: values.localShare,
-    leases: values.leases === 'off' ? undefined : withLeases(values.leases, now),
+    leases: values.leases === 'off' ? undefined : withLeases(values.leases),
     readClaim: jwt && createLazyVerifier(jwt, { fetch: (url, init) => fetch(url, init), now, log }),
     health: values.shedding && !isShadow ? new UpstreamHealth(options.now ?? (() => performance.now())) : undefined,
     headerFormat: values.rateLimitHeaders,

@@ -149,7 +149,7 @@ class Network extends Calls {
         clock.shownMs = this.#showAt(clock.speed) + clock.aheadMs
         return clock.shownMs
       }
-      return withLeases(size, now)(store)
+      return withLeases(size)({ now })(store)
     })
   }
 

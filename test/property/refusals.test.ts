@@ -45,7 +45,7 @@ class Isolate extends Calls {
   constructor(store: TimedStore, isLeased: boolean) {
     super(store)
     const cache = withRefusalCache(() => this.nowMs)(storeWith({ decide: (request) => this.send(request) }))
-    this.#decider = isLeased ? withLeases('auto', () => this.nowMs)(cache) : cache
+    this.#decider = isLeased ? withLeases('auto')({ now: () => this.nowMs })(cache) : cache
   }
 
   async ask(charges: readonly StoreCharge[]): Promise<void> {

@@ -19,7 +19,7 @@ function subject(leases: LeaseSize | undefined) {
     ...{ store: withTiming(watch, now)(store), fallback: new MemoryStore(now), now, log: () => {} },
     ...{ timeoutMs: 500, localShare: 1 },
     avoided,
-    leases: leases === undefined ? undefined : withLeases(leases, now, avoided),
+    leases: leases === undefined ? undefined : withLeases(leases),
   })
   return { clock, told, store, decider }
 }

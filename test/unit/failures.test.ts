@@ -40,7 +40,7 @@ function subject(policies: readonly unknown[] = [LOGIN], env: Environment = {}) 
   const [store, fallback] = [new Switched(now), new Switched(now)]
   const lines: string[] = []
   const log = (_level: string, { event }: { event: string }) => lines.push(event)
-  const leases = config.leases === undefined ? undefined : withLeases(config.leases, now)
+  const leases = config.leases === undefined ? undefined : withLeases(config.leases)
   const engine = new Engine({ ...config, store, fallback, now, log, leases, timeoutMs: config.storeTimeoutMs })
   const limiter = new RequestLimiter({ ...config, engine, health: undefined, log })
   const protect = createProtect({ ...config, limiter, health: undefined, holdUntilEnd, now })

@@ -27,7 +27,7 @@ function subject(size: LeaseSize = 'auto') {
       return decision
     },
   }
-  const leases = withLeases(size, () => clock.now)(storeWith(store))
+  const leases = withLeases(size)({ now: () => clock.now })(storeWith(store))
   const decide = (...charges: StoreCharge[]) => leases.decide(take(charges), callContext(background))
   /** So many requests, 1 ms after each other, replenishments answered between them. */
   async function hurry(charge: StoreCharge, requests: number): Promise<void> {

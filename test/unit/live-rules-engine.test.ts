@@ -40,7 +40,7 @@ class Site {
     const config = loadConfig(env)
     const log: Log = (level, fields) => this.log.push({ level, ...fields })
     this.store = new MemoryStore(now)
-    const leases = config.leases === undefined ? undefined : withLeases(config.leases, now)
+    const leases = config.leases === undefined ? undefined : withLeases(config.leases)
     const composed = composeLimiter(config, { store: this.store, now, log, leases })
     const documents: DocumentStore = {
       read: async (known) => {

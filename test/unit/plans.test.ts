@@ -29,7 +29,7 @@ function subject(policy: object = API, env: Environment = {}) {
       return memory.decideNow(request)
     },
   })
-  const leases = config.leases === undefined ? undefined : withLeases(config.leases, now)
+  const leases = config.leases === undefined ? undefined : withLeases(config.leases)
   const { limiter } = composeLimiter(config, { store, now, log: () => {}, leases })
   /** What is left, below 0 of what was refused. */
   const call = async (plan?: string, token = 'a') => {

@@ -17,7 +17,7 @@ export function createVirtualEngine(store: VirtualStore, leases: LeaseSize | 'of
     now,
     log() {},
     timeoutMs: Number.POSITIVE_INFINITY,
-    leases: leases === undefined || leases === 'off' ? undefined : withLeases(leases, now),
+    leases: leases === undefined || leases === 'off' ? undefined : withLeases(leases),
     localShare: 1,
     hasRefusalCache: leases !== undefined,
     hasBreaker: false,

@@ -1,5 +1,6 @@
 import { expect, inject, test } from 'vitest'
 import { BUSY, HOT, NEAR_THE_LIMIT, ROUND_TRIPS_MS, serve, serveTraffic } from '../../../bench/accuracy/places.ts'
+import { START_MS } from '../../../bench/scale/virtual-time.ts'
 
 // Counts in virtual time: how fast the machine is plays no part. All of the table is for FUZZ=long and for the bench.
 const IS_LONG = inject('fuzz').isLong
@@ -32,6 +33,19 @@ test.each(EVERY_BUSY)(
   async (scenario) => {
     const { requests, calls, admitted, fullest } = await serve(scenario)
     expect(calls / requests).toBeLessThanOrEqual(0.1)
+    expect(admitted).toBe(requests)
+    expect(fullest).toBeLessThanOrEqual(1)
+  },
+)
+
+test.each([20, 100, 160])(
+  'Leases decide the requests of a burst together, %i ms from the store',
+  async (roundTripMs) => {
+    const limits = [{ limit: 60_000, windowMs: 60_000 }]
+    // 10,000 a second, of which the first find no permits.
+    const arrivals = Array.from({ length: 30_000 }, (_, at) => START_MS + Math.floor(at / 10))
+    const { requests, calls, admitted, fullest } = await serveTraffic({ limits, leases: 'auto', roundTripMs, arrivals })
+    expect(calls / requests).toBeLessThanOrEqual(0.01)
     expect(admitted).toBe(requests)
     expect(fullest).toBeLessThanOrEqual(1)
   },

@@ -1,0 +1,148 @@
+import { expect, test } from 'vitest'
+import { withLeases } from '../../src/engine/leases.ts'
+import type { Decision, DecisionRequest, StoreCharge } from '../../src/model/charge.ts'
+import { StoreError } from '../../src/model/store.ts'
+import { MemoryStore } from '../../src/store/memory/memory-store.ts'
+import { callContext } from '../support/call-context.ts'
+import { chargeOf, retryAfterMs, storeWith, take } from '../support/charges.ts'
+
+const START_MS = 1_700_000_000_000
+const WINDOW_MS = 60_000
+
+/** A store whose calls the test runs and answers, and requests that leases decide over it. */
+function subject({ limit = 6_000, timeoutMs }: { readonly limit?: number; readonly timeoutMs?: number } = {}) {
+  const clock = { now: START_MS }
+  const memory = new MemoryStore(() => clock.now)
+  const calls: (PromiseWithResolvers<Decision> & { readonly request: DecisionRequest })[] = []
+  const store = storeWith({
+    decide(request) {
+      const call = { ...Promise.withResolvers<Decision>(), request }
+      calls.push(call)
+      return call.promise
+    },
+  })
+  const parts = { now: () => clock.now, ...(timeoutMs !== undefined && { timeoutMs }) }
+  const leases = withLeases('auto')(parts)(store)
+  const charge = chargeOf('sliding-window', [{ limit, windowMs: WINDOW_MS }])
+  const decide = (cost = 1): Promise<Decision> => leases.decide(take([{ ...charge, cost }]), callContext())
+  /** Runs and answers the call that was made first. */
+  async function answer(): Promise<DecisionRequest> {
+    const call = calls.shift()
+    if (!call) throw new Error('there is no call to answer')
+    call.resolve(memory.decideNow(call.request))
+    await new Promise(setImmediate)
+    return call.request
+  }
+  /** Charges by another isolate. */
+  const spend = (permits: number, of: StoreCharge = charge) =>
+    memory.decideNow({ action: 'record', permits, charges: [of] })
+  return { clock, calls, decide, answer, spend }
+}
+
+/** @returns the decisions of promises that are settled by now */
+async function settled(deciding: readonly Promise<Decision>[]): Promise<readonly Decision[]> {
+  const pending = Symbol('pending')
+  const all = await Promise.all(deciding.map((one) => Promise.race([one, Promise.resolve(pending)])))
+  return all.filter((one): one is Decision => one !== pending)
+}
+
+test('Leases: requests that come while a call is on its way are decided together by the next one', async () => {
+  const { calls, decide, answer } = subject()
+  const deciding = Array.from({ length: 20 }, () => decide())
+  expect(calls.map(({ request }) => request.permits)).toEqual([1])
+  await answer()
+  expect(await settled(deciding)).toHaveLength(1)
+  expect(calls.map(({ request }) => request.action)).toEqual(['take-up-to'])
+  expect((await answer()).permits).toBeGreaterThanOrEqual(19)
+  const decisions = await Promise.all(deciding)
+  expect(decisions.every(({ granted }) => granted === 1)).toBe(true)
+  expect(calls).toHaveLength(0)
+})
+
+test('Leases: of requests that are decided together, as many are admitted as fit, and the others are told how long to wait', async () => {
+  const { clock, calls, decide, answer, spend } = subject()
+  const deciding = Array.from({ length: 11 }, () => decide())
+  spend(5_992)
+  clock.now += 1_000
+  while (calls.length > 0) await answer()
+  const decisions = await Promise.all(deciding)
+  const refused = decisions.filter(({ granted }) => granted === 0)
+  expect(decisions.length - refused.length).toBe(8)
+  expect(refused.map(retryAfterMs)).toEqual([59_000, 59_000, 59_000])
+})
+
+test('Leases: near a limit, each request makes a call of its own', async () => {
+  const { calls, decide, answer, spend } = subject({ limit: 100 })
+  spend(70)
+  const first = decide()
+  await answer()
+  await first
+  const deciding = Array.from({ length: 5 }, () => decide())
+  expect(calls.map(({ request }) => request.permits)).toEqual([1, 1, 1, 1, 1])
+  while (calls.length > 0) await answer()
+  await Promise.all(deciding)
+})
+
+test('Leases: requests that differ in their cost do not wait for each other', async () => {
+  const { calls, decide, answer } = subject()
+  const deciding = [decide(1), decide(2)]
+  expect(calls).toHaveLength(2)
+  while (calls.length > 0) await answer()
+  await Promise.all(deciding)
+})
+
+test('Leases: if a call fails, the requests that wait make one more, and fail with it', async () => {
+  const { calls, decide, answer } = subject()
+  const [first, ...waiting] = Array.from({ length: 5 }, () => decide())
+  const outcomes = Promise.allSettled(waiting)
+  calls.shift()?.reject(new StoreError('no answer'))
+  await expect(first).rejects.toThrow(StoreError)
+  expect(calls.map(({ request }) => request.permits)).toEqual([4])
+  calls.shift()?.reject(new StoreError('no answer'))
+  expect((await outcomes).every((one) => one.status === 'rejected' && one.reason instanceof StoreError)).toBe(true)
+  const next = decide()
+  await answer()
+  expect((await next).granted).toBe(1)
+})
+
+test('Leases: a request waits no longer than its deadline, and nobody asks for it later', async () => {
+  const { calls, decide, answer } = subject({ timeoutMs: 30 })
+  const [first, ...waiting] = Array.from({ length: 4 }, () => decide())
+  const outcomes = await Promise.allSettled(waiting)
+  expect(outcomes.every((one) => one.status === 'rejected' && one.reason instanceof StoreError)).toBe(true)
+  await answer()
+  expect((await first)?.granted).toBe(1)
+  expect(calls).toHaveLength(0)
+})
+
+test('Leases: no request waits if two answers take longer than its deadline', async () => {
+  const { clock, calls, decide, answer } = subject({ timeoutMs: 500 })
+  const first = decide()
+  clock.now += 200
+  await answer()
+  await first
+  clock.now += WINDOW_MS
+  const deciding = Array.from({ length: 3 }, () => decide())
+  expect(calls).toHaveLength(3)
+  while (calls.length > 0) await answer()
+  await Promise.all(deciding)
+})
+
+test('Leases: requests that wait get no permits that a step back of the clock has ended', async () => {
+  const { clock, calls, decide, answer } = subject()
+  for (let i = 0; i < 30; i++) {
+    const one = decide()
+    while (calls.length > 0) await answer()
+    await one
+    clock.now += 10
+  }
+  clock.now += 30_000
+  const deciding = Array.from({ length: 10 }, () => decide())
+  clock.now -= 50
+  const requests: DecisionRequest[] = []
+  while (calls.length > 0) requests.push(await answer())
+  const decisions = await Promise.all(deciding)
+  expect(decisions.every(({ granted }) => granted === 1)).toBe(true)
+  // Each has a permit that was taken since.
+  expect(requests.reduce((sum, { permits }) => sum + permits, 0)).toBeGreaterThanOrEqual(10)
+})
