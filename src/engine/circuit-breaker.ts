@@ -29,7 +29,7 @@ const JITTER = 0.25
 /**
  * Stops calls to a store that keeps failing (Circuit Breaker, M. Nygard, Release It!), so that not every request waits
  * for a deadline, and a store that recovers is not overloaded at once. It holds plain data only, because the requests of
- * an isolate share it, and on Workers none may await a promise of another.
+ * an isolate share it, and on older Workers none may await a promise of another.
  */
 export class CircuitBreaker {
   readonly #options: CircuitBreakerOptions

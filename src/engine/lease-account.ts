@@ -1,11 +1,14 @@
 import type { Decision } from '../model/charge.ts'
-import { StoreError } from '../model/store.ts'
+import type { StoreError } from '../model/store.ts'
 import { waitAtMost } from '../runtime/sleep.ts'
 
 /** A pace is a mean of about so many gaps between requests: fewer vary by chance, more hide a change. */
 const PACE_GAPS = 64
 /** A clock that stands still between inputs shows many requests at once, so they are spread over this time at least. */
 const MIN_PACE_MS = 10
+
+/** A request waits for a call of others to begin for this share of the deadline, and then makes one. */
+const PATIENCE_SHARE = 1 / 3
 
 /** Permits that were taken together. */
 export interface Lease {
@@ -17,13 +20,14 @@ export interface Lease {
 }
 
 interface Waiter {
-  resolve(decision: Decision): void
+  /** @param decision undefined: the request makes the next call */
+  resolve(decision: Decision | undefined): void
   reject(error: unknown): void
 }
 
-/** The leases of a caller, and how it uses them. Plain data, because all requests of an isolate share it. */
+/** The leases of a caller, how it uses them, and requests that wait for a call. All requests of an isolate share it. */
 export class LeaseAccount {
-  /** Requests that wait may still hold an account of an earlier generation, whose permits have all expired. */
+  /** An account of an earlier generation has no permits any more; requests may still wait in it. */
   readonly generation: number
   /** Permits that calls under way ask for. */
   pending = 0
@@ -32,8 +36,8 @@ export class LeaseAccount {
   /** Permits used, and permits that expired, in about a longest window: older ones fade away. */
   used = 0
   expired = 0
-  /** When the latest call was sent, unless that is answered. */
-  sentAtMs = Number.NEGATIVE_INFINITY
+  /** The requests for which the latest call is made, while it is on its way. */
+  call: readonly Waiter[] | undefined
   /** Requests that wait for a call of another. */
   readonly waiting: Waiter[] = []
   /** An outcome that is repeated until then, without a call. */
@@ -81,17 +85,28 @@ export class LeaseAccount {
     return left
   }
 
-  /** Waits for the decision that a call of another request brings. @throws {StoreError} if none comes in time */
-  async wait(timeoutMs: number): Promise<Decision> {
+  /**
+   * Waits for the decision that a call of another request brings.
+   * @param timeoutMs deadline of a call
+   * @returns undefined if this request has to make a call itself: it is its turn, or it has waited for too long
+   * @throws {StoreError} if the call for it has failed
+   */
+  async wait(timeoutMs: number): Promise<Decision | undefined> {
+    const waiting = this.waiting
     let waiter: Waiter | undefined
-    const answered = new Promise<Decision>((resolve, reject) => {
+    const decided = new Promise<Decision | undefined>((resolve, reject) => {
       waiter = { resolve, reject }
-      this.waiting.push(waiter)
+      waiting.push(waiter)
     })
-    const decision = await waitAtMost(answered, timeoutMs)
-    if (decision) return decision
-    this.waiting.splice(this.waiting.indexOf(waiter as Waiter) >>> 0, 1)
-    throw new StoreError('no answer within the deadline')
+    for (const patienceMs of [PATIENCE_SHARE * timeoutMs, timeoutMs]) {
+      const decision = await waitAtMost(decided, patienceMs)
+      if (decision) return decision
+      const at = waiting.indexOf(waiter as Waiter)
+      if (at >= 0) waiting.splice(at, 1)
+      // Else a call for it is on its way, or it is its turn.
+      if (at >= 0) return undefined
+    }
+    return undefined
   }
 
   add(lease: Lease): void {

@@ -26,7 +26,7 @@ const ROUND_TRIPS = 2
 const MIN_PERMITS = 32
 /** but no larger share of the smallest limit: a burst begins to leave its window later by the time that they last. */
 const MIN_PERMITS_SHARE = 1 / 75
-/** A lease takes, and a call is waited for by, at most this share of the remaining units: near a limit, each is decided alone. */
+/** A lease takes at most this share of the remaining units, and no more requests wait: near a limit, each is decided alone. */
 const LEFT_SHARE = 1 / 32
 /** The unused and expired permits of all isolates are at most this share of the remaining units: others need those. */
 const UNUSED_SHARE = 0.18
@@ -49,7 +49,7 @@ export type LeaseSize = number | 'auto'
 
 export interface LeaseParts {
   readonly now: () => number
-  /** Deadline of a decision, the wait for calls of other requests included. Default: none. */
+  /** Deadline of a call. Default: none. */
   readonly timeoutMs?: number
   readonly avoided?: AvoidedCalls
 }
@@ -90,6 +90,8 @@ function createLeases(
   const accounts = new Lru<LeaseAccount>(MAX_ACCOUNTS)
   const statuses = new StatusCache()
   let roundTripMs = 0
+  /** The latest call has failed: until one grants something, none is waited for, so that a breaker sees each. */
+  let isFailing = false
   let latestMs = 0
   /** Grows when all accounts are dropped. */
   let generation = 0
@@ -130,27 +132,29 @@ function createLeases(
     }
     const { held } = account
     if (held && nowMs < held.untilMs) return repeatOutcome(held, nowMs)
-    if (mayWait(caller)) {
-      const decision = await account.wait(timeoutMs)
+    const deciding = decideByCall(caller)
+    // Others may wait for its call, even if its own client disconnects.
+    if (CAN_AWAIT_OTHERS) context.waitUntil(deciding.catch(() => {}))
+    return deciding
+  }
+
+  async function decideByCall(caller: LeasingCaller): Promise<Decision> {
+    const shared = mayWait(caller) ? await caller.account.wait(timeoutMs) : undefined
+    if (shared) {
+      if (shared.granted === 0) return shared
       avoided.byLeases++
-      return decision.granted > 0 ? admit({ ...caller, nowMs: now() }, decision.nowMs) : decision
+      return admit({ ...caller, nowMs: now() }, shared.nowMs)
     }
-    const taking = take(caller, 1, countPermits(caller))
-    // Others may wait for it, even if its own client disconnects.
-    if (CAN_AWAIT_OTHERS) context.waitUntil(taking.catch(ignoreStoreError))
-    const decision = await taking
+    const calling = { ...caller, nowMs: readClock() }
+    const decision = await take(calling, 1, countPermits(calling))
     return decision.granted > 1 ? admit({ ...caller, nowMs: now() }, decision.nowMs) : decision
   }
 
-  /**
-   * True if a call is on its way, and a request may wait for its answer and for that of the next one. Near a limit, which
-   * a crowded identity always is, waiting would let units lie unused.
-   */
-  function mayWait({ request, account, nowMs }: LeasingCaller): boolean {
-    if (!CAN_AWAIT_OTHERS || nowMs - account.sentAtMs >= LOST_AFTER_MS) return false
+  /** Near a limit, waiting would let units lie unused; a crowded identity accepts that, to share calls. */
+  function mayWait({ request, account }: LeasingCaller): boolean {
+    if (!CAN_AWAIT_OTHERS || isFailing || !account.call) return false
     const { left, crowdPermits } = findRoom(request)
-    const isInTime = findAheadMs() + roundTripMs <= timeoutMs
-    return isInTime && account.waiting.length < Math.floor(Math.max(LEFT_SHARE * left, crowdPermits))
+    return account.waiting.length < Math.floor(Math.max(LEFT_SHARE * left, crowdPermits))
   }
 
   /** Admits a request by a permit that is taken already. Permits that are not used remain. */
@@ -242,56 +246,51 @@ function createLeases(
   async function take(caller: LeasingCaller, own: 0 | 1, more: number): Promise<Decision> {
     const { request, account, nowMs } = caller
     const sentAtMs = now()
-    const waiting = account.waiting.splice(0)
-    const needed = own + waiting.length
+    const included = account.waiting.splice(0)
+    const needed = own + included.length
+    const permits = needed + more
     const leaseMs = more > 0 ? findLeaseMs(caller, more) : undefined
+    account.call = included
     account.pending += more
     account.pendingUntilMs = nowMs + LOST_AFTER_MS
-    account.sentAtMs = sentAtMs
     if (account.held) account.held.untilMs = nowMs + findAheadMs()
     try {
-      const permits = needed + more
-      const decision = await ask(
-        permits > 1
-          ? { ...request, action: 'take-up-to', permits, ...(leaseMs !== undefined && { leaseMs }) }
-          : request,
-        caller.context,
-      )
+      const several = { ...request, action: 'take-up-to', permits, ...(leaseMs !== undefined && { leaseMs }) } as const
+      const decision = await ask(permits > 1 ? several : request, caller.context)
       const { granted } = decision
       account.held = granted === 0 ? hold(caller, decision, sentAtMs) : undefined
       account.used += Math.min(needed, granted)
-      for (const each of waiting.splice(0, granted === 0 ? waiting.length : granted - own)) each.resolve(decision)
+      avoided.permitsLeased += Math.max(0, granted - own)
+      // A refusal is for all of them; else as many are admitted as there are permits, and the others wait for the next call.
+      for (const each of included.splice(0, granted === 0 ? included.length : granted - own)) each.resolve(decision)
+      account.waiting.unshift(...included)
       if (granted > needed && leaseMs !== undefined && account.generation === generation) {
         // The store decided when the call was sent, or later.
         const expiresAtMs = sentAtMs + findUsableMs(request, leaseMs, sentAtMs)
         account.add({ permits: granted - needed, expiresAtMs, chargedAtMs: decision.nowMs })
-        avoided.permitsLeased += granted - needed
       }
       return decision
     } catch (error) {
+      isFailing = true
       account.held = error instanceof StoreError ? hold(caller, error, sentAtMs) : undefined
-      for (const each of waiting.splice(0)) each.reject(error)
+      for (const each of included) each.reject(error)
       throw error
     } finally {
       account.pending = Math.max(0, account.pending - more)
-      account.waiting.unshift(...waiting)
-      if (account.sentAtMs === sentAtMs) account.sentAtMs = Number.NEGATIVE_INFINITY
-      serveWaiting(caller)
+      if (account.call === included) account.call = undefined
+      serveWaiting(account)
     }
   }
 
-  /** Admits requests that wait by permits that are left, and makes the next call for the others. */
-  function serveWaiting(caller: LeasingCaller): void {
-    const { account, context } = caller
-    const nowMs = now()
+  /** Admits requests that wait by permits that are left, and has the first of the others make the next call. */
+  function serveWaiting(account: LeaseAccount): void {
     while (account.waiting.length > 0 && account.generation === generation) {
-      const lease = account.take(nowMs)
+      const lease = account.take(now())
       if (!lease) break
       account.waiting.shift()?.resolve({ granted: 1, nowMs: lease.chargedAtMs, usage: [] })
     }
-    if (account.waiting.length === 0 || account.sentAtMs > Number.NEGATIVE_INFINITY) return
-    const next = { ...caller, nowMs }
-    context.waitUntil(take(next, 0, countPermits(next)).catch(ignoreStoreError))
+    if (isFailing) for (const each of account.waiting.splice(0)) each.resolve(undefined)
+    else if (!account.call) account.waiting.shift()?.resolve(undefined)
   }
 
   /** Keeps an outcome of a crowded identity until its isolate would make another call, if all made the same number. */
@@ -308,6 +307,7 @@ function createLeases(
     statuses.update(request, decision, sentAtMs, repliesBefore)
     const elapsedMs = readClock() - sentAtMs
     // A refusal may come from the cache. A longer round trip counts at once, and shorter ones by and by.
+    if (decision.granted > 0) isFailing = false
     if (decision.granted > 0) roundTripMs = Math.max(elapsedMs, (7 * roundTripMs + elapsedMs) / 8)
     return decision
   }

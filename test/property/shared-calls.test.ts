@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { withLeases } from '../../src/engine/leases.ts'
 import type { Decision, DecisionRequest, StoreCharge } from '../../src/model/charge.ts'
 import { StoreError } from '../../src/model/store.ts'
@@ -91,41 +91,54 @@ test('Leases: requests that differ in their cost do not wait for each other', as
   await Promise.all(deciding)
 })
 
-test('Leases: if a call fails, the requests that wait make one more, and fail with it', async () => {
+test('Leases: if a call fails, each request that waits makes its own, until something is granted', async () => {
+  const { calls, decide, answer } = subject()
+  const [first, ...waiting] = Array.from({ length: 4 }, () => decide())
+  calls.shift()?.reject(new StoreError('no answer'))
+  await expect(first).rejects.toThrow(StoreError)
+  expect(calls.map(({ request }) => request.permits)).toEqual([1, 1, 1])
+  const late = decide()
+  expect(calls).toHaveLength(4)
+  while (calls.length > 0) await answer()
+  await Promise.all([...waiting, late])
+  const more = Array.from({ length: 40 }, () => decide())
+  expect(calls.length).toBeLessThanOrEqual(1)
+  while (calls.length > 0) await answer()
+  await Promise.all(more)
+})
+
+test('Leases: if a call for requests that wait fails, so do they', async () => {
   const { calls, decide, answer } = subject()
   const [first, ...waiting] = Array.from({ length: 5 }, () => decide())
   const outcomes = Promise.allSettled(waiting)
-  calls.shift()?.reject(new StoreError('no answer'))
-  await expect(first).rejects.toThrow(StoreError)
-  expect(calls.map(({ request }) => request.permits)).toEqual([4])
-  calls.shift()?.reject(new StoreError('no answer'))
-  expect((await outcomes).every((one) => one.status === 'rejected' && one.reason instanceof StoreError)).toBe(true)
-  const next = decide()
-  await answer()
-  expect((await next).granted).toBe(1)
-})
-
-test('Leases: a request waits no longer than its deadline, and nobody asks for it later', async () => {
-  const { calls, decide, answer } = subject({ timeoutMs: 30 })
-  const [first, ...waiting] = Array.from({ length: 4 }, () => decide())
-  const outcomes = await Promise.allSettled(waiting)
-  expect(outcomes.every((one) => one.status === 'rejected' && one.reason instanceof StoreError)).toBe(true)
-  await answer()
-  expect((await first)?.granted).toBe(1)
-  expect(calls).toHaveLength(0)
-})
-
-test('Leases: no request waits if two answers take longer than its deadline', async () => {
-  const { clock, calls, decide, answer } = subject({ timeoutMs: 500 })
-  const first = decide()
-  clock.now += 200
   await answer()
   await first
-  clock.now += WINDOW_MS
-  const deciding = Array.from({ length: 3 }, () => decide())
-  expect(calls).toHaveLength(3)
-  while (calls.length > 0) await answer()
-  await Promise.all(deciding)
+  calls.shift()?.reject(new StoreError('no answer'))
+  expect((await outcomes).every((one) => one.status === 'rejected' && one.reason instanceof StoreError)).toBe(true)
+})
+
+test('Leases: a request that has waited for a third of the deadline makes a call, for all that wait', async () => {
+  const { calls, decide, answer } = subject({ timeoutMs: 60 })
+  const deciding = Array.from({ length: 4 }, () => decide())
+  await vi.waitFor(() => expect(calls).toHaveLength(2))
+  expect(calls.map(({ request }) => request.permits)).toEqual([1, 3])
+  const [lost] = calls.splice(0, 1)
+  await answer()
+  expect(await Promise.all(deciding.slice(1))).toMatchObject([{ granted: 1 }, { granted: 1 }, { granted: 1 }])
+  lost?.reject(new StoreError('no answer'))
+  await expect(deciding[0]).rejects.toThrow(StoreError)
+})
+
+test('Leases: a request whose call is lost with the request that made it makes another', async () => {
+  const { calls, decide, answer } = subject({ timeoutMs: 30 })
+  const [first, , third] = Array.from({ length: 3 }, () => decide())
+  await answer()
+  await first
+  expect(calls.map(({ request }) => request.permits)).toEqual([2])
+  calls.shift()
+  await vi.waitFor(() => expect(calls).toHaveLength(1))
+  await answer()
+  expect((await third)?.granted).toBe(1)
 })
 
 test('Leases: requests that wait get no permits that a step back of the clock has ended', async () => {
