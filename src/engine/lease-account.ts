@@ -44,10 +44,9 @@ export class LeaseAccount {
   held: { readonly outcome: Decision | StoreError; readonly sentAtMs: number; untilMs: number } | undefined
   readonly #leases: Lease[] = []
   #seenAtMs = Number.NEGATIVE_INFINITY
-  /** How many gaps the means are of so far. */
+  /** How many gaps the mean is of so far. */
   #gaps = 0
   #gapMs = 0
-  #longRunGapMs = 0
 
   constructor(generation: number) {
     this.generation = generation
@@ -65,18 +64,12 @@ export class LeaseAccount {
     if (this.#gaps === 0) return
     const burstMs = Math.min(elapsedMs, PACE_GAPS * Math.max(1, this.#gapMs))
     this.#gapMs += (burstMs - this.#gapMs) / this.#gaps
-    this.#longRunGapMs += (elapsedMs - this.#longRunGapMs) / this.#gaps
   }
 
-  /**
-   * Requests a millisecond to count on, now and in the long run, which includes the pauses between bursts: a standard
-   * deviation fewer than were seen.
-   */
-  get pace(): { readonly now: number; readonly longRun: number } {
+  /** Requests a millisecond to count on: a standard deviation fewer than were seen. */
+  get pace(): number {
     const gaps = this.#gaps
-    const certain = gaps - Math.sqrt(gaps)
-    const now = certain / Math.max(MIN_PACE_MS, gaps * this.#gapMs)
-    return { now, longRun: Math.min(now, certain / Math.max(MIN_PACE_MS, gaps * this.#longRunGapMs)) }
+    return (gaps - Math.sqrt(gaps)) / Math.max(MIN_PACE_MS, gaps * this.#gapMs)
   }
 
   countLeft(atMs: number): number {

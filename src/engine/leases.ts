@@ -22,10 +22,8 @@ const MARGIN_SHARE = 0.05
 const HORIZON_MS = 100
 /** It also takes what it needs for so many round trips, and takes more when no more than that is left. */
 const ROUND_TRIPS = 2
-/** Others take so many permits that a call is worth it, if they last no longer than a lease may, */
+/** Others take so many permits that a call is worth it, if they last no longer than a lease may. */
 const MIN_PERMITS = 32
-/** but no larger share of the smallest limit: a burst begins to leave its window later by the time that they last. */
-const MIN_PERMITS_SHARE = 1 / 75
 /** A lease takes at most this share of the remaining units, and no more requests wait: near a limit, each is decided alone. */
 const LEFT_SHARE = 1 / 32
 /** The unused and expired permits of all isolates are at most this share of the remaining units: others need those. */
@@ -176,19 +174,19 @@ function createLeases(
 
   function isShort({ account, nowMs }: LeasingCaller): boolean {
     const aheadMs = findAheadMs()
-    const needed = Math.round(account.pace.now * aheadMs)
+    const needed = Math.round(account.pace * aheadMs)
     return needed > 0 && account.countLeft(nowMs + aheadMs) + account.pending <= needed
   }
 
   /** Counts the permits to take for requests to come. */
   function countPermits({ request, account, maxLeaseMs, nowMs }: LeasingCaller): number {
-    const { limit, left, leftPerUsed, crowdPermits } = findRoom(request)
+    const { left, leftPerUsed, crowdPermits } = findRoom(request)
     const { pace, used, expired } = account
-    const expected = pace.longRun * (findUsableMs(request, maxLeaseMs, nowMs) - roundTripMs)
-    const soon = Math.max(pace.now * HORIZON_MS, Math.min(MIN_PERMITS, MIN_PERMITS_SHARE * limit))
+    const expected = pace * (findUsableMs(request, maxLeaseMs, nowMs) - roundTripMs)
+    const soon = Math.max(pace * HORIZON_MS, MIN_PERMITS)
     const wanted = Math.min(
-      soon + pace.now * findAheadMs(),
-      expected - Math.sqrt(Math.max(0, expected)),
+      soon + pace * findAheadMs(),
+      expected,
       LEFT_SHARE * left,
       UNUSED_SHARE * leftPerUsed * (used + expired) - expired,
       UNUSED_PER_USED * used,
@@ -201,22 +199,19 @@ function createLeases(
   /** The time in which permits, and those taken before them, are used almost certainly. */
   function findLeaseMs({ account, maxLeaseMs, nowMs }: LeasingCaller, permits: number): number {
     const total = account.countLeft(nowMs) + account.pending + permits
-    const { now, longRun } = account.pace
-    // Pauses that the long run shows are twice as long: they come at any time, and differ.
-    const lastsMs = (total + Math.sqrt(total)) * (2 / longRun - 1 / now) + findAheadMs()
+    const lastsMs = (total + Math.sqrt(total)) / account.pace + findAheadMs()
     return Math.ceil(Math.min(maxLeaseMs, lastsMs / (1 - MARGIN_SHARE)))
   }
 
   /** How much the limits of a request leave, in permits. */
   function findRoom({ charges }: DecisionRequest) {
     const max = Number.POSITIVE_INFINITY
-    const room = { limit: max, left: max, leftPerUsed: max, crowdPermits: 0 }
+    const room = { left: max, leftPerUsed: max, crowdPermits: 0 }
     for (const charge of charges) {
       const usage = statuses.get(charge)?.usage
       for (const [at, { limit: units, windowMs }] of charge.limits.entries()) {
         const limit = (charge.burst ?? units) / charge.cost
         const left = (usage?.[at]?.remaining ?? charge.burst ?? units) / charge.cost
-        room.limit = Math.min(room.limit, limit)
         room.left = Math.min(room.left, left)
         room.leftPerUsed = Math.min(room.leftPerUsed, left / Math.max(1, limit - left))
         // A bucket does not show how fast it is emptied, and permits of several charges are those of the slowest.
@@ -297,7 +292,7 @@ function createLeases(
   function hold({ request, account, maxLeaseMs }: LeasingCaller, outcome: Decision | StoreError, sentAtMs: number) {
     const { crowdPermits } = findRoom(request)
     if (crowdPermits < 1) return undefined
-    return { outcome, sentAtMs, untilMs: now() + Math.min(maxLeaseMs / 2, crowdPermits / account.pace.now) }
+    return { outcome, sentAtMs, untilMs: now() + Math.min(maxLeaseMs / 2, crowdPermits / account.pace) }
   }
 
   async function ask(request: DecisionRequest, context: CallContext | undefined): Promise<Decision> {
