@@ -92,7 +92,10 @@ export function quota(limits: string, options: Pick<AlgorithmOptions, 'timeZone'
  * @throws {OptionError} for anything but an integer from 1 to 999,999
  */
 export function concurrency(slots: number, options: Pick<AlgorithmOptions, 'slotTtl'> = {}): AlgorithmOptions {
-  return defineAlgorithm('concurrency', { algorithm: 'concurrency', limits: String(slots) }, options, ['slotTtl'])
+  // In JSON, a text has quotes, with which it is no number.
+  return defineAlgorithm('concurrency', { algorithm: 'concurrency', limits: JSON.stringify(slots) }, options, [
+    'slotTtl',
+  ])
 }
 
 /** @param known names of options that the function takes beside the limits */

@@ -545,6 +545,7 @@ test.each([
   ['tokenBucket.burst: expected an integer from 1', () => tokenBucket('1/1s', { burst: 0 })],
   ['tokenBucket.limits: expected at most 140 units with this window', () => tokenBucket('1000000000/53w')],
   ['concurrency.limits: expected a number of requests at once', () => concurrency(0)],
+  ['concurrency.limits: expected a number of requests at once', () => concurrency('5' as never)],
   ['concurrency.slotTtl: expected a duration', () => concurrency(1, { slotTtl: 'x' })],
   ['concurrency.deadline: unknown option; did you mean slotTtl?', () => concurrency(1, { deadline: '1s' } as object)],
   [
