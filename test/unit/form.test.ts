@@ -1,5 +1,5 @@
-import { expect, test } from 'vitest'
-import { readFormField } from '../../src/request/identity/body.ts'
+import { expect, test, vi } from 'vitest'
+import { readFormField, readMember } from '../../src/request/identity/body.ts'
 
 test('readFormField() gives up on a body of unknown length that is too long, and leaves it whole for the proxy', async () => {
   const body = new TextEncoder().encode(`caller=${'x'.repeat(9_000)}`)
@@ -56,6 +56,28 @@ test.each([
   ['application/octet-stream', 'x=y'],
 ])('readFormField() finds nothing in a body of type "%s" that holds no such field', async (type, body) => {
   expect(await reading(body, { 'Content-Type': type })).toBe('none')
+})
+
+test.each([
+  ['application/x-www-form-urlencoded', 'caller=al', (request: Request) => readFormField(request, 'caller')],
+  ['application/json', '{"caller":"al', (request: Request) => readMember(request, ['caller'])],
+])('a body of %s that stalls is ambiguous after ten seconds', async (type, begin, read) => {
+  vi.useFakeTimers()
+  try {
+    const body = new ReadableStream({
+      start: (controller) => controller.enqueue(new TextEncoder().encode(begin)),
+    })
+    const headers = { 'Content-Type': type }
+    const reading = read(
+      new Request('https://api.example/', { method: 'POST', headers, body, duplex: 'half' } as never),
+    )
+    await vi.advanceTimersByTimeAsync(9_000)
+    expect(await Promise.race([reading, Promise.resolve('pending')])).toBe('pending')
+    await vi.advanceTimersByTimeAsync(1_000)
+    expect(await reading).toEqual({ kind: 'ambiguous' })
+  } finally {
+    vi.useRealTimers()
+  }
 })
 
 test('readFormField() does not read what only an API can decode', async () => {

@@ -1,4 +1,5 @@
 import type { Reading } from '../../model/policy.ts'
+import { waitAtMost } from '../../runtime/sleep.ts'
 import { foldCase } from '../policy/canonical-path.ts'
 import { MAX_BODY_BYTES, type ReceivedRequest } from '../received-request.ts'
 import { AMBIGUOUS, findMember, NONE, readParameter, readText } from './reading.ts'
@@ -129,11 +130,15 @@ function fold(name: string): string {
   return foldCase(name).replace(/[^\p{L}\p{N}]/gu, '')
 }
 
-/** @returns undefined for a body over 8 KiB, for one in a coding that only the API can decode, and if it breaks off */
+/** A slower body is not read: its sender could keep a request undecided for as long as it likes. */
+const BODY_TIMEOUT_MS = 10_000
+
+/** @returns undefined for a body over 8 KiB, one in a coding that only the API can decode, and one that breaks off or stalls */
 async function readBody(request: ReceivedRequest): Promise<string | undefined> {
   const { headers } = request
   if (headers.has('Content-Encoding') || Number(headers.get('Content-Length') ?? 0) > MAX_BODY_BYTES) return undefined
-  return readUpTo(MAX_BODY_BYTES, request.clone().body).catch(() => undefined)
+  const reading = readUpTo(MAX_BODY_BYTES, request.clone().body).catch(() => undefined)
+  return waitAtMost(reading, BODY_TIMEOUT_MS)
 }
 
 /** @returns undefined if the body is longer; another reader can then still read the rest */
