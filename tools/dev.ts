@@ -9,7 +9,7 @@ import { examples } from './dev-examples.ts'
 import { readVariables } from './dev-variables.ts'
 import { startEchoUpstream } from './echo-upstream.ts'
 import { findRedisServer } from './find-redis-server.ts'
-import { freePort } from './free-port.ts'
+import { assertFree } from './free-port.ts'
 import { startRedisServer } from './redis-server.ts'
 import { startRestFront } from './rest-front.ts'
 
@@ -175,7 +175,7 @@ async function portOf(options: Options): Promise<number> {
   if (text === '' || !Number.isInteger(port) || port < 0 || port > 65_535) {
     throw new Error(`${name}: expected 0 to 65535, got "${text}"`)
   }
-  await freePort(port).catch((error: NodeJS.ErrnoException) => {
+  await assertFree(port).catch((error: NodeJS.ErrnoException) => {
     throw new Error(
       `${name}: expected one that is free, got ${port} (${error.code}); another one: npm run dev -- --port ${port + 1}`,
     )
