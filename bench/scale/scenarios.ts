@@ -26,8 +26,10 @@ const VARIANTS = [
 const ALL_POLICIES = [PER_TOKEN, TOKEN_AND_GLOBAL, HOT_GLOBAL, FLOODED_GLOBAL]
 /** Where callers share a key beside their own, one in ten callers, places and isolates is simulated above this. */
 const SHARED_UP_TO = 300
-/** Where all share only a key: a limit that is flooded fills and empties in waves, of a window each. */
+/** Where all share only a key. */
 const SHARED_WINDOWS_MS = 2 * ALL_MS
+/** A limit that is flooded fills and empties in waves, which leases make longer than a window: several are measured. */
+const WAVES_MS = 6 * ALL_MS
 const LEAST_REQUESTS = 3_000
 /** Cloudflare speaks of "up to a few hundred milliseconds". */
 export const LOOK_MS = 300
@@ -76,6 +78,7 @@ function scenarioOf(
   // An identity that all share would seem a tenth as hot to one in ten isolates. Beside limits of callers it is not leased.
   const oneIn = hasCallers ? (isQuick ? 10 : oneInBesideCallers(policies, perSecond)) : 1
   const leastMs = (LEAST_REQUESTS / (isQuick ? 10 : 1) / (perSecond / oneIn)) * 1_000
+  const wavesMs = policies === FLOODED_GLOBAL && !isQuick ? WAVES_MS : 0
   // Whole windows: callers over their limits spend them at once and wait.
   const windowsMs = hasCallers ? LONGEST_MS : SHARED_WINDOWS_MS
   return {
@@ -84,7 +87,7 @@ function scenarioOf(
     perSecond,
     oneIn,
     warmUpMs: windowsMs,
-    measuredMs: Math.ceil(leastMs / windowsMs) * windowsMs,
+    measuredMs: Math.ceil(Math.max(leastMs, wavesMs) / windowsMs) * windowsMs,
     seed,
   }
 }
