@@ -35,8 +35,8 @@ export const FAULTS: readonly Fault[] = [
   {
     name: 'lease-too-long',
     file: 'src/engine/leases.ts',
-    find: 'const expiresAtMs = sentAtMs + this.#findUsableMs(request, leaseMs, sentAtMs)',
-    replace: 'const expiresAtMs = sentAtMs + this.#findUsableMs(request, leaseMs, sentAtMs) + 1',
+    find: 'const expiresAtMs = sentAtMs + findUsableMs(request, leaseMs, sentAtMs)',
+    replace: 'const expiresAtMs = sentAtMs + findUsableMs(request, leaseMs, sentAtMs) + 1',
   },
   {
     name: 'case-not-folded',
