@@ -1,6 +1,6 @@
 /**
  * Which store for how much, in virtual time: 300 places, a million callers, from 10 to 50,000 requests a second, over
- * Redis and over Durable Objects, with and without leases. Some seven minutes of one processor; with --quick, seconds.
+ * Redis and over Durable Objects, with and without leases. Some six minutes of one processor; with --quick, seconds.
  *
  *     npm run bench:scale -- [--quick] [--seed 1] [--cross-check]
  *

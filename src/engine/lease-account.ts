@@ -95,9 +95,11 @@ export class LeaseAccount {
       const decision = await waitAtMost(decided, patienceMs)
       if (decision) return decision
       const at = waiting.indexOf(waiter as Waiter)
-      if (at >= 0) waiting.splice(at, 1)
-      // Else a call for it is on its way, or it is its turn.
-      if (at >= 0) return undefined
+      if (at >= 0) {
+        waiting.splice(at, 1)
+        return undefined
+      }
+      // A call for it is on its way, or it is its turn.
     }
     return undefined
   }

@@ -244,13 +244,13 @@ function createLeases(
     const included = account.waiting.splice(0)
     const needed = own + included.length
     const permits = needed + more
-    const leaseMs = more > 0 ? findLeaseMs(caller, more) : undefined
+    const leaseMs = more > 0 ? findLeaseMs(caller, more) : 0
     account.call = included
     account.pending += more
     account.pendingUntilMs = nowMs + LOST_AFTER_MS
     if (account.held) account.held.untilMs = nowMs + findAheadMs()
     try {
-      const several = { ...request, action: 'take-up-to', permits, ...(leaseMs !== undefined && { leaseMs }) } as const
+      const several = { ...request, action: 'take-up-to', permits, leaseMs } as const
       const decision = await ask(permits > 1 ? several : request, caller.context)
       const { granted } = decision
       account.held = granted === 0 ? hold(caller, decision, sentAtMs) : undefined
@@ -259,7 +259,7 @@ function createLeases(
       // A refusal is for all of them; else as many are admitted as there are permits, and the others wait for the next call.
       for (const each of included.splice(0, granted === 0 ? included.length : granted - own)) each.resolve(decision)
       account.waiting.unshift(...included)
-      if (granted > needed && leaseMs !== undefined && account.generation === generation) {
+      if (granted > needed && account.generation === generation) {
         // The store decided when the call was sent, or later.
         const expiresAtMs = sentAtMs + findUsableMs(request, leaseMs, sentAtMs)
         account.add({ permits: granted - needed, expiresAtMs, chargedAtMs: decision.nowMs })
@@ -301,9 +301,12 @@ function createLeases(
     const decision = await store.decide(request, context)
     statuses.update(request, decision, sentAtMs, repliesBefore)
     const elapsedMs = readClock() - sentAtMs
-    // A refusal may come from the cache. A longer round trip counts at once, and shorter ones by and by.
-    if (decision.granted > 0) isFailing = false
-    if (decision.granted > 0) roundTripMs = Math.max(elapsedMs, (7 * roundTripMs + elapsedMs) / 8)
+    // A refusal may come from the cache.
+    if (decision.granted > 0) {
+      isFailing = false
+      // A longer round trip counts at once, and shorter ones by and by.
+      roundTripMs = Math.max(elapsedMs, (7 * roundTripMs + elapsedMs) / 8)
+    }
     return decision
   }
 
