@@ -1,26 +1,31 @@
 /** Callers as operators name them, read by the same code as the options of the command. */
+
+import { type CallerKind, PAIR_KIND_NAMES, type PairKind, SOURCE_KINDS } from '../src/model/identity-source.ts'
 import { collectClaims, readClaim, readPair } from '../src/request/caller/caller-in-text.ts'
-import type { CallerKind } from '../src/request/identity/source.ts'
 import { createTargetInput } from '../src/rules/target.ts'
 
+interface Labels {
+  readonly title: string
+  readonly hint?: string
+}
+
+const pairs = PAIR_KIND_NAMES.map((kind) => {
+  const { noun, example, isNamedInPart } = SOURCE_KINDS[kind]
+  const title = `${noun[0]?.toUpperCase()}${noun.slice(1)}, such as ${example}`
+  return [kind, isNamedInPart ? { title, hint: 'One * is a wildcard; rules then apply to every match.' } : { title }]
+})
+
 /** Identities that a caller can be named by. */
-export const KINDS = {
-  token: { title: 'Token (Authorization header)', hint: '' },
-  ip: { title: 'IP address (203.0.113.7)', hint: '' },
-  digest: { title: 'Digest (22 characters)', hint: '' },
-  header: {
-    title: 'Header, such as x-api-key=k-123',
-    hint: 'One * is a wildcard (x-api-key=k-*); rules then apply to every match.',
-  },
-  query: { title: 'Query parameter, such as key=k-123', hint: '' },
-  cookie: { title: 'Cookie, such as sid=abc', hint: '' },
-  form: { title: 'Form field, such as user=alice', hint: '' },
-  json: { title: 'Member of a JSON body, such as /user/id=42', hint: '' },
+export const KINDS: Readonly<Record<CallerKind | 'digest', Labels>> = {
+  token: { title: 'Token (Authorization header)' },
+  ip: { title: 'IP address (203.0.113.7)' },
+  digest: { title: 'Digest (22 characters)' },
+  ...(Object.fromEntries(pairs) as Record<PairKind, Labels>),
   claim: {
     title: 'JWT claim, such as sub=alice',
     hint: 'One * is a wildcard (sub=acme-*); := for a number or boolean (id:=42); a JSON pointer for a nested claim (/account/plan=pro).',
   },
-} as const satisfies Readonly<Record<CallerKind | 'digest', { readonly title: string; readonly hint: string }>>
+}
 export type Kind = keyof typeof KINDS
 
 export interface Target {

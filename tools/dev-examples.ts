@@ -1,6 +1,7 @@
 import { SignJWT } from 'jose'
 import type { Config } from '../src/config/load-config.ts'
-import type { IdentitySource, RequestPolicy } from '../src/model/policy.ts'
+import type { IdentitySource } from '../src/model/identity-source.ts'
+import type { RequestPolicy } from '../src/model/policy.ts'
 import { findPriority, type Match, PolicyFinder } from '../src/request/policy/policy-finder.ts'
 import { createPathReader } from '../src/request/target.ts'
 

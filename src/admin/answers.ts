@@ -1,7 +1,7 @@
 /** The answers of operations. The dashboard imports these types, so nothing here may need the Worker. */
 import * as v from 'valibot'
+import { CALLER_KIND_NAMES } from '../model/identity-source.ts'
 import { POLICY_MODES } from '../model/policy.ts'
-import { CALLER_KIND_NAMES } from '../request/identity/source.ts'
 import type { Allow, Block, Override } from '../rules/document.ts'
 import type { RuleTarget } from '../rules/target.ts'
 import { candidateCounts } from '../statistics/metrics.ts'

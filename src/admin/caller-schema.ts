@@ -1,4 +1,15 @@
 import * as v from 'valibot'
+import {
+  CALLER_KIND_NAMES,
+  type CallerKind,
+  formatSource,
+  isCallerKind,
+  isShared,
+  PAIR_KIND_NAMES,
+  type PairKind,
+  parseBy,
+  SOURCE_KINDS,
+} from '../model/identity-source.ts'
 import type { RequestPolicy } from '../model/policy.ts'
 import { type Caller, createRequest } from '../request/caller/caller.ts'
 import {
@@ -9,16 +20,6 @@ import {
 } from '../request/caller/caller-charges.ts'
 import { findClaim } from '../request/identity/claims.ts'
 import { createDigest } from '../request/identity/digest.ts'
-import {
-  CALLER_KIND_NAMES,
-  type CallerKind,
-  formatSource,
-  isShared,
-  PAIR_KIND_NAMES,
-  type PairKind,
-  parseBy,
-  SOURCE_KINDS,
-} from '../request/identity/source.ts'
 import { createRuleTarget, digestIdentity, type RuleTarget } from '../rules/target.ts'
 import { readRefusedCallers } from '../statistics/read-statistics.ts'
 import { describe } from '../statistics/schema.ts'
@@ -85,9 +86,10 @@ export function toSkipped(skipped: readonly SkippedPolicy[]): v.InferOutput<type
   return skipped.map(({ policy, reason, needs = null }) => ({ policy: policy.name, reason, needs }))
 }
 
-export function toCaller({ digest: _, ...parts }: CallerInput): Caller {
-  const pairs = PAIR_KIND_NAMES.flatMap((kind) => (parts[kind] ? [[kind, Object.entries(parts[kind])]] : []))
-  return { ...parts, ...Object.fromEntries(pairs) }
+export function toCaller(input: Pick<CallerInput, CallerKind | 'route'>): Caller {
+  const { token, ip, claim, route } = input
+  const pairs = PAIR_KIND_NAMES.flatMap((kind) => (input[kind] ? [[kind, Object.entries(input[kind])]] : []))
+  return { token, ip, claim, route, ...Object.fromEntries(pairs) }
 }
 
 export const target = describe(
@@ -107,9 +109,8 @@ type TargetInput = v.InferOutput<typeof target>
 
 /** @throws {OperationError | CallerError} if that is nobody @throws {StoreError} */
 export async function resolveTarget(input: TargetInput, context: AdminContext): Promise<RuleTarget> {
-  const { token, ip, header, query, cookie, form, json, claim, ...others } = input
-  const parts = { token, ip, header, query, cookie, form, json, claim } satisfies Readonly<Record<CallerKind, unknown>>
-  const [kind, ...more] = CALLER_KIND_NAMES.filter((each) => parts[each] !== undefined)
+  const others: RuleTarget = Object.fromEntries(Object.entries(input).filter(([name]) => !isCallerKind(name)))
+  const [kind, ...more] = CALLER_KIND_NAMES.filter((each) => input[each] !== undefined)
   const isTarget = Object.values(others).some((value) => value !== undefined)
   if (!kind) {
     if (isTarget) return others
@@ -117,9 +118,9 @@ export async function resolveTarget(input: TargetInput, context: AdminContext): 
   }
   if (more.length > 0 || isTarget) throw new InputError(['target'], 'expected exactly one target')
   const by = readBy(kind, input)
-  const request = createRequest(toCaller(parts))
+  const request = createRequest(toCaller(input))
   // The only claim is the one that was named.
-  const readClaim = () => findClaim(claim ?? {}, Object.keys(claim ?? {}))
+  const readClaim = () => findClaim(input.claim ?? {}, Object.keys(input.claim ?? {}))
   const found = SOURCE_KINDS[kind].isInBody
     ? await findTargetInBody(kind, by, request, context)
     : await createRuleTarget(by, request, { ...context.config, readClaim })

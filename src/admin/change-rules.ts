@@ -1,7 +1,7 @@
 import * as v from 'valibot'
 import { OptionError } from '../config/option-error.ts'
+import { isShared } from '../model/identity-source.ts'
 import type { RequestPolicy } from '../model/policy.ts'
-import { isShared } from '../request/identity/source.ts'
 import { NO_RULES, type Rules } from '../rules/document.ts'
 import { type Edited, type EditOptions, editRules, readCurrentRules } from '../rules/edit-rules.ts'
 import { checkRules, readPolicies } from '../rules/rule-policies.ts'

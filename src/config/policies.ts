@@ -8,17 +8,9 @@ import {
   readPenalty,
 } from '../algorithms/read-limits.ts'
 import { type IsPassed, PASSED_EXPECTED } from '../http/forwarded-headers.ts'
+import { formatSource, type IdentitySource, isFoldable, isInBody, isShared } from '../model/identity-source.ts'
 import { LIMITS_EXPECTED, type Limit } from '../model/limits.ts'
-import type {
-  Cost,
-  IdentitySource,
-  MissingIdentity,
-  OnStoreError,
-  Plans,
-  PolicyLimit,
-  RequestPolicy,
-} from '../model/policy.ts'
-import { formatSource, isFoldable, isInBody, isShared } from '../request/identity/source.ts'
+import type { Cost, MissingIdentity, OnStoreError, Plans, PolicyLimit, RequestPolicy } from '../model/policy.ts'
 import { mayOverlap } from '../request/policy/pattern.ts'
 import { OptionError } from './option-error.ts'
 import { PLAN_EXPECTED, type PolicyTable, policyTable } from './policy-keys.ts'

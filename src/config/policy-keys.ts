@@ -5,9 +5,9 @@
 
 import * as v from 'valibot'
 import { MAX_AFTER } from '../algorithms/read-limits.ts'
+import { BY_EXPECTED, type IdentitySource, parseBy } from '../model/identity-source.ts'
 import { ALGORITHM_NAMES, COUNTS, DURATION_EXPECTED, LIMITS_EXPECTED } from '../model/limits.ts'
-import { type IdentitySource, type MissingIdentity, ON_STORE_ERROR, POLICY_MODES, PRIORITIES } from '../model/policy.ts'
-import { BY_EXPECTED, parseBy } from '../request/identity/source.ts'
+import { type MissingIdentity, ON_STORE_ERROR, POLICY_MODES, PRIORITIES } from '../model/policy.ts'
 import { MAX_COST, NAME } from './option-error.ts'
 import {
   boolean,

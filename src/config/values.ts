@@ -2,8 +2,8 @@
 
 import * as v from 'valibot'
 import { canPass } from '../http/forwarded-headers.ts'
+import { parseSource } from '../model/identity-source.ts'
 import { LIMITS_EXPECTED, parseLimits } from '../model/limits.ts'
-import { parseSource } from '../request/identity/source.ts'
 import { describeExpectedPattern, parsePattern } from '../request/policy/pattern.ts'
 import { PATH_LITERALS } from '../request/target.ts'
 import { describeUnknown, MAX_LEASE, MIN_LEASE, type Renamed, SHARE_EXPECTED, type TextRule } from './option-error.ts'

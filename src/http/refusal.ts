@@ -1,8 +1,7 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
+import { describeSource, type IdentitySource } from '../model/identity-source.ts'
 import { formatWindow } from '../model/limits.ts'
-import type { IdentitySource } from '../model/policy.ts'
 import type { Refused, ReportedLimit } from '../model/verdict.ts'
-import { describeSource } from '../request/identity/source.ts'
 import {
   createProblem,
   createProblemResponse,

@@ -1,3 +1,4 @@
+import type { IdentitySource } from './identity-source.ts'
 import type { AlgorithmName, Counts, Limit, PenaltySettings } from './limits.ts'
 
 /** Fallbacks while the store is unavailable: exact limits of this isolate alone, no limits, or no admission. */
@@ -11,23 +12,6 @@ export type Priority = (typeof PRIORITIES)[number]
 /** `shadow` decides, counts and reports, but refuses nothing. */
 export const POLICY_MODES = ['enforce', 'shadow'] as const
 export type PolicyMode = (typeof POLICY_MODES)[number]
-
-/** The value of an identity source in one request. */
-export type Reading =
-  | { readonly kind: 'value'; readonly value: string }
-  | { readonly kind: 'none' }
-  /** Ambiguous: two parsers may read it differently. Such a value must not exempt a caller from a policy. */
-  | { readonly kind: 'ambiguous' }
-
-export type IdentitySource =
-  | { readonly kind: 'token' | 'ip' | 'route' | 'global' }
-  | { readonly kind: 'header' | 'query' | 'form' | 'cookie'; readonly name: string }
-  /** `name` is the pointer as configured. */
-  | { readonly kind: 'json'; readonly name: string; readonly path: readonly string[] }
-  /** A claim of a verified token. `name` is its name or, for a nested claim, its pointer. */
-  | { readonly kind: 'claim'; readonly name: string; readonly path: readonly string[] }
-  /** A function of the application. */
-  | { readonly kind: 'application'; readonly tell: (context: never) => Promise<Reading> }
 
 /** Selects requests for a policy or an exemption. */
 export interface Pattern {

@@ -1,14 +1,7 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
 import { formatKey, type RequestCharge } from '../model/charge.ts'
-import type {
-  Cost,
-  IdentitySource,
-  MissingIdentity,
-  PolicyMode,
-  Priority,
-  Reading,
-  RequestPolicy,
-} from '../model/policy.ts'
+import type { IdentitySource, Reading } from '../model/identity-source.ts'
+import type { Cost, MissingIdentity, PolicyMode, Priority, RequestPolicy } from '../model/policy.ts'
 import type { Uncharged } from '../model/verdict.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import { TextLru } from '../runtime/lru.ts'

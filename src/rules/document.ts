@@ -2,8 +2,8 @@ import * as v from 'valibot'
 import { OptionError, RENAMED, type Renamed } from '../config/option-error.ts'
 import { policyList } from '../config/policy-keys.ts'
 import { integer, matching, parsed, strictTable } from '../config/values.ts'
+import { formatSource } from '../model/identity-source.ts'
 import { DURATION_EXPECTED, parseDuration } from '../model/limits.ts'
-import { formatSource } from '../request/identity/source.ts'
 import { NETWORK_EXPECTED, parseNetwork } from './networks.ts'
 import {
   BY_EXPECTED,

@@ -1,6 +1,5 @@
-import type { IdentitySource } from '../model/policy.ts'
+import { formatSource, type IdentitySource } from '../model/identity-source.ts'
 import type { Digest } from '../request/identity/digest.ts'
-import { formatSource } from '../request/identity/source.ts'
 import { TextLru } from '../runtime/lru.ts'
 import type { Block, Override } from './document.ts'
 import type { RuleTarget } from './target.ts'

@@ -1,4 +1,4 @@
-import type { IdentitySource, Reading } from '../model/policy.ts'
+import type { IdentitySource, Reading } from '../model/identity-source.ts'
 import { readAuthorization } from '../request/identity/authorization.ts'
 import { findCookiesAlike, readCookieValue } from '../request/identity/cookie.ts'
 import { decodeU, findSpellings, MAX_CHARACTERS, readParameter, readText } from '../request/identity/reading.ts'

@@ -1,14 +1,14 @@
-import type { IdentitySource } from '../model/policy.ts'
-import { createDigest } from '../request/identity/digest.ts'
-import { type IdentityInput, readIdentity } from '../request/identity/identify.ts'
 import {
   CALLER_KIND_NAMES,
   type CallerKind,
   formatKinds,
+  type IdentitySource,
   isCallerKind,
   parseBy,
   SOURCE_KINDS,
-} from '../request/identity/source.ts'
+} from '../model/identity-source.ts'
+import { createDigest } from '../request/identity/digest.ts'
+import { type IdentityInput, readIdentity } from '../request/identity/identify.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
 
 /** Exactly one of: `digest`, alone or with `by`; `by` and `value`; `cidr`; `country`; `asn`. */

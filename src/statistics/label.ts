@@ -1,4 +1,4 @@
-import type { IdentitySource, Reading } from '../model/policy.ts'
+import type { IdentitySource, Reading } from '../model/identity-source.ts'
 import type { ClaimReader } from '../request/identity/claims.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
 import type { CallContext } from '../runtime/call-context.ts'

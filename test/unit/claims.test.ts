@@ -1,8 +1,7 @@
 import { expect, test } from 'vitest'
-import type { IdentitySource } from '../../src/model/policy.ts'
+import { type IdentitySource, parseBy, parseClaimSource } from '../../src/model/identity-source.ts'
 import { findClaim } from '../../src/request/identity/claims.ts'
 import { readIdentity } from '../../src/request/identity/identify.ts'
-import { parseBy, parseClaimSource } from '../../src/request/identity/source.ts'
 
 test.each<[string, readonly string[]]>([
   ['sub', ['sub']],

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
-import type { IdentitySource, MissingIdentity } from '../../src/model/policy.ts'
+import { type IdentitySource, parseBy } from '../../src/model/identity-source.ts'
+import type { MissingIdentity } from '../../src/model/policy.ts'
 import { createDigest } from '../../src/request/identity/digest.ts'
 import { readIdentity } from '../../src/request/identity/identify.ts'
-import { parseBy } from '../../src/request/identity/source.ts'
 
 interface Caller {
   readonly by: string

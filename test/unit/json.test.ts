@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
+import { parsePointer } from '../../src/model/identity-source.ts'
 import { readMember } from '../../src/request/identity/body.ts'
-import { parsePointer } from '../../src/request/identity/source.ts'
 import type { ReceivedRequest } from '../../src/request/received-request.ts'
 
 const JSON_TYPE = 'application/json'

@@ -1,6 +1,6 @@
 import type { Config } from '../../config/load-config.ts'
+import { isInBody } from '../../model/identity-source.ts'
 import type { Pattern, Priority, RequestPolicy } from '../../model/policy.ts'
-import { isInBody } from '../../request/identity/source.ts'
 import { mayOverlap } from '../../request/policy/pattern.ts'
 import { createStandIn, readRequiredSecrets, type Settings } from '../settings/settings.ts'
 import { type Finding, locatePolicy } from './finding.ts'

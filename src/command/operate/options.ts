@@ -3,8 +3,8 @@ import { userInfo } from 'node:os'
 import { Argument, type Command, Option } from '@commander-js/extra-typings'
 import * as v from 'valibot'
 import type { Operation } from '../../admin/operation.ts'
+import { type CallerKind, PAIR_KIND_NAMES, type PairKind, SOURCE_KINDS } from '../../model/identity-source.ts'
 import { collectClaims, readClaim, readPair } from '../../request/caller/caller-in-text.ts'
-import type { CallerKind } from '../../request/identity/source.ts'
 import { CommandError } from '../command-error.ts'
 import { collect, createListOption, createNumberSchema, createOption } from '../read-option.ts'
 import { CONFIG, type Context, ENV, GATEWAY, REDIS } from '../subcommand.ts'
@@ -20,14 +20,15 @@ const DIGEST = new Option(
   'identity as keys and logs have it: 22 characters, in place of all others',
 )
 
+/** `--json` selects the output format. */
+const OTHER_FLAGS = { header: '-H, --header', json: '--json-member' } as const
+type PairFlags<Kind> = Kind extends keyof typeof OTHER_FLAGS ? (typeof OTHER_FLAGS)[Kind] : `--${Kind & string}`
+
 export const CALLER_OPTIONS = {
   ip: new Option('--ip <address>', 'address of the caller'),
-  header: new Option('-H, --header <name=value>', 'a header that the caller sends').argParser(collect(readPair)),
-  query: new Option('--query <name=value>', 'a parameter of the query').argParser(collect(readPair)),
-  cookie: new Option('--cookie <name=value>', 'a cookie of the caller').argParser(collect(readPair)),
-  form: new Option('--form <name=value>', 'a field of an urlencoded form').argParser(collect(readPair)),
-  // `--json` selects the output format.
-  json: new Option('--json-member </pointer=value>', 'a member of a JSON body').argParser(collect(readPair)),
+  ...(Object.fromEntries(PAIR_KIND_NAMES.map((kind) => [kind, createPairOption(kind)])) as {
+    readonly [Kind in PairKind]: ReturnType<typeof createPairOption<Kind>>
+  }),
   claim: new Option('--claim <name=value>', `of its token, unverified: ${CLAIMS_EXAMPLE}`).argParser(collectClaims),
 } satisfies Readonly<Record<Exclude<CallerKind, 'token'>, unknown>>
 
@@ -89,6 +90,13 @@ export interface OperatorOptions {
 export interface Declaration {
   readonly omit?: readonly string[] | undefined
   readonly own?: readonly AnyOption[]
+}
+
+function createPairOption<Kind extends PairKind>(kind: Kind) {
+  const { noun, name, example } = SOURCE_KINDS[kind]
+  const flags = Object.hasOwn(OTHER_FLAGS, kind) ? OTHER_FLAGS[kind as keyof typeof OTHER_FLAGS] : `--${kind}`
+  const all = `${flags as PairFlags<Kind>} <${name as 'pair'}=value>` as const
+  return new Option(all, `a ${noun} of the caller, such as ${example}`).argParser(collect(readPair))
 }
 
 /** Declares a token and an option for each property that the body of an operation may have. */

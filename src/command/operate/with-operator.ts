@@ -1,7 +1,7 @@
 import manifest from '../../../package.json' with { type: 'json' }
 import { type AdminContext, readInput, toProblem } from '../../admin/operation.ts'
+import { isCallerKind } from '../../model/identity-source.ts'
 import { StoreError } from '../../model/store.ts'
-import { isCallerKind } from '../../request/identity/source.ts'
 import { formatAuditLogKey, formatRulesKey } from '../../rules/open-rules.ts'
 import { RedisDocuments } from '../../store/redis/documents/redis-documents.ts'
 import { CommandError, type Exit } from '../command-error.ts'

@@ -1,4 +1,4 @@
-import type { IdentitySource } from '../../model/policy.ts'
+import type { IdentitySource } from '../../model/identity-source.ts'
 import type { ReceivedRequest } from '../../request/received-request.ts'
 import type { LogEntry } from './log-line.ts'
 

@@ -1,6 +1,7 @@
 /** Reads attributes of a caller from options of the command and fields of the dashboard. */
+
+import { type CallerKind, parseClaimSource } from '../../model/identity-source.ts'
 import type { Claims } from '../identity/claims.ts'
-import { type CallerKind, parseClaimSource } from '../identity/source.ts'
 
 /** An impossible caller. The message is one line, and repeats nothing that may be secret. */
 export class CallerError extends Error {

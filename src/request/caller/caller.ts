@@ -1,7 +1,7 @@
 import { isIP } from 'node:net'
+import { type PairKind, parsePointer } from '../../model/identity-source.ts'
 import { type ClaimReader, type Claims, findClaim } from '../identity/claims.ts'
 import { NONE } from '../identity/reading.ts'
-import { type PairKind, parsePointer } from '../identity/source.ts'
 import { CallerError } from './caller-in-text.ts'
 
 export type Pairs = readonly (readonly [name: string, value: string])[]
@@ -27,7 +27,9 @@ const NO_ADDRESS = '0.0.0.0'
 
 /** @throws {CallerError} if the caller can send no such request */
 export function createRequest(caller: Caller): Request {
-  const { token, ip = NO_ADDRESS, header = [], query = [], cookie = [], form = [], json = [], route = '/' } = caller
+  const { token, ip = NO_ADDRESS, claim: _, route = '/', header = [], query = [], cookie = [], ...inBody } = caller
+  const { form = [], json = [], ...others } = inBody
+  others satisfies Readonly<Record<keyof typeof others, never>>
   if (form.length > 0 && json.length > 0) throw new CallerError('expected a form or a JSON body, not both', 'json')
   const { method, path } = readRoute(route, form.length + json.length > 0 ? 'POST' : 'GET')
   const fields = form.map(([name, value]) => [name, value])

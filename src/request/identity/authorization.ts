@@ -1,4 +1,4 @@
-import type { Reading } from '../../model/policy.ts'
+import type { Reading } from '../../model/identity-source.ts'
 import { AMBIGUOUS, MAX_CHARACTERS, NONE } from './reading.ts'
 
 /**

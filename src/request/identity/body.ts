@@ -1,4 +1,4 @@
-import type { Reading } from '../../model/policy.ts'
+import type { Reading } from '../../model/identity-source.ts'
 import { waitAtMost } from '../../runtime/sleep.ts'
 import { foldCase } from '../policy/canonical-path.ts'
 import { MAX_BODY_BYTES, type ReceivedRequest } from '../received-request.ts'

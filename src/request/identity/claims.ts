@@ -1,4 +1,4 @@
-import type { Reading } from '../../model/policy.ts'
+import type { Reading } from '../../model/identity-source.ts'
 import type { CallContext } from '../../runtime/call-context.ts'
 import { findMember, NONE } from './reading.ts'
 

@@ -1,4 +1,4 @@
-import type { Reading } from '../../model/policy.ts'
+import type { Reading } from '../../model/identity-source.ts'
 import { canonicalizeCredential } from './authorization.ts'
 import { AMBIGUOUS, findSpellings, MAX_CHARACTERS, NONE, readText } from './reading.ts'
 

@@ -1,6 +1,5 @@
-import type { IdentitySource, Reading } from '../../model/policy.ts'
+import { type IdentitySource, isFoldable, type Reading } from '../../model/identity-source.ts'
 import { NONE } from './reading.ts'
-import { isFoldable } from './source.ts'
 
 /** Makes letters that Unicode has for older encodings plain (NFKC). @param fold `lower`, `trim` or both */
 export function foldValue(value: string, fold: string): string {

@@ -1,10 +1,10 @@
-import type { IdentitySource, MissingIdentity, Reading } from '../../model/policy.ts'
+import { formatSource, type IdentitySource, type Reading } from '../../model/identity-source.ts'
+import type { MissingIdentity } from '../../model/policy.ts'
 import { createLoader } from '../../runtime/create-loader.ts'
 import type { ReceivedRequest } from '../received-request.ts'
 import { readCallerAddress } from './address.ts'
 import { readAuthorization } from './authorization.ts'
 import { AMBIGUOUS, readField, readParameter } from './reading.ts'
-import { formatSource } from './source.ts'
 
 export interface IdentityInput {
   readonly request: ReceivedRequest

@@ -1,4 +1,4 @@
-import type { Reading } from '../../model/policy.ts'
+import type { Reading } from '../../model/identity-source.ts'
 
 export const NONE = { kind: 'none' } as const satisfies Reading
 export const AMBIGUOUS = { kind: 'ambiguous' } as const satisfies Reading

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { parseBy } from '../../src/request/identity/source.ts'
+import { parseBy } from '../../src/model/identity-source.ts'
 
 test.each([
   ['token', [{ kind: 'token' }]],

@@ -1,4 +1,19 @@
-import type { IdentitySource } from '../../model/policy.ts'
+/** The value of an identity source in one request. */
+export type Reading =
+  | { readonly kind: 'value'; readonly value: string }
+  | { readonly kind: 'none' }
+  /** Ambiguous: two parsers may read it differently. Such a value must not exempt a caller from a policy. */
+  | { readonly kind: 'ambiguous' }
+
+export type IdentitySource =
+  | { readonly kind: 'token' | 'ip' | 'route' | 'global' }
+  | { readonly kind: 'header' | 'query' | 'form' | 'cookie'; readonly name: string }
+  /** `name` is the pointer as configured. */
+  | { readonly kind: 'json'; readonly name: string; readonly path: readonly string[] }
+  /** A claim of a verified token. `name` is its name or, for a nested claim, its pointer. */
+  | { readonly kind: 'claim'; readonly name: string; readonly path: readonly string[] }
+  /** A function of the application. */
+  | { readonly kind: 'application'; readonly tell: (context: never) => Promise<Reading> }
 
 /** A kind that distinguishes callers. The others are the same for all callers, or known to the application alone. */
 export type CallerKind = Exclude<IdentitySource['kind'], 'route' | 'global' | 'application'>
@@ -28,7 +43,9 @@ const NAMED = { name: 'name', isFoldable: true } as const
 /** Everything that policies can count by. Code that must know all kinds is derived from this table. */
 export const SOURCE_KINDS: {
   readonly [Kind in IdentitySource['kind']]: SourceKind<IdentitySource & { readonly kind: Kind }> &
-    (Kind extends PairKind ? { readonly noun: string; readonly name: string } : { readonly noun?: never })
+    (Kind extends PairKind
+      ? { readonly noun: string; readonly name: string; readonly example: string }
+      : { readonly noun?: never })
 } = {
   token: { description: 'Authorization' },
   ip: {},
@@ -37,20 +54,29 @@ export const SOURCE_KINDS: {
   header: {
     ...NAMED,
     noun: 'header',
+    example: 'x-api-key=k-123',
     parse: (name) => (TOKEN.test(name) ? { kind: 'header', name: name.toLowerCase() } : undefined),
     isNamedInPart: true,
   },
-  query: { ...NAMED, noun: 'query parameter', parse: (name) => ({ kind: 'query', name }) },
-  form: { ...NAMED, noun: 'form field', parse: (name) => ({ kind: 'form', name }), isInBody: true },
+  query: { ...NAMED, noun: 'query parameter', example: 'key=k-123', parse: (name) => ({ kind: 'query', name }) },
+  form: {
+    ...NAMED,
+    noun: 'form field',
+    example: 'user=alice',
+    parse: (name) => ({ kind: 'form', name }),
+    isInBody: true,
+  },
   cookie: {
     ...NAMED,
     noun: 'cookie',
+    example: 'sid=abc',
     parse: (name) => (TOKEN.test(name) ? { kind: 'cookie', name } : undefined),
   },
   json: {
     ...NAMED,
     name: '/pointer',
     noun: 'JSON member',
+    example: '/user/id=42',
     parse(name) {
       const path = parsePointer(name)
       return path && { kind: 'json', name, path }
