@@ -1,7 +1,7 @@
 /** What every isolate is configured with, and who sends requests. */
-import type { Length } from './scenario.ts'
-
 export const LIMIT = 40
+/** All of a scenario lies in it, however long that takes: what was charged is still there at the end. */
+export const WINDOW_S = 600
 export const LOCAL_SHARE = 0.25
 export const LOCAL_LIMIT = LIMIT * LOCAL_SHARE
 
@@ -17,18 +17,16 @@ export type Path = 'local' | 'open' | 'closed' | 'held' | 'both'
 /** Longer than any run: a slot that is not given back stays taken. */
 const slots = { algorithm: 'concurrency', slot_ttl: '1h' }
 
-export function policiesOf({ windowMs }: Length) {
-  const windowed = { limits: `${LIMIT}/${windowMs / 1_000}s` }
-  return [
-    { name: 'local', match: 'GET /local', ...windowed },
-    { name: 'open', match: 'GET /open', ...windowed, on_store_error: 'open' },
-    { name: 'closed', match: 'GET /closed', ...windowed, on_store_error: 'closed' },
-    { name: 'held', match: 'GET /held', limits: `${LIMIT}`, ...slots },
-    { name: 'both-local', match: 'GET /both', ...windowed },
-    { name: 'both-open', match: 'GET /both', ...windowed, on_store_error: 'open' },
-    { name: 'guard', match: '/up/*', limits: '500', ...slots },
-  ]
-}
+const windowed = { limits: `${LIMIT}/${WINDOW_S}s` }
+export const POLICIES = [
+  { name: 'local', match: 'GET /local', ...windowed },
+  { name: 'open', match: 'GET /open', ...windowed, on_store_error: 'open' },
+  { name: 'closed', match: 'GET /closed', ...windowed, on_store_error: 'closed' },
+  { name: 'held', match: 'GET /held', limits: `${LIMIT}`, ...slots },
+  { name: 'both-local', match: 'GET /both', ...windowed },
+  { name: 'both-open', match: 'GET /both', ...windowed, on_store_error: 'open' },
+  { name: 'guard', match: '/up/*', limits: '500', ...slots },
+]
 
 /** Marks of a degraded answer at each path. */
 export const MARKS: Record<Path, string> = {

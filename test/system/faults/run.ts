@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util'
 import { withBundle } from '../../support/build-bundle.ts'
-import { LONG, type Outcome, SHORT, SHORT_OF_TIME } from './scenario.ts'
+import { LONG, LONG_OF_TIME, type Outcome, SHORT, SHORT_OF_TIME } from './scenario.ts'
 import { SCENARIOS } from './scenarios.ts'
 import { startSite } from './site.ts'
 import { formatTable, type Row } from './table.ts'
@@ -11,12 +11,11 @@ const BOUND_MS = 600_000
 
 const { values } = parseArgs({ options: { short: { type: 'boolean', default: false }, only: { type: 'string' } } })
 const scenarios = SCENARIOS.filter(({ fault }) => fault.includes(values.only ?? ''))
-const parts = values.short
-  ? [
-      { length: SHORT, scenarios: scenarios.filter(({ isOfTime }) => !isOfTime) },
-      { length: SHORT_OF_TIME, scenarios: scenarios.filter(({ isOfTime }) => isOfTime) },
-    ]
-  : [{ length: LONG, scenarios }]
+const [length, lengthOfTime] = values.short ? [SHORT, SHORT_OF_TIME] : [LONG, LONG_OF_TIME]
+const parts = [
+  { length, scenarios: scenarios.filter(({ isOfTime }) => !isOfTime) },
+  { length: lengthOfTime, scenarios: scenarios.filter(({ isOfTime }) => isOfTime) },
+]
 
 const rows: Row[] = []
 setTimeout(() => {

@@ -20,8 +20,6 @@ export interface Length {
   /** Points of presence. */
   readonly points: number
   readonly storeTimeoutMs: number
-  /** Of all limits. */
-  readonly windowMs: number
   readonly ratePerS: number
   /** Requests in flight beyond which none is sent, so that a busy machine is given fewer. */
   readonly mostInFlight: number
@@ -49,8 +47,6 @@ export const SHORT: Length = {
   // What several isolates do together, two do; each more costs as much as a third of the requests.
   points: 2,
   storeTimeoutMs: 30_000,
-  // All of a scenario lies in it, however long that takes.
-  windowMs: 600_000,
   ratePerS: 100,
   mostInFlight: 16,
   upstreamDelayMs: 5,
@@ -62,16 +58,16 @@ export const SHORT: Length = {
   crowd: 12,
 }
 
-/** For faults that make the store miss its deadline: with the deadline that is Sluice's default. */
-export const SHORT_OF_TIME: Length = { ...SHORT, isHasty: true, storeTimeoutMs: 500 }
+/** What differs for faults that make the store miss its deadline: it is then the one that is Sluice's default. */
+const OF_TIME = { isHasty: true, storeTimeoutMs: 500 } as const
+export const SHORT_OF_TIME: Length = { ...SHORT, ...OF_TIME }
 
 export const LONG: Length = {
   name: 'long',
   isTimed: true,
   isHasty: false,
   points: 4,
-  storeTimeoutMs: 500,
-  windowMs: 10_000,
+  storeTimeoutMs: 5_000,
   ratePerS: 250,
   mostInFlight: Number.POSITIVE_INFINITY,
   upstreamDelayMs: 1_500,
@@ -82,6 +78,7 @@ export const LONG: Length = {
   after: { ms: 1_500, requests: 1 },
   crowd: 240,
 }
+export const LONG_OF_TIME: Length = { ...LONG, ...OF_TIME }
 
 export interface Scenario {
   readonly fault: string

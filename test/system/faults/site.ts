@@ -3,7 +3,7 @@ import { type RestFront, startRestFront } from '../../../tools/rest-front.ts'
 import type { Bundle } from '../../support/build-bundle.ts'
 import { type DirectGateway, startDirectGateway } from '../../support/direct-gateway.ts'
 import { type Part, startParts } from '../../support/parts.ts'
-import { LOCAL_SHARE, PLANTED, policiesOf } from './callers.ts'
+import { LOCAL_SHARE, PLANTED, POLICIES } from './callers.ts'
 import { FaultyRedis } from './redis.ts'
 import type { Length } from './scenario.ts'
 import { startTraffic } from './traffic.ts'
@@ -39,7 +39,7 @@ export function startSite(length: Length, bundle: Bundle): Promise<Site> {
       UPSTASH_REDIS_REST_TOKEN: PLANTED.restToken,
       IDENTITY_SECRET: PLANTED.identitySecret,
       KEY_PREFIX,
-      POLICIES: policiesOf(length),
+      POLICIES,
       STORE_TIMEOUT_MS: length.storeTimeoutMs,
       ON_STORE_ERROR: 'local',
       LOCAL_SHARE,

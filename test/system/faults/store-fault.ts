@@ -17,8 +17,6 @@ import { type Sample, startTraffic } from './traffic.ts'
 
 /** An isolate asks an absent store at most once in so long, by its shortest pause less jitter. */
 const SHORTEST_PAUSE_MS = 187
-/** When the circuit is open for sure: calls have missed their deadline, and enough of them. */
-const openedMs = ({ storeTimeoutMs }: Length) => 2 * storeTimeoutMs
 
 export interface StoreFault {
   readonly fault: string
@@ -166,7 +164,7 @@ async function playOut(
   const beginMs = performance.now()
   await begin(site)
   const brokenMs = performance.now()
-  if (decides === 'alone') await (length.isTimed ? wait(openedMs(length)) : opened(site))
+  if (decides === 'alone') await opened(site)
   const openMs = performance.now()
   const callsBefore = front.scriptCalls
   await phase({ ...during, ms: Math.max(0, during.ms - (openMs - brokenMs)) })
