@@ -22,11 +22,8 @@ export class Problem extends Error {
 
 /** @param path below `/_sluice` @param body sent as JSON; left out, the method is GET @throws {Problem} */
 export async function ask<T>(path: string, body?: unknown): Promise<T> {
-  const init: RequestInit =
-    body === undefined
-      ? {}
-      : { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) }
-  const response = await fetch(`/_sluice${path}`, { ...init, credentials: 'same-origin' }).catch(() => undefined)
+  const post = { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) }
+  const response = await fetch(`/_sluice${path}`, body === undefined ? {} : post).catch(() => undefined)
   if (!response) throw new Problem(0, 'Gateway unreachable.')
   const text = await response.text()
   const value = parse(text)

@@ -1,7 +1,6 @@
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
-import { Scroll } from './scroll.tsx'
-import { nameColumns } from './table.tsx'
+import { type Column, Table, type TableProps } from './table.tsx'
 
 export interface DataColumn<Row> {
   readonly name: string
@@ -11,13 +10,8 @@ export interface DataColumn<Row> {
   readonly cell?: (row: Row) => ComponentChildren
 }
 
-export interface DataTableProps<Row> {
-  /** Name of the table, for screen readers. */
-  readonly label: string
-  /** The first one heads each row. */
+export interface DataTableProps<Row> extends Pick<TableProps<Row>, 'label' | 'rows' | 'keyOf'> {
   readonly columns: readonly DataColumn<Row>[]
-  readonly rows: readonly Row[]
-  readonly keyOf: (row: Row) => string
 }
 
 /** Shorter tables are seen at a glance. */
@@ -39,6 +33,21 @@ export function DataTable<Row>({ label, columns, rows, keyOf }: DataTableProps<R
   if (order?.isDescending) shown.reverse()
   const toggle = (name: string, isNumber: boolean) =>
     setOrder({ name, isDescending: order?.name === name ? !order.isDescending : isNumber })
+  const direction = order?.isDescending ? 'descending' : 'ascending'
+  const sortable = columns.map(({ name, value, cell = value }): Column<Row> => {
+    const isNumber = rows[0] !== undefined && typeof value(rows[0]) === 'number'
+    return {
+      name,
+      cell,
+      like: isNumber ? 'number' : undefined,
+      order: order?.name === name ? direction : 'none',
+      head: (
+        <button type="button" class="sort" onClick={() => toggle(name, isNumber)}>
+          {name}
+        </button>
+      ),
+    }
+  })
   return (
     <>
       {rows.length >= MIN_SEARCHED_ROWS && (
@@ -50,47 +59,7 @@ export function DataTable<Row>({ label, columns, rows, keyOf }: DataTableProps<R
           onInput={(event) => setSearch(event.currentTarget.value)}
         />
       )}
-      <Scroll label={label}>
-        <table style={nameColumns(columns.map(({ name }) => name))}>
-          <thead>
-            <tr>
-              {columns.map(({ name, value }) => {
-                const isNumber = rows[0] !== undefined && typeof value(rows[0]) === 'number'
-                const direction = order?.isDescending ? 'descending' : 'ascending'
-                return (
-                  <th
-                    key={name}
-                    scope="col"
-                    class={isNumber ? 'number' : undefined}
-                    aria-sort={order?.name === name ? direction : 'none'}
-                  >
-                    <button type="button" class="sort" onClick={() => toggle(name, isNumber)}>
-                      {name}
-                    </button>
-                  </th>
-                )
-              })}
-            </tr>
-          </thead>
-          <tbody>
-            {shown.map((row) => (
-              <tr key={keyOf(row)}>
-                {columns.map(({ name, value, cell = value }, at) =>
-                  at === 0 ? (
-                    <th key={name} scope="row">
-                      {cell(row)}
-                    </th>
-                  ) : (
-                    <td key={name} class={typeof value(row) === 'number' ? 'number' : undefined}>
-                      {cell(row)}
-                    </td>
-                  ),
-                )}
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </Scroll>
+      <Table label={label} columns={sortable} rows={shown} keyOf={keyOf} />
     </>
   )
 }

@@ -1,8 +1,7 @@
 import { useEffect, useState } from 'preact/hooks'
 import type { Differences, Edited, Policies, RulesNow, Validity } from '../answers.ts'
 import { ask, type Problem, parse } from '../api.ts'
-import { Result } from './result.tsx'
-import { useAction } from './use-action.ts'
+import { useAction } from './use-action.tsx'
 import { useConfirm } from './use-confirm.tsx'
 
 /** Nothing is checked while an operator is typing. */
@@ -139,7 +138,7 @@ export function Editor({ now: { version, id }, onDone }: { now: RulesNow; onDone
           Use deployed policies
         </button>
       </div>
-      <Result action={action} />
+      {action.element}
       {confirm.element}
     </section>
   )

@@ -1,8 +1,8 @@
-import { useEffect, useState } from 'preact/hooks'
+import { useState } from 'preact/hooks'
 import type { CallerHistory } from '../answers.ts'
-import { ask, type Problem } from '../api.ts'
 import { formatCount, formatMinute, formatMoment, formatRange } from '../words.ts'
-import { defineNumeric, Table } from './table.tsx'
+import { Table } from './table.tsx'
+import { usePolled } from './use-polled.ts'
 
 const RANGES = {
   'Last 2 hours': { by: 'minute', periods: 120 },
@@ -23,27 +23,8 @@ export interface HistoryProps {
 /** When a caller was refused, and the changes that operators made for it. */
 export function History({ caller, done }: HistoryProps) {
   const [range, setRange] = useState<Range>('Last 24 hours')
-  const [history, setHistory] = useState<CallerHistory>()
-  const [problem, setProblem] = useState<Problem>()
-  useEffect(() => {
-    let isOver = false
-    const refresh = async () => {
-      try {
-        const found = await ask<CallerHistory>('/admin/history', { caller, ...RANGES[range] })
-        if (isOver) return
-        setHistory(found)
-        setProblem(undefined)
-      } catch (error) {
-        if (!isOver) setProblem(error as Problem)
-      }
-    }
-    refresh()
-    const timer = setInterval(refresh, EVERY_MS)
-    return () => {
-      isOver = true
-      clearInterval(timer)
-    }
-  }, [caller, range, done])
+  const body = { caller, ...RANGES[range] }
+  const { value: history, problem } = usePolled<CallerHistory>('/admin/history', EVERY_MS, body, done)
   return (
     <section aria-labelledby="history">
       <div class="heading">
@@ -72,15 +53,16 @@ function Refused({ refusals, range }: { refusals: CallerHistory['refusals']; ran
   return (
     <>
       {rows.length > 0 && (
-        <Table label="Refusals" columns={[unit, 'policy', defineNumeric('refused')]}>
-          {rows.map(({ startMs, policy, min, max }) => (
-            <tr key={`${startMs} ${policy}`}>
-              <th scope="row">{formatMinute(startMs)}</th>
-              <td>{policy}</td>
-              <td class="number">{formatRange(min, max)}</td>
-            </tr>
-          ))}
-        </Table>
+        <Table
+          label="Refusals"
+          rows={rows}
+          keyOf={({ startMs, policy }) => `${startMs} ${policy}`}
+          columns={[
+            { name: unit, cell: ({ startMs }) => formatMinute(startMs) },
+            { name: 'policy', cell: ({ policy }) => policy },
+            { name: 'refused', like: 'number', cell: ({ min, max }) => formatRange(min, max) },
+          ]}
+        />
       )}
       <p class="quiet">
         {rows.length === 0 && most === 0 && `No refusals: ${range.toLowerCase()}. `}
@@ -100,16 +82,17 @@ function AuditLog({ audit }: Pick<CallerHistory, 'audit'>) {
   return (
     <>
       {audit.length > 0 && (
-        <Table label="Audit log" columns={['when', 'action', 'actor', 'comment']}>
-          {audit.map(({ atMs, action, actor, comment }) => (
-            <tr key={`${atMs} ${action}`}>
-              <th scope="row">{formatMoment(atMs)}</th>
-              <td>{action}</td>
-              <td>{actor}</td>
-              <td>{comment}</td>
-            </tr>
-          ))}
-        </Table>
+        <Table
+          label="Audit log"
+          rows={audit}
+          keyOf={({ atMs, action }) => `${atMs} ${action}`}
+          columns={[
+            { name: 'when', cell: ({ atMs }) => formatMoment(atMs) },
+            { name: 'action', cell: ({ action }) => action },
+            { name: 'actor', cell: ({ actor }) => actor },
+            { name: 'comment', cell: ({ comment }) => comment },
+          ]}
+        />
       )}
       <p class="quiet">
         {audit.length === 0 && 'No entries. '}

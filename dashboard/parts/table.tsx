@@ -1,46 +1,57 @@
 import type { ComponentChildren } from 'preact'
-import { Scroll } from './scroll.tsx'
 
-/** Head of a column: its name, or that and what it is like. */
-export type Column = string | { readonly name: string; readonly like: 'number' | 'wide' | 'unseen' }
+export interface Column<Row> {
+  readonly name: string
+  readonly cell: (row: Row) => ComponentChildren
+  readonly like?: 'number' | 'wide' | undefined
+  /** Default: its name. */
+  readonly head?: ComponentChildren
+  readonly order?: 'ascending' | 'descending' | 'none'
+}
 
-export interface TableProps {
+export interface TableProps<Row> {
   /** What it lists, for those who do not see it. */
   readonly label: string
-  readonly columns: readonly Column[]
-  /** Its rows. */
-  readonly children: ComponentChildren
+  readonly columns: readonly Column<Row>[]
+  readonly rows: readonly Row[]
+  readonly keyOf: (row: Row) => string
+  /** Index of the column that heads each row; 0 by default. */
+  readonly headAt?: number
 }
 
-/** Rows under a head. */
-export function Table({ label, columns, children }: TableProps) {
+/** Rows under a head. On a phone, which has no room for the head, the style sheet names each cell by its column. */
+export function Table<Row>({ label, columns, rows, keyOf, headAt = 0 }: TableProps<Row>) {
   return (
-    <Scroll label={label}>
-      <table style={nameColumns(columns.map((column) => (typeof column === 'string' ? column : column.name)))}>
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard
+    <section class="scroll" aria-label={label} tabIndex={0}>
+      <table>
         <thead>
-          <tr>{columns.map(renderHead)}</tr>
+          <tr>
+            {columns.map(({ name, like, head = name, order }) => (
+              <th key={name} scope="col" class={like} aria-sort={order}>
+                {head}
+              </th>
+            ))}
+          </tr>
         </thead>
-        <tbody>{children}</tbody>
+        <tbody>
+          {rows.map((row) => (
+            <tr key={keyOf(row)}>
+              {columns.map(({ name, like, cell }, at) =>
+                at === headAt ? (
+                  <th key={name} scope="row">
+                    {cell(row)}
+                  </th>
+                ) : (
+                  <td key={name} class={like === 'number' ? like : undefined} data-name={name}>
+                    {cell(row)}
+                  </td>
+                ),
+              )}
+            </tr>
+          ))}
+        </tbody>
       </table>
-    </Scroll>
+    </section>
   )
-}
-
-function renderHead(column: Column) {
-  const { name, like } = typeof column === 'string' ? { name: column, like: undefined } : column
-  return (
-    <th key={name} scope="col" class={like === 'unseen' ? undefined : like}>
-      {like === 'unseen' ? <span class="unseen">{name}</span> : name}
-    </th>
-  )
-}
-
-/** Properties by which the style sheet names each cell where there is no room for a head: `--column-2` and so on. */
-export function nameColumns(names: readonly string[]): Readonly<Record<string, string>> {
-  return Object.fromEntries(names.map((name, at) => [`--column-${at + 1}`, JSON.stringify(name)]))
-}
-
-/** Defines a column of numbers. */
-export function defineNumeric(name: string): Column {
-  return { name, like: 'number' }
 }

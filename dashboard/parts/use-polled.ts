@@ -6,15 +6,20 @@ export interface Polled<T> {
   readonly problem: Problem | undefined
 }
 
-/** Asks again and again while the page is seen. @param path below `/_sluice` */
-export function usePolled<T>(path: string, everyMs: number): Polled<T> {
+/**
+ * Asks again and again while the page is seen, and at once when what is asked, or `done`, has changed.
+ * @param path below `/_sluice`; undefined: nothing is asked @param body sent as JSON; left out, the method is GET
+ */
+export function usePolled<T>(path: string | undefined, everyMs: number, body?: object, done = 0): Polled<T> {
+  const text = JSON.stringify(body)
   const [polled, setPolled] = useState<Polled<T>>({ value: undefined, problem: undefined })
   useEffect(() => {
+    if (path === undefined) return
     let isOver = false
     const poll = async () => {
       if (document.visibilityState === 'hidden') return
       try {
-        const value = await ask<T>(path)
+        const value = await ask<T>(path, body)
         if (!isOver) setPolled({ value, problem: undefined })
       } catch (error) {
         // What was known last is better than nothing.
@@ -29,6 +34,6 @@ export function usePolled<T>(path: string, everyMs: number): Polled<T> {
       clearInterval(timer)
       document.removeEventListener('visibilitychange', poll)
     }
-  }, [path, everyMs])
+  }, [path, everyMs, text, done])
   return polled
 }

@@ -1,11 +1,9 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { CallerError } from '../../src/request/caller/caller-in-text.ts'
 import type { ActivePolicy, CallerUsage, Ordered, Policies, ResetResult } from '../answers.ts'
-import { ask, type Problem } from '../api.ts'
 import { History } from '../parts/history.tsx'
 import { Limits } from '../parts/limits.tsx'
-import { Result } from '../parts/result.tsx'
-import { type Action, useAction } from '../parts/use-action.ts'
+import { type Action, useAction } from '../parts/use-action.tsx'
 import { useConfirm } from '../parts/use-confirm.tsx'
 import { usePolled } from '../parts/use-polled.ts'
 import { KINDS, type Kind, parseTarget, type Target } from '../target.ts'
@@ -117,36 +115,18 @@ interface FoundProps {
 }
 
 function Found({ caller, target, refusedBy }: FoundProps) {
-  const [usage, setUsage] = useState<CallerUsage>()
-  const [problem, setProblem] = useState<Problem>()
   const [done, setDone] = useState(0)
   const action = useAction()
   const confirm = useConfirm()
   const { value: active } = usePolled<Policies>('/admin/policies', 60_000)
   const isDigest = 'digest' in caller
-  const refresh = async () => {
-    try {
-      setUsage(await ask<CallerUsage>('/admin/usage', { caller }))
-      setProblem(undefined)
-    } catch (error) {
-      setProblem(error as Problem)
-    }
-  }
-  useEffect(() => {
-    refresh()
-    const timer = setInterval(refresh, USAGE_EVERY_MS)
-    return () => clearInterval(timer)
-  }, [caller])
-
-  const follow = async () => {
-    setDone((before) => before + 1)
-    await refresh()
-  }
+  const { value: usage, problem } = usePolled<CallerUsage>('/admin/usage', USAGE_EVERY_MS, { caller }, done)
+  const follow = () => setDone((before) => before + 1)
   const reset = async () => {
     const describe = ({ keys }: ResetResult) =>
       `Counts reset in ${formatCount(keys.length)} ${keys.length === 1 ? 'policy' : 'policies'}.`
     await action.run('/reset', { caller }, describe)
-    await follow()
+    follow()
   }
   // There is no such caller.
   if (problem?.status === 400) return <p class="wrong">{problem.plain}</p>
@@ -191,7 +171,7 @@ function Found({ caller, target, refusedBy }: FoundProps) {
           </button>
         </div>
       )}
-      <Result action={action} />
+      {action.element}
       {!shared && <Rules target={target} counting={counting} confirm={confirm.ask} onDone={follow} />}
       <History caller={caller} done={done} />
       {confirm.element}
@@ -284,7 +264,7 @@ function Rules({ target, counting, confirm, onDone }: RulesProps) {
           Remove override
         </button>
       </div>
-      <Result action={action} />
+      {action.element}
     </>
   )
 }

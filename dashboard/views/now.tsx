@@ -32,7 +32,8 @@ export function Now({ status }: { status: Status | undefined }) {
   const policies = active?.policies ?? []
   const [range, setRange] = useState<Range>('by=minute&periods=30')
   const { value: counted, problem } = usePolled<Counted>(`/admin/statistics?${range}`, COUNTED_EVERY_MS)
-  const { value: longer } = usePolled<Counted>(`/admin/statistics?${WITH_BEFORE[range] ?? range}`, COUNTED_EVERY_MS)
+  const withBefore = WITH_BEFORE[range]
+  const { value: longer } = usePolled<Counted>(withBefore && `/admin/statistics?${withBefore}`, COUNTED_EVERY_MS)
   return (
     <>
       <h1>Overview</h1>
@@ -48,7 +49,7 @@ export function Now({ status }: { status: Status | undefined }) {
         </select>
       </div>
       {problem && <p class="quiet">{problem.message}</p>}
-      {counted && <Requests counted={counted} longer={longer} />}
+      {counted && <Requests counted={counted} longer={withBefore === undefined ? undefined : longer} />}
       {counted && <MostRefused counted={counted} />}
       {counted && <MostRefusingLimits counted={counted} />}
       <Policies policies={policies} counted={counted} />
@@ -75,15 +76,11 @@ function Requests({ counted, longer }: { counted: Counted; longer: Counted | und
   return (
     <section aria-labelledby="counted">
       <dl class="figures">
-        <Figure name="Refused" value={formatCount(refused)} {...(refused > 0 && { tone: 'bad' as const })} />
+        <Figure name="Refused" value={formatCount(refused)} faults={refused} />
         <Figure name="Refused share" value={formatShare(refused, sumTotal(total.requests))} />
         <Figure name="Change" value={longer ? describeChange(longer, counted) : '–'} />
         <Figure name="Admitted" value={formatCount(admitted)} />
-        <Figure
-          name="Upstream errors"
-          value={formatShare(total.upstream5xx, admitted)}
-          {...(total.upstream5xx > 0 && { tone: 'bad' as const })}
-        />
+        <Figure name="Upstream errors" value={formatShare(total.upstream5xx, admitted)} faults={total.upstream5xx} />
       </dl>
       <Plot
         label={`Requests by ${resolution}: ${formatCount(admitted)} admitted and ${formatCount(refused)} refused`}
@@ -132,8 +129,8 @@ function StoreFigures({ counted }: { counted: Counted }) {
         name="Store calls avoided"
         value={formatCount(total.callsAvoided.refusalCache + total.callsAvoided.leases)}
       />
-      <Figure name="Failed store calls" value={formatCount(failures)} {...(failures > 0 && { tone: 'bad' as const })} />
-      <Figure name="Error rate" value={formatShare(failures, calls)} {...(failures > 0 && { tone: 'bad' as const })} />
+      <Figure name="Failed store calls" value={formatCount(failures)} faults={failures} />
+      <Figure name="Error rate" value={formatShare(failures, calls)} faults={failures} />
       <Figure name="Estimated cost" value={`$${estimateDollars(total).toFixed(4)}`} />
     </>
   )
@@ -144,24 +141,19 @@ function Mirror({ counts }: { counts: Counted['total']['mirror'] }) {
   const { decisions, refusedByMirrorOnly, refusedByPrimaryOnly, failures } = counts
   if (decisions + failures === 0) return null
   const differing = refusedByMirrorOnly + refusedByPrimaryOnly
-  const toneOf = (count: number) => (count > 0 ? { tone: 'bad' as const } : {})
   return (
     <section aria-labelledby="mirror">
       <h2 id="mirror">Mirror store</h2>
       <dl class="figures">
         <Figure name="Compared decisions" value={formatCount(decisions)} />
-        <Figure name="Agreement" value={formatShare(decisions - differing, decisions)} {...toneOf(differing)} />
-        <Figure
-          name="Refused by mirror only"
-          value={formatCount(refusedByMirrorOnly)}
-          {...toneOf(refusedByMirrorOnly)}
-        />
+        <Figure name="Agreement" value={formatShare(decisions - differing, decisions)} faults={differing} />
+        <Figure name="Refused by mirror only" value={formatCount(refusedByMirrorOnly)} faults={refusedByMirrorOnly} />
         <Figure
           name="Refused by primary only"
           value={formatCount(refusedByPrimaryOnly)}
-          {...toneOf(refusedByPrimaryOnly)}
+          faults={refusedByPrimaryOnly}
         />
-        <Figure name="Failed calls" value={formatCount(failures)} {...toneOf(failures)} />
+        <Figure name="Failed calls" value={formatCount(failures)} faults={failures} />
       </dl>
     </section>
   )

@@ -1,14 +1,12 @@
-import { useEffect, useState } from 'preact/hooks'
+import { useState } from 'preact/hooks'
 import type { Section } from '../../src/rules/edit-rules.ts'
 import { formatBlock, formatOverride } from '../../src/rules/format-rules.ts'
 import { formatTarget } from '../../src/rules/target.ts'
 import type { CandidateCounts, Counted, Edited, Entry, Revision, RulesNow } from '../answers.ts'
-import { ask, type Problem } from '../api.ts'
 import { Editor } from '../parts/editor.tsx'
 import { Figure } from '../parts/figure.tsx'
-import { Result } from '../parts/result.tsx'
 import { Table } from '../parts/table.tsx'
-import { useAction } from '../parts/use-action.ts'
+import { useAction } from '../parts/use-action.tsx'
 import { useConfirm } from '../parts/use-confirm.tsx'
 import { usePolled } from '../parts/use-polled.ts'
 import { formatCount, formatMoment } from '../words.ts'
@@ -18,25 +16,11 @@ const REFRESH_MS = 5_000
 const COUNTED_EVERY_MS = 10_000
 
 export function RulesView() {
-  const [now, setNow] = useState<RulesNow>()
-  const [versions, setVersions] = useState<readonly Revision[]>([])
-  const [problem, setProblem] = useState<Problem>()
-  const refresh = async () => {
-    try {
-      setVersions((await ask<{ versions: Revision[] }>('/admin/versions')).versions)
-      setNow(await ask<RulesNow>('/admin/rules'))
-      setProblem(undefined)
-    } catch (error) {
-      // Rules that cannot be read can still be rolled back.
-      setNow(undefined)
-      setProblem(error as Problem)
-    }
-  }
-  useEffect(() => {
-    refresh()
-    const timer = setInterval(refresh, REFRESH_MS)
-    return () => clearInterval(timer)
-  }, [])
+  const [done, setDone] = useState(0)
+  const refresh = () => setDone((before) => before + 1)
+  const { value: now, problem } = usePolled<RulesNow>('/admin/rules', REFRESH_MS, undefined, done)
+  const { value: stored } = usePolled<{ versions: readonly Revision[] }>('/admin/versions', REFRESH_MS, undefined, done)
+  const versions = stored?.versions ?? []
   return (
     <>
       <h1>Rules</h1>
@@ -62,8 +46,11 @@ function describeVersion({ version, id, isolate }: RulesNow): string {
   return `Latest version ${version}; this isolate ${state}.`
 }
 
-/** The next edit drops it. */
-const isEnded = ({ until }: Entry) => until !== undefined && Date.parse(until) <= Date.now()
+/** An ended one is dropped by the next edit. */
+function describeKind(kind: string, { until }: Entry) {
+  const isEnded = until !== undefined && Date.parse(until) <= Date.now()
+  return isEnded ? <span class="quiet">Ended: {kind}</span> : kind
+}
 
 const KINDS = { blocks: 'Block', allows: 'Allow', overrides: 'Override' } as const
 const PATHS = { blocks: '/block', allows: '/allow', overrides: '/override' } as const
@@ -88,18 +75,19 @@ function Entries({ now: { rules }, onDone }: { now: RulesNow; onDone: () => void
       {rows.length > 0 && (
         <Table
           label="Runtime rules"
-          columns={['type', 'target', 'effect', 'until', 'reason', { name: 'remove', like: 'unseen' }]}
-        >
-          {rows.map(({ kind, entry }) => (
-            <tr key={`${kind} ${JSON.stringify(entry)}`}>
-              <td class={isEnded(entry) ? 'quiet' : undefined}>
-                {isEnded(entry) ? `Ended: ${KINDS[kind]}` : KINDS[kind]}
-              </td>
-              <th scope="row">{formatTarget(entry)}</th>
-              <td>{HOW[kind](entry)}</td>
-              <td>{entry.until ? formatMoment(Date.parse(entry.until)) : 'never'}</td>
-              <td>{entry.reason}</td>
-              <td>
+          rows={rows}
+          keyOf={({ kind, entry }) => `${kind} ${JSON.stringify(entry)}`}
+          headAt={1}
+          columns={[
+            { name: 'type', cell: ({ kind, entry }) => describeKind(KINDS[kind], entry) },
+            { name: 'target', cell: ({ entry }) => formatTarget(entry) },
+            { name: 'effect', cell: ({ kind, entry }) => HOW[kind](entry) },
+            { name: 'until', cell: ({ entry: { until } }) => (until ? formatMoment(Date.parse(until)) : 'never') },
+            { name: 'reason', cell: ({ entry }) => entry.reason },
+            {
+              name: 'remove',
+              head: <span class="unseen">remove</span>,
+              cell: ({ kind, entry }) => (
                 <button
                   type="button"
                   class="plain"
@@ -108,12 +96,12 @@ function Entries({ now: { rules }, onDone }: { now: RulesNow; onDone: () => void
                 >
                   Remove
                 </button>
-              </td>
-            </tr>
-          ))}
-        </Table>
+              ),
+            },
+          ]}
+        />
       )}
-      <Result action={action} />
+      {action.element}
     </section>
   )
 }
@@ -173,15 +161,20 @@ function Versions({ versions, onDone }: { versions: readonly Revision[]; onDone:
           ))}
         </select>
       </div>
-      <Table label="Versions" columns={['version', 'when', 'actor', 'comment', { name: 'roll back', like: 'unseen' }]}>
-        {versions.map(({ version, atMs, actor, comment }, at) => (
-          <tr key={version}>
-            <th scope="row">{version}</th>
-            <td>{formatMoment(atMs)}</td>
-            <td>{actor}</td>
-            <td>{comment}</td>
-            <td>
-              {at > 0 && (
+      <Table
+        label="Versions"
+        rows={versions}
+        keyOf={({ version }) => `${version}`}
+        columns={[
+          { name: 'version', cell: ({ version }) => version },
+          { name: 'when', cell: ({ atMs }) => formatMoment(atMs) },
+          { name: 'actor', cell: ({ actor }) => actor },
+          { name: 'comment', cell: ({ comment }) => comment },
+          {
+            name: 'roll back',
+            head: <span class="unseen">roll back</span>,
+            cell: ({ version }) =>
+              version !== versions[0]?.version && (
                 <button
                   type="button"
                   class="plain"
@@ -196,12 +189,11 @@ function Versions({ versions, onDone }: { versions: readonly Revision[]; onDone:
                 >
                   Roll back
                 </button>
-              )}
-            </td>
-          </tr>
-        ))}
-      </Table>
-      <Result action={action} />
+              ),
+          },
+        ]}
+      />
+      {action.element}
       {confirm.element}
     </section>
   )

@@ -1,19 +1,24 @@
+import type { VNode } from 'preact'
 import { useState } from 'preact/hooks'
 import { ask, type Problem } from '../api.ts'
 
 export interface Action {
-  /** The last result, for the operator. */
-  readonly result: string
-  readonly isWrong: boolean
   readonly isBusy: boolean
+  /** The last result, read out as well. */
+  readonly element: VNode
   /** @param path below `/_sluice/admin` @returns undefined if it was refused */
   run<T>(path: string, body: unknown, describe: (answer: T) => string): Promise<T | undefined>
 }
 
 export function useAction(): Action {
-  const [outcome, setOutcome] = useState({ result: '', isWrong: false, isBusy: false })
+  const [{ result, isWrong, isBusy }, setOutcome] = useState({ result: '', isWrong: false, isBusy: false })
   return {
-    ...outcome,
+    isBusy,
+    element: (
+      <p role="status" class={isWrong ? 'wrong' : ''}>
+        {result}
+      </p>
+    ),
     async run<T>(path: string, body: unknown, describe: (answer: T) => string) {
       setOutcome({ result: '', isWrong: false, isBusy: true })
       try {
