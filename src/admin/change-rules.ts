@@ -1,12 +1,12 @@
 import * as v from 'valibot'
-import { OptionError } from '../config/option-error.ts'
+import { HIDDEN, OptionError } from '../config/option-error.ts'
 import { isShared } from '../model/identity-source.ts'
 import type { RequestPolicy } from '../model/policy.ts'
-import { NO_RULES, type Rules } from '../rules/document.ts'
-import { type Edited, type EditOptions, editRules, readCurrentRules } from '../rules/edit-rules.ts'
+import { NO_RULES, parseRules, RULES, type Rules, readRules } from '../rules/document.ts'
+import { dropEnded, readCurrentRules } from '../rules/edit-rules.ts'
 import { checkRules, readPolicies } from '../rules/rule-policies.ts'
 import { describe } from '../statistics/schema.ts'
-import { MAX_DOCUMENT_BYTES } from '../store/documents.ts'
+import { MAX_DOCUMENT_BYTES, updateDocument } from '../store/documents.ts'
 import type * as answers from './answers.ts'
 import { type AdminContext, InputError, OperationError, toPointer } from './operation.ts'
 
@@ -17,22 +17,17 @@ export const note = {
   expectedId: v.optional(describe(v.string(), 'Its id: after a loss, other versions have the same numbers.')),
 }
 
-export const until = {
-  until: v.optional(describe(v.string(), 'A moment, such as `2026-12-24T00:00:00Z`; left out, no end.')),
-  for: v.optional(describe(v.string(), 'In place of it, a duration such as `1h`.')),
-}
-
 export type EditNote = v.InferOutput<v.StrictObjectSchema<typeof note, undefined>>
 
-type ChangedRules = Extract<Edited, { readonly kind: 'written' | 'unchanged' }>
+type Edited = v.InferOutput<typeof answers.edited>
 
-export interface ActiveRules {
-  readonly rules: Rules
-  readonly policies: readonly RequestPolicy[]
-}
+/** Matches half of a surrogate pair in JSON, which Redis cannot read. */
+const LONE_SURROGATE = /(?<!\\)(?:\\\\)*\\ud[89a-f][\da-f]{2}/
+
+export type ActiveRules = Awaited<ReturnType<typeof readActiveRules>>
 
 /** If the newest rules are invalid, or do not fit what was deployed, only its own policies apply, as in a new isolate. */
-export async function readActiveRules({ rulesEngine, config, env }: AdminContext): Promise<ActiveRules> {
+export async function readActiveRules({ rulesEngine, config, env }: AdminContext) {
   if (!rulesEngine) return { rules: NO_RULES, policies: config.policies }
   try {
     const { rules } = await readCurrentRules(rulesEngine.documents)
@@ -59,27 +54,55 @@ export function requireRules({ rulesEngine }: AdminContext): NonNullable<AdminCo
 }
 
 /**
+ * Changes the newest rules.
  * @param mustFit policies and overrides have to fit together; a block does not wait for that
  * @param locate finds the place in the body of what stands at a place in the rules
  */
 export async function changeRules(
   context: AdminContext,
   change: (rules: Rules) => Rules,
-  { actor, comment, ...options }: EditNote & Pick<EditOptions, 'replacesAll'>,
+  { actor, comment, expectedVersion, expectedId, replacesAll = false }: EditNote & { readonly replacesAll?: boolean },
   mustFit: boolean,
-  locate: (path: OptionError['path']) => readonly string[] | undefined = () => undefined,
-): Promise<ChangedRules> {
+  locate: (path: OptionError['path'], rules: Rules) => readonly string[] | undefined = () => undefined,
+): Promise<{ readonly edited: Edited; readonly rules: Rules }> {
   const { documents } = requireRules(context)
-  const check = mustFit ? (rules: Rules) => checkRules(rules, context.env) : undefined
-  const edited = await editRules(documents, change, { actor, comment }, { ...options, check }).catch((error) => {
-    const place = error instanceof OptionError && locate(error.path)
-    throw place ? toInputError(error, place) : toRulesError(error)
+  let rules = NO_RULES
+  let known = 0
+  const written = await updateDocument(documents, ({ text: before, version, id }) => {
+    if ((expectedVersion ?? version) !== version || (expectedId ?? id) !== id) throw createConflict(version)
+    known = version
+    const old = parseStored(before, replacesAll)
+    try {
+      rules = dropEnded(change(old ?? NO_RULES), context.now())
+      rules = readRules(rules)
+      if (mustFit) checkRules(rules, context.env)
+      const text = JSON.stringify(rules)
+      if (LONE_SURROGATE.test(text)) throw new OptionError(RULES, 'text without half characters', HIDDEN)
+      return text === JSON.stringify(old) ? undefined : { text, actor, comment }
+    } catch (error) {
+      const place = error instanceof OptionError && locate(error.path, rules)
+      throw place ? toInputError(error, place) : toRulesError(error)
+    }
   })
-  return requireChanged(edited)
+  if (!written) return { edited: { version: known, changed: false }, rules }
+  if (written.kind === 'written') return { edited: { version: written.version, changed: true }, rules }
+  if (written.kind !== 'too-large') throw createConflict(written.version)
+  throw new OperationError('rules_too_large', 413, `The rules would have more than ${MAX_DOCUMENT_BYTES} bytes.`)
 }
 
-export function toResponse({ version, kind }: ChangedRules): v.InferOutput<typeof answers.edited> {
-  return { version, changed: kind === 'written' }
+/** @returns undefined for invalid rules that are replaced anyway @throws {OptionError} for others */
+function parseStored(text: string, isReplaced: boolean): Rules | undefined {
+  try {
+    return parseRules(text)
+  } catch (error) {
+    if (isReplaced && error instanceof OptionError) return undefined
+    throw error
+  }
+}
+
+function createConflict(version: number): OperationError {
+  const detail = `The rules have changed; the latest version is ${version}. Reload and try again.`
+  return new OperationError('version_conflict', 409, detail, { extensions: { version } })
 }
 
 /** Describes a mistake at its place in the body, wherever it is in the rules. */
@@ -92,21 +115,4 @@ export function toRulesError(error: unknown): unknown {
   if (!(error instanceof OptionError)) return error
   const { message, path } = error
   return new OperationError('invalid_input', 400, `${message}.`, { extensions: { pointer: toPointer(path) } })
-}
-
-function requireChanged(result: Edited): ChangedRules {
-  switch (result.kind) {
-    case 'written':
-    case 'unchanged':
-      return result
-    case 'conflict': {
-      const { version } = result
-      const detail = `The rules have changed; the latest version is ${version}. Reload and try again.`
-      throw new OperationError('version_conflict', 409, detail, { extensions: { version } })
-    }
-    case 'invalid':
-      throw result.error
-    case 'too-large':
-      throw new OperationError('rules_too_large', 413, `The rules would have more than ${MAX_DOCUMENT_BYTES} bytes.`)
-  }
 }

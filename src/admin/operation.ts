@@ -47,12 +47,7 @@ export interface Operation<Body = unknown, Answer = unknown, Query = unknown> {
   readonly answer: Schema<Answer>
   /** The operation runs again and again, at this interval, and each answer is an event of a stream. */
   readonly everyMs?: number
-  run(context: AdminContext, input: OperationInput<Body, Query>): Promise<Answer>
-}
-
-export interface OperationInput<Body = unknown, Query = unknown> {
-  readonly body: Body
-  readonly query: Query
+  run(context: AdminContext, input: { readonly body: Body; readonly query: Query }): Promise<Answer>
 }
 
 export function defineOperation<Body, Answer, Query>(

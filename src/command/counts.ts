@@ -57,7 +57,7 @@ export const reset = defineCommand({
   },
   declare: (command) => declareBody(command, resetCounts, { own: [YES] }),
   async run(context, options, token) {
-    const { terminal, signal } = context
+    const { terminal } = context
     const caller = await readCaller(terminal, options, token)
     const body = { caller, policies: options.policy as string[] | undefined }
     return withOperator(context, options, 'counts', caller, async (operator) => {
@@ -73,8 +73,7 @@ export const reset = defineCommand({
       }
       const question = `Reset ${keys.size === 1 ? 'this' : 'these'} at ${operator.name}?`
       const isConfirmed =
-        keys.size > 0 &&
-        (options.yes === true || (await terminal.confirm(question, 'Add --yes to reset them.', signal)))
+        keys.size > 0 && (options.yes === true || (await terminal.confirm(question, 'Add --yes to reset them.')))
       if (isConfirmed) await operator.run(resetCounts, { body: { caller, ...readBody(context, options) } })
       const result = {
         ...operator.place,

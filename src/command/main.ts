@@ -34,11 +34,11 @@ export async function main(args: readonly string[], process: World): Promise<num
     interruption.abort()
   })
   const { signal } = interruption
-  const streams = { stdin, stdout, stderr }
+  const streams = { stdin, stdout, stderr, signal }
   try {
     let exit = 'done' as Exit
     const execute = async (run: Run, isJson: boolean) => {
-      const terminal = new Terminal({ ...streams, isJson, signal })
+      const terminal = new Terminal({ ...streams, isJson })
       exit = await run({ terminal, env, cwd: process.cwd(), signal })
     }
     // `complete` is called by the script that `sluice completion` prints.

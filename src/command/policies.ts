@@ -3,7 +3,7 @@ import * as operations from '../admin/operations/policies.ts'
 import { rules as currentRules } from '../admin/operations/rules.ts'
 import * as history from '../admin/operations/versions.ts'
 import { NO_RULES, type Rules, readRules } from '../rules/document.ts'
-import { SECTIONS, type Section, withPolicies, withSection } from '../rules/edit-rules.ts'
+import { dropEnded, SECTIONS, type Section, withPolicies, withSection } from '../rules/edit-rules.ts'
 import { diffPolicies, type PolicyChange, type PolicyList, selectTables } from '../rules/rule-policies.ts'
 import type { Revision } from '../store/documents.ts'
 import { CommandError } from './command-error.ts'
@@ -129,7 +129,7 @@ async function push(task: PoliciesTask): Promise<void> {
   const [file] = words
   const tables = file === undefined ? undefined : await readPolicyFile(file, context, operator)
   const newest = await readVersion(operator)
-  const after = withPolicies(newest.rules, tables, candidate, Date.now())
+  const after = dropEnded(withPolicies(newest.rules, tables, candidate), Date.now())
   const comment = file && `policies push ${file}${candidate ? ' --candidate' : ''}`
   const note = readNote(context, { comment, ...options })
   await write(task, newest, after, operations.push, { policies: tables ?? null, candidate, ...note })
@@ -143,7 +143,7 @@ async function rollBack(task: PoliciesTask): Promise<void> {
     if (section === 'all') return readRevision(operator)
     throw error
   })
-  const after = withSection(newest.rules, rules, section, Date.now())
+  const after = dropEnded(withSection(newest.rules, rules, section), Date.now())
   await write(task, newest, after, history.rollback, { version, section, ...readNote(context, options) })
 }
 
@@ -155,7 +155,7 @@ async function write(
   operation: typeof operations.push | typeof history.rollback,
   body: object,
 ): Promise<void> {
-  const { terminal, signal } = context
+  const { terminal } = context
   const { deployed } = await operator.run(operations.policies)
   const compare = (list: PolicyList) =>
     diffPolicies(selectTables(before, list, deployed), selectTables(after, list, deployed))
@@ -169,7 +169,7 @@ async function write(
       .map((kind) => `${kind}: ${before[kind].length} → ${after[kind].length}`),
   ]
   if (!yes) for (const line of lines) terminal.note(line)
-  if (!yes && !(await terminal.confirm(`Write this at ${operator.name}?`, 'Add --yes to write it.', signal))) {
+  if (!yes && !(await terminal.confirm(`Write this at ${operator.name}?`, 'Add --yes to write it.'))) {
     terminal.show({ ...operator.place, version, changed: false, changes }, () => 'nothing was written.')
     return
   }

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
 import { stringify } from 'smol-toml'
 import { validate } from '../admin/operations/policies.ts'
-import type { PolicyTables } from '../rules/rule-policies.ts'
+import type { PolicyTables } from '../rules/document.ts'
 import { CommandError } from './command-error.ts'
 import type { Operator } from './operate/operator.ts'
 import { readText } from './read-text.ts'

@@ -12,7 +12,7 @@ import { Simulation } from './simulate/simulation.ts'
 import { generateTraffic, parseTraffic } from './simulate/traffic.ts'
 import { combine, loadVariant, SIMULATED_ALGORITHMS } from './simulate/variants.ts'
 import { CONFIG, defineCommand, ENV } from './subcommand.ts'
-import { findDigestNote } from './worker-config.ts'
+import { noteDigests } from './worker-config.ts'
 
 const ALGORITHMS = SIMULATED_ALGORITHMS.join(', ')
 const ALGORITHM = v.picklist(SIMULATED_ALGORITHMS, `one of ${ALGORITHMS}`)
@@ -65,8 +65,7 @@ export const simulate = defineCommand({
     const runs = combine(tried).map((variant) => {
       return { variant, simulation: new Simulation(loadVariant(settings, variant), variant.leases) }
     })
-    const note = showCallers ? undefined : findDigestNote(settings)
-    if (note !== undefined) terminal.note(note)
+    if (!showCallers) noteDigests(settings, terminal)
 
     const reading: LogReading = { lines: 0, unreadable: 0, first: null }
     const startedAtMs = performance.now()
@@ -85,13 +84,16 @@ export const simulate = defineCommand({
           seen.isWhole &&= entry.timeMs % 1_000 === 0
           for (const { simulation } of runs) await simulation.replay(entry)
         }
-        if (total > 0) progress.set(done, total)
+        if (total > 0) {
+          progress.setTotal(total)
+          progress.update(done)
+        }
         // Gives the handler of Ctrl-C a turn.
         await new Promise(setImmediate)
         if (signal.aborted) break
       }
     } finally {
-      progress.end()
+      progress.stop()
     }
     const seconds = (performance.now() - startedAtMs) / 1_000
     if (seen.requests === 0 && reading.unreadable > 0) {

@@ -14,12 +14,7 @@ export interface TerminalOptions {
   readonly stderr: NodeJS.WriteStream
   readonly isJson: boolean
   /** Ends reading, if it is aborted. */
-  readonly signal?: AbortSignal
-}
-
-export interface Progress {
-  set(done: number, total?: number): void
-  end(): void
+  readonly signal: AbortSignal
 }
 
 export type Row = Readonly<Record<string, string | number>>
@@ -89,19 +84,12 @@ export class Terminal {
   }
 
   /** Shows a bar on stderr with an estimate, if that is a TTY. @param unit e.g. "keys" */
-  startProgress(unit: string, total: number): Progress {
-    const { stderr } = this.#options
-    if (stderr.isTTY !== true || this.isJson) return { set() {}, end() {} }
+  startProgress(unit: string, total: number): SingleBar {
+    const { stderr: stream } = this.#options
     const format = `{bar} {percentage}% | {value}/{total} ${unit} | {eta_formatted} left`
-    const bar = new SingleBar({ stream: stderr, format, hideCursor: true, etaBuffer: 50 }, Presets.shades_classic)
-    bar.start(total, 0)
-    return {
-      set(done, total) {
-        if (total !== undefined) bar.setTotal(total)
-        bar.update(done)
-      },
-      end: () => bar.stop(),
-    }
+    const bar = new SingleBar({ stream, format, hideCursor: true, etaBuffer: 50 }, Presets.shades_classic)
+    if (!this.isJson) bar.start(total, 0)
+    return bar
   }
 
   get input(): AsyncIterable<unknown> {
@@ -110,12 +98,12 @@ export class Terminal {
 
   async readInput(): Promise<string> {
     const { stdin, signal } = this.#options
-    return (await text(signal ? addAbortSignal(signal, stdin) : stdin)).trim()
+    return (await text(addAbortSignal(signal, stdin))).trim()
   }
 
   /** @param hint if there is no TTY to ask on @throws {CommandError} without an answer */
-  async confirm(question: string, hint: string, signal: AbortSignal): Promise<boolean> {
-    const { stdin, stderr } = this.#options
+  async confirm(question: string, hint: string): Promise<boolean> {
+    const { stdin, stderr, signal } = this.#options
     if (!stdin.isTTY || !stderr.isTTY) throw new CommandError('there is no terminal to ask', { hint })
     const prompt = createInterface({ input: stdin, output: stderr })
     // While it reads, Ctrl-C is a key like others, and Ctrl-D ends it without an answer.

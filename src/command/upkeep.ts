@@ -64,7 +64,7 @@ export const deleteCommand = defineCommand({
       question: 'Remove',
       formatSummary: ({ seen, changed, gone }, isDryRun) =>
         isDryRun
-          ? `${formatNumber(seen)} keys would be removed`
+          ? `${formatNumber(changed)} keys would be removed`
           : `${formatNumber(seen)} keys seen: ${formatNumber(changed)} removed, ${formatNumber(gone)} gone before`,
       toJson: ({ changed }) => ({ deleted: changed }),
     }),

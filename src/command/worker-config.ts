@@ -2,6 +2,7 @@ import { readCalendarLimits } from '../algorithms/calendar.ts'
 import { type Config, type Environment, loadConfig } from '../config/load-config.ts'
 import { withKnownKeys } from './check/policy-mistakes.ts'
 import type { Settings } from './settings/settings.ts'
+import type { Terminal } from './terminal.ts'
 
 const IGNORED = ['UPSTREAM_URL', 'STORE', 'STORE_MIRROR', 'UPSTASH_REDIS_REST_URL', 'UPSTASH_REDIS_REST_TOKEN']
 
@@ -20,8 +21,7 @@ export function withoutPlaces({ variables }: Settings): Environment {
   return Object.fromEntries(Object.entries(variables).filter(([name]) => !IGNORED.includes(name)))
 }
 
-export function findDigestNote({ variables }: Settings): string | undefined {
-  return variables.IDENTITY_SECRET === undefined
-    ? 'note: IDENTITY_SECRET is not known here: if the Worker has one, these are not its keys'
-    : undefined
+export function noteDigests({ variables }: Settings, terminal: Terminal): void {
+  if (variables.IDENTITY_SECRET !== undefined) return
+  terminal.note('note: IDENTITY_SECRET is not known here: if the Worker has one, these are not its keys')
 }

@@ -8,7 +8,6 @@ import { openBackend } from '../gateway/open-backend.ts'
 import { createProxy } from '../gateway/proxy.ts'
 import { isRefusedForLong } from '../request/charge-builder.ts'
 import { consoleLog, throttle } from '../runtime/log.ts'
-import type { AnalyticsDataset } from '../statistics/observers.ts'
 import type { Backend } from '../store/backend.ts'
 
 /** No response waits for a flush of statistics; the next one is due after ten seconds. */
@@ -45,7 +44,7 @@ export async function createHandler(
 
   // Statistics
   const avoided = createAvoidedCalls()
-  const analytics = isBinding<AnalyticsDataset>(env.ANALYTICS, 'writeDataPoint') ? env.ANALYTICS : undefined
+  const analytics = isBinding<AnalyticsEngineDataset>(env.ANALYTICS, 'writeDataPoint') ? env.ANALYTICS : undefined
   const counters = config.statistics.isOn
     ? await backend.counters({ keyPrefix: config.keyPrefix, timeoutMs: FLUSH_TIMEOUT_MS })
     : undefined

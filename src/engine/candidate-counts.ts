@@ -1,17 +1,7 @@
 import type { CallContext } from '../runtime/call-context.ts'
 
-/** Compares the candidate policies with the active ones. */
-export interface CandidateCounts {
-  /** Requests that both decided. */
-  readonly requests: number
-  readonly refusedByBoth: number
-  readonly refusedByCandidateOnly: number
-  readonly refusedByActiveOnly: number
-}
-
-export type ComparisonCounts = Readonly<Record<Comparison, number>>
-
-export function toCandidateCounts({ neither, both, candidateOnly, activeOnly }: ComparisonCounts): CandidateCounts {
+/** Compares the candidate policies with the active ones, by the requests that both decided. */
+export function toCandidateCounts({ neither, both, candidateOnly, activeOnly }: Readonly<Record<Comparison, number>>) {
   const requests = neither + both + candidateOnly + activeOnly
   return { requests, refusedByBoth: both, refusedByCandidateOnly: candidateOnly, refusedByActiveOnly: activeOnly }
 }

@@ -6,12 +6,7 @@ import type { ClaimReader } from '../request/identity/claims.ts'
 import type { Log } from '../runtime/log.ts'
 import { sleep } from '../runtime/sleep.ts'
 import { createLabelReader } from '../statistics/label.ts'
-import {
-  type AnalyticsDataset,
-  createAnalyticsWriter,
-  createRefusalLog,
-  joinObservers,
-} from '../statistics/observers.ts'
+import { createAnalyticsWriter, createRefusalLog, joinObservers } from '../statistics/observers.ts'
 import { Recorder } from '../statistics/recorder.ts'
 import type { StatisticsStore } from '../store/counters.ts'
 
@@ -19,7 +14,7 @@ export interface StatisticsOptions {
   readonly config: Pick<Config, 'statistics'>
   /** Sums the counts of all isolates; undefined: requests are not counted. */
   readonly counters: StatisticsStore | undefined
-  readonly analytics: AnalyticsDataset | undefined
+  readonly analytics: AnalyticsEngineDataset | undefined
   readonly avoided: AvoidedCalls
   readonly mirror: Mirror | undefined
   readonly readClaim: ClaimReader | undefined
@@ -31,17 +26,7 @@ export function openStatistics(options: StatisticsOptions) {
   const { config, counters, analytics, avoided, mirror, readClaim, now, log } = options
   const { label, logShare } = config.statistics
   const readLabel = createLabelReader(label, readClaim)
-  const recorder =
-    counters &&
-    new Recorder({
-      counters,
-      readAvoidedCalls: () => ({ ...avoided }),
-      readMirror: mirror && (() => mirror.counts),
-      readLabel,
-      now,
-      wait: sleep,
-      log,
-    })
+  const recorder = counters && new Recorder({ counters, avoided, mirror, readLabel, now, wait: sleep, log })
   const observers: Observer[] = recorder ? [recorder] : []
   if (logShare > 0) observers.push(createRefusalLog({ share: logShare, readLabel, log, random: Math.random }))
   if (analytics) observers.push(createAnalyticsWriter(analytics, log))

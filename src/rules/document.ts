@@ -3,7 +3,6 @@ import { OptionError, RENAMED, type Renamed } from '../config/option-error.ts'
 import { policyList } from '../config/policy-keys.ts'
 import { integer, matching, parsed, strictTable } from '../config/values.ts'
 import { formatSource } from '../model/identity-source.ts'
-import { DURATION_EXPECTED, parseDuration } from '../model/limits.ts'
 import { NETWORK_EXPECTED, parseNetwork } from './networks.ts'
 import {
   BY_EXPECTED,
@@ -44,14 +43,7 @@ const expiring = {
   /** When the rule ends, e.g. `2026-12-24T00:00:00Z`; left out, it does not. */
   until: v.optional(parsed('a moment in UTC, such as "2026-12-24T00:00:00Z"', parseMoment)),
 }
-/** Older documents have a mark with each digest, which is ignored. */
-const mark = v.optional(
-  v.pipe(
-    v.number(),
-    v.transform(() => undefined),
-  ),
-)
-const callers = { by: v.optional(by), digest, mark, value }
+const callers = { by: v.optional(by), digest, value }
 const policyName = matching(/^[\w-]{1,64}$/, 'the name of a policy')
 const policyNames = v.array(policyName, 'a list of names of policies')
 const MULTIPLIER_EXPECTED = 'a number above 0 and at most 1000000'
@@ -91,7 +83,7 @@ export type Block = RuleTarget & Readonly<v.InferOutput<typeof block>>
 export type Allow = RuleTarget & Readonly<v.InferOutput<typeof allow>>
 export type Override = RuleTarget & Readonly<v.InferOutput<typeof override>>
 
-type StoredPolicyTable = Readonly<Record<string, unknown>>
+export type PolicyTables = readonly Readonly<Record<string, unknown>>[]
 
 /** The rule set that operators change without a deploy. */
 export interface Rules {
@@ -99,8 +91,8 @@ export interface Rules {
   readonly allows: readonly Allow[]
   readonly overrides: readonly Override[]
   /** Replace POLICIES. */
-  readonly policies?: readonly StoredPolicyTable[] | undefined
-  readonly candidate?: readonly StoredPolicyTable[] | undefined
+  readonly policies?: PolicyTables | undefined
+  readonly candidate?: PolicyTables | undefined
 }
 
 export const NO_RULES: Rules = { blocks: [], allows: [], overrides: [] }
@@ -127,7 +119,8 @@ export function parseRules(text: string): Rules {
   if (text === '') return NO_RULES
   let input: unknown
   try {
-    input = JSON.parse(text)
+    // Before 0.1.0, entries had a number with each digest.
+    input = JSON.parse(text, (key, value) => (key === 'mark' && typeof value === 'number' ? undefined : value))
   } catch {
     throw new OptionError(RULES, 'JSON', text)
   }
@@ -213,21 +206,4 @@ function parseMoment(text: string): string | undefined {
   const written = moment.toISOString()
   // There is no 30 February (RFC 3339 §5.7).
   return written.startsWith(text.slice(0, 10)) ? written.replace('.000Z', 'Z') : undefined
-}
-
-/**
- * Reads how long a rule applies: for a duration such as `1h`, or until a time, which is checked with the document.
- * @returns the end in RFC 3339, undefined for none; or which of the two is wrong
- */
-export function resolveExpiry(
-  { for: duration, until }: { readonly for?: string | undefined; readonly until?: string | undefined },
-  nowMs: number,
-): { readonly until: string | undefined } | { readonly wrong: 'for' | 'until'; readonly expected: string } {
-  if (until !== undefined && duration !== undefined) return { wrong: 'for', expected: 'for or until, not both' }
-  if (isOver({ until }, nowMs)) return { wrong: 'until', expected: 'a moment that is yet to come' }
-  if (duration === undefined) return { until }
-  const durationMs = parseDuration(duration)
-  return durationMs === undefined
-    ? { wrong: 'for', expected: DURATION_EXPECTED }
-    : { until: new Date(nowMs + durationMs).toISOString() }
 }

@@ -1,7 +1,6 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
 import type { Environment, RulesConfig } from '../config/load-config.ts'
 import { OptionError } from '../config/option-error.ts'
-import type { CandidateCounts } from '../engine/candidate-counts.ts'
 import {
   type ComposedLimiter,
   type DecideOptions,
@@ -40,16 +39,6 @@ export interface LiveRulesEngineOptions extends CandidateTools {
   readonly readClaim: ClaimReader | undefined
 }
 
-/** State of the rules in one isolate: the version is the active one, 0 if there is none. */
-export interface RulesState extends VersionId {
-  /** The last successful read; undefined if there was none. */
-  readonly readAtMs: number | undefined
-  /** The reason why a newer version is not active. */
-  readonly problem: string | undefined
-  /** Undefined without candidate policies. */
-  readonly candidate: CandidateCounts | undefined
-}
-
 interface AppliedRules extends VersionId {
   readonly rules: Rules | undefined
   readonly policies: readonly RequestPolicy[]
@@ -62,9 +51,7 @@ interface AppliedRules extends VersionId {
 
 /** A limiter that follows the rules as they are written, between requests. */
 export class LiveRulesEngine {
-  /** Holds the rule set. */
   readonly documents: DocumentStore
-  /** Holds the audit log. */
   readonly auditLog: DocumentStore
   readonly #options: LiveRulesEngineOptions
   #active: AppliedRules
@@ -89,7 +76,8 @@ export class LiveRulesEngine {
     this.#active = { ...none, policies: config.policies, limiter: composed.limiter }
   }
 
-  readonly state = (): RulesState => {
+  /** The version is the active one, 0 if there is none; the problem is why a newer one is not active. */
+  readonly state = () => {
     const { version, id, candidate } = this.#active
     return { version, id, readAtMs: this.#readAtMs, problem: this.#problem, candidate: candidate?.readCounts() }
   }

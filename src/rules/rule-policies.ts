@@ -2,7 +2,7 @@ import { readCalendarLimits } from '../algorithms/calendar.ts'
 import { type Environment, loadConfig } from '../config/load-config.ts'
 import { OptionError } from '../config/option-error.ts'
 import type { RequestPolicy } from '../model/policy.ts'
-import { RULES, type Rules } from './document.ts'
+import { type PolicyTables, RULES, type Rules } from './document.ts'
 import { resolveOverride } from './override.ts'
 
 export type PolicyList = 'policies' | 'candidate'
@@ -65,8 +65,6 @@ function findProblem(override: Rules['overrides'][number], policy: RequestPolicy
   }
   return undefined
 }
-
-export type PolicyTables = readonly Readonly<Record<string, unknown>>[]
 
 export interface PolicyChange {
   readonly policy: string

@@ -3,10 +3,6 @@ import type { ClaimReader } from '../request/identity/claims.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 
-export type LabelSource =
-  | { readonly kind: 'header'; readonly name: string }
-  | Extract<IdentitySource, { readonly kind: 'claim' }>
-
 /** Reads the name by which people know a caller; a promise of it while a token is verified. */
 export type LabelReader = (
   request: ReceivedRequest,
@@ -16,7 +12,7 @@ export type LabelReader = (
 const MAX_LABEL_CHARACTERS = 64
 
 /** @param readClaim needed for a claim only; without it, no caller has one */
-export function createLabelReader(source: LabelSource | undefined, readClaim?: ClaimReader): LabelReader | undefined {
+export function createLabelReader(source?: IdentitySource, readClaim?: ClaimReader): LabelReader | undefined {
   if (source?.kind === 'header') return ({ headers }) => cleanLabel(headers.get(source.name))
   if (source?.kind !== 'claim' || !readClaim) return undefined
   return ({ headers }, context) => {

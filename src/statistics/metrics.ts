@@ -1,6 +1,6 @@
 /** Everything that is counted: its names in the store, in the API and in Prometheus. `recorder.ts` counts it. */
 import * as v from 'valibot'
-import { type CandidateCounts, COMPARISONS, type Comparison, toCandidateCounts } from '../engine/candidate-counts.ts'
+import { COMPARISONS, type Comparison, toCandidateCounts } from '../engine/candidate-counts.ts'
 import type { MirrorCounts } from '../engine/mirror.ts'
 import type { Degradation } from '../model/verdict.ts'
 import type { CounterValues } from '../store/counters.ts'
@@ -40,7 +40,7 @@ export const candidateCounts = defineUnitsBy([
   'refusedByBoth',
   'refusedByCandidateOnly',
   'refusedByActiveOnly',
-] satisfies (keyof CandidateCounts)[])
+] satisfies (keyof ReturnType<typeof toCandidateCounts>)[])
 
 export const MIRROR_COUNTS = ['decisions', 'refusedByMirrorOnly', 'refusedByPrimaryOnly', 'failures'] as const
 

@@ -60,17 +60,6 @@ export function createRefusalLog({ share, readLabel, log, random }: RefusalLogOp
   }
 }
 
-interface DataPoint {
-  readonly indexes: readonly string[]
-  readonly blobs: readonly (string | null)[]
-  readonly doubles: readonly number[]
-}
-
-/** A binding of Workers Analytics Engine. Writing returns at once, and nothing waits for it. */
-export interface AnalyticsDataset {
-  writeDataPoint(point: DataPoint): void
-}
-
 /** All blobs of a data point may have 16 KB together. */
 const MAX_BLOB_CHARACTERS = 500
 /** An index may have as many bytes of UTF-8. */
@@ -80,7 +69,7 @@ const MAX_INDEX_BYTES = 96
  * Writes a data point for each request to Workers Analytics Engine.
  * https://developers.cloudflare.com/analytics/analytics-engine/limits/
  */
-export function createAnalyticsWriter(dataset: AnalyticsDataset, log: Log): Observer {
+export function createAnalyticsWriter(dataset: AnalyticsEngineDataset, log: Log): Observer {
   function write(observed: Observed, status: number): void {
     const { verdict, trace, request } = observed
     const [match] = trace.matches
@@ -101,7 +90,7 @@ export function createAnalyticsWriter(dataset: AnalyticsDataset, log: Log): Obse
     writePoint({ indexes: [index], blobs, doubles: [1, status, retryAfterMs] })
   }
 
-  function writePoint(point: DataPoint): void {
+  function writePoint(point: AnalyticsEngineDataPoint): void {
     try {
       dataset.writeDataPoint(point)
     } catch (error) {

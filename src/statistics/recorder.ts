@@ -1,5 +1,5 @@
 import type { Comparison } from '../engine/candidate-counts.ts'
-import type { MirrorCounts } from '../engine/mirror.ts'
+import type { Mirror } from '../engine/mirror.ts'
 import type { AvoidedCalls } from '../engine/stage.ts'
 import type { Observed, Observer } from '../http/exchange.ts'
 import { StoreError } from '../model/store.ts'
@@ -15,8 +15,8 @@ type RecordingContext = Pick<CallContext, 'waitUntil'>
 
 export interface RecorderOptions {
   readonly counters: Pick<StatisticsStore, 'add'>
-  readonly readAvoidedCalls: () => AvoidedCalls
-  readonly readMirror: (() => MirrorCounts) | undefined
+  readonly avoided: Readonly<AvoidedCalls>
+  readonly mirror: Pick<Mirror, 'counts'> | undefined
   readonly readLabel: LabelReader | undefined
   readonly now: () => number
   readonly wait: (ms: number) => Promise<unknown>
@@ -124,14 +124,13 @@ export class Recorder implements Observer {
 
   /** Reads the counts of other parts, since this isolate began. */
   #readTotals(): ReadonlyMap<string, number> {
-    const { readAvoidedCalls, readMirror } = this.#options
-    const { byRefusalCache, byLeases, permitsLeased } = readAvoidedCalls()
-    const mirror = readMirror?.()
+    const { avoided, mirror } = this.#options
+    const mirrored = mirror?.counts
     return new Map([
-      [COUNT_NAMES.avoidedByRefusalCache, byRefusalCache],
-      [COUNT_NAMES.avoidedByLeases, byLeases],
-      [COUNT_NAMES.permitsLeased, permitsLeased],
-      ...(mirror ? MIRROR_COUNTS.map((name) => [COUNT_NAMES.mirror(name), mirror[name]] as const) : []),
+      [COUNT_NAMES.avoidedByRefusalCache, avoided.byRefusalCache],
+      [COUNT_NAMES.avoidedByLeases, avoided.byLeases],
+      [COUNT_NAMES.permitsLeased, avoided.permitsLeased],
+      ...(mirrored ? MIRROR_COUNTS.map((name) => [COUNT_NAMES.mirror(name), mirrored[name]] as const) : []),
     ])
   }
 

@@ -1,9 +1,10 @@
 /** Policies by claims of verified tokens, in the production bundle, with a site that publishes keys. */
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest'
-import { editRules, withEntry } from '../../src/rules/edit-rules.ts'
+import { withEntry } from '../../src/rules/edit-rules.ts'
 import { RedisDocuments } from '../../src/store/redis/documents/redis-documents.ts'
 import { adaptNodeRedis } from '../../src/store/redis/tcp-clients.ts'
+import { editRules } from '../support/edit-rules.ts'
 import { startGateway } from '../support/gateway.ts'
 import { type KeySite, startKeySite } from '../support/key-site.ts'
 import { type RecordingUpstream, startRecordingUpstream } from '../support/recording-upstream.ts'
@@ -143,11 +144,7 @@ test('rules may ask for claims where no policy does', async () => {
   const client = adaptNodeRedis(redis)
   const documents = new RedisDocuments({ client, key: `${KEY_PREFIX}:rules`, timeoutMs: 60_000 })
   const block = { by: 'claim:sub', value: 'mallory*' }
-  const written = await editRules(documents, (rules) => withEntry('blocks', rules, block, Date.now()), {
-    actor: 'test',
-    comment: 'test',
-  })
-  expect(written.kind).toBe('written')
+  expect(await editRules(documents, (rules) => withEntry('blocks', rules, block))).toMatchObject({ changed: true })
   const none = { POLICIES: [{ name: 'plain', limits: '5/1h' }] }
   const call = await subject({ ...none, KEY_PREFIX, RULES: 'on' }, await publishedKeys(first))
   const [mallory, alice] = [await signToken({ sub: 'mallory-1' }, first), await signToken({ sub: 'alice' }, first)]

@@ -2,18 +2,18 @@ import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, expect, inject, test } from 'vitest'
 import { createDigest } from '../../src/request/identity/digest.ts'
 import type { Rules } from '../../src/rules/document.ts'
-import { editRules, withEntry, withPolicies } from '../../src/rules/edit-rules.ts'
+import { withEntry, withPolicies } from '../../src/rules/edit-rules.ts'
 import { RedisDocuments } from '../../src/store/redis/documents/redis-documents.ts'
 import { adaptNodeRedis } from '../../src/store/redis/tcp-clients.ts'
 import { type RedisServer, startRedisServer } from '../../tools/redis-server.ts'
 import { type RestFront, startRestFront } from '../../tools/rest-front.ts'
 import { type DirectGateway, startDirectGateway } from '../support/direct-gateway.ts'
+import { editRules } from '../support/edit-rules.ts'
 import { untilConclusive } from '../support/inconclusive.ts'
 import { connectRedis, type RedisClient } from '../support/redis-client.ts'
 import { startUpstream, type Upstream } from '../support/upstream.ts'
 
 const SECRET = 'a secret for tests only'
-const NOTE = { actor: 'test', comment: 'test' }
 const ADDRESS = { 'CF-Connecting-IP': '127.0.0.1' }
 const digest = createDigest(SECRET)
 
@@ -69,7 +69,7 @@ async function startPoints(count: number, bindings: Record<string, unknown>): Pr
 async function edit(change: (rules: Rules) => Rules): Promise<void> {
   const client = adaptNodeRedis(redis)
   const documents = new RedisDocuments({ client, key: `${prefix}:rules`, timeoutMs: 60_000 })
-  expect(await editRules(documents, change, NOTE)).toMatchObject({ kind: 'written' })
+  expect(await editRules(documents, change)).toMatchObject({ changed: true })
 }
 
 function call(token: string, point = points[0]): Promise<Response> {
@@ -115,7 +115,7 @@ test(
         }
       }
       const visits = points.map(visit)
-      await edit((rules) => withEntry('blocks', rules, { ...callerOf(victim), reason: 'leaked' }, Date.now()))
+      await edit((rules) => withEntry('blocks', rules, { ...callerOf(victim), reason: 'leaked' }))
       penaltyMs = Date.now()
       await Promise.all(visits)
       expect([...seen.other]).toEqual([200])
@@ -135,9 +135,7 @@ test(
 
 test('a blocked caller is told why, without a call to Redis, and the API is not asked', async () => {
   const token = randomUUID()
-  await edit((rules) =>
-    withEntry('blocks', rules, { ...callerOf(token), status: 451, reason: 'as the law demands' }, Date.now()),
-  )
+  await edit((rules) => withEntry('blocks', rules, { ...callerOf(token), status: 451, reason: 'as the law demands' }))
   await startPoints(1, { RULES_REFRESH_MS: 3_600_000 })
   await call(randomUUID())
   const [before, asked] = [front.requests, served]
@@ -161,7 +159,7 @@ test('a blocked caller is told why, without a call to Redis, and the API is not 
 
 test('a caller blocked by its token does not get in by sending something beside it', async () => {
   const token = randomUUID()
-  await edit((rules) => withEntry('blocks', rules, callerOf(token), Date.now()))
+  await edit((rules) => withEntry('blocks', rules, callerOf(token)))
   await startPoints(1, { RULES_REFRESH_MS: 3_600_000 })
   const beside = [`${token} x`, `x ${token}`, `x, Bearer ${token}`, `${token}, Bearer x`]
   const asRailsReadsIt = [`${token};1`, `;${token}`, `"${token}"`, `token="${token}"`, `token=${token};n="1"`]
@@ -170,9 +168,7 @@ test('a caller blocked by its token does not get in by sending something beside 
 })
 
 test('an address in a network is blocked, also for what is exempt, and one that is allowed is never limited', async () => {
-  await edit((rules) =>
-    withEntry('blocks', withEntry('allows', rules, callerOf('vip'), 0), { cidr: '0.0.0.0/1' }, Date.now()),
-  )
+  await edit((rules) => withEntry('blocks', withEntry('allows', rules, callerOf('vip')), { cidr: '0.0.0.0/1' }))
   await startPoints(1, { RATE_LIMITS: '2/1m', EXEMPT: 'GET /healthz', RULES_REFRESH_MS: 3_600_000 })
   const health = await fetch(new URL('/healthz', points[0]?.url), { headers: ADDRESS })
   expect([health.status, (await call('anyone')).status]).toEqual([403, 403])
@@ -185,14 +181,14 @@ test("a customer's limit is raised, and policies are replaced by others of anoth
   await startPoints(1, { RATE_LIMITS: 'off', POLICIES: [{ name: 'api', limits: '2/1h' }], RULES_REFRESH_MS: 100 })
   const [customer, other] = [randomUUID(), randomUUID()]
   expect(await statuses(customer, 3)).toEqual([200, 200, 429])
-  await edit((rules) => withEntry('overrides', rules, { ...callerOf(customer), limits: { api: '5/1h' } }, Date.now()))
+  await edit((rules) => withEntry('overrides', rules, { ...callerOf(customer), limits: { api: '5/1h' } }))
   // Refusals are remembered, but not for limits that were raised.
   await expect.poll(async () => (await call(customer)).status).toBe(200)
   expect(await statuses(customer, 3)).toEqual([200, 200, 429])
   expect(await statuses(other, 3)).toEqual([200, 200, 429])
 
   const tables = [{ name: 'bucket', limits: '3/1h', algorithm: 'token-bucket' }]
-  await edit((rules) => withPolicies({ ...rules, overrides: [] }, tables, false, Date.now()))
+  await edit((rules) => withPolicies({ ...rules, overrides: [] }, tables, false))
   await expect.poll(async () => (await call(other)).headers.get('RateLimit-Policy')).toContain('bucket-1h')
   expect((await redis.keys(`${prefix}:*`)).some((key) => key.startsWith(`${prefix}:bucket:t:`))).toBe(true)
 })
@@ -202,7 +198,7 @@ test('policies in shadow refuse nothing, count under keys of their own, and leav
     { name: 'account', limits: '1/1h', by: 'json:/email', anonymous: 'ip' },
     { name: 'slots', limits: '1', algorithm: 'concurrency' },
   ]
-  await edit((rules) => withPolicies(rules, shadow, true, Date.now()))
+  await edit((rules) => withPolicies(rules, shadow, true))
   await startPoints(1, { RATE_LIMITS: '100/1m', LEASES: '10', RULES_REFRESH_MS: 3_600_000 })
   const body = JSON.stringify({ email: 'a@example.com', filling: 'x'.repeat(100_000) })
   for (let n = 0; n < 12; n++) {

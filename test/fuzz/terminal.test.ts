@@ -31,7 +31,8 @@ function createTerminal(isJson: boolean) {
   const streams = [new PassThrough(), new PassThrough()] as const
   for (const stream of streams) Object.assign(stream, { isTTY: true, getColorDepth: () => 8 })
   const [stdout, stderr] = streams as unknown as NodeJS.WriteStream[] as [NodeJS.WriteStream, NodeJS.WriteStream]
-  const terminal = new Terminal({ stdin: process.stdin, stdout, stderr, isJson })
+  const { signal } = new AbortController()
+  const terminal = new Terminal({ stdin: process.stdin, stdout, stderr, isJson, signal })
   return { terminal, readAll: () => streams.map((stream) => `${stream.read() ?? ''}`) as [string, string] }
 }
 

@@ -3,11 +3,12 @@ import fc from 'fast-check'
 import { expect, inject, test } from 'vitest'
 import { createDigest } from '../../src/request/identity/digest.ts'
 import { NO_RULES, parseRules, type Rules, readRules } from '../../src/rules/document.ts'
-import { editRules, readCurrentRules, withEntry, withoutEntry, withPolicies } from '../../src/rules/edit-rules.ts'
+import { dropEnded, readCurrentRules, withEntry, withoutEntry, withPolicies } from '../../src/rules/edit-rules.ts'
 import { type DocumentStore, KEPT_VERSIONS, type VersionId } from '../../src/store/documents.ts'
 import { MemoryDocuments } from '../../src/store/memory/memory-tables.ts'
 import { RedisDocuments } from '../../src/store/redis/documents/redis-documents.ts'
 import { adaptNodeRedis } from '../../src/store/redis/tcp-clients.ts'
+import { editRules } from '../support/edit-rules.ts'
 import { expectProperty } from '../support/property.ts'
 import { connectRedis } from '../support/redis-client.ts'
 
@@ -17,7 +18,7 @@ redis.unref()
 const START_MS = Date.UTC(2026, 0, 1)
 const NOTE = { actor: 'test', comment: 'law' }
 
-type Change = (rules: Rules, nowMs: number) => Rules
+type Change = (rules: Rules) => Rules
 
 /** Few enough that edits meet each other. */
 const caller = fc.constantFrom('a', 'b').map((name) => ({ by: 'token', digest: createDigest(undefined)([name]) }))
@@ -38,38 +39,38 @@ const tables = fc.constantFrom(undefined, [{ name: 'p', limits: '1/1m' }], [{ na
 const change: fc.Arbitrary<Change> = fc.oneof(
   fc.tuple(fc.oneof(caller, network, place), lasting).map(
     ([target, rest]): Change =>
-      (rules, nowMs) =>
-        withEntry('blocks', rules, { ...target, ...rest }, nowMs),
+      (rules) =>
+        withEntry('blocks', rules, { ...target, ...rest }),
   ),
   fc.oneof(caller, network, place).map(
     (target): Change =>
-      (rules, nowMs) =>
-        withoutEntry('blocks', rules, target, nowMs),
+      (rules) =>
+        withoutEntry('blocks', rules, target),
   ),
   fc.tuple(fc.oneof(caller, network), lasting).map(
     ([target, rest]): Change =>
-      (rules, nowMs) =>
-        withEntry('allows', rules, { ...target, ...rest }, nowMs),
+      (rules) =>
+        withEntry('allows', rules, { ...target, ...rest }),
   ),
   fc.oneof(caller, network).map(
     (target): Change =>
-      (rules, nowMs) =>
-        withoutEntry('allows', rules, target, nowMs),
+      (rules) =>
+        withoutEntry('allows', rules, target),
   ),
   fc.tuple(caller, said, lasting).map(
     ([target, what, rest]): Change =>
-      (rules, nowMs) =>
-        withEntry('overrides', rules, { ...target, ...what, ...rest }, nowMs),
+      (rules) =>
+        withEntry('overrides', rules, { ...target, ...what, ...rest }),
   ),
   caller.map(
     (target): Change =>
-      (rules, nowMs) =>
-        withoutEntry('overrides', rules, target, nowMs),
+      (rules) =>
+        withoutEntry('overrides', rules, target),
   ),
   fc.tuple(tables, fc.boolean()).map(
     ([list, isShadow]): Change =>
-      (rules, nowMs) =>
-        withPolicies(rules, list, isShadow, nowMs),
+      (rules) =>
+        withPolicies(rules, list, isShadow),
   ),
 )
 
@@ -79,7 +80,7 @@ test('after any edits, the rules are valid, name each target once, and hold noth
       let rules = NO_RULES
       for (const [index, edit] of changes.entries()) {
         const nowMs = START_MS + index * 3_600_000
-        rules = edit(rules, nowMs)
+        rules = dropEnded(edit(rules), nowMs)
         expect(readRules(rules)).toEqual(readRules(JSON.parse(JSON.stringify(rules))))
         for (const entries of [rules.blocks, rules.allows, rules.overrides]) {
           const targets = entries.map(({ by, digest, cidr, country, asn }) => `${[by, digest, cidr, country, asn]}`)
@@ -98,13 +99,11 @@ test('Redis and memory keep the same versions through any edits and rollbacks', 
       let version = 0
       for (const step of steps) {
         const edit = (documents: DocumentStore) =>
-          typeof step === 'number'
-            ? rollBack(documents, step)
-            : editRules(documents, (rules) => step(rules, START_MS), NOTE)
-        const [one, other] = (await Promise.all(places.map(edit))).map(withoutTime)
+          typeof step === 'number' ? rollBack(documents, step) : editRules(documents, step, { nowMs: START_MS })
+        const [one, other] = await Promise.all(places.map(edit))
         expect(one).toEqual(other)
         const [now] = await Promise.all(places.map(readCurrentRules))
-        expect(now?.version).toBe(one?.kind === 'written' ? version + 1 : version)
+        expect(now?.version).toBe(one?.changed ? version + 1 : version)
         version = now?.version ?? 0
       }
       const [first, second] = await Promise.all(places.map((documents) => documents.readHistory()))
@@ -180,36 +179,31 @@ test('of writers that write at once, each edit is made exactly once', async () =
   const digests = Array.from({ length: 8 }, (_, index) => createDigest(undefined)([String(index)]))
   const edited = await Promise.all(
     digests.map((digest) =>
-      editRules(redisDocuments(key), (rules) => withEntry('blocks', rules, { by: 'token', digest }, START_MS), NOTE),
+      editRules(redisDocuments(key), (rules) => withEntry('blocks', rules, { by: 'token', digest })),
     ),
   )
-  expect(edited.map(({ kind }) => kind)).toEqual(digests.map(() => 'written'))
-  const versions = edited.flatMap((each) => (each.kind === 'written' ? [each.version] : []))
-  expect(versions.sort((a, b) => a - b)).toEqual([1, 2, 3, 4, 5, 6, 7, 8])
+  expect(edited.every(({ changed }) => changed)).toBe(true)
+  expect(edited.map(({ version }) => version).sort((a, b) => a - b)).toEqual([1, 2, 3, 4, 5, 6, 7, 8])
   const { rules } = await readCurrentRules(redisDocuments(key))
   expect(rules.blocks.map(({ digest }) => digest).sort()).toEqual(digests.sort())
 })
 
 test('an edit that makes the rules invalid leaves the old ones', async () => {
   const documents = redisDocuments(randomUUID())
-  await editRules(documents, (rules) => withEntry('blocks', rules, { asn: 64500 }, START_MS), NOTE)
-  const edit = editRules(documents, (rules) => withEntry('blocks', rules, { cidr: '203.0.113.7/24' }, START_MS), NOTE)
-  await expect(edit).rejects.toThrow('rules.blocks[1].cidr: expected a network without bits beyond its prefix')
+  await editRules(documents, (rules) => withEntry('blocks', rules, { asn: 64500 }))
+  const edit = editRules(documents, (rules) => withEntry('blocks', rules, { cidr: '203.0.113.7/24' }))
+  const detail = 'rules.blocks[1].cidr: expected a network without bits beyond its prefix'
+  await expect(edit).rejects.toMatchObject({ problem: { status: 400, detail: expect.stringContaining(detail) } })
   expect(await readCurrentRules(documents)).toMatchObject({ version: 1, rules: { blocks: [{ asn: 64500 }] } })
-  const late = await editRules(documents, () => NO_RULES, NOTE, { expectedVersion: 0 })
-  expect(late).toEqual({ kind: 'conflict', version: 1 })
+  const late = editRules(documents, () => NO_RULES, { expectedVersion: 0 })
+  await expect(late).rejects.toMatchObject({ problem: { status: 409, extensions: { version: 1 } } })
 })
 
 function redisDocuments(key: string): DocumentStore {
   return new RedisDocuments({ client: adaptNodeRedis(redis), key: `${key}:rules`, timeoutMs: 60_000 })
 }
 
-/** What a place has in common with others. */
-function withoutTime(edited: object | undefined): Record<string, unknown> {
-  return { ...edited, atMs: undefined, id: undefined }
-}
-
 async function rollBack(documents: DocumentStore, version: number) {
   const stored = await documents.readVersion(version)
-  return stored && editRules(documents, () => parseRules(stored.text), NOTE, { replacesAll: true })
+  return stored && editRules(documents, () => parseRules(stored.text), { replacesAll: true })
 }

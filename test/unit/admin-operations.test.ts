@@ -165,6 +165,16 @@ describe('every kind of identity can be named', () => {
     },
   )
 
+  test.each([
+    [{ '/account/id': 'a' }, { account: { id: 'a' } }],
+    [{ sub: 'a' }, { sub: 'a', account: { id: 'a' } }],
+  ])('claim %j: its history is found where no policy counts by it', async (named, claim) => {
+    const { ask } = operatedWith([LOGIN])
+    await ask(block, { target: { claim: named } })
+    expect((await ask(history, { caller: { claim } })).audit).toMatchObject([{ action: 'block' }])
+    expect((await ask(history, { caller: { claim: { sub: 'b', account: { id: 'b' } } } })).audit).toEqual([])
+  })
+
   test.each(CALLER_KIND_NAMES)('%s: who lacks it is told by what it is counted', async (kind) => {
     const [by] = KINDS[kind]
     const variables = { JWT_SECRET: 'planted-secret-that-signs-tokens-of-tests' }
@@ -235,6 +245,26 @@ describe('the rules', () => {
     expect(changed).toEqual([true, true, false, false])
     expect(await ask(block, { ...one, status: 404 })).toMatchObject({ changed: true, entry: { status: 404 } })
     expect((await ask(rules)).rules.blocks.map(({ status }) => status)).toEqual([404, undefined])
+  })
+
+  test.each([
+    [{}, undefined],
+    [{ for: '90m' }, '2026-01-01T01:30:00Z'],
+    [{ until: '2026-12-24T00:00:00Z' }, '2026-12-24T00:00:00Z'],
+  ])('end where an operator says %j', async (end, until) => {
+    const { ask } = operatedWith([LOGIN])
+    await ask(block, { target: { ip: '192.0.2.1' }, ...end })
+    expect((await ask(rules)).rules.blocks.map((entry) => entry.until)).toEqual([until])
+  })
+
+  test.each([
+    [{ for: 'ever' }, '#/for', /a duration/],
+    [{ for: '1h', until: '2026-12-24T00:00:00Z' }, '#/for', /not both/],
+    [{ until: '2026-01-01T00:00:00Z' }, '#/until', /yet to come/],
+    [{ until: 'soon' }, '#/until', /a moment/],
+  ])('are refused that end %j', async (end, pointer, detail) => {
+    const refusal = await operatedWith([LOGIN]).problem(block, { target: { ip: '192.0.2.1' }, ...end })
+    expect(refusal).toMatchObject({ extensions: { pointer }, detail: expect.stringMatching(detail) })
   })
 
   test('take no text that Redis cannot read, and no cookie that is two', async () => {

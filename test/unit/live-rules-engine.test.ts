@@ -6,17 +6,17 @@ import { StoreError } from '../../src/model/store.ts'
 import { createDigest } from '../../src/request/identity/digest.ts'
 import { createPathReader } from '../../src/request/target.ts'
 import type { Rules } from '../../src/rules/document.ts'
-import { editRules, withEntry, withoutEntry, withPolicies } from '../../src/rules/edit-rules.ts'
+import { withEntry, withoutEntry, withPolicies } from '../../src/rules/edit-rules.ts'
 import { LiveRulesEngine } from '../../src/rules/live-rules-engine.ts'
 import type { Log } from '../../src/runtime/log.ts'
 import type { DocumentStore } from '../../src/store/documents.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { MemoryDocuments } from '../../src/store/memory/memory-tables.ts'
 import { callContext } from '../support/call-context.ts'
+import { editRules } from '../support/edit-rules.ts'
 
 const REFRESH_MS = 5_000
 const START_MS = Date.UTC(2026, 0, 1)
-const NOTE = { actor: 'test', comment: 'test' }
 const TOKEN = { by: 'token', digest: createDigest(undefined)(['token', 'abc']) }
 
 class Site {
@@ -73,7 +73,7 @@ class Site {
   }
 
   edit(change: (rules: Rules) => Rules) {
-    return editRules(this.documents, change, NOTE)
+    return editRules(this.documents, change, { nowMs: START_MS })
   }
 
   /** All that goes on after answers. */
@@ -89,7 +89,7 @@ class Site {
   }
 }
 
-const block = (rules: Rules) => withEntry('blocks', rules, TOKEN, START_MS)
+const block = (rules: Rules) => withEntry('blocks', rules, TOKEN)
 
 describe('LiveRulesEngine reads the rules', () => {
   test('before the first request is decided', async () => {
@@ -151,7 +151,7 @@ describe('LiveRulesEngine reads the rules', () => {
     expect(site.reads).toBe(1 + 10)
     expect(site.log.filter(({ event }) => event === 'rules_read_failed')).toHaveLength(10)
     site.isAway = false
-    await site.edit((rules) => withoutEntry('blocks', rules, TOKEN, START_MS))
+    await site.edit((rules) => withoutEntry('blocks', rules, TOKEN))
     await site.afterRefresh()
     expect(await site.kind()).toBe('admitted')
   })
@@ -193,7 +193,12 @@ describe('LiveRulesEngine reads the rules', () => {
   test('and leaves those in force that make sense, if newer ones do not', async () => {
     const site = new Site()
     await site.edit(block)
-    await site.documents.write({ text: '{"blocks":[{"token":"abc"}]}', expectedVersion: 1, ...NOTE })
+    await site.documents.write({
+      text: '{"blocks":[{"token":"abc"}]}',
+      expectedVersion: 1,
+      actor: 'test',
+      comment: 'test',
+    })
     await site.kind('other')
     expect(site.limiter.state()).toMatchObject({
       version: 0,
@@ -202,7 +207,8 @@ describe('LiveRulesEngine reads the rules', () => {
     await site.documents.write({
       text: '{"policies":[{"name":"default","limits":"1/1m","cost":2}]}',
       expectedVersion: 2,
-      ...NOTE,
+      actor: 'test',
+      comment: 'test',
     })
     await site.afterRefresh()
     expect(site.limiter.state().version).toBe(0)
@@ -221,7 +227,7 @@ describe('LiveRulesEngine reads the rules', () => {
     expect(await site.kind()).toBe('blocked')
     expect(site.log).toContainEqual({ level: 'error', event: 'rules_lost', activeVersion: 1 })
     expect(site.limiter.state().problem).toBe('the rules are gone from the store')
-    await site.edit((rules) => withEntry('blocks', rules, { asn: 1 }, START_MS))
+    await site.edit((rules) => withEntry('blocks', rules, { asn: 1 }))
     await site.afterRefresh()
     // Version 1 again, but of other rules.
     expect(site.limiter.state().version).toBe(1)
@@ -235,7 +241,7 @@ describe('LiveRulesEngine reads the rules', () => {
     // Nobody has read the store between its loss and the next edit.
     site.documents = new MemoryDocuments(() => site.nowMs)
     const other = { by: 'token', digest: createDigest(undefined)(['token', 'b']) }
-    await site.edit((rules) => withEntry('blocks', rules, other, START_MS))
+    await site.edit((rules) => withEntry('blocks', rules, other))
     await site.afterRefresh()
     expect([await site.kind(), await site.kind('b')]).toEqual(['admitted', 'blocked'])
     expect(site.log).toContainEqual({ level: 'error', event: 'rules_lost', activeVersion: 1, version: 1 })
@@ -243,8 +249,7 @@ describe('LiveRulesEngine reads the rules', () => {
 
   test('and takes nothing that is remembered of lost policies for what others of their number and name allow', async () => {
     const site = new Site({ RATE_LIMITS: 'off', POLICIES: [{ name: 'api', limits: '9/1m' }] })
-    const push = (limits: string) =>
-      site.edit((rules) => withPolicies(rules, [{ name: 'api', limits }], false, START_MS))
+    const push = (limits: string) => site.edit((rules) => withPolicies(rules, [{ name: 'api', limits }], false))
     await push('1/1m')
     expect([await site.kind(), await site.kind()]).toEqual(['admitted', 'limited'])
     site.documents = new MemoryDocuments(() => site.nowMs)
@@ -258,7 +263,7 @@ describe('LiveRulesEngine reads the rules', () => {
     ['by its digest alone', { digest: TOKEN.digest }],
   ])('and does not hold under MODE=shadow %s: it logs whom it would block', async (_, target) => {
     const site = new Site({ MODE: 'shadow' })
-    await site.edit((rules) => withEntry('blocks', rules, target, START_MS))
+    await site.edit((rules) => withEntry('blocks', rules, target))
     expect(await site.kind()).toBe('admitted')
     expect(site.log).toContainEqual({ level: 'warn', event: 'shadow_blocked', status: 403, reason: undefined })
   })
@@ -272,7 +277,7 @@ test('LiveRulesEngine blocks exempt requests too, and asks no store for it', asy
 })
 
 describe('a limit that is raised', () => {
-  const raise = (rules: Rules) => withEntry('overrides', rules, { ...TOKEN, limits: { default: '5/1m' } }, START_MS)
+  const raise = (rules: Rules) => withEntry('overrides', rules, { ...TOKEN, limits: { default: '5/1m' } })
 
   test('holds at once for a caller whose refusal is remembered', async () => {
     const site = new Site()
@@ -291,7 +296,7 @@ describe('a limit that is raised', () => {
     const site = new Site({ RATE_LIMITS: 'off', POLICIES: [{ name: 'api', limits: '2/1m' }] })
     expect([await site.kind(), await site.kind(), await site.kind()]).toEqual(['admitted', 'admitted', 'limited'])
     for (const limit of [3, 4]) {
-      await site.edit((rules) => withPolicies(rules, [{ name: 'api', limits: `${limit}/1m` }], false, START_MS))
+      await site.edit((rules) => withPolicies(rules, [{ name: 'api', limits: `${limit}/1m` }], false))
       await site.afterRefresh()
       expect([await site.kind(), await site.kind()]).toEqual(['admitted', 'limited'])
     }
@@ -300,11 +305,11 @@ describe('a limit that is raised', () => {
   test.each(['auto', '16'])('and is lowered again, with leases (%s)', async (LEASES) => {
     const site = new Site({ RATE_LIMITS: 'off', POLICIES: [{ name: 'default', limits: '1000/1m' }], LEASES })
     for (let n = 0; n < 200; n++) expect(await site.kind()).toBe('admitted')
-    await site.edit((rules) => withEntry('overrides', rules, { ...TOKEN, limits: { default: '100/1m' } }, START_MS))
+    await site.edit((rules) => withEntry('overrides', rules, { ...TOKEN, limits: { default: '100/1m' } }))
     await site.afterRefresh()
     // No permit that was leased under the old limit is spent under the new one.
     expect(await site.kind()).toBe('limited')
-    await site.edit((rules) => withEntry('overrides', rules, { ...TOKEN, limits: { default: '2000/1m' } }, START_MS))
+    await site.edit((rules) => withEntry('overrides', rules, { ...TOKEN, limits: { default: '2000/1m' } }))
     await site.afterRefresh()
     expect(await site.kind()).toBe('admitted')
   })
@@ -313,7 +318,7 @@ describe('a limit that is raised', () => {
 test('a caller that is kept out for its refusals is let in at once if it is allowed', async () => {
   const site = new Site({ RATE_LIMITS: 'off', POLICIES: [{ name: 'api', limits: '1/1m', penalty: '1h' }] })
   expect([await site.kind(), await site.kind(), await site.kind()]).toEqual(['admitted', 'limited', 'limited'])
-  await site.edit((rules) => withEntry('allows', rules, TOKEN, START_MS))
+  await site.edit((rules) => withEntry('allows', rules, TOKEN))
   await site.afterRefresh()
   expect([await site.kind(), await site.kind()]).toEqual(['admitted', 'admitted'])
 })
@@ -324,10 +329,10 @@ describe('policies of the rules', () => {
   test('are in force in place of POLICIES, and POLICIES again without them', async () => {
     const site = new Site({ RATE_LIMITS: 'off', POLICIES: [{ name: 'wide', limits: '100/1m' }] })
     expect([await site.kind(), await site.kind()]).toEqual(['admitted', 'admitted'])
-    await site.edit((rules) => withPolicies(rules, tables, false, START_MS))
+    await site.edit((rules) => withPolicies(rules, tables, false))
     await site.afterRefresh()
     expect([await site.kind(), await site.kind()]).toEqual(['admitted', 'limited'])
-    await site.edit((rules) => withPolicies(rules, undefined, false, START_MS))
+    await site.edit((rules) => withPolicies(rules, undefined, false))
     await site.afterRefresh()
     expect([await site.kind(), await site.kind()]).toEqual(['admitted', 'admitted'])
   })
@@ -337,7 +342,7 @@ describe('policies of the rules', () => {
     const site = new Site({ RATE_LIMITS: 'off', POLICIES: [policy] })
     const held = await site.decide()
     if (held.outcome !== 'admitted') throw new Error('expected to be admitted')
-    await site.edit((rules) => withPolicies(rules, [{ ...policy, slot_ttl: '2m' }], false, START_MS))
+    await site.edit((rules) => withPolicies(rules, [{ ...policy, slot_ttl: '2m' }], false))
     await site.afterRefresh()
     expect(await site.kind()).toBe('limited')
     await held.hold?.release()
@@ -349,7 +354,7 @@ describe('policies of the rules', () => {
     const site = new Site({ RATE_LIMITS: 'off', POLICIES: [policy] })
     const charged = await site.decide()
     if (charged.outcome !== 'admitted') throw new Error('expected to be admitted')
-    await site.edit((rules) => withPolicies(rules, [{ ...policy, cost: 9 }], false, START_MS))
+    await site.edit((rules) => withPolicies(rules, [{ ...policy, cost: 9 }], false))
     await site.afterRefresh()
     expect(await site.kind()).toBe('limited')
     await charged.settlement?.settle(new Headers({ 'X-Cost': '1' }))
@@ -358,7 +363,7 @@ describe('policies of the rules', () => {
 
   test('in shadow refuse nothing, and what would differ is counted', async () => {
     const site = new Site({ RATE_LIMITS: 'off', POLICIES: [{ name: 'wide', limits: '3/1m' }] })
-    await site.edit((rules) => withPolicies(rules, [{ name: 'wide', limits: '1/1m' }], true, START_MS))
+    await site.edit((rules) => withPolicies(rules, [{ name: 'wide', limits: '1/1m' }], true))
     const kinds = [await site.kind(), await site.kind(), await site.kind(), await site.kind()]
     await site.settle()
     expect(kinds).toEqual(['admitted', 'admitted', 'admitted', 'limited'])

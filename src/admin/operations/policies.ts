@@ -8,7 +8,7 @@ import { withPolicies } from '../../rules/edit-rules.ts'
 import { diffPolicies, readDeployedTables, readPolicies, selectTables } from '../../rules/rule-policies.ts'
 import { describe } from '../../statistics/schema.ts'
 import * as answers from '../answers.ts'
-import { changeRules, note, readActiveRules, toResponse, toRulesError } from '../change-rules.ts'
+import { changeRules, note, readActiveRules, toRulesError } from '../change-rules.ts'
 import { defineOperation, toPointer } from '../operation.ts'
 
 const tables = describe(v.array(v.record(v.string(), v.unknown())), 'Tables as in POLICIES, which they replace.')
@@ -77,10 +77,10 @@ export const push = defineOperation({
   }),
   answer: answers.edited,
   async run(context, { body: { policies, candidate, ...rest } }) {
-    const nowMs = context.now()
-    const change = (rules: Rules) => withPolicies(rules, policies ?? undefined, candidate, nowMs)
+    const change = (rules: Rules) => withPolicies(rules, policies ?? undefined, candidate)
     const usual = `${policies ? 'push' : 'end'} ${candidate ? 'candidate policies' : 'policies'}`
-    return toResponse(await changeRules(context, change, { ...rest, comment: rest.comment || usual }, true))
+    const note = { ...rest, comment: rest.comment || usual }
+    return (await changeRules(context, change, note, true)).edited
   },
 })
 

@@ -1,8 +1,9 @@
 import * as v from 'valibot'
 import { OptionError } from '../../config/option-error.ts'
+import { DURATION_EXPECTED, parseDuration } from '../../model/limits.ts'
 import { CallerError } from '../../request/caller/caller-in-text.ts'
 import { appendAudit } from '../../rules/audit-log.ts'
-import { type Block, type Override, type Rules, readTarget, resolveExpiry } from '../../rules/document.ts'
+import { type Block, isOver, type Override, type Rules, readTarget } from '../../rules/document.ts'
 import {
   type Entries,
   type EntryList,
@@ -16,7 +17,7 @@ import { formatTarget, type RuleTarget } from '../../rules/target.ts'
 import { describe } from '../../statistics/schema.ts'
 import * as answers from '../answers.ts'
 import { isSharedDigest, resolveTarget, target } from '../caller-schema.ts'
-import { changeRules, type EditNote, note, requireRules, toInputError, toResponse, until } from '../change-rules.ts'
+import { changeRules, type EditNote, note, requireRules, toInputError } from '../change-rules.ts'
 import { type AdminContext, defineOperation, InputError, locateCallerError } from '../operation.ts'
 
 export function toDocument({ policies, candidate, ...lists }: Rules) {
@@ -38,7 +39,8 @@ export const rules = defineOperation({
 const edit = {
   target,
   reason: v.optional(describe(v.string(), 'A blocked caller can read it.')),
-  ...until,
+  until: v.optional(describe(v.string(), 'A moment, such as `2026-12-24T00:00:00Z`; left out, no end.')),
+  for: v.optional(describe(v.string(), 'In place of it, a duration such as `1h`.')),
   remove: v.optional(describe(v.boolean(), 'Remove what there is for `target`.'), false),
   ...note,
 }
@@ -93,36 +95,38 @@ async function editRule<List extends EntryList>(
     throw new InputError(['target', 'digest'], 'expected a caller, but this is counted for everyone')
   }
   const name = list.slice(0, -1)
-  const end = resolveExpiry({ until, for: duration }, nowMs)
-  if ('wrong' in end) throw new InputError([end.wrong], `expected ${end.expected}`)
-  const entry = { ...target, ...effect, reason, until: end.until } as Entries[List]
-  let at = -1
-  const change = (rules: Rules) => {
-    if (remove) return withoutEntry(list, rules, target, nowMs)
-    const changed = withEntry(list, rules, entry, nowMs)
-    at = changed[list].findIndex((each) => isSameTarget(each, target))
-    return changed
-  }
-  const locate = ([section, index, ...keys]: OptionError['path']) => {
-    if (section !== list || index !== at) return undefined
+  const entry = { ...target, ...effect, reason, until: resolveEnd(until, duration, nowMs) } as Entries[List]
+  const change = (rules: Rules) => (remove ? withoutEntry(list, rules, target) : withEntry(list, rules, entry))
+  const locate = ([section, index, ...keys]: OptionError['path'], rules: Rules) => {
+    if (section !== list || index !== rules[list].findIndex((each) => isSameTarget(each, target))) return undefined
     const names = keys.map(String)
     return Object.hasOwn(target, names[0] ?? '') ? ['target', ...names] : names
   }
   const comment = note.comment || `${remove ? 'remove ' : ''}${name} ${formatTarget(target)}`
   // Only limits can go out of step with policies; and nothing keeps one from taking them back.
   const mustFit = list === 'overrides' && !remove
-  const changed = await changeRules(context, change, { ...note, comment }, mustFit, locate)
-  const entries: readonly RuleTarget[] = changed.rules[list]
+  const { edited, rules } = await changeRules(context, change, { ...note, comment }, mustFit, locate)
+  const entries: readonly RuleTarget[] = rules[list]
   const written = remove ? undefined : entries.find((each) => isSameTarget(each, target))
-  if (changed.kind === 'written') {
+  if (edited.changed) {
     await recordEdit(context, written ?? target, remove ? `${name} removed` : name, note)
   }
   return {
-    ...toResponse(changed),
+    ...edited,
     target: { ...target },
     scope: isByDigestAlone ? 'counted' : 'all',
     entry: written ? { ...written } : null,
   }
+}
+
+/** @returns when the entry ends, which is checked with the rules; undefined: never @throws {InputError} */
+function resolveEnd(until: string | undefined, duration: string | undefined, nowMs: number): string | undefined {
+  if (until !== undefined && duration !== undefined) throw new InputError(['for'], 'expected for or until, not both')
+  if (isOver({ until }, nowMs)) throw new InputError(['until'], 'expected a moment that is yet to come')
+  if (duration === undefined) return until
+  const durationMs = parseDuration(duration)
+  if (durationMs === undefined) throw new InputError(['for'], `expected ${DURATION_EXPECTED}`)
+  return new Date(nowMs + durationMs).toISOString()
 }
 
 /** @throws {InputError} for a mistake in the target */

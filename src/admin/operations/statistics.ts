@@ -80,6 +80,16 @@ function listSources(caller: CallerInput): readonly string[] {
   return CALLER_KIND_NAMES.flatMap((kind) => {
     const part = caller[kind]
     if (part === undefined) return []
-    return typeof part === 'string' ? [kind] : Object.keys(part).map((name) => `${kind}:${name}`)
+    if (typeof part === 'string') return [kind]
+    const names = kind === 'claim' ? listPointers(part) : Object.keys(part)
+    return names.map((name) => `${kind}:${name}`)
+  })
+}
+
+/** Lists the JSON Pointers (RFC 6901) of all claims that can be an identity. */
+function listPointers(claims: object, before = ''): readonly string[] {
+  return Object.entries(claims).flatMap(([name, value]) => {
+    const pointer = `${before}/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`
+    return typeof value === 'object' && value !== null ? listPointers(value, pointer) : [pointer]
   })
 }

@@ -6,7 +6,7 @@ import { checkRules } from '../../rules/rule-policies.ts'
 import { describe } from '../../statistics/schema.ts'
 import { KEPT_VERSIONS, NO_DOCUMENT } from '../../store/documents.ts'
 import * as answers from '../answers.ts'
-import { changeRules, note, requireRules, toResponse } from '../change-rules.ts'
+import { changeRules, note, requireRules } from '../change-rules.ts'
 import { defineOperation, InputError, OperationError } from '../operation.ts'
 import { toDocument } from './rules.ts'
 
@@ -49,7 +49,7 @@ export const rollback = defineOperation({
     if (!stored) throw createNotKept(version)
     const change = (rules: Rules) => {
       try {
-        const restored = withSection(rules, parseRules(stored.text), section, context.now())
+        const restored = withSection(rules, parseRules(stored.text), section)
         checkRules(restored, context.env)
         return restored
       } catch (error) {
@@ -58,7 +58,8 @@ export const rollback = defineOperation({
       }
     }
     const comment = note.comment || `${section} back to version ${version}`
-    return toResponse(await changeRules(context, change, { ...note, comment, replacesAll: section === 'all' }, false))
+    const how = { ...note, comment, replacesAll: section === 'all' }
+    return (await changeRules(context, change, how, false)).edited
   },
 })
 

@@ -1,4 +1,5 @@
 import type { RequestPolicy } from '../../model/policy.ts'
+import { readDeployedTables } from '../../rules/rule-policies.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { Path } from '../settings/wrangler-file.ts'
 
@@ -128,12 +129,10 @@ export interface Finding {
 
 /** Locates a valid policy. @param key of its table; a policy without a table comes from RATE_LIMITS */
 export function locatePolicy(
-  { variables: { POLICIES } }: Settings,
+  { variables }: Settings,
   { name }: RequestPolicy,
   key = 'name',
 ): Pick<Finding, 'variable' | 'path'> {
-  const tables: readonly { readonly name?: unknown }[] =
-    typeof POLICIES === 'string' ? JSON.parse(POLICIES || '[]') : (POLICIES ?? [])
-  const index = tables.findIndex((table) => table.name === name)
+  const index = readDeployedTables(variables).findIndex((table) => table.name === name)
   return index < 0 ? { variable: 'RATE_LIMITS' } : { variable: 'POLICIES', path: [index, key] }
 }

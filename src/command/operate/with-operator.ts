@@ -8,7 +8,7 @@ import { CommandError, type Exit } from '../command-error.ts'
 import { CALL_TIMEOUT_MS, type Connection, connect, createStore } from '../redis/connection.ts'
 import { readSettings } from '../settings/settings.ts'
 import type { Context } from '../subcommand.ts'
-import { findDigestNote, loadWorkerConfig, toEnvironment } from '../worker-config.ts'
+import { loadWorkerConfig, noteDigests, toEnvironment } from '../worker-config.ts'
 import { explainProblem, type Operator } from './operator.ts'
 import type { OperatorOptions } from './options.ts'
 import { operateOverGateway } from './over-gateway.ts'
@@ -37,9 +37,7 @@ export async function withOperator(
     if (subject === 'rules' && settings.variables.RULES !== 'on') {
       terminal.note('note: RULES is off in this configuration; rules only work where the Worker has RULES = "on"')
     }
-    const needsDigests = Object.keys(about).some((part) => isCallerKind(part) || part === 'route')
-    const note = needsDigests ? findDigestNote(settings) : undefined
-    if (note !== undefined) terminal.note(note)
+    if (Object.keys(about).some((part) => isCallerKind(part) || part === 'route')) noteDigests(settings, terminal)
     await work(operateOverDatabase(connection, worker, subject))
     return 'done'
   } finally {

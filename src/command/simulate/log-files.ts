@@ -88,5 +88,5 @@ function readSize(file: string): number {
 /** Errors without a code are not about the file, and stay as they are. */
 function toReadError(file: string, error: unknown): unknown {
   if (!(error instanceof Error && 'code' in error)) return error
-  return new CommandError(`${file === '-' ? 'standard input' : file}: cannot be read: ${error.code}`)
+  return new CommandError(`${file === '-' ? 'standard input' : file} cannot be read (${error.code})`)
 }

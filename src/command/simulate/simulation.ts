@@ -7,11 +7,12 @@ import type { RequestCharge } from '../../model/charge.ts'
 import { describeSource, type IdentitySource } from '../../model/identity-source.ts'
 import type { RequestPolicy } from '../../model/policy.ts'
 import type { Verdict } from '../../model/verdict.ts'
+import type { ReceivedRequest } from '../../request/received-request.ts'
 import { createPathReader, createTargetReader, type TargetReader } from '../../request/target.ts'
 import type { CallContext } from '../../runtime/call-context.ts'
 import { Deadlines } from '../../runtime/deadlines.ts'
 import type { LogEntry } from './log-line.ts'
-import { isUnlogged, LoggedRequest } from './logged-request.ts'
+import { createLoggedRequest, formatIdentity, isUnlogged } from './logged-request.ts'
 import { Timeline } from './timeline.ts'
 import { createVirtualEngine, VirtualStore } from './virtual-store.ts'
 
@@ -105,13 +106,12 @@ export class Simulation {
 
   async replay(entry: LogEntry): Promise<Fate> {
     this.store.advanceTo(entry.timeMs)
-    const request = new LoggedRequest(entry)
     for (const source of this.#unseen) {
       const isSeen = source.kind === 'header' ? entry.headers.has(source.name) : entry.ip !== undefined
       if (isSeen) this.#unseen.delete(source)
     }
     const trace: DecisionTrace = { matches: [], charges: [] }
-    const verdict = await this.#decide(request, trace)
+    const verdict = await this.#decide(createLoggedRequest(entry), trace)
     let fate: Fate = 'rejected'
     if (verdict && 'limits' in verdict) {
       fate = verdict.outcome === 'admitted' ? 'admitted' : 'refused'
@@ -125,7 +125,7 @@ export class Simulation {
       )
       // Exempt requests have no limits. A remembered refusal names only its policy: the others had room then.
       const charges = verdict.limits.length > 0 ? trace.charges : []
-      for (const charge of charges) this.#count(charge, refusing.has(charge.policy.name), request)
+      for (const charge of charges) this.#count(charge, refusing.has(charge.policy.name), entry)
     }
     if (fate === 'rejected') this.#rejected++
     if (verdict?.outcome === 'admitted' && entry.status !== undefined) {
@@ -135,7 +135,7 @@ export class Simulation {
     return fate
   }
 
-  async #decide(request: LoggedRequest, trace: DecisionTrace): Promise<Verdict | undefined> {
+  async #decide(request: ReceivedRequest, trace: DecisionTrace): Promise<Verdict | undefined> {
     const target = this.#readTarget(request.url)
     if (typeof target === 'string') return undefined
     const { canonical } = target.path
@@ -143,12 +143,12 @@ export class Simulation {
     return await this.#limiter.decide(request, target.path, this.#context, { trace })
   }
 
-  #count({ key, digest, policy }: RequestCharge, isRefused: boolean, request: LoggedRequest): void {
+  #count({ key, digest, policy }: RequestCharge, isRefused: boolean, entry: LogEntry): void {
     const index = 1 + this.#policies.findIndex(({ name }) => name === policy.name)
     this.#timeline.count(this.store.nowMs, index, isRefused ? 'refused' : 'admitted')
     if (!isRefused) return
     const known = this.#callersByKey.get(key)
-    const caller = known ?? { policy: policy.name, digest, caller: request.formatIdentity(policy.by), refused: 0 }
+    const caller = known ?? { policy: policy.name, digest, caller: formatIdentity(entry, policy.by), refused: 0 }
     caller.refused++
     if (!known) this.#callersByKey.set(key, caller)
   }

@@ -64,7 +64,7 @@ export async function runSweep(context: Context, flags: SweepFlags, command: Swe
       const amount = `${found.isComplete ? '' : 'about '}${formatNumber(extrapolate(found.tally.changed, found))}`
       const names = found.examples.length > 0 ? `, such as ${quote(found.examples)}` : ''
       const question = `${command.question} ${amount} keys of ${connection.database}${names}?`
-      if (!(await terminal.confirm(question, 'Give --yes, or see with --dry-run.', signal))) {
+      if (!(await terminal.confirm(question, 'Give --yes, or see with --dry-run.'))) {
         terminal.note('nothing was changed')
         return 'done'
       }
@@ -103,7 +103,7 @@ async function applyJob(
   let shownReason: string | undefined
   const onProgress = (progress: SweepProgress) => {
     latest = progress
-    bar.set(Math.max(0, Math.round((progress.share - startShare) * databaseKeys)))
+    bar.update(Math.max(0, Math.round((progress.share - startShare) * databaseKeys)))
     if (progress.waitsFor !== shownReason && progress.waitsFor) terminal.note(`waiting: ${progress.waitsFor}`)
     shownReason = progress.waitsFor
     if (performance.now() - savedAtMs < SAVE_EVERY_MS) return
@@ -116,7 +116,7 @@ async function applyJob(
       const hint = 'The same command with --resume goes on from there.'
       throw new CommandError(error.message, { exit: 'redis', hint })
     })
-    .finally(() => bar.end())
+    .finally(() => bar.stop())
   const { isComplete, tally, share, examples, pauses, longestScriptUs } = summary
   if (isComplete) file?.remove()
   const took = seconds()

@@ -352,8 +352,8 @@ test.each([
   [['--traffic', 'many callers'], '--traffic: expected parts such as'],
   [['--traffic', '5 callers'], '--traffic: expected parts such as'],
   [['--traffic', '1 caller, 1/s each', '--seed', 'x'], '--seed: expected an integer'],
-  [['no-such.log'], 'no-such.log: cannot be read: ENOENT'],
-  [['bad.gz'], 'bad.gz: cannot be read: Z_DATA_ERROR'],
+  [['no-such.log'], 'no-such.log cannot be read (ENOENT)'],
+  [['bad.gz'], 'bad.gz cannot be read (Z_DATA_ERROR)'],
 ])('sluice simulate %j is misuse', async (args, message) => {
   await writeFile(join(folder, 'bad.gz'), 'not packed')
   const files = args.map((arg) => (/\.(?:gz|log)$/.test(arg) ? join(folder, arg) : arg))

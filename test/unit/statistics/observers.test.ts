@@ -5,7 +5,7 @@ import type { Reading } from '../../../src/model/identity-source.ts'
 import type { RequestPolicy } from '../../../src/model/policy.ts'
 import type { ReportedLimit, Verdict } from '../../../src/model/verdict.ts'
 import { createLabelReader, type LabelReader } from '../../../src/statistics/label.ts'
-import { type AnalyticsDataset, createAnalyticsWriter, createRefusalLog } from '../../../src/statistics/observers.ts'
+import { createAnalyticsWriter, createRefusalLog } from '../../../src/statistics/observers.ts'
 
 const { policies } = loadConfig({
   UPSTREAM_URL: 'https://api.example.com',
@@ -118,8 +118,8 @@ test.each<[Verdict, object]>([
 })
 
 test('the analytics writer writes one data point for each request, within the limits of the platform', () => {
-  const points: Parameters<AnalyticsDataset['writeDataPoint']>[0][] = []
-  const writer = createAnalyticsWriter({ writeDataPoint: (point) => void points.push(point) }, () => {})
+  const points: AnalyticsEngineDataPoint[] = []
+  const writer = createAnalyticsWriter({ writeDataPoint: (point) => void points.push(point ?? {}) }, () => {})
   writer.onDecided(observed(LIMITED, { country: 'DE' }), CONTEXT)
   const admitted = observed({ outcome: 'admitted', limits: [], degraded: 'local' })
   writer.onDecided(admitted, CONTEXT)

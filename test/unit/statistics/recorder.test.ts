@@ -68,9 +68,9 @@ function subject(readLabel = createLabelReader({ kind: 'header', name: 'x-accoun
         await counters.add(flush)
       },
     },
-    readAvoidedCalls: () => ({ ...savings }),
+    avoided: savings,
+    mirror: undefined,
     readLabel,
-    readMirror: undefined,
     now: () => clock.now,
     wait(ms) {
       waits.push(ms)
