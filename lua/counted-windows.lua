@@ -97,7 +97,6 @@ return function(start_of)
     if is_settled then
       write(key, windows, now)
     end
-    return is_settled
   end
 
   return { peek = peek, commit = commit, settle = settle }

@@ -2,16 +2,13 @@
 --
 -- KEYS   one key a charge.
 -- ARGV   for each key: window in ms; slot; units that it holds.
--- Reply  for each key the ms of the new deadline.
+-- Reply  none.
 --
 -- Takes the algorithms by letter, of which it needs `c`, and the time in µs.
 local algorithms, now_us = ...
 
 local now = math.floor(now_us / 1000)
-local reply = {}
 for i, key in ipairs(KEYS) do
   local window, slot, units = tonumber(ARGV[3 * i - 2]), tonumber(ARGV[3 * i - 1]), tonumber(ARGV[3 * i])
   algorithms.c.renew(key, now, window, slot, units)
-  reply[i] = now + window
 end
-return reply

@@ -127,20 +127,19 @@ local function settle(key, now_us, charged_ms, difference, from, _, charged)
     bucket = { us = (charged_ms + 1) * 1000, fraction = 0, limit = limit, window_us = window_us }
     owed = (charged + difference) * window_us
     if bucket.us + owed / limit <= now_us then
-      return false -- As much has been refilled since.
+      return -- As much has been refilled since.
     end
   elseif difference > 0 then
     owed = difference * bucket.window_us
   else
     if not bucket or us_of_lack(bucket, 0) <= now_us then
-      return false -- Full again: what was charged has been refilled.
+      return -- Full again: what was charged has been refilled.
     end
     -- What may have been refilled since the charge, at its rate or another, must not be given back once more.
     local rate = math.max(bucket.limit, ceil(limit * bucket.window_us / window_us))
     owed = math.min(0, difference * bucket.window_us + math.max(0, now_us - charged_ms * 1000) * rate)
   end
   write(key, bucket, owed, now_us, bucket.refusals, bucket.until_ms)
-  return true
 end
 
 return { peek = peek, commit = commit, settle = settle }

@@ -5,6 +5,7 @@
 
 import { type LeaseSize, withLeases } from '../../src/engine/leases.ts'
 import { withRefusalCache } from '../../src/engine/refusal-cache.ts'
+import { createAvoidedCalls } from '../../src/engine/stage.ts'
 import type { Decision, DecisionRequest, StoreCharge } from '../../src/model/charge.ts'
 import type { Limit } from '../../src/model/limits.ts'
 import type { Store } from '../../src/model/store.ts'
@@ -139,8 +140,9 @@ export async function serveTraffic(traffic: Traffic, random = seededRandom(20261
   })
   const now = () => Math.floor(time.nowMs)
   const places = Array.from({ length: traffic.places ?? PLACES }, () => {
-    const asked = withRefusalCache(now)(remote)
-    return leases === 'off' ? asked : withLeases(leases)({ now })(asked)
+    const avoided = createAvoidedCalls()
+    const asked = withRefusalCache(remote, now, avoided)
+    return leases === 'off' ? asked : withLeases(leases)(asked, { now, timeoutMs: Number.POSITIVE_INFINITY, avoided })
   })
   const charge: StoreCharge = {
     key: 'caller',

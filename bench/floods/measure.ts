@@ -142,7 +142,7 @@ async function run(
   const config = loadConfig({ UPSTREAM_URL: 'https://api.test', STORE: 'memory', ...flood.env })
   const now = () => Math.floor(time.nowMs)
   const isSure = !config.rules && config.policies.every(isRefusedForLong)
-  const limited = isSure ? store : withRefusalLimit(now)(store)
+  const limited = isSure ? store : withRefusalLimit(store, now)
   const { limiter, digestsOfTokens } = composeLimiter(config, { store: limited, now, log() {} })
   const ruleIndex =
     flood.rules &&
@@ -173,7 +173,7 @@ async function run(
     if (verdict.outcome !== 'admitted') refused++
     else {
       if (verdict.hold) holds.push(verdict.hold)
-      await verdict.failures?.find(flood.status ?? 200)?.charge()
+      await verdict.findFailure?.(flood.status ?? 200)?.charge()
     }
     await Promise.all(background)
   }

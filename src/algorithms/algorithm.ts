@@ -65,10 +65,6 @@ export interface Commit<State> {
   readonly forfeited?: number
 }
 
-/**
- * Twin of `lua/limit-state.lua`: the state of one limit, shared by the algorithms.
- */
-
 interface WindowState extends Limit {
   /** May exceed a limit that was lowered. */
   readonly used: number
@@ -78,6 +74,7 @@ interface WindowState extends Limit {
   readonly freedAfterMs: (units: number) => number
 }
 
+/** Twin of `lua/limit-state.lua`. */
 export function createLimitState(
   { limit, windowMs, used, resetMs: firstFreeMs, freedAfterMs }: WindowState,
   wanted: number,

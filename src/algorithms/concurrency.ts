@@ -7,7 +7,6 @@
  * isolates and Redis share.
  */
 
-import type { StoreCharge } from '../model/charge.ts'
 import type { Algorithm, Commit } from './algorithm.ts'
 import { createLimitState, getOnlyLimit, toPeek } from './algorithm.ts'
 
@@ -41,7 +40,7 @@ export const concurrency: Algorithm<ConcurrencyState> = {
   commit(state = createEmptyState(), charge, nowUs, units) {
     const nowMs = Math.floor(nowUs / 1000)
     const { windowMs } = getOnlyLimit(charge)
-    const slot = requireSlot(charge)
+    const { slot = 0 } = charge
     if (!state.slots.has(slot)) state.slots.set(slot, { units, deadlineMs: nowMs + windowMs })
     removePast(state, nowMs)
     return keep(state, nowMs, windowMs)
@@ -97,11 +96,6 @@ function removePast(state: ConcurrencyState, nowMs: number): void {
   for (const [slot, { deadlineMs }] of state.slots) {
     if (Math.abs(deadlineMs) <= nowMs) state.slots.delete(slot)
   }
-}
-
-function requireSlot({ slot }: StoreCharge): number {
-  if (slot === undefined) throw new Error('a limit on concurrency needs a slot to hold')
-  return slot
 }
 
 /** The time when the deadlines of this many units have passed. */

@@ -2,10 +2,6 @@ import type { Decision, DecisionRequest, LimitState, StoreCharge } from '../mode
 import type { MutableLimitState, PenaltyState } from './algorithm.ts'
 import { ALGORITHMS } from './algorithm-table.ts'
 
-/**
- * Twin of `lua/decide.lua`: one decision over any number of charges. It peeks at all, then charges all or none.
- */
-
 /** State by key; expired states are not returned. */
 export interface States {
   read(key: string): unknown
@@ -21,10 +17,13 @@ export interface Evaluation {
   /** Permits that may be charged; 0 if the charge does not apply. */
   readonly chargeable: number
   /** A new penalty state to store, even though nothing is charged. */
-  readonly changed?: Penalized['changed']
+  readonly changed?: PenaltyState
 }
 
-/** @param nowUs microseconds since the Unix epoch, an integer */
+/**
+ * Twin of `lua/decide.lua`: peeks at all charges, then charges all or none.
+ * @param nowUs microseconds since the Unix epoch, an integer
+ */
 export function decide(request: DecisionRequest, nowUs: number, states: States): Decision {
   const { action, leaseMs = 0, charges } = request
   let hasNewIdentity = false
@@ -126,25 +125,19 @@ export function subtract(usage: readonly MutableLimitState[], units: number): vo
   for (const limit of usage) limit.remaining = Math.max(0, limit.remaining - units)
 }
 
-export interface Penalized {
-  /** The rest of the penalty; 0 without one. */
-  readonly penaltyMs: number
-  /** A new state to store. */
-  readonly changed?: PenaltyState
-}
-
-const FREE: Penalized = { penaltyMs: 0 }
+const FREE = { penaltyMs: 0 }
 
 /**
  * Twin of `lua/penalize.lua`. A refusal during a penalty does not extend it.
  * @param isRefusal true if the charge refuses by its limits, and the refusal counts
+ * @returns the rest of the penalty, 0 without one; and a new state to store
  */
 export function penalize(
   { penalty, mode, limits }: StoreCharge,
   known: PenaltyState | undefined,
   isRefusal: boolean,
   nowMs: number,
-): Penalized {
+): { readonly penaltyMs: number; readonly changed?: PenaltyState } {
   if (!penalty || mode === 'shadow') return FREE
   const running = known && known.untilMs > nowMs ? known : undefined
   if (running?.refusals === 0) return { penaltyMs: running.untilMs - nowMs }

@@ -40,7 +40,7 @@ export async function createHandler(
   const copy = config.storeMirror && (await openBackend[config.storeMirror](config, env, now))
   const { Mirror, withMirror } = copy ? await import('../engine/mirror.ts') : {}
   const mirror = copy && Mirror && new Mirror({ store: copy.limits, now, timeoutMs, log })
-  const limits = mirror && withMirror ? withMirror(mirror)(backend.limits) : backend.limits
+  const limits = mirror && withMirror ? withMirror(backend.limits, mirror) : backend.limits
 
   // Statistics
   const avoided = createAvoidedCalls()
@@ -52,13 +52,13 @@ export async function createHandler(
   const { openStatistics } = isObserved ? await import('../gateway/statistics.ts') : {}
   const statistics = openStatistics?.({ config, counters, analytics, avoided, mirror, readClaim, now, log })
   const recorder = statistics?.recorder
-  const timed = recorder ? (await import('../statistics/with-timing.ts')).withTiming(recorder, now)(limits) : limits
+  const timed = recorder ? (await import('../statistics/with-timing.ts')).withTiming(limits, recorder, now) : limits
 
   // Limiter. Runtime rules may bring any policy.
   const returnsUnits = rules !== undefined || !policies.every(isRefusedForLong)
   const { withRefusalLimit } = returnsUnits ? await import('../engine/refusal-limit.ts') : {}
   const { holdUntilEnd } = returnsUnits ? await import('../http/hold-until-end.ts') : {}
-  const store = withRefusalLimit?.(now)(timed) ?? timed
+  const store = withRefusalLimit?.(timed, now) ?? timed
   const leases = config.leases ? (await import('../engine/leases.ts')).withLeases(config.leases) : undefined
   const composed = composeLimiter(config, { store, now, log, leases, avoided, readClaim, health })
   const { openRules } = rules ? await import('../rules/open-rules.ts') : {}
@@ -67,7 +67,7 @@ export async function createHandler(
   const rulesEngine = rules && (await openRules?.({ ...parts, rules }))
 
   // Gateway
-  const readHealth = createHealthReader(composed.engine, now)
+  const readHealth = createHealthReader(store, composed.engine, now)
   const gateway = { ...composed, rulesEngine, store, readHealth, now, log }
   const routes = new Map<string, RouteHandler>()
   if (metrics && counters) routes.set('metrics', (await import('../admin/metrics.ts')).createMetrics(metrics, counters))

@@ -2,7 +2,7 @@ import { type Store, StoreError } from '../model/store.ts'
 import { createLoader } from '../runtime/create-loader.ts'
 import type { Log } from '../runtime/log.ts'
 import type { PendingReleases } from './pending-releases.ts'
-import { decorate, type Stage } from './stage.ts'
+import { decorate } from './stage.ts'
 
 /** Closed: calls are made. Open: none is. Half-open: one is, and its result decides. */
 export type Circuit = 'closed' | 'open' | 'half-open'
@@ -113,46 +113,44 @@ export interface BreakerOptions {
 const loadPending = createLoader(() => import('./pending-releases.ts'))
 
 /** Makes no decisions in a store while it keeps failing, and releases slots as soon as the store is available. */
-export function withBreaker({ breaker, now, log }: BreakerOptions): Stage {
-  return (store) => {
-    let pending: PendingReleases | undefined
-    const revoke: Store['revoke'] = async (releases) => {
-      const { PendingReleases } = await loadPending()
-      pending ??= new PendingReleases(store, now)
-      pending.add(releases)
-      return pending.keep()
-    }
-
-    return decorate(store, {
-      async decide(request, context) {
-        // The request that sent them before may have no time left.
-        if (pending?.size) context?.waitUntil(pending.keep())
-        const end = breaker?.begin()
-        if (breaker && !end) throw new StoreError('circuit breaker open after repeated failures', { mayHaveRun: false })
-        let isSuccess = false
-        try {
-          const deciding = store.decide(request, context)
-          // Even if the client disconnects first, its slots must become known, to be released.
-          if (request.charges.some(({ slot }) => slot !== undefined)) context?.waitUntil(deciding.catch(() => {}))
-          const decision = await deciding
-          isSuccess = true
-          return decision
-        } finally {
-          const before = breaker?.circuit
-          end?.(isSuccess)
-          if (before !== breaker?.circuit && breaker?.circuit === 'closed') log('info', { event: 'store_recovered' })
-        }
-      },
-      // Slots are released whatever the circuit: no response waits for it.
-      async release(charges) {
-        try {
-          await store.release(charges)
-        } catch (error) {
-          if (!(error instanceof StoreError)) throw error
-          await revoke(charges.map((charge) => ({ charge, isKnown: true })))
-        }
-      },
-      revoke,
-    })
+export function withBreaker(store: Store, { breaker, now, log }: BreakerOptions): Store {
+  let pending: PendingReleases | undefined
+  const revoke: Store['revoke'] = async (releases) => {
+    const { PendingReleases } = await loadPending()
+    pending ??= new PendingReleases(store, now)
+    pending.add(releases)
+    return pending.keep()
   }
+
+  return decorate(store, {
+    async decide(request, context) {
+      // The request that sent them before may have no time left.
+      if (pending?.size) context?.waitUntil(pending.keep())
+      const end = breaker?.begin()
+      if (breaker && !end) throw new StoreError('circuit breaker open after repeated failures', { mayHaveRun: false })
+      let isSuccess = false
+      try {
+        const deciding = store.decide(request, context)
+        // Even if the client disconnects first, its slots must become known, to be released.
+        if (request.charges.some(({ slot }) => slot !== undefined)) context?.waitUntil(deciding.catch(() => {}))
+        const decision = await deciding
+        isSuccess = true
+        return decision
+      } finally {
+        const before = breaker?.circuit
+        end?.(isSuccess)
+        if (before !== breaker?.circuit && breaker?.circuit === 'closed') log('info', { event: 'store_recovered' })
+      }
+    },
+    // Slots are released whatever the circuit: no response waits for it.
+    async release(charges) {
+      try {
+        await store.release(charges)
+      } catch (error) {
+        if (!(error instanceof StoreError)) throw error
+        await revoke(charges.map((charge) => ({ charge, isKnown: true })))
+      }
+    },
+    revoke,
+  })
 }

@@ -7,9 +7,9 @@ import type { Log } from '../runtime/log.ts'
 import { drawNumber } from '../runtime/random.ts'
 import { MAX_TIMER_MS } from '../runtime/sleep.ts'
 import { type Circuit, CircuitBreaker, withBreaker } from './circuit-breaker.ts'
-import type { LeaseParts } from './leases.ts'
+import type { withLeases } from './leases.ts'
 import { withRefusalCache } from './refusal-cache.ts'
-import { type AvoidedCalls, createAvoidedCalls, decideSome, type Stage } from './stage.ts'
+import { type AvoidedCalls, createAvoidedCalls, decideSome } from './stage.ts'
 
 export interface EngineOptions {
   readonly store: Store
@@ -21,7 +21,7 @@ export interface EngineOptions {
   /** Deadline of a decision by the store. A decision that is older when it arrives is repeated. */
   readonly timeoutMs: number
   /** `withLeases` of a size; without it, no permits are taken in advance. */
-  readonly leases?: ((parts: LeaseParts) => Stage) | undefined
+  readonly leases?: ReturnType<typeof withLeases> | undefined
   readonly avoided?: AvoidedCalls
   /** Share of each limit that applies here while the store is unavailable, above 0 and at most 1. */
   readonly localShare: number
@@ -48,8 +48,6 @@ const ONE_PERMIT: Permits = { action: 'take', permits: 1 }
 
 /** Decides from the refusal cache or leases, else in the store, or without it while it is unavailable. */
 export class Engine {
-  readonly avoided: AvoidedCalls
-  readonly storeKind: string
   readonly #breaker: CircuitBreaker | undefined
   readonly #store: Store
   readonly #options: EngineOptions
@@ -57,24 +55,17 @@ export class Engine {
   constructor(options: EngineOptions) {
     const { store, now, log, timeoutMs, leases } = options
     const { avoided = createAvoidedCalls(), hasRefusalCache = true, hasBreaker = true } = options
-    this.avoided = avoided
-    this.storeKind = store.kind
     this.#breaker = hasBreaker
       ? new CircuitBreaker({ now, random: Math.random, probeTimeoutMs: 2 * timeoutMs })
       : undefined
-    const guarded = withBreaker({ breaker: this.#breaker, now, log })(store)
-    const cached = hasRefusalCache ? withRefusalCache(now, avoided)(guarded) : guarded
-    this.#store = leases?.({ now, timeoutMs, avoided })(cached) ?? cached
+    const guarded = withBreaker(store, { breaker: this.#breaker, now, log })
+    const cached = hasRefusalCache ? withRefusalCache(guarded, now, avoided) : guarded
+    this.#store = leases?.(cached, { now, timeoutMs, avoided }) ?? cached
     this.#options = options
   }
 
   get circuit(): Circuit {
     return this.#breaker?.circuit ?? 'closed'
-  }
-
-  /** @throws {StoreError} if the store cannot be reached */
-  ping(): Promise<void> {
-    return this.#store.ping()
   }
 
   /** @param permits one by default; a `peek` is always answered by the store itself */

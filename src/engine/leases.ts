@@ -5,7 +5,7 @@ import type { CallContext } from '../runtime/call-context.ts'
 import { Lru } from '../runtime/lru.ts'
 import { mapList } from '../runtime/map-list.ts'
 import { LeaseAccount } from './lease-account.ts'
-import { type AvoidedCalls, createAvoidedCalls, decorate, type Stage } from './stage.ts'
+import { type AvoidedCalls, decorate } from './stage.ts'
 import { formatStatusName, StatusCache } from './status-cache.ts'
 
 /** Permits of further callers expire unused. */
@@ -47,9 +47,9 @@ export type LeaseSize = number | 'auto'
 
 export interface LeaseParts {
   readonly now: () => number
-  /** Deadline of a call. Default: none. */
-  readonly timeoutMs?: number
-  readonly avoided?: AvoidedCalls
+  /** Deadline of a call. */
+  readonly timeoutMs: number
+  readonly avoided: AvoidedCalls
 }
 
 /** Workers with a compatibility date before 2024-10-14 end requests that await what another resolves: they hang. */
@@ -66,26 +66,13 @@ const CAN_AWAIT_OTHERS =
  *
  * Requests that find no permit while a call is on its way wait for it, and the next call asks for all of them.
  */
-export function withLeases(size: LeaseSize): (parts: LeaseParts) => Stage {
-  return (parts) => (store) => {
-    const { decide, dropAccounts } = createLeases(store, size, parts)
-    return decorate(store, {
-      decide,
-      async delete(keys) {
-        await store.delete(keys)
-        dropAccounts()
-      },
-    })
-  }
+export function withLeases(size: LeaseSize): (store: Store, parts: LeaseParts) => Store {
+  return (store, parts) => createLeasing(store, size, parts)
 }
 
-function createLeases(
-  store: Store,
-  size: LeaseSize,
-  { now, timeoutMs = Number.POSITIVE_INFINITY, avoided = createAvoidedCalls() }: LeaseParts,
-) {
+function createLeasing(store: Store, size: LeaseSize, { now, timeoutMs, avoided }: LeaseParts): Store {
   const maxPermits = size === 'auto' ? Number.POSITIVE_INFINITY : size
-  const accounts = new Lru<LeaseAccount>(MAX_ACCOUNTS)
+  let accounts = new Lru<LeaseAccount>(MAX_ACCOUNTS)
   const statuses = new StatusCache()
   let roundTripMs = 0
   /** The latest call has failed: until one grants something, none is waited for, so that a breaker sees each. */
@@ -114,7 +101,7 @@ function createLeases(
   /** Lets all permits expire, also those on their way. */
   function dropAccounts(): void {
     generation++
-    accounts.clear()
+    accounts = new Lru(MAX_ACCOUNTS)
   }
 
   async function decideFor(caller: LeasingCaller): Promise<Decision> {
@@ -318,7 +305,13 @@ function createLeases(
     return nowMs
   }
 
-  return { decide, dropAccounts }
+  return decorate(store, {
+    decide,
+    async delete(keys) {
+      await store.delete(keys)
+      dropAccounts()
+    },
+  })
 }
 
 /** @throws {StoreError} if that was the outcome */

@@ -3,8 +3,7 @@ import { toReported } from '../algorithms/decide.ts'
 import type { Charge, DecisionRequest, LimitState, RequestCharge } from '../model/charge.ts'
 import type { Limit } from '../model/limits.ts'
 import type { Pattern, RequestPolicy } from '../model/policy.ts'
-import type { Store } from '../model/store.ts'
-import type { Admitted, Blocked, Failures, Refused, ReportedLimit, Settlement, Verdict } from '../model/verdict.ts'
+import type { Admitted, Blocked, Refused, ReportedLimit, Verdict } from '../model/verdict.ts'
 import { RequestChargeBuilder, type RequestChargeBuilderOptions } from '../request/charge-builder.ts'
 import type { ClaimReader } from '../request/identity/claims.ts'
 import { findPriority, type Match, PolicyFinder } from '../request/policy/policy-finder.ts'
@@ -158,14 +157,14 @@ export class RequestLimiter {
     }
     if (granted > 0) {
       const charged = charges.filter((_, index) => isCharged(decision, index))
-      const settlement = createSettlement(charged, decision)
-      const failures = createFailures(charged, limits, (failed) => this.#engine.charge(failed, decision, context))
+      const settle = createSettle(charged, decision)
+      const findFailure = createFindFailure(charged, limits, (failed) => this.#engine.charge(failed, decision, context))
       return {
         outcome: 'admitted',
         limits,
         ...(hold && { hold }),
-        ...(settlement && { settlement }),
-        ...(failures && { failures }),
+        ...(settle && { settle }),
+        ...(findFailure && { findFailure }),
       }
     }
     const enforced = refusing.filter(({ policy }) => policy.mode === 'enforce')
@@ -211,21 +210,16 @@ function addReports(reports: ReportedLimit[], charge: RequestCharge, usage: read
 }
 
 /** @returns undefined if no policy settles to the actual cost */
-function createSettlement(
-  charges: readonly RequestCharge[],
-  { nowMs, chargedIn }: EngineDecision,
-): Settlement | undefined {
+function createSettle(charges: readonly RequestCharge[], { nowMs, chargedIn }: EngineDecision): Admitted['settle'] {
   const open = charges.filter(({ policy }) => policy.actualCostHeader !== undefined)
   if (open.length === 0) return undefined
-  return {
-    async settle(headers) {
-      const differences = open.flatMap((charge) => {
-        const text = headers.get(charge.policy.actualCostHeader ?? '')?.trim() ?? ''
-        const units = /^\d+$/.test(text) ? Math.min(Number(text), findCapacity(charge)) - charge.cost : 0
-        return units === 0 ? [] : [{ charge, units }]
-      })
-      if (differences.length > 0) await chargedIn.settle(differences, nowMs)
-    },
+  return async (headers) => {
+    const differences = open.flatMap((charge) => {
+      const text = headers.get(charge.policy.actualCostHeader ?? '')?.trim() ?? ''
+      const units = /^\d+$/.test(text) ? Math.min(Number(text), findCapacity(charge)) - charge.cost : 0
+      return units === 0 ? [] : [{ charge, units }]
+    })
+    if (differences.length > 0) await chargedIn.settle(differences, nowMs)
   }
 }
 
@@ -238,25 +232,23 @@ function findCapacity({ burst, limits }: Charge): number {
  * @param limits the limits when the request was admitted
  * @returns undefined if no policy counts failures
  */
-function createFailures(
+function createFindFailure(
   charges: readonly RequestCharge[],
   limits: readonly ReportedLimit[],
   charge: (failed: readonly RequestCharge[]) => Promise<void>,
-): Failures | undefined {
+): Admitted['findFailure'] {
   const open = charges.filter(({ policy }) => policy.counts === 'failures')
   if (open.length === 0) return undefined
-  return {
-    find(status) {
-      const failed = open.filter(({ policy }) => policy.failures.includes(status))
-      if (failed.length === 0) return undefined
-      return {
-        limits: limits.map((limit) => {
-          const cost = failed.find(({ policy }) => policy === limit.policy)?.cost ?? 0
-          return { ...limit, remaining: Math.max(0, limit.remaining - cost) }
-        }),
-        charge: () => charge(failed),
-      }
-    },
+  return (status) => {
+    const failed = open.filter(({ policy }) => policy.failures.includes(status))
+    if (failed.length === 0) return undefined
+    return {
+      limits: limits.map((limit) => {
+        const cost = failed.find(({ policy }) => policy === limit.policy)?.cost ?? 0
+        return { ...limit, remaining: Math.max(0, limit.remaining - cost) }
+      }),
+      charge: () => charge(failed),
+    }
   }
 }
 
@@ -269,10 +261,7 @@ export interface LimiterConfig
 }
 
 /** Dependencies of a limiter and its engine. */
-export interface LimiterParts extends Pick<EngineOptions, 'leases' | 'avoided' | 'hasRefusalCache' | 'hasBreaker'> {
-  readonly store: Store
-  readonly now: () => number
-  readonly log: Log
+export interface LimiterParts extends Omit<EngineOptions, 'fallback' | 'timeoutMs' | 'localShare'> {
   /** Without it, tokens cannot be verified. */
   readonly readClaim?: ClaimReader | undefined
   /** Without it, no request is shed. */

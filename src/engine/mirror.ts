@@ -8,7 +8,7 @@ import { Deadlines } from '../runtime/deadlines.ts'
 import type { Log } from '../runtime/log.ts'
 import { CircuitBreaker, withBreaker } from './circuit-breaker.ts'
 import { isCharged } from './engine.ts'
-import { decorate, type Stage } from './stage.ts'
+import { decorate } from './stage.ts'
 
 export interface MirrorOptions {
   /** The store that receives the charges. */
@@ -55,41 +55,40 @@ interface MirroredCharge {
  * `revoke` goes to the store alone: a decision without an answer was not mirrored, and slots whose release failed were
  * released in the mirror before.
  */
-export function withMirror(mirror: Mirror): Stage {
+export function withMirror(store: Store, mirror: Mirror): Store {
   const second = mirror.store
-  return (store) =>
-    decorate(store, {
-      async decide(request, context) {
-        const decision = await store.decide(request, context)
-        if (request.action !== 'peek') mirror.followDecision(request, decision, context)
-        return decision
-      },
-      release(charges) {
-        mirror.followUp(charges, (own, atMs) =>
-          // A charge without an answer may still be on its way.
-          atMs === undefined ? second.revoke(own.map((charge) => ({ charge, isKnown: false }))) : second.release(own),
-        )
-        return store.release(charges)
-      },
-      renew(charges) {
-        mirror.followUp(charges, (own) => second.renew(own))
-        return store.renew(charges)
-      },
-      settle(differences, chargedAtMs) {
-        const units = new Map(differences.map(({ charge, units }) => [charge, units]))
-        mirror.followUp([...units.keys()], async (own, atMs) => {
-          if (atMs === undefined) return
-          const adjustments = own.map((charge) => ({ charge, units: units.get(charge) ?? 0 }))
-          await second.settle(adjustments, atMs)
-        })
-        return store.settle(differences, chargedAtMs)
-      },
-      async delete(keys) {
-        const mirrored = mirror.attempt(second.delete(keys))
-        await store.delete(keys)
-        await mirrored
-      },
-    })
+  return decorate(store, {
+    async decide(request, context) {
+      const decision = await store.decide(request, context)
+      if (request.action !== 'peek') mirror.followDecision(request, decision, context)
+      return decision
+    },
+    release(charges) {
+      mirror.followUp(charges, (own, atMs) =>
+        // A charge without an answer may still be on its way.
+        atMs === undefined ? second.revoke(own.map((charge) => ({ charge, isKnown: false }))) : second.release(own),
+      )
+      return store.release(charges)
+    },
+    renew(charges) {
+      mirror.followUp(charges, (own) => second.renew(own))
+      return store.renew(charges)
+    },
+    settle(differences, chargedAtMs) {
+      const units = new Map(differences.map(({ charge, units }) => [charge, units]))
+      mirror.followUp([...units.keys()], async (own, atMs) => {
+        if (atMs === undefined) return
+        const adjustments = own.map((charge) => ({ charge, units: units.get(charge) ?? 0 }))
+        await second.settle(adjustments, atMs)
+      })
+      return store.settle(differences, chargedAtMs)
+    },
+    async delete(keys) {
+      const mirrored = mirror.attempt(second.delete(keys))
+      await store.delete(keys)
+      await mirrored
+    },
+  })
 }
 
 export class Mirror {
@@ -106,7 +105,7 @@ export class Mirror {
 
   constructor({ store, now, timeoutMs, log }: MirrorOptions) {
     const breaker = new CircuitBreaker({ now, random: Math.random, probeTimeoutMs: 2 * timeoutMs })
-    this.store = withBreaker({ breaker, now, log: (level) => log(level, { event: 'mirror_recovered' }) })(store)
+    this.store = withBreaker(store, { breaker, now, log: (level) => log(level, { event: 'mirror_recovered' }) })
     this.#now = now
     this.#log = log
     this.#loggedAtMs = now()

@@ -1,16 +1,16 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
+import { countWanted } from '../algorithms/decide.ts'
 import type { Decision, DecisionRequest, LimitState, StoreCharge } from '../model/charge.ts'
-import type { Store } from '../model/store.ts'
-import { StoreError } from '../model/store.ts'
+import { type Store, StoreError } from '../model/store.ts'
 import { Lru } from '../runtime/lru.ts'
-import { type AvoidedCalls, createAvoidedCalls, decorate, type Stage } from './stage.ts'
+import { type AvoidedCalls, decorate } from './stage.ts'
 import { findMinRemaining, formatStatusName, hasPenalty, StatusCache } from './status-cache.ts'
 
 const MAX_ENTRIES = 10_000
 /** A counter that was reset, or a limit that was raised, takes effect after this at the latest. */
 const MAX_AGE_MS = 5_000
 
-interface Refusal {
+export interface Refusal {
   readonly usage: readonly LimitState[]
   readonly nowMs: number
   /** The store decided between these two. */
@@ -27,24 +27,7 @@ interface Refusal {
  * its cost; a cheaper request, or another policy, is still decided by the store. Refusals that count towards a penalty
  * are not cached, because the store must count them; those by a penalty are. A `peek` is always answered by the store.
  */
-export function withRefusalCache(now: () => number, avoided = createAvoidedCalls()): Stage {
-  return (store) => {
-    const { decide, statuses } = createCache(store, now, avoided)
-    return decorate(store, {
-      decide,
-      async settle(differences, chargedAtMs) {
-        await store.settle(differences, chargedAtMs)
-        statuses.delete(differences.map(({ charge }) => charge.key))
-      },
-      async delete(keys) {
-        await store.delete(keys)
-        statuses.delete(keys)
-      },
-    })
-  }
-}
-
-function createCache(store: Store, now: () => number, avoided: AvoidedCalls) {
+export function withRefusalCache(store: Store, now: () => number, avoided: AvoidedCalls): Store {
   const cached = new Lru<Refusal>(MAX_ENTRIES)
   const statuses = new StatusCache()
 
@@ -127,7 +110,17 @@ function createCache(store: Store, now: () => number, avoided: AvoidedCalls) {
     })
   }
 
-  return { decide, statuses }
+  return decorate(store, {
+    decide,
+    async settle(differences, chargedAtMs) {
+      await store.settle(differences, chargedAtMs)
+      statuses.delete(differences.map(({ charge }) => charge.key))
+    },
+    async delete(keys) {
+      await store.delete(keys)
+      statuses.delete(keys)
+    },
+  })
 }
 
 function canCache(charge: StoreCharge): boolean {
@@ -149,8 +142,8 @@ function isOnlySpent({ reserved, needsSettlement }: StoreCharge): boolean {
 }
 
 /** Units that must remain for a request to fit, reserved ones included. */
-export function countUnits({ cost, reserved }: StoreCharge, { action, permits }: DecisionRequest): number {
-  return (action === 'take-up-to' ? cost : cost * permits) + reserved
+export function countUnits({ cost, reserved }: StoreCharge, request: DecisionRequest): number {
+  return cost * countWanted(request) + reserved
 }
 
 function formatRefusalName(charge: StoreCharge, units: number): string {
@@ -159,7 +152,7 @@ function formatRefusalName(charge: StoreCharge, units: number): string {
 
 /** The limits of an earlier refusal, as they are now. */
 export function ageUsage(
-  { usage, sentAtMs, receivedAtMs }: Pick<Refusal, 'usage' | 'sentAtMs' | 'receivedAtMs'>,
+  { usage, sentAtMs, receivedAtMs }: Omit<Refusal, 'nowMs' | 'untilMs' | 'version'>,
   nowMs: number,
 ): LimitState[] {
   // Counted from the later timestamp, so that a caller who waits that long need not wait again.

@@ -4,8 +4,8 @@ import type { Decision, DecisionRequest, LimitState, StoreCharge } from '../mode
 import type { Store } from '../model/store.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import { Lru } from '../runtime/lru.ts'
-import { ageUsage, countUnits } from './refusal-cache.ts'
-import { decideSome, decorate, type Stage } from './stage.ts'
+import { ageUsage, countUnits, type Refusal } from './refusal-cache.ts'
+import { decideSome, decorate } from './stage.ts'
 import { findMinRemaining, hasPenalty } from './status-cache.ts'
 
 /** Refusals by one key that the store decides in a span. */
@@ -19,14 +19,8 @@ const MAX_COSTS = 5
 const NEVER = Number.NEGATIVE_INFINITY
 const MAX_KEYS = 10_000
 
-interface RepeatedRefusal {
-  readonly usage: readonly LimitState[]
+interface RepeatedRefusal extends Omit<Refusal, 'untilMs' | 'version'> {
   readonly units: number
-  /** The isolate's clock. */
-  readonly sentAtMs: number
-  readonly receivedAtMs: number
-  /** The store's clock. */
-  readonly nowMs: number
 }
 
 /** Refusals by a key within a span. */
@@ -47,32 +41,7 @@ interface Refusals {
  * no more units can remain. Slots may be released at any time, and an address that may bring no more new identities may
  * still bring known ones: there, a repeated refusal may be up to a second too old.
  */
-export function withRefusalLimit(now: () => number): Stage {
-  return (store) => {
-    const { decide, noteReleased } = createLimit(store, now)
-    return decorate(store, {
-      decide,
-      async release(charges) {
-        await store.release(charges)
-        noteReleased(charges.map(({ key }) => key))
-      },
-      async revoke(releases) {
-        await store.revoke(releases)
-        noteReleased(releases.map(({ charge }) => charge.key))
-      },
-      async settle(differences, chargedAtMs) {
-        await store.settle(differences, chargedAtMs)
-        noteReleased(differences.map(({ charge }) => charge.key))
-      },
-      async delete(keys) {
-        await store.delete(keys)
-        noteReleased(keys)
-      },
-    })
-  }
-}
-
-function createLimit(store: Store, now: () => number) {
+export function withRefusalLimit(store: Store, now: () => number): Store {
   const refusalsByKey = new Lru<Refusals>(MAX_KEYS)
   /** The latest release or correction of a key: refusals whose call began before it no longer count. */
   const releasedAtMs = new Lru<number>(MAX_KEYS)
@@ -197,7 +166,25 @@ function createLimit(store: Store, now: () => number) {
     if (known) refusalsByKey.set(key, { ...known, startMs: NEVER, latest: [] })
   }
 
-  return { decide, noteReleased }
+  return decorate(store, {
+    decide,
+    async release(charges) {
+      await store.release(charges)
+      noteReleased(charges.map(({ key }) => key))
+    },
+    async revoke(releases) {
+      await store.revoke(releases)
+      noteReleased(releases.map(({ charge }) => charge.key))
+    },
+    async settle(differences, chargedAtMs) {
+      await store.settle(differences, chargedAtMs)
+      noteReleased(differences.map(({ charge }) => charge.key))
+    },
+    async delete(keys) {
+      await store.delete(keys)
+      noteReleased(keys)
+    },
+  })
 }
 
 /** Finds the refusal of the fewest units that are as many as these: it waits no longer than it must, as far as is known. */

@@ -82,14 +82,8 @@ export function advance(state: ShedState, endTick: () => LoadSignals, nowMs: num
 
 /** Share of the requests of a priority to shed, 0 to 1. */
 export function findShedShare({ level }: ShedState, priority: Priority): number {
-  switch (priority) {
-    case 'critical':
-      return 0
-    case 'default':
-      return Math.max(0, level - 1)
-    case 'sheddable':
-      return Math.min(1, level)
-  }
+  const shares = { critical: 0, default: level - 1, sheddable: level }
+  return Math.max(0, Math.min(1, shares[priority]))
 }
 
 function isPressed(

@@ -2,9 +2,6 @@ import type { Decision, DecisionRequest, StoreCharge } from '../model/charge.ts'
 import type { Store } from '../model/store.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 
-/** Wraps a store. */
-export type Stage = (store: Store) => Store
-
 /** Counts the decisions that took no call to the store. */
 export interface AvoidedCalls {
   byRefusalCache: number

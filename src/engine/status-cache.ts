@@ -79,6 +79,8 @@ function findPenaltyEndMs([limit]: readonly LimitState[], nowMs: number): number
 }
 
 const MAX_KEYS = 10_000
+/** A key has a name for each plan, and for each edition of its limits. */
+const MAX_NAMES_A_KEY = 100
 
 /** Statuses of the keys that an isolate has charged lately. */
 export class StatusCache {
@@ -86,11 +88,7 @@ export class StatusCache {
   /** Names of the statuses of keys that have had several limits. */
   readonly #namesOfKeys = new Lru<Set<string>>(MAX_KEYS)
   /** Replies received so far. */
-  #replies = 0
-
-  get replies(): number {
-    return this.#replies
-  }
+  replies = 0
 
   get(charge: StoreCharge): KnownStatus | undefined {
     return this.#statuses.get(formatStatusName(charge))
@@ -98,7 +96,16 @@ export class StatusCache {
 
   ensure(charge: StoreCharge): KnownStatus {
     const name = formatStatusName(charge)
-    if (charge.plan !== undefined) this.#addName(charge.key, name)
+    const { key, plan } = charge
+    if (plan !== undefined) {
+      const names = this.#namesOfKeys.get(key) ?? new Set()
+      if (names.size >= MAX_NAMES_A_KEY && !names.has(name)) {
+        // Those in use come back with their next call.
+        this.delete([key])
+        names.clear()
+      }
+      this.#namesOfKeys.set(key, names.add(name))
+    }
     return this.#ensureNamed(name)
   }
 
@@ -108,7 +115,7 @@ export class StatusCache {
    */
   update({ charges }: DecisionRequest, decision: Decision, sentAtMs: number, repliesBefore: number): boolean[] {
     const { granted, nowMs } = decision
-    const replyNumber = ++this.#replies
+    const replyNumber = ++this.replies
     return charges.map((charge, index) => {
       const usage = decision.usage[index] ?? []
       return (
@@ -120,7 +127,7 @@ export class StatusCache {
 
   /** Invalidates keys that were changed by something other than a decision: earlier calls and replies no longer count. */
   delete(keys: readonly string[]): void {
-    const replyNumber = ++this.#replies
+    const replyNumber = ++this.replies
     for (const key of keys) {
       this.#ensureNamed(key).invalidate(replyNumber)
       for (const name of this.#namesOfKeys.get(key) ?? []) this.#ensureNamed(name).invalidate(replyNumber)
@@ -129,12 +136,8 @@ export class StatusCache {
 
   /** Records a failed call that may have charged. */
   invalidate({ charges }: DecisionRequest): void {
-    const replyNumber = ++this.#replies
+    const replyNumber = ++this.replies
     for (const charge of charges) this.get(charge)?.invalidate(replyNumber)
-  }
-
-  #addName(key: string, name: string): void {
-    this.#namesOfKeys.set(key, (this.#namesOfKeys.get(key) ?? new Set()).add(name))
   }
 
   #ensureNamed(name: string): KnownStatus {

@@ -1,12 +1,17 @@
 import manifest from '../../package.json' with { type: 'json' }
 import type { Engine } from '../engine/engine.ts'
+import type { Store } from '../model/store.ts'
 
 /** An isolate pings the store at most this often. */
 const PING_INTERVAL_MS = 1_000
 
 export type Health = Awaited<ReturnType<ReturnType<typeof createHealthReader>>>
 
-export function createHealthReader(engine: Pick<Engine, 'storeKind' | 'ping' | 'circuit'>, now: () => number) {
+export function createHealthReader(
+  store: Pick<Store, 'kind' | 'ping'>,
+  engine: Pick<Engine, 'circuit'>,
+  now: () => number,
+) {
   let pingedAtMs = Number.NEGATIVE_INFINITY
   // Plain data, not a promise: an isolate's requests must not await each other's.
   // Null before the first ping; the time also if the store did not answer.
@@ -17,16 +22,16 @@ export function createHealthReader(engine: Pick<Engine, 'storeKind' | 'ping' | '
     // A clock that was set back must not keep it waiting.
     if (Math.abs(startedAtMs - pingedAtMs) >= PING_INTERVAL_MS) {
       pingedAtMs = startedAtMs
-      const result = await engine.ping().then(
+      const result = await store.ping().then(
         () => ({ reachable: true, rttMs: now() - startedAtMs }),
         () => ({ reachable: false, rttMs: null }),
       )
       // A slow ping must not replace the result of a later one.
       if (pingedAtMs === startedAtMs) last = result
     }
-    const { storeKind: kind, circuit } = engine
+    const { circuit } = engine
     const status = last.reachable === false || circuit !== 'closed' ? ('degraded' as const) : ('ok' as const)
-    return { status, release: manifest.version, store: { kind, ...last, circuit } }
+    return { status, release: manifest.version, store: { kind: store.kind, ...last, circuit } }
   }
 }
 

@@ -42,13 +42,13 @@ export function trackResponse(
   verdict: Admitted,
   { health, ipv6Prefix, context }: { health: UpstreamHealth | undefined; ipv6Prefix: number; context: CallContext },
 ): (head?: ResponseHead) => Admitted {
-  const { hold, settlement, failures } = verdict
+  const { hold, settle, findFailure } = verdict
   let end = health?.begin(readCallerAddress(request, ipv6Prefix))
   return (head) => {
     end?.(head !== undefined && signalsOverload(head, request))
     end = undefined
-    if (head && settlement) context.waitUntil(settlement.settle(head.headers))
-    const failure = head && !isSynthetic(head) ? failures?.find(head.status) : undefined
+    if (head && settle) context.waitUntil(settle(head.headers))
+    const failure = head && !isSynthetic(head) ? findFailure?.(head.status) : undefined
     if (!failure) return verdict
     const charged = failure.charge()
     context.waitUntil(charged)

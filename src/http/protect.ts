@@ -55,8 +55,8 @@ export function createProtect(options: ProtectOptions) {
     let response: Response
     if (verdict.outcome !== 'admitted') response = await answers.refuse(verdict)
     else {
-      const { hold, settlement, failures } = verdict
-      if (health || hold || settlement || failures) {
+      const { hold, settle, findFailure } = verdict
+      if (health || hold || settle || findFailure) {
         // When the client disconnects, the platform ends the request. This must go on: slots must be released, and the
         // request counted to its end.
         const answering = followUp(request, path, verdict, context, answers)
@@ -76,8 +76,8 @@ export function createProtect(options: ProtectOptions) {
     context: CallContext,
     answers: Answers,
   ) {
-    const { hold, failures, settlement } = verdict
-    const mustAnswer = failures !== undefined || settlement !== undefined
+    const { hold, findFailure, settle } = verdict
+    const mustAnswer = findFailure !== undefined || settle !== undefined
     const onHead = trackResponse(request, verdict, { health, ipv6Prefix, context })
     try {
       // A client must not escape a failure or its actual cost by disconnecting.

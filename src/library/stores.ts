@@ -80,12 +80,13 @@ export function redisStore(client: AnyRedis, options: RedisStoreOptions = {}): L
   const { timeoutMs = 500 } = options
   checkInteger('redisStore.timeoutMs', timeoutMs, 1, 60_000)
   const adapted = adaptRedis(client)
-  const split = withHashSlots({ timeoutMs, isCluster: adapted.isCluster === true })
+  const isCluster = adapted.isCluster === true
   return {
     isRemote: true,
     counts: client,
     timeoutMs,
-    open: (algorithms) => split(new RedisStore({ client: adapted, algorithms, moreLua: LUA, timeoutMs })),
+    open: (algorithms) =>
+      withHashSlots(new RedisStore({ client: adapted, algorithms, moreLua: LUA, timeoutMs }), { timeoutMs, isCluster }),
   }
 }
 

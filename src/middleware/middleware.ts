@@ -48,7 +48,7 @@ export function composeMiddleware<Args extends unknown[]>(options: SharedOptions
   refuseSharedNames(limiterStore, keyPrefix, policies, ({ limits, burst, plans }) => [limits, burst, plans?.limits])
   const opened = limiterStore.open(new Set(policies.map(({ algorithm }) => algorithm)))
   const { isRemote, timeoutMs: storeTimeoutMs } = limiterStore
-  const store = isRemote && !policies.every(isRefusedForLong) ? withRefusalLimit(now)(opened) : opened
+  const store = isRemote && !policies.every(isRefusedForLong) ? withRefusalLimit(opened, now) : opened
   const parts = { ...settings, store, hasRefusalCache: isRemote, hasBreaker: isRemote }
   const { limiter } = composeLimiter({ ...settings, storeTimeoutMs }, parts)
   return { ...settings, limiter, readTarget: createTargetReader(createPathReader(literalInPaths)) }

@@ -1,13 +1,10 @@
 import type { LimitState } from './charge.ts'
-import type { Limit } from './limits.ts'
 import type { PolicyLimit, RequestPolicy } from './policy.ts'
 
 /** One limit of one policy after a decision, as the library reports it. */
-export interface LimitStatus extends Pick<Limit, 'limit' | 'windowMs'>, LimitState {
+export interface LimitStatus extends Pick<PolicyLimit, 'name' | 'limit' | 'windowMs'>, LimitState {
   /** Name of the policy. */
   readonly policy: string
-  /** `<policy>-<window>`, e.g. `default-1m`; for `concurrency`, which has no window, the policy's name. */
-  readonly name: string
 }
 
 /** One limit after the decision of a request, with its policy for refusals and statistics. */
@@ -34,22 +31,6 @@ export interface SlotHold {
   release(): Promise<void>
   /** Extends the deadline to the full time from now. @throws {StoreError} */
   renew(): Promise<void>
-}
-
-/** Charges whose actual cost the upstream's response reports. */
-export interface Settlement {
-  /**
-   * Corrects the charge to the cost in the headers; a header that is missing, or no integer from 0, changes nothing. To
-   * be called once.
-   * @throws {StoreError} the estimate then stays
-   */
-  settle(headers: Pick<Headers, 'get'>): Promise<void>
-}
-
-/** Charges that depend on the status of the response. */
-export interface Failures {
-  /** @returns undefined if this status is a failure for no policy */
-  find(status: number): Failure | undefined
 }
 
 export interface Failure {
@@ -82,8 +63,13 @@ export interface Admitted {
   readonly limits: readonly ReportedLimit[]
   /** To be released when the response has ended. */
   readonly hold?: SlotHold
-  readonly settlement?: Settlement
-  readonly failures?: Failures
+  /**
+   * Corrects charges to the cost in the headers of the response; a header that is missing, or no integer from 0, changes
+   * nothing. To be called once. @throws {StoreError} the estimate then stays
+   */
+  readonly settle?: (headers: Pick<Headers, 'get'>) => Promise<void>
+  /** @returns undefined if this status of the response is a failure for no policy */
+  readonly findFailure?: (status: number) => Failure | undefined
   readonly degraded?: Degradation
 }
 

@@ -53,15 +53,14 @@ export class RequestChargeBuilder {
 
   /** @param path the canonical path @param context the same for all policies of a request */
   async build(
-    match: Match,
+    { policy, route }: Match,
     request: ReceivedRequest,
     path: string,
     priority: Priority,
     context: Pick<CallContext, 'waitUntil'>,
   ): Promise<ChargeResult> {
-    const { policy, route } = match
     const prepared = this.#prepared.get(policy) as Prepared
-    const { ipv6Prefix, readClaim } = this.#options
+    const { keyPrefix, ipv6Prefix, readClaim } = this.#options
     const { method, headers } = request
     const createInput = (): IdentityInput => ({
       request,
@@ -85,7 +84,10 @@ export class RequestChargeBuilder {
     const terms = source
       ? findPlanTerms(prepared, source, await readIdentitySource(source, createInput()))
       : prepared.terms
-    return this.#createCharge(match, terms, digest, cost, priority)
+    const { letter, holdsSlots } = ALGORITHMS[policy.algorithm]
+    const key = formatKey(keyPrefix, policy.name, letter, digest)
+    const charge = { ...terms, route, digest, key, cost, reserved: policy.reserved[priority] }
+    return holdsSlots ? { ...charge, slot: drawNumber() } : charge
   }
 
   /** Reads the digest where the identity is a token or address alone; a known token is neither read nor hashed again. */
@@ -108,19 +110,6 @@ export class RequestChargeBuilder {
     const digest = this.#digest(identity)
     cache.set(text, digest)
     return digest
-  }
-
-  #createCharge(
-    { policy, route }: Match,
-    terms: PolicyTerms,
-    digest: string,
-    cost: number,
-    priority: Priority,
-  ): RequestCharge {
-    const { letter, holdsSlots } = ALGORITHMS[policy.algorithm]
-    const key = formatKey(this.#options.keyPrefix, policy.name, letter, digest)
-    const charge = { ...terms, route, digest, key, cost, reserved: policy.reserved[priority] }
-    return holdsSlots ? { ...charge, slot: drawNumber() } : charge
   }
 }
 

@@ -28,12 +28,6 @@ export class Lru<T> {
     this.#young.set(key, value)
   }
 
-  clear(): void {
-    this.#young.clear()
-    this.#old.clear()
-    this.#weight = 0
-  }
-
   #makeRoom(weight: number): void {
     if (this.#weight + weight > this.#maxWeight) {
       this.#old = this.#young

@@ -6,11 +6,6 @@ import type { DocumentStore } from './documents.ts'
 export interface Backend {
   readonly limits: Store
   documents(key: string): Promise<DocumentStore>
-  counters(options: CountersOptions): Promise<StatisticsStore>
-}
-
-export interface CountersOptions {
-  readonly keyPrefix: string
-  /** Deadline of a call. */
-  readonly timeoutMs: number
+  /** @param options `timeoutMs` is the deadline of a call */
+  counters(options: { readonly keyPrefix: string; readonly timeoutMs: number }): Promise<StatisticsStore>
 }

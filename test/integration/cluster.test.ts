@@ -73,7 +73,7 @@ async function playEveryOrder<S extends Scenario>(
   check: (scenario: S, outcome: Outcome) => Promise<void>,
 ): Promise<number> {
   const gate = new Gate()
-  const cluster = withHashSlots({ timeoutMs: TIMEOUT_MS, isCluster: true })(gate.guard(store))
+  const cluster = withHashSlots(gate.guard(store), { timeoutMs: TIMEOUT_MS, isCluster: true })
   const used = async (charge: StoreCharge) => {
     const { usage } = await store.decide(take([{ ...charge, counts: 'requests' }], { action: 'peek' }))
     return capacityOf(charge) - (usage[0]?.[0]?.remaining ?? 0)
@@ -228,7 +228,7 @@ describe('memory', () => {
   test('nothing is decided if an identity becomes new in between, so that it would not be counted', async () => {
     const store = createStore()
     const gate = new Gate()
-    const cluster = withHashSlots({ timeoutMs: TIMEOUT_MS, isCluster: true })(gate.guard(store))
+    const cluster = withHashSlots(gate.guard(store), { timeoutMs: TIMEOUT_MS, isCluster: true })
     const caller = unhurried('sliding-window', 5)
     const newcomers = unhurried('sliding-window', 1, { counts: 'new-identities' })
     await store.decide(take([caller]))
@@ -251,7 +251,7 @@ describe('memory', () => {
         return store.decide(request)
       },
     })
-    const cluster = withHashSlots({ timeoutMs: TIMEOUT_MS, isCluster: true })(failing)
+    const cluster = withHashSlots(failing, { timeoutMs: TIMEOUT_MS, isCluster: true })
     const [charged, away] = [unhurried('quota', 2), unhurried('quota', 9)]
     await expect(cluster.decide(take([charged, away]))).rejects.toThrow('no answer')
     expect((await store.decide(take([charged], { action: 'peek' }))).usage[0]?.[0]?.remaining).toBe(2)
@@ -260,7 +260,7 @@ describe('memory', () => {
   test('CROSSSLOT splits decisions from then on, and fails none', async () => {
     const store = createStore()
     const sent: number[] = []
-    const cluster = withHashSlots({ timeoutMs: TIMEOUT_MS, isCluster: false })(
+    const cluster = withHashSlots(
       storeWith({
         async decide(request) {
           sent.push(request.charges.length)
@@ -268,9 +268,27 @@ describe('memory', () => {
           return store.decide(request)
         },
       }),
+      { timeoutMs: TIMEOUT_MS, isCluster: false },
     )
     const charges = [unhurried('quota', 2), unhurried('quota', 9)]
     for (let n = 0; n < 2; n++) expect((await cluster.decide(take(charges))).granted).toBe(1)
     expect(sent).toEqual([2, 1, 1, 1, 1, 1, 1, 1, 1])
+  })
+
+  test('CROSSSLOT splits other calls too, also several at once', async () => {
+    const deleted: (readonly string[])[] = []
+    const cluster = withHashSlots(
+      storeWith({
+        decide: () => expect.unreachable(),
+        async delete(keys) {
+          refuseSeveralSlots(keys)
+          deleted.push(keys)
+        },
+      }),
+      { timeoutMs: TIMEOUT_MS, isCluster: false },
+    )
+    await Promise.all([cluster.delete(['p:{a}', 'p:{b}']), cluster.delete(['q:{a}', 'q:{b}'])])
+    expect(deleted.flat().sort()).toEqual(['p:{a}', 'p:{b}', 'q:{a}', 'q:{b}'])
+    await expect(cluster.delete(['r:{a}', 'r:{b}'])).resolves.toBeUndefined()
   })
 })

@@ -3,7 +3,7 @@ import { createHash, createHmac } from 'node:crypto'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { createDigest } from '../../src/request/identity/digest.ts'
-import { createSha1, createSha256 } from '../../src/runtime/hash.ts'
+import { createSha1 } from '../../src/runtime/hash.ts'
 import { expectProperty } from '../support/property.ts'
 
 // Over several blocks of 64 bytes, with characters of every length in UTF-8 and halves of them.
@@ -17,19 +17,15 @@ test('the hashes of any text are those of node:crypto', () =>
   expectProperty(
     fc.asyncProperty(secret, fc.array(text, { minLength: 1, maxLength: 4 }), async (secret, texts) => {
       const create = () => (secret === undefined ? createHash('sha256') : createHmac('sha256', secret))
-      // One function makes several: none may leave anything behind for the next.
-      const sha256 = createSha256(secret)
-      const sha256s = texts.map((text) => create().update(text).digest('hex'))
-      expect(texts.map((text) => Buffer.from(sha256(text)).toString('hex'))).toEqual(sha256s)
       const digests = texts.map((text) =>
         create()
           .update(JSON.stringify([text]))
           .digest()
           .subarray(0, 16),
       )
-      expect(texts.map((text) => createDigest(secret)([text]))).toEqual(
-        digests.map((bytes) => bytes.toString('base64url')),
-      )
+      // One function makes several: none may leave anything behind for the next.
+      const digest = createDigest(secret)
+      expect(texts.map((text) => digest([text]))).toEqual(digests.map((bytes) => bytes.toString('base64url')))
       const sha1s = texts.map((text) => createHash('sha1').update(text).digest('hex'))
       expect(await Promise.all(texts.map(createSha1))).toEqual(sha1s)
     }),

@@ -82,7 +82,7 @@ async function admittedOver(
   const next = storeOf(openNew(), () => nowUs + skewUs + delayUs)
   const now = () => nowUs / 1000
   const mirror = new Mirror({ store: next, now, timeoutMs: 60_000, log: () => {} })
-  const beside = withMirror(mirror)(old)
+  const beside = withMirror(old, mirror)
   const beginsAt = Math.floor(begins * traffic.length)
   const movesAt = beginsAt + Math.floor(lasts * (traffic.length - beginsAt))
   let begunUs = nowUs
@@ -210,7 +210,7 @@ test('what is charged beside from the start stands as in the store, whatever is 
       let nowMs = Math.ceil(START_MS)
       const [store, shadow] = [new MemoryStore(() => nowMs), new MemoryStore(() => nowMs)]
       const mirror = new Mirror({ store: shadow, now: () => nowMs, timeoutMs: 60_000, log: () => {} })
-      const beside = withMirror(mirror)(store)
+      const beside = withMirror(store, mirror)
       const configured = charges.map((charge) => ({ before: charge, after: charge }))
       for (const { gapUs, action, permits, demands, counts, afterwards, units } of actions) {
         nowMs += gapUs / 1000
@@ -286,7 +286,7 @@ test('every charge is sent beside, however often the shadow keeps silent for som
       const { seen, store: shadow } = silentAt(isSilent, 100)
       const store = new MemoryStore(() => Date.now())
       const mirror = new Mirror({ store: shadow, now: () => Date.now(), timeoutMs: 100, log: () => {} })
-      const beside = withMirror(mirror)(store)
+      const beside = withMirror(store, mirror)
       const background: Promise<unknown>[] = []
       for (const gapMs of gapsMs) {
         await vi.advanceTimersByTimeAsync(gapMs)
@@ -306,7 +306,7 @@ test('charges that cannot be sent for long are given up, and so are those that a
   const { seen, store: shadow } = silentAt(() => true, 100)
   const store = new MemoryStore(() => Date.now())
   const mirror = new Mirror({ store: shadow, now: () => Date.now(), timeoutMs: 100, log: () => {} })
-  const beside = withMirror(mirror)(store)
+  const beside = withMirror(store, mirror)
   const background: Promise<unknown>[] = []
   const ask = () => beside.decide(take([PLENTY]), callContext(background))
   for (let i = 0; i < 5; i++) await ask()

@@ -199,7 +199,7 @@ test('what both objects granted is never taken back, though they only ask each o
             dueMs[index] = Number.POSITIVE_INFINITY
 
             object.machine.reach(dueUs[index] ?? 0)
-            for (const [id] of object.machine.findOverdue(object.nowUs)) {
+            for (const [id] of object.machine.settleOverdue(object.nowUs)) {
               if (!other.machine.inquire(id, other.nowUs)) object.machine.void(id, object.nowUs)
             }
             setTimers()

@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { withLeases } from '../../src/engine/leases.ts'
 import { withRefusalCache } from '../../src/engine/refusal-cache.ts'
+import { createAvoidedCalls } from '../../src/engine/stage.ts'
 import type { Decision, DecisionRequest, LimitState, StoreCharge } from '../../src/model/charge.ts'
 import type { Store } from '../../src/model/store.ts'
 import { anyBlocks, blocking } from '../support/arbitraries.ts'
@@ -44,8 +45,10 @@ class Isolate extends Calls {
 
   constructor(store: TimedStore, isLeased: boolean) {
     super(store)
-    const cache = withRefusalCache(() => this.nowMs)(storeWith({ decide: (request) => this.send(request) }))
-    this.#decider = isLeased ? withLeases('auto')({ now: () => this.nowMs })(cache) : cache
+    const [now, avoided] = [() => this.nowMs, createAvoidedCalls()]
+    const cache = withRefusalCache(storeWith({ decide: (request) => this.send(request) }), now, avoided)
+    const parts = { now, timeoutMs: Number.POSITIVE_INFINITY, avoided }
+    this.#decider = isLeased ? withLeases('auto')(cache, parts) : cache
   }
 
   async ask(charges: readonly StoreCharge[]): Promise<void> {
@@ -96,7 +99,7 @@ class Site extends Calls {
     this.#isolates = Array.from({ length: count }, () => {
       const heard = new Map<string, number>()
       const decide = (request: DecisionRequest) => this.#decide(request, heard)
-      return { cache: withRefusalCache(() => this.nowMs)(storeWith({ decide })), heard }
+      return { cache: withRefusalCache(storeWith({ decide }), () => this.nowMs, createAvoidedCalls()), heard }
     })
   }
 

@@ -1,5 +1,6 @@
 import { expect, test, vi } from 'vitest'
 import { withLeases } from '../../src/engine/leases.ts'
+import { createAvoidedCalls } from '../../src/engine/stage.ts'
 import type { Decision, DecisionRequest, StoreCharge } from '../../src/model/charge.ts'
 import { StoreError } from '../../src/model/store.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
@@ -10,7 +11,7 @@ const START_MS = 1_700_000_000_000
 const WINDOW_MS = 60_000
 
 /** A store whose calls the test runs and answers, and requests that leases decide over it. */
-function subject({ limit = 6_000, timeoutMs }: { readonly limit?: number; readonly timeoutMs?: number } = {}) {
+function subject({ limit = 6_000, timeoutMs = Number.POSITIVE_INFINITY } = {}) {
   const clock = { now: START_MS }
   const memory = new MemoryStore(() => clock.now)
   const calls: (PromiseWithResolvers<Decision> & { readonly request: DecisionRequest })[] = []
@@ -21,8 +22,7 @@ function subject({ limit = 6_000, timeoutMs }: { readonly limit?: number; readon
       return call.promise
     },
   })
-  const parts = { now: () => clock.now, ...(timeoutMs !== undefined && { timeoutMs }) }
-  const leases = withLeases('auto')(parts)(store)
+  const leases = withLeases('auto')(store, { now: () => clock.now, timeoutMs, avoided: createAvoidedCalls() })
   const charge = chargeOf('sliding-window', [{ limit, windowMs: WINDOW_MS }])
   const decide = (cost = 1): Promise<Decision> => leases.decide(take([{ ...charge, cost }]), callContext())
   /** Runs and answers the call that was made first. */

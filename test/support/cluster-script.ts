@@ -7,13 +7,14 @@ import { MemoryScript } from './memory-script.ts'
 /** Slots in memory, each called with keys of its own only. One decision after the other has nothing to give back. */
 export class ClusterScript extends MemoryScript {
   #nowUs = 0
-  readonly #cluster = withHashSlots({ timeoutMs: 60_000, isCluster: true })(
+  readonly #cluster = withHashSlots(
     storeWith({
       decide: (request) => {
         refuseSeveralSlots(request.charges.map(({ key }) => key))
         return super.decide(request, this.#nowUs)
       },
     }),
+    { timeoutMs: 60_000, isCluster: true },
   )
 
   override decide(request: DecisionRequest, nowUs: number): Promise<Decision> {

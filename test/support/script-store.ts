@@ -56,7 +56,7 @@ for _, key in ipairs(KEYS) do
   lifetimes[#lifetimes + 1] = server.call('PTTL', key)
   server.call('PEXPIRE', key, '${MARK_MS}')
 end
-return { reply, lifetimes }`
+return { reply or false, lifetimes }`
 }
 
 const DECIDE = toScript(recording(joinScript('decide', EVERY_ALGORITHM, LUA, ARGUMENT_CLOCK)))

@@ -16,24 +16,24 @@ function subject(leases: LeaseSize | undefined) {
   const store = new MemoryStore(now)
   const avoided = createAvoidedCalls()
   const decider = new Engine({
-    ...{ store: withTiming(watch, now)(store), fallback: new MemoryStore(now), now, log: () => {} },
+    ...{ store: withTiming(store, watch, now), fallback: new MemoryStore(now), now, log: () => {} },
     ...{ timeoutMs: 500, localShare: 1 },
     avoided,
     leases: leases === undefined ? undefined : withLeases(leases),
   })
-  return { clock, told, store, decider }
+  return { clock, told, store, decider, avoided }
 }
 
-test('Engine#avoided tells refusals that were known already, and withTiming() the calls', async () => {
-  const { decider, told } = subject(undefined)
+test('Engine counts refusals that were known already, and withTiming() the calls', async () => {
+  const { decider, told, avoided } = subject(undefined)
   const charges = [withPolicy(chargeOf('sliding-window', [{ limit: 1, windowMs: 60_000 }]))]
   for (let i = 0; i < 5; i++) await decider.decide(charges, callContext())
   expect(told).toEqual({ answered: 2, failed: 0 })
-  expect(decider.avoided).toEqual({ byRefusalCache: 3, byLeases: 0, permitsLeased: 0 })
+  expect(avoided).toEqual({ byRefusalCache: 3, byLeases: 0, permitsLeased: 0 })
 })
 
-test('Engine#avoided tells permits taken in advance, and those that were spent', async () => {
-  const { decider, told, clock } = subject('auto')
+test('Engine counts permits taken in advance, and those that were spent', async () => {
+  const { decider, told, clock, avoided } = subject('auto')
   const charge = chargeOf('sliding-window', [{ limit: 10_000, windowMs: 10_000 }])
   const background: Promise<unknown>[] = []
   const context = callContext(background)
@@ -42,7 +42,7 @@ test('Engine#avoided tells permits taken in advance, and those that were spent',
     await Promise.all(background.splice(0))
     clock.now += 5
   }
-  const { byRefusalCache, byLeases, permitsLeased } = decider.avoided
+  const { byRefusalCache, byLeases, permitsLeased } = avoided
   expect(byRefusalCache).toBe(0)
   expect(byLeases).toBeGreaterThan(200)
   expect(permitsLeased).toBeGreaterThanOrEqual(byLeases)

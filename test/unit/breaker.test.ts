@@ -18,7 +18,7 @@ function subject() {
   }
   const now = () => clock.now
   const breaker = new CircuitBreaker({ now, random: Math.random, probeTimeoutMs: 1_000 })
-  const store = withBreaker({ breaker, now, log: (level, fields) => lines.push({ level, ...fields }) })(memory)
+  const store = withBreaker(memory, { breaker, now, log: (level, fields) => lines.push({ level, ...fields }) })
   return { clock, server, store, breaker, lines }
 }
 

@@ -10,8 +10,8 @@ const START_MS = 1_700_000_000_000
 function subject(kind: Store['kind'] = 'redis') {
   const pings: PromiseWithResolvers<void>[] = []
   const guard: { circuit: Circuit } = { circuit: 'closed' }
-  const decider = {
-    storeKind: kind,
+  const store = {
+    kind,
     ping() {
       const ping = Promise.withResolvers<void>()
       pings.push(ping)
@@ -19,7 +19,7 @@ function subject(kind: Store['kind'] = 'redis') {
     },
   }
   const clock = { now: START_MS }
-  const readHealth = createHealthReader(Object.assign(guard, decider), () => clock.now)
+  const readHealth = createHealthReader(store, guard, () => clock.now)
   const health = async () => createHealthResponse(await readHealth())
   return {
     pings,

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { type LeaseSize, withLeases } from '../../src/engine/leases.ts'
+import { createAvoidedCalls } from '../../src/engine/stage.ts'
 import type { DecisionRequest, StoreCharge } from '../../src/model/charge.ts'
 import type { AlgorithmName } from '../../src/model/limits.ts'
 import { StoreError } from '../../src/model/store.ts'
@@ -27,7 +28,11 @@ function subject(size: LeaseSize = 'auto') {
       return decision
     },
   }
-  const leases = withLeases(size)({ now: () => clock.now })(storeWith(store))
+  const leases = withLeases(size)(storeWith(store), {
+    now: () => clock.now,
+    timeoutMs: Number.POSITIVE_INFINITY,
+    avoided: createAvoidedCalls(),
+  })
   const decide = (...charges: StoreCharge[]) => leases.decide(take(charges), callContext(background))
   /** So many requests, 1 ms after each other, replenishments answered between them. */
   async function hurry(charge: StoreCharge, requests: number): Promise<void> {

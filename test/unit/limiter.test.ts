@@ -403,7 +403,7 @@ test('RequestLimiter#decide() without the store takes its share for all that a r
   store.answer = AWAY
   const verdict = await decide('GET /', X)
   if (verdict.outcome !== 'admitted') expect.unreachable(verdict.outcome)
-  await verdict.settlement?.settle(new Headers({ 'X-Cost': '90' }))
+  await verdict.settle?.(new Headers({ 'X-Cost': '90' }))
   expect([store.settled, fallback.settled]).toEqual([[], [24]])
 })
 

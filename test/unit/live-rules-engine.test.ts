@@ -357,7 +357,7 @@ describe('policies of the rules', () => {
     await site.edit((rules) => withPolicies(rules, [{ ...policy, cost: 9 }], false))
     await site.afterRefresh()
     expect(await site.kind()).toBe('limited')
-    await charged.settlement?.settle(new Headers({ 'X-Cost': '1' }))
+    await charged.settle?.(new Headers({ 'X-Cost': '1' }))
     expect(await site.kind()).toBe('admitted')
   })
 

@@ -25,13 +25,6 @@ test('Lru#get() keeps what is asked for', () => {
   }
 })
 
-test('Lru#clear() forgets both generations', () => {
-  const map = new Lru<number>(4)
-  for (const n of [1, 2, 3]) map.set(`${n}`, n)
-  map.clear()
-  expect([map.get('1'), map.get('2'), map.get('3')]).toEqual([undefined, undefined, undefined])
-})
-
 const token = (n: number) => `Bearer ${String(n).padStart(33, '0')}`
 
 /** How many of the first `count` tokens are known still. */

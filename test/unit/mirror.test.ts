@@ -18,7 +18,7 @@ function subject(shadow: Store = new MemoryStore(() => 1_800_000_000_000), clock
     timeoutMs: 100,
     log: (level, f) => lines.push({ level, ...f }),
   })
-  const beside = withMirror(mirror)(store)
+  const beside = withMirror(store, mirror)
   return { beside, mirror, store, shadow, clock, lines }
 }
 

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { withRefusalCache } from '../../src/engine/refusal-cache.ts'
+import { createAvoidedCalls } from '../../src/engine/stage.ts'
 import type { DecisionRequest, LimitState, StoreCharge } from '../../src/model/charge.ts'
 import { StoreError } from '../../src/model/store.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
@@ -25,7 +26,7 @@ function subject() {
       return decision
     },
   }
-  const cache = withRefusalCache(() => clock.now)(storeWith({ ...store, async delete() {} }))
+  const cache = withRefusalCache(storeWith({ ...store, async delete() {} }), () => clock.now, createAvoidedCalls())
   const decide = (...charges: StoreCharge[]) => cache.decide(take(charges), callContext())
   return { cache, clock, asked, decide, memory, server }
 }

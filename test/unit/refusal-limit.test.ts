@@ -27,7 +27,7 @@ function subject() {
   const clock = { now: START_MS }
   const store = new SlowStore(clock)
   const { asked } = store
-  const limiter = withRefusalLimit(() => clock.now)(store)
+  const limiter = withRefusalLimit(store, () => clock.now)
   const decide = (...charges: StoreCharge[]) => limiter.decide(take(charges))
   /** @returns how many of so many requests the store was asked for */
   const flood = async (times: number, chargesOf: (index: number) => readonly StoreCharge[]) => {

@@ -129,7 +129,7 @@ export class Simulation {
     }
     if (fate === 'rejected') this.#rejected++
     if (verdict?.outcome === 'admitted' && entry.status !== undefined) {
-      await verdict.failures?.find(entry.status)?.charge()
+      await verdict.findFailure?.(entry.status)?.charge()
     }
     if (this.#unfinished.length > 0) await Promise.all(this.#unfinished.splice(0))
     return fate

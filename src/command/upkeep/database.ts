@@ -1,6 +1,5 @@
 import { isUtf8 } from 'node:buffer'
 import { KEY_LOCKING, SHEBANG_UNKNOWN } from '../../store/redis/redis-calls.ts'
-import { callChunk } from '../../store/redis/script.ts'
 import { CLUSTER_IS_NOT_SUPPORTED, type Connection, DatabaseError } from '../redis/connection.ts'
 import { LUA } from './lua.ts'
 
@@ -113,20 +112,18 @@ interface BatchResult {
   readonly us: number | undefined
 }
 
-const BY_TTL = callChunk(LUA['by-ttl'].lua)
-const EXPIRE = `return ${callChunk(LUA.expire.lua, [BY_TTL])}`
-const COUNT = `return ${callChunk(LUA.count.lua, [BY_TTL])}`
+const BY_TTL = LUA['by-ttl'].lua
 
 export function expire(ttlMs: number): Job {
   return {
     name: `expire ${ttlMs}`,
-    apply: async (database, keys, budgetUs) => toResult(await database.evaluate(EXPIRE, keys, [budgetUs, ttlMs])),
+    apply: async (database, keys, budgetUs) => toResult(await database.evaluate(BY_TTL, keys, [budgetUs, ttlMs])),
   }
 }
 
 export const countBare: Job = {
   name: 'count',
-  apply: async (database, keys, budgetUs) => toResult(await database.evaluate(COUNT, keys, [budgetUs], true)),
+  apply: async (database, keys, budgetUs) => toResult(await database.evaluate(BY_TTL, keys, [budgetUs], true)),
 }
 
 /** Removes keys. UNLINK takes a whole batch, and Upstash charges for one command. */

@@ -150,7 +150,7 @@ export class LimitMachine {
         log.dropUntil(nowMs - findLongestMs(open.charge))
         this.#dropEntries(log)
       }
-      if (permits > 0) noteKept(this.state.kept.state, open, this.state.firstKept)
+      if (permits > 0) noteKept(this.state, open)
       opens.delete(id)
     }
     // That it stays need not be written: it would be asked about once more, at worst. A new identity's would lapse.
@@ -170,7 +170,7 @@ export class LimitMachine {
   }
 
   /** Settles what it can without its siblings. @returns the decisions to ask them about */
-  findOverdue(readUs: number): (readonly [id: number, siblings: readonly string[]])[] {
+  settleOverdue(readUs: number): (readonly [id: number, siblings: readonly string[]])[] {
     const nowMs = toMs(this.#readClock(readUs))
     const { open: opens } = this.state
     const due: (readonly [number, readonly string[]])[] = []
@@ -180,7 +180,7 @@ export class LimitMachine {
       // Nobody was admitted before this object had heard so.
       if (open.isNew) this.#void(id, open, nowMs)
       else if (ageMs > ASK_UNTIL_MS) {
-        noteKept(this.state.kept.state, open, this.state.firstKept)
+        noteKept(this.state, open)
         opens.delete(id)
       } else if (open.siblings.length > 0) due.push([id, open.siblings])
     }
@@ -233,13 +233,13 @@ export class LimitMachine {
     this.#write(nowMs)
   }
 
-  /** Sets a new alarm if anything still matters. */
-  isOverAt(readUs: number): boolean {
+  /** Sets a new alarm. @returns false if nothing matters any more */
+  rearm(readUs: number): boolean {
     const nowMs = toMs(this.#readClock(readUs))
-    if (this.#endsAtMs < nowMs) return true
+    if (this.#endsAtMs < nowMs) return false
     this.state.alarmAtMs = 0
     this.#write(nowMs)
-    return false
+    return true
   }
 
   /** Nothing matters any more after this, milliseconds since the Unix epoch; 0 if nothing does. */
@@ -266,7 +266,7 @@ export class LimitMachine {
       this.state.open.set(id, { ...open, ...charged, charge: { algorithm, limits } })
       this.#remember(id, true, nowMs)
     } else {
-      noteKept(this.state.kept.state, { charge, dateMs: nowMs }, this.state.firstKept)
+      noteKept(this.state, { charge, dateMs: nowMs })
       this.#write(nowMs)
     }
     return forfeited
@@ -318,7 +318,7 @@ export class LimitMachine {
       if (log.size === 0 && !log.penalty) this.#dropLog()
     } else if (holdsSlots) removeSlotUnits(known as ConcurrencyState | undefined, open.slot, units)
     else if (state.kept.state instanceof Map) {
-      const counts = removeCounted(state.kept.state, open, units, state.open, state.firstKept)
+      const counts = removeCounted(state.kept.state, open, units, state)
       state.kept = counts ? { ...state.kept, state: counts } : NOTHING
     } else if (state.kept.state !== undefined) {
       state.kept = { ...state.kept, state: refill(state.kept.state as TokenBucketState, open, units, state.open) }

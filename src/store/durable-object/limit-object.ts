@@ -77,7 +77,7 @@ export class LimitObject {
     if (hasTable(this.#storage.sql, 'counted')) return this.#sweep()
     await this.#change((machine, nowUs) => {
       this.#alarmAtMs = 0
-      if (!machine.isOverAt(nowUs)) return
+      if (machine.rearm(nowUs)) return
       this.#dropMachine()
       // Nothing may come in between: a call that comes now must keep its charge.
       return this.#storage.deleteAll()
@@ -136,7 +136,7 @@ export class LimitObject {
     }
     try {
       this.#readPassedMs()
-      const result = change(machine, readClock(Date.now()))
+      const result = change(machine, readClock())
       if (this.#machine === machine) this.#setTimers(machine)
       if (mayGiveBack) {
         this.#changed.resolve()
@@ -182,7 +182,7 @@ export class LimitObject {
   async #ask(machine: LimitMachine, dueUs: number): Promise<void> {
     const overdue = await this.#change((machine, nowUs) => {
       machine.reach(dueUs)
-      return machine.findOverdue(nowUs)
+      return machine.settleOverdue(nowUs)
     })
     const objects = openObjects(this.#env.LIMITS)
     const ask = async ([id, siblings]: (typeof overdue)[number]) => {

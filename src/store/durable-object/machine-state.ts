@@ -4,7 +4,6 @@ import { WindowLog } from '../../algorithms/window-log.ts'
 import type { StoreCharge } from '../../model/charge.ts'
 import type { AlgorithmName } from '../../model/limits.ts'
 import { addPage, DECISIONS, HEAD, LOG, type PagedList, type Rows, SLOTS, writePages } from './rows.ts'
-import type { FirstKept, Undo } from './undo.ts'
 
 export interface MachineState {
   /** Undefined before the first charge. */
@@ -12,7 +11,8 @@ export interface MachineState {
   /** Time of the last charge, in microseconds since the Unix epoch. */
   clockUs: number
   kept: Kept
-  readonly firstKept: FirstKept
+  /** Dates of the first charges that nothing removes any more, by length of the window that they count in. */
+  readonly firstKept: Map<number, number>
   /** Charges for shared decisions that are not closed, by the number of the decision. */
   readonly open: Map<number, Open>
   /** When shared decisions were granted or, negative, given up here, in milliseconds, by their numbers; oldest first. */
@@ -44,6 +44,16 @@ export interface Open {
   /** The identity is new: nobody is admitted before it is closed. */
   readonly isNew: boolean
   undo?: Undo
+}
+
+/** A charge of a token bucket, to be given back. Both figures are units times the window in µs. */
+export interface Undo {
+  owed: number
+  /**
+   * The most that can be given back: a bucket that lacked less would have been full when a later charge came, and given
+   * back what it had lost by being full.
+   */
+  slack: number
 }
 
 export const NOTHING: Kept = { state: undefined, expiresAtMs: 0 }

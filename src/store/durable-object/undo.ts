@@ -1,28 +1,8 @@
 import type { CountedWindowsState } from '../../algorithms/counted-windows.ts'
 import { putOff, type TokenBucketState } from '../../algorithms/token-bucket.ts'
-import type { StoreCharge } from '../../model/charge.ts'
+import type { MachineState, Open, Undo } from './machine-state.ts'
 
-/** A charge of a token bucket, to be given back. Both figures are units times the window in µs. */
-export interface Undo {
-  owed: number
-  /**
-   * The most that can be given back: a bucket that lacked less would have been full when a later charge came, and given
-   * back what it had lost by being full.
-   */
-  slack: number
-}
-
-/** A charge that may be removed from a state that does not list its charges. */
-interface Undoable {
-  readonly permits: number
-  readonly cost: number
-  /** Its time, in milliseconds. */
-  readonly dateMs: number
-  readonly charge: Pick<StoreCharge, 'algorithm' | 'limits'>
-  readonly undo?: Undo
-}
-
-export type Undoables = ReadonlyMap<number, Undoable>
+type Opens = MachineState['open']
 
 /**
  * Notes a charge of a token bucket, or a penalty that was added.
@@ -33,7 +13,7 @@ export function recordUndo(
   before: TokenBucketState | undefined,
   { us, fraction, limit, windowUs }: TokenBucketState,
   { nowUs, units, leaseMs }: { readonly nowUs: number; readonly units: number; readonly leaseMs: number },
-  opens: Undoables,
+  opens: Opens,
 ): Undo {
   const isSameRate = before === undefined || (before.limit === limit && before.windowUs === windowUs)
   const owed = units * windowUs
@@ -46,7 +26,7 @@ export function recordUndo(
 }
 
 /** @returns the bucket as if these units of an open charge had never been charged, or with less in it */
-export function refill(bucket: TokenBucketState, removed: Undoable, units: number, opens: Undoables): TokenBucketState {
+export function refill(bucket: TokenBucketState, removed: Open, units: number, opens: Opens): TokenBucketState {
   const { undo, permits, cost } = removed
   if (!undo) return bucket
   const owed = units === permits * cost ? undo.owed : Math.min(undo.owed, units * bucket.windowUs)
@@ -63,18 +43,11 @@ export function refill(bucket: TokenBucketState, removed: Undoable, units: numbe
   return putOff(bucket, -given, 0, bucket.penalty).state
 }
 
-/** Dates of the first charges that nothing removes any more, by length of the window that they count in. */
-export type FirstKept = Map<number, number>
-
 /** Notes that a charge stays: if all before it in its window are removed, a `quota` window begins with it. */
-export function noteKept(
-  state: unknown,
-  { charge, dateMs }: Pick<Undoable, 'charge' | 'dateMs'>,
-  firstKept: FirstKept,
-): void {
-  if (charge.algorithm !== 'quota' || !state) return
+export function noteKept({ kept, firstKept }: MachineState, { charge, dateMs }: Pick<Open, 'charge' | 'dateMs'>): void {
+  if (charge.algorithm !== 'quota' || !kept.state) return
   for (const { windowMs } of charge.limits) {
-    const { startMs = Number.POSITIVE_INFINITY } = (state as CountedWindowsState).get(windowMs) ?? {}
+    const { startMs = Number.POSITIVE_INFINITY } = (kept.state as CountedWindowsState).get(windowMs) ?? {}
     const knownMs = firstKept.get(windowMs) ?? 0
     if (startMs <= dateMs && (knownMs < startMs || knownMs > dateMs)) firstKept.set(windowMs, dateMs)
   }
@@ -83,10 +56,9 @@ export function noteKept(
 /** @returns the counts as if these units of an open charge had never been charged; undefined if nothing else was */
 export function removeCounted(
   state: CountedWindowsState,
-  removed: Undoable,
+  removed: Open,
   units: number,
-  opens: Undoables,
-  firstKept: FirstKept,
+  { open: opens, firstKept }: MachineState,
 ): CountedWindowsState | undefined {
   const counts = new Map(state)
   for (const { windowMs } of removed.charge.limits) {

@@ -13,12 +13,9 @@ export interface RedisClient {
   serverWords(error: unknown): string | undefined
 }
 
-export interface UpstashRedis {
-  evalsha(sha1: string, keys: string[], args: (string | number)[]): Promise<unknown>
-  eval(script: string, keys: string[], args: (string | number)[]): Promise<unknown>
+export interface UpstashRedis extends Pick<RedisClient, 'evalsha' | 'eval' | 'ping'> {
   zrem(key: string, ...members: [string, ...string[]]): Promise<unknown>
   del(...keys: string[]): Promise<unknown>
-  ping(): Promise<unknown>
 }
 
 /** Options with which a client of `@upstash/redis` is safe, and quick: `new Redis({ url, token, ...UPSTASH_OPTIONS })`. */

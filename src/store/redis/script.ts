@@ -54,7 +54,7 @@ export function joinScript(
   return definitions + lua.replace('...', () => values)
 }
 
-export function callChunk(lua: string, values: readonly string[] = []): string {
+function callChunk(lua: string, values: readonly string[] = []): string {
   // Lua 5.1 makes a table for an unused `...`.
   const parameters = values.length > 0 ? '...' : ''
   return `(function(${parameters})\n${lua}\nend)(${values.join(', ')})`

@@ -253,7 +253,7 @@ export class ObjectCode {
         // All at once: their order is no matter.
         return {
           asked: machine
-            .findOverdue(nowUs)
+            .settleOverdue(nowUs)
             .map(([id]) => id - 1)
             .toSorted((a, b) => a - b),
         }
