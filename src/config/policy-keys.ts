@@ -5,7 +5,7 @@
 
 import * as v from 'valibot'
 import { MAX_AFTER } from '../algorithms/read-limits.ts'
-import { BY_EXPECTED, type IdentitySource, parseBy } from '../model/identity-source.ts'
+import { BY_EXPECTED, parseBy } from '../model/identity-source.ts'
 import { ALGORITHM_NAMES, COUNTS, DURATION_EXPECTED, LIMITS_EXPECTED } from '../model/limits.ts'
 import { type MissingIdentity, ON_STORE_ERROR, POLICY_MODES, PRIORITIES } from '../model/policy.ts'
 import { MAX_COST, NAME } from './option-error.ts'
@@ -18,6 +18,7 @@ import {
   matching,
   oneOf,
   parsed,
+  parseHeaderOrClaim,
   patternList,
   statuses,
   strictTable,
@@ -52,7 +53,7 @@ export const policyKeys = {
    */
   limits: v.optional(v.union([v.string(), limitsByPlan], LIMITS_EXPECTED)),
   /** source of the plan, with `limits` by plan: `header:<name>` or `claim:<name>` */
-  plan: v.optional(parsed(PLAN_EXPECTED, parsePlan)),
+  plan: v.optional(parsed(PLAN_EXPECTED, parseHeaderOrClaim)),
   /** plan of callers without one, or with one that is not in `limits` */
   default_plan: v.optional(planName),
   /** or `token-bucket`, `fixed-window`, `quota`, `sorted-set`, `concurrency`: [which to choose](algorithms.md) */
@@ -162,11 +163,6 @@ export type PolicyInput = Omit<v.InferInput<typeof policyTable>, 'match'> & {
 
 /** A table whose values are valid each by itself, though they may contradict each other. */
 export type PolicyTable = v.InferOutput<typeof policyTable>
-
-function parsePlan(text: string): IdentitySource | undefined {
-  const [source, ...others] = parseBy(text) ?? []
-  return others.length === 0 && (source?.kind === 'header' || source?.kind === 'claim') ? source : undefined
-}
 
 function parseAnonymous(text: string): MissingIdentity | undefined {
   if (text === 'ip' || text === 'skip') return { kind: text }

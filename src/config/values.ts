@@ -87,12 +87,15 @@ const CONFIDENTIAL = /auth|cookie|token|secret|key|passw|session|forwarded|(?:^|
 export const label = parsed(
   '"header:<name>" or "claim:<name>" of what holds neither a credential nor an address',
   (text) => {
-    const source = parseSource(text)
-    if ((source?.kind !== 'header' && source?.kind !== 'claim') || CONFIDENTIAL.test(source.name.toLowerCase()))
-      return undefined
-    return source.kind === 'claim' ? source : { kind: 'header' as const, name: source.name }
+    const source = parseHeaderOrClaim(text)
+    return source && !CONFIDENTIAL.test(source.name.toLowerCase()) ? source : undefined
   },
 )
+
+export function parseHeaderOrClaim(text: string) {
+  const source = parseSource(text.trim())
+  return source?.kind === 'header' || source?.kind === 'claim' ? source : undefined
+}
 
 export const HEADER_EXPECTED = '"header:<name>"'
 export const headerSource = parsed(HEADER_EXPECTED, (text) => {

@@ -208,7 +208,7 @@ export type VariableName = keyof typeof variables
 
 export const environment = v.object(variables)
 
-/** The environment variables that Sluice reads, besides the bindings `UPSTREAM` and `ANALYTICS`. */
+/** The environment variables that Sluice reads, besides the bindings `UPSTREAM`, `LIMITS` and `ANALYTICS`. */
 export const VARIABLES = Object.keys(variables) as readonly VariableName[]
 
 export const SECRETS: ReadonlySet<string> = new Set(VARIABLES.filter((name) => secrets.has(variables[name])))

@@ -65,12 +65,8 @@ export function createAuthorize(
     // Either may be the client's own, as some proxies pass on its query and others its headers.
     const tokens = [request.headers.get(TOKEN_FIELD) ?? '', query.getAll('token').join()]
     if (!tokens.some(isToken)) return createProblemResponse(FORBIDDEN)
-    try {
-      const response = await decide(request, context)
-      return query.get('refusals') === '403' ? toKnownRefusal(response) : response
-    } finally {
-      context.deadlines.end()
-    }
+    const response = await decide(request, context)
+    return query.get('refusals') === '403' ? toKnownRefusal(response) : response
   }
 
   async function decide(request: Request, context: CallContext): Promise<Response> {

@@ -105,8 +105,6 @@ export function createDecide(
       return Response.json({ granted, limits: reported, retryAfterMs, degraded }, { headers: HEADERS })
     } catch (error) {
       return createProblemResponse(toProblem(error))
-    } finally {
-      context.deadlines.end()
     }
   }
 

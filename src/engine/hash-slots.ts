@@ -1,7 +1,6 @@
 import type { Decision, DecisionRequest, StoreCharge } from '../model/charge.ts'
 import { type Store, StoreError } from '../model/store.ts'
-import type { CallContext } from '../runtime/call-context.ts'
-import { Deadlines, TOO_LATE } from '../runtime/deadlines.ts'
+import { type CallContext, Deadlines, TOO_LATE } from '../runtime/call-context.ts'
 import { ChargeTimes } from '../store/charge-times.ts'
 import { SplitDecision } from './split-decision.ts'
 import { decorate } from './stage.ts'

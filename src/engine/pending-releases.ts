@@ -1,7 +1,7 @@
 import { findLifetimeMs } from '../algorithms/concurrency.ts'
 import type { StoreCharge } from '../model/charge.ts'
 import { type Release, type Store, StoreError } from '../model/store.ts'
-import { Deadlines } from '../runtime/deadlines.ts'
+import { sleep, waitAtMost } from '../runtime/sleep.ts'
 
 /** Slots that may wait for their release (about 2 MB); beyond that, the oldest stay held until their deadline. */
 const MAX_PENDING = 10_000
@@ -59,10 +59,8 @@ export class PendingReleases {
     this.#keptUntilMs = untilMs
     while (this.#pending.size > 0) {
       if (this.#now() >= untilMs) throw new StoreError(`${this.#pending.size} slots wait to be given back`)
-      const isAnswered = await Deadlines.createForOne().waitWithin(PATIENCE_MS, this.#send())
-      if (this.#pending.size > 0 && isAnswered === false) {
-        await new Promise((resolve) => setTimeout(resolve, PAUSE_MS))
-      }
+      const isAnswered = await waitAtMost(this.#send(), PATIENCE_MS)
+      if (this.#pending.size > 0 && isAnswered === false) await sleep(PAUSE_MS)
     }
     if (this.#keptUntilMs === untilMs) this.#keptUntilMs = 0
   }

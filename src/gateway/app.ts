@@ -83,7 +83,12 @@ export function createApp({ config, proxy, readHealth, routes, operators, log, .
     if (typeof received === 'string') return refuse(received, executionCtx)
     const { target } = received
     const handle = routes.get(target.path.canonical.slice(ROOT.length)) ?? operators
-    return (await handle?.(raw, target, createContext(raw, executionCtx))) ?? answerProblem('not-served')
+    const context = createContext(raw, executionCtx)
+    try {
+      return (await handle?.(raw, target, context)) ?? answerProblem('not-served')
+    } finally {
+      context.deadlines.end()
+    }
   })
   app.all('*', async ({ req: { raw }, executionCtx }) => {
     const received = receive(raw)

@@ -1,8 +1,8 @@
 /** `GET /_sluice/limits`: what is left for the caller. Loaded only with SELF_SERVICE. */
 import type { Config } from '../config/load-config.ts'
 import type { RequestLimiter } from '../engine/limiter.ts'
-import { setRateLimitHeaders } from '../http/exchange.ts'
 import { createProblem, createProblemResponse, createTemporary } from '../http/problem.ts'
+import { setRateLimitHeaders } from '../http/rate-limit-headers.ts'
 import { createRefusal } from '../http/refusal.ts'
 import type { RequestCharge } from '../model/charge.ts'
 import { toLimitStatus } from '../model/verdict.ts'

@@ -4,10 +4,8 @@ import { StoreError } from '../model/store.ts'
 import type { Admitted, Verdict } from '../model/verdict.ts'
 import { readCallerAddress } from '../request/identity/address.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
-import type { CallContext } from '../runtime/call-context.ts'
-import { Deadlines } from '../runtime/deadlines.ts'
+import { type CallContext, Deadlines } from '../runtime/call-context.ts'
 import type { Log } from '../runtime/log.ts'
-import { addRateLimitHeaders, type HeaderFormat } from './rate-limit-headers.ts'
 
 export interface Observed {
   readonly request: ReceivedRequest
@@ -58,18 +56,6 @@ export function trackResponse(
     const release = () => charged.catch(() => {}).then(() => hold.release())
     return { ...verdict, limits, hold: { ...hold, release } }
   }
-}
-
-export function setRateLimitHeaders(
-  headers: ResponseFields,
-  verdict: Verdict,
-  headerFormat: HeaderFormat,
-  now: () => number,
-): void {
-  // A limiter behind this one has decided last.
-  if (verdict.degraded !== undefined && !headers.has('Sluice-Degraded'))
-    headers.set('Sluice-Degraded', verdict.degraded)
-  if ('limits' in verdict) addRateLimitHeaders(headers, headerFormat, verdict.limits, now)
 }
 
 /**

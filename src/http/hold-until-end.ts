@@ -2,8 +2,7 @@ import type { RequestLimiter } from '../engine/limiter.ts'
 import type { SlotHold } from '../model/verdict.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
 import type { RequestPath } from '../request/target.ts'
-import type { CallContext } from '../runtime/call-context.ts'
-import { Deadlines } from '../runtime/deadlines.ts'
+import { type CallContext, Deadlines } from '../runtime/call-context.ts'
 import { joinWebSockets } from './join-web-sockets.ts'
 
 export type HoldUntilEnd = typeof holdUntilEnd

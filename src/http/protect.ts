@@ -4,9 +4,9 @@ import type { Admitted, Refused, Verdict } from '../model/verdict.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
 import type { RequestPath } from '../request/target.ts'
 import type { CallContext } from '../runtime/call-context.ts'
-import { type Observer, setRateLimitHeaders, trackResponse } from './exchange.ts'
+import { type Observer, trackResponse } from './exchange.ts'
 import type { HoldUntilEnd } from './hold-until-end.ts'
-import type { HeaderFormat } from './rate-limit-headers.ts'
+import { type HeaderFormat, setRateLimitHeaders } from './rate-limit-headers.ts'
 
 export interface ProtectOptions {
   readonly limiter: Pick<RequestLimiter, 'decide' | 'findCharges' | 'charge'>

@@ -1,17 +1,21 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
 import { SLOT_RETRY_MS } from '../engine/limiter.ts'
-import type { ReportedLimit } from '../model/verdict.ts'
+import type { ReportedLimit, Verdict } from '../model/verdict.ts'
 
 /** Drafts of draft-ietf-httpapi-ratelimit-headers, the older `X-RateLimit` headers, or none. */
 export const HEADER_FORMATS = ['draft-11', 'draft-6', 'x-ratelimit', 'off'] as const
 export type HeaderFormat = (typeof HEADER_FORMATS)[number]
 
-export function addRateLimitHeaders(
+export function setRateLimitHeaders(
   headers: Pick<Headers, 'has' | 'set' | 'append'>,
+  verdict: Verdict,
   headerFormat: HeaderFormat,
-  limits: readonly ReportedLimit[],
   now: () => number,
 ): void {
+  const { degraded } = verdict
+  // A limiter behind this one has decided last.
+  if (degraded !== undefined && !headers.has('Sluice-Degraded')) headers.set('Sluice-Degraded', degraded)
+  const limits = 'limits' in verdict ? verdict.limits : []
   if (limits.length === 0 || headerFormat === 'off') return
   if (headerFormat === 'draft-11') {
     // Lists: values of the upstream about its own limits stay, and ours are appended.
@@ -28,24 +32,18 @@ export function addRateLimitHeaders(
     (a, b) => b.retryAfterMs - a.retryAfterMs || a.remaining - b.remaining,
   )
   if (!tightest) return
-  switch (headerFormat) {
-    case 'draft-6':
-      addUnlessSent(headers, {
-        'RateLimit-Policy': joinItems(reported, (status) => `${status.limit}${formatWindowParameter(status)}`),
-        'RateLimit-Limit': String(tightest.limit),
-        'RateLimit-Remaining': String(tightest.remaining),
-        'RateLimit-Reset': String(toWholeSeconds(findResetMs(tightest))),
-      })
-      return
-    case 'x-ratelimit':
-      addUnlessSent(headers, {
-        'X-RateLimit-Limit': String(tightest.limit),
-        'X-RateLimit-Remaining': String(tightest.remaining),
-        // Seconds since the Unix epoch, as GitHub and most others use it.
-        'X-RateLimit-Reset': String(toWholeSeconds(now() + findResetMs(tightest))),
-      })
-      return
-  }
+  const isDraft6 = headerFormat === 'draft-6'
+  const prefix = isDraft6 ? 'RateLimit' : 'X-RateLimit'
+  // Of X-RateLimit, it is a time since the Unix epoch, as GitHub and most others use it.
+  const resetMs = findResetMs(tightest) + (isDraft6 ? 0 : now())
+  addUnlessSent(headers, {
+    ...(isDraft6 && {
+      'RateLimit-Policy': joinItems(reported, (status) => `${status.limit}${formatWindowParameter(status)}`),
+    }),
+    [`${prefix}-Limit`]: String(tightest.limit),
+    [`${prefix}-Remaining`]: String(tightest.remaining),
+    [`${prefix}-Reset`]: String(toWholeSeconds(resetMs)),
+  })
 }
 
 /** Without `map()` and `join()`, which take as long as formatting the items. */

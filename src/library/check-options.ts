@@ -58,8 +58,7 @@ export function checkNow(option: string, now: unknown): void {
 }
 
 export function checkSignal(option: string, value: unknown): void {
-  if (value === undefined || typeof (value as Partial<AbortSignal> | null)?.addEventListener === 'function') return
-  throw new OptionError(option, 'an AbortSignal', typeof value)
+  if (value !== undefined) checkMethods(option, value, ['addEventListener'], 'an AbortSignal')
 }
 
 export function checkString(option: string, value: unknown, expected = 'a string'): void {
@@ -93,9 +92,14 @@ export function checkText(option: string, value: unknown, { pattern, expected }:
   if (typeof value !== 'string' || !pattern.test(value)) throw new OptionError(option, expected, value)
 }
 
+/** Checks that an object has these functions. */
+export function checkMethods(option: string, value: unknown, names: readonly string[], expected: string): void {
+  const methods = Object(value)
+  if (names.some((name) => typeof methods[name] !== 'function')) throw new OptionError(option, expected, typeof value)
+}
+
 export function checkStore(option: string, store: unknown): void {
-  if (typeof (store as { open?: unknown } | null)?.open === 'function') return
-  throw new OptionError(option, 'what memoryStore() or redisStore() makes', typeof store)
+  checkMethods(option, store, ['open'], 'what memoryStore() or redisStore() makes')
 }
 
 export function checkPrefix(option: string, value: unknown): void {

@@ -5,8 +5,7 @@ import { withLeases } from '../engine/leases.ts'
 import type { Charge, DecisionRequest } from '../model/charge.ts'
 import { ON_STORE_ERROR, type Policy } from '../model/policy.ts'
 import { StoreError } from '../model/store.ts'
-import type { CallContext } from '../runtime/call-context.ts'
-import { Deadlines } from '../runtime/deadlines.ts'
+import { type CallContext, Deadlines } from '../runtime/call-context.ts'
 import { consoleLog, type Log, throttle } from '../runtime/log.ts'
 import { sleep, waitAtMost } from '../runtime/sleep.ts'
 import { createSteadyClock } from '../runtime/steady-clock.ts'
@@ -36,7 +35,7 @@ import {
   toDecision,
   toOutcome,
 } from './decision.ts'
-import { checkLimits, findMaxCost, type PolicyOptions, readPolicies } from './policies.ts'
+import { findMaxCost, type PolicyOptions, parseAlgorithmLimits, readPolicies } from './policies.ts'
 import { memoryStore, refuseSharedNames } from './stores.ts'
 
 export interface LimiterOptions extends LimitingOptions {
@@ -145,7 +144,7 @@ export interface Limiter {
 const MIN_ANSWER_MS = 100
 
 const CHECKS: Readonly<Record<keyof LimiterOptions, Check>> = {
-  limits: (_, limits) => checkLimits('', { algorithm: 'sliding-window', limits: limits as string }),
+  limits: (_, limits) => parseAlgorithmLimits('', { algorithm: 'sliding-window', limits: limits as string }),
   policies: () => {},
   store: checkStore,
   keyPrefix: checkPrefix,

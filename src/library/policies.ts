@@ -106,23 +106,13 @@ function defineAlgorithm(
   known: readonly string[] = [],
 ): AlgorithmOptions {
   checkNames(name, options, known)
-  return checkLimits(`${name}.`, { ...algorithm, ...options })
+  const defined = { ...algorithm, ...options }
+  parseAlgorithmLimits(`${name}.`, defined)
+  return defined
 }
 
-const NAMES = [
-  'name',
-  'algorithm',
-  'limits',
-  'burst',
-  'slotTtl',
-  'allowLargeLog',
-  'timeZone',
-  'starts',
-  'mode',
-  'onStoreError',
-  'penalty',
-  'penaltyAfter',
-]
+const ALGORITHM_OPTIONS = ['algorithm', 'limits', 'burst', 'slotTtl', 'allowLargeLog', 'timeZone', 'starts']
+const OPTIONS = ['name', ...ALGORITHM_OPTIONS, 'mode', 'onStoreError', 'penalty', 'penaltyAfter']
 
 /** @throws {OptionError} naming the option to fix */
 export function readPolicies(options: readonly PolicyOptions[], onStoreError: OnStoreError): readonly Policy[] {
@@ -138,7 +128,7 @@ export function readPolicies(options: readonly PolicyOptions[], onStoreError: On
 
 /** @throws {OptionError} naming the option to fix, below `path` */
 export function readPolicy(options: PolicyOptions, path: string, onStoreErrorOfAll: OnStoreError): Policy {
-  checkNames(path, options, NAMES)
+  checkNames(path, options, OPTIONS)
   const { name, algorithm, burst, mode = 'enforce', onStoreError = onStoreErrorOfAll, penalty, penaltyAfter } = options
   checkText(`${path}.name`, name, NAME)
   checkOneOf(`${path}.mode`, mode, POLICY_MODES)
@@ -168,16 +158,12 @@ export function findMaxCost(policies: readonly Policy[]): number {
  * @param prefix precedes the name of an option in errors
  * @throws {OptionError} naming the option to fix
  */
-export function checkLimits(prefix: string, options: AlgorithmOptions): AlgorithmOptions {
-  parseAlgorithmLimits(prefix, options)
-  return options
-}
-
-function parseAlgorithmLimits(prefix: string, options: AlgorithmOptions): readonly Limit[] {
-  const { algorithm, limits, burst, timeZone, starts } = options
+export function parseAlgorithmLimits(prefix: string, options: AlgorithmOptions): readonly Limit[] {
+  const { algorithm, limits, burst, allowLargeLog = false, timeZone, starts } = options
   checkOneOf(`${prefix}algorithm`, algorithm, ALGORITHM_NAMES)
   checkString(`${prefix}limits`, limits, LIMITS_EXPECTED)
   if (burst !== undefined) checkInteger(`${prefix}burst`, burst, 1, MAX_COST)
+  checkOneOf(`${prefix}allowLargeLog`, allowLargeLog, [true, false])
   if (timeZone !== undefined) checkString(`${prefix}timeZone`, timeZone, 'the name of a time zone')
   if (starts !== undefined) checkInteger(`${prefix}starts`, starts, 1, 31)
   const fail: Fail = (key, expected) => {

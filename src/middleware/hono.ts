@@ -36,7 +36,7 @@ export function sluice<E extends Env = Env>(
     let isAdmitted = false
     let isAnswered = true
     const response = await respond({
-      request: new HonoRequest(c, readAddress),
+      request: new HonoRequest(c.req.raw, [c], readAddress),
       keepAlive: (work) => keepAlive(c, work),
       record: (rateLimit) => context.set('rateLimit', rateLimit),
       async next() {
@@ -59,10 +59,6 @@ export function sluice<E extends Env = Env>(
 }
 
 class HonoRequest<E extends Env> extends WebRequest<[context: Context<E>]> {
-  constructor(context: Context<E>, readAddress: (context: Context<E>) => string | null) {
-    super(context.req.raw, [context], readAddress)
-  }
-
   override get parsedBody(): unknown {
     const { req } = this.context[0]
     const isRead = Object.keys(req.bodyCache).length > 0 || req.raw.bodyUsed

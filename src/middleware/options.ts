@@ -199,7 +199,12 @@ const entries = {
   trustProxy: v.optional(v.union([v.function(), integer(1, 20)], 'a number of proxies from 1 to 20, or a function')),
   onLimited: aFunction,
   log: aFunction,
-  now: aFunction,
+  now: v.optional(
+    v.custom<() => number>(
+      (now) => typeof now === 'function' && Number.isFinite(now()),
+      'a clock that returns milliseconds',
+    ),
+  ),
 }
 
 const schema = strictTable('option', entries, 'a table of options', undefined, RENAMED_OPTIONS)

@@ -7,7 +7,8 @@ export type Reading =
 
 export type IdentitySource =
   | { readonly kind: 'token' | 'ip' | 'route' | 'global' }
-  | { readonly kind: 'header' | 'query' | 'form' | 'cookie'; readonly name: string }
+  | { readonly kind: 'header'; readonly name: string }
+  | { readonly kind: 'query' | 'form' | 'cookie'; readonly name: string }
   /** `name` is the pointer as configured. */
   | { readonly kind: 'json'; readonly name: string; readonly path: readonly string[] }
   /** A claim of a verified token. `name` is its name or, for a nested claim, its pointer. */

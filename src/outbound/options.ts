@@ -3,6 +3,7 @@ import {
   type Check,
   checkFunction,
   checkInteger,
+  checkMethods,
   checkNames,
   checkOneOf,
   checkPrefix,
@@ -196,9 +197,9 @@ const QUEUE_CHECKS = {
   tenant: allowFunction(CALL_CHECKS.tenant),
   maxWaitMs: allowFunction(CALL_CHECKS.maxWaitMs),
   maxQueued: (option: string, value: unknown) => checkInteger(option, value, 1, 1_000_000),
-  clock: checkClock,
+  clock: (option: string, value: unknown) => checkMethods(option, value, ['now', 'after'], 'functions now and after'),
   random: checkFunction,
-  limiter: checkLimiter,
+  limiter: (option: string, value: unknown) => checkMethods(option, value, ['take'], 'what createLimiter() makes'),
   identity: allowFunction(CALL_CHECKS.identity),
 }
 
@@ -239,25 +240,12 @@ function allowFunction(check: Check): Check {
   return (option, value) => typeof value === 'function' || check(option, value)
 }
 
-export function checkLimiter(option: string, limiter: unknown): void {
-  if (typeof (limiter as OutboundLimiter | null | undefined)?.take === 'function') return
-  throw new OptionError(option, 'what createLimiter() makes', typeof limiter)
-}
-
 function checkShared(option: string, shared: unknown): void {
   checkNames(option, shared, ['store', 'notes', 'keyPrefix'])
   const { store, notes, keyPrefix } = shared as Partial<SharedLimits>
   if (keyPrefix !== undefined) checkPrefix('shared.keyPrefix', keyPrefix)
-  if (typeof store?.open !== 'function') throw new OptionError('shared.store', 'what redisStore() makes', typeof store)
-  if (typeof notes?.read !== 'function' || typeof notes.write !== 'function') {
-    throw new OptionError('shared.notes', 'functions read and write', typeof notes)
-  }
-}
-
-function checkClock(option: string, clock: unknown): void {
-  const { now, after } = (clock ?? {}) as Partial<Clock>
-  if (typeof now !== 'function' || typeof after !== 'function')
-    throw new OptionError(option, 'functions now and after', typeof clock)
+  checkMethods('shared.store', store, ['open'], 'what redisStore() makes')
+  checkMethods('shared.notes', notes, ['read', 'write'], 'functions read and write')
 }
 
 function checkDuration(option: string, value: unknown): void {

@@ -5,7 +5,6 @@ import { CallScheduler, CallSchedulers } from './call-scheduler.ts'
 import { type Clock, systemClock } from './clock.ts'
 import { LEARNED_ALGORITHMS, LearnedLimits } from './learned-limits.ts'
 import {
-  checkLimiter,
   OUTBOUND_CHECKS,
   type OutboundCall,
   type OutboundOptions,
@@ -75,7 +74,7 @@ export function throttle<Arguments extends readonly unknown[], Result>(
 ): (...call: Arguments) => Promise<Result> {
   checkFunction('work', work)
   checkOptions('throttle', options, THROTTLE_CHECKS)
-  checkLimiter('limiter', options.limiter)
+  THROTTLE_CHECKS.limiter('limiter', options.limiter)
   THROTTLE_CHECKS.identity('identity', options.identity)
   const { limiter, maxQueued = 1_000, clock = systemClock, random = Math.random } = options
   const schedulers = new CallSchedulers(

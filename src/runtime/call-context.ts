@@ -1,5 +1,3 @@
-import type { Deadlines } from './deadlines.ts'
-
 export interface CallContext {
   /** Lets work continue after the response. Failures are logged. */
   waitUntil(work: Promise<unknown>): void
@@ -7,4 +5,93 @@ export interface CallContext {
   readonly deadlines: Deadlines
   /** True once the client has disconnected. */
   isClientGone?(): boolean
+}
+
+export const TOO_LATE = Symbol('too late')
+
+interface Wait {
+  readonly timeoutMs: number
+  dueAtMs: number
+  isOver: boolean
+  readonly giveUp: () => void
+}
+
+/**
+ * The deadlines of one request, on one timer, because timers are the most expensive part of a wait. It stays set when a
+ * wait ends, and is set again only if it fires before the next deadline. On Workers, two requests cannot share it.
+ */
+export class Deadlines {
+  /** Ended waits stay: a request has few, and removing them from a set would take longer. */
+  readonly #waits: Wait[] = []
+  #timer: ReturnType<typeof setTimeout> | undefined
+  #firesAtMs = 0
+  #isOver = false
+
+  static createForOne(): Deadlines {
+    const deadlines = new Deadlines()
+    deadlines.end()
+    return deadlines
+  }
+
+  /**
+   * Waits for work, but no longer than `timeoutMs`. The work itself continues: a signal to end it would cost more.
+   * @throws the error of the work
+   */
+  waitWithin<T>(timeoutMs: number, work: Promise<T>): Promise<T | typeof TOO_LATE> {
+    return new Promise((resolve, reject) => {
+      const giveUp = () => resolve(TOO_LATE)
+      const wait: Wait = { timeoutMs, dueAtMs: Date.now() + timeoutMs, isOver: false, giveUp }
+      this.#waits.push(wait)
+      this.#arm(timeoutMs, wait.dueAtMs)
+      work.then(
+        (value) => {
+          this.#finish(wait)
+          resolve(value)
+        },
+        (error) => {
+          this.#finish(wait)
+          reject(error)
+        },
+      )
+    })
+  }
+
+  /** Called when the response is made. Further waits keep their deadlines; the timer is cleared after the last. */
+  end(): void {
+    this.#isOver = true
+    this.#disarmIfIdle()
+  }
+
+  #arm(timeoutMs: number, dueAtMs: number): void {
+    if (this.#timer !== undefined && this.#firesAtMs <= dueAtMs) return
+    clearTimeout(this.#timer)
+    this.#timer = setTimeout(() => this.#fire(), timeoutMs)
+    this.#firesAtMs = dueAtMs
+  }
+
+  #fire(): void {
+    this.#timer = undefined
+    const nowMs = Date.now()
+    for (const wait of this.#waits) {
+      if (wait.isOver) continue
+      // A clock that was set back must not keep it waiting.
+      wait.dueAtMs = Math.min(wait.dueAtMs, nowMs + wait.timeoutMs)
+      if (wait.dueAtMs > nowMs) this.#arm(wait.dueAtMs - nowMs, wait.dueAtMs)
+      else {
+        this.#finish(wait)
+        wait.giveUp()
+      }
+    }
+  }
+
+  #finish(wait: Wait): void {
+    wait.isOver = true
+    if (this.#isOver) this.#disarmIfIdle()
+  }
+
+  #disarmIfIdle(): void {
+    if (this.#waits.some(({ isOver }) => !isOver)) return
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+  }
 }

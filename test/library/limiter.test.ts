@@ -553,6 +553,10 @@ test.each([
     () => slidingWindow('1/1s', { exact: true } as object),
   ],
   ['tokenBucket.bursts: unknown option; expected one of burst', () => tokenBucket('1/1s', { bursts: 5 } as object)],
+  [
+    'slidingWindow.allowLargeLog: expected true or false, got "yes"',
+    () => slidingWindow('1/1s', { allowLargeLog: 'yes' } as object),
+  ],
   ['tokenBucket.slotTtl: unknown option', () => tokenBucket('1/1s', { slotTtl: '1s' } as object)],
   ['quota: expected an object', () => quota('1/1d', null as never)],
   ['memoryStore.maxKeys: expected an integer from 1', () => memoryStore({ maxKeys: 0 })],

@@ -1,5 +1,4 @@
-import type { CallContext } from '../../src/runtime/call-context.ts'
-import { Deadlines } from '../../src/runtime/deadlines.ts'
+import { type CallContext, Deadlines } from '../../src/runtime/call-context.ts'
 
 /** @param background what goes on after the answer is put there */
 export function callContext(background: Promise<unknown>[] = []): CallContext {

@@ -3,7 +3,7 @@ import { openCalendar, readCalendarLimits } from '../../src/algorithms/calendar.
 import { loadConfig } from '../../src/config/load-config.ts'
 import type { OptionError } from '../../src/config/option-error.ts'
 import { scaleToLocalShare } from '../../src/engine/engine.ts'
-import { addRateLimitHeaders } from '../../src/http/rate-limit-headers.ts'
+import { setRateLimitHeaders } from '../../src/http/rate-limit-headers.ts'
 import { createRefusal } from '../../src/http/refusal.ts'
 import type { ReportedLimit } from '../../src/model/verdict.ts'
 import { resolveOverride } from '../../src/rules/override.ts'
@@ -160,13 +160,13 @@ describe('a response', () => {
 
   test('tells no length of a month, and when it ends', () => {
     const headers = new Headers()
-    addRateLimitHeaders(headers, 'draft-11', reports, () => 0)
+    setRateLimitHeaders(headers, { outcome: 'admitted', limits: reports }, 'draft-11', () => 0)
     expect(Object.fromEntries(headers)).toEqual({
       'ratelimit-policy': '"api-1h";q=10;w=3600, "api-month";q=10000',
       ratelimit: '"api-1h";r=0;t=86401, "api-month";r=0;t=86401',
     })
     const older = new Headers()
-    addRateLimitHeaders(older, 'draft-6', reports, () => 0)
+    setRateLimitHeaders(older, { outcome: 'admitted', limits: reports }, 'draft-6', () => 0)
     expect(older.get('RateLimit-Policy')).toBe('10;w=3600, 10000')
   })
 

@@ -1,11 +1,8 @@
 import { expect, test } from 'vitest'
 import { loadConfig } from '../../src/config/load-config.ts'
-import { setRateLimitHeaders } from '../../src/http/exchange.ts'
-import { addRateLimitHeaders } from '../../src/http/rate-limit-headers.ts'
+import { type HeaderFormat, setRateLimitHeaders } from '../../src/http/rate-limit-headers.ts'
 import type { LimitState } from '../../src/model/charge.ts'
 import type { ReportedLimit } from '../../src/model/verdict.ts'
-
-type Dialect = Parameters<typeof addRateLimitHeaders>[1]
 
 const NOW_MS = 1_700_000_000_400
 
@@ -26,12 +23,12 @@ function reportsOf(limits: string, usage: readonly Partial<LimitState>[]): reado
 }
 
 function fieldsOf(
-  headerFormat: Dialect,
+  headerFormat: HeaderFormat,
   limits: readonly ReportedLimit[],
   sent: Readonly<Record<string, string>> = {},
 ) {
   const headers = new Headers(sent)
-  addRateLimitHeaders(headers, headerFormat, limits, () => NOW_MS)
+  setRateLimitHeaders(headers, { outcome: 'admitted', limits }, headerFormat, () => NOW_MS)
   return Object.fromEntries(headers)
 }
 
@@ -40,7 +37,7 @@ const TWO = reportsOf('10/1s, 120/1m', [
   { remaining: 100, resetMs: 59_001 },
 ])
 
-test('addRateLimitHeaders() writes draft-11: an item a limit, in lists', () => {
+test('setRateLimitHeaders() writes draft-11: an item a limit, in lists', () => {
   expect(fieldsOf('draft-11', TWO)).toEqual({
     'ratelimit-policy': '"default-1s";q=10;w=1, "default-1m";q=120;w=60',
     ratelimit: '"default-1s";r=3;t=1, "default-1m";r=100;t=60',
@@ -52,14 +49,14 @@ function ofFailures(limits: readonly ReportedLimit[]): readonly ReportedLimit[] 
   return limits.map((limit) => ({ ...limit, policy: { ...limit.policy, counts: 'failures' } }))
 }
 
-test('addRateLimitHeaders() writes failures left under a unit of their own', () => {
+test('setRateLimitHeaders() writes failures left under a unit of their own', () => {
   expect(fieldsOf('draft-11', ofFailures(TWO))).toEqual({
     'ratelimit-policy': '"default-1s";q=10;qu="failed-requests";w=1, "default-1m";q=120;qu="failed-requests";w=60',
     ratelimit: '"default-1s";r=3;t=1, "default-1m";r=100;t=60',
   })
 })
 
-test('addRateLimitHeaders() does not pass slots for a rate where there is no unit, and tells of a refusal what it waits for', () => {
+test('setRateLimitHeaders() does not pass slots for a rate where there is no unit, and tells of a refusal what it waits for', () => {
   const slots = (retryAfterMs: number) =>
     reportsOf('1/10m', [{ resetMs: 600_000, retryAfterMs }]).map((limit) => ({
       ...limit,
@@ -79,7 +76,7 @@ test('addRateLimitHeaders() does not pass slots for a rate where there is no uni
   })
 })
 
-test('addRateLimitHeaders() tells of limits that are enforced rather than of those in shadow', () => {
+test('setRateLimitHeaders() tells of limits that are enforced rather than of those in shadow', () => {
   const shadow = reportsOf('1/1h', [{ resetMs: 3_600_000, retryAfterMs: 3_600_000 }]).map((limit) => ({
     ...limit,
     policy: { ...limit.policy, mode: 'shadow' as const },
@@ -89,7 +86,7 @@ test('addRateLimitHeaders() tells of limits that are enforced rather than of tho
   expect(fieldsOf('x-ratelimit', shadow)['x-ratelimit-limit']).toBe('1')
 })
 
-test('addRateLimitHeaders() does not pass failures for requests where there is no unit, unless they refuse', () => {
+test('setRateLimitHeaders() does not pass failures for requests where there is no unit, unless they refuse', () => {
   const refusing = ofFailures(reportsOf('5/1m', [{ resetMs: 9_000, retryAfterMs: 9_000 }]))
   for (const headerFormat of ['draft-6', 'x-ratelimit'] as const) {
     expect(fieldsOf(headerFormat, ofFailures(TWO))).toEqual({})
@@ -99,7 +96,7 @@ test('addRateLimitHeaders() does not pass failures for requests where there is n
   }
 })
 
-test('addRateLimitHeaders() writes draft-6: all quotas, and how the tightest limit stands', () => {
+test('setRateLimitHeaders() writes draft-6: all quotas, and how the tightest limit stands', () => {
   expect(fieldsOf('draft-6', TWO)).toEqual({
     'ratelimit-policy': '10;w=1, 120;w=60',
     'ratelimit-limit': '10',
@@ -108,7 +105,7 @@ test('addRateLimitHeaders() writes draft-6: all quotas, and how the tightest lim
   })
 })
 
-test('addRateLimitHeaders() writes x-ratelimit: the tightest limit, its reset in seconds since the epoch', () => {
+test('setRateLimitHeaders() writes x-ratelimit: the tightest limit, its reset in seconds since the epoch', () => {
   expect(fieldsOf('x-ratelimit', TWO)).toEqual({
     'x-ratelimit-limit': '10',
     'x-ratelimit-remaining': '3',
@@ -116,12 +113,12 @@ test('addRateLimitHeaders() writes x-ratelimit: the tightest limit, its reset in
   })
 })
 
-test('addRateLimitHeaders() writes nothing where it is off', () => {
+test('setRateLimitHeaders() writes nothing where it is off', () => {
   expect(fieldsOf('off', TWO)).toEqual({})
 })
 
-test.each<Dialect>(['draft-11', 'draft-6', 'x-ratelimit', 'off'])(
-  'addRateLimitHeaders() in %s writes nothing for a request that no policy is about',
+test.each<HeaderFormat>(['draft-11', 'draft-6', 'x-ratelimit', 'off'])(
+  'setRateLimitHeaders() in %s writes nothing for a request that no policy is about',
   (headerFormat) => {
     expect(fieldsOf(headerFormat, [], { 'X-Mine': '1' })).toEqual({ 'x-mine': '1' })
   },
@@ -132,7 +129,7 @@ test.each([
   ['5/1500ms', '"default-1500ms";q=5', '5'],
   ['5/2s', '"default-2s";q=5;w=2', '5;w=2'],
   ['5/1w', '"default-1w";q=5;w=604800', '5;w=604800'],
-])('addRateLimitHeaders() leaves w out for a window that is not of whole seconds: %s', (text, draft11, draft6) => {
+])('setRateLimitHeaders() leaves w out for a window that is not of whole seconds: %s', (text, draft11, draft6) => {
   const limits = reportsOf(text, [])
   expect(fieldsOf('draft-11', limits)['ratelimit-policy']).toBe(draft11)
   expect(fieldsOf('draft-6', limits)['ratelimit-policy']).toBe(draft6)
@@ -145,14 +142,14 @@ test.each([
   [601, '1', '1700000002'],
   [1_000, '1', '1700000002'],
   [1_001, '2', '1700000002'],
-])('addRateLimitHeaders() rounds %d ms up to whole seconds, never down', (resetMs, seconds, epochSeconds) => {
+])('setRateLimitHeaders() rounds %d ms up to whole seconds, never down', (resetMs, seconds, epochSeconds) => {
   const limits = reportsOf('5/1m', [{ resetMs }])
   expect(fieldsOf('draft-11', limits).ratelimit).toBe(`"default-1m";r=0;t=${seconds}`)
   expect(fieldsOf('draft-6', limits)['ratelimit-reset']).toBe(seconds)
   expect(fieldsOf('x-ratelimit', limits)['x-ratelimit-reset']).toBe(epochSeconds)
 })
 
-test('addRateLimitHeaders() takes the limit with the longest wait for the tightest, then that with the fewest units', () => {
+test('setRateLimitHeaders() takes the limit with the longest wait for the tightest, then that with the fewest units', () => {
   const refused = reportsOf('10/1s, 20/1m, 30/1h', [
     { remaining: 0, resetMs: 900, retryAfterMs: 900 },
     { remaining: 1, resetMs: 30_000, retryAfterMs: 40_000 },
@@ -166,7 +163,7 @@ test('addRateLimitHeaders() takes the limit with the longest wait for the tighte
   expect(fieldsOf('x-ratelimit', admitted)).toMatchObject({ 'x-ratelimit-limit': '20', 'x-ratelimit-remaining': '4' })
 })
 
-test('addRateLimitHeaders() appends to the lists that the upstream sent', () => {
+test('setRateLimitHeaders() appends to the lists that the upstream sent', () => {
   const sent = { RateLimit: '"theirs";r=1;t=2', 'RateLimit-Policy': '"theirs";q=9;w=10' }
   const limits = reportsOf('5/1m', [{ remaining: 4, resetMs: 60_000 }])
   expect(fieldsOf('draft-11', limits, sent)).toEqual({
@@ -175,20 +172,20 @@ test('addRateLimitHeaders() appends to the lists that the upstream sent', () => 
   })
 })
 
-test.each<[Dialect, Readonly<Record<string, string>>]>([
+test.each<[HeaderFormat, Readonly<Record<string, string>>]>([
   ['draft-6', { 'ratelimit-limit': '9', 'ratelimit-remaining': '8', 'ratelimit-reset': '7' }],
   ['draft-6', { 'ratelimit-remaining': '0' }],
   ['x-ratelimit', { 'x-ratelimit-limit': '9' }],
-])('addRateLimitHeaders() in %s leaves alone the single values that the upstream sent: %j', (headerFormat, sent) => {
+])('setRateLimitHeaders() in %s leaves alone the single values that the upstream sent: %j', (headerFormat, sent) => {
   expect(fieldsOf(headerFormat, TWO, sent)).toEqual(sent)
 })
 
-test.each<[Dialect, Readonly<Record<string, string>>]>([
+test.each<[HeaderFormat, Readonly<Record<string, string>>]>([
   ['draft-6', { 'x-ratelimit-limit': '9' }],
   ['x-ratelimit', { 'ratelimit-limit': '9' }],
   ['draft-11', { 'ratelimit-limit': '9' }],
   ['off', { ratelimit: '"theirs";r=1;t=2' }],
-])('addRateLimitHeaders() in %s keeps what the upstream sent in another: %j', (headerFormat, sent) => {
+])('setRateLimitHeaders() in %s keeps what the upstream sent in another: %j', (headerFormat, sent) => {
   expect(fieldsOf(headerFormat, TWO, sent)).toEqual({ ...sent, ...fieldsOf(headerFormat, TWO) })
 })
 

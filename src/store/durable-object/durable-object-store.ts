@@ -1,7 +1,6 @@
 import type { Decision, DecisionRequest, StoreCharge } from '../../model/charge.ts'
 import { type Adjustment, type Release, type Store, StoreError } from '../../model/store.ts'
-import type { CallContext } from '../../runtime/call-context.ts'
-import { Deadlines, TOO_LATE } from '../../runtime/deadlines.ts'
+import { type CallContext, Deadlines, TOO_LATE } from '../../runtime/call-context.ts'
 import { drawNumber } from '../../runtime/random.ts'
 import type { Backend } from '../backend.ts'
 import { ChargeTimes } from '../charge-times.ts'

@@ -1,7 +1,7 @@
 import type { Evaluation } from '../../algorithms/decide.ts'
 import type { DecisionRequest, StoreCharge } from '../../model/charge.ts'
 import { StoreError } from '../../model/store.ts'
-import { Deadlines, TOO_LATE } from '../../runtime/deadlines.ts'
+import { Deadlines, TOO_LATE } from '../../runtime/call-context.ts'
 
 export interface Shared {
   readonly id: number

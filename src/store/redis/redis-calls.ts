@@ -1,5 +1,5 @@
 import { StoreError } from '../../model/store.ts'
-import { Deadlines, TOO_LATE } from '../../runtime/deadlines.ts'
+import { Deadlines, TOO_LATE } from '../../runtime/call-context.ts'
 import { createSha1 } from '../../runtime/hash.ts'
 import type { RedisClient } from './client.ts'
 

@@ -560,6 +560,7 @@ describe('sluice() refuses what is not as expected, and names it:', () => {
       'by: expected no "by" beside the function "identify", got "ip"',
     ],
     [{ limits: '1/1s', cost: 2 }, 'cost: expected a function, got 2'],
+    [{ limits: '1/1s', now: () => new Date() }, 'now: expected a clock that returns milliseconds'],
     [{ limits: '1/1s', store: 'redis://' }, 'store: expected memoryStore() or redisStore(client), got "redis://"'],
     [
       { limits: '1/1s', identitySecret: 'short' },
