@@ -31,7 +31,7 @@ export class LeaseAccount {
   readonly generation: number
   /** Permits that calls under way ask for. */
   pending = 0
-  /** Calls that are not answered by then count as lost: a request that made one may have been cancelled. */
+  /** The deadline of the latest call. Then it counts as lost: the request that made it may have been cancelled. */
   pendingUntilMs = 0
   /** Permits used, and permits that expired, in about a longest window: older ones fade away. */
   used = 0

@@ -10,8 +10,6 @@ import { formatStatusName, StatusCache } from './status-cache.ts'
 
 /** Permits of further callers expire unused. */
 const MAX_ACCOUNTS = 10_000
-/** An unanswered call stops blocking others after this. */
-const LOST_AFTER_MS = 2_000
 /** Windows are in effect longer by a lease, so it lasts no larger share of the shortest one. */
 const MAX_TERM_SHARE = 0.3
 /** A longer lease would lose more with its isolate. Slow callers use a dozen permits within this time. */
@@ -234,7 +232,7 @@ function createLeasing(store: Store, size: LeaseSize, { now, timeoutMs, avoided 
     const leaseMs = more > 0 ? findLeaseMs(caller, more) : 0
     account.call = included
     account.pending += more
-    account.pendingUntilMs = nowMs + LOST_AFTER_MS
+    account.pendingUntilMs = nowMs + timeoutMs
     if (account.held) account.held.untilMs = nowMs + findAheadMs()
     try {
       const several = { ...request, action: 'take-up-to', permits, leaseMs } as const
