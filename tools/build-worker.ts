@@ -188,7 +188,7 @@ if (import.meta.main) {
   const { script, lazy } = await buildWorker('src/worker.ts', folder, { needed })
   const kib = (chunks: BuiltWorker['script']) => `${(countGzippedBytes(chunks, folder) / 1_024).toFixed(1)} KiB`
   console.log(`script of the Worker: ${kib(script)} gzipped, of at most ${MAX_SCRIPT_KIB}`)
-  for (const chunk of lazy) console.log(`loaded on demand: ${chunk.fileName} ${kib([chunk])}`)
+  console.log(`loaded on demand: ${lazy.length} modules, ${kib(lazy)}`)
   console.log(
     `all modules: ${kib([...script, ...lazy])}${needed ? ', of the parts that this configuration needs' : ''}`,
   )

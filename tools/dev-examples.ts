@@ -46,7 +46,7 @@ export async function examples(
   const admit = { shows: 'admit', command: `${curl} -i ${target('')}` }
   if (!chosen) return [...token.before, admit]
   // In seconds, to the millisecond; 0 if the answer is not a refusal.
-  const wait = `${curl} ${target('')} | awk -F'"retry_after_ms":' '{ printf "%.3f", $2 / 1000 }'`
+  const wait = `${curl} ${target('')} | awk -F'"retry_after_ms":' 'NF > 1 { ms = $2 } END { printf "%.3f", ms / 1000 }'`
   const many = target(`try=[1-${admitted + 2}]`)
   return [
     ...token.before,

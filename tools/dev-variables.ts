@@ -15,5 +15,5 @@ export const WRANGLER_TOML = join(import.meta.dirname, '..', 'wrangler.toml')
 
 /** The Worker's variables for development. @throws Error if a file cannot be read. */
 export function readVariables({ shell, wranglerToml = WRANGLER_TOML }: VariablesOptions): Record<string, unknown> {
-  return { ...readSettings({ cwd: '/', config: wranglerToml, shell, view: 'development' }).variables }
+  return { ...readSettings({ cwd: process.cwd(), config: wranglerToml, shell, view: 'development' }).variables }
 }

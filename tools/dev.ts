@@ -52,6 +52,9 @@ async function start(): Promise<void> {
     variables.UPSTASH_REDIS_REST_URL = redis.url
     variables.UPSTASH_REDIS_REST_TOKEN = redis.token
   }
+  // Each run has another one, which nobody can know from anywhere but the line printed below.
+  const ownToken = variables.ADMIN_TOKEN === undefined ? randomBytes(24).toString('base64url') : undefined
+  if (ownToken !== undefined) variables.ADMIN_TOKEN = ownToken
   const config = loadConfig({ ...present, ...variables }, readCalendarLimits)
   const stores: Readonly<Record<StoreKind, string>> = {
     redis: redis
@@ -60,10 +63,6 @@ async function start(): Promise<void> {
     'durable-object': 'Durable Objects of this machine: counts are lost when dev ends',
     memory: 'in memory: counts are lost when the Worker reloads',
   }
-
-  // Each run has another one, which nobody can know from anywhere but the line printed below.
-  const ownToken = config.admin ? undefined : randomBytes(24).toString('base64url')
-  if (ownToken !== undefined) variables.ADMIN_TOKEN = ownToken
 
   // Wrangler takes a second or more to load: what is wrong without it is said before.
   const { startDevWorker } = await import('./dev-worker.ts')
@@ -80,8 +79,8 @@ async function start(): Promise<void> {
     ['Sluice', url],
     ['upstream', upstream],
     ['store', stores[config.store]],
-    ...(config.storeMirror ? [['beside', stores[config.storeMirror]]] : []),
-    ['limits', limits.join('; ')],
+    ...(config.storeMirror ? [['mirror', stores[config.storeMirror]]] : []),
+    ['limits', `${limits.join('; ')}${variables.MODE === 'shadow' ? ' (MODE is shadow: nothing is refused)' : ''}`],
     ['rules', config.rules ? 'on' : 'off; `RULES=on npm run dev` turns them on'],
     ['operators', `${operators}  token ${ownToken ?? 'as in ADMIN_TOKEN'}`],
     ['command', command],

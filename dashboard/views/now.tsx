@@ -87,6 +87,7 @@ function Requests({ counted, longer }: { counted: Counted; longer: Counted | und
         seconds={seconds}
         lines={lines}
       />
+      {resolution === 'minute' && <p class="quiet">The current minute is drawn once it is over.</p>}
     </section>
   )
 }

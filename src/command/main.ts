@@ -66,7 +66,9 @@ function report(error: unknown, terminal: Terminal): Exit {
 function toCommandError(error: unknown): CommandError {
   if (error instanceof CommandError) return error
   if (error instanceof OptionError) {
-    return new CommandError(error.message, { hint: 'sluice check says where it is, and what else is wrong.' })
+    return new CommandError(error.message, {
+      hint: 'In wrangler.toml, sluice check says where it is, and what else is wrong.',
+    })
   }
   if (error instanceof CallerError) {
     // A request is an option of some subcommands, and an argument of others.

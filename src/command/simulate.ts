@@ -1,7 +1,7 @@
 import * as v from 'valibot'
 import { integer, leases, limits } from '../config/values.ts'
 import { CommandError } from './command-error.ts'
-import { formatCount, formatNumber } from './format.ts'
+import { formatCount } from './format.ts'
 import { createListOption, createOption } from './read-option.ts'
 import { readSettings } from './settings/settings.ts'
 import { type LogReading, readLogs } from './simulate/log-files.ts'
@@ -65,7 +65,7 @@ export const simulate = defineCommand({
     const runs = combine(tried).map((variant) => {
       return { variant, simulation: new Simulation(loadVariant(settings, variant), variant.leases) }
     })
-    if (!showCallers) noteDigests(settings, terminal)
+    if (!showCallers && traffic === undefined) noteDigests(settings, terminal)
 
     const reading: LogReading = { lines: 0, unreadable: 0, first: null }
     const startedAtMs = performance.now()
@@ -132,7 +132,7 @@ export const simulate = defineCommand({
     if (out !== undefined) await writeOutFile(out, context.cwd, force, renderPage([requests, ...notes], results))
     terminal.show(result, () =>
       [
-        `${requests} (${seconds.toFixed(1)} s, ${formatNumber(result.requestsPerSecond)} a second)`,
+        `${requests}, simulated in ${seconds.toFixed(1)} s`,
         ...(reading.unreadable > 0
           ? [`${formatCount(reading.unreadable, 'line')} could not be read; the first is ${formatFirst(reading)}`]
           : []),

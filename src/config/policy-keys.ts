@@ -34,9 +34,11 @@ const planName = matching(NAME.pattern, `the name of a plan, ${NAME.expected}`)
 
 /** A record drops these names silently. */
 const DROPPED_NAMES = ['__proto__', 'constructor', 'prototype']
+/** Slots have no window: TOML and JSON have a number for it. */
+const limitsText = v.union([v.string(), v.pipe(v.number(), v.transform(String))])
 const limitsByPlan = v.pipe(
   v.custom<object>((table) => !DROPPED_NAMES.some((name) => Object.hasOwn(Object(table), name))),
-  v.record(planName, v.string()),
+  v.record(planName, limitsText),
 )
 
 // The middleware has these as options, too.
@@ -48,10 +50,10 @@ export const policyKeys = {
   /** up to 64 letters, digits, `-`, `_`; unique @default required */
   name: textLike(NAME),
   /**
-   * `<limit>/<window>, …`; a number in quotes for `concurrency`; or a table of limits by [plan](#plans). Optional with a `priority`:
+   * `<limit>/<window>, …`; a number for `concurrency`; or a table of limits by [plan](#plans). Optional with a `priority`:
    * the policy then only sets that @default required
    */
-  limits: v.optional(v.union([v.string(), limitsByPlan], LIMITS_EXPECTED)),
+  limits: v.optional(v.union([limitsText, limitsByPlan], LIMITS_EXPECTED)),
   /** source of the plan, with `limits` by plan: `header:<name>` or `claim:<name>` */
   plan: v.optional(parsed(PLAN_EXPECTED, parseHeaderOrClaim)),
   /** plan of callers without one, or with one that is not in `limits` */

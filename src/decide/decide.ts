@@ -155,7 +155,7 @@ function findPolicy(
     const names = decidable.map((each) => each.name).join(', ')
     throw new InputError(
       [...path, 'policy'],
-      `expected a policy with limits, but no slots and no new identities (${names})`,
+      `expected one of the policies with limits, but no slots and no new identities: ${names}`,
     )
   }
   const { plans } = policy
@@ -195,6 +195,7 @@ function readQuestions(body: unknown) {
 /** Reads by the one schema that is meant, whose errors say more than those of a union. @throws {InputError} */
 function readQuestion(path: readonly string[], question: unknown) {
   const isNamed = typeof question === 'object' && question !== null && 'policy' in question
+  if (isNamed && 'limits' in question) throw new InputError([...path, 'limits'], 'expected none beside a policy')
   return { path, question: readInput<Question>(isNamed ? named : own, question, path) }
 }
 

@@ -28,6 +28,7 @@ export function createProxy({ config, fetch, log }: ProxyOptions) {
   const { upstreamUrl, upstreamTimeoutMs: timeoutMs, upstreamSecret: secret } = config
   const isPassed = createPassedTest(config.forwardHeaders)
   const name = createViaName(config)
+  const upstream = upstreamUrl === undefined ? 'UPSTREAM' : new URL(upstreamUrl).origin
 
   return async function proxy(
     request: IncomingRequest,
@@ -49,11 +50,11 @@ export function createProxy({ config, fetch, log }: ProxyOptions) {
     try {
       const response = await deadlines.waitWithin(timeoutMs, fetch(hasBody ? new Request(url, raw) : url, init))
       if (response !== TOO_LATE) return toClient(response)
-      log('error', { event: 'upstream_timeout', timeoutMs })
+      log('error', { event: 'upstream_timeout', upstream, timeoutMs })
       return createSynthetic('upstream-timeout')
-    } catch (error) {
+    } catch {
       if (request.signal.aborted) return createSynthetic('client-gone')
-      log('error', { event: 'upstream_unreachable', error: error instanceof Error ? error.name : 'unknown' })
+      log('error', { event: 'upstream_unreachable', upstream })
       return createSynthetic('unreachable')
     }
   }

@@ -1,5 +1,5 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
-import { describeSource, type IdentitySource } from '../model/identity-source.ts'
+import { describeSource, formatSource, type IdentitySource } from '../model/identity-source.ts'
 import { formatWindow } from '../model/limits.ts'
 import type { Refused, ReportedLimit } from '../model/verdict.ts'
 import {
@@ -137,6 +137,7 @@ function describeLimit({ policy, limit, windowMs, calendar }: ReportedLimit): st
 
 /** RFC 9110 §15.5.2: a 401 must name a way to authenticate. No scheme is registered for keys in other headers. */
 function formatChallenge(by: readonly IdentitySource[]): string {
-  const isToken = (source: IdentitySource) => /^(?:the header )?authorization$|^claim$/i.test(describeSource(source))
+  const isToken = (source: IdentitySource) =>
+    source.kind === 'token' || source.kind === 'claim' || formatSource(source) === 'header:authorization'
   return by.some(isToken) ? 'Bearer' : 'APIKey'
 }

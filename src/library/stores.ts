@@ -123,17 +123,34 @@ function adaptRedis(client: AnyRedis): RedisClient {
   if (typeof client === 'object' && client !== null) {
     if ('serverWords' in client) return client
     refuseUnsafe(client)
-    // Without a listener, Node ends the process when the connection is lost. What then fails is logged as `store_error`.
-    const events = client as {
-      listenerCount?(event: string): number
-      on?(event: string, listener: () => void): unknown
-    }
-    if (events.listenerCount?.('error') === 0) events.on?.('error', () => {})
-    if ('evalSha' in client) return adaptNodeRedis(client)
-    if ('defineCommand' in client) return adaptIoRedis(client)
+    const readFailure = trackConnection(client as ClientEvents)
+    if ('evalSha' in client) return { ...adaptNodeRedis(client), readFailure }
+    if ('defineCommand' in client) return { ...adaptIoRedis(client), readFailure }
     if ('createScript' in client) return adaptUpstash(client)
   }
   throw new OptionError('redisStore', 'a client of @upstash/redis, @redis/client or ioredis', typeof client)
+}
+
+interface ClientEvents {
+  listenerCount?(event: string): number
+  on?(event: string, listener: (error: Error & { readonly code?: string }) => void): unknown
+}
+
+/**
+ * Listens where nobody does: Node would end the process when the connection is lost. What then fails is logged as
+ * `store_error`, with the code of the failure or, if it is an answer of Redis, its first word: no more may be logged.
+ */
+function trackConnection(client: ClientEvents): () => string | undefined {
+  let failure: string | undefined
+  if (client.listenerCount?.('error') === 0) {
+    client.on?.('error', ({ code, message }) => {
+      failure = code ?? /^[A-Z]{2,}\b/.exec(message)?.[0]
+    })
+    client.on?.('ready', () => {
+      failure = undefined
+    })
+  }
+  return () => failure
 }
 
 /** Internals of the clients that show how they send calls. */

@@ -85,7 +85,7 @@ export const SOURCE_KINDS: {
     isInBody: true,
   },
   claim: { ...NAMED, name: 'name or /pointer', parse: parseClaimSource, isNamedInPart: true },
-  application: { description: 'who sends them', parse: () => undefined, isFoldable: true },
+  application: { description: 'identity', parse: () => undefined, isFoldable: true },
 }
 
 const KIND_NAMES = Object.keys(SOURCE_KINDS) as readonly IdentitySource['kind'][]
@@ -121,7 +121,7 @@ export function formatSource(source: IdentitySource): string {
 
 export function describeSource(source: IdentitySource): string {
   const { noun, description = source.kind } = SOURCE_KINDS[source.kind]
-  return noun && 'name' in source ? `the ${noun} ${source.name}` : description
+  return 'name' in source ? `the ${noun ?? source.kind} ${source.name}` : description
 }
 
 /** Lists how sources of these kinds are written, such as `"ip", "header:<name>" or "claim:<name>"`. */

@@ -138,3 +138,8 @@ test('a file of variables that cannot be read is named', async () => {
   const options = { cwd: folder, shell: {}, view: 'development' } as const
   expect(() => readSettings(options)).toThrow('.dev.vars cannot be read (EISDIR)')
 })
+
+test('an empty secret of the shell is not set, unless a lost one would open a door', () => {
+  const shell = { ADMIN_TOKEN: '', UPSTASH_REDIS_REST_TOKEN: '', IDENTITY_SECRET: '' }
+  expect(readSettings({ cwd: tmpdir(), shell, view: 'development' }).variables).toEqual({ IDENTITY_SECRET: '' })
+})

@@ -1,7 +1,7 @@
 import { createClient, createCluster, createSentinel } from '@redis/client'
 import { type RedisConfigNodejs, Redis as Upstash } from '@upstash/redis'
 import { Cluster, Redis as IoRedis } from 'ioredis'
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
 import {
   type AnyRedis,
   concurrency,
@@ -163,6 +163,27 @@ test.each([
   expect(() => client.emit('error', new Error('lost'))).toThrow('lost')
   redisStore(client)
   expect(() => client.emit('error', new Error('lost'))).not.toThrow()
+})
+
+test.each([
+  ['@redis/client', (port: number) => createClient({ url: `redis://127.0.0.1:${port}`, disableOfflineQueue: true })],
+  ['ioredis', (port: number) => new IoRedis(port, { lazyConnect: true, autoResendUnfulfilledCommands: false })],
+])('why %s that nobody listens to has no connection is logged', async (_name, create) => {
+  const client = create(await freePort())
+  const messages: unknown[] = []
+  const limiter = createLimiter({
+    limits: '5/1h',
+    store: redisStore(client, { timeoutMs: 300 }),
+    log: (_level, fields) => messages.push(fields.message),
+  })
+  const connecting = client.connect().catch(() => {})
+  await vi.waitFor(async () => {
+    await limiter.take('alice')
+    expect(messages).toContainEqual(expect.stringContaining('(ECONNREFUSED)'))
+  })
+  if ('destroy' in client) client.destroy()
+  else client.disconnect()
+  await connecting
 })
 
 test('redisStore() refuses an ioredis client that repeats calls, and what is no client', () => {

@@ -59,7 +59,7 @@ export const FAULTS: readonly Fault[] = [
   {
     name: 'token-logged',
     file: 'src/gateway/proxy.ts',
-    find: "log('error', { event: 'upstream_unreachable', error: error instanceof Error ? error.name : 'unknown' })",
+    find: "log('error', { event: 'upstream_unreachable', upstream })",
     replace: "log('error', { event: 'upstream_unreachable', error: String(request.raw.headers.get('Authorization')) })",
   },
   {

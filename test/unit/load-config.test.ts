@@ -225,6 +225,7 @@ describe('loadConfig() makes policies', () => {
     expect(loadPolicy({ algorithm: 'token-bucket', burst: 9 })).toMatchObject({ burst: 9 })
     const held = { algorithm: 'concurrency', limits: '20' }
     expect(loadPolicy(held)?.limits).toEqual([{ name: 'a', limit: 20, windowMs: 60_000 }])
+    expect(loadPolicy({ ...held, limits: 20 })).toEqual(loadPolicy(held))
     expect(loadPolicy({ ...held, slot_ttl: '5m' })?.limits).toEqual([{ name: 'a', limit: 20, windowMs: 300_000 }])
     expect(loadPolicy({ limits: '100001/1d', allow_large_log: true })?.limits[0]?.limit).toBe(100_001)
     expect(loadPolicy({ limits: '6000000/30d', algorithm: 'quota' })?.limits[0]?.limit).toBe(6_000_000)
@@ -657,7 +658,7 @@ test('loadConfig() gives each plan a bucket of its limit, or all the same burst'
     Object.values(load({ POLICIES: [policy] }).policies[0]?.plans?.limits ?? {}).map(({ burst }) => burst)
   expect(bursts(bucket)).toEqual([1, 60])
   expect(bursts({ ...bucket, burst: 90 })).toEqual([90, 90])
-  const slots = { ...PLANS, algorithm: 'concurrency', limits: { free: '1', pro: '20' } }
+  const slots = { ...PLANS, algorithm: 'concurrency', limits: { free: '1', pro: 20 } }
   expect(load({ POLICIES: [slots] }).policies[0]?.plans?.limits.pro?.limits).toEqual([
     { name: 'api', limit: 20, windowMs: 60_000 },
   ])
@@ -677,7 +678,8 @@ test.each<[Record<string, unknown>, string]>([
   [{ default_plan: 'a b' }, 'default_plan: expected the name of a plan'],
   [{ limits: {} }, 'limits: expected limits such as '],
   [{ limits: { free: '10/1m', 'a b': '1/1m' } }, 'limits: expected limits such as '],
-  [{ limits: { free: '10/1m', pro: 600 } }, 'limits: expected limits such as '],
+  [{ limits: { free: '10/1m', pro: 600 } }, 'limits.pro: expected limits such as '],
+  [{ limits: { free: '10/1m', pro: true } }, 'limits: expected limits such as '],
   [{ limits: { free: '10/1m', constructor: '99/1m' } }, 'limits: expected limits such as '],
   [{ limits: JSON.parse('{ "free": "10/1m", "__proto__": "99/1m" }') }, 'limits: expected limits such as '],
   [{ limits: { free: '10/1m', pro: '600' } }, 'limits.pro: expected limits such as '],

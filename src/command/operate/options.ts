@@ -72,7 +72,7 @@ const BODY_OPTIONS: OptionTable = {
   policies: createPolicyOption('only this policy; may be repeated'),
   for: new Option('--for <duration>', 'how long it applies: 30m 1h 7d (default: permanently)'),
   until: new Option('--until <moment>', 'until when, in UTC, such as 2026-12-24T00:00:00Z'),
-  reason: new Option('--reason <text>', 'why; a blocked caller reads it'),
+  reason: new Option('--reason <text>', 'why, kept with the rule; a blocked caller reads it'),
   remove: new Option('--remove', 'remove it'),
 }
 

@@ -47,7 +47,8 @@ const NO_DATABASE_HINT =
 /** Errors of a server that is starting, failing over or busy with a script. */
 const PASSING = /^(LOADING|BUSY|MASTERDOWN|TRYAGAIN|CLUSTERDOWN|ERR no answer from Redis)\b/
 
-const UNAUTHORIZED = /^(?:WRONGPASS|NOAUTH|ERR Client sent AUTH|ERR invalid password|Unauthorized)/i
+const UNAUTHORIZED =
+  /^(?:WRONGPASS|NOAUTH|ERR Client sent AUTH|ERR invalid password|ERR Protocol error: unauthenticated|Unauthorized)/i
 
 /** @param silenceMs reopens a connection that is silent for so long, for runs that continue after an outage */
 export async function connect(

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
 import { parse } from 'dotenv'
+import { NEVER_EMPTY } from '../../config/load-config.ts'
 import { findMeantVariable, SECRETS, VARIABLES } from '../../config/variables.ts'
 import { CommandError } from '../command-error.ts'
 import { readText } from '../read-text.ts'
@@ -50,8 +51,7 @@ export function readSettings({ cwd, shell, config, env: named, view }: SettingsO
   const add = (source: Source, values: Readonly<Record<string, unknown>>, isTaken: (name: string) => boolean) => {
     for (const [name, value] of Object.entries(values)) {
       if (!isTaken(name)) continue
-      // In .dev.vars and the shell, an empty secret counts as not set: a copy of .dev.vars.example names them all.
-      if (value === undefined || (value === '' && SECRETS.has(name) && source !== 'wrangler')) {
+      if (value === undefined || (value === '' && isUnset(name, source))) {
         delete variables[name]
         sources.delete(name)
       } else {
@@ -61,6 +61,9 @@ export function readSettings({ cwd, shell, config, env: named, view }: SettingsO
     }
   }
   const isSecret = (name: string) => SECRETS.has(name)
+  const isUnset = (name: string, source: Source) =>
+    // A copy of .dev.vars.example names them all; the value of a server, which is in its shell, may have been lost.
+    isSecret(name) && (source === '.dev.vars' || (source === 'shell' && !NEVER_EMPTY.has(name)))
   const isOurs = (name: string) =>
     (VARIABLES as readonly string[]).includes(name) || findMeantVariable(name) !== undefined
   // A development server does not send requests to the deployed API.

@@ -9,6 +9,8 @@ export interface RedisClient {
   ping(): Promise<unknown>
   /** Resolves once the first connection is made or has failed; undefined if none is being made. */
   connecting?(): Promise<void> | undefined
+  /** Why there is no connection, as a code such as ECONNREFUSED; undefined if there is one, or nothing is known. */
+  readFailure?(): string | undefined
   /** The server's message without the command, if it answered with an error; undefined if no answer was readable. */
   serverWords(error: unknown): string | undefined
 }

@@ -87,7 +87,7 @@ export class RedisCalls {
       this.#fail(error, keys)
     }
     deadline.hasPassed = true
-    throw new StoreError('Redis did not answer within the deadline')
+    throw this.#createError('Redis did not answer within the deadline')
   }
 
   /** Turns what the client throws into a StoreError, without the keys and the secrets that a server may repeat. */
@@ -95,9 +95,14 @@ export class RedisCalls {
     if (error instanceof StoreError) throw error
     if (!(error instanceof Error)) throw new StoreError('the call to Redis failed')
     const answer = this.#client.serverWords(error)
-    if (answer === undefined) throw new StoreError('Redis could not be reached, or its answer could not be read')
+    if (answer === undefined) throw this.#createError('Redis could not be reached, or its answer could not be read')
     const words = [...this.#secrets, ...keys].reduce((text, secret) => text.replaceAll(secret, '…'), answer)
     throw new StoreError(`Redis answered an error: ${words.slice(0, MAX_WORDS)}`)
+  }
+
+  #createError(message: string): StoreError {
+    const failure = this.#client.readFailure?.()
+    return new StoreError(failure === undefined ? message : `${message} (${failure})`)
   }
 
   async #sendLater({ script, keys, args, deadline }: ScriptCall, connecting?: Promise<unknown>): Promise<unknown> {
