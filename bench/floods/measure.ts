@@ -143,7 +143,9 @@ async function run(
   const now = () => Math.floor(time.nowMs)
   const isSure = !config.rules && config.policies.every(isRefusedForLong)
   const limited = isSure ? store : withRefusalLimit(store, now)
-  const { limiter, digestsOfTokens } = composeLimiter(config, { store: limited, now, log() {} })
+  const { limiter, digestsOfTokens } = composeLimiter({
+    ...{ ...config, store: limited, leases: undefined, health: undefined, now, log() {} },
+  })
   const ruleIndex =
     flood.rules &&
     new RuleIndex(readRules(flood.rules(createDigest(config.identitySecret)(['token', 'one']))), {

@@ -13,7 +13,6 @@ import type { Store } from '../../src/model/store.ts'
 import { Deadlines } from '../../src/runtime/call-context.ts'
 import { DurableObjectStore } from '../../src/store/durable-object/durable-object-store.ts'
 import { type ObjectNamespace, openObjects } from '../../src/store/durable-object/objects.ts'
-import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { adaptUpstash, UPSTASH_OPTIONS } from '../../src/store/redis/client.ts'
 import { RedisStore } from '../../src/store/redis/redis-store.ts'
 import { buildBundle } from '../../test/support/build-bundle.ts'
@@ -190,7 +189,7 @@ function openEngines(storeOf: () => Store, { leases }: Compared): Engine[] {
   const now = () => Date.now()
   return Array.from({ length: ISOLATES }, () => {
     return new Engine({
-      ...{ store: storeOf(), fallback: new MemoryStore(now), now, log() {}, timeoutMs: TIMEOUT_MS, localShare: 1 },
+      ...{ store: storeOf(), now, log() {}, storeTimeoutMs: TIMEOUT_MS, localShare: 1 },
       leases: leases === 'auto' ? withLeases('auto') : undefined,
     })
   })

@@ -123,8 +123,7 @@ class Simulation {
       Array.from({ length: ISOLATES }, () => {
         const leases = scenario.leases === 'auto' ? withLeases('auto') : undefined
         const store = this.#site.storeAt(place)
-        const fallback = new MemoryStore(now)
-        return new Engine({ store, fallback, now, log() {}, timeoutMs: TIMEOUT_MS, leases, localShare: 1 })
+        return new Engine({ store, now, log() {}, storeTimeoutMs: TIMEOUT_MS, leases, localShare: 1 })
       }),
     )
   }

@@ -8,6 +8,7 @@ import {
   parseDuration,
   parseLimits,
 } from '../model/limits.ts'
+import type { Policy } from '../model/policy.ts'
 import { ALGORITHMS } from './algorithm-table.ts'
 
 /** An exact log holds 16 bytes for each admission in its longest window: this is 1.6 MB for one caller. */
@@ -73,25 +74,22 @@ export function checkAlgorithmOptions(
 }
 
 /**
- * Reads the limits of a policy, ordered by window.
+ * Reads the limits of a policy, ordered by window, and what its bucket holds.
  * @param readCalendarLimits without it, limits by day, week, month or year are refused
  */
 export function readLimits(
-  options: AlgorithmOptions,
+  options: AlgorithmOptions & Pick<Policy, 'name'>,
   fail: Fail,
   readCalendarLimits?: ReadCalendarLimits,
-): readonly Limit[] {
+): Pick<Policy, 'limits' | 'burst'> {
   const byCalendar = readCalendarLimits?.(options, fail)
-  const { algorithm, limits, burst, slotTtl, allowLargeLog } = options
+  const { name, algorithm, limits, burst, allowLargeLog } = options
   const { holdsSlots, hasBurst, isLog } = ALGORITHMS[algorithm]
-  if (holdsSlots) {
-    if (!/^[1-9]\d{0,5}$/.test(limits)) fail('limits', 'a number of requests at once from 1 to 999999, such as "20"')
-    const windowMs = slotTtl === undefined ? DEFAULT_DEADLINE_MS : parseDuration(slotTtl)
-    return [{ limit: Number(limits), windowMs: windowMs ?? fail('slotTtl', DURATION_EXPECTED) }]
-  }
+  // Slots have no window in their name.
+  if (holdsSlots) return { limits: [{ ...readSlots(options, fail), name }], burst: undefined }
   const parsed = byCalendar ?? parseLimits(limits) ?? fail('limits', LIMITS_EXPECTED)
+  const [rate, ...others] = parsed
   if (hasBurst) {
-    const [rate, ...others] = parsed
     if (!rate || others.length > 0) return fail('limits', 'one limit, the rate at which the bucket is refilled')
     const max = Math.floor(MAX_BUCKET / (rate.windowMs * 1000))
     if ((burst ?? rate.limit) > max) fail(burst ? 'burst' : 'limits', `at most ${max} units with this window`)
@@ -102,12 +100,19 @@ export function readLimits(
       `limits up to ${MAX_LOG_ENTRIES} (for more, a policy with algorithm = "quota", or one that allows a large log: allow_large_log, in code allowLargeLog)`,
     )
   }
-  return parsed
+  return {
+    limits: parsed.map((limit) => ({
+      ...limit,
+      name: `${name}-${limit.calendar?.unit ?? formatWindow(limit.windowMs)}`,
+    })),
+    burst: hasBurst ? (burst ?? rate?.limit) : undefined,
+  }
 }
 
-/** The name of a limit in headers and decisions, e.g. `default-1m`; slots have no window in their name. */
-export function formatLimitName(policy: string, algorithm: AlgorithmName, { windowMs, calendar }: Limit): string {
-  return ALGORITHMS[algorithm].holdsSlots ? policy : `${policy}-${calendar?.unit ?? formatWindow(windowMs)}`
+function readSlots({ limits, slotTtl }: AlgorithmOptions, fail: Fail): Limit {
+  if (!/^[1-9]\d{0,5}$/.test(limits)) fail('limits', 'a number of requests at once from 1 to 999999, such as "20"')
+  const windowMs = slotTtl === undefined ? DEFAULT_DEADLINE_MS : parseDuration(slotTtl)
+  return { limit: Number(limits), windowMs: windowMs ?? fail('slotTtl', DURATION_EXPECTED) }
 }
 
 /** `lua/sorted-set.lua` stores fewer refusals than this in a score. */

@@ -60,7 +60,7 @@ export async function createHandler(
   const { holdUntilEnd } = returnsUnits ? await import('../http/hold-until-end.ts') : {}
   const store = withRefusalLimit?.(timed, now) ?? timed
   const leases = config.leases ? (await import('../engine/leases.ts')).withLeases(config.leases) : undefined
-  const composed = composeLimiter(config, { store, now, log, leases, avoided, readClaim, health })
+  const composed = composeLimiter({ ...config, store, now, log, leases, avoided, readClaim, health })
   const { openRules } = rules ? await import('../rules/open-rules.ts') : {}
   const watchCandidates = recorder?.onCandidatesCompared.bind(recorder)
   const parts = { config, env, backend, mirror: copy, composed, readClaim, watchCandidates, now, log }

@@ -1,15 +1,9 @@
 import * as v from 'valibot'
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
-import {
-  checkAlgorithmOptions,
-  formatLimitName,
-  type ReadCalendarLimits,
-  readLimits,
-  readPenalty,
-} from '../algorithms/read-limits.ts'
+import { checkAlgorithmOptions, type ReadCalendarLimits, readLimits, readPenalty } from '../algorithms/read-limits.ts'
 import { type IsPassed, PASSED_EXPECTED } from '../http/forwarded-headers.ts'
 import { formatSource, type IdentitySource, isFoldable, isInBody, isShared } from '../model/identity-source.ts'
-import { LIMITS_EXPECTED, type Limit } from '../model/limits.ts'
+import { LIMITS_EXPECTED } from '../model/limits.ts'
 import type { Cost, MissingIdentity, OnStoreError, Plans, PolicyLimit, RequestPolicy } from '../model/policy.ts'
 import { mayOverlap } from '../request/policy/pattern.ts'
 import { OptionError } from './option-error.ts'
@@ -107,9 +101,8 @@ function createPolicy(table: PolicyTable, index: number | undefined, defaults: P
   const hidden = by.find((source) => source.kind === 'header' && !defaults.isPassed(source.name))
   if (hidden?.kind === 'header') fail('by', PASSED_EXPECTED, `header:${hidden.name}`)
   const plans = readPlans(table, defaults, fail)
-  const limits =
-    plans?.limits[plans.byDefault]?.limits ??
-    readPolicyLimits(table, table.limits as string | undefined, defaults, fail)
+  const { limits, burst } =
+    plans?.limits[plans.byDefault] ?? readPolicyLimits(table, table.limits as string | undefined, defaults, fail)
   const allLimits = plans ? Object.values(plans.limits).flatMap((plan) => plan.limits) : limits
   const smallest = Math.min(...allLimits.map(({ limit }) => limit), table.burst ?? Number.POSITIVE_INFINITY)
   const cost = readCost(table, defaults.isPassed, fail)
@@ -146,7 +139,7 @@ function createPolicy(table: PolicyTable, index: number | undefined, defaults: P
     cost: isCustomCost && tell ? { kind: 'application', tell, max: smallest - reserved.sheddable } : cost,
     // A caller that could choose to be counted by address would have a limit for each of its addresses.
     anonymous: table.anonymous ?? (by.some(isInBody) ? defaults.anonymousInBody : defaults.anonymous),
-    burst: readBurst(table, limits),
+    burst,
     plans,
     priority,
     reserved,
@@ -190,21 +183,17 @@ function readPlans(table: PolicyTable, defaults: PolicyDefaults, fail: FailPolic
     return fail('default_plan', `one of ${entries.map(([name]) => `"${name}"`).join(', ')}`)
   }
   if (reserve) fail('reserve', 'limits without plans with it')
-  const joinWindows = (limits: readonly PolicyLimit[]) => limits.map(({ name }) => name).join()
   let windows: string | undefined
   const plans = entries.map(([plan, text]) => {
-    const limits = readPolicyLimits(table, text, defaults, (key, expected) =>
+    const read = readPolicyLimits(table, text, defaults, (key, expected) =>
       key === 'limits' ? fail(key, expected, text, [plan]) : fail(key, expected),
     )
-    windows ??= joinWindows(limits)
-    if (joinWindows(limits) !== windows) fail('limits', 'the same windows in every plan', text, [plan])
-    return [plan, { limits, burst: readBurst(table, limits) }] as const
+    const names = read.limits.map(({ name }) => name).join()
+    windows ??= names
+    if (names !== windows) fail('limits', 'the same windows in every plan', text, [plan])
+    return [plan, read] as const
   })
   return { source, byDefault, limits: Object.fromEntries(plans) }
-}
-
-function readBurst({ algorithm, burst }: PolicyTable, [limit]: readonly Limit[]): number | undefined {
-  return ALGORITHMS[algorithm].hasBurst ? (burst ?? limit?.limit) : undefined
 }
 
 function readPolicyLimits(
@@ -212,15 +201,12 @@ function readPolicyLimits(
   text: string | undefined,
   { readCalendarLimits }: PolicyDefaults,
   fail: FailPolicy,
-): readonly PolicyLimit[] {
-  const { name, algorithm } = table
+) {
   const options = toAlgorithmOptions(table)
   checkAlgorithmOptions(options, fail)
-  if (text !== undefined) {
-    const limits = readLimits({ ...options, limits: text }, fail, readCalendarLimits)
-    return limits.map((limit) => ({ ...limit, name: formatLimitName(name, algorithm, limit) }))
-  }
-  return table.priority === undefined ? fail('limits', `${LIMITS_EXPECTED}; or else a priority`) : []
+  if (text !== undefined) return readLimits({ ...options, limits: text }, fail, readCalendarLimits)
+  if (table.priority === undefined) fail('limits', `${LIMITS_EXPECTED}; or else a priority`)
+  return { limits: [], burst: undefined }
 }
 
 function readCost({ cost = 1, max_cost }: PolicyTable, isPassed: IsPassed, fail: FailPolicy): Cost {

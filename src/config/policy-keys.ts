@@ -41,6 +41,13 @@ const limitsByPlan = v.pipe(
   v.record(planName, limitsText),
 )
 
+const refusalKeys = {
+  type: v.optional(webUrl),
+  detail: v.optional(longText),
+  html: v.optional(longText),
+  redirect: v.optional(webUrl),
+}
+
 // The middleware has these as options, too.
 export const by = parsed(BY_EXPECTED, parseBy)
 export const fold = matching(/^(?:lower|trim)(?: +(?:lower|trim))?$/, '"lower", "trim" or "lower trim"')
@@ -122,18 +129,7 @@ export const policyKeys = {
   /** allow an exact log of more than 100,000 entries per caller */
   allow_large_log: v.optional(boolean, false),
   /** what [refusals say](http.md#refusals-of-your-own): `type`, `detail`, `html`, `redirect` */
-  refusal: v.optional(
-    strictTable(
-      'setting',
-      {
-        type: v.optional(webUrl),
-        detail: v.optional(longText),
-        html: v.optional(longText),
-        redirect: v.optional(webUrl),
-      },
-      'a table',
-    ),
-  ),
+  refusal: v.optional(strictTable('setting', refusalKeys, 'a table')),
   /** `enforce` or `shadow` @default `MODE` */
   mode: v.optional(oneOf(...POLICY_MODES)),
 }

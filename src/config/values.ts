@@ -84,13 +84,11 @@ export const limits = parsed(LIMITS_EXPECTED, (text) => (parseLimits(text) ? tex
 /** Names of headers and claims that may hold what must not be stored or logged. */
 const CONFIDENTIAL = /auth|cookie|token|secret|key|passw|session|forwarded|(?:^|-)ip(?:v6)?$/
 
-export const label = parsed(
-  '"header:<name>" or "claim:<name>" of what holds neither a credential nor an address',
-  (text) => {
-    const source = parseHeaderOrClaim(text)
-    return source && !CONFIDENTIAL.test(source.name.toLowerCase()) ? source : undefined
-  },
-)
+const LABEL_EXPECTED = '"header:<name>" or "claim:<name>" of what holds neither a credential nor an address'
+export const label = parsed(LABEL_EXPECTED, (text) => {
+  const source = parseHeaderOrClaim(text)
+  return source && !CONFIDENTIAL.test(source.name.toLowerCase()) ? source : undefined
+})
 
 export function parseHeaderOrClaim(text: string) {
   const source = parseSource(text.trim())

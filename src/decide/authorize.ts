@@ -106,11 +106,8 @@ function toKnownRefusal(response: Response): Response {
   return KNOWN_TO_NGINX.includes(status) ? response : new Response(body, { status: 403, headers })
 }
 
-const readAddress = createAddressReader<[Request]>(
-  1,
-  () => null,
-  ({ headers }) => headers.get('X-Forwarded-For'),
-)
+const readForwarded = ({ headers }: Request) => headers.get('X-Forwarded-For')
+const readAddress = createAddressReader<[Request]>(1, () => null, readForwarded)
 
 /** Makes the request of the client: its headers are those of the question, but its body stays with the proxy. */
 function toClientRequest(request: Request, { method, uri, host }: ForwardedQuestion): AbortableRequest {

@@ -140,7 +140,7 @@ function canonicalize(identity: Identity): Identity {
 
 /** Other limits count in other keys: in one, the log of a short window would not reach back far enough for a long one. */
 function scope({ algorithm, limits, burst = 0 }: Policy, identity: Identity): Identity {
-  const windows = limits.map(({ limit, windowMs }) => `${limit}/${windowMs}`)
+  const windows = limits.map(({ limit, windowMs, calendar }) => `${limit}/${calendar?.unit ?? windowMs}`)
   return ['limits', algorithm, windows.join(), `${burst}`, ...(typeof identity === 'string' ? [identity] : identity)]
 }
 
@@ -153,10 +153,8 @@ function findPolicy(
   const policy = decidable.find((each) => each.name === name)
   if (!policy) {
     const names = decidable.map((each) => each.name).join(', ')
-    throw new InputError(
-      [...path, 'policy'],
-      `expected one of the policies with limits, but no slots and no new identities: ${names}`,
-    )
+    const expected = `expected one of the policies with limits, but no slots and no new identities: ${names}`
+    throw new InputError([...path, 'policy'], expected)
   }
   const { plans } = policy
   if (!plans && plan === undefined) return policy
@@ -177,10 +175,8 @@ function readQuestions(body: unknown) {
   const { action: given, permits: wanted, ...rest } = readInput(v.looseObject({}), body)
   const { action, permits } = readInput(v.strictObject(how), { action: given, permits: wanted })
   if (action === 'take-up-to' ? !(permits && permits <= MAX_COST) : permits !== undefined) {
-    throw new InputError(
-      ['permits'],
-      `expected an integer from 1 to ${MAX_COST} with "take-up-to", and none with others`,
-    )
+    const expected = `expected an integer from 1 to ${MAX_COST} with "take-up-to", and none with others`
+    throw new InputError(['permits'], expected)
   }
   if (!('charges' in rest)) return { action, permits, questions: [readQuestion([], rest)] }
   const { charges, ...others } = rest

@@ -6,6 +6,7 @@ import type { CallContext } from '../runtime/call-context.ts'
 import type { Log } from '../runtime/log.ts'
 import { drawNumber } from '../runtime/random.ts'
 import { MAX_TIMER_MS } from '../runtime/sleep.ts'
+import { MemoryStore } from '../store/memory/memory-store.ts'
 import { type Circuit, CircuitBreaker, withBreaker } from './circuit-breaker.ts'
 import type { withLeases } from './leases.ts'
 import { withRefusalCache } from './refusal-cache.ts'
@@ -13,13 +14,13 @@ import { type AvoidedCalls, createAvoidedCalls, decideSome } from './stage.ts'
 
 export interface EngineOptions {
   readonly store: Store
-  /** Decides while the store is unavailable. */
-  readonly fallback: Store
+  /** Decides while the store is unavailable. Default: this isolate's memory. */
+  readonly fallback?: Store
   /** Milliseconds since the Unix epoch. */
   readonly now: () => number
   readonly log: Log
   /** Deadline of a decision by the store. A decision that is older when it arrives is repeated. */
-  readonly timeoutMs: number
+  readonly storeTimeoutMs: number
   /** `withLeases` of a size; without it, no permits are taken in advance. */
   readonly leases?: ReturnType<typeof withLeases> | undefined
   readonly avoided?: AvoidedCalls
@@ -50,10 +51,10 @@ const ONE_PERMIT: Permits = { action: 'take', permits: 1 }
 export class Engine {
   readonly #breaker: CircuitBreaker | undefined
   readonly #store: Store
-  readonly #options: EngineOptions
+  readonly #options: EngineOptions & { readonly fallback: Store }
 
   constructor(options: EngineOptions) {
-    const { store, now, log, timeoutMs, leases } = options
+    const { store, now, log, storeTimeoutMs: timeoutMs, leases } = options
     const { avoided = createAvoidedCalls(), hasRefusalCache = true, hasBreaker = true } = options
     this.#breaker = hasBreaker
       ? new CircuitBreaker({ now, random: Math.random, probeTimeoutMs: 2 * timeoutMs })
@@ -61,7 +62,7 @@ export class Engine {
     const guarded = withBreaker(store, { breaker: this.#breaker, now, log })
     const cached = hasRefusalCache ? withRefusalCache(guarded, now, avoided) : guarded
     this.#store = leases?.(cached, { now, timeoutMs, avoided }) ?? cached
-    this.#options = options
+    this.#options = { fallback: new MemoryStore(now), ...options }
   }
 
   get circuit(): Circuit {
@@ -80,7 +81,7 @@ export class Engine {
     try {
       const decision = await this.#store.decide(request, context)
       const ageMs = this.#options.now() - sentAtMs
-      if (action === 'peek' || decision.granted === 0 || ageMs <= this.#options.timeoutMs) {
+      if (action === 'peek' || decision.granted === 0 || ageMs <= this.#options.storeTimeoutMs) {
         return toEngineDecision(request, decision, this.#store)
       }
       // It was right when it was made. But an isolate that stood still since then would admit a burst of requests that
@@ -141,7 +142,7 @@ export class Engine {
     const released = createHold(charges, this.#store)?.release()
     if (!released) return
     context.waitUntil(released)
-    await context.deadlines.waitWithin(this.#options.timeoutMs, released)
+    await context.deadlines.waitWithin(this.#options.storeTimeoutMs, released)
   }
 
   /** Decides as `onStoreError` of each policy says. */

@@ -5,14 +5,12 @@ import type { Limit } from '../model/limits.ts'
 import type { Pattern, RequestPolicy } from '../model/policy.ts'
 import type { Admitted, Blocked, Refused, ReportedLimit, Verdict } from '../model/verdict.ts'
 import { RequestChargeBuilder, type RequestChargeBuilderOptions } from '../request/charge-builder.ts'
-import type { ClaimReader } from '../request/identity/claims.ts'
 import { findPriority, type Match, PolicyFinder } from '../request/policy/policy-finder.ts'
 import { type ReceivedRequest, readMethods } from '../request/received-request.ts'
 import type { RequestPath } from '../request/target.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import type { Log } from '../runtime/log.ts'
 import { TextLru } from '../runtime/lru.ts'
-import { MemoryStore } from '../store/memory/memory-store.ts'
 import { Engine, type EngineDecision, type EngineOptions, isCharged } from './engine.ts'
 import type { UpstreamHealth } from './upstream-health.ts'
 
@@ -172,7 +170,7 @@ export class RequestLimiter {
     const violated = enforced.filter(({ isReserve }) => !isReserve)
     return violated.length > 0
       ? { outcome: 'limited', limits, violated, retryAfterMs }
-      : { outcome: 'deprioritized', limits, retryAfterMs }
+      : { outcome: 'deprioritized', limits, violated: enforced, retryAfterMs }
   }
 }
 
@@ -252,29 +250,14 @@ function createFindFailure(
   }
 }
 
-/** Configuration of a limiter, in the gateway and in middleware. */
-export interface LimiterConfig
-  extends Omit<RequestLimiterOptions, 'engine' | 'health' | 'log' | 'readClaim' | 'digestsOfTokens'>,
-    Pick<EngineOptions, 'localShare'> {
-  /** Deadline of a decision by the store, in milliseconds. */
-  readonly storeTimeoutMs: number
-}
-
-/** Dependencies of a limiter and its engine. */
-export interface LimiterParts extends Omit<EngineOptions, 'fallback' | 'timeoutMs' | 'localShare'> {
-  /** Without it, tokens cannot be verified. */
-  readonly readClaim?: ClaimReader | undefined
-  /** Without it, no request is shed. */
-  readonly health?: UpstreamHealth | undefined
-}
-
 export type ComposedLimiter = ReturnType<typeof composeLimiter>
 
-export function composeLimiter(config: LimiterConfig, parts: LimiterParts) {
-  const { now, log, readClaim, health } = parts
-  const { localShare, storeTimeoutMs: timeoutMs } = config
-  const engine = new Engine({ ...parts, fallback: new MemoryStore(now), timeoutMs, localShare })
+type LimiterParts = Omit<RequestLimiterOptions, 'engine' | 'digestsOfTokens'> & EngineOptions
+
+/** Makes a limiter and its engine, in the gateway and in middleware. */
+export function composeLimiter(parts: LimiterParts & { readonly health: UpstreamHealth | undefined }) {
+  const engine = new Engine(parts)
   const digestsOfTokens = new TextLru<string>()
-  const limiter = new RequestLimiter({ ...config, engine, health, log, readClaim, digestsOfTokens })
-  return { limiter, engine, health, digestsOfTokens }
+  const limiter = new RequestLimiter({ ...parts, engine, digestsOfTokens })
+  return { limiter, engine, health: parts.health, digestsOfTokens }
 }

@@ -1,5 +1,5 @@
+import { IncomingRequest, RequestHeaders } from '../http/incoming-request.ts'
 import { createProblem, createProblemResponse, NOT_SERVED, type Problem, TARGET_PROBLEMS } from '../http/problem.ts'
-import { IncomingRequest, RequestHeaders } from './incoming-request.ts'
 
 const ALLOW = { Allow: 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS' }
 

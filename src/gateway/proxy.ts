@@ -1,6 +1,7 @@
 import type { Config } from '../config/load-config.ts'
 import { markSynthetic } from '../http/exchange.ts'
 import { createPassedTest, type IsPassed, removeHopByHop, SECRET_FIELD } from '../http/forwarded-headers.ts'
+import type { IncomingRequest } from '../http/incoming-request.ts'
 import { copyResponse } from '../http/protect.ts'
 import { createDigest } from '../request/identity/digest.ts'
 import type { RequestTarget } from '../request/target.ts'
@@ -8,7 +9,6 @@ import { type Deadlines, TOO_LATE } from '../runtime/call-context.ts'
 import { createLoader } from '../runtime/create-loader.ts'
 import type { Log } from '../runtime/log.ts'
 import type { Reason } from './gateway-problem.ts'
-import type { IncomingRequest } from './incoming-request.ts'
 
 const loadProblem = createLoader(() => import('./gateway-problem.ts'))
 

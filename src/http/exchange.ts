@@ -1,6 +1,6 @@
 import type { DecisionTrace } from '../engine/limiter.ts'
 import type { UpstreamHealth } from '../engine/upstream-health.ts'
-import { StoreError } from '../model/store.ts'
+import { logFailure } from '../model/store.ts'
 import type { Admitted, Verdict } from '../model/verdict.ts'
 import { readCallerAddress } from '../request/identity/address.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
@@ -90,11 +90,6 @@ export function createRequestContext(
   return {
     deadlines: new Deadlines(),
     isClientGone: () => request?.signal.aborted === true,
-    waitUntil(work) {
-      const logged = work.catch((error: unknown) => {
-        log('error', { event: 'background_error', message: error instanceof StoreError ? error.message : 'failed' })
-      })
-      keepAlive(logged)
-    },
+    waitUntil: (work) => keepAlive(logFailure(work, log)),
   }
 }

@@ -29,8 +29,9 @@ const PAGE = {
  */
 export function createRefusal(verdict: Refused, headers?: Pick<Headers, 'get'>, otherType?: string): Response {
   const problem = { ...(otherType !== undefined && { type: otherType }), ...describeRefusal(verdict) }
-  const refusal = listRefusing(verdict).find(({ policy }) => policy.refusal)?.policy.refusal
-  if (!refusal || !('retryAfterMs' in verdict)) return createProblemResponse(problem)
+  if (!('violated' in verdict)) return createProblemResponse(problem)
+  const refusal = verdict.violated.find(({ policy }) => policy.refusal)?.policy.refusal
+  if (!refusal) return createProblemResponse(problem)
   const wait = formatRetryAfter(verdict.retryAfterMs)
   // Only a number is put into its texts.
   const fill = (text: string) => text.replaceAll('{retry_after}', wait['Retry-After'])
@@ -40,13 +41,6 @@ export function createRefusal(verdict: Refused, headers?: Pick<Headers, 'get'>, 
     return new Response(fill(html ?? ''), { status: redirect === undefined ? problem.status : 303, headers: fields })
   }
   return createProblemResponse({ ...problem, ...(type && { type }), ...(detail && { detail: fill(detail) }) })
-}
-
-/** The limits whose policies may say in their own words why they refuse. */
-function listRefusing(verdict: Refused): readonly ReportedLimit[] {
-  if (verdict.outcome === 'limited') return verdict.violated
-  if (verdict.outcome !== 'deprioritized') return []
-  return verdict.limits.filter((limit) => limit.retryAfterMs > 0 && limit.policy.mode === 'enforce')
 }
 
 function describeRefusal(verdict: Refused): Problem {

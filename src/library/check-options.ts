@@ -1,12 +1,4 @@
-import {
-  describeUnknown,
-  IDENTITY_SECRET,
-  KEY_PREFIX,
-  OptionError,
-  parseKeys,
-  type Renamed,
-  type TextRule,
-} from '../config/option-error.ts'
+import { describeUnknown, OptionError, parseKeys, type Renamed, type TextRule } from '../config/option-error.ts'
 
 /** Names of options before 0.1.0, and what each has become. */
 export const RENAMED_OPTIONS: Renamed = {
@@ -80,12 +72,8 @@ export function checkNames(option: string, value: unknown, names: readonly strin
   if (typeof value !== 'object' || value === null) throw new OptionError(option, 'an object', value)
   const stray = Object.keys(value).find((key) => !names.includes(key))
   if (stray === undefined) return
-  throw new OptionError(
-    [...parseKeys(option), stray],
-    describeUnknown('option', stray, names, RENAMED_OPTIONS),
-    stray,
-    'UNKNOWN_OPTION',
-  )
+  const expected = describeUnknown('option', stray, names, RENAMED_OPTIONS)
+  throw new OptionError([...parseKeys(option), stray], expected, stray, 'UNKNOWN_OPTION')
 }
 
 export function checkText(option: string, value: unknown, { pattern, expected }: TextRule): void {
@@ -96,18 +84,4 @@ export function checkText(option: string, value: unknown, { pattern, expected }:
 export function checkMethods(option: string, value: unknown, names: readonly string[], expected: string): void {
   const methods = Object(value)
   if (names.some((name) => typeof methods[name] !== 'function')) throw new OptionError(option, expected, typeof value)
-}
-
-export function checkStore(option: string, store: unknown): void {
-  checkMethods(option, store, ['open'], 'what memoryStore() or redisStore() makes')
-}
-
-export function checkPrefix(option: string, value: unknown): void {
-  checkText(option, value, KEY_PREFIX)
-}
-
-/** Unlike `checkText`, it does not show the value. */
-export function checkSecret(option: string, secret: unknown): void {
-  if (typeof secret === 'string' && IDENTITY_SECRET.pattern.test(secret)) return
-  throw new OptionError(option, IDENTITY_SECRET.expected, 'a value not shown here')
 }

@@ -1,6 +1,8 @@
+import { IDENTITY_SECRET, KEY_PREFIX, OptionError } from '../config/option-error.ts'
 import type { LeaseSize } from '../engine/leases.ts'
 import type { OnStoreError } from '../model/policy.ts'
 import type { Log } from '../runtime/log.ts'
+import { type Check, checkMethods, checkNow, checkText } from './check-options.ts'
 import type { LimiterStore } from './stores.ts'
 
 /** Where counts are kept. */
@@ -29,6 +31,17 @@ export interface CountOptions {
    * @example () => clock.nowMs
    */
   readonly now?: (() => number) | undefined
+}
+
+export const COUNT_CHECKS: Readonly<Record<keyof CountOptions, Check>> = {
+  store: (option, value) => checkMethods(option, value, ['open'], 'what memoryStore() or redisStore() makes'),
+  keyPrefix: (option, value) => checkText(option, value, KEY_PREFIX),
+  // Unlike `checkText`, it does not show the value.
+  identitySecret(option, value) {
+    if (typeof value === 'string' && IDENTITY_SECRET.pattern.test(value)) return
+    throw new OptionError(option, IDENTITY_SECRET.expected, 'a value not shown here')
+  },
+  now: checkNow,
 }
 
 /** How charges are decided. */

@@ -4,12 +4,11 @@ import { Engine, type EngineDecision } from '../engine/engine.ts'
 import { withLeases } from '../engine/leases.ts'
 import type { Charge, DecisionRequest } from '../model/charge.ts'
 import { ON_STORE_ERROR, type Policy } from '../model/policy.ts'
-import { StoreError } from '../model/store.ts'
+import { logFailure } from '../model/store.ts'
 import { type CallContext, Deadlines } from '../runtime/call-context.ts'
-import { consoleLog, type Log, throttle } from '../runtime/log.ts'
+import { consoleLog, throttle } from '../runtime/log.ts'
 import { sleep, waitAtMost } from '../runtime/sleep.ts'
 import { createSteadyClock } from '../runtime/steady-clock.ts'
-import { MemoryStore } from '../store/memory/memory-store.ts'
 import { WindowStore } from '../store/memory/window-store.ts'
 import { ChargeBuilder, type Identities, MAX_CHARACTERS } from './charge-builder.ts'
 import {
@@ -17,15 +16,11 @@ import {
   checkFunction,
   checkInteger,
   checkNames,
-  checkNow,
   checkOneOf,
   checkOptions,
-  checkPrefix,
-  checkSecret,
   checkSignal,
-  checkStore,
 } from './check-options.ts'
-import type { LimitingOptions } from './common-options.ts'
+import { COUNT_CHECKS, type LimitingOptions } from './common-options.ts'
 import {
   holdSlot,
   type LimiterDecision,
@@ -146,9 +141,7 @@ const MIN_ANSWER_MS = 100
 const CHECKS: Readonly<Record<keyof LimiterOptions, Check>> = {
   limits: (_, limits) => parseAlgorithmLimits('', { algorithm: 'sliding-window', limits: limits as string }),
   policies: () => {},
-  store: checkStore,
-  keyPrefix: checkPrefix,
-  identitySecret: checkSecret,
+  ...COUNT_CHECKS,
   leases(option, value) {
     if (value !== 'off' && value !== 'auto') checkInteger(option, value, MIN_LEASE, MAX_LEASE)
   },
@@ -158,7 +151,6 @@ const CHECKS: Readonly<Record<keyof LimiterOptions, Check>> = {
   localShare(option, value) {
     if (!(typeof value === 'number' && value > 0 && value <= 1)) throw new OptionError(option, SHARE_EXPECTED, value)
   },
-  now: checkNow,
   log: checkFunction,
   waitUntil: checkFunction,
 }
@@ -188,13 +180,8 @@ class PolicyLimiter implements Limiter {
   constructor(options: LimiterOptions) {
     checkOptions('createLimiter', options, CHECKS)
     const { now = () => Date.now(), store = memoryStore({ now }), onStoreError = 'local', leases = 'off' } = options
-    const {
-      keyPrefix = 'sluice',
-      identitySecret,
-      localShare = 1,
-      refusalCache = store.isRemote,
-      circuitBreaker = store.isRemote,
-    } = options
+    const { keyPrefix = 'sluice', identitySecret, localShare = 1, waitUntil: keepAlive = () => {} } = options
+    const { refusalCache = store.isRemote, circuitBreaker = store.isRemote } = options
     this.#now = now
     this.#policies = readPolicies(listPolicies(options), onStoreError)
     refuseSharedNames(store, keyPrefix, this.#policies)
@@ -203,7 +190,13 @@ class PolicyLimiter implements Limiter {
     this.#maxCost = findMaxCost(this.#policies)
     this.#hasSlots = this.#policies.some(({ algorithm }) => ALGORITHMS[algorithm].holdsSlots)
     const log = throttle(options.log ?? consoleLog, now)
-    this.#context = createContext(log, options.waitUntil)
+    this.#context = {
+      waitUntil: (work) => keepAlive(logFailure(work, log)),
+      // On Workers, two requests cannot share a timer. A request that waits for nothing makes none.
+      get deadlines() {
+        return Deadlines.createForOne()
+      },
+    }
     const opened = store.open(new Set(this.#policies.map(({ algorithm }) => algorithm)))
     if (leases === 'off' && !refusalCache && !circuitBreaker && opened instanceof WindowStore) {
       this.#memory = opened
@@ -214,10 +207,9 @@ class PolicyLimiter implements Limiter {
     }
     this.#engine = new Engine({
       store: opened,
-      fallback: new MemoryStore(now),
       now,
       log,
-      timeoutMs: store.timeoutMs,
+      storeTimeoutMs: store.timeoutMs,
       leases: leases === 'off' ? undefined : withLeases(leases),
       localShare,
       hasRefusalCache: refusalCache,
@@ -274,18 +266,13 @@ class PolicyLimiter implements Limiter {
   }
 
   async refund(identity: Identities, decision: LimiterDecision | PartialDecision, units?: number): Promise<void> {
-    checkInteger(
-      'decision.charged',
-      (decision as Partial<LimiterDecision> | undefined)?.charged,
-      0,
-      Number.MAX_SAFE_INTEGER,
-    )
+    const charged = decision?.charged
+    checkInteger('decision.charged', charged, 0, Number.MAX_SAFE_INTEGER)
     const fixed = this.#policies.find(({ algorithm }) => !ALGORITHMS[algorithm].implementation.settle)
     if (fixed) {
       const expected = 'policies of tokenBucket(), fixedWindow() or quota() only'
       throw new OptionError('refund', expected, `${fixed.name}: ${fixed.algorithm}`)
     }
-    const { charged } = decision
     if (charged === 0) return
     if (units !== undefined) checkInteger('units', units, 1, charged)
     await this.#refund(identity, decision, units ?? charged)
@@ -340,13 +327,8 @@ class PolicyLimiter implements Limiter {
   }
 
   #refuseSlots(method: string): void {
-    if (this.#hasSlots)
-      throw new OptionError(
-        method,
-        'policies without concurrency(), whose slots hold() takes',
-        this.#listNames(),
-        'NEEDS_HOLD',
-      )
+    const expected = 'policies without concurrency(), whose slots hold() takes'
+    if (this.#hasSlots) throw new OptionError(method, expected, this.#listNames(), 'NEEDS_HOLD')
   }
 
   #listNames(): readonly string[] {
@@ -364,22 +346,6 @@ function findOnlyCost(options: TakeOptions): number | undefined {
 function readCost(method: string, options: TakeOptions, known: readonly string[] = ['cost']): number {
   checkNames(method, options, known)
   return options.cost === undefined ? 1 : options.cost
-}
-
-/** @param keepAlive keeps the platform from ending work that goes on after an answer */
-function createContext(log: Log, keepAlive: LimiterOptions['waitUntil']): CallContext {
-  return {
-    waitUntil(work) {
-      const logged = work.catch((error: unknown) => {
-        log('error', { event: 'background_error', message: error instanceof StoreError ? error.message : 'failed' })
-      })
-      keepAlive?.(logged)
-    },
-    // On Workers, two requests cannot share a timer. A request that waits for nothing makes none.
-    get deadlines() {
-      return Deadlines.createForOne()
-    },
-  }
 }
 
 /**

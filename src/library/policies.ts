@@ -1,17 +1,15 @@
-import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
 import { readCalendarLimits } from '../algorithms/calendar.ts'
 import {
   type AlgorithmOptions,
   checkAlgorithmOptions,
   type Fail,
-  formatLimitName,
   MAX_AFTER,
   type PenaltyOptions,
   readLimits,
   readPenalty,
 } from '../algorithms/read-limits.ts'
 import { MAX_COST, NAME, OptionError } from '../config/option-error.ts'
-import { ALGORITHM_NAMES, DURATION_EXPECTED, LIMITS_EXPECTED, type Limit } from '../model/limits.ts'
+import { ALGORITHM_NAMES, DURATION_EXPECTED, LIMITS_EXPECTED } from '../model/limits.ts'
 import { ON_STORE_ERROR, type OnStoreError, POLICY_MODES, type Policy, type PolicyMode } from '../model/policy.ts'
 import { checkInteger, checkNames, checkOneOf, checkString, checkText } from './check-options.ts'
 
@@ -129,18 +127,18 @@ export function readPolicies(options: readonly PolicyOptions[], onStoreError: On
 /** @throws {OptionError} naming the option to fix, below `path` */
 export function readPolicy(options: PolicyOptions, path: string, onStoreErrorOfAll: OnStoreError): Policy {
   checkNames(path, options, OPTIONS)
-  const { name, algorithm, burst, mode = 'enforce', onStoreError = onStoreErrorOfAll, penalty, penaltyAfter } = options
+  const { name, algorithm, mode = 'enforce', onStoreError = onStoreErrorOfAll, penalty, penaltyAfter } = options
   checkText(`${path}.name`, name, NAME)
   checkOneOf(`${path}.mode`, mode, POLICY_MODES)
   checkOneOf(`${path}.onStoreError`, onStoreError, ON_STORE_ERROR)
   if (penalty !== undefined) checkString(`${path}.penalty`, penalty, DURATION_EXPECTED)
   if (penaltyAfter !== undefined) checkInteger(`${path}.penaltyAfter`, penaltyAfter, 1, MAX_AFTER)
-  const limits = parseAlgorithmLimits(`${path}.`, options)
+  const { limits, burst } = parseAlgorithmLimits(`${path}.`, options)
   return {
     name,
     algorithm,
-    limits: limits.map((limit) => ({ ...limit, name: formatLimitName(name, algorithm, limit) })),
-    burst: ALGORITHMS[algorithm].hasBurst ? (burst ?? limits[0]?.limit) : undefined,
+    limits,
+    burst,
     penalty: readPenalty(options, limits, (key, expected) => {
       throw new OptionError(`${path}.${key}`, expected, options[key])
     }),
@@ -158,7 +156,7 @@ export function findMaxCost(policies: readonly Policy[]): number {
  * @param prefix precedes the name of an option in errors
  * @throws {OptionError} naming the option to fix
  */
-export function parseAlgorithmLimits(prefix: string, options: AlgorithmOptions): readonly Limit[] {
+export function parseAlgorithmLimits(prefix: string, options: AlgorithmOptions & { readonly name?: string }) {
   const { algorithm, limits, burst, allowLargeLog = false, timeZone, starts } = options
   checkOneOf(`${prefix}algorithm`, algorithm, ALGORITHM_NAMES)
   checkString(`${prefix}limits`, limits, LIMITS_EXPECTED)
@@ -170,5 +168,5 @@ export function parseAlgorithmLimits(prefix: string, options: AlgorithmOptions):
     throw new OptionError(`${prefix}${key}`, expected, options[key])
   }
   checkAlgorithmOptions(options, fail)
-  return readLimits(options, fail, readCalendarLimits)
+  return readLimits({ name: '', ...options }, fail, readCalendarLimits)
 }

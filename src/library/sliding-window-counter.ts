@@ -3,17 +3,8 @@ import type { StoreCharge } from '../model/charge.ts'
 import { DURATION_EXPECTED, parseDuration } from '../model/limits.ts'
 import type { Store } from '../model/store.ts'
 import { ChargeBuilder, type Identity } from './charge-builder.ts'
-import {
-  type Check,
-  checkInteger,
-  checkNow,
-  checkOptions,
-  checkPrefix,
-  checkSecret,
-  checkStore,
-  checkText,
-} from './check-options.ts'
-import type { CountOptions } from './common-options.ts'
+import { type Check, checkInteger, checkOptions, checkText } from './check-options.ts'
+import { COUNT_CHECKS, type CountOptions } from './common-options.ts'
 import { readPolicy } from './policies.ts'
 import { memoryStore, refuseSharedNames } from './stores.ts'
 
@@ -42,12 +33,9 @@ const NO_LIMIT = 2 ** 52
 
 const CHECKS: Readonly<Record<keyof SlidingWindowCounterOptions, Check>> = {
   window: () => {},
-  store: checkStore,
   name: (option, value) => checkText(option, value, NAME),
   identity: () => {},
-  keyPrefix: checkPrefix,
-  identitySecret: checkSecret,
-  now: checkNow,
+  ...COUNT_CHECKS,
 }
 
 /**

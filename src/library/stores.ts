@@ -103,7 +103,7 @@ export function refuseSharedNames<Counted extends Policy>(
   store: LimiterStore,
   keyPrefix: string,
   policies: readonly Counted[],
-  describe: (policy: Counted) => unknown = ({ limits }) => limits.map(({ windowMs }) => windowMs),
+  describe: (policy: Counted) => unknown = ({ limits }) => limits.map(({ windowMs, calendar }) => [windowMs, calendar]),
 ): void {
   const place = store.counts ?? store
   const known = COUNTED.get(place) ?? new Map<string, string>()

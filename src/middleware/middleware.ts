@@ -2,7 +2,7 @@ import { composeLimiter } from '../engine/limiter.ts'
 import { withRefusalLimit } from '../engine/refusal-limit.ts'
 import { formatRetryAfter } from '../http/problem.ts'
 import { memoryStore, refuseSharedNames } from '../library/stores.ts'
-import { type LimitStatus, type Refused, toLimitStatus, type Verdict } from '../model/verdict.ts'
+import { type LimitStatus, toLimitStatus, type Verdict } from '../model/verdict.ts'
 import { isRefusedForLong } from '../request/charge-builder.ts'
 import { createPathReader, createTargetReader } from '../request/target.ts'
 import { readOptions, type SharedOptions } from './options.ts'
@@ -49,8 +49,8 @@ export function composeMiddleware<Args extends unknown[]>(options: SharedOptions
   const opened = limiterStore.open(new Set(policies.map(({ algorithm }) => algorithm)))
   const { isRemote, timeoutMs: storeTimeoutMs } = limiterStore
   const store = isRemote && !policies.every(isRefusedForLong) ? withRefusalLimit(opened, now) : opened
-  const parts = { ...settings, store, hasRefusalCache: isRemote, hasBreaker: isRemote }
-  const { limiter } = composeLimiter({ ...settings, storeTimeoutMs }, parts)
+  const parts = { ...settings, store, storeTimeoutMs, hasRefusalCache: isRemote, hasBreaker: isRemote }
+  const { limiter } = composeLimiter(parts)
   return { ...settings, limiter, readTarget: createTargetReader(createPathReader(literalInPaths)) }
 }
 
@@ -58,13 +58,7 @@ export type MiddlewareParts<Args extends unknown[]> = ReturnType<typeof composeM
 
 let isWarned = false
 
-type OverLimits = Extract<Refused, { outcome: 'limited' | 'deprioritized' }>
-
-export function isOverLimits(verdict: Refused): verdict is OverLimits {
-  return verdict.outcome === 'limited' || verdict.outcome === 'deprioritized'
-}
-
 /** Headers of an application's own refusal, which no cache may keep either (RFC 6585 §4). */
-export function listRefusalFields({ retryAfterMs }: OverLimits): readonly (readonly [name: string, value: string])[] {
+export function listRefusalFields(retryAfterMs: number): readonly (readonly [name: string, value: string])[] {
   return Object.entries({ ...formatRetryAfter(retryAfterMs), 'Cache-Control': 'no-store' })
 }

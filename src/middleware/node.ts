@@ -8,14 +8,7 @@ import { createRefusal } from '../http/refusal.ts'
 import type { Admitted, Refused } from '../model/verdict.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import { createAddressReader } from './address-reader.ts'
-import {
-  composeMiddleware,
-  isOverLimits,
-  listRefusalFields,
-  type RateLimit,
-  toRateLimit,
-  UNLIMITED,
-} from './middleware.ts'
+import { composeMiddleware, listRefusalFields, type RateLimit, toRateLimit, UNLIMITED } from './middleware.ts'
 import { type AnyIncoming, isChanged, markAmbiguous, NodeRequest, readHeader } from './node-request.ts'
 import type { SharedOptions } from './options.ts'
 
@@ -62,11 +55,8 @@ export function sluice<Req extends AnyIncoming = IncomingMessage, Res extends An
   const { limiter, health, ipv6Prefix, headerFormat, readTarget, skip, trustProxy, log, now } =
     composeMiddleware(options)
   const { onLimited } = options
-  const readAddress = createAddressReader<[request: Req]>(
-    trustProxy,
-    (req) => req.socket.remoteAddress ?? null,
-    (req) => readHeader(req, 'X-Forwarded-For'),
-  )
+  const readPeer = (req: Req) => req.socket.remoteAddress ?? null
+  const readAddress = createAddressReader(trustProxy, readPeer, (req) => readHeader(req, 'X-Forwarded-For'))
   return function limitRequest(req, res, next) {
     admit(req, res).then(
       (isAdmitted) => {
@@ -99,9 +89,9 @@ export function sluice<Req extends AnyIncoming = IncomingMessage, Res extends An
       const verdict = await limiter.decide(request, path, call)
       req.rateLimit = toRateLimit(verdict)
       if (verdict.outcome === 'admitted') follow(request, res as ServerResponse, verdict, call, isClosed)
-      else if (onLimited && isOverLimits(verdict)) {
+      else if (onLimited && 'violated' in verdict) {
         res.statusCode = verdict.outcome === 'limited' ? 429 : 503
-        for (const [name, value] of listRefusalFields(verdict)) res.setHeader(name, value)
+        for (const [name, value] of listRefusalFields(verdict.retryAfterMs)) res.setHeader(name, value)
         reportLimits(res, verdict)
         await onLimited(req, res, req.rateLimit)
       } else await answer(res, createRefusal(verdict, request.headers, NO_PAGE), verdict)

@@ -2,7 +2,7 @@ import * as v from 'valibot'
 import { readCalendarLimits } from '../algorithms/calendar.ts'
 import { readJwtSettings } from '../config/load-config.ts'
 import { NAME, OptionError } from '../config/option-error.ts'
-import { createPolicies, DENY, FOLD_EXPECTED, type Names } from '../config/policies.ts'
+import { createPolicies, DENY, FOLD_EXPECTED, type Names, type PolicyDefaults } from '../config/policies.ts'
 import { anonymous, by, fold, type PolicyInput } from '../config/policy-keys.ts'
 import { boolean, integer, limits, strictTable, textLike } from '../config/values.ts'
 import { toOptionError, variables } from '../config/variables.ts'
@@ -166,6 +166,8 @@ const NAMES: Names = {
 }
 
 const aFunction = v.optional(v.function('a function'))
+const isStore = (value: unknown) => typeof value === 'object' && value !== null && 'open' in value
+const isClock = (value: unknown) => typeof value === 'function' && Number.isFinite(value())
 const { JWKS_URL: jwksUrl, JWT_SECRET: secret, JWT_ISSUER: issuer, JWT_AUDIENCE: audience } = variables
 
 const entries = {
@@ -180,12 +182,7 @@ const entries = {
   skip: aFunction,
   anonymous: v.optional(anonymous),
   jwt: v.optional(strictTable('option', { jwksUrl, secret, issuer, audience }, 'a table of options')),
-  store: v.optional(
-    v.custom<LimiterStore>(
-      (value) => typeof value === 'object' && value !== null && 'open' in value,
-      'memoryStore() or redisStore(client)',
-    ),
-  ),
+  store: v.optional(v.custom<LimiterStore>(isStore, 'memoryStore() or redisStore(client)')),
   keyPrefix: variables.KEY_PREFIX,
   identitySecret: variables.IDENTITY_SECRET,
   mode: variables.MODE,
@@ -199,12 +196,7 @@ const entries = {
   trustProxy: v.optional(v.union([v.function(), integer(1, 20)], 'a number of proxies from 1 to 20, or a function')),
   onLimited: aFunction,
   log: aFunction,
-  now: v.optional(
-    v.custom<() => number>(
-      (now) => typeof now === 'function' && Number.isFinite(now()),
-      'a clock that returns milliseconds',
-    ),
-  ),
+  now: v.optional(v.custom<() => number>(isClock, 'a clock that returns milliseconds')),
 }
 
 const schema = strictTable('option', entries, 'a table of options', undefined, RENAMED_OPTIONS)
@@ -232,25 +224,21 @@ export function readOptions<Args extends unknown[]>(options: SharedOptions<Args>
   if (!values.limits && !values.policies && !values.shedding) {
     throw new OptionError('limits', LIMITS_EXPECTED, undefined)
   }
-  const policies = createPolicies(
-    values.limits ?? 'off',
-    values.policies,
-    {
-      names: NAMES,
-      name: values.name,
-      by,
-      fold: values.fold,
-      cost: cost && createCost(cost),
-      isShadow,
-      anonymous: values.anonymous ?? { kind: 'ip' },
-      anonymousInBody: values.anonymous ?? DENY,
-      onStoreError: values.onStoreError,
-      // No proxy stands between a client and an app: it sees every field.
-      isPassed: () => true,
-      readCalendarLimits,
-    },
-    values.shedding,
-  )
+  const defaults: PolicyDefaults = {
+    names: NAMES,
+    name: values.name,
+    by,
+    fold: values.fold,
+    cost: cost && createCost(cost),
+    isShadow,
+    anonymous: values.anonymous ?? { kind: 'ip' },
+    anonymousInBody: values.anonymous ?? DENY,
+    onStoreError: values.onStoreError,
+    // No proxy stands between a client and an app: it sees every field.
+    isPassed: () => true,
+    readCalendarLimits,
+  }
+  const policies = createPolicies(values.limits ?? 'off', values.policies, defaults, values.shedding)
   const jwt = readJwtSettings(values.jwt ?? {}, NAMES, { policies, tables: values.policies })
   const log = throttle(options.log ?? consoleLog, now)
   return {

@@ -1,44 +1,23 @@
 /** The common part of the middleware for Hono and of that for `fetch`: both take a `Request` to a `Response`. */
 import { createRequestContext } from '../http/exchange.ts'
 import { holdUntilEnd } from '../http/hold-until-end.ts'
+import { IncomingRequest } from '../http/incoming-request.ts'
 import { createProblemResponse, NO_PAGE, TARGET_PROBLEMS } from '../http/problem.ts'
-import { type AbortableRequest, copyResponse, createProtect } from '../http/protect.ts'
+import { copyResponse, createProtect } from '../http/protect.ts'
 import { createRefusal } from '../http/refusal.ts'
 import { createAddressReader } from './address-reader.ts'
-import {
-  isOverLimits,
-  listRefusalFields,
-  type MiddlewareParts,
-  type RateLimit,
-  toRateLimit,
-  UNLIMITED,
-} from './middleware.ts'
+import { listRefusalFields, type MiddlewareParts, type RateLimit, toRateLimit, UNLIMITED } from './middleware.ts'
 
-/** A `Request`. Its signal, body and address are expensive to read, and read only when needed. */
-export class WebRequest<Args extends unknown[]> implements AbortableRequest {
-  readonly method: string
-  readonly url: string
-  readonly headers: Headers
+/** A `Request` to an application. Its address is expensive to read, and read only when needed. */
+export class WebRequest<Args extends unknown[]> extends IncomingRequest<Headers> {
   readonly context: Args
-  readonly #raw: Request
   readonly #readAddress: (...args: Args) => string | null
 
   /** @param args what the application's own functions get */
   constructor(raw: Request, args: Args, readAddress: (...args: Args) => string | null) {
-    this.method = raw.method
-    this.url = raw.url
-    this.headers = raw.headers
+    super(raw, raw.headers)
     this.context = args
-    this.#raw = raw
     this.#readAddress = readAddress
-  }
-
-  get body(): unknown {
-    return this.#raw.body
-  }
-
-  get signal(): AbortSignal {
-    return this.#raw.signal
   }
 
   get address(): string | null {
@@ -46,11 +25,7 @@ export class WebRequest<Args extends unknown[]> implements AbortableRequest {
   }
 
   get parsedBody(): unknown {
-    return this.#raw.bodyUsed ? null : undefined
-  }
-
-  clone(): Request {
-    return this.#raw.clone() as Request
+    return this.raw.bodyUsed ? null : undefined
   }
 }
 
@@ -88,8 +63,8 @@ export function createRespond<Args extends unknown[]>(parts: MiddlewareParts<Arg
         async refuse(verdict) {
           const rateLimit = toRateLimit(verdict)
           exchange.record(rateLimit)
-          return onLimited && isOverLimits(verdict)
-            ? addMissingHeaders(await onLimited(rateLimit), listRefusalFields(verdict))
+          return onLimited && 'violated' in verdict
+            ? addMissingHeaders(await onLimited(rateLimit), listRefusalFields(verdict.retryAfterMs))
             : createRefusal(verdict, request.headers, NO_PAGE)
         },
       })

@@ -1,4 +1,5 @@
 import type { CallContext } from '../runtime/call-context.ts'
+import type { Log } from '../runtime/log.ts'
 import type { Decision, DecisionRequest, StoreCharge } from './charge.ts'
 
 export interface Adjustment {
@@ -50,4 +51,11 @@ export class StoreError extends Error {
     super(message)
     this.mayHaveRun = mayHaveRun
   }
+}
+
+/** Logs a failure of work that goes on after the response. */
+export function logFailure(work: Promise<unknown>, log: Log): Promise<unknown> {
+  return work.catch((error: unknown) => {
+    log('error', { event: 'background_error', message: error instanceof StoreError ? error.message : 'failed' })
+  })
 }

@@ -76,7 +76,8 @@ export interface Admitted {
 /** A refusal is data, of which the gateway and middleware make a response. */
 export type Refused = (
   | {
-      readonly outcome: 'limited'
+      /** `deprioritized`: the remaining units are reserved for higher priorities. */
+      readonly outcome: 'limited' | 'deprioritized'
       readonly limits: readonly ReportedLimit[]
       /** The limits that refused: at least one. */
       readonly violated: readonly ReportedLimit[]
@@ -86,8 +87,6 @@ export type Refused = (
        */
       readonly retryAfterMs: number
     }
-  /** The remaining units are reserved for higher priorities. */
-  | { readonly outcome: 'deprioritized'; readonly limits: readonly ReportedLimit[]; readonly retryAfterMs: number }
   /** The upstream is overloaded. */
   | { readonly outcome: 'shed'; readonly retryAfterMs: number }
   | Uncharged

@@ -1,4 +1,4 @@
-import { MAX_COST, OptionError } from '../config/option-error.ts'
+import { KEY_PREFIX, MAX_COST, OptionError } from '../config/option-error.ts'
 import {
   type Check,
   checkFunction,
@@ -6,9 +6,9 @@ import {
   checkMethods,
   checkNames,
   checkOneOf,
-  checkPrefix,
   checkSignal,
   checkString,
+  checkText,
 } from '../library/check-options.ts'
 import type { LimiterStore } from '../library/stores.ts'
 import { PRIORITIES, type Priority } from '../model/policy.ts'
@@ -174,13 +174,7 @@ export interface ThrottleOptions<Arguments extends readonly unknown[]> extends Q
   readonly signal?: PerCall<AbortSignal | undefined, Arguments>
 }
 
-export interface CallSettings {
-  readonly identity: string
-  readonly cost: number
-  readonly priority: Priority
-  readonly tenant: string
-  readonly maxWaitMs: number
-}
+export type CallSettings = Readonly<ReturnType<typeof resolveCallSettings>>
 
 const CALL_CHECKS: Readonly<Record<keyof CallSettings, Check>> = {
   identity: checkString,
@@ -220,7 +214,7 @@ export function resolveCallSettings<Arguments extends readonly unknown[]>(
   options: QueueOptions<Arguments>,
   identity: PerCall<string, Arguments>,
   call: Arguments,
-): CallSettings {
+) {
   const settings = {
     identity: resolve(identity, call),
     cost: resolve(options.cost ?? 1, call),
@@ -243,7 +237,7 @@ function allowFunction(check: Check): Check {
 function checkShared(option: string, shared: unknown): void {
   checkNames(option, shared, ['store', 'notes', 'keyPrefix'])
   const { store, notes, keyPrefix } = shared as Partial<SharedLimits>
-  if (keyPrefix !== undefined) checkPrefix('shared.keyPrefix', keyPrefix)
+  if (keyPrefix !== undefined) checkText('shared.keyPrefix', keyPrefix, KEY_PREFIX)
   checkMethods('shared.store', store, ['open'], 'what redisStore() makes')
   checkMethods('shared.notes', notes, ['read', 'write'], 'functions read and write')
 }

@@ -1,10 +1,9 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
-import type { Environment, RulesConfig } from '../config/load-config.ts'
+import type { Config, Environment, RulesConfig } from '../config/load-config.ts'
 import { OptionError } from '../config/option-error.ts'
 import {
   type ComposedLimiter,
   type DecideOptions,
-  type LimiterConfig,
   RequestLimiter,
   type RequestLimiterOptions,
 } from '../engine/limiter.ts'
@@ -33,7 +32,7 @@ export interface LiveRulesEngineOptions extends CandidateTools {
   readonly auditLog: DocumentStore
   readonly rules: RulesConfig
   /** The deployed configuration, which applies where the rules say nothing. */
-  readonly config: LimiterConfig
+  readonly config: Config
   readonly env: Environment
   readonly composed: ComposedLimiter
   readonly readClaim: ClaimReader | undefined

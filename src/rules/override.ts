@@ -1,9 +1,9 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
 import { readCalendarLimits } from '../algorithms/calendar.ts'
-import { formatLimitName, MAX_BUCKET, MAX_LOG_ENTRIES, readLimits } from '../algorithms/read-limits.ts'
+import { MAX_BUCKET, MAX_LOG_ENTRIES, readLimits } from '../algorithms/read-limits.ts'
 import type { RequestCharge, StoreCharge } from '../model/charge.ts'
 import type { Limit } from '../model/limits.ts'
-import type { RequestPolicy } from '../model/policy.ts'
+import type { PolicyLimit, RequestPolicy } from '../model/policy.ts'
 import type { Override } from './document.ts'
 import type { RuleEntry } from './identity-index.ts'
 
@@ -70,21 +70,21 @@ function scaleBurst(burst: number, factor: number): number {
   return Math.max(1, Math.floor(burst * factor))
 }
 
-function readOverride(text: string, { algorithm }: RequestPolicy, base: readonly Limit[]): ResolvedOverride {
-  let read: readonly Limit[]
+function readOverride(text: string, policy: RequestPolicy, base: readonly Limit[]): ResolvedOverride {
+  const { name, algorithm } = policy
+  const fail = (_: string, expected: string) => {
+    throw new RangeError(expected)
+  }
+  const joinNames = (limits: readonly PolicyLimit[]) => limits.map(({ name }) => name).join()
   try {
-    const fail = (_: string, expected: string) => {
-      throw new RangeError(expected)
-    }
-    read = readLimits({ algorithm, limits: text, allowLargeLog: true }, fail, readCalendarLimits)
+    const { limits } = readLimits({ name, algorithm, limits: text, allowLargeLog: true }, fail, readCalendarLimits)
+    return joinNames(limits) === joinNames(policy.limits)
+      ? { limits: base.map((own, at) => ({ ...own, limit: limits[at]?.limit ?? 1 })) }
+      : { expected: 'the same windows as those of the policy' }
   } catch (error) {
     if (error instanceof RangeError) return { expected: error.message }
     throw error
   }
-  const formatWindows = (all: readonly Limit[]) => all.map((limit) => formatLimitName('', algorithm, limit)).join()
-  return formatWindows(read) === formatWindows(base)
-    ? { limits: base.map((own, at) => ({ ...own, limit: read[at]?.limit ?? 1 })) }
-    : { expected: 'the same windows as those of the policy' }
 }
 
 const MAX_LIMIT = 1_000_000_000_000

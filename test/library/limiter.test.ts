@@ -577,6 +577,11 @@ test('two limiters of one store cannot forget what the other counts: each set of
     expect(() => createLimiter({ limits: '100/1s', store: other })).toThrow(
       'name: expected a name or a keyPrefix of its own for each set of limits in one store, got "default"',
     )
+    createLimiter({ policies: [{ name: 'plan', ...quota('9/day') }], store: one })
+    // A day may have as many hours.
+    for (const others of [quota('9/25h'), quota('9/day', { timeZone: 'Asia/Tokyo' })]) {
+      expect(() => createLimiter({ policies: [{ name: 'plan', ...others }], store: other })).toThrow(OptionError)
+    }
     new SlidingWindowCounter({ window: '5m', store: one })
     expect(() => new SlidingWindowCounter({ window: '1s', store: other })).toThrow(OptionError)
   }

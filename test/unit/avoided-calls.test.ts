@@ -16,8 +16,8 @@ function subject(leases: LeaseSize | undefined) {
   const store = new MemoryStore(now)
   const avoided = createAvoidedCalls()
   const decider = new Engine({
-    ...{ store: withTiming(store, watch, now), fallback: new MemoryStore(now), now, log: () => {} },
-    ...{ timeoutMs: 500, localShare: 1 },
+    ...{ store: withTiming(store, watch, now), now, log: () => {} },
+    ...{ storeTimeoutMs: 500, localShare: 1 },
     avoided,
     leases: leases === undefined ? undefined : withLeases(leases),
   })

@@ -93,7 +93,15 @@ describe.each(Object.keys(STORES))('/_sluice/decide over %s', (store) => {
 
   test('takes any limits, of which others have counts of their own', async () => {
     const question = { identity: ['user', 'd'], limits: '2/1h' }
-    const others = [{ limits: '2/2h' }, { algorithm: 'quota' }, { name: 'other' }, { identity: 'user' }, {}]
+    const calendar = ['2/25h', '2/day'].map((limits) => ({ algorithm: 'quota', limits }))
+    const others = [
+      { limits: '2/2h' },
+      { algorithm: 'quota' },
+      ...calendar,
+      { name: 'other' },
+      { identity: 'user' },
+      {},
+    ]
     for (const other of others) {
       const each = { ...question, ...other }
       expect([await grant(each), await grant(each), await grant(each)], JSON.stringify(other)).toEqual([

@@ -41,7 +41,7 @@ function subject(policies: readonly unknown[] = [LOGIN], env: Environment = {}) 
   const lines: string[] = []
   const log = (_level: string, { event }: { event: string }) => lines.push(event)
   const leases = config.leases === undefined ? undefined : withLeases(config.leases)
-  const engine = new Engine({ ...config, store, fallback, now, log, leases, timeoutMs: config.storeTimeoutMs })
+  const engine = new Engine({ ...config, store, fallback, now, log, leases })
   const limiter = new RequestLimiter({ ...config, engine, health: undefined, log })
   const protect = createProtect({ ...config, limiter, health: undefined, holdUntilEnd, now })
   /** @param answer the status of what answers, or what does */

@@ -41,7 +41,7 @@ class Site {
     const log: Log = (level, fields) => this.log.push({ level, ...fields })
     this.store = new MemoryStore(now)
     const leases = config.leases === undefined ? undefined : withLeases(config.leases)
-    const composed = composeLimiter(config, { store: this.store, now, log, leases })
+    const composed = composeLimiter({ ...config, store: this.store, now, log, leases, health: undefined })
     const documents: DocumentStore = {
       read: async (known) => {
         this.reads++

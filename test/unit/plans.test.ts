@@ -30,7 +30,7 @@ function subject(policy: object = API, env: Environment = {}) {
     },
   })
   const leases = config.leases === undefined ? undefined : withLeases(config.leases)
-  const { limiter } = composeLimiter(config, { store, now, log: () => {}, leases })
+  const { limiter } = composeLimiter({ ...config, store, now, log: () => {}, leases, health: undefined })
   /** What is left, below 0 of what was refused. */
   const call = async (plan?: string, token = 'a') => {
     const headers = { Authorization: `Bearer ${token}`, ...(plan !== undefined && { 'X-Plan': plan }) }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { RequestHeaders } from '../../src/gateway/incoming-request.ts'
+import { RequestHeaders } from '../../src/http/incoming-request.ts'
 import { createPathReader, createTargetReader } from '../../src/request/target.ts'
 
 const readPath = createPathReader()

@@ -1,5 +1,5 @@
 import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
-import { formatLimitName, readLimits } from '../../algorithms/read-limits.ts'
+import { readLimits } from '../../algorithms/read-limits.ts'
 import type { Config } from '../../config/load-config.ts'
 import type { LeaseSize } from '../../engine/leases.ts'
 import { ALGORITHM_NAMES, type AlgorithmName, formatWindow } from '../../model/limits.ts'
@@ -58,9 +58,9 @@ function withAlgorithm(algorithm: AlgorithmName, policy: RequestPolicy): readonl
   return parts.map((part) => {
     const name = parts.length === 1 ? policy.name : `${policy.name}-${formatWindow(part[0]?.windowMs ?? 0)}`
     const text = part.map((each) => `${each.limit}/${each.calendar?.unit ?? formatWindow(each.windowMs)}`).join(', ')
-    const limits = readLimits({ algorithm, limits: text }, (_, expected) => {
+    const read = readLimits({ name, algorithm, limits: text }, (_, expected) => {
       throw new CommandError(`--algorithm ${algorithm}: expected ${expected}, got ${text}`)
-    }).map((limit) => ({ ...limit, name: formatLimitName(name, algorithm, limit) }))
-    return { ...policy, name, algorithm, limits, burst: hasBurst ? limits[0]?.limit : undefined }
+    })
+    return { ...policy, name, algorithm, ...read }
   })
 }

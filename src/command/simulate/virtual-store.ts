@@ -16,7 +16,7 @@ export function createVirtualEngine(store: VirtualStore, leases: LeaseSize | 'of
     fallback: store,
     now,
     log() {},
-    timeoutMs: Number.POSITIVE_INFINITY,
+    storeTimeoutMs: Number.POSITIVE_INFINITY,
     leases: leases === undefined || leases === 'off' ? undefined : withLeases(leases),
     localShare: 1,
     hasRefusalCache: leases !== undefined,

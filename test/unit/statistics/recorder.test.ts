@@ -114,7 +114,10 @@ test('Recorder counts requests by outcome, and by policy and its pattern', async
     { ...ADMITTED, degraded: 'local, open' },
     limited,
     limited,
-    { outcome: 'deprioritized', limits: [limit(login, 9, true), limit(trial)], retryAfterMs: 9 },
+    {
+      ...{ outcome: 'deprioritized', retryAfterMs: 9 },
+      ...{ limits: [limit(login, 9, true), limit(trial)], violated: [limit(login, 9, true)] },
+    },
     { outcome: 'shed', retryAfterMs: 1 },
     { outcome: 'unidentified', status: 401, policy: login },
     { outcome: 'invalid_cost', header: 'x-cost', max: 3 },

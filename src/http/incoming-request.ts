@@ -1,4 +1,4 @@
-import type { AbortableRequest } from '../http/protect.ts'
+import type { AbortableRequest } from './protect.ts'
 
 /** The limit of Apache and Tomcat: each header costs time to copy. */
 const MAX_FIELDS = 100
@@ -31,13 +31,13 @@ export class RequestHeaders implements Pick<Headers, 'get' | 'has'> {
 }
 
 /** A request of the runtime, whose method and URL are read only once, because each read costs a call. */
-export class IncomingRequest implements AbortableRequest {
+export class IncomingRequest<Fields extends AbortableRequest['headers'] = RequestHeaders> implements AbortableRequest {
   readonly raw: Request
-  readonly headers: RequestHeaders
+  readonly headers: Fields
   readonly method: string
   readonly url: string
 
-  constructor(raw: Request, headers: RequestHeaders) {
+  constructor(raw: Request, headers: Fields) {
     this.raw = raw
     this.headers = headers
     this.method = raw.method
