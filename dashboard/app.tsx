@@ -1,6 +1,7 @@
 import { useEffect, useState } from 'preact/hooks'
 import type { Status } from './answers.ts'
 import { ask, type Problem } from './api.ts'
+import { Plain } from './parts/plain.tsx'
 import { CallerView } from './views/caller.tsx'
 import { Login } from './views/login.tsx'
 import { Now } from './views/now.tsx'
@@ -85,9 +86,7 @@ export function App() {
             </a>
           ))}
         </nav>
-        <button type="button" class="plain" onClick={logOut}>
-          Log out
-        </button>
+        <Plain onClick={logOut}>Log out</Plain>
       </header>
       <Alarm status={status} trouble={trouble} />
       <main>

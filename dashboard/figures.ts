@@ -1,5 +1,4 @@
 /** What is worked out of what was counted. */
-import { findQuantileMs } from '../src/statistics/latency.ts'
 import type { Counted, Numbers } from './answers.ts'
 
 /** Requests that were not admitted. */
@@ -26,9 +25,28 @@ export function estimateDollars({ store, policies, requests }: Numbers): number 
 
 /** How long most calls took at most, in words. @param share of them, e.g. 0.99 */
 export function readLatency({ total, latencyBoundsMs }: Counted, share: number): string {
-  const bound = findQuantileMs(total.store.latency.counts, share)
+  const bound = findQuantileMs(total.store.latency.counts, latencyBoundsMs, share)
   if (bound === undefined) return '–'
   return Number.isFinite(bound) ? `≤ ${bound} ms` : `> ${latencyBoundsMs.at(-1)} ms`
+}
+
+/**
+ * @param counts of each bucket @param boundsMs of all but the last @param share above 0 and at most 1
+ * @returns the bound that this share did not exceed; infinity above the last one; undefined if there are no counts
+ */
+export function findQuantileMs(
+  counts: readonly number[],
+  boundsMs: readonly number[],
+  share: number,
+): number | undefined {
+  const total = counts.reduce((sum, count) => sum + count, 0)
+  if (total === 0) return undefined
+  let seen = 0
+  const index = counts.findIndex((count) => {
+    seen += count
+    return seen >= share * total
+  })
+  return boundsMs[index] ?? Number.POSITIVE_INFINITY
 }
 
 /** A value for every period, those in which nothing was counted among them; of minutes, only for those that are over. */

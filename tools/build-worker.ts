@@ -124,7 +124,6 @@ export const PARTS: Readonly<Record<string, readonly VariableName[]>> = {
   'engine/upstream-health.ts': ['SHEDDING'],
   'engine/mirror.ts': ['STORE_MIRROR'],
   'gateway/statistics.ts': ['STATISTICS', 'LOG_REFUSALS'],
-  'statistics/with-timing.ts': ['STATISTICS', 'LOG_REFUSALS'],
   'engine/leases.ts': ['LEASES'],
   'rules/open-rules.ts': ['RULES'],
   'admin/metrics.ts': ['METRICS_TOKEN'],

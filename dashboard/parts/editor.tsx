@@ -1,6 +1,7 @@
 import { useEffect, useState } from 'preact/hooks'
 import type { Differences, Edited, Policies, RulesNow, Validity } from '../answers.ts'
 import { ask, type Problem, parse } from '../api.ts'
+import { Plain } from './plain.tsx'
 import { useAction } from './use-action.tsx'
 import { useConfirm } from './use-confirm.tsx'
 
@@ -94,9 +95,7 @@ export function Editor({ now: { version, id }, onDone }: { now: RulesNow; onDone
       {isOutdated && (
         <p class="wrong">
           Other policies have become active since this text was loaded.{' '}
-          <button type="button" class="plain" onClick={() => load(active)}>
-            Load them
-          </button>
+          <Plain onClick={() => load(active)}>Load them</Plain>
         </p>
       )}
       <div class="buttons">
@@ -113,20 +112,11 @@ export function Editor({ now: { version, id }, onDone }: { now: RulesNow; onDone
         >
           Activate
         </button>
-        <button
-          type="button"
-          class="plain"
-          disabled={!isReady}
-          onClick={() => push(tables ?? null, true, 'Candidate started')}
-        >
+        <Plain disabled={!isReady} onClick={() => push(tables ?? null, true, 'Candidate started')}>
           Try as candidate
-        </button>
-        <button type="button" class="plain" onClick={() => push(null, true, 'Candidate stopped')}>
-          Stop candidate
-        </button>
-        <button
-          type="button"
-          class="plain"
+        </Plain>
+        <Plain onClick={() => push(null, true, 'Candidate stopped')}>Stop candidate</Plain>
+        <Plain
           onClick={() =>
             confirm.ask(
               'Use the deployed policies? They replace the active ones within seconds.',
@@ -136,7 +126,7 @@ export function Editor({ now: { version, id }, onDone }: { now: RulesNow; onDone
           }
         >
           Use deployed policies
-        </button>
+        </Plain>
       </div>
       {action.element}
       {confirm.element}

@@ -3,6 +3,7 @@ import type { CallerError } from '../../src/request/caller/caller-in-text.ts'
 import type { ActivePolicy, CallerUsage, Ordered, Policies, ResetResult } from '../answers.ts'
 import { History } from '../parts/history.tsx'
 import { Limits } from '../parts/limits.tsx'
+import { Plain } from '../parts/plain.tsx'
 import { type Action, useAction } from '../parts/use-action.tsx'
 import { useConfirm } from '../parts/use-confirm.tsx'
 import { usePolled } from '../parts/use-polled.ts'
@@ -243,12 +244,8 @@ function Rules({ target, counting, confirm, onDone }: RulesProps) {
       <Override run={run} action={action} counting={counting} />
       <Block run={run} action={action} confirm={confirm} />
       <div class="buttons">
-        <button type="button" class="plain" onClick={() => run('/block', { remove: true }, 'Unblocked.')}>
-          Unblock
-        </button>
-        <button
-          type="button"
-          class="plain"
+        <Plain onClick={() => run('/block', { remove: true }, 'Unblocked.')}>Unblock</Plain>
+        <Plain
           onClick={() =>
             confirm('Stop limiting this caller? It is counted, and nothing refuses it.', 'Allow', () =>
               run('/allow', {}, 'Allowed.'),
@@ -256,13 +253,9 @@ function Rules({ target, counting, confirm, onDone }: RulesProps) {
           }
         >
           Allow
-        </button>
-        <button type="button" class="plain" onClick={() => run('/allow', { remove: true }, 'Limited again.')}>
-          Remove allow
-        </button>
-        <button type="button" class="plain" onClick={() => run('/override', { remove: true }, 'Override removed.')}>
-          Remove override
-        </button>
+        </Plain>
+        <Plain onClick={() => run('/allow', { remove: true }, 'Limited again.')}>Remove allow</Plain>
+        <Plain onClick={() => run('/override', { remove: true }, 'Override removed.')}>Remove override</Plain>
       </div>
       {action.element}
     </>

@@ -5,6 +5,7 @@ import { formatTarget } from '../../src/rules/target.ts'
 import type { CandidateCounts, Counted, Edited, Entry, Revision, RulesNow } from '../answers.ts'
 import { Editor } from '../parts/editor.tsx'
 import { Figure } from '../parts/figure.tsx'
+import { Plain } from '../parts/plain.tsx'
 import { Table } from '../parts/table.tsx'
 import { useAction } from '../parts/use-action.tsx'
 import { useConfirm } from '../parts/use-confirm.tsx'
@@ -88,14 +89,12 @@ function Entries({ now: { rules }, onDone }: { now: RulesNow; onDone: () => void
               name: 'remove',
               head: <span class="unseen">remove</span>,
               cell: ({ kind, entry }) => (
-                <button
-                  type="button"
-                  class="plain"
+                <Plain
                   aria-label={`Remove: ${KINDS[kind]}, ${formatTarget(entry)}`}
                   onClick={() => remove(kind, entry)}
                 >
                   Remove
-                </button>
+                </Plain>
               ),
             },
           ]}
@@ -175,9 +174,7 @@ function Versions({ versions, onDone }: { versions: readonly Revision[]; onDone:
             head: <span class="unseen">roll back</span>,
             cell: ({ version }) =>
               version !== versions[0]?.version && (
-                <button
-                  type="button"
-                  class="plain"
+                <Plain
                   aria-label={`Roll back to version ${version}`}
                   onClick={() =>
                     confirm.ask(
@@ -188,7 +185,7 @@ function Versions({ versions, onDone }: { versions: readonly Revision[]; onDone:
                   }
                 >
                   Roll back
-                </button>
+                </Plain>
               ),
           },
         ]}

@@ -1,5 +1,6 @@
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
-import { createProblem, createTemporary, type Problem } from '../http/problem.ts'
+import type { RouteHandler } from '../gateway/app.ts'
+import { createProblem, createProblemResponse, createTemporary, type Problem } from '../http/problem.ts'
 import { readCallerAddress } from '../request/identity/address.ts'
 import type { Digest } from '../request/identity/digest.ts'
 import type { Log } from '../runtime/log.ts'
@@ -106,13 +107,29 @@ function hashText(text: string): Uint8Array {
   return createHash('sha256').update(text).digest()
 }
 
-export function readBearerToken({ headers }: Request): string | undefined {
+function readBearerToken({ headers }: Request): string | undefined {
   return /^Bearer +(\S+) *$/i.exec(headers.get('Authorization') ?? '')?.[1]
 }
 
 /** A browser sends `Origin` with all that can change something, and no page can forge it. */
 export function isSameOrigin(request: Request): boolean {
   return /^(?:GET|HEAD)$/.test(request.method) || request.headers.get('Origin') === new URL(request.url).origin
+}
+
+/** Makes routes for who has a token of its own, each for its methods. @param variable the one that holds the token */
+export function createGuard(isToken: (text: string) => boolean, variable: string, realm: string) {
+  const unauthorized = createProblem('unauthorized', 401, `Missing or invalid ${variable} (Authorization: Bearer).`, {
+    headers: { 'WWW-Authenticate': `Bearer realm="${realm}"` },
+  })
+  return function guard(methods: readonly string[], handle: RouteHandler): RouteHandler {
+    const wrongMethod = createProblem('method_not_allowed', 405, `Method not allowed; use ${methods[0]}.`, {
+      headers: { Allow: methods.join(', ') },
+    })
+    return async (request, ...rest) => {
+      if (!isToken(readBearerToken(request) ?? '')) return createProblemResponse(unauthorized)
+      return methods.includes(request.method) ? handle(request, ...rest) : createProblemResponse(wrongMethod)
+    }
+  }
 }
 
 export const CROSS_ORIGIN = createProblem('cross_origin', 403, 'Cross-origin request refused.')

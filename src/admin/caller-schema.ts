@@ -7,11 +7,9 @@ import {
   isShared,
   PAIR_KIND_NAMES,
   type PairKind,
-  parseBy,
   SOURCE_KINDS,
 } from '../model/identity-source.ts'
-import type { RequestPolicy } from '../model/policy.ts'
-import { type Caller, createRequest } from '../request/caller/caller.ts'
+import { createRequest } from '../request/caller/caller.ts'
 import {
   type CallerCharges,
   findCallerCharges,
@@ -19,8 +17,7 @@ import {
   type SkippedPolicy,
 } from '../request/caller/caller-charges.ts'
 import { findClaim } from '../request/identity/claims.ts'
-import { createDigest } from '../request/identity/digest.ts'
-import { createRuleTarget, digestIdentity, type RuleTarget } from '../rules/target.ts'
+import { createRuleTarget, type RuleTarget } from '../rules/target.ts'
 import { readRefusedCallers } from '../statistics/read-statistics.ts'
 import { describe } from '../statistics/schema.ts'
 import { KEPT_MS } from '../store/counters.ts'
@@ -28,7 +25,8 @@ import type * as answers from './answers.ts'
 import { type ActiveRules, readActiveRules } from './change-rules.ts'
 import { type AdminContext, InputError } from './operation.ts'
 
-const pairs = v.optional(v.record(v.string(), v.string()))
+const toPairs = v.transform((texts: Readonly<Record<string, string>>) => Object.entries(texts))
+const pairs = v.optional(v.pipe(v.record(v.string(), v.string()), toPairs))
 const pairParts = PAIR_KIND_NAMES.map((kind) => {
   const { noun, name } = SOURCE_KINDS[kind]
   return [kind, describe(pairs, `Its ${noun}s, by ${name}.`)] as const
@@ -76,7 +74,7 @@ export async function findCharges(
     throw new InputError(['caller'], `expected one of ${CALLER_KIND_NAMES.join(', ')}, route and digest`)
   }
   const config = { ...context.config, policies: active.policies }
-  const found = digest === undefined ? findCallerCharges(config, toCaller(parts)) : findDigestCharges(config, digest)
+  const found = digest === undefined ? findCallerCharges(config, parts) : findDigestCharges(config, digest)
   const { charges, skipped } = await found
   const isQueried = ({ policy }: Pick<SkippedPolicy, 'policy'>) => names?.includes(policy.name) ?? true
   return { active, charges: charges.filter(isQueried), skipped: skipped.filter(isQueried) }
@@ -84,12 +82,6 @@ export async function findCharges(
 
 export function toSkipped(skipped: readonly SkippedPolicy[]): v.InferOutput<typeof answers.skipped> {
   return skipped.map(({ policy, reason, needs = null }) => ({ policy: policy.name, reason, needs }))
-}
-
-export function toCaller(input: Pick<CallerInput, CallerKind | 'route'>): Caller {
-  const { token, ip, claim, route } = input
-  const pairs = PAIR_KIND_NAMES.flatMap((kind) => (input[kind] ? [[kind, Object.entries(input[kind])]] : []))
-  return { token, ip, claim, route, ...Object.fromEntries(pairs) }
 }
 
 export const target = describe(
@@ -118,37 +110,24 @@ export async function resolveTarget(input: TargetInput, context: AdminContext): 
   }
   if (more.length > 0 || isTarget) throw new InputError(['target'], 'expected exactly one target')
   const by = readBy(kind, input)
-  const request = createRequest(toCaller(input))
+  let fold: string | undefined
+  if (SOURCE_KINDS[kind].isInBody) {
+    const { policies } = await readActiveRules(context)
+    const counting = policies.find((policy) => policy.by.length === 1 && policy.by.map(formatSource)[0] === by)
+    const expected = 'what a policy counts by alone, since rules are looked up before a body is read'
+    if (!counting) throw new InputError(['target', kind], `expected ${expected}`)
+    fold = counting.fold
+  }
   // The only claim is the one that was named.
   const readClaim = () => findClaim(input.claim ?? {}, Object.keys(input.claim ?? {}))
-  const found = SOURCE_KINDS[kind].isInBody
-    ? await findTargetInBody(kind, by, request, context)
-    : await createRuleTarget(by, request, { ...context.config, readClaim })
+  const found = await createRuleTarget(by, createRequest(input), { ...context.config, readClaim, fold })
   if (found) return found
   throw new InputError(['target', kind], 'expected what a caller can be known by, in one way only')
 }
 
-/** Names the caller by the digest that a policy makes of it. @throws {OperationError} if none does */
-async function findTargetInBody(
-  kind: CallerKind,
-  by: string,
-  request: Request,
-  context: AdminContext,
-): Promise<RuleTarget | undefined> {
-  const { policies } = await readActiveRules(context)
-  const isCounted = policies.some((policy) => policy.by.length === 1 && policy.by.map(formatSource)[0] === by)
-  const [source] = parseBy(by) ?? []
-  if (!isCounted || !source) {
-    const expected = 'what a policy counts by alone, since rules are looked up before a body is read'
-    throw new InputError(['target', kind], `expected ${expected}`)
-  }
-  const target = await digestIdentity(source, request, context.config)
-  return target && { digest: target.digest }
-}
-
 function readBy(kind: CallerKind, input: TargetInput): string {
   if (kind === 'token' || kind === 'ip') return kind
-  const [name, ...others] = Object.keys(input[kind] ?? {})
+  const [[name] = [], ...others] = kind === 'claim' ? Object.entries(input.claim ?? {}) : (input[kind] ?? [])
   if (name === undefined || others.length > 0) throw new InputError(['target', kind], 'expected one name')
   return `${kind}:${name}`
 }
@@ -156,26 +135,15 @@ function readBy(kind: CallerKind, input: TargetInput): string {
 /** Checks for the digest of a policy that counts for everyone: no rule about a caller may name it. */
 export async function isSharedDigest(digest: string, context: AdminContext): Promise<boolean> {
   const { config, counters, now } = context
-  const digestOf = createDigest(config.identitySecret)
   const { policies } = await readActiveRules(context)
   const shared = [...policies, ...config.policies].filter(({ by }) => isShared(by))
-  if (shared.some((policy) => listIdentities(policy).some((identity) => digestOf(identity) === digest))) return true
+  const { charges, skipped } = await findCallerCharges({ ...config, policies: shared }, {})
+  if (charges.some((charge) => charge.digest === digest)) return true
   // Policies that count by path have no list of digests: only those that have refused somebody are known.
-  const names = new Set(shared.filter(isByPath).map(({ name }) => name))
+  const names = new Set(skipped.map(({ policy }) => policy.name))
   if (!counters || names.size === 0) return false
   const periods = await counters.read('hour', now() - KEPT_MS.hour, now() + 1)
   return periods.some((period) =>
     readRefusedCallers(period).callers.some((caller) => caller.digest === digest && names.has(caller.policy)),
   )
-}
-
-function listIdentities(policy: RequestPolicy): readonly (readonly string[])[] {
-  const { by, match } = policy
-  if (isByPath(policy)) return []
-  const routes = match?.map(({ method, path }) => `${method} ${path}`) ?? ['']
-  return routes.map((route) => by.flatMap(({ kind }) => [kind, kind === 'route' ? route : '']))
-}
-
-function isByPath({ by, match }: RequestPolicy): boolean {
-  return match === undefined && by.some(({ kind }) => kind === 'route')
 }

@@ -1,7 +1,5 @@
 import * as v from 'valibot'
 import { HIDDEN, OptionError } from '../config/option-error.ts'
-import { isShared } from '../model/identity-source.ts'
-import type { RequestPolicy } from '../model/policy.ts'
 import { NO_RULES, parseRules, RULES, type Rules, readRules } from '../rules/document.ts'
 import { dropEnded, readCurrentRules } from '../rules/edit-rules.ts'
 import { checkRules, readPolicies } from '../rules/rule-policies.ts'
@@ -31,17 +29,11 @@ export async function readActiveRules({ rulesEngine, config, env }: AdminContext
   if (!rulesEngine) return { rules: NO_RULES, policies: config.policies }
   try {
     const { rules } = await readCurrentRules(rulesEngine.documents)
-    if (rules.policies === undefined) return { rules, policies: config.policies }
-    const policies = readPolicies(env, rules.policies, 'policies')
-    return { rules, policies }
+    return { rules, policies: rules.policies ? readPolicies(env, rules.policies, 'policies') : config.policies }
   } catch (error) {
     if (error instanceof OptionError) return { rules: NO_RULES, policies: config.policies }
     throw error
   }
-}
-
-export function findShared(policies: readonly RequestPolicy[]): ReadonlySet<string> {
-  return new Set(policies.filter(({ by }) => isShared(by)).map(({ name }) => name))
 }
 
 export function requireRules({ rulesEngine }: AdminContext): NonNullable<AdminContext['rulesEngine']> {

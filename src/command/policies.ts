@@ -2,7 +2,7 @@ import { Argument, Option } from '@commander-js/extra-typings'
 import * as operations from '../admin/operations/policies.ts'
 import { rules as currentRules } from '../admin/operations/rules.ts'
 import * as history from '../admin/operations/versions.ts'
-import { NO_RULES, type Rules, readRules } from '../rules/document.ts'
+import { NO_RULES, type Rules } from '../rules/document.ts'
 import { dropEnded, SECTIONS, type Section, withPolicies, withSection } from '../rules/edit-rules.ts'
 import { diffPolicies, type PolicyChange, type PolicyList, selectTables } from '../rules/rule-policies.ts'
 import type { Revision } from '../store/documents.ts'
@@ -189,25 +189,26 @@ async function listVersions({ context: { terminal }, operator }: PoliciesTask): 
 
 type Version = Revision & { readonly rules: Rules }
 
+const NO_VERSION: Version = { version: 0, id: '', atMs: 0, actor: '', comment: '', rules: NO_RULES }
+
 /** @param text the number of a version; undefined: the newest @throws {CommandError} */
 async function readVersion(operator: Operator, text?: string): Promise<Version> {
   if (text !== undefined && !/^\d{1,15}$/.test(text)) {
     throw new CommandError(`expected the number of a version, got ${JSON.stringify(text.slice(0, 100))}`)
   }
-  if (Number(text) === 0) return { version: 0, id: '', atMs: 0, actor: '', comment: '', rules: NO_RULES }
+  if (Number(text) === 0) return NO_VERSION
   const query = { version: `${Number(text)}` }
   const answer = await (text === undefined ? operator.run(currentRules) : operator.run(history.version, { query }))
-  const { version, id, atMs, actor, comment } = answer
-  const { policies, candidate, ...entries } = answer.rules
-  const rules = readRules({ ...entries, ...(policies && { policies }), ...(candidate && { candidate }) })
-  return { version, id, atMs, actor, comment, rules }
+  const { version, id, atMs, actor, comment, rules } = answer
+  const { policies, candidate } = rules
+  const tables = { policies: policies ?? undefined, candidate: candidate ?? undefined }
+  return { version, id, atMs, actor, comment, rules: { ...rules, ...tables } }
 }
 
 /** Reads the newest version without its rules, which may be invalid. */
 async function readRevision(operator: Operator): Promise<Version> {
   const { versions } = await operator.run(history.versions)
-  const [newest] = versions
-  return newest ? { ...newest, rules: NO_RULES } : readVersion(operator, '0')
+  return { ...NO_VERSION, ...versions[0] }
 }
 
 /** Removes line breaks from notes, which others have written. */

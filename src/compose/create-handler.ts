@@ -52,7 +52,7 @@ export async function createHandler(
   const { openStatistics } = isObserved ? await import('../gateway/statistics.ts') : {}
   const statistics = openStatistics?.({ config, counters, analytics, avoided, mirror, readClaim, now, log })
   const recorder = statistics?.recorder
-  const timed = recorder ? (await import('../statistics/with-timing.ts')).withTiming(limits, recorder, now) : limits
+  const timed = recorder?.withTiming(limits) ?? limits
 
   // Limiter. Runtime rules may bring any policy.
   const returnsUnits = rules !== undefined || !policies.every(isRefusedForLong)

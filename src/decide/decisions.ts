@@ -1,6 +1,6 @@
 /** Decisions for other programs and for proxies, below `/_sluice/`. Loaded only if there is a DECIDE_TOKEN. */
 
-import { createTokenCheck, readBearerToken } from '../admin/auth.ts'
+import { createGuard, createTokenCheck } from '../admin/auth.ts'
 import type { Described } from '../admin/open-api.ts'
 import { HEADERS } from '../admin/operation.ts'
 import type { Config } from '../config/load-config.ts'
@@ -9,10 +9,6 @@ import type { Observer } from '../http/exchange.ts'
 import { createProblem, createProblemResponse } from '../http/problem.ts'
 import { AUTHORIZE, createAuthorize, PATH, TOKEN_FIELD, toForwarded } from './authorize.ts'
 import { createDecide, DECIDE } from './decide.ts'
-
-const UNAUTHORIZED = createProblem('unauthorized', 401, 'Missing or invalid DECIDE_TOKEN (Authorization: Bearer).', {
-  headers: { 'WWW-Authenticate': 'Bearer realm="sluice-decide"' },
-})
 
 const STRAY = createProblem('not_found', 404, `${TOKEN_FIELD} is for ${PATH}.`)
 
@@ -35,28 +31,19 @@ export function openDecisions(
   statistics: { readonly observer: Observer } | undefined,
 ): App {
   const isToken = createTokenCheck(config.decideToken ?? '')
+  const guard = createGuard(isToken, 'DECIDE_TOKEN', 'sluice-decide')
   routes
-    .set('decide', protectRoute('POST', createDecide(config, gateway)))
-    .set('openapi.json', protectRoute('GET', describeDecisions))
+    .set('decide', guard(['POST'], createDecide(config, gateway)))
+    .set('openapi.json', guard(['GET'], describeDecisions))
     .set('authorize', createAuthorize(isToken, config, statistics?.observer, gateway))
-  return guard(app)
-
-  function protectRoute(method: string, handle: RouteHandler): RouteHandler {
-    const wrongMethod = createProblem('method_not_allowed', 405, `Method not allowed; use ${method}.`, {
-      headers: { Allow: method },
-    })
-    return async (request, ...rest) => {
-      if (!isToken(readBearerToken(request) ?? '')) return createProblemResponse(UNAUTHORIZED)
-      return request.method === method ? handle(request, ...rest) : createProblemResponse(wrongMethod)
-    }
-  }
+  return refuseStray(app)
 }
 
 /**
  * Refuses what a proxy asks at any other path: dot segments of a client may have led out of the prefix that the proxy
  * has put before its path, and the proxy would take a response of the API for a permission.
  */
-function guard(app: App): App {
+function refuseStray(app: App): App {
   return {
     fetch(request, ...rest) {
       if (!request.headers.has(TOKEN_FIELD)) return app.fetch(request, ...rest)

@@ -33,7 +33,7 @@ export interface RequestChargeBuilderOptions {
   readonly edition?: string
 }
 
-type Prepared = ReturnType<typeof prepare>
+type Prepared = ReturnType<typeof preparePolicy>
 
 type PolicyTerms = Omit<RequestCharge, 'route' | 'digest' | 'key' | 'cost' | 'reserved'>
 
@@ -48,7 +48,7 @@ export class RequestChargeBuilder {
     this.#options = options
     this.#digestsOfTokens = options.digestsOfTokens ?? new TextLru<string>()
     this.#digest = createDigest(options.identitySecret)
-    this.#prepared = new Map(options.policies.map((policy) => [policy, prepare(policy, options.edition)]))
+    this.#prepared = new Map(options.policies.map((policy) => [policy, preparePolicy(policy, options.edition)]))
   }
 
   /** @param path the canonical path @param context the same for all policies of a request */
@@ -124,7 +124,8 @@ export function findMissing({ mode, anonymous }: RequestPolicy): MissingIdentity
   return mode === 'shadow' && anonymous.kind === 'deny' ? { kind: 'ip' } : anonymous
 }
 
-function prepare(policy: RequestPolicy, edition: string | undefined) {
+/** Makes what all charges of a policy have in common. */
+export function preparePolicy(policy: RequestPolicy, edition?: string) {
   const { by, algorithm, plans, mode, counts, penalty, actualCostHeader } = policy
   const createTerms = ({ limits, burst }: Pick<RequestPolicy, 'limits' | 'burst'>, plan?: string): PolicyTerms => ({
     policy,

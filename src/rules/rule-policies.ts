@@ -20,10 +20,7 @@ export function readPolicies(env: Environment, tables: unknown, list: PolicyList
 
 /** Checks the policies of a rule set, and that its overrides fit them. @throws {OptionError} for the first mistake */
 export function checkRules(rules: Rules, env: Environment): void {
-  const policies =
-    rules.policies === undefined
-      ? loadConfig(env, readCalendarLimits).policies
-      : readPolicies(env, rules.policies, 'policies')
+  const policies = readPolicies(env, rules.policies ?? env.POLICIES, 'policies')
   if (rules.candidate !== undefined) readPolicies(env, rules.candidate, 'candidate')
   const [misfit] = findMisfits(rules, policies)
   if (misfit) throw misfit
@@ -66,26 +63,20 @@ function findProblem(override: Rules['overrides'][number], policy: RequestPolicy
   return undefined
 }
 
-export interface PolicyChange {
-  readonly policy: string
-  readonly change: 'added' | 'removed' | 'changed'
-  /** Values as JSON; null: the key is not there. */
-  readonly keys: { readonly key: string; readonly before: string | null; readonly after: string | null }[]
-}
+export type PolicyChange = ReturnType<typeof diffPolicies>[number]
 
-/** Compares policy by policy, in the order in which they stand before; new ones come last. */
-export function diffPolicies(before: PolicyTables, after: PolicyTables): PolicyChange[] {
+/** Compares policy by policy, in the order in which they stand before; new ones come last. Values are JSON. */
+export function diffPolicies(before: PolicyTables, after: PolicyTables) {
   const [old, next] = [indexByName(before), indexByName(after)]
-  const changes: PolicyChange[] = []
-  for (const name of new Set([...old.keys(), ...next.keys()])) {
-    const [was, is] = [old.get(name), next.get(name)]
+  return [...new Set([...old.keys(), ...next.keys()])].flatMap((policy) => {
+    const [was, is] = [old.get(policy), next.get(policy)]
     const keys = [...new Set([...Object.keys(was ?? {}), ...Object.keys(is ?? {})])]
       .map((key) => ({ key, before: toJson(was?.[key]), after: toJson(is?.[key]) }))
       .filter(({ key, before, after }) => key !== 'name' && before !== after)
-    if (!was || !is) changes.push({ policy: name, change: was ? 'removed' : 'added', keys })
-    else if (keys.length > 0) changes.push({ policy: name, change: 'changed', keys })
-  }
-  return changes
+    const end = was ? 'removed' : 'added'
+    const change = was && is ? 'changed' : end
+    return change === 'changed' && keys.length === 0 ? [] : [{ policy, change, keys } as const]
+  })
 }
 
 function indexByName(tables: PolicyTables): ReadonlyMap<string, Readonly<Record<string, unknown>>> {

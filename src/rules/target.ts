@@ -4,6 +4,7 @@ import {
   formatKinds,
   type IdentitySource,
   isCallerKind,
+  isInBody,
   parseBy,
   SOURCE_KINDS,
 } from '../model/identity-source.ts'
@@ -50,31 +51,26 @@ export interface DigestOptions {
   readonly identitySecret: string | undefined
   /** Reads a claim of the request's token; left out: no token can be verified. */
   readonly readClaim?: IdentityInput['readClaim']
+  /** As the policy has it whose digest is meant; left out: the value as it is sent. */
+  readonly fold?: string | undefined
 }
 
 /**
- * Names a caller by its digest, so that the rule set holds nothing that it sends.
+ * Names a caller by its digest, so that the rule set holds nothing that it sends; by nothing else if it is in a body.
  * @returns undefined if the request does not have it, or if it is ambiguous
  */
 export async function createRuleTarget(
   by: string,
   request: ReceivedRequest,
-  options: DigestOptions,
+  { ipv6Prefix, identitySecret, readClaim, fold }: DigestOptions,
 ): Promise<RuleTarget | undefined> {
-  const source = parseKnownBy(by)
-  return source && digestIdentity(source, request, options)
-}
-
-/** The same for any source. */
-export async function digestIdentity(
-  source: IdentitySource,
-  request: ReceivedRequest,
-  { ipv6Prefix, identitySecret, readClaim }: DigestOptions,
-): Promise<RuleTarget | undefined> {
+  const [source, ...others] = parseBy(by) ?? []
+  if (!source || others.length > 0 || !isCallerKind(source.kind)) return undefined
   const missing = { kind: 'deny', status: 401 } as const
-  const identity = await readIdentity([source], { request, route: '', ipv6Prefix, readClaim }, missing)
+  const identity = await readIdentity([source], { request, route: '', ipv6Prefix, readClaim }, missing, fold)
   if ('kind' in identity || (source.kind === 'ip' && identity[1] === 'unknown')) return undefined
-  return { by: identity[0], digest: createDigest(identitySecret)(identity) }
+  const digest = createDigest(identitySecret)(identity)
+  return isInBody(source) ? { digest } : { by: identity[0], digest }
 }
 
 export type NamedKind = Exclude<CallerKind, 'token' | 'ip'>

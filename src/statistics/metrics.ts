@@ -4,7 +4,6 @@ import { COMPARISONS, type Comparison, toCandidateCounts } from '../engine/candi
 import type { MirrorCounts } from '../engine/mirror.ts'
 import type { Degradation } from '../model/verdict.ts'
 import type { CounterValues } from '../store/counters.ts'
-import { LATENCY_BOUNDS_MS } from './latency.ts'
 import { createCounter, createHistogram, type Family } from './open-metrics.ts'
 import { DEGRADATIONS, OUTCOMES, POLICY_OUTCOMES, type PolicyOutcome } from './outcomes.ts'
 import { defineUnitsBy, describe, mapNames, units } from './schema.ts'
@@ -14,6 +13,9 @@ export const EVERYWHERE = '*'
 
 /** Name of the sketch of callers: `<policy>:<digest>` by how many of their requests were refused. */
 export const REFUSED_CALLERS = 'refused'
+
+/** Upper bounds of buckets of latency, inclusive; there is a last one above. Fixed, so that all histograms can be summed. */
+export const LATENCY_BOUNDS_MS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000] as const
 
 const LATENCY_NAMES = Array.from({ length: LATENCY_BOUNDS_MS.length + 1 }, (_, bucket) => `store latency ${bucket}`)
 
@@ -27,7 +29,8 @@ export const COUNT_NAMES = {
   candidate: (comparison: Comparison) => `candidate ${comparison}`,
   storeCalls: 'store calls',
   storeFailures: 'store failures',
-  latency: (bucket: number) => LATENCY_NAMES[bucket] as string,
+  /** -1 is the last bucket, above all bounds. */
+  latency: (ms: number) => LATENCY_NAMES.at(LATENCY_BOUNDS_MS.findIndex((bound) => ms <= bound)) as string,
   latencyMs: 'store latency_ms',
   avoidedByRefusalCache: 'avoided refusal_cache',
   avoidedByLeases: 'avoided lease',

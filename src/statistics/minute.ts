@@ -1,6 +1,5 @@
 import type { Observed } from '../http/exchange.ts'
 import { type Period, SKETCH_CAPACITY } from '../store/counters.ts'
-import { findBucket } from './latency.ts'
 import { COUNT_NAMES, EVERYWHERE, REFUSED_CALLERS } from './metrics.ts'
 import { findRefusedCallers, findRefusingLimits, toOutcome, toPolicyOutcome } from './outcomes.ts'
 import { SpaceSaving } from './space-saving.ts'
@@ -44,8 +43,13 @@ export class Minute {
 
   addStoreAnswer(ms: number): void {
     this.add(COUNT_NAMES.storeCalls)
-    this.add(COUNT_NAMES.latency(findBucket(ms)))
+    this.add(COUNT_NAMES.latency(ms))
     this.add(COUNT_NAMES.latencyMs, Math.round(ms))
+  }
+
+  addStoreFailure(): void {
+    this.add(COUNT_NAMES.storeCalls)
+    this.add(COUNT_NAMES.storeFailures)
   }
 
   toPeriod(): Period {

@@ -9,8 +9,7 @@ import {
   type Sketch,
   type StatisticsStore,
 } from '../store/counters.ts'
-import { LATENCY_BOUNDS_MS } from './latency.ts'
-import { REFUSED_CALLERS, summarize, summaryEntries } from './metrics.ts'
+import { LATENCY_BOUNDS_MS, REFUSED_CALLERS, summarize, summaryEntries } from './metrics.ts'
 import { describe, units } from './schema.ts'
 
 export interface StatisticsQuery {

@@ -1,8 +1,8 @@
 import type { Comparison } from '../engine/candidate-counts.ts'
 import type { Mirror } from '../engine/mirror.ts'
-import type { AvoidedCalls } from '../engine/stage.ts'
+import { type AvoidedCalls, decorate } from '../engine/stage.ts'
 import type { Observed, Observer } from '../http/exchange.ts'
-import { StoreError } from '../model/store.ts'
+import { type Store, StoreError } from '../model/store.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import type { Log } from '../runtime/log.ts'
 import { drawNumber } from '../runtime/random.ts'
@@ -87,14 +87,22 @@ export class Recorder implements Observer {
     this.#scheduleMinute(context).add(COUNT_NAMES.candidate(comparison))
   }
 
-  onStoreAnswered(ms: number): void {
-    this.#findMinute(this.#options.now()).addStoreAnswer(ms)
-  }
-
-  onStoreFailed(): void {
-    const minute = this.#findMinute(this.#options.now())
-    minute.add(COUNT_NAMES.storeCalls)
-    minute.add(COUNT_NAMES.storeFailures)
+  /** Times the decisions of a store. */
+  withTiming(store: Store): Store {
+    const { now } = this.#options
+    return decorate(store, {
+      decide: async (request, context) => {
+        const sentAtMs = now()
+        try {
+          const decision = await store.decide(request, context)
+          this.#findMinute(now()).addStoreAnswer(now() - sentAtMs)
+          return decision
+        } catch (error) {
+          this.#findMinute(now()).addStoreFailure()
+          throw error
+        }
+      },
+    })
   }
 
   /** The request sees to it that the minute is sent. */

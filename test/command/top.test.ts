@@ -16,6 +16,7 @@ const POLICIES = [
   { name: 'bucket', limits: '60/1m', algorithm: 'token-bucket', burst: 10 },
   { name: 'slots', limits: '3', algorithm: 'concurrency' },
   { name: 'fixed', limits: '100/1h', algorithm: 'fixed-window' },
+  { name: 'ban', limits: '1/1s', penalty: '1d' },
 ]
 const config = loadConfig({
   UPSTREAM_URL: 'https://api.example',
@@ -83,6 +84,13 @@ test('KeyWatch lists the busiest, and those at their limits, of its own prefix o
   ])
   expect(found.atLimit[0]?.retryAfterMs).toBeGreaterThan(86_000_000)
   expect(await redis.sendCommand(['DEBUG', 'DIGEST'])).toEqual(before)
+})
+
+test('KeyWatch takes a penalty for a limit that is reached', async () => {
+  await spend('a.b:ban:w:{banned}', 2)
+  const { atLimit } = await watch().look()
+  expect(atLimit).toEqual([expect.objectContaining({ digest: 'banned', looksAtLimit: 1 })])
+  expect(atLimit[0]?.retryAfterMs).toBeGreaterThan(86_000_000)
 })
 
 test('KeyWatch tells of keys without a TTL, of policies that are gone, and of those that hold something else', async () => {

@@ -1,10 +1,10 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { findQuantileMs } from '../../dashboard/figures.ts'
 import { loadConfig } from '../../src/config/load-config.ts'
 import type { Observed } from '../../src/http/exchange.ts'
 import { StoreError } from '../../src/model/store.ts'
-import { findQuantileMs, LATENCY_BOUNDS_MS } from '../../src/statistics/latency.ts'
-import { summarize } from '../../src/statistics/metrics.ts'
+import { LATENCY_BOUNDS_MS, summarize } from '../../src/statistics/metrics.ts'
 import { Minute } from '../../src/statistics/minute.ts'
 import { Recorder } from '../../src/statistics/recorder.ts'
 import { addCounts, type Flush, type StatisticsStore } from '../../src/store/counters.ts'
@@ -129,7 +129,7 @@ test('histograms of isolates sum up to that of all their times, and tell bounds 
       const { latency, calls } = summarize(sums).store
       expect(calls).toBe(all.length)
       expect(latency.sumMs).toBe(all.reduce((sum, ms) => sum + ms, 0))
-      const bound = findQuantileMs(latency.counts, share) ?? 0
+      const bound = findQuantileMs(latency.counts, LATENCY_BOUNDS_MS, share) ?? 0
       expect(all.filter((ms) => ms <= bound).length).toBeGreaterThanOrEqual(share * all.length)
       const below = LATENCY_BOUNDS_MS.filter((ms) => ms < bound).at(-1) ?? -1
       expect(all.filter((ms) => ms <= below).length).toBeLessThan(share * all.length)

@@ -185,6 +185,13 @@ describe('every kind of identity can be named', () => {
     ])
   })
 
+  test('a rule for a value in a body is for all spellings that its policy folds', async () => {
+    const { ask } = operatedWith([{ name: 'users', limits: '9/1h', by: 'json:/user', fold: 'lower' }])
+    await ask(block, { target: { json: { '/user': 'Alice' } } })
+    const { blocked } = await ask(usage, { caller: { json: { '/user': 'ALICE' } } })
+    expect(blocked).toMatchObject({ status: 403 })
+  })
+
   test.each([
     [{ form: { user: 'a' } }, '#/target/form'],
     [{ json: { '/user': 'a' } }, '#/target/json'],

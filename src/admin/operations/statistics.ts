@@ -1,17 +1,15 @@
 import * as v from 'valibot'
-import { OptionError } from '../../config/option-error.ts'
 import { integer } from '../../config/values.ts'
 import { CALLER_KIND_NAMES, isShared } from '../../model/identity-source.ts'
-import { createRequest } from '../../request/caller/caller.ts'
-import { findClaim } from '../../request/identity/claims.ts'
+import { createClaimReader, createRequest } from '../../request/caller/caller.ts'
 import { readAudit } from '../../rules/audit-log.ts'
 import { createRuleTarget } from '../../rules/target.ts'
 import { readRefusals, readStatistics, statisticsSchema } from '../../statistics/read-statistics.ts'
 import { describe } from '../../statistics/schema.ts'
 import { KEPT_MS, PERIOD_MS, type Resolution } from '../../store/counters.ts'
 import * as answers from '../answers.ts'
-import { type CallerInput, caller, findCharges, toCaller } from '../caller-schema.ts'
-import { findShared, readActiveRules } from '../change-rules.ts'
+import { type CallerInput, caller, findCharges } from '../caller-schema.ts'
+import { readActiveRules } from '../change-rules.ts'
 import { type AdminContext, defineOperation, OperationError } from '../operation.ts'
 
 const resolution = v.picklist(['minute', 'hour'])
@@ -25,15 +23,12 @@ export const statistics = defineOperation({
   query: v.strictObject({ by: v.optional(resolution, 'minute'), periods: v.optional(periods, 60) }),
   answer: statisticsSchema,
   async run(context, { query: { by, periods } }) {
-    const { counters, now, config } = context
+    const { counters, now } = context
     if (!counters)
       throw new OperationError('statistics_disabled', 404, 'Statistics are disabled; set STATISTICS = "on".')
-    const { policies } = await readActiveRules(context).catch((error: unknown) => {
-      // Statistics do not depend on the stored rules.
-      if (error instanceof OptionError) return config
-      throw error
-    })
-    return readStatistics(counters, findRange(by, periods, now()), findShared(policies))
+    const { policies } = await readActiveRules(context)
+    const shared = policies.filter((policy) => isShared(policy.by)).map(({ name }) => name)
+    return readStatistics(counters, findRange(by, periods, now()), new Set(shared))
   },
 })
 
@@ -69,8 +64,8 @@ async function findDigests(caller: CallerInput, context: AdminContext): Promise<
   const own = charges.filter(({ policy: { by } }) => !isShared(by))
   const digests = own.map(({ digest }) => digest)
   for (const by of listSources(caller)) {
-    const readClaim = (path: readonly string[]) => findClaim(caller.claim ?? {}, path)
-    const target = await createRuleTarget(by, createRequest(toCaller(caller)), { ...context.config, readClaim })
+    const options = { ...context.config, readClaim: createClaimReader(caller.claim) }
+    const target = await createRuleTarget(by, createRequest(caller), options)
     if (target?.digest !== undefined) digests.push(target.digest)
   }
   return new Set(digests)
@@ -81,7 +76,7 @@ function listSources(caller: CallerInput): readonly string[] {
     const part = caller[kind]
     if (part === undefined) return []
     if (typeof part === 'string') return [kind]
-    const names = kind === 'claim' ? listPointers(part) : Object.keys(part)
+    const names = Array.isArray(part) ? part.map(([name]) => name) : listPointers(part)
     return names.map((name) => `${kind}:${name}`)
   })
 }

@@ -7,8 +7,8 @@ import { type LimitUsage, readUsage } from '../../request/caller/caller-charges.
 import { appendAudit } from '../../rules/audit-log.ts'
 import { applyRulesToCaller } from '../../rules/rule-index.ts'
 import * as answers from '../answers.ts'
-import { callerQuery, findCharges, toCaller, toSkipped } from '../caller-schema.ts'
-import { findShared, note } from '../change-rules.ts'
+import { callerQuery, findCharges, toSkipped } from '../caller-schema.ts'
+import { note } from '../change-rules.ts'
 import { defineOperation } from '../operation.ts'
 
 export const usage = defineOperation({
@@ -19,22 +19,14 @@ export const usage = defineOperation({
   async run(context, { body }) {
     const { config, store, now } = context
     const { active, charges, skipped } = await findCharges(context, body)
-    const known = { caller: toCaller(body.caller), digest: body.caller.digest }
-    const applied = await applyRulesToCaller(active.rules, known, charges, config, now())
+    const { digest, ...caller } = body.caller
+    const applied = await applyRulesToCaller(active.rules, { caller, digest }, charges, config, now())
     const [applicable, blocked] = 'outcome' in applied ? [charges, toBlocked(applied)] : [applied, null]
     const { nowMs, limits } = await readUsage(store, applicable)
-    const shared = findShared(active.policies)
-    const unlimited = new Set(applicable.filter(({ isUnlimited }) => isUnlimited).map(({ key }) => key))
     return {
       nowMs,
       blocked,
-      limits: limits.map((limit) => ({
-        ...limit,
-        configuredLimit: findConfiguredLimit(limit, charges),
-        unlimited: unlimited.has(limit.key),
-        shared: shared.has(limit.policy),
-        ...(unlimited.has(limit.key) && { retryAfterMs: 0 }),
-      })),
+      limits: limits.map((limit) => ({ ...limit, configuredLimit: findConfiguredLimit(limit, charges) })),
       skipped: toSkipped(skipped),
     }
   },

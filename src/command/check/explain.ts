@@ -64,7 +64,7 @@ export async function explain(config: Config, caller: Caller & { readonly route:
       request: request.clone() as Request,
       route: match.route ?? `${method} ${canonical}`,
       ipv6Prefix: config.ipv6Prefix,
-      readClaim: (path: readonly string[]) => readClaim(path, null, NO_RESPONSE),
+      readClaim,
     }
     const charge = () => builder.build(match, request.clone() as Request, canonical, priority, NO_RESPONSE)
     const { refusal, ...view } = await explainPolicy(match, method, charge, subject, caller.ip !== undefined)
@@ -101,7 +101,7 @@ async function explainPolicy(
       : refuse(400, `the header ${result.header} holds no cost from 1 to ${result.max}`)
   }
   const { key, cost, reserved, limits, plan } = result
-  const parts = await readIdentity(policy.by, subject, findMissing(policy))
+  const parts = await readIdentity(policy.by, subject, findMissing(policy), policy.fold)
   const kinds = 'kind' in parts ? [] : parts.filter((_, at) => at % 2 === 0)
   // Without an address, the digest would be another one.
   const isUnknown = !hasAddress && kinds.includes('ip')

@@ -10,6 +10,7 @@ import type { Verdict } from '../../model/verdict.ts'
 import type { ReceivedRequest } from '../../request/received-request.ts'
 import { createPathReader, createTargetReader, type TargetReader } from '../../request/target.ts'
 import { type CallContext, Deadlines } from '../../runtime/call-context.ts'
+import { findRefusingLimits } from '../../statistics/outcomes.ts'
 import type { LogEntry } from './log-line.ts'
 import { createLoggedRequest, formatIdentity, isUnlogged } from './logged-request.ts'
 import { Timeline } from './timeline.ts'
@@ -119,12 +120,10 @@ export class Simulation {
         this.#waits.record(verdict.retryAfterMs)
       }
       this.#timeline.count(this.store.nowMs, 0, fate)
-      const refusing = new Set(
-        verdict.limits.filter(({ retryAfterMs }) => retryAfterMs > 0).map(({ policy }) => policy.name),
-      )
+      const refusing = new Set(findRefusingLimits(verdict).map(({ policy }) => policy))
       // Exempt requests have no limits. A remembered refusal names only its policy: the others had room then.
       const charges = verdict.limits.length > 0 ? trace.charges : []
-      for (const charge of charges) this.#count(charge, refusing.has(charge.policy.name), entry)
+      for (const charge of charges) this.#count(charge, refusing.has(charge.policy), entry)
     }
     if (fate === 'rejected') this.#rejected++
     if (verdict?.outcome === 'admitted' && entry.status !== undefined) {
@@ -137,13 +136,12 @@ export class Simulation {
   async #decide(request: ReceivedRequest, trace: DecisionTrace): Promise<Verdict | undefined> {
     const target = this.#readTarget(request.url)
     if (typeof target === 'string') return undefined
-    const { canonical } = target.path
-    if (canonical === '/_sluice' || canonical.startsWith('/_sluice/')) return undefined
+    if (/^\/_sluice(?:\/|$)/.test(target.path.canonical)) return undefined
     return await this.#limiter.decide(request, target.path, this.#context, { trace })
   }
 
   #count({ key, digest, policy }: RequestCharge, isRefused: boolean, entry: LogEntry): void {
-    const index = 1 + this.#policies.findIndex(({ name }) => name === policy.name)
+    const index = 1 + this.#policies.indexOf(policy)
     this.#timeline.count(this.store.nowMs, index, isRefused ? 'refused' : 'admitted')
     if (!isRefused) return
     const known = this.#callersByKey.get(key)

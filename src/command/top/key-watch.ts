@@ -3,7 +3,7 @@ import type { Config } from '../../config/load-config.ts'
 import type { RequestCharge } from '../../model/charge.ts'
 import type { RequestPolicy } from '../../model/policy.ts'
 import { type Store, StoreError } from '../../model/store.ts'
-import { readUsage } from '../../request/caller/caller-charges.ts'
+import { createDigestCharge, readUsage } from '../../request/caller/caller-charges.ts'
 import { countBare, type Database } from '../upkeep/database.ts'
 import { findShareOfTable, SCRIPT_BUDGET_US } from '../upkeep/sweep.ts'
 import { countUnitsPerSecond, findFullestLimit, isAtLimit, isIdle, type Look } from './activity.ts'
@@ -178,28 +178,27 @@ function toRow({ charge, look, unitsPerS, looks, looksAtLimit }: Watched) {
 export class OwnKeys {
   readonly pattern: string
   readonly #policies: ReadonlyMap<string, RequestPolicy>
-  readonly #prefix: string
+  readonly #keyPrefix: string
 
   constructor({ keyPrefix, policies }: Pick<Config, 'keyPrefix' | 'policies'>) {
-    this.#prefix = `${keyPrefix}:`
+    this.#keyPrefix = keyPrefix
     // A prefix has no special characters of patterns.
-    this.pattern = `${this.#prefix}*`
+    this.pattern = `${keyPrefix}:*`
     const formatName = ({ name, algorithm }: RequestPolicy) => `${name}:${ALGORITHMS[algorithm].letter}`
     this.#policies = new Map(policies.map((policy) => [formatName(policy), policy]))
   }
 
   /** Recognizes the rule set, its audit log, statistics and what candidate policies count. */
   isOther(key: string): boolean {
-    return /^(?:rules|journal|(?:rules:candidate|statistics):.*)$/s.test(key.slice(this.#prefix.length))
+    return /^(?:rules|journal|(?:rules:candidate|statistics):.*)$/s.test(key.slice(this.#keyPrefix.length + 1))
   }
 
   /** @returns undefined if no configured policy has such keys */
   findCharge(key: string): RequestCharge | undefined {
-    if (!key.startsWith(this.#prefix)) return undefined
-    const [, name = '', digest = ''] = /^([\w-]+:\w):\{([^{}]+)\}$/.exec(key.slice(this.#prefix.length)) ?? []
+    if (!key.startsWith(`${this.#keyPrefix}:`)) return undefined
+    const [, name = '', digest = ''] = /^([\w-]+:\w):\{([^{}]+)\}$/.exec(key.slice(this.#keyPrefix.length + 1)) ?? []
     const policy = this.#policies.get(name)
     if (!policy || policy.limits.length === 0) return undefined
-    const { algorithm, limits, mode, burst } = policy
-    return { policy, digest, key, algorithm, limits, cost: 1, mode, reserved: 0, ...(burst !== undefined && { burst }) }
+    return { ...createDigestCharge(policy, digest, this.#keyPrefix), cost: 1 }
   }
 }

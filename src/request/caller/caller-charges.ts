@@ -1,9 +1,14 @@
 import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
 import { formatKey, type RequestCharge } from '../../model/charge.ts'
-import { type CallerKind, formatSource, type IdentitySource, isCallerKind } from '../../model/identity-source.ts'
+import { type CallerKind, formatSource, isCallerKind, isShared } from '../../model/identity-source.ts'
 import type { Pattern, RequestPolicy } from '../../model/policy.ts'
 import type { Store } from '../../model/store.ts'
-import { findMissing, RequestChargeBuilder, type RequestChargeBuilderOptions } from '../charge-builder.ts'
+import {
+  findMissing,
+  preparePolicy,
+  RequestChargeBuilder,
+  type RequestChargeBuilderOptions,
+} from '../charge-builder.ts'
 import { readIdentity } from '../identity/identify.ts'
 import { type Match, PolicyFinder } from '../policy/policy-finder.ts'
 import { readMethods } from '../received-request.ts'
@@ -52,24 +57,19 @@ export async function findCallerCharges(config: CountingConfig, caller: Caller):
 }
 
 /** Finds the charge of each policy for an identity of which only the digest is known. @throws {CallerError} if it is none */
-export async function findDigestCharges(config: CountingConfig, digest: string): Promise<CallerCharges> {
+export function findDigestCharges({ policies, keyPrefix }: CountingConfig, digest: string): CallerCharges {
   if (!/^[\w-]{22}$/.test(digest)) {
     throw new CallerError('expected 22 letters, digits, "-" or "_", as in braces at the end of a key', 'digest')
   }
-  // A caller that is counted by address has an identity in every policy.
-  const policies = config.policies.map((policy): RequestPolicy => ({ ...policy, anonymous: { kind: 'ip' } }))
-  const builder = new RequestChargeBuilder({ ...config, policies })
-  const charges: RequestCharge[] = []
-  for (const [index, policy] of policies.entries()) {
-    if (policy.limits.length === 0) continue
-    const match = { policy, route: '', isCertain: true }
-    const charge = await builder.build(match, createRequest({}), '/', 'default', NO_RESPONSE)
-    if (charge === 'skip' || 'outcome' in charge) continue
-    const key = formatKey(config.keyPrefix, policy.name, ALGORITHMS[policy.algorithm].letter, digest)
-    const own = { policy: config.policies[index] as RequestPolicy, route: undefined, digest, key }
-    charges.push({ ...withoutReserve(charge), ...own })
-  }
-  return { charges, skipped: [] }
+  const limiting = policies.filter(({ limits }) => limits.length > 0)
+  return { charges: limiting.map((policy) => createDigestCharge(policy, digest, keyPrefix)), skipped: [] }
+}
+
+/** Creates the charge of a request that names no plan and no cost. */
+export function createDigestCharge(policy: RequestPolicy, digest: string, keyPrefix: string): RequestCharge {
+  const key = formatKey(keyPrefix, policy.name, ALGORITHMS[policy.algorithm].letter, digest)
+  const cost = policy.cost.kind === 'fixed' ? policy.cost.units : 1
+  return withoutReserve({ ...preparePolicy(policy).terms, digest, key, cost, reserved: 0 })
 }
 
 /** Finds the policies that apply to the caller's request; without one, all of them, those by route once for each pattern. */
@@ -108,9 +108,8 @@ async function findSkipReason(
     if (unknown.kind !== 'ip' && policy.anonymous.kind === 'ip')
       return { ...reason, reason: `${reason.reason}, or by address without it` }
   }
-  const readClaim = (path: readonly string[]) => createClaimReader(caller.claim)(path, null, NO_RESPONSE)
-  const subject = { request, route: route ?? '', ipv6Prefix, readClaim }
-  const identity = await readIdentity(policy.by, subject, findMissing(policy))
+  const subject = { request, route: route ?? '', ipv6Prefix, readClaim: createClaimReader(caller.claim) }
+  const identity = await readIdentity(policy.by, subject, findMissing(policy), policy.fold)
   if ('kind' in identity)
     return reason ?? { reason: `the caller lacks what it counts by, and anonymous = "${identity.kind}"` }
   const isByAddress = identity.some((part, index) => index % 2 === 0 && part === 'ip')
@@ -119,7 +118,7 @@ async function findSkipReason(
     : undefined
 }
 
-function isKnown(caller: Caller, source: IdentitySource): boolean {
+function isKnown(caller: Caller, source: RequestPolicy['by'][number]): boolean {
   const value = caller[source.kind as CallerKind]
   if (!Array.isArray(value) || !('name' in source)) return value !== undefined
   return value.some(([name]) => (source.kind === 'header' ? name.toLowerCase() : name) === source.name)
@@ -140,27 +139,29 @@ export type LimitUsage = Awaited<ReturnType<typeof readUsage>>['limits'][number]
 export async function readUsage(store: Pick<Store, 'decide'>, charges: readonly RequestCharge[]) {
   if (charges.length === 0) return { nowMs: Date.now(), limits: [] }
   const { nowMs, usage } = await store.decide({ action: 'peek', permits: 1, charges })
-  const limits = charges.flatMap((charge, index) =>
-    charge.policy.limits.map(({ name, windowMs, limit: byDefault }, at) => {
+  const limits = charges.flatMap(({ policy, isUnlimited = false, ...charge }, index) =>
+    policy.limits.map(({ name, windowMs, limit: byDefault }, at) => {
       // A plan has its own limits.
       const limit = charge.burst ?? charge.limits[at]?.limit ?? byDefault
       const { remaining = limit, resetMs = 0, retryAfterMs = 0, penaltyMs } = usage[index]?.[at] ?? {}
       const used = limit - remaining
       return {
-        policy: charge.policy.name,
+        policy: policy.name,
         name,
         route: charge.route ?? null,
         key: charge.key,
         // A rule may have put other limits in its place.
-        plan: Object.keys(charge.policy.plans?.limits ?? {}).find((plan) => plan === charge.plan) ?? null,
+        plan: Object.keys(policy.plans?.limits ?? {}).find((plan) => plan === charge.plan) ?? null,
         limit,
         windowMs,
         used,
         remaining,
         resetMs: used === 0 ? 0 : resetMs,
-        retryAfterMs,
+        retryAfterMs: isUnlimited ? 0 : retryAfterMs,
         /** Milliseconds since the Unix epoch; null without a penalty. */
         penaltyUntilMs: penaltyMs === undefined ? null : nowMs + penaltyMs,
+        unlimited: isUnlimited,
+        shared: isShared(policy.by),
       }
     }),
   )

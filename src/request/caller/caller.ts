@@ -1,23 +1,22 @@
 import { isIP } from 'node:net'
 import { type PairKind, parsePointer } from '../../model/identity-source.ts'
-import { type ClaimReader, type Claims, findClaim } from '../identity/claims.ts'
-import { NONE } from '../identity/reading.ts'
+import { type Claims, findClaim } from '../identity/claims.ts'
 import { CallerError } from './caller-in-text.ts'
 
 export type Pairs = readonly (readonly [name: string, value: string])[]
 
 /** What is known of a caller. Members of a JSON body are named by their pointers, such as `/user/id`. */
-export interface Caller extends Partial<Readonly<Record<PairKind, Pairs>>> {
-  readonly token?: string
-  readonly ip?: string
-  readonly claim?: Claims
+export interface Caller extends Partial<Readonly<Record<PairKind, Pairs | undefined>>> {
+  readonly token?: string | undefined
+  readonly ip?: string | undefined
+  readonly claim?: Claims | undefined
   /** `METHOD /path` of a request; policies that do not apply to it are skipped. */
-  readonly route?: string
+  readonly route?: string | undefined
 }
 
 /** The reader takes the known claims, whatever the token is: it is not verified. */
-export function createClaimReader(claims: Claims | undefined): ClaimReader {
-  return (path) => (claims ? findClaim(claims, path) : NONE)
+export function createClaimReader(claims: Claims = {}) {
+  return (path: readonly string[]) => findClaim(claims, path)
 }
 
 export const NO_RESPONSE = { waitUntil() {} }

@@ -1,6 +1,12 @@
 import { expect, test } from 'vitest'
-import { findBucket, findQuantileMs, LATENCY_BOUNDS_MS } from '../../../src/statistics/latency.ts'
-import { COUNT_NAMES, EVERYWHERE, REFUSED_CALLERS, summarize } from '../../../src/statistics/metrics.ts'
+import { findQuantileMs } from '../../../dashboard/figures.ts'
+import {
+  COUNT_NAMES,
+  EVERYWHERE,
+  LATENCY_BOUNDS_MS,
+  REFUSED_CALLERS,
+  summarize,
+} from '../../../src/statistics/metrics.ts'
 import { readRefusals, readStatistics } from '../../../src/statistics/read-statistics.ts'
 import type { Period, SketchItem, StatisticsStore } from '../../../src/store/counters.ts'
 import { MemoryCounters } from '../../../src/store/memory/memory-tables.ts'
@@ -28,7 +34,7 @@ const FIRST = minute(
     [COUNT_NAMES.limit('login-1m')]: 10,
     [COUNT_NAMES.storeCalls]: 30,
     [COUNT_NAMES.storeFailures]: 1,
-    [COUNT_NAMES.latency(findBucket(4))]: 29,
+    [COUNT_NAMES.latency(4)]: 29,
     [COUNT_NAMES.latencyMs]: 116,
     [COUNT_NAMES.avoidedByLeases]: 60,
     [COUNT_NAMES.permitsLeased]: 64,
@@ -108,6 +114,7 @@ test('findQuantileMs() knows nothing of no times', () => {
   expect(
     findQuantileMs(
       [...LATENCY_BOUNDS_MS, 0].map(() => 0),
+      LATENCY_BOUNDS_MS,
       0.5,
     ),
   ).toBeUndefined()

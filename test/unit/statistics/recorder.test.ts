@@ -8,7 +8,9 @@ import { createLabelReader } from '../../../src/statistics/label.ts'
 import { readStatistics } from '../../../src/statistics/read-statistics.ts'
 import { FLUSH_INTERVAL_MS, Recorder } from '../../../src/statistics/recorder.ts'
 import { type Flush, SKETCH_CAPACITY } from '../../../src/store/counters.ts'
+import { MemoryStore } from '../../../src/store/memory/memory-store.ts'
 import { MemoryCounters } from '../../../src/store/memory/memory-tables.ts'
+import { chargeOf } from '../../support/charges.ts'
 
 const START_MS = 1_800_000_000_000
 const MINUTE = 60_000
@@ -186,13 +188,22 @@ test('Recorder keeps as few names for a thousand made-up callers and paths as fo
 
 test('Recorder counts in the minute in which something happens', async () => {
   const { recorder, context, clock, wake, read, savings } = subject()
+  const store = new MemoryStore(() => clock.now)
+  const charge = chargeOf('sliding-window', [{ limit: 1, windowMs: 60_000 }])
+  const decide = (answer: typeof store.decide) =>
+    recorder
+      .withTiming(Object.assign(store, { decide: answer }))
+      .decide({ action: 'take', permits: 1, charges: [charge] })
   recorder.onDecided(observed(ADMITTED), context)
-  recorder.onStoreAnswered(3)
+  await decide(async (request) => {
+    clock.now += 3
+    return store.decideNow(request)
+  })
   savings.byLeases = 4
   savings.permitsLeased = 6
   clock.now += MINUTE
   recorder.onDecided(observed(ADMITTED), context)
-  recorder.onStoreFailed()
+  await expect(decide(() => Promise.reject(new StoreError('away')))).rejects.toThrow('away')
   savings.byLeases = 5
   await wake()
   const { periods } = await read()
