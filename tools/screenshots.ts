@@ -139,7 +139,7 @@ function past(startMs: number, at: number): Period {
     [COUNT_NAMES.storeCalls]: admitted,
     [COUNT_NAMES.latency(4)]: Math.round(admitted * 0.9),
     [COUNT_NAMES.latency(9)]: Math.round(admitted * 0.1),
-    [COUNT_NAMES.avoidedByRefusalCache]: limited,
+    [COUNT_NAMES.avoided.refusalCache]: limited,
   }
   const items = [
     { name: `login:${digest(['ip', '198.51.100.7'])}`, count: guesses, over: 0 },

@@ -5,7 +5,6 @@
 
 import { type LeaseSize, withLeases } from '../../src/engine/leases.ts'
 import { withRefusalCache } from '../../src/engine/refusal-cache.ts'
-import { createAvoidedCalls } from '../../src/engine/stage.ts'
 import type { Decision, DecisionRequest, StoreCharge } from '../../src/model/charge.ts'
 import type { Limit } from '../../src/model/limits.ts'
 import type { Store } from '../../src/model/store.ts'
@@ -139,9 +138,8 @@ export async function serveTraffic(traffic: Traffic, random = seededRandom(20261
   })
   const now = () => Math.floor(time.nowMs)
   const places = Array.from({ length: traffic.places ?? PLACES }, () => {
-    const avoided = createAvoidedCalls()
-    const asked = withRefusalCache(remote, now, avoided)
-    return leases === 'off' ? asked : withLeases(leases)(asked, { now, timeoutMs: Number.POSITIVE_INFINITY, avoided })
+    const asked = withRefusalCache(remote, now)
+    return leases === 'off' ? asked : withLeases(leases)(asked, { now, timeoutMs: Number.POSITIVE_INFINITY })
   })
   const charge: StoreCharge = {
     key: 'caller',

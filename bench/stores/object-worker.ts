@@ -97,7 +97,7 @@ export default {
         await ask(pathname).catch(() => {})
         return new Response()
       case '/peek': {
-        const { usage } = await openObjects(LIMITS).get(KEY).reserve({ action: 'peek', permits: 1, charge: RULE })
+        const { usage } = await openObjects(LIMITS).reserve(KEY, { action: 'peek', permits: 1, charge: RULE })
         return Response.json({ used: LIMIT - (usage[0]?.remaining ?? 0), rowsRead: await (await ask('/rows')).json() })
       }
       default:

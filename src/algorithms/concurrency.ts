@@ -47,10 +47,11 @@ export const concurrency: Algorithm<ConcurrencyState> = {
   },
 }
 
-export function releaseSlot(state: ConcurrencyState, slot: number): void {
-  state.slots.delete(slot)
+export function releaseSlot(state: ConcurrencyState, slot: number): Commit<ConcurrencyState> | undefined {
+  if (!state.slots.delete(slot)) return undefined
   // Redis has no empty sets.
   if (state.slots.size === 0) state.expiresAtMs = 0
+  return { state }
 }
 
 /** Releases a slot even if the call that takes it arrives later. */

@@ -1,7 +1,6 @@
 /** All parts of a gateway, put together: what the Worker and `sluice serve` run. */
 import { type Config, type Environment, isBinding, loadConfig, type Service } from '../config/load-config.ts'
 import { composeLimiter } from '../engine/limiter.ts'
-import { createAvoidedCalls } from '../engine/stage.ts'
 import { type App, createApp, type RouteHandler } from '../gateway/app.ts'
 import { createHealthReader } from '../gateway/health.ts'
 import { openBackend } from '../gateway/open-backend.ts'
@@ -38,29 +37,28 @@ export async function createHandler(
   // Stores
   const backend = open?.(config, now) ?? (await openBackend[config.store](config, env, now))
   const copy = config.storeMirror && (await openBackend[config.storeMirror](config, env, now))
-  const { Mirror, withMirror } = copy ? await import('../engine/mirror.ts') : {}
-  const mirror = copy && Mirror && new Mirror({ store: copy.limits, now, timeoutMs, log })
-  const limits = mirror && withMirror ? withMirror(backend.limits, mirror) : backend.limits
 
   // Statistics
-  const avoided = createAvoidedCalls()
   const analytics = isBinding<AnalyticsEngineDataset>(env.ANALYTICS, 'writeDataPoint') ? env.ANALYTICS : undefined
   const counters = config.statistics.isOn
     ? await backend.counters({ keyPrefix: config.keyPrefix, timeoutMs: FLUSH_TIMEOUT_MS })
     : undefined
   const isObserved = counters || config.statistics.logShare > 0 || analytics
   const { openStatistics } = isObserved ? await import('../gateway/statistics.ts') : {}
-  const statistics = openStatistics?.({ config, counters, analytics, avoided, mirror, readClaim, now, log })
+  const statistics = openStatistics?.({ config, counters, analytics, readClaim, now, log })
   const recorder = statistics?.recorder
-  const timed = recorder?.withTiming(limits) ?? limits
 
-  // Limiter. Runtime rules may bring any policy.
+  // Limiter, and the stages around its store. Runtime rules may bring any policy.
+  const { withMirror } = copy ? await import('../engine/mirror.ts') : {}
+  const mirrored = copy && withMirror?.(backend.limits, { mirror: copy.limits, watch: recorder, now, timeoutMs, log })
+  const limits = mirrored ?? backend.limits
+  const timed = recorder?.withTiming(limits) ?? limits
   const returnsUnits = rules !== undefined || !policies.every(isRefusedForLong)
   const { withRefusalLimit } = returnsUnits ? await import('../engine/refusal-limit.ts') : {}
   const { holdUntilEnd } = returnsUnits ? await import('../http/hold-until-end.ts') : {}
   const store = withRefusalLimit?.(timed, now) ?? timed
   const leases = config.leases ? (await import('../engine/leases.ts')).withLeases(config.leases) : undefined
-  const composed = composeLimiter({ ...config, store, now, log, leases, avoided, readClaim, health })
+  const composed = composeLimiter({ ...config, store, now, log, leases, watch: recorder, readClaim, health })
   const { openRules } = rules ? await import('../rules/open-rules.ts') : {}
   const watchCandidates = recorder?.onCandidatesCompared.bind(recorder)
   const parts = { config, env, backend, mirror: copy, composed, readClaim, watchCandidates, now, log }

@@ -10,7 +10,7 @@ import { MemoryStore } from '../store/memory/memory-store.ts'
 import { type Circuit, CircuitBreaker, withBreaker } from './circuit-breaker.ts'
 import type { withLeases } from './leases.ts'
 import { withRefusalCache } from './refusal-cache.ts'
-import { type AvoidedCalls, createAvoidedCalls, decideSome } from './stage.ts'
+import { decideSome, type StageWatch } from './stage.ts'
 
 export interface EngineOptions {
   readonly store: Store
@@ -23,7 +23,7 @@ export interface EngineOptions {
   readonly storeTimeoutMs: number
   /** `withLeases` of a size; without it, no permits are taken in advance. */
   readonly leases?: ReturnType<typeof withLeases> | undefined
-  readonly avoided?: AvoidedCalls
+  readonly watch?: StageWatch | undefined
   /** Share of each limit that applies here while the store is unavailable, above 0 and at most 1. */
   readonly localShare: number
   /** Default true. */
@@ -54,14 +54,14 @@ export class Engine {
   readonly #options: EngineOptions & { readonly fallback: Store }
 
   constructor(options: EngineOptions) {
-    const { store, now, log, storeTimeoutMs: timeoutMs, leases } = options
-    const { avoided = createAvoidedCalls(), hasRefusalCache = true, hasBreaker = true } = options
+    const { store, now, log, storeTimeoutMs: timeoutMs, leases, watch } = options
+    const { hasRefusalCache = true, hasBreaker = true } = options
     this.#breaker = hasBreaker
       ? new CircuitBreaker({ now, random: Math.random, probeTimeoutMs: 2 * timeoutMs })
       : undefined
     const guarded = withBreaker(store, { breaker: this.#breaker, now, log })
-    const cached = hasRefusalCache ? withRefusalCache(guarded, now, avoided) : guarded
-    this.#store = leases?.(cached, { now, timeoutMs, avoided }) ?? cached
+    const cached = hasRefusalCache ? withRefusalCache(guarded, now, watch) : guarded
+    this.#store = leases?.(cached, { now, timeoutMs, watch }) ?? cached
     this.#options = { fallback: new MemoryStore(now), ...options }
   }
 

@@ -5,7 +5,7 @@ import type { CallContext } from '../runtime/call-context.ts'
 import { Lru } from '../runtime/lru.ts'
 import { mapList } from '../runtime/map-list.ts'
 import { LeaseAccount } from './lease-account.ts'
-import { type AvoidedCalls, decorate } from './stage.ts'
+import { decorate, type StageWatch } from './stage.ts'
 import { formatStatusName, StatusCache } from './status-cache.ts'
 
 /** Permits of further callers expire unused. */
@@ -47,7 +47,7 @@ export interface LeaseParts {
   readonly now: () => number
   /** Deadline of a call. */
   readonly timeoutMs: number
-  readonly avoided: AvoidedCalls
+  readonly watch?: StageWatch | undefined
 }
 
 /** Workers with a compatibility date before 2024-10-14 end requests that await what another resolves: they hang. */
@@ -68,7 +68,7 @@ export function withLeases(size: LeaseSize): (store: Store, parts: LeaseParts) =
   return (store, parts) => createLeasing(store, size, parts)
 }
 
-function createLeasing(store: Store, size: LeaseSize, { now, timeoutMs, avoided }: LeaseParts): Store {
+function createLeasing(store: Store, size: LeaseSize, { now, timeoutMs, watch }: LeaseParts): Store {
   const maxPermits = size === 'auto' ? Number.POSITIVE_INFINITY : size
   let accounts = new Lru<LeaseAccount>(MAX_ACCOUNTS)
   const statuses = new StatusCache()
@@ -106,7 +106,7 @@ function createLeasing(store: Store, size: LeaseSize, { now, timeoutMs, avoided 
     const { account, nowMs, context } = caller
     const lease = account.take(nowMs)
     if (lease) {
-      avoided.byLeases++
+      watch?.onAvoided('leases')
       const decision = admit(caller, lease.chargedAtMs)
       // Before permits run out, so that no request waits.
       const more = isShort(caller) ? countPermits(caller) : 0
@@ -125,7 +125,7 @@ function createLeasing(store: Store, size: LeaseSize, { now, timeoutMs, avoided 
     const shared = mayWait(caller) ? await caller.account.wait(timeoutMs) : undefined
     if (shared) {
       if (shared.granted === 0) return shared
-      avoided.byLeases++
+      watch?.onAvoided('leases')
       return admit({ ...caller, nowMs: now() }, shared.nowMs)
     }
     const calling = { ...caller, nowMs: readClock() }
@@ -240,7 +240,7 @@ function createLeasing(store: Store, size: LeaseSize, { now, timeoutMs, avoided 
       const { granted } = decision
       account.held = granted === 0 ? hold(caller, decision, sentAtMs) : undefined
       account.used += Math.min(needed, granted)
-      avoided.permitsLeased += Math.max(0, granted - own)
+      watch?.onLeased(Math.max(0, granted - own))
       // A refusal is for all of them; else as many are admitted as there are permits, and the others wait for the next call.
       for (const each of included.splice(0, granted === 0 ? included.length : granted - own)) each.resolve(decision)
       account.waiting.unshift(...included)

@@ -9,26 +9,28 @@ import { CircuitBreaker, withBreaker } from './circuit-breaker.ts'
 import { isCharged } from './engine.ts'
 import { decorate } from './stage.ts'
 
+/**
+ * Decisions that both made, with those that only one refused; and calls that failed, or could not be sent in time: the
+ * mirror may lack their charges.
+ */
+const COUNTS = { decisions: 0, refusedByMirrorOnly: 0, refusedByPrimaryOnly: 0, failures: 0 }
+export type MirrorCount = keyof typeof COUNTS
+
+/** Is told of each. */
+export interface MirrorWatch {
+  onMirrored(what: MirrorCount): void
+}
+
 export interface MirrorOptions {
   /** The store that receives the charges. */
-  readonly store: Store
+  readonly mirror: Store
   readonly now: () => number
   /** Deadline of a decision. */
   readonly timeoutMs: number
+  readonly watch?: MirrorWatch | undefined
   readonly log: Log
 }
 
-/** Compares the decisions of a mirror with those of the store. */
-export interface MirrorCounts {
-  /** Decisions that both made. */
-  readonly decisions: number
-  readonly refusedByMirrorOnly: number
-  readonly refusedByPrimaryOnly: number
-  /** Calls that failed, or could not be sent in time: the mirror may lack their charges. */
-  readonly failures: number
-}
-
-const NONE: MirrorCounts = { decisions: 0, refusedByMirrorOnly: 0, refusedByPrimaryOnly: 0, failures: 0 }
 const LOG_INTERVAL_MS = 60_000
 
 /** A charge that could not be sent because the circuit is open is tried again after about this. */
@@ -54,73 +56,18 @@ interface MirroredCharge {
  * `revoke` goes to the store alone: a decision without an answer was not mirrored, and slots whose release failed were
  * released in the mirror before.
  */
-export function withMirror(store: Store, mirror: Mirror): Store {
-  const second = mirror.store
-  return decorate(store, {
-    async decide(request, context) {
-      const decision = await store.decide(request, context)
-      if (request.action !== 'peek') mirror.followDecision(request, decision, context)
-      return decision
-    },
-    release(charges) {
-      mirror.followUp(charges, (own, atMs) =>
-        // A charge without an answer may still be on its way.
-        atMs === undefined ? second.revoke(own.map((charge) => ({ charge, isKnown: false }))) : second.release(own),
-      )
-      return store.release(charges)
-    },
-    renew(charges) {
-      mirror.followUp(charges, (own) => second.renew(own))
-      return store.renew(charges)
-    },
-    settle(differences, chargedAtMs) {
-      const units = new Map(differences.map(({ charge, units }) => [charge, units]))
-      mirror.followUp([...units.keys()], async (own, atMs) => {
-        if (atMs === undefined) return
-        const adjustments = own.map((charge) => ({ charge, units: units.get(charge) ?? 0 }))
-        await second.settle(adjustments, atMs)
-      })
-      return store.settle(differences, chargedAtMs)
-    },
-    async delete(keys) {
-      const mirrored = mirror.attempt(second.delete(keys))
-      await store.delete(keys)
-      await mirrored
-    },
-  })
-}
-
-export class Mirror {
-  /** The mirror itself, behind a circuit breaker. */
-  readonly store: Store
-  readonly #now: () => number
-  readonly #log: Log
+export function withMirror(store: Store, { mirror, now, timeoutMs, watch, log }: MirrorOptions): Store {
+  const breaker = new CircuitBreaker({ now, random: Math.random, probeTimeoutMs: 2 * timeoutMs })
+  const second = withBreaker(mirror, { breaker, now, log: (level) => log(level, { event: 'mirror_recovered' }) })
   /** Keys are the charge objects of a request, which no other request has. */
-  readonly #charged = new WeakMap<StoreCharge, MirroredCharge>()
-  readonly #counts = { ...NONE }
-  #waiting = 0
-  #loggedAtMs: number
-  #logged: MirrorCounts = NONE
-
-  constructor({ store, now, timeoutMs, log }: MirrorOptions) {
-    const breaker = new CircuitBreaker({ now, random: Math.random, probeTimeoutMs: 2 * timeoutMs })
-    this.store = withBreaker(store, { breaker, now, log: (level) => log(level, { event: 'mirror_recovered' }) })
-    this.#now = now
-    this.#log = log
-    this.#loggedAtMs = now()
-  }
-
-  get counts(): MirrorCounts {
-    return { ...this.#counts }
-  }
-
-  followDecision(request: DecisionRequest, decision: Decision, context: CallContext | undefined): void {
-    if (decision.granted > 0) this.#charge(request, decision, context)
-    else this.#continue(this.#refuse(request, decision, context), context)
-  }
+  const mirroredCharges = new WeakMap<StoreCharge, MirroredCharge>()
+  /** Since they were logged. */
+  let counts = { ...COUNTS }
+  let loggedAtMs = now()
+  let waiting = 0
 
   /** Mirrors a charge, whatever remains there, and compares the limits before it. */
-  #charge(request: DecisionRequest, decision: Decision, context: CallContext | undefined): void {
+  function followCharge(request: DecisionRequest, decision: Decision, context: CallContext | undefined): void {
     const { action, leaseMs } = request
     const charges = request.charges.filter((_, index) => wasCharged(request, decision, index))
     if (charges.length === 0) return
@@ -131,37 +78,35 @@ export class Mirror {
       charges: charges.map(withoutCondition),
       ...(leaseMs !== undefined && { leaseMs }),
     }
-    const answered = this.#send(recorded, context)
+    const answered = repeatCharge(recorded, context)
     const atMs = answered.then(
       ({ nowMs }) => nowMs,
       () => undefined,
     )
     for (const charge of charges) {
-      if (charge.slot !== undefined || charge.needsSettlement) this.#charged.set(charge, { atMs, context })
+      if (charge.slot !== undefined || charge.needsSettlement) mirroredCharges.set(charge, { atMs, context })
     }
-    this.#continue(
-      answered.then(({ usage }) => {
-        // A charge of used units is no decision.
-        if (action === 'record') return
-        const isRefused = charges.some(({ mode }, index) => {
-          return mode === 'enforce' && usage[index]?.some(({ retryAfterMs }) => retryAfterMs > 0)
-        })
-        this.#count('decisions', isRefused && 'refusedByMirrorOnly')
-      }),
-      context,
-    )
+    const comparison = answered.then(({ usage }) => {
+      // A charge of used units is no decision.
+      if (action === 'record') return
+      const isRefused = charges.some(({ mode }, index) => {
+        return mode === 'enforce' && usage[index]?.some(({ retryAfterMs }) => retryAfterMs > 0)
+      })
+      count('decisions', isRefused && 'refusedByMirrorOnly')
+    })
+    continueWith(comparison, context)
   }
 
   /** Compares a refusal, then repeats its penalty in the mirror. */
-  async #refuse(request: DecisionRequest, decision: Decision, context: CallContext | undefined): Promise<void> {
-    const refusedAtMs = this.#now()
+  async function followRefusal(request: DecisionRequest, decision: Decision, context: CallContext | undefined) {
+    const refusedAtMs = now()
     try {
       const peek = { action: 'peek', permits: countWanted(request), charges: request.charges } as const
-      const { granted } = await this.store.decide(peek, withOwnDeadlines(context))
-      this.#count('decisions', granted > 0 && 'refusedByPrimaryOnly')
+      const { granted } = await second.decide(peek, withOwnDeadlines(context))
+      count('decisions', granted > 0 && 'refusedByPrimaryOnly')
     } finally {
-      const charges = createPenaltyCharges(request, decision, this.#now() - refusedAtMs)
-      if (charges.length > 0) await this.#send({ action: 'take', permits: 1, charges }, context)
+      const charges = createPenaltyCharges(request, decision, now() - refusedAtMs)
+      if (charges.length > 0) await repeatCharge({ action: 'take', permits: 1, charges }, context)
     }
   }
 
@@ -169,65 +114,98 @@ export class Mirror {
    * Sends a charge, a little later if the circuit is open; a call that may have run is not repeated. Each request waits
    * for its own: on Workers, none may await a promise of another.
    */
-  async #send(request: DecisionRequest, context: CallContext | undefined): Promise<Decision> {
+  async function repeatCharge(request: DecisionRequest, context: CallContext | undefined): Promise<Decision> {
     let attempt = 0
     try {
       for (;;) {
         try {
-          return await this.store.decide(request, withOwnDeadlines(context))
+          return await second.decide(request, withOwnDeadlines(context))
         } catch (error) {
-          const mayRetry = attempt === 0 ? this.#waiting < MAX_WAITING : attempt < MAX_ATTEMPTS
+          const mayRetry = attempt === 0 ? waiting < MAX_WAITING : attempt < MAX_ATTEMPTS
           if (!(error instanceof StoreError) || error.mayHaveRun || !mayRetry) throw error
         }
-        if (attempt++ === 0) this.#waiting++
+        if (attempt++ === 0) waiting++
         await new Promise((resolve) => setTimeout(resolve, PAUSE_MS * (0.75 + Math.random() / 2)))
       }
     } finally {
-      if (attempt > 0) this.#waiting--
+      if (attempt > 0) waiting--
     }
   }
 
   /** Repeats in the mirror what is done with charges in the store, as soon as their time is known. */
-  followUp(
+  function followUp(
     charges: readonly StoreCharge[],
     work: (charges: StoreCharge[], atMs: number | undefined) => Promise<void>,
   ): void {
-    for (const [charged, own] of Map.groupBy(charges, (charge) => this.#charged.get(charge))) {
-      if (!charged) continue
-      const { atMs, context } = charged
-      this.#continue(
-        atMs.then((atMs) => work(own, atMs)),
-        context,
-      )
+    for (const [charge, own] of Map.groupBy(charges, (charge) => mirroredCharges.get(charge))) {
+      const done = charge?.atMs.then((atMs) => work(own, atMs))
+      if (done) continueWith(done, charge?.context)
     }
   }
 
-  #continue(work: Promise<unknown>, context: CallContext | undefined): void {
-    const done = this.attempt(work)
+  function continueWith(work: Promise<unknown>, context: CallContext | undefined): void {
+    const done = guard(work)
     if (context) context.waitUntil(done)
   }
 
   /** Counts a failure of the mirror, which nobody else notices. */
-  async attempt(work: Promise<unknown>): Promise<void> {
+  async function guard(work: Promise<unknown>): Promise<void> {
     try {
       await work
     } catch (error) {
       if (!(error instanceof StoreError)) throw error
-      this.#count('failures')
-      this.#log('warn', { event: 'mirror_error', message: error.message })
+      count('failures')
+      log('warn', { event: 'mirror_error', message: error.message })
     }
   }
 
-  #count(...names: readonly (keyof MirrorCounts | false)[]): void {
-    for (const name of names) if (name) this.#counts[name]++
-    const nowMs = this.#now()
-    if (nowMs - this.#loggedAtMs < LOG_INTERVAL_MS) return
-    const since = { ...this.#counts }
-    for (const name of Object.keys(since) as (keyof MirrorCounts)[]) since[name] -= this.#logged[name]
-    this.#log('info', { event: 'mirror', ...since })
-    this.#logged = this.counts
-    this.#loggedAtMs = nowMs
+  function count(...names: readonly (MirrorCount | false)[]): void {
+    for (const name of names) {
+      if (!name) continue
+      counts[name]++
+      watch?.onMirrored(name)
+    }
+    const nowMs = now()
+    if (nowMs - loggedAtMs < LOG_INTERVAL_MS) return
+    log('info', { event: 'mirror', ...counts })
+    counts = { ...COUNTS }
+    loggedAtMs = nowMs
   }
+
+  return decorate(store, {
+    async decide(request, context) {
+      const decision = await store.decide(request, context)
+      if (request.action === 'peek') return decision
+      if (decision.granted > 0) followCharge(request, decision, context)
+      else continueWith(followRefusal(request, decision, context), context)
+      return decision
+    },
+    release(charges) {
+      followUp(charges, (own, atMs) =>
+        // A charge without an answer may still be on its way.
+        atMs === undefined ? second.revoke(own.map((charge) => ({ charge, isKnown: false }))) : second.release(own),
+      )
+      return store.release(charges)
+    },
+    renew(charges) {
+      followUp(charges, (own) => second.renew(own))
+      return store.renew(charges)
+    },
+    settle(differences, chargedAtMs) {
+      const units = new Map(differences.map(({ charge, units }) => [charge, units]))
+      followUp([...units.keys()], async (own, atMs) => {
+        if (atMs === undefined) return
+        const adjustments = own.map((charge) => ({ charge, units: units.get(charge) ?? 0 }))
+        await second.settle(adjustments, atMs)
+      })
+      return store.settle(differences, chargedAtMs)
+    },
+    async delete(keys) {
+      const done = guard(second.delete(keys))
+      await store.delete(keys)
+      await done
+    },
+  })
 }
 
 /** Failures are charged when they have happened, and policies that count new identities only for a new one. */

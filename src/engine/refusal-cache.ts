@@ -3,7 +3,7 @@ import { countWanted } from '../algorithms/decide.ts'
 import type { Decision, DecisionRequest, LimitState, StoreCharge } from '../model/charge.ts'
 import { type Store, StoreError } from '../model/store.ts'
 import { Lru } from '../runtime/lru.ts'
-import { type AvoidedCalls, decorate } from './stage.ts'
+import { decorate, type StageWatch } from './stage.ts'
 import { findMinRemaining, formatStatusName, hasPenalty, StatusCache } from './status-cache.ts'
 
 const MAX_ENTRIES = 10_000
@@ -27,7 +27,7 @@ export interface Refusal {
  * its cost; a cheaper request, or another policy, is still decided by the store. Refusals that count towards a penalty
  * are not cached, because the store must count them; those by a penalty are. A `peek` is always answered by the store.
  */
-export function withRefusalCache(store: Store, now: () => number, avoided: AvoidedCalls): Store {
+export function withRefusalCache(store: Store, now: () => number, watch?: StageWatch): Store {
   const cached = new Lru<Refusal>(MAX_ENTRIES)
   const statuses = new StatusCache()
 
@@ -36,12 +36,10 @@ export function withRefusalCache(store: Store, now: () => number, avoided: Avoid
     const sentAtMs = now()
     const known = findDecision(request, sentAtMs)
     if (known) {
-      avoided.byRefusalCache++
+      watch?.onAvoided('refusalCache')
       return known
     }
     const repliesBefore = statuses.replies
-    // Creates the status of the plan, so that a key deleted meanwhile is deleted under this name too.
-    for (const charge of request.charges) if (charge.plan !== undefined) statuses.ensure(charge)
     try {
       const decision = await store.decide(request, context)
       const isConclusive = statuses.update(request, decision, sentAtMs, repliesBefore)

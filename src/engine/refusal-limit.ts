@@ -6,7 +6,7 @@ import type { CallContext } from '../runtime/call-context.ts'
 import { Lru } from '../runtime/lru.ts'
 import { ageUsage, countUnits, type Refusal } from './refusal-cache.ts'
 import { decideSome, decorate } from './stage.ts'
-import { findMinRemaining, hasPenalty } from './status-cache.ts'
+import { findMinRemaining, formatStatusName, hasPenalty } from './status-cache.ts'
 
 /** Refusals by one key that the store decides in a span. */
 const MAX_CALLS = 3
@@ -16,7 +16,6 @@ const SPAN_MS = 1_000
 const MAX_AGE_MS = 5_000
 /** Refusals that are remembered of a key, each of another cost. */
 const MAX_COSTS = 5
-const NEVER = Number.NEGATIVE_INFINITY
 const MAX_KEYS = 10_000
 
 interface RepeatedRefusal extends Omit<Refusal, 'untilMs' | 'version'> {
@@ -28,9 +27,8 @@ interface Refusals {
   readonly startMs: number
   /** Refusals that the store decided. */
   readonly calls: number
-  readonly plan: string | undefined
   /** Refusals of different costs, the latest first. When each was decided, the same number of units remained. */
-  readonly latest: readonly RepeatedRefusal[]
+  readonly latest: readonly [RepeatedRefusal, ...RepeatedRefusal[]]
   /** Remaining units by key, of charges with a penalty that did not refuse. */
   readonly remaining: ReadonlyMap<string, number>
 }
@@ -42,8 +40,9 @@ interface Refusals {
  * still bring known ones: there, a repeated refusal may be up to a second too old.
  */
 export function withRefusalLimit(store: Store, now: () => number): Store {
-  const refusalsByKey = new Lru<Refusals>(MAX_KEYS)
-  /** The latest release or correction of a key: refusals whose call began before it no longer count. */
+  /** By key and plan, of which each has limits of its own. */
+  const refusalsByName = new Lru<Refusals>(MAX_KEYS)
+  /** When units of a key came back, as far as was seen: refusals whose call began before it no longer count. */
   const releasedAtMs = new Lru<number>(MAX_KEYS)
   /** Keys of identities that the store has seen. */
   const knownKeys = new Lru<true>(MAX_KEYS)
@@ -92,10 +91,15 @@ export function withRefusalLimit(store: Store, now: () => number): Store {
     return request.charges.some((charge) => countsNewIdentities(charge) && findRefusal(charge, request, nowMs))
   }
 
+  function findKnown(charge: StoreCharge): Refusals | undefined {
+    const known = refusalsByName.get(formatStatusName(charge))
+    return known && known.latest[0].sentAtMs > (releasedAtMs.get(charge.key) ?? 0) ? known : undefined
+  }
+
   /** @returns undefined if the charge does not refuse the request, as far as is known, or if the store must count it */
   function findRefusal(charge: StoreCharge, request: DecisionRequest, nowMs: number) {
-    const refusals = charge.mode === 'enforce' ? refusalsByKey.get(charge.key) : undefined
-    if (!refusals || refusals.plan !== charge.plan) return undefined
+    const refusals = charge.mode === 'enforce' ? findKnown(charge) : undefined
+    if (!refusals) return undefined
     const units = countUnits(charge, request)
     const closest = findClosest(refusals, units)
     if (!closest || (units <= findMinRemaining(closest.usage) && !hasPenalty(closest.usage))) return undefined
@@ -128,20 +132,18 @@ export function withRefusalLimit(store: Store, now: () => number): Store {
     const receivedAtMs = now()
     for (const [index, charge] of request.charges.entries()) {
       const limits = usage[index] ?? []
-      const { key, plan, mode } = charge
-      if (mode === 'shadow' || findLongestRetryMs(limits) === 0 || mustCount(charge, limits)) continue
-      if (sentAtMs <= (releasedAtMs.get(key) ?? 0)) continue
+      if (charge.mode === 'shadow' || findLongestRetryMs(limits) === 0 || mustCount(charge, limits)) continue
+      if (sentAtMs <= (releasedAtMs.get(charge.key) ?? 0)) continue
       const units = countUnits(charge, request)
       const latest = { usage: limits, units, sentAtMs, receivedAtMs, nowMs }
-      const before = refusalsByKey.get(key)
-      const known = before?.plan === plan ? before : undefined
-      const span = known && isWithin(known, sentAtMs) ? known : { startMs: sentAtMs, calls: 0 }
+      const known = findKnown(charge)
+      const { startMs, calls } = known && isWithin(known, sentAtMs) ? known : { startMs: sentAtMs, calls: 0 }
       // If units were used or released since, the earlier limits are no longer true.
       const isTrue = (one: RepeatedRefusal) =>
         sentAtMs - one.sentAtMs < MAX_AGE_MS && findMinRemaining(limits) === findMinRemaining(one.usage)
       const others = known?.latest.filter((one) => one.units !== units && isTrue(one)) ?? []
-      const all = [latest, ...others].slice(0, MAX_COSTS)
-      refusalsByKey.set(key, { startMs: span.startMs, calls: span.calls + 1, plan, remaining, latest: all })
+      const all = [latest, ...others.slice(0, MAX_COSTS - 1)] as const
+      refusalsByName.set(formatStatusName(charge), { startMs, calls: calls + 1, remaining, latest: all })
     }
   }
 
@@ -150,20 +152,12 @@ export function withRefusalLimit(store: Store, now: () => number): Store {
       const { key, algorithm } = charge
       if (detectsNewIdentities(charge)) knownKeys.set(key, true)
       // Units have come back since, and were used again.
-      if (!ALGORITHMS[algorithm].holdsSlots) dropRefusals(key)
+      if (!ALGORITHMS[algorithm].holdsSlots && findKnown(charge)) noteReleased([key])
     }
   }
 
   function noteReleased(keys: readonly string[]): void {
-    for (const key of keys) {
-      releasedAtMs.set(key, now())
-      dropRefusals(key)
-    }
-  }
-
-  function dropRefusals(key: string): void {
-    const known = refusalsByKey.get(key)
-    if (known) refusalsByKey.set(key, { ...known, startMs: NEVER, latest: [] })
+    for (const key of keys) releasedAtMs.set(key, now())
   }
 
   return decorate(store, {

@@ -2,16 +2,12 @@ import type { Decision, DecisionRequest, StoreCharge } from '../model/charge.ts'
 import type { Store } from '../model/store.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 
-/** Counts the decisions that took no call to the store. */
-export interface AvoidedCalls {
-  byRefusalCache: number
-  byLeases: number
-  /** Permits taken in advance, used or not. */
-  permitsLeased: number
-}
-
-export function createAvoidedCalls(): AvoidedCalls {
-  return { byRefusalCache: 0, byLeases: 0, permitsLeased: 0 }
+/** Is told what the stages around a store do. */
+export interface StageWatch {
+  /** A decision took no call to the store. */
+  onAvoided(by: 'refusalCache' | 'leases'): void
+  /** Permits were taken in advance, to be used or not. */
+  onLeased(permits: number): void
 }
 
 /** @returns a store with some methods of its own; the others are those of `store` */

@@ -23,6 +23,7 @@ export class KnownStatus {
   /** The latest decision, by the store's clock. */
   nowMs = 0
   #latestReply = 0
+  #invalidAtReply = 0
   #usedAtMs = 0
   #usedAtReply = 0
 
@@ -54,8 +55,10 @@ export class KnownStatus {
     return isAfterUse
   }
 
-  /** Records a failed call that may have charged, now or later. */
-  invalidate(replyNumber: number): void {
+  /** Records a failed call that may have charged, now or later. @param replyNumber one that was recorded changes nothing */
+  invalidate(replyNumber = 0): void {
+    if (replyNumber <= this.#invalidAtReply) return
+    this.#invalidAtReply = replyNumber
     this.version++
     this.usage = this.usage.map((limit) => ({ ...limit, remaining: 0 }))
     this.#usedAtMs = Number.POSITIVE_INFINITY
@@ -79,34 +82,26 @@ function findPenaltyEndMs([limit]: readonly LimitState[], nowMs: number): number
 }
 
 const MAX_KEYS = 10_000
-/** A key has a name for each plan, and for each edition of its limits. */
-const MAX_NAMES_A_KEY = 100
 
-/** Statuses of the keys that an isolate has charged lately. */
+/** Statuses of the keys that an isolate has charged lately. A key has one for each plan, and each edition of its limits. */
 export class StatusCache {
   readonly #statuses = new Lru<KnownStatus>(MAX_KEYS)
-  /** Names of the statuses of keys that have had several limits. */
-  readonly #namesOfKeys = new Lru<Set<string>>(MAX_KEYS)
+  /** Numbers of the latest replies before keys were deleted. */
+  readonly #deletedAtReply = new Lru<number>(MAX_KEYS)
   /** Replies received so far. */
   replies = 0
 
   get(charge: StoreCharge): KnownStatus | undefined {
-    return this.#statuses.get(formatStatusName(charge))
+    const status = this.#statuses.get(formatStatusName(charge))
+    status?.invalidate(this.#deletedAtReply.get(charge.key))
+    return status
   }
 
   ensure(charge: StoreCharge): KnownStatus {
-    const name = formatStatusName(charge)
-    const { key, plan } = charge
-    if (plan !== undefined) {
-      const names = this.#namesOfKeys.get(key) ?? new Set()
-      if (names.size >= MAX_NAMES_A_KEY && !names.has(name)) {
-        // Those in use come back with their next call.
-        this.delete([key])
-        names.clear()
-      }
-      this.#namesOfKeys.set(key, names.add(name))
-    }
-    return this.#ensureNamed(name)
+    const known = this.get(charge)
+    if (known) return known
+    this.#statuses.set(formatStatusName(charge), new KnownStatus())
+    return this.get(charge) as KnownStatus
   }
 
   /**
@@ -127,26 +122,14 @@ export class StatusCache {
 
   /** Invalidates keys that were changed by something other than a decision: earlier calls and replies no longer count. */
   delete(keys: readonly string[]): void {
-    const replyNumber = ++this.replies
-    for (const key of keys) {
-      this.#ensureNamed(key).invalidate(replyNumber)
-      for (const name of this.#namesOfKeys.get(key) ?? []) this.#ensureNamed(name).invalidate(replyNumber)
-    }
+    this.replies++
+    for (const key of keys) this.#deletedAtReply.set(key, this.replies)
   }
 
   /** Records a failed call that may have charged. */
   invalidate({ charges }: DecisionRequest): void {
     const replyNumber = ++this.replies
     for (const charge of charges) this.get(charge)?.invalidate(replyNumber)
-  }
-
-  #ensureNamed(name: string): KnownStatus {
-    let status = this.#statuses.get(name)
-    if (!status) {
-      status = new KnownStatus()
-      this.#statuses.set(name, status)
-    }
-    return status
   }
 }
 

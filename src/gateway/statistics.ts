@@ -1,6 +1,4 @@
 import type { Config } from '../config/load-config.ts'
-import type { Mirror } from '../engine/mirror.ts'
-import type { AvoidedCalls } from '../engine/stage.ts'
 import type { Observer } from '../http/exchange.ts'
 import type { ClaimReader } from '../request/identity/claims.ts'
 import type { Log } from '../runtime/log.ts'
@@ -15,18 +13,16 @@ export interface StatisticsOptions {
   /** Sums the counts of all isolates; undefined: requests are not counted. */
   readonly counters: StatisticsStore | undefined
   readonly analytics: AnalyticsEngineDataset | undefined
-  readonly avoided: AvoidedCalls
-  readonly mirror: Mirror | undefined
   readonly readClaim: ClaimReader | undefined
   readonly now: () => number
   readonly log: Log
 }
 
 export function openStatistics(options: StatisticsOptions) {
-  const { config, counters, analytics, avoided, mirror, readClaim, now, log } = options
+  const { config, counters, analytics, readClaim, now, log } = options
   const { label, logShare } = config.statistics
   const readLabel = createLabelReader(label, readClaim)
-  const recorder = counters && new Recorder({ counters, avoided, mirror, readLabel, now, wait: sleep, log })
+  const recorder = counters && new Recorder({ counters, readLabel, now, wait: sleep, log })
   const observers: Observer[] = recorder ? [recorder] : []
   if (logShare > 0) observers.push(createRefusalLog({ share: logShare, readLabel, log, random: Math.random }))
   if (analytics) observers.push(createAnalyticsWriter(analytics, log))

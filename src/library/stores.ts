@@ -3,6 +3,7 @@ import { withHashSlots } from '../engine/hash-slots.ts'
 import type { AlgorithmName } from '../model/limits.ts'
 import type { Policy } from '../model/policy.ts'
 import type { Store } from '../model/store.ts'
+import { ExpiringStates } from '../store/memory/expiring-states.ts'
 import { WindowStore } from '../store/memory/window-store.ts'
 import type { RedisClient } from '../store/redis/client.ts'
 import { adaptUpstash, type UpstashRedis } from '../store/redis/client.ts'
@@ -51,7 +52,7 @@ const MEMORY_CHECKS: Readonly<Record<keyof MemoryStoreOptions, Check>> = {
 export function memoryStore(options: MemoryStoreOptions = {}): LimiterStore {
   checkOptions('memoryStore', options, MEMORY_CHECKS, 'memoryStore.')
   const { now = () => Date.now(), maxKeys } = options
-  const store = new WindowStore(now, maxKeys)
+  const store = new WindowStore(now, new ExpiringStates(maxKeys))
   return { isRemote: false, timeoutMs: Number.POSITIVE_INFINITY, open: () => store }
 }
 

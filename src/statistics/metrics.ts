@@ -1,7 +1,7 @@
 /** Everything that is counted: its names in the store, in the API and in Prometheus. `recorder.ts` counts it. */
 import * as v from 'valibot'
 import { COMPARISONS, type Comparison, toCandidateCounts } from '../engine/candidate-counts.ts'
-import type { MirrorCounts } from '../engine/mirror.ts'
+import type { MirrorCount } from '../engine/mirror.ts'
 import type { Degradation } from '../model/verdict.ts'
 import type { CounterValues } from '../store/counters.ts'
 import { createCounter, createHistogram, type Family } from './open-metrics.ts'
@@ -32,10 +32,9 @@ export const COUNT_NAMES = {
   /** -1 is the last bucket, above all bounds. */
   latency: (ms: number) => LATENCY_NAMES.at(LATENCY_BOUNDS_MS.findIndex((bound) => ms <= bound)) as string,
   latencyMs: 'store latency_ms',
-  avoidedByRefusalCache: 'avoided refusal_cache',
-  avoidedByLeases: 'avoided lease',
+  avoided: { refusalCache: 'avoided refusal_cache', leases: 'avoided lease' },
   permitsLeased: 'leases permits',
-  mirror: (name: keyof MirrorCounts) => `mirror ${name}`,
+  mirror: (name: MirrorCount) => `mirror ${name}`,
 } as const
 
 export const candidateCounts = defineUnitsBy([
@@ -139,10 +138,7 @@ const METRICS = {
     ],
   }),
   callsAvoided: defineMetric({
-    ...defineTally('Decisions without a call to the store.', {
-      refusalCache: COUNT_NAMES.avoidedByRefusalCache,
-      leases: COUNT_NAMES.avoidedByLeases,
-    }),
+    ...defineTally('Decisions without a call to the store.', COUNT_NAMES.avoided),
     toFamilies: ({ refusalCache, leases }) =>
       createCounter(
         'sluice_store_calls_avoided',
@@ -155,7 +151,7 @@ const METRICS = {
     read(count) {
       const permits = count(COUNT_NAMES.permitsLeased)
       // Permits of one minute may be spent in the next, and those of the last few seconds still.
-      return { permits, expired: Math.max(0, permits - count(COUNT_NAMES.avoidedByLeases)) }
+      return { permits, expired: Math.max(0, permits - count(COUNT_NAMES.avoided.leases)) }
     },
     toFamilies: ({ permits }) =>
       createCounter('sluice_leased_permits', 'Permits taken in advance; each one used avoids a call.', permits),

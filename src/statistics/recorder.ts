@@ -1,6 +1,6 @@
 import type { Comparison } from '../engine/candidate-counts.ts'
-import type { Mirror } from '../engine/mirror.ts'
-import { type AvoidedCalls, decorate } from '../engine/stage.ts'
+import type { MirrorCount, MirrorWatch } from '../engine/mirror.ts'
+import { decorate, type StageWatch } from '../engine/stage.ts'
 import type { Observed, Observer } from '../http/exchange.ts'
 import { type Store, StoreError } from '../model/store.ts'
 import type { CallContext } from '../runtime/call-context.ts'
@@ -8,15 +8,13 @@ import type { Log } from '../runtime/log.ts'
 import { drawNumber } from '../runtime/random.ts'
 import { type Flush, findPeriodStart, PERIOD_MS, type Period, type StatisticsStore } from '../store/counters.ts'
 import type { LabelReader } from './label.ts'
-import { COUNT_NAMES, MIRROR_COUNTS } from './metrics.ts'
+import { COUNT_NAMES } from './metrics.ts'
 import { Minute } from './minute.ts'
 
 type RecordingContext = Pick<CallContext, 'waitUntil'>
 
 export interface RecorderOptions {
   readonly counters: Pick<StatisticsStore, 'add'>
-  readonly avoided: Readonly<AvoidedCalls>
-  readonly mirror: Pick<Mirror, 'counts'> | undefined
   readonly readLabel: LabelReader | undefined
   readonly now: () => number
   readonly wait: (ms: number) => Promise<unknown>
@@ -37,15 +35,13 @@ const KNOWN_FOR_MS = 3_600_000
  * promise of another, so a flush is plain data that any request can send. One that may have been added, or not, is sent
  * again unchanged until the store confirms it: it counts once.
  */
-export class Recorder implements Observer {
+export class Recorder implements Observer, StageWatch, MirrorWatch {
   readonly #options: RecorderOptions
   readonly #source = drawNumber().toString(36)
   #number = 0
   #minute: Minute | undefined
   /** Minutes that have ended, but are not sent. */
   #past: Period[] = []
-  /** The totals at the end of the last minute. */
-  #totals: ReadonlyMap<string, number>
   #unsent: { readonly flush: Flush; readonly sinceMs: number } | undefined
   /** Some request sends before this. */
   #scheduledUntilMs = Number.NEGATIVE_INFINITY
@@ -55,7 +51,6 @@ export class Recorder implements Observer {
 
   constructor(options: RecorderOptions) {
     this.#options = options
-    this.#totals = this.#readTotals()
   }
 
   onDecided(observed: Observed, context: RecordingContext): void {
@@ -87,6 +82,18 @@ export class Recorder implements Observer {
     this.#scheduleMinute(context).add(COUNT_NAMES.candidate(comparison))
   }
 
+  onAvoided(by: keyof typeof COUNT_NAMES.avoided): void {
+    this.#findMinute().add(COUNT_NAMES.avoided[by])
+  }
+
+  onLeased(permits: number): void {
+    this.#findMinute().add(COUNT_NAMES.permitsLeased, permits)
+  }
+
+  onMirrored(what: MirrorCount): void {
+    this.#findMinute().add(COUNT_NAMES.mirror(what))
+  }
+
   /** Times the decisions of a store. */
   withTiming(store: Store): Store {
     const { now } = this.#options
@@ -95,10 +102,10 @@ export class Recorder implements Observer {
         const sentAtMs = now()
         try {
           const decision = await store.decide(request, context)
-          this.#findMinute(now()).addStoreAnswer(now() - sentAtMs)
+          this.#findMinute().addStoreAnswer(now() - sentAtMs)
           return decision
         } catch (error) {
-          this.#findMinute(now()).addStoreFailure()
+          this.#findMinute().addStoreFailure()
           throw error
         }
       },
@@ -112,7 +119,7 @@ export class Recorder implements Observer {
     return this.#findMinute(nowMs)
   }
 
-  #findMinute(nowMs: number): Minute {
+  #findMinute(nowMs = this.#options.now()): Minute {
     const minute = this.#minute
     if (minute && nowMs >= minute.startMs && nowMs < minute.startMs + PERIOD_MS.minute) return minute
     this.#endMinute()
@@ -123,23 +130,8 @@ export class Recorder implements Observer {
   #endMinute(): void {
     const minute = this.#minute
     if (!minute) return
-    const before = this.#totals
-    this.#totals = this.#readTotals()
-    for (const [name, total] of this.#totals) minute.add(name, total - (before.get(name) ?? total))
     this.#past.push(minute.toPeriod())
     this.#minute = undefined
-  }
-
-  /** Reads the counts of other parts, since this isolate began. */
-  #readTotals(): ReadonlyMap<string, number> {
-    const { avoided, mirror } = this.#options
-    const mirrored = mirror?.counts
-    return new Map([
-      [COUNT_NAMES.avoidedByRefusalCache, avoided.byRefusalCache],
-      [COUNT_NAMES.avoidedByLeases, avoided.byLeases],
-      [COUNT_NAMES.permitsLeased, avoided.permitsLeased],
-      ...(mirrored ? MIRROR_COUNTS.map((name) => [COUNT_NAMES.mirror(name), mirrored[name]] as const) : []),
-    ])
   }
 
   #schedule(nowMs: number, context: RecordingContext): void {

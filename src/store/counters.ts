@@ -48,15 +48,55 @@ export function findPeriodStart(resolution: Resolution, atMs: number): number {
   return Math.floor(atMs / PERIOD_MS[resolution]) * PERIOD_MS[resolution]
 }
 
-export interface MutablePeriod extends Period {
+interface MutablePeriod {
   readonly counts: Map<string, number>
   readonly sketches: Map<string, Sketch>
 }
 
-export function addTo(
-  period: Pick<MutablePeriod, 'counts' | 'sketches'>,
-  { counts, sketches }: Pick<Period, 'counts' | 'sketches'>,
-): void {
+/** A period, or all that was ever counted, which starts at 0, in a store that rewrites it with each flush. */
+export interface KeptPeriod extends MutablePeriod {
+  readonly period: Resolution | 'total'
+  readonly startMs: number
+  /** A minute has, by source, the number of the last flush that began with it. */
+  readonly added: Map<string, number>
+}
+
+/**
+ * Adds a flush, unless it was added before.
+ * @param read reads what is kept of a period
+ * @returns the periods that have changed, each once
+ */
+export function addFlush(
+  { source, number, minutes }: Flush,
+  read: (period: KeptPeriod['period'], startMs: number) => KeptPeriod | undefined,
+): KeptPeriod[] {
+  const changed = new Map<string, KeptPeriod>()
+  const find = (period: KeptPeriod['period'], startMs: number): KeptPeriod => {
+    const unused = { period, startMs, counts: new Map(), sketches: new Map(), added: new Map() }
+    const known = changed.get(`${period} ${startMs}`) ?? read(period, startMs) ?? unused
+    changed.set(`${period} ${startMs}`, known)
+    return known
+  }
+  const [first] = minutes
+  if (!first || number <= (read('minute', first.startMs)?.added.get(source) ?? 0)) return []
+  find('minute', first.startMs).added.set(source, number)
+  for (const minute of minutes) {
+    addTo(find('minute', minute.startMs), minute)
+    addTo(find('hour', findPeriodStart('hour', minute.startMs)), minute)
+    addCounts(find('total', 0).counts, minute.counts)
+  }
+  return [...changed.values()]
+}
+
+/** A flush that comes again within this time after it was sent is recognized. */
+const KNOWN_FOR_MS = 2 * 3_600_000
+
+export function findExpiry({ period, startMs }: Pick<KeptPeriod, 'period' | 'startMs'>, nowMs: number): number {
+  if (period === 'total') return nowMs + TOTALS_KEPT_MS
+  return Math.max(startMs + PERIOD_MS[period] + KEPT_MS[period], nowMs + KNOWN_FOR_MS)
+}
+
+export function addTo(period: MutablePeriod, { counts, sketches }: Pick<Period, 'counts' | 'sketches'>): void {
   addCounts(period.counts, counts)
   for (const [name, sketch] of sketches) {
     period.sketches.set(name, mergeSketches(period.sketches.get(name) ?? NO_SKETCH, sketch, SKETCH_CAPACITY))

@@ -2,7 +2,6 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { ALGORITHMS } from '../../src/algorithms/algorithm-table.ts'
 import { withLeases } from '../../src/engine/leases.ts'
-import { createAvoidedCalls } from '../../src/engine/stage.ts'
 import type { Decision, StoreCharge } from '../../src/model/charge.ts'
 import { ALGORITHM_NAMES, type AlgorithmName } from '../../src/model/limits.ts'
 import type { Store } from '../../src/model/store.ts'
@@ -150,7 +149,7 @@ class Network extends Calls {
         clock.shownMs = this.#showAt(clock.speed) + clock.aheadMs
         return clock.shownMs
       }
-      return withLeases(size)(store, { now, timeoutMs: Number.POSITIVE_INFINITY, avoided: createAvoidedCalls() })
+      return withLeases(size)(store, { now, timeoutMs: Number.POSITIVE_INFINITY })
     })
   }
 

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { ALGORITHMS } from '../../src/algorithms/algorithm-table.ts'
 import { findLongestMs } from '../../src/algorithms/sliding-window.ts'
-import { Mirror, withMirror } from '../../src/engine/mirror.ts'
+import { type MirrorCount, withMirror } from '../../src/engine/mirror.ts'
 import type { Decision, DecisionRequest, StoreCharge } from '../../src/model/charge.ts'
 import type { AlgorithmName } from '../../src/model/limits.ts'
 import { type Store, StoreError } from '../../src/model/store.ts'
@@ -27,6 +27,11 @@ import { capacityOf, chargeOf, EVERY_ALGORITHM, EXACT_ALGORITHMS, take } from '.
 import { expectProperty } from '../support/property.ts'
 import { OBJECTS, REDIS, type TimedStore } from '../support/timed-stores.ts'
 import { type Admission, expectNoSpanOver, expectNoWindowOver } from '../support/windows.ts'
+
+function createMirrorWatch() {
+  const counts = { decisions: 0, refusedByMirrorOnly: 0, refusedByPrimaryOnly: 0, failures: 0 }
+  return { counts, onMirrored: (what: MirrorCount) => counts[what]++ }
+}
 
 /** A store that decides at the time of the test. */
 function storeOf(timed: TimedStore, nowUs: () => number): Store {
@@ -81,8 +86,8 @@ async function admittedOver(
   const old = storeOf(openOld(), () => nowUs)
   const next = storeOf(openNew(), () => nowUs + skewUs + delayUs)
   const now = () => nowUs / 1000
-  const mirror = new Mirror({ store: next, now, timeoutMs: 60_000, log: () => {} })
-  const beside = withMirror(old, mirror)
+  const watch = createMirrorWatch()
+  const beside = withMirror(old, { mirror: next, now, timeoutMs: 60_000, watch, log: () => {} })
   const beginsAt = Math.floor(begins * traffic.length)
   const movesAt = beginsAt + Math.floor(lasts * (traffic.length - beginsAt))
   let begunUs = nowUs
@@ -115,7 +120,7 @@ async function admittedOver(
     if (store !== next) penaltyUntilMs = Math.max(penaltyUntilMs, nowUs / 1000 + blockedMsOf(usage))
     if (granted > 0) admitted.push({ ms: nowUs / 1000, cost: granted * cost })
   }
-  expect(mirror.counts.failures).toBe(0)
+  expect(watch.counts.failures).toBe(0)
   return admitted
 }
 
@@ -209,8 +214,7 @@ test('what is charged beside from the start stands as in the store, whatever is 
       const charges = blocking(mixed, blocks)
       let nowMs = Math.ceil(START_MS)
       const [store, shadow] = [new MemoryStore(() => nowMs), new MemoryStore(() => nowMs)]
-      const mirror = new Mirror({ store: shadow, now: () => nowMs, timeoutMs: 60_000, log: () => {} })
-      const beside = withMirror(store, mirror)
+      const beside = withMirror(store, { mirror: shadow, now: () => nowMs, timeoutMs: 60_000, log: () => {} })
       const configured = charges.map((charge) => ({ before: charge, after: charge }))
       for (const { gapUs, action, permits, demands, counts, afterwards, units } of actions) {
         nowMs += gapUs / 1000
@@ -285,8 +289,7 @@ test('every charge is sent beside, however often the shadow keeps silent for som
         silences.some(([from, lasts]) => Date.now() >= startMs + from && Date.now() < startMs + from + lasts)
       const { seen, store: shadow } = silentAt(isSilent, 100)
       const store = new MemoryStore(() => Date.now())
-      const mirror = new Mirror({ store: shadow, now: () => Date.now(), timeoutMs: 100, log: () => {} })
-      const beside = withMirror(store, mirror)
+      const beside = withMirror(store, { mirror: shadow, now: () => Date.now(), timeoutMs: 100, log: () => {} })
       const background: Promise<unknown>[] = []
       for (const gapMs of gapsMs) {
         await vi.advanceTimersByTimeAsync(gapMs)
@@ -305,20 +308,20 @@ test('charges that cannot be sent for long are given up, and so are those that a
   onTestFinished(() => void vi.useRealTimers())
   const { seen, store: shadow } = silentAt(() => true, 100)
   const store = new MemoryStore(() => Date.now())
-  const mirror = new Mirror({ store: shadow, now: () => Date.now(), timeoutMs: 100, log: () => {} })
-  const beside = withMirror(store, mirror)
+  const watch = createMirrorWatch()
+  const beside = withMirror(store, { mirror: shadow, now: () => Date.now(), timeoutMs: 100, watch, log: () => {} })
   const background: Promise<unknown>[] = []
   const ask = () => beside.decide(take([PLENTY]), callContext(background))
   for (let i = 0; i < 5; i++) await ask()
   await vi.advanceTimersByTimeAsync(101)
-  expect(mirror.counts.failures).toBe(5)
+  expect(watch.counts.failures).toBe(5)
   // The circuit is open, and a thousand may wait.
   for (let i = 0; i < 1_200; i++) await ask()
   await vi.advanceTimersByTimeAsync(0)
-  expect(mirror.counts.failures).toBe(205)
+  expect(watch.counts.failures).toBe(205)
   await vi.advanceTimersByTimeAsync(10_000)
   await Promise.all(background)
-  expect(mirror.counts.failures).toBe(1_205)
+  expect(watch.counts.failures).toBe(1_205)
   // One at a time finds out whether the shadow is back.
   expect(seen.charges).toBeLessThan(40)
 })

@@ -5,7 +5,7 @@ import { StoreError } from '../../src/model/store.ts'
 import { DurableObjectStore } from '../../src/store/durable-object/durable-object-store.ts'
 import { LimitMachine } from '../../src/store/durable-object/limit-machine.ts'
 import { Negotiation, type To } from '../../src/store/durable-object/negotiation.ts'
-import type { CommitOrAbort, ObjectVote, PreparedCharge } from '../../src/store/durable-object/objects.ts'
+import type { CommitOrAbort, ObjectVote, RemoteObjects } from '../../src/store/durable-object/objects.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import {
   anyBlocks,
@@ -136,13 +136,13 @@ test('a decision that is given up leaves nothing, whatever of its ends has arriv
         for (const { index, message } of negotiation.prepareFirst()) {
           negotiation.addVote(index, machines[index]?.reserve(message, nowUs) as ObjectVote)
         }
-        const { decision, givenBack, kept } = negotiation.conclude()
+        const { decision, awaited, kept } = negotiation.conclude()
         // Each may be lost, or come twice.
         if (isGivenUp)
-          givenBack.forEach((closing, n) => {
+          awaited.forEach((closing, n) => {
             for (let i = arrivals[n] ?? 0; i > 0; i--) close(closing)
           })
-        else for (const closing of givenBack) close(closing)
+        else for (const closing of awaited) close(closing)
         for (const closing of isGivenUp ? negotiation.cancel() : kept) close(closing)
         expect(machines.map(({ state }) => state.open.size)).toEqual(charges.map(() => 0))
         if (isGivenUp) expect(peek()).toEqual(before)
@@ -191,15 +191,13 @@ class Watched {
       onAnswer()
       return answer
     }
-    const of = (key: string) => {
-      const object = this.network.get(key)
-      return {
-        ...object,
-        reserve: (reservation: PreparedCharge) => count('reserve', key, object.reserve(reservation)),
-        close: (closing: CommitOrAbort) => count('close', key, object.close(closing)),
-      }
+    const objects: RemoteObjects = {
+      reserve: (key, reservation) => count('reserve', key, this.network.reserve(key, reservation)),
+      close: (key, closing) => count('close', key, this.network.close(key, closing)),
+      inquire: (key, id) => this.network.inquire(key, id),
+      correct: (key, corrections) => this.network.correct(key, corrections),
     }
-    return new DurableObjectStore({ objects: { get: of }, timeoutMs })
+    return new DurableObjectStore({ objects, timeoutMs })
   }
 }
 

@@ -2,7 +2,6 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { withLeases } from '../../src/engine/leases.ts'
 import { withRefusalCache } from '../../src/engine/refusal-cache.ts'
-import { createAvoidedCalls } from '../../src/engine/stage.ts'
 import type { Decision, DecisionRequest, LimitState, StoreCharge } from '../../src/model/charge.ts'
 import type { Store } from '../../src/model/store.ts'
 import { anyBlocks, blocking } from '../support/arbitraries.ts'
@@ -45,9 +44,9 @@ class Isolate extends Calls {
 
   constructor(store: TimedStore, isLeased: boolean) {
     super(store)
-    const [now, avoided] = [() => this.nowMs, createAvoidedCalls()]
-    const cache = withRefusalCache(storeWith({ decide: (request) => this.send(request) }), now, avoided)
-    const parts = { now, timeoutMs: Number.POSITIVE_INFINITY, avoided }
+    const now = () => this.nowMs
+    const cache = withRefusalCache(storeWith({ decide: (request) => this.send(request) }), now)
+    const parts = { now, timeoutMs: Number.POSITIVE_INFINITY }
     this.#decider = isLeased ? withLeases('auto')(cache, parts) : cache
   }
 
@@ -99,7 +98,7 @@ class Site extends Calls {
     this.#isolates = Array.from({ length: count }, () => {
       const heard = new Map<string, number>()
       const decide = (request: DecisionRequest) => this.#decide(request, heard)
-      return { cache: withRefusalCache(storeWith({ decide }), () => this.nowMs, createAvoidedCalls()), heard }
+      return { cache: withRefusalCache(storeWith({ decide }), () => this.nowMs), heard }
     })
   }
 

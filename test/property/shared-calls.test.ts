@@ -1,6 +1,5 @@
 import { expect, test, vi } from 'vitest'
 import { withLeases } from '../../src/engine/leases.ts'
-import { createAvoidedCalls } from '../../src/engine/stage.ts'
 import type { Decision, DecisionRequest, StoreCharge } from '../../src/model/charge.ts'
 import { StoreError } from '../../src/model/store.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
@@ -22,7 +21,7 @@ function subject({ limit = 6_000, timeoutMs = Number.POSITIVE_INFINITY } = {}) {
       return call.promise
     },
   })
-  const leases = withLeases('auto')(store, { now: () => clock.now, timeoutMs, avoided: createAvoidedCalls() })
+  const leases = withLeases('auto')(store, { now: () => clock.now, timeoutMs })
   const charge = chargeOf('sliding-window', [{ limit, windowMs: WINDOW_MS }])
   const decide = (cost = 1): Promise<Decision> => leases.decide(take([{ ...charge, cost }]), callContext())
   /** Runs and answers the call that was made first. */

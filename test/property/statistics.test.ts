@@ -79,8 +79,6 @@ test('no request is lost, and none is counted twice, whatever becomes of flushes
       let isEnded = false
       const recorder = new Recorder({
         counters: new UnreliableCounters(clock, counters, fates),
-        avoided: { byRefusalCache: 0, byLeases: 0, permitsLeased: 0 },
-        mirror: undefined,
         readLabel: undefined,
         now: () => clock.now(),
         wait: (ms) => (isEnded ? new Promise(() => {}) : clock.sleep(ms)),

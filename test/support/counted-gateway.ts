@@ -27,8 +27,8 @@ const COUNTS = new Map([
   [COUNT_NAMES.latency(10), 190],
   [COUNT_NAMES.latency(5_001), 9],
   [COUNT_NAMES.latencyMs, 71_500],
-  [COUNT_NAMES.avoidedByRefusalCache, 60],
-  [COUNT_NAMES.avoidedByLeases, 140],
+  [COUNT_NAMES.avoided.refusalCache, 60],
+  [COUNT_NAMES.avoided.leases, 140],
   [COUNT_NAMES.permitsLeased, 150],
 ])
 

@@ -2,7 +2,13 @@ import type { Decision, DecisionRequest, StoreCharge } from '../../src/model/cha
 import type { Release } from '../../src/model/store.ts'
 import { DurableObjectStore } from '../../src/store/durable-object/durable-object-store.ts'
 import { LimitMachine } from '../../src/store/durable-object/limit-machine.ts'
-import type { ObjectVote, PreparedCharge, RemoteObject, RemoteObjects } from '../../src/store/durable-object/objects.ts'
+import type {
+  CommitOrAbort,
+  ObjectCorrection,
+  ObjectVote,
+  PreparedCharge,
+  RemoteObjects,
+} from '../../src/store/durable-object/objects.ts'
 import type { ObjectRow, Rows } from '../../src/store/durable-object/rows.ts'
 import { callContext } from './call-context.ts'
 import { take } from './charges.ts'
@@ -91,27 +97,30 @@ export class ObjectNetwork implements RemoteObjects {
     this.#mostOpen = mostOpen
   }
 
-  get(key: string): RemoteObject {
-    const change = async <T>(change: (machine: LimitMachine) => T): Promise<Awaited<T>> => {
-      const machine = this.machine(key)
-      const result = change(machine)
-      this.#answer(machine)
-      return await result
-    }
-    return {
-      reserve: (reservation) => {
-        return change((machine) => {
-          const own = structuredClone(reservation)
-          return this.#waitingAt(machine).reserve(own, this.nowUs) ?? this.#later(machine, own)
-        })
-      },
-      close: (closing) => change((machine) => machine.close(closing, this.nowUs)),
-      inquire: (id) => change((machine) => machine.inquire(id, this.nowUs)),
-      correct: (corrections) =>
-        change((machine) => {
-          for (const correction of corrections) machine.correct(correction, this.nowUs)
-        }),
-    }
+  reserve(key: string, reservation: PreparedCharge): Promise<ObjectVote> {
+    return this.#change(key, (machine) => {
+      const own = structuredClone(reservation)
+      return this.#waitingAt(machine).reserve(own, this.nowUs) ?? this.#later(machine, own)
+    })
+  }
+
+  close(key: string, closing: CommitOrAbort): Promise<boolean> {
+    return this.#change(key, (machine) => machine.close(closing, this.nowUs))
+  }
+
+  inquire(key: string, id: number): Promise<boolean> {
+    return this.#change(key, (machine) => machine.inquire(id, this.nowUs))
+  }
+
+  correct(key: string, corrections: readonly ObjectCorrection[]): Promise<void> {
+    return this.#change(key, (machine) => machine.correct(corrections, this.nowUs))
+  }
+
+  async #change<T>(key: string, change: (machine: LimitMachine) => T): Promise<Awaited<T>> {
+    const machine = this.machine(key)
+    const result = change(machine)
+    this.#answer(machine)
+    return await result
   }
 
   /** Waits until nothing else happens: the clock stands still. */

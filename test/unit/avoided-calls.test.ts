@@ -1,7 +1,6 @@
 import { expect, test, vi } from 'vitest'
 import { Engine } from '../../src/engine/engine.ts'
 import { type LeaseSize, withLeases } from '../../src/engine/leases.ts'
-import { createAvoidedCalls } from '../../src/engine/stage.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { callContext } from '../support/call-context.ts'
 import { chargeOf, withPolicy } from '../support/charges.ts'
@@ -11,11 +10,16 @@ function subject(leases: LeaseSize | undefined) {
   const now = () => clock.now
   const store = new MemoryStore(now)
   const asked = vi.spyOn(store, 'decide')
-  const avoided = createAvoidedCalls()
+  const avoided = { refusalCache: 0, leases: 0, permits: 0 }
   const decider = new Engine({
     ...{ store, now, log: () => {} },
     ...{ storeTimeoutMs: 500, localShare: 1 },
-    avoided,
+    watch: {
+      onAvoided: (by) => avoided[by]++,
+      onLeased(permits) {
+        avoided.permits += permits
+      },
+    },
     leases: leases === undefined ? undefined : withLeases(leases),
   })
   return { clock, asked, decider, avoided }
@@ -26,7 +30,7 @@ test('Engine counts refusals that were known already', async () => {
   const charges = [withPolicy(chargeOf('sliding-window', [{ limit: 1, windowMs: 60_000 }]))]
   for (let i = 0; i < 5; i++) await decider.decide(charges, callContext())
   expect(asked).toHaveBeenCalledTimes(2)
-  expect(avoided).toEqual({ byRefusalCache: 3, byLeases: 0, permitsLeased: 0 })
+  expect(avoided).toEqual({ refusalCache: 3, leases: 0, permits: 0 })
 })
 
 test('Engine counts permits taken in advance, and those that were spent', async () => {
@@ -39,10 +43,9 @@ test('Engine counts permits taken in advance, and those that were spent', async 
     await Promise.all(background.splice(0))
     clock.now += 5
   }
-  const { byRefusalCache, byLeases, permitsLeased } = avoided
-  expect(byRefusalCache).toBe(0)
-  expect(byLeases).toBeGreaterThan(200)
-  expect(permitsLeased).toBeGreaterThanOrEqual(byLeases)
+  expect(avoided.refusalCache).toBe(0)
+  expect(avoided.leases).toBeGreaterThan(200)
+  expect(avoided.permits).toBeGreaterThanOrEqual(avoided.leases)
   // Whoever spent no permit has asked.
-  expect(400 - byLeases).toBeLessThanOrEqual(asked.mock.calls.length)
+  expect(400 - avoided.leases).toBeLessThanOrEqual(asked.mock.calls.length)
 })

@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest'
 import { type LeaseSize, withLeases } from '../../src/engine/leases.ts'
-import { createAvoidedCalls } from '../../src/engine/stage.ts'
 import type { DecisionRequest, StoreCharge } from '../../src/model/charge.ts'
 import type { AlgorithmName } from '../../src/model/limits.ts'
 import { StoreError } from '../../src/model/store.ts'
@@ -31,7 +30,6 @@ function subject(size: LeaseSize = 'auto') {
   const leases = withLeases(size)(storeWith(store), {
     now: () => clock.now,
     timeoutMs: Number.POSITIVE_INFINITY,
-    avoided: createAvoidedCalls(),
   })
   const decide = (...charges: StoreCharge[]) => leases.decide(take(charges), callContext(background))
   /** So many requests, 1 ms after each other, replenishments answered between them. */

@@ -147,7 +147,7 @@ test.concurrent('what a decider has reserved and never closed lapses, if a sibli
   ]
   const reserve = (charge: StoreCharge, id: number, sibling: StoreCharge) => {
     const shared = { id, siblings: [sibling.key], hasNewcomers: false }
-    return objects.get(charge.key).reserve({ action: 'take', permits: 1, charge, shared })
+    return objects.reserve(charge.key, { action: 'take', permits: 1, charge, shared })
   }
   // One reached both objects, the other one of them.
   await Promise.all([reserve(held, 1, free), reserve(free, 1, held), reserve(held, 2, free)])
@@ -166,7 +166,7 @@ test.concurrent('what an object knew before it failed is never written over what
     StoreCharge,
   ]
   const shared = { id: 1, siblings: [sibling.key], hasNewcomers: false }
-  await objects.get(charge.key).reserve({ action: 'take', permits: 1, charge, shared })
+  await objects.reserve(charge.key, { action: 'take', permits: 1, charge, shared })
   await runInDurableObject(stubOf(charge), async (object) => {
     const body = JSON.stringify(['reserve', null])
     const failing = (object as unknown as { fetch(request: Request): Promise<Response> }).fetch(
@@ -185,12 +185,12 @@ test('an answer that is held back comes when what others have reserved is given 
   const charge = chargeOf('quota', [{ limit: 1, windowMs: 3_600_000 }])
   const reserve = (id: number, patienceMs: number) => {
     const shared = { id, siblings: ['sibling'], hasNewcomers: false }
-    return objects.get(charge.key).reserve({ action: 'take', permits: 1, charge, shared, patienceMs })
+    return objects.reserve(charge.key, { action: 'take', permits: 1, charge, shared, patienceMs })
   }
   expect((await reserve(5, 60_000)).charged).toBe(1)
   expect((await reserve(6, 1)).charged).toBe(0)
   const waiting = reserve(4, 60_000)
   await reserve(7, 1)
-  await objects.get(charge.key).close({ id: 5, permits: 0 })
+  await objects.close(charge.key, { id: 5, permits: 0 })
   expect((await waiting).charged).toBe(1)
 })

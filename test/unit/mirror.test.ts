@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { Mirror, withMirror } from '../../src/engine/mirror.ts'
+import { type MirrorCount, withMirror } from '../../src/engine/mirror.ts'
 import type { DecisionRequest } from '../../src/model/charge.ts'
 import { type Store, StoreError } from '../../src/model/store.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
@@ -12,14 +12,11 @@ function subject(shadow: Store = new MemoryStore(() => 1_800_000_000_000), clock
   const store = new MemoryStore(() => clock.now)
   const lines: object[] = []
   const now = () => clock.now
-  const mirror = new Mirror({
-    store: shadow,
-    now,
-    timeoutMs: 100,
-    log: (level, f) => lines.push({ level, ...f }),
-  })
-  const beside = withMirror(store, mirror)
-  return { beside, mirror, store, shadow, clock, lines }
+  const log = (level: string, fields: object) => lines.push({ level, ...fields })
+  const counts = { decisions: 0, refusedByMirrorOnly: 0, refusedByPrimaryOnly: 0, failures: 0 }
+  const watch = { onMirrored: (what: MirrorCount) => counts[what]++ }
+  const beside = withMirror(store, { mirror: shadow, now, timeoutMs: 100, watch, log })
+  return { beside, counts, store, shadow, clock, lines }
 }
 
 /** Fails at every call, or never answers any. */
@@ -52,7 +49,7 @@ test.each([
 })
 
 test('withMirror() counts what the mirror would do otherwise, and its failures', async () => {
-  const { beside, mirror, shadow, clock, lines } = subject()
+  const { beside, counts, shadow, clock, lines } = subject()
   const charge = chargeOf('sliding-window', HOUR)
   const background: Promise<unknown>[] = []
   const ask = () => beside.decide(take([charge]), callContext(background))
@@ -63,13 +60,13 @@ test('withMirror() counts what the mirror would do otherwise, and its failures',
   clock.now += 60_000
   await ask()
   await Promise.all(background)
-  expect(mirror.counts).toEqual({ decisions: 4, refusedByMirrorOnly: 1, refusedByPrimaryOnly: 1, failures: 0 })
-  expect(lines).toEqual([{ level: 'info', event: 'mirror', ...mirror.counts }])
+  expect(counts).toEqual({ decisions: 4, refusedByMirrorOnly: 1, refusedByPrimaryOnly: 1, failures: 0 })
+  expect(lines).toEqual([{ level: 'info', event: 'mirror', ...counts }])
 
   const failing = subject(broken(() => Promise.reject(new StoreError('it is away'))))
   await failing.beside.decide(take([charge]), callContext(background))
   await Promise.all(background)
-  expect(failing.mirror.counts).toMatchObject({ decisions: 0, failures: 1 })
+  expect(failing.counts).toMatchObject({ decisions: 0, failures: 1 })
   expect(failing.lines).toEqual([{ level: 'warn', event: 'mirror_error', message: 'it is away' }])
 })
 
@@ -97,13 +94,13 @@ test('withMirror() reports a penalty when the mirror is slow or away for a momen
       throw new StoreError('it is away')
     },
   })
-  const { beside, mirror } = subject(slow, clock)
+  const { beside, counts } = subject(slow, clock)
   const charge = chargeOf('quota', HOUR, { penalty: { durationMs: 1_000, after: 1 } })
   const background: Promise<unknown>[] = []
   await beside.decide(take([{ ...charge, cost: 3 }]), callContext(background))
   await Promise.all(background)
   expect((await memory.decide(take([charge]))).usage[0]?.[0]?.penaltyMs).toBe(600)
-  expect(mirror.counts).toMatchObject({ failures: 1 })
+  expect(counts).toMatchObject({ failures: 1 })
 })
 
 test('a slot is free in the mirror, too, if its charge arrives there after its release', async () => {

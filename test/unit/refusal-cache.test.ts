@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest'
 import { withRefusalCache } from '../../src/engine/refusal-cache.ts'
-import { createAvoidedCalls } from '../../src/engine/stage.ts'
 import type { DecisionRequest, LimitState, StoreCharge } from '../../src/model/charge.ts'
 import { StoreError } from '../../src/model/store.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
@@ -26,7 +25,7 @@ function subject() {
       return decision
     },
   }
-  const cache = withRefusalCache(storeWith({ ...store, async delete() {} }), () => clock.now, createAvoidedCalls())
+  const cache = withRefusalCache(storeWith({ ...store, async delete() {} }), () => clock.now)
   const decide = (...charges: StoreCharge[]) => cache.decide(take(charges), callContext())
   return { cache, clock, asked, decide, memory, server }
 }

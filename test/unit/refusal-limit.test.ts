@@ -203,6 +203,13 @@ test('withRefusalLimit() lets the store hear of each refusal that leads to a blo
   expect(await flood(50, () => [charge, slot])).toBe(0)
 })
 
+test('withRefusalLimit() asks for three refusals of each plan a second, however often a caller changes it', async () => {
+  const { decide, flood } = subject()
+  const charge = slots(1)
+  await decide(charge)
+  expect(await flood(100, (index) => [{ ...charge, plan: index % 2 === 0 ? 'free' : 'pro' }])).toBe(6)
+})
+
 test('withRefusalLimit() does not answer for another plan, in shadow, nor for a peek or a charge', async () => {
   const { decide, flood, limiter } = subject()
   const charge = hourly(1, { plan: 'free' })

@@ -1,3 +1,4 @@
+import type { Correction } from '../../algorithms/corrections.ts'
 import type { Decision, DecisionRequest, StoreCharge } from '../../model/charge.ts'
 import { type Adjustment, type Release, type Store, StoreError } from '../../model/store.ts'
 import { type CallContext, Deadlines, TOO_LATE } from '../../runtime/call-context.ts'
@@ -7,7 +8,6 @@ import { ChargeTimes } from '../charge-times.ts'
 import { type Conclusion, Negotiation, type To } from './negotiation.ts'
 import {
   type CommitOrAbort,
-  type Correction,
   callWithin,
   createCallError,
   type ObjectNamespace,
@@ -84,37 +84,35 @@ export class DurableObjectStore implements Store {
   }
 
   release(charges: readonly StoreCharge[]): Promise<void> {
-    return this.#correct(charges.map(({ key, slot = 0 }) => [key, { kind: 'release', slot }]))
+    return this.#correct(charges.map((charge) => ({ kind: 'release', charge })))
   }
 
   revoke(releases: readonly Release[]): Promise<void> {
-    return this.#correct(
-      releases.map(({ charge: { key, slot = 0 }, isKnown }) => [key, { kind: isKnown ? 'release' : 'revoke', slot }]),
-      BACKGROUND_TIMEOUT_MS,
+    const corrections = releases.map(
+      ({ charge, isKnown }) => ({ kind: isKnown ? 'release' : 'revoke', charge }) as const,
     )
+    return this.#correct(corrections, BACKGROUND_TIMEOUT_MS)
   }
 
   renew(charges: readonly StoreCharge[]): Promise<void> {
-    return this.#correct(
-      charges.map(({ key, slot = 0, limits }) => [key, { kind: 'renew', slot, windowMs: limits[0]?.windowMs ?? 0 }]),
-    )
+    return this.#correct(charges.map((charge) => ({ kind: 'renew', charge })))
   }
 
   settle(differences: readonly Adjustment[], chargedAtMs: number): Promise<void> {
     return this.#correct(
       differences.map(({ charge, units }) => {
-        const ownMs = this.#times.get(charge.key, chargedAtMs)
-        return [charge.key, { kind: 'settle', charge: toObjectCharge(charge), units, chargedAtMs: ownMs }]
+        return { kind: 'settle', charge, units, chargedAtMs: this.#times.get(charge.key, chargedAtMs) }
       }),
     )
   }
 
-  delete(keys: readonly string[]): Promise<void> {
-    return this.#correct(keys.map((key) => [key, { kind: 'delete' }]))
+  async delete(keys: readonly string[]): Promise<void> {
+    const calls = keys.map((key) => this.#objects.correct(key, [{ kind: 'delete' }]))
+    await callWithin(this.#timeoutMs, Promise.all(calls))
   }
 
   async ping(): Promise<void> {
-    await callWithin(this.#timeoutMs, this.#objects.get(PING_KEY).correct([]))
+    await callWithin(this.#timeoutMs, this.#objects.correct(PING_KEY, []))
   }
 
   /**
@@ -128,12 +126,11 @@ export class DurableObjectStore implements Store {
     if (negotiation.isVoid)
       throw new StoreError('the decision took so long, or met so many others, that it was given up')
     const conclusion = negotiation.conclude()
-    const { givenBack, awaited } = conclusion
+    const { awaited } = conclusion
     // The caller may ask again at once: the units that it gives back must then be free.
-    await this.#closeAll(givenBack)
-    if (awaited.length === 0) return conclusion
-    const areKept = await this.#closeAll(awaited)
-    if (mustStop() || areKept.includes(false)) throw new StoreError('decision timed out and was cancelled')
+    const stands = await this.#closeAll(awaited)
+    const isLost = awaited.some(({ message: { permits } }, at) => permits > 0 && !stands[at])
+    if (isLost) throw new StoreError('decision timed out and was cancelled')
     return conclusion
   }
 
@@ -144,7 +141,7 @@ export class DurableObjectStore implements Store {
   ): Promise<void> {
     const answers = await Promise.allSettled(
       reservations.map(async ({ index, key, message }) => {
-        negotiation.addVote(index, await this.#objects.get(key).reserve(message))
+        negotiation.addVote(index, await this.#objects.reserve(key, message))
       }),
     )
     if (mustStop() || answers.some(({ status }) => status === 'rejected')) throw createCallError()
@@ -158,7 +155,7 @@ export class DurableObjectStore implements Store {
   async #close(key: string, closing: CommitOrAbort): Promise<boolean> {
     for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs *= 2) {
       try {
-        return await this.#objects.get(key).close(closing)
+        return await this.#objects.close(key, closing)
       } catch {
         if (pauseMs > LAST_PAUSE_MS) throw createCallError()
       }
@@ -173,14 +170,12 @@ export class DurableObjectStore implements Store {
     else work.catch(() => {})
   }
 
-  async #correct(
-    corrections: readonly (readonly [key: string, correction: Correction])[],
-    timeoutMs = this.#timeoutMs,
-  ): Promise<void> {
-    const byKey = Map.groupBy(corrections, ([key]) => key)
-    const calls = [...byKey].map(([key, own]) =>
-      this.#objects.get(key).correct(own.map(([, correction]) => correction)),
-    )
+  async #correct(corrections: readonly Correction[], timeoutMs = this.#timeoutMs): Promise<void> {
+    const byKey = Map.groupBy(corrections, ({ charge }) => charge.key)
+    const calls = [...byKey].map(([key, own]) => {
+      const sent = own.map((correction) => ({ ...correction, charge: toObjectCharge(correction.charge) }))
+      return this.#objects.correct(key, sent)
+    })
     await callWithin(timeoutMs, Promise.all(calls))
   }
 }

@@ -1,6 +1,7 @@
 import type { Commit, PenaltyState } from '../../algorithms/algorithm.ts'
 import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
-import { type ConcurrencyState, releaseSlot, renewSlot, revokeSlot } from '../../algorithms/concurrency.ts'
+import { type ConcurrencyState, releaseSlot } from '../../algorithms/concurrency.ts'
+import { applyCorrection } from '../../algorithms/corrections.ts'
 import { countWanted, detectsNewIdentities, type Evaluation, evaluateCharge } from '../../algorithms/decide.ts'
 import { findLongestMs } from '../../algorithms/sliding-window.ts'
 import type { TokenBucketState } from '../../algorithms/token-bucket.ts'
@@ -8,7 +9,7 @@ import type { WindowLog } from '../../algorithms/window-log.ts'
 import type { StoreCharge } from '../../model/charge.ts'
 import type { AlgorithmName } from '../../model/limits.ts'
 import { loadState, type MachineState, NOTHING, type Open, writeState } from './machine-state.ts'
-import type { CommitOrAbort, Correction, ObjectDatabase, ObjectVote, PreparedCharge } from './objects.ts'
+import type { CommitOrAbort, ObjectCorrection, ObjectDatabase, ObjectVote, PreparedCharge } from './objects.ts'
 import { addEntry, deleteBefore, type Rows, removeUnits, SqlRows, writePages } from './rows.ts'
 import { noteKept, recordUndo, refill, removeCounted } from './undo.ts'
 
@@ -76,14 +77,9 @@ export class LimitMachine {
     // A penalty refuses whatever is given back.
     const isProvisional = returnable > 0 && usage[0]?.penaltyMs === undefined
     const vote = { usage, fitting, chargeable, charged: 0, forfeited: 0, nowMs, isNew, isProvisional, isVoid: false }
-    const wasGranted = shared && this.#wasGranted(shared.id, nowMs)
-    if (wasGranted !== undefined) {
-      // It has come twice, or after its end: nobody waits for this answer then.
-      const granted = opens.get(shared?.id ?? 0)?.permits ?? 0
-      for (const limit of usage) limit.remaining += granted * charge.cost
-      const isVoid = !wasGranted
-      return { ...vote, fitting: granted, chargeable: granted, charged: granted, isProvisional: false, isVoid }
-    }
+    // It has come twice, or after its end: nobody waits for this answer then.
+    if (shared && this.#wasGranted(shared.id, nowMs) !== undefined)
+      return { ...vote, isProvisional: false, isVoid: true }
     if (changed) {
       this.#commit(charge, nowUs, 0, 0, changed)
       this.#write(nowMs)
@@ -135,12 +131,8 @@ export class LimitMachine {
     const nowMs = toMs(this.#readClock(readUs))
     const { open: opens } = this.state
     const open = opens.get(id)
-    if (!open) {
-      const wasGranted = this.#wasGranted(id, nowMs)
-      // A cancel has overtaken the reservation, which must not be charged when it comes.
-      if (permits === 0 && wasGranted === undefined) this.#remember(id, false, nowMs)
-      return wasGranted === true
-    }
+    // If a cancel has overtaken the reservation, that must not be charged when it comes.
+    if (!open) return this.inquire(id, readUs)
     if (permits < open.permits) this.#takeBack(open, permits, nowMs)
     // The end for a new identity comes twice: the decider may still wait for another object to which it is new.
     if (permits > 0 && (isPartial || open.isNew)) opens.set(id, { ...open, permits, isNew: false })
@@ -194,41 +186,27 @@ export class LimitMachine {
     if (open && this.#findAgeMs(open) <= ASK_UNTIL_MS) this.#void(id, open, nowMs)
   }
 
-  correct(correction: Correction, readUs: number): void {
+  correct(corrections: readonly ObjectCorrection[], readUs: number): void {
+    for (const correction of corrections) this.#correct(correction, readUs)
+  }
+
+  #correct(correction: ObjectCorrection, readUs: number): void {
     const nowUs = this.#readClock(readUs)
     const nowMs = toMs(nowUs)
     const state = this.state
     const known = this.#findState(nowMs)
-    const held = known as ConcurrencyState | undefined
-    switch (correction.kind) {
-      case 'release':
-        if (!held?.slots.has(correction.slot)) return
-        releaseSlot(held, correction.slot)
-        break
-      case 'revoke':
-        state.algorithm = 'concurrency'
-        this.#keep(revokeSlot(held, correction.slot, nowMs), nowMs)
-        break
-      case 'renew':
-        if (!held) return
-        this.#keep(renewSlot(held, correction.slot, nowMs, correction.windowMs), nowMs)
-        break
-      case 'settle': {
-        const { charge, chargedAtMs, units } = correction
-        const { settle } = ALGORITHMS[charge.algorithm].implementation
-        const settled = settle?.(known, charge, nowUs, chargedAtMs, units)
-        if (!settled) return
-        state.algorithm = charge.algorithm
-        // Open charges can be removed as before: without them, this would have moved the state as far.
-        this.#keep(settled, nowMs)
-        break
-      }
-      case 'delete':
-        // The decisions stay: siblings may ask about them.
-        state.open.clear()
-        this.#dropLog()
-        state.kept = NOTHING
-        if (state.clockUs === 0 && known === undefined) return
+    if (correction.kind === 'delete') {
+      // The decisions stay: siblings may ask about them.
+      state.open.clear()
+      this.#dropLog()
+      state.kept = NOTHING
+      if (state.clockUs === 0 && known === undefined) return
+    } else {
+      const corrected = applyCorrection(correction, known, nowUs)
+      if (!corrected) return
+      state.algorithm = correction.charge.algorithm
+      // Open charges can be removed as before: without them, a settlement would have moved the state as far.
+      this.#keep(corrected, nowMs)
     }
     this.#write(nowMs)
   }

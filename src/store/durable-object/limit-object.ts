@@ -59,16 +59,7 @@ export class LimitObject {
     if (call[0] === 'documents' || call[0] === 'counters') return Response.json(await this.#callTable(call))
     const [name, argument] = call
     if (name === 'reserve') return Response.json(await this.#reserve(argument))
-    const answer = await this.#change((machine, nowUs) => {
-      switch (name) {
-        case 'close':
-          return machine.close(argument, nowUs)
-        case 'inquire':
-          return machine.inquire(argument, nowUs)
-        case 'correct':
-          for (const correction of argument) machine.correct(correction, nowUs)
-      }
-    })
+    const answer = await this.#change((machine, nowUs) => machine[name](argument as never, nowUs))
     return Response.json(answer ?? null)
   }
 
@@ -186,7 +177,7 @@ export class LimitObject {
     })
     const objects = openObjects(this.#env.LIMITS)
     const ask = async ([id, siblings]: (typeof overdue)[number]) => {
-      const inquiries = siblings.map((key) => objects.get(key).inquire(id))
+      const inquiries = siblings.map((key) => objects.inquire(key, id))
       const answers = await Promise.all(inquiries.map((answer) => answer.catch(() => undefined)))
       // It may have failed meanwhile, and another machine may have written since.
       if (this.#machine !== machine || !answers.includes(false)) return

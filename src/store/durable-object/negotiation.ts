@@ -17,9 +17,10 @@ export interface To<Message> {
 
 export interface Conclusion {
   readonly decision: Decision
-  /** They give back what was reserved: until they have arrived, it refuses others. */
-  readonly givenBack: readonly To<CommitOrAbort>[]
-  /** They go to the objects that found a new identity: nobody is admitted before all of these have acknowledged them. */
+  /**
+   * Nobody is answered before they have arrived: they give back what refuses others until then, or keep the charge of a
+   * new identity, which would lapse.
+   */
   readonly awaited: readonly To<CommitOrAbort>[]
   /** They end all that stays charged, and are sent last. */
   readonly kept: readonly To<CommitOrAbort>[]
@@ -81,7 +82,6 @@ export class Negotiation {
     const { charges } = this.#request
     const votes = this.#listVotes()
     const granted = countGranted(this.#request, votes)
-    const givenBack: To<CommitOrAbort>[] = []
     const awaited: To<CommitOrAbort>[] = []
     const kept: To<CommitOrAbort>[] = []
     const votedAtMs = new Map<string, number>()
@@ -93,14 +93,9 @@ export class Negotiation {
       if (permits > 0) subtract(vote.usage, permits * cost + vote.forfeited)
       if (this.isFinal) return
       const closing = { index, key, message: { id: this.#id, permits } }
-      if (permits === 0) givenBack.push(closing)
-      else {
-        kept.push(closing)
-        if (vote.isNew && this.#precedesNewcomers(index)) awaited.push(closing)
-        else if (permits < vote.charged) {
-          givenBack.push({ ...closing, message: { ...closing.message, isPartial: true } })
-        }
-      }
+      if (permits > 0) kept.push(closing)
+      if (permits === 0 || (vote.isNew && this.#precedesNewcomers(index))) awaited.push(closing)
+      else if (permits < vote.charged) awaited.push({ ...closing, message: { ...closing.message, isPartial: true } })
     })
     const isProvisional = charges.some(({ mode }, index) => {
       const vote = this.#votes.get(index)
@@ -109,7 +104,7 @@ export class Negotiation {
     const usage = votes.map(({ usage }) => usage)
     const nowMs = Math.max(...votedAtMs.values())
     const decision = { granted, nowMs, usage, ...(granted === 0 && isProvisional && { isProvisional: true as const }) }
-    return { decision, givenBack, awaited, kept, votedAtMs }
+    return { decision, awaited, kept, votedAtMs }
   }
 
   /** An object knew that the decision is given up before it was asked, or has too many open ones. */

@@ -1,3 +1,4 @@
+import type { Correction } from '../../algorithms/corrections.ts'
 import type { Evaluation } from '../../algorithms/decide.ts'
 import type { DecisionRequest, StoreCharge } from '../../model/charge.ts'
 import { StoreError } from '../../model/store.ts'
@@ -44,28 +45,20 @@ export interface CommitOrAbort {
   readonly isPartial?: true
 }
 
-export type Correction =
-  | { readonly kind: 'release' | 'revoke'; readonly slot: number }
-  | { readonly kind: 'renew'; readonly slot: number; readonly windowMs: number }
-  | { readonly kind: 'settle'; readonly charge: StoreCharge; readonly units: number; readonly chargedAtMs: number }
-  | { readonly kind: 'delete' }
-
-export interface RemoteObject {
-  reserve(reservation: PreparedCharge): Promise<ObjectVote>
-  /** @returns whether the charge stands */
-  close(closing: CommitOrAbort): Promise<boolean>
-  /** A sibling asks. @returns whether the decision was granted there; if not, it never will be */
-  inquire(id: number): Promise<boolean>
-  correct(corrections: readonly Correction[]): Promise<void>
-}
+export type ObjectCorrection = Correction | { readonly kind: 'delete' }
 
 export interface RemoteObjects {
-  get(key: string): RemoteObject
+  reserve(key: string, reservation: PreparedCharge): Promise<ObjectVote>
+  /** @returns whether the charge stands */
+  close(key: string, closing: CommitOrAbort): Promise<boolean>
+  /** A sibling asks. @returns whether the decision was granted there; if not, it never will be */
+  inquire(key: string, id: number): Promise<boolean>
+  correct(key: string, corrections: readonly ObjectCorrection[]): Promise<void>
 }
 
 export type ObjectCall = {
-  [Name in keyof RemoteObject]: readonly [name: Name, argument: Parameters<RemoteObject[Name]>[0]]
-}[keyof RemoteObject]
+  [Name in keyof RemoteObjects]: readonly [name: Name, argument: Parameters<RemoteObjects[Name]>[1]]
+}[keyof RemoteObjects]
 
 export interface ObjectNamespace {
   idFromName(name: string): unknown
@@ -93,17 +86,13 @@ export function hasTable(sql: ObjectDatabase, name: string): boolean {
 }
 
 export function openObjects(namespace: ObjectNamespace): RemoteObjects {
+  // biome-ignore lint/suspicious/noExplicitAny: the other side is the class `LimitObject`
+  const call = (key: string, ...sent: ObjectCall): Promise<any> => callObject(namespace, key, sent)
   return {
-    get(key) {
-      // biome-ignore lint/suspicious/noExplicitAny: the other side is the class `LimitObject`
-      const call = (...sent: ObjectCall): Promise<any> => callObject(namespace, key, sent)
-      return {
-        reserve: (reservation) => call('reserve', reservation),
-        close: (closing) => call('close', closing),
-        inquire: (id) => call('inquire', id),
-        correct: (corrections) => call('correct', corrections),
-      }
-    },
+    reserve: (key, reservation) => call(key, 'reserve', reservation),
+    close: (key, closing) => call(key, 'close', closing),
+    inquire: (key, id) => call(key, 'inquire', id),
+    correct: (key, corrections) => call(key, 'correct', corrections),
   }
 }
 

@@ -1,16 +1,13 @@
 import {
-  addCounts,
-  addTo,
+  addFlush,
   type Flush,
-  findPeriodStart,
-  KEPT_MS,
-  type MutablePeriod,
+  findExpiry,
+  type KeptPeriod,
   PERIOD_MS,
   type Period,
   type Resolution,
   type Sketch,
   type StatisticsStore,
-  TOTALS_KEPT_MS,
 } from '../counters.ts'
 import {
   checkWrite,
@@ -151,47 +148,22 @@ class DocumentTable extends Table {
   }
 }
 
-/** A flush that comes again within this time after it was sent is recognized. */
-const KNOWN_FOR_MS = 2 * 3_600_000
-
 interface Body extends Omit<PlainPeriod, 'startMs'> {
-  /** A minute has, by source, the number of the last flush that began with it. */
   readonly added?: readonly PlainCount[]
 }
-
-interface KeptPeriod extends MutablePeriod {
-  readonly added: Map<string, number>
-}
-
-/** One row, which starts at 0, holds all that was ever counted. */
-const TOTALS = 'total'
 
 /** Counts: a row for each minute and hour, and one for all. A flush rewrites those, however much it holds. */
 export class CounterTable extends Table {
   protected readonly name = 'counted'
 
-  add({ source, number, minutes }: PlainFlush): void {
-    const [first] = minutes
-    if (!first || number <= (this.#readPeriod('minute', first.startMs).added.get(source) ?? 0)) return
+  add({ minutes, ...flush }: PlainFlush): void {
+    const read = (period: KeptPeriod['period'], startMs: number) => this.#readPeriod(period, startMs)
+    const changed = addFlush({ ...flush, minutes: minutes.map(fromPlain) }, read)
+    if (changed.length === 0) return
     this.sql.exec(
       'CREATE TABLE IF NOT EXISTS counted (period TEXT, startMs INTEGER, expiresAtMs INTEGER, body TEXT, PRIMARY KEY (period, startMs)) WITHOUT ROWID',
     )
-    const hours = new Map<number, KeptPeriod>()
-    const totals = this.#readPeriod(TOTALS, 0)
-    for (const plain of minutes) {
-      const more = fromPlain(plain)
-      const minute = this.#readPeriod('minute', more.startMs)
-      addTo(minute, more)
-      if (plain === first) minute.added.set(source, number)
-      this.#writePeriod('minute', minute)
-      const hourMs = findPeriodStart('hour', more.startMs)
-      const hour = hours.get(hourMs) ?? this.#readPeriod('hour', hourMs)
-      hours.set(hourMs, hour)
-      addTo(hour, more)
-      addCounts(totals.counts, more.counts)
-    }
-    for (const hour of hours.values()) this.#writePeriod('hour', hour)
-    this.#writePeriod(TOTALS, totals)
+    for (const period of changed) this.#writePeriod(period)
   }
 
   read(resolution: Resolution, fromMs: number, toMs: number): PlainPeriod[] {
@@ -206,7 +178,7 @@ export class CounterTable extends Table {
   }
 
   readTotals(): PlainCount[] {
-    return [...this.#readPeriod(TOTALS, 0).counts]
+    return [...(this.#readPeriod('total', 0)?.counts ?? [])]
   }
 
   /** @returns the time at which there is more to delete; undefined if nothing is left */
@@ -216,26 +188,22 @@ export class CounterTable extends Table {
     return row?.atMs ?? undefined
   }
 
-  #readPeriod(period: Resolution | typeof TOTALS, startMs: number): KeptPeriod {
+  #readPeriod(period: KeptPeriod['period'], startMs: number): KeptPeriod | undefined {
     const [row] = this.select<{ readonly body: string }>(
       'SELECT body FROM counted WHERE period = ? AND startMs = ? AND expiresAtMs >= ?',
       ...[period, startMs, this.nowMs],
     )
-    const { counts, sketches, added }: Body = row ? JSON.parse(row.body) : { counts: [], sketches: [] }
-    return { startMs, counts: new Map(counts), sketches: new Map(sketches), added: new Map(added) }
+    if (!row) return undefined
+    const { counts, sketches, added }: Body = JSON.parse(row.body)
+    return { period, startMs, counts: new Map(counts), sketches: new Map(sketches), added: new Map(added) }
   }
 
-  #writePeriod(period: Resolution | typeof TOTALS, kept: KeptPeriod): void {
+  #writePeriod(kept: KeptPeriod): void {
     const { startMs, ...rest } = toPlain(kept)
     const body: Body = kept.added.size > 0 ? { ...rest, added: [...kept.added] } : rest
     this.sql.exec(
       'INSERT INTO counted (period, startMs, expiresAtMs, body) VALUES (?, ?, ?, ?) ON CONFLICT (period, startMs) DO UPDATE SET expiresAtMs = excluded.expiresAtMs, body = excluded.body',
-      ...[period, startMs, this.#findExpiry(period, startMs), JSON.stringify(body)],
+      ...[kept.period, startMs, findExpiry(kept, this.nowMs), JSON.stringify(body)],
     )
-  }
-
-  #findExpiry(period: Resolution | typeof TOTALS, startMs: number): number {
-    if (period === TOTALS) return this.nowMs + TOTALS_KEPT_MS
-    return Math.max(startMs + PERIOD_MS[period] + KEPT_MS[period], this.nowMs + KNOWN_FOR_MS)
   }
 }

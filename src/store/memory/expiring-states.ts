@@ -4,15 +4,12 @@ import type { States } from '../../algorithms/decide.ts'
 export const MAX_KEYS = 100_000
 
 /** Entries by their keys, or by the ends of keys that begin alike. */
-export type Space = Map<string, StateEntry>
-
-export interface StatePlace {
-  readonly space: Space
-  readonly name: string
-}
+type Space = Map<string, StateEntry>
 
 /** Entries form a ring in order of the last write: one that is written again is relinked, which a `Map` cannot do cheaply. */
-export interface StateEntry extends StatePlace {
+interface StateEntry {
+  readonly space: Space
+  readonly name: string
   state: unknown
   /** The entry is forgotten once the clock that decides has passed this. */
   expiresAtMs: number
@@ -21,7 +18,8 @@ export interface StateEntry extends StatePlace {
 }
 
 export class ExpiringStates implements States {
-  readonly #entries: Space = new Map()
+  /** By what keys begin with, up to a "=": those beginnings are few. */
+  readonly #spaces = new Map<string, Space>()
   /** It closes the ring: after it comes the oldest entry, before it the newest. */
   readonly #ends = createRing(new Map(), '', undefined)
   readonly #maxKeys: number
@@ -43,12 +41,12 @@ export class ExpiringStates implements States {
   }
 
   read(key: string): unknown {
-    const { space, name } = this.locate(key)
+    const { space, name } = this.#locate(key)
     return this.find(space, name)?.state
   }
 
   write(key: string, state: unknown, ttlMs?: number): void {
-    const { space, name } = this.locate(key)
+    const { space, name } = this.#locate(key)
     const entry = space.get(name)
     // Redis forgets such a key at once, too.
     if (ttlMs !== undefined && ttlMs <= 0) {
@@ -60,7 +58,7 @@ export class ExpiringStates implements States {
   }
 
   delete(key: string): void {
-    const { space, name } = this.locate(key)
+    const { space, name } = this.#locate(key)
     const entry = space.get(name)
     if (entry) this.#remove(entry)
   }
@@ -91,8 +89,19 @@ export class ExpiringStates implements States {
     this.#evict()
   }
 
-  protected locate(key: string): StatePlace {
-    return { space: this.#entries, name: key }
+  /** @param prefix of keys, up to their first "="; the empty one of all that have none */
+  open(prefix: string): Space {
+    const known = this.#spaces.get(prefix)
+    if (known) return known
+    const space: Space = new Map()
+    this.#spaces.set(prefix, space)
+    return space
+  }
+
+  /** What follows a "=" is an identity as it is, by which alone it is found. */
+  #locate(key: string) {
+    const end = key.indexOf('=') + 1
+    return { space: this.open(key.slice(0, end)), name: key.slice(end) }
   }
 
   /** Forgets the keys that were written longest ago: two a write while they have expired, and any beyond the bound. */

@@ -1,5 +1,4 @@
-import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
-import { type ConcurrencyState, releaseSlot, renewSlot, revokeSlot } from '../../algorithms/concurrency.ts'
+import { applyCorrection, type Correction } from '../../algorithms/corrections.ts'
 import { decide } from '../../algorithms/decide.ts'
 import type { Decision, DecisionRequest, StoreCharge } from '../../model/charge.ts'
 import type { Adjustment, Release, Store } from '../../model/store.ts'
@@ -12,12 +11,12 @@ import { ExpiringStates } from './expiring-states.ts'
  * @param now milliseconds since the Unix epoch; may have a fraction
  * @param states by default, as many as an isolate can hold
  */
-export class MemoryStore<S extends ExpiringStates = ExpiringStates> implements Store {
+export class MemoryStore implements Store {
   readonly kind = 'memory'
-  protected readonly states: S
+  protected readonly states: ExpiringStates
   protected readonly now: () => number
 
-  constructor(now: () => number, states: S = new ExpiringStates() as S) {
+  constructor(now: () => number, states = new ExpiringStates()) {
     this.now = now
     this.states = states
   }
@@ -31,40 +30,19 @@ export class MemoryStore<S extends ExpiringStates = ExpiringStates> implements S
   }
 
   async release(charges: readonly StoreCharge[]): Promise<void> {
-    return this.revoke(charges.map((charge) => ({ charge, isKnown: true })))
+    this.#correct(charges.map((charge) => ({ kind: 'release', charge })))
   }
 
   async revoke(releases: readonly Release[]): Promise<void> {
-    const nowUs = this.#advance()
-    for (const { charge, isKnown } of releases) {
-      const { key, slot = 0 } = charge
-      const held = this.states.read(key) as ConcurrencyState | undefined
-      if (isKnown) {
-        if (held) releaseSlot(held, slot)
-        continue
-      }
-      const { state, ttlMs } = revokeSlot(held, slot, toMs(nowUs))
-      this.states.write(key, state, ttlMs)
-    }
+    this.#correct(releases.map(({ charge, isKnown }) => ({ kind: isKnown ? 'release' : 'revoke', charge })))
   }
 
   async renew(charges: readonly StoreCharge[]): Promise<void> {
-    const nowUs = this.#advance()
-    for (const { key, slot = 0, limits } of charges) {
-      const held = this.states.read(key) as ConcurrencyState | undefined
-      if (!held) continue
-      const { state, ttlMs } = renewSlot(held, slot, toMs(nowUs), limits[0]?.windowMs ?? 0)
-      this.states.write(key, state, ttlMs)
-    }
+    this.#correct(charges.map((charge) => ({ kind: 'renew', charge })))
   }
 
   async settle(differences: readonly Adjustment[], chargedAtMs: number): Promise<void> {
-    const nowUs = this.#advance()
-    for (const { charge, units } of differences) {
-      const state = this.states.read(charge.key)
-      const commit = ALGORITHMS[charge.algorithm].implementation.settle?.(state, charge, nowUs, chargedAtMs, units)
-      if (commit) this.states.write(charge.key, commit.state, commit.ttlMs)
-    }
+    this.#correct(differences.map((difference) => ({ kind: 'settle', ...difference, chargedAtMs })))
   }
 
   async delete(keys: readonly string[]): Promise<void> {
@@ -77,16 +55,21 @@ export class MemoryStore<S extends ExpiringStates = ExpiringStates> implements S
     return this.states.size
   }
 
+  #correct(corrections: readonly Correction[]): void {
+    const nowUs = this.#advance()
+    for (const correction of corrections) {
+      const { key } = correction.charge
+      const commit = applyCorrection(correction, this.states.read(key), nowUs)
+      if (commit) this.states.write(key, commit.state, commit.ttlMs)
+    }
+  }
+
   /** Sets the states to now. @returns microseconds */
   #advance(): number {
     const nowUs = Math.round(this.now() * 1000)
-    this.states.advanceTo(toMs(nowUs))
+    this.states.advanceTo(Math.floor(nowUs / 1000))
     return nowUs
   }
-}
-
-function toMs(us: number): number {
-  return Math.floor(us / 1000)
 }
 
 /** @param now milliseconds since the Unix epoch */

@@ -1,11 +1,9 @@
 import {
-  addCounts,
-  addTo,
+  addFlush,
   type CounterValues,
   type Flush,
-  findPeriodStart,
-  KEPT_MS,
-  type MutablePeriod,
+  findExpiry,
+  type KeptPeriod,
   PERIOD_MS,
   type Period,
   type Resolution,
@@ -66,50 +64,31 @@ export class MemoryDocuments implements DocumentStore {
 
 export class MemoryCounters implements StatisticsStore {
   readonly #now: () => number
-  readonly #periods: Record<Resolution, Map<number, MutablePeriod>> = { minute: new Map(), hour: new Map() }
-  readonly #totals = new Map<string, number>()
-  readonly #added = new Map<string, number>()
+  readonly #kept = new Map<string, KeptPeriod & { readonly expiresAtMs: number }>()
 
   /** @param now milliseconds since the Unix epoch */
   constructor(now: () => number) {
     this.#now = now
   }
 
-  async add({ source, number, minutes }: Flush): Promise<void> {
-    if (number <= (this.#added.get(source) ?? 0)) return
-    this.#added.set(source, number)
-    for (const minute of minutes) {
-      addTo(this.#findPeriod('minute', minute.startMs), minute)
-      addTo(this.#findPeriod('hour', minute.startMs), minute)
-      addCounts(this.#totals, minute.counts)
+  async add(flush: Flush): Promise<void> {
+    const nowMs = this.#now()
+    for (const kept of addFlush(flush, (period, startMs) => this.#kept.get(`${period} ${startMs}`))) {
+      this.#kept.set(`${kept.period} ${kept.startMs}`, { ...kept, expiresAtMs: findExpiry(kept, nowMs) })
     }
-    this.#deleteOld('minute')
-    this.#deleteOld('hour')
+    for (const [name, { expiresAtMs }] of this.#kept) if (expiresAtMs < nowMs) this.#kept.delete(name)
   }
 
   async read(resolution: Resolution, fromMs: number, toMs: number): Promise<readonly Period[]> {
-    this.#deleteOld(resolution)
-    return [...this.#periods[resolution].values()]
+    const nowMs = this.#now()
+    return [...this.#kept.values()]
+      .filter(({ period, expiresAtMs }) => period === resolution && expiresAtMs >= nowMs)
       .filter(({ startMs }) => startMs < toMs && startMs + PERIOD_MS[resolution] > fromMs)
       .sort((a, b) => a.startMs - b.startMs)
       .map(({ startMs, counts, sketches }) => ({ startMs, counts: new Map(counts), sketches: new Map(sketches) }))
   }
 
   async readTotals(): Promise<CounterValues> {
-    return new Map(this.#totals)
-  }
-
-  #findPeriod(resolution: Resolution, atMs: number): MutablePeriod {
-    const startMs = findPeriodStart(resolution, atMs)
-    const periods = this.#periods[resolution]
-    const period = periods.get(startMs) ?? { startMs, counts: new Map(), sketches: new Map() }
-    periods.set(startMs, period)
-    return period
-  }
-
-  #deleteOld(resolution: Resolution): void {
-    const oldestMs = this.#now() - KEPT_MS[resolution] - PERIOD_MS[resolution]
-    const periods = this.#periods[resolution]
-    for (const startMs of periods.keys()) if (startMs < oldestMs) periods.delete(startMs)
+    return new Map(this.#kept.get('total 0')?.counts)
   }
 }

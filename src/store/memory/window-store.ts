@@ -3,35 +3,10 @@ import { findLongestMs } from '../../algorithms/sliding-window.ts'
 import { WindowLog } from '../../algorithms/window-log.ts'
 import type { Charge } from '../../model/charge.ts'
 import type { PolicyLimit } from '../../model/policy.ts'
-import { ExpiringStates, type Space, type StatePlace } from './expiring-states.ts'
 import { MemoryStore } from './memory-store.ts'
 
-/** Entries whose keys hold an identity as it is, after a "=", are found by that identity alone. */
-class IdentityStates extends ExpiringStates {
-  readonly #spaces = new Map<string, Space>()
-
-  /** @param prefix of keys, up to their first "=" */
-  open(prefix: string): Space {
-    const known = this.#spaces.get(prefix)
-    if (known) return known
-    const space: Space = new Map()
-    this.#spaces.set(prefix, space)
-    return space
-  }
-
-  protected override locate(key: string): StatePlace {
-    const end = key.indexOf('=') + 1
-    return end === 0 ? super.locate(key) : { space: this.open(key.slice(0, end)), name: key.slice(end) }
-  }
-}
-
 /** Counts of a process that has no other store, with a shorter way to decide by one sliding window. */
-export class WindowStore extends MemoryStore<IdentityStates> {
-  /** @param maxKeys by default, as many as an isolate can hold */
-  constructor(now: () => number, maxKeys?: number) {
-    super(now, new IdentityStates(maxKeys))
-  }
-
+export class WindowStore extends MemoryStore {
   /**
    * Opens a sliding window for charges of one permit.
    * @param prefix of its keys; after it come the identities

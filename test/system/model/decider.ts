@@ -111,13 +111,12 @@ export class DeciderCode {
       return { state: this.#numberOf({ phase: 'second', votes, awaited: awaitedOf(sent) }), sent }
     }
     if (negotiation.isVoid) return this.giveUp(state)
-    const { decision, givenBack, awaited, kept } = negotiation.conclude()
-    if (awaited.length > 0) {
-      const confirming = { phase: 'confirming', votes, awaited: awaitedOf(this.#close(awaited)) } as const
-      return { state: this.#numberOf(confirming), sent: this.#close([...givenBack, ...awaited]) }
-    }
+    const { decision, awaited, kept } = negotiation.conclude()
+    const sent = this.#close(awaited)
+    const confirmed = awaitedOf(sent.filter(({ kind }) => kind === 'keep'))
+    if (confirmed !== 0) return { state: this.#numberOf({ phase: 'confirming', votes, awaited: confirmed }), sent }
     const phaseAfter = decision.granted > 0 ? 'admitted' : 'refused'
-    return { state: this.ended(state, phaseAfter), sent: this.#close([...givenBack, ...kept]) }
+    return { state: this.ended(state, phaseAfter), sent: [...sent, ...this.#close(kept)] }
   }
 
   #act(name: string, act: () => Act): Act {

@@ -60,7 +60,6 @@ function subject(readLabel = createLabelReader({ kind: 'header', name: 'x-accoun
   const lines: unknown[] = []
   const counters = new MemoryCounters(() => clock.now)
   const flushes: Flush[] = []
-  const savings = { byRefusalCache: 0, byLeases: 0, permitsLeased: 0 }
   const state = { fails: false }
   const recorder = new Recorder({
     counters: {
@@ -70,8 +69,6 @@ function subject(readLabel = createLabelReader({ kind: 'header', name: 'x-accoun
         await counters.add(flush)
       },
     },
-    avoided: savings,
-    mirror: undefined,
     readLabel,
     now: () => clock.now,
     wait(ms) {
@@ -83,7 +80,7 @@ function subject(readLabel = createLabelReader({ kind: 'header', name: 'x-accoun
   const works: Promise<unknown>[] = []
   const context = { waitUntil: (work: Promise<unknown>) => void works.push(work) }
   return {
-    ...{ clock, waits, lines, counters, flushes, savings, state, recorder, works, context },
+    ...{ clock, waits, lines, counters, flushes, state, recorder, works, context },
     /** Ends the wait that was begun first. */
     async wake() {
       wakes.shift()?.()
@@ -187,7 +184,7 @@ test('Recorder keeps as few names for a thousand made-up callers and paths as fo
 })
 
 test('Recorder counts in the minute in which something happens', async () => {
-  const { recorder, context, clock, wake, read, savings } = subject()
+  const { recorder, context, clock, wake, read } = subject()
   const store = new MemoryStore(() => clock.now)
   const charge = chargeOf('sliding-window', [{ limit: 1, windowMs: 60_000 }])
   const decide = (answer: typeof store.decide) =>
@@ -199,12 +196,12 @@ test('Recorder counts in the minute in which something happens', async () => {
     clock.now += 3
     return store.decideNow(request)
   })
-  savings.byLeases = 4
-  savings.permitsLeased = 6
+  for (let i = 0; i < 4; i++) recorder.onAvoided('leases')
+  recorder.onLeased(6)
   clock.now += MINUTE
   recorder.onDecided(observed(ADMITTED), context)
   await expect(decide(() => Promise.reject(new StoreError('away')))).rejects.toThrow('away')
-  savings.byLeases = 5
+  recorder.onAvoided('leases')
   await wake()
   const { periods } = await read()
   expect(

@@ -1,5 +1,5 @@
 import {
-  addCounts,
+  addFlush,
   addTo,
   type CounterValues,
   type Flush,
@@ -48,16 +48,13 @@ export class RedisCounters implements StatisticsStore {
     this.#prefix = `${keyPrefix}:statistics:`
   }
 
-  async add({ source, number, minutes }: Flush): Promise<void> {
+  async add(flush: Flush): Promise<void> {
     const hashes = new Map<string, Additions>()
-    const totals = { keepMs: TOTALS_KEPT_MS, counts: new Map<string, number>(), sketches: new Map() }
-    for (const minute of minutes) {
-      this.#addPeriod(hashes, 'minute', minute)
-      this.#addPeriod(hashes, 'hour', minute)
-      addCounts(totals.counts, minute.counts)
+    for (const { period, ...added } of addFlush(flush, () => undefined)) {
+      if (period === 'total') hashes.set(this.#totalsKey, { keepMs: TOTALS_KEPT_MS, ...added })
+      else this.#addPeriod(hashes, period, added)
     }
-    hashes.set(this.#totalsKey, totals)
-    const args: (string | number)[] = [`@${source}`, number, SKETCH_CAPACITY]
+    const args: (string | number)[] = [`@${flush.source}`, flush.number, SKETCH_CAPACITY]
     for (const { keepMs, counts, sketches } of hashes.values()) {
       args.push(keepMs, counts.size)
       for (const [field, count] of counts) args.push(field, count)
