@@ -1,4 +1,4 @@
-# `sluice serve` (docs/serve.md): docker build -t sluice . && docker run -p 8788:8788 -e DECIDE_TOKEN -e REDIS_URL sluice
+# `sluice serve` (docs/serve.md): docker build -t sluice . && docker run -p 8788:8788 -e DECIDE_TOKEN -e REDIS_URL=redis://… sluice
 FROM node:24-slim AS build
 WORKDIR /sluice
 COPY . .

@@ -53,7 +53,7 @@ async function start(): Promise<void> {
     variables.UPSTASH_REDIS_REST_TOKEN = redis.token
   }
   // Each run has another one, which nobody can know from anywhere but the line printed below.
-  const ownToken = variables.ADMIN_TOKEN === undefined ? randomBytes(24).toString('base64url') : undefined
+  const ownToken = variables.ADMIN_TOKEN ? undefined : randomBytes(24).toString('base64url')
   if (ownToken !== undefined) variables.ADMIN_TOKEN = ownToken
   const config = loadConfig({ ...present, ...variables }, readCalendarLimits)
   const stores: Readonly<Record<StoreKind, string>> = {

@@ -110,19 +110,23 @@ export async function resolveTarget(input: TargetInput, context: AdminContext): 
   }
   if (more.length > 0 || isTarget) throw new InputError(['target'], 'expected exactly one target')
   const by = readBy(kind, input)
-  let fold: string | undefined
+  const request = createRequest(input)
+  let folds: readonly (string | undefined)[] = [undefined]
   if (SOURCE_KINDS[kind].isInBody) {
     const { policies } = await readActiveRules(context)
-    const counting = policies.find((policy) => policy.by.length === 1 && policy.by.map(formatSource)[0] === by)
+    const counting = policies.filter((policy) => policy.by.length === 1 && policy.by.map(formatSource)[0] === by)
     const expected = 'what a policy counts by alone, since rules are looked up before a body is read'
-    if (!counting) throw new InputError(['target', kind], `expected ${expected}`)
-    fold = counting.fold
+    if (counting.length === 0) throw new InputError(['target', kind], `expected ${expected}`)
+    folds = counting.map(({ fold }) => fold)
   }
   // The only claim is the one that was named.
   const readClaim = () => findClaim(input.claim ?? {}, Object.keys(input.claim ?? {}))
-  const found = await createRuleTarget(by, createRequest(input), { ...context.config, readClaim, fold })
-  if (found) return found
-  throw new InputError(['target', kind], 'expected what a caller can be known by, in one way only')
+  const create = (fold: string | undefined) =>
+    createRuleTarget(by, request.clone() as Request, { ...context.config, readClaim, fold })
+  const [found, ...otherwise] = await Promise.all(folds.map(create))
+  if (!found) throw new InputError(['target', kind], 'expected what a caller can be known by, in one way only')
+  if (otherwise.every((each) => each?.digest === found.digest)) return found
+  throw new InputError(['target', kind], 'expected a digest in its place, since policies fold this value differently')
 }
 
 function readBy(kind: CallerKind, input: TargetInput): string {

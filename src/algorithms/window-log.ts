@@ -131,6 +131,11 @@ export class WindowLog {
     this.#dropLeft()
   }
 
+  dropAllBut(newest: number): void {
+    this.live = Math.max(this.start, this.end - 2 * newest)
+    this.#dropLeft()
+  }
+
   /** Drops what has left the longest window. */
   #dropLeft(): void {
     if (this.live === this.start || this.keepsAll) return

@@ -67,7 +67,7 @@ function toCommandError(error: unknown): CommandError {
   if (error instanceof CommandError) return error
   if (error instanceof OptionError) {
     return new CommandError(error.message, {
-      hint: 'In wrangler.toml, sluice check says where it is, and what else is wrong.',
+      hint: 'If it is in wrangler.toml, sluice check says where, and what else is wrong.',
     })
   }
   if (error instanceof CallerError) {

@@ -31,6 +31,8 @@ interface Refusals {
   readonly latest: readonly [RepeatedRefusal, ...RepeatedRefusal[]]
   /** Remaining units by key, of charges with a penalty that did not refuse. */
   readonly remaining: ReadonlyMap<string, number>
+  /** A request was granted since: units had come back, and were used again. */
+  readonly isOver?: true
 }
 
 /**
@@ -93,7 +95,8 @@ export function withRefusalLimit(store: Store, now: () => number): Store {
 
   function findKnown(charge: StoreCharge): Refusals | undefined {
     const known = refusalsByName.get(formatStatusName(charge))
-    return known && known.latest[0].sentAtMs > (releasedAtMs.get(charge.key) ?? 0) ? known : undefined
+    const isTrue = known && !known.isOver && known.latest[0].sentAtMs > (releasedAtMs.get(charge.key) ?? 0)
+    return isTrue ? known : undefined
   }
 
   /** @returns undefined if the charge does not refuse the request, as far as is known, or if the store must count it */
@@ -149,10 +152,9 @@ export function withRefusalLimit(store: Store, now: () => number): Store {
 
   function noteGranted({ charges }: DecisionRequest): void {
     for (const charge of charges) {
-      const { key, algorithm } = charge
-      if (detectsNewIdentities(charge)) knownKeys.set(key, true)
-      // Units have come back since, and were used again.
-      if (!ALGORITHMS[algorithm].holdsSlots && findKnown(charge)) noteReleased([key])
+      if (detectsNewIdentities(charge)) knownKeys.set(charge.key, true)
+      const known = ALGORITHMS[charge.algorithm].holdsSlots ? undefined : findKnown(charge)
+      if (known) refusalsByName.set(formatStatusName(charge), { ...known, isOver: true })
     }
   }
 

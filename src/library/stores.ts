@@ -133,25 +133,30 @@ function adaptRedis(client: AnyRedis): RedisClient {
 }
 
 interface ClientEvents {
-  listenerCount?(event: string): number
   on?(event: string, listener: (error: Error & { readonly code?: string }) => void): unknown
 }
 
+const READERS = new WeakMap<object, () => string | undefined>()
+/** Clients try to connect again within this, and fail again. */
+const FAILURE_LASTS_MS = 10_000
+
 /**
- * Listens where nobody does: Node would end the process when the connection is lost. What then fails is logged as
- * `store_error`, with the code of the failure or, if it is an answer of Redis, its first word: no more may be logged.
+ * Listens to a client, for which Node would end the process if nobody did when the connection is lost. What then fails is
+ * logged as `store_error`, with the code of the failure or, if it is an answer of Redis, its first word: no more may be
+ * logged.
  */
 function trackConnection(client: ClientEvents): () => string | undefined {
+  const known = READERS.get(client)
+  if (known) return known
   let failure: string | undefined
-  if (client.listenerCount?.('error') === 0) {
-    client.on?.('error', ({ code, message }) => {
-      failure = code ?? /^[A-Z]{2,}\b/.exec(message)?.[0]
-    })
-    client.on?.('ready', () => {
-      failure = undefined
-    })
-  }
-  return () => failure
+  let failedAtMs = 0
+  client.on?.('error', ({ code, message }) => {
+    failure = code ?? /^[A-Z]{2,}\b/.exec(message)?.[0]
+    failedAtMs = Date.now()
+  })
+  const readFailure = () => (Date.now() - failedAtMs < FAILURE_LASTS_MS ? failure : undefined)
+  READERS.set(client, readFailure)
+  return readFailure
 }
 
 /** Internals of the clients that show how they send calls. */

@@ -120,7 +120,9 @@ export function parseRules(text: string): Rules {
   let input: unknown
   try {
     // Before 0.1.0, entries had a number with each digest.
-    input = JSON.parse(text, (key, value) => (key === 'mark' && typeof value === 'number' ? undefined : value))
+    input = JSON.parse(text, function (this: object, key, value) {
+      return key === 'mark' && 'digest' in this ? undefined : value
+    })
   } catch {
     throw new OptionError(RULES, 'JSON', text)
   }

@@ -142,4 +142,5 @@ test('a file of variables that cannot be read is named', async () => {
 test('an empty secret of the shell is not set, unless a lost one would open a door', () => {
   const shell = { ADMIN_TOKEN: '', UPSTASH_REDIS_REST_TOKEN: '', IDENTITY_SECRET: '' }
   expect(readSettings({ cwd: tmpdir(), shell, view: 'development' }).variables).toEqual({ IDENTITY_SECRET: '' })
+  expect(readSettings({ cwd: tmpdir(), shell, view: 'deployed' }).variables).toEqual({})
 })

@@ -192,6 +192,16 @@ describe('every kind of identity can be named', () => {
     expect(blocked).toMatchObject({ status: 403 })
   })
 
+  test('a rule for a value in a body is refused where policies fold it differently', async () => {
+    const users = { limits: '9/1h', by: 'json:/user' }
+    const { ask, problem } = operatedWith([
+      { ...users, name: 'folded', fold: 'lower', match: 'POST /a' },
+      { ...users, name: 'plain', match: 'POST /b' },
+    ])
+    expect(await problem(block, { target: { json: { '/user': 'Alice' } } })).toMatchObject({ status: 400 })
+    expect((await ask(block, { target: { json: { '/user': 'alice' } } })).changed).toBe(true)
+  })
+
   test.each([
     [{ form: { user: 'a' } }, '#/target/form'],
     [{ json: { '/user': 'a' } }, '#/target/json'],
@@ -220,6 +230,14 @@ test('a rollback is of one section, unless all are asked for', async () => {
   expect(await now()).toEqual([1, 1, 1])
   await ask(rollback, { version: 1, section: 'all' })
   expect(await now()).toEqual([1, 0, null])
+})
+
+test('a rollback is not kept back by overrides that have ended', async () => {
+  const { ask, operated } = operatedWith([LOGIN])
+  for (const name of ['a', 'b']) await ask(push, { policies: [{ name, limits: '1/1h', by: 'header:x-a' }] })
+  await ask(override, { target: { token: 'abc' }, limits: { b: '2/1h' }, for: '1h' })
+  Object.assign(operated, { now: () => NOW_MS + 7_200_000 })
+  expect(await ask(rollback, { version: 1 })).toEqual({ version: 4, changed: true })
 })
 
 test('a rollback to rules that no longer fit the variables is refused at its version', async () => {

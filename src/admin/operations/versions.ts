@@ -1,7 +1,7 @@
 import * as v from 'valibot'
 import { OptionError } from '../../config/option-error.ts'
 import { parseRules, type Rules } from '../../rules/document.ts'
-import { SECTIONS, withSection } from '../../rules/edit-rules.ts'
+import { dropEnded, SECTIONS, withSection } from '../../rules/edit-rules.ts'
 import { checkRules } from '../../rules/rule-policies.ts'
 import { describe } from '../../statistics/schema.ts'
 import { KEPT_VERSIONS, NO_DOCUMENT } from '../../store/documents.ts'
@@ -49,7 +49,7 @@ export const rollback = defineOperation({
     if (!stored) throw createNotKept(version)
     const change = (rules: Rules) => {
       try {
-        const restored = withSection(rules, parseRules(stored.text), section)
+        const restored = dropEnded(withSection(rules, parseRules(stored.text), section), context.now())
         checkRules(restored, context.env)
         return restored
       } catch (error) {

@@ -62,8 +62,9 @@ export function readSettings({ cwd, shell, config, env: named, view }: SettingsO
   }
   const isSecret = (name: string) => SECRETS.has(name)
   const isUnset = (name: string, source: Source) =>
-    // A copy of .dev.vars.example names them all; the value of a server, which is in its shell, may have been lost.
-    isSecret(name) && (source === '.dev.vars' || (source === 'shell' && !NEVER_EMPTY.has(name)))
+    // A copy of .dev.vars.example names them all, and a deployed Worker has its own. That of a server may have been lost.
+    isSecret(name) &&
+    (source === '.dev.vars' || (source === 'shell' && (view === 'deployed' || !NEVER_EMPTY.has(name))))
   const isOurs = (name: string) =>
     (VARIABLES as readonly string[]).includes(name) || findMeantVariable(name) !== undefined
   // A development server does not send requests to the deployed API.

@@ -64,8 +64,8 @@ interface Head extends Pick<MachineState, 'algorithm' | 'clockUs' | 'alarmAtMs'>
   readonly state?: unknown
   readonly log?: Pick<WindowLog, 'keptMs' | 'penaltyMs' | 'penalty'> & {
     readonly entries: readonly number[]
-    /** Older entries have left the longest window, also if a row still holds them. */
-    readonly oldestMs?: number
+    /** The number of the newest entries that still count; all, if missing. */
+    readonly live?: number
   }
   readonly slotsExpireAtMs?: number
   readonly open?: readonly (readonly [number, Open])[]
@@ -126,8 +126,8 @@ function readKept(head: Head, log: WindowLog, { slots }: MachineState): unknown 
   if (expiresAtMs !== undefined) return { slots: new Map(slots), expiresAtMs } satisfies ConcurrencyState
   // Windows by their length are a map, which JSON lacks.
   if (!stored) return Array.isArray(state) ? new Map(state) : (state ?? undefined)
-  const { keptMs, penaltyMs, penalty, oldestMs = 0 } = stored
-  log.dropUntil(oldestMs - 1)
+  const { keptMs, penaltyMs, penalty, live = Number.POSITIVE_INFINITY } = stored
+  log.dropAllBut(live)
   return Object.assign(log, { keptMs, penaltyMs, penalty })
 }
 
@@ -157,8 +157,8 @@ function writeKept(state: MachineState, rows: Rows): Pick<Head, 'state' | 'log' 
   }
   if (kept.state === undefined) return {}
   if (!isLog) return { state: kept.state instanceof Map ? [...kept.state] : kept.state }
-  const { keptMs, penaltyMs, penalty, oldestMs } = kept.state as WindowLog
-  return { log: { keptMs, penaltyMs, penalty, entries: log.tail, oldestMs } }
+  const { keptMs, penaltyMs, penalty, size } = kept.state as WindowLog
+  return { log: { keptMs, penaltyMs, penalty, entries: log.tail, live: size } }
 }
 
 function writeSlots(written: Map<number, HeldSlot>, slots: ReadonlyMap<number, HeldSlot>, rows: Rows): void {
