@@ -105,7 +105,7 @@ test('dev runs both stores, one beside the other, for whoever tries a move, and 
   const { printed, ready } = startDev({ ...stores, ...PATIENT }, ['--away', '0.5'])
   await ready
   expect(rowOf(printed.text, 'store')).toContain('Durable Objects')
-  expect(rowOf(printed.text, 'beside')).toContain('over redis-server')
+  expect(rowOf(printed.text, 'mirror')).toContain('over redis-server')
   const ask = async () => (await fetch(rowOf(printed.text, 'Sluice'))).status
   expect(await ask()).toBe(200)
 
