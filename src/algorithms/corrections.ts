@@ -3,7 +3,7 @@ import type { Commit } from './algorithm.ts'
 import { ALGORITHMS } from './algorithm-table.ts'
 import { type ConcurrencyState, releaseSlot, renewSlot, revokeSlot } from './concurrency.ts'
 
-/** What a store changes of a charge that it has made, or may have. */
+/** A change to an earlier charge, which may or may not have reached the store. */
 export type Correction =
   | { readonly kind: 'release' | 'revoke' | 'renew'; readonly charge: StoreCharge }
   | { readonly kind: 'settle'; readonly charge: StoreCharge; readonly units: number; readonly chargedAtMs: number }

@@ -16,7 +16,7 @@ import { decorate } from './stage.ts'
 const COUNTS = { decisions: 0, refusedByMirrorOnly: 0, refusedByPrimaryOnly: 0, failures: 0 }
 export type MirrorCount = keyof typeof COUNTS
 
-/** Is told of each. */
+/** Observes what is counted. */
 export interface MirrorWatch {
   onMirrored(what: MirrorCount): void
 }
@@ -61,7 +61,7 @@ export function withMirror(store: Store, { mirror, now, timeoutMs, watch, log }:
   const second = withBreaker(mirror, { breaker, now, log: (level) => log(level, { event: 'mirror_recovered' }) })
   /** Keys are the charge objects of a request, which no other request has. */
   const mirroredCharges = new WeakMap<StoreCharge, MirroredCharge>()
-  /** Since they were logged. */
+  /** Counts since the last log line. */
   let counts = { ...COUNTS }
   let loggedAtMs = now()
   let waiting = 0

@@ -42,7 +42,7 @@ interface Refusals {
  * still bring known ones: there, a repeated refusal may be up to a second too old.
  */
 export function withRefusalLimit(store: Store, now: () => number): Store {
-  /** By key and plan, of which each has limits of its own. */
+  /** Keyed by key and plan, since each plan has its own limits. */
   const refusalsByName = new Lru<Refusals>(MAX_KEYS)
   /** When units of a key came back, as far as was seen: refusals whose call began before it no longer count. */
   const releasedAtMs = new Lru<number>(MAX_KEYS)

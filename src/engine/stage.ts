@@ -2,7 +2,7 @@ import type { Decision, DecisionRequest, StoreCharge } from '../model/charge.ts'
 import type { Store } from '../model/store.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 
-/** Is told what the stages around a store do. */
+/** Observes what the stages around a store do. */
 export interface StageWatch {
   /** A decision took no call to the store. */
   onAvoided(by: 'refusalCache' | 'leases'): void

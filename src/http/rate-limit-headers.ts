@@ -34,7 +34,7 @@ export function setRateLimitHeaders(
   if (!tightest) return
   const isDraft6 = headerFormat === 'draft-6'
   const prefix = isDraft6 ? 'RateLimit' : 'X-RateLimit'
-  // Of X-RateLimit, it is a time since the Unix epoch, as GitHub and most others use it.
+  // X-RateLimit-Reset is a Unix timestamp, as at GitHub and most others.
   const resetMs = findResetMs(tightest) + (isDraft6 ? 0 : now())
   addUnlessSent(headers, {
     ...(isDraft6 && {

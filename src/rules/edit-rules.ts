@@ -43,7 +43,7 @@ export function isSameTarget(one: RuleTarget, other: RuleTarget): boolean {
   return formatTargetKey(one) === formatTargetKey(other)
 }
 
-/** All edits do so. */
+/** Every edit drops the entries that have ended. */
 export function dropEnded(rules: Rules, nowMs: number): Rules {
   const lasts = (entry: { until?: string | undefined }) => !isOver(entry, nowMs)
   return {

@@ -51,7 +51,7 @@ export interface DigestOptions {
   readonly identitySecret: string | undefined
   /** Reads a claim of the request's token; left out: no token can be verified. */
   readonly readClaim?: IdentityInput['readClaim']
-  /** As the policy has it whose digest is meant; left out: the value as it is sent. */
+  /** How the policy folds the value; if left out, the value is hashed as it was sent. */
   readonly fold?: string | undefined
 }
 

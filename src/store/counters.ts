@@ -78,8 +78,10 @@ export function addFlush(
     return known
   }
   const [first] = minutes
-  if (!first || number <= (read('minute', first.startMs)?.added.get(source) ?? 0)) return []
-  find('minute', first.startMs).added.set(source, number)
+  if (!first) return []
+  const { added } = find('minute', first.startMs)
+  if (number <= (added.get(source) ?? 0)) return []
+  added.set(source, number)
   for (const minute of minutes) {
     addTo(find('minute', minute.startMs), minute)
     addTo(find('hour', findPeriodStart('hour', minute.startMs)), minute)

@@ -20,9 +20,9 @@ const DIGEST = new Option(
   'identity as keys and logs have it: 22 characters, in place of all others',
 )
 
-/** `--json` selects the output format. */
-const OTHER_FLAGS = { header: '-H, --header', json: '--json-member' } as const
-type PairFlags<Kind> = Kind extends keyof typeof OTHER_FLAGS ? (typeof OTHER_FLAGS)[Kind] : `--${Kind & string}`
+/** Flags other than the name of the kind: `--json` selects the output format. */
+const PAIR_FLAGS = { header: '-H, --header', json: '--json-member' } as const
+type PairFlags<Kind> = Kind extends keyof typeof PAIR_FLAGS ? (typeof PAIR_FLAGS)[Kind] : `--${Kind & string}`
 
 export const CALLER_OPTIONS = {
   ip: new Option('--ip <address>', 'address of the caller'),
@@ -94,7 +94,7 @@ export interface Declaration {
 
 function createPairOption<Kind extends PairKind>(kind: Kind) {
   const { noun, name, example } = SOURCE_KINDS[kind]
-  const flags = Object.hasOwn(OTHER_FLAGS, kind) ? OTHER_FLAGS[kind as keyof typeof OTHER_FLAGS] : `--${kind}`
+  const flags = (PAIR_FLAGS as Partial<Record<PairKind, string>>)[kind] ?? `--${kind}`
   const all = `${flags as PairFlags<Kind>} <${name as 'pair'}=value>` as const
   return new Option(all, `a ${noun} of the caller, such as ${example}`).argParser(collect(readPair))
 }

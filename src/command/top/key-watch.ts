@@ -177,28 +177,31 @@ function toRow({ charge, look, unitsPerS, looks, looksAtLimit }: Watched) {
 /** Recognizes the keys of Sluice: `<prefix>:<policy>:<algorithm letter>:{<digest>}`. */
 export class OwnKeys {
   readonly pattern: string
-  readonly #policies: ReadonlyMap<string, RequestPolicy>
-  readonly #keyPrefix: string
+  readonly #prefix: string
+  /** Charges of no digest yet, by policy name and algorithm letter. */
+  readonly #charges: ReadonlyMap<string, RequestCharge>
 
   constructor({ keyPrefix, policies }: Pick<Config, 'keyPrefix' | 'policies'>) {
-    this.#keyPrefix = keyPrefix
+    this.#prefix = `${keyPrefix}:`
     // A prefix has no special characters of patterns.
-    this.pattern = `${keyPrefix}:*`
+    this.pattern = `${this.#prefix}*`
     const formatName = ({ name, algorithm }: RequestPolicy) => `${name}:${ALGORITHMS[algorithm].letter}`
-    this.#policies = new Map(policies.map((policy) => [formatName(policy), policy]))
+    const limiting = policies.filter(({ limits }) => limits.length > 0)
+    this.#charges = new Map(
+      limiting.map((policy) => [formatName(policy), { ...createDigestCharge(policy, '', keyPrefix), cost: 1 }]),
+    )
   }
 
   /** Recognizes the rule set, its audit log, statistics and what candidate policies count. */
   isOther(key: string): boolean {
-    return /^(?:rules|journal|(?:rules:candidate|statistics):.*)$/s.test(key.slice(this.#keyPrefix.length + 1))
+    return /^(?:rules|journal|(?:rules:candidate|statistics):.*)$/s.test(key.slice(this.#prefix.length))
   }
 
   /** @returns undefined if no configured policy has such keys */
   findCharge(key: string): RequestCharge | undefined {
-    if (!key.startsWith(`${this.#keyPrefix}:`)) return undefined
-    const [, name = '', digest = ''] = /^([\w-]+:\w):\{([^{}]+)\}$/.exec(key.slice(this.#keyPrefix.length + 1)) ?? []
-    const policy = this.#policies.get(name)
-    if (!policy || policy.limits.length === 0) return undefined
-    return { ...createDigestCharge(policy, digest, this.#keyPrefix), cost: 1 }
+    if (!key.startsWith(this.#prefix)) return undefined
+    const [, name = '', digest = ''] = /^([\w-]+:\w):\{([^{}]+)\}$/.exec(key.slice(this.#prefix.length)) ?? []
+    const charge = this.#charges.get(name)
+    return charge && { ...charge, digest, key }
   }
 }

@@ -18,7 +18,7 @@ interface StateEntry {
 }
 
 export class ExpiringStates implements States {
-  /** By what keys begin with, up to a "=": those beginnings are few. */
+  /** Entries by key prefix, up to the first "=". There are few prefixes. */
   readonly #spaces = new Map<string, Space>()
   /** It closes the ring: after it comes the oldest entry, before it the newest. */
   readonly #ends = createRing(new Map(), '', undefined)
@@ -98,7 +98,7 @@ export class ExpiringStates implements States {
     return space
   }
 
-  /** What follows a "=" is an identity as it is, by which alone it is found. */
+  /** After a "=", a key holds the identity itself, and only that is looked up. */
   #locate(key: string) {
     const end = key.indexOf('=') + 1
     return { space: this.open(key.slice(0, end)), name: key.slice(end) }
