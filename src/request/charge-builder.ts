@@ -11,7 +11,6 @@ import { readAuthorization } from './identity/authorization.ts'
 import type { ClaimReader } from './identity/claims.ts'
 import { createDigest, type Digest } from './identity/digest.ts'
 import { type IdentityInput, readIdentity, readIdentitySource } from './identity/identify.ts'
-import { AMBIGUOUS } from './identity/reading.ts'
 import { foldCase } from './policy/canonical-path.ts'
 import type { Match } from './policy/policy-finder.ts'
 import type { ReceivedRequest } from './received-request.ts'
@@ -61,13 +60,14 @@ export class RequestChargeBuilder {
   ): Promise<ChargeResult> {
     const prepared = this.#prepared.get(policy) as Prepared
     const { keyPrefix, ipv6Prefix, readClaim } = this.#options
-    const { method, headers } = request
+    const { method } = request
     const createInput = (): IdentityInput => ({
       request,
       // To an API, HEAD is a GET.
       route: route ?? `${method === 'HEAD' ? 'GET' : method} ${policy.ignoresCase ? foldCase(path) : path}`,
       ipv6Prefix,
-      readClaim: (claim) => readClaim?.(claim, headers.get('Authorization'), context) ?? AMBIGUOUS,
+      readClaim,
+      context,
     })
     let digest = this.#readKnownDigest(prepared, request)
     if (digest === undefined) {

@@ -1,39 +1,7 @@
 import { formatIpv6, readIpv6Groups, toBytes, unmapIpv4 } from '../request/identity/address.ts'
-import { EntryGroups } from './wildcards.ts'
 
 /** The bytes of an address: 4 or 16. */
 type Bytes = readonly number[]
-
-export class Networks<T> {
-  readonly #groups = new EntryGroups<Bytes, T>()
-
-  /** @param network as `parseNetwork` writes it */
-  add(network: string, entry: T): void {
-    const [address = '', prefix] = network.split('/')
-    const bytes = parseBytes(address) as Bytes
-    const width = Number(prefix)
-    this.#groups.add(bytes, entry, {
-      name: `${bytes.length} ${width}`,
-      width,
-      readKey: (other) => (other.length === bytes.length ? readLeadingBits(other, width) : undefined),
-    })
-  }
-
-  get isEmpty(): boolean {
-    return this.#groups.isEmpty
-  }
-
-  /** Finds the entries of all networks that hold an address, the smallest first. */
-  find(address: string): readonly T[] {
-    const bytes = parseBytes(address)
-    return bytes ? this.#groups.find(bytes) : []
-  }
-}
-
-function readLeadingBits(bytes: Bytes, prefix: number): string {
-  const whole = Math.floor(prefix / 8)
-  return `${bytes.slice(0, whole)} ${(bytes[whole] ?? 0) >> (8 - (prefix % 8))}`
-}
 
 export const NETWORK_EXPECTED =
   'a network without bits beyond its prefix, such as 203.0.113.0/24 or 2001:db8::/32, the prefix at least 1'
@@ -47,6 +15,20 @@ export function parseNetwork(text: string): string | undefined {
   if (bytes?.length !== (address.includes(':') ? 16 : 4) || width > 8 * bytes.length) return undefined
   const beyond = bytes.some((byte, at) => (byte << Math.min(8, Math.max(0, width - 8 * at))) & 255)
   return beyond ? undefined : `${formatIpv6(address) ?? address}/${width}`
+}
+
+/** Writes a network as a wildcard for its addresses, as `formatBits` writes them. @param network a parsed one */
+export function toWildcard(network: string): string {
+  const [address = '', prefix] = network.split('/')
+  return `${formatBits(address)?.slice(0, 1 + Number(prefix))}*`
+}
+
+const BITS = Array.from({ length: 256 }, (_, byte) => byte.toString(2).padStart(8, '0'))
+
+/** Writes an address as `4` or `6` and its bits; undefined for anything else. */
+export function formatBits(address: string): string | undefined {
+  const bytes = parseBytes(address)
+  return bytes && `${bytes.length === 4 ? 4 : 6}${bytes.map((byte) => BITS[byte]).join('')}`
 }
 
 /** Reads an IPv4-mapped address as one of IPv4. */

@@ -5,19 +5,16 @@ import type { RequestCharge, StoreCharge } from '../model/charge.ts'
 import type { Limit } from '../model/limits.ts'
 import type { PolicyLimit, RequestPolicy } from '../model/policy.ts'
 import type { Override } from './document.ts'
-import type { RuleEntry } from './identity-index.ts'
-
-export type OverrideEntry = Extract<RuleEntry, { kind: 'override' }>
 
 export function applyOverrides(
   charges: readonly RequestCharge[],
   isAllowed: boolean,
-  overrides: readonly OverrideEntry[],
+  overrides: readonly Override[],
 ): readonly RequestCharge[] {
   if (isAllowed) return charges.map(withoutLimit)
   if (overrides.length === 0) return charges
   return charges.map((charge) => {
-    for (const { override } of overrides) {
+    for (const override of overrides) {
       if (override.unlimited) {
         if (override.policies?.includes(charge.policy.name) ?? true) return withoutLimit(charge)
         continue

@@ -1,43 +1,57 @@
 import type { IdentitySource, Reading } from '../model/identity-source.ts'
 import { readAuthorization } from '../request/identity/authorization.ts'
 import { findCookiesAlike, readCookieValue } from '../request/identity/cookie.ts'
+import type { IdentityInput } from '../request/identity/identify.ts'
 import { decodeU, findSpellings, MAX_CHARACTERS, readParameter, readText } from '../request/identity/reading.ts'
-import type { ReceivedRequest } from '../request/received-request.ts'
 
 /** Where there are many values, APIs take one of the first or the last. */
 const MAX_AT_EACH_END = 4
 
-type ValueFinder = (request: ReceivedRequest, name: string) => readonly Reading[]
-
-const FINDERS: Readonly<Record<IdentitySource['kind'], ValueFinder | undefined>> = {
-  token: ({ headers }) => findCredentials(headers.get('Authorization') ?? '').flatMap(readCredential),
-  header({ headers }, name) {
-    const field = headers.get(name) ?? ''
-    return [field, ...splitPieces(field, /,/)].map(readText)
-  },
-  query: ({ url }, name) => takeEnds(findParameters(url, name)).map(readValue),
-  cookie: ({ headers }, name) => findCookieValues(headers.get('Cookie') ?? '', name),
-  ip: undefined,
-  form: undefined,
-  json: undefined,
-  claim: undefined,
-  route: undefined,
-  global: undefined,
-  application: undefined,
-}
-
-export function isInFields({ kind }: IdentitySource): boolean {
-  return FINDERS[kind] !== undefined
-}
-
 /**
  * Finds what some API may take an ambiguous value for. A caller that is blocked must not get in by sending another value,
  * or anything else, beside the one that it is known by; whoever is let in is known by one value only.
+ * @returns undefined if that may be anything
  */
-export function findPossibleValues(source: IdentitySource, request: ReceivedRequest): readonly string[] {
-  const readings = FINDERS[source.kind]?.(request, 'name' in source ? source.name : '') ?? []
-  const values = readings.flatMap((reading) => (reading.kind === 'value' ? [reading.value] : []))
-  return [...new Set(values)].filter(({ length }) => length <= MAX_CHARACTERS)
+export async function findPossibleValues(
+  source: IdentitySource,
+  input: IdentityInput,
+): Promise<readonly string[] | undefined> {
+  const readings = await findPossibleReadings(source, input)
+  const values = readings?.flatMap((reading) => (reading.kind === 'value' ? [reading.value] : []))
+  return values && [...new Set(values)].filter(({ length }) => length <= MAX_CHARACTERS)
+}
+
+function findPossibleReadings(source: IdentitySource, input: IdentityInput) {
+  const { headers, url } = input.request
+  switch (source.kind) {
+    case 'token':
+      return findCredentials(headers.get('Authorization') ?? '').flatMap(readCredential)
+    case 'header': {
+      const field = headers.get(source.name) ?? ''
+      return [field, ...splitPieces(field, /,/)].map(readText)
+    }
+    case 'query':
+      return takeEnds(findParameters(url, source.name)).map(readValue)
+    case 'cookie':
+      return findCookieValues(headers.get('Cookie') ?? '', source.name)
+    case 'claim':
+      return readPossibleClaims(source.path, input)
+    default:
+      return undefined
+  }
+}
+
+/** Reads a claim of each token that some API may find in a header that does not hold exactly one. Each is verified. */
+async function readPossibleClaims(path: readonly string[], { request, readClaim, context }: IdentityInput) {
+  const field = request.headers.get('Authorization')
+  if (!readClaim || !field) return []
+  const words = field.trim().split(/\s+/, 3)
+  // What stands where a token belongs has been verified before.
+  const known = words.length < 3 ? words.at(-1) : undefined
+  const tokens = findPossibleTokens(field).filter((token) => token !== known)
+  // A context verifies one token only.
+  const createContext = () => ({ waitUntil: (work: Promise<unknown>) => context.waitUntil(work) })
+  return Promise.all(tokens.map((token) => readClaim(path, `Bearer ${token}`, createContext())))
 }
 
 /** Finds the signed tokens that some API may read in an Authorization header. */

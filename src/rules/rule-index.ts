@@ -1,25 +1,21 @@
 import type { MatchedRules } from '../engine/limiter.ts'
 import type { RequestCharge } from '../model/charge.ts'
 import { formatSource, type IdentitySource, isInBody, isShared } from '../model/identity-source.ts'
-import type { RequestPolicy } from '../model/policy.ts'
 import type { Blocked } from '../model/verdict.ts'
 import { type Caller, createClaimReader, createRequest, NO_RESPONSE } from '../request/caller/caller.ts'
-import { readCallerAddress } from '../request/identity/address.ts'
+import { formatCallerAddress, readAddress } from '../request/identity/address.ts'
 import type { ClaimReader } from '../request/identity/claims.ts'
 import { createDigest, type Digest } from '../request/identity/digest.ts'
 import { foldReading } from '../request/identity/fold.ts'
 import { type IdentityInput, readIdentitySource } from '../request/identity/identify.ts'
-import { AMBIGUOUS } from '../request/identity/reading.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
-import type { CallContext } from '../runtime/call-context.ts'
 import { TextLru } from '../runtime/lru.ts'
-import type { Block, Rules } from './document.ts'
-import { IdentityIndex, NO_ENTRIES, type RuleEffect, type RuleEntry } from './identity-index.ts'
-import { Networks } from './networks.ts'
-import { applyOverrides, type OverrideEntry } from './override.ts'
-import { findPossibleTokens, findPossibleValues, isInFields } from './possible-values.ts'
+import type { Block, Override, Rules } from './document.ts'
+import { formatBits, toWildcard } from './networks.ts'
+import { applyOverrides } from './override.ts'
+import { findPossibleValues } from './possible-values.ts'
 import { parseKnownBy, type RuleTarget } from './target.ts'
-import { addTo } from './wildcards.ts'
+import { addTo, Wildcards } from './wildcards.ts'
 
 export interface RuleIndexOptions {
   readonly ipv6Prefix: number
@@ -32,24 +28,39 @@ export interface RuleIndexOptions {
 /** The rules that match a request, before its charges are known; undefined if there are none. */
 export type FoundRules = MatchedRules | Blocked | undefined
 
-interface Arrival {
-  readonly request: ReceivedRequest
-  readonly context: Pick<CallContext, 'waitUntil'>
-  readonly nowMs: number
+interface RuleEntry {
+  readonly kind: 'block' | 'allow' | 'override'
+  readonly rule: Block & Override
+  readonly untilMs: number
 }
 
-type IndexedEntries = readonly RuleEntry[]
+type Entries = readonly RuleEntry[]
+
+const NO_ENTRIES: Entries = []
+
+/** The rules that name callers by one source. */
+interface SourceIndex {
+  readonly source: IdentitySource
+  readonly byDigest: Map<string, RuleEntry[]>
+  /** By a part of the value; of addresses, by network. */
+  readonly byPart: Wildcards<RuleEntry>
+  /** Rules by value, so that each is digested, and each address parsed, once. */
+  readonly known: TextLru<Entries>
+  hasBlocks: boolean
+}
+
+interface Arrival extends IdentityInput {
+  readonly nowMs: number
+}
 
 /** Blocks, allows and overrides: a look-up takes a few steps for each way in which they name callers. */
 export class RuleIndex {
   readonly #options: RuleIndexOptions
   readonly #digest: Digest
-  readonly #networks = new Networks<RuleEntry>()
-  readonly #countries = new Map<unknown, RuleEntry[]>()
-  readonly #asns = new Map<unknown, RuleEntry[]>()
-  readonly #identities = new Map<string, IdentityIndex>()
-  /** Rules by address, which takes long to be parsed. */
-  readonly #knownAddresses = new TextLru<IndexedEntries>()
+  readonly #sources = new Map<string, SourceIndex>()
+  readonly #addresses = this.#openSource('ip')
+  /** Rules by country, and by the number of a network operator. */
+  readonly #places = new Map<unknown, RuleEntry[]>()
   /** Rules with a digest of an unnamed source: they apply where a policy counts by it. */
   readonly #byDigest = new Map<string, RuleEntry[]>()
   #lastDigestBlockMs = Number.NEGATIVE_INFINITY
@@ -57,68 +68,76 @@ export class RuleIndex {
   constructor({ blocks, allows, overrides }: Rules, options: RuleIndexOptions) {
     this.#options = options
     this.#digest = createDigest(options.identitySecret)
-    for (const block of blocks) this.#add(block, { kind: 'block', block })
-    for (const allow of allows) this.#add(allow, { kind: 'allow' })
-    for (const override of overrides) this.#add(override, { kind: 'override', override })
+    for (const rule of blocks) this.#add('block', rule)
+    for (const rule of allows) this.#add('allow', rule)
+    for (const rule of overrides) this.#add('override', rule)
   }
 
-  #add(target: RuleTarget & Pick<Block, 'until'>, effect: RuleEffect): void {
-    const { by, digest, cidr, country, asn, until } = target
-    const entry = { ...effect, untilMs: until === undefined ? Number.POSITIVE_INFINITY : Date.parse(until) }
-    if (cidr !== undefined) this.#networks.add(cidr, entry)
-    if (country !== undefined) addTo(this.#countries, country, entry)
-    if (asn !== undefined) addTo(this.#asns, asn, entry)
+  #add(kind: RuleEntry['kind'], rule: RuleEntry['rule']): void {
+    const { by, digest, value, cidr, country, asn, until } = rule
+    const entry: RuleEntry = { kind, rule, untilMs: until === undefined ? Number.POSITIVE_INFINITY : Date.parse(until) }
+    const place = country ?? asn
+    if (place !== undefined) addTo(this.#places, place, entry)
+    if (cidr !== undefined) this.#addresses.byPart.add(toWildcard(cidr), entry)
     if (by !== undefined) {
-      const index = this.#identities.get(by) ?? new IdentityIndex(parseKnownBy(by) as IdentitySource, this.#digest)
-      this.#identities.set(by, index)
-      index.add(target, entry)
+      const index = this.#openSource(by)
+      if (value !== undefined) index.byPart.add(value, entry)
+      if (digest !== undefined) addTo(index.byDigest, digest, entry)
+      index.hasBlocks ||= kind === 'block'
     } else if (digest !== undefined) {
       addTo(this.#byDigest, digest, entry)
-      if (entry.kind === 'block') this.#lastDigestBlockMs = Math.max(this.#lastDigestBlockMs, entry.untilMs)
+      if (kind === 'block') this.#lastDigestBlockMs = Math.max(this.#lastDigestBlockMs, entry.untilMs)
     }
   }
 
-  async match(request: ReceivedRequest, nowMs: number, context: Arrival['context']): Promise<FoundRules> {
-    const arrival = { request, nowMs, context }
-    const found = [...this.#findByAddress(request)]
-    if (this.#countries.size > 0 || this.#asns.size > 0) {
+  #openSource(by: string): SourceIndex {
+    const known = this.#sources.get(by)
+    if (known) return known
+    const source = parseKnownBy(by) as IdentitySource
+    const parts = { byDigest: new Map(), byPart: new Wildcards<RuleEntry>(), known: new TextLru<Entries>() }
+    const index = { source, ...parts, hasBlocks: false }
+    this.#sources.set(by, index)
+    return index
+  }
+
+  async match(request: ReceivedRequest, nowMs: number, context: IdentityInput['context']): Promise<FoundRules> {
+    const { ipv6Prefix, readClaim } = this.#options
+    const arrival: Arrival = { request, route: '', ipv6Prefix, readClaim, context, nowMs }
+    const found = [...this.#find(this.#addresses, readAddress(request))]
+    if (this.#places.size > 0) {
       const { country, asn } = (request.cf ?? {}) as { country?: unknown; asn?: unknown }
-      found.push(...(this.#countries.get(country) ?? NO_ENTRIES), ...(this.#asns.get(asn) ?? NO_ENTRIES))
+      found.push(...(this.#places.get(country) ?? NO_ENTRIES), ...(this.#places.get(asn) ?? NO_ENTRIES))
     }
-    for (const [by, index] of this.#identities) {
-      if (by !== 'ip') found.push(...(await this.#findByIdentity(index, arrival)))
+    for (const index of this.#sources.values()) {
+      if (index !== this.#addresses) found.push(...(await this.#findByIdentity(index, arrival)))
     }
     return this.#decide(dropEnded(found, nowMs), arrival)
   }
 
-  #findByAddress({ headers, address: known }: ReceivedRequest): IndexedEntries {
-    const addresses = this.#identities.get('ip')
-    if (!addresses && this.#networks.isEmpty) return NO_ENTRIES
-    const address = known === undefined ? headers.get('CF-Connecting-IP') : known
-    if (!address) return NO_ENTRIES
-    const before = this.#knownAddresses.get(address)
-    if (before) return before
-    const identity = readCallerAddress({ headers, address }, this.#options.ipv6Prefix)
-    const found = [...(addresses?.find(identity) ?? NO_ENTRIES), ...this.#networks.find(address.trim())]
-    this.#knownAddresses.set(address, found)
-    return found
-  }
-
-  async #findByIdentity(index: IdentityIndex, arrival: Arrival): Promise<IndexedEntries> {
-    const { source } = index
+  async #findByIdentity(index: SourceIndex, arrival: Arrival): Promise<Entries> {
+    const { source, byDigest, hasBlocks } = index
     const digest = source.kind === 'token' ? this.#findTokenDigest(arrival.request) : undefined
-    if (digest !== undefined) return index.findByDigest(digest)
-    const reading = await readIdentitySource(source, this.#createInput(arrival))
-    if (reading.kind === 'value') return index.find(reading.value)
-    if (reading.kind === 'none' || !index.hasBlocks) return NO_ENTRIES
-    return this.#findPossibleBlocks(source, arrival, (value) => index.find(value))
+    if (digest !== undefined) return byDigest.get(digest) ?? NO_ENTRIES
+    const reading = await readIdentitySource(source, arrival)
+    if (reading.kind === 'value') return this.#find(index, reading.value)
+    if (reading.kind === 'none' || !hasBlocks) return NO_ENTRIES
+    const values = await findPossibleValues(source, arrival)
+    return (values ?? []).flatMap((value) => this.#find(index, value)).filter(isBlock)
   }
 
-  #createInput({ request, context }: Arrival): IdentityInput {
-    const { ipv6Prefix, readClaim: read } = this.#options
-    const readClaim: IdentityInput['readClaim'] = (path) =>
-      read?.(path, request.headers.get('Authorization'), context) ?? AMBIGUOUS
-    return { request, route: '', ipv6Prefix, readClaim }
+  /** @param text what the source is read as; an address as it was sent */
+  #find({ source, byDigest, byPart, known }: SourceIndex, text: string | null): Entries {
+    if (!text || (byDigest.size === 0 && byPart.isEmpty)) return NO_ENTRIES
+    const before = known.get(text)
+    if (before) return before
+    const found: RuleEntry[] = []
+    if (byDigest.size > 0) {
+      const value = source.kind === 'ip' ? formatCallerAddress(text, this.#options.ipv6Prefix) : text
+      found.push(...(byDigest.get(this.#digest([formatSource(source), value])) ?? NO_ENTRIES))
+    }
+    if (!byPart.isEmpty) found.push(...byPart.find(toDivisible(source, text)))
+    known.set(text, found)
+    return found
   }
 
   /** Finds the digest of a token that the limiter has read before. */
@@ -128,35 +147,7 @@ export class RuleIndex {
     return field ? digestsOfTokens.get(field) : undefined
   }
 
-  /** Finds only blocks: they apply to whatever some API may take an ambiguous value for. */
-  async #findPossibleBlocks(
-    source: IdentitySource,
-    arrival: Arrival,
-    find: (value: string) => IndexedEntries,
-  ): Promise<IndexedEntries> {
-    const isClaim = source.kind === 'claim'
-    const values = isClaim
-      ? await this.#readPossibleClaims(source.path, arrival)
-      : findPossibleValues(source, arrival.request)
-    return values.flatMap(find).filter(({ kind }) => kind === 'block')
-  }
-
-  /** Reads a claim of each token that some API may find in a header that does not hold exactly one. Each is verified. */
-  async #readPossibleClaims(path: readonly string[], { request, context }: Arrival): Promise<readonly string[]> {
-    const { readClaim } = this.#options
-    const field = request.headers.get('Authorization')
-    if (!readClaim || !field) return []
-    const words = field.trim().split(/\s+/, 3)
-    // What stands where a token belongs has been verified before.
-    const known = words.length < 3 ? words.at(-1) : undefined
-    const tokens = findPossibleTokens(field).filter((token) => token !== known)
-    // A context verifies one token only.
-    const createContext = () => ({ waitUntil: (work: Promise<unknown>) => context.waitUntil(work) })
-    const readings = await Promise.all(tokens.map((token) => readClaim(path, `Bearer ${token}`, createContext())))
-    return readings.flatMap((reading) => (reading.kind === 'value' ? [reading.value] : []))
-  }
-
-  #decide(found: IndexedEntries, arrival: Arrival): FoundRules {
+  #decide(found: Entries, arrival: Arrival): FoundRules {
     const decisive = pickDecisiveRule(found)
     if (decisive?.kind === 'block') return toBlocked(decisive)
     const isAllowed = decisive !== undefined
@@ -171,65 +162,72 @@ export class RuleIndex {
   async #applyByDigest(
     charges: readonly RequestCharge[],
     isAllowed: boolean,
-    overrides: readonly OverrideEntry[],
+    overrides: readonly Override[],
     arrival: Arrival,
   ): ReturnType<MatchedRules['apply']> {
+    const { nowMs } = arrival
     const all: RuleEntry[] = []
-    for (const { policy, digest } of charges) {
+    let isCertain = true
+    for (const charge of charges) {
       // What is meant for one caller must not apply to everyone.
-      if (isShared(policy.by)) continue
-      all.push(...(this.#byDigest.get(digest) ?? NO_ENTRIES))
-      if (!isAllowed) all.push(...(await this.#findPossibleDigestBlocks(policy, arrival)))
+      if (isShared(charge.policy.by)) continue
+      all.push(...(this.#byDigest.get(charge.digest) ?? NO_ENTRIES))
+      if (isAllowed || nowMs >= this.#lastDigestBlockMs) continue
+      const blocks = await this.#findPossibleBlocks(charge, arrival)
+      if (blocks) all.push(...blocks)
+      else isCertain = false
     }
-    const found = dropEnded(all, arrival.nowMs)
+    const found = dropEnded(all, nowMs)
     const decisive = isAllowed ? undefined : pickDecisiveRule(found)
     if (decisive?.kind === 'block') return toBlocked(decisive)
     const isAllowedByAny = isAllowed || decisive !== undefined
-    const applied = applyOverrides(charges, isAllowedByAny, [...sortOverrides(found), ...overrides])
-    const sources = charges.flatMap(({ policy }) => policy.by.filter(isInBody))
-    const isCertain = isAllowedByAny || sources.length === 0 || arrival.nowMs >= this.#lastDigestBlockMs
-    return isCertain ? applied : this.#refuseAmbiguousBody(applied, sources, arrival)
+    // It is not known whose block applies, and so neither is its reason.
+    if (!isCertain && !isAllowedByAny) return { outcome: 'blocked', status: 403 }
+    return applyOverrides(charges, isAllowedByAny, [...sortOverrides(found), ...overrides])
   }
 
-  /** Finds blocks of what an ambiguous value may be taken for, where a policy counts by that value alone. */
-  async #findPossibleDigestBlocks({ by, fold }: RequestPolicy, arrival: Arrival): Promise<IndexedEntries> {
-    const [source] = by
-    if (!source || by.length > 1 || arrival.nowMs >= this.#lastDigestBlockMs) return NO_ENTRIES
-    if (source.kind !== 'claim') {
-      if (!isInFields(source)) return NO_ENTRIES
-      if (source.kind === 'token' && this.#findTokenDigest(arrival.request) !== undefined) return NO_ENTRIES
-      const reading = await readIdentitySource(source, this.#createInput(arrival))
-      if (reading.kind !== 'ambiguous') return NO_ENTRIES
+  /**
+   * Finds blocks of what an ambiguous value may be taken for, where a policy counts by that value alone.
+   * @returns undefined if the caller may be any, as in a body that only some APIs can read
+   */
+  async #findPossibleBlocks({ policy, digest }: RequestCharge, arrival: Arrival): Promise<Entries | undefined> {
+    const { by, fold } = policy
+    const found: RuleEntry[] = []
+    for (const source of by) {
+      if (by.length > 1 && !isInBody(source)) continue
+      // The token has been read, as exactly one.
+      if (source.kind === 'token' && this.#findTokenDigest(arrival.request) === digest) continue
+      const reading = await readIdentitySource(source, arrival)
+      if (reading.kind !== 'ambiguous') continue
+      const values = await findPossibleValues(source, arrival)
+      if (!values) return undefined
+      for (const value of values) {
+        const folded = fold === undefined ? undefined : foldReading(source, value, fold)
+        const one = this.#digest([formatSource(source), folded?.kind === 'value' ? folded.value : value])
+        found.push(...(this.#byDigest.get(one) ?? NO_ENTRIES).filter(isBlock))
+      }
     }
-    return this.#findPossibleBlocks(source, arrival, (value) => {
-      const folded = fold === undefined ? undefined : foldReading(source, value, fold)
-      const digest = this.#digest([formatSource(source), folded?.kind === 'value' ? folded.value : value])
-      return this.#byDigest.get(digest) ?? NO_ENTRIES
-    })
-  }
-
-  /** A blocked caller may be in a body that only some APIs can read, and nobody can look it up there. */
-  async #refuseAmbiguousBody(
-    charges: readonly RequestCharge[],
-    sources: readonly IdentitySource[],
-    arrival: Arrival,
-  ): Promise<readonly RequestCharge[] | Blocked> {
-    for (const source of sources) {
-      const reading = await readIdentitySource(source, this.#createInput(arrival))
-      // It is not known whose block applies, and so neither is its reason.
-      if (reading.kind === 'ambiguous') return { outcome: 'blocked', status: 403 }
-    }
-    return charges
+    return found
   }
 }
 
-function dropEnded(entries: IndexedEntries, nowMs: number): IndexedEntries {
+function isBlock({ kind }: RuleEntry): boolean {
+  return kind === 'block'
+}
+
+/** Writes a value so that rules can name a part of it. Claims are read as JSON. */
+function toDivisible({ kind }: IdentitySource, text: string): string {
+  if (kind === 'ip') return formatBits(text.trim()) ?? ''
+  return kind === 'claim' ? String(JSON.parse(text)) : text
+}
+
+function dropEnded(entries: Entries, nowMs: number): Entries {
   return entries.filter(({ untilMs }) => nowMs < untilMs)
 }
 
 /** Allows go before blocks: an operator lets some in of those that are blocked. */
-function pickDecisiveRule(found: IndexedEntries): Exclude<RuleEntry, OverrideEntry> | undefined {
-  let block: Extract<RuleEntry, { kind: 'block' }> | undefined
+function pickDecisiveRule(found: Entries): RuleEntry | undefined {
+  let block: RuleEntry | undefined
   for (const entry of found) {
     if (entry.kind === 'allow') return entry
     // The longest one, for the caller is told when it ends.
@@ -239,13 +237,13 @@ function pickDecisiveRule(found: IndexedEntries): Exclude<RuleEntry, OverrideEnt
 }
 
 /** Overrides that name the caller itself come before those with a wildcard, of which the longest comes first. */
-function sortOverrides(found: IndexedEntries): readonly OverrideEntry[] {
-  const rankOf = ({ override: { value } }: OverrideEntry) =>
-    value === undefined ? Number.POSITIVE_INFINITY : value.length
-  return found.filter((entry) => entry.kind === 'override').sort((a, b) => rankOf(b) - rankOf(a) || 0)
+function sortOverrides(found: Entries): readonly Override[] {
+  const overrides = found.filter(({ kind }) => kind === 'override').map(({ rule }) => rule)
+  const rankOf = ({ value }: Override) => (value === undefined ? Number.MAX_SAFE_INTEGER : value.length)
+  return overrides.sort((a, b) => rankOf(b) - rankOf(a))
 }
 
-function toBlocked({ block: { status = 403, reason }, untilMs }: Extract<RuleEntry, { kind: 'block' }>): Blocked {
+function toBlocked({ rule: { status = 403, reason }, untilMs }: RuleEntry): Blocked {
   return {
     outcome: 'blocked',
     status,

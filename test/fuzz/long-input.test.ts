@@ -29,8 +29,11 @@ for (const text of ['/a/*/b/*/c/*', '/:a/:b/:c/:d/x', '*', '/a/a/a/*', 'GET /(a+
 
 const readPath = createPathReader()
 const fieldsOf = (text: string) => ({
-  ...{ method: 'GET', url: 'http://gateway.example/', body: null, clone: () => ({ body: null }) },
-  headers: { get: () => text, has: () => true },
+  request: {
+    ...{ method: 'GET', url: 'http://gateway.example/', body: null, clone: () => ({ body: null }) },
+    headers: { get: () => text, has: () => true },
+  },
+  ...{ route: '', ipv6Prefix: 64, context: { waitUntil() {} } },
 })
 const READERS: Record<string, (text: string) => unknown> = {
   parsePattern,

@@ -3,7 +3,7 @@ import ipaddr from 'ipaddr.js'
 import { expect } from 'vitest'
 import { OptionError } from '../../src/config/option-error.ts'
 import { parseRules, type Rules, readRules } from '../../src/rules/document.ts'
-import { Networks, parseNetwork } from '../../src/rules/networks.ts'
+import { formatBits, parseNetwork, toWildcard } from '../../src/rules/networks.ts'
 import { RuleIndex } from '../../src/rules/rule-index.ts'
 import { WILDCARD, Wildcards } from '../../src/rules/wildcards.ts'
 import { fuzz } from './fuzz.ts'
@@ -117,19 +117,19 @@ fuzz(
 )
 
 fuzz(
-  'Networks finds what the library finds one by one, the smallest first',
+  'formatBits() and toWildcard() find what the library finds one by one, the smallest first',
   2_000,
   fc.asyncProperty(fc.uniqueArray(network, { maxLength: 20 }), address, async (texts, text) => {
-    const networks = new Networks<string>()
+    const networks = new Wildcards<string>()
     const known = texts.map((each) => parseNetwork(each) ?? '')
     expect(known).not.toContain('')
-    for (const each of known) networks.add(each, each)
+    for (const each of known) networks.add(toWildcard(each), each)
     const parsed = ipaddr.process(text)
     const within = known.filter((each) => {
       const [base, prefix] = ipaddr.parseCIDR(each)
       return base.kind() === parsed.kind() && parsed.match(base, prefix)
     })
-    const found = networks.find(text)
+    const found = networks.find(formatBits(text) ?? '')
     expect([...found].sort()).toEqual(within.sort())
     const lengths = found.map((each) => Number(each.split('/')[1]))
     expect(lengths).toEqual(lengths.toSorted((a, b) => b - a))

@@ -81,6 +81,7 @@ const subject = (readClaim?: () => { readonly kind: 'none' | 'ambiguous' }) => (
   route: 'GET /',
   ipv6Prefix: 64,
   readClaim,
+  context: { waitUntil() {} },
 })
 const BY_CLAIM = parseBy('claim:sub') as readonly IdentitySource[]
 

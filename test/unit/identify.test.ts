@@ -20,7 +20,7 @@ function identityOf({
   missing = { kind: 'ip' },
 }: Caller) {
   const sources = parseBy(by) as readonly IdentitySource[]
-  const subject = { request: new Request(url, { headers }), route, ipv6Prefix: 64 }
+  const subject = { request: new Request(url, { headers }), route, ipv6Prefix: 64, context: { waitUntil() {} } }
   return readIdentity(sources, subject, missing)
 }
 

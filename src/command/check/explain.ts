@@ -65,6 +65,7 @@ export async function explain(config: Config, caller: Caller & { readonly route:
       route: match.route ?? `${method} ${canonical}`,
       ipv6Prefix: config.ipv6Prefix,
       readClaim,
+      context: NO_RESPONSE,
     }
     const charge = () => builder.build(match, request.clone() as Request, canonical, priority, NO_RESPONSE)
     const { refusal, ...view } = await explainPolicy(match, method, charge, subject, caller.ip !== undefined)

@@ -108,7 +108,8 @@ async function findSkipReason(
     if (unknown.kind !== 'ip' && policy.anonymous.kind === 'ip')
       return { ...reason, reason: `${reason.reason}, or by address without it` }
   }
-  const subject = { request, route: route ?? '', ipv6Prefix, readClaim: createClaimReader(caller.claim) }
+  const readClaim = createClaimReader(caller.claim)
+  const subject = { request, route: route ?? '', ipv6Prefix, readClaim, context: NO_RESPONSE }
   const identity = await readIdentity(policy.by, subject, findMissing(policy), policy.fold)
   if ('kind' in identity)
     return reason ?? { reason: `the caller lacks what it counts by, and anonymous = "${identity.kind}"` }

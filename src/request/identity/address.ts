@@ -3,21 +3,27 @@ import type { ReceivedRequest } from '../received-request.ts'
 const UNKNOWN = 'unknown'
 
 /**
- * Reads the caller's address. All that share an IPv6 prefix are one caller: a site gets at least a /64, and may use any
- * address in it. Without `request.address`, only `CF-Connecting-IP` is believed: Cloudflare sets it, and a client can
- * send any `X-Forwarded-For`. All callers without a valid address share one.
- * @param ipv6Prefix leading bits that count, 1 to 128
+ * Reads the caller's address as it was sent. Without `request.address`, only `CF-Connecting-IP` is believed: Cloudflare
+ * sets it, and a client can send any `X-Forwarded-For`.
  */
-export function readCallerAddress(request: Pick<ReceivedRequest, 'headers' | 'address'>, ipv6Prefix: number): string {
-  const text = request.address === undefined ? request.headers.get('CF-Connecting-IP') : request.address
-  const address = text?.trim() ?? ''
-  if (address.includes(':')) return formatIpv6Network(address, ipv6Prefix)
-  return /^\d{1,3}(?:\.\d{1,3}){3}$/.test(address) ? address : UNKNOWN
+export function readAddress({ headers, address }: Pick<ReceivedRequest, 'headers' | 'address'>): string | null {
+  return address === undefined ? headers.get('CF-Connecting-IP') : address
 }
 
-function formatIpv6Network(address: string, prefix: number): string {
+/** @param ipv6Prefix leading bits that count, 1 to 128 */
+export function readCallerAddress(request: Pick<ReceivedRequest, 'headers' | 'address'>, ipv6Prefix: number): string {
+  return formatCallerAddress(readAddress(request) ?? '', ipv6Prefix)
+}
+
+/**
+ * Writes what a caller is known by. All that share an IPv6 prefix are one caller: a site gets at least a /64, and may use
+ * any address in it. All callers without a valid address share one.
+ */
+export function formatCallerAddress(text: string, ipv6Prefix: number): string {
+  const address = text.trim()
+  if (!address.includes(':')) return /^\d{1,3}(?:\.\d{1,3}){3}$/.test(address) ? address : UNKNOWN
   const groups = readIpv6Groups(address)
-  return groups ? (unmapIpv4(groups)?.join('.') ?? `${maskGroups(groups, prefix)}/${prefix}`) : UNKNOWN
+  return groups ? (unmapIpv4(groups)?.join('.') ?? `${maskGroups(groups, ipv6Prefix)}/${ipv6Prefix}`) : UNKNOWN
 }
 
 /** Reads an IPv6 address in its canonical form (RFC 5952), which is that of the URL parser; undefined for anything else. */

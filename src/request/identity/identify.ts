@@ -4,6 +4,7 @@ import { createLoader } from '../../runtime/create-loader.ts'
 import type { ReceivedRequest } from '../received-request.ts'
 import { readCallerAddress } from './address.ts'
 import { readAuthorization } from './authorization.ts'
+import type { ClaimReader } from './claims.ts'
 import { AMBIGUOUS, readField, readParameter } from './reading.ts'
 
 export interface IdentityInput {
@@ -12,7 +13,9 @@ export interface IdentityInput {
   readonly route: string
   /** Leading bits of an IPv6 address that count. */
   readonly ipv6Prefix: number
-  readonly readClaim?: ((path: readonly string[]) => Reading | Promise<Reading>) | undefined
+  readonly readClaim?: ClaimReader | undefined
+  /** The same for all readings of a request. */
+  readonly context: Parameters<ClaimReader>[2]
 }
 
 /** Reads the values of all sources, each after its kind, so that a value of one kind equals none of another. */
@@ -43,7 +46,7 @@ const loadCookie = createLoader(() => import('./cookie.ts'))
 
 export function readIdentitySource(
   source: IdentitySource,
-  { request, route, ipv6Prefix, readClaim }: IdentityInput,
+  { request, route, ipv6Prefix, readClaim, context }: IdentityInput,
 ): Reading | Promise<Reading> {
   switch (source.kind) {
     case 'token':
@@ -65,7 +68,7 @@ export function readIdentitySource(
     case 'json':
       return loadBody().then(({ readMember }) => readMember(request, source.path))
     case 'claim':
-      return readClaim?.(source.path) ?? AMBIGUOUS
+      return readClaim?.(source.path, request.headers.get('Authorization'), context) ?? AMBIGUOUS
     case 'application':
       return source.tell(request.context as never)
   }
