@@ -24,7 +24,7 @@ import {
 } from '../store/documents.ts'
 import { type CandidatePolicies, type CandidateTools, createCandidatePolicies } from './candidate-policies.ts'
 import { parseRules, type Rules } from './document.ts'
-import { type FoundRules, RuleIndex } from './rule-index.ts'
+import { RuleIndex } from './rule-index.ts'
 import { findMisfits, type PolicyList, readPolicies } from './rule-policies.ts'
 
 export interface LiveRulesEngineOptions extends CandidateTools {
@@ -95,7 +95,7 @@ export class LiveRulesEngine {
       else context.waitUntil(reading)
     }
     const { index, limiter, candidate } = this.#active
-    const rules = index && this.#applyMode(await index.match(request, nowMs, context))
+    const rules = index && (await index.match(request, nowMs, context))
     if (rules && 'outcome' in rules) return rules
     const decideActive = () => limiter.decide(request, path, context, { rules, trace })
     return candidate ? candidate.compare(decideActive, request, path, context, rules) : decideActive()
@@ -110,7 +110,7 @@ export class LiveRulesEngine {
     const nowMs = this.#options.now()
     await this.#refresh(nowMs, context)
     const { index, limiter } = this.#active
-    const rules = this.#applyMode(await index?.match(request, nowMs, context))
+    const rules = await index?.match(request, nowMs, context)
     return rules && 'outcome' in rules ? rules : limiter.findCharges(request, path, context, { ...options, rules })
   }
 
@@ -121,26 +121,6 @@ export class LiveRulesEngine {
 
   charge(...charge: Parameters<RequestLimiter['charge']>): Promise<Verdict> {
     return this.#active.limiter.charge(...charge)
-  }
-
-  /** With MODE=shadow, blocks are only logged. */
-  #applyMode(found: FoundRules): FoundRules {
-    const { rules, log } = this.#options
-    if (!found || !rules.isShadow) return found
-    const logBlock = ({ status, reason }: Blocked) => log('warn', { event: 'shadow_blocked', status, reason })
-    if ('outcome' in found) {
-      logBlock(found)
-      return undefined
-    }
-    return {
-      isAllowed: found.isAllowed,
-      async apply(charges) {
-        const applied = await found.apply(charges)
-        if (!('outcome' in applied)) return applied
-        logBlock(applied)
-        return charges
-      },
-    }
   }
 
   /** @returns undefined if the rules need not be read yet */
@@ -231,7 +211,11 @@ export class LiveRulesEngine {
       const first = readPlace(misfits[0].message)
       log('warn', { event: 'overrides_ignored', version: newest.version, count: misfits.length, first })
     }
-    const index = hasEntries ? new RuleIndex(rules, { ...config, readClaim, digestsOfTokens }) : undefined
+    const logInstead = this.#options.rules.isShadow
+      ? ({ status, reason }: Blocked) => log('warn', { event: 'shadow_blocked', status, reason })
+      : undefined
+    const options = { ...config, readClaim, digestsOfTokens, logInstead }
+    const index = hasEntries ? new RuleIndex(rules, options) : undefined
     const createCandidate = () => rules.candidate && this.#createCandidate(newest, rules.candidate)
     const candidate = isUnchanged('candidate') ? active.candidate : createCandidate()
     return { ...newest, rules, policies, edition, limiter, index, candidate }

@@ -14,7 +14,7 @@ import type { Block, Override, Rules } from './document.ts'
 import { formatBits, toWildcard } from './networks.ts'
 import { applyOverrides } from './override.ts'
 import { findPossibleValues } from './possible-values.ts'
-import { parseKnownBy, type RuleTarget } from './target.ts'
+import { parseKnownBy } from './target.ts'
 import { addTo, Wildcards } from './wildcards.ts'
 
 export interface RuleIndexOptions {
@@ -23,6 +23,10 @@ export interface RuleIndexOptions {
   readonly readClaim?: ClaimReader | undefined
   /** Digests of the callers that the limiter has met, by their `Authorization`. */
   readonly digestsOfTokens?: Pick<TextLru<string>, 'get'>
+  /** With MODE=shadow, blocks are only logged. */
+  readonly logInstead?: ((blocked: Blocked) => void) | undefined
+  /** Nothing can be read again: rules that name a digest apply, whatever it is a digest of. */
+  readonly isByDigestOnly?: boolean
 }
 
 /** The rules that match a request, before its charges are known; undefined if there are none. */
@@ -74,7 +78,8 @@ export class RuleIndex {
   }
 
   #add(kind: RuleEntry['kind'], rule: RuleEntry['rule']): void {
-    const { by, digest, value, cidr, country, asn, until } = rule
+    const { digest, value, cidr, country, asn, until } = rule
+    const by = this.#options.isByDigestOnly ? undefined : rule.by
     const entry: RuleEntry = { kind, rule, untilMs: until === undefined ? Number.POSITIVE_INFINITY : Date.parse(until) }
     const place = country ?? asn
     if (place !== undefined) addTo(this.#places, place, entry)
@@ -149,7 +154,7 @@ export class RuleIndex {
 
   #decide(found: Entries, arrival: Arrival): FoundRules {
     const decisive = pickDecisiveRule(found)
-    if (decisive?.kind === 'block') return toBlocked(decisive)
+    if (decisive?.kind === 'block') return this.#block(toBlocked(decisive))
     const isAllowed = decisive !== undefined
     const overrides = sortOverrides(found)
     if (this.#byDigest.size > 0) {
@@ -157,6 +162,12 @@ export class RuleIndex {
     }
     if (!isAllowed && overrides.length === 0) return undefined
     return { isAllowed, apply: async (charges) => applyOverrides(charges, isAllowed, overrides) }
+  }
+
+  #block(blocked: Blocked): Blocked | undefined {
+    const { logInstead } = this.#options
+    logInstead?.(blocked)
+    return logInstead ? undefined : blocked
   }
 
   async #applyByDigest(
@@ -179,10 +190,10 @@ export class RuleIndex {
     }
     const found = dropEnded(all, nowMs)
     const decisive = isAllowed ? undefined : pickDecisiveRule(found)
-    if (decisive?.kind === 'block') return toBlocked(decisive)
+    if (decisive?.kind === 'block') return this.#block(toBlocked(decisive)) ?? charges
     const isAllowedByAny = isAllowed || decisive !== undefined
     // It is not known whose block applies, and so neither is its reason.
-    if (!isCertain && !isAllowedByAny) return { outcome: 'blocked', status: 403 }
+    if (!isCertain && !isAllowedByAny) return this.#block({ outcome: 'blocked', status: 403 }) ?? charges
     return applyOverrides(charges, isAllowedByAny, [...sortOverrides(found), ...overrides])
   }
 
@@ -262,19 +273,12 @@ export async function applyRulesToCaller(
   rules: Rules,
   { caller, digest }: { readonly caller: Caller; readonly digest?: string | undefined },
   charges: readonly RequestCharge[],
-  options: Omit<RuleIndexOptions, 'readClaim'>,
+  options: Pick<RuleIndexOptions, 'ipv6Prefix' | 'identitySecret'>,
   nowMs: number,
 ): Promise<readonly RequestCharge[] | Blocked> {
-  const known = digest === undefined ? rules : dropSources(rules, digest)
-  const index = new RuleIndex(known, { ...options, readClaim: createClaimReader(caller.claim) })
+  const readClaim = createClaimReader(caller.claim)
+  const index = new RuleIndex(rules, { ...options, readClaim, isByDigestOnly: digest !== undefined })
   const matched = await index.match(createRequest(caller), nowMs, NO_RESPONSE)
   if (!matched) return charges
   return 'outcome' in matched ? matched : matched.apply(charges)
-}
-
-/** If only a digest is known, nothing can be read again: rules that name it apply, whatever it is a digest of. */
-function dropSources(rules: Rules, digest: string): Rules {
-  const drop = <Rule extends RuleTarget>(list: readonly Rule[]) =>
-    list.map((rule) => (rule.digest === digest ? { ...rule, by: undefined } : rule))
-  return { ...rules, blocks: drop(rules.blocks), allows: drop(rules.allows), overrides: drop(rules.overrides) }
 }

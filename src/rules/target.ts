@@ -8,7 +8,6 @@ import {
   parseBy,
   SOURCE_KINDS,
 } from '../model/identity-source.ts'
-import { NO_RESPONSE } from '../request/caller/caller.ts'
 import { createDigest } from '../request/identity/digest.ts'
 import { type IdentityInput, readIdentity } from '../request/identity/identify.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
@@ -68,7 +67,7 @@ export async function createRuleTarget(
   const [source, ...others] = parseBy(by) ?? []
   if (!source || others.length > 0 || !isCallerKind(source.kind)) return undefined
   const missing = { kind: 'deny', status: 401 } as const
-  const input = { request, route: '', ipv6Prefix, readClaim, context: NO_RESPONSE }
+  const input = { request, route: '', ipv6Prefix, readClaim, context: { waitUntil() {} } }
   const identity = await readIdentity([source], input, missing, fold)
   if ('kind' in identity || (source.kind === 'ip' && identity[1] === 'unknown')) return undefined
   const digest = createDigest(identitySecret)(identity)
