@@ -23,7 +23,9 @@ export function formatCallerAddress(text: string, ipv6Prefix: number): string {
   const address = text.trim()
   if (!address.includes(':')) return /^\d{1,3}(?:\.\d{1,3}){3}$/.test(address) ? address : UNKNOWN
   const groups = readIpv6Groups(address)
-  return groups ? (unmapIpv4(groups)?.join('.') ?? `${maskGroups(groups, ipv6Prefix)}/${ipv6Prefix}`) : UNKNOWN
+  if (!groups) return UNKNOWN
+  const isIpv4 = groups.length === 2
+  return isIpv4 ? groups.flatMap(toBytes).join('.') : `${maskGroups(groups, ipv6Prefix)}/${ipv6Prefix}`
 }
 
 /** Reads an IPv6 address in its canonical form (RFC 5952), which is that of the URL parser; undefined for anything else. */
@@ -32,7 +34,7 @@ export function formatIpv6(address: string): string | undefined {
   return /^[\da-f:.]+$/i.test(address) && URL.canParse(url) ? new URL(url).hostname.slice(1, -1) : undefined
 }
 
-/** Reads the eight groups of 16 bits of an IPv6 address; undefined for anything else. */
+/** Reads the groups of 16 bits of an IPv6 address, 2 if it is an IPv4-mapped one (RFC 4291 §2.5.5.2), or else 8. */
 export function readIpv6Groups(address: string): readonly number[] | undefined {
   const canonical = formatIpv6(address)
   if (canonical === undefined) return undefined
@@ -40,24 +42,19 @@ export function readIpv6Groups(address: string): readonly number[] | undefined {
   const before = head ? head.split(':') : []
   const after = tail ? tail.split(':') : []
   const zeros = Array<string>(8 - before.length - after.length).fill('0')
-  return [...before, ...zeros, ...after].map((group) => Number.parseInt(group, 16))
+  const groups = [...before, ...zeros, ...after].map((group) => Number.parseInt(group, 16))
+  const isMapped = groups.slice(0, 5).every((group) => group === 0) && groups[5] === 0xffff
+  return isMapped ? groups.slice(6) : groups
 }
 
 function maskGroups(groups: readonly number[], prefix: number): string {
-  const last = Math.ceil(prefix / 16)
-  const masked = groups.slice(0, last).map((group, index) => {
-    const bits = Math.min(16, prefix - 16 * index)
-    return (group & (0xffff << (16 - bits)) & 0xffff).toString(16)
+  const masked = groups.slice(0, Math.ceil(prefix / 16)).map((group, index) => {
+    const spareBits = Math.max(0, 16 * (index + 1) - prefix)
+    return ((group >> spareBits) << spareBits).toString(16)
   })
-  return masked.join(':') + (last < 8 ? '::' : '')
+  return masked.join(':') + (masked.length < 8 ? '::' : '')
 }
 
-/** The bytes of the IPv4 address a.b.c.d, from `::ffff:a.b.c.d` (RFC 4291 §2.5.5.2). */
-export function unmapIpv4(groups: readonly number[]): readonly number[] | undefined {
-  const isMapped = groups.slice(0, 5).every((group) => group === 0) && groups[5] === 0xffff
-  return isMapped ? toBytes(groups.slice(6)) : undefined
-}
-
-export function toBytes(groups: readonly number[]): readonly number[] {
-  return groups.flatMap((group) => [group >> 8, group & 255])
+function toBytes(group: number): readonly number[] {
+  return [group >> 8, group & 255]
 }
