@@ -37,115 +37,98 @@ const POLL_MS = 10
 /** The largest sets in use have 20 KB. */
 const MAX_BYTES = 128 * 1024
 
-type FindKey = (header: CompactJWSHeaderParameters) => Promise<CryptoKey>
+/** @throws {JOSEError} if the header of a token does not name exactly one key */
+export type KeyFinder = (
+  header: CompactJWSHeaderParameters,
+  context: Pick<CallContext, 'waitUntil'>,
+) => Promise<CryptoKey>
 
 /**
- * The keys behind a URL, for one isolate. On Workers, a request cannot wait for the I/O of another one: they share plain
+ * Finds keys behind a URL, for one isolate. On Workers, a request cannot wait for the I/O of another one: they share plain
  * data, and a request polls that data for keys which another one is fetching.
  */
-export class KeySet {
-  readonly #jose: Jose
-  readonly #options: KeySetOptions
-  #find: FindKey | undefined
-  #fetchedAtMs = 0
-  #fetchStartedAtMs = Number.NEGATIVE_INFINITY
-  #unknownKeyAtMs = Number.NEGATIVE_INFINITY
-  #hasFetchStarted = false
+export function createKeySet({ createLocalJWKSet, errors }: Jose, { url, fetch, now, log }: KeySetOptions): KeyFinder {
+  let find: ((header: CompactJWSHeaderParameters) => Promise<CryptoKey>) | undefined
+  let fetchedAtMs = 0
+  let fetchStartedAtMs = Number.NEGATIVE_INFINITY
+  let unknownKeyAtMs = Number.NEGATIVE_INFINITY
+  let hasFetchStarted = false
 
-  constructor(jose: Jose, options: KeySetOptions) {
-    this.#jose = jose
-    this.#options = options
-  }
-
-  /** @throws {JOSEError} if the header of a token does not name exactly one key */
-  async find(header: CompactJWSHeaderParameters, context: Pick<CallContext, 'waitUntil'>): Promise<CryptoKey> {
-    const { JWKSNoMatchingKey } = this.#jose.errors
-    const before = this.#find
-    if (!before) await this.#refresh(this.#findElapsedMs(this.#fetchStartedAtMs) >= RETRY_MS, context)
-    else if (this.#isStale()) context.waitUntil(this.#update())
-    const find = this.#find
-    if (!find) throw new JWKSNoMatchingKey()
+  return async function findKey(header, context) {
+    const before = find
+    if (!before) await refresh(isOver(RETRY_MS, fetchStartedAtMs), context)
+    else if (isOver(FRESH_MS, fetchedAtMs) && isOver(REFETCH_MS, fetchStartedAtMs) && !isFetching())
+      context.waitUntil(update())
+    const known = find
+    if (!known) throw new errors.JWKSNoMatchingKey()
     try {
-      return await find(header)
+      return await known(header)
     } catch (error) {
-      if (!(error instanceof JWKSNoMatchingKey) || find !== before) throw error
-      // The issuer may have added the key.
-      await this.#refresh(this.#mayBeNew(), context)
-      const found = this.#find
-      if (!found || found === find) throw error
-      return found(header)
+      if (!(error instanceof errors.JWKSNoMatchingKey) || known !== before) throw error
+      // The issuer may have added the key; an unknown one is a reason to fetch at most once in a while.
+      const mayBeNew = isOver(REFETCH_MS, unknownKeyAtMs)
+      if (mayBeNew) unknownKeyAtMs = now()
+      await refresh(mayBeNew, context)
+      if (!find || find === known) throw error
+      return find(header)
     }
   }
 
-  #isStale(): boolean {
-    const isOld = this.#findElapsedMs(this.#fetchedAtMs) >= FRESH_MS
-    return isOld && this.#findElapsedMs(this.#fetchStartedAtMs) >= REFETCH_MS && !this.#isFetching()
-  }
-
-  /** Accepts an unknown key as a reason to fetch, at most once in a while. */
-  #mayBeNew(): boolean {
-    const mayBeNew = this.#findElapsedMs(this.#unknownKeyAtMs) >= REFETCH_MS
-    if (mayBeNew) this.#unknownKeyAtMs = this.#options.now()
-    return mayBeNew
-  }
-
   /** Waits for the fetch of another request; else starts one, if it is time. */
-  async #refresh(isTime: boolean, context: Pick<CallContext, 'waitUntil'>): Promise<void> {
-    if (this.#isFetching()) {
-      for (let waitedMs = 0; waitedMs < TIMEOUT_MS && this.#isFetching(); waitedMs += POLL_MS) await sleep(POLL_MS)
+  async function refresh(isTime: boolean, context: Pick<CallContext, 'waitUntil'>): Promise<void> {
+    if (isFetching()) {
+      for (let waitedMs = 0; waitedMs < TIMEOUT_MS && isFetching(); waitedMs += POLL_MS) await sleep(POLL_MS)
     } else if (isTime) {
-      const update = this.#update()
+      const updating = update()
       // Others need the keys, even if this request's client disconnects.
-      context.waitUntil(update)
-      await update
+      context.waitUntil(updating)
+      await updating
     }
   }
 
   /** The platform may have ended the request that was fetching. */
-  #isFetching(): boolean {
-    return this.#hasFetchStarted && this.#findElapsedMs(this.#fetchStartedAtMs) <= TIMEOUT_MS
+  function isFetching(): boolean {
+    return hasFetchStarted && !isOver(TIMEOUT_MS, fetchStartedAtMs)
   }
 
   /** Keys stay until others have been received. */
-  async #update(): Promise<void> {
-    const { log, now } = this.#options
-    this.#fetchStartedAtMs = now()
-    this.#hasFetchStarted = true
+  async function update(): Promise<void> {
+    fetchStartedAtMs = now()
+    hasFetchStarted = true
     try {
-      this.#find = this.#jose.createLocalJWKSet({ keys: await this.#fetchKeys() }) as FindKey
-      this.#fetchedAtMs = now()
+      find = createLocalJWKSet({ keys: await fetchKeys(fetch, url) }) as typeof find
+      fetchedAtMs = now()
     } catch (error) {
       const message = error instanceof KeysError ? error.message : 'no answer in time, or none at all'
-      log('error', { event: 'jwks_unavailable', message, hasOlder: this.#find !== undefined })
+      log('error', { event: 'jwks_unavailable', message, hasOlder: find !== undefined })
     } finally {
-      this.#hasFetchStarted = false
+      hasFetchStarted = false
     }
-  }
-
-  async #fetchKeys(): Promise<JWK[]> {
-    const { url, fetch } = this.#options
-    const response = await fetch(url, {
-      headers: { Accept: 'application/json' },
-      // Keys come only from the URL that the operator has chosen.
-      redirect: 'manual',
-      signal: AbortSignal.timeout(TIMEOUT_MS),
-    })
-    if (response.status !== 200) {
-      await response.body?.cancel()
-      throw new KeysError(`status ${response.status}`)
-    }
-    const text = await readUpTo(MAX_BYTES, response.body)
-    if (text === undefined) throw new KeysError(`more than ${MAX_BYTES} bytes`)
-    const keys = parsePublicKeys(text)
-    if (keys.length === 0) throw new KeysError('no public keys in it')
-    return keys
   }
 
   /** Fetches must not stop after a clock was set back. */
-  #findElapsedMs(sinceMs: number): number {
-    const elapsedMs = this.#options.now() - sinceMs
-    return elapsedMs < 0 ? Number.POSITIVE_INFINITY : elapsedMs
+  function isOver(durationMs: number, sinceMs: number): boolean {
+    const elapsedMs = now() - sinceMs
+    return elapsedMs < 0 || elapsedMs >= durationMs
   }
+}
+
+async function fetchKeys(fetch: KeySetOptions['fetch'], url: string): Promise<JWK[]> {
+  const response = await fetch(url, {
+    headers: { Accept: 'application/json' },
+    // Keys come only from the URL that the operator has chosen.
+    redirect: 'manual',
+    signal: AbortSignal.timeout(TIMEOUT_MS),
+  })
+  if (response.status !== 200) {
+    await response.body?.cancel()
+    throw new KeysError(`status ${response.status}`)
+  }
+  const text = await readUpTo(MAX_BYTES, response.body)
+  if (text === undefined) throw new KeysError(`more than ${MAX_BYTES} bytes`)
+  const keys = parsePublicKeys(text)
+  if (keys.length === 0) throw new KeysError('no public keys in it')
+  return keys
 }
 
 class KeysError extends Error {}

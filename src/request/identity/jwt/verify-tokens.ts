@@ -4,7 +4,7 @@ import type { CallContext } from '../../../runtime/call-context.ts'
 import { Lru } from '../../../runtime/lru.ts'
 import { type ClaimReader, type Claims, findClaim, type JwtKeys, type JwtSettings } from '../claims.ts'
 import { AMBIGUOUS, MAX_CHARACTERS, NONE } from '../reading.ts'
-import { type Jose, KeySet, type KeySetOptions, loadJose } from './key-set.ts'
+import { createKeySet, type KeySetOptions, loadJose } from './key-set.ts'
 
 export type VerifierParts = Omit<KeySetOptions, 'url'>
 
@@ -40,7 +40,7 @@ export async function loadTokenVerifier(
   const { now } = parts
   const algorithms = ALGORITHMS[keys.kind]
   const { decodeProtectedHeader, jwtVerify } = jose
-  const findKey = createKeyFinder(jose, keys, parts)
+  const findKey = keys.kind === 'jwks' ? createKeySet(jose, { ...parts, url: keys.url }) : shareSecret(keys.secret)
   const options: JWTVerifyOptions = {
     algorithms: [...algorithms],
     clockTolerance: TOLERANCE_MS / 1_000,
@@ -88,12 +88,8 @@ export async function loadTokenVerifier(
   }
 }
 
-function createKeyFinder(jose: Jose, keys: JwtKeys, parts: VerifierParts): KeySet['find'] | (() => Uint8Array) {
-  if (keys.kind === 'jwks') {
-    const set = new KeySet(jose, { ...parts, url: keys.url })
-    return (header, context) => set.find(header, context)
-  }
-  const secret = new TextEncoder().encode(keys.secret)
+function shareSecret(text: string): () => Uint8Array {
+  const secret = new TextEncoder().encode(text)
   return () => secret
 }
 
