@@ -48,197 +48,178 @@ interface AppliedRules extends VersionId {
   readonly candidate: CandidatePolicies | undefined
 }
 
-/** A limiter that follows the rules as they are written, between requests. */
-export class LiveRulesEngine {
-  readonly documents: DocumentStore
-  readonly auditLog: DocumentStore
-  readonly #options: LiveRulesEngineOptions
-  #active: AppliedRules
+export type LiveRulesEngine = ReturnType<typeof createRulesEngine>
+
+/** Creates a limiter that follows the rules as they are written, between requests. */
+export function createRulesEngine(options: LiveRulesEngineOptions) {
+  const { documents, auditLog, config, env, composed, readClaim, log, now } = options
+  const { refreshMs, isShadow } = options.rules
+  const { engine, health, digestsOfTokens } = composed
+  const deployed = { policies: config.policies, edition: undefined, limiter: composed.limiter }
+  const none = { version: 0, id: '', rules: undefined, index: undefined, candidate: undefined }
+  let active: AppliedRules = { ...none, ...deployed }
   /** The newest rules, which may be invalid. */
-  #newest: VersionId | undefined
+  let newest: VersionId | undefined
   /** When the last attempt to read the rules began. */
-  #triedAtMs: number | undefined
+  let triedAtMs = Number.NEGATIVE_INFINITY
   /** When the attempt began that last succeeded. */
-  #readAtMs: number | undefined
-  #hasFailed = false
-  #problem: string | undefined
+  let readAtMs: number | undefined
+  let hasFailed = false
+  let problem: string | undefined
   /** Attempts are numbered, so that an answer that comes late does not take the place of a newer one. */
-  #attempts = 0
-  #latestAnswer = 0
-
-  constructor(options: LiveRulesEngineOptions) {
-    this.#options = options
-    this.documents = options.documents
-    this.auditLog = options.auditLog
-    const { config, composed } = options
-    const none = { version: 0, id: '', rules: undefined, edition: undefined, index: undefined, candidate: undefined }
-    this.#active = { ...none, policies: config.policies, limiter: composed.limiter }
-  }
-
-  /** The version is the active one, 0 if there is none; the problem is why a newer one is not active. */
-  readonly state = () => {
-    const { version, id, candidate } = this.#active
-    return { version, id, readAtMs: this.#readAtMs, problem: this.#problem, candidate: candidate?.readCounts() }
-  }
-
-  async decide(
-    request: ReceivedRequest,
-    path: RequestPath,
-    context: CallContext,
-    { trace }: DecideOptions = {},
-  ): Promise<Verdict> {
-    const nowMs = this.#options.now()
-    const reading = this.#refresh(nowMs, context)
-    if (reading) {
-      // The rules are so old that a change may have been active elsewhere for a while.
-      if (this.#mustWait(nowMs)) await reading
-      else context.waitUntil(reading)
-    }
-    const { index, limiter, candidate } = this.#active
-    const rules = index && (await index.match(request, nowMs, context))
-    if (rules && 'outcome' in rules) return rules
-    const decideActive = () => limiter.decide(request, path, context, { rules, trace })
-    return candidate ? candidate.compare(decideActive, request, path, context, rules) : decideActive()
-  }
-
-  async findCharges(
-    request: ReceivedRequest,
-    path: RequestPath,
-    context: Pick<CallContext, 'waitUntil'>,
-    options?: DecideOptions,
-  ): Promise<readonly RequestCharge[] | Verdict> {
-    const nowMs = this.#options.now()
-    await this.#refresh(nowMs, context)
-    const { index, limiter } = this.#active
-    const rules = await index?.match(request, nowMs, context)
-    return rules && 'outcome' in rules ? rules : limiter.findCharges(request, path, context, { ...options, rules })
-  }
-
-  async readPolicies(context: Pick<CallContext, 'waitUntil'>): Promise<Pick<AppliedRules, 'policies' | 'edition'>> {
-    await this.#refresh(this.#options.now(), context)
-    return this.#active
-  }
-
-  charge(...charge: Parameters<RequestLimiter['charge']>): Promise<Verdict> {
-    return this.#active.limiter.charge(...charge)
-  }
+  let attempts = 0
+  let latestAnswer = 0
 
   /** @returns undefined if the rules need not be read yet */
-  #refresh(nowMs: number, context: Pick<CallContext, 'waitUntil'>): Promise<void> | undefined {
-    const ageMs = nowMs - (this.#triedAtMs ?? Number.NEGATIVE_INFINITY)
+  function refresh(nowMs: number, context: Pick<CallContext, 'waitUntil'>): Promise<void> | undefined {
+    const ageMs = nowMs - triedAtMs
     // A clock may have been set back.
-    const isDue = ageMs < 0 || ageMs >= this.#options.rules.refreshMs || this.#mustWait(nowMs)
+    const isDue = ageMs < 0 || ageMs >= refreshMs || mustWait(nowMs)
     if (!isDue) return undefined
-    const { documents } = this.#options
-    const reading = this.#read(nowMs)
+    const reading = read(nowMs)
     if (documents.afterRead) context.waitUntil(reading.then(() => documents.afterRead?.()))
     return reading
   }
 
-  #mustWait(nowMs: number): boolean {
-    if (this.#hasFailed) return false
-    return this.#readAtMs === undefined || nowMs - this.#readAtMs >= 2 * this.#options.rules.refreshMs
+  function mustWait(nowMs: number): boolean {
+    return !hasFailed && (readAtMs === undefined || nowMs - readAtMs >= 2 * refreshMs)
   }
 
   /** Each request that waits reads by itself: on Workers, none may wait for another's. */
-  async #read(nowMs: number): Promise<void> {
-    const { documents, log } = this.#options
-    const attempt = ++this.#attempts
-    this.#triedAtMs = nowMs
+  async function read(nowMs: number): Promise<void> {
+    const attempt = ++attempts
+    triedAtMs = nowMs
     try {
-      const document = await documents.read(this.#newest)
-      if (attempt < this.#latestAnswer) return
-      this.#latestAnswer = attempt
-      this.#readAtMs = nowMs
-      this.#hasFailed = false
-      if (document) this.#update(document)
+      const document = await documents.read(newest)
+      if (attempt < latestAnswer) return
+      latestAnswer = attempt
+      readAtMs = nowMs
+      hasFailed = false
+      if (document) update(document)
     } catch (error) {
       if (!(error instanceof StoreError)) throw error
-      if (attempt < this.#latestAnswer) return
-      this.#hasFailed = true
-      log('warn', { event: 'rules_read_failed', version: this.#active.version, message: error.message })
+      if (attempt < latestAnswer) return
+      hasFailed = true
+      log('warn', { event: 'rules_read_failed', version: active.version, message: error.message })
     }
   }
 
-  #update({ version, id, text }: StoredDocument): void {
-    const { log } = this.#options
-    const activeVersion = this.#active.version
-    const newest = { version, id }
+  function update({ version, id, text }: StoredDocument): void {
+    const activeVersion = active.version
+    const known = newest
     if (version === 0 && activeVersion > 0) {
       // To end all rules, operators write an empty rule set. This is a database that was emptied, or that evicts.
-      this.#newest = NO_DOCUMENT
-      this.#problem = 'the rules are gone from the store'
+      newest = NO_DOCUMENT
+      problem = 'the rules are gone from the store'
       log('error', { event: 'rules_lost', activeVersion })
-    } else if (!isSameVersion(newest, this.#newest)) {
+    } else if (!isSameVersion({ version, id }, known)) {
       // Each write makes a higher number: this one was made where the known ones were lost.
-      if (this.#newest && version <= this.#newest.version) log('error', { event: 'rules_lost', activeVersion, version })
-      this.#newest = newest
-      this.#activate(newest, text)
+      if (known && version <= known.version) log('error', { event: 'rules_lost', activeVersion, version })
+      newest = { version, id }
+      activate(newest, text)
     }
   }
 
   /** Invalid rules leave the last valid ones active. */
-  #activate(newest: VersionId, text: string): void {
-    const { log } = this.#options
+  function activate(newest: VersionId, text: string): void {
     const { version } = newest
     try {
-      this.#active = this.#createActiveRules(newest, parseRules(text))
-      this.#problem = undefined
+      active = createActiveRules(newest, parseRules(text))
+      problem = undefined
       if (version > 0) log('info', { event: 'rules_active', version })
     } catch (error) {
       // No request fails because of what operators have written, even by a mistake of ours.
-      this.#problem = error instanceof OptionError ? error.message : 'they could not be followed'
-      const place = readPlace(this.#problem)
-      log('error', { event: 'rules_invalid', version, activeVersion: this.#active.version, place })
+      problem = error instanceof OptionError ? error.message : 'they could not be followed'
+      const place = readPlace(problem)
+      log('error', { event: 'rules_invalid', version, activeVersion: active.version, place })
     }
   }
 
-  #createActiveRules(newest: VersionId, rules: Rules): AppliedRules {
-    const { config, composed, env, readClaim, log } = this.#options
-    const { digestsOfTokens } = composed
+  function createActiveRules(newest: VersionId, rules: Rules): AppliedRules {
     const hasEntries = rules.blocks.length + rules.allows.length + rules.overrides.length > 0
-    const active = this.#active
     // Unchanged policies keep their limiter, and what it remembers.
     const isUnchanged = (list: PolicyList) => JSON.stringify(rules[list]) === JSON.stringify(active.rules?.[list])
-    const deployed = { policies: config.policies, edition: undefined, limiter: composed.limiter }
-    const { policies, edition, limiter } = isUnchanged('policies')
-      ? active
-      : rules.policies
-        ? this.#createLimiter(newest, readPolicies(env, rules.policies, 'policies'))
-        : deployed
+    const createOwn = () => rules.policies && createLimiter(newest, readPolicies(env, rules.policies, 'policies'))
+    const { policies, edition, limiter } = isUnchanged('policies') ? active : (createOwn() ?? deployed)
     const misfits = findMisfits(rules, policies)
     if (misfits[0]) {
       const first = readPlace(misfits[0].message)
       log('warn', { event: 'overrides_ignored', version: newest.version, count: misfits.length, first })
     }
-    const logInstead = this.#options.rules.isShadow
-      ? ({ status, reason }: Blocked) => log('warn', { event: 'shadow_blocked', status, reason })
-      : undefined
-    const options = { ...config, readClaim, digestsOfTokens, logInstead }
+    const logBlock = ({ status, reason }: Blocked) => log('warn', { event: 'shadow_blocked', status, reason })
+    const options = { ...config, readClaim, digestsOfTokens, logInstead: isShadow ? logBlock : undefined }
     const index = hasEntries ? new RuleIndex(rules, options) : undefined
-    const createCandidate = () => rules.candidate && this.#createCandidate(newest, rules.candidate)
+    const createCandidate = () => rules.candidate && createCandidateLimiter(newest, rules.candidate)
     const candidate = isUnchanged('candidate') ? active.candidate : createCandidate()
     return { ...newest, rules, policies, edition, limiter, index, candidate }
   }
 
-  #createCandidate(newest: VersionId, tables: Rules['candidate']): CandidatePolicies {
-    const { config, env } = this.#options
+  function createCandidateLimiter(newest: VersionId, tables: Rules['candidate']): CandidatePolicies {
     const policies = readPolicies(env, tables, 'candidate').filter(isComparable)
     const keyPrefix = `${config.keyPrefix}:rules:candidate`
-    const { limiter } = this.#createLimiter(newest, policies, { keyPrefix, health: undefined, log: () => {} })
-    return createCandidatePolicies(limiter, newest.version, this.#options)
+    const { limiter } = createLimiter(newest, policies, { keyPrefix, health: undefined, log: () => {} })
+    return createCandidatePolicies(limiter, newest.version, options)
   }
 
-  #createLimiter(
+  function createLimiter(
     { version, id }: VersionId,
     policies: readonly RequestPolicy[],
     changed?: Pick<RequestLimiterOptions, 'keyPrefix' | 'health' | 'log'>,
   ): Pick<AppliedRules, 'policies' | 'edition' | 'limiter'> {
-    const { config, composed, readClaim, log } = this.#options
-    const { engine, health, digestsOfTokens } = composed
     const edition = `@${version}.${id}`
-    const options = { ...config, policies, edition, engine, health, log, readClaim, digestsOfTokens, ...changed }
-    return { policies, edition, limiter: new RequestLimiter(options) }
+    const parts = { ...config, policies, edition, engine, health, log, readClaim, digestsOfTokens, ...changed }
+    return { policies, edition, limiter: new RequestLimiter(parts) }
+  }
+
+  return {
+    documents,
+    auditLog,
+
+    /** The version is the active one, 0 if there is none; the problem is why a newer one is not active. */
+    state() {
+      const { version, id, candidate } = active
+      return { version, id, readAtMs, problem, candidate: candidate?.readCounts() }
+    },
+
+    async decide(
+      request: ReceivedRequest,
+      path: RequestPath,
+      context: CallContext,
+      options?: DecideOptions,
+    ): Promise<Verdict> {
+      const nowMs = now()
+      const reading = refresh(nowMs, context)
+      if (reading) {
+        // The rules are so old that a change may have been active elsewhere for a while.
+        if (mustWait(nowMs)) await reading
+        else context.waitUntil(reading)
+      }
+      const { index, limiter, candidate } = active
+      const rules = index && (await index.match(request, nowMs, context))
+      if (rules && 'outcome' in rules) return rules
+      const decideActive = () => limiter.decide(request, path, context, { ...options, rules })
+      return candidate ? candidate.compare(decideActive, request, path, context, rules) : decideActive()
+    },
+
+    async findCharges(
+      request: ReceivedRequest,
+      path: RequestPath,
+      context: Pick<CallContext, 'waitUntil'>,
+      options?: DecideOptions,
+    ): Promise<readonly RequestCharge[] | Verdict> {
+      const nowMs = now()
+      await refresh(nowMs, context)
+      const { index, limiter } = active
+      const rules = await index?.match(request, nowMs, context)
+      return rules && 'outcome' in rules ? rules : limiter.findCharges(request, path, context, { ...options, rules })
+    },
+
+    async readPolicies(context: Pick<CallContext, 'waitUntil'>): Promise<Pick<AppliedRules, 'policies' | 'edition'>> {
+      await refresh(now(), context)
+      return active
+    },
+
+    charge: (...charge: Parameters<RequestLimiter['charge']>) => active.limiter.charge(...charge),
   }
 }
 

@@ -9,7 +9,7 @@ import {
   updateDocument,
   type VersionId,
 } from '../store/documents.ts'
-import { LiveRulesEngine, type LiveRulesEngineOptions } from './live-rules-engine.ts'
+import { createRulesEngine, type LiveRulesEngine, type LiveRulesEngineOptions } from './live-rules-engine.ts'
 
 export interface RulesOptions extends Omit<LiveRulesEngineOptions, 'documents' | 'auditLog'> {
   readonly backend: Pick<Backend, 'documents'>
@@ -30,7 +30,7 @@ export async function openRules(options: RulesOptions): Promise<LiveRulesEngine>
   const { keyPrefix } = options.config
   const documents = await openDocuments(formatRulesKey(keyPrefix), options)
   const auditLog = await openDocuments(formatAuditLogKey(keyPrefix), options)
-  return new LiveRulesEngine({ ...options, documents, auditLog })
+  return createRulesEngine({ ...options, documents, auditLog })
 }
 
 async function openDocuments(key: string, { backend, mirror, log }: RulesOptions): Promise<DocumentStore> {

@@ -7,7 +7,7 @@ import { createDigest } from '../../src/request/identity/digest.ts'
 import { createPathReader } from '../../src/request/target.ts'
 import type { Rules } from '../../src/rules/document.ts'
 import { withEntry, withoutEntry, withPolicies } from '../../src/rules/edit-rules.ts'
-import { LiveRulesEngine } from '../../src/rules/live-rules-engine.ts'
+import { createRulesEngine, type LiveRulesEngine } from '../../src/rules/live-rules-engine.ts'
 import type { Log } from '../../src/runtime/log.ts'
 import type { DocumentStore } from '../../src/store/documents.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
@@ -53,7 +53,7 @@ class Site {
       readHistory: () => this.documents.readHistory(),
       write: (write) => this.documents.write(write),
     }
-    this.limiter = new LiveRulesEngine({
+    this.limiter = createRulesEngine({
       watchCandidates: (differs) => this.differs.push(differs),
       readClaim: undefined,
       auditLog: new MemoryDocuments(now),
