@@ -41,6 +41,7 @@ interface RuleEntry {
 type Entries = readonly RuleEntry[]
 
 const NO_ENTRIES: Entries = []
+const UNKNOWN_BLOCK: Blocked = { outcome: 'blocked', status: 403 }
 
 /** The rules that name callers by one source. */
 interface SourceIndex {
@@ -116,7 +117,13 @@ export class RuleIndex {
     for (const index of this.#sources.values()) {
       if (index !== this.#addresses) found.push(...(await this.#findByIdentity(index, arrival)))
     }
-    return this.#decide(dropEnded(found, nowMs), arrival)
+    const { blocked, isAllowed, overrides } = judge(found, nowMs)
+    if (blocked) return this.#block(blocked)
+    if (this.#byDigest.size > 0) {
+      return { isAllowed, apply: (charges) => this.#applyByDigest(charges, isAllowed, overrides, arrival) }
+    }
+    if (!isAllowed && overrides.length === 0) return undefined
+    return { isAllowed, apply: async (charges) => applyOverrides(charges, isAllowed, overrides) }
   }
 
   async #findByIdentity(index: SourceIndex, arrival: Arrival): Promise<Entries> {
@@ -152,18 +159,6 @@ export class RuleIndex {
     return field ? digestsOfTokens.get(field) : undefined
   }
 
-  #decide(found: Entries, arrival: Arrival): FoundRules {
-    const decisive = pickDecisiveRule(found)
-    if (decisive?.kind === 'block') return this.#block(toBlocked(decisive))
-    const isAllowed = decisive !== undefined
-    const overrides = sortOverrides(found)
-    if (this.#byDigest.size > 0) {
-      return { isAllowed, apply: (charges) => this.#applyByDigest(charges, isAllowed, overrides, arrival) }
-    }
-    if (!isAllowed && overrides.length === 0) return undefined
-    return { isAllowed, apply: async (charges) => applyOverrides(charges, isAllowed, overrides) }
-  }
-
   #block(blocked: Blocked): Blocked | undefined {
     const { logInstead } = this.#options
     logInstead?.(blocked)
@@ -177,24 +172,22 @@ export class RuleIndex {
     arrival: Arrival,
   ): ReturnType<MatchedRules['apply']> {
     const { nowMs } = arrival
-    const all: RuleEntry[] = []
+    const found: RuleEntry[] = []
     let isCertain = true
     for (const charge of charges) {
       // What is meant for one caller must not apply to everyone.
       if (isShared(charge.policy.by)) continue
-      all.push(...(this.#byDigest.get(charge.digest) ?? NO_ENTRIES))
+      found.push(...(this.#byDigest.get(charge.digest) ?? NO_ENTRIES))
       if (isAllowed || nowMs >= this.#lastDigestBlockMs) continue
       const blocks = await this.#findPossibleBlocks(charge, arrival)
-      if (blocks) all.push(...blocks)
+      if (blocks) found.push(...blocks)
       else isCertain = false
     }
-    const found = dropEnded(all, nowMs)
-    const decisive = isAllowed ? undefined : pickDecisiveRule(found)
-    if (decisive?.kind === 'block') return this.#block(toBlocked(decisive)) ?? charges
-    const isAllowedByAny = isAllowed || decisive !== undefined
-    // It is not known whose block applies, and so neither is its reason.
-    if (!isCertain && !isAllowedByAny) return this.#block({ outcome: 'blocked', status: 403 }) ?? charges
-    return applyOverrides(charges, isAllowedByAny, [...sortOverrides(found), ...overrides])
+    const own = judge(found, nowMs)
+    // If it is not known whose block applies, neither is its reason.
+    const blocked = own.blocked ?? (isCertain || own.isAllowed ? undefined : UNKNOWN_BLOCK)
+    if (blocked && !isAllowed) return this.#block(blocked) ?? charges
+    return applyOverrides(charges, isAllowed || own.isAllowed, [...own.overrides, ...overrides])
   }
 
   /**
@@ -232,26 +225,23 @@ function toDivisible({ kind }: IdentitySource, text: string): string {
   return kind === 'claim' ? String(JSON.parse(text)) : text
 }
 
-function dropEnded(entries: Entries, nowMs: number): Entries {
-  return entries.filter(({ untilMs }) => nowMs < untilMs)
-}
-
-/** Allows go before blocks: an operator lets some in of those that are blocked. */
-function pickDecisiveRule(found: Entries): RuleEntry | undefined {
-  let block: RuleEntry | undefined
-  for (const entry of found) {
-    if (entry.kind === 'allow') return entry
-    // The longest one, for the caller is told when it ends.
-    if (entry.kind === 'block' && (!block || entry.untilMs > block.untilMs)) block = entry
+function judge(found: Entries, nowMs: number) {
+  const active = found.filter(({ untilMs }) => nowMs < untilMs)
+  // Allows go before blocks: an operator lets some in of those that are blocked.
+  const isAllowed = active.some(({ kind }) => kind === 'allow')
+  // The longest one, for the caller is told when it ends.
+  const [block] = isAllowed ? [] : active.filter(isBlock).sort((a, b) => b.untilMs - a.untilMs || 0)
+  const overrides = active.filter(({ kind }) => kind === 'override').map(({ rule }) => rule)
+  return {
+    blocked: block && toBlocked(block),
+    isAllowed,
+    overrides: overrides.sort((a, b) => findRank(b) - findRank(a)),
   }
-  return block
 }
 
 /** Overrides that name the caller itself come before those with a wildcard, of which the longest comes first. */
-function sortOverrides(found: Entries): readonly Override[] {
-  const overrides = found.filter(({ kind }) => kind === 'override').map(({ rule }) => rule)
-  const rankOf = ({ value }: Override) => (value === undefined ? Number.MAX_SAFE_INTEGER : value.length)
-  return overrides.sort((a, b) => rankOf(b) - rankOf(a))
+function findRank({ value }: Override): number {
+  return value === undefined ? Number.MAX_SAFE_INTEGER : value.length
 }
 
 function toBlocked({ rule: { status = 403, reason }, untilMs }: RuleEntry): Blocked {

@@ -14,6 +14,8 @@ export interface Match {
   readonly isCertain: boolean
 }
 
+const EVERY_REQUEST: Pattern = { method: '*', path: '/*' }
+
 export class PolicyFinder {
   /** The methods that patterns name; all others are equivalent. */
   readonly methods: readonly string[]
@@ -31,14 +33,13 @@ export class PolicyFinder {
     this.methods = [...named]
     for (const pattern of exempt) this.#exempt.add(pattern, true)
     for (const policy of policies) {
-      if (!policy.match) this.#policies.add({ method: '*', path: '/*' }, matchEverything(policy))
-      for (const pattern of policy.match ?? []) {
+      for (const pattern of policy.match ?? [EVERY_REQUEST]) {
         if (policy.priority) this.#prioritized.add(pattern, policy)
-        const match = { policy, route: `${pattern.method} ${pattern.path}`, isCertain: true }
-        this.#policies.add(pattern, match, policy.ignoresCase)
+        const route = policy.match && `${pattern.method} ${pattern.path}`
+        this.#policies.add(pattern, { policy, route, isCertain: true }, policy.ignoresCase)
       }
     }
-    this.#always = patterns.length === 0 ? policies.filter(({ match }) => !match).map(matchEverything) : undefined
+    this.#always = patterns.length === 0 ? this.#policies.match('GET', '/') : undefined
   }
 
   /**
@@ -62,7 +63,7 @@ export class PolicyFinder {
         const isMatchCertain =
           match !== undefined &&
           (isCertain || meant.every((each) => this.#applies(policy, each, withSlash))) &&
-          (!policy.priority || !match.route || this.#prioritized.match(method, canonical).includes(policy))
+          (!policy.priority || this.#prioritized.match(method, canonical).includes(policy))
         found.set(policy, isMatchCertain ? match : { ...(match ?? one), isCertain: false })
       }
     }
@@ -85,10 +86,6 @@ export class PolicyFinder {
     const countPolicies = (path: string) => this.#policies.match(method, path).length
     return isParameterExempt || countPolicies(canonical) === countPolicies(withSlash)
   }
-}
-
-function matchEverything(policy: RequestPolicy): Match {
-  return { policy, route: undefined, isCertain: true }
 }
 
 export type Found = readonly Match[] | 'exempt' | 'ambiguous'
