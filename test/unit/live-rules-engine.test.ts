@@ -91,7 +91,7 @@ class Site {
 
 const block = (rules: Rules) => withEntry('blocks', rules, TOKEN)
 
-describe('LiveRulesEngine reads the rules', () => {
+describe('createRulesEngine() reads the rules', () => {
   test('before the first request is decided', async () => {
     const site = new Site()
     await site.edit(block)
@@ -269,7 +269,7 @@ describe('LiveRulesEngine reads the rules', () => {
   })
 })
 
-test('LiveRulesEngine blocks exempt requests too, and asks no store for it', async () => {
+test('createRulesEngine() blocks exempt requests too, and asks no store for it', async () => {
   const site = new Site({ EXEMPT: 'GET /healthz' })
   await site.edit(block)
   expect([await site.kind('abc', '/healthz'), await site.kind('other', '/healthz')]).toEqual(['blocked', 'admitted'])
