@@ -2,7 +2,6 @@ import type { MatchedRules } from '../engine/limiter.ts'
 import type { RequestCharge } from '../model/charge.ts'
 import { formatSource, type IdentitySource, isInBody, isShared } from '../model/identity-source.ts'
 import type { Blocked } from '../model/verdict.ts'
-import { type Caller, createClaimReader, createRequest, NO_RESPONSE } from '../request/caller/caller.ts'
 import { formatCallerAddress, readAddress } from '../request/identity/address.ts'
 import type { ClaimReader } from '../request/identity/claims.ts'
 import { createDigest, type Digest } from '../request/identity/digest.ts'
@@ -251,24 +250,4 @@ function toBlocked({ rule: { status = 403, reason }, untilMs }: RuleEntry): Bloc
     ...(reason !== undefined && { reason }),
     ...(untilMs < Number.POSITIVE_INFINITY && { untilMs }),
   }
-}
-
-/**
- * Applies the rules to a caller of whom something is known, or only the digest.
- * @param charges of this caller @param nowMs milliseconds since the Unix epoch
- * @returns the charges under the rules, in order; or why it is blocked
- * @throws {CallerError} if there is no such caller
- */
-export async function applyRulesToCaller(
-  rules: Rules,
-  { caller, digest }: { readonly caller: Caller; readonly digest?: string | undefined },
-  charges: readonly RequestCharge[],
-  options: Pick<RuleIndexOptions, 'ipv6Prefix' | 'identitySecret'>,
-  nowMs: number,
-): Promise<readonly RequestCharge[] | Blocked> {
-  const readClaim = createClaimReader(caller.claim)
-  const index = new RuleIndex(rules, { ...options, readClaim, isByDigestOnly: digest !== undefined })
-  const matched = await index.match(createRequest(caller), nowMs, NO_RESPONSE)
-  if (!matched) return charges
-  return 'outcome' in matched ? matched : matched.apply(charges)
 }

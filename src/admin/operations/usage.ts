@@ -3,9 +3,10 @@ import type { RequestCharge } from '../../model/charge.ts'
 import { isShared } from '../../model/identity-source.ts'
 import type { RequestPolicy } from '../../model/policy.ts'
 import type { Blocked } from '../../model/verdict.ts'
+import { createClaimReader, createRequest, NO_RESPONSE } from '../../request/caller/caller.ts'
 import { type LimitUsage, readUsage } from '../../request/caller/caller-charges.ts'
 import { appendAudit } from '../../rules/audit-log.ts'
-import { applyRulesToCaller } from '../../rules/rule-index.ts'
+import { RuleIndex } from '../../rules/rule-index.ts'
 import * as answers from '../answers.ts'
 import { callerQuery, findCharges, toSkipped } from '../caller-schema.ts'
 import { note } from '../change-rules.ts'
@@ -20,7 +21,10 @@ export const usage = defineOperation({
     const { config, store, now } = context
     const { active, charges, skipped } = await findCharges(context, body)
     const { digest, ...caller } = body.caller
-    const applied = await applyRulesToCaller(active.rules, { caller, digest }, charges, config, now())
+    const readClaim = createClaimReader(caller.claim)
+    const index = new RuleIndex(active.rules, { ...config, readClaim, isByDigestOnly: digest !== undefined })
+    const matched = (await index.match(createRequest(caller), now(), NO_RESPONSE)) ?? charges
+    const applied = 'apply' in matched ? await matched.apply(charges) : matched
     const [applicable, blocked] = 'outcome' in applied ? [charges, toBlocked(applied)] : [applied, null]
     const { nowMs, limits } = await readUsage(store, applicable)
     return {
