@@ -40,7 +40,8 @@ interface RuleEntry {
 type Entries = readonly RuleEntry[]
 
 const NO_ENTRIES: Entries = []
-const UNKNOWN_BLOCK: Blocked = { outcome: 'blocked', status: 403 }
+/** If it is not known whose block applies, neither is its reason. */
+const UNKNOWN_BLOCK: RuleEntry = { kind: 'block', rule: {}, untilMs: Number.POSITIVE_INFINITY }
 
 /** The rules that name callers by one source. */
 interface SourceIndex {
@@ -50,7 +51,8 @@ interface SourceIndex {
   readonly byPart: Wildcards<RuleEntry>
   /** Rules by value, so that each is digested, and each address parsed, once. */
   readonly known: TextLru<Entries>
-  hasBlocks: boolean
+  /** When the last block ends. */
+  lastBlockMs: number
 }
 
 interface Arrival extends IdentityInput {
@@ -88,7 +90,7 @@ export class RuleIndex {
       const index = this.#openSource(by)
       if (value !== undefined) index.byPart.add(value, entry)
       if (digest !== undefined) addTo(index.byDigest, digest, entry)
-      index.hasBlocks ||= kind === 'block'
+      if (kind === 'block') index.lastBlockMs = Math.max(index.lastBlockMs, entry.untilMs)
     } else if (digest !== undefined) {
       addTo(this.#byDigest, digest, entry)
       if (kind === 'block') this.#lastDigestBlockMs = Math.max(this.#lastDigestBlockMs, entry.untilMs)
@@ -100,7 +102,7 @@ export class RuleIndex {
     if (known) return known
     const source = parseKnownBy(by) as IdentitySource
     const parts = { byDigest: new Map(), byPart: new Wildcards<RuleEntry>(), known: new TextLru<Entries>() }
-    const index = { source, ...parts, hasBlocks: false }
+    const index = { source, ...parts, lastBlockMs: Number.NEGATIVE_INFINITY }
     this.#sources.set(by, index)
     return index
   }
@@ -126,14 +128,14 @@ export class RuleIndex {
   }
 
   async #findByIdentity(index: SourceIndex, arrival: Arrival): Promise<Entries> {
-    const { source, byDigest, hasBlocks } = index
+    const { source, byDigest, lastBlockMs } = index
     const digest = source.kind === 'token' ? this.#findTokenDigest(arrival.request) : undefined
     if (digest !== undefined) return byDigest.get(digest) ?? NO_ENTRIES
     const reading = await readIdentitySource(source, arrival)
     if (reading.kind === 'value') return this.#find(index, reading.value)
-    if (reading.kind === 'none' || !hasBlocks) return NO_ENTRIES
+    if (reading.kind === 'none' || arrival.nowMs >= lastBlockMs) return NO_ENTRIES
     const values = await findPossibleValues(source, arrival)
-    return (values ?? []).flatMap((value) => this.#find(index, value)).filter(isBlock)
+    return values?.flatMap((value) => this.#find(index, value)).filter(isBlock) ?? [UNKNOWN_BLOCK]
   }
 
   /** @param text what the source is read as; an address as it was sent */
@@ -183,8 +185,7 @@ export class RuleIndex {
       else isCertain = false
     }
     const own = judge(found, nowMs)
-    // If it is not known whose block applies, neither is its reason.
-    const blocked = own.blocked ?? (isCertain || own.isAllowed ? undefined : UNKNOWN_BLOCK)
+    const blocked = own.blocked ?? (isCertain || own.isAllowed ? undefined : toBlocked(UNKNOWN_BLOCK))
     if (blocked && !isAllowed) return this.#block(blocked) ?? charges
     return applyOverrides(charges, isAllowed || own.isAllowed, [...own.overrides, ...overrides])
   }
