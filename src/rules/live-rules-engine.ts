@@ -71,7 +71,7 @@ export function createRulesEngine(options: LiveRulesEngineOptions) {
   let latestAnswer = 0
 
   /** @returns undefined if the rules need not be read yet */
-  function refresh(nowMs: number, context: Pick<CallContext, 'waitUntil'>): Promise<void> | undefined {
+  function readIfDue(nowMs: number, context: Pick<CallContext, 'waitUntil'>): Promise<void> | undefined {
     const ageMs = nowMs - triedAtMs
     // A clock may have been set back.
     const isDue = ageMs < 0 || ageMs >= refreshMs || mustWait(nowMs)
@@ -116,12 +116,12 @@ export function createRulesEngine(options: LiveRulesEngineOptions) {
       // Each write makes a higher number: this one was made where the known ones were lost.
       if (known && version <= known.version) log('error', { event: 'rules_lost', activeVersion, version })
       newest = { version, id }
-      activate(newest, text)
+      followRules(newest, text)
     }
   }
 
   /** Invalid rules leave the last valid ones active. */
-  function activate(newest: VersionId, text: string): void {
+  function followRules(newest: VersionId, text: string): void {
     const { version } = newest
     try {
       active = createActiveRules(newest, parseRules(text))
@@ -188,7 +188,7 @@ export function createRulesEngine(options: LiveRulesEngineOptions) {
       options?: DecideOptions,
     ): Promise<Verdict> {
       const nowMs = now()
-      const reading = refresh(nowMs, context)
+      const reading = readIfDue(nowMs, context)
       if (reading) {
         // The rules are so old that a change may have been active elsewhere for a while.
         if (mustWait(nowMs)) await reading
@@ -208,14 +208,14 @@ export function createRulesEngine(options: LiveRulesEngineOptions) {
       options?: DecideOptions,
     ): Promise<readonly RequestCharge[] | Verdict> {
       const nowMs = now()
-      await refresh(nowMs, context)
+      await readIfDue(nowMs, context)
       const { index, limiter } = active
       const rules = await index?.match(request, nowMs, context)
       return rules && 'outcome' in rules ? rules : limiter.findCharges(request, path, context, { ...options, rules })
     },
 
     async readPolicies(context: Pick<CallContext, 'waitUntil'>): Promise<Pick<AppliedRules, 'policies' | 'edition'>> {
-      await refresh(now(), context)
+      await readIfDue(now(), context)
       return active
     },
 

@@ -56,7 +56,7 @@ export function createKeySet({ createLocalJWKSet, errors }: Jose, { url, fetch, 
 
   return async function findKey(header, context) {
     const before = find
-    if (!before) await refresh(isOver(RETRY_MS, fetchStartedAtMs), context)
+    if (!before) await awaitKeys(isOver(RETRY_MS, fetchStartedAtMs), context)
     else if (isOver(FRESH_MS, fetchedAtMs) && isOver(REFETCH_MS, fetchStartedAtMs) && !isFetching())
       context.waitUntil(update())
     const known = find
@@ -68,14 +68,14 @@ export function createKeySet({ createLocalJWKSet, errors }: Jose, { url, fetch, 
       // The issuer may have added the key; an unknown one is a reason to fetch at most once in a while.
       const mayBeNew = isOver(REFETCH_MS, unknownKeyAtMs)
       if (mayBeNew) unknownKeyAtMs = now()
-      await refresh(mayBeNew, context)
+      await awaitKeys(mayBeNew, context)
       if (!find || find === known) throw error
       return find(header)
     }
   }
 
   /** Waits for the fetch of another request; else starts one, if it is time. */
-  async function refresh(isTime: boolean, context: Pick<CallContext, 'waitUntil'>): Promise<void> {
+  async function awaitKeys(isTime: boolean, context: Pick<CallContext, 'waitUntil'>): Promise<void> {
     if (isFetching()) {
       for (let waitedMs = 0; waitedMs < TIMEOUT_MS && isFetching(); waitedMs += POLL_MS) await sleep(POLL_MS)
     } else if (isTime) {

@@ -40,7 +40,8 @@ export async function loadTokenVerifier(
   const { now } = parts
   const algorithms = ALGORITHMS[keys.kind]
   const { decodeProtectedHeader, jwtVerify } = jose
-  const findKey = keys.kind === 'jwks' ? createKeySet(jose, { ...parts, url: keys.url }) : shareSecret(keys.secret)
+  const findKey =
+    keys.kind === 'jwks' ? createKeySet(jose, { ...parts, url: keys.url }) : createSecretFinder(keys.secret)
   const options: JWTVerifyOptions = {
     algorithms: [...algorithms],
     clockTolerance: TOLERANCE_MS / 1_000,
@@ -88,7 +89,7 @@ export async function loadTokenVerifier(
   }
 }
 
-function shareSecret(text: string): () => Uint8Array {
+function createSecretFinder(text: string): () => Uint8Array {
   const secret = new TextEncoder().encode(text)
   return () => secret
 }
