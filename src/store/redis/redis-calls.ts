@@ -36,13 +36,6 @@ interface Deadline {
   hasPassed: boolean
 }
 
-interface ScriptCall {
-  readonly script: Script
-  readonly keys: string[]
-  readonly args: (string | number)[]
-  readonly deadline: Deadline
-}
-
 /** Calls Redis by one client, within a deadline. Every error is a `StoreError` that may be logged. */
 export class RedisCalls {
   readonly #client: RedisClient
@@ -58,14 +51,8 @@ export class RedisCalls {
 
   /** @param deadlines all deadlines of the request @throws {StoreError} */
   evaluate(script: Script, keys: string[], args: (string | number)[], deadlines?: Deadlines): Promise<unknown> {
-    const call: ScriptCall = { script, keys, args, deadline: { hasPassed: false } }
-    const variant = this.#variant
-    const connecting = this.#client.connecting?.()
-    const { sha1 } = script[variant]
-    const sent =
-      connecting || sha1 === undefined ? this.#sendLater(call, connecting) : this.#client.evalsha(sha1, keys, args)
-    const answered = sent.catch((error: unknown) => this.#resend(error, call, variant))
-    return this.#waitWithin(answered, keys, call.deadline, deadlines)
+    const deadline = { hasPassed: false }
+    return this.#waitWithin(this.#send(script, keys, args, deadline), keys, deadline, deadlines)
   }
 
   /** @param keys keys that the server may repeat @throws {StoreError} */
@@ -105,27 +92,33 @@ export class RedisCalls {
     return new StoreError(failure === undefined ? message : `${message} (${failure})`)
   }
 
-  async #sendLater({ script, keys, args, deadline }: ScriptCall, connecting?: Promise<unknown>): Promise<unknown> {
-    await connecting
-    const known = script[this.#variant]
-    // Each call computes it for itself: a promise that requests share may hang on Workers.
-    known.sha1 ??= await createSha1(known.text)
-    if (deadline.hasPassed) throw new StoreError('the connection to Redis came too late', { mayHaveRun: false })
-    return this.#client.evalsha(known.sha1, keys, args)
+  /** Each resend follows an answer that says that nothing ran, so none can charge twice. */
+  async #send(script: Script, keys: string[], args: (string | number)[], deadline: Deadline): Promise<unknown> {
+    const client = this.#client
+    const connecting = client.connecting?.()
+    if (connecting) await connecting
+    for (;;) {
+      const variant = this.#variant
+      const known = script[variant]
+      // Each call computes it for itself: a promise that requests share may hang on Workers.
+      known.sha1 ??= await createSha1(known.text)
+      if (deadline.hasPassed) throw new StoreError('the connection to Redis came too late', { mayHaveRun: false })
+      try {
+        return await client.evalsha(known.sha1, keys, args)
+      } catch (error) {
+        if (deadline.hasPassed || !this.#isAnswer(error, /^NOSCRIPT\b/)) throw error
+      }
+      try {
+        return await client.eval(known.text, keys, args)
+      } catch (error) {
+        if (deadline.hasPassed || variant === 'plain' || !this.#isAnswer(error, SHEBANG_UNKNOWN)) throw error
+      }
+      this.#variant = 'plain'
+    }
   }
 
-  /** Each resend follows an answer that says that nothing ran, so none can charge twice. */
-  async #resend(error: unknown, call: ScriptCall, variant: keyof Script): Promise<unknown> {
-    const { script, keys, args, deadline } = call
-    const isAnswer = (error: unknown, pattern: RegExp) => pattern.test(this.#client.serverWords(error) ?? '')
-    if (deadline.hasPassed || !isAnswer(error, /^NOSCRIPT\b/)) throw error
-    try {
-      return await this.#client.eval(script[variant].text, keys, args)
-    } catch (error) {
-      if (deadline.hasPassed || variant === 'plain' || !isAnswer(error, SHEBANG_UNKNOWN)) throw error
-    }
-    this.#variant = 'plain'
-    return this.#sendLater(call).catch((error: unknown) => this.#resend(error, call, 'plain'))
+  #isAnswer(error: unknown, pattern: RegExp): boolean {
+    return pattern.test(this.#client.serverWords(error) ?? '')
   }
 }
 

@@ -1,7 +1,7 @@
 import type { Decision, DecisionRequest, StoreCharge } from '../../model/charge.ts'
 import type { AlgorithmName } from '../../model/limits.ts'
 import type { Adjustment, Release, Store } from '../../model/store.ts'
-import type { CallContext } from '../../runtime/call-context.ts'
+import type { CallContext, Deadlines } from '../../runtime/call-context.ts'
 import { Lru } from '../../runtime/lru.ts'
 import { mapList } from '../../runtime/map-list.ts'
 import type { RedisClient } from './client.ts'
@@ -50,14 +50,8 @@ export class RedisStore implements Store {
   }
 
   async decide(request: DecisionRequest, context?: CallContext): Promise<Decision> {
-    const keys = mapList(request.charges, ({ key }) => key)
     const args = listScriptArguments(request, this.#entriesToRead.find)
-    const reply = await this.#prompt.evaluate(
-      this.#getScript('decide', request.charges),
-      keys,
-      args,
-      context?.deadlines,
-    )
+    const reply = await this.#evaluate(this.#prompt, 'decide', request.charges, args, context?.deadlines)
     const decision = readDecision(reply, request)
     this.#entriesToRead.update(request, decision)
     return decision
@@ -71,24 +65,17 @@ export class RedisStore implements Store {
 
   async revoke(releases: readonly Release[]): Promise<void> {
     const charges = releases.map(({ charge }) => charge)
-    const keys = charges.map(({ key }) => key)
-    const count = await this.#patient.evaluate(
-      this.#getScript('release', charges),
-      keys,
-      listReleaseArguments(releases),
-    )
+    const count = await this.#evaluate(this.#patient, 'release', charges, listReleaseArguments(releases))
     if (count !== releases.length) throw createReplyError()
   }
 
   async renew(charges: readonly StoreCharge[]): Promise<void> {
-    const keys = charges.map(({ key }) => key)
-    await this.#prompt.evaluate(this.#getScript('renew', charges), keys, listRenewArguments(charges))
+    await this.#evaluate(this.#prompt, 'renew', charges, listRenewArguments(charges))
   }
 
   async settle(differences: readonly Adjustment[], chargedAtMs: number): Promise<void> {
     const charges = differences.map(({ charge }) => charge)
-    const keys = charges.map(({ key }) => key)
-    await this.#prompt.evaluate(this.#getScript('settle', charges), keys, listSettleArguments(differences, chargedAtMs))
+    await this.#evaluate(this.#prompt, 'settle', charges, listSettleArguments(differences, chargedAtMs))
   }
 
   async delete(keys: readonly string[]): Promise<void> {
@@ -97,6 +84,17 @@ export class RedisStore implements Store {
 
   async ping(): Promise<void> {
     await this.#prompt.call((client) => client.ping())
+  }
+
+  #evaluate(
+    calls: RedisCalls,
+    main: MainChunk,
+    charges: readonly StoreCharge[],
+    args: (string | number)[],
+    deadlines?: Deadlines,
+  ): Promise<unknown> {
+    const keys = mapList(charges, ({ key }) => key)
+    return calls.evaluate(this.#getScript(main, charges), keys, args, deadlines)
   }
 
   /** Each is made when it is first called. Algorithms stay in it: their charges may still be settled. */
