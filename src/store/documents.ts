@@ -66,14 +66,17 @@ export interface DocumentStore {
 
 export const NO_DOCUMENT: StoredDocument = { version: 0, id: '', atMs: 0, actor: '', comment: '', text: '' }
 
-/** Does the checks of `lua/documents/write.lua`. @returns undefined if the write is not refused */
-export function checkWrite(
-  { text, expectedVersion, expectedId }: DocumentWrite,
+/** Twin of `lua/documents/write.lua`. @returns the next version, or why the write is refused */
+export function createNextVersion(
+  { text, expectedVersion, expectedId, actor, comment }: DocumentWrite,
   { version, id }: VersionId,
-): Exclude<Written, { readonly kind: 'written' }> | undefined {
+  atMs: number,
+): StoredDocument | Exclude<Written, { readonly kind: 'written' }> {
   if (version !== expectedVersion || (expectedId ?? id) !== id) return { kind: 'conflict', version }
   if (new TextEncoder().encode(text).length > MAX_DOCUMENT_BYTES) return { kind: 'too-large', version }
-  return isObject(text) ? undefined : { kind: 'malformed', version }
+  if (!isObject(text)) return { kind: 'malformed', version }
+  const note = { actor: cutNote(actor), comment: cutNote(comment) }
+  return { version: version + 1, id: crypto.randomUUID(), atMs, ...note, text }
 }
 
 export function isSameVersion(one: VersionId | undefined, other: VersionId | undefined): boolean {

@@ -6,7 +6,7 @@ import { StoreError } from '../../src/model/store.ts'
 import { findPeriodStart, KEPT_MS, PERIOD_MS, type Period, TOTALS_KEPT_MS } from '../../src/store/counters.ts'
 import { NO_DOCUMENT } from '../../src/store/documents.ts'
 import {
-  CounterTable,
+  openCounterTable,
   openObjectCounters,
   openObjectDocuments,
   toPlain,
@@ -83,7 +83,7 @@ test('a flush writes three rows, however many counts it has, and one more for ea
     const startMs = findPeriodStart('hour', Date.now())
     const written = (number: number, ...minutes: Period[]) => {
       rows = 0
-      new CounterTable({ exec }, startMs).add({ source: 'a', number, minutes: minutes.map(toPlain) })
+      openCounterTable({ exec }, startMs).add({ source: 'a', number, minutes: minutes.map(toPlain) })
       return rows
     }
     // Making the table writes rows of its own.
@@ -112,7 +112,7 @@ test('an alarm deletes what nobody can read any more, and nothing stays', async 
   const nextMs = await runInDurableObject(stubOf(name), (_, { storage }) => storage.getAlarm())
   expect(nextMs).toBeGreaterThan(Date.now() + KEPT_MS.minute - PERIOD_MS.minute)
   const sweepAt = (atMs: number) =>
-    runInDurableObject(stubOf(name), (_, { storage }) => new CounterTable(storage.sql, atMs).sweep())
+    runInDurableObject(stubOf(name), (_, { storage }) => openCounterTable(storage.sql, atMs).sweep())
   await sweepAt(Date.now() + KEPT_MS.minute + 2 * PERIOD_MS.minute)
   expect(await left()).toEqual(['hour', 'total'])
   await sweepAt(nowMs + KEPT_MS.hour + PERIOD_MS.hour + 1)

@@ -87,8 +87,8 @@ export class LimitObject {
   }
 
   async #sweep(): Promise<void> {
-    const { CounterTable } = await import('./tables.ts')
-    const nextMs = new CounterTable(this.#storage.sql, Date.now()).sweep()
+    const { openCounterTable } = await import('./tables.ts')
+    const nextMs = openCounterTable(this.#storage.sql, Date.now()).sweep()
     if (nextMs === undefined) await this.#storage.deleteAll()
     else await this.#storage.setAlarm(Math.max(nextMs + 1, Date.now() + SWEEP_EVERY_MS))
   }

@@ -10,8 +10,7 @@ import {
   type StatisticsStore,
 } from '../counters.ts'
 import {
-  checkWrite,
-  cutNote,
+  createNextVersion,
   type DocumentStore,
   type DocumentWrite,
   isSameVersion,
@@ -43,7 +42,7 @@ export function toPlain({ startMs, counts, sketches }: Period): PlainPeriod {
   return { startMs, counts: [...counts], sketches: [...sketches] }
 }
 
-function fromPlain({ startMs, counts, sketches }: PlainPeriod): Period {
+function fromPlain({ startMs, counts, sketches }: PlainPeriod) {
   return { startMs, counts: new Map(counts), sketches: new Map(sketches) }
 }
 
@@ -86,65 +85,52 @@ function connect({ namespace, timeoutMs }: CallOptions, name: string, table: Tab
 
 /** Answers for an object that keeps a document or counts. @returns null for no answer */
 export function callTable([table, method, ...args]: TableCall, sql: ObjectDatabase, nowMs: number): unknown {
-  const opened = table === 'documents' ? new DocumentTable(sql, nowMs) : new CounterTable(sql, nowMs)
-  const methods = opened as unknown as Record<string, (...args: unknown[]) => unknown>
-  return methods[method]?.(...args) ?? null
+  const opened = table === 'documents' ? openDocumentTable(sql, nowMs) : openCounterTable(sql, nowMs)
+  const methods = opened as Record<string, (...args: never[]) => unknown>
+  return methods[method]?.(...(args as never[])) ?? null
 }
 
-/** A table in the SQLite database of an object. One that is only read is not created. */
-abstract class Table {
-  protected abstract readonly name: string
-  protected readonly sql: ObjectDatabase
-  protected readonly nowMs: number
+type Select = <Row>(query: string, ...values: (string | number)[]) => Row[]
 
-  constructor(sql: ObjectDatabase, nowMs: number) {
-    this.sql = sql
-    this.nowMs = nowMs
-  }
-
-  protected select<Row>(query: string, ...values: (string | number)[]): Row[] {
-    return hasTable(this.sql, this.name) ? ([...this.sql.exec(query, ...values)] as Row[]) : []
-  }
+/** Reads a table, which is not created before something is written. */
+function createSelect(sql: ObjectDatabase, table: string): Select {
+  return (query, ...values) => (hasTable(sql, table) ? ([...sql.exec(query, ...values)] as never[]) : [])
 }
+
+type DocumentTable = ReturnType<typeof openDocumentTable>
 
 /** A document: a row for each version. */
-class DocumentTable extends Table {
-  protected readonly name = 'versions'
+function openDocumentTable(sql: ObjectDatabase, nowMs: number) {
+  const select = createSelect(sql, 'versions')
+  const readNewest = () =>
+    select<VersionId>('SELECT version, id FROM versions ORDER BY version DESC LIMIT 1')[0] ?? NO_DOCUMENT
+  const readVersion = (version: number): StoredDocument | undefined =>
+    select<StoredDocument>('SELECT * FROM versions WHERE version = ?', version)[0]
+  return {
+    readVersion,
 
-  /** @returns undefined if the newest version is the known one */
-  read(known: VersionId | null): StoredDocument | undefined {
-    const newest = this.#readNewest()
-    if (isSameVersion(newest, known ?? undefined)) return undefined
-    return this.readVersion(newest.version) ?? NO_DOCUMENT
-  }
+    /** @returns undefined if the newest version is the known one */
+    read(known: VersionId | null): StoredDocument | undefined {
+      const newest = readNewest()
+      if (isSameVersion(newest, known ?? undefined)) return undefined
+      return readVersion(newest.version) ?? NO_DOCUMENT
+    },
 
-  readVersion(version: number): StoredDocument | undefined {
-    return this.select<StoredDocument>('SELECT * FROM versions WHERE version = ?', version)[0]
-  }
+    readHistory(): readonly Revision[] {
+      return select('SELECT version, id, atMs, actor, comment FROM versions ORDER BY version DESC')
+    },
 
-  readHistory(): readonly Revision[] {
-    return this.select('SELECT version, id, atMs, actor, comment FROM versions ORDER BY version DESC')
-  }
-
-  write(write: DocumentWrite): Written {
-    const newest = this.#readNewest()
-    const refusal = checkWrite(write, newest)
-    if (refusal) return refusal
-    const written = { version: newest.version + 1, id: crypto.randomUUID(), atMs: this.nowMs }
-    this.sql.exec(
-      'CREATE TABLE IF NOT EXISTS versions (version INTEGER PRIMARY KEY, id TEXT, atMs INTEGER, actor TEXT, comment TEXT, text TEXT)',
-    )
-    this.sql.exec(
-      'INSERT INTO versions VALUES (?, ?, ?, ?, ?, ?)',
-      ...Object.values(written),
-      ...[cutNote(write.actor), cutNote(write.comment), write.text],
-    )
-    this.sql.exec('DELETE FROM versions WHERE version <= ?', written.version - (write.kept ?? KEPT_VERSIONS))
-    return { kind: 'written', ...written }
-  }
-
-  #readNewest(): VersionId {
-    return this.select<VersionId>('SELECT version, id FROM versions ORDER BY version DESC LIMIT 1')[0] ?? NO_DOCUMENT
+    write(write: DocumentWrite): Written {
+      const next = createNextVersion(write, readNewest(), nowMs)
+      if ('kind' in next) return next
+      const { version, id, atMs, actor, comment, text } = next
+      sql.exec(
+        'CREATE TABLE IF NOT EXISTS versions (version INTEGER PRIMARY KEY, id TEXT, atMs INTEGER, actor TEXT, comment TEXT, text TEXT)',
+      )
+      sql.exec('INSERT INTO versions VALUES (?, ?, ?, ?, ?, ?)', version, id, atMs, actor, comment, text)
+      sql.exec('DELETE FROM versions WHERE version <= ?', version - (write.kept ?? KEPT_VERSIONS))
+      return { kind: 'written', version, id, atMs }
+    },
   }
 }
 
@@ -152,58 +138,59 @@ interface Body extends Omit<PlainPeriod, 'startMs'> {
   readonly added?: readonly PlainCount[]
 }
 
+type CounterTable = ReturnType<typeof openCounterTable>
+
 /** Counts: a row for each minute and hour, and one for all. A flush rewrites those, however much it holds. */
-export class CounterTable extends Table {
-  protected readonly name = 'counted'
+export function openCounterTable(sql: ObjectDatabase, nowMs: number) {
+  const select = createSelect(sql, 'counted')
 
-  add({ minutes, ...flush }: PlainFlush): void {
-    const read = (period: KeptPeriod['period'], startMs: number) => this.#readPeriod(period, startMs)
-    const changed = addFlush({ ...flush, minutes: minutes.map(fromPlain) }, read)
-    if (changed.length === 0) return
-    this.sql.exec(
-      'CREATE TABLE IF NOT EXISTS counted (period TEXT, startMs INTEGER, expiresAtMs INTEGER, body TEXT, PRIMARY KEY (period, startMs)) WITHOUT ROWID',
-    )
-    for (const period of changed) this.#writePeriod(period)
-  }
-
-  read(resolution: Resolution, fromMs: number, toMs: number): PlainPeriod[] {
-    const rows = this.select<{ readonly startMs: number; readonly body: string }>(
-      'SELECT startMs, body FROM counted WHERE period = ? AND startMs > ? AND startMs < ? AND expiresAtMs >= ? ORDER BY startMs',
-      ...[resolution, fromMs - PERIOD_MS[resolution], toMs, this.nowMs],
-    )
-    return rows.map(({ startMs, body }) => {
-      const { counts, sketches } = JSON.parse(body) as Body
-      return { startMs, counts, sketches }
-    })
-  }
-
-  readTotals(): PlainCount[] {
-    return [...(this.#readPeriod('total', 0)?.counts ?? [])]
-  }
-
-  /** @returns the time at which there is more to delete; undefined if nothing is left */
-  sweep(): number | undefined {
-    this.sql.exec('DELETE FROM counted WHERE expiresAtMs < ?', this.nowMs)
-    const [row] = this.select<{ readonly atMs: number | null }>('SELECT MIN(expiresAtMs) AS atMs FROM counted')
-    return row?.atMs ?? undefined
-  }
-
-  #readPeriod(period: KeptPeriod['period'], startMs: number): KeptPeriod | undefined {
-    const [row] = this.select<{ readonly body: string }>(
+  function readPeriod(period: KeptPeriod['period'], startMs: number): KeptPeriod | undefined {
+    const [row] = select<{ readonly body: string }>(
       'SELECT body FROM counted WHERE period = ? AND startMs = ? AND expiresAtMs >= ?',
-      ...[period, startMs, this.nowMs],
+      ...[period, startMs, nowMs],
     )
     if (!row) return undefined
-    const { counts, sketches, added }: Body = JSON.parse(row.body)
-    return { period, startMs, counts: new Map(counts), sketches: new Map(sketches), added: new Map(added) }
+    const { added, ...plain }: Body = JSON.parse(row.body)
+    return { period, ...fromPlain({ startMs, ...plain }), added: new Map(added) }
   }
 
-  #writePeriod(kept: KeptPeriod): void {
+  function writePeriod(kept: KeptPeriod): void {
     const { startMs, ...rest } = toPlain(kept)
     const body: Body = kept.added.size > 0 ? { ...rest, added: [...kept.added] } : rest
-    this.sql.exec(
+    sql.exec(
       'INSERT INTO counted (period, startMs, expiresAtMs, body) VALUES (?, ?, ?, ?) ON CONFLICT (period, startMs) DO UPDATE SET expiresAtMs = excluded.expiresAtMs, body = excluded.body',
-      ...[kept.period, startMs, findExpiry(kept, this.nowMs), JSON.stringify(body)],
+      ...[kept.period, startMs, findExpiry(kept, nowMs), JSON.stringify(body)],
     )
+  }
+
+  return {
+    add({ minutes, ...flush }: PlainFlush): void {
+      const changed = addFlush({ ...flush, minutes: minutes.map(fromPlain) }, readPeriod)
+      if (changed.length === 0) return
+      sql.exec(
+        'CREATE TABLE IF NOT EXISTS counted (period TEXT, startMs INTEGER, expiresAtMs INTEGER, body TEXT, PRIMARY KEY (period, startMs)) WITHOUT ROWID',
+      )
+      for (const period of changed) writePeriod(period)
+    },
+
+    read(resolution: Resolution, fromMs: number, toMs: number): PlainPeriod[] {
+      const rows = select<{ readonly startMs: number; readonly body: string }>(
+        'SELECT startMs, body FROM counted WHERE period = ? AND startMs > ? AND startMs < ? AND expiresAtMs >= ? ORDER BY startMs',
+        ...[resolution, fromMs - PERIOD_MS[resolution], toMs, nowMs],
+      )
+      return rows.map(({ startMs, body }) => {
+        const { counts, sketches } = JSON.parse(body) as Body
+        return { startMs, counts, sketches }
+      })
+    },
+
+    readTotals: (): PlainCount[] => [...(readPeriod('total', 0)?.counts ?? [])],
+
+    /** @returns the time at which there is more to delete; undefined if nothing is left */
+    sweep(): number | undefined {
+      sql.exec('DELETE FROM counted WHERE expiresAtMs < ?', nowMs)
+      const [row] = select<{ readonly atMs: number | null }>('SELECT MIN(expiresAtMs) AS atMs FROM counted')
+      return row?.atMs ?? undefined
+    },
   }
 }

@@ -10,8 +10,7 @@ import {
   type StatisticsStore,
 } from '../counters.ts'
 import {
-  checkWrite,
-  cutNote,
+  createNextVersion,
   type DocumentStore,
   type DocumentWrite,
   isSameVersion,
@@ -47,14 +46,11 @@ export class MemoryDocuments implements DocumentStore {
   }
 
   async write(write: DocumentWrite): Promise<Written> {
-    const refusal = checkWrite(write, this.#newest)
-    if (refusal) return refusal
-    const { text, actor, comment, kept = KEPT_VERSIONS } = write
-    const atMs = Math.floor(this.#now())
-    const newest = { version: this.#newest.version + 1, id: crypto.randomUUID() }
-    const written = { ...newest, atMs, actor: cutNote(actor), comment: cutNote(comment), text }
-    this.#kept = [written, ...this.#kept].slice(0, kept)
-    return { kind: 'written', ...newest, atMs }
+    const next = createNextVersion(write, this.#newest, Math.floor(this.#now()))
+    if ('kind' in next) return next
+    this.#kept = [next, ...this.#kept].slice(0, write.kept ?? KEPT_VERSIONS)
+    const { version, id, atMs } = next
+    return { kind: 'written', version, id, atMs }
   }
 
   get #newest(): StoredDocument {
