@@ -72,13 +72,11 @@ export class CallScheduler {
   readonly #clock: Clock
   readonly #queue: CallQueue<WaitingCall>
   #pace: Pace
-  #isRunning = false
-  #wake = () => {}
-  #isWaitingForAnswer = false
-  /** The wait of the head; a cheaper call need not wait for it. `cost` is 0 in a pause. */
-  #wait: { readonly untilMs: number; readonly cost: number } | undefined
   /** The limits are being charged for this call. */
   #requested: WaitingCall | undefined
+  /** The wait of the head, for an answer if `untilMs` is undefined. A call of less cost need not wait for it. */
+  #wait: { readonly untilMs: number | undefined; readonly cost: number } | undefined
+  #stopTimer = () => {}
   #inFlight = 0
   #pausedUntilMs = 0
   #pausedAtMs = Number.NEGATIVE_INFINITY
@@ -112,8 +110,7 @@ export class CallScheduler {
     this.#refusalsInARow = 0
     this.#pace = new Pace(this.#options.maxPauseMs)
     await this.#options.learned?.clear()
-    this.#wait = undefined
-    this.#wake()
+    void this.#advance()
   }
 
   /** @throws {OutboundError} @throws the reason of the signal; the errors of the limiter and of the call */
@@ -147,22 +144,22 @@ export class CallScheduler {
       const surplus = this.#queue.add(waiting)
       if (surplus) this.#refuse(surplus, new OutboundError('QUEUE_FULL', 'too many calls wait for their turn'))
       if (surplus === waiting) return
-      if (this.#canGoBefore(waiting)) this.#wake()
+      if (this.#isNext(waiting)) void this.#advance()
       else this.#refuseLate([waiting])
-      void this.#run()
     })
   }
 
-  async #run(): Promise<void> {
-    if (this.#isRunning) return
-    this.#isRunning = true
-    for (let head = this.#queue.head; head; head = this.#queue.head) {
+  /** Admits calls, each in its turn, until one has to wait. */
+  async #advance(): Promise<void> {
+    if (this.#requested) return
+    this.#stopTimer()
+    this.#wait = undefined
+    for (let head = this.#queue.head; head && !this.#wait; head = this.#queue.head) {
       this.#requested = head
       const waitMs = await this.#admit(head)
-      this.#requested = undefined
-      if (waitMs > 0) await this.#waitAsHead(waitMs, head)
+      if (waitMs > 0) this.#waitAsHead(waitMs, head)
     }
-    this.#isRunning = false
+    this.#requested = undefined
   }
 
   /** @returns milliseconds after which to try again; infinity: when an answer has come */
@@ -221,7 +218,7 @@ export class CallScheduler {
       else if (answer && sentAtMs >= this.#pausedUntilMs) this.#refusalsInARow = 0
     } finally {
       this.#inFlight--
-      if (this.#isWaitingForAnswer) this.#wake()
+      if (this.#wait && this.#wait.untilMs === undefined) void this.#advance()
     }
   }
 
@@ -238,30 +235,19 @@ export class CallScheduler {
     if (limits.length === 0) this.#pace.onRefused(sentAtMs, pauseMs, nowMs)
     const jitterMs = random() * Math.min(MAX_JITTER_MS, Math.max(MIN_JITTER_MS, pauseMs * JITTER_SHARE))
     this.#pausedUntilMs = Math.max(this.#pausedUntilMs, nowMs + pauseMs + jitterMs)
-    this.#wait = { untilMs: this.#pausedUntilMs, cost: 0 }
     this.#refuseLate(this.#queue)
   }
 
-  /** Waits for the time to pass, or until a cheaper call is at the head. */
-  async #waitAsHead(ms: number, { cost }: WaitingCall): Promise<void> {
-    this.#isWaitingForAnswer = ms === Number.POSITIVE_INFINITY
-    if (!this.#isWaitingForAnswer) {
-      this.#wait = { untilMs: this.#clock.now() + ms, cost: this.pausedMs > 0 ? 0 : cost }
-      this.#refuseLate(this.#queue)
-    }
+  /** Lets the head wait, unless another call has its turn meanwhile. */
+  #waitAsHead(ms: number, { cost }: WaitingCall): void {
+    const untilMs = ms === Number.POSITIVE_INFINITY ? undefined : this.#clock.now() + ms
+    this.#wait = { untilMs, cost }
+    this.#refuseLate(this.#queue)
     const { head } = this.#queue
-    // The event that would wake it may have come while the wait was determined.
-    if (head && !this.#canGoBefore(head) && !(this.#isWaitingForAnswer && this.#inFlight === 0)) {
-      await new Promise<void>((resolve) => {
-        const stop = this.#isWaitingForAnswer ? () => {} : this.#clock.after(ms, resolve)
-        this.#wake = () => {
-          stop()
-          resolve()
-        }
-      })
-    }
-    this.#wake = () => {}
-    this.#wait = undefined
+    // The last answer may have come while the wait was determined.
+    const isOver = untilMs === undefined && this.#inFlight === 0
+    if (!head || this.#isNext(head) || isOver) this.#wait = undefined
+    else if (untilMs !== undefined) this.#stopTimer = this.#clock.after(ms, () => void this.#advance())
   }
 
   #refuse(call: WaitingCall, reason: unknown): void {
@@ -269,25 +255,25 @@ export class CallScheduler {
     this.#queue.remove(call)
     call.reject(reason)
     const { head } = this.#queue
-    if (!head || this.#canGoBefore(head)) this.#wake()
+    if (!head || this.#isNext(head)) void this.#advance()
   }
 
   /** Refuses calls whose deadline ends before any call may go. */
   #refuseLate(calls: Iterable<WaitingCall>): void {
-    const untilMs = this.#wait?.untilMs ?? 0
+    const untilMs = Math.max(this.#wait?.untilMs ?? 0, this.#pausedUntilMs)
     for (const call of calls)
       if (call.dueMs < untilMs) this.#refuse(call, createTooLongError(this.#countRemainingMs(untilMs)))
   }
 
   /** Checks if the call may still be admitted now; if it is not, it is refused right after. */
   #isRequestedNow(call: WaitingCall): boolean {
-    const isHead = call === this.#queue.head
-    return call === this.#requested || (isHead && this.#wait !== undefined && this.#wait.untilMs <= this.#clock.now())
+    const { untilMs = Number.POSITIVE_INFINITY } = this.#wait ?? {}
+    return call === this.#requested || (call === this.#queue.head && untilMs <= this.#clock.now())
   }
 
-  /** Checks if the call is at the head, and cheaper than the call that the wait is for. */
-  #canGoBefore(call: WaitingCall): boolean {
-    return this.#wait !== undefined && call === this.#queue.head && call.cost < this.#wait.cost
+  /** Checks if the call is at the head, and does not have to wait as long as the call that was there. */
+  #isNext(call: WaitingCall): boolean {
+    return call === this.#queue.head && call.cost < (this.#wait?.cost ?? Number.POSITIVE_INFINITY)
   }
 
   #countRemainingMs(untilMs: number): number {
