@@ -7,14 +7,11 @@ interface QueuedCall {
   readonly repetitions?: number
 }
 
-/** The waiting calls of a tenant: the index is the number of their repetitions. */
-type TenantCalls<Call> = (Set<Call> | undefined)[]
-
 /** Waiting calls, ordered by priority, then by tenant in turns, then by repetitions, the most first, then by arrival. */
 export class CallQueue<Call extends QueuedCall> {
   readonly #maxSize: number
-  /** Calls by priority, then by tenant; the tenant whose turn it is comes first. */
-  readonly #waiting = new Map(PRIORITIES.map((priority) => [priority, new Map<string, TenantCalls<Call>>()]))
+  /** Calls by priority, then by tenant, in order; the tenant whose turn it is comes first. */
+  readonly #waiting = new Map(PRIORITIES.map((priority) => [priority, new Map<string, Set<Call>>()]))
   #size = 0
 
   constructor(maxSize: number) {
@@ -32,10 +29,8 @@ export class CallQueue<Call extends QueuedCall> {
   /** @returns the call without room, maybe this one: the latest of the least important, of the tenant with the most */
   add(call: Call): Call | undefined {
     const tenants = this.#findTenants(call)
-    const { tenant, repetitions = 0 } = call
-    const calls = tenants.get(tenant) ?? []
-    calls[repetitions] = (calls[repetitions] ?? new Set()).add(call)
-    tenants.set(tenant, calls)
+    const calls = (tenants.get(call.tenant) ?? new Set()).add(call)
+    tenants.set(call.tenant, call.repetitions ? sortByRepetitions(calls) : calls)
     this.#size++
     if (this.#size <= this.#maxSize) return undefined
     const surplus = this.#findLeastImportant()
@@ -44,17 +39,15 @@ export class CallQueue<Call extends QueuedCall> {
   }
 
   has(call: Call): boolean {
-    const { tenant, repetitions = 0 } = call
-    return this.#findTenants(call).get(tenant)?.[repetitions]?.has(call) ?? false
+    return this.#findTenants(call).get(call.tenant)?.has(call) ?? false
   }
 
   /** @returns false if it is not queued */
   remove(call: Call): boolean {
     const tenants = this.#findTenants(call)
-    const { tenant, repetitions = 0 } = call
-    const calls = tenants.get(tenant)
-    if (!calls?.[repetitions]?.delete(call)) return false
-    if (calls.every((each) => each?.size === 0)) tenants.delete(tenant)
+    const calls = tenants.get(call.tenant)
+    if (!calls?.delete(call)) return false
+    if (calls.size === 0) tenants.delete(call.tenant)
     this.#size--
     return true
   }
@@ -71,18 +64,21 @@ export class CallQueue<Call extends QueuedCall> {
 
   *[Symbol.iterator](): Iterator<Call, undefined> {
     for (const tenants of this.#waiting.values()) {
-      for (const calls of tenants.values()) for (const each of calls.toReversed()) yield* each ?? []
+      for (const calls of tenants.values()) yield* calls
     }
   }
 
-  #findTenants({ priority }: QueuedCall): Map<string, TenantCalls<Call>> {
-    return this.#waiting.get(priority) as Map<string, TenantCalls<Call>>
+  #findTenants({ priority }: QueuedCall): Map<string, Set<Call>> {
+    return this.#waiting.get(priority) as Map<string, Set<Call>>
   }
 
   #findLeastImportant(): Call {
-    const tenants = [...this.#waiting.values()].findLast(({ size }) => size > 0) ?? new Map<string, TenantCalls<Call>>()
-    const count = (calls: TenantCalls<Call>) => calls.reduce((sum, each) => sum + (each?.size ?? 0), 0)
-    const longest = [...tenants.values()].reduce((most, calls) => (count(calls) >= count(most) ? calls : most))
-    return [...(longest.find((each) => each?.size) ?? [])].at(-1) as Call
+    const tenants = [...this.#waiting.values()].findLast(({ size }) => size > 0) ?? new Map<string, Set<Call>>()
+    const longest = [...tenants.values()].reduce((most, calls) => (calls.size >= most.size ? calls : most))
+    return [...longest].at(-1) as Call
   }
+}
+
+function sortByRepetitions<Call extends QueuedCall>(calls: Iterable<Call>): Set<Call> {
+  return new Set([...calls].sort((a, b) => (b.repetitions ?? 0) - (a.repetitions ?? 0)))
 }
