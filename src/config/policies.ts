@@ -6,7 +6,7 @@ import { formatSource, type IdentitySource, isFoldable, isInBody, isShared } fro
 import { LIMITS_EXPECTED } from '../model/limits.ts'
 import type { Cost, MissingIdentity, OnStoreError, Plans, PolicyLimit, RequestPolicy } from '../model/policy.ts'
 import { mayOverlap } from '../request/policy/pattern.ts'
-import { OptionError } from './option-error.ts'
+import { OptionError, toKey } from './option-error.ts'
 import { PLAN_EXPECTED, type PolicyTable, policyTable } from './policy-keys.ts'
 import { parseStatuses } from './values.ts'
 
@@ -92,7 +92,7 @@ function createPolicy(table: PolicyTable, index: number | undefined, defaults: P
   const { name, algorithm, by = defaults.by, match, priority, counts } = table
   const { holdsSlots, detectsNewIdentities, implementation } = ALGORITHMS[algorithm]
   const fail: FailPolicy = (option, expected, value, plan = []) => {
-    const key = option.replace(/[A-Z]/, (letter) => `_${letter.toLowerCase()}`) as keyof PolicyTable
+    const key = toKey(option) as keyof PolicyTable
     const where = index === undefined ? [defaults.names.limits] : [defaults.names.policies, index, key, ...plan]
     throw new OptionError(where, expected, value ?? table[key])
   }

@@ -6,7 +6,7 @@ import { parseSource } from '../model/identity-source.ts'
 import { LIMITS_EXPECTED, parseLimits } from '../model/limits.ts'
 import { describeExpectedPattern, parsePattern } from '../request/policy/pattern.ts'
 import { PATH_LITERALS } from '../request/target.ts'
-import { describeUnknown, MAX_LEASE, MIN_LEASE, type Renamed, SHARE_EXPECTED, type TextRule } from './option-error.ts'
+import { describeUnknown, MAX_LEASE, MIN_LEASE, SHARE_EXPECTED, type TextRule } from './option-error.ts'
 
 /** Reads a string by `parse`, which refuses it by returning undefined. */
 export const parsed = <T>(expected: string, parse: (text: string) => T | undefined) =>
@@ -44,11 +44,9 @@ export const strictTable = <const Entries extends v.ObjectEntries>(
   entries: Entries,
   expected: string,
   ifMissing = expected,
-  renamed?: Renamed,
 ) =>
   v.strictObject(entries, (issue) => {
-    if (issue.expected === 'never')
-      return describeUnknown(noun, `${issue.path?.at(-1)?.key}`, Object.keys(entries), renamed)
+    if (issue.expected === 'never') return describeUnknown(noun, `${issue.path?.at(-1)?.key}`, Object.keys(entries))
     return issue.input === undefined ? ifMissing : expected
   })
 

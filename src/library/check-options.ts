@@ -1,21 +1,4 @@
-import { describeUnknown, OptionError, parseKeys, type Renamed, type TextRule } from '../config/option-error.ts'
-
-/** Names of options before 0.1.0, and what each has become. */
-export const RENAMED_OPTIONS: Renamed = {
-  after: 'penaltyAfter',
-  atMostMs: 'maxWaitMs',
-  block: 'penalty',
-  breaker: 'circuitBreaker',
-  caller: 'tenant',
-  deadline: 'slotTtl',
-  denyCache: 'refusalCache',
-  dialect: 'rateLimitHeaders',
-  exact: 'allowLargeLog',
-  learned: 'shared',
-  missing: 'anonymous',
-  prefix: 'keyPrefix',
-  secret: 'identitySecret',
-}
+import { describeUnknown, OptionError, parseKeys, type TextRule } from '../config/option-error.ts'
 
 /** Throws `OptionError` for a wrong value. */
 export type Check = (option: string, value: unknown) => void
@@ -72,7 +55,7 @@ export function checkNames(option: string, value: unknown, names: readonly strin
   if (typeof value !== 'object' || value === null) throw new OptionError(option, 'an object', value)
   const stray = Object.keys(value).find((key) => !names.includes(key))
   if (stray === undefined) return
-  const expected = describeUnknown('option', stray, names, RENAMED_OPTIONS)
+  const expected = describeUnknown('option', stray, names)
   throw new OptionError([...parseKeys(option), stray], expected, stray, 'UNKNOWN_OPTION')
 }
 

@@ -9,7 +9,6 @@ import { toOptionError, variables } from '../config/variables.ts'
 import { withLeases } from '../engine/leases.ts'
 import { UpstreamHealth } from '../engine/upstream-health.ts'
 import type { HeaderFormat } from '../http/rate-limit-headers.ts'
-import { RENAMED_OPTIONS } from '../library/check-options.ts'
 import type { LimitingOptions } from '../library/common-options.ts'
 import type { LimiterStore } from '../library/stores.ts'
 import { isFoldable, type Reading } from '../model/identity-source.ts'
@@ -199,7 +198,7 @@ const entries = {
   now: v.optional(v.custom<() => number>(isClock, 'a clock that returns milliseconds')),
 }
 
-const schema = strictTable('option', entries, 'a table of options', undefined, RENAMED_OPTIONS)
+const schema = strictTable('option', entries, 'a table of options')
 
 /** All of `jwt` that is not known to be public is hidden. */
 function isHidden([option, key]: readonly (string | number)[]): boolean {

@@ -1,5 +1,5 @@
 import * as v from 'valibot'
-import { OptionError, RENAMED, type Renamed } from '../config/option-error.ts'
+import { OptionError, RENAMED } from '../config/option-error.ts'
 import { policyList } from '../config/policy-keys.ts'
 import { integer, matching, parsed, strictTable } from '../config/values.ts'
 import { formatSource } from '../model/identity-source.ts'
@@ -133,11 +133,11 @@ export function parseRules(text: string): Rules {
 function renameOld(input: unknown): unknown {
   if (typeof input !== 'object' || input === null) return input
   const { shadow, overrides, policies, ...rules } = input as Readonly<Record<string, unknown>>
-  const renameKey = (names: Renamed, key: string, value: unknown) => [
+  const renameKey = (names: typeof RENAMED, key: string, value: unknown) => [
     Object.hasOwn(names, key) ? names[key] : key,
     key === 'counts' && value === 'identities' ? 'new-identities' : value,
   ]
-  const renameKeys = (list: unknown, names: Renamed) =>
+  const renameKeys = (list: unknown, names: typeof RENAMED) =>
     Array.isArray(list) && list.every((each) => typeof each === 'object' && each !== null)
       ? list.map((each) => Object.fromEntries(Object.entries(each).map(([key, value]) => renameKey(names, key, value))))
       : list
