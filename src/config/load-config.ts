@@ -51,8 +51,6 @@ export function loadConfig(given: Environment, readCalendarLimits?: ReadCalendar
   const store = values.STORE ?? (Object.keys(available) as StoreKind[]).find((kind) => available[kind]) ?? 'memory'
   const hasService = isBinding<Service>(env.UPSTREAM, 'fetch')
   const isShadow = values.MODE === 'shadow'
-  const isShedding = values.SHEDDING === 'on'
-  const isCounting = values.STATISTICS === 'on'
   const lacksUpstream = values.UPSTREAM_URL === undefined && !hasService
   const lacksMirror = storeMirror !== undefined && !available[storeMirror]
   const contradictions: readonly (readonly [name: string, isWrong: boolean, expected: string, shown?: unknown])[] = [
@@ -63,7 +61,7 @@ export function loadConfig(given: Environment, readCalendarLimits?: ReadCalendar
     ['STORE_MIRROR', storeMirror === store, 'another store than STORE', storeMirror],
     ['STORE_MIRROR', lacksMirror, `${NEEDED[storeMirror ?? 'memory']} with it`, storeMirror],
     ['RATE_LIMITS', limits === 'off' && !tables, 'POLICIES beside "off"', limits],
-    ['METRICS_TOKEN', values.METRICS_TOKEN !== undefined && !isCounting, 'STATISTICS = "on" beside it', HIDDEN],
+    ['METRICS_TOKEN', values.METRICS_TOKEN !== undefined && !values.STATISTICS, 'STATISTICS = "on" beside it', HIDDEN],
   ]
   for (const [name, isWrong, expected, shown] of contradictions) {
     if (isWrong) throw new OptionError(name, expected, shown)
@@ -81,9 +79,8 @@ export function loadConfig(given: Environment, readCalendarLimits?: ReadCalendar
     isPassed: createPassedTest(forwardHeaders),
     readCalendarLimits,
   }
-  const policies = createPolicies(limits ?? (tables ? 'off' : DEFAULT_LIMITS), tables, defaults, isShedding)
+  const policies = createPolicies(limits ?? (tables ? 'off' : DEFAULT_LIMITS), tables, defaults, values.SHEDDING)
   const { JWKS_URL: jwksUrl, JWT_SECRET: secret, JWT_ISSUER: issuer, JWT_AUDIENCE: audience } = values
-  const hasRules = values.RULES === 'on'
   return freezeDeep({
     /** Has no trailing slash; undefined if the service binding is used. */
     upstreamUrl: hasService ? undefined : values.UPSTREAM_URL,
@@ -95,7 +92,7 @@ export function loadConfig(given: Environment, readCalendarLimits?: ReadCalendar
     storeMirror,
     redis,
     /** In shadow mode, blocks refuse nothing. */
-    rules: hasRules ? { refreshMs: values.RULES_REFRESH_MS, isShadow } : undefined,
+    rules: values.RULES ? { refreshMs: values.RULES_REFRESH_MS, isShadow } : undefined,
     metrics: values.METRICS_TOKEN === undefined ? undefined : { token: values.METRICS_TOKEN },
     admin: values.ADMIN_TOKEN === undefined ? undefined : { token: values.ADMIN_TOKEN, host: values.ADMIN_HOST },
     decideToken: values.DECIDE_TOKEN,
@@ -104,23 +101,23 @@ export function loadConfig(given: Environment, readCalendarLimits?: ReadCalendar
     jwt: readJwtSettings({ jwksUrl, secret, issuer, audience }, NAMES, {
       policies,
       tables,
-      hasRules,
+      hasRules: values.RULES,
       label: values.CALLER_LABEL,
     }),
     ipv6Prefix: values.IPV6_PREFIX,
     exempt: values.EXEMPT ?? [],
     literalInPaths: values.LITERAL_IN_PATHS ?? [],
-    isShedding: isShedding && !isShadow,
+    isShedding: values.SHEDDING && !isShadow,
     headerFormat: values.RATELIMIT_HEADERS,
     corsOrigins: values.CORS_ORIGINS,
-    isSelfService: values.SELF_SERVICE === 'on',
-    rewritesLocation: values.REWRITE_LOCATION === 'on',
+    isSelfService: values.SELF_SERVICE,
+    rewritesLocation: values.REWRITE_LOCATION,
     storeTimeoutMs: values.STORE_TIMEOUT_MS,
     localShare: values.LOCAL_SHARE,
     leases: values.LEASES === 'off' ? undefined : values.LEASES,
     identitySecret: values.IDENTITY_SECRET,
     keyPrefix: values.KEY_PREFIX,
-    statistics: { isOn: isCounting, logShare: values.LOG_REFUSALS, label: values.CALLER_LABEL },
+    statistics: { isOn: values.STATISTICS, logShare: values.LOG_REFUSALS, label: values.CALLER_LABEL },
   })
 }
 

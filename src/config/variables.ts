@@ -36,17 +36,11 @@ import {
 const STORE_KINDS = ['redis', 'durable-object', 'memory'] as const
 export type StoreKind = (typeof STORE_KINDS)[number]
 
-const onOrOff = oneOf('on', 'off')
+const onOrOff = v.pipe(
+  oneOf('on', 'off'),
+  v.transform((text) => text === 'on'),
+)
 const jwtName = matching(/^\S{1,1000}$/, 'up to 1000 characters without spaces')
-
-const secrets = new Set<unknown>()
-
-/** A variable that no message may show: it is a secret, or a secret is easily put there by mistake. */
-function defineSecret<const Schema extends v.GenericSchema>(schema: Schema) {
-  const variable = v.optional(schema)
-  secrets.add(variable)
-  return variable
-}
 
 /** The schema of each variable. */
 export const variables = {
@@ -62,7 +56,7 @@ export const variables = {
    * at least 32 characters, sent to your API in the header `Sluice-Secret`, by which it
    * [recognizes the gateway](gateway.md#only-through-the-gateway)
    */
-  UPSTREAM_SECRET: defineSecret(longSecret),
+  UPSTREAM_SECRET: v.optional(longSecret),
   /**
    * headers to forward although they [claim an address, a user or a URL](http.md#what-reaches-your-api),
    * e.g. `Cf-Access-Authenticated-User-Email`
@@ -73,12 +67,12 @@ export const variables = {
    * @deploy REST URL of a Redis database at [Upstash](https://console.upstash.com): a regional one, near most of your
    * traffic, with eviction off.
    */
-  UPSTASH_REDIS_REST_URL: defineSecret(restUrl),
+  UPSTASH_REDIS_REST_URL: v.optional(restUrl),
   /**
    * REST token of the Redis database
    * @deploy REST token of that database: the one that may write, not the read-only one.
    */
-  UPSTASH_REDIS_REST_TOKEN: defineSecret(matching(/^[\x21-\x7e]+$/, 'the REST token of the database')),
+  UPSTASH_REDIS_REST_TOKEN: v.optional(matching(/^[\x21-\x7e]+$/, 'the REST token of the database')),
   /**
    * where [counts live](stores.md): `redis`, `durable-object` or `memory`; by default Redis if both of its variables are
    * set, else Durable Objects
@@ -150,14 +144,14 @@ export const variables = {
    * @deploy Makes the keys of callers unguessable. Generate it with `openssl rand -base64 32`, and keep it: with another
    * one, all counts start over.
    */
-  IDENTITY_SECRET: defineSecret(textLike(IDENTITY_SECRET)),
+  IDENTITY_SECRET: v.optional(textLike(IDENTITY_SECRET)),
   /**
    * `https` URL of the keys that verify JSON Web Tokens, for [claims](identities.md#claims); or use `JWT_SECRET`
    * @example https://id.example.com/.well-known/jwks.json
    */
   JWKS_URL: v.optional(jwksUrl),
   /** secret that signs and verifies JSON Web Tokens (HS256, HS384, HS512), at least 32 characters */
-  JWT_SECRET: defineSecret(
+  JWT_SECRET: v.optional(
     matching(new RegExp(`^.{${MIN_SECRET_CHARACTERS},}$`, 's'), `at least ${MIN_SECRET_CHARACTERS} characters`),
   ),
   /**
@@ -189,19 +183,19 @@ export const variables = {
    */
   CALLER_LABEL: v.optional(label),
   /** with `STATISTICS`: at least 32 characters, with which Prometheus [scrapes metrics](observability.md#metrics) */
-  METRICS_TOKEN: defineSecret(longSecret),
+  METRICS_TOKEN: v.optional(longSecret),
   /**
    * at least 32 characters: turns on the [dashboard and the admin API](admin.md), and opens them
    * @deploy Opens the dashboard at `/_sluice/`. Generate it with `openssl rand -base64 32`.
    */
-  ADMIN_TOKEN: defineSecret(longSecret),
+  ADMIN_TOKEN: v.optional(longSecret),
   /**
    * the only host that serves dashboard and admin API
    * @example admin.example.com
    */
   ADMIN_HOST: v.optional(host),
   /** at least 32 characters, with which programs and proxies [ask for decisions](serve.md) */
-  DECIDE_TOKEN: defineSecret(longSecret),
+  DECIDE_TOKEN: v.optional(longSecret),
 }
 
 export type VariableName = keyof typeof variables
@@ -211,7 +205,10 @@ export const environment = v.object(variables)
 /** The environment variables that Sluice reads, besides the bindings `UPSTREAM`, `LIMITS` and `ANALYTICS`. */
 export const VARIABLES = Object.keys(variables) as readonly VariableName[]
 
-export const SECRETS: ReadonlySet<string> = new Set(VARIABLES.filter((name) => secrets.has(variables[name])))
+/** No message may show these: they are secrets, or a secret is easily put there by mistake. */
+export const SECRETS: ReadonlySet<string> = new Set(
+  VARIABLES.filter((name) => /_(?:SECRET|TOKEN)$|^UPSTASH_/.test(name)),
+)
 
 /** @param isHidden tests that a value at a path must not be shown */
 export function toOptionError(
