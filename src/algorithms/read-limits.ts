@@ -63,30 +63,23 @@ export type Fail = (key: 'limits' | 'burst' | 'slotTtl' | 'timeZone' | 'starts',
 /** Reads limits of which one is by day, week, month or year; undefined if none is. */
 export type ReadCalendarLimits = (options: AlgorithmOptions, fail: Fail) => readonly Limit[] | undefined
 
-/** Calls `fail` for a setting of another algorithm. */
-export function checkAlgorithmOptions(
-  { algorithm, burst, slotTtl }: Omit<AlgorithmOptions, 'limits'>,
-  fail: Fail,
-): void {
-  const { holdsSlots, hasBurst } = ALGORITHMS[algorithm]
-  if (burst !== undefined && !hasBurst) fail('burst', 'algorithm = "token-bucket" with it')
-  if (slotTtl !== undefined && !holdsSlots) fail('slotTtl', 'algorithm = "concurrency" with it')
-}
-
 /**
- * Reads the limits of a policy, ordered by window, and what its bucket holds.
+ * Reads the limits of a policy, if it has any, ordered by window, and what its bucket holds.
  * @param readCalendarLimits without it, limits by day, week, month or year are refused
  */
 export function readLimits(
-  options: AlgorithmOptions & Pick<Policy, 'name'>,
+  options: Omit<AlgorithmOptions, 'limits'> & { readonly name: string; readonly limits: string | undefined },
   fail: Fail,
   readCalendarLimits?: ReadCalendarLimits,
 ): Pick<Policy, 'limits' | 'burst'> {
-  const byCalendar = readCalendarLimits?.(options, fail)
-  const { name, algorithm, limits, burst, allowLargeLog } = options
+  const { name, algorithm, limits, burst, slotTtl, allowLargeLog } = options
   const { holdsSlots, hasBurst, isLog } = ALGORITHMS[algorithm]
+  if (burst !== undefined && !hasBurst) fail('burst', 'algorithm = "token-bucket" with it')
+  if (slotTtl !== undefined && !holdsSlots) fail('slotTtl', 'algorithm = "concurrency" with it')
+  if (limits === undefined) return { limits: [], burst: undefined }
+  const byCalendar = readCalendarLimits?.({ ...options, limits }, fail)
   // Slots have no window in their name.
-  if (holdsSlots) return { limits: [{ ...readSlots(options, fail), name }], burst: undefined }
+  if (holdsSlots) return { limits: [{ ...readSlots(limits, slotTtl, fail), name }], burst: undefined }
   const parsed = byCalendar ?? parseLimits(limits) ?? fail('limits', LIMITS_EXPECTED)
   const [rate, ...others] = parsed
   if (hasBurst) {
@@ -109,7 +102,7 @@ export function readLimits(
   }
 }
 
-function readSlots({ limits, slotTtl }: AlgorithmOptions, fail: Fail): Limit {
+function readSlots(limits: string, slotTtl: string | undefined, fail: Fail): Limit {
   if (!/^[1-9]\d{0,5}$/.test(limits)) fail('limits', 'a number of requests at once from 1 to 999999, such as "20"')
   const windowMs = slotTtl === undefined ? DEFAULT_DEADLINE_MS : parseDuration(slotTtl)
   return { limit: Number(limits), windowMs: windowMs ?? fail('slotTtl', DURATION_EXPECTED) }

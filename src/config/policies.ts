@@ -1,6 +1,6 @@
 import * as v from 'valibot'
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
-import { checkAlgorithmOptions, type ReadCalendarLimits, readLimits, readPenalty } from '../algorithms/read-limits.ts'
+import { type ReadCalendarLimits, readLimits, readPenalty } from '../algorithms/read-limits.ts'
 import { type IsPassed, PASSED_EXPECTED } from '../http/forwarded-headers.ts'
 import { formatSource, type IdentitySource, isFoldable, isInBody, isShared } from '../model/identity-source.ts'
 import { LIMITS_EXPECTED } from '../model/limits.ts'
@@ -202,11 +202,9 @@ function readPolicyLimits(
   { readCalendarLimits }: PolicyDefaults,
   fail: FailPolicy,
 ) {
-  const options = toAlgorithmOptions(table)
-  checkAlgorithmOptions(options, fail)
-  if (text !== undefined) return readLimits({ ...options, limits: text }, fail, readCalendarLimits)
-  if (table.priority === undefined) fail('limits', `${LIMITS_EXPECTED}; or else a priority`)
-  return { limits: [], burst: undefined }
+  const read = readLimits({ ...toAlgorithmOptions(table), limits: text }, fail, readCalendarLimits)
+  if (text === undefined && table.priority === undefined) fail('limits', `${LIMITS_EXPECTED}; or else a priority`)
+  return read
 }
 
 function readCost({ cost = 1, max_cost }: PolicyTable, isPassed: IsPassed, fail: FailPolicy): Cost {

@@ -1,7 +1,6 @@
 import { readCalendarLimits } from '../algorithms/calendar.ts'
 import {
   type AlgorithmOptions,
-  checkAlgorithmOptions,
   type Fail,
   MAX_AFTER,
   type PenaltyOptions,
@@ -167,6 +166,5 @@ export function parseAlgorithmLimits(prefix: string, options: AlgorithmOptions &
   const fail: Fail = (key, expected) => {
     throw new OptionError(`${prefix}${key}`, expected, options[key])
   }
-  checkAlgorithmOptions(options, fail)
   return readLimits({ name: '', ...options }, fail, readCalendarLimits)
 }
