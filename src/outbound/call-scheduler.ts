@@ -79,7 +79,6 @@ export class CallScheduler {
   #stopTimer = () => {}
   #inFlight = 0
   #pausedUntilMs = 0
-  #pausedAtMs = Number.NEGATIVE_INFINITY
   /** Calls go one at a time until the server has admitted one after a pause. */
   #refusalsInARow = 0
   #expiredInARow = 0
@@ -226,8 +225,7 @@ export class CallScheduler {
     const nowMs = this.#clock.now()
     const { random, maxPauseMs } = this.#options
     // Refusals of calls that were under way when the pause began do not prolong it.
-    if (sentAtMs > this.#pausedAtMs || this.#refusalsInARow === 0) this.#refusalsInARow++
-    this.#pausedAtMs = nowMs
+    if (sentAtMs >= this.#pausedUntilMs || this.#refusalsInARow === 0) this.#refusalsInARow++
     const resetsMs = limits.flatMap(({ remaining, resetMs }) => (remaining === 0 && resetMs ? [resetMs] : []))
     const guessedMs = Math.min(MAX_GUESSED_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (this.#refusalsInARow - 1))
     const requestedMs = retryAfterMs ?? (resetsMs.length > 0 ? Math.max(...resetsMs) : guessedMs)
