@@ -3,8 +3,6 @@ import type { Limit } from '../model/limits.ts'
 
 /** The limits of a charge before it is charged. */
 export interface Peek {
-  /** Units that remain of all limits. */
-  readonly available: number
   /** Created for this peek: a charge that follows is subtracted in place. */
   readonly usage: readonly MutableLimitState[]
   /** It may have ended. */
@@ -84,12 +82,6 @@ export function createLimitState(
   // Such a cost never fits, and configuration refuses it.
   if (wanted > limit) return { remaining, resetMs, retryAfterMs: windowMs }
   return { remaining, resetMs, retryAfterMs: remaining < wanted ? freedAfterMs(used + wanted - limit) : 0 }
-}
-
-export function toPeek(usage: readonly MutableLimitState[], penalty?: PenaltyState): Peek {
-  let available = Number.POSITIVE_INFINITY
-  for (const { remaining } of usage) available = Math.min(available, remaining)
-  return { available, usage, penalty }
 }
 
 /** The limit of a charge whose algorithm takes only one. */

@@ -8,7 +8,7 @@
  */
 
 import type { Algorithm, Commit } from './algorithm.ts'
-import { createLimitState, getOnlyLimit, toPeek } from './algorithm.ts'
+import { createLimitState, getOnlyLimit } from './algorithm.ts'
 
 export interface HeldSlot {
   readonly units: number
@@ -34,7 +34,7 @@ export const concurrency: Algorithm<ConcurrencyState> = {
     const used = held.reduce((sum, { units }) => sum + units, 0)
     const resetMs = used > 0 ? Math.min(...held.map(({ deadlineMs }) => deadlineMs)) - nowMs : windowMs
     const freedAfterMs = (units: number) => findDeadlineMs(held, units) - nowMs
-    return toPeek([createLimitState({ limit, windowMs, used, resetMs, freedAfterMs }, wanted)])
+    return { usage: [createLimitState({ limit, windowMs, used, resetMs, freedAfterMs }, wanted)] }
   },
 
   commit(state = createEmptyState(), charge, nowUs, units) {

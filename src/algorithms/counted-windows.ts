@@ -1,7 +1,7 @@
 /** Twin of `lua/counted-windows.lua`: windows that begin at a set time and count used units until they end. */
 import type { Limit } from '../model/limits.ts'
 import type { Algorithm } from './algorithm.ts'
-import { createLimitState, toPeek } from './algorithm.ts'
+import { createLimitState } from './algorithm.ts'
 
 interface Count {
   readonly startMs: number
@@ -21,7 +21,7 @@ function createCountedWindows(begin: (nowMs: number, limit: Limit) => Count): Al
   return {
     peek(state = new Map(), charge, nowUs, wanted) {
       const nowMs = Math.floor(nowUs / 1000)
-      const limits = charge.limits.map((limit) => {
+      const usage = charge.limits.map((limit) => {
         const { windowMs } = limit
         const known = state.get(windowMs)
         // A window that has begun runs until its end by the clock, even if the clock steps back, or its calendar changes.
@@ -30,7 +30,7 @@ function createCountedWindows(begin: (nowMs: number, limit: Limit) => Count): Al
         return createLimitState({ ...limit, used: count.used, resetMs: endsInMs, freedAfterMs: () => endsInMs }, wanted)
       })
       const penalty = state.get(0)
-      return toPeek(limits, penalty && { refusals: penalty.used, untilMs: penalty.startMs })
+      return { usage, penalty: penalty && { refusals: penalty.used, untilMs: penalty.startMs } }
     },
 
     commit(state = new Map(), charge, nowUs, units, _leaseMs, penalty) {

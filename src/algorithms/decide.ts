@@ -72,7 +72,8 @@ export function evaluateCharge(
   const { cost, reserved, counts } = charge
   const wanted = cost * countWanted(request)
   const { implementation } = ALGORITHMS[charge.algorithm]
-  const { available, usage, penalty } = implementation.peek(state, charge, nowUs, wanted + reserved)
+  const { usage, penalty } = implementation.peek(state, charge, nowUs, wanted + reserved)
+  const available = findMinRemaining(usage)
   // A refusal due to reserved units does not count. What one charge refuses is refused, so it can be counted at once.
   const isRefusal = (action === 'take' || action === 'take-up-to') && available < wanted
   const { penaltyMs, changed } = penalize(charge, penalty, isRefusal, Math.floor(nowUs / 1000))
@@ -83,6 +84,13 @@ export function evaluateCharge(
   const states = penaltyMs > 0 ? withPenalty(usage, penaltyMs) : usage
   const evaluation = { usage: states, fitting, chargeable: isCharged ? fitting : 0 }
   return changed ? { ...evaluation, changed } : evaluation
+}
+
+/** Units that remain of all limits; infinite if none is known. */
+export function findMinRemaining(usage: readonly LimitState[]): number {
+  let min = Number.POSITIVE_INFINITY
+  for (const { remaining } of usage) min = Math.min(min, remaining)
+  return min
 }
 
 /** Evaluates a charge that does not apply: nothing is used. */

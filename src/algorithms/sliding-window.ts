@@ -1,5 +1,5 @@
 import type { StoreCharge } from '../model/charge.ts'
-import { type Algorithm, toPeek } from './algorithm.ts'
+import type { Algorithm } from './algorithm.ts'
 import { roundUpToSeconds, WindowLog } from './window-log.ts'
 
 const EMPTY = new WindowLog()
@@ -13,7 +13,7 @@ export const slidingWindow: Algorithm<WindowLog> = {
       log.measure(limit, nowMs, wanted, state)
       return state
     })
-    return toPeek(usage, log.penalty)
+    return { usage, penalty: log.penalty }
   },
 
   commit(log = new WindowLog(), charge, nowUs, units, leaseMs = 0, penalty) {

@@ -2,7 +2,7 @@
 
 import type { StoreCharge } from '../model/charge.ts'
 import type { Algorithm, Commit, PenaltyState } from './algorithm.ts'
-import { createLimitState, getOnlyLimit, toPeek } from './algorithm.ts'
+import { createLimitState, getOnlyLimit } from './algorithm.ts'
 
 /** Full again at `us` + `fraction` / `limit` microseconds since the Unix epoch, at a rate of `limit` a window. */
 export interface TokenBucketState {
@@ -24,7 +24,7 @@ export const tokenBucket: Algorithm<TokenBucketState> = {
       { limit: burst, windowMs, used: lack, resetMs: freedAfterMs(1), freedAfterMs },
       wanted,
     )
-    return toPeek([limit], state?.penalty)
+    return { usage: [limit], penalty: state?.penalty }
   },
 
   commit(state, charge, nowUs, units, leaseMs = 0, penalty) {

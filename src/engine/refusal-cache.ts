@@ -1,10 +1,10 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
-import { countWanted } from '../algorithms/decide.ts'
+import { countWanted, findMinRemaining } from '../algorithms/decide.ts'
 import type { Decision, DecisionRequest, LimitState, StoreCharge } from '../model/charge.ts'
 import { type Store, StoreError } from '../model/store.ts'
 import { Lru } from '../runtime/lru.ts'
 import { decorate, type StageWatch } from './stage.ts'
-import { findMinRemaining, formatStatusName, hasPenalty, StatusCache } from './status-cache.ts'
+import { formatStatusName, hasPenalty, StatusCache } from './status-cache.ts'
 
 const MAX_ENTRIES = 10_000
 /** A counter that was reset, or a limit that was raised, takes effect after this at the latest. */

@@ -1,12 +1,12 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
-import { countsNewIdentities, detectsNewIdentities } from '../algorithms/decide.ts'
+import { countsNewIdentities, detectsNewIdentities, findMinRemaining } from '../algorithms/decide.ts'
 import type { Decision, DecisionRequest, LimitState, StoreCharge } from '../model/charge.ts'
 import type { Store } from '../model/store.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import { Lru } from '../runtime/lru.ts'
 import { ageUsage, countUnits, type Refusal } from './refusal-cache.ts'
 import { decideSome, decorate } from './stage.ts'
-import { findMinRemaining, formatStatusName, hasPenalty } from './status-cache.ts'
+import { formatStatusName, hasPenalty } from './status-cache.ts'
 
 /** Refusals by one key that the store decides in a span. */
 const MAX_CALLS = 3

@@ -4,6 +4,7 @@ import {
   countsNewIdentities,
   countWanted,
   detectsNewIdentities,
+  findMinRemaining,
   skipCharge,
   withoutCondition,
   withPenalty,
@@ -194,7 +195,7 @@ function createProbe({ key, algorithm, limits }: StoreCharge): StoreCharge {
 
 function countFitting({ cost, reserved }: StoreCharge, usage: readonly LimitState[]): number {
   if (usage[0]?.penaltyMs !== undefined) return 0
-  return Math.max(0, Math.floor((Math.min(...usage.map(({ remaining }) => remaining)) - reserved) / cost))
+  return Math.max(0, Math.floor((findMinRemaining(usage) - reserved) / cost))
 }
 
 function refuses(usage: readonly LimitState[] | undefined): boolean {

@@ -71,11 +71,6 @@ export function hasPenalty(usage: readonly LimitState[]): boolean {
   return usage.some(({ penaltyMs }) => penaltyMs !== undefined)
 }
 
-/** Units that remain of all limits; infinite if none is known. */
-export function findMinRemaining(usage: readonly LimitState[]): number {
-  return Math.min(...usage.map(({ remaining }) => remaining))
-}
-
 /** The store's clock; 0 without a penalty. */
 function findPenaltyEndMs([limit]: readonly LimitState[], nowMs: number): number {
   return limit?.penaltyMs === undefined ? 0 : nowMs + limit.penaltyMs

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { type ConcurrencyState, concurrency, releaseSlot, renewSlot } from '../../src/algorithms/concurrency.ts'
+import { findMinRemaining } from '../../src/algorithms/decide.ts'
 import type { StoreCharge } from '../../src/model/charge.ts'
 import { LONG, START_MS } from '../support/arbitraries.ts'
 import { chargeOf, take } from '../support/charges.ts'
@@ -30,8 +31,8 @@ describe.each(TIMED_STORES)('%s', (_name, { open, gapUs, expectProperty }) => {
           if (store.expiresAtMs(charge.key) < nowMs) state = undefined
           const request = take([{ ...charge, cost }])
           const [own] = request.charges as [StoreCharge]
-          const { available, usage } = concurrency.peek(state, charge, nowUs, cost)
-          const granted = available >= cost ? 1 : 0
+          const { usage } = concurrency.peek(state, charge, nowUs, cost)
+          const granted = findMinRemaining(usage) >= cost ? 1 : 0
           const usageAfter = usage.map((each) => ({ ...each, remaining: each.remaining - granted * cost }))
           expect(await store.decide(request, nowUs)).toEqual({ granted, nowMs, usage: [usageAfter] })
           if (granted > 0) {
