@@ -1,5 +1,5 @@
 /**
- * Computes how much traffic to shed to protect the upstream, as a pure function of load signals.
+ * Computes how much traffic to shed to protect the upstream, by load signals.
  *
  * The level goes from 0 (nothing is shed) through 1 (everything sheddable) to 2 (everything but critical). Signs of a
  * queue at the upstream raise it, by steps that grow while the queue does. It falls slowly, only after a time of health,
@@ -24,9 +24,8 @@ export interface LoadSignals {
   readonly demand: number
 }
 
-export type ShedState = Readonly<ReturnType<typeof createShedState>>
-
-const TICK_MS = 250
+/** Signals are read once in such a time. */
+export const TICK_MS = 250
 const FIRST_HOLD_MS = 5_000
 const MAX_HOLD_MS = 80_000
 const STEP_UP = 0.03
@@ -47,91 +46,79 @@ const RELIEF_SHARE = 0.5
 /** Weight of a new observation in the baseline. */
 const BASELINE_WEIGHT = 0.05
 
-export function createShedState(nowMs: number) {
-  return {
-    /** 0 to 2. */
-    level: 0,
-    /** The usual load while the upstream is healthy; undefined until it is known. */
-    baseline: undefined as Baseline | undefined,
-    tickEndsAtMs: nowMs + TICK_MS,
-    /** Requests in flight when the last tick ended. */
-    lastTotal: 0,
-    /** Ticks under pressure in a row. */
-    pressedTicks: 0,
-    /** Ticks in a row in which the level fell. */
-    fallingTicks: 0,
-    wellSinceMs: nowMs,
-    /** Milliseconds of health before the level falls. */
-    holdMs: FIRST_HOLD_MS,
-    /** The demand when there was last pressure. */
-    pressedDemand: 0,
+export class ShedLevel {
+  /** 0 to 2. */
+  level = 0
+  /** The usual load while the upstream is healthy; undefined until it is known. */
+  #baseline: Baseline | undefined
+  /** Requests in flight when the last tick ended. */
+  #lastTotal = 0
+  /** Ticks under pressure in a row. */
+  #pressedTicks = 0
+  /** Ticks in a row in which the level fell. */
+  #fallingTicks = 0
+  #wellSinceMs: number
+  /** Milliseconds of health before the level falls. */
+  #holdMs = FIRST_HOLD_MS
+  /** The demand when there was last pressure. */
+  #pressedDemand = 0
+
+  constructor(nowMs: number) {
+    this.#wellSinceMs = nowMs
   }
-}
 
-/**
- * Advances the state to now. This is needed even while every request is shed: nothing else would lower the level.
- * @param endTick returns the signals of the tick; it is called once a tick
- * @param nowMs never less than before
- */
-export function advance(state: ShedState, endTick: () => LoadSignals, nowMs: number): ShedState {
-  if (nowMs < state.tickEndsAtMs) return state
-  const signals = endTick()
-  const next = isPressed(state, signals) ? raise(state, signals, nowMs) : lower(state, signals, nowMs)
-  return { ...next, tickEndsAtMs: nowMs + TICK_MS, lastTotal: signals.total }
-}
-
-/** Share of the requests of a priority to shed, 0 to 1. */
-export function findShedShare({ level }: ShedState, priority: Priority): number {
-  const shares = { critical: 0, default: level - 1, sheddable: level }
-  return Math.max(0, Math.min(1, shares[priority]))
-}
-
-function isPressed(
-  { lastTotal, baseline }: ShedState,
-  { overloadShare, total, inFlight, latencyMs = 0, silentMs }: LoadSignals,
-): boolean {
-  if (overloadShare > OVERLOAD_SHARE) return true
-  if (!baseline || inFlight < FEW_IN_FLIGHT) return false
-  // A queue that shrinks already needs no more shedding.
-  if (total < lastTotal) return false
-  const crowd = inFlight / Math.max(1, baseline.inFlight)
-  const longMs = QUEUE_RATIO * Math.max(1, baseline.latencyMs)
-  return (crowd > HANGING_RATIO && silentMs > longMs) || (crowd > QUEUE_RATIO && latencyMs > longMs)
-}
-
-function raise(state: ShedState, { demand }: LoadSignals, nowMs: number): ShedState {
-  const { pressedTicks, fallingTicks, level } = state
-  const isBack = fallingTicks > 0 && level > 0
-  return {
-    ...state,
-    level: Math.min(2, level + Math.min(MAX_STEP_UP, STEP_UP * 2 ** pressedTicks)),
-    pressedTicks: pressedTicks + 1,
-    fallingTicks: 0,
-    wellSinceMs: nowMs,
-    holdMs: isBack ? Math.min(MAX_HOLD_MS, state.holdMs * 2) : state.holdMs,
-    pressedDemand: demand,
+  /** Share of the requests of a priority to shed, 0 to 1. */
+  findShare(priority: Priority): number {
+    const shares = { critical: 0, default: this.level - 1, sheddable: this.level }
+    return Math.max(0, Math.min(1, shares[priority]))
   }
-}
 
-function lower(state: ShedState, { inFlight, latencyMs, demand }: LoadSignals, nowMs: number): ShedState {
-  const { wellSinceMs, tickEndsAtMs, pressedDemand } = state
-  const holdMs = demand <= RELIEF_SHARE * pressedDemand ? FIRST_HOLD_MS : state.holdMs
-  // Once a fall has brought the queue back, the next steps down stay small.
-  const growth = holdMs === FIRST_HOLD_MS ? STEP_DOWN_GROWTH : 1
-  let { level, fallingTicks } = state
-  // Between two requests, many ticks may have passed.
-  for (let atMs = Math.max(tickEndsAtMs, wellSinceMs + holdMs); atMs <= nowMs && level > 0; atMs += TICK_MS) {
-    level = Math.max(0, level - Math.min(MAX_STEP_DOWN, STEP_DOWN * growth ** fallingTicks))
-    fallingTicks++
+  /**
+   * Adapts to the signals of a tick. This is needed even while every request is shed: nothing else would lower the level.
+   * @param dueMs when the tick was due to end: between two requests, many may have passed
+   * @param nowMs never less than before
+   */
+  adapt(signals: LoadSignals, dueMs: number, nowMs: number): void {
+    if (this.#isPressed(signals)) this.#raise(signals, nowMs)
+    else this.#lower(signals, dueMs, nowMs)
+    this.#lastTotal = signals.total
   }
-  return {
-    ...state,
-    level,
-    pressedTicks: 0,
-    fallingTicks,
-    holdMs: level === 0 ? FIRST_HOLD_MS : holdMs,
+
+  #isPressed({ overloadShare, total, inFlight, latencyMs = 0, silentMs }: LoadSignals): boolean {
+    if (overloadShare > OVERLOAD_SHARE) return true
+    const baseline = this.#baseline
+    if (!baseline || inFlight < FEW_IN_FLIGHT) return false
+    // A queue that shrinks already needs no more shedding.
+    if (total < this.#lastTotal) return false
+    const crowd = inFlight / Math.max(1, baseline.inFlight)
+    const longMs = QUEUE_RATIO * Math.max(1, baseline.latencyMs)
+    return (crowd > HANGING_RATIO && silentMs > longMs) || (crowd > QUEUE_RATIO && latencyMs > longMs)
+  }
+
+  #raise({ demand }: LoadSignals, nowMs: number): void {
+    // A fall has brought the queue back.
+    if (this.#fallingTicks > 0 && this.level > 0) this.#holdMs = Math.min(MAX_HOLD_MS, this.#holdMs * 2)
+    this.level = Math.min(2, this.level + Math.min(MAX_STEP_UP, STEP_UP * 2 ** this.#pressedTicks))
+    this.#pressedTicks++
+    this.#fallingTicks = 0
+    this.#wellSinceMs = nowMs
+    this.#pressedDemand = demand
+  }
+
+  #lower({ inFlight, latencyMs, demand }: LoadSignals, dueMs: number, nowMs: number): void {
+    if (demand <= RELIEF_SHARE * this.#pressedDemand) this.#holdMs = FIRST_HOLD_MS
+    // Once a fall has brought the queue back, the next steps down stay small.
+    const growth = this.#holdMs === FIRST_HOLD_MS ? STEP_DOWN_GROWTH : 1
+    const fallsAtMs = Math.max(dueMs, this.#wellSinceMs + this.#holdMs)
+    for (let atMs = fallsAtMs; atMs <= nowMs && this.level > 0; atMs += TICK_MS) {
+      this.level = Math.max(0, this.level - Math.min(MAX_STEP_DOWN, STEP_DOWN * growth ** this.#fallingTicks))
+      this.#fallingTicks++
+    }
+    this.#pressedTicks = 0
     // Load while requests are shed, or while a queue drains, is not usual.
-    baseline: level === 0 && latencyMs !== undefined ? follow(state.baseline, latencyMs, inFlight) : state.baseline,
+    if (this.level > 0) return
+    this.#holdMs = FIRST_HOLD_MS
+    if (latencyMs !== undefined) this.#baseline = follow(this.#baseline, latencyMs, inFlight)
   }
 }
 

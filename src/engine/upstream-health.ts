@@ -1,6 +1,6 @@
 import type { Priority } from '../model/policy.ts'
 import { createSteadyClock } from '../runtime/steady-clock.ts'
-import { advance, createShedState, findShedShare, type LoadSignals, type ShedState } from './shed-level.ts'
+import { type LoadSignals, ShedLevel, TICK_MS } from './shed-level.ts'
 
 const CELLS = 64
 /** Fewer cells than this signal nothing: two callers must not cause the requests of a third to be shed. */
@@ -44,7 +44,7 @@ function createCell(nowMs: number, seenTick: number) {
  */
 export class UpstreamHealth {
   readonly #now: () => number
-  #state: ShedState
+  readonly #level: ShedLevel
   /** Fraction of a request that is still to be shed, by priority, so that shares do not depend on chance. */
   readonly #carry: Record<Priority, number> = { critical: 0, default: 0, sheddable: 0 }
   readonly #cells: (Cell | undefined)[] = Array(CELLS).fill(undefined)
@@ -61,18 +61,18 @@ export class UpstreamHealth {
   constructor(now: () => number) {
     this.#now = createSteadyClock(now)
     this.#tickStartMs = this.#now()
-    this.#state = createShedState(this.#tickStartMs)
+    this.#level = new ShedLevel(this.#tickStartMs)
   }
 
   /** 0 (nothing is shed) to 2 (everything but critical). */
   get level(): number {
-    return this.#state.level
+    return this.#level.level
   }
 
   /** @returns true if the next request of this priority is to be shed */
   sheds(priority: Priority): boolean {
     this.#advance()
-    const carry = this.#carry[priority] + findShedShare(this.#state, priority)
+    const carry = this.#carry[priority] + this.#level.findShare(priority)
     const isShed = carry >= 1
     this.#carry[priority] = isShed ? carry - 1 : carry
     if (isShed) this.#received++
@@ -108,7 +108,8 @@ export class UpstreamHealth {
 
   #advance(): number {
     const nowMs = this.#now()
-    this.#state = advance(this.#state, () => this.#endTick(nowMs), nowMs)
+    const dueMs = this.#tickStartMs + TICK_MS
+    if (nowMs >= dueMs) this.#level.adapt(this.#endTick(nowMs), dueMs, nowMs)
     return nowMs
   }
 
