@@ -67,7 +67,7 @@ export function withMirror(store: Store, { mirror, now, timeoutMs, watch, log }:
   let waiting = 0
 
   /** Mirrors a charge, whatever remains there, and compares the limits before it. */
-  function followCharge(request: DecisionRequest, decision: Decision, context: CallContext | undefined): void {
+  async function followCharge(request: DecisionRequest, decision: Decision, context: CallContext | undefined) {
     const { action, leaseMs } = request
     const charges = request.charges.filter((_, index) => wasCharged(request, decision, index))
     if (charges.length === 0) return
@@ -86,15 +86,13 @@ export function withMirror(store: Store, { mirror, now, timeoutMs, watch, log }:
     for (const charge of charges) {
       if (charge.slot !== undefined || charge.needsSettlement) mirroredCharges.set(charge, { atMs, context })
     }
-    const comparison = answered.then(({ usage }) => {
-      // A charge of used units is no decision.
-      if (action === 'record') return
-      const isRefused = charges.some(({ mode }, index) => {
-        return mode === 'enforce' && usage[index]?.some(({ retryAfterMs }) => retryAfterMs > 0)
-      })
-      count('decisions', isRefused && 'refusedByMirrorOnly')
+    const { usage } = await answered
+    // A charge of used units is no decision.
+    if (action === 'record') return
+    const isRefused = charges.some(({ mode }, index) => {
+      return mode === 'enforce' && usage[index]?.some(({ retryAfterMs }) => retryAfterMs > 0)
     })
-    continueWith(comparison, context)
+    count('decisions', isRefused && 'refusedByMirrorOnly')
   }
 
   /** Compares a refusal, then repeats its penalty in the mirror. */
@@ -145,7 +143,7 @@ export function withMirror(store: Store, { mirror, now, timeoutMs, watch, log }:
 
   function continueWith(work: Promise<unknown>, context: CallContext | undefined): void {
     const done = guard(work)
-    if (context) context.waitUntil(done)
+    context?.waitUntil(done)
   }
 
   /** Counts a failure of the mirror, which nobody else notices. */
@@ -176,8 +174,8 @@ export function withMirror(store: Store, { mirror, now, timeoutMs, watch, log }:
     async decide(request, context) {
       const decision = await store.decide(request, context)
       if (request.action === 'peek') return decision
-      if (decision.granted > 0) followCharge(request, decision, context)
-      else continueWith(followRefusal(request, decision, context), context)
+      const follow = decision.granted > 0 ? followCharge : followRefusal
+      continueWith(follow(request, decision, context), context)
       return decision
     },
     release(charges) {
