@@ -17,11 +17,7 @@ export interface PenaltyState {
   readonly untilMs: number
 }
 
-export interface MutableLimitState extends LimitState {
-  remaining: number
-  resetMs: number
-  retryAfterMs: number
-}
+export type MutableLimitState = { -readonly [Name in keyof LimitState]: LimitState[Name] }
 
 /**
  * A limiting algorithm and its state: the twin, step by step, of the Lua module of the same name. A new caller has no
@@ -84,9 +80,7 @@ export function createLimitState(
   return { remaining, resetMs, retryAfterMs: remaining < wanted ? freedAfterMs(used + wanted - limit) : 0 }
 }
 
-/** The limit of a charge whose algorithm takes only one. */
-export function getOnlyLimit({ algorithm, limits }: StoreCharge): Limit {
-  const [limit] = limits
-  if (!limit || limits.length > 1) throw new Error(`${algorithm} has one limit, not ${limits.length}`)
-  return limit
+/** The limit of a charge whose algorithm takes only one, as `readLimits` ensures. */
+export function getOnlyLimit({ limits }: StoreCharge): Limit {
+  return limits[0] as Limit
 }

@@ -31,8 +31,6 @@ interface Refusals {
   readonly latest: readonly [RepeatedRefusal, ...RepeatedRefusal[]]
   /** Remaining units by key, of charges with a penalty that did not refuse. */
   readonly remaining: ReadonlyMap<string, number>
-  /** A request was granted since: units had come back, and were used again. */
-  readonly isOver?: true
 }
 
 /**
@@ -95,7 +93,7 @@ export function withRefusalLimit(store: Store, now: () => number): Store {
 
   function findKnown(charge: StoreCharge): Refusals | undefined {
     const known = refusalsByName.get(formatStatusName(charge))
-    const isTrue = known && !known.isOver && known.latest[0].sentAtMs > (releasedAtMs.get(charge.key) ?? 0)
+    const isTrue = known && known.latest[0].sentAtMs > (releasedAtMs.get(charge.key) ?? 0)
     return isTrue ? known : undefined
   }
 
@@ -153,8 +151,8 @@ export function withRefusalLimit(store: Store, now: () => number): Store {
   function noteGranted({ charges }: DecisionRequest): void {
     for (const charge of charges) {
       if (detectsNewIdentities(charge)) knownKeys.set(charge.key, true)
-      const known = ALGORITHMS[charge.algorithm].holdsSlots ? undefined : findKnown(charge)
-      if (known) refusalsByName.set(formatStatusName(charge), { ...known, isOver: true })
+      // Units had come back, and were used again.
+      if (!ALGORITHMS[charge.algorithm].holdsSlots && findKnown(charge)) noteReleased([charge.key])
     }
   }
 
