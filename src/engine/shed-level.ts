@@ -49,8 +49,9 @@ const BASELINE_WEIGHT = 0.05
 export class ShedLevel {
   /** 0 to 2. */
   level = 0
-  /** The usual load while the upstream is healthy; undefined until it is known. */
-  #baseline: Baseline | undefined
+  /** The usual load while the upstream is healthy. Until it is known, any load is usual. */
+  #usualInFlight: number | undefined
+  #usualLatencyMs: number | undefined
   /** Requests in flight when the last tick ended. */
   #lastTotal = 0
   /** Ticks under pressure in a row. */
@@ -86,12 +87,11 @@ export class ShedLevel {
 
   #isPressed({ overloadShare, total, inFlight, latencyMs = 0, silentMs }: LoadSignals): boolean {
     if (overloadShare > OVERLOAD_SHARE) return true
-    const baseline = this.#baseline
-    if (!baseline || inFlight < FEW_IN_FLIGHT) return false
+    if (inFlight < FEW_IN_FLIGHT) return false
     // A queue that shrinks already needs no more shedding.
     if (total < this.#lastTotal) return false
-    const crowd = inFlight / Math.max(1, baseline.inFlight)
-    const longMs = QUEUE_RATIO * Math.max(1, baseline.latencyMs)
+    const crowd = inFlight / Math.max(1, this.#usualInFlight ?? Number.POSITIVE_INFINITY)
+    const longMs = QUEUE_RATIO * Math.max(1, this.#usualLatencyMs ?? Number.POSITIVE_INFINITY)
     return (crowd > HANGING_RATIO && silentMs > longMs) || (crowd > QUEUE_RATIO && latencyMs > longMs)
   }
 
@@ -118,14 +118,13 @@ export class ShedLevel {
     // Load while requests are shed, or while a queue drains, is not usual.
     if (this.level > 0) return
     this.#holdMs = FIRST_HOLD_MS
-    if (latencyMs !== undefined) this.#baseline = follow(this.#baseline, latencyMs, inFlight)
+    if (latencyMs === undefined) return
+    this.#usualInFlight = moveAverage(this.#usualInFlight, inFlight, BASELINE_WEIGHT)
+    this.#usualLatencyMs = moveAverage(this.#usualLatencyMs, latencyMs, BASELINE_WEIGHT)
   }
 }
 
-type Baseline = Pick<LoadSignals, 'inFlight'> & { readonly latencyMs: number }
-
-function follow(baseline: Baseline | undefined, latencyMs: number, inFlight: number): Baseline {
-  if (!baseline) return { latencyMs, inFlight }
-  const towards = (usual: number, seen: number) => usual + (seen - usual) * BASELINE_WEIGHT
-  return { latencyMs: towards(baseline.latencyMs, latencyMs), inFlight: towards(baseline.inFlight, inFlight) }
+/** @param average undefined before the first value */
+export function moveAverage(average: number | undefined, value: number, weight: number): number {
+  return average === undefined ? value : average + (value - average) * weight
 }

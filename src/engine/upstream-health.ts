@@ -1,6 +1,6 @@
 import type { Priority } from '../model/policy.ts'
 import { createSteadyClock } from '../runtime/steady-clock.ts'
-import { type LoadSignals, ShedLevel, TICK_MS } from './shed-level.ts'
+import { type LoadSignals, moveAverage, ShedLevel, TICK_MS } from './shed-level.ts'
 
 const CELLS = 64
 /** Fewer cells than this signal nothing: two callers must not cause the requests of a third to be shed. */
@@ -8,7 +8,7 @@ const MIN_AGREEING = 3
 /** Weights of each response in the averages of a cell. */
 const OVERLOAD_WEIGHT = 1 / 4
 const LATENCY_WEIGHT = 1 / 2
-/** Weight of each tick in its requests in flight, after the first few. */
+/** Weight of each tick in its requests in flight. */
 const IN_FLIGHT_WEIGHT = 1 / 2
 /** Overloads decay by this at each tick: they must not count forever when nothing is admitted to disprove them. */
 const OVERLOAD_DECAY = 0.95
@@ -25,9 +25,8 @@ function createCell(nowMs: number, seenTick: number) {
     /** Time in flight in this tick, up to `countedMs`, summed over requests. */
     busyMs: 0,
     countedMs: nowMs,
-    /** Recent average of requests in flight, over `ticks`. */
-    usualInFlight: 0,
-    ticks: 0,
+    /** Recent average of requests in flight; undefined in the first tick. */
+    usualInFlight: undefined as number | undefined,
     overloadShare: 0,
     latencyMs: undefined as number | undefined,
     /** The last response, or the first request since there was none in flight. */
@@ -97,10 +96,8 @@ export class UpstreamHealth {
       cell.inFlight--
       cell.silentSinceMs = endMs
       cell.seenTick = this.#tick
-      cell.overloadShare += (Number(isOverload) - cell.overloadShare) * OVERLOAD_WEIGHT
-      const latencyMs = endMs - startMs
-      cell.latencyMs ??= latencyMs
-      cell.latencyMs += (latencyMs - cell.latencyMs) * LATENCY_WEIGHT
+      cell.overloadShare = moveAverage(cell.overloadShare, Number(isOverload), OVERLOAD_WEIGHT)
+      cell.latencyMs = moveAverage(cell.latencyMs, endMs - startMs, LATENCY_WEIGHT)
       this.#answers++
       if (isOverload) this.#overloads++
     }
@@ -120,9 +117,7 @@ export class UpstreamHealth {
     const known = this.#cells.filter((cell) => cell !== undefined && this.#isKnown(cell)) as Cell[]
     for (const cell of known) {
       count(cell, nowMs)
-      cell.ticks++
-      const weight = Math.max(IN_FLIGHT_WEIGHT, 1 / cell.ticks)
-      cell.usualInFlight += (cell.busyMs / tickMs - cell.usualInFlight) * weight
+      cell.usualInFlight = moveAverage(cell.usualInFlight, cell.busyMs / tickMs, IN_FLIGHT_WEIGHT)
       cell.busyMs = 0
       cell.overloadShare *= OVERLOAD_DECAY
     }
@@ -130,11 +125,11 @@ export class UpstreamHealth {
     const latestShare = this.#overloads / Math.max(1, this.#answers)
     this.#answers = 0
     this.#overloads = 0
-    this.#demand += ((this.#received * 1_000) / tickMs - this.#demand) * (1 - Math.exp(-tickMs / DEMAND_MS))
+    this.#demand = moveAverage(this.#demand, (this.#received * 1_000) / tickMs, 1 - Math.exp(-tickMs / DEMAND_MS))
     this.#received = 0
     return {
       total: known.reduce((sum, { inFlight }) => sum + inFlight, 0),
-      inFlight: (findMedian(known.map(({ usualInFlight }) => usualInFlight)) ?? 0) * known.length,
+      inFlight: (findMedian(known.flatMap(({ usualInFlight }) => usualInFlight ?? [])) ?? 0) * known.length,
       overloadShare: Math.min(latestShare, findMedian(known.map(({ overloadShare }) => overloadShare)) ?? 0),
       latencyMs: findMedian(known.flatMap(({ latencyMs }) => latencyMs ?? [])),
       silentMs: findMedian(known.map(({ inFlight, silentSinceMs }) => inFlight && nowMs - silentSinceMs)) ?? 0,
