@@ -33,11 +33,8 @@ const JITTER = 0.25
  */
 export class CircuitBreaker {
   readonly #options: CircuitBreakerOptions
-  #circuit: Circuit = 'closed'
-  /** Grows with each change of the circuit: results of calls that began before it no longer count. */
-  #generation = 0
-  #failuresInARow = 0
-  #period = { endsAtMs: 0, calls: 0, failures: 0 }
+  /** Another one with each change of the circuit: results of calls that began before it no longer count. */
+  #phase = createPhase('closed')
   #pauseMs = FIRST_PAUSE_MS
   #probeAtMs = 0
 
@@ -46,60 +43,54 @@ export class CircuitBreaker {
   }
 
   get circuit(): Circuit {
-    return this.#circuit
+    return this.#phase.circuit
   }
 
   /** @returns undefined if no call may be made; else a function to call once, when the call has ended */
   begin(): ((isSuccess: boolean) => void) | undefined {
     const nowMs = this.#options.now()
-    if (this.#circuit !== 'closed') {
+    if (this.circuit !== 'closed') {
       const leftMs = this.#probeAtMs - nowMs
       // If more time remains than there can be, the clock has stepped back.
       if (leftMs > 0 && leftMs <= Math.max(LONGEST_PAUSE_MS, this.#options.probeTimeoutMs)) return undefined
-      this.#change('half-open')
+      this.#phase = createPhase('half-open')
       this.#probeAtMs = nowMs + this.#options.probeTimeoutMs
     }
-    const generation = this.#generation
+    const phase = this.#phase
     return (isSuccess) => {
-      if (generation !== this.#generation) return
-      if (this.#circuit === 'half-open') this.#endProbe(isSuccess)
-      else this.#count(isSuccess)
+      if (phase !== this.#phase) return
+      if (phase.circuit === 'closed') this.#count(isSuccess)
+      else if (isSuccess) this.#phase = createPhase('closed')
+      else this.#open(Math.min(this.#pauseMs * 2, LONGEST_PAUSE_MS))
     }
-  }
-
-  #endProbe(isSuccess: boolean): void {
-    if (isSuccess) {
-      this.#failuresInARow = 0
-      this.#period.endsAtMs = 0
-      this.#change('closed')
-    } else this.#open(Math.min(this.#pauseMs * 2, LONGEST_PAUSE_MS))
   }
 
   #count(isSuccess: boolean): void {
+    const phase = this.#phase
     const nowMs = this.#options.now()
-    if (nowMs >= this.#period.endsAtMs) this.#period = { endsAtMs: nowMs + PERIOD_MS, calls: 0, failures: 0 }
-    const period = this.#period
-    period.calls++
+    if (nowMs >= phase.periodEndsAtMs) {
+      Object.assign(phase, { periodEndsAtMs: nowMs + PERIOD_MS, calls: 0, failures: 0 })
+    }
+    phase.calls++
     if (isSuccess) {
-      this.#failuresInARow = 0
+      phase.failuresInARow = 0
       return
     }
-    period.failures++
-    this.#failuresInARow++
-    const isRate = period.calls >= ENOUGH_CALLS && period.failures >= period.calls * FAILURE_SHARE
-    if (this.#failuresInARow >= FAILURES_IN_A_ROW || isRate) this.#open(FIRST_PAUSE_MS)
+    phase.failures++
+    phase.failuresInARow++
+    const isRate = phase.calls >= ENOUGH_CALLS && phase.failures >= phase.calls * FAILURE_SHARE
+    if (phase.failuresInARow >= FAILURES_IN_A_ROW || isRate) this.#open(FIRST_PAUSE_MS)
   }
 
   #open(pauseMs: number): void {
     this.#pauseMs = pauseMs
     this.#probeAtMs = this.#options.now() + pauseMs * (1 - JITTER * this.#options.random())
-    this.#change('open')
+    this.#phase = createPhase('open')
   }
+}
 
-  #change(circuit: Circuit): void {
-    this.#circuit = circuit
-    this.#generation++
-  }
+function createPhase(circuit: Circuit) {
+  return { circuit, failuresInARow: 0, periodEndsAtMs: 0, calls: 0, failures: 0 }
 }
 
 export interface BreakerOptions {
