@@ -17,8 +17,8 @@ export interface Refusal {
   readonly sentAtMs: number
   readonly receivedAtMs: number
   readonly untilMs: number
-  /** Version of the key's status: any sign that units were used since invalidates these times. */
-  readonly version: number
+  /** Of the key's status: any sign that units were used since invalidates these times. */
+  readonly usedAtReply: number
 }
 
 /**
@@ -68,11 +68,11 @@ export function withRefusalCache(store: Store, now: () => number, watch?: StageW
   function find(charge: StoreCharge, units: number, nowMs: number): Refusal | undefined {
     const status = canCache(charge) ? statuses.get(charge) : undefined
     // Most callers have no refusal, and building its name takes time.
-    if (!status || status.refusedAs !== status.version) return undefined
+    if (!status || status.refusedAtUse !== status.usedAtReply) return undefined
     const refusal = cached.get(formatRefusalName(charge, units))
     // A clock that stepped back says nothing about how much time has passed.
     if (!refusal || nowMs >= refusal.untilMs || nowMs < refusal.receivedAtMs) return undefined
-    return refusal.version === status.version ? refusal : undefined
+    return refusal.usedAtReply === status.usedAtReply ? refusal : undefined
   }
 
   /** @returns true if the charge would not refuse, as far as is known; units that may be released at any time are unknown */
@@ -98,12 +98,12 @@ export function withRefusalCache(store: Store, now: () => number, watch?: StageW
       const decisive = limits.toSorted((a, b) => b.retryAfterMs - a.retryAfterMs)[0]
       const status = statuses.get(charge)
       if (!decisive || !isCacheable(charge, decisive) || !isConclusive[index] || !status) return
-      const { version } = status
-      status.refusedAs = version
+      const { usedAtReply } = status
+      status.refusedAtUse = usedAtReply
       // During a penalty, more remaining units change nothing.
       const { penaltyMs = decisive.resetMs } = decisive
       const untilMs = sentAtMs + Math.min(penaltyMs, decisive.retryAfterMs, MAX_AGE_MS)
-      const refusal = { usage: limits, nowMs, sentAtMs, receivedAtMs: now(), untilMs, version }
+      const refusal = { usage: limits, nowMs, sentAtMs, receivedAtMs: now(), untilMs, usedAtReply }
       cached.set(formatRefusalName(charge, countUnits(charge, request)), refusal)
     })
   }
@@ -150,7 +150,7 @@ function formatRefusalName(charge: StoreCharge, units: number): string {
 
 /** The limits of an earlier refusal, as they are now. */
 export function ageUsage(
-  { usage, sentAtMs, receivedAtMs }: Omit<Refusal, 'nowMs' | 'untilMs' | 'version'>,
+  { usage, sentAtMs, receivedAtMs }: Omit<Refusal, 'nowMs' | 'untilMs' | 'usedAtReply'>,
   nowMs: number,
 ): LimitState[] {
   // Counted from the later timestamp, so that a caller who waits that long need not wait again.

@@ -18,7 +18,7 @@ const MAX_AGE_MS = 5_000
 const MAX_COSTS = 5
 const MAX_KEYS = 10_000
 
-interface RepeatedRefusal extends Omit<Refusal, 'untilMs' | 'version'> {
+interface RepeatedRefusal extends Omit<Refusal, 'untilMs' | 'usedAtReply'> {
   readonly units: number
 }
 

@@ -16,16 +16,14 @@ export class KnownStatus {
   usage: readonly LimitState[] = []
   /** Start of the latest call, by the isolate's clock: the store decided then or later. */
   sentAtMs = 0
-  /** Grows with each sign that units were used. */
-  version = 1
-  /** The version when a refusal was last cached. */
-  refusedAs = 0
   /** The latest decision, by the store's clock. */
   nowMs = 0
   #latestReply = 0
-  #invalidAtReply = 0
+  /** Number of the latest reply that was a sign that units were used, and its time by the store's clock. */
+  usedAtReply = 0
   #usedAtMs = 0
-  #usedAtReply = 0
+  /** `usedAtReply` when a refusal was last cached. */
+  refusedAtUse = -1
 
   /**
    * Replies may overtake each other. One is later than another if its call began after the other was received, or by the
@@ -34,7 +32,7 @@ export class KnownStatus {
    * @returns true if no units are known to have been used since this decision
    */
   update({ granted, nowMs, usage, repliesBefore, sentAtMs }: Reply, replyNumber: number): boolean {
-    const isAfterUse = repliesBefore >= this.#usedAtReply || nowMs > this.#usedAtMs
+    const isAfterUse = repliesBefore >= this.usedAtReply || nowMs > this.#usedAtMs
     const isLatest = repliesBefore >= this.#latestReply || nowMs > this.nowMs
     if (!isLatest && nowMs < this.nowMs) return isAfterUse
     const isLess =
@@ -42,9 +40,8 @@ export class KnownStatus {
       findPenaltyEndMs(usage, nowMs) > findPenaltyEndMs(this.usage, this.nowMs)
     // By themselves, remaining units only grow: if fewer remain, or a penalty has begun, others have used some.
     if (granted > 0 || isLess) {
-      this.version++
       this.#usedAtMs = nowMs
-      this.#usedAtReply = replyNumber
+      this.usedAtReply = replyNumber
     }
     if (isLatest || isLess) {
       this.usage = usage
@@ -57,12 +54,10 @@ export class KnownStatus {
 
   /** Records a failed call that may have charged, now or later. @param replyNumber one that was recorded changes nothing */
   invalidate(replyNumber = 0): void {
-    if (replyNumber <= this.#invalidAtReply) return
-    this.#invalidAtReply = replyNumber
-    this.version++
+    if (replyNumber <= this.usedAtReply) return
     this.usage = this.usage.map((limit) => ({ ...limit, remaining: 0 }))
     this.#usedAtMs = Number.POSITIVE_INFINITY
-    this.#usedAtReply = replyNumber
+    this.usedAtReply = replyNumber
   }
 }
 
