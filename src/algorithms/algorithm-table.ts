@@ -46,3 +46,7 @@ export const ALGORITHMS: Readonly<Record<AlgorithmName, AlgorithmEntry>> = {
   // No leases: a slot is held by one request.
   concurrency: { letter: 'c', implementation: concurrency, holdsSlots: true },
 }
+
+export function holdsSlots({ algorithm }: { readonly algorithm: AlgorithmName }): boolean {
+  return ALGORITHMS[algorithm].holdsSlots === true
+}

@@ -1,4 +1,4 @@
-import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
+import { holdsSlots } from '../algorithms/algorithm-table.ts'
 import type { Charge, Decision, DecisionRequest, StoreCharge } from '../model/charge.ts'
 import { type Adjustment, type Store, StoreError } from '../model/store.ts'
 import type { Degradation, SlotHold } from '../model/verdict.ts'
@@ -193,10 +193,6 @@ function createHold(charges: readonly StoreCharge[], store: Store): SlotHold | u
     release: () => store.release(held),
     renew: () => store.renew(held),
   }
-}
-
-function holdsSlots({ algorithm }: StoreCharge): boolean {
-  return ALGORITHMS[algorithm].holdsSlots === true
 }
 
 /** A released slot is never taken again. */

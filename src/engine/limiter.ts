@@ -1,4 +1,4 @@
-import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
+import { holdsSlots } from '../algorithms/algorithm-table.ts'
 import { toReported } from '../algorithms/decide.ts'
 import type { Charge, DecisionRequest, LimitState, RequestCharge } from '../model/charge.ts'
 import type { Limit } from '../model/limits.ts'
@@ -176,7 +176,7 @@ export class RequestLimiter {
 
 /** Nothing tells when a slot is given back, which is mostly long before the deadline that frees it for certain. */
 function findWaitMs({ policy, retryAfterMs }: ReportedLimit): number {
-  return ALGORITHMS[policy.algorithm].holdsSlots ? Math.min(retryAfterMs, SLOT_RETRY_MS) : retryAfterMs
+  return holdsSlots(policy) ? Math.min(retryAfterMs, SLOT_RETRY_MS) : retryAfterMs
 }
 
 /** The digests of the callers that policies in shadow mode would have refused, by policy. */

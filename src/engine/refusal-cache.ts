@@ -1,4 +1,4 @@
-import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
+import { holdsSlots } from '../algorithms/algorithm-table.ts'
 import { countWanted, findMinRemaining } from '../algorithms/decide.ts'
 import type { Decision, DecisionRequest, LimitState, StoreCharge } from '../model/charge.ts'
 import { type Store, StoreError } from '../model/store.ts'
@@ -77,8 +77,8 @@ export function withRefusalCache(store: Store, now: () => number, watch?: StageW
 
   /** @returns true if the charge would not refuse, as far as is known; units that may be released at any time are unknown */
   function hasRoom(charge: StoreCharge, units: number): boolean {
-    const { algorithm, mode, needsSettlement, penalty } = charge
-    if (mode === 'shadow' || (needsSettlement && !penalty) || ALGORITHMS[algorithm].holdsSlots) return true
+    const { mode, needsSettlement, penalty } = charge
+    if (mode === 'shadow' || (needsSettlement && !penalty) || holdsSlots(charge)) return true
     const usage = statuses.get(charge)?.usage ?? []
     // The store counts its refusals.
     if (penalty && usage.length === 0) return false
@@ -122,8 +122,8 @@ export function withRefusalCache(store: Store, now: () => number, watch?: StageW
 }
 
 function canCache(charge: StoreCharge): boolean {
-  const { algorithm, mode, counts, penalty } = charge
-  if (mode === 'shadow' || counts === 'new-identities' || ALGORITHMS[algorithm].holdsSlots) return false
+  const { mode, counts, penalty } = charge
+  if (mode === 'shadow' || counts === 'new-identities' || holdsSlots(charge)) return false
   return penalty !== undefined || isOnlySpent(charge)
 }
 

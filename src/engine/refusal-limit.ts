@@ -1,4 +1,4 @@
-import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
+import { holdsSlots } from '../algorithms/algorithm-table.ts'
 import { countsNewIdentities, detectsNewIdentities, findMinRemaining } from '../algorithms/decide.ts'
 import type { Decision, DecisionRequest, LimitState, StoreCharge } from '../model/charge.ts'
 import type { Store } from '../model/store.ts'
@@ -152,7 +152,7 @@ export function withRefusalLimit(store: Store, now: () => number): Store {
     for (const charge of charges) {
       if (detectsNewIdentities(charge)) knownKeys.set(charge.key, true)
       // Units had come back, and were used again.
-      if (!ALGORITHMS[charge.algorithm].holdsSlots && findKnown(charge)) noteReleased([charge.key])
+      if (!holdsSlots(charge) && findKnown(charge)) noteReleased([charge.key])
     }
   }
 
@@ -188,7 +188,7 @@ function findClosest({ latest }: Refusals, units: number): RepeatedRefusal | und
 
 /** Nothing says when such a charge stops refusing, so three calls a second have to do. */
 function mayEndAnyTime(charge: StoreCharge): boolean {
-  return countsNewIdentities(charge) || ALGORITHMS[charge.algorithm].holdsSlots === true
+  return countsNewIdentities(charge) || holdsSlots(charge)
 }
 
 /** The units cannot remain yet: until its reset, a limit has no more than it had. */

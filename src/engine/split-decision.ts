@@ -1,4 +1,4 @@
-import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
+import { ALGORITHMS, holdsSlots } from '../algorithms/algorithm-table.ts'
 import {
   countGranted,
   countsNewIdentities,
@@ -142,7 +142,7 @@ export class SplitDecision {
     const differences = charges
       .filter(({ mode, algorithm }) => mode === 'enforce' && ALGORITHMS[algorithm].implementation.settle)
       .map((charge) => ({ charge, units: (granted - charged) * charge.cost }))
-    const held = charges.filter(({ algorithm }) => granted === 0 && ALGORITHMS[algorithm].holdsSlots)
+    const held = granted === 0 ? charges.filter(holdsSlots) : []
     try {
       if (differences.length > 0 && charged > granted) await this.#store.settle(differences, nowMs)
       if (held.length > 0) await this.#store.release(held)

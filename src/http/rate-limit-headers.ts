@@ -1,4 +1,4 @@
-import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
+import { holdsSlots } from '../algorithms/algorithm-table.ts'
 import { SLOT_RETRY_MS } from '../engine/limiter.ts'
 import type { ReportedLimit, Verdict } from '../model/verdict.ts'
 
@@ -25,7 +25,9 @@ export function setRateLimitHeaders(
   }
   // These headers cannot name failures or slots: a client would take them for requests, which a refusal is about in any
   // case.
-  const reported = limits.filter((status) => !(countsFailures(status) || isOfSlots(status)) || isRefusing(status))
+  const reported = limits.filter(
+    (status) => !(countsFailures(status) || holdsSlots(status.policy)) || isRefusing(status),
+  )
   // Only one can be reported: of a policy that may refuse, the one of the longest wait, else of the fewest remaining units.
   const enforced = reported.filter(({ policy }) => policy.mode === 'enforce')
   const [tightest] = (enforced.length > 0 ? enforced : reported).toSorted(
@@ -56,7 +58,7 @@ function joinItems(limits: readonly ReportedLimit[], format: (limit: ReportedLim
 /** draft-ietf-httpapi-ratelimit-headers-11, §3: `q` quota, `qu` unit if not requests, `w` window if it has one length. */
 function formatPolicyItem(status: ReportedLimit): string {
   const { name, limit } = status
-  if (isOfSlots(status)) return `"${name}";q=${limit};qu="concurrent-requests"`
+  if (holdsSlots(status.policy)) return `"${name}";q=${limit};qu="concurrent-requests"`
   // Not a registered unit, so that a client that does not know it does not take it for requests.
   const unit = countsFailures(status) ? ';qu="failed-requests"' : ''
   return `"${name}";q=${limit}${unit}${formatWindowParameter(status)}`
@@ -66,11 +68,7 @@ function formatPolicyItem(status: ReportedLimit): string {
 function formatLimitItem(status: ReportedLimit): string {
   const { name, remaining, resetMs } = status
   // A slot may be released at any time.
-  return `"${name}";r=${remaining}${isOfSlots(status) ? '' : `;t=${toWholeSeconds(resetMs)}`}`
-}
-
-function isOfSlots({ policy }: ReportedLimit): boolean {
-  return ALGORITHMS[policy.algorithm].holdsSlots === true
+  return `"${name}";r=${remaining}${holdsSlots(status.policy) ? '' : `;t=${toWholeSeconds(resetMs)}`}`
 }
 
 function isRefusing({ policy, retryAfterMs }: ReportedLimit): boolean {
@@ -79,7 +77,7 @@ function isRefusing({ policy, retryAfterMs }: ReportedLimit): boolean {
 
 /** A refusal for want of a slot tells the same. */
 function findResetMs(status: ReportedLimit): number {
-  return isOfSlots(status) ? Math.min(status.resetMs, SLOT_RETRY_MS) : status.resetMs
+  return holdsSlots(status.policy) ? Math.min(status.resetMs, SLOT_RETRY_MS) : status.resetMs
 }
 
 function countsFailures({ policy }: ReportedLimit): boolean {
@@ -89,7 +87,7 @@ function countsFailures({ policy }: ReportedLimit): boolean {
 /** Only whole seconds can be told, no month is as long as another, and slots have no window. */
 function formatWindowParameter(status: ReportedLimit): string {
   const { windowMs, calendar } = status
-  return !isOfSlots(status) && windowMs % 1000 === 0 && !calendar ? `;w=${windowMs / 1000}` : ''
+  return !holdsSlots(status.policy) && windowMs % 1000 === 0 && !calendar ? `;w=${windowMs / 1000}` : ''
 }
 
 function toWholeSeconds(ms: number): number {
