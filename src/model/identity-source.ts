@@ -7,12 +7,9 @@ export type Reading =
 
 export type IdentitySource =
   | { readonly kind: 'token' | 'ip' | 'route' | 'global' }
-  | { readonly kind: 'header'; readonly name: string }
-  | { readonly kind: 'query' | 'form' | 'cookie'; readonly name: string }
-  /** `name` is the pointer as configured. */
-  | { readonly kind: 'json'; readonly name: string; readonly path: readonly string[] }
-  /** A claim of a verified token. `name` is its name or, for a nested claim, its pointer. */
-  | { readonly kind: 'claim'; readonly name: string; readonly path: readonly string[] }
+  | { readonly kind: 'header' | 'query' | 'form' | 'cookie'; readonly name: string }
+  /** `name` is the pointer as configured. A claim of a verified token, if it is not nested, has its name instead. */
+  | { readonly kind: 'json' | 'claim'; readonly name: string; readonly path: readonly string[] }
   /** A function of the application. */
   | { readonly kind: 'application'; readonly tell: (context: never) => Promise<Reading> }
 
@@ -150,7 +147,7 @@ export function parseSource(text: string): IdentitySource | undefined {
 const CLAIM_NAME = /^(?:[\w:-]+|https?:\/\/\S+)$/
 
 /** Reads a claim's name or JSON Pointer (RFC 6901), such as `/account/plan`. Two spellings of one claim are the same source. */
-export function parseClaimSource(text: string): Extract<IdentitySource, { readonly kind: 'claim' }> | undefined {
+export function parseClaimSource(text: string): (IdentitySource & { readonly kind: 'claim' }) | undefined {
   const path = CLAIM_NAME.test(text) ? [text] : parsePointer(text)
   const [name = '', ...others] = path ?? []
   return path && { kind: 'claim', name: others.length === 0 && CLAIM_NAME.test(name) ? name : text, path }
