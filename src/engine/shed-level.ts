@@ -58,15 +58,11 @@ export class ShedLevel {
   #pressedTicks = 0
   /** Ticks in a row in which the level fell. */
   #fallingTicks = 0
-  #wellSinceMs: number
+  #wellSinceMs = 0
   /** Milliseconds of health before the level falls. */
   #holdMs = FIRST_HOLD_MS
   /** The demand when there was last pressure. */
   #pressedDemand = 0
-
-  constructor(nowMs: number) {
-    this.#wellSinceMs = nowMs
-  }
 
   /** Share of the requests of a priority to shed, 0 to 1. */
   findShare(priority: Priority): number {
@@ -77,7 +73,7 @@ export class ShedLevel {
   /**
    * Adapts to the signals of a tick. This is needed even while every request is shed: nothing else would lower the level.
    * @param dueMs when the tick was due to end: between two requests, many may have passed
-   * @param nowMs never less than before
+   * @param nowMs from 0, and never less than before
    */
   adapt(signals: LoadSignals, dueMs: number, nowMs: number): void {
     if (this.#isPressed(signals)) this.#raise(signals, nowMs)

@@ -19,19 +19,19 @@ const MEMORY_TICKS = 240
 
 type Cell = ReturnType<typeof createCell>
 
-function createCell(nowMs: number, seenTick: number) {
+function createCell() {
   return {
     inFlight: 0,
     /** Time in flight in this tick, up to `countedMs`, summed over requests. */
     busyMs: 0,
-    countedMs: nowMs,
+    countedMs: 0,
     /** Recent average of requests in flight; undefined in the first tick. */
     usualInFlight: undefined as number | undefined,
     overloadShare: 0,
     latencyMs: undefined as number | undefined,
     /** The last response, or the first request since there was none in flight. */
-    silentSinceMs: nowMs,
-    seenTick,
+    silentSinceMs: 0,
+    seenTick: Number.NEGATIVE_INFINITY,
   }
 }
 
@@ -42,13 +42,14 @@ function createCell(nowMs: number, seenTick: number) {
  * the median of the cells: moving it takes networks in half of them, however much each sends.
  */
 export class UpstreamHealth {
+  /** Begins at 0. */
   readonly #now: () => number
-  readonly #level: ShedLevel
+  readonly #level = new ShedLevel()
   /** Fraction of a request that is still to be shed, by priority, so that shares do not depend on chance. */
   readonly #carry: Record<Priority, number> = { critical: 0, default: 0, sheddable: 0 }
-  readonly #cells: (Cell | undefined)[] = Array(CELLS).fill(undefined)
+  readonly #cells: readonly Cell[] = Array.from({ length: CELLS }, createCell)
   #tick = 0
-  #tickStartMs: number
+  #tickStartMs = 0
   /** Answers of this tick, and those of them that signalled overload. */
   #answers = 0
   #overloads = 0
@@ -59,8 +60,6 @@ export class UpstreamHealth {
   /** @param now milliseconds of a clock that is never set ahead */
   constructor(now: () => number) {
     this.#now = createSteadyClock(now)
-    this.#tickStartMs = this.#now()
-    this.#level = new ShedLevel(this.#tickStartMs)
   }
 
   /** 0 (nothing is shed) to 2 (everything but critical). */
@@ -85,7 +84,7 @@ export class UpstreamHealth {
    */
   begin(caller: string): (isOverload: boolean) => void {
     const startMs = this.#advance()
-    const cell = this.#findCell(caller, startMs)
+    const cell = this.#cells[hashNetwork(readNetwork(caller)) % CELLS] as Cell
     count(cell, startMs)
     if (cell.inFlight++ === 0) cell.silentSinceMs = startMs
     this.#received++
@@ -114,7 +113,8 @@ export class UpstreamHealth {
     this.#tick++
     const tickMs = Math.max(1, nowMs - this.#tickStartMs)
     this.#tickStartMs = nowMs
-    const known = this.#cells.filter((cell) => cell !== undefined && this.#isKnown(cell)) as Cell[]
+    const isKnown = ({ inFlight, seenTick }: Cell) => inFlight > 0 || this.#tick - seenTick <= MEMORY_TICKS
+    const known = this.#cells.filter(isKnown)
     for (const cell of known) {
       count(cell, nowMs)
       cell.usualInFlight = moveAverage(cell.usualInFlight, cell.busyMs / tickMs, IN_FLIGHT_WEIGHT)
@@ -135,17 +135,6 @@ export class UpstreamHealth {
       silentMs: findMedian(known.map(({ inFlight, silentSinceMs }) => inFlight && nowMs - silentSinceMs)) ?? 0,
       demand: this.#demand,
     }
-  }
-
-  #isKnown({ inFlight, seenTick }: Cell): boolean {
-    return inFlight > 0 || this.#tick - seenTick <= MEMORY_TICKS
-  }
-
-  #findCell(caller: string, nowMs: number): Cell {
-    const at = hashNetwork(readNetwork(caller)) % CELLS
-    const cell = this.#cells[at] ?? createCell(nowMs, this.#tick)
-    this.#cells[at] = cell
-    return cell
   }
 }
 
