@@ -115,12 +115,12 @@ export class ShedLevel {
     if (this.level > 0) return
     this.#holdMs = FIRST_HOLD_MS
     if (latencyMs === undefined) return
-    this.#usualInFlight = moveAverage(this.#usualInFlight, inFlight, BASELINE_WEIGHT)
-    this.#usualLatencyMs = moveAverage(this.#usualLatencyMs, latencyMs, BASELINE_WEIGHT)
+    this.#usualInFlight = updateAverage(this.#usualInFlight, inFlight, BASELINE_WEIGHT)
+    this.#usualLatencyMs = updateAverage(this.#usualLatencyMs, latencyMs, BASELINE_WEIGHT)
   }
 }
 
 /** @param average undefined before the first value */
-export function moveAverage(average: number | undefined, value: number, weight: number): number {
+export function updateAverage(average: number | undefined, value: number, weight: number): number {
   return average === undefined ? value : average + (value - average) * weight
 }

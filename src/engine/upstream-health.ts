@@ -1,6 +1,6 @@
 import type { Priority } from '../model/policy.ts'
 import { createSteadyClock } from '../runtime/steady-clock.ts'
-import { type LoadSignals, moveAverage, ShedLevel, TICK_MS } from './shed-level.ts'
+import { type LoadSignals, ShedLevel, TICK_MS, updateAverage } from './shed-level.ts'
 
 const CELLS = 64
 /** Fewer cells than this signal nothing: two callers must not cause the requests of a third to be shed. */
@@ -95,8 +95,8 @@ export class UpstreamHealth {
       cell.inFlight--
       cell.silentSinceMs = endMs
       cell.seenTick = this.#tick
-      cell.overloadShare = moveAverage(cell.overloadShare, Number(isOverload), OVERLOAD_WEIGHT)
-      cell.latencyMs = moveAverage(cell.latencyMs, endMs - startMs, LATENCY_WEIGHT)
+      cell.overloadShare = updateAverage(cell.overloadShare, Number(isOverload), OVERLOAD_WEIGHT)
+      cell.latencyMs = updateAverage(cell.latencyMs, endMs - startMs, LATENCY_WEIGHT)
       this.#answers++
       if (isOverload) this.#overloads++
     }
@@ -117,7 +117,7 @@ export class UpstreamHealth {
     const known = this.#cells.filter(isKnown)
     for (const cell of known) {
       count(cell, nowMs)
-      cell.usualInFlight = moveAverage(cell.usualInFlight, cell.busyMs / tickMs, IN_FLIGHT_WEIGHT)
+      cell.usualInFlight = updateAverage(cell.usualInFlight, cell.busyMs / tickMs, IN_FLIGHT_WEIGHT)
       cell.busyMs = 0
       cell.overloadShare *= OVERLOAD_DECAY
     }
@@ -125,7 +125,7 @@ export class UpstreamHealth {
     const latestShare = this.#overloads / Math.max(1, this.#answers)
     this.#answers = 0
     this.#overloads = 0
-    this.#demand = moveAverage(this.#demand, (this.#received * 1_000) / tickMs, 1 - Math.exp(-tickMs / DEMAND_MS))
+    this.#demand = updateAverage(this.#demand, (this.#received * 1_000) / tickMs, 1 - Math.exp(-tickMs / DEMAND_MS))
     this.#received = 0
     return {
       total: known.reduce((sum, { inFlight }) => sum + inFlight, 0),
