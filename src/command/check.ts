@@ -1,6 +1,6 @@
 import { Argument, Option } from '@commander-js/extra-typings'
 import { type Explanation, explain } from './check/explain.ts'
-import { inspect, type Located } from './check/inspect.ts'
+import { inspect, type LeveledFinding } from './check/inspect.ts'
 import { CommandError } from './command-error.ts'
 import { formatCount } from './format.ts'
 import { CALLER_OPTIONS } from './operate/options.ts'
@@ -42,9 +42,11 @@ export const check = defineCommand({
     }
     const inspected = inspect(settings, view)
     const { config } = inspected
-    const isFatal = ({ code }: Located) => options.deploy && code === 'example-upstream'
-    const findings = inspected.findings.map((each): Located => (isFatal(each) ? { ...each, level: 'error' } : each))
-    const count = (level: Located['level']) => findings.filter((finding) => finding.level === level).length
+    const isFatal = ({ code }: LeveledFinding) => options.deploy && code === 'example-upstream'
+    const findings = inspected.findings.map(
+      (each): LeveledFinding => (isFatal(each) ? { ...each, level: 'error' } : each),
+    )
+    const count = (level: LeveledFinding['level']) => findings.filter((finding) => finding.level === level).length
     const isOk = count('error') === 0 && (!options.strict || count('warning') === 0)
     const route = words.join(' ')
     if (words.length === 0 && (options.header || options.form || options.claim || options.ip)) {
@@ -69,13 +71,13 @@ export const check = defineCommand({
   },
 })
 
-function toJson({ level, code, message, hint, at }: Located) {
+function toJson({ level, code, message, hint, at }: LeveledFinding) {
   return { level, code, message, ...(hint && { hint }), ...(typeof at === 'string' ? { file: at } : at) }
 }
 
 const COLOURS = { error: 'red', warning: 'yellow', note: 'blue' } as const
 
-function formatFinding({ level, code, message, hint, at }: Located, terminal: Terminal): string[] {
+function formatFinding({ level, code, message, hint, at }: LeveledFinding, terminal: Terminal): string[] {
   const place = typeof at === 'object' ? `${at.file}:${at.line}:${at.column}` : at
   const head = `${place === undefined ? '' : `${terminal.style('bold', place)}: `}${terminal.style(COLOURS[level], level)}`
   return [`${head}: ${message} ${terminal.style('dim', `[${code}]`)}`, ...(hint ? [`  ${hint}`] : [])]

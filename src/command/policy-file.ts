@@ -34,8 +34,8 @@ export async function readPolicyFile(
   const [problem, ...others] = problems
   if (!problem) return tables as PolicyTables
   const keys = problem.pointer?.split('/').slice(2) ?? []
-  const at = parsed.locateValue([...path, ...keys.map((key) => (/^\d+$/.test(key) ? Number(key) : key))])
-  throw new CommandError(`${at ? `${at.file}:${at.line}:${at.column}: ` : ''}${problem.message}`, {
+  const at = parsed.locate([...path, ...keys.map((key) => (/^\d+$/.test(key) ? Number(key) : key))])
+  throw new CommandError(`${typeof at === 'object' ? `${at.file}:${at.line}:${at.column}: ` : ''}${problem.message}`, {
     ...(others.length > 0 && { hint: `There is more: ${others.map(({ message }) => message).join('; ')}` }),
   })
 }

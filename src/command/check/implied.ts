@@ -2,8 +2,9 @@ import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
 import type { Config } from '../../config/load-config.ts'
 import type { Limit } from '../../model/limits.ts'
 import type { Pattern, RequestPolicy } from '../../model/policy.ts'
+import { locatePolicy } from '../settings/locate.ts'
 import type { Settings } from '../settings/settings.ts'
-import { type Finding, locatePolicy } from './finding.ts'
+import type { Finding } from './finding.ts'
 
 export const EVERYTHING: Pattern = { method: '*', path: '/*' }
 
@@ -11,14 +12,14 @@ export const EVERYTHING: Pattern = { method: '*', path: '/*' }
 export function* findImplied({ policies }: Config, settings: Settings): Iterable<Finding> {
   for (const policy of policies) {
     if (policy.limits.length === 0 || policy.counts !== 'requests') continue
-    const place = locatePolicy(settings, policy, 'limits')
+    const at = locatePolicy(settings, policy, 'limits')
     const stronger = policies.find((other) => other !== policy && implies(other, policy))
     // If two imply each other, the first one is kept.
     const isKept = stronger && policies.indexOf(stronger) > policies.indexOf(policy) && implies(policy, stronger)
     if (stronger && !isKept) {
       const reason = `policy "${stronger.name}" applies to all of its requests and refuses before it does`
       const message = `policy "${policy.name}" never refuses: ${reason}`
-      yield { code: 'implied-policy', message, ...place }
+      yield { code: 'implied-policy', message, hint: 'Omit it, or make its limits lower.', at }
       continue
     }
     for (const each of policy.limits) {
@@ -28,7 +29,7 @@ export function* findImplied({ policies }: Config, settings: Settings): Iterable
       if (!lower) continue
       const reason = `lets at most ${countUnits(policy, lower, each.windowMs)} units pass in that time`
       const message = `the limit ${each.name} (${each.limit}) never refuses: ${lower.name} (${lower.limit}) ${reason}`
-      yield { code: 'implied-limit', message, ...place }
+      yield { code: 'implied-limit', message, hint: 'Omit it, or make it lower.', at }
     }
   }
 }

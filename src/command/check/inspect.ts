@@ -2,28 +2,23 @@ import { findProblems } from '../../config/all-problems.ts'
 import { type Environment, OBJECTS } from '../../config/load-config.ts'
 import type { OptionError } from '../../config/option-error.ts'
 import { countEdits, VARIABLES } from '../../config/variables.ts'
-import { createStandIn, type DevVars, type Settings } from '../settings/settings.ts'
-import { findJsonMistake, locateOffset, type Path, type Place } from '../settings/wrangler-file.ts'
+import { locate } from '../settings/locate.ts'
+import { createStandIn, type Settings } from '../settings/settings.ts'
+import { findJsonMistake, type Path } from '../settings/wrangler-file.ts'
 import { CODES, type Finding, type Level } from './finding.ts'
 import { findPolicyMistakes, withKnownKeys } from './policy-mistakes.ts'
 import { findSettingsMistakes } from './settings-mistakes.ts'
 
-export interface Located extends Finding {
-  readonly level: Level
-  readonly at: Place | string | undefined
-}
+export type LeveledFinding = Finding & { readonly level: Level }
 
 /** @returns findings sorted by place; the configuration is undefined if it has too many errors */
 export function inspect(settings: Settings, view: 'deployed' | 'development') {
   const { problems, config } = findProblems(readEnvironment(settings, view))
-  const all = problems.map((problem) => toFinding(problem, settings.variables[problem.variable]))
+  const all = problems.map((problem) => toFinding(problem, settings))
   if (config) all.push(...findSettingsMistakes(config, settings))
   const arePoliciesValid = !problems.some(({ variable }) => /^(?:RATE_LIMITS|POLICIES|EXEMPT)$/.test(variable))
   if (config && arePoliciesValid) all.push(...findPolicyMistakes(config, settings))
-  const findings = all.map((finding): Located => {
-    const [level, , hint] = CODES[finding.code] as readonly [Level, string, string?]
-    return { ...(hint !== undefined && { hint }), ...finding, level, at: findPlace(finding, settings) }
-  })
+  const findings = all.map((finding): LeveledFinding => ({ ...finding, level: CODES[finding.code][0] }))
   return { findings: findings.toSorted(comparePlaces), config }
 }
 
@@ -55,16 +50,18 @@ export function readBindings({ file, root }: Settings): Environment {
   }
 }
 
-function toFinding({ variable, path, message, code }: OptionError, value: unknown): Finding {
+function toFinding({ variable, path, message, code }: OptionError, settings: Settings): Finding {
+  const value = settings.variables[variable]
   const isJson = variable === 'POLICIES' && path.length === 0 && typeof value === 'string'
   const mistake = isJson ? findJsonMistake(value) : undefined
   if (mistake) {
-    return { ...mistake, code: 'json', message: `POLICIES: JSON that cannot be read: ${mistake.message}`, variable }
+    const at = locate(settings, variable, [], mistake.offset)
+    return { code: 'json', message: `POLICIES: JSON that cannot be read: ${mistake.message}`, at }
   }
   const isName = code === 'UNKNOWN_OPTION' || code === 'UNKNOWN_VARIABLE'
   const [, names] = (isName && /; expected one of (.+)$/.exec(message)) || []
   const hint = names && suggestName(`${path.at(-1) ?? ''}`, names.split(', '))
-  return { code: 'refused', message, variable, path, isName, ...(hint && { hint }) }
+  return { code: 'refused', message, hint, at: locate(settings, variable, path, isName ? 'name' : 'value') }
 }
 
 function suggestName(name: string, known: readonly string[]): string | undefined {
@@ -78,31 +75,7 @@ function suggestName(name: string, known: readonly string[]): string | undefined
   return nearest && `Did you mean ${nearest.each}?`
 }
 
-/** Finds the place in a file, or a text such as "X of the shell". */
-function findPlace(finding: Finding, { file, devVars, root, sources }: Settings): Located['at'] {
-  const { variable = '', path = [], isName, offset, filePath = [...root, 'vars', variable, ...path] } = finding
-  switch (finding.filePath ? 'wrangler' : sources.get(variable)) {
-    case 'shell':
-      return `${variable} of the shell`
-    case '.dev.vars':
-      return devVars && locateInDevVars(devVars, variable)
-    case 'wrangler':
-      return (
-        (isName || finding.filePath ? file?.locateKey(filePath) : file?.locateValue(filePath, offset)) ?? file?.name
-      )
-    case undefined:
-      // Nothing sets the variable: this is the table that it belongs in.
-      return file?.locateKey([...root, 'vars']) ?? file?.name
-  }
-}
-
-/** The last line that sets a variable counts. */
-function locateInDevVars({ file, text }: DevVars, name: string): Place | undefined {
-  const last = [...text.matchAll(new RegExp(`^[ \\t]*(?:export[ \\t]+)?${name}(?![\\w.-])`, 'gm'))].at(-1)
-  return last && locateOffset(file, text, last.index + last[0].length - name.length)
-}
-
-function comparePlaces({ at: one }: Located, { at: other }: Located): number {
+function comparePlaces({ at: one }: LeveledFinding, { at: other }: LeveledFinding): number {
   if (typeof one !== 'object' || typeof other !== 'object')
     return Number(typeof one !== 'object') - Number(typeof other !== 'object')
   return one.file.localeCompare(other.file) || one.line - other.line || one.column - other.column

@@ -2,8 +2,9 @@ import type { Config } from '../../config/load-config.ts'
 import { isInBody } from '../../model/identity-source.ts'
 import type { Pattern, Priority, RequestPolicy } from '../../model/policy.ts'
 import { mayOverlap } from '../../request/policy/pattern.ts'
+import { locate, locatePolicy } from '../settings/locate.ts'
 import { createStandIn, readRequiredSecrets, type Settings } from '../settings/settings.ts'
-import { type Finding, locatePolicy } from './finding.ts'
+import type { Finding } from './finding.ts'
 import { covers, EVERYTHING, findImplied, formatPattern } from './implied.ts'
 
 const MIN_SHARE = 0.1
@@ -28,8 +29,10 @@ function* findExempt(policy: RequestPolicy, { exempt }: Config, settings: Settin
   const names = quotePatterns(covered)
   const suffix = covered.length === patterns.length ? ` (${names})` : `, ${names} of its patterns`
   const subject = `policy "${policy.name}"${policy.match ? suffix : ''}`
-  const place = policy.match ? locatePolicy(settings, policy, 'match') : { variable: 'EXEMPT' }
-  yield { code: 'exempt', message: `${subject} never applies: EXEMPT has "${formatPattern(exemption)}"`, ...place }
+  const message = `${subject} never applies: EXEMPT has "${formatPattern(exemption)}"`
+  const hint = 'Narrow the exemption, or remove the policy.'
+  const at = policy.match ? locatePolicy(settings, policy, 'match') : locate(settings, 'EXEMPT')
+  yield { code: 'exempt', message, hint, at }
 }
 
 function* findUnlimited({ policies, isShedding }: Config, settings: Settings): Iterable<Finding> {
@@ -40,19 +43,22 @@ function* findUnlimited({ policies, isShedding }: Config, settings: Settings): I
     const isReserving = (other: RequestPolicy) => hasReserve(other) && patterns.some((each) => appliesTo(other, each))
     if (unlimited.length > 0) {
       const message = `nothing limits ${quotePatterns(unlimited)}: policy "${policy.name}" only gives it a priority`
-      yield { code: 'unlimited-route', message, ...locatePolicy(settings, policy, policy.match && 'match') }
+      const hint = 'Add limits to this policy, or a policy with limits for the same requests.'
+      yield { code: 'unlimited-route', message, hint, at: locatePolicy(settings, policy, policy.match && 'match') }
     } else if (!isShedding && !limiting.some(isReserving)) {
       const reason = 'no policy there has a reserve, and SHEDDING is off'
       const message = `policy "${policy.name}" gives a priority, which changes nothing: ${reason}`
-      yield { code: 'priority-without-effect', message, ...locatePolicy(settings, policy, 'priority') }
+      const hint = 'Give a policy there a reserve, or set SHEDDING = "on".'
+      yield { code: 'priority-without-effect', message, hint, at: locatePolicy(settings, policy, 'priority') }
     }
   }
   const isAll = limiting.some(({ match }) => match === undefined || match.some((each) => covers(each, EVERYTHING)))
   if (isAll || limiting.length === 0) return
   const limited = limiting.flatMap(({ match }) => match ?? []).map(formatPattern)
   const message = `nothing limits requests other than ${limited.join(', ')}`
+  const hint = 'RATE_LIMITS, or a policy without match, would.'
   const variable = settings.variables.RATE_LIMITS === undefined ? 'POLICIES' : 'RATE_LIMITS'
-  yield { code: 'unlimited-rest', message, variable }
+  yield { code: 'unlimited-rest', message, hint, at: locate(settings, variable) }
 }
 
 /** Finds a reserve that nobody may use, that restricts nobody, or that leaves nearly nothing. */
@@ -60,24 +66,26 @@ function* findReserveMistakes(policy: RequestPolicy, { policies }: Config, setti
   if (!hasReserve(policy)) return
   const { reserved, limits, name, match = [EVERYTHING] } = policy
   const limit = limits[0]?.limit ?? 0
-  const place = locatePolicy(settings, policy, 'reserve')
+  const at = locatePolicy(settings, policy, 'reserve')
   const isGiven = (priority: Priority) =>
     policies.some((other) => other.priority === priority && match.some((each) => appliesTo(other, each)))
   if (reserved.default > 0 && !isGiven('critical')) {
     const keeps = `keeps ${reserved.default} of ${limit} for critical requests`
     const message = `policy "${name}" ${keeps}, and no policy makes any critical: nobody can use them`
-    yield { code: 'reserve-for-nobody', message, ...place }
+    const hint = 'Add a policy with priority = "critical" for the requests that may.'
+    yield { code: 'reserve-for-nobody', message, hint, at }
   }
   if (reserved.sheddable > reserved.default && !isGiven('sheddable')) {
     const message = `policy "${name}" keeps units from sheddable requests, and no policy makes any sheddable`
-    yield { code: 'reserve-without-effect', message, ...place }
+    const hint = 'Add a policy with priority = "sheddable" for the requests that are to stop first.'
+    yield { code: 'reserve-without-effect', message, hint, at }
   }
   const worst = isGiven('sheddable') ? 'sheddable' : 'default'
   const remaining = limit - reserved[worst]
   if (remaining >= limit * MIN_SHARE) return
   const leaves = `leaves ${remaining} of ${limit} to ${worst} requests`
   const message = `policy "${name}" ${leaves}: the reserve takes nearly the whole window`
-  yield { code: 'reserve-leaves-little', message, ...place }
+  yield { code: 'reserve-leaves-little', message, hint: 'Lower the reserve, or raise the limit.', at }
 }
 
 /** Finds a limit by a value of the body that counts unreadable bodies by address: a client chooses which bodies those are. */
@@ -86,18 +94,23 @@ function* findAmbiguousBodies(policy: RequestPolicy, settings: Settings): Iterab
   const isByBody = by.some(isInBody) && !by.some(({ kind }) => kind === 'ip')
   if (limits.length === 0 || anonymous.kind === 'deny' || !isByBody) return
   const message = `policy "${name}" counts bodies that cannot be read for certain by address: one caller has the limit once for each address`
-  yield { code: 'ambiguous-body', message, ...locatePolicy(settings, policy, 'anonymous') }
+  const hint =
+    'anonymous = "deny", the default with form: and json:, refuses padded and multipart bodies, and repeated names.'
+  yield { code: 'ambiguous-body', message, hint, at: locatePolicy(settings, policy, 'anonymous') }
 }
 
 function* findClaimMistakes({ jwt }: Config, settings: Settings): Iterable<Finding> {
   if (!jwt) return
   if (lacksKeys(settings.variables) && !readRequiredSecrets(settings)?.includes('JWT_SECRET')) {
     const message = 'policies ask for claims: the Worker starts only if the secret JWT_SECRET is set'
-    yield { code: 'keys-elsewhere', message, variable: 'POLICIES' }
+    const hint = 'Set it by `wrangler secret put JWT_SECRET` and add it to [secrets] required, or set JWKS_URL.'
+    yield { code: 'keys-elsewhere', message, hint, at: locate(settings, 'POLICIES') }
   }
   if (jwt.audience !== undefined) return
   const message = 'JWT_AUDIENCE is not set: tokens that were made for other APIs count as well'
-  yield { code: 'any-audience', message, variable: jwt.keys.kind === 'jwks' ? 'JWKS_URL' : 'POLICIES' }
+  const hint = 'Set it to the name that the issuer gives to this API.'
+  const variable = jwt.keys.kind === 'jwks' ? 'JWKS_URL' : 'POLICIES'
+  yield { code: 'any-audience', message, hint, at: locate(settings, variable) }
 }
 
 type Variables = Readonly<Record<string, unknown>>

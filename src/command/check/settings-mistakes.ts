@@ -1,6 +1,7 @@
 import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
 import type { Config } from '../../config/load-config.ts'
 import { findMeantVariable, SECRETS, VARIABLES } from '../../config/variables.ts'
+import { locate } from '../settings/locate.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { Path } from '../settings/wrangler-file.ts'
 import type { Finding } from './finding.ts'
@@ -11,29 +12,30 @@ export function* findSettingsMistakes(config: Config, settings: Settings): Itera
   yield* findVariableMistakes(config, settings)
 }
 
-function* findFileMistakes({ file, root, sources }: Settings): Iterable<Finding> {
+function* findFileMistakes(settings: Settings): Iterable<Finding> {
+  const { file, root, sources } = settings
   if (!file) return
   const vars = [...root, 'vars']
-  for (const filePath of findMisplaced(file.getTable(), root)) {
-    const name = filePath.at(-1)
+  for (const path of findMisplaced(file.getTable(), root)) {
+    const name = path.at(-1)
     const message = `${name} stands outside of [${vars.join('.')}]: the Worker does not get it`
-    const hint = name === 'POLICIES' && { hint: `In TOML, its tables begin with [[${vars.join('.')}.POLICIES]].` }
-    yield { code: 'misplaced-variable', message, ...hint, filePath }
+    const hint =
+      name === 'POLICIES' ? `In TOML, its tables begin with [[${vars.join('.')}.POLICIES]].` : 'Move it there.'
+    yield { code: 'misplaced-variable', message, hint, at: file.locate(path, 'name') }
   }
   for (const name of SECRETS) {
     if (sources.get(name) !== 'wrangler' || name === 'UPSTASH_REDIS_REST_URL') continue
     const message = `${name} is a secret, and stands in a file that everybody with the repository can read`
     const hint = `Take it out, and set another one by \`wrangler secret put ${name}\`.`
-    yield { code: 'secret-in-file', message, hint, variable: name }
+    yield { code: 'secret-in-file', message, hint, at: locate(settings, name) }
   }
   if (root.length === 0) return
   const missing = VARIABLES.filter((name) => name in file.getTable('vars') && !(name in file.getTable(...vars)))
   if (missing.length === 0) return
-  yield {
-    code: 'not-inherited',
-    message: `${missing.join(', ')} of [vars] ${missing.length === 1 ? 'does' : 'do'} not hold in this environment, which inherits no variables`,
-    filePath: vars,
-  }
+  const names = `${missing.join(', ')} of [vars] ${missing.length === 1 ? 'does' : 'do'}`
+  const message = `${names} not hold in this environment, which inherits no variables`
+  const hint = 'Repeat them there if they are to hold.'
+  yield { code: 'not-inherited', message, hint, at: file.locate(vars, 'name') }
 }
 
 /** Finds variables outside of tables of variables. Other environments are checked separately. */
@@ -49,24 +51,23 @@ function findMisplaced(table: object, root: Path, path: Path = []): readonly Pat
   })
 }
 
-function* findUpstreamMistakes(
-  { upstreamUrl, upstreamSecret }: Config,
-  { file, root, sources }: Settings,
-): Iterable<Finding> {
+function* findUpstreamMistakes({ upstreamUrl, upstreamSecret }: Config, settings: Settings): Iterable<Finding> {
+  const { file, root, sources } = settings
   if (upstreamUrl === undefined || !sources.has('UPSTREAM_URL')) return
   const { protocol, hostname } = new URL(upstreamUrl)
   const isLocal = /^(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(hostname)
   const read = (key: string) => file?.get(...root, key) ?? file?.get(key)
   const route = readRoutes(read('routes'), read('route')).find((pattern) => isForHost(pattern, hostname))
-  const variable = 'UPSTREAM_URL'
+  const at = locate(settings, 'UPSTREAM_URL')
   if (/(?:^|\.)example\.(?:com|net|org)$/.test(hostname)) {
-    yield { code: 'example-upstream', message: `UPSTREAM_URL is still that of an example, ${hostname}`, variable }
+    const message = `UPSTREAM_URL is still that of an example, ${hostname}`
+    yield { code: 'example-upstream', message, hint: 'Set it to the origin of your API.', at }
   } else if (upstreamSecret !== undefined && protocol === 'http:' && !isLocal) {
     const message = 'UPSTREAM_SECRET goes to the API over http, where others can read it'
-    yield { code: 'secret-in-clear', message, variable }
+    yield { code: 'secret-in-clear', message, hint: 'Use https, or a private network in front.', at }
   } else if (route !== undefined) {
     const message = `UPSTREAM_URL is of the host that the route "${route}" sends to the gateway itself`
-    yield { code: 'upstream-is-route', message, variable }
+    yield { code: 'upstream-is-route', message, hint: 'Give the API a host that no route is for.', at }
   }
 }
 
@@ -81,36 +82,41 @@ function isForHost(pattern: string, hostname: string): boolean {
   return host.startsWith('*') ? hostname.endsWith(host.slice(1)) : host === hostname
 }
 
-function* findVariableMistakes(config: Config, { variables, sources }: Settings): Iterable<Finding> {
+function* findVariableMistakes(config: Config, settings: Settings): Iterable<Finding> {
   const { leases, localShare, statistics, storeTimeoutMs, upstreamTimeoutMs } = config
+  const at = (name: string) => locate(settings, name)
   if (storeTimeoutMs > upstreamTimeoutMs) {
     const timeouts = `STORE_TIMEOUT_MS (${storeTimeoutMs}) is above UPSTREAM_TIMEOUT_MS (${upstreamTimeoutMs})`
     const message = `${timeouts}: a request may wait for Redis longer than for the API`
-    yield { code: 'store-timeout', message, variable: 'STORE_TIMEOUT_MS' }
+    yield { code: 'store-timeout', message, hint: 'Lower it; the default is 500.', at: at('STORE_TIMEOUT_MS') }
   }
   const limiting = config.policies.filter(({ limits }) => limits.length > 0)
   if (leases !== undefined && !limiting.some(({ algorithm, penalty }) => ALGORITHMS[algorithm].lease && !penalty)) {
     const message = 'LEASES changes nothing: no policy has an algorithm whose permits can be taken in advance'
-    yield { code: 'leases-without-effect', message, variable: 'LEASES' }
+    const hint = 'All but concurrency can, without penalty.'
+    yield { code: 'leases-without-effect', message, hint, at: at('LEASES') }
   }
   if (localShare !== 1 && !limiting.some(({ onStoreError }) => onStoreError === 'local')) {
     const message = 'LOCAL_SHARE changes nothing: no policy has on_store_error = "local"'
-    yield { code: 'local-share-without-effect', message, variable: 'LOCAL_SHARE' }
+    const hint = 'Remove it, or set ON_STORE_ERROR = "local".'
+    yield { code: 'local-share-without-effect', message, hint, at: at('LOCAL_SHARE') }
   }
   if (statistics.label !== undefined && !statistics.isOn && statistics.logShare === 0) {
     const message = 'CALLER_LABEL changes nothing: STATISTICS is off, and LOG_REFUSALS 0'
-    yield { code: 'label-without-effect', message, variable: 'CALLER_LABEL' }
+    const hint = 'Set STATISTICS = "on", or LOG_REFUSALS above 0.'
+    yield { code: 'label-without-effect', message, hint, at: at('CALLER_LABEL') }
   }
-  if (variables.MODE === 'shadow') {
-    yield { code: 'shadow', message: 'MODE is "shadow": nothing is ever refused', variable: 'MODE' }
+  if (settings.variables.MODE === 'shadow') {
+    const hint = 'Set MODE = "enforce" once the limits are right.'
+    yield { code: 'shadow', message: 'MODE is "shadow": nothing is ever refused', hint, at: at('MODE') }
   }
-  for (const name of sources.keys()) {
+  for (const name of settings.sources.keys()) {
     // A name that is close to a known one is refused at start.
     const isKnown = (VARIABLES as readonly string[]).includes(name) || findMeantVariable(name) !== undefined
     if (isKnown || !/^[A-Z][A-Z\d_]*$/.test(name)) continue
     const meant = VARIABLES.find((variable) => variable.startsWith(name.slice(0, 4)))
+    const hint = meant && `Did you mean ${meant}?`
     const message = `${name} is no variable of Sluice, which ignores it`
-    const hint = meant && { hint: `Did you mean ${meant}?` }
-    yield { code: 'unknown-variable', message, ...hint, variable: name, isName: true }
+    yield { code: 'unknown-variable', message, hint, at: locate(settings, name, [], 'name') }
   }
 }

@@ -17,6 +17,9 @@ export function locateOffset(file: string, text: string, offset: number): Place 
 /** Names and indexes that lead to a value, from the top of the file. */
 export type Path = readonly (string | number)[]
 
+/** The name of an entry, its value, or a character of a string by its offset, unless the string has escapes. */
+export type Part = 'name' | 'value' | number
+
 type FileTable = Readonly<Record<string, unknown>>
 
 /** Offsets in a file. */
@@ -54,27 +57,15 @@ export class WranglerFile {
     return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as FileTable) : {}
   }
 
-  /** Locates the name at the end of the path, else the nearest one above it. */
-  locateKey(path: Path): Place | undefined {
-    return this.#locate(this.#findNearest(path)?.key)
-  }
-
-  /**
-   * Locates the value at the end of the path, else the nearest one above it.
-   * @param offset of a character in a string, unless that is written with escapes
-   */
-  locateValue(path: Path, offset = 0): Place | undefined {
-    const { value, content } = this.#findNearest(path) ?? {}
-    return this.#locate(offset > 0 && content !== undefined ? content + offset : value)
-  }
-
-  #locate(offset: number | undefined): Place | undefined {
-    return offset === undefined ? undefined : locateOffset(this.name, this.#text, offset)
-  }
-
-  #findNearest(path: Path): FileEntry | undefined {
-    const paths = path.map((_, index) => path.slice(0, path.length - index))
-    return paths.map((each) => this.#entries.get(JSON.stringify(each))).find((entry) => entry !== undefined)
+  /** Locates a part of the entry at the end of the path, else of the nearest one above it; else the file. */
+  locate(path: Path, part: Part = 'value'): Place | string {
+    const entry = path
+      .map((_, index) => this.#entries.get(JSON.stringify(path.slice(0, path.length - index))))
+      .find((each) => each !== undefined)
+    if (!entry) return this.name
+    const { key, value, content } = entry
+    const offset = typeof part === 'number' && part > 0 && content !== undefined ? content + part : value
+    return locateOffset(this.name, this.#text, part === 'name' ? key : offset)
   }
 
   /** Both wrangler.json and wrangler.jsonc may have comments, and commas at the end. */
