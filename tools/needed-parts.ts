@@ -1,8 +1,8 @@
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { parseArgs, promisify } from 'node:util'
-import { readBindings } from '../src/command/check/inspect.ts'
-import { createStandIn, readRequiredSecrets, readSettings } from '../src/command/settings/settings.ts'
+import { readSettings } from '../src/command/settings/settings.ts'
+import { createStandIn, readBindings, readRequiredSecrets } from '../src/command/worker-config.ts'
 import { SECRETS, VARIABLES } from '../src/config/variables.ts'
 
 /** What a Worker is given. */

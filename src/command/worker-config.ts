@@ -1,10 +1,11 @@
 import { readCalendarLimits } from '../algorithms/calendar.ts'
-import { type Config, type Environment, loadConfig } from '../config/load-config.ts'
-import { withKnownKeys } from './check/policy-mistakes.ts'
+import { type Config, type Environment, loadConfig, OBJECTS } from '../config/load-config.ts'
 import type { Settings } from './settings/settings.ts'
+import type { Path } from './settings/wrangler-file.ts'
 import type { Terminal } from './terminal.ts'
 
-const IGNORED = ['UPSTREAM_URL', 'STORE', 'STORE_MIRROR', 'UPSTASH_REDIS_REST_URL', 'UPSTASH_REDIS_REST_TOKEN']
+const DATABASE = ['UPSTASH_REDIS_REST_URL', 'UPSTASH_REDIS_REST_TOKEN']
+const PLACES = ['UPSTREAM_URL', 'STORE', 'STORE_MIRROR', ...DATABASE]
 
 /** Loads the Worker's configuration without its upstream and database. @throws {OptionError} */
 export function loadWorkerConfig(settings: Settings): Config {
@@ -18,7 +19,53 @@ export function toEnvironment(settings: Settings): Environment {
 
 /** The variables but for those of upstream and stores. */
 export function withoutPlaces({ variables }: Settings): Environment {
-  return Object.fromEntries(Object.entries(variables).filter(([name]) => !IGNORED.includes(name)))
+  return Object.fromEntries(Object.entries(variables).filter(([name]) => !PLACES.includes(name)))
+}
+
+/** All that the Worker gets, with stand-ins for bindings and for values that only Cloudflare knows. */
+export function readEnvironment(settings: Settings, view: 'deployed' | 'development'): Environment {
+  const env: Record<string, unknown> = { ...settings.variables, ...readBindings(settings) }
+  // `npm run dev` starts an API if none is named.
+  if (view === 'development') env.UPSTREAM_URL ??= 'http://127.0.0.1'
+  // A move from one store to the other needs both.
+  const needsRedis = env.STORE === 'redis' || env.STORE_MIRROR !== undefined
+  const knowsRedis = DATABASE.some((name) => env[name] !== undefined)
+  // Cloudflare may know what is missing here; `npm run dev` starts its own Redis if none is named.
+  if (view === 'deployed' ? knowsRedis || needsRedis : needsRedis && !knowsRedis) {
+    for (const name of DATABASE) env[name] ??= createStandIn(name)
+  }
+  return view === 'deployed' ? withKnownKeys(env) : env
+}
+
+/** Stand-ins for the bindings of Wrangler's file that the gateway uses. */
+export function readBindings({ file, root }: Settings): Environment {
+  const hasBinding = (key: 'name' | 'binding', name: string, ...path: Path) => {
+    const bindings = file?.get(...root, ...path)
+    return Array.isArray(bindings) && bindings.some((each) => each?.[key] === name)
+  }
+  return {
+    ...(hasBinding('binding', 'UPSTREAM', 'services') && { UPSTREAM: { fetch() {} } }),
+    ...(hasBinding('name', OBJECTS, 'durable_objects', 'bindings') && { [OBJECTS]: { idFromName() {} } }),
+    ...(hasBinding('binding', 'ANALYTICS', 'analytics_engine_datasets') && { ANALYTICS: { writeDataPoint() {} } }),
+  }
+}
+
+/** The secrets that the Worker has; undefined if Wrangler's file does not say. */
+export function readRequiredSecrets({ file, root }: Settings): readonly string[] | undefined {
+  const required = file?.get(...root, 'secrets', 'required')
+  return Array.isArray(required) ? required : undefined
+}
+
+/** Adds a stand-in for the keys of tokens if they are missing: only Cloudflare may know them. */
+function withKnownKeys(env: Environment): Environment {
+  const hasKeys = env.JWKS_URL !== undefined || env.JWT_SECRET !== undefined
+  const needsKeys = /"claim:|\+\s*claim:/.test(JSON.stringify(env.POLICIES ?? ''))
+  return needsKeys && !hasKeys ? { ...env, JWT_SECRET: createStandIn('JWT_SECRET') } : env
+}
+
+/** A value that is accepted for a secret which only Cloudflare knows. */
+export function createStandIn(name: string): string {
+  return name === 'UPSTASH_REDIS_REST_URL' ? 'https://known-elsewhere.invalid' : `${name}_known_to_Cloudflare_alone`
 }
 
 export function noteDigests({ variables }: Settings, terminal: Terminal): void {

@@ -1,12 +1,12 @@
 import { findProblems } from '../../config/all-problems.ts'
-import { type Environment, OBJECTS } from '../../config/load-config.ts'
 import type { OptionError } from '../../config/option-error.ts'
 import { countEdits, VARIABLES } from '../../config/variables.ts'
 import { locate } from '../settings/locate.ts'
-import { createStandIn, type Settings } from '../settings/settings.ts'
-import { findJsonMistake, type Path } from '../settings/wrangler-file.ts'
+import type { Settings } from '../settings/settings.ts'
+import { findJsonMistake } from '../settings/wrangler-file.ts'
+import { readEnvironment } from '../worker-config.ts'
 import { CODES, type Finding, type Level } from './finding.ts'
-import { findPolicyMistakes, withKnownKeys } from './policy-mistakes.ts'
+import { findPolicyMistakes } from './policy-mistakes.ts'
 import { findSettingsMistakes } from './settings-mistakes.ts'
 
 export type LeveledFinding = Finding & { readonly level: Level }
@@ -20,34 +20,6 @@ export function inspect(settings: Settings, view: 'deployed' | 'development') {
   if (config && arePoliciesValid) all.push(...findPolicyMistakes(config, settings))
   const findings = all.map((finding): LeveledFinding => ({ ...finding, level: CODES[finding.code][0] }))
   return { findings: findings.toSorted(comparePlaces), config }
-}
-
-/** Adds the bindings, and stand-ins for values that only Cloudflare knows. */
-function readEnvironment(settings: Settings, view: 'deployed' | 'development'): Record<string, unknown> {
-  const env: Record<string, unknown> = { ...settings.variables, ...readBindings(settings) }
-  // `npm run dev` starts an API if none is named.
-  if (view === 'development') env.UPSTREAM_URL ??= 'http://127.0.0.1'
-  // A move from one store to the other needs both.
-  const needsRedis = env.STORE === 'redis' || env.STORE_MIRROR !== undefined
-  const knowsRedis = env.UPSTASH_REDIS_REST_URL !== undefined || env.UPSTASH_REDIS_REST_TOKEN !== undefined
-  // Cloudflare may know what is missing here; `npm run dev` starts its own Redis if none is named.
-  if (view === 'deployed' ? knowsRedis || needsRedis : needsRedis && !knowsRedis) {
-    for (const name of ['UPSTASH_REDIS_REST_URL', 'UPSTASH_REDIS_REST_TOKEN']) env[name] ??= createStandIn(name)
-  }
-  return view === 'deployed' ? withKnownKeys(env) : env
-}
-
-/** Stand-ins for the bindings of Wrangler's file that the gateway uses. */
-export function readBindings({ file, root }: Settings): Environment {
-  const hasBinding = (key: 'name' | 'binding', name: string, ...path: Path) => {
-    const bindings = file?.get(...root, ...path)
-    return Array.isArray(bindings) && bindings.some((each) => each?.[key] === name)
-  }
-  return {
-    ...(hasBinding('binding', 'UPSTREAM', 'services') && { UPSTREAM: { fetch() {} } }),
-    ...(hasBinding('name', OBJECTS, 'durable_objects', 'bindings') && { [OBJECTS]: { idFromName() {} } }),
-    ...(hasBinding('binding', 'ANALYTICS', 'analytics_engine_datasets') && { ANALYTICS: { writeDataPoint() {} } }),
-  }
 }
 
 function toFinding({ variable, path, message, code }: OptionError, settings: Settings): Finding {

@@ -3,7 +3,8 @@ import { isInBody } from '../../model/identity-source.ts'
 import type { Pattern, Priority, RequestPolicy } from '../../model/policy.ts'
 import { mayOverlap } from '../../request/policy/pattern.ts'
 import { locate, locatePolicy } from '../settings/locate.ts'
-import { createStandIn, readRequiredSecrets, type Settings } from '../settings/settings.ts'
+import type { Settings } from '../settings/settings.ts'
+import { readRequiredSecrets } from '../worker-config.ts'
 import type { Finding } from './finding.ts'
 import { covers, EVERYTHING, findImplied, formatPattern } from './implied.ts'
 
@@ -101,7 +102,8 @@ function* findAmbiguousBodies(policy: RequestPolicy, settings: Settings): Iterab
 
 function* findClaimMistakes({ jwt }: Config, settings: Settings): Iterable<Finding> {
   if (!jwt) return
-  if (lacksKeys(settings.variables) && !readRequiredSecrets(settings)?.includes('JWT_SECRET')) {
+  const isKnown = jwt.keys.kind === 'jwks' || settings.variables.JWT_SECRET !== undefined
+  if (!isKnown && !readRequiredSecrets(settings)?.includes('JWT_SECRET')) {
     const message = 'policies ask for claims: the Worker starts only if the secret JWT_SECRET is set'
     const hint = 'Set it by `wrangler secret put JWT_SECRET` and add it to [secrets] required, or set JWKS_URL.'
     yield { code: 'keys-elsewhere', message, hint, at: locate(settings, 'POLICIES') }
@@ -111,17 +113,6 @@ function* findClaimMistakes({ jwt }: Config, settings: Settings): Iterable<Findi
   const hint = 'Set it to the name that the issuer gives to this API.'
   const variable = jwt.keys.kind === 'jwks' ? 'JWKS_URL' : 'POLICIES'
   yield { code: 'any-audience', message, hint, at: locate(settings, variable) }
-}
-
-type Variables = Readonly<Record<string, unknown>>
-
-/** Adds a stand-in for the keys of tokens if they are missing: only Cloudflare may know them. */
-export function withKnownKeys(variables: Variables): Variables {
-  return lacksKeys(variables) ? { ...variables, JWT_SECRET: createStandIn('JWT_SECRET') } : variables
-}
-
-function lacksKeys({ POLICIES: policies, JWKS_URL: url, JWT_SECRET: secret }: Variables): boolean {
-  return url === undefined && secret === undefined && /"claim:|\+\s*claim:/.test(JSON.stringify(policies ?? ''))
 }
 
 function appliesTo({ match }: RequestPolicy, pattern: Pattern): boolean {

@@ -75,17 +75,6 @@ export function readSettings({ cwd, shell, config, env: named, view }: SettingsO
   return { variables, sources, file, devVars, root }
 }
 
-/** The secrets that the Worker has; undefined if Wrangler's file does not say. */
-export function readRequiredSecrets({ file, root }: Settings): readonly string[] | undefined {
-  const required = file?.get(...root, 'secrets', 'required')
-  return Array.isArray(required) ? required : undefined
-}
-
-/** A value that is accepted for a secret which only Cloudflare knows. */
-export function createStandIn(name: string): string {
-  return name === 'UPSTASH_REDIS_REST_URL' ? 'https://known-elsewhere.invalid' : `${name}_known_to_Cloudflare_alone`
-}
-
 function readWranglerFile(path: string, shown: string): WranglerFile {
   const file = new WranglerFile(shown, readText(path, shown, 'Name another one with --config.'), /\.jsonc?$/.test(path))
   if (Array.isArray(file.get())) throw new CommandError(`${shown}:1:1: expected an object`)
