@@ -43,7 +43,14 @@ const FIELDS_EXPECTED =
 
 /** `address ident user [time] "request" status bytes`, and in the Combined format `"referer" "user agent"`. */
 const COMMON_LINE =
-  /^(\S+) \S+ ([^[]*) \[([^\]]*)\] "((?:[^"\\]|\\.)*)" (\d{3}|-) \S+(?: "((?:[^"\\]|\\.)*)" "((?:[^"\\]|\\.)*)")?/
+  /^(?<ip>\S+) \S+ (?<remote_user>[^[]*) \[(?<time>[^\]]*)\] "(?<request>(?:[^"\\]|\\.)*)" (?<status>\d{3}|-) \S+(?: "(?<referer>(?:[^"\\]|\\.)*)" "(?<agent>(?:[^"\\]|\\.)*)")?/
+const COMMON_FIELDS: FieldMap = {
+  fields: { ...USUAL_FIELDS.fields, path: [] },
+  headers: new Map([
+    ['referer', 'referer'],
+    ['user-agent', 'agent'],
+  ]),
+}
 const COMMON_TIME = /^(\d{2})\/([A-Z][a-z]{2})\/(\d{4}):(\d{2}:\d{2}:\d{2} [+-]\d{4})$/
 /** Numbers below these are seconds, milliseconds and microseconds: each is right for the years 1973 to 5138. */
 const TIME_UNITS = [
@@ -72,31 +79,20 @@ export function parseFields(text: string): FieldMap {
 
 /** Reads JSON, or the Common and Combined Log Format, whose user stands for a token. */
 export function readLogLine(line: string, fields: FieldMap): LogEntry | undefined {
-  if (line.startsWith('{')) return readJsonLine(line, fields)
-  const [, ip, user, time, request = '', status, referer, agent] = COMMON_LINE.exec(line) ?? []
-  const timeMs = readTime(time)
-  const target = readRequestLine(request)
-  if (timeMs === undefined || !target) return undefined
-  const headers = new Map<string, string>()
-  if (referer && referer !== '-') headers.set('referer', referer)
-  if (agent && agent !== '-') headers.set('user-agent', agent)
-  return {
-    ...target,
-    timeMs,
-    ip: toAddress(ip),
-    token: toText(user),
-    headers,
-    status: status === '-' ? undefined : Number(status),
-  }
+  const isJson = line.startsWith('{')
+  const row = isJson ? parseRow(line) : COMMON_LINE.exec(line)?.groups
+  return row && readRow(row, isJson ? fields : COMMON_FIELDS)
 }
 
-function readJsonLine(line: string, { fields, headers }: FieldMap): LogEntry | undefined {
-  let row: LogRow
+function parseRow(line: string): LogRow | undefined {
   try {
-    row = JSON.parse(line)
+    return JSON.parse(line)
   } catch {
     return undefined
   }
+}
+
+function readRow(row: LogRow, { fields, headers }: FieldMap): LogEntry | undefined {
   const timeMs = readTime(findFirst(row, fields.time))
   const target = readTarget(row, fields)
   if (timeMs === undefined || !target) return undefined
@@ -112,21 +108,21 @@ function readJsonLine(line: string, { fields, headers }: FieldMap): LogEntry | u
   }
 }
 
+/** @returns undefined if the row has no path, and no request line (RFC 9112 §3) with one */
 function readTarget(row: LogRow, fields: FieldMap['fields']): Pick<LogEntry, 'method' | 'target'> | undefined {
-  const target = toText(findFirst(row, fields.path))
-  const method = toText(findFirst(row, fields.method)) ?? 'GET'
-  if (target !== undefined && /^(?:https?:\/\/|\/)/.test(target)) return { method, target }
-  return readRequestLine(toText(findFirst(row, fields.request)) ?? '')
-}
-
-/** Takes a request line apart (RFC 9112 §3). @returns undefined if it has no path */
-function readRequestLine(text: string): Pick<LogEntry, 'method' | 'target'> | undefined {
-  const [, method, target] = /^([A-Za-z-]{1,30}) ((?:https?:\/\/|\/)\S*)(?: HTTP\/[\d.]+)?$/.exec(text) ?? []
+  const path = toText(findFirst(row, fields.path)) ?? ''
+  if (/^(?:https?:\/\/|\/)/.test(path)) return { method: toText(findFirst(row, fields.method)) ?? 'GET', target: path }
+  const line = toText(findFirst(row, fields.request)) ?? ''
+  const [, method, target] = /^([A-Za-z-]{1,30}) ((?:https?:\/\/|\/)\S*)(?: HTTP\/[\d.]+)?$/.exec(line) ?? []
   return method === undefined || target === undefined ? undefined : { method, target }
 }
 
 function findFirst(row: LogRow, names: readonly string[]): unknown {
-  return names.map((name) => findMember(row, name)).find((value) => value !== undefined)
+  for (const name of names) {
+    const value = findMember(row, name)
+    if (value !== undefined) return value
+  }
+  return undefined
 }
 
 /** @param name of a member; dots in it lead to members of members, unless a member has that very name */
