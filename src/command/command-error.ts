@@ -16,7 +16,7 @@ export class CommandError extends Error {
   readonly exit: Exit
   readonly hint: string | undefined
 
-  constructor(message: string, { exit = 'misuse', hint }: { exit?: Exit; hint?: string } = {}) {
+  constructor(message: string, { exit = 'misuse', hint }: { exit?: Exit; hint?: string | undefined } = {}) {
     super(message)
     this.exit = exit
     this.hint = hint

@@ -8,6 +8,6 @@ export function readText(path: string, name: string, hint?: string): string {
     return readFileSync(path, 'utf8').replace(/^\ufeff/, '')
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
-    throw new CommandError(`${name} cannot be read (${code})`, hint === undefined ? {} : { hint })
+    throw new CommandError(`${name} cannot be read (${code})`, { hint })
   }
 }

@@ -123,11 +123,11 @@ export class Terminal {
 }
 
 /** Replaces all that a terminal obeys, except for the command's own styles. */
-function replaceControls(text: string): string {
+export function replaceControls(text: string): string {
   return text.replace(OWN_STYLE_OR_CONTROL, (found, own) => (own === undefined ? '\ufffd' : found))
 }
 
-export function toLine(text: string): string {
+function toLine(text: string): string {
   return replaceControls(text).replace(/[\n\t]/g, '\ufffd')
 }
 

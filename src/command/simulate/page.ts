@@ -1,39 +1,35 @@
 import { lstatSync, statSync } from 'node:fs'
 import { rm, writeFile } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
+import { html, raw } from 'hono/html'
 import { CommandError } from '../command-error.ts'
 import { formatCell, formatDuration, formatNumber } from '../format.ts'
-import { toLine } from '../terminal.ts'
+import { replaceControls } from '../terminal.ts'
 import { formatVariant, type ReportTable, type Result, tabulateResult, tabulateResults } from './report.ts'
 
-/** @throws {CommandError} unless the file may be created, or replaced */
-export function checkOutFile(file: string, cwd: string, isForced: boolean): void {
-  if (!file.endsWith('.html')) {
-    throw new CommandError(`--out: expected a name that ends in .html, got ${JSON.stringify(file)}`)
-  }
-  const folder = dirname(resolve(cwd, file))
-  if (!statSync(folder, { throwIfNoEntry: false })?.isDirectory()) {
-    throw new CommandError(`--out: there is no folder ${folder}`)
-  }
-  if (!isForced && lstatSync(resolve(cwd, file), { throwIfNoEntry: false })) throw createExistsError(file)
-}
-
-/** @param isForced replaces a file or a link of this name, but not the target of the link @throws {CommandError} */
-export async function writeOutFile(file: string, cwd: string, isForced: boolean, page: string): Promise<void> {
+/**
+ * Finds out whether a page can be written, before there is one.
+ * @param isForced replaces a file or a link of this name, but not the target of the link
+ * @returns what writes the page @throws {CommandError}
+ */
+export function openPageFile(file: string, cwd: string, isForced: boolean): (page: string) => Promise<void> {
   const path = resolve(cwd, file)
-  try {
-    if (isForced) await rm(path, { force: true })
-    await writeFile(path, page, { flag: 'wx' })
-  } catch (error) {
-    const { code, name } = error as NodeJS.ErrnoException
-    throw code === 'EEXIST'
-      ? createExistsError(file)
-      : new CommandError(`--out: ${file} cannot be written: ${code ?? name}`)
+  const folder = dirname(path)
+  const createError = (problem: string, hint?: string) => new CommandError(`--out: ${problem}`, { hint })
+  const createExistsError = () =>
+    createError(`${file} is there already`, 'Give another name, or --force to replace it.')
+  if (!file.endsWith('.html')) throw createError(`expected a name that ends in .html, got ${JSON.stringify(file)}`)
+  if (!statSync(folder, { throwIfNoEntry: false })?.isDirectory()) throw createError(`there is no folder ${folder}`)
+  if (!isForced && lstatSync(path, { throwIfNoEntry: false })) throw createExistsError()
+  return async (page) => {
+    try {
+      if (isForced) await rm(path, { force: true })
+      await writeFile(path, page, { flag: 'wx' })
+    } catch (error) {
+      const { code, name } = error as NodeJS.ErrnoException
+      throw code === 'EEXIST' ? createExistsError() : createError(`${file} cannot be written: ${code ?? name}`)
+    }
   }
-}
-
-function createExistsError(file: string): CommandError {
-  return new CommandError(`--out: ${file} is there already`, { hint: 'Give another name, or --force to replace it.' })
 }
 
 const TITLE = 'What limits would do'
@@ -60,32 +56,33 @@ caption, th, td { white-space: nowrap; }
 .number { text-align: right; }
 i { display: block; height: 4px; margin-left: auto; background: currentColor; }`
 
-/** Renders a page that needs nothing else, not even a script. */
-export function renderPage(notes: readonly string[], results: readonly Result[]): string {
-  return `<!doctype html>
+/** Renders a page that needs nothing else, not even a script. `html` escapes all values. */
+export async function renderPage(notes: readonly string[], results: readonly Result[]): Promise<string> {
+  const page = await html`<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
 <title>${TITLE}</title>
-<style>${STYLE}
+<style>${raw(STYLE)}
 </style>
 </head>
 <body>
 <main>
 <h1>${TITLE}</h1>
-<ul>${notes.map((note) => `<li>${toHtml(note)}</li>`).join('')}</ul>
-<p>${KINDS.map((kind) => `<span class="${kind}">■ ${kind} </span>`).join('')}</p>
+<ul>${notes.map((note) => html`<li>${note}</li>`)}</ul>
+<p>${KINDS.map((kind) => html`<span class="${kind}">■ ${kind} </span>`)}</p>
 ${renderTable(tabulateResults(results))}
-${results.map(renderResult).join('')}
+${results.map(renderResult)}
 </main>
 </body>
 </html>
 `
+  return replaceControls(`${page}`)
 }
 
-function renderResult(result: Result): string {
+function renderResult(result: Result) {
   const { policies, buckets, bucketMs } = result
   const rows = buckets.map(({ from, policies: each, ...total }) => ({
     from,
@@ -94,75 +91,65 @@ function renderResult(result: Result): string {
       policies.flatMap(({ policy }, at) => KINDS.map((kind) => [`${policy}: ${kind}`, each[at]?.[kind] ?? 0])),
     ),
   }))
-  return `<section><h2>${toHtml(formatVariant(result))}</h2>
-${buckets.length > 0 ? renderTimeline(result) : ''}
-${tabulateResult(result).map(renderTable).join('')}
+  return html`<section><h2>${formatVariant(result)}</h2>
+${buckets.length > 0 && renderTimeline(result)}
+${tabulateResult(result).map(renderTable)}
 <details><summary>Over time, in numbers</summary>
 ${renderTable({ title: `Requests in each ${formatDuration(bucketMs)}`, rows })}</details></section>`
 }
 
-function renderTable({ title, rows }: ReportTable): string {
+function renderTable({ title, rows }: ReportTable) {
   const max = Math.max(1, ...rows.flatMap((row) => Object.keys(BARS).map((name) => Number(row[name] ?? 0))))
-  const side = (cell: unknown) => (typeof cell === 'number' ? ' class="number"' : '')
+  const side = (cell: unknown) => typeof cell === 'number' && html` class="number"`
   const renderCell = ([name, cell]: readonly [string, string | number]) => {
     const kind = BARS[name]
-    const bar = kind ? `<i class="${kind}" style="width: ${(6 * Number(cell)) / max}rem"></i>` : ''
-    return `<td${side(cell)}>${toHtml(formatCell(cell))}${bar}</td>`
+    const bar = kind && html`<i class="${kind}" style="width: ${(6 * Number(cell)) / max}rem"></i>`
+    return html`<td${side(cell)}>${formatCell(cell)}${bar}</td>`
   }
-  const head = Object.entries(rows[0] ?? {}).map(([name, cell]) => `<th scope="col"${side(cell)}>${toHtml(name)}</th>`)
-  const body = rows.map((row) => `<tr>${Object.entries(row).map(renderCell).join('')}</tr>`)
+  const head = Object.entries(rows[0] ?? {}).map(([name, cell]) => html`<th scope="col"${side(cell)}>${name}</th>`)
   // Tables that are too wide are scrolled, by keys as well.
-  return `<div class="wide" tabindex="0" role="group" aria-label="${toHtml(title)}"><table>
-<caption>${toHtml(title)}</caption>
-<thead><tr>${head.join('')}</tr></thead>
-<tbody>${body.join('\n')}</tbody>
+  return html`<div class="wide" tabindex="0" role="group" aria-label="${title}"><table>
+<caption>${title}</caption>
+<thead><tr>${head}</tr></thead>
+<tbody>${rows.map((row) => html`<tr>${Object.entries(row).map(renderCell)}</tr>\n`)}</tbody>
 </table></div>`
 }
 
 const STRIP_HEIGHT = 110
 
 /** Draws a strip for all requests, and one for each of the policies that refused most. */
-function renderTimeline({ policies, buckets }: Result): string {
-  const byPolicy = policies.map(({ policy: name, ...counts }, at) => {
-    return { name, ...counts, buckets: buckets.map((bucket) => ({ from: bucket.from, ...bucket.policies[at] })) }
-  })
-  const shown = byPolicy.filter(({ requests }) => requests > 0).toSorted((a, b) => b.refused - a.refused)
+function renderTimeline({ policies, buckets }: Result) {
+  const asked = policies
+    .map((policy, at) => ({ ...policy, counts: buckets.flatMap((bucket) => bucket.policies[at] ?? []) }))
+    .filter(({ requests }) => requests > 0)
+    .toSorted((a, b) => b.refused - a.refused)
   // A single policy counts all requests.
-  const strips = shown.length === 1 ? shown : [{ name: 'all requests', buckets }, ...shown.slice(0, 8)]
-  const max = Math.max(
-    1,
-    ...strips.flatMap((strip) => strip.buckets.map(({ admitted = 0, refused = 0 }) => admitted + refused)),
-  )
+  const shown = asked.length === 1 ? asked : [{ policy: 'all requests', counts: buckets }, ...asked.slice(0, 8)]
+  const max = Math.max(1, ...shown.flatMap(({ counts }) => counts.map(({ admitted, refused }) => admitted + refused)))
   const width = 620 / buckets.length
-  const drawn = strips.map((strip, at) => {
-    const floor = STRIP_HEIGHT * (at + 1)
-    const bars = strip.buckets.flatMap((bucket, index) => {
-      let y = floor
-      return KINDS.filter((kind) => bucket[kind]).map((kind) => {
-        const count = bucket[kind] ?? 0
-        const height = (90 * count) / max
+  const strips = shown.map(({ policy, counts }, at) => {
+    const bars = counts.flatMap((count, index) => {
+      let y = STRIP_HEIGHT
+      return KINDS.filter((kind) => count[kind] > 0).map((kind) => {
+        const height = (90 * count[kind]) / max
         y -= height
-        const title = `<title>${bucket.from}: ${formatNumber(count)} ${kind}</title>`
-        return `<rect class="${kind}" x="${index * width}" y="${y}" width="${width}" height="${height}">${title}</rect>`
+        const title = html`<title>${buckets[index]?.from}: ${formatNumber(count[kind])} ${kind}</title>`
+        return html`<rect class="${kind}" x="${index * width}" y="${y}" width="${width}" height="${height}">${title}</rect>\n`
       })
     })
-    return `<text x="0" y="${floor - 95}">${toHtml(strip.name)}</text>
-<text x="630" y="${floor - 80}">${formatNumber(max)} requests</text>
-${[floor - 90, floor].map((y) => `<line x1="0" x2="620" y1="${y}" y2="${y}"/>`).join('')}
-${bars.join('\n')}`
+    return html`<g transform="translate(0 ${STRIP_HEIGHT * at})">
+<text x="0" y="15">${policy}</text>
+<text x="630" y="30">${formatNumber(max)} requests</text>
+<line x1="0" x2="620" y1="20" y2="20"/>
+<line x1="0" x2="620" y1="110" y2="110"/>
+${bars}</g>`
   })
-  const height = STRIP_HEIGHT * strips.length + 20
-  const label = `Admitted and refused requests over time, of ${strips.map(({ name }) => name).join(', ')}`
-  return `<figure><figcaption>Over time</figcaption>
-<svg viewBox="0 0 760 ${height}" role="img" aria-label="${toHtml(label)}">
-${drawn.join('\n')}
+  const height = STRIP_HEIGHT * shown.length + 20
+  const label = `Admitted and refused requests over time, of ${shown.map(({ policy }) => policy).join(', ')}`
+  return html`<figure><figcaption>Over time</figcaption>
+<svg viewBox="0 0 760 ${height}" role="img" aria-label="${label}">
+${strips}
 <text x="0" y="${height - 4}">${buckets[0]?.from}</text>
 <text x="620" y="${height - 4}" text-anchor="end">${buckets.at(-1)?.from}</text>
 </svg></figure>`
-}
-
-const ENTITIES: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' }
-
-function toHtml(text: string): string {
-  return toLine(text).replace(/[&<>"]/g, (sign) => ENTITIES[sign] ?? '')
 }
