@@ -9,14 +9,13 @@ import { OptionError } from '../config/option-error.ts'
 import { integer } from '../config/values.ts'
 import type { App } from '../gateway/app.ts'
 import { createProblemResponse, NOT_SERVED } from '../http/problem.ts'
-import type { Backend } from '../store/backend.ts'
 import { openMemoryBackend } from '../store/memory/memory-store.ts'
 import { RedisCounters } from '../store/redis/counters/redis-counters.ts'
 import { RedisDocuments } from '../store/redis/documents/redis-documents.ts'
 import { CommandError, findCause } from './command-error.ts'
 import { createOption } from './read-option.ts'
 import { type Connection, connect, createStore } from './redis/connection.ts'
-import { readSettings, type Settings } from './settings/settings.ts'
+import { readSettings } from './settings/settings.ts'
 import { CONFIG, defineCommand, ENV, REDIS } from './subcommand.ts'
 import { withoutPlaces } from './worker-config.ts'
 
@@ -62,13 +61,14 @@ export const serve = defineCommand({
       throw new OptionError('STORE', '"redis" or "memory" with sluice serve, or --redis', variables.STORE)
     }
     const ended = Promise.race([once(process, 'SIGTERM'), once(signal, 'abort')])
-    const database = await openDatabase(settings, env, redis)
+    const isInMemory = redis === undefined && variables.STORE === 'memory'
+    const connection = isInMemory ? undefined : await connect(settings, env, redis, SILENCE_MS)
     try {
       const upstream = { fetch: async () => createProblemResponse(NOT_SERVED) }
       // Other subcommands do not wait for them.
       const { createHandler } = await import('../compose/create-handler.ts')
       const { getRequestListener } = await import('@hono/node-server')
-      const handler = await createHandler({ ...withoutPlaces(settings), UPSTREAM: upstream }, database.open)
+      const handler = await createHandler({ ...withoutPlaces(settings), UPSTREAM: upstream }, createOpener(connection))
       const pending = new Set<Promise<unknown>>()
       const server = createServer(createListener(getRequestListener, handler, pending)).listen(port, host)
       server.keepAliveTimeout = KEEP_ALIVE_MS
@@ -77,39 +77,26 @@ export const serve = defineCommand({
       })
       const { port: bound } = server.address() as AddressInfo
       const shown = host.includes(':') ? `[${host}]` : host
-      terminal.show({}, () => `sluice serve: http://${shown}:${bound}/_sluice/, counting in ${database.name}`)
+      const place = connection?.name ?? 'this process alone'
+      terminal.show({}, () => `sluice serve: http://${shown}:${bound}/_sluice/, counting in ${place}`)
       await ended
       await drain(server, pending)
       return 'done'
     } finally {
-      await database.close()
+      await connection?.close()
     }
   },
 })
 
-interface OpenedDatabase extends Pick<Connection, 'name' | 'close'> {
-  readonly open: NonNullable<Parameters<typeof createHandler>[1]>
-}
-
-async function openDatabase(
-  settings: Settings,
-  env: Readonly<Record<string, string | undefined>>,
-  redis: string | undefined,
-): Promise<OpenedDatabase> {
-  if (redis === undefined && settings.variables.STORE === 'memory') {
-    return { name: 'this process alone', open: (_, now) => openMemoryBackend(now), close: async () => {} }
-  }
-  const connection = await connect(settings, env, redis, SILENCE_MS)
+/** @param connection without one, counts are in memory */
+function createOpener(connection: Connection | undefined): Parameters<typeof createHandler>[1] {
+  if (!connection) return (_, now) => openMemoryBackend(now)
   const { client, secrets } = connection
-  return {
-    name: connection.name,
-    open: (config): Backend => ({
-      limits: createStore(connection, config, config.storeTimeoutMs),
-      documents: async (key) => new RedisDocuments({ client, secrets, key, timeoutMs: config.storeTimeoutMs }),
-      counters: async (options) => new RedisCounters({ client, secrets, ...options }),
-    }),
-    close: connection.close,
-  }
+  return (config) => ({
+    limits: createStore(connection, config, config.storeTimeoutMs),
+    documents: async (key) => new RedisDocuments({ client, secrets, key, timeoutMs: config.storeTimeoutMs }),
+    counters: async (options) => new RedisCounters({ client, secrets, ...options }),
+  })
 }
 
 function createListener(adapt: typeof getRequestListener, handler: App, pending: Set<Promise<unknown>>) {

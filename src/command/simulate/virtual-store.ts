@@ -30,12 +30,10 @@ export class VirtualStore extends MemoryStore {
   nowMs = 0
   calls = 0
   commands = 0
-  readonly #states: RecordedStates
+  declare protected readonly states: RecordedStates
 
   constructor() {
-    const states = new RecordedStates()
-    super(() => this.nowMs, states)
-    this.#states = states
+    super(() => this.nowMs, new RecordedStates())
   }
 
   advanceTo(timeMs: number): void {
@@ -50,30 +48,28 @@ export class VirtualStore extends MemoryStore {
   override decideNow(request: DecisionRequest): Decision {
     const decision = super.decideNow(request)
     this.calls++
-    this.commands += countCommands(request, decision, this.#states)
+    this.commands += countCommands(request, decision, this.states.touched)
     return decision
   }
 }
 
 class RecordedStates extends ExpiringStates {
-  readonly readKeys: string[] = []
-  /** The keys that were written, each with whether it got a new time to live. */
-  readonly written = new Map<string, boolean>()
+  /** What the last decision did with each key; a renewed one was written with a new time to live. */
+  readonly touched = new Map<string, 'read' | 'written' | 'renewed'>()
 
   override advanceTo(nowMs: number): this {
     super.advanceTo(nowMs)
-    this.readKeys.length = 0
-    this.written.clear()
+    this.touched.clear()
     return this
   }
 
   override read(key: string): unknown {
-    this.readKeys.push(key)
+    this.touched.set(key, 'read')
     return super.read(key)
   }
 
   override write(key: string, state: unknown, ttlMs?: number): void {
-    this.written.set(key, ttlMs !== undefined)
+    this.touched.set(key, ttlMs === undefined ? 'written' : 'renewed')
     super.write(key, state, ttlMs)
   }
 }
@@ -83,11 +79,16 @@ class RecordedStates extends ExpiringStates {
  * the EVALSHA, one TIME, and those inside of the script. For costs above 1, and for refusals that lead to a penalty, a few
  * more or less; where permits were leased, a few less than returned here.
  */
-function countCommands({ charges }: DecisionRequest, { usage, granted }: Decision, states: RecordedStates): number {
+function countCommands(
+  { charges }: DecisionRequest,
+  { usage, granted }: Decision,
+  touched: RecordedStates['touched'],
+): number {
   let commands = 2
   for (const [index, charge] of charges.entries()) {
-    if (!states.readKeys.includes(charge.key)) continue
-    const isWritten = states.written.has(charge.key)
+    const touch = touched.get(charge.key)
+    if (touch === undefined) continue
+    const isWritten = touch !== 'read'
     const isCharged = isWritten && granted > 0
     const charged = isCharged ? charge.cost * granted : 0
     const limits = (usage[index] ?? []).map(({ remaining, resetMs }, at) => {
@@ -96,7 +97,7 @@ function countCommands({ charges }: DecisionRequest, { usage, granted }: Decisio
     })
     commands += 1 + countLimitReads(charge, limits)
     if (isCharged) commands += charge.algorithm === 'sorted-set' ? 3 : 1
-    if (isCharged && charge.algorithm === 'sliding-window' && states.written.get(charge.key)) commands++
+    if (isCharged && charge.algorithm === 'sliding-window' && touch === 'renewed') commands++
     // A refusal that counts towards a penalty: an entry and its time to live, or both in one.
     if (isWritten && !isCharged) commands += ALGORITHMS[charge.algorithm].isLog ? 2 : 1
   }
