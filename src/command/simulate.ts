@@ -63,7 +63,7 @@ export const simulate = defineCommand({
     const writePage = out === undefined ? undefined : openPageFile(out, context.cwd, force)
     const settings = readSettings({ cwd: context.cwd, shell: context.env, config, env, view: 'development' })
     const runs = combine(tried).map((variant) => {
-      return { variant, simulation: new Simulation(loadVariant(settings, variant), variant.leases) }
+      return { variant, simulation: new Simulation(loadVariant(settings, variant), variant.leases ?? undefined) }
     })
     if (!showCallers && traffic === undefined) noteDigests(settings, terminal)
 
@@ -110,9 +110,10 @@ export const simulate = defineCommand({
     if (runs.some(({ simulation }) => simulation.store.isFull)) {
       notes.push('there were more keys than are remembered: callers that came back late began anew')
     }
-    const results = runs.map(({ simulation, variant: { limits = null, algorithm = null, leases = null } }) => {
-      return { limits, algorithm, leases, ...simulation.summarize(showCallers === true) }
-    })
+    const results = runs.map(({ simulation, variant }) => ({
+      ...variant,
+      ...simulation.summarize(showCallers === true),
+    }))
     const result = {
       complete: !signal.aborted,
       requests: seen.requests,

@@ -3,9 +3,7 @@ import type { Row, Terminal } from '../terminal.ts'
 import type { Simulation } from './simulation.ts'
 import type { Variant } from './variants.ts'
 
-export type Result = { readonly [Key in keyof Variant]: NonNullable<Variant[Key]> | null } & ReturnType<
-  Simulation['summarize']
->
+export type Result = Variant & ReturnType<Simulation['summarize']>
 
 export interface ReportTable {
   readonly title: string

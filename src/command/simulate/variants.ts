@@ -8,12 +8,12 @@ import { CommandError } from '../command-error.ts'
 import type { Settings } from '../settings/settings.ts'
 import { loadWorkerConfig } from '../worker-config.ts'
 
-/** Values tried in place of the configuration; undefined: as configured. */
+/** Values tried in place of the configuration; null: as configured. */
 export interface Variant {
-  readonly limits: string | undefined
-  readonly algorithm: AlgorithmName | undefined
-  /** Undefined: no request is decided without a call, and no permits are leased. */
-  readonly leases: LeaseSize | 'off' | undefined
+  readonly limits: string | null
+  readonly algorithm: AlgorithmName | null
+  /** Null: no request is decided without a call, and no permits are leased. */
+  readonly leases: LeaseSize | 'off' | null
 }
 
 type Alternatives = { readonly [Key in keyof Variant]?: readonly NonNullable<Variant[Key]>[] | undefined }
@@ -27,10 +27,8 @@ export const SIMULATED_ALGORITHMS = ALGORITHM_NAMES.filter((name) => !ALGORITHMS
 
 /** Combines each of the limits with each of the algorithms and leases. @throws {CommandError} if these are too many */
 export function combine({ limits, algorithm, leases }: Alternatives): readonly Variant[] {
-  const variants = (limits ?? [undefined]).flatMap((limits) =>
-    (algorithm ?? [undefined]).flatMap((algorithm) =>
-      (leases ?? [undefined]).map((leases) => ({ limits, algorithm, leases })),
-    ),
+  const variants = (limits ?? [null]).flatMap((limits) =>
+    (algorithm ?? [null]).flatMap((algorithm) => (leases ?? [null]).map((leases) => ({ limits, algorithm, leases }))),
   )
   if (variants.length <= MAX_VARIANTS) return variants
   throw new CommandError(`expected at most ${MAX_VARIANTS} combinations side by side, got ${variants.length}`)
@@ -38,9 +36,9 @@ export function combine({ limits, algorithm, leases }: Alternatives): readonly V
 
 /** @throws {OptionError|CommandError} */
 export function loadVariant(settings: Settings, { limits, algorithm }: Variant): Config {
-  const variables = limits === undefined ? settings.variables : { ...settings.variables, RATE_LIMITS: limits }
+  const variables = limits === null ? settings.variables : { ...settings.variables, RATE_LIMITS: limits }
   const config = loadWorkerConfig({ ...settings, variables })
-  if (algorithm === undefined) return config
+  if (algorithm === null) return config
   if (!config.policies.some(({ name }) => name === DEFAULT_POLICY)) {
     const hint = 'Add --limits, such as --limits "10/1s".'
     throw new CommandError('--algorithm: there is no policy of RATE_LIMITS, which it is for', { hint })
