@@ -85,16 +85,16 @@ function formatFinding({ level, code, message, hint, at }: LeveledFinding, termi
 
 function formatRequest(request: Explanation, terminal: Terminal): string[] {
   const { method, path, verdict, priority, policies } = request
-  const counting = policies.filter(({ key }) => key !== undefined)
-  const rows = counting.map(({ penalty, mode, reserved = 0, limits = [], cost = 0, ...policy }) => ({
+  const counting = policies.filter((each) => 'key' in each)
+  const rows = counting.map(({ penalty, mode, reserved, limits, cost, ...policy }) => ({
     policy: mode === 'shadow' ? `${policy.policy} (shadow)` : policy.policy,
     limits: penalty === undefined ? limits.join(', ') : `${limits.join(', ')}; penalty ${penalty}`,
-    'counted by': policy.identity ?? '',
+    'counted by': policy.identity,
     cost: reserved > 0 ? `${cost}, leaving ${reserved}` : `${cost}`,
     why: policy.why,
-    key: policy.key ?? '',
+    key: policy.key,
   }))
-  const others = policies.filter(({ key }) => key === undefined)
+  const others = policies.filter((each) => !('key' in each))
   return [
     `${terminal.style('bold', `${method} ${path}`)}${priority === null ? '' : `  priority ${priority}`}`,
     ...(verdict === null ? [] : [verdict]),

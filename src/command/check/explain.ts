@@ -1,30 +1,18 @@
 import type { Config } from '../../config/load-config.ts'
 import { formatSource } from '../../model/identity-source.ts'
 import { formatWindow } from '../../model/limits.ts'
-import type { PolicyMode, RequestPolicy } from '../../model/policy.ts'
+import type { Priority, RequestPolicy } from '../../model/policy.ts'
 import { type Caller, createClaimReader, createRequest, NO_RESPONSE } from '../../request/caller/caller.ts'
 import { findMissing, RequestChargeBuilder } from '../../request/charge-builder.ts'
-import { type IdentityInput, readIdentity } from '../../request/identity/identify.ts'
+import { readIdentity } from '../../request/identity/identify.ts'
 import { PatternRouter } from '../../request/policy/pattern.ts'
 import { findPriority, type Match, PolicyFinder } from '../../request/policy/policy-finder.ts'
 import { readMethods } from '../../request/received-request.ts'
 import { createPathReader } from '../../request/target.ts'
 import { formatPattern } from './implied.ts'
 
-export interface PolicyView {
-  readonly policy: string
-  readonly applies: boolean
-  readonly why: string
-  readonly identity?: string
-  readonly key?: string
-  readonly cost?: number
-  readonly reserved?: number
-  readonly limits?: readonly string[]
-  readonly penalty?: string
-  readonly mode?: PolicyMode
-}
-
 export type Explanation = Awaited<ReturnType<typeof explain>>
+type PolicyView = Awaited<ReturnType<typeof explainPolicy>>
 
 /** Explains which policies apply to a request. The result holds no value that identifies the caller. @throws {CallerError} */
 export async function explain(config: Config, caller: Caller & { readonly route: string }) {
@@ -32,85 +20,83 @@ export async function explain(config: Config, caller: Caller & { readonly route:
   const path = createPathReader(config.literalInPaths)(new URL(request.url).pathname)
   const { method } = request
   const { canonical } = path
-  const policies: PolicyView[] = []
-  const decide = (verdict: string) => ({ method, path: canonical, verdict, priority: null, policies })
+  const answer = (verdict: string | null, priority: Priority | null = null, policies: readonly PolicyView[] = []) => {
+    return { method, path: canonical, verdict, priority, policies: policies.map(({ refusal: _, ...view }) => view) }
+  }
   if (/^\/_sluice(?:\/|$)/.test(canonical)) {
-    return decide('answered by the gateway itself: never limited, never passed on')
+    return answer('answered by the gateway itself: never limited, never passed on')
   }
   const finder = new PolicyFinder(config.policies, config.exempt)
   const matches = finder.find(readMethods(request, finder.methods), path)
   if (matches === 'exempt') {
     const router = new PatternRouter<string>()
     for (const pattern of config.exempt) router.add(pattern, `"${formatPattern(pattern)}"`)
-    return decide(`exempt: EXEMPT has ${router.match(method, canonical).join(', ')}`)
+    return answer(`exempt: EXEMPT has ${router.match(method, canonical).join(', ')}`)
   }
   if (matches === 'ambiguous') {
     const place = `APIs differ about the path after ${path.ambiguity?.prefix ?? '/'}`
     const hint = 'LITERAL_IN_PATHS says which signs the API keeps as data'
-    return decide(`refused with 400: ${place}, and a policy could be missed (${hint})`)
+    return answer(`refused with 400: ${place}, and a policy could be missed (${hint})`)
   }
   const priority = findPriority(matches, path)
-  const readClaim = createClaimReader(caller.claim)
-  const builder = new RequestChargeBuilder({ ...config, readClaim })
-  let verdict: string | null = null
-  for (const policy of config.policies) {
+  const explained = config.policies.map((policy) => {
     const match = matches.find((each) => each.policy === policy)
-    if (!match) {
-      const patterns = policy.match?.map(formatPattern).join(', ')
-      policies.push({ policy: policy.name, applies: false, why: `none of its patterns matches: ${patterns}` })
-      continue
-    }
-    const subject = {
-      request: request.clone() as Request,
-      route: match.route ?? `${method} ${canonical}`,
-      ipv6Prefix: config.ipv6Prefix,
-      readClaim,
-      context: NO_RESPONSE,
-    }
-    const charge = () => builder.build(match, request.clone() as Request, canonical, priority, NO_RESPONSE)
-    const { refusal, ...view } = await explainPolicy(match, method, charge, subject, caller.ip !== undefined)
-    policies.push({ policy: policy.name, ...view })
-    verdict ??= refusal ?? null
-  }
-  return { method, path: canonical, verdict, priority, policies }
+    return explainPolicy(policy, match, { config, caller, path: canonical, priority })
+  })
+  const views = await Promise.all(explained)
+  return answer(views.find(({ refusal }) => refusal !== undefined)?.refusal ?? null, priority, views)
 }
 
-async function explainPolicy(
-  match: Match,
-  method: string,
-  charge: () => ReturnType<RequestChargeBuilder['build']>,
-  subject: IdentityInput,
-  hasAddress: boolean,
-): Promise<Omit<PolicyView, 'policy'> & { readonly refusal?: string }> {
-  const { policy } = match
-  const { name, counts, mode } = policy
-  const why = explainMatch(match, method)
+interface Question {
+  readonly config: Config
+  readonly caller: Caller
+  readonly path: string
+  readonly priority: Priority
+}
+
+async function explainPolicy(policy: RequestPolicy, match: Match | undefined, question: Question) {
+  const { name, counts, mode, penalty } = policy
+  if (!match) {
+    const patterns = policy.match?.map(formatPattern).join(', ')
+    return { policy: name, applies: false, why: `none of its patterns matches: ${patterns}` }
+  }
+  const { config, caller, path, priority } = question
+  const request = createRequest(caller)
+  const why = explainMatch(match, request.method)
   if (policy.limits.length === 0) {
-    return { applies: false, why: `${why}: gives the priority ${policy.priority}, and has no limits` }
+    return { policy: name, applies: false, why: `${why}: gives the priority ${policy.priority}, and has no limits` }
   }
-  const refuse = (status: number, lack: string) => ({
-    applies: true,
-    why: `${why}, refuses with ${status}: ${lack}`,
-    refusal: `refused with ${status} by policy "${name}": ${lack}`,
-  })
+  const readClaim = createClaimReader(caller.claim)
+  const builder = new RequestChargeBuilder({ ...config, policies: [policy], readClaim })
+  const charge = await builder.build(match, request, path, priority, NO_RESPONSE)
   const lack = `the caller lacks ${policy.by.map(formatSource).join(' or ')}`
-  const result = await charge()
-  if (result === 'skip') return { applies: false, why: `${why}, but ${lack}, and anonymous = "skip"` }
-  if ('outcome' in result) {
-    return result.outcome === 'unidentified'
-      ? refuse(result.status, lack)
-      : refuse(400, `the header ${result.header} holds no cost from 1 to ${result.max}`)
+  if (charge === 'skip') {
+    return { policy: name, applies: false, why: `${why}, but ${lack}, and anonymous = "skip"` }
   }
-  const { key, cost, reserved, limits, plan } = result
-  const parts = await readIdentity(policy.by, subject, findMissing(policy), policy.fold)
+  if ('outcome' in charge) {
+    const isUnidentified = charge.outcome === 'unidentified'
+    const status = isUnidentified ? charge.status : 400
+    const reason = isUnidentified ? lack : `the header ${charge.header} holds no cost from 1 to ${charge.max}`
+    const refusal = `refused with ${status} by policy "${name}": ${reason}`
+    return { policy: name, applies: true, why: `${why}, refuses with ${status}: ${reason}`, refusal }
+  }
+  const { key, cost, reserved, limits, plan } = charge
+  const input = {
+    request: createRequest(caller),
+    route: '',
+    ipv6Prefix: config.ipv6Prefix,
+    readClaim,
+    context: NO_RESPONSE,
+  }
+  const parts = await readIdentity(policy.by, input, findMissing(policy), policy.fold)
   const kinds = 'kind' in parts ? [] : parts.filter((_, at) => at % 2 === 0)
   // Without an address, the digest would be another one.
-  const isUnknown = !hasAddress && kinds.includes('ip')
+  const isUnknown = caller.ip === undefined && kinds.includes('ip')
   const identity = formatIdentity(policy, kinds)
   const onPlan = plan === undefined ? '' : `; on the plan "${plan}"`
-  const { penalty } = policy
   const refusals = penalty?.after === 1 ? '1 refusal' : `${penalty?.after} refusals`
   return {
+    policy: name,
     applies: true,
     why: `${why}${onPlan}${counts === 'requests' ? '' : `; counts ${counts}`}`,
     identity: isUnknown ? `${identity}, which --ip names` : identity,
