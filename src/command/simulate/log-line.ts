@@ -14,30 +14,24 @@ export interface LogEntry {
   readonly status: number | undefined
 }
 
-/** Names of the members of a line of JSON; the first one that it has counts. */
-export interface FieldMap {
-  readonly fields: Readonly<Record<Field, readonly string[]>>
-  /** The member for each header of the request, by its name in lower case. */
-  readonly headers: ReadonlyMap<string, string>
-}
+/** Names of the members of a line of JSON; the first one that it has counts. Headers have their names in lower case. */
+export type FieldMap = Readonly<Record<Field | `header.${string}`, readonly string[]>>
 
 type Field = 'time' | 'ip' | 'method' | 'path' | 'request' | 'token' | 'status'
 type LogRow = Readonly<Record<string, unknown>>
 
 /** The names that nginx, Caddy's flat logs and Cloudflare's Logpush use. */
 export const USUAL_FIELDS: FieldMap = {
-  fields: {
-    time: ['time', 'timestamp', '@timestamp', 'time_iso8601', 'msec', 'time_local', 'ts', 'EdgeStartTimestamp'],
-    ip: ['ip', 'remote_addr', 'client_ip', 'remote_ip', 'ClientIP'],
-    method: ['method', 'request_method', 'ClientRequestMethod'],
-    path: ['path', 'request_uri', 'uri', 'url', 'ClientRequestURI'],
-    request: ['request'],
-    token: ['authorization', 'http_authorization', 'remote_user'],
-    status: ['status', 'EdgeResponseStatus'],
-  },
-  headers: new Map(),
+  time: ['time', 'timestamp', '@timestamp', 'time_iso8601', 'msec', 'time_local', 'ts', 'EdgeStartTimestamp'],
+  ip: ['ip', 'remote_addr', 'client_ip', 'remote_ip', 'ClientIP'],
+  method: ['method', 'request_method', 'ClientRequestMethod'],
+  path: ['path', 'request_uri', 'uri', 'url', 'ClientRequestURI'],
+  request: ['request'],
+  token: ['authorization', 'http_authorization', 'remote_user'],
+  status: ['status', 'EdgeResponseStatus'],
 }
 
+const HEADER = 'header.'
 const FIELDS_EXPECTED =
   'pairs such as time=ts,ip=client.ip,header.x-key=key (of time, ip, method, path, request, token, status, header.<name>)'
 
@@ -45,11 +39,10 @@ const FIELDS_EXPECTED =
 const COMMON_LINE =
   /^(?<ip>\S+) \S+ (?<remote_user>[^[]*) \[(?<time>[^\]]*)\] "(?<request>(?:[^"\\]|\\.)*)" (?<status>\d{3}|-) \S+(?: "(?<referer>(?:[^"\\]|\\.)*)" "(?<agent>(?:[^"\\]|\\.)*)")?/
 const COMMON_FIELDS: FieldMap = {
-  fields: { ...USUAL_FIELDS.fields, path: [] },
-  headers: new Map([
-    ['referer', 'referer'],
-    ['user-agent', 'agent'],
-  ]),
+  ...USUAL_FIELDS,
+  path: [],
+  'header.referer': ['referer'],
+  'header.user-agent': ['agent'],
 }
 const COMMON_TIME = /^(\d{2})\/([A-Z][a-z]{2})\/(\d{4}):(\d{2}:\d{2}:\d{2} [+-]\d{4})$/
 /** Numbers below these are seconds, milliseconds and microseconds: each is right for the years 1973 to 5138. */
@@ -63,18 +56,16 @@ const MAX_TIME_MS = 1e14
 
 /** Reads `time=…,ip=…,header.x-key=…`; the other names stay the usual ones. @throws {CommandError} */
 export function parseFields(text: string): FieldMap {
-  const fields = { ...USUAL_FIELDS.fields }
-  const headers = new Map<string, string>()
+  const fields: Record<string, readonly string[]> = { ...USUAL_FIELDS }
   for (const pair of text.split(',')) {
     const [, name = '', from] = /^\s*([\w.@-]+)=(\S+)\s*$/.exec(pair) ?? []
-    const header = /^header\.([\w-]+)$/.exec(name)?.[1]
-    if (from === undefined || (header === undefined && !Object.hasOwn(fields, name))) {
+    const isHeader = /^header\.[\w-]+$/.test(name)
+    if (from === undefined || !(isHeader || Object.hasOwn(USUAL_FIELDS, name))) {
       throw new CommandError(`--fields: expected ${FIELDS_EXPECTED}, got ${JSON.stringify(pair.slice(0, 100))}`)
     }
-    if (header === undefined) fields[name as Field] = [from]
-    else headers.set(header.toLowerCase(), from)
+    fields[isHeader ? name.toLowerCase() : name] = [from]
   }
-  return { fields, headers }
+  return fields as FieldMap
 }
 
 /** Reads JSON, or the Common and Combined Log Format, whose user stands for a token. */
@@ -92,24 +83,23 @@ function parseRow(line: string): LogRow | undefined {
   }
 }
 
-function readRow(row: LogRow, { fields, headers }: FieldMap): LogEntry | undefined {
+function readRow(row: LogRow, fields: FieldMap): LogEntry | undefined {
   const timeMs = readTime(findFirst(row, fields.time))
   const target = readTarget(row, fields)
   if (timeMs === undefined || !target) return undefined
-  const sent = [...headers].map(([name, from]) => [name, toText(findMember(row, from))] as const)
-  const status = Number(findFirst(row, fields.status))
-  return {
-    ...target,
-    timeMs,
-    ip: toAddress(findFirst(row, fields.ip)),
-    token: toText(findFirst(row, fields.token)),
-    headers: new Map(sent.filter((pair): pair is [string, string] => pair[1] !== undefined)),
-    status: Number.isInteger(status) ? status : undefined,
+  const headers = new Map<string, string>()
+  for (const [name, from] of Object.entries(fields)) {
+    const value = name.startsWith(HEADER) ? toText(findFirst(row, from)) : undefined
+    if (value !== undefined) headers.set(name.slice(HEADER.length), value)
   }
+  const ip = toAddress(findFirst(row, fields.ip))
+  const token = toText(findFirst(row, fields.token))
+  const status = Number(findFirst(row, fields.status))
+  return { ...target, timeMs, ip, token, headers, status: Number.isInteger(status) ? status : undefined }
 }
 
 /** @returns undefined if the row has no path, and no request line (RFC 9112 §3) with one */
-function readTarget(row: LogRow, fields: FieldMap['fields']): Pick<LogEntry, 'method' | 'target'> | undefined {
+function readTarget(row: LogRow, fields: FieldMap): Pick<LogEntry, 'method' | 'target'> | undefined {
   const path = toText(findFirst(row, fields.path)) ?? ''
   if (/^(?:https?:\/\/|\/)/.test(path)) return { method: toText(findFirst(row, fields.method)) ?? 'GET', target: path }
   const line = toText(findFirst(row, fields.request)) ?? ''
