@@ -6,7 +6,7 @@ import { createListOption, createOption } from './read-option.ts'
 import { readSettings } from './settings/settings.ts'
 import { type LogReading, readLogs } from './simulate/log-files.ts'
 import { parseFields, USUAL_FIELDS } from './simulate/log-line.ts'
-import { openPageFile, renderPage } from './simulate/page.ts'
+import { preparePageFile, renderPage } from './simulate/page.ts'
 import { formatResults } from './simulate/report.ts'
 import { Simulation } from './simulate/simulation.ts'
 import { generateTraffic, parseTraffic } from './simulate/traffic.ts'
@@ -60,7 +60,7 @@ export const simulate = defineCommand({
       const hint = 'For example: sluice simulate access.log'
       throw new CommandError('expected either logs or --traffic', { hint })
     }
-    const writePage = out === undefined ? undefined : openPageFile(out, context.cwd, force)
+    const writePage = out === undefined ? undefined : preparePageFile(out, context.cwd, force)
     const settings = readSettings({ cwd: context.cwd, shell: context.env, config, env, view: 'development' })
     const runs = combine(tried).map((variant) => {
       return { variant, simulation: new Simulation(loadVariant(settings, variant), variant.leases ?? undefined) }

@@ -47,13 +47,16 @@ export async function explain(config: Config, caller: Caller & { readonly route:
   return answer(views.find(({ refusal }) => refusal !== undefined)?.refusal ?? null, priority, views)
 }
 
+/** What is asked, and what was found out about all policies. */
 interface Question {
   readonly config: Config
   readonly caller: Caller
+  /** The canonical path. */
   readonly path: string
   readonly priority: Priority
 }
 
+/** @param match undefined if the policy does not apply */
 async function explainPolicy(policy: RequestPolicy, match: Match | undefined, question: Question) {
   const { name, counts, mode, penalty } = policy
   if (!match) {

@@ -12,7 +12,7 @@ import { formatVariant, type ReportTable, type Result, tabulateResult, tabulateR
  * @param isForced replaces a file or a link of this name, but not the target of the link
  * @returns what writes the page @throws {CommandError}
  */
-export function openPageFile(file: string, cwd: string, isForced: boolean): (page: string) => Promise<void> {
+export function preparePageFile(file: string, cwd: string, isForced: boolean): (page: string) => Promise<void> {
   const path = resolve(cwd, file)
   const folder = dirname(path)
   const createError = (problem: string, hint?: string) => new CommandError(`--out: ${problem}`, { hint })
