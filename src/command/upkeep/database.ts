@@ -15,7 +15,6 @@ const REPLACED = '\ufffd'
 
 /** The calls that upkeep makes. Each throws `StoreError`, and may be repeated after it. */
 export class Database {
-  readonly inFlight: number
   readonly #connection: Connection
   /** Servers before 7.0 have no EVAL_RO. */
   #readOnlyEval = 'EVAL_RO'
@@ -23,7 +22,6 @@ export class Database {
 
   constructor(connection: Connection) {
     this.#connection = connection
-    this.inFlight = connection.kind === 'rest' ? 8 : 4
   }
 
   /** @returns `unnameable` counts matching keys whose names are not text, which this connection cannot send */

@@ -1,19 +1,19 @@
 import { setTimeout } from 'node:timers/promises'
-import { StoreError } from '../../model/store.ts'
+import { createReplyError } from '../../store/redis/redis-calls.ts'
 import { DatabaseError } from '../redis/connection.ts'
 import type { Database, Job, KeyName, Page } from './database.ts'
 
 /** SCAN may return a key more than once; it is counted each time. */
-export interface Tally {
-  seen: number
-  changed: number
-  kept: number
-  gone: number
-  /** Keys left alone because the connection cannot send their names. */
-  unnameable: number
-}
+export type Tally = typeof NOTHING
 
-const NOTHING: Tally = { seen: 0, changed: 0, kept: 0, gone: 0, unnameable: 0 }
+const NOTHING = {
+  seen: 0,
+  changed: 0,
+  kept: 0,
+  gone: 0,
+  /** Keys left alone because the connection cannot send their names. */
+  unnameable: 0,
+}
 
 /** The state of a run, updated in place. */
 export interface SweepProgress {
@@ -46,10 +46,10 @@ export interface SweepOptions {
 }
 
 export const MAX_KEYS = 1_000
-/** A script begins no more keys after this; the next one takes the rest. */
-export const SCRIPT_BUDGET_US = 500
-/** Limits a script if the server's clock stands still in it: 2.5 ms at 10 µs per key, about five times what Redis needs. */
-const MAX_BATCH_WITHOUT_CLOCK = 250
+/** A script begins no more keys after this. */
+const SCRIPT_BUDGET_US = 500
+/** Keys of a script, which cannot end early if the server's clock stands still in it: 2.5 ms at 10 µs per key. */
+const BATCH = 250
 
 const MIN_WAIT_MS = 100
 const MAX_WAIT_MS = 2_000
@@ -71,7 +71,6 @@ class Sweep {
   readonly #count: number
   readonly #end = new AbortController()
   readonly #signal: AbortSignal
-  #batch: number
   #size = 0
   /** Estimated slots of the key table that this run has passed. */
   #slots = 0
@@ -81,7 +80,6 @@ class Sweep {
     const { count = MAX_KEYS, from: { cursor, tally } = { cursor: '0', tally: NOTHING }, signal } = options
     this.#options = options
     this.#count = count
-    this.#batch = Math.min(MAX_BATCH_WITHOUT_CLOCK, count)
     const share = findShareOfTable(cursor)
     this.#progress = { tally: { ...tally }, cursor, share, isComplete: false, pauses: 0, examples: [] }
     this.#signal = AbortSignal.any([this.#end.signal, ...(signal ? [signal] : [])])
@@ -102,7 +100,8 @@ class Sweep {
 
   async #iterate(): Promise<void> {
     const { sampleKeys = Number.POSITIVE_INFINITY } = this.#options
-    const hasSample = () => this.#progress.tally.seen >= sampleKeys || this.#slots >= 10 * sampleKeys
+    const enough = this.#progress.tally.seen + sampleKeys
+    const hasSample = () => this.#progress.tally.seen >= enough || this.#slots >= 10 * sampleKeys
     let next = this.#scan(this.#progress.cursor)
     try {
       while (!this.#signal.aborted && !hasSample() && !this.#progress.isComplete) {
@@ -127,32 +126,29 @@ class Sweep {
     this.#add({ seen: unnameable, unnameable })
     const { examples } = this.#progress
     examples.push(...keys.slice(0, MAX_EXAMPLES - examples.length).map(String))
-    let next = 0
-    const work = async () => {
-      while (next < keys.length && !this.#signal.aborted) {
-        const batch = keys.slice(next, next + this.#batch)
-        next += batch.length
-        await this.#apply(batch)
-      }
-    }
-    const ends = await Promise.allSettled(Array.from({ length: this.#options.database.inFlight }, work))
+    const size = Math.min(BATCH, this.#count)
+    const batches = Array.from({ length: Math.ceil(keys.length / size) }, (_, at) =>
+      this.#apply(keys.slice(at * size, (at + 1) * size)),
+    )
+    const ends = await Promise.allSettled(batches)
     for (const end of ends) if (end.status === 'rejected') throw end.reason
   }
 
   async #apply(batch: readonly KeyName[]): Promise<void> {
     const { database, job } = this.#options
-    for (let rest = batch; rest.length > 0; ) {
-      const keys = rest
+    let rest = batch
+    let size = batch.length
+    while (rest.length > 0 && !this.#signal.aborted) {
+      const keys = rest.slice(0, size)
       const { changed, kept, gone, us } = await this.#retry(() => job.apply(database, keys, SCRIPT_BUDGET_US))
       const seen = changed + kept + gone
-      if (!(seen > 0)) throw new DatabaseError('unexpected reply from Redis')
-      // The next batch has the size that the last script managed, or twice that if it managed all.
-      const size = seen < keys.length ? seen : 2 * this.#batch
-      this.#batch = Math.min(size, this.#count, us === undefined ? MAX_BATCH_WITHOUT_CLOCK : MAX_KEYS)
+      if (!(seen > 0)) throw createReplyError()
+      // The next script gets what this one managed.
+      size = seen
+      rest = rest.slice(seen)
       if (us !== undefined) this.#progress.longestScriptUs = Math.max(us, this.#progress.longestScriptUs ?? 0)
       this.#add({ seen, changed, kept, gone })
       this.#report()
-      rest = rest.slice(seen)
     }
   }
 
@@ -207,7 +203,6 @@ export function findShareOfTable(cursor: string): number {
   return share
 }
 
-/** A call without an answer throws a plain StoreError, and may succeed later. */
-function isPassing(error: unknown): error is StoreError {
-  return error instanceof DatabaseError ? error.isPassing : error instanceof StoreError
+function isPassing(error: unknown): error is DatabaseError {
+  return error instanceof DatabaseError && error.isPassing
 }
