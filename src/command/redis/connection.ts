@@ -25,13 +25,12 @@ export interface Connection {
 
 /** The message holds no key, no credential and no whole command. */
 export class DatabaseError extends StoreError {
+  /** Undefined if the server gave no answer. */
   readonly words: string | undefined
-  readonly isPassing: boolean
 
-  constructor(message: string, words?: string, isPassing = false) {
+  constructor(message: string, words?: string) {
     super(message)
     this.words = words
-    this.isPassing = isPassing
   }
 }
 
@@ -45,25 +44,23 @@ const NO_DATABASE_HINT =
   'Set UPSTASH_REDIS_REST_URL and UPSTASH_REDIS_REST_TOKEN in the shell or in .dev.vars, or name a database by REDIS_URL or --redis: `npm run dev` prints its own. Without Redis, ask the Worker itself: --gateway, or the dashboard (docs/admin.md); sluice serve counts in memory with STORE=memory.'
 
 /** Errors of a server that is starting, failing over or busy with a script. */
-const PASSING = /^(LOADING|BUSY|MASTERDOWN|TRYAGAIN|CLUSTERDOWN|ERR no answer from Redis)\b/
+export const PASSING = /^(LOADING|BUSY|MASTERDOWN|TRYAGAIN|CLUSTERDOWN|ERR no answer from Redis)\b/
 
 const UNAUTHORIZED =
   /^(?:WRONGPASS|NOAUTH|ERR Client sent AUTH|ERR invalid password|ERR Protocol error: unauthenticated|Unauthorized)/i
 
-/** @param silenceMs reopens a connection that is silent for so long, for runs that continue after an outage */
+/** @param silenceMs reopens a connection that is silent for so long */
 export async function connect(
   { variables, devVars }: Settings,
   env: Readonly<Record<string, string | undefined>>,
   redis?: string,
-  silenceMs?: number,
+  silenceMs = CALL_TIMEOUT_MS,
 ): Promise<Connection> {
   const token = readText(variables.UPSTASH_REDIS_REST_TOKEN)
   const text = redis ?? readText(variables.UPSTASH_REDIS_REST_URL) ?? (env.REDIS_URL || devVars?.values.REDIS_URL)
   if (redis === undefined && variables.STORE === 'durable-object') {
     const hint = 'Ask it: --gateway https://…, or the dashboard (docs/admin.md). --redis names a database all the same.'
-    throw new CommandError('counts are in Durable Objects; use --gateway', {
-      hint,
-    })
+    throw new CommandError('counts are in Durable Objects; use --gateway', { hint })
   }
   if (!text) throw new CommandError('no database is named', { hint: NO_DATABASE_HINT })
   const url = URL.canParse(text) ? new URL(text) : undefined
@@ -93,11 +90,11 @@ export function createStore(
   config: Config,
   timeoutMs = CALL_TIMEOUT_MS,
 ): RedisStore {
-  const algorithms = new Set(config.policies.map(({ algorithm }) => algorithm))
+  const algorithms = config.policies.map(({ algorithm }) => algorithm)
   return new RedisStore({ client, secrets, algorithms, moreLua: LUA, timeoutMs })
 }
 
-async function connectOverRedis(url: URL, silenceMs?: number): Promise<Connection> {
+async function connectOverRedis(url: URL, silenceMs: number): Promise<Connection> {
   const { createClient, ErrorReply, RESP_TYPES } = await import('@redis/client')
   const name = `${url.hostname}:${url.port || 6379}`
   const secrets = [url.password, decodeURIComponent(url.password)].filter((text) => text !== '')
@@ -107,12 +104,12 @@ async function connectOverRedis(url: URL, silenceMs?: number): Promise<Connectio
     RESP: 2,
     socket: {
       connectTimeout: CALL_TIMEOUT_MS,
-      ...(silenceMs !== undefined && { socketTimeout: silenceMs }),
+      socketTimeout: silenceMs,
       // A server that is missing at the start is a mistake; later, it may come back.
       reconnectStrategy: () => wasConnected && RECONNECT_EVERY_MS,
     },
     // A connection without calls would be silent as well.
-    ...(silenceMs !== undefined && { pingInterval: silenceMs / 3 }),
+    pingInterval: silenceMs / 3,
     // Callers repeat failed calls.
     disableOfflineQueue: true,
     disableClientInfo: true,
@@ -147,7 +144,7 @@ async function connectOverRedis(url: URL, silenceMs?: number): Promise<Connectio
   }
 }
 
-async function connectOverRest(url: URL, token: string, silenceMs = CALL_TIMEOUT_MS): Promise<Connection> {
+async function connectOverRest(url: URL, token: string, silenceMs: number): Promise<Connection> {
   const { host } = url
   const secrets = [token]
   const signal = () => AbortSignal.timeout(silenceMs)
@@ -178,9 +175,9 @@ async function connectOverRest(url: URL, token: string, silenceMs = CALL_TIMEOUT
 
 /** @param words of the server @param away the message if there are none */
 function createDatabaseError(words: string | undefined, secrets: readonly string[], away: string): DatabaseError {
-  if (words === undefined) return new DatabaseError(away, words, true)
+  if (words === undefined) return new DatabaseError(away)
   const isFromCluster = /^(CROSSSLOT|MOVED|ASK)\b/.test(words)
-  return new DatabaseError(isFromCluster ? CLUSTER_IS_NOT_SUPPORTED : quote(words, secrets), words, PASSING.test(words))
+  return new DatabaseError(isFromCluster ? CLUSTER_IS_NOT_SUPPORTED : quote(words, secrets), words)
 }
 
 function createServerError(words: string, secrets: readonly string[]): CommandError {

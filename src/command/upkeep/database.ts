@@ -1,5 +1,6 @@
 import { isUtf8 } from 'node:buffer'
 import { KEY_LOCKING, SHEBANG_UNKNOWN } from '../../store/redis/redis-calls.ts'
+import { CommandError } from '../command-error.ts'
 import { CLUSTER_IS_NOT_SUPPORTED, type Connection, DatabaseError } from '../redis/connection.ts'
 import { LUA } from './lua.ts'
 
@@ -79,8 +80,8 @@ export class Database {
   }
 
   async refuseCluster(): Promise<void> {
-    if ((await this.readInfo('cluster')).get('cluster_enabled') === '1')
-      throw new DatabaseError(CLUSTER_IS_NOT_SUPPORTED)
+    const isCluster = (await this.readInfo('cluster')).get('cluster_enabled') === '1'
+    if (isCluster) throw new CommandError(CLUSTER_IS_NOT_SUPPORTED, { exit: 'redis' })
   }
 }
 

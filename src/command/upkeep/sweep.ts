@@ -1,6 +1,6 @@
 import { setTimeout } from 'node:timers/promises'
 import { createReplyError } from '../../store/redis/redis-calls.ts'
-import { DatabaseError } from '../redis/connection.ts'
+import { DatabaseError, PASSING } from '../redis/connection.ts'
 import type { Database, Job, KeyName, Page } from './database.ts'
 
 /** SCAN may return a key more than once; it is counted each time. */
@@ -203,6 +203,7 @@ export function findShareOfTable(cursor: string): number {
   return share
 }
 
+/** A call without an answer, too, may succeed later. */
 function isPassing(error: unknown): error is DatabaseError {
-  return error instanceof DatabaseError && error.isPassing
+  return error instanceof DatabaseError && (error.words === undefined || PASSING.test(error.words))
 }
