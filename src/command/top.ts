@@ -7,7 +7,7 @@ import { readSettings } from './settings/settings.ts'
 import { CONFIG, defineCommand, ENV, REDIS } from './subcommand.ts'
 import type { Terminal } from './terminal.ts'
 import { type Findings, type KeyRow, KeyWatch, OwnKeys } from './top/key-watch.ts'
-import { Database, SILENCE_MS } from './upkeep/database.ts'
+import { Database } from './upkeep/database.ts'
 import { loadWorkerConfig } from './worker-config.ts'
 
 const EVERY_MS = 2_000
@@ -40,7 +40,7 @@ export const top = defineCommand({
   async run({ terminal, env, cwd, signal }, options) {
     const settings = readSettings({ cwd, shell: env, config: options.config, env: options.env, view: 'development' })
     const config = loadWorkerConfig(settings)
-    const connection = await connect(settings, env, options.redis, SILENCE_MS)
+    const connection = await connect(settings, env, options.redis)
     try {
       const database = new Database(connection)
       const intervalMs = options.interval ?? (connection.kind === 'rest' ? EVERY_MS_OVER_REST : EVERY_MS)

@@ -1,6 +1,6 @@
 import { createClient, RESP_TYPES } from '@redis/client'
 import { connect } from '../../src/command/redis/connection.ts'
-import { Database, SILENCE_MS } from '../../src/command/upkeep/database.ts'
+import { Database } from '../../src/command/upkeep/database.ts'
 
 /** A client that takes and answers bytes. */
 export type BytesClient = Awaited<ReturnType<typeof connectBytes>>
@@ -37,7 +37,7 @@ export type OpenDatabase = Database & { close(): Promise<void> }
 export async function openDatabase(url: string, token?: string): Promise<OpenDatabase> {
   const variables = { UPSTASH_REDIS_REST_TOKEN: token }
   const settings = { variables, sources: new Map(), file: undefined, devVars: undefined, root: [] }
-  const connection = await connect(settings, {}, url, SILENCE_MS)
+  const connection = await connect(settings, {}, url)
   return Object.assign(new Database(connection), { close: () => connection.close() })
 }
 

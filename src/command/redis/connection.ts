@@ -25,10 +25,10 @@ export interface Connection {
 
 /** The message holds no key, no credential and no whole command. */
 export class DatabaseError extends StoreError {
-  /** Undefined if the server gave no answer. */
-  readonly words: string | undefined
+  /** Empty if the server gave no answer. */
+  readonly words: string
 
-  constructor(message: string, words?: string) {
+  constructor(message: string, words: string) {
     super(message)
     this.words = words
   }
@@ -134,7 +134,7 @@ async function connectOverRedis(url: URL, silenceMs: number): Promise<Connection
     secrets,
     async send(command) {
       return client.sendCommand(command, asBytes).catch((error: unknown) => {
-        const words = error instanceof ErrorReply ? error.message : undefined
+        const words = error instanceof ErrorReply ? error.message : ''
         throw createDatabaseError(words, secrets, 'the connection to Redis was lost')
       })
     },
@@ -166,7 +166,7 @@ async function connectOverRest(url: URL, token: string, silenceMs: number): Prom
     async send([command = '', ...args]) {
       return redis.exec([`${command}`, ...args.map(String)]).catch((error: unknown) => {
         const away = 'Upstash could not be reached, or its answer could not be read'
-        throw createDatabaseError(readUpstashWords(error) || undefined, secrets, away)
+        throw createDatabaseError(readUpstashWords(error) ?? '', secrets, away)
       })
     },
     async close() {},
@@ -174,8 +174,8 @@ async function connectOverRest(url: URL, token: string, silenceMs: number): Prom
 }
 
 /** @param words of the server @param away the message if there are none */
-function createDatabaseError(words: string | undefined, secrets: readonly string[], away: string): DatabaseError {
-  if (words === undefined) return new DatabaseError(away)
+function createDatabaseError(words: string, secrets: readonly string[], away: string): DatabaseError {
+  if (words === '') return new DatabaseError(away, words)
   const isFromCluster = /^(CROSSSLOT|MOVED|ASK)\b/.test(words)
   return new DatabaseError(isFromCluster ? CLUSTER_IS_NOT_SUPPORTED : quote(words, secrets), words)
 }

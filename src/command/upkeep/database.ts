@@ -9,8 +9,6 @@ export type KeyName = string | Buffer
 
 export type Page = Awaited<ReturnType<Database['scan']>>
 
-/** A connection that is silent for so long is closed and opened again. */
-export const SILENCE_MS = 30_000
 /** JSON has this in place of bytes that are not UTF-8. A name with it, sent back, would be another key's. */
 const REPLACED = '\ufffd'
 
@@ -35,23 +33,19 @@ export class Database {
     return { cursor: `${next}`, keys, unnameable: names.length - keys.length }
   }
 
-  /** @param isReadOnly the script writes nothing; the server enforces that if it can */
-  async evaluate(
-    lua: string,
-    keys: readonly KeyName[],
-    args: readonly number[],
-    isReadOnly = false,
-  ): Promise<number[]> {
-    const command = isReadOnly ? this.#readOnlyEval : 'EVAL'
+  /** @param ttlMs left out, the script writes nothing; the server enforces that if it can */
+  async runByTtl(keys: readonly KeyName[], budgetUs: number, ttlMs?: number): Promise<BatchResult> {
+    const command = ttlMs === undefined ? this.#readOnlyEval : 'EVAL'
     const firstLine = this.#firstLine
+    const args = [`${budgetUs}`, ...(ttlMs === undefined ? [] : [`${ttlMs}`])]
     try {
-      const call = [command, firstLine + lua, `${keys.length}`, ...keys, ...args.map(String)]
-      return (await this.#connection.send(call)) as number[]
+      const call = [command, firstLine + LUA['by-ttl'].lua, `${keys.length}`, ...keys, ...args]
+      return toResult((await this.#connection.send(call)) as number[])
     } catch (error) {
       if (firstLine !== '' && SHEBANG_UNKNOWN.test(readWords(error))) this.#firstLine = ''
       else if (command !== 'EVAL' && isUnavailable(error)) this.#readOnlyEval = 'EVAL'
       else throw error
-      return this.evaluate(lua, keys, args, isReadOnly)
+      return this.runByTtl(keys, budgetUs, ttlMs)
     }
   }
 
@@ -91,7 +85,7 @@ function isUnavailable(error: unknown): boolean {
 }
 
 function readWords(error: unknown): string {
-  return (error instanceof DatabaseError && error.words) || ''
+  return error instanceof DatabaseError ? error.words : ''
 }
 
 /** An idempotent change of keys. */
@@ -101,31 +95,30 @@ export interface Job {
   apply(database: Database, keys: readonly KeyName[], budgetUs: number): Promise<BatchResult>
 }
 
-interface BatchResult {
-  /** A count has here what would be changed. */
-  readonly changed: number
-  /** Keys with a time to live, and the rules and audit logs of Sluice. */
-  readonly kept: number
-  readonly gone: number
-  /** Script time by the server's clock; undefined if that stands still in scripts. */
-  readonly us: number | undefined
-}
+type BatchResult = ReturnType<typeof toResult>
 
-const BY_TTL = LUA['by-ttl'].lua
+/**
+ * @param changed a count has here what would be changed
+ * @param kept keys with a time to live, and the rules and audit logs of Sluice
+ * @param us script time by the server's clock; 0 if that stands still in scripts
+ */
+function toResult([changed = 0, kept = 0, gone = 0, us = 0]: readonly number[]) {
+  return { changed, kept, gone, us: us > 0 ? us : undefined }
+}
 
 export function expire(ttlMs: number): Job {
   return {
     name: `expire ${ttlMs}`,
-    apply: async (database, keys, budgetUs) => toResult(await database.evaluate(BY_TTL, keys, [budgetUs, ttlMs])),
+    apply: (database, keys, budgetUs) => database.runByTtl(keys, budgetUs, ttlMs),
   }
 }
 
 export const countBare: Job = {
   name: 'count',
-  apply: async (database, keys, budgetUs) => toResult(await database.evaluate(BY_TTL, keys, [budgetUs], true)),
+  apply: (database, keys, budgetUs) => database.runByTtl(keys, budgetUs),
 }
 
-/** Removes keys. UNLINK takes a whole batch, and Upstash charges for one command. */
+/** UNLINK takes a whole batch, and Upstash charges for one command. */
 export const deleteKeys: Job = {
   name: 'delete',
   async apply(database, keys) {
@@ -137,8 +130,4 @@ export const deleteKeys: Job = {
 export const countAll: Job = {
   name: 'count all',
   apply: async (_database, keys) => toResult([keys.length]),
-}
-
-function toResult([changed = 0, kept = 0, gone = 0, us = 0]: readonly number[]): BatchResult {
-  return { changed, kept, gone, us: us > 0 ? us : undefined }
 }

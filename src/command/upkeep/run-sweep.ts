@@ -7,7 +7,7 @@ import { createOption } from '../read-option.ts'
 import { connect } from '../redis/connection.ts'
 import { readSettings } from '../settings/settings.ts'
 import { CONFIG, type Context, ENV, REDIS, YES } from '../subcommand.ts'
-import { Database, type Job, SILENCE_MS } from './database.ts'
+import { Database, type Job } from './database.ts'
 import { ResumeFile } from './resume-file.ts'
 import { MAX_KEYS, type SweepOptions, type SweepProgress, sweep, type Tally } from './sweep.ts'
 
@@ -54,7 +54,7 @@ export async function runSweep(context: Context, flags: SweepFlags, command: Swe
     throw new CommandError(`--match ${JSON.stringify(match)} matches every key; confirm with --yes`)
   }
   const settings = readSettings({ cwd, shell: env, config, env: flags.env, view: 'development' })
-  const connection = await connect(settings, env, redis, SILENCE_MS)
+  const connection = await connect(settings, env, redis)
   const database = new Database(connection)
   const job = isDryRun ? command.countJob : command.job
   const options: SweepOptions = { database, job, match, count, signal }

@@ -205,5 +205,5 @@ export function findShareOfTable(cursor: string): number {
 
 /** A call without an answer, too, may succeed later. */
 function isPassing(error: unknown): error is DatabaseError {
-  return error instanceof DatabaseError && (error.words === undefined || PASSING.test(error.words))
+  return error instanceof DatabaseError && (error.words === '' || PASSING.test(error.words))
 }
