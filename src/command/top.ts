@@ -2,12 +2,12 @@ import { integer } from '../config/values.ts'
 import { sleep } from '../runtime/sleep.ts'
 import { formatDuration, formatNumber, formatPercent } from './format.ts'
 import { createOption, duration } from './read-option.ts'
-import { connect, createStore } from './redis/connection.ts'
+import { type Connection, connect, createStore } from './redis/connection.ts'
 import { readSettings } from './settings/settings.ts'
 import { CONFIG, defineCommand, ENV, REDIS } from './subcommand.ts'
 import type { Terminal } from './terminal.ts'
 import { type Findings, type KeyRow, KeyWatch, OwnKeys } from './top/key-watch.ts'
-import { Database } from './upkeep/database.ts'
+import { countKeys, readInfo } from './upkeep/database.ts'
 import { loadWorkerConfig } from './worker-config.ts'
 
 const EVERY_MS = 2_000
@@ -42,18 +42,17 @@ export const top = defineCommand({
     const config = loadWorkerConfig(settings)
     const connection = await connect(settings, env, options.redis)
     try {
-      const database = new Database(connection)
       const intervalMs = options.interval ?? (connection.kind === 'rest' ? EVERY_MS_OVER_REST : EVERY_MS)
       const looks = options.iterations ?? (terminal.isLive ? Number.POSITIVE_INFINITY : 1)
       const watch = new KeyWatch({
-        database,
+        connection,
         store: createStore(connection, config),
         ownKeys: new OwnKeys(config),
         sample: options.sample,
         rows: options.rows,
       })
       for (let look = 1; !signal.aborted; look++) {
-        const server = await readServerState(database)
+        const server = await readServerState(connection)
         const findings = await watch.look()
         const result = { redis: connection.name, atMs: Date.now(), server, ...findings }
         terminal.showAgain(result, () => formatLook(connection.name, server, findings, terminal))
@@ -68,15 +67,15 @@ export const top = defineCommand({
 })
 
 /** @throws {StoreError} */
-async function readServerState(database: Database) {
+async function readServerState(connection: Connection) {
   const tookMs: number[] = []
   for (let i = 0; i < PINGS; i++) {
     const sentAtMs = performance.now()
-    await database.ping()
+    await connection.send(['PING'])
     tookMs.push(performance.now() - sentAtMs)
   }
   tookMs.sort((a, b) => a - b)
-  const [keys, memory] = await Promise.all([database.countKeys(), database.readInfo('memory')])
+  const [keys, memory] = await Promise.all([countKeys(connection), readInfo(connection, 'memory')])
   const round = (ms = 0) => Math.round(ms * 100) / 100
   return {
     keys,

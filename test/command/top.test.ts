@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import type { Connection } from '../../src/command/redis/connection.ts'
 import { KeyWatch, OwnKeys } from '../../src/command/top/key-watch.ts'
 import { loadConfig } from '../../src/config/load-config.ts'
 import { LUA } from '../../src/store/redis/more-lua.ts'
@@ -8,7 +9,7 @@ import { type RedisServer, startRedisServer } from '../../tools/redis-server.ts'
 import { startRestFront } from '../../tools/rest-front.ts'
 import { EVERY_ALGORITHM } from '../support/charges.ts'
 import { connectRedis, type RedisClient } from '../support/redis-client.ts'
-import { type BytesClient, connectBytes, fill, type OpenDatabase, openDatabase } from '../support/upkeep.ts'
+import { type BytesClient, connectBytes, fill, openDatabase } from '../support/upkeep.ts'
 import { runInside } from './run-command.ts'
 
 const POLICIES = [
@@ -28,14 +29,14 @@ const ownKeys = new OwnKeys(config)
 let server: RedisServer
 let redis: RedisClient
 let bytes: BytesClient
-let database: OpenDatabase
+let connection: Connection
 let store: RedisStore
 
 beforeAll(async () => {
   server = await startRedisServer({ args: ['--enable-debug-command', 'yes'] })
   redis = await connectRedis(server.port)
   bytes = await connectBytes(server.port)
-  database = await openDatabase(`redis://127.0.0.1:${server.port}`)
+  connection = await openDatabase(`redis://127.0.0.1:${server.port}`)
   store = new RedisStore({
     client: adaptNodeRedis(redis),
     algorithms: EVERY_ALGORITHM,
@@ -44,7 +45,7 @@ beforeAll(async () => {
   })
 })
 afterAll(async () => {
-  await database.close()
+  await connection.close()
   bytes.destroy()
   await redis.close()
   await server.stop()
@@ -62,7 +63,7 @@ async function spend(key: string, times: number): Promise<void> {
 }
 
 function watch(sample = 1_000, rows = 3) {
-  return new KeyWatch({ database, store, ownKeys, sample, rows })
+  return new KeyWatch({ connection, store, ownKeys, sample, rows })
 }
 
 test('KeyWatch lists the busiest, and those at their limits, of its own prefix only, and changes nothing', async () => {

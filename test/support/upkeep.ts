@@ -1,6 +1,5 @@
 import { createClient, RESP_TYPES } from '@redis/client'
-import { connect } from '../../src/command/redis/connection.ts'
-import { Database } from '../../src/command/upkeep/database.ts'
+import { type Connection, connect } from '../../src/command/redis/connection.ts'
 
 /** A client that takes and answers bytes. */
 export type BytesClient = Awaited<ReturnType<typeof connectBytes>>
@@ -30,23 +29,18 @@ export async function fill(redis: BytesClient, name: string, count: number, from
   }
 }
 
-/** A database that is closed by the one who opened it. */
-export type OpenDatabase = Database & { close(): Promise<void> }
-
-/** Opens a database as the command does. @param token of its REST interface */
-export async function openDatabase(url: string, token?: string): Promise<OpenDatabase> {
+/** Connects to a database as the command does. @param token of its REST interface */
+export function openDatabase(url: string, token?: string): Promise<Connection> {
   const variables = { UPSTASH_REDIS_REST_TOKEN: token }
-  const settings = { variables, sources: new Map(), file: undefined, devVars: undefined, root: [] }
-  const connection = await connect(settings, {}, url)
-  return Object.assign(new Database(connection), { close: () => connection.close() })
+  return connect({ variables, sources: new Map(), file: undefined, devVars: undefined, root: [] }, {}, url)
 }
 
-/** A database of which some calls are made otherwise. */
-export function changed(database: Database, changes: Partial<Database>): Database {
-  return new Proxy(database, {
-    get(_, name: keyof Database) {
-      const value = changes[name] ?? database[name]
-      return typeof value === 'function' && !(name in changes) ? value.bind(database) : value
-    },
-  })
+/** A connection on which something else happens before each SCAN is answered. @param answer of the server */
+export function withScan(
+  connection: Connection,
+  change: (scan: () => Promise<unknown>) => Promise<unknown>,
+): Connection {
+  const send: Connection['send'] = (command) =>
+    command[0] === 'SCAN' ? change(() => connection.send(command)) : connection.send(command)
+  return { ...connection, send }
 }

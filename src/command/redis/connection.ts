@@ -18,7 +18,9 @@ export interface Connection {
   readonly database: string
   /** The server's errors may repeat them, so they are removed from messages. */
   readonly secrets: readonly string[]
-  /** Returns strings as bytes over `redis://`. @throws {DatabaseError} */
+  /** What the server turned out not to know: EVAL_RO (before 7.0), the line of flags of a script (other than Upstash). */
+  readonly lacks: Set<'EVAL_RO' | 'flags'>
+  /** Returns strings as bytes over `redis://`. Calls may be repeated. @throws {DatabaseError} */
   send(command: readonly (string | Buffer)[]): Promise<unknown>
   close(): Promise<void>
 }
@@ -132,6 +134,7 @@ async function connectOverRedis(url: URL, silenceMs: number): Promise<Connection
     name,
     database: formatDatabaseName(url),
     secrets,
+    lacks: new Set(),
     async send(command) {
       return client.sendCommand(command, asBytes).catch((error: unknown) => {
         const words = error instanceof ErrorReply ? error.message : ''
@@ -163,6 +166,7 @@ async function connectOverRest(url: URL, token: string, silenceMs: number): Prom
     name: host,
     database: formatDatabaseName(url),
     secrets,
+    lacks: new Set(),
     async send([command = '', ...args]) {
       return redis.exec([`${command}`, ...args.map(String)]).catch((error: unknown) => {
         const away = 'Upstash could not be reached, or its answer could not be read'

@@ -4,7 +4,8 @@ import type { RequestCharge } from '../../model/charge.ts'
 import type { RequestPolicy } from '../../model/policy.ts'
 import { type Store, StoreError } from '../../model/store.ts'
 import { createDigestCharge, readUsage } from '../../request/caller/caller-charges.ts'
-import { countBare, type Database, type Job } from '../upkeep/database.ts'
+import type { Connection } from '../redis/connection.ts'
+import { countBare, type Job } from '../upkeep/database.ts'
 import { type SweepOptions, sweep } from '../upkeep/sweep.ts'
 import { countUnitsPerSecond, findFullestLimit, isAtLimit, isIdle, type Look } from './activity.ts'
 
@@ -14,7 +15,7 @@ const BATCH = 25
 const MAX_REMEMBERED = 5_000
 
 export interface KeyWatchOptions {
-  readonly database: Database
+  readonly connection: Connection
   readonly store: Pick<Store, 'decide'>
   readonly ownKeys: OwnKeys
   readonly sample: number
@@ -65,17 +66,17 @@ export class KeyWatch {
   }
 
   async #scanNext() {
-    const { database, ownKeys, sample } = this.#options
+    const { connection, ownKeys, sample } = this.#options
     const names: string[] = []
     const job: Job = {
       name: 'look',
-      async apply(...[database, keys, budgetUs]) {
-        const result = await countBare.apply(database, keys, budgetUs)
+      async apply(...[connection, keys, budgetUs]) {
+        const result = await countBare.apply(connection, keys, budgetUs)
         names.push(...keys.slice(0, result.changed + result.kept + result.gone).map(String))
         return result
       },
     }
-    const options = { database, job, match: ownKeys.pattern, count: sample, from: this.#from, sampleKeys: sample }
+    const options = { connection, job, match: ownKeys.pattern, count: sample, from: this.#from, sampleKeys: sample }
     const { tally, cursor, share, isComplete } = await sweep(options)
     const unknown = this.#unknown + names.filter((name) => !ownKeys.findCharge(name) && !ownKeys.isOther(name)).length
     this.#from = isComplete ? undefined : { cursor, tally }

@@ -7,75 +7,58 @@ import { LUA } from './lua.ts'
 /** A name that is not UTF-8 stays bytes, if the connection can carry them. */
 export type KeyName = string | Buffer
 
-export type Page = Awaited<ReturnType<Database['scan']>>
-
 /** JSON has this in place of bytes that are not UTF-8. A name with it, sent back, would be another key's. */
 const REPLACED = '\ufffd'
 
-/** The calls that upkeep makes. Each throws `StoreError`, and may be repeated after it. */
-export class Database {
-  readonly #connection: Connection
-  /** Servers before 7.0 have no EVAL_RO. */
-  #readOnlyEval = 'EVAL_RO'
-  #firstLine = KEY_LOCKING
+/** @returns `unnameable` counts matching keys whose names are not text, which this connection cannot send */
+export async function scan({ send, kind }: Connection, cursor: string, match: string, count: number) {
+  const [next, found] = (await send(['SCAN', cursor, 'MATCH', match, 'COUNT', `${count}`])) as [KeyName, KeyName[]]
+  // Text costs half the processor time of bytes when it is sent back.
+  const names = found.map((name) => (typeof name !== 'string' && isUtf8(name) ? name.toString() : name))
+  const keys = kind === 'rest' ? names.filter((name) => !name.includes(REPLACED)) : names
+  return { cursor: `${next}`, keys, unnameable: names.length - keys.length }
+}
 
-  constructor(connection: Connection) {
-    this.#connection = connection
+export async function countKeys({ send }: Connection): Promise<number> {
+  return (await send(['DBSIZE'])) as number
+}
+
+/** @returns a section of INFO; empty if the server does not offer it */
+export async function readInfo({ send }: Connection, section: string): Promise<ReadonlyMap<string, string>> {
+  try {
+    const text = `${await send(['INFO', section])}`
+    return new Map([...text.matchAll(/^(\w+):(.*?)\r?$/gm)].map(([, name = '', value = '']) => [name, value]))
+  } catch (error) {
+    if (isUnavailable(error)) return new Map()
+    throw error
   }
+}
 
-  /** @returns `unnameable` counts matching keys whose names are not text, which this connection cannot send */
-  async scan(cursor: string, match: string, count: number) {
-    const reply = await this.#connection.send(['SCAN', cursor, 'MATCH', match, 'COUNT', `${count}`])
-    const [next, found] = reply as [KeyName, KeyName[]]
-    // Text costs half the processor time of bytes when it is sent back.
-    const names = found.map((name) => (typeof name !== 'string' && isUtf8(name) ? name.toString() : name))
-    const keys = this.#connection.kind === 'rest' ? names.filter((name) => !name.includes(REPLACED)) : names
-    return { cursor: `${next}`, keys, unnameable: names.length - keys.length }
-  }
+export async function refuseCluster(connection: Connection): Promise<void> {
+  const isCluster = (await readInfo(connection, 'cluster')).get('cluster_enabled') === '1'
+  if (isCluster) throw new CommandError(CLUSTER_IS_NOT_SUPPORTED, { exit: 'redis' })
+}
 
-  /** @param ttlMs left out, the script writes nothing; the server enforces that if it can */
-  async runByTtl(keys: readonly KeyName[], budgetUs: number, ttlMs?: number): Promise<BatchResult> {
-    const command = ttlMs === undefined ? this.#readOnlyEval : 'EVAL'
-    const firstLine = this.#firstLine
-    const args = [`${budgetUs}`, ...(ttlMs === undefined ? [] : [`${ttlMs}`])]
-    try {
-      const call = [command, firstLine + LUA['by-ttl'].lua, `${keys.length}`, ...keys, ...args]
-      return toResult((await this.#connection.send(call)) as number[])
-    } catch (error) {
-      if (firstLine !== '' && SHEBANG_UNKNOWN.test(readWords(error))) this.#firstLine = ''
-      else if (command !== 'EVAL' && isUnavailable(error)) this.#readOnlyEval = 'EVAL'
-      else throw error
-      return this.runByTtl(keys, budgetUs, ttlMs)
-    }
-  }
-
-  /** @returns how many of them existed */
-  async unlink(keys: readonly KeyName[]): Promise<number> {
-    return (await this.#connection.send(['UNLINK', ...keys])) as number
-  }
-
-  async ping(): Promise<void> {
-    await this.#connection.send(['PING'])
-  }
-
-  async countKeys(): Promise<number> {
-    return (await this.#connection.send(['DBSIZE'])) as number
-  }
-
-  /** @returns a section of INFO; empty if the server does not offer it */
-  async readInfo(section: string): Promise<ReadonlyMap<string, string>> {
-    try {
-      const text = `${await this.#connection.send(['INFO', section])}`
-      return new Map([...text.matchAll(/^(\w+):(.*?)\r?$/gm)].map(([, name = '', value = '']) => [name, value]))
-    } catch (error) {
-      if (isUnavailable(error)) return new Map()
-      throw error
-    }
-  }
-
-  async refuseCluster(): Promise<void> {
-    const isCluster = (await this.readInfo('cluster')).get('cluster_enabled') === '1'
-    if (isCluster) throw new CommandError(CLUSTER_IS_NOT_SUPPORTED, { exit: 'redis' })
+/** @param ttlMs left out, the script writes nothing; the server enforces that if it can */
+async function runByTtl(
+  connection: Connection,
+  keys: readonly KeyName[],
+  budgetUs: number,
+  ttlMs?: number,
+): Promise<BatchResult> {
+  const { send, lacks } = connection
+  const command = ttlMs === undefined && !lacks.has('EVAL_RO') ? 'EVAL_RO' : 'EVAL'
+  const firstLine = lacks.has('flags') ? '' : KEY_LOCKING
+  const args = [`${budgetUs}`, ...(ttlMs === undefined ? [] : [`${ttlMs}`])]
+  try {
+    return toResult(
+      (await send([command, firstLine + LUA['by-ttl'].lua, `${keys.length}`, ...keys, ...args])) as number[],
+    )
+  } catch (error) {
+    if (firstLine !== '' && SHEBANG_UNKNOWN.test(readWords(error))) lacks.add('flags')
+    else if (command !== 'EVAL' && isUnavailable(error)) lacks.add('EVAL_RO')
+    else throw error
+    return runByTtl(connection, keys, budgetUs, ttlMs)
   }
 }
 
@@ -92,7 +75,7 @@ function readWords(error: unknown): string {
 export interface Job {
   readonly name: string
   /** @param budgetUs script time after which no more keys are begun @returns counts of the keys dealt with */
-  apply(database: Database, keys: readonly KeyName[], budgetUs: number): Promise<BatchResult>
+  apply(connection: Connection, keys: readonly KeyName[], budgetUs: number): Promise<BatchResult>
 }
 
 type BatchResult = ReturnType<typeof toResult>
@@ -109,25 +92,25 @@ function toResult([changed = 0, kept = 0, gone = 0, us = 0]: readonly number[]) 
 export function expire(ttlMs: number): Job {
   return {
     name: `expire ${ttlMs}`,
-    apply: (database, keys, budgetUs) => database.runByTtl(keys, budgetUs, ttlMs),
+    apply: (connection, keys, budgetUs) => runByTtl(connection, keys, budgetUs, ttlMs),
   }
 }
 
 export const countBare: Job = {
   name: 'count',
-  apply: (database, keys, budgetUs) => database.runByTtl(keys, budgetUs),
+  apply: runByTtl,
 }
 
 /** UNLINK takes a whole batch, and Upstash charges for one command. */
 export const deleteKeys: Job = {
   name: 'delete',
-  async apply(database, keys) {
-    const changed = await database.unlink(keys)
+  async apply({ send }, keys) {
+    const changed = (await send(['UNLINK', ...keys])) as number
     return toResult([changed, 0, keys.length - changed])
   },
 }
 
 export const countAll: Job = {
   name: 'count all',
-  apply: async (_database, keys) => toResult([keys.length]),
+  apply: async (_connection, keys) => toResult([keys.length]),
 }

@@ -7,7 +7,7 @@ import { createOption } from '../read-option.ts'
 import { connect } from '../redis/connection.ts'
 import { readSettings } from '../settings/settings.ts'
 import { CONFIG, type Context, ENV, REDIS, YES } from '../subcommand.ts'
-import { Database, type Job } from './database.ts'
+import { countKeys, type Job } from './database.ts'
 import { ResumeFile } from './resume-file.ts'
 import { MAX_KEYS, type SweepOptions, type SweepProgress, sweep, type Tally } from './sweep.ts'
 
@@ -55,9 +55,8 @@ export async function runSweep(context: Context, flags: SweepFlags, command: Swe
   }
   const settings = readSettings({ cwd, shell: env, config, env: flags.env, view: 'development' })
   const connection = await connect(settings, env, redis)
-  const database = new Database(connection)
   const job = isDryRun ? command.countJob : command.job
-  const options: SweepOptions = { database, job, match, count, signal }
+  const options: SweepOptions = { connection, job, match, count, signal }
   try {
     if (asks) {
       const found = await sweep({ ...options, job: command.countJob, sampleKeys: KEYS_BEFORE_QUESTION })
@@ -96,7 +95,7 @@ async function applyJob(
   const save = ({ cursor, tally, share }: SweepProgress) =>
     file?.write({ cursor, tally, share, seconds: earlierSeconds + seconds() }) ?? false
 
-  const databaseKeys = await options.database.countKeys()
+  const databaseKeys = await countKeys(options.connection)
   const bar = terminal.startProgress('keys', Math.ceil(databaseKeys * (1 - startShare)))
   let latest: SweepProgress | undefined
   let savedAtMs = startedMs

@@ -1,7 +1,7 @@
 import { setTimeout } from 'node:timers/promises'
 import { createReplyError } from '../../store/redis/redis-calls.ts'
-import { DatabaseError, PASSING } from '../redis/connection.ts'
-import type { Database, Job, KeyName, Page } from './database.ts'
+import { type Connection, DatabaseError, PASSING } from '../redis/connection.ts'
+import { countKeys, type Job, type KeyName, refuseCluster, scan } from './database.ts'
 
 /** SCAN may return a key more than once; it is counted each time. */
 export type Tally = typeof NOTHING
@@ -31,7 +31,7 @@ export interface SweepProgress {
 }
 
 export interface SweepOptions {
-  readonly database: Database
+  readonly connection: Connection
   readonly job: Job
   readonly match: string
   /** Maximum of keys per SCAN and per script, 1 to 1000. */
@@ -86,10 +86,10 @@ class Sweep {
   }
 
   async run(): Promise<SweepProgress> {
-    const { database, signal } = this.#options
+    const { connection, signal } = this.#options
     try {
-      await this.#retry(() => database.refuseCluster())
-      this.#size = await this.#retry(() => database.countKeys())
+      await this.#retry(() => refuseCluster(connection))
+      this.#size = await this.#retry(() => countKeys(connection))
       await this.#iterate()
     } catch (error) {
       // Calls in flight at a stop may fail.
@@ -118,11 +118,12 @@ class Sweep {
     }
   }
 
-  #scan(cursor: string): Promise<Page> {
-    return this.#retry(() => this.#options.database.scan(cursor, this.#options.match, this.#count))
+  #scan(cursor: string) {
+    const { connection, match } = this.#options
+    return this.#retry(() => scan(connection, cursor, match, this.#count))
   }
 
-  async #process({ keys, unnameable }: Page): Promise<void> {
+  async #process({ keys, unnameable }: Awaited<ReturnType<typeof scan>>): Promise<void> {
     this.#add({ seen: unnameable, unnameable })
     const { examples } = this.#progress
     examples.push(...keys.slice(0, MAX_EXAMPLES - examples.length).map(String))
@@ -135,12 +136,12 @@ class Sweep {
   }
 
   async #apply(batch: readonly KeyName[]): Promise<void> {
-    const { database, job } = this.#options
+    const { connection, job } = this.#options
     let rest = batch
     let size = batch.length
     while (rest.length > 0 && !this.#signal.aborted) {
       const keys = rest.slice(0, size)
-      const { changed, kept, gone, us } = await this.#retry(() => job.apply(database, keys, SCRIPT_BUDGET_US))
+      const { changed, kept, gone, us } = await this.#retry(() => job.apply(connection, keys, SCRIPT_BUDGET_US))
       const seen = changed + kept + gone
       if (!(seen > 0)) throw createReplyError()
       // The next script gets what this one managed.

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import type { Database, Job } from '../../../src/command/upkeep/database.ts'
+import type { Connection } from '../../../src/command/redis/connection.ts'
+import type { Job } from '../../../src/command/upkeep/database.ts'
 import { MAX_KEYS, sweep } from '../../../src/command/upkeep/sweep.ts'
 import { expectProperty } from '../../support/property.ts'
 
@@ -14,19 +15,19 @@ interface Server {
 /** Goes through a database of which only the times are real. @returns keys handed to each script */
 async function goThrough({ usPerKey, pages, count }: Server) {
   let page = 0
-  const database = {
-    inFlight: 1,
-    refuseCluster: async () => {},
-    countKeys: async () => pages * MAX_KEYS,
-    async scan(_cursor: string, _match: string, most: number) {
-      const cursor = ++page < pages ? `${page}` : '0'
-      return { cursor, keys: Array.from({ length: most }, (_, i) => `${i}`), unnameable: 0 }
-    },
+  const answers: Readonly<Record<string, (most: number) => unknown>> = {
+    INFO: () => '',
+    DBSIZE: () => pages * MAX_KEYS,
+    SCAN: (most) => [++page < pages ? `${page}` : '0', Array.from({ length: most }, (_, i) => `${i}`)],
+  }
+  const connection: Pick<Connection, 'kind' | 'send'> = {
+    kind: 'redis',
+    send: async ([name, ...args]) => answers[`${name}`]?.(Number(args.at(-1))),
   }
   const scripts: { readonly handed: number; readonly us: number }[] = []
   const job: Job = {
     name: 'count',
-    async apply(_database, keys, budgetUs) {
+    async apply(_connection, keys, budgetUs) {
       // As by-ttl.lua, which looks at the clock at every 32nd key.
       const most = 32 * (Math.floor(budgetUs / (32 * (usPerKey ?? Number.EPSILON))) + 1)
       const changed = Math.min(keys.length, most)
@@ -35,7 +36,7 @@ async function goThrough({ usPerKey, pages, count }: Server) {
       return { changed, kept: 0, gone: 0, us }
     },
   }
-  const { isComplete, tally } = await sweep({ database: database as unknown as Database, job, match: '*', count })
+  const { isComplete, tally } = await sweep({ connection: connection as Connection, job, match: '*', count })
   expect([isComplete, tally.seen]).toEqual([true, pages * (count ?? MAX_KEYS)])
   return scripts
 }

@@ -1,28 +1,21 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { countBare, deleteKeys, expire } from '../../../src/command/upkeep/database.ts'
+import type { Connection } from '../../../src/command/redis/connection.ts'
+import { countBare, countKeys, deleteKeys, expire, scan } from '../../../src/command/upkeep/database.ts'
 import { findShareOfTable, type SweepOptions, sweep } from '../../../src/command/upkeep/sweep.ts'
 import { freePort } from '../../../tools/free-port.ts'
 import { type RedisServer, startRedisServer } from '../../../tools/redis-server.ts'
 import { type RestFront, startRestFront } from '../../../tools/rest-front.ts'
 import { expectProperty } from '../../support/property.ts'
-import {
-  type BytesClient,
-  changed,
-  connectBytes,
-  expiries,
-  fill,
-  type OpenDatabase,
-  openDatabase,
-} from '../../support/upkeep.ts'
+import { type BytesClient, connectBytes, expiries, fill, openDatabase, withScan } from '../../support/upkeep.ts'
 
 const HOUR_MS = 3_600_000
 
 let server: RedisServer
 let redis: BytesClient
 let front: RestFront
-let overRedis: OpenDatabase
-let overRest: OpenDatabase
+let overRedis: Connection
+let overRest: Connection
 
 beforeAll(async () => {
   server = await startRedisServer({ args: ['--enable-debug-command', 'yes'] })
@@ -64,7 +57,7 @@ describe.each([
       })
       .map((text) => Buffer.from(text.replaceAll('\ufffd', ''))),
   ],
-] as const)('over %s', (_name, database, names) => {
+] as const)('over %s', (_name, connection, names) => {
   test('sweep() gives a TTL to each key that matches and has none, and touches no other', () => {
     const keys = fc.uniqueArray(
       fc.record({
@@ -82,7 +75,7 @@ describe.each([
       }
       const all = rows.map(({ name }) => name)
       const before = await expiries(redis, all)
-      const options = { database: database(), match: 'flashMap_*', count }
+      const options = { connection: connection(), match: 'flashMap_*', count }
 
       const counted = await sweep({ ...options, job: countBare })
       expect(await expiries(redis, all)).toEqual(before)
@@ -103,43 +96,35 @@ describe.each([
   test('sweep() removes what matches, and nothing else', async () => {
     await fill(redis, 'flashMap_', 1_000)
     await fill(redis, 'other_', 1_000)
-    const { tally } = await sweep({ database: database(), job: deleteKeys, match: 'flashMap_*', count: 100 })
+    const { tally } = await sweep({ connection: connection(), job: deleteKeys, match: 'flashMap_*', count: 100 })
     expect(tally).toMatchObject({ changed: 1_000, kept: 0, unnameable: 0 })
-    expect(await database().countKeys()).toBe(1_000)
+    expect(await countKeys(connection())).toBe(1_000)
     expect(await commandsRun()).not.toContain('del')
   })
 
   test('sweep() tells keys that went between SCAN and the script, and makes none', async () => {
     await fill(redis, 'a', 500)
-    const inner = database()
     let removed = 0
-    const vanishing = changed(inner, {
-      async scan(cursor, match, count) {
-        const page = await inner.scan(cursor, match, count)
-        for (const key of page.keys.filter((_, i) => i % 3 === 0)) {
-          removed += Number(await redis.sendCommand(['DEL', key as string]))
-        }
-        return page
-      },
+    const vanishing = withScan(connection(), async (scan) => {
+      const reply = (await scan()) as [string, string[]]
+      for (const key of reply[1].filter((_, i) => i % 3 === 0)) removed += Number(await redis.sendCommand(['DEL', key]))
+      return reply
     })
-    const { tally } = await sweep({ database: vanishing, job: expire(HOUR_MS), match: 'a*', count: 50 })
+    const { tally } = await sweep({ connection: vanishing, job: expire(HOUR_MS), match: 'a*', count: 50 })
     expect(tally.gone).toBe(removed)
     expect(tally.changed).toBe(500 - removed)
-    expect(await inner.countKeys()).toBe(500 - removed)
+    expect(await countKeys(connection())).toBe(500 - removed)
   })
 
   test('sweep() misses no key while thousands are made, and the table grows', async () => {
     await fill(redis, 'old', 3_000)
-    const inner = database()
     let made = 0
-    const growing = changed(inner, {
-      async scan(cursor, match, count) {
-        if (made < 12_000) await fill(redis, 'new', 1_000, made)
-        made += 1_000
-        return inner.scan(cursor, match, count)
-      },
+    const growing = withScan(connection(), async (scan) => {
+      if (made < 12_000) await fill(redis, 'new', 1_000, made)
+      made += 1_000
+      return scan()
     })
-    const { isComplete } = await sweep({ database: growing, job: expire(HOUR_MS), match: '*', count: 300 })
+    const { isComplete } = await sweep({ connection: growing, job: expire(HOUR_MS), match: '*', count: 300 })
     expect(isComplete).toBe(true)
     const old = Array.from({ length: 3_000 }, (_, i) => `old${i}`)
     expect((await expiries(redis, old)).filter((at) => at <= 0)).toEqual([])
@@ -161,7 +146,7 @@ describe.each([
           const stopping = new AbortController()
           let told = 0
           const summary = await sweep({
-            ...{ database: database(), job, match: 'a*', count, from, signal: stopping.signal },
+            ...{ connection: connection(), job, match: 'a*', count, from, signal: stopping.signal },
             onProgress: () => void (++told >= after && stopping.abort()),
           })
           from = { cursor: summary.cursor, tally: summary.tally }
@@ -180,9 +165,9 @@ describe.each([
   test('sweep() sends nothing that holds up a server, or writes more than it must', async () => {
     await fill(redis, 'a', 500)
     await redis.sendCommand(['CONFIG', 'RESETSTAT'])
-    await sweep({ database: database(), job: countBare, match: '*', count: 100 })
+    await sweep({ connection: connection(), job: countBare, match: '*', count: 100 })
     const reading = await commandsRun()
-    await sweep({ database: database(), job: expire(HOUR_MS), match: '*', count: 100 })
+    await sweep({ connection: connection(), job: expire(HOUR_MS), match: '*', count: 100 })
     const ours = ['config|resetstat', 'ping', 'info', 'dbsize', 'scan', 'pttl', 'time', 'evalsha_ro', 'eval_ro']
     expect(ours).toEqual(expect.arrayContaining(reading))
     expect([...ours, 'evalsha', 'eval', 'pexpire']).toEqual(expect.arrayContaining(await commandsRun()))
@@ -195,7 +180,7 @@ describe('over REST', () => {
     // What the name above becomes in JSON.
     await redis.sendCommand(['SET', 'a\ufffd', 'x'])
     await redis.sendCommand(['SET', 'ab', 'x'])
-    const { tally } = await sweep({ database: overRest, job: expire(HOUR_MS), match: 'a*' })
+    const { tally } = await sweep({ connection: overRest, job: expire(HOUR_MS), match: 'a*' })
     expect(tally).toMatchObject({ seen: 3, changed: 1, unnameable: 2 })
     expect((await expiries(redis, [Buffer.from([97, 0xff]), 'a\ufffd'])).map(Number)).toEqual([-1, -1])
   })
@@ -203,9 +188,9 @@ describe('over REST', () => {
   test('sweep() sends scripts to a server that knows no lines of flags', async () => {
     const plain = await startRestFront({ redisPort: server.port, token: front.token, stripShebang: false })
     await fill(redis, 'a', 300)
-    const database = await openDatabase(plain.url, plain.token)
-    expect((await sweep({ database, job: countBare, match: '*' })).tally.changed).toBe(300)
-    expect((await sweep({ database, job: expire(HOUR_MS), match: '*' })).tally.changed).toBe(300)
+    const connection = await openDatabase(plain.url, plain.token)
+    expect((await sweep({ connection, job: countBare, match: '*' })).tally.changed).toBe(300)
+    expect((await sweep({ connection, job: expire(HOUR_MS), match: '*' })).tally.changed).toBe(300)
     await plain.stop()
   })
 
@@ -213,11 +198,11 @@ describe('over REST', () => {
     const port = await freePort()
     let gone = await startRestFront({ redisPort: server.port, token: front.token, port })
     await fill(redis, 'a', 3_000)
-    const database = await openDatabase(gone.url, gone.token)
+    const connection = await openDatabase(gone.url, gone.token)
     let reason: string | undefined
     let back: Promise<unknown> | undefined
     const { tally, isComplete, pauses } = await sweep({
-      ...{ database, job: expire(HOUR_MS), match: '*', count: 100 },
+      ...{ connection, job: expire(HOUR_MS), match: '*', count: 100 },
       onProgress({ share, waitsFor }) {
         if (share > 0.3) {
           back ??= gone.stop().then(async () => {
@@ -246,10 +231,10 @@ describe('over REST', () => {
   test('sweep() stops at a token that is no longer right, and does not show it', async () => {
     const port = await freePort()
     const before = await startRestFront({ redisPort: server.port, token: 'planted-secret-old', port })
-    const database = await openDatabase(before.url, before.token)
+    const connection = await openDatabase(before.url, before.token)
     await before.stop()
     const after = await startRestFront({ redisPort: server.port, token: front.token, port })
-    const failure = sweep({ database, job: countBare, match: '*' })
+    const failure = sweep({ connection, job: countBare, match: '*' })
     await expect(failure).rejects.toThrow('WRONGPASS')
     await expect(failure).rejects.not.toThrow('planted')
     await after.stop()
@@ -261,7 +246,7 @@ describe('over redis://', () => {
     await fill(redis, 'a', 5_000)
     let cuts = 0
     const { tally, isComplete } = await sweep({
-      ...{ database: overRedis, job: expire(HOUR_MS), match: '*', count: 100 },
+      ...{ connection: overRedis, job: expire(HOUR_MS), match: '*', count: 100 },
       onProgress({ share }) {
         if (share < 0.2 * (cuts + 1) || cuts >= 3) return
         cuts++
@@ -278,15 +263,15 @@ describe('over redis://', () => {
   test('sweep() gives a server up that stays away for a minute', { tags: ['slow'] }, async () => {
     let nowMs = 0
     const other = await startRedisServer()
-    const database = await openDatabase(`redis://127.0.0.1:${other.port}`)
+    const connection = await openDatabase(`redis://127.0.0.1:${other.port}`)
     await other.stop()
     const wait = async (ms: number) => {
       nowMs += ms
     }
-    const failure = sweep({ database, job: countBare, match: '*', wait, nowMs: () => nowMs })
+    const failure = sweep({ connection, job: countBare, match: '*', wait, nowMs: () => nowMs })
     await expect(failure).rejects.toThrow('the connection to Redis was lost')
     expect(nowMs).toBeGreaterThan(60_000)
-    await database.close()
+    await connection.close()
   })
 
   test('a script stops at its budget, and what is left goes into others', async () => {
@@ -295,13 +280,13 @@ describe('over redis://', () => {
     const job = expire(HOUR_MS)
     const hurried = {
       name: 'hurried',
-      async apply(...[database, keys]: Parameters<typeof job.apply>) {
-        const done = await job.apply(database, keys, 0)
+      async apply(...[connection, keys]: Parameters<typeof job.apply>) {
+        const done = await job.apply(connection, keys, 0)
         batches.push(done.changed)
         return done
       },
     }
-    const { tally } = await sweep({ database: overRedis, job: hurried, match: '*', count: 1_000 })
+    const { tally } = await sweep({ connection: overRedis, job: hurried, match: '*', count: 1_000 })
     expect(tally.changed).toBe(1_000)
     expect(Math.max(...batches)).toBe(32)
   })
@@ -320,19 +305,19 @@ describe('over redis://', () => {
       '+time',
     ]
     await redis.sendCommand(['ACL', 'SETUSER', 'reader', ...rights])
-    const database = await openDatabase(`redis://reader:planted-secret-user@127.0.0.1:${server.port}`)
-    expect((await sweep({ database, job: countBare, match: '*' })).tally.changed).toBe(300)
-    await expect(sweep({ database, job: expire(HOUR_MS), match: '*' })).rejects.toThrow('NOPERM')
-    await database.close()
+    const connection = await openDatabase(`redis://reader:planted-secret-user@127.0.0.1:${server.port}`)
+    expect((await sweep({ connection, job: countBare, match: '*' })).tally.changed).toBe(300)
+    await expect(sweep({ connection, job: expire(HOUR_MS), match: '*' })).rejects.toThrow('NOPERM')
+    await connection.close()
   })
 
   test('sweep() refuses a node of a cluster', async () => {
     const node = await startRedisServer({ args: ['--cluster-enabled', 'yes'] })
-    const database = await openDatabase(`redis://127.0.0.1:${node.port}`)
-    await expect(sweep({ database, job: countBare, match: '*' })).rejects.toThrow(
+    const connection = await openDatabase(`redis://127.0.0.1:${node.port}`)
+    await expect(sweep({ connection, job: countBare, match: '*' })).rejects.toThrow(
       'Redis Cluster, which is not supported',
     )
-    await database.close()
+    await connection.close()
     await node.stop()
   })
 
@@ -340,7 +325,7 @@ describe('over redis://', () => {
     await fill(redis, 'a', 20_000)
     await fill(redis, 'b', 20_000)
     const { tally, share, isComplete } = await sweep({
-      database: overRedis,
+      connection: overRedis,
       job: countBare,
       match: 'a*',
       sampleKeys: 4_000,
@@ -353,7 +338,7 @@ describe('over redis://', () => {
 
   test('sweep() looks at ten times as many others, and no more, for a pattern that nothing matches', async () => {
     await fill(redis, 'a', 20_000)
-    const { tally, share } = await sweep({ database: overRedis, job: countBare, match: 'b*', sampleKeys: 1_000 })
+    const { tally, share } = await sweep({ connection: overRedis, job: countBare, match: 'b*', sampleKeys: 1_000 })
     expect(tally.seen).toBe(0)
     expect(share).toBeGreaterThan(0.2)
     expect(share).toBeLessThan(0.8)
@@ -363,7 +348,7 @@ describe('over redis://', () => {
     await fill(redis, 'a', 20_000)
     let [cursor, passed, before] = ['0', 0, 0]
     do {
-      const page = await overRedis.scan(cursor, '*', 500)
+      const page = await scan(overRedis, cursor, '*', 500)
       cursor = page.cursor
       passed += page.keys.length
       const share = cursor === '0' ? 1 : findShareOfTable(cursor)
