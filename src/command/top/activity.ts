@@ -1,11 +1,8 @@
 import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
 import type { RequestPolicy } from '../../model/policy.ts'
-import type { LimitUsage } from '../../request/caller/caller-charges.ts'
+import type { LimitUsage, readUsage } from '../../request/caller/caller-charges.ts'
 
-export interface Look {
-  readonly nowMs: number
-  readonly limits: readonly LimitUsage[]
-}
+export type Look = Awaited<ReturnType<typeof readUsage>>
 
 /** A request of one unit would be refused. */
 export function isAtLimit({ limits }: Look): boolean {

@@ -92,7 +92,7 @@ export class KeyWatch {
   }
 
   async #read(charges: readonly RequestCharge[]): Promise<void> {
-    let usage: Awaited<ReturnType<typeof readUsage>>
+    let usage: Look
     try {
       usage = await readUsage(this.#options.store, charges)
     } catch (error) {
