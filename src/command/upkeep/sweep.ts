@@ -61,135 +61,111 @@ const MAX_EXAMPLES = 5
  * at least once; keys that come or go meanwhile may be missed.
  * @throws {StoreError} if the server refuses, or does not answer for a minute; the last `onProgress` says where to resume
  */
-export function sweep(options: SweepOptions): Promise<Readonly<SweepProgress>> {
-  return new Sweep(options).run()
-}
-
-class Sweep {
-  readonly #options: SweepOptions
-  readonly #progress: SweepProgress
-  readonly #count: number
-  readonly #end = new AbortController()
-  readonly #signal: AbortSignal
-  #size = 0
+export async function sweep(options: SweepOptions): Promise<Readonly<SweepProgress>> {
+  const { connection, job, match, count = MAX_KEYS, sampleKeys = Number.POSITIVE_INFINITY, signal } = options
+  const { onProgress = () => {}, wait, nowMs = () => performance.now() } = options
+  const { cursor, tally } = options.from ?? { cursor: '0', tally: NOTHING }
+  const share = findShareOfTable(cursor)
+  const progress: SweepProgress = { tally: { ...tally }, cursor, share, isComplete: false, pauses: 0, examples: [] }
+  const end = new AbortController()
+  const stop = AbortSignal.any([end.signal, ...(signal ? [signal] : [])])
+  let size = 0
   /** Estimated slots of the key table that this run has passed. */
-  #slots = 0
-  #isShareKnown = true
+  let slots = 0
+  let isShareKnown = true
 
-  constructor(options: SweepOptions) {
-    const { count = MAX_KEYS, from: { cursor, tally } = { cursor: '0', tally: NOTHING }, signal } = options
-    this.#options = options
-    this.#count = count
-    const share = findShareOfTable(cursor)
-    this.#progress = { tally: { ...tally }, cursor, share, isComplete: false, pauses: 0, examples: [] }
-    this.#signal = AbortSignal.any([this.#end.signal, ...(signal ? [signal] : [])])
-  }
-
-  async run(): Promise<SweepProgress> {
-    const { connection, signal } = this.#options
+  async function goThrough(): Promise<void> {
+    const enough = tally.seen + sampleKeys
+    const hasSample = () => progress.tally.seen >= enough || slots >= 10 * sampleKeys
+    let next = scanFrom(cursor)
     try {
-      await this.#retry(() => refuseCluster(connection))
-      this.#size = await this.#retry(() => countKeys(connection))
-      await this.#iterate()
-    } catch (error) {
-      // Calls in flight at a stop may fail.
-      if (!signal?.aborted || !isPassing(error)) throw error
-    }
-    return this.#progress
-  }
-
-  async #iterate(): Promise<void> {
-    const { sampleKeys = Number.POSITIVE_INFINITY } = this.#options
-    const enough = this.#progress.tally.seen + sampleKeys
-    const hasSample = () => this.#progress.tally.seen >= enough || this.#slots >= 10 * sampleKeys
-    let next = this.#scan(this.#progress.cursor)
-    try {
-      while (!this.#signal.aborted && !hasSample() && !this.#progress.isComplete) {
+      while (!stop.aborted && !hasSample() && !progress.isComplete) {
         const page = await next
         // The next page is fetched while this one is processed. Its error is thrown where it is awaited.
-        if (page.cursor !== '0') next = this.#scan(page.cursor)
+        if (page.cursor !== '0') next = scanFrom(page.cursor)
         next.catch(() => {})
-        await this.#process(page)
-        if (!this.#signal.aborted) this.#advance(page.cursor)
+        await processPage(page)
+        if (!stop.aborted) advance(page.cursor)
       }
     } finally {
-      this.#end.abort()
+      end.abort()
       await next.catch(() => {})
     }
   }
 
-  #scan(cursor: string) {
-    const { connection, match } = this.#options
-    return this.#retry(() => scan(connection, cursor, match, this.#count))
+  function scanFrom(cursor: string) {
+    return retry(() => scan(connection, cursor, match, count))
   }
 
-  async #process({ keys, unnameable }: Awaited<ReturnType<typeof scan>>): Promise<void> {
-    this.#add({ seen: unnameable, unnameable })
-    const { examples } = this.#progress
-    examples.push(...keys.slice(0, MAX_EXAMPLES - examples.length).map(String))
-    const size = Math.min(BATCH, this.#count)
-    const batches = Array.from({ length: Math.ceil(keys.length / size) }, (_, at) =>
-      this.#apply(keys.slice(at * size, (at + 1) * size)),
+  async function processPage({ keys, unnameable }: Awaited<ReturnType<typeof scan>>): Promise<void> {
+    add({ seen: unnameable, unnameable })
+    progress.examples.push(...keys.slice(0, MAX_EXAMPLES - progress.examples.length).map(String))
+    const length = Math.min(BATCH, count)
+    const batches = Array.from({ length: Math.ceil(keys.length / length) }, (_, at) =>
+      applyTo(keys.slice(at * length, (at + 1) * length)),
     )
     const ends = await Promise.allSettled(batches)
     for (const end of ends) if (end.status === 'rejected') throw end.reason
   }
 
-  async #apply(batch: readonly KeyName[]): Promise<void> {
-    const { connection, job } = this.#options
+  async function applyTo(batch: readonly KeyName[]): Promise<void> {
     let rest = batch
-    let size = batch.length
-    while (rest.length > 0 && !this.#signal.aborted) {
-      const keys = rest.slice(0, size)
-      const { changed, kept, gone, us } = await this.#retry(() => job.apply(connection, keys, SCRIPT_BUDGET_US))
+    let length = batch.length
+    while (rest.length > 0 && !stop.aborted) {
+      const keys = rest.slice(0, length)
+      const { changed, kept, gone, us } = await retry(() => job.apply(connection, keys, SCRIPT_BUDGET_US))
       const seen = changed + kept + gone
       if (!(seen > 0)) throw createReplyError()
       // The next script gets what this one managed.
-      size = seen
+      length = seen
       rest = rest.slice(seen)
-      if (us !== undefined) this.#progress.longestScriptUs = Math.max(us, this.#progress.longestScriptUs ?? 0)
-      this.#add({ seen, changed, kept, gone })
-      this.#report()
+      if (us !== undefined) progress.longestScriptUs = Math.max(us, progress.longestScriptUs ?? 0)
+      add({ seen, changed, kept, gone })
+      onProgress(progress)
     }
   }
 
-  #advance(cursor: string): void {
-    this.#slots += this.#count
-    const share = cursor === '0' ? 1 : findShareOfTable(cursor)
-    // A server other than Redis may count its cursors in another way.
-    if (share < this.#progress.share) this.#isShareKnown = false
-    this.#progress.share = this.#isShareKnown || cursor === '0' ? share : Math.min(this.#slots / this.#size, 0.99)
-    this.#progress.cursor = cursor
-    this.#progress.isComplete = cursor === '0'
-    this.#report()
+  function add(found: Partial<Tally>): void {
+    for (const [name, count] of Object.entries(found)) progress.tally[name as keyof Tally] += count
   }
 
-  async #retry<T>(call: () => Promise<T>): Promise<T> {
-    const { wait, nowMs = () => performance.now() } = this.#options
+  function advance(cursor: string): void {
+    slots += count
+    const share = cursor === '0' ? 1 : findShareOfTable(cursor)
+    // A server other than Redis may count its cursors in another way.
+    if (share < progress.share) isShareKnown = false
+    progress.share = isShareKnown || cursor === '0' ? share : Math.min(slots / size, 0.99)
+    progress.cursor = cursor
+    progress.isComplete = cursor === '0'
+    onProgress(progress)
+  }
+
+  async function retry<T>(call: () => Promise<T>): Promise<T> {
     const startedMs = nowMs()
     for (let waitMs = MIN_WAIT_MS; ; waitMs = Math.min(2 * waitMs, MAX_WAIT_MS)) {
       try {
         const answer = await call()
-        this.#progress.waitsFor = undefined
+        progress.waitsFor = undefined
         return answer
       } catch (error) {
-        if (!isPassing(error) || this.#signal.aborted || nowMs() - startedMs > GIVE_UP_AFTER_MS) throw error
-        if (waitMs === MIN_WAIT_MS) this.#progress.pauses++
-        this.#progress.waitsFor = error.message
-        this.#report()
-        await (wait ? wait(waitMs) : setTimeout(waitMs, undefined, { signal: this.#signal }).catch(() => {}))
+        if (!isPassing(error) || stop.aborted || nowMs() - startedMs > GIVE_UP_AFTER_MS) throw error
+        if (waitMs === MIN_WAIT_MS) progress.pauses++
+        progress.waitsFor = error.message
+        onProgress(progress)
+        await (wait ? wait(waitMs) : setTimeout(waitMs, undefined, { signal: stop }).catch(() => {}))
       }
     }
   }
 
-  #add(found: Partial<Tally>): void {
-    const { tally } = this.#progress
-    for (const [name, count] of Object.entries(found)) tally[name as keyof Tally] += count
+  try {
+    await retry(() => refuseCluster(connection))
+    size = await retry(() => countKeys(connection))
+    await goThrough()
+  } catch (error) {
+    // Calls in flight at a stop may fail.
+    if (!signal?.aborted || !isPassing(error)) throw error
   }
-
-  #report(): void {
-    this.#options.onProgress?.(this.#progress)
-  }
+  return progress
 }
 
 /**
