@@ -35,7 +35,7 @@ export function openDatabase(url: string, token?: string): Promise<Connection> {
   return connect({ variables, sources: new Map(), file: undefined, devVars: undefined, root: [] }, {}, url)
 }
 
-/** A connection on which something else happens before each SCAN is answered. @param answer of the server */
+/** A connection that answers each SCAN in another way. @param change gets a function that sends it */
 export function withScan(
   connection: Connection,
   change: (scan: () => Promise<unknown>) => Promise<unknown>,
