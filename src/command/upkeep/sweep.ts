@@ -74,7 +74,7 @@ export async function sweep(options: SweepOptions): Promise<Readonly<SweepProgre
   let slots = 0
   let isShareKnown = true
 
-  async function goThrough(): Promise<void> {
+  async function sweepPages(): Promise<void> {
     const enough = tally.seen + sampleKeys
     const hasSample = () => progress.tally.seen >= enough || slots >= 10 * sampleKeys
     let next = scanFrom(cursor)
@@ -84,7 +84,7 @@ export async function sweep(options: SweepOptions): Promise<Readonly<SweepProgre
         // The next page is fetched while this one is processed. Its error is thrown where it is awaited.
         if (page.cursor !== '0') next = scanFrom(page.cursor)
         next.catch(() => {})
-        await processPage(page)
+        await applyToPage(page)
         if (!stop.aborted) advance(page.cursor)
       }
     } finally {
@@ -94,26 +94,26 @@ export async function sweep(options: SweepOptions): Promise<Readonly<SweepProgre
   }
 
   function scanFrom(cursor: string) {
-    return retry(() => scan(connection, cursor, match, count))
+    return awaitAnswer(() => scan(connection, cursor, match, count))
   }
 
-  async function processPage({ keys, unnameable }: Awaited<ReturnType<typeof scan>>): Promise<void> {
+  async function applyToPage({ keys, unnameable }: Awaited<ReturnType<typeof scan>>): Promise<void> {
     add({ seen: unnameable, unnameable })
     progress.examples.push(...keys.slice(0, MAX_EXAMPLES - progress.examples.length).map(String))
     const length = Math.min(BATCH, count)
     const batches = Array.from({ length: Math.ceil(keys.length / length) }, (_, at) =>
-      applyTo(keys.slice(at * length, (at + 1) * length)),
+      applyToBatch(keys.slice(at * length, (at + 1) * length)),
     )
     const ends = await Promise.allSettled(batches)
     for (const end of ends) if (end.status === 'rejected') throw end.reason
   }
 
-  async function applyTo(batch: readonly KeyName[]): Promise<void> {
+  async function applyToBatch(batch: readonly KeyName[]): Promise<void> {
     let rest = batch
     let length = batch.length
     while (rest.length > 0 && !stop.aborted) {
       const keys = rest.slice(0, length)
-      const { changed, kept, gone, us } = await retry(() => job.apply(connection, keys, SCRIPT_BUDGET_US))
+      const { changed, kept, gone, us } = await awaitAnswer(() => job.apply(connection, keys, SCRIPT_BUDGET_US))
       const seen = changed + kept + gone
       if (!(seen > 0)) throw createReplyError()
       // The next script gets what this one managed.
@@ -140,7 +140,7 @@ export async function sweep(options: SweepOptions): Promise<Readonly<SweepProgre
     onProgress(progress)
   }
 
-  async function retry<T>(call: () => Promise<T>): Promise<T> {
+  async function awaitAnswer<T>(call: () => Promise<T>): Promise<T> {
     const startedMs = nowMs()
     for (let waitMs = MIN_WAIT_MS; ; waitMs = Math.min(2 * waitMs, MAX_WAIT_MS)) {
       try {
@@ -158,9 +158,9 @@ export async function sweep(options: SweepOptions): Promise<Readonly<SweepProgre
   }
 
   try {
-    await retry(() => refuseCluster(connection))
-    size = await retry(() => countKeys(connection))
-    await goThrough()
+    await awaitAnswer(() => refuseCluster(connection))
+    size = await awaitAnswer(() => countKeys(connection))
+    await sweepPages()
   } catch (error) {
     // Calls in flight at a stop may fail.
     if (!signal?.aborted || !isPassing(error)) throw error
