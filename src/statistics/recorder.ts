@@ -6,7 +6,7 @@ import { type Store, StoreError } from '../model/store.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import type { Log } from '../runtime/log.ts'
 import { drawNumber } from '../runtime/random.ts'
-import { type Flush, findPeriodStart, PERIOD_MS, type Period, type StatisticsStore } from '../store/counters.ts'
+import { type Flush, findPeriodStart, type StatisticsStore } from '../store/counters.ts'
 import type { LabelReader } from './label.ts'
 import { COUNT_NAMES } from './metrics.ts'
 import { Minute } from './minute.ts'
@@ -39,9 +39,8 @@ export class Recorder implements Observer, StageWatch, MirrorWatch {
   readonly #options: RecorderOptions
   readonly #source = drawNumber().toString(36)
   #number = 0
-  #minute: Minute | undefined
-  /** Minutes that have ended, but are not sent. */
-  #past: Period[] = []
+  /** What is counted, but in no flush yet, by its start; nearly always one minute. */
+  #minutes = new Map<number, Minute>()
   #unsent: { readonly flush: Flush; readonly sinceMs: number } | undefined
   /** Some request sends before this. */
   #scheduledUntilMs = Number.NEGATIVE_INFINITY
@@ -120,18 +119,12 @@ export class Recorder implements Observer, StageWatch, MirrorWatch {
   }
 
   #findMinute(nowMs = this.#options.now()): Minute {
-    const minute = this.#minute
-    if (minute && nowMs >= minute.startMs && nowMs < minute.startMs + PERIOD_MS.minute) return minute
-    this.#endMinute()
-    this.#minute = new Minute(findPeriodStart('minute', nowMs))
-    return this.#minute
-  }
-
-  #endMinute(): void {
-    const minute = this.#minute
-    if (!minute) return
-    this.#past.push(minute.toPeriod())
-    this.#minute = undefined
+    const startMs = findPeriodStart('minute', nowMs)
+    const known = this.#minutes.get(startMs)
+    if (known) return known
+    const minute = new Minute(startMs)
+    this.#minutes.set(startMs, minute)
+    return minute
   }
 
   #schedule(nowMs: number, context: RecordingContext): void {
@@ -177,12 +170,11 @@ export class Recorder implements Observer, StageWatch, MirrorWatch {
   }
 
   #freeze(): void {
-    this.#endMinute()
-    const minutes = this.#past
+    const minutes = Array.from(this.#minutes.values(), (minute) => minute.toPeriod())
     if (minutes.length === 0) return
-    this.#past = []
-    this.#number++
-    this.#unsent = { flush: { source: this.#source, number: this.#number, minutes }, sinceMs: this.#options.now() }
+    this.#minutes.clear()
+    const flush = { source: this.#source, number: ++this.#number, minutes }
+    this.#unsent = { flush, sinceMs: this.#options.now() }
   }
 
   async #send(): Promise<void> {
