@@ -58,11 +58,10 @@ export function createAdmin({ admin, config, env, counters }: AdminOptions, gate
 }
 
 function findOperation(path: string, method: string): Operation {
-  const found = OPERATIONS.filter((operation) => operation.path === path)
-  if (found.length === 0) throw new OperationError('unknown_operation', 404, 'Unknown operation.')
-  const operation = found.find((each) => each.method === method)
-  if (operation) return operation
-  const Allow = found.map((each) => each.method).join(', ')
+  const operation = OPERATIONS.find((each) => each.path === path)
+  if (!operation) throw new OperationError('unknown_operation', 404, 'Unknown operation.')
+  const { method: Allow } = operation
+  if (method === Allow) return operation
   throw new OperationError('method_not_allowed', 405, `Method not allowed; use ${Allow}.`, { headers: { Allow } })
 }
 

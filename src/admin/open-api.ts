@@ -26,11 +26,7 @@ const ADMIN: ApiDescription = {
 /** Describes the API, from the schemas by which it is checked (OpenAPI 3.1). */
 export function describeApi(operations: readonly Described[], about: ApiDescription = ADMIN): object {
   const { title, description, url, securitySchemes } = about
-  const paths: Record<string, Record<string, object>> = {}
-  for (const operation of operations) {
-    const { path, method } = operation
-    paths[path] = { ...paths[path], [method.toLowerCase()]: describeOperation(operation) }
-  }
+  const paths = operations.map((each) => [each.path, { [each.method.toLowerCase()]: describeOperation(each) }])
   return {
     openapi: '3.1.0',
     info: {
@@ -41,7 +37,7 @@ export function describeApi(operations: readonly Described[], about: ApiDescript
     },
     servers: [{ url }],
     security: Object.keys(securitySchemes).map((scheme) => ({ [scheme]: [] })),
-    paths,
+    paths: Object.fromEntries(paths),
     components: {
       schemas: { Problem: PROBLEM },
       responses: { Problem: { description: 'Problem.', content: { 'application/problem+json': { schema: REF } } } },

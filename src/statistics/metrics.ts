@@ -4,7 +4,7 @@ import { COMPARISONS, type Comparison, toCandidateCounts } from '../engine/candi
 import type { MirrorCount } from '../engine/mirror.ts'
 import type { Degradation } from '../model/verdict.ts'
 import type { CounterValues } from '../store/counters.ts'
-import { createCounter, createHistogram, type Family } from './open-metrics.ts'
+import { createCounter, createHistogram, type Family, type Labels } from './open-metrics.ts'
 import { DEGRADATIONS, OUTCOMES, POLICY_OUTCOMES, type PolicyOutcome } from './outcomes.ts'
 import { defineUnitsBy, describe, mapNames, units } from './schema.ts'
 
@@ -82,9 +82,7 @@ const METRICS = {
         'sluice_policy_requests',
         'Requests by each policy that applies to them, its pattern, and their outcome.',
         policies.flatMap(({ policy, route, requests }) =>
-          Object.entries(requests)
-            .filter(([, count]) => count > 0)
-            .map(([outcome, count]) => [{ policy, route, outcome }, count] as const),
+          labelCounts('outcome', requests, { policy, route }).filter(([, count]) => count > 0),
         ),
       ),
   }),
@@ -94,7 +92,7 @@ const METRICS = {
       [...counts]
         .filter(([name]) => name.startsWith(COUNT_NAMES.limit('')))
         .map(([name, refusals]) => ({ name: name.slice(COUNT_NAMES.limit('').length), refusals }))
-        .sort((a, b) => b.refusals - a.refusals || compareText(a.name, b.name)),
+        .sort((a, b) => b.refusals - a.refusals || (a.name < b.name ? -1 : 1)),
     toFamilies: (limits) =>
       createCounter(
         'sluice_limit_refusals',
@@ -237,27 +235,21 @@ function defineMetric<Schema extends v.GenericSchema>(metric: Metric<Schema>): M
   return metric
 }
 
+const POLICY_COUNT = new RegExp(`^policy ([\\w-]+) (${POLICY_OUTCOMES.join('|')}) (.+)$`)
+
 function readPolicies(counts: CounterValues) {
   const rows = new Map<string, { policy: string; route: string; requests: Record<PolicyOutcome, number> }>()
   for (const [name, count] of counts) {
-    const [, policy = '', outcome, route = ''] = /^policy ([\w-]+) (\w+) (.+)$/.exec(name) ?? []
-    if (!isPolicyOutcome(outcome)) continue
+    const [, policy = '', outcome, route = ''] = POLICY_COUNT.exec(name) ?? []
+    if (outcome === undefined) continue
     const key = `${policy} ${route}`
     const row = rows.get(key) ?? { policy, route, requests: mapNames(POLICY_OUTCOMES, () => 0) }
-    row.requests[outcome] += count
+    row.requests[outcome as PolicyOutcome] += count
     rows.set(key, row)
   }
-  return [...rows.values()].sort((a, b) => compareText(a.policy, b.policy) || compareText(a.route, b.route))
+  return [...rows.keys()].sort().flatMap((key) => rows.get(key) ?? [])
 }
 
-function isPolicyOutcome(text: string | undefined): text is PolicyOutcome {
-  return (POLICY_OUTCOMES as readonly (string | undefined)[]).includes(text)
-}
-
-function labelCounts(label: string, counts: Readonly<Record<string, number>>) {
-  return Object.entries(counts).map(([value, count]) => [{ [label]: value }, count] as const)
-}
-
-function compareText(a: string, b: string): number {
-  return a < b ? -1 : Number(a > b)
+function labelCounts(label: string, counts: Readonly<Record<string, number>>, others: Labels = {}) {
+  return Object.entries(counts).map(([value, count]) => [{ ...others, [label]: value }, count] as const)
 }

@@ -3,7 +3,7 @@
 /** §"Content Type" */
 export const OPEN_METRICS_TYPE = 'application/openmetrics-text; version=1.0.0; charset=utf-8'
 
-type Labels = Readonly<Record<string, string>>
+export type Labels = Readonly<Record<string, string>>
 
 export interface Family {
   /** Without the suffix that its kind adds to samples. Ends with the unit, if there is one. */
