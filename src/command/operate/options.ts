@@ -3,7 +3,7 @@ import { userInfo } from 'node:os'
 import { Argument, type Command, Option } from '@commander-js/extra-typings'
 import * as v from 'valibot'
 import type { Operation } from '../../admin/operation.ts'
-import { type CallerKind, PAIR_KIND_NAMES, type PairKind, SOURCE_KINDS } from '../../model/identity-source.ts'
+import { type CallerKind, type PairKind, SOURCE_KINDS } from '../../model/identity-source.ts'
 import { collectClaims, readClaim, readPair } from '../../request/caller/caller-in-text.ts'
 import { CommandError } from '../command-error.ts'
 import { collect, createListOption, createNumberSchema, createOption } from '../read-option.ts'
@@ -20,15 +20,14 @@ const DIGEST = new Option(
   'identity as keys and logs have it: 22 characters, in place of all others',
 )
 
-/** Flags other than the name of the kind: `--json` selects the output format. */
-const PAIR_FLAGS = { header: '-H, --header', json: '--json-member' } as const
-type PairFlags<Kind> = Kind extends keyof typeof PAIR_FLAGS ? (typeof PAIR_FLAGS)[Kind] : `--${Kind & string}`
-
 export const CALLER_OPTIONS = {
   ip: new Option('--ip <address>', 'address of the caller'),
-  ...(Object.fromEntries(PAIR_KIND_NAMES.map((kind) => [kind, createPairOption(kind)])) as {
-    readonly [Kind in PairKind]: ReturnType<typeof createPairOption<Kind>>
-  }),
+  header: createPairOption('-H, --header <name=value>', 'header'),
+  query: createPairOption('--query <name=value>', 'query'),
+  form: createPairOption('--form <name=value>', 'form'),
+  cookie: createPairOption('--cookie <name=value>', 'cookie'),
+  // `--json` selects the output format.
+  json: createPairOption('--json-member </pointer=value>', 'json'),
   claim: new Option('--claim <name=value>', `of its token, unverified: ${CLAIMS_EXAMPLE}`).argParser(collectClaims),
 } satisfies Readonly<Record<Exclude<CallerKind, 'token'>, unknown>>
 
@@ -41,10 +40,10 @@ export const COMMENT = new Option('--comment <text>', 'why, for the audit log')
 
 // biome-ignore lint/suspicious/noExplicitAny: options of all types
 export type AnyOption = Option<any, any, any, any, any, any>
-/** Maps a property to its option, in the order of the help. */
 type OptionTable = Readonly<Record<string, AnyOption>>
 
-const PART_OPTIONS: Readonly<Record<'caller' | 'target', OptionTable>> = {
+/** By the members of bodies that they set, in the order of the help. */
+const OPTIONS: Readonly<Record<'caller' | 'target' | 'body', OptionTable>> = {
   caller: {
     ...CALLER_OPTIONS,
     route: new Option('--route <request>', 'such as "POST /login": only what applies to it'),
@@ -60,20 +59,19 @@ const PART_OPTIONS: Readonly<Record<'caller' | 'target', OptionTable>> = {
     country: new Option('--country <code>', 'all of a country, as Cloudflare tells it, such as DE; T1 is Tor'),
     asn: createOption('--asn <number>', 'all of a network operator, such as 64500', ASN),
   },
-}
-
-const BODY_OPTIONS: OptionTable = {
-  status: createOption('--status <code>', 'of the responses, 400 to 599 except 401 and 407 (default: 403)', STATUS),
-  limits: new Option('-l, --limits <limits>', 'login=20/1m, or 50/1s for RATE_LIMITS; repeated').argParser(
-    collectLimits,
-  ),
-  multiplier: createOption('--multiplier <number>', 'a multiple of the limits, such as 10 or 0.5', MULTIPLIER),
-  unlimited: new Option('--unlimited', 'count, but never refuse'),
-  policies: createPolicyOption('only this policy; may be repeated'),
-  for: new Option('--for <duration>', 'how long it applies: 30m 1h 7d (default: permanently)'),
-  until: new Option('--until <moment>', 'until when, in UTC, such as 2026-12-24T00:00:00Z'),
-  reason: new Option('--reason <text>', 'why, kept with the rule; a blocked caller reads it'),
-  remove: new Option('--remove', 'remove it'),
+  body: {
+    status: createOption('--status <code>', 'of the responses, 400 to 599 except 401 and 407 (default: 403)', STATUS),
+    limits: new Option('-l, --limits <limits>', 'login=20/1m, or 50/1s for RATE_LIMITS; repeated').argParser(
+      collectLimits,
+    ),
+    multiplier: createOption('--multiplier <number>', 'a multiple of the limits, such as 10 or 0.5', MULTIPLIER),
+    unlimited: new Option('--unlimited', 'count, but never refuse'),
+    policies: createPolicyOption('only this policy; may be repeated'),
+    for: new Option('--for <duration>', 'how long it applies: 30m 1h 7d (default: permanently)'),
+    until: new Option('--until <moment>', 'until when, in UTC, such as 2026-12-24T00:00:00Z'),
+    reason: new Option('--reason <text>', 'why, kept with the rule; a blocked caller reads it'),
+    remove: new Option('--remove', 'remove it'),
+  },
 }
 
 /** The common options, and the values of all others by attribute name. */
@@ -92,11 +90,9 @@ export interface Declaration {
   readonly own?: readonly AnyOption[]
 }
 
-function createPairOption<Kind extends PairKind>(kind: Kind) {
-  const { noun, name, example } = SOURCE_KINDS[kind]
-  const flags = (PAIR_FLAGS as Partial<Record<PairKind, string>>)[kind] ?? `--${kind}`
-  const all = `${flags as PairFlags<Kind>} <${name as 'pair'}=value>` as const
-  return new Option(all, `a ${noun} of the caller, such as ${example}`).argParser(collect(readPair))
+function createPairOption<Flags extends string>(flags: Flags, kind: PairKind) {
+  const { noun, example } = SOURCE_KINDS[kind]
+  return new Option(flags, `a ${noun} of the caller, such as ${example}`).argParser(collect(readPair))
 }
 
 /** Declares a token and an option for each property that the body of an operation may have. */
@@ -105,15 +101,15 @@ export function declareBody(
   { body }: Pick<Operation, 'body'>,
   { omit = [], own = [] }: Declaration = {},
 ): Command<[token: string | undefined], OperatorOptions> {
-  const { caller, target, ...others } = readEntries(body)
+  const entries = readEntries(body)
   const find = (table: OptionTable, entries: object) =>
-    Object.keys(table).flatMap((name) => (name in entries && !omit.includes(name) ? (table[name] ?? []) : []))
+    Object.entries(table).flatMap(([name, option]) => (name in entries && !omit.includes(name) ? [option] : []))
   return declareOptions(command.addArgument(TOKEN), [
-    ...find(PART_OPTIONS.caller, readEntries(caller)),
-    ...find(PART_OPTIONS.target, readEntries(target)),
-    ...find(BODY_OPTIONS, others),
+    ...find(OPTIONS.caller, readEntries(entries.caller)),
+    ...find(OPTIONS.target, readEntries(entries.target)),
+    ...find(OPTIONS.body, entries),
     ...own,
-    ...('comment' in others ? [ACTOR, COMMENT] : []),
+    ...('comment' in entries ? [ACTOR, COMMENT] : []),
   ])
 }
 
@@ -125,12 +121,14 @@ export function declareOptions<Args extends unknown[], Options extends Record<st
   return command as unknown as Command<Args, OperatorOptions>
 }
 
-export function readParts(property: 'caller' | 'target', options: OperatorOptions): Readonly<Record<string, unknown>> {
-  return readTable(PART_OPTIONS[property], options)
+/** Reads the members that were given. */
+export function readParts(part: keyof typeof OPTIONS, options: OperatorOptions): Readonly<Record<string, unknown>> {
+  const values = Object.entries(OPTIONS[part]).map(([name, option]) => [name, options[option.attributeName()]] as const)
+  return Object.fromEntries(values.filter(([, value]) => value !== undefined))
 }
 
 export function readBody(context: Pick<Context, 'env'>, options: OperatorOptions): object {
-  return { ...readTable(BODY_OPTIONS, options), ...readNote(context, options) }
+  return { ...readParts('body', options), ...readNote(context, options) }
 }
 
 export function readNote(
@@ -142,18 +140,13 @@ export function readNote(
 
 /** @param pointer into a body @returns e.g. `--ip`; undefined if no single option sets it */
 export function findOptionName(pointer: string): string | undefined {
-  const [, property, name = ''] = /^#\/(?:(caller|target)\/)?(\w+)/.exec(pointer) ?? []
-  const table = property === 'caller' || property === 'target' ? PART_OPTIONS[property] : BODY_OPTIONS
+  const [, part = 'body', name = ''] = /^#\/(?:(caller|target)\/)?(\w+)/.exec(pointer) ?? []
+  const table = OPTIONS[part as keyof typeof OPTIONS]
   return Object.hasOwn(table, name) ? table[name]?.long : undefined
 }
 
 export function createPolicyOption(description: string): AnyOption {
   return createListOption('-p, --policy <name>', description, v.string())
-}
-
-function readTable(table: OptionTable, options: OperatorOptions): Readonly<Record<string, unknown>> {
-  const values = Object.entries(table).map(([name, option]) => [name, options[option.attributeName()]] as const)
-  return Object.fromEntries(values.filter(([, value]) => value !== undefined))
 }
 
 function readEntries(schema: unknown): Readonly<Record<string, unknown>> {
