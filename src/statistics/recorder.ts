@@ -46,7 +46,6 @@ export class Recorder implements Observer, StageWatch, MirrorWatch {
   #scheduledUntilMs = Number.NEGATIVE_INFINITY
   /** Some request is sending until this; then another may take its turn. */
   #sendingUntilMs = Number.NEGATIVE_INFINITY
-  #turn = 0
 
   constructor(options: RecorderOptions) {
     this.#options = options
@@ -149,12 +148,12 @@ export class Recorder implements Observer, StageWatch, MirrorWatch {
     // What is counted from here on is for the next one to send.
     this.#scheduledUntilMs = Number.NEGATIVE_INFINITY
     if (nowMs < this.#sendingUntilMs && this.#sendingUntilMs <= nowMs + LOST_AFTER_MS) return false
-    this.#sendingUntilMs = nowMs + LOST_AFTER_MS
-    const turn = ++this.#turn
+    const turn = nowMs + LOST_AFTER_MS
+    this.#sendingUntilMs = turn
     try {
       // First what had failed before, then what is new.
       await this.#send()
-      if (turn === this.#turn) {
+      if (turn === this.#sendingUntilMs) {
         this.#freeze()
         await this.#send()
       }
@@ -165,7 +164,7 @@ export class Recorder implements Observer, StageWatch, MirrorWatch {
       this.#options.log('warn', { event: 'statistics_send_failed', message: error.message, requests })
       return false
     } finally {
-      if (turn === this.#turn) this.#sendingUntilMs = Number.NEGATIVE_INFINITY
+      if (turn === this.#sendingUntilMs) this.#sendingUntilMs = Number.NEGATIVE_INFINITY
     }
   }
 
