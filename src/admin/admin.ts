@@ -67,11 +67,9 @@ function findOperation(path: string, method: string): Operation {
 
 async function answer(operation: Operation, request: Request, context: AdminContext): Promise<Response> {
   const { body, query, everyMs } = operation
-  const parameters = Object.fromEntries(new URL(request.url).searchParams)
-  const input = {
-    query: query && readInput(query, parameters),
-    body: body && readInput(body, await readJson(request)),
-  }
+  const sent = body ? await readJson(request) : Object.fromEntries(new URL(request.url).searchParams)
+  const schema = body ?? query
+  const input = schema && readInput(schema, sent)
   if (everyMs === undefined) return Response.json(await operation.run(context, input), { headers: HEADERS })
   const stream = streamEvents(() => operation.run(context, input), everyMs)
   return new Response(stream, { headers: { 'Content-Type': 'text/event-stream', ...HEADERS } })

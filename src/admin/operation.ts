@@ -34,25 +34,25 @@ export interface AdminContext {
 // biome-ignore lint/suspicious/noExplicitAny: whatever it takes and makes
 export type Schema<Output = unknown> = v.GenericSchema<any, Output>
 
-export interface Operation<Body = unknown, Answer = unknown, Query = unknown> {
-  /** POST if the request has a body. */
+export interface Operation<Input = unknown, Answer = unknown> {
+  /** POST if the input is a body. */
   readonly method: 'GET' | 'POST'
   /** Below `/_sluice/admin`. */
   readonly path: `/${string}`
   readonly summary: string
   readonly description?: string
-  readonly body?: Schema<Body>
-  /** An object of the parameters in the URL, which name no caller; left out: there are none. */
-  readonly query?: Schema<Query>
+  /** Its input: an object in the body or, where it names no caller, of the parameters in the URL. */
+  readonly body?: Schema<Input>
+  readonly query?: Schema<Input>
   readonly answer: Schema<Answer>
   /** The operation runs again and again, at this interval, and each answer is an event of a stream. */
   readonly everyMs?: number
-  run(context: AdminContext, input: { readonly body: Body; readonly query: Query }): Promise<Answer>
+  run(context: AdminContext, input: Input): Promise<Answer>
 }
 
-export function defineOperation<Body, Answer, Query>(
-  operation: Omit<Operation<Body, Answer, Query>, 'method'>,
-): Operation<Body, Answer, Query> {
+export function defineOperation<Input, Answer>(
+  operation: Omit<Operation<Input, Answer>, 'method'>,
+): Operation<Input, Answer> {
   return { method: operation.body ? 'POST' : 'GET', ...operation }
 }
 

@@ -33,7 +33,7 @@ export const usage = defineCommand({
     const caller = await readCaller(terminal, options, token)
     return withOperator(context, options, 'counts', caller, async (operator) => {
       for (;;) {
-        const answer = await operator.run(readUsage, { body: { caller } })
+        const answer = await operator.run(readUsage, { caller })
         const result = { ...operator.place, ...toJson(answer) }
         terminal.showAgain(result, () => formatUsage(result, terminal))
         if (everyMs === undefined) return
@@ -59,13 +59,13 @@ export const reset = defineCommand({
   async run(context, options, token) {
     const { terminal } = context
     const caller = await readCaller(terminal, options, token)
-    const body = { caller, policies: options.policy as string[] | undefined }
+    const query = { caller, policies: options.policy as string[] | undefined }
     return withOperator(context, options, 'counts', caller, async (operator) => {
-      const counted = await operator.run(readUsage, { body })
+      const counted = await operator.run(readUsage, query)
       const keys = new Map<string, { policy: string; used: number; key: string }>()
       const spared = new Set<string>()
       for (const { policy, key, used, shared } of counted.limits) {
-        if (shared && isSpared(policy, body)) spared.add(policy)
+        if (shared && isSpared(policy, query)) spared.add(policy)
         else keys.set(key, { policy, used: Math.max(used, keys.get(key)?.used ?? 0), key })
       }
       if (!options.yes) {
@@ -74,7 +74,7 @@ export const reset = defineCommand({
       const question = `Reset ${keys.size === 1 ? 'this' : 'these'} at ${operator.name}?`
       const isConfirmed =
         keys.size > 0 && (options.yes === true || (await terminal.confirm(question, 'Add --yes to reset them.')))
-      if (isConfirmed) await operator.run(resetCounts, { body: { caller, ...readBody(context, options) } })
+      if (isConfirmed) await operator.run(resetCounts, { caller, ...readBody(context, options) })
       const result = {
         ...operator.place,
         reset: isConfirmed,

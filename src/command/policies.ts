@@ -153,7 +153,7 @@ async function write(
   { version, id, rules: before }: Version,
   after: Rules,
   operation: typeof operations.push | typeof history.rollback,
-  body: object,
+  input: object,
 ): Promise<void> {
   const { terminal } = context
   const { deployed } = await operator.run(operations.policies)
@@ -173,8 +173,8 @@ async function write(
     terminal.show({ ...operator.place, version, changed: false, changes }, () => 'nothing was written.')
     return
   }
-  const input = { body: { ...body, expectedVersion: version, expectedId: id } }
-  const { version: written, changed } = await operator.run(operation, input)
+  const expected = { expectedVersion: version, expectedId: id }
+  const { version: written, changed } = await operator.run(operation, { ...input, ...expected })
   const end = changed ? `version ${written} at ${operator.name}` : `unchanged: version ${written}`
   const result = { ...operator.place, version: written, changed, changes }
   terminal.show(result, () => [...(yes ? lines : []), end].join('\n'))
@@ -197,8 +197,8 @@ async function readVersion(operator: Operator, text?: string): Promise<Version> 
     throw new CommandError(`expected the number of a version, got ${JSON.stringify(text.slice(0, 100))}`)
   }
   if (Number(text) === 0) return NO_VERSION
-  const query = { version: `${Number(text)}` }
-  const answer = await (text === undefined ? operator.run(currentRules) : operator.run(history.version, { query }))
+  const named = { version: `${Number(text)}` }
+  const answer = await (text === undefined ? operator.run(currentRules) : operator.run(history.version, named))
   const { version, id, atMs, actor, comment, rules } = answer
   const { policies, candidate } = rules
   const tables = { policies: policies ?? undefined, candidate: candidate ?? undefined }

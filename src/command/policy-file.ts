@@ -30,7 +30,7 @@ export async function readPolicyFile(
   if (!path || !Array.isArray(tables)) {
     throw new CommandError(`${name}: expected [[policies]] tables, or a list of them in JSON`)
   }
-  const { problems } = await operator.run(validate, { body: { policies: tables } })
+  const { problems } = await operator.run(validate, { policies: tables })
   const [problem, ...others] = problems
   if (!problem) return tables as PolicyTables
   const keys = problem.pointer?.split('/').slice(2) ?? []

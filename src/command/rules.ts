@@ -13,7 +13,7 @@ import { defineCommand, type Subcommand } from './subcommand.ts'
 
 interface Kind<List extends EntryList> extends Omit<Subcommand, 'build'>, Declaration {
   readonly list: List
-  readonly operation: Operation<unknown, RuleChange, unknown>
+  readonly operation: Operation<unknown, RuleChange>
   readonly check?: (options: OperatorOptions) => void
   readonly formatEffect: (entry: Entries[List]) => string
   /** Default: `--json` prints the entry as in the rules. */
@@ -115,8 +115,8 @@ function defineRuleCommand<List extends EntryList>(kind: Kind<List>): Subcommand
           show({ ...operator.place, version, changed: false }, rules[list], `no ${name}`)
           return
         }
-        const body = { target, ...readBody(context, options) }
-        const { version, changed, target: found, scope, entry } = await operator.run(operation, { body })
+        const edit = { target, ...readBody(context, options) }
+        const { version, changed, target: found, scope, entry } = await operator.run(operation, edit)
         const rule = `${name} ${formatTarget(found as RuleTarget)}`
         const unchanged = options.remove ? 'there was no such rule' : 'unchanged'
         const head = changed ? `${options.remove ? 'removed: ' : ''}${rule}` : `${unchanged}: ${rule}`

@@ -30,10 +30,11 @@ function operatedWith(policies: readonly object[], variables: object = {}) {
     },
     readHealth: () => Promise.reject(new Error('nobody asks')),
   }
-  async function ask<Answer>({ run, body, query }: Operation<unknown, Answer, unknown>, sent: object = {}) {
-    return run(operated, { body: body && readInput(body, sent), query: query && readInput(query, sent) })
+  async function ask<Answer>({ run, body, query }: Operation<unknown, Answer>, sent: object = {}) {
+    const schema = body ?? query
+    return run(operated, schema && readInput(schema, sent))
   }
-  const problem = (operation: Operation<unknown, unknown, unknown>, sent: object) =>
+  const problem = (operation: Operation, sent: object) =>
     ask(operation, sent).then(
       () => undefined,
       (error) => toProblem(error),

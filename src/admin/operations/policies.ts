@@ -34,8 +34,8 @@ export const validate = defineOperation({
   summary: 'Whether policies can be pushed, and all that is wrong with them',
   body: v.strictObject({ policies: tables }),
   answer: answers.validate,
-  async run({ env }, { body }) {
-    const { problems } = findProblems({ ...env, POLICIES: body.policies })
+  async run({ env }, { policies }) {
+    const { problems } = findProblems({ ...env, POLICIES: policies })
     return {
       valid: problems.length === 0,
       problems: problems
@@ -53,7 +53,7 @@ export const diff = defineOperation({
   summary: 'What policies would change if they were pushed',
   body: v.strictObject({ policies: v.nullable(tables) }),
   answer: answers.diff,
-  async run(context, { body: { policies } }) {
+  async run(context, { policies }) {
     const deployed = readDeployedTables(context.env)
     try {
       if (policies) readPolicies(context.env, policies, 'policies')
@@ -76,7 +76,7 @@ export const push = defineOperation({
     ...note,
   }),
   answer: answers.edited,
-  async run(context, { body: { policies, candidate, ...rest } }) {
+  async run(context, { policies, candidate, ...rest }) {
     const change = (rules: Rules) => withPolicies(rules, policies ?? undefined, candidate)
     const usual = `${policies ? 'push' : 'end'} ${candidate ? 'candidate policies' : 'policies'}`
     const note = { ...rest, comment: rest.comment || usual }

@@ -52,7 +52,7 @@ export const block = defineOperation({
   summary: 'Block or unblock a caller, a network, a country or a network operator',
   body: v.strictObject({ ...edit, status: v.optional(v.number()) }),
   answer: answers.ordered,
-  run: (context, { body: { status, ...rest } }) => editRule(context, 'blocks', rest, { status }),
+  run: (context, { status, ...rest }) => editRule(context, 'blocks', rest, { status }),
 })
 
 export const allow = defineOperation({
@@ -60,7 +60,7 @@ export const allow = defineOperation({
   summary: 'Stop or resume limiting a caller or a network; it is counted either way',
   body: v.strictObject(edit),
   answer: answers.ordered,
-  run: (context, { body }) => editRule(context, 'allows', body, {}),
+  run: (context, edit) => editRule(context, 'allows', edit, {}),
 })
 
 export const override = defineOperation({
@@ -74,7 +74,7 @@ export const override = defineOperation({
     policies: v.optional(describe(v.array(v.string()), 'With multiplier or unlimited: only these.')),
   }),
   answer: answers.ordered,
-  run: (context, { body: { limits, multiplier, unlimited, policies, ...rest } }) =>
+  run: (context, { limits, multiplier, unlimited, policies, ...rest }) =>
     editRule(context, 'overrides', rest, { limits, multiplier, unlimited, policies }),
 })
 

@@ -22,7 +22,7 @@ export const statistics = defineOperation({
     'By minute for the last two hours, or by hour for the last 30 days. What isolates count arrives every ten seconds.',
   query: v.strictObject({ by: v.optional(resolution, 'minute'), periods: v.optional(periods, 60) }),
   answer: statisticsSchema,
-  async run(context, { query: { by, periods } }) {
+  async run(context, { by, periods }) {
     const { counters, now } = context
     if (!counters)
       throw new OperationError('statistics_disabled', 404, 'Statistics are disabled; set STATISTICS = "on".')
@@ -40,7 +40,7 @@ export const history = defineOperation({
     'allows, overrides and resets that name one caller: not those of networks, countries and parts of values.',
   body: v.strictObject({ caller, by: v.optional(resolution, 'hour'), periods: v.optional(periods, 24) }),
   answer: answers.history,
-  async run(context, { body: { caller, by, periods } }) {
+  async run(context, { caller, by, periods }) {
     const { rulesEngine, counters, now } = context
     const digests = await findDigests(caller, context)
     const audit = rulesEngine && (await readAudit(rulesEngine.auditLog, digests))

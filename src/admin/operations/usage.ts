@@ -17,10 +17,10 @@ export const usage = defineOperation({
   summary: 'What a caller has used; this charges nothing',
   body: callerQuery,
   answer: answers.usage,
-  async run(context, { body }) {
+  async run(context, input) {
     const { config, store, now } = context
-    const { active, charges, skipped } = await findCharges(context, body)
-    const { digest, ...caller } = body.caller
+    const { active, charges, skipped } = await findCharges(context, input)
+    const { digest, ...caller } = input.caller
     const readClaim = createClaimReader(caller.claim)
     const index = new RuleIndex(active.rules, { ...config, readClaim, isByDigestOnly: digest !== undefined })
     const matched = (await index.match(createRequest(caller), now(), NO_RESPONSE)) ?? charges
@@ -67,17 +67,17 @@ export const reset = defineOperation({
     'skipped, unless `policies` names them, or `digest` is theirs. Refusals may continue for 5 seconds at most.',
   body: v.strictObject({ ...callerQuery.entries, actor: note.actor, comment: note.comment }),
   answer: answers.reset,
-  async run(context, { body }) {
+  async run(context, input) {
     const { engine, rulesEngine, now } = context
-    const { charges, skipped: notCounted } = await findCharges(context, body)
-    const isLeft = ({ name, by }: RequestPolicy) => isShared(by) && isSpared(name, body)
+    const { charges, skipped: notCounted } = await findCharges(context, input)
+    const isLeft = ({ name, by }: RequestPolicy) => isShared(by) && isSpared(name, input)
     const spared = new Set(charges.map(({ policy }) => policy).filter(isLeft))
     const left = [...spared].map((policy) => ({ policy, reason: LEFT_FOR_EVERYONE }))
     const reset = charges.filter(({ policy }) => !spared.has(policy))
     const keys = reset.map(({ policy, key }) => ({ policy: policy.name, key }))
     if (keys.length > 0) {
       await engine.delete(keys.map(({ key }) => key))
-      const { actor, comment } = body
+      const { actor, comment } = input
       const action = `reset of ${[...new Set(keys.map(({ policy }) => policy))].join(', ')}`
       const digests = [...new Set(reset.map(({ digest }) => digest))]
       if (rulesEngine) await appendAudit(rulesEngine.auditLog, { atMs: now(), actor, action, comment, digests })

@@ -27,9 +27,9 @@ export const version = defineOperation({
     version: v.pipe(v.string('a number'), v.regex(/^[1-9]\d{0,14}$/, 'a number'), v.transform(Number)),
   }),
   answer: answers.version,
-  async run(context, { query }) {
-    const found = await requireRules(context).documents.readVersion(query.version)
-    if (!found) throw createNotKept(query.version)
+  async run(context, { version }) {
+    const found = await requireRules(context).documents.readVersion(version)
+    if (!found) throw createNotKept(version)
     const { text, ...revision } = found
     return { ...revision, rules: toDocument(parseRules(text)) }
   },
@@ -44,7 +44,7 @@ export const rollback = defineOperation({
     ...note,
   }),
   answer: answers.edited,
-  async run(context, { body: { version, section, ...note } }) {
+  async run(context, { version, section, ...note }) {
     const stored = version === 0 ? NO_DOCUMENT : await requireRules(context).documents.readVersion(version)
     if (!stored) throw createNotKept(version)
     const change = (rules: Rules) => {

@@ -14,12 +14,7 @@ const TARGET_HINT = 'For example a token, --ip 203.0.113.7, --header x-api-key=k
 export interface Operator {
   readonly name: string
   readonly place: { readonly redis: string } | { readonly gateway: string }
-  run<Answer>(operation: Operation<unknown, Answer, unknown>, input?: OperatorInput): Promise<Answer>
-}
-
-export interface OperatorInput {
-  readonly body?: object
-  readonly query?: Readonly<Record<string, string>>
+  run<Answer>(operation: Operation<unknown, Answer>, input?: object): Promise<Answer>
 }
 
 /** A problem of the API (RFC 9457). `pointer` is a JSON pointer into the body. */

@@ -3,7 +3,7 @@ import type { Operation } from '../../admin/operation.ts'
 import { environment, toOptionError } from '../../config/variables.ts'
 import { NOT_SERVED } from '../../http/problem.ts'
 import { CommandError, findCause } from '../command-error.ts'
-import { explainProblem, type Operator, type OperatorInput, type ProblemBody } from './operator.ts'
+import { explainProblem, type Operator, type ProblemBody } from './operator.ts'
 
 const ANSWER_TIMEOUT_MS = 20_000
 
@@ -24,14 +24,14 @@ export function operateOverGateway(gateway: string, token: unknown, signal: Abor
   return {
     name: host,
     place: { gateway: host },
-    async run<Answer>({ method, path, answer }: Operation<unknown, Answer, unknown>, input: OperatorInput = {}) {
-      const { body, query = {} } = input
+    async run<Answer>({ method, path, answer }: Operation<unknown, Answer>, input: object = {}) {
+      const isPost = method === 'POST'
       const url = new URL(`/_sluice/admin${path}`, origin)
-      url.search = `${new URLSearchParams(query)}`
+      if (!isPost) url.search = `${new URLSearchParams({ ...input })}`
       const response = await fetch(url, {
         method,
-        headers: { Authorization: `Bearer ${token}`, ...(body && { 'Content-Type': 'application/json' }) },
-        ...(body && { body: JSON.stringify(body) }),
+        headers: { Authorization: `Bearer ${token}`, ...(isPost && { 'Content-Type': 'application/json' }) },
+        ...(isPost && { body: JSON.stringify(input) }),
         // A redirect would send the token to another host.
         redirect: 'manual',
         signal: AbortSignal.any([signal, AbortSignal.timeout(ANSWER_TIMEOUT_MS)]),

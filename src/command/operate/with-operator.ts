@@ -72,12 +72,10 @@ function operateOverDatabase(
   return {
     name,
     place: { redis: name },
-    async run(operation, { body, query } = {}) {
+    async run({ body, query, run }, input) {
+      const schema = body ?? query
       try {
-        return await operation.run(context, {
-          body: operation.body && readInput(operation.body, body),
-          query: operation.query && readInput(operation.query, query),
-        })
+        return await run(context, schema && readInput(schema, input))
       } catch (error) {
         if (error instanceof StoreError) throw error
         const { status, detail, extensions } = toProblem(error)
