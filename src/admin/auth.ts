@@ -13,8 +13,8 @@ const ATTEMPT = { algorithm: 'sliding-window', limits: [ATTEMPTS], cost: 1, mode
 const COOKIE = 'sluice_session'
 const SESSION_MS = 3_600_000
 
-/** An expired session, or none, is no attempt. */
-type SessionState = 'valid' | 'forged' | 'none'
+/** An expired session is no attempt. */
+type SessionState = 'valid' | 'forged' | 'expired'
 
 export interface AdminAuthOptions {
   readonly token: string
@@ -52,17 +52,16 @@ export function createAdminAuth({ token, ipv6Prefix, digest, now, log }: AdminAu
   }
 
   /** A page of a sibling host can set more cookies of this name, so one that is valid is enough. */
-  function readSession(cookies: string | null): SessionState {
+  function readSessions(cookies: string | null): readonly SessionState[] {
     const found = (cookies ?? '').matchAll(/(?:^|[;,])\s*sluice_session=([^;,]*)/g)
-    const values = [...found].map(([, value = '']) => value.trim()).filter(Boolean)
-    const states = new Set(values.map(judgeSession))
-    return (['valid', 'forged'] as const).find((state) => states.has(state)) ?? 'none'
+    const values = [...found].map(([, value = '']) => value.trim())
+    return values.filter((value) => value !== '').map(judgeSession)
   }
 
   function judgeSession(value: string): SessionState {
     const [, text, expiresMs, signature] = /^((\d{1,15})\.[\w-]{16})\.([\w-]{43})$/.exec(value) ?? []
     if (!text || !signature || !createTokenCheck(sign(text))(signature)) return 'forged'
-    return Number(expiresMs) > now() ? 'valid' : 'none'
+    return Number(expiresMs) > now() ? 'valid' : 'expired'
   }
 
   function sign(text: string): string {
@@ -74,13 +73,13 @@ export function createAdminAuth({ token, ipv6Prefix, digest, now, log }: AdminAu
     /** @returns undefined if an operator has sent this, else what to answer */
     check(request: Request): Problem | undefined {
       const given = readBearerToken(request)
-      const session = readSession(request.headers.get('Cookie'))
+      const sessions = readSessions(request.headers.get('Cookie'))
       // A browser that is logged in makes no attempts, whatever else it sends: Basic credentials of the API, for example.
-      if (session === 'valid' && !(given !== undefined && isToken(given))) {
+      if (sessions.includes('valid') && !(given !== undefined && isToken(given))) {
         return isSameOrigin(request) ? undefined : CROSS_ORIGIN
       }
       if (request.headers.has('Authorization')) return checkToken(request, given)
-      return (session === 'forged' ? limitAttempts(request, false) : undefined) ?? UNAUTHORIZED
+      return (sessions.includes('forged') ? limitAttempts(request, false) : undefined) ?? UNAUTHORIZED
     },
     createSession(): string {
       const text = `${now() + SESSION_MS}.${randomBytes(12).toString('base64url')}`

@@ -65,12 +65,12 @@ export async function readStatistics(
   query: StatisticsQuery,
   shared?: ReadonlySet<string>,
 ): Promise<Statistics> {
-  const periods = await counters.read(query.resolution, query.fromMs, query.toMs)
+  const { periods, ...range } = await readPeriods(counters, query)
   const total = { counts: new Map<string, number>(), sketches: new Map<string, Sketch>() }
   for (const period of periods) addTo(total, period)
   return {
     resolution: query.resolution,
-    ...readRange(query),
+    ...range,
     latencyBoundsMs: [...LATENCY_BOUNDS_MS],
     periods: periods.map((period) => ({
       startMs: period.startMs,
@@ -88,16 +88,13 @@ export async function readRefusals(
   digests: ReadonlySet<string>,
   query: StatisticsQuery,
 ): Promise<v.InferOutput<typeof refusalsSchema>> {
-  const periods = await counters.read(query.resolution, query.fromMs, query.toMs)
-  return {
-    ...readRange(query),
-    periods: periods.map((period) => {
-      const { callers, maxOthers } = readRefusedCallers(period)
-      const own = callers.filter(({ digest }) => digests.has(digest))
-      const policies = own.map(({ policy, min, max }) => ({ policy, min, max }))
-      return { startMs: period.startMs, policies, maxOthers }
-    }),
-  }
+  const { periods, ...range } = await readPeriods(counters, query)
+  const refusals = periods.map((period) => {
+    const { callers, maxOthers } = readRefusedCallers(period)
+    const own = callers.filter(({ digest }) => digests.has(digest))
+    return { startMs: period.startMs, policies: own.map(({ policy, min, max }) => ({ policy, min, max })), maxOthers }
+  })
+  return { ...range, periods: refusals }
 }
 
 /** Reads who was refused most in a period. @param shared names of the policies that count for all callers together */
@@ -114,12 +111,13 @@ export function readRefusedCallers(
   return { callers, maxOthers: floor }
 }
 
-/** The whole periods that hold what is queried. */
-function readRange({ resolution, fromMs, toMs }: StatisticsQuery) {
+/** Reads the whole periods that hold what is queried. */
+async function readPeriods(counters: Pick<StatisticsStore, 'read'>, { resolution, fromMs, toMs }: StatisticsQuery) {
   const periodMs = PERIOD_MS[resolution]
   return {
     periodMs,
     fromMs: findPeriodStart(resolution, fromMs),
     toMs: findPeriodStart(resolution, toMs - 1) + periodMs,
+    periods: await counters.read(resolution, fromMs, toMs),
   }
 }

@@ -4,10 +4,10 @@ import { parseRules, type Rules } from '../../rules/document.ts'
 import { dropEnded, SECTIONS, withSection } from '../../rules/edit-rules.ts'
 import { checkRules } from '../../rules/rule-policies.ts'
 import { describe } from '../../statistics/schema.ts'
-import { KEPT_VERSIONS, NO_DOCUMENT } from '../../store/documents.ts'
+import { KEPT_VERSIONS, NO_DOCUMENT, type StoredDocument } from '../../store/documents.ts'
 import * as answers from '../answers.ts'
 import { changeRules, note, requireRules } from '../change-rules.ts'
-import { defineOperation, InputError, OperationError } from '../operation.ts'
+import { type AdminContext, defineOperation, InputError, OperationError } from '../operation.ts'
 import { toDocument } from './rules.ts'
 
 export const versions = defineOperation({
@@ -28,9 +28,7 @@ export const version = defineOperation({
   }),
   answer: answers.version,
   async run(context, { version }) {
-    const found = await requireRules(context).documents.readVersion(version)
-    if (!found) throw createNotKept(version)
-    const { text, ...revision } = found
+    const { text, ...revision } = await readKept(version, context)
     return { ...revision, rules: toDocument(parseRules(text)) }
   },
 })
@@ -45,8 +43,7 @@ export const rollback = defineOperation({
   }),
   answer: answers.edited,
   async run(context, { version, section, ...note }) {
-    const stored = version === 0 ? NO_DOCUMENT : await requireRules(context).documents.readVersion(version)
-    if (!stored) throw createNotKept(version)
+    const stored = version === 0 ? NO_DOCUMENT : await readKept(version, context)
     const change = (rules: Rules) => {
       try {
         const restored = dropEnded(withSection(rules, parseRules(stored.text), section), context.now())
@@ -63,10 +60,9 @@ export const rollback = defineOperation({
   },
 })
 
-function createNotKept(version: number): OperationError {
-  return new OperationError(
-    'version_not_found',
-    404,
-    `Version ${version} is not stored: only the last ${KEPT_VERSIONS} are.`,
-  )
+async function readKept(version: number, context: AdminContext): Promise<StoredDocument> {
+  const found = await requireRules(context).documents.readVersion(version)
+  if (found) return found
+  const detail = `Version ${version} is not stored: only the last ${KEPT_VERSIONS} are.`
+  throw new OperationError('version_not_found', 404, detail)
 }
