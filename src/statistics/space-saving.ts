@@ -8,18 +8,24 @@ interface Item {
   label: string | undefined
 }
 
-/** Counts the most frequent names in bounded space (Metwally et al. 2005): a new name replaces the rarest one. */
+/**
+ * Counts the most frequent names in bounded space (Metwally et al. 2005). One beyond twice the capacity makes the rarer
+ * half go, and not only the rarest: a flood of new names searches for that once for many of them.
+ */
 export class SpaceSaving {
   readonly #capacity: number
-  readonly #items = new Map<string, Item>()
+  #items = new Map<string, Item>()
+  /** A name that was dropped, or never seen, was seen at most so often. */
+  #floor = 0
 
   constructor(capacity: number) {
     this.#capacity = capacity
   }
 
   see(name: string): void {
-    const item = this.#items.get(name) ?? this.#add(name)
-    item.count++
+    const item = this.#items.get(name)
+    if (item) item.count++
+    else this.#add(name)
   }
 
   hasLabel(name: string): boolean {
@@ -36,24 +42,15 @@ export class SpaceSaving {
 
   toSketch(maxItems: number): Sketch {
     const items = Array.from(this.#items.values(), ({ label, ...item }) => ({ ...item, ...(label && { label }) }))
-    return truncateSketch(items, items.length === this.#capacity ? this.#findLeast().count : 0, maxItems)
+    return truncateSketch(items, this.#floor, Math.min(maxItems, this.#capacity))
   }
 
-  #add(name: string): Item {
-    let over = 0
-    if (this.#items.size === this.#capacity) {
-      const least = this.#findLeast()
-      this.#items.delete(least.name)
-      over = least.count
+  #add(name: string): void {
+    if (this.#items.size === 2 * this.#capacity) {
+      const { items, floor } = truncateSketch([...this.#items.values()], this.#floor, this.#capacity)
+      this.#items = new Map((items as Item[]).map((item) => [item.name, item]))
+      this.#floor = floor
     }
-    const item = { name, count: over, over, label: undefined }
-    this.#items.set(name, item)
-    return item
-  }
-
-  #findLeast(): Item {
-    let least: Item | undefined
-    for (const item of this.#items.values()) if (!least || item.count < least.count) least = item
-    return least as Item
+    this.#items.set(name, { name, count: this.#floor + 1, over: this.#floor, label: undefined })
   }
 }
