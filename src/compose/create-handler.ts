@@ -55,7 +55,7 @@ export async function createHandler(
   const timed = recorder?.withTiming(limits) ?? limits
   const returnsUnits = rules !== undefined || !policies.every(isRefusedForLong)
   const { withRefusalLimit } = returnsUnits ? await import('../engine/refusal-limit.ts') : {}
-  const { holdUntilEnd } = returnsUnits ? await import('../http/hold-until-end.ts') : {}
+  const { createHoldUntilEnd } = returnsUnits ? await import('../http/hold-until-end.ts') : {}
   const store = withRefusalLimit?.(timed, now) ?? timed
   const leases = config.leases ? (await import('../engine/leases.ts')).withLeases(config.leases) : undefined
   const composed = composeLimiter({ ...config, store, now, log, leases, watch: recorder, readClaim, health })
@@ -77,12 +77,12 @@ export async function createHandler(
   const proxy = createProxy({ config, fetch: (request, init) => upstream.fetch(request, init), log })
   const { rewriteLocations } = config.rewritesLocation ? await import('../gateway/rewrite-locations.ts') : {}
   const { withCors } = config.corsOrigins ? await import('../gateway/cors.ts') : {}
-  const create = withCors?.(createApp) ?? createApp
+  const create = withCors?.(createApp, limiter) ?? createApp
   const app = create({
     config,
     limiter,
     health,
-    holdUntilEnd,
+    holdUntilEnd: createHoldUntilEnd?.({ limiter, keepsEncoding: true, now }),
     observer: statistics?.observer,
     proxy: rewriteLocations?.(proxy, config) ?? proxy,
     readHealth,

@@ -2,9 +2,9 @@ import * as v from 'valibot'
 import type { Described } from '../admin/open-api.ts'
 import type { Config } from '../config/load-config.ts'
 import type { GatewayContext, RouteHandler } from '../gateway/app.ts'
-import { markSynthetic, type Observer } from '../http/exchange.ts'
+import { type AbortableRequest, markSynthetic, type Observer } from '../http/exchange.ts'
 import { createProblem, createProblemResponse, type Problem, TARGET_PROBLEMS } from '../http/problem.ts'
-import { type AbortableRequest, createProtect } from '../http/protect.ts'
+import { createProtect } from '../http/protect.ts'
 import { createRefusal } from '../http/refusal.ts'
 import { createAddressReader } from '../middleware/address-reader.ts'
 import { isChanged, markAmbiguous } from '../middleware/node-request.ts'
@@ -75,10 +75,11 @@ export function createAuthorize(
     const target = findTarget(question)
     if ('code' in target) return createProblemResponse(target)
     const path = isChanged({ url: question.uri }) ? markAmbiguous(target.path) : target.path
-    return protect(toClientRequest(request, question), path, context, {
-      next: async () => markSynthetic(new Response(null, { headers: { 'Cache-Control': 'no-store' } })),
-      refuse: (verdict) => createRefusal(verdict, request.headers),
-    })
+    return protect(toClientRequest(request, question), path, context, (verdict) =>
+      verdict.outcome === 'admitted'
+        ? markSynthetic(new Response(null, { headers: { 'Cache-Control': 'no-store' } }))
+        : createRefusal(verdict, request.headers),
+    )
   }
 
   /** A header that is sent twice arrives as a list, which is neither a method nor a path. */

@@ -61,7 +61,7 @@ const HOST = /^(?:[\w.-]+|\[[\da-f:.]+\])(?::\d*)?$/i
 
 export function createApp({ config, proxy, readHealth, routes, operators, log, ...options }: AppOptions): App {
   const { upstreamUrl, headerFormat, ipv6Prefix } = config
-  const protect = createProtect({ ...options, keepsEncoding: true, headerFormat, ipv6Prefix })
+  const protect = createProtect({ ...options, headerFormat, ipv6Prefix })
   const name = createViaName(config)
   const readTarget = createTargetReader(createPathReader(config.literalInPaths))
   const hasBasePath = upstreamUrl !== undefined && new URL(upstreamUrl).pathname !== '/'
@@ -108,10 +108,11 @@ export function createApp({ config, proxy, readHealth, routes, operators, log, .
     }
     const context = createContext(raw, executionCtx)
     try {
-      return await protect(request, target.path, context, {
-        next: (_, signal) => proxy(request, target, context.deadlines, signal),
-        refuse: async (verdict) => (await loadRefusal()).createRefusal(verdict, fields),
-      })
+      return await protect(request, target.path, context, (verdict, signal) =>
+        verdict.outcome === 'admitted'
+          ? proxy(request, target, context.deadlines, signal)
+          : loadRefusal().then(({ createRefusal }) => createRefusal(verdict, fields)),
+      )
     } finally {
       // The runtime would drop the timer with the request, which costs more.
       context.deadlines.end()

@@ -2,6 +2,7 @@
  * CORS (WHATWG Fetch §3.3) for what the gateway itself answers. What the API allows, it allows by itself: its responses
  * keep their headers. Loaded only with CORS_ORIGINS.
  */
+import type { RequestLimiter } from '../engine/limiter.ts'
 import { isSynthetic } from '../http/exchange.ts'
 import type { HeaderFormat } from '../http/rate-limit-headers.ts'
 import type { RequestPolicy } from '../model/policy.ts'
@@ -18,9 +19,12 @@ const EXPOSED: Readonly<Record<HeaderFormat, readonly string[]>> = {
 }
 
 /** Creates apps that answer pages of the configured origins so that they can read it. */
-export function withCors(createApp: (options: AppOptions) => App): typeof createApp {
+export function withCors(
+  createApp: (options: AppOptions) => App,
+  limiter: Pick<RequestLimiter, 'decide' | 'findCharges' | 'charge'>,
+): typeof createApp {
   return (options) => {
-    const { config, limiter, proxy, routes, operators } = options
+    const { config, proxy, routes, operators } = options
     const origins = new Set(config.corsOrigins)
     const exposed = [...EXPOSED[config.headerFormat], 'Retry-After', 'Sluice-Degraded'].join(', ')
     /** Requests whose answer is the API's, or an operator's. */
@@ -57,8 +61,6 @@ export function withCors(createApp: (options: AppOptions) => App): typeof create
     const app = createApp({
       ...options,
       limiter: {
-        findCharges: (...request) => limiter.findCharges(...request),
-        charge: (...charges) => limiter.charge(...charges),
         async decide(request, path, context, decideOptions) {
           if (!isPreflight(request, path)) return limiter.decide(request, path, context, decideOptions)
           const found = await limiter.findCharges(request, path, context, { ...decideOptions, skips: isForOthers })

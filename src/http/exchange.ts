@@ -7,6 +7,9 @@ import type { ReceivedRequest } from '../request/received-request.ts'
 import { type CallContext, Deadlines } from '../runtime/call-context.ts'
 import type { Log } from '../runtime/log.ts'
 
+/** Its signal is aborted when the client disconnects. */
+export type AbortableRequest = ReceivedRequest & Pick<Request, 'signal'>
+
 export interface Observed {
   readonly request: ReceivedRequest
   readonly verdict: Verdict

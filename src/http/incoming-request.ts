@@ -1,4 +1,4 @@
-import type { AbortableRequest } from './protect.ts'
+import type { AbortableRequest } from './exchange.ts'
 
 /** The limit of Apache and Tomcat: each header costs time to copy. */
 const MAX_FIELDS = 100

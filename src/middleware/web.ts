@@ -1,6 +1,6 @@
 /** The common part of the middleware for Hono and of that for `fetch`: both take a `Request` to a `Response`. */
 import { createRequestContext } from '../http/exchange.ts'
-import { holdUntilEnd } from '../http/hold-until-end.ts'
+import { createHoldUntilEnd } from '../http/hold-until-end.ts'
 import { IncomingRequest } from '../http/incoming-request.ts'
 import { createProblemResponse, NO_PAGE, TARGET_PROBLEMS } from '../http/problem.ts'
 import { copyResponse, createProtect } from '../http/protect.ts'
@@ -43,7 +43,7 @@ export interface Exchange<Args extends unknown[]> {
 /** Makes a function from a request to its response, from the handler or in its place. */
 export function createRespond<Args extends unknown[]>(parts: MiddlewareParts<Args>) {
   const { readTarget, skip, log } = parts
-  const protect = createProtect({ ...parts, holdUntilEnd })
+  const protect = createProtect({ ...parts, holdUntilEnd: createHoldUntilEnd({ ...parts, keepsEncoding: false }) })
 
   return async function respond(exchange: Exchange<Args>): Promise<Response> {
     const { request, onLimited } = exchange
@@ -55,18 +55,13 @@ export function createRespond<Args extends unknown[]>(parts: MiddlewareParts<Arg
     if (typeof target === 'string') return createProblemResponse({ type: NO_PAGE, ...TARGET_PROBLEMS[target] })
     const call = createRequestContext((work) => exchange.keepAlive(work), log)
     try {
-      return await protect(request, target.path, call, {
-        async next(verdict) {
-          exchange.record(toRateLimit(verdict))
-          return withOpenFields(await exchange.next())
-        },
-        async refuse(verdict) {
-          const rateLimit = toRateLimit(verdict)
-          exchange.record(rateLimit)
-          return onLimited && 'violated' in verdict
-            ? addMissingHeaders(await onLimited(rateLimit), listRefusalFields(verdict.retryAfterMs))
-            : createRefusal(verdict, request.headers, NO_PAGE)
-        },
+      return await protect(request, target.path, call, async (verdict) => {
+        const rateLimit = toRateLimit(verdict)
+        exchange.record(rateLimit)
+        if (verdict.outcome === 'admitted') return withOpenFields(await exchange.next())
+        return onLimited && 'violated' in verdict
+          ? addMissingHeaders(await onLimited(rateLimit), listRefusalFields(verdict.retryAfterMs))
+          : createRefusal(verdict, request.headers, NO_PAGE)
       })
     } finally {
       call.deadlines.end()

@@ -5,9 +5,9 @@ import { Engine } from '../../src/engine/engine.ts'
 import { withLeases } from '../../src/engine/leases.ts'
 import { RequestLimiter } from '../../src/engine/limiter.ts'
 import { markSynthetic } from '../../src/http/exchange.ts'
-import { holdUntilEnd } from '../../src/http/hold-until-end.ts'
+import { createHoldUntilEnd } from '../../src/http/hold-until-end.ts'
 import { createProblemResponse } from '../../src/http/problem.ts'
-import { type Answers, createProtect } from '../../src/http/protect.ts'
+import { createProtect } from '../../src/http/protect.ts'
 import { createRefusal } from '../../src/http/refusal.ts'
 import type { DecisionRequest } from '../../src/model/charge.ts'
 import { StoreError } from '../../src/model/store.ts'
@@ -15,7 +15,7 @@ import { createPathReader } from '../../src/request/target.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { callContext } from '../support/call-context.ts'
 
-type Next = Answers['next']
+type Next = (signal?: AbortSignal) => Promise<Response>
 
 const LOGIN = { name: 'login', limits: '3/1h', by: 'ip', counts: 'failures', failures: '401, 403' }
 const IP = { 'CF-Connecting-IP': '203.0.113.7' }
@@ -43,16 +43,16 @@ function subject(policies: readonly unknown[] = [LOGIN], env: Environment = {}) 
   const leases = config.leases === undefined ? undefined : withLeases(config.leases)
   const engine = new Engine({ ...config, store, fallback, now, log, leases })
   const limiter = new RequestLimiter({ ...config, engine, health: undefined, log })
+  const holdUntilEnd = createHoldUntilEnd({ limiter, keepsEncoding: false, now })
   const protect = createProtect({ ...config, limiter, health: undefined, holdUntilEnd, now })
   /** @param answer the status of what answers, or what does */
   const call = async (answer: number | Next, init: RequestInit = {}) => {
     const background: Promise<unknown>[] = []
     const request = new Request('https://gateway.example/login', { method: 'POST', headers: IP, ...init })
     const next = typeof answer === 'number' ? async () => new Response(null, { status: answer }) : answer
-    const response = await protect(request, readPath('/login'), callContext(background), {
-      next,
-      refuse: createRefusal,
-    })
+    const response = await protect(request, readPath('/login'), callContext(background), (verdict, signal) =>
+      verdict.outcome === 'admitted' ? next(signal) : createRefusal(verdict),
+    )
     await Promise.all(background)
     return response
   }
@@ -114,7 +114,7 @@ test('protect() counts a failure whose client has gone away meanwhile, and reads
   let cancelled = 0
   for (let i = 0; i < 3; i++) {
     const controller = new AbortController()
-    const next: Next = async (_verdict, signal) => {
+    const next: Next = async (signal) => {
       controller.abort()
       expect(signal).toBeUndefined()
       const body = new ReadableStream({ cancel: () => void cancelled++ })
