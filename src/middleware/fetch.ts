@@ -1,8 +1,8 @@
 import { OptionError } from '../config/option-error.ts'
 import { checkFunction } from '../library/check-options.ts'
-import { composeMiddleware, type RateLimit } from './middleware.ts'
+import type { RateLimit } from './middleware.ts'
 import type { SharedOptions } from './options.ts'
-import { createRespond, createWebAddressReader, readPeerAddress, WebRequest } from './web.ts'
+import { createRespond, readPeerAddress } from './web.ts'
 
 /** Answers a request; `rest` is what the platform gives beside it. */
 export type FetchHandler<Req extends Request, Rest extends unknown[]> = (
@@ -42,24 +42,22 @@ export function limit<Req extends Request, Rest extends unknown[]>(
   const { waitUntil, ...shared } = options
   if (waitUntil !== undefined) checkFunction('waitUntil', waitUntil)
   checkFunction('handler', handler)
-  const parts = composeMiddleware<[request: Req, ...rest: Rest]>(shared)
   const { onLimited } = options
-  const respond = createRespond(parts)
-  const readAddress = createWebAddressReader(parts, (...args) => args[0], readPeerAddress)
+  const respond = createRespond<[request: Req, ...rest: Rest]>(shared, {
+    toRequest: (...args) => args[0],
+    readPeer: readPeerAddress,
+    readParsedBody: (...args) => (args[0].bodyUsed ? null : undefined),
+    keepAlive: waitUntil ?? keepAlive,
+    record: (rateLimit, ...args) => void DECISIONS.set(args[0], rateLimit),
+    onLimited: onLimited && ((rateLimit, request, ...rest) => onLimited(request, rateLimit, ...rest)),
+  })
 
   function limitRequest(...args: [request: Req, ...rest: Rest]): Promise<Response> {
-    const [request, ...rest] = args
-    return respond({
-      request: new WebRequest(request, args, readAddress),
-      keepAlive: (work) => (waitUntil ? waitUntil(work, ...args) : keepAlive(work, rest)),
-      record: (rateLimit) => DECISIONS.set(request, rateLimit),
-      async next() {
-        const response = await handler(...args)
-        // A class of another realm may have made it.
-        if (response?.headers) return response
-        throw new TypeError(`limit: expected the handler to return a Response, got ${String(response)}`)
-      },
-      onLimited: onLimited && ((rateLimit) => onLimited(request, rateLimit, ...rest)),
+    return respond(args, async () => {
+      const response = await handler(...args)
+      // A class of another realm may have made it.
+      if (response?.headers) return response
+      throw new TypeError(`limit: expected the handler to return a Response, got ${String(response)}`)
     })
   }
   // Deno calls a handler with as many arguments as this says, and tells the address in the second.
@@ -80,7 +78,7 @@ interface Platform {
   waitUntil?(work: Promise<unknown>): void
 }
 
-function keepAlive(work: Promise<unknown>, rest: readonly unknown[]): void {
+function keepAlive(work: Promise<unknown>, _request: Request, ...rest: readonly unknown[]): void {
   const platforms = rest as readonly (Platform | null | undefined)[]
   platforms.find((platform) => typeof platform?.waitUntil === 'function')?.waitUntil?.(work)
 }

@@ -1,7 +1,7 @@
 import type { Context, Env, MiddlewareHandler } from 'hono'
-import { composeMiddleware, type RateLimit } from './middleware.ts'
+import type { RateLimit } from './middleware.ts'
 import type { SharedOptions } from './options.ts'
-import { createRespond, createWebAddressReader, readPeerAddress, WebRequest } from './web.ts'
+import { createRespond, readPeerAddress } from './web.ts'
 
 /** Variables of the context that the middleware sets: `new Hono<{ Variables: RateLimitVariables }>()`. */
 export interface RateLimitVariables {
@@ -25,28 +25,28 @@ export interface HonoOptions<E extends Env = Env> extends SharedOptions<[context
 export function sluice<E extends Env = Env>(
   options: HonoOptions<E>,
 ): MiddlewareHandler<{ Variables: RateLimitVariables }> {
-  const parts = composeMiddleware(options)
-  const { onLimited } = options
-  const respond = createRespond(parts)
-  const readAddress = createWebAddressReader(parts, (c) => c.req.raw, readPeer)
+  // That it is a table is checked below.
+  const onLimited = options?.onLimited
+  const respond = createRespond(options, {
+    toRequest: (c) => c.req.raw,
+    readPeer,
+    readParsedBody,
+    keepAlive,
+    record: (rateLimit, c: Context) => c.set('rateLimit', rateLimit),
+    onLimited: onLimited && ((rateLimit, c) => onLimited(c, rateLimit)),
+  })
 
   return async function limitRequest(context, next): Promise<Response | undefined> {
     // The application's type, which may declare more.
     const c = context as unknown as Context<E>
     let isAdmitted = false
     let isAnswered = true
-    const response = await respond({
-      request: new HonoRequest(c.req.raw, [c], readAddress),
-      keepAlive: (work) => keepAlive(c, work),
-      record: (rateLimit) => context.set('rateLimit', rateLimit),
-      async next() {
-        isAdmitted = true
-        await next()
-        // Looking at a response that is missing would make one.
-        isAnswered = c.finalized
-        return isAnswered ? c.res : new Response(null, { status: 500 })
-      },
-      onLimited: onLimited && ((rateLimit) => onLimited(c, rateLimit)),
+    const response = await respond([c], async () => {
+      isAdmitted = true
+      await next()
+      // Looking at a response that is missing would make one.
+      isAnswered = c.finalized
+      return isAnswered ? c.res : new Response(null, { status: 500 })
     })
     if (!isAdmitted) return response
     if (isAnswered && response !== c.res) {
@@ -58,14 +58,11 @@ export function sluice<E extends Env = Env>(
   }
 }
 
-class HonoRequest<E extends Env> extends WebRequest<[context: Context<E>]> {
-  override get parsedBody(): unknown {
-    const { req } = this.context[0]
-    const isRead = Object.keys(req.bodyCache).length > 0 || req.raw.bodyUsed
-    if (!isRead) return undefined
-    const isJson = /\bjson\b/i.test(req.header('Content-Type') ?? '')
-    return (isJson ? req.json() : req.parseBody()).catch(() => null)
-  }
+function readParsedBody<E extends Env>({ req }: Context<E>): unknown {
+  const isRead = Object.keys(req.bodyCache).length > 0 || req.raw.bodyUsed
+  if (!isRead) return undefined
+  const isJson = /\bjson\b/i.test(req.header('Content-Type') ?? '')
+  return (isJson ? req.json() : req.parseBody()).catch(() => null)
 }
 
 /** Servers give these beside a request. Bun's server itself, or what Deno tells of the connection, may be in their place. */
@@ -80,7 +77,7 @@ function readPeer<E extends Env>({ env, req }: Context<E>): string | undefined {
   return bindings?.incoming?.socket?.remoteAddress ?? readPeerAddress(req.raw, bindings, bindings?.server)
 }
 
-function keepAlive<E extends Env>(c: Context<E>, work: Promise<unknown>): void {
+function keepAlive<E extends Env>(work: Promise<unknown>, c: Context<E>): void {
   try {
     c.executionCtx.waitUntil(work)
   } catch {

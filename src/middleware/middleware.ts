@@ -54,8 +54,6 @@ export function composeMiddleware<Args extends unknown[]>(options: SharedOptions
   return { ...settings, limiter, readTarget: createTargetReader(createPathReader(literalInPaths)) }
 }
 
-export type MiddlewareParts<Args extends unknown[]> = ReturnType<typeof composeMiddleware<Args>>
-
 let isWarned = false
 
 /** Headers of an application's own refusal, which no cache may keep either (RFC 6585 §4). */

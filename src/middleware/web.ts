@@ -6,61 +6,81 @@ import { createProblemResponse, NO_PAGE, TARGET_PROBLEMS } from '../http/problem
 import { copyResponse, createProtect } from '../http/protect.ts'
 import { createRefusal } from '../http/refusal.ts'
 import { createAddressReader } from './address-reader.ts'
-import { listRefusalFields, type MiddlewareParts, type RateLimit, toRateLimit, UNLIMITED } from './middleware.ts'
+import { composeMiddleware, listRefusalFields, type RateLimit, toRateLimit, UNLIMITED } from './middleware.ts'
+import type { SharedOptions } from './options.ts'
 
-/** A `Request` to an application. Its address is expensive to read, and read only when needed. */
-export class WebRequest<Args extends unknown[]> extends IncomingRequest<Headers> {
-  readonly context: Args
-  readonly #readAddress: (...args: Args) => string | null
-
-  /** @param args what the application's own functions get */
-  constructor(raw: Request, args: Args, readAddress: (...args: Args) => string | null) {
-    super(raw, raw.headers)
-    this.context = args
-    this.#readAddress = readAddress
-  }
-
-  get address(): string | null {
-    return this.#readAddress(...this.context)
-  }
-
-  get parsedBody(): unknown {
-    return this.raw.bodyUsed ? null : undefined
-  }
-}
-
-export interface Exchange<Args extends unknown[]> {
-  readonly request: WebRequest<Args>
-  keepAlive(work: Promise<unknown>): void
+/** What differs between the two. Functions get the arguments that the application's own get. */
+export interface WebPlatform<Args extends unknown[]> {
+  toRequest(...args: Args): Request
+  /** Reads the address of the connection where the runtime tells it beside the request. */
+  readPeer(...args: Args): string | undefined
+  /** Reads what the application has parsed: see `ReceivedRequest`. */
+  readParsedBody(...args: Args): unknown
+  keepAlive(work: Promise<unknown>, ...args: Args): void
   /** Keeps the decision for the application. */
-  record(rateLimit: RateLimit): void
-  /** Answers an admitted request. */
-  next(): Promise<Response>
+  record(rateLimit: RateLimit, ...args: Args): void
   /** Answers what the limits refuse; undefined: a problem does. */
-  readonly onLimited: ((rateLimit: RateLimit) => Response | Promise<Response>) | undefined
+  readonly onLimited: ((rateLimit: RateLimit, ...args: Args) => Response | Promise<Response>) | undefined
 }
 
-/** Makes a function from a request to its response, from the handler or in its place. */
-export function createRespond<Args extends unknown[]>(parts: MiddlewareParts<Args>) {
-  const { readTarget, skip, log } = parts
+/**
+ * Makes a function from a request to its response, from the handler or in its place.
+ * @throws {OptionError} for a wrong option
+ */
+export function createRespond<Args extends unknown[]>(options: SharedOptions<Args>, platform: WebPlatform<Args>) {
+  const { readTarget, skip, trustProxy, log, ...parts } = composeMiddleware(options)
+  const { toRequest, readPeer, readParsedBody, record, keepAlive, onLimited } = platform
   const protect = createProtect({ ...parts, holdUntilEnd: createHoldUntilEnd({ ...parts, keepsEncoding: false }) })
+  const readHeader = (name: string, args: Args) => toRequest(...args).headers.get(name)
+  const readAddress = createAddressReader(trustProxy, readKnownPeer, (...args) => readHeader('X-Forwarded-For', args))
+  let isWarned = false
 
-  return async function respond(exchange: Exchange<Args>): Promise<Response> {
-    const { request, onLimited } = exchange
-    if (skip && (await skip(...request.context))) {
-      exchange.record(UNLIMITED)
-      return exchange.next()
+  function readKnownPeer(...args: Args): string | null {
+    const peer = isCloudflare ? readHeader('CF-Connecting-IP', args) : (readPeer(...args) ?? null)
+    if (peer === null && !isWarned) {
+      isWarned = true
+      const message = 'addresses of callers are not known here, so all are counted as one: see trustProxy'
+      log('warn', { event: 'unknown_address', message })
     }
+    return peer
+  }
+
+  /** Its address is expensive to read, and read only when needed. */
+  class WebRequest extends IncomingRequest<Headers> {
+    readonly context: Args
+
+    constructor(args: Args) {
+      const raw = toRequest(...args)
+      super(raw, raw.headers)
+      this.context = args
+    }
+
+    get address(): string | null {
+      return readAddress(...this.context)
+    }
+
+    get parsedBody(): unknown {
+      return readParsedBody(...this.context)
+    }
+  }
+
+  /** @param next answers an admitted request */
+  return async function respond(args: Args, next: () => Promise<Response>): Promise<Response> {
+    if (skip && (await skip(...args))) {
+      record(UNLIMITED, ...args)
+      return next()
+    }
+    const request = new WebRequest(args)
     const target = readTarget(request.url)
     if (typeof target === 'string') return createProblemResponse({ type: NO_PAGE, ...TARGET_PROBLEMS[target] })
-    const call = createRequestContext((work) => exchange.keepAlive(work), log)
+    const call = createRequestContext((work) => keepAlive(work, ...args), log)
     try {
       return await protect(request, target.path, call, async (verdict) => {
         const rateLimit = toRateLimit(verdict)
-        exchange.record(rateLimit)
-        if (verdict.outcome === 'admitted') return withOpenFields(await exchange.next())
+        record(rateLimit, ...args)
+        if (verdict.outcome === 'admitted') return withOpenFields(await next())
         return onLimited && 'violated' in verdict
-          ? addMissingHeaders(await onLimited(rateLimit), listRefusalFields(verdict.retryAfterMs))
+          ? addMissingHeaders(await onLimited(rateLimit, ...args), listRefusalFields(verdict.retryAfterMs))
           : createRefusal(verdict, request.headers, NO_PAGE)
       })
     } finally {
@@ -89,29 +109,6 @@ export function readPeerAddress(request: Request, ...rest: readonly unknown[]): 
     if (typeof hostname === 'string') return hostname
   }
   return undefined
-}
-
-/** @param readPeer reads the address of the connection where the runtime tells it beside the request */
-export function createWebAddressReader<Args extends unknown[]>(
-  { trustProxy, log }: MiddlewareParts<Args>,
-  toRequest: (...args: Args) => Request,
-  readPeer: (...args: Args) => string | undefined,
-): (...args: Args) => string | null {
-  const readHeader = (name: string, args: Args) => toRequest(...args).headers.get(name)
-  let isWarned = false
-  return createAddressReader(
-    trustProxy,
-    (...args) => {
-      const peer = isCloudflare ? readHeader('CF-Connecting-IP', args) : (readPeer(...args) ?? null)
-      if (peer === null && !isWarned) {
-        isWarned = true
-        const message = 'addresses of callers are not known here, so all are counted as one: see trustProxy'
-        log('warn', { event: 'unknown_address', message })
-      }
-      return peer
-    },
-    (...args) => readHeader('X-Forwarded-For', args),
-  )
 }
 
 /**
