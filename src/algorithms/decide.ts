@@ -161,10 +161,3 @@ export function penalize(
 export function withPenalty(usage: readonly LimitState[], penaltyMs: number): MutableLimitState[] {
   return usage.map((limit) => ({ ...limit, retryAfterMs: Math.max(limit.retryAfterMs, penaltyMs), penaltyMs }))
 }
-
-/** A limit as the caller sees it: during a penalty, nothing remains. */
-export function toReported(limit: LimitState): LimitState {
-  const { penaltyMs, remaining, resetMs } = limit
-  if (penaltyMs === undefined) return limit
-  return { ...limit, remaining: 0, resetMs: remaining > 0 ? penaltyMs : Math.max(resetMs, penaltyMs) }
-}

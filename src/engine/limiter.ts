@@ -1,9 +1,8 @@
 import { holdsSlots } from '../algorithms/algorithm-table.ts'
-import { toReported } from '../algorithms/decide.ts'
-import type { Charge, DecisionRequest, LimitState, RequestCharge } from '../model/charge.ts'
-import type { Limit } from '../model/limits.ts'
+import type { Charge, DecisionRequest, RequestCharge } from '../model/charge.ts'
 import type { Pattern, RequestPolicy } from '../model/policy.ts'
 import type { Admitted, Blocked, Refused, ReportedLimit, Verdict } from '../model/verdict.ts'
+import { reportLimits } from '../model/verdict.ts'
 import { RequestChargeBuilder, type RequestChargeBuilderOptions } from '../request/charge-builder.ts'
 import { findPriority, type Match, PolicyFinder } from '../request/policy/policy-finder.ts'
 import { type ReceivedRequest, readMethods } from '../request/received-request.ts'
@@ -140,10 +139,7 @@ export class RequestLimiter {
 
   #judge(decision: EngineDecision<RequestCharge>, context: CallContext): Admitted | Refused {
     const { granted, usage, charges, hold } = decision
-    const limits: ReportedLimit[] = []
-    for (const [index, charge] of charges.entries()) {
-      if (!charge.isUnlimited) addReports(limits, charge, usage[index] ?? [])
-    }
+    const limits = reportLimits(charges, usage)
     const refusing = limits.filter(({ retryAfterMs }) => retryAfterMs > 0)
     if (granted > 0 && refusing.length === 0 && !this.#awaitsResponses) {
       return hold ? { outcome: 'admitted', limits, hold } : { outcome: 'admitted', limits }
@@ -183,28 +179,6 @@ function findWaitMs({ policy, retryAfterMs }: ReportedLimit): number {
 function groupDigests(charges: readonly RequestCharge[], shadowed: readonly ReportedLimit[]): Record<string, string> {
   const refused = charges.filter(({ policy }) => shadowed.some((limit) => limit.policy === policy))
   return Object.fromEntries(refused.map(({ policy, digest }) => [policy.name, digest]))
-}
-
-function addReports(reports: ReportedLimit[], charge: RequestCharge, usage: readonly LimitState[]): void {
-  const { policy, reserved, cost } = charge
-  for (const [index, state] of usage.entries()) {
-    const { remaining, resetMs, retryAfterMs, penaltyMs } = toReported(state)
-    // While the store is unavailable, the limit of the charge is a share of the policy's.
-    const { limit, windowMs, calendar } = charge.limits[index] as Limit
-    const report: ReportedLimit = {
-      policy,
-      name: policy.limits[index]?.name ?? policy.name,
-      limit,
-      windowMs,
-      calendar,
-      // Units reserved for higher priorities do not remain for this request.
-      remaining: Math.max(0, remaining - reserved),
-      isReserve: reserved > 0 && remaining >= cost,
-      resetMs,
-      retryAfterMs,
-    }
-    reports.push(penaltyMs === undefined ? report : { ...report, penaltyMs })
-  }
 }
 
 /** @returns undefined if no policy settles to the actual cost */

@@ -1,8 +1,5 @@
-import { toReported } from '../algorithms/decide.ts'
 import type { EngineDecision } from '../engine/engine.ts'
-import type { Limit } from '../model/limits.ts'
-import type { PolicyLimit } from '../model/policy.ts'
-import type { Degradation, LimitStatus, SlotHold } from '../model/verdict.ts'
+import { type Degradation, type LimitStatus, reportLimits, type SlotHold, toLimitStatus } from '../model/verdict.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 
 interface DecisionOutcome {
@@ -52,20 +49,12 @@ export function toDecision(decision: EngineDecision, cost: number): LimiterDecis
 /** @param charged units of each policy */
 export function toOutcome(decision: EngineDecision, charged: number): DecisionOutcome {
   const { usage, charges, degraded, granted, nowMs } = decision
-  const statuses: LimitStatus[] = []
+  const reports = reportLimits(charges, usage)
   let retryAfterMs = degraded === 'closed' ? UNAVAILABLE_RETRY_MS : 0
-  for (const [index, { policy, limits }] of charges.entries()) {
-    for (const [at, reported] of (usage[index] ?? []).entries()) {
-      // While the store is unavailable, limits may be shares of the policy's.
-      const { limit, windowMs } = limits[at] as Limit
-      const { name } = policy.limits[at] as PolicyLimit
-      const { remaining, resetMs, retryAfterMs: waitMs, penaltyMs } = toReported(reported)
-      const status = { policy: policy.name, name, limit, windowMs, remaining, resetMs, retryAfterMs: waitMs }
-      statuses.push(penaltyMs === undefined ? status : { ...status, penaltyMs })
-      if (granted === 0 && policy.mode === 'enforce') retryAfterMs = Math.max(retryAfterMs, waitMs)
-    }
+  for (const { policy, retryAfterMs: waitMs } of reports) {
+    if (granted === 0 && policy.mode === 'enforce') retryAfterMs = Math.max(retryAfterMs, waitMs)
   }
-  const outcome = { limits: statuses, retryAfterMs, decidedAtMs: nowMs, charged }
+  const outcome = { limits: reports.map(toLimitStatus), retryAfterMs, decidedAtMs: nowMs, charged }
   return degraded === undefined ? outcome : { ...outcome, degraded }
 }
 

@@ -1,5 +1,6 @@
-import type { LimitState } from './charge.ts'
-import type { PolicyLimit, RequestPolicy } from './policy.ts'
+import type { Charge, Decision, LimitState } from './charge.ts'
+import type { Limit } from './limits.ts'
+import type { Policy, PolicyLimit, RequestPolicy } from './policy.ts'
 
 /** One limit of one policy after a decision, as the library reports it. */
 export interface LimitStatus extends Pick<PolicyLimit, 'name' | 'limit' | 'windowMs'>, LimitState {
@@ -7,14 +8,51 @@ export interface LimitStatus extends Pick<PolicyLimit, 'name' | 'limit' | 'windo
   readonly policy: string
 }
 
-/** One limit after the decision of a request, with its policy for refusals and statistics. */
-export interface ReportedLimit extends PolicyLimit, LimitState {
-  readonly policy: RequestPolicy
+/** One limit after a decision, with its policy for refusals and statistics. */
+export interface ReportedLimit<P extends Policy = RequestPolicy> extends PolicyLimit, LimitState {
+  readonly policy: P
   /** The cost would fit if nothing were reserved for higher priorities. */
   readonly isReserve: boolean
 }
 
-export function toLimitStatus(report: ReportedLimit): LimitStatus {
+/** Reports the limits of all charges, in order, without those of an unlimited caller. */
+export function reportLimits<P extends Policy>(
+  charges: readonly Charge<P>[],
+  usage: Decision['usage'],
+): readonly ReportedLimit<P>[] {
+  const reports: ReportedLimit<P>[] = []
+  for (const [index, { policy, limits, reserved, cost, isUnlimited }] of charges.entries()) {
+    if (isUnlimited) continue
+    for (const [at, state] of (usage[index] ?? []).entries()) {
+      const { remaining, resetMs, retryAfterMs, penaltyMs } = toReported(state)
+      // While the store is unavailable, the limit of the charge is a share of the policy's.
+      const { limit, windowMs, calendar } = limits[at] as Limit
+      const report: ReportedLimit<P> = {
+        policy,
+        name: policy.limits[at]?.name ?? policy.name,
+        limit,
+        windowMs,
+        calendar,
+        isReserve: reserved > 0 && remaining >= cost,
+        // Units reserved for higher priorities do not remain for this request.
+        remaining: Math.max(0, remaining - reserved),
+        resetMs,
+        retryAfterMs,
+      }
+      reports.push(penaltyMs === undefined ? report : { ...report, penaltyMs })
+    }
+  }
+  return reports
+}
+
+/** A limit as the caller sees it: during a penalty, nothing remains. */
+function toReported(limit: LimitState): LimitState {
+  const { penaltyMs, remaining, resetMs } = limit
+  if (penaltyMs === undefined) return limit
+  return { ...limit, remaining: 0, resetMs: remaining > 0 ? penaltyMs : Math.max(resetMs, penaltyMs) }
+}
+
+export function toLimitStatus(report: ReportedLimit<Policy>): LimitStatus {
   const { policy, name, limit, windowMs, remaining, resetMs, retryAfterMs, penaltyMs } = report
   const status = { policy: policy.name, name, limit, windowMs, remaining, resetMs, retryAfterMs }
   return penaltyMs === undefined ? status : { ...status, penaltyMs }
