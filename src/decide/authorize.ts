@@ -75,7 +75,7 @@ export function createAuthorize(
     const target = findTarget(question)
     if ('code' in target) return createProblemResponse(target)
     const path = isChanged({ url: question.uri }) ? markAmbiguous(target.path) : target.path
-    return protect(toClientRequest(request, question), path, context, (verdict) =>
+    return protect({ request: toClientRequest(request, question), path, context }, (verdict) =>
       verdict.outcome === 'admitted'
         ? markSynthetic(new Response(null, { headers: { 'Cache-Control': 'no-store' } }))
         : createRefusal(verdict, request.headers),

@@ -108,7 +108,7 @@ export function createApp({ config, proxy, readHealth, routes, operators, log, .
     }
     const context = createContext(raw, executionCtx)
     try {
-      return await protect(request, target.path, context, (verdict, signal) =>
+      return await protect({ request, path: target.path, context }, (verdict, signal) =>
         verdict.outcome === 'admitted'
           ? proxy(request, target, context.deadlines, signal)
           : loadRefusal().then(({ createRefusal }) => createRefusal(verdict, fields)),

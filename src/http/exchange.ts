@@ -4,11 +4,19 @@ import { logFailure } from '../model/store.ts'
 import type { Admitted, Verdict } from '../model/verdict.ts'
 import { readCallerAddress } from '../request/identity/address.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
+import type { RequestPath } from '../request/target.ts'
 import { type CallContext, Deadlines } from '../runtime/call-context.ts'
 import type { Log } from '../runtime/log.ts'
 
 /** Its signal is aborted when the client disconnects. */
 export type AbortableRequest = ReceivedRequest & Pick<Request, 'signal'>
+
+/** A request on its way to a response. */
+export interface Exchange<Received = ReceivedRequest> {
+  readonly request: Received
+  readonly path: RequestPath
+  readonly context: CallContext
+}
 
 export interface Observed {
   readonly request: ReceivedRequest
@@ -39,9 +47,9 @@ export interface ResponseHead {
  * were charged.
  */
 export function trackResponse(
-  request: ReceivedRequest,
+  { request, context }: Exchange,
   verdict: Admitted,
-  { health, ipv6Prefix, context }: { health: UpstreamHealth | undefined; ipv6Prefix: number; context: CallContext },
+  { health, ipv6Prefix }: { readonly health: UpstreamHealth | undefined; readonly ipv6Prefix: number },
 ): (head?: ResponseHead) => Admitted {
   const { hold, settle, findFailure } = verdict
   let end = health?.begin(readCallerAddress(request, ipv6Prefix))

@@ -1,8 +1,7 @@
 import type { RequestLimiter } from '../engine/limiter.ts'
 import type { SlotHold } from '../model/verdict.ts'
-import type { RequestPath } from '../request/target.ts'
 import { type CallContext, Deadlines } from '../runtime/call-context.ts'
-import type { AbortableRequest } from './exchange.ts'
+import type { AbortableRequest, Exchange } from './exchange.ts'
 import { joinWebSockets } from './join-web-sockets.ts'
 
 export type HoldUntilEnd = ReturnType<typeof createHoldUntilEnd>
@@ -14,12 +13,6 @@ export interface HoldOptions {
   readonly now: () => number
 }
 
-interface HeldExchange {
-  readonly request: AbortableRequest
-  readonly path: RequestPath
-  readonly context: CallContext
-}
-
 /** RFC 6455 §7.4.1. */
 const POLICY_VIOLATION = 1008
 
@@ -29,7 +22,7 @@ const POLICY_VIOLATION = 1008
  * be refused for a block, a penalty or an invalid token.
  */
 export function createHoldUntilEnd({ limiter, keepsEncoding, now }: HoldOptions) {
-  return function holdUntilEnd(response: Response, hold: SlotHold, exchange: HeldExchange): Response {
+  return function holdUntilEnd(response: Response, hold: SlotHold, exchange: Exchange<AbortableRequest>): Response {
     const { request, context } = exchange
     if (response.webSocket) return holdWebSocket(response, response.webSocket, hold, exchange)
     // The body of a response to HEAD is never read.
@@ -45,7 +38,7 @@ export function createHoldUntilEnd({ limiter, keepsEncoding, now }: HoldOptions)
     return new Response(readable, response)
   }
 
-  function holdWebSocket(response: Response, upstream: WebSocket, hold: SlotHold, exchange: HeldExchange): Response {
+  function holdWebSocket(response: Response, upstream: WebSocket, hold: SlotHold, exchange: Exchange): Response {
     const { context } = exchange
     const { 0: outgoing, 1: client } = new WebSocketPair()
     const endIfRefused = async () => {
@@ -68,7 +61,7 @@ export function createHoldUntilEnd({ limiter, keepsEncoding, now }: HoldOptions)
   }
 
   /** Would the caller be refused now for another reason than a used-up limit? */
-  async function isRefusedNow({ request, path, context: { waitUntil } }: HeldExchange): Promise<boolean> {
+  async function isRefusedNow({ request, path, context: { waitUntil } }: Exchange): Promise<boolean> {
     // A new context, because tokens are verified once in each, and the deadlines of the request are over.
     const context: CallContext = { waitUntil, deadlines: Deadlines.createForOne() }
     const charges = await limiter.findCharges(request, path, context)

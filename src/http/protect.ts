@@ -1,9 +1,7 @@
 import type { DecisionTrace, RequestLimiter } from '../engine/limiter.ts'
 import type { UpstreamHealth } from '../engine/upstream-health.ts'
 import type { Admitted, Verdict } from '../model/verdict.ts'
-import type { RequestPath } from '../request/target.ts'
-import type { CallContext } from '../runtime/call-context.ts'
-import { type AbortableRequest, type Observer, trackResponse } from './exchange.ts'
+import { type AbortableRequest, type Exchange, type Observer, trackResponse } from './exchange.ts'
 import type { HoldUntilEnd } from './hold-until-end.ts'
 import { type HeaderFormat, setRateLimitHeaders } from './rate-limit-headers.ts'
 
@@ -25,14 +23,10 @@ export interface ProtectOptions {
 export type Answer = (verdict: Verdict, signal?: AbortSignal) => Response | Promise<Response>
 
 export function createProtect(options: ProtectOptions) {
-  const { limiter, health, holdUntilEnd, headerFormat, ipv6Prefix, now, observer } = options
+  const { limiter, health, holdUntilEnd, headerFormat, now, observer } = options
 
-  return async function protect(
-    request: AbortableRequest,
-    path: RequestPath,
-    context: CallContext,
-    answer: Answer,
-  ): Promise<Response> {
+  return async function protect(exchange: Exchange<AbortableRequest>, answer: Answer): Promise<Response> {
+    const { request, path, context } = exchange
     const trace: DecisionTrace | undefined = observer && { matches: [], charges: [] }
     let verdict: Verdict
     try {
@@ -47,7 +41,7 @@ export function createProtect(options: ProtectOptions) {
     if (verdict.outcome === 'admitted' && (health || verdict.hold || verdict.settle || verdict.findFailure)) {
       // When the client disconnects, the platform ends the request. This must go on: slots must be released, and the
       // request counted to its end.
-      const answering = followUp(request, path, verdict, context, answer)
+      const answering = followUp(exchange, verdict, answer)
       context.waitUntil(answering.catch(() => {}))
       ;({ response, verdict } = await answering)
     } else response = await answer(verdict)
@@ -56,16 +50,11 @@ export function createProtect(options: ProtectOptions) {
     return response
   }
 
-  async function followUp(
-    request: AbortableRequest,
-    path: RequestPath,
-    verdict: Admitted,
-    context: CallContext,
-    answer: Answer,
-  ) {
+  async function followUp(exchange: Exchange<AbortableRequest>, verdict: Admitted, answer: Answer) {
+    const { request, context } = exchange
     const { hold, findFailure, settle } = verdict
     const mustAnswer = findFailure !== undefined || settle !== undefined
-    const onHead = trackResponse(request, verdict, { health, ipv6Prefix, context })
+    const onHead = trackResponse(exchange, verdict, options)
     try {
       // A client must not escape a failure or its actual cost by disconnecting.
       const response = await answer(verdict, mustAnswer ? undefined : request.signal)
@@ -73,7 +62,7 @@ export function createProtect(options: ProtectOptions) {
       // The body has no reader, so the sender may stop.
       if (mustAnswer && request.signal.aborted) context.waitUntil(response.body?.cancel() ?? Promise.resolve())
       if (!current.hold || !holdUntilEnd) return { response, verdict: current }
-      return { response: holdUntilEnd(response, current.hold, { request, path, context }), verdict: current }
+      return { response: holdUntilEnd(response, current.hold, exchange), verdict: current }
     } catch (error) {
       // Whoever catches it answers so.
       onHead({ status: 500, headers: new Headers() })

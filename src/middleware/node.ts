@@ -1,12 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Http2ServerResponse } from 'node:http2'
 import onHeaders from 'on-headers'
-import { createRequestContext, type ResponseFields, trackResponse } from '../http/exchange.ts'
+import { createRequestContext, type Exchange, type ResponseFields, trackResponse } from '../http/exchange.ts'
 import { createProblemResponse, NO_PAGE, TARGET_PROBLEMS } from '../http/problem.ts'
 import { setRateLimitHeaders } from '../http/rate-limit-headers.ts'
 import { createRefusal } from '../http/refusal.ts'
 import type { Admitted, Refused } from '../model/verdict.ts'
-import type { CallContext } from '../runtime/call-context.ts'
 import { createAddressReader } from './address-reader.ts'
 import { composeMiddleware, listRefusalFields, type RateLimit, toRateLimit, UNLIMITED } from './middleware.ts'
 import { type AnyIncoming, isChanged, markAmbiguous, NodeRequest, readHeader } from './node-request.ts'
@@ -79,16 +78,16 @@ export function sluice<Req extends AnyIncoming = IncomingMessage, Res extends An
       return false
     }
     const path = isChanged(req) ? markAmbiguous(target.path) : target.path
-    const call = createRequestContext(() => {}, log)
+    const context = createRequestContext(() => {}, log)
     // The client may go while the request is decided, or have gone before.
     let isClosed = 'stream' in res ? res.stream.closed : res.closed
     res.once('close', () => {
       isClosed = true
     })
     try {
-      const verdict = await limiter.decide(request, path, call)
+      const verdict = await limiter.decide(request, path, context)
       req.rateLimit = toRateLimit(verdict)
-      if (verdict.outcome === 'admitted') follow(request, res as ServerResponse, verdict, call, isClosed)
+      if (verdict.outcome === 'admitted') follow({ request, path, context }, verdict, res as ServerResponse, isClosed)
       else if (onLimited && 'violated' in verdict) {
         res.statusCode = verdict.outcome === 'limited' ? 429 : 503
         for (const [name, value] of listRefusalFields(verdict.retryAfterMs)) res.setHeader(name, value)
@@ -97,7 +96,7 @@ export function sluice<Req extends AnyIncoming = IncomingMessage, Res extends An
       } else await answer(res, createRefusal(verdict, request.headers, NO_PAGE), verdict)
       return verdict.outcome === 'admitted'
     } finally {
-      call.deadlines.end()
+      context.deadlines.end()
     }
   }
 
@@ -109,14 +108,9 @@ export function sluice<Req extends AnyIncoming = IncomingMessage, Res extends An
     res.end(body)
   }
 
-  function follow(
-    request: NodeRequest<Req>,
-    res: ServerResponse,
-    verdict: Admitted,
-    context: CallContext,
-    isClosed: boolean,
-  ): void {
-    const onHead = trackResponse(request, verdict, { health, ipv6Prefix, context })
+  function follow(exchange: Exchange, verdict: Admitted, res: ServerResponse, isClosed: boolean): void {
+    const { context } = exchange
+    const onHead = trackResponse(exchange, verdict, { health, ipv6Prefix })
     let final: Admitted | undefined
     const onAnswered = () => {
       final ??= onHead({ status: res.statusCode, headers: toFields(res) })

@@ -73,9 +73,9 @@ export function createRespond<Args extends unknown[]>(options: SharedOptions<Arg
     const request = new WebRequest(args)
     const target = readTarget(request.url)
     if (typeof target === 'string') return createProblemResponse({ type: NO_PAGE, ...TARGET_PROBLEMS[target] })
-    const call = createRequestContext((work) => keepAlive(work, ...args), log)
+    const context = createRequestContext((work) => keepAlive(work, ...args), log)
     try {
-      return await protect(request, target.path, call, async (verdict) => {
+      return await protect({ request, path: target.path, context }, async (verdict) => {
         const rateLimit = toRateLimit(verdict)
         record(rateLimit, ...args)
         if (verdict.outcome === 'admitted') return withOpenFields(await next())
@@ -84,7 +84,7 @@ export function createRespond<Args extends unknown[]>(options: SharedOptions<Arg
           : createRefusal(verdict, request.headers, NO_PAGE)
       })
     } finally {
-      call.deadlines.end()
+      context.deadlines.end()
     }
   }
 }

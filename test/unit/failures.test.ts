@@ -50,8 +50,9 @@ function subject(policies: readonly unknown[] = [LOGIN], env: Environment = {}) 
     const background: Promise<unknown>[] = []
     const request = new Request('https://gateway.example/login', { method: 'POST', headers: IP, ...init })
     const next = typeof answer === 'number' ? async () => new Response(null, { status: answer }) : answer
-    const response = await protect(request, readPath('/login'), callContext(background), (verdict, signal) =>
-      verdict.outcome === 'admitted' ? next(signal) : createRefusal(verdict),
+    const response = await protect(
+      { request, path: readPath('/login'), context: callContext(background) },
+      (verdict, signal) => (verdict.outcome === 'admitted' ? next(signal) : createRefusal(verdict)),
     )
     await Promise.all(background)
     return response
