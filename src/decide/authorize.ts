@@ -7,7 +7,7 @@ import { createProblem, createProblemResponse, type Problem, TARGET_PROBLEMS } f
 import { createProtect } from '../http/protect.ts'
 import { createRefusal } from '../http/refusal.ts'
 import { createAddressReader } from '../middleware/address-reader.ts'
-import { isChanged, markAmbiguous } from '../middleware/node-request.ts'
+import { markIfChanged } from '../middleware/node-request.ts'
 import { createPathReader, createTargetReader, type RequestTarget } from '../request/target.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import { describe } from '../statistics/schema.ts'
@@ -74,7 +74,7 @@ export function createAuthorize(
     const question = { method: read('Method'), uri: read('Uri'), host: read('Host') }
     const target = findTarget(question)
     if ('code' in target) return createProblemResponse(target)
-    const path = isChanged({ url: question.uri }) ? markAmbiguous(target.path) : target.path
+    const path = markIfChanged(target.path, question.uri)
     return protect({ request: toClientRequest(request, question), path, context }, (verdict) =>
       verdict.outcome === 'admitted'
         ? markSynthetic(new Response(null, { headers: { 'Cache-Control': 'no-store' } }))

@@ -83,7 +83,7 @@ export function createApp({ config, proxy, readHealth, routes, operators, log, .
     if (typeof received === 'string') return refuse(received, executionCtx)
     const { target } = received
     const handle = routes.get(target.path.canonical.slice(ROOT.length)) ?? operators
-    const context = createContext(raw, executionCtx)
+    const context = createRequestContext((work) => executionCtx.waitUntil(work), log, raw)
     try {
       return (await handle?.(raw, target, context)) ?? answerProblem('not-served')
     } finally {
@@ -106,7 +106,7 @@ export function createApp({ config, proxy, readHealth, routes, operators, log, .
       if (counted instanceof Response) return counted
       request = counted
     }
-    const context = createContext(raw, executionCtx)
+    const context = createRequestContext((work) => executionCtx.waitUntil(work), log, raw)
     try {
       return await protect({ request, path: target.path, context }, (verdict, signal) =>
         verdict.outcome === 'admitted'
@@ -131,10 +131,6 @@ export function createApp({ config, proxy, readHealth, routes, operators, log, .
 
   async function answerProblem(reason: Reason): Promise<Response> {
     return (await loadProblem()).createGatewayProblem(reason)
-  }
-
-  function createContext(raw: Request, execution: Pick<CallContext, 'waitUntil'>): CallContext {
-    return createRequestContext((work) => execution.waitUntil(work), log, raw)
   }
 
   /** @returns why it cannot be handled, or what has been read of it */

@@ -90,12 +90,10 @@ function readTarget({ url = '', baseUrl = '' }: AnyIncoming & Added): string {
  */
 const CHANGED = /^[^/]|(?:\/|^)(?:\.|%2e){1,2}(?:\/|$)|[\\#]|[^!-~]/i
 
-export function isChanged({ url = '' }: Pick<IncomingMessage, 'url'>): boolean {
+/** Marks a path as ambiguous if a URL parser has changed it. @param url as the client has sent it */
+export function markIfChanged(path: RequestPath, url = ''): RequestPath {
   const query = url.indexOf('?')
-  return CHANGED.test(query < 0 ? url : url.slice(0, query))
-}
-
-export function markAmbiguous(path: RequestPath): RequestPath {
+  if (!CHANGED.test(query < 0 ? url : url.slice(0, query))) return path
   const decoded = path.ambiguity?.decoded ?? path.canonical
   return { ...path, ambiguity: { prefix: '/', mayGoUp: true, decoded } }
 }

@@ -8,7 +8,7 @@ import { createRefusal } from '../http/refusal.ts'
 import type { Admitted, Refused } from '../model/verdict.ts'
 import { createAddressReader } from './address-reader.ts'
 import { composeMiddleware, listRefusalFields, type RateLimit, toRateLimit, UNLIMITED } from './middleware.ts'
-import { type AnyIncoming, isChanged, markAmbiguous, NodeRequest, readHeader } from './node-request.ts'
+import { type AnyIncoming, markIfChanged, NodeRequest, readHeader } from './node-request.ts'
 import type { SharedOptions } from './options.ts'
 
 /** The middleware adds this to a request. */
@@ -77,7 +77,7 @@ export function sluice<Req extends AnyIncoming = IncomingMessage, Res extends An
       await answer(res, createProblemResponse({ type: NO_PAGE, ...TARGET_PROBLEMS[target] }))
       return false
     }
-    const path = isChanged(req) ? markAmbiguous(target.path) : target.path
+    const path = markIfChanged(target.path, req.url)
     const context = createRequestContext(() => {}, log)
     // The client may go while the request is decided, or have gone before.
     let isClosed = 'stream' in res ? res.stream.closed : res.closed
