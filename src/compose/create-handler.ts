@@ -73,6 +73,8 @@ export async function createHandler(
   const limiter = rulesEngine ?? composed.limiter
   const { createSelfService } = config.isSelfService ? await import('../gateway/self-service.ts') : {}
   if (createSelfService) routes.set('limits', createSelfService(config, limiter, now))
+  const decisions = config.decideToken ? await import('../decide/decisions.ts') : undefined
+  decisions?.addDecisions(routes, config, gateway, statistics?.observer)
   const upstream = isBinding<Service>(env.UPSTREAM, 'fetch') ? env.UPSTREAM : globalThis
   const proxy = createProxy({ config, fetch: (request, init) => upstream.fetch(request, init), log })
   const { rewriteLocations } = config.rewritesLocation ? await import('../gateway/rewrite-locations.ts') : {}
@@ -91,6 +93,5 @@ export async function createHandler(
     now,
     log,
   })
-  if (!config.decideToken) return app
-  return (await import('../decide/decisions.ts')).openDecisions(app, routes, config, gateway, statistics)
+  return decisions?.refuseStray(app) ?? app
 }

@@ -22,28 +22,26 @@ const ABOUT = {
   },
 }
 
-/** Adds the routes of decisions to those of a gateway. @returns the gateway, as proxies may ask it */
-export function openDecisions(
-  app: App,
+/** Adds the routes of decisions to those of a gateway. */
+export function addDecisions(
   routes: Map<string, RouteHandler>,
   config: Config,
   gateway: GatewayContext,
-  statistics: { readonly observer: Observer } | undefined,
-): App {
+  observer: Observer | undefined,
+): void {
   const isToken = createTokenCheck(config.decideToken ?? '')
   const guard = createGuard(isToken, 'DECIDE_TOKEN', 'sluice-decide')
   routes
     .set('decide', guard(['POST'], createDecide(config, gateway)))
     .set('openapi.json', guard(['GET'], describeDecisions))
-    .set('authorize', createAuthorize(isToken, config, statistics?.observer, gateway))
-  return refuseStray(app)
+    .set('authorize', createAuthorize(isToken, config, observer, gateway))
 }
 
 /**
  * Refuses what a proxy asks at any other path: dot segments of a client may have led out of the prefix that the proxy
  * has put before its path, and the proxy would take a response of the API for a permission.
  */
-function refuseStray(app: App): App {
+export function refuseStray(app: App): App {
   return {
     fetch(request, ...rest) {
       if (!request.headers.has(TOKEN_FIELD)) return app.fetch(request, ...rest)

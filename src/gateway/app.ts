@@ -27,7 +27,7 @@ export interface AppOptions extends Omit<ProtectOptions, 'headerFormat' | 'ipv6P
   readonly proxy: UpstreamProxy
   readonly readHealth: () => Promise<Health>
   /** Answers of the gateway itself, by path below `/_sluice/`. */
-  readonly routes: Pick<ReadonlyMap<string, RouteHandler>, 'get'>
+  readonly routes: ReadonlyMap<string, RouteHandler>
   /** Answers everything else below `/_sluice`. */
   readonly operators: RouteHandler | undefined
   readonly log: Log

@@ -80,13 +80,7 @@ export function withCors(
         }
         return response
       },
-      routes: {
-        // Routes are added later, too.
-        get(name) {
-          const handle = routes.get(name)
-          return handle && name !== 'limits' ? markForeign(handle) : handle
-        },
-      },
+      routes: new Map([...routes].map(([name, handle]) => [name, name === 'limits' ? handle : markForeign(handle)])),
       operators: operators && markForeign(operators),
     })
 
