@@ -172,8 +172,7 @@ function isDecidable({ algorithm, limits, counts }: RequestPolicy): boolean {
 
 /** @throws {InputError} */
 function readQuestions(body: unknown) {
-  const { action: given, permits: wanted, ...rest } = readInput(v.looseObject({}), body)
-  const { action, permits } = readInput(v.strictObject(how), { action: given, permits: wanted })
+  const { action, permits, ...rest } = readInput(v.looseObject(how), body)
   if (action === 'take-up-to' ? !(permits && permits <= MAX_COST) : permits !== undefined) {
     const expected = `expected an integer from 1 to ${MAX_COST} with "take-up-to", and none with others`
     throw new InputError(['permits'], expected)
