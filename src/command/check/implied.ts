@@ -103,7 +103,8 @@ function splitSegments({ path }: Pattern): readonly [readonly string[], boolean]
 }
 
 function coversSegment(segment: string, other: string, ignoresCase: boolean): boolean {
-  if (segment === '*' || segment.startsWith(':')) return true
+  // Only the path "/" has an empty segment, which is no parameter.
+  if (segment === '*' || segment.startsWith(':')) return other !== ''
   if (ignoresCase || other === '*' || other.startsWith(':')) return false
   if (segment === other) return true
   return segment.endsWith('.*') && (other === segment.slice(0, -2) || other.startsWith(segment.slice(0, -1)))
