@@ -107,8 +107,8 @@ export class CallScheduler {
   async resume(): Promise<void> {
     this.#pausedUntilMs = 0
     this.#refusalsInARow = 0
-    this.#pace = new Pace(this.#options.maxPauseMs)
     await this.#options.learned?.clear()
+    this.#pace = new Pace(this.#options.maxPauseMs)
     void this.#advance()
   }
 
@@ -155,8 +155,10 @@ export class CallScheduler {
     this.#wait = undefined
     for (let head = this.#queue.head; head && !this.#wait; head = this.#queue.head) {
       this.#requested = head
+      const pace = this.#pace
       const waitMs = await this.#admit(head)
-      if (waitMs > 0) this.#waitAsHead(waitMs, head)
+      // If calls were resumed meanwhile, the wait was determined by what is forgotten now.
+      if (waitMs > 0 && pace === this.#pace) this.#waitAsHead(waitMs, head)
     }
     this.#requested = undefined
   }

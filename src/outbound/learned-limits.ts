@@ -76,7 +76,8 @@ export class LearnedLimits {
   #knowledge: 'none' | 'partial' | 'complete' = 'none'
   /** A time of the store's clock, which is ahead of this process's by `#aheadMs`. */
   #pausedUntilMs = 0
-  #aheadMs = 0
+  /** Undefined until the store has answered. */
+  #aheadMs: number | undefined
   /** Text of the shared note, as it was last read or written. */
   #note: unknown
   #readAtMs: number | undefined
@@ -102,12 +103,12 @@ export class LearnedLimits {
 
   /** End of the pause of all processes, by this process's clock; in the past if there is none. */
   get pausedUntilMs(): number {
-    return this.#pausedUntilMs - this.#aheadMs
+    return this.#pausedUntilMs - (this.#aheadMs ?? 0)
   }
 
   async pauseUntil(ms: number): Promise<void> {
     if (ms <= this.pausedUntilMs) return
-    this.#pausedUntilMs = ms + this.#aheadMs
+    this.#pausedUntilMs = ms + (this.#aheadMs ?? 0)
     await this.#writeNote()
   }
 
@@ -312,6 +313,8 @@ export class LearnedLimits {
     const before = this.#note
     const text = await notes.read(this.#options.toKey('', 'n'))
     const note = parseNote(text)
+    // A pause ends by the clock of the store.
+    if (note?.pausedUntilMs && this.#aheadMs === undefined) await this.#decide('peek', 1, [this.#toCharge(TRIAL, 1)])
     if (!note || text === before || this.#note !== before) return
     this.#note = text
     if (this.#knowledge === 'none') this.#knowledge = 'complete'

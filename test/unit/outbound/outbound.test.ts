@@ -335,6 +335,22 @@ describe('a server that stalls', () => {
     expect(times()).toEqual([0, 1_010])
   })
 
+  test('is called again after resume(), even if a limiter that was asked before refuses later', async () => {
+    let answer = { granted: false, retryAfterMs: 600_000 }
+    const take = async () => {
+      const given = answer
+      await clock.sleep(1_000)
+      return given
+    }
+    const { clock, call, times } = site(() => OK, { limiter: { take }, maxWaitMs: Number.POSITIVE_INFINITY })
+    const waiting = call(THINGS)
+    await clock.advance(500)
+    answer = { granted: true, retryAfterMs: 0 }
+    await call.resume()
+    await clock.finish(waiting)
+    expect(times()).toEqual([2_000])
+  })
+
   test('by a limit of weeks is called once in maxPauseMs, and kept to it while it refuses', async () => {
     const fields = { 'RateLimit-Policy': '"a";q=1;w=32054400' }
     const options = { retries: 0, maxPauseMs: 60_000, maxWaitMs: Number.POSITIVE_INFINITY }
@@ -401,6 +417,20 @@ describe('several processes', () => {
     await clock.finish(second.call(THINGS))
     await clock.finish(second.call(THINGS))
     expect(second.times()).toEqual([10, 30 + 5_250, 40 + 5_250])
+  })
+
+  test('one whose clock is minutes behind ends a pause when the others do', async () => {
+    const clock = new VirtualClock()
+    const { shared } = shareLimits(clock)
+    const first = site(() => refused({ 'Retry-After': '5' }), { clock, shared, retries: 0 })
+    await clock.finish(first.call(THINGS))
+    const behind = new VirtualClock(clock.now() - 300_000)
+    const startMs = behind.now()
+    const store = memoryStore({ now: () => behind.now() + 300_000 })
+    const second = site(() => OK, { clock: behind, shared: { ...shared, store } })
+    await behind.finish(second.call(THINGS))
+    expect(second.times()).toEqual([5_250])
+    expect(behind.now() - startMs).toBeLessThan(6_000)
   })
 
   test('one that comes later knows at once what others have learned', async () => {
