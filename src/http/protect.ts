@@ -18,7 +18,7 @@ export interface ProtectOptions {
 
 /**
  * Answers a request as its verdict says, with a response whose headers can be changed.
- * @param signal aborts when the client disconnects; passed if the response must be followed to its end
+ * @param signal aborts when the client disconnects; left out if the response must be awaited whatever the client does
  */
 export type Answer = (verdict: Verdict, signal?: AbortSignal) => Response | Promise<Response>
 

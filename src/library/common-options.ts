@@ -1,4 +1,4 @@
-import { IDENTITY_SECRET, KEY_PREFIX, OptionError } from '../config/option-error.ts'
+import { HIDDEN, IDENTITY_SECRET, KEY_PREFIX, OptionError } from '../config/option-error.ts'
 import type { LeaseSize } from '../engine/leases.ts'
 import type { OnStoreError } from '../model/policy.ts'
 import type { Log } from '../runtime/log.ts'
@@ -39,7 +39,7 @@ export const COUNT_CHECKS: Readonly<Record<keyof CountOptions, Check>> = {
   // Unlike `checkText`, it does not show the value.
   identitySecret(option, value) {
     if (typeof value === 'string' && IDENTITY_SECRET.pattern.test(value)) return
-    throw new OptionError(option, IDENTITY_SECRET.expected, 'a value not shown here')
+    throw new OptionError(option, IDENTITY_SECRET.expected, HIDDEN)
   },
   now: checkNow,
 }

@@ -509,7 +509,7 @@ test.each<[object, string]>([
   [{ limits: '1/1s', keyPrefix: 'a b' }, 'keyPrefix: expected up to 64 letters'],
   [
     { limits: '1/1s', identitySecret: 'short' },
-    'identitySecret: expected at least 16 characters, got "a value not shown',
+    'identitySecret: expected at least 16 characters, got a value not shown here',
   ],
   [{ limits: '1/1s', leases: 1 }, 'leases: expected an integer from 2 to 10000, got 1'],
   [{ limits: '1/1s', onStoreError: 'no' }, 'onStoreError: expected "local" or "open" or "closed", got "no"'],
