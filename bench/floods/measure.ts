@@ -171,7 +171,7 @@ async function run(
     const verdict =
       orders && 'outcome' in orders
         ? orders
-        : await limiter.decide(request, readPath('/login'), context, { rules: orders })
+        : await limiter.decide({ request, path: readPath('/login'), context }, { rules: orders })
     if (verdict.outcome !== 'admitted') refused++
     else {
       if (verdict.hold) holds.push(verdict.hold)

@@ -6,6 +6,7 @@ import type { ReceivedRequest } from '../../src/request/received-request.ts'
 import { createPathReader } from '../../src/request/target.ts'
 import { parseRules, type Rules, readRules } from '../../src/rules/document.ts'
 import { RuleIndex } from '../../src/rules/rule-index.ts'
+import { Deadlines } from '../../src/runtime/call-context.ts'
 import { TextLru } from '../../src/runtime/lru.ts'
 import { seededRandom } from '../../tools/seeded-random.ts'
 import { median } from '../statistics.ts'
@@ -13,7 +14,7 @@ import { median } from '../statistics.ts'
 /** Callers that an isolate meets again and again, and how often each comes. */
 const SEEN = { callers: 500, times: 20 }
 const REQUESTS = SEEN.callers * SEEN.times
-const CONTEXT = { waitUntil() {} }
+const CONTEXT = { deadlines: Deadlines.createForOne(), waitUntil() {} }
 const SECRET = 'a secret of 16 characters'
 const NOW_MS = 1_800_000_000_000
 const WARM_UPS = 2
@@ -100,7 +101,7 @@ export async function measureRules({ entries, rounds }: { entries: number; round
       const found = ruleIndex?.match(request, NOW_MS, CONTEXT)
       const orders = found instanceof Promise ? await found : found
       if (orders && 'outcome' in orders) throw new Error('nobody is to be blocked')
-      await limiter.findCharges(request, path, CONTEXT, { rules: orders })
+      await limiter.findCharges({ request, path, context: CONTEXT }, { rules: orders })
     }
   }
 

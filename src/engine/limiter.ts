@@ -5,8 +5,7 @@ import type { Admitted, Blocked, Refused, ReportedLimit, Verdict } from '../mode
 import { reportLimits } from '../model/verdict.ts'
 import { RequestChargeBuilder, type RequestChargeBuilderOptions } from '../request/charge-builder.ts'
 import { findPriority, type Match, PolicyFinder } from '../request/policy/policy-finder.ts'
-import { type ReceivedRequest, readMethods } from '../request/received-request.ts'
-import type { RequestPath } from '../request/target.ts'
+import { type Exchange, readMethods } from '../request/received-request.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import type { Log } from '../runtime/log.ts'
 import { TextLru } from '../runtime/lru.ts'
@@ -75,14 +74,10 @@ export class RequestLimiter {
     )
   }
 
-  async decide(
-    request: ReceivedRequest,
-    path: RequestPath,
-    context: CallContext,
-    options?: DecideOptions,
-  ): Promise<Verdict> {
-    const charges = await this.findCharges(request, path, context, options)
+  async decide(exchange: Exchange, options?: DecideOptions): Promise<Verdict> {
+    const charges = await this.findCharges(exchange, options)
     if ('outcome' in charges) return charges
+    const { context } = exchange
     return this.#toVerdict(await this.#engine.decide(charges, context), context)
   }
 
@@ -91,9 +86,7 @@ export class RequestLimiter {
    * end before another reader begins.
    */
   async findCharges(
-    request: ReceivedRequest,
-    path: RequestPath,
-    context: Pick<CallContext, 'waitUntil'>,
+    { request, path, context }: Exchange,
     { rules, trace, skips }: DecideOptions = {},
   ): Promise<readonly RequestCharge[] | Verdict> {
     const matches = this.#finder.find(readMethods(request, this.#finder.methods), path)

@@ -6,8 +6,7 @@ import type { RequestLimiter } from '../engine/limiter.ts'
 import { isSynthetic } from '../http/exchange.ts'
 import type { HeaderFormat } from '../http/rate-limit-headers.ts'
 import type { RequestPolicy } from '../model/policy.ts'
-import { type ReceivedRequest, readMethods } from '../request/received-request.ts'
-import type { RequestPath } from '../request/target.ts'
+import { type Exchange, readMethods } from '../request/received-request.ts'
 import type { App, AppOptions, RouteHandler } from './app.ts'
 
 /** Browsers show scripts only a few other headers of another origin. */
@@ -36,7 +35,7 @@ export function withCors(
     }
 
     /** No browser sends credentials, a body or another method with it; whatever does is counted. */
-    function isPreflight(request: ReceivedRequest, { ambiguity }: RequestPath): boolean {
+    function isPreflight({ request, path }: Exchange): boolean {
       const { method, headers, body } = request
       return (
         method === 'OPTIONS' &&
@@ -46,7 +45,7 @@ export function withCors(
         !headers.has('Cookie') &&
         // Some proxies send `Content-Length: 0` without a body.
         (body === null || headers.get('Content-Length') === '0') &&
-        ambiguity === undefined &&
+        path.ambiguity === undefined &&
         readMethods(request, ['OPTIONS']).isCertain
       )
     }
@@ -61,10 +60,10 @@ export function withCors(
     const app = createApp({
       ...options,
       limiter: {
-        async decide(request, path, context, decideOptions) {
-          if (!isPreflight(request, path)) return limiter.decide(request, path, context, decideOptions)
-          const found = await limiter.findCharges(request, path, context, { ...decideOptions, skips: isForOthers })
-          if (!('outcome' in found)) return limiter.charge(found, context)
+        async decide(exchange, decideOptions) {
+          if (!isPreflight(exchange)) return limiter.decide(exchange, decideOptions)
+          const found = await limiter.findCharges(exchange, { ...decideOptions, skips: isForOthers })
+          if (!('outcome' in found)) return limiter.charge(found, exchange.context)
           // The page could not read why it is shed, as it can of the request that follows.
           return found.outcome === 'shed' ? { outcome: 'admitted', limits: [] } : found
         },

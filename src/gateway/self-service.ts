@@ -59,7 +59,8 @@ export function createSelfService(
     if (!isReadable || Object.keys(others).length > 0) return createProblemResponse(WRONG_PARAMETER)
     const { origin, pathname } = new URL(url)
     const queried = { method: about, url: origin + pathname, headers, cf, body: null, clone: () => ({ body: null }) }
-    const charges = await limiter.findCharges(queried, readPath(pathname), context, { skips: isElsewhere })
+    const exchange = { request: queried, path: readPath(pathname), context }
+    const charges = await limiter.findCharges(exchange, { skips: isElsewhere })
     const verdict =
       'outcome' in charges
         ? charges

@@ -3,20 +3,12 @@ import type { UpstreamHealth } from '../engine/upstream-health.ts'
 import { logFailure } from '../model/store.ts'
 import type { Admitted, Verdict } from '../model/verdict.ts'
 import { readCallerAddress } from '../request/identity/address.ts'
-import type { ReceivedRequest } from '../request/received-request.ts'
-import type { RequestPath } from '../request/target.ts'
+import type { Exchange, ReceivedRequest } from '../request/received-request.ts'
 import { type CallContext, Deadlines } from '../runtime/call-context.ts'
 import type { Log } from '../runtime/log.ts'
 
 /** Its signal is aborted when the client disconnects. */
 export type AbortableRequest = ReceivedRequest & Pick<Request, 'signal'>
-
-/** A request on its way to a response. */
-export interface Exchange<Received = ReceivedRequest> {
-  readonly request: Received
-  readonly path: RequestPath
-  readonly context: CallContext
-}
 
 export interface Observed {
   readonly request: ReceivedRequest

@@ -1,7 +1,8 @@
 import type { RequestLimiter } from '../engine/limiter.ts'
 import type { SlotHold } from '../model/verdict.ts'
+import type { Exchange } from '../request/received-request.ts'
 import { type CallContext, Deadlines } from '../runtime/call-context.ts'
-import type { AbortableRequest, Exchange } from './exchange.ts'
+import type { AbortableRequest } from './exchange.ts'
 import { joinWebSockets } from './join-web-sockets.ts'
 
 export type HoldUntilEnd = ReturnType<typeof createHoldUntilEnd>
@@ -64,7 +65,7 @@ export function createHoldUntilEnd({ limiter, keepsEncoding, now }: HoldOptions)
   async function isRefusedNow({ request, path, context: { waitUntil } }: Exchange): Promise<boolean> {
     // A new context, because tokens are verified once in each, and the deadlines of the request are over.
     const context: CallContext = { waitUntil, deadlines: Deadlines.createForOne() }
-    const charges = await limiter.findCharges(request, path, context)
+    const charges = await limiter.findCharges({ request, path, context })
     if ('outcome' in charges) return charges.outcome === 'blocked' || charges.outcome === 'unidentified'
     if (!charges.some(({ penalty }) => penalty)) return false
     const verdict = await limiter.charge(charges, context, { action: 'peek', permits: 1 })

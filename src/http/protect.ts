@@ -1,7 +1,8 @@
 import type { DecisionTrace, RequestLimiter } from '../engine/limiter.ts'
 import type { UpstreamHealth } from '../engine/upstream-health.ts'
 import type { Admitted, Verdict } from '../model/verdict.ts'
-import { type AbortableRequest, type Exchange, type Observer, trackResponse } from './exchange.ts'
+import type { Exchange } from '../request/received-request.ts'
+import { type AbortableRequest, type Observer, trackResponse } from './exchange.ts'
 import type { HoldUntilEnd } from './hold-until-end.ts'
 import { type HeaderFormat, setRateLimitHeaders } from './rate-limit-headers.ts'
 
@@ -26,11 +27,11 @@ export function createProtect(options: ProtectOptions) {
   const { limiter, health, holdUntilEnd, headerFormat, now, observer } = options
 
   return async function protect(exchange: Exchange<AbortableRequest>, answer: Answer): Promise<Response> {
-    const { request, path, context } = exchange
+    const { request, context } = exchange
     const trace: DecisionTrace | undefined = observer && { matches: [], charges: [] }
     let verdict: Verdict
     try {
-      verdict = await limiter.decide(request, path, context, trace && { trace })
+      verdict = await limiter.decide(exchange, trace && { trace })
     } catch (error) {
       observer?.onUndecided('failed', context)
       throw error

@@ -1,11 +1,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Http2ServerResponse } from 'node:http2'
 import onHeaders from 'on-headers'
-import { createRequestContext, type Exchange, type ResponseFields, trackResponse } from '../http/exchange.ts'
+import { createRequestContext, type ResponseFields, trackResponse } from '../http/exchange.ts'
 import { createProblemResponse, NO_PAGE, TARGET_PROBLEMS } from '../http/problem.ts'
 import { setRateLimitHeaders } from '../http/rate-limit-headers.ts'
 import { createRefusal } from '../http/refusal.ts'
 import type { Admitted, Refused } from '../model/verdict.ts'
+import type { Exchange } from '../request/received-request.ts'
 import { createAddressReader } from './address-reader.ts'
 import { composeMiddleware, listRefusalFields, type RateLimit, toRateLimit, UNLIMITED } from './middleware.ts'
 import { type AnyIncoming, markIfChanged, NodeRequest, readHeader } from './node-request.ts'
@@ -79,15 +80,16 @@ export function sluice<Req extends AnyIncoming = IncomingMessage, Res extends An
     }
     const path = markIfChanged(target.path, req.url)
     const context = createRequestContext(() => {}, log)
+    const exchange = { request, path, context }
     // The client may go while the request is decided, or have gone before.
     let isClosed = 'stream' in res ? res.stream.closed : res.closed
     res.once('close', () => {
       isClosed = true
     })
     try {
-      const verdict = await limiter.decide(request, path, context)
+      const verdict = await limiter.decide(exchange)
       req.rateLimit = toRateLimit(verdict)
-      if (verdict.outcome === 'admitted') follow({ request, path, context }, verdict, res as ServerResponse, isClosed)
+      if (verdict.outcome === 'admitted') follow(exchange, verdict, res as ServerResponse, isClosed)
       else if (onLimited && 'violated' in verdict) {
         res.statusCode = verdict.outcome === 'limited' ? 429 : 503
         for (const [name, value] of listRefusalFields(verdict.retryAfterMs)) res.setHeader(name, value)

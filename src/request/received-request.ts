@@ -1,3 +1,6 @@
+import type { CallContext } from '../runtime/call-context.ts'
+import type { RequestPath } from './target.ts'
+
 /** The parts of a request that decide it; Cloudflare's `Request` is one. */
 export interface ReceivedRequest {
   readonly method: string
@@ -13,6 +16,13 @@ export interface ReceivedRequest {
   readonly cf?: unknown
   /** The argument of the application's own functions. */
   readonly context?: unknown
+}
+
+/** A request on its way to a response. */
+export interface Exchange<Received = ReceivedRequest> {
+  readonly request: Received
+  readonly path: RequestPath
+  readonly context: CallContext
 }
 
 /** A larger body is not read: it would be buffered in memory before it is forwarded. */

@@ -1,8 +1,7 @@
 import { type Comparison, toCandidateCounts, type WatchCandidates } from '../engine/candidate-counts.ts'
 import type { MatchedRules, RequestLimiter } from '../engine/limiter.ts'
 import type { Verdict } from '../model/verdict.ts'
-import type { ReceivedRequest } from '../request/received-request.ts'
-import type { RequestPath } from '../request/target.ts'
+import type { Exchange } from '../request/received-request.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import type { Log } from '../runtime/log.ts'
 
@@ -47,13 +46,12 @@ export function createCandidatePolicies(
     /** @param decideActive decides by the active policies, which wait until the candidates have read the request */
     async compare(
       decideActive: () => Promise<Verdict>,
-      request: ReceivedRequest,
-      path: RequestPath,
-      context: CallContext,
+      exchange: Exchange,
       rules: MatchedRules | undefined,
     ): Promise<Verdict> {
+      const { context } = exchange
       // Before the request is passed on, whose body can then no longer be read.
-      const charges = await limiter.findCharges(request, path, context, { rules })
+      const charges = await limiter.findCharges(exchange, { rules })
       const candidate = 'outcome' in charges ? Promise.resolve(charges) : limiter.charge(charges, context)
       // If the active policies fail, nothing else handles its failure.
       candidate.catch(() => {})

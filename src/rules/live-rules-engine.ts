@@ -12,8 +12,7 @@ import type { RequestPolicy } from '../model/policy.ts'
 import { StoreError } from '../model/store.ts'
 import type { Blocked, Verdict } from '../model/verdict.ts'
 import type { ClaimReader } from '../request/identity/claims.ts'
-import type { ReceivedRequest } from '../request/received-request.ts'
-import type { RequestPath } from '../request/target.ts'
+import type { Exchange } from '../request/received-request.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import {
   type DocumentStore,
@@ -181,12 +180,8 @@ export function createRulesEngine(options: LiveRulesEngineOptions) {
       return { version, id, readAtMs, problem, candidate: candidate?.readCounts() }
     },
 
-    async decide(
-      request: ReceivedRequest,
-      path: RequestPath,
-      context: CallContext,
-      options?: DecideOptions,
-    ): Promise<Verdict> {
+    async decide(exchange: Exchange, options?: DecideOptions): Promise<Verdict> {
+      const { request, context } = exchange
       const nowMs = now()
       const reading = readIfDue(nowMs, context)
       if (reading) {
@@ -197,21 +192,17 @@ export function createRulesEngine(options: LiveRulesEngineOptions) {
       const { index, limiter, candidate } = active
       const rules = index && (await index.match(request, nowMs, context))
       if (rules && 'outcome' in rules) return rules
-      const decideActive = () => limiter.decide(request, path, context, { ...options, rules })
-      return candidate ? candidate.compare(decideActive, request, path, context, rules) : decideActive()
+      const decideActive = () => limiter.decide(exchange, { ...options, rules })
+      return candidate ? candidate.compare(decideActive, exchange, rules) : decideActive()
     },
 
-    async findCharges(
-      request: ReceivedRequest,
-      path: RequestPath,
-      context: Pick<CallContext, 'waitUntil'>,
-      options?: DecideOptions,
-    ): Promise<readonly RequestCharge[] | Verdict> {
+    async findCharges(exchange: Exchange, options?: DecideOptions): Promise<readonly RequestCharge[] | Verdict> {
+      const { request, context } = exchange
       const nowMs = now()
       await readIfDue(nowMs, context)
       const { index, limiter } = active
       const rules = await index?.match(request, nowMs, context)
-      return rules && 'outcome' in rules ? rules : limiter.findCharges(request, path, context, { ...options, rules })
+      return rules && 'outcome' in rules ? rules : limiter.findCharges(exchange, { ...options, rules })
     },
 
     async readPolicies(context: Pick<CallContext, 'waitUntil'>): Promise<Pick<AppliedRules, 'policies' | 'edition'>> {

@@ -84,7 +84,8 @@ function subject(env: Environment = {}) {
   const decide = (request: string, headers: Readonly<Record<string, string>> = {}): Promise<Verdict> => {
     const [method = '', path = ''] = request.split(' ')
     const url = new URL(`https://gateway.example${path}`)
-    return limiter.decide(new Request(url, { method, headers }), readPath(url.pathname), callContext())
+    const sent = new Request(url, { method, headers })
+    return limiter.decide({ request: sent, path: readPath(url.pathname), context: callContext() })
   }
   return { store, fallback, lines, clock, decide, limiter }
 }
@@ -113,7 +114,8 @@ test('RequestLimiter#decide() leaves policies that do not apply out of what is c
     [{ ...X, 'X-Key': 'k' }, ['default', 'keys']],
   ] as const) {
     const trace: DecisionTrace = { matches: [], charges: [] }
-    await limiter.decide(new Request('https://gateway.example/', { headers }), readPath('/'), callContext(), { trace })
+    const sent = new Request('https://gateway.example/', { headers })
+    await limiter.decide({ request: sent, path: readPath('/'), context: callContext() }, { trace })
     expect(trace.matches.map(({ policy }) => policy.name)).toEqual(expected)
   }
 })

@@ -65,7 +65,7 @@ class Site {
   decide(token = 'abc', path = '/things') {
     const headers = { Authorization: `Bearer ${token}` }
     const request = new Request(`https://gateway.test${path}`, { headers })
-    return this.limiter.decide(request, createPathReader([])(path), callContext(this.background))
+    return this.limiter.decide({ request, path: createPathReader([])(path), context: callContext(this.background) })
   }
 
   async kind(token?: string, path?: string): Promise<string> {

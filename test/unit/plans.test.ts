@@ -34,11 +34,8 @@ function subject(policy: object = API, env: Environment = {}) {
   /** What is left, below 0 of what was refused. */
   const call = async (plan?: string, token = 'a') => {
     const headers = { Authorization: `Bearer ${token}`, ...(plan !== undefined && { 'X-Plan': plan }) }
-    const verdict = await limiter.decide(
-      new Request('https://gateway.example/', { headers }),
-      readPath('/'),
-      callContext(),
-    )
+    const request = new Request('https://gateway.example/', { headers })
+    const verdict = await limiter.decide({ request, path: readPath('/'), context: callContext() })
     const [limit] = 'limits' in verdict ? verdict.limits : []
     return [verdict.outcome, limit?.limit, limit?.remaining]
   }

@@ -137,7 +137,7 @@ export class Simulation {
     const target = this.#readTarget(request.url)
     if (typeof target === 'string') return undefined
     if (/^\/_sluice(?:\/|$)/.test(target.path.canonical)) return undefined
-    return await this.#limiter.decide(request, target.path, this.#context, { trace })
+    return await this.#limiter.decide({ request, path: target.path, context: this.#context }, { trace })
   }
 
   #count({ key, digest, policy }: RequestCharge, isRefused: boolean, entry: LogEntry): void {
