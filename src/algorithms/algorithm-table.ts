@@ -15,7 +15,6 @@ export interface AlgorithmEntry {
   readonly implementation: Algorithm<any>
   /** Units are held until they are released or their deadline, not counted in a window. */
   readonly holdsSlots?: true
-  /** It takes `burst`. */
   readonly hasBurst?: true
   /** Its limits hold in every window, in windows aligned to the clock, or in windows that begin with their first unit. */
   readonly windows?: 'every' | 'aligned' | 'own'

@@ -57,7 +57,6 @@ export interface AlgorithmOptions {
   readonly starts?: number | undefined
 }
 
-/** Throws an error about a setting. */
 export type Fail = (key: 'limits' | 'burst' | 'slotTtl' | 'timeZone' | 'starts', expected: string) => never
 
 /** Reads limits of which one is by day, week, month or year; undefined if none is. */

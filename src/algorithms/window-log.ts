@@ -26,7 +26,6 @@ export class WindowLog {
   penalty: PenaltyState | undefined = undefined
   /** Date of the latest entry that records refusals, which has no units; 0 if there was none. */
   penaltyMs = 0
-  /** No entry is dropped. */
   keepsAll = false
 
   get size(): number {
@@ -48,7 +47,6 @@ export class WindowLog {
     return Math.max(this.end > this.start ? this.#readDate(this.end - 2) : 0, this.penaltyMs)
   }
 
-  /** Writes the state of a limit into `state`. */
   measure({ limit, windowMs }: Limit, nowMs: number, wanted: number, state: MutableLimitState): void {
     const first = this.#findFirst(nowMs - windowMs)
     const isUnused = first === this.end

@@ -38,7 +38,6 @@ export interface Subcommand extends About {
 }
 
 export type Run = (context: Context) => Promise<Exit>
-/** Runs a parsed command line with a context. */
 export type Execute = (run: Run, isJson: boolean) => Promise<void> | void
 
 // biome-ignore lint/suspicious/noExplicitAny: whatever arguments and options it declares

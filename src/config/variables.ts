@@ -42,7 +42,6 @@ const onOrOff = v.pipe(
 )
 const jwtName = matching(/^\S{1,1000}$/, 'up to 1000 characters without spaces')
 
-/** The schema of each variable. */
 export const variables = {
   /**
    * origin of your API, with its base path; or bind a service as `UPSTREAM`, which gets the request's own URL

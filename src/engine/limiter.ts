@@ -221,7 +221,6 @@ export type ComposedLimiter = ReturnType<typeof composeLimiter>
 
 type LimiterParts = Omit<RequestLimiterOptions, 'engine' | 'digestsOfTokens'> & EngineOptions
 
-/** Makes a limiter and its engine, in the gateway and in middleware. */
 export function composeLimiter(parts: LimiterParts & { readonly health: UpstreamHealth | undefined }) {
   const engine = new Engine(parts)
   const digestsOfTokens = new TextLru<string>()

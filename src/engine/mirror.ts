@@ -16,7 +16,6 @@ import { decorate } from './stage.ts'
 const COUNTS = { decisions: 0, refusedByMirrorOnly: 0, refusedByPrimaryOnly: 0, failures: 0 }
 export type MirrorCount = keyof typeof COUNTS
 
-/** Observes what is counted. */
 export interface MirrorWatch {
   onMirrored(what: MirrorCount): void
 }

@@ -17,7 +17,6 @@ import type { Reason } from './gateway-problem.ts'
 import { createHealthResponse, type Health } from './health.ts'
 import { createViaName, isLoop, type UpstreamProxy } from './proxy.ts'
 
-/** A handler, as Workers call it. */
 export interface App {
   fetch(request: Request, env: Environment, context: ExecutionContext): Response | Promise<Response>
 }

@@ -44,7 +44,6 @@ export type Cost =
 /** Handling of a request without what a policy counts by. */
 export type MissingIdentity =
   | { readonly kind: 'ip' }
-  /** The policy does not apply. */
   | { readonly kind: 'skip' }
   | { readonly kind: 'deny'; readonly status: number }
 
@@ -100,7 +99,6 @@ export interface RequestPolicy extends Policy {
   readonly priority: Priority | undefined
   /** Units of its one limit that a request of each priority must leave to higher ones. */
   readonly reserved: Readonly<Record<Priority, number>>
-  /** Response header with the actual cost. */
   readonly actualCostHeader: string | undefined
   /**
    * All requests, those with an identity that no `sliding-window` policy has seen within its windows, or those that fail by

@@ -78,7 +78,6 @@ export interface Failure {
   charge(): Promise<void>
 }
 
-/** The request is refused by a rule. */
 export interface Blocked {
   readonly outcome: 'blocked'
   readonly status: number
@@ -88,11 +87,8 @@ export interface Blocked {
   readonly untilMs?: number
 }
 
-/** The request cannot be charged. */
 export type Uncharged =
-  /** The request lacks what a policy counts by. */
   | { readonly outcome: 'unidentified'; readonly status: number; readonly policy: RequestPolicy }
-  /** The request names an invalid cost. */
   | { readonly outcome: 'invalid_cost'; readonly header: string; readonly max: number }
 
 export interface Admitted {

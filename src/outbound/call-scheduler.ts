@@ -95,7 +95,6 @@ export class CallScheduler {
     return this.#queue.size === 0 && this.#inFlight === 0 && this.pausedMs === 0
   }
 
-  /** It keeps limits of the server. */
   get isInformed(): boolean {
     return this.#options.learned?.hasLimits === true
   }

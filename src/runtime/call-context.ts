@@ -3,7 +3,6 @@ export interface CallContext {
   waitUntil(work: Promise<unknown>): void
   /** Shared by all calls until the response is made. */
   readonly deadlines: Deadlines
-  /** True once the client has disconnected. */
   isClientGone?(): boolean
 }
 

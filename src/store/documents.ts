@@ -36,7 +36,6 @@ export interface DocumentWrite {
 /** The result of a write. A refused one changes nothing. */
 export type Written =
   | ({ readonly kind: 'written'; readonly atMs: number } & VersionId)
-  /** Another writer was faster. */
   | { readonly kind: 'conflict'; readonly version: number }
   | { readonly kind: 'too-large' | 'malformed'; readonly version: number }
 

@@ -44,7 +44,6 @@ export function formatVariant({ limits, algorithm, leases }: Result): string {
   return [limits, algorithm, leases && `leases ${leases}`].filter(Boolean).join(', ') || 'as configured'
 }
 
-/** Shows several results side by side, and then each in full. */
 export function formatResults(results: readonly Result[], terminal: Terminal): string {
   const format = ({ rows }: ReportTable) => terminal.formatTable(rows)
   const parts = results.map((result) => [
