@@ -80,7 +80,9 @@ export function createLimitState(
   return { remaining, resetMs, retryAfterMs: remaining < wanted ? freedAfterMs(used + wanted - limit) : 0 }
 }
 
-/** The limit of a charge whose algorithm takes only one, as `readLimits` ensures. */
-export function getOnlyLimit({ limits }: StoreCharge): Limit {
-  return limits[0] as Limit
+/** The limit of a charge whose algorithm takes only one. */
+export function getOnlyLimit({ algorithm, limits }: StoreCharge): Limit {
+  const [limit] = limits
+  if (!limit || limits.length > 1) throw new Error(`${algorithm} has one limit, not ${limits.length}`)
+  return limit
 }

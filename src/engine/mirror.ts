@@ -66,7 +66,7 @@ export function withMirror(store: Store, { mirror, now, timeoutMs, watch, log }:
   let waiting = 0
 
   /** Mirrors a charge, whatever remains there, and compares the limits before it. */
-  async function followCharge(request: DecisionRequest, decision: Decision, context: CallContext | undefined) {
+  function followCharge(request: DecisionRequest, decision: Decision, context: CallContext | undefined): void {
     const { action, leaseMs } = request
     const charges = request.charges.filter((_, index) => wasCharged(request, decision, index))
     if (charges.length === 0) return
@@ -85,13 +85,15 @@ export function withMirror(store: Store, { mirror, now, timeoutMs, watch, log }:
     for (const charge of charges) {
       if (charge.slot !== undefined || charge.needsSettlement) mirroredCharges.set(charge, { atMs, context })
     }
-    const { usage } = await answered
-    // A charge of used units is no decision.
-    if (action === 'record') return
-    const isRefused = charges.some(({ mode }, index) => {
-      return mode === 'enforce' && usage[index]?.some(({ retryAfterMs }) => retryAfterMs > 0)
+    const comparison = answered.then(({ usage }) => {
+      // A charge of used units is no decision.
+      if (action === 'record') return
+      const isRefused = charges.some(({ mode }, index) => {
+        return mode === 'enforce' && usage[index]?.some(({ retryAfterMs }) => retryAfterMs > 0)
+      })
+      count('decisions', isRefused && 'refusedByMirrorOnly')
     })
-    count('decisions', isRefused && 'refusedByMirrorOnly')
+    continueWith(comparison, context)
   }
 
   /** Compares a refusal, then repeats its penalty in the mirror. */
@@ -142,7 +144,7 @@ export function withMirror(store: Store, { mirror, now, timeoutMs, watch, log }:
 
   function continueWith(work: Promise<unknown>, context: CallContext | undefined): void {
     const done = guard(work)
-    context?.waitUntil(done)
+    if (context) context.waitUntil(done)
   }
 
   /** Counts a failure of the mirror, which nobody else notices. */
@@ -173,8 +175,8 @@ export function withMirror(store: Store, { mirror, now, timeoutMs, watch, log }:
     async decide(request, context) {
       const decision = await store.decide(request, context)
       if (request.action === 'peek') return decision
-      const follow = decision.granted > 0 ? followCharge : followRefusal
-      continueWith(follow(request, decision, context), context)
+      if (decision.granted > 0) followCharge(request, decision, context)
+      else continueWith(followRefusal(request, decision, context), context)
       return decision
     },
     release(charges) {

@@ -31,6 +31,8 @@ interface Refusals {
   readonly latest: readonly [RepeatedRefusal, ...RepeatedRefusal[]]
   /** Remaining units by key, of charges with a penalty that did not refuse. */
   readonly remaining: ReadonlyMap<string, number>
+  /** A request was granted since: units had come back, and were used again. */
+  readonly isOver?: true
 }
 
 /**
@@ -93,7 +95,7 @@ export function withRefusalLimit(store: Store, now: () => number): Store {
 
   function findKnown(charge: StoreCharge): Refusals | undefined {
     const known = refusalsByName.get(formatStatusName(charge))
-    const isTrue = known && known.latest[0].sentAtMs > (releasedAtMs.get(charge.key) ?? 0)
+    const isTrue = known && !known.isOver && known.latest[0].sentAtMs > (releasedAtMs.get(charge.key) ?? 0)
     return isTrue ? known : undefined
   }
 
@@ -151,8 +153,8 @@ export function withRefusalLimit(store: Store, now: () => number): Store {
   function noteGranted({ charges }: DecisionRequest): void {
     for (const charge of charges) {
       if (detectsNewIdentities(charge)) knownKeys.set(charge.key, true)
-      // Units had come back, and were used again.
-      if (!holdsSlots(charge) && findKnown(charge)) noteReleased([charge.key])
+      const known = holdsSlots(charge) ? undefined : findKnown(charge)
+      if (known) refusalsByName.set(formatStatusName(charge), { ...known, isOver: true })
     }
   }
 

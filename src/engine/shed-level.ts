@@ -49,7 +49,7 @@ const BASELINE_WEIGHT = 0.05
 export class ShedLevel {
   /** 0 to 2. */
   level = 0
-  /** The usual load while the upstream is healthy. Until it is known, any load is usual. */
+  /** The usual load while the upstream is healthy; undefined until it is known. */
   #usualInFlight: number | undefined
   #usualLatencyMs: number | undefined
   /** Requests in flight when the last tick ended. */
@@ -83,11 +83,12 @@ export class ShedLevel {
 
   #isPressed({ overloadShare, total, inFlight, latencyMs = 0, silentMs }: LoadSignals): boolean {
     if (overloadShare > OVERLOAD_SHARE) return true
+    if (this.#usualInFlight === undefined || this.#usualLatencyMs === undefined) return false
     if (inFlight < FEW_IN_FLIGHT) return false
     // A queue that shrinks already needs no more shedding.
     if (total < this.#lastTotal) return false
-    const crowd = inFlight / Math.max(1, this.#usualInFlight ?? Number.POSITIVE_INFINITY)
-    const longMs = QUEUE_RATIO * Math.max(1, this.#usualLatencyMs ?? Number.POSITIVE_INFINITY)
+    const crowd = inFlight / Math.max(1, this.#usualInFlight)
+    const longMs = QUEUE_RATIO * Math.max(1, this.#usualLatencyMs)
     return (crowd > HANGING_RATIO && silentMs > longMs) || (crowd > QUEUE_RATIO && latencyMs > longMs)
   }
 

@@ -129,7 +129,7 @@ export class UpstreamHealth {
     this.#received = 0
     return {
       total: known.reduce((sum, { inFlight }) => sum + inFlight, 0),
-      inFlight: (findMedian(known.flatMap(({ usualInFlight }) => usualInFlight ?? [])) ?? 0) * known.length,
+      inFlight: (findMedian(known.map(({ usualInFlight = 0 }) => usualInFlight)) ?? 0) * known.length,
       overloadShare: Math.min(latestShare, findMedian(known.map(({ overloadShare }) => overloadShare)) ?? 0),
       latencyMs: findMedian(known.flatMap(({ latencyMs }) => latencyMs ?? [])),
       silentMs: findMedian(known.map(({ inFlight, silentSinceMs }) => inFlight && nowMs - silentSinceMs)) ?? 0,

@@ -67,6 +67,20 @@ test.each(EXACT_ALGORITHMS)(
   },
 )
 
+test('a charge whose end never came drops nothing that longer windows of later limits hold', () => {
+  const machine = new LimitMachine(new MemoryRows())
+  const nowUs = START_MS * 1000
+  const later = chargeOf('sliding-window', [{ limit: 20, windowMs: 60_000 }])
+  const brief = { ...later, limits: [{ limit: 10, windowMs: 1_000 }] }
+  machine.reserve({ ...asked(1, 'sibling'), charge: brief }, nowUs)
+  for (let count = 1; count <= 19; count++) {
+    machine.reserve({ action: 'take', permits: 1, charge: later }, nowUs + 2_000_000)
+  }
+  for (let elapsedMs = 2_500; elapsedMs <= 35_000; elapsedMs += 2_500) machine.settleOverdue(nowUs + elapsedMs * 1000)
+  const vote = machine.reserve({ action: 'take-up-to', permits: 20, charge: later }, nowUs + 35_000_000)
+  expect(vote?.charged).toBe(0)
+})
+
 afterEach(() => vi.useRealTimers())
 
 test('nobody waits at an object for longer than its patience, but for a moment at each step back of its clock', async () => {

@@ -219,3 +219,13 @@ test('withRefusalLimit() does not answer for another plan, in shadow, nor for a 
   expect((await decide({ ...charge, mode: 'shadow' })).granted).toBe(1)
   expect((await limiter.decide(take([charge], { action: 'record' }))).granted).toBe(1)
 })
+
+test('withRefusalLimit() holds back a flood after its clock has stepped back, though a cheaper request was granted', async () => {
+  const { clock, decide, flood } = subject()
+  const costly = hourly(2, { cost: 2 })
+  await decide({ ...costly, cost: 1 })
+  await flood(10, () => [costly])
+  await decide({ ...costly, cost: 1 })
+  clock.now -= 1_800_000
+  expect(await flood(100, () => [costly])).toBeLessThanOrEqual(6)
+})

@@ -8,7 +8,7 @@ import type { TokenBucketState } from '../../algorithms/token-bucket.ts'
 import type { WindowLog } from '../../algorithms/window-log.ts'
 import type { StoreCharge } from '../../model/charge.ts'
 import type { AlgorithmName } from '../../model/limits.ts'
-import { loadState, type MachineState, NOTHING, noteDecision, type Open, writeState } from './machine-state.ts'
+import { loadState, type MachineState, NOTHING, type Open, writeState } from './machine-state.ts'
 import type { CommitOrAbort, ObjectCorrection, ObjectDatabase, ObjectVote, PreparedCharge } from './objects.ts'
 import { addEntry, deleteBefore, type Rows, removeUnits, SqlRows, writePages } from './rows.ts'
 import { noteKept, recordUndo, refill, removeCounted } from './undo.ts'
@@ -129,20 +129,26 @@ export class LimitMachine {
   /** @returns whether the charge stands, as far as is known here */
   close({ id, permits, isPartial }: CommitOrAbort, readUs: number): boolean {
     const nowMs = toMs(this.#readClock(readUs))
-    const open = this.state.open.get(id)
+    const { open: opens } = this.state
+    const open = opens.get(id)
     // If a cancel has overtaken the reservation, that must not be charged when it comes.
     if (!open) return this.inquire(id, readUs)
-    if (permits === 0) {
-      this.#void(id, open, nowMs)
-      return false
-    }
     if (permits < open.permits) this.#takeBack(open, permits, nowMs)
     // The end for a new identity comes twice: the decider may still wait for another object to which it is new.
-    if (isPartial || open.isNew) this.state.open.set(id, { ...open, permits, isNew: false })
-    else this.#confirm(id, open, nowMs)
+    if (permits > 0 && (isPartial || open.isNew)) opens.set(id, { ...open, permits, isNew: false })
+    else {
+      const log = permits > 0 ? this.#findLog(open.charge.algorithm, nowMs) : undefined
+      if (log) {
+        log.dropUntil(nowMs - findLongestMs(open.charge))
+        this.#dropEntries(log)
+      }
+      if (permits > 0) noteKept(this.state, open)
+      opens.delete(id)
+    }
     // That it stays need not be written: it would be asked about once more, at worst. A new identity's would lapse.
-    if (permits < open.permits || open.isNew) this.#write(nowMs)
-    return true
+    if (permits === 0) this.#remember(id, false, nowMs)
+    else if (permits < open.permits || open.isNew) this.#write(nowMs)
+    return permits > 0
   }
 
   /** A sibling asks about a decision. @returns whether it was granted here; if not, it never will be */
@@ -158,14 +164,17 @@ export class LimitMachine {
   /** Settles what it can without its siblings. @returns the decisions to ask them about */
   settleOverdue(readUs: number): (readonly [id: number, siblings: readonly string[]])[] {
     const nowMs = toMs(this.#readClock(readUs))
+    const { open: opens } = this.state
     const due: (readonly [number, readonly string[]])[] = []
-    for (const [id, open] of this.state.open) {
+    for (const [id, open] of opens) {
       const ageMs = this.#findAgeMs(open)
       if (ageMs < ASK_AFTER_MS) continue
       // Nobody was admitted before this object had heard so.
       if (open.isNew) this.#void(id, open, nowMs)
-      else if (ageMs > ASK_UNTIL_MS) this.#confirm(id, open, nowMs)
-      else if (open.siblings.length > 0) due.push([id, open.siblings])
+      else if (ageMs > ASK_UNTIL_MS) {
+        noteKept(this.state, open)
+        opens.delete(id)
+      } else if (open.siblings.length > 0) due.push([id, open.siblings])
     }
     return due
   }
@@ -294,17 +303,6 @@ export class LimitMachine {
     }
   }
 
-  /** It stays charged: what its log still had for it to be taken back can go. */
-  #confirm(id: number, open: Open, nowMs: number): void {
-    const log = this.#findLog(open.charge.algorithm, nowMs)
-    if (log) {
-      log.dropUntil(nowMs - findLongestMs(open.charge))
-      this.#dropEntries(log)
-    }
-    noteKept(this.state, open)
-    this.state.open.delete(id)
-  }
-
   #void(id: number, open: Open, nowMs: number): void {
     this.#takeBack(open, 0, nowMs)
     this.state.open.delete(id)
@@ -320,7 +318,8 @@ export class LimitMachine {
   #remember(id: number, isGranted: boolean, nowMs: number): void {
     const { decisions, decided } = this.state
     const decidedMs = isGranted ? nowMs : -nowMs
-    noteDecision(this.state, id, decidedMs)
+    decisions.delete(id)
+    decisions.set(id, decidedMs)
     decided.tail.push(decidedMs, id)
     const sinceMs = nowMs - REMEMBER_MS
     for (const [oldest, ms] of decisions) {

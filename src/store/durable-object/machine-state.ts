@@ -73,49 +73,52 @@ interface Head extends Pick<MachineState, 'algorithm' | 'clockUs' | 'alarmAtMs'>
   readonly firstKept?: readonly (readonly [number, number])[]
 }
 
-const EMPTY: Head = { algorithm: undefined, clockUs: 0, alarmAtMs: 0, expiresAtMs: 0 }
-
 export function loadState(rows: Rows): MachineState {
-  const [headRow, ...others] = rows.list()
-  const head: Head = headRow ? JSON.parse(headRow.body) : EMPTY
-  const { algorithm, clockUs, alarmAtMs, expiresAtMs } = head
-  const state: MachineState = {
-    algorithm,
-    clockUs,
-    alarmAtMs,
-    kept: NOTHING,
-    firstKept: new Map(head.firstKept),
-    open: new Map(head.open),
-    decisions: new Map(),
-    log: { kind: LOG, pages: [], tail: [...(head.log?.entries ?? [])] },
-    decided: { kind: DECISIONS, pages: [], tail: [...(head.decided ?? [])] },
-    slots: new Map(),
-  }
   const log = new WindowLog()
-  const readItems = ({ kind }: PagedList, items: readonly number[]) => {
-    for (let at = 0; at < items.length; at += 2) {
-      const [ms, value] = [items[at] as number, items[at + 1] as number]
-      if (kind === LOG) log.add(ms, value)
-      else noteDecision(state, value, ms)
+  const state: MachineState = {
+    algorithm: undefined,
+    clockUs: 0,
+    kept: NOTHING,
+    firstKept: new Map(),
+    open: new Map(),
+    decisions: new Map(),
+    log: { kind: LOG, pages: [], tail: [] },
+    decided: { kind: DECISIONS, pages: [], tail: [] },
+    slots: new Map(),
+    alarmAtMs: 0,
+  }
+  const readEntries = (entries: readonly number[]) => forEachPair(entries, (dateMs, units) => log.add(dateMs, units))
+  const readDecisions = (items: readonly number[]) =>
+    forEachPair(items, (decidedMs, id) => {
+      state.decisions.delete(id)
+      state.decisions.set(id, decidedMs)
+    })
+  let head: Head | undefined
+  for (const { kind, n, body } of rows.list()) {
+    const content = JSON.parse(body)
+    if (kind === HEAD) head = content
+    else if (kind === SLOTS) state.slots.set(n, { units: content[0], deadlineMs: content[1] })
+    else if (kind === LOG) {
+      addPage(state.log, n, content)
+      readEntries(content)
+    } else if (kind === DECISIONS) {
+      addPage(state.decided, n, content)
+      readDecisions(content)
     }
   }
-  for (const { kind, n, body } of others) {
-    const content = JSON.parse(body)
-    const list = [state.log, state.decided].find((list) => list.kind === kind)
-    if (kind === SLOTS) state.slots.set(n, { units: content[0], deadlineMs: content[1] })
-    if (!list) continue
-    addPage(list, n, content)
-    readItems(list, content)
-  }
-  for (const list of [state.log, state.decided]) readItems(list, list.tail)
-  state.kept = { state: readKept(head, log, state), expiresAtMs }
-  return state
+  if (!head) return state
+  const { algorithm, clockUs, expiresAtMs, alarmAtMs, open = [], decided = [], log: { entries = [] } = {} } = head
+  for (const [id, charge] of open) state.open.set(id, charge)
+  for (const [windowMs, dateMs] of head.firstKept ?? []) state.firstKept.set(windowMs, dateMs)
+  readDecisions(decided)
+  state.decided.tail = [...decided]
+  readEntries(entries)
+  state.log.tail = [...entries]
+  return { ...state, algorithm, clockUs, alarmAtMs, kept: { state: readKept(head, log, state), expiresAtMs } }
 }
 
-/** The latest one becomes the last. */
-export function noteDecision({ decisions }: MachineState, id: number, decidedMs: number): void {
-  decisions.delete(id)
-  decisions.set(id, decidedMs)
+function forEachPair(numbers: readonly number[], use: (first: number, second: number) => void): void {
+  for (let at = 0; at < numbers.length; at += 2) use(numbers[at] as number, numbers[at + 1] as number)
 }
 
 function readKept(head: Head, log: WindowLog, { slots }: MachineState): unknown {
