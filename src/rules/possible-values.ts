@@ -1,5 +1,6 @@
 import type { IdentitySource, Reading } from '../model/identity-source.ts'
 import { readAuthorization } from '../request/identity/authorization.ts'
+import { findTokenWord, SIGNED_TOKEN } from '../request/identity/claims.ts'
 import { findCookiesAlike, readCookieValue } from '../request/identity/cookie.ts'
 import type { IdentityInput } from '../request/identity/identify.ts'
 import { decodeU, findSpellings, MAX_CHARACTERS, readParameter, readText } from '../request/identity/reading.ts'
@@ -45,9 +46,8 @@ function findPossibleReadings(source: IdentitySource, input: IdentityInput) {
 async function readPossibleClaims(path: readonly string[], { request, readClaim, context }: IdentityInput) {
   const field = request.headers.get('Authorization')
   if (!readClaim || !field) return []
-  const words = field.trim().split(/\s+/, 3)
   // What stands where a token belongs has been verified before.
-  const known = words.length < 3 ? words.at(-1) : undefined
+  const known = findTokenWord(field)
   const tokens = findPossibleTokens(field).filter((token) => token !== known)
   // A context verifies one token only.
   const createContext = () => ({ waitUntil: (work: Promise<unknown>) => context.waitUntil(work) })
@@ -58,7 +58,7 @@ async function readPossibleClaims(path: readonly string[], { request, readClaim,
 export function findPossibleTokens(field: string): readonly string[] {
   // What follows the signature, some libraries ignore.
   const tokens = findCredentials(field).map((piece) => piece.split('.', 3).join('.'))
-  return [...new Set(tokens)].filter((token) => /^[\w-]+\.[\w-]+\.[\w-]+$/.test(token)).slice(0, 2 * MAX_AT_EACH_END)
+  return [...new Set(tokens)].filter((token) => SIGNED_TOKEN.test(token)).slice(0, 2 * MAX_AT_EACH_END)
 }
 
 /**

@@ -43,8 +43,8 @@ async function subject(bindings: Readonly<Record<string, unknown>> = {}, site?: 
   onTestFinished(() => gateway.stop())
   return Object.assign(call, { url: gateway.url })
 
-  async function call(token?: string | Promise<string>) {
-    const headers = { ...(token && { Authorization: `Bearer ${await token}` }) }
+  async function call(token?: string | Promise<string>, scheme = 'Bearer ') {
+    const headers = { ...(token && { Authorization: `${scheme}${await token}` }) }
     const response = await fetch(gateway.url, { headers })
     await response.arrayBuffer()
     const [, left] = /r=(\d+)/.exec(response.headers.get('RateLimit') ?? '') ?? []
@@ -152,6 +152,9 @@ test('rules may ask for claims where no policy does', async () => {
   // APIs that are less strict may find the token here too.
   for (const spoilt of [`${mallory} x`, `x, Bearer ${mallory}`, `${mallory}==`, `${alice}, Bearer ${mallory}`]) {
     expect(await call(spoilt)).toBe(403)
+  }
+  for (const two of [`${mallory} ${alice}`, `${alice} ${mallory}`, `${mallory} ${mallory}`]) {
+    expect(await call(two, '')).toBe(403)
   }
   expect(await call(alice)).toEqual([200, 4])
   // Nobody gets another blocked by a token that only looks like it.

@@ -153,6 +153,7 @@ describe('a forged token is none:', () => {
 
 test.each([
   ['Bearer {} {}'],
+  ['{} {}'],
   ['Bearer {}, Bearer {}'],
   ['Bearer {},{}'],
   ['Bearer {}.'],

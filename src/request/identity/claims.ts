@@ -2,6 +2,19 @@ import type { Reading } from '../../model/identity-source.ts'
 import type { CallContext } from '../../runtime/call-context.ts'
 import { findMember, NONE } from './reading.ts'
 
+/** A signed token in compact form (RFC 7515 §3.1). */
+export const SIGNED_TOKEN = /^[\w-]+\.[\w-]+\.[\w-]+$/
+
+/**
+ * Finds where the token of an Authorization header belongs, whatever its scheme: some APIs look only at the second word.
+ * @returns undefined for more words, and for a token in place of the scheme, which other APIs read
+ */
+export function findTokenWord(authorization: string): string | undefined {
+  const words = authorization.trim().split(/\s+/, 3)
+  const [scheme = ''] = words
+  return words.length === 1 || (words.length === 2 && !SIGNED_TOKEN.test(scheme)) ? words.at(-1) : undefined
+}
+
 export type Claims = Readonly<Record<string, unknown>>
 
 /** Gives none without a token or claim, ambiguous for an invalid token. It verifies a token once for each context. */

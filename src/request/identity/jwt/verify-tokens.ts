@@ -2,7 +2,15 @@
 import type { JWTVerifyOptions } from 'jose'
 import type { CallContext } from '../../../runtime/call-context.ts'
 import { Lru } from '../../../runtime/lru.ts'
-import { type ClaimReader, type Claims, findClaim, type JwtKeys, type JwtSettings } from '../claims.ts'
+import {
+  type ClaimReader,
+  type Claims,
+  findClaim,
+  findTokenWord,
+  type JwtKeys,
+  type JwtSettings,
+  SIGNED_TOKEN,
+} from '../claims.ts'
 import { AMBIGUOUS, MAX_CHARACTERS, NONE } from '../reading.ts'
 import { createKeySet, type KeySetOptions, loadJose } from './key-set.ts'
 
@@ -94,15 +102,11 @@ function createSecretFinder(text: string): () => Uint8Array {
   return () => secret
 }
 
-/**
- * Reads the token of an Authorization header, whatever its scheme: some APIs look only at the second word.
- * @returns ambiguous for anything else, also for two headers, which the runtime joins with a comma
- */
+/** @returns ambiguous for anything but one token, also for two headers, which the runtime joins with a comma */
 function readToken(authorization: string | null): string | typeof NONE | typeof AMBIGUOUS {
   if (authorization === null) return NONE
   if (authorization.length > MAX_CHARACTERS) return AMBIGUOUS
-  const words = authorization.trim().split(/\s+/, 3)
-  const token = words.at(-1) ?? ''
-  if (words.length === 1 && /^(?:bearer)?$/i.test(token)) return NONE
-  return words.length <= 2 && /^[\w-]+\.[\w-]+\.[\w-]+$/.test(token) ? token : AMBIGUOUS
+  if (/^(?:bearer)?$/i.test(authorization.trim())) return NONE
+  const token = findTokenWord(authorization)
+  return token !== undefined && SIGNED_TOKEN.test(token) ? token : AMBIGUOUS
 }
