@@ -22,7 +22,7 @@ const ABOUT = {
   },
 }
 
-/** Adds the routes of decisions to those of a gateway. */
+/** Adds the routes of decisions to those of a gateway, whose app `refuseStray` must then guard. */
 export function addDecisions(
   routes: Map<string, RouteHandler>,
   config: Config,

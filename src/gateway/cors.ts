@@ -21,7 +21,7 @@ const EXPOSED: Readonly<Record<HeaderFormat, readonly string[]>> = {
 export function withCors(
   createApp: (options: AppOptions) => App,
   limiter: Pick<RequestLimiter, 'decide' | 'findCharges' | 'charge'>,
-): typeof createApp {
+): (options: Omit<AppOptions, 'limiter'>) => App {
   return (options) => {
     const { config, proxy, routes, operators } = options
     const origins = new Set(config.corsOrigins)

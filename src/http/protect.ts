@@ -39,14 +39,17 @@ export function createProtect(options: ProtectOptions) {
     const observed = trace && { request, verdict, trace }
     if (observed) observer?.onDecided(observed, context)
     let response: Response
-    if (verdict.outcome === 'admitted' && (health || verdict.hold || verdict.settle || verdict.findFailure)) {
-      // When the client disconnects, the platform ends the request. This must go on: slots must be released, and the
-      // request counted to its end.
-      const answering = followUp(exchange, verdict, answer)
-      context.waitUntil(answering.catch(() => {}))
-      ;({ response, verdict } = await answering)
-    } else response = await answer(verdict)
-    if (observed?.verdict.outcome === 'admitted') observer?.onAnswered(observed, response.status, context)
+    if (verdict.outcome !== 'admitted') response = await answer(verdict)
+    else {
+      if (health || verdict.hold || verdict.settle || verdict.findFailure) {
+        // When the client disconnects, the platform ends the request. This must go on: slots must be released, and the
+        // request counted to its end.
+        const answering = followUp(exchange, verdict, answer)
+        context.waitUntil(answering.catch(() => {}))
+        ;({ response, verdict } = await answering)
+      } else response = await answer(verdict)
+      if (observed) observer?.onAnswered(observed, response.status, context)
+    }
     setRateLimitHeaders(response.headers, verdict, headerFormat, now)
     return response
   }

@@ -1,4 +1,4 @@
-import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
+import { ALGORITHMS, holdsSlots } from '../algorithms/algorithm-table.ts'
 import { OptionError } from '../config/option-error.ts'
 import { type Charge, formatKey } from '../model/charge.ts'
 import type { Policy } from '../model/policy.ts'
@@ -44,7 +44,7 @@ export class ChargeBuilder {
     this.#digest = createDigest(secret)
     this.#keyPrefix = keyPrefix
     this.#isReadable = isReadable
-    this.#hasSlots = policies.some(({ algorithm }) => ALGORITHMS[algorithm].holdsSlots)
+    this.#hasSlots = policies.some(holdsSlots)
   }
 
   /**
@@ -57,7 +57,7 @@ export class ChargeBuilder {
     return charges.map((charge) => ({
       ...charge,
       cost,
-      ...(ALGORITHMS[charge.algorithm].holdsSlots && { slot: drawNumber() }),
+      ...(holdsSlots(charge) && { slot: drawNumber() }),
     }))
   }
 

@@ -1,4 +1,4 @@
-import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
+import { ALGORITHMS, holdsSlots } from '../algorithms/algorithm-table.ts'
 import { MAX_COST, MAX_LEASE, MIN_LEASE, OptionError, SHARE_EXPECTED } from '../config/option-error.ts'
 import { Engine, type EngineDecision } from '../engine/engine.ts'
 import { withLeases } from '../engine/leases.ts'
@@ -188,7 +188,7 @@ class PolicyLimiter implements Limiter {
     const isReadable = !store.isRemote && identitySecret === undefined
     this.#charges = new ChargeBuilder({ policies: this.#policies, keyPrefix, secret: identitySecret, isReadable })
     this.#maxCost = findMaxCost(this.#policies)
-    this.#hasSlots = this.#policies.some(({ algorithm }) => ALGORITHMS[algorithm].holdsSlots)
+    this.#hasSlots = this.#policies.some(holdsSlots)
     const log = throttle(options.log ?? consoleLog, now)
     this.#context = {
       waitUntil: (work) => keepAlive(logFailure(work, log)),

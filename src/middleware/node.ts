@@ -93,7 +93,7 @@ export function sluice<Req extends AnyIncoming = IncomingMessage, Res extends An
       else if (onLimited && 'violated' in verdict) {
         res.statusCode = verdict.outcome === 'limited' ? 429 : 503
         for (const [name, value] of listRefusalFields(verdict.retryAfterMs)) res.setHeader(name, value)
-        reportLimits(res, verdict)
+        setLimitHeaders(res, verdict)
         await onLimited(req, res, req.rateLimit)
       } else await answer(res, createRefusal(verdict, request.headers, NO_PAGE), verdict)
       return verdict.outcome === 'admitted'
@@ -106,7 +106,7 @@ export function sluice<Req extends AnyIncoming = IncomingMessage, Res extends An
     const body = await response.text()
     res.statusCode = response.status
     for (const [name, value] of response.headers) res.setHeader(name, value)
-    if (verdict) reportLimits(res, verdict)
+    if (verdict) setLimitHeaders(res, verdict)
     res.end(body)
   }
 
@@ -122,7 +122,7 @@ export function sluice<Req extends AnyIncoming = IncomingMessage, Res extends An
       const { hold } = final ?? verdict
       if (hold) context.waitUntil(hold.release())
     }
-    onHeaders(res, () => reportLimits(res, onAnswered()))
+    onHeaders(res, () => setLimitHeaders(res, onAnswered()))
     const onClose = () => {
       if (final) return release()
       onHead()
@@ -147,7 +147,7 @@ export function sluice<Req extends AnyIncoming = IncomingMessage, Res extends An
     else res.once('close', onClose)
   }
 
-  function reportLimits(res: AnyResponse, verdict: Admitted | Refused): void {
+  function setLimitHeaders(res: AnyResponse, verdict: Admitted | Refused): void {
     setRateLimitHeaders(toFields(res), verdict, headerFormat, now)
   }
 }

@@ -45,7 +45,7 @@ export function createRespond<Args extends unknown[]>(options: SharedOptions<Arg
     return peer
   }
 
-  /** Its address is expensive to read, and read only when needed. */
+  /** A `Request` to an application. Its address is expensive to read, and read only when needed. */
   class WebRequest extends IncomingRequest<Headers> {
     readonly context: Args
 
@@ -66,11 +66,12 @@ export function createRespond<Args extends unknown[]>(options: SharedOptions<Arg
 
   /** @param next answers an admitted request */
   return async function respond(args: Args, next: () => Promise<Response>): Promise<Response> {
+    // As it came, whatever the application's own functions make of it.
+    const request = new WebRequest(args)
     if (skip && (await skip(...args))) {
       record(UNLIMITED, ...args)
       return next()
     }
-    const request = new WebRequest(args)
     const target = readTarget(request.url)
     if (typeof target === 'string') return createProblemResponse({ type: NO_PAGE, ...TARGET_PROBLEMS[target] })
     const context = createRequestContext((work) => keepAlive(work, ...args), log)

@@ -1,4 +1,4 @@
-import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
+import { holdsSlots } from '../algorithms/algorithm-table.ts'
 import type { Config, Environment, RulesConfig } from '../config/load-config.ts'
 import { OptionError } from '../config/option-error.ts'
 import {
@@ -220,6 +220,6 @@ function readPlace(message: string): string | undefined {
 }
 
 /** Candidates never see the response: some policies need it to tell what they would refuse. */
-function isComparable({ algorithm, counts }: RequestPolicy): boolean {
-  return !ALGORITHMS[algorithm].holdsSlots && counts !== 'failures'
+function isComparable(policy: RequestPolicy): boolean {
+  return !holdsSlots(policy) && policy.counts !== 'failures'
 }

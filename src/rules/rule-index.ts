@@ -49,7 +49,7 @@ interface SourceIndex {
   readonly byDigest: Map<string, RuleEntry[]>
   /** By a part of the value; of addresses, by network. */
   readonly byPart: Wildcards<RuleEntry>
-  /** Rules by value, so that each is digested, and each address parsed, once. */
+  /** Rules by value, where it would else be digested, or parsed as an address, each time. */
   readonly known: TextLru<Entries>
   /** When the last block ends. */
   lastBlockMs: number
@@ -64,7 +64,7 @@ export class RuleIndex {
   readonly #options: RuleIndexOptions
   readonly #digest: Digest
   readonly #sources = new Map<string, SourceIndex>()
-  readonly #addresses = this.#openSource('ip')
+  readonly #addresses: SourceIndex
   /** Rules by country, and by the number of a network operator. */
   readonly #places = new Map<unknown, RuleEntry[]>()
   /** Rules with a digest of an unnamed source: they apply where a policy counts by it. */
@@ -74,6 +74,7 @@ export class RuleIndex {
   constructor({ blocks, allows, overrides }: Rules, options: RuleIndexOptions) {
     this.#options = options
     this.#digest = createDigest(options.identitySecret)
+    this.#addresses = this.#openSource('ip')
     for (const rule of blocks) this.#add('block', rule)
     for (const rule of allows) this.#add('allow', rule)
     for (const rule of overrides) this.#add('override', rule)
@@ -118,6 +119,7 @@ export class RuleIndex {
     for (const index of this.#sources.values()) {
       if (index !== this.#addresses) found.push(...(await this.#findByIdentity(index, arrival)))
     }
+    if (found.length === 0 && this.#byDigest.size === 0) return undefined
     const { blocked, isAllowed, overrides } = judge(found, nowMs)
     if (blocked) return this.#block(blocked)
     if (this.#byDigest.size > 0) {
@@ -141,7 +143,8 @@ export class RuleIndex {
   /** @param text what the source is read as; an address as it was sent */
   #find({ source, byDigest, byPart, known }: SourceIndex, text: string | null): Entries {
     if (!text || (byDigest.size === 0 && byPart.isEmpty)) return NO_ENTRIES
-    const before = known.get(text)
+    const isCached = byDigest.size > 0 || source.kind === 'ip'
+    const before = isCached ? known.get(text) : undefined
     if (before) return before
     const found: RuleEntry[] = []
     if (byDigest.size > 0) {
@@ -149,7 +152,7 @@ export class RuleIndex {
       found.push(...(byDigest.get(this.#digest([formatSource(source), value])) ?? NO_ENTRIES))
     }
     if (!byPart.isEmpty) found.push(...byPart.find(toDivisible(source, text)))
-    known.set(text, found)
+    if (isCached) known.set(text, found)
     return found
   }
 
@@ -173,46 +176,48 @@ export class RuleIndex {
     arrival: Arrival,
   ): ReturnType<MatchedRules['apply']> {
     const { nowMs } = arrival
+    const mayBeBlocked = !isAllowed && nowMs < this.#lastDigestBlockMs
+    // What is meant for one caller must not apply to everyone.
+    const own = charges.filter(({ policy }) => !isShared(policy.by))
     const found: RuleEntry[] = []
-    let isCertain = true
-    for (const charge of charges) {
-      // What is meant for one caller must not apply to everyone.
-      if (isShared(charge.policy.by)) continue
+    for (const charge of own) {
       found.push(...(this.#byDigest.get(charge.digest) ?? NO_ENTRIES))
-      if (isAllowed || nowMs >= this.#lastDigestBlockMs) continue
-      const blocks = await this.#findPossibleBlocks(charge, arrival)
-      if (blocks) found.push(...blocks)
-      else isCertain = false
+      if (mayBeBlocked) found.push(...(await this.#findPossibleBlocks(charge, arrival)))
     }
-    const own = judge(found, nowMs)
-    const blocked = own.blocked ?? (isCertain || own.isAllowed ? undefined : toBlocked(UNKNOWN_BLOCK))
+    const judged = judge(found, nowMs)
+    const isAllowedByAny = isAllowed || judged.isAllowed
+    const isUnknown = mayBeBlocked && !judged.blocked && !isAllowedByAny && (await hasAmbiguousBody(own, arrival))
+    const blocked = isUnknown ? toBlocked(UNKNOWN_BLOCK) : judged.blocked
     if (blocked && !isAllowed) return this.#block(blocked) ?? charges
-    return applyOverrides(charges, isAllowed || own.isAllowed, [...own.overrides, ...overrides])
+    return applyOverrides(charges, isAllowedByAny, [...judged.overrides, ...overrides])
   }
 
-  /**
-   * Finds blocks of what an ambiguous value may be taken for, where a policy counts by that value alone.
-   * @returns undefined if the caller may be any, as in a body that only some APIs can read
-   */
-  async #findPossibleBlocks({ policy, digest }: RequestCharge, arrival: Arrival): Promise<Entries | undefined> {
-    const { by, fold } = policy
-    const found: RuleEntry[] = []
-    for (const source of by) {
-      if (by.length > 1 && !isInBody(source)) continue
-      // The token has been read, as exactly one.
-      if (source.kind === 'token' && this.#findTokenDigest(arrival.request) === digest) continue
-      const reading = await readIdentitySource(source, arrival)
-      if (reading.kind !== 'ambiguous') continue
-      const values = await findPossibleValues(source, arrival)
-      if (!values) return undefined
-      for (const value of values) {
-        const folded = fold === undefined ? undefined : foldReading(source, value, fold)
-        const one = this.#digest([formatSource(source), folded?.kind === 'value' ? folded.value : value])
-        found.push(...(this.#byDigest.get(one) ?? NO_ENTRIES).filter(isBlock))
-      }
-    }
-    return found
+  /** Finds blocks of what an ambiguous value may be taken for, where a policy counts by that value alone. */
+  async #findPossibleBlocks({ policy, digest }: RequestCharge, arrival: Arrival): Promise<Entries> {
+    const [source, ...others] = policy.by
+    // Addresses are never ambiguous; nobody can look up what a body may be read as.
+    if (!source || others.length > 0 || source.kind === 'ip' || isInBody(source)) return NO_ENTRIES
+    // The token has been read, as exactly one.
+    if (source.kind === 'token' && this.#findTokenDigest(arrival.request) === digest) return NO_ENTRIES
+    const reading = await readIdentitySource(source, arrival)
+    if (reading.kind !== 'ambiguous') return NO_ENTRIES
+    const values = await findPossibleValues(source, arrival)
+    if (!values) return [UNKNOWN_BLOCK]
+    return values.flatMap((value) => {
+      const folded = policy.fold === undefined ? undefined : foldReading(source, value, policy.fold)
+      const one = this.#digest([formatSource(source), folded?.kind === 'value' ? folded.value : value])
+      return (this.#byDigest.get(one) ?? NO_ENTRIES).filter(isBlock)
+    })
   }
+}
+
+/** A blocked caller may be in a body that only some APIs can read. */
+async function hasAmbiguousBody(charges: readonly RequestCharge[], arrival: Arrival): Promise<boolean> {
+  for (const source of charges.flatMap(({ policy }) => policy.by.filter(isInBody))) {
+    const { kind } = await readIdentitySource(source, arrival)
+    if (kind === 'ambiguous') return true
+  }
+  return false
 }
 
 function isBlock({ kind }: RuleEntry): boolean {

@@ -4,15 +4,15 @@ import { COUNT_NAMES, EVERYWHERE, REFUSED_CALLERS } from './metrics.ts'
 import { findRefusedCallers, findRefusingLimits, toOutcome, toPolicyOutcome } from './outcomes.ts'
 import { SpaceSaving } from './space-saving.ts'
 
-/** An isolate counts more callers than are stored, so that the stored ones are counted well. */
-const MAX_CALLERS = 2 * SKETCH_CAPACITY
+/** An isolate counts up to twice as many callers, so that those that are stored are counted well. */
+const CAPACITY = 2 * SKETCH_CAPACITY
 
 /** The counts of one isolate in a minute, or in a part of it. */
 export class Minute {
   readonly startMs: number
   readonly #counts = new Map<string, number>()
   /** Refused callers, by `<policy>:<digest>`. */
-  readonly refused = new SpaceSaving(MAX_CALLERS)
+  readonly refused = new SpaceSaving(CAPACITY)
 
   constructor(startMs: number) {
     this.startMs = startMs

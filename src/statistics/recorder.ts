@@ -44,8 +44,8 @@ export class Recorder implements Observer, StageWatch, MirrorWatch {
   #unsent: { readonly flush: Flush; readonly sinceMs: number } | undefined
   /** Some request sends before this. */
   #scheduledUntilMs = Number.NEGATIVE_INFINITY
-  /** Some request is sending until this; then another may take its turn. */
-  #sendingUntilMs = Number.NEGATIVE_INFINITY
+  /** Some request is sending until this time; then another may take its turn. */
+  #turn: { readonly untilMs: number } | undefined
 
   constructor(options: RecorderOptions) {
     this.#options = options
@@ -147,13 +147,14 @@ export class Recorder implements Observer, StageWatch, MirrorWatch {
     const nowMs = this.#options.now()
     // What is counted from here on is for the next one to send.
     this.#scheduledUntilMs = Number.NEGATIVE_INFINITY
-    if (nowMs < this.#sendingUntilMs && this.#sendingUntilMs <= nowMs + LOST_AFTER_MS) return false
-    const turn = nowMs + LOST_AFTER_MS
-    this.#sendingUntilMs = turn
+    const { untilMs = nowMs } = this.#turn ?? {}
+    if (nowMs < untilMs && untilMs <= nowMs + LOST_AFTER_MS) return false
+    const turn = { untilMs: nowMs + LOST_AFTER_MS }
+    this.#turn = turn
     try {
       // First what had failed before, then what is new.
       await this.#send()
-      if (turn === this.#sendingUntilMs) {
+      if (turn === this.#turn) {
         this.#freeze()
         await this.#send()
       }
@@ -164,7 +165,7 @@ export class Recorder implements Observer, StageWatch, MirrorWatch {
       this.#options.log('warn', { event: 'statistics_send_failed', message: error.message, requests })
       return false
     } finally {
-      if (turn === this.#sendingUntilMs) this.#sendingUntilMs = Number.NEGATIVE_INFINITY
+      if (turn === this.#turn) this.#turn = undefined
     }
   }
 

@@ -27,7 +27,7 @@ export function operateOverGateway(gateway: string, token: unknown, signal: Abor
     async run<Answer>({ method, path, answer }: Operation<unknown, Answer>, input: object = {}) {
       const isPost = method === 'POST'
       const url = new URL(`/_sluice/admin${path}`, origin)
-      if (!isPost) url.search = `${new URLSearchParams({ ...input })}`
+      if (!isPost) url.search = `${new URLSearchParams(input as Readonly<Record<string, string>>)}`
       const response = await fetch(url, {
         method,
         headers: { Authorization: `Bearer ${token}`, ...(isPost && { 'Content-Type': 'application/json' }) },

@@ -1,5 +1,5 @@
 import { createHistogram } from 'node:perf_hooks'
-import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
+import { holdsSlots } from '../../algorithms/algorithm-table.ts'
 import type { Config } from '../../config/load-config.ts'
 import type { LeaseSize } from '../../engine/leases.ts'
 import { type DecisionTrace, RequestLimiter } from '../../engine/limiter.ts'
@@ -152,9 +152,9 @@ export class Simulation {
 }
 
 /** @returns the reason why a policy cannot be simulated; undefined if it can */
-function findObstacle({ algorithm, limits }: RequestPolicy): string | undefined {
-  const isHeld = limits.length > 0 && ALGORITHMS[algorithm].holdsSlots
-  return isHeld ? `${algorithm} counts requests in flight, and nobody knows how long these took` : undefined
+function findObstacle(policy: RequestPolicy): string | undefined {
+  const isHeld = policy.limits.length > 0 && holdsSlots(policy)
+  return isHeld ? `${policy.algorithm} counts requests in flight, and nobody knows how long these took` : undefined
 }
 
 function findCaveats({ policies, isShedding, leases }: Config, isIsolate: boolean): string[] {

@@ -36,7 +36,7 @@ export class PolicyFinder {
       for (const pattern of policy.match ?? [EVERY_REQUEST]) {
         if (policy.priority) this.#prioritized.add(pattern, policy)
         const route = policy.match && `${pattern.method} ${pattern.path}`
-        this.#policies.add(pattern, { policy, route, isCertain: true }, policy.ignoresCase)
+        this.#policies.add(pattern, { policy, route, isCertain: true }, policy.match && policy.ignoresCase)
       }
     }
     this.#always = patterns.length === 0 ? this.#policies.match('GET', '/') : undefined
@@ -63,7 +63,7 @@ export class PolicyFinder {
         const isMatchCertain =
           match !== undefined &&
           (isCertain || meant.every((each) => this.#applies(policy, each, withSlash))) &&
-          (!policy.priority || this.#prioritized.match(method, canonical).includes(policy))
+          (!policy.priority || !match.route || this.#prioritized.match(method, canonical).includes(policy))
         found.set(policy, isMatchCertain ? match : { ...(match ?? one), isCertain: false })
       }
     }
