@@ -2,7 +2,7 @@ import { integer } from '../config/values.ts'
 import { sleep } from '../runtime/sleep.ts'
 import { formatDuration, formatNumber, formatPercent } from './format.ts'
 import { createOption, duration } from './read-option.ts'
-import { type Connection, connect, createStore } from './redis/connection.ts'
+import { type Connection, connect, createStore, PATIENT_SILENCE_MS } from './redis/connection.ts'
 import { readSettings } from './settings/settings.ts'
 import { CONFIG, defineCommand, ENV, REDIS } from './subcommand.ts'
 import type { Terminal } from './terminal.ts'
@@ -40,7 +40,7 @@ export const top = defineCommand({
   async run({ terminal, env, cwd, signal }, options) {
     const settings = readSettings({ cwd, shell: env, config: options.config, env: options.env, view: 'development' })
     const config = loadWorkerConfig(settings)
-    const connection = await connect(settings, env, options.redis)
+    const connection = await connect(settings, env, options.redis, PATIENT_SILENCE_MS)
     try {
       const intervalMs = options.interval ?? (connection.kind === 'rest' ? EVERY_MS_OVER_REST : EVERY_MS)
       const looks = options.iterations ?? (terminal.isLive ? Number.POSITIVE_INFINITY : 1)

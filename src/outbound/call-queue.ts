@@ -7,11 +7,14 @@ interface QueuedCall {
   readonly repetitions?: number
 }
 
+/** The waiting calls of a tenant: the index is the number of their repetitions. */
+type TenantCalls<Call> = (Set<Call> | undefined)[]
+
 /** Waiting calls, ordered by priority, then by tenant in turns, then by repetitions, the most first, then by arrival. */
 export class CallQueue<Call extends QueuedCall> {
   readonly #maxSize: number
-  /** Calls by priority, then by tenant, in order; the tenant whose turn it is comes first. */
-  readonly #waiting = new Map(PRIORITIES.map((priority) => [priority, new Map<string, Set<Call>>()]))
+  /** Calls by priority, then by tenant; the tenant whose turn it is comes first. */
+  readonly #waiting = new Map(PRIORITIES.map((priority) => [priority, new Map<string, TenantCalls<Call>>()]))
   #size = 0
 
   constructor(maxSize: number) {
@@ -29,8 +32,10 @@ export class CallQueue<Call extends QueuedCall> {
   /** @returns the call without room, maybe this one: the latest of the least important, of the tenant with the most */
   add(call: Call): Call | undefined {
     const tenants = this.#findTenants(call)
-    const calls = (tenants.get(call.tenant) ?? new Set()).add(call)
-    tenants.set(call.tenant, call.repetitions ? sortByRepetitions(calls) : calls)
+    const { tenant, repetitions = 0 } = call
+    const calls = tenants.get(tenant) ?? []
+    calls[repetitions] = (calls[repetitions] ?? new Set()).add(call)
+    tenants.set(tenant, calls)
     this.#size++
     if (this.#size <= this.#maxSize) return undefined
     const surplus = this.#findLeastImportant()
@@ -39,15 +44,17 @@ export class CallQueue<Call extends QueuedCall> {
   }
 
   has(call: Call): boolean {
-    return this.#findTenants(call).get(call.tenant)?.has(call) ?? false
+    const { tenant, repetitions = 0 } = call
+    return this.#findTenants(call).get(tenant)?.[repetitions]?.has(call) ?? false
   }
 
   /** @returns false if it is not queued */
   remove(call: Call): boolean {
     const tenants = this.#findTenants(call)
-    const calls = tenants.get(call.tenant)
-    if (!calls?.delete(call)) return false
-    if (calls.size === 0) tenants.delete(call.tenant)
+    const { tenant, repetitions = 0 } = call
+    const calls = tenants.get(tenant)
+    if (!calls?.[repetitions]?.delete(call)) return false
+    if (calls.every((each) => each?.size === 0)) tenants.delete(tenant)
     this.#size--
     return true
   }
@@ -64,21 +71,18 @@ export class CallQueue<Call extends QueuedCall> {
 
   *[Symbol.iterator](): Iterator<Call, undefined> {
     for (const tenants of this.#waiting.values()) {
-      for (const calls of tenants.values()) yield* calls
+      for (const calls of tenants.values()) for (const each of calls.toReversed()) yield* each ?? []
     }
   }
 
-  #findTenants({ priority }: QueuedCall): Map<string, Set<Call>> {
-    return this.#waiting.get(priority) as Map<string, Set<Call>>
+  #findTenants({ priority }: QueuedCall): Map<string, TenantCalls<Call>> {
+    return this.#waiting.get(priority) as Map<string, TenantCalls<Call>>
   }
 
   #findLeastImportant(): Call {
-    const tenants = [...this.#waiting.values()].findLast(({ size }) => size > 0) ?? new Map<string, Set<Call>>()
-    const longest = [...tenants.values()].reduce((most, calls) => (calls.size >= most.size ? calls : most))
-    return [...longest].at(-1) as Call
+    const tenants = [...this.#waiting.values()].findLast(({ size }) => size > 0) ?? new Map<string, TenantCalls<Call>>()
+    const count = (calls: TenantCalls<Call>) => calls.reduce((sum, each) => sum + (each?.size ?? 0), 0)
+    const longest = [...tenants.values()].reduce((most, calls) => (count(calls) >= count(most) ? calls : most))
+    return [...(longest.find((each) => each?.size) ?? [])].at(-1) as Call
   }
-}
-
-function sortByRepetitions<Call extends QueuedCall>(calls: Iterable<Call>): Set<Call> {
-  return new Set([...calls].sort((a, b) => (b.repetitions ?? 0) - (a.repetitions ?? 0)))
 }

@@ -1,5 +1,5 @@
 import { createClient, RESP_TYPES } from '@redis/client'
-import { type Connection, connect } from '../../src/command/redis/connection.ts'
+import { type Connection, connect, PATIENT_SILENCE_MS } from '../../src/command/redis/connection.ts'
 
 /** A client that takes and answers bytes. */
 export type BytesClient = Awaited<ReturnType<typeof connectBytes>>
@@ -32,7 +32,8 @@ export async function fill(redis: BytesClient, name: string, count: number, from
 /** Connects to a database as the command does. @param token of its REST interface */
 export function openDatabase(url: string, token?: string): Promise<Connection> {
   const variables = { UPSTASH_REDIS_REST_TOKEN: token }
-  return connect({ variables, sources: new Map(), file: undefined, devVars: undefined, root: [] }, {}, url)
+  const settings = { variables, sources: new Map(), file: undefined, devVars: undefined, root: [] }
+  return connect(settings, {}, url, PATIENT_SILENCE_MS)
 }
 
 /** A connection that answers each SCAN in another way. @param change gets a function that sends it */

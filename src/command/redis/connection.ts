@@ -40,6 +40,8 @@ export const CLUSTER_IS_NOT_SUPPORTED =
   'this server is a node of a Redis Cluster, which is not supported: SCAN sees the keys of one node only'
 
 export const CALL_TIMEOUT_MS = 10_000
+/** A server that forks or runs a long script is silent; a sweep or a watch of keys is patient with it. */
+export const PATIENT_SILENCE_MS = 30_000
 const RECONNECT_EVERY_MS = 250
 
 const NO_DATABASE_HINT =

@@ -5,10 +5,13 @@ import type { RequestPolicy } from '../../model/policy.ts'
 import { type Store, StoreError } from '../../model/store.ts'
 import { createDigestCharge, readUsage } from '../../request/caller/caller-charges.ts'
 import type { Connection } from '../redis/connection.ts'
-import { countBare, type Job } from '../upkeep/database.ts'
-import { type SweepOptions, sweep } from '../upkeep/sweep.ts'
+import { countBare, scan } from '../upkeep/database.ts'
+import { findShareOfTable, SCRIPT_BUDGET_US } from '../upkeep/sweep.ts'
 import { countUnitsPerSecond, findFullestLimit, isAtLimit, isIdle, type Look } from './activity.ts'
 
+const COUNT = 1_000
+/** Pages of one look, if few keys are of Sluice. */
+const MAX_PAGES = 10
 /** Keys per script, which then takes half a millisecond. */
 const BATCH = 25
 /** The keys that were read longest ago are dropped beyond this; those listed are read at each look. */
@@ -31,6 +34,8 @@ interface Watched {
   readonly readAtLook: number
 }
 
+const NO_KEYS = { seen: 0, withoutTtl: 0, unknown: 0 }
+
 export type Findings = Awaited<ReturnType<KeyWatch['look']>>
 export type KeyRow = ReturnType<typeof toRow>
 
@@ -38,13 +43,11 @@ export type KeyRow = ReturnType<typeof toRow>
 export class KeyWatch {
   readonly #options: KeyWatchOptions
   readonly #watched = new Map<string, Watched>()
+  #cursor = '0'
   #look = 0
-  /** Where the next look goes on; undefined: at the start. */
-  #from: SweepOptions['from']
-  /** Keys of no configured policy, in this pass. */
-  #unknown = 0
   #passes = 0
-  #latestPass: { readonly keys: number; readonly withoutTtl: number; readonly unknown: number } | undefined
+  #pass = { ...NO_KEYS }
+  #latestPass: typeof NO_KEYS | undefined
 
   constructor(options: KeyWatchOptions) {
     this.#options = options
@@ -53,42 +56,55 @@ export class KeyWatch {
   async look() {
     this.#look++
     const { ownKeys, rows } = this.#options
-    const { names, ...summary } = await this.#scanNext()
-    const found = names.flatMap((name) => ownKeys.findCharge(name) ?? [])
+    const found = (await this.#scanNext()).flatMap((key) => ownKeys.findCharge(key) ?? [])
     // Keys that have become idle leave the lists, so more are read than are shown.
     const listed = [...this.#listBusiest().slice(0, 2 * rows), ...this.#listAtLimit().slice(0, 2 * rows)]
     const charges = new Map([...found, ...listed.map(({ charge }) => charge)].map((charge) => [charge.key, charge]))
     const all = [...charges.values()]
     for (let first = 0; first < all.length; first += BATCH) await this.#read(all.slice(first, first + BATCH))
+    const share = this.#cursor === '0' ? 1 : findShareOfTable(this.#cursor)
+    const { withoutTtl, unknown } = this.#latestPass ?? this.#pass
     const isFresh = ({ readAtLook }: Watched) => readAtLook === this.#look
     const toRows = (list: readonly Watched[]) => list.filter(isFresh).slice(0, rows).map(toRow)
-    return { ...summary, busiest: toRows(this.#listBusiest()), atLimit: toRows(this.#listAtLimit()) }
+    return {
+      /** An estimate during the first pass. */
+      keys: this.#latestPass?.seen ?? Math.round(this.#pass.seen / share),
+      share,
+      passes: this.#passes,
+      withoutTtl,
+      unknown,
+      busiest: toRows(this.#listBusiest()),
+      atLimit: toRows(this.#listAtLimit()),
+    }
   }
 
-  async #scanNext() {
+  async #scanNext(): Promise<string[]> {
     const { connection, ownKeys, sample } = this.#options
-    const names: string[] = []
-    const job: Job = {
-      name: 'look',
-      async apply(...[connection, keys, budgetUs]) {
-        const result = await countBare.apply(connection, keys, budgetUs)
-        names.push(...keys.slice(0, result.changed + result.kept + result.gone).map(String))
-        return result
-      },
-    }
-    const options = { connection, job, match: ownKeys.pattern, count: sample, from: this.#from, sampleKeys: sample }
-    const { tally, cursor, share, isComplete } = await sweep(options)
-    const unknown = this.#unknown + names.filter((name) => !ownKeys.findCharge(name) && !ownKeys.isOther(name)).length
-    this.#from = isComplete ? undefined : { cursor, tally }
-    this.#unknown = isComplete ? 0 : unknown
-    const pass = { keys: tally.seen, withoutTtl: tally.changed, unknown }
-    if (isComplete) {
+    if (this.#cursor === '0') this.#pass = { ...NO_KEYS }
+    const collected: string[] = []
+    for (let page = 0; page < MAX_PAGES && collected.length < sample; page++) {
+      const { cursor, keys } = await scan(connection, this.#cursor, ownKeys.pattern, Math.min(COUNT, sample))
+      const names = keys.map(String)
+      await this.#count(names)
+      collected.push(...names)
+      this.#cursor = cursor
+      if (cursor !== '0') continue
       this.#passes++
-      this.#latestPass = pass
+      this.#latestPass = this.#pass
+      break
     }
-    // An estimate during the first pass.
-    const keys = Math.round(tally.seen / share)
-    return { names, share, passes: this.#passes, ...(this.#latestPass ?? { ...pass, keys }) }
+    return collected
+  }
+
+  async #count(names: readonly string[]): Promise<void> {
+    const { connection, ownKeys } = this.#options
+    this.#pass.seen += names.length
+    this.#pass.unknown += names.filter((name) => !ownKeys.findCharge(name) && !ownKeys.isOther(name)).length
+    for (let rest = names; rest.length > 0; ) {
+      const { changed, kept, gone } = await countBare.apply(connection, rest, SCRIPT_BUDGET_US)
+      this.#pass.withoutTtl += changed
+      rest = rest.slice(changed + kept + gone)
+    }
   }
 
   async #read(charges: readonly RequestCharge[]): Promise<void> {

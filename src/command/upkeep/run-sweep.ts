@@ -4,7 +4,7 @@ import { StoreError } from '../../model/store.ts'
 import { CommandError, type Exit } from '../command-error.ts'
 import { formatNumber, formatPercent } from '../format.ts'
 import { createOption } from '../read-option.ts'
-import { connect } from '../redis/connection.ts'
+import { connect, PATIENT_SILENCE_MS } from '../redis/connection.ts'
 import { readSettings } from '../settings/settings.ts'
 import { CONFIG, type Context, ENV, REDIS, YES } from '../subcommand.ts'
 import { countKeys, type Job } from './database.ts'
@@ -54,7 +54,7 @@ export async function runSweep(context: Context, flags: SweepFlags, command: Swe
     throw new CommandError(`--match ${JSON.stringify(match)} matches every key; confirm with --yes`)
   }
   const settings = readSettings({ cwd, shell: env, config, env: flags.env, view: 'development' })
-  const connection = await connect(settings, env, redis)
+  const connection = await connect(settings, env, redis, PATIENT_SILENCE_MS)
   const job = isDryRun ? command.countJob : command.job
   const options: SweepOptions = { connection, job, match, count, signal }
   try {

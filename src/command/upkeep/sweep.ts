@@ -47,7 +47,7 @@ export interface SweepOptions {
 
 export const MAX_KEYS = 1_000
 /** A script begins no more keys after this. */
-const SCRIPT_BUDGET_US = 500
+export const SCRIPT_BUDGET_US = 500
 /** Keys of a script, which cannot end early if the server's clock stands still in it: 2.5 ms at 10 µs per key. */
 const BATCH = 250
 
