@@ -1,4 +1,6 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { once } from 'node:events'
+import { type AddressInfo, createServer, connect as dial, type Socket } from 'node:net'
+import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest'
 import type { Connection } from '../../src/command/redis/connection.ts'
 import { KeyWatch, OwnKeys } from '../../src/command/top/key-watch.ts'
 import { loadConfig } from '../../src/config/load-config.ts'
@@ -10,7 +12,7 @@ import { startRestFront } from '../../tools/rest-front.ts'
 import { EVERY_ALGORITHM } from '../support/charges.ts'
 import { connectRedis, type RedisClient } from '../support/redis-client.ts'
 import { type BytesClient, connectBytes, fill, openDatabase } from '../support/upkeep.ts'
-import { runInside } from './run-command.ts'
+import { runCommand, runInside } from './run-command.ts'
 
 const POLICIES = [
   { name: 'all', limits: '10/1d' },
@@ -151,4 +153,27 @@ test('sluice top shows one look where nobody reads along, and sends nothing that
   const sent = [...(await redis.info('commandstats')).matchAll(/^cmdstat_([^:]+):/gm)].map(([, name]) => name)
   expect(JSON.parse(overRest.stdout)).toMatchObject({ keys: 1, atLimit: [{ digest: 'most', used: 10 }] })
   for (const name of ['keys', 'monitor', 'xadd', 'set', 'pexpire']) expect(sent).not.toContain(name)
+})
+
+test('sluice top ends when its server has left, though its client goes on trying to connect', async () => {
+  const sockets = new Set<Socket>()
+  let isAway = false
+  const front = createServer((client) => {
+    client.on('error', () => {})
+    if (isAway) return void client.destroy()
+    sockets.add(client)
+    const upstream = dial(server.port, '127.0.0.1').on('error', () => {})
+    upstream.pipe(client)
+    client.on('close', () => upstream.destroy())
+    client.on('data', (sent) => {
+      isAway ||= sent.includes('DBSIZE')
+      if (isAway) for (const socket of sockets) socket.destroy()
+      else upstream.write(sent)
+    })
+  }).listen(0, '127.0.0.1')
+  onTestFinished(() => void front.close())
+  await once(front, 'listening')
+  const { port } = front.address() as AddressInfo
+  const { code, stderr } = await runCommand(['top', '--redis', `redis://127.0.0.1:${port}`])
+  expect([code, stderr]).toEqual([3, 'error: the connection to Redis was lost\n'])
 })
