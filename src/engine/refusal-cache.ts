@@ -17,7 +17,7 @@ export interface Refusal {
   readonly sentAtMs: number
   readonly receivedAtMs: number
   readonly untilMs: number
-  /** Of the key's status: any sign that units were used since invalidates these times. */
+  /** From the key's status: any sign that units were used since invalidates these times. */
   readonly usedAtReply: number
 }
 

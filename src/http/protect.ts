@@ -21,12 +21,12 @@ export interface ProtectOptions {
  * Answers a request as its verdict says, with a response whose headers can be changed.
  * @param signal aborts when the client disconnects; left out if the response must be awaited whatever the client does
  */
-export type Answer = (verdict: Verdict, signal?: AbortSignal) => Response | Promise<Response>
+export type Responder = (verdict: Verdict, signal?: AbortSignal) => Response | Promise<Response>
 
 export function createProtect(options: ProtectOptions) {
   const { limiter, health, holdUntilEnd, headerFormat, now, observer } = options
 
-  return async function protect(exchange: Exchange<AbortableRequest>, answer: Answer): Promise<Response> {
+  return async function protect(exchange: Exchange<AbortableRequest>, answer: Responder): Promise<Response> {
     const { request, context } = exchange
     const trace: DecisionTrace | undefined = observer && { matches: [], charges: [] }
     let verdict: Verdict
@@ -54,7 +54,7 @@ export function createProtect(options: ProtectOptions) {
     return response
   }
 
-  async function followUp(exchange: Exchange<AbortableRequest>, verdict: Admitted, answer: Answer) {
+  async function followUp(exchange: Exchange<AbortableRequest>, verdict: Admitted, answer: Responder) {
     const { request, context } = exchange
     const { hold, findFailure, settle } = verdict
     const mustAnswer = findFailure !== undefined || settle !== undefined

@@ -9,7 +9,7 @@ import { createAddressReader } from './address-reader.ts'
 import { composeMiddleware, listRefusalFields, type RateLimit, toRateLimit, UNLIMITED } from './middleware.ts'
 import type { SharedOptions } from './options.ts'
 
-/** What differs between the two. Functions get the arguments that the application's own get. */
+/** The differences between the two. Functions get the arguments that the application's own get. */
 export interface WebPlatform<Args extends unknown[]> {
   toRequest(...args: Args): Request
   /** Reads the address of the connection where the runtime tells it beside the request. */

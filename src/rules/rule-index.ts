@@ -37,9 +37,9 @@ interface RuleEntry {
   readonly untilMs: number
 }
 
-type Entries = readonly RuleEntry[]
+type RuleEntries = readonly RuleEntry[]
 
-const NO_ENTRIES: Entries = []
+const NO_ENTRIES: RuleEntries = []
 /** If it is not known whose block applies, neither is its reason. */
 const UNKNOWN_BLOCK: RuleEntry = { kind: 'block', rule: {}, untilMs: Number.POSITIVE_INFINITY }
 
@@ -47,10 +47,10 @@ const UNKNOWN_BLOCK: RuleEntry = { kind: 'block', rule: {}, untilMs: Number.POSI
 interface SourceIndex {
   readonly source: IdentitySource
   readonly byDigest: Map<string, RuleEntry[]>
-  /** By a part of the value; of addresses, by network. */
+  /** Entries by a part of the value; those of addresses by network. */
   readonly byPart: Wildcards<RuleEntry>
   /** Rules by value, where it would else be digested, or parsed as an address, each time. */
-  readonly known: TextLru<Entries>
+  readonly known: TextLru<RuleEntries>
   /** When the last block ends. */
   lastBlockMs: number
 }
@@ -102,7 +102,7 @@ export class RuleIndex {
     const known = this.#sources.get(by)
     if (known) return known
     const source = parseKnownBy(by) as IdentitySource
-    const parts = { byDigest: new Map(), byPart: new Wildcards<RuleEntry>(), known: new TextLru<Entries>() }
+    const parts = { byDigest: new Map(), byPart: new Wildcards<RuleEntry>(), known: new TextLru<RuleEntries>() }
     const index = { source, ...parts, lastBlockMs: Number.NEGATIVE_INFINITY }
     this.#sources.set(by, index)
     return index
@@ -129,7 +129,7 @@ export class RuleIndex {
     return { isAllowed, apply: async (charges) => applyOverrides(charges, isAllowed, overrides) }
   }
 
-  async #findByIdentity(index: SourceIndex, arrival: Arrival): Promise<Entries> {
+  async #findByIdentity(index: SourceIndex, arrival: Arrival): Promise<RuleEntries> {
     const { source, byDigest, lastBlockMs } = index
     const digest = source.kind === 'token' ? this.#findTokenDigest(arrival.request) : undefined
     if (digest !== undefined) return byDigest.get(digest) ?? NO_ENTRIES
@@ -141,7 +141,7 @@ export class RuleIndex {
   }
 
   /** @param text what the source is read as; an address as it was sent */
-  #find({ source, byDigest, byPart, known }: SourceIndex, text: string | null): Entries {
+  #find({ source, byDigest, byPart, known }: SourceIndex, text: string | null): RuleEntries {
     if (!text || (byDigest.size === 0 && byPart.isEmpty)) return NO_ENTRIES
     const isCached = byDigest.size > 0 || source.kind === 'ip'
     const before = isCached ? known.get(text) : undefined
@@ -193,7 +193,7 @@ export class RuleIndex {
   }
 
   /** Finds blocks of what an ambiguous value may be taken for, where a policy counts by that value alone. */
-  async #findPossibleBlocks({ policy, digest }: RequestCharge, arrival: Arrival): Promise<Entries> {
+  async #findPossibleBlocks({ policy, digest }: RequestCharge, arrival: Arrival): Promise<RuleEntries> {
     const [source, ...others] = policy.by
     // Addresses are never ambiguous; nobody can look up what a body may be read as.
     if (!source || others.length > 0 || source.kind === 'ip' || isInBody(source)) return NO_ENTRIES
@@ -230,7 +230,7 @@ function toDivisible({ kind }: IdentitySource, text: string): string {
   return kind === 'claim' ? String(JSON.parse(text)) : text
 }
 
-function judge(found: Entries, nowMs: number) {
+function judge(found: RuleEntries, nowMs: number) {
   const active = found.filter(({ untilMs }) => nowMs < untilMs)
   // Allows go before blocks: an operator lets some in of those that are blocked.
   const isAllowed = active.some(({ kind }) => kind === 'allow')

@@ -39,7 +39,7 @@ export class Recorder implements Observer, StageWatch, MirrorWatch {
   readonly #options: RecorderOptions
   readonly #source = drawNumber().toString(36)
   #number = 0
-  /** What is counted, but in no flush yet, by its start; nearly always one minute. */
+  /** Minutes that are in no flush yet, by their start; nearly always one. */
   #minutes = new Map<number, Minute>()
   #unsent: { readonly flush: Flush; readonly sinceMs: number } | undefined
   /** Some request sends before this. */

@@ -47,8 +47,8 @@ export async function explain(config: Config, caller: Caller & { readonly route:
   return answer(views.find(({ refusal }) => refusal !== undefined)?.refusal ?? null, priority, views)
 }
 
-/** What is asked, and what was found out about all policies. */
-interface Question {
+/** The request, and the findings that concern all policies. */
+interface ExplainedRequest {
   readonly config: Config
   readonly caller: Caller
   /** The canonical path. */
@@ -57,7 +57,7 @@ interface Question {
 }
 
 /** @param match undefined if the policy does not apply */
-async function explainPolicy(policy: RequestPolicy, match: Match | undefined, question: Question) {
+async function explainPolicy(policy: RequestPolicy, match: Match | undefined, question: ExplainedRequest) {
   const { name, counts, mode, penalty } = policy
   if (!match) {
     const patterns = policy.match?.map(formatPattern).join(', ')

@@ -36,7 +36,7 @@ export const CODES = {
 export interface Finding {
   readonly code: keyof typeof CODES
   readonly message: string
-  /** What to do about it. */
+  /** Advice on how to mend it. */
   readonly hint?: string | undefined
   readonly at: Location
 }

@@ -42,7 +42,7 @@ export const COMMENT = new Option('--comment <text>', 'why, for the audit log')
 export type AnyOption = Option<any, any, any, any, any, any>
 type OptionTable = Readonly<Record<string, AnyOption>>
 
-/** By the members of bodies that they set, in the order of the help. */
+/** Options by the members of bodies that they set, in the order of the help. */
 const OPTIONS: Readonly<Record<'caller' | 'target' | 'body', OptionTable>> = {
   caller: {
     ...CALLER_OPTIONS,

@@ -54,7 +54,7 @@ export class VirtualStore extends MemoryStore {
 }
 
 class RecordedStates extends ExpiringStates {
-  /** What the last decision did with each key; a renewed one was written with a new time to live. */
+  /** Effects of the last decision on each key; a renewed one was written with a new time to live. */
   readonly touched = new Map<string, 'read' | 'written' | 'renewed'>()
 
   override advanceTo(nowMs: number): this {
