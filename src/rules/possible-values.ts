@@ -1,6 +1,6 @@
 import type { IdentitySource, Reading } from '../model/identity-source.ts'
 import { readAuthorization } from '../request/identity/authorization.ts'
-import { findTokenWord, SIGNED_TOKEN } from '../request/identity/claims.ts'
+import { findSignedToken, SIGNED_TOKEN } from '../request/identity/claims.ts'
 import { findCookiesAlike, readCookieValue } from '../request/identity/cookie.ts'
 import type { IdentityInput } from '../request/identity/identify.ts'
 import { decodeU, findSpellings, MAX_CHARACTERS, readParameter, readText } from '../request/identity/reading.ts'
@@ -47,7 +47,7 @@ async function readPossibleClaims(path: readonly string[], { request, readClaim,
   const field = request.headers.get('Authorization')
   if (!readClaim || !field) return []
   // What stands where a token belongs has been verified before.
-  const known = findTokenWord(field)
+  const known = findSignedToken(field)
   const tokens = findPossibleTokens(field).filter((token) => token !== known)
   // A context verifies one token only.
   const createContext = () => ({ waitUntil: (work: Promise<unknown>) => context.waitUntil(work) })

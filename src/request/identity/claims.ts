@@ -6,13 +6,15 @@ import { findMember, NONE } from './reading.ts'
 export const SIGNED_TOKEN = /^[\w-]+\.[\w-]+\.[\w-]+$/
 
 /**
- * Finds where the token of an Authorization header belongs, whatever its scheme: some APIs look only at the second word.
- * @returns undefined for more words, and for a token in place of the scheme, which other APIs read
+ * Finds the signed token of an Authorization header, whatever its scheme: some APIs look only at the second word.
+ * @returns undefined for anything else, also for a token in place of the scheme, which other APIs read
  */
-export function findTokenWord(authorization: string): string | undefined {
+export function findSignedToken(authorization: string): string | undefined {
   const words = authorization.trim().split(/\s+/, 3)
-  const [scheme = ''] = words
-  return words.length === 1 || (words.length === 2 && !SIGNED_TOKEN.test(scheme)) ? words.at(-1) : undefined
+  const [first = '', second] = words
+  const isOne = words.length < 3 && !(second && SIGNED_TOKEN.test(first))
+  const token = second ?? first
+  return isOne && SIGNED_TOKEN.test(token) ? token : undefined
 }
 
 export type Claims = Readonly<Record<string, unknown>>

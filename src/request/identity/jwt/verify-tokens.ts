@@ -2,15 +2,7 @@
 import type { JWTVerifyOptions } from 'jose'
 import type { CallContext } from '../../../runtime/call-context.ts'
 import { Lru } from '../../../runtime/lru.ts'
-import {
-  type ClaimReader,
-  type Claims,
-  findClaim,
-  findTokenWord,
-  type JwtKeys,
-  type JwtSettings,
-  SIGNED_TOKEN,
-} from '../claims.ts'
+import { type ClaimReader, type Claims, findClaim, findSignedToken, type JwtKeys, type JwtSettings } from '../claims.ts'
 import { AMBIGUOUS, MAX_CHARACTERS, NONE } from '../reading.ts'
 import { createKeySet, type KeySetOptions, loadJose } from './key-set.ts'
 
@@ -107,6 +99,5 @@ function readToken(authorization: string | null): string | typeof NONE | typeof 
   if (authorization === null) return NONE
   if (authorization.length > MAX_CHARACTERS) return AMBIGUOUS
   if (/^(?:bearer)?$/i.test(authorization.trim())) return NONE
-  const token = findTokenWord(authorization)
-  return token !== undefined && SIGNED_TOKEN.test(token) ? token : AMBIGUOUS
+  return findSignedToken(authorization) ?? AMBIGUOUS
 }
