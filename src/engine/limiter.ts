@@ -1,8 +1,14 @@
 import { holdsSlots } from '../algorithms/algorithm-table.ts'
 import type { Charge, DecisionRequest, RequestCharge } from '../model/charge.ts'
 import type { Pattern, RequestPolicy } from '../model/policy.ts'
-import type { Admitted, Blocked, Refused, ReportedLimit, Verdict } from '../model/verdict.ts'
-import { reportLimits } from '../model/verdict.ts'
+import {
+  type Admitted,
+  type Blocked,
+  type Refused,
+  type ReportedLimit,
+  reportLimits,
+  type Verdict,
+} from '../model/verdict.ts'
 import { RequestChargeBuilder, type RequestChargeBuilderOptions } from '../request/charge-builder.ts'
 import { findPriority, type Match, PolicyFinder } from '../request/policy/policy-finder.ts'
 import { type Exchange, readMethods } from '../request/received-request.ts'

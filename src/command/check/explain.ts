@@ -57,13 +57,13 @@ interface ExplainedRequest {
 }
 
 /** @param match undefined if the policy does not apply */
-async function explainPolicy(policy: RequestPolicy, match: Match | undefined, question: ExplainedRequest) {
+async function explainPolicy(policy: RequestPolicy, match: Match | undefined, explained: ExplainedRequest) {
   const { name, counts, mode, penalty } = policy
   if (!match) {
     const patterns = policy.match?.map(formatPattern).join(', ')
     return { policy: name, applies: false, why: `none of its patterns matches: ${patterns}` }
   }
-  const { config, caller, path, priority } = question
+  const { config, caller, path, priority } = explained
   const request = createRequest(caller)
   const why = explainMatch(match, request.method)
   if (policy.limits.length === 0) {

@@ -2,11 +2,10 @@ import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
 import type { Config } from '../../config/load-config.ts'
 import type { Limit } from '../../model/limits.ts'
 import type { Pattern, RequestPolicy } from '../../model/policy.ts'
+import { EVERY_REQUEST } from '../../request/policy/policy-finder.ts'
 import { locatePolicy } from '../settings/locate.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { Finding } from './finding.ts'
-
-export const EVERYTHING: Pattern = { method: '*', path: '/*' }
 
 /** Finds limits that never refuse, because another one always does so before. */
 export function* findImplied({ policies }: Config, settings: Settings): Iterable<Finding> {
@@ -81,9 +80,9 @@ function isSame(one: unknown, other: unknown): boolean {
 function coversAll(other: RequestPolicy, policy: RequestPolicy): boolean {
   // A policy by route counts each of its patterns separately.
   if (other.by.some(({ kind }) => kind === 'route')) return isSame(other.match, policy.match)
-  const wide = other.match ?? [EVERYTHING]
+  const wide = other.match ?? [EVERY_REQUEST]
   const ignoresCase = policy.ignoresCase && !other.ignoresCase
-  return (policy.match ?? [EVERYTHING]).every((pattern) => wide.some((each) => covers(each, pattern, ignoresCase)))
+  return (policy.match ?? [EVERY_REQUEST]).every((pattern) => wide.some((each) => covers(each, pattern, ignoresCase)))
 }
 
 /** True if all that matches the other pattern, in any case with `ignoresCase`, certainly matches this one. */

@@ -2,11 +2,12 @@ import type { Config } from '../../config/load-config.ts'
 import { isInBody } from '../../model/identity-source.ts'
 import type { Pattern, Priority, RequestPolicy } from '../../model/policy.ts'
 import { mayOverlap } from '../../request/policy/pattern.ts'
+import { EVERY_REQUEST } from '../../request/policy/policy-finder.ts'
 import { locate, locatePolicy } from '../settings/locate.ts'
 import type { Settings } from '../settings/settings.ts'
 import { readRequiredSecrets } from '../worker-config.ts'
 import type { Finding } from './finding.ts'
-import { covers, EVERYTHING, findImplied, formatPattern } from './implied.ts'
+import { covers, findImplied, formatPattern } from './implied.ts'
 
 const MIN_SHARE = 0.1
 
@@ -21,7 +22,7 @@ export function* findPolicyMistakes(config: Config, settings: Settings): Iterabl
 }
 
 function* findExempt(policy: RequestPolicy, { exempt }: Config, settings: Settings): Iterable<Finding> {
-  const patterns = policy.match ?? [EVERYTHING]
+  const patterns = policy.match ?? [EVERY_REQUEST]
   // An exemption is case-sensitive; a policy for the other spellings alone is not expected.
   const findExemption = (pattern: Pattern) => exempt.find((each) => covers(each, pattern))
   const covered = patterns.filter(findExemption)
@@ -39,7 +40,7 @@ function* findExempt(policy: RequestPolicy, { exempt }: Config, settings: Settin
 function* findUnlimited({ policies, isShedding }: Config, settings: Settings): Iterable<Finding> {
   const limiting = policies.filter(({ limits, counts }) => limits.length > 0 && counts === 'requests')
   for (const policy of policies.filter(({ limits }) => limits.length === 0)) {
-    const patterns = policy.match ?? [EVERYTHING]
+    const patterns = policy.match ?? [EVERY_REQUEST]
     const unlimited = patterns.filter((pattern) => !limiting.some((other) => appliesTo(other, pattern)))
     const isReserving = (other: RequestPolicy) => hasReserve(other) && patterns.some((each) => appliesTo(other, each))
     if (unlimited.length > 0) {
@@ -53,7 +54,7 @@ function* findUnlimited({ policies, isShedding }: Config, settings: Settings): I
       yield { code: 'priority-without-effect', message, hint, at: locatePolicy(settings, policy, 'priority') }
     }
   }
-  const isAll = limiting.some(({ match }) => match === undefined || match.some((each) => covers(each, EVERYTHING)))
+  const isAll = limiting.some(({ match }) => match === undefined || match.some((each) => covers(each, EVERY_REQUEST)))
   if (isAll || limiting.length === 0) return
   const limited = limiting.flatMap(({ match }) => match ?? []).map(formatPattern)
   const message = `nothing limits requests other than ${limited.join(', ')}`
@@ -65,7 +66,7 @@ function* findUnlimited({ policies, isShedding }: Config, settings: Settings): I
 /** Finds a reserve that nobody may use, that restricts nobody, or that leaves nearly nothing. */
 function* findReserveMistakes(policy: RequestPolicy, { policies }: Config, settings: Settings): Iterable<Finding> {
   if (!hasReserve(policy)) return
-  const { reserved, limits, name, match = [EVERYTHING] } = policy
+  const { reserved, limits, name, match = [EVERY_REQUEST] } = policy
   const limit = limits[0]?.limit ?? 0
   const at = locatePolicy(settings, policy, 'reserve')
   const isGiven = (priority: Priority) =>

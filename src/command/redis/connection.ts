@@ -18,7 +18,7 @@ export interface Connection {
   readonly database: string
   /** The server's errors may repeat them, so they are removed from messages. */
   readonly secrets: readonly string[]
-  /** Things that the server turned out not to know: EVAL_RO (before 7.0), the line of flags of a script (other than Upstash). */
+  /** Features that the server turned out to lack: EVAL_RO (Redis before 7.0), a first line of flags in scripts (all but Upstash). */
   readonly lacks: Set<'EVAL_RO' | 'flags'>
   /** Returns strings as bytes over `redis://`. Calls may be repeated. @throws {DatabaseError} */
   send(command: readonly (string | Buffer)[]): Promise<unknown>

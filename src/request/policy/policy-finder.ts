@@ -14,7 +14,8 @@ export interface Match {
   readonly isCertain: boolean
 }
 
-const EVERY_REQUEST: Pattern = { method: '*', path: '/*' }
+/** Matches whatever is requested. */
+export const EVERY_REQUEST: Pattern = { method: '*', path: '/*' }
 
 export class PolicyFinder {
   /** The methods that patterns name; all others are equivalent. */
@@ -34,7 +35,7 @@ export class PolicyFinder {
     for (const pattern of exempt) this.#exempt.add(pattern, true)
     for (const policy of policies) {
       for (const pattern of policy.match ?? [EVERY_REQUEST]) {
-        if (policy.priority) this.#prioritized.add(pattern, policy)
+        if (policy.priority && policy.match) this.#prioritized.add(pattern, policy)
         const route = policy.match && `${pattern.method} ${pattern.path}`
         this.#policies.add(pattern, { policy, route, isCertain: true }, policy.match && policy.ignoresCase)
       }
