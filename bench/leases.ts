@@ -9,7 +9,7 @@
  * window held more than its limit.
  */
 import { parseArgs } from 'node:util'
-import { parseLimits } from '../src/model/limits.ts'
+import { parseLimits } from '../src/core/model/limits.ts'
 import { seededRandom } from '../tools/seeded-random.ts'
 import { BUSY, HOT, NEAR_THE_LIMIT, type Service, serve, serveTraffic } from './accuracy/places.ts'
 import type { ScalePolicies } from './scale/policies.ts'

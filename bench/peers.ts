@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
-import type { Limit } from '../src/model/limits.ts'
+import type { Limit } from '../src/core/model/limits.ts'
 import { installLocked } from '../tools/install-locked.ts'
 
 /** Asks a limiter for one unit for a caller; true if it admits. */

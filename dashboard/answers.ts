@@ -1,8 +1,8 @@
 /** What the API answers. */
 import type { InferOutput } from 'valibot'
-import type * as answers from '../src/admin/answers.ts'
-import type { Allow, Block, Override } from '../src/rules/document.ts'
-import type { Statistics } from '../src/statistics/read-statistics.ts'
+import type * as answers from '../src/gateway/admin/answers.ts'
+import type { Allow, Block, Override } from '../src/gateway/rules/document.ts'
+import type { Statistics } from '../src/gateway/statistics/read-statistics.ts'
 
 export type Status = InferOutput<typeof answers.status>
 export type CallerUsage = InferOutput<typeof answers.usage>

@@ -1,8 +1,8 @@
 /** Callers as operators name them, read by the same code as the options of the command. */
 
-import { type CallerKind, PAIR_KIND_NAMES, type PairKind, SOURCE_KINDS } from '../src/model/identity-source.ts'
-import { collectClaims, readClaim, readPair } from '../src/request/caller/caller-in-text.ts'
-import { createTargetInput } from '../src/rules/target.ts'
+import { type CallerKind, PAIR_KIND_NAMES, type PairKind, SOURCE_KINDS } from '../src/core/model/identity-source.ts'
+import { collectClaims, readClaim, readPair } from '../src/gateway/callers/caller-in-text.ts'
+import { createTargetInput } from '../src/gateway/rules/target.ts'
 
 interface Labels {
   readonly title: string

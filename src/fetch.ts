@@ -2,7 +2,8 @@
  * Middleware for whatever takes a `Request` and gives a `Response`: Next.js, SvelteKit, Astro, Nitro, Bun, Deno, edges.
  * @module sluice/fetch
  */
-export { OptionError } from './config/option-error.ts'
+
+export type { LimitStatus } from './core/model/verdict.ts'
+export { OptionError } from './core/options/option-error.ts'
 export { type FetchHandler, type LimitOptions, limit, readRateLimit } from './middleware/fetch.ts'
 export type { RateLimit } from './middleware/middleware.ts'
-export type { LimitStatus } from './model/verdict.ts'

@@ -3,8 +3,13 @@
  * @module sluice
  */
 
-export type { AlgorithmOptions as Limits } from './algorithms/read-limits.ts'
-export { OptionError, type OptionErrorCode } from './config/option-error.ts'
+export type { OnStoreError } from './core/model/policy.ts'
+export { StoreError } from './core/model/store.ts'
+export type { LimitStatus } from './core/model/verdict.ts'
+export { OptionError, type OptionErrorCode } from './core/options/option-error.ts'
+export type { AlgorithmOptions as Limits } from './core/options/read-limits.ts'
+export type { Log } from './core/runtime/log.ts'
+export { UPSTASH_OPTIONS } from './core/store/redis/client.ts'
 export type { Identities, Identity } from './library/charge-builder.ts'
 export type { LimiterDecision as Decision, PartialDecision, Slot } from './library/decision.ts'
 export {
@@ -32,8 +37,3 @@ export {
   type RedisStoreOptions,
   redisStore,
 } from './library/stores.ts'
-export type { OnStoreError } from './model/policy.ts'
-export { StoreError } from './model/store.ts'
-export type { LimitStatus } from './model/verdict.ts'
-export type { Log } from './runtime/log.ts'
-export { UPSTASH_OPTIONS } from './store/redis/client.ts'

@@ -3,13 +3,13 @@
  * @module sluice/worker
  */
 import type { ExecutionContext } from 'hono'
-import { createHandler } from './compose/create-handler.ts'
-import type { Environment } from './config/load-config.ts'
-import { OptionError } from './config/option-error.ts'
-import type { App } from './gateway/app.ts'
-import { consoleLog } from './runtime/log.ts'
+import { OptionError } from './core/options/option-error.ts'
+import { consoleLog } from './core/runtime/log.ts'
+import type { App } from './gateway/app/app.ts'
+import { createHandler } from './gateway/create-handler.ts'
+import type { Environment } from './http/config/load-config.ts'
 
-export { LimitObject } from './store/durable-object/limit-object.ts'
+export { LimitObject } from './core/store/durable-object/limit-object.ts'
 
 let handler: App | undefined
 
@@ -34,7 +34,7 @@ async function start(env: Environment): Promise<App> {
     if (!(error instanceof OptionError)) throw error
     const { variable, message } = error
     consoleLog('error', { event: 'misconfigured', message })
-    const { createMisconfiguredProblem } = await import('./gateway/gateway-problem.ts')
+    const { createMisconfiguredProblem } = await import('./gateway/app/gateway-problem.ts')
     return { fetch: () => createMisconfiguredProblem(variable) }
   }
 }

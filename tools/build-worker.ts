@@ -6,8 +6,8 @@ import { readFileSync } from 'node:fs'
 import { dirname, join, relative, sep } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { build, type Rolldown } from 'tsdown'
-import type { VariableName } from '../src/config/variables.ts'
-import type { UpstashRedis } from '../src/store/redis/client.ts'
+import type { UpstashRedis } from '../src/core/store/redis/client.ts'
+import type { VariableName } from '../src/http/config/variables.ts'
 import { findNeededParts } from './needed-parts.ts'
 
 /** What every isolate loads may weigh, gzipped: it is parsed before the first request is answered. A test holds it. */
@@ -116,24 +116,24 @@ const withoutUnusedCommands: Rolldown.Plugin = {
 
 /** Parts that a Worker may do without, and the variables that ask for each: last the one that only does with some values. */
 export const PARTS: Readonly<Record<string, readonly VariableName[]>> = {
-  'algorithms/calendar.ts': ['POLICIES'],
-  'store/redis/more-lua.ts': ['DECIDE_TOKEN', 'RULES', 'POLICIES'],
-  'engine/refusal-limit.ts': ['RULES', 'POLICIES'],
-  'http/hold-until-end.ts': ['RULES', 'POLICIES'],
-  'request/identity/jwt/verify-tokens.ts': ['JWKS_URL', 'JWT_SECRET'],
-  'engine/upstream-health.ts': ['SHEDDING'],
-  'engine/mirror.ts': ['STORE_MIRROR'],
-  'gateway/statistics.ts': ['STATISTICS', 'LOG_REFUSALS'],
-  'engine/leases.ts': ['LEASES'],
-  'rules/open-rules.ts': ['RULES'],
-  'admin/metrics.ts': ['METRICS_TOKEN'],
-  'admin/admin.ts': ['ADMIN_TOKEN'],
-  'gateway/self-service.ts': ['SELF_SERVICE'],
-  'gateway/rewrite-locations.ts': ['REWRITE_LOCATION'],
-  'gateway/cors.ts': ['CORS_ORIGINS'],
-  'decide/decisions.ts': ['DECIDE_TOKEN'],
-  'store/redis/upstash-backend.ts': ['UPSTASH_REDIS_REST_URL'],
-  'store/durable-object/durable-object-store.ts': ['STORE'],
+  'core/options/calendar.ts': ['POLICIES'],
+  'core/store/redis/more-lua.ts': ['DECIDE_TOKEN', 'RULES', 'POLICIES'],
+  'core/engine/stages/refusal-limit.ts': ['RULES', 'POLICIES'],
+  'http/response/hold-until-end.ts': ['RULES', 'POLICIES'],
+  'http/request/identity/jwt/verify-tokens.ts': ['JWKS_URL', 'JWT_SECRET'],
+  'core/shedding/upstream-health.ts': ['SHEDDING'],
+  'core/engine/stages/mirror.ts': ['STORE_MIRROR'],
+  'gateway/statistics/open-statistics.ts': ['STATISTICS', 'LOG_REFUSALS'],
+  'core/engine/stages/leases.ts': ['LEASES'],
+  'gateway/rules/open-rules.ts': ['RULES'],
+  'gateway/admin/metrics.ts': ['METRICS_TOKEN'],
+  'gateway/admin/admin.ts': ['ADMIN_TOKEN'],
+  'gateway/app/self-service.ts': ['SELF_SERVICE'],
+  'gateway/app/rewrite-locations.ts': ['REWRITE_LOCATION'],
+  'gateway/app/cors.ts': ['CORS_ORIGINS'],
+  'gateway/decide/decisions.ts': ['DECIDE_TOKEN'],
+  'core/store/redis/upstash-backend.ts': ['UPSTASH_REDIS_REST_URL'],
+  'core/store/durable-object/durable-object-store.ts': ['STORE'],
 }
 
 /** Leaves out what the configuration does not ask for: workerd compiles each module that is uploaded. */
@@ -141,7 +141,7 @@ function withoutUnneededParts(needed: ReadonlySet<string>): Rolldown.Plugin {
   return {
     name: 'without-unneeded-parts',
     transform: {
-      filter: { id: /src.(?:compose.create-handler|gateway.open-backend)\.ts$/ },
+      filter: { id: /src.gateway.(?:create-handler|app.open-backend)\.ts$/ },
       handler(code, id) {
         const changed = code.replace(/\bimport\('(\.[^']+)'\)/g, (whole, source: string) => {
           const part = relative(join(ROOT, 'src'), join(dirname(id), source)).replaceAll(sep, '/')

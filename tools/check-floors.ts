@@ -1,53 +1,110 @@
 /**
- * Checks the layout of `src/`: a file imports only from its own folder and from those before it in `FLOORS`, and no files
- * import each other in a circle. Types count, too. dependency-cruiser would do it, but needs the API that TypeScript 7 no
- * longer has.
+ * Checks the layout of `src/`: a file imports only from rooms that its own may know, within its room only from its own
+ * floor and from those before it, and no files import each other in a circle. Types count, too. dependency-cruiser would
+ * do it, but needs the API that TypeScript 7 no longer has.
  *
  *     node tools/check-floors.ts [--write]
  *
- * `--write` writes the table of floors, with their sizes, into docs/architecture.md.
+ * `--write` writes the tables of rooms and floors, with their sizes, into docs/architecture.md.
  */
 import { globSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 
-/** What each folder holds, from the bottom to the top. Entries (`src/*.ts`) stand above all of them. */
-export const FLOORS = {
-  runtime:
-    'plumbing: the log, deadlines, the one bounded cache, random numbers, sleep, steady clocks, the context of a call',
-  model: 'the nouns: policy, limit, charge, decision, verdict, store',
-  algorithms: 'each algorithm in TypeScript, twin of its Lua; their table; the decision over several of them. Pure',
-  store: 'a folder for each kind of store, which opens limits, documents and statistics; only `redis/` sees `lua/`',
-  request: 'a request → charges: target, path, the policies that match, identities',
-  engine: 'the limiter, and the stages around a store: breaker, refusal cache, leases, mirror; the fallback; shedding',
-  http: 'a verdict → a response: refusals, rate-limit headers, slots held until the end',
-  statistics: 'what is counted of requests, how isolates send it, and how it is read',
-  config: 'one table of variables, one of policy keys; the options that they make; one error',
-  rules:
-    'what operators set without a deploy: the document, its edits, the audit log, and what they mean for a request',
-  gateway: 'the Hono app: routes, proxy, health; the backends by kind',
-  admin: 'the admin API: operations, their schemas and OpenAPI; the metrics; the embedded dashboard',
-  library: 'limits inside your own program',
-  middleware: 'the limiter around the handlers of an app, for Hono, for `fetch` and for servers of Node',
-  decide: 'decisions for other programs, and for proxies that ask before they pass a request on',
-  compose: 'all parts of a gateway, put together: what the Worker and `sluice serve` run',
-  outbound: 'limits on the calls that you make',
-  command: 'the command `sluice`',
-} as const
+interface Room {
+  readonly holds: string
+  /** The other rooms that it may import from. */
+  readonly knows: readonly string[]
+  /** What each of its folders holds, from the bottom to the top. Files of the room itself stand above all of them. */
+  readonly floors?: Readonly<Record<string, string>>
+}
 
-const HEIGHTS = Object.keys(FLOORS)
+/** Entries (`src/*.ts`) stand above all rooms. */
+export const ROOMS: Readonly<Record<string, Room>> = {
+  core: {
+    holds: 'a decision: nouns, algorithms, stores, and the engine with its stages',
+    knows: [],
+    floors: {
+      runtime:
+        'plumbing: the log, deadlines, the one bounded cache, digests, sleep, steady clocks, the context of a call',
+      model: 'the nouns: policy, limit, charge, decision, verdict, store',
+      algorithms: 'each algorithm in TypeScript, twin of its Lua; their table; the decision over several of them. Pure',
+      options: 'what limits and settings may be: their checks, and the one error for a wrong one',
+      store: 'a folder for each kind of store, which opens limits, documents and statistics; only `redis/` sees `lua/`',
+      engine: 'the engine, and the stages around a store: breaker, refusal cache, leases, mirror; the fallback',
+      shedding: 'how healthy the upstream is, and how much of its traffic is shed',
+    },
+  },
+  http: {
+    holds: 'requests and responses, wherever they come from: what the gateway and the middleware share',
+    knows: ['core'],
+    floors: {
+      request: 'a request → charges → a verdict: target, path, the policies that match, identities, the limiter',
+      response: 'a verdict → a response: refusals, rate-limit headers, slots held until the end',
+      config: 'one table of variables, one of policy keys, and the options that they make',
+    },
+  },
+  library: { holds: 'limits inside your own program', knows: ['core'] },
+  middleware: {
+    holds: 'the limiter around the handlers of an app, for Hono, for `fetch` and for servers of Node',
+    knows: ['core', 'http', 'library'],
+  },
+  outbound: { holds: 'limits on the calls that you make', knows: ['core', 'library'] },
+  gateway: {
+    holds: 'the Worker and `sluice serve`: the app in front of an API, and everything that its operators use',
+    knows: ['core', 'http', 'library'],
+    floors: {
+      api: 'JSON over HTTP: schemas, errors, tokens, OpenAPI',
+      statistics: 'what is counted of requests, how isolates send it, and how it is read',
+      callers: 'a caller as operators name it → the charges of its requests',
+      rules:
+        'what operators set without a deploy: the document, its edits, the audit log, and what they mean for a request',
+      app: 'the Hono app: routes, proxy, health; the backends by kind',
+      admin: 'the admin API: operations, and their answers; the metrics; the embedded dashboard',
+      decide: 'decisions for other programs, and for proxies that ask before they pass a request on',
+    },
+  },
+  command: { holds: 'the command `sluice`', knows: ['core', 'http', 'library', 'gateway'] },
+}
+
 const IMPORT = /(?:from|import)\s*\(?'(\.{1,2}\/[^']+\.ts)'/g
 
 type Imports = ReadonlyMap<string, readonly string[]>
 
-/** @returns one line for each import upward, each circle and each folder that is no floor */
+/** @returns one line for each import that the layout forbids, each circle, and each folder that it does not name */
 export function findFaults(imports: Imports): readonly string[] {
   const faults: string[] = []
   for (const [file, imported] of imports) {
-    const height = heightOf(file)
-    if (height < 0) faults.push(`${file}: its folder is not listed in tools/check-floors.ts`)
-    for (const other of imported) if (heightOf(other) > height) faults.push(`${file} imports upward: ${other}`)
+    const problem = findPlaceProblem(file)
+    if (problem) faults.push(`${file}: ${problem}`)
+    for (const other of imported) if (!mayImport(file, other)) faults.push(`${file} imports upward: ${other}`)
   }
   return [...faults, ...findCircles(imports)]
+}
+
+function findPlaceProblem(file: string): string | undefined {
+  const { room, floor } = locate(file)
+  if (room === undefined) return undefined
+  if (!Object.hasOwn(ROOMS, room)) return 'its room is not listed in tools/check-floors.ts'
+  const floors = ROOMS[room]?.floors
+  return floors && floor !== undefined && !Object.hasOwn(floors, floor)
+    ? 'its floor is not listed in tools/check-floors.ts'
+    : undefined
+}
+
+function mayImport(file: string, other: string): boolean {
+  const [from, to] = [locate(file), locate(other)]
+  if (from.room === undefined) return true
+  if (to.room === undefined) return false
+  if (from.room !== to.room) return ROOMS[from.room]?.knows.includes(to.room) === true
+  const floors = Object.keys(ROOMS[from.room]?.floors ?? {})
+  const findHeight = (floor: string | undefined) => (floor === undefined ? floors.length : floors.indexOf(floor))
+  return floors.length === 0 || findHeight(to.floor) <= findHeight(from.floor)
+}
+
+/** @returns no room for an entry, and no floor for a file that lies in the room itself */
+function locate(file: string): { readonly room?: string | undefined; readonly floor?: string | undefined } {
+  const [, ...folders] = dirname(file).split('/')
+  return { room: folders[0], floor: folders[1] }
 }
 
 /** Reads what each module of `src/` imports of the others. */
@@ -59,11 +116,6 @@ function readImports(root: string): Imports {
       return [file, [...text.matchAll(IMPORT)].map(([, path = '']) => join(dirname(file), path))]
     }),
   )
-}
-
-function heightOf(file: string): number {
-  const [, folder = '', ...rest] = file.split('/')
-  return rest.length === 0 ? HEIGHTS.length : HEIGHTS.indexOf(folder)
 }
 
 function findCircles(imports: Imports): readonly string[] {
@@ -80,15 +132,27 @@ function findCircles(imports: Imports): readonly string[] {
   return circles
 }
 
-/** The rows of docs/architecture.md. Modules that a command writes are not counted. */
-function formatTable(root: string): string {
-  const rows = Object.entries(FLOORS).map(([folder, holds]) => {
-    const texts = globSync(`src/${folder}/**/*.ts`, { cwd: root }).map((file) => readFileSync(join(root, file), 'utf8'))
+/** The tables of docs/architecture.md. Modules that a command writes are not counted. */
+function formatTables(root: string): string {
+  const count = (glob: string) => {
+    const texts = globSync(glob, { cwd: root }).map((file) => readFileSync(join(root, file), 'utf8'))
     const own = texts.filter((text) => !/^\/\/ (?:Made|Generated|Written)|^.{2000}/m.test(text))
     const lines = own.reduce((sum, text) => sum + text.split('\n').length - 1, 0)
-    return `| \`src/${folder}/\` | ${own.length} | ${lines.toLocaleString('en')} | ${holds} |`
+    return `${own.length} | ${lines.toLocaleString('en')}`
+  }
+  const rooms = Object.entries(ROOMS).map(([room, { holds, knows }]) => {
+    const others = knows.map((other) => `\`${other}\``).join(', ')
+    return `| \`src/${room}/\` | ${count(`src/${room}/**/*.ts`)} | ${others || '–'} | ${holds} |`
   })
-  return ['| floor | files | lines | holds |', '| --- | ---: | ---: | --- |', ...rows].join('\n')
+  const floors = Object.entries(ROOMS).flatMap(([room, { floors = {} }]) =>
+    Object.entries(floors).map(
+      ([floor, holds]) => `| \`${room}/${floor}/\` | ${count(`src/${room}/${floor}/**/*.ts`)} | ${holds} |`,
+    ),
+  )
+  return [
+    ...['| room | files | lines | knows | holds |', '| --- | ---: | ---: | --- | --- |', ...rooms, ''],
+    ...['| floor | files | lines | holds |', '| --- | ---: | ---: | --- |', ...floors],
+  ].join('\n')
 }
 
 if (import.meta.main) {
@@ -101,7 +165,7 @@ if (import.meta.main) {
     const text = readFileSync(page, 'utf8')
     writeFileSync(
       page,
-      text.replace(/(?<=<!-- floors -->\n\n)[\s\S]*?(?=\n\n<!-- \/floors -->)/, () => formatTable(root)),
+      text.replace(/(?<=<!-- floors -->\n\n)[\s\S]*?(?=\n\n<!-- \/floors -->)/, () => formatTables(root)),
     )
   }
 }

@@ -1,9 +1,9 @@
 import { SignJWT } from 'jose'
-import type { Config } from '../src/config/load-config.ts'
-import type { IdentitySource } from '../src/model/identity-source.ts'
-import type { RequestPolicy } from '../src/model/policy.ts'
-import { findPriority, type Match, PolicyFinder } from '../src/request/policy/policy-finder.ts'
-import { createPathReader } from '../src/request/target.ts'
+import type { IdentitySource } from '../src/core/model/identity-source.ts'
+import type { RequestPolicy } from '../src/core/model/policy.ts'
+import type { Config } from '../src/http/config/load-config.ts'
+import { findPriority, type Match, PolicyFinder } from '../src/http/request/policy/policy-finder.ts'
+import { createPathReader } from '../src/http/request/target.ts'
 
 /** More requests than these would be a load test, not a demonstration. */
 const MAX_REQUESTS = 1_000

@@ -11,7 +11,7 @@ import { fileURLToPath } from 'node:url'
 import { build } from 'tsdown'
 import { writeGenerated } from './write-generated.ts'
 
-const MODULE = 'src/admin/dashboard/files.ts'
+const MODULE = 'src/gateway/admin/dashboard/files.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-dashboard-'))
 try {

@@ -15,10 +15,10 @@ const BASE: ReadonlySet<string> = new Set(['clock', 'decide', 'sliding-window'])
 
 /** A bundler keeps all of a module's object: what some Workers have no use for has a module of its own. */
 const MODULES = [
-  { folder: 'lua/', module: 'src/store/redis/lua.ts', has: (chunk: string) => BASE.has(chunk) },
-  { folder: 'lua/', module: 'src/store/redis/more-lua.ts', has: (chunk: string) => !BASE.has(chunk) },
-  { folder: 'lua/counters/', module: 'src/store/redis/counters/lua.ts' },
-  { folder: 'lua/documents/', module: 'src/store/redis/documents/lua.ts' },
+  { folder: 'lua/', module: 'src/core/store/redis/lua.ts', has: (chunk: string) => BASE.has(chunk) },
+  { folder: 'lua/', module: 'src/core/store/redis/more-lua.ts', has: (chunk: string) => !BASE.has(chunk) },
+  { folder: 'lua/counters/', module: 'src/core/store/redis/counters/lua.ts' },
+  { folder: 'lua/documents/', module: 'src/core/store/redis/documents/lua.ts' },
   { folder: 'lua/upkeep/', module: 'src/command/upkeep/lua.ts' },
 ]
 

@@ -2,9 +2,9 @@
  * Writes docs/errors.md, which explains each code of a problem or an option, and each event of the log; and the page at
  * `/_sluice/errors`, to which the `type` of a problem leads: `npm run errors-page`.
  */
-import type { OptionErrorCode } from '../src/config/option-error.ts'
-import type { ProblemCode } from '../src/http/problem.ts'
-import type { LogEvent } from '../src/runtime/log.ts'
+import type { OptionErrorCode } from '../src/core/options/option-error.ts'
+import type { LogEvent } from '../src/core/runtime/log.ts'
+import type { ProblemCode } from '../src/http/response/problem.ts'
 import { renderTable } from './command-page.ts'
 import { writeGenerated } from './write-generated.ts'
 
@@ -123,7 +123,7 @@ Each [problem](http.md#errors), \`OptionError\` and line of the [log](observabil
 
 \`npm run errors-page\` writes this page.`
 
-const SERVED_PAGE = 'src/gateway/errors-page.ts'
+const SERVED_PAGE = 'src/gateway/app/errors-page.ts'
 
 if (import.meta.main) {
   const pages = { 'docs/errors.md': renderErrorsPage(), [SERVED_PAGE]: renderServedPage() }

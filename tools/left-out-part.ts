@@ -1,5 +1,5 @@
 import { env } from 'cloudflare:workers'
-import { HIDDEN, OptionError } from '../src/config/option-error.ts'
+import { HIDDEN, OptionError } from '../src/core/options/option-error.ts'
 
 /**
  * Stands for the import of a part that was left out of a Worker.

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { parseArgs, promisify } from 'node:util'
 import { readSettings } from '../src/command/settings/settings.ts'
 import { createStandIn, readBindings, readRequiredSecrets } from '../src/command/worker-config.ts'
-import { SECRETS, VARIABLES } from '../src/config/variables.ts'
+import { SECRETS, VARIABLES } from '../src/http/config/variables.ts'
 
 /** What a Worker is given. */
 interface Deployed {

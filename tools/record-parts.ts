@@ -18,7 +18,7 @@ registerHooks({
   },
 })
 globalThis.fetch = () => Promise.reject(new Error('nothing is asked while building'))
-const { createHandler } = await import('../src/compose/create-handler.ts')
+const { createHandler } = await import('../src/gateway/create-handler.ts')
 try {
   const stubs = bindings.map((name: string) => [name, BINDING])
   await createHandler({ ...variables, ...Object.fromEntries(stubs) })

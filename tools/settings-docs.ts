@@ -4,8 +4,8 @@
  */
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { policyKeys } from '../src/config/policy-keys.ts'
-import { SECRETS, VARIABLES, variables } from '../src/config/variables.ts'
+import { policyKeys } from '../src/http/config/policy-keys.ts'
+import { SECRETS, VARIABLES, variables } from '../src/http/config/variables.ts'
 import { renderTable } from './command-page.ts'
 import { writeGenerated } from './write-generated.ts'
 
@@ -48,10 +48,10 @@ async function readSettings(
   names: readonly string[],
   schemas: Readonly<Record<string, object>>,
 ): Promise<readonly Setting[]> {
-  const source = await readFile(join(ROOT, 'src/config', file), 'utf8')
+  const source = await readFile(join(ROOT, 'src/http/config', file), 'utf8')
   return names.map((name) => {
     const [, comment] = new RegExp(`/\\*\\*((?:(?!\\*/)[^])*)\\*/\\n  ${name}: `).exec(source) ?? []
-    if (comment === undefined) throw new Error(`src/config/${file}: no comment says what ${name} is`)
+    if (comment === undefined) throw new Error(`src/http/config/${file}: no comment says what ${name} is`)
     const text = comment.replace(/\s*\n\s*\*/g, '').trim()
     const [doc = '', ...tags] = text.split(/ @(?=default |example |deploy )/)
     const tagged = (tag: string) => tags.find((each) => each.startsWith(`${tag} `))?.slice(tag.length + 1)

@@ -3,13 +3,13 @@
  * real one, the store the script's twin, and clock and network are simulated. The same seed gives the same counts.
  */
 
-import { type LeaseSize, withLeases } from '../../src/engine/leases.ts'
-import { withRefusalCache } from '../../src/engine/refusal-cache.ts'
-import type { Decision, DecisionRequest, StoreCharge } from '../../src/model/charge.ts'
-import type { Limit } from '../../src/model/limits.ts'
-import type { Store } from '../../src/model/store.ts'
-import { type CallContext, Deadlines } from '../../src/runtime/call-context.ts'
-import { MemoryStore } from '../../src/store/memory/memory-store.ts'
+import { type LeaseSize, withLeases } from '../../src/core/engine/stages/leases.ts'
+import { withRefusalCache } from '../../src/core/engine/stages/refusal-cache.ts'
+import type { Decision, DecisionRequest, StoreCharge } from '../../src/core/model/charge.ts'
+import type { Limit } from '../../src/core/model/limits.ts'
+import type { Store } from '../../src/core/model/store.ts'
+import { type CallContext, Deadlines } from '../../src/core/runtime/call-context.ts'
+import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'
 import { idealAdmissions } from '../../test/support/history.ts'
 import { type Admission, checkWindows } from '../../test/support/windows.ts'
 import { seededRandom } from '../../tools/seeded-random.ts'

@@ -1,4 +1,4 @@
-import type { AlgorithmName } from '../../src/model/limits.ts'
+import type { AlgorithmName } from '../../src/core/model/limits.ts'
 import { HONO_RATE_LIMITER, SLUICE, UPSTASH } from '../gateway/variants.ts'
 import type { Limit } from './traffic.ts'
 

@@ -1,4 +1,4 @@
-import type { Environment } from '../../src/config/load-config.ts'
+import type { Environment } from '../../src/http/config/load-config.ts'
 
 /** A flood of requests, and what refuses it. */
 export interface FloodCase {

@@ -1,7 +1,7 @@
 /** What a decision by several policies costs, each by an identity of its own: over Redis beside a peer, over objects. */
 import { connect, createServer } from 'node:net'
-import { DurableObjectStore } from '../../src/store/durable-object/durable-object-store.ts'
-import { type ObjectNamespace, openObjects } from '../../src/store/durable-object/objects.ts'
+import { DurableObjectStore } from '../../src/core/store/durable-object/durable-object-store.ts'
+import { type ObjectNamespace, openObjects } from '../../src/core/store/durable-object/objects.ts'
 import type { RedisClient } from '../../test/support/redis-client.ts'
 import { seededRandom } from '../../tools/seeded-random.ts'
 import { readCounts, resetCounts } from '../command-counts.ts'

@@ -1,6 +1,8 @@
 /** The library in one process, beside others that limit there. */
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
+import type { Limit } from '../../src/core/model/limits.ts'
+import { sleep } from '../../src/core/runtime/sleep.ts'
 import {
   createLimiter,
   type Limiter,
@@ -9,8 +11,6 @@ import {
   slidingWindow,
   UPSTASH_OPTIONS,
 } from '../../src/index.ts'
-import type { Limit } from '../../src/model/limits.ts'
-import { sleep } from '../../src/runtime/sleep.ts'
 import { checkWindows } from '../../test/support/windows.ts'
 import type { Contender, Throttle, TryTake } from '../peers.ts'
 import { median, medians } from '../statistics.ts'

@@ -1,4 +1,4 @@
-import type { Limit } from '../../src/model/limits.ts'
+import type { Limit } from '../../src/core/model/limits.ts'
 import type { RedisClient } from '../../test/support/redis-client.ts'
 import { type CommandCounts, readCounts, resetCounts } from '../command-counts.ts'
 import type { Contender } from '../peers.ts'

@@ -1,13 +1,14 @@
 /** What rules add to a request, beside what the limiter does with it anyway. */
-import { loadConfig } from '../../src/config/load-config.ts'
-import { RequestLimiter } from '../../src/engine/limiter.ts'
-import { createDigest } from '../../src/request/identity/digest.ts'
-import type { ReceivedRequest } from '../../src/request/received-request.ts'
-import { createPathReader } from '../../src/request/target.ts'
-import { parseRules, type Rules, readRules } from '../../src/rules/document.ts'
-import { RuleIndex } from '../../src/rules/rule-index.ts'
-import { Deadlines } from '../../src/runtime/call-context.ts'
-import { TextLru } from '../../src/runtime/lru.ts'
+
+import { Deadlines } from '../../src/core/runtime/call-context.ts'
+import { createDigest } from '../../src/core/runtime/digest.ts'
+import { TextLru } from '../../src/core/runtime/lru.ts'
+import { parseRules, type Rules, readRules } from '../../src/gateway/rules/document.ts'
+import { RuleIndex } from '../../src/gateway/rules/rule-index.ts'
+import { loadConfig } from '../../src/http/config/load-config.ts'
+import type { ReceivedRequest } from '../../src/http/request/received-request.ts'
+import { RequestLimiter } from '../../src/http/request/request-limiter.ts'
+import { createPathReader } from '../../src/http/request/target.ts'
 import { seededRandom } from '../../tools/seeded-random.ts'
 import { median } from '../statistics.ts'
 

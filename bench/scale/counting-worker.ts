@@ -3,8 +3,8 @@
  * rows they have written, alarms included.
  */
 
-import { LimitObject as Base, type ObjectEnvironment } from '../../src/store/durable-object/limit-object.ts'
-import type { ObjectState } from '../../src/store/durable-object/objects.ts'
+import { LimitObject as Base, type ObjectEnvironment } from '../../src/core/store/durable-object/limit-object.ts'
+import type { ObjectState } from '../../src/core/store/durable-object/objects.ts'
 
 interface State {
   readonly storage: Omit<ObjectState['storage'], 'sql'> & {

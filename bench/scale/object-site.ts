@@ -1,7 +1,7 @@
-import { LimitObject } from '../../src/store/durable-object/limit-object.ts'
-import type { ObjectDatabase, ObjectNamespace } from '../../src/store/durable-object/objects.ts'
+import { LimitObject } from '../../src/core/store/durable-object/limit-object.ts'
+import type { ObjectDatabase, ObjectNamespace } from '../../src/core/store/durable-object/objects.ts'
 // An object imports it when it is first asked. Here, so that this takes no time.
-import '../../src/store/durable-object/limit-machine.ts'
+import '../../src/core/store/durable-object/limit-machine.ts'
 import { type Place, roundTripMs } from './map.ts'
 import { Server } from './server.ts'
 import type { Owner, VirtualTime } from './virtual-time.ts'

@@ -1,5 +1,5 @@
-import type { Charge, StoreCharge } from '../../src/model/charge.ts'
-import type { Limit } from '../../src/model/limits.ts'
+import type { Charge, StoreCharge } from '../../src/core/model/charge.ts'
+import type { Limit } from '../../src/core/model/limits.ts'
 
 /** What limits the requests of a scenario. */
 export interface ScalePolicies {

@@ -1,7 +1,7 @@
 import { VirtualStore } from '../../src/command/simulate/virtual-store.ts'
-import type { Decision, DecisionRequest } from '../../src/model/charge.ts'
-import { type Store, StoreError } from '../../src/model/store.ts'
-import { type CallContext, Deadlines, TOO_LATE } from '../../src/runtime/call-context.ts'
+import type { Decision, DecisionRequest } from '../../src/core/model/charge.ts'
+import { type Store, StoreError } from '../../src/core/model/store.ts'
+import { type CallContext, Deadlines, TOO_LATE } from '../../src/core/runtime/call-context.ts'
 import { Server } from './server.ts'
 import type { VirtualTime } from './virtual-time.ts'
 

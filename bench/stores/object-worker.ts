@@ -3,10 +3,10 @@
  * and `/peek`.
  */
 
-import type { StoreCharge } from '../../src/model/charge.ts'
-import { openMachine } from '../../src/store/durable-object/limit-machine.ts'
-import { LimitObject as Base, type ObjectEnvironment } from '../../src/store/durable-object/limit-object.ts'
-import { type ObjectState, openObjects } from '../../src/store/durable-object/objects.ts'
+import type { StoreCharge } from '../../src/core/model/charge.ts'
+import { openMachine } from '../../src/core/store/durable-object/limit-machine.ts'
+import { LimitObject as Base, type ObjectEnvironment } from '../../src/core/store/durable-object/limit-object.ts'
+import { type ObjectState, openObjects } from '../../src/core/store/durable-object/objects.ts'
 
 const KEY = 'caller'
 const LIMIT = 1_000_000

@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
-import type { CallerError } from '../../src/request/caller/caller-in-text.ts'
+import type { CallerError } from '../../src/gateway/callers/caller-in-text.ts'
 import type { ActivePolicy, CallerUsage, Ordered, Policies, ResetResult } from '../answers.ts'
 import { History } from '../parts/history.tsx'
 import { Limits } from '../parts/limits.tsx'

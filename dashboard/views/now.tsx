@@ -1,5 +1,5 @@
 import { useMemo, useState } from 'preact/hooks'
-import { POLICY_OUTCOMES, type PolicyOutcome } from '../../src/statistics/outcomes.ts'
+import { POLICY_OUTCOMES, type PolicyOutcome } from '../../src/gateway/statistics/outcomes.ts'
 import type { ActivePolicy, Counted, Status } from '../answers.ts'
 import { estimateDollars, listOverTime, readLatency, sumRefused, sumTotal } from '../figures.ts'
 import { DataTable } from '../parts/data-table.tsx'

@@ -1,4 +1,4 @@
--- Merges two sketches of what was seen most often, as src/store/counters.ts does and writes them.
+-- Merges two sketches of what was seen most often, as src/core/store/counters.ts does and writes them.
 -- Returns merge(one, other, capacity): the texts of two sketches, the first of which may be missing (nil or false), and
 -- how many names the result keeps at most.
 

@@ -1,5 +1,10 @@
-import { isSpared, LEFT_FOR_EVERYONE, usage as readUsage, reset as resetCounts } from '../admin/operations/usage.ts'
-import { sleep } from '../runtime/sleep.ts'
+import { sleep } from '../core/runtime/sleep.ts'
+import {
+  isSpared,
+  LEFT_FOR_EVERYONE,
+  usage as readUsage,
+  reset as resetCounts,
+} from '../gateway/admin/operations/usage.ts'
 import { formatDuration } from './format.ts'
 import { explainSkipped, readCaller } from './operate/operator.ts'
 import { declareBody, readBody } from './operate/options.ts'

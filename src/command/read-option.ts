@@ -1,7 +1,7 @@
 import { Option } from '@commander-js/extra-typings'
 import * as v from 'valibot'
-import { parsed } from '../config/values.ts'
-import { DURATION_EXPECTED, parseDuration } from '../model/limits.ts'
+import { DURATION_EXPECTED, parseDuration } from '../core/model/limits.ts'
+import { parsed } from '../http/config/values.ts'
 import { CommandError } from './command-error.ts'
 
 /** Reads a duration into milliseconds. */

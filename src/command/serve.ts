@@ -4,14 +4,14 @@ import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Option } from '@commander-js/extra-typings'
 import type { getRequestListener } from '@hono/node-server'
-import type { createHandler } from '../compose/create-handler.ts'
-import { OptionError } from '../config/option-error.ts'
-import { integer } from '../config/values.ts'
-import type { App } from '../gateway/app.ts'
-import { createProblemResponse, NOT_SERVED } from '../http/problem.ts'
-import { openMemoryBackend } from '../store/memory/memory-store.ts'
-import { RedisCounters } from '../store/redis/counters/redis-counters.ts'
-import { RedisDocuments } from '../store/redis/documents/redis-documents.ts'
+import { OptionError } from '../core/options/option-error.ts'
+import { openMemoryBackend } from '../core/store/memory/memory-store.ts'
+import { RedisCounters } from '../core/store/redis/counters/redis-counters.ts'
+import { RedisDocuments } from '../core/store/redis/documents/redis-documents.ts'
+import type { App } from '../gateway/app/app.ts'
+import type { createHandler } from '../gateway/create-handler.ts'
+import { integer } from '../http/config/values.ts'
+import { createProblemResponse, NOT_SERVED } from '../http/response/problem.ts'
 import { CommandError, findCause } from './command-error.ts'
 import { createOption } from './read-option.ts'
 import { type Connection, connect, createStore } from './redis/connection.ts'
@@ -66,7 +66,7 @@ export const serve = defineCommand({
     try {
       const upstream = { fetch: async () => createProblemResponse(NOT_SERVED) }
       // Other subcommands do not wait for them.
-      const { createHandler } = await import('../compose/create-handler.ts')
+      const { createHandler } = await import('../gateway/create-handler.ts')
       const { getRequestListener } = await import('@hono/node-server')
       const handler = await createHandler({ ...withoutPlaces(settings), UPSTREAM: upstream }, createOpener(connection))
       const pending = new Set<Promise<unknown>>()

@@ -1,5 +1,5 @@
 import * as v from 'valibot'
-import { integer, leases, limits } from '../config/values.ts'
+import { integer, leases, limits } from '../http/config/values.ts'
 import { CommandError } from './command-error.ts'
 import { formatCount } from './format.ts'
 import { createListOption, createOption } from './read-option.ts'

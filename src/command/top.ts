@@ -1,5 +1,5 @@
-import { integer } from '../config/values.ts'
-import { sleep } from '../runtime/sleep.ts'
+import { sleep } from '../core/runtime/sleep.ts'
+import { integer } from '../http/config/values.ts'
 import { formatDuration, formatNumber, formatPercent } from './format.ts'
 import { createOption, duration } from './read-option.ts'
 import { type Connection, connect, createStore, PATIENT_SILENCE_MS } from './redis/connection.ts'

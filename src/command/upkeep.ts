@@ -1,5 +1,5 @@
 import { Option } from '@commander-js/extra-typings'
-import { formatWindow } from '../model/limits.ts'
+import { formatWindow } from '../core/model/limits.ts'
 import { formatNumber } from './format.ts'
 import { createOption, duration } from './read-option.ts'
 import { defineCommand } from './subcommand.ts'

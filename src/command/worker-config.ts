@@ -1,5 +1,5 @@
-import { readCalendarLimits } from '../algorithms/calendar.ts'
-import { type Config, type Environment, loadConfig, OBJECTS } from '../config/load-config.ts'
+import { readCalendarLimits } from '../core/options/calendar.ts'
+import { type Config, type Environment, loadConfig, OBJECTS } from '../http/config/load-config.ts'
 import type { Settings } from './settings/settings.ts'
 import type { Path } from './settings/wrangler-file.ts'
 import type { Terminal } from './terminal.ts'

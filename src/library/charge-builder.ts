@@ -1,10 +1,10 @@
-import { ALGORITHMS, holdsSlots } from '../algorithms/algorithm-table.ts'
-import { OptionError } from '../config/option-error.ts'
-import { type Charge, formatKey } from '../model/charge.ts'
-import type { Policy } from '../model/policy.ts'
-import { createDigest, type Digest } from '../request/identity/digest.ts'
-import { Lru } from '../runtime/lru.ts'
-import { drawNumber } from '../runtime/random.ts'
+import { ALGORITHMS, holdsSlots } from '../core/algorithms/algorithm-table.ts'
+import { type Charge, formatKey } from '../core/model/charge.ts'
+import type { Policy } from '../core/model/policy.ts'
+import { OptionError } from '../core/options/option-error.ts'
+import { createDigest, type Digest } from '../core/runtime/digest.ts'
+import { Lru } from '../core/runtime/lru.ts'
+import { drawNumber } from '../core/runtime/random.ts'
 
 /** Distinguishes callers: a text, or several, as in the gateway (`['token', value]`). */
 export type Identity = string | readonly string[]

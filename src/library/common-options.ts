@@ -1,8 +1,8 @@
-import { HIDDEN, IDENTITY_SECRET, KEY_PREFIX, OptionError } from '../config/option-error.ts'
-import type { LeaseSize } from '../engine/leases.ts'
-import type { OnStoreError } from '../model/policy.ts'
-import type { Log } from '../runtime/log.ts'
-import { type Check, checkMethods, checkNow, checkText } from './check-options.ts'
+import type { LeaseSize } from '../core/engine/stages/leases.ts'
+import type { OnStoreError } from '../core/model/policy.ts'
+import { type Check, checkMethods, checkNow, checkText } from '../core/options/check-options.ts'
+import { HIDDEN, IDENTITY_SECRET, KEY_PREFIX, OptionError } from '../core/options/option-error.ts'
+import type { Log } from '../core/runtime/log.ts'
 import type { LimiterStore } from './stores.ts'
 
 /** Where counts are kept. */

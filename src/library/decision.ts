@@ -1,6 +1,12 @@
-import type { EngineDecision } from '../engine/engine.ts'
-import { type Degradation, type LimitStatus, reportLimits, type SlotHold, toLimitStatus } from '../model/verdict.ts'
-import type { CallContext } from '../runtime/call-context.ts'
+import type { EngineDecision } from '../core/engine/engine.ts'
+import {
+  type Degradation,
+  type LimitStatus,
+  reportLimits,
+  type SlotHold,
+  toLimitStatus,
+} from '../core/model/verdict.ts'
+import type { CallContext } from '../core/runtime/call-context.ts'
 
 interface DecisionOutcome {
   /** The limits of all policies, in order; while the store gives no answer, maybe shares of them. */

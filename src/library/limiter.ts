@@ -1,16 +1,9 @@
-import { ALGORITHMS, holdsSlots } from '../algorithms/algorithm-table.ts'
-import { MAX_COST, MAX_LEASE, MIN_LEASE, OptionError, SHARE_EXPECTED } from '../config/option-error.ts'
-import { Engine, type EngineDecision } from '../engine/engine.ts'
-import { withLeases } from '../engine/leases.ts'
-import type { Charge, DecisionRequest } from '../model/charge.ts'
-import { ON_STORE_ERROR, type Policy } from '../model/policy.ts'
-import { logFailure } from '../model/store.ts'
-import { type CallContext, Deadlines } from '../runtime/call-context.ts'
-import { consoleLog, throttle } from '../runtime/log.ts'
-import { sleep, waitAtMost } from '../runtime/sleep.ts'
-import { createSteadyClock } from '../runtime/steady-clock.ts'
-import { WindowStore } from '../store/memory/window-store.ts'
-import { ChargeBuilder, type Identities, MAX_CHARACTERS } from './charge-builder.ts'
+import { ALGORITHMS, holdsSlots } from '../core/algorithms/algorithm-table.ts'
+import { Engine, type EngineDecision } from '../core/engine/engine.ts'
+import { withLeases } from '../core/engine/stages/leases.ts'
+import type { Charge, DecisionRequest } from '../core/model/charge.ts'
+import { ON_STORE_ERROR, type Policy } from '../core/model/policy.ts'
+import { logFailure } from '../core/model/store.ts'
 import {
   type Check,
   checkFunction,
@@ -19,7 +12,14 @@ import {
   checkOneOf,
   checkOptions,
   checkSignal,
-} from './check-options.ts'
+} from '../core/options/check-options.ts'
+import { MAX_COST, MAX_LEASE, MIN_LEASE, OptionError, SHARE_EXPECTED } from '../core/options/option-error.ts'
+import { type CallContext, Deadlines } from '../core/runtime/call-context.ts'
+import { consoleLog, throttle } from '../core/runtime/log.ts'
+import { sleep, waitAtMost } from '../core/runtime/sleep.ts'
+import { createSteadyClock } from '../core/runtime/steady-clock.ts'
+import { WindowStore } from '../core/store/memory/window-store.ts'
+import { ChargeBuilder, type Identities, MAX_CHARACTERS } from './charge-builder.ts'
 import { COUNT_CHECKS, type LimitingOptions } from './common-options.ts'
 import {
   holdSlot,

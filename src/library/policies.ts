@@ -1,4 +1,8 @@
-import { readCalendarLimits } from '../algorithms/calendar.ts'
+import { ALGORITHM_NAMES, DURATION_EXPECTED, LIMITS_EXPECTED } from '../core/model/limits.ts'
+import { ON_STORE_ERROR, type OnStoreError, POLICY_MODES, type Policy, type PolicyMode } from '../core/model/policy.ts'
+import { readCalendarLimits } from '../core/options/calendar.ts'
+import { checkInteger, checkNames, checkOneOf, checkString, checkText } from '../core/options/check-options.ts'
+import { MAX_COST, NAME, OptionError } from '../core/options/option-error.ts'
 import {
   type AlgorithmOptions,
   type Fail,
@@ -6,11 +10,7 @@ import {
   type PenaltyOptions,
   readLimits,
   readPenalty,
-} from '../algorithms/read-limits.ts'
-import { MAX_COST, NAME, OptionError } from '../config/option-error.ts'
-import { ALGORITHM_NAMES, DURATION_EXPECTED, LIMITS_EXPECTED } from '../model/limits.ts'
-import { ON_STORE_ERROR, type OnStoreError, POLICY_MODES, type Policy, type PolicyMode } from '../model/policy.ts'
-import { checkInteger, checkNames, checkOneOf, checkString, checkText } from './check-options.ts'
+} from '../core/options/read-limits.ts'
 
 /** A set of limits that a limiter holds each identity to. */
 export interface PolicyOptions extends AlgorithmOptions, PenaltyOptions {

@@ -1,5 +1,5 @@
-import { OptionError } from '../config/option-error.ts'
-import { checkFunction } from '../library/check-options.ts'
+import { checkFunction } from '../core/options/check-options.ts'
+import { OptionError } from '../core/options/option-error.ts'
 import type { RateLimit } from './middleware.ts'
 import type { SharedOptions } from './options.ts'
 import { createRespond, readPeerAddress } from './web.ts'

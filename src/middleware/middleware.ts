@@ -1,10 +1,10 @@
-import { composeLimiter } from '../engine/limiter.ts'
-import { withRefusalLimit } from '../engine/refusal-limit.ts'
-import { formatRetryAfter } from '../http/problem.ts'
+import { withRefusalLimit } from '../core/engine/stages/refusal-limit.ts'
+import { type LimitStatus, toLimitStatus, type Verdict } from '../core/model/verdict.ts'
+import { isRefusedForLong } from '../http/request/charge-builder.ts'
+import { composeLimiter } from '../http/request/request-limiter.ts'
+import { createPathReader, createTargetReader } from '../http/request/target.ts'
+import { formatRetryAfter } from '../http/response/problem.ts'
 import { memoryStore, refuseSharedNames } from '../library/stores.ts'
-import { type LimitStatus, toLimitStatus, type Verdict } from '../model/verdict.ts'
-import { isRefusedForLong } from '../request/charge-builder.ts'
-import { createPathReader, createTargetReader } from '../request/target.ts'
 import { readOptions, type SharedOptions } from './options.ts'
 
 /** The decision about a request. */

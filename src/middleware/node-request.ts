@@ -1,8 +1,7 @@
 import { Buffer } from 'node:buffer'
 import type { IncomingMessage } from 'node:http'
 import type { Http2ServerRequest } from 'node:http2'
-import { MAX_BODY_BYTES, type ReceivedRequest } from '../request/received-request.ts'
-import type { RequestPath } from '../request/target.ts'
+import { MAX_BODY_BYTES, type ReceivedRequest } from '../http/request/received-request.ts'
 
 /** Express and body parsers add these to a request. */
 interface Added {
@@ -82,20 +81,6 @@ function readTarget({ url = '', baseUrl = '' }: AnyIncoming & Added): string {
   if (!URL.canParse(url)) return `/${url}`
   const { pathname, search } = new URL(url)
   return baseUrl + pathname + search
-}
-
-/**
- * A URL parser changes or cuts off these in a path, while routers on Node may not, or do so differently: dot segments,
- * backslashes, fragments, characters beyond ASCII, and anything before a path.
- */
-const CHANGED = /^[^/]|(?:\/|^)(?:\.|%2e){1,2}(?:\/|$)|[\\#]|[^!-~]/i
-
-/** Marks a path as ambiguous if a URL parser has changed it. @param url as the client has sent it */
-export function markIfChanged(path: RequestPath, url = ''): RequestPath {
-  const query = url.indexOf('?')
-  if (!CHANGED.test(query < 0 ? url : url.slice(0, query))) return path
-  const decoded = path.ambiguity?.decoded ?? path.canonical
-  return { ...path, ambiguity: { prefix: '/', mayGoUp: true, decoded } }
 }
 
 const PEEKED = new WeakMap<AnyIncoming, Promise<Buffer>>()

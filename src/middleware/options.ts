@@ -1,24 +1,24 @@
 import * as v from 'valibot'
-import { readCalendarLimits } from '../algorithms/calendar.ts'
-import { readJwtSettings } from '../config/load-config.ts'
-import { NAME, OptionError } from '../config/option-error.ts'
-import { createPolicies, DENY, FOLD_EXPECTED, type Names, type PolicyDefaults } from '../config/policies.ts'
-import { anonymous, by, fold, type PolicyInput } from '../config/policy-keys.ts'
-import { boolean, integer, limits, strictTable, textLike } from '../config/values.ts'
-import { toOptionError, variables } from '../config/variables.ts'
-import { withLeases } from '../engine/leases.ts'
-import { UpstreamHealth } from '../engine/upstream-health.ts'
-import type { HeaderFormat } from '../http/rate-limit-headers.ts'
+import { withLeases } from '../core/engine/stages/leases.ts'
+import { isFoldable, type Reading } from '../core/model/identity-source.ts'
+import { LIMITS_EXPECTED } from '../core/model/limits.ts'
+import type { PolicyMode } from '../core/model/policy.ts'
+import { readCalendarLimits } from '../core/options/calendar.ts'
+import { NAME, OptionError } from '../core/options/option-error.ts'
+import { createLoader } from '../core/runtime/create-loader.ts'
+import { consoleLog, throttle } from '../core/runtime/log.ts'
+import { UpstreamHealth } from '../core/shedding/upstream-health.ts'
+import { readJwtSettings } from '../http/config/load-config.ts'
+import { createPolicies, DENY, FOLD_EXPECTED, type Names, type PolicyDefaults } from '../http/config/policies.ts'
+import { anonymous, by, fold, type PolicyInput } from '../http/config/policy-keys.ts'
+import { boolean, integer, limits, strictTable, textLike } from '../http/config/values.ts'
+import { toOptionError, variables } from '../http/config/variables.ts'
+import type { ClaimReader, JwtSettings } from '../http/request/identity/claims.ts'
+import type { VerifierParts } from '../http/request/identity/jwt/verify-tokens.ts'
+import { NONE } from '../http/request/identity/reading.ts'
+import type { HeaderFormat } from '../http/response/rate-limit-headers.ts'
 import type { LimitingOptions } from '../library/common-options.ts'
 import type { LimiterStore } from '../library/stores.ts'
-import { isFoldable, type Reading } from '../model/identity-source.ts'
-import { LIMITS_EXPECTED } from '../model/limits.ts'
-import type { PolicyMode } from '../model/policy.ts'
-import type { ClaimReader, JwtSettings } from '../request/identity/claims.ts'
-import type { VerifierParts } from '../request/identity/jwt/verify-tokens.ts'
-import { NONE } from '../request/identity/reading.ts'
-import { createLoader } from '../runtime/create-loader.ts'
-import { consoleLog, throttle } from '../runtime/log.ts'
 
 /**
  * Options of a middleware: `limits`, `policies` or `shedding` is required. `Args` is what functions get: Hono's context,
@@ -262,7 +262,7 @@ export function readOptions<Args extends unknown[]>(options: SharedOptions<Args>
 /** Makes a reader that loads `jose` for the first token, and throws if it is not installed. */
 function createLazyVerifier(settings: JwtSettings, parts: VerifierParts): ClaimReader {
   const load = createLoader(async () => {
-    const { loadTokenVerifier } = await import('../request/identity/jwt/verify-tokens.ts')
+    const { loadTokenVerifier } = await import('../http/request/identity/jwt/verify-tokens.ts')
     return loadTokenVerifier(settings, parts)
   })
   return async (...args) => (await load())(...args)

@@ -1,11 +1,12 @@
 /** The common part of the middleware for Hono and of that for `fetch`: both take a `Request` to a `Response`. */
-import { createRequestContext } from '../http/exchange.ts'
-import { createHoldUntilEnd } from '../http/hold-until-end.ts'
-import { IncomingRequest } from '../http/incoming-request.ts'
-import { createProblemResponse, NO_PAGE, TARGET_PROBLEMS } from '../http/problem.ts'
-import { copyResponse, createProtect } from '../http/protect.ts'
-import { createRefusal } from '../http/refusal.ts'
-import { createAddressReader } from './address-reader.ts'
+
+import { createAddressReader } from '../http/request/identity/address-reader.ts'
+import { createRequestContext } from '../http/response/exchange.ts'
+import { createHoldUntilEnd } from '../http/response/hold-until-end.ts'
+import { IncomingRequest } from '../http/response/incoming-request.ts'
+import { createProblemResponse, NO_PAGE, TARGET_PROBLEMS } from '../http/response/problem.ts'
+import { copyResponse, createProtect } from '../http/response/protect.ts'
+import { createRefusal } from '../http/response/refusal.ts'
 import { composeMiddleware, listRefusalFields, type RateLimit, toRateLimit, UNLIMITED } from './middleware.ts'
 import type { SharedOptions } from './options.ts'
 

@@ -1,4 +1,4 @@
-import { PRIORITIES, type Priority } from '../model/policy.ts'
+import { PRIORITIES, type Priority } from '../core/model/policy.ts'
 
 interface QueuedCall {
   readonly priority: Priority

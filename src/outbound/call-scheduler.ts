@@ -1,4 +1,4 @@
-import { checkSignal } from '../library/check-options.ts'
+import { checkSignal } from '../core/options/check-options.ts'
 import { CallQueue } from './call-queue.ts'
 import type { Clock } from './clock.ts'
 import type { CallReservation, LearnedLimits } from './learned-limits.ts'

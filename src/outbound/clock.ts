@@ -1,4 +1,4 @@
-import { MAX_TIMER_MS } from '../runtime/sleep.ts'
+import { MAX_TIMER_MS } from '../core/runtime/sleep.ts'
 
 /** The time of `outbound()` and `throttle()`. */
 export interface Clock {

@@ -1,4 +1,4 @@
-import { MAX_WINDOW_MS } from '../model/limits.ts'
+import { MAX_WINDOW_MS } from '../core/model/limits.ts'
 import { MAX_LIMITS, type ServerLimit } from './server-limit.ts'
 
 /** A limit is deleted when the server has not reported it for this long, and for two of its windows. */

@@ -6,11 +6,11 @@
  * one that was admitted last found all the others still held: they are no more than the limit. Such units are slots of
  * a concurrency limit whose deadline is the window. The answer renews them, and nothing releases them.
  */
-import type { Decision, StoreCharge } from '../model/charge.ts'
-import type { Store } from '../model/store.ts'
-import { drawNumber } from '../runtime/random.ts'
-import { ExpiringStates } from '../store/memory/expiring-states.ts'
-import { MemoryStore } from '../store/memory/memory-store.ts'
+import type { Decision, StoreCharge } from '../core/model/charge.ts'
+import type { Store } from '../core/model/store.ts'
+import { drawNumber } from '../core/runtime/random.ts'
+import { ExpiringStates } from '../core/store/memory/expiring-states.ts'
+import { MemoryStore } from '../core/store/memory/memory-store.ts'
 import type { Clock } from './clock.ts'
 import { formatNote, type KnownLimit, KnownLimits, MAX_AGE_MS, parseNote } from './known-limits.ts'
 import type { Notes, ResolvedOptions } from './options.ts'

@@ -1,4 +1,4 @@
-import { KEY_PREFIX, MAX_COST, OptionError } from '../config/option-error.ts'
+import { PRIORITIES, type Priority } from '../core/model/policy.ts'
 import {
   type Check,
   checkFunction,
@@ -9,9 +9,9 @@ import {
   checkSignal,
   checkString,
   checkText,
-} from '../library/check-options.ts'
+} from '../core/options/check-options.ts'
+import { KEY_PREFIX, MAX_COST, OptionError } from '../core/options/option-error.ts'
 import type { LimiterStore } from '../library/stores.ts'
-import { PRIORITIES, type Priority } from '../model/policy.ts'
 import type { Clock } from './clock.ts'
 
 /** The part of a limiter that outbound calls need: `createLimiter()` makes one. */

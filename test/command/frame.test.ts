@@ -75,7 +75,7 @@ test('npm run deploy stops at a configuration that the Worker would refuse, and 
 
 test('the pages about errors are what `npm run errors-page` writes', async () => {
   expect(await readFile(join(ROOT, 'docs/errors.md'), 'utf8')).toBe(renderErrorsPage())
-  expect(await readFile(join(ROOT, 'src/gateway/errors-page.ts'), 'utf8')).toBe(renderServedPage())
+  expect(await readFile(join(ROOT, 'src/gateway/app/errors-page.ts'), 'utf8')).toBe(renderServedPage())
 })
 
 test('docs/cli.md is what `npm run command-page` writes', async () => {

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest'
-import { readCalendarLimits } from '../../src/algorithms/calendar.ts'
 import { countUnitsPerSecond, findFullestLimit, isAtLimit, isIdle, type Look } from '../../src/command/top/activity.ts'
-import { loadConfig } from '../../src/config/load-config.ts'
-import type { RequestPolicy } from '../../src/model/policy.ts'
-import type { LimitUsage } from '../../src/request/caller/caller-charges.ts'
+import type { RequestPolicy } from '../../src/core/model/policy.ts'
+import { readCalendarLimits } from '../../src/core/options/calendar.ts'
+import type { LimitUsage } from '../../src/gateway/callers/caller-charges.ts'
+import { loadConfig } from '../../src/http/config/load-config.ts'
 
 function policyOf(table: Readonly<Record<string, unknown>>): RequestPolicy {
   const env = { UPSTREAM_URL: 'https://api.example', POLICIES: [{ name: 'p', ...table }] }

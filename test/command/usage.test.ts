@@ -1,6 +1,6 @@
 import { describe, expect, inject, test } from 'vitest'
 import { reset, usage } from '../../src/command/counts.ts'
-import type { CallerKind } from '../../src/model/identity-source.ts'
+import type { CallerKind } from '../../src/core/model/identity-source.ts'
 import { freePort } from '../../tools/free-port.ts'
 import { PLANTED } from '../setup/secret-watch.ts'
 import { expectDocumented } from './documented.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { StoreCharge } from '../../src/model/charge.ts'
+import type { StoreCharge } from '../../src/core/model/charge.ts'
 import { chargeOf, take } from '../support/charges.ts'
 import { STORES } from '../support/stores.ts'
 

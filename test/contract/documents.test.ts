@@ -5,7 +5,7 @@ import {
   MAX_DOCUMENT_BYTES,
   MAX_NOTE_CHARACTERS,
   NO_DOCUMENT,
-} from '../../src/store/documents.ts'
+} from '../../src/core/store/documents.ts'
 import { DOCUMENTS } from '../support/stores.ts'
 
 const NOTE = { actor: 'Zoë', comment: 'a “test”\nof 2 lines' }

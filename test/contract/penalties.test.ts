@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import type { Decision, StoreCharge } from '../../src/model/charge.ts'
-import type { PenaltySettings } from '../../src/model/limits.ts'
+import type { Decision, StoreCharge } from '../../src/core/model/charge.ts'
+import type { PenaltySettings } from '../../src/core/model/limits.ts'
 import { chargeOf, EVERY_ALGORITHM, take, unhurried } from '../support/charges.ts'
 import { STORES } from '../support/stores.ts'
 

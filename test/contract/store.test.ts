@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { openCalendar } from '../../src/algorithms/calendar.ts'
-import type { Decision, StoreCharge } from '../../src/model/charge.ts'
+import type { Decision, StoreCharge } from '../../src/core/model/charge.ts'
+import { openCalendar } from '../../src/core/options/calendar.ts'
 import {
   chargeOf,
   EVERY_ALGORITHM,

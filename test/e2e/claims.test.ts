@@ -1,9 +1,9 @@
 /** Policies by claims of verified tokens, in the production bundle, with a site that publishes keys. */
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest'
-import { withEntry } from '../../src/rules/edit-rules.ts'
-import { RedisDocuments } from '../../src/store/redis/documents/redis-documents.ts'
-import { adaptNodeRedis } from '../../src/store/redis/tcp-clients.ts'
+import { RedisDocuments } from '../../src/core/store/redis/documents/redis-documents.ts'
+import { adaptNodeRedis } from '../../src/core/store/redis/tcp-clients.ts'
+import { withEntry } from '../../src/gateway/rules/edit-rules.ts'
 import { editRules } from '../support/edit-rules.ts'
 import { startGateway } from '../support/gateway.ts'
 import { type KeySite, startKeySite } from '../support/key-site.ts'

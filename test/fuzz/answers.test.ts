@@ -1,11 +1,11 @@
 /** What the gateway itself answers says nothing that a client has sent, and leads nowhere else. */
 import fc from 'fast-check'
 import { expect } from 'vitest'
-import { loadConfig } from '../../src/config/load-config.ts'
-import { rewriteLocation } from '../../src/gateway/rewrite-locations.ts'
-import { createRefusal } from '../../src/http/refusal.ts'
-import type { RefusalSettings } from '../../src/model/policy.ts'
-import type { Refused } from '../../src/model/verdict.ts'
+import type { RefusalSettings } from '../../src/core/model/policy.ts'
+import type { Refused } from '../../src/core/model/verdict.ts'
+import { rewriteLocation } from '../../src/gateway/app/rewrite-locations.ts'
+import { loadConfig } from '../../src/http/config/load-config.ts'
+import { createRefusal } from '../../src/http/response/refusal.ts'
 import { fuzz } from './fuzz.ts'
 import { anyText, fieldValueOf } from './strings.ts'
 

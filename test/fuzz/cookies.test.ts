@@ -1,7 +1,7 @@
 /** One cookie, many spellings: what any parser finds is what the caller is counted by, or he is counted as nobody. */
 import fc from 'fast-check'
 import { expect } from 'vitest'
-import { readCookie } from '../../src/request/identity/cookie.ts'
+import { readCookie } from '../../src/http/request/identity/cookie.ts'
 import { decoded } from '../support/lenient-readings.ts'
 import { fuzz } from './fuzz.ts'
 import { fieldValueOf } from './strings.ts'

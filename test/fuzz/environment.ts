@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import { VARIABLES } from '../../src/config/variables.ts'
+import { VARIABLES } from '../../src/http/config/variables.ts'
 import { anyText, textOf } from './strings.ts'
 
 /** Part of every secret in an environment made here. */

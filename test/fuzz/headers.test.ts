@@ -1,15 +1,20 @@
 import { isIPv6 } from 'node:net'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { loadConfig } from '../../src/config/load-config.ts'
-import { isLoop } from '../../src/gateway/proxy.ts'
-import { canPass, createPassedTest, isConnectionStray, removeHopByHop } from '../../src/http/forwarded-headers.ts'
-import { RequestChargeBuilder } from '../../src/request/charge-builder.ts'
-import { readCallerAddress } from '../../src/request/identity/address.ts'
-import { readAuthorization } from '../../src/request/identity/authorization.ts'
-import { readFormField } from '../../src/request/identity/body.ts'
-import { readParameter } from '../../src/request/identity/reading.ts'
-import { readMethods } from '../../src/request/received-request.ts'
+import { isLoop } from '../../src/gateway/app/proxy.ts'
+import { loadConfig } from '../../src/http/config/load-config.ts'
+import { RequestChargeBuilder } from '../../src/http/request/charge-builder.ts'
+import { readCallerAddress } from '../../src/http/request/identity/address.ts'
+import { readAuthorization } from '../../src/http/request/identity/authorization.ts'
+import { readFormField } from '../../src/http/request/identity/body.ts'
+import { readParameter } from '../../src/http/request/identity/reading.ts'
+import { readMethods } from '../../src/http/request/received-request.ts'
+import {
+  canPass,
+  createPassedTest,
+  isConnectionStray,
+  removeHopByHop,
+} from '../../src/http/response/forwarded-headers.ts'
 import { makeCharge } from '../support/make-charge.ts'
 import { fuzz } from './fuzz.ts'
 import { anyText, fieldValue, fieldValueOf } from './strings.ts'

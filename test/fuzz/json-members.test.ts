@@ -1,8 +1,8 @@
 /** One member of a JSON body, many spellings: what any parser finds is what the caller is counted by, or he is counted as nobody. */
 import fc from 'fast-check'
 import { expect } from 'vitest'
-import { parsePointer } from '../../src/model/identity-source.ts'
-import { readMember } from '../../src/request/identity/body.ts'
+import { parsePointer } from '../../src/core/model/identity-source.ts'
+import { readMember } from '../../src/http/request/identity/body.ts'
 import { fuzz } from './fuzz.ts'
 
 /** An object as it is written: its members in order, names may come again. */

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect } from 'vitest'
-import { formatWindow, parseDuration, parseLimits } from '../../src/model/limits.ts'
+import { formatWindow, parseDuration, parseLimits } from '../../src/core/model/limits.ts'
 import { fuzz } from './fuzz.ts'
 import { textOf } from './strings.ts'
 

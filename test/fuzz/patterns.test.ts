@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect } from 'vitest'
-import type { Pattern } from '../../src/model/policy.ts'
-import { canonicalizePath } from '../../src/request/policy/canonical-path.ts'
-import { mayOverlap, PatternRouter, parsePattern } from '../../src/request/policy/pattern.ts'
+import type { Pattern } from '../../src/core/model/policy.ts'
+import { canonicalizePath } from '../../src/http/request/policy/canonical-path.ts'
+import { mayOverlap, PatternRouter, parsePattern } from '../../src/http/request/policy/pattern.ts'
 import { fuzz } from './fuzz.ts'
 import { anyText, textOf } from './strings.ts'
 

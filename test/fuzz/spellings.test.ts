@@ -1,7 +1,7 @@
 /** One credential, many spellings: to whatever decoder, two that mean the same are one caller, or none. */
 import fc from 'fast-check'
 import { expect } from 'vitest'
-import { readAuthorization } from '../../src/request/identity/authorization.ts'
+import { readAuthorization } from '../../src/http/request/identity/authorization.ts'
 import { fuzz } from './fuzz.ts'
 
 /** What decoders take for one text; undefined if they refuse it. All but the first two are models. */

@@ -1,8 +1,8 @@
 /** Tokens that are changed in any way say nothing, or what they said before. */
 import fc from 'fast-check'
 import { beforeAll, describe, expect } from 'vitest'
-import type { ClaimReader } from '../../src/request/identity/claims.ts'
-import { loadTokenVerifier } from '../../src/request/identity/jwt/verify-tokens.ts'
+import type { ClaimReader } from '../../src/http/request/identity/claims.ts'
+import { loadTokenVerifier } from '../../src/http/request/identity/jwt/verify-tokens.ts'
 import { callContext } from '../support/call-context.ts'
 import { encodePart, makeKey, type SigningKey, signToken } from '../support/tokens.ts'
 import { fuzz } from './fuzz.ts'

@@ -1,10 +1,15 @@
 import { describe, expect, test } from 'vitest'
-import { ALGORITHMS } from '../../src/algorithms/algorithm-table.ts'
-import type { DecisionRequest, StoreCharge } from '../../src/model/charge.ts'
-import type { AlgorithmName, Limit } from '../../src/model/limits.ts'
-import { LUA } from '../../src/store/redis/more-lua.ts'
-import { EntriesToRead } from '../../src/store/redis/redis-store.ts'
-import { joinScript, listReleaseArguments, listScriptArguments, readDecision } from '../../src/store/redis/script.ts'
+import { ALGORITHMS } from '../../src/core/algorithms/algorithm-table.ts'
+import type { DecisionRequest, StoreCharge } from '../../src/core/model/charge.ts'
+import type { AlgorithmName, Limit } from '../../src/core/model/limits.ts'
+import { LUA } from '../../src/core/store/redis/more-lua.ts'
+import { EntriesToRead } from '../../src/core/store/redis/redis-store.ts'
+import {
+  joinScript,
+  listReleaseArguments,
+  listScriptArguments,
+  readDecision,
+} from '../../src/core/store/redis/script.ts'
 import { chargeOf, EVERY_ALGORITHM, take } from '../support/charges.ts'
 import { ownRedis, total } from '../support/own-redis.ts'
 

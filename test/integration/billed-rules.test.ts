@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { beforeAll, expect, test } from 'vitest'
-import { KEPT_VERSIONS, NO_DOCUMENT } from '../../src/store/documents.ts'
-import { RedisDocuments } from '../../src/store/redis/documents/redis-documents.ts'
-import { adaptNodeRedis } from '../../src/store/redis/tcp-clients.ts'
+import { KEPT_VERSIONS, NO_DOCUMENT } from '../../src/core/store/documents.ts'
+import { RedisDocuments } from '../../src/core/store/redis/documents/redis-documents.ts'
+import { adaptNodeRedis } from '../../src/core/store/redis/tcp-clients.ts'
 import { ownRedis } from '../support/own-redis.ts'
 
 // Upstash bills every command, those inside of a script one by one. What Redis itself has counted is what is billed.

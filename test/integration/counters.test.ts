@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
-import { type Flush, findPeriodStart, type Period } from '../../src/store/counters.ts'
-import { RedisCounters } from '../../src/store/redis/counters/redis-counters.ts'
-import { adaptNodeRedis } from '../../src/store/redis/tcp-clients.ts'
+import { type Flush, findPeriodStart, type Period } from '../../src/core/store/counters.ts'
+import { RedisCounters } from '../../src/core/store/redis/counters/redis-counters.ts'
+import { adaptNodeRedis } from '../../src/core/store/redis/tcp-clients.ts'
 import { ownRedis } from '../support/own-redis.ts'
 
 const redis = ownRedis()

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { LUA } from '../../src/store/redis/more-lua.ts'
-import { joinScript, listScriptArguments } from '../../src/store/redis/script.ts'
+import { LUA } from '../../src/core/store/redis/more-lua.ts'
+import { joinScript, listScriptArguments } from '../../src/core/store/redis/script.ts'
 import { chargeOf, take } from '../support/charges.ts'
 import { sharedRedis } from '../support/own-redis.ts'
 

@@ -1,4 +1,6 @@
 import { describe, expect, test, vi } from 'vitest'
+import { StoreError } from '../../src/core/model/store.ts'
+import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'
 import {
   concurrency,
   createLimiter,
@@ -13,8 +15,6 @@ import {
   sortedSet,
   tokenBucket,
 } from '../../src/index.ts'
-import { StoreError } from '../../src/model/store.ts'
-import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 
 const START_MS = 1_700_000_000_000
 

@@ -34,37 +34,37 @@ export const FAULTS: readonly Fault[] = [
   },
   {
     name: 'lease-too-long',
-    file: 'src/engine/leases.ts',
+    file: 'src/core/engine/stages/leases.ts',
     find: 'const expiresAtMs = sentAtMs + findUsableMs(request, leaseMs, sentAtMs)',
     replace: 'const expiresAtMs = sentAtMs + findUsableMs(request, leaseMs, sentAtMs) + 1',
   },
   {
     name: 'case-not-folded',
-    file: 'src/request/policy/canonical-path.ts',
+    file: 'src/http/request/policy/canonical-path.ts',
     find: "return decodeLetters(path).toLowerCase().toUpperCase().replaceAll('\\u0307', '')",
     replace: 'return decodeLetters(path)',
   },
   {
     name: 'override-ignored',
-    file: 'src/rules/override.ts',
+    file: 'src/gateway/rules/override.ts',
     find: "if (resolved && 'limits' in resolved) return withLimits(charge, resolved.limits)",
     replace: "if (resolved && 'limits' in resolved) return charge",
   },
   {
     name: 'slot-kept',
-    file: 'src/http/hold-until-end.ts',
+    file: 'src/http/response/hold-until-end.ts',
     find: 'context.waitUntil(ended.then(() => hold.release()))',
     replace: 'context.waitUntil(ended)',
   },
   {
     name: 'token-logged',
-    file: 'src/gateway/proxy.ts',
+    file: 'src/gateway/app/proxy.ts',
     find: "log('error', { event: 'upstream_unreachable', upstream })",
     replace: "log('error', { event: 'upstream_unreachable', error: String(request.raw.headers.get('Authorization')) })",
   },
   {
     name: 'counter-off-by-one',
-    file: 'src/statistics/minute.ts',
+    file: 'src/gateway/statistics/minute.ts',
     find: 'this.add(COUNT_NAMES.requests[toOutcome(verdict)])',
     replace:
       "this.add(COUNT_NAMES.requests[toOutcome(verdict)])\n    if (verdict.outcome === 'limited') this.add(COUNT_NAMES.requests.limited)",

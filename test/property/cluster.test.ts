@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import type { StoreCharge } from '../../src/model/charge.ts'
-import type { Counts } from '../../src/model/limits.ts'
-import { MemoryStore } from '../../src/store/memory/memory-store.ts'
+import type { StoreCharge } from '../../src/core/model/charge.ts'
+import type { Counts } from '../../src/core/model/limits.ts'
+import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'
 import {
   anyBlocks,
   anyCharge,

@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { copyDocuments } from '../../src/rules/open-rules.ts'
-import type { DocumentStore, DocumentWrite, VersionId } from '../../src/store/documents.ts'
-import { MemoryDocuments } from '../../src/store/memory/memory-tables.ts'
+import type { DocumentStore, DocumentWrite, VersionId } from '../../src/core/store/documents.ts'
+import { MemoryDocuments } from '../../src/core/store/memory/memory-tables.ts'
+import { copyDocuments } from '../../src/gateway/rules/open-rules.ts'
 import { expectProperty } from '../support/property.ts'
 
 const NOTE = { actor: 'test', comment: 'test' }

@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import { describe, expect, inject, test } from 'vitest'
-import { ALGORITHMS } from '../../src/algorithms/algorithm-table.ts'
-import { findLongestMs } from '../../src/algorithms/sliding-window.ts'
-import type { StoreCharge } from '../../src/model/charge.ts'
-import { MemoryStore } from '../../src/store/memory/memory-store.ts'
+import { ALGORITHMS } from '../../src/core/algorithms/algorithm-table.ts'
+import { findLongestMs } from '../../src/core/algorithms/sliding-window.ts'
+import type { StoreCharge } from '../../src/core/model/charge.ts'
+import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'
 import {
   aloneAndMixed,
   anyBlocks,

@@ -2,8 +2,8 @@
 import { createHash, createHmac } from 'node:crypto'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { createDigest } from '../../src/request/identity/digest.ts'
-import { createSha1 } from '../../src/runtime/hash.ts'
+import { createDigest } from '../../src/core/runtime/digest.ts'
+import { createSha1 } from '../../src/core/runtime/hash.ts'
 import { expectProperty } from '../support/property.ts'
 
 // Over several blocks of 64 bytes, with characters of every length in UTF-8 and halves of them.

@@ -3,6 +3,7 @@
  */
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import type { Store } from '../../src/core/model/store.ts'
 import {
   createLimiter,
   type Decision,
@@ -15,7 +16,6 @@ import {
   sortedSet,
   tokenBucket,
 } from '../../src/index.ts'
-import type { Store } from '../../src/model/store.ts'
 import { START_MS } from '../support/arbitraries.ts'
 import { expectProperty } from '../support/property.ts'
 import { connectRedis, type RedisClient } from '../support/redis-client.ts'

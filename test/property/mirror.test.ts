@@ -1,12 +1,12 @@
 import fc from 'fast-check'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
-import { ALGORITHMS } from '../../src/algorithms/algorithm-table.ts'
-import { findLongestMs } from '../../src/algorithms/sliding-window.ts'
-import { type MirrorCount, withMirror } from '../../src/engine/mirror.ts'
-import type { Decision, DecisionRequest, StoreCharge } from '../../src/model/charge.ts'
-import type { AlgorithmName } from '../../src/model/limits.ts'
-import { type Store, StoreError } from '../../src/model/store.ts'
-import { MemoryStore } from '../../src/store/memory/memory-store.ts'
+import { ALGORITHMS } from '../../src/core/algorithms/algorithm-table.ts'
+import { findLongestMs } from '../../src/core/algorithms/sliding-window.ts'
+import { type MirrorCount, withMirror } from '../../src/core/engine/stages/mirror.ts'
+import type { Decision, DecisionRequest, StoreCharge } from '../../src/core/model/charge.ts'
+import type { AlgorithmName } from '../../src/core/model/limits.ts'
+import { type Store, StoreError } from '../../src/core/model/store.ts'
+import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'
 import {
   anyBlock,
   anyBlocks,

@@ -1,8 +1,8 @@
 /** An object's alarm, which deletes what has run out, among calls that come at the same moment. */
 import fc from 'fast-check'
 import { afterEach, expect, test, vi } from 'vitest'
-import type { LimitObject } from '../../src/store/durable-object/limit-object.ts'
-import type { ObjectVote } from '../../src/store/durable-object/objects.ts'
+import type { LimitObject } from '../../src/core/store/durable-object/limit-object.ts'
+import type { ObjectVote } from '../../src/core/store/durable-object/objects.ts'
 import { chargeOf } from '../support/charges.ts'
 import { callLocal, LocalObject } from '../support/local-object.ts'
 import { expectProperty } from '../support/property.ts'

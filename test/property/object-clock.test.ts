@@ -1,9 +1,9 @@
 /** An object whose clock steps, while messages are lost and its isolate comes and goes. */
 import fc from 'fast-check'
 import { afterEach, expect, test, vi } from 'vitest'
-import { LimitMachine } from '../../src/store/durable-object/limit-machine.ts'
-import { readClock } from '../../src/store/durable-object/limit-object.ts'
-import type { ObjectCall, ObjectVote, PreparedCharge } from '../../src/store/durable-object/objects.ts'
+import { LimitMachine } from '../../src/core/store/durable-object/limit-machine.ts'
+import { readClock } from '../../src/core/store/durable-object/limit-object.ts'
+import type { ObjectCall, ObjectVote, PreparedCharge } from '../../src/core/store/durable-object/objects.ts'
 import { anyCharge, LONG, START_MS } from '../support/arbitraries.ts'
 import { chargeOf, EXACT_ALGORITHMS } from '../support/charges.ts'
 import { callLocal, LocalObject } from '../support/local-object.ts'

@@ -1,12 +1,12 @@
 import fc from 'fast-check'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
-import type { StoreCharge } from '../../src/model/charge.ts'
-import { StoreError } from '../../src/model/store.ts'
-import { DurableObjectStore } from '../../src/store/durable-object/durable-object-store.ts'
-import { LimitMachine } from '../../src/store/durable-object/limit-machine.ts'
-import { Negotiation, type To } from '../../src/store/durable-object/negotiation.ts'
-import type { CommitOrAbort, ObjectVote, RemoteObjects } from '../../src/store/durable-object/objects.ts'
-import { MemoryStore } from '../../src/store/memory/memory-store.ts'
+import type { StoreCharge } from '../../src/core/model/charge.ts'
+import { StoreError } from '../../src/core/model/store.ts'
+import { DurableObjectStore } from '../../src/core/store/durable-object/durable-object-store.ts'
+import { LimitMachine } from '../../src/core/store/durable-object/limit-machine.ts'
+import { Negotiation, type To } from '../../src/core/store/durable-object/negotiation.ts'
+import type { CommitOrAbort, ObjectVote, RemoteObjects } from '../../src/core/store/durable-object/objects.ts'
+import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'
 import {
   anyBlocks,
   anyCharge,

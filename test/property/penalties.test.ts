@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { findLongestMs } from '../../src/algorithms/sliding-window.ts'
-import type { StoreCharge } from '../../src/model/charge.ts'
-import type { PenaltySettings } from '../../src/model/limits.ts'
-import type { PolicyMode } from '../../src/model/policy.ts'
+import { findLongestMs } from '../../src/core/algorithms/sliding-window.ts'
+import type { StoreCharge } from '../../src/core/model/charge.ts'
+import type { PenaltySettings } from '../../src/core/model/limits.ts'
+import type { PolicyMode } from '../../src/core/model/policy.ts'
 import {
   aloneAndMixed,
   anyConfigured,

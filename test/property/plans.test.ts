@@ -2,8 +2,8 @@
 
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import type { StoreCharge } from '../../src/model/charge.ts'
-import type { Limit } from '../../src/model/limits.ts'
+import type { StoreCharge } from '../../src/core/model/charge.ts'
+import type { Limit } from '../../src/core/model/limits.ts'
 import { forwardUs, LONG, START_MS } from '../support/arbitraries.ts'
 import { chargeOf, EXACT_ALGORITHMS, take } from '../support/charges.ts'
 import { TIMED_STORES, type Trial } from '../support/timed-stores.ts'

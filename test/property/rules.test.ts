@@ -1,13 +1,19 @@
 import { randomUUID } from 'node:crypto'
 import fc from 'fast-check'
 import { expect, inject, test } from 'vitest'
-import { createDigest } from '../../src/request/identity/digest.ts'
-import { NO_RULES, parseRules, type Rules, readRules } from '../../src/rules/document.ts'
-import { dropEnded, readCurrentRules, withEntry, withoutEntry, withPolicies } from '../../src/rules/edit-rules.ts'
-import { type DocumentStore, KEPT_VERSIONS, type VersionId } from '../../src/store/documents.ts'
-import { MemoryDocuments } from '../../src/store/memory/memory-tables.ts'
-import { RedisDocuments } from '../../src/store/redis/documents/redis-documents.ts'
-import { adaptNodeRedis } from '../../src/store/redis/tcp-clients.ts'
+import { createDigest } from '../../src/core/runtime/digest.ts'
+import { type DocumentStore, KEPT_VERSIONS, type VersionId } from '../../src/core/store/documents.ts'
+import { MemoryDocuments } from '../../src/core/store/memory/memory-tables.ts'
+import { RedisDocuments } from '../../src/core/store/redis/documents/redis-documents.ts'
+import { adaptNodeRedis } from '../../src/core/store/redis/tcp-clients.ts'
+import { NO_RULES, parseRules, type Rules, readRules } from '../../src/gateway/rules/document.ts'
+import {
+  dropEnded,
+  readCurrentRules,
+  withEntry,
+  withoutEntry,
+  withPolicies,
+} from '../../src/gateway/rules/edit-rules.ts'
 import { editRules } from '../support/edit-rules.ts'
 import { expectProperty } from '../support/property.ts'
 import { connectRedis } from '../support/redis-client.ts'

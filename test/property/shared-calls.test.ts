@@ -1,8 +1,8 @@
 import { expect, test, vi } from 'vitest'
-import { withLeases } from '../../src/engine/leases.ts'
-import type { Decision, DecisionRequest, StoreCharge } from '../../src/model/charge.ts'
-import { StoreError } from '../../src/model/store.ts'
-import { MemoryStore } from '../../src/store/memory/memory-store.ts'
+import { withLeases } from '../../src/core/engine/stages/leases.ts'
+import type { Decision, DecisionRequest, StoreCharge } from '../../src/core/model/charge.ts'
+import { StoreError } from '../../src/core/model/store.ts'
+import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'
 import { callContext } from '../support/call-context.ts'
 import { chargeOf, retryAfterMs, storeWith, take } from '../support/charges.ts'
 

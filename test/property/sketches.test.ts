@@ -1,6 +1,5 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { SpaceSaving } from '../../src/statistics/space-saving.ts'
 import {
   mergeSketches,
   NO_SKETCH,
@@ -8,8 +7,9 @@ import {
   type Sketch,
   truncateSketch,
   writeSketch,
-} from '../../src/store/counters.ts'
-import { LUA } from '../../src/store/redis/counters/lua.ts'
+} from '../../src/core/store/counters.ts'
+import { LUA } from '../../src/core/store/redis/counters/lua.ts'
+import { SpaceSaving } from '../../src/gateway/statistics/space-saving.ts'
 import { connectRedis, type RedisClient } from '../support/redis-client.ts'
 
 let redis: RedisClient

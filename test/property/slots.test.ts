@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import type { StoreCharge } from '../../src/model/charge.ts'
+import type { StoreCharge } from '../../src/core/model/charge.ts'
 import { START_MS } from '../support/arbitraries.ts'
 import { chargeOf, take } from '../support/charges.ts'
 import { TIMED_STORES } from '../support/timed-stores.ts'

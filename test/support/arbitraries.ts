@@ -1,7 +1,7 @@
 import fc from 'fast-check'
-import type { StoreCharge } from '../../src/model/charge.ts'
-import type { AlgorithmName, Counts, Limit, PenaltySettings } from '../../src/model/limits.ts'
-import { POLICY_MODES, type PolicyMode } from '../../src/model/policy.ts'
+import type { StoreCharge } from '../../src/core/model/charge.ts'
+import type { AlgorithmName, Counts, Limit, PenaltySettings } from '../../src/core/model/limits.ts'
+import { POLICY_MODES, type PolicyMode } from '../../src/core/model/policy.ts'
 import { capacityOf, chargeOf, TIERED_ALGORITHMS } from './charges.ts'
 
 /** 14 November 2023, and some odd milliseconds. */

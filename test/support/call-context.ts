@@ -1,4 +1,4 @@
-import { type CallContext, Deadlines } from '../../src/runtime/call-context.ts'
+import { type CallContext, Deadlines } from '../../src/core/runtime/call-context.ts'
 
 /** @param background what goes on after the answer is put there */
 export function callContext(background: Promise<unknown>[] = []): CallContext {

@@ -1,4 +1,4 @@
-import type { Decision, DecisionRequest } from '../../src/model/charge.ts'
+import type { Decision, DecisionRequest } from '../../src/core/model/charge.ts'
 import { START_MS } from './arbitraries.ts'
 import type { TimedStore } from './timed-stores.ts'
 

@@ -1,8 +1,8 @@
-import type { Charge, Decision, DecisionRequest, StoreCharge } from '../../src/model/charge.ts'
-import type { Limit } from '../../src/model/limits.ts'
-import { ALGORITHM_NAMES, type AlgorithmName } from '../../src/model/limits.ts'
-import type { OnStoreError } from '../../src/model/policy.ts'
-import type { Store } from '../../src/model/store.ts'
+import type { Charge, Decision, DecisionRequest, StoreCharge } from '../../src/core/model/charge.ts'
+import type { Limit } from '../../src/core/model/limits.ts'
+import { ALGORITHM_NAMES, type AlgorithmName } from '../../src/core/model/limits.ts'
+import type { OnStoreError } from '../../src/core/model/policy.ts'
+import type { Store } from '../../src/core/model/store.ts'
 
 export const EVERY_ALGORITHM = ALGORITHM_NAMES
 /** Those that hold several limits at once. */

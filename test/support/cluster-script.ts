@@ -1,6 +1,6 @@
-import { withHashSlots } from '../../src/engine/hash-slots.ts'
-import type { Decision, DecisionRequest } from '../../src/model/charge.ts'
-import { StoreError } from '../../src/model/store.ts'
+import { withHashSlots } from '../../src/core/engine/stages/hash-slots.ts'
+import type { Decision, DecisionRequest } from '../../src/core/model/charge.ts'
+import { StoreError } from '../../src/core/model/store.ts'
 import { storeWith } from './charges.ts'
 import { MemoryScript } from './memory-script.ts'
 

@@ -1,4 +1,4 @@
-import { createHandler } from '../../src/compose/create-handler.ts'
+import { createHandler } from '../../src/gateway/create-handler.ts'
 import { PLANTED } from '../setup/secret-watch.ts'
 
 export const DECIDE_TOKEN = `${PLANTED}-decide-token-0123456789abcdef`

@@ -1,7 +1,7 @@
-import { changeRules } from '../../src/admin/change-rules.ts'
-import type { AdminContext } from '../../src/admin/operation.ts'
-import type { Rules } from '../../src/rules/document.ts'
-import type { DocumentStore } from '../../src/store/documents.ts'
+import type { DocumentStore } from '../../src/core/store/documents.ts'
+import { changeRules } from '../../src/gateway/admin/change-rules.ts'
+import type { AdminContext } from '../../src/gateway/admin/operation.ts'
+import type { Rules } from '../../src/gateway/rules/document.ts'
 
 interface Edit {
   readonly nowMs?: number

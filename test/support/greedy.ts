@@ -1,4 +1,4 @@
-import type { Limit } from '../../src/model/limits.ts'
+import type { Limit } from '../../src/core/model/limits.ts'
 
 /**
  * The most that limits allow: when calls go if there is always one, and each goes as soon as every window has room.

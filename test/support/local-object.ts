@@ -1,6 +1,6 @@
 import { DatabaseSync } from 'node:sqlite'
-import { LimitObject, type ObjectEnvironment } from '../../src/store/durable-object/limit-object.ts'
-import type { ObjectCall } from '../../src/store/durable-object/objects.ts'
+import { LimitObject, type ObjectEnvironment } from '../../src/core/store/durable-object/limit-object.ts'
+import type { ObjectCall } from '../../src/core/store/durable-object/objects.ts'
 
 /** What an object is given, in SQLite, as its platform does it: what is asked for is done at once. */
 export class LocalObject {

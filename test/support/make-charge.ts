@@ -1,5 +1,5 @@
-import type { RequestPolicy } from '../../src/model/policy.ts'
-import type { RequestChargeBuilder } from '../../src/request/charge-builder.ts'
+import type { RequestPolicy } from '../../src/core/model/policy.ts'
+import type { RequestChargeBuilder } from '../../src/http/request/charge-builder.ts'
 import { callContext } from './call-context.ts'
 
 /** What a policy asks of a request to `/`, by a route of its own or none. */

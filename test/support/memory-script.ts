@@ -1,8 +1,8 @@
-import type { ConcurrencyState } from '../../src/algorithms/concurrency.ts'
-import type { Decision, DecisionRequest, StoreCharge } from '../../src/model/charge.ts'
-import type { Release } from '../../src/model/store.ts'
-import { ExpiringStates } from '../../src/store/memory/expiring-states.ts'
-import { MemoryStore } from '../../src/store/memory/memory-store.ts'
+import type { ConcurrencyState } from '../../src/core/algorithms/concurrency.ts'
+import type { Decision, DecisionRequest, StoreCharge } from '../../src/core/model/charge.ts'
+import type { Release } from '../../src/core/model/store.ts'
+import { ExpiringStates } from '../../src/core/store/memory/expiring-states.ts'
+import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'
 
 /** States that tell when they expire. */
 class DatedStates extends ExpiringStates {

@@ -1,15 +1,15 @@
-import type { Decision, DecisionRequest, StoreCharge } from '../../src/model/charge.ts'
-import type { Release } from '../../src/model/store.ts'
-import { DurableObjectStore } from '../../src/store/durable-object/durable-object-store.ts'
-import { LimitMachine } from '../../src/store/durable-object/limit-machine.ts'
+import type { Decision, DecisionRequest, StoreCharge } from '../../src/core/model/charge.ts'
+import type { Release } from '../../src/core/model/store.ts'
+import { DurableObjectStore } from '../../src/core/store/durable-object/durable-object-store.ts'
+import { LimitMachine } from '../../src/core/store/durable-object/limit-machine.ts'
 import type {
   CommitOrAbort,
   ObjectCorrection,
   ObjectVote,
   PreparedCharge,
   RemoteObjects,
-} from '../../src/store/durable-object/objects.ts'
-import type { ObjectRow, Rows } from '../../src/store/durable-object/rows.ts'
+} from '../../src/core/store/durable-object/objects.ts'
+import type { ObjectRow, Rows } from '../../src/core/store/durable-object/rows.ts'
 import { callContext } from './call-context.ts'
 import { take } from './charges.ts'
 import { heldUnitsOf, marksOf } from './memory-script.ts'

@@ -5,7 +5,7 @@ import type {
   ObjectNamespace,
   ObjectVote,
   PreparedCharge,
-} from '../../src/store/durable-object/objects.ts'
+} from '../../src/core/store/durable-object/objects.ts'
 import { keepWorkerLog } from '../setup/secret-watch.ts'
 import { miniflareModules } from './build-bundle.ts'
 import { startParts } from './parts.ts'

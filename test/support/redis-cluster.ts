@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer } from 'node:net'
 import { createClient } from '@redis/client'
-import { sleep } from '../../src/runtime/sleep.ts'
+import { sleep } from '../../src/core/runtime/sleep.ts'
 import { freePort } from '../../tools/free-port.ts'
 import { type RedisServer, startRedisServer } from '../../tools/redis-server.ts'
 

@@ -1,8 +1,8 @@
-import type { Decision, DecisionRequest, StoreCharge } from '../../src/model/charge.ts'
-import type { Adjustment, Release } from '../../src/model/store.ts'
-import { createSha1 } from '../../src/runtime/hash.ts'
-import { LUA } from '../../src/store/redis/more-lua.ts'
-import { type Script, toScript } from '../../src/store/redis/redis-calls.ts'
+import type { Decision, DecisionRequest, StoreCharge } from '../../src/core/model/charge.ts'
+import type { Adjustment, Release } from '../../src/core/model/store.ts'
+import { createSha1 } from '../../src/core/runtime/hash.ts'
+import { LUA } from '../../src/core/store/redis/more-lua.ts'
+import { type Script, toScript } from '../../src/core/store/redis/redis-calls.ts'
 import {
   joinScript,
   listReleaseArguments,
@@ -10,7 +10,7 @@ import {
   listScriptArguments,
   listSettleArguments,
   readDecision,
-} from '../../src/store/redis/script.ts'
+} from '../../src/core/store/redis/script.ts'
 import { EVERY_ALGORITHM } from './charges.ts'
 import type { RedisClient } from './redis-client.ts'
 

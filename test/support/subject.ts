@@ -1,5 +1,5 @@
-import type { Store } from '../../src/model/store.ts'
-import { sleep } from '../../src/runtime/sleep.ts'
+import type { Store } from '../../src/core/model/store.ts'
+import { sleep } from '../../src/core/runtime/sleep.ts'
 
 /** A store under test, and its time. */
 export interface Subject {

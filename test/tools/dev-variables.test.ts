@@ -2,7 +2,7 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { SECRETS } from '../../src/config/variables.ts'
+import { SECRETS } from '../../src/http/config/variables.ts'
 import { readVariables } from '../../tools/dev-variables.ts'
 
 const TOML = `

@@ -4,10 +4,10 @@ import { join } from 'node:path'
 import { parseEnv } from 'node:util'
 import { parse } from 'smol-toml'
 import { describe, expect, test } from 'vitest'
-import { readCalendarLimits } from '../../src/algorithms/calendar.ts'
 import { SUBCOMMANDS } from '../../src/command/program.ts'
-import { loadConfig } from '../../src/config/load-config.ts'
-import { VARIABLES } from '../../src/config/variables.ts'
+import { readCalendarLimits } from '../../src/core/options/calendar.ts'
+import { loadConfig } from '../../src/http/config/load-config.ts'
+import { VARIABLES } from '../../src/http/config/variables.ts'
 import { readPage } from '../support/markdown.ts'
 
 const ROOT = join(import.meta.dirname, '../..')

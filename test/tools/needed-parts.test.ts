@@ -102,9 +102,9 @@ test.for([
 test('findNeededParts() reads the named environment, which inherits no secrets', async () => {
   const production = { vars: { ...PLAIN.vars, RULES: 'on' }, secrets: { required: REDIS } }
   const file = { ...PLAIN, env: { production, staging: { vars: PLAIN.vars } } }
-  expect([...((await findParts(file, '--env', 'production')) ?? [])]).toContain('rules/open-rules.ts')
+  expect([...((await findParts(file, '--env', 'production')) ?? [])]).toContain('gateway/rules/open-rules.ts')
   expect(await findParts(file, '--env', 'staging')).toBeUndefined()
-  expect([...((await findParts(file)) ?? [])]).not.toContain('rules/open-rules.ts')
+  expect([...((await findParts(file)) ?? [])]).not.toContain('gateway/rules/open-rules.ts')
 })
 
 test('findNeededParts() says what the gateway would refuse', async () => {

@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { loadConfig } from '../../src/config/load-config.ts'
-import { VARIABLES } from '../../src/config/variables.ts'
+import { loadConfig } from '../../src/http/config/load-config.ts'
+import { VARIABLES } from '../../src/http/config/variables.ts'
 import { writeSettings } from '../../tools/settings-docs.ts'
 import { type Cell, readPage } from '../support/markdown.ts'
 

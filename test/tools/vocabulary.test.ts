@@ -14,7 +14,8 @@ const REPLACED = new Set(
 
 /** Stored names that are read still, and settings that are refused with the new name. */
 const KEPT = new Set(['deeds', 'journal', 'dialect', 'tier'])
-const READERS = /^src\/(rules\/audit-log|statistics\/metrics|config\/option-error|command\/top\/key-watch)\.ts$/
+const READERS =
+  /^src\/(gateway\/rules\/audit-log|gateway\/statistics\/metrics|core\/options\/option-error|command\/top\/key-watch)\.ts$/
 
 /** Sources that are written by hand. */
 const FILES = execFileSync('git', ['ls-files', 'src', 'lua', 'dashboard'], { cwd: ROOT, encoding: 'utf8' })

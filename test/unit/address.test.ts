@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { readCallerAddress } from '../../src/request/identity/address.ts'
+import { readCallerAddress } from '../../src/http/request/identity/address.ts'
 
 const addressOf = (address: string) => readCallerAddress({ headers: new Headers({ 'CF-Connecting-IP': address }) }, 64)
 

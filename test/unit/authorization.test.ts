@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { readAuthorization } from '../../src/request/identity/authorization.ts'
+import { readAuthorization } from '../../src/http/request/identity/authorization.ts'
 
 const X = { kind: 'value', value: 'X' }
 

@@ -1,7 +1,7 @@
 import { expect, test, vi } from 'vitest'
-import { Engine } from '../../src/engine/engine.ts'
-import { type LeaseSize, withLeases } from '../../src/engine/leases.ts'
-import { MemoryStore } from '../../src/store/memory/memory-store.ts'
+import { Engine } from '../../src/core/engine/engine.ts'
+import { type LeaseSize, withLeases } from '../../src/core/engine/stages/leases.ts'
+import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'
 import { callContext } from '../support/call-context.ts'
 import { chargeOf, withPolicy } from '../support/charges.ts'
 

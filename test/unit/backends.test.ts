@@ -1,11 +1,11 @@
 /// <reference types="@cloudflare/vitest-plugin/types" />
 import { env } from 'cloudflare:workers'
 import { expect, inject, test } from 'vitest'
-import type { Backend } from '../../src/store/backend.ts'
-import { findPeriodStart } from '../../src/store/counters.ts'
-import { openObjectBackend } from '../../src/store/durable-object/durable-object-store.ts'
-import { openMemoryBackend } from '../../src/store/memory/memory-store.ts'
-import { openUpstashBackend } from '../../src/store/redis/upstash-backend.ts'
+import type { Backend } from '../../src/core/store/backend.ts'
+import { findPeriodStart } from '../../src/core/store/counters.ts'
+import { openObjectBackend } from '../../src/core/store/durable-object/durable-object-store.ts'
+import { openMemoryBackend } from '../../src/core/store/memory/memory-store.ts'
+import { openUpstashBackend } from '../../src/core/store/redis/upstash-backend.ts'
 import { chargeOf, take } from '../support/charges.ts'
 
 const timeoutMs = 60_000

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
-import { CircuitBreaker, withBreaker } from '../../src/engine/circuit-breaker.ts'
-import { type Store, StoreError } from '../../src/model/store.ts'
-import { MemoryStore } from '../../src/store/memory/memory-store.ts'
+import { CircuitBreaker, withBreaker } from '../../src/core/engine/stages/circuit-breaker.ts'
+import { type Store, StoreError } from '../../src/core/model/store.ts'
+import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'
 import { chargeOf, take } from '../support/charges.ts'
 
 const RULE = chargeOf('sliding-window', [{ limit: 1_000, windowMs: 60_000 }])

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { canonicalizePath } from '../../src/request/policy/canonical-path.ts'
+import { canonicalizePath } from '../../src/http/request/policy/canonical-path.ts'
 
 const canonical = (path: string) => canonicalizePath(new URL(`https://gateway.example${path}`).pathname)
 

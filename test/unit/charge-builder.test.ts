@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { type Environment, loadConfig } from '../../src/config/load-config.ts'
-import { RequestChargeBuilder } from '../../src/request/charge-builder.ts'
+import { type Environment, loadConfig } from '../../src/http/config/load-config.ts'
+import { RequestChargeBuilder } from '../../src/http/request/charge-builder.ts'
 import { makeChargeKey } from '../support/make-charge.ts'
 
 /** Makes the key of a request by the first of the policies. */

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { CircuitBreaker } from '../../src/engine/circuit-breaker.ts'
+import { CircuitBreaker } from '../../src/core/engine/stages/circuit-breaker.ts'
 
 const PROBE_TIMEOUT_MS = 1_000
 

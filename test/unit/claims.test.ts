@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
-import { type IdentitySource, parseBy, parseClaimSource } from '../../src/model/identity-source.ts'
-import { findClaim } from '../../src/request/identity/claims.ts'
-import { readIdentity } from '../../src/request/identity/identify.ts'
+import { type IdentitySource, parseBy, parseClaimSource } from '../../src/core/model/identity-source.ts'
+import { findClaim } from '../../src/http/request/identity/claims.ts'
+import { readIdentity } from '../../src/http/request/identity/identify.ts'
 
 test.each<[string, readonly string[]]>([
   ['sub', ['sub']],

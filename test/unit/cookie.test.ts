@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { readCookie } from '../../src/request/identity/cookie.ts'
+import { readCookie } from '../../src/http/request/identity/cookie.ts'
 
 function reading(field: string | null, name = 'sid'): string {
   const found = readCookie(field, name)

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
-import { StoreError } from '../../src/model/store.ts'
-import { copyDocuments } from '../../src/rules/open-rules.ts'
-import type { DocumentStore } from '../../src/store/documents.ts'
-import { MemoryDocuments } from '../../src/store/memory/memory-tables.ts'
+import { StoreError } from '../../src/core/model/store.ts'
+import type { DocumentStore } from '../../src/core/store/documents.ts'
+import { MemoryDocuments } from '../../src/core/store/memory/memory-tables.ts'
+import { copyDocuments } from '../../src/gateway/rules/open-rules.ts'
 
 const NOTE = { actor: 'test', comment: 'test' }
 

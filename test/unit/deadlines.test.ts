@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import { Deadlines, TOO_LATE } from '../../src/runtime/call-context.ts'
+import { Deadlines, TOO_LATE } from '../../src/core/runtime/call-context.ts'
 
 const never = new Promise<never>(() => {})
 

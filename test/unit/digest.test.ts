@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { createDigest } from '../../src/request/identity/digest.ts'
+import { createDigest } from '../../src/core/runtime/digest.ts'
 
 const encoder = new TextEncoder()
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import type { StoreCharge } from '../../src/model/charge.ts'
-import { EntriesToRead } from '../../src/store/redis/redis-store.ts'
+import type { StoreCharge } from '../../src/core/model/charge.ts'
+import { EntriesToRead } from '../../src/core/store/redis/redis-store.ts'
 import { chargeOf } from '../support/charges.ts'
 
 const limits = [

@@ -1,5 +1,5 @@
 import { expect, test, vi } from 'vitest'
-import { readFormField, readMember } from '../../src/request/identity/body.ts'
+import { readFormField, readMember } from '../../src/http/request/identity/body.ts'
 
 test('readFormField() gives up on a body of unknown length that is too long, and leaves it whole for the proxy', async () => {
   const body = new TextEncoder().encode(`caller=${'x'.repeat(9_000)}`)

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
 import { version } from '../../package.json'
-import type { Circuit } from '../../src/engine/circuit-breaker.ts'
-import { createHealthReader, createHealthResponse } from '../../src/gateway/health.ts'
-import { type Store, StoreError } from '../../src/model/store.ts'
+import type { Circuit } from '../../src/core/engine/stages/circuit-breaker.ts'
+import { type Store, StoreError } from '../../src/core/model/store.ts'
+import { createHealthReader, createHealthResponse } from '../../src/gateway/app/health.ts'
 
 const START_MS = 1_700_000_000_000
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { isConnectionStray, removeHopByHop } from '../../src/http/forwarded-headers.ts'
+import { isConnectionStray, removeHopByHop } from '../../src/http/response/forwarded-headers.ts'
 
 function left(sent: Readonly<Record<string, string>>): readonly string[] {
   const headers = new Headers(sent)

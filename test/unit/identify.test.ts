@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
-import { type IdentitySource, parseBy } from '../../src/model/identity-source.ts'
-import type { MissingIdentity } from '../../src/model/policy.ts'
-import { createDigest } from '../../src/request/identity/digest.ts'
-import { readIdentity } from '../../src/request/identity/identify.ts'
+import { type IdentitySource, parseBy } from '../../src/core/model/identity-source.ts'
+import type { MissingIdentity } from '../../src/core/model/policy.ts'
+import { createDigest } from '../../src/core/runtime/digest.ts'
+import { readIdentity } from '../../src/http/request/identity/identify.ts'
 
 interface Caller {
   readonly by: string

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { parseBy } from '../../src/model/identity-source.ts'
+import { parseBy } from '../../src/core/model/identity-source.ts'
 
 test.each([
   ['token', [{ kind: 'token' }]],

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
-import { parsePointer } from '../../src/model/identity-source.ts'
-import { readMember } from '../../src/request/identity/body.ts'
-import type { ReceivedRequest } from '../../src/request/received-request.ts'
+import { parsePointer } from '../../src/core/model/identity-source.ts'
+import { readMember } from '../../src/http/request/identity/body.ts'
+import type { ReceivedRequest } from '../../src/http/request/received-request.ts'
 
 const JSON_TYPE = 'application/json'
 

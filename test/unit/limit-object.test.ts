@@ -2,12 +2,12 @@
 import { abortAllDurableObjects, evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { expect, test } from 'vitest'
-import type { StoreCharge } from '../../src/model/charge.ts'
-import { sleep } from '../../src/runtime/sleep.ts'
-import { DurableObjectStore } from '../../src/store/durable-object/durable-object-store.ts'
-import { LimitMachine } from '../../src/store/durable-object/limit-machine.ts'
-import { openObjects } from '../../src/store/durable-object/objects.ts'
-import { SqlRows } from '../../src/store/durable-object/rows.ts'
+import type { StoreCharge } from '../../src/core/model/charge.ts'
+import { sleep } from '../../src/core/runtime/sleep.ts'
+import { DurableObjectStore } from '../../src/core/store/durable-object/durable-object-store.ts'
+import { LimitMachine } from '../../src/core/store/durable-object/limit-machine.ts'
+import { openObjects } from '../../src/core/store/durable-object/objects.ts'
+import { SqlRows } from '../../src/core/store/durable-object/rows.ts'
 import { chargeOf, EVERY_ALGORITHM, EXACT_ALGORITHMS, take } from '../support/charges.ts'
 
 const namespace = env.LIMITS

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { formatWindow, parseLimits } from '../../src/model/limits.ts'
+import { formatWindow, parseLimits } from '../../src/core/model/limits.ts'
 
 const UNIT_MS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 } as const
 const UNITS = Object.keys(UNIT_MS) as (keyof typeof UNIT_MS)[]

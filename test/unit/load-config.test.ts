@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest'
-import { findProblems } from '../../src/config/all-problems.ts'
-import { type Config, type Environment, loadConfig, NEVER_EMPTY } from '../../src/config/load-config.ts'
-import { OptionError } from '../../src/config/option-error.ts'
-import { VARIABLES } from '../../src/config/variables.ts'
+import { OptionError } from '../../src/core/options/option-error.ts'
+import { findProblems } from '../../src/http/config/all-problems.ts'
+import { type Config, type Environment, loadConfig, NEVER_EMPTY } from '../../src/http/config/load-config.ts'
+import { VARIABLES } from '../../src/http/config/variables.ts'
 
 const UPSTREAM_URL = 'https://api.example.com'
 const OBJECTS = { LIMITS: { idFromName() {} } }

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { scaleToLocalShare } from '../../src/engine/engine.ts'
-import type { StoreCharge } from '../../src/model/charge.ts'
+import { scaleToLocalShare } from '../../src/core/engine/engine.ts'
+import type { StoreCharge } from '../../src/core/model/charge.ts'
 import { chargeOf } from '../support/charges.ts'
 
 function limitsOf(charge: Partial<StoreCharge>, share: number): unknown {

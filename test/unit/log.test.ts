@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { type Log, throttle } from '../../src/runtime/log.ts'
+import { type Log, throttle } from '../../src/core/runtime/log.ts'
 
 function subject() {
   const clock = { now: 1_700_000_000_000 }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { Lru, TextLru } from '../../src/runtime/lru.ts'
+import { Lru, TextLru } from '../../src/core/runtime/lru.ts'
 
 test('Lru#set() holds no more than it may, and half of that for certain', () => {
   const map = new Lru<number>(1_000)

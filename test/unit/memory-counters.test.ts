@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { KEPT_MS, PERIOD_MS, type Resolution } from '../../src/store/counters.ts'
-import { MemoryCounters } from '../../src/store/memory/memory-tables.ts'
+import { KEPT_MS, PERIOD_MS, type Resolution } from '../../src/core/store/counters.ts'
+import { MemoryCounters } from '../../src/core/store/memory/memory-tables.ts'
 
 const START_MS = 1_800_000_000_000
 

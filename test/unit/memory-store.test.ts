@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import type { Decision, DecisionRequest, StoreCharge } from '../../src/model/charge.ts'
-import { MemoryStore } from '../../src/store/memory/memory-store.ts'
+import type { Decision, DecisionRequest, StoreCharge } from '../../src/core/model/charge.ts'
+import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'
 
 /** The bound of the source: more callers than any test could know of by accident. */
 const MAX_KEYS = 100_000

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
-import { type MirrorCount, withMirror } from '../../src/engine/mirror.ts'
-import type { DecisionRequest } from '../../src/model/charge.ts'
-import { type Store, StoreError } from '../../src/model/store.ts'
-import { MemoryStore } from '../../src/store/memory/memory-store.ts'
+import { type MirrorCount, withMirror } from '../../src/core/engine/stages/mirror.ts'
+import type { DecisionRequest } from '../../src/core/model/charge.ts'
+import { type Store, StoreError } from '../../src/core/model/store.ts'
+import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'
 import { callContext } from '../support/call-context.ts'
 import { chargeOf, take } from '../support/charges.ts'
 

@@ -2,15 +2,15 @@
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { expect, test } from 'vitest'
-import { StoreError } from '../../src/model/store.ts'
-import { findPeriodStart, KEPT_MS, PERIOD_MS, type Period, TOTALS_KEPT_MS } from '../../src/store/counters.ts'
-import { NO_DOCUMENT } from '../../src/store/documents.ts'
+import { StoreError } from '../../src/core/model/store.ts'
+import { findPeriodStart, KEPT_MS, PERIOD_MS, type Period, TOTALS_KEPT_MS } from '../../src/core/store/counters.ts'
+import { NO_DOCUMENT } from '../../src/core/store/documents.ts'
 import {
   openCounterTable,
   openObjectCounters,
   openObjectDocuments,
   toPlain,
-} from '../../src/store/durable-object/tables.ts'
+} from '../../src/core/store/durable-object/tables.ts'
 
 const namespace = env.LIMITS
 const stubOf = (name: string) => namespace.get(namespace.idFromName(name))

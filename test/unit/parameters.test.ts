@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { readParameter } from '../../src/request/identity/reading.ts'
+import { readParameter } from '../../src/http/request/identity/reading.ts'
 
 function read(text: string, name = 'api_key'): string {
   const reading = readParameter(text, name)

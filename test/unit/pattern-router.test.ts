@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import type { Pattern } from '../../src/model/policy.ts'
-import { PatternRouter, parsePattern } from '../../src/request/policy/pattern.ts'
+import type { Pattern } from '../../src/core/model/policy.ts'
+import { PatternRouter, parsePattern } from '../../src/http/request/policy/pattern.ts'
 
 /** A router that answers with the patterns themselves. */
 function routerOf(...patterns: readonly string[]): PatternRouter<string> {

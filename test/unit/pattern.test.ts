@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import type { Pattern } from '../../src/model/policy.ts'
-import { describeExpectedPattern, mayOverlap, parsePattern } from '../../src/request/policy/pattern.ts'
+import type { Pattern } from '../../src/core/model/policy.ts'
+import { describeExpectedPattern, mayOverlap, parsePattern } from '../../src/http/request/policy/pattern.ts'
 
 test.each([
   ['/login', '*', '/login'],

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import { PendingReleases } from '../../src/engine/pending-releases.ts'
-import { type Release, StoreError } from '../../src/model/store.ts'
+import { PendingReleases } from '../../src/core/engine/stages/pending-releases.ts'
+import { type Release, StoreError } from '../../src/core/model/store.ts'
 import { chargeOf } from '../support/charges.ts'
 
 beforeEach(() => vi.useFakeTimers({ now: 1_700_000_000_000 }))

@@ -1,11 +1,11 @@
 /** Limits by plan, from the request to the decision. */
 import { expect, test } from 'vitest'
-import { type Environment, loadConfig } from '../../src/config/load-config.ts'
-import { withLeases } from '../../src/engine/leases.ts'
-import { composeLimiter } from '../../src/engine/limiter.ts'
-import type { DecisionRequest } from '../../src/model/charge.ts'
-import { createPathReader } from '../../src/request/target.ts'
-import { MemoryStore } from '../../src/store/memory/memory-store.ts'
+import { withLeases } from '../../src/core/engine/stages/leases.ts'
+import type { DecisionRequest } from '../../src/core/model/charge.ts'
+import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'
+import { type Environment, loadConfig } from '../../src/http/config/load-config.ts'
+import { composeLimiter } from '../../src/http/request/request-limiter.ts'
+import { createPathReader } from '../../src/http/request/target.ts'
 import { callContext } from '../support/call-context.ts'
 
 const API = {

@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { type Environment, loadConfig } from '../../src/config/load-config.ts'
-import { findPriority, PolicyFinder } from '../../src/request/policy/policy-finder.ts'
-import { createPathReader } from '../../src/request/target.ts'
+import { type Environment, loadConfig } from '../../src/http/config/load-config.ts'
+import { findPriority, PolicyFinder } from '../../src/http/request/policy/policy-finder.ts'
+import { createPathReader } from '../../src/http/request/target.ts'
 
 /** @param matches of each policy by name; undefined for one that applies everywhere */
 function finderOf(matches: Readonly<Record<string, string | undefined>>, exempt?: string): PolicyFinder {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { createProblemResponse, formatRetryAfter } from '../../src/http/problem.ts'
+import { createProblemResponse, formatRetryAfter } from '../../src/http/response/problem.ts'
 
 test('createProblemResponse() makes problem details that no cache may keep', async () => {
   const response = createProblemResponse({

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
-import { loadConfig } from '../../src/config/load-config.ts'
-import { type HeaderFormat, setRateLimitHeaders } from '../../src/http/rate-limit-headers.ts'
-import type { LimitState } from '../../src/model/charge.ts'
-import type { ReportedLimit } from '../../src/model/verdict.ts'
+import type { LimitState } from '../../src/core/model/charge.ts'
+import type { ReportedLimit } from '../../src/core/model/verdict.ts'
+import { loadConfig } from '../../src/http/config/load-config.ts'
+import { type HeaderFormat, setRateLimitHeaders } from '../../src/http/response/rate-limit-headers.ts'
 
 const NOW_MS = 1_700_000_000_400
 

@@ -1,13 +1,13 @@
 import { afterEach, describe, expect, inject, test, vi } from 'vitest'
-import type { DecisionRequest, StoreCharge } from '../../src/model/charge.ts'
-import type { AlgorithmName } from '../../src/model/limits.ts'
-import type { Store } from '../../src/model/store.ts'
-import { StoreError } from '../../src/model/store.ts'
-import { createSha1 } from '../../src/runtime/hash.ts'
-import { LUA } from '../../src/store/redis/more-lua.ts'
-import { KEY_LOCKING } from '../../src/store/redis/redis-calls.ts'
-import { joinScript } from '../../src/store/redis/script.ts'
-import { openUpstashBackend, type UpstashStoreOptions } from '../../src/store/redis/upstash-backend.ts'
+import type { DecisionRequest, StoreCharge } from '../../src/core/model/charge.ts'
+import type { AlgorithmName } from '../../src/core/model/limits.ts'
+import type { Store } from '../../src/core/model/store.ts'
+import { StoreError } from '../../src/core/model/store.ts'
+import { createSha1 } from '../../src/core/runtime/hash.ts'
+import { LUA } from '../../src/core/store/redis/more-lua.ts'
+import { KEY_LOCKING } from '../../src/core/store/redis/redis-calls.ts'
+import { joinScript } from '../../src/core/store/redis/script.ts'
+import { openUpstashBackend, type UpstashStoreOptions } from '../../src/core/store/redis/upstash-backend.ts'
 
 afterEach(() => vi.unstubAllGlobals())
 

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
-import { withRefusalCache } from '../../src/engine/refusal-cache.ts'
-import type { DecisionRequest, LimitState, StoreCharge } from '../../src/model/charge.ts'
-import { StoreError } from '../../src/model/store.ts'
-import { MemoryStore } from '../../src/store/memory/memory-store.ts'
+import { withRefusalCache } from '../../src/core/engine/stages/refusal-cache.ts'
+import type { DecisionRequest, LimitState, StoreCharge } from '../../src/core/model/charge.ts'
+import { StoreError } from '../../src/core/model/store.ts'
+import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'
 import { callContext } from '../support/call-context.ts'
 import { chargeOf, storeWith, take } from '../support/charges.ts'
 

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
-import { withRefusalLimit } from '../../src/engine/refusal-limit.ts'
-import type { DecisionRequest, StoreCharge } from '../../src/model/charge.ts'
-import { MemoryStore } from '../../src/store/memory/memory-store.ts'
+import { withRefusalLimit } from '../../src/core/engine/stages/refusal-limit.ts'
+import type { DecisionRequest, StoreCharge } from '../../src/core/model/charge.ts'
+import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'
 import { chargeOf, take } from '../support/charges.ts'
 
 const START_MS = 1_700_000_000_000

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { createPathReader, PATH_LITERALS } from '../../src/request/target.ts'
+import { createPathReader, PATH_LITERALS } from '../../src/http/request/target.ts'
 
 const readPath = createPathReader()
 const read = (path: string, reader = readPath) => reader(new URL(`https://gateway.example${path}`).pathname)

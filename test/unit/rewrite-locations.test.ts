@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { rewriteLocation } from '../../src/gateway/rewrite-locations.ts'
+import { rewriteLocation } from '../../src/gateway/app/rewrite-locations.ts'
 
 const OWN = 'https://api.example.com'
 

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest'
-import { loadConfig } from '../../src/config/load-config.ts'
-import type { MatchedRules } from '../../src/engine/limiter.ts'
-import type { RequestCharge } from '../../src/model/charge.ts'
-import type { RequestPolicy } from '../../src/model/policy.ts'
-import { createDigest } from '../../src/request/identity/digest.ts'
-import { readRules } from '../../src/rules/document.ts'
-import { RuleIndex } from '../../src/rules/rule-index.ts'
+import type { RequestCharge } from '../../src/core/model/charge.ts'
+import type { RequestPolicy } from '../../src/core/model/policy.ts'
+import { createDigest } from '../../src/core/runtime/digest.ts'
+import { readRules } from '../../src/gateway/rules/document.ts'
+import { RuleIndex } from '../../src/gateway/rules/rule-index.ts'
+import { loadConfig } from '../../src/http/config/load-config.ts'
+import type { MatchedRules } from '../../src/http/request/request-limiter.ts'
 
 const NOW_MS = Date.UTC(2026, 0, 1)
 const LATER = '2026-01-01T00:00:01Z'

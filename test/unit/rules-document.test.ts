@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest'
-import { OptionError } from '../../src/config/option-error.ts'
-import { createDigest } from '../../src/request/identity/digest.ts'
-import { NO_RULES, parseRules, readRules } from '../../src/rules/document.ts'
-import { createRuleTarget } from '../../src/rules/target.ts'
+import { OptionError } from '../../src/core/options/option-error.ts'
+import { createDigest } from '../../src/core/runtime/digest.ts'
+import { NO_RULES, parseRules, readRules } from '../../src/gateway/rules/document.ts'
+import { createRuleTarget } from '../../src/gateway/rules/target.ts'
 
 const DIGEST = createDigest(undefined)(['token', 'abc'])
 

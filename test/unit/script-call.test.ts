@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import type { DecisionRequest, StoreCharge } from '../../src/model/charge.ts'
-import { listScriptArguments, readDecision } from '../../src/store/redis/script.ts'
+import type { DecisionRequest, StoreCharge } from '../../src/core/model/charge.ts'
+import { listScriptArguments, readDecision } from '../../src/core/store/redis/script.ts'
 import { chargeOf } from '../support/charges.ts'
 
 const limits = [

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { StatusCache } from '../../src/engine/status-cache.ts'
-import type { StoreCharge } from '../../src/model/charge.ts'
+import { StatusCache } from '../../src/core/engine/stages/status-cache.ts'
+import type { StoreCharge } from '../../src/core/model/charge.ts'
 import { chargeOf, take } from '../support/charges.ts'
 
 const CHARGE = chargeOf('sliding-window', [{ limit: 5, windowMs: 60_000 }])

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { RequestHeaders } from '../../src/http/incoming-request.ts'
-import { createPathReader, createTargetReader } from '../../src/request/target.ts'
+import { createPathReader, createTargetReader } from '../../src/http/request/target.ts'
+import { RequestHeaders } from '../../src/http/response/incoming-request.ts'
 
 const readPath = createPathReader()
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { signalsOverload } from '../../src/http/exchange.ts'
+import { signalsOverload } from '../../src/http/response/exchange.ts'
 
 const GET = new Request('https://g.example/')
 const POST = new Request('https://g.example/', { method: 'POST', body: 'x' })

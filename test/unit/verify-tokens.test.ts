@@ -1,7 +1,7 @@
 import { base64url, exportSPKI, type JWTPayload, SignJWT } from 'jose'
 import { beforeAll, describe, expect, test, vi } from 'vitest'
-import type { ClaimReader, JwtSettings } from '../../src/request/identity/claims.ts'
-import { loadTokenVerifier } from '../../src/request/identity/jwt/verify-tokens.ts'
+import type { ClaimReader, JwtSettings } from '../../src/http/request/identity/claims.ts'
+import { loadTokenVerifier } from '../../src/http/request/identity/jwt/verify-tokens.ts'
 import { callContext } from '../support/call-context.ts'
 import { encodePart, makeKey, type SigningKey, signToken } from '../support/tokens.ts'
 

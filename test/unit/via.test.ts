@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { loadConfig } from '../../src/config/load-config.ts'
-import { createViaName } from '../../src/gateway/proxy.ts'
+import { createViaName } from '../../src/gateway/app/proxy.ts'
+import { loadConfig } from '../../src/http/config/load-config.ts'
 
 const nameOf = (env: Readonly<Record<string, unknown>>) =>
   createViaName(loadConfig({ UPSTREAM_URL: 'https://api.example.com', ...env }))

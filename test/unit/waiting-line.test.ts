@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from 'vitest'
-import { LimitMachine } from '../../src/store/durable-object/limit-machine.ts'
-import type { ObjectVote, PreparedCharge } from '../../src/store/durable-object/objects.ts'
+import { LimitMachine } from '../../src/core/store/durable-object/limit-machine.ts'
+import type { ObjectVote, PreparedCharge } from '../../src/core/store/durable-object/objects.ts'
 import { chargeOf, EVERY_ALGORITHM } from '../support/charges.ts'
 import { MemoryRows, Waiting } from '../support/object-network.ts'
 

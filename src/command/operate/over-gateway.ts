@@ -1,7 +1,7 @@
 import * as v from 'valibot'
-import type { Operation } from '../../admin/operation.ts'
-import { environment, toOptionError } from '../../config/variables.ts'
-import { NOT_SERVED } from '../../http/problem.ts'
+import type { Operation } from '../../gateway/admin/operation.ts'
+import { environment, toOptionError } from '../../http/config/variables.ts'
+import { NOT_SERVED } from '../../http/response/problem.ts'
 import { CommandError, findCause } from '../command-error.ts'
 import { explainProblem, type Operator, type ProblemBody } from './operator.ts'
 

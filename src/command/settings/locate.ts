@@ -1,5 +1,5 @@
-import type { RequestPolicy } from '../../model/policy.ts'
-import { readDeployedTables } from '../../rules/rule-policies.ts'
+import type { RequestPolicy } from '../../core/model/policy.ts'
+import { readDeployedTables } from '../../gateway/rules/rule-policies.ts'
 import type { DevVars, Settings } from './settings.ts'
 import { locateOffset, type Part, type Path, type Place } from './wrangler-file.ts'
 

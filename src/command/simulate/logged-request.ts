@@ -1,5 +1,5 @@
-import type { IdentitySource } from '../../model/identity-source.ts'
-import type { ReceivedRequest } from '../../request/received-request.ts'
+import type { IdentitySource } from '../../core/model/identity-source.ts'
+import type { ReceivedRequest } from '../../http/request/received-request.ts'
 import type { LogEntry } from './log-line.ts'
 
 /** A request from a log, which holds no body. */

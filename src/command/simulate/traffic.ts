@@ -1,4 +1,4 @@
-import { parseDuration } from '../../model/limits.ts'
+import { parseDuration } from '../../core/model/limits.ts'
 import { CommandError } from '../command-error.ts'
 import type { Batch } from './log-files.ts'
 import type { LogEntry } from './log-line.ts'

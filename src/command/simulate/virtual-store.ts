@@ -1,9 +1,9 @@
-import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
-import { Engine } from '../../engine/engine.ts'
-import { type LeaseSize, withLeases } from '../../engine/leases.ts'
-import type { Decision, DecisionRequest, StoreCharge } from '../../model/charge.ts'
-import { ExpiringStates, MAX_KEYS } from '../../store/memory/expiring-states.ts'
-import { MemoryStore } from '../../store/memory/memory-store.ts'
+import { ALGORITHMS } from '../../core/algorithms/algorithm-table.ts'
+import { Engine } from '../../core/engine/engine.ts'
+import { type LeaseSize, withLeases } from '../../core/engine/stages/leases.ts'
+import type { Decision, DecisionRequest, StoreCharge } from '../../core/model/charge.ts'
+import { ExpiringStates, MAX_KEYS } from '../../core/store/memory/expiring-states.ts'
+import { MemoryStore } from '../../core/store/memory/memory-store.ts'
 
 /** `lua/sliding-window.lua` reads so many entries together with the newest: a limit that holds more costs another read. */
 const READ_TOGETHER = 8

@@ -1,6 +1,6 @@
-import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
-import type { RequestPolicy } from '../../model/policy.ts'
-import type { LimitUsage, readUsage } from '../../request/caller/caller-charges.ts'
+import { ALGORITHMS } from '../../core/algorithms/algorithm-table.ts'
+import type { RequestPolicy } from '../../core/model/policy.ts'
+import type { LimitUsage, readUsage } from '../../gateway/callers/caller-charges.ts'
 
 export type Look = Awaited<ReturnType<typeof readUsage>>
 

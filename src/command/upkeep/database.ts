@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer'
-import { KEY_LOCKING, SHEBANG_UNKNOWN } from '../../store/redis/redis-calls.ts'
+import { KEY_LOCKING, SHEBANG_UNKNOWN } from '../../core/store/redis/redis-calls.ts'
 import { CommandError } from '../command-error.ts'
 import { CLUSTER_IS_NOT_SUPPORTED, type Connection, DatabaseError } from '../redis/connection.ts'
 import { LUA } from './lua.ts'

@@ -3,7 +3,7 @@ import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node
 import { homedir } from 'node:os'
 import { dirname, join } from 'node:path'
 import * as v from 'valibot'
-import { units } from '../../statistics/schema.ts'
+import { units } from '../../gateway/api/schema.ts'
 import type { Context } from '../subcommand.ts'
 
 const UNFINISHED = v.object({

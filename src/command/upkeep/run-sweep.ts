@@ -1,6 +1,6 @@
 import { type Command, Option } from '@commander-js/extra-typings'
-import { integer } from '../../config/values.ts'
-import { StoreError } from '../../model/store.ts'
+import { StoreError } from '../../core/model/store.ts'
+import { integer } from '../../http/config/values.ts'
 import { CommandError, type Exit } from '../command-error.ts'
 import { formatNumber, formatPercent } from '../format.ts'
 import { createOption } from '../read-option.ts'

@@ -1,5 +1,5 @@
 import { setTimeout } from 'node:timers/promises'
-import { createReplyError } from '../../store/redis/redis-calls.ts'
+import { createReplyError } from '../../core/store/redis/redis-calls.ts'
 import { type Connection, DatabaseError, PASSING } from '../redis/connection.ts'
 import { countKeys, type Job, type KeyName, refuseCluster, scan } from './database.ts'
 

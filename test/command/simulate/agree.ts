@@ -1,6 +1,6 @@
 import type { LogEntry } from '../../../src/command/simulate/log-line.ts'
 import { type Fate, Simulation } from '../../../src/command/simulate/simulation.ts'
-import type { Config } from '../../../src/config/load-config.ts'
+import type { Config } from '../../../src/http/config/load-config.ts'
 
 /** A request that was really decided. */
 export interface Decided {

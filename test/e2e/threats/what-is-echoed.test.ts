@@ -2,7 +2,7 @@
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { loadConfig } from '../../../src/config/load-config.ts'
+import { loadConfig } from '../../../src/http/config/load-config.ts'
 import { exchange, statusesOf } from '../../support/raw-http.ts'
 import { startThreatenedGateway, type ThreatenedGateway } from '../../support/threatened-gateway.ts'
 

@@ -1,10 +1,10 @@
 /** The middleware for Hono, on workerd and on Node alike. */
 import { Hono } from 'hono'
 import { beforeEach, describe, expect, test } from 'vitest'
+import { type Store, StoreError } from '../../../src/core/model/store.ts'
+import { MemoryStore } from '../../../src/core/store/memory/memory-store.ts'
 import type { RateLimit } from '../../../src/hono.ts'
 import { type RateLimitVariables, type SluiceOptions, sluice } from '../../../src/hono.ts'
-import { type Store, StoreError } from '../../../src/model/store.ts'
-import { MemoryStore } from '../../../src/store/memory/memory-store.ts'
 
 const NOW_MS = 1_700_000_000_000
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { sleep } from '../../../src/core/runtime/sleep.ts'
 import { type AnyRedis, createLimiter, redisStore, slidingWindow } from '../../../src/index.ts'
-import { sleep } from '../../../src/runtime/sleep.ts'
 import { type ClusterNode, type RedisCluster, startRedisCluster } from '../../support/redis-cluster.ts'
 import { expectNoWindowOver } from '../../support/windows.ts'
 import { connectIoCluster, connectNodeCluster } from './clients.ts'

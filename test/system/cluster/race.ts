@@ -1,5 +1,5 @@
+import { sleep } from '../../../src/core/runtime/sleep.ts'
 import { type AnyRedis, createLimiter, redisStore, slidingWindow } from '../../../src/index.ts'
-import { sleep } from '../../../src/runtime/sleep.ts'
 import type { ClusterNode, RedisCluster } from '../../support/redis-cluster.ts'
 import type { Admission } from '../../support/windows.ts'
 

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { type Environment, loadConfig } from '../../../src/config/load-config.ts'
+import { type Environment, loadConfig } from '../../../src/http/config/load-config.ts'
 import { type Example, examples } from '../../../tools/dev-examples.ts'
 import { PLANTED } from '../../setup/secret-watch.ts'
 import { startDirectGateway } from '../../support/direct-gateway.ts'

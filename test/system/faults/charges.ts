@@ -1,4 +1,4 @@
-import { createDigest } from '../../../src/request/identity/digest.ts'
+import { createDigest } from '../../../src/core/runtime/digest.ts'
 import { type Path, PLANTED } from './callers.ts'
 import type { Length } from './scenario.ts'
 import type { Site } from './site.ts'

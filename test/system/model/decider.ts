@@ -1,6 +1,6 @@
-import type { StoreCharge } from '../../../src/model/charge.ts'
-import { Negotiation, type To } from '../../../src/store/durable-object/negotiation.ts'
-import type { CommitOrAbort, ObjectVote, PreparedCharge } from '../../../src/store/durable-object/objects.ts'
+import type { StoreCharge } from '../../../src/core/model/charge.ts'
+import { Negotiation, type To } from '../../../src/core/store/durable-object/negotiation.ts'
+import type { CommitOrAbort, ObjectVote, PreparedCharge } from '../../../src/core/store/durable-object/objects.ts'
 import { Numbered } from './numbered.ts'
 import { type Asking, PATIENCE_MS, type PlainVote } from './object.ts'
 

@@ -1,5 +1,5 @@
-import type { StoreCharge } from '../../../src/model/charge.ts'
-import type { AlgorithmName } from '../../../src/model/limits.ts'
+import type { StoreCharge } from '../../../src/core/model/charge.ts'
+import type { AlgorithmName } from '../../../src/core/model/limits.ts'
 import { chargeOf } from '../../support/charges.ts'
 import type { Faults, Scenario } from './world.ts'
 

@@ -1,5 +1,5 @@
-import type { StoreCharge } from '../../../src/model/charge.ts'
-import { ASK_AFTER_MS, ASK_UNTIL_MS } from '../../../src/store/durable-object/limit-machine.ts'
+import type { StoreCharge } from '../../../src/core/model/charge.ts'
+import { ASK_AFTER_MS, ASK_UNTIL_MS } from '../../../src/core/store/durable-object/limit-machine.ts'
 import { type Act, DeciderCode, type Sent } from './decider.ts'
 import type { Model, State } from './explore.ts'
 import { type CallKind, type Facts, type Names, ObjectCode, type Outcome, type PlantedBug } from './object.ts'

@@ -1,5 +1,5 @@
 import { Agent } from 'node:http'
-import type { Outcome } from '../../../src/statistics/outcomes.ts'
+import type { Outcome } from '../../../src/gateway/statistics/outcomes.ts'
 import { drawInteger, seededRandom } from '../../../tools/seeded-random.ts'
 import { PLANTED } from '../../setup/secret-watch.ts'
 import { send } from '../../support/http-client.ts'

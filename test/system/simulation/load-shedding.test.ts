@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { UpstreamHealth } from '../../../src/engine/upstream-health.ts'
-import type { Priority } from '../../../src/model/policy.ts'
+import type { Priority } from '../../../src/core/model/policy.ts'
+import { UpstreamHealth } from '../../../src/core/shedding/upstream-health.ts'
 import { seededRandom } from '../../../tools/seeded-random.ts'
 import { SimulatedUpstream, Timeline } from './upstream-model.ts'
 

@@ -1,7 +1,7 @@
 /** Shedding is for an upstream that has too much to do for all: one caller must not be able to bring it about. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { UpstreamHealth } from '../../../src/engine/upstream-health.ts'
+import { UpstreamHealth } from '../../../src/core/shedding/upstream-health.ts'
 import { expectProperty } from '../../support/property.ts'
 import { Timeline } from './upstream-model.ts'
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { Priority } from '../../../src/model/policy.ts'
+import type { Priority } from '../../../src/core/model/policy.ts'
 import { CallQueue } from '../../../src/outbound/call-queue.ts'
 
 interface Call {

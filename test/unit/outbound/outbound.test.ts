@@ -1,9 +1,9 @@
 import { describe, expect, test, vi } from 'vitest'
+import type { DecisionRequest, StoreCharge } from '../../../src/core/model/charge.ts'
+import type { Store } from '../../../src/core/model/store.ts'
+import { MAX_KEYS } from '../../../src/core/store/memory/expiring-states.ts'
 import { createLimiter, memoryStore } from '../../../src/index.ts'
-import type { DecisionRequest, StoreCharge } from '../../../src/model/charge.ts'
-import type { Store } from '../../../src/model/store.ts'
 import { type Notes, type OutboundOptions, outbound } from '../../../src/outbound.ts'
-import { MAX_KEYS } from '../../../src/store/memory/expiring-states.ts'
 import { settled, VirtualClock } from '../../support/virtual-clock.ts'
 
 const START_MS = 1_700_000_000_000

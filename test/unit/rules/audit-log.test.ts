@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
-import { StoreError } from '../../../src/model/store.ts'
-import { type AuditEntry, appendAudit, readAudit } from '../../../src/rules/audit-log.ts'
-import { MAX_DOCUMENT_BYTES } from '../../../src/store/documents.ts'
-import { MemoryDocuments } from '../../../src/store/memory/memory-tables.ts'
+import { StoreError } from '../../../src/core/model/store.ts'
+import { MAX_DOCUMENT_BYTES } from '../../../src/core/store/documents.ts'
+import { MemoryDocuments } from '../../../src/core/store/memory/memory-tables.ts'
+import { type AuditEntry, appendAudit, readAudit } from '../../../src/gateway/rules/audit-log.ts'
 
 const deed = (at: number, more: Partial<AuditEntry> = {}): AuditEntry => ({
   ...{ atMs: at, actor: 'ann', action: `block ${at}`, comment: '', digests: ['A'] },

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { formatBlock, formatOverride } from '../../../src/rules/format-rules.ts'
-import { formatTarget } from '../../../src/rules/target.ts'
+import { formatBlock, formatOverride } from '../../../src/gateway/rules/format-rules.ts'
+import { formatTarget } from '../../../src/gateway/rules/target.ts'
 
 test.each([
   [{ by: 'token', digest: 'y2d8-eDNvChqTFSHsSUP2Q' }, 'token y2d8-eDNvChqTFSHsSUP2Q'],

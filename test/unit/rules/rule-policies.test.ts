@@ -1,12 +1,12 @@
 import { expect, test } from 'vitest'
-import { NO_RULES } from '../../../src/rules/document.ts'
+import { NO_RULES } from '../../../src/gateway/rules/document.ts'
 import {
   checkRules,
   diffPolicies,
   readDeployedTables,
   readPolicies,
   selectTables,
-} from '../../../src/rules/rule-policies.ts'
+} from '../../../src/gateway/rules/rule-policies.ts'
 
 const LOGIN = { name: 'login', limits: '5/1m', by: 'ip' }
 

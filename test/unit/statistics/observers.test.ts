@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest'
-import { loadConfig } from '../../../src/config/load-config.ts'
-import type { Observed } from '../../../src/http/exchange.ts'
-import type { Reading } from '../../../src/model/identity-source.ts'
-import type { RequestPolicy } from '../../../src/model/policy.ts'
-import type { ReportedLimit, Verdict } from '../../../src/model/verdict.ts'
-import { createLabelReader, type LabelReader } from '../../../src/statistics/label.ts'
-import { createAnalyticsWriter, createRefusalLog } from '../../../src/statistics/observers.ts'
+import type { Reading } from '../../../src/core/model/identity-source.ts'
+import type { RequestPolicy } from '../../../src/core/model/policy.ts'
+import type { ReportedLimit, Verdict } from '../../../src/core/model/verdict.ts'
+import { createLabelReader, type LabelReader } from '../../../src/gateway/statistics/label.ts'
+import { createAnalyticsWriter, createRefusalLog } from '../../../src/gateway/statistics/observers.ts'
+import { loadConfig } from '../../../src/http/config/load-config.ts'
+import type { Observed } from '../../../src/http/response/exchange.ts'
 
 const { policies } = loadConfig({
   UPSTREAM_URL: 'https://api.example.com',

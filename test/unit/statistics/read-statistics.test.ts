@@ -1,15 +1,15 @@
 import { expect, test } from 'vitest'
 import { findQuantileMs } from '../../../dashboard/figures.ts'
+import type { Period, SketchItem, StatisticsStore } from '../../../src/core/store/counters.ts'
+import { MemoryCounters } from '../../../src/core/store/memory/memory-tables.ts'
 import {
   COUNT_NAMES,
   EVERYWHERE,
   LATENCY_BOUNDS_MS,
   REFUSED_CALLERS,
   summarize,
-} from '../../../src/statistics/metrics.ts'
-import { readRefusals, readStatistics } from '../../../src/statistics/read-statistics.ts'
-import type { Period, SketchItem, StatisticsStore } from '../../../src/store/counters.ts'
-import { MemoryCounters } from '../../../src/store/memory/memory-tables.ts'
+} from '../../../src/gateway/statistics/metrics.ts'
+import { readRefusals, readStatistics } from '../../../src/gateway/statistics/read-statistics.ts'
 
 const START_MS = 1_800_000_000_000
 const MINUTE = 60_000

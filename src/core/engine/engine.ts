@@ -1,0 +1,213 @@
+import { holdsSlots } from '../algorithms/algorithm-table.ts'
+import type { Charge, Decision, DecisionRequest, StoreCharge } from '../model/charge.ts'
+import { type Adjustment, type Store, StoreError } from '../model/store.ts'
+import type { Degradation, SlotHold } from '../model/verdict.ts'
+import type { CallContext } from '../runtime/call-context.ts'
+import type { Log } from '../runtime/log.ts'
+import { drawNumber } from '../runtime/random.ts'
+import { MAX_TIMER_MS } from '../runtime/sleep.ts'
+import { MemoryStore } from '../store/memory/memory-store.ts'
+import { type Circuit, CircuitBreaker, withBreaker } from './stages/circuit-breaker.ts'
+import type { withLeases } from './stages/leases.ts'
+import { withRefusalCache } from './stages/refusal-cache.ts'
+import { decideSome, type StageWatch } from './stages/stage.ts'
+
+export interface EngineOptions {
+  readonly store: Store
+  /** Decides while the store is unavailable. Default: this isolate's memory. */
+  readonly fallback?: Store
+  /** Milliseconds since the Unix epoch. */
+  readonly now: () => number
+  readonly log: Log
+  /** Deadline of a decision by the store. A decision that is older when it arrives is repeated. */
+  readonly storeTimeoutMs: number
+  /** `withLeases` of a size; without it, no permits are taken in advance. */
+  readonly leases?: ReturnType<typeof withLeases> | undefined
+  readonly watch?: StageWatch | undefined
+  /** Share of each limit that applies here while the store is unavailable, above 0 and at most 1. */
+  readonly localShare: number
+  /** Default true. */
+  readonly hasRefusalCache?: boolean
+  /** Default true. */
+  readonly hasBreaker?: boolean
+}
+
+/** A decision, with everything that a follow-up needs. */
+export interface EngineDecision<C extends Charge = Charge> extends Decision {
+  /** The charges in order; while the store is unavailable, their limits are shares. */
+  readonly charges: readonly C[]
+  readonly hold?: SlotHold
+  /** The store that charged, and that corrections go to. */
+  readonly chargedIn: Store
+  /** Set if it was decided without the store: `open` charges are then not decided, and `closed` ones grant nothing. */
+  readonly degraded?: Degradation
+}
+
+type Permits = Pick<DecisionRequest, 'action' | 'permits'>
+
+const ONE_PERMIT: Permits = { action: 'take', permits: 1 }
+
+/** Decides from the refusal cache or leases, else in the store, or without it while it is unavailable. */
+export class Engine {
+  readonly #breaker: CircuitBreaker | undefined
+  readonly #store: Store
+  readonly #options: EngineOptions & { readonly fallback: Store }
+
+  constructor(options: EngineOptions) {
+    const { store, now, log, storeTimeoutMs: timeoutMs, leases, watch } = options
+    const { hasRefusalCache = true, hasBreaker = true } = options
+    this.#breaker = hasBreaker
+      ? new CircuitBreaker({ now, random: Math.random, probeTimeoutMs: 2 * timeoutMs })
+      : undefined
+    const guarded = withBreaker(store, { breaker: this.#breaker, now, log })
+    const cached = hasRefusalCache ? withRefusalCache(guarded, now, watch) : guarded
+    this.#store = leases?.(cached, { now, timeoutMs, watch }) ?? cached
+    this.#options = { fallback: new MemoryStore(now), ...options }
+  }
+
+  get circuit(): Circuit {
+    return this.#breaker?.circuit ?? 'closed'
+  }
+
+  /** @param permits one by default; a `peek` is always answered by the store itself */
+  async decide<C extends Charge>(
+    charges: readonly C[],
+    context: CallContext,
+    { action, permits }: Permits = ONE_PERMIT,
+    isRepeated = false,
+  ): Promise<EngineDecision<C>> {
+    const request = { action, permits, charges }
+    const sentAtMs = this.#options.now()
+    try {
+      const decision = await this.#store.decide(request, context)
+      const ageMs = this.#options.now() - sentAtMs
+      if (action === 'peek' || decision.granted === 0 || ageMs <= this.#options.storeTimeoutMs) {
+        return toEngineDecision(request, decision, this.#store)
+      }
+      // It was right when it was made. But an isolate that stood still since then would admit a burst of requests that
+      // windows had spread out.
+      this.#options.log('error', { event: 'late_decision', ageMs, repeated: !isRepeated })
+      await this.#releaseSlots(charges, context)
+      if (isRepeated) throw new StoreError('its decisions come too late', { mayHaveRun: false })
+    } catch (error) {
+      if (!(error instanceof StoreError)) throw error
+      const decision = await this.#decideWithoutStore(request)
+      this.#options.log('error', { event: 'store_error', message: error.message, answered: decision.degraded })
+      // If the store has decided nevertheless, its slots must not stay held until their deadline.
+      const lost = error.mayHaveRun && action !== 'peek' ? charges.filter(holdsSlots) : []
+      if (lost.length > 0) context.waitUntil(this.#store.revoke(lost.map((charge) => ({ charge, isKnown: false }))))
+      return decision
+    }
+    return this.decide(charges.map(withNewSlot), context, { action, permits }, true)
+  }
+
+  /**
+   * Corrects charges made at `chargedAtMs`, by the clock of the store that decided.
+   * @param wasLocal true if the fallback charged them
+   * @throws {StoreError} it is then unknown if they were corrected
+   */
+  settle(differences: readonly Adjustment[], chargedAtMs: number, wasLocal: boolean): Promise<void> {
+    return (wasLocal ? this.#options.fallback : this.#store).settle(differences, chargedAtMs)
+  }
+
+  async delete(keys: readonly string[]): Promise<void> {
+    await this.#options.fallback.delete(keys)
+    await this.#store.delete(keys)
+  }
+
+  /**
+   * Charges the units of a decision whatever remains, because they are used already: in the store that decided, or in
+   * the fallback if that store fails now.
+   */
+  async charge(
+    charges: readonly StoreCharge[],
+    { chargedIn }: Pick<EngineDecision, 'chargedIn'>,
+    context: CallContext,
+  ): Promise<void> {
+    const request = { action: 'record', permits: 1, charges } as const
+    try {
+      await chargedIn.decide(request, context)
+    } catch (error) {
+      if (!(error instanceof StoreError)) throw error
+      this.#options.log('error', { event: 'store_error', message: error.message, answered: 'local' })
+      await this.#options.fallback.decide({
+        ...request,
+        charges: charges.map((charge) => scaleToLocalShare(charge, this.#options.localShare)),
+      })
+    }
+  }
+
+  /** Releases the slots of an admitted request. The next call should find them free, but should not wait long. */
+  async #releaseSlots(charges: readonly StoreCharge[], context: CallContext): Promise<void> {
+    const released = createHold(charges, this.#store)?.release()
+    if (!released) return
+    context.waitUntil(released)
+    await context.deadlines.waitWithin(this.#options.storeTimeoutMs, released)
+  }
+
+  /** Decides as `onStoreError` of each policy says. */
+  async #decideWithoutStore<C extends Charge>(request: DecisionRequest<C>): Promise<EngineDecision<C>> {
+    const charges = request.charges.map((charge) => scaleToLocalShare(charge, this.#options.localShare))
+    const local = { ...request, charges }
+    const undecided = { granted: 0, nowMs: this.#options.now(), usage: charges.map(() => []) }
+    // Policies in shadow mode refuse nothing, even without the store.
+    if (charges.some(({ mode, policy }) => mode === 'enforce' && policy.onStoreError === 'closed')) {
+      return { ...toEngineDecision(local, undecided, this.#options.fallback), degraded: 'closed' }
+    }
+    const isLocal = ({ policy }: Charge) => policy.onStoreError === 'local'
+    if (!charges.some(isLocal)) {
+      const admitted = { ...undecided, granted: request.permits }
+      return { ...toEngineDecision(local, admitted, this.#options.fallback), degraded: 'open' }
+    }
+    const decision = await decideSome(this.#options.fallback, local, isLocal)
+    const degraded = charges.every(isLocal) ? 'local' : 'local, open'
+    return { ...toEngineDecision(local, decision, this.#options.fallback), degraded }
+  }
+}
+
+function toEngineDecision<C extends Charge>(
+  { action, charges }: DecisionRequest<C>,
+  decision: Decision,
+  store: Store,
+): EngineDecision<C> {
+  const { granted, nowMs, usage } = decision
+  const whole = { granted, nowMs, usage, charges, chargedIn: store }
+  if (granted === 0 || action === 'peek' || !charges.some(({ slot }) => slot !== undefined)) return whole
+  const charged = charges.filter((_, index) => isCharged(decision, index))
+  const hold = createHold(charged, store)
+  return hold ? { ...whole, hold } : whole
+}
+
+/** A decision charges neither a charge in shadow mode that would have refused, nor a charge that was skipped. */
+export function isCharged({ granted, usage }: Decision, index: number): boolean {
+  const limits = usage[index] ?? []
+  return granted > 0 && limits.length > 0 && limits.every(({ retryAfterMs }) => retryAfterMs === 0)
+}
+
+/** @returns undefined if no charge holds slots */
+function createHold(charges: readonly StoreCharge[], store: Store): SlotHold | undefined {
+  const held = charges.filter(holdsSlots)
+  if (held.length === 0) return undefined
+  return {
+    renewEveryMs: Math.min(MAX_TIMER_MS, ...held.flatMap(({ limits }) => limits.map(({ windowMs }) => windowMs / 3))),
+    release: () => store.release(held),
+    renew: () => store.renew(held),
+  }
+}
+
+/** A released slot is never taken again. */
+function withNewSlot<C extends Charge>(charge: C): C {
+  return charge.slot === undefined ? charge : { ...charge, slot: drawNumber() }
+}
+
+/**
+ * Scales limits to what one isolate allows by itself: rounded down, but never below what one request needs.
+ * @param share above 0 and at most 1
+ */
+export function scaleToLocalShare<C extends StoreCharge>(charge: C, share: number): C {
+  if (share === 1) return charge
+  const reserved = Math.floor(charge.reserved * share)
+  const part = (units: number) => Math.max(Math.floor(units * share), charge.cost + reserved)
+  const limits = charge.limits.map((each) => ({ ...each, limit: part(each.limit) }))
+  return { ...charge, limits, reserved, ...(charge.burst !== undefined && { burst: part(charge.burst) }) }
+}

@@ -1,0 +1,203 @@
+import { ALGORITHMS, holdsSlots } from '../../algorithms/algorithm-table.ts'
+import {
+  countGranted,
+  countsNewIdentities,
+  countWanted,
+  detectsNewIdentities,
+  findMinRemaining,
+  skipCharge,
+  withoutCondition,
+  withPenalty,
+} from '../../algorithms/decide.ts'
+import type { Decision, DecisionRequest, LimitState, StoreCharge } from '../../model/charge.ts'
+import { type Store, StoreError } from '../../model/store.ts'
+import type { CallContext } from '../../runtime/call-context.ts'
+
+/** Charges whose keys lie in one hash slot. */
+type HashSlot = readonly StoreCharge[]
+
+const NONE = Number.POSITIVE_INFINITY
+
+/**
+ * One decision over charges in several hash slots, each of which is one script call. It asks all slots, and if all have
+ * room, charges one after the other. Each call holds the limits of its slot by itself, so none is ever exceeded. If another
+ * decision has taken the room meanwhile, what was charged before is given back, as far as its algorithm can.
+ */
+export class SplitDecision {
+  readonly #request: DecisionRequest
+  readonly #slots: readonly HashSlot[]
+  readonly #store: Store
+  readonly #context: CallContext | undefined
+  /** Nothing more is sent once it is true. */
+  isOver = false
+  /** The latest answer about each charge. */
+  readonly #usage = new Map<StoreCharge, readonly LimitState[]>()
+  /** The time of that answer by the clock of its node, by key. */
+  readonly decidedAtMs = new Map<string, number>()
+  /** Place of the first charge that has detected a new identity. */
+  #firstNew = NONE
+
+  constructor(request: DecisionRequest, slots: readonly HashSlot[], store: Store, context: CallContext | undefined) {
+    this.#request = request
+    // For the script, they too detect new identities for those behind them.
+    const isLast = (charge: StoreCharge) => Number(countsNewIdentities(charge))
+    this.#slots = slots.map((slot) => slot.toSorted((a, b) => isLast(a) - isLast(b)))
+    this.#store = store
+    this.#context = context
+  }
+
+  /** @throws {StoreError} if a slot gives no answer: it may have charged */
+  async decide(): Promise<Decision> {
+    const { action, permits, charges } = this.#request
+    if (action === 'record') {
+      if (charges.some(countsNewIdentities)) await this.#ask()
+      await Promise.all(this.#slots.map((slot) => this.#send(slot, action, permits)))
+      return this.#conclude(permits)
+    }
+    const granted = await this.#ask()
+    if (granted > 0 && action !== 'peek') return this.#take(granted)
+    if (action !== 'peek') await Promise.all(this.#slots.map((slot) => this.#recordRefusals(slot)))
+    return this.#conclude(granted)
+  }
+
+  /** @returns the permits that fit everywhere */
+  async #ask(): Promise<number> {
+    const { permits, charges } = this.#request
+    const wanted = countWanted(this.#request)
+    await Promise.all(this.#slots.map((slot) => this.#send(slot, 'peek', wanted)))
+    const evaluations = charges.map((charge) => {
+      const fitting = this.#applies(charge) ? countFitting(charge, this.#getUsage(charge)) : permits
+      return { usage: [], fitting, chargeable: fitting }
+    })
+    return countGranted(this.#request, evaluations)
+  }
+
+  async #take(fitting: number): Promise<Decision> {
+    const firstNew = this.#firstNew
+    const taken: { slot: HashSlot; decision: Decision }[] = []
+    let granted = fitting
+    const giveBack = () => Promise.all(taken.map(({ slot, decision }) => this.#giveBack(slot, decision, granted)))
+    try {
+      for (const slot of this.#slots.toSorted((a, b) => this.#rank(a, fitting) - this.#rank(b, fitting))) {
+        const decision = await this.#send(slot, this.#request.action, granted)
+        if (!decision) continue
+        granted = decision.granted
+        if (granted === 0) break
+        taken.push({ slot, decision })
+      }
+    } catch (error) {
+      granted = 0
+      await giveBack()
+      throw error
+    }
+    await giveBack()
+    // Charges apply that did not when all were asked.
+    if (this.#firstNew < firstNew) throw new StoreError('an identity became new while it was decided')
+    // Another decision that has taken the room may give it back.
+    return { ...this.#conclude(granted), ...(granted === 0 && { isProvisional: true }) }
+  }
+
+  /**
+   * The slot with the limit of which the smallest share will remain comes first: it is the likeliest to refuse, and nothing
+   * is charged yet. New identities are counted before they become known.
+   */
+  #rank(slot: HashSlot, permits: number): number {
+    const applying = slot.filter((charge) => this.#applies(charge))
+    if (applying.some(countsNewIdentities)) return applying.some(detectsIdentities) ? -2 : -3
+    const shares = applying.flatMap((charge) => {
+      const { mode, cost, limits, burst } = charge
+      const usage = mode === 'enforce' ? this.#getUsage(charge) : []
+      return usage.map(({ remaining }, at) => (remaining - permits * cost) / (burst ?? limits[at]?.limit ?? 1))
+    })
+    return Math.min(NONE, ...shares)
+  }
+
+  /** @returns undefined if no charge of the slot applies */
+  async #send(slot: HashSlot, action: DecisionRequest['action'], permits: number): Promise<Decision | undefined> {
+    // When it asks, it does not know yet which identities are new.
+    const included = action === 'peek' ? slot : slot.filter((charge) => this.#applies(charge))
+    if (included.length === 0) return undefined
+    const { charges } = this.#request
+    const lastSkipped = action === 'record' ? -1 : charges.findLastIndex((charge) => !this.#applies(charge))
+    // Others that do not apply must still not, when it is charged.
+    const isProbed = (charge: StoreCharge) => detectsIdentities(charge) && charges.indexOf(charge) < lastSkipped
+    const sent = included.flatMap((charge) => {
+      return isProbed(charge) ? [charge, createProbe(charge)] : [withoutCondition(charge)]
+    })
+    if (this.isOver) throw new StoreError('it is too late to charge more')
+    const decision = await this.#store.decide({ ...this.#request, action, permits, charges: sent }, this.#context)
+    const answers = decision.usage.values()
+    for (const charge of included) {
+      this.#usage.set(charge, answers.next().value ?? [])
+      this.decidedAtMs.set(charge.key, decision.nowMs)
+      const isNew = isProbed(charge) && refuses(answers.next().value)
+      if (isNew) this.#firstNew = Math.min(this.#firstNew, charges.indexOf(charge))
+    }
+    return decision
+  }
+
+  /** Units stay charged if their algorithm cannot give them back, or in shadow mode, which refuses nobody. */
+  async #giveBack(slot: HashSlot, { granted: charged, nowMs }: Decision, granted: number): Promise<void> {
+    const charges = slot.filter((charge) => charge.counts !== 'failures' && this.#applies(charge))
+    const differences = charges
+      .filter(({ mode, algorithm }) => mode === 'enforce' && ALGORITHMS[algorithm].implementation.settle)
+      .map((charge) => ({ charge, units: (granted - charged) * charge.cost }))
+    const held = granted === 0 ? charges.filter(holdsSlots) : []
+    try {
+      if (differences.length > 0 && charged > granted) await this.#store.settle(differences, nowMs)
+      if (held.length > 0) await this.#store.release(held)
+    } catch (error) {
+      if (!(error instanceof StoreError)) throw error
+    }
+  }
+
+  /** Charges with a penalty must count that they refuse, but must not charge, even if they have room again by now. */
+  async #recordRefusals(slot: HashSlot): Promise<void> {
+    const refusing = slot.filter((charge) => {
+      const usage = this.#getUsage(charge)
+      const isCounted = charge.penalty && charge.mode === 'enforce' && usage[0]?.penaltyMs === undefined
+      return isCounted && refuses(usage) && this.#applies(charge)
+    })
+    if (refusing.length === 0) return
+    const charges = refusing.map((charge) => ({ ...withoutCondition(charge), reserved: Number.MAX_SAFE_INTEGER }))
+    const { usage } = await this.#store.decide({ ...this.#request, charges }, this.#context)
+    for (const [index, charge] of refusing.entries()) {
+      const penaltyMs = usage[index]?.[0]?.penaltyMs
+      if (penaltyMs !== undefined) this.#usage.set(charge, withPenalty(this.#getUsage(charge), penaltyMs))
+    }
+  }
+
+  #conclude(granted: number): Decision {
+    const usage = this.#request.charges.map((charge) =>
+      this.#applies(charge) ? this.#getUsage(charge) : skipCharge(charge, this.#request).usage,
+    )
+    return { granted, nowMs: Math.max(...this.decidedAtMs.values()), usage }
+  }
+
+  #applies(charge: StoreCharge): boolean {
+    return !countsNewIdentities(charge) || this.#request.charges.indexOf(charge) > this.#firstNew
+  }
+
+  #getUsage(charge: StoreCharge): readonly LimitState[] {
+    return this.#usage.get(charge) ?? []
+  }
+}
+
+function detectsIdentities(charge: StoreCharge): boolean {
+  return !countsNewIdentities(charge) && detectsNewIdentities(charge)
+}
+
+/** Refuses if the charge before it has detected a new identity. It costs too much to be charged. */
+function createProbe({ key, algorithm, limits }: StoreCharge): StoreCharge {
+  const cost = (limits[0]?.limit ?? 0) + 1
+  return { key, algorithm, limits, cost, mode: 'enforce', reserved: 0, counts: 'new-identities' }
+}
+
+function countFitting({ cost, reserved }: StoreCharge, usage: readonly LimitState[]): number {
+  if (usage[0]?.penaltyMs !== undefined) return 0
+  return Math.max(0, Math.floor((findMinRemaining(usage) - reserved) / cost))
+}
+
+function refuses(usage: readonly LimitState[] | undefined): boolean {
+  return usage?.some(({ retryAfterMs }) => retryAfterMs > 0) === true
+}

@@ -1,0 +1,43 @@
+import type { Decision, DecisionRequest, StoreCharge } from '../../model/charge.ts'
+import type { Store } from '../../model/store.ts'
+import type { CallContext } from '../../runtime/call-context.ts'
+
+/** Observes what the stages around a store do. */
+export interface StageWatch {
+  /** A decision took no call to the store. */
+  onAvoided(by: 'refusalCache' | 'leases'): void
+  /** Permits were taken in advance, to be used or not. */
+  onLeased(permits: number): void
+}
+
+/** @returns a store with some methods of its own; the others are those of `store` */
+export function decorate(store: Store, own: Partial<Store>): Store {
+  return {
+    kind: store.kind,
+    decide: (request, context) => store.decide(request, context),
+    release: (charges) => store.release(charges),
+    revoke: (releases) => store.revoke(releases),
+    renew: (charges) => store.renew(charges),
+    settle: (differences, chargedAtMs) => store.settle(differences, chargedAtMs),
+    delete: (keys) => store.delete(keys),
+    ping: () => store.ping(),
+    ...own,
+  }
+}
+
+/** @returns a decision about some charges of a request; the others are reported as skipped */
+export async function decideSome<C extends StoreCharge>(
+  store: Store,
+  request: DecisionRequest<C>,
+  isDecided: (charge: C) => boolean,
+  context?: CallContext,
+): Promise<Decision> {
+  // Asked once: what it goes by may change during the call.
+  const decided = new Set(request.charges.filter(isDecided))
+  const decision = await store.decide({ ...request, charges: [...decided] }, context)
+  const usages = decision.usage.values()
+  return {
+    ...decision,
+    usage: request.charges.map((charge) => (decided.has(charge) ? (usages.next().value ?? []) : [])),
+  }
+}

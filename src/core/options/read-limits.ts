@@ -1,0 +1,147 @@
+import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
+import {
+  type AlgorithmName,
+  DURATION_EXPECTED,
+  formatWindow,
+  LIMITS_EXPECTED,
+  type Limit,
+  type PenaltySettings,
+  parseDuration,
+  parseLimits,
+} from '../model/limits.ts'
+import type { Policy } from '../model/policy.ts'
+
+/** An exact log holds 16 bytes for each admission in its longest window: this is 1.6 MB for one caller. */
+export const MAX_LOG_ENTRIES = 100_000
+/** The bucket's arithmetic is exact up to here: units × window in µs. */
+export const MAX_BUCKET = 2 ** 52
+const DEFAULT_DEADLINE_MS = 60_000
+
+/** The limits of a policy and their algorithm: made by `slidingWindow`, `quota` and the like. */
+export interface AlgorithmOptions {
+  readonly algorithm: AlgorithmName
+  /**
+   * Limits; of `quota`, also `10000/month`; of `concurrency`, a number.
+   * @example '10/1s, 120/1m'
+   */
+  readonly limits: string
+  /**
+   * `token-bucket`: units that the bucket holds, an integer from 1.
+   * @default the limit
+   * @example 50
+   */
+  readonly burst?: number | undefined
+  /**
+   * `concurrency`: time after which a slot that nobody renews is free again.
+   * @default '1m'
+   * @example '30s'
+   */
+  readonly slotTtl?: string | undefined
+  /**
+   * `sliding-window`, `sorted-set`: a limit may exceed 100,000, at 16 (120) bytes an admission and caller.
+   * @default false
+   * @example true
+   */
+  readonly allowLargeLog?: boolean | undefined
+  /**
+   * `quota` by day, week, month or year: IANA name of their time zone.
+   * @default 'UTC'
+   * @example 'Europe/Berlin'
+   */
+  readonly timeZone?: string | undefined
+  /**
+   * `quota` by month: day on which months begin, 1 to 31, or the last one of a shorter month.
+   * @default 1
+   * @example 15
+   */
+  readonly starts?: number | undefined
+}
+
+export type Fail = (key: 'limits' | 'burst' | 'slotTtl' | 'timeZone' | 'starts', expected: string) => never
+
+/** Reads limits of which one is by day, week, month or year; undefined if none is. */
+export type ReadCalendarLimits = (options: AlgorithmOptions, fail: Fail) => readonly Limit[] | undefined
+
+/**
+ * Reads the limits of a policy, if it has any, ordered by window, and what its bucket holds.
+ * @param readCalendarLimits without it, limits by day, week, month or year are refused
+ */
+export function readLimits(
+  options: Omit<AlgorithmOptions, 'limits'> & { readonly name: string; readonly limits: string | undefined },
+  fail: Fail,
+  readCalendarLimits?: ReadCalendarLimits,
+): Pick<Policy, 'limits' | 'burst'> {
+  const { name, algorithm, limits, burst, slotTtl, allowLargeLog } = options
+  const { holdsSlots, hasBurst, isLog } = ALGORITHMS[algorithm]
+  if (burst !== undefined && !hasBurst) fail('burst', 'algorithm = "token-bucket" with it')
+  if (slotTtl !== undefined && !holdsSlots) fail('slotTtl', 'algorithm = "concurrency" with it')
+  if (limits === undefined) return { limits: [], burst: undefined }
+  const byCalendar = readCalendarLimits?.({ ...options, limits }, fail)
+  // Slots have no window in their name.
+  if (holdsSlots) return { limits: [{ ...readSlots(limits, slotTtl, fail), name }], burst: undefined }
+  const parsed = byCalendar ?? parseLimits(limits) ?? fail('limits', LIMITS_EXPECTED)
+  const [rate, ...others] = parsed
+  if (hasBurst) {
+    if (!rate || others.length > 0) return fail('limits', 'one limit, the rate at which the bucket is refilled')
+    const max = Math.floor(MAX_BUCKET / (rate.windowMs * 1000))
+    if ((burst ?? rate.limit) > max) fail(burst ? 'burst' : 'limits', `at most ${max} units with this window`)
+  }
+  if (isLog && !allowLargeLog && parsed.some(({ limit }) => limit > MAX_LOG_ENTRIES)) {
+    fail(
+      'limits',
+      `limits up to ${MAX_LOG_ENTRIES} (for more, a policy with algorithm = "quota", or one that allows a large log: allow_large_log, in code allowLargeLog)`,
+    )
+  }
+  return {
+    limits: parsed.map((limit) => ({
+      ...limit,
+      name: `${name}-${limit.calendar?.unit ?? formatWindow(limit.windowMs)}`,
+    })),
+    burst: hasBurst ? (burst ?? rate?.limit) : undefined,
+  }
+}
+
+function readSlots(limits: string, slotTtl: string | undefined, fail: Fail): Limit {
+  if (!/^[1-9]\d{0,5}$/.test(limits)) fail('limits', 'a number of requests at once from 1 to 999999, such as "20"')
+  const windowMs = slotTtl === undefined ? DEFAULT_DEADLINE_MS : parseDuration(slotTtl)
+  return { limit: Number(limits), windowMs: windowMs ?? fail('slotTtl', DURATION_EXPECTED) }
+}
+
+/** `lua/sorted-set.lua` stores fewer refusals than this in a score. */
+export const MAX_AFTER = 1_000
+
+/** The penalty of a policy. */
+export interface PenaltyOptions {
+  /**
+   * An identity that this policy refuses stays refused for so long. Not with `concurrency`.
+   * @default none
+   * @example '10m'
+   */
+  readonly penalty?: string | undefined
+  /**
+   * Number of refusals that lead to `penalty`, an integer from 1 to 1,000, within a time as long as the longest window
+   * that begins with the first of them.
+   * @default 1
+   * @example 3
+   */
+  readonly penaltyAfter?: number | undefined
+}
+
+export function readPenalty(
+  { algorithm, penalty, penaltyAfter }: PenaltyOptions & Pick<AlgorithmOptions, 'algorithm'>,
+  limits: readonly Limit[],
+  fail: (key: 'penalty' | 'penaltyAfter', expected: string) => never,
+): PenaltySettings | undefined {
+  if (penalty === undefined) {
+    if (penaltyAfter !== undefined) fail('penaltyAfter', 'penalty, e.g. "10m", with it')
+    return undefined
+  }
+  // A slot may be released at any time: a refused caller has not made too many requests.
+  if (ALGORITHMS[algorithm].holdsSlots) fail('penalty', 'an algorithm other than "concurrency" with it')
+  // Refusals that a sliding window counts are a millisecond apart, so later ones would lengthen the window.
+  const longestMs = Math.max(...limits.map(({ windowMs }) => windowMs))
+  if ((penaltyAfter ?? 1) > longestMs) {
+    fail('penaltyAfter', `at most ${longestMs}, one refusal for each millisecond of the longest window`)
+  }
+  return { durationMs: parseDuration(penalty) ?? fail('penalty', DURATION_EXPECTED), after: penaltyAfter ?? 1 }
+}

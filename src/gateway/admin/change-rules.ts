@@ -1,0 +1,111 @@
+import * as v from 'valibot'
+import { HIDDEN, OptionError } from '../../core/options/option-error.ts'
+import { MAX_DOCUMENT_BYTES, updateDocument } from '../../core/store/documents.ts'
+import { InputError, OperationError, toPointer } from '../api/operation.ts'
+import { describe } from '../api/schema.ts'
+import { NO_RULES, parseRules, RULES, type Rules, readRules } from '../rules/document.ts'
+import { dropEnded, readCurrentRules } from '../rules/edit-rules.ts'
+import { checkRules, readPolicies } from '../rules/rule-policies.ts'
+import type * as answers from './answers.ts'
+import type { AdminContext } from './operation.ts'
+
+export const note = {
+  actor: v.optional(describe(v.string(), 'Who does it, as they say: the token is shared.'), 'operator'),
+  comment: v.optional(describe(v.string(), 'Why, for the audit log.'), ''),
+  expectedVersion: v.optional(describe(v.pipe(v.number(), v.integer()), 'Only if this is the newest version.')),
+  expectedId: v.optional(describe(v.string(), 'Its id: after a loss, other versions have the same numbers.')),
+}
+
+export type EditNote = v.InferOutput<v.StrictObjectSchema<typeof note, undefined>>
+
+type Edited = v.InferOutput<typeof answers.edited>
+
+/** Matches half of a surrogate pair in JSON, which Redis cannot read. */
+const LONE_SURROGATE = /(?<!\\)(?:\\\\)*\\ud[89a-f][\da-f]{2}/
+
+export type ActiveRules = Awaited<ReturnType<typeof readActiveRules>>
+
+/** If the newest rules are invalid, or do not fit what was deployed, only its own policies apply, as in a new isolate. */
+export async function readActiveRules({ rulesEngine, config, env }: AdminContext) {
+  if (!rulesEngine) return { rules: NO_RULES, policies: config.policies }
+  try {
+    const { rules } = await readCurrentRules(rulesEngine.documents)
+    return { rules, policies: rules.policies ? readPolicies(env, rules.policies, 'policies') : config.policies }
+  } catch (error) {
+    if (error instanceof OptionError) return { rules: NO_RULES, policies: config.policies }
+    throw error
+  }
+}
+
+export function requireRules({ rulesEngine }: AdminContext): NonNullable<AdminContext['rulesEngine']> {
+  if (rulesEngine) return rulesEngine
+  throw new OperationError(
+    'rules_disabled',
+    404,
+    'Rules are disabled; set RULES = "on", and deploy or restart the gateway.',
+  )
+}
+
+/**
+ * Changes the newest rules.
+ * @param mustFit policies and overrides have to fit together; a block does not wait for that
+ * @param locate finds the place in the body of what stands at a place in the rules
+ */
+export async function changeRules(
+  context: AdminContext,
+  change: (rules: Rules) => Rules,
+  { actor, comment, expectedVersion, expectedId, replacesAll = false }: EditNote & { readonly replacesAll?: boolean },
+  mustFit: boolean,
+  locate: (path: OptionError['path'], rules: Rules) => readonly string[] | undefined = () => undefined,
+): Promise<{ readonly edited: Edited; readonly rules: Rules }> {
+  const { documents } = requireRules(context)
+  let rules = NO_RULES
+  let known = 0
+  const written = await updateDocument(documents, ({ text: before, version, id }) => {
+    if ((expectedVersion ?? version) !== version || (expectedId ?? id) !== id) throw createConflict(version)
+    known = version
+    const old = parseStored(before, replacesAll)
+    try {
+      rules = dropEnded(change(old ?? NO_RULES), context.now())
+      rules = readRules(rules)
+      if (mustFit) checkRules(rules, context.env)
+      const text = JSON.stringify(rules)
+      if (LONE_SURROGATE.test(text)) throw new OptionError(RULES, 'text without half characters', HIDDEN)
+      return text === JSON.stringify(old) ? undefined : { text, actor, comment }
+    } catch (error) {
+      const place = error instanceof OptionError && locate(error.path, rules)
+      throw place ? toInputError(error, place) : toRulesError(error)
+    }
+  })
+  if (!written) return { edited: { version: known, changed: false }, rules }
+  if (written.kind === 'written') return { edited: { version: written.version, changed: true }, rules }
+  if (written.kind !== 'too-large') throw createConflict(written.version)
+  throw new OperationError('rules_too_large', 413, `The rules would have more than ${MAX_DOCUMENT_BYTES} bytes.`)
+}
+
+/** @returns undefined for invalid rules that are replaced anyway @throws {OptionError} for others */
+function parseStored(text: string, isReplaced: boolean): Rules | undefined {
+  try {
+    return parseRules(text)
+  } catch (error) {
+    if (isReplaced && error instanceof OptionError) return undefined
+    throw error
+  }
+}
+
+function createConflict(version: number): OperationError {
+  const detail = `The rules have changed; the latest version is ${version}. Reload and try again.`
+  return new OperationError('version_conflict', 409, detail, { extensions: { version } })
+}
+
+/** Describes a mistake at its place in the body, wherever it is in the rules. */
+export function toInputError({ message }: OptionError, place: readonly string[]): InputError {
+  return new InputError(place, message.replace(/^[^:]*: /, ''))
+}
+
+/** Describes invalid rules to an operator. They name callers by their digests only. */
+export function toRulesError(error: unknown): unknown {
+  if (!(error instanceof OptionError)) return error
+  const { message, path } = error
+  return new OperationError('invalid_input', 400, `${message}.`, { extensions: { pointer: toPointer(path) } })
+}

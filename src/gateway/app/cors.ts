@@ -1,0 +1,108 @@
+/**
+ * CORS (WHATWG Fetch §3.3) for what the gateway itself answers. What the API allows, it allows by itself: its responses
+ * keep their headers. Loaded only with CORS_ORIGINS.
+ */
+
+import type { RequestPolicy } from '../../core/model/policy.ts'
+import { type Exchange, readMethods } from '../../http/request/received-request.ts'
+import type { RequestLimiter } from '../../http/request/request-limiter.ts'
+import { isSynthetic } from '../../http/response/exchange.ts'
+import type { HeaderFormat } from '../../http/response/rate-limit-headers.ts'
+import type { RouteHandler } from '../api/route.ts'
+import type { App, AppOptions } from './app.ts'
+
+/** Browsers show scripts only a few other headers of another origin. */
+const EXPOSED: Readonly<Record<HeaderFormat, readonly string[]>> = {
+  'draft-11': ['RateLimit', 'RateLimit-Policy'],
+  'draft-6': ['RateLimit-Policy', 'RateLimit-Limit', 'RateLimit-Remaining', 'RateLimit-Reset'],
+  'x-ratelimit': ['X-RateLimit-Limit', 'X-RateLimit-Remaining', 'X-RateLimit-Reset'],
+  off: [],
+}
+
+/** Creates apps that answer pages of the configured origins so that they can read it. */
+export function withCors(
+  createApp: (options: AppOptions) => App,
+  limiter: Pick<RequestLimiter, 'decide' | 'findCharges' | 'charge'>,
+): (options: Omit<AppOptions, 'limiter'>) => App {
+  return (options) => {
+    const { config, proxy, routes, operators } = options
+    const origins = new Set(config.corsOrigins)
+    const exposed = [...EXPOSED[config.headerFormat], 'Retry-After', 'Sluice-Degraded'].join(', ')
+    /** Requests whose answer is the API's, or an operator's. */
+    const foreign = new WeakSet<Request>()
+
+    function findAllowed(origin: string | null): string | undefined {
+      if (origin === null) return undefined
+      return origins.has(origin) ? origin : origins.has('*') ? '*' : undefined
+    }
+
+    /** No browser sends credentials, a body or another method with it; whatever does is counted. */
+    function isPreflight({ request, path }: Exchange): boolean {
+      const { method, headers, body } = request
+      return (
+        method === 'OPTIONS' &&
+        headers.has('Access-Control-Request-Method') &&
+        findAllowed(headers.get('Origin')) !== undefined &&
+        !headers.has('Authorization') &&
+        !headers.has('Cookie') &&
+        // Some proxies send `Content-Length: 0` without a body.
+        (body === null || headers.get('Content-Length') === '0') &&
+        path.ambiguity === undefined &&
+        readMethods(request, ['OPTIONS']).isCertain
+      )
+    }
+
+    const markForeign =
+      (handle: RouteHandler): RouteHandler =>
+      (request, ...others) => {
+        foreign.add(request)
+        return handle(request, ...others)
+      }
+
+    const app = createApp({
+      ...options,
+      limiter: {
+        async decide(exchange, decideOptions) {
+          if (!isPreflight(exchange)) return limiter.decide(exchange, decideOptions)
+          const found = await limiter.findCharges(exchange, { ...decideOptions, skips: isForOthers })
+          if (!('outcome' in found)) return limiter.charge(found, exchange.context)
+          // The page could not read why it is shed, as it can of the request that follows.
+          return found.outcome === 'shed' ? { outcome: 'admitted', limits: [] } : found
+        },
+      },
+      async proxy(request, ...others) {
+        const response = await proxy(request, ...others)
+        if (isSynthetic(response)) return response
+        foreign.add(request.raw)
+        const origin = request.headers.get('Origin')
+        const allowed = response.headers.get('Access-Control-Allow-Origin')
+        if (findAllowed(origin) !== undefined && (allowed === '*' || allowed === origin)) {
+          response.headers.append('Access-Control-Expose-Headers', exposed)
+        }
+        return response
+      },
+      routes: new Map([...routes].map(([name, handle]) => [name, name === 'limits' ? handle : markForeign(handle)])),
+      operators: operators && markForeign(operators),
+    })
+
+    return {
+      async fetch(request, ...others) {
+        const allowed = findAllowed(request.headers.get('Origin'))
+        const response = await app.fetch(request, ...others)
+        if (allowed === undefined || foreign.has(request)) return response
+        const { headers } = response
+        headers.set('Access-Control-Allow-Origin', allowed)
+        // A page of an origin that is named may be logged in by cookies; one of any origin must not read for its visitor.
+        if (allowed !== '*') headers.set('Access-Control-Allow-Credentials', 'true')
+        headers.set('Access-Control-Expose-Headers', exposed)
+        headers.append('Vary', 'Origin')
+        return response
+      },
+    }
+  }
+}
+
+/** Only policies that name the method count preflights. */
+function isForOthers({ match }: RequestPolicy): boolean {
+  return !match?.some(({ method }) => method === 'OPTIONS')
+}

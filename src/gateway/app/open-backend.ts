@@ -1,0 +1,32 @@
+import { consoleLog } from '../../core/runtime/log.ts'
+import type { Backend } from '../../core/store/backend.ts'
+import type { ObjectNamespace } from '../../core/store/durable-object/objects.ts'
+import { openMemoryBackend } from '../../core/store/memory/memory-store.ts'
+import { type Config, type Environment, OBJECTS } from '../../http/config/load-config.ts'
+import type { StoreKind } from '../../http/config/variables.ts'
+
+type OpenBackend = (config: Config, env: Environment, now: () => number) => Promise<Backend>
+
+export const openBackend: Readonly<Record<StoreKind, OpenBackend>> = {
+  async redis({ redis, policies, rules, decideToken, storeTimeoutMs: timeoutMs }) {
+    if (!redis) throw new Error('a store over Redis without Redis')
+    const algorithms = new Set(policies.map(({ algorithm }) => algorithm))
+    // Runtime rules and questions for decisions may use any algorithm.
+    const isPlain =
+      !rules && !decideToken && policies.every(({ algorithm, penalty }) => algorithm === 'sliding-window' && !penalty)
+    const moreLua = isPlain ? undefined : (await import('../../core/store/redis/more-lua.ts')).LUA
+    const { openUpstashBackend } = await import('../../core/store/redis/upstash-backend.ts')
+    return openUpstashBackend({ ...redis, algorithms, moreLua, timeoutMs })
+  },
+
+  async 'durable-object'({ storeTimeoutMs }, env) {
+    const { openObjectBackend } = await import('../../core/store/durable-object/durable-object-store.ts')
+    return openObjectBackend(env[OBJECTS] as ObjectNamespace, storeTimeoutMs)
+  },
+
+  async memory(_config, _env, now) {
+    const message = 'no shared store: each isolate enforces limits by itself'
+    consoleLog('warn', { event: 'in_memory_store', message })
+    return openMemoryBackend(now)
+  },
+}

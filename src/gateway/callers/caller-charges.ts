@@ -1,0 +1,170 @@
+import { ALGORITHMS } from '../../core/algorithms/algorithm-table.ts'
+import { formatKey, type RequestCharge } from '../../core/model/charge.ts'
+import { type CallerKind, formatSource, isCallerKind, isShared } from '../../core/model/identity-source.ts'
+import type { Pattern, RequestPolicy } from '../../core/model/policy.ts'
+import type { Store } from '../../core/model/store.ts'
+import {
+  findMissing,
+  preparePolicy,
+  RequestChargeBuilder,
+  type RequestChargeBuilderOptions,
+} from '../../http/request/charge-builder.ts'
+import { readIdentity } from '../../http/request/identity/identify.ts'
+import { type Match, PolicyFinder } from '../../http/request/policy/policy-finder.ts'
+import { readMethods } from '../../http/request/received-request.ts'
+import { createPathReader, type PathLiteral, type RequestPath } from '../../http/request/target.ts'
+import { type Caller, createClaimReader, createRequest, NO_RESPONSE } from './caller.ts'
+import { CallerError } from './caller-in-text.ts'
+
+/** The parts of the configuration that determine keys. */
+export interface CountingConfig extends RequestChargeBuilderOptions {
+  readonly exempt: readonly Pattern[]
+  readonly literalInPaths: readonly PathLiteral[]
+}
+
+export interface SkippedPolicy {
+  readonly policy: RequestPolicy
+  readonly reason: string
+  /** The attribute of the caller that is missing. */
+  readonly needs?: CallerKind | 'route'
+}
+
+export interface CallerCharges {
+  readonly charges: readonly RequestCharge[]
+  readonly skipped: readonly SkippedPolicy[]
+}
+
+/** Finds the charge of each policy for a caller. @throws {CallerError} if the caller is impossible */
+export async function findCallerCharges(config: CountingConfig, caller: Caller): Promise<CallerCharges> {
+  const request = createRequest(caller)
+  const path = createPathReader(config.literalInPaths)(new URL(request.url).pathname)
+  const builder = new RequestChargeBuilder({ ...config, readClaim: createClaimReader(caller.claim) })
+  const charges: RequestCharge[] = []
+  const skipped: SkippedPolicy[] = []
+  for (const match of findMatches(config, caller, request, path)) {
+    const { policy, route = '' } = match
+    const reason = await findSkipReason(config, match, caller, request.clone() as Request)
+    if (reason !== undefined) {
+      // By route, a policy has a match for each of its patterns.
+      if (!skipped.some((each) => each.policy === policy)) skipped.push({ policy, ...reason })
+      continue
+    }
+    const charge = await builder.build(match, request.clone() as Request, path.canonical, 'default', NO_RESPONSE)
+    if (charge === 'skip' || 'outcome' in charge) skipped.push({ policy, reason: 'it does not apply to this caller' })
+    else charges.push({ ...withoutReserve(charge), route: isByRoute(policy) ? route : undefined })
+  }
+  return { charges, skipped }
+}
+
+/** Finds the charge of each policy for an identity of which only the digest is known. @throws {CallerError} if it is none */
+export function findDigestCharges({ policies, keyPrefix }: CountingConfig, digest: string): CallerCharges {
+  if (!/^[\w-]{22}$/.test(digest)) {
+    throw new CallerError('expected 22 letters, digits, "-" or "_", as in braces at the end of a key', 'digest')
+  }
+  const limiting = policies.filter(({ limits }) => limits.length > 0)
+  return { charges: limiting.map((policy) => createDigestCharge(policy, digest, keyPrefix)), skipped: [] }
+}
+
+/** Creates the charge of a request that names no plan and no cost. */
+export function createDigestCharge(policy: RequestPolicy, digest: string, keyPrefix: string): RequestCharge {
+  const key = formatKey(keyPrefix, policy.name, ALGORITHMS[policy.algorithm].letter, digest)
+  const cost = policy.cost.kind === 'fixed' ? policy.cost.units : 1
+  return withoutReserve({ ...preparePolicy(policy).terms, digest, key, cost, reserved: 0 })
+}
+
+/** Finds the policies that apply to the caller's request; without one, all of them, those by route once for each pattern. */
+function findMatches(
+  { policies, exempt }: CountingConfig,
+  caller: Caller,
+  request: Request,
+  path: RequestPath,
+): readonly Match[] {
+  const limiting = policies.filter(({ limits }) => limits.length > 0)
+  if (caller.route !== undefined) {
+    const finder = new PolicyFinder(limiting, exempt)
+    const found = finder.find(readMethods(request, finder.methods), path)
+    if (typeof found !== 'string') return found
+    throw new CallerError(`${request.method} ${path.canonical} is ${found}: no policy is asked`, 'route')
+  }
+  return limiting.flatMap((policy): Match[] => {
+    const patterns = isByRoute(policy) ? (policy.match ?? []) : []
+    const routes = patterns.map(({ method, path }) => `${method} ${path}`)
+    return (routes.length > 0 ? routes : [undefined]).map((route) => ({ policy, route, isCertain: true }))
+  })
+}
+
+async function findSkipReason(
+  { ipv6Prefix }: CountingConfig,
+  { policy, route }: Match,
+  caller: Caller,
+  request: Request,
+): Promise<Omit<SkippedPolicy, 'policy'> | undefined> {
+  if (isByRoute(policy) && route === undefined && caller.route === undefined)
+    return { reason: 'it counts by path', needs: 'route' }
+  const unknown = policy.by.find((source) => isCallerKind(source.kind) && !isKnown(caller, source))
+  const reason = unknown && { reason: `it counts by ${formatSource(unknown)}`, needs: unknown.kind as CallerKind }
+  if (reason && caller.ip === undefined) {
+    if (unknown.kind === 'claim' && policy.anonymous.kind !== 'ip') return reason
+    if (unknown.kind !== 'ip' && policy.anonymous.kind === 'ip')
+      return { ...reason, reason: `${reason.reason}, or by address without it` }
+  }
+  const readClaim = createClaimReader(caller.claim)
+  const subject = { request, route: route ?? '', ipv6Prefix, readClaim, context: NO_RESPONSE }
+  const identity = await readIdentity(policy.by, subject, findMissing(policy), policy.fold)
+  if ('kind' in identity)
+    return reason ?? { reason: `the caller lacks what it counts by, and anonymous = "${identity.kind}"` }
+  const isByAddress = identity.some((part, index) => index % 2 === 0 && part === 'ip')
+  return isByAddress && caller.ip === undefined
+    ? { reason: 'it counts this caller by address', needs: 'ip' }
+    : undefined
+}
+
+function isKnown(caller: Caller, source: RequestPolicy['by'][number]): boolean {
+  const value = caller[source.kind as CallerKind]
+  if (!Array.isArray(value) || !('name' in source)) return value !== undefined
+  return value.some(([name]) => (source.kind === 'header' ? name.toLowerCase() : name) === source.name)
+}
+
+function isByRoute({ by }: RequestPolicy): boolean {
+  return by.some(({ kind }) => kind === 'route')
+}
+
+/** Usage is that of all priorities, also where only new identities are counted. */
+function withoutReserve({ counts: _, ...charge }: RequestCharge): RequestCharge {
+  return { ...charge, reserved: 0 }
+}
+
+export type LimitUsage = Awaited<ReturnType<typeof readUsage>>['limits'][number]
+
+/** Peeks at the counts of all policies in one call. @throws {StoreError} */
+export async function readUsage(store: Pick<Store, 'decide'>, charges: readonly RequestCharge[]) {
+  if (charges.length === 0) return { nowMs: Date.now(), limits: [] }
+  const { nowMs, usage } = await store.decide({ action: 'peek', permits: 1, charges })
+  const limits = charges.flatMap(({ policy, isUnlimited = false, ...charge }, index) =>
+    policy.limits.map(({ name, windowMs, limit: byDefault }, at) => {
+      // A plan has its own limits.
+      const limit = charge.burst ?? charge.limits[at]?.limit ?? byDefault
+      const { remaining = limit, resetMs = 0, retryAfterMs = 0, penaltyMs } = usage[index]?.[at] ?? {}
+      const used = limit - remaining
+      return {
+        policy: policy.name,
+        name,
+        route: charge.route ?? null,
+        key: charge.key,
+        // A rule may have put other limits in its place.
+        plan: Object.keys(policy.plans?.limits ?? {}).find((plan) => plan === charge.plan) ?? null,
+        limit,
+        windowMs,
+        used,
+        remaining,
+        resetMs: used === 0 ? 0 : resetMs,
+        retryAfterMs: isUnlimited ? 0 : retryAfterMs,
+        /** Milliseconds since the Unix epoch; null without a penalty. */
+        penaltyUntilMs: penaltyMs === undefined ? null : nowMs + penaltyMs,
+        unlimited: isUnlimited,
+        shared: isShared(policy.by),
+      }
+    }),
+  )
+  return { nowMs, limits }
+}

@@ -1,0 +1,255 @@
+/** Everything that is counted: its names in the store, in the API and in Prometheus. `recorder.ts` counts it. */
+import * as v from 'valibot'
+import type { MirrorCount } from '../../core/engine/stages/mirror.ts'
+import type { Degradation } from '../../core/model/verdict.ts'
+import type { CounterValues } from '../../core/store/counters.ts'
+import { defineUnitsBy, describe, mapNames, units } from '../api/schema.ts'
+import { COMPARISONS, type Comparison, toCandidateCounts } from './candidate-counts.ts'
+import { createCounter, createHistogram, type Family, type Labels } from './open-metrics.ts'
+import { DEGRADATIONS, OUTCOMES, POLICY_OUTCOMES, type PolicyOutcome } from './outcomes.ts'
+
+/** The pattern of a policy that applies everywhere. */
+export const EVERYWHERE = '*'
+
+/** Name of the sketch of callers: `<policy>:<digest>` by how many of their requests were refused. */
+export const REFUSED_CALLERS = 'refused'
+
+/** Upper bounds of buckets of latency, inclusive; there is a last one above. Fixed, so that all histograms can be summed. */
+export const LATENCY_BOUNDS_MS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000] as const
+
+const LATENCY_NAMES = Array.from({ length: LATENCY_BOUNDS_MS.length + 1 }, (_, bucket) => `store latency ${bucket}`)
+
+/** Names hold nothing of a request, so they are few. A pattern may hold spaces, so it comes last. */
+export const COUNT_NAMES = {
+  requests: mapNames(OUTCOMES, (outcome) => `requests ${outcome}`),
+  degraded: (how: Degradation) => `degraded ${how}`,
+  upstream5xx: 'upstream_5xx',
+  policy: (policy: string, outcome: PolicyOutcome, route: string) => `policy ${policy} ${outcome} ${route}`,
+  limit: (name: string) => `limit ${name}`,
+  candidate: (comparison: Comparison) => `candidate ${comparison}`,
+  storeCalls: 'store calls',
+  storeFailures: 'store failures',
+  /** -1 is the last bucket, above all bounds. */
+  latency: (ms: number) => LATENCY_NAMES.at(LATENCY_BOUNDS_MS.findIndex((bound) => ms <= bound)) as string,
+  latencyMs: 'store latency_ms',
+  avoided: { refusalCache: 'avoided refusal_cache', leases: 'avoided lease' },
+  permitsLeased: 'leases permits',
+  mirror: (name: MirrorCount) => `mirror ${name}`,
+} as const
+
+export const candidateCounts = defineUnitsBy([
+  'requests',
+  'refusedByBoth',
+  'refusedByCandidateOnly',
+  'refusedByActiveOnly',
+] satisfies (keyof ReturnType<typeof toCandidateCounts>)[])
+
+export const MIRROR_COUNTS = ['decisions', 'refusedByMirrorOnly', 'refusedByPrimaryOnly', 'failures'] as const
+
+/** Labels are names of policies, their patterns and outcomes: no more series than a configuration has. */
+const METRICS = {
+  requests: defineMetric({
+    ...defineTally('Each request once, by outcome.', COUNT_NAMES.requests),
+    toFamilies: (requests) =>
+      createCounter('sluice_requests', 'Requests by outcome, each once.', labelCounts('outcome', requests)),
+  }),
+  degraded: defineMetric({
+    ...defineTally('Those that were decided without the store.', mapNames(DEGRADATIONS, COUNT_NAMES.degraded)),
+    toFamilies: (degraded) =>
+      createCounter(
+        'sluice_degraded_requests',
+        'Requests decided without the store.',
+        labelCounts('fallback', degraded),
+      ),
+  }),
+  upstream5xx: defineMetric({
+    schema: describe(units, 'Those admitted that were answered with a status from 500.'),
+    read: (count) => count(COUNT_NAMES.upstream5xx),
+    toFamilies: (upstream5xx) =>
+      createCounter('sluice_upstream_errors', 'Admitted requests answered with 500 or above.', upstream5xx),
+  }),
+  policies: defineMetric({
+    schema: v.array(
+      v.strictObject({
+        policy: v.string(),
+        route: describe(v.string(), 'The policy’s pattern; `*` if it applies everywhere.'),
+        requests: defineUnitsBy(POLICY_OUTCOMES),
+      }),
+    ),
+    read: (_count, counts) => readPolicies(counts),
+    toFamilies: (policies) =>
+      createCounter(
+        'sluice_policy_requests',
+        'Requests by each policy that applies to them, its pattern, and their outcome.',
+        policies.flatMap(({ policy, route, requests }) =>
+          labelCounts('outcome', requests, { policy, route }).filter(([, count]) => count > 0),
+        ),
+      ),
+  }),
+  limits: defineMetric({
+    schema: describe(v.array(v.strictObject({ name: v.string(), refusals: units })), 'The most refusals first.'),
+    read: (_count, counts) =>
+      [...counts]
+        .filter(([name]) => name.startsWith(COUNT_NAMES.limit('')))
+        .map(([name, refusals]) => ({ name: name.slice(COUNT_NAMES.limit('').length), refusals }))
+        .sort((a, b) => b.refusals - a.refusals || (a.name < b.name ? -1 : 1)),
+    toFamilies: (limits) =>
+      createCounter(
+        'sluice_limit_refusals',
+        'Requests that a limit has refused, or would have in shadow mode.',
+        limits.map(({ name, refusals }) => [{ limit: name }, refusals]),
+      ),
+  }),
+  candidate: defineMetric({
+    schema: describe(candidateCounts, 'Requests that candidate and active policies both decided.'),
+    read: (count) => toCandidateCounts(mapNames(COMPARISONS, (name) => count(COUNT_NAMES.candidate(name)))),
+    toFamilies: ({ requests, refusedByBoth, refusedByCandidateOnly, refusedByActiveOnly }) =>
+      createCounter(
+        'sluice_candidate_requests',
+        'Requests that candidate and active policies both decided, by which refused them.',
+        labelCounts('refused_by', {
+          neither: requests - refusedByBoth - refusedByCandidateOnly - refusedByActiveOnly,
+          both: refusedByBoth,
+          candidate: refusedByCandidateOnly,
+          active: refusedByActiveOnly,
+        }),
+      ),
+  }),
+  store: defineMetric({
+    schema: v.strictObject({
+      calls: units,
+      failures: units,
+      latency: v.strictObject({
+        counts: describe(v.array(units), 'By `latencyBoundsMs`, and above.'),
+        sumMs: v.number(),
+      }),
+    }),
+    read: (count) => ({
+      calls: count(COUNT_NAMES.storeCalls),
+      failures: count(COUNT_NAMES.storeFailures),
+      latency: { counts: LATENCY_NAMES.map(count), sumMs: count(COUNT_NAMES.latencyMs) },
+    }),
+    toFamilies: ({ calls, failures, latency }) => [
+      createCounter('sluice_store_calls', 'Decisions that the store was called for.', calls),
+      createCounter('sluice_store_failures', 'Decisions to which the store gave no usable answer.', failures),
+      createHistogram('sluice_store_latency_seconds', 'Duration of answered calls.', LATENCY_BOUNDS_MS, latency),
+    ],
+  }),
+  callsAvoided: defineMetric({
+    ...defineTally('Decisions without a call to the store.', COUNT_NAMES.avoided),
+    toFamilies: ({ refusalCache, leases }) =>
+      createCounter(
+        'sluice_store_calls_avoided',
+        'Decisions that needed no call to the store.',
+        labelCounts('reason', { refusal_cache: refusalCache, lease: leases }),
+      ),
+  }),
+  leases: defineMetric({
+    schema: v.strictObject({ permits: units, expired: units }),
+    read(count) {
+      const permits = count(COUNT_NAMES.permitsLeased)
+      // Permits of one minute may be spent in the next, and those of the last few seconds still.
+      return { permits, expired: Math.max(0, permits - count(COUNT_NAMES.avoided.leases)) }
+    },
+    toFamilies: ({ permits }) =>
+      createCounter('sluice_leased_permits', 'Permits taken in advance; each one used avoids a call.', permits),
+  }),
+  mirror: defineMetric({
+    ...defineTally(
+      'With STORE_MIRROR: what the mirror would have decided.',
+      mapNames(MIRROR_COUNTS, COUNT_NAMES.mirror),
+    ),
+    toFamilies: ({ decisions, refusedByMirrorOnly, refusedByPrimaryOnly, failures }) => [
+      createCounter(
+        'sluice_mirror_decisions',
+        'Decisions of the store and its mirror, by which of them alone refused.',
+        labelCounts('result', {
+          same: decisions - refusedByMirrorOnly - refusedByPrimaryOnly,
+          mirror_refused: refusedByMirrorOnly,
+          primary_refused: refusedByPrimaryOnly,
+        }),
+      ),
+      createCounter('sluice_mirror_failures', 'Calls to the mirror without a usable answer.', failures),
+    ],
+  }),
+}
+
+type Metrics = typeof METRICS
+type MetricName = keyof Metrics
+
+export type StatisticsSummary = { [Name in MetricName]: v.InferOutput<Metrics[Name]['schema']> }
+
+export const summaryEntries = mapNames(Object.keys(METRICS), (name) => METRICS[name as MetricName].schema) as {
+  [Name in MetricName]: Metrics[Name]['schema']
+}
+
+/** The names before 0.1.0. */
+const OLD_NAMES: readonly (readonly [old: RegExp, name: string])[] = [
+  [/^(requests|policy [\w-]+) reserved\b/, '$1 deprioritized'],
+  [/^tier /, 'limit '],
+  [/^shadow shadowOnly$/, 'candidate candidateOnly'],
+  [/^shadow forceOnly$/, 'candidate activeOnly'],
+  [/^shadow /, 'candidate '],
+  [/^saved deny_cache$/, 'avoided refusal_cache'],
+  [/^saved leases$/, 'avoided lease'],
+  [/^shadow_store refusedByShadowOnly$/, 'mirror refusedByMirrorOnly'],
+  [/^shadow_store refusedByStoreOnly$/, 'mirror refusedByPrimaryOnly'],
+  [/^shadow_store /, 'mirror '],
+]
+
+function renameOld(counts: CounterValues): CounterValues {
+  const renamed = new Map<string, number>()
+  for (const [old, count] of counts) {
+    const [pattern, replacement] = OLD_NAMES.find(([pattern]) => pattern.test(old)) ?? []
+    const name = pattern && replacement ? old.replace(pattern, replacement) : old
+    renamed.set(name, (renamed.get(name) ?? 0) + count)
+  }
+  return renamed
+}
+
+/** Names that another release has counted are skipped. */
+export function summarize(stored: CounterValues): StatisticsSummary {
+  const counts = renameOld(stored)
+  const count = (name: string) => counts.get(name) ?? 0
+  return mapNames(Object.keys(METRICS), (name) => METRICS[name as MetricName].read(count, counts)) as StatisticsSummary
+}
+
+export function toMetricFamilies(summary: StatisticsSummary): readonly Family[] {
+  return Object.entries(METRICS).flatMap(([name, { toFamilies }]) => toFamilies(summary[name as MetricName] as never))
+}
+
+interface Metric<Schema extends v.GenericSchema> {
+  readonly schema: Schema
+  read(this: void, count: (name: string) => number, counts: CounterValues): v.InferOutput<Schema>
+  toFamilies(this: void, value: v.InferOutput<Schema>): Family | readonly Family[]
+}
+
+/** @param stored names under which they are counted, by their names in the API */
+function defineTally<Name extends string>(text: string, stored: Readonly<Record<Name, string>>) {
+  const names = Object.keys(stored) as Name[]
+  const read = (count: (name: string) => number) => mapNames(names, (name) => count(stored[name]))
+  return { schema: describe(defineUnitsBy(names), text), read }
+}
+
+function defineMetric<Schema extends v.GenericSchema>(metric: Metric<Schema>): Metric<Schema> {
+  return metric
+}
+
+const POLICY_COUNT = new RegExp(`^policy ([\\w-]+) (${POLICY_OUTCOMES.join('|')}) (.+)$`)
+
+function readPolicies(counts: CounterValues) {
+  const rows = new Map<string, { policy: string; route: string; requests: Record<PolicyOutcome, number> }>()
+  for (const [name, count] of counts) {
+    const [, policy = '', outcome, route = ''] = POLICY_COUNT.exec(name) ?? []
+    if (outcome === undefined) continue
+    const key = `${policy} ${route}`
+    const row = rows.get(key) ?? { policy, route, requests: mapNames(POLICY_OUTCOMES, () => 0) }
+    row.requests[outcome as PolicyOutcome] += count
+    rows.set(key, row)
+  }
+  return [...rows.keys()].sort().flatMap((key) => rows.get(key) ?? [])
+}
+
+function labelCounts(label: string, counts: Readonly<Record<string, number>>, others: Labels = {}) {
+  return Object.entries(counts).map(([value, count]) => [{ ...others, [label]: value }, count] as const)
+}

@@ -1,0 +1,73 @@
+import * as v from 'valibot'
+import { readCalendarLimits } from '../../core/options/calendar.ts'
+import { NAME, OptionError } from '../../core/options/option-error.ts'
+import { type Environment, loadConfig, withoutEmpty } from './load-config.ts'
+import { parseJson } from './policy-keys.ts'
+import { environment, toOptionError } from './variables.ts'
+
+/** Replaces invalid limits and tables, so that they are not reported as missing. */
+const STAND_IN_LIMITS = '1/1m'
+const STAND_IN_URL = 'https://stand-in.invalid'
+const MAX_PROBLEMS = 1_000
+
+/**
+ * Finds everything for which `loadConfig` would refuse the configuration, not only the first problem.
+ * @returns the problems, those of single values first, and the configuration with something harmless in place of each
+ * invalid value; undefined if that is not enough
+ */
+export function findProblems(given: Environment) {
+  const env = withoutEmpty(given)
+  const problems: OptionError[] = []
+  const isKnown = ({ option }: OptionError) => problems.some((other) => other.option === option)
+  let rest = env
+  for (const issue of v.safeParse(environment, env).issues ?? []) {
+    const problem = toOptionError(issue)
+    if (isKnown(problem)) continue
+    problems.push(problem)
+    rest = replaceInvalid(rest, problem)
+  }
+  while (problems.length < MAX_PROBLEMS) {
+    try {
+      return { problems, config: loadConfig(rest, readCalendarLimits) }
+    } catch (error) {
+      if (!(error instanceof OptionError)) throw error
+      if (isKnown(error)) break
+      // The table that needs the JWT settings may be replaced already.
+      if (!(/^JW(?:KS|T)_/.test(error.variable) && usesClaims(env) && !usesClaims(rest))) problems.push(error)
+      rest = replaceInvalid(rest, error)
+    }
+  }
+  return { problems, config: undefined }
+}
+
+function replaceInvalid(env: Environment, { variable, path }: OptionError): Environment {
+  const rest: Record<string, unknown> = { ...env }
+  delete rest[variable]
+  if (variable.startsWith('UPSTASH_REDIS_REST_')) {
+    delete rest.UPSTASH_REDIS_REST_URL
+    delete rest.UPSTASH_REDIS_REST_TOKEN
+  } else if (variable === 'JWKS_URL' || variable === 'JWT_SECRET') {
+    delete rest.JWT_SECRET
+    delete rest.JWKS_URL
+    if (usesClaims(env)) rest.JWKS_URL = STAND_IN_URL
+  } else if (variable === 'UPSTREAM_URL') rest.UPSTREAM_URL = STAND_IN_URL
+  else if (variable === 'RATE_LIMITS') rest.RATE_LIMITS = STAND_IN_LIMITS
+  else if (variable === 'POLICIES') rest.POLICIES = replaceTable(env.POLICIES, path)
+  return rest
+}
+
+function replaceTable(value: unknown, [index, key]: OptionError['path']): unknown {
+  const tables = typeof value === 'string' ? parseJson(value) : value
+  if (!Array.isArray(tables)) return [{ name: 'stand-in', limits: STAND_IN_LIMITS }]
+  return tables.map((table, at) => {
+    if (at !== index) return table
+    if (key === 'name') return { ...table, name: `stand-in-${at}` }
+    // It keeps its name, so that a repeated name is still found.
+    const isNamed = typeof table?.name === 'string' && NAME.pattern.test(table.name)
+    return { name: isNamed ? table.name : `stand-in-${at}`, limits: STAND_IN_LIMITS }
+  })
+}
+
+function usesClaims({ POLICIES: tables, CALLER_LABEL: label }: Environment): boolean {
+  return JSON.stringify([tables, label]).includes('claim:')
+}

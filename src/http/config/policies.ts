@@ -1,0 +1,231 @@
+import * as v from 'valibot'
+import { ALGORITHMS } from '../../core/algorithms/algorithm-table.ts'
+import { formatSource, type IdentitySource, isFoldable, isInBody, isShared } from '../../core/model/identity-source.ts'
+import { LIMITS_EXPECTED } from '../../core/model/limits.ts'
+import type { Cost, MissingIdentity, OnStoreError, Plans, PolicyLimit, RequestPolicy } from '../../core/model/policy.ts'
+import { OptionError, toKey } from '../../core/options/option-error.ts'
+import { type ReadCalendarLimits, readLimits, readPenalty } from '../../core/options/read-limits.ts'
+import { mayOverlap } from '../request/policy/pattern.ts'
+import { type IsPassed, PASSED_EXPECTED } from '../response/forwarded-headers.ts'
+import { PLAN_EXPECTED, type PolicyTable, policyTable } from './policy-keys.ts'
+import { parseStatuses } from './values.ts'
+
+export type JwtValues = { readonly [Key in 'jwksUrl' | 'secret' | 'issuer' | 'audience']?: string | undefined }
+
+/** The variables or options, as messages name them; `by` is the one for policies that have no `by` of their own. */
+export type Names = Readonly<Record<'limits' | 'policies' | 'shedding' | 'by', string>> & {
+  readonly jwt: (key: keyof JwtValues) => string
+}
+
+export interface PolicyDefaults {
+  readonly names: Names
+  /** Names the policy that is made from limits alone. */
+  readonly name: string
+  readonly by: readonly IdentitySource[]
+  readonly fold?: string | undefined
+  /** Undefined: the cost is 1. */
+  readonly cost: Extract<Cost, { kind: 'application' }>['tell'] | undefined
+  readonly isShadow: boolean
+  readonly anonymous: MissingIdentity
+  readonly anonymousInBody: MissingIdentity
+  readonly onStoreError: OnStoreError
+  /** Accepts the headers that the API gets to see: no other identifies a caller to it, or names a cost. */
+  readonly isPassed: IsPassed
+  readonly readCalendarLimits: ReadCalendarLimits | undefined
+}
+
+export const DENY: MissingIdentity = { kind: 'deny', status: 401 }
+const NO_RESERVE: RequestPolicy['reserved'] = { critical: 0, default: 0, sheddable: 0 }
+
+/**
+ * Makes all policies, in the order in which they are evaluated.
+ * @param limits those of the default policy; `off`: there is none
+ * @throws {OptionError} if the policies contradict each other
+ */
+export function createPolicies(
+  limits: string,
+  tables: readonly PolicyTable[] | undefined,
+  defaults: PolicyDefaults,
+  isShedding: boolean,
+): readonly RequestPolicy[] {
+  const { names } = defaults
+  const policies =
+    limits === 'off' ? [] : [createPolicy(v.parse(policyTable, { name: defaults.name, limits }), undefined, defaults)]
+  for (const [index, table] of (tables ?? []).entries()) {
+    if (policies.some(({ name }) => name === table.name)) {
+      const isMade = limits !== 'off' && table.name === defaults.name
+      const expected = isMade ? `another name: ${names.limits} makes "${table.name}"` : 'a name used once'
+      throw new OptionError([names.policies, index, 'name'], expected, table.name)
+    }
+    policies.push(createPolicy(table, index, defaults))
+  }
+  if (!isShedding && policies.every(({ limits }) => limits.length === 0)) {
+    const expected = `at least one policy with limits (or ${names.limits}, or ${names.shedding})`
+    const without = policies.map(({ name }) => name)
+    throw new OptionError(names.policies, expected, without)
+  }
+  const undetected = policies.find(
+    ({ counts, match }) => counts === 'new-identities' && !policies.some(detectsNew(match)),
+  )
+  if (undetected) {
+    const expected =
+      'a "sliding-window" policy beside it that tells callers apart, and applies to some of the same requests'
+    const index = tables?.findIndex(({ name }) => name === undetected.name) ?? 0
+    throw new OptionError([names.policies, index, 'counts'], expected, 'new-identities')
+  }
+  // Policies that count new identities come after those that detect them.
+  return policies.toSorted((a, b) => Number(a.counts !== 'requests') - Number(b.counts !== 'requests'))
+}
+
+/** Creates the test for policies that detect new identities in some of the requests that match. */
+function detectsNew(match: RequestPolicy['match']): (other: RequestPolicy) => boolean {
+  return ({ counts, algorithm, limits, by, match: others }) =>
+    counts === 'requests' &&
+    ALGORITHMS[algorithm].detectsNewIdentities === true &&
+    limits.length > 0 &&
+    !isShared(by) &&
+    (!match || !others || match.some((pattern) => others.some((other) => mayOverlap(pattern, other))))
+}
+
+/** @throws {OptionError} that names the key to fix, if keys contradict each other: nothing is guessed */
+function createPolicy(table: PolicyTable, index: number | undefined, defaults: PolicyDefaults): RequestPolicy {
+  const { name, algorithm, by = defaults.by, match, priority, counts } = table
+  const { holdsSlots, detectsNewIdentities, implementation } = ALGORITHMS[algorithm]
+  const fail: FailPolicy = (option, expected, value, plan = []) => {
+    const key = toKey(option) as keyof PolicyTable
+    const where = index === undefined ? [defaults.names.limits] : [defaults.names.policies, index, key, ...plan]
+    throw new OptionError(where, expected, value ?? table[key])
+  }
+  // MODE=shadow refuses nothing, whatever the mode of a policy.
+  const mode = defaults.isShadow ? 'shadow' : (table.mode ?? 'enforce')
+  const hidden = by.find((source) => source.kind === 'header' && !defaults.isPassed(source.name))
+  if (hidden?.kind === 'header') fail('by', PASSED_EXPECTED, `header:${hidden.name}`)
+  const plans = readPlans(table, defaults, fail)
+  const { limits, burst } =
+    plans?.limits[plans.byDefault] ?? readPolicyLimits(table, table.limits as string | undefined, defaults, fail)
+  const allLimits = plans ? Object.values(plans.limits).flatMap((plan) => plan.limits) : limits
+  const smallest = Math.min(...allLimits.map(({ limit }) => limit), table.burst ?? Number.POSITIVE_INFINITY)
+  const cost = readCost(table, defaults.isPassed, fail)
+  const [costKey, highestCost] =
+    cost.kind === 'fixed' ? (['cost', cost.units] as const) : (['max_cost', cost.max] as const)
+  if (highestCost > smallest) fail(costKey, `at most the smallest limit of the policy, ${smallest}`)
+  const needsDetection = counts === 'new-identities'
+  if (needsDetection && !detectsNewIdentities) fail('counts', 'algorithm = "sliding-window" with "new-identities"')
+  const reserved = readReserve(table, limits, fail)
+  if (highestCost > smallest - reserved.sheddable)
+    fail('reserve', `shares that leave room for a request of cost ${highestCost}`)
+  if (table.fold !== undefined && !by.some(isFoldable)) fail('fold', FOLD_EXPECTED)
+  if (table.actual_cost !== undefined && !implementation.settle) {
+    const expected = 'algorithm = "token-bucket", "fixed-window" or "quota" with it: a log cannot be rewritten'
+    fail('actual_cost', expected, `header:${table.actual_cost}`)
+  }
+  if (counts === 'failures') {
+    if (holdsSlots) fail('counts', '"requests" with algorithm = "concurrency"')
+    if (table.reserve) fail('reserve', 'counts = "requests" with it')
+    if (table.actual_cost) fail('actual_cost', 'counts = "requests" with it')
+  } else if (table.failures !== undefined) fail('failures', 'counts = "failures" with it')
+  if ((counts === 'failures' || table.penalty !== undefined || table.refusal) && limits.length === 0)
+    fail('limits', LIMITS_EXPECTED)
+  const { cost: tell } = defaults
+  const isCustomCost = table.cost === undefined && !needsDetection && !holdsSlots
+  return {
+    name,
+    algorithm,
+    limits,
+    by,
+    fold: table.fold ?? (table.by ? undefined : defaults.fold),
+    match,
+    ignoresCase: table.ignore_case,
+    cost: isCustomCost && tell ? { kind: 'application', tell, max: smallest - reserved.sheddable } : cost,
+    // A caller that could choose to be counted by address would have a limit for each of its addresses.
+    anonymous: table.anonymous ?? (by.some(isInBody) ? defaults.anonymousInBody : defaults.anonymous),
+    burst,
+    plans,
+    priority,
+    reserved,
+    actualCostHeader: table.actual_cost,
+    onStoreError: table.on_store_error ?? defaults.onStoreError,
+    counts,
+    failures: counts === 'failures' ? (table.failures ?? parseStatuses('4xx') ?? []) : [],
+    penalty: readPenalty(toAlgorithmOptions(table), limits, fail),
+    refusal: table.refusal,
+    mode,
+  }
+}
+
+export const FOLD_EXPECTED = 'by "header:", "query:", "form:", "cookie:", "json:" or "claim:" with it'
+
+/** Options of algorithms have names with capitals in place of underscores. */
+type FailPolicy = (
+  key: keyof PolicyTable | 'slotTtl' | 'timeZone' | 'penaltyAfter',
+  expected: string,
+  value?: unknown,
+  plan?: readonly string[],
+) => never
+
+function toAlgorithmOptions(table: PolicyTable) {
+  const { slot_ttl: slotTtl, allow_large_log: allowLargeLog, penalty_after: penaltyAfter, time_zone: timeZone } = table
+  return { ...table, slotTtl, allowLargeLog, penaltyAfter, timeZone }
+}
+
+/** All plans have the same windows: a count then means the same in each, also for a caller that changes plans. */
+function readPlans(table: PolicyTable, defaults: PolicyDefaults, fail: FailPolicy): Plans | undefined {
+  const { limits: byPlan, plan: source, default_plan: byDefault, reserve } = table
+  if (typeof byPlan !== 'object') {
+    if (source) fail('plan', 'limits as a table by plan with it', formatSource(source))
+    if (byDefault !== undefined) fail('default_plan', 'limits as a table by plan with it')
+    return undefined
+  }
+  const entries = Object.entries(byPlan)
+  if (entries.length === 0) fail('limits', LIMITS_EXPECTED)
+  if (!source) return fail('plan', PLAN_EXPECTED)
+  if (byDefault === undefined || !Object.hasOwn(byPlan, byDefault)) {
+    return fail('default_plan', `one of ${entries.map(([name]) => `"${name}"`).join(', ')}`)
+  }
+  if (reserve) fail('reserve', 'limits without plans with it')
+  let windows: string | undefined
+  const plans = entries.map(([plan, text]) => {
+    const read = readPolicyLimits(table, text, defaults, (key, expected) =>
+      key === 'limits' ? fail(key, expected, text, [plan]) : fail(key, expected),
+    )
+    const names = read.limits.map(({ name }) => name).join()
+    windows ??= names
+    if (names !== windows) fail('limits', 'the same windows in every plan', text, [plan])
+    return [plan, read] as const
+  })
+  return { source, byDefault, limits: Object.fromEntries(plans) }
+}
+
+function readPolicyLimits(
+  table: PolicyTable,
+  text: string | undefined,
+  { readCalendarLimits }: PolicyDefaults,
+  fail: FailPolicy,
+) {
+  const read = readLimits({ ...toAlgorithmOptions(table), limits: text }, fail, readCalendarLimits)
+  if (text === undefined && table.priority === undefined) fail('limits', `${LIMITS_EXPECTED}; or else a priority`)
+  return read
+}
+
+function readCost({ cost = 1, max_cost }: PolicyTable, isPassed: IsPassed, fail: FailPolicy): Cost {
+  if (typeof cost === 'number') {
+    if (max_cost !== undefined) fail('max_cost', 'cost = "header:<name>" with it')
+    return { kind: 'fixed', units: cost }
+  }
+  if (!isPassed(cost)) fail('cost', PASSED_EXPECTED, `header:${cost}`)
+  const max = max_cost ?? fail('max_cost', 'the highest cost that a request may name')
+  return { kind: 'header', name: cost, max }
+}
+
+/** A priority leaves the shares of all higher ones, but not its own. */
+function readReserve(
+  { reserve }: PolicyTable,
+  limits: readonly PolicyLimit[],
+  fail: FailPolicy,
+): RequestPolicy['reserved'] {
+  if (!reserve) return NO_RESERVE
+  const [limit, ...others] = limits
+  if (!limit || others.length > 0) return fail('reserve', 'one limit with it')
+  const critical = Math.ceil(limit.limit * (reserve.critical ?? 0))
+  return { critical: 0, default: critical, sheddable: critical + Math.ceil(limit.limit * (reserve.default ?? 0)) }
+}

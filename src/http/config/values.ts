@@ -1,0 +1,182 @@
+/** Readers of single values. Each message says what was expected; `OptionError` makes a line of it. */
+
+import * as v from 'valibot'
+import { parseSource } from '../../core/model/identity-source.ts'
+import { LIMITS_EXPECTED, parseLimits } from '../../core/model/limits.ts'
+import {
+  describeUnknown,
+  MAX_LEASE,
+  MIN_LEASE,
+  SHARE_EXPECTED,
+  type TextRule,
+} from '../../core/options/option-error.ts'
+import { describeExpectedPattern, parsePattern } from '../request/policy/pattern.ts'
+import { PATH_LITERALS } from '../request/target.ts'
+import { canPass } from '../response/forwarded-headers.ts'
+
+/** Reads a string by `parse`, which refuses it by returning undefined. */
+export const parsed = <T>(expected: string, parse: (text: string) => T | undefined) =>
+  v.pipe(
+    v.string(expected),
+    v.rawTransform<string, T>(({ dataset, addIssue, NEVER }) => {
+      const value = parse(dataset.value)
+      if (value !== undefined) return value
+      addIssue({ message: expected })
+      return NEVER
+    }),
+  )
+
+/** Reads a list, or a string with commas between its items. @param expected takes the first item that `parse` refuses */
+const parsedList = <T>(expected: (refused: string) => string, parse: (text: string) => T | undefined) =>
+  v.pipe(
+    v.unknown(),
+    v.rawTransform<unknown, T[]>(({ dataset: { value }, addIssue, NEVER }) => {
+      const items: readonly unknown[] = Array.isArray(value) ? value : toText(value).split(',')
+      const texts = items.map(toText)
+      const values = texts.map(parse)
+      if (values.length > 0 && values.every((each) => each !== undefined)) return values
+      addIssue({ message: expected(texts[values.indexOf(undefined)] ?? '') })
+      return NEVER
+    }),
+  )
+
+function toText(value: unknown): string {
+  return typeof value === 'string' || typeof value === 'number' ? String(value) : ''
+}
+
+/** Refuses keys that it does not know. @param ifMissing what is expected in place of nothing */
+export const strictTable = <const Entries extends v.ObjectEntries>(
+  noun: string,
+  entries: Entries,
+  expected: string,
+  ifMissing = expected,
+) =>
+  v.strictObject(entries, (issue) => {
+    if (issue.expected === 'never') return describeUnknown(noun, `${issue.path?.at(-1)?.key}`, Object.keys(entries))
+    return issue.input === undefined ? ifMissing : expected
+  })
+
+export const matching = (pattern: RegExp, expected: string) => v.pipe(v.string(expected), v.regex(pattern, expected))
+
+export const textLike = ({ pattern, expected }: TextRule) => matching(pattern, expected)
+
+export const oneOf = <const T extends readonly string[]>(...options: T) =>
+  v.picklist(options, options.map((option) => `"${option}"`).join(' or '))
+
+export const boolean = v.boolean('true or false')
+
+const numeric = (pattern: RegExp, expected: string) =>
+  v.union([v.number(), v.pipe(v.string(), v.regex(pattern), v.transform(Number))], expected)
+
+export const integer = (min: number, max: number, expected = `an integer from ${min} to ${max}`) =>
+  v.pipe(numeric(/^\d{1,15}$/, expected), v.integer(expected), v.minValue(min, expected), v.maxValue(max, expected))
+
+const upToOne = (expected: string) => v.pipe(numeric(/^\d*\.?\d+$/, expected), v.maxValue(1, expected))
+
+export const share = v.pipe(upToOne(SHARE_EXPECTED), v.gtValue(0, SHARE_EXPECTED))
+export const shareOrNone = v.pipe(upToOne('a share from 0 to 1'), v.minValue(0, 'a share from 0 to 1'))
+
+const LEASES_EXPECTED = `"off", "auto" or an integer from ${MIN_LEASE} to ${MAX_LEASE}`
+export const leases = v.union([oneOf('off', 'auto'), integer(MIN_LEASE, MAX_LEASE, LEASES_EXPECTED)], LEASES_EXPECTED)
+
+/** Fits into a header. */
+export const longSecret = matching(/^[\x21-\x7e]{32,}$/, 'at least 32 characters of ASCII, none of them a space')
+
+/** Stays text: how large limits may be depends on the algorithm. */
+export const limits = parsed(LIMITS_EXPECTED, (text) => (parseLimits(text) ? text : undefined))
+
+/** Names of headers and claims that may hold what must not be stored or logged. */
+const CONFIDENTIAL = /auth|cookie|token|secret|key|passw|session|forwarded|(?:^|-)ip(?:v6)?$/
+
+const LABEL_EXPECTED = '"header:<name>" or "claim:<name>" of what holds neither a credential nor an address'
+export const label = parsed(LABEL_EXPECTED, (text) => {
+  const source = parseHeaderOrClaim(text)
+  return source && !CONFIDENTIAL.test(source.name.toLowerCase()) ? source : undefined
+})
+
+export function parseHeaderOrClaim(text: string) {
+  const source = parseSource(text.trim())
+  return source?.kind === 'header' || source?.kind === 'claim' ? source : undefined
+}
+
+export const HEADER_EXPECTED = '"header:<name>"'
+export const headerSource = parsed(HEADER_EXPECTED, (text) => {
+  const source = parseSource(text)
+  return source?.kind === 'header' ? source.name : undefined
+})
+
+/** An origin to call, as the string that paths are appended to: without a trailing slash. */
+export const httpUrl = parsed('an http or https URL without credentials, query or fragment', (text) => {
+  if (!URL.canParse(text)) return undefined
+  const url = new URL(text)
+  const isPlain = !url.username && !url.password && !url.search && !url.hash
+  return /^https?:$/.test(url.protocol) && isPlain ? (url.origin + url.pathname).replace(/\/+$/, '') : undefined
+})
+
+export const restUrl = v.pipe(
+  httpUrl,
+  v.check((url) => /^https?:\/\/[^$.]./.test(url), 'an http or https URL whose host has more than one letter'),
+)
+
+/** Plain http is for this machine only: an attacker who can change the response could make tokens of any caller. */
+const KEYS_URL = /^(?:https:\/\/|http:\/\/(?:localhost|127\.0\.0\.1|\[::1\])(?=[:/]))[^\s@#]+$/
+
+export const jwksUrl = parsed('an https URL without credentials or fragment (http only to this machine)', (text) =>
+  KEYS_URL.test(text) && URL.canParse(text) ? text : undefined,
+)
+
+/** Fits into a header. */
+export const webUrl = parsed('an https URL without credentials', (text) =>
+  /^https:\/\/[\w.:-]+(?:[/?#][!-~]{0,2000})?$/.test(text) && URL.canParse(text) ? text : undefined,
+)
+
+export const longText = matching(/^.{1,10000}$/s, 'up to 10000 characters')
+
+/** Origins as browsers spell them. */
+export const origins = parsedList(
+  () => 'origins such as https://app.example.com, or *',
+  (given) => {
+    const text = given.trim()
+    return text === '*' || (URL.canParse(text) && !text.includes('*') && new URL(text).origin === text)
+      ? text
+      : undefined
+  },
+)
+
+/** A host as in URLs: in lower case, with its port unless that is a scheme's default. */
+export const host = parsed('a host such as "admin.example.com"', (text) =>
+  /^(?!.*\.\.)[a-z\d](?:[a-z\d.-]*[a-z\d])?(?::\d{1,5})?$/i.test(text) && URL.canParse(`http://${text}`)
+    ? text.toLowerCase().replace(/:(?:80|443)$/, '')
+    : undefined,
+)
+
+/** Names of headers, in lower case. The gateway sets X-Forwarded-For, -Host and -Proto itself. */
+export const headerNames = parsed('names of headers, e.g. "X-Remote-User, CF-Pseudo-IPv4"', (text) => {
+  const names = text
+    .toLowerCase()
+    .split(/[\s,]+/)
+    .filter(Boolean)
+  return names.every((name) => canPass(name) && !/^x-forwarded-(?:for|host|proto)$/.test(name)) ? names : undefined
+})
+
+export const patternList = parsedList(describeExpectedPattern, parsePattern)
+
+export const statuses = v.pipe(
+  parsedList(() => 'statuses from 200 to 599 and classes of them, e.g. "401, 403" or "4xx"', parseStatuses),
+  v.transform((lists) => [...new Set(lists.flat())]),
+)
+
+/** Reads a status or a class of them. The class 4xx does not include 429, which is about a limit. */
+export function parseStatuses(given: string): readonly number[] | undefined {
+  const text = given.trim()
+  if (/^[2-5]\d\d$/.test(text)) return [Number(text)]
+  if (!/^[2-5]xx$/i.test(text)) return undefined
+  const first = Number(text[0]) * 100
+  return Array.from({ length: 100 }, (_, index) => first + index).filter((status) => status !== 429)
+}
+
+export const signs = parsed(`some of ${PATH_LITERALS.join(' ')}, with spaces between`, (text) => {
+  const given = text.toUpperCase().split(' ').filter(Boolean)
+  const known = PATH_LITERALS.filter((sign) => given.includes(sign))
+  return known.length > 0 && known.length === new Set(given).size ? known : undefined
+})

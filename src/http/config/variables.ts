@@ -1,0 +1,262 @@
+/**
+ * The variables of the Worker: the one place where a name, its default and its meaning stand. `npm run settings` writes
+ * the comments below into docs/configuration.md, wrangler.toml, .dev.vars.example and package.json.
+ * `@default` stands for a default that the schema does not have, `@example` for a value where the comment has no "e.g.",
+ * and `@deploy` is what a deploy button asks.
+ */
+
+import * as v from 'valibot'
+import { LIMITS_EXPECTED } from '../../core/model/limits.ts'
+import { ON_STORE_ERROR, POLICY_MODES } from '../../core/model/policy.ts'
+import { HIDDEN, IDENTITY_SECRET, KEY_PREFIX, OptionError, RENAMED } from '../../core/options/option-error.ts'
+import { MIN_SECRET_CHARACTERS } from '../request/identity/claims.ts'
+import { HEADER_FORMATS } from '../response/rate-limit-headers.ts'
+import { policyList } from './policy-keys.ts'
+import {
+  headerNames,
+  host,
+  httpUrl,
+  integer,
+  jwksUrl,
+  label,
+  leases,
+  limits,
+  longSecret,
+  matching,
+  oneOf,
+  origins,
+  patternList,
+  restUrl,
+  share,
+  shareOrNone,
+  signs,
+  textLike,
+} from './values.ts'
+
+const STORE_KINDS = ['redis', 'durable-object', 'memory'] as const
+export type StoreKind = (typeof STORE_KINDS)[number]
+
+const onOrOff = v.pipe(
+  oneOf('on', 'off'),
+  v.transform((text) => text === 'on'),
+)
+const jwtName = matching(/^\S{1,1000}$/, 'up to 1000 characters without spaces')
+
+export const variables = {
+  /**
+   * origin of your API, with its base path; or bind a service as `UPSTREAM`, which gets the request's own URL
+   * @example https://api.example.com
+   * @deploy Origin of the API behind the gateway, such as `https://origin.example.com`. Not the host of the gateway itself.
+   */
+  UPSTREAM_URL: v.optional(httpUrl),
+  /** time within which a request must be sent, and your API begin its response, else 504; at most an hour */
+  UPSTREAM_TIMEOUT_MS: v.optional(integer(1, 3_600_000), 30_000),
+  /**
+   * at least 32 characters, sent to your API in the header `Sluice-Secret`, by which it
+   * [recognizes the gateway](gateway.md#only-through-the-gateway)
+   */
+  UPSTREAM_SECRET: v.optional(longSecret),
+  /**
+   * headers to forward although they [claim an address, a user or a URL](http.md#what-reaches-your-api),
+   * e.g. `Cf-Access-Authenticated-User-Email`
+   */
+  FORWARD_HEADERS: v.optional(headerNames),
+  /**
+   * REST URL of the Redis database
+   * @deploy REST URL of a Redis database at [Upstash](https://console.upstash.com): a regional one, near most of your
+   * traffic, with eviction off.
+   */
+  UPSTASH_REDIS_REST_URL: v.optional(restUrl),
+  /**
+   * REST token of the Redis database
+   * @deploy REST token of that database: the one that may write, not the read-only one.
+   */
+  UPSTASH_REDIS_REST_TOKEN: v.optional(matching(/^[\x21-\x7e]+$/, 'the REST token of the database')),
+  /**
+   * where [counts live](stores.md): `redis`, `durable-object` or `memory`; by default Redis if both of its variables are
+   * set, else Durable Objects
+   * @default see right @example redis
+   */
+  STORE: v.optional(oneOf(...STORE_KINDS)),
+  /**
+   * `redis` or `durable-object`: a second store that receives every charge, [before it takes
+   * over](operations.md#moving-to-another-store)
+   * @example durable-object
+   */
+  STORE_MIRROR: v.optional(oneOf('redis', 'durable-object')),
+  /**
+   * limits of the policy `default`, which counts by token, e.g. `10/1s, 120/1m, 240/1h` (units `ms s m h d w`). With `off`,
+   * or with `POLICIES` and without this, there is no `default`
+   * @default `60/1m`
+   * @deploy Limits of each caller, all of which apply at every moment, such as `10/1s, 120/1m, 240/1h`.
+   */
+  RATE_LIMITS: v.optional(v.union([v.literal('off'), limits], LIMITS_EXPECTED)),
+  /**
+   * more policies, [see below](#policies)
+   * @example [{"name":"login","limits":"5/1m","by":"ip","match":"POST /login"},
+   * {"name":"users","limits":"600/1m","by":"claim:sub"}]
+   */
+  POLICIES: v.optional(policyList),
+  /**
+   * requests without the identity that a policy counts by: `ip` counts them by address, `deny` answers 401. Policies by
+   * `form:` or `json:` [have their own default](identities.md#bodies)
+   * @deploy Callers without a token: `ip` counts them by address, `deny` answers 401.
+   */
+  ANONYMOUS: v.optional(oneOf('ip', 'deny'), 'ip'),
+  /** leading bits of an IPv6 address that identify a caller, 16 to 128 */
+  IPV6_PREFIX: v.optional(integer(16, 128), 64),
+  /** requests that no policy evaluates, e.g. `OPTIONS *, GET /healthz` */
+  EXEMPT: v.optional(patternList),
+  /**
+   * characters that your API keeps as data in a path, some of `%2F %5C %25 %3F %23 ;`, e.g. `%2F ;`
+   * ([why](identities.md#matching-paths))
+   */
+  LITERAL_IN_PATHS: v.optional(signs),
+  /** `shadow` decides and reports, and never refuses ([more](operations.md#trying-limits-out)) */
+  MODE: v.optional(oneOf(...POLICY_MODES), 'enforce'),
+  /** `on`: while your API is overloaded, refuse requests of lower priority ([how](#shedding)) */
+  SHEDDING: v.optional(onOrOff, 'off'),
+  /** origins whose pages [may read](http.md#browsers) refusals and limits, e.g. `https://app.example.com`; or `*` */
+  CORS_ORIGINS: v.optional(origins),
+  /** `on`: callers see [what is left](http.md#what-is-left) at `/_sluice/limits` */
+  SELF_SERVICE: v.optional(onOrOff, 'off'),
+  /** `on`: [redirects](http.md#redirects-and-cookies) to your API's host lead to the gateway's */
+  REWRITE_LOCATION: v.optional(onOrOff, 'off'),
+  /**
+   * format of the [response headers](http.md#rate-limit-headers) that report limits: `draft-11`, `draft-6`, `x-ratelimit`
+   * or `off`
+   */
+  RATELIMIT_HEADERS: v.optional(oneOf(...HEADER_FORMATS), 'draft-11'),
+  /** deadline of a decision, in the store; at most 60,000 */
+  STORE_TIMEOUT_MS: v.optional(integer(1, 60_000), 500),
+  /**
+   * while the store is unavailable: `local` enforces limits per isolate, `open` admits, `closed` answers 503
+   * ([more](operations.md#store-outages))
+   */
+  ON_STORE_ERROR: v.optional(oneOf(...ON_STORE_ERROR), 'local'),
+  /** share of each limit that an isolate then allows with `local`, above 0 and at most 1 */
+  LOCAL_SHARE: v.optional(share, 1),
+  /** permits taken in advance: `auto`, or the maximum, 2 to 10000 ([more](how-it-works.md#leases)) */
+  LEASES: v.optional(leases, 'off'),
+  /**
+   * key of the HMAC of identities, at least 16 characters; without it, plain SHA-256
+   * @deploy Makes the keys of callers unguessable. Generate it with `openssl rand -base64 32`, and keep it: with another
+   * one, all counts start over.
+   */
+  IDENTITY_SECRET: v.optional(textLike(IDENTITY_SECRET)),
+  /**
+   * `https` URL of the keys that verify JSON Web Tokens, for [claims](identities.md#claims); or use `JWT_SECRET`
+   * @example https://id.example.com/.well-known/jwks.json
+   */
+  JWKS_URL: v.optional(jwksUrl),
+  /** secret that signs and verifies JSON Web Tokens (HS256, HS384, HS512), at least 32 characters */
+  JWT_SECRET: v.optional(
+    matching(new RegExp(`^.{${MIN_SECRET_CHARACTERS},}$`, 's'), `at least ${MIN_SECRET_CHARACTERS} characters`),
+  ),
+  /**
+   * required value of `iss`; any if not set
+   * @example https://id.example.com/
+   */
+  JWT_ISSUER: v.optional(jwtName),
+  /**
+   * required value of `aud`, or one of its values; any if not set
+   * @example https://api.example.com
+   */
+  JWT_AUDIENCE: v.optional(jwtName),
+  /** first part of every key */
+  KEY_PREFIX: v.optional(textLike(KEY_PREFIX), 'sluice'),
+  /** `on`: blocks, allows, overrides and policies that change [without a deploy](rules.md) */
+  RULES: v.optional(onOrOff, 'off'),
+  /**
+   * how often an isolate reads the rules, 100 to 3600000; a change is active everywhere within twice that
+   */
+  RULES_REFRESH_MS: v.optional(integer(100, 3_600_000), 5_000),
+  /** `on`: [count](observability.md#statistics) requests by policy, outcome, pattern and minute */
+  STATISTICS: v.optional(onOrOff, 'off'),
+  /** share of refusals to log, 0 to 1, e.g. `0.01` ([more](observability.md#log-lines)) */
+  LOG_REFUSALS: v.optional(shareOrNone, 0),
+  /**
+   * `header:<name>` or `claim:<name>` with the name of a caller, shown with the digests of the most refused callers
+   * ([more](observability.md#most-refused-callers))
+   * @example header:X-Account-Name
+   */
+  CALLER_LABEL: v.optional(label),
+  /** with `STATISTICS`: at least 32 characters, with which Prometheus [scrapes metrics](observability.md#metrics) */
+  METRICS_TOKEN: v.optional(longSecret),
+  /**
+   * at least 32 characters: turns on the [dashboard and the admin API](admin.md), and opens them
+   * @deploy Opens the dashboard at `/_sluice/`. Generate it with `openssl rand -base64 32`.
+   */
+  ADMIN_TOKEN: v.optional(longSecret),
+  /**
+   * the only host that serves dashboard and admin API
+   * @example admin.example.com
+   */
+  ADMIN_HOST: v.optional(host),
+  /** at least 32 characters, with which programs and proxies [ask for decisions](serve.md) */
+  DECIDE_TOKEN: v.optional(longSecret),
+}
+
+export type VariableName = keyof typeof variables
+
+export const environment = v.object(variables)
+
+/** The environment variables that Sluice reads, besides the bindings `UPSTREAM`, `LIMITS` and `ANALYTICS`. */
+export const VARIABLES = Object.keys(variables) as readonly VariableName[]
+
+/** No message may show these: they are secrets, or a secret is easily put there by mistake. */
+export const SECRETS: ReadonlySet<string> = new Set(
+  VARIABLES.filter((name) => /_(?:SECRET|TOKEN)$|^UPSTASH_/.test(name)),
+)
+
+/** @param isHidden tests that a value at a path must not be shown */
+export function toOptionError(
+  { message, path, input }: v.BaseIssue<unknown>,
+  isHidden = (where: readonly (string | number)[]) => SECRETS.has(`${where[0]}`),
+): OptionError {
+  const where = (path ?? []).map(({ key }) => key as string | number)
+  // The input of an issue with a key may be the whole table.
+  const value = path?.at(-1)?.value ?? input
+  const shown = value !== undefined && isHidden(where) ? HIDDEN : value
+  return new OptionError(where, message, shown, /^unknown /.test(message) ? 'UNKNOWN_OPTION' : undefined)
+}
+
+/**
+ * Finds the variable that a name is probably meant to be: a letter or two away, or different only in plural, unit or
+ * underscores.
+ * @returns undefined for a known name, and for one of the operator's own
+ */
+export function findMeantVariable(name: string): VariableName | undefined {
+  if (!/^[A-Z][A-Z\d_]+$/.test(name) || (VARIABLES as readonly string[]).includes(name)) return undefined
+  if (RENAMED[name] !== undefined) return RENAMED[name] as VariableName
+  const bare = reduceName(name)
+  // Short names are a letter away from many: MODE from NODE, CODE and MODEL.
+  return VARIABLES.find(
+    (variable) =>
+      reduceName(variable).length > 5 &&
+      countEdits(bare, reduceName(variable)) <= (reduceName(variable).length < 12 ? 1 : 2),
+  )
+}
+
+/** Makes POLICY equal POLICIES, and UPSTREAM_TIMEOUT equal UPSTREAM_TIMEOUT_MS. */
+function reduceName(name: string): string {
+  return name.replace(/_MS$/, '').replaceAll('_', '').replace(/IES$/, 'Y').replace(/S$/, '')
+}
+
+/** Counts the letters to insert, remove, change or swap with the next (optimal string alignment). */
+export function countEdits(one: string, other: string): number {
+  let before: number[] = []
+  let last = Array.from({ length: other.length + 1 }, (_, index) => index)
+  for (let i = 1; i <= one.length; i++) {
+    const row = [i]
+    for (let j = 1; j <= other.length; j++) {
+      const isSwap = i > 1 && j > 1 && one[i - 1] === other[j - 2] && one[i - 2] === other[j - 1]
+      const changed = (last[j - 1] ?? 0) + Number(one[i - 1] !== other[j - 1])
+      const moved = isSwap ? (before[j - 2] ?? 0) + 1 : changed
+      row.push(Math.min(changed, moved, (last[j] ?? 0) + 1, (row[j - 1] ?? 0) + 1))
+    }
+    before = last
+    last = row
+  }
+  return last[other.length] ?? 0
+}

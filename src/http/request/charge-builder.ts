@@ -1,0 +1,167 @@
+import { ALGORITHMS } from '../../core/algorithms/algorithm-table.ts'
+import { formatKey, type RequestCharge } from '../../core/model/charge.ts'
+import type { IdentitySource, Reading } from '../../core/model/identity-source.ts'
+import type { Cost, MissingIdentity, PolicyMode, Priority, RequestPolicy } from '../../core/model/policy.ts'
+import type { Uncharged } from '../../core/model/verdict.ts'
+import type { CallContext } from '../../core/runtime/call-context.ts'
+import { createDigest, type Digest } from '../../core/runtime/digest.ts'
+import { TextLru } from '../../core/runtime/lru.ts'
+import { drawNumber } from '../../core/runtime/random.ts'
+import { readCallerAddress } from './identity/address.ts'
+import { readAuthorization } from './identity/authorization.ts'
+import type { ClaimReader } from './identity/claims.ts'
+import { type IdentityInput, readIdentity, readIdentitySource } from './identity/identify.ts'
+import { foldCase } from './policy/canonical-path.ts'
+import type { Match } from './policy/policy-finder.ts'
+import type { ReceivedRequest } from './received-request.ts'
+
+/** A charge, or the reason why there is none. */
+export type ChargeResult = RequestCharge | Uncharged | 'skip'
+
+export interface RequestChargeBuilderOptions {
+  readonly policies: readonly RequestPolicy[]
+  readonly keyPrefix: string
+  /** Leading bits of an IPv6 address that make one caller. */
+  readonly ipv6Prefix: number
+  /** Key of the HMAC of identities; undefined: plain hashes. */
+  readonly identitySecret: string | undefined
+  readonly readClaim?: ClaimReader | undefined
+  /** Cached digests by Authorization header, for policies that count by token alone. */
+  readonly digestsOfTokens?: TextLru<string>
+  /** Version of the policies, if earlier ones had the same names. */
+  readonly edition?: string
+}
+
+type Prepared = ReturnType<typeof preparePolicy>
+
+type PolicyTerms = Omit<RequestCharge, 'route' | 'digest' | 'key' | 'cost' | 'reserved'>
+
+export class RequestChargeBuilder {
+  readonly #options: RequestChargeBuilderOptions
+  readonly #digest: Digest
+  readonly #digestsOfTokens: TextLru<string>
+  readonly #digestsOfOthers = new TextLru<string>()
+  readonly #prepared: ReadonlyMap<RequestPolicy, Prepared>
+
+  constructor(options: RequestChargeBuilderOptions) {
+    this.#options = options
+    this.#digestsOfTokens = options.digestsOfTokens ?? new TextLru<string>()
+    this.#digest = createDigest(options.identitySecret)
+    this.#prepared = new Map(options.policies.map((policy) => [policy, preparePolicy(policy, options.edition)]))
+  }
+
+  /** @param path the canonical path @param context the same for all policies of a request */
+  async build(
+    { policy, route }: Match,
+    request: ReceivedRequest,
+    path: string,
+    priority: Priority,
+    context: Pick<CallContext, 'waitUntil'>,
+  ): Promise<ChargeResult> {
+    const prepared = this.#prepared.get(policy) as Prepared
+    const { keyPrefix, ipv6Prefix, readClaim } = this.#options
+    const { method } = request
+    const createInput = (): IdentityInput => ({
+      request,
+      // To an API, HEAD is a GET.
+      route: route ?? `${method === 'HEAD' ? 'GET' : method} ${policy.ignoresCase ? foldCase(path) : path}`,
+      ipv6Prefix,
+      readClaim,
+      context,
+    })
+    let digest = this.#readKnownDigest(prepared, request)
+    if (digest === undefined) {
+      const identity = await readIdentity(policy.by, createInput(), prepared.missing, policy.fold)
+      if ('kind' in identity) {
+        return identity.kind === 'skip' ? 'skip' : { outcome: 'unidentified', status: identity.status, policy }
+      }
+      digest = this.#readDigest(identity)
+    }
+    const reading = readCost(policy.cost, request, policy.mode)
+    const cost = reading instanceof Promise ? await reading : reading
+    if (typeof cost !== 'number') return cost
+    const source = policy.plans?.source
+    const terms = source
+      ? findPlanTerms(prepared, source, await readIdentitySource(source, createInput()))
+      : prepared.terms
+    const { letter, holdsSlots } = ALGORITHMS[policy.algorithm]
+    const key = formatKey(keyPrefix, policy.name, letter, digest)
+    const charge = { ...terms, route, digest, key, cost, reserved: policy.reserved[priority] }
+    return holdsSlots ? { ...charge, slot: drawNumber() } : charge
+  }
+
+  /** Reads the digest where the identity is a token or address alone; a known token is neither read nor hashed again. */
+  #readKnownDigest({ only }: Prepared, request: ReceivedRequest): string | undefined {
+    if (only === 'ip') return this.#readDigest(['ip', readCallerAddress(request, this.#options.ipv6Prefix)])
+    const field = only === 'token' ? request.headers.get('Authorization') : null
+    if (field === null) return undefined
+    const known = this.#digestsOfTokens.get(field)
+    if (known !== undefined) return known
+    const reading = readAuthorization(field)
+    return reading.kind === 'value' ? this.#hash(['token', reading.value], this.#digestsOfTokens, field) : undefined
+  }
+
+  #readDigest(identity: readonly string[]): string {
+    const text = JSON.stringify(identity)
+    return this.#digestsOfOthers.get(text) ?? this.#hash(identity, this.#digestsOfOthers, text)
+  }
+
+  #hash(identity: readonly string[], cache: TextLru<string>, text: string): string {
+    const digest = this.#digest(identity)
+    cache.set(text, digest)
+    return digest
+  }
+}
+
+function findPlanTerms({ terms, termsByPlan }: Prepared, { kind }: IdentitySource, reading: Reading): PolicyTerms {
+  if (reading.kind !== 'value') return terms
+  // Claims are read as JSON.
+  return termsByPlan.get(kind === 'claim' ? String(JSON.parse(reading.value)) : reading.value) ?? terms
+}
+
+/** Shadow mode refuses nothing, not even anonymous callers. */
+export function findMissing({ mode, anonymous }: RequestPolicy): MissingIdentity {
+  return mode === 'shadow' && anonymous.kind === 'deny' ? { kind: 'ip' } : anonymous
+}
+
+/** Makes what all charges of a policy have in common. */
+export function preparePolicy(policy: RequestPolicy, edition?: string) {
+  const { by, algorithm, plans, mode, counts, penalty, actualCostHeader } = policy
+  const createTerms = ({ limits, burst }: Pick<RequestPolicy, 'limits' | 'burst'>, plan?: string): PolicyTerms => ({
+    policy,
+    algorithm,
+    limits,
+    mode,
+    ...(counts !== 'requests' && { counts }),
+    ...(actualCostHeader !== undefined && { needsSettlement: true }),
+    ...(penalty !== undefined && { penalty }),
+    ...(burst !== undefined && { burst }),
+    ...((plan ?? edition) !== undefined && { plan: [edition, plan].join(' ').trim() }),
+  })
+  return {
+    /** The kind of its only source. */
+    only: by.length === 1 ? by[0]?.kind : undefined,
+    missing: findMissing(policy),
+    terms: createTerms(policy, plans?.byDefault),
+    termsByPlan: new Map(Object.entries(plans?.limits ?? {}).map(([plan, of]) => [plan, createTerms(of, plan)])),
+  }
+}
+
+function readCost(cost: Cost, request: ReceivedRequest, mode: PolicyMode): number | Uncharged | Promise<number> {
+  if (cost.kind === 'fixed') return cost.units
+  if (cost.kind === 'application') return cost.tell(request.context as never, cost.max)
+  const text = request.headers.get(cost.name)?.trim()
+  if (text === undefined) return 1
+  const units = /^\d{1,10}$/.test(text) ? Number(text) : Number.NaN
+  if (units >= 1 && units <= cost.max) return units
+  return mode === 'enforce' ? { outcome: 'invalid_cost', header: cost.name, max: cost.max } : 1
+}
+
+/**
+ * Tests that each refusal by a policy lasts as long as it says, whatever is requested. Slots, reserved units and settled
+ * costs may become available at any moment; each cost, and each new identity, is refused by itself.
+ */
+export function isRefusedForLong({ algorithm, counts, cost, reserved, actualCostHeader }: RequestPolicy): boolean {
+  const isUniform = counts === 'requests' && cost.kind === 'fixed' && !actualCostHeader
+  return isUniform && !reserved.sheddable && !ALGORITHMS[algorithm].holdsSlots
+}

@@ -1,0 +1,235 @@
+import { holdsSlots } from '../../core/algorithms/algorithm-table.ts'
+import { Engine, type EngineDecision, type EngineOptions, isCharged } from '../../core/engine/engine.ts'
+import type { Charge, DecisionRequest, RequestCharge } from '../../core/model/charge.ts'
+import type { Pattern, RequestPolicy } from '../../core/model/policy.ts'
+import {
+  type Admitted,
+  type Blocked,
+  type Refused,
+  type ReportedLimit,
+  reportLimits,
+  type Verdict,
+} from '../../core/model/verdict.ts'
+import type { CallContext } from '../../core/runtime/call-context.ts'
+import type { Log } from '../../core/runtime/log.ts'
+import { TextLru } from '../../core/runtime/lru.ts'
+import type { UpstreamHealth } from '../../core/shedding/upstream-health.ts'
+import { RequestChargeBuilder, type RequestChargeBuilderOptions } from './charge-builder.ts'
+import { findPriority, type Match, PolicyFinder } from './policy/policy-finder.ts'
+import { type Exchange, readMethods } from './received-request.ts'
+
+export interface RequestLimiterOptions extends RequestChargeBuilderOptions {
+  /** Requests that no policy evaluates. */
+  readonly exempt: readonly Pattern[]
+  readonly engine: Pick<Engine, 'decide' | 'charge'>
+  /** Without it, no request is shed. */
+  readonly health: Pick<UpstreamHealth, 'sheds'> | undefined
+  readonly log: Log
+}
+
+/** Runtime rules that match a request. */
+export interface MatchedRules {
+  /** The caller is counted but never limited, and the request is never shed. */
+  readonly isAllowed: boolean
+  /** @returns charges that replace these, in order */
+  apply(charges: readonly RequestCharge[]): Promise<readonly RequestCharge[] | Blocked>
+}
+
+/** Found on the way to a verdict, for statistics. */
+export interface DecisionTrace {
+  /** Policies that apply; empty if they were not looked up. */
+  matches: readonly Match[]
+  /** Charges that the engine decided; empty if there were none. */
+  charges: readonly RequestCharge[]
+}
+
+export interface DecideOptions {
+  readonly rules?: MatchedRules | undefined
+  /** The limiter fills it in. */
+  readonly trace?: DecisionTrace | undefined
+  /** Tells if a policy is left out. */
+  readonly skips?: ((policy: RequestPolicy) => boolean) | undefined
+}
+
+const ADMITTED: Verdict = { outcome: 'admitted', limits: [] }
+
+/** Retry-After while the upstream is overloaded. */
+const SHED_RETRY_MS = 1_000
+
+/** The least that Retry-After can say. */
+export const SLOT_RETRY_MS = 1_000
+
+/** Decides requests: policies → priority → identities → one decision → verdict. */
+export class RequestLimiter {
+  readonly #engine: RequestLimiterOptions['engine']
+  readonly #health: RequestLimiterOptions['health']
+  readonly #log: Log
+  readonly #finder: PolicyFinder
+  readonly #builder: RequestChargeBuilder
+  /** True if some policy charges by the response. */
+  readonly #awaitsResponses: boolean
+
+  constructor({ engine, health, log, exempt, ...options }: RequestLimiterOptions) {
+    this.#engine = engine
+    this.#health = health
+    this.#log = log
+    this.#finder = new PolicyFinder(options.policies, exempt)
+    this.#builder = new RequestChargeBuilder(options)
+    this.#awaitsResponses = options.policies.some(
+      ({ actualCostHeader, counts }) => actualCostHeader !== undefined || counts === 'failures',
+    )
+  }
+
+  async decide(exchange: Exchange, options?: DecideOptions): Promise<Verdict> {
+    const charges = await this.findCharges(exchange, options)
+    if ('outcome' in charges) return charges
+    const { context } = exchange
+    return this.#toVerdict(await this.#engine.decide(charges, context), context)
+  }
+
+  /**
+   * Finds the charges of a request, or its verdict if there are none. It may read the body of the request, so it must
+   * end before another reader begins.
+   */
+  async findCharges(
+    { request, path, context }: Exchange,
+    { rules, trace, skips }: DecideOptions = {},
+  ): Promise<readonly RequestCharge[] | Verdict> {
+    const matches = this.#finder.find(readMethods(request, this.#finder.methods), path)
+    // Exempt requests must always be admitted, so they are not shed either.
+    if (matches === 'exempt') return ADMITTED
+    if (matches === 'ambiguous') return { outcome: 'ambiguous_path' }
+    if (trace) trace.matches = matches
+    const priority = findPriority(matches, path)
+    if (!rules?.isAllowed && this.#health?.sheds(priority)) return { outcome: 'shed', retryAfterMs: SHED_RETRY_MS }
+
+    const charges: RequestCharge[] = []
+    for (const match of matches) {
+      if (match.policy.limits.length === 0 || skips?.(match.policy)) continue
+      const charge = await this.#builder.build(match, request, path.canonical, priority, context)
+      if (charge === 'skip') {
+        if (trace) trace.matches = trace.matches.filter((one) => one !== match)
+        continue
+      }
+      if ('outcome' in charge) return charge
+      charges.push(charge)
+    }
+    if (charges.length === 0) return ADMITTED
+    const applied = rules ? await rules.apply(charges) : charges
+    if (trace && !('outcome' in applied)) trace.charges = applied
+    return applied
+  }
+
+  /** @param permits one if left out */
+  async charge(
+    charges: readonly RequestCharge[],
+    context: CallContext,
+    permits?: Pick<DecisionRequest, 'action' | 'permits'>,
+  ): Promise<Verdict> {
+    return this.#toVerdict(await this.#engine.decide(charges, context, permits), context)
+  }
+
+  #toVerdict(decision: EngineDecision<RequestCharge>, context: CallContext): Verdict {
+    const { degraded } = decision
+    if (degraded === undefined) return this.#judge(decision, context)
+    const verdict: Verdict = degraded === 'closed' ? { outcome: 'unavailable' } : this.#judge(decision, context)
+    return { ...verdict, degraded }
+  }
+
+  #judge(decision: EngineDecision<RequestCharge>, context: CallContext): Admitted | Refused {
+    const { granted, usage, charges, hold } = decision
+    const limits = reportLimits(charges, usage)
+    const refusing = limits.filter(({ retryAfterMs }) => retryAfterMs > 0)
+    if (granted > 0 && refusing.length === 0 && !this.#awaitsResponses) {
+      return hold ? { outcome: 'admitted', limits, hold } : { outcome: 'admitted', limits }
+    }
+    const shadowed = refusing.filter(({ policy }) => policy.mode === 'shadow')
+    if (shadowed.length > 0) {
+      const violated = shadowed.map(({ name }) => name)
+      this.#log('warn', { event: 'shadow_limited', violated, callers: groupDigests(charges, shadowed) })
+    }
+    if (granted > 0) {
+      const charged = charges.filter((_, index) => isCharged(decision, index))
+      const settle = createSettle(charged, decision)
+      const findFailure = createFindFailure(charged, limits, (failed) => this.#engine.charge(failed, decision, context))
+      return {
+        outcome: 'admitted',
+        limits,
+        ...(hold && { hold }),
+        ...(settle && { settle }),
+        ...(findFailure && { findFailure }),
+      }
+    }
+    const enforced = refusing.filter(({ policy }) => policy.mode === 'enforce')
+    const retryAfterMs = Math.max(...enforced.map(findWaitMs))
+    const violated = enforced.filter(({ isReserve }) => !isReserve)
+    return violated.length > 0
+      ? { outcome: 'limited', limits, violated, retryAfterMs }
+      : { outcome: 'deprioritized', limits, violated: enforced, retryAfterMs }
+  }
+}
+
+/** Nothing tells when a slot is given back, which is mostly long before the deadline that frees it for certain. */
+function findWaitMs({ policy, retryAfterMs }: ReportedLimit): number {
+  return holdsSlots(policy) ? Math.min(retryAfterMs, SLOT_RETRY_MS) : retryAfterMs
+}
+
+/** The digests of the callers that policies in shadow mode would have refused, by policy. */
+function groupDigests(charges: readonly RequestCharge[], shadowed: readonly ReportedLimit[]): Record<string, string> {
+  const refused = charges.filter(({ policy }) => shadowed.some((limit) => limit.policy === policy))
+  return Object.fromEntries(refused.map(({ policy, digest }) => [policy.name, digest]))
+}
+
+/** @returns undefined if no policy settles to the actual cost */
+function createSettle(charges: readonly RequestCharge[], { nowMs, chargedIn }: EngineDecision): Admitted['settle'] {
+  const open = charges.filter(({ policy }) => policy.actualCostHeader !== undefined)
+  if (open.length === 0) return undefined
+  return async (headers) => {
+    const differences = open.flatMap((charge) => {
+      const text = headers.get(charge.policy.actualCostHeader ?? '')?.trim() ?? ''
+      const units = /^\d+$/.test(text) ? Math.min(Number(text), findCapacity(charge)) - charge.cost : 0
+      return units === 0 ? [] : [{ charge, units }]
+    })
+    if (differences.length > 0) await chargedIn.settle(differences, nowMs)
+  }
+}
+
+/** The most that a settled request can cost: more than the capacity cannot be used. */
+function findCapacity({ burst, limits }: Charge): number {
+  return burst ?? Math.max(...limits.map(({ limit }) => limit))
+}
+
+/**
+ * @param limits the limits when the request was admitted
+ * @returns undefined if no policy counts failures
+ */
+function createFindFailure(
+  charges: readonly RequestCharge[],
+  limits: readonly ReportedLimit[],
+  charge: (failed: readonly RequestCharge[]) => Promise<void>,
+): Admitted['findFailure'] {
+  const open = charges.filter(({ policy }) => policy.counts === 'failures')
+  if (open.length === 0) return undefined
+  return (status) => {
+    const failed = open.filter(({ policy }) => policy.failures.includes(status))
+    if (failed.length === 0) return undefined
+    return {
+      limits: limits.map((limit) => {
+        const cost = failed.find(({ policy }) => policy === limit.policy)?.cost ?? 0
+        return { ...limit, remaining: Math.max(0, limit.remaining - cost) }
+      }),
+      charge: () => charge(failed),
+    }
+  }
+}
+
+export type ComposedLimiter = ReturnType<typeof composeLimiter>
+
+type LimiterParts = Omit<RequestLimiterOptions, 'engine' | 'digestsOfTokens'> & EngineOptions
+
+export function composeLimiter(parts: LimiterParts & { readonly health: UpstreamHealth | undefined }) {
+  const engine = new Engine(parts)
+  const digestsOfTokens = new TextLru<string>()
+  const limiter = new RequestLimiter({ ...parts, engine, digestsOfTokens })
+  return { limiter, engine, health: parts.health, digestsOfTokens }
+}

@@ -1,0 +1,98 @@
+import { logFailure } from '../../core/model/store.ts'
+import type { Admitted, Verdict } from '../../core/model/verdict.ts'
+import { type CallContext, Deadlines } from '../../core/runtime/call-context.ts'
+import type { Log } from '../../core/runtime/log.ts'
+import type { UpstreamHealth } from '../../core/shedding/upstream-health.ts'
+import { readCallerAddress } from '../request/identity/address.ts'
+import type { Exchange, ReceivedRequest } from '../request/received-request.ts'
+import type { DecisionTrace } from '../request/request-limiter.ts'
+
+/** Its signal is aborted when the client disconnects. */
+export type AbortableRequest = ReceivedRequest & Pick<Request, 'signal'>
+
+export interface Observed {
+  readonly request: ReceivedRequest
+  readonly verdict: Verdict
+  readonly trace: DecisionTrace
+}
+
+/** Observes each request as it is handled. Methods must be quick, wait for nothing and not throw. */
+export interface Observer {
+  /** Called before the response is made, because the client may disconnect meanwhile. */
+  onDecided(observed: Observed, context: Pick<CallContext, 'waitUntil'>): void
+  onAnswered(observed: Observed, status: number, context: Pick<CallContext, 'waitUntil'>): void
+  /** Called if the request cannot be read, or if handling it has failed. */
+  onUndecided(outcome: 'bad_request' | 'failed', context: Pick<CallContext, 'waitUntil'>): void
+}
+
+export type ResponseFields = Pick<Headers, 'get' | 'has' | 'set' | 'append'>
+
+export interface ResponseHead {
+  readonly status: number
+  readonly headers: ResponseFields
+}
+
+/**
+ * Records that an admitted request goes to its handler.
+ * @returns a function to call with the head of the response, or without it if there will be none, or the client has gone
+ * before it: a head that comes later still counts. It returns the verdict after the response, including failures that
+ * were charged.
+ */
+export function trackResponse(
+  { request, context }: Exchange,
+  verdict: Admitted,
+  { health, ipv6Prefix }: { readonly health: UpstreamHealth | undefined; readonly ipv6Prefix: number },
+): (head?: ResponseHead) => Admitted {
+  const { hold, settle, findFailure } = verdict
+  let end = health?.begin(readCallerAddress(request, ipv6Prefix))
+  return (head) => {
+    end?.(head !== undefined && signalsOverload(head, request))
+    end = undefined
+    if (head && settle) context.waitUntil(settle(head.headers))
+    const failure = head && !isSynthetic(head) ? findFailure?.(head.status) : undefined
+    if (!failure) return verdict
+    const charged = failure.charge()
+    context.waitUntil(charged)
+    const { limits } = failure
+    if (!hold) return { ...verdict, limits }
+    // A request keeps its slot until it is charged, so that no more can fail beyond a limit than there are slots.
+    const release = () => charged.catch(() => {}).then(() => hold.release())
+    return { ...verdict, limits, hold: { ...hold, release } }
+  }
+}
+
+/**
+ * Responses that signal an overload of the upstream, including the proxy's own. A failed or late one does so only for a
+ * request without a body: a client may have aborted its body, or withheld it. A 429 is about one caller only.
+ */
+export function signalsOverload(
+  { status, headers }: { readonly status: number; readonly headers: Pick<Headers, 'has'> },
+  { body }: Pick<ReceivedRequest, 'body'>,
+): boolean {
+  if (status === 502 || status === 504) return body === null
+  return status === 503 && headers.has('Retry-After')
+}
+
+const SYNTHETIC = new WeakSet<object>()
+
+/** Marks a response that the gateway made itself in place of a missing one. It is no failure of the request. */
+export function markSynthetic(response: Response): Response {
+  SYNTHETIC.add(response)
+  return response
+}
+
+export function isSynthetic(head: object): boolean {
+  return SYNTHETIC.has(head)
+}
+
+export function createRequestContext(
+  keepAlive: (work: Promise<unknown>) => void,
+  log: Log,
+  request?: Pick<Request, 'signal'>,
+): CallContext {
+  return {
+    deadlines: new Deadlines(),
+    isClientGone: () => request?.signal.aborted === true,
+    waitUntil: (work) => keepAlive(logFailure(work, log)),
+  }
+}

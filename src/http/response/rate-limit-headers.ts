@@ -1,0 +1,102 @@
+import { holdsSlots } from '../../core/algorithms/algorithm-table.ts'
+import type { ReportedLimit, Verdict } from '../../core/model/verdict.ts'
+import { SLOT_RETRY_MS } from '../request/request-limiter.ts'
+
+/** Drafts of draft-ietf-httpapi-ratelimit-headers, the older `X-RateLimit` headers, or none. */
+export const HEADER_FORMATS = ['draft-11', 'draft-6', 'x-ratelimit', 'off'] as const
+export type HeaderFormat = (typeof HEADER_FORMATS)[number]
+
+export function setRateLimitHeaders(
+  headers: Pick<Headers, 'has' | 'set' | 'append'>,
+  verdict: Verdict,
+  headerFormat: HeaderFormat,
+  now: () => number,
+): void {
+  const { degraded } = verdict
+  // A limiter behind this one has decided last.
+  if (degraded !== undefined && !headers.has('Sluice-Degraded')) headers.set('Sluice-Degraded', degraded)
+  const limits = 'limits' in verdict ? verdict.limits : []
+  if (limits.length === 0 || headerFormat === 'off') return
+  if (headerFormat === 'draft-11') {
+    // Lists: values of the upstream about its own limits stay, and ours are appended.
+    headers.append('RateLimit-Policy', joinItems(limits, formatPolicyItem))
+    headers.append('RateLimit', joinItems(limits, formatLimitItem))
+    return
+  }
+  // These headers cannot name failures or slots: a client would take them for requests, which a refusal is about in any
+  // case.
+  const reported = limits.filter(
+    (status) => !(countsFailures(status) || holdsSlots(status.policy)) || isRefusing(status),
+  )
+  // Only one can be reported: of a policy that may refuse, the one of the longest wait, else of the fewest remaining units.
+  const enforced = reported.filter(({ policy }) => policy.mode === 'enforce')
+  const [tightest] = (enforced.length > 0 ? enforced : reported).toSorted(
+    (a, b) => b.retryAfterMs - a.retryAfterMs || a.remaining - b.remaining,
+  )
+  if (!tightest) return
+  const isDraft6 = headerFormat === 'draft-6'
+  const prefix = isDraft6 ? 'RateLimit' : 'X-RateLimit'
+  // X-RateLimit-Reset is a Unix timestamp, as at GitHub and most others.
+  const resetMs = findResetMs(tightest) + (isDraft6 ? 0 : now())
+  addUnlessSent(headers, {
+    ...(isDraft6 && {
+      'RateLimit-Policy': joinItems(reported, (status) => `${status.limit}${formatWindowParameter(status)}`),
+    }),
+    [`${prefix}-Limit`]: String(tightest.limit),
+    [`${prefix}-Remaining`]: String(tightest.remaining),
+    [`${prefix}-Reset`]: String(toWholeSeconds(resetMs)),
+  })
+}
+
+/** Without `map()` and `join()`, which take as long as formatting the items. */
+function joinItems(limits: readonly ReportedLimit[], format: (limit: ReportedLimit) => string): string {
+  let list = ''
+  for (const limit of limits) list += list === '' ? format(limit) : `, ${format(limit)}`
+  return list
+}
+
+/** draft-ietf-httpapi-ratelimit-headers-11, §3: `q` quota, `qu` unit if not requests, `w` window if it has one length. */
+function formatPolicyItem(status: ReportedLimit): string {
+  const { name, limit } = status
+  if (holdsSlots(status.policy)) return `"${name}";q=${limit};qu="concurrent-requests"`
+  // Not a registered unit, so that a client that does not know it does not take it for requests.
+  const unit = countsFailures(status) ? ';qu="failed-requests"' : ''
+  return `"${name}";q=${limit}${unit}${formatWindowParameter(status)}`
+}
+
+/** Same draft, §4: `r` remaining units, `t` seconds during which no more than these can be used. */
+function formatLimitItem(status: ReportedLimit): string {
+  const { name, remaining, resetMs } = status
+  // A slot may be released at any time.
+  return `"${name}";r=${remaining}${holdsSlots(status.policy) ? '' : `;t=${toWholeSeconds(resetMs)}`}`
+}
+
+function isRefusing({ policy, retryAfterMs }: ReportedLimit): boolean {
+  return policy.mode === 'enforce' && retryAfterMs > 0
+}
+
+/** A refusal for want of a slot tells the same. */
+function findResetMs(status: ReportedLimit): number {
+  return holdsSlots(status.policy) ? Math.min(status.resetMs, SLOT_RETRY_MS) : status.resetMs
+}
+
+function countsFailures({ policy }: ReportedLimit): boolean {
+  return policy.counts === 'failures'
+}
+
+/** Only whole seconds can be told, no month is as long as another, and slots have no window. */
+function formatWindowParameter(status: ReportedLimit): string {
+  const { windowMs, calendar } = status
+  return !holdsSlots(status.policy) && windowMs % 1000 === 0 && !calendar ? `;w=${windowMs / 1000}` : ''
+}
+
+function toWholeSeconds(ms: number): number {
+  return Math.ceil(ms / 1000)
+}
+
+/** An upstream that sends these reports its own limits, and a second value would make both useless. */
+function addUnlessSent(headers: Pick<Headers, 'has' | 'set'>, fields: Readonly<Record<string, string>>): void {
+  const names = Object.keys(fields)
+  if (names.some((name) => headers.has(name))) return
+  for (const name of names) headers.set(name, fields[name] as string)
+}

@@ -1,0 +1,137 @@
+import { ALGORITHMS } from '../../core/algorithms/algorithm-table.ts'
+import { describeSource, formatSource, type IdentitySource } from '../../core/model/identity-source.ts'
+import { formatWindow } from '../../core/model/limits.ts'
+import type { Refused, ReportedLimit } from '../../core/model/verdict.ts'
+import {
+  createProblem,
+  createProblemResponse,
+  createTemporary,
+  formatRetryAfter,
+  type Problem,
+  TARGET_PROBLEMS,
+} from './problem.ts'
+
+const UNAVAILABLE_RETRY_MS = 1_000
+
+/** Styles and pictures, and nothing that runs or could send anything. */
+const PAGE = {
+  'Content-Type': 'text/html; charset=utf-8',
+  'Content-Security-Policy':
+    "default-src 'none'; style-src 'unsafe-inline'; img-src https: data:; " +
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+  'X-Content-Type-Options': 'nosniff',
+  'Cache-Control': 'no-store',
+}
+
+/**
+ * @param headers those of the request, of which `Accept` is read if a policy has a page
+ * @param otherType type of problems that have no registered one; left out: a reference to the gateway's own page
+ */
+export function createRefusal(verdict: Refused, headers?: Pick<Headers, 'get'>, otherType?: string): Response {
+  const problem = { ...(otherType !== undefined && { type: otherType }), ...describeRefusal(verdict) }
+  if (!('violated' in verdict)) return createProblemResponse(problem)
+  const refusal = verdict.violated.find(({ policy }) => policy.refusal)?.policy.refusal
+  if (!refusal) return createProblemResponse(problem)
+  const wait = formatRetryAfter(verdict.retryAfterMs)
+  // Only a number is put into its texts.
+  const fill = (text: string) => text.replaceAll('{retry_after}', wait['Retry-After'])
+  const { type, detail, html, redirect } = refusal
+  if ((html ?? redirect) !== undefined && prefersHtml(headers?.get('Accept') ?? '')) {
+    const fields = { ...PAGE, ...wait, ...(redirect !== undefined && { Location: redirect }) }
+    return new Response(fill(html ?? ''), { status: redirect === undefined ? problem.status : 303, headers: fields })
+  }
+  return createProblemResponse({ ...problem, ...(type && { type }), ...(detail && { detail: fill(detail) }) })
+}
+
+function describeRefusal(verdict: Refused): Problem {
+  switch (verdict.outcome) {
+    case 'limited': {
+      const { violated, retryAfterMs } = verdict
+      const { code, detail } = describeViolations(violated)
+      const names = violated.map(({ name }) => name)
+      return createTemporary(code, 429, detail, retryAfterMs, { 'violated-policies': names, ...findPenalty(violated) })
+    }
+    case 'deprioritized': {
+      const { retryAfterMs } = verdict
+      const detail = 'The remaining capacity is reserved for higher-priority requests.'
+      return createTemporary('deprioritized', 503, detail, retryAfterMs)
+    }
+    case 'shed': {
+      const detail = 'The upstream is overloaded; lower-priority requests are refused.'
+      return createTemporary('shed', 503, detail, verdict.retryAfterMs)
+    }
+    case 'unidentified':
+      return {
+        code: 'identity_missing',
+        status: verdict.status,
+        title: verdict.status === 401 ? 'Unauthorized' : 'Identity Required',
+        detail: `Missing or ambiguous: ${verdict.policy.by.map(describeSource).join(', ')}.`,
+        ...(verdict.status === 401 && { headers: { 'WWW-Authenticate': formatChallenge(verdict.policy.by) } }),
+      }
+    case 'invalid_cost': {
+      const detail = `The header ${verdict.header} must be an integer from 1 to ${verdict.max}.`
+      return createProblem('invalid_cost', 400, detail)
+    }
+    case 'ambiguous_path':
+      return TARGET_PROBLEMS.ambiguous
+    case 'blocked':
+      return { code: 'blocked', status: verdict.status, title: 'Blocked', detail: verdict.reason ?? 'Access denied.' }
+    case 'unavailable': {
+      const detail = 'Rate limits cannot be checked right now. Try again shortly.'
+      return createTemporary('store_unavailable', 503, detail, UNAVAILABLE_RETRY_MS)
+    }
+  }
+}
+
+/** Browsers prefer it when they navigate; `fetch`, `curl` and most clients take anything (RFC 9110 §12.5.1). */
+function prefersHtml(accept: string): boolean {
+  const qualities = new Map(
+    accept.split(',').map((range) => {
+      const [type = '', ...parameters] = range.split(';').map((part) => part.trim().toLowerCase())
+      const quality = parameters.find((parameter) => parameter.startsWith('q='))?.slice(2) ?? '1'
+      return [type, /^(?:0(?:\.\d*)?|1(?:\.0*)?)$/.test(quality) ? Number(quality) : 0]
+    }),
+  )
+  const readQuality = (...types: readonly string[]) =>
+    types.map((type) => qualities.get(type)).find((quality) => quality !== undefined) ?? 0
+  const ofJson = ['application/problem+json', 'application/json'].map((type) =>
+    readQuality(type, 'application/*', '*/*'),
+  )
+  return readQuality('text/html', 'text/*', '*/*') > Math.max(...ofJson)
+}
+
+function findPenalty(violated: readonly ReportedLimit[]): { readonly penalty_ms?: number } {
+  const penaltyMs = Math.max(...violated.map((limit) => limit.penaltyMs ?? 0))
+  return penaltyMs > 0 ? { penalty_ms: penaltyMs } : {}
+}
+
+function describeViolations(violated: readonly ReportedLimit[]): Pick<Problem, 'code' | 'detail'> {
+  const areFailures = violated.every(({ policy }) => policy.counts === 'failures')
+  const limits = violated.map(describeLimit).join(' and ')
+  if (violated.some(({ penaltyMs }) => penaltyMs !== undefined)) {
+    const detail = `Temporarily refused after repeatedly exceeding the limit of ${limits}.`
+    return { code: 'penalty_active', detail }
+  }
+  if (areFailures) {
+    return { code: 'failure_limit_exceeded', detail: `Too many failed requests: the limit is ${limits}.` }
+  }
+  return { code: 'limit_exceeded', detail: `Rate limit exceeded: ${limits}.` }
+}
+
+function describeLimit({ policy, limit, windowMs, calendar }: ReportedLimit): string {
+  const { algorithm, counts, cost } = policy
+  const { holdsSlots } = ALGORITHMS[algorithm]
+  const isOneEach = cost.kind === 'fixed' && cost.units === 1
+  const unit = counts === 'failures' ? 'failure' : isOneEach || holdsSlots ? 'request' : 'unit'
+  const units = limit === 1 ? unit : `${unit}s`
+  return holdsSlots
+    ? `${limit} concurrent ${units}`
+    : `${limit} ${units} per ${calendar?.unit ?? formatWindow(windowMs)}`
+}
+
+/** RFC 9110 §15.5.2: a 401 must name a way to authenticate. No scheme is registered for keys in other headers. */
+function formatChallenge(by: readonly IdentitySource[]): string {
+  const isToken = (source: IdentitySource) =>
+    source.kind === 'token' || source.kind === 'claim' || formatSource(source) === 'header:authorization'
+  return by.some(isToken) ? 'Bearer' : 'APIKey'
+}
