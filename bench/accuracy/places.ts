@@ -3,8 +3,8 @@
  * real one, the store the script's twin, and clock and network are simulated. The same seed gives the same counts.
  */
 
+import { withIsolateMemory } from '../../src/core/engine/stages/isolate-memory.ts'
 import { type LeaseSize, withLeases } from '../../src/core/engine/stages/leases.ts'
-import { withRefusalCache } from '../../src/core/engine/stages/refusal-cache.ts'
 import type { Decision, DecisionRequest, StoreCharge } from '../../src/core/model/charge.ts'
 import type { Limit } from '../../src/core/model/limits.ts'
 import type { Store } from '../../src/core/model/store.ts'
@@ -138,8 +138,12 @@ export async function serveTraffic(traffic: Traffic, random = seededRandom(20261
   })
   const now = () => Math.floor(time.nowMs)
   const places = Array.from({ length: traffic.places ?? PLACES }, () => {
-    const asked = withRefusalCache(remote, now)
-    return leases === 'off' ? asked : withLeases(leases)(asked, { now, timeoutMs: Number.POSITIVE_INFINITY })
+    return withIsolateMemory(remote, {
+      repeats: 'certain',
+      leases: leases === 'off' ? undefined : withLeases(leases),
+      now,
+      timeoutMs: Number.POSITIVE_INFINITY,
+    })
   })
   const charge: StoreCharge = {
     key: 'caller',

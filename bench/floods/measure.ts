@@ -3,7 +3,6 @@
  * flood's clock, or over the simulated Durable Objects. Counts are exact, and the same in each run.
  */
 
-import { withRefusalLimit } from '../../src/core/engine/stages/refusal-limit.ts'
 import { ALGORITHM_NAMES } from '../../src/core/model/limits.ts'
 import type { Store } from '../../src/core/model/store.ts'
 import type { SlotHold } from '../../src/core/model/verdict.ts'
@@ -16,7 +15,6 @@ import { joinScript, listScriptArguments, readDecision } from '../../src/core/st
 import { readRules } from '../../src/gateway/rules/document.ts'
 import { RuleIndex } from '../../src/gateway/rules/rule-index.ts'
 import { loadConfig } from '../../src/http/config/load-config.ts'
-import { isRefusedForLong } from '../../src/http/request/charge-builder.ts'
 import { composeLimiter } from '../../src/http/request/request-limiter.ts'
 import { createPathReader } from '../../src/http/request/target.ts'
 import type { RedisClient } from '../../test/support/redis-client.ts'
@@ -142,10 +140,8 @@ async function run(
 ): Promise<Counted & Pick<FloodFigures, 'refused'>> {
   const config = loadConfig({ UPSTREAM_URL: 'https://api.test', STORE: 'memory', ...flood.env })
   const now = () => Math.floor(time.nowMs)
-  const isSure = !config.rules && config.policies.every(isRefusedForLong)
-  const limited = isSure ? store : withRefusalLimit(store, now)
   const { limiter, digestsOfTokens } = composeLimiter({
-    ...{ ...config, store: limited, leases: undefined, health: undefined, now, log() {} },
+    ...{ ...config, store, leases: undefined, health: undefined, now, log() {} },
   })
   const ruleIndex =
     flood.rules &&

@@ -1,9 +1,9 @@
 /** All parts of a gateway, put together: what the Worker and `sluice serve` run. */
 
+import { holdsSlots } from '../core/algorithms/algorithm-table.ts'
 import { consoleLog, throttle } from '../core/runtime/log.ts'
 import type { Backend } from '../core/store/backend.ts'
 import { type Config, type Environment, isBinding, loadConfig, type Service } from '../http/config/load-config.ts'
-import { isRefusedForLong } from '../http/request/charge-builder.ts'
 import { composeLimiter } from '../http/request/request-limiter.ts'
 import type { RouteHandler } from './api/route.ts'
 import { type App, createApp } from './app/app.ts'
@@ -54,11 +54,9 @@ export async function createHandler(
   const { withMirror } = copy ? await import('../core/engine/stages/mirror.ts') : {}
   const mirrored = copy && withMirror?.(backend.limits, { mirror: copy.limits, watch: recorder, now, timeoutMs, log })
   const limits = mirrored ?? backend.limits
-  const timed = recorder?.withTiming(limits) ?? limits
-  const returnsUnits = rules !== undefined || !policies.every(isRefusedForLong)
-  const { withRefusalLimit } = returnsUnits ? await import('../core/engine/stages/refusal-limit.ts') : {}
-  const { createHoldUntilEnd } = returnsUnits ? await import('../http/response/hold-until-end.ts') : {}
-  const store = withRefusalLimit?.(timed, now) ?? timed
+  const store = recorder?.withTiming(limits) ?? limits
+  const mayHoldSlots = rules !== undefined || policies.some(holdsSlots)
+  const { createHoldUntilEnd } = mayHoldSlots ? await import('../http/response/hold-until-end.ts') : {}
   const leases = config.leases ? (await import('../core/engine/stages/leases.ts')).withLeases(config.leases) : undefined
   const composed = composeLimiter({ ...config, store, now, log, leases, watch: recorder, readClaim, health })
   const { openRules } = rules ? await import('./rules/open-rules.ts') : {}

@@ -212,7 +212,7 @@ class PolicyLimiter implements Limiter {
       storeTimeoutMs: store.timeoutMs,
       leases: leases === 'off' ? undefined : withLeases(leases),
       localShare,
-      hasRefusalCache: refusalCache,
+      repeats: refusalCache ? 'certain' : 'none',
       hasBreaker: circuitBreaker,
     })
   }

@@ -1,6 +1,4 @@
-import { withRefusalLimit } from '../core/engine/stages/refusal-limit.ts'
 import { type LimitStatus, toLimitStatus, type Verdict } from '../core/model/verdict.ts'
-import { isRefusedForLong } from '../http/request/charge-builder.ts'
 import { composeLimiter } from '../http/request/request-limiter.ts'
 import { createPathReader, createTargetReader } from '../http/request/target.ts'
 import { formatRetryAfter } from '../http/response/problem.ts'
@@ -46,11 +44,10 @@ export function composeMiddleware<Args extends unknown[]>(options: SharedOptions
   }
   const limiterStore = options.store ?? memoryStore({ now })
   refuseSharedNames(limiterStore, keyPrefix, policies, ({ limits, burst, plans }) => [limits, burst, plans?.limits])
-  const opened = limiterStore.open(new Set(policies.map(({ algorithm }) => algorithm)))
+  const store = limiterStore.open(new Set(policies.map(({ algorithm }) => algorithm)))
   const { isRemote, timeoutMs: storeTimeoutMs } = limiterStore
-  const store = isRemote && !policies.every(isRefusedForLong) ? withRefusalLimit(opened, now) : opened
-  const parts = { ...settings, store, storeTimeoutMs, hasRefusalCache: isRemote, hasBreaker: isRemote }
-  const { limiter } = composeLimiter(parts)
+  const repeats = isRemote ? 'all' : 'none'
+  const { limiter } = composeLimiter({ ...settings, store, storeTimeoutMs, repeats, hasBreaker: isRemote })
   return { ...settings, limiter, readTarget: createTargetReader(createPathReader(literalInPaths)) }
 }
 

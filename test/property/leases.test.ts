@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { ALGORITHMS } from '../../src/core/algorithms/algorithm-table.ts'
+import { withIsolateMemory } from '../../src/core/engine/stages/isolate-memory.ts'
 import { withLeases } from '../../src/core/engine/stages/leases.ts'
 import type { Decision, StoreCharge } from '../../src/core/model/charge.ts'
 import { ALGORITHM_NAMES, type AlgorithmName } from '../../src/core/model/limits.ts'
@@ -149,7 +150,12 @@ class Network extends Calls {
         clock.shownMs = this.#showAt(clock.speed) + clock.aheadMs
         return clock.shownMs
       }
-      return withLeases(size)(store, { now, timeoutMs: Number.POSITIVE_INFINITY })
+      return withIsolateMemory(store, {
+        repeats: 'none',
+        leases: withLeases(size),
+        now,
+        timeoutMs: Number.POSITIVE_INFINITY,
+      })
     })
   }
 

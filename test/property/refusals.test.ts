@@ -1,8 +1,10 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { withIsolateMemory } from '../../src/core/engine/stages/isolate-memory.ts'
 import { withLeases } from '../../src/core/engine/stages/leases.ts'
-import { withRefusalCache } from '../../src/core/engine/stages/refusal-cache.ts'
+import type { RepeatedRefusals } from '../../src/core/engine/stages/refusal-cache.ts'
 import type { Decision, DecisionRequest, LimitState, StoreCharge } from '../../src/core/model/charge.ts'
+import type { Limit } from '../../src/core/model/limits.ts'
 import type { Store } from '../../src/core/model/store.ts'
 import { anyBlocks, blocking } from '../support/arbitraries.ts'
 import { callContext } from '../support/call-context.ts'
@@ -32,9 +34,19 @@ const anyStep: fc.Arbitrary<Step> = fc.oneof(
   { weight: 5, arbitrary: fc.constant({ kind: 'settle' as const }) },
 )
 const anyLimits = fc.uniqueArray(
-  fc.record({ limit: fc.integer({ min: 5, max: 30 }), windowMs: fc.constantFrom(300, 1_000, 3_000) }),
+  fc.record({ limit: fc.integer({ min: 7, max: 30 }), windowMs: fc.constantFrom(300, 1_000, 3_000) }),
   { minLength: 1, maxLength: 2, selector: ({ windowMs }) => windowMs },
 )
+
+/** Units of each key that its requests must leave to others, as far as it has one limit. */
+const anyReserve = fc.constantFrom(0, 0, 2)
+const anyReserves = fc.tuple(anyReserve, anyReserve, anyReserve)
+
+function chargeAll(limits: readonly (readonly Limit[])[], reserves: readonly number[]): StoreCharge[] {
+  return limits.map((own, index) =>
+    chargeOf('sliding-window', own, { reserved: own.length === 1 ? (reserves[index] ?? 0) : 0 }),
+  )
+}
 
 /** One isolate, and its calls. */
 class Isolate extends Calls {
@@ -42,12 +54,15 @@ class Isolate extends Calls {
   told = 0
   readonly #decider: Store
 
-  constructor(store: TimedStore, isLeased: boolean) {
+  constructor(store: TimedStore, isLeased: boolean, repeats: RepeatedRefusals) {
     super(store)
     const now = () => this.nowMs
-    const cache = withRefusalCache(storeWith({ decide: (request) => this.send(request) }), now)
-    const parts = { now, timeoutMs: Number.POSITIVE_INFINITY }
-    this.#decider = isLeased ? withLeases('auto')(cache, parts) : cache
+    this.#decider = withIsolateMemory(storeWith({ decide: (request) => this.send(request) }), {
+      repeats,
+      leases: isLeased ? withLeases('auto') : undefined,
+      now,
+      timeoutMs: Number.POSITIVE_INFINITY,
+    })
   }
 
   async ask(charges: readonly StoreCharge[]): Promise<void> {
@@ -98,7 +113,14 @@ class Site extends Calls {
     this.#isolates = Array.from({ length: count }, () => {
       const heard = new Map<string, number>()
       const decide = (request: DecisionRequest) => this.#decide(request, heard)
-      return { cache: withRefusalCache(storeWith({ decide }), () => this.nowMs), heard }
+      return {
+        cache: withIsolateMemory(storeWith({ decide }), {
+          repeats: 'all',
+          now: () => this.nowMs,
+          timeoutMs: Number.POSITIVE_INFINITY,
+        }),
+        heard,
+      }
     })
   }
 
@@ -180,9 +202,11 @@ describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
           fc.tuple(anyLimits, anyLimits, anyLimits),
           anyBlocks,
           fc.array(anyStep, { minLength: 60, maxLength: 200, size: 'max' }),
-          async (limits, blocks, steps) => {
-            const isolate = new Isolate(open(), isLeased)
-            const charges = limits.map((own) => chargeOf('sliding-window', own))
+          anyReserves,
+          fc.constantFrom('certain' as const, 'all' as const),
+          async (limits, blocks, steps, reserves, repeats) => {
+            const isolate = new Isolate(open(), isLeased, repeats)
+            const charges = chargeAll(limits, reserves)
             await play(isolate, blocking(charges, blocks), steps, (asked) => isolate.ask(asked))
             told[`${isLeased}`] += isolate.told
           },
@@ -198,10 +222,11 @@ describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
       await expectProperty(
         fc.asyncProperty(
           fc.tuple(anyLimits, anyLimits, anyLimits),
+          anyReserves,
           fc.array(anyStep, { minLength: 60, maxLength: 200, size: 'max' }),
-          async (limits, steps) => {
+          async (limits, reserves, steps) => {
             const site = new Site(open(), isolates)
-            const charges = limits.map((own) => chargeOf('sliding-window', own))
+            const charges = chargeAll(limits, reserves)
             await play(site, charges, steps, (asked, at) => site.ask(at, asked))
             told.site += site.told
           },

@@ -1,4 +1,5 @@
 import { expect, test, vi } from 'vitest'
+import { withIsolateMemory } from '../../src/core/engine/stages/isolate-memory.ts'
 import { withLeases } from '../../src/core/engine/stages/leases.ts'
 import type { Decision, DecisionRequest, StoreCharge } from '../../src/core/model/charge.ts'
 import { StoreError } from '../../src/core/model/store.ts'
@@ -21,7 +22,12 @@ function subject({ limit = 6_000, timeoutMs = Number.POSITIVE_INFINITY } = {}) {
       return call.promise
     },
   })
-  const leases = withLeases('auto')(store, { now: () => clock.now, timeoutMs })
+  const leases = withIsolateMemory(store, {
+    repeats: 'none',
+    leases: withLeases('auto'),
+    now: () => clock.now,
+    timeoutMs,
+  })
   const charge = chargeOf('sliding-window', [{ limit, windowMs: WINDOW_MS }])
   const decide = (cost = 1): Promise<Decision> => leases.decide(take([{ ...charge, cost }]), callContext())
   /** Runs and answers the call that was made first. */

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { withIsolateMemory } from '../../src/core/engine/stages/isolate-memory.ts'
 import { type LeaseSize, withLeases } from '../../src/core/engine/stages/leases.ts'
 import type { DecisionRequest, StoreCharge } from '../../src/core/model/charge.ts'
 import type { AlgorithmName } from '../../src/core/model/limits.ts'
@@ -27,7 +28,9 @@ function subject(size: LeaseSize = 'auto') {
       return decision
     },
   }
-  const leases = withLeases(size)(storeWith(store), {
+  const leases = withIsolateMemory(storeWith(store), {
+    repeats: 'none',
+    leases: withLeases(size),
     now: () => clock.now,
     timeoutMs: Number.POSITIVE_INFINITY,
   })

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { withRefusalCache } from '../../src/core/engine/stages/refusal-cache.ts'
+import { withIsolateMemory } from '../../src/core/engine/stages/isolate-memory.ts'
 import type { DecisionRequest, LimitState, StoreCharge } from '../../src/core/model/charge.ts'
 import { StoreError } from '../../src/core/model/store.ts'
 import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'
@@ -25,7 +25,11 @@ function subject() {
       return decision
     },
   }
-  const cache = withRefusalCache(storeWith({ ...store, async delete() {} }), () => clock.now)
+  const cache = withIsolateMemory(storeWith({ ...store, async delete() {} }), {
+    repeats: 'certain',
+    now: () => clock.now,
+    timeoutMs: Number.POSITIVE_INFINITY,
+  })
   const decide = (...charges: StoreCharge[]) => cache.decide(take(charges), callContext())
   return { cache, clock, asked, decide, memory, server }
 }
@@ -114,7 +118,6 @@ test('withRefusalCache() shows a limit that was raised, or a counter that was re
 
 test.each<[string, StoreCharge]>([
   ['slots, which are given back at any moment', chargeOf('concurrency', [{ limit: 1, windowMs: 60_000 }])],
-  ['a reserve, which others may use up', chargeOf('quota', [{ limit: 3, windowMs: 60_000 }], { reserved: 2 })],
   ['charges that may be corrected', chargeOf('quota', [{ limit: 1, windowMs: 60_000 }], { needsSettlement: true })],
 ])('withRefusalCache() does not remember a refusal by %s', async (_name, charge) => {
   const { asked, decide } = subject()
@@ -195,4 +198,259 @@ test('withRefusalCache() remembers a block of a charge whose charges may be give
     for (let i = 0; i < 100; i++) expect((await decide(charge)).usage[0]?.[0]?.penaltyMs).toBeDefined()
     expect(asked.length).toBe(before)
   }
+})
+
+// Refusals that may end at any time
+
+/** A store that takes a millisecond, and remembers what it was sent. */
+class SlowStore extends MemoryStore {
+  readonly sent: DecisionRequest[] = []
+  readonly #clock: { now: number }
+
+  constructor(clock: { now: number }) {
+    super(() => clock.now)
+    this.#clock = clock
+  }
+
+  override async decide(request: DecisionRequest) {
+    this.sent.push(request)
+    this.#clock.now++
+    return super.decide(request)
+  }
+}
+
+function limited() {
+  const clock = { now: START_MS }
+  const store = new SlowStore(clock)
+  const { sent } = store
+  const limiter = withIsolateMemory(store, {
+    repeats: 'all',
+    now: () => clock.now,
+    timeoutMs: Number.POSITIVE_INFINITY,
+  })
+  const decide = (...charges: StoreCharge[]) => limiter.decide(take(charges))
+  /** @returns how many of so many requests the store was sent for */
+  const flood = async (times: number, chargesOf: (index: number) => readonly StoreCharge[]) => {
+    const before = sent.length
+    for (let index = 0; index < times; index++) expect((await decide(...chargesOf(index))).granted).toBe(0)
+    return sent.length - before
+  }
+  return { clock, store, limiter, decide, flood, sent }
+}
+
+const slots = (limit: number) => chargeOf('concurrency', [{ limit, windowMs: 60_000 }])
+const hourly = (limit: number, overrides: Partial<StoreCharge> = {}) =>
+  chargeOf('sliding-window', [{ limit, windowMs: 3_600_000 }], overrides)
+const newIdentities = (limit: number, overrides: Partial<StoreCharge> = {}) =>
+  hourly(limit, { counts: 'new-identities', ...overrides })
+
+test('withRefusalCache() calls for three refusals of a key a second', async () => {
+  const { clock, decide, flood } = limited()
+  const charge = slots(1)
+  await decide(charge)
+  expect(await flood(100, () => [charge])).toBe(3)
+  clock.now += 1_000
+  expect(await flood(100, () => [charge])).toBe(3)
+})
+
+test('withRefusalCache() repeats to a higher priority no refusal of a lower one, once it fits', async () => {
+  const { clock, decide } = limited()
+  const shared = chargeOf('sliding-window', [{ limit: 10, windowMs: 10_000 }])
+  const grantedAt = async (afterMs: number, reserved: number, cost = 1) => {
+    clock.now = START_MS + afterMs
+    return (await decide({ ...shared, reserved, cost })).granted
+  }
+  expect([await grantedAt(0, 0, 5), await grantedAt(9_500, 0, 4)]).toEqual([1, 1])
+  for (const afterMs of [9_600, 10_050, 10_060]) expect(await grantedAt(afterMs, 6)).toBe(0)
+  expect([await grantedAt(10_070, 6), await grantedAt(10_080, 3)]).toEqual([0, 1])
+})
+
+test('withRefusalCache() repeats no refusal of a cost beyond the moment at which units come back', async () => {
+  const { clock, decide, flood } = limited()
+  const charge = (cost: number) => ({ ...anyCost, cost })
+  const anyCost = chargeOf('sliding-window', [{ limit: 10, windowMs: 1_000 }])
+  await decide(charge(2))
+  const atMs = clock.now
+  clock.now += 100
+  await decide(charge(8))
+  expect(await flood(50, (index) => [charge(1 + (index % 9))])).toBeLessThanOrEqual(9)
+  // The first two units have left their window, and a smaller cost than was refused fits again.
+  clock.now = atMs + 1_000
+  expect((await decide(charge(2))).granted).toBe(1)
+})
+
+test('withRefusalCache() calls again as soon as a slot is given back here, and whatever was on its way by then', async () => {
+  const { limiter, decide, flood } = limited()
+  const charge = slots(1)
+  const { charges } = take([charge])
+  await limiter.decide({ action: 'take', permits: 1, charges })
+  const onTheirWay = Array.from({ length: 5 }, () => decide(charge))
+  await limiter.release(charges)
+  await Promise.all(onTheirWay)
+  const held = take([charge]).charges
+  expect((await limiter.decide({ action: 'take', permits: 1, charges: held })).granted).toBe(1)
+  expect(await flood(10, () => [charge])).toBe(3)
+  await limiter.release(held)
+  expect((await decide(charge)).granted).toBe(1)
+})
+
+test('withRefusalCache() sees a slot that was given back elsewhere within a second', async () => {
+  const { clock, store, decide, flood } = limited()
+  const { charges } = take([slots(1)])
+  const [charge] = charges as [StoreCharge]
+  await decide(charge)
+  await flood(10, () => [charge])
+  await store.delete([charge.key])
+  clock.now += 1_000
+  expect((await decide(charge)).granted).toBe(1)
+})
+
+test('withRefusalCache() calls once for a refusal that only time ends, and lets no cheaper request wait that may fit', async () => {
+  const { decide, flood } = limited()
+  const charge = hourly(10)
+  await decide({ ...charge, cost: 7 })
+  expect(await flood(10, () => [{ ...charge, cost: 5 }])).toBe(1)
+  expect((await decide({ ...charge, cost: 3 })).granted).toBe(1)
+})
+
+test('withRefusalCache() reports of a reserve what remains by now', async () => {
+  const { decide, flood } = limited()
+  const charge = hourly(10)
+  const reserving = { ...charge, reserved: 2 }
+  for (let i = 0; i < 8; i++) await decide(reserving)
+  await flood(5, () => [reserving])
+  await decide(charge)
+  await decide(charge)
+  await flood(1, () => [charge])
+  expect((await decide(reserving)).usage[0]?.[0]?.remaining).toBe(0)
+})
+
+test('withRefusalCache() reports no shorter a wait than the store, whatever the cost', async () => {
+  const { clock, store, decide } = limited()
+  const charge = hourly(50)
+  for (let i = 0; i < 50; i++) {
+    await decide(charge)
+    clock.now += 10
+  }
+  for (let i = 0; i < 200; i++) {
+    const request = take([{ ...charge, cost: 1 + ((i * 37) % 50) }])
+    const { usage } = await store.decide({ ...request, action: 'peek' })
+    const repeated = await decide(...request.charges)
+    // The store was sent two milliseconds before.
+    expect(repeated.usage[0]?.[0]?.retryAfterMs).toBeGreaterThanOrEqual((usage[0]?.[0]?.retryAfterMs ?? 0) - 2)
+  }
+})
+
+test('withRefusalCache() reports for no cost a wait from before units came back and were used again', async () => {
+  const { clock, decide } = limited()
+  const charge = chargeOf('sliding-window', [{ limit: 10, windowMs: 10_000 }])
+  const readWaitMs = async (cost: number) => (await decide({ ...charge, cost })).usage[0]?.[0]?.retryAfterMs ?? 0
+  await readWaitMs(10)
+  await readWaitMs(3)
+  for (const afterMs of [0, 5_000, 9_990]) {
+    clock.now = Math.max(clock.now, START_MS + afterMs)
+    await readWaitMs(10)
+  }
+  clock.now = START_MS + 10_050
+  expect((await decide({ ...charge, cost: 10 })).granted).toBe(1)
+  for (let i = 0; i < 3; i++) await readWaitMs(10)
+  expect(await readWaitMs(3)).toBeGreaterThan(9_000)
+})
+
+test('withRefusalCache() reports for each cost that was decided its own wait', async () => {
+  const { clock, decide } = limited()
+  const charge = hourly(50)
+  for (let i = 0; i < 50; i++) await decide(charge)
+  const readWaitMs = async (cost: number) => (await decide({ ...charge, cost })).usage[0]?.[0]?.retryAfterMs ?? 0
+  const startMs = clock.now
+  const decided = [await readWaitMs(50), await readWaitMs(1), await readWaitMs(20)]
+  const repeated = [await readWaitMs(50), await readWaitMs(1), await readWaitMs(20)]
+  // The store takes a millisecond; what is repeated comes at once.
+  expect(clock.now - startMs).toBe(3)
+  for (const [at, ms] of repeated.entries()) expect(Math.abs(ms - (decided[at] ?? 0))).toBeLessThanOrEqual(3)
+  expect(new Set(decided.map((ms) => Math.round(ms / 5))).size).toBe(3)
+})
+
+test('withRefusalCache() looks up only whether an identity is known, and writes nothing, once its address brings too many', async () => {
+  const { decide, flood, sent } = limited()
+  const cap = newIdentities(2)
+  await decide(hourly(5), cap)
+  await decide(hourly(5), cap)
+  expect(await flood(100, () => [hourly(5), cap])).toBe(3)
+  expect(sent.slice(3).map(({ action }) => action)).toEqual(['peek', 'peek'])
+})
+
+test('withRefusalCache() never refuses an identity that was admitted here', async () => {
+  const { clock, decide, flood } = limited()
+  const cap = newIdentities(1)
+  const known = hourly(500)
+  await decide(known, cap)
+  for (let second = 0; second < 3; second++) {
+    await flood(50, () => [hourly(5), cap])
+    expect((await decide(known, cap)).granted).toBe(1)
+    clock.now += 1_000
+  }
+})
+
+test('withRefusalCache() refuses a known identity that it has not seen once at most, and for a second, whatever flood shares its address', async () => {
+  const { clock, store, decide, flood, sent } = limited()
+  const cap = newIdentities(1)
+  const known = hourly(500)
+  await store.decide(take([known, cap]))
+  await flood(50, () => [hourly(5), cap])
+  const outcomes: number[] = []
+  for (let i = 0; i < 30; i++) {
+    const { granted, usage } = await decide(known, cap)
+    outcomes.push(granted)
+    if (granted === 0)
+      expect(Math.max(...usage.flat().map(({ retryAfterMs }) => retryAfterMs))).toBeLessThanOrEqual(1_000)
+    expect(await flood(20, () => [hourly(5), cap])).toBeLessThanOrEqual(3)
+    clock.now += 100
+  }
+  expect(outcomes.filter((granted) => granted === 0).length).toBeLessThanOrEqual(1)
+  expect(sent.length).toBeLessThan(150)
+})
+
+test('withRefusalCache() looks up nine identities a second at most, even if all of a flood come again', async () => {
+  const { decide, flood } = limited()
+  const cap = newIdentities(2)
+  for (let i = 0; i < 2; i++) await decide(hourly(5), cap)
+  const madeUp = Array.from({ length: 100 }, () => hourly(5))
+  expect(await flood(1_000, (index) => [madeUp[index % 100] as StoreCharge, cap])).toBeLessThanOrEqual(9)
+})
+
+test('withRefusalCache() has the store count each refusal that leads to a penalty, and none that a penalty makes', async () => {
+  const { flood, decide } = limited()
+  const charge = hourly(1, { penalty: { durationMs: 60_000, after: 50 } })
+  const slot = slots(1)
+  await decide(charge, slot)
+  expect(await flood(50, () => [charge, slot])).toBe(50)
+  expect(await flood(50, () => [charge, slot])).toBe(0)
+})
+
+test('withRefusalCache() calls for three refusals of each plan a second, however often a caller changes it', async () => {
+  const { decide, flood } = limited()
+  const charge = slots(1)
+  await decide(charge)
+  expect(await flood(100, (index) => [{ ...charge, plan: index % 2 === 0 ? 'free' : 'pro' }])).toBe(6)
+})
+
+test('withRefusalCache() does not answer for another plan, in shadow, nor for a peek or a charge', async () => {
+  const { decide, flood, limiter } = limited()
+  const charge = hourly(1, { plan: 'free' })
+  await decide(charge)
+  await flood(10, () => [charge])
+  expect((await decide({ ...charge, plan: 'pro', limits: [{ limit: 9, windowMs: 3_600_000 }] })).granted).toBe(1)
+  expect((await decide({ ...charge, mode: 'shadow' })).granted).toBe(1)
+  expect((await limiter.decide(take([charge], { action: 'record' }))).granted).toBe(1)
+})
+
+test('withRefusalCache() holds back a flood after its clock has stepped back, though a cheaper request was granted', async () => {
+  const { clock, decide, flood } = limited()
+  const costly = hourly(2, { cost: 2 })
+  await decide({ ...costly, cost: 1 })
+  await flood(10, () => [costly])
+  await decide({ ...costly, cost: 1 })
+  clock.now -= 1_800_000
+  expect(await flood(100, () => [costly])).toBeLessThanOrEqual(6)
 })

@@ -19,7 +19,7 @@ export function createVirtualEngine(store: VirtualStore, leases: LeaseSize | 'of
     storeTimeoutMs: Number.POSITIVE_INFINITY,
     leases: leases === undefined || leases === 'off' ? undefined : withLeases(leases),
     localShare: 1,
-    hasRefusalCache: leases !== undefined,
+    repeats: leases === undefined ? 'none' : 'certain',
     hasBreaker: false,
   })
 }

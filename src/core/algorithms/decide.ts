@@ -93,10 +93,20 @@ export function findMinRemaining(usage: readonly LimitState[]): number {
   return min
 }
 
+/** True while a penalty refuses everything, whatever remains. */
+export function hasPenalty(usage: readonly LimitState[]): boolean {
+  return usage.some(({ penaltyMs }) => penaltyMs !== undefined)
+}
+
 /** Evaluates a charge that does not apply: nothing is used. */
 export function skipCharge({ limits }: StoreCharge, { permits }: Pick<DecisionRequest, 'permits'>): Evaluation {
   const usage = limits.map(({ limit, windowMs }) => ({ remaining: limit, resetMs: windowMs, retryAfterMs: 0 }))
   return { usage, fitting: permits, chargeable: 0 }
+}
+
+/** @returns true for the limits of a charge that did not apply, as it counts new identities and there was none */
+export function wasSkipped(charge: StoreCharge, usage: readonly LimitState[]): boolean {
+  return countsNewIdentities(charge) && usage.every(({ remaining }, at) => remaining === charge.limits[at]?.limit)
 }
 
 export function countGranted(

@@ -8,26 +8,20 @@ import { drawNumber } from '../runtime/random.ts'
 import { MAX_TIMER_MS } from '../runtime/sleep.ts'
 import { MemoryStore } from '../store/memory/memory-store.ts'
 import { type Circuit, CircuitBreaker, withBreaker } from './stages/circuit-breaker.ts'
-import type { withLeases } from './stages/leases.ts'
-import { withRefusalCache } from './stages/refusal-cache.ts'
-import { decideSome, type StageWatch } from './stages/stage.ts'
+import { type IsolateMemoryOptions, withIsolateMemory } from './stages/isolate-memory.ts'
+import { decideSome } from './stages/stage.ts'
 
-export interface EngineOptions {
+export interface EngineOptions extends Omit<IsolateMemoryOptions, 'repeats' | 'timeoutMs'> {
   readonly store: Store
   /** Decides while the store is unavailable. Default: this isolate's memory. */
   readonly fallback?: Store
-  /** Milliseconds since the Unix epoch. */
-  readonly now: () => number
   readonly log: Log
   /** Deadline of a decision by the store. A decision that is older when it arrives is repeated. */
   readonly storeTimeoutMs: number
-  /** `withLeases` of a size; without it, no permits are taken in advance. */
-  readonly leases?: ReturnType<typeof withLeases> | undefined
-  readonly watch?: StageWatch | undefined
   /** Share of each limit that applies here while the store is unavailable, above 0 and at most 1. */
   readonly localShare: number
-  /** Default true. */
-  readonly hasRefusalCache?: boolean
+  /** Default `all`. */
+  readonly repeats?: IsolateMemoryOptions['repeats']
   /** Default true. */
   readonly hasBreaker?: boolean
 }
@@ -55,13 +49,12 @@ export class Engine {
 
   constructor(options: EngineOptions) {
     const { store, now, log, storeTimeoutMs: timeoutMs, leases, watch } = options
-    const { hasRefusalCache = true, hasBreaker = true } = options
+    const { repeats = 'all', hasBreaker = true } = options
     this.#breaker = hasBreaker
       ? new CircuitBreaker({ now, random: Math.random, probeTimeoutMs: 2 * timeoutMs })
       : undefined
     const guarded = withBreaker(store, { breaker: this.#breaker, now, log })
-    const cached = hasRefusalCache ? withRefusalCache(guarded, now, watch) : guarded
-    this.#store = leases?.(cached, { now, timeoutMs, watch }) ?? cached
+    this.#store = withIsolateMemory(guarded, { repeats, leases, now, timeoutMs, watch })
     this.#options = { fallback: new MemoryStore(now), ...options }
   }
 

@@ -156,12 +156,3 @@ function readCost(cost: Cost, request: ReceivedRequest, mode: PolicyMode): numbe
   if (units >= 1 && units <= cost.max) return units
   return mode === 'enforce' ? { outcome: 'invalid_cost', header: cost.name, max: cost.max } : 1
 }
-
-/**
- * Tests that each refusal by a policy lasts as long as it says, whatever is requested. Slots, reserved units and settled
- * costs may become available at any moment; each cost, and each new identity, is refused by itself.
- */
-export function isRefusedForLong({ algorithm, counts, cost, reserved, actualCostHeader }: RequestPolicy): boolean {
-  const isUniform = counts === 'requests' && cost.kind === 'fixed' && !actualCostHeader
-  return isUniform && !reserved.sheddable && !ALGORITHMS[algorithm].holdsSlots
-}

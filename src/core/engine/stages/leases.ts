@@ -6,7 +6,7 @@ import { Lru } from '../../runtime/lru.ts'
 import { mapList } from '../../runtime/map-list.ts'
 import { LeaseAccount } from './lease-account.ts'
 import { decorate, type StageWatch } from './stage.ts'
-import { formatStatusName, StatusCache } from './status-cache.ts'
+import { formatStatusName, type StatusCache } from './status-cache.ts'
 
 /** Permits of further callers expire unused. */
 const MAX_ACCOUNTS = 10_000
@@ -44,6 +44,8 @@ interface LeasingCaller {
 export type LeaseSize = number | 'auto'
 
 export interface LeaseParts {
+  /** Fed by the stage below. */
+  readonly statuses: StatusCache
   readonly now: () => number
   /** Deadline of a call. */
   readonly timeoutMs: number
@@ -68,10 +70,9 @@ export function withLeases(size: LeaseSize): (store: Store, parts: LeaseParts) =
   return (store, parts) => createLeasing(store, size, parts)
 }
 
-function createLeasing(store: Store, size: LeaseSize, { now, timeoutMs, watch }: LeaseParts): Store {
+function createLeasing(store: Store, size: LeaseSize, { statuses, now, timeoutMs, watch }: LeaseParts): Store {
   const maxPermits = size === 'auto' ? Number.POSITIVE_INFINITY : size
   let accounts = new Lru<LeaseAccount>(MAX_ACCOUNTS)
-  const statuses = new StatusCache()
   let roundTripMs = 0
   /** The latest call has failed: until one grants something, none is waited for, so that a breaker sees each. */
   let isFailing = false
@@ -282,9 +283,7 @@ function createLeasing(store: Store, size: LeaseSize, { now, timeoutMs, watch }:
 
   async function ask(request: DecisionRequest, context: CallContext | undefined): Promise<Decision> {
     const sentAtMs = readClock()
-    const repliesBefore = statuses.replies
     const decision = await store.decide(request, context)
-    statuses.update(request, decision, sentAtMs, repliesBefore)
     const elapsedMs = readClock() - sentAtMs
     // A refusal may come from the cache.
     if (decision.granted > 0) {

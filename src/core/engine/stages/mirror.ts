@@ -1,4 +1,4 @@
-import { countWanted, withoutCondition } from '../../algorithms/decide.ts'
+import { countWanted, wasSkipped, withoutCondition } from '../../algorithms/decide.ts'
 import type { Decision, DecisionRequest, StoreCharge } from '../../model/charge.ts'
 import type { PenaltySettings } from '../../model/limits.ts'
 import { type Store, StoreError } from '../../model/store.ts'
@@ -209,13 +209,9 @@ export function withMirror(store: Store, { mirror, now, timeoutMs, watch, log }:
 
 /** Failures are charged when they have happened, and policies that count new identities only for a new one. */
 function wasCharged({ action, charges }: DecisionRequest, decision: Decision, index: number): boolean {
-  const { counts = 'requests', limits } = charges[index] as StoreCharge
+  const charge = charges[index] as StoreCharge
   if (action === 'record') return true
-  if (counts === 'failures' || !isCharged(decision, index)) return false
-  // If such a policy did not apply, all its units remain.
-  return (
-    counts !== 'new-identities' || !!decision.usage[index]?.some(({ remaining }, at) => remaining !== limits[at]?.limit)
-  )
+  return charge.counts !== 'failures' && isCharged(decision, index) && !wasSkipped(charge, decision.usage[index] ?? [])
 }
 
 /**

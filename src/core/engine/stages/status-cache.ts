@@ -1,5 +1,8 @@
+/** What an isolate knows of the keys that it has charged lately, by the replies of the store. */
+import { wasSkipped } from '../../algorithms/decide.ts'
 import type { Decision, DecisionRequest, LimitState, StoreCharge } from '../../model/charge.ts'
 import { Lru } from '../../runtime/lru.ts'
+import { type Refusal, RefusalMemory } from './refusal-memory.ts'
 
 /** A reply of the store, for one key. */
 export interface Reply extends Pick<Decision, 'granted' | 'nowMs'> {
@@ -14,6 +17,8 @@ export interface Reply extends Pick<Decision, 'granted' | 'nowMs'> {
 export class KnownStatus {
   /** Limits after the latest decision; empty if unknown. */
   usage: readonly LimitState[] = []
+  /** A call may have changed the limits since, now or later. */
+  isDoubtful = false
   /** Start of the latest call, by the isolate's clock: the store decided then or later. */
   sentAtMs = 0
   /** The latest decision, by the store's clock. */
@@ -22,8 +27,16 @@ export class KnownStatus {
   /** Number of the latest reply that was a sign that units were used, and its time by the store's clock. */
   usedAtReply = 0
   #usedAtMs = 0
-  /** `usedAtReply` when a refusal was last cached. */
-  refusedAtUse = -1
+  #refusals: RefusalMemory | undefined
+
+  /** Refusals since units were last used or returned, as far as is known. */
+  get refusals(): RefusalMemory | undefined {
+    return this.#refusals?.usedAtReply === this.usedAtReply ? this.#refusals : undefined
+  }
+
+  addRefusal(refusal: Refusal): void {
+    this.#refusals = new RefusalMemory(refusal, this.usedAtReply, this.refusals)
+  }
 
   /**
    * Replies may overtake each other. One is later than another if its call began after the other was received, or by the
@@ -32,12 +45,14 @@ export class KnownStatus {
    * @returns true if no units are known to have been used since this decision
    */
   update({ granted, nowMs, usage, repliesBefore, sentAtMs }: Reply, replyNumber: number): boolean {
-    const isAfterUse = repliesBefore >= this.usedAtReply || nowMs > this.#usedAtMs
+    const isSentAfterUse = repliesBefore >= this.usedAtReply
+    const isAfterUse = isSentAfterUse || nowMs > this.#usedAtMs
     const isLatest = repliesBefore >= this.#latestReply || nowMs > this.nowMs
     if (!isLatest && nowMs < this.nowMs) return isAfterUse
     const isLess =
-      usage.some(({ remaining }, index) => remaining < (this.usage[index]?.remaining ?? 0)) ||
-      findPenaltyEndMs(usage, nowMs) > findPenaltyEndMs(this.usage, this.nowMs)
+      !this.isDoubtful &&
+      (usage.some(({ remaining }, index) => remaining < (this.usage[index]?.remaining ?? 0)) ||
+        findPenaltyEndMs(usage, nowMs) > findPenaltyEndMs(this.usage, this.nowMs))
     // By themselves, remaining units only grow: if fewer remain, or a penalty has begun, others have used some.
     if (granted > 0 || isLess) {
       this.#usedAtMs = nowMs
@@ -45,6 +60,7 @@ export class KnownStatus {
     }
     if (isLatest || isLess) {
       this.usage = usage
+      this.isDoubtful &&= !isSentAfterUse
       this.nowMs = nowMs
       this.sentAtMs = sentAtMs
       this.#latestReply = replyNumber
@@ -55,15 +71,10 @@ export class KnownStatus {
   /** Records a failed call that may have charged, now or later. @param replyNumber one that was recorded changes nothing */
   invalidate(replyNumber = 0): void {
     if (replyNumber <= this.usedAtReply) return
-    this.usage = this.usage.map((limit) => ({ ...limit, remaining: 0 }))
+    this.isDoubtful = true
     this.#usedAtMs = Number.POSITIVE_INFINITY
     this.usedAtReply = replyNumber
   }
-}
-
-/** True while a penalty refuses everything, whatever remains. */
-export function hasPenalty(usage: readonly LimitState[]): boolean {
-  return usage.some(({ penaltyMs }) => penaltyMs !== undefined)
 }
 
 /** The store's clock; 0 without a penalty. */
@@ -105,6 +116,7 @@ export class StatusCache {
       const usage = decision.usage[index] ?? []
       return (
         usage.length === 0 ||
+        wasSkipped(charge, usage) ||
         this.ensure(charge).update({ granted, nowMs, usage, repliesBefore, sentAtMs }, replyNumber)
       )
     })

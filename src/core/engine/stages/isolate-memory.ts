@@ -1,0 +1,25 @@
+/** Puts around a store what one isolate remembers of it: the status of keys, refusals that it repeats, and leases. */
+import type { Store } from '../../model/store.ts'
+import type { withLeases } from './leases.ts'
+import { type RepeatedRefusals, withRefusalCache } from './refusal-cache.ts'
+import type { StageWatch } from './stage.ts'
+import { StatusCache } from './status-cache.ts'
+
+export interface IsolateMemoryOptions {
+  readonly repeats: RepeatedRefusals
+  /** `withLeases` of a size; without it, no permits are taken in advance. */
+  readonly leases?: ReturnType<typeof withLeases> | undefined
+  /** Milliseconds since the Unix epoch. */
+  readonly now: () => number
+  /** Deadline of a call. */
+  readonly timeoutMs: number
+  readonly watch?: StageWatch | undefined
+}
+
+export function withIsolateMemory(store: Store, options: IsolateMemoryOptions): Store {
+  const { repeats, leases, now, timeoutMs, watch } = options
+  if (repeats === 'none' && !leases) return store
+  const statuses = new StatusCache()
+  const cached = withRefusalCache(store, { statuses, repeats, now, watch })
+  return leases?.(cached, { statuses, now, timeoutMs, watch }) ?? cached
+}
