@@ -1,6 +1,11 @@
-import type { Decision } from '../../model/charge.ts'
-import type { StoreError } from '../../model/store.ts'
+/**
+ * The permits of one identity in one isolate, how it uses them, and which of its requests share a call. Requests that find
+ * no permit while a call is on its way wait for it, and the next call asks for all of them.
+ */
+import type { Decision, LimitState } from '../../model/charge.ts'
+import { StoreError } from '../../model/store.ts'
 import { waitAtMost } from '../../runtime/sleep.ts'
+import type { LeaseTerms } from './lease-size.ts'
 
 /** A pace is a mean of about so many gaps between requests: fewer vary by chance, more hide a change. */
 const PACE_GAPS = 64
@@ -25,23 +30,36 @@ interface Waiter {
   reject(error: unknown): void
 }
 
-/** The leases of a caller, how it uses them, and requests that wait for a call. All requests of an isolate share it. */
+/** A call on its way. */
+export interface SharedCall {
+  /** The requests for which it is made, in addition to that which makes it. */
+  readonly waiters: Waiter[]
+  /** Permits that it asks for in advance. */
+  readonly more: number
+}
+
+/** An outcome that is repeated until then, without a call. */
+export interface RepeatedOutcome {
+  readonly outcome: Decision | StoreError
+  readonly sentAtMs: number
+  untilMs: number
+}
+
+/** All requests of an isolate for one identity share its account. */
 export class LeaseAccount {
   /** An account of an earlier generation has no permits any more; requests may still wait in it. */
   readonly generation: number
   /** Permits that calls under way ask for. */
   pending = 0
-  /** The deadline of the latest call. Then it counts as lost: the request that made it may have been cancelled. */
-  pendingUntilMs = 0
   /** Permits used, and permits that expired, in about a longest window: older ones fade away. */
   used = 0
   expired = 0
-  /** The requests for which the latest call is made, while it is on its way. */
-  call: readonly Waiter[] | undefined
+  repeated: RepeatedOutcome | undefined
+  /** The deadline of the latest call. Then it counts as lost: the request that made it may have been cancelled. */
+  #pendingUntilMs = 0
+  #call: SharedCall | undefined
   /** Requests that wait for a call of another. */
-  readonly waiting: Waiter[] = []
-  /** An outcome that is repeated until then, without a call. */
-  held: { readonly outcome: Decision | StoreError; readonly sentAtMs: number; untilMs: number } | undefined
+  readonly #waiting: Waiter[] = []
   readonly #leases: Lease[] = []
   #seenAtMs = Number.NEGATIVE_INFINITY
   /** How many gaps the mean is of so far. */
@@ -53,13 +71,13 @@ export class LeaseAccount {
   }
 
   /** Records a request. After a pause that is longer than any lease, the pace is measured anew. */
-  see(nowMs: number, maxLeaseMs: number, longestWindowMs: number): void {
+  see(nowMs: number, { maxLeaseMs, longestWindowMs }: LeaseTerms): void {
     const elapsedMs = nowMs - this.#seenAtMs
     this.#seenAtMs = nowMs
     const kept = Math.exp(-elapsedMs / longestWindowMs)
     this.used *= kept
     this.expired *= kept
-    if (nowMs >= this.pendingUntilMs) this.pending = 0
+    if (nowMs >= this.#pendingUntilMs) this.pending = 0
     this.#gaps = elapsedMs > maxLeaseMs ? 0 : Math.min(this.#gaps + 1, PACE_GAPS)
     if (this.#gaps === 0) return
     const burstMs = Math.min(elapsedMs, PACE_GAPS * Math.max(1, this.#gapMs))
@@ -76,32 +94,6 @@ export class LeaseAccount {
     let left = 0
     for (const { permits, expiresAtMs } of this.#leases) left += atMs < expiresAtMs ? permits : 0
     return left
-  }
-
-  /**
-   * Waits for the decision that a call of another request brings.
-   * @param timeoutMs deadline of a call
-   * @returns undefined if this request has to make a call itself: it is its turn, or it has waited for too long
-   * @throws {StoreError} if the call for it has failed
-   */
-  async wait(timeoutMs: number): Promise<Decision | undefined> {
-    const waiting = this.waiting
-    let waiter: Waiter | undefined
-    const decided = new Promise<Decision | undefined>((resolve, reject) => {
-      waiter = { resolve, reject }
-      waiting.push(waiter)
-    })
-    for (const patienceMs of [PATIENCE_SHARE * timeoutMs, timeoutMs]) {
-      const decision = await waitAtMost(decided, patienceMs)
-      if (decision) return decision
-      const at = waiting.indexOf(waiter as Waiter)
-      if (at >= 0) {
-        waiting.splice(at, 1)
-        return undefined
-      }
-      // A call for it is on its way, or it is its turn.
-    }
-    return undefined
   }
 
   add(lease: Lease): void {
@@ -121,4 +113,90 @@ export class LeaseAccount {
     }
     return undefined
   }
+
+  /** @param max requests that may wait at once */
+  canWait(max: number): boolean {
+    return this.#call !== undefined && this.#waiting.length < max
+  }
+
+  /**
+   * Waits for the decision that a call of another request brings.
+   * @param timeoutMs deadline of a call
+   * @returns undefined if this request has to make a call itself: it is its turn, or it has waited for too long
+   * @throws {StoreError} if the call for it has failed
+   */
+  async wait(timeoutMs: number): Promise<Decision | undefined> {
+    const waiting = this.#waiting
+    let waiter: Waiter | undefined
+    const decided = new Promise<Decision | undefined>((resolve, reject) => {
+      waiter = { resolve, reject }
+      waiting.push(waiter)
+    })
+    for (const patienceMs of [PATIENCE_SHARE * timeoutMs, timeoutMs]) {
+      const decision = await waitAtMost(decided, patienceMs)
+      if (decision) return decision
+      const at = waiting.indexOf(waiter as Waiter)
+      if (at >= 0) {
+        waiting.splice(at, 1)
+        return undefined
+      }
+      // A call for it is on its way, or it is its turn.
+    }
+    return undefined
+  }
+
+  /** Begins a call for all that wait. @param more permits for requests to come */
+  beginCall(more: number, untilMs: number): SharedCall {
+    this.#call = { waiters: this.#waiting.splice(0), more }
+    this.pending += more
+    this.#pendingUntilMs = untilMs
+    return this.#call
+  }
+
+  /**
+   * A refusal is for all that wait for a call; else as many are admitted as there are permits, and the others wait for the
+   * next one.
+   * @param own 1 if the request that made the call needs a permit, too
+   */
+  share({ waiters }: SharedCall, decision: Decision, own: 0 | 1): void {
+    const { granted } = decision
+    for (const each of waiters.splice(0, granted === 0 ? waiters.length : granted - own)) each.resolve(decision)
+    this.#waiting.unshift(...waiters)
+  }
+
+  fail({ waiters }: SharedCall, error: unknown): void {
+    for (const each of waiters) each.reject(error)
+  }
+
+  endCall(call: SharedCall): void {
+    this.pending = Math.max(0, this.pending - call.more)
+    if (this.#call === call) this.#call = undefined
+  }
+
+  /**
+   * Admits requests that wait by permits that are left, and has the first of the others make the next call.
+   * @param isCurrent false if its permits have been dropped
+   * @param isFailing true if the latest call has failed: each then makes its own
+   */
+  serveWaiting(isCurrent: boolean, isFailing: boolean, now: () => number): void {
+    while (this.#waiting.length > 0 && isCurrent) {
+      const lease = this.take(now())
+      if (!lease) break
+      this.#waiting.shift()?.resolve({ granted: 1, nowMs: lease.chargedAtMs, usage: [] })
+    }
+    if (isFailing) for (const each of this.#waiting.splice(0)) each.resolve(undefined)
+    else if (!this.#call) this.#waiting.shift()?.resolve(undefined)
+  }
+}
+
+/** @throws {StoreError} if that was the outcome */
+export function repeatOutcome({ outcome, sentAtMs, untilMs }: RepeatedOutcome, nowMs: number): Decision {
+  if (outcome instanceof StoreError) throw outcome
+  const elapsedMs = Math.max(0, nowMs - sentAtMs)
+  const age = ({ resetMs, retryAfterMs, ...limit }: LimitState): LimitState => ({
+    ...limit,
+    resetMs: Math.max(0, resetMs - elapsedMs),
+    retryAfterMs: retryAfterMs === 0 ? 0 : Math.max(1, retryAfterMs - elapsedMs, untilMs - nowMs),
+  })
+  return { ...outcome, nowMs: outcome.nowMs + elapsedMs, usage: outcome.usage.map((limits) => limits.map(age)) }
 }
