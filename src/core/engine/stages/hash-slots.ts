@@ -43,7 +43,8 @@ export function withHashSlots(store: Store, { timeoutMs, isCluster }: HashSlotsO
     slots: readonly (readonly StoreCharge[])[],
     context: CallContext | undefined,
   ): Promise<Decision> {
-    const decision = new SplitDecision(request, slots, store, context)
+    const places = slots.map((charges) => ({ store, charges }))
+    const decision = new SplitDecision(request, places, context)
     const decided = await (context?.deadlines ?? Deadlines.createForOne()).waitWithin(timeoutMs, decision.decide())
     if (decided === TOO_LATE) {
       decision.isOver = true

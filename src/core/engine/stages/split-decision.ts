@@ -1,3 +1,14 @@
+/**
+ * One decision over charges in several places, each of which takes one call: hash slots of a Redis Cluster. It asks all
+ * places and, if all have room, charges one after the other. Each call holds the limits of its place by itself, so none is
+ * ever exceeded. If another decision has taken the room meanwhile, what was charged before is given back, as far as its
+ * algorithm can.
+ *
+ * Durable Objects decide together in another way (`store/durable-object/negotiation.ts`), and both are better where they
+ * are. An object can keep a charge open: all reserve at once, and are told how it ended, so one round decides and nothing
+ * stays charged. A script in Redis forgets what it was asked, so it must be asked first. They share the rules of
+ * `algorithms/decide.ts`: what is granted, and which charges apply to a new identity.
+ */
 import { ALGORITHMS, holdsSlots } from '../../algorithms/algorithm-table.ts'
 import {
   countGranted,
@@ -13,50 +24,48 @@ import type { Decision, DecisionRequest, LimitState, StoreCharge } from '../../m
 import { type Store, StoreError } from '../../model/store.ts'
 import type { CallContext } from '../../runtime/call-context.ts'
 
-/** Charges whose keys lie in one hash slot. */
-type HashSlot = readonly StoreCharge[]
+/** Charges that one call decides, and where it goes. */
+export interface Place {
+  readonly store: Pick<Store, 'decide' | 'settle' | 'release'>
+  readonly charges: readonly StoreCharge[]
+}
 
 const NONE = Number.POSITIVE_INFINITY
 
-/**
- * One decision over charges in several hash slots, each of which is one script call. It asks all slots, and if all have
- * room, charges one after the other. Each call holds the limits of its slot by itself, so none is ever exceeded. If another
- * decision has taken the room meanwhile, what was charged before is given back, as far as its algorithm can.
- */
 export class SplitDecision {
   readonly #request: DecisionRequest
-  readonly #slots: readonly HashSlot[]
-  readonly #store: Store
+  readonly #places: readonly Place[]
   readonly #context: CallContext | undefined
   /** Nothing more is sent once it is true. */
   isOver = false
   /** The latest answer about each charge. */
   readonly #usage = new Map<StoreCharge, readonly LimitState[]>()
-  /** The time of that answer by the clock of its node, by key. */
+  /** The time of that answer by the clock of its place, by key. */
   readonly decidedAtMs = new Map<string, number>()
   /** Place of the first charge that has detected a new identity. */
   #firstNew = NONE
 
-  constructor(request: DecisionRequest, slots: readonly HashSlot[], store: Store, context: CallContext | undefined) {
+  constructor(request: DecisionRequest, places: readonly Place[], context: CallContext | undefined) {
     this.#request = request
     // For the script, they too detect new identities for those behind them.
     const isLast = (charge: StoreCharge) => Number(countsNewIdentities(charge))
-    this.#slots = slots.map((slot) => slot.toSorted((a, b) => isLast(a) - isLast(b)))
-    this.#store = store
+    this.#places = places.map(({ store, charges }) => {
+      return { store, charges: charges.toSorted((a, b) => isLast(a) - isLast(b)) }
+    })
     this.#context = context
   }
 
-  /** @throws {StoreError} if a slot gives no answer: it may have charged */
+  /** @throws {StoreError} if a place gives no answer: it may have charged */
   async decide(): Promise<Decision> {
     const { action, permits, charges } = this.#request
     if (action === 'record') {
       if (charges.some(countsNewIdentities)) await this.#ask()
-      await Promise.all(this.#slots.map((slot) => this.#send(slot, action, permits)))
+      await Promise.all(this.#places.map((place) => this.#send(place, action, permits)))
       return this.#conclude(permits)
     }
     const granted = await this.#ask()
     if (granted > 0 && action !== 'peek') return this.#take(granted)
-    if (action !== 'peek') await Promise.all(this.#slots.map((slot) => this.#recordRefusals(slot)))
+    if (action !== 'peek') await Promise.all(this.#places.map((place) => this.#recordRefusals(place)))
     return this.#conclude(granted)
   }
 
@@ -64,7 +73,7 @@ export class SplitDecision {
   async #ask(): Promise<number> {
     const { permits, charges } = this.#request
     const wanted = countWanted(this.#request)
-    await Promise.all(this.#slots.map((slot) => this.#send(slot, 'peek', wanted)))
+    await Promise.all(this.#places.map((place) => this.#send(place, 'peek', wanted)))
     const evaluations = charges.map((charge) => {
       const fitting = this.#applies(charge) ? countFitting(charge, this.#getUsage(charge)) : permits
       return { usage: [], fitting, chargeable: fitting }
@@ -74,16 +83,16 @@ export class SplitDecision {
 
   async #take(fitting: number): Promise<Decision> {
     const firstNew = this.#firstNew
-    const taken: { slot: HashSlot; decision: Decision }[] = []
+    const taken: { place: Place; decision: Decision }[] = []
     let granted = fitting
-    const giveBack = () => Promise.all(taken.map(({ slot, decision }) => this.#giveBack(slot, decision, granted)))
+    const giveBack = () => Promise.all(taken.map(({ place, decision }) => this.#giveBack(place, decision, granted)))
     try {
-      for (const slot of this.#slots.toSorted((a, b) => this.#rank(a, fitting) - this.#rank(b, fitting))) {
-        const decision = await this.#send(slot, this.#request.action, granted)
+      for (const place of this.#places.toSorted((a, b) => this.#rank(a, fitting) - this.#rank(b, fitting))) {
+        const decision = await this.#send(place, this.#request.action, granted)
         if (!decision) continue
         granted = decision.granted
         if (granted === 0) break
-        taken.push({ slot, decision })
+        taken.push({ place, decision })
       }
     } catch (error) {
       granted = 0
@@ -98,11 +107,11 @@ export class SplitDecision {
   }
 
   /**
-   * The slot with the limit of which the smallest share will remain comes first: it is the likeliest to refuse, and nothing
+   * The place with the limit of which the smallest share will remain comes first: it is the likeliest to refuse, and nothing
    * is charged yet. New identities are counted before they become known.
    */
-  #rank(slot: HashSlot, permits: number): number {
-    const applying = slot.filter((charge) => this.#applies(charge))
+  #rank({ charges }: Place, permits: number): number {
+    const applying = charges.filter((charge) => this.#applies(charge))
     if (applying.some(countsNewIdentities)) return applying.some(detectsIdentities) ? -2 : -3
     const shares = applying.flatMap((charge) => {
       const { mode, cost, limits, burst } = charge
@@ -112,10 +121,10 @@ export class SplitDecision {
     return Math.min(NONE, ...shares)
   }
 
-  /** @returns undefined if no charge of the slot applies */
-  async #send(slot: HashSlot, action: DecisionRequest['action'], permits: number): Promise<Decision | undefined> {
+  /** @returns undefined if no charge of the place applies */
+  async #send(place: Place, action: DecisionRequest['action'], permits: number): Promise<Decision | undefined> {
     // When it asks, it does not know yet which identities are new.
-    const included = action === 'peek' ? slot : slot.filter((charge) => this.#applies(charge))
+    const included = action === 'peek' ? place.charges : place.charges.filter((charge) => this.#applies(charge))
     if (included.length === 0) return undefined
     const { charges } = this.#request
     const lastSkipped = action === 'record' ? -1 : charges.findLastIndex((charge) => !this.#applies(charge))
@@ -125,7 +134,7 @@ export class SplitDecision {
       return isProbed(charge) ? [charge, createProbe(charge)] : [withoutCondition(charge)]
     })
     if (this.isOver) throw new StoreError('it is too late to charge more')
-    const decision = await this.#store.decide({ ...this.#request, action, permits, charges: sent }, this.#context)
+    const decision = await place.store.decide({ ...this.#request, action, permits, charges: sent }, this.#context)
     const answers = decision.usage.values()
     for (const charge of included) {
       this.#usage.set(charge, answers.next().value ?? [])
@@ -137,30 +146,30 @@ export class SplitDecision {
   }
 
   /** Units stay charged if their algorithm cannot give them back, or in shadow mode, which refuses nobody. */
-  async #giveBack(slot: HashSlot, { granted: charged, nowMs }: Decision, granted: number): Promise<void> {
-    const charges = slot.filter((charge) => charge.counts !== 'failures' && this.#applies(charge))
+  async #giveBack(place: Place, { granted: charged, nowMs }: Decision, granted: number): Promise<void> {
+    const charges = place.charges.filter((charge) => charge.counts !== 'failures' && this.#applies(charge))
     const differences = charges
       .filter(({ mode, algorithm }) => mode === 'enforce' && ALGORITHMS[algorithm].implementation.settle)
       .map((charge) => ({ charge, units: (granted - charged) * charge.cost }))
     const held = granted === 0 ? charges.filter(holdsSlots) : []
     try {
-      if (differences.length > 0 && charged > granted) await this.#store.settle(differences, nowMs)
-      if (held.length > 0) await this.#store.release(held)
+      if (differences.length > 0 && charged > granted) await place.store.settle(differences, nowMs)
+      if (held.length > 0) await place.store.release(held)
     } catch (error) {
       if (!(error instanceof StoreError)) throw error
     }
   }
 
   /** Charges with a penalty must count that they refuse, but must not charge, even if they have room again by now. */
-  async #recordRefusals(slot: HashSlot): Promise<void> {
-    const refusing = slot.filter((charge) => {
+  async #recordRefusals(place: Place): Promise<void> {
+    const refusing = place.charges.filter((charge) => {
       const usage = this.#getUsage(charge)
       const isCounted = charge.penalty && charge.mode === 'enforce' && usage[0]?.penaltyMs === undefined
       return isCounted && refuses(usage) && this.#applies(charge)
     })
     if (refusing.length === 0) return
     const charges = refusing.map((charge) => ({ ...withoutCondition(charge), reserved: Number.MAX_SAFE_INTEGER }))
-    const { usage } = await this.#store.decide({ ...this.#request, charges }, this.#context)
+    const { usage } = await place.store.decide({ ...this.#request, charges }, this.#context)
     for (const [index, charge] of refusing.entries()) {
       const penaltyMs = usage[index]?.[0]?.penaltyMs
       if (penaltyMs !== undefined) this.#usage.set(charge, withPenalty(this.#getUsage(charge), penaltyMs))
