@@ -9,8 +9,8 @@ local fields, reply = {}, {}
 for version = newest, math.max(1, newest - most + 1), -1 do
   local name = string.format('%.0f', version)
   fields[#fields + 1] = name .. ':at'
-  fields[#fields + 1] = name .. ':by'
-  fields[#fields + 1] = name .. ':why'
+  fields[#fields + 1] = name .. ':actor'
+  fields[#fields + 1] = name .. ':comment'
   fields[#fields + 1] = name .. ':id'
 end
 if newest == 0 then
@@ -20,10 +20,9 @@ local kept = redis.call('HMGET', key, unpack(fields))
 for i = 1, #fields, 4 do
   if kept[i] then
     reply[#reply + 1] = string.format('%.0f', newest - (i - 1) / 4)
-    for n = i, i + 2 do
+    for n = i, i + 3 do
       reply[#reply + 1] = kept[n]
     end
-    reply[#reply + 1] = kept[i + 3] or ''
   end
 end
 return reply

@@ -9,7 +9,7 @@
 --        5  bytes of a text at most
 --        6  versions kept
 --        7  id of the new version
---        8  id of the version that the writer has seen, empty if it has none; left out: its number is enough
+--        8  id of the version that the writer has seen, empty for none; left out: its number is enough
 -- Reply  "written", the new version, and when (ms since 1970); or "conflict", "too-large" or "malformed", and the
 --        version that stays.
 local key, text = KEYS[1], ARGV[2]
@@ -31,11 +31,11 @@ local time = redis.call('TIME')
 local at = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
 redis.call(
   'HSET', key, 'version', name, name, text,
-  name .. ':at', at, name .. ':by', ARGV[3], name .. ':why', ARGV[4], name .. ':id', ARGV[7]
+  name .. ':at', at, name .. ':actor', ARGV[3], name .. ':comment', ARGV[4], name .. ':id', ARGV[7]
 )
 local last = number - tonumber(ARGV[6])
 if last > 0 then
   local old = string.format('%.0f', last)
-  redis.call('HDEL', key, old, old .. ':at', old .. ':by', old .. ':why', old .. ':id')
+  redis.call('HDEL', key, old, old .. ':at', old .. ':actor', old .. ':comment', old .. ':id')
 end
 return { 'written', name, at }

@@ -17,7 +17,7 @@ end
 
 -- Rules and audit logs are configuration, and are to stay (lua/documents/read-newest.lua).
 local function is_document(key)
-  if not string.find(key, ':rules$') and not string.find(key, ':journal$') then
+  if not string.find(key, ':rules$') and not string.find(key, ':audit$') then
     return false
   end
   local version = redis.pcall('HGET', key, 'version')

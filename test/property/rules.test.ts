@@ -160,26 +160,6 @@ test('whatever is lost between reads and edits, who reads has the newest rules, 
     100,
   ))
 
-test('rules of before there were ids are read and changed, and are told from those after a loss', async () => {
-  const key = `${randomUUID()}:rules`
-  const documents = new RedisDocuments({ client: adaptNodeRedis(redis), key, timeoutMs: 60_000 })
-  const fields = (n: number) => ({ [n]: `{"n":${n}}`, [`${n}:at`]: '7', [`${n}:by`]: 'old', [`${n}:why`]: 'old' })
-  await redis.hSet(key, { version: '2', ...fields(1), ...fields(2) })
-  const old = { id: '', atMs: 7, actor: 'old', comment: 'old' }
-  const newest = await documents.read()
-  expect(newest).toEqual({ version: 2, ...old, text: '{"n":2}' })
-  expect(await documents.read(newest)).toBeUndefined()
-  expect(await documents.readVersion(1)).toEqual({ version: 1, ...old, text: '{"n":1}' })
-  expect(await documents.readHistory()).toEqual([2, 1].map((version) => ({ version, ...old })))
-  const write = { text: '{"n":3}', expectedVersion: 2, ...NOTE }
-  expect(await documents.write({ ...write, expectedId: 'another' })).toEqual({ kind: 'conflict', version: 2 })
-  expect(await documents.write({ ...write, expectedId: '' })).toMatchObject({ kind: 'written', version: 3 })
-  await redis.del(key)
-  await documents.write({ ...write, expectedVersion: 0 })
-  await documents.write({ ...write, expectedVersion: 1 })
-  expect(await documents.read(newest)).toMatchObject({ version: 2, text: '{"n":3}' })
-})
-
 test('of writers that write at once, each edit is made exactly once', async () => {
   const key = randomUUID()
   const digests = Array.from({ length: 8 }, (_, index) => createDigest(undefined)([String(index)]))

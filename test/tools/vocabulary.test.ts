@@ -12,11 +12,6 @@ const REPLACED = new Set(
   ),
 )
 
-/** Stored names that are read still, and settings that are refused with the new name. */
-const KEPT = new Set(['deeds', 'journal', 'dialect', 'tier'])
-const READERS =
-  /^src\/(gateway\/rules\/audit-log|gateway\/statistics\/metrics|core\/options\/option-error|command\/top\/key-watch)\.ts$/
-
 /** Sources that are written by hand. */
 const FILES = execFileSync('git', ['ls-files', 'src', 'lua', 'dashboard'], { cwd: ROOT, encoding: 'utf8' })
   .split('\n')
@@ -27,7 +22,6 @@ test('names in the code use the words of the glossary', () => {
   const found = FILES.flatMap((file) =>
     namesIn(readFileSync(join(ROOT, file), 'utf8'))
       .filter((name) => wordsOf(name).some((word) => REPLACED.has(word)))
-      .filter((name) => !(READERS.test(file) && KEPT.has(name)))
       .map((name) => `${file}: ${name}`),
   )
   expect(found).toEqual([])

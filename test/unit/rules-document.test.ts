@@ -156,11 +156,3 @@ describe('targetOf()', () => {
     },
   )
 })
-
-test('a document of before, whose entries have marks, is read without them', () => {
-  const block = { by: 'token', digest: DIGEST }
-  const overrides = [{ ...block, limits: { mark: '5/1m' } }]
-  const policies = [{ name: 'jobs', algorithm: 'concurrency', limits: { mark: 5 }, plan: 'claim:plan' }]
-  const text = JSON.stringify({ blocks: [{ ...block, mark: 4_711 }], overrides, policies })
-  expect(parseRules(text)).toEqual(readRules({ blocks: [block], overrides, policies }))
-})

@@ -195,7 +195,7 @@ export class OwnKeys {
 
   /** Recognizes the rule set, its audit log, statistics and what candidate policies count. */
   isOther(key: string): boolean {
-    return /^(?:rules|journal|(?:rules:candidate|statistics):.*)$/s.test(key.slice(this.#prefix.length))
+    return /^(?:rules|audit|(?:rules:candidate|statistics):.*)$/s.test(key.slice(this.#prefix.length))
   }
 
   /** @returns undefined if no configured policy has such keys */

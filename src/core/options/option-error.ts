@@ -1,32 +1,6 @@
-/** Names before 0.1.0, and the variable or key that each has become. */
-export const RENAMED: Readonly<Record<string, string>> = {
-  STORE_SHADOW: 'STORE_MIRROR',
-  LOG_LIMITED: 'LOG_REFUSALS',
-  after: 'penalty_after',
-  atMostMs: 'max_wait_ms',
-  block: 'penalty',
-  breaker: 'circuit_breaker',
-  caller: 'tenant',
-  deadline: 'slot_ttl',
-  denyCache: 'refusal_cache',
-  dialect: 'rate_limit_headers',
-  exact: 'allow_large_log',
-  learned: 'shared',
-  missing: 'anonymous',
-  prefix: 'key_prefix',
-  secret: 'identity_secret',
-  settle: 'actual_cost',
-}
-
-/** The key that an option is in a table: it has underscores in place of capitals. */
-export function toKey(option: string): string {
-  return option.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
-}
-
-/** Describes an unknown name, and which of the known ones it may be meant to be. */
-export function describeUnknown(noun: string, name: string, known: readonly string[]): string {
-  const meant = known.find((one) => toKey(one) === RENAMED[name])
-  return `unknown ${noun}; ${meant ? `did you mean ${meant}?` : `expected one of ${known.join(', ')}`}`
+/** Describes an unknown name by those that are known. */
+export function describeUnknown(noun: string, known: readonly string[]): string {
+  return `unknown ${noun}; expected one of ${known.join(', ')}`
 }
 
 export const HIDDEN = Symbol('hidden')

@@ -3,7 +3,7 @@ import { sleep } from '../runtime/sleep.ts'
 export interface VersionId {
   /** Counts up from 1. */
   readonly version: number
-  /** Random, since lost versions may be written again with the same number; empty in old documents without ids. */
+  /** Random, since lost versions may be written again with the same number; empty if there is none. */
   readonly id: string
 }
 

@@ -140,7 +140,7 @@ export const edited = v.strictObject({
 
 const revision = {
   version: describe(units, '0: there are none.'),
-  id: describe(v.string(), 'Differs where versions share a number after a loss; empty if older than ids.'),
+  id: describe(v.string(), 'Differs where versions share a number after a loss; empty if there are none.'),
   atMs: epochMs,
   actor: v.string(),
   comment: v.string(),

@@ -46,14 +46,8 @@ export async function readAudit(auditLog: DocumentStore, digests: ReadonlySet<st
 /** Only this file writes entries; whatever else is stored is none. */
 function parseAudit(text: string): readonly AuditEntry[] {
   if (text === '') return []
-  const { audit, deeds } = JSON.parse(text) as { readonly audit?: unknown; readonly deeds?: unknown }
-  const entries = Array.isArray(audit) ? (audit as AuditEntry[]) : Array.isArray(deeds) ? deeds.map(renameOld) : []
-  return entries.filter((entry) => Array.isArray(entry?.digests))
-}
-
-/** Entries that were written before 0.1.0 have other names. */
-function renameOld({ by: actor, what: action, why: comment, ...entry }: Readonly<Record<string, string>>): AuditEntry {
-  return { ...entry, actor, action, comment } as unknown as AuditEntry
+  const { audit } = JSON.parse(text) as { readonly audit?: unknown }
+  return Array.isArray(audit) ? (audit as AuditEntry[]).filter((entry) => Array.isArray(entry?.digests)) : []
 }
 
 /** Formats as many entries as fit, the latest first. */

@@ -1,6 +1,6 @@
 import * as v from 'valibot'
 import { formatSource } from '../../core/model/identity-source.ts'
-import { OptionError, RENAMED } from '../../core/options/option-error.ts'
+import { OptionError } from '../../core/options/option-error.ts'
 import { policyList } from '../../http/config/policy-keys.ts'
 import { integer, matching, parsed, strictTable } from '../../http/config/values.ts'
 import { NETWORK_EXPECTED, parseNetwork } from './networks.ts'
@@ -119,35 +119,11 @@ export function parseRules(text: string): Rules {
   if (text === '') return NO_RULES
   let input: unknown
   try {
-    // Before 0.1.0, entries had a number with each digest.
-    input = JSON.parse(text, function (this: object, key, value) {
-      return key === 'mark' && 'digest' in this ? undefined : value
-    })
+    input = JSON.parse(text)
   } catch {
     throw new OptionError(RULES, 'JSON', text)
   }
-  return readRules(renameOld(input))
-}
-
-/** Rule sets that were written before 0.1.0 have some other names. */
-function renameOld(input: unknown): unknown {
-  if (typeof input !== 'object' || input === null) return input
-  const { shadow, overrides, policies, ...rules } = input as Readonly<Record<string, unknown>>
-  const renameKey = (names: typeof RENAMED, key: string, value: unknown) => [
-    Object.hasOwn(names, key) ? names[key] : key,
-    key === 'counts' && value === 'identities' ? 'new-identities' : value,
-  ]
-  const renameKeys = (list: unknown, names: typeof RENAMED) =>
-    Array.isArray(list) && list.every((each) => typeof each === 'object' && each !== null)
-      ? list.map((each) => Object.fromEntries(Object.entries(each).map(([key, value]) => renameKey(names, key, value))))
-      : list
-  const candidate = shadow ?? rules.candidate
-  return {
-    ...rules,
-    ...(overrides !== undefined && { overrides: renameKeys(overrides, { times: 'multiplier' }) }),
-    ...(policies !== undefined && { policies: renameKeys(policies, RENAMED) }),
-    ...(candidate !== undefined && { candidate: renameKeys(candidate, RENAMED) }),
-  }
+  return readRules(input)
 }
 
 /** Reads a target as a rule set has it, e.g. with its country in capitals. @throws {OptionError} */

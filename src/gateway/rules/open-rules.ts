@@ -23,7 +23,7 @@ export function formatRulesKey(keyPrefix: string): string {
 
 /** Where changes that concern single callers are recorded. */
 export function formatAuditLogKey(keyPrefix: string): string {
-  return `${keyPrefix}:journal`
+  return `${keyPrefix}:audit`
 }
 
 export async function openRules(options: RulesOptions): Promise<LiveRulesEngine> {

@@ -183,33 +183,8 @@ export const summaryEntries = mapNames(Object.keys(METRICS), (name) => METRICS[n
   [Name in MetricName]: Metrics[Name]['schema']
 }
 
-/** The names before 0.1.0. */
-const OLD_NAMES: readonly (readonly [old: RegExp, name: string])[] = [
-  [/^(requests|policy [\w-]+) reserved\b/, '$1 deprioritized'],
-  [/^tier /, 'limit '],
-  [/^shadow shadowOnly$/, 'candidate candidateOnly'],
-  [/^shadow forceOnly$/, 'candidate activeOnly'],
-  [/^shadow /, 'candidate '],
-  [/^saved deny_cache$/, 'avoided refusal_cache'],
-  [/^saved leases$/, 'avoided lease'],
-  [/^shadow_store refusedByShadowOnly$/, 'mirror refusedByMirrorOnly'],
-  [/^shadow_store refusedByStoreOnly$/, 'mirror refusedByPrimaryOnly'],
-  [/^shadow_store /, 'mirror '],
-]
-
-function renameOld(counts: CounterValues): CounterValues {
-  const renamed = new Map<string, number>()
-  for (const [old, count] of counts) {
-    const [pattern, replacement] = OLD_NAMES.find(([pattern]) => pattern.test(old)) ?? []
-    const name = pattern && replacement ? old.replace(pattern, replacement) : old
-    renamed.set(name, (renamed.get(name) ?? 0) + count)
-  }
-  return renamed
-}
-
 /** Names that another release has counted are skipped. */
-export function summarize(stored: CounterValues): StatisticsSummary {
-  const counts = renameOld(stored)
+export function summarize(counts: CounterValues): StatisticsSummary {
   const count = (name: string) => counts.get(name) ?? 0
   return mapNames(Object.keys(METRICS), (name) => METRICS[name as MetricName].read(count, counts)) as StatisticsSummary
 }

@@ -3,7 +3,7 @@ import { ALGORITHMS } from '../../core/algorithms/algorithm-table.ts'
 import { formatSource, type IdentitySource, isFoldable, isInBody, isShared } from '../../core/model/identity-source.ts'
 import { LIMITS_EXPECTED } from '../../core/model/limits.ts'
 import type { Cost, MissingIdentity, OnStoreError, Plans, PolicyLimit, RequestPolicy } from '../../core/model/policy.ts'
-import { OptionError, toKey } from '../../core/options/option-error.ts'
+import { OptionError } from '../../core/options/option-error.ts'
 import { type ReadCalendarLimits, readLimits, readPenalty } from '../../core/options/read-limits.ts'
 import { mayOverlap } from '../request/policy/pattern.ts'
 import { type IsPassed, PASSED_EXPECTED } from '../response/forwarded-headers.ts'
@@ -92,7 +92,7 @@ function createPolicy(table: PolicyTable, index: number | undefined, defaults: P
   const { name, algorithm, by = defaults.by, match, priority, counts } = table
   const { holdsSlots, detectsNewIdentities, implementation } = ALGORITHMS[algorithm]
   const fail: FailPolicy = (option, expected, value, plan = []) => {
-    const key = toKey(option) as keyof PolicyTable
+    const key = option.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`) as keyof PolicyTable
     const where = index === undefined ? [defaults.names.limits] : [defaults.names.policies, index, key, ...plan]
     throw new OptionError(where, expected, value ?? table[key])
   }

@@ -52,7 +52,7 @@ export const strictTable = <const Entries extends v.ObjectEntries>(
   ifMissing = expected,
 ) =>
   v.strictObject(entries, (issue) => {
-    if (issue.expected === 'never') return describeUnknown(noun, `${issue.path?.at(-1)?.key}`, Object.keys(entries))
+    if (issue.expected === 'never') return describeUnknown(noun, Object.keys(entries))
     return issue.input === undefined ? ifMissing : expected
   })
 

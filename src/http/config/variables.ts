@@ -8,7 +8,7 @@
 import * as v from 'valibot'
 import { LIMITS_EXPECTED } from '../../core/model/limits.ts'
 import { ON_STORE_ERROR, POLICY_MODES } from '../../core/model/policy.ts'
-import { HIDDEN, IDENTITY_SECRET, KEY_PREFIX, OptionError, RENAMED } from '../../core/options/option-error.ts'
+import { HIDDEN, IDENTITY_SECRET, KEY_PREFIX, OptionError } from '../../core/options/option-error.ts'
 import { MIN_SECRET_CHARACTERS } from '../request/identity/claims.ts'
 import { HEADER_FORMATS } from '../response/rate-limit-headers.ts'
 import { policyList } from './policy-keys.ts'
@@ -228,7 +228,6 @@ export function toOptionError(
  */
 export function findMeantVariable(name: string): VariableName | undefined {
   if (!/^[A-Z][A-Z\d_]+$/.test(name) || (VARIABLES as readonly string[]).includes(name)) return undefined
-  if (RENAMED[name] !== undefined) return RENAMED[name] as VariableName
   const bare = reduceName(name)
   // Short names are a letter away from many: MODE from NODE, CODE and MODEL.
   return VARIABLES.find(

@@ -71,12 +71,12 @@ async function call(path: string, request: OperatorRequest = {}, status = 200) {
   return value as Record<string, unknown>
 }
 
-/** All that is noted of what was done about callers. */
-async function redisJournal(): Promise<object> {
+/** Reads the audit log as Redis has it. */
+async function readAuditLog(): Promise<object> {
   const redis = await connectRedis(inject('redisPort'))
-  const journal = await redis.hGetAll(`${KEY_PREFIX}:journal`)
+  const log = await redis.hGetAll(`${KEY_PREFIX}:audit`)
   redis.destroy()
-  return journal
+  return log
 }
 
 async function spend(path: string, headers: Readonly<Record<string, string>>, method = 'GET'): Promise<number> {
@@ -426,7 +426,7 @@ test('history shows what was done about a caller, by whom and why', async () => 
   ])
   expect((await call('/history', { body: { caller: { digest: await digestOf(token) } } })).audit).toEqual(audit)
   expect(await call('/history', { body: { caller: { token: randomUUID() } } })).toMatchObject({ audit: [] })
-  expect(JSON.stringify(await redisJournal())).not.toContain(token)
+  expect(JSON.stringify(await readAuditLog())).not.toContain(token)
 })
 
 async function digestOf(token: string): Promise<string | undefined> {

@@ -108,7 +108,7 @@ describe('sluice expire', () => {
       const env = { KEY_PREFIX: prefix }
       expect((await runInside(['block', '--ip', '203.0.113.7', ...overRedis], { env })).code).toBe(0)
     }
-    const documents = ['sluice:rules', 'sluice:journal', 'edge.v2:rules', 'edge.v2:journal']
+    const documents = ['sluice:rules', 'sluice:audit', 'edge.v2:rules', 'edge.v2:audit']
     await redis.sendCommand(['SET', 'game:rules', 'x'])
     await redis.sendCommand(['HSET', 'chess:rules', 'version', '1'])
     const { stdout } = await runInside(['expire', ...overRedis, '--match', '*', '--ttl', '5m', '--yes', '--json'], {
