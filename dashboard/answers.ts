@@ -18,7 +18,6 @@ export type Differences = InferOutput<typeof answers.diff>
 export type Edited = InferOutput<typeof answers.edited>
 export type Ordered = InferOutput<typeof answers.ordered>
 export type RulesNow = InferOutput<typeof answers.rules>
-export type CandidateCounts = NonNullable<RulesNow['isolate']['candidate']>
 export type Revision = InferOutput<typeof answers.versions>['versions'][number]
 
 /** An entry, whichever list it stands in. */

@@ -104,7 +104,6 @@ const EVENTS: Readonly<Record<LogEvent, string>> = {
   rules_lost: 'rules are gone from the store',
   rules_copy_failed: 'rules could not be copied to the mirror',
   overrides_ignored: 'overrides fit no policy',
-  candidate_policies: 'comparison with [candidate policies](rules.md#candidate-policies), once a minute',
   mirror: 'decisions compared with the [mirror](operations.md#moving-to-another-store), once a minute',
   mirror_error: 'the mirror failed',
   mirror_recovered: 'it answers again',

@@ -57,13 +57,13 @@ export function Editor({ now: { version, id }, onDone }: { now: RulesNow; onDone
     }
   }, [text])
 
-  const push = async (policies: readonly object[] | null, candidate: boolean, done: string) => {
+  const push = async (policies: readonly object[] | null, done: string) => {
     const pushed = await action.run(
       '/policies/push',
-      { policies, candidate, expectedVersion: version, expectedId: id },
+      { policies, expectedVersion: version, expectedId: id },
       ({ version, changed }: Edited) => (changed ? `${done} (version ${version}).` : 'It was so already.'),
     )
-    if (pushed && !candidate) load(text)
+    if (pushed) load(text)
     onDone()
   }
   const { tables, problems, changes } = check
@@ -106,22 +106,18 @@ export function Editor({ now: { version, id }, onDone }: { now: RulesNow; onDone
             confirm.ask(
               `Activate these policies everywhere? They replace ${isOutdated ? 'those that others have activated' : 'the active ones'} within seconds.`,
               'Activate',
-              () => push(tables ?? null, false, 'Activated'),
+              () => push(tables ?? null, 'Activated'),
             )
           }
         >
           Activate
         </button>
-        <Plain disabled={!isReady} onClick={() => push(tables ?? null, true, 'Candidate started')}>
-          Try as candidate
-        </Plain>
-        <Plain onClick={() => push(null, true, 'Candidate stopped')}>Stop candidate</Plain>
         <Plain
           onClick={() =>
             confirm.ask(
               'Use the deployed policies? They replace the active ones within seconds.',
               'Use deployed policies',
-              () => push(null, false, 'Deployed policies active'),
+              () => push(null, 'Deployed policies active'),
             )
           }
         >

@@ -51,7 +51,7 @@ export function Now({ status }: { status: Status | undefined }) {
       {problem && <p class="quiet">{problem.message}</p>}
       {counted && <Requests counted={counted} longer={withBefore === undefined ? undefined : longer} />}
       {counted && <MostRefused counted={counted} />}
-      {counted && <MostRefusingLimits counted={counted} />}
+      {counted && <MostRefusingLimits policies={policies} counted={counted} />}
       <Policies policies={policies} counted={counted} />
       {status && <Store status={status} counted={counted} />}
       {counted && <Mirror counts={counted.total.mirror} />}
@@ -163,7 +163,8 @@ function Mirror({ counts }: { counts: Counted['total']['mirror'] }) {
 /** Requests of a policy by outcome; they add up to the last one. */
 const OUTCOMES_SHOWN = {
   admitted: ['admitted'],
-  limited: ['limited', 'shadow_limited'],
+  limited: ['limited'],
+  'would limit': ['shadow_limited'],
   'deprioritized or shed': ['deprioritized', 'shed'],
   'refused by another': ['refused_by_another'],
   'no decision': ['unidentified', 'bad_request', 'unavailable'],
@@ -204,21 +205,28 @@ function Policies({ policies, counted }: { policies: readonly ActivePolicy[]; co
   )
 }
 
-function MostRefusingLimits({ counted: { total } }: { counted: Counted }) {
+function MostRefusingLimits({ policies, counted: { total } }: { policies: readonly ActivePolicy[]; counted: Counted }) {
+  const shadowed = new Set(
+    policies
+      .filter(({ mode }) => mode === 'shadow')
+      .flatMap(({ limits, plans }) => [limits, ...Object.values(plans ?? {})].flat().map(({ name }) => name)),
+  )
+  const describeRefusals = ({ name, refusals }: Counted['total']['limits'][number]) =>
+    `${formatCount(refusals)} ${shadowed.has(name) ? 'would be refused' : 'refused'}`
   return (
     <section aria-labelledby="limits">
       <h2 id="limits">Limits with most refusals</h2>
       {total.limits.length === 0 && <p class="quiet">No refusals.</p>}
       <ol class="bars">
-        {total.limits.slice(0, 10).map(({ name, refusals }) => (
-          <li key={name}>
-            <span>{name}</span>
+        {total.limits.slice(0, 10).map((limit) => (
+          <li key={limit.name}>
+            <span>{limit.name}</span>
             <progress
-              aria-label={`${name}: ${formatCount(refusals)} refused`}
+              aria-label={`${limit.name}: ${describeRefusals(limit)}`}
               max={total.limits[0]?.refusals}
-              value={refusals}
+              value={limit.refusals}
             />
-            <span class="number">{formatCount(refusals)} refused</span>
+            <span class="number">{describeRefusals(limit)}</span>
           </li>
         ))}
       </ol>

@@ -2,19 +2,16 @@ import { useState } from 'preact/hooks'
 import type { Section } from '../../src/gateway/rules/edit-rules.ts'
 import { formatBlock, formatOverride } from '../../src/gateway/rules/format-rules.ts'
 import { formatTarget } from '../../src/gateway/rules/target.ts'
-import type { CandidateCounts, Counted, Edited, Entry, Revision, RulesNow } from '../answers.ts'
+import type { Edited, Entry, Revision, RulesNow } from '../answers.ts'
 import { Editor } from '../parts/editor.tsx'
-import { Figure } from '../parts/figure.tsx'
 import { Plain } from '../parts/plain.tsx'
 import { Table } from '../parts/table.tsx'
 import { useAction } from '../parts/use-action.tsx'
 import { useConfirm } from '../parts/use-confirm.tsx'
 import { usePolled } from '../parts/use-polled.ts'
-import { formatCount, formatMoment } from '../words.ts'
+import { formatMoment } from '../words.ts'
 
 const REFRESH_MS = 5_000
-/** As often as isolates send it. */
-const COUNTED_EVERY_MS = 10_000
 
 export function RulesView() {
   const [done, setDone] = useState(0)
@@ -32,7 +29,6 @@ export function RulesView() {
           {now.isolate.problem && <p class="wrong">{now.isolate.problem}</p>}
           <Entries now={now} onDone={refresh} />
           <Editor now={now} onDone={refresh} />
-          {now.rules.candidate && <Candidate ofIsolate={now.isolate.candidate} />}
         </>
       )}
       {versions.length > 0 && <Versions versions={versions} onDone={refresh} />}
@@ -107,27 +103,8 @@ function Entries({ now: { rules }, onDone }: { now: RulesNow; onDone: () => void
 
 const HOW = { blocks: formatBlock, allows: () => '', overrides: formatOverride } as const
 
-/** Counts of all isolates; without statistics, those of the one that answers. */
-function Candidate({ ofIsolate }: { ofIsolate: CandidateCounts | null }) {
-  const { value: counted } = usePolled<Counted>('/admin/statistics?by=minute&periods=120', COUNTED_EVERY_MS)
-  const counts = counted?.total.candidate ?? ofIsolate
-  if (!counts) return null
-  return (
-    <section aria-labelledby="candidate">
-      <h2 id="candidate">Candidate policies, {counted ? 'last 2 hours' : 'this isolate'}</h2>
-      <dl class="figures">
-        <Figure name="Compared requests" value={formatCount(counts.requests)} />
-        <Figure name="Refused by both" value={formatCount(counts.refusedByBoth)} />
-        <Figure name="Refused by candidate only" value={formatCount(counts.refusedByCandidateOnly)} />
-        <Figure name="Refused by active only" value={formatCount(counts.refusedByActiveOnly)} />
-      </dl>
-    </section>
-  )
-}
-
 const SECTION_NAMES: Readonly<Record<Section, string>> = {
   policies: 'the policies',
-  candidate: 'the candidate policies',
   blocks: 'all blocks',
   allows: 'all allows',
   overrides: 'all overrides',

@@ -4,8 +4,8 @@ import * as operations from '../gateway/admin/operations/policies.ts'
 import { rules as currentRules } from '../gateway/admin/operations/rules.ts'
 import * as history from '../gateway/admin/operations/versions.ts'
 import { NO_RULES, type Rules } from '../gateway/rules/document.ts'
-import { dropEnded, SECTIONS, type Section, withPolicies, withSection } from '../gateway/rules/edit-rules.ts'
-import { diffPolicies, type PolicyChange, type PolicyList, selectTables } from '../gateway/rules/rule-policies.ts'
+import { dropEnded, SECTIONS, type Section, withSection } from '../gateway/rules/edit-rules.ts'
+import { diffPolicies, type PolicyChange } from '../gateway/rules/rule-policies.ts'
 import { CommandError } from './command-error.ts'
 import type { Operator } from './operate/operator.ts'
 import { ACTOR, COMMENT, declareOptions, type OperatorOptions, readNote } from './operate/options.ts'
@@ -34,12 +34,11 @@ export const policies = defineCommand({
   description:
     'Shows and replaces the policies of POLICIES, without a deploy: Workers with RULES = "on" follow within twice ' +
     'RULES_REFRESH_MS. push takes a file of [[policies]] tables, as in [[vars.POLICIES]], or JSON; - is standard input. It ' +
-    'shows the changes, and asks. With --candidate, the policies are evaluated for comparison, and refuse nothing. The last ' +
-    '20 versions are stored; rollback brings back the policies of one, or another section of it.',
+    'shows the changes, and asks. One more policy with mode = "shadow" tries its limits on live traffic, and refuses ' +
+    'nothing. The last 20 versions are stored; rollback brings back the policies of one, or another section of it.',
   examples: {
     'policies show > policies.toml': 'what is in force, as a file',
     'policies diff policies.toml': 'what a file would change',
-    'policies push policies.toml --candidate': 'what it would refuse, while nothing is refused by it',
     'policies push policies.toml --yes --comment "login is attacked"': 'put it in force, in a script',
     'policies versions': 'what there was',
     'policies diff 12': 'what version 12 had',
@@ -53,8 +52,7 @@ export const policies = defineCommand({
         .addArgument(new Argument('<action>', 'what to do').choices(Object.keys(ACTIONS) as (keyof typeof ACTIONS)[]))
         .addArgument(new Argument('[what...]', 'a file for push, a version for rollback and show, either for diff')),
       [
-        new Option('--candidate', 'push, diff, show: candidate policies, which refuse nothing'),
-        new Option('--clear', 'push: those of POLICIES again, or no candidate policies'),
+        new Option('--clear', 'push: those of POLICIES again'),
         new Option('--section <name>', 'rollback: of what (default: policies)').choices([...SECTIONS, 'all']),
         YES,
         ACTOR,
@@ -73,7 +71,6 @@ export const policies = defineCommand({
 })
 
 interface PoliciesFlags extends OperatorOptions {
-  readonly candidate?: true
   readonly clear?: true
   readonly section?: Section
   readonly yes?: true
@@ -86,7 +83,7 @@ interface PoliciesTask {
   readonly words: readonly string[]
 }
 
-async function show({ context: { terminal }, operator, options, words }: PoliciesTask): Promise<void> {
+async function show({ context: { terminal }, operator, words }: PoliciesTask): Promise<void> {
   const { rules, ...revision } = await readVersion(operator, words[0])
   const { deployed } = await operator.run(operations.policies)
   const source = rules.policies === undefined ? 'POLICIES' : 'rules'
@@ -94,25 +91,23 @@ async function show({ context: { terminal }, operator, options, words }: Policie
     ...operator.place,
     ...revision,
     source,
-    policies: selectTables(rules, 'policies', deployed),
-    candidate: rules.candidate ?? [],
+    policies: rules.policies ?? deployed,
     blocks: rules.blocks.length,
     allows: rules.allows.length,
     overrides: rules.overrides.length,
   }
   terminal.show(result, () => {
-    const active = source === 'rules' ? 'in place of POLICIES' : 'those of POLICIES'
-    const shown = options.candidate ? 'candidate policies' : active
+    const shown = source === 'rules' ? 'in place of POLICIES' : 'those of POLICIES'
     const { version, at, actor, comment } = toRow(revision)
     const written = version === '0' ? 'no rules yet' : `version ${version}, ${at} by ${actor}: ${comment}`
-    return [`# ${written}`, `# ${shown}`, formatTables(result[options.candidate ? 'candidate' : 'policies'])].join('\n')
+    return [`# ${written}`, `# ${shown}`, formatTables(result.policies)].join('\n')
   })
 }
 
-async function diff({ context, operator, options, words }: PoliciesTask): Promise<void> {
+async function diff({ context, operator, words }: PoliciesTask): Promise<void> {
   const [one = '', other] = words
   const { deployed } = await operator.run(operations.policies)
-  const tablesIn = ({ rules }: Version) => selectTables(rules, options.candidate ? 'candidate' : 'policies', deployed)
+  const tablesIn = ({ rules }: Version) => rules.policies ?? deployed
   const newest = await readVersion(operator)
   const isVersion = /^\d+$/.test(one)
   const tables = isVersion ? tablesIn(await readVersion(operator, one)) : await readPolicyFile(one, context, operator)
@@ -125,14 +120,13 @@ async function diff({ context, operator, options, words }: PoliciesTask): Promis
 
 async function push(task: PoliciesTask): Promise<void> {
   const { context, operator, options, words } = task
-  const { candidate = false } = options
   const [file] = words
   const tables = file === undefined ? undefined : await readPolicyFile(file, context, operator)
   const newest = await readVersion(operator)
-  const after = dropEnded(withPolicies(newest.rules, tables, candidate), Date.now())
-  const comment = file && `policies push ${file}${candidate ? ' --candidate' : ''}`
+  const after = dropEnded({ ...newest.rules, policies: tables }, Date.now())
+  const comment = file && `policies push ${file}`
   const note = readNote(context, { comment, ...options })
-  await write(task, newest, after, operations.push, { policies: tables ?? null, candidate, ...note })
+  await write(task, newest, after, operations.push, { policies: tables ?? null, ...note })
 }
 
 async function rollBack(task: PoliciesTask): Promise<void> {
@@ -157,13 +151,9 @@ async function write(
 ): Promise<void> {
   const { terminal } = context
   const { deployed } = await operator.run(operations.policies)
-  const compare = (list: PolicyList) =>
-    diffPolicies(selectTables(before, list, deployed), selectTables(after, list, deployed))
-  const [active, candidate] = [compare('policies'), compare('candidate')]
-  const changes = active.length === 0 ? candidate : active
+  const changes = diffPolicies(before.policies ?? deployed, after.policies ?? deployed)
   const lines = [
-    ...(active.length === 0 ? [] : ['active:', ...formatChanges(active)]),
-    ...(candidate.length === 0 ? [] : ['candidate:', ...formatChanges(candidate)]),
+    ...(changes.length === 0 ? [] : formatChanges(changes)),
     ...(['blocks', 'allows', 'overrides'] as const)
       .filter((kind) => JSON.stringify(before[kind]) !== JSON.stringify(after[kind]))
       .map((kind) => `${kind}: ${before[kind].length} → ${after[kind].length}`),
@@ -200,9 +190,7 @@ async function readVersion(operator: Operator, text?: string): Promise<Version> 
   const named = { version: `${Number(text)}` }
   const answer = await (text === undefined ? operator.run(currentRules) : operator.run(history.version, named))
   const { version, id, atMs, actor, comment, rules } = answer
-  const { policies, candidate } = rules
-  const tables = { policies: policies ?? undefined, candidate: candidate ?? undefined }
-  return { version, id, atMs, actor, comment, rules: { ...rules, ...tables } }
+  return { version, id, atMs, actor, comment, rules: { ...rules, policies: rules.policies ?? undefined } }
 }
 
 /** Reads the newest version without its rules, which may be invalid. */

@@ -60,8 +60,7 @@ export async function createHandler(
   const leases = config.leases ? (await import('../core/engine/stages/leases.ts')).withLeases(config.leases) : undefined
   const composed = composeLimiter({ ...config, store, now, log, leases, watch: recorder, readClaim, health })
   const { openRules } = rules ? await import('./rules/open-rules.ts') : {}
-  const watchCandidates = recorder?.onCandidatesCompared.bind(recorder)
-  const parts = { config, env, backend, mirror: copy, composed, readClaim, watchCandidates, now, log }
+  const parts = { config, env, backend, mirror: copy, composed, readClaim, now, log }
   const rulesEngine = rules && (await openRules?.({ ...parts, rules }))
 
   // Gateway

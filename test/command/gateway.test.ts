@@ -87,11 +87,6 @@ const COMMANDS: readonly {
   { args: ['policies', 'diff', '-'], input: WRONG },
   { args: ['policies', 'push', '-'], input: FILE },
   { args: ['policies', 'push', '-', '--yes'], input: FILE, undo: ['policies', 'push', '--clear', '--yes'] },
-  {
-    args: ['policies', 'push', '-', '--candidate', '--yes'],
-    input: FILE,
-    undo: ['policies', 'push', '--clear', '--candidate', '--yes'],
-  },
   { args: ['policies', 'push', '-', '--yes'], input: WRONG },
   { args: ['policies', 'rollback', '9999', '--yes'] },
 ]

@@ -155,7 +155,7 @@ limits = "5/1m"
     const file = join(site.cwd, 'policies.toml')
     await writeFile(file, FILE)
     const before = await said(['policies', 'show'])
-    expect(before).toMatchObject({ source: 'POLICIES', policies: POLICIES, candidate: [] })
+    expect(before).toMatchObject({ source: 'POLICIES', policies: POLICIES })
     const compared = await run(['policies', 'diff', file, '--json'])
     expectDocumented(policies, compared.stdout)
     expect(JSON.parse(compared.stdout).changes).toEqual([
@@ -227,15 +227,19 @@ limits = "5/1m"
     expect(await said(back)).toMatchObject({ changed: false })
   })
 
-  test('puts policies in shadow, and ends it', async () => {
-    expect(await said(['policies', 'push', '-', '--candidate', '--yes'], FILE)).toMatchObject({ changed: true })
-    expect(await said(['policies', 'show'])).toMatchObject({
-      source: 'POLICIES',
-      candidate: [{ name: 'things' }, { name: 'more' }],
+  test('tries a policy in shadow mode beside the others, and ends that', async () => {
+    const headers = { 'X-Api-Key': 'k-4', Authorization: 'Bearer fourth' }
+    await expectStatus(200, headers, '/things')
+    await expectStatus(429, headers, '/things')
+    const shown = await run(['policies', 'show'])
+    const trial = '\n[[policies]]\nname = "trial"\nlimits = "1/1h"\nby = "header:x-api-key"\nmode = "shadow"\n'
+    expect(await said(['policies', 'push', '-', '--yes'], `${shown.stdout}${trial}`)).toMatchObject({
+      changed: true,
+      changes: [{ policy: 'trial', change: 'added' }],
     })
-    expect((await run(['policies', 'show', '--candidate'])).stdout).toContain('limits = "5/1m"')
-    await said(['policies', 'push', '--clear', '--candidate', '--yes'])
-    expect(await said(['policies', 'show'])).toMatchObject({ candidate: [] })
+    expect((await run(['policies', 'show'])).stdout).toContain('mode = "shadow"')
+    await said(['policies', 'push', '--clear', '--yes'])
+    expect(await said(['policies', 'show'])).toMatchObject({ source: 'POLICIES', policies: POLICIES })
   })
 
   test.each([

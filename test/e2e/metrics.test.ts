@@ -37,7 +37,7 @@ test('/_sluice/metrics tells in OpenMetrics what all isolates have counted', asy
       'sluice_store_latency_seconds_sum 71.5',
       'sluice_store_latency_seconds_count 799',
       'sluice_store_calls_avoided_total{reason="lease"} 140',
-      'sluice_candidate_requests_total{refused_by="candidate"} 0',
+      'sluice_policy_requests_total{policy="trial",route="*",outcome="shadow_limited"} 40',
     ]),
   )
   expect(lines.slice(-2)).toEqual(['# EOF', ''])

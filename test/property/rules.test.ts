@@ -7,13 +7,7 @@ import { MemoryDocuments } from '../../src/core/store/memory/memory-tables.ts'
 import { RedisDocuments } from '../../src/core/store/redis/documents/redis-documents.ts'
 import { adaptNodeRedis } from '../../src/core/store/redis/tcp-clients.ts'
 import { NO_RULES, parseRules, type Rules, readRules } from '../../src/gateway/rules/document.ts'
-import {
-  dropEnded,
-  readCurrentRules,
-  withEntry,
-  withoutEntry,
-  withPolicies,
-} from '../../src/gateway/rules/edit-rules.ts'
+import { dropEnded, readCurrentRules, withEntry, withoutEntry } from '../../src/gateway/rules/edit-rules.ts'
 import { editRules } from '../support/edit-rules.ts'
 import { expectProperty } from '../support/property.ts'
 import { connectRedis } from '../support/redis-client.ts'
@@ -73,10 +67,9 @@ const change: fc.Arbitrary<Change> = fc.oneof(
       (rules) =>
         withoutEntry('overrides', rules, target),
   ),
-  fc.tuple(tables, fc.boolean()).map(
-    ([list, isShadow]): Change =>
-      (rules) =>
-        withPolicies(rules, list, isShadow),
+  tables.map(
+    (policies): Change =>
+      (rules) => ({ ...rules, policies }),
   ),
 )
 

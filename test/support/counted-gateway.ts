@@ -20,6 +20,7 @@ const COUNTS = new Map([
   [COUNT_NAMES.degraded('local, open'), 3],
   [COUNT_NAMES.upstream5xx, 4],
   [COUNT_NAMES.policy('login', 'limited', 'POST /a\\b"c'), 100],
+  [COUNT_NAMES.policy('trial', 'shadow_limited', '*'), 40],
   [COUNT_NAMES.limit('login-1m'), 100],
   [COUNT_NAMES.storeCalls, 800],
   [COUNT_NAMES.storeFailures, 1],

@@ -27,7 +27,7 @@ function operatedWith(policies: readonly object[], variables: object = {}) {
     rulesEngine: {
       documents: new MemoryDocuments(now),
       auditLog: new MemoryDocuments(now),
-      state: () => ({ version: 0, id: '', readAtMs: undefined, problem: undefined, candidate: undefined }),
+      state: () => ({ version: 0, id: '', readAtMs: undefined, problem: undefined }),
     },
     readHealth: () => Promise.reject(new Error('nobody asks')),
   }

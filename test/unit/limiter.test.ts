@@ -278,6 +278,24 @@ test('RequestLimiter#decide() names the caller of each policy in shadow mode tha
   expect(Object.keys(lines[0]?.callers as object)).toHaveLength(2)
 })
 
+test('RequestLimiter#decide() gives what is enforced no priority for a policy in shadow mode', async () => {
+  const { store, decide } = subject({
+    RATE_LIMITS: 'off',
+    POLICIES: [
+      { name: 'api', limits: '10/1m', reserve: { critical: 0.2, default: 0.3 } },
+      {
+        name: 'trial',
+        limits: '10/1m',
+        reserve: { critical: 0.2, default: 0.3 },
+        priority: 'sheddable',
+        mode: 'shadow',
+      },
+    ],
+  })
+  await decide('GET /', X)
+  expect(store.requests[0]?.charges.map(({ reserved }) => reserved)).toEqual([2, 5])
+})
+
 test('RequestLimiter#decide() says nothing of shadow mode where nothing would have been refused', async () => {
   const { lines, decide } = subject({ MODE: 'shadow' })
   await decide('GET /', X)

@@ -7,7 +7,7 @@ import type { DocumentStore } from '../../src/core/store/documents.ts'
 import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'
 import { MemoryDocuments } from '../../src/core/store/memory/memory-tables.ts'
 import type { Rules } from '../../src/gateway/rules/document.ts'
-import { withEntry, withoutEntry, withPolicies } from '../../src/gateway/rules/edit-rules.ts'
+import { withEntry, withoutEntry } from '../../src/gateway/rules/edit-rules.ts'
 import { createRulesEngine, type LiveRulesEngine } from '../../src/gateway/rules/live-rules-engine.ts'
 import { loadConfig } from '../../src/http/config/load-config.ts'
 import { composeLimiter } from '../../src/http/request/request-limiter.ts'
@@ -32,7 +32,6 @@ class Site {
   answer = Promise.resolve()
   readonly store: MemoryStore
   readonly limiter: LiveRulesEngine
-  readonly differs: string[] = []
 
   constructor(variables: Record<string, unknown> = {}) {
     const now = () => this.nowMs
@@ -54,7 +53,6 @@ class Site {
       write: (write) => this.documents.write(write),
     }
     this.limiter = createRulesEngine({
-      watchCandidates: (differs) => this.differs.push(differs),
       readClaim: undefined,
       auditLog: new MemoryDocuments(now),
       rules: { refreshMs: REFRESH_MS, isShadow: config.rules?.isShadow ?? false },
@@ -249,7 +247,7 @@ describe('createRulesEngine() reads the rules', () => {
 
   test('and takes nothing that is remembered of lost policies for what others of their number and name allow', async () => {
     const site = new Site({ RATE_LIMITS: 'off', POLICIES: [{ name: 'api', limits: '9/1m' }] })
-    const push = (limits: string) => site.edit((rules) => withPolicies(rules, [{ name: 'api', limits }], false))
+    const push = (limits: string) => site.edit((rules) => ({ ...rules, policies: [{ name: 'api', limits }] }))
     await push('1/1m')
     expect([await site.kind(), await site.kind()]).toEqual(['admitted', 'limited'])
     site.documents = new MemoryDocuments(() => site.nowMs)
@@ -296,7 +294,7 @@ describe('a limit that is raised', () => {
     const site = new Site({ RATE_LIMITS: 'off', POLICIES: [{ name: 'api', limits: '2/1m' }] })
     expect([await site.kind(), await site.kind(), await site.kind()]).toEqual(['admitted', 'admitted', 'limited'])
     for (const limit of [3, 4]) {
-      await site.edit((rules) => withPolicies(rules, [{ name: 'api', limits: `${limit}/1m` }], false))
+      await site.edit((rules) => ({ ...rules, policies: [{ name: 'api', limits: `${limit}/1m` }] }))
       await site.afterRefresh()
       expect([await site.kind(), await site.kind()]).toEqual(['admitted', 'limited'])
     }
@@ -329,10 +327,10 @@ describe('policies of the rules', () => {
   test('are in force in place of POLICIES, and POLICIES again without them', async () => {
     const site = new Site({ RATE_LIMITS: 'off', POLICIES: [{ name: 'wide', limits: '100/1m' }] })
     expect([await site.kind(), await site.kind()]).toEqual(['admitted', 'admitted'])
-    await site.edit((rules) => withPolicies(rules, tables, false))
+    await site.edit((rules) => ({ ...rules, policies: tables }))
     await site.afterRefresh()
     expect([await site.kind(), await site.kind()]).toEqual(['admitted', 'limited'])
-    await site.edit((rules) => withPolicies(rules, undefined, false))
+    await site.edit((rules) => ({ ...rules, policies: undefined }))
     await site.afterRefresh()
     expect([await site.kind(), await site.kind()]).toEqual(['admitted', 'admitted'])
   })
@@ -342,7 +340,7 @@ describe('policies of the rules', () => {
     const site = new Site({ RATE_LIMITS: 'off', POLICIES: [policy] })
     const held = await site.decide()
     if (held.outcome !== 'admitted') throw new Error('expected to be admitted')
-    await site.edit((rules) => withPolicies(rules, [{ ...policy, slot_ttl: '2m' }], false))
+    await site.edit((rules) => ({ ...rules, policies: [{ ...policy, slot_ttl: '2m' }] }))
     await site.afterRefresh()
     expect(await site.kind()).toBe('limited')
     await held.hold?.release()
@@ -354,27 +352,70 @@ describe('policies of the rules', () => {
     const site = new Site({ RATE_LIMITS: 'off', POLICIES: [policy] })
     const charged = await site.decide()
     if (charged.outcome !== 'admitted') throw new Error('expected to be admitted')
-    await site.edit((rules) => withPolicies(rules, [{ ...policy, cost: 9 }], false))
+    await site.edit((rules) => ({ ...rules, policies: [{ ...policy, cost: 9 }] }))
     await site.afterRefresh()
     expect(await site.kind()).toBe('limited')
     await charged.settle?.(new Headers({ 'X-Cost': '1' }))
     expect(await site.kind()).toBe('admitted')
   })
+})
 
-  test('in shadow refuse nothing, and what would differ is counted', async () => {
-    const site = new Site({ RATE_LIMITS: 'off', POLICIES: [{ name: 'wide', limits: '3/1m' }] })
-    await site.edit((rules) => withPolicies(rules, [{ name: 'wide', limits: '1/1m' }], true))
-    const kinds = [await site.kind(), await site.kind(), await site.kind(), await site.kind()]
-    await site.settle()
-    expect(kinds).toEqual(['admitted', 'admitted', 'admitted', 'limited'])
-    expect(site.limiter.state().candidate).toEqual({
-      ...{ requests: 4, refusedByBoth: 1, refusedByCandidateOnly: 2, refusedByActiveOnly: 0 },
+describe('a policy in shadow mode, pushed beside the active ones,', () => {
+  const POLICIES = [{ name: 'wide', limits: '4/1m' }]
+  const BEYOND = ['admitted', 'admitted', 'admitted', 'admitted', 'limited']
+
+  async function kindsWith(trial: object, prepare: (site: Site) => void = () => {}) {
+    const site = new Site({ RATE_LIMITS: 'off', POLICIES })
+    await site.edit((rules) => ({ ...rules, policies: [...POLICIES, { name: 'trial', mode: 'shadow', ...trial }] }))
+    await site.kind('somebody')
+    prepare(site)
+    const kinds = []
+    for (const _ of BEYOND) kinds.push(await site.kind())
+    return { kinds, site }
+  }
+
+  test.each([
+    ['if its limits are exceeded', { limits: '1/1m' }, 4],
+    ['with a penalty', { limits: '1/1m', penalty: '1h' }, 4],
+    ['with a reserve', { limits: '2/1m', reserve: { critical: 0.5 } }, 4],
+    ['if its slots are held', { limits: '1', algorithm: 'concurrency' }, 4],
+    ['if it counts new identities', { limits: '1/1m', by: 'ip', counts: 'new-identities' }, 1],
+    ['if it denies who is missing', { limits: '1/1m', by: 'header:x-account', anonymous: 'deny' }, 5],
+  ])('refuses nothing %s, and says what it would have refused', async (_, trial, refusals) => {
+    const { kinds, site } = await kindsWith(trial)
+    expect(kinds).toEqual(BEYOND)
+    const lines = site.log.filter(({ event }) => event === 'shadow_limited')
+    expect(lines).toHaveLength(refusals)
+    expect(lines[0]?.violated).toEqual([expect.stringMatching(/^trial/)])
+  })
+
+  test.each(['local', 'open', 'closed'])('refuses nothing while the store is away (%s)', async (on_store_error) => {
+    const { kinds, site } = await kindsWith({ limits: '1/1m', on_store_error }, ({ store }) => {
+      store.decide = () => Promise.reject(new StoreError('away'))
     })
-    expect(site.differs).toEqual(['neither', 'candidateOnly', 'candidateOnly', 'both'])
-    expect(site.log.filter(({ event }) => event === 'candidate_policies')).toEqual([])
-    site.nowMs += 61_000
-    await site.kind()
+    expect(kinds).toEqual(BEYOND)
+    expect(site.log).toContainEqual(expect.objectContaining({ event: 'store_error' }))
+  })
+
+  test('makes no identity new for those that count new ones, and refuses once it is enforced', async () => {
+    const policies = [
+      { name: 'users', limits: '9/1h' },
+      { name: 'newcomers', limits: '3/1h', by: 'ip', counts: 'new-identities' },
+    ]
+    const trial = { name: 'trial', limits: '1/1h' }
+    const site = new Site({ RATE_LIMITS: 'off', POLICIES: policies })
+    const users = ['a', 'b', 'c']
+    const decide = async () => Promise.all(users.map((user) => site.kind(user)))
+    expect(await decide()).toEqual(['admitted', 'admitted', 'admitted'])
+    await site.edit((rules) => ({ ...rules, policies: [{ ...trial, mode: 'shadow' }, ...policies] }))
+    site.nowMs += REFRESH_MS
+    expect([await site.kind('d'), await site.kind('e')]).toEqual(['limited', 'limited'])
+    expect(await decide()).toEqual(['admitted', 'admitted', 'admitted'])
+    await site.edit((rules) => ({ ...rules, policies: [trial, ...policies] }))
+    site.nowMs += REFRESH_MS
     await site.settle()
-    expect(site.log).toContainEqual(expect.objectContaining({ event: 'candidate_policies', version: 1, requests: 5 }))
+    await site.kind('a')
+    await site.settle()
+    expect(await decide()).toEqual(['limited', 'limited', 'limited'])
   })
 })

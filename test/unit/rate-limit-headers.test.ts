@@ -84,6 +84,10 @@ test('setRateLimitHeaders() tells of limits that are enforced rather than of tho
   const refusing = reportsOf('2/2s', [{ resetMs: 2_000, retryAfterMs: 2_000 }])
   expect(fieldsOf('x-ratelimit', [...shadow, ...refusing])['x-ratelimit-limit']).toBe('2')
   expect(fieldsOf('x-ratelimit', shadow)['x-ratelimit-limit']).toBe('1')
+  for (const format of ['draft-11', 'draft-6'] as const) {
+    expect(fieldsOf(format, [...shadow, ...TWO])).toEqual(fieldsOf(format, TWO))
+    expect(fieldsOf(format, shadow)['ratelimit-policy']).toMatch(/1.*;w=3600$/)
+  }
 })
 
 test('setRateLimitHeaders() does not pass failures for requests where there is no unit, unless they refuse', () => {

@@ -33,7 +33,6 @@ test('readRules() reads all that a document can say, and writes it in one way', 
       { digest: DIGEST, unlimited: true },
     ],
     policies: [{ name: 'login', limits: '5/1m', match: ['POST /login'] }],
-    candidate: [{ name: 'login', limits: '3/1m' }],
   })
   expect(rules.blocks.map(({ cidr, country, asn, until }) => cidr ?? country ?? asn ?? until)).toEqual([
     '2026-12-24T00:00:00Z',
@@ -52,7 +51,7 @@ const CALLER = 'one of digest (with by, or alone), by and value'
 
 test.each([
   [[], 'rules: expected a table, got []'],
-  [{ block: [] }, 'rules.block: unknown field; expected one of blocks, allows, overrides, policies, candidate'],
+  [{ block: [] }, 'rules.block: unknown field; expected one of blocks, allows, overrides, policies'],
   [{ blocks: {} }, 'rules.blocks: expected a list of tables, got {}'],
   [{ blocks: [{}] }, `rules.blocks[0]: expected ${CALLER}, cidr, country, asn, got {}`],
   [{ blocks: [{ by: 'token' }] }, `rules.blocks[0]: expected ${CALLER}, cidr, country, asn, got {"by":"token"}`],
@@ -110,7 +109,6 @@ test.each([
   ],
   [{ policies: [] }, /^rules\.policies: expected a list of tables/],
   [{ policies: '[{"name":"a"}]' }, /^rules\.policies: expected a list of tables, as in POLICIES/],
-  [{ candidate: [{ limits: '1/1m' }] }, /^rules\.candidate\[0\]\.name: expected/],
 ])('readRules() names the place, the value and what was expected: %j', (input, message) => {
   expect(messageOf(input)).toMatch(message)
 })

@@ -38,13 +38,15 @@ export async function explain(config: Config, caller: Caller & { readonly route:
     const hint = 'LITERAL_IN_PATHS says which signs the API keeps as data'
     return answer(`refused with 400: ${place}, and a policy could be missed (${hint})`)
   }
-  const priority = findPriority(matches, path)
   const explained = config.policies.map((policy) => {
     const match = matches.find((each) => each.policy === policy)
+    const priority = findPriority(matches, path, policy.mode)
     return explainPolicy(policy, match, { config, caller, path: canonical, priority })
   })
   const views = await Promise.all(explained)
-  return answer(views.find(({ refusal }) => refusal !== undefined)?.refusal ?? null, priority, views)
+  const refusal = views.find(({ refusal }) => refusal !== undefined)?.refusal ?? null
+  const isEnforced = config.policies.some(({ mode }) => mode === 'enforce')
+  return answer(refusal, findPriority(matches, path, isEnforced ? 'enforce' : 'shadow'), views)
 }
 
 /** The request, and the findings that concern all policies. */

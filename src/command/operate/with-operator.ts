@@ -58,7 +58,7 @@ function operateOverDatabase(
   const store = createStore(connection, config)
   // This process serves no requests, so it has none of the state of a gateway.
   const health = { kind: 'redis', reachable: null, rttMs: null, circuit: 'closed' } as const
-  const state = () => ({ version: 0, id: '', readAtMs: undefined, problem: undefined, candidate: undefined })
+  const state = () => ({ version: 0, id: '', readAtMs: undefined, problem: undefined })
   const context: AdminContext = {
     config,
     env,

@@ -193,9 +193,9 @@ export class OwnKeys {
     )
   }
 
-  /** Recognizes the rule set, its audit log, statistics and what candidate policies count. */
+  /** Recognizes the rule set, its audit log and statistics. */
   isOther(key: string): boolean {
-    return /^(?:rules|audit|(?:rules:candidate|statistics):.*)$/s.test(key.slice(this.#prefix.length))
+    return /^(?:rules|audit|statistics:.*)$/s.test(key.slice(this.#prefix.length))
   }
 
   /** @returns undefined if no configured policy has such keys */

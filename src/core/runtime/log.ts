@@ -3,7 +3,6 @@ export type LogEvent =
   | 'admin_refused'
   | 'analytics_write_failed'
   | 'background_error'
-  | 'candidate_policies'
   | 'in_memory_store'
   | 'jwks_unavailable'
   | 'late_decision'

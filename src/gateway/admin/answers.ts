@@ -5,7 +5,6 @@ import { POLICY_MODES } from '../../core/model/policy.ts'
 import { describe, units } from '../api/schema.ts'
 import type { Allow, Block, Override } from '../rules/document.ts'
 import type { RuleTarget } from '../rules/target.ts'
-import { candidateCounts } from '../statistics/metrics.ts'
 import { refusalsSchema } from '../statistics/read-statistics.ts'
 
 const epochMs = describe(v.number(), 'Milliseconds since the Unix epoch.')
@@ -151,7 +150,6 @@ const document = v.strictObject({
   allows: v.array(defineLooseObject<Allow>()),
   overrides: v.array(defineLooseObject<Override>()),
   policies: describe(v.nullable(tables), 'In place of POLICIES; null: those hold.'),
-  candidate: describe(v.nullable(tables), 'Candidate policies: they are evaluated for comparison, and refuse nothing.'),
 })
 
 export const rules = v.strictObject({
@@ -162,7 +160,6 @@ export const rules = v.strictObject({
     id: v.string(),
     readAtMs: nullableNumber,
     problem: describe(nullableText, 'Why a newer version is not active.'),
-    candidate: v.nullable(candidateCounts),
   }),
 })
 

@@ -30,7 +30,7 @@ export async function readActiveRules({ rulesEngine, config, env }: AdminContext
   if (!rulesEngine) return { rules: NO_RULES, policies: config.policies }
   try {
     const { rules } = await readCurrentRules(rulesEngine.documents)
-    return { rules, policies: rules.policies ? readPolicies(env, rules.policies, 'policies') : config.policies }
+    return { rules, policies: rules.policies ? readPolicies(env, rules.policies) : config.policies }
   } catch (error) {
     if (error instanceof OptionError) return { rules: NO_RULES, policies: config.policies }
     throw error

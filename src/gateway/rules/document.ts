@@ -67,14 +67,12 @@ const override = defineTable({
 })
 
 const policyTable = v.record(v.string(), v.unknown(), 'a table, as in POLICIES')
-const policies = v.optional(v.array(policyTable, 'a list of tables, as in POLICIES'))
 
 const document = defineTable({
   blocks: v.optional(v.array(block, LIST_EXPECTED), []),
   allows: v.optional(v.array(allow, LIST_EXPECTED), []),
   overrides: v.optional(v.array(override, LIST_EXPECTED), []),
-  policies,
-  candidate: policies,
+  policies: v.optional(v.array(policyTable, 'a list of tables, as in POLICIES')),
 })
 
 /** A target that is refused; with status 403 if it is left out. */
@@ -92,7 +90,6 @@ export interface Rules {
   readonly overrides: readonly Override[]
   /** Replace POLICIES. */
   readonly policies?: PolicyTables | undefined
-  readonly candidate?: PolicyTables | undefined
 }
 
 export const NO_RULES: Rules = { blocks: [], allows: [], overrides: [] }
@@ -107,10 +104,8 @@ export function readRules(input: unknown): Rules {
     for (const [index, entry] of rules[kind].entries()) checkTarget(entry, [kind, index], kind)
   }
   rules.overrides.forEach(checkOverride)
-  for (const kind of ['policies', 'candidate'] as const) {
-    const checked = v.safeParse(v.optional(policyList), rules[kind])
-    if (!checked.success) throw createError(checked.issues[0], [kind])
-  }
+  const checked = v.safeParse(v.optional(policyList), rules.policies)
+  if (!checked.success) throw createError(checked.issues[0], ['policies'])
   return rules
 }
 

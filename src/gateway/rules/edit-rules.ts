@@ -23,16 +23,8 @@ export function withoutEntry(list: EntryList, rules: Rules, target: RuleTarget):
   return { ...rules, [list]: rules[list].filter((entry) => !isSameTarget(entry, target)) }
 }
 
-/**
- * @param policies take the place of POLICIES; undefined: POLICIES again
- * @param isCandidate they become candidate policies; else the candidate policies end
- */
-export function withPolicies(rules: Rules, policies: Rules['policies'], isCandidate: boolean): Rules {
-  return { ...rules, ...(isCandidate ? { candidate: policies } : { policies, candidate: undefined }) }
-}
-
 /** Each section can be rolled back alone. */
-export const SECTIONS = ['policies', 'candidate', 'blocks', 'allows', 'overrides'] as const
+export const SECTIONS = ['policies', 'blocks', 'allows', 'overrides'] as const
 export type Section = (typeof SECTIONS)[number] | 'all'
 
 export function withSection(rules: Rules, old: Rules, section: Section): Rules {

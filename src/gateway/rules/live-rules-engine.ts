@@ -1,10 +1,10 @@
-import { holdsSlots } from '../../core/algorithms/algorithm-table.ts'
 import type { RequestCharge } from '../../core/model/charge.ts'
 import type { RequestPolicy } from '../../core/model/policy.ts'
 import { StoreError } from '../../core/model/store.ts'
 import type { Blocked, Verdict } from '../../core/model/verdict.ts'
 import { OptionError } from '../../core/options/option-error.ts'
 import type { CallContext } from '../../core/runtime/call-context.ts'
+import type { Log } from '../../core/runtime/log.ts'
 import {
   type DocumentStore,
   isSameVersion,
@@ -15,18 +15,12 @@ import {
 import type { Config, Environment, RulesConfig } from '../../http/config/load-config.ts'
 import type { ClaimReader } from '../../http/request/identity/claims.ts'
 import type { Exchange } from '../../http/request/received-request.ts'
-import {
-  type ComposedLimiter,
-  type DecideOptions,
-  RequestLimiter,
-  type RequestLimiterOptions,
-} from '../../http/request/request-limiter.ts'
-import { type CandidatePolicies, type CandidateTools, createCandidatePolicies } from './candidate-policies.ts'
+import { type ComposedLimiter, type DecideOptions, RequestLimiter } from '../../http/request/request-limiter.ts'
 import { parseRules, type Rules } from './document.ts'
 import { RuleIndex } from './rule-index.ts'
-import { findMisfits, type PolicyList, readPolicies } from './rule-policies.ts'
+import { findMisfits, readPolicies } from './rule-policies.ts'
 
-export interface LiveRulesEngineOptions extends CandidateTools {
+export interface LiveRulesEngineOptions {
   readonly documents: DocumentStore
   readonly auditLog: DocumentStore
   readonly rules: RulesConfig
@@ -35,6 +29,8 @@ export interface LiveRulesEngineOptions extends CandidateTools {
   readonly env: Environment
   readonly composed: ComposedLimiter
   readonly readClaim: ClaimReader | undefined
+  readonly now: () => number
+  readonly log: Log
 }
 
 interface AppliedRules extends VersionId {
@@ -44,7 +40,6 @@ interface AppliedRules extends VersionId {
   readonly edition: string | undefined
   readonly index: RuleIndex | undefined
   readonly limiter: RequestLimiter
-  readonly candidate: CandidatePolicies | undefined
 }
 
 export type LiveRulesEngine = ReturnType<typeof createRulesEngine>
@@ -55,7 +50,7 @@ export function createRulesEngine(options: LiveRulesEngineOptions) {
   const { refreshMs, isShadow } = options.rules
   const { engine, health, digestsOfTokens } = composed
   const deployed = { policies: config.policies, edition: undefined, limiter: composed.limiter }
-  const none = { version: 0, id: '', rules: undefined, index: undefined, candidate: undefined }
+  const none = { version: 0, id: '', rules: undefined, index: undefined }
   let active: AppliedRules = { ...none, ...deployed }
   /** The newest rules, which may be invalid. */
   let newest: VersionId | undefined
@@ -137,9 +132,9 @@ export function createRulesEngine(options: LiveRulesEngineOptions) {
   function createActiveRules(newest: VersionId, rules: Rules): AppliedRules {
     const hasEntries = rules.blocks.length + rules.allows.length + rules.overrides.length > 0
     // Unchanged policies keep their limiter, and what it remembers.
-    const isUnchanged = (list: PolicyList) => JSON.stringify(rules[list]) === JSON.stringify(active.rules?.[list])
-    const createOwn = () => rules.policies && createLimiter(newest, readPolicies(env, rules.policies, 'policies'))
-    const { policies, edition, limiter } = isUnchanged('policies') ? active : (createOwn() ?? deployed)
+    const isUnchanged = JSON.stringify(rules.policies) === JSON.stringify(active.rules?.policies)
+    const createOwn = () => rules.policies && createLimiter(newest, readPolicies(env, rules.policies))
+    const { policies, edition, limiter } = isUnchanged ? active : (createOwn() ?? deployed)
     const misfits = findMisfits(rules, policies)
     if (misfits[0]) {
       const first = readPlace(misfits[0].message)
@@ -148,25 +143,15 @@ export function createRulesEngine(options: LiveRulesEngineOptions) {
     const logBlock = ({ status, reason }: Blocked) => log('warn', { event: 'shadow_blocked', status, reason })
     const options = { ...config, readClaim, digestsOfTokens, logInstead: isShadow ? logBlock : undefined }
     const index = hasEntries ? new RuleIndex(rules, options) : undefined
-    const createCandidate = () => rules.candidate && createCandidateLimiter(newest, rules.candidate)
-    const candidate = isUnchanged('candidate') ? active.candidate : createCandidate()
-    return { ...newest, rules, policies, edition, limiter, index, candidate }
-  }
-
-  function createCandidateLimiter(newest: VersionId, tables: Rules['candidate']): CandidatePolicies {
-    const policies = readPolicies(env, tables, 'candidate').filter(isComparable)
-    const keyPrefix = `${config.keyPrefix}:rules:candidate`
-    const { limiter } = createLimiter(newest, policies, { keyPrefix, health: undefined, log: () => {} })
-    return createCandidatePolicies(limiter, newest.version, options)
+    return { ...newest, rules, policies, edition, limiter, index }
   }
 
   function createLimiter(
     { version, id }: VersionId,
     policies: readonly RequestPolicy[],
-    changed?: Pick<RequestLimiterOptions, 'keyPrefix' | 'health' | 'log'>,
   ): Pick<AppliedRules, 'policies' | 'edition' | 'limiter'> {
     const edition = `@${version}.${id}`
-    const parts = { ...config, policies, edition, engine, health, log, readClaim, digestsOfTokens, ...changed }
+    const parts = { ...config, policies, edition, engine, health, log, readClaim, digestsOfTokens }
     return { policies, edition, limiter: new RequestLimiter(parts) }
   }
 
@@ -176,8 +161,8 @@ export function createRulesEngine(options: LiveRulesEngineOptions) {
 
     /** The version is the active one, 0 if there is none; the problem is why a newer one is not active. */
     state() {
-      const { version, id, candidate } = active
-      return { version, id, readAtMs, problem, candidate: candidate?.readCounts() }
+      const { version, id } = active
+      return { version, id, readAtMs, problem }
     },
 
     async decide(exchange: Exchange, options?: DecideOptions): Promise<Verdict> {
@@ -189,11 +174,10 @@ export function createRulesEngine(options: LiveRulesEngineOptions) {
         if (mustWait(nowMs)) await reading
         else context.waitUntil(reading)
       }
-      const { index, limiter, candidate } = active
+      const { index, limiter } = active
       const rules = index && (await index.match(request, nowMs, context))
       if (rules && 'outcome' in rules) return rules
-      const decideActive = () => limiter.decide(exchange, { ...options, rules })
-      return candidate ? candidate.compare(decideActive, exchange, rules) : decideActive()
+      return limiter.decide(exchange, { ...options, rules })
     },
 
     async findCharges(exchange: Exchange, options?: DecideOptions): Promise<readonly RequestCharge[] | Verdict> {
@@ -217,9 +201,4 @@ export function createRulesEngine(options: LiveRulesEngineOptions) {
 /** Cuts off what the document says, which may be about callers. */
 function readPlace(message: string): string | undefined {
   return message.split(': expected', 1)[0]
-}
-
-/** Candidates never see the response: some policies need it to tell what they would refuse. */
-function isComparable(policy: RequestPolicy): boolean {
-  return !holdsSlots(policy) && policy.counts !== 'failures'
 }

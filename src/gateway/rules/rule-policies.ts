@@ -5,23 +5,18 @@ import { type Environment, loadConfig } from '../../http/config/load-config.ts'
 import { type PolicyTables, RULES, type Rules } from './document.ts'
 import { resolveOverride } from './override.ts'
 
-export type PolicyList = 'policies' | 'candidate'
-
 /** Reads policies in place of POLICIES, with the Worker's other variables. @throws {OptionError} */
-export function readPolicies(env: Environment, tables: unknown, list: PolicyList): readonly RequestPolicy[] {
+export function readPolicies(env: Environment, tables: unknown): readonly RequestPolicy[] {
   try {
-    // Candidate policies are to tell what they would refuse.
-    const mode = list === 'candidate' ? { MODE: 'enforce' } : {}
-    return loadConfig({ ...env, ...mode, POLICIES: tables }, readCalendarLimits).policies
+    return loadConfig({ ...env, POLICIES: tables }, readCalendarLimits).policies
   } catch (error) {
-    throw error instanceof OptionError && error.variable === 'POLICIES' ? error.relocate([RULES, list]) : error
+    throw error instanceof OptionError && error.variable === 'POLICIES' ? error.relocate([RULES, 'policies']) : error
   }
 }
 
 /** Checks the policies of a rule set, and that its overrides fit them. @throws {OptionError} for the first mistake */
 export function checkRules(rules: Rules, env: Environment): void {
-  const policies = readPolicies(env, rules.policies ?? env.POLICIES, 'policies')
-  if (rules.candidate !== undefined) readPolicies(env, rules.candidate, 'candidate')
+  const policies = readPolicies(env, rules.policies ?? env.POLICIES)
   const [misfit] = findMisfits(rules, policies)
   if (misfit) throw misfit
 }
@@ -89,9 +84,4 @@ function toJson(value: unknown): string | null {
 
 export function readDeployedTables({ POLICIES: tables }: Environment): PolicyTables {
   return (typeof tables === 'string' && tables !== '' ? JSON.parse(tables) : tables || []) as PolicyTables
-}
-
-/** @param deployed apply without rules */
-export function selectTables({ policies, candidate }: Rules, list: PolicyList, deployed: PolicyTables): PolicyTables {
-  return list === 'candidate' ? (candidate ?? []) : (policies ?? deployed)
 }

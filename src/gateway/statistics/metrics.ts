@@ -4,7 +4,6 @@ import type { MirrorCount } from '../../core/engine/stages/mirror.ts'
 import type { Degradation } from '../../core/model/verdict.ts'
 import type { CounterValues } from '../../core/store/counters.ts'
 import { defineUnitsBy, describe, mapNames, units } from '../api/schema.ts'
-import { COMPARISONS, type Comparison, toCandidateCounts } from './candidate-counts.ts'
 import { createCounter, createHistogram, type Family, type Labels } from './open-metrics.ts'
 import { DEGRADATIONS, OUTCOMES, POLICY_OUTCOMES, type PolicyOutcome } from './outcomes.ts'
 
@@ -26,7 +25,6 @@ export const COUNT_NAMES = {
   upstream5xx: 'upstream_5xx',
   policy: (policy: string, outcome: PolicyOutcome, route: string) => `policy ${policy} ${outcome} ${route}`,
   limit: (name: string) => `limit ${name}`,
-  candidate: (comparison: Comparison) => `candidate ${comparison}`,
   storeCalls: 'store calls',
   storeFailures: 'store failures',
   /** -1 is the last bucket, above all bounds. */
@@ -36,13 +34,6 @@ export const COUNT_NAMES = {
   permitsLeased: 'leases permits',
   mirror: (name: MirrorCount) => `mirror ${name}`,
 } as const
-
-export const candidateCounts = defineUnitsBy([
-  'requests',
-  'refusedByBoth',
-  'refusedByCandidateOnly',
-  'refusedByActiveOnly',
-] satisfies (keyof ReturnType<typeof toCandidateCounts>)[])
 
 export const MIRROR_COUNTS = ['decisions', 'refusedByMirrorOnly', 'refusedByPrimaryOnly', 'failures'] as const
 
@@ -98,21 +89,6 @@ const METRICS = {
         'sluice_limit_refusals',
         'Requests that a limit has refused, or would have in shadow mode.',
         limits.map(({ name, refusals }) => [{ limit: name }, refusals]),
-      ),
-  }),
-  candidate: defineMetric({
-    schema: describe(candidateCounts, 'Requests that candidate and active policies both decided.'),
-    read: (count) => toCandidateCounts(mapNames(COMPARISONS, (name) => count(COUNT_NAMES.candidate(name)))),
-    toFamilies: ({ requests, refusedByBoth, refusedByCandidateOnly, refusedByActiveOnly }) =>
-      createCounter(
-        'sluice_candidate_requests',
-        'Requests that candidate and active policies both decided, by which refused them.',
-        labelCounts('refused_by', {
-          neither: requests - refusedByBoth - refusedByCandidateOnly - refusedByActiveOnly,
-          both: refusedByBoth,
-          candidate: refusedByCandidateOnly,
-          active: refusedByActiveOnly,
-        }),
       ),
   }),
   store: defineMetric({

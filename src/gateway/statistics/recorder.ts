@@ -6,7 +6,6 @@ import type { Log } from '../../core/runtime/log.ts'
 import { drawNumber } from '../../core/runtime/random.ts'
 import { type Flush, findPeriodStart, type StatisticsStore } from '../../core/store/counters.ts'
 import type { Observed, Observer } from '../../http/response/exchange.ts'
-import type { Comparison } from './candidate-counts.ts'
 import type { LabelReader } from './label.ts'
 import { COUNT_NAMES } from './metrics.ts'
 import { Minute } from './minute.ts'
@@ -74,10 +73,6 @@ export class Recorder implements Observer, StageWatch, MirrorWatch {
 
   onUndecided(outcome: 'bad_request' | 'failed', context: RecordingContext): void {
     this.#scheduleMinute(context).add(COUNT_NAMES.requests[outcome])
-  }
-
-  onCandidatesCompared(comparison: Comparison, context: RecordingContext): void {
-    this.#scheduleMinute(context).add(COUNT_NAMES.candidate(comparison))
   }
 
   onAvoided(by: keyof typeof COUNT_NAMES.avoided): void {

@@ -73,8 +73,23 @@ export function createPolicies(
     const index = tables?.findIndex(({ name }) => name === undetected.name) ?? 0
     throw new OptionError([names.policies, index, 'counts'], expected, 'new-identities')
   }
-  // Policies that count new identities come after those that detect them.
-  return policies.toSorted((a, b) => Number(a.counts !== 'requests') - Number(b.counts !== 'requests'))
+  return sortPolicies(policies)
+}
+
+/**
+ * Policies that count new identities come after those that detect them. A policy that is tried in shadow mode has seen no
+ * identity yet: so that nothing is refused for it, it comes after those that count what enforced policies detect.
+ */
+function sortPolicies(policies: readonly RequestPolicy[]): readonly RequestPolicy[] {
+  const enforced = policies.filter(({ mode }) => mode === 'enforce')
+  const counting = enforced.filter(
+    ({ counts, match }) => counts === 'new-identities' && enforced.some(detectsNew(match)),
+  )
+  const rank = (policy: RequestPolicy) => {
+    if (policy.counts !== 'requests') return counting.includes(policy) ? 1 : 3
+    return policy.mode === 'shadow' && counting.length > 0 ? 2 : 0
+  }
+  return policies.toSorted((a, b) => rank(a) - rank(b))
 }
 
 /** Creates the test for policies that detect new identities in some of the requests that match. */

@@ -106,7 +106,8 @@ export class RequestLimiter {
     const charges: RequestCharge[] = []
     for (const match of matches) {
       if (match.policy.limits.length === 0 || skips?.(match.policy)) continue
-      const charge = await this.#builder.build(match, request, path.canonical, priority, context)
+      const own = match.policy.mode === 'shadow' ? findPriority(matches, path, 'shadow') : priority
+      const charge = await this.#builder.build(match, request, path.canonical, own, context)
       if (charge === 'skip') {
         if (trace) trace.matches = trace.matches.filter((one) => one !== match)
         continue

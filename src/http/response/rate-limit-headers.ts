@@ -15,7 +15,7 @@ export function setRateLimitHeaders(
   const { degraded } = verdict
   // A limiter behind this one has decided last.
   if (degraded !== undefined && !headers.has('Sluice-Degraded')) headers.set('Sluice-Degraded', degraded)
-  const limits = 'limits' in verdict ? verdict.limits : []
+  const limits = 'limits' in verdict ? selectReported(verdict.limits) : []
   if (limits.length === 0 || headerFormat === 'off') return
   if (headerFormat === 'draft-11') {
     // Lists: values of the upstream about its own limits stay, and ours are appended.
@@ -28,11 +28,8 @@ export function setRateLimitHeaders(
   const reported = limits.filter(
     (status) => !(countsFailures(status) || holdsSlots(status.policy)) || isRefusing(status),
   )
-  // Only one can be reported: of a policy that may refuse, the one of the longest wait, else of the fewest remaining units.
-  const enforced = reported.filter(({ policy }) => policy.mode === 'enforce')
-  const [tightest] = (enforced.length > 0 ? enforced : reported).toSorted(
-    (a, b) => b.retryAfterMs - a.retryAfterMs || a.remaining - b.remaining,
-  )
+  // Only one can be reported: the one of the longest wait, else of the fewest remaining units.
+  const [tightest] = reported.toSorted((a, b) => b.retryAfterMs - a.retryAfterMs || a.remaining - b.remaining)
   if (!tightest) return
   const isDraft6 = headerFormat === 'draft-6'
   const prefix = isDraft6 ? 'RateLimit' : 'X-RateLimit'
@@ -46,6 +43,12 @@ export function setRateLimitHeaders(
     [`${prefix}-Remaining`]: String(tightest.remaining),
     [`${prefix}-Reset`]: String(toWholeSeconds(resetMs)),
   })
+}
+
+/** Beside limits that are enforced, clients need not hold back for one that is tried in shadow mode. */
+function selectReported(limits: readonly ReportedLimit[]): readonly ReportedLimit[] {
+  const isEnforced = ({ policy }: ReportedLimit) => policy.mode === 'enforce'
+  return limits.every(isEnforced) || !limits.some(isEnforced) ? limits : limits.filter(isEnforced)
 }
 
 /** Without `map()` and `join()`, which take as long as formatting the items. */

@@ -237,7 +237,7 @@ describe('the rules', () => {
   test('are none at first', async () => {
     expect(await call('/rules')).toMatchObject({
       version: 0,
-      rules: { blocks: [], allows: [], overrides: [], policies: null, candidate: null },
+      rules: { blocks: [], allows: [], overrides: [], policies: null },
     })
     expect(await call('/versions')).toEqual({ versions: [] })
   })
@@ -393,19 +393,20 @@ describe('the rules', () => {
     await call('/rollback', { body: { version: 999 } }, 404)
   })
 
-  test('try policies in shadow, and tell what would differ', async () => {
-    const from = { ...caller, Authorization: `Bearer ${randomUUID()}` }
-    await call('/policies/push', { body: { policies: [{ name: 'none', limits: '1/1h' }], candidate: true } })
-    const counted = async () => {
-      expect(await spend('/', { ...from, Authorization: `Bearer ${token}-shadow` })).toBe(200)
-      const { isolate } = await call('/rules')
-      return (
-        (isolate as { candidate: { refusedByCandidateOnly: number } | null }).candidate?.refusedByCandidateOnly ?? 0
-      )
+  test('try a policy in shadow mode beside the others, which is logged and refuses nothing', async () => {
+    const from = { ...caller, Authorization: `Bearer ${token}-shadow` }
+    const policies = [...POLICIES, { name: 'trial', limits: '1/1h', by: 'token', mode: 'shadow' }]
+    await call('/policies/push', { body: { policies } })
+    const shadowed = async () => {
+      expect(await spend('/', from)).toBe(200)
+      return gateway.log.filter((line) => line.includes('shadow_limited') && line.includes('trial-1h'))
     }
-    await expect.poll(counted, { interval: 50 }).toBeGreaterThan(0)
-    await call('/policies/push', { body: { policies: null, candidate: true } })
-    expect(await call('/rules')).toMatchObject({ rules: { candidate: null } })
+    await expect.poll(shadowed, { interval: 50 }).not.toEqual([])
+    expect((await call('/policies')).policies).toContainEqual(
+      expect.objectContaining({ name: 'trial', mode: 'shadow' }),
+    )
+    await call('/policies/push', { body: { policies: null } })
+    expect(await call('/rules')).toMatchObject({ rules: { policies: null } })
   })
 })
 

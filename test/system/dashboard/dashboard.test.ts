@@ -337,20 +337,33 @@ test('policies are checked as they are typed, pushed and rolled back', async () 
   await expect.poll(() => editor.inputValue()).toContain('"login"')
 })
 
-test('policies are tried in shadow, and what would differ is shown', async () => {
-  await page.getByLabel('Policies (JSON)').fill('[{"name": "none", "limits": "1/1h"}]')
-  await page.getByRole('button', { name: 'Try as candidate' }).click()
-  await page.getByText('Candidate started').waitFor()
-  const headers = { Authorization: `Bearer ${PLANTED}-${randomUUID()}` }
-  const differing = async () => {
-    await call('/', headers)
-    const shown = figure('Refused by candidate only')
-    return (await shown.count()) > 0 ? Number(await shown.textContent()) : 0
-  }
+test('a policy is tried in shadow mode beside the others, and what it would have refused is shown', async () => {
+  const editor = page.getByLabel('Policies (JSON)')
+  const deployed = await editor.inputValue()
+  const trial = { name: 'trial', limits: '1/1h', by: 'token', mode: 'shadow' }
+  await editor.fill(JSON.stringify([...JSON.parse(deployed), trial]))
+  await page.getByText('Valid: adds trial.').waitFor()
+  await page.getByRole('button', { name: 'Activate' }).click()
+  await page.getByRole('dialog').getByRole('button').first().click()
+  await page.getByText('Activated (version').waitFor()
+  await page.getByRole('link', { name: 'Overview' }).click()
+  const rows = page.getByRole('region', { name: 'Active policies' }).getByRole('row')
+  const shown = page.getByRole('region', { name: 'Limits with most refusals' }).getByText('would be refused')
   // Isolates send what they count every ten seconds, and the page asks as often.
-  await expect.poll(differing, { interval: 100, timeout: 50_000 }).toBeGreaterThan(0)
-  await page.getByRole('button', { name: 'Stop candidate' }).click()
-  await page.getByText('Candidate stopped').waitFor()
+  const exceed = async () => {
+    const headers = { Authorization: `Bearer ${PLANTED}-${randomUUID()}` }
+    return [await call('/', headers), await call('/', headers), await shown.count()]
+  }
+  await expect.poll(exceed, { interval: 500, timeout: 50_000 }).toEqual([200, 200, 1])
+  const column = (await rows.first().getByRole('columnheader').allTextContents()).findIndex((head) =>
+    /would/.test(head),
+  )
+  const cells = await rows.filter({ hasText: 'trial' }).locator('th, td').allTextContents()
+  expect([cells.includes('shadow'), Number(cells[column])]).toEqual([true, expect.toSatisfy((count) => count > 0)])
+  await page.getByRole('link', { name: 'Rules' }).click()
+  await page.getByRole('button', { name: 'Use deployed policies' }).click()
+  await page.getByRole('dialog').getByRole('button').first().click()
+  await expect.poll(() => editor.inputValue()).toBe(deployed)
 })
 
 const SEARCHER = { Authorization: `Bearer ${PLANTED}-searches` }

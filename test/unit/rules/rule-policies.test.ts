@@ -1,12 +1,6 @@
 import { expect, test } from 'vitest'
 import { NO_RULES } from '../../../src/gateway/rules/document.ts'
-import {
-  checkRules,
-  diffPolicies,
-  readDeployedTables,
-  readPolicies,
-  selectTables,
-} from '../../../src/gateway/rules/rule-policies.ts'
+import { checkRules, diffPolicies, readDeployedTables, readPolicies } from '../../../src/gateway/rules/rule-policies.ts'
 
 const LOGIN = { name: 'login', limits: '5/1m', by: 'ip' }
 
@@ -34,7 +28,7 @@ test('diffPolicies() tells of each policy what is different, key by key', () => 
 test('readPolicies() and checkRules() take limits by the calendar', () => {
   const plan = { name: 'plan', algorithm: 'quota', limits: '9/month', time_zone: 'Europe/Berlin' }
   const env = { UPSTREAM_URL: 'https://api.example.com' }
-  expect(readPolicies(env, [plan], 'policies')[0]?.limits).toMatchObject([{ name: 'plan-month', limit: 9 }])
+  expect(readPolicies(env, [plan])[0]?.limits).toMatchObject([{ name: 'plan-month', limit: 9 }])
   const override = { id: 'o', target: { kind: 'identity' }, limits: { plan: '90/month' } }
   const rules = { ...NO_RULES, overrides: [override] } as never
   expect(() => checkRules(rules, { ...env, POLICIES: [plan] })).not.toThrow()
@@ -46,12 +40,4 @@ test('readPolicies() and checkRules() take limits by the calendar', () => {
 test('readDeployedTables() takes POLICIES as Wrangler passes it, as JSON, and left out', () => {
   for (const POLICIES of [[LOGIN], JSON.stringify([LOGIN])]) expect(readDeployedTables({ POLICIES })).toEqual([LOGIN])
   expect(readDeployedTables({})).toEqual([])
-})
-
-test('selectTables() tells those that were deployed where the rules have none', () => {
-  const [deployed, pushed] = [[LOGIN], [{ name: 'pushed', limits: '1/1s' }]]
-  expect(selectTables(NO_RULES, 'policies', deployed)).toBe(deployed)
-  expect(selectTables({ ...NO_RULES, policies: pushed }, 'policies', deployed)).toBe(pushed)
-  expect(selectTables(NO_RULES, 'candidate', deployed)).toEqual([])
-  expect(selectTables({ ...NO_RULES, candidate: pushed }, 'candidate', deployed)).toBe(pushed)
 })

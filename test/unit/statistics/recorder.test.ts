@@ -215,23 +215,6 @@ test('Recorder counts in the minute in which something happens', async () => {
   ])
 })
 
-test('Recorder counts how policies in shadow decide, and sends it with the rest', async () => {
-  const { recorder, context, works, flushes, clock, wake, read } = subject()
-  recorder.onDecided(observed(ADMITTED), context)
-  for (const comparison of ['neither', 'neither', 'both', 'candidateOnly'] as const)
-    recorder.onCandidatesCompared(comparison, context)
-  expect(works).toHaveLength(1)
-  await wake()
-  expect(flushes).toHaveLength(1)
-  // Long after the request itself.
-  clock.now += MINUTE
-  recorder.onCandidatesCompared('activeOnly', context)
-  await wake()
-  const { periods, total } = await read()
-  expect(periods.map(({ candidate }) => candidate.requests)).toEqual([4, 1])
-  expect(total.candidate).toEqual({ requests: 5, refusedByBoth: 1, refusedByCandidateOnly: 1, refusedByActiveOnly: 1 })
-})
-
 test('Recorder lets the first request send what all have counted, ten seconds later', async () => {
   const { recorder, context, works, waits, flushes, wake, clock } = subject()
   for (let i = 0; i < 5; i++) recorder.onDecided(observed(ADMITTED), context)

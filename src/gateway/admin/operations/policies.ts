@@ -6,8 +6,7 @@ import { findProblems } from '../../../http/config/all-problems.ts'
 import { toPointer } from '../../api/operation.ts'
 import { describe } from '../../api/schema.ts'
 import type { Rules } from '../../rules/document.ts'
-import { withPolicies } from '../../rules/edit-rules.ts'
-import { diffPolicies, readDeployedTables, readPolicies, selectTables } from '../../rules/rule-policies.ts'
+import { diffPolicies, readDeployedTables, readPolicies } from '../../rules/rule-policies.ts'
 import * as answers from '../answers.ts'
 import { changeRules, note, readActiveRules, toRulesError } from '../change-rules.ts'
 import { defineOperation } from '../operation.ts'
@@ -24,7 +23,7 @@ export const policies = defineOperation({
     return {
       source: rules.policies === undefined ? 'deploy' : 'rules',
       policies: policies.map(describePolicy),
-      tables: selectTables(rules, 'policies', deployed),
+      tables: rules.policies ?? deployed,
       deployed,
     }
   },
@@ -57,30 +56,25 @@ export const diff = defineOperation({
   async run(context, { policies }) {
     const deployed = readDeployedTables(context.env)
     try {
-      if (policies) readPolicies(context.env, policies, 'policies')
+      if (policies) readPolicies(context.env, policies)
     } catch (error) {
       throw toRulesError(error)
     }
     const { rules } = await readActiveRules(context)
-    return { changes: diffPolicies(selectTables(rules, 'policies', deployed), policies ?? deployed) }
+    return { changes: diffPolicies(rules.policies ?? deployed, policies ?? deployed) }
   },
 })
 
 export const push = defineOperation({
   path: '/policies/push',
-  summary: 'Make policies active, or candidates, everywhere',
+  summary: 'Make policies active everywhere',
   description:
-    'They replace POLICIES without a deploy. Candidates refuse nothing; /rules compares them with the active ones.',
-  body: v.strictObject({
-    policies: describe(v.nullable(tables), 'Null: POLICIES again, or no candidates.'),
-    candidate: v.optional(v.boolean(), false),
-    ...note,
-  }),
+    'They replace POLICIES without a deploy. One with `mode = "shadow"` refuses nothing; /statistics has what it would.',
+  body: v.strictObject({ policies: describe(v.nullable(tables), 'Null: POLICIES again.'), ...note }),
   answer: answers.edited,
-  async run(context, { policies, candidate, ...rest }) {
-    const change = (rules: Rules) => withPolicies(rules, policies ?? undefined, candidate)
-    const usual = `${policies ? 'push' : 'end'} ${candidate ? 'candidate policies' : 'policies'}`
-    const note = { ...rest, comment: rest.comment || usual }
+  async run(context, { policies, ...rest }) {
+    const change = (rules: Rules) => ({ ...rules, policies: policies ?? undefined })
+    const note = { ...rest, comment: rest.comment || `${policies ? 'push' : 'end'} policies` }
     return (await changeRules(context, change, note, true)).edited
   },
 })

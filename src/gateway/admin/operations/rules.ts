@@ -21,8 +21,8 @@ import { isSharedDigest, resolveTarget, target } from '../caller-schema.ts'
 import { changeRules, type EditNote, note, requireRules, toInputError } from '../change-rules.ts'
 import { type AdminContext, defineOperation, locateCallerError } from '../operation.ts'
 
-export function toDocument({ policies, candidate, ...lists }: Rules) {
-  return { ...lists, policies: policies ?? null, candidate: candidate ?? null }
+export function toDocument({ policies, ...lists }: Rules) {
+  return { ...lists, policies: policies ?? null }
 }
 
 export const rules = defineOperation({
@@ -32,8 +32,8 @@ export const rules = defineOperation({
   async run(context) {
     const { documents, state } = requireRules(context)
     const { rules, ...revision } = await readCurrentRules(documents)
-    const { readAtMs = null, problem = null, candidate = null, ...own } = state()
-    return { ...revision, rules: toDocument(rules), isolate: { ...own, readAtMs, problem, candidate } }
+    const { readAtMs = null, problem = null, ...own } = state()
+    return { ...revision, rules: toDocument(rules), isolate: { ...own, readAtMs, problem } }
   },
 })
 

@@ -1,4 +1,10 @@
-import { type Pattern, PRIORITIES, type Priority, type RequestPolicy } from '../../../core/model/policy.ts'
+import {
+  type Pattern,
+  type PolicyMode,
+  PRIORITIES,
+  type Priority,
+  type RequestPolicy,
+} from '../../../core/model/policy.ts'
 import type { RequestMethods } from '../received-request.ts'
 import type { RequestPath } from '../target.ts'
 import { PatternRouter } from './pattern.ts'
@@ -100,10 +106,18 @@ function isCharged({ policy, route }: Match, found: Match | undefined): boolean 
   return !policy.by.some(({ kind }) => kind === 'route') || (route !== undefined && route === found.route)
 }
 
-/** Finds the highest priority that policies give a request. An ambiguous path raises none. */
-export function findPriority(matches: readonly Match[], { ambiguity }: RequestPath): Priority {
+/**
+ * Finds the highest priority that policies give a request. An ambiguous path raises none.
+ * @param mode that of the charge: what is enforced depends on no policy in shadow mode
+ */
+export function findPriority(
+  matches: readonly Match[],
+  { ambiguity }: RequestPath,
+  mode: PolicyMode = 'enforce',
+): Priority {
   const priorities: (Priority | undefined)[] = []
   for (const { policy, isCertain } of matches) {
+    if (mode === 'enforce' && policy.mode === 'shadow') continue
     if (isCertain || policy.priority === 'sheddable') priorities.push(policy.priority)
   }
   if (ambiguity) return priorities.includes('sheddable') ? 'sheddable' : 'default'
