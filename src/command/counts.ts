@@ -6,7 +6,7 @@ import {
   reset as resetCounts,
 } from '../gateway/admin/operations/usage.ts'
 import { formatDuration } from './format.ts'
-import { explainSkipped, readCaller } from './operate/operator.ts'
+import { formatSkipped, readCaller } from './operate/operator.ts'
 import { declareBody, readBody } from './operate/options.ts'
 import { withOperator } from './operate/with-operator.ts'
 import { createOption, duration } from './read-option.ts'
@@ -39,8 +39,7 @@ export const usage = defineCommand({
     return withOperator(context, options, 'counts', caller, async (operator) => {
       for (;;) {
         const answer = await operator.run(readUsage, { caller })
-        const result = { ...operator.place, ...toJson(answer) }
-        terminal.showAgain(result, () => formatUsage(result, terminal))
+        terminal.showAgain({ ...operator.place, ...answer }, () => formatUsage(answer, terminal))
         if (everyMs === undefined) return
         await sleep(everyMs, signal).catch(() => {})
         if (signal.aborted) return
@@ -85,33 +84,21 @@ export const reset = defineCommand({
         reset: isConfirmed,
         keys: [...keys.values()],
         skipped: [
-          ...explainSkipped(counted.skipped),
-          ...[...spared].map((policy) => ({ policy, reason: LEFT_FOR_EVERYONE })),
+          ...counted.skipped,
+          ...[...spared].map((policy) => ({ policy, reason: LEFT_FOR_EVERYONE, needs: null })),
         ],
       }
       terminal.show(result, () => {
         return [
           isConfirmed ? `reset:\n${terminal.formatTable(result.keys)}` : 'nothing was reset.',
-          ...result.skipped.map(({ policy, reason }) => `${policy}: skipped, ${reason}`),
+          ...formatSkipped(result.skipped),
         ].join('\n')
       })
     })
   },
 })
 
-type UsageAnswer = Awaited<ReturnType<typeof readUsage.run>>
-type Usage = ReturnType<typeof toJson>
-
-function toJson({ nowMs, blocked, limits, skipped }: UsageAnswer) {
-  const { untilMs = null } = blocked ?? {}
-  const until = untilMs === null ? null : new Date(untilMs).toISOString()
-  return {
-    nowMs,
-    blocked: blocked && { status: blocked.status, reason: blocked.reason, until },
-    limits,
-    skipped: explainSkipped(skipped),
-  }
-}
+type Usage = Awaited<ReturnType<typeof readUsage.run>>
 
 function formatUsage({ blocked: block, limits, skipped }: Usage, terminal: Terminal): string {
   const withRoute = (name: string, route: string | null) => (route === null ? name : `${name} ${route}`)
@@ -143,11 +130,12 @@ function formatUsage({ blocked: block, limits, skipped }: Usage, terminal: Termi
       const penalty = terminal.style('red', `penalty until ${until}`)
       return `${policy}: ${penalty}, whatever remains (sluice reset ends it)`
     }),
-    ...skipped.map(({ policy, reason }) => `${policy}: skipped, ${reason}`),
+    ...formatSkipped(skipped),
   ].join('\n')
 }
 
-function formatBlock({ status, reason, until }: NonNullable<Usage['blocked']>, terminal: Terminal): string {
-  const words = [`answered ${status}`, until === null ? [] : `until ${until}`, reason ?? []].flat()
+function formatBlock({ status, reason, untilMs }: NonNullable<Usage['blocked']>, terminal: Terminal): string {
+  const until = untilMs === null ? [] : `until ${new Date(untilMs).toISOString()}`
+  const words = [`answered ${status}`, until, reason ?? []].flat()
   return `${terminal.style('red', 'blocked')}: ${words.join(', ')} (sluice block --list shows the rule)`
 }

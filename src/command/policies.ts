@@ -172,7 +172,7 @@ async function write(
 
 async function listVersions({ context: { terminal }, operator }: PoliciesTask): Promise<void> {
   const { versions } = await operator.run(history.versions)
-  terminal.show({ ...operator.place, version: versions[0]?.version ?? 0, versions }, () =>
+  terminal.show({ ...operator.place, versions }, () =>
     versions.length === 0 ? 'no rules yet' : terminal.formatTable(versions.map(toRow)),
   )
 }

@@ -16,8 +16,6 @@ interface Kind<List extends EntryList> extends Omit<Subcommand, 'build'>, Declar
   readonly operation: Operation<unknown, RuleChange>
   readonly check?: (options: OperatorOptions) => void
   readonly formatEffect: (entry: Entries[List]) => string
-  /** Default: `--json` prints the entry as in the rules. */
-  readonly toJson?: (entry: Entries[List]) => object
 }
 
 type RuleChange = Awaited<ReturnType<typeof operations.block.run>>
@@ -67,10 +65,6 @@ export const override = defineRuleCommand({
   list: 'overrides',
   operation: operations.override,
   formatEffect: formatOverride,
-  toJson: ({ limits, ...entry }) => ({
-    ...entry,
-    ...(limits && { limits: Object.entries(limits).map(([policy, limits]) => ({ policy, limits })) }),
-  }),
   summary: 'give a caller other limits',
   description:
     'Raises or lowers the limits of a caller, or of all whose header or claim matches a value, without a deploy: Workers with ' +
@@ -96,7 +90,7 @@ const COUNTED_NOTE =
   'note: a rule by a digest alone applies only where a policy counts by exactly what the digest was made of'
 
 function defineRuleCommand<List extends EntryList>(kind: Kind<List>): Subcommand {
-  const { list, operation, omit, own = [], check, formatEffect, toJson = (entry) => entry, ...about } = kind
+  const { list, operation, omit, own = [], check, formatEffect, ...about } = kind
   const { name } = about
   return defineCommand({
     ...about,
@@ -112,31 +106,32 @@ function defineRuleCommand<List extends EntryList>(kind: Kind<List>): Subcommand
       return withOperator(context, options, 'rules', target ?? {}, async (operator) => {
         if (!target) {
           const { version, rules } = await operator.run(operations.rules)
-          show({ ...operator.place, version, changed: false }, rules[list], `no ${name}`)
+          const entries = rules[list]
+          const formatAll = () => (entries.length === 0 ? `no ${name}` : formatEntries(entries))
+          terminal.show({ ...operator.place, version, [list]: entries }, formatAll)
           return
         }
-        const edit = { target, ...readBody(context, options) }
-        const { version, changed, target: found, scope, entry } = await operator.run(operation, edit)
+        const answer = await operator.run(operation, { target, ...readBody(context, options) })
+        const { version, changed, target: found, scope, entry } = answer
         const rule = `${name} ${formatTarget(found as RuleTarget)}`
         const unchanged = options.remove ? 'there was no such rule' : 'unchanged'
-        const head = changed ? `${options.remove ? 'removed: ' : ''}${rule}` : `${unchanged}: ${rule}`
+        const what = changed ? `${options.remove ? 'removed: ' : ''}${rule}` : `${unchanged}: ${rule}`
         if (scope === 'counted' && !options.remove) terminal.note(COUNTED_NOTE)
-        const result = { ...operator.place, version, changed, scope }
-        show(result, entry ? [entry] : [], `${head} (version ${version} at ${operator.name})`)
+        terminal.show({ ...operator.place, ...answer }, () => {
+          const head = `${what} (version ${version} at ${operator.name})`
+          if (!entry) return head
+          return `${changed ? `${head}\n` : ''}${formatEntries([entry as Entries[List]])}`
+        })
       })
 
-      function show(result: Readonly<Record<string, unknown>>, found: readonly object[], head: string): void {
-        const entries = found as readonly Entries[List][]
-        terminal.show({ ...result, entries: entries.map(toJson) }, () => {
-          if (entries.length === 0) return head
-          const rows = entries.map((entry) => ({
-            target: formatTarget(entry),
-            [name]: formatEffect(entry),
-            until: `${entry.until ?? ''}${isOver(entry, Date.now()) ? ' (ended)' : ''}`,
-            reason: entry.reason ?? '',
-          }))
-          return `${result.changed ? `${head}\n` : ''}${terminal.formatTable(rows)}`
-        })
+      function formatEntries(entries: readonly Entries[List][]): string {
+        const rows = entries.map((entry) => ({
+          target: formatTarget(entry),
+          [name]: formatEffect(entry),
+          until: `${entry.until ?? ''}${isOver(entry, Date.now()) ? ' (ended)' : ''}`,
+          reason: entry.reason ?? '',
+        }))
+        return terminal.formatTable(rows)
       }
     },
   })

@@ -6,7 +6,6 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { CODES } from '../../src/command/check/finding.ts'
-import { check as checkCommand } from '../../src/command/check.ts'
 import { expectDocumented } from './documented.ts'
 import { findingsOf } from './findings-of.ts'
 import { type RunOptions, runCommand, runInside } from './run-command.ts'
@@ -92,7 +91,7 @@ test.each([
 
 test('sluice check --json says the same in fields that are documented', async () => {
   const { code, stdout } = await check({ 'wrangler.toml': `${GOOD}STORE_TIMEOUT_MS = 60000\n` }, ['--json', '--strict'])
-  expectDocumented(checkCommand, stdout)
+  expectDocumented('check', stdout)
   expect(code).toBe(1)
   expect(JSON.parse(stdout)).toMatchObject({
     ok: false,
@@ -177,7 +176,7 @@ test('sluice check says which policies a request meets, by what identity, at wha
   const files = { 'wrangler.toml': `${GOOD}EXEMPT = "GET /health"\n${LOGIN}` }
   const args = ['POST', '/login', '-H', 'Authorization: Bearer x', '--ip', '203.0.113.7', '--json']
   const { stdout } = await check(files, args)
-  expectDocumented(checkCommand, stdout)
+  expectDocumented('check', stdout)
   expect(JSON.parse(stdout).request).toMatchObject({
     method: 'POST',
     path: '/login',
@@ -232,7 +231,7 @@ test('sluice check orders what it finds by file, then by line', async () => {
 test('sluice check says for how long a policy blocks', async () => {
   const files = { 'wrangler.toml': `${GOOD}${LOGIN}penalty = "10m"\npenalty_after = 5\n` }
   const json = await check(files, ['POST /login', '--json'])
-  expectDocumented(checkCommand, json.stdout)
+  expectDocumented('check', json.stdout)
   const { policies } = JSON.parse(json.stdout).request
   expect(policies).toMatchObject([{ policy: 'default' }, { policy: 'login', penalty: '10m after 5 refusals' }])
   expect(policies[0]).not.toHaveProperty('penalty')

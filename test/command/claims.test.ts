@@ -50,7 +50,7 @@ test('sluice usage says what it lacks to know a caller', async () => {
   const { result } = await usage('a-token')
   expect(result).toMatchObject({
     limits: [],
-    skipped: [{ policy: 'users', reason: 'it counts by claim:sub, or by address without it: name it with --claim' }],
+    skipped: [{ policy: 'users', reason: 'it counts by claim:sub, or by address without it', needs: 'claim' }],
   })
 })
 

@@ -1,16 +1,25 @@
+/** What --json prints, held against the schema of an operation or against docs/api/command-json.md. */
+import * as v from 'valibot'
 import { expect } from 'vitest'
-import type { Subcommand } from '../../src/command/subcommand.ts'
-import { FIELDS, listFields } from '../../tools/command-fields.ts'
+import type { Operation } from '../../src/gateway/admin/operation.ts'
+import { renderJsonPage } from '../../tools/command-page.ts'
 
-/** Asserts that every field of what was printed with --json is documented. */
-export function expectDocumented({ name }: Pick<Subcommand, 'name'>, stdout: string): void {
-  const documented = listFields(FIELDS[name] ?? {}).flatMap(([paths]) => paths)
-  for (const line of stdout.trim().split('\n'))
-    expect(documented).toEqual(expect.arrayContaining(fieldsOf(JSON.parse(line))))
+/** Asserts that the answer of an operation was printed, and the host. */
+export function expectAnswer({ answer }: Pick<Operation, 'answer'>, stdout: string): void {
+  const { redis, gateway, ...printed } = JSON.parse(stdout)
+  expect([redis, gateway]).toContainEqual(expect.any(String))
+  expect(v.safeParse(answer, printed).issues).toBeUndefined()
 }
 
-function fieldsOf(value: unknown, path = ''): string[] {
-  if (Array.isArray(value)) return [...new Set(value.flatMap((item) => fieldsOf(item, `${path}[]`)))]
-  if (typeof value !== 'object' || value === null) return [path]
-  return Object.entries(value).flatMap(([name, field]) => fieldsOf(field, path === '' ? name : `${path}.${name}`))
+/** Asserts that the page names every field of what a subcommand printed. */
+export function expectDocumented(name: string, stdout: string): void {
+  const [, section = ''] = renderJsonPage().split(`## sluice ${name}\n`)
+  const named = [...(section.split('\n## ')[0] ?? '').matchAll(/`(\w+)(?:\[\])?`/g)].map(([, field]) => field)
+  expect(named).toEqual(expect.arrayContaining(fieldsOf(JSON.parse(stdout))))
+}
+
+function fieldsOf(value: unknown): string[] {
+  if (typeof value !== 'object' || value === null) return []
+  if (Array.isArray(value)) return value.flatMap(fieldsOf)
+  return Object.entries(value).flatMap(([name, field]) => [name, ...fieldsOf(field)])
 }

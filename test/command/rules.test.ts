@@ -3,12 +3,12 @@ import { writeFile } from 'node:fs/promises'
 import { userInfo } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { usage } from '../../src/command/counts.ts'
-import { policies } from '../../src/command/policies.ts'
-import { allow, block, override } from '../../src/command/rules.ts'
+import { allow, block, override } from '../../src/gateway/admin/operations/rules.ts'
+import { usage } from '../../src/gateway/admin/operations/usage.ts'
+import { versions } from '../../src/gateway/admin/operations/versions.ts'
 import { freePort } from '../../tools/free-port.ts'
 import { PLANTED } from '../setup/secret-watch.ts'
-import { expectDocumented } from './documented.ts'
+import { expectAnswer } from './documented.ts'
 import { ownSite } from './own-site.ts'
 
 const POLICIES = [{ name: 'things', limits: '1/1h', by: 'header:x-api-key', anonymous: 'skip', match: 'GET /things' }]
@@ -47,19 +47,17 @@ test('sluice block keeps a token out, tells it why, and lets it in again; the to
   await expectStatus(200, headers)
   const args = ['block', '-', '--for', '1h', '--reason', 'too much', '--status', '404']
   const outcome = await run([...args, '--json'], `${token}\n`)
-  expectDocumented(block, outcome.stdout)
-  const { changed, entries } = JSON.parse(outcome.stdout)
+  expectAnswer(block, outcome.stdout)
+  const { changed, entry } = JSON.parse(outcome.stdout)
   expect(changed).toBe(true)
-  expect(entries).toEqual([
-    {
-      by: 'token',
-      digest: expect.any(String),
-      status: 404,
-      reason: 'too much',
-      until: expect.any(String),
-    },
-  ])
-  expect(Math.abs(Date.parse(entries[0].until) - Date.now() - 3_600_000)).toBeLessThan(60_000)
+  expect(entry).toEqual({
+    by: 'token',
+    digest: expect.any(String),
+    status: 404,
+    reason: 'too much',
+    until: expect.any(String),
+  })
+  expect(Math.abs(Date.parse(entry.until) - Date.now() - 3_600_000)).toBeLessThan(60_000)
   const response = await expectStatus(404, headers)
   expect(await response.text()).toContain('too much')
   await expectStatus(200, { Authorization: 'Bearer somebody-else' })
@@ -68,7 +66,7 @@ test('sluice block keeps a token out, tells it why, and lets it in again; the to
   const { stdout } = await run(['block', '--list'])
   expect(stdout).toMatch(/^target +block +until +reason\ntoken \S{22} +answered 404 +\S+Z +too much\n$/)
   // By its digest as well as by what it sends.
-  expect(await said(['block', '-', '--remove'], token)).toMatchObject({ changed: true, entries: [] })
+  expect(await said(['block', '-', '--remove'], token)).toMatchObject({ changed: true, entry: null })
   expect(await said(['block', '-', '--remove'], token)).toMatchObject({ changed: false })
   await expectStatus(200, headers)
 })
@@ -78,7 +76,7 @@ test('sluice block names a caller by a cookie, and says where it holds if it is 
   const { stdout } = await run(['block', '--cookie', 'sid=cookie-1', '--json'])
   expect(JSON.parse(stdout)).toMatchObject({
     scope: 'all',
-    entries: [{ by: 'cookie:sid', digest: expect.any(String) }],
+    entry: { by: 'cookie:sid', digest: expect.any(String) },
   })
   await expectStatus(403, headers)
   await said(['block', '--cookie', 'sid=cookie-1', '--remove'])
@@ -100,7 +98,7 @@ test('sluice allow goes before sluice block of a network', async () => {
   await run(['block', '--cidr', '203.0.113.0/24'])
   await expectStatus(403, inside)
   const { stdout } = await run(['allow', '--ip', '203.0.113.7', '--json', '--reason', 'ours'])
-  expectDocumented(allow, stdout)
+  expectAnswer(allow, stdout)
   await expectStatus(200, inside)
   await expectStatus(403, { 'CF-Connecting-IP': '203.0.113.8' })
   for (const args of [
@@ -116,15 +114,13 @@ test('sluice override raises the limits of a caller, and refuses policies that t
   await expectStatus(200, headers, '/things')
   await expectStatus(429, headers, '/things')
   const { stdout } = await run(['override', '-H', 'X-Api-Key=k-1', '--limits', 'things=30/1h', '--json'])
-  expectDocumented(override, stdout)
-  expect(JSON.parse(stdout).entries).toMatchObject([
-    { by: 'header:x-api-key', limits: [{ policy: 'things', limits: '30/1h' }] },
-  ])
+  expectAnswer(override, stdout)
+  expect(JSON.parse(stdout).entry).toMatchObject({ by: 'header:x-api-key', limits: { things: '30/1h' } })
   await expectStatus(200, headers, '/things')
   const wrong = await run(['override', '-H', 'X-Api-Key=k-2', '--limits', 'thing=30/1h'])
   expect(wrong.code).toBe(2)
   expect(wrong.stderr).toContain('expected the name of a policy, "default" or "things", got "thing"')
-  expect((await said(['override', '--list'])).entries.length).toBe(1)
+  expect((await said(['override', '--list'])).overrides.length).toBe(1)
   await said(['override', '--header', 'x-api-key=k-*', '--unlimited', '-p', 'things'])
   await said(['override', '--claim', 'sub=acme-*', '--multiplier', '2.5'])
   expect((await run(['override', '--list'])).stdout).toMatch(
@@ -133,7 +129,7 @@ test('sluice override raises the limits of a caller, and refuses policies that t
   for (const who of ['-H=x-api-key=k-1', '-H=x-api-key=k-*', '--claim=sub=acme-*']) {
     await said(['override', ...(who.startsWith('-H') ? ['-H', who.slice(3)] : [who]), '--remove'])
   }
-  expect((await said(['override', '--list'])).entries).toEqual([])
+  expect((await said(['override', '--list'])).overrides).toEqual([])
 })
 
 describe('sluice policies', () => {
@@ -157,7 +153,6 @@ limits = "5/1m"
     const before = await said(['policies', 'show'])
     expect(before).toMatchObject({ source: 'POLICIES', policies: POLICIES })
     const compared = await run(['policies', 'diff', file, '--json'])
-    expectDocumented(policies, compared.stdout)
     expect(JSON.parse(compared.stdout).changes).toEqual([
       {
         policy: 'things',
@@ -174,7 +169,6 @@ limits = "5/1m"
     expect((await said(['policies', 'show'])).version).toBe(before.version)
 
     const pushed = await run(['policies', 'push', file, '--yes', '--json', '--actor', 'ann', '--comment', 'attack'])
-    expectDocumented(policies, pushed.stdout)
     expect(JSON.parse(pushed.stdout)).toMatchObject({ changed: true, version: before.version + 1 })
     await expectStatus(200, headers, '/things')
     await expectStatus(200, headers, '/things')
@@ -184,7 +178,7 @@ limits = "5/1m"
     })
 
     const listed = await run(['policies', 'versions', '--json'])
-    expectDocumented(policies, listed.stdout)
+    expectAnswer(versions, listed.stdout)
     expect(JSON.parse(listed.stdout).versions[0]).toMatchObject({
       version: before.version + 1,
       actor: 'ann',
@@ -204,10 +198,10 @@ limits = "5/1m"
     const back = await said(['policies', 'rollback', `${before.version}`, '--yes'])
     expect(back).toMatchObject({ changed: true, version: before.version + 3 })
     expect(await said(['policies', 'show'])).toMatchObject({ source: 'POLICIES' })
-    expect((await said(['block', '--list'])).entries).toEqual([{ asn: 64500 }])
+    expect((await said(['block', '--list'])).blocks).toEqual([{ asn: 64500 }])
     const all = ['policies', 'rollback', `${before.version}`, '--section', 'all', '--yes']
     expect(await said(all)).toMatchObject({ changed: true, version: before.version + 4 })
-    expect((await said(['block', '--list'])).entries).toEqual([])
+    expect((await said(['block', '--list'])).blocks).toEqual([])
   })
 
   test('goes back from rules that another release has written, which it cannot read', async () => {
@@ -223,7 +217,7 @@ limits = "5/1m"
     expect(stderr).toContain('Roll back all of them to an older version, or to 0')
     const back = ['policies', 'rollback', '0', '--section', 'all', '--yes']
     expect(await said(back)).toMatchObject({ changed: true, version: version + 1 })
-    expect((await said(['block', '--list'])).entries).toEqual([])
+    expect((await said(['block', '--list'])).blocks).toEqual([])
     expect(await said(back)).toMatchObject({ changed: false })
   })
 
@@ -329,7 +323,7 @@ describe('sluice usage shows what the rules order for a caller', () => {
     await said(['override', token, '--unlimited', '-p', 'default'])
     await expectStatus(200, { Authorization: token, 'X-Api-Key': 'k-9' }, '/things')
     const { stdout } = await run(['usage', ...caller, '--json'])
-    expectDocumented(usage, stdout)
+    expectAnswer(usage, stdout)
     const { blocked, limits } = JSON.parse(stdout)
     expect(blocked).toBeNull()
     expect(limits).toMatchObject([
@@ -341,8 +335,8 @@ describe('sluice usage shows what the rules order for a caller', () => {
     )
     await said(['block', token, '--reason', 'why not', '--for', '1h'])
     const ruled = await run(['usage', ...caller, '--json'])
-    expectDocumented(usage, ruled.stdout)
-    expect(JSON.parse(ruled.stdout).blocked).toEqual({ status: 403, reason: 'why not', until: expect.any(String) })
+    expectAnswer(usage, ruled.stdout)
+    expect(JSON.parse(ruled.stdout).blocked).toEqual({ status: 403, reason: 'why not', untilMs: expect.any(Number) })
     expect((await run(['usage', ...caller])).stdout).toMatch(/^blocked: answered 403, until \S+Z, why not/)
     // Of whom only the digest is known.
     const digest = limits[0].key.slice(-23, -1)

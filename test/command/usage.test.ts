@@ -1,9 +1,9 @@
 import { describe, expect, inject, test } from 'vitest'
-import { reset, usage } from '../../src/command/counts.ts'
 import type { CallerKind } from '../../src/core/model/identity-source.ts'
+import { usage } from '../../src/gateway/admin/operations/usage.ts'
 import { freePort } from '../../tools/free-port.ts'
 import { PLANTED } from '../setup/secret-watch.ts'
-import { expectDocumented } from './documented.ts'
+import { expectAnswer } from './documented.ts'
 import { ownSite } from './own-site.ts'
 import { type Outcome, runCommand } from './run-command.ts'
 
@@ -78,7 +78,7 @@ describe.each(CONNECTIONS)('over %s', (kind, where) => {
       'bucket-1h': 3,
     })
     expect(JSON.parse(outcome.stdout).skipped).toMatchObject([{ policy: 'ban' }])
-    expectDocumented(usage, outcome.stdout)
+    expectAnswer(usage, outcome.stdout)
     for (const { key, used: units } of JSON.parse(outcome.stdout).limits) expect(key in before).toBe(units > 0)
     expect(used(await run(args))).toEqual(used(outcome))
     expect(await contents()).toEqual(before)
@@ -86,13 +86,16 @@ describe.each(CONNECTIONS)('over %s', (kind, where) => {
 
   test('sluice usage names policies that it cannot ask, and takes a digest in place of a caller', async () => {
     const { stdout } = await run(['usage', '-', '--json', ...where], `${token}\n`)
-    expectDocumented(usage, stdout)
+    expectAnswer(usage, stdout)
     const { limits, skipped } = JSON.parse(stdout)
     expect(skipped).toEqual([
-      { policy: 'login', reason: 'it counts this caller by address: name it with --ip' },
-      { policy: 'key', reason: 'it counts by header:x-api-key: name it with --header' },
-      { policy: 'ban', reason: 'it counts by cookie:sid: name it with --cookie' },
+      { policy: 'login', reason: 'it counts this caller by address', needs: 'ip' },
+      { policy: 'key', reason: 'it counts by header:x-api-key', needs: 'header' },
+      { policy: 'ban', reason: 'it counts by cookie:sid', needs: 'cookie' },
     ])
+    expect((await run(['usage', '-', ...where], `${token}\n`)).stdout).toMatch(
+      /\nlogin: skipped, it counts this caller by address: name it with --ip\nkey: .*: name it with --header\nban: .* --cookie\n$/,
+    )
     const digest = limits[0].key.slice(-23, -1)
     const again = JSON.parse((await run(['usage', '--digest', digest, '--json', ...where])).stdout)
     expect(again.limits[0]).toMatchObject({ key: limits[0].key, used: 3, remaining: 7 })
@@ -108,8 +111,7 @@ describe.each(CONNECTIONS)('over %s', (kind, where) => {
 
     const one = await run(['reset', ...caller, '--policy', 'login', '--yes', '--json'])
     expect(one.code).toBe(0)
-    expectDocumented(reset, one.stdout)
-    expect(JSON.parse(one.stdout)).toMatchObject({ reset: true, keys: [{ policy: 'login', used: 1 }] })
+    expect(JSON.parse(one.stdout)).toMatchObject({ reset: true, keys: [{ policy: 'login', used: 1 }], skipped: [] })
     expect(used(await run(['usage', ...caller, '--json']))).toMatchObject({ 'default-1h': 3, 'login-1h': 0 })
 
     expect((await run(['reset', ...caller, '--yes'])).stdout).toMatch(/^reset:\n/)
@@ -150,14 +152,13 @@ test('sluice reset of a caller leaves what is counted for everyone, unless its p
   const env = { POLICIES: JSON.stringify(policies), RATE_LIMITS: 'off' }
   const forget = async (...args: string[]) => {
     const { stdout } = await run(['reset', 'abc', '--yes', '--json', ...args], undefined, env)
-    expectDocumented(reset, stdout)
     const { keys, skipped } = JSON.parse(stdout) as Record<'keys' | 'skipped', { policy: string }[]>
     return [keys.map(({ policy }) => policy), skipped.map(({ policy }) => policy)]
   }
   expect(await forget()).toEqual([['own'], ['total']])
   expect(await forget('--policy', 'total')).toEqual([['total'], []])
   const { stdout } = await run(['usage', 'abc', '--json'], undefined, env)
-  expectDocumented(usage, stdout)
+  expectAnswer(usage, stdout)
 })
 
 test('sluice usage without --json prints an aligned table without colours', async () => {
@@ -179,7 +180,7 @@ test('sluice usage shows until when a caller has a penalty, and what it has used
   const [key = ''] = await site.redis.keys(`${site.keyPrefix}:ban:*`)
   const caller = ['--digest', key.slice(key.indexOf('{') + 1, -1)]
   const asked = await run(['usage', ...caller, '--json'])
-  expectDocumented(usage, asked.stdout)
+  expectAnswer(usage, asked.stdout)
   const { nowMs, limits } = JSON.parse(asked.stdout)
   const [ban, ...others] = limits.toReversed()
   expect(ban).toMatchObject({ policy: 'ban', used: 3, remaining: 0 })

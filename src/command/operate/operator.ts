@@ -72,10 +72,11 @@ export async function readTarget(
   return pair ? createTargetInput(kind as NamedKind, ...pair) : parts
 }
 
-export function explainSkipped(policies: InferOutput<typeof skipped>) {
+/** Says of policies that were skipped why, and by which option the caller could have been named to them. */
+export function formatSkipped(policies: InferOutput<typeof skipped>): readonly string[] {
   return policies.map(({ policy, reason, needs }) => {
     const option = needs === 'token' ? 'by its token' : `with ${findOptionName(`#/caller/${needs}`)}`
-    return { policy, reason: needs === null ? reason : `${reason}: name it ${option}` }
+    return `${policy}: skipped, ${reason}${needs === null ? '' : `: name it ${option}`}`
   })
 }
 
