@@ -26,7 +26,7 @@ const name = fc.constantFrom(
 const entry = fc.oneof(fc.dictionary(name, part, { maxKeys: 4 }), part)
 const list = fc.oneof(fc.array(entry, { maxLength: 4 }), part)
 const input = fc.oneof(
-  fc.dictionary(fc.constantFrom('blocks', 'allows', 'overrides', 'policies', 'shadow', '__proto__', 'x'), list),
+  fc.dictionary(fc.constantFrom('blocks', 'allows', 'overrides', 'policies', '__proto__', 'x'), list),
   part,
 )
 

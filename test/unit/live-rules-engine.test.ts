@@ -400,7 +400,7 @@ describe('a policy in shadow mode, pushed beside the active ones,', () => {
   test('makes no identity new for those that count new ones, and refuses once it is enforced', async () => {
     const policies = [
       { name: 'users', limits: '9/1h' },
-      { name: 'newcomers', limits: '3/1h', by: 'ip', counts: 'new-identities' },
+      { name: 'signups', limits: '3/1h', by: 'ip', counts: 'new-identities' },
     ]
     const trial = { name: 'trial', limits: '1/1h' }
     const site = new Site({ RATE_LIMITS: 'off', POLICIES: policies })

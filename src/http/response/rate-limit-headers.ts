@@ -45,7 +45,7 @@ export function setRateLimitHeaders(
   })
 }
 
-/** Beside limits that are enforced, clients need not hold back for one that is tried in shadow mode. */
+/** Where limits are enforced, clients need not hold back for one that is only tried in shadow mode. */
 function selectReported(limits: readonly ReportedLimit[]): readonly ReportedLimit[] {
   const isEnforced = ({ policy }: ReportedLimit) => policy.mode === 'enforce'
   return limits.every(isEnforced) || !limits.some(isEnforced) ? limits : limits.filter(isEnforced)
