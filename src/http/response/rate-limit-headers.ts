@@ -47,7 +47,6 @@ export function setRateLimitHeaders(
 
 /** Where limits are enforced, clients need not hold back for one that is only tried in shadow mode. */
 function selectReported(limits: readonly ReportedLimit[]): readonly ReportedLimit[] {
-  const isEnforced = ({ policy }: ReportedLimit) => policy.mode === 'enforce'
   return limits.every(isEnforced) || !limits.some(isEnforced) ? limits : limits.filter(isEnforced)
 }
 
@@ -74,8 +73,12 @@ function formatLimitItem(status: ReportedLimit): string {
   return `"${name}";r=${remaining}${holdsSlots(status.policy) ? '' : `;t=${toWholeSeconds(resetMs)}`}`
 }
 
-function isRefusing({ policy, retryAfterMs }: ReportedLimit): boolean {
-  return policy.mode === 'enforce' && retryAfterMs > 0
+function isEnforced({ policy }: ReportedLimit): boolean {
+  return policy.mode === 'enforce'
+}
+
+function isRefusing(status: ReportedLimit): boolean {
+  return isEnforced(status) && status.retryAfterMs > 0
 }
 
 /** A refusal for want of a slot tells the same. */
