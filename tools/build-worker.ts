@@ -118,6 +118,7 @@ const withoutUnusedCommands: Rolldown.Plugin = {
 export const PARTS: Readonly<Record<string, readonly VariableName[]>> = {
   'core/options/calendar.ts': ['POLICIES'],
   'core/store/redis/more-lua.ts': ['DECIDE_TOKEN', 'RULES', 'POLICIES'],
+  'core/engine/stages/early-refusals.ts': ['DECIDE_TOKEN', 'RULES', 'POLICIES'],
   'http/response/hold-until-end.ts': ['RULES', 'POLICIES'],
   'http/request/identity/jwt/verify-tokens.ts': ['JWKS_URL', 'JWT_SECRET'],
   'core/shedding/upstream-health.ts': ['SHEDDING'],

@@ -3,6 +3,7 @@
  * flood's clock, or over the simulated Durable Objects. Counts are exact, and the same in each run.
  */
 
+import { createEarlyRefusals } from '../../src/core/engine/stages/early-refusals.ts'
 import { ALGORITHM_NAMES } from '../../src/core/model/limits.ts'
 import type { Store } from '../../src/core/model/store.ts'
 import type { SlotHold } from '../../src/core/model/verdict.ts'
@@ -141,7 +142,7 @@ async function run(
   const config = loadConfig({ UPSTREAM_URL: 'https://api.test', STORE: 'memory', ...flood.env })
   const now = () => Math.floor(time.nowMs)
   const { limiter, digestsOfTokens } = composeLimiter({
-    ...{ ...config, store, leases: undefined, health: undefined, now, log() {} },
+    ...{ ...config, store, repeats: createEarlyRefusals, leases: undefined, health: undefined, now, log() {} },
   })
   const ruleIndex =
     flood.rules &&

@@ -4,6 +4,7 @@ import { holdsSlots } from '../core/algorithms/algorithm-table.ts'
 import { consoleLog, throttle } from '../core/runtime/log.ts'
 import type { Backend } from '../core/store/backend.ts'
 import { type Config, type Environment, isBinding, loadConfig, type Service } from '../http/config/load-config.ts'
+import { isRefusedEarly } from '../http/request/charge-builder.ts'
 import { composeLimiter } from '../http/request/request-limiter.ts'
 import type { RouteHandler } from './api/route.ts'
 import { type App, createApp } from './app/app.ts'
@@ -55,10 +56,12 @@ export async function createHandler(
   const mirrored = copy && withMirror?.(backend.limits, { mirror: copy.limits, watch: recorder, now, timeoutMs, log })
   const limits = mirrored ?? backend.limits
   const store = recorder?.withTiming(limits) ?? limits
+  const isEarly = rules !== undefined || config.decideToken !== undefined || policies.some(isRefusedEarly)
+  const repeats = isEarly ? (await import('../core/engine/stages/early-refusals.ts')).createEarlyRefusals : 'certain'
   const mayHoldSlots = rules !== undefined || policies.some(holdsSlots)
   const { createHoldUntilEnd } = mayHoldSlots ? await import('../http/response/hold-until-end.ts') : {}
   const leases = config.leases ? (await import('../core/engine/stages/leases.ts')).withLeases(config.leases) : undefined
-  const composed = composeLimiter({ ...config, store, now, log, leases, watch: recorder, readClaim, health })
+  const composed = composeLimiter({ ...config, store, now, log, repeats, leases, watch: recorder, readClaim, health })
   const { openRules } = rules ? await import('./rules/open-rules.ts') : {}
   const parts = { config, env, backend, mirror: copy, composed, readClaim, now, log }
   const rulesEngine = rules && (await openRules?.({ ...parts, rules }))

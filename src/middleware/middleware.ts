@@ -1,3 +1,4 @@
+import { createEarlyRefusals } from '../core/engine/stages/early-refusals.ts'
 import { type LimitStatus, toLimitStatus, type Verdict } from '../core/model/verdict.ts'
 import { composeLimiter } from '../http/request/request-limiter.ts'
 import { createPathReader, createTargetReader } from '../http/request/target.ts'
@@ -46,7 +47,7 @@ export function composeMiddleware<Args extends unknown[]>(options: SharedOptions
   refuseSharedNames(limiterStore, keyPrefix, policies, ({ limits, burst, plans }) => [limits, burst, plans?.limits])
   const store = limiterStore.open(new Set(policies.map(({ algorithm }) => algorithm)))
   const { isRemote, timeoutMs: storeTimeoutMs } = limiterStore
-  const repeats = isRemote ? 'all' : 'none'
+  const repeats = isRemote ? createEarlyRefusals : 'none'
   const { limiter } = composeLimiter({ ...settings, store, storeTimeoutMs, repeats, hasBreaker: isRemote })
   return { ...settings, limiter, readTarget: createTargetReader(createPathReader(literalInPaths)) }
 }

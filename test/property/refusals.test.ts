@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { createEarlyRefusals } from '../../src/core/engine/stages/early-refusals.ts'
 import { withIsolateMemory } from '../../src/core/engine/stages/isolate-memory.ts'
 import { withLeases } from '../../src/core/engine/stages/leases.ts'
 import type { RepeatedRefusals } from '../../src/core/engine/stages/refusal-cache.ts'
@@ -115,7 +116,7 @@ class Site extends Calls {
       const decide = (request: DecisionRequest) => this.#decide(request, heard)
       return {
         cache: withIsolateMemory(storeWith({ decide }), {
-          repeats: 'all',
+          repeats: createEarlyRefusals,
           now: () => this.nowMs,
           timeoutMs: Number.POSITIVE_INFINITY,
         }),
@@ -203,7 +204,7 @@ describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
           anyBlocks,
           fc.array(anyStep, { minLength: 60, maxLength: 200, size: 'max' }),
           anyReserves,
-          fc.constantFrom('certain' as const, 'all' as const),
+          fc.constantFrom('certain' as const, createEarlyRefusals),
           async (limits, blocks, steps, reserves, repeats) => {
             const isolate = new Isolate(open(), isLeased, repeats)
             const charges = chargeAll(limits, reserves)

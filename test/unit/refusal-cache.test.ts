@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { createEarlyRefusals } from '../../src/core/engine/stages/early-refusals.ts'
 import { withIsolateMemory } from '../../src/core/engine/stages/isolate-memory.ts'
 import type { DecisionRequest, LimitState, StoreCharge } from '../../src/core/model/charge.ts'
 import { StoreError } from '../../src/core/model/store.ts'
@@ -224,7 +225,7 @@ function limited() {
   const store = new SlowStore(clock)
   const { sent } = store
   const limiter = withIsolateMemory(store, {
-    repeats: 'all',
+    repeats: createEarlyRefusals,
     now: () => clock.now,
     timeoutMs: Number.POSITIVE_INFINITY,
   })

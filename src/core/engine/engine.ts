@@ -20,7 +20,7 @@ export interface EngineOptions extends Omit<IsolateMemoryOptions, 'repeats' | 't
   readonly storeTimeoutMs: number
   /** Share of each limit that applies here while the store is unavailable, above 0 and at most 1. */
   readonly localShare: number
-  /** Default `all`. */
+  /** Default `certain`. */
   readonly repeats?: IsolateMemoryOptions['repeats']
   /** Default true. */
   readonly hasBreaker?: boolean
@@ -49,7 +49,7 @@ export class Engine {
 
   constructor(options: EngineOptions) {
     const { store, now, log, storeTimeoutMs: timeoutMs, leases, watch } = options
-    const { repeats = 'all', hasBreaker = true } = options
+    const { repeats = 'certain', hasBreaker = true } = options
     this.#breaker = hasBreaker
       ? new CircuitBreaker({ now, random: Math.random, probeTimeoutMs: 2 * timeoutMs })
       : undefined

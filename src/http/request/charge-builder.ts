@@ -156,3 +156,9 @@ function readCost(cost: Cost, request: ReceivedRequest, mode: PolicyMode): numbe
   if (units >= 1 && units <= cost.max) return units
   return mode === 'enforce' ? { outcome: 'invalid_cost', header: cost.name, max: cost.max } : 1
 }
+
+/** Tests that refusals by a policy may end before their retry-after time, or are of many costs. */
+export function isRefusedEarly({ algorithm, counts, cost, actualCostHeader }: RequestPolicy): boolean {
+  const { holdsSlots } = ALGORITHMS[algorithm]
+  return holdsSlots === true || counts === 'new-identities' || cost.kind !== 'fixed' || actualCostHeader !== undefined
+}

@@ -2,31 +2,22 @@
  * Repeats refusals without a call to the store, so that a flood of refused requests costs next to nothing.
  *
  * Most refusals are certain: only time gives units back, so the same request is refused until its retry-after time, unless
- * units are used or returned before. Others may end at any time: a slot is released, a charge settled, or an identity
- * that was new becomes known. The store decides three of those a second, and the last one is repeated until the second
- * ends. The same holds for a fourth cost in a second.
+ * units are used or returned before. `early-refusals.ts` knows of the others.
  *
- * Two refusals are never repeated: one that counts towards a penalty, because the store must count it, and one of an
- * identity that may be known to the store: one that comes again is looked up.
+ * A refusal that counts towards a penalty is never repeated, because the store must count it.
  */
 import { holdsSlots } from '../../algorithms/algorithm-table.ts'
-import {
-  countsNewIdentities,
-  countWanted,
-  detectsNewIdentities,
-  findMinRemaining,
-  hasPenalty,
-} from '../../algorithms/decide.ts'
+import { countsNewIdentities, findMinRemaining, hasPenalty } from '../../algorithms/decide.ts'
 import type { Decision, DecisionRequest, LimitState, StoreCharge } from '../../model/charge.ts'
 import { type Store, StoreError } from '../../model/store.ts'
 import type { CallContext } from '../../runtime/call-context.ts'
-import { ageUsage, findLongestRetryMs, findStandingMs } from './refusal-memory.ts'
-import { SeenIdentities } from './seen-identities.ts'
-import { decideSome, decorate, type StageWatch } from './stage.ts'
+import type { CreateEarlyRefusals, EarlyRefusals, RepeatedRefusal } from './early-refusals.ts'
+import { ageUsage, countUnits, findLongestRetryMs, findStandingMs } from './refusal-memory.ts'
+import { decorate, type StageWatch } from './stage.ts'
 import type { StatusCache } from './status-cache.ts'
 
-/** The refusals to repeat: only those that are certain, or also those that may end at any time. */
-export type RepeatedRefusals = 'none' | 'certain' | 'all'
+/** The refusals to repeat: only those that are certain, or with `createEarlyRefusals` also those that may end early. */
+export type RepeatedRefusals = 'none' | 'certain' | CreateEarlyRefusals
 
 export interface RefusalCacheOptions {
   readonly statuses: StatusCache
@@ -34,9 +25,6 @@ export interface RefusalCacheOptions {
   readonly now: () => number
   readonly watch?: StageWatch | undefined
 }
-
-/** Refusals by one key that the store decides in a second, before others are answered by what is known of them. */
-const MAX_CALLS = 3
 
 /** Remembers what the store replies, and repeats refusals. A `peek` is always answered by the store. */
 export function withRefusalCache(store: Store, options: RefusalCacheOptions): Store {
@@ -66,11 +54,13 @@ export function withRefusalCache(store: Store, options: RefusalCacheOptions): St
 class RefusalCache {
   readonly #store: Store
   readonly #options: RefusalCacheOptions
-  readonly #identities = new SeenIdentities()
+  readonly #early: EarlyRefusals | undefined
 
   constructor(store: Store, options: RefusalCacheOptions) {
+    const { repeats, statuses, now } = options
     this.#store = store
     this.#options = options
+    this.#early = typeof repeats === 'function' ? repeats(statuses, now) : undefined
   }
 
   async decide(request: DecisionRequest, context: CallContext | undefined): Promise<Decision> {
@@ -84,8 +74,8 @@ class RefusalCache {
         return known
       }
     }
-    const isPeeked = repeats === 'all' && action === 'take' && this.#isLikelyNew(request)
-    return (isPeeked && (await this.#peekNewIdentity(request, context))) || this.#ask(request, context)
+    const refused = this.#early?.isLikelyNew(request) ? await this.#refuseNewIdentity(request, context) : undefined
+    return refused ?? this.#ask(request, context)
   }
 
   async #ask(request: DecisionRequest, context: CallContext | undefined): Promise<Decision> {
@@ -96,7 +86,7 @@ class RefusalCache {
       const decision = await this.#store.decide(request, context)
       const isConclusive = statuses.update(request, decision, sentAtMs, repliesBefore)
       if (decision.granted === 0) this.#noteRefusals(request, decision, sentAtMs, isConclusive)
-      else this.#identities.noteAdmitted(request.charges)
+      else this.#early?.noteAdmitted(request.charges)
       return decision
     } catch (error) {
       if (!(error instanceof StoreError) || error.mayHaveRun) statuses.invalidate(request)
@@ -104,54 +94,40 @@ class RefusalCache {
     }
   }
 
-  /**
-   * Finds out whether an identity is known. With Durable Objects, a charge would have to be reverted.
-   * @returns undefined if it may be admitted, or if a refusal is to be counted
-   */
-  async #peekNewIdentity(request: DecisionRequest, context: CallContext | undefined): Promise<Decision | undefined> {
+  /** @returns undefined if the identity may be admitted, or if a refusal is to be counted */
+  async #refuseNewIdentity(request: DecisionRequest, context: CallContext | undefined): Promise<Decision | undefined> {
     const { statuses, now } = this.#options
     const sentAtMs = now()
     const repliesBefore = statuses.replies
-    const isPeeked = (charge: StoreCharge) => countsNewIdentities(charge) || this.#identities.mayBeNew(charge)
-    const seen = await decideSome(this.#store, { ...request, action: 'peek' }, isPeeked, context)
-    const isCounted = request.charges.some((charge, index) => mustCount(charge, seen.usage[index] ?? []))
-    if (seen.granted > 0 || isCounted) return undefined
+    const seen = await this.#early?.peek(this.#store, request, context)
+    const isCounted = request.charges.some((charge, index) => mustCount(charge, seen?.usage[index] ?? []))
+    if (!seen || seen.granted > 0 || isCounted) return undefined
     this.#noteRefusals(request, seen, sentAtMs, statuses.update(request, seen, sentAtMs, repliesBefore))
     return seen
   }
 
   #findDecision(request: DecisionRequest, nowMs: number): Decision | undefined {
     const { charges } = request
-    const found = charges.map((charge, index) => this.#findRefusal(charge, index, request, nowMs))
+    const found = charges.map((_, at) => this.#findRefusal(request, at, nowMs))
     const first = found.find((one) => one !== undefined)?.refusal
     if (!first) return undefined
     const isRefusedAsNew = charges.some((charge, index) => found[index] && countsNewIdentities(charge))
     // Another charge may refuse for longer by now, or count the refusal. Of a new identity, nothing is used.
     const isComplete = charges.every(
       (charge, index) =>
-        found[index] || (isRefusedAsNew && this.#identities.mayBeNew(charge)) || this.#hasRoom(charge, request),
+        found[index] || (isRefusedAsNew && this.#early?.mayBeNew(charge)) || this.#hasRoom(charge, request),
     )
     if (!isComplete) return undefined
     const usage = found.map((one) => (one ? ageUsage(one.refusal, nowMs, one.maxWaitMs) : []))
     return { granted: 0, nowMs: first.nowMs + nowMs - first.sentAtMs, usage }
   }
 
-  #findRefusal(charge: StoreCharge, index: number, request: DecisionRequest, nowMs: number) {
-    const { statuses, repeats } = this.#options
+  #findRefusal(request: DecisionRequest, at: number, nowMs: number): RepeatedRefusal | undefined {
+    const charge = request.charges[at] as StoreCharge
     // Most callers have no refusal.
-    const memory = charge.mode === 'enforce' ? statuses.get(charge)?.refusals : undefined
-    if (!memory) return undefined
-    const units = countUnits(charge, request)
-    const certain = memory.findCertain(units, nowMs)
-    if (certain) return { refusal: certain }
-    const calls = memory.countCalls(nowMs)
-    if (repeats !== 'all' || calls < MAX_CALLS) return undefined
-    const detecting = countsNewIdentities(charge) ? listDetecting(request, index) : undefined
-    if (detecting && !this.#identities.areRefused(detecting, calls, nowMs)) return undefined
-    const refusal = memory.findClosest(units, nowMs)
-    // An identity that was not looked up will be when it comes again.
-    const isGuess = detecting && !detecting.some(({ key }) => this.#identities.isNew(key, nowMs))
-    return refusal && { refusal, ...(isGuess && { maxWaitMs: memory.spanEndMs - nowMs }) }
+    const memory = charge.mode === 'enforce' ? this.#options.statuses.get(charge)?.refusals : undefined
+    const refusal = memory?.findCertain(countUnits(charge, request), nowMs)
+    return refusal ? { refusal } : memory && this.#early?.find(request, at, nowMs)
   }
 
   /** @returns true if the charge would not refuse, as far as is known; units that may be released at any time are unknown */
@@ -162,16 +138,6 @@ class RefusalCache {
     const { usage = [], isDoubtful = false } = this.#options.statuses.get(charge) ?? {}
     if (usage.length === 0) return !charge.penalty
     return !isDoubtful && !hasPenalty(usage) && findMinRemaining(usage) >= countUnits(charge, request)
-  }
-
-  /** @returns true if too many new identities were refused lately, and this one is not known here */
-  #isLikelyNew(request: DecisionRequest): boolean {
-    const { statuses, now } = this.#options
-    return request.charges.some((charge, index) => {
-      if (!countsNewIdentities(charge) || charge.mode === 'shadow') return false
-      const refusal = statuses.get(charge)?.refusals?.findClosest(countUnits(charge, request), now())
-      return refusal && listDetecting(request, index).some((one) => this.#identities.mayBeNew(one))
-    })
   }
 
   #noteRefusals(
@@ -191,21 +157,9 @@ class RefusalCache {
       const untilMs = sentAtMs + findStandingMs(limits, mayEndEarly)
       const units = countUnits(charge, request)
       statuses.ensure(charge).addRefusal({ usage: limits, units, nowMs, sentAtMs, receivedAtMs, untilMs, mayEndEarly })
-      if (!countsNewIdentities(charge)) continue
-      for (const one of listDetecting(request, index)) {
-        if (isUnused(one, usage[request.charges.indexOf(one)] ?? [])) this.#identities.noteNew(one.key, sentAtMs)
-      }
+      this.#early?.noteRefused(request, index, usage, sentAtMs)
     }
   }
-}
-
-/** The charges by which one that counts new identities finds out whether there is one. */
-function listDetecting({ charges }: Pick<DecisionRequest, 'charges'>, index: number): readonly StoreCharge[] {
-  return charges.slice(0, index).filter(detectsNewIdentities)
-}
-
-function isUnused({ limits }: StoreCharge, usage: readonly LimitState[]): boolean {
-  return usage.length > 0 && usage.every(({ remaining }, at) => remaining === limits[at]?.limit)
 }
 
 /** Slots are released, and new identities become known, at times that the limits do not say. */
@@ -227,9 +181,4 @@ function mayPenalize({ mode, penalty }: StoreCharge): boolean {
 /** Refusals that lead to a penalty are counted by the store, each of them. */
 function mustCount(charge: StoreCharge, limits: readonly LimitState[]): boolean {
   return mayPenalize(charge) && findLongestRetryMs(limits) > 0 && !hasPenalty(limits)
-}
-
-/** Units that must remain for a request to fit, reserved ones included. */
-function countUnits({ cost, reserved }: StoreCharge, request: DecisionRequest): number {
-  return cost * countWanted(request) + reserved
 }

@@ -1,6 +1,6 @@
 /** Remembers the refusals of one key: plain data without I/O, one for each status of the `StatusCache`. */
-import { findMinRemaining, hasPenalty } from '../../algorithms/decide.ts'
-import type { LimitState } from '../../model/charge.ts'
+import { countWanted, findMinRemaining, hasPenalty } from '../../algorithms/decide.ts'
+import type { DecisionRequest, LimitState, StoreCharge } from '../../model/charge.ts'
 
 /** Retry-After is never shorter, so a caller that obeys it does not notice. */
 const SPAN_MS = 1_000
@@ -118,4 +118,9 @@ export function ageUsage(
 
 export function findLongestRetryMs(limits: readonly LimitState[]): number {
   return Math.max(0, ...limits.map(({ retryAfterMs }) => retryAfterMs))
+}
+
+/** Units that must remain for a request to fit, reserved ones included. */
+export function countUnits({ cost, reserved }: StoreCharge, request: DecisionRequest): number {
+  return cost * countWanted(request) + reserved
 }
