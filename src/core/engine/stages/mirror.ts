@@ -1,3 +1,4 @@
+/** Fills a second store with the same charges, before it replaces the first. */
 import { countWanted, wasSkipped, withoutCondition } from '../../algorithms/decide.ts'
 import type { Decision, DecisionRequest, StoreCharge } from '../../model/charge.ts'
 import type { PenaltySettings } from '../../model/limits.ts'
@@ -55,18 +56,90 @@ interface MirroredCharge {
  * `revoke` goes to the store alone: a decision without an answer was not mirrored, and slots whose release failed were
  * released in the mirror before.
  */
-export function withMirror(store: Store, { mirror, now, timeoutMs, watch, log }: MirrorOptions): Store {
+export function withMirror(store: Store, options: MirrorOptions): Store {
+  const { mirror: target, now, timeoutMs, log } = options
   const breaker = new CircuitBreaker({ now, random: Math.random, probeTimeoutMs: 2 * timeoutMs })
-  const second = withBreaker(mirror, { breaker, now, log: (level) => log(level, { event: 'mirror_recovered' }) })
+  const second = withBreaker(target, { breaker, now, log: (level) => log(level, { event: 'mirror_recovered' }) })
+  const mirror = new Mirror(second, options)
+  return decorate(store, {
+    async decide(request, context) {
+      const decision = await store.decide(request, context)
+      if (request.action !== 'peek') mirror.follow(request, decision, context)
+      return decision
+    },
+    release(charges) {
+      mirror.followUp(charges, (own, atMs) =>
+        // A charge without an answer may still be on its way.
+        atMs === undefined ? second.revoke(own.map((charge) => ({ charge, isKnown: false }))) : second.release(own),
+      )
+      return store.release(charges)
+    },
+    renew(charges) {
+      mirror.followUp(charges, (own) => second.renew(own))
+      return store.renew(charges)
+    },
+    settle(differences, chargedAtMs) {
+      const units = new Map(differences.map(({ charge, units }) => [charge, units]))
+      mirror.followUp([...units.keys()], async (own, atMs) => {
+        if (atMs === undefined) return
+        const adjustments = own.map((charge) => ({ charge, units: units.get(charge) ?? 0 }))
+        await second.settle(adjustments, atMs)
+      })
+      return store.settle(differences, chargedAtMs)
+    },
+    async delete(keys) {
+      const done = mirror.guard(second.delete(keys))
+      await store.delete(keys)
+      await done
+    },
+  })
+}
+
+class Mirror {
+  readonly #second: Store
+  readonly #options: MirrorOptions
   /** Keys are the charge objects of a request, which no other request has. */
-  const mirroredCharges = new WeakMap<StoreCharge, MirroredCharge>()
+  readonly #mirroredCharges = new WeakMap<StoreCharge, MirroredCharge>()
   /** Counts since the last log line. */
-  let counts = { ...COUNTS }
-  let loggedAtMs = now()
-  let waiting = 0
+  #counts = { ...COUNTS }
+  #loggedAtMs: number
+  #waiting = 0
+
+  constructor(second: Store, options: MirrorOptions) {
+    this.#second = second
+    this.#options = options
+    this.#loggedAtMs = options.now()
+  }
+
+  follow(request: DecisionRequest, decision: Decision, context: CallContext | undefined): void {
+    if (decision.granted > 0) this.#followCharge(request, decision, context)
+    else this.#continueWith(this.#followRefusal(request, decision, context), context)
+  }
+
+  /** Repeats in the mirror what is done with charges in the store, as soon as their time is known. */
+  followUp(
+    charges: readonly StoreCharge[],
+    work: (charges: StoreCharge[], atMs: number | undefined) => Promise<void>,
+  ): void {
+    for (const [charge, own] of Map.groupBy(charges, (charge) => this.#mirroredCharges.get(charge))) {
+      const done = charge?.atMs.then((atMs) => work(own, atMs))
+      if (done) this.#continueWith(done, charge?.context)
+    }
+  }
+
+  /** Counts a failure of the mirror, which nobody else notices. */
+  async guard(work: Promise<unknown>): Promise<void> {
+    try {
+      await work
+    } catch (error) {
+      if (!(error instanceof StoreError)) throw error
+      this.#count('failures')
+      this.#options.log('warn', { event: 'mirror_error', message: error.message })
+    }
+  }
 
   /** Mirrors a charge, whatever remains there, and compares the limits before it. */
-  function followCharge(request: DecisionRequest, decision: Decision, context: CallContext | undefined): void {
+  #followCharge(request: DecisionRequest, decision: Decision, context: CallContext | undefined): void {
     const { action, leaseMs } = request
     const charges = request.charges.filter((_, index) => wasCharged(request, decision, index))
     if (charges.length === 0) return
@@ -77,13 +150,13 @@ export function withMirror(store: Store, { mirror, now, timeoutMs, watch, log }:
       charges: charges.map(withoutCondition),
       ...(leaseMs !== undefined && { leaseMs }),
     }
-    const answered = repeatCharge(recorded, context)
+    const answered = this.#repeatCharge(recorded, context)
     const atMs = answered.then(
       ({ nowMs }) => nowMs,
       () => undefined,
     )
     for (const charge of charges) {
-      if (charge.slot !== undefined || charge.needsSettlement) mirroredCharges.set(charge, { atMs, context })
+      if (charge.slot !== undefined || charge.needsSettlement) this.#mirroredCharges.set(charge, { atMs, context })
     }
     const comparison = answered.then(({ usage }) => {
       // A charge of used units is no decision.
@@ -91,21 +164,22 @@ export function withMirror(store: Store, { mirror, now, timeoutMs, watch, log }:
       const isRefused = charges.some(({ mode }, index) => {
         return mode === 'enforce' && usage[index]?.some(({ retryAfterMs }) => retryAfterMs > 0)
       })
-      count('decisions', isRefused && 'refusedByMirrorOnly')
+      this.#count('decisions', isRefused && 'refusedByMirrorOnly')
     })
-    continueWith(comparison, context)
+    this.#continueWith(comparison, context)
   }
 
   /** Compares a refusal, then repeats its penalty in the mirror. */
-  async function followRefusal(request: DecisionRequest, decision: Decision, context: CallContext | undefined) {
+  async #followRefusal(request: DecisionRequest, decision: Decision, context: CallContext | undefined): Promise<void> {
+    const { now } = this.#options
     const refusedAtMs = now()
     try {
       const peek = { action: 'peek', permits: countWanted(request), charges: request.charges } as const
-      const { granted } = await second.decide(peek, withOwnDeadlines(context))
-      count('decisions', granted > 0 && 'refusedByPrimaryOnly')
+      const { granted } = await this.#second.decide(peek, withOwnDeadlines(context))
+      this.#count('decisions', granted > 0 && 'refusedByPrimaryOnly')
     } finally {
       const charges = createPenaltyCharges(request, decision, now() - refusedAtMs)
-      if (charges.length > 0) await repeatCharge({ action: 'take', permits: 1, charges }, context)
+      if (charges.length > 0) await this.#repeatCharge({ action: 'take', permits: 1, charges }, context)
     }
   }
 
@@ -113,98 +187,42 @@ export function withMirror(store: Store, { mirror, now, timeoutMs, watch, log }:
    * Sends a charge, a little later if the circuit is open; a call that may have run is not repeated. Each request waits
    * for its own: on Workers, none may await a promise of another.
    */
-  async function repeatCharge(request: DecisionRequest, context: CallContext | undefined): Promise<Decision> {
+  async #repeatCharge(request: DecisionRequest, context: CallContext | undefined): Promise<Decision> {
     let attempt = 0
     try {
       for (;;) {
         try {
-          return await second.decide(request, withOwnDeadlines(context))
+          return await this.#second.decide(request, withOwnDeadlines(context))
         } catch (error) {
-          const mayRetry = attempt === 0 ? waiting < MAX_WAITING : attempt < MAX_ATTEMPTS
+          const mayRetry = attempt === 0 ? this.#waiting < MAX_WAITING : attempt < MAX_ATTEMPTS
           if (!(error instanceof StoreError) || error.mayHaveRun || !mayRetry) throw error
         }
-        if (attempt++ === 0) waiting++
+        if (attempt++ === 0) this.#waiting++
         await new Promise((resolve) => setTimeout(resolve, PAUSE_MS * (0.75 + Math.random() / 2)))
       }
     } finally {
-      if (attempt > 0) waiting--
+      if (attempt > 0) this.#waiting--
     }
   }
 
-  /** Repeats in the mirror what is done with charges in the store, as soon as their time is known. */
-  function followUp(
-    charges: readonly StoreCharge[],
-    work: (charges: StoreCharge[], atMs: number | undefined) => Promise<void>,
-  ): void {
-    for (const [charge, own] of Map.groupBy(charges, (charge) => mirroredCharges.get(charge))) {
-      const done = charge?.atMs.then((atMs) => work(own, atMs))
-      if (done) continueWith(done, charge?.context)
-    }
-  }
-
-  function continueWith(work: Promise<unknown>, context: CallContext | undefined): void {
-    const done = guard(work)
+  #continueWith(work: Promise<unknown>, context: CallContext | undefined): void {
+    const done = this.guard(work)
     if (context) context.waitUntil(done)
   }
 
-  /** Counts a failure of the mirror, which nobody else notices. */
-  async function guard(work: Promise<unknown>): Promise<void> {
-    try {
-      await work
-    } catch (error) {
-      if (!(error instanceof StoreError)) throw error
-      count('failures')
-      log('warn', { event: 'mirror_error', message: error.message })
-    }
-  }
-
-  function count(...names: readonly (MirrorCount | false)[]): void {
+  #count(...names: readonly (MirrorCount | false)[]): void {
+    const { now, log, watch } = this.#options
     for (const name of names) {
       if (!name) continue
-      counts[name]++
+      this.#counts[name]++
       watch?.onMirrored(name)
     }
     const nowMs = now()
-    if (nowMs - loggedAtMs < LOG_INTERVAL_MS) return
-    log('info', { event: 'mirror', ...counts })
-    counts = { ...COUNTS }
-    loggedAtMs = nowMs
+    if (nowMs - this.#loggedAtMs < LOG_INTERVAL_MS) return
+    log('info', { event: 'mirror', ...this.#counts })
+    this.#counts = { ...COUNTS }
+    this.#loggedAtMs = nowMs
   }
-
-  return decorate(store, {
-    async decide(request, context) {
-      const decision = await store.decide(request, context)
-      if (request.action === 'peek') return decision
-      if (decision.granted > 0) followCharge(request, decision, context)
-      else continueWith(followRefusal(request, decision, context), context)
-      return decision
-    },
-    release(charges) {
-      followUp(charges, (own, atMs) =>
-        // A charge without an answer may still be on its way.
-        atMs === undefined ? second.revoke(own.map((charge) => ({ charge, isKnown: false }))) : second.release(own),
-      )
-      return store.release(charges)
-    },
-    renew(charges) {
-      followUp(charges, (own) => second.renew(own))
-      return store.renew(charges)
-    },
-    settle(differences, chargedAtMs) {
-      const units = new Map(differences.map(({ charge, units }) => [charge, units]))
-      followUp([...units.keys()], async (own, atMs) => {
-        if (atMs === undefined) return
-        const adjustments = own.map((charge) => ({ charge, units: units.get(charge) ?? 0 }))
-        await second.settle(adjustments, atMs)
-      })
-      return store.settle(differences, chargedAtMs)
-    },
-    async delete(keys) {
-      const done = guard(second.delete(keys))
-      await store.delete(keys)
-      await done
-    },
-  })
 }
 
 /** Failures are charged when they have happened, and policies that count new identities only for a new one. */
