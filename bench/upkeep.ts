@@ -85,7 +85,7 @@ async function loop(): Promise<number> {
   const count = Math.min(keys, MAX_LOOPED)
   for (let i = 0; i < count; i++) {
     const key = `${NAME}${i}`
-    if ((await redis.sendCommand(['PTTL', key])) === -1) await redis.sendCommand(['PEXPIRE', key, `${TTL_MS}`])
+    if (Number(await redis.sendCommand(['PTTL', key])) < 0) await redis.sendCommand(['PEXPIRE', key, `${TTL_MS}`])
   }
   return (count * 1_000) / (performance.now() - startMs)
 }
