@@ -35,7 +35,7 @@ export interface Traffic extends Pick<Scenario, 'limits' | 'leases' | 'roundTrip
   readonly arrivals: readonly number[]
 }
 
-export interface Service {
+export interface ServiceFigures {
   readonly requests: number
   readonly admitted: number
   /** What one limiter for all, with no distance to go, would have admitted. */
@@ -105,12 +105,12 @@ const PLACES = 4
 /** More than a decision takes. */
 const MAX_ROUND_TRIPS = 10
 
-export function serve(scenario: Scenario): Promise<Service> {
+export function serve(scenario: Scenario): Promise<ServiceFigures> {
   const random = seededRandom(20261121)
   return serveTraffic({ ...scenario, arrivals: arrivalsOf(scenario, random) }, random)
 }
 
-export async function serveTraffic(traffic: Traffic, random = seededRandom(20261121)): Promise<Service> {
+export async function serveTraffic(traffic: Traffic, random = seededRandom(20261121)): Promise<ServiceFigures> {
   const { limits, roundTripMs, leases, arrivals } = traffic
   const time = new VirtualTime()
   const store = new MemoryStore(() => time.nowMs)
