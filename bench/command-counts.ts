@@ -1,3 +1,4 @@
+/** What Redis has done, by its own count. */
 import { type RedisClient, readCommandStats } from '../test/support/redis-client.ts'
 
 // A type, not an interface: its medians are taken.

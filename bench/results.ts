@@ -1,3 +1,4 @@
+/** What one run of `npm run bench` has measured. */
 import { readFileSync } from 'node:fs'
 import { cpus } from 'node:os'
 import { fileURLToPath } from 'node:url'
@@ -5,18 +6,18 @@ import type { RedisClient } from '../test/support/redis-client.ts'
 import type { AccuracyFigures, LeaseFigures } from './accuracy/measure.ts'
 import type { FloodFigures } from './floods/measure.ts'
 import type { GatewayFigures } from './gateway/measure.ts'
+import type { OperateFigures } from './gateway/operate.ts'
 import type { PairFigures } from './gateway/side-by-side.ts'
 import { findWrk } from './gateway/wrk.ts'
 import type { IdentityFigures } from './identities/measure.ts'
 import type { LibraryFigures } from './library/measure.ts'
-import type { OperateFigures } from './operate/measure.ts'
 import type { RedisFigures } from './redis/measure.ts'
 import type { RulesBench } from './rules/measure.ts'
 import type { StoreFigures } from './stores/measure.ts'
 import type { LoadFigures } from './stores/measure-load.ts'
 import type { WorstFigures } from './worst/measure.ts'
 
-/** One run. A section that was not asked for is missing. */
+/** A section that was left out is missing. */
 export interface Results {
   readonly machine: Machine
   readonly isQuick: boolean
@@ -27,8 +28,6 @@ export interface Results {
   /** Of an object that was evicted. */
   readonly loads?: readonly LoadFigures[]
   readonly operate?: readonly OperateFigures[]
-  /** KiB, gzipped, of each Worker. */
-  readonly bundles?: Readonly<Record<string, number>>
   readonly accuracy?: readonly AccuracyFigures[]
   /** Of each gateway an ordinary request first, then the worst found. */
   readonly worst?: readonly WorstFigures[]

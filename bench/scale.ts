@@ -12,12 +12,12 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { cpus } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { crossCheck } from './scale/cross-check.ts'
+import { runCrossCheck } from './scale/cross-check.ts'
 import { formatCrossCheck, formatFigures, renewPage } from './scale/page.ts'
 import { drawScalePlots } from './scale/plots.ts'
-import { dollarsOf } from './scale/prices.ts'
+import { computeDollars } from './scale/prices.ts'
 import type { ScaleResults, ScaleRow } from './scale/results.ts'
-import { allSeries, besideRedis, lookingAround, scaledDown } from './scale/scenarios.ts'
+import { createLookingAround, createNearRedis, createScaledDown, listSeries } from './scale/scenarios.ts'
 import { type Scenario, simulate } from './scale/simulate.ts'
 
 /** A store that leaves so many requests undecided is not asked for more. */
@@ -36,7 +36,7 @@ const seed = Number(values.seed)
 const startedUs = process.cpuUsage()
 
 if (values['cross-check']) {
-  await writePage(formatCrossCheck(await crossCheck(seed)))
+  await writePage(formatCrossCheck(await runCrossCheck(seed)))
 } else {
   const results = await runAll()
   await writeFigures(results)
@@ -46,29 +46,29 @@ if (values['cross-check']) {
 
 async function runAll(): Promise<ScaleResults> {
   const rows: ScaleRow[] = []
-  for (const { scenarios } of allSeries(seed, values.quick)) {
+  for (const { scenarios } of listSeries(seed, values.quick)) {
     for (const scenario of scenarios) {
-      const row = await rowOf(scenario)
+      const row = await measureRow(scenario)
       rows.push(row)
       if (row.undecided > ENDED * row.requests) break
     }
   }
   const others = {
-    lookingAround: values.quick ? [] : await rowsOf(lookingAround(seed)),
-    besideRedis: values.quick ? [] : await rowsOf(besideRedis(seed)),
-    scaledDown: values.quick ? [] : await rowsOf(scaledDown(seed)),
-    crossCheck: values.quick ? [] : await crossCheck(seed),
+    lookingAround: values.quick ? [] : await measureRows(createLookingAround(seed)),
+    nearRedis: values.quick ? [] : await measureRows(createNearRedis(seed)),
+    scaledDown: values.quick ? [] : await measureRows(createScaledDown(seed)),
+    crossCheck: values.quick ? [] : await runCrossCheck(seed),
   }
   const machine = {
     date: new Date().toISOString().slice(0, 10),
     processors: `${cpus().length} × ${cpus()[0]?.model.trim()}`,
     node: process.versions.node,
-    seconds: secondsSince(startedUs),
+    seconds: readSecondsSince(startedUs),
   }
   return { machine, seed, rows, ...others }
 }
 
-async function rowOf(scenario: Scenario): Promise<ScaleRow> {
+async function measureRow(scenario: Scenario): Promise<ScaleRow> {
   const { policies, store, leases, perSecond, oneIn } = scenario
   const beganUs = process.cpuUsage()
   const figures = await simulate(scenario)
@@ -79,20 +79,20 @@ async function rowOf(scenario: Scenario): Promise<ScaleRow> {
     perSecond,
     oneIn,
     ...figures,
-    dollars: dollarsOf(figures, store),
+    dollars: computeDollars(figures, store),
   }
   const what = `${row.policies}, ${store}, leases ${leases}, ${perSecond.toLocaleString('en')}/s`
   const shown = `${row.p50Ms.toFixed(0)}/${row.p99Ms.toFixed(0)} ms, $${row.dollars.toFixed(2)}, ${row.calls.toFixed(2)} calls`
   const undecided = `${((row.undecided / row.requests) * 100).toFixed(1)}% undecided`
   console.log(
-    `${secondsSince(beganUs).toFixed(1)} s: ${what}: ${shown}, ${(row.admitted / row.ideal).toFixed(3)}, ${undecided}`,
+    `${readSecondsSince(beganUs).toFixed(1)} s: ${what}: ${shown}, ${(row.admitted / row.ideal).toFixed(3)}, ${undecided}`,
   )
   return row
 }
 
-async function rowsOf(scenarios: readonly Scenario[]): Promise<ScaleRow[]> {
+async function measureRows(scenarios: readonly Scenario[]): Promise<ScaleRow[]> {
   const all: ScaleRow[] = []
-  for (const scenario of scenarios) all.push(await rowOf(scenario))
+  for (const scenario of scenarios) all.push(await measureRow(scenario))
   return all
 }
 
@@ -108,7 +108,7 @@ async function writePage(parts: ReadonlyMap<string, string>): Promise<void> {
   await writeFile(PAGE, renewPage(await readFile(PAGE, 'utf8'), parts))
 }
 
-function secondsSince(before: NodeJS.CpuUsage): number {
+function readSecondsSince(before: NodeJS.CpuUsage): number {
   const { user, system } = process.cpuUsage(before)
   return (user + system) / 1e6
 }

@@ -19,8 +19,8 @@ export interface Service {
 }
 
 /**
- * Answers every request alike. Of requests to /record/<name> it keeps the time of arrival; asked `arrivals`, it answers
- * and forgets them, as [name, ms of the machine's monotonic clock].
+ * Answers every request alike. Of requests to /record/<name> it keeps the time of arrival; `ask('arrivals')` takes them
+ * out, as [name, ms of the machine's monotonic clock].
  */
 export function startApi(): Promise<Service> {
   return startService('api')
@@ -35,19 +35,8 @@ export function startFront(redisPort: number, token: string, delayMs: number): P
 }
 
 /** Milliseconds of a clock that all processes of the machine share and that is never set. */
-export function monotonicMs(): number {
+export function readMonotonicMs(): number {
   return Number(process.hrtime.bigint()) / 1e6
-}
-
-/** The variables by which every compared gateway finds its API and its Redis. */
-export function serviceBindings(services: {
-  readonly upstream: Service
-  /** Before Redis. */
-  readonly front: Service
-  readonly token: string
-}): Readonly<Record<string, string>> {
-  const { upstream, front, token } = services
-  return { UPSTREAM_URL: upstream.url, UPSTASH_REDIS_REST_URL: front.url, UPSTASH_REDIS_REST_TOKEN: token }
 }
 
 /** @throws Error if the process ends before it has said where it listens */
@@ -105,7 +94,7 @@ async function serveApi(): Promise<Serving> {
   // As much as workerd lets in.
   const server = createServer({ maxHeaderSize: 1 << 20 }, (request, response) => {
     const { url = '' } = request
-    if (url.startsWith(record)) arrivals.push([url.slice(record.length), monotonicMs()])
+    if (url.startsWith(record)) arrivals.push([url.slice(record.length), readMonotonicMs()])
     response.writeHead(200, { 'content-type': 'application/json', 'content-length': body.length })
     response.end(body)
   })

@@ -1,5 +1,7 @@
+/** Medians of what was measured several times. */
+
 /** @throws Error without values */
-export function median(values: readonly number[]): number {
+export function computeMedian(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b)
   const middle = sorted.length >> 1
   const [low, high] = [sorted[sorted.length % 2 === 0 ? middle - 1 : middle], sorted[middle]]
@@ -7,15 +9,8 @@ export function median(values: readonly number[]): number {
   return (low + high) / 2
 }
 
-/** Between these lies the middle half of the values. @throws Error without two values */
-export function quartiles(values: readonly number[]): [low: number, high: number] {
-  const sorted = values.toSorted((a, b) => a - b)
-  const half = sorted.length >> 1
-  return [median(sorted.slice(0, half)), median(sorted.slice(-half))]
-}
-
 /** The median of each figure over several rows of the same figures. */
-export function medians<T extends Readonly<Record<string, number>>>(rows: readonly T[]): T {
+export function summarizeRows<T extends Readonly<Record<string, number>>>(rows: readonly T[]): T {
   const names = Object.keys(rows[0] ?? {})
-  return Object.fromEntries(names.map((name) => [name, median(rows.map((row) => row[name] ?? Number.NaN))])) as T
+  return Object.fromEntries(names.map((name) => [name, computeMedian(rows.map((row) => row[name] ?? Number.NaN))])) as T
 }

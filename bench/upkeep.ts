@@ -16,7 +16,7 @@ import { runCommand } from '../test/command/run-command.ts'
 import { connectBytes, fill } from '../test/support/upkeep.ts'
 import { startRedisServer } from '../tools/redis-server.ts'
 import { startFront } from './services.ts'
-import { median } from './statistics.ts'
+import { computeMedian } from './statistics.ts'
 
 const TOKEN = 'bench-token'
 const AWAY_MS = 20
@@ -56,7 +56,7 @@ try {
       speeds.push(await run())
       longestUs = Math.max(longestUs, await readLongestScriptUs())
     }
-    rows.push({ way, 'keys/s': Math.round(median(speeds)), 'longest script, ms': longestUs / 1_000 })
+    rows.push({ way, 'keys/s': Math.round(computeMedian(speeds)), 'longest script, ms': longestUs / 1_000 })
   }
   const priority = hasPriority ? 'runs before all other processes' : 'has no priority'
   console.log(`${new Date().toISOString().slice(0, 10)}, ${cpus().length} × ${cpus()[0]?.model.trim()}`)

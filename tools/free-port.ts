@@ -6,7 +6,7 @@ import { createServer } from 'node:net'
 const [LOWEST, HIGHEST] = [10_000, 32_767]
 
 /** Finds a port of 127.0.0.1 that nobody listens on, for a process to start. */
-export async function freePort(): Promise<number> {
+export async function findFreePort(): Promise<number> {
   for (;;) {
     const port = randomInt(LOWEST, HIGHEST + 1)
     const error = await assertFree(port).catch((error: NodeJS.ErrnoException) => error)

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { endTogether } from './end-together.ts'
 import { findRedisServer } from './find-redis-server.ts'
-import { freePort } from './free-port.ts'
+import { findFreePort } from './free-port.ts'
 
 const HOST = '127.0.0.1'
 const START_TIMEOUT_MS = 60_000
@@ -44,7 +44,7 @@ export async function startRedisServer(options: RedisServerOptions = {}): Promis
   // Another process may take a free port before Redis does.
   for (let attempt = 1; ; attempt++) {
     try {
-      return await launch(binary, await freePort(), options)
+      return await launch(binary, await findFreePort(), options)
     } catch (error) {
       if (attempt === 5 || !String(error).includes('Address already in use')) throw error
     }

@@ -1,14 +1,10 @@
-import type { Bundle } from '../../test/support/build-bundle.ts'
-import { type DirectGateway, startDirectGateway } from '../../test/support/direct-gateway.ts'
-import { idealAdmissions } from '../../test/support/history.ts'
-import type { RedisClient } from '../../test/support/redis-client.ts'
+/** How far limiters exceed their limits under attack, and what callers get with leases. */
 import { type Admission, checkWindows } from '../../test/support/windows.ts'
 import type { Contender } from '../peers.ts'
-import { type Service, serviceBindings } from '../services.ts'
-import { median } from '../statistics.ts'
-import { type Attacked, attack, atUpstream, byLibrary, throughGateways, watchRedis } from './attack.ts'
+import type { Site } from '../site.ts'
+import { attack, toGateways, toLibrary, watchRedis, withArrivals } from './attack.ts'
 import { BUSY, type NamedScenario, NEAR_THE_LIMIT, ROUND_TRIPS_MS, serve } from './places.ts'
-import { prefixOf, type Target } from './targets.ts'
+import { type Target, toPrefix } from './targets.ts'
 import { ATTACKS, type Limit, type Schedule, WARM_UP } from './traffic.ts'
 
 export interface AccuracyFigures {
@@ -16,11 +12,7 @@ export interface AccuracyFigures {
   readonly traffic: string
   /** Most admissions that certainly lay in one window, over the limit; the worst of all repetitions. */
   readonly worst: number
-  /** Admissions over those of an exact limiter; the median. */
-  readonly ofIdeal: number
-  /** The moment of an admission is known to within this many ms; the median. */
-  readonly uncertainMs: number
-  /** The worst of all repetitions by Redis's own clock, where Redis holds each admission's time. */
+  /** The same by Redis's own clock, where Redis holds each admission's time. */
   readonly worstByRedis?: number
 }
 
@@ -36,11 +28,7 @@ export interface LeaseFigures extends Pick<NamedScenario, 'name' | 'load' | 'lea
 }
 
 export interface AccuracyBenchOptions {
-  readonly redis: RedisClient
-  readonly upstream: Service
-  readonly front: Service
-  readonly token: string
-  readonly bundles: ReadonlyMap<string, Bundle>
+  readonly site: Site
   readonly contenders: readonly Contender[]
   readonly targets: readonly Target[]
   readonly repetitions: number
@@ -53,16 +41,14 @@ const AT_ONCE = 2
 const POINTS_OF_PRESENCE = 2
 const ATTACKED: Limit = { limit: 40, windowMs: 1_000 }
 
-type Pattern = (limit: Limit, durationMs: number) => Schedule
-
-/** The same adversarial traffic into each limiter. */
+/** Sends the same adversarial traffic into each limiter. */
 export async function measureAttacks(options: AccuracyBenchOptions): Promise<AccuracyFigures[]> {
   const figures: AccuracyFigures[] = []
   for (let from = 0; from < options.targets.length; from += AT_ONCE) {
     const group = options.targets.slice(from, from + AT_ONCE)
     // Libraries without a gateway come with the first group.
     const libraries = from === 0 ? options.contenders.filter(({ name }) => !name.startsWith('@upstash')) : []
-    figures.push(...(await measureGroup(group, libraries, ATTACKED, ATTACKS, options)))
+    figures.push(...(await measureGroup(group, libraries, options)))
   }
   return figures
 }
@@ -84,101 +70,72 @@ export async function measureLeases(): Promise<LeaseFigures[]> {
   return figures
 }
 
+interface RunningTarget extends Target {
+  readonly urls: readonly string[]
+}
+
 async function measureGroup(
   targets: readonly Target[],
   libraries: readonly Contender[],
-  limit: Limit,
-  traffic: Readonly<Record<string, Pattern>>,
-  options: AccuracyBenchOptions,
+  { site, repetitions, durationMs }: AccuracyBenchOptions,
 ): Promise<AccuracyFigures[]> {
-  const gateways = new Map<Target, DirectGateway[]>()
-  try {
-    for (const target of targets) gateways.set(target, await startGateways(target, limit, options))
-    await runGroup(gateways, libraries, limit, WARM_UP, options)
-    const figures: AccuracyFigures[] = []
-    for (const [name, pattern] of Object.entries(traffic)) {
-      const schedule = pattern(limit, options.durationMs)
-      const runs: Run[] = []
-      for (let repetition = 0; repetition < options.repetitions; repetition++) {
-        runs.push(...(await runGroup(gateways, libraries, limit, schedule, options)))
-      }
-      figures.push(...summarize(name, limit, runs))
-    }
-    return figures
-  } finally {
-    await Promise.all([...gateways.values()].flat().map((gateway) => gateway.stop()))
+  await using gateways = new AsyncDisposableStack()
+  const running: RunningTarget[] = []
+  for (const target of targets) {
+    const worker = { source: target.source, bindings: target.bindings(ATTACKED) }
+    const start = async () => gateways.use(await site.startGateway(worker)).url.origin
+    running.push({ ...target, urls: await Promise.all(Array.from({ length: POINTS_OF_PRESENCE }, start)) })
   }
+  await attackGroup(running, libraries, WARM_UP, site)
+  const figures: AccuracyFigures[] = []
+  for (const [traffic, draw] of Object.entries(ATTACKS)) {
+    const runs: Run[] = []
+    for (let repetition = 0; repetition < repetitions; repetition++) {
+      runs.push(...(await attackGroup(running, libraries, draw(ATTACKED, durationMs), site)))
+    }
+    for (const [target, own] of Map.groupBy(runs, (run) => run.target)) {
+      const byRedis = own.flatMap((run) => (run.byRedis ? [run.byRedis] : []))
+      const worst = findFullest(own.map(({ admissions }) => admissions))
+      figures.push({ target, traffic, worst, ...(byRedis.length > 0 && { worstByRedis: findFullest(byRedis) }) })
+    }
+  }
+  return figures
 }
 
-interface Run extends Attacked {
+function findFullest(runs: readonly (readonly Admission[])[]): number {
+  return Math.max(...runs.map((admissions) => checkWindows(ATTACKED, admissions).fullest))
+}
+
+interface Run {
   readonly target: string
+  readonly admissions: readonly Admission[]
   readonly byRedis?: readonly Admission[]
 }
 
-async function runGroup(
-  gateways: ReadonlyMap<Target, readonly DirectGateway[]>,
+async function attackGroup(
+  targets: readonly RunningTarget[],
   libraries: readonly Contender[],
-  limit: Limit,
   schedule: Schedule,
-  { redis, upstream }: AccuracyBenchOptions,
+  { redis, upstream }: Site,
 ): Promise<Run[]> {
   await redis.flushAll()
   const log = await watchRedis(redis)
-  const callerOf = (name: string) => `${prefixOf(name)}-${crypto.randomUUID().slice(0, 8)}`
-  const { windowMs } = limit
-  const byGateways = [...gateways].map(async ([target, pair]) => {
-    const caller = callerOf(target.name)
-    const send = throughGateways(
-      pair.map(({ url }) => url.origin),
-      caller,
-    )
-    return { target, caller, attacked: await attack(schedule, windowMs, send) }
+  const drawCaller = (name: string) => `${toPrefix(name)}-${crypto.randomUUID().slice(0, 8)}`
+  const { windowMs } = ATTACKED
+  const byGateways = targets.map(async (target) => {
+    const caller = drawCaller(target.name)
+    return { target, caller, admissions: await attack(schedule, windowMs, toGateways(target.urls, caller)) }
   })
-  const byLibraries = libraries.map(async ({ name, make }) => {
-    return { target: name, ...(await attack(schedule, windowMs, byLibrary(make([limit]), callerOf(name)))) }
+  const byLibraries = libraries.map(async ({ name, make }): Promise<Run> => {
+    const admissions = await attack(schedule, windowMs, toLibrary(make([ATTACKED]), drawCaller(name)))
+    return { target: name, admissions: [...admissions.values()] }
   })
   const ended = await Promise.all(byGateways)
   const arrivals = new Map(await upstream.ask<[string, number][]>('arrivals'))
-  const runs = ended.map(({ target, caller, attacked }): Run => {
-    const byRedis = target.isLogged && log.admissions(prefixOf(target.name))
-    return { target: target.name, ...atUpstream(attacked, caller, arrivals), ...(byRedis && { byRedis }) }
+  const runs = ended.map(({ target: { name, isLogged }, caller, admissions }): Run => {
+    const closer = [...withArrivals(admissions, caller, arrivals).values()]
+    return { target: name, admissions: closer, ...(isLogged && { byRedis: log.list(toPrefix(name)) }) }
   })
   log.stop()
   return [...runs, ...(await Promise.all(byLibraries))]
-}
-
-function summarize(traffic: string, { limit, windowMs }: Limit, runs: readonly Run[]): AccuracyFigures[] {
-  const worstOf = (lists: readonly (readonly Admission[])[]) =>
-    Math.max(...lists.map((list) => checkWindows({ limit, windowMs }, list).fullest))
-  return [...Map.groupBy(runs, ({ target }) => target)].map(([target, own]) => {
-    const lists = own.map(({ admissions }) => [...admissions.values()])
-    const byRedis = own.flatMap((run) => (run.byRedis ? [run.byRedis] : []))
-    return {
-      target,
-      traffic,
-      worst: worstOf(lists),
-      ofIdeal: median(
-        own.map(
-          ({ sentMs, admissions }) =>
-            admissions.size /
-            idealAdmissions(
-              sentMs.map((ms) => ({ ms, charges: [{ key: target, limits: [{ limit, windowMs }], cost: 1 }] })),
-            ),
-        ),
-      ),
-      uncertainMs: median(lists.flat().map(({ ms, latestMs = ms }) => latestMs - ms)),
-      ...(byRedis.length > 0 && { worstByRedis: worstOf(byRedis) }),
-    }
-  })
-}
-
-function startGateways(
-  { source, bindings }: Target,
-  limit: Limit,
-  options: AccuracyBenchOptions,
-): Promise<DirectGateway[]> {
-  const bundle = options.bundles.get(source)
-  if (!bundle) throw new Error(`no bundle of ${source}`)
-  const start = () => startDirectGateway({ bundle, bindings: { ...serviceBindings(options), ...bindings(limit) } })
-  return Promise.all(Array.from({ length: POINTS_OF_PRESENCE }, start))
 }

@@ -1,6 +1,7 @@
 /**
  * Several places of one gateway before one store, in virtual time: the code of leases and of remembered refusals is the
- * real one, the store the script's twin, and clock and network are simulated. The same seed gives the same counts.
+ * real one, the store is the script's implementation in TypeScript, and clock and network are simulated. The same seed
+ * gives the same counts.
  */
 
 import { withIsolateMemory } from '../../src/core/engine/stages/isolate-memory.ts'
@@ -107,7 +108,7 @@ const MAX_ROUND_TRIPS = 10
 
 export function serve(scenario: Scenario): Promise<ServiceFigures> {
   const random = seededRandom(20261121)
-  return serveTraffic({ ...scenario, arrivals: arrivalsOf(scenario, random) }, random)
+  return serveTraffic({ ...scenario, arrivals: drawArrivals(scenario, random) }, random)
 }
 
 export async function serveTraffic(traffic: Traffic, random = seededRandom(20261121)): Promise<ServiceFigures> {
@@ -160,7 +161,7 @@ export async function serveTraffic(traffic: Traffic, random = seededRandom(20261
       const sentMs = time.nowMs
       if (isEarly) early.requests++
       void place.decide({ action: 'take', permits: 1, charges: [charge] }, CONTEXT).then(({ granted, nowMs }) => {
-        // Redis admits when it decides; what is spent of a lease is admitted at once.
+        // Redis admits when it decides; what a lease holds is admitted at once.
         if (granted > 0) admissions.push({ ms: time.nowMs === sentMs ? sentMs : nowMs, cost: 1 })
       })
     })
@@ -180,7 +181,7 @@ export async function serveTraffic(traffic: Traffic, random = seededRandom(20261
   }
 }
 
-function arrivalsOf({ limits, load, durationMs, isRandom = false }: Scenario, random: () => number): number[] {
+function drawArrivals({ limits, load, durationMs, isRandom = false }: Scenario, random: () => number): number[] {
   const gapMs = Math.max(...limits.map(({ limit, windowMs }) => windowMs / limit)) / load
   const arrivals: number[] = []
   for (let ms = gapMs; ms < durationMs; ms += isRandom ? -Math.log(1 - random()) * gapMs : gapMs) {

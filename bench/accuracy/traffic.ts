@@ -1,3 +1,4 @@
+/** Traffic that tries to get more than a limit allows. */
 import { seededRandom } from '../../tools/seeded-random.ts'
 
 /** When requests are sent: milliseconds from the beginning of a window that is aligned to the clock. */
@@ -8,7 +9,7 @@ export interface Limit {
   readonly windowMs: number
 }
 
-/** Traffic against limiters, by what it tries. */
+/** By what it tries. */
 export const ATTACKS = {
   /**
    * One request, for windows that begin with the first; all others at the end of that window; then more than are
@@ -16,22 +17,22 @@ export const ATTACKS = {
    */
   'burst at a window’s end'({ limit, windowMs }: Limit, durationMs: number): Schedule {
     const cycleMs = 3 * windowMs
-    return cycles(durationMs, cycleMs).flatMap((start) => [
+    return listCycles(durationMs, cycleMs).flatMap((start) => [
       start + 0.02 * windowMs,
-      ...evenly(limit - 1, start + 0.84 * windowMs, start + 0.99 * windowMs),
-      ...evenly(2 * limit, start + 1.005 * windowMs, start + 2 * windowMs),
+      ...spread(limit - 1, start + 0.84 * windowMs, start + 0.99 * windowMs),
+      ...spread(2 * limit, start + 1.005 * windowMs, start + 2 * windowMs),
     ])
   },
   /** Nothing between the bursts, for counters that let the last window fade away. */
   'two late bursts'({ limit, windowMs }: Limit, durationMs: number): Schedule {
-    const burst = (fromMs: number) => evenly(limit, fromMs, fromMs + 0.11 * windowMs)
-    return cycles(durationMs, 3 * windowMs).flatMap((start) => [
-      ...burst(start + 0.88 * windowMs),
-      ...burst(start + 1.76 * windowMs),
+    const spreadBurst = (fromMs: number) => spread(limit, fromMs, fromMs + 0.11 * windowMs)
+    return listCycles(durationMs, 3 * windowMs).flatMap((start) => [
+      ...spreadBurst(start + 0.88 * windowMs),
+      ...spreadBurst(start + 1.76 * windowMs),
     ])
   },
   'steady hammering': ({ limit, windowMs }: Limit, durationMs: number): Schedule =>
-    evenly((3 * limit * durationMs) / windowMs, 0, durationMs),
+    spread((3 * limit * durationMs) / windowMs, 0, durationMs),
   random({ limit, windowMs }: Limit, durationMs: number): Schedule {
     const random = seededRandom(20261121)
     const meanGapMs = windowMs / limit
@@ -40,7 +41,7 @@ export const ATTACKS = {
     while (ms < durationMs) {
       times.push(ms)
       // Now and then many at once.
-      if (random() < 1 / limit) times.push(...evenly(limit / 2, ms, ms + windowMs / 20))
+      if (random() < 1 / limit) times.push(...spread(limit / 2, ms, ms + windowMs / 20))
       ms += -Math.log(1 - random()) * meanGapMs
     }
     return times.toSorted((a, b) => a - b)
@@ -48,13 +49,13 @@ export const ATTACKS = {
 } as const
 
 /** What opens connections and compiles scripts. */
-export const WARM_UP: Schedule = evenly(100, 0, 500)
+export const WARM_UP: Schedule = spread(100, 0, 500)
 
-function cycles(durationMs: number, cycleMs: number): number[] {
+function listCycles(durationMs: number, cycleMs: number): number[] {
   return Array.from({ length: Math.max(1, Math.floor(durationMs / cycleMs)) }, (_, index) => index * cycleMs)
 }
 
-function evenly(count: number, fromMs: number, toMs: number): number[] {
+function spread(count: number, fromMs: number, toMs: number): number[] {
   const whole = Math.round(count)
   return Array.from({ length: whole }, (_, index) => fromMs + ((toMs - fromMs) * index) / whole)
 }

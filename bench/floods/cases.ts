@@ -1,76 +1,86 @@
+/** Floods of requests, and what refuses each. */
 import type { Environment } from '../../src/http/config/load-config.ts'
 
-/** A flood of requests, and what refuses it. */
 export interface FloodCase {
   readonly name: string
   readonly env: Environment
   /** The rules that operators have written about a caller, if there are any. */
   readonly rules?: (digest: string) => object
-  /** Number of this request of the flood → its fields, beside its address. */
-  readonly fields: (index: number) => Readonly<Record<string, string>>
+  /** The fields of the request of this number, apart from its address. */
+  readonly listFields: (index: number) => Readonly<Record<string, string>>
   /** What the API answers, if one of them reaches it; 200 if left out. */
   readonly status?: number
 }
 
-const one = () => ({ Authorization: 'Bearer one' })
-const madeUp = (index: number) => ({ Authorization: `Bearer made-up-${index}` })
-const policies = (...tables: readonly object[]): Environment => ({ POLICIES: tables })
+const nameOne = () => ({ Authorization: 'Bearer one' })
+const makeUp = (index: number) => ({ Authorization: `Bearer made-up-${index}` })
+const withPolicies = (...tables: readonly object[]): Environment => ({ POLICIES: tables })
 
 /** Windows outlast each flood, so that all of it is refused. */
 const PLAIN = { name: 'plain', limits: '20/1h' }
-const NEWCOMERS = { name: 'newcomers', counts: 'new-identities', by: 'ip', limits: '20/1h' }
+const NEW_TOKENS = { name: 'new-tokens', counts: 'new-identities', by: 'ip', limits: '20/1h' }
 const ADDRESSES = { name: 'addresses', by: 'ip', limits: '100/1h' }
 const SLOTS = { name: 'slots', algorithm: 'concurrency', limits: '5' }
 
 export const FLOOD_CASES: readonly FloodCase[] = [
-  { name: 'plain', env: { RATE_LIMITS: '20/1h' }, fields: one },
-  { name: 'plain, by address, made-up tokens', env: policies(ADDRESSES), fields: madeUp },
-  { name: 'newcomers, made-up tokens', env: policies(PLAIN, NEWCOMERS), fields: madeUp },
+  { name: 'plain', env: { RATE_LIMITS: '20/1h' }, listFields: nameOne },
+  { name: 'plain, by address, made-up tokens', env: withPolicies(ADDRESSES), listFields: makeUp },
+  { name: 'new identities, made-up tokens', env: withPolicies(PLAIN, NEW_TOKENS), listFields: makeUp },
   {
-    name: 'newcomers, made-up tokens, beside a limit by address',
-    env: policies(PLAIN, ADDRESSES, NEWCOMERS),
-    fields: madeUp,
+    name: 'new identities, made-up tokens, and a limit by address',
+    env: withPolicies(PLAIN, ADDRESSES, NEW_TOKENS),
+    listFields: makeUp,
   },
   {
-    name: 'newcomers that block, made-up tokens',
-    env: policies(PLAIN, { ...NEWCOMERS, penalty: '1h', penalty_after: 5 }),
-    fields: madeUp,
+    name: 'new identities with a penalty, made-up tokens',
+    env: withPolicies(PLAIN, { ...NEW_TOKENS, penalty: '1h', penalty_after: 5 }),
+    listFields: makeUp,
   },
   {
-    name: 'newcomers beside penalties, made-up tokens',
-    env: policies({ ...PLAIN, penalty: '1h' }, NEWCOMERS),
-    fields: madeUp,
+    name: 'new identities and penalties, made-up tokens',
+    env: withPolicies({ ...PLAIN, penalty: '1h' }, NEW_TOKENS),
+    listFields: makeUp,
   },
-  { name: 'slots, all held', env: policies(SLOTS), fields: one },
-  { name: 'slots beside a limit', env: policies({ ...PLAIN, limits: '1000/1h' }, SLOTS), fields: one },
-  { name: 'reserve, at its end', env: policies({ ...PLAIN, reserve: { critical: 0.5 } }), fields: one },
+  { name: 'slots, all held', env: withPolicies(SLOTS), listFields: nameOne },
+  { name: 'slots and a limit', env: withPolicies({ ...PLAIN, limits: '1000/1h' }, SLOTS), listFields: nameOne },
+  { name: 'reserve, at its end', env: withPolicies({ ...PLAIN, reserve: { critical: 0.5 } }), listFields: nameOne },
   {
     name: 'costs, varied',
-    env: policies({ ...PLAIN, limits: '1000/1h', cost: 'header:x-cost', max_cost: 500 }),
-    fields: (index) => ({ ...one(), 'X-Cost': `${1 + ((index * 373) % 500)}` }),
+    env: withPolicies({ ...PLAIN, limits: '1000/1h', cost: 'header:x-cost', max_cost: 500 }),
+    listFields: (index) => ({ ...nameOne(), 'X-Cost': `${1 + ((index * 373) % 500)}` }),
   },
   {
     name: 'costs, settled',
-    env: policies({ ...PLAIN, algorithm: 'quota', actual_cost: 'header:x-actual' }),
-    fields: one,
+    env: withPolicies({ ...PLAIN, algorithm: 'quota', actual_cost: 'header:x-actual' }),
+    listFields: nameOne,
   },
-  { name: 'penalties', env: policies({ ...PLAIN, penalty: '1h', penalty_after: 5 }), fields: one },
-  { name: 'failures', env: policies({ ...PLAIN, counts: 'failures', failures: '401' }), fields: one, status: 401 },
+  { name: 'penalties', env: withPolicies({ ...PLAIN, penalty: '1h', penalty_after: 5 }), listFields: nameOne },
+  {
+    name: 'failures',
+    env: withPolicies({ ...PLAIN, counts: 'failures', failures: '401' }),
+    listFields: nameOne,
+    status: 401,
+  },
   {
     name: 'plans, changed to and fro',
-    env: policies({ ...PLAIN, limits: { free: '10/1h', pro: '20/1h' }, plan: 'header:x-plan', default_plan: 'free' }),
-    fields: (index) => ({ ...one(), 'X-Plan': index % 2 ? 'pro' : 'free' }),
+    env: withPolicies({
+      ...PLAIN,
+      limits: { free: '10/1h', pro: '20/1h' },
+      plan: 'header:x-plan',
+      default_plan: 'free',
+    }),
+    listFields: (index) => ({ ...nameOne(), 'X-Plan': index % 2 ? 'pro' : 'free' }),
   },
   {
     name: 'rules: a block',
-    env: { ...policies(PLAIN), RULES: 'on' },
+    env: { ...withPolicies(PLAIN), RULES: 'on' },
     rules: (digest) => ({ blocks: [{ digest }] }),
-    fields: one,
+    listFields: nameOne,
   },
   {
     name: 'rules: other limits',
-    env: { ...policies(PLAIN), RULES: 'on' },
+    env: { ...withPolicies(PLAIN), RULES: 'on' },
     rules: (digest) => ({ overrides: [{ digest, multiplier: 2 }] }),
-    fields: one,
+    listFields: nameOne,
   },
 ]

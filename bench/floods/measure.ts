@@ -2,7 +2,6 @@
  * What a flood of refused requests costs: each goes through the code that decides in production, over a real Redis by the
  * flood's clock, or over the simulated Durable Objects. Counts are exact, and the same in each run.
  */
-
 import { createEarlyRefusals } from '../../src/core/engine/stages/early-refusals.ts'
 import { ALGORITHM_NAMES } from '../../src/core/model/limits.ts'
 import type { Store } from '../../src/core/model/store.ts'
@@ -21,17 +20,16 @@ import { createPathReader } from '../../src/http/request/target.ts'
 import type { RedisClient } from '../../test/support/redis-client.ts'
 import { seededRandom } from '../../tools/seeded-random.ts'
 import { readCounts, resetCounts } from '../command-counts.ts'
-import { metroNamed } from '../scale/map.ts'
+import { findMetro } from '../scale/map.ts'
 import { ObjectSite } from '../scale/object-site.ts'
 import { NOT_SIMULATED } from '../scale/redis-site.ts'
-import { inVirtualTime, VirtualTime } from '../scale/virtual-time.ts'
+import { runInVirtualTime, VirtualTime } from '../scale/virtual-time.ts'
 import { FLOOD_CASES, type FloodCase } from './cases.ts'
 
 export interface FloodFigures {
   readonly flood: string
   readonly store: 'Redis' | 'objects'
-  readonly refused: number
-  /** Of them, for each refused request: to Redis, or to objects. */
+  /** For each refused request: to Redis, or to objects. */
   readonly calls: number
   /** Commands that Upstash bills. */
   readonly commands: number
@@ -58,7 +56,7 @@ export async function measureFloods(options: FloodOptions): Promise<FloodFigures
 
 /** One flood over each store. */
 export async function measureFlood(flood: FloodCase, { redis, ...pace }: FloodOptions): Promise<FloodFigures[]> {
-  return [await overRedis(flood, pace, redis), await overObjects(flood, pace)]
+  return [await floodRedis(flood, pace, redis), await floodObjects(flood, pace)]
 }
 
 type Pace = Omit<FloodOptions, 'redis'>
@@ -72,7 +70,7 @@ interface Site {
   count(): Promise<Counted>
 }
 
-async function overRedis(flood: FloodCase, pace: Pace, redis: RedisClient): Promise<FloodFigures> {
+async function floodRedis(flood: FloodCase, pace: Pace, redis: RedisClient): Promise<FloodFigures> {
   await redis.flushAll()
   const time = new VirtualTime()
   const script = joinScript('decide', ALGORITHM_NAMES, LUA, "redis.call('TIME') return tonumber(ARGV[#ARGV])")
@@ -104,11 +102,11 @@ async function overRedis(flood: FloodCase, pace: Pace, redis: RedisClient): Prom
   return { flood: flood.name, store: 'Redis', ...(await run(flood, pace, site)) }
 }
 
-async function overObjects(flood: FloodCase, pace: Pace): Promise<FloodFigures> {
+async function floodObjects(flood: FloodCase, pace: Pace): Promise<FloodFigures> {
   const time = new VirtualTime()
   const random = seededRandom(1)
-  const objects = new ObjectSite({ time, random, othersOf: () => 0, lookMs: 0 })
-  const metro = metroNamed('London')
+  const objects = new ObjectSite({ time, random, countOthers: () => 0, lookMs: 0 })
+  const metro = findMetro('London')
   const namespace = objects.namespaceAt({ ...metro, metro }, AWAY_MS)
   const site: Site = {
     store: new DurableObjectStore({ objects: openObjects(namespace), timeoutMs: 500 }),
@@ -126,11 +124,11 @@ async function overObjects(flood: FloodCase, pace: Pace): Promise<FloodFigures> 
       await done
     },
     async count() {
-      const { requests, rowsWritten } = objects.billed()
+      const { requests, rowsWritten } = objects.readBill()
       return { calls: requests, commands: 0, rowsWritten }
     },
   }
-  const figures = await inVirtualTime(time, random, () => run(flood, pace, site))
+  const figures = await runInVirtualTime(time, random, () => run(flood, pace, site))
   return { flood: flood.name, store: 'objects', ...figures }
 }
 
@@ -138,7 +136,7 @@ async function run(
   flood: FloodCase,
   { perSecond, seconds }: Pace,
   { store, time, pass, count }: Site,
-): Promise<Counted & Pick<FloodFigures, 'refused'>> {
+): Promise<Counted> {
   const config = loadConfig({ UPSTREAM_URL: 'https://api.test', STORE: 'memory', ...flood.env })
   const now = () => Math.floor(time.nowMs)
   const { limiter, digestsOfTokens } = composeLimiter({
@@ -152,13 +150,13 @@ async function run(
     })
   const readPath = createPathReader()
   const gapMs = 1_000 / perSecond
-  /** They are held until the end. */
+  /** Slots are held until the end. */
   const holds: SlotHold[] = []
   let sent = 0
   let refused = 0
 
   async function send(): Promise<void> {
-    const headers = { 'CF-Connecting-IP': ADDRESS, ...flood.fields(sent++) }
+    const headers = { 'CF-Connecting-IP': ADDRESS, ...flood.listFields(sent++) }
     const request = new Request('https://api.test/login', { headers })
     const background: Promise<unknown>[] = []
     const context = {
@@ -184,6 +182,6 @@ async function run(
   for (let i = 0; i < seconds * perSecond; i++) await pass(gapMs, send())
   const after = await count()
   if (refused < seconds * perSecond) throw new Error(`${flood.name}: not all of the flood was refused`)
-  const each = (name: keyof Counted) => (after[name] - before[name]) / refused
-  return { refused, calls: each('calls'), commands: each('commands'), rowsWritten: each('rowsWritten') }
+  const divide = (name: keyof Counted) => (after[name] - before[name]) / refused
+  return { calls: divide('calls'), commands: divide('commands'), rowsWritten: divide('rowsWritten') }
 }

@@ -1,8 +1,11 @@
-import type { Bundle } from '../../test/support/build-bundle.ts'
-import { type DirectGateway, startDirectGateway } from '../../test/support/direct-gateway.ts'
-import { runUs } from '../processor-time.ts'
-import { median, quartiles } from '../statistics.ts'
-import type { Variant } from './variants.ts'
+/**
+ * How two gateways compare on a machine that is not as fast in one second as in the next: both are loaded at the same
+ * time, so that what else the machine does hits both alike.
+ */
+import type { DirectGateway } from '../../test/support/direct-gateway.ts'
+import { readRunUs } from '../processor-time.ts'
+import type { GatewayWorker, Site } from '../site.ts'
+import { computeMedian } from '../statistics.ts'
 import { load } from './wrk.ts'
 
 /** Before anything is counted: what is hot is compiled within the first few hundred requests. */
@@ -20,18 +23,14 @@ export interface Pace {
 export interface Comparison {
   readonly first: Pace
   readonly second: Pace
-  /** Requests a second, first ÷ second. */
-  readonly ofSpeed: number
-  /** Between these lies the middle half of the slices. */
-  readonly ofSpeedMiddle: readonly [low: number, high: number]
   /** Requests by the same processor time, first ÷ second. */
   readonly ofProcessor: number
 }
 
 export interface CompareOptions {
-  readonly bundles: ReadonlyMap<string, Bundle>
-  /** Bound in both, besides what is their own. */
-  readonly bindings: Readonly<Record<string, string>>
+  readonly site: Site
+  /** By which the answers of Redis come later. */
+  readonly latencyMs: number
   readonly callers: number
   /** Pairs of processes: two of the same gateway can differ for as long as they live. */
   readonly repetitions: number
@@ -39,60 +38,45 @@ export interface CompareOptions {
   readonly slices: number
 }
 
-export type Compared = Pick<Variant, 'source' | 'bindings'>
-
 /** Of both gateways, in the same moments. */
 type Slice = readonly [first: Pace, second: Pace]
 
-/**
- * How two gateways compare on a machine that is not as fast in one second as in the next: both are loaded at the same
- * time, so that what else the machine does hits both alike.
- */
-export async function compare(first: Compared, second: Compared, options: CompareOptions): Promise<Comparison> {
+export async function compare(
+  first: GatewayWorker,
+  second: GatewayWorker,
+  options: CompareOptions,
+): Promise<Comparison> {
   const slices: Slice[] = []
   for (let repetition = 0; repetition < options.repetitions; repetition++) {
     slices.push(...(await loadBoth(first, second, options)))
   }
-  const middle = (of: (slice: Slice) => number) => median(slices.map(of))
-  const pace = (at: 0 | 1): Pace => {
-    return { perSecond: middle((slice) => slice[at].perSecond), us: middle((slice) => slice[at].us) }
+  const summarize = (read: (slice: Slice) => number) => computeMedian(slices.map(read))
+  const toPace = (at: 0 | 1): Pace => {
+    return { perSecond: summarize((slice) => slice[at].perSecond), us: summarize((slice) => slice[at].us) }
   }
-  const speeds = slices.map(([one, other]) => one.perSecond / other.perSecond)
-  return {
-    first: pace(0),
-    second: pace(1),
-    ofSpeed: median(speeds),
-    ofSpeedMiddle: quartiles(speeds),
-    ofProcessor: middle(([one, other]) => other.us / one.us),
-  }
+  return { first: toPace(0), second: toPace(1), ofProcessor: summarize(([one, other]) => other.us / one.us) }
 }
 
-async function loadBoth(first: Compared, second: Compared, options: CompareOptions): Promise<Slice[]> {
-  await using one = await start(first, options)
-  await using other = await start(second, options)
+async function loadBoth(
+  first: GatewayWorker,
+  second: GatewayWorker,
+  { site, latencyMs, callers, slices: count }: CompareOptions,
+): Promise<Slice[]> {
+  await using one = await site.startGateway(first, { latencyMs })
+  await using other = await site.startGateway(second, { latencyMs })
   const loadFor = (seconds: number): Promise<Slice> => {
-    return Promise.all([paceOf(one, options.callers, seconds), paceOf(other, options.callers, seconds)])
+    return Promise.all([measurePace(one, callers, seconds), measurePace(other, callers, seconds)])
   }
   await loadFor(WARM_UP_S)
   const slices: Slice[] = []
-  while (slices.length < options.slices) slices.push(await loadFor(SLICE_S))
+  while (slices.length < count) slices.push(await loadFor(SLICE_S))
   return slices
 }
 
-async function start(
-  { source, bindings: own }: Compared,
-  { bundles, bindings }: CompareOptions,
-): Promise<DirectGateway & AsyncDisposable> {
-  const bundle = bundles.get(source)
-  if (!bundle) throw new Error(`no bundle of ${source}`)
-  const gateway = await startDirectGateway({ bundle, bindings: { ...bindings, ...own } })
-  return { ...gateway, [Symbol.asyncDispose]: gateway.stop }
-}
-
-async function paceOf({ url, pid }: DirectGateway, callers: number, seconds: number): Promise<Pace> {
-  const beforeUs = runUs(pid)
+async function measurePace({ url, pid }: DirectGateway, callers: number, seconds: number): Promise<Pace> {
+  const beforeUs = readRunUs(pid)
   // Callers of its own, so that no gateway reads what the other has written.
   const { requestsPerSecond, sent, failed } = await load({ url: url.origin, name: `compared-${pid}`, callers, seconds })
   if (failed > 0) throw new Error(`${failed} requests failed`)
-  return { perSecond: requestsPerSecond, us: (runUs(pid) - beforeUs) / sent }
+  return { perSecond: requestsPerSecond, us: (readRunUs(pid) - beforeUs) / sent }
 }

@@ -1,11 +1,10 @@
+/** What a request of one hot caller takes through each gateway. */
 import { setTimeout } from 'node:timers/promises'
-import type { Bundle } from '../../test/support/build-bundle.ts'
-import { type DirectGateway, startDirectGateway } from '../../test/support/direct-gateway.ts'
-import type { RedisClient } from '../../test/support/redis-client.ts'
+import type { DirectGateway } from '../../test/support/direct-gateway.ts'
 import { readCounts, resetCounts } from '../command-counts.ts'
-import { runUs } from '../processor-time.ts'
-import { type Service, serviceBindings } from '../services.ts'
-import { medians } from '../statistics.ts'
+import type { Service } from '../services.ts'
+import type { Site } from '../site.ts'
+import { summarizeRows } from '../statistics.ts'
 import type { Variant } from './variants.ts'
 import { load } from './wrk.ts'
 
@@ -14,26 +13,19 @@ const WARM_UP_S = 1
 
 export interface GatewayFigures {
   readonly variant: string
-  /** Milliseconds by which Redis's answers come later. */
-  readonly restLatencyMs: number
+  /** By which the answers of Redis come later. */
+  readonly latencyMs: number
   readonly requestsPerSecond: number
   readonly p50Ms: number
-  readonly p99Ms: number
   /** HTTP requests to Redis's REST front per request of a client. */
   readonly restCalls: number
   /** Redis commands, as Upstash bills them, per request of a client. */
   readonly billed: number
-  /** Processor time of the gateway's workerd per request: what is left when nothing is waited for. */
-  readonly processorUs: number
 }
 
 export interface GatewayBenchOptions {
-  readonly redis: RedisClient
-  readonly upstream: Service
-  /** REST fronts by their added latency in milliseconds. */
-  readonly fronts: ReadonlyMap<number, Service>
-  readonly token: string
-  readonly bundles: ReadonlyMap<string, Bundle>
+  readonly site: Site
+  readonly latenciesMs: readonly number[]
   readonly variants: readonly Variant[]
   readonly repetitions: number
   /** Time for which each load is measured, after one of a second that is not. */
@@ -42,77 +34,51 @@ export interface GatewayBenchOptions {
 
 interface Cell {
   readonly variant: Variant
-  readonly restLatencyMs: number
-  readonly runs: Omit<GatewayFigures, 'variant' | 'restLatencyMs'>[]
+  readonly latencyMs: number
+  readonly runs: Omit<GatewayFigures, 'variant' | 'latencyMs'>[]
 }
 
 /**
- * Loads every gateway by one hot caller, in turns, each with the whole machine to itself for the time, and each time in a
- * new process: two processes of the same gateway can differ for as long as they live.
+ * Loads every gateway in turns, each with the whole machine to itself for the time, and each time in a new process: two
+ * processes of the same gateway can differ for as long as they live.
  */
 export async function measureGateways(options: GatewayBenchOptions): Promise<GatewayFigures[]> {
   // Those that are compared run right after each other.
-  const cells = [...options.fronts.keys()].flatMap((restLatencyMs) =>
-    options.variants.map((variant): Cell => ({ variant, restLatencyMs, runs: [] })),
+  const cells = options.latenciesMs.flatMap((latencyMs) =>
+    options.variants.map((variant): Cell => ({ variant, latencyMs, runs: [] })),
   )
   for (let turn = 0; turn < options.repetitions; turn++) {
-    for (const cell of cells) cell.runs.push(await run(cell, options))
+    for (const cell of cells) {
+      await using gateway = await options.site.startGateway(cell.variant, { latencyMs: cell.latencyMs })
+      cell.runs.push(await measure(cell, gateway, options))
+    }
   }
-  return cells.map(({ variant, restLatencyMs, runs }) => ({ variant: variant.name, restLatencyMs, ...medians(runs) }))
-}
-
-async function run(cell: Cell, options: GatewayBenchOptions): Promise<Cell['runs'][number]> {
-  const front = options.fronts.get(cell.restLatencyMs) as Service
-  const gateway = await start(cell.variant, front, options)
-  try {
-    return await measure(cell, gateway, front, options)
-  } finally {
-    await gateway.stop()
-  }
-}
-
-function start(
-  variant: Variant,
-  front: Service,
-  { upstream, token, bundles }: GatewayBenchOptions,
-): Promise<DirectGateway> {
-  const bundle = bundles.get(variant.source)
-  if (!bundle) throw new Error(`no bundle of ${variant.source}`)
-  return startDirectGateway({
-    bundle,
-    bindings: { ...serviceBindings({ upstream, front, token }), ...variant.bindings },
-  })
+  return cells.map(({ variant, latencyMs, runs }) => ({ variant: variant.name, latencyMs, ...summarizeRows(runs) }))
 }
 
 async function measure(
-  { variant, runs }: Cell,
+  { variant, latencyMs }: Cell,
   gateway: DirectGateway,
-  front: Service,
-  { redis, seconds }: GatewayBenchOptions,
+  { site, seconds }: GatewayBenchOptions,
 ): Promise<Cell['runs'][number]> {
-  const name = `${crypto.randomUUID().slice(0, 8)}-${runs.length}`
-  const target = { url: gateway.url.origin, name, callers: HOT }
+  const { redis } = site
+  const front = await site.findFront(latencyMs)
+  const target = { url: gateway.url.origin, name: crypto.randomUUID().slice(0, 8), callers: HOT }
   await redis.flushAll()
   // Compiles what is hot, and brings a flood's callers to their limits.
   await load({ ...target, seconds: WARM_UP_S })
-  const callsBefore = await settledCalls(front)
+  const callsBefore = await countSettledCalls(front)
   await resetCounts(redis)
-  const processorBeforeUs = runUs(gateway.pid)
-  const result = await load({ ...target, seconds })
-  const processor = runUs(gateway.pid) - processorBeforeUs
-  const restCalls = (await settledCalls(front)) - callsBefore
+  const { requests, sent, requestsPerSecond, p50Ms, refused, failed } = await load({ ...target, seconds })
+  const restCalls = (await countSettledCalls(front)) - callsBefore
   const { billed } = await readCounts(redis)
-  const { requests, sent, requestsPerSecond, p50Ms, p99Ms, refused, failed } = result
   if (failed > 0) throw new Error(`${variant.name}: ${failed} of ${requests} requests failed`)
   if (!variant.isFlooded && refused > 0) throw new Error(`${variant.name} refused ${refused} of ${requests} requests`)
-  return {
-    ...{ requestsPerSecond, p50Ms, p99Ms },
-    ...{ restCalls: restCalls / sent, billed: billed / sent, processorUs: processor / sent },
-  }
+  return { requestsPerSecond, p50Ms, restCalls: restCalls / sent, billed: billed / sent }
 }
 
-/** REST calls so far, once those that a load left behind have ended. */
-async function settledCalls(front: Service): Promise<number> {
+/** Counts REST calls so far, once those that a load left behind have ended. */
+async function countSettledCalls(front: Service): Promise<number> {
   let calls = await front.ask<number>('requests')
   for (let attempt = 0; attempt < 20; attempt++) {
     await setTimeout(100)

@@ -1,4 +1,4 @@
-/** What a decision by several policies costs, each by an identity of its own: over Redis beside a peer, over objects. */
+/** What a decision by several policies costs, each by an identity of its own: over Redis, also by a peer, and over objects. */
 import { connect, createServer } from 'node:net'
 import { DurableObjectStore } from '../../src/core/store/durable-object/durable-object-store.ts'
 import { type ObjectNamespace, openObjects } from '../../src/core/store/durable-object/objects.ts'
@@ -6,12 +6,12 @@ import type { RedisClient } from '../../test/support/redis-client.ts'
 import { seededRandom } from '../../tools/seeded-random.ts'
 import { readCounts, resetCounts } from '../command-counts.ts'
 import type { Peers } from '../peers.ts'
-import { metroNamed } from '../scale/map.ts'
+import { findMetro } from '../scale/map.ts'
 import { ObjectSite } from '../scale/object-site.ts'
-import { inVirtualTime, VirtualTime } from '../scale/virtual-time.ts'
+import { runInVirtualTime, VirtualTime } from '../scale/virtual-time.ts'
 import type { Service } from '../services.ts'
-import { medians } from '../statistics.ts'
-import { decide, IDENTITY_COUNTS, type IdentitySubject, makeIdentitySubjects } from './subjects.ts'
+import { summarizeRows } from '../statistics.ts'
+import { createIdentitySubjects, decide, IDENTITY_COUNTS, type IdentitySubject } from './subjects.ts'
 
 /** Of a decision. */
 export interface IdentityFigures extends IdentityCounts {
@@ -22,7 +22,7 @@ export interface IdentityFigures extends IdentityCounts {
   readonly isNew: boolean
 }
 
-// A type, not an interface: its medians are taken.
+// A type, not an interface: its summarizeRows are taken.
 type IdentityCounts = {
   /** Time that Redis spends; 0 of objects, which are simulated. */
   readonly serverUs: number
@@ -68,7 +68,7 @@ export async function measureOverRedis(options: IdentityOptions): Promise<Identi
   const relay = await startRelay(new URL(front.url))
   const peers = await connectTo(relay.url)
   try {
-    const subjects = makeIdentitySubjects(redis, peers.contenders, { url: relay.url, token })
+    const subjects = createIdentitySubjects(redis, peers.contenders, { url: relay.url, token })
     const cells = subjects.flatMap((subject) =>
       [true, false].map((isNew) => ({ subject, isNew, runs: [] as IdentityCounts[] })),
     )
@@ -80,7 +80,7 @@ export async function measureOverRedis(options: IdentityOptions): Promise<Identi
       }
     }
     return cells.map(({ subject: { name, identities }, isNew, runs }) => {
-      return { limiter: name, store: 'Redis', identities, isNew, ...medians(runs) }
+      return { limiter: name, store: 'Redis', identities, isNew, ...summarizeRows(runs) }
     })
   } finally {
     await peers.close()
@@ -115,12 +115,12 @@ async function countRow(
 export async function countOverObjects(identities: number): Promise<IdentityFigures[]> {
   const time = new VirtualTime()
   const random = seededRandom(1)
-  const objects = new ObjectSite({ time, random, othersOf: () => 0, lookMs: 0 })
-  const metro = metroNamed('London')
-  const { namespace, countBytes } = countingNamespace(objects.namespaceAt({ ...metro, metro }, ROUND_TRIP_MS))
+  const objects = new ObjectSite({ time, random, countOthers: () => 0, lookMs: 0 })
+  const metro = findMetro('London')
+  const { namespace, countBytes } = withByteCount(objects.namespaceAt({ ...metro, metro }, ROUND_TRIP_MS))
   const store = new DurableObjectStore({ objects: openObjects(namespace), timeoutMs: 500 })
   const countAll = () => {
-    const { requests, rowsWritten } = objects.billed()
+    const { requests, rowsWritten } = objects.readBill()
     return { calls: requests, rowsWritten, bytes: countBytes() }
   }
 
@@ -136,27 +136,27 @@ export async function countOverObjects(identities: number): Promise<IdentityFigu
       await decided
     }
     const after = countAll()
-    const each = (name: keyof typeof after) => (after[name] - before[name]) / callers.length
+    const divide = (name: keyof typeof after) => (after[name] - before[name]) / callers.length
     // What an object itself takes is less than a round trip.
     const roundTrips = Math.floor(waitedMs / callers.length / ROUND_TRIP_MS)
-    const [calls, rowsWritten, bytes] = [each('calls'), each('rowsWritten'), each('bytes')]
+    const [calls, rowsWritten, bytes] = [divide('calls'), divide('rowsWritten'), divide('bytes')]
     return { serverUs: 0, billed: 0, calls, roundTrips, bytes, rowsWritten }
   }
 
-  return inVirtualTime(time, random, async () => {
+  return runInVirtualTime(time, random, async () => {
     const of = { limiter: 'Sluice', store: 'objects', identities } as const
     const callers = Array.from({ length: DECISIONS }, (_, index) => `${index}`.padStart(20, '0'))
-    const hot = (length: number) => Array<string>(length).fill('hot'.padStart(20, '0'))
+    const repeatHot = (length: number) => Array<string>(length).fill('hot'.padStart(20, '0'))
     const fresh = await decideAll(callers)
-    await decideAll(hot(ENTRIES))
+    await decideAll(repeatHot(ENTRIES))
     return [
       { ...of, isNew: true, ...fresh },
-      { ...of, isNew: false, ...(await decideAll(hot(OBJECT_DECISIONS))) },
+      { ...of, isNew: false, ...(await decideAll(repeatHot(OBJECT_DECISIONS))) },
     ]
   })
 }
 
-function countingNamespace({ idFromName, get }: ObjectNamespace) {
+function withByteCount({ idFromName, get }: ObjectNamespace) {
   let bytes = 0
   const namespace: ObjectNamespace = {
     idFromName,

@@ -1,14 +1,14 @@
+/** A Redis whose instructions valgrind counts. */
 import { mkdtemp, rm, symlink } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { connectRedis, type RedisClient } from '../../test/support/redis-client.ts'
 import { findRedisServer } from '../../tools/find-redis-server.ts'
 import { startRedisServer } from '../../tools/redis-server.ts'
-import type { Counted } from './callgrind.ts'
+import type { UnderCallgrind } from './callgrind.ts'
 
 const PINGS = 200
 
-/** A Redis that valgrind counts the instructions of. */
 export interface CountedRedis extends AsyncDisposable {
   readonly port: number
   readonly redis: RedisClient
@@ -19,9 +19,7 @@ export interface CountedRedis extends AsyncDisposable {
   count(calls: number, call: () => Promise<unknown>, requests?: number): Promise<number>
 }
 
-export async function startCountedRedis(
-  underCallgrind: (executable: string) => Promise<Counted>,
-): Promise<CountedRedis> {
+export async function startCountedRedis(underCallgrind: UnderCallgrind): Promise<CountedRedis> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-redis-'))
   // Debian's package has the server under a name by which it would check a file.
   const executable = join(folder, 'redis-server')

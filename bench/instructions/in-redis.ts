@@ -1,12 +1,14 @@
-import { makeIdentitySubjects } from '../identities/subjects.ts'
+/** Instructions that Redis spends on a decision. */
+import { createIdentitySubjects } from '../identities/subjects.ts'
 import { connectPeers } from '../peers.ts'
-import { limitsOf } from '../redis/measure.ts'
-import { makeSubjects, SUMMED_STREAM, type Subject } from '../redis/subjects.ts'
+import { createLimits } from '../redis/measure.ts'
+/** Instructions that Redis spends on a decision. */
+import { createSubjects, SUMMED_STREAM, type Subject } from '../redis/subjects.ts'
 import { startFront } from '../services.ts'
-import type { Counted } from './callgrind.ts'
+import { TOKEN } from '../site.ts'
+import type { UnderCallgrind } from './callgrind.ts'
 import { startCountedRedis } from './counted-redis.ts'
 
-const TOKEN = 'bench-token'
 const DECISIONS = 200
 /** Not counted: a script is compiled by its first call. */
 const WARM_UPS = 10
@@ -22,10 +24,7 @@ export type DecisionInstructions = {
   readonly 'hot caller': number
 }
 
-/** What Redis spends on a decision. */
-export async function countInRedis(
-  underCallgrind: (executable: string) => Promise<Counted>,
-): Promise<DecisionInstructions[]> {
+export async function countInRedis(underCallgrind: UnderCallgrind): Promise<DecisionInstructions[]> {
   await using counted = await startCountedRedis(underCallgrind)
   const { redis, count } = counted
   const front = await startFront(counted.port, TOKEN, 0)
@@ -55,11 +54,11 @@ export async function countInRedis(
       })
     }
     for (const limits of [1, 3]) {
-      for (const subject of await makeSubjects(redis, limitsOf(limits), peers.contenders)) {
+      for (const subject of await createSubjects(redis, createLimits(limits), peers.contenders)) {
         if (subject.name !== SUMMED_STREAM) await addRow(subject, limits, 1, 1)
       }
     }
-    for (const subject of makeIdentitySubjects(redis, peers.contenders, { url: front.url, token: TOKEN }))
+    for (const subject of createIdentitySubjects(redis, peers.contenders, { url: front.url, token: TOKEN }))
       await addRow(subject, 1, subject.identities, subject.calls)
     return rows
   } finally {

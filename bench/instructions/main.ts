@@ -8,7 +8,7 @@
  */
 import { installPeers } from '../peers.ts'
 import { print } from '../report/tables.ts'
-import { findCallgrind } from './callgrind.ts'
+import { requireCallgrind } from './callgrind.ts'
 import { countInGateways } from './in-gateways.ts'
 import { countInRedis } from './in-redis.ts'
 
@@ -19,11 +19,7 @@ if (others.length > 0 || (only !== undefined && !PARTS.includes(only))) {
   process.exit(1)
 }
 const isChosen = (part: string) => only === undefined || only === part
-const underCallgrind = await findCallgrind()
-if (!underCallgrind) {
-  console.error('valgrind is not installed: apt-get install valgrind')
-  process.exit(1)
-}
+const underCallgrind = await requireCallgrind()
 installPeers()
 if (isChosen('redis')) print('Instructions of Redis for a decision', await countInRedis(underCallgrind))
 if (isChosen('gateways')) print('Instructions of a gateway for a request', await countInGateways(underCallgrind))

@@ -1,4 +1,4 @@
-/** The library in one process, beside others that limit there. */
+/** The library in one process, compared with others that limit there. */
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import type { Limit } from '../../src/core/model/limits.ts'
@@ -12,17 +12,19 @@ import {
   UPSTASH_OPTIONS,
 } from '../../src/index.ts'
 import { checkWindows } from '../../test/support/windows.ts'
-import type { Contender, Throttle, TryTake } from '../peers.ts'
-import { median, medians } from '../statistics.ts'
+import type { Contender, InProcess, Throttle, TryTake } from '../peers.ts'
+import { readOwnUs } from '../processor-time.ts'
+import type { Service } from '../services.ts'
+import { TOKEN } from '../site.ts'
+import { computeMedian } from '../statistics.ts'
 
 export const LIBRARY = 'Sluice'
-export const LIBRARY_OVER_REST = 'Sluice over REST'
 
 /** Never reached: each decision grants. */
 const AMPLE: Limit = { limit: 10_000_000, windowMs: 1_000 }
 /** Reached at once: nearly each decision refuses. */
 const SCARCE: Limit = { limit: 10, windowMs: 3_600_000 }
-const SECOND_TIER: Limit = { limit: 100_000_000, windowMs: 60_000 }
+const SECOND_LIMIT: Limit = { limit: 100_000_000, windowMs: 60_000 }
 const MANY_CALLERS = 1_000
 const MAX_CALLERS = 100_000
 
@@ -46,14 +48,6 @@ export interface MemoryFigures {
   readonly bytes: number
 }
 
-export interface CallFigures {
-  readonly limiter: string
-  /** Requests to Redis's REST interface, a decision; undefined over TCP. */
-  readonly requests: number | undefined
-  /** Time of this process's processor, a decision. */
-  readonly processorUs: number
-}
-
 export interface WaitingFigures {
   readonly throttle: string
   /** Calls in the fullest span of nine tenths of a window, over the limit. */
@@ -65,17 +59,14 @@ export interface WaitingFigures {
 export interface LibraryFigures {
   readonly inMemory: readonly DecisionFigures[]
   readonly memory: readonly MemoryFigures[]
-  readonly overRedis: readonly CallFigures[]
+  /** Requests to Redis's REST interface, a decision. */
+  readonly restRequests: number
   readonly waiting: readonly WaitingFigures[]
 }
 
-export interface LibraryBenchOptions {
-  readonly inMemory: readonly Contender[]
-  readonly contenders: readonly Contender[]
-  readonly throttles: readonly Throttle[]
-  /** Clients of Redis, over REST and over TCP. */
-  readonly rest: { readonly url: string; readonly token: string }
-  readonly tcp: Parameters<typeof redisStore>[0]
+export interface LibraryBenchOptions extends InProcess {
+  /** Before Redis. */
+  readonly front: Service
   readonly repetitions: number
   /** Decisions of a turn. */
   readonly decisions: number
@@ -88,19 +79,19 @@ export async function measureLibrary(options: LibraryBenchOptions): Promise<Libr
   return {
     inMemory: await measureInMemory(options),
     memory: await measureMemory(options),
-    overRedis: await measureOverRedis(options),
+    restRequests: await countRestRequests(options),
     waiting: await measureWaiting(options),
   }
 }
 
-const OWN: Contender = { name: LIBRARY, make: (tiers) => limitOf(limiterOf(tiers)) }
+const OWN: Contender = { name: LIBRARY, make: (limits) => toTryTake(createLibraryLimiter(limits)) }
 
 async function measureInMemory({ inMemory, repetitions, decisions }: LibraryBenchOptions): Promise<DecisionFigures[]> {
   const cases = [
     { what: 'granted, one caller', limits: [AMPLE], callers: 1 },
     { what: `granted, ${MANY_CALLERS} callers`, limits: [AMPLE], callers: MANY_CALLERS },
     { what: `granted, ${MAX_CALLERS} callers`, limits: [AMPLE], callers: MAX_CALLERS },
-    { what: 'granted, two limits', limits: [AMPLE, SECOND_TIER], callers: 1 },
+    { what: 'granted, two limits', limits: [AMPLE, SECOND_LIMIT], callers: 1 },
     { what: 'refused, one caller', limits: [SCARCE], callers: 1 },
     { what: `refused, ${MANY_CALLERS} callers`, limits: [SCARCE], callers: MANY_CALLERS },
   ]
@@ -113,14 +104,14 @@ async function measureInMemory({ inMemory, repetitions, decisions }: LibraryBenc
     // The first turn warms up.
     for (let turn = 0; turn <= repetitions; turn++) {
       for (const { name, make } of contenders) {
-        const us = await processorUs(make(limits), names, Math.max(decisions, 2 * callers))
+        const us = await measureUs(make(limits), names, Math.max(decisions, 2 * callers))
         if (turn > 0) rates.get(name)?.push(1e6 / us)
       }
     }
     const ownRates = rates.get(LIBRARY) ?? []
     for (const [limiter, perSecond] of rates) {
-      const ratio = median(perSecond.map((rate, turn) => (ownRates[turn] as number) / rate))
-      figures.push({ limiter, what, perSecond: median(perSecond), ratio })
+      const ratio = computeMedian(perSecond.map((rate, turn) => (ownRates[turn] as number) / rate))
+      figures.push({ limiter, what, perSecond: computeMedian(perSecond), ratio })
     }
   }
   return figures
@@ -136,7 +127,7 @@ async function measureMemory({ inMemory }: LibraryBenchOptions): Promise<MemoryF
     await limit('warm up')
     collect()
     const before = process.memoryUsage().heapUsed
-    await processorUs(limit, names, names.length)
+    await measureUs(limit, names, names.length)
     collect()
     figures.push({ limiter: name, bytes: (process.memoryUsage().heapUsed - before) / names.length })
     // Nothing is freed before.
@@ -145,26 +136,15 @@ async function measureMemory({ inMemory }: LibraryBenchOptions): Promise<MemoryF
   return figures
 }
 
-async function measureOverRedis(options: LibraryBenchOptions): Promise<CallFigures[]> {
-  const { contenders, rest, tcp, repetitions, calls } = options
+async function countRestRequests({ front, calls }: LibraryBenchOptions): Promise<number> {
   const { Redis } = await import('@upstash/redis')
-  const upstash = new Redis({ ...rest, ...UPSTASH_OPTIONS })
-  const subjects = [
-    { name: LIBRARY_OVER_REST, limit: limitOf(limiterOf([AMPLE], redisStore(upstash))) },
-    { name: `${LIBRARY} over TCP`, limit: limitOf(limiterOf([AMPLE], redisStore(tcp))) },
-    ...contenders.map(({ name, make }) => ({ name, limit: make([AMPLE]) })),
-  ]
-  const runs = subjects.map(({ name, limit }) => ({ name, limit, rows: [] as { us: number; requests: number }[] }))
-  for (let turn = 0; turn <= repetitions; turn++) {
-    for (const { limit, rows } of runs) {
-      const counted = await countRequests(() => processorUs(limit, ['caller'], calls))
-      if (turn > 0) rows.push({ us: counted.result, requests: counted.requests / calls })
-    }
-  }
-  return runs.map(({ name, rows }) => {
-    const { us, requests } = medians(rows)
-    return { limiter: name, processorUs: us, requests: requests > 0 ? requests : undefined }
-  })
+  const redis = new Redis({ url: front.url, token: TOKEN, ...UPSTASH_OPTIONS })
+  const tryTake = toTryTake(createLibraryLimiter([AMPLE], redisStore(redis)))
+  // The first loads the script.
+  await tryTake('caller')
+  const before = await front.ask<number>('requests')
+  for (let i = 0; i < calls; i++) await tryTake('caller')
+  return ((await front.ask<number>('requests')) - before) / calls
 }
 
 async function measureWaiting({ throttles, waits }: LibraryBenchOptions): Promise<WaitingFigures[]> {
@@ -172,7 +152,7 @@ async function measureWaiting({ throttles, waits }: LibraryBenchOptions): Promis
   const own: Throttle = {
     name: LIBRARY,
     make(each) {
-      const limiter = limiterOf([each])
+      const limiter = createLibraryLimiter([each])
       return async (task) => {
         await limiter.waitFor('caller')
         return task()
@@ -185,10 +165,10 @@ async function measureWaiting({ throttles, waits }: LibraryBenchOptions): Promis
       const call = throttle.make({ limit, windowMs })
       const calledMs: number[] = []
       const startMs = performance.now()
-      const task = () => calledMs.push(performance.now())
-      await call(task)
+      const noteCall = () => calledMs.push(performance.now())
+      await call(noteCall)
       await sleep(pause * windowMs)
-      await Promise.all(Array.from({ length: tasks - 1 }, () => call(task)))
+      await Promise.all(Array.from({ length: tasks - 1 }, () => call(noteCall)))
       const idealMs = (tasks / limit - 1 + pause) * windowMs
       rows.push({
         worst: checkWindows(
@@ -203,38 +183,22 @@ async function measureWaiting({ throttles, waits }: LibraryBenchOptions): Promis
   return runs.map(({ throttle, rows }) => ({
     throttle: throttle.name,
     worst: Math.max(...rows.map(({ worst }) => worst)),
-    duration: median(rows.map(({ duration }) => duration)),
+    duration: computeMedian(rows.map(({ duration }) => duration)),
   }))
 }
 
-function limitOf(limiter: Limiter): TryTake {
+function toTryTake(limiter: Limiter): TryTake {
   return async (caller) => (await limiter.take(caller)).granted
 }
 
-function limiterOf(limits: readonly Limit[], store = memoryStore()): Limiter {
+function createLibraryLimiter(limits: readonly Limit[], store = memoryStore()): Limiter {
   const text = limits.map(({ limit, windowMs }) => `${limit}/${windowMs}ms`).join(', ')
   return createLimiter({ store, policies: [{ name: 'bench', ...slidingWindow(text, { allowLargeLog: true }) }] })
 }
 
-/** Of a decision, in turns of the callers. */
-async function processorUs(limit: TryTake, callers: readonly string[], decisions: number): Promise<number> {
+/** Measures a decision, in turns of the callers. */
+async function measureUs(tryTake: TryTake, callers: readonly string[], decisions: number): Promise<number> {
   const before = process.cpuUsage()
-  for (let i = 0; i < decisions; i++) await limit(callers[i % callers.length] as string)
-  const { user, system } = process.cpuUsage(before)
-  return (user + system) / decisions
-}
-
-/** How often `fetch` is called meanwhile. */
-async function countRequests<T>(work: () => Promise<T>): Promise<{ result: T; requests: number }> {
-  const { fetch } = globalThis
-  let requests = 0
-  globalThis.fetch = ((...args: Parameters<typeof fetch>) => {
-    requests++
-    return fetch(...args)
-  }) as typeof fetch
-  try {
-    return { result: await work(), requests }
-  } finally {
-    globalThis.fetch = fetch
-  }
+  for (let i = 0; i < decisions; i++) await tryTake(callers[i % callers.length] as string)
+  return readOwnUs(before) / decisions
 }

@@ -1,5 +1,5 @@
-/** Asks a limiter of rate-limiter-flexible, which refuses by throwing what it knows of the limits. */
-export function consuming(limiter: {
+/** Calls a limiter of rate-limiter-flexible, which refuses by throwing what it knows of the limits. */
+export function consumeFrom(limiter: {
   consume(caller: string): Promise<unknown>
 }): (caller: string) => Promise<boolean> {
   return async (caller) => {
@@ -7,7 +7,7 @@ export function consuming(limiter: {
       await limiter.consume(caller)
       return true
     } catch (refusal) {
-      // An error is a failure; anything else tells of the limits.
+      // An error is a failure; anything else describes the limits.
       if (refusal instanceof Error) throw refusal
       return false
     }

@@ -1,12 +1,13 @@
+/** What a decision costs in Redis, as Redis itself counts it. */
 import type { Limit } from '../../src/core/model/limits.ts'
 import type { RedisClient } from '../../test/support/redis-client.ts'
 import { type CommandCounts, readCounts, resetCounts } from '../command-counts.ts'
 import type { Contender } from '../peers.ts'
-import { medians } from '../statistics.ts'
-import { makeSubjects, type Subject } from './subjects.ts'
+import { summarizeRows } from '../statistics.ts'
+import { createSubjects, type Subject } from './subjects.ts'
 
 export const OCCUPANCIES = [10, 1_000, 100_000] as const
-const TIER_COUNTS = [1, 3] as const
+const LIMIT_COUNTS = [1, 3] as const
 /** No admissions in the window: each decision is on a caller never seen. */
 export const NEW_CALLER = 0
 const HOUR_MS = 3_600_000
@@ -43,12 +44,12 @@ export interface RedisBenchOptions {
   readonly budgetMs: number
 }
 
-/** Each limiter's decisions as Redis itself counts them, in turns. */
+/** Measures each limiter's decisions in turns. */
 export async function measureInRedis(options: RedisBenchOptions): Promise<RedisFigures[]> {
   const { redis, contenders, warmUps, repetitions } = options
   const cells: { subject: Subject; limits: number; entries: number; runs: Measurement[] }[] = []
-  for (const limits of TIER_COUNTS) {
-    for (const subject of await makeSubjects(redis, limitsOf(limits), contenders)) {
+  for (const limits of LIMIT_COUNTS) {
+    for (const subject of await createSubjects(redis, createLimits(limits), contenders)) {
       for (const entries of [NEW_CALLER, ...OCCUPANCIES]) cells.push({ subject, limits, entries, runs: [] })
     }
   }
@@ -62,11 +63,11 @@ export async function measureInRedis(options: RedisBenchOptions): Promise<RedisF
     subject: subject.name,
     limits,
     entries,
-    ...medians(runs),
+    ...summarizeRows(runs),
   }))
 }
 
-export function limitsOf(count: number): Limit[] {
+export function createLimits(count: number): Limit[] {
   return Array.from({ length: count }, (_, index) => ({ limit: LIMIT, windowMs: (index + 1) * HOUR_MS }))
 }
 
@@ -82,23 +83,23 @@ async function measure(
   const rows: CommandCounts[] = []
   let bytes = 0
   do {
-    const callers = someCallers(entries)
+    const callers = createCallers(entries)
     if (entries !== NEW_CALLER) for (const caller of callers) await subject.fill(caller, entries)
     const probe = await countRow(redis, subject, callers, 1)
-    bytes = await bytesOf(redis, callers[0] as string)
+    bytes = await measureBytes(redis, callers[0] as string)
     const decisions = probe.serverUs > COSTLY_US ? 1 : ROW
     for (let i = 0; i < rowsPerFill; i++) {
-      const row = entries === NEW_CALLER ? someCallers(entries) : callers
+      const row = entries === NEW_CALLER ? createCallers(entries) : callers
       rows.push(await countRow(redis, subject, row, decisions))
       if (performance.now() > until) break
     }
     await redis.flushAll()
   } while (performance.now() < until)
   // The median leaves out the rows in which Redis had to wait for a processor.
-  return { ...medians(rows), bytes }
+  return { ...summarizeRows(rows), bytes }
 }
 
-function someCallers(entries: number): string[] {
+function createCallers(entries: number): string[] {
   const length = entries === NEW_CALLER ? ROW : entries < 1_000 ? 10 : 1
   return Array.from({ length }, () => crypto.randomUUID().slice(0, 22))
 }
@@ -116,7 +117,7 @@ async function countRow(
   return { billed: billed / decisions, serverUs: serverUs / decisions }
 }
 
-async function bytesOf(redis: RedisClient, caller: string): Promise<number> {
+async function measureBytes(redis: RedisClient, caller: string): Promise<number> {
   let bytes = 0
   for (const key of await redis.keys(`*${caller}*`)) bytes += Number(await redis.memoryUsage(key, { SAMPLES: 0 }))
   return bytes

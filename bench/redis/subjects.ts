@@ -1,3 +1,4 @@
+/** Limiters with their limits, as they are measured in Redis. */
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { ALGORITHMS } from '../../src/core/algorithms/algorithm-table.ts'
@@ -11,9 +12,9 @@ import type { RedisClient } from '../../test/support/redis-client.ts'
 import type { Contender } from '../peers.ts'
 
 /** @param name of a file beside this one */
-const script = (name: string) => readFileSync(fileURLToPath(import.meta.resolve(`./${name}.lua`)), 'utf8')
+const readScript = (name: string) => readFileSync(fileURLToPath(import.meta.resolve(`./${name}.lua`)), 'utf8')
 
-const FILL = script('fill')
+const FILL = readScript('fill')
 
 /** One limiter with its limits, measured in Redis. */
 export interface Subject {
@@ -29,41 +30,41 @@ export const SORTED_SET_LOG = 'sorted-set log'
 export const PREFIX_SUMS = 'Sluice sliding-window'
 
 /** All limiters that can hold these limits. */
-export async function makeSubjects(
+export async function createSubjects(
   redis: RedisClient,
   limits: readonly Limit[],
   contenders: readonly Contender[],
 ): Promise<Subject[]> {
   const own = ALGORITHM_NAMES.filter((name) => name !== 'concurrency' || limits.length === 1)
   return [
-    await summedStreamSubject(redis, limits),
-    await sortedSetSubject(redis, limits),
-    ...contenders.map((contender) => peerSubject(redis, limits, contender)),
-    ...(await Promise.all(own.map((name) => sluiceSubject(redis, limits, name)))),
+    await createSummedStream(redis, limits),
+    await createSortedSet(redis, limits),
+    ...contenders.map((contender) => createPeer(redis, limits, contender)),
+    ...(await Promise.all(own.map((name) => createSluice(redis, limits, name)))),
   ]
 }
 
 /** A stream and a call for each limit: the published script handles only one window. */
-async function summedStreamSubject(redis: RedisClient, limits: readonly Limit[]): Promise<Subject> {
-  const sha1 = await redis.scriptLoad(script('summed-stream'))
-  const calls = (caller: string) => limits.map((limit) => ({ key: `summed:${limit.windowMs}:${caller}`, limit }))
+async function createSummedStream(redis: RedisClient, limits: readonly Limit[]): Promise<Subject> {
+  const sha1 = await redis.scriptLoad(readScript('summed-stream'))
+  const listCalls = (caller: string) => limits.map((limit) => ({ key: `summed:${limit.windowMs}:${caller}`, limit }))
   return {
     name: SUMMED_STREAM,
     async fill(caller, entries) {
-      for (const { key } of calls(caller))
+      for (const { key } of listCalls(caller))
         await redis.eval(FILL, { keys: [key], arguments: ['stream', `${entries}`, 'n'] })
     },
     decide: (caller) =>
       Promise.all(
-        calls(caller).map(({ key, limit: { limit, windowMs } }) =>
+        listCalls(caller).map(({ key, limit: { limit, windowMs } }) =>
           redis.evalSha(sha1, { keys: [key], arguments: [`${limit}`, `${windowMs / 1_000}`, '1'] }),
         ),
       ),
   }
 }
 
-async function sortedSetSubject(redis: RedisClient, limits: readonly Limit[]): Promise<Subject> {
-  const sha1 = await redis.scriptLoad(script('sorted-set-log'))
+async function createSortedSet(redis: RedisClient, limits: readonly Limit[]): Promise<Subject> {
+  const sha1 = await redis.scriptLoad(readScript('sorted-set-log'))
   const args = limits.flatMap(({ limit, windowMs }) => [`${limit}`, `${windowMs}`])
   return {
     name: SORTED_SET_LOG,
@@ -74,7 +75,7 @@ async function sortedSetSubject(redis: RedisClient, limits: readonly Limit[]): P
   }
 }
 
-export function peerSubject(redis: RedisClient, limits: readonly Limit[], { name, make }: Contender): Subject {
+export function createPeer(redis: RedisClient, limits: readonly Limit[], { name, make }: Contender): Subject {
   const limit = make(limits)
   return {
     name,
@@ -91,20 +92,20 @@ export function peerSubject(redis: RedisClient, limits: readonly Limit[], { name
   }
 }
 
-async function sluiceSubject(redis: RedisClient, limits: readonly Limit[], algorithm: AlgorithmName): Promise<Subject> {
+async function createSluice(redis: RedisClient, limits: readonly Limit[], algorithm: AlgorithmName): Promise<Subject> {
   const sha1 = await redis.scriptLoad(joinScript('decide', [algorithm], LUA))
   const entriesToRead = new EntriesToRead()
   let slot = 2 ** 52
   // A bucket has one rate: several rates are several policies, still in one call.
   const groups = algorithm === 'token-bucket' ? limits.map((limit) => [limit]) : [limits]
-  const chargesOf = (caller: string) =>
+  const createCharges = (caller: string) =>
     groups.map((group, index): StoreCharge => {
       const key = `sluice:default${index || ''}:${ALGORITHMS[algorithm].letter}:{${caller}}`
       const charge = { key, algorithm, limits: group, cost: 1, mode: 'enforce', reserved: 0 } as const
       return algorithm === 'concurrency' ? { ...charge, slot: ++slot } : charge
     })
   const decide = async (caller: string, permits: number) => {
-    const charges = chargesOf(caller)
+    const charges = createCharges(caller)
     const request = { action: 'take', permits, charges: charges } as const
     const args = listScriptArguments(request, entriesToRead.find).map(String)
     const reply = await redis.evalSha(sha1, { keys: charges.map(({ key }) => key), arguments: args })
@@ -118,7 +119,7 @@ async function sluiceSubject(redis: RedisClient, limits: readonly Limit[], algor
       if (algorithm !== 'sliding-window') return decide(caller, entries)
       // Many admissions at once would be one entry.
       const longest = Math.max(...limits.map(({ windowMs }) => windowMs))
-      const [charge] = chargesOf(caller)
+      const [charge] = createCharges(caller)
       await fillStream(redis, charge?.key ?? '', entries, longest)
     },
     decide: (caller) => decide(caller, 1),

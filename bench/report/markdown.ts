@@ -1,7 +1,8 @@
+/** Tables of Markdown. */
 export type Row = Readonly<Record<string, string | number>>
 
 /** A table of Markdown, with the names of the first row's cells at its head. */
-export function markdownTable(rows: readonly Row[]): string {
+export function formatRows(rows: readonly Row[]): string {
   const names = Object.keys(rows[0] ?? {})
   const cells = [names, ...rows.map((row) => names.map((name) => String(row[name])))]
   const widths = names.map((_, column) => Math.max(3, ...cells.map((line) => line[column]?.length ?? 0)))

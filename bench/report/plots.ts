@@ -1,7 +1,8 @@
+/** The plots of a run. */
 import { NEW_CALLER, OCCUPANCIES } from '../redis/measure.ts'
 import { PREFIX_SUMS, SORTED_SET_LOG, SUMMED_STREAM } from '../redis/subjects.ts'
 import type { Results } from '../results.ts'
-import { barChart, lineChart } from './svg.ts'
+import { drawBars, drawLines } from './svg.ts'
 
 /** In the order of their colours. */
 const PLOTTED = [
@@ -12,30 +13,30 @@ const PLOTTED = [
   'rate-limiter-flexible',
 ]
 
-/** The plots of a run, by name of the file. */
+/** @returns plots by name of the file */
 export function drawPlots({ redis, gateway, accuracy }: Results): Map<string, string> {
   const plots = new Map<string, string>()
-  if (redis) plots.set('server-time.svg', serverTime(redis))
-  if (gateway) plots.set('requests.svg', requests(gateway))
-  if (accuracy) plots.set('worst-window.svg', worstWindow(accuracy))
+  if (redis) plots.set('server-time.svg', drawServerTime(redis))
+  if (gateway) plots.set('requests.svg', drawRequests(gateway))
+  if (accuracy) plots.set('worst-window.svg', drawWorstWindow(accuracy))
   return plots
 }
 
-function serverTime(redis: NonNullable<Results['redis']>): string {
+function drawServerTime(redis: NonNullable<Results['redis']>): string {
   const series = PLOTTED.map((name) => {
     const own = redis.filter((row) => row.subject === name && row.limits === 1 && row.entries !== NEW_CALLER)
     return { name, points: own.map(({ entries, serverUs }) => [entries, serverUs] as const) }
   })
   const xLabel = `requests in the window (${OCCUPANCIES.map((n) => n.toLocaleString('en')).join(', ')})`
-  return lineChart({ title: 'Redis’s time for a decision, µs (1 limit)', xLabel, series })
+  return drawLines({ title: 'Redis’s time for a decision, µs (1 limit)', xLabel, series })
 }
 
-function requests(gateway: NonNullable<Results['gateway']>): string {
-  const latencies = [...new Set(gateway.map(({ restLatencyMs }) => restLatencyMs))]
+function drawRequests(gateway: NonNullable<Results['gateway']>): string {
+  const latencies = [...new Set(gateway.map(({ latencyMs }) => latencyMs))]
   const groups = [...Map.groupBy(gateway, ({ variant }) => variant)].map(([name, rows]) => {
     return { name, values: rows.map(({ requestsPerSecond }) => requestsPerSecond) }
   })
-  return barChart({
+  return drawBars({
     title: 'Requests a second through the gateway, one hot caller',
     series: latencies.map((ms) => `Redis ${ms} ms away`),
     groups,
@@ -43,11 +44,11 @@ function requests(gateway: NonNullable<Results['gateway']>): string {
   })
 }
 
-function worstWindow(accuracy: NonNullable<Results['accuracy']>): string {
+function drawWorstWindow(accuracy: NonNullable<Results['accuracy']>): string {
   const groups = [...Map.groupBy(accuracy, ({ target }) => target)].map(([name, rows]) => {
     return { name, values: [Math.max(...rows.map(({ worst }) => worst))] }
   })
-  return barChart({
+  return drawBars({
     title: 'Most requests admitted in any true window ÷ limit, under attack',
     series: ['worst'],
     groups,

@@ -1,8 +1,8 @@
-/** Plots without a background of their own, in colours that show on a light and on a dark one. */
+/** Plots without a background of their own, in colors that show on a light and on a dark one. */
 
 const TEXT = '#808890'
 const GRID = '#80889055'
-const COLOURS = ['#2f81f7', '#e5534b', '#d29922', '#8a63d2', '#3fa34d', '#808890']
+const COLORS = ['#2f81f7', '#e5534b', '#d29922', '#8a63d2', '#3fa34d', '#808890']
 const FONT = 'font-family="system-ui, sans-serif" font-size="13"'
 
 export interface BarChart {
@@ -16,28 +16,29 @@ export interface BarChart {
 }
 
 /** Horizontal bars, in groups. */
-export function barChart({ title, series, groups, format, mark }: BarChart): string {
+export function drawBars({ title, series, groups, format, mark }: BarChart): string {
   const [left, width, bar, gap, top] = [250, 440, 16, 12, series.length > 1 ? 60 : 40]
-  const most = Math.max(mark ?? 0, ...groups.flatMap(({ values }) => values))
-  const x = (value: number) => left + (value / most) * width
+  const max = Math.max(mark ?? 0, ...groups.flatMap(({ values }) => values))
+  const x = (value: number) => left + (value / max) * width
   const groupHeight = series.length * bar + gap
   const bottom = top + groups.length * groupHeight
   const parts = groups.flatMap(({ name, values }, index) => {
     const y = top + index * groupHeight
     const middle = y + (series.length * bar) / 2
     return [
-      text(left - 8, middle + 4, name, 'end'),
+      drawText(left - 8, middle + 4, name, 'end'),
       ...values.map((value, which) => {
         const barY = y + which * bar
-        const shape = `<rect x="${left}" y="${barY}" width="${round(x(value) - left)}" height="${bar - 2}" fill="${COLOURS[which]}"/>`
-        return shape + text(x(value) + 5, barY + 11, format(value))
+        const shape = `<rect x="${left}" y="${barY}" width="${round(x(value) - left)}" height="${bar - 2}" fill="${COLORS[which]}"/>`
+        return shape + drawText(x(value) + 5, barY + 11, format(value))
       }),
     ]
   })
-  if (mark !== undefined) parts.push(line(x(mark), top - 4, x(mark), bottom, TEXT, ' stroke-dasharray="4 3"'))
-  const legend = series.length > 1 ? series.map((name, index) => key(left + index * 160, 38, COLOURS[index], name)) : []
-  return document(left + width + 70, bottom + 6, [
-    text(8, 20, title, 'start', ' font-weight="600"'),
+  if (mark !== undefined) parts.push(drawLine(x(mark), top - 4, x(mark), bottom, TEXT, ' stroke-dasharray="4 3"'))
+  const legend =
+    series.length > 1 ? series.map((name, index) => drawKey(left + index * 160, 38, COLORS[index], name)) : []
+  return wrapDocument(left + width + 70, bottom + 6, [
+    drawText(8, 20, title, 'start', ' font-weight="600"'),
     ...legend,
     ...parts,
   ])
@@ -50,52 +51,52 @@ export interface LineChart {
 }
 
 /** Lines over two logarithmic axes. */
-export function lineChart({ title, xLabel, series }: LineChart): string {
+export function drawLines({ title, xLabel, series }: LineChart): string {
   const [left, top, width, height] = [84, 40, 380, 260]
   const all = series.flatMap(({ points }) => points)
-  const [xLow, xHigh] = decades(all.map(([x]) => x))
-  const [yLow, yHigh] = decades(all.map(([, y]) => y))
+  const [xLow, xHigh] = findDecades(all.map(([x]) => x))
+  const [yLow, yHigh] = findDecades(all.map(([, y]) => y))
   const x = (value: number) => left + ((Math.log10(value) - xLow) / (xHigh - xLow)) * width
   const y = (value: number) => top + height - ((Math.log10(value) - yLow) / (yHigh - yLow)) * height
   const ticks = (low: number, high: number) => Array.from({ length: high - low + 1 }, (_, index) => 10 ** (low + index))
   const parts = [
-    text(8, 20, title, 'start', ' font-weight="600"'),
+    drawText(8, 20, title, 'start', ' font-weight="600"'),
     ...ticks(yLow, yHigh).flatMap((value) => [
-      line(left, y(value), left + width, y(value), GRID),
-      text(left - 8, y(value) + 4, value.toLocaleString('en'), 'end'),
+      drawLine(left, y(value), left + width, y(value), GRID),
+      drawText(left - 8, y(value) + 4, value.toLocaleString('en'), 'end'),
     ]),
-    ...ticks(xLow, xHigh).map((value) => text(x(value), top + height + 18, value.toLocaleString('en'), 'middle')),
-    text(left + width / 2, top + height + 38, xLabel, 'middle'),
+    ...ticks(xLow, xHigh).map((value) => drawText(x(value), top + height + 18, value.toLocaleString('en'), 'middle')),
+    drawText(left + width / 2, top + height + 38, xLabel, 'middle'),
     ...series.flatMap(({ name, points }, index) => {
-      const colour = COLOURS[index]
+      const color = COLORS[index]
       const path = points.map(([px, py]) => `${round(x(px))},${round(y(py))}`).join(' ')
       const dots = points.map(
-        ([px, py]) => `<circle cx="${round(x(px))}" cy="${round(y(py))}" r="3.5" fill="${colour}"/>`,
+        ([px, py]) => `<circle cx="${round(x(px))}" cy="${round(y(py))}" r="3.5" fill="${color}"/>`,
       )
-      const stroke = `<polyline points="${path}" fill="none" stroke="${colour}" stroke-width="2"/>`
-      return [stroke, ...dots, key(left + width + 24, top + 12 + index * 22, colour, name)]
+      const stroke = `<polyline points="${path}" fill="none" stroke="${color}" stroke-width="2"/>`
+      return [stroke, ...dots, drawKey(left + width + 24, top + 12 + index * 22, color, name)]
     }),
   ]
-  return document(left + width + 280, top + height + 48, parts)
+  return wrapDocument(left + width + 280, top + height + 48, parts)
 }
 
-function decades(values: readonly number[]): [low: number, high: number] {
+function findDecades(values: readonly number[]): [low: number, high: number] {
   return [Math.floor(Math.log10(Math.min(...values))), Math.ceil(Math.log10(Math.max(...values)))]
 }
 
-function document(width: number, height: number, parts: readonly string[]): string {
+function wrapDocument(width: number, height: number, parts: readonly string[]): string {
   return `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" ${FONT} fill="${TEXT}">\n${parts.join('\n')}\n</svg>\n`
 }
 
-function key(x: number, y: number, colour: string | undefined, name: string): string {
-  return `<rect x="${x}" y="${y - 10}" width="12" height="12" fill="${colour}"/>${text(x + 18, y + 1, name)}`
+function drawKey(x: number, y: number, color: string | undefined, name: string): string {
+  return `<rect x="${x}" y="${y - 10}" width="12" height="12" fill="${color}"/>${drawText(x + 18, y + 1, name)}`
 }
 
-function line(x1: number, y1: number, x2: number, y2: number, stroke: string, more = ''): string {
+function drawLine(x1: number, y1: number, x2: number, y2: number, stroke: string, more = ''): string {
   return `<line x1="${round(x1)}" y1="${round(y1)}" x2="${round(x2)}" y2="${round(y2)}" stroke="${stroke}"${more}/>`
 }
 
-function text(x: number, y: number, words: string, anchor = 'start', more = ''): string {
+function drawText(x: number, y: number, words: string, anchor = 'start', more = ''): string {
   const safe = words.replaceAll('&', '&amp;').replaceAll('<', '&lt;')
   return `<text x="${round(x)}" y="${round(y)}" text-anchor="${anchor}"${more}>${safe}</text>`
 }

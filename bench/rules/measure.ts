@@ -1,5 +1,4 @@
-/** What rules add to a request, beside what the limiter does with it anyway. */
-
+/** What rules add to a request, above what the limiter does with it anyway. */
 import { Deadlines } from '../../src/core/runtime/call-context.ts'
 import { createDigest } from '../../src/core/runtime/digest.ts'
 import { TextLru } from '../../src/core/runtime/lru.ts'
@@ -10,7 +9,7 @@ import type { ReceivedRequest } from '../../src/http/request/received-request.ts
 import { RequestLimiter } from '../../src/http/request/request-limiter.ts'
 import { createPathReader } from '../../src/http/request/target.ts'
 import { seededRandom } from '../../tools/seeded-random.ts'
-import { median } from '../statistics.ts'
+import { readOwnUs } from '../processor-time.ts'
 
 /** Callers that an isolate meets again and again, and how often each comes. */
 const SEEN = { callers: 500, times: 20 }
@@ -24,17 +23,12 @@ type Callers = (typeof CALLERS)[number]
 
 export interface RulesFigures {
   readonly callers: Callers
-  /** Processor time of a request until it is known what to ask of the store, without rules: of the fastest round. */
-  readonly limiterUs: number
-  /** What rules add to it: the fastest round with them less the fastest without. */
+  /** Processor time that rules add to a request until it is known what to ask of the store. */
   readonly addedUs: number
-  /** The same of each round, the median: what else the machine does counts in it. */
-  readonly medianUs: number
 }
 
 export interface RulesBench {
   readonly entries: number
-  readonly kib: number
   /** To read them, milliseconds. */
   readonly readMs: number
   readonly requests: readonly RulesFigures[]
@@ -42,58 +36,44 @@ export interface RulesBench {
 
 /** @param rounds each with other requests than those before */
 export async function measureRules({ entries, rounds }: { entries: number; rounds: number }): Promise<RulesBench> {
-  const text = JSON.stringify(manyRules(entries))
+  const text = JSON.stringify(createRules(entries))
   const config = loadConfig({ UPSTREAM_URL: 'https://api.test', IDENTITY_SECRET: SECRET })
   const path = createPathReader()('/')
   const random = seededRandom(1)
   const reading: number[] = []
-  const rows: Record<Callers, Row[]> = { 'never seen': [], 'seen before': [] }
+  /** Of the fastest round. */
+  const minUs = { 'never seen': createMinima(), 'seen before': createMinima() }
   for (let round = 0; round < rounds + WARM_UPS; round++) {
     const digestsOfTokens = new TextLru<string>()
-    let book: RuleIndex | undefined
-    reading.push(
-      await microseconds(async () => {
-        book = new RuleIndex(parseRules(text), { ...config, digestsOfTokens })
-      }),
-    )
+    const startedAt = process.cpuUsage()
+    const book = new RuleIndex(parseRules(text), { ...config, digestsOfTokens })
+    reading.push(readOwnUs(startedAt))
+    const gateways = [
+      { kind: 'plain', ruleIndex: undefined, limiter: createLimiter(new TextLru<string>()) },
+      { kind: 'withRules', ruleIndex: book, limiter: createLimiter(digestsOfTokens) },
+    ] as const
     // Neither is always the first.
-    const gateways = [undefined, book].map((ruleIndex) => ({
-      ruleIndex,
-      limiter: limiterOf(ruleIndex ? digestsOfTokens : new TextLru<string>()),
-      us: new Map<Callers, number>(),
-    }))
-    for (const { ruleIndex, limiter, us } of round % 2 === 0 ? gateways : gateways.toReversed()) {
+    for (const { kind, ruleIndex, limiter } of round % 2 === 0 ? gateways : gateways.toReversed()) {
       const first = Math.floor(random() * 1_000_000_000)
-      const requests = Array.from({ length: REQUESTS }, (_, index) => requestOf(first + index))
+      const requests = Array.from({ length: REQUESTS }, (_, index) => createRequest(first + index))
       const seen = requests.slice(0, SEEN.callers)
       const again = Array.from({ length: SEEN.times }, () => seen).flat()
-      for (const [callers, all] of [
-        ['never seen', requests],
-        ['seen before', again],
-      ] as const) {
-        us.set(callers, (await microseconds(() => askAll(limiter, ruleIndex, all))) / REQUESTS)
+      for (const callers of CALLERS) {
+        const beganAt = process.cpuUsage()
+        await findAllCharges(limiter, ruleIndex, callers === 'seen before' ? again : requests)
+        const us = readOwnUs(beganAt) / REQUESTS
+        // Of the first rounds, much is for the compiler.
+        if (round >= WARM_UPS) minUs[callers][kind] = Math.min(minUs[callers][kind], us)
       }
-    }
-    // Of the first rounds, much is for the compiler.
-    if (round < WARM_UPS) continue
-    for (const callers of CALLERS) {
-      const [limiterUs, withRulesUs] = gateways.map(({ us }) => us.get(callers) as number) as [number, number]
-      rows[callers].push({ limiterUs, withRulesUs })
     }
   }
   return {
     entries,
-    kib: text.length / 1024,
     readMs: Math.min(...reading) / 1_000,
-    requests: CALLERS.map((callers) => {
-      const limiterUs = Math.min(...rows[callers].map((row) => row.limiterUs))
-      const withRulesUs = Math.min(...rows[callers].map((row) => row.withRulesUs))
-      const medianUs = median(rows[callers].map((row) => row.withRulesUs - row.limiterUs))
-      return { callers, limiterUs, addedUs: withRulesUs - limiterUs, medianUs }
-    }),
+    requests: CALLERS.map((callers) => ({ callers, addedUs: minUs[callers].withRules - minUs[callers].plain })),
   }
 
-  async function askAll(
+  async function findAllCharges(
     limiter: RequestLimiter,
     ruleIndex: RuleIndex | undefined,
     requests: readonly ReceivedRequest[],
@@ -101,44 +81,43 @@ export async function measureRules({ entries, rounds }: { entries: number; round
     for (const request of requests) {
       const found = ruleIndex?.match(request, NOW_MS, CONTEXT)
       const orders = found instanceof Promise ? await found : found
-      if (orders && 'outcome' in orders) throw new Error('nobody is to be blocked')
+      if (orders && 'outcome' in orders) throw new Error('no caller is to be blocked')
       await limiter.findCharges({ request, path, context: CONTEXT }, { rules: orders })
     }
   }
 
-  function limiterOf(digestsOfTokens: TextLru<string>): RequestLimiter {
-    const engine = { decide: notAsked, charge: notAsked }
+  function createLimiter(digestsOfTokens: TextLru<string>): RequestLimiter {
+    const engine = { decide: refuseCall, charge: refuseCall }
     return new RequestLimiter({ ...config, engine, health: undefined, log() {}, digestsOfTokens })
   }
 }
 
-interface Row {
-  readonly limiterUs: number
-  readonly withRulesUs: number
+function createMinima() {
+  return { plain: Number.POSITIVE_INFINITY, withRules: Number.POSITIVE_INFINITY }
 }
 
-function notAsked(): never {
+function refuseCall(): never {
   throw new Error('nothing is charged')
 }
 
 /** A tenth each: callers by token, address and tenant; networks of many lengths; places; overrides of each kind. */
-function manyRules(entries: number): Rules {
+function createRules(entries: number): Rules {
   const digest = createDigest(SECRET)
   const part = Array.from({ length: Math.round(entries / 10) }, (_, index) => index)
-  const caller = (by: string, value: string) => ({ by, digest: digest([by, value]) })
+  const toCaller = (by: string, value: string) => ({ by, digest: digest([by, value]) })
   return readRules({
     blocks: [
-      ...part.map((n) => caller('token', `token-${n}`)),
-      ...part.map((n) => caller('ip', `198.18.${n >> 8}.${n & 255}`)),
-      ...part.map((n) => ({ cidr: network(n), reason: 'scans' })),
+      ...part.map((n) => toCaller('token', `token-${n}`)),
+      ...part.map((n) => toCaller('ip', `198.18.${n >> 8}.${n & 255}`)),
+      ...part.map((n) => ({ cidr: toNetwork(n), reason: 'scans' })),
       ...part.map((n) => ({ cidr: `2001:db8:${n.toString(16)}::/48` })),
       ...part.map((n) => ({ asn: 64_000 + n, status: 451 })),
     ],
-    allows: part.map((n) => caller('token', `partner-${n}`)),
+    allows: part.map((n) => toCaller('token', `partner-${n}`)),
     overrides: [
       ...part.flatMap((n) => [
-        { ...caller('token', `customer-${n}`), limits: { default: `${100 + n}/1m` } },
-        { ...caller('header:x-tenant', `tenant-${n}`), multiplier: 2 },
+        { ...toCaller('token', `customer-${n}`), limits: { default: `${100 + n}/1m` } },
+        { ...toCaller('header:x-tenant', `tenant-${n}`), multiplier: 2 },
       ]),
       ...part.map((n) => ({ by: 'header:x-tenant', value: `group-${n}-*`, multiplier: 3 })),
       ...part.map((n) => ({ digest: digest(['token', `logged-${n}`]), unlimited: true })),
@@ -147,12 +126,12 @@ function manyRules(entries: number): Rules {
 }
 
 /** One of 12 lengths of a prefix. */
-function network(n: number): string {
+function toNetwork(n: number): string {
   const address = ((100 << 24) + n * 65_536 * 2) >>> 0
   return `${address >>> 24}.${(address >> 16) & 255}.0.0/${16 + (n % 12)}`
 }
 
-function requestOf(n: number): ReceivedRequest {
+function createRequest(n: number): ReceivedRequest {
   const headers = new Headers({
     Authorization: `Bearer some-token-${n}`,
     'CF-Connecting-IP': n % 3 === 0 ? `2001:db9:${(n & 65_535).toString(16)}::1` : `192.0.${(n >> 8) & 255}.${n & 255}`,
@@ -166,12 +145,4 @@ function requestOf(n: number): ReceivedRequest {
     clone: () => ({ body: null }),
     cf: { asn: -n },
   }
-}
-
-/** Of processor time. */
-async function microseconds(work: () => Promise<void>): Promise<number> {
-  const before = process.cpuUsage()
-  await work()
-  const { user, system } = process.cpuUsage(before)
-  return user + system
 }

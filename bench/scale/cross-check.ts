@@ -22,13 +22,13 @@ import { startRedisServer } from '../../tools/redis-server.ts'
 import { seededRandom } from '../../tools/seeded-random.ts'
 import { readCounts, resetCounts } from '../command-counts.ts'
 import { startFront } from '../services.ts'
-import { metroNamed } from './map.ts'
+import { findMetro } from './map.ts'
 import { ObjectSite } from './object-site.ts'
-import { chargesOf, type Limits, toCharge } from './policies.ts'
-import { zipfPopulation } from './population.ts'
+import { createCharges, type Limits, toCharge } from './policies.ts'
+import { createZipfPopulation } from './population.ts'
 import { RedisSite } from './redis-site.ts'
 import type { CrossCheckCounts, CrossCheckRow } from './results.ts'
-import { inVirtualTime, START_MS, VirtualTime } from './virtual-time.ts'
+import { runInVirtualTime, START_MS, VirtualTime } from './virtual-time.ts'
 
 type Fate = 'admitted' | 'refused' | 'undecided'
 type Fates = Pick<CrossCheckCounts, 'admitted' | 'undecided'>
@@ -65,8 +65,8 @@ interface Compared extends Pick<CrossCheckRow, 'store' | 'leases'> {
   readonly limits: Limits
 }
 
-export async function crossCheck(seed: number): Promise<CrossCheckRow[]> {
-  const schedule = scheduleOf(seededRandom(seed))
+export async function runCrossCheck(seed: number): Promise<CrossCheckRow[]> {
+  const schedule = drawSchedule(seededRandom(seed))
   const rows: CrossCheckRow[] = []
   for (const compared of COMPARED) {
     const { store, leases, limits } = compared
@@ -89,8 +89,8 @@ async function playUndisturbed(play: () => Promise<CrossCheckCounts>): Promise<C
   return best
 }
 
-function scheduleOf(random: () => number): Sent[] {
-  const population = zipfPopulation(CALLERS, 1)
+function drawSchedule(random: () => number): Sent[] {
+  const population = createZipfPopulation(CALLERS, 1)
   const schedule: Sent[] = []
   for (let ms = 0; ms < DURATION_MS; ms += (-Math.log(1 - random()) * 1_000) / PER_SECOND) {
     schedule.push({ ms, caller: population.callerAt(random()), isolate: Math.floor(random() * ISOLATES) })
@@ -104,9 +104,9 @@ async function playOverRedis(schedule: readonly Sent[], compared: Compared): Pro
   const front = await startFront(server.port, TOKEN, ROUND_TRIP_MS)
   try {
     const client = adaptUpstash(new Redis({ url: front.url, token: TOKEN, ...UPSTASH_OPTIONS }))
-    const storeOf = () => new RedisStore({ client, algorithms: ['sliding-window'], timeoutMs: TIMEOUT_MS })
+    const createStore = () => new RedisStore({ client, algorithms: ['sliding-window'], timeoutMs: TIMEOUT_MS })
     await resetCounts(redis)
-    const fates = await playReally(schedule, compared, storeOf)
+    const fates = await playReally(schedule, compared, createStore)
     return { ...fates, calls: await front.ask<number>('requests'), written: (await readCounts(redis)).billed }
   } finally {
     await front.stop()
@@ -137,8 +137,8 @@ async function playOverObjects(schedule: readonly Sent[], compared: Compared): P
       }),
     }
     const objects = openObjects(namespace)
-    const storeOf = () => new DurableObjectStore({ objects, timeoutMs: TIMEOUT_MS })
-    const fates = await playReally(schedule, compared, storeOf)
+    const createStore = () => new DurableObjectStore({ objects, timeoutMs: TIMEOUT_MS })
+    const fates = await playReally(schedule, compared, createStore)
     // Until all have heard how decisions ended.
     await sleep(1_000)
     return { ...fates, calls, written: Number(await (await fetch(host.url)).json()) }
@@ -148,14 +148,14 @@ async function playOverObjects(schedule: readonly Sent[], compared: Compared): P
   }
 }
 
-async function playReally(schedule: readonly Sent[], compared: Compared, storeOf: () => Store): Promise<Fates> {
-  const engines = openEngines(storeOf, compared)
+async function playReally(schedule: readonly Sent[], compared: Compared, createStore: () => Store): Promise<Fates> {
+  const engines = openEngines(createStore, compared)
   const startMs = performance.now()
   const all: Promise<Fate>[] = []
   for (const sent of schedule) {
     const waitMs = startMs + sent.ms - performance.now()
     if (waitMs > 0) await sleep(waitMs)
-    all.push(fateOf(engines, sent, compared))
+    all.push(decideFate(engines, sent, compared))
   }
   return countFates(await Promise.all(all))
 }
@@ -163,10 +163,10 @@ async function playReally(schedule: readonly Sent[], compared: Compared, storeOf
 function playSimulated(schedule: readonly Sent[], compared: Compared, seed: number): Promise<CrossCheckCounts> {
   const time = new VirtualTime()
   const random = seededRandom(seed)
-  return inVirtualTime(time, random, async () => {
+  return runInVirtualTime(time, random, async () => {
     const redis = new RedisSite({ time, random, others: 0, timeoutMs: TIMEOUT_MS })
-    const metro = metroNamed('Frankfurt')
-    const objects = new ObjectSite({ time, random, lookMs: 0, othersOf: () => 0 })
+    const metro = findMetro('Frankfurt')
+    const objects = new ObjectSite({ time, random, lookMs: 0, countOthers: () => 0 })
     const namespace = objects.namespaceAt({ ...metro, metro }, ROUND_TRIP_MS)
     const isRedis = compared.store === 'redis'
     const engines = openEngines(() => {
@@ -175,30 +175,30 @@ function playSimulated(schedule: readonly Sent[], compared: Compared, seed: numb
     }, compared)
     const fates: Fate[] = []
     for (const sent of schedule) {
-      time.at(START_MS + sent.ms, () => void fateOf(engines, sent, compared).then((fate) => fates.push(fate)))
+      time.at(START_MS + sent.ms, () => void decideFate(engines, sent, compared).then((fate) => fates.push(fate)))
     }
     await time.runUntil(START_MS + DURATION_MS + 2 * TIMEOUT_MS)
-    const { requests, rowsWritten } = objects.billed()
+    const { requests, rowsWritten } = objects.readBill()
     return isRedis
       ? { ...countFates(fates), calls: redis.calls, written: redis.commands }
       : { ...countFates(fates), calls: requests, written: rowsWritten }
   })
 }
 
-function openEngines(storeOf: () => Store, { leases }: Compared): Engine[] {
+function openEngines(createStore: () => Store, { leases }: Compared): Engine[] {
   const now = () => Date.now()
   return Array.from({ length: ISOLATES }, () => {
     return new Engine({
-      ...{ store: storeOf(), now, log() {}, storeTimeoutMs: TIMEOUT_MS, localShare: 1 },
+      ...{ store: createStore(), now, log() {}, storeTimeoutMs: TIMEOUT_MS, localShare: 1 },
       leases: leases === 'auto' ? withLeases('auto') : undefined,
     })
   })
 }
 
-async function fateOf(engines: readonly Engine[], { caller, isolate }: Sent, { limits }: Compared): Promise<Fate> {
+async function decideFate(engines: readonly Engine[], { caller, isolate }: Sent, { limits }: Compared): Promise<Fate> {
   const deadlines = new Deadlines()
   const context = { deadlines, waitUntil: (work: Promise<unknown>) => void work.catch(() => {}) }
-  const charges = chargesOf(limits, caller, 1).map((charge) => toCharge(charge))
+  const charges = createCharges(limits, caller, 1).map((charge) => toCharge(charge))
   const { granted, degraded } = await (engines[isolate] as Engine).decide(charges, context)
   deadlines.end()
   if (degraded) return 'undecided'

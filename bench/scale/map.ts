@@ -26,48 +26,48 @@ const EARTH_KM = 6_371
 const LEAST_MS = 2
 const MS_PER_1000_KM = 15
 
-const metro = (name: string, latitude: number, longitude: number, share: number): Metro => {
+const defineMetro = (name: string, latitude: number, longitude: number, share: number): Metro => {
   return { name, latitude, longitude, share }
 }
 
 export const METROS: readonly Metro[] = [
-  metro('Washington', 39.0, -77.5, 8),
-  metro('New York', 40.7, -74.0, 6),
-  metro('Atlanta', 33.7, -84.4, 3),
-  metro('Chicago', 41.9, -87.6, 4),
-  metro('Dallas', 32.8, -96.8, 4),
-  metro('Seattle', 47.6, -122.3, 3),
-  metro('San Jose', 37.3, -121.9, 4),
-  metro('Los Angeles', 34.1, -118.2, 4),
-  metro('Toronto', 43.7, -79.4, 2),
-  metro('Mexico City', 19.4, -99.1, 2),
-  metro('Bogotá', 4.7, -74.1, 1),
-  metro('São Paulo', -23.6, -46.6, 4),
-  metro('London', 51.5, -0.1, 6),
-  metro('Paris', 48.9, 2.4, 4),
-  metro('Frankfurt', 50.1, 8.7, 7),
-  metro('Madrid', 40.4, -3.7, 2),
-  metro('Milan', 45.5, 9.2, 2),
-  metro('Stockholm', 59.3, 18.1, 2),
-  metro('Warsaw', 52.2, 21.0, 2),
-  metro('Istanbul', 41.0, 29.0, 2),
-  metro('Johannesburg', -26.2, 28.0, 1),
-  metro('Lagos', 6.5, 3.4, 1),
-  metro('Dubai', 25.2, 55.3, 2),
-  metro('Mumbai', 19.1, 72.9, 5),
-  metro('Singapore', 1.4, 103.8, 5),
-  metro('Jakarta', -6.2, 106.8, 2),
-  metro('Hong Kong', 22.3, 114.2, 3),
-  metro('Seoul', 37.6, 127.0, 3),
-  metro('Tokyo', 35.7, 139.7, 5),
-  metro('Sydney', -33.9, 151.2, 1),
+  defineMetro('Washington', 39.0, -77.5, 8),
+  defineMetro('New York', 40.7, -74.0, 6),
+  defineMetro('Atlanta', 33.7, -84.4, 3),
+  defineMetro('Chicago', 41.9, -87.6, 4),
+  defineMetro('Dallas', 32.8, -96.8, 4),
+  defineMetro('Seattle', 47.6, -122.3, 3),
+  defineMetro('San Jose', 37.3, -121.9, 4),
+  defineMetro('Los Angeles', 34.1, -118.2, 4),
+  defineMetro('Toronto', 43.7, -79.4, 2),
+  defineMetro('Mexico City', 19.4, -99.1, 2),
+  defineMetro('Bogotá', 4.7, -74.1, 1),
+  defineMetro('São Paulo', -23.6, -46.6, 4),
+  defineMetro('London', 51.5, -0.1, 6),
+  defineMetro('Paris', 48.9, 2.4, 4),
+  defineMetro('Frankfurt', 50.1, 8.7, 7),
+  defineMetro('Madrid', 40.4, -3.7, 2),
+  defineMetro('Milan', 45.5, 9.2, 2),
+  defineMetro('Stockholm', 59.3, 18.1, 2),
+  defineMetro('Warsaw', 52.2, 21.0, 2),
+  defineMetro('Istanbul', 41.0, 29.0, 2),
+  defineMetro('Johannesburg', -26.2, 28.0, 1),
+  defineMetro('Lagos', 6.5, 3.4, 1),
+  defineMetro('Dubai', 25.2, 55.3, 2),
+  defineMetro('Mumbai', 19.1, 72.9, 5),
+  defineMetro('Singapore', 1.4, 103.8, 5),
+  defineMetro('Jakarta', -6.2, 106.8, 2),
+  defineMetro('Hong Kong', 22.3, 114.2, 3),
+  defineMetro('Seoul', 37.6, 127.0, 3),
+  defineMetro('Tokyo', 35.7, 139.7, 5),
+  defineMetro('Sydney', -33.9, 151.2, 1),
 ]
 
 /**
  * 300 places, ten for each metro.
  * @param oneIn only one of so many, alike in each metro: a divisor of ten
  */
-export function placesOf(oneIn: number, random: () => number): Place[] {
+export function createPlaces(oneIn: number, random: () => number): Place[] {
   const all = METROS.flatMap((metro) =>
     Array.from({ length: PLACES_IN_METRO }, (): Place => {
       const latitude = metro.latitude + (2 * random() - 1) * SCATTER
@@ -78,7 +78,7 @@ export function placesOf(oneIn: number, random: () => number): Place[] {
 }
 
 /** From one to the other and back, in milliseconds. */
-export function roundTripMs(a: Pick<Place, 'latitude' | 'longitude'>, b: typeof a): number {
+export function computeRoundTripMs(a: Pick<Place, 'latitude' | 'longitude'>, b: typeof a): number {
   const radians = (degrees: number) => (degrees * Math.PI) / 180
   const [lat1, lat2] = [radians(a.latitude), radians(b.latitude)]
   const half = (angle: number) => Math.sin(angle / 2) ** 2
@@ -87,7 +87,7 @@ export function roundTripMs(a: Pick<Place, 'latitude' | 'longitude'>, b: typeof 
   return LEAST_MS + (km / 1_000) * MS_PER_1000_KM
 }
 
-export function metroNamed(name: string): Metro {
+export function findMetro(name: string): Metro {
   const found = METROS.find((metro) => metro.name === name)
   if (!found) throw new Error(`no metro ${name}`)
   return found

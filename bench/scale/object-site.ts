@@ -2,7 +2,7 @@ import { LimitObject } from '../../src/core/store/durable-object/limit-object.ts
 import type { ObjectDatabase, ObjectNamespace } from '../../src/core/store/durable-object/objects.ts'
 // An object imports it when it is first asked. Here, so that this takes no time.
 import '../../src/core/store/durable-object/limit-machine.ts'
-import { type Place, roundTripMs } from './map.ts'
+import { computeRoundTripMs, type Place } from './map.ts'
 import { Server } from './server.ts'
 import type { Owner, VirtualTime } from './virtual-time.ts'
 
@@ -17,7 +17,7 @@ export interface ObjectOptions {
   readonly time: VirtualTime
   readonly random: () => number
   /** Calls that are not simulated, for each that is, to the object of a key. */
-  readonly othersOf: (key: string) => number
+  readonly countOthers: (key: string) => number
   /** How long it takes to look around the world whether an object of that name is elsewhere, when there is none. */
   readonly lookMs: number
 }
@@ -46,13 +46,13 @@ export class ObjectSite {
   }
 
   /** What all objects have been billed for by now. */
-  billed(): Readonly<ObjectBill> {
+  readBill(): Readonly<ObjectBill> {
     for (const object of this.#objects.values()) object.bill()
     return { ...this.#bill }
   }
 
   /** Calls to the object of a key so far; 0 if there is none. */
-  callsOf(key: string): number {
+  countCalls(key: string): number {
     return this.#objects.get(key)?.calls ?? 0
   }
 
@@ -73,7 +73,7 @@ export class ObjectSite {
     const lookMs = this.#objects.has(key) ? 0 : this.#options.lookMs
     const object = this.#objectOf(key, from)
     object.calls++
-    const oneWayMs = (awayMs ?? roundTripMs(from, object.place)) / 2
+    const oneWayMs = (awayMs ?? computeRoundTripMs(from, object.place)) / 2
     return new Promise((resolve, reject) => {
       time.quietlyAt(time.nowMs + lookMs + oneWayMs, () => {
         const isServed = object.arrive((answer, readyMs) => time.at(readyMs + oneWayMs, () => resolve(answer)), init)
@@ -89,7 +89,7 @@ export class ObjectSite {
       this.made++
       const place = { ...from.metro, metro: from.metro }
       const host = { ...this.#options, bill: this.#bill, LIMITS: this.namespaceAt(place) }
-      object = new HostedObject(place, host, this.#options.othersOf(key), () => this.#objects.delete(key))
+      object = new HostedObject(place, host, this.#options.countOthers(key), () => this.#objects.delete(key))
       this.#objects.set(key, object)
     }
     return object
@@ -128,8 +128,8 @@ class HostedObject implements Owner {
     const storage = {
       sql: { exec: (query: string, ...values: readonly (string | number)[]) => this.#exec(query, values) },
       setAlarm: async (atMs: number) => this.#setAlarm(atMs),
-      getAlarm: unused,
-      transactionSync: unused,
+      getAlarm: refuseCall,
+      transactionSync: refuseCall,
       deleteAll: async () => {
         this.#write(this.#rows.size)
         this.#rows.clear()
@@ -230,6 +230,6 @@ class HostedObject implements Owner {
 }
 
 /** By objects that hold something other than the state of a key. */
-function unused(): never {
+function refuseCall(): never {
   throw new Error('not simulated')
 }

@@ -1,6 +1,6 @@
-import { lineChart } from '../report/svg.ts'
+import { drawLines } from '../report/svg.ts'
 import { HOT_GLOBAL, PER_TOKEN } from './policies.ts'
-import { decidesWell, type ScaleResults, type ScaleRow } from './results.ts'
+import { canKeepUp, type ScaleResults, type ScaleRow } from './results.ts'
 
 const X_LABEL = 'requests a second, of all the world'
 const LINES = [
@@ -13,21 +13,27 @@ const LINES = [
 /** The plots of a run, by name of the file. */
 export function drawScalePlots({ rows }: ScaleResults): Map<string, string> {
   // What is not decided costs nothing and takes no time: a line ends where its store does.
-  const perToken = rows.filter((row) => row.policies === PER_TOKEN.name && decidesWell(row))
+  const perToken = rows.filter((row) => row.policies === PER_TOKEN.name && canKeepUp(row))
   const global = rows.filter(({ policies }) => policies === HOT_GLOBAL.name)
   const decided = (row: ScaleRow) => (row.perSecond * (row.requests - row.undecided)) / row.requests
   return new Map([
-    ['scale-dollars.svg', plot('Dollars for a million requests, limits per token', perToken, ({ dollars }) => dollars)],
-    ['scale-latency.svg', plot('Added by a decision, median in ms, limits per token', perToken, ({ p50Ms }) => p50Ms)],
-    ['scale-global.svg', plot('Requests decided a second, one limit for all', global, decided)],
+    [
+      'scale-dollars.svg',
+      drawPlot('Dollars for a million requests, limits per token', perToken, ({ dollars }) => dollars),
+    ],
+    [
+      'scale-latency.svg',
+      drawPlot('Added by a decision, median in ms, limits per token', perToken, ({ p50Ms }) => p50Ms),
+    ],
+    ['scale-global.svg', drawPlot('Requests decided a second, one limit for all', global, decided)],
   ])
 }
 
-function plot(title: string, rows: readonly ScaleRow[], y: (row: ScaleRow) => number): string {
+function drawPlot(title: string, rows: readonly ScaleRow[], y: (row: ScaleRow) => number): string {
   const series = LINES.map(({ name, store, leases }) => {
     const own = rows.filter((row) => row.store === store && row.leases === leases)
     // Nothing is at zero on a logarithmic axis.
     return { name, points: own.map((row) => [row.perSecond, y(row)] as const).filter(([, value]) => value > 0) }
   })
-  return lineChart({ title, xLabel: X_LABEL, series })
+  return drawLines({ title, xLabel: X_LABEL, series })
 }

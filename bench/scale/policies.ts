@@ -5,7 +5,7 @@ import type { Limit } from '../../src/core/model/limits.ts'
 export interface ScalePolicies {
   readonly name: string
   /** @param perSecond requests of all the world */
-  limitsOf(perSecond: number): Limits
+  findLimits(perSecond: number): Limits
 }
 
 export interface Limits {
@@ -25,24 +25,24 @@ const ofAll = (perSecond: number, share: number): Limit => {
   return { limit: Math.max(20, Math.round(((perSecond / share) * ALL_MS) / 1_000)), windowMs: ALL_MS }
 }
 
-export const PER_TOKEN: ScalePolicies = { name: 'per token', limitsOf: () => ({ perCaller: PER_CALLER }) }
+export const PER_TOKEN: ScalePolicies = { name: 'per token', findLimits: () => ({ perCaller: PER_CALLER }) }
 
 /** All together reach two thirds of what protects the API from them. */
 export const TOKEN_AND_GLOBAL: ScalePolicies = {
   name: 'token + global',
-  limitsOf: (perSecond) => ({ perCaller: PER_CALLER, ofAll: ofAll(perSecond, 2 / 3) }),
+  findLimits: (perSecond) => ({ perCaller: PER_CALLER, ofAll: ofAll(perSecond, 2 / 3) }),
 }
 
 /** One limit for all, which they nearly reach. */
 export const HOT_GLOBAL: ScalePolicies = {
   name: 'hot global',
-  limitsOf: (perSecond) => ({ ofAll: ofAll(perSecond, 0.8) }),
+  findLimits: (perSecond) => ({ ofAll: ofAll(perSecond, 0.8) }),
 }
 
 /** One limit for all, twice of which they send. */
 export const FLOODED_GLOBAL: ScalePolicies = {
   name: 'flooded global',
-  limitsOf: (perSecond) => ({ ofAll: ofAll(perSecond, 2) }),
+  findLimits: (perSecond) => ({ ofAll: ofAll(perSecond, 2) }),
 }
 
 /** The key that all requests share. */
@@ -65,7 +65,7 @@ export function toCharge(charge: StoreCharge): Charge {
 }
 
 /** @param oneIn callers that one of the simulated stands for: what all share is as much smaller */
-export function chargesOf({ perCaller, ofAll }: Limits, caller: number, oneIn: number): StoreCharge[] {
+export function createCharges({ perCaller, ofAll }: Limits, caller: number, oneIn: number): StoreCharge[] {
   const common = { algorithm: 'sliding-window', cost: 1, mode: 'enforce', reserved: 0 } as const
   const charges: StoreCharge[] = []
   if (perCaller) charges.push({ ...common, key: `s:token:w:{${caller}}`, limits: [perCaller] })

@@ -13,7 +13,7 @@ export interface Population {
  * @param oneIn simulates one for so many whose ranks follow each other, and who send as much as these do on average. Those
  *   who send most by far are all far over their limits, and cost the same whatever they send.
  */
-export function zipfPopulation(callers: number, oneIn: number): Population {
+export function createZipfPopulation(callers: number, oneIn: number): Population {
   const size = Math.ceil(callers / oneIn)
   const sums = new Float64Array(size)
   let sum = 0

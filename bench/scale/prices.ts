@@ -21,7 +21,10 @@ export const PRICES = {
 } as const satisfies Readonly<Record<string, Price>>
 
 /** For a million requests. */
-export function dollarsOf({ commands, calls, rowsWritten, rowsRead, gbSeconds }: ScaleFigures, store: string): number {
+export function computeDollars(
+  { commands, calls, rowsWritten, rowsRead, gbSeconds }: ScaleFigures,
+  store: string,
+): number {
   if (store === 'redis') return commands * 10 * PRICES.commands.dollars
   return (
     calls * PRICES.calls.dollars +

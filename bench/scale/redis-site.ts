@@ -22,7 +22,7 @@ export class RedisSite {
   calls = 0
   readonly #options: RedisOptions
   readonly #server: Server
-  readonly #twin = new VirtualStore()
+  readonly #store = new VirtualStore()
 
   constructor(options: RedisOptions) {
     this.#options = options
@@ -31,7 +31,7 @@ export class RedisSite {
 
   /** Commands that are billed. */
   get commands(): number {
-    return this.#twin.commands
+    return this.#store.commands
   }
 
   /**
@@ -68,22 +68,22 @@ export class RedisSite {
   }
 
   #decide(request: DecisionRequest, nowMs: number): [decision: Decision, commands: number] {
-    const before = this.#twin.commands
-    this.#twin.advanceTo(nowMs)
-    const decision = this.#twin.decideNow(request)
-    if (this.#twin.isFull) throw new Error('more callers than the twin remembers: some would begin anew')
-    return [decision, this.#twin.commands - before]
+    const before = this.#store.commands
+    this.#store.advanceTo(nowMs)
+    const decision = this.#store.decideNow(request)
+    if (this.#store.isFull) throw new Error('more callers than the twin remembers: some would begin anew')
+    return [decision, this.#store.commands - before]
   }
 }
 
-const unasked = () => Promise.reject(new Error('not simulated'))
+const refuseCall = () => Promise.reject(new Error('not simulated'))
 
 /** Nothing of what is simulated holds slots, settles or resets. */
 export const NOT_SIMULATED = {
-  release: unasked,
-  revoke: unasked,
-  renew: unasked,
-  settle: unasked,
-  delete: unasked,
-  ping: unasked,
+  release: refuseCall,
+  revoke: refuseCall,
+  renew: refuseCall,
+  settle: refuseCall,
+  delete: refuseCall,
+  ping: refuseCall,
 }

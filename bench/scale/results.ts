@@ -14,7 +14,7 @@ export interface ScaleResults {
   /** As rows, where it takes as long as Cloudflare says at most to make an object. */
   readonly lookingAround: readonly ScaleRow[]
   /** As rows, where the Worker runs next to Redis. */
-  readonly besideRedis: readonly ScaleRow[]
+  readonly nearRedis: readonly ScaleRow[]
   /** The same load, all of it simulated, and one in ten. */
   readonly scaledDown: readonly ScaleRow[]
   readonly crossCheck: readonly CrossCheckRow[]
@@ -34,7 +34,7 @@ export interface ScaleRow extends ScaleFigures {
 /** A store that leaves more than this share of the requests undecided has too much to do. */
 const FEW = 0.01
 
-export function decidesWell({ undecided, requests }: ScaleRow): boolean {
+export function canKeepUp({ undecided, requests }: ScaleRow): boolean {
   return undecided <= FEW * requests
 }
 

@@ -34,49 +34,52 @@ const LEAST_REQUESTS = 3_000
 /** Cloudflare speaks of "up to a few hundred milliseconds". */
 export const LOOK_MS = 300
 
-export function allSeries(seed: number, isQuick: boolean): Series[] {
+export function listSeries(seed: number, isQuick: boolean): Series[] {
   return ALL_POLICIES.flatMap((policies) =>
     VARIANTS.map((variant) => {
       const loads = isQuick ? QUICK_LOADS : LOADS
       return {
         policies,
         ...variant,
-        scenarios: loads.map((load) => scenarioOf(policies, variant, load, seed, isQuick)),
+        scenarios: loads.map((load) => createScenario(policies, variant, load, seed, isQuick)),
       }
     }),
   )
 }
 
 /** Of a new caller, while it is not known whether its object is elsewhere. */
-export function lookingAround(seed: number): Scenario[] {
+export function createLookingAround(seed: number): Scenario[] {
   return [100, 1_000].map((load) => {
-    return { ...scenarioOf(PER_TOKEN, { store: 'durable-object', leases: 'off' }, load, seed, false), lookMs: LOOK_MS }
+    return {
+      ...createScenario(PER_TOKEN, { store: 'durable-object', leases: 'off' }, load, seed, false),
+      lookMs: LOOK_MS,
+    }
   })
 }
 
 /** With placement. */
-export function besideRedis(seed: number): Scenario[] {
+export function createNearRedis(seed: number): Scenario[] {
   return [100, 1_000].map((load) => {
-    return { ...scenarioOf(PER_TOKEN, { store: 'redis', leases: 'off' }, load, seed, false), isBeside: true }
+    return { ...createScenario(PER_TOKEN, { store: 'redis', leases: 'off' }, load, seed, false), isNearRedis: true }
   })
 }
 
 /** One load, all of it simulated, and one in ten. */
-export function scaledDown(seed: number): Scenario[] {
-  const whole = scenarioOf(PER_TOKEN, { store: 'redis', leases: 'auto' }, 1_000, seed, false)
+export function createScaledDown(seed: number): Scenario[] {
+  const whole = createScenario(PER_TOKEN, { store: 'redis', leases: 'auto' }, 1_000, seed, false)
   return [1, 10].map((oneIn) => ({ ...whole, oneIn }))
 }
 
-function scenarioOf(
+function createScenario(
   policies: ScalePolicies,
   variant: (typeof VARIANTS)[number],
   perSecond: number,
   seed: number,
   isQuick: boolean,
 ): Scenario {
-  const hasCallers = policies.limitsOf(perSecond).perCaller !== undefined
+  const hasCallers = policies.findLimits(perSecond).perCaller !== undefined
   // An identity that all share would seem a tenth as hot to one in ten isolates. Beside limits of callers it is not leased.
-  const oneIn = hasCallers ? (isQuick ? 10 : oneInBesideCallers(policies, perSecond)) : 1
+  const oneIn = hasCallers ? (isQuick ? 10 : chooseOneIn(policies, perSecond)) : 1
   const leastMs = (LEAST_REQUESTS / (isQuick ? 10 : 1) / (perSecond / oneIn)) * 1_000
   const wavesMs = policies === FLOODED_GLOBAL && !isQuick ? WAVES_MS : 0
   // Whole windows: callers over their limits spend them at once and wait.
@@ -92,13 +95,13 @@ function scenarioOf(
   }
 }
 
-function oneInBesideCallers(policies: ScalePolicies, perSecond: number): number {
-  if (policies === PER_TOKEN) return oneInOfCallers(perSecond)
+function chooseOneIn(policies: ScalePolicies, perSecond: number): number {
+  if (policies === PER_TOKEN) return chooseOneInOfCallers(perSecond)
   return perSecond > SHARED_UP_TO ? 10 : 1
 }
 
 /** One stands for no more than those who are all far over their limits, and cost the same whatever they send. */
-function oneInOfCallers(perSecond: number): number {
+function chooseOneInOfCallers(perSecond: number): number {
   if (perSecond >= 50_000) return 100
   return perSecond >= 3_000 ? 10 : 1
 }

@@ -51,8 +51,8 @@ export class Server {
     const perMs = this.#perMs * this.#others
     if (perMs === 0) return
     // They know nothing of each other.
-    const gapMs = () => -Math.log(1 - this.#random()) / perMs
-    for (let ms = this.#seenAtMs + gapMs(); ms < nowMs; ms += gapMs()) {
+    const drawGapMs = () => -Math.log(1 - this.#random()) / perMs
+    for (let ms = this.#seenAtMs + drawGapMs(); ms < nowMs; ms += drawGapMs()) {
       const startMs = this.#turnAt(ms)
       if (startMs !== undefined) this.#freeAtMs = startMs + this.#serviceMs
     }

@@ -14,12 +14,12 @@ import { ExpiringStates } from '../../src/core/store/memory/expiring-states.ts'
 import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'
 import { type Admission, checkWindows } from '../../test/support/windows.ts'
 import { seededRandom } from '../../tools/seeded-random.ts'
-import { metroNamed, type Place, placesOf, roundTripMs } from './map.ts'
+import { computeRoundTripMs, createPlaces, findMetro, type Place } from './map.ts'
 import { ObjectSite } from './object-site.ts'
-import { chargesOf, type ScalePolicies, SHARED_KEY, toCharge } from './policies.ts'
-import { zipfPopulation } from './population.ts'
+import { createCharges, type ScalePolicies, SHARED_KEY, toCharge } from './policies.ts'
+import { createZipfPopulation } from './population.ts'
 import { RedisSite } from './redis-site.ts'
-import { inVirtualTime, START_MS, VirtualTime } from './virtual-time.ts'
+import { runInVirtualTime, START_MS, VirtualTime } from './virtual-time.ts'
 
 export interface Scenario {
   readonly policies: ScalePolicies
@@ -38,7 +38,7 @@ export interface Scenario {
   /** How long Cloudflare looks for an object before it makes one, in milliseconds; 0 if left out. */
   readonly lookMs?: number
   /** Whether the Worker runs next to Redis, wherever its callers are. */
-  readonly isBeside?: boolean
+  readonly isNearRedis?: boolean
 }
 
 /** Of what is measured. */
@@ -83,9 +83,9 @@ export async function simulate(scenario: Scenario): Promise<ScaleFigures> {
   const time = new VirtualTime()
   // What happens to one part changes nothing of what happens to another.
   const seeds = seededRandom(scenario.seed)
-  const randomOf = () => seededRandom(Math.floor(seeds() * 2 ** 32))
-  const chance = randomOf()
-  return inVirtualTime(time, chance, () => new Simulation(scenario, time, randomOf).run())
+  const createRandom = () => seededRandom(Math.floor(seeds() * 2 ** 32))
+  const chance = createRandom()
+  return runInVirtualTime(time, chance, () => new Simulation(scenario, time, createRandom).run())
 }
 
 interface Site {
@@ -110,13 +110,13 @@ class Simulation {
   readonly #latencies: number[] = []
   readonly #counted = { requests: 0, admitted: 0, refused: 0, undecided: 0, ideal: 0 }
 
-  constructor(scenario: Scenario, time: VirtualTime, randomOf: () => () => number) {
+  constructor(scenario: Scenario, time: VirtualTime, createRandom: () => () => number) {
     this.#scenario = scenario
     this.#time = time
-    const hasShared = scenario.policies.limitsOf(scenario.perSecond).ofAll !== undefined
-    this.#places = placesOf(hasShared ? scenario.oneIn : 1, randomOf())
-    this.#random = randomOf()
-    this.#site = siteOf(scenario, time, randomOf())
+    const hasShared = scenario.policies.findLimits(scenario.perSecond).ofAll !== undefined
+    this.#places = createPlaces(hasShared ? scenario.oneIn : 1, createRandom())
+    this.#random = createRandom()
+    this.#site = createSite(scenario, time, createRandom())
     const now = () => Math.floor(time.nowMs)
     this.#ideal = new MemoryStore(now, new ExpiringStates(Number.POSITIVE_INFINITY))
     this.#isolates = this.#places.map((place) =>
@@ -131,17 +131,17 @@ class Simulation {
   async run(): Promise<ScaleFigures> {
     const { callers = CALLERS, oneIn, perSecond, warmUpMs, measuredMs, policies } = this.#scenario
     const random = this.#random
-    const population = zipfPopulation(callers, oneIn)
-    const placeAt = chooser(this.#places.map(({ metro }) => metro.share))
+    const population = createZipfPopulation(callers, oneIn)
+    const placeAt = createChooser(this.#places.map(({ metro }) => metro.share))
     const homes = Uint16Array.from({ length: population.size }, () => placeAt(random()))
-    const limits = policies.limitsOf(perSecond)
+    const limits = policies.findLimits(perSecond)
     const gapMs = (1_000 * oneIn) / perSecond
     const [fromMs, endMs] = [START_MS + warmUpMs, START_MS + warmUpMs + measuredMs]
     const arrive = () => {
       const caller = population.callerAt(random())
       const place = random() < AT_HOME ? (homes[caller] as number) : placeAt(random())
       const isolate = this.#isolates[place]?.[Math.floor(random() * ISOLATES)] as Engine
-      this.#decide(isolate, chargesOf(limits, caller, oneIn), this.#time.nowMs >= fromMs)
+      this.#decide(isolate, createCharges(limits, caller, oneIn), this.#time.nowMs >= fromMs)
       const nextMs = this.#time.nowMs - Math.log(1 - random()) * gapMs
       if (nextMs < endMs) this.#time.at(nextMs, arrive)
     }
@@ -163,8 +163,8 @@ class Simulation {
     const charges = bare.map((charge) => toCharge(charge))
     void isolate.decide(charges, context).then(({ granted, nowMs, degraded }) => {
       deadlines.end()
-      const heardMs = this.#time.nowMs
-      if (granted > 0) this.#note(bare, sentMs, heardMs, nowMs)
+      const answeredAtMs = this.#time.nowMs
+      if (granted > 0) this.#note(bare, sentMs, answeredAtMs, nowMs)
       if (!isMeasured) return
       const counted = this.#counted
       counted.requests++
@@ -174,15 +174,17 @@ class Simulation {
         return
       }
       counted[granted > 0 ? 'admitted' : 'refused']++
-      this.#latencies.push(heardMs - sentMs)
+      this.#latencies.push(answeredAtMs - sentMs)
     })
   }
 
   /** What is spent of a lease is admitted at once, else what decided tells when; of several objects, by when. */
-  #note(charges: readonly StoreCharge[], sentMs: number, heardMs: number, decidedMs: number): void {
+  #note(charges: readonly StoreCharge[], sentMs: number, answeredAtMs: number, decidedMs: number): void {
     const isExact = charges.length === 1 || this.#scenario.store === 'redis'
     const span =
-      heardMs === sentMs ? { ms: sentMs, cost: 1 } : { ms: isExact ? decidedMs : sentMs, latestMs: decidedMs, cost: 1 }
+      answeredAtMs === sentMs
+        ? { ms: sentMs, cost: 1 }
+        : { ms: isExact ? decidedMs : sentMs, latestMs: decidedMs, cost: 1 }
     for (const { key } of charges) {
       const spans = this.#admissions.get(key)
       if (spans) spans.push(span)
@@ -190,11 +192,11 @@ class Simulation {
     }
   }
 
-  #figures(before: Counts, after: Counts, limits: ReturnType<ScalePolicies['limitsOf']>): ScaleFigures {
+  #figures(before: Counts, after: Counts, limits: ReturnType<ScalePolicies['findLimits']>): ScaleFigures {
     const { requests } = this.#counted
     const each = COUNTED.map((name) => [name, (after[name] - before[name]) / requests])
     const limitsByShare = new Map(
-      chargesOf(limits, 0, this.#scenario.oneIn).map(({ key, limits }) => [key === SHARED_KEY, limits]),
+      createCharges(limits, 0, this.#scenario.oneIn).map(({ key, limits }) => [key === SHARED_KEY, limits]),
     )
     let fullest = 0
     for (const [key, spans] of this.#admissions) {
@@ -217,26 +219,26 @@ class Simulation {
   }
 }
 
-function siteOf(
-  { store, oneIn, lookMs = 0, isBeside = false }: Scenario,
+function createSite(
+  { store, oneIn, lookMs = 0, isNearRedis = false }: Scenario,
   time: VirtualTime,
   random: () => number,
 ): Site {
   if (store === 'redis') {
     const site = new RedisSite({ time, random, others: oneIn - 1, timeoutMs: TIMEOUT_MS })
-    const region = metroNamed(REDIS_REGION)
+    const region = findMetro(REDIS_REGION)
     return {
-      storeAt: (place) => site.storeAt(roundTripMs(isBeside ? region : place, region)),
+      storeAt: (place) => site.storeAt(computeRoundTripMs(isNearRedis ? region : place, region)),
       count: () => ({ calls: site.calls, commands: site.commands, ...NO_OBJECTS }),
     }
   }
-  const site = new ObjectSite({ time, random, lookMs, othersOf: (key) => (key === SHARED_KEY ? oneIn - 1 : 0) })
+  const site = new ObjectSite({ time, random, lookMs, countOthers: (key) => (key === SHARED_KEY ? oneIn - 1 : 0) })
   return {
     storeAt: (place) =>
       new DurableObjectStore({ objects: openObjects(site.namespaceAt(place)), timeoutMs: TIMEOUT_MS }),
     count: () => {
-      const { requests, ...bill } = site.billed()
-      return { calls: requests, sharedCalls: site.callsOf(SHARED_KEY), commands: 0, ...bill, made: site.made }
+      const { requests, ...bill } = site.readBill()
+      return { calls: requests, sharedCalls: site.countCalls(SHARED_KEY), commands: 0, ...bill, made: site.made }
     },
   }
 }
@@ -244,7 +246,7 @@ function siteOf(
 const NO_OBJECTS = { sharedCalls: 0, rowsWritten: 0, rowsRead: 0, gbSeconds: 0, made: 0 }
 
 /** Chooses an index by weight. @returns a function of a number from 0 to below 1, at random */
-function chooser(weights: readonly number[]): (share: number) => number {
+function createChooser(weights: readonly number[]): (share: number) => number {
   const sums: number[] = []
   for (const weight of weights) sums.push((sums.at(-1) ?? 0) + weight)
   const sum = sums.at(-1) ?? 0

@@ -63,7 +63,7 @@ export class VirtualTime {
     this.owner = undefined
   }
 
-  /** As the global functions of the same names, which `inVirtualTime` replaces by these. */
+  /** As the global functions of the same names, which `runInVirtualTime` replaces by these. */
   setTimeout(run: () => void, ms = 0): Event {
     const { owner } = this
     owner?.hold()
@@ -118,7 +118,7 @@ function isBefore(a: Event, b: Event): boolean {
  * Does work with a clock, timers and chance that are virtual, and responses that are read at once: the code that decides
  * knows them as globals. Chance is the same for the same seed.
  */
-export async function inVirtualTime<T>(time: VirtualTime, random: () => number, work: () => Promise<T>): Promise<T> {
+export async function runInVirtualTime<T>(time: VirtualTime, random: () => number, work: () => Promise<T>): Promise<T> {
   const { now } = Date
   const { random: chance } = Math
   const { setTimeout, clearTimeout, Response } = globalThis

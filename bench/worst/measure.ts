@@ -1,12 +1,10 @@
 /** Looks for the request that costs a gateway the most processor time. */
 import { once } from 'node:events'
 import { Agent, request } from 'node:http'
-import type { Bundle } from '../../test/support/build-bundle.ts'
-import { startDirectGateway } from '../../test/support/direct-gateway.ts'
 import { seededRandom } from '../../tools/seeded-random.ts'
-import { runUs } from '../processor-time.ts'
-import type { Service } from '../services.ts'
-import { median } from '../statistics.ts'
+import { readRunUs } from '../processor-time.ts'
+import type { GatewayWorker, Site } from '../site.ts'
+import { computeMedian } from '../statistics.ts'
 import { changeShape, describeShape, drawShape, type Shape } from './shapes.ts'
 
 /** Every reader of what strangers send has something to read. */
@@ -31,8 +29,7 @@ export interface WorstFigures {
 }
 
 export interface WorstBenchOptions {
-  readonly upstream: Service
-  readonly bundles: ReadonlyMap<string, Bundle>
+  readonly site: Site
   readonly seed: number
   /** Requests that are tried. */
   readonly candidates: number
@@ -50,38 +47,37 @@ const TURNS = 5
 
 /**
  * Searches among generated requests, at random and by changing the worst ones.
- * @param source of the gateway, in `bundles`
  * @returns an ordinary request first
  */
 export async function measureWorst(
-  source: string,
-  { upstream, bundles, seed, candidates, looks, repetitions }: WorstBenchOptions,
+  { source }: Pick<GatewayWorker, 'source'>,
+  { site, seed, candidates, looks, repetitions }: WorstBenchOptions,
 ): Promise<WorstFigures[]> {
-  const bundle = bundles.get(source)
-  if (!bundle) throw new Error(`no bundle of ${source}`)
   const random = seededRandom(seed)
-  const bindings = { UPSTREAM_URL: upstream.url, POLICIES: JSON.stringify(POLICIES) }
-  const gateway = await startDirectGateway({ bundle, bindings })
-  try {
-    const measure = (shape: Shape, times: number) => measureRequest(gateway, shape, times)
-    // Compiles what is hot.
-    await measure(ORDINARY, repetitions)
-    let found: { shape: Shape; us: number }[] = []
-    for (let i = 0; i < candidates; i++) {
-      const worst = found[Math.floor(random() * found.length)]
-      const shape = worst && random() < CLIMBING ? changeShape(worst.shape, random) : drawShape(random)
-      const us = await measure(shape, looks)
-      if (us === undefined) continue
-      found = [...found, { shape, us }].sort((a, b) => b.us - a.us).slice(0, FINALISTS)
-    }
-    const runs = [ORDINARY, ...found.map(({ shape }) => shape)].map((shape) => ({ shape, us: [] as number[] }))
-    for (let turn = 0; turn < TURNS; turn++) {
-      for (const { shape, us } of runs) us.push((await measure(shape, repetitions / TURNS)) ?? Number.NaN)
-    }
-    return runs.map(({ shape, us }) => ({ gateway: source, request: describeShape(shape), processorUs: median(us) }))
-  } finally {
-    await gateway.stop()
+  await using gateway = await site.startGateway({
+    source,
+    bindings: { STORE: 'memory', POLICIES: JSON.stringify(POLICIES) },
+  })
+  const measure = (shape: Shape, times: number) => measureRequest(gateway, shape, times)
+  // Compiles what is hot.
+  await measure(ORDINARY, repetitions)
+  let found: { shape: Shape; us: number }[] = []
+  for (let i = 0; i < candidates; i++) {
+    const worst = found[Math.floor(random() * found.length)]
+    const shape = worst && random() < CLIMBING ? changeShape(worst.shape, random) : drawShape(random)
+    const us = await measure(shape, looks)
+    if (us === undefined) continue
+    found = [...found, { shape, us }].sort((a, b) => b.us - a.us).slice(0, FINALISTS)
   }
+  const runs = [ORDINARY, ...found.map(({ shape }) => shape)].map((shape) => ({ shape, us: [] as number[] }))
+  for (let turn = 0; turn < TURNS; turn++) {
+    for (const { shape, us } of runs) us.push((await measure(shape, repetitions / TURNS)) ?? Number.NaN)
+  }
+  return runs.map(({ shape, us }) => ({
+    gateway: source,
+    request: describeShape(shape),
+    processorUs: computeMedian(us),
+  }))
 }
 
 /** @returns undefined if workerd does not let it in */
@@ -94,9 +90,9 @@ async function measureRequest(
   try {
     // Twice, so that the connection and what is compiled for it are not counted.
     if (!(await send(url, shape, agent)) || !(await send(url, shape, agent))) return undefined
-    const beforeUs = runUs(pid)
+    const beforeUs = readRunUs(pid)
     for (let i = 0; i < times; i++) await send(url, shape, agent)
-    return (runUs(pid) - beforeUs) / times
+    return (readRunUs(pid) - beforeUs) / times
   } finally {
     agent.destroy()
   }

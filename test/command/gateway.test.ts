@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { freePort } from '../../tools/free-port.ts'
+import { findFreePort } from '../../tools/free-port.ts'
 import { PLANTED } from '../setup/secret-watch.ts'
 import { startGateway } from '../support/gateway.ts'
 import { ADMIN_TOKEN } from '../support/operator.ts'
@@ -155,7 +155,7 @@ describe('sluice says why a gateway did not answer', () => {
   })
 
   test('that is away, or none at all', async () => {
-    const host = `127.0.0.1:${await freePort()}`
+    const host = `127.0.0.1:${await findFreePort()}`
     const away = `error: the gateway at ${host} cannot be reached (ECONNREFUSED)`
     expect(await usage(`http://${host}`)).toEqual({ code: 3, error: away })
     expect((await usage(site.upstream.url)).error).toMatch(

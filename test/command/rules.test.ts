@@ -6,7 +6,7 @@ import { describe, expect, test } from 'vitest'
 import { allow, block, override } from '../../src/gateway/admin/operations/rules.ts'
 import { usage } from '../../src/gateway/admin/operations/usage.ts'
 import { versions } from '../../src/gateway/admin/operations/versions.ts'
-import { freePort } from '../../tools/free-port.ts'
+import { findFreePort } from '../../tools/free-port.ts'
 import { PLANTED } from '../setup/secret-watch.ts'
 import { expectAnswer } from './documented.ts'
 import { ownSite } from './own-site.ts'
@@ -293,7 +293,7 @@ describe('rules are refused', () => {
       expect([wrong.code, wrong.stdout]).toEqual([3, ''])
       expect(wrong.stderr).toContain('WRONGPASS')
       for (const scheme of ['redis', 'http']) {
-        const away = await run([...args, '--redis', `${scheme}://127.0.0.1:${await freePort()}`])
+        const away = await run([...args, '--redis', `${scheme}://127.0.0.1:${await findFreePort()}`])
         expect([away.code, away.stdout]).toEqual([3, ''])
         expect(away.stderr).toContain('cannot be reached (ECONNREFUSED)')
       }

@@ -1,7 +1,7 @@
 import { describe, expect, inject, test } from 'vitest'
 import type { CallerKind } from '../../src/core/model/identity-source.ts'
 import { usage } from '../../src/gateway/admin/operations/usage.ts'
-import { freePort } from '../../tools/free-port.ts'
+import { findFreePort } from '../../tools/free-port.ts'
 import { PLANTED } from '../setup/secret-watch.ts'
 import { expectAnswer } from './documented.ts'
 import { ownSite } from './own-site.ts'
@@ -209,7 +209,7 @@ describe('sluice usage says what is wrong', () => {
   })
 
   test.each(['redis', 'http'])('with a database that is away, over %s', async (scheme) => {
-    const port = await freePort()
+    const port = await findFreePort()
     const url = `${scheme}://${scheme === 'redis' ? `:${PLANTED}@` : ''}127.0.0.1:${port}`
     const { code, stdout, stderr } = await run(['usage', 'x', '--json', '--redis', url])
     expect(code).toBe(3)

@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { freePort } from '../../tools/free-port.ts'
+import { findFreePort } from '../../tools/free-port.ts'
 import { PLANTED } from '../setup/secret-watch.ts'
 import { startGateway } from '../support/gateway.ts'
 import { type Sent, send } from '../support/http-client.ts'
@@ -66,7 +66,7 @@ const EXAMPLES = code
 
 /** Runs an API as the documentation has it. */
 async function startApi(text: string, secrets: string): Promise<string> {
-  const port = await freePort()
+  const port = await findFreePort()
   const env = { ...process.env, PORT: `${port}`, UPSTREAM_SECRET: secrets }
   const api = spawn(process.execPath, ['--input-type=module', '--eval', text], { cwd: ROOT, env, stdio: 'inherit' })
   onTestFinished(() => void api.kill())

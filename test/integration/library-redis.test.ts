@@ -13,7 +13,7 @@ import {
   slidingWindow,
   UPSTASH_OPTIONS,
 } from '../../src/index.ts'
-import { freePort } from '../../tools/free-port.ts'
+import { findFreePort } from '../../tools/free-port.ts'
 import { connectRedis, type RedisClient } from '../support/redis-client.ts'
 
 let nodeRedis: RedisClient
@@ -169,7 +169,7 @@ test.each([
   ['@redis/client', (port: number) => createClient({ url: `redis://127.0.0.1:${port}`, disableOfflineQueue: true })],
   ['ioredis', (port: number) => new IoRedis(port, { lazyConnect: true, autoResendUnfulfilledCommands: false })],
 ])('why %s that nobody listens to has no connection is logged', async (_name, create) => {
-  const client = create(await freePort())
+  const client = create(await findFreePort())
   const messages: unknown[] = []
   const limiter = createLimiter({
     limits: '5/1h',
@@ -244,7 +244,7 @@ test.each([
   ['open', { granted: true, degraded: 'open', limits: [], retryAfterMs: 0 }],
   ['closed', { granted: false, degraded: 'closed', limits: [], retryAfterMs: 1_000 }],
 ] as const)('without Redis, onStoreError %s decides', async (onStoreError, expected) => {
-  const client = new IoRedis(await freePort(), '127.0.0.1', {
+  const client = new IoRedis(await findFreePort(), '127.0.0.1', {
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
   })

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { endTogether } from '../../tools/end-together.ts'
 import { findPrometheus } from '../../tools/find-prometheus.ts'
-import { freePort } from '../../tools/free-port.ts'
+import { findFreePort } from '../../tools/free-port.ts'
 
 export interface ScrapingPrometheus {
   /** An answer of its API. @param path below `/api/v1` */
@@ -31,7 +31,7 @@ export async function startPrometheus(gateway: URL, token: string): Promise<Scra
   const file = join(folder, 'prometheus.yml')
   // JSON is YAML.
   await writeFile(file, JSON.stringify(config))
-  const url = `http://127.0.0.1:${await freePort()}`
+  const url = `http://127.0.0.1:${await findFreePort()}`
   const child = spawn(
     server,
     [`--config.file=${file}`, `--storage.tsdb.path=${folder}/data`, `--web.listen-address=${new URL(url).host}`],

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { type AddressInfo, connect, createServer } from 'node:net'
 import { createClient } from '@redis/client'
 import { sleep } from '../../src/core/runtime/sleep.ts'
-import { freePort } from '../../tools/free-port.ts'
+import { findFreePort } from '../../tools/free-port.ts'
 import { type RedisServer, startRedisServer } from '../../tools/redis-server.ts'
 
 const HOST = '127.0.0.1'
@@ -68,7 +68,7 @@ export async function startRedisCluster({ hasReplicas = false } = {}): Promise<R
 }
 
 async function startNode(): Promise<Started> {
-  const [serverPort, busPort] = [await freePort(), await freePort()]
+  const [serverPort, busPort] = [await findFreePort(), await findFreePort()]
   const proxy = await startProxy(serverPort)
   const args = ['--cluster-enabled', 'yes', '--cluster-port', `${busPort}`, '--cluster-announce-port', `${proxy.port}`]
   const server = await startRedisServer({

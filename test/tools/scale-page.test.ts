@@ -17,7 +17,7 @@ const RESULTS: ScaleResults = {
   machine: { date: '2026-01-01', processors: '2 × Any', node: '24.0.0', seconds: 1 },
   seed: 1,
   rows: [PER_TOKEN, TOKEN_AND_GLOBAL, HOT_GLOBAL, FLOODED_GLOBAL].map(({ name }) => ({ ...ROW, policies: name })),
-  ...{ lookingAround: [ROW], besideRedis: [ROW], scaledDown: [ROW] },
+  ...{ lookingAround: [ROW], nearRedis: [ROW], scaledDown: [ROW] },
   crossCheck: [{ store: 'redis', leases: 'off', isShared: false, requests: 120, real: COUNTS, simulated: COUNTS }],
 }
 

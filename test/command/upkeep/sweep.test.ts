@@ -3,7 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Connection } from '../../../src/command/redis/connection.ts'
 import { countBare, countKeys, deleteKeys, expire, scan } from '../../../src/command/upkeep/database.ts'
 import { findShareOfTable, type SweepOptions, sweep } from '../../../src/command/upkeep/sweep.ts'
-import { freePort } from '../../../tools/free-port.ts'
+import { findFreePort } from '../../../tools/free-port.ts'
 import { type RedisServer, startRedisServer } from '../../../tools/redis-server.ts'
 import { type RestFront, startRestFront } from '../../../tools/rest-front.ts'
 import { expectProperty } from '../../support/property.ts'
@@ -195,7 +195,7 @@ describe('over REST', () => {
   })
 
   test('sweep() waits until a server that went away is back', { tags: ['slow'] }, async () => {
-    const port = await freePort()
+    const port = await findFreePort()
     let gone = await startRestFront({ redisPort: server.port, token: front.token, port })
     await fill(redis, 'a', 3_000)
     const connection = await openDatabase(gone.url, gone.token)
@@ -229,7 +229,7 @@ describe('over REST', () => {
   })
 
   test('sweep() stops at a token that is no longer right, and does not show it', async () => {
-    const port = await freePort()
+    const port = await findFreePort()
     const before = await startRestFront({ redisPort: server.port, token: 'planted-secret-old', port })
     const connection = await openDatabase(before.url, before.token)
     await before.stop()

@@ -1,4 +1,4 @@
-import { markdownTable } from '../../../bench/report/markdown.ts'
+import { formatRows } from '../../../bench/report/markdown.ts'
 import type { Outcome, Scenario } from './scenario.ts'
 
 export interface Row {
@@ -15,5 +15,5 @@ export function formatTable(rows: readonly Row[]): string {
   const differences = rows.flatMap(({ scenario, outcome }) =>
     outcome.differences.map((difference) => `${scenario.fault}: ${difference}`),
   )
-  return [markdownTable(cells), '', ...differences].join('\n')
+  return [formatRows(cells), '', ...differences].join('\n')
 }

@@ -3,7 +3,7 @@ import type { ClientRequest, IncomingHttpHeaders } from 'node:http'
 import { buffer } from 'node:stream/consumers'
 import { createContext, Script } from 'node:vm'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { freePort } from '../../../tools/free-port.ts'
+import { findFreePort } from '../../../tools/free-port.ts'
 import { begin, json, openRequest, responseTo, send } from '../../support/http-client.ts'
 import { APPS, bundleForBrowser, install, type Place, untilServed } from './places.ts'
 
@@ -44,7 +44,7 @@ describe.each(APPS)('$places.0.name', ({ places, bundler, build, start }) => {
   beforeAll(async () => {
     await build()
     for (const place of places) note(place, { bundles: bundler })
-    const port = await freePort()
+    const port = await findFreePort()
     url = new URL(`http://127.0.0.1:${port}`)
     stop = await start(port, { url: inject('redisRestUrl'), token: inject('redisRestToken') })
     await untilServed(url)

@@ -9,7 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { endTogether } from '../../../tools/end-together.ts'
 import { findProxy, PROXIES, type ProxyName } from '../../../tools/find-proxies.ts'
-import { freePort } from '../../../tools/free-port.ts'
+import { findFreePort } from '../../../tools/free-port.ts'
 import { DECIDE_TOKEN } from '../../support/decisions.ts'
 import { type Answer, json, type Sent, send } from '../../support/http-client.ts'
 import { ofNode } from '../../support/of-node.ts'
@@ -63,7 +63,7 @@ afterAll(async () => {
 /** Starts a proxy with the configuration in ops/, but for ports and token. */
 async function startProxy(name: ProxyName): Promise<Proxy> {
   const program = await findProxy(name)
-  const port = await freePort()
+  const port = await findFreePort()
   const folder = await mkdtemp(join(tmpdir(), `sluice-${name}-`))
   const [first, second] = serving.map(({ url }) => url.host)
   const replaced: Readonly<Record<string, string | undefined>> = {

@@ -9,10 +9,10 @@ const PER_SECOND = 3_000
 /** @param share of the limit that is asked for */
 function asking(share: number): ScalePolicies {
   const ofAll = { limit: Math.round((PER_SECOND * WINDOW_MS) / 1_000 / share), windowMs: WINDOW_MS }
-  return { name: 'one identity', limitsOf: () => ({ ofAll }) }
+  return { name: 'one identity', findLimits: () => ({ ofAll }) }
 }
 
-function scenarioOf(policies: ScalePolicies, store: Scenario['store']): Scenario {
+function createScenario(policies: ScalePolicies, store: Scenario['store']): Scenario {
   const times = { warmUpMs: 15_000, measuredMs: WINDOW_MS / 2 }
   return { policies, store, leases: 'auto', perSecond: PER_SECOND, oneIn: 1, callers: 10_000, ...times, seed: 1 }
 }
@@ -20,7 +20,7 @@ function scenarioOf(policies: ScalePolicies, store: Scenario['store']): Scenario
 describe('Leases of a hot identity, for 1,200 isolates', () => {
   test('ask an object less often than it serves, and refuse nothing that fits', async () => {
     const { requests, admitted, ideal, undecided, calls, fullest } = await simulate(
-      scenarioOf(asking(0.5), 'durable-object'),
+      createScenario(asking(0.5), 'durable-object'),
     )
     expect(calls * PER_SECOND).toBeLessThan(1_000)
     expect(undecided / requests).toBeLessThanOrEqual(0.01)
@@ -29,7 +29,7 @@ describe('Leases of a hot identity, for 1,200 isolates', () => {
   })
 
   test('keep a flood away from Redis', async () => {
-    const { requests, undecided, calls, fullest } = await simulate(scenarioOf(asking(2), 'redis'))
+    const { requests, undecided, calls, fullest } = await simulate(createScenario(asking(2), 'redis'))
     expect(calls * PER_SECOND).toBeLessThan(1_000)
     expect(undecided / requests).toBeLessThanOrEqual(0.01)
     expect(fullest).toBeLessThanOrEqual(1)

@@ -1,14 +1,14 @@
 /** The simulation behind bench/results/scale.md: its own parts, and laws that hold for whatever it simulates. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { METROS, metroNamed, placesOf, roundTripMs } from '../../../bench/scale/map.ts'
+import { computeRoundTripMs, createPlaces, findMetro, METROS } from '../../../bench/scale/map.ts'
 import { ObjectSite } from '../../../bench/scale/object-site.ts'
-import { chargesOf, HOT_GLOBAL, type Limits, type ScalePolicies } from '../../../bench/scale/policies.ts'
-import { zipfPopulation } from '../../../bench/scale/population.ts'
+import { createCharges, HOT_GLOBAL, type Limits, type ScalePolicies } from '../../../bench/scale/policies.ts'
+import { createZipfPopulation } from '../../../bench/scale/population.ts'
 import { RedisSite } from '../../../bench/scale/redis-site.ts'
 import { Server } from '../../../bench/scale/server.ts'
 import { type ScaleFigures, type Scenario, simulate } from '../../../bench/scale/simulate.ts'
-import { inVirtualTime, START_MS, VirtualTime } from '../../../bench/scale/virtual-time.ts'
+import { runInVirtualTime, START_MS, VirtualTime } from '../../../bench/scale/virtual-time.ts'
 import type { Store } from '../../../src/core/model/store.ts'
 import { Deadlines } from '../../../src/core/runtime/call-context.ts'
 import { DurableObjectStore } from '../../../src/core/store/durable-object/durable-object-store.ts'
@@ -88,10 +88,10 @@ describe('VirtualTime', () => {
     expect(holds).toBe(0)
   })
 
-  test('inVirtualTime() gives back clock, timers and chance, also after a failure', async () => {
+  test('runInVirtualTime() gives back clock, timers and chance, also after a failure', async () => {
     const before = [Date.now, Math.random, setTimeout, clearTimeout, Response, Error.stackTraceLimit]
     const time = new VirtualTime()
-    const failing = inVirtualTime(time, never, async () => {
+    const failing = runInVirtualTime(time, never, async () => {
       expect([Date.now(), Math.random()]).toEqual([START_MS, 0])
       throw new Error('it fails')
     })
@@ -137,7 +137,7 @@ describe('Server', () => {
   })
 })
 
-test('roundTripMs() is near the round trips from Paris that are published', () => {
+test('computeRoundTripMs() is near the round trips from Paris that are published', () => {
   // https://github.com/Azure/azure-cosmos-dotnet-v3, RegionProximityUtil: France Central to where these metros are.
   const published = {
     Washington: 80,
@@ -150,21 +150,21 @@ test('roundTripMs() is near the round trips from Paris that are published', () =
   }
   const farther = { Seoul: 212, Tokyo: 218, Sydney: 238, Johannesburg: 166, 'São Paulo': 186 }
   for (const [name, ms] of Object.entries({ ...published, ...farther })) {
-    const ratio = roundTripMs(metroNamed('Paris'), metroNamed(name)) / ms
+    const ratio = computeRoundTripMs(findMetro('Paris'), findMetro(name)) / ms
     expect(ratio, name).toBeGreaterThan(0.6)
     expect(ratio, name).toBeLessThan(1.4)
   }
 })
 
-test('placesOf() has ten places for each metro, and one in ten has one', () => {
+test('createPlaces() has ten places for each metro, and one in ten has one', () => {
   expect(METROS.reduce((sum, { share }) => sum + share, 0)).toBe(100)
-  expect(placesOf(1, seededRandom(1))).toHaveLength(300)
-  expect(new Set(placesOf(10, seededRandom(1)).map(({ metro }) => metro.name)).size).toBe(30)
+  expect(createPlaces(1, seededRandom(1))).toHaveLength(300)
+  expect(new Set(createPlaces(10, seededRandom(1)).map(({ metro }) => metro.name)).size).toBe(30)
 })
 
-test('zipfPopulation(): the nth sends 1/n of what the first sends, and one stands for the average of many', () => {
+test('createZipfPopulation(): the nth sends 1/n of what the first sends, and one stands for the average of many', () => {
   const shares = (oneIn: number) => {
-    const { size, callerAt } = zipfPopulation(100, oneIn)
+    const { size, callerAt } = createZipfPopulation(100, oneIn)
     const counts = new Array<number>(size).fill(0)
     for (let i = 0; i < 100_000; i++) (counts[callerAt(i / 100_000)] as number) += 1
     return counts.map((count) => count / 100_000)
@@ -179,7 +179,7 @@ test('zipfPopulation(): the nth sends 1/n of what the first sends, and one stand
 })
 
 describe('by hand', () => {
-  const charge = chargesOf({ perCaller: { limit: 2, windowMs: 1_000 } }, 1, 1)
+  const charge = createCharges({ perCaller: { limit: 2, windowMs: 1_000 } }, 1, 1)
   const request = { action: 'take', permits: 1, charges: charge } as const
 
   /** When each of these decisions came, after it was asked for, and what it said. */
@@ -201,7 +201,7 @@ describe('by hand', () => {
   test('RedisSite: two calls at once, 100 ms away, and one a little later', async () => {
     const time = new VirtualTime()
     const site = new RedisSite({ time, random: never, others: 0, timeoutMs: 500 })
-    const heard = await inVirtualTime(time, never, () => asked(time, site.storeAt(100), [0, 0, 200]))
+    const heard = await runInVirtualTime(time, never, () => asked(time, site.storeAt(100), [0, 0, 200]))
     expect(heard).toEqual([
       // Five commands of 0.1 ms: a new caller's time to live is one.
       { afterMs: 100.5, granted: 1, decidedMs: 50 },
@@ -215,22 +215,22 @@ describe('by hand', () => {
 
   test('ObjectSite: two calls at once from the place where the object is made, and one from far away', async () => {
     const time = new VirtualTime()
-    const site = new ObjectSite({ time, random: never, lookMs: 0, othersOf: () => 0 })
+    const site = new ObjectSite({ time, random: never, lookMs: 0, countOthers: () => 0 })
     const [paris, sydney] = ['Paris', 'Sydney'].map((name) => {
-      const metro = metroNamed(name)
+      const metro = findMetro(name)
       return new DurableObjectStore({ objects: openObjects(site.namespaceAt({ ...metro, metro })), timeoutMs: 500 })
     }) as unknown as [Store, Store]
-    const awayMs = Number(roundTripMs(metroNamed('Paris'), metroNamed('Sydney')).toFixed(3))
-    await inVirtualTime(time, never, async () => {
+    const awayMs = Number(computeRoundTripMs(findMetro('Paris'), findMetro('Sydney')).toFixed(3))
+    await runInVirtualTime(time, never, async () => {
       // 2 ms of way, 1 ms of work, 5 ms until it is on disk; the second has to wait for the work of the first.
       expect(await asked(time, paris, [0, 0])).toEqual([
         { afterMs: 8, granted: 1, decidedMs: 1 },
         { afterMs: 9, granted: 1, decidedMs: 2 },
       ])
       // Table and key, row and alarm; then a row.
-      expect(site.billed()).toMatchObject({ requests: 2, rowsWritten: 5 })
+      expect(site.readBill()).toMatchObject({ requests: 2, rowsWritten: 5 })
       // From the first's arrival until the second's answer has left.
-      expect(site.billed().gbSeconds).toBeCloseTo((7 / 1_000) * 0.128)
+      expect(site.readBill().gbSeconds).toBeCloseTo((7 / 1_000) * 0.128)
       expect(site.made).toBe(1)
       // There and back, and the work.
       expect(await asked(time, sydney, [5_000])).toEqual([
@@ -241,7 +241,7 @@ describe('by hand', () => {
 })
 
 describe('simulate()', () => {
-  const of = (name: string, limits: Limits): ScalePolicies => ({ name, limitsOf: () => limits })
+  const of = (name: string, limits: Limits): ScalePolicies => ({ name, findLimits: () => limits })
   const windowMs = 4_000
   const AMPLE = of('ample limits', { perCaller: { limit: 400, windowMs } })
   const BOTH = of('ample limits, also for all', {
