@@ -1,9 +1,10 @@
+/** The libraries that Sluice is compared with. */
 import { execFileSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import type { Limit } from '../src/core/model/limits.ts'
 import { installLocked } from '../tools/install-locked.ts'
 
-/** Asks a limiter for one unit for a caller; true if it admits. */
+/** Takes one unit for a caller; true if the limiter admits. */
 export type TryTake = (caller: string) => Promise<boolean>
 
 /** A limiter of another library. */

@@ -1,4 +1,6 @@
-/** Variables of the peers' gateways. */
+/** What the gateways of peers share. */
+
+/** Their variables. */
 export interface Bindings {
   UPSTREAM_URL: string
   UPSTASH_REDIS_REST_URL: string
@@ -8,7 +10,7 @@ export interface Bindings {
   ALGORITHM?: 'fixedWindow' | 'slidingWindow' | 'tokenBucket'
 }
 
-export function limitsOf(list: string): { limit: number; windowMs: number }[] {
+export function readLimits(list: string): { limit: number; windowMs: number }[] {
   return list.split(',').map((text) => {
     const [limit, windowMs] = text.split('/').map(Number)
     if (!limit || !windowMs) throw new Error(`not a limit: ${text}`)

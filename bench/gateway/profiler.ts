@@ -1,3 +1,4 @@
+/** V8's profiler, for a Worker that runs. */
 import { once } from 'node:events'
 
 interface Node {
@@ -27,19 +28,19 @@ export async function profile(port: number, durationMs: number): Promise<Readonl
   const socket = new WebSocket(worker.webSocketDebuggerUrl)
   await once(socket, 'open')
   try {
-    await ask(socket, 'Profiler.enable')
-    await ask(socket, 'Profiler.setSamplingInterval', { interval: SAMPLE_EVERY_US })
-    await ask(socket, 'Profiler.start')
+    await call(socket, 'Profiler.enable')
+    await call(socket, 'Profiler.setSamplingInterval', { interval: SAMPLE_EVERY_US })
+    await call(socket, 'Profiler.start')
     await new Promise((resolve) => setTimeout(resolve, durationMs))
-    const { profile } = await ask<{ profile: Profile }>(socket, 'Profiler.stop')
-    return selfTimes(profile)
+    const { profile } = await call<{ profile: Profile }>(socket, 'Profiler.stop')
+    return sumSelfTimes(profile)
   } finally {
     socket.close()
   }
 }
 
-/** Asks one thing at a time. */
-async function ask<T>(socket: WebSocket, method: string, params: Readonly<Record<string, unknown>> = {}): Promise<T> {
+/** Calls one method at a time. */
+async function call<T>(socket: WebSocket, method: string, params: Readonly<Record<string, unknown>> = {}): Promise<T> {
   const id = Math.floor(Math.random() * 2 ** 31)
   socket.send(JSON.stringify({ id, method, params }))
   for (;;) {
@@ -50,7 +51,7 @@ async function ask<T>(socket: WebSocket, method: string, params: Readonly<Record
   }
 }
 
-function selfTimes({ nodes, samples, timeDeltas }: Profile): ReadonlyMap<string, number> {
+function sumSelfTimes({ nodes, samples, timeDeltas }: Profile): ReadonlyMap<string, number> {
   const names = new Map(nodes.map(({ id, callFrame }) => [id, callFrame.functionName || '(anonymous)']))
   const times = new Map<string, number>()
   for (const [index, id] of samples.entries()) {

@@ -1,3 +1,4 @@
+/** Load by wrk, in a process of its own. */
 import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
@@ -32,27 +33,26 @@ export interface Load {
 
 const CONNECTIONS = 64
 
-/** Loads a gateway by wrk, in a process of its own. */
 export async function load({ url, name, callers, seconds, connections = CONNECTIONS }: LoadOptions): Promise<Load> {
   const wrk = ['-t', '1', '-c', `${connections}`, '-d', `${seconds}s`, '--timeout', '10s', '-s', SCRIPT, url]
   const { stdout } = await run('wrk', [...wrk, '--', name, `${callers}`])
   const line = stdout.split('\n').find((text) => text.startsWith('{'))
-  if (!line) throw new Error(`wrk told no figures: ${stdout}`)
+  if (!line) throw new Error(`wrk printed no figures: ${stdout}`)
   return JSON.parse(line)
 }
 
 /** @returns its version. @throws Error whose one line says what to install */
 export async function findWrk(): Promise<string> {
-  const version = await wrkVersion()
+  const version = await readVersion()
   if (version) return version
   console.error('wrk is not on PATH: installing it with apt-get …')
   await run('sh', ['-c', `${APT_INSTALL} || { apt-get update; ${APT_INSTALL}; }`]).catch(() => {})
-  const installed = await wrkVersion()
+  const installed = await readVersion()
   if (!installed) throw new Error('wrk is not on PATH. Install it: "apt-get install wrk", "brew install wrk"')
   return installed
 }
 
-async function wrkVersion(): Promise<string | undefined> {
+async function readVersion(): Promise<string | undefined> {
   // It exits with 1 after it has printed its version.
   const { stdout } = await run('wrk', ['--version']).catch((error: { stdout?: string }) => error)
   return stdout ? /^wrk (\S+)/.exec(stdout)?.[1] : undefined

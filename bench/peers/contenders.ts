@@ -6,7 +6,7 @@ import { RateLimiterRedis, RateLimiterUnion } from 'rate-limiter-flexible'
 import type { Limit } from '../../src/core/model/limits.ts'
 import { createScriptFlags } from '../../tools/script-flags.ts'
 import type { Contender, PeerOptions, Peers, TryTake } from '../peers.ts'
-import { consuming } from './consuming.ts'
+import { consumeFrom } from './consume-from.ts'
 
 type UpstashAlgorithm = 'fixedWindow' | 'slidingWindow' | 'tokenBucket'
 
@@ -15,20 +15,24 @@ export async function connect({ redisPort, restUrl, token }: PeerOptions): Promi
   const client = createClient({ socket: { host: '127.0.0.1', port: redisPort }, commandOptions: { timeout: 0 } })
   await client.connect()
   const { strip } = createScriptFlags()
-  const sending = (command: string) => (script: string, keys: string[], args: unknown[]) =>
+  const createSend = (command: string) => (script: string, keys: string[], args: unknown[]) =>
     client.sendCommand(strip([command, script, `${keys.length}`, ...keys, ...args.map(String)]))
-  const scripts = { evalsha: sending('EVALSHA'), eval: sending('EVAL') }
-  const over = (redis: Redis): Contender[] => [
-    { name: '@upstash/ratelimit fixed window', make: (limits) => upstashLimit(redis, 'fixedWindow', limits) },
-    { name: '@upstash/ratelimit sliding window', make: (limits) => upstashLimit(redis, 'slidingWindow', limits) },
-    { name: '@upstash/ratelimit token bucket', make: (limits) => upstashLimit(redis, 'tokenBucket', limits) },
-    { name: 'rate-limiter-flexible', make: (limits) => flexibleLimit(client, limits) },
+  const scripts = { evalsha: createSend('EVALSHA'), eval: createSend('EVAL') }
+  const listContenders = (redis: Redis): Contender[] => [
+    { name: '@upstash/ratelimit fixed window', make: (limits) => limitByUpstash(redis, 'fixedWindow', limits) },
+    { name: '@upstash/ratelimit sliding window', make: (limits) => limitByUpstash(redis, 'slidingWindow', limits) },
+    { name: '@upstash/ratelimit token bucket', make: (limits) => limitByUpstash(redis, 'tokenBucket', limits) },
+    { name: 'rate-limiter-flexible', make: (limits) => limitByFlexible(client, limits) },
   ]
-  // Of its client, a limiter calls nothing else.
-  return { contenders: over(upstash), overTcp: over(scripts as unknown as Redis), close: () => client.close() }
+  // A limiter calls nothing else of its client.
+  return {
+    contenders: listContenders(upstash),
+    overTcp: listContenders(scripts as unknown as Redis),
+    close: () => client.close(),
+  }
 }
 
-function upstashLimit(redis: Redis, algorithm: UpstashAlgorithm, limits: readonly Limit[]): TryTake {
+function limitByUpstash(redis: Redis, algorithm: UpstashAlgorithm, limits: readonly Limit[]): TryTake {
   const limiters = limits.map(({ limit, windowMs }) => {
     const limiter =
       algorithm === 'tokenBucket'
@@ -44,7 +48,7 @@ function upstashLimit(redis: Redis, algorithm: UpstashAlgorithm, limits: readonl
   }
 }
 
-function flexibleLimit(storeClient: unknown, limits: readonly Limit[]): TryTake {
+function limitByFlexible(storeClient: unknown, limits: readonly Limit[]): TryTake {
   const limiters = limits.map(({ limit, windowMs }) => {
     const keyPrefix = `rlflx:${windowMs}`
     return new RateLimiterRedis({
@@ -57,5 +61,5 @@ function flexibleLimit(storeClient: unknown, limits: readonly Limit[]): TryTake 
   })
   const [only, ...others] = limiters
   const limiter = only && others.length === 0 ? only : new RateLimiterUnion(...limiters)
-  return consuming(limiter)
+  return consumeFrom(limiter)
 }

@@ -5,13 +5,13 @@
 import { Redis } from '@upstash/redis/cloudflare'
 import { Hono, type MiddlewareHandler } from 'hono'
 import { RedisStore, rateLimiter } from 'hono-rate-limiter'
-import { type Bindings, forward, limitsOf } from '../gateway/compared-worker.ts'
+import { type Bindings, forward, readLimits } from '../gateway/compared-worker.ts'
 
 let limiter: MiddlewareHandler | undefined
 
 function start(env: Bindings): MiddlewareHandler {
   const client = new Redis({ url: env.UPSTASH_REDIS_REST_URL, token: env.UPSTASH_REDIS_REST_TOKEN })
-  const [limit] = limitsOf(env.LIMITS)
+  const [limit] = readLimits(env.LIMITS)
   return rateLimiter({
     ...limit,
     keyGenerator: (c) => c.req.header('Authorization') ?? 'anonymous',

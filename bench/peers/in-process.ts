@@ -3,14 +3,14 @@ import Bottleneck from 'bottleneck'
 import pThrottle from 'p-throttle'
 import { RateLimiterMemory } from 'rate-limiter-flexible'
 import type { Contender, Throttle } from '../peers.ts'
-import { consuming } from './consuming.ts'
+import { consumeFrom } from './consume-from.ts'
 
 export const inMemory: readonly Contender[] = [
   {
     name: 'rate-limiter-flexible',
     make([limit]) {
       if (!limit) throw new Error('no limit')
-      return consuming(new RateLimiterMemory({ points: limit.limit, duration: limit.windowMs / 1_000 }))
+      return consumeFrom(new RateLimiterMemory({ points: limit.limit, duration: limit.windowMs / 1_000 }))
     },
   },
 ]

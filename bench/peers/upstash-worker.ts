@@ -2,14 +2,14 @@
 import { Ratelimit } from '@upstash/ratelimit'
 import { Redis } from '@upstash/redis/cloudflare'
 import { Hono } from 'hono'
-import { type Bindings, forward, limitsOf } from '../gateway/compared-worker.ts'
+import { type Bindings, forward, readLimits } from '../gateway/compared-worker.ts'
 
 let limiters: Ratelimit[] | undefined
 
 /** One for each limit: it has no notion of several. */
 function start(env: Bindings): Ratelimit[] {
   const redis = new Redis({ url: env.UPSTASH_REDIS_REST_URL, token: env.UPSTASH_REDIS_REST_TOKEN })
-  return limitsOf(env.LIMITS).map(({ limit, windowMs }) => {
+  return readLimits(env.LIMITS).map(({ limit, windowMs }) => {
     const algorithm =
       env.ALGORITHM === 'tokenBucket'
         ? Ratelimit.tokenBucket(limit, `${windowMs} ms`, limit)
