@@ -1,45 +1,17 @@
-import { execFile } from 'node:child_process'
-import { promisify } from 'node:util'
-import { defaultPath, findExecutable, lastLine } from './executables.ts'
+/** A Chromium for tests and screenshots of the dashboard. */
+import { findProgram, type InstallOptions, type Program } from './programs.ts'
 
-const NAMES = ['chromium', 'chromium-browser', 'google-chrome']
-const APT_INSTALL = 'apt-get install -y --no-install-recommends -o DPkg::Lock::Timeout=120 chromium'
-
-export interface FindChromiumOptions {
-  /** Directories to search, as in PATH. Default: PATH, and those where packages put what they install. */
-  path?: string
-  log?: (line: string) => void
+const CHROMIUM: Program = {
+  title: 'Chromium',
+  names: ['chromium', 'chromium-browser', 'google-chrome'],
+  packages: { 'apt-get': 'chromium' },
+  advice: 'Install it: "apt-get install chromium"',
 }
 
 /**
  * Path of a Chromium: one that is there, else Debian's package, newly installed.
- * @throws Error whose one line says what to install.
+ * @throws Error whose one line says what to install
  */
-export async function findChromium({
-  path = defaultPath(),
-  log = console.error,
-}: FindChromiumOptions = {}): Promise<string> {
-  const found = await findAny(path)
-  if (found) return found
-  log('No Chromium is installed: installing the package "chromium" with apt-get …')
-  const env = { ...process.env, PATH: path, DEBIAN_FRONTEND: 'noninteractive' }
-  const command = `${APT_INSTALL} || { apt-get update && ${APT_INSTALL}; }`
-  await promisify(execFile)('sh', ['-c', command], { env }).catch((error) => {
-    throw new Error(explain(`apt-get failed: ${lastLine(error)}`))
-  })
-  const installed = await findAny(path)
-  if (installed) return installed
-  throw new Error(explain('apt-get installed none'))
-}
-
-async function findAny(path: string): Promise<string | undefined> {
-  for (const name of NAMES) {
-    const found = await findExecutable(name, path)
-    if (found) return found
-  }
-  return undefined
-}
-
-function explain(reason: string): string {
-  return `no Chromium is installed (${reason}). Install it: "apt-get install chromium"`
+export function findChromium(options?: InstallOptions): Promise<string> {
+  return findProgram(CHROMIUM, options)
 }

@@ -2,10 +2,16 @@
 import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import { findProgram, type Program } from '../../tools/programs.ts'
 
 const run = promisify(execFile)
 const SCRIPT = fileURLToPath(import.meta.resolve('./wrk.lua'))
-const APT_INSTALL = 'apt-get install -y --no-install-recommends -o DPkg::Lock::Timeout=60 wrk'
+const WRK: Program = {
+  title: 'wrk',
+  names: ['wrk'],
+  packages: { 'apt-get': 'wrk', brew: 'wrk' },
+  advice: 'Install it: "apt-get install wrk", "brew install wrk"',
+}
 
 export interface LoadOptions {
   readonly url: string
@@ -43,17 +49,8 @@ export async function load({ url, name, callers, seconds, connections = CONNECTI
 
 /** @returns its version. @throws Error whose one line says what to install */
 export async function findWrk(): Promise<string> {
-  const version = await readVersion()
-  if (version) return version
-  console.error('wrk is not on PATH: installing it with apt-get …')
-  await run('sh', ['-c', `${APT_INSTALL} || { apt-get update; ${APT_INSTALL}; }`]).catch(() => {})
-  const installed = await readVersion()
-  if (!installed) throw new Error('wrk is not on PATH. Install it: "apt-get install wrk", "brew install wrk"')
-  return installed
-}
-
-async function readVersion(): Promise<string | undefined> {
+  const program = await findProgram(WRK)
   // It exits with 1 after it has printed its version.
-  const { stdout } = await run('wrk', ['--version']).catch((error: { stdout?: string }) => error)
-  return stdout ? /^wrk (\S+)/.exec(stdout)?.[1] : undefined
+  const { stdout = '' } = await run(program, ['--version']).catch((error: { stdout?: string }) => error)
+  return /^wrk (\S+)/.exec(stdout)?.[1] ?? '?'
 }

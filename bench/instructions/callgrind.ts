@@ -4,7 +4,7 @@ import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { defaultPath, findExecutable } from '../../tools/executables.ts'
+import { findExecutable, readPath } from '../../tools/programs.ts'
 
 const run = promisify(execFile)
 
@@ -27,7 +27,7 @@ export type UnderCallgrind = (executable: string) => Promise<Counted>
 
 /** Ends this process where valgrind is not installed. */
 export async function requireCallgrind(): Promise<UnderCallgrind> {
-  const valgrind = await findExecutable('valgrind', defaultPath())
+  const valgrind = await findExecutable('valgrind', readPath())
   if (valgrind !== undefined) return (executable) => wrapProgram(valgrind, executable)
   console.error('valgrind is not installed: apt-get install valgrind')
   process.exit(1)

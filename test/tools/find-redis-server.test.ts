@@ -76,7 +76,7 @@ test('installRedis() never goes through sudo: it says what to run, or takes a pa
 test.for([
   ['there is no package manager', {}, 'no package manager that could install it'],
   ['the package manager fails', { 'apt-get': 'echo "E: locked" >&2; exit 100' }, 'apt-get failed: E: locked'],
-  ['the package has no server', { apk: '' }, 'apk installed no server'],
+  ['the package has no server', { apk: '' }, 'apk installed no redis-server'],
 ] as const)('installRedis() says in one line what to install if %s', async ([, scripts, reason]) => {
   const path = await folderOfPrograms(scripts)
   const error: Error = await installRedis({ path, isRoot: true, log: silent }).then(
