@@ -5,9 +5,8 @@
  */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { fileURLToPath } from 'node:url'
+import { startLocalServer } from '../tools/local-server.ts'
 import { startRestFront } from '../tools/rest-front.ts'
 
 export interface Service {
@@ -92,17 +91,18 @@ async function serveApi(): Promise<Serving> {
   const record = '/record/'
   let arrivals: [string, number][] = []
   // As much as workerd lets in.
-  const server = createServer({ maxHeaderSize: 1 << 20 }, (request, response) => {
-    const { url = '' } = request
-    if (url.startsWith(record)) arrivals.push([url.slice(record.length), readMonotonicMs()])
-    response.writeHead(200, { 'content-type': 'application/json', 'content-length': body.length })
-    response.end(body)
-  })
-  server.keepAliveTimeout = 0
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
+  const maxHeaderSize = 1 << 20
+  const { url } = await startLocalServer(
+    ({ url = '' }, response) => {
+      if (url.startsWith(record)) arrivals.push([url.slice(record.length), readMonotonicMs()])
+      response.writeHead(200, { 'content-type': 'application/json', 'content-length': body.length })
+      response.end(body)
+    },
+    0,
+    { maxHeaderSize },
+  )
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url,
     answer() {
       const seen = arrivals
       arrivals = []

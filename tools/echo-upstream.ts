@@ -1,30 +1,15 @@
-import { once } from 'node:events'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
+/** An API to stand behind a gateway: it repeats what it gets. */
 import { text } from 'node:stream/consumers'
 import { WebSocketServer } from 'ws'
-import { stopServer } from './stop-server.ts'
-
-const HOST = '127.0.0.1'
-
-export interface EchoUpstreamOptions {
-  /** Default: a free one. */
-  port?: number
-}
-
-export interface EchoUpstream {
-  readonly url: string
-  /** Cuts open connections and resolves when the port is free. May be repeated. */
-  stop(): Promise<void>
-}
+import { type LocalServer, startLocalServer } from './local-server.ts'
 
 /**
  * Starts an API on 127.0.0.1 that answers each request with the request itself, as JSON of `method`, `url` (path and
  * query, as they came), `headers` and `body`, and that sends each WebSocket message back.
- * @throws Error if the port is taken.
+ * @throws Error if the port is taken
  */
-export async function startEchoUpstream({ port = 0 }: EchoUpstreamOptions = {}): Promise<EchoUpstream> {
-  const server = createServer(async (request, response) => {
+export async function startEchoUpstream({ port }: { port?: number } = {}): Promise<LocalServer> {
+  const { url, server, stop } = await startLocalServer(async (request, response) => {
     const { method, url, headers } = request
     try {
       const body = await text(request)
@@ -34,23 +19,16 @@ export async function startEchoUpstream({ port = 0 }: EchoUpstreamOptions = {}):
       // The client went away while it was sending.
       response.destroy()
     }
-  })
-  // The default, five seconds, would close a connection just as a gateway takes it up again.
-  server.keepAliveTimeout = 0
-
+  }, port)
   const webSockets = new WebSocketServer({ server })
   webSockets.on('connection', (socket) => {
     socket.on('message', (data, isBinary) => socket.send(data, { binary: isBinary }))
   })
-  // It repeats the errors of the server, which are thrown below.
-  webSockets.on('error', () => {})
-
-  server.listen(port, HOST)
-  await once(server, 'listening')
   return {
-    url: `http://${HOST}:${(server.address() as AddressInfo).port}`,
+    url,
+    server,
     async stop() {
-      const stopped = stopServer(server)
+      const stopped = stop()
       // Upgraded connections are no longer the server's.
       for (const socket of webSockets.clients) socket.terminate()
       await stopped

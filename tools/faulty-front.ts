@@ -1,20 +1,15 @@
+/** A REST front that does to requests what a network and a server on a bad day would do. */
 import { once } from 'node:events'
-import { Agent, createServer, type IncomingMessage, type ServerResponse, request as startRequest } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { Agent, type IncomingMessage, type ServerResponse, request as startRequest } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Fault } from './faults.ts'
+import { startLocalServer } from './local-server.ts'
 import { seededRandom } from './seeded-random.ts'
-import { stopServer } from './stop-server.ts'
-
-const HOST = '127.0.0.1'
-const NOSCRIPT = JSON.stringify({ error: 'NOSCRIPT No matching script. Please use EVAL.' })
 
 export interface FaultyFrontOptions {
   /** URL of the REST front that serves what no fault keeps from it. */
   target: string
-  /** Default: a free one. */
-  port?: number
   /** Of the random numbers; the same seed draws the same ones. Default: 1. */
   seed?: number
 }
@@ -44,90 +39,75 @@ interface Reply {
   readonly body: string
 }
 
-/**
- * Stands in front of a REST front, on 127.0.0.1, and passes requests on as they are, or does to them what a network and
- * a server on a bad day would do. Faults are switched while it runs.
- * @throws Error if the port is taken.
- */
-export async function startFaultyFront({ target, port = 0, seed = 1 }: FaultyFrontOptions): Promise<FaultyFront> {
+/** Passes requests on to a REST front, from 127.0.0.1. Faults are switched while it runs. */
+export async function startFaultyFront({ target, seed = 1 }: FaultyFrontOptions): Promise<FaultyFront> {
   const agent = new Agent({ keepAlive: true })
   const random = seededRandom(seed)
   let origin = target
   let fault: Fault | undefined
   let faultShare = 1
-  let requests = 0
-  let scriptCalls = 0
-  let spoiled = 0
 
   async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const injected = fault && random() < faultShare ? fault : undefined
-    requests++
+    front.requests++
     const command = await text(request)
     const isScript = /^\["evalsha"/i.test(command) || /^\["eval"/i.test(command)
-    if (isScript) scriptCalls++
+    if (isScript) front.scriptCalls++
 
-    const refusal = injected && answerInstead(injected, command, request.headers.authorization ?? '')
+    const refusal = injected && findRefusal(injected, command, request.headers.authorization ?? '')
     if (refusal === 'nothing') return
     if (refusal) return send(response, refusal)
 
-    if (injected?.kind === 'delay') await wait(between(injected, random))
-    const reply = await pass(request, command, origin, agent)
-    if (isScript && reply.status === 200 && (injected?.kind === 'rewrite' || injected?.kind === 'reset')) spoiled++
-    await deliver(response, reply, injected, random)
+    if (injected?.kind === 'delay') await wait(drawBetween(injected, random))
+    const reply = await passOn(request, command, origin, agent)
+    if (isScript && reply.status === 200 && (injected?.kind === 'rewrite' || injected?.kind === 'reset'))
+      front.spoiled++
+    await respond(response, reply, injected, random)
   }
 
-  const server = createServer((request, response) => {
-    // The client has gone away, or is told so.
+  const { url, stop } = await startLocalServer((request, response) => {
+    // The client has gone away, or is to believe that the server has.
     serve(request, response).catch(() => response.destroy())
   })
-  server.keepAliveTimeout = 0
-  server.listen(port, HOST)
-  await once(server, 'listening')
-
-  return {
-    url: `http://${HOST}:${(server.address() as AddressInfo).port}`,
-    get requests() {
-      return requests
-    },
-    get scriptCalls() {
-      return scriptCalls
-    },
-    get spoiled() {
-      return spoiled
-    },
-    inject(next, share = 1) {
+  const front = {
+    url,
+    requests: 0,
+    scriptCalls: 0,
+    spoiled: 0,
+    inject(next: Fault | undefined, share = 1) {
       fault = next
       faultShare = share
     },
-    forwardTo(next) {
+    forwardTo(next: string) {
       origin = next
     },
     async stop() {
-      await stopServer(server)
+      await stop()
       agent.destroy()
     },
   }
+  return front
 }
 
 /** The answer that a fault gives without running the command; undefined if it lets it run. */
-function answerInstead(fault: Fault, command: string, authorization: string): Reply | 'nothing' | undefined {
+function findRefusal(fault: Fault, command: string, authorization: string): Reply | 'nothing' | undefined {
   switch (fault.kind) {
     case 'hang':
       return fault.runs ? undefined : 'nothing'
     case 'error':
-      return json(fault.status, JSON.stringify({ error: `ERR injected by ${authorization}, command was: ${command}` }))
+      return toReply(fault.status, { error: `ERR injected by ${authorization}, command was: ${command}` })
     case 'body':
       return { status: fault.status, type: fault.type, body: fault.text }
     case 'noscript':
       return /^\["evalsha"/i.test(command) || (fault.everyScript && /^\["eval"/i.test(command))
-        ? json(400, NOSCRIPT)
+        ? toReply(400, { error: 'NOSCRIPT No matching script. Please use EVAL.' })
         : undefined
     default:
       return undefined
   }
 }
 
-async function deliver(
+async function respond(
   response: ServerResponse,
   reply: Reply,
   fault: Fault | undefined,
@@ -148,13 +128,13 @@ async function deliver(
       return
     }
     case 'latency': {
-      await wait(between(fault, random))
+      await wait(drawBetween(fault, random))
     }
   }
   send(response, reply)
 }
 
-function between({ minMs, maxMs }: { minMs: number; maxMs: number }, random: () => number): number {
+function drawBetween({ minMs, maxMs }: { minMs: number; maxMs: number }, random: () => number): number {
   return minMs + random() * (maxMs - minMs)
 }
 
@@ -165,19 +145,23 @@ function send(response: ServerResponse, { status, type, body }: Reply): void {
 }
 
 /** Runs the command. It is not cancelled if the client goes away: Redis would not know either. */
-async function pass({ method, url, headers }: IncomingMessage, body: string, origin: string, agent: Agent) {
+async function passOn(
+  { method, url, headers }: IncomingMessage,
+  body: string,
+  origin: string,
+  agent: Agent,
+): Promise<Reply> {
   const { 'content-length': _, 'transfer-encoding': __, connection: ___, host: ____, ...passed } = headers
   const outgoing = startRequest(new URL(url ?? '/', origin).href, { method: method ?? 'POST', headers: passed, agent })
   outgoing.end(body)
   const [incoming] = (await once(outgoing, 'response')) as [IncomingMessage]
-  const reply: Reply = {
-    status: incoming.statusCode ?? 502,
-    type: incoming.headers['content-type'] ?? '',
-    body: await text(incoming),
-  }
-  return reply
+  const {
+    statusCode: status = 502,
+    headers: { 'content-type': type = '' },
+  } = incoming
+  return { status, type, body: await text(incoming) }
 }
 
-function json(status: number, body: string): Reply {
-  return { status, type: 'application/json', body }
+function toReply(status: number, body: object): Reply {
+  return { status, type: 'application/json', body: JSON.stringify(body) }
 }

@@ -1,12 +1,10 @@
-import { once } from 'node:events'
-import { createServer, type IncomingMessage } from 'node:http'
-import type { AddressInfo } from 'node:net'
+/** Upstash's REST protocol over a Redis, for development and tests. */
+import type { IncomingMessage } from 'node:http'
 import { setTimeout } from 'node:timers/promises'
-import { parseArgs } from 'node:util'
 import { createClient, ErrorReply, MultiErrorReply, RESP_TYPES } from '@redis/client'
+import { startLocalServer } from './local-server.ts'
 import { parseCommand, parseCommands, RequestError, refuseUnavailable } from './rest-commands.ts'
 import { createScriptFlags, keepScriptFlags } from './script-flags.ts'
-import { stopServer } from './stop-server.ts'
 
 const HOST = '127.0.0.1'
 const RECONNECT_EVERY_MS = 50
@@ -43,11 +41,10 @@ type Item = { result: unknown } | { error: string }
  * @throws Error if Redis does not answer or the port is taken.
  */
 export async function startRestFront(options: RestFrontOptions): Promise<RestFront> {
-  const { redisPort, token, port = 0, stripShebang = true, delayMs = 0 } = options
+  const { redisPort, token, port, stripShebang = true, delayMs = 0 } = options
   const scriptFlags = stripShebang ? createScriptFlags() : keepScriptFlags
   const redis = await connectRedis(redisPort)
   const redisOfBytes = redis.withTypeMapping({ [RESP_TYPES.BLOB_STRING]: Buffer })
-  let requests = 0
 
   async function answer(request: IncomingMessage): Promise<Item | Item[]> {
     // Read first: a client refused while it still sends sees a broken connection instead of the answer.
@@ -80,7 +77,7 @@ export async function startRestFront(options: RestFrontOptions): Promise<RestFro
     return Promise.all(
       commands.map((args) =>
         runCommand(args, isBase64).catch((error: unknown) => {
-          if (statusOf(error) === 400) return { error: (error as Error).message }
+          if (toStatus(error) === 400) return { error: (error as Error).message }
           throw error
         }),
       ),
@@ -104,43 +101,35 @@ export async function startRestFront(options: RestFrontOptions): Promise<RestFro
     })
   }
 
-  const server = createServer(async (request, response) => {
-    requests++
+  const starting = startLocalServer(async (request, response) => {
+    front.requests++
     let status = 200
     let body: Item | Item[]
     try {
       body = await answer(request)
     } catch (error) {
-      status = statusOf(error)
+      status = toStatus(error)
       body = { error: status === 503 ? `ERR no answer from Redis at ${HOST}:${redisPort}` : (error as Error).message }
     }
     if (delayMs > 0) await setTimeout(delayMs)
     const json = Buffer.from(JSON.stringify(body))
     response.writeHead(status, { 'content-type': 'application/json', 'content-length': json.length })
     response.end(json)
-  })
-  // The default, five seconds, would close a connection just as a client takes it up again.
-  server.keepAliveTimeout = 0
-
-  try {
-    server.listen(port, HOST)
-    await once(server, 'listening')
-  } catch (error) {
+  }, port)
+  const { url, stop } = await starting.catch((error) => {
     redis.destroy()
     throw error
-  }
-
-  return {
-    url: `http://${HOST}:${(server.address() as AddressInfo).port}`,
+  })
+  const front = {
+    url,
     token,
-    get requests() {
-      return requests
-    },
+    requests: 0,
     async stop() {
-      await stopServer(server)
+      await stop()
       redis.destroy()
     },
   }
+  return front
 }
 
 async function connectRedis(port: number) {
@@ -172,7 +161,7 @@ async function connectRedis(port: number) {
   return client
 }
 
-function statusOf(error: unknown): number {
+function toStatus(error: unknown): number {
   if (error instanceof RequestError) return error.status
   return error instanceof ErrorReply ? 400 : 503
 }
@@ -197,17 +186,4 @@ function toJson(reply: unknown, isBase64: boolean): unknown {
   if (!isBase64 || reply === 'OK') return reply
   if (typeof reply === 'string' || reply instanceof Uint8Array) return Buffer.from(reply).toString('base64')
   return reply
-}
-
-if (import.meta.main) {
-  const { values } = parseArgs({
-    options: { 'redis-port': { type: 'string' }, port: { type: 'string' }, token: { type: 'string' } },
-  })
-  const { 'redis-port': redisPort, port, token } = values
-  if (!redisPort || !token) {
-    console.error('usage: node tools/rest-front.ts --redis-port PORT --token TOKEN [--port PORT]')
-    process.exit(1)
-  }
-  const front = await startRestFront({ redisPort: Number(redisPort), token, port: Number(port ?? 0) })
-  console.log(front.url)
 }

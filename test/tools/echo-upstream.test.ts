@@ -1,9 +1,10 @@
 import { once } from 'node:events'
 import { beforeEach, expect, onTestFinished, test } from 'vitest'
 import { WebSocket } from 'ws'
-import { type EchoUpstream, startEchoUpstream } from '../../tools/echo-upstream.ts'
+import { startEchoUpstream } from '../../tools/echo-upstream.ts'
+import type { LocalServer } from '../../tools/local-server.ts'
 
-let upstream: EchoUpstream
+let upstream: LocalServer
 
 beforeEach(async () => {
   upstream = await startEchoUpstream()
