@@ -1,6 +1,6 @@
 import { globSync } from 'node:fs'
 import { defineConfig } from 'tsdown'
-import { bundledLicenses } from './tools/bundled-licenses.ts'
+import { collectLicenses } from './tools/bundled-licenses.ts'
 
 const COMMAND = 'src/cli.ts'
 
@@ -28,7 +28,7 @@ export default defineConfig([
     deps: { alwaysBundle: /./, onlyBundle: false },
     // Some packages cannot be bundled in the form that they have for CommonJS.
     inputOptions: { resolve: { mainFields: ['module', 'main'] } },
-    plugins: [bundledLicenses()],
+    plugins: [collectLicenses()],
     dts: false,
     minify: true,
     logLevel: 'error',

@@ -49,7 +49,7 @@ export async function buildWorker(
     outputOptions: {
       comments: false,
       chunkFileNames: '[name].js',
-      codeSplitting: { groups: [{ name: coreOf(entry) }] },
+      codeSplitting: { groups: [{ name: createGrouping(entry) }] },
     },
     // Packages have forms of their own for Workers. Modules of `node:` and `cloudflare:` are workerd's.
     platform: 'neutral',
@@ -64,20 +64,20 @@ export async function buildWorker(
     logLevel: 'error',
   })
   const chunks = built?.chunks.filter((output) => output.type === 'chunk') ?? []
-  const script = withImports(
-    chunks.filter(({ isEntry }) => isEntry),
-    chunks,
-  )
-  return { script, lazy: chunks.filter((chunk) => !script.includes(chunk)) }
+  const script = new Set(chunks.filter(({ isEntry }) => isEntry))
+  for (const { imports } of script) {
+    for (const chunk of chunks) if (imports.includes(chunk.fileName)) script.add(chunk)
+  }
+  return { script: [...script], lazy: chunks.filter((chunk) => !script.has(chunk)) }
 }
 
 /**
  * One module of all that every isolate needs: one for each set of those that share it would weigh more, since each is
  * packed by itself.
  */
-function coreOf(entry: string): (id: string, context: Rolldown.ChunkingContext) => string | null {
+function createGrouping(entry: string): (id: string, context: Rolldown.ChunkingContext) => string | null {
   let core: Set<string> | undefined
-  return function nameOf(id, context) {
+  return function nameGroup(id, context) {
     if (!core) {
       core = new Set([join(ROOT, entry)])
       for (const needed of core)
@@ -163,16 +163,6 @@ export function countGzippedBytes(chunks: readonly Rolldown.OutputChunk[], folde
   return chunks.reduce((sum, { fileName }) => sum + gzipSync(readFileSync(join(folder, fileName))).length, 0)
 }
 
-function withImports(
-  found: readonly Rolldown.OutputChunk[],
-  all: readonly Rolldown.OutputChunk[],
-): readonly Rolldown.OutputChunk[] {
-  const imported = all.filter(
-    (chunk) => !found.includes(chunk) && found.some(({ imports }) => imports.includes(chunk.fileName)),
-  )
-  return imported.length === 0 ? found : withImports([...found, ...imported], all)
-}
-
 if (import.meta.main) {
   const folder = join(ROOT, 'build')
   // `npm run deploy` says for which configuration; Wrangler passes it on to this command.
@@ -185,10 +175,10 @@ if (import.meta.main) {
           process.exit(1)
         })
   const { script, lazy } = await buildWorker('src/worker.ts', folder, { needed })
-  const kib = (chunks: BuiltWorker['script']) => `${(countGzippedBytes(chunks, folder) / 1_024).toFixed(1)} KiB`
-  console.log(`script of the Worker: ${kib(script)} gzipped, of at most ${MAX_SCRIPT_KIB}`)
-  console.log(`loaded on demand: ${lazy.length} modules, ${kib(lazy)}`)
+  const format = (chunks: BuiltWorker['script']) => `${(countGzippedBytes(chunks, folder) / 1_024).toFixed(1)} KiB`
+  console.log(`script of the Worker: ${format(script)} gzipped, of at most ${MAX_SCRIPT_KIB}`)
+  console.log(`loaded on demand: ${lazy.length} modules, ${format(lazy)}`)
   console.log(
-    `all modules: ${kib([...script, ...lazy])}${needed ? ', of the parts that this configuration needs' : ''}`,
+    `all modules: ${format([...script, ...lazy])}${needed ? ', of the parts that this configuration needs' : ''}`,
   )
 }

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import type { Rolldown } from 'tsdown'
 
 /** Writes licenses.txt beside a bundle: the licences of the packages in it, which ask to go with every copy. */
-export function bundledLicenses(): Rolldown.Plugin {
+export function collectLicenses(): Rolldown.Plugin {
   return {
     name: 'bundled-licenses',
     generateBundle(_options, bundle) {
@@ -12,14 +12,14 @@ export function bundledLicenses(): Rolldown.Plugin {
       const folders = new Set(modules.flatMap((id) => /^.*\/node_modules\/(?:@[^/]+\/)?[^/]+/.exec(id) ?? []))
       const source = [...folders]
         .toSorted()
-        .map(licenseOf)
+        .map(readLicense)
         .join(`\n${'-'.repeat(80)}\n\n`)
       this.emitFile({ type: 'asset', fileName: 'licenses.txt', source })
     },
   }
 }
 
-function licenseOf(folder: string): string {
+function readLicense(folder: string): string {
   const { name, version, license, repository } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'))
   const file = readdirSync(folder).find((entry) => /^licen[cs]e/i.test(entry))
   // Some packages name their licence, and come without its text.

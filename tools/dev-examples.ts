@@ -29,20 +29,20 @@ interface Candidate {
  * Commands by which one caller is admitted, passes the smallest limit that holds for it, and is admitted again. The
  * last two are missing if no request can be limited one after the other, e.g. in shadow mode.
  */
-export async function examples(
+export async function createExamples(
   url: string,
   { policies, exempt, jwt }: Pick<Config, 'policies' | 'exempt' | 'jwt'>,
 ): Promise<Example[]> {
-  const candidates = candidatesOf(policies, exempt)
+  const candidates = listCandidates(policies, exempt)
   const limited = candidates.filter(({ admitted }) => admitted <= MAX_REQUESTS)
   // What needs the fewest requests, and of these the plainest.
   const [chosen] = limited.toSorted((a, b) => a.admitted - b.admitted)
   const { method, path, matches, admitted } = chosen ?? candidates[0] ?? ANYTHING
 
-  const { flags, query } = identityOf(matches, method)
-  const token = await tokenOf(matches, jwt)
+  const { flags, query } = describeIdentity(matches, method)
+  const token = await createToken(matches, jwt)
   const curl = [`curl -s -H ${token.field}`, ...flags].join(' ')
-  const target = (more: string) => quoted(url + path + asQuery([...query, ...(more ? [more] : [])]))
+  const target = (more: string) => quote(url + path + toQuery([...query, ...(more ? [more] : [])]))
   const admit = { shows: 'admit', command: `${curl} -i ${target('')}` }
   if (!chosen) return [...token.before, admit]
   // In seconds, to the millisecond; 0 if the answer is not a refusal.
@@ -59,7 +59,7 @@ export async function examples(
 const ANYTHING: Candidate = { method: 'GET', path: '/', matches: [], admitted: Number.POSITIVE_INFINITY }
 
 /** The root, and a request for each pattern, except those that are exempt. */
-function candidatesOf(policies: Config['policies'], exempt: Config['exempt']): Candidate[] {
+function listCandidates(policies: Config['policies'], exempt: Config['exempt']): Candidate[] {
   const readPath = createPathReader()
   const finder = new PolicyFinder(policies, exempt)
   const patterns = policies.flatMap(({ match }) => match ?? [])
@@ -77,12 +77,14 @@ function candidatesOf(policies: Config['policies'], exempt: Config['exempt']): C
     // A response to HEAD cannot say when to come back.
     if (typeof matches === 'string' || method === 'HEAD') return []
     const priority = findPriority(matches, read)
-    return [{ method, path, matches, admitted: Math.min(...matches.map(({ policy }) => admittedBy(policy, priority))) }]
+    return [
+      { method, path, matches, admitted: Math.min(...matches.map(({ policy }) => countAdmitted(policy, priority))) },
+    ]
   })
 }
 
 /** How many requests in a row one caller has. */
-function admittedBy(policy: RequestPolicy, priority: keyof RequestPolicy['reserved']): number {
+function countAdmitted(policy: RequestPolicy, priority: keyof RequestPolicy['reserved']): number {
   // Slots are given back in between, a caller that is known is no new identity, and the echoing API fails no request.
   if (policy.mode === 'shadow' || policy.algorithm === 'concurrency' || policy.counts !== 'requests') {
     return Number.POSITIVE_INFINITY
@@ -92,14 +94,14 @@ function admittedBy(policy: RequestPolicy, priority: keyof RequestPolicy['reserv
 }
 
 /** The field that names the caller, and what is to be done before it can be sent. */
-async function tokenOf(
+async function createToken(
   matches: readonly Match[],
   jwt: Config['jwt'],
 ): Promise<{ readonly field: string; readonly before: readonly Example[] }> {
   const byClaim = matches.filter(({ policy }) => policy.by.some(({ kind }) => kind === 'claim'))
-  const claims = sourcesOf(byClaim, 'claim')
+  const claims = listSources(byClaim, 'claim')
   if (jwt && claims.length > 0 && jwt.keys.kind === 'secret') {
-    const signed = new SignJWT(membersOf(claims)).setProtectedHeader({ alg: 'HS256' }).setExpirationTime(TOKEN_LASTS)
+    const signed = new SignJWT(toMembers(claims)).setProtectedHeader({ alg: 'HS256' }).setExpirationTime(TOKEN_LASTS)
     if (jwt.issuer !== undefined) signed.setIssuer(jwt.issuer)
     if (jwt.audience !== undefined) signed.setAudience(jwt.audience)
     const token = await signed.sign(new TextEncoder().encode(jwt.keys.secret))
@@ -115,26 +117,26 @@ async function tokenOf(
 }
 
 /** What a request needs, beside a token, to have the identities that its policies count by. */
-function identityOf(matches: readonly Match[], method: string): { flags: string[]; query: string[] } {
-  const fields = sourcesOf(matches, 'form').map(({ name }) => `${encodeURIComponent(name)}=a`)
-  const members = sourcesOf(matches, 'json')
-  const headers = sourcesOf(matches, 'header').flatMap(({ name }) => (name === 'authorization' ? [] : [`${name}: a`]))
-  const cookies = sourcesOf(matches, 'cookie').map(({ name }) => `${name}=a`)
+function describeIdentity(matches: readonly Match[], method: string): { flags: string[]; query: string[] } {
+  const fields = listSources(matches, 'form').map(({ name }) => `${encodeURIComponent(name)}=a`)
+  const members = listSources(matches, 'json')
+  const headers = listSources(matches, 'header').flatMap(({ name }) => (name === 'authorization' ? [] : [`${name}: a`]))
+  const cookies = listSources(matches, 'cookie').map(({ name }) => `${name}=a`)
   const isPlain = method === 'GET' && fields.length === 0 && members.length === 0
   return {
     flags: [
-      ...headers.map((header) => `-H ${quoted(header)}`),
-      ...(cookies.length > 0 ? [`-b ${quoted(cookies.join('; '))}`] : []),
+      ...headers.map((header) => `-H ${quote(header)}`),
+      ...(cookies.length > 0 ? [`-b ${quote(cookies.join('; '))}`] : []),
       ...(isPlain ? [] : [`-X ${method}`]),
-      ...fields.map((field) => `-d ${quoted(field)}`),
-      ...(members.length > 0 ? [`--json ${quoted(JSON.stringify(membersOf(members)))}`] : []),
+      ...fields.map((field) => `-d ${quote(field)}`),
+      ...(members.length > 0 ? [`--json ${quote(JSON.stringify(toMembers(members)))}`] : []),
     ],
-    query: sourcesOf(matches, 'query').map(({ name }) => `${encodeURIComponent(name)}=a`),
+    query: listSources(matches, 'query').map(({ name }) => `${encodeURIComponent(name)}=a`),
   }
 }
 
 /** What is counted by of this kind, each once. */
-function sourcesOf<Kind extends IdentitySource['kind']>(matches: readonly Match[], kind: Kind) {
+function listSources<Kind extends IdentitySource['kind']>(matches: readonly Match[], kind: Kind) {
   const sources = matches
     .flatMap(({ policy }) => policy.by)
     .filter((source): source is Extract<IdentitySource, { kind: Kind; name: string }> => source.kind === kind)
@@ -142,7 +144,7 @@ function sourcesOf<Kind extends IdentitySource['kind']>(matches: readonly Match[
 }
 
 /** An object in which each of these paths leads to a value. */
-function membersOf(sources: readonly { readonly path: readonly string[] }[]): Record<string, unknown> {
+function toMembers(sources: readonly { readonly path: readonly string[] }[]): Record<string, unknown> {
   const whole: Record<string, unknown> = {}
   // What is within another one comes first.
   for (const { path } of sources.toSorted((a, b) => b.path.length - a.path.length)) {
@@ -156,11 +158,11 @@ function membersOf(sources: readonly { readonly path: readonly string[] }[]): Re
   return whole
 }
 
-function asQuery(parts: readonly string[]): string {
+function toQuery(parts: readonly string[]): string {
   return parts.length === 0 ? '' : `?${parts.join('&')}`
 }
 
 /** A word of the shell; one that needs no quotes has none. */
-function quoted(text: string): string {
+function quote(text: string): string {
   return /^[\w:/.-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`
 }

@@ -1,3 +1,4 @@
+/** Starts everything that a gateway needs, and the gateway: `npm run dev`. */
 import { randomBytes } from 'node:crypto'
 import { setTimeout } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
@@ -5,7 +6,7 @@ import type { RequestPolicy } from '../src/core/model/policy.ts'
 import { readCalendarLimits } from '../src/core/options/calendar.ts'
 import { loadConfig, OBJECTS } from '../src/http/config/load-config.ts'
 import type { StoreKind } from '../src/http/config/variables.ts'
-import { examples } from './dev-examples.ts'
+import { createExamples } from './dev-examples.ts'
 import { readVariables } from './dev-variables.ts'
 import { startEchoUpstream } from './echo-upstream.ts'
 import { findRedisServer } from './find-redis-server.ts'
@@ -26,15 +27,15 @@ Variables come from the shell, .dev.vars and wrangler.toml, in this order.
 async function start(): Promise<void> {
   const options = readOptions()
   if (options.help) return console.log(HELP)
-  const awayMs = awayMsOf(options)
-  const port = await portOf(options)
+  const awayMs = readAwayMs(options)
+  const port = await readPort(options)
   const variables = readVariables({ shell: process.env })
   if (options.store !== undefined) variables.STORE = options.store
-  const { STORE: asked, STORE_MIRROR: askedBeside } = variables
+  const { STORE: store, STORE_MIRROR: mirror } = variables
   const isNamed = variables.UPSTASH_REDIS_REST_URL !== undefined || variables.UPSTASH_REDIS_REST_TOKEN !== undefined
-  // Whoever moves from one store to the other has both.
-  const mustBeRedis = asked === 'redis' || askedBeside !== undefined
-  const startsRedis = !isNamed && (mustBeRedis || asked === undefined)
+  // A move from one store to the other needs both.
+  const mustBeRedis = store === 'redis' || mirror !== undefined
+  const startsRedis = !isNamed && (mustBeRedis || store === undefined)
   // Checked before anything starts; an upstream or a Redis that is missing here is started below.
   const present = { UPSTREAM_URL: 'http://127.0.0.1', [OBJECTS]: { idFromName() {} } }
   const started = { UPSTASH_REDIS_REST_URL: 'http://127.0.0.1', UPSTASH_REDIS_REST_TOKEN: 'dev' }
@@ -67,14 +68,16 @@ async function start(): Promise<void> {
   // Wrangler takes a second or more to load: what is wrong without it is said before.
   const { startDevWorker } = await import('./dev-worker.ts')
   const url = await startDevWorker({ port, variables })
-  const limits = config.policies.filter((policy) => policy.limits.length > 0).map(limitsInWords)
-  const operators = operatorsAt(url, config.admin?.host)
+  const limits = config.policies.filter((policy) => policy.limits.length > 0).map(describeLimits)
+  // If operators have a host of their own, no other serves the dashboard.
+  const host = config.admin?.host
+  const operators = new URL('/_sluice/', host === undefined ? url : `http://${host}`).href
   // Without a database of its own to look at, the gateway can be asked.
-  const asking = `npm run sluice -- usage a --gateway ${new URL(operators).origin}`
+  const viaGateway = `npm run sluice -- usage a --gateway ${new URL(operators).origin}`
   const command =
     redis && config.store === 'redis'
       ? `npm run sluice -- top --redis redis://127.0.0.1:${redis.port}`
-      : `${ownToken === undefined ? '' : `ADMIN_TOKEN=${ownToken} `}${asking}`
+      : `${ownToken === undefined ? '' : `ADMIN_TOKEN=${ownToken} `}${viaGateway}`
   const lines = [
     ['Sluice', url],
     ['upstream', upstream],
@@ -85,7 +88,7 @@ async function start(): Promise<void> {
     ['operators', `${operators}  token ${ownToken ?? 'as in ADMIN_TOKEN'}`],
     ['command', command],
     [],
-    ...(await examples(url, config)).map(({ shows, command }) => [shows, command]),
+    ...(await createExamples(url, config)).map(({ shows, command }) => [shows, command]),
     [],
     ['Ctrl-C stops everything. A change of a source reloads the Worker; one of the configuration needs a new start.'],
   ].map(([label = '', text = '']) => `${label.padEnd(10)}${text}`.trimEnd())
@@ -93,7 +96,7 @@ async function start(): Promise<void> {
 }
 
 /** A policy's limits, such as "login: 5 per 1m, 20 per 1h". */
-function limitsInWords({ name, limits, plans }: RequestPolicy): string {
+function describeLimits({ name, limits, plans }: RequestPolicy): string {
   // Slots have no window.
   const describe = (ofPlan: RequestPolicy['limits']) =>
     ofPlan
@@ -103,11 +106,6 @@ function limitsInWords({ name, limits, plans }: RequestPolicy): string {
     ? Object.entries(plans.limits).map(([plan, ofPlan]) => `${plan} ${describe(ofPlan.limits)}`)
     : [describe(limits)]
   return `${name}: ${all.join(', ')}`
-}
-
-/** The dashboard's address. @param host the only one that serves it, if there is one */
-function operatorsAt(url: string, host: string | undefined): string {
-  return new URL('/_sluice/', host === undefined ? url : `http://${host}`).href
 }
 
 /** Undefined if there is no Redis and none can be installed. @throws Error instead, if it must be Redis */
@@ -143,22 +141,17 @@ async function startRedis(
   }
 }
 
-interface Options {
-  readonly port?: string
-  readonly store?: string
-  readonly away?: string
-  readonly help?: boolean
-}
+type Options = ReturnType<typeof readOptions>
 
 /** @throws Error if there is another option */
-function readOptions(): Options {
+function readOptions() {
   const value = { type: 'string' } as const
   return parseArgs({ options: { port: value, store: value, away: value, help: { type: 'boolean', short: 'h' } } })
     .values
 }
 
 /** @throws Error if it is no number of seconds */
-function awayMsOf({ away = '10' }: Options): number {
+function readAwayMs({ away = '10' }: Options): number {
   if (/^\d{1,5}(?:\.\d+)?$/.test(away)) return Number(away) * 1_000
   throw new Error(`--away: expected seconds, got "${away}"`)
 }
@@ -167,7 +160,7 @@ function awayMsOf({ away = '10' }: Options): number {
  * The port that `--port` names, else PORT; 0 stands for any.
  * @throws Error if it is not a port, or if that port is taken on 127.0.0.1.
  */
-async function portOf(options: Options): Promise<number> {
+async function readPort(options: Options): Promise<number> {
   const name = options.port === undefined && process.env.PORT !== undefined ? 'PORT' : '--port'
   const text = options.port ?? process.env.PORT ?? '8787'
   const port = Number(text)

@@ -7,9 +7,8 @@ import { createHash } from 'node:crypto'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { build } from 'tsdown'
-import { writeGenerated } from './write-generated.ts'
+import { ROOT, readSource, writeGenerated } from './write-generated.ts'
 
 const MODULE = 'src/gateway/admin/dashboard/files.ts'
 
@@ -23,7 +22,7 @@ try {
 async function embed(): Promise<void> {
   await build({
     config: false,
-    cwd: inRepository(''),
+    cwd: ROOT,
     entry: { dashboard: 'dashboard/main.tsx' },
     tsconfig: 'dashboard/tsconfig.json',
     outDir: folder,
@@ -36,9 +35,9 @@ async function embed(): Promise<void> {
     logLevel: 'error',
   })
   const files = {
-    '': ['text/html; charset=utf-8', read('dashboard/index.html')],
+    '': ['text/html; charset=utf-8', readSource('dashboard/index.html')],
     'dashboard.js': ['text/javascript; charset=utf-8', readFileSync(join(folder, 'dashboard.js'), 'utf8')],
-    'dashboard.css': ['text/css; charset=utf-8', withoutComments(read('dashboard/style.css'))],
+    'dashboard.css': ['text/css; charset=utf-8', withoutComments(readSource('dashboard/style.css'))],
   } as const
   const entries = Object.entries(files).map(([name, [type, text]]) => {
     const etag = `"${createHash('sha256').update(text).digest('base64url').slice(0, 16)}"`
@@ -50,12 +49,4 @@ async function embed(): Promise<void> {
 
 function withoutComments(css: string): string {
   return css.replace(/\/\*.*?\*\//gs, '').replace(/\s*\n\s*/g, '\n')
-}
-
-function read(path: string): string {
-  return readFileSync(inRepository(path), 'utf8')
-}
-
-function inRepository(path: string): string {
-  return fileURLToPath(import.meta.resolve(`../${path}`))
 }

@@ -5,10 +5,9 @@
  * operators are left out: they would be a fifth of the Worker's bundle. What a chunk gets from others is read off its
  * line `local … = ...`, where `limit_state` stands for `limit-state.lua`.
  */
-import { readdirSync, readFileSync } from 'node:fs'
-import { basename } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { writeGenerated } from './write-generated.ts'
+import { readdirSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import { ROOT, readSource, writeGenerated } from './write-generated.ts'
 
 /** What decides by sliding windows, which every Worker needs. */
 const BASE: ReadonlySet<string> = new Set(['clock', 'decide', 'sliding-window'])
@@ -25,14 +24,14 @@ const MODULES = [
 /** What the script that is joined from chunks hands to its main chunk. */
 const HANDED_BY_SCRIPT = ['algorithms', 'now_us']
 
-writeGenerated(new Map(MODULES.map(({ folder, module, has }) => [module, moduleOf(folder, has)])), 'embed-lua')
+writeGenerated(new Map(MODULES.map(({ folder, module, has }) => [module, renderModule(folder, has)])), 'embed-lua')
 
-function moduleOf(folder: string, has: (chunk: string) => boolean = () => true): string {
-  const chunks = readdirSync(inRepository(folder))
+function renderModule(folder: string, has: (chunk: string) => boolean = () => true): string {
+  const chunks = readdirSync(join(ROOT, folder))
     .filter((file) => file.endsWith('.lua') && has(basename(file, '.lua')))
     .sort()
     .map((file) => {
-      const source = readFileSync(inRepository(folder + file), 'utf8')
+      const source = readSource(folder + file)
       const [, names = ''] = /^local ([\w, ]+) = \.\.\.$/m.exec(source) ?? []
       const takes = names
         .split(', ')
@@ -46,8 +45,4 @@ function moduleOf(folder: string, has: (chunk: string) => boolean = () => true):
       return `  ${JSON.stringify(basename(file, '.lua'))}: ${JSON.stringify({ lua, takes })},\n`
     })
   return `// Made of ${folder}*.lua by \`npm run embed-lua\`. Do not edit.\nexport const LUA = {\n${chunks.join('')}} as const\n`
-}
-
-function inRepository(path: string): string {
-  return fileURLToPath(import.meta.resolve(`../${path}`))
 }

@@ -22,7 +22,7 @@ export type Fault =
 const HTML = '<!doctype html><title>Sign in</title><p>Please accept the terms of this network.</p>'
 
 /** Changes the integers of a decision, and leaves other answers alone. */
-function reshape(change: (numbers: number[]) => unknown): Fault {
+function changeNumbers(change: (numbers: number[]) => unknown): Fault {
   return {
     kind: 'rewrite',
     rewrite(text) {
@@ -49,15 +49,21 @@ export const FAULTS = {
   'HTML body, status 502': { kind: 'body', status: 502, type: 'text/html', text: HTML },
   'no result': { kind: 'body', status: 200, type: 'application/json', text: '{"result":null}' },
   'truncated JSON': { kind: 'rewrite', rewrite: (text) => text.slice(0, text.length / 2) },
-  'object in place of an array': reshape((numbers) => ({ ...numbers })),
-  'too few integers': reshape((numbers) => numbers.slice(0, -1)),
-  'too many integers': reshape((numbers) => [...numbers, 0]),
-  'strings for integers': reshape((numbers) => numbers.map(String)),
-  'floats for integers': reshape((numbers) => numbers.map((number) => number + 0.5)),
-  'negative numbers': reshape((numbers) => numbers.map((number) => -1 - number)),
-  'negative usage': reshape(([granted, nowMs, ...usage]) => [granted, nowMs, ...usage.map((number) => -1 - number)]),
-  'refusal without a reason': reshape(([, nowMs, ...usage]) => [0, nowMs, ...usage.map(() => 0)]),
-  'base64 not asked for': reshape((numbers) => numbers.map((number) => Buffer.from(`${number}`).toString('base64'))),
+  'object in place of an array': changeNumbers((numbers) => ({ ...numbers })),
+  'too few integers': changeNumbers((numbers) => numbers.slice(0, -1)),
+  'too many integers': changeNumbers((numbers) => [...numbers, 0]),
+  'strings for integers': changeNumbers((numbers) => numbers.map(String)),
+  'floats for integers': changeNumbers((numbers) => numbers.map((number) => number + 0.5)),
+  'negative numbers': changeNumbers((numbers) => numbers.map((number) => -1 - number)),
+  'negative usage': changeNumbers(([granted, nowMs, ...usage]) => [
+    granted,
+    nowMs,
+    ...usage.map((number) => -1 - number),
+  ]),
+  'refusal without a reason': changeNumbers(([, nowMs, ...usage]) => [0, nowMs, ...usage.map(() => 0)]),
+  'base64 not asked for': changeNumbers((numbers) =>
+    numbers.map((number) => Buffer.from(`${number}`).toString('base64')),
+  ),
   'NOSCRIPT each time': { kind: 'noscript', everyScript: false },
   'NOSCRIPT to EVAL too': { kind: 'noscript', everyScript: true },
   'reset mid-body': { kind: 'reset' },

@@ -59,7 +59,7 @@ export async function startFaultyFront({ target, seed = 1 }: FaultyFrontOptions)
     if (refusal) return send(response, refusal)
 
     if (injected?.kind === 'delay') await wait(drawBetween(injected, random))
-    const reply = await passOn(request, command, origin, agent)
+    const reply = await callFront(request, command, origin, agent)
     if (isScript && reply.status === 200 && (injected?.kind === 'rewrite' || injected?.kind === 'reset'))
       front.spoiled++
     await respond(response, reply, injected, random)
@@ -145,7 +145,7 @@ function send(response: ServerResponse, { status, type, body }: Reply): void {
 }
 
 /** Runs the command. It is not cancelled if the client goes away: Redis would not know either. */
-async function passOn(
+async function callFront(
   { method, url, headers }: IncomingMessage,
   body: string,
   origin: string,

@@ -8,13 +8,14 @@ import { join } from 'node:path'
  * @throws Error if the registry cannot be reached
  */
 export function installLocked(folder: string, options: readonly string[] = []): void {
-  if (timeOf(join(folder, 'node_modules/.package-lock.json')) >= timeOf(join(folder, 'package-lock.json'))) return
+  if (readTimeMs(join(folder, 'node_modules/.package-lock.json')) >= readTimeMs(join(folder, 'package-lock.json')))
+    return
   console.error(`Installing what ${folder} needs …`)
   const args = ['ci', '--prefix', folder, '--prefer-offline', '--no-audit', '--no-fund', '--loglevel=error', ...options]
   // What npm prints is not a result of the command that needed this.
   execFileSync('npm', args, { stdio: ['ignore', process.stderr, process.stderr] })
 }
 
-function timeOf(file: string): number {
+function readTimeMs(file: string): number {
   return statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 0
 }

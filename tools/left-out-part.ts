@@ -8,8 +8,8 @@ import { HIDDEN, OptionError } from '../src/core/options/option-error.ts'
  */
 export function refuseLeftOut(...variables: readonly string[]): never {
   const set: Readonly<Record<string, unknown>> = { ...env }
-  const isAsking = (name: string) => ![undefined, '', 'off'].includes(set[name] as string | undefined)
-  const asking = variables.find(isAsking) ?? `${variables.at(-1)}`
-  const remedy = `name ${asking} in [vars] or in required of [secrets], and deploy again`
-  throw new OptionError(asking, `nothing, since this Worker was built without it (${remedy})`, HIDDEN)
+  const isSet = (name: string) => ![undefined, '', 'off'].includes(set[name] as string | undefined)
+  const name = variables.find(isSet) ?? `${variables.at(-1)}`
+  const remedy = `name ${name} in [vars] or in required of [secrets], and deploy again`
+  throw new OptionError(name, `nothing, since this Worker was built without it (${remedy})`, HIDDEN)
 }

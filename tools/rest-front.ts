@@ -1,5 +1,6 @@
 /** Upstash's REST protocol over a Redis, for development and tests. */
 import type { IncomingMessage } from 'node:http'
+import { text } from 'node:stream/consumers'
 import { setTimeout } from 'node:timers/promises'
 import { createClient, ErrorReply, MultiErrorReply, RESP_TYPES } from '@redis/client'
 import { startLocalServer } from './local-server.ts'
@@ -167,16 +168,10 @@ function toStatus(error: unknown): number {
 }
 
 async function readBody(request: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = []
-  let size = 0
-  for await (const chunk of request) {
-    size += chunk.length
-    if (size <= MAX_BODY_BYTES) chunks.push(chunk)
-  }
-  if (size > MAX_BODY_BYTES) {
-    throw new RequestError(400, `ERR max request size exceeded. Limit: ${MAX_BODY_BYTES} bytes, Actual: ${size} bytes`)
-  }
-  return Buffer.concat(chunks).toString()
+  const body = await text(request)
+  const size = Buffer.byteLength(body)
+  if (size <= MAX_BODY_BYTES) return body
+  throw new RequestError(400, `ERR max request size exceeded. Limit: ${MAX_BODY_BYTES} bytes, Actual: ${size} bytes`)
 }
 
 function toJson(reply: unknown, isBase64: boolean): unknown {

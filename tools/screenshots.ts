@@ -49,14 +49,14 @@ const url = await startDevWorker({
 })
 for (let at = 0; at < 27; at++) await call('GET', '/things', BUSIEST)
 for (let at = 0; at < 4; at++) await call('POST', '/login', BUSIEST)
-await rule('/block', {
+await changeRules('/block', {
   target: { cidr: '198.51.100.0/24' },
   reason: 'scraping',
   for: '1d',
   actor: 'ann',
   comment: 'scrapers again',
 })
-await rule('/override', {
+await changeRules('/override', {
   target: { token: 'Bearer a-large-customer' },
   multiplier: 10,
   actor: 'ben',
@@ -105,7 +105,7 @@ async function call(method: string, path: string, token: string): Promise<void> 
   await fetch(new URL(path, url), { method, headers: { Authorization: token } })
 }
 
-async function rule(path: string, body: object): Promise<void> {
+async function changeRules(path: string, body: object): Promise<void> {
   const headers = { Authorization: `Bearer ${ADMIN_TOKEN}`, 'Content-Type': 'application/json' }
   const response = await fetch(new URL(`/_sluice/admin${path}`, url), {
     ...{ method: 'POST', headers },
@@ -117,11 +117,11 @@ async function rule(path: string, body: object): Promise<void> {
 /** A day's rise and fall within two hours, and a wave of guesses at passwords. */
 async function countPast(counters: StatisticsStore): Promise<void> {
   const lastMs = Math.floor(Date.now() / MINUTE_MS) * MINUTE_MS
-  const minutes = Array.from({ length: MINUTES }, (_, at) => past(lastMs - (MINUTES - at) * MINUTE_MS, at))
+  const minutes = Array.from({ length: MINUTES }, (_, at) => createPast(lastMs - (MINUTES - at) * MINUTE_MS, at))
   await counters.add({ source: 'screenshots', number: 1, minutes })
 }
 
-function past(startMs: number, at: number): Period {
+function createPast(startMs: number, at: number): Period {
   const admitted = Math.round(2_400 + 900 * Math.sin(at / 19) + 130 * Math.sin(at * 2.3))
   const isAttacked = at >= 70 && at < 88
   const guesses = isAttacked ? 500 + 60 * (at % 5) : 4

@@ -16,15 +16,15 @@ export interface ScriptFlags {
  * loaded, only Redis knows.
  */
 export function createScriptFlags(): ScriptFlags {
-  const strippedShaOf = new Map<string, string>()
+  const strippedShas = new Map<string, string>()
 
   const stripScript = (script: string): string => {
     // Only the text of the line goes: the line break stays, so that line numbers in errors stay right.
     const stripped = script.replace(FLAGS_LINE, '')
-    if (stripped !== script) strippedShaOf.set(sha1(script), sha1(stripped))
+    if (stripped !== script) strippedShas.set(hash(script), hash(stripped))
     return stripped
   }
-  const translateSha = (sha: string): string => strippedShaOf.get(sha.toLowerCase()) ?? sha
+  const findStrippedSha = (sha: string): string => strippedShas.get(sha.toLowerCase()) ?? sha
 
   return {
     strip(args) {
@@ -35,17 +35,17 @@ export function createScriptFlags(): ScriptFlags {
           return [name, stripScript(first), ...rest]
         case 'EVALSHA':
         case 'EVALSHA_RO':
-          return [name, translateSha(first), ...rest]
+          return [name, findStrippedSha(first), ...rest]
         case 'SCRIPT':
           if (isScriptLoad(args)) return [name, first, ...rest.map(stripScript)]
-          return [name, first, ...rest.map(translateSha)]
+          return [name, first, ...rest.map(findStrippedSha)]
         default:
           return args
       }
     },
     restore(args, reply) {
       const script = args[2]
-      return isScriptLoad(args) && script !== undefined ? sha1(script) : reply
+      return isScriptLoad(args) && script !== undefined ? hash(script) : reply
     },
   }
 }
@@ -60,6 +60,6 @@ function isScriptLoad([name, subcommand]: readonly string[]): boolean {
   return name?.toUpperCase() === 'SCRIPT' && subcommand?.toUpperCase() === 'LOAD'
 }
 
-function sha1(text: string): string {
+function hash(text: string): string {
   return createHash('sha1').update(text).digest('hex')
 }

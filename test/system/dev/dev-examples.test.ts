@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { type Environment, loadConfig } from '../../../src/http/config/load-config.ts'
-import { type Example, examples } from '../../../tools/dev-examples.ts'
+import { createExamples, type Example } from '../../../tools/dev-examples.ts'
 import { PLANTED } from '../../setup/secret-watch.ts'
 import { startDirectGateway } from '../../support/direct-gateway.ts'
 import { startUpstream, type Upstream } from '../../support/upstream.ts'
@@ -49,11 +49,11 @@ test.for<[string, Environment]>([
     { POLICIES: [policy({}), policy({ name: 'f', limits: '1/2s', counts: 'failures' })] },
   ],
   ['a limit on concurrency beside', { POLICIES: [policy({}), { name: 'c', limits: '1', algorithm: 'concurrency' }] }],
-])('examples() are admitted, limited and admitted again, with %s', async ([, env]) => {
+])('createExamples() are admitted, limited and admitted again, with %s', async ([, env]) => {
   const bindings = { ...env, UPSTREAM_URL: upstream.url }
   const point = await startDirectGateway({ bundle: inject('bundle'), bindings })
   try {
-    const [admit, limit, recovery] = await examples(point.url.origin, loadConfig(bindings))
+    const [admit, limit, recovery] = await createExamples(point.url.origin, loadConfig(bindings))
     if (!admit || !limit || !recovery) return expect.unreachable()
     expect(await shell(admit)).toMatch(/^HTTP\/1.1 200 /)
     // On a slow machine, the window may go on meanwhile.
@@ -73,16 +73,16 @@ test.for<[string, Environment]>([
   ['in shadow mode', { RATE_LIMITS: '1/1s', MODE: 'shadow' }],
   ['for a limit on concurrency', { POLICIES: [policy({ limits: '1', algorithm: 'concurrency' })] }],
   ['for a limit out of reach', { RATE_LIMITS: '100000/1s' }],
-])('examples() show no refusal %s', async ([, env]) => {
-  const shown = await examples('http://host', loadConfig({ ...env, UPSTREAM_URL: 'http://host' }))
+])('createExamples() show no refusal %s', async ([, env]) => {
+  const shown = await createExamples('http://host', loadConfig({ ...env, UPSTREAM_URL: 'http://host' }))
   expect(shown.map(({ shows }) => shows)).toEqual(['admit'])
 })
 
-test('examples() ask for a token where nobody here can sign one, unless they can do without', async () => {
+test('createExamples() ask for a token where nobody here can sign one, unless they can do without', async () => {
   const JWKS_URL = 'https://id.example/jwks'
   const shownBy = async (anonymous: string) => {
     const env = { UPSTREAM_URL: 'http://host', JWKS_URL, POLICIES: [policy({ by: 'claim:sub', anonymous })] }
-    return (await examples('http://host', loadConfig(env))).map(({ command }) => command)
+    return (await createExamples('http://host', loadConfig(env))).map(({ command }) => command)
   }
   const [token, admit] = await shownBy('deny')
   expect(token).toBe(`read -r TOKEN  # paste one with sub that the keys at ${JWKS_URL} verify`)
@@ -90,8 +90,8 @@ test('examples() ask for a token where nobody here can sign one, unless they can
   expect((await shownBy('ip'))[0]).toBe("curl -s -H 'Authorization: Bearer a' -i http://host/")
 })
 
-test('examples() go just past the limit that is reached first', async () => {
+test('createExamples() go just past the limit that is reached first', async () => {
   const env = { RATE_LIMITS: '10/1s, 7/1h', POLICIES: [policy({ limits: '3/1s', match: 'POST /login' })] }
-  const [, limit] = await examples('http://host', loadConfig({ ...env, UPSTREAM_URL: 'http://host' }))
+  const [, limit] = await createExamples('http://host', loadConfig({ ...env, UPSTREAM_URL: 'http://host' }))
   expect(limit?.command).toMatch(/-X POST .*'http:\/\/host\/login\?try=\[1-5\]'/)
 })
