@@ -17,7 +17,7 @@ import { print } from './report/tables.ts'
 import { type GatewayOptions, type GatewayWorker, openSite } from './site.ts'
 import { computeMedian, summarizeRows } from './statistics.ts'
 
-/** Of each Worker, in turns. */
+/** Each Worker starts so often, in turns. */
 const STARTS = 25
 const SECRET = 'x'.repeat(32)
 const PLAIN = { source: SLUICE, bindings: { RATE_LIMITS: '1000/1m' } }

@@ -25,7 +25,7 @@ const REPEATED_FOR_MS = 90 * S
 interface Shape {
   readonly name: string
   readonly lengthMs: number
-  /** From the beginning of a burst to that of the next; undefined if there is only one. */
+  /** The time from the beginning of a burst to that of the next; undefined if there is only one. */
   readonly everyMs?: number
 }
 
@@ -94,7 +94,7 @@ async function printBursts(): Promise<void> {
   print('All: the least of the ideal, and calls while half of each limit is left by burst', summary)
 }
 
-/** At once, twice and ten times the pace of the shortest and of the longest limit. */
+/** Lists bursts at one, two and ten times the pace of the shortest and of the longest limit. */
 function listBursts() {
   return BURST_LIMITS.flatMap((limits) => {
     const paces = readLimits(limits).map(({ limit, windowMs }) => (limit * S) / windowMs)

@@ -34,7 +34,7 @@ export interface PeerOptions {
 
 export interface Peers {
   readonly contenders: readonly Contender[]
-  /** All of them over TCP, so that Redis takes as long for each call. */
+  /** The same over TCP, so that Redis takes as long for each call. */
   readonly overTcp: readonly Contender[]
   close(): Promise<void>
 }
@@ -47,7 +47,7 @@ export function installPeers(): void {
   execFileSync('tsc', ['-p', FOLDER], { stdio: 'inherit' })
 }
 
-/** Those of the peers that need no Redis. */
+/** Loads the peers that need no Redis. */
 export async function loadInProcess(): Promise<InProcess> {
   const module = import.meta.resolve('./peers/in-process.ts')
   return import(module)

@@ -25,11 +25,11 @@ export interface Results {
   readonly gateway?: readonly GatewayFigures[]
   readonly pairs?: readonly PairFigures[]
   readonly stores?: readonly StoreFigures[]
-  /** Of an object that was evicted. */
+  /** What an object takes after it was evicted. */
   readonly loads?: readonly LoadFigures[]
   readonly operate?: readonly OperateFigures[]
   readonly accuracy?: readonly AccuracyFigures[]
-  /** Of each gateway an ordinary request first, then the worst found. */
+  /** An ordinary request of each gateway comes first, then the worst found. */
   readonly worst?: readonly WorstFigures[]
   readonly leases?: readonly LeaseFigures[]
   readonly library?: LibraryFigures

@@ -20,7 +20,7 @@ import type { ScaleResults, ScaleRow } from './scale/results.ts'
 import { createLookingAround, createNearRedis, createScaledDown, listSeries } from './scale/scenarios.ts'
 import { type Scenario, simulate } from './scale/simulate.ts'
 
-/** A store that leaves so many requests undecided is not asked for more. */
+/** A store that leaves this share of the requests undecided gets no higher load. */
 const ENDED = 0.5
 const PAGE = join(import.meta.dirname, 'results/scale.md')
 const RESULTS = join(import.meta.dirname, 'results')

@@ -90,7 +90,7 @@ async function serveApi(): Promise<Serving> {
   const body = Buffer.from('{"ok":true}')
   const record = '/record/'
   let arrivals: [string, number][] = []
-  // As much as workerd lets in.
+  // workerd lets in as much.
   const maxHeaderSize = 1 << 20
   const { url } = await startLocalServer(
     ({ url = '' }, response) => {

@@ -20,7 +20,7 @@ const LINES_PER_S = 400
 const START_S = Date.UTC(2026, 0, 1) / 1_000
 const PATHS = ['/', '/things', '/things/17', '/search?q=sluice&page=2', '/login', '/assets/main.css?v=31']
 const AGENT = 'Mozilla/5.0 (X11; Linux x86_64; rv:143.0) Gecko/20100101 Firefox/143.0'
-/** Run beside the command, in its process: what it took goes to the standard error. */
+/** Runs in the process of the command, and prints to the standard error what it took. */
 const METER = `process.on('exit', () => {
   const { userCPUTime, systemCPUTime, maxRSS } = process.resourceUsage()
   process.stderr.write('\\nmeter ' + JSON.stringify({ cpuS: (userCPUTime + systemCPUTime) / 1e6, maxMiB: maxRSS / 1024 }))

@@ -17,7 +17,7 @@ export interface GatewayWorker {
 }
 
 export interface GatewayOptions extends Omit<DirectGatewayOptions, 'bundle' | 'bindings'> {
-  /** By which the answers of Redis come later; default: 0. */
+  /** The answers of Redis come later by this; default: 0. */
   readonly latencyMs?: number
   readonly build?: Pick<BundleOptions, 'minify' | 'needed'>
 }

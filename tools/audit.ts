@@ -12,13 +12,8 @@ export interface AuditReport {
   readonly message?: string
 }
 
-export interface AuditResult {
-  readonly exitCode: 0 | 1
-  readonly lines: readonly string[]
-}
-
 /** @param printed by `npm audit --json` */
-export function readAudit(printed: string): AuditResult {
+export function readAudit(printed: string): { readonly exitCode: 0 | 1; readonly lines: readonly string[] } {
   const report = JSON.parse(printed) as AuditReport
   const { metadata, vulnerabilities = {}, message = 'no reason given' } = report
   if (!metadata) return { exitCode: 0, lines: [`not audited: the registry answers no audits (${message})`] }

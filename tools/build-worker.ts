@@ -19,15 +19,15 @@ const ROOT = join(import.meta.dirname, '..')
 
 /** Modules that are loaded together, the entry first. */
 export interface BuiltWorker {
-  /** Of every isolate. */
+  /** Modules that every isolate loads. */
   readonly script: readonly Rolldown.OutputChunk[]
-  /** Of those isolates that ask for them. */
+  /** Modules that some isolates load on demand. */
   readonly lazy: readonly Rolldown.OutputChunk[]
 }
 
 interface BuildOptions {
   readonly minify?: boolean
-  /** Paths below src/ of what the configuration loads; default: all parts may be asked for. */
+  /** Paths below src/ of what the configuration loads; default: all parts may be needed. */
   readonly needed?: ReadonlySet<string> | undefined
 }
 
@@ -150,7 +150,7 @@ function withoutUnneededParts(needed: ReadonlySet<string>): Rolldown.Plugin {
           if (!variables) throw new Error(`PARTS lacks ${part}, which ${id} imports on demand`)
           return `refuseLeftOut(...${JSON.stringify(variables)})`
         })
-        // At the end, since source maps go by lines.
+        // It is added at the end, since source maps go by lines.
         const refuse = JSON.stringify(join(import.meta.dirname, 'left-out-part.ts'))
         return { code: `${changed}\nimport { refuseLeftOut } from ${refuse}`, map: null }
       },

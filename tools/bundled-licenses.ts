@@ -1,8 +1,9 @@
+/** The licenses of packages that are bundled, which ask to go with every copy. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Rolldown } from 'tsdown'
 
-/** Writes licenses.txt beside a bundle: the licences of the packages in it, which ask to go with every copy. */
+/** Writes licenses.txt next to a bundle. */
 export function collectLicenses(): Rolldown.Plugin {
   return {
     name: 'bundled-licenses',
@@ -22,7 +23,7 @@ export function collectLicenses(): Rolldown.Plugin {
 function readLicense(folder: string): string {
   const { name, version, license, repository } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'))
   const file = readdirSync(folder).find((entry) => /^licen[cs]e/i.test(entry))
-  // Some packages name their licence, and come without its text.
+  // Some packages name their license, and come without its text.
   const text = file ? readFileSync(join(folder, file), 'utf8').trim() : (repository?.url ?? repository ?? '')
   return `${name} ${version} (${license})\n\n${text}\n`
 }

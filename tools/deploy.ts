@@ -14,7 +14,7 @@ const { values } = parseArgs({
     'dry-run': { type: 'boolean' },
   },
 })
-// As Wrangler finds them.
+// Wrangler reads them in the same way.
 const { env = process.env.CLOUDFLARE_ENV, config } = values
 const named = [
   ...(typeof env === 'string' ? ['--env', env] : []),
@@ -27,7 +27,7 @@ await run(process.execPath, [
   join(import.meta.dirname, '../src/cli.ts'),
   ...['check', ...named, ...(isFinal ? ['--deploy'] : [])],
 ])
-// The build leaves out what is not needed, if Wrangler's file tells all that the Worker will be given.
+// The build leaves out what is not needed, if Wrangler's file says all that the Worker will be given.
 const isInFile = !args.some((arg) => /^--(?:var|keep-vars)\b/.test(arg))
 await run('wrangler', ['deploy', ...args], { ...(isInFile && { SLUICE_BUILD_FOR: JSON.stringify(named) }) })
 

@@ -19,7 +19,7 @@ export default {
   async fetch(...[request, env, ctx]: Parameters<Handle>): Promise<Response> {
     const response = await worker.fetch(request, env, ctx)
     const { clientAcceptEncoding: accepted } = (request.cf ?? {}) as { readonly clientAcceptEncoding?: string }
-    // Upstreams are asked for gzip whatever the client accepts: a client that has asked for nothing gets it unpacked.
+    // Upstreams may send gzip whatever the client accepts: a client that accepts nothing gets it unpacked.
     const unpack = UNPACK[response.headers.get('Content-Encoding') ?? '']
     if (accepted !== '' || response.body === null || unpack === undefined) return response
     const { status, statusText, headers } = response

@@ -1,3 +1,4 @@
+/** Commands that `npm run dev` shows to try a configuration. */
 import { SignJWT } from 'jose'
 import type { IdentitySource } from '../src/core/model/identity-source.ts'
 import type { RequestPolicy } from '../src/core/model/policy.ts'
@@ -116,7 +117,7 @@ async function createToken(
   return { field: '"Authorization: Bearer $TOKEN"', before: [{ shows: 'token', command }] }
 }
 
-/** What a request needs, beside a token, to have the identities that its policies count by. */
+/** What a request needs, besides a token, to have the identities that its policies count by. */
 function describeIdentity(matches: readonly Match[], method: string): { flags: string[]; query: string[] } {
   const fields = listSources(matches, 'form').map(({ name }) => `${encodeURIComponent(name)}=a`)
   const members = listSources(matches, 'json')

@@ -1,3 +1,4 @@
+/** The variables of `npm run dev`. */
 import { join } from 'node:path'
 import { readSettings } from '../src/command/settings/settings.ts'
 

@@ -1,3 +1,4 @@
+/** The Worker of `npm run dev`, in workerd. */
 import './wrangler-switches.ts'
 import { join } from 'node:path'
 import { unstable_DevEnv as DevEnv, unstable_readConfig as readConfig } from 'wrangler'
@@ -10,7 +11,7 @@ export interface DevWorkerOptions {
   variables: Readonly<Record<string, unknown>>
 }
 
-/** In place of the build for production, which writes where other processes may read. */
+/** Replaces the build for production, which writes where other processes may read. */
 const FROM_SOURCES = {
   main: join(import.meta.dirname, 'dev-entry.ts'),
   build: { watch_dir: './src' },

@@ -53,7 +53,7 @@ async function start(): Promise<void> {
     variables.UPSTASH_REDIS_REST_URL = redis.url
     variables.UPSTASH_REDIS_REST_TOKEN = redis.token
   }
-  // Each run has another one, which nobody can know from anywhere but the line printed below.
+  // Each run has another one, which only the line printed below shows.
   const ownToken = variables.ADMIN_TOKEN ? undefined : randomBytes(24).toString('base64url')
   if (ownToken !== undefined) variables.ADMIN_TOKEN = ownToken
   const config = loadConfig({ ...present, ...variables }, readCalendarLimits)
@@ -72,7 +72,7 @@ async function start(): Promise<void> {
   // If operators have a host of their own, no other serves the dashboard.
   const host = config.admin?.host
   const operators = new URL('/_sluice/', host === undefined ? url : `http://${host}`).href
-  // Without a database of its own to look at, the gateway can be asked.
+  // If there is no database to look at, the gateway answers.
   const viaGateway = `npm run sluice -- usage a --gateway ${new URL(operators).origin}`
   const command =
     redis && config.store === 'redis'

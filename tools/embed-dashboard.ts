@@ -34,10 +34,13 @@ async function embed(): Promise<void> {
     dts: false,
     logLevel: 'error',
   })
+  const css = readSource('dashboard/style.css')
+    .replace(/\/\*.*?\*\//gs, '')
+    .replace(/\s*\n\s*/g, '\n')
   const files = {
     '': ['text/html; charset=utf-8', readSource('dashboard/index.html')],
     'dashboard.js': ['text/javascript; charset=utf-8', readFileSync(join(folder, 'dashboard.js'), 'utf8')],
-    'dashboard.css': ['text/css; charset=utf-8', withoutComments(readSource('dashboard/style.css'))],
+    'dashboard.css': ['text/css; charset=utf-8', css],
   } as const
   const entries = Object.entries(files).map(([name, [type, text]]) => {
     const etag = `"${createHash('sha256').update(text).digest('base64url').slice(0, 16)}"`
@@ -45,8 +48,4 @@ async function embed(): Promise<void> {
   })
   const module = `// Made of dashboard/ by \`npm run embed-dashboard\`. Do not edit.\nexport const FILES = {\n${entries.join('')}} as const\n`
   writeGenerated(new Map([[MODULE, module]]), 'embed-dashboard')
-}
-
-function withoutComments(css: string): string {
-  return css.replace(/\/\*.*?\*\//gs, '').replace(/\s*\n\s*/g, '\n')
 }

@@ -1,3 +1,4 @@
+/** Processes that do not outlive the one that started them. */
 import { spawn } from 'node:child_process'
 
 /**

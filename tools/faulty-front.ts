@@ -7,18 +7,11 @@ import type { Fault } from './faults.ts'
 import { startLocalServer } from './local-server.ts'
 import { seededRandom } from './seeded-random.ts'
 
-export interface FaultyFrontOptions {
-  /** URL of the REST front that serves what no fault keeps from it. */
-  target: string
-  /** Of the random numbers; the same seed draws the same ones. Default: 1. */
-  seed?: number
-}
-
 export interface FaultyFront {
   readonly url: string
   /** HTTP requests so far. */
   readonly requests: number
-  /** Of these, calls of scripts. */
+  /** How many of them called scripts. */
   readonly scriptCalls: number
   /** Scripts that were run, and whose answer a fault then altered or cut: their callers cannot know what they did. */
   readonly spoiled: number
@@ -39,8 +32,12 @@ interface Reply {
   readonly body: string
 }
 
-/** Passes requests on to a REST front, from 127.0.0.1. Faults are switched while it runs. */
-export async function startFaultyFront({ target, seed = 1 }: FaultyFrontOptions): Promise<FaultyFront> {
+/**
+ * Passes requests on to a REST front, from 127.0.0.1. Faults are switched while it runs.
+ * @param options target: URL of the REST front; seed: of the random numbers, the same one draws the same ones
+ */
+export async function startFaultyFront(options: { target: string; seed?: number }): Promise<FaultyFront> {
+  const { target, seed = 1 } = options
   const agent = new Agent({ keepAlive: true })
   const random = seededRandom(seed)
   let origin = target

@@ -17,22 +17,16 @@ const REDIS: Program = {
     'Install Redis 6.2 or newer: "sudo apt-get install redis-tools", "brew install redis", or see https://redis.io/docs/latest/operate/oss_and_stack/install/',
 }
 
-export interface FindRedisServerOptions {
-  /** Directories to search, as in PATH. Default: PATH, and those where packages put what they install. */
-  path?: string
-  /** Called if the search finds nothing; returns the path of the binary it installed. */
-  install?: () => Promise<string>
-}
-
 /**
  * Path of a redis-server executable, under whichever name: one that is there, else newly installed by the system's
  * package manager. Run it with `redis-server` as argv[0].
+ * @param options path: directories to search; install: called if the search finds nothing
  * @throws Error whose one line says what to install
  */
-export async function findRedisServer({
-  path = readPath(),
-  install = () => installRedis(),
-}: FindRedisServerOptions = {}): Promise<string> {
+export async function findRedisServer(
+  options: { readonly path?: string; readonly install?: () => Promise<string> } = {},
+): Promise<string> {
+  const { path = readPath(), install = installRedis } = options
   return (await findExecutable(REDIS.names, path)) ?? (await install())
 }
 

@@ -1,3 +1,4 @@
+/** Ports of 127.0.0.1 for processes to listen on. */
 import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer } from 'node:net'
@@ -5,7 +6,7 @@ import { createServer } from 'node:net'
 /** Linux hands out ports from 32,768 by itself, and might give one to another before the process that is to have it listens. */
 const [LOWEST, HIGHEST] = [10_000, 32_767]
 
-/** Finds a port of 127.0.0.1 that nobody listens on, for a process to start. */
+/** Finds a port of 127.0.0.1 that no process listens on, for one to start. */
 export async function findFreePort(): Promise<number> {
   for (;;) {
     const port = randomInt(LOWEST, HIGHEST + 1)

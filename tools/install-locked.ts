@@ -1,3 +1,4 @@
+/** Packages of folders that have a package.json of their own. */
 import { execFileSync } from 'node:child_process'
 import { statSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,3 +1,4 @@
+/** What a Worker gets in place of a part that it was built without. */
 import { env } from 'cloudflare:workers'
 import { HIDDEN, OptionError } from '../src/core/options/option-error.ts'
 

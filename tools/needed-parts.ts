@@ -1,3 +1,4 @@
+/** Which parts of the gateway a configuration loads. */
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { parseArgs, promisify } from 'node:util'
@@ -16,7 +17,7 @@ interface Deployed {
  * Which parts of the gateway a deployed configuration loads.
  * @param args `--config <file>` and `--env <name>`, as for Wrangler
  * @returns paths below src/; undefined if Wrangler's file does not tell all that the Worker will be given
- * @throws Error that tells what the gateway would refuse
+ * @throws Error that says what the gateway would refuse
  */
 export async function findNeededParts(args: readonly string[]): Promise<ReadonlySet<string> | undefined> {
   const deployed = readDeployed(args)
@@ -26,7 +27,7 @@ export async function findNeededParts(args: readonly string[]): Promise<Readonly
 /**
  * Composes the gateway once, in a process of its own.
  * @returns paths below src/ of what was imported
- * @throws Error that tells what the gateway would refuse
+ * @throws Error that says what the gateway would refuse
  */
 export async function recordParts(deployed: Deployed): Promise<ReadonlySet<string>> {
   const recording = [join(import.meta.dirname, 'record-parts.ts'), JSON.stringify(deployed)]
@@ -42,7 +43,7 @@ function readDeployed(args: readonly string[]): Deployed | undefined {
   const settings = readSettings({ ...values, cwd: process.cwd(), shell: {}, view: 'deployed' })
   const { file, sources } = settings
   const required = readRequiredSecrets(settings)
-  // Variables may have been set elsewhere, or have values that nobody knows here.
+  // Variables may have been set elsewhere, or have values that are unknown here.
   if (!required || file?.get('keep_vars') === true) return undefined
   if (required.some((name) => (VARIABLES as readonly unknown[]).includes(name) && !SECRETS.has(name))) return undefined
   const variables = Object.entries(settings.variables).filter(([name]) => sources.get(name) === 'wrangler')

@@ -17,9 +17,9 @@ const PACKAGE_MANAGERS = [
 ] as const
 
 export interface Program {
-  /** As people call it. */
+  /** What people call it. */
   readonly title: string
-  /** Of its executable, the best first. */
+  /** Names of its executable, the best first. */
   readonly names: readonly string[]
   /** What each package manager calls it. */
   readonly packages: Readonly<Partial<Record<(typeof PACKAGE_MANAGERS)[number]['tool'], string>>>
@@ -30,7 +30,7 @@ export interface Program {
 export interface InstallOptions {
   /** Where to look for the program, and for the package manager. Default: PATH, and where packages put programs. */
   path?: string
-  /** Whether the process may install for the whole system; sudo is left to whoever may decide that. */
+  /** Whether the process may install for the whole system; sudo is left to those who may decide that. */
   isRoot?: boolean
   log?: (line: string) => void
 }

@@ -1,7 +1,6 @@
+/** A private Redis, for development, tests and benches. */
 import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
-import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { endTogether } from './end-together.ts'
@@ -33,7 +32,7 @@ export interface RedisServer {
 }
 
 /**
- * Starts a private Redis on 127.0.0.1 that keeps nothing on disk, and resolves when it answers PING.
+ * Starts a private Redis on 127.0.0.1 that keeps nothing on disk, and resolves when it accepts connections.
  * It cannot outlive this process, even if that is killed.
  * @throws Error with the end of Redis's log if it does not start (e.g. the port is taken).
  */
@@ -79,10 +78,10 @@ async function launch(
   })
 
   let log = ''
-  const ready = Promise.withResolvers<void>()
+  const ready = Promise.withResolvers<undefined>()
   const collect = (chunk: string) => {
     log = (log + chunk).slice(-LOG_TAIL_LENGTH)
-    if (log.includes('Ready to accept connections')) ready.resolve()
+    if (log.includes('Ready to accept connections')) ready.resolve(undefined)
   }
   child.stdout.setEncoding('utf8').on('data', collect)
   child.stderr.setEncoding('utf8').on('data', collect)
@@ -103,7 +102,7 @@ async function launch(
 
   const deadline = setTimeout(() => child.kill('SIGKILL'), START_TIMEOUT_MS)
   try {
-    const failure = await Promise.race([ready.promise.then(() => ping(port)), exited])
+    const failure = await Promise.race([ready.promise, exited])
     if (failure !== undefined) throw new Error(`redis-server did not start on port ${port}: ${failure.trim()}`)
   } catch (error) {
     await stop()
@@ -112,14 +111,4 @@ async function launch(
     clearTimeout(deadline)
   }
   return { port, pid: child.pid as number, exited, stop }
-}
-
-async function ping(port: number): Promise<undefined> {
-  const socket = connect(port, HOST)
-  try {
-    socket.write('PING\r\n')
-    await once(socket, 'data')
-  } finally {
-    socket.destroy()
-  }
 }

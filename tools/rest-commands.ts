@@ -1,3 +1,5 @@
+/** Commands as requests to a REST front carry them. */
+
 /** A failure with the status and the message that Upstash would answer. */
 export class RequestError extends Error {
   readonly status: number

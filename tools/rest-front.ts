@@ -5,7 +5,7 @@ import { setTimeout } from 'node:timers/promises'
 import { createClient, ErrorReply, MultiErrorReply, RESP_TYPES } from '@redis/client'
 import { startLocalServer } from './local-server.ts'
 import { parseCommand, parseCommands, RequestError, refuseUnavailable } from './rest-commands.ts'
-import { createScriptFlags, keepScriptFlags } from './script-flags.ts'
+import { createScriptFlags } from './script-flags.ts'
 
 const HOST = '127.0.0.1'
 const RECONNECT_EVERY_MS = 50
@@ -42,8 +42,8 @@ type Item = { result: unknown } | { error: string }
  * @throws Error if Redis does not answer or the port is taken.
  */
 export async function startRestFront(options: RestFrontOptions): Promise<RestFront> {
-  const { redisPort, token, port, stripShebang = true, delayMs = 0 } = options
-  const scriptFlags = stripShebang ? createScriptFlags() : keepScriptFlags
+  const { redisPort, token, port, stripShebang, delayMs = 0 } = options
+  const scriptFlags = createScriptFlags(stripShebang)
   const redis = await connectRedis(redisPort)
   const redisOfBytes = redis.withTypeMapping({ [RESP_TYPES.BLOB_STRING]: Buffer })
 

@@ -1,6 +1,7 @@
+/** Scripts as Upstash takes them, for a plain Redis. */
 import { createHash } from 'node:crypto'
 
-/** The line by which Upstash is told how to lock; a Redis that knows scripts but not this flag refuses it. */
+/** The line that says to Upstash how to lock; a Redis that knows scripts but not this flag refuses it. */
 const FLAGS_LINE = /^#!lua[^\n]*/
 
 export interface ScriptFlags {
@@ -14,13 +15,14 @@ export interface ScriptFlags {
  * Lets a plain Redis take scripts whose first line is `#!lua flags=…`, as Upstash does. Clients know a script by the
  * hash of the text they sent, Redis by that of the text it got: hashes are translated both ways. Which scripts are
  * loaded, only Redis knows.
+ * @param strips false: everything passes as it is
  */
-export function createScriptFlags(): ScriptFlags {
+export function createScriptFlags(strips = true): ScriptFlags {
   const strippedShas = new Map<string, string>()
 
   const stripScript = (script: string): string => {
     // Only the text of the line goes: the line break stays, so that line numbers in errors stay right.
-    const stripped = script.replace(FLAGS_LINE, '')
+    const stripped = strips ? script.replace(FLAGS_LINE, '') : script
     if (stripped !== script) strippedShas.set(hash(script), hash(stripped))
     return stripped
   }
@@ -48,12 +50,6 @@ export function createScriptFlags(): ScriptFlags {
       return isScriptLoad(args) && script !== undefined ? hash(script) : reply
     },
   }
-}
-
-/** Passes everything as it is. */
-export const keepScriptFlags: ScriptFlags = {
-  strip: (args) => args,
-  restore: (_args, reply) => reply,
 }
 
 function isScriptLoad([name, subcommand]: readonly string[]): boolean {

@@ -1,3 +1,4 @@
+/** Chance that can be repeated. */
 export { createRandom as seededRandom } from '../src/command/simulate/traffic.ts'
 
 /** An integer, both ends included. @param random a number from 0 to below 1 */

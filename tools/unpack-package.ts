@@ -8,9 +8,9 @@ import { findExecutable, readLastLine, readPath } from './programs.ts'
 const CACHE = join(import.meta.dirname, '../node_modules/.cache')
 
 export interface PackagedPrograms {
-  /** As people call them. */
+  /** What people call them. */
   readonly title: string
-  /** Of Debian's package. */
+  /** Name of Debian's package. */
   readonly packageName: string
   readonly programs: readonly string[]
   /** What those do who install them themselves. */
@@ -48,7 +48,7 @@ async function unpack(name: string, folder: string, path: string): Promise<undef
   const command = `{ apt-get download ${name} || { apt-get update && apt-get download ${name}; }; } && dpkg-deb --extract ${name}_*.deb .`
   try {
     await promisify(execFile)('sh', ['-c', command], { cwd: own, env: { ...process.env, PATH: path } })
-    // At once, and it is no harm if another process was faster.
+    // It takes place at once, and it is no harm if another process was faster.
     await rename(own, folder).catch(() => {})
   } catch (error) {
     throw new Error(`apt-get failed: ${readLastLine(error)}`)

@@ -1,5 +1,5 @@
 /**
- * Wrangler as a library: it calls nobody, writes no log files, adds no pages of its own to the Worker's, and reads
+ * Wrangler as a library: it calls no servers, writes no log files, adds no pages of its own to the Worker's, and reads
  * variables from no file except `.dev.vars`. It looks at some of these while it loads, so import this module before it.
  */
 Object.assign(process.env, {

@@ -12,16 +12,16 @@ export type Send = (n: number) => Promise<Outcome>
 
 interface Outcome {
   readonly isAdmitted: boolean
-  /** By then it had been admitted, if it was. */
+  /** If it was admitted, it was by then. */
   readonly latestMs: number
 }
 
-/** By number of the request. */
+/** When each request was admitted, by its number. */
 export type Admissions = ReadonlyMap<number, Admission>
 
 /** Sends requests from the beginning of a window that is aligned to the clock. */
 export async function attack(schedule: Schedule, windowMs: number, send: Send): Promise<Admissions> {
-  // Enough time to come to rest.
+  // The machine gets enough time to come to rest.
   const startMs = Math.ceil((Date.now() + 100) / windowMs) * windowMs
   const shiftMs = readMonotonicMs() - Date.now()
   const admissions = new Map<number, Admission>()

@@ -23,7 +23,7 @@ export interface LeaseFigures extends Pick<NamedScenario, 'name' | 'load' | 'lea
   /** Admissions over those of one limiter for all. */
   readonly ofIdeal: number
   readonly callsPerRequest: number
-  /** Over its limit. */
+  /** Admissions in the fullest window, over its limit. */
   readonly fullestWindow: number
 }
 

@@ -21,7 +21,7 @@ export interface Scenario {
   /** Requests over those that the limits allow in the long run. */
   readonly load: number
   readonly leases: LeaseSize | 'off'
-  /** From a place to the store and back. */
+  /** The time from a place to the store and back. */
   readonly roundTripMs: number
   readonly durationMs: number
   /** Gaps between requests are drawn at random; else they are all the same. */
@@ -79,14 +79,14 @@ const LOADS = [0.5, 1, 1.5, 3] as const
 export const ROUND_TRIPS_MS = [0, 20, 100, 160] as const
 const LEASE_SIZES = ['auto', 4, 10] as const
 
-/** Where leases could keep from a caller what it may have. */
+/** Leases could keep from these callers what they may have. */
 export const NEAR_THE_LIMIT: readonly NamedScenario[] = LIMITS.flatMap((limits) =>
   LOADS.flatMap((load) =>
     LEASE_SIZES.flatMap((leases) => ROUND_TRIPS_MS.map((roundTripMs) => ({ ...limits, load, leases, roundTripMs }))),
   ),
 )
 
-/** Where leases must save calls. */
+/** Leases must save calls of these callers. */
 export const BUSY: readonly Omit<NamedScenario, 'roundTripMs'>[] = [
   { ...LIMITS[2], durationMs: 30 * MINUTE_MS, load: 0.5, leases: 'auto' },
   {

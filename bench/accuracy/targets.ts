@@ -18,7 +18,7 @@ export const LEASED = 'Sluice sliding-window, leases'
 export const PLAIN_TARGET: Target = { ...defineSluice('sliding-window', SLIDING), isLogged: true }
 export const LEASED_TARGET: Target = { ...defineSluice('sliding-window', LEASED, { LEASES: 'auto' }) }
 
-/** For a short run. */
+/** A short run attacks these. */
 export const OWN_TARGETS: readonly Target[] = [PLAIN_TARGET, LEASED_TARGET]
 
 export const ALL_TARGETS: readonly Target[] = [

@@ -9,7 +9,7 @@ export interface Limit {
   readonly windowMs: number
 }
 
-/** By what it tries. */
+/** Each is named for what it tries. */
 export const ATTACKS = {
   /**
    * One request, for windows that begin with the first; all others at the end of that window; then more than are

@@ -29,7 +29,7 @@ import { FLOOD_CASES, type FloodCase } from './cases.ts'
 export interface FloodFigures {
   readonly flood: string
   readonly store: 'Redis' | 'objects'
-  /** For each refused request: to Redis, or to objects. */
+  /** Calls to Redis or to objects, for each refused request. */
   readonly calls: number
   /** Commands that Upstash bills. */
   readonly commands: number
@@ -38,12 +38,11 @@ export interface FloodFigures {
 
 export interface FloodOptions {
   readonly redis: RedisClient
-  /** Of each flood. */
   readonly perSecond: number
   readonly seconds: number
 }
 
-/** Until limits are reached, and what follows from that is known. */
+/** By then limits are reached, and what follows from that is known. */
 const WARM_UP_SECONDS = 2
 const ADDRESS = '203.0.113.7'
 const AWAY_MS = 2
@@ -118,7 +117,7 @@ async function floodObjects(flood: FloodCase, pace: Pace): Promise<FloodFigures>
       })
       do {
         await time.runUntil(time.nowMs + ms)
-        // What was answered without a call is heard now.
+        // Answers that needed no call arrive now.
         await new Promise(setImmediate)
       } while (!isDone)
       await done

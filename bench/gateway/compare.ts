@@ -8,7 +8,7 @@ import type { GatewayWorker, Site } from '../site.ts'
 import { computeMedian } from '../statistics.ts'
 import { load } from './wrk.ts'
 
-/** Before anything is counted: what is hot is compiled within the first few hundred requests. */
+/** Nothing is counted before: what is hot is compiled within the first few hundred requests. */
 const WARM_UP_S = 1
 /** A gateway begins each slice as after a pause, with no leases. Of a short slice, that would be a large part. */
 const SLICE_S = 2
@@ -29,7 +29,7 @@ export interface Comparison {
 
 export interface CompareOptions {
   readonly site: Site
-  /** By which the answers of Redis come later. */
+  /** The answers of Redis come later by this. */
   readonly latencyMs: number
   readonly callers: number
   /** Pairs of processes: two of the same gateway can differ for as long as they live. */
@@ -38,7 +38,7 @@ export interface CompareOptions {
   readonly slices: number
 }
 
-/** Of both gateways, in the same moments. */
+/** The paces of both gateways in the same moments. */
 type Slice = readonly [first: Pace, second: Pace]
 
 export async function compare(

@@ -4,7 +4,7 @@
  */
 import type { Bindings } from './compared-worker.ts'
 
-/** As long as Sluice waits by default. */
+/** Sluice waits as long by default. */
 const [STORE_TIMEOUT_MS, UPSTREAM_TIMEOUT_MS] = [5_000, 30_000]
 
 export default {

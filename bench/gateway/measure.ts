@@ -13,7 +13,7 @@ const WARM_UP_S = 1
 
 export interface GatewayFigures {
   readonly variant: string
-  /** By which the answers of Redis come later. */
+  /** The answers of Redis come later by this. */
   readonly latencyMs: number
   readonly requestsPerSecond: number
   readonly p50Ms: number
@@ -43,7 +43,7 @@ interface Cell {
  * processes of the same gateway can differ for as long as they live.
  */
 export async function measureGateways(options: GatewayBenchOptions): Promise<GatewayFigures[]> {
-  // Those that are compared run right after each other.
+  // Variants that are compared run right after each other.
   const cells = options.latenciesMs.flatMap((latencyMs) =>
     options.variants.map((variant): Cell => ({ variant, latencyMs, runs: [] })),
   )

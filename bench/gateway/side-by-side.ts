@@ -16,7 +16,7 @@ interface Pair {
   readonly first: Variant
   readonly second: Variant
   readonly latenciesMs: readonly number[]
-  /** With how many callers: one who is hot, or any number that is measured. */
+  /** Compared with one hot caller, or with each number of callers that is measured. */
   readonly callers: 'hot' | 'any'
   /** Requests by the same processor time, first ÷ second, that must be shown; undefined: they show what can be. */
   readonly min?: number

@@ -33,7 +33,7 @@ const LIMITS = {
   own: allowLarge('1000000/10s, 10000000/1m, 100000000/1h'),
   peers: '1000000/10000,10000000/60000,100000000/3600000',
 }
-/** Reached by the first second's requests. */
+/** The requests of the first second reach these. */
 const SMALL = { own: '5/1m', peers: '5/60000' }
 
 export const BARE_PROXY: Variant = { name: NAMES.bare, source: BARE, bindings: {} }

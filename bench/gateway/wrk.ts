@@ -24,9 +24,9 @@ export interface LoadOptions {
 }
 
 export interface Load {
-  /** Those that were answered. */
+  /** How many were answered. */
   readonly requests: number
-  /** Those and the ones under way at the end. */
+  /** How many were answered or under way at the end. */
   readonly sent: number
   readonly requestsPerSecond: number
   readonly p50Ms: number

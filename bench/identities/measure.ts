@@ -13,7 +13,7 @@ import type { Service } from '../services.ts'
 import { summarizeRows } from '../statistics.ts'
 import { createIdentitySubjects, decide, IDENTITY_COUNTS, type IdentitySubject } from './subjects.ts'
 
-/** Of a decision. */
+/** What a decision costs. */
 export interface IdentityFigures extends IdentityCounts {
   readonly limiter: string
   readonly store: 'Redis' | 'objects'
@@ -28,19 +28,19 @@ type IdentityCounts = {
   readonly serverUs: number
   /** Commands that Upstash bills. */
   readonly billed: number
-  /** To Redis by REST, or to objects. */
+  /** Calls to Redis by REST, or to objects. */
   readonly calls: number
   /** One after the other, before the answer. */
   readonly roundTrips: number
-  /** To Redis and back with the fields of HTTP, without TLS; to objects and back without fields. */
+  /** Both ways: to Redis with the fields of HTTP, without TLS; to objects without fields. */
   readonly bytes: number
-  /** By objects. */
+  /** Rows that objects write. */
   readonly rowsWritten: number
 }
 
 export interface IdentityOptions {
   readonly redis: RedisClient
-  /** Before Redis. */
+  /** The REST front before Redis. */
   readonly front: Service
   readonly token: string
   /** Connects the peers to a REST front. */
@@ -53,7 +53,7 @@ const DECISIONS = 40
 /** Objects write their logs in rows of 128 entries, so that this many decisions write the same number each time. */
 const OBJECT_DECISIONS = 256
 const ROUND_TRIP_MS = 20
-/** Between two decisions: an object has heard the end of one before the next. */
+/** Two decisions are so far apart that an object knows the end of one before the next. */
 const GAP_MS = 1_000
 
 export async function measureIdentities(options: IdentityOptions): Promise<IdentityFigures[]> {
@@ -62,7 +62,7 @@ export async function measureIdentities(options: IdentityOptions): Promise<Ident
   return figures
 }
 
-/** All subjects in turns, of which the first is not counted: it loads scripts. */
+/** Measures all subjects in turns, of which the first is not counted: it loads scripts. */
 export async function measureOverRedis(options: IdentityOptions): Promise<IdentityFigures[]> {
   const { redis, front, token, connectTo, repetitions } = options
   const relay = await startRelay(new URL(front.url))

@@ -16,7 +16,7 @@ const [LIMIT] = createLimits(1) as [StoreCharge['limits'][number]]
 /** A limiter whose decision is by several policies, each of one limit and by an identity of its own. */
 export interface IdentitySubject extends Subject {
   readonly identities: number
-  /** To Redis, of one decision. */
+  /** Calls to Redis for one decision. */
   readonly calls: number
 }
 
@@ -70,7 +70,7 @@ export function createIdentitySubjects(
   ])
 }
 
-/** As long as the digests of a gateway. */
+/** Identities are as long as the digests of a gateway. */
 function createIdentities(caller: string, identities: number): string[] {
   return Array.from({ length: identities }, (_, index) => `${caller}-${index}`.padStart(22, '0'))
 }

@@ -18,7 +18,7 @@ export interface Counted extends AsyncDisposable {
    * @param poke has the program do something small: it looks for orders when it does something next
    */
   count(pid: number, poke: () => Promise<unknown>, work: () => Promise<void>): Promise<number>
-  /** Instructions since the program has started, or since this was last asked; those of `poke` count next time. */
+  /** Instructions since the program has started, or since the last call; those of `poke` count next time. */
   countSoFar(pid: number, poke: () => Promise<unknown>): Promise<number>
 }
 

@@ -5,7 +5,7 @@ import { BARE_PROXY, LEASED, PLAIN, UNLIMITED, UPSTASH_PLAIN, type Variant } fro
 import { openSite, type Site } from '../site.ts'
 import type { UnderCallgrind } from './callgrind.ts'
 
-/** Until V8 has compiled what is hot. */
+/** By then V8 has compiled what is hot. */
 const WARM_UPS = 5_000
 const REQUESTS = 1_000
 const CONNECTIONS = 4
@@ -13,7 +13,7 @@ const CONNECTIONS = 4
 export type RequestInstructions = {
   readonly gateway: string
   readonly instructions: number
-  /** Of the gateway that does least with the same bundle: its instructions ÷ these. */
+  /** The instructions of the gateway that does least with the same bundle ÷ these. */
   readonly 'own proxy ÷ it': number
 }
 

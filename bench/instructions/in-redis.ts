@@ -10,7 +10,7 @@ import type { UnderCallgrind } from './callgrind.ts'
 import { startCountedRedis } from './counted-redis.ts'
 
 const DECISIONS = 200
-/** Not counted: a script is compiled by its first call. */
+/** These are not counted: the first call compiles a script. */
 const WARM_UPS = 10
 /** Admissions in the window of a caller that is not new. */
 const ENTRIES = 1_000

@@ -20,9 +20,9 @@ import { computeMedian } from '../statistics.ts'
 
 export const LIBRARY = 'Sluice'
 
-/** Never reached: each decision grants. */
+/** This is never reached: each decision grants. */
 const AMPLE: Limit = { limit: 10_000_000, windowMs: 1_000 }
-/** Reached at once: nearly each decision refuses. */
+/** This is reached at once: nearly each decision refuses. */
 const SCARCE: Limit = { limit: 10, windowMs: 3_600_000 }
 const SECOND_LIMIT: Limit = { limit: 100_000_000, windowMs: 60_000 }
 const MANY_CALLERS = 1_000
@@ -38,13 +38,13 @@ export interface DecisionFigures {
   readonly what: string
   /** Decisions that one processor makes in a second. */
   readonly perSecond: number
-  /** That of Sluice over it, from the same turns. */
+  /** The rate of Sluice ÷ this one, from the same turns. */
   readonly ratio: number
 }
 
 export interface MemoryFigures {
   readonly limiter: string
-  /** Of the heap, for each of 100,000 callers with one request. */
+  /** Bytes of the heap for each of 100,000 callers with one request. */
   readonly bytes: number
 }
 
@@ -65,7 +65,7 @@ export interface LibraryFigures {
 }
 
 export interface LibraryBenchOptions extends InProcess {
-  /** Before Redis. */
+  /** The REST front before Redis. */
   readonly front: Service
   readonly repetitions: number
   /** Decisions of a turn. */
@@ -179,7 +179,7 @@ async function measureWaiting({ throttles, waits }: LibraryBenchOptions): Promis
       })
     }
   }
-  // Of windows, the fullest is what counts.
+  // The fullest window of all turns counts.
   return runs.map(({ throttle, rows }) => ({
     throttle: throttle.name,
     worst: Math.max(...rows.map(({ worst }) => worst)),

@@ -11,14 +11,14 @@ const LIMIT_COUNTS = [1, 3] as const
 /** No admissions in the window: each decision is on a caller never seen. */
 export const NEW_CALLER = 0
 const HOUR_MS = 3_600_000
-/** Below this, no limit is reached; above it, a token bucket of three hours would not be exact. */
+/** A lower limit would be reached; with a higher one, a token bucket of three hours would not be exact. */
 const LIMIT = 400_000
 /**
  * Decisions that are counted together, the same number at any occupancy. Each is sent when the one before it is
  * answered: sent at once, each would take less. Callers with few entries share them, so that they keep about as many.
  */
 const ROW = 40
-/** From here on, a decision is measured alone. */
+/** A decision that takes longer is measured alone. */
 const COSTLY_US = 5_000
 
 export interface RedisFigures {

@@ -11,7 +11,7 @@ import { joinScript, listScriptArguments, readDecision } from '../../src/core/st
 import type { RedisClient } from '../../test/support/redis-client.ts'
 import type { Contender } from '../peers.ts'
 
-/** @param name of a file beside this one */
+/** @param name of a file in this folder */
 const readScript = (name: string) => readFileSync(fileURLToPath(import.meta.resolve(`./${name}.lua`)), 'utf8')
 
 const FILL = readScript('fill')
@@ -29,7 +29,7 @@ export const SUMMED_STREAM = 'summed stream'
 export const SORTED_SET_LOG = 'sorted-set log'
 export const PREFIX_SUMS = 'Sluice sliding-window'
 
-/** All limiters that can hold these limits. */
+/** Creates all limiters that can hold these limits. */
 export async function createSubjects(
   redis: RedisClient,
   limits: readonly Limit[],

@@ -4,7 +4,7 @@ import { PREFIX_SUMS, SORTED_SET_LOG, SUMMED_STREAM } from '../redis/subjects.ts
 import type { Results } from '../results.ts'
 import { drawBars, drawLines } from './svg.ts'
 
-/** In the order of their colours. */
+/** These are plotted, in the order of their colors. */
 const PLOTTED = [
   PREFIX_SUMS,
   SUMMED_STREAM,

@@ -29,7 +29,7 @@ export interface RulesFigures {
 
 export interface RulesBench {
   readonly entries: number
-  /** To read them, milliseconds. */
+  /** Milliseconds to read them. */
   readonly readMs: number
   readonly requests: readonly RulesFigures[]
 }
@@ -41,7 +41,7 @@ export async function measureRules({ entries, rounds }: { entries: number; round
   const path = createPathReader()('/')
   const random = seededRandom(1)
   const reading: number[] = []
-  /** Of the fastest round. */
+  /** Processor time of a request in the fastest round. */
   const minUs = { 'never seen': createMinima(), 'seen before': createMinima() }
   for (let round = 0; round < rounds + WARM_UPS; round++) {
     const digestsOfTokens = new TextLru<string>()
@@ -62,7 +62,7 @@ export async function measureRules({ entries, rounds }: { entries: number; round
         const beganAt = process.cpuUsage()
         await findAllCharges(limiter, ruleIndex, callers === 'seen before' ? again : requests)
         const us = readOwnUs(beganAt) / REQUESTS
-        // Of the first rounds, much is for the compiler.
+        // In the first rounds, much is compiled.
         if (round >= WARM_UPS) minUs[callers][kind] = Math.min(minUs[callers][kind], us)
       }
     }

@@ -16,7 +16,7 @@ interface Cursor extends Iterable<Record<string, unknown>> {
   readonly rowsWritten: number
 }
 
-/** Of all objects: they share this isolate. */
+/** All objects count here: they share this isolate. */
 let rowsWritten = 0
 
 export class LimitObject extends Base {

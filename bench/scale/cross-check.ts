@@ -34,7 +34,7 @@ type Fate = 'admitted' | 'refused' | 'undecided'
 type Fates = Pick<CrossCheckCounts, 'admitted' | 'undecided'>
 
 interface Sent {
-  /** After the first. */
+  /** Time since the first request. */
   readonly ms: number
   readonly caller: number
   readonly isolate: number
@@ -48,10 +48,10 @@ const DURATION_MS = 20_000
 const ROUND_TRIP_MS = 20
 /** Long enough for a machine that does other things as well: what comes late would count as not admitted. */
 const TIMEOUT_MS = 5_000
-/** Some callers are over theirs, some have leases, and some have neither. */
+/** Some callers are over this limit, some have leases, and some have neither. */
 const PER_CALLER = { limit: 200, windowMs: 10_000 }
 const MOST_TIMES = 3
-/** Of those who share another limit too: workerd writes to a real disk, four times for a request. */
+/** Fewer requests share another limit too: workerd writes to a real disk, four times for each. */
 const ONE_IN_SHARED = 4
 const OF_ALL = { limit: 225, windowMs: 10_000 }
 const COMPARED = [
@@ -139,7 +139,7 @@ async function playOverObjects(schedule: readonly Sent[], compared: Compared): P
     const objects = openObjects(namespace)
     const createStore = () => new DurableObjectStore({ objects, timeoutMs: TIMEOUT_MS })
     const fates = await playReally(schedule, compared, createStore)
-    // Until all have heard how decisions ended.
+    // By then all objects know how decisions ended.
     await sleep(1_000)
     return { ...fates, calls, written: Number(await (await fetch(host.url)).json()) }
   } finally {

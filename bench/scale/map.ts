@@ -4,7 +4,7 @@ export interface Metro {
   readonly name: string
   readonly latitude: number
   readonly longitude: number
-  /** Of all requests, in percent: an API that is used all over the world. Assumed. */
+  /** Percent of all requests. Assumed for an API that is used all over the world. */
   readonly share: number
 }
 
@@ -77,7 +77,7 @@ export function createPlaces(oneIn: number, random: () => number): Place[] {
   return all.filter((_, index) => index % oneIn === 0)
 }
 
-/** From one to the other and back, in milliseconds. */
+/** Computes the time from one to the other and back. */
 export function computeRoundTripMs(a: Pick<Place, 'latitude' | 'longitude'>, b: typeof a): number {
   const radians = (degrees: number) => (degrees * Math.PI) / 180
   const [lat1, lat2] = [radians(a.latitude), radians(b.latitude)]

@@ -1,6 +1,7 @@
+/** Durable Objects in virtual time: the real class, with a database, alarms and a bill as Cloudflare gives them. */
 import { LimitObject } from '../../src/core/store/durable-object/limit-object.ts'
 import type { ObjectDatabase, ObjectNamespace } from '../../src/core/store/durable-object/objects.ts'
-// An object imports it when it is first asked. Here, so that this takes no time.
+// An object imports it with its first call. It is imported here, so that this takes no time.
 import '../../src/core/store/durable-object/limit-machine.ts'
 import { computeRoundTripMs, type Place } from './map.ts'
 import { Server } from './server.ts'
@@ -33,7 +34,7 @@ export interface ObjectBill {
   gbSeconds: number
 }
 
-/** All Durable Objects of a binding: the real class, with a database and alarms as Cloudflare gives them. */
+/** All Durable Objects of a binding. */
 export class ObjectSite {
   readonly #bill: ObjectBill = { requests: 0, rowsWritten: 0, rowsRead: 0, gbSeconds: 0 }
   /** Calls that found no object: it is made, after a look around the world whether it is elsewhere. */
@@ -212,7 +213,7 @@ class HostedObject implements Owner {
       }
       case 'CREATE TABLE':
         this.#isTableMade = true
-        // As workerd counts them: a table is a row, and so is its key.
+        // workerd counts a table as a row, and its key as another.
         this.#write(2)
         return []
       case 'INSERT INTO':
@@ -229,7 +230,7 @@ class HostedObject implements Owner {
   }
 }
 
-/** By objects that hold something other than the state of a key. */
+/** Objects that hold something other than the state of a key would call it. */
 function refuseCall(): never {
   throw new Error('not simulated')
 }

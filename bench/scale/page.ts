@@ -68,7 +68,7 @@ function formatOff(rows: readonly CrossCheckRow[]): string {
   return `The simulation was off by ${(Math.max(...off) * 100).toFixed(1)}% at most.`
 }
 
-/** Where each store ends. */
+/** Lists up to which load each store decides well. */
 function listEnds(rows: readonly ScaleRow[]): Row[] {
   const groups = Map.groupBy(rows, ({ policies, store, leases }) => [policies, store, leases].join())
   return [...groups.values()].map((own): Row => {

@@ -1,3 +1,4 @@
+/** The plots of bench/results/scale.md. */
 import { drawLines } from '../report/svg.ts'
 import { HOT_GLOBAL, PER_TOKEN } from './policies.ts'
 import { canKeepUp, type ScaleResults, type ScaleRow } from './results.ts'
@@ -10,7 +11,7 @@ const LINES = [
   { name: 'objects, leases', store: 'durable-object', leases: 'auto' },
 ] as const
 
-/** The plots of a run, by name of the file. */
+/** @returns plots by name of the file */
 export function drawScalePlots({ rows }: ScaleResults): Map<string, string> {
   // What is not decided costs nothing and takes no time: a line ends where its store does.
   const perToken = rows.filter((row) => row.policies === PER_TOKEN.name && canKeepUp(row))

@@ -1,3 +1,4 @@
+/** The limits of the scenarios, and their charges. */
 import type { Charge, StoreCharge } from '../../src/core/model/charge.ts'
 import type { Limit } from '../../src/core/model/limits.ts'
 
@@ -15,10 +16,10 @@ export interface Limits {
 
 /** The longest window of all policies: after so long, windows are as full as they get. */
 export const LONGEST_MS = 30_000
-/** That of a limit for all. */
+/** The window of a limit for all. */
 export const ALL_MS = 10_000
 
-/** As many a second as in the recipe for leases (docs/recipes.md). */
+/** This allows as many a second as the recipe for leases (docs/recipes.md). */
 const PER_CALLER: Limit = { limit: 500, windowMs: LONGEST_MS }
 
 const ofAll = (perSecond: number, share: number): Limit => {

@@ -20,7 +20,7 @@ export const PRICES = {
   gbSeconds: { of: 'a million GB-s of duration', dollars: 12.5, source: CLOUDFLARE, read: '2026' },
 } as const satisfies Readonly<Record<string, Price>>
 
-/** For a million requests. */
+/** Computes what a million requests cost. */
 export function computeDollars(
   { commands, calls, rowsWritten, rowsRead, gbSeconds }: ScaleFigures,
   store: string,

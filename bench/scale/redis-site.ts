@@ -1,3 +1,4 @@
+/** One Redis in virtual time, in one region, as fast as Upstash lets a database be. */
 import { VirtualStore } from '../../src/command/simulate/virtual-store.ts'
 import type { Decision, DecisionRequest } from '../../src/core/model/charge.ts'
 import { type Store, StoreError } from '../../src/core/model/store.ts'
@@ -17,7 +18,7 @@ export interface RedisOptions {
   readonly timeoutMs: number
 }
 
-/** One Redis in one region, which decides by the script's twin, as fast as Upstash lets a database be. */
+/** It decides by the script's implementation in TypeScript. */
 export class RedisSite {
   calls = 0
   readonly #options: RedisOptions
@@ -35,7 +36,7 @@ export class RedisSite {
   }
 
   /**
-   * As it is asked from a place. It waits for an answer as the store over Upstash does.
+   * The store as a place has it. It waits for an answer as the store over Upstash does.
    * @param roundTripMs to the primary and back: every decision writes, so no replica nearer by can answer it
    */
   storeAt(roundTripMs: number): Store {

@@ -1,6 +1,6 @@
+/** What `npm run bench:scale` has measured. */
 import type { ScaleFigures } from './simulate.ts'
 
-/** One run of `npm run bench:scale`. */
 export interface ScaleResults {
   readonly machine: {
     readonly date: string
@@ -11,9 +11,9 @@ export interface ScaleResults {
   }
   readonly seed: number
   readonly rows: readonly ScaleRow[]
-  /** As rows, where it takes as long as Cloudflare says at most to make an object. */
+  /** The same with the longest time that Cloudflare says it takes to make an object. */
   readonly lookingAround: readonly ScaleRow[]
-  /** As rows, where the Worker runs next to Redis. */
+  /** The same with the Worker next to Redis. */
   readonly nearRedis: readonly ScaleRow[]
   /** The same load, all of it simulated, and one in ten. */
   readonly scaledDown: readonly ScaleRow[]
@@ -27,7 +27,7 @@ export interface ScaleRow extends ScaleFigures {
   readonly leases: 'off' | 'auto'
   readonly perSecond: number
   readonly oneIn: number
-  /** For a million requests. */
+  /** What a million requests cost. */
   readonly dollars: number
 }
 
@@ -40,7 +40,7 @@ export function canKeepUp({ undecided, requests }: ScaleRow): boolean {
 
 /** The same requests through the real thing, in real time, and through the simulation. */
 export interface CrossCheckRow extends Pick<ScaleRow, 'store' | 'leases'> {
-  /** Whether all share a limit beside their own. */
+  /** Whether all share a limit besides their own. */
   readonly isShared: boolean
   readonly requests: number
   readonly real: CrossCheckCounts

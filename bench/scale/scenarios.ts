@@ -1,3 +1,4 @@
+/** Which loads are simulated. */
 import {
   ALL_MS,
   FLOODED_GLOBAL,
@@ -24,9 +25,9 @@ const VARIANTS = [
   { store: 'durable-object', leases: 'auto' },
 ] as const
 const ALL_POLICIES = [PER_TOKEN, TOKEN_AND_GLOBAL, HOT_GLOBAL, FLOODED_GLOBAL]
-/** Where callers share a key beside their own, one in ten callers, places and isolates is simulated above this. */
+/** Above this, one in ten callers, places and isolates is simulated if callers share a key besides their own. */
 const SHARED_UP_TO = 300
-/** Where all share only a key. */
+/** This is measured if all share one key and have none of their own. */
 const SHARED_WINDOWS_MS = 2 * ALL_MS
 /** A limit that is flooded fills and empties in waves, which leases make longer than a window: several are measured. */
 const WAVES_MS = 6 * ALL_MS
@@ -47,7 +48,7 @@ export function listSeries(seed: number, isQuick: boolean): Series[] {
   )
 }
 
-/** Of a new caller, while it is not known whether its object is elsewhere. */
+/** Cloudflare looks elsewhere for the objects of new callers before it makes them. */
 export function createLookingAround(seed: number): Scenario[] {
   return [100, 1_000].map((load) => {
     return {
@@ -57,7 +58,7 @@ export function createLookingAround(seed: number): Scenario[] {
   })
 }
 
-/** With placement. */
+/** The Worker is placed next to Redis. */
 export function createNearRedis(seed: number): Scenario[] {
   return [100, 1_000].map((load) => {
     return { ...createScenario(PER_TOKEN, { store: 'redis', leases: 'off' }, load, seed, false), isNearRedis: true }
@@ -78,11 +79,11 @@ function createScenario(
   isQuick: boolean,
 ): Scenario {
   const hasCallers = policies.findLimits(perSecond).perCaller !== undefined
-  // An identity that all share would seem a tenth as hot to one in ten isolates. Beside limits of callers it is not leased.
+  // An identity that all share would seem a tenth as hot to one in ten isolates. Next to limits of callers it is not leased.
   const oneIn = hasCallers ? (isQuick ? 10 : chooseOneIn(policies, perSecond)) : 1
   const leastMs = (LEAST_REQUESTS / (isQuick ? 10 : 1) / (perSecond / oneIn)) * 1_000
   const wavesMs = policies === FLOODED_GLOBAL && !isQuick ? WAVES_MS : 0
-  // Whole windows: callers over their limits spend them at once and wait.
+  // Whole windows are measured: callers over their limits use them up at once and wait.
   const windowsMs = hasCallers ? LONGEST_MS : SHARED_WINDOWS_MS
   return {
     policies,

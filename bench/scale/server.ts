@@ -1,9 +1,11 @@
+/** A server in virtual time, with a queue. */
+
 /**
- * A call that finds more work than this before it gets an error. Assumed: neither Upstash nor Cloudflare tells how long a
+ * A call that finds more work than this before it gets an error. Assumed: neither Upstash nor Cloudflare says how long a
  * call may wait. If it were longer than an engine waits, a server with too much to do would decide next to nothing in time.
  */
 const LONGEST_QUEUE_MS = 250
-/** Over how long the rate of calls is averaged, and how long each of them takes. */
+/** The rate of calls and the time of each are averaged over this. */
 const RATE_MS = 1_000
 
 /** Serves one call after the other, as Redis and a Durable Object do. */

@@ -1,6 +1,6 @@
 /**
  * Requests from all over the world through the code that decides in production: `Engine` with its refusal cache, leases and
- * circuit breaker, over the script's twin or over Durable Objects. Network, clock and chance are virtual: the same seed
+ * circuit breaker, over the script's implementation in TypeScript or over Durable Objects. Network, clock and chance are virtual: the same seed
  * gives the same figures.
  */
 import { Engine } from '../../src/core/engine/engine.ts'
@@ -27,13 +27,13 @@ export interface Scenario {
   readonly leases: 'off' | 'auto'
   /** Requests a second, of all the world. */
   readonly perSecond: number
-  /** One of so many callers is simulated; where all share a key, one of so many places too, each with all it is asked. */
+  /** One of so many callers is simulated; where all share a key, one of so many places too, each with all its requests. */
   readonly oneIn: number
-  /** Not measured: until windows are as full as they get. */
+  /** Until windows are as full as they get, nothing is measured. */
   readonly warmUpMs: number
   readonly measuredMs: number
   readonly seed: number
-  /** Of all the world; a million if left out. */
+  /** Callers of all the world; a million if left out. */
   readonly callers?: number
   /** How long Cloudflare looks for an object before it makes one, in milliseconds; 0 if left out. */
   readonly lookMs?: number
@@ -41,7 +41,7 @@ export interface Scenario {
   readonly isNearRedis?: boolean
 }
 
-/** Of what is measured. */
+/** What the measured requests cost and got. */
 export interface ScaleFigures {
   /** Simulated; each stands for `oneIn`. */
   readonly requests: number
@@ -58,7 +58,7 @@ export interface ScaleFigures {
   readonly p99Ms: number
   /** Calls to the store for a request: of REST, or to objects. */
   readonly calls: number
-  /** Those of them to the object of the key that all requests share. */
+  /** How many of them go to the object of the key that all requests share. */
   readonly sharedCalls: number
   /** Commands that Upstash bills for a request. */
   readonly commands: number
@@ -71,12 +71,12 @@ export interface ScaleFigures {
 
 const CALLERS = 1_000_000
 const ISOLATES = 4
-/** Of a caller's requests: the others come from elsewhere. Assumed. */
+/** Share of a caller's requests that come from its home: the others come from elsewhere. Assumed. */
 const AT_HOME = 0.9
 /** The default of STORE_TIMEOUT_MS. */
 const TIMEOUT_MS = 500
 const REDIS_REGION = 'Washington'
-/** After the last request. */
+/** The simulation goes on for this after the last request. */
 const REST_MS = 2_000
 
 export async function simulate(scenario: Scenario): Promise<ScaleFigures> {
@@ -102,7 +102,7 @@ class Simulation {
   readonly #time: VirtualTime
   readonly #random: () => number
   readonly #places: readonly Place[]
-  /** Of each place. */
+  /** The isolates of each place. */
   readonly #isolates: readonly (readonly Engine[])[]
   readonly #site: Site
   readonly #ideal: MemoryStore
@@ -178,7 +178,7 @@ class Simulation {
     })
   }
 
-  /** What is spent of a lease is admitted at once, else what decided tells when; of several objects, by when. */
+  /** A lease admits at once, else the decision says when; a decision by several objects says by when. */
   #note(charges: readonly StoreCharge[], sentMs: number, answeredAtMs: number, decidedMs: number): void {
     const isExact = charges.length === 1 || this.#scenario.store === 'redis'
     const span =

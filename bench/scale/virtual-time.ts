@@ -1,7 +1,9 @@
-/** Where the simulation begins: midnight, so that windows of the clock begin with it. */
+/** A clock, timers and chance that a simulation has to itself. */
+
+/** The simulation begins at midnight, so that windows of the clock begin with it. */
 export const START_MS = Date.UTC(2026, 0, 1)
 
-/** For whom a piece of code runs, such as an object whose timers keep it in memory. */
+/** Code runs on behalf of an owner, such as an object whose timers keep it in memory. */
 export interface Owner {
   /** A timer of its own begins to wait. */
   hold(): void
@@ -23,8 +25,8 @@ interface Event {
 const nextTurn = setImmediate
 
 /**
- * Runs what is due in the order of its time; what is due at once, in the order in which it was asked for. Between two
- * events, all promises that the first has settled are heard.
+ * Runs what is due in the order of its time; what is due at once, in the order of the calls. Between two
+ * events, the code that awaits promises of the first goes on.
  */
 export class VirtualTime {
   nowMs = START_MS
@@ -38,7 +40,7 @@ export class VirtualTime {
     return this.#push({ ms: Math.max(ms, this.nowMs), order: this.#order++, run, owner, isQuiet: false })
   }
 
-  /** For what settles no promise: nothing need be heard after it. */
+  /** Runs what settles no promise, so that none must be awaited after it. */
   quietlyAt(ms: number, run: () => void): void {
     this.#push({ ms: Math.max(ms, this.nowMs), order: this.#order++, run, owner: undefined, isQuiet: true })
   }
@@ -63,7 +65,7 @@ export class VirtualTime {
     this.owner = undefined
   }
 
-  /** As the global functions of the same names, which `runInVirtualTime` replaces by these. */
+  /** Stands for the global function of the same name, which `runInVirtualTime` replaces. */
   setTimeout(run: () => void, ms = 0): Event {
     const { owner } = this
     owner?.hold()

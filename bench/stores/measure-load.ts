@@ -3,12 +3,12 @@ import { readRunUs } from '../processor-time.ts'
 import type { Site } from '../site.ts'
 import { computeMedian } from '../statistics.ts'
 
-/** In the window of a log. */
+/** Entries in the window of a log. */
 const ENTRIES = [1_000, 100_000] as const
 
 export interface LoadFigures {
   readonly entries: number
-  /** Of workerd. */
+  /** Processor time of workerd. */
   readonly processorMs: number
 }
 

@@ -13,7 +13,7 @@ export interface StoreFigures {
   readonly store: string
   readonly callers: number
   readonly requestsPerSecond: number
-  /** Of requests that are sent one after the other. */
+  /** The median of requests that are sent one after the other. */
   readonly aloneP50Ms: number
 }
 
@@ -29,7 +29,7 @@ export interface StoreBenchOptions {
 interface Cell {
   readonly variant: Variant
   readonly store: string
-  /** Of Redis; undefined for objects. */
+  /** How much later Redis answers; undefined for objects. */
   readonly latencyMs?: number
   readonly callers: number
   readonly runs: Omit<StoreFigures, 'variant' | 'store' | 'callers'>[]

@@ -17,7 +17,7 @@ const CHARGE: StoreCharge = {
   mode: 'enforce',
   reserved: 0,
 }
-/** Between two entries. */
+/** The time between two entries. */
 const GAP_US = 2_000
 
 interface State extends ObjectState {

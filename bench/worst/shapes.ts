@@ -6,7 +6,7 @@ export interface Shape {
   readonly headers: Readonly<Record<string, string | readonly string[]>>
 }
 
-/** Beyond these, workerd or a client's own HTTP library refuses; what is longer than the gateway reads is tried as well. */
+/** workerd or a client's HTTP library refuses more. What is longer than the gateway reads is tried as well. */
 const TARGET_CHARACTERS = [20, 2_000, 4_400, 8_400, 15_000]
 const FIELD_CHARACTERS = [0, 90, 1_000, 8_100, 15_000]
 
