@@ -20,8 +20,17 @@ interface Deployed {
  * @throws Error that says what the gateway would refuse
  */
 export async function findNeededParts(args: readonly string[]): Promise<ReadonlySet<string> | undefined> {
-  const deployed = readDeployed(args)
-  return deployed && recordParts(deployed)
+  const { values } = parseArgs({ args: [...args], options: { env: { type: 'string' }, config: { type: 'string' } } })
+  const settings = readSettings({ ...values, cwd: process.cwd(), shell: {}, view: 'deployed' })
+  const { file, sources } = settings
+  const required = readRequiredSecrets(settings)
+  // Variables may have been set elsewhere, or have values that are unknown here.
+  if (!required || file?.get('keep_vars') === true) return undefined
+  if (required.some((name) => (VARIABLES as readonly unknown[]).includes(name) && !SECRETS.has(name))) return undefined
+  const variables = Object.entries(settings.variables).filter(([name]) => sources.get(name) === 'wrangler')
+  const secrets = required.map((name) => [name, createStandIn(name)])
+  const bindings = Object.keys(readBindings(settings))
+  return recordParts({ variables: Object.fromEntries([...variables, ...secrets]), bindings })
 }
 
 /**
@@ -35,18 +44,4 @@ export async function recordParts(deployed: Deployed): Promise<ReadonlySet<strin
     throw new Error(stderr.trim())
   })
   return new Set(JSON.parse(stdout))
-}
-
-/** The variables of Wrangler's file, a stand-in for each secret that it requires, and the names of its bindings. */
-function readDeployed(args: readonly string[]): Deployed | undefined {
-  const { values } = parseArgs({ args: [...args], options: { env: { type: 'string' }, config: { type: 'string' } } })
-  const settings = readSettings({ ...values, cwd: process.cwd(), shell: {}, view: 'deployed' })
-  const { file, sources } = settings
-  const required = readRequiredSecrets(settings)
-  // Variables may have been set elsewhere, or have values that are unknown here.
-  if (!required || file?.get('keep_vars') === true) return undefined
-  if (required.some((name) => (VARIABLES as readonly unknown[]).includes(name) && !SECRETS.has(name))) return undefined
-  const variables = Object.entries(settings.variables).filter(([name]) => sources.get(name) === 'wrangler')
-  const secrets = required.map((name) => [name, createStandIn(name)])
-  return { variables: Object.fromEntries([...variables, ...secrets]), bindings: Object.keys(readBindings(settings)) }
 }

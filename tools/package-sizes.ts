@@ -51,14 +51,11 @@ export async function bundleProgram(program: string, project: string): Promise<s
 if (import.meta.main) {
   // Inside the package itself, its name leads to what was built.
   const lib = join(import.meta.dirname, '../lib')
+  const toKiB = (bytes: number) => Math.round((bytes / 1_024) * 10) / 10
   const rows = []
   for (const program of PROGRAMS) {
     const text = await bundleProgram(program, lib)
     rows.push({ program, KiB: toKiB(Buffer.byteLength(text)), gzipped: toKiB(gzipSync(text).length) })
   }
   console.table(rows)
-}
-
-function toKiB(bytes: number): number {
-  return Math.round((bytes / 1_024) * 10) / 10
 }

@@ -4,7 +4,7 @@
  */
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { chromium } from 'playwright-core'
+import { type BrowserContextOptions, chromium } from 'playwright-core'
 import { createDigest } from '../src/core/runtime/digest.ts'
 import type { Period, StatisticsStore } from '../src/core/store/counters.ts'
 import { RedisCounters } from '../src/core/store/redis/counters/redis-counters.ts'
@@ -69,23 +69,19 @@ const SCHEMES = ['light', 'dark'] as const
 
 mkdirSync(FOLDER, { recursive: true })
 const browser = await chromium.launch({ executablePath: await findChromium(), args: ['--no-sandbox'] })
-for (const view of Object.keys(VIEWS) as (keyof typeof VIEWS)[]) {
-  for (const size of Object.keys(SIZES) as (keyof typeof SIZES)[]) {
-    for (const scheme of SCHEMES) await show(view, size, scheme)
+for (const [view, hash] of Object.entries(VIEWS)) {
+  for (const [size, viewport] of Object.entries(SIZES)) {
+    for (const colorScheme of SCHEMES) await show(view, hash, `${size}-${colorScheme}`, { colorScheme, viewport })
   }
 }
 await browser.close()
 // All that was started is part of this process or ends with it.
 process.exit(0)
 
-async function show(
-  view: keyof typeof VIEWS,
-  size: keyof typeof SIZES,
-  colorScheme: (typeof SCHEMES)[number],
-): Promise<void> {
-  const context = await browser.newContext({ baseURL: url, colorScheme, viewport: SIZES[size] })
+async function show(view: string, hash: string, kind: string, options: BrowserContextOptions): Promise<void> {
+  const context = await browser.newContext({ baseURL: url, ...options })
   const page = await context.newPage()
-  await page.goto(`/_sluice/${VIEWS[view]}`)
+  await page.goto(`/_sluice/${hash}`)
   await page.getByLabel('Admin token').fill(ADMIN_TOKEN)
   await page.getByRole('button', { name: 'Log in' }).click()
   await page.getByRole('table').first().waitFor()
@@ -97,7 +93,7 @@ async function show(
     await page.getByRole('img', { name: 'Requests by minute' }).waitFor()
   }
   if (view === 'rules') await page.getByText('Valid;').waitFor()
-  await page.screenshot({ path: join(FOLDER, `${view}-${size}-${colorScheme}.png`), animations: 'disabled' })
+  await page.screenshot({ path: join(FOLDER, `${view}-${kind}.png`), animations: 'disabled' })
   await context.close()
 }
 
