@@ -19,7 +19,7 @@ const SHOWN = 30
 
 await using site = await openSite()
 const { date, processors } = await describeMachine(site.redis)
-console.log(`${date}, ${processors}; µs of a request in each function alone`)
+console.log(`${date}, ${processors}; µs of a request in the code of each function`)
 const variants = [BARE_PROXY, UNLIMITED, LEASED]
 const profiles: ReadonlyMap<string, number>[] = []
 for (const variant of variants) profiles.push(await measure(variant))

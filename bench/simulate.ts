@@ -66,14 +66,14 @@ async function writeLog(file: string, count: number): Promise<void> {
     // A few callers send most.
     const caller = Math.floor(callers * ((i * 0.6180339887) % 1) ** 3)
     const ip = `198.18.${caller >> 8}.${caller & 255}`
-    const time = commonTime(START_S + Math.floor(i / LINES_PER_S))
+    const time = formatTime(START_S + Math.floor(i / LINES_PER_S))
     const line = `${ip} - - [${time}] "GET ${PATHS[i % PATHS.length]} HTTP/1.1" 200 512 "https://example.com/" "${AGENT}"\n`
     if (!out.write(line)) await once(out, 'drain')
   }
   await finished(out.end())
 }
 
-function commonTime(seconds: number): string {
+function formatTime(seconds: number): string {
   const [, , month, , time] = new Date(seconds * 1_000).toUTCString().split(' ')
   const day = new Date(seconds * 1_000).toISOString().slice(8, 10)
   return `${day}/${month}/2026:${time} +0000`

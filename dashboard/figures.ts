@@ -52,9 +52,9 @@ export function findQuantileMs(
 /** A value for every period, those in which nothing was counted among them; of minutes, only for those that are over. */
 export function listOverTime(
   { fromMs, toMs, periodMs, periods, resolution }: Counted,
-  numberOf: (numbers: Numbers) => number,
+  toNumber: (numbers: Numbers) => number,
 ): { readonly seconds: number[]; readonly values: number[] } {
-  const known = new Map(periods.map((period) => [period.startMs, numberOf(period)]))
+  const known = new Map(periods.map((period) => [period.startMs, toNumber(period)]))
   const seconds: number[] = []
   const values: number[] = []
   const endMs = resolution === 'minute' ? toMs - periodMs : toMs

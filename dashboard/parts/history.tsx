@@ -56,7 +56,7 @@ function Refused({ refusals, range }: { refusals: CallerHistory['refusals']; ran
         <Table
           label="Refusals"
           rows={rows}
-          keyOf={({ startMs, policy }) => `${startMs} ${policy}`}
+          toKey={({ startMs, policy }) => `${startMs} ${policy}`}
           columns={[
             { name: unit, cell: ({ startMs }) => formatMinute(startMs) },
             { name: 'policy', cell: ({ policy }) => policy },
@@ -85,7 +85,7 @@ function AuditLog({ audit }: Pick<CallerHistory, 'audit'>) {
         <Table
           label="Audit log"
           rows={audit}
-          keyOf={({ atMs, action }) => `${atMs} ${action}`}
+          toKey={({ atMs, action }) => `${atMs} ${action}`}
           columns={[
             { name: 'when', cell: ({ atMs }) => formatMoment(atMs) },
             { name: 'action', cell: ({ action }) => action },

@@ -10,7 +10,7 @@ export function Limits({ limits }: Pick<CallerUsage, 'limits'>) {
     <Table
       label="Limits"
       rows={limits}
-      keyOf={formatName}
+      toKey={formatName}
       columns={[
         {
           name: 'limit',

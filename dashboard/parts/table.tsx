@@ -14,13 +14,13 @@ export interface TableProps<Row> {
   readonly label: string
   readonly columns: readonly Column<Row>[]
   readonly rows: readonly Row[]
-  readonly keyOf: (row: Row) => string
+  readonly toKey: (row: Row) => string
   /** Index of the column that heads each row; 0 by default. */
   readonly headAt?: number
 }
 
 /** Rows under a head. On a phone, which has no room for the head, the style sheet names each cell by its column. */
-export function Table<Row>({ label, columns, rows, keyOf, headAt = 0 }: TableProps<Row>) {
+export function Table<Row>({ label, columns, rows, toKey, headAt = 0 }: TableProps<Row>) {
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard
     <section class="scroll" aria-label={label} tabIndex={0}>
@@ -36,7 +36,7 @@ export function Table<Row>({ label, columns, rows, keyOf, headAt = 0 }: TablePro
         </thead>
         <tbody>
           {rows.map((row) => (
-            <tr key={keyOf(row)}>
+            <tr key={toKey(row)}>
               {columns.map(({ name, like, cell }, at) =>
                 at === headAt ? (
                   <th key={name} scope="row">

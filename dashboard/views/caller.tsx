@@ -297,8 +297,8 @@ function Override({ run, action, counting }: { run: Run; action: Action } & Pick
   const { value } = usePolled<Policies>('/admin/policies', 60_000)
   const [policy, setPolicy] = useState('')
   const own = value?.policies.filter((each) => each.limits.length > 0 && !isForEveryone(each)) ?? []
-  const rankOf = ({ name }: ActivePolicy) => counting?.indexOf(name) ?? 0
-  const limiting = own.filter((each) => rankOf(each) >= 0).toSorted((a, b) => rankOf(a) - rankOf(b))
+  const findRank = ({ name }: ActivePolicy) => counting?.indexOf(name) ?? 0
+  const limiting = own.filter((each) => findRank(each) >= 0).toSorted((a, b) => findRank(a) - findRank(b))
   const chosen = limiting.find(({ name }) => name === policy) ?? limiting[0]
   if (!chosen) return null
   const { name } = chosen

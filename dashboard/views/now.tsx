@@ -187,7 +187,7 @@ function Policies({ policies, counted }: { policies: readonly ActivePolicy[]; co
       <DataTable
         label="Active policies"
         rows={policies}
-        keyOf={({ name }) => name}
+        toKey={({ name }) => name}
         columns={[
           { name: 'policy', value: ({ name }) => name },
           {
@@ -244,7 +244,7 @@ function MostRefused({ counted: { refused } }: { counted: Counted }) {
         <DataTable
           label="Most refused callers"
           rows={refused.callers.slice(0, MAX_CALLERS)}
-          keyOf={({ policy, digest }) => `${policy} ${digest}`}
+          toKey={({ policy, digest }) => `${policy} ${digest}`}
           columns={[
             {
               name: 'caller',

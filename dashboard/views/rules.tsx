@@ -73,7 +73,7 @@ function Entries({ now: { rules }, onDone }: { now: RulesNow; onDone: () => void
         <Table
           label="Runtime rules"
           rows={rows}
-          keyOf={({ kind, entry }) => `${kind} ${JSON.stringify(entry)}`}
+          toKey={({ kind, entry }) => `${kind} ${JSON.stringify(entry)}`}
           headAt={1}
           columns={[
             { name: 'type', cell: ({ kind, entry }) => describeKind(KINDS[kind], entry) },
@@ -140,7 +140,7 @@ function Versions({ versions, onDone }: { versions: readonly Revision[]; onDone:
       <Table
         label="Versions"
         rows={versions}
-        keyOf={({ version }) => `${version}`}
+        toKey={({ version }) => `${version}`}
         columns={[
           { name: 'version', cell: ({ version }) => version },
           { name: 'when', cell: ({ atMs }) => formatMoment(atMs) },

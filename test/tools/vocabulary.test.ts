@@ -13,13 +13,19 @@ const REPLACED = new Set(
 )
 
 /** Sources that are written by hand. */
-const FILES = execFileSync('git', ['ls-files', 'src', 'lua', 'dashboard'], { cwd: ROOT, encoding: 'utf8' })
-  .split('\n')
-  .filter((file) => /\.(?:tsx?|lua)$/.test(file) && !/(?:files|lua)\.ts$/.test(file))
+const FILES = listFiles('src', 'lua', 'dashboard')
+const TOOLS = listFiles('bench', 'tools')
+
+function listFiles(...folders: readonly string[]): readonly string[] {
+  return execFileSync('git', ['ls-files', ...folders], { cwd: ROOT, encoding: 'utf8' })
+    .split('\n')
+    .filter((file) => /\.(?:tsx?|lua)$/.test(file) && !/(?:files|lua)\.ts$/.test(file))
+}
 
 test('names in the code use the words of the glossary', () => {
   expect(FILES.length).toBeGreaterThan(200)
-  const found = FILES.flatMap((file) =>
+  expect(TOOLS.length).toBeGreaterThan(100)
+  const found = [...FILES, ...TOOLS].flatMap((file) =>
     namesIn(readFileSync(join(ROOT, file), 'utf8'))
       .filter((name) => wordsOf(name).some((word) => REPLACED.has(word)))
       .map((name) => `${file}: ${name}`),
@@ -49,6 +55,13 @@ const VERBS = new Set(
   tabulate take throttle track truncate unlink unmap update use verify wait write
   `.split(/\s+/),
 )
+/** What only benches and tools do. */
+const VERBS_OF_TOOLS = new Set(
+  `
+  assert attack build bundle capitalize choose consume embed end fail fill flood forward give install launch loop measure
+  play print profile request reset send simulate spread time unpack watch wrap
+  `.split(/\s+/),
+)
 /** They begin the names of functions that answer yes or no. */
 const PREDICATES = new Set(
   'applies can counts covers detects has holds implies is lacks matches may must prefers refuses remembers signals uses was'.split(
@@ -57,19 +70,24 @@ const PREDICATES = new Set(
 )
 /** They begin the names of functions that give a thing in another form. */
 const FORMS = new Set(['to', 'from', 'with', 'without'])
-/** What users import is named for what it makes, and what starts the command as in other languages. */
+/** What users import and schemas are named for what they make, and what starts the command as in other languages. */
 const PUBLIC = new Set(
-  'concurrency fixedWindow main memoryStore outbound quota redisStore slidingWindow sluice sortedSet tokenBucket'.split(
+  'concurrency fixedWindow main memoryStore oneOf outbound quota redisStore slidingWindow sluice sortedSet tokenBucket'.split(
     ' ',
   ),
 )
 
-test('functions begin with a verb', () => {
-  const found = FILES.filter((file) => /\.tsx?$/.test(file)).flatMap((file) =>
-    functionsIn(readFileSync(join(ROOT, file), 'utf8'))
-      .filter((name) => !isVerbal(name))
-      .map((name) => `${file}: ${name}`),
-  )
+test.each([
+  ['src and dashboard', FILES, []],
+  ['bench and tools', TOOLS, [...VERBS_OF_TOOLS]],
+])('functions of %s begin with a verb', (_folders, files, moreVerbs) => {
+  const found = files
+    .filter((file) => /\.tsx?$/.test(file))
+    .flatMap((file) =>
+      functionsIn(readFileSync(join(ROOT, file), 'utf8'))
+        .filter((name) => !isVerbal(name, moreVerbs))
+        .map((name) => `${file}: ${name}`),
+    )
   expect(found).toEqual([])
 })
 
@@ -78,19 +96,24 @@ test.each([
   ['export async function* cookies() {', ['cookies']],
   ['// The function cookies() is gone.', []],
   ['export function toText() { return function asked() {', ['asked']],
+  ['const rankOf = ({ name }) => 1', ['rankOf']],
+  ['const findRank = (name) => 1; const proof = 1', []],
 ])('a function without a verb is seen: %s', (code, expected) => {
   expect(functionsIn(code).filter((name) => !isVerbal(name))).toEqual(expected)
 })
 
-/** Names of functions, except those of components. */
+/** Names of functions, except those of components; and of constants that end as a function without a verb would. */
 function functionsIn(code: string): string[] {
   const bare = code.replace(/\/\*[\s\S]*?\*\/|\/\/.*/g, '')
-  return [...bare.matchAll(/\bfunction\*? ([a-z]\w*)/g)].map(([, name = '']) => name)
+  return [...bare.matchAll(/\b(?:function\*? ([a-z]\w*)|const ([a-z]\w*Of) =)/g)].map(
+    ([, name, ofName]) => name ?? ofName ?? '',
+  )
 }
 
-function isVerbal(name: string): boolean {
+function isVerbal(name: string, moreVerbs: readonly string[] = []): boolean {
   const [first = ''] = wordsOf(name)
-  return VERBS.has(first) || PREDICATES.has(first) || FORMS.has(first) || PUBLIC.has(name)
+  const begins = VERBS.has(first) || PREDICATES.has(first) || FORMS.has(first) || moreVerbs.includes(first)
+  return begins || PUBLIC.has(name)
 }
 
 /** Identifiers outside of comments and texts. */
