@@ -99,9 +99,10 @@ const KEPT = new Set([...OWN, ...Object.keys(COMMANDS)])
 const withoutUnusedCommands: Rolldown.Plugin = {
   name: 'without-unused-commands',
   transform: {
-    // The peers of the bench have a client of their own.
-    filter: { id: /(?<!bench.)node_modules.@upstash.redis.chunk-/ },
-    handler(code) {
+    filter: { id: /node_modules.@upstash.redis.chunk-/ },
+    handler(code, id) {
+      // The peers of the bench have a client of their own.
+      if (id.startsWith(join(ROOT, 'bench'))) return undefined
       const [, before, body, after] = /^(.*\nvar Redis = class \{\n)(.*?)(\n\};\n.*)$/s.exec(code) ?? []
       if (body === undefined) return undefined
       const members = body.split(/^(?= {2}[a-z])/im).map((member) => {

@@ -5,7 +5,7 @@
 import type { OptionErrorCode } from '../src/core/options/option-error.ts'
 import type { LogEvent } from '../src/core/runtime/log.ts'
 import type { ProblemCode } from '../src/http/response/problem.ts'
-import { renderTable } from './command-page.ts'
+import { renderTable } from './markdown.ts'
 import { writeGenerated } from './write-generated.ts'
 
 /** Status, cause and perhaps what to do, as Markdown. */

@@ -4,7 +4,7 @@
  */
 import { policyKeys } from '../src/http/config/policy-keys.ts'
 import { SECRETS, VARIABLES, variables } from '../src/http/config/variables.ts'
-import { renderTable } from './command-page.ts'
+import { renderTable } from './markdown.ts'
 import { readSource, writeGenerated } from './write-generated.ts'
 
 /** A variable or a key, as the comment above it in its table explains it. */

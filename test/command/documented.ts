@@ -1,8 +1,11 @@
 /** What --json prints, held against the schema of an operation or against docs/api/command-json.md. */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import * as v from 'valibot'
 import { expect } from 'vitest'
 import type { Operation } from '../../src/gateway/admin/operation.ts'
-import { renderJsonPage } from '../../tools/command-page.ts'
+
+const JSON_PAGE = readFileSync(join(import.meta.dirname, '../../docs/api/command-json.md'), 'utf8')
 
 /** Asserts that the answer of an operation was printed, and the host. */
 export function expectAnswer({ answer }: Pick<Operation, 'answer'>, stdout: string): void {
@@ -13,7 +16,7 @@ export function expectAnswer({ answer }: Pick<Operation, 'answer'>, stdout: stri
 
 /** Asserts that the page names every field of what a subcommand printed. */
 export function expectDocumented(name: string, stdout: string): void {
-  const [, section = ''] = renderJsonPage().split(`## sluice ${name}\n`)
+  const [, section = ''] = JSON_PAGE.split(`## sluice ${name}\n`)
   const named = [...(section.split('\n## ')[0] ?? '').matchAll(/`(\w+)(?:\[\])?`/g)].map(([, field]) => field)
   expect(named).toEqual(expect.arrayContaining(fieldsOf(JSON.parse(stdout))))
 }

@@ -1,15 +1,17 @@
 /**
- * Writes docs/api: the reference of the package's entries, from the types and docstrings of the source, and that of
- * the command's JSON: `npm run docs:api`. With --check, it only says whether docs/api is as it would write it.
+ * Writes docs/api: the reference of the package's entries, from the types and docstrings of the source:
+ * `npm run docs:api`. With --check, it only says whether docs/api is as it would write it.
  */
 import { execFileSync, spawnSync } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { renderJsonPage } from '../command-page.ts'
 import { installLocked } from '../install-locked.ts'
 
 const API = join(import.meta.dirname, '../../docs/api')
+const JSON_PAGE = 'command-json.md'
+/** This page is written by hand. typedoc empties the folder. */
+const jsonPage = readFileSync(join(API, JSON_PAGE))
 
 installLocked(import.meta.dirname)
 const isChecked = process.argv.includes('--check')
@@ -30,5 +32,5 @@ function writeInto(folder: string): void {
     cwd: import.meta.dirname,
     stdio: 'inherit',
   })
-  writeFileSync(join(folder, 'command-json.md'), renderJsonPage())
+  writeFileSync(join(folder, JSON_PAGE), jsonPage)
 }
