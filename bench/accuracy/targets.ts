@@ -15,8 +15,8 @@ export interface Target {
 export const SLIDING = 'Sluice sliding-window'
 export const LEASED = 'Sluice sliding-window, leases'
 
-export const PLAIN_TARGET: Target = { ...defineSluice('sliding-window', SLIDING), isLogged: true }
-export const LEASED_TARGET: Target = { ...defineSluice('sliding-window', LEASED, { LEASES: 'auto' }) }
+const PLAIN_TARGET: Target = { ...defineSluice('sliding-window', SLIDING), isLogged: true }
+const LEASED_TARGET: Target = { ...defineSluice('sliding-window', LEASED, { LEASES: 'auto' }) }
 
 /** A short run attacks these. */
 export const OWN_TARGETS: readonly Target[] = [PLAIN_TARGET, LEASED_TARGET]

@@ -8,7 +8,6 @@ export interface Variant extends GatewayWorker {
 }
 
 export const SLUICE = 'src/worker.ts'
-export const BARE = 'bench/gateway/bare-worker.ts'
 export const UPSTASH = 'bench/peers/upstash-worker.ts'
 export const HONO_RATE_LIMITER = 'bench/peers/hono-rate-limiter-worker.ts'
 
@@ -36,7 +35,7 @@ const LIMITS = {
 /** The requests of the first second reach these. */
 const SMALL = { own: '5/1m', peers: '5/60000' }
 
-export const BARE_PROXY: Variant = { name: NAMES.bare, source: BARE, bindings: {} }
+export const BARE_PROXY: Variant = { name: NAMES.bare, source: 'bench/gateway/bare-worker.ts', bindings: {} }
 /** The least work of a limiter on one REST call. */
 export const TWO_CALLS: Variant = { name: NAMES.floor, source: 'bench/gateway/floor-worker.ts', bindings: {} }
 /** Its own proxy, in the same bundle: what is missing to it is the price of the limiter. */
