@@ -21,19 +21,7 @@ function makeVerdict(refusal: RefusalSettings, retryAfterMs: number): Refused {
 }
 
 const accept = fieldValueOf(
-  'text/html',
-  'application/json',
-  '*/*',
-  'text/*',
-  ';',
-  'q=',
-  '0.5',
-  '1',
-  '0',
-  ',',
-  ' ',
-  '<b>',
-  '"',
+  ...['text/html', 'application/json', '*/*', 'text/*', ';', 'q=', '0.5', '1', '0', ',', ' ', '<b>', '"'],
 )
 const own = anyText.filter((text) => text !== '' && !text.includes('{retry_after}'))
 
@@ -64,22 +52,7 @@ fuzz(
 
 const host = fc.constantFrom('origin.internal', 'ORIGIN.internal:443', 'other.example', 'user@origin.internal', '')
 const part = fc.constantFrom(
-  '/',
-  '//',
-  '\\',
-  '/v1',
-  'v1/',
-  '..',
-  '.',
-  '%2e%2e',
-  'x',
-  '?a=b',
-  '#c',
-  ':',
-  '@',
-  '%',
-  ' ',
-  'é',
+  ...['/', '//', '\\', '/v1', 'v1/', '..', '.', '%2e%2e', 'x', '?a=b', '#c', ':', '@', '%', ' ', 'é'],
 )
 const location = fc
   .tuple(

@@ -60,23 +60,9 @@ const PARSERS: Readonly<Record<string, (field: string) => string | undefined>> =
 
 const PIECES = [
   ...[
-    'sid=',
-    'sid',
-    'SID=',
-    's%69d=',
-    'sid[]=',
-    '=sid=',
+    ...['sid=', 'sid', 'SID=', 's%69d=', 'sid[]=', '=sid='],
     '$sid=',
-    'a=',
-    'sidecar=',
-    ' ',
-    '; ',
-    ';',
-    ',',
-    '"',
-    '=',
-    '\\',
-    '\t',
+    ...['a=', 'sidecar=', ' ', '; ', ';', ',', '"', '=', '\\', '\t'],
   ],
   ...['X', 'Y', '%58', '%20', '+', '%2B', '%zz', 'a=1', '; sid=X', '; a=1', '; sid="X"', 'sid=X'],
 ]

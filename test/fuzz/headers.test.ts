@@ -150,28 +150,12 @@ describe('removeHopByHop()', () => {
   const OWN = 'proxy-connection'
   const KEPT = ['cookie', 'content-encoding', 'content-length', 'www-authenticate']
   const name = fc.constantFrom(
-    'x-one',
-    'x-two',
-    'host',
-    'via',
-    'cf-connecting-ip',
-    'set-cookie',
-    'authorization',
+    ...['x-one', 'x-two', 'host', 'via', 'cf-connecting-ip', 'set-cookie', 'authorization'],
     ...KEPT,
     OWN,
   )
   const connection = fieldValueOf(
-    'x-one',
-    'X-TWO',
-    'close',
-    'keep-alive',
-    ',',
-    ', ',
-    ' ',
-    ';',
-    '"',
-    'x-one x-two',
-    'Proxy-Connection',
+    ...['x-one', 'X-TWO', 'close', 'keep-alive', ',', ', ', ' ', ';', '"', 'x-one x-two', 'Proxy-Connection'],
     'CF-Connecting-IP',
   )
 
@@ -219,38 +203,19 @@ describe('createPassedTest()', () => {
   )
   const way = join(
     pick(
-      'x-forwarded',
-      'forwarded',
-      'x-original',
-      'x-rewrite',
-      'x-envoy',
-      'x-http',
-      'proxy',
-      'x-proxy',
+      ...['x-forwarded', 'forwarded', 'x-original', 'x-rewrite', 'x-envoy', 'x-http', 'proxy', 'x-proxy'],
       'x-middleware',
     ),
     pick('url', 'uri', 'path', 'host', 'destinationurl', 'subrequest', 'rewrite', 'for', 'proto'),
   )
   const listed = pick(
-    ...[
-      'wl-proxy-client-ip',
-      'proxy-client-ip',
-      'x-true-client-ip',
-      'true-client-ip',
-      'fly-client-ip',
-      'cf-pseudo-ipv4',
-    ],
+    ...['wl-proxy-client-ip', 'proxy-client-ip', 'x-true-client-ip', 'true-client-ip', 'fly-client-ip'],
+    'cf-pseudo-ipv4',
     ...['remote-user', 'x-remote-user', 'x-auth-request-user', 'x-auth-request-email', 'x-webauth-user', 'x-real-ip'],
     ...['ssl-client-cert', 'ssl-client-s-dn', 'x-http-destinationurl', 'x-middleware-subrequest', 'x-scheme', 'x-host'],
     ...['x-originating-ip', 'x-proxyuser-ip', 'x-remote-addr', 'x-real-port', 'cf-worker', 'front-end-https', 'proxy'],
-    ...[
-      'x-http-host-override',
-      'script-name',
-      'x-script-name',
-      'x-url-scheme',
-      'x-azure-clientip',
-      'cf-connecting-ipv6',
-    ],
+    ...['x-http-host-override', 'script-name', 'x-script-name', 'x-url-scheme', 'x-azure-clientip'],
+    'cf-connecting-ipv6',
     ...['client-ip', 'ip', 'x-ip', 'x-userinfo', 'x-consumer-username', 'x-request-uri', 'x-sendfile-type'],
   )
   const claim = fc.oneof(address, joined, user, userOfVendor, certificate, way, listed)
@@ -329,13 +294,7 @@ describe('readMethods()', () => {
   const query = fc.oneof(
     anyText,
     fc.constantFrom(
-      '_method=PUT',
-      '%5Fmethod=put',
-      'a=1&_method=',
-      '_method=%',
-      '_METHOD=x',
-      '.method=put',
-      '+_method=PUT',
+      ...['_method=PUT', '%5Fmethod=put', 'a=1&_method=', '_method=%', '_METHOD=x', '.method=put', '+_method=PUT'],
     ),
   )
   const KNOWN = ['GET', 'PUT', 'DELETE']
@@ -363,14 +322,7 @@ describe('readMethods()', () => {
   )
 
   const name = fc.constantFrom(
-    '_method',
-    '.method',
-    '+method',
-    '%5Fmethod',
-    '_%6Dethod',
-    '_METHOD',
-    '[method',
-    '_metho',
+    ...['_method', '.method', '+method', '%5Fmethod', '_%6Dethod', '_METHOD', '[method', '_metho'],
   )
   /** What follows the name, of any length: PHP ends a name at a NUL, and makes a list of what has a bracket. */
   const tail = fc

@@ -43,14 +43,9 @@ afterAll(() => {
 const DECISION = { result: [1, 1_700_000_000_000, 4, 60_000, 0] }
 const json = JSON.stringify(DECISION)
 const head = fc.constantFrom(
-  'HTTP/1.1 200 OK\r\n',
-  'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n',
-  'HTTP/1.1 502 Bad Gateway\r\n',
-  'HTTP/1.1 301 Moved\r\n',
-  'HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n',
-  'HTTP/1.1 204 No Content\r\n',
-  'HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n',
-  'HTTP/0.9\r\n',
+  ...['HTTP/1.1 200 OK\r\n', 'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n', 'HTTP/1.1 502 Bad Gateway\r\n'],
+  ...['HTTP/1.1 301 Moved\r\n', 'HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n', 'HTTP/1.1 204 No Content\r\n'],
+  ...['HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n', 'HTTP/0.9\r\n'],
   '-ERR unknown command\r\n',
 )
 const framing = fc.constantFrom(

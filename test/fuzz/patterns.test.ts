@@ -10,23 +10,7 @@ const CANONICAL = /^(?:\/|(?:\/(?!\.{1,2}(?:\/|$))(?:[\w.~!$&'()*+,;=:@-]|%[0-9A
 
 describe('canonicalizePath()', () => {
   const path = textOf(
-    '/',
-    '/',
-    '..',
-    '.',
-    '%2e',
-    '%2F',
-    '%5c',
-    '%',
-    '\\',
-    'a',
-    '%41',
-    '%zz',
-    '//',
-    ';x=1',
-    '?',
-    '#',
-    '😀',
+    ...['/', '/', '..', '.', '%2e', '%2F', '%5c', '%', '\\', 'a', '%41', '%zz', '//', ';x=1', '?', '#', '😀'],
   )
   const segment = fc.oneof(
     fc.constantFrom('', '.', '..', '%2e', '%2E%2e', '.%2e', 'login', '%6Cogin', 'LOGIN', '%2F', '%5c', '%25', '%'),
@@ -62,24 +46,9 @@ const method = fc.constantFrom('GET', 'HEAD', 'POST', 'PROPFIND', 'M-SEARCH')
 /** What a pattern may hold beside names: everything that means something to a regular expression. */
 const name = fc.oneof(
   fc.constantFrom(
-    'a',
-    'b',
-    'users',
-    '.well-known',
-    'a+b',
-    '(x)',
-    '[y]',
+    ...['a', 'b', 'users', '.well-known', 'a+b', '(x)', '[y]'],
     '$',
-    '^',
-    'a|b',
-    'a-b',
-    '%41',
-    '%2F',
-    'é',
-    '%3a',
-    '%2Ax',
-    'a;v=1',
-    '...',
+    ...['^', 'a|b', 'a-b', '%41', '%2F', 'é', '%3a', '%2Ax', 'a;v=1', '...'],
   ),
   fc.stringMatching(/^[!$&'()+,;=@|^[\]."<>~\w-]{1,6}$/),
 )

@@ -57,53 +57,16 @@ function servedBy(api: readonly string[], path: string): string {
 }
 
 const piece = fc.constantFrom(
-  ...[
-    '/login',
-    '/users',
-    '/users/',
-    '/a',
-    '/v1',
-    'login',
-    'a',
-    'x',
-    '/',
-    '/',
-    '//',
-    '\\',
-    '.',
-    '..',
-    '/..',
-    '/../',
-    '/./',
-  ],
+  ...['/login', '/users', '/users/', '/a', '/v1', 'login', 'a', 'x', '/', '/', '//', '\\', '.', '..', '/..', '/../'],
+  '/./',
   ...[';', ';x=1', '%2F', '%2f', '%5c', '%3B', '%3F', '%23', '%00', '%0A', '%09', '%7F', '%25', '%', '%2e', '%6C', 'l'],
-  ...[
-    '%252F',
-    '%252e',
-    '%253b',
-    '%2500',
-    '%25%32%66',
-    '%25252e',
-    '%u002e',
-    '%25u002e',
-    '%C3%A9',
-    '%E9',
-    '%C0%AE',
-    '%20',
-  ],
+  ...['%252F', '%252e', '%253b', '%2500', '%25%32%66', '%25252e', '%u002e', '%25u002e', '%C3%A9', '%E9', '%C0%AE'],
+  '%20',
 )
 const target = fc.array(piece, { minLength: 1, maxLength: 8 }).map((pieces) => `/${pieces.join('')}`)
 
 const PATTERNS = [
-  'POST /login',
-  'GET /login',
-  '/users/:id',
-  'DELETE /users/:id',
-  '/v1/*',
-  '/a/*/a',
-  '/a/login',
-  '/',
-  '/x/x',
+  ...['POST /login', 'GET /login', '/users/:id', 'DELETE /users/:id', '/v1/*', '/a/*/a', '/a/login', '/', '/x/x'],
 ]
 const FINDERS = PATTERNS.map((match) => {
   const { policies } = loadConfig({
@@ -193,15 +156,8 @@ const contentType = fc
     fc.constantFrom(
       ...['application/x-www-form-urlencoded', 'Application/X-WWW-Form-URLEncoded', 'application/x-url-encoded', ''],
       ...['multipart/form-data', 'multipart/mixed', 'Multipart/Related', 'multipart/alternative', 'multipart/x'],
-      ...[
-        'text/plain',
-        'application/json',
-        'image/png',
-        'application/octet-stream',
-        'application/x-none',
-        'form',
-        '*/*',
-      ],
+      ...['text/plain', 'application/json', 'image/png', 'application/octet-stream', 'application/x-none', 'form'],
+      '*/*',
     ),
     fc.constantFrom(
       ...['', '', '; boundary=b', ';charset=utf-8', '; charset=utf-7', ', application/x-www-form-urlencoded'],
@@ -325,11 +281,7 @@ const TYPINGS: Readonly<Record<string, (text: string) => string>> = {
 }
 const typed = fc.array(fc.constantFrom(...Object.keys(TYPINGS)), { maxLength: 5 })
 const address = fc.constantFrom(
-  'ada@example.com',
-  'sœur.é+1@example.com',
-  'straße@example.com',
-  'ι.σας@example.com',
-  'kiss@x.test',
+  ...['ada@example.com', 'sœur.é+1@example.com', 'straße@example.com', 'ι.σας@example.com', 'kiss@x.test'],
 )
 
 /** How each kind of identity is sent. */

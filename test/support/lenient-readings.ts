@@ -316,21 +316,7 @@ function withSlips(text: fc.Arbitrary<string>, ...pieces: readonly string[]): fc
 const joined = (...parts: readonly fc.Arbitrary<string>[]) => fc.tuple(...parts).map((parts) => parts.join(''))
 
 const TAILS = [
-  ';',
-  ';1',
-  '; n=1',
-  ',',
-  ',1',
-  ', Bearer x',
-  '\t1',
-  ' 1',
-  ';n="1"',
-  '"',
-  '\\',
-  '=',
-  ' ;x',
-  '\x1c1',
-  '\xa0',
+  ...[';', ';1', '; n=1', ',', ',1', ', Bearer x', '\t1', ' 1', ';n="1"', '"', '\\', '=', ' ;x', '\x1c1', '\xa0'],
 ]
 
 function tokens(value: string): fc.Arbitrary<string> {
@@ -347,17 +333,7 @@ function tokens(value: string): fc.Arbitrary<string> {
 
 function cookies(value: string): fc.Arbitrary<string> {
   const before = mostly(
-    '',
-    'a=1; ',
-    'a=1;',
-    'a=1, ',
-    'a=1 ',
-    'a="1; ',
-    'my_sid=x; ',
-    'a; ',
-    ';',
-    ' ',
-    '=',
+    ...['', 'a=1; ', 'a=1;', 'a=1, ', 'a=1 ', 'a="1; ', 'my_sid=x; ', 'a; ', ';', ' ', '='],
     '$Version=1; ',
   )
   const name = mostly(
@@ -371,17 +347,7 @@ function cookies(value: string): fc.Arbitrary<string> {
   const spelt = respelt(value, PERCENT, OCTAL, SLASH, PERCENT_JSON, JSON_ESCAPE)
   return withSlips(
     joined(before, name, sign, opened, spelt, closed, after),
-    ' ',
-    '"',
-    ';',
-    ',',
-    '\\',
-    '+',
-    '%',
-    '\t',
-    '=',
-    '!',
-    '~',
+    ...[' ', '"', ';', ',', '\\', '+', '%', '\t', '=', '!', '~'],
   )
 }
 

@@ -23,15 +23,8 @@ test.each([
   ...['Bearer YTpi!', 'Bearer YT.pi', 'YTpi=junk', 'Bearer Y=TpiYQ=!=junk', `Bearer a${'=a'.repeat(10)}`],
   ...['Bearer eyJ.e30.!c2ln', 'Bearer eyJh.e30.c2lnc', 'Bearer eyJh=a.e30.c2ln'],
   // Rails ends a token at ";", and takes off quotes and `token=`.
-  ...[
-    'Bearer X;1',
-    'Bearer ;X',
-    'Token token="X";n=1',
-    'Bearer "X',
-    'Bearer token=token=X',
-    'Bearer "a\\b"',
-    'Bearer =X',
-  ],
+  ...['Bearer X;1', 'Bearer ;X', 'Token token="X";n=1', 'Bearer "X', 'Bearer token=token=X', 'Bearer "a\\b"'],
+  'Bearer =X',
   // Programs that look for "Bearer", or cut it out, find it anywhere.
   ...['BearerX', 'bearerX', 'xBearerX', 'secBearer ret', 'Junk xBearerX'],
 ])('readAuthorization() finds %j spoilt', (field) => {

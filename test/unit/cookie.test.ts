@@ -52,7 +52,7 @@ test.each([
 test.each([
   ['X', '"X"', '%58', '"%58"', 'j:%22X%22', 'j:%22%5cu0058%22%20'],
   ['.eJx.aSJm.c2ln', '.eJx.aSJm.c2ln=', '%2EeJx.aSJm.c2ln'],
-  ['a b', 'a+b', 'a%20b', 'a%2Bb'].slice(1),
+  ['a+b', 'a%20b', 'a%2Bb'],
   [JWT, `"${JWT}"`, JWT.replace('J', '%4A'), `${JWT}=`, JWT.replace(/Q$/, 'R'), `${JWT.slice(0, -4)}AAAA`],
 ])('readCookie() takes all spellings of a value for one: %j', (...spellings) => {
   expect(new Set(spellings.map((value) => reading(`sid=${value}`))).size).toBe(1)

@@ -85,20 +85,11 @@ test.each([
     '{"id":1e0}',
     '{"id":-0}',
   ],
-  ...['{"id":1234567890123456}', '{"id":0.1}', '{"id":"\\ud800"}', '{"id":"\\u0000X"}', '{"id":"X\\n"} '.trim()].slice(
-    0,
-    4,
-  ),
+  ...['{"id":1234567890123456}', '{"id":0.1}', '{"id":"\\ud800"}', '{"id":"\\u0000X"}'],
   // No JSON to all.
   ...['{"id":"X"', '{"id":"X"}x', '{"id":"X"}{"id":"Y"}', '{id:"X"}', "{'id':'X'}", '{"id":"X",}', '{"id":"X"/**/}'],
-  ...[
-    '\ufeff{"id":"X"}',
-    'id=X',
-    '{"id":NaN}',
-    '{"id":"\ufffd"}',
-    `{"id":"X","a":"${'x'.repeat(8_192)}"}`,
-    '{"id":"X\u0000"}',
-  ],
+  ...['\ufeff{"id":"X"}', 'id=X', '{"id":NaN}', '{"id":"\ufffd"}', '{"id":"X\u0000"}'],
+  `{"id":"X","a":"${'x'.repeat(8_192)}"}`,
 ])('readMember() takes %j for no identity', async (body) => {
   expect(await reading(body)).toBe('ambiguous')
 })

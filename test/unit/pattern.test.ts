@@ -46,21 +46,8 @@ test.each(['/%3Aid', '/a%2A', '/%3a', '/%2a'])('parsePattern() makes no wildcard
 })
 
 test.each([
-  ...[
-    '',
-    ' ',
-    'login',
-    'GET',
-    'GET login',
-    'GET POST /login',
-    'GET, /login',
-    'GET/login',
-    'ALL /login',
-    'ANY *',
-    'GETT /login',
-    'GET-POST /login',
-    'M-SEARCH /login',
-  ],
+  ...['', ' ', 'login', 'GET', 'GET login', 'GET POST /login', 'GET, /login', 'GET/login', 'ALL /login', 'ANY *'],
+  ...['GETT /login', 'GET-POST /login', 'M-SEARCH /login'],
   ...['/log in', 'GET /a /b', '/login?next=1', '/login#top', '/a\\b', 'https://api.example.com/login'],
   ...['/users/:', '/users/:id?', '/users/:id{[0-9]+}', '/users/:a-b', '/users/me:id', '/a*', '/*a', '/a/**', '/{a}'],
   ...['/.*', '/a.*/b', '/:id.*', '/*.*', '/a.**'],

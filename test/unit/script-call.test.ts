@@ -24,15 +24,7 @@ test('listScriptArguments() writes ARGV as decide.lua reads it', () => {
   ])
   const usual: StoreCharge = { ...charge, cost: 1, reserved: 0 }
   expect(listScriptArguments({ ...request, charges: [usual] })).toEqual([
-    'take-up-to',
-    4,
-    0,
-    'w',
-    4,
-    10,
-    1_000,
-    120,
-    60_000,
+    ...['take-up-to', 4, 0, 'w', 4, 10, 1_000, 120, 60_000],
   ])
 })
 

@@ -55,13 +55,8 @@ describe('what APIs differ about', () => {
   test.each([
     ...['/users%5C@me%5Clogin', '/users%2F@me%2flogin', '/x%2F..%2Fusers/@me/login', '/users/@me/login%2F'],
     ...['/users;v=1/@me;a;b=c/login;x', '/users/@me/login%3Bx=1', '/users/@me/login;/x', '/x/..;/users/@me/login'],
-    ...[
-      '/users/@me/login%00.png',
-      '/users/@me/login%0A',
-      '/users/@me/login%3F',
-      '/users/@me/login%23',
-      '/users/@me/login%20',
-    ],
+    ...['/users/@me/login%00.png', '/users/@me/login%0A', '/users/@me/login%3F', '/users/@me/login%23'],
+    '/users/@me/login%20',
     ...['/users/@me/%256Cogin', '/x/%252e%252e/users/@me/login', '/users/@me%252Flogin', '/users/@me/login%253Fx'],
     ...['//gateway.example/users/@me/login', '/\\gateway.example/users/@me/login', '/%C0%AE%C0%AE/users/@me/login'],
   ])('is refused where another policy could be meant: %s', async (path) => {
@@ -173,22 +168,10 @@ test.each(['post', 'Post', 'FROB', 'GETT', 'POST\t', 'ALL'])('an unknown method 
 })
 
 test.each([
-  ...[
-    '/public/..%2Fadmin',
-    '/public/..%5Cadmin',
-    '/public/..;/admin',
-    '/public/a;b',
-    '/public/a%3Bb',
-    '/public/%252e%252e/admin',
-  ],
-  ...[
-    '/public/a%00',
-    '/public/%C0%AE%C0%AE/admin',
-    '//public/admin',
-    '/\\public/admin',
-    '/Public/a',
-    '/public/../admin',
-  ],
+  ...['/public/..%2Fadmin', '/public/..%5Cadmin', '/public/..;/admin', '/public/a;b', '/public/a%3Bb'],
+  '/public/%252e%252e/admin',
+  ...['/public/a%00', '/public/%C0%AE%C0%AE/admin', '//public/admin', '/\\public/admin', '/Public/a'],
+  '/public/../admin',
 ])('a path that only looks exempt is limited: %s', async (path) => {
   expect((await send(gateway.url, { path: '/public/a' })).headers).not.toHaveProperty('ratelimit')
   expect((await send(gateway.url, { path })).headers).toHaveProperty('ratelimit')

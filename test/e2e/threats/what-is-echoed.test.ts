@@ -50,11 +50,7 @@ afterAll(async () => {
 
 /** What the client sends into every place that takes it. */
 const HOSTILE = [
-  '<script>x</script>',
-  '%0d%0aX-Evil:1',
-  '"};x={"',
-  '\\r\\nX-Evil: 1',
-  '\xe5\x98\x8a\xe5\x98\x8dX-Evil:1',
+  ...['<script>x</script>', '%0d%0aX-Evil:1', '"};x={"', '\\r\\nX-Evil: 1', '\xe5\x98\x8a\xe5\x98\x8dX-Evil:1'],
 ]
 
 test.each(HOSTILE)('no refusal repeats what the client sent: %j', async (hostile) => {

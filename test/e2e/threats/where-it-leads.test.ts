@@ -66,12 +66,7 @@ test.each([
 })
 
 test.each([
-  '@evil.example:1/',
-  ':1@evil.example:1/',
-  '.evil.example:1/',
-  '\\\\evil.example:1/x',
-  'evil.example:1',
-  'ftp:/x',
+  ...['@evil.example:1/', ':1@evil.example:1/', '.evil.example:1/', '\\\\evil.example:1/x', 'evil.example:1', 'ftp:/x'],
 ])('an invalid target leads nowhere: %s', async (target) => {
   const bytes = inPlace(`GET ${target} HTTP/1.1\r\nHost: gateway.example\r\n\r\n`)
   const [status] = statusesOf(await exchange(gateway.url, bytes + LAST))
