@@ -144,7 +144,7 @@ describe.each([
 test('a move is counted, and an outage of the other store changes nothing', { tags: ['slow'] }, async () => {
   const token = randomUUID()
   for (let i = 0; i < 3; i++) expect(await statuses(BEFORE, 5, randomUUID())).toEqual([200, 200, 200, 200, 200])
-  await site.withoutObjects(async () => {
+  await site.withoutStore(async () => {
     expect(await statuses(BEFORE, 6, token)).toEqual([200, 200, 200, 200, 200, 429])
   })
   const counted = async () => {

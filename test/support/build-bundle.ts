@@ -57,10 +57,10 @@ export function removeBundle({ folder }: Bundle): Promise<void> {
 }
 
 /** Builds the bundle for this work alone. */
-export async function withBundle(work: (bundle: Bundle) => Promise<void>): Promise<void> {
+export async function withBundle<Found>(work: (bundle: Bundle) => Promise<Found>): Promise<Found> {
   const bundle = await buildBundle()
   try {
-    await work(bundle)
+    return await work(bundle)
   } finally {
     await removeBundle(bundle)
   }

@@ -33,25 +33,25 @@ export interface ObjectSite {
   readonly log: readonly string[]
   /** The objects, as the gateways are bound to them. */
   readonly namespace: ObjectNamespace
-  /** Of all objects that were ever asked. */
+  /** Of all objects that were ever called. */
   names(): Promise<readonly string[]>
   /** What the objects did since the last time, if that is recorded. */
   record(): Promise<readonly Recorded[]>
   /** No object answers while this runs. */
-  withoutObjects(work: () => Promise<void>): Promise<void>
-  /** What objects are asked while this runs they do after it; only if what they do is recorded. */
+  withoutStore(work: () => Promise<void>): Promise<void>
+  /** What objects are sent while this runs they do after it; only if what they do is recorded. */
   withBusyObjects(work: () => Promise<void>): Promise<void>
   /** Ends every object at once, with whatever it is doing, as a crash of its machine would. @returns how many */
   abort(): Promise<number>
   stop(): Promise<void>
 }
 
-/** The objects of the bundle, which tell what they did, and can be told to end. */
+/** The objects of the bundle, which report what they did, and end if they must. */
 const HOST = `
 import { LimitObject as Base } from './worker.js'
 const keys = new Set()
 let record = []
-let isAway = false
+let isUnreachable = false
 let isBusy = false
 export class LimitObject extends Base {
   constructor(state, env) {
@@ -62,7 +62,7 @@ export class LimitObject extends Base {
   }
   async fetch(request) {
     if (new URL(request.url).pathname === '/abort') this.state.abort('aborted by the test')
-    if (isAway) return new Response(null, { status: 503 })
+    if (isUnreachable) return new Response(null, { status: 503 })
     if (!this.env.RECORDS) return super.fetch(request)
     while (isBusy) await scheduler.wait(5)
     const call = await request.clone().json()
@@ -73,23 +73,23 @@ export class LimitObject extends Base {
 }
 export default {
   async fetch(request, { LIMITS }) {
-    const of = (name) => LIMITS.get(LIMITS.idFromName(name))
+    const find = (name) => LIMITS.get(LIMITS.idFromName(name))
     const { pathname, searchParams } = new URL(request.url)
     switch (pathname) {
       case '/record': {
-        const told = record
+        const recorded = record
         record = []
-        return Response.json(told)
+        return Response.json(recorded)
       }
       case '/abort':
-        await Promise.all([...keys].map((key) => of(key).fetch('https://object/abort').catch(() => {})))
+        await Promise.all([...keys].map((key) => find(key).fetch('https://object/abort').catch(() => {})))
         return Response.json(keys.size)
-      case '/ask':
-        return of(searchParams.get('name')).fetch(request)
+      case '/call':
+        return find(searchParams.get('name')).fetch(request)
       case '/names':
         return Response.json([...keys])
       default:
-        isAway = pathname === '/away'
+        isUnreachable = pathname === '/unreachable'
         isBusy = pathname === '/busy'
         return Response.json(null)
     }
@@ -118,7 +118,7 @@ async function startWorkers(
   const worker = { modulesRoot: folder, compatibilityDate, compatibilityFlags: [...compatibilityFlags] }
   const names = Array.from({ length: points }, (_, index) => `gateway-${index}`)
   const ofHost = { className: 'LimitObject', scriptName: 'objects' }
-  const bindingsOf = (index: number) => (Array.isArray(variables) ? variables[index] : variables)
+  const findBindings = (index: number) => (Array.isArray(variables) ? variables[index] : variables)
   const socket = { unsafeDirectSockets: [{ host: '127.0.0.1', port: 0 }] }
   const options = convertV4MiniflareOptions({
     host: '127.0.0.1',
@@ -132,7 +132,7 @@ async function startWorkers(
         ...socket,
         name,
         modules,
-        bindings: { UPSTREAM_URL: upstreamUrl, ...PATIENT, ...bindingsOf(index) } as Record<string, never>,
+        bindings: { UPSTREAM_URL: upstreamUrl, ...PATIENT, ...findBindings(index) } as Record<string, never>,
         durableObjects: { LIMITS: ofHost },
         stripCfConnectingIp: false,
       })),
@@ -150,27 +150,29 @@ async function startWorkers(
   await miniflare.ready
   const urls = await Promise.all(names.map((name) => miniflare.unsafeGetDirectURL(name)))
   const host = await miniflare.unsafeGetDirectURL('objects')
-  const ask = async (path: string) => (await fetch(new URL(path, host))).json()
+  const call = async (path: string) => (await fetch(new URL(path, host))).json()
   return {
     urls,
     log,
     namespace: {
       idFromName: (name) => name,
-      get: (name) => ({ fetch: (_, init) => fetch(new URL(`/ask?name=${encodeURIComponent(`${name}`)}`, host), init) }),
+      get: (name) => ({
+        fetch: (_, init) => fetch(new URL(`/call?name=${encodeURIComponent(`${name}`)}`, host), init),
+      }),
     },
-    names: async () => (await ask('/names')) as readonly string[],
-    async withoutObjects(work) {
-      await ask('/away')
+    names: async () => (await call('/names')) as readonly string[],
+    async withoutStore(work) {
+      await call('/unreachable')
       await work()
-      await ask('/back')
+      await call('/back')
     },
     async withBusyObjects(work) {
-      await ask('/busy')
+      await call('/busy')
       await work()
-      await ask('/back')
+      await call('/back')
     },
-    record: async () => (await ask('/record')) as readonly Recorded[],
-    abort: async () => (await ask('/abort')) as number,
+    record: async () => (await call('/record')) as readonly Recorded[],
+    abort: async () => (await call('/abort')) as number,
     stop: () => miniflare.dispose(),
   }
 }

@@ -3,8 +3,8 @@ import { type RedisServer, startRedisServer } from '../../tools/redis-server.ts'
 import { type RestFront, startRestFront } from '../../tools/rest-front.ts'
 import { PLANTED } from '../setup/secret-watch.ts'
 import type { Bundle } from './build-bundle.ts'
-import { type DirectGateway, startDirectGateway } from './direct-gateway.ts'
-import { type Part, startParts } from './parts.ts'
+import { type DirectGateway, type DirectGatewayOptions, startDirectGateway } from './direct-gateway.ts'
+import { type Adding, type Part, startParts } from './parts.ts'
 import { startUpstream } from './upstream.ts'
 
 /** A slow machine is no reason to decide without the store. */
@@ -23,14 +23,34 @@ export interface SiteOptions {
   readonly api?: RequestListener
 }
 
+type Points = Omit<DirectGatewayOptions, 'bindings'> & Pick<SiteOptions, 'points' | 'variables'>
+
+/** Starts points of presence before an API, over the Redis behind a front. */
+export function startPoints(
+  add: Adding,
+  { points, variables, ...options }: Points,
+  upstream: { readonly url: string },
+  front: Pick<RestFront, 'url' | 'token'>,
+): Promise<DirectGateway[]> {
+  const bindings = {
+    UPSTREAM_URL: upstream.url,
+    UPSTASH_REDIS_REST_URL: front.url,
+    UPSTASH_REDIS_REST_TOKEN: front.token,
+    ...PATIENT,
+    ...variables,
+  }
+  return Promise.all(Array.from({ length: points }, () => add(startDirectGateway({ ...options, bindings }))))
+}
+
 /** Points of presence before an API, over a Redis of their own. */
 export interface Site extends Part {
   readonly redis: RedisServer
   readonly front: RestFront
-  readonly points: readonly DirectGateway[]
   readonly urls: readonly URL[]
+  /** Lines of the gateways' log so far. */
+  readonly log: readonly string[]
   /** Redis cannot be reached while this runs. */
-  withoutFront(work: () => Promise<void>): Promise<void>
+  withoutStore(work: () => Promise<void>): Promise<void>
 }
 
 export function startSite({ bundle, points, variables, api = answerArrival }: SiteOptions): Promise<Site> {
@@ -40,23 +60,17 @@ export function startSite({ bundle, points, variables, api = answerArrival }: Si
     const options = { redisPort: redis.port, token: `${PLANTED}-rest-token` }
     let front = await startRestFront(options)
     await add({ stop: () => front.stop() })
-    const bindings = {
-      UPSTREAM_URL: upstream.url,
-      UPSTASH_REDIS_REST_URL: front.url,
-      UPSTASH_REDIS_REST_TOKEN: front.token,
-      ...PATIENT,
-      ...variables,
-    }
-    const starting = Array.from({ length: points }, () => add(startDirectGateway({ bundle, bindings })))
-    const gateways = await Promise.all(starting)
+    const gateways = await startPoints(add, { bundle, points, variables }, upstream, front)
     return {
       redis,
       get front() {
         return front
       },
-      points: gateways,
       urls: gateways.map(({ url }) => url),
-      async withoutFront(work) {
+      get log() {
+        return gateways.flatMap(({ log }) => log)
+      },
+      async withoutStore(work) {
         await front.stop()
         await work()
         front = await startRestFront({ ...options, port: Number(new URL(front.url).port) })

@@ -6,12 +6,12 @@ import { type Decision, RecordReader } from './redis-record.ts'
 import { judgeBetween, judgeInOrder } from './refusals.ts'
 import type { Outcome } from './traffic.ts'
 
-// What is wrong is planted here, and must be found.
+// Faults are planted here, and must be found.
 
 const KEY = 'p:caller:w:{one}'
 const LIMIT = { limit: 10, windowMs: 1_000 }
 
-function historyOf(...entries: readonly (readonly [ms: number, cost: number])[]): History {
+function createHistory(...entries: readonly (readonly [ms: number, cost: number])[]): History {
   const history = new History()
   for (const [ms, cost] of entries) history.add(ms, cost)
   return history
@@ -19,7 +19,7 @@ function historyOf(...entries: readonly (readonly [ms: number, cost: number])[])
 
 describe('History#used()', () => {
   test('sums what lies in a span, its start excluded', () => {
-    const history = historyOf([100, 1], [200, 2], [200, 4], [300, 8])
+    const history = createHistory([100, 1], [200, 2], [200, 4], [300, 8])
     expect(history.used(100, 300)).toBe(14)
     expect(history.used(99, 200)).toBe(7)
     expect(history.used(200, 299)).toBe(0)
@@ -29,7 +29,7 @@ describe('History#used()', () => {
 })
 
 describe('judgeInOrder()', () => {
-  const demands = [{ cost: 5, limits: [LIMIT], history: historyOf([0, 3], [100, 3]) }]
+  const demands = [{ cost: 5, limits: [LIMIT], history: createHistory([0, 3], [100, 3]) }]
 
   test.each([
     [500, 500, 'due'],
@@ -43,15 +43,15 @@ describe('judgeInOrder()', () => {
 
   test('goes by whichever limit and key has no room', () => {
     const wide = { limit: 100, windowMs: 1_000 }
-    const roomy = { cost: 1, limits: [wide], history: historyOf([400, 99]) }
-    const narrow = { cost: 1, limits: [wide, { limit: 5, windowMs: 10_000 }], history: historyOf([400, 5]) }
+    const roomy = { cost: 1, limits: [wide], history: createHistory([400, 99]) }
+    const narrow = { cost: 1, limits: [wide, { limit: 5, windowMs: 10_000 }], history: createHistory([400, 5]) }
     expect(judgeInOrder([roomy], 500, 500)).toBe('undue')
     expect(judgeInOrder([roomy, narrow], 500, 500)).toBe('due')
   })
 })
 
 describe('judgeBetween()', () => {
-  const demands = [{ cost: 5, limits: [LIMIT], history: historyOf([0, 3], [100, 3], [2_000, 6]) }]
+  const demands = [{ cost: 5, limits: [LIMIT], history: createHistory([0, 3], [100, 3], [2_000, 6]) }]
 
   test.each([
     [500, 600, 'due'],
@@ -73,7 +73,7 @@ function refusal(ms: number, cost: number): Decision {
   return { earliestMs: ms, latestMs: ms, charges: [{ key: KEY, cost }], entries: [] }
 }
 
-function ledgerOf(...decisions: readonly Decision[]): Ledger {
+function createLedger(...decisions: readonly Decision[]): Ledger {
   const ledger = new Ledger(() => [LIMIT])
   for (const decision of decisions) ledger.add(decision)
   return ledger
@@ -81,7 +81,7 @@ function ledgerOf(...decisions: readonly Decision[]): Ledger {
 
 describe('Ledger', () => {
   test('finds nothing wrong with exact decisions', () => {
-    const ledger = ledgerOf(
+    const ledger = createLedger(
       admission(0, 4, 4),
       admission(10, 10, 6),
       refusal(20, 1),
@@ -95,8 +95,8 @@ describe('Ledger', () => {
   })
 
   test('finds an undue refusal', () => {
-    expect(ledgerOf(admission(0, 4, 4), refusal(10, 6)).undue).toBe(1)
-    expect(ledgerOf(admission(0, 10, 10), refusal(1_000, 1)).undue).toBe(1)
+    expect(createLedger(admission(0, 4, 4), refusal(10, 6)).undue).toBe(1)
+    expect(createLedger(admission(0, 10, 10), refusal(1_000, 1)).undue).toBe(1)
   })
 
   test.each([
@@ -104,41 +104,41 @@ describe('Ledger', () => {
     ['an admission that the record lacks', [admission(0, 4, 4), admission(10, 9, 3)]],
     ['a stream that began anew within a window', [admission(0, 4, 4), admission(900, 4, 4)]],
     ['a time that is not that of the decision', [{ ...admission(50, 4, 4), earliestMs: 60, latestMs: 61 }]],
-    ['another cost than was asked for', [{ ...admission(50, 4, 4), charges: [{ key: KEY, cost: 5 }] }]],
+    ['another cost than was to be charged', [{ ...admission(50, 4, 4), charges: [{ key: KEY, cost: 5 }] }]],
     [
       'a charge for one policy of two',
       [{ ...admission(50, 4, 4), charges: [...admission(50, 4, 4).charges, { key: 'p:team:w:{a}', cost: 1 }] }],
     ],
   ])('finds %s', (_name, decisions) => {
-    expect(ledgerOf(...decisions).faults).toHaveLength(1)
+    expect(createLedger(...decisions).faults).toHaveLength(1)
   })
 })
 
 describe('audit()', () => {
-  const told = (status: number, ms: number, cost: number, degraded?: string): Outcome => {
+  const answer = (status: number, ms: number, cost: number, degraded?: string): Outcome => {
     return { caller: 0, team: 0, cost, status, sentMs: ms - 1, decidedByMs: ms + 1, degraded }
   }
   const kept = [admission(0, 1, 1), admission(10, 9, 8), refusal(20, 2)]
-  const answers = [told(200, 0, 1), told(200, 10, 8), told(429, 20, 2)]
-  const audited = (...more: readonly Outcome[]) => audit([...answers, ...more], ledgerOf(...kept), false)
+  const answers = [answer(200, 0, 1), answer(200, 10, 8), answer(429, 20, 2)]
+  const audited = (...more: readonly Outcome[]) => audit([...answers, ...more], createLedger(...kept), false)
 
   test('finds nothing wrong with answers that are what Redis decided', () => {
     expect(audited()).toEqual({ admitted: 2, refused: 1, calls: 3, undue: 0, faults: [] })
-    expect(audited(told(429, 500, 2))).toMatchObject({ refused: 2, calls: 3, undue: 0, faults: [] })
+    expect(audited(answer(429, 500, 2))).toMatchObject({ refused: 2, calls: 3, undue: 0, faults: [] })
   })
 
   test('finds a refusal from memory that had run out', () => {
-    expect(audited(told(429, 1_002, 2))).toMatchObject({ undue: 1, faults: [] })
+    expect(audited(answer(429, 1_002, 2))).toMatchObject({ undue: 1, faults: [] })
   })
 
   test('finds a refusal of one cost that was for another', () => {
-    expect(audited(told(429, 500, 1))).toMatchObject({ undue: 1 })
+    expect(audited(answer(429, 500, 1))).toMatchObject({ undue: 1 })
   })
 
   test.each([
-    ['an admission that Redis did not make', told(200, 30, 1)],
-    ['an answer that is none of a limiter', told(503, 30, 1)],
-    ['a decision without Redis', told(429, 30, 2, 'local')],
+    ['an admission that Redis did not make', answer(200, 30, 1)],
+    ['an answer that is none of a limiter', answer(503, 30, 1)],
+    ['a decision without Redis', answer(429, 30, 2, 'local')],
   ])('finds %s', (_name, outcome) => {
     expect(audited(outcome).faults).toHaveLength(1)
   })
@@ -148,11 +148,11 @@ describe('audit()', () => {
     const ledger = new Ledger(() => [LIMIT], true)
     ledger.add(ahead)
     expect(ledger.faults).toEqual([])
-    const spent = Array.from({ length: 5 }, (_, index) => told(200, 20 + index, 1))
+    const spent = Array.from({ length: 5 }, (_, index) => answer(200, 20 + index, 1))
     expect(audit(spent, ledger, true).faults).toEqual([])
-    expect(audit([...spent, told(200, 90, 1)], ledger, true).faults).toHaveLength(1)
+    expect(audit([...spent, answer(200, 90, 1)], ledger, true).faults).toHaveLength(1)
     // Its lease had ended when it was sent.
-    expect(audit([...spent.slice(1), told(200, 112, 1)], ledger, true).faults).toHaveLength(1)
+    expect(audit([...spent.slice(1), answer(200, 112, 1)], ledger, true).faults).toHaveLength(1)
   })
 
   test('finds an undue refusal, where permits are taken in advance', () => {
@@ -161,14 +161,20 @@ describe('audit()', () => {
     for (const decision of [lease, refusal(20, 6), refusal(30, 5), refusal(1_109, 6), refusal(1_110, 6)]) {
       ledger.add(decision)
     }
-    expect(ledger).toMatchObject({ undue: 2, leases: 1, refusedBesideLeases: 2 })
-    const answers = [told(429, 5, 6), told(429, 20, 6), told(429, 30, 5), told(429, 1_108, 6), told(429, 1_112, 6)]
-    expect(answers.map((answer) => audit([answer], ledger, true).undue)).toEqual([1, 0, 1, 0, 1])
+    expect(ledger).toMatchObject({ undue: 2, leases: 1, refusedDuringLeases: 2 })
+    const answers = [
+      answer(429, 5, 6),
+      answer(429, 20, 6),
+      answer(429, 30, 5),
+      answer(429, 1_108, 6),
+      answer(429, 1_112, 6),
+    ]
+    expect(answers.map((each) => audit([each], ledger, true).undue)).toEqual([1, 0, 1, 0, 1])
   })
 
-  test('finds what Redis decided and no client was told', () => {
-    expect(audit(answers.slice(1), ledgerOf(...kept), false).faults).toHaveLength(1)
-    expect(audit(answers.slice(0, 2), ledgerOf(...kept), false).faults).toHaveLength(1)
+  test('finds what Redis decided and no client got', () => {
+    expect(audit(answers.slice(1), createLedger(...kept), false).faults).toHaveLength(1)
+    expect(audit(answers.slice(0, 2), createLedger(...kept), false).faults).toHaveLength(1)
   })
 })
 
@@ -179,9 +185,9 @@ describe('RecordReader', () => {
     for (const line of lines) reader.read(line)
     return decisions
   }
-  const asked = `"1" "${KEY}" "all" "1" "0" "w enforce requests 3 0" "2" "10" "1000"`
+  const command = `"1" "${KEY}" "all" "1" "0" "w enforce requests 3 0" "2" "10" "1000"`
   const admitted = [
-    `+1700000000.123900 [0 127.0.0.1:1] "evalsha" "abc" ${asked}`,
+    `+1700000000.123900 [0 127.0.0.1:1] "evalsha" "abc" ${command}`,
     '+1700000000.124010 [0 lua] "TIME"',
     `+1700000000.124020 [0 lua] "XREVRANGE" "${KEY}" "+" "-" "COUNT" "8"`,
     `+1700000000.124030 [0 lua] "XADD" "${KEY}" "MINID" "1699999999125" "1700000000124-7" "1000" "3"`,
@@ -205,7 +211,7 @@ describe('RecordReader', () => {
   })
 
   test('reads a whole script that Redis had not known by its hash as one decision', () => {
-    const script = `+1700000000.123950 [0 127.0.0.1:1] "eval" "return \\"a\\" \\\\" ${asked}`
+    const script = `+1700000000.123950 [0 127.0.0.1:1] "eval" "return \\"a\\" \\\\" ${command}`
     expect(read([admitted[0] as string, script, ...admitted.slice(1), next])).toMatchObject([
       { charges: [{ key: KEY, cost: 3 }], entries: [{ total: 7 }] },
     ])

@@ -1,8 +1,8 @@
 import { expect, inject, test } from 'vitest'
 import { readSeed } from '../../../tools/seeded-random.ts'
 import { untilConclusive } from '../../support/inconclusive.ts'
-import { violations } from './report.ts'
-import { LEAST_TOLD, run } from './run.ts'
+import { findViolations } from './report.ts'
+import { MIN_SEEN, run } from './run.ts'
 
 const seed = readSeed('EXACTNESS_SEED')
 /** A machine that sends too little to fill these windows fills longer ones. */
@@ -12,7 +12,7 @@ test('four points of presence admit, under load, no more than there is room for,
   untilConclusive(context, STRETCHES, async (stretch) => {
     const requests = 2_500
     const findings = await run({ bundle: inject('bundle'), requests, callers: 12, seed, stretch })
-    expect(violations(findings), `EXACTNESS_SEED=${seed}`).toEqual([])
+    expect(findViolations(findings), `EXACTNESS_SEED=${seed}`).toEqual([])
 
     const { outcomes, audit, limits } = findings
     expect(outcomes).toHaveLength(requests)
@@ -28,13 +28,13 @@ test('four points of presence admit, under load, no more than there is room for,
 test('four points of presence do so too with permits taken in advance', (context) =>
   untilConclusive(context, STRETCHES, async (stretch) => {
     const findings = await run({ bundle: inject('bundle'), requests: 800, callers: 4, seed, leases: 'auto', stretch })
-    expect(violations(findings), `EXACTNESS_SEED=${seed}`).toEqual([])
+    expect(findViolations(findings), `EXACTNESS_SEED=${seed}`).toEqual([])
 
     // Permits were spent without a call, and limits were reached while others could still be.
     const { outcomes, audit, ledger } = findings
     const spentWithoutCall = audit.admitted - ledger.grants
     expect(audit.calls).toBeLessThanOrEqual(outcomes.length)
-    const told = [ledger.leases, spentWithoutCall, audit.refused, ledger.refusedBesideLeases]
-    if (told.every((count) => count >= LEAST_TOLD)) return undefined
-    return `leases, admissions without a call, refusals, refusals beside leases: ${told}, one below ${LEAST_TOLD}`
+    const seen = [ledger.leases, spentWithoutCall, audit.refused, ledger.refusedDuringLeases]
+    if (seen.every((count) => count >= MIN_SEEN)) return undefined
+    return `leases, admissions without a call, refusals, refusals during leases: ${seen}, one below ${MIN_SEEN}`
   }))

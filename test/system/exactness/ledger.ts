@@ -19,16 +19,16 @@ export class Ledger {
   /** Entries of permits taken in advance. */
   leases = 0
   /** Refusals at a time when permits of a lease could still be spent elsewhere. */
-  refusedBesideLeases = 0
+  refusedDuringLeases = 0
   /** Whatever else is not as it must be, in words. */
   readonly faults: string[] = []
   readonly #accounts = new Map<string, Account>()
-  readonly #limitsOf: (key: string) => readonly Limit[]
+  readonly #findLimits: (key: string) => readonly Limit[]
   readonly #isLeased: boolean
 
   /** @param isLeased permits may be taken in advance, several at once, and are then entered at a time to come */
-  constructor(limitsOf: (key: string) => readonly Limit[], isLeased = false) {
-    this.#limitsOf = limitsOf
+  constructor(findLimits: (key: string) => readonly Limit[], isLeased = false) {
+    this.#findLimits = findLimits
     this.#isLeased = isLeased
   }
 
@@ -41,7 +41,7 @@ export class Ledger {
       return
     }
     if (charges.some(({ key }) => (this.#account(key).last?.ms ?? 0) > Math.floor(latestMs) + 1)) {
-      this.refusedBesideLeases++
+      this.refusedDuringLeases++
     }
     const judgement = judgeInOrder(this.demands(charges), earliestMs, latestMs)
     if (judgement === 'undue') this.undue++
@@ -49,10 +49,14 @@ export class Ledger {
   }
 
   demands(charges: readonly Charge[]): Demand[] {
-    return charges.map(({ key, cost }) => ({ cost, limits: this.#limitsOf(key), history: this.#account(key).history }))
+    return charges.map(({ key, cost }) => ({
+      cost,
+      limits: this.#findLimits(key),
+      history: this.#account(key).history,
+    }))
   }
 
-  /** In the order in which they were first asked for or charged. */
+  /** In the order in which they were first charged or refused. */
   get keys(): readonly string[] {
     return [...this.#accounts.keys()]
   }
@@ -70,28 +74,28 @@ export class Ledger {
     return this.#account(key).admissions
   }
 
-  /** All that was asked is charged, or nothing. */
+  /** All that was to be charged is, or nothing. */
   #expectAll(charges: readonly Charge[], entries: readonly Entry[]): void {
     const inWords = (charges: readonly Charge[]) => charges.map(({ key, cost }) => `${cost} of ${key}`).join(', ')
     if (inWords(charges) !== inWords(entries)) {
-      this.faults.push(`asked for ${inWords(charges)}, charged ${inWords(entries)}`)
+      this.faults.push(`a charge of ${inWords(charges)} became one of ${inWords(entries)}`)
     }
   }
 
   #enter(entry: Entry, { earliestMs, latestMs, charges }: Decision): void {
     const { key, ms, total, cost } = entry
-    const asked = charges.find((charge) => charge.key === key)?.cost ?? 0
+    const ownCost = charges.find((charge) => charge.key === key)?.cost ?? 0
     const account = this.#account(key)
     const { last } = account
     // A stream that no window sees any more may have expired.
-    const longestMs = Math.max(...this.#limitsOf(key).map(({ windowMs }) => windowMs))
+    const longestMs = Math.max(...this.#findLimits(key).map(({ windowMs }) => windowMs))
     const isNew = !last || (total === cost && ms - last.ms > longestMs)
     if (!isNew && total !== last.total + cost) {
       this.faults.push(`${key}: a total of ${total} after one of ${last.total} and a cost of ${cost}`)
     }
     // Entries are dated by the end of their millisecond, those of leases ahead.
     const latestDateMs = Math.floor(latestMs) + 1
-    if (ms > latestDateMs && cost > asked) this.leases++
+    if (ms > latestDateMs && cost > ownCost) this.leases++
     if (ms < earliestMs || (ms > latestDateMs && !this.#isLeased)) {
       this.faults.push(`${key}: an entry of ${ms} by a decision between ${earliestMs} and ${latestMs}`)
     }

@@ -1,6 +1,6 @@
-import { formatNumber, formatPercent, type ReportRow } from '../../support/report.ts'
 import { type Admission, checkWindows, type Limit, type WindowCheck } from '../../support/windows.ts'
-import { POLICY_NAMES, type Policies, policyOf } from './policies.ts'
+import { formatNumber, formatPercent, type TableRow } from '../kit/table.ts'
+import { POLICY_NAMES, type Policies, readPolicyName } from './policies.ts'
 import type { Outcome } from './traffic.ts'
 
 /** A check of all windows of one limit, by the store's own record. */
@@ -21,7 +21,7 @@ interface Record {
 export function checkLimits(policies: Policies, record: Record, outcomes: readonly Outcome[]): LimitCheck[] {
   const admitted = outcomes.filter(({ status }) => status === 200)
   return POLICY_NAMES.flatMap((policy) => {
-    const keys = record.keys.filter((key) => policyOf(key) === policy)
+    const keys = record.keys.filter((key) => readPolicyName(key) === policy)
     const byStore = keys.map((key) => record.admissions(key))
     const byClients = [...Map.groupBy(admitted, (outcome) => outcome[policy]).values()].map((own) =>
       own.map(({ sentMs, decidedByMs, cost }) => {
@@ -31,14 +31,14 @@ export function checkLimits(policies: Policies, record: Record, outcomes: readon
     return policies[policy].map((limit) => ({
       policy,
       limit,
-      ...check(limit, byStore),
-      byClients: check(limit, byClients),
+      ...checkGroups(limit, byStore),
+      byClients: checkGroups(limit, byClients),
     }))
   })
 }
 
 /** @param groups admissions that each have the limit for themselves */
-function check(limit: Limit, groups: readonly (readonly Admission[])[]): WindowCheck {
+function checkGroups(limit: Limit, groups: readonly (readonly Admission[])[]): WindowCheck {
   const checks = groups.map((admissions) => checkWindows(limit, admissions))
   return {
     windows: sum(checks.map(({ windows }) => windows)),
@@ -48,7 +48,7 @@ function check(limit: Limit, groups: readonly (readonly Admission[])[]): WindowC
 }
 
 /** Limits with a window that held more than its limit, in words. */
-export function limitViolations(limits: readonly LimitCheck[]): string[] {
+export function findLimitViolations(limits: readonly LimitCheck[]): string[] {
   return limits.flatMap(({ policy, limit, over, byClients }) => {
     const name = `windows of ${policy} ${limit.limit}/${limit.windowMs} ms held more than their limit`
     return [
@@ -58,11 +58,11 @@ export function limitViolations(limits: readonly LimitCheck[]): string[] {
   })
 }
 
-export function limitRows(limits: readonly LimitCheck[]): ReportRow[] {
+export function toLimitRows(limits: readonly LimitCheck[]): TableRow[] {
   const checks = limits.flatMap((check) => [check, check.byClients])
   return [
     ...limits.map(
-      ({ policy, limit: { limit, windowMs }, windows, over, fullest, byClients }): ReportRow => [
+      ({ policy, limit: { limit, windowMs }, windows, over, fullest, byClients }): TableRow => [
         `windows of ${policy} ${limit}/${windowMs / 1000}s`,
         windows + byClients.windows,
         `over ${formatNumber(over + byClients.over)}, fullest ${formatPercent(fullest)}, by the clients' clocks ${formatPercent(byClients.fullest)}`,

@@ -1,3 +1,4 @@
+/** The policies under load: what a caller and its team may spend. */
 import type { Limit } from '../../support/windows.ts'
 
 export interface Policies {
@@ -6,7 +7,7 @@ export interface Policies {
   readonly callersPerTeam: number
 }
 
-/** Windows short enough that many pass, and limits that all of the limits come to refuse by. */
+/** Windows short enough that many pass, and limits each of which comes to refuse. */
 export const POLICIES: Policies = {
   caller: [
     { limit: 40, windowMs: 1_000 },
@@ -31,7 +32,7 @@ export const LEASED_POLICIES: Policies = {
 }
 
 /** The same limits in windows so many times as long. */
-export function stretched({ caller, team, callersPerTeam }: Policies, factor: number): Policies {
+export function stretchWindows({ caller, team, callersPerTeam }: Policies, factor: number): Policies {
   const stretch = (limits: readonly Limit[]) =>
     limits.map(({ limit, windowMs }) => ({ limit, windowMs: windowMs * factor }))
   return { caller: stretch(caller), team: stretch(team), callersPerTeam }
@@ -40,26 +41,21 @@ export function stretched({ caller, team, callersPerTeam }: Policies, factor: nu
 export const POLICY_NAMES = ['caller', 'team'] as const
 export const MAX_COST = 8
 
-export function teamsOf({ callersPerTeam }: Policies, callers: number): number {
-  return Math.ceil(callers / callersPerTeam)
-}
-
 /** The variable POLICIES that says the same. */
-export function policyTables({ caller, team }: Policies): readonly Record<string, unknown>[] {
-  const limitsOf = (limits: readonly Limit[]) =>
-    limits.map(({ limit, windowMs }) => `${limit}/${windowMs}ms`).join(', ')
+export function toPolicyTables({ caller, team }: Policies): readonly Record<string, unknown>[] {
+  const format = (limits: readonly Limit[]) => limits.map(({ limit, windowMs }) => `${limit}/${windowMs}ms`).join(', ')
   return [
-    { name: 'caller', limits: limitsOf(caller), by: 'token', cost: 'header:x-cost', max_cost: MAX_COST },
-    { name: 'team', limits: limitsOf(team), by: 'header:x-team' },
+    { name: 'caller', limits: format(caller), by: 'token', cost: 'header:x-cost', max_cost: MAX_COST },
+    { name: 'team', limits: format(team), by: 'header:x-team' },
   ]
 }
 
-/** `<prefix>:<policy>:<algorithm letter>:{<identity>}` */
-export function policyOf(key: string): string | undefined {
+/** Reads `<prefix>:<policy>:<algorithm letter>:{<identity>}`. */
+export function readPolicyName(key: string): string | undefined {
   return key.split(':')[1]
 }
 
-export function limitsOf(policies: Policies, key: string): readonly Limit[] {
-  const name = POLICY_NAMES.find((name) => name === policyOf(key))
+export function findLimits(policies: Policies, key: string): readonly Limit[] {
+  const name = POLICY_NAMES.find((name) => name === readPolicyName(key))
   return name ? policies[name] : []
 }

@@ -12,7 +12,7 @@ export interface Decision {
   readonly entries: readonly Entry[]
 }
 
-/** What a decision asked of one key. */
+/** What a decision was to charge under one key. */
 export interface Charge {
   readonly key: string
   readonly cost: number
@@ -32,10 +32,10 @@ interface Line {
   readonly args: readonly string[]
 }
 
-/** A script that is running, or has failed before it asked the time. */
+/** A script that is running, or has failed before it read the time. */
 interface Run {
   readonly call: Line
-  /** When Redis had told it the time. */
+  /** When Redis had given it the time. */
   timeMs?: number
   readonly entries: Entry[]
 }
@@ -50,7 +50,7 @@ export class RecordReader {
   readonly #frozenMs: number
   #run: Run | undefined
 
-  /** @param frozenMs by how much the time that scripts are told may be older than the line of the script */
+  /** @param frozenMs by how much the time that scripts read may be older than the line of the script */
   constructor(onDecision: (decision: Decision) => void, frozenMs = 0) {
     this.#onDecision = onDecision
     this.#frozenMs = frozenMs
@@ -65,7 +65,7 @@ export class RecordReader {
       if (/^eval(sha)?$/i.test(command)) this.#run = { call: line, entries: [] }
     } else if (!this.#run) throw new Error(`a script's command without a script: ${text}`)
     else if (command === 'TIME') this.#run.timeMs = line.ms
-    else if (command === 'XADD') this.#run.entries.push(entryOf(args))
+    else if (command === 'XADD') this.#run.entries.push(readEntry(args))
   }
 
   #close(): void {
@@ -75,7 +75,7 @@ export class RecordReader {
     if (run?.timeMs === undefined) return
     const { call, timeMs, entries } = run
     const earliestMs = call.ms - this.#frozenMs
-    this.#onDecision({ earliestMs, latestMs: timeMs, charges: chargesOf(call.args), entries })
+    this.#onDecision({ earliestMs, latestMs: timeMs, charges: readCharges(call.args), entries })
   }
 }
 
@@ -87,7 +87,7 @@ function parseLine(text: string): Line | undefined {
 }
 
 /** As the headers of lua/decide.lua and lua/sliding-window.lua say. */
-function chargesOf([, , count, ...args]: readonly string[]): Charge[] {
+function readCharges([, , count, ...args]: readonly string[]): Charge[] {
   const keys = args.slice(0, Number(count))
   let cursor = keys.length + 3
   return keys.map((key) => {
@@ -98,7 +98,7 @@ function chargesOf([, , count, ...args]: readonly string[]): Charge[] {
   })
 }
 
-function entryOf(args: readonly string[]): Entry {
+function readEntry(args: readonly string[]): Entry {
   const [, ms, total] = args.map((arg) => /^(\d+)-(\d+)$/.exec(arg)).find((id) => id !== null) ?? []
   return { key: args[0] ?? '', ms: Number(ms), total: Number(total), cost: Number(args.at(-1)) }
 }
@@ -109,7 +109,7 @@ export interface Recording {
 }
 
 /** Reads the decisions of a Redis on 127.0.0.1 from now on. */
-export async function record(port: number, onDecision: (decision: Decision) => void): Promise<Recording> {
+export async function recordDecisions(port: number, onDecision: (decision: Decision) => void): Promise<Recording> {
   const reader = new RecordReader(onDecision, (await isClockFrozen(port)) ? 1 : 0)
   const socket = connect(port, '127.0.0.1')
   const lines = createInterface({ input: socket })
@@ -131,20 +131,20 @@ export async function record(port: number, onDecision: (decision: Decision) => v
   ended.promise.catch(() => {})
   return {
     async stop() {
-      await ask(port, `ECHO ${end}`)
+      await send(port, `ECHO ${end}`)
       await ended.promise
       socket.destroy()
     },
   }
 }
 
-/** Since 7.2, a script is told the time at which it was called, and not that at which it asks. */
+/** Since 7.2, a script reads the time at which it was called, and not that at which it reads it. */
 async function isClockFrozen(port: number): Promise<boolean> {
-  const [, major, minor] = /redis_version:(\d+)\.(\d+)/.exec(await ask(port, 'INFO server')) ?? []
+  const [, major, minor] = /redis_version:(\d+)\.(\d+)/.exec(await send(port, 'INFO server')) ?? []
   return Number(major) > 7 || (Number(major) === 7 && Number(minor) >= 2)
 }
 
-async function ask(port: number, command: string): Promise<string> {
+async function send(port: number, command: string): Promise<string> {
   const socket = connect(port, '127.0.0.1').setEncoding('utf8')
   socket.write(`${command}\r\n`)
   const [reply] = (await once(socket, 'data')) as [string]

@@ -17,7 +17,7 @@ export type Judgement = 'undue' | 'due' | 'either'
  */
 export function judgeInOrder(demands: readonly Demand[], earliestMs: number, latestMs: number): Judgement {
   const isDueAt = (ms: number) => isDue(demands, ms, Number.POSITIVE_INFINITY)
-  // As time goes by, admissions do but leave: what is due late was due early.
+  // As time goes by, admissions only leave: what is due late was due early.
   if (isDueAt(latestMs)) return 'due'
   return isDueAt(earliestMs) ? 'either' : 'undue'
 }

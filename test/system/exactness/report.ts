@@ -1,20 +1,20 @@
-import { formatNumber, formatPercent, formatReport } from '../../support/report.ts'
-import { limitRows, limitViolations } from './limits.ts'
+import { formatNumber, formatPercent, formatTable } from '../kit/table.ts'
+import { findLimitViolations, toLimitRows } from './limits.ts'
 import type { Findings } from './run.ts'
 
 /** Everything that is not as it must be, in words; empty if the limiter was exact. */
-export function violations({ limits, ledger, audit }: Findings): readonly string[] {
-  const found = limitViolations(limits)
+export function findViolations({ limits, ledger, audit }: Findings): readonly string[] {
+  const found = findLimitViolations(limits)
   if (ledger.undue > 0) found.push(`Redis refused ${ledger.undue} requests for which there was room`)
   if (audit.undue > 0) found.push(`${audit.undue} requests were refused with room for them from sending to answer`)
   return [...found, ...ledger.faults, ...audit.faults]
 }
 
 /** The findings as a table. @param leases LEASES */
-export function report(findings: Findings, callers: number, leases: string): string {
+export function formatFindings(findings: Findings, callers: number, leases: string): string {
   const { outcomes, ledger, audit, limits, ideal } = findings
-  const seconds = secondsOf(outcomes)
-  return formatReport([
+  const seconds = findSeconds(outcomes)
+  return formatTable([
     ['requests', outcomes.length, `${formatNumber(outcomes.length / seconds)} a second, LEASES=${leases}`],
     ['callers', callers],
     ['calls to Redis', audit.calls, `${(audit.calls / outcomes.length).toFixed(2)} a request`],
@@ -25,9 +25,9 @@ export function report(findings: Findings, callers: number, leases: string): str
       : ([
           ['leases', ledger.leases],
           ['admitted without a call', audit.admitted - ledger.grants, 'at least'],
-          ['refused by Redis while leases ran', ledger.refusedBesideLeases],
+          ['refused by Redis while leases ran', ledger.refusedDuringLeases],
         ] as const)),
-    ...limitRows(limits),
+    ...toLimitRows(limits),
     [
       'undue refusals',
       ledger.undue + audit.undue,
@@ -37,7 +37,7 @@ export function report(findings: Findings, callers: number, leases: string): str
   ])
 }
 
-function secondsOf(outcomes: Findings['outcomes']): number {
+function findSeconds(outcomes: Findings['outcomes']): number {
   let [firstMs, lastMs] = [Number.POSITIVE_INFINITY, 0]
   for (const { sentMs, decidedByMs } of outcomes) {
     firstMs = Math.min(firstMs, sentMs)

@@ -4,21 +4,12 @@ import { startSite } from '../../support/site.ts'
 import { type Audit, audit } from './audit.ts'
 import { Ledger } from './ledger.ts'
 import { checkLimits, type LimitCheck } from './limits.ts'
-import {
-  LEASED_POLICIES,
-  limitsOf,
-  MAX_COST,
-  POLICIES,
-  type Policies,
-  policyTables,
-  stretched,
-  teamsOf,
-} from './policies.ts'
-import { record } from './redis-record.ts'
+import { findLimits, LEASED_POLICIES, POLICIES, type Policies, stretchWindows, toPolicyTables } from './policies.ts'
+import { recordDecisions } from './redis-record.ts'
 import { type Outcome, sendTraffic } from './traffic.ts'
 
 /** Leases taken, permits spent from them, refusals, and refusals while leases ran: at least so many, or a run tests nothing. */
-export const LEAST_TOLD = 10
+export const MIN_SEEN = 10
 
 export interface RunOptions {
   readonly bundle: Bundle
@@ -41,23 +32,16 @@ export interface Findings {
 }
 
 /** Sends the traffic through four points of presence, and checks each decision and each window. */
-export async function run({
-  bundle,
-  requests,
-  callers,
-  seed,
-  leases = 'off',
-  stretch = 1,
-}: RunOptions): Promise<Findings> {
+export async function run(options: RunOptions): Promise<Findings> {
+  const { bundle, requests, callers, seed, leases = 'off', stretch = 1 } = options
   const isLeased = leases !== 'off'
-  const policies = stretched(isLeased ? LEASED_POLICIES : POLICIES, stretch)
-  const site = await startSite({ bundle, points: 4, variables: { LEASES: leases, POLICIES: policyTables(policies) } })
+  const policies = stretchWindows(isLeased ? LEASED_POLICIES : POLICIES, stretch)
+  const site = await startSite({ bundle, points: 4, variables: { LEASES: leases, POLICIES: toPolicyTables(policies) } })
   try {
-    const ledger = new Ledger((key) => limitsOf(policies, key), isLeased)
-    const recording = await record(site.redis.port, (decision) => ledger.add(decision))
-    const [teams, windowMs] = [teamsOf(policies, callers), Math.min(...policies.caller.map(({ windowMs }) => windowMs))]
-    const traffic = { gateways: site.urls, requests, callers, teams, maxCost: MAX_COST, windowMs, seed }
-    const outcomes = await sendTraffic({ ...traffic, ...(isLeased && { isTelling: tellsOfLeases(ledger) }) })
+    const ledger = new Ledger((key) => findLimits(policies, key), isLeased)
+    const recording = await recordDecisions(site.redis.port, (decision) => ledger.add(decision))
+    const traffic = { gateways: site.urls, requests, callers, policies, seed }
+    const outcomes = await sendTraffic({ ...traffic, ...(isLeased && { hasSeenEnough: watchLeases(ledger) }) })
     await recording.stop()
     return {
       outcomes,
@@ -77,10 +61,10 @@ function toIdealRequest({ caller, team, cost, sentMs }: Outcome, policies: Polic
 }
 
 /** Whether a run has come to test something, with room for a record that lags behind the answers. */
-function tellsOfLeases(ledger: Ledger): (outcomes: readonly Outcome[]) => boolean {
+function watchLeases(ledger: Ledger): (outcomes: readonly Outcome[]) => boolean {
   return (outcomes) => {
     const admitted = outcomes.filter(({ status }) => status === 200).length
-    const { leases, grants, refusedBesideLeases } = ledger
-    return Math.min(leases, admitted - grants, outcomes.length - admitted, refusedBesideLeases) >= 2 * LEAST_TOLD
+    const { leases, grants, refusedDuringLeases } = ledger
+    return Math.min(leases, admitted - grants, outcomes.length - admitted, refusedDuringLeases) >= 2 * MIN_SEEN
   }
 }

@@ -1,6 +1,10 @@
-import { Agent, get } from 'node:http'
+/** Callers with habits of their own, who spend what they have at several gateways. */
+import { Agent } from 'node:http'
+import { buffer } from 'node:stream/consumers'
 import { setTimeout as pause } from 'node:timers/promises'
 import { drawInteger, seededRandom } from '../../../tools/seeded-random.ts'
+import { openRequest, responseTo } from '../../support/http-client.ts'
+import { MAX_COST, type Policies } from './policies.ts'
 
 /** What became of one request. */
 export interface Outcome {
@@ -26,13 +30,10 @@ export interface TrafficOptions {
   readonly gateways: readonly URL[]
   readonly requests: number
   readonly callers: number
-  readonly teams: number
-  readonly maxCost: number
-  /** The shortest window: some callers spend all of it at once, time and again as it ends. */
-  readonly windowMs: number
+  readonly policies: Policies
   readonly seed: number
   /** If given, callers keep far from their limits for a while before they reach them, and go on until this is so. */
-  readonly isTelling?: (outcomes: readonly Outcome[]) => boolean
+  readonly hasSeenEnough?: (outcomes: readonly Outcome[]) => boolean
 }
 
 const SOCKETS_PER_GATEWAY = 48
@@ -41,10 +42,11 @@ const SOCKETS_PER_GATEWAY = 48
 const CALM = { burst: 8, pauseMs: [200, 280], times: [10, 20] } as const
 /** Then so many at a time at every gateway until some are refused: the limit is reached while leases run. */
 const STORM = 16
-/** For each one that was asked for, at which a run ends that still tells nothing. */
-const MOST_REQUESTS = 10
+/** For each request of the options, at which a run ends that has still not seen enough. */
+const MAX_REQUESTS = 10
 
-function habitsOf(windowMs: number): readonly Habit[] {
+/** @param windowMs the shortest window: some callers spend all of it at once, time and again as it ends */
+function listHabits(windowMs: number): readonly Habit[] {
   return [
     // Far over the limits.
     { burst: [6, 16], pauseMs: [30, 120] },
@@ -62,94 +64,81 @@ function habitsOf(windowMs: number): readonly Habit[] {
  * of their own do, each request to a gateway at random.
  */
 export async function sendTraffic(options: TrafficOptions): Promise<Outcome[]> {
-  const { gateways, requests, callers, teams, maxCost, windowMs, seed, isTelling } = options
-  const agents = gateways.map(() => new Agent({ keepAlive: true, maxSockets: SOCKETS_PER_GATEWAY }))
+  const { gateways, requests, callers, policies, seed, hasSeenEnough } = options
+  const teams = Math.ceil(callers / policies.callersPerTeam)
+  const agent = new Agent({ keepAlive: true, maxSockets: SOCKETS_PER_GATEWAY })
   const random = seededRandom(seed)
   const outcomes: Outcome[] = []
   let left = requests
 
-  async function call(caller: number, cost: number, at = anyGateway()): Promise<number> {
+  async function call(caller: number, cost: number, at = drawGateway()): Promise<number> {
     left--
-    const outcome = await request(gateways[at] as URL, agents[at] as Agent, { caller, team: caller % teams, cost })
+    const outcome = await request(gateways[at] as URL, agent, { caller, team: caller % teams, cost })
     outcomes.push(outcome)
     return outcome.status
   }
-  async function live(caller: number, { burst, pauseMs }: Habit): Promise<void> {
+  async function follow(caller: number, { burst, pauseMs }: Habit): Promise<void> {
     while (left > 0) {
-      const calls = Array.from({ length: Math.min(left, drawInteger(random, ...burst)) }, () => call(caller, anyCost()))
-      await Promise.all(calls)
+      const count = Math.min(left, drawInteger(random, ...burst))
+      await Promise.all(Array.from({ length: count }, () => call(caller, drawCost())))
       await pause(drawInteger(random, ...pauseMs))
     }
   }
-  async function liveFarFromLimits(caller: number): Promise<void> {
-    const isOver = () => left <= 0 && (isTelling?.(outcomes) !== false || left <= -MOST_REQUESTS * requests)
+  async function keepFarFromLimits(caller: number): Promise<void> {
+    const isOver = () => left <= 0 && (hasSeenEnough?.(outcomes) !== false || left <= -MAX_REQUESTS * requests)
     while (!isOver()) {
-      const home = anyGateway()
+      const home = drawGateway()
       for (let times = drawInteger(random, ...CALM.times); times > 0 && !isOver(); times--) {
         await Promise.all(Array.from({ length: CALM.burst }, () => call(caller, 1, home)))
         await pause(drawInteger(random, ...CALM.pauseMs))
       }
       let statuses: readonly number[]
-      do statuses = await Promise.all(Array.from({ length: STORM }, () => call(caller, anyCost())))
+      do statuses = await Promise.all(Array.from({ length: STORM }, () => call(caller, drawCost())))
       while (!statuses.includes(429) && !isOver())
     }
   }
-  function anyGateway(): number {
-    return drawInteger(random, 0, gateways.length - 1)
-  }
-  /** Mostly low. */
-  function anyCost(): number {
-    return 1 + Math.floor(maxCost * random() ** 3)
-  }
+  const drawGateway = () => drawInteger(random, 0, gateways.length - 1)
+  /** Mostly a low one. */
+  const drawCost = () => 1 + Math.floor(MAX_COST * random() ** 3)
 
-  const habits = habitsOf(windowMs)
+  const habits = listHabits(Math.min(...policies.caller.map(({ windowMs }) => windowMs)))
   try {
     for (let caller = 0; caller < callers; caller++) await call(caller, 1)
     await Promise.all(
       Array.from({ length: callers }, (_, caller) =>
-        isTelling ? liveFarFromLimits(caller) : live(caller, habits[caller % habits.length] as Habit),
+        hasSeenEnough ? keepFarFromLimits(caller) : follow(caller, habits[caller % habits.length] as Habit),
       ),
     )
   } finally {
-    for (const agent of agents) agent.destroy()
+    agent.destroy()
   }
   return outcomes
 }
 
-interface Call {
-  readonly caller: number
-  readonly team: number
-  readonly cost: number
-}
-
-function request(gateway: URL, agent: Agent, call: Call): Promise<Outcome> {
+async function request(gateway: URL, agent: Agent, call: Pick<Outcome, 'caller' | 'team' | 'cost'>): Promise<Outcome> {
   const { caller, team, cost } = call
-  return new Promise((resolve, reject) => {
-    let sentMs = 0
-    const headers = {
-      Authorization: `Bearer caller-${caller}`,
-      'X-Team': `team-${team}`,
-      'X-Cost': String(cost),
-      'Accept-Encoding': 'identity',
-    }
-    const { hostname, port } = gateway
-    const sent = get({ hostname, port, path: '/things', agent, headers }, (response) => {
-      const { statusCode: status = 0, headers } = response
-      // The clock shows the beginning of its millisecond, and Redis dates admissions by the end of theirs.
-      const decidedByMs = Number(headers['x-arrived-ms'] ?? Date.now() + 1)
-      const degraded = headers['sluice-degraded']?.toString()
-      response.resume().once('error', reject)
-      response.once('end', () => resolve({ caller, team, cost, status, sentMs, decidedByMs, degraded }))
-    })
-    // It may have waited for a connection.
-    sent.once('socket', () => {
-      sentMs = Date.now()
-    })
-    sent.once('error', (error: NodeJS.ErrnoException) => {
-      // The gateway has closed an idle connection just then. Had it taken the request nevertheless, Redis's record would
-      // have one more than the clients have.
-      const wasIdle = sent.reusedSocket && error.code === 'ECONNRESET'
-      resolve(wasIdle ? request(gateway, agent, call) : Promise.reject(error))
-    })
+  const headers = {
+    Authorization: `Bearer caller-${caller}`,
+    'X-Team': `team-${team}`,
+    'X-Cost': String(cost),
+    'Accept-Encoding': 'identity',
+  }
+  const client = openRequest(gateway, { path: '/things', agent, headers })
+  let sentMs = 0
+  // It may have waited for a connection.
+  client.once('socket', () => {
+    sentMs = Date.now()
   })
+  const response = await responseTo(client.end()).catch((error: NodeJS.ErrnoException) => {
+    // The gateway has closed an idle connection just then. Had it taken the request nevertheless, Redis's record would
+    // have one more than the clients have.
+    if (client.reusedSocket && error.code === 'ECONNRESET') return undefined
+    throw error
+  })
+  if (!response) return request(gateway, agent, call)
+  // The clock shows the beginning of its millisecond, and Redis dates admissions by the end of theirs.
+  const decidedByMs = Number(response.headers['x-arrived-ms'] ?? Date.now() + 1)
+  const degraded = response.headers['sluice-degraded']?.toString()
+  await buffer(response)
+  return { ...call, status: response.statusCode ?? 0, sentMs, decidedByMs, degraded }
 }

@@ -1,3 +1,5 @@
+import { formatNumber } from '../kit/table.ts'
+
 /** A system whose every possible run is to be looked at. */
 export interface Model {
   readonly start: State
@@ -17,7 +19,7 @@ export interface Exploration {
   readonly steps: number
   /** In which nothing more can happen. */
   readonly ends: number
-  /** Whether all were visited, rather than as many as were asked for. */
+  /** Whether all were visited, rather than as many as are visited at most. */
   readonly isComplete: boolean
   readonly violations: number
   /** What is wrong with the first state that is wrong. */
@@ -25,12 +27,12 @@ export interface Exploration {
 }
 
 /**
- * Visits every state that can be reached, each once, or as many as `most`.
- * @param meet is told each state in which a run ends
+ * Visits every state that can be reached, each once, or at most so many.
+ * @param meet gets each state in which a run ends
  */
 export function explore(
   model: Model,
-  most = Number.POSITIVE_INFINITY,
+  maxStates = Number.POSITIVE_INFINITY,
   meet: (end: State) => void = () => {},
 ): Exploration {
   const seen = new Seen()
@@ -41,7 +43,7 @@ export function explore(
   for (let state = left.pop(); state !== undefined; state = left.pop()) {
     const nexts = model.next(state)
     steps += nexts.length
-    for (const next of nexts) if (seen.size < most && seen.add(next)) left.push(next)
+    for (const next of nexts) if (seen.size < maxStates && seen.add(next)) left.push(next)
     const isOver = nexts.length === 0
     if (isOver) {
       ends++
@@ -51,7 +53,15 @@ export function explore(
     if (faults.length > 0) violations++
     first ??= faults[0]
   }
-  return { states: seen.size, steps, ends, isComplete: seen.size < most, violations, first }
+  return { states: seen.size, steps, ends, isComplete: seen.size < maxStates, violations, first }
+}
+
+/** One line, and another one for the first violation. */
+export function formatExploration(name: string, found: Exploration): string {
+  const { states, steps, ends, isComplete, violations, first } = found
+  const visited = `${formatNumber(states)} states, ${formatNumber(steps)} transitions, ${formatNumber(ends)} ends`
+  const extent = isComplete ? 'complete' : 'not complete'
+  return `${name}: ${visited}, ${extent}, violations ${formatNumber(violations)}${first ? `\n  ${first}` : ''}`
 }
 
 /** States that were seen, each as 64 bits of its own: among 10⁸, two are the same by chance once in 3,000 explorations. */
@@ -69,8 +79,8 @@ class Seen {
       low = Math.imul(low + word + (low << 7), 0x297a2d39)
       low ^= low >>> 13
     }
-    high = mixed(high)
-    low = mixed(low ^ (high >>> 3))
+    high = mix(high)
+    low = mix(low ^ (high >>> 3))
     // 0 stands for an empty place.
     if (!this.#put(high >>> 0, low >>> 0 || 1)) return false
     if (++this.size * 2 > 1 << this.#bits) this.#grow()
@@ -101,7 +111,7 @@ class Seen {
   }
 }
 
-function mixed(bits: number): number {
+function mix(bits: number): number {
   let mixed = Math.imul(bits ^ (bits >>> 16), 0x7feb352d)
   mixed = Math.imul(mixed ^ (mixed >>> 15), 0x846ca68b)
   return mixed ^ (mixed >>> 16)

@@ -121,7 +121,7 @@ export class World implements Model {
   }
 
   /** How a run has ended, whatever the deciders are called. */
-  outcomeOf(state: State): string {
+  describeEnd(state: State): string {
     const deciders = Array.from({ length: this.#deciders }, (_, d) => {
       const { phase } = this.#decider.get(state[this.#deciderAt(d)] as number)
       return [phase, ...this.#codes.map((_, o) => (this.#factsOf(state, o).granted >>> d) & 1)].join()

@@ -37,34 +37,34 @@ const PATIENCE_MS = 60_000
 /** Sends the traffic through two points of presence, the store away for a tenth of it, and compares what both sides counted. */
 export async function run({ bundle, store, requests, seed }: RunOptions): Promise<Findings> {
   const site = await startSite(bundle, store)
-  const { counters } = site
+  const { counters, gateways } = site
+  const { urls } = gateways
   try {
-    const urls = site.gateways
     const part = (share: number) => Math.round(requests * share)
     const fromMs = Date.now()
     // One caller sends a quarter of them: more than its limit.
     const seen = [...(await sendTraffic(urls, 150, seed + 5, 'login'))]
     seen.push(...(await sendTraffic(urls, part(0.5), seed)))
-    await site.withoutStore(async () => {
+    await gateways.withoutStore(async () => {
       seen.push(...(await sendTraffic(urls, part(0.1), seed + 1)))
       // Of the requests that cannot be served, some more.
       seen.push(...(await sendTraffic(urls, 20, seed + 4, 'closed')))
     })
     seen.push(...(await sendTraffic(urls, part(0.1), seed + 2, 'overload')))
     seen.push(...(await sendTraffic(urls, requests - seen.length, seed + 3)))
-    await arrived(counters, seen)
+    await waitUntilCounted(counters, seen)
     const query = { resolution: 'minute', fromMs, toMs: Date.now() + 60_000 } as const
     const statistics = await readStatistics(counters, query)
     const hours = await readStatistics(counters, { ...query, resolution: 'hour' })
     const totals = summarize(await counters.readTotals())
     const sums = [
-      { what: 'by hour', seen: sumOf(statistics.total.requests), counted: sumOf(hours.total.requests) },
-      { what: 'in all', seen: sumOf(statistics.total.requests), counted: sumOf(totals.requests) },
+      { what: 'by hour', seen: sumAll(statistics.total.requests), counted: sumAll(hours.total.requests) },
+      { what: 'in all', seen: sumAll(statistics.total.requests), counted: sumAll(totals.requests) },
     ]
     return {
       compared: [...compare(seen, statistics), ...sums],
-      miscounted: miscounted(seen, statistics),
-      leaks: await leaks(site),
+      miscounted: findMiscounted(seen, statistics),
+      leaks: await findLeaks(site),
       statistics,
     }
   } finally {
@@ -73,12 +73,12 @@ export async function run({ bundle, store, requests, seed }: RunOptions): Promis
 }
 
 /** How a request was answered may be sent after how it was decided. */
-async function arrived(counters: StatisticsStore, seen: readonly Seen[]): Promise<void> {
+async function waitUntilCounted(counters: StatisticsStore, seen: readonly Seen[]): Promise<void> {
   const failed = seen.filter(({ isUpstream5xx }) => isUpstream5xx).length
   const untilMs = Date.now() + PATIENCE_MS
   while (Date.now() < untilMs) {
     const { requests, upstream5xx } = summarize(await counters.readTotals())
-    if (sumOf(requests) >= seen.length && upstream5xx >= failed) return
+    if (sumAll(requests) >= seen.length && upstream5xx >= failed) return
     await new Promise((resolve) => setTimeout(resolve, 250))
   }
 }
@@ -107,14 +107,14 @@ function compare(seen: readonly Seen[], { total }: Statistics): Compared[] {
     seen: count(({ kind }) => (KINDS[kind].policies as readonly string[] | undefined)?.includes(name) ?? false),
     counted: total.policies
       .filter(({ policy }) => policy === name)
-      .reduce((sum, { requests }) => sum + sumOf(requests), 0),
+      .reduce((sum, { requests }) => sum + sumAll(requests), 0),
   }))
   const upstream = { what: 'upstream 5xx', seen: count((one) => one.isUpstream5xx), counted: total.upstream5xx }
   return [...outcomes, ...degraded, upstream, ...policies, ...limits]
 }
 
 /** Compares the callers whom the policy `items` has refused most. */
-function miscounted(seen: readonly Seen[], { refused }: Statistics): string[] {
+function findMiscounted(seen: readonly Seen[], { refused }: Statistics): string[] {
   const digest = createDigest(IDENTITY_SECRET)
   const really = new Map<string, number>()
   for (const { violated, token } of seen) {
@@ -122,28 +122,28 @@ function miscounted(seen: readonly Seen[], { refused }: Statistics): string[] {
     const caller = digest(['token', token])
     really.set(caller, (really.get(caller) ?? 0) + 1)
   }
-  const told = refused.callers.filter(({ policy }) => policy === 'items')
-  const wrong = told.filter(({ digest, min, max }) => {
+  const counted = refused.callers.filter(({ policy }) => policy === 'items')
+  const wrong = counted.filter(({ digest, min, max }) => {
     const times = really.get(digest) ?? 0
     return times < min || times > max
   })
   const missing = [...really].filter(([caller, times]) => {
-    return times > refused.maxOthers && !told.some(({ digest }) => digest === caller)
+    return times > refused.maxOthers && !counted.some(({ digest }) => digest === caller)
   })
   return [...wrong.map(({ digest }) => digest), ...missing.map(([caller]) => caller)]
 }
 
-async function leaks({ keys, log, counters }: Site): Promise<string[]> {
+async function findLeaks({ listKeys, gateways, counters }: Site): Promise<string[]> {
   const periods = await Promise.all([
     counters.read('minute', 0, Date.now() + 60_000),
     counters.read('hour', 0, Date.now() + 60_000),
   ])
   const counted = periods.flat().map(({ counts, sketches }) => JSON.stringify([...counts, ...sketches]))
-  const kept = [...log, ...(await keys()), ...counted]
+  const kept = [...gateways.log, ...(await listKeys()), ...counted]
   const secrets = new RegExp(`.{0,60}(?:${PLANTED}|203\\.0\\.113\\.|198\\.51\\.100\\.7).{0,20}`)
   return kept.flatMap((text) => secrets.exec(text)?.[0] ?? [])
 }
 
-function sumOf(numbers: Readonly<Record<string, number>>): number {
+function sumAll(numbers: Readonly<Record<string, number>>): number {
   return Object.values(numbers).reduce((sum, number) => sum + number, 0)
 }

@@ -1,6 +1,6 @@
+/** Two points of presence whose statistics are compared with what clients saw, over either store. */
 import type { RequestListener } from 'node:http'
 import type { StatisticsStore } from '../../../src/core/store/counters.ts'
-import type { DocumentStore } from '../../../src/core/store/documents.ts'
 import { openObjectCounters, openObjectDocuments } from '../../../src/core/store/durable-object/tables.ts'
 import { RedisCounters } from '../../../src/core/store/redis/counters/redis-counters.ts'
 import { RedisDocuments } from '../../../src/core/store/redis/documents/redis-documents.ts'
@@ -9,12 +9,12 @@ import { formatRulesKey } from '../../../src/gateway/rules/open-rules.ts'
 import { PLANTED } from '../../setup/secret-watch.ts'
 import type { Bundle } from '../../support/build-bundle.ts'
 import { startObjectSite } from '../../support/object-site.ts'
-import { type Adding, type Part, startParts } from '../../support/parts.ts'
+import { type Part, startParts } from '../../support/parts.ts'
 import { connectRedis } from '../../support/redis-client.ts'
-import { startSite as startRedisSite } from '../../support/site.ts'
+import { type Site as RedisSite, startSite as startRedisSite } from '../../support/site.ts'
 
 export const IDENTITY_SECRET = `${PLANTED}-of-identities`
-export const KEY_PREFIX = 'numbers'
+const KEY_PREFIX = 'numbers'
 
 const VARIABLES = {
   IDENTITY_SECRET,
@@ -27,12 +27,8 @@ const VARIABLES = {
     { name: 'account', limits: '100000/1m', anonymous: 'deny:401', match: 'GET /account' },
     { name: 'costly', limits: '300/1m', cost: 'header:X-Cost', max_cost: 9, match: 'GET /costly' },
     {
-      name: 'shared',
-      limits: '200/1m',
-      algorithm: 'quota',
-      by: 'global',
+      ...{ name: 'shared', limits: '200/1m', algorithm: 'quota', by: 'global', match: 'GET /bulk' },
       reserve: { default: 0.5 },
-      match: 'GET /bulk',
     },
     { name: 'bulk', priority: 'sheddable', match: 'GET /bulk, GET /overload' },
     { name: 'closed', limits: '100000/1m', on_store_error: 'closed', match: 'GET /closed' },
@@ -54,15 +50,11 @@ export const BLOCKED_ADDRESS = '198.51.100.7'
 const RULES = { blocks: [{ cidr: '198.51.100.0/24', status: 404 }] }
 
 export interface Site extends Part {
-  readonly gateways: readonly URL[]
-  /** Lines of their log so far. */
-  readonly log: readonly string[]
+  readonly gateways: Pick<RedisSite, 'urls' | 'log' | 'withoutStore'>
   /** What they have counted. */
   readonly counters: StatisticsStore
   /** All keys, or names of objects. */
-  keys(): Promise<readonly string[]>
-  /** The store is out of reach while this runs. */
-  withoutStore(work: () => Promise<void>): Promise<void>
+  listKeys(): Promise<readonly string[]>
 }
 
 const api: RequestListener = ({ url }, response) => {
@@ -72,44 +64,26 @@ const api: RequestListener = ({ url }, response) => {
   response.end('hello')
 }
 
-/** Two points of presence that count in this store, before an API that fails where it is asked to. */
+/** Starts both before an API that fails at two of its paths. */
 export function startSite(bundle: Bundle, store: 'redis' | 'durable-object'): Promise<Site> {
-  return startParts((add) => (store === 'redis' ? startOverRedis : startOverObjects)(bundle, add))
-}
-
-type Start = (bundle: Bundle, add: Adding) => Promise<Omit<Site, 'stop'>>
-
-const startOverRedis: Start = async (bundle, add) => {
-  const site = await add(startRedisSite({ bundle, points: 2, variables: VARIABLES, api }))
-  const redis = await connectRedis(site.redis.port)
-  await add({ stop: () => redis.close() })
-  const options = { client: adaptNodeRedis(redis), timeoutMs: 10_000 }
-  await writeRules(new RedisDocuments({ ...options, key: formatRulesKey(KEY_PREFIX) }))
-  return {
-    gateways: site.urls,
-    get log() {
-      return site.points.flatMap(({ log }) => log)
-    },
-    counters: new RedisCounters({ ...options, keyPrefix: KEY_PREFIX }),
-    keys: () => redis.keys(`${KEY_PREFIX}:*`),
-    withoutStore: (work) => site.withoutFront(work),
-  }
-}
-
-const startOverObjects: Start = async (bundle, add) => {
-  const site = await add(startObjectSite({ bundle, variables: VARIABLES, points: 2, api }))
-  const { namespace, urls, log } = site
-  const options = { namespace, timeoutMs: 10_000 }
-  await writeRules(openObjectDocuments({ ...options, key: formatRulesKey(KEY_PREFIX) }))
-  return {
-    gateways: urls,
-    log,
-    counters: openObjectCounters({ ...options, keyPrefix: KEY_PREFIX }),
-    keys: () => site.names(),
-    withoutStore: (work) => site.withoutObjects(work),
-  }
-}
-
-async function writeRules(documents: DocumentStore): Promise<void> {
-  await documents.write({ text: JSON.stringify(RULES), expectedVersion: 0, actor: 'test', comment: 'test' })
+  const options = { bundle, points: 2, variables: VARIABLES, api }
+  const key = formatRulesKey(KEY_PREFIX)
+  return startParts(async (add) => {
+    const edit = { text: JSON.stringify(RULES), expectedVersion: 0, actor: 'test', comment: 'test' }
+    if (store === 'durable-object') {
+      const gateways = await add(startObjectSite(options))
+      const backend = { namespace: gateways.namespace, timeoutMs: 10_000 }
+      await openObjectDocuments({ ...backend, key }).write(edit)
+      const counters = openObjectCounters({ ...backend, keyPrefix: KEY_PREFIX })
+      return { gateways, counters, listKeys: gateways.names }
+    }
+    const gateways = await add(startRedisSite(options))
+    const redis = await connectRedis(gateways.redis.port)
+    await add({ stop: () => redis.close() })
+    const backend = { client: adaptNodeRedis(redis), timeoutMs: 10_000 }
+    await new RedisDocuments({ ...backend, key }).write(edit)
+    const counters = new RedisCounters({ ...backend, keyPrefix: KEY_PREFIX })
+    const listKeys = () => redis.keys(`${KEY_PREFIX}:*`)
+    return { gateways, counters, listKeys }
+  })
 }

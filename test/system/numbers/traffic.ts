@@ -1,8 +1,9 @@
-import { Agent } from 'node:http'
+import type { Agent } from 'node:http'
 import type { Outcome } from '../../../src/gateway/statistics/outcomes.ts'
 import { drawInteger, seededRandom } from '../../../tools/seeded-random.ts'
 import { PLANTED } from '../../setup/secret-watch.ts'
 import { send } from '../../support/http-client.ts'
+import { sendInLanes } from '../kit/traffic.ts'
 import { BLOCKED_ADDRESS } from './site.ts'
 
 /** What a client has seen of one request. */
@@ -37,52 +38,25 @@ export const KINDS = {
 export type Kind = keyof typeof KINDS
 
 const CALLERS = 200
-const SOCKETS = 24
+const LANES = 24
 
-export function tokenOf(caller: number): string {
-  return `${PLANTED}-caller-${caller}`
-}
-
-export function addressOf(caller: number): string {
-  return `203.0.113.${caller}`
-}
-
-/** Sends so many requests, of one kind or of all, and tells what became of each. */
-export async function sendTraffic(
+/** Sends so many requests, of one kind or of all. @returns what became of each */
+export function sendTraffic(
   gateways: readonly URL[],
   requests: number,
   seed: number,
   only?: Kind,
 ): Promise<readonly Seen[]> {
   const random = seededRandom(seed)
-  const agent = new Agent({ keepAlive: true, maxSockets: SOCKETS })
-  const seen: Seen[] = []
-  let left = requests
-  async function client(): Promise<void> {
-    while (left > 0) {
-      left--
-      // A few callers send most of it.
-      const caller = Math.floor(CALLERS * random() ** 4)
-      seen.push(
-        await sendOne(
-          gateways[drawInteger(random, 0, gateways.length - 1)] as URL,
-          agent,
-          only ?? anyKind(random),
-          caller,
-          random,
-        ),
-      )
-    }
-  }
-  try {
-    await Promise.all(Array.from({ length: SOCKETS }, client))
-  } finally {
-    agent.destroy()
-  }
-  return seen
+  return sendInLanes({ requests, lanes: LANES }, (_, agent) => {
+    // A few callers send most of it.
+    const caller = Math.floor(CALLERS * random() ** 4)
+    const gateway = gateways[drawInteger(random, 0, gateways.length - 1)] as URL
+    return sendOne(gateway, agent, only ?? drawKind(random), caller, random)
+  })
 }
 
-function anyKind(random: () => number): Kind {
+function drawKind(random: () => number): Kind {
   let at = random() * 100
   for (const [kind, { share }] of Object.entries(KINDS)) {
     at -= share
@@ -91,7 +65,7 @@ function anyKind(random: () => number): Kind {
   return 'item'
 }
 
-interface Asked {
+interface Request {
   readonly method?: string
   readonly path: string
   readonly headers?: Readonly<Record<string, string>>
@@ -99,7 +73,7 @@ interface Asked {
   readonly address?: string
 }
 
-function askedBy(kind: Kind, random: () => number): Asked {
+function drawRequest(kind: Kind, random: () => number): Request {
   switch (kind) {
     case 'item':
       return { path: `/items/${drawInteger(random, 1, 1_000)}?at=${drawInteger(random, 1, 1_000)}` }
@@ -123,8 +97,8 @@ function askedBy(kind: Kind, random: () => number): Asked {
 }
 
 async function sendOne(gateway: URL, agent: Agent, kind: Kind, caller: number, random: () => number): Promise<Seen> {
-  const { method = 'GET', path, headers, isAnonymous, address = addressOf(caller) } = askedBy(kind, random)
-  const token = isAnonymous ? undefined : tokenOf(caller)
+  const { method = 'GET', path, headers, isAnonymous, address = `203.0.113.${caller}` } = drawRequest(kind, random)
+  const token = isAnonymous ? undefined : `${PLANTED}-caller-${caller}`
   const answer = await send(gateway, {
     ...{ agent, method, path },
     headers: {
@@ -138,7 +112,7 @@ async function sendOne(gateway: URL, agent: Agent, kind: Kind, caller: number, r
   const isFromApi = answer.headers['x-from-api'] !== undefined
   return {
     kind,
-    outcome: isFromApi ? 'admitted' : outcomeOf(status, answer.body.toString()),
+    outcome: isFromApi ? 'admitted' : toOutcome(status, answer.body.toString()),
     degraded: answer.headers['sluice-degraded']?.toString(),
     isUpstream5xx: isFromApi && status >= 500,
     violated: status === 429 && !isFromApi ? JSON.parse(answer.body.toString())['violated-policies'] : [],
@@ -146,7 +120,7 @@ async function sendOne(gateway: URL, agent: Agent, kind: Kind, caller: number, r
   }
 }
 
-function outcomeOf(status: number, body: string): Outcome {
+function toOutcome(status: number, body: string): Outcome {
   switch (status) {
     case 429:
       return 'limited'

@@ -8,7 +8,7 @@ import { loadWorkerConfig } from '../../../src/command/worker-config.ts'
 import { runInside } from '../../command/run-command.ts'
 import { agree, type Decided } from '../../command/simulate/agree.ts'
 import { type Site, startSite } from '../../support/site.ts'
-import { type Decision, record } from '../exactness/redis-record.ts'
+import { type Decision, recordDecisions } from '../exactness/redis-record.ts'
 
 const REQUESTS = process.env.FUZZ === 'long' ? 2_000 : 400
 /** How far from a boundary a request may have been decided, to have another verdict than here. */
@@ -57,15 +57,15 @@ async function send(index: number, crowd = 0): Promise<Answered> {
   const response = await fetch(`${site.urls[0]?.origin}${target}`, { method, headers })
   await response.arrayBuffer()
   const entry = { timeMs, method, target, ip, token, headers: new Map<string, string>(), status: undefined }
-  return { entry, receivedMs: Date.now(), fate: fateOf(response.status), wasAsked: site.front.requests > before }
+  return { entry, receivedMs: Date.now(), fate: toFate(response.status), wasAsked: site.front.requests > before }
 }
 
-function fateOf(status: number): Fate {
+function toFate(status: number): Fate {
   return status === 200 ? 'admitted' : status === 429 ? 'refused' : 'rejected'
 }
 
 /** When it was decided: to the millisecond if it was admitted by Redis, and else within what is known. */
-function decidedAt({ entry, receivedMs, fate }: Answered, decision: Decision | undefined): Decided {
+function findDecisionTime({ entry, receivedMs, fate }: Answered, decision: Decision | undefined): Decided {
   // What was refused without asking is refused from the moment that it came.
   if (!decision) return { entry, earliestMs: entry.timeMs, latestMs: receivedMs + 1, fate }
   const [first] = decision.entries
@@ -78,7 +78,7 @@ test(`${REQUESTS} requests have the verdicts of the production bundle, but for t
   // Redis has the script then, and the Worker a connection.
   for (let i = 1; i <= ROUTES.length; i++) await send(i, 1)
   const decisions: Decision[] = []
-  const recording = await record(site.redis.port, (decision) => decisions.push(decision))
+  const recording = await recordDecisions(site.redis.port, (decision) => decisions.push(decision))
   const answered: Answered[] = []
   for (let i = 0; i < REQUESTS; i++) {
     answered.push(await send(i))
@@ -90,7 +90,7 @@ test(`${REQUESTS} requests have the verdicts of the production bundle, but for t
 
   const config = loadWorkerConfig({ variables: LIMITS } as unknown as Settings)
   const queue = decisions.values()
-  const decided = answered.map((each) => decidedAt(each, each.wasAsked ? queue.next().value : undefined))
+  const decided = answered.map((each) => findDecisionTime(each, each.wasAsked ? queue.next().value : undefined))
   const { entries, moved } = await agree(config, decided, TOLERANCE_MS)
   // Were there more, a mistake could hide among them.
   expect(moved.filter(({ beyondMs }) => beyondMs > 0).length).toBeLessThanOrEqual(REQUESTS / 100)

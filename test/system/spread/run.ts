@@ -1,16 +1,18 @@
-import { Agent } from 'node:http'
+import type { Agent } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { runInside } from '../../command/run-command.ts'
 import { PLANTED } from '../../setup/secret-watch.ts'
 import type { Bundle } from '../../support/build-bundle.ts'
 import { send } from '../../support/http-client.ts'
 import { startSite } from '../../support/site.ts'
+import { sendSteadily } from '../kit/traffic.ts'
 
 export interface SpreadOptions {
   readonly bundle: Bundle
-  readonly pointsOfPresence: number
-  /** Requests a second, all points of presence together. */
-  readonly rate: number
+  /** Of presence. */
+  readonly points: number
+  /** Requests, all points together. */
+  readonly ratePerS: number
   readonly refreshMs: number
 }
 
@@ -36,6 +38,7 @@ const BLOCKED_SHARE = 5
 const WARM_UP_MS = 1_000
 /** Refreshes after which a block that is not in force is not waited for any more: a busy machine may be late. */
 const PATIENCE_REFRESHES = 10
+const MAX_IN_FLIGHT = 32
 
 interface Seen {
   readonly at: number
@@ -46,17 +49,15 @@ interface Seen {
 }
 
 /** Blocks a caller by the command while all points of presence are busy, then ends Redis. */
-export async function run({ bundle, pointsOfPresence, rate, refreshMs }: SpreadOptions): Promise<Spread> {
+export async function run({ bundle, points, ratePerS, refreshMs }: SpreadOptions): Promise<Spread> {
   const variables = { KEY_PREFIX: 'spread', RATE_LIMITS: '100000/1m', RULES: 'on', RULES_REFRESH_MS: String(refreshMs) }
-  const site = await startSite({
-    bundle,
-    points: pointsOfPresence,
-    variables: { ...variables, ON_STORE_ERROR: 'local' },
-  })
+  const site = await startSite({ bundle, points, variables: { ...variables, ON_STORE_ERROR: 'local' } })
   const { urls, front } = site
   try {
-    const seen: Seen[] = []
-    const load = startLoad(urls, rate, seen)
+    const traffic = sendSteadily({ ratePerS, maxInFlight: MAX_IN_FLIGHT }, (index, agent) =>
+      sendOne(urls, index, agent),
+    )
+    const { seen } = traffic
     const startedMs = performance.now()
     await sleep(WARM_UP_MS)
 
@@ -65,14 +66,14 @@ export async function run({ bundle, pointsOfPresence, rate, refreshMs }: SpreadO
     const { code, stderr } = await runInside(['block', BLOCKED, '--reason', 'a test'], { env })
     if (code !== 0) throw new Error(`sluice block: ${stderr}`)
     const pushedMs = performance.now()
-    const isKeptOut = () => urls.every((_, at) => refusedSince(seen, at, pushedMs))
+    const isKeptOut = () => urls.every((_, at) => wasLastRefused(seen, at, pushedMs))
     for (let waited = 0; waited < PATIENCE_REFRESHES && !isKeptOut(); waited++) await sleep(refreshMs)
     const quietMs = performance.now()
 
     await site.redis.stop()
     const endedMs = performance.now()
     await sleep(3 * refreshMs)
-    await load.stop()
+    await traffic.stop()
     const reached = (seen.length / (performance.now() - startedMs)) * 1_000
 
     const blocked = seen.filter(({ isBlocked }) => isBlocked)
@@ -89,7 +90,7 @@ export async function run({ bundle, pointsOfPresence, rate, refreshMs }: SpreadO
       ),
       letInWithoutRedis: without.filter(({ outcome }) => outcome === '200').length,
       refusedWithoutRedis: without.filter(({ outcome }) => outcome === '403').length,
-      errors: errorsIn(seen, beganMs),
+      errors: countErrors(seen, beganMs),
     }
   } finally {
     await site.stop()
@@ -97,13 +98,13 @@ export async function run({ bundle, pointsOfPresence, rate, refreshMs }: SpreadO
 }
 
 /** Whether the last request of the blocked caller was refused there. */
-function refusedSince(seen: readonly Seen[], at: number, sinceMs: number): boolean {
+function wasLastRefused(seen: readonly Seen[], at: number, sinceMs: number): boolean {
   const last = seen.findLast((one) => one.at === at && one.isBlocked && one.sentMs > sinceMs)
   return last?.outcome === '403'
 }
 
 /** A block that nobody had set yet, or of somebody else, is an error, too. */
-function errorsIn(seen: readonly Seen[], beganMs: number): Map<string, number> {
+function countErrors(seen: readonly Seen[], beganMs: number): Map<string, number> {
   const errors = new Map<string, number>()
   for (const { outcome, isBlocked, doneMs } of seen) {
     const isMeant = outcome === '200' || (outcome === '403' && isBlocked && doneMs > beganMs)
@@ -112,38 +113,14 @@ function errorsIn(seen: readonly Seen[], beganMs: number): Map<string, number> {
   return errors
 }
 
-/** Sends at this rate whether or not answers come; after a pause of the machine, no more than it. */
-function startLoad(urls: readonly URL[], rate: number, seen: Seen[]) {
-  const agent = new Agent({ keepAlive: true, maxSockets: 32 })
-  const open = new Set<Promise<void>>()
-  let count = 0
-  const timer = setInterval(() => {
-    for (let due = 0; due < Math.round(rate / 50); due++, count++) {
-      const [at, isBlocked] = [count % urls.length, Math.floor(count / urls.length) % BLOCKED_SHARE === 0]
-      const sentMs = performance.now()
-      const answered = ask(urls[at] as URL, isBlocked ? BLOCKED : `caller-${count % 100}`, agent).then((outcome) => {
-        seen.push({ at, isBlocked, sentMs, doneMs: performance.now(), outcome })
-        open.delete(answered)
-      })
-      open.add(answered)
-    }
-  }, 20)
-  let ended: Promise<unknown> | undefined
-  return {
-    stop() {
-      clearInterval(timer)
-      ended ??= Promise.all(open).then(() => agent.destroy())
-      return ended
-    },
-  }
-}
-
-async function ask(gateway: URL, token: string, agent: Agent): Promise<string> {
-  try {
-    const headers = { Authorization: `Bearer ${token}` }
-    return String((await send(gateway, { path: '/things', headers, agent })).status)
-  } catch (error) {
-    const { code, name } = error as NodeJS.ErrnoException
-    return code ?? name
-  }
+/** Sends a request of the blocked caller, or of one of a hundred others, to each point of presence in turn. */
+async function sendOne(urls: readonly URL[], index: number, agent: Agent): Promise<Seen> {
+  const [at, isBlocked] = [index % urls.length, Math.floor(index / urls.length) % BLOCKED_SHARE === 0]
+  const sentMs = performance.now()
+  const headers = { Authorization: `Bearer ${isBlocked ? BLOCKED : `caller-${index % 100}`}` }
+  const outcome = await send(urls[at] as URL, { path: '/things', headers, agent }).then(
+    ({ status }) => String(status),
+    ({ code, name }: NodeJS.ErrnoException) => code ?? name,
+  )
+  return { at, isBlocked, sentMs, doneMs: performance.now(), outcome }
 }

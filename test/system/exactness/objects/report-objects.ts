@@ -1,16 +1,11 @@
-import { formatReport } from '../../../support/report.ts'
-import { limitRows, limitViolations } from '../limits.ts'
+import { formatTable } from '../../kit/table.ts'
+import { findLimitViolations, toLimitRows } from '../limits.ts'
 import type { ObjectFindings } from './run-objects.ts'
 
 /** Everything that is not as it must be, in words. */
-export function objectViolations({
-  outcomes,
-  limits,
-  lostUnits,
-  leakedUnits,
-  aborted,
-}: ObjectFindings): readonly string[] {
-  const found = limitViolations(limits)
+export function findObjectViolations(findings: Omit<ObjectFindings, 'record' | 'undue'>): readonly string[] {
+  const { outcomes, limits, lostUnits, leakedUnits, aborted } = findings
+  const found = findLimitViolations(limits)
   if (lostUnits > 0) found.push(`${lostUnits} units let requests through and are not charged`)
   if (aborted > 0) return found
   if (leakedUnits > 0) found.push(`${leakedUnits} units are charged and let nothing through`)
@@ -19,19 +14,19 @@ export function objectViolations({
   return found
 }
 
-const MOST_UNDUE = 0.001
+const MAX_UNDUE = 0.001
 
 /** The same of long runs: a short one may be unlucky. */
-export function undueViolations({ undue, outcomes }: ObjectFindings): readonly string[] {
-  return undue > MOST_UNDUE * outcomes.length ? [`${undue} requests of ${outcomes.length} were refused unduly`] : []
+export function findTooManyUndue({ undue, outcomes }: ObjectFindings): readonly string[] {
+  return undue > MAX_UNDUE * outcomes.length ? [`${undue} requests of ${outcomes.length} were refused unduly`] : []
 }
 
 /** The findings as a table. */
-export function objectReport(findings: ObjectFindings, callers: number): string {
+export function formatObjectFindings(findings: ObjectFindings, callers: number): string {
   const { outcomes, record, limits, undue, lostUnits, leakedUnits, aborted } = findings
   const count = (status: number) => outcomes.filter((outcome) => outcome.status === status).length
   const [admitted, refused] = [count(200), count(429)]
-  return formatReport([
+  return formatTable([
     ['requests', outcomes.length, 'through 4 gateways that share Durable Objects'],
     ['callers', callers],
     ['calls to objects', record.calls, `${(record.calls / outcomes.length).toFixed(2)} a request`],
@@ -40,7 +35,7 @@ export function objectReport(findings: ObjectFindings, callers: number): string 
     ['admitted', admitted],
     ['refused', refused],
     ['not decided', outcomes.length - admitted - refused, 'answered 503: an object had just been ended'],
-    ...limitRows(limits),
+    ...toLimitRows(limits),
     ['units lost', lostUnits],
     ['units charged in vain', leakedUnits],
     [

@@ -1,11 +1,10 @@
 import type { Bundle } from '../../../support/build-bundle.ts'
 import { startObjectSite } from '../../../support/object-site.ts'
 import { checkLimits, type LimitCheck, sum } from '../limits.ts'
-import { limitsOf, MAX_COST, POLICIES, type Policies, policyOf, policyTables, stretched, teamsOf } from '../policies.ts'
+import { findLimits, POLICIES, readPolicyName, stretchWindows, toPolicyTables } from '../policies.ts'
 import { type Outcome, sendTraffic } from '../traffic.ts'
 import { ObjectRecord } from './object-record.ts'
 
-const POINTS = 4
 /** Between two readings of what the objects did. */
 const READ_EVERY_MS = 1_000
 
@@ -23,7 +22,6 @@ export interface ObjectRunOptions {
 export interface ObjectFindings {
   readonly outcomes: readonly Outcome[]
   readonly record: ObjectRecord
-  readonly policies: Policies
   /** Objects that were ended. */
   readonly aborted: number
   readonly limits: readonly LimitCheck[]
@@ -36,17 +34,11 @@ export interface ObjectFindings {
 }
 
 /** Sends the traffic through four gateways that share Durable Objects, and checks each window. */
-export async function runOverObjects({
-  bundle,
-  requests,
-  callers,
-  seed,
-  abortEvery,
-  stretch = 1,
-}: ObjectRunOptions): Promise<ObjectFindings> {
-  const policies = stretched(POLICIES, stretch)
-  const variables = { STORE: 'durable-object', POLICIES: policyTables(policies) }
-  const site = await startObjectSite({ bundle, variables, points: POINTS, records: true })
+export async function runOverObjects(options: ObjectRunOptions): Promise<ObjectFindings> {
+  const { bundle, requests, callers, seed, abortEvery, stretch = 1 } = options
+  const policies = stretchWindows(POLICIES, stretch)
+  const variables = { STORE: 'durable-object', POLICIES: toPolicyTables(policies) }
+  const site = await startObjectSite({ bundle, variables, points: 4, records: true })
   try {
     const record = new ObjectRecord()
     let [readings, aborted, isOver] = [0, 0, false]
@@ -57,42 +49,35 @@ export async function runOverObjects({
         if (abortEvery > 0 && ++readings % abortEvery === 0 && !isOver) aborted += await site.abort()
       }
     })()
-    const [teams, windowMs] = [teamsOf(policies, callers), Math.min(...policies.caller.map(({ windowMs }) => windowMs))]
-    const traffic = { gateways: site.urls, requests, callers, teams, maxCost: MAX_COST, windowMs, seed }
-    const outcomes = await sendTraffic(traffic)
+    const outcomes = await sendTraffic({ gateways: site.urls, requests, callers, policies, seed })
     isOver = true
     await reading
     record.add(await site.record())
-    return { outcomes, record, policies, aborted, ...examine(outcomes, record, policies) }
+    const limits = checkLimits(policies, record, outcomes)
+    const undue = record.countUndue((key) => findLimits(policies, key))
+    return { outcomes, record, aborted, limits, undue, ...compareUnits(outcomes, record) }
   } finally {
     await site.stop()
   }
 }
 
-function examine(
+/** Callers come one after the other first, which shows whose key is whose. */
+function compareUnits(
   outcomes: readonly Outcome[],
   record: ObjectRecord,
-  policies: Policies,
-): Pick<ObjectFindings, 'limits' | 'undue' | 'lostUnits' | 'leakedUnits'> {
-  const admitted = outcomes.filter(({ status }) => status === 200)
-  const [spent, charged] = [unitsOfCallers(admitted), chargedToCallers(record)]
-  const differences = spent.map((units, caller) => units - (charged[caller] ?? 0))
+): Pick<ObjectFindings, 'lostUnits' | 'leakedUnits'> {
+  const spent = Map.groupBy(
+    outcomes.filter(({ status }) => status === 200),
+    ({ caller }) => caller,
+  )
+  const keys = record.keys.filter((key) => readPolicyName(key) === 'caller')
+  const callers = Math.max(keys.length, ...[...spent.keys()].map((caller) => caller + 1))
+  const differences = Array.from({ length: callers }, (_, caller) => {
+    const charged = record.admissions(keys[caller] ?? '')
+    return sum((spent.get(caller) ?? []).map(({ cost }) => cost)) - sum(charged.map(({ cost }) => cost))
+  })
   return {
-    limits: checkLimits(policies, record, outcomes),
-    undue: record.undue((key) => limitsOf(policies, key)),
     lostUnits: sum(differences.filter((units) => units > 0)),
     leakedUnits: sum(differences.filter((units) => units < 0).map(Math.abs)),
   }
-}
-
-function unitsOfCallers(admitted: readonly Outcome[]): number[] {
-  const units: number[] = []
-  for (const { caller, cost } of admitted) units[caller] = (units[caller] ?? 0) + cost
-  return Array.from(units, (each) => each ?? 0)
-}
-
-/** Callers come one after the other first, which tells whose key is whose. */
-function chargedToCallers(record: ObjectRecord): number[] {
-  const own = record.keys.filter((key) => policyOf(key) === 'caller')
-  return own.map((key) => sum(record.admissions(key).map(({ cost }) => cost)))
 }

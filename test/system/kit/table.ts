@@ -1,7 +1,8 @@
-export type ReportRow = readonly [name: string, value: number, note?: string]
+/** Tables that the long forms print. */
+export type TableRow = readonly [name: string, value: number, note?: string]
 
 /** Rows in columns. */
-export function formatReport(rows: readonly ReportRow[]): string {
+export function formatTable(rows: readonly TableRow[]): string {
   const cells = rows.map(([name, value, note = '']) => [name, formatNumber(value), note] as const)
   const names = Math.max(...cells.map(([name]) => name.length))
   const values = Math.max(...cells.map(([, value]) => value.length))
