@@ -1,20 +1,19 @@
-import { spawn } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
-import { once } from 'node:events'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { Readable } from 'node:stream'
-import { endTogether } from '../../tools/end-together.ts'
 import { keepWorkerLog } from '../setup/secret-watch.ts'
 import type { Bundle } from './build-bundle.ts'
+import { startProgram } from './program.ts'
 
 const fromMiniflare = createRequire(import.meta.resolve('miniflare'))
 export const { default: WORKERD } = fromMiniflare('workerd') as { default: string }
 
 /** workerd says nothing of a promise that nobody handles. @param worker module of the bundle */
-const entryOf = (worker: string) => `
+const formatEntry = (worker: string) => `
 import worker from './${worker}'
 addEventListener('unhandledrejection', ({ reason }) => {
   console.error(JSON.stringify({ event: 'unhandled_rejection', error: String(reason?.stack ?? reason) }))
@@ -55,29 +54,23 @@ export async function startDirectGateway(options: DirectGatewayOptions): Promise
   const config = join(options.bundle.folder, `${randomUUID()}.capnp`)
   const disk = join(options.bundle.folder, randomUUID())
   if (options.objects === 'disk') await mkdir(disk)
-  await writeFile(config, configOf(disk, options))
+  await writeFile(config, formatConfig(disk, options))
   const { program = WORKERD, args = [] } = options
-  const child = spawn(program, ['serve', config, '--control-fd=3', ...args], {
+  const { child, pid, end } = startProgram<ChildProcess>(program, ['serve', config, '--control-fd=3', ...args], {
     stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
     env: { ...process.env, TZ: 'UTC' },
+    folder: config,
   })
-  const pid = child.pid as number
-  const removeGuard = endTogether(pid, config)
   const log: string[] = []
   for (const output of [child.stdout, child.stderr] as readonly Readable[]) {
     createInterface(output).on('line', (line) => {
-      const message = messageOf(line)
+      const message = readMessage(line)
       log.push(message)
       keepWorkerLog(message)
     })
   }
-  const exited = once(child, 'close')
-  const stop = async () => {
-    removeGuard()
-    child.kill('SIGKILL')
-    await exited
-  }
-  const port = await portOf(child.stdio[3] as Readable)
+  const stop = async () => void (await end())
+  const port = await readPort(child.stdio[3] as Readable)
   if (port === undefined) {
     await stop()
     throw new Error(`workerd did not start: ${log.join('\n')}`)
@@ -85,26 +78,26 @@ export async function startDirectGateway(options: DirectGatewayOptions): Promise
   return { url: new URL(`http://127.0.0.1:${port}/`), pid, log, stop }
 }
 
-function configOf(
+function formatConfig(
   disk: string,
   { bundle, bindings, upstreamService, objects, v8Flags = [] }: DirectGatewayOptions,
 ): string {
-  const modules = bundle.modules.map((name) => `(name = ${quoted(name)}, esModule = embed ${quoted(name)})`)
+  const modules = bundle.modules.map((name) => `(name = ${quote(name)}, esModule = embed ${quote(name)})`)
   const bound = Object.entries(bindings).map(([name, value]) =>
     typeof value === 'string'
-      ? `(name = ${quoted(name)}, text = ${quoted(value)})`
-      : `(name = ${quoted(name)}, json = ${quoted(JSON.stringify(value))})`,
+      ? `(name = ${quote(name)}, text = ${quote(value)})`
+      : `(name = ${quote(name)}, json = ${quote(JSON.stringify(value))})`,
   )
   const services = [
     `(name = "gateway", worker = .gateway)`,
     `(name = "internet", network = (allow = ["public", "private"], tlsOptions = (trustBrowserCas = true)))`,
   ]
   if (upstreamService !== undefined) {
-    services.push(`(name = "upstream", external = (address = ${quoted(upstreamService)}, http = ()))`)
+    services.push(`(name = "upstream", external = (address = ${quote(upstreamService)}, http = ()))`)
     bound.push('(name = "UPSTREAM", service = "upstream")')
   }
   // In memory, objects have no alarms.
-  if (objects === 'disk') services.push(`(name = "disk", disk = (path = ${quoted(disk)}, writable = true))`)
+  if (objects === 'disk') services.push(`(name = "disk", disk = (path = ${quote(disk)}, writable = true))`)
   if (objects) bound.push('(name = "LIMITS", durableObjectNamespace = "LimitObject")')
   const storage = { memory: 'inMemory = void', disk: 'localDisk = "disk"', none: 'none = void' }[objects ?? 'none']
   const namespaces = objects ? '(className = "LimitObject", uniqueKey = "limits", enableSql = true)' : ''
@@ -113,12 +106,12 @@ const config :Workerd.Config = (
   services = [${services.join(', ')}],
   sockets = [(name = "http", address = "127.0.0.1:0", http = (), service = "gateway")],
   logging = (structuredLogging = true),
-  v8Flags = [${v8Flags.map(quoted).join(', ')}],
+  v8Flags = [${v8Flags.map(quote).join(', ')}],
 );
 const gateway :Workerd.Worker = (
-  modules = [(name = "entry.js", esModule = ${quoted(entryOf(bundle.modules[0] as string))}), ${modules.join(', ')}],
-  compatibilityDate = ${quoted(bundle.compatibilityDate)},
-  compatibilityFlags = [${bundle.compatibilityFlags.map(quoted).join(', ')}],
+  modules = [(name = "entry.js", esModule = ${quote(formatEntry(bundle.modules[0] as string))}), ${modules.join(', ')}],
+  compatibilityDate = ${quote(bundle.compatibilityDate)},
+  compatibilityFlags = [${bundle.compatibilityFlags.map(quote).join(', ')}],
   bindings = [${bound.join(', ')}],
   durableObjectNamespaces = [${namespaces}],
   durableObjectStorage = (${storage}),
@@ -126,21 +119,21 @@ const gateway :Workerd.Worker = (
 }
 
 /** A string of Cap'n Proto. It knows `\\x1b`, and not `\\u001b`. */
-function quoted(text: string): string {
+function quote(text: string): string {
   return JSON.stringify(text).replaceAll(/\\u00(..)/g, '\\x$1')
 }
 
-/** workerd tells where it listens; undefined if it ends before. */
-async function portOf(control: Readable): Promise<number | undefined> {
+/** workerd says where it listens; undefined if it ends before. */
+async function readPort(control: Readable): Promise<number | undefined> {
   for await (const line of createInterface(control)) {
-    const told = JSON.parse(line) as { event: string; port?: number }
-    if (told.event === 'listen') return told.port
+    const { event, port } = JSON.parse(line) as { event: string; port?: number }
+    if (event === 'listen') return port
   }
   return undefined
 }
 
 /** A line of the Worker's comes as JSON, one of workerd's own, e.g. why it ends, as it is. */
-function messageOf(line: string): string {
+function readMessage(line: string): string {
   try {
     return (JSON.parse(line) as { message: string }).message
   } catch {

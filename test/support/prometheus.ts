@@ -1,11 +1,10 @@
-import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { endTogether } from '../../tools/end-together.ts'
 import { findPrometheus } from '../../tools/find-prometheus.ts'
 import { findFreePort } from '../../tools/free-port.ts'
+import { startProgram } from './program.ts'
 
 export interface ScrapingPrometheus {
   /** An answer of its API. @param path below `/api/v1` */
@@ -32,14 +31,12 @@ export async function startPrometheus(gateway: URL, token: string): Promise<Scra
   // JSON is YAML.
   await writeFile(file, JSON.stringify(config))
   const url = `http://127.0.0.1:${await findFreePort()}`
-  const child = spawn(
+  const { child, end } = startProgram(
     server,
     [`--config.file=${file}`, `--storage.tsdb.path=${folder}/data`, `--web.listen-address=${new URL(url).host}`],
-    { stdio: 'ignore', detached: true },
+    { stdio: 'ignore', detached: true, folder },
   )
   await once(child, 'spawn')
-  const removeGuard = endTogether(child.pid as number, folder)
-  const closed = once(child, 'close')
   return {
     async ask(path, parameters = {}) {
       const response = await fetch(`${url}/api/v1${path}?${new URLSearchParams(parameters)}`)
@@ -47,11 +44,6 @@ export async function startPrometheus(gateway: URL, token: string): Promise<Scra
       if (answer.status !== 'success') throw new Error(`${path} ${JSON.stringify(parameters)}: ${answer.error}`)
       return answer
     },
-    async stop() {
-      child.kill('SIGKILL')
-      await closed
-      removeGuard()
-      await rm(folder, { recursive: true, force: true })
-    },
+    stop: async () => void (await end()),
   }
 }

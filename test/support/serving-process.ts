@@ -1,16 +1,16 @@
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
+import type { ChildProcessByStdio } from 'node:child_process'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import type { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
-import { endTogether } from '../../tools/end-together.ts'
 import { DECIDE_TOKEN } from './decisions.ts'
 import { ofNode } from './of-node.ts'
+import { startProgram } from './program.ts'
 import { PATIENT } from './site.ts'
 
 export interface ServingProcess {
   readonly url: URL
-  /** Tells it to end, as an orchestrator does. @returns its exit code, and what it has said of errors */
+  /** Ends it, as an orchestrator does. @returns its exit code, and what it has said of errors */
   end(signal?: 'SIGTERM' | 'SIGINT'): Promise<{ readonly code: number | null; readonly stderr: string }>
   stop(): Promise<void>
 }
@@ -21,20 +21,15 @@ export async function startServing(env: Readonly<Record<string, unknown>>): Prom
     name,
     typeof value === 'string' ? value : JSON.stringify(value),
   ])
-  const child = spawn(process.execPath, [join(import.meta.dirname, '../../src/cli.ts'), 'serve', '--port', '0'], {
+  const args = [join(import.meta.dirname, '../../src/cli.ts'), 'serve', '--port', '0']
+  const program = startProgram<ChildProcessByStdio<null, Readable, Readable>>(process.execPath, args, {
     cwd: '/',
     env: { ...ofNode(), ...Object.fromEntries(given) },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
-  const removeGuard = endTogether(child.pid as number, '')
+  const { child } = program
   const stderr = text(child.stderr)
-  const closed = once(child, 'close') as Promise<[number | null]>
-  const end = async (signal: NodeJS.Signals) => {
-    child.kill(signal)
-    const [code] = await closed
-    removeGuard()
-    return { code, stderr: await stderr }
-  }
+  const end = async (signal: NodeJS.Signals) => ({ code: await program.end(signal), stderr: await stderr })
   for await (const line of createInterface(child.stdout)) {
     const [url] = /http:\S+/.exec(line) ?? []
     if (url === undefined) break

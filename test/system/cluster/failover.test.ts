@@ -60,8 +60,8 @@ test('while a master fails over, the fallback decides; afterwards the cluster do
   await waitUntilDecided()
   counts.undecided = 0
   const before = counts.granted
-  const keysOf = ({ send }: ClusterNode) => send(['KEYS', `${keyPrefix}:all:*`]) as Promise<string[]>
-  const holders = await Promise.all(masters.map(async (node) => ((await keysOf(node)).length > 0 ? [node] : [])))
+  const listKeys = ({ send }: ClusterNode) => send(['KEYS', `${keyPrefix}:all:*`]) as Promise<string[]>
+  const holders = await Promise.all(masters.map(async (node) => ((await listKeys(node)).length > 0 ? [node] : [])))
   const [lost] = holders.flat() as [ClusterNode]
   await lost.server.stop()
   await expect.poll(() => counts.undecided, { timeout: MAX_FAILOVER_MS }).toBeGreaterThan(0)

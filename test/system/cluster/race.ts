@@ -2,6 +2,7 @@ import { sleep } from '../../../src/core/runtime/sleep.ts'
 import { type AnyRedis, createLimiter, redisStore, slidingWindow } from '../../../src/index.ts'
 import type { ClusterNode, RedisCluster } from '../../support/redis-cluster.ts'
 import type { Admission } from '../../support/windows.ts'
+import { readAdmissions } from '../kit/streams.ts'
 
 /** Policies by name: each counts by an identity of its own. */
 export const LIMITS = { caller: 20, tenant: 40, all: 60 } as const
@@ -58,7 +59,7 @@ export async function race(options: RaceOptions): Promise<Race> {
     clients.flatMap((client, process) => Array.from({ length: concurrency }, (_, n) => press(client, 7 * process + n))),
   )
   const streams = await readStreams(cluster.masters, keyPrefix)
-  const charged = (name: string) => {
+  const countUnits = (name: string) => {
     const own = [...streams].filter(([key]) => key.startsWith(`${keyPrefix}:${name}:`))
     return own.flatMap(([, admissions]) => admissions).reduce((sum, { cost }) => sum + cost, 0)
   }
@@ -66,7 +67,7 @@ export async function race(options: RaceOptions): Promise<Race> {
     decisions,
     granted,
     streams,
-    lost: Object.fromEntries(policies.map((name) => [name, charged(name) - granted])),
+    lost: Object.fromEntries(policies.map((name) => [name, countUnits(name) - granted])),
   }
 }
 
@@ -76,11 +77,7 @@ export async function readStreams(nodes: readonly ClusterNode[], keyPrefix: stri
   for (const { send } of nodes) {
     const [role] = (await send(['ROLE'])) as [string]
     const keys = role === 'master' ? ((await send(['KEYS', `${keyPrefix}:*`])) as string[]) : []
-    for (const key of keys) {
-      const entries = (await send(['XRANGE', key, '-', '+'])) as [id: string, fields: string[]][]
-      const admissions = entries.map(([id, [, cost]]) => ({ ms: Number(id.split('-')[0]), cost: Number(cost) }))
-      streams.set(key, admissions)
-    }
+    for (const key of keys) streams.set(key, await readAdmissions(send, key))
   }
   return streams
 }

@@ -1,10 +1,11 @@
-import { execFile, spawn } from 'node:child_process'
+import { type ChildProcessByStdio, execFile } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
-import type { Readable } from 'node:stream'
+import type { Readable, Writable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { installLocked } from '../../../tools/install-locked.ts'
+import { startProgram } from '../../support/program.ts'
 import type { Router } from './routes.ts'
 
 const FOLDER = fileURLToPath(import.meta.resolve('.'))
@@ -39,7 +40,7 @@ export function installFrameworks(): void {
 }
 
 /** @returns undefined if this machine's Python does not have the framework */
-export async function versionOf({ source }: Framework): Promise<string | undefined> {
+export async function findVersion({ source }: Framework): Promise<string | undefined> {
   if ('npm' in source) {
     return JSON.parse(readFileSync(`${FOLDER}/node_modules/${source.npm}/package.json`, 'utf8')).version
   }
@@ -60,23 +61,16 @@ export interface Api {
 export async function startApi({ name, source }: Framework): Promise<Api> {
   const [command, args] =
     'npm' in source ? [NODE, [`${FOLDER}/apis/main.js`, name]] : ['python3', [`${FOLDER}/apis/${name}_api.py`]]
-  const child = spawn(command, args, {
+  const { child, end } = startProgram<ChildProcessByStdio<Writable, Readable, null>>(command, args, {
     stdio: ['pipe', 'pipe', 'inherit'],
     env: { ...process.env, NODE_ENV: 'production' },
   })
-  const exited = once(child, 'exit')
-  const port = await Promise.race([firstLine(child.stdout), exited])
+  const port = await Promise.race([readFirstLine(child.stdout), once(child, 'exit')])
   if (typeof port !== 'string') throw new Error(`the API of ${name} did not start`)
-  return {
-    url: `http://127.0.0.1:${port}`,
-    async stop() {
-      child.kill('SIGKILL')
-      await exited
-    },
-  }
+  return { url: `http://127.0.0.1:${port}`, stop: async () => void (await end()) }
 }
 
-async function firstLine(output: Readable): Promise<string> {
+async function readFirstLine(output: Readable): Promise<string> {
   const [chunk] = await once(output.setEncoding('utf8'), 'data')
   return String(chunk).trim()
 }

@@ -8,7 +8,7 @@ import { withBundle } from '../../support/build-bundle.ts'
 import { judgeReadings, type Row } from '../../support/judge-readings.ts'
 import { KINDS } from '../../support/lenient-readings.ts'
 import { dodge } from './dodge.ts'
-import { FRAMEWORKS, installFrameworks, versionOf } from './frameworks.ts'
+import { FRAMEWORKS, findVersion, installFrameworks } from './frameworks.ts'
 import { dodgeIdentities } from './identities.ts'
 
 /** Of each framework, as many as tell what kinds there are. */
@@ -27,7 +27,7 @@ await withBundle(async (bundle) => {
   const rows: Record<string, string | number>[] = []
   for (const framework of FRAMEWORKS.filter(({ name }) => only?.includes(name) ?? true)) {
     const { name } = framework
-    const version = await versionOf(framework)
+    const version = await findVersion(framework)
     if (version === undefined) {
       console.log(`${name} is left out: this machine's Python does not have it`)
       continue

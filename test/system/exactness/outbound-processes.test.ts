@@ -9,7 +9,8 @@ import { LimitedServer } from '../../support/limited-server.ts'
 import type { Outcome, ProcessOptions } from '../../support/outbound-process.ts'
 import { connectRedis, type RedisClient } from '../../support/redis-client.ts'
 import { startUpstream } from '../../support/upstream.ts'
-import { type Admission, expectNoWindowOver } from '../../support/windows.ts'
+import { expectNoWindowOver } from '../../support/windows.ts'
+import { readAdmissions } from '../kit/streams.ts'
 
 const PROCESSES = 4
 
@@ -30,8 +31,8 @@ async function run(options: Omit<ProcessOptions, 'redisPort'>): Promise<Outcome[
     const outputs = children.map((child) => createInterface(child.stdout)[Symbol.asyncIterator]())
     await Promise.all(outputs.map((lines) => lines.next()))
     for (const child of children) child.stdin.write('go\n')
-    const told = await Promise.all(outputs.map((lines) => lines.next()))
-    return told.flatMap(({ value }) => JSON.parse(value ?? 'null') as Outcome[])
+    const printed = await Promise.all(outputs.map((lines) => lines.next()))
+    return printed.flatMap(({ value }) => JSON.parse(value ?? 'null') as Outcome[])
   } finally {
     for (const child of children) {
       if (child.exitCode === null && child.kill()) await once(child, 'exit')
@@ -84,9 +85,7 @@ test.concurrent('a partner’s budget of five limits is used to the last unit, a
   expect([count(200), count('WAIT_TOO_LONG'), arrived]).toEqual([budget, PROCESSES * calls - budget, budget])
   // The record is Redis's own.
   const [key = ''] = await redis.keys(`${prefix}:default:w:*`)
-  const admitted = ((await redis.xRange(key, '-', '+')) ?? []).map(({ id, message }): Admission => {
-    return { ms: Number(id.split('-')[0]), cost: Number(Object.values(message)[0]) }
-  })
+  const admitted = await readAdmissions((command) => redis.sendCommand([...command]), key)
   expect(admitted).toHaveLength(budget)
   for (const { limit, windowMs } of limits) expectNoWindowOver(limit, windowMs, admitted)
 })

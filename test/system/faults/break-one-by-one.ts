@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import type { Length, Outcome, Scenario } from './scenario.ts'
 import { type Site, startSite } from './site.ts'
-import { formatTable, type Row } from './table.ts'
+import { formatOutcomes, type Row } from './table.ts'
 import { WHOLE_RUN, watchWholeRun } from './whole-run.ts'
 
 /** Beyond any time that a busy machine takes. */
@@ -18,7 +18,7 @@ export function breakOneByOne(length: Length, scenarios: readonly Scenario[]): v
     finish = await watchWholeRun(site)
   }, TIMEOUT_MS)
   afterAll(async () => {
-    console.log(formatTable(rows))
+    console.log(formatOutcomes(rows))
     await site.stop()
   }, TIMEOUT_MS)
 

@@ -8,10 +8,10 @@ export const LOCAL_LIMIT = LIMIT * LOCAL_SHARE
 /** Requests of a caller that stays within what one isolate alone allows, wherever they go. */
 const MODEST_REQUESTS = 8
 
-/** The policies, one at each path, by what they do while the store is away; in the shares in which traffic asks them. */
-export const PATHS = [
-  ...['local', 'local', 'open', 'local', 'local', 'closed', 'local', 'held', 'local', 'local', 'both'],
-] as Path[]
+/** The policies, one at each path, by what they do while the store cannot be reached; in the shares of traffic that they have. */
+export const PATHS: readonly Path[] = [
+  ...(['local', 'local', 'open', 'local', 'local', 'closed', 'local', 'held', 'local', 'local', 'both'] as const),
+]
 export type Path = 'local' | 'open' | 'closed' | 'held' | 'both'
 
 /** Longer than any run: a slot that is not given back stays taken. */
@@ -45,9 +45,9 @@ export interface Callers {
 /**
  * At each path every third request is of one caller that wants more than its limit; the others come from callers that
  * never want more than an isolate allows alone. (Of `held`, nobody does: what counts there is that all is given back.)
- * @param run told apart from other runs by this
+ * @param run keeps its callers apart from those of other runs
  */
-export function callersOf(run: string): Callers {
+export function createCallers(run: string): Callers {
   const sent = new Map<Path, number>()
   return {
     next(path) {

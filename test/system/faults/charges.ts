@@ -1,4 +1,5 @@
 import { createDigest } from '../../../src/core/runtime/digest.ts'
+import { readUnitsAdmitted } from '../kit/streams.ts'
 import { type Path, PLANTED } from './callers.ts'
 import type { Length } from './scenario.ts'
 import type { Site } from './site.ts'
@@ -6,17 +7,17 @@ import type { Sample } from './traffic.ts'
 
 const COUNTED = ['local', 'open', 'closed'] satisfies Path[]
 
-/** What the store has charged a caller, and what this caller was told. */
+/** What the store has charged a caller, and what this caller knows of it. */
 export interface Account {
   /** Units that its stream says were ever admitted. */
   readonly charged: number
   /** Requests that were admitted with no mark: by the store. */
   readonly shared: number
-  /** Charges that nobody may have been told of. */
+  /** Charges of which nobody may know. */
   readonly doubtful: number
 }
 
-export async function accountsOf(
+export async function readAccounts(
   { redis, keyPrefix }: Site,
   samples: readonly Sample[],
   { storeTimeoutMs }: Pick<Length, 'storeTimeoutMs'>,
@@ -30,28 +31,27 @@ export async function accountsOf(
     [...callers].map(async ([caller, own]) => {
       const identity = digest(['token', caller])
       const key = `${keyPrefix}:${own[0]?.path}:w:{${identity}}`
-      const newest = await redis.client.xRevRange(key, '+', '-', { COUNT: 1 })
       return {
-        charged: Number(newest?.[0]?.id.split('-')[1] ?? 0),
+        charged: await readUnitsAdmitted((command) => redis.client.sendCommand([...command]), key),
         shared: own.filter(({ status, degraded }) => status === 200 && degraded === undefined).length,
-        doubtful: own.reduce((sum, sample) => sum + doubtfulCharges(sample, storeTimeoutMs), 0),
+        doubtful: own.reduce((sum, sample) => sum + countDoubtfulCharges(sample, storeTimeoutMs), 0),
       }
     }),
   )
 }
 
 /** A decision that came too late is made again, once: both may come too late, each after the deadline at least. */
-function lateDecisions({ startMs, decidedMs }: Sample, storeTimeoutMs: number): number {
+function countLateDecisions({ startMs, decidedMs }: Sample, storeTimeoutMs: number): number {
   return Math.min(Math.floor((decidedMs - startMs) / storeTimeoutMs), 2)
 }
 
 /** What is decided without the store may have been charged by it, too. */
-function doubtfulCharges(sample: Sample, storeTimeoutMs: number): number {
-  return Math.max(lateDecisions(sample, storeTimeoutMs), sample.degraded === undefined ? 0 : 1)
+function countDoubtfulCharges(sample: Sample, storeTimeoutMs: number): number {
+  return Math.max(countLateDecisions(sample, storeTimeoutMs), sample.degraded === undefined ? 0 : 1)
 }
 
 /**
- * Asserts that charges nobody was told of are as few as promised: one at most for each call that got no answer in time,
+ * Asserts that charges of which nobody knows are as few as promised: one at most for each call that got no answer in time,
  * or none that could be read.
  * @param spoiled calls that ran and whose answers were altered or cut
  */
@@ -60,25 +60,25 @@ export function checkAccounts(
   samples: readonly Sample[],
   { spoiled, storeTimeoutMs }: { readonly spoiled: number; readonly storeTimeoutMs: number },
 ): string[] {
-  const late = samples.reduce((sum, sample) => sum + lateDecisions(sample, 0.9 * storeTimeoutMs), 0)
-  const unseen = unseenCharges(accounts)
+  const late = samples.reduce((sum, sample) => sum + countLateDecisions(sample, 0.9 * storeTimeoutMs), 0)
+  const unseen = countUnseenCharges(accounts)
   const silent = accounts.filter(({ charged, shared }) => charged < shared)
   const twice = accounts.filter(({ charged, shared, doubtful }) => charged - shared > doubtful)
   return [
     ...(unseen > late + spoiled
-      ? [`${unseen} charges nobody was told of, of ${late} late answers and ${spoiled} spoiled ones`]
+      ? [`${unseen} charges nobody knows of, of ${late} late answers and ${spoiled} spoiled ones`]
       : []),
     ...(silent.length > 0 ? [`${silent.length} callers were admitted without a charge or a mark`] : []),
     ...(twice.length > 0 ? [`${twice.length} callers were charged more than once for a request`] : []),
   ]
 }
 
-export function unseenCharges(accounts: readonly Account[]): number {
+export function countUnseenCharges(accounts: readonly Account[]): number {
   return accounts.reduce((sum, { charged, shared }) => sum + Math.max(0, charged - shared), 0)
 }
 
-/** Slots of a `concurrency` policy that are taken, by whomsoever; none of them is overdue. */
-export async function slotsTaken({ redis, keyPrefix }: Site, policy: string): Promise<number> {
+/** Slots of a `concurrency` policy that are taken, by any caller; none of them is overdue. */
+export async function countSlots({ redis, keyPrefix }: Site, policy: string): Promise<number> {
   const keys = await redis.client.keys(`${keyPrefix}:${policy}:c:*`)
   const taken = await Promise.all(keys.map((key) => redis.client.zCount(key, '(0', '+inf')))
   return taken.reduce((sum, count) => sum + count, 0)

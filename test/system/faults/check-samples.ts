@@ -5,7 +5,7 @@ import type { Sample } from './traffic.ts'
 
 /** Time that a decision may take beyond its deadline, ms. */
 const SLACK_MS = 1_000
-/** Time of a decision for which nobody was asked, ms. */
+/** Time of a decision without a call, ms. */
 const QUICK_MS = 100
 
 /** Statuses, marks and refusals that may occur at all, whatever is broken. */
@@ -21,7 +21,7 @@ export function checkAnswers(samples: readonly Sample[]): string[] {
           if (degraded === 'open') return [`${what}: refused by a policy that is open`]
           return isGreedy ? [] : [`${what} for a caller within its limit`]
         case 503:
-          return degraded === 'closed' ? [] : [`${what}: no policy asked for it`]
+          return degraded === 'closed' ? [] : [`${what}: no policy orders it`]
         default:
           return [`${what}: ${text.slice(0, 100)}`]
       }
@@ -29,8 +29,8 @@ export function checkAnswers(samples: readonly Sample[]): string[] {
   )
 }
 
-/** Number of requests without an answer, or with a 5xx that no policy asked for. */
-export function undueErrors(samples: readonly Sample[]): number {
+/** Number of requests without an answer, or with a 5xx that no policy orders. */
+export function countUndueErrors(samples: readonly Sample[]): number {
   return samples.filter(({ status, degraded }) => status === 0 || (status >= 500 && degraded !== 'closed')).length
 }
 
@@ -65,36 +65,36 @@ export function checkQuick(samples: readonly Sample[], { fromMs, toMs }: { fromM
     ({ point }) => point,
   )
   return [...points].flatMap(([point, own]) => {
-    const medianMs = median(own.map(({ startMs, decidedMs }) => decidedMs - startMs))
+    const medianMs = findMedian(own.map(({ startMs, decidedMs }) => decidedMs - startMs))
     return medianMs > QUICK_MS ? [`point ${point}: open, but half of the decisions took ${medianMs.toFixed()} ms`] : []
   })
 }
 
 /**
  * Asserts that no caller was certainly admitted beyond what it has: LIMIT by the store, and LOCAL_LIMIT by each isolate.
- * @param forgets times that the store has lost its state
+ * @param losses times that the store has lost its state
  */
-export function checkAdmissions(samples: readonly Sample[], { points }: Length, forgets: number): string[] {
+export function checkAdmissions(samples: readonly Sample[], { points }: Length, losses: number): string[] {
   // `held` limits what is open at once, and `open` nothing.
   const counted = samples.filter(
     ({ status, path, degraded }) => status === 200 && path !== 'held' && degraded !== 'open',
   )
-  const shared = LIMIT * (1 + forgets)
+  const shared = LIMIT * (1 + losses)
   return [...Map.groupBy(counted, ({ caller }) => caller)].flatMap(([, own]) => {
     const alone = own.filter(({ degraded }) => degraded !== undefined)
     const byPoint = Map.groupBy(alone, ({ point }) => point)
     return [
-      ...over(
+      ...listExcess(
         own.filter(({ degraded }) => degraded === undefined),
         shared,
         'by the store',
       ),
-      ...[...byPoint].flatMap(([point, those]) => over(those, LOCAL_LIMIT, `by point ${point} alone`)),
-      ...over(own, shared + LOCAL_LIMIT * points, 'in all'),
+      ...[...byPoint].flatMap(([point, those]) => listExcess(those, LOCAL_LIMIT, `by point ${point} alone`)),
+      ...listExcess(own, shared + LOCAL_LIMIT * points, 'in all'),
     ]
   })
 
-  function over(admitted: readonly Sample[], allowed: number, by: string): string[] {
+  function listExcess(admitted: readonly Sample[], allowed: number, by: string): string[] {
     return admitted.length > allowed ? [`${admitted.length} of ${allowed} admitted ${by} within ${WINDOW_S} s`] : []
   }
 }
@@ -106,6 +106,6 @@ export function summarize(lines: readonly string[]): string[] {
   )
 }
 
-export function median(values: readonly number[]): number {
+export function findMedian(values: readonly number[]): number {
   return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0
 }

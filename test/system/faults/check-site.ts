@@ -1,7 +1,7 @@
 /** What a site must come to, each within a time. */
 import { setTimeout as wait } from 'node:timers/promises'
 import { PLANTED } from './callers.ts'
-import { slotsTaken } from './charges.ts'
+import { countSlots } from './charges.ts'
 import type { Length } from './scenario.ts'
 import type { Site } from './site.ts'
 import type { Sample } from './traffic.ts'
@@ -13,12 +13,12 @@ export const RECOVERY_MS = 2_000
 export const PATIENCE_MS = 60_000
 
 /** Time for what is promised within RECOVERY_MS. */
-const recoveryTimeMs = ({ isTimed }: Length) => (isTimed ? RECOVERY_MS : PATIENCE_MS)
+const findRecoveryMs = ({ isTimed }: Length) => (isTimed ? RECOVERY_MS : PATIENCE_MS)
 
 /** Resolves when every point has a store again, as it had before the first fault. */
-export async function settled({ points }: Site): Promise<void> {
+export async function waitUntilShared({ points }: Site): Promise<void> {
   const untilMs = performance.now() + PATIENCE_MS
-  const settling = points.map(async ({ url }) => {
+  const waiting = points.map(async ({ url }) => {
     for (;;) {
       const headers = { authorization: `Bearer ${PLANTED.caller}-${crypto.randomUUID()}` }
       const response = await fetch(new URL('/local', url), { headers })
@@ -28,11 +28,11 @@ export async function settled({ points }: Site): Promise<void> {
       await wait(50)
     }
   })
-  await Promise.all(settling)
+  await Promise.all(waiting)
 }
 
 /** Resolves when each point has admitted a request through the store that was sent since then, ms it took. */
-export async function recovery(
+export async function measureRecovery(
   { points }: Site,
   length: Length,
   samples: readonly Sample[],
@@ -49,13 +49,13 @@ export async function recovery(
     if (found.every((sample) => sample !== undefined)) {
       return Math.max(...found.map((sample) => (sample as Sample).decidedMs - sinceMs))
     }
-    if (tookMs > 3 * recoveryTimeMs(length)) return tookMs
+    if (tookMs > 3 * findRecoveryMs(length)) return tookMs
     await wait(10)
   }
 }
 
 /** Resolves when no point's circuit is closed. */
-export async function opened({ points }: Site): Promise<void> {
+export async function waitUntilOpen({ points }: Site): Promise<void> {
   const untilMs = performance.now() + PATIENCE_MS
   const opening = points.map(async ({ url }) => {
     for (;;) {
@@ -69,9 +69,9 @@ export async function opened({ points }: Site): Promise<void> {
   await Promise.all(opening)
 }
 
-/** Health asks the store once a second at most: a state that was just left may be told for so long. */
+/** Health calls the store once a second at most: a state that was just left may be shown for so long. */
 export async function checkHealth({ points }: Site, length: Length, expected: 'ok' | 'degraded'): Promise<string[]> {
-  const untilMs = performance.now() + recoveryTimeMs(length)
+  const untilMs = performance.now() + findRecoveryMs(length)
   const states = points.map(async ({ url }, point) => {
     for (;;) {
       const response = await fetch(new URL('/_sluice/health', url))
@@ -87,10 +87,10 @@ export async function checkHealth({ points }: Site, length: Length, expected: 'o
 
 /** Slots are given back as soon as the store is there, whatever became of the calls that took them. */
 export async function checkSlots(site: Site, length: Length): Promise<string[]> {
-  const withinMs = recoveryTimeMs(length)
+  const withinMs = findRecoveryMs(length)
   const untilMs = performance.now() + withinMs
   for (;;) {
-    const taken = await slotsTaken(site, 'held')
+    const taken = await countSlots(site, 'held')
     if (taken === 0) return []
     if (performance.now() > untilMs) return [`${taken} slots still taken after ${withinMs} ms`]
     await wait(20)

@@ -13,7 +13,7 @@ export const REDIS_FAULTS: readonly Scenario[] = [
   storeFault({
     fault: 'Redis: killed (SIGKILL), restarted empty',
     decides: 'alone',
-    forgets: true,
+    losesState: true,
     during: ({ name, during }) => (name === 'long' ? { ...during, ms: 10_000 } : during),
     ratePerS: ({ name, ratePerS }) => (name === 'long' ? 500 : ratePerS),
     begin: ({ redis }) => redis.kill(),
@@ -47,7 +47,7 @@ export const REDIS_FAULTS: readonly Scenario[] = [
   storeFault({
     fault: 'Redis: FLUSHALL',
     decides: 'shared',
-    forgets: true,
+    losesState: true,
     async begin({ redis }) {
       await redis.client.flushAll()
     },

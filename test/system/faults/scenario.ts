@@ -22,7 +22,7 @@ export interface Length {
   readonly storeTimeoutMs: number
   readonly ratePerS: number
   /** Requests in flight beyond which none is sent, so that a busy machine is given fewer. */
-  readonly mostInFlight: number
+  readonly maxInFlight: number
   /** Time that the API takes: with it and the rate comes the number of requests in flight. */
   readonly upstreamDelayMs: number
   /** UPSTREAM_TIMEOUT_MS. */
@@ -48,7 +48,7 @@ export const SHORT: Length = {
   points: 2,
   storeTimeoutMs: 30_000,
   ratePerS: 100,
-  mostInFlight: 16,
+  maxInFlight: 16,
   upstreamDelayMs: 5,
   upstreamTimeoutMs: 10_000,
   inFlight: 1,
@@ -69,7 +69,7 @@ export const LONG: Length = {
   points: 4,
   storeTimeoutMs: 5_000,
   ratePerS: 250,
-  mostInFlight: Number.POSITIVE_INFINITY,
+  maxInFlight: Number.POSITIVE_INFINITY,
   upstreamDelayMs: 1_500,
   upstreamTimeoutMs: 10_000,
   inFlight: 200,

@@ -1,12 +1,13 @@
 import { type FaultyFront, startFaultyFront } from '../../../tools/faulty-front.ts'
 import { type RestFront, startRestFront } from '../../../tools/rest-front.ts'
 import type { Bundle } from '../../support/build-bundle.ts'
-import { type DirectGateway, startDirectGateway } from '../../support/direct-gateway.ts'
+import type { DirectGateway } from '../../support/direct-gateway.ts'
 import { type Part, startParts } from '../../support/parts.ts'
+import { startPoints } from '../../support/site.ts'
 import { LOCAL_SHARE, PLANTED, POLICIES } from './callers.ts'
 import { FaultyRedis } from './redis.ts'
 import type { Length } from './scenario.ts'
-import { startTraffic } from './traffic.ts'
+import { startTraffic, waitForAnswers } from './traffic.ts'
 import { type FaultyUpstream, startFaultyUpstream } from './upstream.ts'
 
 const WARM_UP_REQUESTS_A_POINT = 75
@@ -32,24 +33,18 @@ export function startSite(length: Length, bundle: Bundle): Promise<Site> {
     const rest = await add(startRestFront({ redisPort: redis.port, token: PLANTED.restToken }))
     const front = await add(startFaultyFront({ target: rest.url }))
     const upstream = await add(startFaultyUpstream())
-    const bindings = {
-      UPSTREAM_URL: upstream.url,
+    const variables = {
       UPSTREAM_TIMEOUT_MS: length.upstreamTimeoutMs,
-      UPSTASH_REDIS_REST_URL: front.url,
-      UPSTASH_REDIS_REST_TOKEN: PLANTED.restToken,
-      IDENTITY_SECRET: PLANTED.identitySecret,
-      KEY_PREFIX,
-      POLICIES,
       STORE_TIMEOUT_MS: length.storeTimeoutMs,
       ON_STORE_ERROR: 'local',
-      LOCAL_SHARE,
+      IDENTITY_SECRET: PLANTED.identitySecret,
+      ...{ KEY_PREFIX, POLICIES, LOCAL_SHARE },
     }
-    const start = () => add(startDirectGateway({ bundle, bindings, v8Flags: V8_FLAGS }))
-    const points = await Promise.all(Array.from({ length: length.points }, start))
+    const options = { bundle, points: length.points, variables, v8Flags: V8_FLAGS }
+    const points = await startPoints(add, options, upstream, { url: front.url, token: PLANTED.restToken })
     // Compiled, connected, and as large as it is going to be.
-    const urls = points.map(({ url }) => url)
-    const traffic = startTraffic({ ...length, points: urls, upstream })
-    await traffic.answered(WARM_UP_REQUESTS_A_POINT * length.points)
+    const traffic = startTraffic({ points, upstream }, length)
+    await waitForAnswers(traffic, WARM_UP_REQUESTS_A_POINT * length.points)
     await traffic.stop()
     return { points, redis, rest, front, upstream, keyPrefix: KEY_PREFIX }
   })

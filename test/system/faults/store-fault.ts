@@ -1,21 +1,29 @@
 import { setTimeout as wait } from 'node:timers/promises'
-import { accountsOf, checkAccounts, unseenCharges } from './charges.ts'
-import { checkLog, checkSecrets, eventOf } from './check-log.ts'
+import { checkAccounts, countUnseenCharges, readAccounts } from './charges.ts'
+import { checkLog, checkSecrets, readEvent } from './check-log.ts'
 import {
   checkAdmissions,
   checkAnswers,
   checkDeadline,
   checkMarks,
   checkQuick,
+  countUndueErrors,
   summarize,
-  undueErrors,
 } from './check-samples.ts'
-import { checkHealth, checkSlots, opened, PATIENCE_MS, RECOVERY_MS, recovery, settled } from './check-site.ts'
+import {
+  checkHealth,
+  checkSlots,
+  measureRecovery,
+  PATIENCE_MS,
+  RECOVERY_MS,
+  waitUntilOpen,
+  waitUntilShared,
+} from './check-site.ts'
 import type { Length, Outcome, Phase, Scenario } from './scenario.ts'
 import type { Site } from './site.ts'
-import { type Sample, startTraffic } from './traffic.ts'
+import { type Sample, startTraffic, waitForAnswers } from './traffic.ts'
 
-/** An isolate asks an absent store at most once in so long, by its shortest pause less jitter. */
+/** An isolate calls an absent store at most once in so long, by its shortest pause less jitter. */
 const SHORTEST_PAUSE_MS = 187
 
 export interface StoreFault {
@@ -37,7 +45,7 @@ export interface StoreFault {
   /** As of `Scenario`. */
   readonly isLikeAnother?: boolean
   /** The store loses what it holds. */
-  readonly forgets?: boolean
+  readonly losesState?: boolean
   /** How long it lasts, where it matters. */
   readonly during?: (length: Length) => Phase
   /** Requests a second, where it matters. */
@@ -52,8 +60,8 @@ const PROMISES = {
 
 /** Steady traffic before, during and after a fault of the store. */
 export function storeFault(options: StoreFault): Scenario {
-  const { fault, decides, forgets, isOfTime = false, isLikeAnother = false } = options
-  const promised = PROMISES[decides] + (forgets ? '; what was counted is lost' : '')
+  const { fault, decides, losesState, isOfTime = false, isLikeAnother = false } = options
+  const promised = PROMISES[decides] + (losesState ? '; what was counted is lost' : '')
   return {
     fault,
     promised,
@@ -61,14 +69,14 @@ export function storeFault(options: StoreFault): Scenario {
     isLikeAnother,
     async run(site, length) {
       await options.prepare?.(site)
-      await settled(site)
+      await waitUntilShared(site)
       try {
         return await run(site, length, options)
       } finally {
         if (options.restore) {
           await options.restore(site)
           // The next scenario begins with a store that has been reached again.
-          await settled(site)
+          await waitUntilShared(site)
         }
       }
     },
@@ -80,27 +88,27 @@ async function run(site: Site, length: Length, options: StoreFault): Promise<Out
   const { decides } = options
   const logStarts = points.map(({ log }) => log.length)
   const spoiledBefore = front.spoiled
-  const logged = (event: string) => untilLogged(points, logStarts, event)
-  const play = await playOut(site, length, options, logged)
+  const waitForLog = (event: string) => waitUntilLogged(points, logStarts, event)
+  const play = await playOut(site, length, options, waitForLog)
   const { samples, recoveryMs, peakInFlight } = play
 
   const differences = [...play.differences, ...judgeAnswers(play, options, length)]
   if (length.isTimed && recoveryMs > RECOVERY_MS) differences.push(`shared again only after ${recoveryMs.toFixed()} ms`)
   if (peakInFlight < length.inFlight) differences.push(`the load had ${peakInFlight} in flight, not ${length.inFlight}`)
-  // An answer that a busy machine made late has opened a circuit again, and only a request asks whether to close it.
-  if (length.isHasty) await settled(site)
+  // An answer that a busy machine made late has opened a circuit again, and only a request can close it.
+  if (length.isHasty) await waitUntilShared(site)
   differences.push(...(await checkHealth(site, length, 'ok')))
 
   let unseen = 0
-  if (!options.forgets) {
-    const accounts = await accountsOf(site, samples, length)
-    unseen = unseenCharges(accounts)
+  if (!options.losesState) {
+    const accounts = await readAccounts(site, samples, length)
+    unseen = countUnseenCharges(accounts)
     differences.push(...checkAccounts(accounts, samples, { ...length, spoiled: front.spoiled - spoiledBefore }))
   }
   differences.push(...(await checkSlots(site, length)))
 
   const tookMs = performance.now() - play.times.startMs
-  if (decides === 'alone') await logged('store_recovered')
+  if (decides === 'alone') await waitForLog('store_recovered')
   for (const [index, { log }] of points.entries()) {
     differences.push(...judgeLog(log.slice(logStarts[index]), decides, tookMs))
   }
@@ -114,7 +122,7 @@ async function run(site: Site, length: Length, options: StoreFault): Promise<Out
       `${peakInFlight} in flight`,
     ].join(', '),
     requests: samples.length,
-    errors: undueErrors(samples),
+    errors: countUndueErrors(samples),
     differences,
   }
 }
@@ -131,7 +139,7 @@ interface Play {
     readonly openMs: number
     /** It begins to be mended. */
     readonly mendingMs: number
-    /** Every point has asked it again. */
+    /** Every point has called it again. */
     readonly sharedMs: number
     readonly stopMs: number
   }
@@ -148,31 +156,30 @@ async function playOut(
   site: Site,
   length: Length,
   options: StoreFault,
-  logged: (event: string) => Promise<void>,
+  waitForLog: (event: string) => Promise<void>,
 ): Promise<Play> {
-  const { points, front, upstream } = site
+  const { front, upstream } = site
   const { begin, end, decides } = options
   const during = options.during?.(length) ?? length.during
   const ratePerS = options.ratePerS?.(length) ?? length.ratePerS
   upstream.delayMs = length.upstreamDelayMs
   const startMs = performance.now()
-  const urls = points.map(({ url }) => url)
-  const traffic = startTraffic({ ...length, points: urls, upstream, ratePerS })
-  const phase = ({ ms, requests }: Phase) => Promise.all([wait(ms), traffic.answered(requests)])
-  await phase(length.before)
+  const traffic = startTraffic(site, { ...length, ratePerS })
+  const last = ({ ms, requests }: Phase) => Promise.all([wait(ms), waitForAnswers(traffic, requests)])
+  await last(length.before)
 
   const beginMs = performance.now()
   await begin(site)
   const brokenMs = performance.now()
   if (decides === 'alone') {
-    await opened(site)
+    await waitUntilOpen(site)
     // Their calls were made before.
-    await traffic.drained()
+    await traffic.drain()
   }
   const openMs = performance.now()
   const callsBefore = front.scriptCalls
-  await phase({ ...during, ms: Math.max(0, during.ms - (openMs - brokenMs)) })
-  if (decides === 'alone') await logged('store_error')
+  await last({ ...during, ms: Math.max(0, during.ms - (openMs - brokenMs)) })
+  if (decides === 'alone') await waitForLog('store_error')
   const differences = decides === 'alone' ? await checkHealth(site, length, 'degraded') : []
   const probes = front.scriptCalls - callsBefore
 
@@ -180,10 +187,10 @@ async function playOut(
   await end(site)
   const mendedMs = performance.now()
   // Calls of which some are still to fail were sent before that.
-  if (decides === 'either') await traffic.drained()
-  const recoveryMs = await recovery(site, length, traffic.samples, mendedMs)
+  if (decides === 'either') await traffic.drain()
+  const recoveryMs = await measureRecovery(site, length, traffic.seen, mendedMs)
   const sharedMs = performance.now()
-  await phase(length.after)
+  await last(length.after)
   const samples = await traffic.stop()
   const stopMs = performance.now()
   const times = { startMs, beginMs, brokenMs, openMs, mendingMs, sharedMs, stopMs }
@@ -192,13 +199,13 @@ async function playOut(
 
 function judgeAnswers(
   { samples, times, probes }: Play,
-  { decides, forgets = false }: StoreFault,
+  { decides, losesState = false }: StoreFault,
   length: Length,
 ): string[] {
   const { startMs, beginMs, brokenMs, openMs, mendingMs, sharedMs, stopMs } = times
   const differences = [
     ...checkAnswers(samples),
-    ...checkAdmissions(samples, length, forgets ? 1 : 0),
+    ...checkAdmissions(samples, length, losesState ? 1 : 0),
     ...summarize(samples.flatMap(({ text }) => checkSecrets(text, 'an answer'))),
   ]
   if (length.isTimed) differences.push(...checkDeadline(samples, length))
@@ -222,10 +229,10 @@ function judgeAnswers(
  * Resolves when each point's log has such a line, or will never have one: it may come later than an answer, and not
  * within a second of the last of its kind.
  */
-async function untilLogged(points: Site['points'], logStarts: readonly number[], expected: string): Promise<void> {
+async function waitUntilLogged(points: Site['points'], logStarts: readonly number[], expected: string): Promise<void> {
   const untilMs = performance.now() + PATIENCE_MS
   for (const [index, { log }] of points.entries()) {
-    while (!log.slice(logStarts[index]).some((line) => eventOf(line) === expected)) {
+    while (!log.slice(logStarts[index]).some((line) => readEvent(line) === expected)) {
       if (performance.now() > untilMs) return
       await wait(10)
     }
@@ -233,8 +240,8 @@ async function untilLogged(points: Site['points'], logStarts: readonly number[],
 }
 
 function judgeLog(lines: readonly string[], decides: StoreFault['decides'], tookMs: number): string[] {
-  const errors = lines.filter((line) => eventOf(line) === 'store_error')
-  const recoveries = lines.filter((line) => eventOf(line) === 'store_recovered')
+  const errors = lines.filter((line) => readEvent(line) === 'store_error')
+  const recoveries = lines.filter((line) => readEvent(line) === 'store_recovered')
   return [
     ...checkLog(lines, tookMs),
     ...(decides === 'alone' && errors.length === 0 ? ['a point without a line store_error'] : []),

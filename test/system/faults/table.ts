@@ -7,7 +7,7 @@ export interface Row {
 }
 
 /** A table in Markdown, and below it each difference between what was promised and what was seen. */
-export function formatTable(rows: readonly Row[]): string {
+export function formatOutcomes(rows: readonly Row[]): string {
   const cells = rows.map(({ scenario: { fault, promised }, outcome: { differences, observed, requests, errors } }) => {
     const verdict = differences.length === 0 ? 'as promised' : 'NOT AS PROMISED'
     return { fault, promised, observed: `${verdict}: ${observed}`, requests, errors }

@@ -12,7 +12,7 @@ const SLACK_MS = 1_500
 const ENDLESS_BYTES = 100
 /** Bodies of 100 MiB at once: were they kept in memory, they would show. */
 const HUGE_BODIES = { short: 2, long: 4 }
-const MOST_GROWTH_MIB = 100
+const MAX_GROWTH_MIB = 100
 
 /** The API behind the gateway on its worst day, and clients that do not wait for it. */
 export const UPSTREAM_FAULTS: readonly Scenario[] = [
@@ -47,10 +47,10 @@ export const UPSTREAM_FAULTS: readonly Scenario[] = [
   }),
   exchangeFault({
     fault: 'upstream: sends a body of 100 MiB',
-    promised: `all of it; a process grows by ${MOST_GROWTH_MIB} MiB at most; slots given back`,
+    promised: `all of it; a process grows by ${MAX_GROWTH_MIB} MiB at most; slots given back`,
     path: '/up/huge',
     crowd: ({ name }) => HUGE_BODIES[name],
-    mostGrowthMiB: MOST_GROWTH_MIB,
+    maxGrowthMiB: MAX_GROWTH_MIB,
     async check(exchange) {
       const response = await exchange.response
       // Read by nobody for a while: it must wait at the upstream, not in the gateway.
@@ -73,7 +73,7 @@ export const UPSTREAM_FAULTS: readonly Scenario[] = [
     promised: 'slots given back; others unharmed',
     path: '/up/slow',
     async check(exchange, site) {
-      await arrived(exchange, site)
+      await waitForArrival(exchange, site)
       exchange.leave()
       return undefined
     },
@@ -85,7 +85,7 @@ export const UPSTREAM_FAULTS: readonly Scenario[] = [
     method: 'POST',
     async check(exchange, site) {
       exchange.request.write('half of ')
-      await arrived(exchange, site)
+      await waitForArrival(exchange, site)
       exchange.leave()
       return undefined
     },
@@ -103,7 +103,7 @@ export const UPSTREAM_FAULTS: readonly Scenario[] = [
 ]
 
 /** Resolves when the request has come to the upstream. */
-async function arrived({ id }: Exchange, { upstream }: Site): Promise<void> {
+async function waitForArrival({ id }: Exchange, { upstream }: Site): Promise<void> {
   const untilMs = performance.now() + PATIENCE_MS
   while (upstream.arrivedMs(id) === undefined) {
     if (performance.now() > untilMs) throw new Error('the request never came to the upstream')

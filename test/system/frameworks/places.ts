@@ -1,12 +1,12 @@
 /** Where the apps in apps/ run: how each is bundled and started there. */
-import { execFile, spawn } from 'node:child_process'
-import { once } from 'node:events'
+import { execFile } from 'node:child_process'
 import { cp, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import { convertV4MiniflareOptions, Miniflare } from 'miniflare'
 import { send } from '../../support/http-client.ts'
+import { startProgram } from '../../support/program.ts'
 import { installRuntimes, RUNTIMES } from '../package/runtimes/install.ts'
 
 const FOLDER = import.meta.dirname
@@ -64,14 +64,9 @@ async function run(command: string, args: readonly string[], cwd = FOLDER): Prom
 }
 
 /** Starts a program that takes the port to listen on from its environment. */
-async function startProgram(command: string, args: readonly string[], port: number, cwd: string) {
+async function startServer(command: string, args: readonly string[], port: number, cwd: string) {
   const env = { ...process.env, NODE_ENV: 'production', PORT: `${port}`, HOST: '127.0.0.1' }
-  const child = spawn(command, args, { cwd, env, stdio: ['ignore', 'ignore', 'inherit'] })
-  const exited = once(child, 'exit')
-  return async () => {
-    child.kill('SIGKILL')
-    await exited
-  }
+  return startProgram(command, args, { cwd, env, stdio: ['ignore', 'ignore', 'inherit'] }).end
 }
 
 /** Waits until an app answers. @throws Error if it does not within a minute */
@@ -110,7 +105,7 @@ function onNode(name: string, file: string): App {
         '--out-extension:.js=.cjs',
         ...FRAMEWORKS.map((each) => `--external:${each}`),
       ]),
-    start: (port) => startProgram(process.execPath, [`bundled/${file}.cjs`], port, BUILT),
+    start: (port) => startServer(process.execPath, [`bundled/${file}.cjs`], port, BUILT),
   }
 }
 
@@ -121,7 +116,7 @@ function framework(folder: string, places: readonly Place[], command: string, st
     places,
     bundler: command,
     build: () => run(process.execPath, [join(BIN, bin), ...args], join(BUILT, folder)),
-    start: (port) => startProgram(process.execPath, start(port), port, join(BUILT, folder)),
+    start: (port) => startServer(process.execPath, start(port), port, join(BUILT, folder)),
   }
 }
 
@@ -133,7 +128,7 @@ function onRuntime(runtime: string, file: string, place: Place): App {
     places: [place],
     bundler: runtime === 'Bun' ? 'bun build' : 'esbuild',
     build: () => (runtime === 'Bun' ? run(command, forBun, BUILT) : esbuild(`fetch/${file}.js`, noNode('esm', 'deno'))),
-    start: (port) => startProgram(command, [...args, `bundled/${file}.js`], port, BUILT),
+    start: (port) => startServer(command, [...args, `bundled/${file}.js`], port, BUILT),
   }
 }
 

@@ -1,26 +1,26 @@
-import { spawn } from 'node:child_process'
+import type { ChildProcessByStdio } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
-import { once } from 'node:events'
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
-import { Agent } from 'node:http'
+import { mkdir, mkdtemp, readFile, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { endTogether } from '../../../tools/end-together.ts'
 import { findProxy, PROXIES, type ProxyName } from '../../../tools/find-proxies.ts'
 import { findFreePort } from '../../../tools/free-port.ts'
 import { DECIDE_TOKEN } from '../../support/decisions.ts'
-import { type Answer, json, type Sent, send } from '../../support/http-client.ts'
+import { json, type Sent, send } from '../../support/http-client.ts'
 import { ofNode } from '../../support/of-node.ts'
 import type { Part } from '../../support/parts.ts'
+import { startProgram } from '../../support/program.ts'
 import { type ServingProcess, startServing } from '../../support/serving-process.ts'
 import { startUpstream, type Upstream } from '../../support/upstream.ts'
+import { sendInLanes } from '../kit/traffic.ts'
 
 const OPS = join(import.meta.dirname, '../../../ops')
 const REQUESTS = 10_000
 const LIMIT = 12_345
-const AT_ONCE = 16
+const LANES = 16
 
 interface Proxy extends Part {
   readonly name: ProxyName
@@ -40,7 +40,7 @@ let proxies: readonly Proxy[] = []
 
 const POLICIES = [
   { name: 'all', by: 'token', match: '/counted/*', limits: `${LIMIT}/1h` },
-  // One for each kind of proxy, as all ask from one address.
+  // One for each kind of proxy, as all send from one address.
   ...PROXIES.flatMap((name) => [
     { name: `${name}-login`, by: 'ip', match: `POST /${name}/login`, limits: '2/1h', algorithm: 'fixed-window' },
     { name: `${name}-address`, by: 'ip', match: `/${name}/address`, limits: '3/1h' },
@@ -92,54 +92,35 @@ async function startProxy(name: ProxyName): Promise<Proxy> {
     name === 'nginx'
       ? ['-p', folder, '-c', config, '-e', 'stderr', '-g', `daemon off; pid ${folder}/pid;`]
       : ['run', '--adapter', 'caddyfile', '--config', config]
-  const child = spawn(program, args, {
+  const { child, end } = startProgram<ChildProcessByStdio<null, null, Readable>>(program, args, {
     stdio: ['ignore', 'ignore', 'pipe'],
     env: { ...ofNode(), HOME: join(folder, 'home') } as unknown as NodeJS.ProcessEnv,
+    folder,
   })
-  const removeGuard = endTogether(child.pid as number, folder)
   let log = ''
   child.stderr.setEncoding('utf8').on('data', (chunk: string) => {
     log = (log + chunk).slice(-4_000)
   })
   const url = new URL(`http://127.0.0.1:${port}/`)
-  const closed = once(child, 'close')
   while (!(await send(url, { path: '/ready' }).catch(() => undefined))) {
     if (child.exitCode !== null) throw new Error(`${name} has ended: ${log}`)
     await sleep(50)
   }
-  return {
-    name,
-    url,
-    async stop() {
-      // The workers of nginx end with their master if it is asked to.
-      child.kill('SIGTERM')
-      await closed
-      removeGuard()
-      await rm(folder, { recursive: true, force: true })
-    },
-  }
-}
-
-async function sendMany(url: URL, count: number, request: (index: number) => Sent): Promise<readonly Answer[]> {
-  const agent = new Agent({ keepAlive: true, maxSockets: AT_ONCE })
-  const answers: Answer[] = []
-  let sent = 0
-  const loop = async () => {
-    while (sent < count) answers.push(await send(url, { ...request(sent++), agent }))
-  }
-  await Promise.all(Array.from({ length: AT_ONCE }, loop))
-  agent.destroy()
-  return answers
+  // The workers of nginx end with their master if it gets this signal.
+  return { name, url, stop: () => end('SIGTERM') }
 }
 
 test('four proxies and two processes with one Redis grant a limit exactly, of 10,000 requests each', async () => {
   arrived = []
   const headers = { Authorization: 'Bearer shared' }
-  const sending = proxies.map(({ url }) => sendMany(url, REQUESTS, (index) => ({ path: `/counted/${index}`, headers })))
-  const answers = (await Promise.all(sending)).flat()
-  const statuses = new Map<number, number>()
-  for (const { status } of answers) statuses.set(status, (statuses.get(status) ?? 0) + 1)
-  expect(Object.fromEntries(statuses)).toEqual({ 200: LIMIT, 429: 4 * REQUESTS - LIMIT })
+  const sending = proxies.map(({ url }) =>
+    sendInLanes({ requests: REQUESTS, lanes: LANES }, (index, agent) =>
+      send(url, { path: `/counted/${index}`, headers, agent }),
+    ),
+  )
+  const statuses = (await Promise.all(sending)).flat().map(({ status }) => status)
+  const counts = [...Map.groupBy(statuses, (status) => status)].map(([status, { length }]) => [status, length])
+  expect(Object.fromEntries(counts)).toEqual({ 200: LIMIT, 429: 4 * REQUESTS - LIMIT })
   expect(arrived.length).toBe(LIMIT)
 })
 
@@ -160,7 +141,7 @@ describe.each(PROXIES)('%s', (name) => {
     expect(json({ status, headers, ...answer })).toMatchObject({ title: 'Too Many Requests', status: 429 })
   })
 
-  test('asks by the method and the path that the client has sent, whatever its fields claim', async () => {
+  test('is decided by the method and the path that the client has sent, whatever its fields claim', async () => {
     arrived = []
     const lies: readonly Record<string, string>[] = [
       { 'X-Forwarded-Method': 'GET', 'X-Forwarded-Uri': '/free' },
