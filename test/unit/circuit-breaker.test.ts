@@ -1,5 +1,8 @@
 import { expect, test } from 'vitest'
-import { CircuitBreaker } from '../../src/core/engine/stages/circuit-breaker.ts'
+import { CircuitBreaker, withBreaker } from '../../src/core/engine/stages/circuit-breaker.ts'
+import { type Store, StoreError } from '../../src/core/model/store.ts'
+import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'
+import { chargeOf, take } from '../support/charges.ts'
 
 const PROBE_TIMEOUT_MS = 1_000
 
@@ -127,4 +130,68 @@ test('CircuitBreaker does not open by calls that were begun before it last chang
   call(true)
   for (const end of slow) end?.(false)
   expect(breaker.circuit).toBe('closed')
+})
+
+const RULE = chargeOf('sliding-window', [{ limit: 1_000, windowMs: 60_000 }])
+
+function createGuarded() {
+  const server = { isFailing: false, calls: 0 }
+  const { clock, breaker } = subject(Math.random())
+  const now = () => clock.now
+  const memory = new MemoryStore(now)
+  const lines: unknown[] = []
+  memory.decide = async (request) => {
+    server.calls++
+    if (server.isFailing) throw new StoreError('no answer')
+    return memory.decideNow(request)
+  }
+  const store = withBreaker(memory, { breaker, now, log: (level, fields) => lines.push({ level, ...fields }) })
+  return { clock, server, store, breaker, lines }
+}
+
+async function collectFailures(store: Store, calls: number): Promise<boolean[]> {
+  const failures: boolean[] = []
+  for (let i = 0; i < calls; i++) {
+    const error = await store.decide(take([RULE])).catch((error: unknown) => error)
+    expect(error).toBeInstanceOf(StoreError)
+    failures.push((error as StoreError).mayHaveRun)
+  }
+  return failures
+}
+
+test('withBreaker() calls a store that keeps failing no more, and knows that it charged nothing then', async () => {
+  const { server, store, breaker } = createGuarded()
+  server.isFailing = true
+  expect(await collectFailures(store, 7)).toEqual([true, true, true, true, true, false, false])
+  expect([server.calls, breaker.circuit]).toEqual([5, 'open'])
+})
+
+test('withBreaker() calls a store that is back again, and logs that once', async () => {
+  const { clock, server, store, lines, breaker } = createGuarded()
+  server.isFailing = true
+  await collectFailures(store, 6)
+  server.isFailing = false
+  await collectFailures(store, 1)
+  clock.now += 250
+  for (let i = 0; i < 3; i++) expect((await store.decide(take([RULE]))).granted).toBe(1)
+  expect(breaker.circuit).toBe('closed')
+  expect(lines).toEqual([{ level: 'info', event: 'store_recovered' }])
+})
+
+test('withBreaker() probes a store that keeps failing by one request at a time', async () => {
+  const { clock, server, store } = createGuarded()
+  server.isFailing = true
+  await collectFailures(store, 5)
+  clock.now += 250
+  const answers = await Promise.allSettled(Array.from({ length: 200 }, () => store.decide(take([RULE]))))
+  expect(answers.every(({ status }) => status === 'rejected')).toBe(true)
+  expect(server.calls).toBe(6)
+})
+
+test('withBreaker() gives slots back and corrects charges while the circuit is open, too', async () => {
+  const { server, store, breaker } = createGuarded()
+  server.isFailing = true
+  await collectFailures(store, 6)
+  await Promise.all([store.release([RULE]), store.renew([RULE]), store.settle([], 0), store.ping()])
+  expect(breaker.circuit).toBe('open')
 })

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { parseBy } from '../../src/core/model/identity-source.ts'
+import { parseBy, parsePointer } from '../../src/core/model/identity-source.ts'
 
 test.each([
   ['token', [{ kind: 'token' }]],
@@ -25,4 +25,17 @@ test.each([
   ...['token:x', 'toString', '__proto__'],
 ])('parseBy() refuses "%s"', (text) => {
   expect(parseBy(text)).toBeUndefined()
+})
+
+test.each([
+  ['/a', ['a']],
+  ['/a/b/0', ['a', 'b', '0']],
+  ['/a~1b/~0c/~01', ['a/b', '~c', '~1']],
+  ['//', ['', '']],
+])('parsePointer() reads %j', (text, tokens) => {
+  expect(parsePointer(text)).toEqual(tokens)
+})
+
+test.each(['', 'a', '#/a', '/~', '/~2', '/a~'])('parsePointer() refuses %j', (text) => {
+  expect(parsePointer(text)).toBeUndefined()
 })

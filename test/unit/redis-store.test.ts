@@ -6,8 +6,10 @@ import { StoreError } from '../../src/core/model/store.ts'
 import { createSha1 } from '../../src/core/runtime/hash.ts'
 import { LUA } from '../../src/core/store/redis/more-lua.ts'
 import { KEY_LOCKING } from '../../src/core/store/redis/redis-calls.ts'
+import { EntriesToRead } from '../../src/core/store/redis/redis-store.ts'
 import { joinScript } from '../../src/core/store/redis/script.ts'
 import { openUpstashBackend, type UpstashStoreOptions } from '../../src/core/store/redis/upstash-backend.ts'
+import { chargeOf } from '../support/charges.ts'
 
 afterEach(() => vi.unstubAllGlobals())
 
@@ -276,4 +278,56 @@ test.each([null, 'OK', [], '1'])('RedisStore#release() and #revoke() take %j for
   const charge = { ...(take(KEY).charges[0] as StoreCharge), algorithm: 'concurrency', slot: 1 } as const
   await expect(storeOf().release([charge])).rejects.toThrow(StoreError)
   await expect(storeOf().revoke([{ charge, isKnown: true }])).rejects.toThrow(StoreError)
+})
+
+const LIMITS = [
+  { limit: 100, windowMs: 1_000 },
+  { limit: 1_000, windowMs: 60_000 },
+]
+const CHARGE = chargeOf('sliding-window', LIMITS, { key: 'sluice:default:w:{x}', cost: 2 })
+
+function findEntriesAfter(
+  replies: readonly (readonly [remaining: number, remaining: number])[],
+  charges = [CHARGE],
+  permits = 1,
+) {
+  const entriesToRead = new EntriesToRead()
+  for (const left of replies) {
+    const usage = charges.map(() => left.map((remaining) => ({ remaining, resetMs: 1, retryAfterMs: 0 })))
+    entriesToRead.update({ action: 'take', permits, charges }, { granted: 1, nowMs: 1, usage })
+  }
+  return charges.map((each) => entriesToRead.find(each))
+}
+
+test('EntriesToRead: as many entries of this size are read as the fullest of the limits holds that hold few, and three more', () => {
+  expect(findEntriesAfter([])).toEqual([undefined])
+  expect(findEntriesAfter([[100, 1_000]])).toEqual([3])
+  expect(findEntriesAfter([[98, 996]])).toEqual([5])
+  expect(findEntriesAfter([[98, 990]])).toEqual([8])
+  expect(findEntriesAfter([[98, 982]])).toEqual([8])
+  expect(findEntriesAfter([[98, 980]])).toEqual([4])
+  expect(findEntriesAfter([[90, 980]], [CHARGE], 5)).toEqual([5])
+})
+
+test('EntriesToRead: the newest alone is read if each limit holds many', () => {
+  expect(findEntriesAfter([[80, 980]])).toEqual([1])
+  expect(findEntriesAfter([[80, 980]], [CHARGE], 5)).toEqual([5])
+  expect(
+    findEntriesAfter([
+      [80, 980],
+      [98, 980],
+    ]),
+  ).toEqual([4])
+})
+
+test('EntriesToRead: no more is read than a limit can hold, and the entry before', () => {
+  const short: StoreCharge = { ...CHARGE, limits: [{ limit: 9, windowMs: 1_000 }] }
+  expect(findEntriesAfter([[1, 1]], [short])).toEqual([5])
+  const strict: StoreCharge = { ...CHARGE, limits: [{ limit: 1, windowMs: 1_000 }], cost: 1 }
+  expect(findEntriesAfter([[0, 0]], [strict])).toEqual([2])
+})
+
+test('EntriesToRead: other algorithms have no streams, and other keys are not meant', () => {
+  const sorted: StoreCharge = { ...CHARGE, key: 'sluice:other:z:{x}', algorithm: 'sorted-set' }
+  expect(findEntriesAfter([[0, 0]], [CHARGE, sorted])).toEqual([1, undefined])
 })

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { createPathReader, createTargetReader } from '../../src/http/request/target.ts'
+import { createPathReader, createTargetReader, PATH_LITERALS } from '../../src/http/request/target.ts'
 import { RequestHeaders } from '../../src/http/response/incoming-request.ts'
 
 const readPath = createPathReader()
@@ -22,23 +22,23 @@ test('createTargetReader() leaves out the port of the scheme, and resolves dot s
 })
 
 test.each(['', '/x', 'http://', 'http://a b/', 'http://1.2.3.256/', 'http://[::1/'])(
-  'createTargetReader() tells what is no URL, each time: "%s"',
+  'createTargetReader() knows what is no URL, each time: "%s"',
   (url) => {
-    const targetOf = createTargetReader(readPath)
-    expect([targetOf(url), targetOf(url)]).toEqual(['malformed', 'malformed'])
+    const readTarget = createTargetReader(readPath)
+    expect([readTarget(url), readTarget(url)]).toEqual(['malformed', 'malformed'])
   },
 )
 
 test('createTargetReader() reads a URL once', () => {
-  const targetOf = createTargetReader(readPath)
-  expect(targetOf('https://gateway.example/x?y')).toBe(targetOf('https://gateway.example/x?y'))
+  const readTarget = createTargetReader(readPath)
+  expect(readTarget('https://gateway.example/x?y')).toBe(readTarget('https://gateway.example/x?y'))
 })
 
 test('createTargetReader() remembers no URL that is too long', () => {
-  const targetOf = createTargetReader(readPath)
+  const readTarget = createTargetReader(readPath)
   const url = `https://gateway.example/${'x'.repeat(1_000)}`
-  expect(targetOf(url)).toEqual(targetOf(url))
-  expect(targetOf(url)).not.toBe(targetOf(url))
+  expect(readTarget(url)).toEqual(readTarget(url))
+  expect(readTarget(url)).not.toBe(readTarget(url))
 })
 
 test.each([
@@ -46,11 +46,11 @@ test.each([
   ['a query', 8_100, 8_190, '?', 'x'],
   ['a query of many parameters', 999, 1_000, '?a=b', '&a=b'],
   ['a path with what a query separates', 4_400, 4_500, '', '&'],
-])('createTargetReader() reads nothing longer than it may be: %s', (_, most, more, start, repeated) => {
-  const targetOf = createTargetReader(readPath)
-  const urlOf = (times: number) => `https://gateway.example/${start}${repeated.repeat(times)}`
-  expect(targetOf(urlOf(most))).toMatchObject({ host: 'gateway.example' })
-  expect(targetOf(urlOf(more))).toBe('too-long')
+])('createTargetReader() reads nothing longer than it may be: %s', (_, longest, longer, start, repeated) => {
+  const readTarget = createTargetReader(readPath)
+  const formatUrl = (times: number) => `https://gateway.example/${start}${repeated.repeat(times)}`
+  expect(readTarget(formatUrl(longest))).toMatchObject({ host: 'gateway.example' })
+  expect(readTarget(formatUrl(longer))).toBe('too-long')
 })
 
 test('RequestHeaders.read() takes a hundred fields at most', () => {
@@ -58,4 +58,64 @@ test('RequestHeaders.read() takes a hundred fields at most', () => {
   const fields = (count: number) => new Headers(names(count).map((name) => [name, '1']))
   for (const count of [0, 1, 100]) expect([...(RequestHeaders.read(fields(count))?.names ?? [])]).toEqual(names(count))
   for (const count of [101, 500]) expect(RequestHeaders.read(fields(count))).toBeUndefined()
+})
+
+const read = (path: string, reader = readPath) => reader(new URL(`https://gateway.example${path}`).pathname)
+
+test.each([
+  '/',
+  '/login',
+  '/login/',
+  '/a@b:c/$x',
+  ...['/caf%C3%A9', '/a%20b', '/%7Euser', '/x/../y', '/..../%2e%2e', '/a..b'],
+])('createPathReader() finds nothing ambiguous in %s', (path) => {
+  expect(read(path).ambiguity).toBeUndefined()
+})
+
+test.each([
+  ['/login%2F', '/login'],
+  ['/login%5Cx', '/login'],
+  ['/login%3Fx', '/login'],
+  ['/login%23', '/login'],
+  ['/login%00.png', '/login'],
+  ['/login%0A', '/login'],
+  ['/login%7f', '/login'],
+  ['/login;a=1', '/login'],
+  ['/login%3Ba', '/login'],
+  ['/%6Cogin/;x', '/login/'],
+  ['/100%25', '/100'],
+  ['/lo%256Cin', '/lo'],
+  ['/a%/b', '/a'],
+  ['/a//b', '/a/'],
+  ['/%61/b//', '/a/b/'],
+  ['//host/login', '/'],
+  ['/\\host/login', '/'],
+  ['/;/login', '/'],
+  ['/a/.;x/b', '/a/'],
+  ['/a/.%2Fb', '/a/'],
+  ['/a/caf%E9', '/a/caf'],
+  ['/a%E9;b//c', '/a'],
+  ['/login%20', '/login'],
+  ['/a/%20/./%3F/login', '/a/'],
+  ['/a%20/%20./%3Fb', '/a'],
+])('createPathReader() finds what %s begins with, whoever reads it: %s', (path, prefix) => {
+  expect(read(path).ambiguity).toMatchObject({ prefix, mayGoUp: false })
+})
+
+test.each([
+  ...['/x/..%2Flogin', '/x%2F..%2Flogin', '/x/..%5Clogin', '/x/..;/login', '/x/..;a=b/login', '/x/..%00/login'],
+  ...['/x/%252e%252E/login', '/x/..%252Flogin', '/x/%25252e%25252e/y', '/x/.%0A./login', '/x/%0D../login', '/x%2F..'],
+  ...['/x/%C0%AE%C0%AE/login', '/x/%25u002e./login', '/x/%252525252e./login', '/x/%%32%65%%32%65/login'],
+])('createPathReader() takes nothing for certain where an API may find a way up: %s', (path) => {
+  expect(read(path).ambiguity).toMatchObject({ prefix: '/', mayGoUp: true })
+})
+
+test('createPathReader() takes what the API keeps as data for no sign', () => {
+  const literal = (path: string) => read(path, createPathReader(['%2F', ';'])).ambiguity
+  expect(literal('/a%2Fb;c%3Bd%2f')).toBeUndefined()
+  expect(literal('/a%2Fb%5Cc')).toMatchObject({ prefix: '/a%2Fb' })
+  for (const path of ['/a/..%2Fb', '/a/..;/b', '/a%2F..%2Fb']) expect(literal(path)).toMatchObject({ prefix: '/' })
+  const all = createPathReader(PATH_LITERALS)
+  expect(read('/%2F%5C%25%3F%23;', all).ambiguity).toBeUndefined()
+  for (const path of ['/a%00', '/a//b', '/a%E9']) expect(read(path, all).ambiguity, path).toBeDefined()
 })

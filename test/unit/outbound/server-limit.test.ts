@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { readServerLimits } from '../../../src/outbound/server-limit.ts'
+import { readRetryAfter, readServerLimits } from '../../../src/outbound/server-limit.ts'
 
 const NOW_MS = Date.parse('2026-11-22T12:00:00.250Z')
 
@@ -141,4 +141,35 @@ describe('X-RateLimit', () => {
 test('a response without limits, or with none that can be read, has none', () => {
   expect(read({})).toEqual([])
   expect(read({ 'X-RateLimit-Limit': 'many', 'RateLimit-Limit': 'none' })).toEqual([])
+})
+
+function readAfter(text: string, date?: string) {
+  return readRetryAfter(new Headers({ 'Retry-After': text, ...(date && { Date: date }) }), NOW_MS)
+}
+
+test.each([
+  ['0', 0],
+  ['120', 120_000],
+  [' 7 ', 7_000],
+  ['Sun, 22 Nov 2026 12:00:10 GMT', 9_750],
+  ['Sunday, 22-Nov-26 12:00:10 GMT', 9_750],
+  ['Sun Nov 22 12:00:10 2026', 9_750],
+  ['Sun, 22 Nov 2026 11:59:00 GMT', 0],
+])('readRetryAfter() reads %s', (text, ms) => {
+  expect(readAfter(text)).toBe(ms)
+})
+
+test('readRetryAfter() compares a date with the Date of the response', () => {
+  expect(readAfter('Tue, 14 Nov 2023 22:13:30 GMT', 'Tue, 14 Nov 2023 22:13:20 GMT')).toBe(10_000)
+})
+
+test.each(['', 'soon', '-1', '1.5', '1e3', '2026-11-22T12:00:10Z', 'Sun, 99 Nov 2026 12:00:10 GMT', '9'.repeat(20)])(
+  'readRetryAfter() ignores what is neither a number of seconds nor a date: %j',
+  (text) => {
+    expect(readAfter(text)).toBeUndefined()
+  },
+)
+
+test('readRetryAfter() finds nothing in a response without the field', () => {
+  expect(readRetryAfter(new Headers(), NOW_MS)).toBeUndefined()
 })

@@ -1,19 +1,19 @@
 import { describe, expect, test } from 'vitest'
-import { OptionError } from '../../src/core/options/option-error.ts'
-import { createDigest } from '../../src/core/runtime/digest.ts'
-import { NO_RULES, parseRules, readRules } from '../../src/gateway/rules/document.ts'
-import { createRuleTarget } from '../../src/gateway/rules/target.ts'
+import { OptionError } from '../../../src/core/options/option-error.ts'
+import { createDigest } from '../../../src/core/runtime/digest.ts'
+import { NO_RULES, parseRules, readRules } from '../../../src/gateway/rules/document.ts'
+import { createRuleTarget } from '../../../src/gateway/rules/target.ts'
 
 const DIGEST = createDigest(undefined)(['token', 'abc'])
 
-function messageOf(input: unknown): string {
+function readMessage(input: unknown): string {
   try {
     readRules(input)
   } catch (error) {
     if (error instanceof OptionError) return error.message
     throw error
   }
-  throw new Error('expected a OptionError')
+  throw new Error('expected an OptionError')
 }
 
 test('readRules() reads all that a document can say, and writes it in one way', () => {
@@ -107,17 +107,19 @@ test.each([
   [{ policies: [] }, /^rules\.policies: expected a list of tables/],
   [{ policies: '[{"name":"a"}]' }, /^rules\.policies: expected a list of tables, as in POLICIES/],
 ])('readRules() names the place, the value and what was expected: %j', (input, message) => {
-  expect(messageOf(input)).toMatch(message)
+  expect(readMessage(input)).toMatch(message)
 })
 
 test.each([
   ...['203.0.113.7/24', '203.0.113.0', '0.0.0.0/0', '::/0', '203.0.113/24', '010.0.0.0/8', '203.0.113.0/33'],
   ...['203.0.113.0/024x', '::ffff:203.0.113.0/120', 'fe80::1%eth0/64', '2001:db8::1/64', ''],
 ])('readRules() refuses what is no network in one way only: %s', (cidr) => {
-  expect(messageOf({ blocks: [{ cidr }] })).toMatch(/^rules\.blocks\[0\]\.cidr: expected a network without bits beyond/)
+  expect(readMessage({ blocks: [{ cidr }] })).toMatch(
+    /^rules\.blocks\[0\]\.cidr: expected a network without bits beyond/,
+  )
 })
 
-describe('targetOf()', () => {
+describe('createRuleTarget()', () => {
   const options = { ipv6Prefix: 64, identitySecret: 'a secret of 16 characters' }
   const digest = createDigest(options.identitySecret)
   const request = new Request('https://api.test/?key=k1', {
@@ -135,7 +137,7 @@ describe('targetOf()', () => {
   })
 
   test.each(['token', 'ip', 'header:x-tenant', 'route', 'json:/user', 'nonsense'])(
-    'tells nothing of a request without %s',
+    'finds nothing in a request without %s',
     async (by) => {
       expect(await createRuleTarget(by, new Request('https://api.test/'), options)).toBeUndefined()
     },

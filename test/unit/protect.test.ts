@@ -1,4 +1,4 @@
-/** Policies that count failures, from the decision to the charge after the response. */
+/** createProtect(), above all for policies that count failures: from the decision to the charge after the response. */
 import { expect, test } from 'vitest'
 import { Engine } from '../../src/core/engine/engine.ts'
 import { withLeases } from '../../src/core/engine/stages/leases.ts'
@@ -21,14 +21,14 @@ const LOGIN = { name: 'login', limits: '3/1h', by: 'ip', counts: 'failures', fai
 const IP = { 'CF-Connecting-IP': '203.0.113.7' }
 const readPath = createPathReader()
 
-/** A store that can go away, beside what is counted without it. */
-class Switched extends MemoryStore {
-  isAway = false
-  readonly asked: DecisionRequest['action'][] = []
+/** A store that can fail, and that records its calls. */
+class FailingStore extends MemoryStore {
+  isFailing = false
+  readonly actions: DecisionRequest['action'][] = []
 
   override async decide(request: DecisionRequest) {
-    this.asked.push(request.action)
-    if (this.isAway) throw new StoreError('no answer')
+    this.actions.push(request.action)
+    if (this.isFailing) throw new StoreError('no answer')
     return this.decideNow(request)
   }
 }
@@ -37,7 +37,7 @@ function subject(policies: readonly unknown[] = [LOGIN], env: Environment = {}) 
   const config = loadConfig({ UPSTREAM_URL: 'https://api.example.com', POLICIES: policies, ...env })
   const clock = { now: 1_700_000_000_000 }
   const now = () => clock.now
-  const [store, fallback] = [new Switched(now), new Switched(now)]
+  const [store, fallback] = [new FailingStore(now), new FailingStore(now)]
   const lines: string[] = []
   const log = (_level: string, { event }: { event: string }) => lines.push(event)
   const leases = config.leases === undefined ? undefined : withLeases(config.leases)
@@ -80,10 +80,10 @@ test('protect() charges what has failed, and refuses once that has reached the l
     retry_after_ms: 3_600_000,
   })
   // A success costs one call, a failure two; refusals are remembered.
-  expect(store.asked).toEqual([...Array(6).fill('take'), 'record', 'take', 'record', 'take', 'record', 'take'])
+  expect(store.actions).toEqual([...Array(6).fill('take'), 'record', 'take', 'record', 'take', 'record', 'take'])
 })
 
-test('protect() tells failures left, this one included', async () => {
+test('protect() reports the failures left, this one included', async () => {
   const { call } = subject()
   expect((await call(200)).headers.get('RateLimit')).toBe('"login-1h";r=3;t=3600')
   const failed = await call(401)
@@ -171,29 +171,29 @@ test('a slot is given back only when the failure is charged', async () => {
   expect(order).toEqual(['take', 'record', 'release'])
 })
 
-test('while the store is away, failures are counted without it', async () => {
+test('while the store fails, failures are counted without it', async () => {
   const { store, fallback, lines, statuses } = subject()
-  store.isAway = true
+  store.isFailing = true
   expect(await statuses(4, 401)).toEqual([401, 401, 401, 429])
-  expect(fallback.asked.filter((mode) => mode === 'record')).toHaveLength(3)
+  expect(fallback.actions.filter((mode) => mode === 'record')).toHaveLength(3)
   expect(new Set(lines)).toEqual(new Set(['store_error']))
 })
 
-test('a failure that the store cannot be told of is counted without it, by its share', async () => {
+test('a failure that cannot be recorded in the store is counted without it, by its share', async () => {
   const { store, fallback, statuses } = subject([{ ...LOGIN, limits: '8/1h' }], { LOCAL_SHARE: '0.25' })
   const fail: Next = async () => {
-    store.isAway = true
+    store.isFailing = true
     return new Response(null, { status: 401 })
   }
   expect(await statuses(3, fail)).toEqual([401, 401, 429])
-  expect(fallback.asked).toEqual(['record', 'take', 'record', 'take'])
+  expect(fallback.actions).toEqual(['record', 'take', 'record', 'take'])
 })
 
-test.each(['open', 'closed'])('with on_store_error = %j nothing is counted while the store is away', async (value) => {
+test.each(['open', 'closed'])('with on_store_error = %j nothing is counted while the store fails', async (value) => {
   const { store, fallback, statuses } = subject([{ ...LOGIN, on_store_error: value }])
-  store.isAway = true
+  store.isFailing = true
   expect(await statuses(5, 401)).toEqual(Array(5).fill(value === 'open' ? 401 : 503))
-  expect(fallback.asked).toEqual([])
+  expect(fallback.actions).toEqual([])
 })
 
 test('in shadow mode failures are counted and reported, and nobody is refused', async () => {
@@ -219,13 +219,13 @@ test('each of several policies has failures of its own', async () => {
   expect(await statuses(3, 404)).toEqual([404, 429, 429])
 })
 
-test('with leases, each request of a policy that counts failures is asked for by itself', async () => {
+test('with leases, each request of a policy that counts failures is decided by itself', async () => {
   const { store, statuses } = subject([{ ...LOGIN, limits: '1000/1m' }], { LEASES: 'auto' })
   await statuses(30, 200)
-  expect(store.asked).toEqual(Array(30).fill('take'))
+  expect(store.actions).toEqual(Array(30).fill('take'))
 })
 
-test('a policy that settles costs beside it still does', async () => {
+test('a policy next to it that settles costs still does', async () => {
   const settled = { name: 'units', algorithm: 'quota', limits: '10/1h', by: 'ip', actual_cost: 'header:x-units' }
   const { call, statuses } = subject([LOGIN, settled])
   await call(async () => new Response(null, { status: 401, headers: { 'X-Units': '9' } }))

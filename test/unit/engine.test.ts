@@ -1,6 +1,7 @@
 import { expect, test, vi } from 'vitest'
-import { Engine } from '../../src/core/engine/engine.ts'
+import { Engine, scaleToLocalShare } from '../../src/core/engine/engine.ts'
 import { type LeaseSize, withLeases } from '../../src/core/engine/stages/leases.ts'
+import type { StoreCharge } from '../../src/core/model/charge.ts'
 import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'
 import { callContext } from '../support/call-context.ts'
 import { chargeOf, withPolicy } from '../support/charges.ts'
@@ -9,7 +10,7 @@ function subject(leases: LeaseSize | undefined) {
   const clock = { now: 1_700_000_000_000 }
   const now = () => clock.now
   const store = new MemoryStore(now)
-  const asked = vi.spyOn(store, 'decide')
+  const decide = vi.spyOn(store, 'decide')
   const avoided = { refusalCache: 0, leases: 0, permits: 0 }
   const decider = new Engine({
     ...{ store, now, log: () => {} },
@@ -22,19 +23,19 @@ function subject(leases: LeaseSize | undefined) {
     },
     leases: leases === undefined ? undefined : withLeases(leases),
   })
-  return { clock, asked, decider, avoided }
+  return { clock, decide, decider, avoided }
 }
 
 test('Engine counts refusals that were known already', async () => {
-  const { decider, asked, avoided } = subject(undefined)
+  const { decider, decide, avoided } = subject(undefined)
   const charges = [withPolicy(chargeOf('sliding-window', [{ limit: 1, windowMs: 60_000 }]))]
   for (let i = 0; i < 5; i++) await decider.decide(charges, callContext())
-  expect(asked).toHaveBeenCalledTimes(2)
+  expect(decide).toHaveBeenCalledTimes(2)
   expect(avoided).toEqual({ refusalCache: 3, leases: 0, permits: 0 })
 })
 
 test('Engine counts permits taken in advance, and those that were spent', async () => {
-  const { decider, asked, clock, avoided } = subject('auto')
+  const { decider, decide, clock, avoided } = subject('auto')
   const charge = chargeOf('sliding-window', [{ limit: 10_000, windowMs: 10_000 }])
   const background: Promise<unknown>[] = []
   const context = callContext(background)
@@ -46,6 +47,26 @@ test('Engine counts permits taken in advance, and those that were spent', async 
   expect(avoided.refusalCache).toBe(0)
   expect(avoided.leases).toBeGreaterThan(200)
   expect(avoided.permits).toBeGreaterThanOrEqual(avoided.leases)
-  // Whoever spent no permit has asked.
-  expect(400 - avoided.leases).toBeLessThanOrEqual(asked.mock.calls.length)
+  // Whoever spent no permit has made a call.
+  expect(400 - avoided.leases).toBeLessThanOrEqual(decide.mock.calls.length)
+})
+
+function scaleCharge(charge: Partial<StoreCharge>, share: number): unknown {
+  const limits = [
+    { limit: 10, windowMs: 1_000 },
+    { limit: 1_000, windowMs: 60_000 },
+  ]
+  const { limits: local, burst, reserved } = scaleToLocalShare(chargeOf('sliding-window', limits, charge), share)
+  return { limits: local.map(({ limit }) => limit), burst, reserved }
+}
+
+test.each([
+  ['all of it', {}, 1, { limits: [10, 1_000], burst: undefined, reserved: 0 }],
+  ['a part, rounded down', {}, 0.25, { limits: [2, 250], burst: undefined, reserved: 0 }],
+  ['room for one request', { cost: 4 }, 0.1, { limits: [4, 100], burst: undefined, reserved: 0 }],
+  ['a part of the burst', { burst: 50 }, 0.5, { limits: [5, 500], burst: 25, reserved: 0 }],
+  ['a part of what is reserved', { reserved: 8 }, 0.5, { limits: [5, 500], burst: undefined, reserved: 4 }],
+  ['room besides that', { reserved: 9, cost: 1 }, 0.5, { limits: [5, 500], burst: undefined, reserved: 4 }],
+])('scaleToLocalShare() allows %s', (_name, charge, share, expected) => {
+  expect(scaleCharge(charge, share)).toEqual(expected)
 })

@@ -1,11 +1,13 @@
 import { expect, test } from 'vitest'
 import { Engine, type EngineOptions } from '../../src/core/engine/engine.ts'
+import { withLeases } from '../../src/core/engine/stages/leases.ts'
 import type { Decision, DecisionRequest, LimitState, StoreCharge } from '../../src/core/model/charge.ts'
 import { type Adjustment, type Release, type Store, StoreError } from '../../src/core/model/store.ts'
 import type { Verdict } from '../../src/core/model/verdict.ts'
 import { createDigest } from '../../src/core/runtime/digest.ts'
+import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'
 import { type Environment, loadConfig } from '../../src/http/config/load-config.ts'
-import { type DecisionTrace, RequestLimiter } from '../../src/http/request/request-limiter.ts'
+import { composeLimiter, type DecisionTrace, RequestLimiter } from '../../src/http/request/request-limiter.ts'
 import { createPathReader } from '../../src/http/request/target.ts'
 import { callContext } from '../support/call-context.ts'
 
@@ -13,7 +15,7 @@ const readPath = createPathReader()
 const NOW_MS = 1_700_000_000_000
 const SECRET = 'a secret of this test'
 
-/** Remembers what it was asked, and answers as the test says; by default it admits. */
+/** Records its calls, and answers as the test says; by default it admits. */
 class FakeStore implements Store {
   readonly kind = 'redis'
   readonly requests: DecisionRequest[] = []
@@ -59,7 +61,7 @@ interface Line {
   readonly [field: string]: unknown
 }
 
-function limiterOf({
+function createLimiter({
   env,
   ...options
 }: { env: Environment } & Pick<EngineOptions, 'store' | 'fallback' | 'now' | 'log'>) {
@@ -73,7 +75,7 @@ function subject(env: Environment = {}) {
   const fallback = new FakeStore()
   const lines: Line[] = []
   const clock = { now: NOW_MS }
-  const limiter = limiterOf({
+  const limiter = createLimiter({
     env,
     store,
     fallback,
@@ -93,11 +95,11 @@ function subject(env: Environment = {}) {
 const X = { Authorization: 'Bearer X' }
 const IP = { 'CF-Connecting-IP': '203.0.113.7' }
 
-function keyOf(prefix: string, parts: readonly string[], secret?: string): string {
+function formatKey(prefix: string, parts: readonly string[], secret?: string): string {
   return `${prefix}:{${createDigest(secret)(parts)}}`
 }
 
-function refusal(...usage: readonly Partial<LimitState>[][]): () => Promise<Decision> {
+function refuse(...usage: readonly Partial<LimitState>[][]): () => Promise<Decision> {
   const full = { remaining: 0, resetMs: 1, retryAfterMs: 0 }
   return async () => ({
     granted: 0,
@@ -120,7 +122,7 @@ test('RequestLimiter#decide() leaves policies that do not apply out of what is c
   }
 })
 
-test('RequestLimiter#decide() asks the store once, for one permit of every policy that applies', async () => {
+test('RequestLimiter#decide() calls the store once, for one permit of every policy that applies', async () => {
   const policies = [
     { name: 'login', limits: '5/1m, 20/1h', by: 'ip', match: 'POST /login', cost: 2 },
     { name: 'other', limits: '1/1d', match: '/other' },
@@ -134,7 +136,7 @@ test('RequestLimiter#decide() asks the store once, for one permit of every polic
     permits: 1,
     charges: [
       {
-        key: keyOf('sluice:default:w', ['token', 'X']),
+        key: formatKey('sluice:default:w', ['token', 'X']),
         algorithm: 'sliding-window',
         limits: [
           { limit: 10, windowMs: 1_000 },
@@ -144,7 +146,7 @@ test('RequestLimiter#decide() asks the store once, for one permit of every polic
         mode: 'enforce',
       },
       {
-        key: keyOf('sluice:login:w', ['ip', '203.0.113.7']),
+        key: formatKey('sluice:login:w', ['ip', '203.0.113.7']),
         limits: [
           { limit: 5, windowMs: 60_000 },
           { limit: 20, windowMs: 3_600_000 },
@@ -153,7 +155,7 @@ test('RequestLimiter#decide() asks the store once, for one permit of every polic
         mode: 'enforce',
       },
       {
-        key: keyOf('sluice:tenant:w', ['header:x-tenant', 'T', 'route', 'POST /LOGIN']),
+        key: formatKey('sluice:tenant:w', ['header:x-tenant', 'T', 'route', 'POST /LOGIN']),
         limits: [{ limit: 9, windowMs: 1_000 }],
         cost: 1,
         mode: 'shadow',
@@ -165,11 +167,11 @@ test('RequestLimiter#decide() asks the store once, for one permit of every polic
 test('RequestLimiter#decide() names keys by KEY_PREFIX, and identities by IDENTITY_SECRET', async () => {
   const { store, decide } = subject({ KEY_PREFIX: 'eu:api', IDENTITY_SECRET: SECRET })
   await decide('GET /', X)
-  expect(store.keys).toEqual([[keyOf('eu:api:default:w', ['token', 'X'], SECRET)]])
+  expect(store.keys).toEqual([[formatKey('eu:api:default:w', ['token', 'X'], SECRET)]])
   expect(store.keys[0]?.[0]).toMatch(/^eu:api:default:w:\{[\w-]{22}\}$/)
 })
 
-test('RequestLimiter#decide() tells neither the store nor the log who is calling', async () => {
+test('RequestLimiter#decide() shows neither the store nor the log who is calling', async () => {
   const { store, lines, decide } = subject({
     POLICIES: [{ name: 'all', limits: '5/1m', by: 'token+ip+header:x-key+query:key' }],
   })
@@ -185,7 +187,7 @@ test('RequestLimiter#decide() counts one caller, whatever the method and path, u
   for (const request of ['GET /a', 'POST /a', 'GET /b', 'HEAD /%61/?q=1']) await decide(request, X)
   expect(new Set(store.keys.map(([whole]) => whole)).size).toBe(1)
   const routes = ['GET /A', 'POST /A', 'GET /B', 'GET /A']
-  expect(store.keys.map(([, route]) => route)).toEqual(routes.map((route) => keyOf('sluice:r:w', ['route', route])))
+  expect(store.keys.map(([, route]) => route)).toEqual(routes.map((route) => formatKey('sluice:r:w', ['route', route])))
 })
 
 test('RequestLimiter#decide() counts by the pattern that matched, where a policy has one', async () => {
@@ -194,12 +196,12 @@ test('RequestLimiter#decide() counts by the pattern that matched, where a policy
   for (const request of ['GET /users/1', 'HEAD /users/2', 'GET /users/3/', 'GET /login', 'POST /%6Cogin']) {
     await decide(request)
   }
-  const users = keyOf('sluice:r:w', ['route', 'GET /users/:id'])
-  const login = keyOf('sluice:r:w', ['route', '* /login'])
+  const users = formatKey('sluice:r:w', ['route', 'GET /users/:id'])
+  const login = formatKey('sluice:r:w', ['route', '* /login'])
   expect(store.keys.flat()).toEqual([users, users, users, login, login])
 })
 
-test('RequestLimiter#decide() asks nothing about a target that may be another resource, where each is counted by itself', async () => {
+test('RequestLimiter#decide() decides nothing about a target that may be another resource, where each is counted by itself', async () => {
   const { store, decide } = subject({ POLICIES: [{ name: 'r', limits: '5/1m', by: 'route' }] })
   for (const path of ['//a/login', '/login;1', '/login%00', '/a%2Flogin']) {
     expect(await decide(`GET ${path}`)).toEqual({ outcome: 'ambiguous_path' })
@@ -210,7 +212,7 @@ test('RequestLimiter#decide() asks nothing about a target that may be another re
 test.each([
   ['POLICIES', { POLICIES: [{ name: 'login', limits: '5/1m', match: '/login' }] }],
   ['EXEMPT', { EXEMPT: 'GET /free/*, OPTIONS *' }],
-])('RequestLimiter#decide() admits without asking the store what %s leaves unlimited', async (_name, env) => {
+])('RequestLimiter#decide() admits without a call of the store what %s leaves unlimited', async (_name, env) => {
   const { store, decide } = subject({ ...env, ANONYMOUS: 'deny' })
   expect(await decide('GET /free/a')).toEqual({ outcome: 'admitted', limits: [] })
   expect(store.requests).toEqual([])
@@ -234,7 +236,7 @@ test('RequestLimiter#decide() refuses for as long as the slowest limit that refu
     RATE_LIMITS: '10/1s, 120/1m, 240/1h',
     POLICIES: [{ name: 'shadow', limits: '5/1d', mode: 'shadow' }],
   })
-  store.answer = refusal(
+  store.answer = refuse(
     [{ retryAfterMs: 400 }, { retryAfterMs: 30_000 }, { remaining: 7, resetMs: 3_000_000 }],
     [{ retryAfterMs: 80_000_000 }],
   )
@@ -247,7 +249,7 @@ test('RequestLimiter#decide() refuses for as long as the slowest limit that refu
 
 test('RequestLimiter#decide() in shadow mode reports what would have been refused, and whom', async () => {
   const { store, lines, decide } = subject({ MODE: 'shadow', RATE_LIMITS: '10/1s, 120/1m' })
-  const refused = refusal([{ retryAfterMs: 400 }, { remaining: 50 }])
+  const refused = refuse([{ retryAfterMs: 400 }, { remaining: 50 }])
   // A store grants what only shadow charges would refuse.
   store.answer = async () => ({ ...(await refused()), granted: 1 })
   expect(await decide('GET /', X)).toMatchObject({
@@ -270,7 +272,7 @@ test('RequestLimiter#decide() names the caller of each policy in shadow mode tha
       { name: 'enforced', limits: '5/1d' },
     ],
   })
-  const refused = refusal([{ retryAfterMs: 1 }], [{ retryAfterMs: 1 }], [{}], [{}])
+  const refused = refuse([{ retryAfterMs: 1 }], [{ retryAfterMs: 1 }], [{}], [{}])
   store.answer = async () => ({ ...(await refused()), granted: 1 })
   await decide('GET /', X)
   const [token, ip] = (store.keys[0] ?? []).map((key) => /\{(.{22})\}$/.exec(key)?.[1])
@@ -303,7 +305,7 @@ test('RequestLimiter#decide() says nothing of shadow mode where nothing would ha
 })
 
 test.each([{}, { Authorization: '' }, { Authorization: '  ' }])(
-  'RequestLimiter#decide() with ANONYMOUS=deny asks who is calling before it asks the store: %j',
+  'RequestLimiter#decide() with ANONYMOUS=deny identifies the caller before it calls the store: %j',
   async (headers) => {
     const { store, decide } = subject({
       ANONYMOUS: 'deny',
@@ -324,26 +326,26 @@ test('RequestLimiter#decide() counts the anonymous by address, in shadow mode ev
   for (const env of [{}, { ANONYMOUS: 'ip' }, { ANONYMOUS: 'deny', MODE: 'shadow' }]) {
     const { store, decide } = subject(env)
     expect((await decide('GET /', IP)).outcome).toBe('admitted')
-    expect(store.keys).toEqual([[keyOf('sluice:default:w', ['ip', '203.0.113.7'])]])
+    expect(store.keys).toEqual([[formatKey('sluice:default:w', ['ip', '203.0.113.7'])]])
   }
 })
 
-const AWAY = () => Promise.reject(new StoreError('Redis did not answer within the deadline'))
+const FAIL = () => Promise.reject(new StoreError('Redis did not answer within the deadline'))
 
-test('RequestLimiter#decide() with ON_STORE_ERROR=local puts the same question to the fallback', async () => {
+test('RequestLimiter#decide() with ON_STORE_ERROR=local sends the same request to the fallback', async () => {
   const { store, fallback, lines, decide } = subject({ ON_STORE_ERROR: 'local' })
-  store.answer = AWAY
-  fallback.answer = refusal([{ retryAfterMs: 1_500 }])
+  store.answer = FAIL
+  fallback.answer = refuse([{ retryAfterMs: 1_500 }])
   expect(await decide('GET /', X)).toMatchObject({ outcome: 'limited', retryAfterMs: 1_500, degraded: 'local' })
   expect(fallback.requests).toEqual(store.requests)
   const message = 'Redis did not answer within the deadline'
   expect(lines).toEqual([{ level: 'error', event: 'store_error', message, answered: 'local' }])
 })
 
-test('RequestLimiter#decide() asks the fallback only while the store is away', async () => {
+test('RequestLimiter#decide() calls the fallback only while the store fails', async () => {
   const { store, fallback, decide } = subject()
   const { answer } = store
-  store.answer = AWAY
+  store.answer = FAIL
   await decide('GET /', X)
   store.answer = answer
   await decide('GET /', X)
@@ -354,23 +356,23 @@ test.each([
   ['open', { outcome: 'admitted', limits: [], degraded: 'open' }],
   ['closed', { outcome: 'unavailable', degraded: 'closed' }],
 ])(
-  'RequestLimiter#decide() with ON_STORE_ERROR=%s asks nobody else, and says nothing of limits',
+  'RequestLimiter#decide() with ON_STORE_ERROR=%s calls no fallback, and says nothing of limits',
   async (answered, expected) => {
     const { store, fallback, lines, decide } = subject({ ON_STORE_ERROR: answered })
-    store.answer = AWAY
+    store.answer = FAIL
     expect(await decide('GET /', X)).toEqual(expected)
     expect(fallback.requests).toEqual([])
     expect(lines).toMatchObject([{ event: 'store_error', answered }])
   },
 )
 
-test('RequestLimiter#decide() in shadow mode refuses nothing, not even with the store away and ON_STORE_ERROR=closed', async () => {
+test('RequestLimiter#decide() in shadow mode refuses nothing, not even without the store and ON_STORE_ERROR=closed', async () => {
   const { store, decide } = subject({ MODE: 'shadow', ON_STORE_ERROR: 'closed' })
-  store.answer = AWAY
+  store.answer = FAIL
   expect((await decide('GET /', X)).outcome).toBe('admitted')
 })
 
-test('RequestLimiter#decide() does not take a mistake of its own for a store that is away', async () => {
+test('RequestLimiter#decide() does not take a mistake of its own for a failure of the store', async () => {
   const { store, fallback, decide } = subject()
   store.answer = () => Promise.reject(new TypeError('x is not a function'))
   await expect(decide('GET /', X)).rejects.toThrow('x is not a function')
@@ -389,20 +391,20 @@ test.each([
   'RequestLimiter#decide() without the store does as each policy says: %j',
   async (modes, outcome, degraded, charges) => {
     const { store, fallback, decide } = subject({ POLICIES: POLICIES(...modes) })
-    store.answer = AWAY
+    store.answer = FAIL
     expect(await decide('GET /', X)).toMatchObject({ outcome, degraded })
     expect(fallback.keys.flat()).toHaveLength(charges)
   },
 )
 
-test('RequestLimiter#decide() tells of no fallback while the store answers', async () => {
+test('RequestLimiter#decide() is not degraded while the store answers', async () => {
   const { decide } = subject({ POLICIES: POLICIES('closed', 'open') })
   expect(await decide('GET /', X)).not.toHaveProperty('degraded')
 })
 
-test('RequestLimiter#decide() without the store allows LOCAL_SHARE of each limit, and tells of that', async () => {
+test('RequestLimiter#decide() without the store allows LOCAL_SHARE of each limit, and reports that', async () => {
   const { store, fallback, decide } = subject({ POLICIES: POLICIES('local'), LOCAL_SHARE: 0.25 })
-  store.answer = AWAY
+  store.answer = FAIL
   expect(await decide('GET /', X)).toMatchObject({ limits: [{ limit: 25 }, { limit: 250 }] })
   const limits = [
     { limit: 25, windowMs: 60_000 },
@@ -420,7 +422,7 @@ test('RequestLimiter#decide() without the store takes its share for all that a r
     on_store_error: 'local',
   }
   const { store, fallback, decide } = subject({ POLICIES: [policy], LOCAL_SHARE: 0.25 })
-  store.answer = AWAY
+  store.answer = FAIL
   const verdict = await decide('GET /', X)
   if (verdict.outcome !== 'admitted') expect.unreachable(verdict.outcome)
   await verdict.settle?.(new Headers({ 'X-Cost': '90' }))
@@ -447,7 +449,7 @@ function stall({ store, clock }: ReturnType<typeof subject>, ms: number, count: 
   }
 }
 
-test('RequestLimiter#decide() goes by no admission older than STORE_TIMEOUT_MS, but asks again, once', async () => {
+test('RequestLimiter#decide() goes by no admission older than STORE_TIMEOUT_MS, but decides again, once', async () => {
   const slots = { name: 'slots', algorithm: 'concurrency', limits: '5' }
   const own = subject({ STORE_TIMEOUT_MS: 300, POLICIES: [slots, { name: 'calls', limits: '5/1s' }] })
   stall(own, 301, 1)
@@ -479,21 +481,104 @@ test.each([
   ['a refusal, however old', 10_000, 0],
 ])('RequestLimiter#decide() goes by %s', async (_what, ms, granted) => {
   const own = subject({ STORE_TIMEOUT_MS: 300 })
-  if (granted === 0) own.store.answer = refusal([{ retryAfterMs: 700 }])
+  if (granted === 0) own.store.answer = refuse([{ retryAfterMs: 700 }])
   stall(own, ms, 1)
   expect((await own.decide('GET /', X)).outcome).toBe(granted === 1 ? 'admitted' : 'limited')
   expect(own.store.requests).toHaveLength(1)
 })
 
-test('RequestLimiter#decide() asks for new identities last, by address', async () => {
+test('RequestLimiter#decide() charges new identities last, by address', async () => {
   const POLICIES = [
-    { name: 'newcomers', limits: '20/1m', by: 'ip', counts: 'new-identities' },
+    { name: 'new', limits: '20/1m', by: 'ip', counts: 'new-identities' },
     { name: 'calls', limits: '5/1s' },
   ]
   const { store, decide } = subject({ POLICIES })
   await decide('GET /', { ...X, ...IP })
   expect(store.requests[0]?.charges.map(({ key, counts }) => [key.split(':{')[0], counts])).toEqual([
     ['sluice:calls:w', undefined],
-    ['sluice:newcomers:w', 'new-identities'],
+    ['sluice:new:w', 'new-identities'],
   ])
+})
+
+const API = { name: 'api', limits: { free: '3/1m', pro: '6/1m' }, plan: 'header:x-plan', default_plan: 'free' }
+
+/** A limiter that counts in memory, and one policy with limits by plan. */
+function createPlans(policy: object = API, env: Environment = {}) {
+  const config = loadConfig({ UPSTREAM_URL: 'https://api.example.com', POLICIES: [policy], ...env })
+  const clock = { now: NOW_MS }
+  const store = new MemoryStore(() => clock.now)
+  const requests: DecisionRequest[] = []
+  store.decide = async (request) => {
+    requests.push(request)
+    return store.decideNow(request)
+  }
+  const leases = config.leases === undefined ? undefined : withLeases(config.leases)
+  const { limiter } = composeLimiter({
+    ...{ ...config, store, leases, health: undefined, log: () => {} },
+    now: () => clock.now,
+  })
+  /** @returns the outcome, the limit, and how much of it is left */
+  const call = async (plan?: string, token = 'a') => {
+    const headers = { Authorization: `Bearer ${token}`, ...(plan !== undefined && { 'X-Plan': plan }) }
+    const request = new Request('https://gateway.example/', { headers })
+    const verdict = await limiter.decide({ request, path: readPath('/'), context: callContext() })
+    const [limit] = 'limits' in verdict ? verdict.limits : []
+    return [verdict.outcome, limit?.limit, limit?.remaining]
+  }
+  return { clock, requests, call }
+}
+
+test('each caller has the limits of its plan, and of the default plan without one', async () => {
+  const { call } = createPlans()
+  expect(await call('free', 'f')).toEqual(['admitted', 3, 2])
+  expect(await call('pro', 'p')).toEqual(['admitted', 6, 5])
+  expect(await call(undefined, 'n')).toEqual(['admitted', 3, 2])
+})
+
+test.each(['', 'PRO', 'trial', 'pro, pro', 'pro,free', 'toString', '__proto__'])(
+  'a caller on plan %j, which is none, has the default plan',
+  async (plan) => {
+    const { call } = createPlans()
+    expect(await call(plan)).toEqual(['admitted', 3, 2])
+  },
+)
+
+test('what a caller has used stays when it changes its plan', async () => {
+  const { call } = createPlans()
+  for (let i = 0; i < 3; i++) await call('free')
+  expect(await call('free')).toEqual(['limited', 3, 0])
+  // What is remembered of one plan says nothing of another.
+  expect(await call('pro')).toEqual(['admitted', 6, 2])
+  expect(await call('pro')).toEqual(['admitted', 6, 1])
+  expect(await call('free')).toEqual(['limited', 3, 0])
+  expect(await call('pro')).toEqual(['admitted', 6, 0])
+  expect(await call('pro')).toEqual(['limited', 6, 0])
+  expect(await call('free')).toEqual(['limited', 3, 0])
+})
+
+test('refusals of each plan are remembered by themselves', async () => {
+  const { requests, call } = createPlans()
+  for (let i = 0; i < 6; i++) await call('pro')
+  const before = requests.length
+  for (let i = 0; i < 10; i++) {
+    expect((await call('pro'))[0]).toBe('limited')
+    expect((await call('free'))[0]).toBe('limited')
+  }
+  expect(requests.length - before).toBe(2)
+})
+
+test('permits that were leased for one plan are not spent by another', async () => {
+  const limits = { free: '20/1m', pro: '10000/1m' }
+  const { clock, requests, call } = createPlans({ ...API, limits }, { LEASES: 'auto' })
+  for (let i = 0; i < 60; i++) {
+    clock.now += 5
+    await call('pro')
+  }
+  expect(requests.some(({ permits }) => permits > 1)).toBe(true)
+  expect(await call('free')).toEqual(['limited', 20, 0])
+})
+
+test('a caller on a plan that counts failures fails as often as that allows', async () => {
+  const { call } = createPlans({ ...API, counts: 'failures' })
+  expect(await call('pro')).toEqual(['admitted', 6, 6])
 })

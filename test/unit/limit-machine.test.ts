@@ -18,14 +18,14 @@ beforeEach(() => {
 
 const RULE = chargeOf('sliding-window', [{ limit: 2, windowMs: 3_600_000 }])
 
-function asked(id: number, overrides: Partial<PreparedCharge> = {}): PreparedCharge {
+function prepare(id: number, overrides: Partial<PreparedCharge> = {}): PreparedCharge {
   const shared = { id, siblings: ['sibling'], hasNewcomers: false }
   return { action: 'take', permits: 1, charge: RULE, patienceMs: PATIENCE_MS, shared, ...overrides }
 }
 
 /** @returns undefined if it waits */
 function reserve(id: number, atMs = 0, overrides?: Partial<PreparedCharge>): number | undefined {
-  return waiting.reserve(asked(id, overrides), START_US + atMs * 1000)?.charged
+  return waiting.reserve(prepare(id, overrides), START_US + atMs * 1000)?.charged
 }
 
 function close(id: number, permits: number, atMs = 0): void {
@@ -41,20 +41,20 @@ function votes(atMs = 0): readonly { readonly reservation: PreparedCharge; reado
   return waiting.answers(START_US + atMs * 1000)
 }
 
-/** What is looked at when a decision ends, by how many reservations are open and how many ask beside them. */
+/** What is looked at when a decision ends: so many reservations are open, and so many more wait. */
 test.each([
   [25, 200],
   [100, 200],
   [400, 50],
   [800, 25],
-])('beside %i open reservations, %i requests wait at most', (open, most) => {
+])('LimitMachine: next to %i open reservations, %i requests wait at most', (open, max) => {
   const charge = { ...RULE, limits: [{ limit: open, windowMs: 3_600_000 }] }
   for (let id = 1; id <= open + 300; id++) reserve(id, 0, { charge })
-  expect(waiting.reservations.length).toBe(most)
+  expect(waiting.reservations.length).toBe(max)
   expect(waiting.reservations.length * open).toBeLessThanOrEqual(20_000)
 })
 
-describe('a reservation that does not fit', () => {
+describe('LimitMachine: a reservation that does not fit', () => {
   test('is refused at once, if what stays charged refuses it', () => {
     for (const id of [1, 2]) {
       expect(reserve(id)).toBe(1)
@@ -83,8 +83,8 @@ describe('a reservation that does not fit', () => {
 
   test('waits no longer than it may', () => {
     for (const id of [1, 2, 3]) reserve(id)
-    const vote = machine.reserve(asked(4), START_US)
-    expect(machine.findPatienceMs(asked(4), vote, new Set())).toBe(PATIENCE_MS / 2)
+    const vote = machine.reserve(prepare(4), START_US)
+    expect(machine.findPatienceMs(prepare(4), vote, new Set())).toBe(PATIENCE_MS / 2)
     expect(answers(PATIENCE_MS / 2 - 1)).toEqual([])
     expect(answers(PATIENCE_MS / 2)).toEqual([[3, 0]])
     expect(answers(PATIENCE_MS / 2)).toEqual([])
@@ -101,7 +101,7 @@ describe('a reservation that does not fit', () => {
     expect(reserve(3, PATIENCE_MS)).toBe(0)
   })
 
-  test('does not wait if it was not told to, or would be refused by no wait', () => {
+  test('does not wait if it may not, or would be refused by no wait', () => {
     for (const id of [1, 2]) reserve(id)
     expect(reserve(3, 0, { patienceMs: 0 })).toBe(0)
     expect(reserve(4, 0, { action: 'peek' })).toBe(0)
@@ -111,16 +111,16 @@ describe('a reservation that does not fit', () => {
 
   test('leads to a block only if no wait could have helped', () => {
     const charge = { ...RULE, penalty: { durationMs: 60_000, after: 1 } }
-    const ask = (overrides: Partial<PreparedCharge>) => {
-      const { usage, isProvisional } = machine.reserve({ ...asked(3), charge, ...overrides }, START_US)
+    const reserveOver = (overrides: Partial<PreparedCharge>) => {
+      const { usage, isProvisional } = machine.reserve({ ...prepare(3), charge, ...overrides }, START_US)
       return { penaltyMs: usage[0]?.penaltyMs, isProvisional }
     }
     for (const id of [1, 2]) reserve(id, 0, { charge })
     for (const overrides of [{ patienceMs: 0 }, { action: 'peek' }] as const) {
-      expect(ask(overrides)).toEqual({ penaltyMs: undefined, isProvisional: true })
+      expect(reserveOver(overrides)).toEqual({ penaltyMs: undefined, isProvisional: true })
     }
     for (const overrides of [{ permits: 3 }, { action: 'peek' }] as const) {
-      expect(ask(overrides)).toEqual({ penaltyMs: 60_000, isProvisional: false })
+      expect(reserveOver(overrides)).toEqual({ penaltyMs: 60_000, isProvisional: false })
     }
   })
 

@@ -43,17 +43,17 @@ test('copyDocuments() leaves the copy where there is nothing to copy', async () 
   expect(await copy.read()).toMatchObject({ version: 1, text: '{"n":1}' })
 })
 
-test('copyDocuments() goes on while the copy is away, and copies later', async () => {
+test('copyDocuments() goes on while the copy fails, and copies later', async () => {
   const memory = new MemoryDocuments(() => 0)
-  let isAway = true
+  let isFailing = true
   const copy = Object.assign(Object.create(memory), {
-    read: () => (isAway ? Promise.reject(new StoreError('it is away')) : memory.read()),
-    write: (...asked: Parameters<DocumentStore['write']>) => memory.write(...asked),
+    read: () => (isFailing ? Promise.reject(new StoreError('no answer')) : memory.read()),
+    write: (...args: Parameters<DocumentStore['write']>) => memory.write(...args),
   })
   const { copied, lines } = subject(copy)
   expect(await copied.write({ text: '{"n":1}', expectedVersion: 0, ...NOTE })).toMatchObject({ kind: 'written' })
-  expect(lines).toEqual([{ level: 'warn', event: 'rules_copy_failed', message: 'it is away' }])
-  isAway = false
+  expect(lines).toEqual([{ level: 'warn', event: 'rules_copy_failed', message: 'no answer' }])
+  isFailing = false
   await copied.afterRead()
   expect(await memory.read()).toMatchObject({ text: '{"n":1}' })
 })

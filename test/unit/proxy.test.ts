@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { createViaName } from '../../src/gateway/app/proxy.ts'
 import { loadConfig } from '../../src/http/config/load-config.ts'
 
-const nameOf = (env: Readonly<Record<string, unknown>>) =>
+const createName = (env: Readonly<Record<string, unknown>>) =>
   createViaName(loadConfig({ UPSTREAM_URL: 'https://api.example.com', ...env }))
 
 test('createViaName() is the same for all isolates of a deployment, and another for another one', () => {
@@ -16,8 +16,8 @@ test('createViaName() is the same for all isolates of a deployment, and another 
     { UPSTREAM: service, KEY_PREFIX: 'other' },
     { IDENTITY_SECRET: 'at least sixteen' },
   ]
-  const names = deployments.map(nameOf)
+  const names = deployments.map(createName)
   expect(new Set(names).size).toBe(names.length)
-  expect(deployments.map(nameOf)).toEqual(names)
+  expect(deployments.map(createName)).toEqual(names)
   for (const name of names) expect(name).toMatch(/^sluice-[a-z0-9_-]{8}$/)
 })

@@ -10,17 +10,17 @@ afterEach(() => {
   vi.useRealTimers()
 })
 
-test('Deadlines#within() answers what the work comes to, if that is in time', async () => {
+test('Deadlines#waitWithin() answers what the work comes to, if that is in time', async () => {
   const deadlines = new Deadlines()
   expect(await deadlines.waitWithin(60_000, Promise.resolve('done'))).toBe('done')
   expect(await deadlines.waitWithin(60_000, Promise.resolve(undefined))).toBeUndefined()
 })
 
-test('Deadlines#within() throws what the work throws', async () => {
+test('Deadlines#waitWithin() throws what the work throws', async () => {
   await expect(new Deadlines().waitWithin(60_000, Promise.reject(new Error('not done')))).rejects.toThrow('not done')
 })
 
-test('Deadlines#within() lets work that fails too late fail unheard', async () => {
+test('Deadlines#waitWithin() lets work that fails too late fail unheard', async () => {
   const work = Promise.withResolvers<never>()
   const answer = new Deadlines().waitWithin(1, work.promise)
   await vi.advanceTimersByTimeAsync(1)
@@ -30,7 +30,7 @@ test('Deadlines#within() lets work that fails too late fail unheard', async () =
   await vi.advanceTimersByTimeAsync(1)
 })
 
-test('Deadlines#within() keeps the deadline of a later wait with the timer of an earlier one', async () => {
+test('Deadlines#waitWithin() keeps the deadline of a later wait with the timer of an earlier one', async () => {
   const deadlines = new Deadlines()
   await deadlines.waitWithin(500, Promise.resolve())
   await vi.advanceTimersByTimeAsync(100)
@@ -46,7 +46,7 @@ test('Deadlines#within() keeps the deadline of a later wait with the timer of an
   await waiting
 })
 
-test('Deadlines#within() waits no longer than it is told, and no shorter, for several things at once', async () => {
+test('Deadlines#waitWithin() waits exactly as long as it may for several things at once', async () => {
   const deadlines = new Deadlines()
   const before = Date.now()
   const waits = [30_000, 500, 2_000, 500].map((timeoutMs) =>
@@ -56,7 +56,7 @@ test('Deadlines#within() waits no longer than it is told, and no shorter, for se
   expect(await Promise.all(waits)).toEqual([30_000, 500, 2_000, 500].map((ms) => [TOO_LATE, ms]))
 })
 
-test('Deadlines#within() waits twice as long at most when the clock is set back', async () => {
+test('Deadlines#waitWithin() waits twice as long at most when the clock is set back', async () => {
   const deadlines = new Deadlines()
   let isOver = false
   const waiting = deadlines.waitWithin(500, never).then(() => {

@@ -13,10 +13,10 @@ import {
 } from '../../src/core/store/durable-object/tables.ts'
 
 const namespace = env.LIMITS
-const stubOf = (name: string) => namespace.get(namespace.idFromName(name))
-const documentsAt = (key: string) => openObjectDocuments({ namespace, key, timeoutMs: 60_000 })
+const findStub = (name: string) => namespace.get(namespace.idFromName(name))
+const openDocuments = (key: string) => openObjectDocuments({ namespace, key, timeoutMs: 60_000 })
 
-const countersOf = (keyPrefix: string) => openObjectCounters({ namespace, keyPrefix, timeoutMs: 60_000 })
+const openCounters = (keyPrefix: string) => openObjectCounters({ namespace, keyPrefix, timeoutMs: 60_000 })
 
 /** A minute in which this much was counted. */
 function minute(startMs: number, names = 1): Period {
@@ -25,8 +25,8 @@ function minute(startMs: number, names = 1): Period {
   return { startMs, counts, sketches: new Map([['refused', { items, floor: 0 }]]) }
 }
 
-function tablesOf(name: string): Promise<unknown[]> {
-  return runInDurableObject(stubOf(name), (_, { storage }) =>
+function listTables(name: string): Promise<unknown[]> {
+  return runInDurableObject(findStub(name), (_, { storage }) =>
     storage.sql
       .exec("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE '\\_cf%' ESCAPE '\\'")
       .toArray(),
@@ -35,26 +35,26 @@ function tablesOf(name: string): Promise<unknown[]> {
 
 test('a document outlives an eviction, and has no time to live', async () => {
   const key = `${crypto.randomUUID()}:rules`
-  await documentsAt(key).write({ text: '{"n":1}', expectedVersion: 0, actor: 'test', comment: 'test' })
-  await evictDurableObject(stubOf(key))
-  expect(await documentsAt(key).read()).toMatchObject({ version: 1, text: '{"n":1}' })
-  expect(await runInDurableObject(stubOf(key), (_, { storage }) => storage.getAlarm())).toBe(null)
+  await openDocuments(key).write({ text: '{"n":1}', expectedVersion: 0, actor: 'test', comment: 'test' })
+  await evictDurableObject(findStub(key))
+  expect(await openDocuments(key).read()).toMatchObject({ version: 1, text: '{"n":1}' })
+  expect(await runInDurableObject(findStub(key), (_, { storage }) => storage.getAlarm())).toBe(null)
 })
 
 test('an object whose document is only looked at keeps nothing', async () => {
   const key = `${crypto.randomUUID()}:rules`
-  expect(await documentsAt(key).read()).toEqual(NO_DOCUMENT)
-  expect(await documentsAt(key).readHistory()).toEqual([])
-  expect(await tablesOf(key)).toEqual([])
+  expect(await openDocuments(key).read()).toEqual(NO_DOCUMENT)
+  expect(await openDocuments(key).readHistory()).toEqual([])
+  expect(await listTables(key)).toEqual([])
 })
 
 test('what is counted is looked through soon, also where what was left the last time lasts for weeks', async () => {
   const prefix = crypto.randomUUID()
   const startMs = findPeriodStart('minute', Date.now())
-  const stub = stubOf(`${prefix}:statistics`)
-  await countersOf(prefix).add({ source: 'a', number: 1, minutes: [minute(startMs)] })
+  const stub = findStub(`${prefix}:statistics`)
+  await openCounters(prefix).add({ source: 'a', number: 1, minutes: [minute(startMs)] })
   await runInDurableObject(stub, (_, { storage }) => storage.setAlarm(Date.now() + KEPT_MS.hour))
-  await countersOf(prefix).add({ source: 'a', number: 2, minutes: [minute(startMs)] })
+  await openCounters(prefix).add({ source: 'a', number: 2, minutes: [minute(startMs)] })
   const alarmAtMs = await runInDurableObject(stub, (_, { storage }) => storage.getAlarm())
   expect(alarmAtMs).toBeLessThan(Date.now() + KEPT_MS.minute)
 })
@@ -62,18 +62,18 @@ test('what is counted is looked through soon, also where what was left the last 
 test('what is counted outlives an eviction', async () => {
   const prefix = crypto.randomUUID()
   const startMs = findPeriodStart('minute', Date.now())
-  await countersOf(prefix).add({ source: 'a', number: 1, minutes: [minute(startMs)] })
-  await evictDurableObject(stubOf(`${prefix}:statistics`))
-  await countersOf(prefix).add({ source: 'a', number: 1, minutes: [minute(startMs)] })
-  await countersOf(prefix).add({ source: 'a', number: 2, minutes: [minute(startMs)] })
-  expect(await countersOf(prefix).read('minute', startMs, startMs + 1)).toMatchObject([
+  await openCounters(prefix).add({ source: 'a', number: 1, minutes: [minute(startMs)] })
+  await evictDurableObject(findStub(`${prefix}:statistics`))
+  await openCounters(prefix).add({ source: 'a', number: 1, minutes: [minute(startMs)] })
+  await openCounters(prefix).add({ source: 'a', number: 2, minutes: [minute(startMs)] })
+  expect(await openCounters(prefix).read('minute', startMs, startMs + 1)).toMatchObject([
     { startMs, counts: new Map([['count 0', 2]]) },
   ])
 })
 
 test('a flush writes three rows, however many counts it has, and one more for each further minute', () => {
   const name = `${crypto.randomUUID()}:statistics`
-  return runInDurableObject(stubOf(name), (_, { storage: { sql } }) => {
+  return runInDurableObject(findStub(name), (_, { storage: { sql } }) => {
     let rows = 0
     const exec = (...args: Parameters<SqlStorage['exec']>) => {
       const cursor = sql.exec(...args)
@@ -97,36 +97,36 @@ test('a flush writes three rows, however many counts it has, and one more for ea
 test('an alarm deletes what nobody can read any more, and nothing stays', async () => {
   const prefix = crypto.randomUUID()
   const name = `${prefix}:statistics`
-  const counters = countersOf(prefix)
+  const counters = openCounters(prefix)
   const nowMs = findPeriodStart('hour', Date.now())
   await counters.add({ source: 'a', number: 1, minutes: [minute(nowMs)] })
   const left = () =>
-    runInDurableObject(stubOf(name), (_, { storage }) =>
+    runInDurableObject(findStub(name), (_, { storage }) =>
       storage.sql
         .exec('SELECT period FROM counted ORDER BY expiresAtMs')
         .toArray()
         .map(({ period }) => period),
     )
-  expect(await runDurableObjectAlarm(stubOf(name))).toBe(true)
+  expect(await runDurableObjectAlarm(findStub(name))).toBe(true)
   expect(await left()).toEqual(['minute', 'hour', 'total'])
-  const nextMs = await runInDurableObject(stubOf(name), (_, { storage }) => storage.getAlarm())
+  const nextMs = await runInDurableObject(findStub(name), (_, { storage }) => storage.getAlarm())
   expect(nextMs).toBeGreaterThan(Date.now() + KEPT_MS.minute - PERIOD_MS.minute)
   const sweepAt = (atMs: number) =>
-    runInDurableObject(stubOf(name), (_, { storage }) => openCounterTable(storage.sql, atMs).sweep())
+    runInDurableObject(findStub(name), (_, { storage }) => openCounterTable(storage.sql, atMs).sweep())
   await sweepAt(Date.now() + KEPT_MS.minute + 2 * PERIOD_MS.minute)
   expect(await left()).toEqual(['hour', 'total'])
   await sweepAt(nowMs + KEPT_MS.hour + PERIOD_MS.hour + 1)
   expect(await left()).toEqual(['total'])
   await sweepAt(Date.now() + TOTALS_KEPT_MS + 1)
-  await runDurableObjectAlarm(stubOf(name))
-  expect(await tablesOf(name)).toEqual([])
-  expect(await runInDurableObject(stubOf(name), (_, { storage }) => storage.getAlarm())).toBe(null)
+  await runDurableObjectAlarm(findStub(name))
+  expect(await listTables(name)).toEqual([])
+  expect(await runInDurableObject(findStub(name), (_, { storage }) => storage.getAlarm())).toBe(null)
 })
 
 test('an object whose counts are only looked at keeps nothing', async () => {
   const prefix = crypto.randomUUID()
-  expect((await countersOf(prefix).readTotals()).size).toBe(0)
-  expect(await tablesOf(`${prefix}:statistics`)).toEqual([])
+  expect((await openCounters(prefix).readTotals()).size).toBe(0)
+  expect(await listTables(`${prefix}:statistics`)).toEqual([])
 })
 
 test('an object that fails, or is silent, is a StoreError that repeats nothing', async () => {

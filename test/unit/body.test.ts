@@ -1,0 +1,213 @@
+import { expect, test, vi } from 'vitest'
+import { parsePointer } from '../../src/core/model/identity-source.ts'
+import { readFormField, readMember } from '../../src/http/request/identity/body.ts'
+import type { ReceivedRequest } from '../../src/http/request/received-request.ts'
+
+const JSON_TYPE = 'application/json'
+
+async function read(body: string | Uint8Array | undefined, pointer = '/id', headers: Record<string, string> = {}) {
+  const request = new Request('https://gateway.example/', {
+    method: 'POST',
+    headers: { 'Content-Type': JSON_TYPE, ...headers },
+    ...(body !== undefined && { body }),
+  })
+  const found = await readMember(request, parsePointer(pointer) ?? [])
+  // The body can still be proxied.
+  const sent = typeof body === 'string' ? new TextEncoder().encode(body) : (body ?? new Uint8Array())
+  expect(new Uint8Array(await request.arrayBuffer())).toEqual(sent)
+  return found.kind === 'value' ? `=${found.value}` : found.kind
+}
+
+test.each([
+  ['{"id":"X"}', '/id', '=X'],
+  [' {\n"a" : [1, {"id": 2}],\t"id" :"X" } ', '/id', '=X'],
+  ['{"id":7}', '/id', '=7'],
+  ['{"id":"7"}', '/id', '=7'],
+  ['{"id":0}', '/id', '=0'],
+  ['{"id":-5}', '/id', '=-5'],
+  ['{"id":" X "}', '/id', '=X'],
+  ['{"i\\u0064":"\\u0058"}', '/id', '=X'],
+  ['{"id":"a\\"},{\\"id\\":"}', '/id', '=a"},{"id":'],
+  ['{"user":{"id":"X","a":{}},"id":"Y"}', '/user/id', '=X'],
+  ['{"a":{"id":"Y"},"user":{"a":{"id":"Z"},"id":"X"}}', '/user/id', '=X'],
+  ['[{"id":"X"},{"id":"Y"}]', '/1/id', '=Y'],
+  ['{"ids":["X","Y",[],"Z"]}', '/ids/3', '=Z'],
+  ['{"ids":[["X"],["Y","W"]]}', '/ids/1/1', '=W'],
+  ['{"0":"X"}', '/0', '=X'],
+  ['{"a/b":{"~":"X"}}', '/a~1b/~0', '=X'],
+  ['{"":{"":"X"}}', '//', '=X'],
+  ['{"__proto__":{"id":"X"}}', '/__proto__/id', '=X'],
+])('readMember() reads %j by %j as %j', async (body, pointer, expected) => {
+  expect(await read(body, pointer)).toBe(expected)
+})
+
+test.each([
+  ['{}', '/id'],
+  ['{"a":{"id":"X"}}', '/id'],
+  ['{"id":null}', '/id'],
+  ['{"id":""}', '/id'],
+  ['{"id":"  "}', '/id'],
+  ['{"id":"X"}', '/id/x'],
+  ['[["X"]]', '/id'],
+  ['["X"]', '/1'],
+  ['{"ids":{"1":"X"}}', '/ids/0'],
+  ['"X"', '/id'],
+  ['', '/id'],
+])('readMember() finds nothing in %j by %j', async (body, pointer) => {
+  expect(await read(body, pointer)).toBe('none')
+})
+
+test.each([
+  // Twice: parsers take the first or the last, whatever the case, or names that differ in signs.
+  ...['{"id":"X","id":"Y"}', '{"id":"X","id":"X"}', '{"id":"X","Id":"Y"}', '{"ID":"X"}', '{"i\\u0064":"X","id":"Y"}'],
+  ...['{"i_d":"X"}', '{"id ":"X","id":"Y"}', '{"\\u0130d":"X","id":"Y"}', '{"id":null,"id":"X"}'],
+  // No string and no plain integer.
+  ...['{"id":true}', '{"id":{}}', '{"id":[]}', '{"id":["X"]}', '{"id":{"$ne":1}}', '{"id":1.0}', '{"id":1e0}'],
+  ...['{"id":-0}', '{"id":1234567890123456}', '{"id":0.1}', '{"id":"\\ud800"}', '{"id":"\\u0000X"}'],
+  // No JSON to all.
+  ...['{"id":"X"', '{"id":"X"}x', '{"id":"X"}{"id":"Y"}', '{id:"X"}', "{'id':'X'}", '{"id":"X",}', '{"id":"X"/**/}'],
+  ...['\ufeff{"id":"X"}', 'id=X', '{"id":NaN}', '{"id":"\ufffd"}', '{"id":"X\u0000"}'],
+  `{"id":"X","a":"${'x'.repeat(8_192)}"}`,
+])('readMember() takes %j for no identity', async (body) => {
+  expect(await read(body)).toBe('ambiguous')
+})
+
+test('readMember() looks at every object on the way', async () => {
+  expect(await read('{"user":{"id":"X"},"user":{"id":"Y"}}', '/user/id')).toBe('ambiguous')
+  expect(await read('{"user":{"id":"X"},"User":{}}', '/user/id')).toBe('ambiguous')
+  expect(await read('{"a":1,"a":2,"user":{"id":"X","b":1,"b":2}}', '/user/id')).toBe('=X')
+})
+
+test.each([
+  ['application/json; charset=utf-8', '=X'],
+  ['application/json;charset="UTF-8"', '=X'],
+  ['application/vnd.api+json', '=X'],
+  // Many an API asks for no type.
+  ['text/plain', '=X'],
+  ['application/x-www-form-urlencoded', '=X'],
+  ['application/json; charset=utf-16', 'ambiguous'],
+  ['application/json; charset=utf-7', 'ambiguous'],
+  ['application/json; charset = utf-8', 'ambiguous'],
+  ['application/json; charset=utf-8; charset=utf-7', 'ambiguous'],
+])('readMember() reads a body of type %j as %j', async (type, expected) => {
+  expect(await read('{"id":"X"}', '/id', { 'Content-Type': type })).toBe(expected)
+})
+
+test('readMember() reads neither what is encoded nor what is not in UTF-8', async () => {
+  for (const coding of ['gzip', 'identity']) {
+    expect(await read('{"id":"X"}', '/id', { 'Content-Encoding': coding })).toBe('ambiguous')
+  }
+  expect(await read(new Uint8Array([...'{"id":"'].map((sign) => sign.charCodeAt(0)).concat(0xff, 0x22, 0x7d)))).toBe(
+    'ambiguous',
+  )
+  expect(await read(new Uint8Array([...'{"id":"X"}'].flatMap((sign) => [sign.charCodeAt(0), 0])))).toBe('ambiguous')
+  expect(await read(undefined)).toBe('none')
+})
+
+test('readMember() bears any depth', async () => {
+  const deep = `${'['.repeat(4_000)}${']'.repeat(4_000)}`
+  expect(await read(`{"a":${deep},"id":"X"}`)).toBe('=X')
+})
+
+test('readMember() goes by what the application has parsed', async () => {
+  const parsed = (parsedBody: unknown) =>
+    readMember({ method: 'POST', headers: new Headers(), parsedBody } as unknown as ReceivedRequest, ['user', 'id'])
+  expect(await parsed({ user: { id: 'X' } })).toEqual({ kind: 'value', value: 'X' })
+  expect(await parsed({ user: { id: 7 } })).toEqual({ kind: 'value', value: '7' })
+  expect(await parsed({ user: {} })).toEqual({ kind: 'none' })
+  expect(await parsed({ user: 'X' })).toEqual({ kind: 'none' })
+  expect(await parsed({ user: { id: ['X'] } })).toEqual({ kind: 'ambiguous' })
+  expect(await parsed(null)).toEqual({ kind: 'ambiguous' })
+})
+
+test('readFormField() gives up on a body of unknown length that is too long, and leaves it whole for the proxy', async () => {
+  const body = new TextEncoder().encode(`caller=${'x'.repeat(9_000)}`)
+  const headers = { 'Content-Type': 'application/x-www-form-urlencoded' }
+  const stream = new ReadableStream({
+    start(controller) {
+      for (let at = 0; at < body.length; at += 1_000) controller.enqueue(body.slice(at, at + 1_000))
+      controller.close()
+    },
+  })
+  const init = { method: 'POST', headers, body: stream, duplex: 'half' }
+  const request = new Request('https://gateway.example/', init)
+  expect(await readFormField(request, 'caller')).toEqual({ kind: 'ambiguous' })
+  expect(new Uint8Array(await request.arrayBuffer())).toEqual(body)
+})
+
+const FORM = 'application/x-www-form-urlencoded'
+
+async function readField(body: string | undefined, headers: Readonly<Record<string, string>>, method = 'POST') {
+  const request = new Request('https://gateway.example/', { method, headers, ...(body !== undefined && { body }) })
+  if (headers['Content-Type'] === '') request.headers.delete('Content-Type')
+  const found = await readFormField(request, 'caller')
+  // The body can still be proxied.
+  expect(new Uint8Array(await request.arrayBuffer())).toEqual(new TextEncoder().encode(body ?? ''))
+  return found.kind === 'value' ? found.value : found.kind
+}
+
+test.each([
+  [FORM, 'X'],
+  ['Application/X-WWW-Form-URLEncoded', 'X'],
+  [`${FORM}; charset=UTF-8`, 'X'],
+  [`${FORM};charset="utf-8"`, 'X'],
+  [`${FORM};`, 'X'],
+  // Bottle asks for no type.
+  ['text/plain', 'ambiguous'],
+  ['application/json', 'ambiguous'],
+  // An API may take these for forms, in another charset or whole.
+  [`${FORM}; charset=utf-7`, 'ambiguous'],
+  [`${FORM}; charset=utf-8; charset=utf-16`, 'ambiguous'],
+  [`${FORM}, text/plain`, 'ambiguous'],
+  [`text/plain, ${FORM}`, 'ambiguous'],
+  ['multipart/form-data; boundary=x', 'ambiguous'],
+  ['', 'ambiguous'],
+])('readFormField() reads a form of type "%s" as %s', async (type, expected) => {
+  expect(await readField('a=1&caller=X', { 'Content-Type': type })).toBe(expected)
+  expect(await readField('a=1&caller=X', { 'Content-Type': type }, 'PUT')).toBe(expected)
+})
+
+test.each([
+  ['text/plain', 'note'],
+  ['application/json; charset=utf-8', '{"caller":"X"}'],
+  ['application/vnd.api+json', '{"data":{"caller":"X"}}'],
+  ['image/png', '\x89PNG'],
+  ['application/octet-stream', 'x=y'],
+])('readFormField() finds nothing in a body of type "%s" that holds no such field', async (type, body) => {
+  expect(await readField(body, { 'Content-Type': type })).toBe('none')
+})
+
+test.each([
+  ['application/x-www-form-urlencoded', 'caller=al', (request: Request) => readFormField(request, 'caller')],
+  ['application/json', '{"caller":"al', (request: Request) => readMember(request, ['caller'])],
+])('a body of %s that stalls is ambiguous after ten seconds', async (type, begin, read) => {
+  vi.useFakeTimers()
+  try {
+    const body = new ReadableStream({
+      start: (controller) => controller.enqueue(new TextEncoder().encode(begin)),
+    })
+    const headers = { 'Content-Type': type }
+    const reading = read(
+      new Request('https://api.example/', { method: 'POST', headers, body, duplex: 'half' } as never),
+    )
+    await vi.advanceTimersByTimeAsync(9_000)
+    expect(await Promise.race([reading, Promise.resolve('pending')])).toBe('pending')
+    await vi.advanceTimersByTimeAsync(1_000)
+    expect(await reading).toEqual({ kind: 'ambiguous' })
+  } finally {
+    vi.useRealTimers()
+  }
+})
+
+test('readFormField() does not read what only an API can decode', async () => {
+  for (const coding of ['gzip', 'br', 'identity']) {
+    expect(await readField('caller=X', { 'Content-Type': FORM, 'Content-Encoding': coding })).toBe('ambiguous')
+  }
+})
+
+test('readFormField() finds nothing where there is no body, and nothing under another name', async () => {
+  expect(await readField(undefined, { 'Content-Type': FORM }, 'GET')).toBe('none')
+  expect(await readField('b=1', { 'Content-Type': FORM })).toBe('none')
+  expect(await readField('\ufeffcaller=X', { 'Content-Type': FORM })).toBe('ambiguous')
+  expect(await readField('?caller=X', { 'Content-Type': FORM })).toBe('ambiguous')
+})
