@@ -10,7 +10,15 @@ import type { ClaimReader, JwtSettings } from '../../src/http/request/identity/c
 import { loadTokenVerifier } from '../../src/http/request/identity/jwt/verify-tokens.ts'
 import type { ReceivedRequest } from '../../src/http/request/received-request.ts'
 import { callContext } from './call-context.ts'
-import { type Kind, plainSpellingOf, readersOf, SOURCES, type Spelt, sentAs, spellingsOf } from './lenient-readings.ts'
+import {
+  anySpelling,
+  type Kind,
+  listReaders,
+  SOURCES,
+  type Spelt,
+  spellPlainly,
+  toRequest,
+} from './lenient-readings.ts'
 import { signToken } from './tokens.ts'
 
 const ADDRESS = '203.0.113.7'
@@ -50,7 +58,7 @@ export interface Judged {
 const FLASK_SESSION = '.eJyrVkosLcmIz8nPS1WyUkrMyy_JKEpVqgUAZIEIdg.aSJmZQ.cGxhbnRlZC1zZWNyZXQtc2lnbmE'
 
 /** The callers that are to be found, as they are plainly sent. */
-export async function valuesOf(kind: Kind): Promise<readonly string[]> {
+export async function listValues(kind: Kind): Promise<readonly string[]> {
   const opaque = 'planted-secret.k1~x'
   const token = await signToken({ sub: 'alice' }, { secret: JWT_SECRET })
   switch (kind) {
@@ -70,7 +78,7 @@ export async function judgeReadings(
   kind: Kind,
   { seed, spellings }: { readonly seed: number; readonly spellings: number },
 ): Promise<Judged> {
-  const readers = readersOf(kind)
+  const readers = listReaders(kind)
   const isBlockable = BLOCKED_BY_VALUE.has(kind) || BLOCKED_BY_DIGEST.has(kind)
   const blocked = isBlockable ? 0 : undefined
   const rows = readers.map(
@@ -80,12 +88,12 @@ export async function judgeReadings(
     }),
   )
   const dodges: Dodge[] = []
-  const values = await valuesOf(kind)
+  const values = await listValues(kind)
   for (const value of values) {
     const judge = await createJudge(kind, value)
     const numRuns = Math.ceil(spellings / values.length)
-    for (const spelling of fc.sample(spellingsOf(kind, value), { seed, numRuns })) {
-      const received = receive(sentAs(kind, spelling))
+    for (const spelling of fc.sample(anySpelling(kind, value), { seed, numRuns })) {
+      const received = receive(toRequest(kind, spelling))
       const text = textFor(kind, spelling, received)
       const finders = rows.filter((_, index) => readers[index]?.read(text)?.trim() === value)
       if (finders.length === 0) continue
@@ -124,7 +132,7 @@ async function createJudge(kind: Kind, value: string): Promise<(request: Receive
   const options = { ...config, readClaim }
   const ask = (request: ReceivedRequest) =>
     maker.build({ policy, route: undefined, isCertain: true }, request, '/', 'default', callContext())
-  const plain = receive(sentAs(kind, plainSpellingOf(kind, value)))
+  const plain = receive(toRequest(kind, spellPlainly(kind, value)))
   const known = await ask(plain)
   if (known === 'skip' || 'outcome' in known) throw new Error(`${by}: the plain spelling says nobody`)
   const caller = known.digest

@@ -20,10 +20,10 @@ export class RawConnection {
   }
 
   /** @throws Error if the server closes before it has answered */
-  async ask(bytes: string, hasBody: boolean): Promise<RawAnswer> {
+  async call(bytes: string, hasBody: boolean): Promise<RawAnswer> {
     const socket = this.#socket ?? (await this.#open())
     socket.write(Buffer.from(bytes, 'latin1'))
-    const answer = await this.#head()
+    const answer = await this.#readHead()
     const isKept = await this.#skipBody(answer, hasBody)
     if (!isKept || this.#received !== '' || answer.headers.get('connection')?.includes('close')) this.end()
     return answer
@@ -46,7 +46,7 @@ export class RawConnection {
   }
 
   /** Waits for more. @returns whether there will be any */
-  async #more(): Promise<boolean> {
+  async #readMore(): Promise<boolean> {
     const socket = this.#socket
     if (!socket || socket.destroyed || socket.readableEnded) return false
     const chunk: string | null = socket.read()
@@ -74,10 +74,10 @@ export class RawConnection {
     })
   }
 
-  async #head(): Promise<RawAnswer> {
+  async #readHead(): Promise<RawAnswer> {
     let end = this.#received.indexOf('\r\n\r\n')
     while (end < 0) {
-      if (!(await this.#more())) {
+      if (!(await this.#readMore())) {
         this.end()
         throw new Error('the server closed the connection before it answered')
       }
@@ -98,13 +98,13 @@ export class RawConnection {
   async #skipBody({ status, headers }: RawAnswer, hasBody: boolean): Promise<boolean> {
     if (!hasBody || status === 204 || status === 304) return true
     if (headers.has('transfer-encoding')) {
-      while (!this.#received.endsWith('0\r\n\r\n')) if (!(await this.#more())) return false
+      while (!this.#received.endsWith('0\r\n\r\n')) if (!(await this.#readMore())) return false
       this.#received = ''
       return true
     }
     const length = Number(headers.get('content-length')?.[0] ?? Number.NaN)
     if (Number.isNaN(length)) return false
-    while (this.#received.length < length) if (!(await this.#more())) return false
+    while (this.#received.length < length) if (!(await this.#readMore())) return false
     this.#received = this.#received.slice(length)
     return true
   }

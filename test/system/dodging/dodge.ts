@@ -2,8 +2,8 @@ import type { Bundle } from '../../support/build-bundle.ts'
 import { startDirectGateway } from '../../support/direct-gateway.ts'
 import { RawConnection } from './connection.ts'
 import { type Framework, startApi } from './frameworks.ts'
-import { policiesFor, ROUTES, type RouteName } from './routes.ts'
-import { spellingOf } from './spellings.ts'
+import { listPolicies, ROUTES, type RouteName } from './routes.ts'
+import { drawSpelling } from './spellings.ts'
 
 const CONNECTIONS = 32
 
@@ -31,7 +31,7 @@ export async function dodge(
   const api = await startApi(framework)
   const gateway = await startDirectGateway({
     bundle,
-    bindings: { UPSTREAM_URL: api.url, POLICIES: policiesFor(framework) },
+    bindings: { UPSTREAM_URL: api.url, POLICIES: listPolicies(framework) },
   })
   try {
     return await dodgeAt(gateway.url, options)
@@ -53,8 +53,8 @@ export async function dodgeAt(url: URL, { seed, spellings }: DodgeOptions): Prom
   const sendAll = async () => {
     const connection = new RawConnection(url)
     while (next < spellings) {
-      const { method, bytes } = spellingOf(seed, next++)
-      const { status, headers } = await connection.ask(bytes, method !== 'HEAD')
+      const { method, bytes } = drawSpelling(seed, next++)
+      const { status, headers } = await connection.call(bytes, method !== 'HEAD')
       if (status === 400) refused++
       const [handler] = headers.get('x-handler') ?? []
       if (handler === undefined) continue
@@ -64,13 +64,13 @@ export async function dodgeAt(url: URL, { seed, spellings }: DodgeOptions): Prom
     }
     connection.end()
   }
-  await shows(url)
+  await checkRoutes(url)
   await Promise.all(Array.from({ length: CONNECTIONS }, sendAll))
   return { spellings, reached, refused, bypasses }
 }
 
-/** @throws Error unless each route, asked for plainly, is served and charged: nothing else would show a bypass */
-async function shows(gateway: URL): Promise<void> {
+/** @throws Error unless each route, sent plainly, is served and charged: nothing else would show a bypass */
+async function checkRoutes(gateway: URL): Promise<void> {
   for (const [name, route] of Object.entries(ROUTES)) {
     const [method = '', path = ''] = route.replace(':id', '7').split(' ')
     const { headers } = await fetch(new URL(path, gateway), { method })

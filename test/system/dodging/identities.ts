@@ -1,21 +1,20 @@
-import { once } from 'node:events'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
+/** Callers who have used up their limit, spelt in other ways, before an API that reads in all lenient ways. */
 import { text as textOf } from 'node:stream/consumers'
 import fc from 'fast-check'
 import type { Bundle } from '../../support/build-bundle.ts'
 import { startDirectGateway } from '../../support/direct-gateway.ts'
-import { JWT_SECRET, valuesOf } from '../../support/judge-readings.ts'
+import { JWT_SECRET, listValues } from '../../support/judge-readings.ts'
 import {
+  anySpelling,
   KINDS,
   type Kind,
-  plainSpellingOf,
-  readersOf,
+  listReaders,
   SOURCES,
   type Spelt,
-  sentAs,
-  spellingsOf,
+  spellPlainly,
+  toRequest,
 } from '../../support/lenient-readings.ts'
+import { startUpstream, type Upstream } from '../../support/upstream.ts'
 import { RawConnection } from './connection.ts'
 
 export interface IdentityFindings {
@@ -36,7 +35,7 @@ export async function dodgeIdentities(options: {
   readonly kinds?: readonly Kind[]
 }): Promise<readonly IdentityFindings[]> {
   const { bundle, seed, spellings, kinds = KINDS } = options
-  const all = await Promise.all(KINDS.map(async (kind) => [kind, await valuesOf(kind)] as const))
+  const all = await Promise.all(KINDS.map(async (kind) => [kind, await listValues(kind)] as const))
   const values = new Map(all)
   const api = await startLenientApi(values)
   const gateway = await startDirectGateway({
@@ -50,39 +49,36 @@ export async function dodgeIdentities(options: {
     },
   })
   const connection = new RawConnection(gateway.url)
-  const ask = (kind: Kind, spelling: string) => connection.ask(bytesOf(kind, sentAs(kind, spelling)), true)
+  const call = (kind: Kind, spelling: string) => connection.call(toBytes(kind, toRequest(kind, spelling)), true)
   const findings: IdentityFindings[] = []
   try {
     for (const kind of kinds) {
       const dodges: string[] = []
       let admitted = 0
       for (const value of values.get(kind) ?? []) {
-        const plain = await ask(kind, plainSpellingOf(kind, value))
+        const plain = await call(kind, spellPlainly(kind, value))
         if (!plain.headers.has('x-found')) throw new Error(`${kind}: the API does not find the caller`)
         const numRuns = Math.ceil(spellings / (values.get(kind)?.length ?? 1))
-        for (const spelling of fc.sample(spellingsOf(kind, value), { seed, numRuns })) {
-          const { status, headers } = await ask(kind, spelling)
+        for (const spelling of fc.sample(anySpelling(kind, value), { seed, numRuns })) {
+          const { status, headers } = await call(kind, spelling)
           if (status === 200) admitted++
           if (headers.has('x-found')) dodges.push(`${spelling} (${headers.get('x-found')})`)
         }
-        const { status } = await ask(kind, plainSpellingOf(kind, value))
-        if (status !== 429) throw new Error(`${kind}: the caller was forgotten`)
+        const { status } = await call(kind, spellPlainly(kind, value))
+        if (status !== 429) throw new Error(`${kind}: the caller has units again`)
       }
       findings.push({ kind, spellings, admitted, refused: spellings - admitted, dodges })
     }
     return findings
   } finally {
     connection.end()
-    await gateway.stop()
-    api.stop()
+    await Promise.all([gateway.stop(), api.stop()])
   }
 }
 
 /** Says in X-Found which reader finds one of the callers. */
-async function startLenientApi(
-  values: ReadonlyMap<Kind, readonly string[]>,
-): Promise<{ readonly url: string; stop(): void }> {
-  const server = createServer(async (request, response) => {
+function startLenientApi(values: ReadonlyMap<Kind, readonly string[]>): Promise<Upstream> {
+  return startUpstream(async (request, response) => {
     const { pathname, search } = new URL(request.url ?? '', 'http://api.example')
     const kind = pathname.slice(1) as Kind
     const body = await textOf(request)
@@ -91,22 +87,14 @@ async function startLenientApi(
       ...{ token: authorization, claim: authorization, cookie, header: String(key) },
       ...{ query: search.slice(1), form: body, json: body },
     }
-    const finder = readersOf(kind).find(({ read }) => values.get(kind)?.includes(read(texts[kind])?.trim() ?? ''))
+    const finder = listReaders(kind).find(({ read }) => values.get(kind)?.includes(read(texts[kind])?.trim() ?? ''))
     if (finder) response.setHeader('X-Found', encodeURI(finder.name))
     response.end()
   })
-  await once(server.listen(0, '127.0.0.1'), 'listening')
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    stop() {
-      server.close()
-      server.closeAllConnections()
-    },
-  }
 }
 
 /** One character for each byte. */
-function bytesOf(kind: Kind, { query, headers, body }: Spelt): string {
+function toBytes(kind: Kind, { query, headers, body }: Spelt): string {
   const bytes = body === undefined ? undefined : Buffer.from(body).toString('latin1')
   const target = `/${kind}?${query.replace(/[^!-~]|#/g, encodeURIComponent)}`
   const fields = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)

@@ -10,7 +10,7 @@ import { afterEach, expect, inject, test } from 'vitest'
 import { type SluiceOptions as HonoOptions, sluice as honoSluice } from '../../../src/hono.ts'
 import { type SluiceOptions, sluice } from '../../../src/node.ts'
 import { dodgeAt } from './dodge.ts'
-import { policiesFor, ROUTES, type Router } from './routes.ts'
+import { listPolicies, ROUTES, type Router } from './routes.ts'
 
 const SPELLINGS = 1_000
 
@@ -20,19 +20,20 @@ afterEach(() => {
   server.closeAllConnections()
 })
 
-async function listening(listener: RequestListener): Promise<Server> {
+async function listen(listener: RequestListener): Promise<Server> {
   const started = createServer(listener)
   await once(started.listen(0, '127.0.0.1'), 'listening')
   return started
 }
 
-const optionsFor = (router: Router) => ({ policies: policiesFor(router), log: () => {} }) as unknown as SluiceOptions
+const createOptions = (router: Router) =>
+  ({ policies: listPolicies(router), log: () => {} }) as unknown as SluiceOptions
 const routes = Object.entries(ROUTES).map(([name, route]) => [name, ...route.split(' ')] as [string, string, string])
 
 const FRAMEWORKS: Readonly<Record<string, () => Promise<Server>>> = {
   'Express 5, which ignores the case of paths'() {
     const app = express()
-    app.use(sluice(optionsFor({ takesNothing: false })))
+    app.use(sluice(createOptions({ takesNothing: false })))
     app.use((req, _, next) => {
       // As method-override does it.
       if (req.method === 'POST') req.method = req.get('X-HTTP-Method-Override')?.split(',')[0]?.toUpperCase() ?? 'POST'
@@ -42,7 +43,7 @@ const FRAMEWORKS: Readonly<Record<string, () => Promise<Server>>> = {
       app[method.toLowerCase() as 'get'](path, (_, res) => void res.set('X-Handler', name).send(name))
     }
     app.use(((_error, _req, res, _next) => void res.status(500).end()) satisfies express.ErrorRequestHandler)
-    return listening(app)
+    return listen(app)
   },
   async 'Fastify 5'() {
     const app = fastify({
@@ -51,7 +52,7 @@ const FRAMEWORKS: Readonly<Record<string, () => Promise<Server>>> = {
         socket.end('HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n')
       },
     })
-    const limit = sluice(optionsFor({ takesNothing: true }))
+    const limit = sluice(createOptions({ takesNothing: true }))
     app.addHook('onRequest', (request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void) =>
       limit(request.raw, reply.raw, done),
     )
@@ -63,9 +64,9 @@ const FRAMEWORKS: Readonly<Record<string, () => Promise<Server>>> = {
   },
   Hono() {
     const app = new Hono()
-    app.use(honoSluice(optionsFor({ takesNothing: false }) as unknown as HonoOptions))
+    app.use(honoSluice(createOptions({ takesNothing: false }) as unknown as HonoOptions))
     for (const [name, method, path] of routes) app.on(method, path, (c) => c.text(name, 200, { 'X-Handler': name }))
-    return listening(getRequestListener(app.fetch))
+    return listen(getRequestListener(app.fetch))
   },
 }
 

@@ -5,7 +5,7 @@ export const ROUTES = {
   remove: 'DELETE /users/:id',
 } as const
 
-/** A handler's name, as its API tells it in the field X-Handler. */
+/** A handler's name, as its API says it in the field X-Handler. */
 export type RouteName = keyof typeof ROUTES
 
 export interface Router {
@@ -14,7 +14,7 @@ export interface Router {
 }
 
 /** The policies of an operator who does as docs/configuration.md says about such a router. */
-export function policiesFor({ takesNothing }: Router): readonly Readonly<Record<string, unknown>>[] {
+export function listPolicies({ takesNothing }: Router): readonly Readonly<Record<string, unknown>>[] {
   return Object.entries(ROUTES).map(([name, route]) => ({
     name,
     match: takesNothing ? [route, route.replace(/\/:id$/, '')] : [route],

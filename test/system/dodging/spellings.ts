@@ -77,7 +77,7 @@ export interface Spelling {
 }
 
 /** The `index`th spelling of a seed. */
-export function spellingOf(seed: number, index: number): Spelling {
+export function drawSpelling(seed: number, index: number): Spelling {
   const random = seededRandom((seed + Math.imul(index, 0x9e3779b1)) >>> 0)
   const chance = (share: number) => random() < share
   const any = <T>(values: readonly T[]): T => values[Math.floor(random() * values.length)] as T
@@ -85,8 +85,8 @@ export function spellingOf(seed: number, index: number): Spelling {
   const isLogin = chance(0.5)
   const own = isLogin ? 'POST' : any(['GET', 'DELETE'])
   const method = chance(0.75) ? own : any(METHODS)
-  const spelt = (text: string) => [...text].map((letter) => (chance(0.06) ? respelt(letter) : letter)).join('')
-  const respelt = (letter: string): string => {
+  const spell = (text: string) => [...text].map((letter) => (chance(0.06) ? respell(letter) : letter)).join('')
+  const respell = (letter: string): string => {
     const hex = letter.charCodeAt(0).toString(16).padStart(2, '0')
     const way = random()
     if (way < 0.35) return `%${chance(0.5) ? hex : hex.toUpperCase()}`
@@ -99,9 +99,9 @@ export function spellingOf(seed: number, index: number): Spelling {
   const before = chance(0.3) ? any(BEFORE) : '/'
   const between = chance(0.3) ? any(BETWEEN) : '/'
   const after = chance(0.5) ? any(AFTER) + (chance(0.15) ? any(AFTER) : '') : ''
-  const core = isLogin ? spelt('login') : spelt('users') + between + any(IDS)
+  const core = isLogin ? spell('login') : spell('users') + between + any(IDS)
   let target = before + core + after
-  if (chance(0.15)) target = mutated(target)
+  if (chance(0.15)) target = mutate(target)
   if (chance(0.15)) target += `${target.includes('?') ? '&' : '?'}${any(QUERIES)}`
 
   const fields = [`Host: ${HOST}`]
@@ -111,7 +111,7 @@ export function spellingOf(seed: number, index: number): Spelling {
   if (method !== 'GET' && method !== 'HEAD') fields.push('Content-Length: 0')
   return { method, bytes: `${method} ${target} HTTP/1.1\r\n${fields.join('\r\n')}\r\n\r\n` }
 
-  function mutated(text: string): string {
+  function mutate(text: string): string {
     const at = Math.floor(random() * (text.length + 1))
     const way = random()
     if (way < 0.5) return text.slice(0, at) + any(BYTES) + text.slice(at)
