@@ -55,19 +55,13 @@ const COMMANDS: readonly {
   { args: ['usage', 'a-token', '--ip', '203.0.113.7', '-H', 'x-api-key=k-1'] },
   { args: ['usage', '-'], input: 'a-token' },
   { args: ['usage', '--digest', DIGEST] },
-  { args: ['usage', '--digest', 'short'] },
   { args: ['usage', 'a-token', '--route', 'POST /login'] },
-  { args: ['reset', 'a-token', '--policy', 'nobody', '--yes'] },
   { args: ['reset', 'a-token'] },
   { args: ['reset', 'a-token', '--yes'] },
   { args: ['block', 'a-token', '--reason', 'why', '--for', '1h'], undo: ['block', 'a-token', '--remove'] },
   { args: ['block', '--claim', '/account/plan=pro'], undo: ['block', '--claim', '/account/plan=pro', '--remove'] },
   { args: ['block', '--country', 'de'], undo: ['block', '--country', 'de', '--remove'] },
   { args: ['block', '--asn', 'AS64500', '--status', '404'], undo: ['block', '--asn', '64500', '--remove'] },
-  { args: ['block', '--digest', 'short'] },
-  { args: ['block', '--ip', '203.0.113'] },
-  { args: ['block', 'x', '--until', '2001-01-01T00:00:00Z'] },
-  { args: ['block', 'x', '--remove', '--reason', 'y'] },
   { args: ['allow', '--cidr', '198.51.100.0/28'], undo: ['allow', '--cidr', '198.51.100.0/28', '--remove'] },
   { args: ['allow', 'nobody', '--remove'] },
   {
@@ -78,7 +72,6 @@ const COMMANDS: readonly {
     args: ['override', '-H', 'x-api-key=k-*', '--multiplier', '2', '-p', 'key'],
     undo: ['override', '-H', 'x-api-key=k-*', '--remove'],
   },
-  { args: ['override', 'x', '--limits', 'nobody=1/1s'] },
   { args: ['override', '--list'] },
   { args: ['policies', 'show'] },
   { args: ['policies', 'show', '0'] },
@@ -88,7 +81,45 @@ const COMMANDS: readonly {
   { args: ['policies', 'push', '-'], input: FILE },
   { args: ['policies', 'push', '-', '--yes'], input: FILE, undo: ['policies', 'push', '--clear', '--yes'] },
   { args: ['policies', 'push', '-', '--yes'], input: WRONG },
-  { args: ['policies', 'rollback', '9999', '--yes'] },
+]
+
+/** What is refused in one line, whatever it is to operate on. */
+const REFUSED: readonly (readonly [args: readonly string[], message: string])[] = [
+  [['usage'], 'expected a caller'],
+  [['usage', 'x', '--digest', 'y'], 'expected --digest alone'],
+  [['usage', '--digest', 'y*'], '--digest: expected 22'],
+  [['usage', '-H', PLANTED], 'expected name=value'],
+  [['usage', 'x', '--watch', 'often'], '--watch: expected a duration'],
+  [['reset', 'x', '--policy', 'logon'], '--policy: expected one of default, login'],
+  [['usage', '--ip', '203.0.113'], '--ip: expected an IPv4 or IPv6 address'],
+  [['usage', '--route', 'login'], 'expected a request such as "POST /login"'],
+  [['block'], 'name the target of the block'],
+  [['block', 'x', '--ip', '203.0.113.7'], 'expected exactly one target'],
+  [['block', 'x', '--list'], '--list takes no target'],
+  [['block', 'x', '--for', 'ever'], '--for: expected a duration'],
+  [['block', 'x', '--for', '1h', '--until', '2099-01-01T00:00:00Z'], '--for: expected for or until, not both'],
+  [['block', 'x', '--until', '2001-01-01T00:00:00Z'], '--until: expected a moment that is yet to come'],
+  [['block', 'x', '--until', 'soon'], '--until: expected a moment in UTC'],
+  [['block', 'x', '--status', '200'], '--status: expected a status from 400 to 599'],
+  [['block', '--cidr', '203.0.113.7/99'], '--cidr: expected'],
+  [['block', '--country', 'Germany'], '--country: expected'],
+  [['block', '--asn', 'x'], '--asn: expected a number'],
+  [['block', '--digest', 'short'], '--digest: expected'],
+  [['block', 'x', '--remove', '--reason', 'y'], '--remove: expected only the target beside it'],
+  [['block', '--ip', '203.0.113'], '--ip: expected an IPv4 or IPv6 address'],
+  [['allow', '--country', 'DE'], "unknown option '--country'"],
+  [['override', 'x'], 'expected one of --limits, --multiplier and --unlimited'],
+  [['override', 'x', '--multiplier', '0'], '--multiplier: expected a number above 0'],
+  [['override', 'x', '--limits', 'a=b=c'], '--limits: expected limits such as'],
+  [['policies', 'push'], 'policies push: expected a file'],
+  [['policies', 'push', 'no-such.toml'], 'no-such.toml cannot be read (ENOENT)'],
+  [['policies', 'rollback', 'x'], 'expected the number of a version'],
+  [['policies', 'rollback', '9999'], 'version 9999 is not stored: only the last 20 are'],
+  [['policies', 'drop'], "value 'drop' is invalid for argument 'action'"],
+  [
+    ['override', 'x', '--limits', 'nobody=1/1s'],
+    'expected the name of a policy, "default" or "login" or "key", got "nobody"',
+  ],
 ]
 
 describe('says the same over a gateway as over its database', () => {
@@ -100,6 +131,14 @@ describe('says the same over a gateway as over its database', () => {
       if (undo) expect((await run(undo)).code).toBe(0)
     }
     expect(outcomes[1]).toEqual(outcomes[0])
+  })
+
+  test.each(REFUSED)('sluice %j is refused', async (args, message) => {
+    const [first, second] = [await overDatabase(args), await overGateway(args)]
+    expect([first.code, first.stdout]).toEqual([2, ''])
+    expect(first.stderr).toContain(message)
+    expect(first.stderr).not.toContain(PLANTED)
+    expect(plain(second)).toEqual(plain(first))
   })
 
   test('sluice usage, as text', async () => {

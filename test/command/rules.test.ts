@@ -249,36 +249,6 @@ limits = "5/1m"
 })
 
 describe('rules are refused', () => {
-  test.each([
-    [['block'], 'name the target of the block'],
-    [['block', 'x', '--ip', '203.0.113.7'], 'expected exactly one target'],
-    [['block', 'x', '--list'], '--list takes no target'],
-    [['block', 'x', '--for', 'ever'], '--for: expected a duration'],
-    [['block', 'x', '--for', '1h', '--until', '2099-01-01T00:00:00Z'], '--for: expected for or until, not both'],
-    [['block', 'x', '--until', '2001-01-01T00:00:00Z'], '--until: expected a moment that is yet to come'],
-    [['block', 'x', '--until', 'soon'], '--until: expected a moment in UTC'],
-    [['block', 'x', '--status', '200'], '--status: expected a status from 400 to 599'],
-    [['block', '--cidr', '203.0.113.7/99'], '--cidr: expected'],
-    [['block', '--country', 'Germany'], '--country: expected'],
-    [['block', '--asn', 'x'], '--asn: expected a number'],
-    [['block', '--digest', 'short'], '--digest: expected'],
-    [['block', 'x', '--remove', '--reason', 'y'], '--remove: expected only the target beside it'],
-    [['block', '--ip', '203.0.113'], '--ip: expected an IPv4 or IPv6 address'],
-    [['allow', '--country', 'DE'], "unknown option '--country'"],
-    [['override', 'x'], 'expected one of --limits, --multiplier and --unlimited'],
-    [['override', 'x', '--multiplier', '0'], '--multiplier: expected a number above 0'],
-    [['override', 'x', '--limits', 'a=b=c'], '--limits: expected limits such as'],
-    [['policies', 'push'], 'policies push: expected a file'],
-    [['policies', 'push', 'no-such.toml'], 'no-such.toml cannot be read (ENOENT)'],
-    [['policies', 'rollback', 'x'], 'expected the number of a version'],
-    [['policies', 'rollback', '9999'], 'version 9999 is not stored: only the last 20 are'],
-    [['policies', 'drop'], "value 'drop' is invalid for argument 'action'"],
-  ])('in %j', async (args, message) => {
-    const { code, stdout, stderr } = await run(args)
-    expect([code, stdout]).toEqual([2, ''])
-    expect(stderr).toContain(message)
-  })
-
   const COMMANDS: readonly (readonly string[])[] = [
     ['block', PLANTED],
     ['allow', PLANTED],

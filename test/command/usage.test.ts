@@ -218,22 +218,14 @@ describe('sluice usage says what is wrong', () => {
   })
 
   test.each([
-    [['usage'], 'expected a caller'],
-    [['usage', 'x', '--digest', 'y'], 'expected --digest alone'],
-    [['usage', '--digest', 'y*'], '--digest: expected 22'],
-    [['usage', '-H', PLANTED], 'expected name=value'],
-    [['usage', 'x', '--redis', `${PLANTED}:6379`], 'the URL of the database'],
-    [['usage', 'x', '--redis', `redis://:${PLANTED}%off@127.0.0.1:1`], 'the URL of the database'],
-    [['usage', 'x', '--redis', `redis://:${PLANTED}@127.0.0.1:1/abc`], 'the URL of the database'],
-    [['usage', 'x', '--redis', 'https://h'], 'the URL of the database'],
-    [['usage', 'x', '--watch', 'often'], '--watch: expected a duration'],
-    [['reset', 'x', '--policy', 'logon'], '--policy: expected one of default, login'],
-    [['usage', '--ip', '203.0.113'], '--ip: expected an IPv4 or IPv6 address'],
-    [['usage', '--route', 'login'], 'expected a request such as "POST /login"'],
-  ])('in %j', async (args, message) => {
+    [['usage', 'x', '--redis', `${PLANTED}:6379`]],
+    [['usage', 'x', '--redis', `redis://:${PLANTED}%off@127.0.0.1:1`]],
+    [['usage', 'x', '--redis', `redis://:${PLANTED}@127.0.0.1:1/abc`]],
+    [['usage', 'x', '--redis', 'https://h']],
+  ])('in %j', async (args) => {
     const { code, stdout, stderr } = await run(args)
     expect([code, stdout]).toEqual([2, ''])
-    expect(stderr).toContain(`error: ${message}`)
+    expect(stderr).toContain('error: the URL of the database')
     expect(stderr).not.toContain(PLANTED)
   })
 

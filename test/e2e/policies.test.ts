@@ -88,16 +88,6 @@ test('every algorithm with windows admits three and refuses the fourth, with exa
   }
 })
 
-const PLANS = { limits: { free: '2/1h', pro: '4/1h' }, plan: 'header:x-plan', default_plan: 'free' }
-SHARED.push({ name: 'plans', ...PLANS, match: '/plans' })
-test('limits by plan hold for what was used under any of them', async () => {
-  const by = (plan: string) => () => call('/plans', { headers: { ...as('a').headers, 'X-Plan': plan } })
-  expect(await statuses(3, by('trial'))).toEqual([200, 200, 429])
-  expect(await statuses(3, by('pro'))).toEqual([200, 200, 429])
-  expect(await statuses(1, by('free'))).toEqual([429])
-  expect(await statuses(1, () => call('/plans', as('b')))).toEqual([200])
-})
-
 test('rules of five kinds are decided at once: if one refuses, none is charged', async () => {
   const call = await gatewayWith([
     { name: 'burst', limits: '10/1h' },
