@@ -1,10 +1,11 @@
 /** What the gateway itself answers: to pages of other origins, in an operator's words, and about a caller's limits. */
-import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest'
+import { describe, expect, inject, onTestFinished, test } from 'vitest'
 import { type DirectGateway, startDirectGateway } from '../support/direct-gateway.ts'
 import { redisBindings } from '../support/gateway.ts'
 import { type Answer, json, type Sent, send } from '../support/http-client.ts'
 import { ADMIN_TOKEN, operate } from '../support/operator.ts'
-import { startUpstream, type Upstream } from '../support/upstream.ts'
+import { share } from '../support/share.ts'
+import { startUpstream } from '../support/upstream.ts'
 
 const PAGE = 'https://app.example.com'
 const BROWSER = 'text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8'
@@ -15,20 +16,20 @@ const SOON = { timeout: 10_000 }
 
 /** Requests that have reached the API, as `METHOD /path`. */
 const asked: string[] = []
-let upstream: Upstream
-let gateway: DirectGateway
+const upstream = share(() =>
+  startUpstream(({ method, url, headers }, response) => {
+    asked.push(`${method} ${url}`)
+    const own = headers['x-answer-with']
+    response.writeHead(url?.startsWith('/moved') ? 302 : 200, own ? JSON.parse(String(own)) : {}).end('hello')
+  }),
+)
 
 /** A caller of whom nobody else knows. */
 let callers = 0
 const newCaller = () => ({ Authorization: `Bearer caller-${++callers}` })
 
-beforeAll(async () => {
-  upstream = await startUpstream(({ method, url, headers }, response) => {
-    asked.push(`${method} ${url}`)
-    const own = headers['x-answer-with']
-    response.writeHead(url?.startsWith('/moved') ? 302 : 200, own ? JSON.parse(String(own)) : {}).end('hello')
-  })
-  gateway = await startDirectGateway({
+const gateway = share(() =>
+  startDirectGateway({
     bundle: inject('bundle'),
     bindings: {
       UPSTREAM_URL: `${upstream.url}/base`,
@@ -83,9 +84,8 @@ beforeAll(async () => {
         },
       ],
     },
-  })
-})
-afterAll(() => Promise.all([gateway.stop(), upstream.stop()]))
+  }),
+)
 
 async function startOwn(bindings: Readonly<Record<string, unknown>>): Promise<DirectGateway> {
   const own = await startDirectGateway({

@@ -1,14 +1,15 @@
 /** Policies by claims of verified tokens, in the production bundle, with a site that publishes keys. */
 import { randomUUID } from 'node:crypto'
-import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest'
+import { beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest'
 import { RedisDocuments } from '../../src/core/store/redis/documents/redis-documents.ts'
 import { adaptNodeRedis } from '../../src/core/store/redis/tcp-clients.ts'
 import { withEntry } from '../../src/gateway/rules/edit-rules.ts'
 import { editRules } from '../support/edit-rules.ts'
 import { startGateway } from '../support/gateway.ts'
 import { type KeySite, startKeySite } from '../support/key-site.ts'
-import { type RecordingUpstream, startRecordingUpstream } from '../support/recording-upstream.ts'
+import { startRecordingUpstream } from '../support/recording-upstream.ts'
 import { connectRedis } from '../support/redis-client.ts'
+import { share } from '../support/share.ts'
 import { makeKey, type SigningKey, signToken } from '../support/tokens.ts'
 
 const POLICIES = [
@@ -23,15 +24,13 @@ const POLICIES = [
 ]
 const SECRET = 'a secret of thirty-two characters'
 
-let upstream: RecordingUpstream
+const upstream = share(startRecordingUpstream)
 let first: SigningKey
 let second: SigningKey
 beforeAll(async () => {
-  upstream = await startRecordingUpstream()
   first = await makeKey('first')
   second = await makeKey('second', 'RS256')
 })
-afterAll(() => upstream.stop())
 
 async function subject(bindings: Readonly<Record<string, unknown>> = {}, site?: KeySite) {
   const gateway = await startGateway({

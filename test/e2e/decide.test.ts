@@ -1,23 +1,16 @@
 import { Validator } from '@seriousme/openapi-schema-validator'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { DECIDE_TOKEN } from '../support/decisions.ts'
-import type { DirectGateway } from '../support/direct-gateway.ts'
 import { startGateway } from '../support/gateway.ts'
 import { json, type Sent, send } from '../support/http-client.ts'
-import { startUpstream, type Upstream } from '../support/upstream.ts'
+import { share } from '../support/share.ts'
+import { startUpstream } from '../support/upstream.ts'
 
-let api: Upstream
-let gateway: DirectGateway
-
-beforeAll(async () => {
-  api = await startUpstream((_request, response) => void response.end('from the API'))
-  const POLICIES = [{ name: 'login', by: 'ip', match: 'POST /login', limits: '2/1h' }]
-  const RATE_LIMITS = '60/1m'
-  gateway = await startGateway({ UPSTREAM_URL: api.url, DECIDE_TOKEN, RATE_LIMITS, POLICIES, EXEMPT: 'GET /free' })
-})
-afterAll(async () => {
-  await gateway?.stop()
-  await api?.stop()
+const POLICIES = [{ name: 'login', by: 'ip', match: 'POST /login', limits: '2/1h' }]
+const api = share(() => startUpstream((_request, response) => void response.end('from the API')))
+const gateway = share(() => {
+  const limits = { RATE_LIMITS: '60/1m', POLICIES, EXEMPT: 'GET /free' }
+  return startGateway({ UPSTREAM_URL: api.url, DECIDE_TOKEN, ...limits })
 })
 
 const authorized = { Authorization: `Bearer ${DECIDE_TOKEN}`, 'Content-Type': 'application/json' }

@@ -1,17 +1,13 @@
 /** What counts failures, through the production bundle and Redis. */
 import { once } from 'node:events'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import { startEchoUpstream } from '../../tools/echo-upstream.ts'
 import type { DirectGateway } from '../support/direct-gateway.ts'
 import { startGateway } from '../support/gateway.ts'
 import { send } from '../support/http-client.ts'
-import { type SteeredUpstream, startSteeredUpstream } from '../support/steered-upstream.ts'
-
-let upstream: SteeredUpstream
-let gateway: DirectGateway
-/** Another one, on the same keys. */
-let other: DirectGateway
+import { share } from '../support/share.ts'
+import { startSteeredUpstream } from '../support/steered-upstream.ts'
 
 const LIMIT = 5
 const POLICIES = [
@@ -19,13 +15,11 @@ const POLICIES = [
   { name: 'errors', limits: '1/1h', by: 'header:x-account', counts: 'failures', failures: '5xx', match: '/errors' },
 ]
 
-beforeAll(async () => {
-  upstream = await startSteeredUpstream()
-  const KEY_PREFIX = crypto.randomUUID()
-  const bindings = { UPSTREAM_URL: upstream.url, RATE_LIMITS: 'off', POLICIES, KEY_PREFIX }
-  ;[gateway, other] = await Promise.all([startGateway(bindings), startGateway(bindings)])
-})
-afterAll(() => Promise.all([gateway?.stop(), other?.stop(), upstream?.stop()]))
+const KEY_PREFIX = crypto.randomUUID()
+const upstream = share(startSteeredUpstream)
+const start = () => startGateway({ UPSTREAM_URL: upstream.url, RATE_LIMITS: 'off', POLICIES, KEY_PREFIX })
+/** Two, on the same keys. */
+const [gateway, other] = [share(start), share(start)]
 
 let accounts = 0
 const newAccount = () => ({ 'X-Account': `account-${accounts++}` })

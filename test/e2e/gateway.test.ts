@@ -1,28 +1,26 @@
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
-import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest'
+import { describe, expect, inject, onTestFinished, test } from 'vitest'
 import manifest from '../../package.json' with { type: 'json' }
 import { startRestFront } from '../../tools/rest-front.ts'
 import { type DirectGateway, startDirectGateway } from '../support/direct-gateway.ts'
 import { redisBindings } from '../support/gateway.ts'
 import { type Answer, json, send, sendInTurn } from '../support/http-client.ts'
 import { connectRedis } from '../support/redis-client.ts'
-import { startUpstream, type Upstream } from '../support/upstream.ts'
+import { share } from '../support/share.ts'
+import { startUpstream } from '../support/upstream.ts'
 
 const { version } = manifest
 
 /** What the upstream has been asked for, as `METHOD /path`. */
 const asked: string[] = []
-let upstream: Upstream
-
-beforeAll(async () => {
-  upstream = await startUpstream(({ method, url, headers }, response) => {
+const upstream = share(() =>
+  startUpstream(({ method, url, headers }, response) => {
     asked.push(`${method} ${url}`)
     const own = headers['x-answer-with']
     response.writeHead(200, own ? JSON.parse(String(own)) : {}).end('hello')
-  })
-})
-afterAll(() => upstream.stop())
+  }),
+)
 
 /** A gateway for one test; without a store in the bindings, over the one in memory. */
 async function startGateway(bindings: Readonly<Record<string, unknown>>): Promise<DirectGateway> {

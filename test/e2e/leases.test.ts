@@ -1,31 +1,23 @@
 import { randomUUID } from 'node:crypto'
 import { text } from 'node:stream/consumers'
-import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { type DirectGateway, startDirectGateway } from '../support/direct-gateway.ts'
+import { expect, inject, test } from 'vitest'
+import { startDirectGateway } from '../support/direct-gateway.ts'
+import { share } from '../support/share.ts'
 import { answerArrival, PATIENT } from '../support/site.ts'
 import { type SteeredUpstream, startSteeredUpstream } from '../support/steered-upstream.ts'
-import { startUpstream, type Upstream } from '../support/upstream.ts'
+import { startUpstream } from '../support/upstream.ts'
 
 const LIMIT = 6_000
 
-let api: Upstream
+const api = share(() => startUpstream(answerArrival))
 /** Takes the place of a database, and answers when the test does. */
-let database: SteeredUpstream
-let gateway: DirectGateway
-
-beforeAll(async () => {
-  api = await startUpstream(answerArrival)
-  database = await startSteeredUpstream()
+const database = share(startSteeredUpstream)
+const gateway = share(() => {
   const bindings = {
     ...{ UPSTREAM_URL: api.url, UPSTASH_REDIS_REST_URL: database.url, UPSTASH_REDIS_REST_TOKEN: 'token' },
     ...{ RATE_LIMITS: `${LIMIT}/1m`, LEASES: 'auto', ...PATIENT },
   }
-  gateway = await startDirectGateway({ bundle: inject('bundle'), bindings })
-})
-afterAll(async () => {
-  await gateway?.stop()
-  await database?.stop()
-  await api?.stop()
+  return startDirectGateway({ bundle: inject('bundle'), bindings })
 })
 
 function request(token: string, signal?: AbortSignal): Promise<Response> {

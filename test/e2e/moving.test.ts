@@ -1,16 +1,15 @@
 import { randomUUID } from 'node:crypto'
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { describe, expect, inject, test } from 'vitest'
 import { PLANTED } from '../setup/secret-watch.ts'
 import { redisBindings } from '../support/gateway.ts'
-import { type ObjectSite, startObjectSite } from '../support/object-site.ts'
+import { startObjectSite } from '../support/object-site.ts'
+import { share } from '../support/share.ts'
 
 const ADMIN_TOKEN = `${PLANTED}-for-operators-who-move`
 /** The gateway that has not moved yet counts in Redis, the one that has, in objects. */
 const [BEFORE, AFTER] = [0, 1]
 
-let site: ObjectSite
-
-beforeAll(async () => {
+const site = share(() => {
   const shared = {
     ...redisBindings(),
     RATE_LIMITS: '5/1h',
@@ -37,7 +36,7 @@ beforeAll(async () => {
     { ...shared, STORE: 'redis', STORE_MIRROR: 'durable-object' },
     { ...shared, STORE: 'durable-object', STORE_MIRROR: 'redis' },
   ]
-  site = await startObjectSite({
+  return startObjectSite({
     ...{ bundle: inject('bundle'), variables, points: 2 },
     api(request, response) {
       if (request.url === '/slots') setTimeout(() => response.end('hello'), 100)
@@ -45,7 +44,6 @@ beforeAll(async () => {
     },
   })
 })
-afterAll(() => site?.stop())
 
 async function ask(at: number, token: string, fields: Record<string, string> = {}, path = '/'): Promise<Response> {
   const response = await fetch(new URL(path, site.urls[at]), {

@@ -1,16 +1,15 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest'
+import { describe, expect, inject, onTestFinished, test } from 'vitest'
 import { PLANTED } from '../setup/secret-watch.ts'
-import { type ObjectSite, startObjectSite } from '../support/object-site.ts'
+import { startObjectSite } from '../support/object-site.ts'
+import { share } from '../support/share.ts'
 
 const METRICS_TOKEN = `${PLANTED}-for-metrics-of-objects`
 const ADMIN_TOKEN = `${PLANTED}-for-operators-of-objects`
 
-let site: ObjectSite
-
-beforeAll(async () => {
+const site = share(() => {
   const variables = {
     RATE_LIMITS: '5/1h',
     POLICIES: [
@@ -33,12 +32,11 @@ beforeAll(async () => {
     STATISTICS: 'on',
     METRICS_TOKEN,
   }
-  site = await startObjectSite({
+  return startObjectSite({
     ...{ bundle: inject('bundle'), variables, points: 2 },
     api: (_, response) => response.setHeader('X-Units', '7').end('hello'),
   })
 })
-afterAll(() => site?.stop())
 
 let asked = 0
 /** Asks the gateways in turn. */

@@ -1,20 +1,18 @@
 import { randomUUID } from 'node:crypto'
-import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { expect, inject, test } from 'vitest'
 import { connectRedis } from '../support/redis-client.ts'
-import { type Site, startSite } from '../support/site.ts'
+import { share } from '../support/share.ts'
+import { startSite } from '../support/site.ts'
 
 const POINTS = 4
 const LIMIT = 25
 const WINDOW_MS = 60_000
 
 /** With a Redis of its own: what comes to it is looked at. */
-let site: Site
-
-beforeAll(async () => {
+const site = share(() => {
   const variables = { RATE_LIMITS: `${LIMIT}/1m, 1000/1h`, KEY_PREFIX: randomUUID() }
-  site = await startSite({ bundle: inject('bundle'), points: POINTS, variables })
+  return startSite({ bundle: inject('bundle'), points: POINTS, variables })
 })
-afterAll(() => site?.stop())
 
 function call(index: number, token: string): Promise<Response> {
   return fetch(new URL('/things', site.urls[index % POINTS]), { headers: { Authorization: `Bearer ${token}` } })

@@ -4,27 +4,18 @@ import { createServer } from 'node:net'
 import { buffer, text } from 'node:stream/consumers'
 import { brotliCompressSync, gzipSync } from 'node:zlib'
 import fc from 'fast-check'
-import { afterAll, afterEach, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest'
+import { afterEach, describe, expect, inject, onTestFinished, test } from 'vitest'
 import { WebSocket } from 'ws'
 import { type DirectGateway, type DirectGatewayOptions, startDirectGateway } from '../support/direct-gateway.ts'
 import { type Answer, json, openRequest, responseTo, type Sent, send } from '../support/http-client.ts'
 import { expectProperty } from '../support/property.ts'
 import { exchange, statusesOf } from '../support/raw-http.ts'
+import { share } from '../support/share.ts'
 import { type SteeredUpstream, startSteeredUpstream } from '../support/steered-upstream.ts'
 
-let upstream: SteeredUpstream
-let gateway: DirectGateway
-
-beforeAll(async () => {
-  upstream = await startSteeredUpstream()
-  gateway = await startGateway({ UPSTREAM_URL: upstream.url })
-})
+const upstream = share(startSteeredUpstream)
+const gateway = share(() => startGateway({ UPSTREAM_URL: upstream.url }))
 afterEach(() => upstream.reset())
-afterAll(async () => {
-  await gateway.stop()
-  await upstream.stop()
-})
-
 /** Without limits that count and without fields of its own, so that a response is the upstream's alone. */
 function startGateway(bindings: DirectGatewayOptions['bindings'], upstreamService?: string): Promise<DirectGateway> {
   return startDirectGateway({

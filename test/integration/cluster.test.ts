@@ -9,10 +9,10 @@ import { RedisStore } from '../../src/core/store/redis/redis-store.ts'
 import { adaptNodeRedis } from '../../src/core/store/redis/tcp-clients.ts'
 import { capacityOf, EVERY_ALGORITHM, storeWith, take, unhurried } from '../support/charges.ts'
 import { refuseSeveralSlots } from '../support/cluster-script.ts'
-import { sharedRedis } from '../support/own-redis.ts'
+import { shareRedis } from '../support/own-redis.ts'
 import { settled } from '../support/virtual-clock.ts'
 
-const redis = sharedRedis()
+const redis = shareRedis()
 const TIMEOUT_MS = 60_000
 
 /** Calls that wait until the test lets them through. */
@@ -50,7 +50,7 @@ class Gate {
 const STORES: Readonly<Record<string, () => Store>> = {
   memory: () => new MemoryStore(() => Date.now()),
   Redis: () => {
-    const client = adaptNodeRedis(redis.client)
+    const client = adaptNodeRedis(redis)
     return new RedisStore({ client, algorithms: EVERY_ALGORITHM, moreLua: LUA, timeoutMs: TIMEOUT_MS })
   },
 }

@@ -2,9 +2,9 @@ import { expect, test } from 'vitest'
 import { LUA } from '../../src/core/store/redis/more-lua.ts'
 import { joinScript, listScriptArguments } from '../../src/core/store/redis/script.ts'
 import { chargeOf, take } from '../support/charges.ts'
-import { sharedRedis } from '../support/own-redis.ts'
+import { shareRedis } from '../support/own-redis.ts'
 
-const redis = sharedRedis()
+const redis = shareRedis()
 
 function occurrences(text: string, part: string): number {
   return text.split(part).length - 1
@@ -35,6 +35,6 @@ test.each([
     ${joinScript('decide', new Set(['sorted-set']), LUA)}`
   const request = take([chargeOf('sorted-set', [{ limit: 2, windowMs: 60_000 }])])
   const keys = request.charges.map(({ key }) => key)
-  const reply = await redis.client.eval(script, { keys, arguments: listScriptArguments(request).map(String) })
+  const reply = await redis.eval(script, { keys, arguments: listScriptArguments(request).map(String) })
   expect(reply).toEqual([1, expect.any(Number), 1, 60_000, 0])
 })

@@ -1,10 +1,10 @@
 import { expect, inject, test } from 'vitest'
 import { START_MS } from '../support/arbitraries.ts'
 import { chargeOf, take } from '../support/charges.ts'
-import { sharedRedis } from '../support/own-redis.ts'
+import { shareRedis } from '../support/own-redis.ts'
 import { ScriptStore } from '../support/script-store.ts'
 
-const redis = sharedRedis()
+const redis = shareRedis()
 
 const MINUTE = 60_000
 const DAY = 24 * 60 * MINUTE
@@ -21,13 +21,13 @@ const BUDGET = [
 const ADMISSIONS = inject('fuzz').isLong ? 10_000 : 1_500
 
 test(`a quota, a fixed window and a token bucket take as many bytes after 10 admissions as after ${ADMISSIONS}`, async () => {
-  const script = new ScriptStore(redis.client)
+  const script = new ScriptStore(redis)
   const charges = [
     chargeOf('quota', BUDGET),
     chargeOf('fixed-window', BUDGET),
     chargeOf('token-bucket', [{ limit: 299, windowMs: MINUTE }]),
   ]
-  const bytes = () => Promise.all(charges.map(({ key }) => redis.client.memoryUsage(key)))
+  const bytes = () => Promise.all(charges.map(({ key }) => redis.memoryUsage(key)))
   const seen: unknown[] = []
   for (let i = 1; i <= ADMISSIONS; i++) {
     // As fast as the minute's limit allows.

@@ -2,7 +2,7 @@
  * Laws of the library, in memory, at a time of the test's choosing; those of the counter in Redis, too.
  */
 import fc from 'fast-check'
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { Store } from '../../src/core/model/store.ts'
 import {
   createLimiter,
@@ -17,16 +17,12 @@ import {
   tokenBucket,
 } from '../../src/index.ts'
 import { START_MS } from '../support/arbitraries.ts'
+import { shareRedis } from '../support/own-redis.ts'
 import { expectProperty } from '../support/property.ts'
-import { connectRedis, type RedisClient } from '../support/redis-client.ts'
 import { ScriptStore } from '../support/script-store.ts'
 import { type Admission, expectNoWindowOver } from '../support/windows.ts'
 
-let redis: RedisClient
-beforeAll(async () => {
-  redis = await connectRedis(inject('redisPort'))
-})
-afterAll(() => redis.close())
+const redis = shareRedis()
 
 interface Limit {
   readonly limit: number

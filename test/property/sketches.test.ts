@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import {
   mergeSketches,
   NO_SKETCH,
@@ -10,14 +10,11 @@ import {
 } from '../../src/core/store/counters.ts'
 import { LUA } from '../../src/core/store/redis/counters/lua.ts'
 import { SpaceSaving } from '../../src/gateway/statistics/space-saving.ts'
-import { connectRedis, type RedisClient } from '../support/redis-client.ts'
+import { shareRedis } from '../support/own-redis.ts'
 
-let redis: RedisClient
+const redis = shareRedis()
 
-beforeAll(async () => {
-  redis = await connectRedis(inject('redisPort'))
-})
-afterAll(() => redis.close())
+beforeAll(async () => {})
 
 /** What was really seen. */
 type Seen = ReadonlyMap<string, number>

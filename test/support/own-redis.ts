@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, inject } from 'vitest'
 import { type RedisServer, startRedisServer } from '../../tools/redis-server.ts'
 import { connectRedis, type RedisClient, readCommandStats } from './redis-client.ts'
+import { share } from './share.ts'
 
 export interface OwnRedis {
   readonly client: RedisClient
@@ -41,14 +42,12 @@ export function ownRedis(): OwnRedis {
   }
 }
 
-/** A connection to the Redis of all tests, from the first test of a file to the last. */
-export function sharedRedis(): { readonly client: RedisClient } {
-  const shared = {} as { client: RedisClient }
-  beforeAll(async () => {
-    shared.client = await connectRedis(inject('redisPort'))
-  })
-  afterAll(() => shared.client.close())
-  return shared
+/** A connection to the Redis of all tests, for the tests of one file. */
+export function shareRedis(): RedisClient {
+  return share(
+    () => connectRedis(inject('redisPort')),
+    (client) => client.close(),
+  )
 }
 
 export function total(counts: Readonly<Record<string, number>>): number {

@@ -1,21 +1,18 @@
 import { createHash } from 'node:crypto'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest'
 import { FAULTS, type FaultName } from '../../tools/faults.ts'
 import { type FaultyFront, startFaultyFront } from '../../tools/faulty-front.ts'
-import { type RestFront, startRestFront } from '../../tools/rest-front.ts'
+import { startRestFront } from '../../tools/rest-front.ts'
+import { share } from '../support/share.ts'
 
 const SCRIPT = "redis.call('INCR', KEYS[1]) return {1, 1700000000000, 9, 60000, 0}"
 const RESULT = [1, 1_700_000_000_000, 9, 60_000, 0]
 const TOKEN = 'secret'
 
-let rest: RestFront
+const rest = share(() => startRestFront({ redisPort: inject('redisPort'), token: TOKEN }))
 let front: FaultyFront
 let key: string
 
-beforeAll(async () => {
-  rest = await startRestFront({ redisPort: inject('redisPort'), token: TOKEN })
-})
-afterAll(() => rest.stop())
 beforeEach(async () => {
   key = crypto.randomUUID()
   front = await startFaultyFront({ target: rest.url })

@@ -1,23 +1,15 @@
 import { createHash } from 'node:crypto'
 import { connect } from 'node:net'
 import { Redis } from '@upstash/redis'
-import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
-import { type RedisServer, startRedisServer } from '../../tools/redis-server.ts'
-import { type RestFront, startRestFront } from '../../tools/rest-front.ts'
+import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
+import { startRedisServer } from '../../tools/redis-server.ts'
+import { startRestFront } from '../../tools/rest-front.ts'
+import { share } from '../support/share.ts'
 
 const SHEBANG = '#!lua flags=allow-key-locking\n'
 
-let server: RedisServer
-let front: RestFront
-
-beforeAll(async () => {
-  server = await startRedisServer()
-  front = await startRestFront({ redisPort: server.port, token: 'secret' })
-})
-afterAll(async () => {
-  await front.stop()
-  await server.stop()
-})
+const server = share(startRedisServer)
+const front = share(() => startRestFront({ redisPort: server.port, token: 'secret' }))
 beforeEach(async () => {
   await post('/', ['FLUSHALL'])
   await post('/', ['SCRIPT', 'FLUSH'])

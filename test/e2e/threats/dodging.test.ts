@@ -1,26 +1,21 @@
 /** A caller who would rather not be counted by the policy of the path that he asks for. */
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { json, send, sendInTurn } from '../../support/http-client.ts'
 import { exchange, LAST, statusesOf } from '../../support/raw-http.ts'
-import {
-  startOwnThreatenedGateway,
-  startThreatenedGateway,
-  type ThreatenedGateway,
-} from '../../support/threatened-gateway.ts'
+import { share } from '../../support/share.ts'
+import { startOwnThreatenedGateway, startThreatenedGateway } from '../../support/threatened-gateway.ts'
 
 const LOGIN = [{ name: 'login', limits: '1/1h', by: 'ip', match: 'POST /users/@me/login' }]
 
-let gateway: ThreatenedGateway
-beforeAll(async () => {
+const gateway = share(() => {
   const policies = [
     ...LOGIN,
     { name: 'suffixed', limits: '1/1h', by: 'ip', match: 'PUT /login.*, PUT /index.php/login' },
     { name: 'removals', limits: '1/1h', by: 'ip', match: 'DELETE /things/:id' },
   ]
   const exempt = 'GET /users/*, POST /things/:id, GET /public/*'
-  gateway = await startThreatenedGateway({ POLICIES: policies, EXEMPT: exempt })
+  return startThreatenedGateway({ POLICIES: policies, EXEMPT: exempt })
 })
-afterAll(() => gateway.stop())
 
 let callers = 0
 /** The address of a caller whom no other test has met. */

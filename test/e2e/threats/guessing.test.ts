@@ -1,21 +1,18 @@
 /** A caller who tries passwords, tokens or numbers, where what fails is counted. */
 import { connect } from 'node:net'
-import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { type DirectGateway, startDirectGateway } from '../../support/direct-gateway.ts'
+import { expect, inject, test } from 'vitest'
+import { startDirectGateway } from '../../support/direct-gateway.ts'
 import { openRequest, send } from '../../support/http-client.ts'
-import { type SteeredUpstream, startSteeredUpstream } from '../../support/steered-upstream.ts'
+import { share } from '../../support/share.ts'
+import { startSteeredUpstream } from '../../support/steered-upstream.ts'
 
 const LIMIT = 3
-let upstream: SteeredUpstream
-let gateway: DirectGateway
-
-beforeAll(async () => {
-  upstream = await startSteeredUpstream()
+const upstream = share(startSteeredUpstream)
+const gateway = share(() => {
   const POLICIES = [{ name: 'guesses', limits: `${LIMIT}/1h`, by: 'ip', counts: 'failures' }]
   const bindings = { UPSTREAM_URL: upstream.url, RATE_LIMITS: 'off', POLICIES }
-  gateway = await startDirectGateway({ bundle: inject('bundle'), bindings })
+  return startDirectGateway({ bundle: inject('bundle'), bindings })
 })
-afterAll(() => Promise.all([gateway?.stop(), upstream?.stop()]))
 
 let addresses = 0
 const newAddress = () => ({ 'CF-Connecting-IP': `203.0.113.${addresses++}` })

@@ -1,16 +1,16 @@
 /** A caller who uses up what others need, and the recipes that avoid it: docs/threat-model.md names both. */
 import { once } from 'node:events'
-import { afterAll, beforeAll, expect, inject, onTestFinished, test } from 'vitest'
+import { expect, inject, onTestFinished, test } from 'vitest'
 import { type DirectGateway, startDirectGateway } from '../../support/direct-gateway.ts'
 import { openRequest, send } from '../../support/http-client.ts'
-import { startUpstream, type Upstream } from '../../support/upstream.ts'
+import { share } from '../../support/share.ts'
+import { startUpstream } from '../../support/upstream.ts'
 
-let upstream: Upstream
 /** Requests that have reached the API and that it has not answered. */
 let stalled = 0
 
-beforeAll(async () => {
-  upstream = await startUpstream(async (request, response) => {
+const upstream = share(() =>
+  startUpstream(async (request, response) => {
     let body = ''
     stalled++
     try {
@@ -20,9 +20,8 @@ beforeAll(async () => {
     }
     stalled--
     response.writeHead(body.includes('password=wrong') ? 401 : 200).end()
-  })
-})
-afterAll(() => upstream.stop())
+  }),
+)
 
 async function startGateway(...policies: readonly object[]): Promise<DirectGateway> {
   const POLICIES = policies.map((policy, at) => ({ name: `policy-${at}`, ...policy }))

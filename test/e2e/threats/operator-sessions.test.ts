@@ -1,22 +1,21 @@
 /** The session of an operator's browser is of no use to other sites, and cannot be made by others. */
 import fc from 'fast-check'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import { type Answer, type Sent, send } from '../../support/http-client.ts'
 import { ADMIN_TOKEN } from '../../support/operator.ts'
 import { expectProperty } from '../../support/property.ts'
-import { startThreatenedGateway, type ThreatenedGateway } from '../../support/threatened-gateway.ts'
+import { share } from '../../support/share.ts'
+import { startThreatenedGateway } from '../../support/threatened-gateway.ts'
 
-let gateway: ThreatenedGateway
+const gateway = share(() => startThreatenedGateway({ ADMIN_TOKEN }))
 /** `sluice_session=…` of an operator. */
 let cookie: string
 
 beforeAll(async () => {
-  gateway = await startThreatenedGateway({ ADMIN_TOKEN })
   const answer = await logIn({ Origin: gateway.url.origin })
   expect(answer.status).toBe(204)
   cookie = String(answer.headers['set-cookie']).split(';')[0] ?? ''
 })
-afterAll(() => gateway.stop())
 
 let address = 0
 const anyAddress = () => `198.51.${Math.floor(++address / 256)}.${address % 256}`

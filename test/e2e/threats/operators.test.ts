@@ -1,22 +1,17 @@
 /** Nobody but an operator gets at what operators can do, and nobody learns their token. */
 import { randomBytes } from 'node:crypto'
 import fc from 'fast-check'
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { type Answer, json, openRequest, responseTo, send } from '../../support/http-client.ts'
 import { ADMIN_TOKEN, operate } from '../../support/operator.ts'
 import { expectProperty } from '../../support/property.ts'
-import { startThreatenedGateway, type ThreatenedGateway } from '../../support/threatened-gateway.ts'
+import { share } from '../../support/share.ts'
+import { startThreatenedGateway } from '../../support/threatened-gateway.ts'
 
 const HOST = 'admin.example.com'
 
-let gateway: ThreatenedGateway
-let hosted: ThreatenedGateway
-
-beforeAll(async () => {
-  gateway = await startThreatenedGateway({ ADMIN_TOKEN })
-  hosted = await startThreatenedGateway({ ADMIN_TOKEN, ADMIN_HOST: HOST })
-})
-afterAll(() => Promise.all([gateway.stop(), hosted.stop()]))
+const gateway = share(() => startThreatenedGateway({ ADMIN_TOKEN }))
+const hosted = share(() => startThreatenedGateway({ ADMIN_TOKEN, ADMIN_HOST: HOST }))
 
 /** Of nobody else. */
 const anyAddress = () => `10.${[...randomBytes(3)].join('.')}`

@@ -1,22 +1,13 @@
 /** A caller who would rather be counted as somebody else, as many, or as nobody. */
 import { randomUUID } from 'node:crypto'
-import { afterAll, beforeAll, beforeEach, expect, inject, onTestFinished, test } from 'vitest'
+import { beforeEach, expect, inject, onTestFinished, test } from 'vitest'
 import { redisBindings } from '../../support/gateway.ts'
 import { type Sent, send, sendInTurn } from '../../support/http-client.ts'
 import { exchange, statusesOf } from '../../support/raw-http.ts'
 import { connectRedis } from '../../support/redis-client.ts'
-import {
-  startOwnThreatenedGateway,
-  startThreatenedGateway,
-  type ThreatenedGateway,
-} from '../../support/threatened-gateway.ts'
+import { share } from '../../support/share.ts'
+import { startOwnThreatenedGateway, startThreatenedGateway } from '../../support/threatened-gateway.ts'
 
-/** One request an hour for each caller, also by the policies. */
-let gateway: ThreatenedGateway
-/** No caller without a credential. */
-let strict: ThreatenedGateway
-/** As `gateway`, on Redis. */
-let stored: ThreatenedGateway
 const KEY_PREFIX = randomUUID()
 
 const limits = '1/1h'
@@ -34,12 +25,12 @@ const POLICIES = [
   { name: 'account', limits, by: 'json:/email', match: '/account', fold: 'lower trim' },
 ]
 
-beforeAll(async () => {
-  gateway = await startThreatenedGateway({ RATE_LIMITS: limits, POLICIES })
-  strict = await startThreatenedGateway({ ANONYMOUS: 'deny' })
-  stored = await startThreatenedGateway({ RATE_LIMITS: limits, ...redisBindings(), KEY_PREFIX })
-})
-afterAll(() => Promise.all([gateway, strict, stored].map((each) => each?.stop())))
+/** One request an hour for each caller, also by the policies. */
+const gateway = share(() => startThreatenedGateway({ RATE_LIMITS: limits, POLICIES }))
+/** No caller without a credential. */
+const strict = share(() => startThreatenedGateway({ ANONYMOUS: 'deny' }))
+/** As `gateway`, on Redis. */
+const stored = share(() => startThreatenedGateway({ RATE_LIMITS: limits, ...redisBindings(), KEY_PREFIX }))
 
 let addresses = 0
 /** Of nobody yet. */

@@ -1,14 +1,10 @@
 /** Request smuggling: what workerd refuses, and that what it passes means the same to the API as to Sluice. */
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { beforeEach, expect, test } from 'vitest'
 import { exchange, LAST, statusesOf } from '../../support/raw-http.ts'
-import { startThreatenedGateway, type ThreatenedGateway } from '../../support/threatened-gateway.ts'
+import { share } from '../../support/share.ts'
+import { startThreatenedGateway } from '../../support/threatened-gateway.ts'
 
-let gateway: ThreatenedGateway
-
-beforeAll(async () => {
-  gateway = await startThreatenedGateway()
-})
-afterAll(() => gateway.stop())
+const gateway = share(startThreatenedGateway)
 beforeEach(() => void gateway.upstream.take())
 
 const HOST = 'Host: gateway.example\r\n'

@@ -1,24 +1,30 @@
 /** Nothing that a client or an API sends can become a field or a line of its own, or a page. */
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { loadConfig } from '../../../src/http/config/load-config.ts'
 import { exchange, statusesOf } from '../../support/raw-http.ts'
-import { startThreatenedGateway, type ThreatenedGateway } from '../../support/threatened-gateway.ts'
+import { share } from '../../support/share.ts'
+import { startThreatenedGateway } from '../../support/threatened-gateway.ts'
 
-let gateway: ThreatenedGateway
-/** In front of an API that answers with bytes as they are. */
-let broken: ThreatenedGateway
 let bytes = ''
-const api = createServer((socket) => {
-  socket.on('error', () => {})
-  socket.once('data', () => socket.end(Buffer.from(bytes, 'latin1')))
+/** An API that answers with bytes as they are. */
+const api = share(
+  async () => {
+    const server = createServer((socket) => {
+      socket.on('error', () => {})
+      socket.once('data', () => socket.end(Buffer.from(bytes, 'latin1')))
+    })
+    await once(server.listen(0, '127.0.0.1'), 'listening')
+    return server
+  },
+  (server) => server.close(),
+)
+const broken = share(() => {
+  return startThreatenedGateway({ UPSTREAM_URL: `http://127.0.0.1:${(api.address() as AddressInfo).port}` })
 })
-
-beforeAll(async () => {
-  await once(api.listen(0, '127.0.0.1'), 'listening')
-  broken = await startThreatenedGateway({ UPSTREAM_URL: `http://127.0.0.1:${(api.address() as AddressInfo).port}` })
-  gateway = await startThreatenedGateway({
+const gateway = share(() =>
+  startThreatenedGateway({
     POLICIES: [
       { name: 'limited', limits: '1/1h', by: 'header:x-key', match: '/limited/*', anonymous: 'ip' },
       { name: 'denied', limits: '1/1h', by: 'query:key', match: '/denied/*', anonymous: 'deny' },
@@ -41,12 +47,8 @@ beforeAll(async () => {
     CORS_ORIGINS: 'https://app.example.com, *',
     SELF_SERVICE: 'on',
     REWRITE_LOCATION: 'on',
-  })
-})
-afterAll(async () => {
-  await Promise.all([gateway.stop(), broken.stop()])
-  api.close()
-})
+  }),
+)
 
 /** What the client sends into every place that takes it. */
 const HOSTILE = [

@@ -7,14 +7,11 @@ import { startDirectGateway } from '../../support/direct-gateway.ts'
 import { json, send } from '../../support/http-client.ts'
 import { expectProperty } from '../../support/property.ts'
 import { exchange, LAST, statusesOf } from '../../support/raw-http.ts'
-import {
-  startOwnThreatenedGateway,
-  startThreatenedGateway,
-  type ThreatenedGateway,
-} from '../../support/threatened-gateway.ts'
+import { share } from '../../support/share.ts'
+import { startOwnThreatenedGateway, startThreatenedGateway } from '../../support/threatened-gateway.ts'
 import { startUpstream } from '../../support/upstream.ts'
 
-let gateway: ThreatenedGateway
+const gateway = share(startThreatenedGateway)
 /** A host that nobody must be led to. */
 let elsewhere: Server
 let visits = 0
@@ -27,12 +24,8 @@ beforeAll(async () => {
   }).listen(0, '127.0.0.1')
   await once(elsewhere, 'listening')
   evil = `127.0.0.1:${(elsewhere.address() as AddressInfo).port}`
-  gateway = await startThreatenedGateway()
 })
-afterAll(async () => {
-  await gateway.stop()
-  elsewhere.close()
-})
+afterAll(() => elsewhere.close())
 beforeEach(() => {
   visits = 0
   gateway.upstream.take()

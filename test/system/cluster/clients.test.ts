@@ -1,15 +1,12 @@
 import { createClient, createCluster } from '@redis/client'
 import { Redis } from 'ioredis'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { type AnyRedis, concurrency, createLimiter, quota, redisStore, slidingWindow } from '../../../src/index.ts'
-import { type RedisCluster, startRedisCluster } from '../../support/redis-cluster.ts'
+import { startRedisCluster } from '../../support/redis-cluster.ts'
+import { share } from '../../support/share.ts'
 import { connectIoCluster, connectNodeCluster } from './clients.ts'
 
-let cluster: RedisCluster
-beforeAll(async () => {
-  cluster = await startRedisCluster()
-})
-afterAll(() => cluster.stop())
+const cluster = share(startRedisCluster)
 
 const ONE_SECOND_MS = 1_000
 

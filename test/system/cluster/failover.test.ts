@@ -1,16 +1,13 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { sleep } from '../../../src/core/runtime/sleep.ts'
 import { type AnyRedis, createLimiter, redisStore, slidingWindow } from '../../../src/index.ts'
-import { type ClusterNode, type RedisCluster, startRedisCluster } from '../../support/redis-cluster.ts'
+import { type ClusterNode, startRedisCluster } from '../../support/redis-cluster.ts'
+import { share } from '../../support/share.ts'
 import { expectNoWindowOver } from '../../support/windows.ts'
 import { connectIoCluster, connectNodeCluster } from './clients.ts'
 import { readStreams } from './race.ts'
 
-let cluster: RedisCluster
-beforeAll(async () => {
-  cluster = await startRedisCluster({ hasReplicas: true })
-})
-afterAll(() => cluster.stop())
+const cluster = share(() => startRedisCluster({ hasReplicas: true }))
 
 const LIMIT = 40
 const WINDOW_MS = 500

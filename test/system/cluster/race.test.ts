@@ -1,24 +1,17 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import { type AnyRedis, createLimiter, quota, redisStore, tokenBucket } from '../../../src/index.ts'
-import { type RedisCluster, startRedisCluster } from '../../support/redis-cluster.ts'
+import { startRedisCluster } from '../../support/redis-cluster.ts'
+import { share } from '../../support/share.ts'
 import { expectNoWindowOver } from '../../support/windows.ts'
 import { connectIoCluster, connectNodeCluster } from './clients.ts'
 import { LIMITS, race, TIMEOUT_MS, WINDOW_MS } from './race.ts'
 
-let cluster: RedisCluster
+const cluster = share(startRedisCluster)
 let clients: readonly AnyRedis[]
-
 beforeAll(async () => {
-  cluster = await startRedisCluster()
-  const { ports } = cluster
-  clients = [
-    await connectNodeCluster(ports),
-    await connectNodeCluster(ports),
-    connectIoCluster(ports),
-    connectIoCluster(ports),
-  ]
+  const connecting = [connectNodeCluster, connectNodeCluster, connectIoCluster, connectIoCluster]
+  clients = await Promise.all(connecting.map((connect) => connect(cluster.ports)))
 })
-afterAll(() => cluster.stop())
 
 const CASES = [['caller', 'all'] as const, ['caller', 'tenant', 'all'] as const].flatMap((policies) => [
   { policies, concurrency: 4, pauseMs: 5 },

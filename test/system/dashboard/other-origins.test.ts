@@ -1,34 +1,31 @@
 /** Pages of other origins, in a real Chromium: what they can read of the gateway's answers. */
-import type { Browser, Page } from 'playwright-core'
-import { afterAll, beforeAll, expect, inject, onTestFinished, test } from 'vitest'
+import type { Page } from 'playwright-core'
+import { beforeAll, expect, inject, onTestFinished, test } from 'vitest'
 import { startBrowser } from '../../support/browser.ts'
 import { type DirectGateway, startDirectGateway } from '../../support/direct-gateway.ts'
-import { startUpstream, type Upstream } from '../../support/upstream.ts'
+import { share } from '../../support/share.ts'
+import { startUpstream } from '../../support/upstream.ts'
 
-let browser: Browser
-/** Serves the page, and is no part of the API. */
-let site: Upstream
-/** An API with CORS of its own, which counts what reaches it. */
-let api: Upstream
-let page: Page
 const reached: string[] = []
-
-beforeAll(async () => {
-  browser = await startBrowser()
-  site = await startUpstream((_, response) => response.setHeader('Content-Type', 'text/html').end('<title>App</title>'))
-  api = await startUpstream(({ method }, response) => {
+const browser = share(startBrowser, (browser) => browser.close())
+/** Serves the page, and is no part of the API. */
+const site = share(() =>
+  startUpstream((_, response) => response.setHeader('Content-Type', 'text/html').end('<title>App</title>')),
+)
+/** An API with CORS of its own, which counts what reaches it. */
+const api = share(() =>
+  startUpstream(({ method }, response) => {
     reached.push(`${method}`)
     response.setHeader('Access-Control-Allow-Origin', site.url)
     response.setHeader('Access-Control-Allow-Headers', 'Authorization')
     response.setHeader('Access-Control-Allow-Methods', 'GET, PUT')
     response.end('hello')
-  })
+  }),
+)
+let page: Page
+beforeAll(async () => {
   page = await browser.newPage()
   await page.goto(site.url)
-})
-afterAll(async () => {
-  await browser.close()
-  await Promise.all([site.stop(), api.stop()])
 })
 
 async function startGateway(bindings: Readonly<Record<string, unknown>>): Promise<DirectGateway> {

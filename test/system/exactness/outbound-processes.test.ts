@@ -3,22 +3,18 @@ import { spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
-import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { expect, inject, test } from 'vitest'
 import type { Limit } from '../../../src/core/model/limits.ts'
 import { LimitedServer } from '../../support/limited-server.ts'
 import type { Outcome, ProcessOptions } from '../../support/outbound-process.ts'
-import { connectRedis, type RedisClient } from '../../support/redis-client.ts'
+import { shareRedis } from '../../support/own-redis.ts'
 import { startUpstream } from '../../support/upstream.ts'
 import { expectNoWindowOver } from '../../support/windows.ts'
 import { readAdmissions } from '../kit/streams.ts'
 
 const PROCESSES = 4
 
-let redis: RedisClient
-beforeAll(async () => {
-  redis = await connectRedis(inject('redisPort'))
-})
-afterAll(() => redis.destroy())
+const redis = shareRedis()
 
 /** Starts the processes, lets them go at once, and waits for what became of their calls. */
 async function run(options: Omit<ProcessOptions, 'redisPort'>): Promise<Outcome[]> {

@@ -2,26 +2,18 @@ import { execFile } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { findPrometheus } from '../../../tools/find-prometheus.ts'
 import { METRICS_TOKEN, startCountedGateway } from '../../support/counted-gateway.ts'
-import { type ScrapingPrometheus, startPrometheus } from '../../support/prometheus.ts'
+import { startPrometheus } from '../../support/prometheus.ts'
+import { share } from '../../support/share.ts'
 
 const OPS = join(import.meta.dirname, '../../../ops')
 const run = promisify(execFile)
 
 describe('a real Prometheus', () => {
-  let gateway: Awaited<ReturnType<typeof startCountedGateway>>
-  let prometheus: ScrapingPrometheus
-
-  beforeAll(async () => {
-    gateway = await startCountedGateway()
-    prometheus = await startPrometheus(gateway.url, METRICS_TOKEN)
-  })
-  afterAll(async () => {
-    await prometheus?.stop()
-    await gateway?.stop()
-  })
+  const gateway = share(startCountedGateway)
+  const prometheus = share(() => startPrometheus(gateway.url, METRICS_TOKEN))
 
   type Result = { readonly metric: Record<string, string>; readonly value: readonly [number, string] }[]
   const query = async (expression: string) =>

@@ -1,13 +1,14 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout } from 'node:timers/promises'
-import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { expect, inject, test } from 'vitest'
 import type { Settings } from '../../../src/command/settings/settings.ts'
 import type { LogEntry } from '../../../src/command/simulate/log-line.ts'
 import { type Fate, Simulation } from '../../../src/command/simulate/simulation.ts'
 import { loadWorkerConfig } from '../../../src/command/worker-config.ts'
 import { runInside } from '../../command/run-command.ts'
 import { agree, type Decided } from '../../command/simulate/agree.ts'
-import { type Site, startSite } from '../../support/site.ts'
+import { share } from '../../support/share.ts'
+import { startSite } from '../../support/site.ts'
 import { type Decision, recordDecisions } from '../exactness/redis-record.ts'
 
 const REQUESTS = process.env.FUZZ === 'long' ? 2_000 : 400
@@ -30,11 +31,7 @@ const LIMITS = {
 const ROUTES = ['GET /things', 'GET /things?page=2', 'POST /login', 'POST //login/', 'GET /free'] as const
 
 /** With a Redis of its own: all that it decides is recorded. */
-let site: Site
-beforeAll(async () => {
-  site = await startSite({ bundle: inject('bundle'), points: 1, variables: LIMITS })
-})
-afterAll(() => site?.stop())
+const site = share(() => startSite({ bundle: inject('bundle'), points: 1, variables: LIMITS }))
 
 interface Answered {
   readonly entry: LogEntry
