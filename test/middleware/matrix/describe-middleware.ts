@@ -1,0 +1,22 @@
+/** What every middleware promises, in each framework that it is for. */
+import { describe } from 'vitest'
+import type { Adapter } from './adapter.ts'
+import { describeBodies } from './bodies.ts'
+import { describeCallers, describeClaims } from './callers.ts'
+import { describeDecisions } from './decisions.ts'
+import { describeOptions } from './options.ts'
+import { describeRefusals, describeResponses } from './responses.ts'
+import { describeSlots } from './slots.ts'
+
+export function describeMiddleware(adapters: readonly Adapter[]): void {
+  describe.each(adapters)('$name', (adapter) => {
+    describeDecisions(adapter)
+    describeCallers(adapter)
+    describeClaims(adapter)
+    describeBodies(adapter)
+    describeRefusals(adapter)
+    describeResponses(adapter)
+    describeSlots(adapter)
+    describeOptions(adapter)
+  })
+}

@@ -1,0 +1,105 @@
+/** What refusals say, and what is charged for and added to the responses of an app. */
+import { expect, test } from 'vitest'
+import { type Adapter, type Handler, readRemaining, start, X } from './adapter.ts'
+
+const BROWSER = { headers: { ...X.headers, Accept: 'text/html' } }
+
+export function describeRefusals(adapter: Adapter): void {
+  test('a refusal says what its policy says, to browsers as a page', async () => {
+    const refusal = { detail: 'Wait {retry_after} s.', html: '<p>{retry_after}</p>' }
+    const { send } = await start(adapter, { policies: [{ name: 'a', limits: '1/1m', refusal }] })
+    await send(X)
+    const expected = { status: 429, code: 'limit_exceeded', detail: 'Wait 60 s.' }
+    expect(await (await send(X)).json()).toMatchObject(expected)
+    const page = await send(BROWSER)
+    const answered = [page.status, page.headers.get('RateLimit'), await page.text()]
+    expect(answered).toEqual([429, '"a-1m";r=0;t=60', '<p>60</p>'])
+  })
+
+  test('a refusal redirects browsers to where its policy says', async () => {
+    const refusal = { detail: 'Too fast.', redirect: 'https://example.com/upgrade' }
+    const { send } = await start(adapter, { policies: [{ name: 'a', limits: '1/1h', refusal }] })
+    await send(X)
+    expect(await (await send(X)).json()).toMatchObject({ status: 429, detail: 'Too fast.' })
+    const { status, headers } = await send(BROWSER)
+    expect([status, headers.get('Location'), headers.get('Cache-Control')]).toEqual([303, refusal.redirect, 'no-store'])
+  })
+
+  test.each([
+    [{ 'Cache-Control': 'private' }, ['60', 'private']],
+    [{ 'Retry-After': '1' }, ['1', 'no-store']],
+  ])('onLimited answers what the limits refuse, with the headers %j and those that it lacks', async (own, expected) => {
+    const { send } = await start(adapter, {
+      limits: '1/1m',
+      anonymous: 'deny',
+      onLimited: ({ outcome, retryAfterMs }) => Response.json({ outcome, retryAfterMs }, { status: 418, headers: own }),
+    })
+    await send(X)
+    const response = await send(X)
+    expect([response.status, await response.json()]).toEqual([418, { outcome: 'limited', retryAfterMs: 60_000 }])
+    expect([response.headers.get('Retry-After'), response.headers.get('Cache-Control')]).toEqual(expected)
+    expect(response.headers.get('RateLimit')).toBe('"default-1m";r=0;t=60')
+    // Another refusal than that of a limit is a problem as ever.
+    expect((await send({})).status).toBe(401)
+  })
+}
+
+export function describeResponses(adapter: Adapter): void {
+  test('charges failures and actual costs when the response tells them, and the headers say it too', async () => {
+    const day = { limits: '1000/1d', algorithm: 'quota', actual_cost: 'header:x-cost' } as const
+    const policies = [
+      { name: 'guesses', limits: '2/1m', counts: 'failures', failures: '401' },
+      { name: 'ten', ...day, cost: 10 },
+      { name: 'one', ...day },
+    ] as const
+    const { send } = await start(adapter, { policies }, ({ path }) => {
+      return new Response(null, { status: path === '/right' ? 200 : 401, headers: { 'X-Cost': '60' } })
+    })
+    const answers: unknown[] = []
+    for (const path of ['/right', '/a', '/b', '/right']) {
+      const response = await send({ path, ...X })
+      answers.push([response.status, ...readRemaining(response)])
+    }
+    expect(answers).toEqual([
+      [200, 990, 999, 2],
+      [401, 930, 939, 1],
+      [401, 870, 879, 0],
+      [429, 820, 820, 0],
+    ])
+  })
+
+  test('takes a handler that throws for one that failed, and logs nothing of it', async () => {
+    const policies = [
+      { name: 'slots', limits: '9', algorithm: 'concurrency' },
+      { name: 'faults', limits: '2/1m', counts: 'failures', failures: '5xx' },
+    ] as const
+    const fail = () => Promise.reject(new RangeError('of the app'))
+    const { lines, send, sendInTurn } = await start(adapter, { policies }, fail)
+    for (let sent = 0; sent < 2; sent++) expect(await (await send(X)).text()).toBe('RangeError: of the app')
+    expect(await sendInTurn([X])).toEqual([429])
+    expect(lines.filter(({ event }) => event !== 'in_memory_store')).toEqual([])
+  })
+
+  const own = { status: 201, headers: { RateLimit: '"own";r=1' } }
+  test.each<[string, Handler, unknown]>([
+    ['that has such headers', () => new Response('ok', own), [201, null, '"own";r=1, "default-1h";r=8;t=3600']],
+    [
+      'whose headers are closed',
+      () => Response.redirect('https://api.example/') as Response,
+      [302, 'https://api.example/', '"default-1h";r=8;t=3600'],
+    ],
+  ])('adds its headers to a response %s', async (_, handler, expected) => {
+    const { status, headers } = await (await start(adapter, { limits: '9/1h' }, handler)).send(X)
+    expect([status, headers.get('Location'), headers.get('RateLimit')]).toEqual(expected)
+  })
+
+  test('collects the headers of no caller in a response that the app gives to all', async () => {
+    const gone = new Response(null, { status: 204 })
+    const { send } = await start(adapter, { limits: '10/1h', trustProxy: () => '203.0.113.7' }, () => gone)
+    for (const left of [9, 8, 7]) {
+      const { status, headers } = await send({})
+      expect([status, headers.get('RateLimit')]).toEqual([204, `"default-1h";r=${left};t=3600`])
+    }
+    expect([...gone.headers]).toEqual([])
+  })
+}

@@ -1,0 +1,53 @@
+/** What only HTTP/2 has: cookies that come one by one, and streams that end without their connection. */
+import { once } from 'node:events'
+import type { ClientHttp2Stream, Http2ServerRequest, Http2ServerResponse } from 'node:http2'
+import { expect, test } from 'vitest'
+import { type SluiceOptions, sluice } from '../../../src/node.ts'
+import { X } from '../matrix/adapter.ts'
+import { listenHttp2 } from '../matrix/node-adapters.ts'
+
+function serveHttp2(options: SluiceOptions<Http2ServerRequest, Http2ServerResponse>, onHandled: () => void = () => {}) {
+  const limit = sluice({ log: () => {}, ...options })
+  return listenHttp2((req: Http2ServerRequest, res: Http2ServerResponse) =>
+    limit(req, res, () => {
+      onHandled()
+      if (res.stream.closed) res.end()
+      else req.pipe(res)
+    }),
+  )
+}
+
+test('sluice() counts by headers, and by cookies that come one by one', async () => {
+  const policies = [
+    { name: 'keys', limits: '2/1h', anonymous: 'skip' },
+    { name: 'sids', limits: '1/1h', by: 'cookie:sid', anonymous: 'skip' },
+  ]
+  const send = await serveHttp2({ policies })
+  const first = await send(X)
+  expect([first.status, first.headers.get('RateLimit')]).toEqual([200, '"keys-1h";r=1;t=3600'])
+  expect(await first.text()).toBe('')
+  expect([(await send(X)).status, (await send(X)).status]).toEqual([200, 429])
+  expect((await send({ headers: { cookie: ['a=1', 'sid=7'] } })).status).toBe(200)
+  expect((await send({ headers: { cookie: ['sid=7', 'a=2'] } })).status).toBe(429)
+})
+
+test('sluice() gives back the slot of a stream that was closed before it was decided', async () => {
+  const handled = Promise.withResolvers<void>()
+  const begun = Promise.withResolvers<ClientHttp2Stream>()
+  const send = await serveHttp2(
+    {
+      policies: [{ name: 'slots', limits: '1', algorithm: 'concurrency', slot_ttl: '1h' }],
+      async skip(req) {
+        if (req.url !== '/left') return false
+        const gone = once(req.stream, 'close')
+        ;(await begun.promise).close()
+        await gone
+        return false
+      },
+    },
+    handled.resolve,
+  )
+  void send({ path: '/left' }, begun.resolve).catch(() => {})
+  await handled.promise
+  await expect.poll(async () => (await send({})).status).toBe(200)
+})
