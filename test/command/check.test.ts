@@ -228,7 +228,7 @@ test('sluice check orders what it finds by file, then by line', async () => {
   expect(files).toEqual(files.toSorted())
 })
 
-test('sluice check says for how long a policy blocks', async () => {
+test('sluice check says how long the penalty of a policy lasts', async () => {
   const files = { 'wrangler.toml': `${GOOD}${LOGIN}penalty = "10m"\npenalty_after = 5\n` }
   const json = await check(files, ['POST /login', '--json'])
   expectDocumented('check', json.stdout)

@@ -15,7 +15,7 @@ function failing(
 
 describe.each(Object.entries(STORES))('%s', (_name, createSubject) => {
   describe.each(WITHOUT_SLOTS)('%s', (algorithm) => {
-    test('failures are charged by "charge" alone, and refuse when they have reached the limit', async () => {
+    test('failures are charged by "record" alone, and refuse when they have reached the limit', async () => {
       const { store } = createSubject()
       const charge = failing(algorithm, 2)
       const record = () => store.decide(take([charge], { action: 'record' }))
@@ -69,7 +69,7 @@ describe.each(Object.entries(STORES))('%s', (_name, createSubject) => {
     expect(usage[0]?.[0]?.retryAfterMs).toBeGreaterThan(0)
   })
 
-  test('"charge" leaves a charge for newcomers alone where there is none', async () => {
+  test('"record" leaves a charge for new identities alone where there is none', async () => {
     const { store } = createSubject()
     const newcomers = chargeOf('sliding-window', [{ limit: 1, windowMs: 60_000 }], { counts: 'new-identities' })
     const charges = [failing('quota', 3), newcomers]

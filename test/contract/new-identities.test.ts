@@ -8,7 +8,7 @@ const newcomers = (limit: number, overrides: Partial<StoreCharge> = {}) =>
   chargeOf('sliding-window', [{ limit, windowMs: 60_000 }], { counts: 'new-identities', ...overrides })
 
 describe.each(Object.entries(STORES))('%s', (_name, createSubject) => {
-  test('a charge for newcomers is charged once for each identity', async () => {
+  test('a charge for new identities is charged once for each of them', async () => {
     const { store } = createSubject()
     const [known, cap] = [caller(), newcomers(3)]
     expect(remainingIn(await store.decide(take([known, cap])))).toEqual([4, 2])

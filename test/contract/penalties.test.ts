@@ -9,7 +9,7 @@ type Blockable = (typeof WITHOUT_SLOTS)[number]
 
 const HOUR: PenaltySettings = { durationMs: 3_600_000, after: 1 }
 
-function blocking(
+function withPenalty(
   algorithm: Blockable,
   limit: number,
   penalty: PenaltySettings = HOUR,
@@ -18,7 +18,7 @@ function blocking(
   return unhurried(algorithm, limit, { penalty, ...overrides })
 }
 
-/** What each charge says of its first limit: units left, whether it refuses, whether it is blocked. */
+/** What each charge says of its first limit: units left, whether it refuses, whether it has a penalty. */
 function states({ usage }: Decision): unknown[] {
   return usage.map(([limit]) => [limit?.remaining, (limit?.retryAfterMs ?? 0) > 0, limit?.penaltyMs !== undefined])
 }
@@ -26,16 +26,16 @@ function states({ usage }: Decision): unknown[] {
 // Together, because some of them wait.
 describe.concurrent.each(Object.entries(STORES))('%s', (_name, createSubject) => {
   describe.each(WITHOUT_SLOTS)('%s', (algorithm) => {
-    test('who is refused is blocked, even for what is left, until the very moment that was told', async () => {
+    test('a refused caller has a penalty, even for what is left, until the very moment that the refusal says', async () => {
       const { store, advance } = createSubject()
       const tryAgain = async () => {
-        const charge = blocking(algorithm, 3, { durationMs: 300, after: 1 })
+        const charge = withPenalty(algorithm, 3, { durationMs: 300, after: 1 })
         await store.decide(take([{ ...charge, cost: 2 }]))
         const refused = await store.decide(take([{ ...charge, cost: 2 }]))
         return { charge, refused, again: await store.decide(take([charge])) }
       }
       let { charge, refused, again } = await tryAgain()
-      // On a machine so slow that the block had ended before the third request, try again.
+      // On a machine so slow that the penalty had ended before the third request, try again.
       while (again.nowMs >= refused.nowMs + 300) ({ charge, refused, again } = await tryAgain())
 
       expect([refused.granted, refused.usage[0]?.[0]?.remaining, refused.usage[0]?.[0]?.penaltyMs]).toEqual([0, 1, 300])
@@ -48,9 +48,9 @@ describe.concurrent.each(Object.entries(STORES))('%s', (_name, createSubject) =>
       expect((await store.decide(take([charge]))).granted).toBe(1)
     })
 
-    test('"after" refusals lead to a block, and what the charge would grant meanwhile is granted', async () => {
+    test('as many refusals as said lead to a penalty, and what the charge would grant meanwhile is granted', async () => {
       const { store } = createSubject()
-      const charge = blocking(algorithm, 5, { ...HOUR, after: 3 })
+      const charge = withPenalty(algorithm, 5, { ...HOUR, after: 3 })
       const ask = async (cost: number) => {
         const decision = await store.decide(take([{ ...charge, cost }]))
         return [decision.granted, decision.usage[0]?.[0]?.penaltyMs]
@@ -60,9 +60,9 @@ describe.concurrent.each(Object.entries(STORES))('%s', (_name, createSubject) =>
       expect(seen.map(([, penaltyMs]) => penaltyMs !== undefined)).toEqual([false, false, false, false, true, true])
     })
 
-    test('a peek shows a block, and neither leads to one nor counts', async () => {
+    test('a peek shows a penalty, and neither leads to one nor counts', async () => {
       const { store } = createSubject()
-      const charge = blocking(algorithm, 1)
+      const charge = withPenalty(algorithm, 1)
       await store.decide(take([charge]))
       const peek = async () => states(await store.decide(take([charge], { action: 'peek' })))
       expect([await peek(), await peek()]).toEqual([[[0, true, false]], [[0, true, false]]])
@@ -70,9 +70,9 @@ describe.concurrent.each(Object.entries(STORES))('%s', (_name, createSubject) =>
       expect(await peek()).toEqual([[0, true, true]])
     })
 
-    test('forget() lifts a block', async () => {
+    test('delete() ends a penalty', async () => {
       const { store } = createSubject()
-      const charge = blocking(algorithm, 1)
+      const charge = withPenalty(algorithm, 1)
       for (let i = 0; i < 3; i++) await store.decide(take([charge]))
       await store.delete([charge.key])
       expect((await store.decide(take([charge]))).granted).toBe(1)
@@ -80,7 +80,7 @@ describe.concurrent.each(Object.entries(STORES))('%s', (_name, createSubject) =>
 
     test('a partial grant is no refusal, but nothing at all is one', async () => {
       const { store } = createSubject()
-      const charge = blocking(algorithm, 3)
+      const charge = withPenalty(algorithm, 3)
       const obtain = async () => {
         const decision = await store.decide(take([charge], { action: 'take-up-to', permits: 5 }))
         return [decision.granted, ...states(decision)]
@@ -89,9 +89,9 @@ describe.concurrent.each(Object.entries(STORES))('%s', (_name, createSubject) =>
       expect(await obtain()).toEqual([0, [0, true, true]])
     })
 
-    test('failures that reach their limit block at the next request, and are counted while it lasts', async () => {
+    test('failures that reach their limit lead to a penalty at the next request, and are counted while it lasts', async () => {
       const { store } = createSubject()
-      const charge = blocking(algorithm, 2, HOUR, { counts: 'failures' })
+      const charge = withPenalty(algorithm, 2, HOUR, { counts: 'failures' })
       const record = () => store.decide(take([charge], { action: 'record' }))
       await record()
       expect(states(await store.decide(take([charge])))).toEqual([[1, false, false]])
@@ -104,11 +104,11 @@ describe.concurrent.each(Object.entries(STORES))('%s', (_name, createSubject) =>
     })
   })
 
-  test('made-up identities block those that bring them, and not the identities that are known', async () => {
+  test('made-up identities lead to a penalty for those that bring them, and not for the identities that are known', async () => {
     const { store } = createSubject()
     const known = chargeOf('sliding-window', [{ limit: 9, windowMs: 60_000 }])
     const other = () => chargeOf('sliding-window', [{ limit: 9, windowMs: 60_000 }])
-    const newcomers = blocking('sliding-window', 1, HOUR, { counts: 'new-identities' })
+    const newcomers = withPenalty('sliding-window', 1, HOUR, { counts: 'new-identities' })
     expect((await store.decide(take([known, newcomers]))).granted).toBe(1)
     expect((await store.decide(take([other(), newcomers]))).usage[1]?.[0]?.penaltyMs).toBe(HOUR.durationMs)
     const decision = await store.decide(take([known, newcomers]))

@@ -142,7 +142,7 @@ SHARED.push(
   { name: 'api', limits: '9/1h', algorithm: 'quota', ...BY_CALLER },
   { name: 'ban', limits: '3/1h', penalty: '1d', cost: 'header:x-cost', max_cost: 3, ...BY_CALLER },
 )
-test('block keeps a refused caller out, whatever is left, and says for how long', async () => {
+test('penalty keeps a refused caller out, whatever is left, and says for how long', async () => {
   const by = (caller: string, cost = '1') => call('/ban', { headers: { 'X-Caller': caller, 'X-Cost': cost } })
   expect(await statuses(1, () => by('a', '2'))).toEqual([200])
   const refused = await by('a', '2')
@@ -154,7 +154,7 @@ test('block keeps a refused caller out, whatever is left, and says for how long'
     retry_after_ms: 86_400_000,
     penalty_ms: 86_400_000,
   })
-  // One unit is left of three, but not for who is blocked; and the quota was not charged.
+  // One unit is left of three, but not during the penalty; and the quota was not charged.
   expect(refused.headers.get('RateLimit')).toMatch(/^"api-1h";r=8;t=\d+, "ban-1h";r=0;t=86400$/)
   expect(refused.headers.get('Retry-After')).toBe('86400')
   expect(await statuses(2, () => by('a'))).toEqual([429, 429])
@@ -234,7 +234,7 @@ SHARED.push(
     }
   }),
 )
-test('missing says what becomes of a caller without an identity, and a 401 by which credential it would have one', async () => {
+test('anonymous says what becomes of a caller without an identity, and a 401 by which credential it would have one', async () => {
   for (const [at, { kind, by }] of DENYING.entries()) {
     const { status, headers } = await call(`/deny/${at}`)
     expect([by, status, headers.get('WWW-Authenticate')]).toEqual([by, 401, kind])
@@ -330,7 +330,7 @@ async function abandon(url: URL): Promise<ServerResponse> {
   return response
 }
 
-test('settle counts the actual cost of a request whose client has gone before the response', async () => {
+test('actual_cost corrects the charge of a request whose client has gone before the response', async () => {
   const policies = [{ name: 'units', limits: '10/1h', algorithm: 'quota', by: 'global', ...SETTLED }]
   const gateway = await startGateway({ UPSTREAM_URL: upstream.url, POLICIES: policies })
   gateways.push(gateway)

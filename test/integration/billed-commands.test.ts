@@ -216,7 +216,7 @@ describe('concurrency', () => {
   })
 })
 
-describe('a policy with block', () => {
+describe('a policy with a penalty', () => {
   const penalty = { durationMs: HOUR, after: 2 }
   const LIMITED: readonly Limit[] = [{ limit: 3, windowMs: 2 * HOUR }]
   const one = { eval: 1, time: 1 }
@@ -247,7 +247,7 @@ describe('a policy with block', () => {
     expect(await billed(take([charge]), START_MS + 3)).toEqual({ ...one, ...read, ...charged })
   })
 
-  test.each(names)('%s: refusals cost a command or two, until it is blocked', async (name) => {
+  test.each(names)('%s: refusals cost a command or two, until the penalty begins', async (name) => {
     const [read, , remembered] = COSTS[name]
     const charge = chargeOf(name, LIMITED, { penalty })
     for (let i = 0; i < 3; i++) await billed(take([charge]), START_MS + i)

@@ -121,7 +121,7 @@ describe('takeUpTo()', () => {
   })
 })
 
-describe('a policy with block', () => {
+describe('a policy with a penalty', () => {
   const options = { policies: [{ name: 'api', ...slidingWindow('3/1s'), penalty: '1m', penaltyAfter: 2 }] }
 
   test('refuses who was refused as often as said, for as long as said', async () => {
@@ -148,7 +148,7 @@ describe('a policy with block', () => {
     expect(await limiter.take('alice')).toMatchObject({ granted: true })
   })
 
-  test('blocks in each process by itself while the store is away', async () => {
+  test('gives penalties in each process by itself while the store is away', async () => {
     const store = { isRemote: true, timeoutMs: 500, open: () => new AwayStore() }
     const { limiter } = subject({ ...options, store: store as never, log: () => {} })
     for (let i = 0; i < 5; i++) await limiter.take('alice')

@@ -109,7 +109,7 @@ describe.each(TIMED_STORES)('%s', (_name, { open, gapUs, configured, expectPrope
       )
     })
 
-    test('a refusal changes nothing, without a block', async () => {
+    test('a refusal changes nothing, without a penalty', async () => {
       const action = fc.record({ gapUs, demands: anyDemands, counts: anyCounts })
       await expectProperty(
         fc.asyncProperty(charges, fc.array(action, LONG), async (charges, actions) => {

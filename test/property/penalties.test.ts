@@ -128,7 +128,7 @@ describe.each(TIMED_STORES)('%s', (_name, { open, gapUs, expectProperty }) => {
       )
     })
 
-    test('a refusal changes nothing but what its charges with a block remember, and only until that ends', async () => {
+    test('a refusal changes nothing but what its charges with a penalty remember, and only until that ends', async () => {
       const action = fc.record({
         gapUs,
         asks: anyAsks,
@@ -175,6 +175,6 @@ describe.each(TIMED_STORES)('%s', (_name, { open, gapUs, expectProperty }) => {
   })
 })
 
-test('the laws were tried on callers that were blocked', () => {
+test('the laws were tried on callers with a penalty', () => {
   expect(blocked).toBeGreaterThan(50)
 })

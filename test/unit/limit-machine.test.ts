@@ -109,7 +109,7 @@ describe('LimitMachine: a reservation that does not fit', () => {
     expect(reserve(6, 0, { charge: { ...RULE, mode: 'shadow' } })).toBe(0)
   })
 
-  test('leads to a block only if no wait could have helped', () => {
+  test('leads to a penalty only if no wait could have helped', () => {
     const charge = { ...RULE, penalty: { durationMs: 60_000, after: 1 } }
     const reserveOver = (overrides: Partial<PreparedCharge>) => {
       const { usage, isProvisional } = machine.reserve({ ...prepare(3), charge, ...overrides }, START_US)

@@ -165,7 +165,7 @@ test('withRefusalCache() forgets a deleted key under all limits that it has had,
   expect(asked.length - before).toBe(1)
 })
 
-test('withRefusalCache() asks for each refusal that counts towards a block, and for none while it lasts', async () => {
+test('withRefusalCache() asks for each refusal that counts towards a penalty, and for none while it lasts', async () => {
   const { clock, asked, decide } = subject()
   const charge = second({ cost: 4, penalty: { durationMs: 60_000, after: 3 } })
   await decide(charge)
@@ -185,7 +185,7 @@ test('withRefusalCache() asks for each refusal that counts towards a block, and 
   expect(asked.length).toBe(5)
 })
 
-test('withRefusalCache() remembers a block of a charge whose charges may be given back, or of which some is reserved', async () => {
+test('withRefusalCache() remembers a penalty of a charge whose charges may be given back, or of which some is reserved', async () => {
   const { asked, decide } = subject()
   const blocked = { limit: 4, windowMs: 1_000 }
   const penalty = { durationMs: 60_000, after: 1 }
