@@ -137,6 +137,8 @@ test('a decision that is given up leaves nothing, whatever of its ends has arriv
           negotiation.addVote(index, machines[index]?.reserve(message, nowUs) as ObjectVote)
         }
         const { decision, awaited, kept } = negotiation.conclude()
+        // A cancel is whole: no other end follows.
+        for (const { message } of awaited) expect(message.isPartial && message.permits === 0).not.toBe(true)
         // Each may be lost, or come twice.
         if (isGivenUp)
           awaited.forEach((closing, n) => {
@@ -273,6 +275,35 @@ test('a decision that finds an object full of reservations is undecided, and lea
   expect(objects.usage).toEqual(before)
   first.close({ id: 1, permits: 0 }, objects.network.nowUs)
   expect((await decide()).granted).toBe(1)
+})
+
+test('a charge whose decider is gone lapses if its identity was new, and else stays', async () => {
+  const anyTimes = fc.record({
+    wasKnown: fc.boolean(),
+    permits: fc.integer({ min: 1, max: 20 }),
+    cost: fc.integer({ min: 1, max: 3 }),
+    looksAtMs: fc.uniqueArray(fc.integer({ min: 1, max: 39_999 }), { maxLength: 12 }),
+    restarts: fc.boolean(),
+  })
+  await expectProperty(
+    fc.asyncProperty(anyTimes, async ({ wasKnown, permits, cost, looksAtMs, restarts }) => {
+      const startUs = Math.ceil(START_MS) * 1000
+      const charge = chargeOf('sliding-window', [{ limit: 100, windowMs: 3_600_000 }], { cost })
+      const rows = new MemoryRows()
+      let machine = new LimitMachine(rows)
+      if (wasKnown) machine.reserve({ action: 'take', permits: 1, charge }, startUs)
+      const shared = { id: 1, siblings: [], hasNewcomers: true }
+      expect(machine.reserve({ action: 'take', permits, charge, shared }, startUs).isNew).toBe(!wasKnown)
+      for (const ms of [...looksAtMs.toSorted((a, b) => a - b), 40_000]) {
+        if (restarts) machine = new LimitMachine(rows)
+        expect(machine.settleOverdue(startUs + ms * 1000)).toEqual([])
+      }
+      const { usage, isNew } = machine.reserve({ action: 'peek', permits: 1, charge }, startUs + 40_000_000)
+      expect([isNew, usage[0]?.remaining]).toEqual([!wasKnown, wasKnown ? 100 - (1 + permits) * cost : 100])
+      expect(machine.inquire(1, startUs + 40_000_000)).toBe(wasKnown)
+    }),
+    400,
+  )
 })
 
 function usageOf(machine: LimitMachine, charge: StoreCharge, nowUs: number): ObjectVote['usage'] | undefined {
