@@ -35,8 +35,8 @@ export const FAULTS: readonly Fault[] = [
   {
     name: 'lease-too-long',
     file: 'src/core/engine/stages/leases.ts',
-    find: 'const expiresAtMs = sentAtMs + findUsableMs(request, leaseMs, sentAtMs)',
-    replace: 'const expiresAtMs = sentAtMs + findUsableMs(request, leaseMs, sentAtMs) + 1',
+    find: 'const expiresAtMs = sentAtMs + findUsableMs(request.charges, statuses, leaseMs, sentAtMs)',
+    replace: 'const expiresAtMs = sentAtMs + findUsableMs(request.charges, statuses, leaseMs, sentAtMs) + 1',
   },
   {
     name: 'case-not-folded',
@@ -68,5 +68,53 @@ export const FAULTS: readonly Fault[] = [
     find: 'this.add(COUNT_NAMES.requests[toOutcome(verdict)])',
     replace:
       "this.add(COUNT_NAMES.requests[toOutcome(verdict)])\n    if (verdict.outcome === 'limited') this.add(COUNT_NAMES.requests.limited)",
+  },
+  {
+    name: 'local-share-without-room',
+    file: 'src/core/engine/engine.ts',
+    find: 'Math.max(Math.floor(units * share), charge.cost + reserved)',
+    replace: 'Math.max(Math.floor(units * share), charge.cost)',
+  },
+  {
+    name: 'orphaned-new-identity',
+    file: 'src/core/store/durable-object/limit-machine.ts',
+    find: 'if (open.isNew) this.#void(id, open, nowMs)\n      else if (ageMs > ASK_UNTIL_MS)',
+    replace: 'if (ageMs > ASK_UNTIL_MS)',
+  },
+  {
+    name: 'breaker-counts-late-results',
+    file: 'src/core/engine/stages/circuit-breaker.ts',
+    find: 'if (phase !== this.#phase) return',
+    replace: 'if (phase === undefined) return',
+  },
+  {
+    name: 'refusal-cached-too-long',
+    file: 'src/core/engine/stages/refusal-memory.ts',
+    find: 'return nowMs >= receivedAtMs && nowMs < untilMs',
+    replace: 'return nowMs >= receivedAtMs && nowMs <= untilMs',
+  },
+  {
+    name: 'refusal-limit-without-end',
+    file: 'src/core/engine/stages/refusal-memory.ts',
+    find: 'return nowMs >= this.#startMs && nowMs < this.spanEndMs ? this.#calls : 0',
+    replace: 'return nowMs >= this.#startMs ? this.#calls : 0',
+  },
+  {
+    name: 'mirror-charges-one-permit',
+    file: 'src/core/engine/stages/mirror.ts',
+    find: 'permits: decision.granted,',
+    replace: 'permits: 1,',
+  },
+  {
+    name: 'hash-slot-settled-at-another-time',
+    file: 'src/core/engine/stages/hash-slots.ts',
+    find: 'return store.settle(own, Math.min(...ownTimesMs))',
+    replace: 'return store.settle(own, chargedAtMs)',
+  },
+  {
+    name: 'store-failure-uncounted',
+    file: 'src/gateway/statistics/recorder.ts',
+    find: 'this.#findMinute().addStoreFailure()',
+    replace: 'this.#findMinute()',
   },
 ]
