@@ -66,7 +66,7 @@ test.each([
   ['room for one request', { cost: 4 }, 0.1, { limits: [4, 100], burst: undefined, reserved: 0 }],
   ['a part of the burst', { burst: 50 }, 0.5, { limits: [5, 500], burst: 25, reserved: 0 }],
   ['a part of what is reserved', { reserved: 8 }, 0.5, { limits: [5, 500], burst: undefined, reserved: 4 }],
-  ['room besides that', { reserved: 9, cost: 1 }, 0.5, { limits: [5, 500], burst: undefined, reserved: 4 }],
+  ['room besides what is reserved', { reserved: 9 }, 0.89, { limits: [9, 890], burst: undefined, reserved: 8 }],
 ])('scaleToLocalShare() allows %s', (_name, charge, share, expected) => {
   expect(scaleCharge(charge, share)).toEqual(expected)
 })
