@@ -23,6 +23,10 @@ export class CommandError extends Error {
   }
 }
 
+export function createBugError(message: string): CommandError {
+  return new CommandError(message, { exit: 'unexpected', hint: 'This is a bug of sluice: please report it.' })
+}
+
 /** Names the reason why a connection failed, such as ECONNREFUSED. */
 export function findCause(error: unknown): string {
   const { name, code, cause } = error as {

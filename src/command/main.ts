@@ -2,7 +2,7 @@ import { CommanderError } from '@commander-js/extra-typings'
 import { StoreError } from '../core/model/store.ts'
 import { OptionError } from '../core/options/option-error.ts'
 import { CallerError } from '../gateway/callers/caller-in-text.ts'
-import { CommandError, EXIT_CODES, type Exit } from './command-error.ts'
+import { CommandError, createBugError, EXIT_CODES, type Exit } from './command-error.ts'
 import { createCompleter, createProgram } from './program.ts'
 import type { Run } from './subcommand.ts'
 import { Terminal } from './terminal.ts'
@@ -79,6 +79,5 @@ function toCommandError(error: unknown): CommandError {
   const { name = 'unknown', stack = '' } = error instanceof Error ? error : {}
   // Its message may hold anything, secrets included.
   const place = /\n\s+at (.*)/.exec(stack)?.[1] ?? ''
-  const hint = 'This is a bug of sluice: please report it.'
-  return new CommandError(`unexpected ${name} ${place}`.trim(), { exit: 'unexpected', hint })
+  return createBugError(`unexpected ${name} ${place}`.trim())
 }

@@ -6,15 +6,13 @@ import { Option } from '@commander-js/extra-typings'
 import type { getRequestListener } from '@hono/node-server'
 import { OptionError } from '../core/options/option-error.ts'
 import { openMemoryBackend } from '../core/store/memory/memory-store.ts'
-import { RedisCounters } from '../core/store/redis/counters/redis-counters.ts'
-import { RedisDocuments } from '../core/store/redis/documents/redis-documents.ts'
 import type { App } from '../gateway/app/app.ts'
-import type { createHandler } from '../gateway/create-handler.ts'
 import { integer } from '../http/config/values.ts'
 import { createProblemResponse, NOT_SERVED } from '../http/response/problem.ts'
 import { CommandError, findCause } from './command-error.ts'
 import { createOption } from './read-option.ts'
-import { type Connection, connect, createStore } from './redis/connection.ts'
+import { connect } from './redis/connection.ts'
+import { openDatabase } from './redis/open-database.ts'
 import { readSettings } from './settings/settings.ts'
 import { CONFIG, defineCommand, ENV, REDIS } from './subcommand.ts'
 import { withoutPlaces } from './worker-config.ts'
@@ -65,10 +63,12 @@ export const serve = defineCommand({
     const connection = isInMemory ? undefined : await connect(settings, env, redis, SILENCE_MS)
     try {
       const upstream = { fetch: async () => createProblemResponse(NOT_SERVED) }
-      // Other subcommands do not wait for them.
+      // Subcommands that serve nobody do not wait for them.
       const { createHandler } = await import('../gateway/create-handler.ts')
       const { getRequestListener } = await import('@hono/node-server')
-      const handler = await createHandler({ ...withoutPlaces(settings), UPSTREAM: upstream }, createOpener(connection))
+      const handler = await createHandler({ ...withoutPlaces(settings), UPSTREAM: upstream }, (config, now) =>
+        connection ? openDatabase(connection, config, config.storeTimeoutMs) : openMemoryBackend(now),
+      )
       const pending = new Set<Promise<unknown>>()
       const server = createServer(createListener(getRequestListener, handler, pending)).listen(port, host)
       server.keepAliveTimeout = KEEP_ALIVE_MS
@@ -87,17 +87,6 @@ export const serve = defineCommand({
     }
   },
 })
-
-/** @param connection without one, counts are in memory */
-function createOpener(connection: Connection | undefined): Parameters<typeof createHandler>[1] {
-  if (!connection) return (_, now) => openMemoryBackend(now)
-  const { client, secrets } = connection
-  return (config) => ({
-    limits: createStore(connection, config, config.storeTimeoutMs),
-    documents: async (key) => new RedisDocuments({ client, secrets, key, timeoutMs: config.storeTimeoutMs }),
-    counters: async (options) => new RedisCounters({ client, secrets, ...options }),
-  })
-}
 
 function createListener(adapt: typeof getRequestListener, handler: App, pending: Set<Promise<unknown>>) {
   const context = {

@@ -2,7 +2,8 @@ import { sleep } from '../core/runtime/sleep.ts'
 import { integer } from '../http/config/values.ts'
 import { formatDuration, formatNumber, formatPercent } from './format.ts'
 import { createOption, duration } from './read-option.ts'
-import { type Connection, connect, createStore, PATIENT_SILENCE_MS } from './redis/connection.ts'
+import { type Connection, connect, PATIENT_SILENCE_MS } from './redis/connection.ts'
+import { openDatabase } from './redis/open-database.ts'
 import { readSettings } from './settings/settings.ts'
 import { CONFIG, defineCommand, ENV, REDIS } from './subcommand.ts'
 import type { Terminal } from './terminal.ts'
@@ -46,7 +47,7 @@ export const top = defineCommand({
       const looks = options.iterations ?? (terminal.isLive ? Number.POSITIVE_INFINITY : 1)
       const watch = new KeyWatch({
         connection,
-        store: createStore(connection, config),
+        store: openDatabase(connection, config).limits,
         ownKeys: new OwnKeys(config),
         sample: options.sample,
         rows: options.rows,

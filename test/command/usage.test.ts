@@ -24,6 +24,22 @@ test('sluice usage looks into the database that is charged, also during a move',
   expect(await run(['usage', '--ip', IP], undefined, env)).toMatchObject({ code: 0, stderr: '' })
 })
 
+test('sluice usage needs and writes nothing of what a gateway has besides counts', async () => {
+  const token = (letter: string) => letter.repeat(32)
+  const tokens = { ADMIN_TOKEN: token('a'), DECIDE_TOKEN: token('d'), METRICS_TOKEN: token('m') }
+  const others = {
+    STATISTICS: 'on',
+    LOG_REFUSALS: '1',
+    LEASES: 'auto',
+    SHEDDING: 'on',
+    CORS_ORIGINS: 'https://acme.test',
+  }
+  const before = await contents()
+  const env = { ...tokens, ...others, ADMIN_HOST: 'ops.acme.test', SELF_SERVICE: 'on' }
+  expect(await run(['usage', '--ip', IP], undefined, env)).toMatchObject({ code: 0, stderr: '' })
+  expect(await contents()).toEqual(before)
+})
+
 const CONNECTIONS = [
   ['Upstash REST', []],
   ['redis://', ['--redis', `redis://127.0.0.1:${inject('redisPort')}`]],

@@ -1,4 +1,5 @@
-import type { InferOutput } from 'valibot'
+/** Runs operations through the admin API, wherever it answers, and explains its problems in words of the command. */
+import * as v from 'valibot'
 import type { skipped } from '../../gateway/admin/answers.ts'
 import type { Operation } from '../../gateway/admin/operation.ts'
 import { type Caller, createRequest, type Pairs } from '../../gateway/callers/caller.ts'
@@ -18,10 +19,42 @@ export interface Operator {
 }
 
 /** A problem of the API (RFC 9457). `pointer` is a JSON pointer into the body. */
-export type ProblemBody = Pick<Problem, 'status' | 'detail'> & { readonly pointer?: string | undefined }
+export type ProblemBody = Pick<Problem, 'code' | 'status' | 'detail'> & { readonly pointer?: string }
+
+/** The admin API of a gateway, or that of this process over a database. */
+export interface AdminApi extends Pick<Operator, 'name' | 'place'> {
+  readonly origin: string
+  readonly token: string
+  readonly fetch: (request: Request) => Promise<Response>
+  /** @param problem undefined if it answered neither with a problem nor as the operation does */
+  readonly explain: (response: Response, problem: ProblemBody | undefined) => CommandError
+}
+
+export function createOperator({ name, place, origin, token, fetch, explain }: AdminApi): Operator {
+  return {
+    name,
+    place,
+    async run<Answer>({ method, path, answer }: Operation<unknown, Answer>, input: object = {}) {
+      const isPost = method === 'POST'
+      const url = new URL(`/_sluice/admin${path}`, origin)
+      if (!isPost) url.search = `${new URLSearchParams(input as Readonly<Record<string, string>>)}`
+      const headers = { Authorization: `Bearer ${token}`, ...(isPost && { 'Content-Type': 'application/json' }) }
+      const body = isPost ? JSON.stringify(input) : null
+      const response = await fetch(new Request(url, { method, headers, body }))
+      const value: unknown = await response.json().catch(() => undefined)
+      if (response.status === 200) {
+        const { issues = [] } = v.safeParse(answer, value)
+        // A newer gateway may add members.
+        if (issues.every(({ expected }) => expected === 'never')) return value as Answer
+      }
+      const isProblem = response.headers.get('Content-Type')?.startsWith('application/problem+json')
+      throw explain(response, isProblem ? (value as ProblemBody) : undefined)
+    },
+  }
+}
 
 /** Names options of the command in place of names in a body. */
-export function explainProblem({ status, detail, pointer = '' }: ProblemBody): CommandError {
+export function explainProblem({ status, detail, pointer = '' }: Omit<ProblemBody, 'code'>): CommandError {
   const prefix = `${pointer.slice('#/'.length).replaceAll('/', '.')}: `
   const isPlaced = pointer !== '' && detail.startsWith(prefix)
   const option = findOptionName(pointer)
@@ -73,7 +106,7 @@ export async function readTarget(
 }
 
 /** Says of policies that were skipped why, and by which option the caller could have been named to them. */
-export function formatSkipped(policies: InferOutput<typeof skipped>): readonly string[] {
+export function formatSkipped(policies: v.InferOutput<typeof skipped>): readonly string[] {
   return policies.map(({ policy, reason, needs }) => {
     const option = needs === 'token' ? 'by its token' : `with ${findOptionName(`#/caller/${needs}`)}`
     return `${policy}: skipped, ${reason}${needs === null ? '' : `: name it ${option}`}`

@@ -1,9 +1,9 @@
+/** Asks the admin API of a gateway. */
 import * as v from 'valibot'
-import type { Operation } from '../../gateway/admin/operation.ts'
 import { environment, toOptionError } from '../../http/config/variables.ts'
 import { NOT_SERVED } from '../../http/response/problem.ts'
 import { CommandError, findCause } from '../command-error.ts'
-import { explainProblem, type Operator, type ProblemBody } from './operator.ts'
+import { createOperator, explainProblem, type Operator, type ProblemBody } from './operator.ts'
 
 const ANSWER_TIMEOUT_MS = 20_000
 
@@ -21,35 +21,24 @@ export function operateOverGateway(gateway: string, token: unknown, signal: Abor
   }
   const read = v.safeParse(ADMIN_TOKEN, { ADMIN_TOKEN: token })
   if (!read.success) throw toOptionError(read.issues[0])
-  return {
+  return createOperator({
     name: host,
     place: { gateway: host },
-    async run<Answer>({ method, path, answer }: Operation<unknown, Answer>, input: object = {}) {
-      const isPost = method === 'POST'
-      const url = new URL(`/_sluice/admin${path}`, origin)
-      if (!isPost) url.search = `${new URLSearchParams(input as Readonly<Record<string, string>>)}`
-      const response = await fetch(url, {
-        method,
-        headers: { Authorization: `Bearer ${token}`, ...(isPost && { 'Content-Type': 'application/json' }) },
-        ...(isPost && { body: JSON.stringify(input) }),
-        // A redirect would send the token to another host.
-        redirect: 'manual',
-        signal: AbortSignal.any([signal, AbortSignal.timeout(ANSWER_TIMEOUT_MS)]),
-      }).catch((error: unknown) => {
+    origin,
+    token,
+    explain: (response, problem) => explainRefusal(host, response, problem),
+    async fetch(request) {
+      const ends = AbortSignal.any([signal, AbortSignal.timeout(ANSWER_TIMEOUT_MS)])
+      // A redirect would send the token to another host.
+      return fetch(request, { redirect: 'manual', signal: ends }).catch((error: unknown) => {
         const hint = 'Is the URL right, and the Worker deployed?'
         throw new CommandError(`the gateway at ${host} cannot be reached (${findCause(error)})`, {
           exit: 'redis',
           hint,
         })
       })
-      const value: unknown = await response.json().catch(() => undefined)
-      if (response.status !== 200) throw explainRefusal(host, response, value)
-      const { issues = [] } = v.safeParse(answer, value)
-      // A newer gateway may add members.
-      if (issues.every(({ expected }) => expected === 'never')) return value as Answer
-      throw createNoAdminError(host, 'something other than what this version of sluice knows')
     },
-  }
+  })
 }
 
 function readUrl(text: string): URL {
@@ -60,10 +49,12 @@ function readUrl(text: string): URL {
   throw new CommandError('--gateway: expected https://, so that nobody reads the token on its way', { hint: URL_HINT })
 }
 
-function explainRefusal(host: string, { status, headers }: Response, value: unknown): CommandError {
-  const isProblem = headers.get('Content-Type')?.startsWith('application/problem+json')
-  const problem = isProblem ? (value as ProblemBody) : undefined
-  if (typeof problem?.detail !== 'string') return createNoAdminError(host, `${status}`)
+function explainRefusal(host: string, { status, headers }: Response, problem: ProblemBody | undefined): CommandError {
+  if (typeof problem?.detail !== 'string') {
+    const answer = status === 200 ? 'something other than what this version of sluice knows' : `${status}`
+    const message = `${host} answered ${answer}, and not as the admin API of a gateway`
+    return new CommandError(message, { exit: 'redis', hint: URL_HINT })
+  }
   if (problem.detail === NOT_SERVED.detail) {
     const hint = 'It needs the secret ADMIN_TOKEN; where ADMIN_HOST is set, it answers at that host alone.'
     return new CommandError(`the admin API is disabled at ${host}`, { exit: 'redis', hint })
@@ -77,9 +68,4 @@ function explainRefusal(host: string, { status, headers }: Response, value: unkn
   const seconds = headers.get('Retry-After')
   const hint = seconds === null ? 'Try again later.' : `Try again in ${seconds} s.`
   return new CommandError(`the gateway at ${host} says: ${error.message}`, { exit: 'redis', hint })
-}
-
-function createNoAdminError(host: string, answer: string): CommandError {
-  const message = `${host} answered ${answer}, and not as the admin API of a gateway`
-  return new CommandError(message, { exit: 'redis', hint: URL_HINT })
 }

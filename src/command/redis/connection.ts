@@ -2,10 +2,7 @@ import { Redis } from '@upstash/redis'
 import * as v from 'valibot'
 import { StoreError } from '../../core/model/store.ts'
 import { adaptUpstash, type RedisClient, readUpstashWords, UPSTASH_OPTIONS } from '../../core/store/redis/client.ts'
-import { LUA } from '../../core/store/redis/more-lua.ts'
-import { RedisStore } from '../../core/store/redis/redis-store.ts'
 import { adaptNodeRedis } from '../../core/store/redis/tcp-clients.ts'
-import type { Config } from '../../http/config/load-config.ts'
 import { restUrl } from '../../http/config/values.ts'
 import { CommandError, findCause } from '../command-error.ts'
 import type { Settings } from '../settings/settings.ts'
@@ -87,15 +84,6 @@ function isRedisUrl({ protocol, pathname, username, password }: URL): boolean {
     return false
   }
   return /^rediss?:$/.test(protocol) && /^\/?\d*$/.test(pathname)
-}
-
-export function createStore(
-  { client, secrets }: Pick<Connection, 'client' | 'secrets'>,
-  config: Config,
-  timeoutMs = CALL_TIMEOUT_MS,
-): RedisStore {
-  const algorithms = config.policies.map(({ algorithm }) => algorithm)
-  return new RedisStore({ client, secrets, algorithms, moreLua: LUA, timeoutMs })
 }
 
 async function connectOverRedis(url: URL, silenceMs: number): Promise<Connection> {
