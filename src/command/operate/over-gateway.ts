@@ -31,11 +31,8 @@ export function operateOverGateway(gateway: string, token: unknown, signal: Abor
       const ends = AbortSignal.any([signal, AbortSignal.timeout(ANSWER_TIMEOUT_MS)])
       // A redirect would send the token to another host.
       return fetch(request, { redirect: 'manual', signal: ends }).catch((error: unknown) => {
-        const hint = 'Is the URL right, and the Worker deployed?'
-        throw new CommandError(`the gateway at ${host} cannot be reached (${findCause(error)})`, {
-          exit: 'redis',
-          hint,
-        })
+        const message = `the gateway at ${host} cannot be reached (${findCause(error)})`
+        throw new CommandError(message, { exit: 'redis', hint: 'Is the URL right, and the Worker deployed?' })
       })
     },
   })
