@@ -1,13 +1,12 @@
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { Digest } from '../../core/runtime/digest.ts'
 import type { Log } from '../../core/runtime/log.ts'
-import { MemoryStore } from '../../core/store/memory/memory-store.ts'
 import { readCallerAddress } from '../../http/request/identity/address.ts'
 import { createProblem, createTemporary, type Problem } from '../../http/response/problem.ts'
+import { createAddressLimit } from './address-limit.ts'
 
 /** Wrong tokens that each isolate accepts from an address. */
 const ATTEMPTS = { limit: 10, windowMs: 60_000 }
-const ATTEMPT = { algorithm: 'sliding-window', limits: [ATTEMPTS], cost: 1, mode: 'enforce', reserved: 0 } as const
 
 const COOKIE = 'sluice_session'
 const SESSION_MS = 3_600_000
@@ -31,7 +30,7 @@ export type AdminAuth = ReturnType<typeof createAdminAuth>
  */
 export function createAdminAuth({ token, ipv6Prefix, digest, now, log }: AdminAuthOptions) {
   const isToken = createTokenCheck(token)
-  const attempts = new MemoryStore(now)
+  const findWaitMs = createAddressLimit(ATTEMPTS, now)
 
   /** @param given undefined: none that can be read @returns undefined if it is the token */
   function checkToken(request: Request, given: string | undefined): Problem | undefined {
@@ -41,12 +40,10 @@ export function createAdminAuth({ token, ipv6Prefix, digest, now, log }: AdminAu
 
   /** After too many wrong attempts, nobody is told whether this one was right. */
   function limitAttempts(request: Request, isRight: boolean): Problem | undefined {
-    const key = readCallerAddress(request, ipv6Prefix)
-    const action = isRight ? 'peek' : 'take'
-    const { granted, usage } = attempts.decideNow({ action, permits: 1, charges: [{ ...ATTEMPT, key }] })
-    if (!isRight) log('warn', { event: 'admin_refused', caller: digest(['ip', key]) })
-    if (granted > 0) return undefined
-    const waitMs = usage[0]?.[0]?.retryAfterMs ?? ATTEMPTS.windowMs
+    const address = readCallerAddress(request, ipv6Prefix)
+    const waitMs = findWaitMs(address, isRight ? 'peek' : 'take')
+    if (!isRight) log('warn', { event: 'admin_refused', caller: digest(['ip', address]) })
+    if (waitMs === undefined) return undefined
     return createTemporary('too_many_attempts', 429, 'Too many failed attempts. Try again later.', waitMs)
   }
 

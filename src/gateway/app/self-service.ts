@@ -2,7 +2,6 @@
 
 import type { RequestCharge } from '../../core/model/charge.ts'
 import { toLimitStatus } from '../../core/model/verdict.ts'
-import { MemoryStore } from '../../core/store/memory/memory-store.ts'
 import type { Config } from '../../http/config/load-config.ts'
 import { readCallerAddress } from '../../http/request/identity/address.ts'
 import type { RequestLimiter } from '../../http/request/request-limiter.ts'
@@ -10,11 +9,11 @@ import { createPathReader } from '../../http/request/target.ts'
 import { createProblem, createProblemResponse, createTemporary } from '../../http/response/problem.ts'
 import { setRateLimitHeaders } from '../../http/response/rate-limit-headers.ts'
 import { createRefusal } from '../../http/response/refusal.ts'
+import { createAddressLimit } from '../api/address-limit.ts'
 import type { RouteHandler } from '../api/route.ts'
 
 /** Answers of each isolate to an address: each costs a call to the store, whatever the caller's own limits. */
 const ANSWERS = { limit: 60, windowMs: 60_000 }
-const ANSWER = { algorithm: 'sliding-window', limits: [ANSWERS], cost: 1, mode: 'enforce', reserved: 0 } as const
 
 const WRONG_METHOD = createProblem('method_not_allowed', 405, 'Method not allowed; use GET.', {
   headers: { Allow: 'GET, HEAD, OPTIONS' },
@@ -31,7 +30,7 @@ export function createSelfService(
   now: () => number,
 ): RouteHandler {
   const { policies, headerFormat, ipv6Prefix, literalInPaths } = config
-  const answers = new MemoryStore(now)
+  const findWaitMs = createAddressLimit(ANSWERS, now)
   const readPath = createPathReader(literalInPaths)
   const sources = policies.flatMap(({ by, plans }) => (plans ? [...by, plans.source] : by))
   const named = sources.flatMap((source) => (source.kind === 'header' ? source.name : []))
@@ -46,10 +45,8 @@ export function createSelfService(
     if (method === 'OPTIONS')
       return new Response(null, { status: 204, headers: { ...WRONG_METHOD.headers, ...preflight } })
     if (method !== 'GET' && method !== 'HEAD') return createProblemResponse(WRONG_METHOD)
-    const key = readCallerAddress(request, ipv6Prefix)
-    const { granted, usage } = answers.decideNow({ action: 'take', permits: 1, charges: [{ ...ANSWER, key }] })
-    if (granted === 0) {
-      const waitMs = usage[0]?.[0]?.retryAfterMs ?? ANSWERS.windowMs
+    const waitMs = findWaitMs(readCallerAddress(request, ipv6Prefix))
+    if (waitMs !== undefined) {
       const detail = `Rate limit exceeded: ${ANSWERS.limit} requests per 1m.`
       return createProblemResponse(createTemporary('limit_exceeded', 429, detail, waitMs))
     }
