@@ -5,8 +5,7 @@ import { type Store, StoreError } from '../../core/model/store.ts'
 import { createDigestCharge, readUsage } from '../../gateway/callers/caller-charges.ts'
 import type { Config } from '../../http/config/load-config.ts'
 import type { Connection } from '../redis/connection.ts'
-import { countBare, scan } from '../upkeep/database.ts'
-import { findShareOfTable, SCRIPT_BUDGET_US } from '../upkeep/sweep.ts'
+import { countBare, findShareOfTable, SCRIPT_BUDGET_US, scan } from '../upkeep/database.ts'
 import { countUnitsPerSecond, findFullestLimit, isAtLimit, isIdle, type Look } from './activity.ts'
 
 const COUNT = 1_000

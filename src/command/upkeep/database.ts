@@ -1,3 +1,4 @@
+/** What upkeep and `top` do with the keys of a database, whoever made them. */
 import { isUtf8 } from 'node:buffer'
 import { KEY_LOCKING, SHEBANG_UNKNOWN } from '../../core/store/redis/redis-calls.ts'
 import { CommandError } from '../command-error.ts'
@@ -17,6 +18,18 @@ export async function scan({ send, kind }: Connection, cursor: string, match: st
   const names = found.map((name) => (typeof name !== 'string' && isUtf8(name) ? name.toString() : name))
   const keys = kind === 'rest' ? names.filter((name) => !name.includes(REPLACED)) : names
   return { cursor: `${next}`, keys, unnameable: names.length - keys.length }
+}
+
+/**
+ * Share of the key table that is passed at `cursor`, 0 to 1. SCAN counts from the highest bit of the cursor, so its bits,
+ * read from the lowest, are the binary digits of this share, whatever the size of the table is or becomes.
+ * https://github.com/redis/redis/blob/7.0/src/dict.c (dictScan)
+ */
+export function findShareOfTable(cursor: string): number {
+  let bits = BigInt(cursor)
+  let share = 0
+  for (let weight = 0.5; bits > 0n; bits >>= 1n, weight /= 2) if (bits & 1n) share += weight
+  return share
 }
 
 export async function countKeys({ send }: Connection): Promise<number> {
@@ -70,6 +83,9 @@ function isUnavailable(error: unknown): boolean {
 function readWords(error: unknown): string {
   return error instanceof DatabaseError ? error.words : ''
 }
+
+/** A script begins no more keys after this. */
+export const SCRIPT_BUDGET_US = 500
 
 /** An idempotent change of keys. */
 export interface Job {

@@ -1,7 +1,16 @@
+/** Walks through all keys of a database by SCAN, and applies a job to those that match. */
 import { setTimeout } from 'node:timers/promises'
 import { createReplyError } from '../../core/store/redis/redis-calls.ts'
 import { type Connection, DatabaseError, PASSING } from '../redis/connection.ts'
-import { countKeys, type Job, type KeyName, refuseCluster, scan } from './database.ts'
+import {
+  countKeys,
+  findShareOfTable,
+  type Job,
+  type KeyName,
+  refuseCluster,
+  SCRIPT_BUDGET_US,
+  scan,
+} from './database.ts'
 
 /** SCAN may return a key more than once; it is counted each time. */
 export type Tally = typeof NOTHING
@@ -46,8 +55,6 @@ export interface SweepOptions {
 }
 
 export const MAX_KEYS = 1_000
-/** A script begins no more keys after this. */
-export const SCRIPT_BUDGET_US = 500
 /** Keys of a script, which cannot end early if the server's clock stands still in it: 2.5 ms at 10 µs per key. */
 const BATCH = 250
 
@@ -61,86 +68,122 @@ const MAX_EXAMPLES = 5
  * at least once; keys that come or go meanwhile may be missed.
  * @throws {StoreError} if the server refuses, or does not answer for a minute; the last `onProgress` says where to resume
  */
-export async function sweep(options: SweepOptions): Promise<Readonly<SweepProgress>> {
-  const { connection, job, match, count = MAX_KEYS, sampleKeys = Number.POSITIVE_INFINITY, signal } = options
-  const { onProgress = () => {}, wait, nowMs = () => performance.now() } = options
-  const { cursor, tally } = options.from ?? { cursor: '0', tally: NOTHING }
-  const share = findShareOfTable(cursor)
-  const progress: SweepProgress = { tally: { ...tally }, cursor, share, isComplete: false, pauses: 0, examples: [] }
-  const end = new AbortController()
-  const stop = AbortSignal.any([end.signal, ...(signal ? [signal] : [])])
-  let size = 0
-  /** Estimated slots of the key table that this run has passed. */
-  let slots = 0
-  let isShareKnown = true
+export function sweep(options: SweepOptions): Promise<Readonly<SweepProgress>> {
+  return new Sweep(options).run()
+}
 
-  async function sweepPages(): Promise<void> {
-    const enough = tally.seen + sampleKeys
-    const hasSample = () => progress.tally.seen >= enough || slots >= 10 * sampleKeys
-    let next = scanFrom(cursor)
+class Sweep {
+  readonly #options: SweepOptions
+  readonly #count: number
+  readonly #progress: SweepProgress
+  readonly #end = new AbortController()
+  readonly #stop: AbortSignal
+  /** Keys of the database when the run began. */
+  #size = 0
+  /** Estimated slots of the key table that this run has passed. */
+  #slots = 0
+  #isShareKnown = true
+
+  constructor(options: SweepOptions) {
+    const { count = MAX_KEYS, from, signal } = options
+    const { cursor, tally } = from ?? { cursor: '0', tally: NOTHING }
+    this.#options = options
+    this.#count = count
+    const share = findShareOfTable(cursor)
+    this.#progress = { tally: { ...tally }, cursor, share, isComplete: false, pauses: 0, examples: [] }
+    this.#stop = AbortSignal.any([this.#end.signal, ...(signal ? [signal] : [])])
+  }
+
+  async run(): Promise<Readonly<SweepProgress>> {
+    const { connection, signal } = this.#options
     try {
-      while (!stop.aborted && !hasSample() && !progress.isComplete) {
+      await this.#awaitAnswer(() => refuseCluster(connection))
+      this.#size = await this.#awaitAnswer(() => countKeys(connection))
+      await this.#sweepPages()
+    } catch (error) {
+      // Calls in flight at a stop may fail.
+      if (!signal?.aborted || !isPassing(error)) throw error
+    }
+    return this.#progress
+  }
+
+  async #sweepPages(): Promise<void> {
+    const { sampleKeys = Number.POSITIVE_INFINITY } = this.#options
+    const { tally, cursor } = this.#progress
+    const enough = tally.seen + sampleKeys
+    const hasSample = () => tally.seen >= enough || this.#slots >= 10 * sampleKeys
+    let next = this.#scanFrom(cursor)
+    try {
+      while (!this.#stop.aborted && !hasSample() && !this.#progress.isComplete) {
         const page = await next
         // The next page is fetched while this one is processed. Its error is thrown where it is awaited.
-        if (page.cursor !== '0') next = scanFrom(page.cursor)
+        if (page.cursor !== '0') next = this.#scanFrom(page.cursor)
         next.catch(() => {})
-        await applyToPage(page)
-        if (!stop.aborted) advance(page.cursor)
+        await this.#applyToPage(page)
+        if (!this.#stop.aborted) this.#advance(page.cursor)
       }
     } finally {
-      end.abort()
+      this.#end.abort()
       await next.catch(() => {})
     }
   }
 
-  function scanFrom(cursor: string) {
-    return awaitAnswer(() => scan(connection, cursor, match, count))
+  #scanFrom(cursor: string) {
+    const { connection, match } = this.#options
+    return this.#awaitAnswer(() => scan(connection, cursor, match, this.#count))
   }
 
-  async function applyToPage({ keys, unnameable }: Awaited<ReturnType<typeof scan>>): Promise<void> {
-    add({ seen: unnameable, unnameable })
-    progress.examples.push(...keys.slice(0, MAX_EXAMPLES - progress.examples.length).map(String))
-    const length = Math.min(BATCH, count)
+  async #applyToPage({ keys, unnameable }: Awaited<ReturnType<typeof scan>>): Promise<void> {
+    const { examples } = this.#progress
+    this.#add({ seen: unnameable, unnameable })
+    examples.push(...keys.slice(0, MAX_EXAMPLES - examples.length).map(String))
+    const length = Math.min(BATCH, this.#count)
     const batches = Array.from({ length: Math.ceil(keys.length / length) }, (_, at) =>
-      applyToBatch(keys.slice(at * length, (at + 1) * length)),
+      this.#applyToBatch(keys.slice(at * length, (at + 1) * length)),
     )
     const ends = await Promise.allSettled(batches)
     for (const end of ends) if (end.status === 'rejected') throw end.reason
   }
 
-  async function applyToBatch(batch: readonly KeyName[]): Promise<void> {
+  async #applyToBatch(batch: readonly KeyName[]): Promise<void> {
+    const { connection, job, onProgress } = this.#options
+    const progress = this.#progress
     let rest = batch
     let length = batch.length
-    while (rest.length > 0 && !stop.aborted) {
+    while (rest.length > 0 && !this.#stop.aborted) {
       const keys = rest.slice(0, length)
-      const { changed, kept, gone, us } = await awaitAnswer(() => job.apply(connection, keys, SCRIPT_BUDGET_US))
+      const { changed, kept, gone, us } = await this.#awaitAnswer(() => job.apply(connection, keys, SCRIPT_BUDGET_US))
       const seen = changed + kept + gone
       if (!(seen > 0)) throw createReplyError()
       // The next script gets what this one managed.
       length = seen
       rest = rest.slice(seen)
       if (us !== undefined) progress.longestScriptUs = Math.max(us, progress.longestScriptUs ?? 0)
-      add({ seen, changed, kept, gone })
-      onProgress(progress)
+      this.#add({ seen, changed, kept, gone })
+      onProgress?.(progress)
     }
   }
 
-  function add(found: Partial<Tally>): void {
-    for (const [name, count] of Object.entries(found)) progress.tally[name as keyof Tally] += count
+  #add(found: Partial<Tally>): void {
+    for (const [name, count] of Object.entries(found)) this.#progress.tally[name as keyof Tally] += count
   }
 
-  function advance(cursor: string): void {
-    slots += count
+  #advance(cursor: string): void {
+    const progress = this.#progress
+    this.#slots += this.#count
     const share = cursor === '0' ? 1 : findShareOfTable(cursor)
     // A server other than Redis may count its cursors in another way.
-    if (share < progress.share) isShareKnown = false
-    progress.share = isShareKnown || cursor === '0' ? share : Math.min(slots / size, 0.99)
+    if (share < progress.share) this.#isShareKnown = false
+    progress.share = this.#isShareKnown || cursor === '0' ? share : Math.min(this.#slots / this.#size, 0.99)
     progress.cursor = cursor
     progress.isComplete = cursor === '0'
-    onProgress(progress)
+    this.#options.onProgress?.(progress)
   }
 
-  async function awaitAnswer<T>(call: () => Promise<T>): Promise<T> {
+  /** Repeats a call until it is answered, or the server was silent for a minute. */
+  async #awaitAnswer<T>(call: () => Promise<T>): Promise<T> {
+    const { onProgress, nowMs = () => performance.now(), wait } = this.#options
+    const progress = this.#progress
     const startedMs = nowMs()
     for (let waitMs = MIN_WAIT_MS; ; waitMs = Math.min(2 * waitMs, MAX_WAIT_MS)) {
       try {
@@ -148,36 +191,14 @@ export async function sweep(options: SweepOptions): Promise<Readonly<SweepProgre
         progress.waitsFor = undefined
         return answer
       } catch (error) {
-        if (!isPassing(error) || stop.aborted || nowMs() - startedMs > GIVE_UP_AFTER_MS) throw error
+        if (!isPassing(error) || this.#stop.aborted || nowMs() - startedMs > GIVE_UP_AFTER_MS) throw error
         if (waitMs === MIN_WAIT_MS) progress.pauses++
         progress.waitsFor = error.message
-        onProgress(progress)
-        await (wait ? wait(waitMs) : setTimeout(waitMs, undefined, { signal: stop }).catch(() => {}))
+        onProgress?.(progress)
+        await (wait ? wait(waitMs) : setTimeout(waitMs, undefined, { signal: this.#stop }).catch(() => {}))
       }
     }
   }
-
-  try {
-    await awaitAnswer(() => refuseCluster(connection))
-    size = await awaitAnswer(() => countKeys(connection))
-    await sweepPages()
-  } catch (error) {
-    // Calls in flight at a stop may fail.
-    if (!signal?.aborted || !isPassing(error)) throw error
-  }
-  return progress
-}
-
-/**
- * Share of the key table that is passed at `cursor`, 0 to 1. SCAN counts from the highest bit of the cursor, so its bits,
- * read from the lowest, are the binary digits of this share, whatever the size of the table is or becomes.
- * https://github.com/redis/redis/blob/7.0/src/dict.c (dictScan)
- */
-export function findShareOfTable(cursor: string): number {
-  let bits = BigInt(cursor)
-  let share = 0
-  for (let weight = 0.5; bits > 0n; bits >>= 1n, weight /= 2) if (bits & 1n) share += weight
-  return share
 }
 
 /** A call without an answer, too, may succeed later. */

@@ -1,8 +1,15 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Connection } from '../../../src/command/redis/connection.ts'
-import { countBare, countKeys, deleteKeys, expire, scan } from '../../../src/command/upkeep/database.ts'
-import { findShareOfTable, type SweepOptions, sweep } from '../../../src/command/upkeep/sweep.ts'
+import {
+  countBare,
+  countKeys,
+  deleteKeys,
+  expire,
+  findShareOfTable,
+  scan,
+} from '../../../src/command/upkeep/database.ts'
+import { type SweepOptions, sweep } from '../../../src/command/upkeep/sweep.ts'
 import { findFreePort } from '../../../tools/free-port.ts'
 import { type RedisServer, startRedisServer } from '../../../tools/redis-server.ts'
 import { type RestFront, startRestFront } from '../../../tools/rest-front.ts'
