@@ -1,3 +1,4 @@
+/** A small file from which a stopped or killed run resumes. */
 import { createHash } from 'node:crypto'
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { homedir } from 'node:os'
@@ -13,7 +14,9 @@ const UNFINISHED = v.object({
   seconds: v.pipe(v.number(), v.minValue(0)),
 })
 
-/** A small file from which a stopped or killed run resumes, one per job. */
+export type Unfinished = v.InferOutput<typeof UNFINISHED>
+
+/** One per job. */
 export class ResumeFile {
   readonly path: string
 
@@ -25,7 +28,7 @@ export class ResumeFile {
   }
 
   /** @returns undefined if it is missing or unusable */
-  read(): v.InferOutput<typeof UNFINISHED> | undefined {
+  read(): Unfinished | undefined {
     try {
       return v.parse(UNFINISHED, JSON.parse(readFileSync(this.path, 'utf8')))
     } catch {
@@ -34,7 +37,7 @@ export class ResumeFile {
   }
 
   /** Replaces the file atomically. @returns false if it cannot be written */
-  write(unfinished: v.InferOutput<typeof UNFINISHED>): boolean {
+  write(unfinished: Unfinished): boolean {
     const draft = `${this.path}.${process.pid}`
     try {
       mkdirSync(dirname(this.path), { recursive: true, mode: 0o700 })

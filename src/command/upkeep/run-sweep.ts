@@ -1,3 +1,4 @@
+/** Asks, runs and reports a sweep, and goes on from where an earlier one has stopped: what `expire` and `delete` share. */
 import { type Command, Option } from '@commander-js/extra-typings'
 import { StoreError } from '../../core/model/store.ts'
 import { integer } from '../../http/config/values.ts'
@@ -7,8 +8,9 @@ import { createOption } from '../read-option.ts'
 import { connect, PATIENT_SILENCE_MS } from '../redis/connection.ts'
 import { readSettings } from '../settings/settings.ts'
 import { CONFIG, type Context, ENV, REDIS, YES } from '../subcommand.ts'
+import type { Terminal } from '../terminal.ts'
 import { countKeys, type Job } from './database.ts'
-import { ResumeFile } from './resume-file.ts'
+import { ResumeFile, type Unfinished } from './resume-file.ts'
 import { MAX_KEYS, type SweepOptions, type SweepProgress, sweep, type Tally } from './sweep.ts'
 
 const KEYS_BEFORE_QUESTION = 1_000
@@ -78,18 +80,12 @@ export async function runSweep(context: Context, flags: SweepFlags, command: Swe
 async function applyJob(
   { terminal, signal }: Context,
   { resume, dryRun, sample }: SweepFlags,
-  { formatSummary, toJson }: SweepCommand,
+  command: SweepCommand,
   options: SweepOptions,
   file: ResumeFile | undefined,
 ): Promise<Exit> {
-  const unfinished = file?.read()
-  const from = resume ? unfinished : undefined
-  if (from) terminal.note(`going on at ${formatPercent(from.share)}`)
-  else if (resume) terminal.note('no earlier run to go on from: beginning at the start')
-  else if (unfinished) {
-    terminal.note(`an earlier run stopped at ${formatPercent(unfinished.share)}; --resume would go on from there`)
-  }
-  const { share: startShare = 0, seconds: earlierSeconds = 0 } = from ?? {}
+  const from = findStart(terminal, file, resume === true)
+  const { share: startShare = 0, seconds: earlierSeconds = 0, tally: earlier } = from ?? {}
   const startedMs = performance.now()
   const seconds = () => (performance.now() - startedMs) / 1_000
   const save = ({ cursor, tally, share }: SweepProgress) =>
@@ -116,22 +112,59 @@ async function applyJob(
       throw new CommandError(error.message, { exit: 'redis', hint })
     })
     .finally(() => bar.stop())
-  const { isComplete, tally, share, examples, pauses, longestScriptUs } = summary
+  const { isComplete, share, pauses } = summary
   if (isComplete) file?.remove()
-  const took = seconds()
   const isDryRun = (dryRun ?? sample) === true
-  const keysPerSecond = Math.round((tally.seen - (from?.tally.seen ?? 0)) / Math.max(took, 0.001))
-  const matching = sample ? extrapolate(tally.seen, summary) : null
+  const run = { match: options.match, isDryRun, isSample: sample === true, seconds: seconds(), earlierSeconds, earlier }
+  showSummary(terminal, command, summary, run)
+  if (isComplete && (from || pauses > 0)) {
+    terminal.note('if Redis was restarted or failed over meanwhile, keys were missed: run it once more')
+  }
+  if (isComplete || (sample && !signal.aborted)) return 'done'
+  const hint = save(summary) ? ': the same command with --resume goes on from there' : ''
+  terminal.note(`stopped at ${formatPercent(share)}${hint}`)
+  return 'interrupted'
+}
+
+/** @returns where an earlier run has stopped, if this one is to go on from there */
+function findStart(terminal: Terminal, file: ResumeFile | undefined, resumes: boolean): Unfinished | undefined {
+  const unfinished = file?.read()
+  const share = unfinished && formatPercent(unfinished.share)
+  if (resumes) {
+    terminal.note(share ? `going on at ${share}` : 'no earlier run to go on from: beginning at the start')
+  } else if (share) terminal.note(`an earlier run stopped at ${share}; --resume would go on from there`)
+  return resumes ? unfinished : undefined
+}
+
+interface Run {
+  readonly match: string
+  readonly isDryRun: boolean
+  readonly isSample: boolean
+  readonly seconds: number
+  /** What the runs before this one took, and what they had seen. */
+  readonly earlierSeconds: number
+  readonly earlier: Tally | undefined
+}
+
+function showSummary(
+  terminal: Terminal,
+  { formatSummary, toJson }: SweepCommand,
+  summary: SweepProgress,
+  { match, isDryRun, isSample, seconds, earlierSeconds, earlier }: Run,
+): void {
+  const { isComplete, tally, share, examples, pauses, longestScriptUs } = summary
+  const keysPerSecond = Math.round((tally.seen - (earlier?.seen ?? 0)) / Math.max(seconds, 0.001))
+  const matching = isSample ? extrapolate(tally.seen, summary) : null
   const result = {
     complete: isComplete,
     dryRun: isDryRun,
-    match: options.match,
+    match,
     seen: tally.seen,
-    ...toJson(tally, sample ? extrapolate(tally.changed, summary) : null),
+    ...toJson(tally, isSample ? extrapolate(tally.changed, summary) : null),
     gone: tally.gone,
     unnameable: tally.unnameable,
     share: round(share),
-    seconds: round(earlierSeconds + took),
+    seconds: round(earlierSeconds + seconds),
     keysPerSecond,
     longestScriptMs: longestScriptUs === undefined ? null : longestScriptUs / 1_000,
     pauses,
@@ -142,7 +175,7 @@ async function applyJob(
     const lines = [formatSummary(tally, isDryRun)]
     if (matching !== null && !isComplete) {
       lines.unshift(`looked at ${formatPercent(share)} of the database; about ${formatNumber(matching)} keys match`)
-      const whole = formatNumber(Math.ceil(took / Math.max(share, 0.0001)))
+      const whole = formatNumber(Math.ceil(seconds / Math.max(share, 0.0001)))
       lines.push(`a whole run that changes nothing would take about ${whole} s`)
     }
     if (isDryRun && examples.length > 0) lines.push(`e.g. ${quote(examples)}`)
@@ -150,15 +183,8 @@ async function applyJob(
       const skipped = formatNumber(tally.unnameable)
       lines.push(`${skipped} skipped: their names are not text, which REST cannot carry (redis:// can)`)
     }
-    return [...lines, `${took.toFixed(1)} s, ${formatNumber(keysPerSecond)} keys/s`].join('\n')
+    return [...lines, `${seconds.toFixed(1)} s, ${formatNumber(keysPerSecond)} keys/s`].join('\n')
   })
-  if (isComplete && (from || pauses > 0)) {
-    terminal.note('if Redis was restarted or failed over meanwhile, keys were missed: run it once more')
-  }
-  if (isComplete || (sample && !signal.aborted)) return 'done'
-  const hint = save(summary) ? ': the same command with --resume goes on from there' : ''
-  terminal.note(`stopped at ${formatPercent(share)}${hint}`)
-  return 'interrupted'
 }
 
 function extrapolate(found: number, { share }: Pick<SweepProgress, 'share'>): number {
