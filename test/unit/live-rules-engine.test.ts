@@ -8,7 +8,7 @@ import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'
 import { MemoryDocuments } from '../../src/core/store/memory/memory-tables.ts'
 import type { Rules } from '../../src/gateway/rules/document.ts'
 import { withEntry, withoutEntry } from '../../src/gateway/rules/edit-rules.ts'
-import { createRulesEngine, type LiveRulesEngine } from '../../src/gateway/rules/live-rules-engine.ts'
+import { LiveRulesEngine } from '../../src/gateway/rules/live-rules-engine.ts'
 import { loadConfig } from '../../src/http/config/load-config.ts'
 import { composeLimiter } from '../../src/http/request/request-limiter.ts'
 import { createPathReader } from '../../src/http/request/target.ts'
@@ -52,7 +52,7 @@ class Site {
       readHistory: () => this.documents.readHistory(),
       write: (write) => this.documents.write(write),
     }
-    this.limiter = createRulesEngine({
+    this.limiter = new LiveRulesEngine({
       readClaim: undefined,
       auditLog: new MemoryDocuments(now),
       rules: { refreshMs: REFRESH_MS, isShadow: config.rules?.isShadow ?? false },
@@ -89,7 +89,7 @@ class Site {
 
 const block = (rules: Rules) => withEntry('blocks', rules, TOKEN)
 
-describe('createRulesEngine() reads the rules', () => {
+describe('LiveRulesEngine reads the rules', () => {
   test('before the first request is decided', async () => {
     const site = new Site()
     await site.edit(block)
@@ -267,7 +267,7 @@ describe('createRulesEngine() reads the rules', () => {
   })
 })
 
-test('createRulesEngine() blocks exempt requests too, and asks no store for it', async () => {
+test('LiveRulesEngine blocks exempt requests too, and asks no store for it', async () => {
   const site = new Site({ EXEMPT: 'GET /healthz' })
   await site.edit(block)
   expect([await site.kind('abc', '/healthz'), await site.kind('other', '/healthz')]).toEqual(['blocked', 'admitted'])

@@ -9,7 +9,7 @@ import {
   updateDocument,
   type VersionId,
 } from '../../core/store/documents.ts'
-import { createRulesEngine, type LiveRulesEngine, type LiveRulesEngineOptions } from './live-rules-engine.ts'
+import { LiveRulesEngine, type LiveRulesEngineOptions } from './live-rules-engine.ts'
 
 export interface RulesOptions extends Omit<LiveRulesEngineOptions, 'documents' | 'auditLog'> {
   readonly backend: Pick<Backend, 'documents'>
@@ -22,7 +22,7 @@ export function formatRulesKey(keyPrefix: string): string {
 }
 
 /** Where changes that concern single callers are recorded. */
-export function formatAuditLogKey(keyPrefix: string): string {
+function formatAuditLogKey(keyPrefix: string): string {
   return `${keyPrefix}:audit`
 }
 
@@ -30,7 +30,7 @@ export async function openRules(options: RulesOptions): Promise<LiveRulesEngine>
   const { keyPrefix } = options.config
   const documents = await openDocuments(formatRulesKey(keyPrefix), options)
   const auditLog = await openDocuments(formatAuditLogKey(keyPrefix), options)
-  return createRulesEngine({ ...options, documents, auditLog })
+  return new LiveRulesEngine({ ...options, documents, auditLog })
 }
 
 async function openDocuments(key: string, { backend, mirror, log }: RulesOptions): Promise<DocumentStore> {

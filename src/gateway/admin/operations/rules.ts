@@ -30,9 +30,9 @@ export const rules = defineOperation({
   summary: 'The rules: blocks, allows, overrides and policies that apply without a deploy',
   answer: answers.rules,
   async run(context) {
-    const { documents, state } = requireRules(context)
-    const { rules, ...revision } = await readCurrentRules(documents)
-    const { readAtMs = null, problem = null, ...own } = state()
+    const engine = requireRules(context)
+    const { rules, ...revision } = await readCurrentRules(engine.documents)
+    const { readAtMs = null, problem = null, ...own } = engine.state()
     return { ...revision, rules: toDocument(rules), isolate: { ...own, readAtMs, problem } }
   },
 })
