@@ -180,14 +180,25 @@ export class DurableObjectStore implements Store {
   }
 }
 
-/** Names all that an object needs of a charge: not its policy, which may be large, and no calendar, but its ends. */
+/**
+ * Copies what an object needs of a charge, which may be that of a policy with all its settings. A field that is new must be
+ * sent or left out here.
+ */
 function toObjectCharge(charge: StoreCharge): StoreCharge {
-  const { key, algorithm, cost, mode, reserved, burst, slot, counts, penalty } = charge
-  const limits = charge.limits.map(({ limit, windowMs, calendar }) => {
-    return { limit, windowMs, endsMs: calendar?.findEnds(Date.now()) }
-  })
-  // JSON leaves out what is undefined.
-  return { key, algorithm, limits, cost, mode, reserved, burst, slot, counts, penalty } as StoreCharge
+  const { key, algorithm, limits, cost, mode, reserved, burst, slot, counts, penalty, ...unsent } = charge
+  const { plan: _, needsSettlement: __, ...others } = unsent
+  others satisfies Readonly<Record<keyof typeof others, never>>
+  return {
+    ...{ key, algorithm, cost, mode, reserved },
+    // A calendar is a function: the object gets its ends.
+    limits: limits.map(({ limit, windowMs, calendar }) => {
+      return { limit, windowMs, ...(calendar && { endsMs: calendar.findEnds(Date.now()) }) }
+    }),
+    ...(burst !== undefined && { burst }),
+    ...(slot !== undefined && { slot }),
+    ...(counts && { counts }),
+    ...(penalty && { penalty }),
+  }
 }
 
 /**
