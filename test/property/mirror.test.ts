@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
-import { ALGORITHMS } from '../../src/core/algorithms/algorithm-table.ts'
+import { holdsSlots } from '../../src/core/algorithms/algorithm-table.ts'
 import { findLongestMs } from '../../src/core/algorithms/sliding-window.ts'
 import { type MirrorCount, withMirror } from '../../src/core/engine/stages/mirror.ts'
 import type { Decision, DecisionRequest, StoreCharge } from '../../src/core/model/charge.ts'
@@ -173,7 +173,7 @@ describe.each([
     },
   )
 
-  test.each(EVERY_ALGORITHM.filter((name) => !ALGORITHMS[name].holdsSlots))(
+  test.each(EVERY_ALGORITHM.filter((algorithm) => !holdsSlots({ algorithm })))(
     '%s: whoever is blocked stays so over the move',
     async (name) => {
       // Low limits and long blocks, so that somebody is blocked at most moves.

@@ -1,4 +1,4 @@
-import { ALGORITHMS } from '../../core/algorithms/algorithm-table.ts'
+import { ALGORITHMS, holdsSlots } from '../../core/algorithms/algorithm-table.ts'
 import type { LeaseSize } from '../../core/engine/stages/leases.ts'
 import { ALGORITHM_NAMES, type AlgorithmName, formatWindow } from '../../core/model/limits.ts'
 import type { RequestPolicy } from '../../core/model/policy.ts'
@@ -23,7 +23,7 @@ const MAX_VARIANTS = 24
 /** The policy that RATE_LIMITS makes. */
 const DEFAULT_POLICY = 'default'
 /** Algorithms that count requests over time: a log does not say how long a slot was held. */
-export const SIMULATED_ALGORITHMS = ALGORITHM_NAMES.filter((name) => !ALGORITHMS[name].holdsSlots)
+export const SIMULATED_ALGORITHMS = ALGORITHM_NAMES.filter((algorithm) => !holdsSlots({ algorithm }))
 
 /** Combines each of the limits with each of the algorithms and leases. @throws {CommandError} if these are too many */
 export function combine({ limits, algorithm, leases }: Alternatives): readonly Variant[] {

@@ -13,8 +13,6 @@ export interface AlgorithmEntry {
   readonly letter: string
   // biome-ignore lint/suspicious/noExplicitAny: a table of algorithms, each over a state that only it reads
   readonly implementation: Algorithm<any>
-  /** Units are held until they are released or their deadline, not counted in a window. */
-  readonly holdsSlots?: true
   readonly hasBurst?: true
   /** Its limits hold in every window, in windows aligned to the clock, or in windows that begin with their first unit. */
   readonly windows?: 'every' | 'aligned' | 'own'
@@ -29,7 +27,7 @@ export interface AlgorithmEntry {
   readonly detectsNewIdentities?: true
 }
 
-export const ALGORITHMS: Readonly<Record<AlgorithmName, AlgorithmEntry>> = {
+const TABLE = {
   'sliding-window': {
     letter: 'w',
     implementation: slidingWindow,
@@ -43,9 +41,15 @@ export const ALGORITHMS: Readonly<Record<AlgorithmName, AlgorithmEntry>> = {
   quota: { letter: 'q', implementation: quota, windows: 'own', lease: 'windowed' },
   'sorted-set': { letter: 'z', implementation: sortedSet, windows: 'every', isLog: true, lease: 'dated' },
   // No leases: a slot is held by one request.
-  concurrency: { letter: 'c', implementation: concurrency, holdsSlots: true },
-}
+  concurrency: { letter: 'c', implementation: concurrency },
+} satisfies Readonly<Record<AlgorithmName, AlgorithmEntry>>
 
+export const ALGORITHMS: Readonly<Record<AlgorithmName, AlgorithmEntry>> = TABLE
+
+export type AlgorithmState<Name extends AlgorithmName> =
+  (typeof TABLE)[Name]['implementation'] extends Algorithm<infer State> ? State : never
+
+/** Units are then held until they are released or their deadline, not counted in a window. */
 export function holdsSlots({ algorithm }: { readonly algorithm: AlgorithmName }): boolean {
-  return ALGORITHMS[algorithm].holdsSlots === true
+  return ALGORITHMS[algorithm].implementation.slots !== undefined
 }

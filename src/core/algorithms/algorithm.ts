@@ -50,6 +50,17 @@ export interface Algorithm<State> {
     chargedAtMs: number,
     units: number,
   ): Commit<State> | undefined
+  /** Set if units are held in slots. */
+  readonly slots?: Slots<State>
+}
+
+/** Changes to slots that a charge may have taken. Each returns undefined if nothing changes. */
+export interface Slots<State> {
+  release(state: State | undefined, slot: number): Commit<State> | undefined
+  /** Releases a slot even if the call that takes it arrives later. */
+  revoke(state: State | undefined, slot: number, nowMs: number): Commit<State>
+  /** Extends the deadline of a slot that is still held. */
+  renew(state: State | undefined, slot: number, nowMs: number, windowMs: number): Commit<State> | undefined
 }
 
 export interface Commit<State> {

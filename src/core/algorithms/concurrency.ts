@@ -45,17 +45,18 @@ export const concurrency: Algorithm<ConcurrencyState> = {
     removePast(state, nowMs)
     return keep(state, nowMs, windowMs)
   },
+
+  slots: { release: releaseSlot, revoke: revokeSlot, renew: renewSlot },
 }
 
-export function releaseSlot(state: ConcurrencyState, slot: number): Commit<ConcurrencyState> | undefined {
-  if (!state.slots.delete(slot)) return undefined
+export function releaseSlot(state: ConcurrencyState | undefined, slot: number): Commit<ConcurrencyState> | undefined {
+  if (!state?.slots.delete(slot)) return undefined
   // Redis has no empty sets.
   if (state.slots.size === 0) state.expiresAtMs = 0
   return { state }
 }
 
-/** Releases a slot even if the call that takes it arrives later. */
-export function revokeSlot(
+function revokeSlot(
   state: ConcurrencyState = createEmptyState(),
   slot: number,
   nowMs: number,
@@ -70,13 +71,13 @@ export function findLifetimeMs(windowMs: number): number {
   return Math.max(windowMs, LONGEST_WAY_MS)
 }
 
-/** Extends the deadline of a slot that is still held. */
 export function renewSlot(
-  state: ConcurrencyState,
+  state: ConcurrencyState | undefined,
   slot: number,
   nowMs: number,
   windowMs: number,
-): Commit<ConcurrencyState> {
+): Commit<ConcurrencyState> | undefined {
+  if (!state) return undefined
   const held = state.slots.get(slot)
   if (held) state.slots.set(slot, { ...held, deadlineMs: nowMs + windowMs })
   return keep(state, nowMs, windowMs)

@@ -1,7 +1,6 @@
 import type { StoreCharge } from '../model/charge.ts'
 import type { Commit } from './algorithm.ts'
 import { ALGORITHMS } from './algorithm-table.ts'
-import { type ConcurrencyState, releaseSlot, renewSlot, revokeSlot } from './concurrency.ts'
 
 /** A change to an earlier charge, which may or may not have reached the store. */
 export type Correction =
@@ -11,14 +10,11 @@ export type Correction =
 /** @returns undefined if nothing changes */
 export function applyCorrection(correction: Correction, state: unknown, nowUs: number): Commit<unknown> | undefined {
   const { kind, charge } = correction
+  const { settle, slots } = ALGORITHMS[charge.algorithm].implementation
   if (kind === 'settle') {
     const { units, chargedAtMs } = correction
-    return ALGORITHMS[charge.algorithm].implementation.settle?.(state, charge, nowUs, chargedAtMs, units)
+    return settle?.(state, charge, nowUs, chargedAtMs, units)
   }
-  const held = state as ConcurrencyState | undefined
   const { slot = 0, limits } = charge
-  const nowMs = Math.floor(nowUs / 1000)
-  if (kind === 'revoke') return revokeSlot(held, slot, nowMs)
-  if (!held) return undefined
-  return kind === 'release' ? releaseSlot(held, slot) : renewSlot(held, slot, nowMs, limits[0]?.windowMs ?? 0)
+  return slots?.[kind](state, slot, Math.floor(nowUs / 1000), limits[0]?.windowMs ?? 0)
 }

@@ -1,4 +1,4 @@
-import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
+import { ALGORITHMS, holdsSlots } from '../algorithms/algorithm-table.ts'
 import {
   type AlgorithmName,
   DURATION_EXPECTED,
@@ -72,13 +72,14 @@ export function readLimits(
   readCalendarLimits?: ReadCalendarLimits,
 ): Pick<Policy, 'limits' | 'burst'> {
   const { name, algorithm, limits, burst, slotTtl, allowLargeLog } = options
-  const { holdsSlots, hasBurst, isLog } = ALGORITHMS[algorithm]
+  const { hasBurst, isLog } = ALGORITHMS[algorithm]
+  const isOfSlots = holdsSlots(options)
   if (burst !== undefined && !hasBurst) fail('burst', 'algorithm = "token-bucket" with it')
-  if (slotTtl !== undefined && !holdsSlots) fail('slotTtl', 'algorithm = "concurrency" with it')
+  if (slotTtl !== undefined && !isOfSlots) fail('slotTtl', 'algorithm = "concurrency" with it')
   if (limits === undefined) return { limits: [], burst: undefined }
   const byCalendar = readCalendarLimits?.({ ...options, limits }, fail)
   // Slots have no window in their name.
-  if (holdsSlots) return { limits: [{ ...readSlots(limits, slotTtl, fail), name }], burst: undefined }
+  if (isOfSlots) return { limits: [{ ...readSlots(limits, slotTtl, fail), name }], burst: undefined }
   const parsed = byCalendar ?? parseLimits(limits) ?? fail('limits', LIMITS_EXPECTED)
   const [rate, ...others] = parsed
   if (hasBurst) {
@@ -137,7 +138,7 @@ export function readPenalty(
     return undefined
   }
   // A slot may be released at any time: a refused caller has not made too many requests.
-  if (ALGORITHMS[algorithm].holdsSlots) fail('penalty', 'an algorithm other than "concurrency" with it')
+  if (holdsSlots({ algorithm })) fail('penalty', 'an algorithm other than "concurrency" with it')
   // Refusals that a sliding window counts are a millisecond apart, so later ones would lengthen the window.
   const longestMs = Math.max(...limits.map(({ windowMs }) => windowMs))
   if ((penaltyAfter ?? 1) > longestMs) {

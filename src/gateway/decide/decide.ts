@@ -1,5 +1,5 @@
 import * as v from 'valibot'
-import { ALGORITHMS } from '../../core/algorithms/algorithm-table.ts'
+import { holdsSlots } from '../../core/algorithms/algorithm-table.ts'
 import type { Charge } from '../../core/model/charge.ts'
 import { ALGORITHM_NAMES } from '../../core/model/limits.ts'
 import { ON_STORE_ERROR, POLICY_MODES, type Policy, type RequestPolicy } from '../../core/model/policy.ts'
@@ -43,7 +43,10 @@ const named = v.strictObject({
 const own = v.strictObject({
   limits: describe(text, 'Such as `10/1s, 120/1m`. Other limits have other counts.'),
   name: v.optional(text, NAME),
-  algorithm: v.optional(v.picklist(ALGORITHM_NAMES.filter((name) => !ALGORITHMS[name].holdsSlots)), 'sliding-window'),
+  algorithm: v.optional(
+    v.picklist(ALGORITHM_NAMES.filter((algorithm) => !holdsSlots({ algorithm }))),
+    'sliding-window',
+  ),
   burst: v.optional(count),
   allowLargeLog: v.optional(v.boolean()),
   mode: v.optional(v.picklist(POLICY_MODES)),
@@ -170,8 +173,8 @@ function findPolicy(
 }
 
 /** Slots could not be given back, and identities are new only to another policy of the same decision. */
-function isDecidable({ algorithm, limits, counts }: RequestPolicy): boolean {
-  return limits.length > 0 && counts !== 'new-identities' && !ALGORITHMS[algorithm].holdsSlots
+function isDecidable(policy: RequestPolicy): boolean {
+  return policy.limits.length > 0 && policy.counts !== 'new-identities' && !holdsSlots(policy)
 }
 
 /** @throws {InputError} */

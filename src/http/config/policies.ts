@@ -1,5 +1,5 @@
 import * as v from 'valibot'
-import { ALGORITHMS } from '../../core/algorithms/algorithm-table.ts'
+import { ALGORITHMS, holdsSlots } from '../../core/algorithms/algorithm-table.ts'
 import { formatSource, type IdentitySource, isFoldable, isInBody, isShared } from '../../core/model/identity-source.ts'
 import { LIMITS_EXPECTED } from '../../core/model/limits.ts'
 import type { Cost, MissingIdentity, OnStoreError, Plans, PolicyLimit, RequestPolicy } from '../../core/model/policy.ts'
@@ -105,7 +105,8 @@ function detectsNew(match: RequestPolicy['match']): (other: RequestPolicy) => bo
 /** @throws {OptionError} that names the key to fix, if keys contradict each other: nothing is guessed */
 function createPolicy(table: PolicyTable, index: number | undefined, defaults: PolicyDefaults): RequestPolicy {
   const { name, algorithm, by = defaults.by, match, priority, counts } = table
-  const { holdsSlots, detectsNewIdentities, implementation } = ALGORITHMS[algorithm]
+  const { detectsNewIdentities, implementation } = ALGORITHMS[algorithm]
+  const isOfSlots = holdsSlots(table)
   const fail: FailPolicy = (option, expected, value, plan = []) => {
     const key = option.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`) as keyof PolicyTable
     const where = index === undefined ? [defaults.names.limits] : [defaults.names.policies, index, key, ...plan]
@@ -135,14 +136,14 @@ function createPolicy(table: PolicyTable, index: number | undefined, defaults: P
     fail('actual_cost', expected, `header:${table.actual_cost}`)
   }
   if (counts === 'failures') {
-    if (holdsSlots) fail('counts', '"requests" with algorithm = "concurrency"')
+    if (isOfSlots) fail('counts', '"requests" with algorithm = "concurrency"')
     if (table.reserve) fail('reserve', 'counts = "requests" with it')
     if (table.actual_cost) fail('actual_cost', 'counts = "requests" with it')
   } else if (table.failures !== undefined) fail('failures', 'counts = "failures" with it')
   if ((counts === 'failures' || table.penalty !== undefined || table.refusal) && limits.length === 0)
     fail('limits', LIMITS_EXPECTED)
   const { cost: tell } = defaults
-  const isCustomCost = table.cost === undefined && !needsDetection && !holdsSlots
+  const isCustomCost = table.cost === undefined && !needsDetection && !isOfSlots
   return {
     name,
     algorithm,

@@ -1,4 +1,4 @@
-import { ALGORITHMS } from '../../core/algorithms/algorithm-table.ts'
+import { ALGORITHMS, holdsSlots } from '../../core/algorithms/algorithm-table.ts'
 import { formatKey, type RequestCharge } from '../../core/model/charge.ts'
 import type { IdentitySource, Reading } from '../../core/model/identity-source.ts'
 import type { Cost, MissingIdentity, PolicyMode, Priority, RequestPolicy } from '../../core/model/policy.ts'
@@ -84,10 +84,10 @@ export class RequestChargeBuilder {
     const terms = source
       ? findPlanTerms(prepared, source, await readIdentitySource(source, createInput()))
       : prepared.terms
-    const { letter, holdsSlots } = ALGORITHMS[policy.algorithm]
+    const { letter } = ALGORITHMS[policy.algorithm]
     const key = formatKey(keyPrefix, policy.name, letter, digest)
     const charge = { ...terms, route, digest, key, cost, reserved: policy.reserved[priority] }
-    return holdsSlots ? { ...charge, slot: drawNumber() } : charge
+    return holdsSlots(policy) ? { ...charge, slot: drawNumber() } : charge
   }
 
   /** Reads the digest where the identity is a token or address alone; a known token is neither read nor hashed again. */

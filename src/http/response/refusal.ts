@@ -1,4 +1,4 @@
-import { ALGORITHMS } from '../../core/algorithms/algorithm-table.ts'
+import { holdsSlots } from '../../core/algorithms/algorithm-table.ts'
 import { describeSource, formatSource, type IdentitySource } from '../../core/model/identity-source.ts'
 import { formatWindow } from '../../core/model/limits.ts'
 import type { Refused, ReportedLimit } from '../../core/model/verdict.ts'
@@ -119,12 +119,12 @@ function describeViolations(violated: readonly ReportedLimit[]): Pick<Problem, '
 }
 
 function describeLimit({ policy, limit, windowMs, calendar }: ReportedLimit): string {
-  const { algorithm, counts, cost } = policy
-  const { holdsSlots } = ALGORITHMS[algorithm]
+  const { counts, cost } = policy
+  const isOfSlots = holdsSlots(policy)
   const isOneEach = cost.kind === 'fixed' && cost.units === 1
-  const unit = counts === 'failures' ? 'failure' : isOneEach || holdsSlots ? 'request' : 'unit'
+  const unit = counts === 'failures' ? 'failure' : isOneEach || isOfSlots ? 'request' : 'unit'
   const units = limit === 1 ? unit : `${unit}s`
-  return holdsSlots
+  return isOfSlots
     ? `${limit} concurrent ${units}`
     : `${limit} ${units} per ${calendar?.unit ?? formatWindow(windowMs)}`
 }

@@ -1,17 +1,11 @@
-import type { Commit, PenaltyState } from '../../algorithms/algorithm.ts'
-import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
-import { type ConcurrencyState, releaseSlot } from '../../algorithms/concurrency.ts'
+import type { Commit } from '../../algorithms/algorithm.ts'
 import { applyCorrection } from '../../algorithms/corrections.ts'
 import { countWanted, detectsNewIdentities, type Evaluation, evaluateCharge } from '../../algorithms/decide.ts'
-import { findLongestMs } from '../../algorithms/sliding-window.ts'
-import type { TokenBucketState } from '../../algorithms/token-bucket.ts'
-import type { WindowLog } from '../../algorithms/window-log.ts'
 import type { StoreCharge } from '../../model/charge.ts'
-import type { AlgorithmName } from '../../model/limits.ts'
-import { loadState, type MachineState, NOTHING, type Open, writeState } from './machine-state.ts'
+import { type Change, type Charged, type MachineState, NOTHING, type Open } from './machine-state.ts'
 import type { CommitOrAbort, ObjectCorrection, ObjectDatabase, ObjectVote, PreparedCharge } from './objects.ts'
-import { addEntry, deleteBefore, type Rows, removeUnits, SqlRows, writePages } from './rows.ts'
-import { noteKept, recordUndo, refill, removeCounted } from './undo.ts'
+import { deleteBefore, type Rows, SqlRows } from './rows.ts'
+import { KEEPERS, loadState, writeState } from './stored-state.ts'
 
 /**
  * The siblings are asked about an open charge after this, and again until one has not granted it: a cancel may be on its
@@ -73,7 +67,7 @@ export class LimitMachine {
     let returnable = 0
     for (const open of opens.values()) returnable += open.permits * open.cost
     const { usage, fitting, chargeable, changed } = evaluateWithin(returnable, reservation, known, nowUs)
-    const isNew = detectsNewIdentities(charge) && (known === undefined || holdsOnlyNew(known, opens))
+    const isNew = detectsNewIdentities(charge) && (known === undefined || this.#holdsOnlyNew(charge, known))
     // A penalty refuses whatever is given back.
     const isProvisional = returnable > 0 && usage[0]?.penaltyMs === undefined
     const vote = { usage, fitting, chargeable, charged: 0, forfeited: 0, nowMs, isNew, isProvisional, isVoid: false }
@@ -81,7 +75,7 @@ export class LimitMachine {
     if (shared && this.#wasGranted(shared.id, nowMs) !== undefined)
       return { ...vote, isProvisional: false, isVoid: true }
     if (changed) {
-      this.#commit(charge, nowUs, 0, 0, changed)
+      this.#commit({ charge, nowUs, units: 0, penalty: changed, isOpen: false })
       this.#write(nowMs)
     }
     // A shadow charge alone does not limit a grant.
@@ -133,16 +127,15 @@ export class LimitMachine {
     const open = opens.get(id)
     // If a cancel has overtaken the reservation, that must not be charged when it comes.
     if (!open) return this.inquire(id, readUs)
-    if (permits < open.permits) this.#takeBack(open, permits, nowMs)
+    if (permits < open.permits) this.#takeBack(open, permits)
     // The end for a new identity comes twice: the decider may still wait for another object to which it is new.
     if (permits > 0 && (isPartial || open.isNew)) opens.set(id, { ...open, permits, isNew: false })
     else {
-      const log = permits > 0 ? this.#findLog(open.charge.algorithm, nowMs) : undefined
-      if (log) {
-        log.dropUntil(nowMs - findLongestMs(open.charge))
-        this.#dropEntries(log)
+      const { kept } = this.state
+      if (permits > 0 && kept.state !== undefined) {
+        KEEPERS[open.charge.algorithm].trim?.(kept.state, open.charge, nowMs, this.state, this.#rows)
       }
-      if (permits > 0) noteKept(this.state, open)
+      if (permits > 0) this.#keepOpen(open)
       opens.delete(id)
     }
     // That it stays need not be written: it would be asked about once more, at worst. A new identity's would lapse.
@@ -172,7 +165,7 @@ export class LimitMachine {
       // Nobody was admitted before this object had heard so.
       if (open.isNew) this.#void(id, open, nowMs)
       else if (ageMs > ASK_UNTIL_MS) {
-        noteKept(this.state, open)
+        this.#keepOpen(open)
         opens.delete(id)
       } else if (open.siblings.length > 0) due.push([id, open.siblings])
     }
@@ -198,7 +191,7 @@ export class LimitMachine {
     if (correction.kind === 'delete') {
       // The decisions stay: siblings may ask about them.
       state.open.clear()
-      this.#dropLog()
+      deleteBefore(state.log, Number.POSITIVE_INFINITY, this.#rows)
       state.kept = NOTHING
       if (state.clockUs === 0 && known === undefined) return
     } else {
@@ -232,79 +225,51 @@ export class LimitMachine {
   #charge({ charge, leaseMs, shared }: PreparedCharge, permits: number, isNew: boolean, nowUs: number): number {
     const nowMs = toMs(nowUs)
     const { algorithm, limits, cost, slot = 0 } = charge
-    const log = this.#findLog(algorithm, nowMs)
-    // If this is taken back, other limits may still need older entries.
-    if (log) log.keepsAll = shared !== undefined
-    const { forfeited, ...charged } = this.#commit(charge, nowUs, permits * cost, leaseMs)
-    if (log) log.keepsAll = false
+    const change = { charge, nowUs, units: permits * cost, leaseMs, isOpen: shared !== undefined }
+    const { dateMs, undo, forfeited = 0 } = this.#commit(change)
     this.state.clockUs = nowUs
     if (shared) {
       const { id, siblings, hasNewcomers } = shared
       const open = { atMs: toMs(this.#readUs), permits, cost, slot, siblings, isNew: isNew && hasNewcomers }
-      this.state.open.set(id, { ...open, ...charged, charge: { algorithm, limits } })
+      this.state.open.set(id, { ...open, dateMs, ...(undo && { undo }), charge: { algorithm, limits } })
       this.#remember(id, true, nowMs)
-    } else {
-      noteKept(this.state, { charge, dateMs: nowMs })
-      this.#write(nowMs)
-    }
+    } else this.#write(nowMs)
     return forfeited
   }
 
-  /** @param penalty a refusal to remember, instead of a charge */
-  #commit(charge: StoreCharge, nowUs: number, units: number, leaseMs = 0, penalty?: PenaltyState) {
+  #commit(change: Change): Charged<unknown> {
     const state = this.state
-    const nowMs = toMs(nowUs)
-    const { isLog, implementation } = ALGORITHMS[charge.algorithm]
-    const before = this.#findState(nowMs)
-    if (isLog && !before) this.#dropLog()
-    const commit = implementation.commit(before, charge, nowUs, units, leaseMs, penalty)
-    const { forfeited = 0 } = commit
-    state.algorithm = charge.algorithm
-    this.#keep(commit, nowMs)
-    if (isLog) {
-      const log = commit.state as WindowLog
-      const dateMs = log.newestMs
-      if (!penalty) addEntry(state.log, dateMs, units)
-      this.#dropEntries(log)
-      writePages(state.log, this.#rows)
-      return { dateMs, forfeited }
-    }
-    if (charge.algorithm !== 'token-bucket') return { dateMs: nowMs, forfeited }
-    const [bucket, after] = [before, commit.state] as [TokenBucketState | undefined, TokenBucketState]
-    const undo = recordUndo(bucket, after, { nowUs, units: units + forfeited, leaseMs }, state.open)
-    return { dateMs: nowMs, forfeited, undo }
+    const { algorithm } = change.charge
+    const nowMs = toMs(change.nowUs)
+    const charged = KEEPERS[algorithm].charge(this.#findState(nowMs), change, state, this.#rows)
+    state.algorithm = algorithm
+    this.#keep(charged, nowMs)
+    return charged
   }
 
-  #dropEntries({ oldestMs }: WindowLog): void {
-    deleteBefore(this.state.log, oldestMs, this.#rows)
-  }
-
-  #dropLog(): void {
-    this.state.kept = { ...this.state.kept, state: undefined }
-    deleteBefore(this.state.log, Number.POSITIVE_INFINITY, this.#rows)
-  }
-
-  #takeBack(open: Open, permits: number, nowMs: number): void {
+  #takeBack(open: Open, permits: number): void {
     const state = this.state
-    const { isLog, holdsSlots } = ALGORITHMS[state.algorithm as AlgorithmName]
+    const { kept } = state
+    if (kept.state === undefined) return
     const units = (open.permits - permits) * open.cost
-    const known = this.#findState(nowMs)
-    if (isLog) {
-      const log = known as WindowLog | undefined
-      if (!log) return
-      removeUnits(state.log, log, open.dateMs, units, this.#rows)
-      if (log.size === 0 && !log.penalty) this.#dropLog()
-    } else if (holdsSlots) removeSlotUnits(known as ConcurrencyState | undefined, open.slot, units)
-    else if (state.kept.state instanceof Map) {
-      const counts = removeCounted(state.kept.state, open, units, state)
-      state.kept = counts ? { ...state.kept, state: counts } : NOTHING
-    } else if (state.kept.state !== undefined) {
-      state.kept = { ...state.kept, state: refill(state.kept.state as TokenBucketState, open, units, state.open) }
-    }
+    const left = KEEPERS[open.charge.algorithm].takeBack(kept.state, open, units, state, this.#rows)
+    state.kept = left === undefined ? NOTHING : { ...kept, state: left }
+  }
+
+  #keepOpen(open: Open): void {
+    const { kept } = this.state
+    if (kept.state !== undefined) KEEPERS[open.charge.algorithm].keep?.(kept.state, open, this.state)
+  }
+
+  /** All that is charged is reserved for new identities, which may still be refused elsewhere. */
+  #holdsOnlyNew({ algorithm }: StoreCharge, known: unknown): boolean {
+    let units = 0
+    for (const { isNew, permits, cost } of this.state.open.values()) units += isNew ? permits * cost : 0
+    return units > 0 && units === KEEPERS[algorithm].countUnits?.(known)
   }
 
   #void(id: number, open: Open, nowMs: number): void {
-    this.#takeBack(open, 0, nowMs)
+    this.#takeBack(open, 0)
     this.state.open.delete(id)
     this.#remember(id, false, nowMs)
   }
@@ -347,10 +312,6 @@ export class LimitMachine {
     return expiresAtMs >= nowMs ? state : undefined
   }
 
-  #findLog(algorithm: AlgorithmName, nowMs: number): WindowLog | undefined {
-    return ALGORITHMS[algorithm].isLog ? (this.#findState(nowMs) as WindowLog | undefined) : undefined
-  }
-
   #findAgeMs(open: Open): number {
     return toMs(this.#readUs) - open.atMs
   }
@@ -376,21 +337,6 @@ function evaluateWithin(returnable: number, reservation: PreparedCharge, state: 
     return evaluation
   const { penalty: _, ...withoutPenalty } = charge
   return evaluateCharge(withoutPenalty, reservation, state, nowUs)
-}
-
-/** All that is charged is reserved for new identities, which may still be refused elsewhere. */
-function holdsOnlyNew(state: unknown, opens: MachineState['open']): boolean {
-  const { total, before } = state as WindowLog
-  let units = 0
-  for (const { isNew, permits, cost } of opens.values()) units += isNew ? permits * cost : 0
-  return units > 0 && units === total - before
-}
-
-function removeSlotUnits(held: ConcurrencyState | undefined, slot: number, units: number): void {
-  const own = held?.slots.get(slot)
-  if (!held || !own || own.deadlineMs < 0) return
-  if (own.units <= units) releaseSlot(held, slot)
-  else held.slots.set(slot, { ...own, units: own.units - units })
 }
 
 function toMs(us: number): number {

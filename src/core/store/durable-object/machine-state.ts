@@ -1,9 +1,11 @@
-import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
-import type { ConcurrencyState, HeldSlot } from '../../algorithms/concurrency.ts'
-import { WindowLog } from '../../algorithms/window-log.ts'
+/** What an object knows of its key, in memory, and how it keeps the state of an algorithm. */
+
+import type { Commit, PenaltyState } from '../../algorithms/algorithm.ts'
+import type { HeldSlot } from '../../algorithms/concurrency.ts'
+import type { WindowLog } from '../../algorithms/window-log.ts'
 import type { StoreCharge } from '../../model/charge.ts'
 import type { AlgorithmName } from '../../model/limits.ts'
-import { addPage, DECISIONS, HEAD, LOG, type PagedList, type Rows, SLOTS, writePages } from './rows.ts'
+import type { PagedList, Rows } from './rows.ts'
 
 export interface MachineState {
   /** Undefined before the first charge. */
@@ -20,16 +22,19 @@ export interface MachineState {
   readonly log: PagedList
   /** The rows of `decisions`. */
   readonly decided: PagedList
+  /** Those that rows hold. */
   readonly slots: Map<number, HeldSlot>
   /** Milliseconds since the Unix epoch; 0 for never. */
   alarmAtMs: number
 }
 
 export interface Kept {
-  /** Undefined if nothing was charged, or all of it has expired. */
+  /** Only the keeper of its algorithm looks into it. Undefined if nothing was charged, or all of it has expired. */
   readonly state: unknown
   readonly expiresAtMs: number
 }
+
+export const NOTHING: Kept = { state: undefined, expiresAtMs: 0 }
 
 export interface Open {
   /** When it was charged, less what the clock has stepped back since. */
@@ -56,121 +61,45 @@ export interface Undo {
   slack: number
 }
 
-export const NOTHING: Kept = { state: undefined, expiresAtMs: 0 }
+/** A charge, or a refusal to remember. */
+export interface Change {
+  readonly charge: StoreCharge
+  readonly nowUs: number
+  readonly units: number
+  readonly leaseMs?: number | undefined
+  readonly penalty?: PenaltyState
+  /** It may be taken back. */
+  readonly isOpen: boolean
+}
 
-/** The head row; `log` only has the entries that no other row holds. */
-interface Head extends Pick<MachineState, 'algorithm' | 'clockUs' | 'alarmAtMs'> {
-  readonly expiresAtMs: number
-  readonly state?: unknown
+export interface Charged<State> extends Commit<State>, Pick<Open, 'dateMs' | 'undo'> {}
+
+/** What the head row holds of a state; its keeper has the rest in rows of their own. */
+export interface StoredState {
+  // biome-ignore lint/suspicious/noExplicitAny: JSON, which only the keeper reads that has written it
+  readonly state?: any
+  /** Without the entries that other rows hold. */
   readonly log?: Pick<WindowLog, 'keptMs' | 'penaltyMs' | 'penalty'> & {
     readonly entries: readonly number[]
     /** The number of the newest entries that still count; all, if missing. */
     readonly live?: number
   }
   readonly slotsExpireAtMs?: number
-  readonly open?: readonly (readonly [number, Open])[]
-  readonly decided?: readonly number[]
-  readonly firstKept?: readonly (readonly [number, number])[]
 }
 
-export function loadState(rows: Rows): MachineState {
-  const log = new WindowLog()
-  const state: MachineState = {
-    algorithm: undefined,
-    clockUs: 0,
-    kept: NOTHING,
-    firstKept: new Map(),
-    open: new Map(),
-    decisions: new Map(),
-    log: { kind: LOG, pages: [], tail: [] },
-    decided: { kind: DECISIONS, pages: [], tail: [] },
-    slots: new Map(),
-    alarmAtMs: 0,
-  }
-  const readEntries = (entries: readonly number[]) => forEachPair(entries, (dateMs, units) => log.add(dateMs, units))
-  const readDecisions = (items: readonly number[]) =>
-    forEachPair(items, (decidedMs, id) => {
-      state.decisions.delete(id)
-      state.decisions.set(id, decidedMs)
-    })
-  let head: Head | undefined
-  for (const { kind, n, body } of rows.list()) {
-    const content = JSON.parse(body)
-    if (kind === HEAD) head = content
-    else if (kind === SLOTS) state.slots.set(n, { units: content[0], deadlineMs: content[1] })
-    else if (kind === LOG) {
-      addPage(state.log, n, content)
-      readEntries(content)
-    } else if (kind === DECISIONS) {
-      addPage(state.decided, n, content)
-      readDecisions(content)
-    }
-  }
-  if (!head) return state
-  const { algorithm, clockUs, expiresAtMs, alarmAtMs, open = [], decided = [], log: { entries = [] } = {} } = head
-  for (const [id, charge] of open) state.open.set(id, charge)
-  for (const [windowMs, dateMs] of head.firstKept ?? []) state.firstKept.set(windowMs, dateMs)
-  readDecisions(decided)
-  state.decided.tail = [...decided]
-  readEntries(entries)
-  state.log.tail = [...entries]
-  return { ...state, algorithm, clockUs, alarmAtMs, kept: { state: readKept(head, log, state), expiresAtMs } }
-}
-
-function forEachPair(numbers: readonly number[], use: (first: number, second: number) => void): void {
-  for (let at = 0; at < numbers.length; at += 2) use(numbers[at] as number, numbers[at + 1] as number)
-}
-
-function readKept(head: Head, log: WindowLog, { slots }: MachineState): unknown {
-  const { state, log: stored, slotsExpireAtMs: expiresAtMs } = head
-  if (expiresAtMs !== undefined) return { slots: new Map(slots), expiresAtMs } satisfies ConcurrencyState
-  // Windows by their length are a map, which JSON lacks.
-  if (!stored) return Array.isArray(state) ? new Map(state) : (state ?? undefined)
-  const { keptMs, penaltyMs, penalty, live = Number.POSITIVE_INFINITY } = stored
-  log.dropAllBut(live)
-  return Object.assign(log, { keptMs, penaltyMs, penalty })
-}
-
-export function writeState(state: MachineState, rows: Rows): void {
-  const { algorithm, clockUs, kept, firstKept, open, alarmAtMs, decided } = state
-  writePages(decided, rows)
-  const head: Head = {
-    algorithm,
-    clockUs,
-    expiresAtMs: kept.expiresAtMs,
-    alarmAtMs,
-    ...writeKept(state, rows),
-    ...(open.size > 0 && { open: [...open] }),
-    ...(decided.tail.length > 0 && { decided: decided.tail }),
-    ...(firstKept.size > 0 && { firstKept: [...firstKept] }),
-  }
-  rows.put(HEAD, 0, JSON.stringify(head))
-}
-
-function writeKept(state: MachineState, rows: Rows): Pick<Head, 'state' | 'log' | 'slotsExpireAtMs'> {
-  const { algorithm, kept, log, slots } = state
-  const { isLog, holdsSlots } = algorithm ? ALGORITHMS[algorithm] : {}
-  if (holdsSlots) {
-    const held = kept.state as ConcurrencyState | undefined
-    writeSlots(slots, held?.slots ?? new Map(), rows)
-    return held ? { slotsExpireAtMs: held.expiresAtMs } : {}
-  }
-  if (kept.state === undefined) return {}
-  if (!isLog) return { state: kept.state instanceof Map ? [...kept.state] : kept.state }
-  const { keptMs, penaltyMs, penalty, size } = kept.state as WindowLog
-  return { log: { keptMs, penaltyMs, penalty, entries: log.tail, live: size } }
-}
-
-function writeSlots(written: Map<number, HeldSlot>, slots: ReadonlyMap<number, HeldSlot>, rows: Rows): void {
-  for (const slot of written.keys()) {
-    if (slots.has(slot)) continue
-    rows.delete(SLOTS, slot)
-    written.delete(slot)
-  }
-  for (const [slot, held] of slots) {
-    // A changed one is another object.
-    if (written.get(slot) === held) continue
-    rows.put(SLOTS, slot, `[${held.units},${held.deadlineMs}]`)
-    written.set(slot, held)
-  }
+/** Keeps the state of one algorithm in an object: so that charges can be taken back, and in rows. */
+export interface Keeper<State> {
+  /** Commits a change, and notes what taking it back needs. */
+  charge(before: State | undefined, change: Change, machine: MachineState, rows: Rows): Charged<State>
+  /** @returns the state as if these units of an open charge had never been charged; undefined if nothing else was */
+  takeBack(state: State, open: Open, units: number, machine: MachineState, rows: Rows): State | undefined
+  /** Notes that an open charge stays. */
+  keep?(state: State, open: Open, machine: MachineState): void
+  /** Drops what was only needed in case that a charge with these limits is taken back. */
+  trim?(state: State, charge: Open['charge'], nowMs: number, machine: MachineState, rows: Rows): void
+  /** Counts all units that it knows of, for an algorithm that detects new identities. */
+  countUnits?(state: State): number
+  write(state: State | undefined, machine: MachineState, rows: Rows): StoredState
+  /** @param entries those of a log that are in rows of their own */
+  read(stored: StoredState, machine: MachineState, entries: readonly number[]): State | undefined
 }

@@ -74,6 +74,11 @@ export interface PagedList {
   tail: number[]
 }
 
+/** Takes the items of a flat list, each two numbers. */
+export function forEachPair(numbers: readonly number[], use: (first: number, second: number) => void): void {
+  for (let at = 0; at < numbers.length; at += 2) use(numbers[at] as number, numbers[at + 1] as number)
+}
+
 export function addPage({ pages }: PagedList, n: number, items: readonly number[]): void {
   pages.push({ n, latestMs: Math.abs(items.at(-2) ?? 0) })
 }

@@ -1,4 +1,4 @@
-import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
+import { ALGORITHMS, holdsSlots } from '../../algorithms/algorithm-table.ts'
 import type { Decision, DecisionRequest, LimitState, StoreCharge } from '../../model/charge.ts'
 import { ALGORITHM_NAMES, type AlgorithmName, type PenaltySettings } from '../../model/limits.ts'
 import { type Adjustment, type Release, StoreError } from '../../model/store.ts'
@@ -9,13 +9,13 @@ import { createReplyError } from './redis-calls.ts'
 /** Parts of scripts by file name. `takes` names the parts that one is called with. */
 export type Chunks = Readonly<Record<string, { readonly lua: string; readonly takes: readonly string[] }>>
 
-/** Main chunks, and which of the algorithms each is told of. */
+/** Main chunks, and which of the algorithms each takes. */
 const MAIN = {
   /** It applies penalties only if there is `penalize.lua`. */
   decide: () => true,
   settle: (name: AlgorithmName) => ALGORITHMS[name].implementation.settle !== undefined,
-  renew: (name: AlgorithmName) => ALGORITHMS[name].holdsSlots === true,
-  release: (name: AlgorithmName) => ALGORITHMS[name].holdsSlots === true,
+  renew: (algorithm: AlgorithmName) => holdsSlots({ algorithm }),
+  release: (algorithm: AlgorithmName) => holdsSlots({ algorithm }),
 }
 
 export type MainChunk = keyof typeof MAIN

@@ -1,5 +1,5 @@
 import * as v from 'valibot'
-import { ALGORITHMS } from '../../../core/algorithms/algorithm-table.ts'
+import { holdsSlots } from '../../../core/algorithms/algorithm-table.ts'
 import { formatSource } from '../../../core/model/identity-source.ts'
 import type { RequestPolicy } from '../../../core/model/policy.ts'
 import { findProblems } from '../../../http/config/all-problems.ts'
@@ -93,7 +93,7 @@ function describePolicy(policy: RequestPolicy): v.InferOutput<typeof answers.pol
     match: match?.map(({ method, path }) => `${method} ${path}`) ?? null,
     cost: { units: cost.kind === 'fixed' ? cost.units : null, header: cost.kind === 'header' ? cost.name : null },
     penalty: penalty ? { ...penalty } : null,
-    holdsSlots: ALGORITHMS[algorithm].holdsSlots === true,
+    holdsSlots: holdsSlots({ algorithm }),
     counts,
     priority: priority ?? null,
     mode,
