@@ -1,4 +1,5 @@
 import { Argument, Option } from '@commander-js/extra-typings'
+import { listNames } from '../core/runtime/names.ts'
 import type { Revision } from '../core/store/documents.ts'
 import * as operations from '../gateway/admin/operations/policies.ts'
 import { rules as currentRules } from '../gateway/admin/operations/rules.ts'
@@ -49,7 +50,7 @@ export const policies = defineCommand({
   declare: (command) =>
     declareOptions(
       command
-        .addArgument(new Argument('<action>', 'what to do').choices(Object.keys(ACTIONS) as (keyof typeof ACTIONS)[]))
+        .addArgument(new Argument('<action>', 'what to do').choices(listNames(ACTIONS)))
         .addArgument(new Argument('[what...]', 'a file for push, a version for rollback and show, either for diff')),
       [
         new Option('--clear', 'push: those of POLICIES again'),

@@ -107,6 +107,12 @@ export interface Admitted {
   readonly degraded?: Degradation
 }
 
+/**
+ * The longest wait for a slot that a refusal names, and the least that Retry-After can say. Nothing tells when a slot is
+ * given back, which is mostly long before the deadline that frees it for certain.
+ */
+export const SLOT_RETRY_MS = 1_000
+
 /** A refusal is data, of which the gateway and middleware make a response. */
 export type Refused = (
   | {

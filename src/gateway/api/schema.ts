@@ -1,5 +1,6 @@
 /** Schemas of what the admin API takes and answers. */
 import * as v from 'valibot'
+import { mapNames } from '../../core/runtime/names.ts'
 
 /** Whole numbers from 0. */
 export const units = v.pipe(v.number(), v.integer(), v.minValue(0))
@@ -12,11 +13,4 @@ export function defineUnitsBy<Name extends string>(names: readonly Name[]) {
 export function describe<Schema extends v.GenericSchema>(schema: Schema, text: string): Schema {
   // A pipe has all that its first schema has.
   return v.pipe(schema, v.description(text)) as unknown as Schema
-}
-
-export function mapNames<Name extends string, Value>(
-  names: readonly Name[],
-  read: (name: Name) => Value,
-): Record<Name, Value> {
-  return Object.fromEntries(names.map((name) => [name, read(name)])) as Record<Name, Value>
 }

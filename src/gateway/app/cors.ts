@@ -7,17 +7,9 @@ import type { RequestPolicy } from '../../core/model/policy.ts'
 import { type Exchange, readMethods } from '../../http/request/received-request.ts'
 import type { RequestLimiter } from '../../http/request/request-limiter.ts'
 import { isSynthetic } from '../../http/response/exchange.ts'
-import type { HeaderFormat } from '../../http/response/rate-limit-headers.ts'
+import { HEADER_FORMATS } from '../../http/response/rate-limit-headers.ts'
 import type { RouteHandler } from '../api/route.ts'
 import type { App, AppOptions } from './app.ts'
-
-/** Browsers show scripts only a few other headers of another origin. */
-const EXPOSED: Readonly<Record<HeaderFormat, readonly string[]>> = {
-  'draft-11': ['RateLimit', 'RateLimit-Policy'],
-  'draft-6': ['RateLimit-Policy', 'RateLimit-Limit', 'RateLimit-Remaining', 'RateLimit-Reset'],
-  'x-ratelimit': ['X-RateLimit-Limit', 'X-RateLimit-Remaining', 'X-RateLimit-Reset'],
-  off: [],
-}
 
 /** Creates apps that answer pages of the configured origins so that they can read it. */
 export function withCors(
@@ -27,7 +19,8 @@ export function withCors(
   return (options) => {
     const { config, proxy, routes, operators } = options
     const origins = new Set(config.corsOrigins)
-    const exposed = [...EXPOSED[config.headerFormat], 'Retry-After', 'Sluice-Degraded'].join(', ')
+    // Browsers show scripts only a few other headers of another origin.
+    const exposed = [...HEADER_FORMATS[config.headerFormat].names, 'Retry-After', 'Sluice-Degraded'].join(', ')
     /** Requests whose answer is the API's, or an operator's. */
     const foreign = new WeakSet<Request>()
 

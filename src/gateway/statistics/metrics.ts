@@ -2,8 +2,9 @@
 import * as v from 'valibot'
 import type { MirrorCount } from '../../core/engine/stages/mirror.ts'
 import type { Degradation } from '../../core/model/verdict.ts'
+import { listNames, mapNames } from '../../core/runtime/names.ts'
 import type { CounterValues } from '../../core/store/counters.ts'
-import { defineUnitsBy, describe, mapNames, units } from '../api/schema.ts'
+import { defineUnitsBy, describe, units } from '../api/schema.ts'
 import { createCounter, createHistogram, type Family, type Labels } from './open-metrics.ts'
 import { DEGRADATIONS, OUTCOMES, POLICY_OUTCOMES, type PolicyOutcome } from './outcomes.ts'
 
@@ -155,18 +156,21 @@ type MetricName = keyof Metrics
 
 export type StatisticsSummary = { [Name in MetricName]: v.InferOutput<Metrics[Name]['schema']> }
 
-export const summaryEntries = mapNames(Object.keys(METRICS), (name) => METRICS[name as MetricName].schema) as {
+const METRIC_NAMES = listNames(METRICS)
+
+export const summaryEntries = mapNames(METRIC_NAMES, (name) => METRICS[name].schema) as {
   [Name in MetricName]: Metrics[Name]['schema']
 }
 
 /** Names that another release has counted are skipped. */
 export function summarize(counts: CounterValues): StatisticsSummary {
   const count = (name: string) => counts.get(name) ?? 0
-  return mapNames(Object.keys(METRICS), (name) => METRICS[name as MetricName].read(count, counts)) as StatisticsSummary
+  return mapNames(METRIC_NAMES, (name) => METRICS[name].read(count, counts)) as StatisticsSummary
 }
 
 export function toMetricFamilies(summary: StatisticsSummary): readonly Family[] {
-  return Object.entries(METRICS).flatMap(([name, { toFamilies }]) => toFamilies(summary[name as MetricName] as never))
+  // Each gets the value of its own schema.
+  return METRIC_NAMES.flatMap((name) => METRICS[name].toFamilies(summary[name] as never))
 }
 
 interface Metric<Schema extends v.GenericSchema> {
@@ -177,7 +181,7 @@ interface Metric<Schema extends v.GenericSchema> {
 
 /** @param stored names under which they are counted, by their names in the API */
 function defineTally<Name extends string>(text: string, stored: Readonly<Record<Name, string>>) {
-  const names = Object.keys(stored) as Name[]
+  const names = listNames(stored)
   const read = (count: (name: string) => number) => mapNames(names, (name) => count(stored[name]))
   return { schema: describe(defineUnitsBy(names), text), read }
 }

@@ -9,6 +9,7 @@ import * as v from 'valibot'
 import { LIMITS_EXPECTED } from '../../core/model/limits.ts'
 import { ON_STORE_ERROR, POLICY_MODES } from '../../core/model/policy.ts'
 import { HIDDEN, IDENTITY_SECRET, KEY_PREFIX, OptionError } from '../../core/options/option-error.ts'
+import { listNames } from '../../core/runtime/names.ts'
 import { MIN_SECRET_CHARACTERS } from '../request/identity/claims.ts'
 import { HEADER_FORMATS } from '../response/rate-limit-headers.ts'
 import { policyList } from './policy-keys.ts'
@@ -126,7 +127,7 @@ export const variables = {
    * format of the [response headers](http.md#rate-limit-headers) that report limits: `draft-11`, `draft-6`, `x-ratelimit`
    * or `off`
    */
-  RATELIMIT_HEADERS: v.optional(oneOf(...HEADER_FORMATS), 'draft-11'),
+  RATELIMIT_HEADERS: v.optional(oneOf(...listNames(HEADER_FORMATS)), 'draft-11'),
   /** deadline of a decision, in the store; at most 60,000 */
   STORE_TIMEOUT_MS: v.optional(integer(1, 60_000), 500),
   /**
@@ -202,7 +203,7 @@ export type VariableName = keyof typeof variables
 export const environment = v.object(variables)
 
 /** The environment variables that Sluice reads, besides the bindings `UPSTREAM`, `LIMITS` and `ANALYTICS`. */
-export const VARIABLES = Object.keys(variables) as readonly VariableName[]
+export const VARIABLES = listNames(variables)
 
 /** No message may show these: they are secrets, or a secret is easily put there by mistake. */
 export const SECRETS: ReadonlySet<string> = new Set(

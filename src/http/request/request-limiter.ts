@@ -8,6 +8,7 @@ import {
   type Refused,
   type ReportedLimit,
   reportLimits,
+  SLOT_RETRY_MS,
   type Verdict,
 } from '../../core/model/verdict.ts'
 import type { CallContext } from '../../core/runtime/call-context.ts'
@@ -55,9 +56,6 @@ const ADMITTED: Verdict = { outcome: 'admitted', limits: [] }
 
 /** Retry-After while the upstream is overloaded. */
 const SHED_RETRY_MS = 1_000
-
-/** The least that Retry-After can say. */
-export const SLOT_RETRY_MS = 1_000
 
 /** Decides requests: policies → priority → identities → one decision → verdict. */
 export class RequestLimiter {
@@ -170,7 +168,6 @@ export class RequestLimiter {
   }
 }
 
-/** Nothing tells when a slot is given back, which is mostly long before the deadline that frees it for certain. */
 function findWaitMs({ policy, retryAfterMs }: ReportedLimit): number {
   return holdsSlots(policy) ? Math.min(retryAfterMs, SLOT_RETRY_MS) : retryAfterMs
 }

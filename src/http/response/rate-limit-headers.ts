@@ -1,10 +1,68 @@
+/** The response headers that report limits, in each format. */
+
 import { holdsSlots } from '../../core/algorithms/algorithm-table.ts'
-import type { ReportedLimit, Verdict } from '../../core/model/verdict.ts'
-import { SLOT_RETRY_MS } from '../request/request-limiter.ts'
+import { type ReportedLimit, SLOT_RETRY_MS, type Verdict } from '../../core/model/verdict.ts'
+import { listNames } from '../../core/runtime/names.ts'
+
+interface Fields<Name extends string> {
+  has(name: Name): boolean
+  set(name: Name, value: string): unknown
+  append(name: Name, value: string): unknown
+}
+
+interface Format<Name extends string> {
+  /** Names of its headers. */
+  readonly names: readonly Name[]
+  /** Writes at least one limit. */
+  write(headers: Fields<Name>, limits: readonly ReportedLimit[], now: () => number): void
+}
 
 /** Drafts of draft-ietf-httpapi-ratelimit-headers, the older `X-RateLimit` headers, or none. */
-export const HEADER_FORMATS = ['draft-11', 'draft-6', 'x-ratelimit', 'off'] as const
-export type HeaderFormat = (typeof HEADER_FORMATS)[number]
+export const HEADER_FORMATS = {
+  'draft-11': defineFormat({
+    names: ['RateLimit', 'RateLimit-Policy'],
+    write(headers, limits) {
+      // Lists: values of the upstream about its own limits stay, and ours are appended.
+      headers.append('RateLimit-Policy', joinItems(limits, formatPolicyItem))
+      headers.append('RateLimit', joinItems(limits, formatLimitItem))
+    },
+  }),
+  'draft-6': defineFormat({
+    names: ['RateLimit-Policy', 'RateLimit-Limit', 'RateLimit-Remaining', 'RateLimit-Reset'],
+    write(headers, limits) {
+      const reported = limits.filter(isAboutRequests)
+      const tightest = findTightest(reported)
+      if (!tightest) return
+      addUnlessSent(headers, {
+        'RateLimit-Policy': joinItems(reported, (status) => `${status.limit}${formatWindowParameter(status)}`),
+        'RateLimit-Limit': String(tightest.limit),
+        'RateLimit-Remaining': String(tightest.remaining),
+        'RateLimit-Reset': String(toWholeSeconds(findResetMs(tightest))),
+      })
+    },
+  }),
+  'x-ratelimit': defineFormat({
+    names: ['X-RateLimit-Limit', 'X-RateLimit-Remaining', 'X-RateLimit-Reset'],
+    write(headers, limits, now) {
+      const tightest = findTightest(limits.filter(isAboutRequests))
+      if (!tightest) return
+      addUnlessSent(headers, {
+        'X-RateLimit-Limit': String(tightest.limit),
+        'X-RateLimit-Remaining': String(tightest.remaining),
+        // A Unix timestamp, as at GitHub and most others.
+        'X-RateLimit-Reset': String(toWholeSeconds(findResetMs(tightest) + now())),
+      })
+    },
+  }),
+  off: defineFormat({ names: [], write() {} }),
+}
+
+export type HeaderFormat = keyof typeof HEADER_FORMATS
+
+/** A format writes no other headers than it names. */
+function defineFormat<Name extends string>(format: Format<Name>): Format<string> {
+  return format
+}
 
 export function setRateLimitHeaders(
   headers: Pick<Headers, 'has' | 'set' | 'append'>,
@@ -16,33 +74,21 @@ export function setRateLimitHeaders(
   // A limiter behind this one has decided last.
   if (degraded !== undefined && !headers.has('Sluice-Degraded')) headers.set('Sluice-Degraded', degraded)
   const limits = 'limits' in verdict ? selectReported(verdict.limits) : []
-  if (limits.length === 0 || headerFormat === 'off') return
-  if (headerFormat === 'draft-11') {
-    // Lists: values of the upstream about its own limits stay, and ours are appended.
-    headers.append('RateLimit-Policy', joinItems(limits, formatPolicyItem))
-    headers.append('RateLimit', joinItems(limits, formatLimitItem))
-    return
-  }
-  // These headers cannot name failures or slots: a client would take them for requests, which a refusal is about in any
-  // case.
-  const reported = limits.filter(
-    (status) => !(countsFailures(status) || holdsSlots(status.policy)) || isRefusing(status),
-  )
-  // Only one can be reported: the one of the longest wait, else of the fewest remaining units.
+  if (limits.length > 0) HEADER_FORMATS[headerFormat].write(headers, limits, now)
+}
+
+/**
+ * The older headers cannot name failures or slots: a client would take them for requests, which a refusal is about in any
+ * case.
+ */
+function isAboutRequests(status: ReportedLimit): boolean {
+  return !(countsFailures(status) || holdsSlots(status.policy)) || isRefusing(status)
+}
+
+/** Finds the only limit that the older headers report: the one of the longest wait, else of the fewest remaining units. */
+function findTightest(reported: readonly ReportedLimit[]): ReportedLimit | undefined {
   const [tightest] = reported.toSorted((a, b) => b.retryAfterMs - a.retryAfterMs || a.remaining - b.remaining)
-  if (!tightest) return
-  const isDraft6 = headerFormat === 'draft-6'
-  const prefix = isDraft6 ? 'RateLimit' : 'X-RateLimit'
-  // X-RateLimit-Reset is a Unix timestamp, as at GitHub and most others.
-  const resetMs = findResetMs(tightest) + (isDraft6 ? 0 : now())
-  addUnlessSent(headers, {
-    ...(isDraft6 && {
-      'RateLimit-Policy': joinItems(reported, (status) => `${status.limit}${formatWindowParameter(status)}`),
-    }),
-    [`${prefix}-Limit`]: String(tightest.limit),
-    [`${prefix}-Remaining`]: String(tightest.remaining),
-    [`${prefix}-Reset`]: String(toWholeSeconds(resetMs)),
-  })
+  return tightest
 }
 
 /** Where limits are enforced, clients need not hold back for one that is only tried in shadow mode. */
@@ -101,8 +147,8 @@ function toWholeSeconds(ms: number): number {
 }
 
 /** An upstream that sends these reports its own limits, and a second value would make both useless. */
-function addUnlessSent(headers: Pick<Headers, 'has' | 'set'>, fields: Readonly<Record<string, string>>): void {
-  const names = Object.keys(fields)
+function addUnlessSent<Name extends string>(headers: Fields<Name>, fields: Readonly<Record<Name, string>>): void {
+  const names = listNames(fields)
   if (names.some((name) => headers.has(name))) return
-  for (const name of names) headers.set(name, fields[name] as string)
+  for (const name of names) headers.set(name, fields[name])
 }
