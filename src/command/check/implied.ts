@@ -1,5 +1,5 @@
 import { ALGORITHMS } from '../../core/algorithms/algorithm-table.ts'
-import type { Limit } from '../../core/model/limits.ts'
+import { countsEveryRequest, type Limit } from '../../core/model/limits.ts'
 import type { Pattern, RequestPolicy } from '../../core/model/policy.ts'
 import type { Config } from '../../http/config/load-config.ts'
 import { EVERY_REQUEST } from '../../http/request/policy/policy-finder.ts'
@@ -10,7 +10,7 @@ import type { Finding } from './finding.ts'
 /** Finds limits that never refuse, because another one always does so before. */
 export function* findImplied({ policies }: Config, settings: Settings): Iterable<Finding> {
   for (const policy of policies) {
-    if (policy.limits.length === 0 || policy.counts !== 'requests') continue
+    if (policy.limits.length === 0 || !countsEveryRequest(policy.counts)) continue
     const at = locatePolicy(settings, policy, 'limits')
     const stronger = policies.find((other) => other !== policy && implies(other, policy))
     // If two imply each other, the first one is kept.
@@ -65,7 +65,7 @@ function isStronger(other: RequestPolicy, policy: RequestPolicy): boolean {
   // A shadow policy is a trial, and settlement may change a cost to anything.
   const isPlain = [policy, other].every(
     ({ mode, counts, actualCostHeader }) =>
-      mode === 'enforce' && counts === 'requests' && actualCostHeader === undefined,
+      mode === 'enforce' && countsEveryRequest(counts) && actualCostHeader === undefined,
   )
   const isCoarser = other.by.every((source) => source.kind === 'global' || policy.by.some((own) => isSame(own, source)))
   const isAlike = other.anonymous.kind === policy.anonymous.kind && other.onStoreError === policy.onStoreError

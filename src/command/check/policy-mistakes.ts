@@ -1,4 +1,5 @@
 import { isInBody } from '../../core/model/identity-source.ts'
+import { countsEveryRequest } from '../../core/model/limits.ts'
 import type { Pattern, Priority, RequestPolicy } from '../../core/model/policy.ts'
 import type { Config } from '../../http/config/load-config.ts'
 import { mayOverlap } from '../../http/request/policy/pattern.ts'
@@ -38,7 +39,7 @@ function* findExempt(policy: RequestPolicy, { exempt }: Config, settings: Settin
 }
 
 function* findUnlimited({ policies, isShedding }: Config, settings: Settings): Iterable<Finding> {
-  const limiting = policies.filter(({ limits, counts }) => limits.length > 0 && counts === 'requests')
+  const limiting = policies.filter(({ limits, counts }) => limits.length > 0 && countsEveryRequest(counts))
   for (const policy of policies.filter(({ limits }) => limits.length === 0)) {
     const patterns = policy.match ?? [EVERY_REQUEST]
     const unlimited = patterns.filter((pattern) => !limiting.some((other) => appliesTo(other, pattern)))

@@ -1,4 +1,5 @@
 import type { Decision, DecisionRequest, LimitState, StoreCharge } from '../model/charge.ts'
+import { COUNTS } from '../model/limits.ts'
 import type { MutableLimitState, PenaltyState } from './algorithm.ts'
 import { ALGORITHMS } from './algorithm-table.ts'
 
@@ -69,7 +70,7 @@ export function evaluateCharge(
   nowUs: number,
 ): Evaluation {
   const { action, permits } = request
-  const { cost, reserved, counts } = charge
+  const { cost, reserved } = charge
   const wanted = cost * countWanted(request)
   const { implementation } = ALGORITHMS[charge.algorithm]
   const { usage, penalty } = implementation.peek(state, charge, nowUs, wanted + reserved)
@@ -79,8 +80,7 @@ export function evaluateCharge(
   const { penaltyMs, changed } = penalize(charge, penalty, isRefusal, Math.floor(nowUs / 1000))
   const free = penaltyMs > 0 ? 0 : available - reserved
   const fitting = action === 'record' ? permits : Math.max(0, Math.floor(free / cost))
-  // A policy that counts failures may refuse, but nothing has failed yet.
-  const isCharged = counts !== 'failures' || action === 'record'
+  const isCharged = action === 'record' || !awaitsStatus(charge)
   const states = penaltyMs > 0 ? withPenalty(usage, penaltyMs) : usage
   const evaluation = { usage: states, fitting, chargeable: isCharged ? fitting : 0 }
   return changed ? { ...evaluation, changed } : evaluation
@@ -125,8 +125,13 @@ export function countWanted({ action, permits }: Pick<DecisionRequest, 'action' 
   return action === 'take-up-to' ? 1 : permits
 }
 
-export function countsNewIdentities(charge: StoreCharge | undefined): boolean {
-  return charge?.counts === 'new-identities'
+export function countsNewIdentities(charge: Pick<StoreCharge, 'counts'> | undefined): boolean {
+  return COUNTS[charge?.counts ?? 'requests'].needsNewIdentity
+}
+
+/** A charge that counts failures may refuse, but nothing has failed yet. */
+export function awaitsStatus({ counts = 'requests' }: Pick<StoreCharge, 'counts'>): boolean {
+  return COUNTS[counts].awaitsStatus
 }
 
 /** Makes a charge unconditional, where not all is known that its condition depends on. */
@@ -135,8 +140,8 @@ export function withoutCondition(charge: StoreCharge): StoreCharge {
 }
 
 /** If true, a missing state means a new identity. */
-export function detectsNewIdentities({ algorithm, counts }: StoreCharge): boolean {
-  return counts !== 'failures' && ALGORITHMS[algorithm].detectsNewIdentities === true
+export function detectsNewIdentities(charge: StoreCharge): boolean {
+  return !awaitsStatus(charge) && ALGORITHMS[charge.algorithm].detectsNewIdentities === true
 }
 
 export function subtract(usage: readonly MutableLimitState[], units: number): void {

@@ -17,10 +17,7 @@ export interface StoreCharge {
   readonly burst?: number
   /** `concurrency`: the number of the request's slot, which no other request has. */
   readonly slot?: number
-  /**
-   * `requests` is the default. `new-identities`: it applies only if a charge before it detects a new identity.
-   * `failures`: it refuses like any other, but is charged only by the action `record`.
-   */
+  /** `requests` is the default. What awaits a status is charged only by the action `record`. */
   readonly counts?: Counts
   /** Name of these limits, such as a plan, if one identity may come with several. They share its state. */
   readonly plan?: string

@@ -1,5 +1,6 @@
 import * as v from 'valibot'
 import { holdsSlots } from '../../core/algorithms/algorithm-table.ts'
+import { countsNewIdentities } from '../../core/algorithms/decide.ts'
 import type { Charge } from '../../core/model/charge.ts'
 import { ALGORITHM_NAMES } from '../../core/model/limits.ts'
 import { ON_STORE_ERROR, POLICY_MODES, type Policy, type RequestPolicy } from '../../core/model/policy.ts'
@@ -174,7 +175,7 @@ function findPolicy(
 
 /** Slots could not be given back, and identities are new only to another policy of the same decision. */
 function isDecidable(policy: RequestPolicy): boolean {
-  return policy.limits.length > 0 && policy.counts !== 'new-identities' && !holdsSlots(policy)
+  return policy.limits.length > 0 && !countsNewIdentities(policy) && !holdsSlots(policy)
 }
 
 /** @throws {InputError} */

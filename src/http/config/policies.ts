@@ -1,7 +1,8 @@
 import * as v from 'valibot'
 import { ALGORITHMS, holdsSlots } from '../../core/algorithms/algorithm-table.ts'
+import { countsNewIdentities } from '../../core/algorithms/decide.ts'
 import { formatSource, type IdentitySource, isFoldable, isInBody, isShared } from '../../core/model/identity-source.ts'
-import { LIMITS_EXPECTED } from '../../core/model/limits.ts'
+import { COUNTS, countsEveryRequest, LIMITS_EXPECTED } from '../../core/model/limits.ts'
 import type { Cost, MissingIdentity, OnStoreError, Plans, PolicyLimit, RequestPolicy } from '../../core/model/policy.ts'
 import { OptionError } from '../../core/options/option-error.ts'
 import { type ReadCalendarLimits, readLimits, readPenalty } from '../../core/options/read-limits.ts'
@@ -64,14 +65,12 @@ export function createPolicies(
     const without = policies.map(({ name }) => name)
     throw new OptionError(names.policies, expected, without)
   }
-  const undetected = policies.find(
-    ({ counts, match }) => counts === 'new-identities' && !policies.some(detectsNew(match)),
-  )
+  const undetected = policies.find((policy) => countsNewIdentities(policy) && !policies.some(detectsNew(policy.match)))
   if (undetected) {
     const expected =
       'a "sliding-window" policy beside it that tells callers apart, and applies to some of the same requests'
     const index = tables?.findIndex(({ name }) => name === undetected.name) ?? 0
-    throw new OptionError([names.policies, index, 'counts'], expected, 'new-identities')
+    throw new OptionError([names.policies, index, 'counts'], expected, undetected.counts)
   }
   return sortPolicies(policies)
 }
@@ -82,11 +81,9 @@ export function createPolicies(
  */
 function sortPolicies(policies: readonly RequestPolicy[]): readonly RequestPolicy[] {
   const enforced = policies.filter(({ mode }) => mode === 'enforce')
-  const counting = enforced.filter(
-    ({ counts, match }) => counts === 'new-identities' && enforced.some(detectsNew(match)),
-  )
+  const counting = enforced.filter((policy) => countsNewIdentities(policy) && enforced.some(detectsNew(policy.match)))
   const rank = (policy: RequestPolicy) => {
-    if (policy.counts !== 'requests') return counting.includes(policy) ? 1 : 3
+    if (!countsEveryRequest(policy.counts)) return counting.includes(policy) ? 1 : 3
     return policy.mode === 'shadow' && counting.length > 0 ? 2 : 0
   }
   return policies.toSorted((a, b) => rank(a) - rank(b))
@@ -95,7 +92,7 @@ function sortPolicies(policies: readonly RequestPolicy[]): readonly RequestPolic
 /** Creates the test for policies that detect new identities in some of the requests that match. */
 function detectsNew(match: RequestPolicy['match']): (other: RequestPolicy) => boolean {
   return ({ counts, algorithm, limits, by, match: others }) =>
-    counts === 'requests' &&
+    countsEveryRequest(counts) &&
     ALGORITHMS[algorithm].detectsNewIdentities === true &&
     limits.length > 0 &&
     !isShared(by) &&
@@ -125,8 +122,8 @@ function createPolicy(table: PolicyTable, index: number | undefined, defaults: P
   const [costKey, highestCost] =
     cost.kind === 'fixed' ? (['cost', cost.units] as const) : (['max_cost', cost.max] as const)
   if (highestCost > smallest) fail(costKey, `at most the smallest limit of the policy, ${smallest}`)
-  const needsDetection = counts === 'new-identities'
-  if (needsDetection && !detectsNewIdentities) fail('counts', 'algorithm = "sliding-window" with "new-identities"')
+  const { needsNewIdentity, awaitsStatus } = COUNTS[counts]
+  if (needsNewIdentity && !detectsNewIdentities) fail('counts', `algorithm = "sliding-window" with "${counts}"`)
   const reserved = readReserve(table, limits, fail)
   if (highestCost > smallest - reserved.sheddable)
     fail('reserve', `shares that leave room for a request of cost ${highestCost}`)
@@ -135,15 +132,15 @@ function createPolicy(table: PolicyTable, index: number | undefined, defaults: P
     const expected = 'algorithm = "token-bucket", "fixed-window" or "quota" with it: a log cannot be rewritten'
     fail('actual_cost', expected, `header:${table.actual_cost}`)
   }
-  if (counts === 'failures') {
+  if (awaitsStatus) {
     if (isOfSlots) fail('counts', '"requests" with algorithm = "concurrency"')
     if (table.reserve) fail('reserve', 'counts = "requests" with it')
     if (table.actual_cost) fail('actual_cost', 'counts = "requests" with it')
   } else if (table.failures !== undefined) fail('failures', 'counts = "failures" with it')
-  if ((counts === 'failures' || table.penalty !== undefined || table.refusal) && limits.length === 0)
+  if ((awaitsStatus || table.penalty !== undefined || table.refusal) && limits.length === 0)
     fail('limits', LIMITS_EXPECTED)
   const { cost: tell } = defaults
-  const isCustomCost = table.cost === undefined && !needsDetection && !isOfSlots
+  const isCustomCost = table.cost === undefined && !needsNewIdentity && !isOfSlots
   return {
     name,
     algorithm,
@@ -162,7 +159,7 @@ function createPolicy(table: PolicyTable, index: number | undefined, defaults: P
     actualCostHeader: table.actual_cost,
     onStoreError: table.on_store_error ?? defaults.onStoreError,
     counts,
-    failures: counts === 'failures' ? (table.failures ?? parseStatuses('4xx') ?? []) : [],
+    failures: awaitsStatus ? (table.failures ?? parseStatuses('4xx') ?? []) : [],
     penalty: readPenalty(toAlgorithmOptions(table), limits, fail),
     refusal: table.refusal,
     mode,

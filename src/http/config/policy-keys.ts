@@ -9,6 +9,7 @@ import { ALGORITHM_NAMES, COUNTS, DURATION_EXPECTED, LIMITS_EXPECTED } from '../
 import { type MissingIdentity, ON_STORE_ERROR, POLICY_MODES, PRIORITIES } from '../../core/model/policy.ts'
 import { MAX_COST, NAME } from '../../core/options/option-error.ts'
 import { MAX_AFTER } from '../../core/options/read-limits.ts'
+import { listNames } from '../../core/runtime/names.ts'
 import {
   boolean,
   HEADER_EXPECTED,
@@ -117,7 +118,7 @@ export const policyKeys = {
    * `requests`; `new-identities`: only requests with an identity that no `sliding-window` policy has seen within its
    * windows ([more](how-it-works.md#new-identities)); `failures`: only [failed requests](#failures)
    */
-  counts: v.optional(oneOf(...COUNTS), 'requests'),
+  counts: v.optional(oneOf(...listNames(COUNTS)), 'requests'),
   /**
    * with `counts = "failures"`: statuses, e.g. `401, 403`, or classes of them; by default `4xx` without 429
    */

@@ -1,4 +1,5 @@
 import { ALGORITHMS, holdsSlots } from '../../core/algorithms/algorithm-table.ts'
+import { countsNewIdentities } from '../../core/algorithms/decide.ts'
 import { formatKey, type RequestCharge } from '../../core/model/charge.ts'
 import type { IdentitySource, Reading } from '../../core/model/identity-source.ts'
 import type { Cost, MissingIdentity, PolicyMode, Priority, RequestPolicy } from '../../core/model/policy.ts'
@@ -158,7 +159,7 @@ function readCost(cost: Cost, request: ReceivedRequest, mode: PolicyMode): numbe
 }
 
 /** Tests that refusals by a policy may end before their retry-after time, or are of many costs. */
-export function isRefusedEarly({ algorithm, counts, cost, actualCostHeader }: RequestPolicy): boolean {
-  const { holdsSlots } = ALGORITHMS[algorithm]
-  return holdsSlots === true || counts === 'new-identities' || cost.kind !== 'fixed' || actualCostHeader !== undefined
+export function isRefusedEarly(policy: RequestPolicy): boolean {
+  const { cost, actualCostHeader } = policy
+  return holdsSlots(policy) || countsNewIdentities(policy) || cost.kind !== 'fixed' || actualCostHeader !== undefined
 }

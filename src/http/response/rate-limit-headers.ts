@@ -1,6 +1,7 @@
 /** The response headers that report limits, in each format. */
 
 import { holdsSlots } from '../../core/algorithms/algorithm-table.ts'
+import { COUNTS } from '../../core/model/limits.ts'
 import { type ReportedLimit, SLOT_RETRY_MS, type Verdict } from '../../core/model/verdict.ts'
 import { listNames } from '../../core/runtime/names.ts'
 
@@ -82,7 +83,7 @@ export function setRateLimitHeaders(
  * case.
  */
 function isAboutRequests(status: ReportedLimit): boolean {
-  return !(countsFailures(status) || holdsSlots(status.policy)) || isRefusing(status)
+  return !(COUNTS[status.policy.counts].unit || holdsSlots(status.policy)) || isRefusing(status)
 }
 
 /** Finds the only limit that the older headers report: the one of the longest wait, else of the fewest remaining units. */
@@ -108,8 +109,8 @@ function formatPolicyItem(status: ReportedLimit): string {
   const { name, limit } = status
   if (holdsSlots(status.policy)) return `"${name}";q=${limit};qu="concurrent-requests"`
   // Not a registered unit, so that a client that does not know it does not take it for requests.
-  const unit = countsFailures(status) ? ';qu="failed-requests"' : ''
-  return `"${name}";q=${limit}${unit}${formatWindowParameter(status)}`
+  const { unit } = COUNTS[status.policy.counts]
+  return `"${name}";q=${limit}${unit ? `;qu="${unit.inHeaders}"` : ''}${formatWindowParameter(status)}`
 }
 
 /** Same draft, §4: `r` remaining units, `t` seconds during which no more than these can be used. */
@@ -130,10 +131,6 @@ function isRefusing(status: ReportedLimit): boolean {
 /** A refusal for want of a slot tells the same. */
 function findResetMs(status: ReportedLimit): number {
   return holdsSlots(status.policy) ? Math.min(status.resetMs, SLOT_RETRY_MS) : status.resetMs
-}
-
-function countsFailures({ policy }: ReportedLimit): boolean {
-  return policy.counts === 'failures'
 }
 
 /** Only whole seconds can be told, no month is as long as another, and slots have no window. */

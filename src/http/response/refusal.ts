@@ -1,6 +1,6 @@
 import { holdsSlots } from '../../core/algorithms/algorithm-table.ts'
 import { describeSource, formatSource, type IdentitySource } from '../../core/model/identity-source.ts'
-import { formatWindow } from '../../core/model/limits.ts'
+import { COUNTS, formatWindow } from '../../core/model/limits.ts'
 import type { Refused, ReportedLimit } from '../../core/model/verdict.ts'
 import {
   createProblem,
@@ -106,7 +106,7 @@ function findPenalty(violated: readonly ReportedLimit[]): { readonly penalty_ms?
 }
 
 function describeViolations(violated: readonly ReportedLimit[]): Pick<Problem, 'code' | 'detail'> {
-  const areFailures = violated.every(({ policy }) => policy.counts === 'failures')
+  const areFailures = violated.every(({ policy }) => COUNTS[policy.counts].awaitsStatus)
   const limits = violated.map(describeLimit).join(' and ')
   if (violated.some(({ penaltyMs }) => penaltyMs !== undefined)) {
     const detail = `Temporarily refused after repeatedly exceeding the limit of ${limits}.`
@@ -122,7 +122,7 @@ function describeLimit({ policy, limit, windowMs, calendar }: ReportedLimit): st
   const { counts, cost } = policy
   const isOfSlots = holdsSlots(policy)
   const isOneEach = cost.kind === 'fixed' && cost.units === 1
-  const unit = counts === 'failures' ? 'failure' : isOneEach || isOfSlots ? 'request' : 'unit'
+  const unit = COUNTS[counts].unit?.noun ?? (isOneEach || isOfSlots ? 'request' : 'unit')
   const units = limit === 1 ? unit : `${unit}s`
   return isOfSlots
     ? `${limit} concurrent ${units}`

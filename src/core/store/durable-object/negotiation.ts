@@ -7,6 +7,7 @@ import {
   subtract,
 } from '../../algorithms/decide.ts'
 import type { Decision, DecisionRequest, StoreCharge } from '../../model/charge.ts'
+import { countsEveryRequest } from '../../model/limits.ts'
 import type { CommitOrAbort, ObjectVote, PreparedCharge } from './objects.ts'
 
 export interface To<Message> {
@@ -145,6 +146,6 @@ export class Negotiation {
 }
 
 /** Such an object can refuse in the first round, and knows later what it granted. */
-function remembersGrants({ mode, counts = 'requests' }: StoreCharge): boolean {
-  return mode === 'enforce' && counts === 'requests'
+function remembersGrants({ mode, counts }: StoreCharge): boolean {
+  return mode === 'enforce' && countsEveryRequest(counts)
 }
