@@ -25,21 +25,27 @@ export async function createHandler(
   open?: (config: Config, now: () => number) => Backend,
 ): Promise<App> {
   const mayHaveCalendar = /day|week|month|year|zone|starts/.test(JSON.stringify(env.POLICIES))
-  const { readCalendarLimits } = mayHaveCalendar ? await import('../core/options/calendar.ts') : {}
-  const config = loadConfig(env, readCalendarLimits)
+  const calendar = mayHaveCalendar ? await import('../core/options/calendar.ts') : undefined
+  const config = loadConfig(env, calendar?.readCalendarLimits)
   const now = () => Date.now()
   const log = throttle(consoleLog, now)
   const { policies, jwt, rules, admin, metrics, storeTimeoutMs: timeoutMs } = config
 
   // Token claims and upstream health
-  const { loadTokenVerifier } = jwt ? await import('../http/request/identity/jwt/verify-tokens.ts') : {}
-  const readClaim = jwt && (await loadTokenVerifier?.(jwt, { fetch: (url, init) => fetch(url, init), now, log }))
-  const { UpstreamHealth } = config.isShedding ? await import('../core/shedding/upstream-health.ts') : {}
-  const health = UpstreamHealth && new UpstreamHealth(() => performance.now())
+  const readClaim = jwt
+    ? await (await import('../http/request/identity/jwt/verify-tokens.ts')).loadTokenVerifier(jwt, {
+        fetch: (url, init) => fetch(url, init),
+        now,
+        log,
+      })
+    : undefined
+  const health = config.isShedding
+    ? new (await import('../core/shedding/upstream-health.ts')).UpstreamHealth(() => performance.now())
+    : undefined
 
   // Stores
   const backend = open?.(config, now) ?? (await openBackend[config.store](config, env, now))
-  const copy = config.storeMirror && (await openBackend[config.storeMirror](config, env, now))
+  const mirror = config.storeMirror && (await openBackend[config.storeMirror](config, env, now))
 
   // Statistics
   const analytics = isBinding<AnalyticsEngineDataset>(env.ANALYTICS, 'writeDataPoint') ? env.ANALYTICS : undefined
@@ -47,53 +53,55 @@ export async function createHandler(
     ? await backend.counters({ keyPrefix: config.keyPrefix, timeoutMs: FLUSH_TIMEOUT_MS })
     : undefined
   const isObserved = counters || config.statistics.logShare > 0 || analytics
-  const { openStatistics } = isObserved ? await import('./statistics/open-statistics.ts') : {}
-  const statistics = openStatistics?.({ config, counters, analytics, readClaim, now, log })
-  const recorder = statistics?.recorder
+  const { observer, recorder } = isObserved
+    ? (await import('./statistics/open-statistics.ts')).openStatistics({
+        ...{ config, counters, analytics, readClaim, now, log },
+      })
+    : {}
 
   // Limiter, and the stages around its store. Runtime rules may bring any policy.
-  const { withMirror } = copy ? await import('../core/engine/stages/mirror.ts') : {}
-  const mirrored = copy && withMirror?.(backend.limits, { mirror: copy.limits, watch: recorder, now, timeoutMs, log })
-  const limits = mirrored ?? backend.limits
-  const store = recorder?.withTiming(limits) ?? limits
+  const { limits } = backend
+  const mirrored = mirror
+    ? (await import('../core/engine/stages/mirror.ts')).withMirror(limits, {
+        ...{ mirror: mirror.limits, watch: recorder, now, timeoutMs, log },
+      })
+    : limits
+  const store = recorder?.withTiming(mirrored) ?? mirrored
   const isEarly = rules !== undefined || config.decideToken !== undefined || policies.some(isRefusedEarly)
   const repeats = isEarly ? (await import('../core/engine/stages/early-refusals.ts')).createEarlyRefusals : 'certain'
-  const mayHoldSlots = rules !== undefined || policies.some(holdsSlots)
-  const { createHoldUntilEnd } = mayHoldSlots ? await import('../http/response/hold-until-end.ts') : {}
   const leases = config.leases ? (await import('../core/engine/stages/leases.ts')).withLeases(config.leases) : undefined
   const composed = composeLimiter({ ...config, store, now, log, repeats, leases, watch: recorder, readClaim, health })
-  const { openRules } = rules ? await import('./rules/open-rules.ts') : {}
-  const parts = { config, env, backend, mirror: copy, composed, readClaim, now, log }
-  const rulesEngine = rules && (await openRules?.({ ...parts, rules }))
+  const rulesEngine = rules
+    ? await (await import('./rules/open-rules.ts')).openRules({
+        ...{ rules, config, env, backend, mirror, composed, readClaim, now, log },
+      })
+    : undefined
+  const limiter = rulesEngine ?? composed.limiter
+  const mayHoldSlots = rules !== undefined || policies.some(holdsSlots)
+  const holdUntilEnd = mayHoldSlots
+    ? (await import('../http/response/hold-until-end.ts')).createHoldUntilEnd({ limiter, keepsEncoding: true, now })
+    : undefined
 
   // Gateway
   const readHealth = createHealthReader(store, composed.engine, now)
   const gateway = { ...composed, rulesEngine, store, readHealth, now, log }
   const routes = new Map<string, RouteHandler>()
   if (metrics && counters) routes.set('metrics', (await import('./admin/metrics.ts')).createMetrics(metrics, counters))
-  const operators = admin && (await import('./admin/admin.ts')).createAdmin({ admin, config, env, counters }, gateway)
-  const limiter = rulesEngine ?? composed.limiter
-  const { createSelfService } = config.isSelfService ? await import('./app/self-service.ts') : {}
-  if (createSelfService) routes.set('limits', createSelfService(config, limiter, now))
+  if (config.isSelfService)
+    routes.set('limits', (await import('./app/self-service.ts')).createSelfService(config, limiter, now))
+  const operators = admin
+    ? (await import('./admin/admin.ts')).createAdmin({ admin, config, env, counters }, gateway)
+    : undefined
   const decisions = config.decideToken ? await import('./decide/decisions.ts') : undefined
-  decisions?.addDecisions(routes, config, gateway, statistics?.observer)
+  decisions?.addDecisions(routes, config, gateway, observer)
   const upstream = isBinding<Service>(env.UPSTREAM, 'fetch') ? env.UPSTREAM : globalThis
-  const proxy = createProxy({ config, fetch: (request, init) => upstream.fetch(request, init), log })
-  const { rewriteLocations } = config.rewritesLocation ? await import('./app/rewrite-locations.ts') : {}
-  const { withCors } = config.corsOrigins ? await import('./app/cors.ts') : {}
-  const create = withCors?.(createApp, limiter) ?? createApp
+  const forward = createProxy({ config, fetch: (request, init) => upstream.fetch(request, init), log })
+  const proxy = config.rewritesLocation
+    ? (await import('./app/rewrite-locations.ts')).rewriteLocations(forward, config)
+    : forward
+  const create = config.corsOrigins ? (await import('./app/cors.ts')).withCors(createApp, limiter) : createApp
   const app = create({
-    config,
-    limiter,
-    health,
-    holdUntilEnd: createHoldUntilEnd?.({ limiter, keepsEncoding: true, now }),
-    observer: statistics?.observer,
-    proxy: rewriteLocations?.(proxy, config) ?? proxy,
-    readHealth,
-    routes,
-    operators,
-    now,
-    log,
+    ...{ config, limiter, health, holdUntilEnd, observer, proxy, readHealth, routes, operators, now, log },
   })
   return decisions?.refuseStray(app) ?? app
 }
