@@ -113,3 +113,14 @@ export class ChargeBuilder {
     }
   }
 }
+
+/** Builds the charge of one policy, once. @throws {OptionError} for an invalid identity */
+export function createPolicyCharge(
+  policy: Policy,
+  options: Pick<ChargeBuilderOptions, 'keyPrefix' | 'secret'>,
+  identity: Identity,
+  cost: number,
+): Charge {
+  const [charge] = new ChargeBuilder({ policies: [policy], ...options }).build(identity, cost)
+  return charge as Charge
+}

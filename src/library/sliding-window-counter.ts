@@ -3,7 +3,7 @@ import { DURATION_EXPECTED, parseDuration } from '../core/model/limits.ts'
 import type { Store } from '../core/model/store.ts'
 import { type Check, checkInteger, checkOptions, checkText } from '../core/options/check-options.ts'
 import { MAX_COST, NAME, OptionError } from '../core/options/option-error.ts'
-import { ChargeBuilder, type Identity } from './charge-builder.ts'
+import { createPolicyCharge, type Identity } from './charge-builder.ts'
 import { COUNT_CHECKS, type CountOptions } from './common-options.ts'
 import { readPolicy } from './policies.ts'
 import { memoryStore, refuseSharedNames } from './stores.ts'
@@ -58,8 +58,8 @@ export class SlidingWindowCounter {
     const store = options.store ?? memoryStore(now && { now })
     const policy = readPolicy({ name, algorithm: 'sliding-window', limits: `1/${windowMs}ms` }, 'policy', 'local')
     refuseSharedNames(store, keyPrefix, [policy])
-    const [charge] = new ChargeBuilder({ policies: [policy], keyPrefix, secret: identitySecret }).build(identity, 1)
-    this.#charge = { ...(charge as StoreCharge), limits: [{ limit: NO_LIMIT, windowMs }] }
+    const charge = createPolicyCharge(policy, { keyPrefix, secret: identitySecret }, identity, 1)
+    this.#charge = { ...charge, limits: [{ limit: NO_LIMIT, windowMs }] }
     this.#store = store.open(['sliding-window'])
   }
 

@@ -80,7 +80,7 @@ export function evaluateCharge(
   const { penaltyMs, changed } = penalize(charge, penalty, isRefusal, Math.floor(nowUs / 1000))
   const free = penaltyMs > 0 ? 0 : available - reserved
   const fitting = action === 'record' ? permits : Math.max(0, Math.floor(free / cost))
-  const isCharged = action === 'record' || !awaitsStatus(charge)
+  const isCharged = action === 'record' || !isChargedLater(charge)
   const states = penaltyMs > 0 ? withPenalty(usage, penaltyMs) : usage
   const evaluation = { usage: states, fitting, chargeable: isCharged ? fitting : 0 }
   return changed ? { ...evaluation, changed } : evaluation
@@ -130,8 +130,8 @@ export function countsNewIdentities(charge: Pick<StoreCharge, 'counts'> | undefi
 }
 
 /** A charge that counts failures may refuse, but nothing has failed yet. */
-export function awaitsStatus({ counts = 'requests' }: Pick<StoreCharge, 'counts'>): boolean {
-  return COUNTS[counts].awaitsStatus
+export function isChargedLater({ counts = 'requests' }: Pick<StoreCharge, 'counts'>): boolean {
+  return COUNTS[counts].isChargedLater
 }
 
 /** Makes a charge unconditional, where not all is known that its condition depends on. */
@@ -141,7 +141,7 @@ export function withoutCondition(charge: StoreCharge): StoreCharge {
 
 /** If true, a missing state means a new identity. */
 export function detectsNewIdentities(charge: StoreCharge): boolean {
-  return !awaitsStatus(charge) && ALGORITHMS[charge.algorithm].detectsNewIdentities === true
+  return !isChargedLater(charge) && ALGORITHMS[charge.algorithm].detectsNewIdentities === true
 }
 
 export function subtract(usage: readonly MutableLimitState[], units: number): void {

@@ -17,7 +17,7 @@ export interface StoreCharge {
   readonly burst?: number
   /** `concurrency`: the number of the request's slot, which no other request has. */
   readonly slot?: number
-  /** `requests` is the default. What awaits a status is charged only by the action `record`. */
+  /** `requests` is the default. What is charged later is charged only by the action `record`. */
   readonly counts?: Counts
   /** Name of these limits, such as a plan, if one identity may come with several. They share its state. */
   readonly plan?: string
@@ -78,6 +78,11 @@ export interface Decision {
   readonly usage: readonly (readonly LimitState[])[]
   /** It is refused because of units that others have prepared and may release at any time, before its retry-after time. */
   readonly isProvisional?: true
+}
+
+/** Names limits whose statuses must be told apart, although they share a state: by version and by plan. */
+export function formatPlanName(edition: string | undefined, plan: string | undefined): string | undefined {
+  return edition === undefined || plan === undefined ? (edition ?? plan) : `${edition} ${plan}`
 }
 
 /** @param keyPrefix up to 64 characters, the same for all keys of a limiter */

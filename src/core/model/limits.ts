@@ -36,24 +36,24 @@ interface CountsEntry {
   /** It applies only if a charge before it detects a new identity. */
   readonly needsNewIdentity: boolean
   /** It refuses like any other, but is charged after the response, if that has one of certain statuses. */
-  readonly awaitsStatus: boolean
+  readonly isChargedLater: boolean
   /** What its units are in texts and headers, if not units of requests. */
   readonly unit: { readonly noun: string; readonly inHeaders: string } | undefined
 }
 
 /** What a policy may count. */
 export const COUNTS = {
-  requests: { needsNewIdentity: false, awaitsStatus: false, unit: undefined },
-  'new-identities': { needsNewIdentity: true, awaitsStatus: false, unit: undefined },
-  failures: { needsNewIdentity: false, awaitsStatus: true, unit: { noun: 'failure', inHeaders: 'failed-requests' } },
+  requests: { needsNewIdentity: false, isChargedLater: false, unit: undefined },
+  'new-identities': { needsNewIdentity: true, isChargedLater: false, unit: undefined },
+  failures: { needsNewIdentity: false, isChargedLater: true, unit: { noun: 'failure', inHeaders: 'failed-requests' } },
 } satisfies Readonly<Record<string, CountsEntry>>
 
 export type Counts = keyof typeof COUNTS
 
 /** Tests that it is charged for every request that it matches, with the decision. */
 export function countsEveryRequest(counts: Counts = 'requests'): boolean {
-  const { needsNewIdentity, awaitsStatus } = COUNTS[counts]
-  return !needsNewIdentity && !awaitsStatus
+  const { needsNewIdentity, isChargedLater } = COUNTS[counts]
+  return !needsNewIdentity && !isChargedLater
 }
 
 /** A penalty: refusals extended for a fixed time after repeated refusals. */

@@ -1,7 +1,7 @@
 import * as v from 'valibot'
 import { holdsSlots } from '../../core/algorithms/algorithm-table.ts'
 import { countsNewIdentities } from '../../core/algorithms/decide.ts'
-import type { Charge } from '../../core/model/charge.ts'
+import { type Charge, formatPlanName } from '../../core/model/charge.ts'
 import { ALGORITHM_NAMES } from '../../core/model/limits.ts'
 import { ON_STORE_ERROR, POLICY_MODES, type Policy, type RequestPolicy } from '../../core/model/policy.ts'
 import { checkInteger } from '../../core/options/check-options.ts'
@@ -9,7 +9,7 @@ import { MAX_COST, OptionError } from '../../core/options/option-error.ts'
 import type { Config } from '../../http/config/load-config.ts'
 import { canonicalizeCredential } from '../../http/request/identity/authorization.ts'
 import { createProblemResponse } from '../../http/response/problem.ts'
-import { ChargeBuilder, type Identity } from '../../library/charge-builder.ts'
+import { createPolicyCharge, type Identity } from '../../library/charge-builder.ts'
 import { toOutcome } from '../../library/decision.ts'
 import { findMaxCost, type PolicyOptions, readPolicy } from '../../library/policies.ts'
 import { toProblem } from '../admin/operation.ts'
@@ -122,10 +122,10 @@ export function createDecide(
       const isNamed = 'policy' in question
       const { plan, ...policy } = isNamed ? findPolicy(question, policies, path) : createPolicy(question)
       checkInteger('cost', cost, 1, findMaxCost([policy]))
-      const builder = new ChargeBuilder({ policies: [policy], keyPrefix, secret })
-      const [charge] = builder.build(isNamed ? canonicalize(identity) : scope(policy, identity), cost)
-      const named = [edition, plan].filter((part) => part !== undefined)
-      return { ...(charge as Charge), ...(isNamed && named.length > 0 && { plan: named.join(' ') }) }
+      const counted = isNamed ? canonicalize(identity) : scope(policy, identity)
+      const charge = createPolicyCharge(policy, { keyPrefix, secret }, counted, cost)
+      const name = isNamed ? formatPlanName(edition, plan) : undefined
+      return name === undefined ? charge : { ...charge, plan: name }
     })
   }
 

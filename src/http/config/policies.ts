@@ -122,7 +122,7 @@ function createPolicy(table: PolicyTable, index: number | undefined, defaults: P
   const [costKey, highestCost] =
     cost.kind === 'fixed' ? (['cost', cost.units] as const) : (['max_cost', cost.max] as const)
   if (highestCost > smallest) fail(costKey, `at most the smallest limit of the policy, ${smallest}`)
-  const { needsNewIdentity, awaitsStatus } = COUNTS[counts]
+  const { needsNewIdentity, isChargedLater } = COUNTS[counts]
   if (needsNewIdentity && !detectsNewIdentities) fail('counts', `algorithm = "sliding-window" with "${counts}"`)
   const reserved = readReserve(table, limits, fail)
   if (highestCost > smallest - reserved.sheddable)
@@ -132,12 +132,12 @@ function createPolicy(table: PolicyTable, index: number | undefined, defaults: P
     const expected = 'algorithm = "token-bucket", "fixed-window" or "quota" with it: a log cannot be rewritten'
     fail('actual_cost', expected, `header:${table.actual_cost}`)
   }
-  if (awaitsStatus) {
+  if (isChargedLater) {
     if (isOfSlots) fail('counts', '"requests" with algorithm = "concurrency"')
     if (table.reserve) fail('reserve', 'counts = "requests" with it')
     if (table.actual_cost) fail('actual_cost', 'counts = "requests" with it')
   } else if (table.failures !== undefined) fail('failures', 'counts = "failures" with it')
-  if ((awaitsStatus || table.penalty !== undefined || table.refusal) && limits.length === 0)
+  if ((isChargedLater || table.penalty !== undefined || table.refusal) && limits.length === 0)
     fail('limits', LIMITS_EXPECTED)
   const { cost: tell } = defaults
   const isCustomCost = table.cost === undefined && !needsNewIdentity && !isOfSlots
@@ -159,7 +159,7 @@ function createPolicy(table: PolicyTable, index: number | undefined, defaults: P
     actualCostHeader: table.actual_cost,
     onStoreError: table.on_store_error ?? defaults.onStoreError,
     counts,
-    failures: awaitsStatus ? (table.failures ?? parseStatuses('4xx') ?? []) : [],
+    failures: isChargedLater ? (table.failures ?? parseStatuses('4xx') ?? []) : [],
     penalty: readPenalty(toAlgorithmOptions(table), limits, fail),
     refusal: table.refusal,
     mode,

@@ -1,6 +1,6 @@
 import { ALGORITHMS, holdsSlots } from '../../core/algorithms/algorithm-table.ts'
 import { countsNewIdentities } from '../../core/algorithms/decide.ts'
-import { formatKey, type RequestCharge } from '../../core/model/charge.ts'
+import { formatKey, formatPlanName, type RequestCharge } from '../../core/model/charge.ts'
 import type { IdentitySource, Reading } from '../../core/model/identity-source.ts'
 import type { Cost, MissingIdentity, PolicyMode, Priority, RequestPolicy } from '../../core/model/policy.ts'
 import type { Uncharged } from '../../core/model/verdict.ts'
@@ -128,17 +128,20 @@ export function findMissing({ mode, anonymous }: RequestPolicy): MissingIdentity
 /** Makes what all charges of a policy have in common. */
 export function preparePolicy(policy: RequestPolicy, edition?: string) {
   const { by, algorithm, plans, mode, counts, penalty, actualCostHeader } = policy
-  const createTerms = ({ limits, burst }: Pick<RequestPolicy, 'limits' | 'burst'>, plan?: string): PolicyTerms => ({
-    policy,
-    algorithm,
-    limits,
-    mode,
-    ...(counts !== 'requests' && { counts }),
-    ...(actualCostHeader !== undefined && { needsSettlement: true }),
-    ...(penalty !== undefined && { penalty }),
-    ...(burst !== undefined && { burst }),
-    ...((plan ?? edition) !== undefined && { plan: [edition, plan].join(' ').trim() }),
-  })
+  const createTerms = ({ limits, burst }: Pick<RequestPolicy, 'limits' | 'burst'>, name?: string): PolicyTerms => {
+    const plan = formatPlanName(edition, name)
+    return {
+      policy,
+      algorithm,
+      limits,
+      mode,
+      ...(counts !== 'requests' && { counts }),
+      ...(actualCostHeader !== undefined && { needsSettlement: true }),
+      ...(penalty !== undefined && { penalty }),
+      ...(burst !== undefined && { burst }),
+      ...(plan !== undefined && { plan }),
+    }
+  }
   return {
     /** The kind of its only source. */
     only: by.length === 1 ? by[0]?.kind : undefined,

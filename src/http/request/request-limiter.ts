@@ -1,5 +1,5 @@
 import { holdsSlots } from '../../core/algorithms/algorithm-table.ts'
-import { awaitsStatus } from '../../core/algorithms/decide.ts'
+import { isChargedLater } from '../../core/algorithms/decide.ts'
 import { Engine, type EngineDecision, type EngineOptions, isCharged } from '../../core/engine/engine.ts'
 import type { Charge, DecisionRequest, RequestCharge } from '../../core/model/charge.ts'
 import type { Pattern, RequestPolicy } from '../../core/model/policy.ts'
@@ -75,7 +75,7 @@ export class RequestLimiter {
     this.#finder = new PolicyFinder(options.policies, exempt)
     this.#builder = new RequestChargeBuilder(options)
     this.#awaitsResponses = options.policies.some(
-      (policy) => policy.actualCostHeader !== undefined || awaitsStatus(policy),
+      (policy) => policy.actualCostHeader !== undefined || isChargedLater(policy),
     )
   }
 
@@ -207,7 +207,7 @@ function createFindFailure(
   limits: readonly ReportedLimit[],
   charge: (failed: readonly RequestCharge[]) => Promise<void>,
 ): Admitted['findFailure'] {
-  const open = charges.filter(({ policy }) => awaitsStatus(policy))
+  const open = charges.filter(({ policy }) => isChargedLater(policy))
   if (open.length === 0) return undefined
   return (status) => {
     const failed = open.filter(({ policy }) => policy.failures.includes(status))
