@@ -1,4 +1,5 @@
 /** How figures are written. */
+import { findStoreKind } from '../src/http/config/store-kinds.ts'
 import type { ActiveLimit, ActivePolicy } from './answers.ts'
 
 const NUMBER = new Intl.NumberFormat('en')
@@ -95,13 +96,7 @@ export function formatMinute(ms: number): string {
   return new Date(ms).toLocaleString('en-GB', { dateStyle: 'medium', timeStyle: 'short' })
 }
 
-const STORES: Readonly<Record<string, string>> = {
-  redis: 'Redis',
-  memory: 'Memory',
-  'durable-object': 'Durable Objects',
-}
-
 /** @param kind as the API names it */
 export function formatStoreName(kind: string): string {
-  return STORES[kind] ?? kind
+  return findStoreKind(kind)?.label ?? kind
 }

@@ -4,8 +4,8 @@ import { setTimeout } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import type { RequestPolicy } from '../src/core/model/policy.ts'
 import { readCalendarLimits } from '../src/core/options/calendar.ts'
-import { loadConfig, OBJECTS } from '../src/http/config/load-config.ts'
-import type { StoreKind } from '../src/http/config/variables.ts'
+import { loadConfig } from '../src/http/config/load-config.ts'
+import type { StoreKind } from '../src/http/config/store-kinds.ts'
 import { createExamples } from './dev-examples.ts'
 import { readVariables } from './dev-variables.ts'
 import { startEchoUpstream } from './echo-upstream.ts'
@@ -37,7 +37,7 @@ async function start(): Promise<void> {
   const mustBeRedis = store === 'redis' || mirror !== undefined
   const startsRedis = !isNamed && (mustBeRedis || store === undefined)
   // Checked before anything starts; an upstream or a Redis that is missing here is started below.
-  const present = { UPSTREAM_URL: 'http://127.0.0.1', [OBJECTS]: { idFromName() {} } }
+  const present = { UPSTREAM_URL: 'http://127.0.0.1', LIMITS: { idFromName() {} } }
   const started = { UPSTASH_REDIS_REST_URL: 'http://127.0.0.1', UPSTASH_REDIS_REST_TOKEN: 'dev' }
   loadConfig({ ...present, ...(startsRedis && started), ...variables }, readCalendarLimits)
 

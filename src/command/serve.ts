@@ -5,8 +5,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Option } from '@commander-js/extra-typings'
 import type { getRequestListener } from '@hono/node-server'
 import { OptionError } from '../core/options/option-error.ts'
+import { listNames } from '../core/runtime/names.ts'
 import { openMemoryBackend } from '../core/store/memory/memory-store.ts'
 import type { App } from '../gateway/app/app.ts'
+import { findStoreKind, STORE_KINDS } from '../http/config/store-kinds.ts'
 import { integer } from '../http/config/values.ts'
 import { createProblemResponse, NOT_SERVED } from '../http/response/problem.ts'
 import { CommandError, findCause } from './command-error.ts'
@@ -55,12 +57,14 @@ export const serve = defineCommand({
     if (variables.STORE_MIRROR !== undefined) {
       throw new OptionError('STORE_MIRROR', 'nothing with sluice serve, which has one store', variables.STORE_MIRROR)
     }
-    if (redis === undefined && variables.STORE === 'durable-object') {
-      throw new OptionError('STORE', '"redis" or "memory" with sluice serve, or --redis', variables.STORE)
+    const kind = redis === undefined ? findStoreKind(variables.STORE) : undefined
+    if (kind && kind.inCommand === undefined) {
+      const own = listNames(STORE_KINDS).filter((name) => STORE_KINDS[name].inCommand)
+      const expected = `${own.map((name) => `"${name}"`).join(' or ')} with sluice serve, or --redis`
+      throw new OptionError('STORE', expected, variables.STORE)
     }
     const ended = Promise.race([once(process, 'SIGTERM'), once(signal, 'abort')])
-    const isInMemory = redis === undefined && variables.STORE === 'memory'
-    const connection = isInMemory ? undefined : await connect(settings, env, redis, SILENCE_MS)
+    const connection = kind?.inCommand === 'memory' ? undefined : await connect(settings, env, redis, SILENCE_MS)
     try {
       const upstream = { fetch: async () => createProblemResponse(NOT_SERVED) }
       // Subcommands that serve nobody do not wait for them.

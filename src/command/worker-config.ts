@@ -1,10 +1,12 @@
 import { readCalendarLimits } from '../core/options/calendar.ts'
-import { type Config, type Environment, loadConfig, OBJECTS } from '../http/config/load-config.ts'
+import { type Config, type Environment, loadConfig } from '../http/config/load-config.ts'
+import { STORE_KINDS } from '../http/config/store-kinds.ts'
 import type { Settings } from './settings/settings.ts'
 import type { Path } from './settings/wrangler-file.ts'
 import type { Terminal } from './terminal.ts'
 
-const DATABASE = ['UPSTASH_REDIS_REST_URL', 'UPSTASH_REDIS_REST_TOKEN']
+const DATABASE: readonly string[] = STORE_KINDS.redis.variables
+const OBJECTS = STORE_KINDS['durable-object'].binding
 const PLACES = ['UPSTREAM_URL', 'STORE', 'STORE_MIRROR', ...DATABASE]
 
 /** Loads the Worker's configuration without its upstream and database. @throws {OptionError} */
@@ -45,7 +47,9 @@ export function readBindings({ file, root }: Settings): Environment {
   }
   return {
     ...(hasBinding('binding', 'UPSTREAM', 'services') && { UPSTREAM: { fetch() {} } }),
-    ...(hasBinding('name', OBJECTS, 'durable_objects', 'bindings') && { [OBJECTS]: { idFromName() {} } }),
+    ...(hasBinding('name', OBJECTS.name, 'durable_objects', 'bindings') && {
+      [OBJECTS.name]: { [OBJECTS.method]() {} },
+    }),
     ...(hasBinding('binding', 'ANALYTICS', 'analytics_engine_datasets') && { ANALYTICS: { writeDataPoint() {} } }),
   }
 }

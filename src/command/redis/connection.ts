@@ -3,6 +3,7 @@ import * as v from 'valibot'
 import { StoreError } from '../../core/model/store.ts'
 import { adaptUpstash, type RedisClient, readUpstashWords, UPSTASH_OPTIONS } from '../../core/store/redis/client.ts'
 import { adaptNodeRedis } from '../../core/store/redis/tcp-clients.ts'
+import { findStoreKind } from '../../http/config/store-kinds.ts'
 import { restUrl } from '../../http/config/values.ts'
 import { CommandError, findCause } from '../command-error.ts'
 import type { Settings } from '../settings/settings.ts'
@@ -59,9 +60,10 @@ export async function connect(
 ): Promise<Connection> {
   const token = readText(variables.UPSTASH_REDIS_REST_TOKEN)
   const text = redis ?? readText(variables.UPSTASH_REDIS_REST_URL) ?? (env.REDIS_URL || devVars?.values.REDIS_URL)
-  if (redis === undefined && variables.STORE === 'durable-object') {
+  const kind = findStoreKind(variables.STORE)
+  if (redis === undefined && kind && kind.inCommand === undefined) {
     const hint = 'Ask it: --gateway https://…, or the dashboard (docs/admin.md). --redis names a database all the same.'
-    throw new CommandError('counts are in Durable Objects; use --gateway', { hint })
+    throw new CommandError(`counts are in ${kind.label}; use --gateway`, { hint })
   }
   if (!text) throw new CommandError('no database is named', { hint: NO_DATABASE_HINT })
   const url = URL.canParse(text) ? new URL(text) : undefined

@@ -2,8 +2,8 @@ import { consoleLog } from '../../core/runtime/log.ts'
 import type { Backend } from '../../core/store/backend.ts'
 import type { ObjectNamespace } from '../../core/store/durable-object/objects.ts'
 import { openMemoryBackend } from '../../core/store/memory/memory-store.ts'
-import { type Config, type Environment, OBJECTS } from '../../http/config/load-config.ts'
-import type { StoreKind } from '../../http/config/variables.ts'
+import { type Config, type Environment, isBinding } from '../../http/config/load-config.ts'
+import { STORE_KINDS, type StoreKind } from '../../http/config/store-kinds.ts'
 
 type OpenBackend = (config: Config, env: Environment, now: () => number) => Promise<Backend>
 
@@ -20,8 +20,11 @@ export const openBackend: Readonly<Record<StoreKind, OpenBackend>> = {
   },
 
   async 'durable-object'({ storeTimeoutMs }, env) {
+    const { name, method } = STORE_KINDS['durable-object'].binding
+    const namespace = env[name]
+    if (!isBinding<ObjectNamespace>(namespace, method)) throw new Error('a store in objects without their binding')
     const { openObjectBackend } = await import('../../core/store/durable-object/durable-object-store.ts')
-    return openObjectBackend(env[OBJECTS] as ObjectNamespace, storeTimeoutMs)
+    return openObjectBackend(namespace, storeTimeoutMs)
   },
 
   async memory(_config, _env, now) {

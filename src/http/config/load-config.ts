@@ -3,11 +3,13 @@ import type { IdentitySource } from '../../core/model/identity-source.ts'
 import type { RequestPolicy } from '../../core/model/policy.ts'
 import { HIDDEN, OptionError } from '../../core/options/option-error.ts'
 import type { ReadCalendarLimits } from '../../core/options/read-limits.ts'
+import { listNames } from '../../core/runtime/names.ts'
 import type { JwtSettings } from '../request/identity/claims.ts'
 import { createPassedTest } from '../response/forwarded-headers.ts'
 import { createPolicies, DENY, type JwtValues, type Names, type PolicyDefaults } from './policies.ts'
 import type { PolicyTable } from './policy-keys.ts'
-import { environment, findMeantVariable, SECRETS, type StoreKind, toOptionError, VARIABLES } from './variables.ts'
+import { STORE_KINDS, type StoreKind, type StoreKindEntry } from './store-kinds.ts'
+import { environment, findMeantVariable, SECRETS, toOptionError, VARIABLES } from './variables.ts'
 
 export type Environment = Readonly<Record<string, unknown>>
 
@@ -42,24 +44,19 @@ export function loadConfig(given: Environment, readCalendarLimits?: ReadCalendar
 
   const { UPSTASH_REDIS_REST_URL: url, UPSTASH_REDIS_REST_TOKEN: token, POLICIES: tables, RATE_LIMITS: limits } = values
   const redis = url !== undefined && token !== undefined ? { url, token } : undefined
-  const available: Readonly<Record<StoreKind, boolean>> = {
-    redis: redis !== undefined,
-    'durable-object': isBinding<DurableObjectNamespace>(env[OBJECTS], 'idFromName'),
-    memory: true,
-  }
   const { STORE_MIRROR: storeMirror } = values
-  const store = values.STORE ?? (Object.keys(available) as StoreKind[]).find((kind) => available[kind]) ?? 'memory'
+  const store = values.STORE ?? listNames(STORE_KINDS).find((kind) => isAvailable(kind, env)) ?? 'memory'
   const hasService = isBinding<Service>(env.UPSTREAM, 'fetch')
   const isShadow = values.MODE === 'shadow'
   const lacksUpstream = values.UPSTREAM_URL === undefined && !hasService
-  const lacksMirror = storeMirror !== undefined && !available[storeMirror]
+  const lacksMirror = storeMirror !== undefined && !isAvailable(storeMirror, env)
   const contradictions: readonly (readonly [name: string, isWrong: boolean, expected: string, shown?: unknown])[] = [
     ['UPSTREAM_URL', lacksUpstream, 'the origin of your API (or a service binding named UPSTREAM)'],
     ['UPSTASH_REDIS_REST_URL', url === undefined && token !== undefined, 'the URL for UPSTASH_REDIS_REST_TOKEN'],
     ['UPSTASH_REDIS_REST_TOKEN', url !== undefined && token === undefined, 'the token for UPSTASH_REDIS_REST_URL'],
-    ['STORE', !available[store], `${NEEDED[store]} with it`, store],
+    ['STORE', !isAvailable(store, env), `${STORE_KINDS[store].needs} with it`, store],
     ['STORE_MIRROR', storeMirror === store, 'another store than STORE', storeMirror],
-    ['STORE_MIRROR', lacksMirror, `${NEEDED[storeMirror ?? 'memory']} with it`, storeMirror],
+    ['STORE_MIRROR', lacksMirror, `${STORE_KINDS[storeMirror ?? store].needs} with it`, storeMirror],
     ['RATE_LIMITS', limits === 'off' && !tables, 'POLICIES beside "off"', limits],
     ['METRICS_TOKEN', values.METRICS_TOKEN !== undefined && !values.STATISTICS, 'STATISTICS = "on" beside it', HIDDEN],
   ]
@@ -131,12 +128,10 @@ export function withoutEmpty(env: Environment): Environment {
   return Object.fromEntries(Object.entries(env).filter(([name]) => !isUnset(name)))
 }
 
-export const OBJECTS = 'LIMITS'
-
-const NEEDED: Readonly<Record<StoreKind, string>> = {
-  redis: 'UPSTASH_REDIS_REST_URL and its token',
-  'durable-object': `a binding ${OBJECTS} of Durable Objects`,
-  memory: 'nothing',
+function isAvailable(kind: StoreKind, env: Environment): boolean {
+  const { variables, binding }: StoreKindEntry = STORE_KINDS[kind]
+  const isBound = !binding || isBinding<Record<string, unknown>>(env[binding.name], binding.method)
+  return isBound && variables.every((name) => env[name] !== undefined)
 }
 
 export type Service = Pick<typeof globalThis, 'fetch'>
@@ -179,7 +174,7 @@ export function readJwtSettings(values: JwtValues, names: Names, claimants: Clai
   }
   if (claim)
     throw new OptionError(claim.where, `${names.jwt('jwksUrl')} or ${names.jwt('secret')} beside a claim`, claim.text)
-  const unused = (Object.keys(JWT) as (keyof typeof JWT)[]).find((key) => values[key] !== undefined)
+  const unused = listNames(JWT).find((key) => values[key] !== undefined)
   if (unused === undefined) return undefined
   const shown = unused === 'secret' ? HIDDEN : values[unused]
   throw new OptionError(names.jwt(unused), 'a policy with by or plan = "claim:<name>" beside it', shown)

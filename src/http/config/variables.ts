@@ -13,6 +13,7 @@ import { listNames } from '../../core/runtime/names.ts'
 import { MIN_SECRET_CHARACTERS } from '../request/identity/claims.ts'
 import { HEADER_FORMATS } from '../response/rate-limit-headers.ts'
 import { policyList } from './policy-keys.ts'
+import { STORE_KINDS } from './store-kinds.ts'
 import {
   headerNames,
   host,
@@ -34,8 +35,7 @@ import {
   textLike,
 } from './values.ts'
 
-const STORE_KINDS = ['redis', 'durable-object', 'memory'] as const
-export type StoreKind = (typeof STORE_KINDS)[number]
+const KINDS = listNames(STORE_KINDS)
 
 const onOrOff = v.pipe(
   oneOf('on', 'off'),
@@ -78,13 +78,13 @@ export const variables = {
    * set, else Durable Objects
    * @default see right @example redis
    */
-  STORE: v.optional(oneOf(...STORE_KINDS)),
+  STORE: v.optional(oneOf(...KINDS)),
   /**
    * `redis` or `durable-object`: a second store that receives every charge, [before it takes
    * over](operations.md#moving-to-another-store)
    * @example durable-object
    */
-  STORE_MIRROR: v.optional(oneOf('redis', 'durable-object')),
+  STORE_MIRROR: v.optional(oneOf(...KINDS.filter((kind) => STORE_KINDS[kind].canMirror))),
   /**
    * limits of the policy `default`, which counts by token, e.g. `10/1s, 120/1m, 240/1h` (units `ms s m h d w`). With `off`,
    * or with `POLICIES` and without this, there is no `default`
