@@ -1,6 +1,7 @@
 /** Callers as operators name them, read by the same code as the options of the command. */
 
-import { type CallerKind, PAIR_KIND_NAMES, type PairKind, SOURCE_KINDS } from '../src/core/model/identity-source.ts'
+import { type CallerKind, PAIR_KIND_NAMES, SOURCE_KINDS } from '../src/core/model/identity-source.ts'
+import { mapNames } from '../src/core/runtime/names.ts'
 import { collectClaims, readClaim, readPair } from '../src/gateway/callers/caller-in-text.ts'
 import { createTargetInput } from '../src/gateway/rules/target.ts'
 
@@ -9,10 +10,10 @@ interface Labels {
   readonly hint?: string
 }
 
-const pairs = PAIR_KIND_NAMES.map((kind) => {
+const pairs = mapNames(PAIR_KIND_NAMES, (kind): Labels => {
   const { noun, example, isNamedInPart } = SOURCE_KINDS[kind]
   const title = `${noun[0]?.toUpperCase()}${noun.slice(1)}, such as ${example}`
-  return [kind, isNamedInPart ? { title, hint: 'One * is a wildcard; rules then apply to every match.' } : { title }]
+  return isNamedInPart ? { title, hint: 'One * is a wildcard; rules then apply to every match.' } : { title }
 })
 
 /** Identities that a caller can be named by. */
@@ -20,7 +21,7 @@ export const KINDS: Readonly<Record<CallerKind | 'digest', Labels>> = {
   token: { title: 'Token (Authorization header)' },
   ip: { title: 'IP address (203.0.113.7)' },
   digest: { title: 'Digest (22 characters)' },
-  ...(Object.fromEntries(pairs) as Record<PairKind, Labels>),
+  ...pairs,
   claim: {
     title: 'JWT claim, such as sub=alice',
     hint: 'One * is a wildcard (sub=acme-*); := for a number or boolean (id:=42); a JSON pointer for a nested claim (/account/plan=pro).',

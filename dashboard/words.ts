@@ -1,4 +1,5 @@
 /** How figures are written. */
+import { isShared, parseSource } from '../src/core/model/identity-source.ts'
 import { findStoreKind } from '../src/http/config/store-kinds.ts'
 import type { ActiveLimit, ActivePolicy } from './answers.ts'
 
@@ -84,7 +85,7 @@ export function createExample({
 
 /** Whether it counts all callers together, or all who use a route. */
 export function isForEveryone({ by }: Pick<ActivePolicy, 'by'>): boolean {
-  return by.every((name) => name === 'global' || name === 'route')
+  return by.map(parseSource).every((source) => source && isShared([source]))
 }
 
 export function formatMoment(ms: number): string {

@@ -1,9 +1,10 @@
 /** Runs operations through the admin API, wherever it answers, and explains its problems in words of the command. */
 import * as v from 'valibot'
+import type { NamedKind } from '../../core/model/identity-source.ts'
 import type { skipped } from '../../gateway/admin/answers.ts'
 import type { Operation } from '../../gateway/admin/operation.ts'
 import { type Caller, createRequest, type Pairs } from '../../gateway/callers/caller.ts'
-import { createTargetInput, type NamedKind } from '../../gateway/rules/target.ts'
+import { createTargetInput } from '../../gateway/rules/target.ts'
 import type { Problem } from '../../http/response/problem.ts'
 import { CommandError } from '../command-error.ts'
 import type { Terminal } from '../terminal.ts'

@@ -1,3 +1,5 @@
+import { listNames } from '../runtime/names.ts'
+
 /** The value of an identity source in one request. */
 export type Reading =
   | { readonly kind: 'value'; readonly value: string }
@@ -13,16 +15,16 @@ export type IdentitySource =
   /** A function of the application. */
   | { readonly kind: 'application'; readonly tell: (context: never) => Promise<Reading> }
 
-/** A kind that distinguishes callers. The others are the same for all callers, or known to the application alone. */
-export type CallerKind = Exclude<IdentitySource['kind'], 'route' | 'global' | 'application'>
-/** A kind of which a caller may have several, each with a name and a value. */
-export type PairKind = Exclude<CallerKind, 'token' | 'ip' | 'claim'>
-
 interface SourceKind<Source extends IdentitySource> {
+  /** Who has its value: a caller; all callers alike; or whoever the application says, which nobody else can know. */
+  readonly belongsTo: 'caller' | 'everyone' | 'application'
   /** What follows the colon in `<kind>:<name>`; omitted for a kind without a name. */
   readonly name?: string
   /** Reads that name. */
   readonly parse?: (name: string) => Source | undefined
+  /** For a kind of which a caller may have several, each with a name and a value. */
+  readonly noun?: string
+  readonly example?: string
   /** What responses call it; by default the noun and name, or the kind. */
   readonly description?: string
   /** It may be typed by hand, in any case. */
@@ -36,19 +38,14 @@ interface SourceKind<Source extends IdentitySource> {
 /** RFC 9110 §5.6.2. */
 const TOKEN = /^[!#$%&'*.^_`|~0-9A-Za-z-]+$/
 
-const NAMED = { name: 'name', isFoldable: true } as const
+const NAMED = { belongsTo: 'caller', name: 'name', isFoldable: true } as const
 
 /** Everything that policies can count by. Code that must know all kinds is derived from this table. */
-export const SOURCE_KINDS: {
-  readonly [Kind in IdentitySource['kind']]: SourceKind<IdentitySource & { readonly kind: Kind }> &
-    (Kind extends PairKind
-      ? { readonly noun: string; readonly name: string; readonly example: string }
-      : { readonly noun?: never })
-} = {
-  token: { description: 'Authorization' },
-  ip: {},
-  route: {},
-  global: {},
+const TABLE = {
+  token: { belongsTo: 'caller', description: 'Authorization' },
+  ip: { belongsTo: 'caller' },
+  route: { belongsTo: 'everyone' },
+  global: { belongsTo: 'everyone' },
   header: {
     ...NAMED,
     noun: 'header',
@@ -82,17 +79,44 @@ export const SOURCE_KINDS: {
     isInBody: true,
   },
   claim: { ...NAMED, name: 'name or /pointer', parse: parseClaimSource, isNamedInPart: true },
-  application: { description: 'identity', parse: () => undefined, isFoldable: true },
-}
+  application: { belongsTo: 'application', description: 'identity', parse: () => undefined, isFoldable: true },
+} as const satisfies { readonly [Kind in IdentitySource['kind']]: SourceKind<IdentitySource & { readonly kind: Kind }> }
 
-const KIND_NAMES = Object.keys(SOURCE_KINDS) as readonly IdentitySource['kind'][]
+type Table = typeof TABLE
+type KindsWith<Row> = { [Kind in keyof Table]: Table[Kind] extends Row ? Kind : never }[keyof Table]
+
+/** A kind that distinguishes callers, as far as they are known without the application. */
+export type CallerKind = KindsWith<{ readonly belongsTo: 'caller' }>
+/** A kind of which a caller may have several, each with a name and a value. */
+export type PairKind = KindsWith<{ readonly noun: string }>
+/** A kind that distinguishes callers by a name and a value. */
+export type NamedKind = CallerKind & KindsWith<{ readonly name: string }>
+export type CallerSource = IdentitySource & { readonly kind: CallerKind }
+
+export const SOURCE_KINDS: {
+  readonly [Kind in keyof Table]: SourceKind<IdentitySource & { readonly kind: Kind }> &
+    (Kind extends PairKind ? { readonly noun: string; readonly name: string; readonly example: string } : unknown)
+} = TABLE
+
+const KIND_NAMES = listNames(SOURCE_KINDS)
 export const CALLER_KIND_NAMES = KIND_NAMES.filter(isCallerKind)
-export const PAIR_KIND_NAMES = CALLER_KIND_NAMES.filter(
-  (kind) => SOURCE_KINDS[kind].noun !== undefined,
-) as readonly PairKind[]
+export const PAIR_KIND_NAMES = CALLER_KIND_NAMES.filter(isPairKind)
 
 export function isCallerKind(kind: string): kind is CallerKind {
-  return isKind(kind) && kind !== 'route' && kind !== 'global' && kind !== 'application'
+  return isKind(kind) && SOURCE_KINDS[kind].belongsTo === 'caller'
+}
+
+export function isCallerSource(source: IdentitySource): source is CallerSource {
+  return isCallerKind(source.kind)
+}
+
+function isPairKind(kind: CallerKind): kind is PairKind {
+  return SOURCE_KINDS[kind].noun !== undefined
+}
+
+/** Tests for a kind that is not followed by a name. */
+function isBareKind(kind: keyof Table): kind is Exclude<keyof Table, KindsWith<{ readonly parse: unknown }>> {
+  return SOURCE_KINDS[kind].parse === undefined
 }
 
 function isKind(kind: string): kind is IdentitySource['kind'] {
@@ -109,7 +133,7 @@ export function isFoldable({ kind }: IdentitySource): boolean {
 
 /** Tests that the sources distinguish no callers: the counts are then those of everyone. */
 export function isShared(sources: readonly IdentitySource[]): boolean {
-  return sources.every(({ kind }) => kind === 'global' || kind === 'route')
+  return sources.every(({ kind }) => SOURCE_KINDS[kind].belongsTo === 'everyone')
 }
 
 export function formatSource(source: IdentitySource): string {
@@ -127,7 +151,7 @@ export function formatKinds(kinds: readonly IdentitySource['kind'][]): string {
   return `${forms.slice(0, -1).join(', ')} or ${forms.at(-1)}`
 }
 
-export const BY_EXPECTED = `${formatKinds(KIND_NAMES.filter((kind) => kind !== 'application'))}, joined with "+"`
+export const BY_EXPECTED = `${formatKinds(KIND_NAMES.filter((kind) => SOURCE_KINDS[kind].belongsTo !== 'application'))}, joined with "+"`
 
 export function parseBy(text: string): readonly IdentitySource[] | undefined {
   const sources = text.split('+').map((part) => parseSource(part.trim()))
@@ -138,9 +162,8 @@ export function parseBy(text: string): readonly IdentitySource[] | undefined {
 export function parseSource(text: string): IdentitySource | undefined {
   const [, kind = '', name] = /^(\w+)(?::(\S+))?$/.exec(text) ?? []
   if (!isKind(kind)) return undefined
-  const { parse } = SOURCE_KINDS[kind]
-  if (name !== undefined) return parse?.(name)
-  return parse ? undefined : ({ kind } as IdentitySource)
+  if (name !== undefined) return SOURCE_KINDS[kind].parse?.(name)
+  return isBareKind(kind) ? { kind } : undefined
 }
 
 /** Dots are only allowed in the URLs that some issuers use as names: others would be read as nested claims. */

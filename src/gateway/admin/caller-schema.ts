@@ -6,9 +6,9 @@ import {
   isCallerKind,
   isShared,
   PAIR_KIND_NAMES,
-  type PairKind,
   SOURCE_KINDS,
 } from '../../core/model/identity-source.ts'
+import { mapNames } from '../../core/runtime/names.ts'
 import { KEPT_MS } from '../../core/store/counters.ts'
 import { findClaim } from '../../http/request/identity/claims.ts'
 import { InputError } from '../api/operation.ts'
@@ -28,15 +28,15 @@ import type { AdminContext } from './operation.ts'
 
 const toPairs = v.transform((texts: Readonly<Record<string, string>>) => Object.entries(texts))
 const pairs = v.optional(v.pipe(v.record(v.string(), v.string()), toPairs))
-const pairParts = PAIR_KIND_NAMES.map((kind) => {
+const pairParts = mapNames(PAIR_KIND_NAMES, (kind) => {
   const { noun, name } = SOURCE_KINDS[kind]
-  return [kind, describe(pairs, `Its ${noun}s, by ${name}.`)] as const
+  return describe(pairs, `Its ${noun}s, by ${name}.`)
 })
 
 export const callerParts = {
   token: v.optional(describe(v.string(), 'What it sends as `Authorization`, with or without its scheme.')),
   ip: v.optional(describe(v.string(), 'Its address.')),
-  ...(Object.fromEntries(pairParts) as Record<PairKind, typeof pairs>),
+  ...pairParts,
   claim: v.optional(describe(v.record(v.string(), v.unknown()), 'Claims of its token, by name: not verified here.')),
 } as const satisfies Readonly<Record<CallerKind, unknown>>
 

@@ -1,6 +1,12 @@
 import { ALGORITHMS } from '../../core/algorithms/algorithm-table.ts'
 import { formatKey, type RequestCharge } from '../../core/model/charge.ts'
-import { type CallerKind, formatSource, isCallerKind, isShared } from '../../core/model/identity-source.ts'
+import {
+  type CallerKind,
+  type CallerSource,
+  formatSource,
+  isCallerSource,
+  isShared,
+} from '../../core/model/identity-source.ts'
 import type { Pattern, RequestPolicy } from '../../core/model/policy.ts'
 import type { Store } from '../../core/model/store.ts'
 import {
@@ -101,8 +107,8 @@ async function findSkipReason(
 ): Promise<Omit<SkippedPolicy, 'policy'> | undefined> {
   if (isByRoute(policy) && route === undefined && caller.route === undefined)
     return { reason: 'it counts by path', needs: 'route' }
-  const unknown = policy.by.find((source) => isCallerKind(source.kind) && !isKnown(caller, source))
-  const reason = unknown && { reason: `it counts by ${formatSource(unknown)}`, needs: unknown.kind as CallerKind }
+  const unknown = policy.by.filter(isCallerSource).find((source) => !isKnown(caller, source))
+  const reason = unknown && { reason: `it counts by ${formatSource(unknown)}`, needs: unknown.kind }
   if (reason && caller.ip === undefined) {
     if (unknown.kind === 'claim' && policy.anonymous.kind !== 'ip') return reason
     if (unknown.kind !== 'ip' && policy.anonymous.kind === 'ip')
@@ -119,8 +125,8 @@ async function findSkipReason(
     : undefined
 }
 
-function isKnown(caller: Caller, source: RequestPolicy['by'][number]): boolean {
-  const value = caller[source.kind as CallerKind]
+function isKnown(caller: Caller, source: CallerSource): boolean {
+  const value = caller[source.kind]
   if (!Array.isArray(value) || !('name' in source)) return value !== undefined
   return value.some(([name]) => (source.kind === 'header' ? name.toLowerCase() : name) === source.name)
 }

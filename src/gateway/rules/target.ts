@@ -1,10 +1,10 @@
 import {
   CALLER_KIND_NAMES,
-  type CallerKind,
   formatKinds,
   type IdentitySource,
   isCallerKind,
   isInBody,
+  type NamedKind,
   parseBy,
   SOURCE_KINDS,
 } from '../../core/model/identity-source.ts'
@@ -73,8 +73,6 @@ export async function createRuleTarget(
   const digest = createDigest(identitySecret)(identity)
   return isInBody(source) ? { digest } : { by: identity[0], digest }
 }
-
-export type NamedKind = Exclude<CallerKind, 'token' | 'ip'>
 
 /** Makes the target of a block, an allow or an override: about one caller, or about all whose value matches a `*`. */
 export function createTargetInput(kind: NamedKind, name: string, value: unknown): object {
