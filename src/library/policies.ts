@@ -1,16 +1,18 @@
-import { ALGORITHM_NAMES, DURATION_EXPECTED, LIMITS_EXPECTED } from '../core/model/limits.ts'
+import { ALGORITHM_NAMES, type AlgorithmName, LIMITS_EXPECTED } from '../core/model/limits.ts'
 import { ON_STORE_ERROR, type OnStoreError, POLICY_MODES, type Policy, type PolicyMode } from '../core/model/policy.ts'
 import { readCalendarLimits } from '../core/options/calendar.ts'
 import { checkInteger, checkNames, checkOneOf, checkString, checkText } from '../core/options/check-options.ts'
-import { MAX_COST, NAME, OptionError } from '../core/options/option-error.ts'
+import { NAME, OptionError } from '../core/options/option-error.ts'
 import {
   type AlgorithmOptions,
-  type Fail,
-  MAX_AFTER,
+  OPTIONS,
+  type OptionName,
+  type OptionRule,
+  type OwnOptions,
   type PenaltyOptions,
-  readLimits,
-  readPenalty,
-} from '../core/options/read-limits.ts'
+} from '../core/options/policy-options.ts'
+import { type Fail, readLimits, readPenalty } from '../core/options/read-limits.ts'
+import { listNames } from '../core/runtime/names.ts'
 
 /** A set of limits that a limiter holds each identity to. */
 export interface PolicyOptions extends AlgorithmOptions, PenaltyOptions {
@@ -39,7 +41,7 @@ export interface PolicyOptions extends AlgorithmOptions, PenaltyOptions {
  * @throws {OptionError} for anything but limits
  */
 export function slidingWindow(limits: string, options: Pick<AlgorithmOptions, 'allowLargeLog'> = {}): AlgorithmOptions {
-  return defineAlgorithm('slidingWindow', { algorithm: 'sliding-window', limits }, options, ['allowLargeLog'])
+  return defineAlgorithm('slidingWindow', { algorithm: 'sliding-window', limits }, options)
 }
 
 /**
@@ -48,7 +50,7 @@ export function slidingWindow(limits: string, options: Pick<AlgorithmOptions, 'a
  * @throws {OptionError} for anything but limits
  */
 export function sortedSet(limits: string, options: Pick<AlgorithmOptions, 'allowLargeLog'> = {}): AlgorithmOptions {
-  return defineAlgorithm('sortedSet', { algorithm: 'sorted-set', limits }, options, ['allowLargeLog'])
+  return defineAlgorithm('sortedSet', { algorithm: 'sorted-set', limits }, options)
 }
 
 /**
@@ -58,7 +60,7 @@ export function sortedSet(limits: string, options: Pick<AlgorithmOptions, 'allow
  * @throws {OptionError} for anything but one limit, or more units than its arithmetic is exact for
  */
 export function tokenBucket(limits: string, options: Pick<AlgorithmOptions, 'burst'> = {}): AlgorithmOptions {
-  return defineAlgorithm('tokenBucket', { algorithm: 'token-bucket', limits }, options, ['burst'])
+  return defineAlgorithm('tokenBucket', { algorithm: 'token-bucket', limits }, options)
 }
 
 /**
@@ -79,7 +81,7 @@ export function fixedWindow(limits: string): AlgorithmOptions {
  * @throws {OptionError} for anything but limits, and for an unknown time zone
  */
 export function quota(limits: string, options: Pick<AlgorithmOptions, 'timeZone' | 'starts'> = {}): AlgorithmOptions {
-  return defineAlgorithm('quota', { algorithm: 'quota', limits }, options, ['timeZone', 'starts'])
+  return defineAlgorithm('quota', { algorithm: 'quota', limits }, options)
 }
 
 /**
@@ -90,26 +92,44 @@ export function quota(limits: string, options: Pick<AlgorithmOptions, 'timeZone'
  */
 export function concurrency(slots: number, options: Pick<AlgorithmOptions, 'slotTtl'> = {}): AlgorithmOptions {
   // In JSON, a text has quotes, with which it is no number.
-  return defineAlgorithm('concurrency', { algorithm: 'concurrency', limits: JSON.stringify(slots) }, options, [
-    'slotTtl',
-  ])
+  return defineAlgorithm('concurrency', { algorithm: 'concurrency', limits: JSON.stringify(slots) }, options)
 }
 
-/** @param known names of options that the function takes beside the limits */
+/** The options that the function of an algorithm takes besides the limits. */
+const ALGORITHM_OPTIONS: Readonly<Record<AlgorithmName, readonly OptionName[]>> = {
+  'sliding-window': ['allowLargeLog'],
+  'token-bucket': ['burst'],
+  'fixed-window': [],
+  quota: ['timeZone', 'starts'],
+  'sorted-set': ['allowLargeLog'],
+  concurrency: ['slotTtl'],
+}
+
 function defineAlgorithm(
   name: string,
   algorithm: AlgorithmOptions,
   options: Partial<AlgorithmOptions> = {},
-  known: readonly string[] = [],
 ): AlgorithmOptions {
-  checkNames(name, options, known)
+  checkNames(name, options, ALGORITHM_OPTIONS[algorithm.algorithm])
   const defined = { ...algorithm, ...options }
   parseAlgorithmLimits(`${name}.`, defined)
   return defined
 }
 
-const ALGORITHM_OPTIONS = ['algorithm', 'limits', 'burst', 'slotTtl', 'allowLargeLog', 'timeZone', 'starts']
-const OPTIONS = ['name', ...ALGORITHM_OPTIONS, 'mode', 'onStoreError', 'penalty', 'penaltyAfter']
+const OPTION_NAMES = listNames(OPTIONS)
+const NAMES: readonly (keyof PolicyOptions)[] = ['name', 'algorithm', 'limits', ...OPTION_NAMES, 'mode', 'onStoreError']
+
+/** @param prefix precedes the name of an option in errors @throws {OptionError} naming the option to fix */
+function checkOwnOptions(prefix: string, options: OwnOptions): void {
+  for (const name of OPTION_NAMES) {
+    const [option, value] = [`${prefix}${name}`, options[name]]
+    const rule: OptionRule = OPTIONS[name]
+    if (value === undefined) continue
+    if (rule.type === 'integer') checkInteger(option, value, rule.min, rule.max)
+    else if (rule.type === 'text') checkString(option, value, rule.expected)
+    else checkOneOf(option, value, [true, false])
+  }
+}
 
 /** @throws {OptionError} naming the option to fix */
 export function readPolicies(options: readonly PolicyOptions[], onStoreError: OnStoreError): readonly Policy[] {
@@ -125,13 +145,11 @@ export function readPolicies(options: readonly PolicyOptions[], onStoreError: On
 
 /** @throws {OptionError} naming the option to fix, below `path` */
 export function readPolicy(options: PolicyOptions, path: string, onStoreErrorOfAll: OnStoreError): Policy {
-  checkNames(path, options, OPTIONS)
-  const { name, algorithm, mode = 'enforce', onStoreError = onStoreErrorOfAll, penalty, penaltyAfter } = options
+  checkNames(path, options, NAMES)
+  const { name, algorithm, mode = 'enforce', onStoreError = onStoreErrorOfAll } = options
   checkText(`${path}.name`, name, NAME)
   checkOneOf(`${path}.mode`, mode, POLICY_MODES)
   checkOneOf(`${path}.onStoreError`, onStoreError, ON_STORE_ERROR)
-  if (penalty !== undefined) checkString(`${path}.penalty`, penalty, DURATION_EXPECTED)
-  if (penaltyAfter !== undefined) checkInteger(`${path}.penaltyAfter`, penaltyAfter, 1, MAX_AFTER)
   const { limits, burst } = parseAlgorithmLimits(`${path}.`, options)
   return {
     name,
@@ -155,14 +173,14 @@ export function findMaxCost(policies: readonly Policy[]): number {
  * @param prefix precedes the name of an option in errors
  * @throws {OptionError} naming the option to fix
  */
-export function parseAlgorithmLimits(prefix: string, options: AlgorithmOptions & { readonly name?: string }) {
-  const { algorithm, limits, burst, allowLargeLog = false, timeZone, starts } = options
+export function parseAlgorithmLimits(
+  prefix: string,
+  options: AlgorithmOptions & PenaltyOptions & { readonly name?: string },
+) {
+  const { algorithm, limits } = options
   checkOneOf(`${prefix}algorithm`, algorithm, ALGORITHM_NAMES)
   checkString(`${prefix}limits`, limits, LIMITS_EXPECTED)
-  if (burst !== undefined) checkInteger(`${prefix}burst`, burst, 1, MAX_COST)
-  checkOneOf(`${prefix}allowLargeLog`, allowLargeLog, [true, false])
-  if (timeZone !== undefined) checkString(`${prefix}timeZone`, timeZone, 'the name of a time zone')
-  if (starts !== undefined) checkInteger(`${prefix}starts`, starts, 1, 31)
+  checkOwnOptions(prefix, options)
   const fail: Fail = (key, expected) => {
     throw new OptionError(`${prefix}${key}`, expected, options[key])
   }

@@ -1,6 +1,7 @@
+/** Reads the limits and the penalty of a policy, for the configuration and for the library. */
+
 import { ALGORITHMS, holdsSlots } from '../algorithms/algorithm-table.ts'
 import {
-  type AlgorithmName,
   DURATION_EXPECTED,
   formatWindow,
   LIMITS_EXPECTED,
@@ -10,6 +11,7 @@ import {
   parseLimits,
 } from '../model/limits.ts'
 import type { Policy } from '../model/policy.ts'
+import type { AlgorithmOptions, OptionName, PenaltyOptions } from './policy-options.ts'
 
 /** An exact log holds 16 bytes for each admission in its longest window: this is 1.6 MB for one caller. */
 export const MAX_LOG_ENTRIES = 100_000
@@ -17,47 +19,7 @@ export const MAX_LOG_ENTRIES = 100_000
 export const MAX_BUCKET = 2 ** 52
 const DEFAULT_DEADLINE_MS = 60_000
 
-/** The limits of a policy and their algorithm: made by `slidingWindow`, `quota` and the like. */
-export interface AlgorithmOptions {
-  readonly algorithm: AlgorithmName
-  /**
-   * Limits; of `quota`, also `10000/month`; of `concurrency`, a number.
-   * @example '10/1s, 120/1m'
-   */
-  readonly limits: string
-  /**
-   * `token-bucket`: units that the bucket holds, an integer from 1.
-   * @default the limit
-   * @example 50
-   */
-  readonly burst?: number | undefined
-  /**
-   * `concurrency`: time after which a slot that nobody renews is free again.
-   * @default '1m'
-   * @example '30s'
-   */
-  readonly slotTtl?: string | undefined
-  /**
-   * `sliding-window`, `sorted-set`: a limit may exceed 100,000, at 16 (120) bytes an admission and caller.
-   * @default false
-   * @example true
-   */
-  readonly allowLargeLog?: boolean | undefined
-  /**
-   * `quota` by day, week, month or year: IANA name of their time zone.
-   * @default 'UTC'
-   * @example 'Europe/Berlin'
-   */
-  readonly timeZone?: string | undefined
-  /**
-   * `quota` by month: day on which months begin, 1 to 31, or the last one of a shorter month.
-   * @default 1
-   * @example 15
-   */
-  readonly starts?: number | undefined
-}
-
-export type Fail = (key: 'limits' | 'burst' | 'slotTtl' | 'timeZone' | 'starts', expected: string) => never
+export type Fail = (key: 'limits' | OptionName, expected: string) => never
 
 /** Reads limits of which one is by day, week, month or year; undefined if none is. */
 export type ReadCalendarLimits = (options: AlgorithmOptions, fail: Fail) => readonly Limit[] | undefined
@@ -108,30 +70,10 @@ function readSlots(limits: string, slotTtl: string | undefined, fail: Fail): Lim
   return { limit: Number(limits), windowMs: windowMs ?? fail('slotTtl', DURATION_EXPECTED) }
 }
 
-/** `lua/sorted-set.lua` stores fewer refusals than this in a score. */
-export const MAX_AFTER = 1_000
-
-/** The penalty of a policy. */
-export interface PenaltyOptions {
-  /**
-   * An identity that this policy refuses stays refused for so long. Not with `concurrency`.
-   * @default none
-   * @example '10m'
-   */
-  readonly penalty?: string | undefined
-  /**
-   * Number of refusals that lead to `penalty`, an integer from 1 to 1,000, within a time as long as the longest window
-   * that begins with the first of them.
-   * @default 1
-   * @example 3
-   */
-  readonly penaltyAfter?: number | undefined
-}
-
 export function readPenalty(
   { algorithm, penalty, penaltyAfter }: PenaltyOptions & Pick<AlgorithmOptions, 'algorithm'>,
   limits: readonly Limit[],
-  fail: (key: 'penalty' | 'penaltyAfter', expected: string) => never,
+  fail: Fail,
 ): PenaltySettings | undefined {
   if (penalty === undefined) {
     if (penaltyAfter !== undefined) fail('penaltyAfter', 'penalty, e.g. "10m", with it')

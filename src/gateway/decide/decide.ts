@@ -41,7 +41,9 @@ const named = v.strictObject({
   plan: describe(v.optional(text), 'Of the policy, if its limits go by plan.'),
   ...common,
 })
-const own = v.strictObject({
+/** Slots could not be given back, and windows of the calendar go by UTC. */
+type LeftOut = 'slotTtl' | 'timeZone' | 'starts'
+const ownPolicy = {
   limits: describe(text, 'Such as `10/1s, 120/1m`. Other limits have other counts.'),
   name: v.optional(text, NAME),
   algorithm: v.optional(
@@ -54,8 +56,8 @@ const own = v.strictObject({
   onStoreError: v.optional(v.picklist(ON_STORE_ERROR)),
   penalty: v.optional(text),
   penaltyAfter: v.optional(count),
-  ...common,
-})
+} satisfies Readonly<Record<Exclude<keyof PolicyOptions, LeftOut>, unknown>>
+const own = v.strictObject({ ...ownPolicy, ...common })
 const how = {
   action: v.optional(v.picklist(['take', 'take-up-to', 'peek']), 'take'),
   permits: describe(v.optional(count), 'With `take-up-to`: how many are wanted, each at the cost.'),
@@ -133,7 +135,7 @@ export function createDecide(
     if (deployed.some(({ name }) => name === options.name)) {
       throw new OptionError('name', 'a name that no policy of the configuration has', options.name)
     }
-    return readPolicy(options as PolicyOptions, '', 'local')
+    return readPolicy(options, '', 'local')
   }
 }
 

@@ -5,6 +5,7 @@ import { formatSource, type IdentitySource, isFoldable, isInBody, isShared } fro
 import { COUNTS, countsEveryRequest, LIMITS_EXPECTED } from '../../core/model/limits.ts'
 import type { Cost, MissingIdentity, OnStoreError, Plans, PolicyLimit, RequestPolicy } from '../../core/model/policy.ts'
 import { OptionError } from '../../core/options/option-error.ts'
+import type { OptionName, OwnOptions } from '../../core/options/policy-options.ts'
 import { type ReadCalendarLimits, readLimits, readPenalty } from '../../core/options/read-limits.ts'
 import { mayOverlap } from '../request/policy/pattern.ts'
 import { type IsPassed, PASSED_EXPECTED } from '../response/forwarded-headers.ts'
@@ -160,7 +161,7 @@ function createPolicy(table: PolicyTable, index: number | undefined, defaults: P
     onStoreError: table.on_store_error ?? defaults.onStoreError,
     counts,
     failures: isChargedLater ? (table.failures ?? parseStatuses('4xx') ?? []) : [],
-    penalty: readPenalty(toAlgorithmOptions(table), limits, fail),
+    penalty: readPenalty(toOptions(table), limits, fail),
     refusal: table.refusal,
     mode,
   }
@@ -168,17 +169,20 @@ function createPolicy(table: PolicyTable, index: number | undefined, defaults: P
 
 export const FOLD_EXPECTED = 'by "header:", "query:", "form:", "cookie:", "json:" or "claim:" with it'
 
-/** Options of algorithms have names with capitals in place of underscores. */
 type FailPolicy = (
-  key: keyof PolicyTable | 'slotTtl' | 'timeZone' | 'penaltyAfter',
+  key: keyof PolicyTable | OptionName,
   expected: string,
   value?: unknown,
   plan?: readonly string[],
 ) => never
 
-function toAlgorithmOptions(table: PolicyTable) {
+/** Options have names with capitals in place of underscores. */
+function toOptions(
+  table: PolicyTable,
+): Pick<PolicyTable, 'name' | 'algorithm'> & { readonly [Name in OptionName]: OwnOptions[Name] } {
+  const { name, algorithm, burst, starts, penalty } = table
   const { slot_ttl: slotTtl, allow_large_log: allowLargeLog, penalty_after: penaltyAfter, time_zone: timeZone } = table
-  return { ...table, slotTtl, allowLargeLog, penaltyAfter, timeZone }
+  return { name, algorithm, burst, starts, penalty, slotTtl, allowLargeLog, penaltyAfter, timeZone }
 }
 
 /** All plans have the same windows: a count then means the same in each, also for a caller that changes plans. */
@@ -215,7 +219,7 @@ function readPolicyLimits(
   { readCalendarLimits }: PolicyDefaults,
   fail: FailPolicy,
 ) {
-  const read = readLimits({ ...toAlgorithmOptions(table), limits: text }, fail, readCalendarLimits)
+  const read = readLimits({ ...toOptions(table), limits: text }, fail, readCalendarLimits)
   if (text === undefined && table.priority === undefined) fail('limits', `${LIMITS_EXPECTED}; or else a priority`)
   return read
 }

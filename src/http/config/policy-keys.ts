@@ -5,16 +5,17 @@
 
 import * as v from 'valibot'
 import { BY_EXPECTED, parseBy } from '../../core/model/identity-source.ts'
-import { ALGORITHM_NAMES, COUNTS, DURATION_EXPECTED, LIMITS_EXPECTED } from '../../core/model/limits.ts'
+import { ALGORITHM_NAMES, COUNTS, LIMITS_EXPECTED } from '../../core/model/limits.ts'
 import { type MissingIdentity, ON_STORE_ERROR, POLICY_MODES, PRIORITIES } from '../../core/model/policy.ts'
 import { MAX_COST, NAME } from '../../core/options/option-error.ts'
-import { MAX_AFTER } from '../../core/options/read-limits.ts'
+import { OPTIONS } from '../../core/options/policy-options.ts'
 import { listNames } from '../../core/runtime/names.ts'
 import {
   boolean,
   HEADER_EXPECTED,
   headerSource,
   integer,
+  integerLike,
   longText,
   matching,
   oneOf,
@@ -92,13 +93,13 @@ export const policyKeys = {
   /** the highest cost that a request may state, with `cost = "header:<name>"` */
   max_cost: v.optional(integer(1, MAX_COST)),
   /** `token-bucket`: size of the bucket @default the limit */
-  burst: v.optional(integer(1, MAX_COST)),
+  burst: v.optional(integerLike(OPTIONS.burst)),
   /** limits by `day`, `week`, `month` or `year`: [time zone](algorithms.md#quota), e.g. `Europe/Berlin` @default `UTC` */
-  time_zone: v.optional(v.string('a time zone')),
+  time_zone: v.optional(v.string(OPTIONS.timeZone.expected)),
   /** limits by `month`: day on which months begin, 1 to 31 @default `1` */
-  starts: v.optional(integer(1, 31)),
+  starts: v.optional(integerLike(OPTIONS.starts)),
   /** `concurrency`: time after which a slot is released by itself @default `1m` */
-  slot_ttl: v.optional(v.string(DURATION_EXPECTED)),
+  slot_ttl: v.optional(v.string(OPTIONS.slotTtl.expected)),
   /**
    * requests without this identity: `ip`, `skip` (the policy does not apply), `deny` (401), `deny:403`; by default
    * [`deny` with `form:` or `json:`](identities.md#bodies) @default `ANONYMOUS`
@@ -124,9 +125,9 @@ export const policyKeys = {
    */
   failures: v.optional(statuses),
   /** how long, e.g. `10m`, a refused caller stays refused by this policy ([penalties](#penalties)) */
-  penalty: v.optional(v.string(DURATION_EXPECTED)),
+  penalty: v.optional(v.string(OPTIONS.penalty.expected)),
   /** refusals that lead to the penalty, 1 to 1,000 @default `1` */
-  penalty_after: v.optional(integer(1, MAX_AFTER)),
+  penalty_after: v.optional(integerLike(OPTIONS.penaltyAfter)),
   /** allow an exact log of more than 100,000 entries per caller */
   allow_large_log: v.optional(boolean, false),
   /** what [refusals say](http.md#refusals-of-your-own): `type`, `detail`, `html`, `redirect` */

@@ -71,6 +71,8 @@ const numeric = (pattern: RegExp, expected: string) =>
 export const integer = (min: number, max: number, expected = `an integer from ${min} to ${max}`) =>
   v.pipe(numeric(/^\d{1,15}$/, expected), v.integer(expected), v.minValue(min, expected), v.maxValue(max, expected))
 
+export const integerLike = ({ min, max }: { readonly min: number; readonly max: number }) => integer(min, max)
+
 const upToOne = (expected: string) => v.pipe(numeric(/^\d*\.?\d+$/, expected), v.maxValue(1, expected))
 
 export const share = v.pipe(upToOne(SHARE_EXPECTED), v.gtValue(0, SHARE_EXPECTED))

@@ -3,7 +3,7 @@ import { countWanted, wasSkipped, withoutCondition } from '../../algorithms/deci
 import type { Decision, DecisionRequest, StoreCharge } from '../../model/charge.ts'
 import type { PenaltySettings } from '../../model/limits.ts'
 import { type Store, StoreError } from '../../model/store.ts'
-import { MAX_AFTER } from '../../options/read-limits.ts'
+import { MAX_AFTER } from '../../options/policy-options.ts'
 import { type CallContext, Deadlines } from '../../runtime/call-context.ts'
 import type { Log } from '../../runtime/log.ts'
 import { isCharged } from '../engine.ts'
