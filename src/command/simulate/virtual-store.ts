@@ -1,7 +1,7 @@
-import { ALGORITHMS } from '../../core/algorithms/algorithm-table.ts'
 import { Engine } from '../../core/engine/engine.ts'
 import { type LeaseSize, withLeases } from '../../core/engine/stages/leases.ts'
 import type { Decision, DecisionRequest, StoreCharge } from '../../core/model/charge.ts'
+import type { AlgorithmName } from '../../core/model/limits.ts'
 import { ExpiringStates, MAX_KEYS } from '../../core/store/memory/expiring-states.ts'
 import { MemoryStore } from '../../core/store/memory/memory-store.ts'
 
@@ -95,23 +95,52 @@ function countCommands(
       const { limit = 0, windowMs = 0 } = charge.limits[at] ?? {}
       return { used: limit - remaining - charged, sinceFirstMs: windowMs - resetMs }
     })
-    commands += 1 + countLimitReads(charge, limits)
-    if (isCharged) commands += charge.algorithm === 'sorted-set' ? 3 : 1
-    if (isCharged && charge.algorithm === 'sliding-window' && touch === 'renewed') commands++
-    // A refusal that counts towards a penalty: an entry and its time to live, or both in one.
-    if (isWritten && !isCharged) commands += ALGORITHMS[charge.algorithm].isLog ? 2 : 1
+    const bill = BILLS[charge.algorithm]
+    commands += 1 + bill.countReads(limits, charge)
+    if (isCharged) commands += bill.charge + (touch === 'renewed' ? bill.renewal : 0)
+    if (isWritten && !isCharged) commands += bill.refusal
   }
   return commands
 }
 
-/** Counts the reads after the first one. @param limits units used before the charge, and the age of the first */
-function countLimitReads(
-  { algorithm, cost }: StoreCharge,
-  limits: readonly { readonly used: number; readonly sinceFirstMs: number }[],
-): number {
-  if (algorithm === 'sorted-set') return limits.filter(({ used }) => used > 0).length
-  if (algorithm !== 'sliding-window') return 0
-  // Limits that begin with the same entry read it together.
-  const busy = limits.filter(({ used }) => used >= READ_TOGETHER * cost)
-  return new Set(busy.map(({ sinceFirstMs }) => sinceFirstMs)).size
+/** Units used before the charge, and the age of the first. */
+interface UsedLimit {
+  readonly used: number
+  readonly sinceFirstMs: number
+}
+
+/** Commands of a charge, besides the first that reads its key. */
+interface Bill {
+  /** Further reads. */
+  countReads(limits: readonly UsedLimit[], charge: StoreCharge): number
+  readonly charge: number
+  /** A new time to live, if that is a command of its own. */
+  readonly renewal: number
+  /** A refusal that counts towards a penalty: an entry and its time to live, or both in one. */
+  readonly refusal: number
+}
+
+const PLAIN: Bill = { countReads: () => 0, charge: 1, renewal: 0, refusal: 1 }
+
+const BILLS: Readonly<Record<AlgorithmName, Bill>> = {
+  'sliding-window': {
+    // Limits that begin with the same entry read it together.
+    countReads: (limits, { cost }) => {
+      const busy = limits.filter(({ used }) => used >= READ_TOGETHER * cost)
+      return new Set(busy.map(({ sinceFirstMs }) => sinceFirstMs)).size
+    },
+    charge: 1,
+    renewal: 1,
+    refusal: 2,
+  },
+  'token-bucket': PLAIN,
+  'fixed-window': PLAIN,
+  quota: PLAIN,
+  'sorted-set': {
+    countReads: (limits) => limits.filter(({ used }) => used > 0).length,
+    charge: 3,
+    renewal: 0,
+    refusal: 2,
+  },
+  concurrency: PLAIN,
 }
