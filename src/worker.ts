@@ -9,7 +9,7 @@ import type { App } from './gateway/app/app.ts'
 import { createHandler } from './gateway/create-handler.ts'
 import type { Environment } from './http/config/load-config.ts'
 
-export { LimitObject } from './core/store/durable-object/limit-object.ts'
+export { LazyObject as LimitObject } from './core/store/durable-object/lazy-object.ts'
 
 let handler: App | undefined
 

@@ -1,6 +1,6 @@
 import { waitAtMost } from '../../runtime/sleep.ts'
 import { createSteadyClock } from '../../runtime/steady-clock.ts'
-import type { LimitMachine, openMachine } from './limit-machine.ts'
+import { type LimitMachine, openMachine } from './limit-machine.ts'
 import {
   hasTable,
   type ObjectCall,
@@ -37,7 +37,6 @@ export function readClock(nowMs = Date.now()): number {
 export class LimitObject {
   readonly #storage: ObjectState['storage']
   readonly #env: ObjectEnvironment
-  #openMachine: typeof openMachine | undefined
   #machine: LimitMachine | undefined
   #alarmAtMs = 0
   /** Refusals that are held back, because open charges may be given back. */
@@ -116,12 +115,10 @@ export class LimitObject {
 
   /** @param mayGiveBack whether those who wait are to be decided again */
   async #change<T>(change: (machine: LimitMachine, nowUs: number) => T, mayGiveBack = true): Promise<Awaited<T>> {
-    // A Worker without objects need not load their code.
-    this.#openMachine ??= (await import('./limit-machine.ts')).openMachine
-    // No other call comes in between from here on.
+    // No other call comes in between.
     let machine = this.#machine
     if (!machine) {
-      machine = this.#openMachine(this.#storage.sql)
+      machine = openMachine(this.#storage.sql)
       this.#machine = machine
       this.#alarmAtMs = machine.state.alarmAtMs
     }
