@@ -1,41 +1,14 @@
-import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Http2ServerResponse } from 'node:http2'
-import onHeaders from 'on-headers'
-import type { Admitted, Refused } from '../core/model/verdict.ts'
-import { markIfChanged } from '../http/request/changed-path.ts'
-import { createAddressReader } from '../http/request/identity/address-reader.ts'
-import type { Exchange } from '../http/request/received-request.ts'
-import { createRequestContext, type ResponseFields, trackResponse } from '../http/response/exchange.ts'
-import { createProblemResponse, NO_PAGE, TARGET_PROBLEMS } from '../http/response/problem.ts'
-import { setRateLimitHeaders } from '../http/response/rate-limit-headers.ts'
-import { createRefusal } from '../http/response/refusal.ts'
-import { composeMiddleware, listRefusalFields, type RateLimit, toRateLimit, UNLIMITED } from './middleware.ts'
-import { type AnyIncoming, NodeRequest, readHeader } from './node-request.ts'
-import type { SharedOptions } from './options.ts'
+/** Middleware of the frameworks whose middleware takes `(req, res, next)`. */
 
-/** The middleware adds this to a request. */
-export interface RateLimited {
-  /** The decision about the request, by the middleware that saw it last. */
-  rateLimit: RateLimit
-}
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { type AnyResponse, createAdmit, type NodeOptions, type RateLimited } from './node-host.ts'
+import type { AnyIncoming } from './node-request.ts'
 
 declare global {
   // With @types/express, its requests have what the middleware adds.
   namespace Express {
     interface Request extends Partial<RateLimited> {}
   }
-}
-
-/** Responses of HTTP/1.1 and HTTP/2 have the same methods. */
-type AnyResponse = ServerResponse | Http2ServerResponse
-
-export interface NodeOptions<Req extends AnyIncoming = IncomingMessage, Res extends AnyResponse = ServerResponse>
-  extends SharedOptions<[request: Req]> {
-  /**
-   * Answers a request that the limits refuse, instead of a problem (RFC 9457). The status, the headers that report the
-   * limits, `Retry-After` and `Cache-Control: no-store` are set before.
-   */
-  readonly onLimited?: ((request: Req, response: Res, rateLimit: RateLimit) => void | Promise<void>) | undefined
 }
 
 /** Middleware of Express, Connect and `@fastify/middie`. */
@@ -53,11 +26,7 @@ export type NodeMiddleware<Req extends AnyIncoming = IncomingMessage, Res extend
 export function sluice<Req extends AnyIncoming = IncomingMessage, Res extends AnyResponse = ServerResponse>(
   options: NodeOptions<Req, Res>,
 ): NodeMiddleware<Req, Res> {
-  const { limiter, health, ipv6Prefix, headerFormat, readTarget, skip, trustProxy, log, now } =
-    composeMiddleware(options)
-  const { onLimited } = options
-  const readPeer = (req: Req) => req.socket.remoteAddress ?? null
-  const readAddress = createAddressReader(trustProxy, readPeer, (req) => readHeader(req, 'X-Forwarded-For'))
+  const admit = createAdmit(options)
   return function limitRequest(req, res, next) {
     admit(req, res).then(
       (isAdmitted) => {
@@ -65,106 +34,5 @@ export function sluice<Req extends AnyIncoming = IncomingMessage, Res extends An
       },
       next as (error: unknown) => void,
     )
-  }
-
-  /** @returns true if the request is admitted; otherwise it is answered */
-  async function admit(req: Req & Partial<RateLimited>, res: Res): Promise<boolean> {
-    if (skip && (await skip(req))) {
-      req.rateLimit = UNLIMITED
-      return true
-    }
-    const request = new NodeRequest(req, readAddress)
-    const target = readTarget(request.url)
-    if (typeof target === 'string') {
-      await answer(res, createProblemResponse({ type: NO_PAGE, ...TARGET_PROBLEMS[target] }))
-      return false
-    }
-    const path = markIfChanged(target.path, req.url)
-    const context = createRequestContext(() => {}, log)
-    const exchange = { request, path, context }
-    // The client may go while the request is decided, or have gone before.
-    let isClosed = 'stream' in res ? res.stream.closed : res.closed
-    res.once('close', () => {
-      isClosed = true
-    })
-    try {
-      const verdict = await limiter.decide(exchange)
-      req.rateLimit = toRateLimit(verdict)
-      if (verdict.outcome === 'admitted') follow(exchange, verdict, res as ServerResponse, isClosed)
-      else if (onLimited && 'violated' in verdict) {
-        res.statusCode = verdict.outcome === 'limited' ? 429 : 503
-        for (const [name, value] of listRefusalFields(verdict.retryAfterMs)) res.setHeader(name, value)
-        setLimitHeaders(res, verdict)
-        await onLimited(req, res, req.rateLimit)
-      } else await answer(res, createRefusal(verdict, request.headers, NO_PAGE), verdict)
-      return verdict.outcome === 'admitted'
-    } finally {
-      context.deadlines.end()
-    }
-  }
-
-  async function answer(res: AnyResponse, response: Response, verdict?: Refused): Promise<void> {
-    const body = await response.text()
-    res.statusCode = response.status
-    for (const [name, value] of response.headers) res.setHeader(name, value)
-    if (verdict) setLimitHeaders(res, verdict)
-    res.end(body)
-  }
-
-  function follow(exchange: Exchange, verdict: Admitted, res: ServerResponse, isClosed: boolean): void {
-    const { context } = exchange
-    const onHead = trackResponse(exchange, verdict, { health, ipv6Prefix })
-    let final: Admitted | undefined
-    const onAnswered = () => {
-      final ??= onHead({ status: res.statusCode, headers: toFields(res) })
-      return final
-    }
-    const release = () => {
-      const { hold } = final ?? verdict
-      if (hold) context.waitUntil(hold.release())
-    }
-    onHeaders(res, () => setLimitHeaders(res, onAnswered()))
-    const onClose = () => {
-      if (final) return release()
-      onHead()
-      // What is piped into a closed response stops, and nobody ends the response.
-      if (res.listenerCount('unpipe') > 0) return release()
-      // Handlers work on after their client has gone: each holds its slots until it ends the response or pipes into it, or
-      // their time is over, and what it answers counts.
-      const { end } = res
-      const onEnd = () => {
-        res.end = end
-        res.off('pipe', onEnd)
-        onAnswered()
-        release()
-      }
-      res.once('pipe', onEnd)
-      res.end = function releaseAndEnd(...args: unknown[]) {
-        onEnd()
-        return end.apply(res, args as never)
-      } as typeof end
-    }
-    if (isClosed) onClose()
-    else res.once('close', onClose)
-  }
-
-  function setLimitHeaders(res: AnyResponse, verdict: Admitted | Refused): void {
-    setRateLimitHeaders(toFields(res), verdict, headerFormat, now)
-  }
-}
-
-function toFields(res: AnyResponse): ResponseFields {
-  const get = (name: string) => {
-    const value = res.getHeader(name)
-    return value === undefined ? null : Array.isArray(value) ? value.join(', ') : String(value)
-  }
-  return {
-    get,
-    has: (name) => res.hasHeader(name),
-    set: (name, value) => res.setHeader(name, value),
-    append(name, value) {
-      const before = get(name)
-      res.setHeader(name, before === null ? value : `${before}, ${value}`)
-    },
   }
 }

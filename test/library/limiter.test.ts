@@ -1,4 +1,5 @@
 import { describe, expect, test, vi } from 'vitest'
+import { ALGORITHM_NAMES, type AlgorithmName } from '../../src/core/model/limits.ts'
 import { StoreError } from '../../src/core/model/store.ts'
 import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'
 import {
@@ -6,6 +7,7 @@ import {
   createLimiter,
   fixedWindow,
   type LimiterOptions,
+  type Limits,
   memoryStore,
   OptionError,
   quota,
@@ -17,6 +19,20 @@ import {
 } from '../../src/index.ts'
 
 const START_MS = 1_700_000_000_000
+
+/** The package has a function for each algorithm. */
+const DEFINITIONS: Readonly<Record<AlgorithmName, Limits>> = {
+  'sliding-window': slidingWindow('1/1s'),
+  'token-bucket': tokenBucket('1/1s'),
+  'fixed-window': fixedWindow('1/1s'),
+  quota: quota('1/1s'),
+  'sorted-set': sortedSet('1/1s'),
+  concurrency: concurrency(1),
+}
+
+test.each(ALGORITHM_NAMES)('%s has a function that defines it', (name) => {
+  expect(DEFINITIONS[name].algorithm).toBe(name)
+})
 
 function subject(options: LimiterOptions) {
   const clock = { now: START_MS }
