@@ -9,6 +9,7 @@
  */
 import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
 import type { Decision, DecisionRequest, StoreCharge } from '../../model/charge.ts'
+import { countsEveryRequest } from '../../model/limits.ts'
 import { type Store, StoreError } from '../../model/store.ts'
 import type { CallContext } from '../../runtime/call-context.ts'
 import { Lru } from '../../runtime/lru.ts'
@@ -255,8 +256,8 @@ class Leasing {
  * Other permits are taken one by one: a slot is held by one request, a policy in shadow mode counts each request,
  * settling calls the store in any case, and no caller may use permits during a penalty.
  */
-function canLease({ algorithm, mode, reserved, penalty, needsSettlement, counts = 'requests' }: StoreCharge): boolean {
-  const isPlain = mode === 'enforce' && reserved === 0 && !penalty && !needsSettlement && counts === 'requests'
+function canLease({ algorithm, mode, reserved, penalty, needsSettlement, counts }: StoreCharge): boolean {
+  const isPlain = mode === 'enforce' && reserved === 0 && !penalty && !needsSettlement && countsEveryRequest(counts)
   return isPlain && ALGORITHMS[algorithm].lease !== undefined
 }
 

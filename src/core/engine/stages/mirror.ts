@@ -1,5 +1,5 @@
 /** Fills a second store with the same charges, before it replaces the first. */
-import { countWanted, wasSkipped, withoutCondition } from '../../algorithms/decide.ts'
+import { countWanted, isChargedLater, wasSkipped, withoutCondition } from '../../algorithms/decide.ts'
 import type { Decision, DecisionRequest, StoreCharge } from '../../model/charge.ts'
 import type { PenaltySettings } from '../../model/limits.ts'
 import { type Store, StoreError } from '../../model/store.ts'
@@ -229,7 +229,7 @@ class Mirror {
 function wasCharged({ action, charges }: DecisionRequest, decision: Decision, index: number): boolean {
   const charge = charges[index] as StoreCharge
   if (action === 'record') return true
-  return charge.counts !== 'failures' && isCharged(decision, index) && !wasSkipped(charge, decision.usage[index] ?? [])
+  return !isChargedLater(charge) && isCharged(decision, index) && !wasSkipped(charge, decision.usage[index] ?? [])
 }
 
 /**

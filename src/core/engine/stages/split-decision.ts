@@ -16,6 +16,7 @@ import {
   countWanted,
   detectsNewIdentities,
   findMinRemaining,
+  isChargedLater,
   skipCharge,
   withoutCondition,
   withPenalty,
@@ -147,7 +148,7 @@ export class SplitDecision {
 
   /** Units stay charged if their algorithm cannot give them back, or in shadow mode, which refuses nobody. */
   async #giveBack(place: Place, { granted: charged, nowMs }: Decision, granted: number): Promise<void> {
-    const charges = place.charges.filter((charge) => charge.counts !== 'failures' && this.#applies(charge))
+    const charges = place.charges.filter((charge) => !isChargedLater(charge) && this.#applies(charge))
     const differences = charges
       .filter(({ mode, algorithm }) => mode === 'enforce' && ALGORITHMS[algorithm].implementation.settle)
       .map((charge) => ({ charge, units: (granted - charged) * charge.cost }))
