@@ -4,10 +4,14 @@ import { ALGORITHM_NAMES, type AlgorithmName, type PenaltySettings } from '../..
 import { type Adjustment, type Release, StoreError } from '../../model/store.ts'
 import { mapList } from '../../runtime/map-list.ts'
 import { LUA } from './lua.ts'
+import type { LUA as MORE_LUA } from './more-lua.ts'
 import { createReplyError } from './redis-calls.ts'
 
 /** Parts of scripts by file name. `takes` names the parts that one is called with. */
 export type Chunks = Readonly<Record<string, { readonly lua: string; readonly takes: readonly string[] }>>
+
+/** Each algorithm has a chunk of its name. */
+type ChunkName = keyof typeof LUA | keyof typeof MORE_LUA
 
 /** Main chunks, and which of the algorithms each takes. */
 const MAIN = {
@@ -45,7 +49,7 @@ export function joinScript(
   // In one order, whichever came first: Redis keeps each script that it has seen.
   const used = new Set(algorithms)
   const modules = ALGORITHM_NAMES.filter((name) => used.has(name) && MAIN[main](name)).map(
-    (name) => `${ALGORITHMS[name].letter} = ${define(name)}`,
+    (name) => `${ALGORITHMS[name].letter} = ${define(name satisfies ChunkName)}`,
   )
   const { lua, takes } = chunks[main] as Chunks[string]
   const taken = takes.map((name) => (name in chunks ? define(name) : 'nil'))
