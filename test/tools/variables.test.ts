@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { loadConfig } from '../../src/http/config/load-config.ts'
+import { policyKeys } from '../../src/http/config/policy-keys.ts'
 import { VARIABLES } from '../../src/http/config/variables.ts'
 import { renderSettings } from '../../tools/settings-docs.ts'
 import { type Cell, readPage } from '../support/markdown.ts'
@@ -23,6 +24,14 @@ function documented(title: string): readonly { readonly name: string; readonly b
 test('npm run settings has written what the tables of variables and keys say', async () => {
   for (const [file, text] of renderSettings())
     expect([file, await readFile(join(ROOT, file), 'utf8')]).toEqual([file, text])
+})
+
+test.each([
+  ['load-config.ts', VARIABLES],
+  ['policies.ts', Object.keys(policyKeys)],
+] as const)('%s reads all settings that there are', async (file, names) => {
+  const source = await readFile(join(ROOT, 'src/http/config', file), 'utf8')
+  expect(names.filter((name) => !new RegExp(`(?<![\\w'])${name}\\b`).test(source))).toEqual([])
 })
 
 describe('the variables', () => {
