@@ -1,4 +1,6 @@
+import type { ComponentChild } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
+import { listNames } from '../src/core/runtime/names.ts'
 import type { Status } from './answers.ts'
 import { ask, type Problem } from './api.ts'
 import { Plain } from './parts/plain.tsx'
@@ -8,13 +10,31 @@ import { Now } from './views/now.tsx'
 import { RulesView } from './views/rules.tsx'
 import { formatStoreName } from './words.ts'
 
-const VIEWS = { now: 'Overview', caller: 'Callers', rules: 'Rules' } as const
-type View = keyof typeof VIEWS
-
 /** Which view, and what of it, as the address has it: `#caller/<digest>/<policy that has refused it>`. */
-function read(hash: string): { view: View; digest: string; policy: string } {
+interface Place {
+  readonly view: keyof typeof VIEWS
+  readonly digest: string
+  readonly policy: string
+}
+
+interface View {
+  readonly title: string
+  readonly render: (place: Place, status: Status | undefined) => ComponentChild
+}
+
+const VIEWS = {
+  now: { title: 'Overview', render: (_, status) => <Now status={status} /> },
+  caller: {
+    title: 'Callers',
+    render: ({ digest, policy }) => <CallerView key={`${digest} ${policy}`} digest={digest} refusedBy={policy} />,
+  },
+  rules: { title: 'Rules', render: () => <RulesView /> },
+} satisfies Readonly<Record<string, View>>
+
+function read(hash: string): Place {
   const [name = '', digest = '', policy = ''] = hash.slice(1).split('/').map(decode)
-  return { view: name in VIEWS ? (name as View) : 'now', digest, policy }
+  const view = listNames(VIEWS).find((known) => known === name) ?? 'now'
+  return { view, digest, policy }
 }
 
 /** Empty for what is no encoding of a text. */
@@ -30,7 +50,7 @@ export function App() {
   const [session, setSession] = useState<'unknown' | 'none' | 'open'>('unknown')
   const [status, setStatus] = useState<Status>()
   const [trouble, setTrouble] = useState('')
-  const [{ view, digest, policy }, setPlace] = useState(read(location.hash))
+  const [place, setPlace] = useState(read(location.hash))
 
   useEffect(() => {
     const follow = () => setPlace(read(location.hash))
@@ -80,8 +100,8 @@ export function App() {
       <header class="top">
         <strong class="name">Sluice</strong>
         <nav aria-label="Views">
-          {Object.entries(VIEWS).map(([name, title]) => (
-            <a key={name} href={`#${name}`} aria-current={name === view ? 'page' : undefined}>
+          {Object.entries(VIEWS).map(([name, { title }]) => (
+            <a key={name} href={`#${name}`} aria-current={name === place.view ? 'page' : undefined}>
               {title}
             </a>
           ))}
@@ -89,11 +109,7 @@ export function App() {
         <Plain onClick={logOut}>Log out</Plain>
       </header>
       <Alarm status={status} trouble={trouble} />
-      <main>
-        {view === 'now' && <Now status={status} />}
-        {view === 'caller' && <CallerView key={`${digest} ${policy}`} digest={digest} refusedBy={policy} />}
-        {view === 'rules' && <RulesView />}
-      </main>
+      <main>{VIEWS[place.view].render(place, status)}</main>
       <footer class="quiet">{status && `Sluice ${status.release}`}</footer>
     </>
   )

@@ -10,8 +10,8 @@ export interface StoreKindEntry {
   readonly needs: string
   /** It may receive every charge before it takes over (STORE_MIRROR). */
   readonly canMirror: boolean
-  /** The command opens it by a connection, or in its own memory; undefined: only a gateway can be asked. */
-  readonly inCommand: 'connection' | 'memory' | undefined
+  /** The command reaches it by a connection to Redis, or has it in its own memory; undefined: only a gateway can be asked. */
+  readonly inCommand: 'redis' | 'memory' | undefined
 }
 
 export const STORE_KINDS = {
@@ -20,7 +20,7 @@ export const STORE_KINDS = {
     variables: ['UPSTASH_REDIS_REST_URL', 'UPSTASH_REDIS_REST_TOKEN'],
     needs: 'UPSTASH_REDIS_REST_URL and its token',
     canMirror: true,
-    inCommand: 'connection',
+    inCommand: 'redis',
   },
   'durable-object': {
     label: 'Durable Objects',
