@@ -55,11 +55,22 @@ export class LimitObject {
 
   async fetch(request: Request): Promise<Response> {
     const call = (await request.json()) as ObjectCall | TableCall
-    if (call[0] === 'documents' || call[0] === 'counters') return Response.json(await this.#callTable(call))
-    const [name, argument] = call
-    if (name === 'reserve') return Response.json(await this.#reserve(argument))
-    const answer = await this.#change((machine, nowUs) => machine[name](argument as never, nowUs))
-    return Response.json(answer ?? null)
+    return Response.json((await this.#answer(call)) ?? null)
+  }
+
+  #answer(call: ObjectCall | TableCall): Promise<unknown> {
+    switch (call[0]) {
+      case 'reserve':
+        return this.#reserve(call[1])
+      case 'close':
+        return this.#change((machine, nowUs) => machine.close(call[1], nowUs))
+      case 'inquire':
+        return this.#change((machine, nowUs) => machine.inquire(call[1], nowUs))
+      case 'correct':
+        return this.#change((machine, nowUs) => machine.correct(call[1], nowUs))
+      default:
+        return this.#callTable(call)
+    }
   }
 
   /** Deletes what has expired. */

@@ -81,8 +81,13 @@ export interface ObjectDatabase {
   exec(query: string, ...values: readonly (string | number)[]): Iterable<Record<string, unknown>>
 }
 
+/** Reads rows. SQLite tells nothing of their types: the query says which columns they have. */
+export function select<Row>(sql: ObjectDatabase, query: string, ...values: readonly (string | number)[]): Row[] {
+  return [...sql.exec(query, ...values)] as never[]
+}
+
 export function hasTable(sql: ObjectDatabase, name: string): boolean {
-  return [...sql.exec("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", name)].length > 0
+  return select(sql, "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", name).length > 0
 }
 
 export function openObjects(namespace: ObjectNamespace): RemoteObjects {

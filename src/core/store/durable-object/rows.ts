@@ -1,5 +1,5 @@
 import type { WindowLog } from '../../algorithms/window-log.ts'
-import { hasTable, type ObjectDatabase } from './objects.ts'
+import { hasTable, type ObjectDatabase, select } from './objects.ts'
 
 export interface ObjectRow {
   readonly kind: number
@@ -32,12 +32,12 @@ export class SqlRows implements Rows {
 
   list(): Iterable<ObjectRow> {
     this.#hasTable = hasTable(this.#sql, 'kept')
-    return this.#hasTable ? (this.#sql.exec('SELECT kind, n, body FROM kept ORDER BY kind, n') as Iterable<never>) : []
+    return this.#hasTable ? select(this.#sql, 'SELECT kind, n, body FROM kept ORDER BY kind, n') : []
   }
 
   get(kind: number, n: number): string | undefined {
-    const [row] = [...this.#sql.exec('SELECT body FROM kept WHERE kind = ? AND n = ?', kind, n)]
-    return row?.body as string | undefined
+    const [row] = select<ObjectRow>(this.#sql, 'SELECT body FROM kept WHERE kind = ? AND n = ?', kind, n)
+    return row?.body
   }
 
   put(kind: number, n: number, body: string): void {

@@ -21,7 +21,7 @@ import {
   type VersionId,
   type Written,
 } from '../documents.ts'
-import { callObject, callWithin, hasTable, type ObjectDatabase, type ObjectNamespace } from './objects.ts'
+import { callObject, callWithin, hasTable, type ObjectDatabase, type ObjectNamespace, select } from './objects.ts'
 
 /** A table's method and its arguments, for an object that keeps a document or counts instead of one key's state. */
 export type TableCall = readonly [table: 'documents' | 'counters', method: string, ...args: unknown[]]
@@ -94,7 +94,7 @@ type Select = <Row>(query: string, ...values: (string | number)[]) => Row[]
 
 /** Reads a table, which is not created before something is written. */
 function createSelect(sql: ObjectDatabase, table: string): Select {
-  return (query, ...values) => (hasTable(sql, table) ? ([...sql.exec(query, ...values)] as never[]) : [])
+  return (query, ...values) => (hasTable(sql, table) ? select(sql, query, ...values) : [])
 }
 
 type DocumentTable = ReturnType<typeof openDocumentTable>
