@@ -5,10 +5,11 @@
  *
  *     node tools/check-floors.ts [--write]
  *
- * `--write` writes the tables of rooms and floors, with their sizes, into docs/architecture.md.
+ * `--write` writes the tables of rooms and floors into docs/architecture.md.
  */
 import { globSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { renderTable } from './markdown.ts'
 
 interface Room {
   readonly holds: string
@@ -132,27 +133,15 @@ function findCircles(imports: Imports): readonly string[] {
   return circles
 }
 
-/** The tables of docs/architecture.md. Modules that a command writes are not counted. */
-function formatTables(root: string): string {
-  const count = (glob: string) => {
-    const texts = globSync(glob, { cwd: root }).map((file) => readFileSync(join(root, file), 'utf8'))
-    const own = texts.filter((text) => !/^\/\/ (?:Made|Generated|Written)|^.{2000}/m.test(text))
-    const lines = own.reduce((sum, text) => sum + text.split('\n').length - 1, 0)
-    return `${own.length} | ${lines.toLocaleString('en')}`
-  }
+/** The tables of docs/architecture.md. */
+function formatTables(): string {
   const rooms = Object.entries(ROOMS).map(([room, { holds, knows }]) => {
-    const others = knows.map((other) => `\`${other}\``).join(', ')
-    return `| \`src/${room}/\` | ${count(`src/${room}/**/*.ts`)} | ${others || '–'} | ${holds} |`
+    return [`\`src/${room}/\``, knows.map((other) => `\`${other}\``).join(', ') || '–', holds]
   })
   const floors = Object.entries(ROOMS).flatMap(([room, { floors = {} }]) =>
-    Object.entries(floors).map(
-      ([floor, holds]) => `| \`${room}/${floor}/\` | ${count(`src/${room}/${floor}/**/*.ts`)} | ${holds} |`,
-    ),
+    Object.entries(floors).map(([floor, holds]) => [`\`${room}/${floor}/\``, holds]),
   )
-  return [
-    ...['| room | files | lines | knows | holds |', '| --- | ---: | ---: | --- | --- |', ...rooms, ''],
-    ...['| floor | files | lines | holds |', '| --- | ---: | ---: | --- |', ...floors],
-  ].join('\n')
+  return `${renderTable(['room', 'knows', 'holds'], rooms)}\n\n${renderTable(['floor', 'holds'], floors)}`
 }
 
 if (import.meta.main) {
@@ -165,7 +154,7 @@ if (import.meta.main) {
     const text = readFileSync(page, 'utf8')
     writeFileSync(
       page,
-      text.replace(/(?<=<!-- floors -->\n\n)[\s\S]*?(?=\n\n<!-- \/floors -->)/, () => formatTables(root)),
+      text.replace(/(?<=<!-- floors -->\n\n)[\s\S]*?(?=\n\n<!-- \/floors -->)/, () => formatTables()),
     )
   }
 }
