@@ -6,7 +6,7 @@ import type { Entries, EntryList } from '../gateway/rules/edit-rules.ts'
 import { formatBlock, formatOverride } from '../gateway/rules/format-rules.ts'
 import { formatTarget, type RuleTarget } from '../gateway/rules/target.ts'
 import { CommandError } from './command-error.ts'
-import { readTarget } from './operate/operator.ts'
+import { readTargetOptions } from './operate/operator.ts'
 import { createPolicyOption, type Declaration, declareBody, type OperatorOptions, readBody } from './operate/options.ts'
 import { withOperator } from './operate/with-operator.ts'
 import { defineCommand, type Subcommand } from './subcommand.ts'
@@ -98,7 +98,7 @@ function defineRuleCommand<List extends EntryList>(kind: Kind<List>): Subcommand
     async run(context, options, token) {
       const { terminal } = context
       check?.(options)
-      const target = await readTarget(terminal, options, token)
+      const target = await readTargetOptions(terminal, options, token)
       if ((target === undefined) !== (options.list === true)) {
         const hint = `sluice help ${name} says how to name them; --list shows all.`
         throw new CommandError(target ? '--list takes no target' : `name the target of the ${name}`, { hint })

@@ -226,13 +226,13 @@ class PolicyLimiter implements Limiter {
   }
 
   async #take(identity: Identities, options: TakeOptions = {}): Promise<LimiterDecision> {
-    const cost = readCost('take', options)
+    const cost = readCostOption('take', options)
     this.#refuseSlots('take')
     return toDecision(await this.#decide(identity, cost), cost)
   }
 
   async takeUpTo(identity: Identities, permits: number, options: TakeOptions = {}): Promise<PartialDecision> {
-    const cost = readCost('takeUpTo', options)
+    const cost = readCostOption('takeUpTo', options)
     this.#refuseSlots('takeUpTo')
     checkInteger('permits', permits, 1, MAX_COST)
     const decided = await this.#decide(identity, cost, 'take-up-to', permits)
@@ -240,11 +240,11 @@ class PolicyLimiter implements Limiter {
   }
 
   async peek(identity: Identities, options: TakeOptions = {}): Promise<LimiterDecision> {
-    return toDecision(await this.#decide(identity, readCost('peek', options), 'peek'), 0)
+    return toDecision(await this.#decide(identity, readCostOption('peek', options), 'peek'), 0)
   }
 
   async waitFor(identity: Identities, options: WaitOptions = {}): Promise<LimiterDecision> {
-    const cost = readCost('waitFor', options, ['cost', 'signal', 'maxWaitMs'])
+    const cost = readCostOption('waitFor', options, ['cost', 'signal', 'maxWaitMs'])
     const { signal, maxWaitMs = Infinity } = options
     checkSignal('signal', signal)
     if (!(typeof maxWaitMs === 'number' && maxWaitMs >= 0))
@@ -259,7 +259,7 @@ class PolicyLimiter implements Limiter {
   }
 
   async hold(identity: Identities, options: TakeOptions = {}): Promise<Slot> {
-    const cost = readCost('hold', options)
+    const cost = readCostOption('hold', options)
     if (!this.#hasSlots) throw new OptionError('hold', 'a limiter with a policy of concurrency()', this.#listNames())
     const decided = await this.#decide(identity, cost)
     return holdSlot(toDecision(decided, cost), decided.hold, this.#context)
@@ -343,7 +343,7 @@ function findOnlyCost(options: TakeOptions): number | undefined {
 }
 
 /** @throws {OptionError} if there is an option that the method does not know, e.g. a misspelt one */
-function readCost(method: string, options: TakeOptions, known: readonly string[] = ['cost']): number {
+function readCostOption(method: string, options: TakeOptions, known: readonly string[] = ['cost']): number {
   checkNames(method, options, known)
   return options.cost === undefined ? 1 : options.cost
 }

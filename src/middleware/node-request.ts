@@ -35,7 +35,7 @@ export class NodeRequest<Req extends AnyIncoming> implements ReceivedRequest {
   constructor(request: Req, readAddress: (request: Req) => string | null) {
     this.context = [request]
     this.#raw = request
-    this.url = `http://localhost${readTarget(request)}`
+    this.url = `http://localhost${readUrl(request)}`
     this.#readAddress = readAddress
     const get = (name: string) => readHeader(request, name)
     this.headers = { get, has: (name) => get(name) !== null }
@@ -76,7 +76,7 @@ export class NodeRequest<Req extends AnyIncoming> implements ReceivedRequest {
 }
 
 /** Reads path and query as the framework routes them, without the prefix at which a part is mounted. */
-function readTarget({ url = '', baseUrl = '' }: AnyIncoming & Added): string {
+function readUrl({ url = '', baseUrl = '' }: AnyIncoming & Added): string {
   if (url.startsWith('/')) return baseUrl + url
   if (!URL.canParse(url)) return `/${url}`
   const { pathname, search } = new URL(url)

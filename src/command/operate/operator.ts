@@ -90,7 +90,7 @@ export async function readCaller(terminal: Terminal, options: OperatorOptions, t
 }
 
 /** Reads the `target` of a body. @returns undefined if none is given @throws {CommandError} if more than one is given */
-export async function readTarget(
+export async function readTargetOptions(
   terminal: Terminal,
   options: OperatorOptions,
   token?: string,

@@ -136,7 +136,7 @@ function findStart(terminal: Terminal, file: ResumeFile | undefined, resumes: bo
   return resumes ? unfinished : undefined
 }
 
-interface Run {
+interface UpkeepRun {
   readonly match: string
   readonly isDryRun: boolean
   readonly isSample: boolean
@@ -150,7 +150,7 @@ function showSummary(
   terminal: Terminal,
   { formatSummary, toJson }: SweepCommand,
   summary: SweepProgress,
-  { match, isDryRun, isSample, seconds, earlierSeconds, earlier }: Run,
+  { match, isDryRun, isSample, seconds, earlierSeconds, earlier }: UpkeepRun,
 ): void {
   const { isComplete, tally, share, examples, pauses, longestScriptUs } = summary
   const keysPerSecond = Math.round((tally.seen - (earlier?.seen ?? 0)) / Math.max(seconds, 0.001))

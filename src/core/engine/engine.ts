@@ -112,7 +112,7 @@ export class Engine {
    * Charges the units of a decision whatever remains, because they are used already: in the store that decided, or in
    * the fallback if that store fails now.
    */
-  async charge(
+  async record(
     charges: readonly StoreCharge[],
     { chargedIn }: Pick<EngineDecision, 'chargedIn'>,
     context: CallContext,

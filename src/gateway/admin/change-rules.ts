@@ -5,7 +5,7 @@ import { InputError, OperationError, toPointer } from '../api/operation.ts'
 import { describe } from '../api/schema.ts'
 import { NO_RULES, parseRules, RULES, type Rules, readRules } from '../rules/document.ts'
 import { dropEnded, readCurrentRules } from '../rules/edit-rules.ts'
-import { checkRules, readPolicies } from '../rules/rule-policies.ts'
+import { checkRules, readRulePolicies } from '../rules/rule-policies.ts'
 import type * as answers from './answers.ts'
 import type { AdminContext } from './operation.ts'
 
@@ -30,7 +30,7 @@ export async function readActiveRules({ rulesEngine, config, env }: AdminContext
   if (!rulesEngine) return { rules: NO_RULES, policies: config.policies }
   try {
     const { rules } = await readCurrentRules(rulesEngine.documents)
-    return { rules, policies: rules.policies ? readPolicies(env, rules.policies) : config.policies }
+    return { rules, policies: rules.policies ? readRulePolicies(env, rules.policies) : config.policies }
   } catch (error) {
     if (error instanceof OptionError) return { rules: NO_RULES, policies: config.policies }
     throw error

@@ -14,7 +14,7 @@ import type { App, AppOptions } from './app.ts'
 /** Creates apps that answer pages of the configured origins so that they can read it. */
 export function withCors(
   createApp: (options: AppOptions) => App,
-  limiter: Pick<RequestLimiter, 'decide' | 'findCharges' | 'charge'>,
+  limiter: Pick<RequestLimiter, 'decide' | 'findCharges' | 'decideCharges'>,
 ): (options: Omit<AppOptions, 'limiter'>) => App {
   return (options) => {
     const { config, proxy, routes, operators } = options
@@ -58,7 +58,7 @@ export function withCors(
         async decide(exchange, decideOptions) {
           if (!isPreflight(exchange)) return limiter.decide(exchange, decideOptions)
           const found = await limiter.findCharges(exchange, { ...decideOptions, skips: isForOthers })
-          if (!('outcome' in found)) return limiter.charge(found, exchange.context)
+          if (!('outcome' in found)) return limiter.decideCharges(found, exchange.context)
           // The page could not read why it is shed, as it can of the request that follows.
           return found.outcome === 'shed' ? { outcome: 'admitted', limits: [] } : found
         },

@@ -26,7 +26,7 @@ const WRONG_PARAMETER = createProblem(
 
 export function createSelfService(
   config: Pick<Config, 'policies' | 'headerFormat' | 'ipv6Prefix' | 'literalInPaths'>,
-  limiter: Pick<RequestLimiter, 'findCharges' | 'charge'>,
+  limiter: Pick<RequestLimiter, 'findCharges' | 'decideCharges'>,
   now: () => number,
 ): RouteHandler {
   const { policies, headerFormat, ipv6Prefix, literalInPaths } = config
@@ -62,7 +62,7 @@ export function createSelfService(
     const verdict =
       'outcome' in charges
         ? charges
-        : await limiter.charge(charges.map(withoutShadow), context, { action: 'peek', permits: 1 })
+        : await limiter.decideCharges(charges.map(withoutShadow), context, { action: 'peek', permits: 1 })
     // The reason of a block is for those who call the API.
     if (verdict.outcome === 'blocked') return createRefusal({ outcome: 'blocked', status: verdict.status })
     const response =

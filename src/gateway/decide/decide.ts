@@ -100,7 +100,7 @@ export function createDecide(
   return async function decide(request, _target, context) {
     try {
       const { action, permits = 1, questions } = readQuestions(await readJson(request))
-      const active = (await rulesEngine?.readPolicies(context)) ?? { policies: deployed, edition: undefined }
+      const active = (await rulesEngine?.readActivePolicies(context)) ?? { policies: deployed, edition: undefined }
       const charges = questions.map(({ path, question }) => createCharge(path, question, active))
       if (new Set(charges.map(({ key }) => key)).size < charges.length) {
         throw new InputError(['charges'], 'expected each policy once for an identity')
@@ -139,7 +139,7 @@ export function createDecide(
   }
 }
 
-type ActivePolicies = Awaited<ReturnType<LiveRulesEngine['readPolicies']>>
+type ActivePolicies = Awaited<ReturnType<LiveRulesEngine['readActivePolicies']>>
 
 /** Requests are counted by one spelling of their credential. */
 function canonicalize(identity: Identity): Identity {

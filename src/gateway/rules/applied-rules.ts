@@ -8,7 +8,7 @@ import type { ClaimReader } from '../../http/request/identity/claims.ts'
 import { type ComposedLimiter, RequestLimiter } from '../../http/request/request-limiter.ts'
 import type { Rules } from './document.ts'
 import { RuleIndex } from './rule-index.ts'
-import { findMisfits, readPolicies } from './rule-policies.ts'
+import { findMisfits, readRulePolicies } from './rule-policies.ts'
 
 export interface AppliedRules extends VersionId {
   readonly rules: Rules | undefined
@@ -44,7 +44,7 @@ export function applyRules(
 ): AppliedRules {
   const { config, env, composed, readClaim, log } = options
   const isUnchanged = JSON.stringify(rules.policies) === JSON.stringify(before.rules?.policies)
-  const createOwn = () => rules.policies && createLimiter(options, newest, readPolicies(env, rules.policies))
+  const createOwn = () => rules.policies && createLimiter(options, newest, readRulePolicies(env, rules.policies))
   const { policies, edition, limiter } = isUnchanged ? before : (createOwn() ?? applyNoRules(options))
   const misfits = findMisfits(rules, policies)
   if (misfits[0]) {

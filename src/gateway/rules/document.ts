@@ -122,7 +122,7 @@ export function parseRules(text: string): Rules {
 }
 
 /** Reads a target as a rule set has it, e.g. with its country in capitals. @throws {OptionError} */
-export function readTarget(target: RuleTarget): RuleTarget {
+export function checkRuleTarget(target: RuleTarget): RuleTarget {
   return readRules({ blocks: [target] }).blocks[0] as RuleTarget
 }
 

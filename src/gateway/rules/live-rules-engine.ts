@@ -77,13 +77,15 @@ export class LiveRulesEngine {
     return rules && 'outcome' in rules ? rules : limiter.findCharges(exchange, { ...options, rules })
   }
 
-  async readPolicies(context: Pick<CallContext, 'waitUntil'>): Promise<Pick<AppliedRules, 'policies' | 'edition'>> {
+  async readActivePolicies(
+    context: Pick<CallContext, 'waitUntil'>,
+  ): Promise<Pick<AppliedRules, 'policies' | 'edition'>> {
     await this.#readIfDue(this.#options.now(), context)
     return this.#active
   }
 
-  charge(...charge: Parameters<RequestLimiter['charge']>): Promise<Verdict> {
-    return this.#active.limiter.charge(...charge)
+  decideCharges(...decision: Parameters<RequestLimiter['decideCharges']>): Promise<Verdict> {
+    return this.#active.limiter.decideCharges(...decision)
   }
 
   /** @returns undefined if the rules need not be read yet */

@@ -6,7 +6,7 @@ import { type PolicyTables, RULES, type Rules } from './document.ts'
 import { resolveOverride } from './override.ts'
 
 /** Reads policies in place of POLICIES, with the Worker's other variables. @throws {OptionError} */
-export function readPolicies(env: Environment, tables: unknown): readonly RequestPolicy[] {
+export function readRulePolicies(env: Environment, tables: unknown): readonly RequestPolicy[] {
   try {
     return loadConfig({ ...env, POLICIES: tables }, readCalendarLimits).policies
   } catch (error) {
@@ -16,7 +16,7 @@ export function readPolicies(env: Environment, tables: unknown): readonly Reques
 
 /** Checks the policies of a rule set, and that its overrides fit them. @throws {OptionError} for the first mistake */
 export function checkRules(rules: Rules, env: Environment): void {
-  const policies = readPolicies(env, rules.policies ?? env.POLICIES)
+  const policies = readRulePolicies(env, rules.policies ?? env.POLICIES)
   const [misfit] = findMisfits(rules, policies)
   if (misfit) throw misfit
 }

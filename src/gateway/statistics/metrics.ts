@@ -68,7 +68,7 @@ const METRICS = {
         requests: defineUnitsBy(POLICY_OUTCOMES),
       }),
     ),
-    read: (_count, counts) => readPolicies(counts),
+    read: (_count, counts) => readPolicyCounts(counts),
     toFamilies: (policies) =>
       createCounter(
         'sluice_policy_requests',
@@ -192,7 +192,7 @@ function defineMetric<Schema extends v.GenericSchema>(metric: Metric<Schema>): M
 
 const POLICY_COUNT = new RegExp(`^policy ([\\w-]+) (${POLICY_OUTCOMES.join('|')}) (.+)$`)
 
-function readPolicies(counts: CounterValues) {
+function readPolicyCounts(counts: CounterValues) {
   const rows = new Map<string, { policy: string; route: string; requests: Record<PolicyOutcome, number> }>()
   for (const [name, count] of counts) {
     const [, policy = '', outcome, route = ''] = POLICY_COUNT.exec(name) ?? []

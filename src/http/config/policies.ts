@@ -119,7 +119,7 @@ function createPolicy(table: PolicyTable, index: number | undefined, defaults: P
     plans?.limits[plans.byDefault] ?? readPolicyLimits(table, table.limits as string | undefined, defaults, fail)
   const allLimits = plans ? Object.values(plans.limits).flatMap((plan) => plan.limits) : limits
   const smallest = Math.min(...allLimits.map(({ limit }) => limit), table.burst ?? Number.POSITIVE_INFINITY)
-  const cost = readCost(table, defaults.isPassed, fail)
+  const cost = createCost(table, defaults.isPassed, fail)
   const [costKey, highestCost] =
     cost.kind === 'fixed' ? (['cost', cost.units] as const) : (['max_cost', cost.max] as const)
   if (highestCost > smallest) fail(costKey, `at most the smallest limit of the policy, ${smallest}`)
@@ -224,7 +224,7 @@ function readPolicyLimits(
   return read
 }
 
-function readCost({ cost = 1, max_cost }: PolicyTable, isPassed: IsPassed, fail: FailPolicy): Cost {
+function createCost({ cost = 1, max_cost }: PolicyTable, isPassed: IsPassed, fail: FailPolicy): Cost {
   if (typeof cost === 'number') {
     if (max_cost !== undefined) fail('max_cost', 'cost = "header:<name>" with it')
     return { kind: 'fixed', units: cost }

@@ -23,7 +23,7 @@ import { type Exchange, readMethods } from './received-request.ts'
 export interface RequestLimiterOptions extends RequestChargeBuilderOptions {
   /** Requests that no policy evaluates. */
   readonly exempt: readonly Pattern[]
-  readonly engine: Pick<Engine, 'decide' | 'charge'>
+  readonly engine: Pick<Engine, 'decide' | 'record'>
   /** Without it, no request is shed. */
   readonly health: Pick<UpstreamHealth, 'sheds'> | undefined
   readonly log: Log
@@ -121,7 +121,7 @@ export class RequestLimiter {
   }
 
   /** @param permits one if left out */
-  async charge(
+  async decideCharges(
     charges: readonly RequestCharge[],
     context: CallContext,
     permits?: Pick<DecisionRequest, 'action' | 'permits'>,
@@ -151,7 +151,7 @@ export class RequestLimiter {
     if (granted > 0) {
       const charged = charges.filter((_, index) => isCharged(decision, index))
       const settle = createSettle(charged, decision)
-      const findFailure = createFindFailure(charged, limits, (failed) => this.#engine.charge(failed, decision, context))
+      const findFailure = createFindFailure(charged, limits, (failed) => this.#engine.record(failed, decision, context))
       return {
         outcome: 'admitted',
         limits,

@@ -8,7 +8,7 @@ import { joinWebSockets } from './join-web-sockets.ts'
 export type HoldUntilEnd = ReturnType<typeof createHoldUntilEnd>
 
 export interface HoldOptions {
-  readonly limiter: Pick<RequestLimiter, 'findCharges' | 'charge'>
+  readonly limiter: Pick<RequestLimiter, 'findCharges' | 'decideCharges'>
   /** Bodies are read as the upstream has encoded them; else the runtime decodes what is read, and encodes it again. */
   readonly keepsEncoding: boolean
   readonly now: () => number
@@ -68,7 +68,7 @@ export function createHoldUntilEnd({ limiter, keepsEncoding, now }: HoldOptions)
     const charges = await limiter.findCharges({ request, path, context })
     if ('outcome' in charges) return charges.outcome === 'blocked' || charges.outcome === 'unidentified'
     if (!charges.some(({ penalty }) => penalty)) return false
-    const verdict = await limiter.charge(charges, context, { action: 'peek', permits: 1 })
+    const verdict = await limiter.decideCharges(charges, context, { action: 'peek', permits: 1 })
     return verdict.outcome === 'limited' && verdict.violated.some(({ penaltyMs }) => penaltyMs !== undefined)
   }
 }

@@ -1,6 +1,11 @@
 import { expect, test } from 'vitest'
 import { NO_RULES } from '../../../src/gateway/rules/document.ts'
-import { checkRules, diffPolicies, readDeployedTables, readPolicies } from '../../../src/gateway/rules/rule-policies.ts'
+import {
+  checkRules,
+  diffPolicies,
+  readDeployedTables,
+  readRulePolicies,
+} from '../../../src/gateway/rules/rule-policies.ts'
 
 const LOGIN = { name: 'login', limits: '5/1m', by: 'ip' }
 
@@ -25,10 +30,10 @@ test('diffPolicies() tells of each policy what is different, key by key', () => 
   expect(diffPolicies(before, before.toReversed())).toEqual([])
 })
 
-test('readPolicies() and checkRules() take limits by the calendar', () => {
+test('readRulePolicies() and checkRules() take limits by the calendar', () => {
   const plan = { name: 'plan', algorithm: 'quota', limits: '9/month', time_zone: 'Europe/Berlin' }
   const env = { UPSTREAM_URL: 'https://api.example.com' }
-  expect(readPolicies(env, [plan])[0]?.limits).toMatchObject([{ name: 'plan-month', limit: 9 }])
+  expect(readRulePolicies(env, [plan])[0]?.limits).toMatchObject([{ name: 'plan-month', limit: 9 }])
   const override = { id: 'o', target: { kind: 'identity' }, limits: { plan: '90/month' } }
   const rules = { ...NO_RULES, overrides: [override] } as never
   expect(() => checkRules(rules, { ...env, POLICIES: [plan] })).not.toThrow()

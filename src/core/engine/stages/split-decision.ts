@@ -26,7 +26,7 @@ import { type Store, StoreError } from '../../model/store.ts'
 import type { CallContext } from '../../runtime/call-context.ts'
 
 /** Charges that one call decides, and where it goes. */
-export interface Place {
+export interface ChargePlace {
   readonly store: Pick<Store, 'decide' | 'settle' | 'release'>
   readonly charges: readonly StoreCharge[]
 }
@@ -35,7 +35,7 @@ const NONE = Number.POSITIVE_INFINITY
 
 export class SplitDecision {
   readonly #request: DecisionRequest
-  readonly #places: readonly Place[]
+  readonly #places: readonly ChargePlace[]
   readonly #context: CallContext | undefined
   /** Nothing more is sent once it is true. */
   isOver = false
@@ -43,10 +43,10 @@ export class SplitDecision {
   readonly #usage = new Map<StoreCharge, readonly LimitState[]>()
   /** The time of that answer by the clock of its place, by key. */
   readonly decidedAtMs = new Map<string, number>()
-  /** Place of the first charge that has detected a new identity. */
+  /** ChargePlace of the first charge that has detected a new identity. */
   #firstNew = NONE
 
-  constructor(request: DecisionRequest, places: readonly Place[], context: CallContext | undefined) {
+  constructor(request: DecisionRequest, places: readonly ChargePlace[], context: CallContext | undefined) {
     this.#request = request
     // For the script, they too detect new identities for those behind them.
     const isLast = (charge: StoreCharge) => Number(countsNewIdentities(charge))
@@ -84,7 +84,7 @@ export class SplitDecision {
 
   async #take(fitting: number): Promise<Decision> {
     const firstNew = this.#firstNew
-    const taken: { place: Place; decision: Decision }[] = []
+    const taken: { place: ChargePlace; decision: Decision }[] = []
     let granted = fitting
     const giveBack = () => Promise.all(taken.map(({ place, decision }) => this.#giveBack(place, decision, granted)))
     try {
@@ -111,7 +111,7 @@ export class SplitDecision {
    * The place with the limit of which the smallest share will remain comes first: it is the likeliest to refuse, and nothing
    * is charged yet. New identities are counted before they become known.
    */
-  #rank({ charges }: Place, permits: number): number {
+  #rank({ charges }: ChargePlace, permits: number): number {
     const applying = charges.filter((charge) => this.#applies(charge))
     if (applying.some(countsNewIdentities)) return applying.some(detectsIdentities) ? -2 : -3
     const shares = applying.flatMap((charge) => {
@@ -123,7 +123,7 @@ export class SplitDecision {
   }
 
   /** @returns undefined if no charge of the place applies */
-  async #send(place: Place, action: DecisionRequest['action'], permits: number): Promise<Decision | undefined> {
+  async #send(place: ChargePlace, action: DecisionRequest['action'], permits: number): Promise<Decision | undefined> {
     // When it asks, it does not know yet which identities are new.
     const included = action === 'peek' ? place.charges : place.charges.filter((charge) => this.#applies(charge))
     if (included.length === 0) return undefined
@@ -147,7 +147,7 @@ export class SplitDecision {
   }
 
   /** Units stay charged if their algorithm cannot give them back, or in shadow mode, which refuses nobody. */
-  async #giveBack(place: Place, { granted: charged, nowMs }: Decision, granted: number): Promise<void> {
+  async #giveBack(place: ChargePlace, { granted: charged, nowMs }: Decision, granted: number): Promise<void> {
     const charges = place.charges.filter((charge) => !isChargedLater(charge) && this.#applies(charge))
     const differences = charges
       .filter(({ mode, algorithm }) => mode === 'enforce' && ALGORITHMS[algorithm].implementation.settle)
@@ -162,7 +162,7 @@ export class SplitDecision {
   }
 
   /** Charges with a penalty must count that they refuse, but must not charge, even if they have room again by now. */
-  async #recordRefusals(place: Place): Promise<void> {
+  async #recordRefusals(place: ChargePlace): Promise<void> {
     const refusing = place.charges.filter((charge) => {
       const usage = this.#getUsage(charge)
       const isCounted = charge.penalty && charge.mode === 'enforce' && usage[0]?.penaltyMs === undefined

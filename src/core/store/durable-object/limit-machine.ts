@@ -2,7 +2,7 @@ import type { Commit } from '../../algorithms/algorithm.ts'
 import { applyCorrection } from '../../algorithms/corrections.ts'
 import { countWanted, detectsNewIdentities, type Evaluation, evaluateCharge } from '../../algorithms/decide.ts'
 import type { StoreCharge } from '../../model/charge.ts'
-import { type Change, type Charged, type MachineState, NOTHING, type Open } from './machine-state.ts'
+import { type Change, type MachineState, NOTHING, type Open, type OpenCharge } from './machine-state.ts'
 import type { CommitOrAbort, ObjectCorrection, ObjectDatabase, ObjectVote, PreparedCharge } from './objects.ts'
 import { deleteBefore, type Rows, SqlRows } from './rows.ts'
 import { KEEPERS, loadState, writeState } from './stored-state.ts'
@@ -237,7 +237,7 @@ export class LimitMachine {
     return forfeited
   }
 
-  #commit(change: Change): Charged<unknown> {
+  #commit(change: Change): OpenCharge<unknown> {
     const state = this.state
     const { algorithm } = change.charge
     const nowMs = toMs(change.nowUs)

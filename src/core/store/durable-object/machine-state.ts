@@ -72,7 +72,7 @@ export interface Change {
   readonly isOpen: boolean
 }
 
-export interface Charged<State> extends Commit<State>, Pick<Open, 'dateMs' | 'undo'> {}
+export interface OpenCharge<State> extends Commit<State>, Pick<Open, 'dateMs' | 'undo'> {}
 
 /** What the head row holds of a state; its keeper has the rest in rows of their own. */
 export interface StoredState {
@@ -90,7 +90,7 @@ export interface StoredState {
 /** Keeps the state of one algorithm in an object: so that charges can be taken back, and in rows. */
 export interface Keeper<State> {
   /** Commits a change, and notes what taking it back needs. */
-  charge(before: State | undefined, change: Change, machine: MachineState, rows: Rows): Charged<State>
+  charge(before: State | undefined, change: Change, machine: MachineState, rows: Rows): OpenCharge<State>
   /** @returns the state as if these units of an open charge had never been charged; undefined if nothing else was */
   takeBack(state: State, open: Open, units: number, machine: MachineState, rows: Rows): State | undefined
   /** Notes that an open charge stays. */

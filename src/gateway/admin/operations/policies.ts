@@ -6,7 +6,7 @@ import { findProblems } from '../../../http/config/all-problems.ts'
 import { toPointer } from '../../api/operation.ts'
 import { describe } from '../../api/schema.ts'
 import type { Rules } from '../../rules/document.ts'
-import { diffPolicies, readDeployedTables, readPolicies } from '../../rules/rule-policies.ts'
+import { diffPolicies, readDeployedTables, readRulePolicies } from '../../rules/rule-policies.ts'
 import * as answers from '../answers.ts'
 import { changeRules, note, readActiveRules, toRulesError } from '../change-rules.ts'
 import { defineOperation } from '../operation.ts'
@@ -56,7 +56,7 @@ export const diff = defineOperation({
   async run(context, { policies }) {
     const deployed = readDeployedTables(context.env)
     try {
-      if (policies) readPolicies(context.env, policies)
+      if (policies) readRulePolicies(context.env, policies)
     } catch (error) {
       throw toRulesError(error)
     }

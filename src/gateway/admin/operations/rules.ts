@@ -5,7 +5,7 @@ import { InputError } from '../../api/operation.ts'
 import { describe } from '../../api/schema.ts'
 import { CallerError } from '../../callers/caller-in-text.ts'
 import { appendAudit } from '../../rules/audit-log.ts'
-import { type Block, isOver, type Override, type Rules, readTarget } from '../../rules/document.ts'
+import { type Block, checkRuleTarget, isOver, type Override, type Rules } from '../../rules/document.ts'
 import {
   type Entries,
   type EntryList,
@@ -87,7 +87,7 @@ async function editRule<List extends EntryList>(
   effect: Partial<Entries[List]>,
 ): Promise<v.InferOutput<typeof answers.ordered>> {
   const nowMs = context.now()
-  const target = await resolveTarget(named, context).then(readTarget).catch(refuseTarget)
+  const target = await resolveTarget(named, context).then(checkRuleTarget).catch(refuseTarget)
   if (remove && Object.values({ ...effect, reason, until, duration }).some((value) => value !== undefined)) {
     throw new InputError(['remove'], 'expected only the target beside it')
   }

@@ -74,7 +74,7 @@ export class PolicyFinder {
         found.set(policy, isMatchCertain ? match : { ...(match ?? one), isCertain: false })
       }
     }
-    const isEvaded = (match: Match) => !isCharged(match, found.get(match.policy))
+    const isEvaded = (match: Match) => !coversMatch(match, found.get(match.policy))
     if (ambiguity && meant.some((method) => this.#policies.matchSomeOf(method, ambiguity.prefix).some(isEvaded))) {
       return 'ambiguous'
     }
@@ -98,7 +98,7 @@ export class PolicyFinder {
 export type Found = readonly Match[] | 'exempt' | 'ambiguous'
 
 /** Tests that a request that may also mean `match` is charged for it by the match found of its policy, or need not be. */
-function isCharged({ policy, route }: Match, found: Match | undefined): boolean {
+function coversMatch({ policy, route }: Match, found: Match | undefined): boolean {
   // A policy that refuses nothing, or only raises the priority, need not match.
   if (policy.mode === 'shadow' || (policy.limits.length === 0 && policy.priority !== 'sheddable')) return true
   if (!found) return false
