@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { CODES } from '../../src/command/check/finding.ts'
 import { expectDocumented } from './documented.ts'
-import { findingsOf } from './findings-of.ts'
+import { findFindings } from './findings-of.ts'
 import { type RunOptions, runCommand, runInside } from './run-command.ts'
 
 const FILES = globSync(join(import.meta.dirname, 'config/*.{toml,json,jsonc}')).toSorted()
@@ -31,11 +31,11 @@ async function check(
 const GOOD = '[vars]\nUPSTREAM_URL = "https://api.acme.test"\nRATE_LIMITS = "10/1s"\n'
 const LOGIN = '[[vars.POLICIES]]\nname = "login"\nlimits = "5/1m"\nby = "ip"\nmatch = "POST /login"\n'
 
-describe('a bad file is told about with its place', () => {
+describe('a bad file is reported with its place', () => {
   test.each(FILES)('%s', async (path) => {
     const expected = [...(await readFile(path, 'utf8')).matchAll(/^(?:#|\/\/): (.*)$/gm)].map(([, line]) => line)
     expect(expected.length).toBeGreaterThan(0)
-    expect(await findingsOf(path)).toEqual(expected)
+    expect(await findFindings(path)).toEqual(expected)
   })
 
   test('and there is one for each code', async () => {
@@ -108,11 +108,11 @@ test('sluice check fails for warnings with --strict alone', async () => {
 
 test('sluice check takes it that whoever moves has a database, known to Cloudflare alone', async () => {
   const objects = '[[durable_objects.bindings]]\nname = "LIMITS"\nclass_name = "LimitObject"\n'
-  const codeOf = async (lines: string) => (await check({ 'wrangler.toml': `${GOOD}${lines}\n${objects}` })).code
-  expect(await codeOf('STORE = "redis"\nSTORE_MIRROR = "durable-object"')).toBe(0)
-  expect(await codeOf('STORE = "durable-object"\nSTORE_MIRROR = "redis"')).toBe(0)
-  expect(await codeOf('STORE_MIRROR = "durable-object"')).toBe(0)
-  expect(await codeOf('STORE_MIRROR = "redis"')).toBe(1)
+  const readCode = async (lines: string) => (await check({ 'wrangler.toml': `${GOOD}${lines}\n${objects}` })).code
+  expect(await readCode('STORE = "redis"\nSTORE_MIRROR = "durable-object"')).toBe(0)
+  expect(await readCode('STORE = "durable-object"\nSTORE_MIRROR = "redis"')).toBe(0)
+  expect(await readCode('STORE_MIRROR = "durable-object"')).toBe(0)
+  expect(await readCode('STORE_MIRROR = "redis"')).toBe(1)
 })
 
 test('sluice check says where a file is no TOML', async () => {

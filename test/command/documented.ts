@@ -18,11 +18,11 @@ export function expectAnswer({ answer }: Pick<Operation, 'answer'>, stdout: stri
 export function expectDocumented(name: string, stdout: string): void {
   const [, section = ''] = JSON_PAGE.split(`## sluice ${name}\n`)
   const named = [...(section.split('\n## ')[0] ?? '').matchAll(/`(\w+)(?:\[\])?`/g)].map(([, field]) => field)
-  expect(named).toEqual(expect.arrayContaining(fieldsOf(JSON.parse(stdout))))
+  expect(named).toEqual(expect.arrayContaining(readFields(JSON.parse(stdout))))
 }
 
-function fieldsOf(value: unknown): string[] {
+function readFields(value: unknown): string[] {
   if (typeof value !== 'object' || value === null) return []
-  if (Array.isArray(value)) return value.flatMap(fieldsOf)
-  return Object.entries(value).flatMap(([name, field]) => [name, ...fieldsOf(field)])
+  if (Array.isArray(value)) return value.flatMap(readFields)
+  return Object.entries(value).flatMap(([name, field]) => [name, ...readFields(field)])
 }

@@ -193,10 +193,10 @@ describe('sluice says why a gateway did not answer', () => {
     await ruleless.stop()
   })
 
-  test('that is away, or none at all', async () => {
+  test('that is unavailable, or none at all', async () => {
     const host = `127.0.0.1:${await findFreePort()}`
-    const away = `error: the gateway at ${host} cannot be reached (ECONNREFUSED)`
-    expect(await usage(`http://${host}`)).toEqual({ code: 3, error: away })
+    const unavailable = `error: the gateway at ${host} cannot be reached (ECONNREFUSED)`
+    expect(await usage(`http://${host}`)).toEqual({ code: 3, error: unavailable })
     expect((await usage(site.upstream.url)).error).toMatch(
       / answered something other than what this version of sluice knows/,
     )
@@ -207,7 +207,7 @@ describe('sluice says why a gateway did not answer', () => {
     moved.close()
   })
 
-  test('whose store is away', async () => {
+  test('whose store is unavailable', async () => {
     const lost = await startGateway({ ...site.variables, ...LOST, UPSTREAM_URL: site.upstream.url, ADMIN_TOKEN })
     const { code, error } = await usage(lost.url.href)
     expect([code, error]).toEqual([

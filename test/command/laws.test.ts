@@ -29,7 +29,7 @@ const traffic = fc.array(
   },
 )
 
-function configOf(tables: readonly object[]): { readonly config: Config; readonly settings: Settings } | undefined {
+function createConfig(tables: readonly object[]): { readonly config: Config; readonly settings: Settings } | undefined {
   const variables = { UPSTREAM_URL: 'https://api.acme.test', POLICIES: tables }
   const settings = { variables, sources: new Map(), file: undefined, devVars: undefined, root: [] }
   try {
@@ -40,7 +40,7 @@ function configOf(tables: readonly object[]): { readonly config: Config; readonl
   }
 }
 
-function chargesOf({ policies }: Config): readonly StoreCharge[] {
+function createCharges({ policies }: Config): readonly StoreCharge[] {
   return policies.map(({ name, algorithm, limits, cost }) => ({
     key: `${name}:${ALGORITHMS[algorithm].letter}`,
     algorithm,
@@ -58,7 +58,7 @@ async function refusals(config: Config, gaps: readonly number[]): Promise<readon
   const seen: string[][] = []
   for (const gapMs of gaps) {
     nowMs += gapMs
-    const { usage } = await store.decide({ action: 'take', permits: 1, charges: chargesOf(config) })
+    const { usage } = await store.decide({ action: 'take', permits: 1, charges: createCharges(config) })
     const names = config.policies.flatMap(({ limits }, index) =>
       limits.filter((_, at) => (usage[index]?.[at]?.retryAfterMs ?? 0) > 0).map(({ name }) => name),
     )
@@ -72,7 +72,7 @@ describe('findImplied()', () => {
     const cases = fc.record({ limits, algorithm, cost, traffic })
     await expectProperty(
       fc.asyncProperty(cases, async ({ traffic, ...table }) => {
-        const { config, settings } = configOf([{ name: 'p', by: 'global', ...table }]) ?? {}
+        const { config, settings } = createConfig([{ name: 'p', by: 'global', ...table }]) ?? {}
         fc.pre(config !== undefined && settings !== undefined)
         const implied = [...findImplied(config, settings)].map(({ message }) => /the limit (\S+)/.exec(message)?.[1])
         fc.pre(implied.length > 0)
@@ -89,7 +89,7 @@ describe('findImplied()', () => {
     await expectProperty(
       fc.asyncProperty(table, table, traffic, async (one, other, gaps) => {
         const { config, settings } =
-          configOf([
+          createConfig([
             { name: 'one', ...one },
             { name: 'other', ...other },
           ]) ?? {}

@@ -41,7 +41,7 @@ async function expectStatus(status: number, headers: Record<string, string>, pat
   }
 }
 
-test('sluice block keeps a token out, tells it why, and lets it in again; the token is kept nowhere', async () => {
+test('sluice block keeps a token out, says why, and lets it in again; the token is kept nowhere', async () => {
   const token = `${PLANTED}-blocked`
   const headers = { Authorization: `Bearer ${token}` }
   await expectStatus(200, headers)
@@ -221,7 +221,7 @@ limits = "5/1m"
     expect(await said(back)).toMatchObject({ changed: false })
   })
 
-  test('tries a policy in shadow mode beside the others, and ends that', async () => {
+  test('tries a policy in shadow mode alongside the others, and ends that', async () => {
     const headers = { 'X-Api-Key': 'k-4', Authorization: 'Bearer fourth' }
     await expectStatus(200, headers, '/things')
     await expectStatus(429, headers, '/things')
@@ -263,9 +263,9 @@ describe('rules are refused', () => {
       expect([wrong.code, wrong.stdout]).toEqual([3, ''])
       expect(wrong.stderr).toContain('WRONGPASS')
       for (const scheme of ['redis', 'http']) {
-        const away = await run([...args, '--redis', `${scheme}://127.0.0.1:${await findFreePort()}`])
-        expect([away.code, away.stdout]).toEqual([3, ''])
-        expect(away.stderr).toContain('cannot be reached (ECONNREFUSED)')
+        const unavailable = await run([...args, '--redis', `${scheme}://127.0.0.1:${await findFreePort()}`])
+        expect([unavailable.code, unavailable.stdout]).toEqual([3, ''])
+        expect(unavailable.stderr).toContain('cannot be reached (ECONNREFUSED)')
       }
     },
   )
@@ -304,9 +304,13 @@ describe('sluice usage shows what the rules order for a caller', () => {
       /\ndefault-1h: never limited\nthings-1h: set by a rule; others have 1\n$/,
     )
     await said(['block', token, '--reason', 'why not', '--for', '1h'])
-    const ruled = await run(['usage', ...caller, '--json'])
-    expectAnswer(usage, ruled.stdout)
-    expect(JSON.parse(ruled.stdout).blocked).toEqual({ status: 403, reason: 'why not', untilMs: expect.any(Number) })
+    const applyRules = await run(['usage', ...caller, '--json'])
+    expectAnswer(usage, applyRules.stdout)
+    expect(JSON.parse(applyRules.stdout).blocked).toEqual({
+      status: 403,
+      reason: 'why not',
+      untilMs: expect.any(Number),
+    })
     expect((await run(['usage', ...caller])).stdout).toMatch(/^blocked: answered 403, until \S+Z, why not/)
     // Of whom only the digest is known.
     const digest = limits[0].key.slice(-23, -1)
@@ -317,7 +321,7 @@ describe('sluice usage shows what the rules order for a caller', () => {
     await said(['override', '-H', 'x-api-key=k-9', '--remove'])
   })
 
-  test('and the policies that they have put in force, which sluice reset forgets', async () => {
+  test('and the policies that they have put in force, which sluice reset drops', async () => {
     const file = '[[policies]]\nname = "pushed"\nlimits = "5/1h"\n'
     await said(['policies', 'push', '-', '--yes'], file)
     expect((await said(['usage', token])).limits).toMatchObject([{ policy: 'default' }, { policy: 'pushed', limit: 5 }])

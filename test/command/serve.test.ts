@@ -13,7 +13,7 @@ import { runInside } from './run-command.ts'
 
 const AUTHORIZED = { Authorization: `Bearer ${DECIDE_TOKEN}`, 'Content-Type': 'application/json' }
 
-const asking = (question: object): Sent => ({
+const request = (question: object): Sent => ({
   method: 'POST',
   path: '/_sluice/decide',
   headers: AUTHORIZED,
@@ -38,7 +38,7 @@ describe('sluice serve', () => {
   test('counts together with others that have the same Redis', async () => {
     const [one, other] = urls()
     const question = { policy: 'default', identity: 'a' }
-    const answers = [one, other, one, other].map((url) => send(url, asking(question)))
+    const answers = [one, other, one, other].map((url) => send(url, request(question)))
     const granted = (await Promise.all(answers)).map((answer) => (json(answer) as { granted: boolean }).granted)
     expect(granted.filter(Boolean).length).toBe(3)
   })
@@ -58,7 +58,7 @@ describe('sluice serve', () => {
     expect(statuses).toEqual([200, 429])
   })
 
-  test('tells of its health, and forwards and counts nothing else', async () => {
+  test('reports its health, and forwards and counts nothing else', async () => {
     const [url] = urls()
     const health = await send(url, { path: '/_sluice/health' })
     expect([health.status, json(health)]).toEqual([
@@ -69,7 +69,7 @@ describe('sluice serve', () => {
       const answer = await send(url, { path, headers: { Authorization: 'Bearer b' } })
       expect([path, answer.status, json(answer)]).toEqual([path, 404, expect.objectContaining({ code: 'not_found' })])
     }
-    const { body } = await send(url, asking({ policy: 'default', identity: ['token', 'b'] }))
+    const { body } = await send(url, request({ policy: 'default', identity: ['token', 'b'] }))
     expect(JSON.parse(body.toString())).toMatchObject({ granted: true, limits: [{ remaining: 2 }] })
   })
 })
@@ -78,7 +78,7 @@ test.each(['SIGTERM', 'SIGINT'] as const)(
   'sluice serve answers what it has begun to when it gets %s',
   async (signal) => {
     const serving = await startServing({ STORE: 'memory' })
-    const { body = '', ...sent } = asking({ policy: 'default', identity: 'a' })
+    const { body = '', ...sent } = request({ policy: 'default', identity: 'a' })
     const headers = { ...sent.headers, 'Content-Length': `${body.length}`, Expect: '100-continue' }
     const client = openRequest(serving.url, { ...sent, headers })
     client.flushHeaders()

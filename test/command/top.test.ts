@@ -55,11 +55,11 @@ afterAll(async () => {
 beforeEach(() => redis.flushAll())
 
 let slot = 1
-async function spend(key: string, times: number): Promise<void> {
-  const asked = ownKeys.findCharge(key)
-  if (!asked) throw new Error(`no policy has ${key}`)
+async function consume(key: string, times: number): Promise<void> {
+  const requested = ownKeys.findCharge(key)
+  if (!requested) throw new Error(`no policy has ${key}`)
   for (let i = 0; i < times; i++) {
-    const rule = asked.algorithm === 'concurrency' ? { ...asked, slot: slot++ } : asked
+    const rule = requested.algorithm === 'concurrency' ? { ...requested, slot: slot++ } : requested
     await store.decide({ action: 'take', permits: 1, charges: [rule] })
   }
 }
@@ -71,10 +71,10 @@ function watch(sample = 1_000, rows = 3) {
 test('KeyWatch lists the busiest, and those at their limits, of its own prefix only, and changes nothing', async () => {
   await fill(bytes, 'other', 500)
   await fill(bytes, 'axb:all:w:{', 5)
-  await spend('a.b:all:w:{few}', 2)
-  await spend('a.b:all:w:{more}', 5)
-  await spend('a.b:all:w:{most}', 10)
-  await spend('a.b:fixed:f:{fixed}', 3)
+  await consume('a.b:all:w:{few}', 2)
+  await consume('a.b:all:w:{more}', 5)
+  await consume('a.b:all:w:{most}', 10)
+  await consume('a.b:fixed:f:{fixed}', 3)
   const before = await redis.sendCommand(['DEBUG', 'DIGEST'])
   const looking = watch()
   await looking.look()
@@ -90,14 +90,14 @@ test('KeyWatch lists the busiest, and those at their limits, of its own prefix o
 })
 
 test('KeyWatch takes a penalty for a limit that is reached', async () => {
-  await spend('a.b:ban:w:{banned}', 2)
+  await consume('a.b:ban:w:{banned}', 2)
   const { atLimit } = await watch().look()
   expect(atLimit).toEqual([expect.objectContaining({ digest: 'banned', looksAtLimit: 1 })])
   expect(atLimit[0]?.retryAfterMs).toBeGreaterThan(86_000_000)
 })
 
-test('KeyWatch tells of keys without a TTL, of policies that are gone, and of those that hold something else', async () => {
-  await spend('a.b:all:w:{one}', 1)
+test('KeyWatch reports keys without a TTL, of policies that are gone, and of those that hold something else', async () => {
+  await consume('a.b:all:w:{one}', 1)
   await redis.set('a.b:all:w:{other}', 'no stream')
   await redis.set('a.b:gone:w:{one}', 'x', { expiration: { type: 'EX', value: 100 } })
   await redis.set('a.b:all:f:{letter}', 'x', { expiration: { type: 'EX', value: 100 } })
@@ -114,10 +114,10 @@ test('KeyWatch takes no exception to rules and their audit log, which have no TT
   expect(await watch().look()).toMatchObject({ keys: 4, withoutTtl: 0, unknown: 0 })
 })
 
-test('KeyWatch goes on through a large database look by look, and forgets what has become idle', async () => {
+test('KeyWatch goes on through a large database look by look, and drops what has become idle', async () => {
   await fill(bytes, 'other', 5_000)
-  for (let i = 0; i < 100; i++) await spend(`a.b:all:w:{${i}}`, 1 + (i % 7))
-  await spend('a.b:slots:c:{holds}', 2)
+  for (let i = 0; i < 100; i++) await consume(`a.b:all:w:{${i}}`, 1 + (i % 7))
+  await consume('a.b:slots:c:{holds}', 2)
   const looking = watch(20)
   const first = await looking.look()
   expect(first.share).toBeLessThan(1)
@@ -130,7 +130,7 @@ test('KeyWatch goes on through a large database look by look, and forgets what h
 })
 
 test('sluice top shows one look where nobody reads along, and sends nothing that holds up a server', async () => {
-  await spend('a.b:all:w:{most}', 10)
+  await consume('a.b:all:w:{most}', 10)
   await redis.configResetStat()
   const env = { KEY_PREFIX: 'a.b', POLICIES: JSON.stringify(POLICIES) }
   const args = ['top', '--redis', `redis://127.0.0.1:${server.port}`]
@@ -157,17 +157,17 @@ test('sluice top shows one look where nobody reads along, and sends nothing that
 
 test('sluice top ends when its server has left, though its client goes on trying to connect', async () => {
   const sockets = new Set<Socket>()
-  let isAway = false
+  let isUnavailable = false
   const front = createServer((client) => {
     client.on('error', () => {})
-    if (isAway) return void client.destroy()
+    if (isUnavailable) return void client.destroy()
     sockets.add(client)
     const upstream = dial(server.port, '127.0.0.1').on('error', () => {})
     upstream.pipe(client)
     client.on('close', () => upstream.destroy())
     client.on('data', (sent) => {
-      isAway ||= sent.includes('DBSIZE')
-      if (isAway) for (const socket of sockets) socket.destroy()
+      isUnavailable ||= sent.includes('DBSIZE')
+      if (isUnavailable) for (const socket of sockets) socket.destroy()
       else upstream.write(sent)
     })
   }).listen(0, '127.0.0.1')

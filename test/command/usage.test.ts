@@ -117,12 +117,12 @@ describe.each(CONNECTIONS)('over %s', (kind, where) => {
     expect(again.limits[0]).toMatchObject({ key: limits[0].key, used: 3, remaining: 7 })
   })
 
-  test('sluice reset forgets the caller in the policies named, and touches no other key', async () => {
+  test('sluice reset drops the caller in the policies named, and touches no other key', async () => {
     const others = { [`${site.keyPrefix}:default:w:{someone-else}`]: '1', [`foreign-${site.keyPrefix}`]: '2' }
     for (const [key, value] of Object.entries(others)) await site.redis.set(key, value)
     const caller = [token, '--ip', ip, '-H', `x-api-key=${token}`, ...where]
-    const asked = await run(['reset', ...caller])
-    expect([asked.code, asked.stderr]).toEqual([2, expect.stringContaining('Add --yes')])
+    const requested = await run(['reset', ...caller])
+    expect([requested.code, requested.stderr]).toEqual([2, expect.stringContaining('Add --yes')])
     expect(used(await run(['usage', ...caller, '--json']))).toMatchObject({ 'default-1h': 3, 'login-1h': 1 })
 
     const one = await run(['reset', ...caller, '--policy', 'login', '--yes', '--json'])
@@ -166,13 +166,13 @@ test('sluice reset of a caller leaves what is counted for everyone, unless its p
     { name: 'total', by: 'global', limits: '9/1h' },
   ]
   const env = { POLICIES: JSON.stringify(policies), RATE_LIMITS: 'off' }
-  const forget = async (...args: string[]) => {
+  const drop = async (...args: string[]) => {
     const { stdout } = await run(['reset', 'abc', '--yes', '--json', ...args], undefined, env)
     const { keys, skipped } = JSON.parse(stdout) as Record<'keys' | 'skipped', { policy: string }[]>
     return [keys.map(({ policy }) => policy), skipped.map(({ policy }) => policy)]
   }
-  expect(await forget()).toEqual([['own'], ['total']])
-  expect(await forget('--policy', 'total')).toEqual([['total'], []])
+  expect(await drop()).toEqual([['own'], ['total']])
+  expect(await drop('--policy', 'total')).toEqual([['total'], []])
   const { stdout } = await run(['usage', 'abc', '--json'], undefined, env)
   expectAnswer(usage, stdout)
 })
@@ -195,9 +195,9 @@ test('sluice usage shows until when a caller has a penalty, and what it has used
   // A caller by its key: a cookie is none of the options.
   const [key = ''] = await site.redis.keys(`${site.keyPrefix}:ban:*`)
   const caller = ['--digest', key.slice(key.indexOf('{') + 1, -1)]
-  const asked = await run(['usage', ...caller, '--json'])
-  expectAnswer(usage, asked.stdout)
-  const { nowMs, limits } = JSON.parse(asked.stdout)
+  const requested = await run(['usage', ...caller, '--json'])
+  expectAnswer(usage, requested.stdout)
+  const { nowMs, limits } = JSON.parse(requested.stdout)
   const [ban, ...others] = limits.toReversed()
   expect(ban).toMatchObject({ policy: 'ban', used: 3, remaining: 0 })
   expect(ban.penaltyUntilMs).toBe(nowMs + ban.retryAfterMs)
@@ -207,7 +207,7 @@ test('sluice usage shows until when a caller has a penalty, and what it has used
   expect(JSON.parse((await run(['usage', ...caller, '--json'])).stdout).limits.at(-1).penaltyUntilMs).toBe(null)
 })
 
-test('sluice usage --watch asks again until Ctrl-C', async () => {
+test('sluice usage --watch requests again until Ctrl-C', async () => {
   const { code, stdout } = await runCommand(['usage', 'nobody', '--watch', '50ms', '--json'], {
     cwd: site.cwd,
     interruptAfterLines: 3,
@@ -224,7 +224,7 @@ describe('sluice usage says what is wrong', () => {
     expect(stderr).toMatch(/error: Redis answered an error: WRONGPASS .*\n {2}User, password or token are not/)
   })
 
-  test.each(['redis', 'http'])('with a database that is away, over %s', async (scheme) => {
+  test.each(['redis', 'http'])('with a database that is unavailable, over %s', async (scheme) => {
     const port = await findFreePort()
     const url = `${scheme}://${scheme === 'redis' ? `:${PLANTED}@` : ''}127.0.0.1:${port}`
     const { code, stdout, stderr } = await run(['usage', 'x', '--json', '--redis', url])

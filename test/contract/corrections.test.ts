@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { StoreCharge } from '../../src/core/model/charge.ts'
-import { chargeOf, take } from '../support/charges.ts'
+import { createCharge, take } from '../support/charges.ts'
 import { STORES } from '../support/stores.ts'
 
 const HOUR_MS = 3_600_000
@@ -16,7 +16,7 @@ async function untilInTime(attempt: (unitMs: number) => Promise<boolean>): Promi
 // Together, because most of them wait.
 describe.concurrent.each(Object.entries(STORES))('%s', (_name, createSubject) => {
   const held = (limit: number, windowMs: number, overrides: Partial<StoreCharge> = {}) =>
-    chargeOf('concurrency', [{ limit, windowMs }], overrides)
+    createCharge('concurrency', [{ limit, windowMs }], overrides)
 
   test('release() gives back the slots of one request, once, and no others', async () => {
     const { store } = createSubject()
@@ -99,7 +99,7 @@ describe.concurrent.each(Object.entries(STORES))('%s', (_name, createSubject) =>
   test('settle() takes what was charged too little of a bucket that is full again', async () => {
     const { store, advance } = createSubject()
     const msPerUnit = 50
-    const charge = chargeOf('token-bucket', [{ limit: 1_000 / msPerUnit, windowMs: 1_000 }], { burst: 10_000 })
+    const charge = createCharge('token-bucket', [{ limit: 1_000 / msPerUnit, windowMs: 1_000 }], { burst: 10_000 })
     const { nowMs } = await store.decide(take([charge]))
     await advance(2 * msPerUnit)
     await store.settle([{ charge, units: 9_999 }], nowMs)
@@ -120,7 +120,7 @@ describe.concurrent.each(Object.entries(STORES))('%s', (_name, createSubject) =>
 
   test('settle() gives nothing back twice that was refilled at a higher rate', async () => {
     const { store, advance } = createSubject()
-    const fast = chargeOf('token-bucket', [{ limit: 1_000_000, windowMs: 1_000 }], { burst: 100 })
+    const fast = createCharge('token-bucket', [{ limit: 1_000_000, windowMs: 1_000 }], { burst: 100 })
     const slow = { ...fast, limits: [{ limit: 1, windowMs: HOUR_MS }] }
     const { nowMs } = await store.decide(take([{ ...fast, cost: 50 }]))
     await advance(2)
@@ -136,7 +136,7 @@ describe.concurrent.each(Object.entries(STORES))('%s', (_name, createSubject) =>
     ['fixed-window', { limit: 10, windowMs: 2_000_000_000_000 }, {}],
     ['token-bucket', { limit: 1, windowMs: HOUR_MS }, { burst: 10 }],
   ] as const)('%s', (algorithm, limit, overrides) => {
-    const charge = () => chargeOf(algorithm, [limit], overrides)
+    const charge = () => createCharge(algorithm, [limit], overrides)
 
     async function left(subject: ReturnType<typeof createSubject>, charge: StoreCharge): Promise<number | undefined> {
       // A charge is dated to the ms: a bucket keeps back what one ms refills.
@@ -178,7 +178,7 @@ describe.concurrent.each(Object.entries(STORES))('%s', (_name, createSubject) =>
     const { store, advance } = createSubject()
     await untilInTime(async (unitMs) => {
       const windowMs = 10 * unitMs
-      const charge = chargeOf('quota', [{ limit: 10, windowMs }])
+      const charge = createCharge('quota', [{ limit: 10, windowMs }])
       const { nowMs } = await store.decide(take([{ ...charge, cost: 5 }]))
       await advance(windowMs)
       const second = await store.decide(take([{ ...charge, cost: 5 }]))
@@ -192,7 +192,7 @@ describe.concurrent.each(Object.entries(STORES))('%s', (_name, createSubject) =>
 
   test('settle() does not give a bucket back what was refilled since the charge', async () => {
     const { store, advance } = createSubject()
-    const charge = chargeOf('token-bucket', [{ limit: 1, windowMs: 100 }], { burst: 5 })
+    const charge = createCharge('token-bucket', [{ limit: 1, windowMs: 100 }], { burst: 5 })
     const { nowMs } = await store.decide(take([{ ...charge, cost: 5 }]))
     await advance(200)
     // Two units have come back and are spent again: of four too many, two are left to give back, and not quite that.
@@ -206,7 +206,7 @@ describe.concurrent.each(Object.entries(STORES))('%s', (_name, createSubject) =>
     const { store, advance } = createSubject()
     await untilInTime(async (unitMs) => {
       const windowMs = 10 * unitMs
-      const quota = chargeOf('quota', [{ limit: 1, windowMs }])
+      const quota = createCharge('quota', [{ limit: 1, windowMs }])
       const { nowMs } = await store.decide(take([quota]))
       await advance(5 * unitMs)
       await store.settle([{ charge: quota, units: 1 }], nowMs)
@@ -221,8 +221,8 @@ describe.concurrent.each(Object.entries(STORES))('%s', (_name, createSubject) =>
   test('settle() corrects several charges at once, each by its own difference', async () => {
     const { store } = createSubject()
     const [first, second] = [
-      chargeOf('quota', [{ limit: 10, windowMs: HOUR_MS }]),
-      chargeOf('quota', [{ limit: 20, windowMs: HOUR_MS }]),
+      createCharge('quota', [{ limit: 10, windowMs: HOUR_MS }]),
+      createCharge('quota', [{ limit: 20, windowMs: HOUR_MS }]),
     ]
     const { nowMs } = await store.decide(
       take([

@@ -16,7 +16,7 @@ describe.each(Object.entries(DOCUMENTS))('%s', (_name, open) => {
   const write = (documents: DocumentStore, expectedVersion: number, text = `{"n":${expectedVersion}}`) =>
     documents.write({ text, expectedVersion, ...NOTE })
 
-  test('read() tells of no document before the first is written', async () => {
+  test('read() reports no document before the first is written', async () => {
     const documents = fresh()
     expect(await documents.read()).toEqual(NO_DOCUMENT)
     expect(await documents.read(NO_DOCUMENT)).toBeUndefined()
@@ -69,7 +69,7 @@ describe.each(Object.entries(DOCUMENTS))('%s', (_name, open) => {
     expect([version, text === longest]).toEqual([1, true])
   })
 
-  test('write() keeps the last versions, and readHistory() tells them, newest first', async () => {
+  test('write() keeps the last versions, and readHistory() reports them, newest first', async () => {
     const documents = fresh()
     const count = KEPT_VERSIONS + 3
     for (let version = 0; version < count; version++) await write(documents, version)
@@ -84,7 +84,7 @@ describe.each(Object.entries(DOCUMENTS))('%s', (_name, open) => {
   })
 
   // As after a loss of all that was written, or of the last versions, when others were written since.
-  test.each([1, 2, 5])('a version is told from another one with its number, %i, of other writes', async (count) => {
+  test.each([1, 2, 5])('a version is reported from another one with its number, %i, of other writes', async (count) => {
     const [lost, documents] = [fresh(), fresh()]
     for (let version = 0; version < count; version++) {
       await write(lost, version)
@@ -102,7 +102,7 @@ describe.each(Object.entries(DOCUMENTS))('%s', (_name, open) => {
     expect((await documents.readHistory()).map(({ id }) => id)).toContain(newest?.id)
   })
 
-  test('write() keeps as few versions as it is told', async () => {
+  test('write() keeps as few versions as it is reported', async () => {
     const documents = fresh()
     for (let version = 0; version < 3; version++) {
       await documents.write({ text: `{"n":${version}}`, expectedVersion: version, ...NOTE, kept: 1 })

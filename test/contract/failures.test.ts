@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { StoreCharge } from '../../src/core/model/charge.ts'
-import { chargeOf, EVERY_ALGORITHM, remainingIn, take, unhurried } from '../support/charges.ts'
+import { createCharge, EVERY_ALGORITHM, remainingIn, take, unhurried } from '../support/charges.ts'
 import { STORES } from '../support/stores.ts'
 
 const WITHOUT_SLOTS = EVERY_ALGORITHM.filter((name) => name !== 'concurrency')
@@ -45,7 +45,7 @@ describe.each(Object.entries(STORES))('%s', (_name, createSubject) => {
 
   test('a refusal for failures charges nothing, and one for something else no failure', async () => {
     const { store } = createSubject()
-    const [failures, requests] = [failing('sliding-window', 1), chargeOf('quota', [{ limit: 2, windowMs: 60_000 }])]
+    const [failures, requests] = [failing('sliding-window', 1), createCharge('quota', [{ limit: 2, windowMs: 60_000 }])]
     expect(remainingIn(await store.decide(take([failures, requests])))).toEqual([1, 1])
     await store.decide(take([failures], { action: 'record' }))
     expect((await store.decide(take([failures, requests]))).granted).toBe(0)
@@ -54,9 +54,9 @@ describe.each(Object.entries(STORES))('%s', (_name, createSubject) => {
 
   test('a caller that has never failed is no new identity for that', async () => {
     const { store } = createSubject()
-    const known = chargeOf('sliding-window', [{ limit: 9, windowMs: 60_000 }])
-    const newcomers = chargeOf('sliding-window', [{ limit: 1, windowMs: 60_000 }], { counts: 'new-identities' })
-    const charges = [failing('sliding-window', 1), known, newcomers]
+    const known = createCharge('sliding-window', [{ limit: 9, windowMs: 60_000 }])
+    const newIdentities = createCharge('sliding-window', [{ limit: 1, windowMs: 60_000 }], { counts: 'new-identities' })
+    const charges = [failing('sliding-window', 1), known, newIdentities]
     for (const granted of [1, 1, 1]) expect((await store.decide(take(charges))).granted).toBe(granted)
   })
 
@@ -71,8 +71,8 @@ describe.each(Object.entries(STORES))('%s', (_name, createSubject) => {
 
   test('"record" leaves a charge for new identities alone where there is none', async () => {
     const { store } = createSubject()
-    const newcomers = chargeOf('sliding-window', [{ limit: 1, windowMs: 60_000 }], { counts: 'new-identities' })
-    const charges = [failing('quota', 3), newcomers]
+    const newIdentities = createCharge('sliding-window', [{ limit: 1, windowMs: 60_000 }], { counts: 'new-identities' })
+    const charges = [failing('quota', 3), newIdentities]
     expect(remainingIn(await store.decide(take(charges, { action: 'record' })))).toEqual([2, 1])
   })
 })

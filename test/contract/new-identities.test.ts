@@ -1,16 +1,16 @@
 import { describe, expect, test } from 'vitest'
 import type { StoreCharge } from '../../src/core/model/charge.ts'
-import { chargeOf, remainingIn, take } from '../support/charges.ts'
+import { createCharge, remainingIn, take } from '../support/charges.ts'
 import { STORES } from '../support/stores.ts'
 
-const caller = () => chargeOf('sliding-window', [{ limit: 5, windowMs: 60_000 }])
-const newcomers = (limit: number, overrides: Partial<StoreCharge> = {}) =>
-  chargeOf('sliding-window', [{ limit, windowMs: 60_000 }], { counts: 'new-identities', ...overrides })
+const caller = () => createCharge('sliding-window', [{ limit: 5, windowMs: 60_000 }])
+const newIdentities = (limit: number, overrides: Partial<StoreCharge> = {}) =>
+  createCharge('sliding-window', [{ limit, windowMs: 60_000 }], { counts: 'new-identities', ...overrides })
 
 describe.each(Object.entries(STORES))('%s', (_name, createSubject) => {
   test('a charge for new identities is charged once for each of them', async () => {
     const { store } = createSubject()
-    const [known, cap] = [caller(), newcomers(3)]
+    const [known, cap] = [caller(), newIdentities(3)]
     expect(remainingIn(await store.decide(take([known, cap])))).toEqual([4, 2])
     // It does not hold for one that is known: of it, such a decision knows nothing.
     expect(remainingIn(await store.decide(take([known, cap])))).toEqual([3, 3])
@@ -19,7 +19,7 @@ describe.each(Object.entries(STORES))('%s', (_name, createSubject) => {
 
   test('it refuses new identities beyond its limit, and leaves nothing of them behind', async () => {
     const { store } = createSubject()
-    const [known, cap] = [caller(), newcomers(2)]
+    const [known, cap] = [caller(), newIdentities(2)]
     await store.decide(take([known, cap]))
     await store.decide(take([caller(), cap]))
     const minted = caller()
@@ -29,15 +29,15 @@ describe.each(Object.entries(STORES))('%s', (_name, createSubject) => {
     expect((await store.decide(take([known, cap]))).granted).toBe(1)
   })
 
-  test('without a charge beside it that tells callers apart, it refuses nobody', async () => {
+  test('without a charge alongside it that reports callers apart, it refuses nobody', async () => {
     const { store } = createSubject()
-    const cap = newcomers(1)
+    const cap = newIdentities(1)
     for (let i = 0; i < 3; i++) expect((await store.decide(take([cap]))).granted).toBe(1)
   })
 
   test('one of several identities that is new is enough', async () => {
     const { store } = createSubject()
-    const [known, cap] = [caller(), newcomers(2)]
+    const [known, cap] = [caller(), newIdentities(2)]
     await store.decide(take([known, caller(), cap]))
     await store.decide(take([known, caller(), cap]))
     expect((await store.decide(take([known, caller(), cap]))).granted).toBe(0)

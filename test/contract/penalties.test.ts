@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Decision, StoreCharge } from '../../src/core/model/charge.ts'
 import type { PenaltySettings } from '../../src/core/model/limits.ts'
-import { chargeOf, EVERY_ALGORITHM, take, unhurried } from '../support/charges.ts'
+import { createCharge, EVERY_ALGORITHM, take, unhurried } from '../support/charges.ts'
 import { STORES } from '../support/stores.ts'
 
 const WITHOUT_SLOTS = EVERY_ALGORITHM.filter((name) => name !== 'concurrency')
@@ -106,12 +106,12 @@ describe.concurrent.each(Object.entries(STORES))('%s', (_name, createSubject) =>
 
   test('made-up identities lead to a penalty for those that bring them, and not for the identities that are known', async () => {
     const { store } = createSubject()
-    const known = chargeOf('sliding-window', [{ limit: 9, windowMs: 60_000 }])
-    const other = () => chargeOf('sliding-window', [{ limit: 9, windowMs: 60_000 }])
-    const newcomers = withPenalty('sliding-window', 1, HOUR, { counts: 'new-identities' })
-    expect((await store.decide(take([known, newcomers]))).granted).toBe(1)
-    expect((await store.decide(take([other(), newcomers]))).usage[1]?.[0]?.penaltyMs).toBe(HOUR.durationMs)
-    const decision = await store.decide(take([known, newcomers]))
+    const known = createCharge('sliding-window', [{ limit: 9, windowMs: 60_000 }])
+    const other = () => createCharge('sliding-window', [{ limit: 9, windowMs: 60_000 }])
+    const newIdentities = withPenalty('sliding-window', 1, HOUR, { counts: 'new-identities' })
+    expect((await store.decide(take([known, newIdentities]))).granted).toBe(1)
+    expect((await store.decide(take([other(), newIdentities]))).usage[1]?.[0]?.penaltyMs).toBe(HOUR.durationMs)
+    const decision = await store.decide(take([known, newIdentities]))
     expect([decision.granted, decision.usage[1]?.[0]?.penaltyMs]).toEqual([1, undefined])
   })
 })

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import type { Decision, StoreCharge } from '../../src/core/model/charge.ts'
 import { openCalendar } from '../../src/core/options/calendar.ts'
 import {
-  chargeOf,
+  createCharge,
   EVERY_ALGORITHM,
   retryAfterMs,
   TIERED_ALGORITHMS,
@@ -50,7 +50,7 @@ describe.concurrent.each(Object.entries(STORES))('%s', (_name, createSubject) =>
     const { findEnds } = openCalendar('month', 'Europe/Berlin', 15)
     for (const skewDays of [-27, 0, 27]) {
       const skewed = { ...calendar, findEnds: (nowMs: number) => calendar.findEnds(nowMs + skewDays * 86_400_000) }
-      const charge = chargeOf('quota', [{ limit: 2, windowMs: 2_682_000_000, calendar: skewed }])
+      const charge = createCharge('quota', [{ limit: 2, windowMs: 2_682_000_000, calendar: skewed }])
       const admitted = await store.decide(take([charge], { action: 'take-up-to', permits: 9 }))
       expect(admitted.granted).toBe(2)
       const refused = await store.decide(take([charge]))
@@ -63,7 +63,7 @@ describe.concurrent.each(Object.entries(STORES))('%s', (_name, createSubject) =>
       const { store, advance } = createSubject()
       const trySpending = async () => {
         const { nowMs } = await store.decide(take([unhurried(algorithm, 1)], { action: 'peek' }))
-        const charge = chargeOf(algorithm, [{ limit: 2, windowMs: windowBegunNow(nowMs) }])
+        const charge = createCharge(algorithm, [{ limit: 2, windowMs: windowBegunNow(nowMs) }])
         const decisions = [await store.decide(take([charge])), await store.decide(take([charge]))] as const
         return { charge, decisions, refused: await store.decide(take([charge])) }
       }
@@ -141,7 +141,7 @@ describe.concurrent.each(Object.entries(STORES))('%s', (_name, createSubject) =>
       ])
     })
 
-    test('decide() tells how long a cost that never fits would have to wait: a window', async () => {
+    test('decide() reports how long a cost that never fits would have to wait: a window', async () => {
       const { store } = createSubject()
       const decision = await store.decide(take([unhurried(algorithm, 3, { cost: 4 })]))
       expect([decision.granted, retryAfterMs(decision)]).toEqual([0, unhurriedMs(algorithm)])
@@ -157,7 +157,7 @@ describe.concurrent.each(Object.entries(STORES))('%s', (_name, createSubject) =>
         { limit: 3, windowMs },
         { limit: 5, windowMs: 2 * windowMs },
       ]
-      const charge = chargeOf(algorithm, limits, { cost: 2 })
+      const charge = createCharge(algorithm, limits, { cost: 2 })
       expect(remaining(await store.decide(take([charge])))).toEqual([1, 3])
       const refused = await store.decide(take([charge]))
       expect([refused.granted, ...remaining(refused)]).toEqual([0, 1, 3])

@@ -15,10 +15,10 @@ const QUOTA_EXCEEDED = 'https://iana.org/assignments/http-problem-types#quota-ex
 const SOON = { timeout: 10_000 }
 
 /** Requests that have reached the API, as `METHOD /path`. */
-const asked: string[] = []
+const requested: string[] = []
 const upstream = share(() =>
   startUpstream(({ method, url, headers }, response) => {
-    asked.push(`${method} ${url}`)
+    requested.push(`${method} ${url}`)
     const own = headers['x-answer-with']
     response.writeHead(url?.startsWith('/moved') ? 302 : 200, own ? JSON.parse(String(own)) : {}).end('hello')
   }),
@@ -219,14 +219,14 @@ describe('a preflight', () => {
   const IP = { 'CF-Connecting-IP': '203.0.113.9' }
 
   test('reaches the API uncounted', async () => {
-    asked.length = 0
+    requested.length = 0
     for (let i = 0; i < 5; i++) {
       // Some servers say how long no body is.
       const headers = { ...PREFLIGHT, ...IP, ...(i % 2 === 1 && { 'Content-Length': '0' }) }
       const answer = await send(gateway.url, { method: 'OPTIONS', path: '/a', headers })
       expect([answer.status, answer.headers['x-api'], answer.headers.ratelimit]).toEqual([200, '1', undefined])
     }
-    expect(asked).toEqual(Array(5).fill('OPTIONS /base/a'))
+    expect(requested).toEqual(Array(5).fill('OPTIONS /base/a'))
     const counted = await send(gateway.url, { headers: IP })
     expect(counted.headers.ratelimit).toContain('"default-1h";r=1;')
   })
@@ -262,8 +262,8 @@ describe('a preflight', () => {
     expect((await operate(gateway.url, '/block', { body })).status).toBe(200)
     const sent = { method: 'OPTIONS', headers: { ...PREFLIGHT, ...IP } }
     await expect.poll(async () => (await send(gateway.url, sent)).status, SOON).toBe(403)
-    const told = await send(gateway.url, { path: '/_sluice/limits', headers: IP })
-    expect([told.status, json(told)]).toEqual([
+    const reported = await send(gateway.url, { path: '/_sluice/limits', headers: IP })
+    expect([reported.status, json(reported)]).toEqual([
       403,
       expect.objectContaining({ code: 'blocked', detail: 'Access denied.' }),
     ])
@@ -300,7 +300,7 @@ describe('a refusal', () => {
   }
 
   /** All fields but those of the connection. */
-  function fieldsOf({ headers }: Answer) {
+  function readFields({ headers }: Answer) {
     const {
       date: _,
       connection: __,
@@ -321,7 +321,7 @@ describe('a refusal', () => {
 
   test('says what the first policy that refuses and has words says', async () => {
     const answer = await refuse({ path: '/words', headers: newCaller() })
-    expect([answer.status, fieldsOf(answer)]).toEqual([429, JSON_FIELDS])
+    expect([answer.status, readFields(answer)]).toEqual([429, JSON_FIELDS])
     expect(json(answer)).toEqual({
       ...problem,
       type: 'https://docs.example.com/limits#free',
@@ -349,10 +349,10 @@ describe('a refusal', () => {
     const answer = await refuse({ path: '/page', headers: { ...newCaller(), Accept: accept } })
     expect(answer.status).toBe(429)
     if (kind === 'html') {
-      expect(fieldsOf(answer)).toEqual({ ...html, ...COMMON })
+      expect(readFields(answer)).toEqual({ ...html, ...COMMON })
       expect(answer.body.toString()).toBe(`<p>${answer.headers['retry-after']} seconds, {limit}</p>`)
     } else {
-      expect(fieldsOf(answer)).toEqual(JSON_FIELDS)
+      expect(readFields(answer)).toEqual(JSON_FIELDS)
       expect(json(answer)).toEqual({ ...problem, detail: 'Wait.' })
     }
   })
@@ -361,18 +361,18 @@ describe('a refusal', () => {
     const headers = newCaller()
     const answer = await refuse({ path: '/upgrade', headers: { ...headers, Accept: BROWSER } })
     expect(answer.status).toBe(303)
-    expect(fieldsOf(answer)).toEqual({ ...html, ...COMMON, location: 'https://example.com/upgrade?a=%20#b' })
+    expect(readFields(answer)).toEqual({ ...html, ...COMMON, location: 'https://example.com/upgrade?a=%20#b' })
     expect(answer.body.toString()).toBe('')
-    const told = await refuse({ path: '/upgrade', headers })
-    expect([told.status, fieldsOf(told)]).toEqual([429, JSON_FIELDS])
+    const reported = await refuse({ path: '/upgrade', headers })
+    expect([reported.status, readFields(reported)]).toEqual([429, JSON_FIELDS])
   })
 
   test('for a higher priority speaks, too, and keeps its status', async () => {
     const headers = newCaller()
     const answer = await refuse({ path: '/reserved', headers: { ...headers, Accept: BROWSER } })
     expect([answer.status, answer.body.toString()]).toEqual([503, '<p>Later</p>'])
-    const told = await refuse({ path: '/reserved', headers })
-    expect([told.status, json(told)]).toEqual([
+    const reported = await refuse({ path: '/reserved', headers })
+    expect([reported.status, json(reported)]).toEqual([
       503,
       expect.objectContaining({ code: 'deprioritized', detail: 'Reserved.' }),
     ])
@@ -380,20 +380,20 @@ describe('a refusal', () => {
 
   test('by a policy without words is as ever, and so is one that is about no limit', async () => {
     const plain = await refuse({ headers: { ...newCaller(), Accept: BROWSER } })
-    expect([plain.status, fieldsOf(plain)]).toEqual([429, JSON_FIELDS])
+    expect([plain.status, readFields(plain)]).toEqual([429, JSON_FIELDS])
     const unidentified = await send(gateway.url, { path: '/denied', headers: { ...newCaller(), Accept: BROWSER } })
     expect([unidentified.status, unidentified.headers['content-type']]).toEqual([401, 'application/problem+json'])
   })
 
   test('speaks by rules at run time', async () => {
     const own = await startOwn({ ...redisBindings(), RULES: 'on', RULES_REFRESH_MS: 100, ADMIN_TOKEN })
-    const statusOf = async (refusal: object) => {
+    const readStatus = async (refusal: object) => {
       const body = { policies: [{ name: 'p', limits: '1/1h', refusal }] }
       return (await operate(own.url, '/policies/push', { body })).status
     }
-    expect(await statusOf({ html: 'x'.repeat(10_001) })).toBe(400)
-    expect(await statusOf({ redirect: 'javascript:alert(1)' })).toBe(400)
-    expect(await statusOf({ detail: 'By a rule.' })).toBe(200)
+    expect(await readStatus({ html: 'x'.repeat(10_001) })).toBe(400)
+    expect(await readStatus({ redirect: 'javascript:alert(1)' })).toBe(400)
+    expect(await readStatus({ detail: 'By a rule.' })).toBe(200)
     await expect.poll(async () => (await send(own.url)).body.toString(), SOON).toContain('By a rule.')
   })
 })
@@ -405,7 +405,7 @@ describe('/_sluice/limits', () => {
       path: `/_sluice/limits${query}`,
       headers: { 'CF-Connecting-IP': `192.0.2.${++callers % 250}`, ...headers },
     })
-  const limitsOf = async (...request: Parameters<typeof ask>) => {
+  const findLimits = async (...request: Parameters<typeof ask>) => {
     const answer = await ask(...request)
     expect([answer.status, answer.headers['cache-control']]).toEqual([200, 'no-store'])
     return (json(answer) as { limits: { name: string; remaining: number }[] }).limits.map(({ name, remaining }) => [
@@ -414,7 +414,7 @@ describe('/_sluice/limits', () => {
     ])
   }
 
-  test('tells what is left, and spends nothing', async () => {
+  test('reports what is left, and uses nothing', async () => {
     const headers = newCaller()
     const untouched = {
       policy: 'default',
@@ -435,7 +435,7 @@ describe('/_sluice/limits', () => {
       ])
     }
     await send(gateway.url, { headers })
-    expect(await limitsOf(headers)).toEqual([['default-1h', 1]])
+    expect(await findLimits(headers)).toEqual([['default-1h', 1]])
     await refuse({ headers })
     expect(json(await ask(headers))).toEqual({
       limits: [{ ...untouched, remaining: 0, resetMs: expect.any(Number), retryAfterMs: expect.any(Number) }],
@@ -445,23 +445,23 @@ describe('/_sluice/limits', () => {
 
   test('is about a path and a method, by headers alone', async () => {
     const headers = { ...newCaller(), 'X-Api-Key': `k${callers}` }
-    expect(await limitsOf(headers, '?path=/orders&method=POST')).toEqual([
+    expect(await findLimits(headers, '?path=/orders&method=POST')).toEqual([
       ['default-1h', 2],
       ['orders-1h', 1],
     ])
-    expect(await limitsOf(headers, '?path=/orders')).toEqual([['default-1h', 2]])
+    expect(await findLimits(headers, '?path=/orders')).toEqual([['default-1h', 2]])
     await send(gateway.url, { method: 'POST', path: '/orders', headers })
-    expect(await limitsOf(headers, '?path=/ORDERS/&method=POST')).toEqual([
+    expect(await findLimits(headers, '?path=/ORDERS/&method=POST')).toEqual([
       ['default-1h', 1],
       ['orders-1h', 0],
     ])
-    expect(await limitsOf({ ...headers, 'X-Api-Key': 'other' }, '?path=/orders&method=POST')).toEqual([
+    expect(await findLimits({ ...headers, 'X-Api-Key': 'other' }, '?path=/orders&method=POST')).toEqual([
       ['default-1h', 1],
       ['orders-1h', 1],
     ])
-    expect(await limitsOf(headers, '?path=/search?q=1')).toEqual([['default-1h', 1]])
-    expect(await limitsOf(headers, '?path=/form&method=POST')).toEqual([['default-1h', 1]])
-    expect(await limitsOf(headers, '?path=/slots')).toEqual([
+    expect(await findLimits(headers, '?path=/search?q=1')).toEqual([['default-1h', 1]])
+    expect(await findLimits(headers, '?path=/form&method=POST')).toEqual([['default-1h', 1]])
+    expect(await findLimits(headers, '?path=/slots')).toEqual([
       ['default-1h', 1],
       ['slots', 3],
     ])
@@ -471,7 +471,7 @@ describe('/_sluice/limits', () => {
     const headers = newCaller()
     await send(gateway.url, { path: '/shadow', headers })
     const before = gateway.log.length
-    expect(await limitsOf(headers, '?path=/shadow')).toEqual([
+    expect(await findLimits(headers, '?path=/shadow')).toEqual([
       ['default-1h', 1],
       ['shadow-1h', 0],
     ])

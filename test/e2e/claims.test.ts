@@ -87,10 +87,10 @@ test('a new key is found when the first token names it, and one that was withdra
   site.keys = [second.jwk]
   expect(await call(signToken({ sub: 'bob' }, second))).toEqual([200, 1])
   expect(await call(signToken({ sub: 'carol' }, first))).toBe(401)
-  expect(site.asked).toBe(2)
+  expect(site.requested).toBe(2)
   // Nobody makes the gateway ask more often by naming keys.
   for (let i = 0; i < 10; i++) expect(await call(signToken({ sub: 'bob' }, { ...second, kid: `${i}` }))).toBe(401)
-  expect(site.asked).toBe(2)
+  expect(site.requested).toBe(2)
 })
 
 describe.each([
@@ -105,7 +105,7 @@ describe.each([
     const call = await subject({}, site)
     const tokens = await Promise.all(['alice', 'bob', 'carol'].map((sub) => signToken({ sub }, first)))
     expect(await Promise.all(tokens.map((token) => call(token)))).toEqual([401, 401, 401])
-    expect(site.asked).toBeLessThanOrEqual(2)
+    expect(site.requested).toBeLessThanOrEqual(2)
     site.mood = 'well'
     await expect.poll(() => call(tokens[0] as string)).toEqual([200, 1])
     site.mood = mood

@@ -13,10 +13,10 @@ import { startUpstream } from '../support/upstream.ts'
 const { version } = manifest
 
 /** What the upstream has been asked for, as `METHOD /path`. */
-const asked: string[] = []
+const requested: string[] = []
 const upstream = share(() =>
   startUpstream(({ method, url, headers }, response) => {
-    asked.push(`${method} ${url}`)
+    requested.push(`${method} ${url}`)
     const own = headers['x-answer-with']
     response.writeHead(200, own ? JSON.parse(String(own)) : {}).end('hello')
   }),
@@ -103,18 +103,18 @@ describe('fields', () => {
     ['off', {}, { ratelimit: '"theirs";r=1;t=2' }, { ratelimit: '"theirs";r=1;t=2' }],
   ])(
     'in %s tell how a limit stands, of refusals too, and keep what the upstream sent',
-    async (headerFormat, told, theirs, kept) => {
+    async (headerFormat, reported, theirs, kept) => {
       const gateway = await startGateway({ RATE_LIMITS: '1/1m', RATELIMIT_HEADERS: headerFormat })
-      expect(rateLimitFields(await send(gateway.url, { headers: X }))).toEqual(told)
+      expect(rateLimitFields(await send(gateway.url, { headers: X }))).toEqual(reported)
       const refused = await send(gateway.url, { headers: X })
       expectLimited(refused, ['default-1m'])
-      expect(Object.keys(rateLimitFields(refused)).sort()).toEqual(Object.keys(told).sort())
+      expect(Object.keys(rateLimitFields(refused)).sort()).toEqual(Object.keys(reported).sort())
       const headers = { Authorization: 'Bearer Y', 'X-Answer-With': JSON.stringify(theirs) }
       expect(rateLimitFields(await send(gateway.url, { headers }))).toEqual(kept)
     },
   )
 
-  test('are told of a request that the upstream fails to answer, too', async () => {
+  test('are reported of a request that the upstream fails to answer, too', async () => {
     const gateway = await startGateway({ UPSTREAM_URL: 'http://127.0.0.1:1' })
     const answer = await send(gateway.url, { headers: X })
     expectProblem(answer, { code: 'upstream_unreachable', status: 502, title: 'Bad Gateway' })
@@ -130,17 +130,17 @@ describe('a caller', () => {
     const call = (path: string) => send(gateway.url, { path, headers: X })
     expect([(await call('/1')).status, (await call('/2')).status]).toEqual([200, 200])
     // On a slow machine, the window may have gone on.
-    let askedBefore: number
+    let requestedBefore: number
     let refused: Answer
     do {
-      askedBefore = asked.length
+      requestedBefore = requested.length
       refused = await call('/over')
     } while (refused.status === 200)
     const retryAfterMs = expectLimited(refused, ['default-1s'])
     expect((await send(gateway.url, { path: '/other', headers: { Authorization: 'Bearer Y' } })).status).toBe(200)
     await new Promise((resolve) => setTimeout(resolve, retryAfterMs))
     expect((await call('/3')).status).toBe(200)
-    expect(asked.slice(askedBefore)).toEqual(['GET /other', 'GET /3'])
+    expect(requested.slice(requestedBefore)).toEqual(['GET /other', 'GET /3'])
   })
 
   test('is known by the token, however it is spelt', async () => {
@@ -152,18 +152,18 @@ describe('a caller', () => {
 
   test('without a token is refused with ANONYMOUS=deny', async () => {
     const gateway = await startGateway({ ANONYMOUS: 'deny' })
-    const before = asked.length
+    const before = requested.length
     for (const headers of [IP, { ...IP, Authorization: '' }, { ...IP, Authorization: ' ' }]) {
       const answer = await send(gateway.url, { headers })
       expectProblem(answer, { code: 'identity_missing', status: 401, title: 'Unauthorized' })
       expect(answer.headers['www-authenticate']).toBe('Bearer')
       expect(rateLimitFields(answer)).toEqual({})
     }
-    expect(asked).toHaveLength(before)
+    expect(requested).toHaveLength(before)
     expect((await send(gateway.url, { headers: X })).status).toBe(200)
   })
 
-  test('that sends HEAD is told of a refusal by the fields alone', async () => {
+  test('that sends HEAD is reported of a refusal by the fields alone', async () => {
     const gateway = await startGateway({ RATE_LIMITS: '1/1m' })
     const head = { method: 'HEAD', headers: X }
     expect((await send(gateway.url, head)).status).toBe(200)
@@ -268,7 +268,7 @@ test('keys in Redis are the prefix, the policy, the algorithm and the identity',
   expect(shapes.sort()).toEqual(['prefix:default:w:{identity}', 'prefix:login:w:{identity}'])
 })
 
-describe('while the store is away', () => {
+describe('while the store is unavailable', () => {
   /** Refuses every connection. */
   const REFUSING = 'http://127.0.0.1:1'
 
@@ -326,7 +326,7 @@ describe('while the store is away', () => {
 
   test.each(Object.keys(STORES))('and %s: ON_STORE_ERROR=closed lets nobody through', async (name) => {
     const gateway = await start((await STORES[name]?.()) ?? '', 'closed')
-    const before = asked.length
+    const before = requested.length
     const answer = await send(gateway.url, { headers: X })
     expectProblem(answer, {
       type: `${PROBLEMS}#temporary-reduced-capacity`,
@@ -337,7 +337,7 @@ describe('while the store is away', () => {
     })
     expect(answer.headers['retry-after']).toBe('1')
     expect(answer.headers['sluice-degraded']).toBe('closed')
-    expect(asked).toHaveLength(before)
+    expect(requested).toHaveLength(before)
   })
 
   test('ON_STORE_ERROR=open lets everybody through, with nothing to say of limits', async () => {
@@ -371,7 +371,7 @@ describe('while the store is away', () => {
 })
 
 describe('/_sluice', () => {
-  test('tells of the store in health', async () => {
+  test('reports the store in health', async () => {
     const memory = await send((await startGateway({})).url, { path: '/_sluice/health' })
     expect([memory.status, memory.headers['cache-control'], json(memory)]).toEqual([
       200,
@@ -395,7 +395,7 @@ describe('/_sluice', () => {
 
   test('never reaches the upstream, however it is spelt, and is neither limited nor asked for a token', async () => {
     const gateway = await startGateway({ RATE_LIMITS: '1/1m', ANONYMOUS: 'deny' })
-    const before = asked.length
+    const before = requested.length
     for (const path of [
       ...['/_sluice/health', '//_sluice/health', '/%5Fsluice/health', '/%5fsluice//he%61lth/', '/x/../_sluice/health'],
       ...['/_sluice/health?q=1', '/\\_sluice\\health', '/_sluice/x/%2e%2e/health'],
@@ -415,6 +415,6 @@ describe('/_sluice', () => {
     ]) {
       expectProblem(await send(gateway.url, request), { code: 'not_found', status: 404, title: 'Not Found' })
     }
-    expect(asked).toHaveLength(before)
+    expect(requested).toHaveLength(before)
   })
 })

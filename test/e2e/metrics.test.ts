@@ -15,7 +15,7 @@ afterAll(() => gateway?.stop())
 const scrape = (token: string | undefined, method = 'GET', path = '/_sluice/metrics') =>
   send(gateway.url, { method, path, headers: token === undefined ? {} : { Authorization: `Bearer ${token}` } })
 
-test('/_sluice/metrics tells in OpenMetrics what all isolates have counted', async () => {
+test('/_sluice/metrics reports in OpenMetrics what all isolates have counted', async () => {
   const { status, headers, body } = await scrape(METRICS_TOKEN)
   expect(status).toBe(200)
   expect(headers['content-type']).toBe('application/openmetrics-text; version=1.0.0; charset=utf-8')

@@ -72,14 +72,14 @@ interface LimitUsed {
 }
 
 /** The limit of a policy, as one of the stores knows it. */
-async function limitOf(at: number, policy: string, caller: object): Promise<LimitUsed | undefined> {
+async function findLimit(at: number, policy: string, caller: object): Promise<LimitUsed | undefined> {
   const { limits } = (await admin(at, 'usage', { caller })) as { readonly limits: readonly LimitUsed[] }
   return limits.find((each) => each.policy === policy)
 }
 
 /** Units left of a policy. */
-async function remainingOf(at: number, policy: string, caller: object): Promise<number | undefined> {
-  return (await limitOf(at, policy, caller))?.remaining
+async function readRemaining(at: number, policy: string, caller: object): Promise<number | undefined> {
+  return (await findLimit(at, policy, caller))?.remaining
 }
 
 describe.each([
@@ -89,10 +89,10 @@ describe.each([
   test('gives a caller its limit once', async () => {
     const token = randomUUID()
     expect(await statuses(before, 3, token)).toEqual([200, 200, 200])
-    await expect.poll(() => remainingOf(after, 'default', { token: `Bearer ${token}` })).toBe(2)
+    await expect.poll(() => readRemaining(after, 'default', { token: `Bearer ${token}` })).toBe(2)
     expect(await statuses(after, 3, token)).toEqual([200, 200, 429])
     // And back.
-    await expect.poll(() => remainingOf(before, 'default', { token: `Bearer ${token}` })).toBe(0)
+    await expect.poll(() => readRemaining(before, 'default', { token: `Bearer ${token}` })).toBe(0)
     expect(await statuses(before, 1, token)).toEqual([429])
   })
 
@@ -101,23 +101,23 @@ describe.each([
     const token = randomUUID()
     await statuses(before, 7, token, { 'X-Units': units, 'X-Team': team })
     // Five of the seven, at 7 units each.
-    await expect.poll(() => remainingOf(after, 'units', { header: { 'x-units': units } })).toBe(65)
-    await expect.poll(() => remainingOf(after, 'team', { header: { 'x-team': team } })).toBe(15)
+    await expect.poll(() => readRemaining(after, 'units', { header: { 'x-units': units } })).toBe(65)
+    await expect.poll(() => readRemaining(after, 'team', { header: { 'x-team': team } })).toBe(15)
   })
 
   test('takes slots along, and gives them back', async () => {
     const token = randomUUID()
-    const asked = [1, 2, 3].map(() => ask(before, token, {}, '/slots'))
-    expect((await Promise.all(asked)).map(({ status }) => status).sort()).toEqual([200, 200, 429])
+    const requested = [1, 2, 3].map(() => ask(before, token, {}, '/slots'))
+    expect((await Promise.all(requested)).map(({ status }) => status).sort()).toEqual([200, 200, 429])
     const caller = { token: `Bearer ${token}`, route: 'GET /slots' }
-    await expect.poll(() => remainingOf(after, 'slots', caller)).toBe(2)
+    await expect.poll(() => readRemaining(after, 'slots', caller)).toBe(2)
   })
 
   test('keeps a caller under a penalty out', async () => {
     const guarded = randomUUID()
     const caller = { header: { 'x-guarded': guarded } }
     expect(await statuses(before, 3, randomUUID(), { 'X-Guarded': guarded })).toEqual([200, 429, 429])
-    const penaltyUntilMs = async (at: number) => (await limitOf(at, 'guarded', caller))?.penaltyUntilMs
+    const penaltyUntilMs = async (at: number) => (await findLimit(at, 'guarded', caller))?.penaltyUntilMs
     await expect.poll(() => penaltyUntilMs(after)).toEqual(expect.any(Number))
     const [first, second] = [await penaltyUntilMs(before), await penaltyUntilMs(after)]
     expect(Math.abs((second ?? 0) - (first ?? 0))).toBeLessThan(60_000)
@@ -133,9 +133,9 @@ describe.each([
     for (const at of [before, after]) await expect.poll(() => statuses(at, 1, blocked)).toEqual([403])
     // And who is reset is so in both.
     await statuses(before, 5, reset)
-    await expect.poll(() => remainingOf(after, 'default', { token: `Bearer ${reset}` })).toBe(0)
+    await expect.poll(() => readRemaining(after, 'default', { token: `Bearer ${reset}` })).toBe(0)
     await admin(before, 'reset', { caller: { token: `Bearer ${reset}` } })
-    for (const at of [before, after]) expect(await remainingOf(at, 'default', { token: `Bearer ${reset}` })).toBe(5)
+    for (const at of [before, after]) expect(await readRemaining(at, 'default', { token: `Bearer ${reset}` })).toBe(5)
   })
 })
 

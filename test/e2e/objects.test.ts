@@ -38,10 +38,10 @@ const site = share(() => {
   })
 })
 
-let asked = 0
+let requested = 0
 /** Asks the gateways in turn. */
 async function ask(token: string, { path = '/', ...fields }: Record<string, string> = {}): Promise<Response> {
-  const url = new URL(path, site.urls[asked++ % 2])
+  const url = new URL(path, site.urls[requested++ % 2])
   const response = await fetch(url, {
     headers: { 'X-Team': token, 'X-House': token, ...fields, Authorization: `Bearer ${token}` },
   })
@@ -136,7 +136,7 @@ describe('gateways that share Durable Objects, and no Redis', () => {
     }
     expect(await statuses(6, 'counted')).toEqual([200, 200, 200, 429, 429, 429])
     // Flushes come ten seconds after what they hold.
-    for (const at of [0, 1]) await expect.poll(() => counted(at)).toBe(asked)
+    for (const at of [0, 1]) await expect.poll(() => counted(at)).toBe(requested)
     expect(await read(1, 'metrics', METRICS_TOKEN)).toMatch(/^sluice_requests_total\{outcome="limited"\} [1-9]/m)
   })
 

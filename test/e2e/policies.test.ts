@@ -98,7 +98,7 @@ test('rules of five kinds are decided at once: if one refuses, none is charged',
     { name: 'fleet', limits: '500/4w', by: 'global', algorithm: 'token-bucket' },
     { name: 'narrow', limits: '1/1h', match: '/narrow' },
   ])
-  const fieldsOf = async (path: string) => {
+  const readFields = async (path: string) => {
     const response = await call(path, as('a'))
     await response.arrayBuffer()
     return [response.status, response.headers.get('RateLimit')?.replaceAll(/;t=\d+/g, '')]
@@ -110,10 +110,10 @@ test('rules of five kinds are decided at once: if one refuses, none is charged',
     '"open";r=19',
     `"fleet-4w";r=${count + 490}`,
   ]
-  expect(await fieldsOf('/narrow')).toEqual([200, [...left(9), '"narrow-1h";r=0'].join(', ')])
+  expect(await readFields('/narrow')).toEqual([200, [...left(9), '"narrow-1h";r=0'].join(', ')])
   const refused = [...left(9), '"narrow-1h";r=0'].join(', ').replace('"open";r=19', '"open";r=20')
-  expect(await fieldsOf('/narrow')).toEqual([429, refused])
-  expect(await fieldsOf('/')).toEqual([200, left(8).join(', ')])
+  expect(await readFields('/narrow')).toEqual([429, refused])
+  expect(await readFields('/')).toEqual([200, left(8).join(', ')])
 })
 
 SHARED.push({
@@ -173,7 +173,7 @@ SHARED.push(
   { name: 'all', limits: '1/1h', by: 'global', match: '/all/*' },
   { name: 'network', limits: '1/1h', by: 'ip', match: '/network' },
 )
-test('by tells callers apart by address, header, query and route, or takes all for one', async () => {
+test('by reports callers apart by address, header, query and route, or takes all for one', async () => {
   for (const [at, [by, first, firstQuery, second, secondQuery]] of SOURCES.entries()) {
     expect(await statuses(2, () => call(`/by/${at}${firstQuery}`, first)), by).toEqual([200, 429])
     expect(await statuses(2, () => call(`/by/${at}${secondQuery}`, second)), by).toEqual([200, 429])
@@ -378,15 +378,15 @@ test('fixed-window lets twice its limit pass around the end of a window, sliding
     }
     // A refusal tells when the window ends, by Redis's clock.
     let endsInMs: number | undefined
-    let askedAt = 0
+    let requestedAt = 0
     while (endsInMs === undefined) {
-      askedAt = performance.now()
+      requestedAt = performance.now()
       const response = await call(`/fixed/${windowMs}`, as(caller))
       const body = await response.text()
       if (response.status === 429) endsInMs = (JSON.parse(body) as { retry_after_ms: number }).retry_after_ms
     }
     const nextEnds = endsInMs + windowMs
-    const [earliest, latest] = [askedAt + nextEnds, performance.now() + nextEnds]
+    const [earliest, latest] = [requestedAt + nextEnds, performance.now() + nextEnds]
     await wait(earliest - windowMs / 4 - performance.now())
     const startedAt = performance.now()
     const before = [await burst('fixed'), await burst('sliding')]

@@ -9,7 +9,7 @@ import { WebSocket } from 'ws'
 import { type DirectGateway, type DirectGatewayOptions, startDirectGateway } from '../support/direct-gateway.ts'
 import { type Answer, json, openRequest, responseTo, type Sent, send } from '../support/http-client.ts'
 import { expectProperty } from '../support/property.ts'
-import { exchange, statusesOf } from '../support/raw-http.ts'
+import { exchange, readStatuses } from '../support/raw-http.ts'
 import { share } from '../support/share.ts'
 import { type SteeredUpstream, startSteeredUpstream } from '../support/steered-upstream.ts'
 
@@ -192,7 +192,7 @@ describe('TRACE', () => {
         const head = [`${method} ${path} HTTP/1.1`, ...host, ...fields, 'Connection: close', '', ''].join('\r\n')
         const answer = await exchange(gateway.url, head)
         // What is no method of HTTP to the runtime is answered by it.
-        expect(statusesOf(answer).at(-1)).toBe(method === 'TRACE' ? 405 : 501)
+        expect(readStatuses(answer).at(-1)).toBe(method === 'TRACE' ? 405 : 501)
         if (method === 'TRACE') expect(answer).toMatch(/^Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r$/m)
       }),
       100,

@@ -82,7 +82,7 @@ async function statuses(token: string, count: number): Promise<number[]> {
   return all
 }
 
-const callerOf = (token: string) => ({ by: 'token', digest: digest(['token', token]) })
+const createCaller = (token: string) => ({ by: 'token', digest: digest(['token', token]) })
 
 test(
   'four points of presence block a caller within twice the refresh, without an error, and go on when Redis is killed',
@@ -115,7 +115,7 @@ test(
         }
       }
       const visits = points.map(visit)
-      await edit((rules) => withEntry('blocks', rules, { ...callerOf(victim), reason: 'leaked' }))
+      await edit((rules) => withEntry('blocks', rules, { ...createCaller(victim), reason: 'leaked' }))
       penaltyMs = Date.now()
       await Promise.all(visits)
       expect([...seen.other]).toEqual([200])
@@ -133,12 +133,14 @@ test(
     }),
 )
 
-test('a blocked caller is told why, without a call to Redis, and the API is not asked', async () => {
+test('a blocked caller is reported why, without a call to Redis, and the API is not asked', async () => {
   const token = randomUUID()
-  await edit((rules) => withEntry('blocks', rules, { ...callerOf(token), status: 451, reason: 'as the law demands' }))
+  await edit((rules) =>
+    withEntry('blocks', rules, { ...createCaller(token), status: 451, reason: 'as the law demands' }),
+  )
   await startPoints(1, { RULES_REFRESH_MS: 3_600_000 })
   await call(randomUUID())
-  const [before, asked] = [front.requests, served]
+  const [before, requested] = [front.requests, served]
   const response = await call(token)
   expect([response.status, response.headers.get('Content-Type'), response.headers.get('Cache-Control')]).toEqual([
     ...[451, 'application/problem+json', 'no-store'],
@@ -153,22 +155,22 @@ test('a blocked caller is told why, without a call to Redis, and the API is not 
     },
   })
   expect(await statuses(token, 5)).toEqual([451, 451, 451, 451, 451])
-  expect([front.requests, served]).toEqual([before, asked])
+  expect([front.requests, served]).toEqual([before, requested])
   expect((await fetch(new URL('/_sluice/health', points[0]?.url))).status).toBe(200)
 })
 
-test('a caller blocked by its token does not get in by sending something beside it', async () => {
+test('a caller blocked by its token does not get in by sending something alongside it', async () => {
   const token = randomUUID()
-  await edit((rules) => withEntry('blocks', rules, callerOf(token)))
+  await edit((rules) => withEntry('blocks', rules, createCaller(token)))
   await startPoints(1, { RULES_REFRESH_MS: 3_600_000 })
-  const beside = [`${token} x`, `x ${token}`, `x, Bearer ${token}`, `${token}, Bearer x`]
+  const alongside = [`${token} x`, `x ${token}`, `x, Bearer ${token}`, `${token}, Bearer x`]
   const asRailsReadsIt = [`${token};1`, `;${token}`, `"${token}"`, `token="${token}"`, `token=${token};n="1"`]
-  for (const text of [...beside, ...asRailsReadsIt]) expect((await call(text)).status).toBe(403)
+  for (const text of [...alongside, ...asRailsReadsIt]) expect((await call(text)).status).toBe(403)
   expect((await call(`${randomUUID()} x`)).status).toBe(200)
 })
 
 test('an address in a network is blocked, also for what is exempt, and one that is allowed is never limited', async () => {
-  await edit((rules) => withEntry('blocks', withEntry('allows', rules, callerOf('vip')), { cidr: '0.0.0.0/1' }))
+  await edit((rules) => withEntry('blocks', withEntry('allows', rules, createCaller('vip')), { cidr: '0.0.0.0/1' }))
   await startPoints(1, { RATE_LIMITS: '2/1m', EXEMPT: 'GET /healthz', RULES_REFRESH_MS: 3_600_000 })
   const health = await fetch(new URL('/healthz', points[0]?.url), { headers: ADDRESS })
   expect([health.status, (await call('anyone')).status]).toEqual([403, 403])
@@ -181,7 +183,7 @@ test("a customer's limit is raised, and policies are replaced by others of anoth
   await startPoints(1, { RATE_LIMITS: 'off', POLICIES: [{ name: 'api', limits: '2/1h' }], RULES_REFRESH_MS: 100 })
   const [customer, other] = [randomUUID(), randomUUID()]
   expect(await statuses(customer, 3)).toEqual([200, 200, 429])
-  await edit((rules) => withEntry('overrides', rules, { ...callerOf(customer), limits: { api: '5/1h' } }))
+  await edit((rules) => withEntry('overrides', rules, { ...createCaller(customer), limits: { api: '5/1h' } }))
   // Refusals are remembered, but not for limits that were raised.
   await expect.poll(async () => (await call(customer)).status).toBe(200)
   expect(await statuses(customer, 3)).toEqual([200, 200, 429])

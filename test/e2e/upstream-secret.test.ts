@@ -85,9 +85,9 @@ async function startApi(text: string, secrets: string): Promise<string> {
 describe('an API as in the documentation', () => {
   test.each(EXAMPLES)('with $framework answers only the gateway', async ({ text }) => {
     const url = await startApi(text, `${SECRET} another-one-of-thirty-two-characters`)
-    const statusOf = (value?: string) =>
+    const readStatus = (value?: string) =>
       fetch(url, { headers: { ...(value !== undefined && { 'Sluice-Secret': value }) } }).then(({ status }) => status)
-    expect(await Promise.all([undefined, '', 'forged', SECRET.slice(1), `${SECRET}x`].map(statusOf))).toEqual(
+    expect(await Promise.all([undefined, '', 'forged', SECRET.slice(1), `${SECRET}x`].map(readStatus))).toEqual(
       Array(5).fill(403),
     )
     const through = await startGateway({ UPSTREAM_URL: url, UPSTREAM_SECRET: SECRET })

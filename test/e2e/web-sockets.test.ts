@@ -11,7 +11,7 @@ import { signToken } from '../support/tokens.ts'
 
 const MIB = 2 ** 20
 
-const ASKED_MIB = 300
+const REQUESTED_MIB = 300
 /** What may be kept for a side that reads nothing, with room for what it is taken to have received meanwhile. */
 const MOST_KEPT_MIB = 50
 /** What may be kept in an isolate, and what each side is taken to receive in a second. */
@@ -218,14 +218,14 @@ test('an upstream that breaks off is said to have failed, and the slot is free',
   await free('/one')
 })
 
-test('a client that asks for much and reads nothing is closed, and keeps its slot while it is there', {
+test('a client that calls for much and reads nothing is closed, and keeps its slot while it is there', {
   tags: ['slow'],
 }, async () => {
   const { client, server } = await join('/one', { perMessageDeflate: false })
   server.on('message', () => server.send(bytes(MIB)))
   const ended = once(server, 'close')
   client.pause()
-  for (let asked = 0; asked < ASKED_MIB; asked++) client.send('more')
+  for (let requested = 0; requested < REQUESTED_MIB; requested++) client.send('more')
   expect((await ended)[0]).toBe(1013)
   expect((await send(gateway.url, { path: '/one' })).status).toBe(429)
 
@@ -241,18 +241,18 @@ test('a client that asks for much and reads nothing is closed, and keeps its slo
   await free('/one')
 })
 
-test('a client without a slot that asks for much and reads nothing is waited for, and loses nothing', {
+test('a client without a slot that calls for much and reads nothing is waited for, and loses nothing', {
   tags: ['slow'],
 }, async () => {
   const { client, server } = await join('/', { perMessageDeflate: false })
-  const asked = messages(server, ASKED_MIB)
+  const requested = messages(server, REQUESTED_MIB)
   server.on('message', () => server.send(bytes(MIB)))
   client.pause()
-  for (let sent = 0; sent < ASKED_MIB; sent++) client.send('more')
-  await asked
+  for (let sent = 0; sent < REQUESTED_MIB; sent++) client.send('more')
+  await requested
   // More than the gateway takes waits at the upstream.
   expect(server.bufferedAmount).toBeGreaterThan(MIB)
-  const answered = messages(client, ASKED_MIB)
+  const answered = messages(client, REQUESTED_MIB)
   client.resume()
   expect((await answered).every(({ data }) => data.length === MIB)).toBe(true)
   expect([client.readyState, server.readyState]).toEqual([WebSocket.OPEN, WebSocket.OPEN])
@@ -280,14 +280,14 @@ test('many clients that read nothing hold no more than an isolate has, and those
   for (const { client, server } of joined) {
     server.on('message', () => server.send(bytes(MIB)))
     client.pause()
-    for (let asked = 0; asked < 20; asked++) client.send('more')
+    for (let requested = 0; requested < 20; requested++) client.send('more')
   }
   expect(await Promise.all(ended)).toEqual(Array(16).fill(1013))
   const seconds = (performance.now() - startedMs) / 1_000
 
-  const heard = messages(reader.client, 100)
+  const received = messages(reader.client, 100)
   for (let at = 0; at < 100; at++) reader.server.send('x'.repeat(100))
-  expect(await heard).toHaveLength(100)
+  expect(await received).toHaveLength(100)
 
   let receivedMiB = 0
   const read = joined.map(async ({ client }, at) => {
@@ -349,9 +349,9 @@ describe('a WebSocket with a slot whose caller', () => {
     const answer = await block('Bearer a')
     expect([answer.status, String(answer.body)]).toEqual([200, expect.anything()])
     expect(await blocked.codes).toEqual([1008, 1008])
-    const heard = messages(other.client, 1)
+    const received = messages(other.client, 1)
     other.server.send('still there')
-    expect(await heard).toHaveLength(1)
+    expect(await received).toHaveLength(1)
     other.client.terminate()
   })
 
@@ -368,9 +368,9 @@ describe('a WebSocket with a slot whose caller', () => {
     expect((await block('Bearer e')).status).toBe(200)
     // By then, the other has been asked about as well.
     expect(await codes).toEqual([1008, 1008])
-    const heard = messages(client, 1)
+    const received = messages(client, 1)
     server.send('still there')
-    expect(await heard).toHaveLength(1)
+    expect(await received).toHaveLength(1)
     client.terminate()
   })
 

@@ -7,7 +7,7 @@ import { rewriteLocation } from '../../src/gateway/app/rewrite-locations.ts'
 import { loadConfig } from '../../src/http/config/load-config.ts'
 import { createRefusal } from '../../src/http/response/refusal.ts'
 import { fuzz } from './fuzz.ts'
-import { anyText, fieldValueOf } from './strings.ts'
+import { anyText, readFieldValue } from './strings.ts'
 
 const UPSTREAM_URL = 'https://api.example.com'
 
@@ -20,7 +20,7 @@ function makeVerdict(refusal: RefusalSettings, retryAfterMs: number): Refused {
   return { outcome: 'limited', limits, violated: limits, retryAfterMs }
 }
 
-const accept = fieldValueOf(
+const accept = readFieldValue(
   ...['text/html', 'application/json', '*/*', 'text/*', ';', 'q=', '0.5', '1', '0', ',', ' ', '<b>', '"'],
 )
 const own = anyText.filter((text) => text !== '' && !text.includes('{retry_after}'))
@@ -69,12 +69,12 @@ fuzz(
     location,
     fc.constantFrom('https://origin.internal', 'https://origin.internal/v1', 'http://origin.internal/v1/x'),
     fc.constantFrom('/', '/a/b?c', '//other.example/', '/v1/'),
-    (location, upstreamUrl, asked) => {
-      const rewritten = rewriteLocation(location, upstreamUrl, 'https://gateway.example', asked)
+    (location, upstreamUrl, requested) => {
+      const rewritten = rewriteLocation(location, upstreamUrl, 'https://gateway.example', requested)
       if (rewritten === undefined) return
       const { origin, pathname, search, hash } = new URL(rewritten)
       expect(origin).toBe('https://gateway.example')
-      const meant = new URL(location, upstreamUrl + asked)
+      const meant = new URL(location, upstreamUrl + requested)
       const reached = new URL(upstreamUrl + pathname + search)
       expect(meant.host).toBe('origin.internal')
       // A base path without a slash at the end is the root of the gateway.

@@ -4,7 +4,7 @@ import { expect } from 'vitest'
 import { readCookie } from '../../src/http/request/identity/cookie.ts'
 import { COOKIE_NAME, decode, listReaders, unquote } from '../support/lenient-readings.ts'
 import { fuzz } from './fuzz.ts'
-import { fieldValueOf } from './strings.ts'
+import { readFieldValue } from './strings.ts'
 
 const PIECES = [
   ...['my_sid=', 'my_sid', 'MY_SID=', 'my%5fsid=', 'my_sid[]=', '=my_sid=', '$my_sid=', 'a=', 'my_sidecar=', ' ', '; '],
@@ -17,7 +17,7 @@ fuzz(
   3_000,
   fc.property(
     fc.oneof(
-      fieldValueOf(...PIECES),
+      readFieldValue(...PIECES),
       fc.array(fc.constantFrom(...PIECES), { maxLength: 6 }).map((parts) => parts.join('')),
     ),
     (field) => {

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { VARIABLES } from '../../src/http/config/variables.ts'
-import { anyText, textOf } from './strings.ts'
+import { anyText, readText } from './strings.ts'
 
 /** Part of every secret in an environment made here. */
 export const HUSH = 'hush-7a1f'
@@ -12,13 +12,13 @@ const limits = fc.oneof(
   fc.constantFrom(
     ...['10/1s', '10/1s, 120/1m, 240/1h', '1/53w', '100000/1d', '100001/1d', '5/1s,6/1s', '0/1s', '5/0s', '5'],
   ),
-  textOf('1', '0', '100', '/', '1s', 'm', ', ', '10/1s', '99999999999'),
+  readText('1', '0', '100', '/', '1s', 'm', ', ', '10/1s', '99999999999'),
 )
 const pattern = fc.oneof(
   fc.constantFrom('*', 'GET /users/:id', 'POST /upload/*', '/a?b', 'GET', '/a/**', '/:', '//x/../y', '/%zz'),
-  textOf('GET', ' ', '/', ':id', '*', 'a', '%2e', ','),
+  readText('GET', ' ', '/', ':id', '*', 'a', '%2e', ','),
 )
-const patterns = fc.oneof(pattern, fc.array(pattern, { maxLength: 3 }), textOf('GET /a', ', ', '*'))
+const patterns = fc.oneof(pattern, fc.array(pattern, { maxLength: 3 }), readText('GET /a', ', ', '*'))
 const count = fc.oneof(
   fc.integer({ min: 1, max: 200 }),
   fc.constantFrom(0, -1, 1.5, 1e9, 1e9 + 1, '7', '07', '', ' 7', '1e3', Number.NaN, Number.POSITIVE_INFINITY, 2 ** 53),

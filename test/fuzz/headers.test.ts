@@ -17,10 +17,24 @@ import {
 } from '../../src/http/response/forwarded-headers.ts'
 import { makeCharge } from '../support/make-charge.ts'
 import { fuzz } from './fuzz.ts'
-import { anyText, fieldValue, fieldValueOf } from './strings.ts'
+import { anyText, fieldValue, readFieldValue } from './strings.ts'
 
 describe('readAuthorization()', () => {
-  const field = fieldValueOf('Bearer', 'bearer', 'Basic', ' ', '\t', '  ', 'abc', 'ABC', '=', ',', '"', 'YTpi', 'eyJh.')
+  const field = readFieldValue(
+    'Bearer',
+    'bearer',
+    'Basic',
+    ' ',
+    '\t',
+    '  ',
+    'abc',
+    'ABC',
+    '=',
+    ',',
+    '"',
+    'YTpi',
+    'eyJh.',
+  )
 
   fuzz(
     'readAuthorization() answers one credential or none to any field',
@@ -43,7 +57,7 @@ describe('readCallerAddress()', () => {
     fc.array(fc.oneof(fc.constant(0), group), { minLength: 8, maxLength: 8 }),
   )
   const prefix = fc.integer({ min: 16, max: 128 })
-  const addressOf = (text: string, ipv6Prefix: number) => {
+  const findAddress = (text: string, ipv6Prefix: number) => {
     return readCallerAddress({ headers: new Headers({ 'CF-Connecting-IP': text }) }, ipv6Prefix)
   }
 
@@ -74,7 +88,7 @@ describe('readCallerAddress()', () => {
         for (const other of [any, flipped]) {
           if (other.slice(0, 5).every((group) => group === 0)) continue
           const isShared = bits(one).slice(0, prefix) === bits(other).slice(0, prefix)
-          expect(addressOf(spell(one), prefix) === addressOf(respell(other), prefix)).toBe(isShared)
+          expect(findAddress(spell(one), prefix) === findAddress(respell(other), prefix)).toBe(isShared)
         }
       },
     ),
@@ -84,11 +98,11 @@ describe('readCallerAddress()', () => {
     'readCallerAddress() names an IPv4 caller as one, also if the address is mapped into IPv6',
     200,
     fc.property(fc.ipV4(), prefix, (address, prefix) => {
-      expect(addressOf(address, prefix)).toBe(address)
+      expect(findAddress(address, prefix)).toBe(address)
       const [a = 0, b = 0, c = 0, d = 0] = address.split('.').map(Number)
       for (const mapped of [address, hex([a * 256 + b, c * 256 + d])]) {
         for (const prefixed of [`::ffff:${mapped}`, `::FFFF:${mapped}`, `0:0:0:0:0:ffff:${mapped}`]) {
-          expect(addressOf(prefixed, prefix)).toBe(address)
+          expect(findAddress(prefixed, prefix)).toBe(address)
         }
       }
     }),
@@ -98,10 +112,10 @@ describe('readCallerAddress()', () => {
     'readCallerAddress() answers a name to any text',
     300,
     fc.property(
-      fieldValueOf(':', '::', 'fe80', '1', 'ffff', '%eth0', '[', ']', '.', '127.0.0.1', '/', '@'),
+      readFieldValue(':', '::', 'fe80', '1', 'ffff', '%eth0', '[', ']', '.', '127.0.0.1', '/', '@'),
       prefix,
       (text, prefix) => {
-        const address = addressOf(text, prefix)
+        const address = findAddress(text, prefix)
         expect(address.length).toBeGreaterThan(0)
         if (isIPv6(text) && !text.includes('%')) expect(address).toMatch(/^(?:[\da-f:]+\/\d+|\d+\.\d+\.\d+\.\d+)$/)
       },
@@ -122,9 +136,9 @@ describe('RequestChargeBuilder#build()', () => {
 
   const cost = fc.oneof(
     fc.integer({ min: -2, max: 60 }).map(String),
-    fieldValueOf('0', '1', '5', ' ', '+', '-', '.', 'e1', '0x', '\xb2', ','),
+    readFieldValue('0', '1', '5', ' ', '+', '-', '.', 'e1', '0x', '\xb2', ','),
   )
-  const value = fc.oneof(fieldValue, fieldValueOf('Bearer ', 'a', '{', '}', '*', '\\', ':'))
+  const value = fc.oneof(fieldValue, readFieldValue('Bearer ', 'a', '{', '}', '*', '\\', ':'))
 
   fuzz(
     'RequestChargeBuilder#build() answers a cost that the policy allows, or that it is none, and a key of its own making',
@@ -132,16 +146,16 @@ describe('RequestChargeBuilder#build()', () => {
     fc.asyncProperty(cost, value, value, anyText, async (cost, authorization, team, key) => {
       const headers = { 'X-Cost': cost, Authorization: authorization, 'X-Team': team }
       const url = `https://gateway.example/x?key=${encodeURIComponent(key.toWellFormed())}`
-      const asked = await makeCharge(maker, policy, new Request(url, { headers }))
+      const requested = await makeCharge(maker, policy, new Request(url, { headers }))
       const sent = cost.replaceAll(/^[ \t]+|[ \t]+$/g, '')
       const isCost = /^\d{1,10}$/.test(sent) && Number(sent) >= 1 && Number(sent) <= MAX_COST
-      if (asked === 'skip' || 'outcome' in asked) {
-        expect([asked === 'skip' ? asked : asked.outcome, isCost]).toEqual(['invalid_cost', false])
+      if (requested === 'skip' || 'outcome' in requested) {
+        expect([requested === 'skip' ? requested : requested.outcome, isCost]).toEqual(['invalid_cost', false])
         return
       }
-      expect([asked.cost, isCost]).toEqual([Number(sent), true])
+      expect([requested.cost, isCost]).toEqual([Number(sent), true])
       // Whatever callers send, it leaves as a digest.
-      expect(asked.key).toMatch(/^sluice:a:w:\{[\w-]{22}\}$/)
+      expect(requested.key).toMatch(/^sluice:a:w:\{[\w-]{22}\}$/)
     }),
   )
 })
@@ -154,7 +168,7 @@ describe('removeHopByHop()', () => {
     ...KEPT,
     OWN,
   )
-  const connection = fieldValueOf(
+  const connection = readFieldValue(
     ...['x-one', 'X-TWO', 'close', 'keep-alive', ',', ', ', ' ', ';', '"', 'x-one x-two', 'Proxy-Connection'],
     'CF-Connecting-IP',
   )
@@ -290,7 +304,7 @@ describe('isLoop()', () => {
 
 describe('readMethods()', () => {
   const field = fc.constantFrom('X-HTTP-Method-Override', 'X-HTTP-Method', 'X-Method-Override', 'X-Other')
-  const value = fieldValueOf('DELETE', 'delete', 'POST', ',', ' ', '"', 'é')
+  const value = readFieldValue('DELETE', 'delete', 'POST', ',', ' ', '"', 'é')
   const query = fc.oneof(
     anyText,
     fc.constantFrom(

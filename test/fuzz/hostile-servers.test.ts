@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect } from 'vitest'
 import { StoreError } from '../../src/core/model/store.ts'
 import { LUA } from '../../src/core/store/redis/more-lua.ts'
 import { openUpstashBackend } from '../../src/core/store/redis/upstash-backend.ts'
-import { chargeOf, take } from '../support/charges.ts'
+import { createCharge, take } from '../support/charges.ts'
 import { fuzz } from './fuzz.ts'
 
 // What answers is not HTTP, or not all of it: a real connection, and real bytes.
@@ -83,7 +83,7 @@ fuzz(
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
     const algorithms = new Set(['sliding-window'] as const)
     const store = openUpstashBackend({ url, token: 'token', algorithms, moreLua: LUA, timeoutMs: TIMEOUT_MS }).limits
-    const request = take([chargeOf('sliding-window', [{ limit: 5, windowMs: 60_000 }])])
+    const request = take([createCharge('sliding-window', [{ limit: 5, windowMs: 60_000 }])])
     const [result] = await Promise.allSettled([store.decide(request)])
     if (result.status === 'rejected') expect(result.reason).toBeInstanceOf(StoreError)
     else expect(result.value.granted).toBe(1)

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect } from 'vitest'
 import { formatWindow, parseDuration, parseLimits } from '../../src/core/model/limits.ts'
 import { fuzz } from './fuzz.ts'
-import { textOf } from './strings.ts'
+import { readText } from './strings.ts'
 
 const MOST_WINDOW_MS = 53 * 7 * 24 * 3_600_000
 const MOST_LIMIT = 1_000_000_000
@@ -30,7 +30,7 @@ fuzz(
   'parseLimits() answers undefined, or limits within their bounds, to any text',
   250,
   fc.property(
-    textOf('1', '0', '999', '/', '/', ',', ' ', 's', 'm', 'ms', '10/1s', '-', '+', '.', 'e9', '٣'),
+    readText('1', '0', '999', '/', '/', ',', ' ', 's', 'm', 'ms', '10/1s', '-', '+', '.', 'e9', '٣'),
     (text) => {
       const limits = parseLimits(text)
       if (limits === undefined) return
@@ -49,7 +49,7 @@ fuzz(
 fuzz(
   'parseDuration() answers undefined, or milliseconds within their bounds, to any text',
   200,
-  fc.property(textOf('1', '0', '42', 'ms', 's', 'm', 'h', 'd', 'w', ' ', '.5', '-', 'e3'), (text) => {
+  fc.property(readText('1', '0', '42', 'ms', 's', 'm', 'h', 'd', 'w', ' ', '.5', '-', 'e3'), (text) => {
     const durationMs = parseDuration(text)
     if (durationMs === undefined) return
     expect(text).toMatch(/^\d+[a-z]+$/)

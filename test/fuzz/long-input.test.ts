@@ -28,7 +28,7 @@ for (const text of ['/a/*/b/*/c/*', '/:a/:b/:c/:d/x', '*', '/a/a/a/*', 'GET /(a+
 }
 
 const readPath = createPathReader()
-const fieldsOf = (text: string) => ({
+const readFields = (text: string) => ({
   request: {
     ...{ method: 'GET', url: 'http://gateway.example/', body: null, clone: () => ({ body: null }) },
     headers: { get: () => text, has: () => true },
@@ -44,9 +44,9 @@ const READERS: Record<string, (text: string) => unknown> = {
   'readAuthorization of one word': (text) => readAuthorization(`Bearer ${text.replaceAll(/\s/g, '')}`),
   readParameter: (text) => readParameter(text, 'a'),
   readCookie: (text) => readCookie(`a=${text.slice(0, 8_000)}`, 'a'),
-  'valuesIn() of a token': (text) => findPossibleValues({ kind: 'token' }, fieldsOf(text)),
-  'valuesIn() of a cookie': (text) => findPossibleValues({ kind: 'cookie', name: 'a' }, fieldsOf(text)),
-  'valuesIn() of a header': (text) => findPossibleValues({ kind: 'header', name: 'a' }, fieldsOf(text)),
+  'valuesIn() of a token': (text) => findPossibleValues({ kind: 'token' }, readFields(text)),
+  'valuesIn() of a cookie': (text) => findPossibleValues({ kind: 'cookie', name: 'a' }, readFields(text)),
+  'valuesIn() of a header': (text) => findPossibleValues({ kind: 'header', name: 'a' }, readFields(text)),
   tokensIn: findPossibleTokens,
   'PatternRouter#match': (text) => router.match('GET', `/${text}`),
   canonicalizePath: (text) => canonicalizePath(`/${encodeURI(text)}`),

@@ -4,12 +4,12 @@ import type { Pattern } from '../../src/core/model/policy.ts'
 import { canonicalizePath } from '../../src/http/request/policy/canonical-path.ts'
 import { mayOverlap, PatternRouter, parsePattern } from '../../src/http/request/policy/pattern.ts'
 import { fuzz } from './fuzz.ts'
-import { anyText, textOf } from './strings.ts'
+import { anyText, readText } from './strings.ts'
 
 const CANONICAL = /^(?:\/|(?:\/(?!\.{1,2}(?:\/|$))(?:[\w.~!$&'()*+,;=:@-]|%[0-9A-F]{2})+)+)$/
 
 describe('canonicalizePath()', () => {
-  const path = textOf(
+  const path = readText(
     ...['/', '/', '..', '.', '%2e', '%2F', '%5c', '%', '\\', 'a', '%41', '%zz', '//', ';x=1', '?', '#', '😀'],
   )
   const segment = fc.oneof(
@@ -62,7 +62,7 @@ describe('parsePattern()', () => {
     'parsePattern() answers undefined, or a pattern that it reads back, to any text',
     300,
     fc.property(
-      fc.oneof(patternText, anyText, textOf('GET', ' ', '/', '*', ':id', ':', '?', '#', '{', '\\', '\t')),
+      fc.oneof(patternText, anyText, readText('GET', ' ', '/', '*', ':id', ':', '?', '#', '{', '\\', '\t')),
       (text) => {
         const pattern = parsePattern(text)
         if (pattern === undefined) return

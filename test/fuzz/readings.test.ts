@@ -178,7 +178,7 @@ const formBody = fc.constantFrom(
   ...[PART, `${'x'.repeat(9_000)}\r\n${PART}`, 'x', '{}'],
 )
 
-function requestOf(type: string, body: string, address = '192.0.2.1'): Request {
+function findRequest(type: string, body: string, address = '192.0.2.1'): Request {
   const request = new Request('https://gateway.example/', { method: 'POST', body: new TextEncoder().encode(body) })
   if (type !== '') request.headers.set('Content-Type', type)
   request.headers.set('CF-Connecting-IP', address)
@@ -189,7 +189,7 @@ fuzz(
   'whatever an API takes for a form: its field is the one that counts, or the body is spoilt',
   600,
   fc.asyncProperty(contentType, formBody, async (type, body) => {
-    const request = requestOf(type, body)
+    const request = findRequest(type, body)
     const reading = await readFormField(request, 'user')
     for (const [name, read] of Object.entries(FORM_READERS)) {
       const value = read(type, body)
@@ -218,15 +218,15 @@ fuzz(
   fc.asyncProperty(contentType, formBody, fc.ipV4(), async (type, body, address) => {
     // That of another account.
     fc.pre((fieldIn(body) ?? 'ada') === 'ada')
-    const keyOf = async (index: number, type: string, body: string, address: string) => {
-      const request = requestOf(type, body, address)
+    const findKey = async (index: number, type: string, body: string, address: string) => {
+      const request = findRequest(type, body, address)
       return makeChargeKey(BY_BODY_MAKER, BY_BODY.policies[index] as RequestPolicy, request, 'POST /')
     }
     for (const index of BY_BODY.policies.keys()) {
       const own = index === 1 ? '{"user":"ada"}' : 'user=ada'
-      const known = await keyOf(index, 'application/x-www-form-urlencoded', own, '192.0.2.1')
+      const known = await findKey(index, 'application/x-www-form-urlencoded', own, '192.0.2.1')
       expect(known).toContain('{')
-      expect([known, 'unidentified']).toContain(await keyOf(index, type, body, address))
+      expect([known, 'unidentified']).toContain(await findKey(index, type, body, address))
     }
   }),
 )
@@ -255,7 +255,7 @@ fuzz(
     for (const [index, policy] of COUNTED.policies.entries()) {
       const isJson = policy.by[0]?.kind === 'json'
       if (isJson ? !inJson : !readers.includes('ada')) continue
-      const request = requestOf(type, body)
+      const request = findRequest(type, body)
       const made = await makeCharge(COUNTED_MAKER, policy, request, 'POST /')
       if (made === 'skip' || 'outcome' in made) throw new Error(`${policy.name} (${index}) is not asked`)
       const orders = await BLOCKED_BOOK.match(request, 0, callContext())
@@ -319,7 +319,7 @@ fuzz(
     const spelling = steps.reduce((text, name) => (TYPINGS[name] as (text: string) => string)(text), address)
     for (const [index, policy] of FOLDED.policies.entries()) {
       const carry = Object.values(CARRIERS)[index >> 1] as (text: string) => Readonly<Record<string, string>>
-      const keyOf = async (text: string, token = 'Token') => {
+      const findKey = async (text: string, token = 'Token') => {
         const { query = '', type = '', body, cookie, claim, field } = carry(text)
         const headers = new Headers({ Authorization: token, 'Content-Type': type })
         if (cookie !== undefined) headers.set('Cookie', cookie)
@@ -329,13 +329,13 @@ fuzz(
         claimed = claim ?? ''
         return makeChargeKey(FOLDED_MAKER, policy, request)
       }
-      const known = await keyOf(address)
+      const known = await findKey(address)
       // A field holds ASCII only.
       if (known === 'unidentified') continue
-      expect([known, 'unidentified'], `${policy.name}: ${spelling}`).toContain(await keyOf(spelling))
-      expect(await keyOf(`x${address}`)).not.toBe(known)
+      expect([known, 'unidentified'], `${policy.name}: ${spelling}`).toContain(await findKey(spelling))
+      expect(await findKey(`x${address}`)).not.toBe(known)
       // Tokens are as they are, whatever people type beside them.
-      expect((await keyOf(address, 'tOKEN')) === known).toBe(index % 2 === 0)
+      expect((await findKey(address, 'tOKEN')) === known).toBe(index % 2 === 0)
     }
   }),
 )

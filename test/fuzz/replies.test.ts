@@ -6,7 +6,7 @@ import { StoreError } from '../../src/core/model/store.ts'
 import { LUA } from '../../src/core/store/redis/more-lua.ts'
 import { readDecision } from '../../src/core/store/redis/script.ts'
 import { openUpstashBackend } from '../../src/core/store/redis/upstash-backend.ts'
-import { chargeOf, EVERY_ALGORITHM, take } from '../support/charges.ts'
+import { createCharge, EVERY_ALGORITHM, take } from '../support/charges.ts'
 import { fuzz } from './fuzz.ts'
 import { anyText } from './strings.ts'
 
@@ -35,7 +35,7 @@ const request: fc.Arbitrary<DecisionRequest> = fc
   .map(({ action, permits, charges }) => {
     const all = charges.map(({ algorithm, cost, mode, hasLimits }) => {
       const limits = algorithm !== 'token-bucket' && hasLimits ? LIMITS : LIMITS.slice(0, 1)
-      return chargeOf(algorithm, limits, { cost, mode, ...(algorithm === 'token-bucket' && { burst: 9 }) })
+      return createCharge(algorithm, limits, { cost, mode, ...(algorithm === 'token-bucket' && { burst: 9 }) })
     })
     return take(all, { action, permits })
   })
@@ -115,7 +115,7 @@ function expectConsistent({ action, permits, charges }: DecisionRequest, { grant
 }
 
 /** The decision, or undefined for a StoreError; anything else that is thrown is a failure of the test. */
-async function answerOf(decide: () => Decision | Promise<Decision>): Promise<Decision | undefined> {
+async function findAnswer(decide: () => Decision | Promise<Decision>): Promise<Decision | undefined> {
   try {
     return await decide()
   } catch (error) {
@@ -131,7 +131,7 @@ describe('readDecision()', () => {
     'readDecision() answers a decision that is consistent, or throws a StoreError, to any reply',
     1_000,
     fc.asyncProperty(exchange, async ({ request, reply }) => {
-      const decision = await answerOf(() => readDecision(reply, request))
+      const decision = await findAnswer(() => readDecision(reply, request))
       if (!decision) return
       expectConsistent(request, decision)
       const triples = decision.usage
@@ -144,7 +144,7 @@ describe('readDecision()', () => {
 
 afterEach(() => vi.unstubAllGlobals())
 
-function storeOf(timeoutMs = 5_000): Store {
+function createStore(timeoutMs = 5_000): Store {
   return openUpstashBackend({
     url: 'https://eu1.upstash.example',
     token: TOKEN,
@@ -162,25 +162,25 @@ interface Raw {
   readonly cutAt: number | undefined
 }
 
-const bytesOf = (text: string) => new TextEncoder().encode(text)
+const countBytes = (text: string) => new TextEncoder().encode(text)
 const MESSAGES = [
   ...['NOSCRIPT No matching script.', 'ERR Unexpected flag in script shebang', `WRONGPASS ${TOKEN}`, 'OOM command', ''],
   ...[`a line\r\nand another, with ${TOKEN}`, `x, command was: ["evalsha"]`, '{"error":"x"}'],
 ]
 
-function rawOf(reply: unknown): fc.Arbitrary<Raw> {
+function readRaw(reply: unknown): fc.Arbitrary<Raw> {
   const json = JSON.stringify({ result: reply })
   const body = fc.oneof(
-    { arbitrary: fc.constant(bytesOf(json)), weight: 4 },
-    { arbitrary: fc.nat({ max: json.length }).map((length) => bytesOf(json.slice(0, length))), weight: 2 },
+    { arbitrary: fc.constant(countBytes(json)), weight: 4 },
+    { arbitrary: fc.nat({ max: json.length }).map((length) => countBytes(json.slice(0, length))), weight: 2 },
     {
-      arbitrary: fc.oneof(fc.constantFrom(...MESSAGES), anyText).map((error) => bytesOf(JSON.stringify({ error }))),
+      arbitrary: fc.oneof(fc.constantFrom(...MESSAGES), anyText).map((error) => countBytes(JSON.stringify({ error }))),
       weight: 2,
     },
-    { arbitrary: fc.jsonValue().map((value) => bytesOf(JSON.stringify(value))), weight: 1 },
-    { arbitrary: fc.jsonValue().map((error) => bytesOf(JSON.stringify({ error }))), weight: 1 },
-    { arbitrary: fc.constant(bytesOf(JSON.stringify({ result: Buffer.from(json).toString('base64') }))), weight: 1 },
-    { arbitrary: fc.constant(bytesOf('<!doctype html><title>502</title>')), weight: 1 },
+    { arbitrary: fc.jsonValue().map((value) => countBytes(JSON.stringify(value))), weight: 1 },
+    { arbitrary: fc.jsonValue().map((error) => countBytes(JSON.stringify({ error }))), weight: 1 },
+    { arbitrary: fc.constant(countBytes(JSON.stringify({ result: Buffer.from(json).toString('base64') }))), weight: 1 },
+    { arbitrary: fc.constant(countBytes('<!doctype html><title>502</title>')), weight: 1 },
     { arbitrary: fc.uint8Array({ maxLength: 60 }), weight: 1 },
   )
   return fc.record({
@@ -213,7 +213,7 @@ describe('RedisStore', () => {
     fc.record({
       request: fc.constant(request),
       reply: fc.constant(reply),
-      raws: fc.array(rawOf(reply), { minLength: 1, maxLength: 4 }),
+      raws: fc.array(readRaw(reply), { minLength: 1, maxLength: 4 }),
     }),
   )
 
@@ -223,7 +223,7 @@ describe('RedisStore', () => {
     fc.asyncProperty(raw, async ({ request, reply, raws }) => {
       let calls = 0
       vi.stubGlobal('fetch', async () => answer(raws[Math.min(calls++, raws.length - 1)] as Raw))
-      const decision = await answerOf(() => storeOf().decide(request))
+      const decision = await findAnswer(() => createStore().decide(request))
       // Two variants of the script, each by its hash and by its text.
       expect(calls).toBeLessThanOrEqual(4)
       if (!decision) return
@@ -246,25 +246,25 @@ describe('RedisStore', () => {
     100,
     fc.asyncProperty(anyFailure, async (failure) => {
       vi.stubGlobal('fetch', () => Promise.reject(failure))
-      const charge = chargeOf('concurrency', [{ limit: 2, windowMs: 1_000 }], { slot: 1 })
-      const store = storeOf()
+      const charge = createCharge('concurrency', [{ limit: 2, windowMs: 1_000 }], { slot: 1 })
+      const store = createStore()
       const calls = [store.decide(take([charge])), store.release([charge]), store.renew([charge]), store.ping()]
       for (const result of await Promise.allSettled(calls)) {
         expect(result.status).toBe('rejected')
-        await answerOf(() => Promise.reject((result as PromiseRejectedResult).reason))
+        await findAnswer(() => Promise.reject((result as PromiseRejectedResult).reason))
       }
     }),
   )
 
-  const anyRaw = fc.jsonValue().chain(rawOf)
+  const anyRaw = fc.jsonValue().chain(readRaw)
   fuzz(
     'RedisStore#release(), #renew(), #settle() and #ping() end well, or with a StoreError, to any answer of the network',
     200,
     fc.asyncProperty(anyRaw, async (raw) => {
       vi.stubGlobal('fetch', async () => answer(raw))
-      const slot = chargeOf('concurrency', [{ limit: 2, windowMs: 1_000 }], { slot: 1 })
-      const quota = chargeOf('quota', [{ limit: 2, windowMs: 1_000 }])
-      const store = storeOf()
+      const slot = createCharge('concurrency', [{ limit: 2, windowMs: 1_000 }], { slot: 1 })
+      const quota = createCharge('quota', [{ limit: 2, windowMs: 1_000 }])
+      const store = createStore()
       const calls = [
         store.release([slot]),
         store.renew([slot]),
@@ -272,7 +272,7 @@ describe('RedisStore', () => {
         store.settle([{ charge: quota, units: 1 }], 1),
       ]
       for (const result of await Promise.allSettled(calls)) {
-        if (result.status === 'rejected') await answerOf(() => Promise.reject(result.reason))
+        if (result.status === 'rejected') await findAnswer(() => Promise.reject(result.reason))
       }
     }),
   )

@@ -30,7 +30,7 @@ const input = fc.oneof(
   part,
 )
 
-function chargesOf(given: unknown): Rules | undefined {
+function createCharges(given: unknown): Rules | undefined {
   try {
     return readRules(given)
   } catch (error) {
@@ -46,7 +46,7 @@ fuzz(
   'whatever a document says, it is refused with its place, or can be written, read and followed',
   4_000,
   fc.asyncProperty(input, fc.record({ value: field, cf: fc.anything() }), async (given, { value, cf }) => {
-    const rules = chargesOf(given)
+    const rules = createCharges(given)
     if (!rules) return
     expect(parseRules(JSON.stringify(rules))).toEqual(rules)
     const book = new RuleIndex(rules, { ipv6Prefix: 64, identitySecret: undefined })

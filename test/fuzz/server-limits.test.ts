@@ -5,10 +5,10 @@ import { outbound } from '../../src/outbound/outbound.ts'
 import { readRetryAfter, readServerLimits } from '../../src/outbound/server-limit.ts'
 import { VirtualClock } from '../support/virtual-clock.ts'
 import { fuzz } from './fuzz.ts'
-import { fieldValueOf } from './strings.ts'
+import { readFieldValue } from './strings.ts'
 
 const NOW_MS = 1_795_000_000_000
-const value = fieldValueOf(
+const value = readFieldValue(
   ...['"a"', 'b', ';', '; ', 'q=10', 'w=60', 'r=3', 't=5', 'qu="requests"', 'pk=:AQ==:', ', ', 'limit=', 'remaining='],
   ...['reset=', '10', '0', '-1', '1.5', '1795000060', '1795000060000', '10;w=1', '999999999999999', '()', '?1', '@1'],
   ...['999999999999', 't=32054400', 'w=32054400', 'Fri, 31 Dec 9999 23:59:59 GMT', 'q=1', 'r=0'],

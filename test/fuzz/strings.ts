@@ -8,7 +8,7 @@ export const anyText: fc.Arbitrary<string> = fc.oneof(
 )
 
 /** A text made of pieces that mean something to what reads it, and of some that do not. */
-export function textOf(...pieces: readonly string[]): fc.Arbitrary<string> {
+export function readText(...pieces: readonly string[]): fc.Arbitrary<string> {
   const piece = fc.oneof({ arbitrary: fc.constantFrom(...pieces), weight: 4 }, { arbitrary: anyText, weight: 1 })
   return fc.array(piece, { maxLength: 12 }).map((parts) => parts.join(''))
 }
@@ -25,7 +25,7 @@ export const fieldValue: fc.Arbitrary<string> = fc.string({
 })
 
 /** A field value made of such pieces. */
-export function fieldValueOf(...pieces: readonly string[]): fc.Arbitrary<string> {
+export function readFieldValue(...pieces: readonly string[]): fc.Arbitrary<string> {
   const piece = fc.oneof({ arbitrary: fc.constantFrom(...pieces), weight: 4 }, { arbitrary: fieldValue, weight: 1 })
   return fc.array(piece, { maxLength: 10 }).map((parts) => parts.join(''))
 }

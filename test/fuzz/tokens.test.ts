@@ -33,7 +33,7 @@ beforeAll(async () => {
   tokens = await Promise.all(by.flatMap((each) => ['alice', 'bob'].map((sub) => signToken({ sub }, each))))
 })
 
-const subsOf = (field: string) => Promise.all(readers.map((read) => read(['sub'], field, callContext())))
+const findSubs = (field: string) => Promise.all(readers.map((read) => read(['sub'], field, callContext())))
 
 const alg = fc.oneof(
   fc.constantFrom('none', 'HS256', 'HS384', 'HS512', 'RS256', 'PS256', 'ES256', 'ES384', 'EdDSA', 'dir', 'A128KW'),
@@ -66,7 +66,7 @@ describe('a verifier of tokens', () => {
     'takes no token that was made by a stranger',
     300,
     fc.asyncProperty(fc.array(part, { minLength: 1, maxLength: 5 }), async (parts) => {
-      for (const reading of await subsOf(`Bearer ${parts.join('.')}`)) expect(reading.kind).not.toBe('value')
+      for (const reading of await findSubs(`Bearer ${parts.join('.')}`)) expect(reading.kind).not.toBe('value')
     }),
   )
 
@@ -81,7 +81,7 @@ describe('a verifier of tokens', () => {
         if (replaced) parts[replaced[0]] = replaced[1]
         const token = parts.join('.')
         const whole = tokens.indexOf(token)
-        const subs = await subsOf(`Bearer ${token}`)
+        const subs = await findSubs(`Bearer ${token}`)
         if (whole < 0) expect(subs).toEqual([{ kind: 'ambiguous' }, { kind: 'ambiguous' }])
         else expect(subs[whole < 2 ? 0 : 1]).toEqual([ALICE, BOB][whole % 2])
       },
@@ -100,7 +100,7 @@ describe('a verifier of tokens', () => {
         const token = tokens[index] ?? ''
         const place = at % (token.length + 1)
         const changed = token.slice(0, place) + text + token.slice(place + cut)
-        for (const reading of await subsOf(`Bearer ${changed}`)) {
+        for (const reading of await findSubs(`Bearer ${changed}`)) {
           if (reading.kind === 'value') expect(reading).toEqual([ALICE, BOB][index % 2])
         }
       },

@@ -10,7 +10,7 @@ import {
   listScriptArguments,
   readDecision,
 } from '../../src/core/store/redis/script.ts'
-import { chargeOf, EVERY_ALGORITHM, take } from '../support/charges.ts'
+import { createCharge, EVERY_ALGORITHM, take } from '../support/charges.ts'
 import { ownRedis, total } from '../support/own-redis.ts'
 
 // Upstash bills every command, those inside of a script one by one. What Redis itself has counted is what is billed.
@@ -46,7 +46,7 @@ const LIMITS: readonly Limit[] = [
 ]
 
 describe('sliding-window', () => {
-  const charge = (limits: readonly Limit[]) => chargeOf('sliding-window', limits)
+  const charge = (limits: readonly Limit[]) => createCharge('sliding-window', limits)
 
   test.each([1, 2, 3])('an admission by %d limit(s) costs at most 4 commands and one a limit', async (count) => {
     // The hour alone, then with the minute, then with the second.
@@ -131,7 +131,7 @@ describe('sliding-window', () => {
 
 describe('token-bucket', () => {
   test('an admission costs 4 commands, a refusal 3', async () => {
-    const bucket = chargeOf('token-bucket', [{ limit: 7, windowMs: HOUR }], { burst: 2 })
+    const bucket = createCharge('token-bucket', [{ limit: 7, windowMs: HOUR }], { burst: 2 })
     expect(await billed(take([bucket]), START_MS)).toEqual({ eval: 1, time: 1, get: 1, set: 1 })
     expect(await billed(take([bucket]), START_MS + 1)).toEqual({ eval: 1, time: 1, get: 1, set: 1 })
     expect(await billed(take([bucket]), START_MS + 2)).toEqual({ eval: 1, time: 1, get: 1 })
@@ -140,7 +140,7 @@ describe('token-bucket', () => {
 
 describe.each(['fixed-window', 'quota'] as const)('%s', (name) => {
   test.each([1, 2, 3])('an admission by %d limit(s) costs 4 commands, a refusal 3', async (count) => {
-    const charge = chargeOf(name, [{ limit: 2, windowMs: 2 * HOUR }, ...LIMITS.slice(0, count - 1)])
+    const charge = createCharge(name, [{ limit: 2, windowMs: 2 * HOUR }, ...LIMITS.slice(0, count - 1)])
     expect(await billed(take([charge]), START_MS)).toEqual({ eval: 1, time: 1, get: 1, set: 1 })
     expect(await billed(take([charge]), START_MS + 1)).toEqual({ eval: 1, time: 1, get: 1, set: 1 })
     expect(await billed(take([charge]), START_MS + 2)).toEqual({ eval: 1, time: 1, get: 1 })
@@ -149,14 +149,14 @@ describe.each(['fixed-window', 'quota'] as const)('%s', (name) => {
 
 describe('sorted-set', () => {
   test.each([1, 2, 3])('an admission by %d limit(s) costs 6 commands and one a limit', async (count) => {
-    const charge = chargeOf('sorted-set', LIMITS.slice(-count))
+    const charge = createCharge('sorted-set', LIMITS.slice(-count))
     const idle = { eval: 1, time: 1, zrevrange: 1, zadd: 1, zremrangebyscore: 1, expire: 1 }
     expect(await billed(take([charge]), START_MS)).toEqual(idle)
     expect(await billed(take([charge]), START_MS + 1)).toEqual({ ...idle, zrangebyscore: count })
   })
 
   test('a refusal costs 3 commands, one a limit, and one for each limit that refuses several units', async () => {
-    const charge = chargeOf('sorted-set', [{ limit: 5, windowMs: 2 * HOUR }, ...LIMITS])
+    const charge = createCharge('sorted-set', [{ limit: 5, windowMs: 2 * HOUR }, ...LIMITS])
     for (let i = 0; i < 5; i++) await billed(take([charge]), START_MS + i)
     const counts = { eval: 1, time: 1, zrevrange: 1, zrangebyscore: 4 }
     expect(await billed(take([charge]), START_MS + 5)).toEqual(counts)
@@ -164,14 +164,14 @@ describe('sorted-set', () => {
   })
 
   test('units of one admission are added a thousand at a time', async () => {
-    const charge = chargeOf('sorted-set', [{ limit: 2_001, windowMs: HOUR }])
+    const charge = createCharge('sorted-set', [{ limit: 2_001, windowMs: HOUR }])
     expect((await billed(take([{ ...charge, cost: 2_001 }]), START_MS)).zadd).toBe(3)
     expect(await redis.client.zCard(charge.key)).toBe(2_001)
   })
 })
 
 describe('concurrency', () => {
-  const charge = () => chargeOf('concurrency', [{ limit: 3, windowMs: 60_000 }])
+  const charge = () => createCharge('concurrency', [{ limit: 3, windowMs: 60_000 }])
 
   test('an admission costs 6 commands, 5 if nothing is held, 7 or 8 if deadlines have passed', async () => {
     const held = charge()
@@ -236,7 +236,7 @@ describe('a policy with a penalty', () => {
 
   test.each(names)('%s: admissions cost no command more, with refusals between them neither', async (name) => {
     const [read, charged, remembered] = COSTS[name]
-    const charge = chargeOf(name, LIMITED, { penalty })
+    const charge = createCharge(name, LIMITED, { penalty })
     await billed(take([charge]), START_MS)
     expect(await billed(take([charge]), START_MS + 1)).toEqual({ ...one, ...read, ...charged })
     expect(await billed(take([{ ...charge, cost: 2 }]), START_MS + 2)).toEqual({
@@ -249,7 +249,7 @@ describe('a policy with a penalty', () => {
 
   test.each(names)('%s: refusals cost a command or two, until the penalty begins', async (name) => {
     const [read, , remembered] = COSTS[name]
-    const charge = chargeOf(name, LIMITED, { penalty })
+    const charge = createCharge(name, LIMITED, { penalty })
     for (let i = 0; i < 3; i++) await billed(take([charge]), START_MS + i)
     expect(await billed(take([charge]), START_MS + 3)).toEqual({ ...one, ...read, ...remembered })
     // The entry of the refusal before is removed.
@@ -261,7 +261,7 @@ describe('a policy with a penalty', () => {
 
   test('sliding-window: a busy caller whose window begins with a refusal is admitted at no command more', async () => {
     const limits = [{ limit: 40, windowMs: HOUR }]
-    const charge = chargeOf('sliding-window', limits, { penalty: { ...penalty, after: 9 } })
+    const charge = createCharge('sliding-window', limits, { penalty: { ...penalty, after: 9 } })
     await billed(take([charge]), START_MS)
     await billed(take([{ ...charge, cost: 40 }]), START_MS + 1_000)
     for (let i = 0; i < 20; i++) await billed(take([charge]), START_MS + 2_000 + i)
@@ -273,11 +273,11 @@ describe('a policy with a penalty', () => {
 
 test('a decision over several algorithms costs what they do, but for one EVAL and one TIME', async () => {
   const charges: StoreCharge[] = [
-    chargeOf('sliding-window', [{ limit: 10, windowMs: 1_000 }]),
-    chargeOf('quota', [{ limit: 1_000, windowMs: 24 * HOUR }]),
-    chargeOf('token-bucket', [{ limit: 50, windowMs: 1_000 }]),
-    chargeOf('concurrency', [{ limit: 20, windowMs: 60_000 }]),
-    chargeOf('sliding-window', [{ limit: 5_000, windowMs: 1_000 }]),
+    createCharge('sliding-window', [{ limit: 10, windowMs: 1_000 }]),
+    createCharge('quota', [{ limit: 1_000, windowMs: 24 * HOUR }]),
+    createCharge('token-bucket', [{ limit: 50, windowMs: 1_000 }]),
+    createCharge('concurrency', [{ limit: 20, windowMs: 60_000 }]),
+    createCharge('sliding-window', [{ limit: 5_000, windowMs: 1_000 }]),
   ]
   await billed(take(charges), START_MS)
   const one = { eval: 1, time: 1 }
@@ -288,7 +288,7 @@ test('a decision over several algorithms costs what they do, but for one EVAL an
 })
 
 test.each<AlgorithmName>(EVERY_ALGORITHM)('%s: a peek writes nothing', async (name) => {
-  const charge = chargeOf(name, [{ limit: 10, windowMs: 1_000 }])
+  const charge = createCharge(name, [{ limit: 10, windowMs: 1_000 }])
   await billed(take([charge], { action: 'peek' }), START_MS)
   expect(await redis.client.exists(charge.key)).toBe(0)
 })
@@ -296,7 +296,7 @@ test.each<AlgorithmName>(EVERY_ALGORITHM)('%s: a peek writes nothing', async (na
 test.each(EVERY_ALGORITHM.filter((name) => ALGORITHMS[name].lease))(
   'permits that are leased by %s cost the commands of one decision',
   async (name) => {
-    const charge = chargeOf(name, [{ limit: 1_000, windowMs: HOUR }])
+    const charge = createCharge(name, [{ limit: 1_000, windowMs: HOUR }])
     const other = { ...charge, key: `${charge.key}:other` }
     for (let i = 0; i < 20; i++) {
       const leased = await billed(

@@ -7,7 +7,7 @@ import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'
 import { LUA } from '../../src/core/store/redis/more-lua.ts'
 import { RedisStore } from '../../src/core/store/redis/redis-store.ts'
 import { adaptNodeRedis } from '../../src/core/store/redis/tcp-clients.ts'
-import { capacityOf, EVERY_ALGORITHM, storeWith, take, unhurried } from '../support/charges.ts'
+import { EVERY_ALGORITHM, findCapacity, storeWith, take, unhurried } from '../support/charges.ts'
 import { refuseSeveralSlots } from '../support/cluster-script.ts'
 import { shareRedis } from '../support/own-redis.ts'
 import { settled } from '../support/virtual-clock.ts'
@@ -76,7 +76,7 @@ async function playEveryOrder<S extends Scenario>(
   const cluster = withHashSlots(gate.guard(store), { timeoutMs: TIMEOUT_MS, isCluster: true })
   const used = async (charge: StoreCharge) => {
     const { usage } = await store.decide(take([{ ...charge, counts: 'requests' }], { action: 'peek' }))
-    return capacityOf(charge) - (usage[0]?.[0]?.remaining ?? 0)
+    return findCapacity(charge) - (usage[0]?.[0]?.remaining ?? 0)
   }
   let played = 0
   for (let path: number[] | undefined = []; path; played++) {
@@ -155,19 +155,19 @@ describe('memory', () => {
   test('no more new identities are admitted than may be, and each is counted before it is known', async () => {
     const create = () => {
       const callers = [unhurried('sliding-window', 5), unhurried('sliding-window', 5)]
-      const newcomers = unhurried('sliding-window', 1, { counts: 'new-identities' })
-      return { callers, newcomers, requests: callers.map((caller) => take([caller, newcomers])) }
+      const newIdentities = unhurried('sliding-window', 1, { counts: 'new-identities' })
+      return { callers, newIdentities, requests: callers.map((caller) => take([caller, newIdentities])) }
     }
-    await playEveryOrder(createStore(), create, async ({ callers, newcomers }, { decisions, used }) => {
+    await playEveryOrder(createStore(), create, async ({ callers, newIdentities }, { decisions, used }) => {
       expect(granted(decisions)).toBe(1)
-      expect(await used(newcomers)).toBe(1)
+      expect(await used(newIdentities)).toBe(1)
       expect(await Promise.all(callers.map(used))).toEqual(decisions.map((decision) => decision.granted))
     })
   })
 
   test('what counts new identities elsewhere is charged before the slot in which they become known', async () => {
     const create = () => {
-      const newcomers = unhurried('sliding-window', 1, { counts: 'new-identities' })
+      const newIdentities = unhurried('sliding-window', 1, { counts: 'new-identities' })
       const pairs = [1, 2].map(() => {
         const own = unhurried('sliding-window', 5)
         const tag = own.key.slice(own.key.indexOf('{'))
@@ -176,11 +176,11 @@ describe('memory', () => {
           unhurried('sliding-window', 5, { key: `test:newcomers:${tag}`, counts: 'new-identities' }),
         ] as const
       })
-      return { newcomers, pairs, requests: pairs.map((pair) => take([...pair, newcomers])) }
+      return { newIdentities, pairs, requests: pairs.map((pair) => take([...pair, newIdentities])) }
     }
-    await playEveryOrder(createStore(), create, async ({ newcomers, pairs }, { decisions, used }) => {
+    await playEveryOrder(createStore(), create, async ({ newIdentities, pairs }, { decisions, used }) => {
       expect(granted(decisions)).toBe(1)
-      expect(await used(newcomers)).toBe(1)
+      expect(await used(newIdentities)).toBe(1)
       const known = await Promise.all(pairs.map(([own]) => used(own)))
       expect(known).toEqual(decisions.map((decision) => decision.granted))
     })
@@ -189,14 +189,14 @@ describe('memory', () => {
   test('a new identity that comes twice at once is known afterwards, and counted once or twice', async () => {
     const create = () => {
       const caller = unhurried('sliding-window', 5)
-      const newcomers = unhurried('sliding-window', 5, { counts: 'new-identities' })
-      const request = () => take([caller, newcomers])
-      return { caller, newcomers, requests: [request(), request()] }
+      const newIdentities = unhurried('sliding-window', 5, { counts: 'new-identities' })
+      const request = () => take([caller, newIdentities])
+      return { caller, newIdentities, requests: [request(), request()] }
     }
-    await playEveryOrder(createStore(), create, async ({ caller, newcomers }, { decisions, used }) => {
+    await playEveryOrder(createStore(), create, async ({ caller, newIdentities }, { decisions, used }) => {
       expect(granted(decisions)).toBe(2)
       expect(await used(caller)).toBe(2)
-      expect([1, 2]).toContain(await used(newcomers))
+      expect([1, 2]).toContain(await used(newIdentities))
     })
   })
 
@@ -230,15 +230,15 @@ describe('memory', () => {
     const gate = new Gate()
     const cluster = withHashSlots(gate.guard(store), { timeoutMs: TIMEOUT_MS, isCluster: true })
     const caller = unhurried('sliding-window', 5)
-    const newcomers = unhurried('sliding-window', 1, { counts: 'new-identities' })
+    const newIdentities = unhurried('sliding-window', 1, { counts: 'new-identities' })
     await store.decide(take([caller]))
-    const deciding = cluster.decide(take([caller, newcomers])).catch((error: unknown) => error)
+    const deciding = cluster.decide(take([caller, newIdentities])).catch((error: unknown) => error)
     await gate.open(0)
     await gate.open(0)
     await store.delete([caller.key])
     await gate.open(0)
     expect(await deciding).toBeInstanceOf(StoreError)
-    expect((await store.decide(take([caller, newcomers]))).granted).toBe(1)
+    expect((await store.decide(take([caller, newIdentities]))).granted).toBe(1)
   })
 
   test('what was charged before a slot gives no answer is given back', async () => {
@@ -252,8 +252,8 @@ describe('memory', () => {
       },
     })
     const cluster = withHashSlots(failing, { timeoutMs: TIMEOUT_MS, isCluster: true })
-    const [charged, away] = [unhurried('quota', 2), unhurried('quota', 9)]
-    await expect(cluster.decide(take([charged, away]))).rejects.toThrow('no answer')
+    const [charged, unavailable] = [unhurried('quota', 2), unhurried('quota', 9)]
+    await expect(cluster.decide(take([charged, unavailable]))).rejects.toThrow('no answer')
     expect((await store.decide(take([charged], { action: 'peek' }))).usage[0]?.[0]?.remaining).toBe(2)
   })
 

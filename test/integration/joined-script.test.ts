@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { LUA } from '../../src/core/store/redis/more-lua.ts'
 import { joinScript, listScriptArguments } from '../../src/core/store/redis/script.ts'
-import { chargeOf, take } from '../support/charges.ts'
+import { createCharge, take } from '../support/charges.ts'
 import { shareRedis } from '../support/own-redis.ts'
 
 const redis = shareRedis()
@@ -33,7 +33,7 @@ test.each([
   const script = `
     local redis = { call = redis.call, replicate_commands = ${replicateCommands} }
     ${joinScript('decide', new Set(['sorted-set']), LUA)}`
-  const request = take([chargeOf('sorted-set', [{ limit: 2, windowMs: 60_000 }])])
+  const request = take([createCharge('sorted-set', [{ limit: 2, windowMs: 60_000 }])])
   const keys = request.charges.map(({ key }) => key)
   const reply = await redis.eval(script, { keys, arguments: listScriptArguments(request).map(String) })
   expect(reply).toEqual([1, expect.any(Number), 1, 60_000, 0])

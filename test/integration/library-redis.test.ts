@@ -127,7 +127,7 @@ describe.each(Object.entries(CLIENTS))('%s', (_name, client) => {
     expect(keys).toEqual([expect.stringMatching(/^[\w-]+:default:w:\{[\w-]{22}\}$/)])
   })
 
-  test('answers an error of Redis as a store that is away', async () => {
+  test('answers an error of Redis as a store that is unavailable', async () => {
     const { prefix, limiter } = subject(client(), { limits: '5/1h' })
     await limiter.take('alice')
     const [key = ''] = await nodeRedis.keys(`${prefix}*`)
@@ -138,7 +138,7 @@ describe.each(Object.entries(CLIENTS))('%s', (_name, client) => {
   })
 })
 
-test('a leased limiter asks seldom, and reset() ends what it has leased', async () => {
+test('a leased limiter requests seldom, and reset() ends what it has leased', async () => {
   const { limiter } = subject(nodeRedis, { limits: '100000/1m', leases: 'auto' })
   for (let i = 0; i < 3_000; i++) await limiter.take('alice')
   await limiter.reset('alice')

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { START_MS } from '../support/arbitraries.ts'
-import { chargeOf, EVERY_ALGORITHM, TIERED_ALGORITHMS, take } from '../support/charges.ts'
+import { createCharge, EVERY_ALGORITHM, TIERED_ALGORITHMS, take } from '../support/charges.ts'
 import { shareRedis } from '../support/own-redis.ts'
 import { expectProperty } from '../support/property.ts'
 import { ScriptStore } from '../support/script-store.ts'
@@ -18,7 +18,7 @@ test.each(TIERED_ALGORITHMS)(
   '%s: a caller refused by the hourly limit has spent nothing of the second and minute limits',
   async (name) => {
     const script = new ScriptStore(redis)
-    const charge = chargeOf(name, LIMITS)
+    const charge = createCharge(name, LIMITS)
     // Begins with an hour of the clock, so that fixed windows do not begin anew on the way.
     let nowMs = Math.ceil(START_MS / 3_600_000) * 3_600_000
     for (let i = 0; i < 240; i++, nowMs += 1_000) {
@@ -38,7 +38,7 @@ test.each(TIERED_ALGORITHMS)(
 test.each(EVERY_ALGORITHM)('%s refuses, and not a byte of any other charge is changed', async (name) => {
   const script = new ScriptStore(redis)
   const charges = EVERY_ALGORITHM.map((other) =>
-    chargeOf(other, [{ limit: other === name ? 2 : 100, windowMs: 60_000 }]),
+    createCharge(other, [{ limit: other === name ? 2 : 100, windowMs: 60_000 }]),
   )
   const dumps = () => Promise.all(charges.map(({ key }) => redis.dump(key)))
   for (let i = 0; i < 2; i++) expect((await script.decide(take(charges), START_MS * 1000)).granted).toBe(1)
@@ -65,7 +65,7 @@ test('sliding-window finds the exact moment for any cost, however its entries li
       fc.double({ min: 0, max: 1, noNaN: true }),
       async (gaps, units, share) => {
         const limit = gaps.length * units
-        const charge = chargeOf('sliding-window', [{ limit, windowMs }])
+        const charge = createCharge('sliding-window', [{ limit, windowMs }])
         let ms = START_MS
         const dates = gaps.map((gapMs) => (ms += gapMs))
         for (const [index, date] of dates.entries()) {

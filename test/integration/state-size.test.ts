@@ -1,6 +1,6 @@
 import { expect, inject, test } from 'vitest'
 import { START_MS } from '../support/arbitraries.ts'
-import { chargeOf, take } from '../support/charges.ts'
+import { createCharge, take } from '../support/charges.ts'
 import { shareRedis } from '../support/own-redis.ts'
 import { ScriptStore } from '../support/script-store.ts'
 
@@ -23,9 +23,9 @@ const ADMISSIONS = inject('fuzz').isLong ? 10_000 : 1_500
 test(`a quota, a fixed window and a token bucket take as many bytes after 10 admissions as after ${ADMISSIONS}`, async () => {
   const script = new ScriptStore(redis)
   const charges = [
-    chargeOf('quota', BUDGET),
-    chargeOf('fixed-window', BUDGET),
-    chargeOf('token-bucket', [{ limit: 299, windowMs: MINUTE }]),
+    createCharge('quota', BUDGET),
+    createCharge('fixed-window', BUDGET),
+    createCharge('token-bucket', [{ limit: 299, windowMs: MINUTE }]),
   ]
   const bytes = () => Promise.all(charges.map(({ key }) => redis.memoryUsage(key)))
   const seen: unknown[] = []

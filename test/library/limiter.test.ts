@@ -164,8 +164,8 @@ describe('a policy with a penalty', () => {
     expect(await limiter.take('alice')).toMatchObject({ granted: true })
   })
 
-  test('gives penalties in each process by itself while the store is away', async () => {
-    const store = { isRemote: true, timeoutMs: 500, open: () => new AwayStore() }
+  test('gives penalties in each process by itself while the store is unavailable', async () => {
+    const store = { isRemote: true, timeoutMs: 500, open: () => new UnavailableStore() }
     const { limiter } = subject({ ...options, store: store as never, log: () => {} })
     for (let i = 0; i < 5; i++) await limiter.take('alice')
     expect(await limiter.take('alice')).toMatchObject({ degraded: 'local', limits: [{ penaltyMs: 60_000 }] })
@@ -173,7 +173,7 @@ describe('a policy with a penalty', () => {
 })
 
 /** As a store that is out of reach. */
-class AwayStore extends MemoryStore {
+class UnavailableStore extends MemoryStore {
   constructor() {
     super(() => START_MS)
   }
@@ -328,7 +328,7 @@ describe('quota() by the calendar', () => {
 })
 
 describe('waitFor()', () => {
-  test('waits exactly as long as it is told to', async () => {
+  test('waits exactly as long as it is reported to', async () => {
     vi.useFakeTimers({ now: START_MS })
     try {
       const limiter = createLimiter({ limits: '2/1s, 3/1m' })
@@ -445,7 +445,7 @@ describe('hold()', () => {
     expect((await limiter.peek('alice')).granted).toBe(true)
   })
 
-  test('is released once, and charges rates beside it', async () => {
+  test('is released once, and charges rates alongside it', async () => {
     const policies = [
       { name: 'jobs', ...concurrency(2) },
       { name: 'starts', ...slidingWindow('3/1m') },

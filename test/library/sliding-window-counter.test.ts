@@ -3,12 +3,12 @@ import { memoryStore, OptionError, SlidingWindowCounter } from '../../src/index.
 
 test('counters of one store share a count by name and identity', async () => {
   const store = memoryStore()
-  const counterOf = (name: string, identity: string) =>
+  const findCounter = (name: string, identity: string) =>
     new SlidingWindowCounter({ window: '1h', store, name, identity })
-  await counterOf('errors', 'alice').add(2)
-  expect(await counterOf('errors', 'alice').get()).toBe(2)
-  expect(await counterOf('errors', 'bob').get()).toBe(0)
-  expect(await counterOf('calls', 'alice').get()).toBe(0)
+  await findCounter('errors', 'alice').add(2)
+  expect(await findCounter('errors', 'alice').get()).toBe(2)
+  expect(await findCounter('errors', 'bob').get()).toBe(0)
+  expect(await findCounter('calls', 'alice').get()).toBe(0)
 })
 
 test.each([

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import type { Calendar, CalendarUnit } from '../../src/core/model/limits.ts'
 import { openCalendar, readCalendarLimits } from '../../src/core/options/calendar.ts'
 import { forwardUs } from '../support/arbitraries.ts'
-import { chargeOf, retryAfterMs, take } from '../support/charges.ts'
+import { createCharge, retryAfterMs, take } from '../support/charges.ts'
 import { expectProperty } from '../support/property.ts'
 import { TIMED_STORES } from '../support/timed-stores.ts'
 
@@ -107,7 +107,7 @@ describe.each(TIMED_STORES)('%s', (_name, { open: openStore, gapUs, expectProper
           const [before, after] = [open(settings), open({ ...settings, ...change })]
           const [{ windowMs = 0 } = {}] =
             readCalendarLimits({ algorithm: 'quota', limits: `1/${settings.unit}` }, () => expect.unreachable()) ?? []
-          const key = chargeOf('quota', []).key
+          const key = createCharge('quota', []).key
           let [nowMs, latestMs, endMs, used, isChanged] = [startMs, 0, 0, 0, false]
           /** Units by the end of the window that the calendar has at the latest admission so far. */
           const admitted = new Map<number, number>()
@@ -121,7 +121,7 @@ describe.each(TIMED_STORES)('%s', (_name, { open: openStore, gapUs, expectProper
             const callerMs = nowMs + Math.floor(step.skew * maxMs)
             const skewed = { ...calendar, findEnds: () => calendar.findEnds(callerMs) }
             const limits = [{ limit: LIMIT, windowMs, calendar: skewed }]
-            const request = take([chargeOf('quota', limits, { key, cost: step.cost })])
+            const request = take([createCharge('quota', limits, { key, cost: step.cost })])
             const isRunning = endMs > nowMs
             const expected = isRunning ? { used, endMs } : { used: 0, endMs: calendar.findEnds(nowMs)[1] as number }
             const fits = expected.used + step.cost <= LIMIT
@@ -164,7 +164,7 @@ describe.each(TIMED_STORES)('%s', (_name, { open: openStore, gapUs, expectProper
       const callerMs = nowMs + days * DAY_MS
       const windowMs = 31 * DAY_MS + 3_600_000
       const skewed = { ...calendar, findEnds: () => calendar.findEnds(callerMs) }
-      const charge = chargeOf('quota', [{ limit: LIMIT, windowMs, calendar: skewed }])
+      const charge = createCharge('quota', [{ limit: LIMIT, windowMs, calendar: skewed }])
       const { usage } = await openStore().decide(take([charge]), nowMs * 1000)
       const [callerStartMs = 0] = calendar.findEnds(callerMs)
       expect(usage[0]?.[0]?.resetMs).toBe(days < 0 ? windowMs : callerStartMs - nowMs)

@@ -45,13 +45,13 @@ test('a decision over several slots equals one script call, whatever is asked', 
     fc.asyncProperty(anyCharges, anyCounts, fc.array(action, LONG), async (charges, counts, actions) => {
       let nowUs = START_MS * 1000
       const cluster = new ClusterScript()
-      const twin = new MemoryStore(() => nowUs / 1000)
+      const implementation = new MemoryStore(() => nowUs / 1000)
       const configured = charges.map((charge) => ({ before: charge, after: charge }))
       for (const { gapUs, action, permits, leaseMs, demands, blocks } of actions) {
         nowUs += gapUs
-        const asked = blocking(counting(demanded(configured, demands), counts), blocks)
-        const request = take(asked, { action, permits, leaseMs })
-        expect(await cluster.decide(request, nowUs)).toEqual(await twin.decide(request))
+        const requested = blocking(counting(demanded(configured, demands), counts), blocks)
+        const request = take(requested, { action, permits, leaseMs })
+        expect(await cluster.decide(request, nowUs)).toEqual(await implementation.decide(request))
       }
     }),
     400,

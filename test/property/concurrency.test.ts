@@ -4,7 +4,7 @@ import { type ConcurrencyState, concurrency, releaseSlot, renewSlot } from '../.
 import { findMinRemaining } from '../../src/core/algorithms/decide.ts'
 import type { StoreCharge } from '../../src/core/model/charge.ts'
 import { LONG, START_MS } from '../support/arbitraries.ts'
-import { chargeOf, take } from '../support/charges.ts'
+import { createCharge, take } from '../support/charges.ts'
 import { TIMED_STORES } from '../support/timed-stores.ts'
 
 const anyLimit = fc.record({ limit: fc.integer({ min: 1, max: 12 }), windowMs: fc.integer({ min: 1, max: 3_000 }) })
@@ -20,7 +20,7 @@ describe.each(TIMED_STORES)('%s', (_name, { open, gapUs, expectProperty }) => {
     await expectProperty(
       fc.asyncProperty(anyLimit, fc.array(fc.record({ gapUs, ...anyAction }), LONG), async (each, actions) => {
         const { limit, windowMs } = each
-        const charge = chargeOf('concurrency', [each])
+        const charge = createCharge('concurrency', [each])
         const store = open()
         let state: ConcurrencyState | undefined
         const admitted: StoreCharge[] = []
@@ -64,14 +64,14 @@ describe.each(TIMED_STORES)('%s', (_name, { open, gapUs, expectProperty }) => {
     await expectProperty(
       fc.asyncProperty(fc.array(anyTaking, LONG), async (takings) => {
         const limit = 1_000
-        const { key } = chargeOf('concurrency', [{ limit, windowMs: 1 }])
+        const { key } = createCharge('concurrency', [{ limit, windowMs: 1 }])
         const store = open()
         let nowMs = START_MS
         let latestMs = 0
         for (const { gapMs, windowMs } of takings) {
           nowMs += gapMs
           if (store.expiresAtMs(key) < nowMs) latestMs = 0
-          await store.decide(take([chargeOf('concurrency', [{ limit, windowMs }], { key })]), nowMs * 1000)
+          await store.decide(take([createCharge('concurrency', [{ limit, windowMs }], { key })]), nowMs * 1000)
           latestMs = Math.max(latestMs, nowMs + windowMs)
           expect(store.expiresAtMs(key)).toBeGreaterThanOrEqual(latestMs)
         }

@@ -19,7 +19,7 @@ import {
   START_MS,
   satisfiable,
 } from '../support/arbitraries.ts'
-import { chargeOf, EVERY_ALGORITHM, retryAfterMs, take } from '../support/charges.ts'
+import { createCharge, EVERY_ALGORITHM, retryAfterMs, take } from '../support/charges.ts'
 import { connectRedis } from '../support/redis-client.ts'
 import { ScriptStore } from '../support/script-store.ts'
 import { REDIS, TIMED_STORES } from '../support/timed-stores.ts'
@@ -48,12 +48,12 @@ describe.each(TIMED_STORES)('%s', (_name, { open, gapUs, configured, expectPrope
         fc.asyncProperty(charges, anyBlocks, fc.array(action, LONG), async (charges, usualBlocks, actions) => {
           let nowUs = START_MS * 1000
           const store = open()
-          const twin = new MemoryStore(() => nowUs / 1000)
+          const implementation = new MemoryStore(() => nowUs / 1000)
           for (const { gapUs, action, permits, leaseMs, demands, counts, blocks = usualBlocks } of actions) {
             nowUs += gapUs
-            const asked = blocking(counting(demanded(charges, demands), counts), blocks)
-            const request = take(asked, { action, permits, leaseMs })
-            expect(await store.decide(request, nowUs)).toEqual(await twin.decide(request))
+            const requested = blocking(counting(demanded(charges, demands), counts), blocks)
+            const request = take(requested, { action, permits, leaseMs })
+            expect(await store.decide(request, nowUs)).toEqual(await implementation.decide(request))
           }
         }),
         NUM_RUNS,
@@ -154,11 +154,11 @@ describe.each(TIMED_STORES)('%s', (_name, { open, gapUs, configured, expectPrope
 
   describe.each(EVERY_ALGORITHM)('%s', (name) => {
     test('it and its twin agree on what a shorter window has let go of while it was busy', async () => {
-      const wide = chargeOf(name, [{ limit: 300, windowMs: 1_000 }])
+      const wide = createCharge(name, [{ limit: 300, windowMs: 1_000 }])
       const narrow = { ...wide, limits: [{ limit: 300, windowMs: 10 }] }
       let nowUs = START_MS * 1000
       const store = open()
-      const twin = new MemoryStore(() => nowUs / 1000)
+      const implementation = new MemoryStore(() => nowUs / 1000)
       for (const [afterMs, charge, cost] of [
         [0, wide, 100],
         [5, wide, 70],
@@ -167,7 +167,7 @@ describe.each(TIMED_STORES)('%s', (_name, { open, gapUs, configured, expectPrope
       ] as const) {
         nowUs = (START_MS + afterMs) * 1000
         const request = take([{ ...charge, cost }])
-        expect(await store.decide(request, nowUs)).toEqual(await twin.decide(request))
+        expect(await store.decide(request, nowUs)).toEqual(await implementation.decide(request))
       }
     })
 
@@ -256,23 +256,23 @@ describe.each(SETTLEABLE)('%s', (name) => {
       fc.asyncProperty(anyConfigured(name), fc.array(action, LONG), async (configured, actions) => {
         const store = new ScriptStore(redis)
         let nowUs = START_MS * 1000
-        const twin = new MemoryStore(() => nowUs / 1000)
+        const implementation = new MemoryStore(() => nowUs / 1000)
         const charged: { readonly charge: StoreCharge; readonly atMs: number }[] = []
         for (const { gapUs, demands, back, units } of actions) {
           nowUs += gapUs
           const [charge] = demanded([configured], demands) as [StoreCharge]
           const request = take([charge])
           const decision = await store.decide(request, nowUs)
-          expect(decision).toEqual(await twin.decide(request))
+          expect(decision).toEqual(await implementation.decide(request))
           if (decision.granted > 0) charged.push({ charge, atMs: decision.nowMs })
           const chosen = charged.at(-back)
           if (!chosen) continue
           settled++
           const differences = [{ charge: chosen.charge, units: Math.max(units, -chosen.charge.cost) }]
           await store.settle(differences, chosen.atMs, nowUs)
-          await twin.settle(differences, chosen.atMs)
+          await implementation.settle(differences, chosen.atMs)
           const look = take([charge], { action: 'peek' })
-          expect(await store.decide(look, nowUs)).toEqual(await twin.decide(look))
+          expect(await store.decide(look, nowUs)).toEqual(await implementation.decide(look))
         }
       }),
       2 * NUM_RUNS,

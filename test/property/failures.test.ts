@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { anyCharge, forwardUs, LONG, START_MS } from '../support/arbitraries.ts'
-import { capacityOf, type EVERY_ALGORITHM, EXACT_ALGORITHMS, take } from '../support/charges.ts'
+import { type EVERY_ALGORITHM, EXACT_ALGORITHMS, findCapacity, take } from '../support/charges.ts'
 import { TIMED_STORES, type Trial } from '../support/timed-stores.ts'
 
 const NUM_RUNS = 200
@@ -71,7 +71,7 @@ describe.each(TIMED_STORES)('%s', (_name, trial) => {
       })
     })
 
-    test('no window holds more failures than its limit and those that were in flight beside it', async () => {
+    test('no window holds more failures than its limit and those that were in flight alongside it', async () => {
       await play(trial, algorithm, ({ charge, failures, nowMs }) => {
         for (const { limit, windowMs } of charge.limits) {
           const held = failures.filter(({ atMs }) => atMs > nowMs - windowMs).length
@@ -82,16 +82,16 @@ describe.each(TIMED_STORES)('%s', (_name, trial) => {
   })
 
   describe.each(['fixed-window', 'quota', 'token-bucket'] as const)('%s', (algorithm) => {
-    test('no more fail than the limits and those that were in flight beside them allow', async () => {
+    test('no more fail than the limits and those that were in flight alongside them allow', async () => {
       await play(trial, algorithm, ({ charge, failures, nowMs }) => {
         for (const { limit, windowMs } of charge.limits) {
           const elapsedMs = nowMs - START_MS
           // Windows that were begun, by the clock or by failures; or what was refilled.
           const windows = algorithm === 'token-bucket' ? elapsedMs / windowMs : Math.ceil(elapsedMs / windowMs) + 1
-          const most = algorithm === 'token-bucket' ? capacityOf(charge) + windows * limit : windows * limit
+          const most = algorithm === 'token-bucket' ? findCapacity(charge) + windows * limit : windows * limit
           // In each window anew, those in flight may come on top; a bucket goes into debt by them once.
-          const beside = (algorithm === 'token-bucket' ? 1 : windows) * (MOST_IN_FLIGHT - 1)
-          expect(failures.length).toBeLessThanOrEqual(Math.floor(most) + beside)
+          const alongside = (algorithm === 'token-bucket' ? 1 : windows) * (MOST_IN_FLIGHT - 1)
+          expect(failures.length).toBeLessThanOrEqual(Math.floor(most) + alongside)
         }
       })
     })

@@ -9,7 +9,7 @@ import type { Store } from '../../src/core/model/store.ts'
 import { START_MS } from '../support/arbitraries.ts'
 import { callContext } from '../support/call-context.ts'
 import { Calls } from '../support/calls.ts'
-import { chargeOf, EXACT_ALGORITHMS, storeWith, take } from '../support/charges.ts'
+import { createCharge, EXACT_ALGORITHMS, storeWith, take } from '../support/charges.ts'
 import { TIMED_STORES, type TimedStore } from '../support/timed-stores.ts'
 import { type Admission, expectNoSpanOver, expectNoWindowOver } from '../support/windows.ts'
 
@@ -77,10 +77,10 @@ const anyLimit = fc.record({
   windowMs: fc.constantFrom(500, 1_000, 3_000, 10_000),
 })
 
-function anyRuleOf(algorithm: AlgorithmName): fc.Arbitrary<StoreCharge> {
+function anyCharge(algorithm: AlgorithmName): fc.Arbitrary<StoreCharge> {
   if (ALGORITHMS[algorithm].hasBurst) {
     const burst = fc.integer({ min: 100, max: 800 })
-    return fc.tuple(anyLimit, burst).map(([limit, burst]) => chargeOf(algorithm, [limit], { burst }))
+    return fc.tuple(anyLimit, burst).map(([limit, burst]) => createCharge(algorithm, [limit], { burst }))
   }
   // What is wrong about one window shows only where no longer one refuses first.
   const growth = fc.constantFrom(0, 2, 2)
@@ -88,7 +88,7 @@ function anyRuleOf(algorithm: AlgorithmName): fc.Arbitrary<StoreCharge> {
     .tuple(fc.uniqueArray(anyLimit, { minLength: 1, maxLength: 3, selector: ({ windowMs }) => windowMs }), growth)
     .map(([limits, growth]) => {
       const byWindow = limits.toSorted((a, b) => a.windowMs - b.windowMs)
-      return chargeOf(
+      return createCharge(
         algorithm,
         byWindow.map(({ limit, windowMs }, place) => ({ limit: limit * (1 + growth * place), windowMs })),
       )
@@ -102,7 +102,7 @@ function expectStrict({ algorithm, limits, burst }: StoreCharge, { admitted, cha
     if (ALGORITHMS[algorithm].isLog) expectNoWindowOver(limit, windowMs, sorted)
     else if (ALGORITHMS[algorithm].hasBurst) expectNoSpanOver(burst ?? limit, limit / windowMs, sorted)
     else {
-      const starts = startsOf(algorithm, chargedAtMs, windowMs)
+      const starts = findStarts(algorithm, chargedAtMs, windowMs)
       for (const start of new Set(starts)) {
         const units = sorted.filter(({ ms }) => ms >= start && ms < start + windowMs).map(({ cost }) => cost)
         expect(units.reduce((sum, cost) => sum + cost, 0)).toBeLessThanOrEqual(limit)
@@ -115,7 +115,7 @@ function expectStrict({ algorithm, limits, burst }: StoreCharge, { admitted, cha
 }
 
 /** When the windows began that something was charged to. */
-function startsOf(algorithm: AlgorithmName, chargedAtMs: readonly number[], windowMs: number): number[] {
+function findStarts(algorithm: AlgorithmName, chargedAtMs: readonly number[], windowMs: number): number[] {
   const starts: number[] = []
   for (const ms of chargedAtMs) {
     if (ms < (starts.at(-1) ?? Number.NEGATIVE_INFINITY) + windowMs) continue
@@ -214,7 +214,7 @@ async function play(network: Network, charge: StoreCharge, steps: readonly Step[
         network.nowMs += 4 * longestMs
         if (ALGORITHMS[charge.algorithm].lease === 'windowed') {
           await askAll(point, 1)
-          const startMs = startsOf(charge.algorithm, network.chargedAtMs, shortestMs).at(-1) ?? 0
+          const startMs = findStarts(charge.algorithm, network.chargedAtMs, shortestMs).at(-1) ?? 0
           const lateMs = startMs + Math.floor(((100 - beforeEndPercent) * shortestMs) / 100)
           network.nowMs = Math.max(network.nowMs, lateMs)
         }
@@ -252,7 +252,7 @@ async function play(network: Network, charge: StoreCharge, steps: readonly Step[
 
 /** A caller far from its limit, then leases of one point of presence, of which the others know nothing. */
 async function playUpToAStep(store: TimedStore, stepBackMs: number): Promise<Network> {
-  const charge = chargeOf('sliding-window', [{ limit: 400, windowMs: 10_000 }])
+  const charge = createCharge('sliding-window', [{ limit: 400, windowMs: 10_000 }])
   const network = new Network(store, 'auto')
   const ask = async (point: number, times: number) => {
     for (let i = 0; i < times; i++) {
@@ -290,7 +290,7 @@ describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
     async ({ name, size }) => {
       await expectProperty(
         fc.asyncProperty(
-          anyRuleOf(name),
+          anyCharge(name),
           fc.array(anyStep, { minLength: 40, maxLength: 100, size: 'max' }),
           async (charge, steps) => {
             const network = new Network(open(), size)
@@ -315,7 +315,7 @@ describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
   test.each(EXACT_ALGORITHMS)(
     'Leases of %s: permits spent at the end of their lease are still counted a window later',
     async (name) => {
-      const charge = chargeOf(name, [{ limit: 400, windowMs: 1_000 }])
+      const charge = createCharge(name, [{ limit: 400, windowMs: 1_000 }])
       const network = new Network(open(), 10)
       const ask = async (point: number, times: number) => {
         for (let i = 0; i < times; i++) {
@@ -323,7 +323,7 @@ describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
           await network.settle()
         }
       }
-      for (let asked = 0; asked < 20; asked++) {
+      for (let requested = 0; requested < 20; requested++) {
         await ask(0, 1)
         network.nowMs += 10
       }

@@ -36,7 +36,7 @@ const limits = fc.uniqueArray(
 )
 const gapMs = fc.oneof(fc.constant(0), fc.integer({ min: 0, max: 50 }), fc.integer({ min: 0, max: 2_000 }))
 
-function textOf(limits: readonly Limit[]): string {
+function readText(limits: readonly Limit[]): string {
   return limits.map(({ limit, windowMs }) => `${limit}/${windowMs}ms`).join(', ')
 }
 
@@ -83,7 +83,7 @@ test.each([
   await expectProperty(
     fc.asyncProperty(limits, steps, async (limits, steps) => {
       const withoutRefunds = steps.filter(({ way }) => way !== 'refund')
-      const admitted = await traffic([{ name: 'p', ...make(textOf(limits)) }], withoutRefunds)
+      const admitted = await traffic([{ name: 'p', ...make(readText(limits)) }], withoutRefunds)
       for (const { limit, windowMs } of limits) expectNoWindowOver(limit, windowMs, admitted)
     }),
     100,
@@ -93,7 +93,7 @@ test.each([
 test('fixedWindow: no window of the clock grants more than its limit, less what was given back', async () => {
   await expectProperty(
     fc.asyncProperty(limits, steps, async (limits, steps) => {
-      const admitted = await traffic([{ name: 'p', ...fixedWindow(textOf(limits)) }], steps)
+      const admitted = await traffic([{ name: 'p', ...fixedWindow(readText(limits)) }], steps)
       for (const { limit, windowMs } of limits) {
         const windows = Map.groupBy(admitted, ({ ms }) => Math.floor(ms / windowMs))
         for (const inWindow of windows.values()) {
@@ -109,7 +109,7 @@ test('tokenBucket: no true window grants more than the bucket and what is refill
   await expectProperty(
     fc.asyncProperty(limits, fc.integer({ min: 4, max: 60 }), steps, async ([rate], burst, steps) => {
       const { limit, windowMs } = rate as Limit
-      const admitted = await traffic([{ name: 'p', ...tokenBucket(textOf([rate as Limit]), { burst }) }], steps)
+      const admitted = await traffic([{ name: 'p', ...tokenBucket(readText([rate as Limit]), { burst }) }], steps)
       for (const spanMs of [1, windowMs, 3 * windowMs]) {
         expectNoWindowOver(burst + Math.ceil((spanMs * limit) / windowMs), spanMs, admitted)
       }
@@ -121,10 +121,10 @@ test('tokenBucket: no true window grants more than the bucket and what is refill
 const MAKERS = { slidingWindow, sortedSet, fixedWindow, quota } as const
 const anyPolicies = fc
   .array(fc.tuple(fc.constantFrom(...Object.values(MAKERS)), limits), { minLength: 1, maxLength: 3 })
-  .map((made) => made.map(([maker, limits], index) => ({ name: `p${index}`, ...maker(textOf(limits)) })))
+  .map((made) => made.map(([maker, limits], index) => ({ name: `p${index}`, ...maker(readText(limits)) })))
 
 describe('a refusal, of any policies together', () => {
-  test('tells the shortest time after which the same is granted, and changes nothing', async () => {
+  test('reports the shortest time after which the same is granted, and changes nothing', async () => {
     await expectProperty(
       fc.asyncProperty(anyPolicies, steps, fc.integer({ min: 1, max: 4 }), async (policies, steps, cost) => {
         const clock = { now: START_MS }

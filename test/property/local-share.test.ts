@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { scaleToLocalShare } from '../../src/core/engine/engine.ts'
 import type { StoreCharge } from '../../src/core/model/charge.ts'
 import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'
-import { chargeOf, EVERY_ALGORITHM, take } from '../support/charges.ts'
+import { createCharge, EVERY_ALGORITHM, take } from '../support/charges.ts'
 import { expectProperty } from '../support/property.ts'
 
 /** Charges of which a request fits into limits that nobody has used, as configurations are. */
@@ -14,7 +14,7 @@ const anyFitting: fc.Arbitrary<StoreCharge> = fc
     fc.constantFrom(...EVERY_ALGORITHM).map((algorithm) => {
       const limit = cost + reserved + room
       const burst = algorithm === 'token-bucket' ? { burst: limit } : {}
-      return chargeOf(algorithm, [{ limit, windowMs: 60_000 }], { cost, reserved, ...burst })
+      return createCharge(algorithm, [{ limit, windowMs: 60_000 }], { cost, reserved, ...burst })
     }),
   )
 /** Not any double: most of those are tiny, and nothing is reserved of a tiny share. */

@@ -23,7 +23,7 @@ import {
   START_MS,
 } from '../support/arbitraries.ts'
 import { callContext } from '../support/call-context.ts'
-import { capacityOf, chargeOf, EVERY_ALGORITHM, EXACT_ALGORITHMS, take } from '../support/charges.ts'
+import { createCharge, EVERY_ALGORITHM, EXACT_ALGORITHMS, findCapacity, take } from '../support/charges.ts'
 import { expectProperty } from '../support/property.ts'
 import { OBJECTS, REDIS, type TimedStore } from '../support/timed-stores.ts'
 import { type Admission, expectNoSpanOver, expectNoWindowOver } from '../support/windows.ts'
@@ -34,7 +34,7 @@ function createMirrorWatch() {
 }
 
 /** A store that decides at the time of the test. */
-function storeOf(timed: TimedStore, nowUs: () => number): Store {
+function createStore(timed: TimedStore, nowUs: () => number): Store {
   const decide = (request: DecisionRequest): Promise<Decision> => timed.decide(request, nowUs())
   return { kind: 'timed', decide } as Partial<Store> as Store
 }
@@ -83,11 +83,11 @@ async function admittedOver(
 ): Promise<Admission[]> {
   let nowUs = START_MS * 1000
   let delayUs = 0
-  const old = storeOf(openOld(), () => nowUs)
-  const next = storeOf(openNew(), () => nowUs + skewUs + delayUs)
+  const old = createStore(openOld(), () => nowUs)
+  const next = createStore(openNew(), () => nowUs + skewUs + delayUs)
   const now = () => nowUs / 1000
   const watch = createMirrorWatch()
-  const beside = withMirror(old, { mirror: next, now, timeoutMs: 60_000, watch, log: () => {} })
+  const alongside = withMirror(old, { mirror: next, now, timeoutMs: 60_000, watch, log: () => {} })
   const beginsAt = Math.floor(begins * traffic.length)
   const movesAt = beginsAt + Math.floor(lasts * (traffic.length - beginsAt))
   let begunUs = nowUs
@@ -98,10 +98,10 @@ async function admittedOver(
     nowUs += gapUs
     if (index === beginsAt) begunUs = nowUs
     // All that was to be charged has been.
-    if (index === movesAt) nowUs = Math.max(nowUs, latestUs, begunUs + Math.ceil(forgetsAfterMs(charge) * 1000))
+    if (index === movesAt) nowUs = Math.max(nowUs, latestUs, begunUs + Math.ceil(findDropMs(charge) * 1000))
     delayUs = index < movesAt ? lateUs : 0
     latestUs = Math.max(latestUs, nowUs + delayUs)
-    const store = index < beginsAt ? old : index < movesAt ? beside : next
+    const store = index < beginsAt ? old : index < movesAt ? alongside : next
     const background: Promise<unknown>[] = []
     const request = take([{ ...charge, cost }], {
       action,
@@ -111,25 +111,25 @@ async function admittedOver(
     if (index === movesAt) {
       const { usage } = await next.decide({ ...request, action: 'peek' })
       const oldMs = Math.max(0, penaltyUntilMs - nowUs / 1000)
-      expect(blockedMsOf(usage)).toBeLessThanOrEqual(oldMs + MOST_DELAY_US / 1000 + 1)
+      expect(findBlockedMs(usage)).toBeLessThanOrEqual(oldMs + MOST_DELAY_US / 1000 + 1)
     }
     const { granted, usage } = await store.decide(request, callContext(background))
     await Promise.all(background)
     // Clocks may differ by part of a millisecond.
     if (store === next && nowUs / 1000 < penaltyUntilMs - 1) expect(granted).toBe(0)
-    if (store !== next) penaltyUntilMs = Math.max(penaltyUntilMs, nowUs / 1000 + blockedMsOf(usage))
+    if (store !== next) penaltyUntilMs = Math.max(penaltyUntilMs, nowUs / 1000 + findBlockedMs(usage))
     if (granted > 0) admitted.push({ ms: nowUs / 1000, cost: granted * cost })
   }
   expect(watch.counts.failures).toBe(0)
   return admitted
 }
 
-function blockedMsOf([limits]: Decision['usage']): number {
+function findBlockedMs([limits]: Decision['usage']): number {
   return limits?.[0]?.penaltyMs ?? 0
 }
 
 /** After this, what was charged before the move began matters no more. */
-function forgetsAfterMs(charge: StoreCharge): number {
+function findDropMs(charge: StoreCharge): number {
   const longestMs = findLongestMs(charge)
   const fullMs = charge.burst === undefined ? longestMs : (longestMs * charge.burst) / (charge.limits[0]?.limit ?? 1)
   return Math.max(fullMs, charge.penalty?.durationMs ?? 0)
@@ -154,7 +154,7 @@ describe.each([
       fc.asyncProperty(anyCharge('token-bucket'), move, async (charge, moved) => {
         const admitted = await admittedOver(charge, stores, moved)
         const { limit, windowMs } = charge.limits[0] as StoreCharge['limits'][number]
-        expectNoSpanOver(capacityOf(charge), limit / windowMs, admitted)
+        expectNoSpanOver(findCapacity(charge), limit / windowMs, admitted)
       }),
       60,
     )
@@ -199,7 +199,7 @@ const MIXED: fc.Arbitrary<StoreCharge[]> = fc.array(
   },
 )
 
-test('what is charged beside from the start stands as in the store, whatever is asked, settled and released', async () => {
+test('what is charged alongside from the start stands as in the store, whatever is asked, settled and released', async () => {
   const action = fc.record({
     gapUs: forwardUs.map((us) => us - (us % 1000)),
     action: fc.constantFrom('take', 'take', 'take-up-to', 'peek', 'record'),
@@ -214,30 +214,30 @@ test('what is charged beside from the start stands as in the store, whatever is 
       const charges = blocking(mixed, blocks)
       let nowMs = Math.ceil(START_MS)
       const [store, shadow] = [new MemoryStore(() => nowMs), new MemoryStore(() => nowMs)]
-      const beside = withMirror(store, { mirror: shadow, now: () => nowMs, timeoutMs: 60_000, log: () => {} })
+      const alongside = withMirror(store, { mirror: shadow, now: () => nowMs, timeoutMs: 60_000, log: () => {} })
       const configured = charges.map((charge) => ({ before: charge, after: charge }))
       for (const { gapUs, action, permits, demands, counts, afterwards, units } of actions) {
         nowMs += gapUs / 1000
-        const asked = counting(demanded(configured, demands), counts).map((charge) => ({
+        const requested = counting(demanded(configured, demands), counts).map((charge) => ({
           ...charge,
           // How much of a part such a charge was charged cannot be told.
           mode: action === 'take-up-to' ? 'enforce' : charge.mode,
           needsSettlement: true,
         }))
-        const request = take(asked, { action, permits })
+        const request = take(requested, { action, permits })
         const background: Promise<unknown>[] = []
-        const decision = await beside.decide(request, callContext(background))
+        const decision = await alongside.decide(request, callContext(background))
         if (decision.granted > 0 && action !== 'peek') {
           const slots = request.charges.filter(({ slot }) => slot !== undefined)
           const charged = request.charges.filter(({ counts, algorithm }, index) => {
             const hasFitted = decision.usage[index]?.every(({ retryAfterMs }) => retryAfterMs === 0)
             return algorithm !== 'concurrency' && (action === 'record' || (counts !== 'failures' && hasFitted))
           })
-          if (afterwards === 'release') await beside.release(slots)
-          if (afterwards === 'renew') await beside.renew(slots)
-          if (afterwards === 'forget') await beside.delete(asked.map(({ key }) => key))
+          if (afterwards === 'release') await alongside.release(slots)
+          if (afterwards === 'renew') await alongside.renew(slots)
+          if (afterwards === 'forget') await alongside.delete(requested.map(({ key }) => key))
           if (afterwards === 'settle') {
-            await beside.settle(
+            await alongside.settle(
               charged.map((charge) => ({ charge: charge, units })),
               decision.nowMs,
             )
@@ -251,7 +251,7 @@ test('what is charged beside from the start stands as in the store, whatever is 
       }
       // As many more refusals lead to a block in both.
       for (let i = 0; i < 5; i++) {
-        const refused = take(charges.map((charge) => ({ ...charge, cost: capacityOf(charge) + 1 })))
+        const refused = take(charges.map((charge) => ({ ...charge, cost: findCapacity(charge) + 1 })))
         expect(await shadow.decide(refused)).toEqual(await store.decide(refused))
       }
     }),
@@ -259,7 +259,7 @@ test('what is charged beside from the start stands as in the store, whatever is 
   )
 })
 
-const PLENTY = chargeOf('quota', [{ limit: 1_000_000, windowMs: 3_600_000 }])
+const PLENTY = createCharge('quota', [{ limit: 1_000_000, windowMs: 3_600_000 }])
 
 /** A shadow that keeps silent at times, and how many charges have reached it. */
 function silentAt(isSilent: () => boolean, timeoutMs: number) {
@@ -274,7 +274,7 @@ function silentAt(isSilent: () => boolean, timeoutMs: number) {
   return { seen, store: { kind: 'silent', decide } as Partial<Store> as Store }
 }
 
-test('every charge is sent beside, however often the shadow keeps silent for some seconds', async () => {
+test('every charge is sent alongside, however often the shadow keeps silent for some seconds', async () => {
   vi.useFakeTimers()
   onTestFinished(() => void vi.useRealTimers())
   const traffic = fc.array(fc.integer({ min: 0, max: 40 }), { minLength: 50, maxLength: 300, size: 'max' })
@@ -289,11 +289,11 @@ test('every charge is sent beside, however often the shadow keeps silent for som
         silences.some(([from, lasts]) => Date.now() >= startMs + from && Date.now() < startMs + from + lasts)
       const { seen, store: shadow } = silentAt(isSilent, 100)
       const store = new MemoryStore(() => Date.now())
-      const beside = withMirror(store, { mirror: shadow, now: () => Date.now(), timeoutMs: 100, log: () => {} })
+      const alongside = withMirror(store, { mirror: shadow, now: () => Date.now(), timeoutMs: 100, log: () => {} })
       const background: Promise<unknown>[] = []
       for (const gapMs of gapsMs) {
         await vi.advanceTimersByTimeAsync(gapMs)
-        await beside.decide(take([PLENTY]), callContext(background))
+        await alongside.decide(take([PLENTY]), callContext(background))
       }
       await vi.advanceTimersByTimeAsync(20_000)
       await Promise.all(background)
@@ -309,9 +309,9 @@ test('charges that cannot be sent for long are given up, and so are those that a
   const { seen, store: shadow } = silentAt(() => true, 100)
   const store = new MemoryStore(() => Date.now())
   const watch = createMirrorWatch()
-  const beside = withMirror(store, { mirror: shadow, now: () => Date.now(), timeoutMs: 100, watch, log: () => {} })
+  const alongside = withMirror(store, { mirror: shadow, now: () => Date.now(), timeoutMs: 100, watch, log: () => {} })
   const background: Promise<unknown>[] = []
-  const ask = () => beside.decide(take([PLENTY]), callContext(background))
+  const ask = () => alongside.decide(take([PLENTY]), callContext(background))
   for (let i = 0; i < 5; i++) await ask()
   await vi.advanceTimersByTimeAsync(101)
   expect(watch.counts.failures).toBe(5)

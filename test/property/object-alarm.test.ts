@@ -3,11 +3,11 @@ import fc from 'fast-check'
 import { afterEach, expect, test, vi } from 'vitest'
 import type { LimitObject } from '../../src/core/store/durable-object/limit-object.ts'
 import type { ObjectVote } from '../../src/core/store/durable-object/objects.ts'
-import { chargeOf } from '../support/charges.ts'
+import { createCharge } from '../support/charges.ts'
 import { callLocal, LocalObject } from '../support/local-object.ts'
 import { expectProperty } from '../support/property.ts'
 
-const RULE = chargeOf('quota', [{ limit: 5, windowMs: 1_000 }])
+const RULE = createCharge('quota', [{ limit: 5, windowMs: 1_000 }])
 const START_MS = 1_700_000_000_000
 
 afterEach(() => vi.restoreAllMocks())

@@ -5,20 +5,20 @@ import { LimitMachine } from '../../src/core/store/durable-object/limit-machine.
 import { readClock } from '../../src/core/store/durable-object/limit-object.ts'
 import type { ObjectCall, ObjectVote, PreparedCharge } from '../../src/core/store/durable-object/objects.ts'
 import { anyCharge, LONG, START_MS } from '../support/arbitraries.ts'
-import { chargeOf, EXACT_ALGORITHMS } from '../support/charges.ts'
+import { createCharge, EXACT_ALGORITHMS } from '../support/charges.ts'
 import { callLocal, LocalObject } from '../support/local-object.ts'
 import { MemoryRows } from '../support/object-network.ts'
 import { expectProperty } from '../support/property.ts'
 
 const PATIENCE_MS = 100
-const RULE = chargeOf('sliding-window', [{ limit: 2, windowMs: 3_600_000 }])
+const RULE = createCharge('sliding-window', [{ limit: 2, windowMs: 3_600_000 }])
 const WIDE = { ...RULE, limits: [{ limit: 1_000, windowMs: 2_000_000_000 }] }
 
 /** Steps by which clocks are set right, or wrong. */
 const anyBackMs = fc.oneof(fc.integer({ min: 1, max: 300 }), fc.integer({ min: 1_000, max: 900_000 }))
 
-function asked(id: number, sibling: string): PreparedCharge {
-  const shared = { id, siblings: [sibling], hasNewcomers: false }
+function requested(id: number, sibling: string): PreparedCharge {
+  const shared = { id, siblings: [sibling], precedesNewIdentities: false }
   return { action: 'take', permits: 1, charge: RULE, patienceMs: PATIENCE_MS, shared }
 }
 
@@ -70,9 +70,9 @@ test.each(EXACT_ALGORITHMS)(
 test('a charge whose end never came drops nothing that longer windows of later limits hold', () => {
   const machine = new LimitMachine(new MemoryRows())
   const nowUs = START_MS * 1000
-  const later = chargeOf('sliding-window', [{ limit: 20, windowMs: 60_000 }])
+  const later = createCharge('sliding-window', [{ limit: 20, windowMs: 60_000 }])
   const brief = { ...later, limits: [{ limit: 10, windowMs: 1_000 }] }
-  machine.reserve({ ...asked(1, 'sibling'), charge: brief }, nowUs)
+  machine.reserve({ ...requested(1, 'sibling'), charge: brief }, nowUs)
   for (let count = 1; count <= 19; count++) {
     machine.reserve({ action: 'take', permits: 1, charge: later }, nowUs + 2_000_000)
   }
@@ -129,7 +129,7 @@ test('nobody waits at an object for longer than its patience, but for a moment a
           case 'ask': {
             const own = ++id
             waiting.set(own, [elapsedMs, lost()])
-            void call<ObjectVote>('reserve', asked(own, 'sibling')).then(({ charged }) => {
+            void call<ObjectVote>('reserve', requested(own, 'sibling')).then(({ charged }) => {
               if (waiting.get(own)?.[0] !== elapsedMs) waited++
               waiting.delete(own)
               if (charged > 0) open.push(own)
@@ -160,7 +160,7 @@ test('who waits at an object gives up in time if the clock steps back after anot
   const object = new LocalObject().open()
   const charged: number[][] = []
   const reserve = async (id: number) => {
-    charged.push([id, (await callLocal<ObjectVote>(object, 'reserve', asked(id, 'sibling'))).charged])
+    charged.push([id, (await callLocal<ObjectVote>(object, 'reserve', requested(id, 'sibling'))).charged])
   }
   for (const id of [5, 6, 4, 3]) void reserve(id)
   await vi.advanceTimersByTimeAsync(PATIENCE_MS / 2)
@@ -168,7 +168,7 @@ test('who waits at an object gives up in time if the clock steps back after anot
   await callLocal(object, 'close', { id: 5, permits: 0 })
   await vi.advanceTimersByTimeAsync(PATIENCE_MS / 4)
   // Others see when the clock steps back, so that no time is lost.
-  const look = () => callLocal(object, 'reserve', { ...asked(7, 'sibling'), action: 'peek' })
+  const look = () => callLocal(object, 'reserve', { ...requested(7, 'sibling'), action: 'peek' })
   await look()
   vi.setSystemTime(Date.now() - 60_000)
   await look()
@@ -234,7 +234,7 @@ test('what both objects granted is never taken back, though they only ask each o
           if (kind === 'admit') {
             id++
             for (const one of objects) {
-              const vote = one.machine.reserve({ ...asked(id, 'other'), charge: WIDE }, one.nowUs)
+              const vote = one.machine.reserve({ ...requested(id, 'other'), charge: WIDE }, one.nowUs)
               expect(vote?.charged).toBe(1)
             }
             admitted++

@@ -21,7 +21,7 @@ import {
   START_MS,
 } from '../support/arbitraries.ts'
 import { callContext } from '../support/call-context.ts'
-import { chargeOf, EVERY_ALGORITHM, EXACT_ALGORITHMS, take } from '../support/charges.ts'
+import { createCharge, EVERY_ALGORITHM, EXACT_ALGORITHMS, take } from '../support/charges.ts'
 import { MemoryRows, ObjectNetwork, ObjectScript } from '../support/object-network.ts'
 import { expectProperty } from '../support/property.ts'
 
@@ -49,16 +49,20 @@ describe.each(SUBJECTS)('%s', (_name, charges) => {
       fc.asyncProperty(charges, fc.array(action, LONG), async (charges, actions) => {
         let nowUs = Math.ceil(START_MS) * 1000
         const objects = new ObjectScript(3, true)
-        const twin = new MemoryStore(() => nowUs / 1000)
+        const implementation = new MemoryStore(() => nowUs / 1000)
         const configured = charges.map((charge) => ({ before: charge, after: charge }))
         for (const { gapUs, action, permits, leaseMs, demands, counts, blocks } of actions) {
           nowUs += gapUs
-          const asked = counting(demanded(configured, demands), counts)
+          const requested = counting(demanded(configured, demands), counts)
           // Of several, one may hold what others have reserved, as far as it knows: it then blocks nobody for it.
-          const request = take(charges.length > 1 ? asked : blocking(asked, blocks), { action, permits, leaseMs })
+          const request = take(charges.length > 1 ? requested : blocking(requested, blocks), {
+            action,
+            permits,
+            leaseMs,
+          })
           // What had not been told to be kept before a restart may still be given back, as far as an object knows.
           const { isProvisional: _, ...decision } = await objects.decide(request, nowUs)
-          expect(decision).toEqual(await twin.decide(request))
+          expect(decision).toEqual(await implementation.decide(request))
         }
       }),
       60,
@@ -68,14 +72,14 @@ describe.each(SUBJECTS)('%s', (_name, charges) => {
 
 /** Two charges of one decision, of which the second refuses from the third permit on. */
 function withAnother(charge: StoreCharge): StoreCharge[] {
-  return [charge, chargeOf('quota', [{ limit: 2, windowMs: 3_600_000 }])]
+  return [charge, createCharge('quota', [{ limit: 2, windowMs: 3_600_000 }])]
 }
 
 test.each(EXACT_ALGORITHMS)(
   '%s: a request with short windows that is refused discards nothing that longer ones count',
   async (name) => {
     const objects = new ObjectScript()
-    const [long, other] = withAnother(chargeOf(name, [{ limit: 2, windowMs: 3_000 }])) as [StoreCharge, StoreCharge]
+    const [long, other] = withAnother(createCharge(name, [{ limit: 2, windowMs: 3_000 }])) as [StoreCharge, StoreCharge]
     const short = { ...long, limits: [{ limit: 2, windowMs: 10 }] }
     const atUs = (ms: number) => (START_MS + ms) * 1000
     expect((await objects.decide(take([long]), atUs(0))).granted).toBe(1)
@@ -90,7 +94,7 @@ test.each(EXACT_ALGORITHMS)(
   '%s: what has left the windows stays away after a restart, also if they grow',
   async (name) => {
     // A log is trimmed when its total passes eight.
-    const short = chargeOf(name, [{ limit: 8, windowMs: 10 }], { cost: 4 })
+    const short = createCharge(name, [{ limit: 8, windowMs: 10 }], { cost: 4 })
     const long = { ...short, limits: [{ limit: 8, windowMs: 3_000 }] }
     const objects = new ObjectScript(1)
     for (const ms of [0, 100]) await objects.decide(take([short]), (START_MS + ms) * 1000)
@@ -98,8 +102,8 @@ test.each(EXACT_ALGORITHMS)(
   },
 )
 
-test('token-bucket: of a lease that is granted in part, what refills meanwhile is told as given up', async () => {
-  const bucket = chargeOf('token-bucket', [{ limit: 10, windowMs: 100 }], { mode: 'shadow' })
+test('token-bucket: of a lease that is granted in part, what refills meanwhile is reported as given up', async () => {
+  const bucket = createCharge('token-bucket', [{ limit: 10, windowMs: 100 }], { mode: 'shadow' })
   const objects = new ObjectScript()
   const request = take(withAnother(bucket), { action: 'take-up-to', permits: 10, leaseMs: 50 })
   const { granted, usage } = await objects.decide(request, START_MS * 1000)
@@ -121,10 +125,10 @@ test('a decision that is given up leaves nothing, whatever of its ends has arriv
       anyUse,
       anyArrivals,
       fc.boolean(),
-      async (charges, asked, used, arrivals, isGivenUp) => {
+      async (charges, requested, used, arrivals, isGivenUp) => {
         const nowUs = Math.ceil(START_MS) * 1000
         const machines = charges.map(() => new LimitMachine(new MemoryRows()))
-        const peek = () => machines.map((machine, index) => usageOf(machine, charges[index] as StoreCharge, nowUs))
+        const peek = () => machines.map((machine, index) => readUsage(machine, charges[index] as StoreCharge, nowUs))
         const close = ({ index, message }: To<CommitOrAbort>) => machines[index]?.close(message, nowUs)
         const own = charges.map((charge, slot) => ({ ...charge, slot }))
         machines.forEach((machine, index) => {
@@ -132,7 +136,7 @@ test('a decision that is given up leaves nothing, whatever of its ends has arriv
           machine.reserve({ action: 'take-up-to', permits: used[index] || 1, charge }, nowUs)
         })
         const before = peek()
-        const negotiation = new Negotiation({ ...asked, charges: own }, 1, 0)
+        const negotiation = new Negotiation({ ...requested, charges: own }, 1, 0)
         for (const { index, message } of negotiation.prepareFirst()) {
           negotiation.addVote(index, machines[index]?.reserve(message, nowUs) as ObjectVote)
         }
@@ -181,7 +185,7 @@ class Watched {
   }
 
   get usage(): unknown {
-    return this.#charges.map((charge) => usageOf(this.network.machine(charge.key), charge, this.network.nowUs))
+    return this.#charges.map((charge) => readUsage(this.network.machine(charge.key), charge, this.network.nowUs))
   }
 
   /** @param onAnswer is called whenever one has come */
@@ -215,14 +219,14 @@ test('a request whose client has gone is not decided, or given back in one messa
   const request = fc.record({ action: fc.constantFrom('take', 'take-up-to'), permits: fc.integer({ min: 1, max: 20 }) })
   const anyUse = fc.array(fc.integer({ min: 0, max: 30 }), { minLength: MOST_RULES, maxLength: MOST_RULES })
   await expectProperty(
-    fc.asyncProperty(ANSWERED, request, anyUse, fc.nat(2 * MOST_RULES), async (charges, asked, used, goesAfter) => {
+    fc.asyncProperty(ANSWERED, request, anyUse, fc.nat(2 * MOST_RULES), async (charges, requested, used, goesAfter) => {
       const objects = new Watched(charges, used)
       const { usage: before, background, sent } = objects
       const context = { ...callContext(background), isClientGone: () => objects.answered >= goesAfter }
       let isDecided = false
       void objects
         .store(60_000)
-        .decide(take(charges, asked), context)
+        .decide(take(charges, requested), context)
         .then(() => {
           isDecided = true
         })
@@ -233,7 +237,7 @@ test('a request whose client has gone is not decided, or given back in one messa
       if (isDecided) return
       expect(objects.usage).toEqual(before)
       // What is closed in part is closed twice.
-      if (asked.action === 'take' || goesAfter <= charges.length)
+      if (requested.action === 'take' || goesAfter <= charges.length)
         expect([...sent.values()].every((count) => count === 1)).toBe(true)
     }),
     600,
@@ -245,7 +249,7 @@ test.each([1, 3])(
   async (count) => {
     vi.useFakeTimers({ toFake: ['Date'] })
     onTestFinished(() => void vi.useRealTimers())
-    const charges = Array.from({ length: count }, () => chargeOf('quota', [{ limit: 10, windowMs: 3_600_000 }]))
+    const charges = Array.from({ length: count }, () => createCharge('quota', [{ limit: 10, windowMs: 3_600_000 }]))
     const objects = new Watched(charges, [])
     // Everything stands still, the timer too, until all have answered.
     const store = objects.store(500, () => vi.setSystemTime(Date.now() + 501))
@@ -260,12 +264,12 @@ test.each([1, 3])(
 
 test('a decision that finds an object full of reservations is undecided, and leaves nothing', async () => {
   const charges = ['a', 'b'].map((name) =>
-    chargeOf('quota', [{ limit: 10, windowMs: 3_600_000 }], { key: `full:${name}` }),
+    createCharge('quota', [{ limit: 10, windowMs: 3_600_000 }], { key: `full:${name}` }),
   )
   const objects = new Watched(charges, [], 2)
   const first = objects.network.machine((charges[0] as StoreCharge).key)
   for (const id of [1, 2]) {
-    const shared = { id, siblings: [], hasNewcomers: false }
+    const shared = { id, siblings: [], precedesNewIdentities: false }
     first.reserve({ action: 'take', permits: 1, charge: charges[0] as StoreCharge, shared }, objects.network.nowUs)
   }
   const { usage: before } = objects
@@ -288,11 +292,11 @@ test('a charge whose decider is gone lapses if its identity was new, and else st
   await expectProperty(
     fc.asyncProperty(anyTimes, async ({ wasKnown, permits, cost, looksAtMs, restarts }) => {
       const startUs = Math.ceil(START_MS) * 1000
-      const charge = chargeOf('sliding-window', [{ limit: 100, windowMs: 3_600_000 }], { cost })
+      const charge = createCharge('sliding-window', [{ limit: 100, windowMs: 3_600_000 }], { cost })
       const rows = new MemoryRows()
       let machine = new LimitMachine(rows)
       if (wasKnown) machine.reserve({ action: 'take', permits: 1, charge }, startUs)
-      const shared = { id: 1, siblings: [], hasNewcomers: true }
+      const shared = { id: 1, siblings: [], precedesNewIdentities: true }
       expect(machine.reserve({ action: 'take', permits, charge, shared }, startUs).isNew).toBe(!wasKnown)
       for (const ms of [...looksAtMs.toSorted((a, b) => a - b), 40_000]) {
         if (restarts) machine = new LimitMachine(rows)
@@ -306,7 +310,7 @@ test('a charge whose decider is gone lapses if its identity was new, and else st
   )
 })
 
-function usageOf(machine: LimitMachine, charge: StoreCharge, nowUs: number): ObjectVote['usage'] | undefined {
+function readUsage(machine: LimitMachine, charge: StoreCharge, nowUs: number): ObjectVote['usage'] | undefined {
   return machine.reserve({ action: 'peek', permits: 1, charge }, nowUs)?.usage
 }
 
@@ -344,16 +348,16 @@ class Contended {
   /** @returns permits that it has charged */
   reserve(permits: number, cost: number, isShared: boolean, { action = 'take', leaseMs = 0 } = {}): number {
     const id = ++this.#id
-    const shared = { id, siblings: ['sibling'], hasNewcomers: false }
+    const shared = { id, siblings: ['sibling'], precedesNewIdentities: false }
     const charge = { ...this.#charge, cost, slot: id }
-    const asked = {
+    const requested = {
       action: action as 'take',
       permits,
       charge,
       ...(leaseMs > 0 && { leaseMs }),
       ...(isShared && { shared }),
     }
-    const vote = this.#machine.reserve(asked, this.nowUs)
+    const vote = this.#machine.reserve(requested, this.nowUs)
     const charged = vote?.charged ?? 0
     if (charged > 0 && isShared) this.#open.set(id, charged)
     else this.kept += charged * cost
@@ -373,7 +377,7 @@ class Contended {
   }
 
   get usage(): ObjectVote['usage'] | undefined {
-    return usageOf(this.#machine, this.#charge, this.nowUs)
+    return readUsage(this.#machine, this.#charge, this.nowUs)
   }
 }
 
@@ -393,7 +397,7 @@ const anyReservations = fc.array(anyReservation, { minLength: 20, maxLength: 150
 describe.each(EVERY_ALGORITHM)('%s, of which charges are taken back', (name) => {
   test('exactly what is kept stays charged, however much is reserved at once and whatever ends first', async () => {
     // No window ends meanwhile, and less than a unit is refilled.
-    const charge = chargeOf(name, [{ limit: 600, windowMs: 30 * 86_400_000 }])
+    const charge = createCharge(name, [{ limit: 600, windowMs: 30 * 86_400_000 }])
     await expectProperty(
       fc.asyncProperty(anyReservations, fc.integer({ min: 1, max: 3 }), async (steps, cost) => {
         const object = new Contended(charge, FEW_OPEN)
@@ -413,7 +417,7 @@ describe.each(EVERY_ALGORITHM)('%s, of which charges are taken back', (name) => 
 
   test.each([4, 65, 128, 500])('%i reservations that are given up leave nothing', (count) => {
     for (const isOldestFirst of [true, false]) {
-      const object = new Contended(chargeOf(name, [{ limit: 600, windowMs: 3_600_000 }], { cost: 1 }))
+      const object = new Contended(createCharge(name, [{ limit: 600, windowMs: 3_600_000 }], { cost: 1 }))
       const before = object.usage
       for (let n = 0; n < count; n++) {
         object.pass(1)
@@ -431,7 +435,7 @@ describe.each(EVERY_ALGORITHM)('%s, of which charges are taken back', (name) => 
 const anyLongQuota = fc
   .record({ short: fc.integer({ min: 1, max: 10 }), long: fc.integer({ min: 10, max: 30 }) })
   .map(({ short, long }) =>
-    chargeOf('quota', [
+    createCharge('quota', [
       { limit: short, windowMs: 10_000 },
       { limit: long, windowMs: 3_600_000 },
     ]),

@@ -6,7 +6,7 @@ import type { Store } from '../../src/core/model/store.ts'
 import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'
 import { createLimiter } from '../../src/index.ts'
 import { OutboundError, outbound, throttle } from '../../src/outbound.ts'
-import { type Dialect, LimitedServer, type ServerLimit } from '../support/limited-server.ts'
+import { type HeaderFormat, LimitedServer, type ServerLimit } from '../support/limited-server.ts'
 import { expectProperty } from '../support/property.ts'
 import { VirtualClock } from '../support/virtual-clock.ts'
 import { expectNoWindowOver } from '../support/windows.ts'
@@ -61,7 +61,7 @@ const site: fc.Arbitrary<Site> = fc.record({
 /** Makes the trips from several processes, which share a store, in turns. */
 async function run(
   limits: readonly ServerLimit[],
-  headerFormat: Dialect,
+  headerFormat: HeaderFormat,
   { processes, storeMs }: Site,
   trips: readonly Trip[],
 ): Promise<Run> {
@@ -110,22 +110,22 @@ async function run(
   return { server, statuses, tookMs: clock.now() - startMs }
 }
 
-const manyDialects = fc.constantFrom<Dialect>('draft-11', 'draft-7', 'draft-6')
+const manyFormats = fc.constantFrom<HeaderFormat>('draft-11', 'draft-7', 'draft-6')
 
 test('outbound(): once a limit is learned, the server refuses nobody, wherever its windows begin and however long calls take', () =>
   expectProperty(
-    fc.asyncProperty(serverLimits, manyDialects, site, trips, async (limits, headerFormat, site, trips) => {
+    fc.asyncProperty(serverLimits, manyFormats, site, trips, async (limits, headerFormat, site, trips) => {
       const { server } = await run(limits, headerFormat, site, trips)
       expect(server.refused).toBe(0)
     }),
     300,
   ))
 
-test('outbound(): a server that tells no window, but only when it ends, refuses nobody either', () =>
+test('outbound(): a server that reports no window, but only when it ends, refuses nobody either', () =>
   expectProperty(
     fc.asyncProperty(
       serverLimit.map((limit) => ({ ...limit, kind: 'fixed' as const })),
-      fc.constantFrom<Dialect>('x-ratelimit', 'x-ratelimit-epoch'),
+      fc.constantFrom<HeaderFormat>('x-ratelimit', 'x-ratelimit-epoch'),
       trips,
       async (limit, headerFormat, trips) => {
         const { server } = await run([limit], headerFormat, { processes: 1, storeMs: 0 }, trips)
@@ -189,7 +189,7 @@ const job = fc.record({
   abortAfterMs: fc.option(fc.integer({ min: 0, max: 4_000 }), { nil: undefined, freq: 4 }),
 })
 
-test('throttle(): every call goes in its order and in time, or is told why not; no window is exceeded', () =>
+test('throttle(): every call goes in its order and in time, or is reported why not; no window is exceeded', () =>
   expectProperty(
     fc.asyncProperty(
       fc.array(job, { minLength: 1, maxLength: 60, size: 'max' }),

@@ -35,7 +35,7 @@ interface Ask {
   readonly reserved: number
   readonly mode: PolicyMode
 }
-const anyAsks: fc.Arbitrary<Ask[]> = fc.array(
+const anyRequests: fc.Arbitrary<Ask[]> = fc.array(
   fc.record({
     // Often all that there is, so that many are refused.
     cost: fc.oneof(anyCost, fc.constant(200)),
@@ -45,9 +45,9 @@ const anyAsks: fc.Arbitrary<Ask[]> = fc.array(
   { minLength: MOST_RULES, maxLength: MOST_RULES },
 )
 
-function asked(charges: readonly Configured[], asks: readonly Ask[]): StoreCharge[] {
+function requested(charges: readonly Configured[], requests: readonly Ask[]): StoreCharge[] {
   return charges.map(({ before }, index) => {
-    const { mode, ...units } = asks[index] as Ask
+    const { mode, ...units } = requests[index] as Ask
     return { ...satisfiable({ ...before, ...units }), mode }
   })
 }
@@ -86,7 +86,7 @@ describe.each(TIMED_STORES)('%s', (_name, { open, gapUs, expectProperty }) => {
     test('who was refused as often as said is refused for as long as said, by the charges that refused, and no longer', async () => {
       const action = fc.record({
         gapUs: forwardUs,
-        asks: anyAsks,
+        requests: anyRequests,
         action: fc.constantFrom('take', 'take', 'take-up-to'),
       })
       await expectProperty(
@@ -94,10 +94,10 @@ describe.each(TIMED_STORES)('%s', (_name, { open, gapUs, expectProperty }) => {
           const store = open()
           const model = new Model()
           let nowUs = START_MS * 1000
-          for (const { gapUs, asks, action } of actions) {
+          for (const { gapUs, requests, action } of actions) {
             nowUs += gapUs
             const nowMs = Math.floor(nowUs / 1000)
-            const bare = asked(configured, asks)
+            const bare = requested(configured, requests)
             const own = blocking(bare, blocks)
             const fits = await Promise.all(
               bare.map(async (charge) => {
@@ -108,14 +108,14 @@ describe.each(TIMED_STORES)('%s', (_name, { open, gapUs, expectProperty }) => {
             const { granted: byLimits, usage: unblocked } = await store.peek(take(bare), nowUs)
             const expected = own.map((charge, index) => model.see(charge, !fits[index], nowMs))
             const decision = await store.decide(take(own, { action }), nowUs)
-            const told = decision.usage.map((limits) => limits[0]?.penaltyMs ?? 0)
-            expect(told).toEqual(expected)
+            const reported = decision.usage.map((limits) => limits[0]?.penaltyMs ?? 0)
+            expect(reported).toEqual(expected)
             expect(decision.granted).toBe(expected.some((ms) => ms > 0) ? 0 : byLimits)
             blocked += expected.filter((ms) => ms > 0).length
             if (decision.granted > 0) continue
             const stands = unblocked.map((limits, index) =>
               limits.map((limit) => {
-                const penaltyMs = told[index] as number
+                const penaltyMs = reported[index] as number
                 return penaltyMs === 0
                   ? limit
                   : { ...limit, retryAfterMs: Math.max(limit.retryAfterMs, penaltyMs), penaltyMs }
@@ -131,7 +131,7 @@ describe.each(TIMED_STORES)('%s', (_name, { open, gapUs, expectProperty }) => {
     test('a refusal changes nothing but what its charges with a penalty remember, and only until that ends', async () => {
       const action = fc.record({
         gapUs,
-        asks: anyAsks,
+        requests: anyRequests,
         isBlocking: fc.array(fc.boolean(), { minLength: MOST_RULES, maxLength: MOST_RULES }),
       })
       await expectProperty(
@@ -139,10 +139,10 @@ describe.each(TIMED_STORES)('%s', (_name, { open, gapUs, expectProperty }) => {
           const store = open()
           let nowUs = START_MS * 1000
           let latestUs = nowUs
-          for (const { gapUs, asks, isBlocking } of actions) {
+          for (const { gapUs, requests, isBlocking } of actions) {
             nowUs += gapUs
             latestUs = Math.max(latestUs, nowUs)
-            const bare = asked(configured, asks)
+            const bare = requested(configured, requests)
             const own = blocking(bare, blocks).map((charge, index) =>
               isBlocking[index] ? charge : (bare[index] as StoreCharge),
             )

@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest'
 import type { StoreCharge } from '../../src/core/model/charge.ts'
 import type { Limit } from '../../src/core/model/limits.ts'
 import { forwardUs, LONG, START_MS } from '../support/arbitraries.ts'
-import { chargeOf, EXACT_ALGORITHMS, take } from '../support/charges.ts'
+import { createCharge, EXACT_ALGORITHMS, take } from '../support/charges.ts'
 import { TIMED_STORES, type Trial } from '../support/timed-stores.ts'
 
 const NUM_RUNS = 40
@@ -37,19 +37,19 @@ interface Step {
 async function play(
   { open, expectProperty }: Trial,
   algorithm: StoreCharge['algorithm'],
-  limitsOf: (limits: readonly Limit[]) => readonly Limit[],
+  findLimits: (limits: readonly Limit[]) => readonly Limit[],
   onAdmission: (step: Step) => void,
 ) {
   await expectProperty(
     fc.asyncProperty(plans, actions, async (plans, actions) => {
       const store = open()
-      const { key } = chargeOf(algorithm, [])
+      const { key } = createCharge(algorithm, [])
       const admitted: Admitted[] = []
       let nowUs = START_MS * 1000
       for (const { gapUs, plan, cost } of actions) {
         nowUs += gapUs
-        const limits = limitsOf(plans[plan] ?? [])
-        const charge = { ...chargeOf(algorithm, limits), key, cost }
+        const limits = findLimits(plans[plan] ?? [])
+        const charge = { ...createCharge(algorithm, limits), key, cost }
         if ((await store.decide(take([charge]), nowUs)).granted === 0) continue
         admitted.push({ atUs: nowUs, cost })
         onAdmission({ limits, nowUs, admitted })

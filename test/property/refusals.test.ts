@@ -10,7 +10,7 @@ import type { Store } from '../../src/core/model/store.ts'
 import { anyBlocks, blocking } from '../support/arbitraries.ts'
 import { callContext } from '../support/call-context.ts'
 import { Calls } from '../support/calls.ts'
-import { chargeOf, retryAfterMs, storeWith, take } from '../support/charges.ts'
+import { createCharge, retryAfterMs, storeWith, take } from '../support/charges.ts'
 import { TIMED_STORES, type TimedStore } from '../support/timed-stores.ts'
 
 /** Of each of three keys, the cost of a request, or 0 if it is none of its keys. */
@@ -45,14 +45,14 @@ const anyReserves = fc.tuple(anyReserve, anyReserve, anyReserve)
 
 function chargeAll(limits: readonly (readonly Limit[])[], reserves: readonly number[]): StoreCharge[] {
   return limits.map((own, index) =>
-    chargeOf('sliding-window', own, { reserved: own.length === 1 ? (reserves[index] ?? 0) : 0 }),
+    createCharge('sliding-window', own, { reserved: own.length === 1 ? (reserves[index] ?? 0) : 0 }),
   )
 }
 
 /** One isolate, and its calls. */
 class Isolate extends Calls {
   /** Refusals told from memory while nothing was on its way. */
-  told = 0
+  reported = 0
   readonly #decider: Store
 
   constructor(store: TimedStore, isLeased: boolean, repeats: RepeatedRefusals) {
@@ -69,24 +69,24 @@ class Isolate extends Calls {
   async ask(charges: readonly StoreCharge[]): Promise<void> {
     const request = take(charges)
     const { isQuiet } = this
-    let told: Decision | undefined
+    let reported: Decision | undefined
     void this.#decider.decide(request, callContext()).then((decision) => {
-      told = decision
+      reported = decision
     })
     await new Promise(setImmediate)
-    if (!isQuiet || told?.granted !== 0) return
-    this.told++
+    if (!isQuiet || reported?.granted !== 0) return
+    this.reported++
     const truth = await this.store.peek(request, this.nowMs * 1000)
     // Who waits as told is admitted, and does not wait for longer than an answer takes.
     expect(truth.granted).toBe(0)
-    expect(retryAfterMs(told)).toBeGreaterThanOrEqual(retryAfterMs(truth))
-    expect(retryAfterMs(told)).toBeLessThanOrEqual(retryAfterMs(truth) + this.longestMs)
+    expect(retryAfterMs(reported)).toBeGreaterThanOrEqual(retryAfterMs(truth))
+    expect(retryAfterMs(reported)).toBeLessThanOrEqual(retryAfterMs(truth) + this.longestMs)
     // What would count towards a block, the store is told.
     request.charges.forEach(({ penalty }, charge) => {
       const isCounted = (limit: LimitState) => penalty && limit.retryAfterMs > 0 && limit.penaltyMs === undefined
       expect(truth.usage[charge]?.filter(isCounted)).toEqual([])
     })
-    told.usage.forEach((limits, charge) => {
+    reported.usage.forEach((limits, charge) => {
       limits.forEach(({ remaining }, limit) => {
         expect(remaining).toBeLessThanOrEqual(truth.usage[charge]?.[limit]?.remaining ?? 0)
       })
@@ -97,13 +97,13 @@ class Isolate extends Calls {
 interface KnowingIsolate {
   readonly cache: Store
   /** The latest decision of which it has heard, for each key. */
-  readonly heard: Map<string, number>
+  readonly received: Map<string, number>
 }
 
 /** Several isolates before one store, each of which knows what it was answered, and no more. */
 class Site extends Calls {
   /** Refusals told from memory while all that was admitted had been heard of. */
-  told = 0
+  reported = 0
   readonly #isolates: readonly KnowingIsolate[]
   /** What the store has admitted, by the number of its decision. */
   readonly #grants: { readonly key: string; readonly decision: number }[] = []
@@ -112,49 +112,49 @@ class Site extends Calls {
   constructor(store: TimedStore, count: number) {
     super(store)
     this.#isolates = Array.from({ length: count }, () => {
-      const heard = new Map<string, number>()
-      const decide = (request: DecisionRequest) => this.#decide(request, heard)
+      const received = new Map<string, number>()
+      const decide = (request: DecisionRequest) => this.#decide(request, received)
       return {
         cache: withIsolateMemory(storeWith({ decide }), {
           repeats: createEarlyRefusals,
           now: () => this.nowMs,
           timeoutMs: Number.POSITIVE_INFINITY,
         }),
-        heard,
+        received,
       }
     })
   }
 
-  #decide(request: DecisionRequest, heard: Map<string, number>): Promise<Decision> {
+  #decide(request: DecisionRequest, received: Map<string, number>): Promise<Decision> {
     return this.send(request, ({ granted }) => {
       const decision = ++this.#decisions
       const keys = request.charges.map(({ key }) => key)
       if (granted > 0) this.#grants.push(...keys.map((key) => ({ key, decision })))
       return () => {
-        for (const key of keys) heard.set(key, Math.max(heard.get(key) ?? 0, decision))
+        for (const key of keys) received.set(key, Math.max(received.get(key) ?? 0, decision))
       }
     })
   }
 
   async ask(at: number, charges: readonly StoreCharge[]): Promise<void> {
-    const { cache, heard } = this.#isolates[at % this.#isolates.length] as KnowingIsolate
+    const { cache, received } = this.#isolates[at % this.#isolates.length] as KnowingIsolate
     const { sent } = this
     const request = take(charges)
-    let told: Decision | undefined
+    let reported: Decision | undefined
     void cache.decide(request, callContext()).then((decision) => {
-      told = decision
+      reported = decision
     })
     await new Promise(setImmediate)
-    if (!told || this.sent > sent) return
+    if (!reported || this.sent > sent) return
     const truth = await this.store.peek(request, this.nowMs * 1000)
     // Whatever others do, it would be refused.
-    expect([told.granted, truth.granted]).toEqual([0, 0])
+    expect([reported.granted, truth.granted]).toEqual([0, 0])
     const isUnheard = ({ key, decision }: { key: string; decision: number }) =>
-      charges.some((charge) => charge.key === key) && decision > (heard.get(key) ?? 0)
+      charges.some((charge) => charge.key === key) && decision > (received.get(key) ?? 0)
     if (this.#grants.some(isUnheard)) return
-    this.told++
-    expect(retryAfterMs(told)).toBeGreaterThanOrEqual(retryAfterMs(truth))
-    told.usage.forEach((limits, charge) => {
+    this.reported++
+    expect(retryAfterMs(reported)).toBeGreaterThanOrEqual(retryAfterMs(truth))
+    reported.usage.forEach((limits, charge) => {
       limits.forEach(({ remaining }, limit) => {
         expect(remaining).toBeLessThanOrEqual(truth.usage[charge]?.[limit]?.remaining ?? 0)
       })
@@ -192,7 +192,7 @@ async function play(
 }
 
 /** From memory, with and without leases. */
-const told = { true: 0, false: 0, site: 0 }
+const reported = { true: 0, false: 0, site: 0 }
 
 describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
   test.each([false, true])(
@@ -208,8 +208,8 @@ describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
           async (limits, blocks, steps, reserves, repeats) => {
             const isolate = new Isolate(open(), isLeased, repeats)
             const charges = chargeAll(limits, reserves)
-            await play(isolate, blocking(charges, blocks), steps, (asked) => isolate.ask(asked))
-            told[`${isLeased}`] += isolate.told
+            await play(isolate, blocking(charges, blocks), steps, (requested) => isolate.ask(requested))
+            reported[`${isLeased}`] += isolate.reported
           },
         ),
         60,
@@ -228,8 +228,8 @@ describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
           async (limits, reserves, steps) => {
             const site = new Site(open(), isolates)
             const charges = chargeAll(limits, reserves)
-            await play(site, charges, steps, (asked, at) => site.ask(at, asked))
-            told.site += site.told
+            await play(site, charges, steps, (requested, at) => site.ask(at, requested))
+            reported.site += site.reported
           },
         ),
         60,
@@ -238,6 +238,6 @@ describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
   )
 })
 
-test('withRefusalCache(): the laws were tried on refusals that were told from memory', () => {
-  expect(Math.min(told.true, told.false, told.site)).toBeGreaterThan(5)
+test('withRefusalCache(): the laws were tried on refusals that were reported from memory', () => {
+  expect(Math.min(reported.true, reported.false, reported.site)).toBeGreaterThan(5)
 })

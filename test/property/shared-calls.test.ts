@@ -5,7 +5,7 @@ import type { Decision, DecisionRequest, StoreCharge } from '../../src/core/mode
 import { StoreError } from '../../src/core/model/store.ts'
 import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'
 import { callContext } from '../support/call-context.ts'
-import { chargeOf, retryAfterMs, storeWith, take } from '../support/charges.ts'
+import { createCharge, retryAfterMs, storeWith, take } from '../support/charges.ts'
 
 const START_MS = 1_700_000_000_000
 const WINDOW_MS = 60_000
@@ -28,7 +28,7 @@ function subject({ limit = 6_000, timeoutMs = Number.POSITIVE_INFINITY } = {}) {
     now: () => clock.now,
     timeoutMs,
   })
-  const charge = chargeOf('sliding-window', [{ limit, windowMs: WINDOW_MS }])
+  const charge = createCharge('sliding-window', [{ limit, windowMs: WINDOW_MS }])
   const decide = (cost = 1): Promise<Decision> => leases.decide(take([{ ...charge, cost }]), callContext())
   /** Runs and answers the call that was made first. */
   async function answer(): Promise<DecisionRequest> {
@@ -39,9 +39,9 @@ function subject({ limit = 6_000, timeoutMs = Number.POSITIVE_INFINITY } = {}) {
     return call.request
   }
   /** Charges by another isolate. */
-  const spend = (permits: number, of: StoreCharge = charge) =>
+  const consume = (permits: number, of: StoreCharge = charge) =>
     memory.decideNow({ action: 'record', permits, charges: [of] })
-  return { clock, calls, decide, answer, spend }
+  return { clock, calls, decide, answer, consume }
 }
 
 /** @returns the decisions of promises that are settled by now */
@@ -64,10 +64,10 @@ test('Leases: requests that come while a call is on its way are decided together
   expect(calls).toHaveLength(0)
 })
 
-test('Leases: of requests that are decided together, as many are admitted as fit, and the others are told how long to wait', async () => {
-  const { clock, calls, decide, answer, spend } = subject()
+test('Leases: of requests that are decided together, as many are admitted as fit, and the others are reported how long to wait', async () => {
+  const { clock, calls, decide, answer, consume } = subject()
   const deciding = Array.from({ length: 11 }, () => decide())
-  spend(5_992)
+  consume(5_992)
   clock.now += 1_000
   while (calls.length > 0) await answer()
   const decisions = await Promise.all(deciding)
@@ -77,8 +77,8 @@ test('Leases: of requests that are decided together, as many are admitted as fit
 })
 
 test('Leases: near a limit, each request makes a call of its own', async () => {
-  const { calls, decide, answer, spend } = subject({ limit: 100 })
-  spend(70)
+  const { calls, decide, answer, consume } = subject({ limit: 100 })
+  consume(70)
   const first = decide()
   await answer()
   await first

@@ -25,7 +25,7 @@ const seen: fc.Arbitrary<Seen> = fc
   .map((pairs) => new Map(pairs))
 const capacities = fc.integer({ min: 1, max: 8 })
 
-function sketchOf(events: Seen, capacity: number): Sketch {
+function createSketch(events: Seen, capacity: number): Sketch {
   const items = [...events].map(([name, count]) => ({ name, count, over: 0 }))
   return truncateSketch(items, 0, capacity)
 }
@@ -62,7 +62,7 @@ test('merged sketches keep their bounds, whatever was merged in whatever order',
     fc.property(fc.array(seen, { minLength: 1, maxLength: 8 }), capacities, (parts, capacity) => {
       const events = new Map<string, number>()
       for (const part of parts) for (const [name, count] of part) events.set(name, (events.get(name) ?? 0) + count)
-      const sketches = parts.map((part) => sketchOf(part, capacity))
+      const sketches = parts.map((part) => createSketch(part, capacity))
       const inTurn = sketches.reduce((sum, sketch) => mergeSketches(sum, sketch, capacity), NO_SKETCH)
       checkBounds(inTurn, events, capacity)
       const asTree = (some: readonly Sketch[]): Sketch => {

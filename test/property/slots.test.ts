@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { StoreCharge } from '../../src/core/model/charge.ts'
 import { START_MS } from '../support/arbitraries.ts'
-import { chargeOf, take } from '../support/charges.ts'
+import { createCharge, take } from '../support/charges.ts'
 import { TIMED_STORES } from '../support/timed-stores.ts'
 
 // A network that delays, reorders, repeats and loses what an isolate sends to a store, and a store that is away at times.
@@ -41,7 +41,7 @@ describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
         fc.integer({ min: 1, max: 8 }),
         fc.array(anyRequest, { maxLength: 10 }),
         async (limit, requests) => {
-          const shared = chargeOf('concurrency', [{ limit, windowMs: WINDOW_MS }])
+          const shared = createCharge('concurrency', [{ limit, windowMs: WINDOW_MS }])
           const arrivals: Arrival[] = []
           const held = new Set<StoreCharge>()
           const returned = new Set<StoreCharge>()
@@ -121,7 +121,7 @@ describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
   })
 
   test('marks of releases go when they have stood for a minute, and with the key', async () => {
-    const charge = chargeOf('concurrency', [{ limit: 1, windowMs: 1_000 }])
+    const charge = createCharge('concurrency', [{ limit: 1, windowMs: 1_000 }])
     const store = open()
     const revoke = (slot: number, nowMs: number) =>
       store.revoke([{ charge: { ...charge, slot }, isKnown: false }], nowMs * 1000)

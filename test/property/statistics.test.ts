@@ -101,8 +101,8 @@ test('no request is lost, and none is counted twice, whatever becomes of flushes
         send()
       }
       await clock.advance(60_000)
-      const told = summarize(await counters.readTotals())
-      expect(told.requests.admitted).toBe(requests)
+      const reported = summarize(await counters.readTotals())
+      expect(reported.requests.admitted).toBe(requests)
       const byMinute = await counters.read('minute', 0, clock.now() + 1)
       const sum = byMinute.reduce((all, { counts }) => all + summarize(counts).requests.admitted, 0)
       expect(sum).toBe(requests)
@@ -110,7 +110,7 @@ test('no request is lost, and none is counted twice, whatever becomes of flushes
   )
 })
 
-test('histograms of isolates sum up to that of all their times, and tell bounds that hold', () => {
+test('histograms of isolates sum up to that of all their times, and report bounds that hold', () => {
   const times = fc.array(fc.oneof(fc.integer({ min: 0, max: 30 }), fc.integer({ min: 0, max: 20_000 })), {
     minLength: 1,
   })

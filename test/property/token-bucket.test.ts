@@ -5,7 +5,7 @@ import { type TokenBucketState, tokenBucket } from '../../src/core/algorithms/to
 import type { StoreCharge } from '../../src/core/model/charge.ts'
 import { seededRandom } from '../../tools/seeded-random.ts'
 import { anyCharge, anyCost, backAndForthUs, forwardUs, LONG, START_MS } from '../support/arbitraries.ts'
-import { capacityOf, chargeOf, take } from '../support/charges.ts'
+import { createCharge, findCapacity, take } from '../support/charges.ts'
 import { TIMED_STORES } from '../support/timed-stores.ts'
 
 /** A bucket of real numbers: what it holds is counted in exact parts of a unit, `windowUs` of them to one. */
@@ -20,7 +20,7 @@ class IdealBucket {
     const { limit = 1, windowMs = 1 } = charge.limits[0] ?? {}
     this.#limit = BigInt(limit)
     this.#windowUs = BigInt(windowMs) * 1000n
-    this.#capacity = BigInt(capacityOf(charge)) * this.#windowUs
+    this.#capacity = BigInt(findCapacity(charge)) * this.#windowUs
     this.#parts = this.#capacity
     this.#atUs = BigInt(nowUs)
   }
@@ -39,12 +39,12 @@ class IdealBucket {
 }
 
 const RATES: readonly StoreCharge[] = [
-  chargeOf('token-bucket', [{ limit: 7, windowMs: 1_000 }], { burst: 7 }),
-  chargeOf('token-bucket', [{ limit: 997, windowMs: 60_000 }], { burst: 1_009 }),
-  chargeOf('token-bucket', [{ limit: 3, windowMs: 86_400_000 }], { burst: 50 }),
-  chargeOf('token-bucket', [{ limit: 1_000_003, windowMs: 1_000 }], { burst: 1_500_007 }),
+  createCharge('token-bucket', [{ limit: 7, windowMs: 1_000 }], { burst: 7 }),
+  createCharge('token-bucket', [{ limit: 997, windowMs: 60_000 }], { burst: 1_009 }),
+  createCharge('token-bucket', [{ limit: 3, windowMs: 86_400_000 }], { burst: 50 }),
+  createCharge('token-bucket', [{ limit: 1_000_003, windowMs: 1_000 }], { burst: 1_500_007 }),
   // Close to the largest product of burst and window that is allowed, 2^52.
-  chargeOf('token-bucket', [{ limit: 997, windowMs: 30 * 86_400_000 }], { burst: 1_737 }),
+  createCharge('token-bucket', [{ limit: 997, windowMs: 30 * 86_400_000 }], { burst: 1_737 }),
 ]
 
 /** A million in the long form. The first tells already of a unit that is rounded, and each further one of what adds up. */
@@ -54,7 +54,7 @@ test(`the bucket holds the whole units of an ideal one, after ${STEPS} random st
   for (const [seed, charge] of RATES.entries()) {
     const { limit = 1, windowMs = 1 } = charge.limits[0] ?? {}
     const random = seededRandom(seed)
-    const burst = capacityOf(charge)
+    const burst = findCapacity(charge)
     let nowUs = START_MS * 1000
     let state: TokenBucketState | undefined
     const ideal = new IdealBucket(charge, nowUs)
@@ -115,7 +115,7 @@ describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
           let units = 0
           for (const { us, cost } of admitted.slice(index)) {
             units += cost
-            const spared = (units - capacityOf(charge)) * windowMs * 1000
+            const spared = (units - findCapacity(charge)) * windowMs * 1000
             expect(spared).toBeLessThanOrEqual((us - first.us) * limit)
           }
         }
@@ -126,7 +126,7 @@ describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
 
   test('a raised rate is felt within one unit of the old one, a lowered one gives nothing away', async () => {
     const script = open()
-    const slow = chargeOf('token-bucket', [{ limit: 1, windowMs: 1_000 }], { burst: 10 })
+    const slow = createCharge('token-bucket', [{ limit: 1, windowMs: 1_000 }], { burst: 10 })
     const fast = { ...slow, limits: [{ limit: 1_000, windowMs: 1_000 }] }
     let nowUs = START_MS * 1000
     await script.decide(take([{ ...slow, cost: 10 }]), nowUs)

@@ -35,19 +35,19 @@ test('a window that was opened decides every step as its store would', async () 
       async ({ before, after }, penalty, actions) => {
         let nowUs = START_MS * 1000
         const store = new WindowStore(() => nowUs / 1000)
-        const twin = new MemoryStore(() => nowUs / 1000)
+        const implementation = new MemoryStore(() => nowUs / 1000)
         for (const { gapUs, way, permits, leaseMs, isChanged, isBlocking, ...demand } of actions) {
           nowUs += gapUs
           steps++
           const charge = { ...(isChanged ? after : before), ...demand, key: `${PREFIX}alice` }
           if (way === 'window') {
             const plain = { ...charge, reserved: 0 }
-            expect(takeAtOnce(store, plain)).toEqual(expectedOf(plain, twin.decideNow(take([plain]))))
+            expect(takeAtOnce(store, plain)).toEqual(findExpected(plain, implementation.decideNow(take([plain]))))
           } else {
             const request = take([isBlocking ? { ...charge, penalty } : charge], { action: way, permits, leaseMs })
-            expect(store.decideNow(request)).toEqual(twin.decideNow(request))
+            expect(store.decideNow(request)).toEqual(implementation.decideNow(request))
           }
-          expect(store.size).toBe(twin.size)
+          expect(store.size).toBe(implementation.size)
         }
       },
     ),
@@ -62,8 +62,8 @@ function takeAtOnce(store: WindowStore, charge: Omit<Charge, 'policy' | 'digest'
   return store.openWindow(PREFIX, { ...charge, policy })('alice', charge.cost)
 }
 
-/** What the library reports of a decision. */
-function expectedOf({ limits, cost }: Pick<Charge, 'limits' | 'cost'>, { granted, nowMs, usage }: Decision) {
+/** What the library reports a decision. */
+function findExpected({ limits, cost }: Pick<Charge, 'limits' | 'cost'>, { granted, nowMs, usage }: Decision) {
   const states = usage[0] ?? []
   return {
     granted: granted > 0,
@@ -139,9 +139,9 @@ function count(list: readonly Entry[], windowMs: number, nowMs: number, wanted: 
   const sum = (entries: readonly Entry[]) => entries.reduce((all, { units }) => all + units, 0)
   const remaining = Math.max(0, LIMIT - sum(inside))
   const leaveMs = (entry: Entry | undefined) => (entry ? entry.dateMs + windowMs - nowMs : windowMs)
-  const freeingOf = (units: number) => inside.find((_, at) => sum(inside.slice(at + 1)) <= LIMIT - units)
-  const retryAfterMs = remaining >= wanted ? 0 : wanted > LIMIT ? windowMs : leaveMs(freeingOf(wanted))
-  return { remaining, resetMs: leaveMs(remaining === 0 ? freeingOf(1) : inside[0]), retryAfterMs }
+  const findFreeing = (units: number) => inside.find((_, at) => sum(inside.slice(at + 1)) <= LIMIT - units)
+  const retryAfterMs = remaining >= wanted ? 0 : wanted > LIMIT ? windowMs : leaveMs(findFreeing(wanted))
+  return { remaining, resetMs: leaveMs(remaining === 0 ? findFreeing(1) : inside[0]), retryAfterMs }
 }
 
 test('a log holds no more room than eight times what it counts', () => {

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { findLongestMs } from '../../src/core/algorithms/sliding-window.ts'
 import type { StoreCharge } from '../../src/core/model/charge.ts'
 import { anyCharge, anyCost, backAndForthUs, forwardUs, LONG, START_MS } from '../support/arbitraries.ts'
-import { chargeOf, EXACT_ALGORITHMS, take } from '../support/charges.ts'
+import { createCharge, EXACT_ALGORITHMS, take } from '../support/charges.ts'
 import { TIMED_STORES, type TimedStore } from '../support/timed-stores.ts'
 import { type Admission, expectNoWindowOver } from '../support/windows.ts'
 
@@ -39,14 +39,14 @@ class Traffic {
   }
 }
 
-function stepsOf(gapUs: fc.Arbitrary<number>): fc.Arbitrary<Step[]> {
+function findSteps(gapUs: fc.Arbitrary<number>): fc.Arbitrary<Step[]> {
   return fc.array(fc.record({ gapUs, cost: anyCost }), LONG)
 }
 
-const backAndForth = stepsOf(backAndForthUs)
+const backAndForth = findSteps(backAndForthUs)
 /** Steps of whole milliseconds: with parts of them, the clock that these laws go by and Redis's would round apart. */
-const wholeMsBackAndForth = stepsOf(backAndForthUs.map((us) => Math.trunc(us / 1000) * 1000))
-const forward = stepsOf(forwardUs)
+const wholeMsBackAndForth = findSteps(backAndForthUs.map((us) => Math.trunc(us / 1000) * 1000))
+const forward = findSteps(forwardUs)
 const leasing = fc.array(
   fc.record({ gapUs: backAndForthUs, cost: anyCost, leaseMs: fc.constantFrom(0, 0, 0, 40, 1_500) }),
   LONG,
@@ -116,7 +116,7 @@ describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
     })
 
     test('a unit leaves its window when it is that old to the microsecond, or within the millisecond after', async () => {
-      const charge = chargeOf(name, [{ limit: 10, windowMs: 1_000 }])
+      const charge = createCharge(name, [{ limit: 10, windowMs: 1_000 }])
       const script = open()
       const startUs = START_MS * 1000
       const grantedAt = async (us: number, cost: number) =>
@@ -134,7 +134,7 @@ describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
 
   test('sliding-window: permits leased under long windows are counted by the short ones that follow', async () => {
     const script = open()
-    const before = chargeOf('sliding-window', [{ limit: 1_000, windowMs: 60_000 }])
+    const before = createCharge('sliding-window', [{ limit: 1_000, windowMs: 60_000 }])
     const after = { ...before, limits: [{ limit: 100, windowMs: 300 }] }
     const startUs = START_MS * 1000
     await script.decide(take([before], { permits: 10, leaseMs: 6_000 }), startUs)
@@ -145,9 +145,9 @@ describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
     expect((await script.decide(take([after]), startUs + 6_300_000)).granted).toBe(1)
   })
 
-  test.each(EXACT_ALGORITHMS)('%s: a window lengthened while the clock is 20 s back forgets nothing', async (name) => {
+  test.each(EXACT_ALGORITHMS)('%s: a window lengthened while the clock is 20 s back drops nothing', async (name) => {
     const script = open()
-    const before = chargeOf(name, [{ limit: 10, windowMs: 2_000 }])
+    const before = createCharge(name, [{ limit: 10, windowMs: 2_000 }])
     const after = { ...before, limits: [{ limit: 10, windowMs: 3_000 }] }
     const startUs = START_MS * 1000
     const backUs = startUs - 20_000_000
@@ -220,13 +220,13 @@ describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
       for (const nowUs of timesUs) grants.push((await script.decide(take([charge]), nowUs)).granted)
       return [grants.slice(0, 20), grants.slice(20)].map((half) => half.reduce((sum, granted) => sum + granted, 0))
     }
-    expect(await admitted(chargeOf('fixed-window', limits))).toEqual([10, 10])
-    expect(await admitted(chargeOf('sliding-window', limits))).toEqual([10, 0])
+    expect(await admitted(createCharge('fixed-window', limits))).toEqual([10, 10])
+    expect(await admitted(createCharge('sliding-window', limits))).toEqual([10, 0])
   })
 
   test('fixed-window: a clock that steps back over a boundary finds the window before it as it was', async () => {
     const script = open()
-    const charge = chargeOf('fixed-window', [{ limit: 1, windowMs: 60_000 }])
+    const charge = createCharge('fixed-window', [{ limit: 1, windowMs: 60_000 }])
     const boundaryUs = Math.ceil(START_MS / 60_000) * 60_000 * 1000
     expect((await script.decide(take([charge]), boundaryUs - 1_000)).granted).toBe(1)
     expect((await script.decide(take([charge], { action: 'peek' }), boundaryUs)).granted).toBe(1)

@@ -29,9 +29,9 @@ export default class SummaryReporter implements Reporter {
     const leaks = this.#watch.end()
     for (const leak of leaks) console.error(`a secret was shown: ${leak}`)
     const skipped = tests.filter((test) => test.result().state === 'skipped' && !isLeftToAnotherRun(test))
-    const inconclusive = skipped.filter((test) => noteOf(test) !== undefined)
-    for (const test of inconclusive) console.log(`inconclusive: ${test.fullName}: ${noteOf(test)}`)
-    const unasked = skipped.filter((test) => noteOf(test) === undefined)
+    const inconclusive = skipped.filter((test) => findNote(test) !== undefined)
+    for (const test of inconclusive) console.log(`inconclusive: ${test.fullName}: ${findNote(test)}`)
+    const unasked = skipped.filter((test) => findNote(test) === undefined)
     for (const test of unasked) console.error(`skipped without a reason: ${test.fullName}`)
     if (leaks.length + unasked.length > 0) process.exitCode = 1
     const failed = count('failed') + broken + leaks.length + unasked.length
@@ -40,7 +40,7 @@ export default class SummaryReporter implements Reporter {
   }
 }
 
-function noteOf(test: TestCase): string | undefined {
+function findNote(test: TestCase): string | undefined {
   const result = test.result()
   return result.state === 'skipped' ? result.note : undefined
 }

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import type { StoreCharge } from '../../src/core/model/charge.ts'
 import type { AlgorithmName, Counts, Limit, PenaltySettings } from '../../src/core/model/limits.ts'
 import { POLICY_MODES, type PolicyMode } from '../../src/core/model/policy.ts'
-import { capacityOf, chargeOf, TIERED_ALGORITHMS } from './charges.ts'
+import { createCharge, findCapacity, TIERED_ALGORITHMS } from './charges.ts'
 
 /** 14 November 2023, and some odd milliseconds. */
 export const START_MS = 1_700_000_000_123
@@ -41,8 +41,8 @@ export function anyCharge(algorithm: AlgorithmName, hasCalendar = false): fc.Arb
   const hasLimits = TIERED_ALGORITHMS.some((name) => name === algorithm)
   const several = hasCalendar && algorithm === 'quota' ? fc.oneof(severalLimits, severalByCalendar) : severalLimits
   const limits = hasLimits ? several : limit.map((limit) => [limit])
-  if (algorithm !== 'token-bucket') return limits.map((limits) => chargeOf(algorithm, limits))
-  return fc.tuple(limits, burst).map(([limits, burst]) => chargeOf(algorithm, limits, burst ? { burst } : {}))
+  if (algorithm !== 'token-bucket') return limits.map((limits) => createCharge(algorithm, limits))
+  return fc.tuple(limits, burst).map(([limits, burst]) => createCharge(algorithm, limits, burst ? { burst } : {}))
 }
 
 /** A charge before and after its configuration has changed. */
@@ -139,7 +139,7 @@ export function blocking(
 
 /** The same charge, enforced, and asked for no more than it can ever give. */
 export function satisfiable(charge: StoreCharge): StoreCharge {
-  const capacity = capacityOf(charge)
+  const capacity = findCapacity(charge)
   const cost = Math.min(charge.cost, capacity)
   return { ...charge, cost, reserved: Math.min(charge.reserved, capacity - cost), mode: 'enforce' }
 }

@@ -10,7 +10,7 @@ export const TIERED_ALGORITHMS = ['sliding-window', 'sorted-set', 'fixed-window'
 /** Those that hold their limits in any window whatever. */
 export const EXACT_ALGORITHMS = ['sliding-window', 'sorted-set'] as const
 
-export function chargeOf(
+export function createCharge(
   algorithm: AlgorithmName,
   limits: readonly Limit[],
   overrides: Partial<StoreCharge> = {},
@@ -30,7 +30,7 @@ export function take(rules: readonly StoreCharge[], overrides: Partial<DecisionR
 }
 
 /** Units that a rule never spent from has. */
-export function capacityOf({ limits, burst }: StoreCharge): number {
+export function findCapacity({ limits, burst }: StoreCharge): number {
   return burst ?? Math.min(...limits.map(({ limit }) => limit))
 }
 
@@ -40,7 +40,7 @@ export function unhurriedMs(algorithm: AlgorithmName): number {
 }
 
 export function unhurried(algorithm: AlgorithmName, limit: number, overrides: Partial<StoreCharge> = {}): StoreCharge {
-  return chargeOf(algorithm, [{ limit, windowMs: unhurriedMs(algorithm) }], overrides)
+  return createCharge(algorithm, [{ limit, windowMs: unhurriedMs(algorithm) }], overrides)
 }
 
 /** Units that each rule has left in its first limit. */

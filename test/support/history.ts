@@ -53,12 +53,12 @@ export function idealAdmissions(requests: readonly IdealRequest[]): number {
   let admitted = 0
   for (const { ms, charges } of requests.toSorted((a, b) => a.ms - b.ms)) {
     for (const { key } of charges) if (!histories.has(key)) histories.set(key, new History())
-    const historyOf = (key: string) => histories.get(key) as History
+    const readHistory = (key: string) => histories.get(key) as History
     const hasRoom = charges.every(({ key, limits, cost }) =>
-      limits.every(({ limit, windowMs }) => historyOf(key).used(ms - windowMs, ms) + cost <= limit),
+      limits.every(({ limit, windowMs }) => readHistory(key).used(ms - windowMs, ms) + cost <= limit),
     )
     if (!hasRoom) continue
-    for (const { key, cost } of charges) historyOf(key).add(ms, cost)
+    for (const { key, cost } of charges) readHistory(key).add(ms, cost)
     admitted++
   }
   return admitted

@@ -150,8 +150,8 @@ async function createJudge(kind: Kind, value: string): Promise<(request: Receive
   const nobody = createDigest(config.identitySecret)(['ip', ADDRESS])
 
   return async function judge(request) {
-    const asked = await ask(request)
-    const charge = asked === 'skip' || 'outcome' in asked ? undefined : asked
+    const requested = await ask(request)
+    const charge = requested === 'skip' || 'outcome' in requested ? undefined : requested
     const digest = charge?.digest
     const outcome = digest === caller ? 'the same caller' : digest === nobody ? 'no identity' : 'another caller'
     const isBlockedBy = async (rules: RuleIndex) => {

@@ -9,14 +9,14 @@ export interface KeySite {
   /** How it is: `away` breaks connections off, `silent` never answers. */
   mood: 'well' | 'away' | 'silent' | 'broken'
   /** How often it was asked. */
-  readonly asked: number
+  readonly requested: number
   stop(): Promise<void>
 }
 
 export async function startKeySite(keys: readonly JWK[]): Promise<KeySite> {
-  let asked = 0
+  let requested = 0
   const server = await startUpstream((request, response) => {
-    asked++
+    requested++
     if (site.mood === 'away') request.socket.destroy()
     else if (site.mood === 'broken') response.writeHead(503).end('{"keys":[]}')
     else if (site.mood === 'well') {
@@ -27,8 +27,8 @@ export async function startKeySite(keys: readonly JWK[]): Promise<KeySite> {
     url: `${server.url}/keys`,
     keys,
     mood: 'well',
-    get asked() {
-      return asked
+    get requested() {
+      return requested
     },
     stop: () => server.stop(),
   }

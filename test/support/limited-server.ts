@@ -9,7 +9,7 @@ export interface ServerLimit {
   readonly offsetMs?: number
 }
 
-export type Dialect = 'draft-11' | 'draft-7' | 'draft-6' | 'x-ratelimit' | 'x-ratelimit-epoch' | 'retry-after'
+export type HeaderFormat = 'draft-11' | 'draft-7' | 'draft-6' | 'x-ratelimit' | 'x-ratelimit-epoch' | 'retry-after'
 
 interface ServerStatus extends ServerLimit {
   readonly remaining: number
@@ -18,11 +18,11 @@ interface ServerStatus extends ServerLimit {
 
 export class LimitedServer {
   readonly #limits: readonly ServerLimit[]
-  readonly #headerFormat: Dialect
+  readonly #headerFormat: HeaderFormat
   readonly admittedMs: number[] = []
   refused = 0
 
-  constructor(limits: readonly ServerLimit[], headerFormat: Dialect) {
+  constructor(limits: readonly ServerLimit[], headerFormat: HeaderFormat) {
     this.#limits = limits
     this.#headerFormat = headerFormat
   }

@@ -9,7 +9,7 @@ export function makeCharge(builder: RequestChargeBuilder, policy: RequestPolicy,
 
 /** The key that it is counted by, or why there is none. */
 export async function makeChargeKey(...args: Parameters<typeof makeCharge>): Promise<string> {
-  const asked = await makeCharge(...args)
-  if (asked === 'skip') return asked
-  return 'outcome' in asked ? asked.outcome : asked.key
+  const requested = await makeCharge(...args)
+  if (requested === 'skip') return requested
+  return 'outcome' in requested ? requested.outcome : requested.key
 }

@@ -34,12 +34,12 @@ export async function readPage(path: string): Promise<Page> {
   const tables: Table[] = []
   const slugger = new GithubSlugger()
   marked.walkTokens(marked.lexer(await readFile(path, 'utf8')), (token) => {
-    if (isOf(token, 'link') || isOf(token, 'image')) links.push(token.href)
-    else if (isOf(token, 'heading')) anchors.add(slugger.slug(plainText(token.tokens)))
-    else if (isOf(token, 'code')) code.push({ language: token.lang ?? '', text: token.text })
-    else if (isOf(token, 'codespan')) codeInLine.push(token.text)
-    else if (isOf(token, 'table')) {
-      tables.push({ header: token.header.map(({ text }) => text), rows: token.rows.map((row) => row.map(cellOf)) })
+    if (belongsTo(token, 'link') || belongsTo(token, 'image')) links.push(token.href)
+    else if (belongsTo(token, 'heading')) anchors.add(slugger.slug(plainText(token.tokens)))
+    else if (belongsTo(token, 'code')) code.push({ language: token.lang ?? '', text: token.text })
+    else if (belongsTo(token, 'codespan')) codeInLine.push(token.text)
+    else if (belongsTo(token, 'table')) {
+      tables.push({ header: token.header.map(({ text }) => text), rows: token.rows.map((row) => row.map(findCell)) })
     }
   })
   return { links, anchors, code, codeInLine, tables }
@@ -54,19 +54,19 @@ interface TokenTypes {
   codespan: Tokens.Codespan
 }
 
-function isOf<T extends keyof TokenTypes>(token: Token, type: T): token is TokenTypes[T] {
+function belongsTo<T extends keyof TokenTypes>(token: Token, type: T): token is TokenTypes[T] {
   return token.type === type
 }
 
-function cellOf({ tokens }: Tokens.TableCell): Cell {
-  const code = tokens.filter((token) => isOf(token, 'codespan')).map(({ text }) => text)
+function findCell({ tokens }: Tokens.TableCell): Cell {
+  const code = tokens.filter((token) => belongsTo(token, 'codespan')).map(({ text }) => text)
   return { code, isCode: tokens.length === 1 && code.length === 1 }
 }
 
 function plainText(tokens: readonly Token[]): string {
-  return tokens.map((token) => ('tokens' in token && token.tokens ? plainText(token.tokens) : textOf(token))).join('')
+  return tokens.map((token) => ('tokens' in token && token.tokens ? plainText(token.tokens) : readText(token))).join('')
 }
 
-function textOf(token: Token): string {
+function readText(token: Token): string {
   return 'text' in token ? token.text : token.raw
 }

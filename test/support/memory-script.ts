@@ -58,11 +58,11 @@ export class MemoryScript {
   }
 
   async heldUnits({ key }: StoreCharge, nowUs: number): Promise<ReadonlyMap<number, number>> {
-    return heldUnitsOf(this.#states.advanceTo(Math.floor(nowUs / 1000)).read(key), nowUs)
+    return findHeldUnits(this.#states.advanceTo(Math.floor(nowUs / 1000)).read(key), nowUs)
   }
 
   async marks({ key }: StoreCharge): Promise<number> {
-    return marksOf(this.#states.read(key))
+    return findMarks(this.#states.read(key))
   }
 
   async kept(charges: readonly StoreCharge[], nowUs: number): Promise<unknown> {
@@ -76,13 +76,13 @@ export class MemoryScript {
 }
 
 /** @param state of `concurrency` */
-export function marksOf(state: unknown): number {
+export function findMarks(state: unknown): number {
   return [...((state as ConcurrencyState | undefined)?.slots.values() ?? [])].filter(({ deadlineMs }) => deadlineMs < 0)
     .length
 }
 
 /** Units by slot. @param state of `concurrency` */
-export function heldUnitsOf(state: unknown, nowUs: number): ReadonlyMap<number, number> {
+export function findHeldUnits(state: unknown, nowUs: number): ReadonlyMap<number, number> {
   const { slots = new Map() } = (state ?? {}) as Partial<ConcurrencyState>
   const nowMs = Math.floor(nowUs / 1000)
   return new Map(

@@ -12,7 +12,7 @@ import type {
 import type { ObjectRow, Rows } from '../../src/core/store/durable-object/rows.ts'
 import { callContext } from './call-context.ts'
 import { take } from './charges.ts'
-import { heldUnitsOf, marksOf } from './memory-script.ts'
+import { findHeldUnits, findMarks } from './memory-script.ts'
 
 /** Rows in memory, and how often they were written. */
 export class MemoryRows implements Rows {
@@ -224,11 +224,11 @@ export class ObjectScript {
   }
 
   async heldUnits({ key }: StoreCharge, nowUs: number): Promise<ReadonlyMap<number, number>> {
-    return heldUnitsOf(this.network.machine(key).state.kept.state, nowUs)
+    return findHeldUnits(this.network.machine(key).state.kept.state, nowUs)
   }
 
   async marks({ key }: StoreCharge): Promise<number> {
-    return marksOf(this.network.machine(key).state.kept.state)
+    return findMarks(this.network.machine(key).state.kept.state)
   }
 
   /** What is told now and later: what is taken back may leave it in another form. */

@@ -26,6 +26,6 @@ export async function exchange({ hostname, port }: URL, bytes: string): Promise<
 }
 
 /** The status of each response, in order. */
-export function statusesOf(answered: string): readonly number[] {
+export function readStatuses(answered: string): readonly number[] {
   return [...answered.matchAll(/HTTP\/1\.1 (\d{3}) /g)].map(([, status]) => Number(status))
 }

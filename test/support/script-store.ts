@@ -71,7 +71,7 @@ const MOST_DELAY_MS = 600_000
 export class ScriptStore {
   readonly #redis: RedisClient
   readonly #expiresAtMs = new Map<string, number>()
-  #asked = 0
+  #requested = 0
 
   constructor(redis: RedisClient) {
     this.#redis = redis
@@ -83,26 +83,26 @@ export class ScriptStore {
    * @param nowUs microseconds since the Unix epoch
    */
   async decide(request: DecisionRequest, nowUs: number): Promise<Decision> {
-    return readDecision(await this.#change(DECIDE, keysOf(request.charges), this.#arguments(request), nowUs), request)
+    return readDecision(await this.#change(DECIDE, findKeys(request.charges), this.#arguments(request), nowUs), request)
   }
 
   /** What it would decide then, by all it has stored, expired or not. */
   async peek(request: DecisionRequest, nowUs: number): Promise<Decision> {
-    const asked = { ...request, action: 'peek' } as const
-    const { reply } = await this.#run(DECIDE, keysOf(request.charges), this.#arguments(asked), nowUs)
-    return readDecision(reply, asked)
+    const requested = { ...request, action: 'peek' } as const
+    const { reply } = await this.#run(DECIDE, findKeys(request.charges), this.#arguments(requested), nowUs)
+    return readDecision(reply, requested)
   }
 
   async revoke(releases: readonly Release[], nowUs: number): Promise<void> {
-    await this.#change(RELEASE, keysOf(releases.map(({ charge }) => charge)), listReleaseArguments(releases), nowUs)
+    await this.#change(RELEASE, findKeys(releases.map(({ charge }) => charge)), listReleaseArguments(releases), nowUs)
   }
 
   async renew(charges: readonly StoreCharge[], nowUs: number): Promise<void> {
-    await this.#change(RENEW, keysOf(charges), listRenewArguments(charges), nowUs)
+    await this.#change(RENEW, findKeys(charges), listRenewArguments(charges), nowUs)
   }
 
   async settle(differences: readonly Adjustment[], chargedAtMs: number, nowUs: number): Promise<void> {
-    const keys = keysOf(differences.map(({ charge }) => charge))
+    const keys = findKeys(differences.map(({ charge }) => charge))
     await this.#change(SETTLE, keys, listSettleArguments(differences, chargedAtMs), nowUs)
   }
 
@@ -121,7 +121,7 @@ export class ScriptStore {
   }
 
   async kept(charges: readonly StoreCharge[]): Promise<unknown> {
-    return Promise.all(keysOf(charges).map(async (key) => [await this.#redis.dump(key), this.expiresAtMs(key)]))
+    return Promise.all(findKeys(charges).map(async (key) => [await this.#redis.dump(key), this.expiresAtMs(key)]))
   }
 
   /** When a key expires by the test's clock; for a key never written, in the past. */
@@ -131,7 +131,7 @@ export class ScriptStore {
 
   /** However many entries of a stream are read at once, the decision is the same. */
   #arguments(request: DecisionRequest): (string | number)[] {
-    const entries = [undefined, 1, 2, 5][this.#asked++ % 4]
+    const entries = [undefined, 1, 2, 5][this.#requested++ % 4]
     return listScriptArguments(request, ({ algorithm }) => (algorithm === 'sliding-window' ? entries : undefined))
   }
 
@@ -143,15 +143,15 @@ export class ScriptStore {
     const deleting = expired.length > 0 ? this.#redis.del(expired) : undefined
     const [{ reply, lifetimes }] = await Promise.all([this.#run(script, keys, args, nowUs), deleting])
     keys.forEach((key, index) => {
-      const [askedMs = -1, pttlMs = -1] = lifetimes.slice(2 * index)
-      const expectedMs = MARK_MS + Math.max(askedMs, 0)
+      const [requestedMs = -1, pttlMs = -1] = lifetimes.slice(2 * index)
+      const expectedMs = MARK_MS + Math.max(requestedMs, 0)
       const isMissing = pttlMs === -2
       if (!isMissing && (pttlMs > expectedMs || pttlMs < expectedMs - MOST_DELAY_MS)) {
         throw new Error(`${key} has a TTL of ${pttlMs} ms, not ${expectedMs} ms`)
       }
       // What makes it anew has no TTL.
       if (isMissing) this.#expiresAtMs.delete(key)
-      else if (askedMs >= 0) this.#expiresAtMs.set(key, nowMs + askedMs)
+      else if (requestedMs >= 0) this.#expiresAtMs.set(key, nowMs + requestedMs)
     })
     return reply
   }
@@ -170,6 +170,6 @@ export class ScriptStore {
   }
 }
 
-function keysOf(charges: readonly StoreCharge[]): string[] {
+function findKeys(charges: readonly StoreCharge[]): string[] {
   return charges.map(({ key }) => key)
 }

@@ -26,15 +26,15 @@ export interface WindowCheck {
  * these. What may or may not lie in a window is not counted, so each finding is certain.
  */
 export function checkWindows({ limit, windowMs }: Limit, admissions: readonly Admission[]): WindowCheck {
-  const latestOf = ({ ms, latestMs = ms }: Admission) => latestMs
+  const findLatest = ({ ms, latestMs = ms }: Admission) => latestMs
   // No window holds the others for certain.
-  const certain = admissions.filter((admission) => latestOf(admission) < admission.ms + windowMs)
-  const byLatest = certain.toSorted((a, b) => latestOf(a) - latestOf(b))
+  const certain = admissions.filter((admission) => findLatest(admission) < admission.ms + windowMs)
+  const byLatest = certain.toSorted((a, b) => findLatest(a) - findLatest(b))
   let [over, most, used, ended] = [0, 0, 0, 0]
   for (const { ms, cost } of certain.toSorted((a, b) => a.ms - b.ms)) {
     for (let next = byLatest[ended]; next; next = byLatest[++ended]) {
       // Half-open: an admission exactly one window later is in the next.
-      if (latestOf(next) >= ms + windowMs) break
+      if (findLatest(next) >= ms + windowMs) break
       used += next.cost
     }
     if (used > limit) over++

@@ -18,12 +18,12 @@ async function followed(path: string): Promise<{ link: string; target: string; p
     own.map(async (link) => {
       const [file = '', anchor] = decodeURI(link).split('#')
       const target = file === '' ? join(ROOT, path) : resolve(ROOT, dirname(path), file)
-      return { link, target: relative(ROOT, target), problem: await problemOf(target, anchor) }
+      return { link, target: relative(ROOT, target), problem: await readProblem(target, anchor) }
     }),
   )
 }
 
-async function problemOf(target: string, anchor: string | undefined): Promise<string | undefined> {
+async function readProblem(target: string, anchor: string | undefined): Promise<string | undefined> {
   if (relative(ROOT, target).startsWith('..')) return 'outside of the repository'
   if (!existsSync(target)) return 'no such file'
   if (anchor === undefined) return undefined

@@ -77,7 +77,7 @@ describe('buildWorker() with the parts that a plain configuration needs', () => 
   )
 })
 
-test('each part that can be left out is there, and is loaded by a configuration that asks for all', async () => {
+test('each part that can be left out is there, and is loaded by a configuration that calls for all', async () => {
   const vars = {
     ...PLAIN.vars,
     ...{ CORS_ORIGINS: '*', LEASES: 'auto', REWRITE_LOCATION: 'on', RULES: 'on', SELF_SERVICE: 'on', SHEDDING: 'on' },

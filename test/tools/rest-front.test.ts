@@ -200,7 +200,7 @@ describe('startRestFront() takes scripts with flags', () => {
     expect(await post('/multi-exec', [['script', 'load', script]])).toEqual(loaded)
   })
 
-  test('until Redis forgets them', async () => {
+  test('until Redis drops them', async () => {
     await post('/', ['EVAL', script, 0, 'a'])
     await post('/', ['SCRIPT', 'FLUSH'])
     expect(await post('/', ['EVALSHA', sha1(script), 0, 'a'])).toEqual(failed(expect.stringMatching(/^NOSCRIPT /)))
@@ -211,7 +211,7 @@ describe('startRestFront() takes scripts with flags', () => {
     expect(await post('/', ['EVAL', script, 0])).toEqual(failed(expect.stringContaining('user_script:3: here')))
   })
 
-  test('but hands the flags on if told so', async () => {
+  test('but hands the flags on if reported so', async () => {
     const plain = await startRestFront({ redisPort: server.port, token: 'secret', stripShebang: false })
     onTestFinished(() => plain.stop())
     expect(await post('/', ['EVAL', script, 0, 'a'], {}, plain)).toEqual(
@@ -255,7 +255,7 @@ describe('startRestFront() without Redis', () => {
     onTestFinished(() => redis.stop())
     const own = await startRestFront({ redisPort: redis.port, token: 'secret' })
     onTestFinished(() => own.stop())
-    return { redis, own, away: failed(`ERR no answer from Redis at 127.0.0.1:${redis.port}`, 503) }
+    return { redis, own, unavailable: failed(`ERR no answer from Redis at 127.0.0.1:${redis.port}`, 503) }
   }
 
   test('throws at the start', async () => {
@@ -267,11 +267,11 @@ describe('startRestFront() without Redis', () => {
   })
 
   test('answers 503, and serves again when Redis is back', async () => {
-    const { redis, own, away } = await startBoth()
+    const { redis, own, unavailable } = await startBoth()
     await redis.stop()
-    expect(await post('/', ['PING'], {}, own)).toEqual(away)
-    expect(await post('/pipeline', [['PING'], ['PING']], {}, own)).toEqual(away)
-    expect(await post('/multi-exec', [['PING']], {}, own)).toEqual(away)
+    expect(await post('/', ['PING'], {}, own)).toEqual(unavailable)
+    expect(await post('/pipeline', [['PING'], ['PING']], {}, own)).toEqual(unavailable)
+    expect(await post('/multi-exec', [['PING']], {}, own)).toEqual(unavailable)
 
     const next = await startRedisServer({ port: redis.port })
     onTestFinished(() => next.stop())
@@ -282,7 +282,7 @@ describe('startRestFront() without Redis', () => {
   })
 
   test('answers 503 to the requests that were under way', async () => {
-    const { redis, own, away } = await startBoth()
+    const { redis, own, unavailable } = await startBoth()
     const waiting = post('/', ['XREAD', 'BLOCK', 0, 'STREAMS', 'stream', '$'], {}, own)
     const queued = post('/multi-exec', [['PING'], ['PING']], {}, own)
     const observer = connect(redis.port, '127.0.0.1').setEncoding('utf8')
@@ -294,8 +294,8 @@ describe('startRestFront() without Redis', () => {
       observer.write('INFO clients\r\n')
     })
     await redis.stop()
-    expect(await waiting).toEqual(away)
-    expect(await queued).toEqual(away)
+    expect(await waiting).toEqual(unavailable)
+    expect(await queued).toEqual(unavailable)
   })
 })
 

@@ -13,7 +13,7 @@ async function logFile(text: string): Promise<string> {
   return file
 }
 
-test('SecretWatch#end() tells each secret in what it has read', async () => {
+test('SecretWatch#end() reports each secret in what it has read', async () => {
   const watch = new SecretWatch(await logFile(`{"event":"x"}\n{"message":"token ${PLANTED}-a was wrong"}\n`))
   watch.read('nothing here')
   watch.read(`first\nBearer ${PLANTED}-b`)

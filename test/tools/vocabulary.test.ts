@@ -7,7 +7,7 @@ const ROOT = join(import.meta.dirname, '../..')
 
 /** Words of earlier names, for which docs/glossary.md has others. */
 const REPLACED = new Set(
-  'told tells asked asking beside governed ruled deed journal hearsay hears heard strain lapsed newcomer dialect tier tiers twin forget spend'.split(
+  'told tells asked asking beside governed ruled deed deeds journal hearsay hears heard strain lapsed newcomer newcomers dialect tier tiers twin forget forgets spend'.split(
     ' ',
   ),
 )
@@ -15,6 +15,8 @@ const REPLACED = new Set(
 /** Sources that are written by hand. */
 const FILES = listFiles('src', 'lua', 'dashboard')
 const TOOLS = listFiles('bench', 'tools')
+/** Without this file, which has them as examples. */
+const TESTS = listFiles('test').filter((file) => !file.endsWith('vocabulary.test.ts'))
 
 function listFiles(...folders: readonly string[]): readonly string[] {
   return execFileSync('git', ['ls-files', ...folders], { cwd: ROOT, encoding: 'utf8' })
@@ -25,7 +27,8 @@ function listFiles(...folders: readonly string[]): readonly string[] {
 test('names in the code use the words of the glossary', () => {
   expect(FILES.length).toBeGreaterThan(200)
   expect(TOOLS.length).toBeGreaterThan(100)
-  const found = [...FILES, ...TOOLS].flatMap((file) =>
+  expect(TESTS.length).toBeGreaterThan(300)
+  const found = [...FILES, ...TOOLS, ...TESTS].flatMap((file) =>
     namesIn(readFileSync(join(ROOT, file), 'utf8'))
       .filter((name) => wordsOf(name).some((word) => REPLACED.has(word)))
       .map((name) => `${file}: ${name}`),
@@ -88,6 +91,15 @@ test.each([
         .filter((name) => !isVerbal(name, moreVerbs))
         .map((name) => `${file}: ${name}`),
     )
+  expect(found).toEqual([])
+})
+
+test('no function of a test is named for what it is a part of', () => {
+  const found = TESTS.flatMap((file) =>
+    functionsIn(readFileSync(join(ROOT, file), 'utf8'))
+      .filter((name) => /[a-z]Of$/.test(name))
+      .map((name) => `${file}: ${name}`),
+  )
   expect(found).toEqual([])
 })
 

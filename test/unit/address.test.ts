@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest'
 import { readCallerAddress } from '../../src/http/request/identity/address.ts'
 
-const addressOf = (address: string) => readCallerAddress({ headers: new Headers({ 'CF-Connecting-IP': address }) }, 64)
+const findAddress = (address: string) =>
+  readCallerAddress({ headers: new Headers({ 'CF-Connecting-IP': address }) }, 64)
 
 test.each([
   ['203.0.113.7', '203.0.113.7'],
@@ -17,7 +18,7 @@ test.each([
   ['1::', '1:0:0:0::/64'],
   ['1:0:0:2::3', '1:0:0:2::/64'],
 ])('readCallerAddress() answers for %s: %s', (address, expected) => {
-  expect(addressOf(address)).toBe(expected)
+  expect(findAddress(address)).toBe(expected)
 })
 
 test.each([
@@ -34,7 +35,7 @@ test.each([
 test.each(['fe80::1%eth0', '1:2:3', '::g', '2001:db8::1::2', ':', '[::1]', 'x', '1.2.3', '1.2.3.4, 1.2.3.5'])(
   'readCallerAddress() takes what is no address for none: %s',
   (address) => {
-    expect(addressOf(address)).toBe(addressOf(''))
+    expect(findAddress(address)).toBe(findAddress(''))
   },
 )
 

@@ -6,7 +6,7 @@ import { findPeriodStart } from '../../src/core/store/counters.ts'
 import { openObjectBackend } from '../../src/core/store/durable-object/durable-object-store.ts'
 import { openMemoryBackend } from '../../src/core/store/memory/memory-store.ts'
 import { openUpstashBackend } from '../../src/core/store/redis/upstash-backend.ts'
-import { chargeOf, take } from '../support/charges.ts'
+import { createCharge, take } from '../support/charges.ts'
 
 const timeoutMs = 60_000
 
@@ -22,7 +22,7 @@ const BACKENDS: Record<string, () => Backend> = {
 test.each(Object.entries(BACKENDS))('%s: limits, documents and counters live in one place', async (kind, open) => {
   const backend = open()
   const keyPrefix = crypto.randomUUID()
-  const charge = chargeOf('sliding-window', [{ limit: 1, windowMs: 60_000 }])
+  const charge = createCharge('sliding-window', [{ limit: 1, windowMs: 60_000 }])
   expect(backend.limits.kind).toBe(kind)
   const decisions = [await backend.limits.decide(take([charge])), await backend.limits.decide(take([charge]))]
   expect(decisions.map(({ granted }) => granted)).toEqual([1, 0])

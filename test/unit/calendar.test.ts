@@ -61,7 +61,7 @@ describe('openCalendar()', () => {
     expect(openCalendar(unit, timeZone, starts).findEnds(Date.parse(at))).toEqual(ends.map((end) => Date.parse(end)))
   })
 
-  test('asks Intl once a window', () => {
+  test('requests Intl once a window', () => {
     const { findEnds } = openCalendar('month', 'Europe/Berlin')
     const ends = findEnds(Date.UTC(2026, 10, 2))
     expect(findEnds(Date.UTC(2026, 10, 29))).toBe(ends)
@@ -69,7 +69,7 @@ describe('openCalendar()', () => {
 })
 
 describe('loadConfig()', () => {
-  test('names limits by their unit, ordered by window, beside those of a length', () => {
+  test('names limits by their unit, ordered by window, alongside those of a length', () => {
     const policy = load({ limits: '90/year, 10000/month,50/week , 9/30d, 1000/day, 100/1h', starts: undefined })
     expect(policy?.limits.map(({ name, limit }) => [name, limit])).toEqual([
       ['api-1h', 100],
@@ -158,7 +158,7 @@ describe('a response', () => {
     } as ReportedLimit
   })
 
-  test('tells no length of a month, and when it ends', () => {
+  test('reports no length of a month, and when it ends', () => {
     const headers = new Headers()
     setRateLimitHeaders(headers, { outcome: 'admitted', limits: reports }, 'draft-11', () => 0)
     expect(Object.fromEntries(headers)).toEqual({

@@ -13,11 +13,11 @@ function keys(env: Environment = {}) {
 }
 
 test('RequestChargeBuilder#build() knows a caller again by any spelling of the same credential', async () => {
-  const keyOf = keys()
+  const findKey = keys()
   const spellings = ['Bearer X', 'bearer X', 'BEARER   X', 'Bearer X']
-  const found = await Promise.all([...spellings, ...spellings].map((Authorization) => keyOf({ Authorization })))
+  const found = await Promise.all([...spellings, ...spellings].map((Authorization) => findKey({ Authorization })))
   expect(new Set(found).size).toBe(1)
-  expect(await keyOf({ Authorization: 'Bearer x' })).not.toBe(found[0])
+  expect(await findKey({ Authorization: 'Bearer x' })).not.toBe(found[0])
 })
 
 test('RequestChargeBuilder#build() answers the same to a caller that it knows as to one that it does not', async () => {
@@ -29,16 +29,16 @@ test('RequestChargeBuilder#build() answers the same to a caller that it knows as
 })
 
 test('RequestChargeBuilder#build() remembers nobody by a credential that it cannot read', async () => {
-  const keyOf = keys()
-  const by = (address: string) => keyOf({ Authorization: 'Bearer a b', 'CF-Connecting-IP': address })
+  const findKey = keys()
+  const by = (address: string) => findKey({ Authorization: 'Bearer a b', 'CF-Connecting-IP': address })
   const one = await by('203.0.113.1')
   expect(await by('203.0.113.2')).not.toBe(one)
   expect(await by('203.0.113.1')).toBe(one)
 })
 
 test('RequestChargeBuilder#build() goes by all that a policy counts by, not by a known token alone', async () => {
-  const keyOf = keys({ POLICIES: [{ name: 'both', limits: '5/1m', by: 'token+ip' }], RATE_LIMITS: undefined })
-  const by = (address: string) => keyOf({ Authorization: 'Bearer X', 'CF-Connecting-IP': address })
+  const findKey = keys({ POLICIES: [{ name: 'both', limits: '5/1m', by: 'token+ip' }], RATE_LIMITS: undefined })
+  const by = (address: string) => findKey({ Authorization: 'Bearer X', 'CF-Connecting-IP': address })
   const one = await by('203.0.113.1')
   expect(await by('203.0.113.2')).not.toBe(one)
   expect(await by('203.0.113.1')).toBe(one)

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { CircuitBreaker, withBreaker } from '../../src/core/engine/stages/circuit-breaker.ts'
 import { type Store, StoreError } from '../../src/core/model/store.ts'
 import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'
-import { chargeOf, take } from '../support/charges.ts'
+import { createCharge, take } from '../support/charges.ts'
 
 const PROBE_TIMEOUT_MS = 1_000
 
@@ -54,7 +54,7 @@ test('CircuitBreaker opens when half of twenty calls in ten seconds have failed'
   expect(breaker.circuit).toBe('open')
 })
 
-test('CircuitBreaker forgets failures of periods that have ended', () => {
+test('CircuitBreaker drops failures of periods that have ended', () => {
   const { breaker, clock, call } = subject()
   for (let i = 0; i < 8; i++) {
     call(true)
@@ -132,7 +132,7 @@ test('CircuitBreaker does not open by calls that were begun before it last chang
   expect(breaker.circuit).toBe('closed')
 })
 
-const RULE = chargeOf('sliding-window', [{ limit: 1_000, windowMs: 60_000 }])
+const RULE = createCharge('sliding-window', [{ limit: 1_000, windowMs: 60_000 }])
 
 function createGuarded() {
   const server = { isFailing: false, calls: 0 }

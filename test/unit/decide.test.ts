@@ -150,7 +150,7 @@ describe('/_sluice/decide', () => {
     [{ ...charge, cost: 1.5 }, '#/cost', /^cost: expected an integer\.$/],
     [{ ...charge, plan: 'pro' }, '#/plan', /^plan: expected a plan of the policy\.$/],
     [{ policy: 'plans', plan: '__proto__', identity: 'a' }, '#/plan', /^plan: expected a plan/],
-    [{ ...charge, limits: '1/1s' }, '#/limits', /^limits: expected none beside a policy\.$/],
+    [{ ...charge, limits: '1/1s' }, '#/limits', /^limits: expected none together with a policy\.$/],
     [{ identity: 'a' }, '#/limits', /^limits: missing/],
     [{ ...own, limits: '1/1y' }, '#/limits', /^limits: expected limits such as/],
     [{ ...own, name: 'api' }, '#/name', /^name: expected a name that no policy of the configuration has/],

@@ -4,7 +4,7 @@ import { type LeaseSize, withLeases } from '../../src/core/engine/stages/leases.
 import type { StoreCharge } from '../../src/core/model/charge.ts'
 import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'
 import { callContext } from '../support/call-context.ts'
-import { chargeOf, withPolicy } from '../support/charges.ts'
+import { createCharge, withPolicy } from '../support/charges.ts'
 
 function subject(leases: LeaseSize | undefined) {
   const clock = { now: 1_700_000_000_000 }
@@ -28,7 +28,7 @@ function subject(leases: LeaseSize | undefined) {
 
 test('Engine counts refusals that were known already', async () => {
   const { decider, decide, avoided } = subject(undefined)
-  const charges = [withPolicy(chargeOf('sliding-window', [{ limit: 1, windowMs: 60_000 }]))]
+  const charges = [withPolicy(createCharge('sliding-window', [{ limit: 1, windowMs: 60_000 }]))]
   for (let i = 0; i < 5; i++) await decider.decide(charges, callContext())
   expect(decide).toHaveBeenCalledTimes(2)
   expect(avoided).toEqual({ refusalCache: 3, leases: 0, permits: 0 })
@@ -36,7 +36,7 @@ test('Engine counts refusals that were known already', async () => {
 
 test('Engine counts permits taken in advance, and those that were spent', async () => {
   const { decider, decide, clock, avoided } = subject('auto')
-  const charge = chargeOf('sliding-window', [{ limit: 10_000, windowMs: 10_000 }])
+  const charge = createCharge('sliding-window', [{ limit: 10_000, windowMs: 10_000 }])
   const background: Promise<unknown>[] = []
   const context = callContext(background)
   for (let i = 0; i < 400; i++) {
@@ -56,7 +56,7 @@ function scaleCharge(charge: Partial<StoreCharge>, share: number): unknown {
     { limit: 10, windowMs: 1_000 },
     { limit: 1_000, windowMs: 60_000 },
   ]
-  const { limits: local, burst, reserved } = scaleToLocalShare(chargeOf('sliding-window', limits, charge), share)
+  const { limits: local, burst, reserved } = scaleToLocalShare(createCharge('sliding-window', limits, charge), share)
   return { limits: local.map(({ limit }) => limit), burst, reserved }
 }
 

@@ -2,11 +2,11 @@
 import { expect, test } from 'vitest'
 import { withHashSlots } from '../../src/core/engine/stages/hash-slots.ts'
 import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'
-import { chargeOf, remainingIn, storeWith, take } from '../support/charges.ts'
+import { createCharge, remainingIn, storeWith, take } from '../support/charges.ts'
 
 test('withHashSlots() settles each charge at the time of its own node, whatever the clocks of others show', async () => {
-  const first = chargeOf('quota', [{ limit: 9, windowMs: 10_000 }])
-  const second = chargeOf('quota', [{ limit: 9, windowMs: 10_000 }])
+  const first = createCharge('quota', [{ limit: 9, windowMs: 10_000 }])
+  const second = createCharge('quota', [{ limit: 9, windowMs: 10_000 }])
   let elapsedMs = 0
   const nodes = {
     [first.key]: new MemoryStore(() => elapsedMs),

@@ -118,7 +118,7 @@ test('createHealthReader() remembers the latest ping, even if an earlier one end
   expect(pings).toHaveLength(2)
 })
 
-test.each(['open', 'half-open'] as const)('createHealthReader() tells that the circuit is %s', async (circuit) => {
+test.each(['open', 'half-open'] as const)('createHealthReader() reports that the circuit is %s', async (circuit) => {
   const { ask, guard } = subject()
   guard.circuit = circuit
   expect(await ask(resolve)).toMatchObject({ status: 'degraded', store: { reachable: true, circuit } })

@@ -12,7 +12,7 @@ interface Caller {
   readonly missing?: MissingIdentity
 }
 
-function identityOf({
+function createIdentity({
   by,
   headers = {},
   url = 'https://g.example/',
@@ -39,7 +39,7 @@ test.each<[Caller, readonly string[]]>([
     ['token', 'X', 'ip', '203.0.113.7', 'route', 'GET /a'],
   ],
 ])('identify() reads %j', async (caller, parts) => {
-  expect(await identityOf(caller)).toEqual(parts)
+  expect(await createIdentity(caller)).toEqual(parts)
 })
 
 test.each<Caller>([
@@ -56,7 +56,7 @@ test.each<Caller>([
   { by: 'header:x-key', headers: { 'X-Key': 'K, L' } },
   { by: 'token', headers: { Authorization: 'Bearer X, Bearer Y' } },
 ])('identify() counts a caller without the value by address: %j', async (caller) => {
-  expect(await identityOf({ ...caller, headers: { ...caller.headers, ...IP } })).toEqual(['ip', '203.0.113.7'])
+  expect(await createIdentity({ ...caller, headers: { ...caller.headers, ...IP } })).toEqual(['ip', '203.0.113.7'])
 })
 
 test.each<[Caller, boolean]>([
@@ -71,7 +71,7 @@ test.each<[Caller, boolean]>([
   [{ by: 'global' }, false],
 ])('identify() answers what becomes of a caller that lacks a value: %j: %s', async (caller, isMissing) => {
   for (const missing of [{ kind: 'deny', status: 403 }, { kind: 'skip' }] as const) {
-    const identity = await identityOf({ ...caller, missing })
+    const identity = await createIdentity({ ...caller, missing })
     if (isMissing) expect(identity).toEqual(missing)
     else expect(identity).toBeInstanceOf(Array)
   }
@@ -89,9 +89,9 @@ test.each<Caller>([
   { by: 'query:key', url: 'https://g.example/??key=k' },
 ])('identify() lets nobody leave a policy by spoiling what it counts by: %j', async (caller) => {
   const headers = { ...caller.headers, ...IP }
-  expect(await identityOf({ ...caller, headers, missing: { kind: 'skip' } })).toEqual(['ip', '203.0.113.7'])
+  expect(await createIdentity({ ...caller, headers, missing: { kind: 'skip' } })).toEqual(['ip', '203.0.113.7'])
   const deny = { kind: 'deny', status: 401 } as const
-  expect(await identityOf({ ...caller, headers, missing: deny })).toEqual(deny)
+  expect(await createIdentity({ ...caller, headers, missing: deny })).toEqual(deny)
 })
 
 test('identify() gives no two kinds of callers one identity, even if their values are equal', async () => {
@@ -103,7 +103,7 @@ test('identify() gives no two kinds of callers one identity, even if their value
   const digest = createDigest(undefined)
   const all = await Promise.all(
     [...kinds, ...joined].map(async (by) => {
-      const identity = await identityOf({ by, headers, url, route: value })
+      const identity = await createIdentity({ by, headers, url, route: value })
       return digest(identity as readonly string[])
     }),
   )
@@ -111,9 +111,9 @@ test('identify() gives no two kinds of callers one identity, even if their value
 })
 
 test('identify() does not take a value for the address of a caller without one', async () => {
-  const forged = await identityOf({
+  const forged = await createIdentity({
     by: 'header:x-key',
     headers: { 'X-Key': '203.0.113.7', 'CF-Connecting-IP': '::1' },
   })
-  expect(forged).not.toEqual(await identityOf({ by: 'header:x-key', headers: IP }))
+  expect(forged).not.toEqual(await createIdentity({ by: 'header:x-key', headers: IP }))
 })

@@ -6,23 +6,23 @@ import type { AlgorithmName } from '../../src/core/model/limits.ts'
 import { StoreError } from '../../src/core/model/store.ts'
 import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'
 import { callContext } from '../support/call-context.ts'
-import { chargeOf, storeWith, take } from '../support/charges.ts'
+import { createCharge, storeWith, take } from '../support/charges.ts'
 
 const START_MS = 1_700_000_000_000
-const RULE = () => chargeOf('sliding-window', [{ limit: 10_000, windowMs: 60_000 }])
+const RULE = () => createCharge('sliding-window', [{ limit: 10_000, windowMs: 60_000 }])
 
 function subject(size: LeaseSize = 'auto') {
   const clock = { now: START_MS }
   const memory = new MemoryStore(() => clock.now)
-  const asked: DecisionRequest[] = []
+  const requested: DecisionRequest[] = []
   const sentAtMs: number[] = []
-  const server = { isAway: false, roundTripMs: 0 }
+  const server = { isUnavailable: false, roundTripMs: 0 }
   const background: Promise<unknown>[] = []
   const store = {
     async decide(request: DecisionRequest) {
-      asked.push(request)
+      requested.push(request)
       sentAtMs.push(clock.now)
-      if (server.isAway) throw new StoreError('no answer')
+      if (server.isUnavailable) throw new StoreError('no answer')
       const decision = memory.decideNow(request)
       clock.now += server.roundTripMs
       return decision
@@ -43,70 +43,70 @@ function subject(size: LeaseSize = 'auto') {
       clock.now++
     }
   }
-  return { clock, asked, sentAtMs, server, background, decide, hurry, memory }
+  return { clock, requested, sentAtMs, server, background, decide, hurry, memory }
 }
 
 test('Leases decide most requests of a busy caller without a call', async () => {
-  const { asked, hurry } = subject()
+  const { requested, hurry } = subject()
   await hurry(RULE(), 500)
-  expect(asked.length).toBeLessThan(50)
-  expect(asked.some(({ action }) => action === 'take-up-to')).toBe(true)
-  for (const { action, leaseMs = 0 } of asked) {
+  expect(requested.length).toBeLessThan(50)
+  expect(requested.some(({ action }) => action === 'take-up-to')).toBe(true)
+  for (const { action, leaseMs = 0 } of requested) {
     expect(leaseMs).toBeLessThanOrEqual(12_000)
     expect(leaseMs > 0).toBe(action === 'take-up-to')
   }
 })
 
 test('Leases of two plans of one key do not disturb each other', async () => {
-  const { asked, clock, background, decide } = subject()
+  const { requested, clock, background, decide } = subject()
   const charge = RULE()
   for (let i = 0; i < 1_000; i++) {
     await decide({ ...charge, plan: i % 2 === 0 ? 'free' : 'pro' })
     await Promise.all(background)
     clock.now++
   }
-  expect(asked.length).toBeLessThan(150)
+  expect(requested.length).toBeLessThan(150)
 })
 
 test('Leases ask for each request of a slow caller', async () => {
-  const { asked, clock, decide } = subject()
+  const { requested, clock, decide } = subject()
   const charge = RULE()
   for (let i = 0; i < 20; i++) {
     await decide(charge)
     clock.now += 6_000
   }
-  expect(asked.map(({ action }) => action)).toEqual(Array.from({ length: 20 }, () => 'take'))
+  expect(requested.map(({ action }) => action)).toEqual(Array.from({ length: 20 }, () => 'take'))
 })
 
 test('Leases take at most a 32nd of what is left', async () => {
-  const { asked, clock, hurry } = subject()
+  const { requested, clock, hurry } = subject()
   const limits = [
     { limit: 1_000, windowMs: 10_000 },
     { limit: 10_000, windowMs: 60_000 },
   ]
   clock.now += 5_000
-  const charge = chargeOf('fixed-window', limits)
+  const charge = createCharge('fixed-window', limits)
   await hurry(charge, 700)
-  const before = asked.length
+  const before = requested.length
   await hurry(charge, 100)
-  const permits = asked.slice(before).map(({ permits }) => permits)
+  const permits = requested.slice(before).map(({ permits }) => permits)
   // The one that is used at once, and those that are left.
   expect(Math.max(...permits)).toBeLessThanOrEqual(1 + 300 / 32)
   expect(Math.max(...permits)).toBeGreaterThan(200 / 32)
 })
 
 test('Leases take at most a number that is given, and fewer for a caller that needs fewer', async () => {
-  const { asked, hurry } = subject(25)
+  const { requested, hurry } = subject(25)
   await hurry(RULE(), 200)
-  const permits = asked.map(({ permits }) => permits)
+  const permits = requested.map(({ permits }) => permits)
   expect(permits[0]).toBe(1)
   expect(Math.max(...permits)).toBeLessThanOrEqual(25)
   expect(Math.max(...permits)).toBeGreaterThan(20)
   expect(Math.min(...permits.filter((count) => count > 1))).toBeLessThan(10)
 })
 
-test('Leases never tell of more than is left, and of no less once all answers are there', async () => {
-  const { asked, clock, decide, background } = subject()
+test('Leases never report of more than is left, and of no less once all answers are there', async () => {
+  const { requested, clock, decide, background } = subject()
   const charge = RULE()
   for (let spent = 1; spent <= 100; spent++) {
     const { usage } = await decide(charge)
@@ -114,41 +114,41 @@ test('Leases never tell of more than is left, and of no less once all answers ar
     await Promise.all(background)
     clock.now += 10
   }
-  const before = asked.length
+  const before = requested.length
   const { usage } = await decide(charge)
-  expect(asked.length).toBe(before)
+  expect(requested.length).toBe(before)
   expect(usage[0]?.[0]?.remaining).toBe(10_000 - 101)
 })
 
 test('Leases know of what was spent at another cost', async () => {
-  const { asked, decide, hurry } = subject()
+  const { requested, decide, hurry } = subject()
   const charge = RULE()
   await hurry(charge, 50)
-  const before = asked.length
+  const before = requested.length
   await decide({ ...charge, cost: 100 })
   const { usage } = await decide(charge)
-  expect(asked.length).toBe(before + 1)
+  expect(requested.length).toBe(before + 1)
   expect(usage[0]?.[0]?.remaining).toBe(10_000 - 151)
 })
 
 test('Leases replenish before the permits have run out, and count those on their way', async () => {
-  const { asked, background, decide, hurry } = subject()
+  const { requested, background, decide, hurry } = subject()
   const charge = RULE()
   await hurry(charge, 100)
-  const [before, begun] = [asked.length, background.length]
+  const [before, begun] = [requested.length, background.length]
   // The clock stands still, and no answer is taken in before all have asked.
   const decisions = Array.from({ length: 150 }, () => decide(charge))
   expect(background.length - begun).toBe(1)
   await Promise.all(decisions)
-  const permits = asked.slice(before).flatMap(({ action, permits }) => (action === 'take-up-to' ? [permits] : []))
+  const permits = requested.slice(before).flatMap(({ action, permits }) => (action === 'take-up-to' ? [permits] : []))
   expect(permits.reduce((sum, one) => sum + one, 0)).toBeLessThan(200)
 })
 
-test('Leases let permits lapse a twentieth before they end in Redis', async () => {
-  const { asked, sentAtMs, clock, decide, hurry } = subject()
+test('Leases let permits expire a twentieth before they end in Redis', async () => {
+  const { requested, sentAtMs, clock, decide, hurry } = subject()
   const charge = RULE()
   await hurry(charge, 100)
-  const { action, leaseMs = 0 } = asked.at(-1) as DecisionRequest
+  const { action, leaseMs = 0 } = requested.at(-1) as DecisionRequest
   expect(action).toBe('take-up-to')
   clock.now = (sentAtMs.at(-1) ?? 0) + Math.ceil(0.95 * leaseMs)
   // The store itself admits it.
@@ -156,19 +156,19 @@ test('Leases let permits lapse a twentieth before they end in Redis', async () =
 })
 
 test('Leases of two permits save every other call', async () => {
-  const { asked, hurry } = subject(2)
+  const { requested, hurry } = subject(2)
   await hurry(RULE(), 100)
-  expect(asked.length).toBeLessThan(60)
+  expect(requested.length).toBeLessThan(60)
 })
 
-test('Leases lapse when the clock is seen to step back, those on their way too', async () => {
-  const { asked, background, clock, decide, hurry } = subject()
+test('Leases expire when the clock is seen to step back, those on their way too', async () => {
+  const { requested, background, clock, decide, hurry } = subject()
   const charge = RULE()
   await hurry(charge, 100)
   clock.now -= 2
-  const before = asked.length
+  const before = requested.length
   await decide(charge)
-  expect(asked.slice(before)).toMatchObject([{ action: 'take', permits: 1 }])
+  expect(requested.slice(before)).toMatchObject([{ action: 'take', permits: 1 }])
   for (let i = 0; i < 40; i++) {
     clock.now++
     const begun = background.length
@@ -177,19 +177,19 @@ test('Leases lapse when the clock is seen to step back, those on their way too',
     // A lease is on its way.
     clock.now -= 5
     await Promise.all(background)
-    const asking = asked.length
+    const request = requested.length
     await decide(charge)
-    expect(asked.slice(asking)).toMatchObject([{ action: 'take', permits: 1 }])
+    expect(requested.slice(request)).toMatchObject([{ action: 'take', permits: 1 }])
     return
   }
   expect.unreachable('no lease was taken ahead')
 })
 
-test('Leases spend what they have while the store is away, and then say that it is', async () => {
+test('Leases spend what they have while the store is unavailable, and then say that it is', async () => {
   const { server, background, decide, hurry } = subject(25)
   const charge = RULE()
   await hurry(charge, 110)
-  server.isAway = true
+  server.isUnavailable = true
   let spent = 0
   const all = async () => {
     for (; spent < 100; spent++) expect((await decide(charge)).granted).toBe(1)
@@ -200,37 +200,37 @@ test('Leases spend what they have while the store is away, and then say that it 
   await expect(Promise.all(background)).resolves.toBeDefined()
 })
 
-test('Leases take nothing in advance over a way that is long beside the term', async () => {
-  const { asked, clock, hurry, server } = subject()
+test('Leases take nothing in advance over a way that is long alongside the term', async () => {
+  const { requested, clock, hurry, server } = subject()
   server.roundTripMs = 290
-  const second = chargeOf('sliding-window', [{ limit: 100_000, windowMs: 1_000 }])
+  const second = createCharge('sliding-window', [{ limit: 100_000, windowMs: 1_000 }])
   await hurry(second, 300)
-  expect(asked.every(({ action }) => action === 'take')).toBe(true)
+  expect(requested.every(({ action }) => action === 'take')).toBe(true)
   server.roundTripMs = 10
   clock.now += 1_000
   await hurry(second, 300)
-  expect(asked.some(({ action }) => action === 'take-up-to')).toBe(true)
+  expect(requested.some(({ action }) => action === 'take-up-to')).toBe(true)
 })
 
 test('Leases take nothing in advance of a caller who is near its limit', async () => {
-  const { asked, clock, decide } = subject()
-  const charge = chargeOf('sliding-window', [{ limit: 1_000, windowMs: 60_000 }])
+  const { requested, clock, decide } = subject()
+  const charge = createCharge('sliding-window', [{ limit: 1_000, windowMs: 60_000 }])
   for (let i = 0; i < 1_000; i++) {
     await decide(charge)
     clock.now += 60
   }
-  const lateOnes = asked.slice(-60)
+  const lateOnes = requested.slice(-60)
   expect(lateOnes.every(({ action }) => action === 'take')).toBe(true)
 })
 
 test('Leases pass a refusal on, with its exact wait', async () => {
-  const { asked, decide } = subject(100)
-  const charge = chargeOf('sliding-window', [{ limit: 1_000, windowMs: 60_000 }], { cost: 10 })
+  const { requested, decide } = subject(100)
+  const charge = createCharge('sliding-window', [{ limit: 1_000, windowMs: 60_000 }], { cost: 10 })
   const granted: number[] = []
   for (let i = 0; i < 101; i++) granted.push((await decide(charge)).granted)
   expect(granted.reduce((sum, one) => sum + one, 0)).toBe(100)
   expect((await decide(charge)).usage).toMatchObject([[{ remaining: 0 }]])
-  expect(asked.every(({ permits }) => permits <= 10)).toBe(true)
+  expect(requested.every(({ permits }) => permits <= 10)).toBe(true)
 })
 
 test.each<[string, Partial<StoreCharge>]>([
@@ -242,36 +242,36 @@ test.each<[string, Partial<StoreCharge>]>([
   ['new identities', { counts: 'new-identities' }],
   ['a small limit', { limits: [{ limit: 19, windowMs: 60_000 }] }],
 ])('Leases take nothing in advance of %s', async (_name, overrides) => {
-  const { asked, decide } = subject(10)
+  const { requested, decide } = subject(10)
   await decide(RULE(), { ...RULE(), ...overrides })
-  expect(asked).toMatchObject([{ action: 'take', permits: 1 }])
+  expect(requested).toMatchObject([{ action: 'take', permits: 1 }])
 })
 
 const WINDOWED: readonly AlgorithmName[] = ['fixed-window', 'quota']
 
 test.each(WINDOWED)('Leases of %s end with the window that they are charged to', async (algorithm) => {
-  const { asked, clock, decide, hurry, background } = subject()
+  const { requested, clock, decide, hurry, background } = subject()
   // Windows of the clock and those of a first use begin together.
   clock.now -= clock.now % 60_000
-  const charge = chargeOf(algorithm, [{ limit: 1_000, windowMs: 60_000 }])
+  const charge = createCharge(algorithm, [{ limit: 1_000, windowMs: 60_000 }])
   await hurry(charge, 1)
   clock.now += 58_000
   await hurry(charge, 20)
-  expect(asked.at(-1)?.action).toBe('take-up-to')
-  const before = asked.length
+  expect(requested.at(-1)?.action).toBe('take-up-to')
+  const before = requested.length
   // 100 ms before the end, long before the term is over.
   clock.now = START_MS - (START_MS % 60_000) + 59_900
   const decision = await decide(charge)
   await Promise.all(background)
-  expect(asked.length).toBe(before + 1)
+  expect(requested.length).toBe(before + 1)
   expect(decision.granted).toBe(1)
 })
 
 test('Leases of a bucket last three tenths of the time in which it is filled at most, and cost what is refilled', async () => {
-  const { asked, hurry, memory } = subject()
-  const charge = chargeOf('token-bucket', [{ limit: 1_000, windowMs: 60_000 }], { burst: 500 })
+  const { requested, hurry, memory } = subject()
+  const charge = createCharge('token-bucket', [{ limit: 1_000, windowMs: 60_000 }], { burst: 500 })
   await hurry(charge, 40)
-  const leases = asked.filter(({ action }) => action === 'take-up-to')
+  const leases = requested.filter(({ action }) => action === 'take-up-to')
   expect(leases.length).toBeGreaterThan(0)
   expect(leases.every(({ leaseMs = 0 }) => leaseMs <= 9_000)).toBe(true)
   const other = { ...charge, key: 'other' }
@@ -281,27 +281,27 @@ test('Leases of a bucket last three tenths of the time in which it is filled at 
 })
 
 test('Leases take nothing in advance of a bucket that is nearly empty', async () => {
-  const { asked, decide, hurry } = subject()
-  const charge = chargeOf('token-bucket', [{ limit: 1_000, windowMs: 60_000 }])
+  const { requested, decide, hurry } = subject()
+  const charge = createCharge('token-bucket', [{ limit: 1_000, windowMs: 60_000 }])
   await decide({ ...charge, cost: 940 })
   await hurry(charge, 60)
-  expect(asked.every(({ action }) => action === 'take')).toBe(true)
+  expect(requested.every(({ action }) => action === 'take')).toBe(true)
 })
 
-test('Leases tell when the permit was charged, so that it can be given back', async () => {
-  const { asked, clock, decide, hurry } = subject()
-  const charge = chargeOf('quota', [{ limit: 10_000, windowMs: 60_000 }])
+test('Leases report when the permit was charged, so that it can be given back', async () => {
+  const { requested, clock, decide, hurry } = subject()
+  const charge = createCharge('quota', [{ limit: 10_000, windowMs: 60_000 }])
   await hurry(charge, 50)
-  const before = asked.length
+  const before = requested.length
   clock.now += 3
   const { nowMs } = await decide(charge)
-  expect(asked.length).toBe(before)
+  expect(requested.length).toBe(before)
   expect(nowMs).toBeLessThan(clock.now)
   expect(nowMs).toBeGreaterThanOrEqual(START_MS)
 })
 
 test('Leases take no permits in advance of a charge that may penalty its caller', async () => {
-  const { asked, hurry } = subject()
+  const { requested, hurry } = subject()
   await hurry({ ...RULE(), penalty: { durationMs: 60_000, after: 1 } }, 100)
-  expect(asked.map(({ permits }) => permits)).toEqual(Array.from({ length: 100 }, () => 1))
+  expect(requested.map(({ permits }) => permits)).toEqual(Array.from({ length: 100 }, () => 1))
 })

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, test } from 'vitest'
 import { LimitMachine } from '../../src/core/store/durable-object/limit-machine.ts'
 import type { ObjectVote, PreparedCharge } from '../../src/core/store/durable-object/objects.ts'
-import { chargeOf, EVERY_ALGORITHM } from '../support/charges.ts'
+import { createCharge, EVERY_ALGORITHM } from '../support/charges.ts'
 import { MemoryRows, Waiting } from '../support/object-network.ts'
 
 const START_US = 1_700_000_000_000_000
@@ -16,10 +16,10 @@ beforeEach(() => {
   waiting = new Waiting(machine)
 })
 
-const RULE = chargeOf('sliding-window', [{ limit: 2, windowMs: 3_600_000 }])
+const RULE = createCharge('sliding-window', [{ limit: 2, windowMs: 3_600_000 }])
 
 function prepare(id: number, overrides: Partial<PreparedCharge> = {}): PreparedCharge {
-  const shared = { id, siblings: ['sibling'], hasNewcomers: false }
+  const shared = { id, siblings: ['sibling'], precedesNewIdentities: false }
   return { action: 'take', permits: 1, charge: RULE, patienceMs: PATIENCE_MS, shared, ...overrides }
 }
 
@@ -64,7 +64,7 @@ describe('LimitMachine: a reservation that does not fit', () => {
   })
 
   test.each(EVERY_ALGORITHM)('waits for what others have reserved, and gets what they give back (%s)', (name) => {
-    const charge = chargeOf(name, [{ limit: 2, windowMs: 2_000_000_000_000 }])
+    const charge = createCharge(name, [{ limit: 2, windowMs: 2_000_000_000_000 }])
     const own = (id: number) => ({ charge: { ...charge, slot: id } })
     expect([reserve(1, 0, own(1)), reserve(2, 0, own(2)), reserve(3, 0, own(3))]).toEqual([1, 1, undefined])
     expect(answers()).toEqual([])

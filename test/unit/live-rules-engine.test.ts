@@ -27,7 +27,7 @@ class Site {
   /** Reads so far. */
   reads = 0
   /** Whether reading fails. */
-  isAway = false
+  isUnavailable = false
   /** What a read waits for. */
   answer = Promise.resolve()
   readonly store: MemoryStore
@@ -45,7 +45,7 @@ class Site {
       read: async (known) => {
         this.reads++
         await this.answer
-        if (this.isAway) throw new StoreError('away')
+        if (this.isUnavailable) throw new StoreError('away')
         return this.documents.read(known)
       },
       readVersion: (version) => this.documents.readVersion(version),
@@ -135,11 +135,11 @@ describe('LiveRulesEngine reads the rules', () => {
     expect(site.background).toEqual([])
   })
 
-  test('and keeps them while the store is away, without a request that waits for it', async () => {
+  test('and keeps them while the store is unavailable, without a request that waits for it', async () => {
     const site = new Site()
     await site.edit(block)
     expect(await site.kind()).toBe('blocked')
-    site.isAway = true
+    site.isUnavailable = true
     for (let minutes = 0; minutes < 10; minutes++) {
       site.nowMs += 60_000
       expect([await site.kind(), await site.kind('other')]).toEqual(['blocked', 'admitted'])
@@ -148,7 +148,7 @@ describe('LiveRulesEngine reads the rules', () => {
     // The first of them waited, as after any pause.
     expect(site.reads).toBe(1 + 10)
     expect(site.log.filter(({ event }) => event === 'rules_read_failed')).toHaveLength(10)
-    site.isAway = false
+    site.isUnavailable = false
     await site.edit((rules) => withoutEntry('blocks', rules, TOKEN))
     await site.afterRefresh()
     expect(await site.kind()).toBe('admitted')
@@ -157,11 +157,11 @@ describe('LiveRulesEngine reads the rules', () => {
   test('later if they cannot be read at first: until then, what was deployed holds', async () => {
     const site = new Site()
     await site.edit(block)
-    site.isAway = true
+    site.isUnavailable = true
     expect([await site.kind(), await site.kind(), await site.kind()]).toEqual(['admitted', 'admitted', 'limited'])
     expect(site.reads).toBe(1)
     expect(site.log).toContainEqual({ level: 'warn', event: 'rules_read_failed', version: 0, message: 'away' })
-    site.isAway = false
+    site.isUnavailable = false
     await site.afterRefresh()
     expect(await site.kind()).toBe('blocked')
     expect(site.limiter.state()).toMatchObject({ version: 1, readAtMs: START_MS + REFRESH_MS, problem: undefined })
@@ -181,7 +181,7 @@ describe('LiveRulesEngine reads the rules', () => {
     site.nowMs += REFRESH_MS
     expect(await site.kind()).toBe('blocked')
     // The first attempt is answered now, by a read of its own.
-    site.isAway = true
+    site.isUnavailable = true
     answered()
     await site.settle()
     expect(await site.kind()).toBe('blocked')
@@ -267,7 +267,7 @@ describe('LiveRulesEngine reads the rules', () => {
   })
 })
 
-test('LiveRulesEngine blocks exempt requests too, and asks no store for it', async () => {
+test('LiveRulesEngine blocks exempt requests too, and requests no store for it', async () => {
   const site = new Site({ EXEMPT: 'GET /healthz' })
   await site.edit(block)
   expect([await site.kind('abc', '/healthz'), await site.kind('other', '/healthz')]).toEqual(['blocked', 'admitted'])
@@ -360,7 +360,7 @@ describe('policies of the rules', () => {
   })
 })
 
-describe('a policy in shadow mode, pushed beside the active ones,', () => {
+describe('a policy in shadow mode, pushed alongside the active ones,', () => {
   const POLICIES = [{ name: 'wide', limits: '4/1m' }]
   const BEYOND = ['admitted', 'admitted', 'admitted', 'admitted', 'limited']
 
@@ -389,13 +389,16 @@ describe('a policy in shadow mode, pushed beside the active ones,', () => {
     expect(lines[0]?.violated).toEqual([expect.stringMatching(/^trial/)])
   })
 
-  test.each(['local', 'open', 'closed'])('refuses nothing while the store is away (%s)', async (on_store_error) => {
-    const { kinds, site } = await kindsWith({ limits: '1/1m', on_store_error }, ({ store }) => {
-      store.decide = () => Promise.reject(new StoreError('away'))
-    })
-    expect(kinds).toEqual(BEYOND)
-    expect(site.log).toContainEqual(expect.objectContaining({ event: 'store_error' }))
-  })
+  test.each(['local', 'open', 'closed'])(
+    'refuses nothing while the store is unavailable (%s)',
+    async (on_store_error) => {
+      const { kinds, site } = await kindsWith({ limits: '1/1m', on_store_error }, ({ store }) => {
+        store.decide = () => Promise.reject(new StoreError('away'))
+      })
+      expect(kinds).toEqual(BEYOND)
+      expect(site.log).toContainEqual(expect.objectContaining({ event: 'store_error' }))
+    },
+  )
 
   test('makes no identity new for those that count new ones, and refuses once it is enforced', async () => {
     const policies = [

@@ -25,7 +25,7 @@ function subject() {
   return { clock, store, ask, left }
 }
 
-test('MemoryStore forgets a caller two windows after the charge at the latest', () => {
+test('MemoryStore drops a caller two windows after the charge at the latest', () => {
   const { clock, store, ask, left } = subject()
   ask('a')
   clock.now += 999
@@ -59,7 +59,7 @@ test('MemoryStore drops expired callers, two for each charge', () => {
   expect(store.size).toBe(200)
 })
 
-test('MemoryStore remembers a bounded number of callers, and forgets those first who were charged longest ago', () => {
+test('MemoryStore remembers a bounded number of callers, and drops those first who were charged longest ago', () => {
   const { store, ask, left } = subject()
   for (let i = 0; i < MAX_KEYS; i++) ask(`caller-${i}`)
   expect(store.size).toBe(MAX_KEYS)
@@ -76,7 +76,7 @@ test('MemoryStore remembers a bounded number of callers, and forgets those first
   expect(['caller-0', 'caller-2', 'caller-3', 'newcomer-1'].map((key) => left(key))).toEqual([0, 2, 1, 1])
 })
 
-test('MemoryStore forgets a bucket that is full again by a refund, as Redis does, even if the clock steps back', async () => {
+test('MemoryStore drops a bucket that is full again by a refund, as Redis does, even if the clock steps back', async () => {
   const { clock, store, ask, left } = subject()
   const bucket: Partial<StoreCharge> = { algorithm: 'token-bucket', limits: [{ limit: 1, windowMs: 1 }] }
   const { nowMs } = ask('a', bucket)

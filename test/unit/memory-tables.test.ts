@@ -4,7 +4,7 @@ import { MemoryCounters } from '../../src/core/store/memory/memory-tables.ts'
 
 const START_MS = 1_800_000_000_000
 
-test.each<Resolution>(['minute', 'hour'])('MemoryCounters forgets a %s when its time is over', async (resolution) => {
+test.each<Resolution>(['minute', 'hour'])('MemoryCounters drops a %s when its time is over', async (resolution) => {
   const clock = { now: START_MS }
   const counters = new MemoryCounters(() => clock.now)
   const minute = { startMs: START_MS, counts: new Map([['admitted', 1]]), sketches: new Map() }

@@ -4,7 +4,7 @@ import type { DecisionRequest } from '../../src/core/model/charge.ts'
 import { type Store, StoreError } from '../../src/core/model/store.ts'
 import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'
 import { callContext } from '../support/call-context.ts'
-import { chargeOf, take } from '../support/charges.ts'
+import { createCharge, take } from '../support/charges.ts'
 
 const HOUR = [{ limit: 2, windowMs: 3_600_000 }]
 
@@ -15,8 +15,8 @@ function subject(shadow: Store = new MemoryStore(() => 1_800_000_000_000), clock
   const log = (level: string, fields: object) => lines.push({ level, ...fields })
   const counts = { decisions: 0, refusedByMirrorOnly: 0, refusedByPrimaryOnly: 0, failures: 0 }
   const watch = { onMirrored: (what: MirrorCount) => counts[what]++ }
-  const beside = withMirror(store, { mirror: shadow, now, timeoutMs: 100, watch, log })
-  return { beside, counts, store, shadow, clock, lines }
+  const alongside = withMirror(store, { mirror: shadow, now, timeoutMs: 100, watch, log })
+  return { alongside, counts, store, shadow, clock, lines }
 }
 
 /** Fails at every call, or never answers any. */
@@ -31,28 +31,28 @@ test.each([
   ['fails', () => Promise.reject(new StoreError('it is away'))],
   ['never answers', () => new Promise<never>(() => {})],
 ] as const)('withMirror() decides the same, at once, while the mirror %s', async (_name, answer) => {
-  const { beside } = subject(broken(answer))
-  const [quota, slots] = [chargeOf('quota', HOUR, { needsSettlement: true }), chargeOf('concurrency', HOUR)]
+  const { alongside } = subject(broken(answer))
+  const [quota, slots] = [createCharge('quota', HOUR, { needsSettlement: true }), createCharge('concurrency', HOUR)]
   const granted: number[] = []
   for (let i = 0; i < 3; i++) {
     const request = take([quota, slots])
     const context = callContext()
-    const decision = await beside.decide(request, context)
+    const decision = await alongside.decide(request, context)
     granted.push(decision.granted)
     if (decision.granted === 0) continue
     const [own] = request.charges
-    await beside.settle([{ charge: own ?? quota, units: 0 }], decision.nowMs)
-    await beside.renew(request.charges.slice(1))
-    await beside.release(request.charges.slice(1))
+    await alongside.settle([{ charge: own ?? quota, units: 0 }], decision.nowMs)
+    await alongside.renew(request.charges.slice(1))
+    await alongside.release(request.charges.slice(1))
   }
   expect(granted).toEqual([1, 1, 0])
 })
 
 test('withMirror() counts what the mirror would do otherwise, and its failures', async () => {
-  const { beside, counts, shadow, clock, lines } = subject()
-  const charge = chargeOf('sliding-window', HOUR)
+  const { alongside, counts, shadow, clock, lines } = subject()
+  const charge = createCharge('sliding-window', HOUR)
   const background: Promise<unknown>[] = []
-  const ask = () => beside.decide(take([charge]), callContext(background))
+  const ask = () => alongside.decide(take([charge]), callContext(background))
   // One more than the store knows of.
   await shadow.decide(take([charge]))
   for (let i = 0; i < 3; i++) await ask()
@@ -64,23 +64,25 @@ test('withMirror() counts what the mirror would do otherwise, and its failures',
   expect(lines).toEqual([{ level: 'info', event: 'mirror', ...counts }])
 
   const failing = subject(broken(() => Promise.reject(new StoreError('it is away'))))
-  await failing.beside.decide(take([charge]), callContext(background))
+  await failing.alongside.decide(take([charge]), callContext(background))
   await Promise.all(background)
   expect(failing.counts).toMatchObject({ decisions: 0, failures: 1 })
   expect(failing.lines).toEqual([{ level: 'warn', event: 'mirror_error', message: 'it is away' }])
 })
 
 test('withMirror() charges the mirror for new identities that are new to the store', async () => {
-  const { beside, shadow } = subject()
-  const known = chargeOf('sliding-window', HOUR)
-  const newcomers = chargeOf('sliding-window', [{ limit: 9, windowMs: 3_600_000 }], { counts: 'new-identities' })
+  const { alongside, shadow } = subject()
+  const known = createCharge('sliding-window', HOUR)
+  const newIdentities = createCharge('sliding-window', [{ limit: 9, windowMs: 3_600_000 }], {
+    counts: 'new-identities',
+  })
   const background: Promise<unknown>[] = []
   // New to the store, not to its shadow.
   await shadow.decide(take([known]))
-  await beside.decide(take([known, newcomers]), callContext(background))
-  await beside.decide(take([known, newcomers]), callContext(background))
+  await alongside.decide(take([known, newIdentities]), callContext(background))
+  await alongside.decide(take([known, newIdentities]), callContext(background))
   await Promise.all(background)
-  const { counts: _, ...charge } = newcomers
+  const { counts: _, ...charge } = newIdentities
   expect((await shadow.decide(take([charge], { action: 'peek' }))).usage[0]?.[0]?.remaining).toBe(8)
 })
 
@@ -94,10 +96,10 @@ test('withMirror() reports a penalty when the mirror is slow or away for a momen
       throw new StoreError('it is away')
     },
   })
-  const { beside, counts } = subject(slow, clock)
-  const charge = chargeOf('quota', HOUR, { penalty: { durationMs: 1_000, after: 1 } })
+  const { alongside, counts } = subject(slow, clock)
+  const charge = createCharge('quota', HOUR, { penalty: { durationMs: 1_000, after: 1 } })
   const background: Promise<unknown>[] = []
-  await beside.decide(take([{ ...charge, cost: 3 }]), callContext(background))
+  await alongside.decide(take([{ ...charge, cost: 3 }]), callContext(background))
   await Promise.all(background)
   expect((await memory.decide(take([charge]))).usage[0]?.[0]?.penaltyMs).toBe(600)
   expect(counts).toMatchObject({ failures: 1 })
@@ -114,15 +116,15 @@ test('a slot is free in the mirror, too, if its charge arrives there after its r
       await arrived
       return memory.decide(request)
     },
-    release: (...asked: Parameters<Store['release']>) => memory.release(...asked),
-    revoke: (...asked: Parameters<Store['revoke']>) => memory.revoke(...asked),
+    release: (...requested: Parameters<Store['release']>) => memory.release(...requested),
+    revoke: (...requested: Parameters<Store['revoke']>) => memory.revoke(...requested),
   })
-  const { beside } = subject(late)
-  const charge = chargeOf('concurrency', HOUR)
+  const { alongside } = subject(late)
+  const charge = createCharge('concurrency', HOUR)
   const background: Promise<unknown>[] = []
   const request = take([charge])
-  await beside.decide(request, callContext(background))
-  await beside.release(request.charges)
+  await alongside.decide(request, callContext(background))
+  await alongside.release(request.charges)
   arrive()
   await Promise.all(background)
   expect((await memory.decide(take([charge], { action: 'peek' }))).usage[0]?.[0]?.remaining).toBe(2)

@@ -14,7 +14,7 @@ import { readInput } from '../../src/gateway/api/read-input.ts'
 import { loadConfig } from '../../src/http/config/load-config.ts'
 
 const NOW_MS = Date.UTC(2026, 0, 1)
-const digestOf = createDigest(undefined)
+const findDigest = createDigest(undefined)
 
 /** A gateway with these policies, as operators see it. */
 function operatedWith(policies: readonly object[], variables: object = {}) {
@@ -53,10 +53,10 @@ describe('what is counted for everyone', () => {
     { name: 'paths', limits: '9/1h', by: 'route' },
     { name: 'each', limits: '9/1h', by: 'token+route', match: 'GET /search' },
   ]
-  const TOTAL = digestOf(['global', ''])
-  const SEARCH = digestOf(['route', 'GET /find'])
-  const PATH = digestOf(['route', 'GET /things/7'])
-  const CALLER = digestOf(['token', 'abc', 'route', 'GET /search'])
+  const TOTAL = findDigest(['global', ''])
+  const SEARCH = findDigest(['route', 'GET /find'])
+  const PATH = findDigest(['route', 'GET /things/7'])
+  const CALLER = findDigest(['token', 'abc', 'route', 'GET /search'])
 
   async function withRefusals() {
     const site = operatedWith(POLICIES)
@@ -86,7 +86,7 @@ describe('what is counted for everyone', () => {
     },
   )
 
-  test('statistics tell it from callers', async () => {
+  test('statistics report it from callers', async () => {
     const { ask } = await withRefusals()
     const { refused } = await ask(statistics)
     expect(Object.fromEntries(refused.callers.map(({ policy, shared }) => [policy, shared]))).toEqual({
@@ -97,14 +97,14 @@ describe('what is counted for everyone', () => {
   test('a reset of a caller leaves it, unless it is named itself', async () => {
     const { ask } = await withRefusals()
     const caller = { token: 'abc', ip: '203.0.113.7', route: 'GET /search' }
-    const forget = async (body: object) => {
+    const drop = async (body: object) => {
       const { keys, skipped } = await ask(reset, body)
       return [keys.map(({ policy }) => policy), skipped.map(({ policy }) => policy)]
     }
     const { limits } = await ask(usage, { caller })
     expect(limits.filter(({ shared }) => shared).map(({ policy }) => policy)).toEqual(['total', 'search', 'paths'])
-    expect(await forget({ caller })).toEqual([['each'], ['total', 'search', 'paths']])
-    expect(await forget({ caller, policies: ['each', 'total'] })).toEqual([['total', 'each'], []])
+    expect(await drop({ caller })).toEqual([['each'], ['total', 'search', 'paths']])
+    expect(await drop({ caller, policies: ['each', 'total'] })).toEqual([['total', 'each'], []])
     expect((await ask(reset, { caller: { digest: TOTAL } })).keys).toContainEqual(
       expect.objectContaining({ policy: 'total', key: expect.stringContaining(TOTAL) }),
     )
@@ -112,26 +112,26 @@ describe('what is counted for everyone', () => {
 
   test('the history of a caller holds none of it', async () => {
     const { ask } = await withRefusals()
-    const policiesOf = async (caller: object) => {
+    const createPolicies = async (caller: object) => {
       const { refusals } = await ask(history, { caller })
       return refusals?.periods.flatMap(({ policies }) => policies.map(({ policy }) => policy))
     }
-    expect(await policiesOf({ token: 'never-seen' })).toEqual([])
-    expect(await policiesOf({ token: 'abc' })).toEqual(['each'])
-    expect(await policiesOf({ digest: CALLER })).toEqual(['each'])
-    expect(await policiesOf({ digest: TOTAL })).toEqual(['total'])
+    expect(await createPolicies({ token: 'never-seen' })).toEqual([])
+    expect(await createPolicies({ token: 'abc' })).toEqual(['each'])
+    expect(await createPolicies({ digest: CALLER })).toEqual(['each'])
+    expect(await createPolicies({ digest: TOTAL })).toEqual(['total'])
   })
 })
 
-test('block, allow and override tell whether they hold for all requests of a caller, or only where its digest is counted', async () => {
+test('block, allow and override report whether they hold for all requests of a caller, or only where its digest is counted', async () => {
   const { ask } = operatedWith([LOGIN, { name: 'users', limits: '9/1h', by: 'json:/user' }])
-  const scopeOf = async (target: object) => (await ask(block, { target })).scope
-  expect(await scopeOf({ token: 'abc' })).toBe('all')
-  expect(await scopeOf({ by: 'token', digest: digestOf(['token', 'abc']) })).toBe('all')
-  expect(await scopeOf({ cidr: '203.0.113.0/24' })).toBe('all')
-  expect(await scopeOf({ by: 'header:x-tenant', value: 'acme-*' })).toBe('all')
-  expect(await scopeOf({ digest: digestOf(['token', 'abc', 'route', 'GET /search']) })).toBe('counted')
-  expect(await scopeOf({ json: { '/user': 'alice' } })).toBe('counted')
+  const findScope = async (target: object) => (await ask(block, { target })).scope
+  expect(await findScope({ token: 'abc' })).toBe('all')
+  expect(await findScope({ by: 'token', digest: findDigest(['token', 'abc']) })).toBe('all')
+  expect(await findScope({ cidr: '203.0.113.0/24' })).toBe('all')
+  expect(await findScope({ by: 'header:x-tenant', value: 'acme-*' })).toBe('all')
+  expect(await findScope({ digest: findDigest(['token', 'abc', 'route', 'GET /search']) })).toBe('counted')
+  expect(await findScope({ json: { '/user': 'alice' } })).toBe('counted')
 })
 
 describe('every kind of identity can be named', () => {
@@ -153,7 +153,7 @@ describe('every kind of identity can be named', () => {
       const [by, caller, value] = KINDS[kind]
       const variables = { JWT_SECRET: 'planted-secret-that-signs-tokens-of-tests' }
       const { ask } = operatedWith([{ name: 'own', limits: '9/1h', by }], kind === 'claim' ? variables : {})
-      const digest = digestOf([by, value])
+      const digest = findDigest([by, value])
       const { limits, skipped } = await ask(usage, { caller })
       expect([limits.map(({ key }) => key.slice(-23, -1)), skipped]).toEqual([[digest], []])
       expect((await ask(reset, { caller })).keys).toHaveLength(1)
@@ -177,7 +177,7 @@ describe('every kind of identity can be named', () => {
     expect((await ask(history, { caller: { claim: { sub: 'b', account: { id: 'b' } } } })).audit).toEqual([])
   })
 
-  test.each(CALLER_KIND_NAMES)('%s: who lacks it is told by what it is counted', async (kind) => {
+  test.each(CALLER_KIND_NAMES)('%s: who lacks it is reported by what it is counted', async (kind) => {
     const [by] = KINDS[kind]
     const variables = { JWT_SECRET: 'planted-secret-that-signs-tokens-of-tests' }
     const { ask } = operatedWith([{ name: 'own', limits: '9/1h', by }], kind === 'claim' ? variables : {})

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { PendingReleases } from '../../src/core/engine/stages/pending-releases.ts'
 import { type Release, StoreError } from '../../src/core/model/store.ts'
-import { chargeOf } from '../support/charges.ts'
+import { createCharge } from '../support/charges.ts'
 
 beforeEach(() => vi.useFakeTimers({ now: 1_700_000_000_000 }))
 afterEach(() => vi.useRealTimers())
@@ -9,7 +9,7 @@ afterEach(() => vi.useRealTimers())
 let slots = 0
 
 function someReleases(count: number): Release[] {
-  const charge = chargeOf('concurrency', [{ limit: 100, windowMs: 3_600_000 }])
+  const charge = createCharge('concurrency', [{ limit: 100, windowMs: 3_600_000 }])
   return Array.from({ length: count }, () => ({ charge: { ...charge, slot: ++slots }, isKnown: false }))
 }
 
@@ -25,7 +25,7 @@ function subject() {
   return { server, pending: new PendingReleases({ revoke }, Date.now) }
 }
 
-const slotsOf = (releases: readonly Release[]) => releases.map(({ charge }) => charge.slot)
+const findSlots = (releases: readonly Release[]) => releases.map(({ charge }) => charge.slot)
 
 test('slots are given back at once, many in one call', async () => {
   const { server, pending } = subject()
@@ -33,7 +33,7 @@ test('slots are given back at once, many in one call', async () => {
   pending.add(releases)
   await pending.keep()
   expect([server.calls, pending.size]).toEqual([3, 0])
-  expect(server.released).toEqual(slotsOf(releases))
+  expect(server.released).toEqual(findSlots(releases))
 })
 
 test('slots that could not be given back are tried again every half second, until the store is back', async () => {
@@ -47,7 +47,7 @@ test('slots that could not be given back are tried again every half second, unti
   server.state = 'served'
   await vi.advanceTimersByTimeAsync(500)
   await kept
-  expect(server.released).toEqual(slotsOf(releases))
+  expect(server.released).toEqual(findSlots(releases))
 })
 
 test('a call that hangs does not keep slots from being given back by another', async () => {

@@ -5,7 +5,7 @@ import { findPriority, PolicyFinder } from '../../src/http/request/policy/policy
 import { createPathReader } from '../../src/http/request/target.ts'
 
 /** @param matches of each policy by name; undefined for one that applies everywhere */
-function finderOf(matches: Readonly<Record<string, string | undefined>>, exempt?: string): PolicyFinder {
+function createFinder(matches: Readonly<Record<string, string | undefined>>, exempt?: string): PolicyFinder {
   return finderFor(
     Object.entries(matches).map(([name, match]) => ({ name, ...(match && { match }) })),
     { ...(exempt && { EXEMPT: exempt }) },
@@ -30,7 +30,7 @@ function found(finder: PolicyFinder, method: string, path: string): (string | un
 }
 
 test('PolicyFinder#find() finds every policy that applies, in their order', () => {
-  const finder = finderOf({ all: undefined, login: 'POST /login', writes: 'POST *, PUT *' })
+  const finder = createFinder({ all: undefined, login: 'POST /login', writes: 'POST *, PUT *' })
   expect(found(finder, 'POST', '/login')).toEqual([
     ['all', undefined],
     ['login', 'POST /login'],
@@ -44,7 +44,7 @@ test('PolicyFinder#find() finds every policy that applies, in their order', () =
 })
 
 test('PolicyFinder#find() finds a policy once, by the first of its patterns that matches', () => {
-  const finder = finderOf({ users: 'GET /users/:id, /users/me, /users/*', head: 'GET /x, HEAD /x, *' })
+  const finder = createFinder({ users: 'GET /users/:id, /users/me, /users/*', head: 'GET /x, HEAD /x, *' })
   expect(found(finder, 'GET', '/users/me')).toEqual([
     ['users', 'GET /users/:id'],
     ['head', '* /*'],
@@ -57,11 +57,11 @@ test('PolicyFinder#find() finds a policy once, by the first of its patterns that
 })
 
 test('PolicyFinder#find() finds nothing where nothing applies', () => {
-  expect(found(finderOf({ login: '/login' }), 'GET', '/')).toEqual([])
+  expect(found(createFinder({ login: '/login' }), 'GET', '/')).toEqual([])
 })
 
-test('PolicyFinder#find() tells a request that is exempt', () => {
-  const finder = finderOf({ all: undefined, health: '/healthz' }, 'OPTIONS *, GET /healthz, /static/*')
+test('PolicyFinder#find() reports a request that is exempt', () => {
+  const finder = createFinder({ all: undefined, health: '/healthz' }, 'OPTIONS *, GET /healthz, /static/*')
   for (const [method, path] of [
     ['OPTIONS', '/'],
     ['OPTIONS', '/a/b'],
@@ -90,8 +90,8 @@ test('PolicyFinder#find() finds each policy as if it were the only one', () => {
   fc.assert(
     fc.property(fc.array(match, { minLength: 1, maxLength: 5 }), fc.array(request), (lists, requests) => {
       const matches = lists.map((list, i) => [`p${i}`, list?.join()] as const)
-      const together = finderOf(Object.fromEntries(matches))
-      const alone = matches.map(([name, match]) => finderOf({ [name]: match }))
+      const together = createFinder(Object.fromEntries(matches))
+      const alone = matches.map(([name, match]) => createFinder({ [name]: match }))
       for (const [method, path] of requests) {
         const byName = (entries: (string | undefined)[][]) => entries.toSorted(([a = ''], [b = '']) => (a < b ? -1 : 1))
         const expected = alone.flatMap((finder) => found(finder, method, path))
@@ -103,7 +103,7 @@ test('PolicyFinder#find() finds each policy as if it were the only one', () => {
 })
 
 test('PolicyFinder#find() exempts no path that some API may read otherwise', () => {
-  const finder = finderOf({ all: undefined }, 'GET /public/*, OPTIONS *')
+  const finder = createFinder({ all: undefined }, 'GET /public/*, OPTIONS *')
   for (const path of ['/public/a', '/public/a/', '/public/caf%C3%A9', '/public/%61@b:c', '/x/../public/a']) {
     expect(find(finder, 'GET', path), path).toBe('exempt')
   }
@@ -130,11 +130,11 @@ test.each([
   ['/users, /users/me', '/users/:id', '/users/', ['p']],
   ['/', '/:id', '/', ['exempt']],
 ])('PolicyFinder#find() with %s exempt and a policy for %s, by %s', (exempt, match, path, expected) => {
-  expect(found(finderOf({ p: match }, exempt), 'GET', path).map(([name]) => name)).toEqual(expected)
+  expect(found(createFinder({ p: match }, exempt), 'GET', path).map(([name]) => name)).toEqual(expected)
 })
 
 test('PolicyFinder#find() exempts no request that names a second method', () => {
-  const finder = finderOf({ all: undefined, removals: 'DELETE /a' }, 'POST /a')
+  const finder = createFinder({ all: undefined, removals: 'DELETE /a' }, 'POST /a')
   expect(finder.find({ meant: ['POST'], isCertain: true }, at('/a'))).toBe('exempt')
   expect(finder.find({ meant: ['POST'], isCertain: false }, at('/a'))).not.toBe('exempt')
   const matches = finder.find({ meant: ['POST', 'DELETE'], isCertain: false }, at('/a'))
@@ -234,7 +234,7 @@ test.each([
   ['GET', '/login;.json', '/login.*', ['ambiguous']],
   ['GET', '/login.json%00/x', '/login.*', ['ambiguous']],
 ])('PolicyFinder#find() by %s %s and a policy for %s', (method, path, match, expected) => {
-  expect(found(finderOf({ p: match }), method, path).map(([name]) => name)).toEqual(expected)
+  expect(found(createFinder({ p: match }), method, path).map(([name]) => name)).toEqual(expected)
 })
 
 test('PolicyFinder#find() refuses no target for the sake of a policy that refuses nothing', () => {

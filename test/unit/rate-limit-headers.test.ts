@@ -7,7 +7,7 @@ import { type HeaderFormat, setRateLimitHeaders } from '../../src/http/response/
 const NOW_MS = 1_700_000_000_400
 
 /** @param usage of each limit, ordered by window */
-function reportsOf(limits: string, usage: readonly Partial<LimitState>[]): readonly ReportedLimit[] {
+function findReports(limits: string, usage: readonly Partial<LimitState>[]): readonly ReportedLimit[] {
   const env = { UPSTREAM_URL: 'https://api.example.com', RATE_LIMITS: limits }
   return loadConfig(env).policies.flatMap((policy) =>
     policy.limits.map((limit, i) => ({
@@ -22,7 +22,7 @@ function reportsOf(limits: string, usage: readonly Partial<LimitState>[]): reado
   )
 }
 
-function fieldsOf(
+function readFields(
   headerFormat: HeaderFormat,
   limits: readonly ReportedLimit[],
   sent: Readonly<Record<string, string>> = {},
@@ -32,13 +32,13 @@ function fieldsOf(
   return Object.fromEntries(headers)
 }
 
-const TWO = reportsOf('10/1s, 120/1m', [
+const TWO = findReports('10/1s, 120/1m', [
   { remaining: 3, resetMs: 1_000 },
   { remaining: 100, resetMs: 59_001 },
 ])
 
 test('setRateLimitHeaders() writes draft-11: an item a limit, in lists', () => {
-  expect(fieldsOf('draft-11', TWO)).toEqual({
+  expect(readFields('draft-11', TWO)).toEqual({
     'ratelimit-policy': '"default-1s";q=10;w=1, "default-1m";q=120;w=60',
     ratelimit: '"default-1s";r=3;t=1, "default-1m";r=100;t=60',
   })
@@ -50,25 +50,25 @@ function ofFailures(limits: readonly ReportedLimit[]): readonly ReportedLimit[] 
 }
 
 test('setRateLimitHeaders() writes failures left under a unit of their own', () => {
-  expect(fieldsOf('draft-11', ofFailures(TWO))).toEqual({
+  expect(readFields('draft-11', ofFailures(TWO))).toEqual({
     'ratelimit-policy': '"default-1s";q=10;qu="failed-requests";w=1, "default-1m";q=120;qu="failed-requests";w=60',
     ratelimit: '"default-1s";r=3;t=1, "default-1m";r=100;t=60',
   })
 })
 
-test('setRateLimitHeaders() does not pass slots for a rate where there is no unit, and tells of a refusal what it waits for', () => {
+test('setRateLimitHeaders() does not pass slots for a rate where there is no unit, and reports a refusal what it waits for', () => {
   const slots = (retryAfterMs: number) =>
-    reportsOf('1/10m', [{ resetMs: 600_000, retryAfterMs }]).map((limit) => ({
+    findReports('1/10m', [{ resetMs: 600_000, retryAfterMs }]).map((limit) => ({
       ...limit,
       policy: { ...limit.policy, algorithm: 'concurrency' as const },
     }))
   const [free, taken] = [slots(0), slots(600_000)]
-  expect(fieldsOf('draft-6', [...free, ...TWO])).toMatchObject({
+  expect(readFields('draft-6', [...free, ...TWO])).toMatchObject({
     'ratelimit-policy': '10;w=1, 120;w=60',
     'ratelimit-limit': '10',
   })
-  expect(fieldsOf('x-ratelimit', free)).toEqual({})
-  expect(fieldsOf('draft-6', [...taken, ...TWO])).toEqual({
+  expect(readFields('x-ratelimit', free)).toEqual({})
+  expect(readFields('draft-6', [...taken, ...TWO])).toEqual({
     'ratelimit-policy': '1, 10;w=1, 120;w=60',
     'ratelimit-limit': '1',
     'ratelimit-remaining': '0',
@@ -76,32 +76,32 @@ test('setRateLimitHeaders() does not pass slots for a rate where there is no uni
   })
 })
 
-test('setRateLimitHeaders() tells of limits that are enforced rather than of those in shadow', () => {
-  const shadow = reportsOf('1/1h', [{ resetMs: 3_600_000, retryAfterMs: 3_600_000 }]).map((limit) => ({
+test('setRateLimitHeaders() reports limits that are enforced rather than of those in shadow', () => {
+  const shadow = findReports('1/1h', [{ resetMs: 3_600_000, retryAfterMs: 3_600_000 }]).map((limit) => ({
     ...limit,
     policy: { ...limit.policy, mode: 'shadow' as const },
   }))
-  const refusing = reportsOf('2/2s', [{ resetMs: 2_000, retryAfterMs: 2_000 }])
-  expect(fieldsOf('x-ratelimit', [...shadow, ...refusing])['x-ratelimit-limit']).toBe('2')
-  expect(fieldsOf('x-ratelimit', shadow)['x-ratelimit-limit']).toBe('1')
+  const refusing = findReports('2/2s', [{ resetMs: 2_000, retryAfterMs: 2_000 }])
+  expect(readFields('x-ratelimit', [...shadow, ...refusing])['x-ratelimit-limit']).toBe('2')
+  expect(readFields('x-ratelimit', shadow)['x-ratelimit-limit']).toBe('1')
   for (const format of ['draft-11', 'draft-6'] as const) {
-    expect(fieldsOf(format, [...shadow, ...TWO])).toEqual(fieldsOf(format, TWO))
-    expect(fieldsOf(format, shadow)['ratelimit-policy']).toMatch(/1.*;w=3600$/)
+    expect(readFields(format, [...shadow, ...TWO])).toEqual(readFields(format, TWO))
+    expect(readFields(format, shadow)['ratelimit-policy']).toMatch(/1.*;w=3600$/)
   }
 })
 
 test('setRateLimitHeaders() does not pass failures for requests where there is no unit, unless they refuse', () => {
-  const refusing = ofFailures(reportsOf('5/1m', [{ resetMs: 9_000, retryAfterMs: 9_000 }]))
+  const refusing = ofFailures(findReports('5/1m', [{ resetMs: 9_000, retryAfterMs: 9_000 }]))
   for (const headerFormat of ['draft-6', 'x-ratelimit'] as const) {
-    expect(fieldsOf(headerFormat, ofFailures(TWO))).toEqual({})
+    expect(readFields(headerFormat, ofFailures(TWO))).toEqual({})
     const name = headerFormat === 'draft-6' ? 'ratelimit-limit' : 'x-ratelimit-limit'
-    expect(fieldsOf(headerFormat, [...ofFailures(reportsOf('2/1s', [])), ...TWO])[name]).toBe('10')
-    expect(fieldsOf(headerFormat, [...refusing, ...TWO])[name]).toBe('5')
+    expect(readFields(headerFormat, [...ofFailures(findReports('2/1s', [])), ...TWO])[name]).toBe('10')
+    expect(readFields(headerFormat, [...refusing, ...TWO])[name]).toBe('5')
   }
 })
 
 test('setRateLimitHeaders() writes draft-6: all quotas, and how the tightest limit stands', () => {
-  expect(fieldsOf('draft-6', TWO)).toEqual({
+  expect(readFields('draft-6', TWO)).toEqual({
     'ratelimit-policy': '10;w=1, 120;w=60',
     'ratelimit-limit': '10',
     'ratelimit-remaining': '3',
@@ -110,7 +110,7 @@ test('setRateLimitHeaders() writes draft-6: all quotas, and how the tightest lim
 })
 
 test('setRateLimitHeaders() writes x-ratelimit: the tightest limit, its reset in seconds since the epoch', () => {
-  expect(fieldsOf('x-ratelimit', TWO)).toEqual({
+  expect(readFields('x-ratelimit', TWO)).toEqual({
     'x-ratelimit-limit': '10',
     'x-ratelimit-remaining': '3',
     'x-ratelimit-reset': '1700000002',
@@ -118,13 +118,13 @@ test('setRateLimitHeaders() writes x-ratelimit: the tightest limit, its reset in
 })
 
 test('setRateLimitHeaders() writes nothing where it is off', () => {
-  expect(fieldsOf('off', TWO)).toEqual({})
+  expect(readFields('off', TWO)).toEqual({})
 })
 
 test.each<HeaderFormat>(['draft-11', 'draft-6', 'x-ratelimit', 'off'])(
   'setRateLimitHeaders() in %s writes nothing for a request that no policy is about',
   (headerFormat) => {
-    expect(fieldsOf(headerFormat, [], { 'X-Mine': '1' })).toEqual({ 'x-mine': '1' })
+    expect(readFields(headerFormat, [], { 'X-Mine': '1' })).toEqual({ 'x-mine': '1' })
   },
 )
 
@@ -134,9 +134,9 @@ test.each([
   ['5/2s', '"default-2s";q=5;w=2', '5;w=2'],
   ['5/1w', '"default-1w";q=5;w=604800', '5;w=604800'],
 ])('setRateLimitHeaders() leaves w out for a window that is not of whole seconds: %s', (text, draft11, draft6) => {
-  const limits = reportsOf(text, [])
-  expect(fieldsOf('draft-11', limits)['ratelimit-policy']).toBe(draft11)
-  expect(fieldsOf('draft-6', limits)['ratelimit-policy']).toBe(draft6)
+  const limits = findReports(text, [])
+  expect(readFields('draft-11', limits)['ratelimit-policy']).toBe(draft11)
+  expect(readFields('draft-6', limits)['ratelimit-policy']).toBe(draft6)
 })
 
 test.each([
@@ -147,30 +147,30 @@ test.each([
   [1_000, '1', '1700000002'],
   [1_001, '2', '1700000002'],
 ])('setRateLimitHeaders() rounds %d ms up to whole seconds, never down', (resetMs, seconds, epochSeconds) => {
-  const limits = reportsOf('5/1m', [{ resetMs }])
-  expect(fieldsOf('draft-11', limits).ratelimit).toBe(`"default-1m";r=0;t=${seconds}`)
-  expect(fieldsOf('draft-6', limits)['ratelimit-reset']).toBe(seconds)
-  expect(fieldsOf('x-ratelimit', limits)['x-ratelimit-reset']).toBe(epochSeconds)
+  const limits = findReports('5/1m', [{ resetMs }])
+  expect(readFields('draft-11', limits).ratelimit).toBe(`"default-1m";r=0;t=${seconds}`)
+  expect(readFields('draft-6', limits)['ratelimit-reset']).toBe(seconds)
+  expect(readFields('x-ratelimit', limits)['x-ratelimit-reset']).toBe(epochSeconds)
 })
 
 test('setRateLimitHeaders() takes the limit with the longest wait for the tightest, then that with the fewest units', () => {
-  const refused = reportsOf('10/1s, 20/1m, 30/1h', [
+  const refused = findReports('10/1s, 20/1m, 30/1h', [
     { remaining: 0, resetMs: 900, retryAfterMs: 900 },
     { remaining: 1, resetMs: 30_000, retryAfterMs: 40_000 },
     { remaining: 0, resetMs: 50_000, retryAfterMs: 0 },
   ])
-  expect(fieldsOf('draft-6', refused)).toMatchObject({ 'ratelimit-limit': '20', 'ratelimit-reset': '30' })
-  const admitted = reportsOf('10/1s, 20/1m', [
+  expect(readFields('draft-6', refused)).toMatchObject({ 'ratelimit-limit': '20', 'ratelimit-reset': '30' })
+  const admitted = findReports('10/1s, 20/1m', [
     { remaining: 5, resetMs: 900 },
     { remaining: 4, resetMs: 30_000 },
   ])
-  expect(fieldsOf('x-ratelimit', admitted)).toMatchObject({ 'x-ratelimit-limit': '20', 'x-ratelimit-remaining': '4' })
+  expect(readFields('x-ratelimit', admitted)).toMatchObject({ 'x-ratelimit-limit': '20', 'x-ratelimit-remaining': '4' })
 })
 
 test('setRateLimitHeaders() appends to the lists that the upstream sent', () => {
   const sent = { RateLimit: '"theirs";r=1;t=2', 'RateLimit-Policy': '"theirs";q=9;w=10' }
-  const limits = reportsOf('5/1m', [{ remaining: 4, resetMs: 60_000 }])
-  expect(fieldsOf('draft-11', limits, sent)).toEqual({
+  const limits = findReports('5/1m', [{ remaining: 4, resetMs: 60_000 }])
+  expect(readFields('draft-11', limits, sent)).toEqual({
     ratelimit: '"theirs";r=1;t=2, "default-1m";r=4;t=60',
     'ratelimit-policy': '"theirs";q=9;w=10, "default-1m";q=5;w=60',
   })
@@ -181,7 +181,7 @@ test.each<[HeaderFormat, Readonly<Record<string, string>>]>([
   ['draft-6', { 'ratelimit-remaining': '0' }],
   ['x-ratelimit', { 'x-ratelimit-limit': '9' }],
 ])('setRateLimitHeaders() in %s leaves alone the single values that the upstream sent: %j', (headerFormat, sent) => {
-  expect(fieldsOf(headerFormat, TWO, sent)).toEqual(sent)
+  expect(readFields(headerFormat, TWO, sent)).toEqual(sent)
 })
 
 test.each<[HeaderFormat, Readonly<Record<string, string>>]>([
@@ -190,10 +190,10 @@ test.each<[HeaderFormat, Readonly<Record<string, string>>]>([
   ['draft-11', { 'ratelimit-limit': '9' }],
   ['off', { ratelimit: '"theirs";r=1;t=2' }],
 ])('setRateLimitHeaders() in %s keeps what the upstream sent in another: %j', (headerFormat, sent) => {
-  expect(fieldsOf(headerFormat, TWO, sent)).toEqual({ ...sent, ...fieldsOf(headerFormat, TWO) })
+  expect(readFields(headerFormat, TWO, sent)).toEqual({ ...sent, ...readFields(headerFormat, TWO) })
 })
 
-test('setRateLimitHeaders() leaves what a limiter behind has told of its store', () => {
+test('setRateLimitHeaders() leaves what a limiter behind has reported of its store', () => {
   const headers = new Headers({ 'Sluice-Degraded': 'closed' })
   const verdict = { outcome: 'admitted', limits: [], degraded: 'local' } as const
   setRateLimitHeaders(headers, verdict, 'draft-11', () => NOW_MS)

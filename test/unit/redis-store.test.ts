@@ -9,7 +9,7 @@ import { KEY_LOCKING } from '../../src/core/store/redis/redis-calls.ts'
 import { EntriesToRead } from '../../src/core/store/redis/redis-store.ts'
 import { joinScript } from '../../src/core/store/redis/script.ts'
 import { openUpstashBackend, type UpstashStoreOptions } from '../../src/core/store/redis/upstash-backend.ts'
-import { chargeOf } from '../support/charges.ts'
+import { createCharge } from '../support/charges.ts'
 
 afterEach(() => vi.unstubAllGlobals())
 
@@ -48,7 +48,7 @@ const error = (message: string, status = 400) => Response.json({ error: message 
 const NOSCRIPT = 'NOSCRIPT No matching script. Please use EVAL.'
 const DECISION = [1, 1_700_000_000_000, 4, 60_000, 0]
 
-function storeOf(options: Partial<UpstashStoreOptions> = {}): Store {
+function createStore(options: Partial<UpstashStoreOptions> = {}): Store {
   return openUpstashBackend({
     url: REST_URL,
     token: TOKEN,
@@ -79,12 +79,12 @@ describe('against a real Redis', () => {
   test('RedisStore#decide() sends a script once, with the key-locking line, and from then on its hash', async () => {
     const calls = watchFetch()
     const options = locking()
-    const store = storeOf(options)
+    const store = createStore(options)
     const request = take(crypto.randomUUID())
     expect(await remaining(store, request)).toBe(4)
     expect(names(calls)).toEqual(['evalsha', 'eval'])
     expect(await remaining(store, request)).toBe(3)
-    expect(await remaining(storeOf(options), request)).toBe(2)
+    expect(await remaining(createStore(options), request)).toBe(2)
     expect(names(calls)).toEqual(['evalsha', 'eval', 'evalsha', 'evalsha'])
     expect(calls[1]?.command[1]).toBe(KEY_LOCKING + joinScript('decide', options.algorithms, options.moreLua))
     const hash = await createSha1(KEY_LOCKING + joinScript('decide', options.algorithms, options.moreLua))
@@ -94,7 +94,7 @@ describe('against a real Redis', () => {
   test('RedisStore#decide() finds out that Redis does not know the key-locking line, and remembers it', async () => {
     const calls = watchFetch()
     const options = plain()
-    const store = storeOf(options)
+    const store = createStore(options)
     const request = take(crypto.randomUUID())
     expect(await remaining(store, request)).toBe(4)
     expect(names(calls)).toEqual(['evalsha', 'eval', 'evalsha', 'eval'])
@@ -111,14 +111,14 @@ describe('against a real Redis', () => {
     ['with key locking', locking],
     ['on plain Redis', plain],
   ])('RedisStore#decide() %s charges concurrent first requests once each', async (_name, options) => {
-    const store = storeOf(options())
+    const store = createStore(options())
     const request = take(crypto.randomUUID())
     const decisions = await Promise.all(Array.from({ length: 8 }, () => store.decide(request)))
     expect(decisions.map(({ granted }) => granted).sort()).toEqual([0, 0, 0, 1, 1, 1, 1, 1])
   })
 
   test('RedisStore fails with a StoreError if the token is not the right one', async () => {
-    const store = storeOf({ ...locking(), token: TOKEN })
+    const store = createStore({ ...locking(), token: TOKEN })
     const message = 'Redis answered an error: WRONGPASS invalid or missing auth token'
     await expect(store.decide(take(KEY))).rejects.toThrow(new StoreError(message))
     await expect(store.ping()).rejects.toThrow(new StoreError(message))
@@ -127,7 +127,7 @@ describe('against a real Redis', () => {
 
 test('RedisStore#decide() sends a bare command: no encoding, no telemetry, no sync token', async () => {
   const calls = watchFetch(async () => result(DECISION))
-  await storeOf().decide(take(KEY))
+  await createStore().decide(take(KEY))
   expect(calls).toHaveLength(1)
   const { url, init, command } = calls[0] as Call
   expect([url, init.method]).toEqual([REST_URL, 'POST'])
@@ -145,7 +145,7 @@ test('RedisStore#decide() sends a bare command: no encoding, no telemetry, no sy
 
 test('RedisStore#decide() answers what the script replied', async () => {
   watchFetch(async () => result(DECISION))
-  expect(await storeOf().decide(take(KEY))).toEqual({
+  expect(await createStore().decide(take(KEY))).toEqual({
     granted: 1,
     nowMs: 1_700_000_000_000,
     usage: [[{ remaining: 4, resetMs: 60_000, retryAfterMs: 0 }]],
@@ -155,7 +155,7 @@ test('RedisStore#decide() answers what the script replied', async () => {
 test('RedisStore#decide() sends the script again after Redis has forgotten it', async () => {
   const answers = [result(DECISION), error(NOSCRIPT), result(DECISION), result(DECISION)]
   const calls = watchFetch(async (_call, index) => answers[index] as Response)
-  const store = storeOf()
+  const store = createStore()
   await store.decide(take(KEY))
   await store.decide(take(KEY))
   await store.decide(take(KEY))
@@ -171,14 +171,14 @@ test.each([
     if (names([call])[0] === 'evalsha') return error(NOSCRIPT)
     return isPlain(call) ? result(DECISION) : error(message)
   })
-  expect((await storeOf().decide(take(KEY))).granted).toBe(1)
+  expect((await createStore().decide(take(KEY))).granted).toBe(1)
   expect(names(calls)).toEqual(['evalsha', 'eval', 'evalsha', 'eval'])
 })
 
 test('RedisStore#decide() does not go round in circles if no variant of the script is taken', async () => {
   const message = 'ERR Unexpected flag in script shebang'
   const calls = watchFetch(async (call) => error(names([call])[0] === 'evalsha' ? NOSCRIPT : message))
-  await expect(storeOf().decide(take(KEY))).rejects.toThrow(new StoreError(`Redis answered an error: ${message}`))
+  await expect(createStore().decide(take(KEY))).rejects.toThrow(new StoreError(`Redis answered an error: ${message}`))
   expect(names(calls)).toEqual(['evalsha', 'eval', 'evalsha', 'eval'])
 })
 
@@ -186,7 +186,7 @@ test.each(['ERR max daily request limit exceeded', 'OOM command not allowed', 'E
   'RedisStore#decide() repeats nothing after the error "%s"',
   async (message) => {
     const calls = watchFetch(async () => error(message))
-    await expect(storeOf().decide(take(KEY))).rejects.toThrow(new StoreError(`Redis answered an error: ${message}`))
+    await expect(createStore().decide(take(KEY))).rejects.toThrow(new StoreError(`Redis answered an error: ${message}`))
     expect(names(calls)).toEqual(['evalsha'])
   },
 )
@@ -196,7 +196,7 @@ test('RedisStore#decide() gives up at the deadline, and repeats nothing', async 
     (call) =>
       new Promise((_, reject) => call.init.signal?.addEventListener('abort', () => reject(call.init.signal?.reason))),
   )
-  const store = storeOf({ timeoutMs: 20 })
+  const store = createStore({ timeoutMs: 20 })
   const expected = new StoreError('Redis did not answer within the deadline')
   await expect(store.decide(take(KEY))).rejects.toThrow(expected)
   await expect(store.ping()).rejects.toThrow(expected)
@@ -210,7 +210,7 @@ test('RedisStore#decide() has one deadline for a decision, and sends nothing aft
     if (index === 1) sent.resolve()
     return answers[index]?.promise ?? expect.unreachable()
   })
-  const failure = storeOf({ timeoutMs: 1_000 }).decide(take(KEY))
+  const failure = createStore({ timeoutMs: 1_000 }).decide(take(KEY))
   // The first answer leads to a second call, which the deadline of the first one ends.
   answers[0]?.resolve(error(NOSCRIPT))
   await sent.promise
@@ -224,8 +224,8 @@ test('RedisStore#decide() has one deadline for a decision, and sends nothing aft
 test('RedisStore#decide() repeats nothing if Redis cannot be reached', async () => {
   const calls = watchFetch(() => Promise.reject(new TypeError(`Network connection lost to ${REST_URL}`)))
   const expected = new StoreError('Redis could not be reached, or its answer could not be read')
-  await expect(storeOf().decide(take(KEY))).rejects.toThrow(expected)
-  await expect(storeOf().ping()).rejects.toThrow(expected)
+  await expect(createStore().decide(take(KEY))).rejects.toThrow(expected)
+  await expect(createStore().ping()).rejects.toThrow(expected)
   expect(names(calls)).toEqual(['evalsha', 'ping'])
 })
 
@@ -245,7 +245,7 @@ test.each<[string, () => Response]>([
   ['an error that is no string', () => Response.json({ error: { message: KEY } }, { status: 500 })],
 ])('RedisStore#decide() fails with a StoreError if Redis answers %s', async (_name, answer) => {
   const calls = watchFetch(async () => answer())
-  const failure = await storeOf()
+  const failure = await createStore()
     .decide(take(KEY))
     .catch((error: unknown) => error)
   expect(failure).toBeInstanceOf(StoreError)
@@ -260,31 +260,31 @@ test.each([
   `ERR ${'x'.repeat(170)} ${KEY}`,
 ])('RedisStore#decide() says neither key nor token, even if Redis does: "%s"', async (message) => {
   watchFetch(async () => error(message))
-  const failure = await storeOf()
+  const failure = await createStore()
     .decide(take(KEY))
     .catch((error: unknown) => error)
   expect(failure).toBeInstanceOf(StoreError)
   expect((failure as StoreError).message).not.toContain('hush')
 })
 
-test('RedisStore#ping() asks for a pong', async () => {
+test('RedisStore#ping() calls for a pong', async () => {
   const calls = watchFetch(async () => result('PONG'))
-  await expect(storeOf().ping()).resolves.toBeUndefined()
+  await expect(createStore().ping()).resolves.toBeUndefined()
   expect(names(calls)).toEqual(['ping'])
 })
 
 test.each([null, 'OK', [], '1'])('RedisStore#release() and #revoke() take %j for no answer', async (value) => {
   watchFetch(async () => result(value))
   const charge = { ...(take(KEY).charges[0] as StoreCharge), algorithm: 'concurrency', slot: 1 } as const
-  await expect(storeOf().release([charge])).rejects.toThrow(StoreError)
-  await expect(storeOf().revoke([{ charge, isKnown: true }])).rejects.toThrow(StoreError)
+  await expect(createStore().release([charge])).rejects.toThrow(StoreError)
+  await expect(createStore().revoke([{ charge, isKnown: true }])).rejects.toThrow(StoreError)
 })
 
 const LIMITS = [
   { limit: 100, windowMs: 1_000 },
   { limit: 1_000, windowMs: 60_000 },
 ]
-const CHARGE = chargeOf('sliding-window', LIMITS, { key: 'sluice:default:w:{x}', cost: 2 })
+const CHARGE = createCharge('sliding-window', LIMITS, { key: 'sluice:default:w:{x}', cost: 2 })
 
 function findEntriesAfter(
   replies: readonly (readonly [remaining: number, remaining: number])[],

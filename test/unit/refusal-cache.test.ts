@@ -5,7 +5,7 @@ import type { DecisionRequest, LimitState, StoreCharge } from '../../src/core/mo
 import { StoreError } from '../../src/core/model/store.ts'
 import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'
 import { callContext } from '../support/call-context.ts'
-import { chargeOf, storeWith, take } from '../support/charges.ts'
+import { createCharge, storeWith, take } from '../support/charges.ts'
 
 const START_MS = 1_700_000_000_000
 const LATENCY_MS = 20
@@ -14,12 +14,12 @@ const LATENCY_MS = 20
 function subject() {
   const clock = { now: START_MS }
   const memory = new MemoryStore(() => clock.now)
-  const asked: DecisionRequest[] = []
-  const server = { isAway: false }
+  const requested: DecisionRequest[] = []
+  const server = { isUnavailable: false }
   const store = {
     async decide(request: DecisionRequest) {
-      asked.push(request)
-      if (server.isAway) throw new StoreError('no answer')
+      requested.push(request)
+      if (server.isUnavailable) throw new StoreError('no answer')
       clock.now += LATENCY_MS / 2
       const decision = memory.decideNow(request)
       clock.now += LATENCY_MS / 2
@@ -32,37 +32,37 @@ function subject() {
     timeoutMs: Number.POSITIVE_INFINITY,
   })
   const decide = (...charges: StoreCharge[]) => cache.decide(take(charges), callContext())
-  return { cache, clock, asked, decide, memory, server }
+  return { cache, clock, requested, decide, memory, server }
 }
 
 const second = (overrides: Partial<StoreCharge> = {}) =>
-  chargeOf('sliding-window', [{ limit: 4, windowMs: 1_000 }], { cost: 2, ...overrides })
+  createCharge('sliding-window', [{ limit: 4, windowMs: 1_000 }], { cost: 2, ...overrides })
 
 async function exhaust(decide: (charge: StoreCharge) => Promise<unknown>, charge: StoreCharge): Promise<void> {
   for (let i = 0; i < 3; i++) await decide(charge)
 }
 
 test('withRefusalCache() answers a flood of one refused caller without a call', async () => {
-  const { asked, decide } = subject()
+  const { requested, decide } = subject()
   const charge = second()
   await exhaust(decide, charge)
-  const before = asked.length
+  const before = requested.length
   for (let i = 0; i < 1_000; i++) expect((await decide(charge)).granted).toBe(0)
-  expect(asked.length - before).toBe(0)
+  expect(requested.length - before).toBe(0)
 })
 
 test('withRefusalCache() lets the store count a refusal of a charge with a penalty that it knows nothing of', async () => {
-  const { asked, decide } = subject()
+  const { requested, decide } = subject()
   const charge = second()
   await exhaust(decide, charge)
-  const before = asked.length
+  const before = requested.length
   const counting = second({ penalty: { durationMs: 60_000, after: 3 } })
   for (let i = 0; i < 3; i++) await decide(counting, charge)
-  expect(asked.length - before).toBeGreaterThan(0)
+  expect(requested.length - before).toBeGreaterThan(0)
 })
 
-test('withRefusalCache() counts the wait down, and asks again when it has passed since the call was sent', async () => {
-  const { clock, asked, decide } = subject()
+test('withRefusalCache() counts the wait down, and requests again when it has passed since the call was sent', async () => {
+  const { clock, requested, decide } = subject()
   const charge = second({ cost: 1 })
   for (let i = 0; i < 4; i++) await decide(charge)
   const sentAtMs = clock.now
@@ -73,81 +73,81 @@ test('withRefusalCache() counts the wait down, and asks again when it has passed
     granted: 0,
     usage: [[{ remaining: 0, resetMs: first.resetMs - 100 - LATENCY_MS, retryAfterMs: first.retryAfterMs - 100 }]],
   })
-  const before = asked.length
+  const before = requested.length
   clock.now = sentAtMs + first.retryAfterMs - 1
   await decide(charge)
-  expect(asked.length).toBe(before)
+  expect(requested.length).toBe(before)
   clock.now = sentAtMs + first.retryAfterMs
   expect((await decide(charge)).granted).toBe(1)
 })
 
-test('withRefusalCache() asks anew after a call that may have charged', async () => {
-  const { asked, decide, server } = subject()
+test('withRefusalCache() requests anew after a call that may have charged', async () => {
+  const { requested, decide, server } = subject()
   const charge = second()
   await exhaust(decide, charge)
-  server.isAway = true
+  server.isUnavailable = true
   await expect(decide({ ...charge, cost: 1 })).rejects.toThrow(StoreError)
-  server.isAway = false
-  const before = asked.length
+  server.isUnavailable = false
+  const before = requested.length
   await decide(charge)
-  expect(asked.length).toBe(before + 1)
+  expect(requested.length).toBe(before + 1)
 })
 
-test('withRefusalCache() knows the charge that refused, not those beside it', async () => {
-  const { asked, decide } = subject()
+test('withRefusalCache() knows the charge that refused, not those alongside it', async () => {
+  const { requested, decide } = subject()
   const [refused, other] = [second(), second()]
   await exhaust((charge) => decide(charge, other), refused)
-  const before = asked.length
+  const before = requested.length
   expect((await decide(other)).granted).toBe(0)
   expect((await decide(second(), refused)).usage.map((limits) => limits.length)).toEqual([0, 1])
   // Of the other charge it knows as well, because it had refused too.
-  expect(asked.length - before).toBe(0)
+  expect(requested.length - before).toBe(0)
 })
 
 test('withRefusalCache() shows a limit that was raised, or a counter that was reset, within five seconds', async () => {
-  const { clock, asked, decide } = subject()
-  const charge = chargeOf('sliding-window', [{ limit: 1, windowMs: 3_600_000 }])
+  const { clock, requested, decide } = subject()
+  const charge = createCharge('sliding-window', [{ limit: 1, windowMs: 3_600_000 }])
   await exhaust(decide, charge)
-  const before = asked.length
+  const before = requested.length
   clock.now += 5_000 - LATENCY_MS - 1
   await decide(charge)
-  expect(asked.length).toBe(before)
+  expect(requested.length).toBe(before)
   clock.now += LATENCY_MS + 1
   await decide(charge)
-  expect(asked.length).toBe(before + 1)
+  expect(requested.length).toBe(before + 1)
 })
 
 test.each<[string, StoreCharge]>([
-  ['slots, which are given back at any moment', chargeOf('concurrency', [{ limit: 1, windowMs: 60_000 }])],
-  ['charges that may be corrected', chargeOf('quota', [{ limit: 1, windowMs: 60_000 }], { needsSettlement: true })],
+  ['slots, which are given back at any moment', createCharge('concurrency', [{ limit: 1, windowMs: 60_000 }])],
+  ['charges that may be corrected', createCharge('quota', [{ limit: 1, windowMs: 60_000 }], { needsSettlement: true })],
 ])('withRefusalCache() does not remember a refusal by %s', async (_name, charge) => {
-  const { asked, decide } = subject()
+  const { requested, decide } = subject()
   for (let i = 0; i < 4; i++) await decide(charge)
-  expect(asked).toHaveLength(4)
+  expect(requested).toHaveLength(4)
 })
 
 test('withRefusalCache() does not remember a shadow charge that would have refused', async () => {
-  const { asked, decide } = subject()
+  const { requested, decide } = subject()
   const charge = second({ mode: 'shadow' })
   for (let i = 0; i < 5; i++) expect((await decide(charge)).granted).toBe(1)
-  expect(asked).toHaveLength(5)
+  expect(requested).toHaveLength(5)
 })
 
-test('withRefusalCache() forgets the least recently refused of more than 10,000', async () => {
-  const { asked, decide } = subject()
+test('withRefusalCache() drops the least recently refused of more than 10,000', async () => {
+  const { requested, decide } = subject()
   const charges = Array.from({ length: 10_001 }, () =>
-    chargeOf('quota', [{ limit: 1, windowMs: 86_400_000 }], { cost: 2 }),
+    createCharge('quota', [{ limit: 1, windowMs: 86_400_000 }], { cost: 2 }),
   )
   for (const charge of charges) await decide(charge)
-  const before = asked.length
+  const before = requested.length
   await decide(charges[10_000] as StoreCharge)
   await decide(charges[0] as StoreCharge)
-  expect(asked.length - before).toBeLessThanOrEqual(2)
-  expect(asked.slice(before).map(({ charges: [charge] }) => charge?.key)).toContain(charges[0]?.key)
+  expect(requested.length - before).toBeLessThanOrEqual(2)
+  expect(requested.slice(before).map(({ charges: [charge] }) => charge?.key)).toContain(charges[0]?.key)
 })
 
-test('withRefusalCache() forgets a deleted key under all limits that it has had, and what is on its way', async () => {
-  const { cache, asked, decide, memory } = subject()
+test('withRefusalCache() drops a deleted key under all limits that it has had, and what is on its way', async () => {
+  const { cache, requested, decide, memory } = subject()
   const charge = second({ plan: 'basic' })
   await exhaust(decide, charge)
   await memory.delete([charge.key])
@@ -160,44 +160,44 @@ test('withRefusalCache() forgets a deleted key under all limits that it has had,
   const refused = decide(late)
   await cache.delete([late.key])
   expect((await refused).granted).toBe(0)
-  const before = asked.length
+  const before = requested.length
   await decide(late)
-  expect(asked.length - before).toBe(1)
+  expect(requested.length - before).toBe(1)
 })
 
-test('withRefusalCache() asks for each refusal that counts towards a penalty, and for none while it lasts', async () => {
-  const { clock, asked, decide } = subject()
+test('withRefusalCache() calls for each refusal that counts towards a penalty, and for none while it lasts', async () => {
+  const { clock, requested, decide } = subject()
   const charge = second({ cost: 4, penalty: { durationMs: 60_000, after: 3 } })
   await decide(charge)
   for (let i = 0; i < 3; i++) await decide(charge)
-  expect(asked.length).toBe(4)
+  expect(requested.length).toBe(4)
   const receivedAtMs = clock.now
   for (let i = 0; i < 1_000; i++) expect((await decide(charge)).granted).toBe(0)
-  expect(asked.length).toBe(4)
+  expect(requested.length).toBe(4)
   clock.now += 3_000
   const [[limit]] = (await decide(charge)).usage as unknown as [[LimitState]]
   // Told when the answer came, and as long from then on as it was.
   expect(limit).toMatchObject({ retryAfterMs: 57_000, penaltyMs: 57_000 })
   expect(clock.now + 57_000).toBe(receivedAtMs + 60_000)
-  expect(asked.length).toBe(4)
+  expect(requested.length).toBe(4)
   clock.now += 2_000
   await decide(charge)
-  expect(asked.length).toBe(5)
+  expect(requested.length).toBe(5)
 })
 
 test('withRefusalCache() remembers a penalty of a charge whose charges may be given back, or of which some is reserved', async () => {
-  const { asked, decide } = subject()
+  const { requested, decide } = subject()
   const blocked = { limit: 4, windowMs: 1_000 }
   const penalty = { durationMs: 60_000, after: 1 }
   for (const charge of [
-    chargeOf('quota', [blocked], { needsSettlement: true, cost: 4, penalty }),
-    chargeOf('quota', [blocked], { reserved: 1, cost: 3, penalty }),
+    createCharge('quota', [blocked], { needsSettlement: true, cost: 4, penalty }),
+    createCharge('quota', [blocked], { reserved: 1, cost: 3, penalty }),
   ]) {
     await decide(charge)
     await decide(charge)
-    const before = asked.length
+    const before = requested.length
     for (let i = 0; i < 100; i++) expect((await decide(charge)).usage[0]?.[0]?.penaltyMs).toBeDefined()
-    expect(asked.length).toBe(before)
+    expect(requested.length).toBe(before)
   }
 })
 
@@ -231,17 +231,17 @@ function limited() {
   })
   const decide = (...charges: StoreCharge[]) => limiter.decide(take(charges))
   /** @returns how many of so many requests the store was sent for */
-  const flood = async (times: number, chargesOf: (index: number) => readonly StoreCharge[]) => {
+  const flood = async (times: number, createCharges: (index: number) => readonly StoreCharge[]) => {
     const before = sent.length
-    for (let index = 0; index < times; index++) expect((await decide(...chargesOf(index))).granted).toBe(0)
+    for (let index = 0; index < times; index++) expect((await decide(...createCharges(index))).granted).toBe(0)
     return sent.length - before
   }
   return { clock, store, limiter, decide, flood, sent }
 }
 
-const slots = (limit: number) => chargeOf('concurrency', [{ limit, windowMs: 60_000 }])
+const slots = (limit: number) => createCharge('concurrency', [{ limit, windowMs: 60_000 }])
 const hourly = (limit: number, overrides: Partial<StoreCharge> = {}) =>
-  chargeOf('sliding-window', [{ limit, windowMs: 3_600_000 }], overrides)
+  createCharge('sliding-window', [{ limit, windowMs: 3_600_000 }], overrides)
 const newIdentities = (limit: number, overrides: Partial<StoreCharge> = {}) =>
   hourly(limit, { counts: 'new-identities', ...overrides })
 
@@ -256,7 +256,7 @@ test('withRefusalCache() calls for three refusals of a key a second', async () =
 
 test('withRefusalCache() repeats to a higher priority no refusal of a lower one, once it fits', async () => {
   const { clock, decide } = limited()
-  const shared = chargeOf('sliding-window', [{ limit: 10, windowMs: 10_000 }])
+  const shared = createCharge('sliding-window', [{ limit: 10, windowMs: 10_000 }])
   const grantedAt = async (afterMs: number, reserved: number, cost = 1) => {
     clock.now = START_MS + afterMs
     return (await decide({ ...shared, reserved, cost })).granted
@@ -269,7 +269,7 @@ test('withRefusalCache() repeats to a higher priority no refusal of a lower one,
 test('withRefusalCache() repeats no refusal of a cost beyond the moment at which units come back', async () => {
   const { clock, decide, flood } = limited()
   const charge = (cost: number) => ({ ...anyCost, cost })
-  const anyCost = chargeOf('sliding-window', [{ limit: 10, windowMs: 1_000 }])
+  const anyCost = createCharge('sliding-window', [{ limit: 10, windowMs: 1_000 }])
   await decide(charge(2))
   const atMs = clock.now
   clock.now += 100
@@ -314,7 +314,7 @@ test('withRefusalCache() calls once for a refusal that only time ends, and lets 
   expect((await decide({ ...charge, cost: 3 })).granted).toBe(1)
 })
 
-test('withRefusalCache() reports of a reserve what remains by now', async () => {
+test('withRefusalCache() reports a reserve what remains by now', async () => {
   const { decide, flood } = limited()
   const charge = hourly(10)
   const reserving = { ...charge, reserved: 2 }
@@ -344,7 +344,7 @@ test('withRefusalCache() reports no shorter a wait than the store, whatever the 
 
 test('withRefusalCache() reports for no cost a wait from before units came back and were used again', async () => {
   const { clock, decide } = limited()
-  const charge = chargeOf('sliding-window', [{ limit: 10, windowMs: 10_000 }])
+  const charge = createCharge('sliding-window', [{ limit: 10, windowMs: 10_000 }])
   const readWaitMs = async (cost: number) => (await decide({ ...charge, cost })).usage[0]?.[0]?.retryAfterMs ?? 0
   await readWaitMs(10)
   await readWaitMs(3)

@@ -21,7 +21,7 @@ interface Caller {
   readonly cf?: unknown
 }
 
-function requestOf({ token, ip, tenant, other, cf }: Caller) {
+function findRequest({ token, ip, tenant, other, cf }: Caller) {
   const headers = new Headers()
   if (token !== undefined) headers.set('Authorization', `Bearer ${token}`)
   if (ip !== undefined) headers.set('CF-Connecting-IP', ip)
@@ -33,7 +33,7 @@ function requestOf({ token, ip, tenant, other, cf }: Caller) {
 }
 
 function ordersFor(rules: object, caller: Caller, nowMs = NOW_MS) {
-  return new RuleIndex(readRules(rules), OPTIONS).match(requestOf(caller), nowMs, { waitUntil() {} })
+  return new RuleIndex(readRules(rules), OPTIONS).match(findRequest(caller), nowMs, { waitUntil() {} })
 }
 
 const policies = loadConfig({
@@ -47,7 +47,7 @@ const policies = loadConfig({
   ],
 }).policies
 
-function chargeOf(name: string, identity = ''): RequestCharge {
+function createCharge(name: string, identity = ''): RequestCharge {
   const policy = policies.find((each) => each.name === name) as RequestPolicy
   const { algorithm, limits, burst, reserved } = policy
   return {
@@ -58,10 +58,10 @@ function chargeOf(name: string, identity = ''): RequestCharge {
 }
 
 /** The rule in place of one policy's. */
-async function ruled(finding: ReturnType<typeof ordersFor>, name: string, identity?: string) {
+async function applyRules(finding: ReturnType<typeof ordersFor>, name: string, identity?: string) {
   const found = await finding
   if (!found || 'outcome' in found) throw new Error(`expected orders, got ${JSON.stringify(found)}`)
-  const ordered = await found.apply([chargeOf(name, identity)])
+  const ordered = await found.apply([createCharge(name, identity)])
   if ('outcome' in ordered) throw new Error('blocked')
   return ordered[0]
 }
@@ -89,7 +89,7 @@ describe('blocks', () => {
     expect(await ordersFor({ blocks: [target] }, { ip: '2001:db8:7fff::1' })).toBeUndefined()
   })
 
-  describe('hold for callers that send something beside the value by which they are known', () => {
+  describe('hold for callers that send something alongside the value by which they are known', () => {
     const known = (by: string, value: string) => ({ by, digest: digest([by, value]) })
     const jwt = 'eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhIn0.c2lnbmF0dXJl'
 
@@ -118,10 +118,10 @@ describe('blocks', () => {
       const rules = { blocks: [{ digest: digest(['token', 'abc']) }] }
       const found = (await ordersFor(rules, { token: 'abc junk', ip: '203.0.113.7' })) as MatchedRules
       const byAddress = digest(['ip', '203.0.113.7'])
-      expect(await found.apply([chargeOf('default', byAddress)])).toEqual(block)
-      expect(await found.apply([chargeOf('bucket', byAddress)])).toHaveLength(1)
+      expect(await found.apply([createCharge('default', byAddress)])).toEqual(block)
+      expect(await found.apply([createCharge('bucket', byAddress)])).toHaveLength(1)
       const others = (await ordersFor(rules, { token: 'x junk' })) as MatchedRules
-      expect(await others.apply([chargeOf('default', byAddress)])).toHaveLength(1)
+      expect(await others.apply([createCharge('default', byAddress)])).toHaveLength(1)
     })
 
     test('but not for others who do', async () => {
@@ -163,10 +163,10 @@ describe('blocks', () => {
   test('by a digest alone hold wherever a policy counts by what it is made of', async () => {
     const found = await ordersFor({ blocks: [{ digest: digest(['token', 'abc']) }] }, { token: 'xyz' })
     if (!found || 'outcome' in found) throw new Error('expected orders')
-    expect(await found.apply([chargeOf('default', 'other'), chargeOf('bucket', digest(['token', 'abc']))])).toEqual(
-      block,
-    )
-    expect(await found.apply([chargeOf('default', 'other')])).toEqual([chargeOf('default', 'other')])
+    expect(
+      await found.apply([createCharge('default', 'other'), createCharge('bucket', digest(['token', 'abc']))]),
+    ).toEqual(block)
+    expect(await found.apply([createCharge('default', 'other')])).toEqual([createCharge('default', 'other')])
   })
 
   test('are not fooled by values that are no address', async () => {
@@ -187,58 +187,62 @@ describe('blocks', () => {
 test('allows let a caller be counted, but never limited', async () => {
   const found = ordersFor({ allows: [{ by: 'token', digest: digest(['token', 'abc']) }] }, { token: 'abc' })
   expect(await found).toMatchObject({ isAllowed: true })
-  const charge = chargeOf('default')
-  expect(await ruled(found, 'default')).toEqual({ ...charge, mode: 'shadow', isUnlimited: true })
+  const charge = createCharge('default')
+  expect(await applyRules(found, 'default')).toEqual({ ...charge, mode: 'shadow', isUnlimited: true })
 })
 
 describe('overrides', () => {
   const by = { by: 'token', digest: digest(['token', 'abc']) }
   const override = (said: object) => ordersFor({ overrides: [{ ...by, ...said }] }, { token: 'abc' })
-  const limitsOf = async (found: ReturnType<typeof ordersFor>, name: string) =>
-    (await ruled(found, name))?.limits.map(({ limit, windowMs }) => [limit, windowMs])
+  const findLimits = async (found: ReturnType<typeof ordersFor>, name: string) =>
+    (await applyRules(found, name))?.limits.map(({ limit, windowMs }) => [limit, windowMs])
 
   test('give other limits for a policy, and leave the others', async () => {
     const found = override({ limits: { default: '20/1s, 500/1m' } })
-    expect(await limitsOf(found, 'default')).toEqual([
+    expect(await findLimits(found, 'default')).toEqual([
       [20, 1_000],
       [500, 60_000],
     ])
-    expect(await ruled(found, 'dear')).toEqual(chargeOf('dear'))
+    expect(await applyRules(found, 'dear')).toEqual(createCharge('dear'))
   })
 
   test('give a multiple of all limits, or of those named', async () => {
-    expect(await limitsOf(override({ multiplier: 2.5 }), 'default')).toEqual([
+    expect(await findLimits(override({ multiplier: 2.5 }), 'default')).toEqual([
       [25, 1_000],
       [250, 60_000],
     ])
-    expect(await limitsOf(override({ multiplier: 0.5, policies: ['dear'] }), 'dear')).toEqual([[25, 60_000]])
-    expect(await ruled(override({ multiplier: 2, policies: ['dear'] }), 'default')).toEqual(chargeOf('default'))
+    expect(await findLimits(override({ multiplier: 0.5, policies: ['dear'] }), 'dear')).toEqual([[25, 60_000]])
+    expect(await applyRules(override({ multiplier: 2, policies: ['dear'] }), 'default')).toEqual(
+      createCharge('default'),
+    )
     // Never so little that nothing fits.
-    expect(await limitsOf(override({ multiplier: 0.001 }), 'default')).toEqual([
+    expect(await findLimits(override({ multiplier: 0.001 }), 'default')).toEqual([
       [1, 1_000],
       [1, 60_000],
     ])
   })
 
   test('raise with a limit what belongs to it: the burst, and what is reserved', async () => {
-    expect(await ruled(override({ limits: { bucket: '600/1m' } }), 'bucket')).toMatchObject({ burst: 60 })
-    expect(await ruled(override({ multiplier: 3 }), 'shared')).toMatchObject({ reserved: 600 })
-    expect((await ruled(override({ limits: { exports: '9' } }), 'exports'))?.limits).toMatchObject([
+    expect(await applyRules(override({ limits: { bucket: '600/1m' } }), 'bucket')).toMatchObject({ burst: 60 })
+    expect(await applyRules(override({ multiplier: 3 }), 'shared')).toMatchObject({ reserved: 600 })
+    expect((await applyRules(override({ limits: { exports: '9' } }), 'exports'))?.limits).toMatchObject([
       { limit: 9, windowMs: 60_000 },
     ])
   })
 
   test('are unlimited for all policies, or for those named', async () => {
-    expect(await ruled(override({ unlimited: true }), 'dear')).toMatchObject({ isUnlimited: true, mode: 'shadow' })
-    expect(await ruled(override({ unlimited: true, policies: ['dear'] }), 'default')).toEqual(chargeOf('default'))
+    expect(await applyRules(override({ unlimited: true }), 'dear')).toMatchObject({ isUnlimited: true, mode: 'shadow' })
+    expect(await applyRules(override({ unlimited: true, policies: ['dear'] }), 'default')).toEqual(
+      createCharge('default'),
+    )
   })
 
   test('have no effect where they do not fit the policy', async () => {
-    const charge = chargeOf('default')
-    expect(await ruled(override({ limits: { default: '600/1m' } }), 'default')).toEqual(charge)
+    const charge = createCharge('default')
+    expect(await applyRules(override({ limits: { default: '600/1m' } }), 'default')).toEqual(charge)
     // A request may cost 20.
-    expect(await ruled(override({ limits: { dear: '19/1m' } }), 'dear')).toEqual(chargeOf('dear'))
-    expect(await ruled(override({ multiplier: 1_000_000 }), 'default')).toEqual(charge)
+    expect(await applyRules(override({ limits: { dear: '19/1m' } }), 'dear')).toEqual(createCharge('dear'))
+    expect(await applyRules(override({ multiplier: 1_000_000 }), 'default')).toEqual(charge)
   })
 
   test('of a caller itself go before those of many, and of many the longest value', async () => {
@@ -251,7 +255,7 @@ describe('overrides', () => {
       ],
     }
     const first = async (caller: Caller, name = 'dear', nowMs = NOW_MS, identity = '') =>
-      (await ruled(ordersFor(rules, caller, nowMs), name, identity))?.limits[0]?.limit
+      (await applyRules(ordersFor(rules, caller, nowMs), name, identity))?.limits[0]?.limit
     expect(await first({ token: 'abc', tenant: 'acme-1' })).toBe(200)
     expect(await first({ token: 'abc', tenant: 'acme-1' }, 'dear', NOW_MS, 'AAAAAAAAAAAAAAAAAAAAAA')).toBe(250)
     expect(await first({ token: 'abc', tenant: 'acme-1' }, 'dear', NOW_MS + 1_000)).toBe(100)
@@ -270,7 +274,7 @@ describe('overrides', () => {
       [long, short],
     ]) {
       const found = ordersFor({ overrides }, { tenant: 'acme-corporation-7', other: 'abc' })
-      expect((await ruled(found, 'default', ''))?.limits[0]?.limit).toBe(30)
+      expect((await applyRules(found, 'default', ''))?.limits[0]?.limit).toBe(30)
     }
   })
 
@@ -281,14 +285,14 @@ describe('overrides', () => {
       { allows: [{ digest: shared }] },
       { overrides: [{ digest: shared, multiplier: 5 }] },
     ]) {
-      const asked = [chargeOf('shared', shared), chargeOf('default')]
+      const requested = [createCharge('shared', shared), createCharge('default')]
       const orders = await ordersFor(rules, { token: 'abc' })
-      expect(orders && 'apply' in orders && (await orders.apply(asked))).toEqual(asked)
+      expect(orders && 'apply' in orders && (await orders.apply(requested))).toEqual(requested)
     }
   })
 
   test('are remembered under names that differ from those of the limits before', async () => {
-    const plans = [2, 3].map(async (multiplier) => (await ruled(override({ multiplier }), 'default'))?.plan)
+    const plans = [2, 3].map(async (multiplier) => (await applyRules(override({ multiplier }), 'default'))?.plan)
     expect(new Set([undefined, ...(await Promise.all(plans))]).size).toBe(3)
   })
 })

@@ -1,13 +1,13 @@
 import { expect, test } from 'vitest'
 import type { DecisionRequest, StoreCharge } from '../../src/core/model/charge.ts'
 import { listScriptArguments, readDecision } from '../../src/core/store/redis/script.ts'
-import { chargeOf } from '../support/charges.ts'
+import { createCharge } from '../support/charges.ts'
 
 const limits = [
   { limit: 10, windowMs: 1_000 },
   { limit: 120, windowMs: 60_000 },
 ]
-const charge = chargeOf('sliding-window', limits, { key: 'sluice:default:w:{x}', cost: 2, reserved: 3 })
+const charge = createCharge('sliding-window', limits, { key: 'sluice:default:w:{x}', cost: 2, reserved: 3 })
 const shadow: StoreCharge = { ...charge, limits: [{ limit: 5, windowMs: 1 }], mode: 'shadow', cost: 1, reserved: 0 }
 const request: DecisionRequest = { action: 'take-up-to', permits: 4, charges: [charge, shadow] }
 

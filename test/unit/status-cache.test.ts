@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest'
 import { StatusCache } from '../../src/core/engine/stages/status-cache.ts'
 import type { StoreCharge } from '../../src/core/model/charge.ts'
-import { chargeOf, take } from '../support/charges.ts'
+import { createCharge, take } from '../support/charges.ts'
 
-const CHARGE = chargeOf('sliding-window', [{ limit: 5, windowMs: 60_000 }])
+const CHARGE = createCharge('sliding-window', [{ limit: 5, windowMs: 60_000 }])
 const REPLY = { granted: 1, nowMs: 1_000, usage: [[{ remaining: 4, resetMs: 60_000, retryAfterMs: 0 }]] }
 
 const planned = (n: number): StoreCharge => ({ ...CHARGE, plan: `${n}` })

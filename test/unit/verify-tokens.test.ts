@@ -28,7 +28,7 @@ function subject({
 }: Partial<Omit<JwtSettings, 'keys'>> & { keys?: 'jwks' | 'secret' } = {}) {
   const clock = { now: NOW }
   const site = {
-    asked: 0,
+    requested: 0,
     keys: [key.jwk, rsa.jwk] as unknown[],
     answer: (): Response | Promise<Response> => Response.json({ keys: site.keys }),
   }
@@ -45,7 +45,7 @@ function subject({
       now: () => clock.now,
       log: (_level, fields) => log.push(fields),
       fetch: async () => {
-        site.asked++
+        site.requested++
         return site.answer()
       },
     },
@@ -87,11 +87,11 @@ test.each(['HS256', 'HS384', 'HS512'])('a token that the shared secret has signe
 })
 
 describe('a forged token is none:', () => {
-  const secretsOf = async () => [await exportSPKI(key.publicKey), JSON.stringify(key.jwk), `${key.jwk.x}`, URL]
+  const findSecrets = async () => [await exportSPKI(key.publicKey), JSON.stringify(key.jwk), `${key.jwk.x}`, URL]
 
   test('signed by HMAC with something public', async () => {
     const { of, site } = subject()
-    for (const secret of await secretsOf()) {
+    for (const secret of await findSecrets()) {
       for (const kid of ['one', undefined]) {
         const header = { alg: 'HS256', ...(kid && { kid }) }
         const token = new SignJWT({ sub: 'alice' }).setProtectedHeader(header).sign(new TextEncoder().encode(secret))
@@ -99,7 +99,7 @@ describe('a forged token is none:', () => {
       }
     }
     // An algorithm that is not taken is no reason to ask for keys.
-    expect(site.asked).toBe(0)
+    expect(site.requested).toBe(0)
   })
 
   test.each(['none', 'None', 'NONE', '', 'nOnE', undefined, null, 1, ['RS256'], 'HS256', 'RS256', 'dir', 'ES256K'])(
@@ -174,7 +174,7 @@ test('a huge token is not looked at', async () => {
   const decode = vi.spyOn(JSON, 'parse')
   expect(await sub(`Bearer ${token}`)).toEqual(AMBIGUOUS)
   expect(await sub(`Bearer ${'e.'.repeat(500_000)}e`)).toEqual(AMBIGUOUS)
-  expect([decode.mock.calls.length, site.asked]).toEqual([0, 0])
+  expect([decode.mock.calls.length, site.requested]).toEqual([0, 0])
 })
 
 describe('times', () => {
@@ -274,9 +274,9 @@ describe('work', () => {
 describe('keys', () => {
   test('are asked for once, by the first token', async () => {
     const { of, site } = subject()
-    expect(site.asked).toBe(0)
+    expect(site.requested).toBe(0)
     for (let i = 0; i < 5; i++) expect(await of(sign({ sub: 'alice', i }))).toEqual(ALICE)
-    expect(site.asked).toBe(1)
+    expect(site.requested).toBe(1)
   })
 
   test('are asked for once by requests that come together', async () => {
@@ -287,7 +287,7 @@ describe('keys', () => {
     }
     const tokens = await Promise.all(Array.from({ length: 10 }, (_, i) => sign({ sub: 'alice', i })))
     expect(await Promise.all(tokens.map(of))).toEqual(tokens.map(() => ALICE))
-    expect(site.asked).toBe(1)
+    expect(site.requested).toBe(1)
   })
 
   test('are asked for again by a token that names an unknown one, at most every 30 seconds', async () => {
@@ -295,23 +295,23 @@ describe('keys', () => {
     expect(await of(sign({ sub: 'alice' }))).toEqual(ALICE)
     site.keys = [key.jwk, other.jwk]
     expect(await of(sign({ sub: 'alice' }, other))).toEqual(ALICE)
-    expect(site.asked).toBe(2)
+    expect(site.requested).toBe(2)
     for (let i = 0; i < 20; i++)
       expect(await of(sign({ sub: 'alice' }, { ...other, kid: `made up ${i}` }))).toEqual(AMBIGUOUS)
-    expect(site.asked).toBe(2)
+    expect(site.requested).toBe(2)
     clock.now += 29_999
     expect(await of(sign({ sub: 'alice' }, { ...other, kid: 'made up' }))).toEqual(AMBIGUOUS)
-    expect(site.asked).toBe(2)
+    expect(site.requested).toBe(2)
     clock.now += 1
     expect(await of(sign({ sub: 'alice' }, { ...other, kid: 'made up' }))).toEqual(AMBIGUOUS)
-    expect(site.asked).toBe(3)
+    expect(site.requested).toBe(3)
     expect(await of(sign({ sub: 'alice', again: true }))).toEqual(ALICE)
   })
 
   test('that just came are not asked for again', async () => {
     const { of, site } = subject()
     expect(await of(sign({ sub: 'alice' }, other))).toEqual(AMBIGUOUS)
-    expect(site.asked).toBe(1)
+    expect(site.requested).toBe(1)
   })
 
   test('of ten minutes are used, and asked for behind the request', async () => {
@@ -320,11 +320,11 @@ describe('keys', () => {
     background.splice(0)
     clock.now += 599_999
     await of(sign({ sub: 'alice', i: 1 }))
-    expect([site.asked, background.length]).toEqual([1, 0])
+    expect([site.requested, background.length]).toEqual([1, 0])
     clock.now += 1
     site.keys = [other.jwk]
     expect(await of(sign({ sub: 'alice', exp: clock.now }))).toEqual(ALICE)
-    expect([site.asked, background.length]).toEqual([2, 1])
+    expect([site.requested, background.length]).toEqual([2, 1])
     await Promise.all(background)
     expect(await of(sign({ sub: 'alice', exp: clock.now + 1 }, other))).toEqual(ALICE)
   })
@@ -339,11 +339,11 @@ describe('keys', () => {
       expect(await of(sign({ sub: 'alice', exp: clock.now }))).toEqual(ALICE)
       await Promise.all(background.splice(0))
     }
-    expect(site.asked).toBe(1 + bad.length)
+    expect(site.requested).toBe(1 + bad.length)
     expect(log).toHaveLength(bad.length)
     // Not asked for again at once, either.
     for (let i = 0; i < 5; i++) await of(sign({ sub: 'alice', exp: clock.now + i }))
-    expect(site.asked).toBe(1 + bad.length)
+    expect(site.requested).toBe(1 + bad.length)
   })
 
   test.each<[string, () => Response | Promise<Response>]>([
@@ -355,7 +355,7 @@ describe('keys', () => {
     const { clock, of, site, log } = subject()
     site.answer = answer
     for (let i = 0; i < 5; i++) expect(await of(sign({ sub: 'alice', i }))).toEqual(AMBIGUOUS)
-    expect(site.asked).toBe(1)
+    expect(site.requested).toBe(1)
     expect(log).toEqual([{ event: 'jwks_unavailable', message: expect.any(String), hasOlder: false }])
     clock.now += 1_000
     site.answer = () => Response.json({ keys: site.keys })
@@ -369,7 +369,7 @@ describe('keys', () => {
     // The deadline of the one that asks is that of `fetch`, which here has none.
     void read(['sub'], one, callContext())
     expect(await sub(two)).toEqual(AMBIGUOUS)
-    expect(site.asked).toBe(1)
+    expect(site.requested).toBe(1)
   })
 
   test('need no name: each that may be meant is tried', async () => {

@@ -51,8 +51,8 @@ export async function runSweep(context: Context, flags: SweepFlags, command: Swe
   const { match, count, sample, redis, config } = flags
   const { terminal, signal, cwd, env } = context
   const isDryRun = (flags.dryRun ?? sample) === true
-  const asks = !isDryRun && !flags.yes
-  if (asks && match.replace(/\[(?:\\.|[^\]])*\]?|[*?]/g, '') === '') {
+  const mustConfirm = !isDryRun && !flags.yes
+  if (mustConfirm && match.replace(/\[(?:\\.|[^\]])*\]?|[*?]/g, '') === '') {
     throw new CommandError(`--match ${JSON.stringify(match)} matches every key; confirm with --yes`)
   }
   const settings = readSettings({ cwd, shell: env, config, env: flags.env, view: 'development' })
@@ -60,7 +60,7 @@ export async function runSweep(context: Context, flags: SweepFlags, command: Swe
   const job = isDryRun ? command.countJob : command.job
   const options: SweepOptions = { connection, job, match, count, signal }
   try {
-    if (asks) {
+    if (mustConfirm) {
       const found = await sweep({ ...options, job: command.countJob, sampleKeys: KEYS_BEFORE_QUESTION })
       const amount = `${found.isComplete ? '' : 'about '}${formatNumber(extrapolate(found.tally.changed, found))}`
       const names = found.examples.length > 0 ? `, such as ${quote(found.examples)}` : ''

@@ -200,7 +200,7 @@ function readQuestions(body: unknown) {
 /** Reads by the one schema that is meant, whose errors say more than those of a union. @throws {InputError} */
 function readQuestion(path: readonly string[], question: unknown) {
   const isNamed = typeof question === 'object' && question !== null && 'policy' in question
-  if (isNamed && 'limits' in question) throw new InputError([...path, 'limits'], 'expected none beside a policy')
+  if (isNamed && 'limits' in question) throw new InputError([...path, 'limits'], 'expected none together with a policy')
   return { path, question: readInput<Question>(isNamed ? named : own, question, path) }
 }
 

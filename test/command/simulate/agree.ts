@@ -50,7 +50,7 @@ export async function agree(config: Config, decided: readonly Decided[], toleran
   async function findMoment(index: number) {
     const { earliestMs, latestMs } = decided[index] as Decided
     for (let beyondMs = 0; beyondMs <= toleranceMs; beyondMs++) {
-      for (const timeMs of momentsOf(Math.floor(earliestMs), Math.ceil(latestMs), beyondMs)) {
+      for (const timeMs of findMoments(Math.floor(earliestMs), Math.ceil(latestMs), beyondMs)) {
         // Those before come no later than this one.
         const before = entries.slice(0, index).map((entry) => ({ ...entry, timeMs: Math.min(entry.timeMs, timeMs) }))
         const log = [...before, { ...(entries[index] as LogEntry), timeMs }]
@@ -73,7 +73,7 @@ export async function agree(config: Config, decided: readonly Decided[], toleran
 }
 
 /** The middle of each millisecond from one to another; or, beyond them, that of the next on either side. */
-function* momentsOf(earliestMs: number, latestMs: number, beyondMs: number): Generator<number> {
+function* findMoments(earliestMs: number, latestMs: number, beyondMs: number): Generator<number> {
   if (beyondMs > 0) {
     yield earliestMs - beyondMs + 0.5
     yield latestMs + beyondMs - 0.5

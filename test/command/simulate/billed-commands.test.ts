@@ -5,7 +5,7 @@ import type { AlgorithmName } from '../../../src/core/model/limits.ts'
 import { Deadlines } from '../../../src/core/runtime/call-context.ts'
 import { LUA } from '../../../src/core/store/redis/more-lua.ts'
 import { joinScript, listScriptArguments } from '../../../src/core/store/redis/script.ts'
-import { chargeOf, EVERY_ALGORITHM, take, withPolicy } from '../../support/charges.ts'
+import { createCharge, EVERY_ALGORITHM, take, withPolicy } from '../../support/charges.ts'
 import { ownRedis, total } from '../../support/own-redis.ts'
 
 const redis = ownRedis()
@@ -27,7 +27,7 @@ test.each(MIXTURES.map((algorithms) => ({ algorithms, name: algorithms.join(' + 
   'VirtualStore.commands is what Redis counts: $name',
   async ({ algorithms }) => {
     const rules = algorithms.map((algorithm) =>
-      chargeOf(
+      createCharge(
         algorithm,
         algorithm === 'token-bucket'
           ? [{ limit: 15, windowMs: 100_000 }]
@@ -57,7 +57,7 @@ test.each(MIXTURES.map((algorithms) => ({ algorithms, name: algorithms.join(' + 
 )
 
 test('calls and commands of leased permits are those that Redis counts, or a few more', async () => {
-  const rule = chargeOf('sliding-window', [
+  const rule = createCharge('sliding-window', [
     { limit: 400, windowMs: 1_000 },
     { limit: 20_000, windowMs: 60_000 },
   ])

@@ -25,7 +25,7 @@ async function simulated(args: readonly string[], options: Parameters<typeof run
   return { code, ...JSON.parse(stdout) }
 }
 
-test('sluice simulate reads Common and Combined logs, and tells who was refused', async () => {
+test('sluice simulate reads Common and Combined logs, and reports who was refused', async () => {
   await writeFile(join(folder, 'access.log'), `${COMMON.join('\n')}\n`)
   const result = await simulated([join(folder, 'access.log'), '--show-callers'])
   expect(result).toMatchObject({
@@ -131,7 +131,7 @@ test('lines that cannot be read are counted, and the first is shown', async () =
   expect(nothing.stderr).toContain('no line could be read; the first is line 1 of standard input: "what is this"')
 })
 
-test('a shadow policy tells whom it would refuse, and a log that is not in order of time is noticed', async () => {
+test('a shadow policy reports whom it would refuse, and a log that is not in order of time is noticed', async () => {
   const env = { ...ENV, MODE: 'shadow' }
   const { notes, results } = await simulated(['-'], { env, input: [...COMMON].reverse().join('\n') })
   expect(notes).not.toContainEqual(expect.stringContaining('in order of time'))
@@ -179,7 +179,7 @@ test('what no line shows, though policies count by it, is noticed', async () => 
   expect(right.notes).not.toContainEqual(expect.stringContaining('no line has'))
 })
 
-test('failures that a log tells count for policies of failures', async () => {
+test('failures that a log reports count for policies of failures', async () => {
   const env = {
     POLICIES: JSON.stringify([{ name: 'guesses', limits: '2/1m', by: 'ip', counts: 'failures', failures: [401] }]),
   }
@@ -246,12 +246,12 @@ test('a refusal that an isolate remembers is that of its policy', async () => {
   const env = { RATE_LIMITS: '1000/1m', POLICIES: JSON.stringify([{ name: 'addresses', limits: '2/1m', by: 'ip' }]) }
   const input = COMMON.slice(0, 6).join('\n')
   const callers = async (args: readonly string[]) => (await simulated(['-', ...args], { env, input })).results[0]
-  const asked = await callers([])
+  const requested = await callers([])
   const { calls, policies, callers: refused } = await callers(['--leases', 'off'])
-  expect(asked.calls).toBe(6)
+  expect(requested.calls).toBe(6)
   expect(calls).toBe(3)
-  expect(policies).toEqual(asked.policies)
-  expect(refused).toEqual(asked.callers)
+  expect(policies).toEqual(requested.policies)
+  expect(refused).toEqual(requested.callers)
 })
 
 test('--out writes a page that holds all it needs, and lets nobody write into it', async () => {

@@ -65,7 +65,7 @@ test('sweep() hands a script no more keys than it is allowed, and never none', a
   await expectProperty(property, 100)
 })
 
-test('sweep() keeps scripts small where the server tells no time', async () => {
+test('sweep() keeps scripts small where the server reports no time', async () => {
   const scripts = await goThrough({ usPerKey: undefined, pages: 5 })
   expect(Math.max(...scripts.map(({ handed }) => handed))).toBe(250)
 })

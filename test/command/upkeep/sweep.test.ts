@@ -109,7 +109,7 @@ describe.each([
     expect(await commandsRun()).not.toContain('del')
   })
 
-  test('sweep() tells keys that went between SCAN and the script, and makes none', async () => {
+  test('sweep() reports keys that went between SCAN and the script, and makes none', async () => {
     await fill(redis, 'a', 500)
     let removed = 0
     const vanishing = withScan(connection(), async (scan) => {
@@ -151,10 +151,10 @@ describe.each([
         let changed = 0
         for (const after of [...stops, Number.POSITIVE_INFINITY]) {
           const stopping = new AbortController()
-          let told = 0
+          let reported = 0
           const summary = await sweep({
             ...{ connection: connection(), job, match: 'a*', count, from, signal: stopping.signal },
-            onProgress: () => void (++told >= after && stopping.abort()),
+            onProgress: () => void (++reported >= after && stopping.abort()),
           })
           from = { cursor: summary.cursor, tally: summary.tally }
           changed = summary.tally.changed
@@ -182,7 +182,7 @@ describe.each([
 })
 
 describe('over REST', () => {
-  test('sweep() leaves keys alone that it cannot name, and tells how many', async () => {
+  test('sweep() leaves keys alone that it cannot name, and reports how many', async () => {
     await redis.sendCommand(['SET', Buffer.from([97, 0xff]), 'x'])
     // What the name above becomes in JSON.
     await redis.sendCommand(['SET', 'a\ufffd', 'x'])
@@ -328,7 +328,7 @@ describe('over redis://', () => {
     await node.stop()
   })
 
-  test('sweep() looks at a sample, from which the rest can be told', async () => {
+  test('sweep() looks at a sample, from which the rest can be reported', async () => {
     await fill(redis, 'a', 20_000)
     await fill(redis, 'b', 20_000)
     const { tally, share, isComplete } = await sweep({

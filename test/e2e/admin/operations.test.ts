@@ -79,7 +79,7 @@ async function readAuditLog(): Promise<object> {
   return log
 }
 
-async function spend(path: string, headers: Readonly<Record<string, string>>, method = 'GET'): Promise<number> {
+async function consume(path: string, headers: Readonly<Record<string, string>>, method = 'GET'): Promise<number> {
   return (await send(gateway.url, { path, headers, method })).status
 }
 
@@ -140,8 +140,8 @@ test('usage and reset take a caller by its token, its address, both, or its dige
   const token = randomUUID()
   const ip = '203.0.113.21'
   const headers = { Authorization: `Bearer ${token}`, 'CF-Connecting-IP': ip }
-  expect(await spend('/a', headers)).toBe(200)
-  expect(await spend('/login', headers, 'POST')).toBe(200)
+  expect(await consume('/a', headers)).toBe(200)
+  expect(await consume('/login', headers, 'POST')).toBe(200)
   const usedBy = async (caller: object) => {
     const { limits } = await call('/usage', { body: { caller } })
     return Object.fromEntries((limits as { name: string; used: number }[]).map(({ name, used }) => [name, used]))
@@ -164,10 +164,10 @@ test('usage and reset take a caller by its token, its address, both, or its dige
 test('reset ends a refusal that the isolate remembers', async () => {
   const headers = { 'CF-Connecting-IP': '203.0.113.22', Authorization: `Bearer ${randomUUID()}` }
   const statuses: number[] = []
-  for (let at = 0; at < 7; at++) statuses.push(await spend('/login', headers, 'POST'))
+  for (let at = 0; at < 7; at++) statuses.push(await consume('/login', headers, 'POST'))
   expect(statuses).toEqual([200, 200, 200, 200, 200, 429, 429])
   await call('/reset', { body: { caller: { ip: headers['CF-Connecting-IP'] } } })
-  expect(await spend('/login', headers, 'POST')).toBe(200)
+  expect(await consume('/login', headers, 'POST')).toBe(200)
 })
 
 test.each([
@@ -226,7 +226,7 @@ test.each(['/statistics?by=day', '/statistics?periods=0', '/statistics?at=7', '/
 
 /** Sends requests until they are answered so: isolates read the rules every 100 ms. */
 async function expectSoon(headers: Readonly<Record<string, string>>, status: number, path = '/'): Promise<void> {
-  await expect.poll(() => spend(path, headers), { interval: 50 }).toBe(status)
+  await expect.poll(() => consume(path, headers), { interval: 50 }).toBe(status)
 }
 
 describe('the rules', () => {
@@ -314,7 +314,7 @@ describe('the rules', () => {
   test('let an allowed network pass its limits', async () => {
     const from = { ...caller, 'CF-Connecting-IP': '198.51.100.9', Authorization: `Bearer ${randomUUID()}` }
     const statuses: number[] = []
-    for (let at = 0; at < 11; at++) statuses.push(await spend('/', from))
+    for (let at = 0; at < 11; at++) statuses.push(await consume('/', from))
     expect(statuses.at(-1)).toBe(429)
     await call('/allow', { body: { target: { cidr: '198.51.100.0/24' } } })
     await expectSoon(from, 200)
@@ -324,10 +324,10 @@ describe('the rules', () => {
     await expectSoon(from, 429)
   })
 
-  test('give a caller other limits, which its usage tells, also by its digest', async () => {
+  test('give a caller other limits, which its usage reports, also by its digest', async () => {
     const from = { ...caller, Authorization: `Bearer ${randomUUID()}` }
-    for (let at = 0; at < 11; at++) await spend('/', from)
-    expect(await spend('/', from)).toBe(429)
+    for (let at = 0; at < 11; at++) await consume('/', from)
+    expect(await consume('/', from)).toBe(429)
     const target = { token: from.Authorization }
     await call('/override', { body: { target, limits: { default: '50/1h, 100/1d' } } })
     await expectSoon(from, 200)
@@ -342,7 +342,7 @@ describe('the rules', () => {
 
   test('put pushed policies in force, and go back', async () => {
     const from = { ...caller, Authorization: `Bearer ${randomUUID()}` }
-    expect(await spend('/', from)).toBe(200)
+    expect(await consume('/', from)).toBe(200)
     const policies = [
       { name: 'login', limits: '7/1h', by: 'ip', match: 'POST /login' },
       { name: 'tight', limits: '1/1h', by: 'token' },
@@ -393,12 +393,12 @@ describe('the rules', () => {
     await call('/rollback', { body: { version: 999 } }, 404)
   })
 
-  test('try a policy in shadow mode beside the others, which is logged and refuses nothing', async () => {
+  test('try a policy in shadow mode alongside the others, which is logged and refuses nothing', async () => {
     const from = { ...caller, Authorization: `Bearer ${token}-shadow` }
     const policies = [...POLICIES, { name: 'trial', limits: '1/1h', by: 'token', mode: 'shadow' }]
     await call('/policies/push', { body: { policies } })
     const shadowed = async () => {
-      expect(await spend('/', from)).toBe(200)
+      expect(await consume('/', from)).toBe(200)
       return gateway.log.filter((line) => line.includes('shadow_limited') && line.includes('trial-1h'))
     }
     await expect.poll(shadowed, { interval: 50 }).not.toEqual([])
@@ -425,41 +425,41 @@ test('history shows what was done about a caller, by whom and why', async () => 
     { actor: 'bob', action: 'block removed', comment: '' },
     { actor: 'ann', action: 'block, answered 404', comment: 'abuse' },
   ])
-  expect((await call('/history', { body: { caller: { digest: await digestOf(token) } } })).audit).toEqual(audit)
+  expect((await call('/history', { body: { caller: { digest: await findDigest(token) } } })).audit).toEqual(audit)
   expect(await call('/history', { body: { caller: { token: randomUUID() } } })).toMatchObject({ audit: [] })
   expect(JSON.stringify(await readAuditLog())).not.toContain(token)
 })
 
-async function digestOf(token: string): Promise<string | undefined> {
+async function findDigest(token: string): Promise<string | undefined> {
   const { limits } = await call('/usage', { body: { caller: { token } } })
   return (limits as { key: string }[])[0]?.key.slice(-23, -1)
 }
 
-test('history tells when a caller was refused', { tags: ['slow'] }, async () => {
+test('history reports when a caller was refused', { tags: ['slow'] }, async () => {
   const token = randomUUID()
-  await expect.poll(() => spend('/', { Authorization: `Bearer ${token}` }), { interval: 50 }).toBe(429)
-  const told = (caller: object) => async () => {
+  await expect.poll(() => consume('/', { Authorization: `Bearer ${token}` }), { interval: 50 }).toBe(429)
+  const reported = (caller: object) => async () => {
     // What an isolate has counted goes out with a later request.
-    await spend('/', { 'CF-Connecting-IP': '203.0.113.50' })
+    await consume('/', { 'CF-Connecting-IP': '203.0.113.50' })
     const { refusals } = await call('/history', { body: { caller, by: 'minute' } })
     const { periods } = refusals as { periods: { policies: { policy: string; min: number }[] }[] }
     return periods.flatMap(({ policies }) => policies.map(({ policy, min }) => `${policy} ${min > 0}`))
   }
-  await expect.poll(told({ token })).toContain('default true')
-  expect(await told({ digest: await digestOf(token) })()).toContain('default true')
+  await expect.poll(reported({ token })).toContain('default true')
+  expect(await reported({ digest: await findDigest(token) })()).toContain('default true')
 })
 
-test('statistics tells what was counted, minute by minute and hour by hour', async () => {
+test('statistics reports what was counted, minute by minute and hour by hour', async () => {
   expect(await call('/statistics')).toMatchObject({ total: { requests: { admitted: expect.any(Number) } } })
   const { resolution, toMs, fromMs } = await call('/statistics?by=hour&periods=24')
   expect([resolution, Number(toMs) - Number(fromMs)]).toEqual(['hour', expect.any(Number)])
 })
 
-test('statistics tells of each request, once it was sent', { tags: ['slow'] }, async () => {
+test('statistics reports each request, once it was sent', { tags: ['slow'] }, async () => {
   await expect
     .poll(async () => {
       // What an isolate has counted goes out with a later request.
-      await spend('/', { 'CF-Connecting-IP': '203.0.113.50' })
+      await consume('/', { 'CF-Connecting-IP': '203.0.113.50' })
       const { total } = await call('/statistics')
       return (total as { requests: { admitted: number } }).requests.admitted
     })
@@ -485,7 +485,7 @@ test('a wrong method is answered 405 with the right one', async () => {
   expect((await operate(gateway.url, '/nothing')).status).toBe(404)
 })
 
-test('while the store is away, usage and reset answer 503, and status says degraded', async () => {
+test('while the store is unavailable, usage and reset answer 503, and status says degraded', async () => {
   const lost = await startGateway({
     UPSTREAM_URL: upstream.url,
     UPSTASH_REDIS_REST_URL: 'http://127.0.0.1:1',

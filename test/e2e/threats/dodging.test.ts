@@ -1,7 +1,7 @@
 /** A caller who would rather not be counted by the policy of the path that he asks for. */
 import { beforeEach, describe, expect, test } from 'vitest'
 import { json, send, sendInTurn } from '../../support/http-client.ts'
-import { exchange, LAST, statusesOf } from '../../support/raw-http.ts'
+import { exchange, LAST, readStatuses } from '../../support/raw-http.ts'
 import { share } from '../../support/share.ts'
 import { startOwnThreatenedGateway, startThreatenedGateway } from '../../support/threatened-gateway.ts'
 
@@ -151,14 +151,14 @@ test.each(['POST', 'OPTIONS', 'DELETE', 'HEAD'])(
   async (method) => {
     const length = method === 'POST' ? 'Content-Length: 4\r\n' : ''
     const request = `${method} /socket HTTP/1.1\r\nHost: gateway.example\r\nUpgrade: WebSocket\r\n${length}\r\n`
-    expect(statusesOf(await exchange(gateway.url, `${request}${length && 'body'}${LAST}`))).toEqual([200, 200])
+    expect(readStatuses(await exchange(gateway.url, `${request}${length && 'body'}${LAST}`))).toEqual([200, 200])
     expect(gateway.upstream.take()[0]).toMatchObject({ line: `${method} /socket` })
   },
 )
 
 test.each(['post', 'Post', 'FROB', 'GETT', 'POST\t', 'ALL'])('an unknown method is refused: %j', async (method) => {
   const bytes = `${method} /users/@me/login HTTP/1.1\r\nHost: gateway.example\r\n\r\n${LAST}`
-  expect(statusesOf(await exchange(gateway.url, bytes))).toEqual([method === 'POST\t' ? 400 : 501])
+  expect(readStatuses(await exchange(gateway.url, bytes))).toEqual([method === 'POST\t' ? 400 : 501])
   expect(gateway.upstream.take()).toEqual([])
 })
 

@@ -64,10 +64,10 @@ const anyQuery = fc.constantFrom('', `?token=${ADMIN_TOKEN}`, `?access_token=${A
 const anyMethod = fc.constantFrom('GET', 'POST', 'PUT', 'DELETE', 'HEAD', 'OPTIONS', 'PATCH')
 
 function expectToTellNothing({ rawHeaders, body }: Answer): void {
-  const told = `${rawHeaders.join('\n')}\n${body}`
-  expect(told).not.toContain(ADMIN_TOKEN.slice(10))
-  expect(told).not.toContain('"limits"')
-  expect(told).not.toContain('"circuit"')
+  const reported = `${rawHeaders.join('\n')}\n${body}`
+  expect(reported).not.toContain(ADMIN_TOKEN.slice(10))
+  expect(reported).not.toContain('"limits"')
+  expect(reported).not.toContain('"circuit"')
 }
 
 test('without the token, no spelling, no method and no pretence gets anything, and the API sees none of it', async () => {
@@ -123,7 +123,7 @@ describe('an address that was wrong ten times within a minute', () => {
   const ask = (token: string, address = ip) =>
     operate(gateway.url, '/status', { headers: { Authorization: `Bearer ${token}`, 'CF-Connecting-IP': address } })
 
-  test('is not told any more whether it is right, however many it asks at once', async () => {
+  test('is not reported any more whether it is right, however many it requests at once', async () => {
     const answers = await Promise.all(Array.from({ length: 30 }, (_, at) => ask(`wrong-${at}`)))
     expect(answers.filter(({ status }) => status === 401)).toHaveLength(10)
     expect(answers.filter(({ status }) => status === 429)).toHaveLength(20)

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { beforeEach, expect, inject, onTestFinished, test } from 'vitest'
 import { redisBindings } from '../../support/gateway.ts'
 import { type Sent, send, sendInTurn } from '../../support/http-client.ts'
-import { exchange, statusesOf } from '../../support/raw-http.ts'
+import { exchange, readStatuses } from '../../support/raw-http.ts'
 import { connectRedis } from '../../support/redis-client.ts'
 import { share } from '../../support/share.ts'
 import { startOwnThreatenedGateway, startThreatenedGateway } from '../../support/threatened-gateway.ts'
@@ -72,7 +72,7 @@ test('a caller has no field removed on the way to the API by naming it in Connec
   expect(answer.status).toBe(200)
 })
 
-test('the API is told no other way, URL or address than those that count', async () => {
+test('the API is reported no other way, URL or address than those that count', async () => {
   const claims = [
     ...['For', 'Proto', 'Host', 'User', 'Uri', 'Path', 'Ssl', 'Scheme', 'Port', 'Prefix', 'Server', 'Method'],
     ...['Client-Cert', 'Whatever'],
@@ -139,7 +139,7 @@ test.each([
 
 test('a folded Authorization is refused', async () => {
   const bytes = 'GET / HTTP/1.1\r\nHost: gateway.example\r\nAuthorization: Bearer\r\n X\r\n\r\n'
-  expect(statusesOf(await exchange(gateway.url, bytes))).toEqual([400])
+  expect(readStatuses(await exchange(gateway.url, bytes))).toEqual([400])
 })
 
 const inField =
@@ -259,19 +259,19 @@ test.each([
   onTestFinished(() => redis.close())
   const earlier = await redis.keys(`${KEY_PREFIX}*`)
   const bytes = `GET / HTTP/1.1\r\nHost: gateway.example\r\nAuthorization: ${token}\r\nConnection: close\r\n\r\n`
-  expect(statusesOf(await exchange(stored.url, bytes))).toEqual([200])
-  expect(statusesOf(await exchange(stored.url, bytes))).toEqual([429])
+  expect(readStatuses(await exchange(stored.url, bytes))).toEqual([200])
+  expect(readStatuses(await exchange(stored.url, bytes))).toEqual([429])
   const keys = await redis.keys(`${KEY_PREFIX}*`)
   expect(keys.filter((key) => !earlier.includes(key))).toEqual([
     expect.stringMatching(/^[\w-]{36}:default:w:\{[\w-]{22}\}$/),
   ])
   const other = bytes.replace(token, `${token.slice(0, -1)}y`)
-  expect(statusesOf(await exchange(stored.url, other))).toEqual([200])
+  expect(readStatuses(await exchange(stored.url, other))).toEqual([200])
 })
 
 test.each(['\n', '\r', '\0'])('a token with %j in it is refused', async (sign) => {
   const bytes = `GET / HTTP/1.1\r\nHost: gateway.example\r\nAuthorization: Bearer X${sign}Y\r\nConnection: close\r\n\r\n`
   const answered = await exchange(gateway.url, bytes)
-  expect(statusesOf(answered)).toEqual([400])
+  expect(readStatuses(answered)).toEqual([400])
   expect(gateway.upstream.take()).toEqual([])
 })

@@ -1,6 +1,6 @@
 /** Request smuggling: what workerd refuses, and that what it passes means the same to the API as to Sluice. */
 import { beforeEach, expect, test } from 'vitest'
-import { exchange, LAST, statusesOf } from '../../support/raw-http.ts'
+import { exchange, LAST, readStatuses } from '../../support/raw-http.ts'
 import { share } from '../../support/share.ts'
 import { startThreatenedGateway } from '../../support/threatened-gateway.ts'
 
@@ -40,7 +40,7 @@ test.each([
   ['HTTP/0.9', 'GET /a\r\n\r\n'],
   ['HTTP/2.0 in clear', `GET /a HTTP/2.0\r\n${HOST}\r\n`],
 ])('a request with %s is refused, and its connection closed', async (_, bytes) => {
-  expect(statusesOf(await exchange(gateway.url, bytes + LAST))).toEqual([400])
+  expect(readStatuses(await exchange(gateway.url, bytes + LAST))).toEqual([400])
   expect(lines()).toEqual([])
 })
 
@@ -48,7 +48,7 @@ test.each([
   ['a length and chunked', post('Content-Length: 5\r\nTransfer-Encoding: chunked', `0\r\n\r\n${EVIL}`)],
   ['chunked and a length', post('Transfer-Encoding: chunked\r\nContent-Length: 45', `0\r\n\r\n${EVIL}`)],
 ])('of a request with %s the chunks count, and nothing after them', async (_, bytes) => {
-  expect(statusesOf(await exchange(gateway.url, bytes + LAST))).toEqual([200])
+  expect(readStatuses(await exchange(gateway.url, bytes + LAST))).toEqual([200])
   expect(gateway.upstream.take()).toMatchObject([{ line: 'POST /a', body: '' }])
 })
 
@@ -62,7 +62,7 @@ test.each([
   ['bare line feeds', `POST /a HTTP/1.1\n${HOST.trim()}\nContent-Length: 5\n\nhello`, 'hello'],
   ['a request as its body', post(`Content-Length: ${EVIL.length}`, EVIL), EVIL],
 ])('a request with %s is one request to the API, too, and so is the next', async (_, bytes, body) => {
-  expect(statusesOf(await exchange(gateway.url, bytes + LAST))).toEqual([200, 200])
+  expect(readStatuses(await exchange(gateway.url, bytes + LAST))).toEqual([200, 200])
   const recorded = gateway.upstream.take()
   expect(recorded).toMatchObject([{ line: 'POST /a', body }, { line: 'GET /last' }])
   // One way to tell its end, for there is none to choose.
@@ -72,13 +72,13 @@ test.each([
 
 test('a request whose length Connection names is refused, and its body is no request', async () => {
   const bytes = post(`Connection: Content-Length\r\nContent-Length: ${EVIL.length}`, EVIL)
-  expect(statusesOf(await exchange(gateway.url, bytes + LAST))).toEqual([400, 200])
+  expect(readStatuses(await exchange(gateway.url, bytes + LAST))).toEqual([400, 200])
   expect(lines()).toEqual(['GET /last'])
 })
 
 test('a GET with a body is one request to the API, too', async () => {
   const bytes = `GET /a HTTP/1.1\r\n${HOST}Content-Length: ${EVIL.length}\r\nConnection: close\r\n\r\n${EVIL}`
-  expect(statusesOf(await exchange(gateway.url, bytes))).toEqual([200])
+  expect(readStatuses(await exchange(gateway.url, bytes))).toEqual([200])
   expect(gateway.upstream.take()).toMatchObject([{ line: 'GET /a', body: EVIL }])
 })
 
@@ -95,14 +95,14 @@ test.each([
 test('an Upgrade that the API refuses leaves no tunnel: what follows is a request like any other', async () => {
   const upgrade = `GET /a HTTP/1.1\r\n${HOST}Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n`
   const own = await exchange(gateway.url, upgrade + LAST)
-  expect(statusesOf(own)).toEqual([200, 200])
+  expect(readStatuses(own)).toEqual([200, 200])
   expect(own.match(/^RateLimit: /gm)).toHaveLength(2)
   expect(lines()).toEqual(['GET /a', 'GET /last'])
 })
 
-test('h2c is not spoken, whatever a client asks for', async () => {
+test('h2c is not spoken, whatever a client calls for', async () => {
   const fields = 'Connection: Upgrade, HTTP2-Settings, close\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n'
-  expect(statusesOf(await exchange(gateway.url, `GET /a HTTP/1.1\r\n${HOST}${fields}\r\n`))).toEqual([200])
+  expect(readStatuses(await exchange(gateway.url, `GET /a HTTP/1.1\r\n${HOST}${fields}\r\n`))).toEqual([200])
   const [recorded] = gateway.upstream.take()
   expect(recorded?.headers).not.toHaveProperty('upgrade')
   expect(recorded?.headers).not.toHaveProperty('http2-settings')

@@ -13,10 +13,10 @@ const HEADERS = { Authorization: `Bearer ${TOKEN}`, 'X-Key': TOKEN, 'CF-Connecti
 const PATH = `/?key=${TOKEN}`
 const BY_CLAIM = { POLICIES: [{ name: 'users', limits: '5/1h', by: 'claim:sub' }] }
 
-const told: string[] = []
+const reported: string[] = []
 afterEach(() => {
-  expect(told.length).toBeGreaterThan(0)
-  for (const text of told.splice(0)) {
+  expect(reported.length).toBeGreaterThan(0)
+  for (const text of reported.splice(0)) {
     expect(text).not.toContain(PLANTED)
     expect(text).not.toContain(ADDRESS)
   }
@@ -25,14 +25,14 @@ afterEach(() => {
 async function call(gateway: ThreatenedGateway, status: number, path = PATH): Promise<Answer> {
   const answer = await send(gateway.url, { path, headers: HEADERS })
   expect(answer.status).toBe(status)
-  told.push(`${answer.rawHeaders.join('\n')}\n${answer.body}`, gateway.log.join('\n'))
+  reported.push(`${answer.rawHeaders.join('\n')}\n${answer.body}`, gateway.log.join('\n'))
   return answer
 }
 
 /** Lines come after the answers that they are about. */
 async function logged(gateway: ThreatenedGateway, event: string): Promise<void> {
   await vi.waitFor(() => expect(gateway.log.join()).toContain(event), { timeout: 60_000 })
-  told.push(gateway.log.join('\n'))
+  reported.push(gateway.log.join('\n'))
 }
 
 test('no secret is shown when requests are admitted and limited, nor kept in Redis', async () => {
@@ -48,7 +48,7 @@ test('no secret is shown when requests are admitted and limited, nor kept in Red
   const redis = await connectRedis(inject('redisPort'))
   const keys = await redis.keys(`${bindings.KEY_PREFIX}*`)
   expect(keys).toHaveLength(policies.length + 1)
-  for (const key of keys) told.push(key, JSON.stringify(await redis.xRange(key, '-', '+')))
+  for (const key of keys) reported.push(key, JSON.stringify(await redis.xRange(key, '-', '+')))
   await redis.close()
 })
 

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 import { expect, test } from 'vitest'
 import { loadConfig } from '../../../src/http/config/load-config.ts'
-import { exchange, statusesOf } from '../../support/raw-http.ts'
+import { exchange, readStatuses } from '../../support/raw-http.ts'
 import { share } from '../../support/share.ts'
 import { startThreatenedGateway } from '../../support/threatened-gateway.ts'
 
@@ -67,7 +67,7 @@ test.each(HOSTILE)('no refusal repeats what the client sent: %j', async (hostile
   }
   await call('/limited')
   const answers = [await call('/limited'), await call('/denied'), await call('/dear'), await call('/_sluice')]
-  expect(answers.map((answer) => statusesOf(answer))).toEqual([[429], [401], [400], [404]])
+  expect(answers.map((answer) => readStatuses(answer))).toEqual([[429], [401], [400], [404]])
   for (const answer of answers) {
     expect(answer).not.toMatch(/evil|script>|x=\{/i)
     expect(answer).toContain('\r\nContent-Type: application/problem+json\r\n')
@@ -79,7 +79,7 @@ test.each(HOSTILE)('no refusal repeats what the client sent: %j', async (hostile
     (query) => `/_sluice/limits?${query}&x=`,
   )
   for (const path of limits) own.push(await call(path))
-  expect(own.slice(0, 3).map((answer) => statusesOf(answer))).toEqual([[429], [429], [303]])
+  expect(own.slice(0, 3).map((answer) => readStatuses(answer))).toEqual([[429], [429], [303]])
   for (const answer of own) expect(answer).not.toMatch(/evil|script>|x=\{/i)
 })
 
@@ -108,7 +108,7 @@ test.each([
   ['a space in a name', 'X A: 1'],
 ])('an answer of the API with %s is a 502, not two answers', async (_, field) => {
   const answer = await answerTo(`HTTP/1.1 200 OK\r\n${field}\r\n\r\nHTTP/1.1 200 OK\r\n\r\n`)
-  expect(statusesOf(answer)).toEqual([502])
+  expect(readStatuses(answer)).toEqual([502])
   expect(answer).not.toMatch(/evil/i)
 })
 
@@ -116,7 +116,7 @@ test.each([199, 600, 999, 1000, 99])(
   'an answer of the API with a status that is none, %d, is a 502',
   async (status) => {
     const answer = await answerTo(`HTTP/1.1 ${status} Evil\r\nContent-Length: 4\r\n\r\nevil`)
-    expect(statusesOf(answer)).toEqual([502])
+    expect(readStatuses(answer)).toEqual([502])
     expect(answer).toContain('\r\nContent-Type: application/problem+json\r\n')
     expect(answer).not.toMatch(/evil/i)
   },

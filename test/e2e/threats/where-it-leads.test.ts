@@ -6,7 +6,7 @@ import { afterAll, beforeAll, beforeEach, expect, inject, onTestFinished, test }
 import { startDirectGateway } from '../../support/direct-gateway.ts'
 import { json, send } from '../../support/http-client.ts'
 import { expectProperty } from '../../support/property.ts'
-import { exchange, LAST, statusesOf } from '../../support/raw-http.ts'
+import { exchange, LAST, readStatuses } from '../../support/raw-http.ts'
 import { share } from '../../support/share.ts'
 import { startOwnThreatenedGateway, startThreatenedGateway } from '../../support/threatened-gateway.ts'
 import { startUpstream } from '../../support/upstream.ts'
@@ -52,7 +52,7 @@ test.each([
   ['/#@evil.example:1/', '/'],
 ])('a target cannot lead elsewhere: %s', async (target, served) => {
   const bytes = inPlace(`GET ${target} HTTP/1.1\r\nHost: gateway.example\r\nConnection: close\r\n\r\n`)
-  expect(statusesOf(await exchange(gateway.url, bytes))).toEqual([200])
+  expect(readStatuses(await exchange(gateway.url, bytes))).toEqual([200])
   const [recorded, ...others] = gateway.upstream.take()
   expect([recorded?.line, others, visits]).toEqual([`GET ${inPlace(served)}`, [], 0])
   expect(recorded?.headers.host).toBe(new URL(gateway.upstream.url).host)
@@ -62,7 +62,7 @@ test.each([
   ...['@evil.example:1/', ':1@evil.example:1/', '.evil.example:1/', '\\\\evil.example:1/x', 'evil.example:1', 'ftp:/x'],
 ])('an invalid target leads nowhere: %s', async (target) => {
   const bytes = inPlace(`GET ${target} HTTP/1.1\r\nHost: gateway.example\r\n\r\n`)
-  const [status] = statusesOf(await exchange(gateway.url, bytes + LAST))
+  const [status] = readStatuses(await exchange(gateway.url, bytes + LAST))
   // A word is taken for the path "/".
   expect([200, 400]).toContain(status)
   for (const { line } of gateway.upstream.take()) expect(line).toMatch(/^GET \/(?:last)?$/)
@@ -71,7 +71,7 @@ test.each([
 
 test.each([EVIL, '[::1]:1', 'localhost'])('a Host cannot lead elsewhere: %s', async (host) => {
   const bytes = inPlace(`GET /x HTTP/1.1\r\nHost: ${host}\r\nX-Forwarded-Host: ${EVIL}\r\nConnection: close\r\n\r\n`)
-  expect(statusesOf(await exchange(gateway.url, bytes))).toEqual([200])
+  expect(readStatuses(await exchange(gateway.url, bytes))).toEqual([200])
   const recorded = gateway.upstream.take()
   expect([recorded.length, visits]).toEqual([1, 0])
   expect(recorded[0]?.headers.host).toBe(new URL(gateway.upstream.url).host)
@@ -83,7 +83,7 @@ const INVALID_HOSTS = [
 ]
 test.each(INVALID_HOSTS)('an invalid Host is a 400: %j', async (host) => {
   const answer = await exchange(gateway.url, `GET /x HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`)
-  expect(statusesOf(answer)).toEqual([400])
+  expect(readStatuses(answer)).toEqual([400])
   expect(answer).toContain('Content-Type: application/problem+json')
   expect(gateway.upstream.take()).toEqual([])
 })
@@ -93,12 +93,12 @@ const hostPiece = fc.constantFrom(
   ...['/login', '?', '#', '@', 'u:p@', '\\', '*', '%', '%2F', '%40', ';', ',', ' ', '\t', '&', '=', '"', '<', '~', '!'],
 )
 const inLatin = (text: string) => Buffer.from(text).toString('latin1')
-test('whatever Host says, it changes neither the path nor the host that the upstream is told', async () => {
+test('whatever Host says, it changes neither the path nor the host that the upstream is reported', async () => {
   await expectProperty(
     fc.asyncProperty(fc.array(hostPiece, { minLength: 1, maxLength: 4 }), async (pieces) => {
       const host = inLatin(pieces.join(''))
       const answer = await exchange(gateway.url, `GET /x HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`)
-      const [status] = statusesOf(answer)
+      const [status] = readStatuses(answer)
       const recorded = gateway.upstream.take()
       // A port of more than 16 bits, or a name of digits that is no address, is no URL.
       const isHost = /^(?:[\w.-]+|\[::1\])(?::\d*)?$/.test(host.replaceAll(/^[ \t]+|[ \t]+$/g, ''))
@@ -124,7 +124,7 @@ test.each(['http://h', 'https://h:1', 'http://*', 'http://u@h'])(
         gateway.url,
         `GET ${origin}/x HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`,
       )
-      expect([host, ...statusesOf(answer)]).toEqual([host, 400])
+      expect([host, ...readStatuses(answer)]).toEqual([host, 400])
     }
     expect(gateway.upstream.take()).toEqual([])
   },
@@ -132,7 +132,7 @@ test.each(['http://h', 'https://h:1', 'http://*', 'http://u@h'])(
 
 test('CONNECT makes no tunnel', async () => {
   const answer = await exchange(gateway.url, inPlace(`CONNECT ${EVIL} HTTP/1.1\r\nHost: ${EVIL}\r\n\r\n`))
-  expect(statusesOf(answer).every((status) => status >= 400)).toBe(true)
+  expect(readStatuses(answer).every((status) => status >= 400)).toBe(true)
   expect([gateway.upstream.take(), visits]).toEqual([[], 0])
 })
 

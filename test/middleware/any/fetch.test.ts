@@ -7,7 +7,7 @@ const QUIET = { now: () => 1_700_000_000_000, log: () => {} }
 const from = (caller: string, init?: RequestInit) =>
   new Request('https://app.example/', { ...init, headers: { Authorization: `Bearer ${caller}` } }) as Request
 
-test('limit() passes on what the platform gives beside a request, to the handler and to all functions', async () => {
+test('limit() passes on what the platform gives alongside a request, to the handler and to all functions', async () => {
   const seen: unknown[] = []
   const note = (name: string, ...args: unknown[]) => seen.push([name, ...args])
   const handler = (request: Request, env: { readonly key: string }, count: number) => {

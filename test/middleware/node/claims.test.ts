@@ -28,5 +28,5 @@ test.each([...WEB_ADAPTERS, ...NODE_ADAPTERS])('$name counts by a claim, and fin
   expect(await call()).toEqual([403])
   site.keys = [second.jwk]
   expect(await call(await signToken({ sub: 'bob', iss: 'me' }, second))).toEqual([200, 1])
-  expect(site.asked).toBe(2)
+  expect(site.requested).toBe(2)
 })

@@ -5,7 +5,7 @@ import { Readable } from 'node:stream'
 import { describe, expect, test } from 'vitest'
 import { type SluiceOptions, sluice } from '../../../src/node.ts'
 import { openRequest, send, sendInTurn } from '../../support/http-client.ts'
-import { exchange, LAST, statusesOf } from '../../support/raw-http.ts'
+import { exchange, LAST, readStatuses } from '../../support/raw-http.ts'
 import { X, Y } from '../matrix/adapter.ts'
 import { FRAMEWORKS, type NodeRoutes } from '../matrix/node-adapters.ts'
 
@@ -129,6 +129,6 @@ describe.each(FRAMEWORKS)('sluice() in $name', ({ listen }) => {
     const server = await serve({ policies }, { 'POST /': read, 'GET /last': (_, res) => res.end() })
     const type = 'Content-Type: application/x-www-form-urlencoded'
     const empty = `POST / HTTP/1.1\r\nHost: a\r\n${type}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`
-    expect(statusesOf(await exchange(server, empty + LAST))).toEqual([200, 200])
+    expect(readStatuses(await exchange(server, empty + LAST))).toEqual([200, 200])
   })
 })

@@ -337,7 +337,7 @@ test('policies are checked as they are typed, pushed and rolled back', async () 
   await expect.poll(() => editor.inputValue()).toContain('"login"')
 })
 
-test('a policy is tried in shadow mode beside the others, and what it would have refused is shown', async () => {
+test('a policy is tried in shadow mode alongside the others, and what it would have refused is shown', async () => {
   const editor = page.getByLabel('Policies (JSON)')
   const deployed = await editor.inputValue()
   const trial = { name: 'trial', limits: '1/1h', by: 'token', mode: 'shadow' }
@@ -460,7 +460,7 @@ test('all of it can be done by keyboard', async () => {
   await keyboard.context().close()
 })
 
-test('without a session, a page of the dashboard tells nothing, and logging out ends it', async () => {
+test('without a session, a page of the dashboard reports nothing, and logging out ends it', async () => {
   const other = await openPage()
   await logIn(other)
   await other.getByRole('button', { name: 'Log out' }).click()

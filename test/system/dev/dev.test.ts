@@ -42,10 +42,10 @@ function startDev(variables: Record<string, string>, args: readonly string[] = [
 }
 
 /** What it has printed may arrive after its end. */
-const told = (printed: { readonly text: string }) => expect.poll(() => printed.text)
+const reported = (printed: { readonly text: string }) => expect.poll(() => printed.text)
 
 /** The row that starts with the label, without the label. */
-function rowOf(text: string, label: string): string {
+function findRow(text: string, label: string): string {
   return new RegExp(`^${label} +(.*)$`, 'm').exec(text)?.[1] ?? expect.unreachable(`no ${label} in ${text}`)
 }
 
@@ -53,14 +53,14 @@ test('dev serves, shows admission, limit and recovery, and leaves nothing behind
   const limits = { RATE_LIMITS: '5/10s, 1000/1h', KEY_PREFIX: 'a.b', ...PATIENT }
   const { child, printed, exited, ready } = startDev({ ...limits, PORT: '1' }, ['--port', '0'])
   await ready
-  const shell = async (label: string) => (await run('sh', ['-c', rowOf(printed.text, label)])).stdout
+  const shell = async (label: string) => (await run('sh', ['-c', findRow(printed.text, label)])).stdout
 
   expect(await shell('admit')).toMatch(/^HTTP\/1.1 200 /)
   // On a slow machine, the window may go on meanwhile.
   expect(await shell('limit')).toMatch(/^ *[45] 200\n *[23] 429\n$/)
   expect(await shell('recovery')).toMatch(/^HTTP\/1.1 200 /)
 
-  const [, dashboard = '', token] = /^(\S+) {2}token (\S{32})$/.exec(rowOf(printed.text, 'operators')) ?? []
+  const [, dashboard = '', token] = /^(\S+) {2}token (\S{32})$/.exec(findRow(printed.text, 'operators')) ?? []
   const headers = { Authorization: `Bearer ${token}` }
   expect((await fetch(dashboard)).status).toBe(200)
   expect((await fetch(new URL('admin/status', dashboard), { headers })).status).toBe(200)
@@ -82,11 +82,11 @@ test('dev holds limits, and follows rules, in Durable Objects, without any Redis
   const variables = { RATE_LIMITS: '2/1h', ...PATIENT, ...rules }
   const { printed, ready } = startDev(variables, ['--store', 'durable-object'])
   await ready
-  expect(rowOf(printed.text, 'store')).toContain('Durable Objects')
+  expect(findRow(printed.text, 'store')).toContain('Durable Objects')
   expect(printed.text).not.toContain('redis')
-  const url = rowOf(printed.text, 'Sluice')
+  const url = findRow(printed.text, 'Sluice')
   const statuses: number[] = []
-  expect(rowOf(printed.text, 'command')).toBe(`npm run sluice -- usage a --gateway ${url}`)
+  expect(findRow(printed.text, 'command')).toBe(`npm run sluice -- usage a --gateway ${url}`)
   const ask = async (token: string) => (await fetch(url, { headers: { Authorization: `Bearer ${token}` } })).status
   for (let i = 0; i < 3; i++) statuses.push(await ask('a'))
   expect(statuses).toEqual([200, 200, 429])
@@ -100,20 +100,20 @@ test('dev holds limits, and follows rules, in Durable Objects, without any Redis
   await expect.poll(() => ask('b')).toBe(403)
 })
 
-test('dev runs both stores, one beside the other, for whoever tries a move, and goes on when Redis ends, which comes back', async () => {
+test('dev runs both stores, one alongside the other, for whoever tries a move, and goes on when Redis ends, which comes back', async () => {
   const stores = { STORE: 'durable-object', STORE_MIRROR: 'redis' }
   const { printed, ready } = startDev({ ...stores, ...PATIENT }, ['--away', '0.5'])
   await ready
-  expect(rowOf(printed.text, 'store')).toContain('Durable Objects')
-  expect(rowOf(printed.text, 'mirror')).toContain('over redis-server')
-  const ask = async () => (await fetch(rowOf(printed.text, 'Sluice'))).status
+  expect(findRow(printed.text, 'store')).toContain('Durable Objects')
+  expect(findRow(printed.text, 'mirror')).toContain('over redis-server')
+  const ask = async () => (await fetch(findRow(printed.text, 'Sluice'))).status
   expect(await ask()).toBe(200)
 
   const port = /on port (\d+)/.exec(printed.text)?.[1] ?? ''
   await run('redis-cli', ['-p', port, 'SHUTDOWN'])
-  await told(printed).toContain('redis-server has ended. Redis is away for 0.5 s')
+  await reported(printed).toContain('redis-server has ended. Redis is away for 0.5 s')
   expect(await ask()).toBe(200)
-  await told(printed).toContain(`redis-server runs again on port ${port}`)
+  await reported(printed).toContain(`redis-server runs again on port ${port}`)
   // It is charged again as soon as the gateway asks it again.
   const keys = async () => {
     expect(await ask()).toBe(200)
@@ -125,7 +125,9 @@ test('dev runs both stores, one beside the other, for whoever tries a move, and 
 test('dev --help says what there is', async () => {
   const { printed, exited } = startDev({}, ['--help'])
   expect(await exited).toBe(0)
-  await told(printed).toMatch(/^ {2}--port <port> .*\n {2}--store <store> .*\n {2}--away <seconds> .*\n {2}--help /m)
+  await reported(printed).toMatch(
+    /^ {2}--port <port> .*\n {2}--store <store> .*\n {2}--unavailable <seconds> .*\n {2}--help /m,
+  )
 })
 
 test('dev uses the services it is given, and unpacks what a client has not asked to have packed', async () => {
@@ -144,13 +146,13 @@ test('dev uses the services it is given, and unpacks what a client has not asked
   }
   const { printed, ready } = startDev({ ...given, ADMIN_TOKEN: 'x'.repeat(32), ADMIN_HOST: 'admin.localhost:1' })
   await ready
-  expect(rowOf(printed.text, 'operators')).toBe('http://admin.localhost:1/_sluice/  token as in ADMIN_TOKEN')
-  expect(rowOf(printed.text, 'upstream')).toBe(given.UPSTREAM_URL)
-  expect(rowOf(printed.text, 'store')).toBe(given.UPSTASH_REDIS_REST_URL)
-  expect(rowOf(printed.text, 'limits')).toBe('default: 5 per 1m, 9 per 1h; slots: 3 at once')
+  expect(findRow(printed.text, 'operators')).toBe('http://admin.localhost:1/_sluice/  token as in ADMIN_TOKEN')
+  expect(findRow(printed.text, 'upstream')).toBe(given.UPSTREAM_URL)
+  expect(findRow(printed.text, 'store')).toBe(given.UPSTASH_REDIS_REST_URL)
+  expect(findRow(printed.text, 'limits')).toBe('default: 5 per 1m, 9 per 1h; slots: 3 at once')
   // As they come: Node's fetch would ask for gzip, and unpack it.
   const get = async (headers: Record<string, string>) => {
-    const [response] = await once(request(rowOf(printed.text, 'Sluice'), { headers }).end(), 'response')
+    const [response] = await once(request(findRow(printed.text, 'Sluice'), { headers }).end(), 'response')
     return [response.headers['content-encoding'], await buffer(response)]
   }
   expect(await get({})).toEqual([undefined, Buffer.from('hello')])
@@ -172,7 +174,7 @@ test.for([
 ] as const)('dev refuses %j with one line', async ([env, line, args]) => {
   const { printed, exited } = startDev(env, args)
   expect(await exited).toBe(1)
-  await told(printed).toMatch(line)
+  await reported(printed).toMatch(line)
 })
 
 test('dev refuses a port that is taken with one line', async () => {
@@ -182,7 +184,7 @@ test('dev refuses a port that is taken with one line', async () => {
   const { port } = server.address() as AddressInfo
   const { printed, exited } = startDev({ PORT: `${port}` })
   expect(await exited).toBe(1)
-  await told(printed).toMatch(
+  await reported(printed).toMatch(
     new RegExp(`^PORT: expected one that is free, got ${port} \\(EADDRINUSE\\); .*--port ${port + 1}\\n$`),
   )
 })

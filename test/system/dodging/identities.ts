@@ -1,5 +1,5 @@
 /** Callers who have used up their limit, spelt in other ways, before an API that reads in all lenient ways. */
-import { text as textOf } from 'node:stream/consumers'
+import { text as readText } from 'node:stream/consumers'
 import fc from 'fast-check'
 import type { Bundle } from '../../support/build-bundle.ts'
 import { startDirectGateway } from '../../support/direct-gateway.ts'
@@ -81,7 +81,7 @@ function startLenientApi(values: ReadonlyMap<Kind, readonly string[]>): Promise<
   return startUpstream(async (request, response) => {
     const { pathname, search } = new URL(request.url ?? '', 'http://api.example')
     const kind = pathname.slice(1) as Kind
-    const body = await textOf(request)
+    const body = await readText(request)
     const { authorization = '', cookie = '', 'x-api-key': key = '' } = request.headers
     const texts: Readonly<Record<Kind, string>> = {
       ...{ token: authorization, claim: authorization, cookie, header: String(key) },

@@ -62,7 +62,7 @@ describe('sluice expire', () => {
     expect(await readdir(join(stateFolder, 'sluice'))).toEqual([])
   })
 
-  test('tells what it would do, and what it has done', async () => {
+  test('reports what it would do, and what it has done', async () => {
     await fill(redis, 'a ', 30)
     await redis.sendCommand(['PEXPIRE', 'a 1', `${HOUR_MS}`])
     const args = ['expire', ...overRedis, '--match', 'a *', '--ttl', '5m']
@@ -85,7 +85,7 @@ describe('sluice expire', () => {
     expect([sampled, counted, done].map(({ code }) => code)).toEqual([0, 0, 0])
   })
 
-  test('asks first, and will not change everything unless told twice', async () => {
+  test('requests first, and will not change everything unless reported twice', async () => {
     await fill(redis, 'a', 20)
     const args = ['expire', ...overRedis, '--ttl', '5m', '--match']
     for (const [match, error] of [
@@ -138,7 +138,7 @@ describe('sluice expire', () => {
 })
 
 describe('sluice delete', () => {
-  test('asks first, and will not remove everything unless told twice', async () => {
+  test('requests first, and will not remove everything unless reported twice', async () => {
     await fill(redis, 'a', 50)
     await fill(redis, 'b', 50)
     const results = []

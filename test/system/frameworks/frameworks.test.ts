@@ -66,7 +66,7 @@ describe.each(APPS)('$places.0.name', ({ places, bundler, build, start }) => {
     await stop?.()
   })
 
-  test.each(places)('$name admits exactly 10 of 25, and tells of the limits', async (place) => {
+  test.each(places)('$name admits exactly 10 of 25, and reports the limits', async (place) => {
     const path = place.calls ?? '/'
     const answers = await Promise.all(Array.from({ length: CALLS }, () => send(url, { path, headers: CALLER })))
     const admitted = answers.filter(({ status }) => status === 200)

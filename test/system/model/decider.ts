@@ -2,7 +2,7 @@ import type { StoreCharge } from '../../../src/core/model/charge.ts'
 import { Negotiation, type To } from '../../../src/core/store/durable-object/negotiation.ts'
 import type { CommitOrAbort, ObjectVote, PreparedCharge } from '../../../src/core/store/durable-object/objects.ts'
 import { Numbered } from './numbered.ts'
-import { type Asking, PATIENCE_MS, type PlainVote } from './object.ts'
+import { PATIENCE_MS, type PlainVote, type Round } from './object.ts'
 
 export type Phase = 'first' | 'second' | 'confirming' | 'admitted' | 'refused' | 'dead'
 
@@ -18,7 +18,7 @@ export interface Decider {
 /** A message to an object. */
 export interface Sent {
   readonly to: number
-  readonly kind: Asking | 'keep' | 'cancel'
+  readonly kind: Round | 'keep' | 'cancel'
 }
 
 export interface Act {
@@ -30,8 +30,8 @@ export interface Act {
 export class DeciderCode {
   readonly #charges: readonly StoreCharge[]
   readonly #deciders = new Numbered<Decider>()
-  readonly #teach: (object: number, asking: Asking, reservation: PreparedCharge) => void
-  readonly #heard = new Map<string, number>()
+  readonly #teach: (object: number, request: Round, reservation: PreparedCharge) => void
+  readonly #received = new Map<string, number>()
   readonly #acts = new Map<string, Act>()
 
   /** @param teach is told what each object is asked */
@@ -40,14 +40,14 @@ export class DeciderCode {
     this.#teach = teach
   }
 
-  get teach(): (object: number, asking: Asking, reservation: PreparedCharge) => void {
+  get teach(): (object: number, request: Round, reservation: PreparedCharge) => void {
     return this.#teach
   }
 
   begin(): Act {
     const sent = this.#ask(this.#negotiation([]).prepareFirst())
     return {
-      state: this.#numberOf({ phase: 'first', votes: this.#charges.map(() => null), awaited: awaitedOf(sent) }),
+      state: this.#findNumber({ phase: 'first', votes: this.#charges.map(() => null), awaited: findAwaited(sent) }),
       sent,
     }
   }
@@ -60,20 +60,20 @@ export class DeciderCode {
   ended(state: number, phase: 'admitted' | 'refused' | 'dead'): number {
     // Whom it has asked matters for what it was let through with.
     const votes = phase === 'admitted' ? this.get(state).votes : []
-    return this.#numberOf({ phase, votes, awaited: 0 })
+    return this.#findNumber({ phase, votes, awaited: 0 })
   }
 
   /** @param vote of an object; undefined if it has ended */
   hear(state: number, object: number, vote: PlainVote | undefined): number {
     const name = `${state} ${object} ${vote ? JSON.stringify(vote) : ''}`
-    let next = this.#heard.get(name)
+    let next = this.#received.get(name)
     if (next === undefined) {
       const { phase, votes, awaited } = this.get(state)
       const isAwaited = (phase === 'first' || phase === 'second') && (awaited & (1 << object)) !== 0
       next = isAwaited
-        ? this.#numberOf({ phase, votes: votes.with(object, vote ?? 'failed'), awaited: awaited & ~(1 << object) })
+        ? this.#findNumber({ phase, votes: votes.with(object, vote ?? 'failed'), awaited: awaited & ~(1 << object) })
         : state
-      this.#heard.set(name, next)
+      this.#received.set(name, next)
     }
     return next
   }
@@ -82,7 +82,7 @@ export class DeciderCode {
   acknowledge(state: number, object: number): number {
     const { phase, votes, awaited } = this.get(state)
     if (phase !== 'confirming') return state
-    return this.#numberOf({ phase, votes, awaited: awaited & ~(1 << object) })
+    return this.#findNumber({ phase, votes, awaited: awaited & ~(1 << object) })
   }
 
   /** All that was asked is answered. @param isLate nothing more can be asked */
@@ -92,7 +92,7 @@ export class DeciderCode {
 
   giveUp(state: number): Act {
     return this.#act(`${state}`, () => {
-      const sent = this.#close(this.#negotiationOf(state).cancel())
+      const sent = this.#close(this.#findNegotiation(state).cancel())
       return { state: this.ended(state, 'refused'), sent }
     })
   }
@@ -100,7 +100,7 @@ export class DeciderCode {
   #goOn(state: number, isLate: boolean): Act {
     const { phase, votes } = this.get(state)
     if (votes.includes('failed')) return this.giveUp(state)
-    const negotiation = this.#negotiationOf(state)
+    const negotiation = this.#findNegotiation(state)
     if (phase === 'confirming') {
       return { state: this.ended(state, 'admitted'), sent: this.#close(negotiation.conclude().kept) }
     }
@@ -108,13 +108,13 @@ export class DeciderCode {
     if (second.length > 0) {
       if (isLate) return this.giveUp(state)
       const sent = this.#ask(second)
-      return { state: this.#numberOf({ phase: 'second', votes, awaited: awaitedOf(sent) }), sent }
+      return { state: this.#findNumber({ phase: 'second', votes, awaited: findAwaited(sent) }), sent }
     }
     if (negotiation.isVoid) return this.giveUp(state)
     const { decision, awaited, kept } = negotiation.conclude()
     const sent = this.#close(awaited)
-    const confirmed = awaitedOf(sent.filter(({ kind }) => kind === 'keep'))
-    if (confirmed !== 0) return { state: this.#numberOf({ phase: 'confirming', votes, awaited: confirmed }), sent }
+    const confirmed = findAwaited(sent.filter(({ kind }) => kind === 'keep'))
+    if (confirmed !== 0) return { state: this.#findNumber({ phase: 'confirming', votes, awaited: confirmed }), sent }
     const phaseAfter = decision.granted > 0 ? 'admitted' : 'refused'
     return { state: this.ended(state, phaseAfter), sent: [...sent, ...this.#close(kept)] }
   }
@@ -128,11 +128,11 @@ export class DeciderCode {
     return done
   }
 
-  #numberOf({ phase, votes, awaited }: Decider): number {
-    return this.#deciders.numberOf({ phase, votes, awaited })
+  #findNumber({ phase, votes, awaited }: Decider): number {
+    return this.#deciders.findNumber({ phase, votes, awaited })
   }
 
-  #negotiationOf(state: number): Negotiation {
+  #findNegotiation(state: number): Negotiation {
     return this.#negotiation(this.get(state).votes)
   }
 
@@ -160,6 +160,6 @@ export class DeciderCode {
   }
 }
 
-function awaitedOf(sent: readonly Sent[]): number {
+function findAwaited(sent: readonly Sent[]): number {
   return sent.reduce((bits, { to }) => bits | (1 << to), 0)
 }

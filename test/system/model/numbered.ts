@@ -7,7 +7,7 @@ export class Numbered<Value> {
     return this.#values.length
   }
 
-  numberOf(value: Value): number {
+  findNumber(value: Value): number {
     const text = JSON.stringify(value)
     let number = this.#numbers.get(text)
     if (number === undefined) {

@@ -28,7 +28,7 @@ export const CALLS = [
 ] as const
 export type CallKind = (typeof CALLS)[number]
 /** Those that ask for a charge, or for how it stands. */
-export type Asking = 'first' | 'second' | 'look'
+export type Round = 'first' | 'second' | 'look'
 
 /** Faults of the protocol that an exploration must find. */
 export type PlantedBug = 'counts late' | 'forgets what it granted' | 'admits those who have waited'
@@ -46,7 +46,7 @@ export interface Outcome {
   /** Whether what was reserved stands, or was granted. */
   readonly isGranted?: boolean
   /** Deciders whose reservations are to be asked about. */
-  readonly asked?: readonly number[]
+  readonly requested?: readonly number[]
   /** Deciders that have waited and are answered now; without a vote if the object has crashed. */
   readonly released: readonly { readonly decider: number; readonly vote?: PlainVote }[]
 }
@@ -56,7 +56,7 @@ interface Normal {
   readonly memory: Knowledge
   /** What a crash leaves; missing where there is none any more. */
   readonly written?: Knowledge
-  readonly waiting: readonly (readonly [decider: number, asking: Asking])[]
+  readonly waiting: readonly (readonly [decider: number, request: Round])[]
 }
 
 interface Knowledge {
@@ -97,7 +97,7 @@ export class ObjectCode {
   readonly #ticksUs: readonly number[]
   readonly #bug: PlantedBug | undefined
   /** As decider 0 sends them. */
-  readonly #reservations = new Map<Asking, PreparedCharge>()
+  readonly #reservations = new Map<Round, PreparedCharge>()
   readonly #normals = new Numbered<Normal>()
   /** By the number of a state. */
   readonly #stored: (Buffer | undefined)[] = []
@@ -126,12 +126,12 @@ export class ObjectCode {
   /** @returns the number of one that was never asked */
   fresh(mayCrash: boolean): number {
     const rows = new MemoryRows()
-    return this.#numberOf(rows, new LimitMachine(rows), [], mayCrash)
+    return this.#findNumber(rows, new LimitMachine(rows), [], mayCrash)
   }
 
   /** Tells what is sent in a call. */
-  teach(asking: Asking, reservation: PreparedCharge): void {
-    if (!this.#reservations.has(asking)) this.#reservations.set(asking, reservation)
+  teach(request: Round, reservation: PreparedCharge): void {
+    if (!this.#reservations.has(request)) this.#reservations.set(request, reservation)
   }
 
   run(state: number, kind: CallKind, decider: number, tick: number): Outcome {
@@ -164,14 +164,14 @@ export class ObjectCode {
       else {
         const { memory, waiting }: Stored = deserialize(this.#stored[state] as Buffer)
         const rows = new MemoryRows()
-        number = this.#numberOf(rows, new LimitMachine(rows, memory), waiting, false)
+        number = this.#findNumber(rows, new LimitMachine(rows, memory), waiting, false)
       }
       this.#unwritten[state] = number
     }
     return number
   }
 
-  factsOf(state: number): Facts {
+  findFacts(state: number): Facts {
     let facts = this.#facts[state]
     if (!facts) {
       const { memory, waiting } = this.#normals.get(state)
@@ -205,7 +205,7 @@ export class ObjectCode {
       ...outcome,
       state: this.renamed(outcome.state, way),
       released: outcome.released.map((released) => ({ ...released, decider: names[released.decider] as number })),
-      ...(outcome.asked && { asked: outcome.asked.map((asked) => names[asked] as number) }),
+      ...(outcome.requested && { requested: outcome.requested.map((requested) => names[requested] as number) }),
     }
   }
 
@@ -214,19 +214,20 @@ export class ObjectCode {
     const rows = new MemoryRows(written)
     const nowUs = this.#ticksUs[tick] as number
     if (kind === 'crash') {
-      const released = waiting.map((reservation) => ({ decider: deciderOf(reservation) }))
-      return { state: this.#numberOf(rows, new LimitMachine(rows), [], mayCrash), released }
+      const released = waiting.map((reservation) => ({ decider: findDecider(reservation) }))
+      return { state: this.#findNumber(rows, new LimitMachine(rows), [], mayCrash), released }
     }
     const machine = new LimitMachine(rows, revive(memory))
     const queue = new Waiting(machine, waiting)
-    const told = this.#tell(machine, queue, kind, decider, nowUs)
-    const mayWait = kind === 'refuse' ? (reservation: PreparedCharge) => deciderOf(reservation) !== decider : undefined
+    const reported = this.#tell(machine, queue, kind, decider, nowUs)
+    const mayWait =
+      kind === 'refuse' ? (reservation: PreparedCharge) => findDecider(reservation) !== decider : undefined
     const released = queue.answers(nowUs, mayWait).map(({ reservation, vote }) => {
       const isWrong = this.#bug === 'admits those who have waited'
-      const told = isWrong ? { ...vote, fitting: 1, chargeable: 1, charged: 1 } : vote
-      return { decider: deciderOf(reservation), vote: plain(told) }
+      const reported = isWrong ? { ...vote, fitting: 1, chargeable: 1, charged: 1 } : vote
+      return { decider: findDecider(reservation), vote: plain(reported) }
     })
-    return { ...told, state: this.#numberOf(rows, machine, queue.reservations, mayCrash), released }
+    return { ...reported, state: this.#findNumber(rows, machine, queue.reservations, mayCrash), released }
   }
 
   #tell(machine: LimitMachine, queue: Waiting, kind: CallKind, decider: number, nowUs: number): Partial<Outcome> {
@@ -252,7 +253,7 @@ export class ObjectCode {
       case 'overdue':
         // All at once: their order is no matter.
         return {
-          asked: machine
+          requested: machine
             .settleOverdue(nowUs)
             .map(([id]) => id - 1)
             .toSorted((a, b) => a - b),
@@ -269,8 +270,8 @@ export class ObjectCode {
     return { ...vote, charged: vote.chargeable >= reservation.permits ? reservation.permits : 0 }
   }
 
-  #reservation(asking: Asking, decider: number): PreparedCharge {
-    const reservation = this.#reservations.get(asking) as PreparedCharge
+  #reservation(request: Round, decider: number): PreparedCharge {
+    const reservation = this.#reservations.get(request) as PreparedCharge
     const { shared } = reservation
     return shared ? { ...reservation, shared: { ...shared, id: decider + 1 } } : reservation
   }
@@ -287,14 +288,14 @@ export class ObjectCode {
     const normal = {
       memory: renameKnown(memory),
       ...(written && { written: renameKnown(written) }),
-      waiting: waiting.map(([decider, asking]) => [of(decider), asking] as const),
+      waiting: waiting.map(([decider, request]) => [of(decider), request] as const),
     }
-    const number = this.#normals.numberOf(normal)
+    const number = this.#normals.findNumber(normal)
     if (!this.#stored[number]) this.#renamedFrom[number] ??= { state, way }
     return number
   }
 
-  #numberOf(
+  #findNumber(
     rows: MemoryRows,
     { state: memory }: LimitMachine,
     waiting: readonly PreparedCharge[],
@@ -303,9 +304,9 @@ export class ObjectCode {
     const normal = {
       memory: this.#knowledge(memory),
       ...(mayCrash && { written: this.#knowledge(new LimitMachine(rows).state) }),
-      waiting: waiting.map((reservation) => [deciderOf(reservation), this.#askingOf(reservation)] as const),
+      waiting: waiting.map((reservation) => [findDecider(reservation), this.#findRound(reservation)] as const),
     }
-    const number = this.#normals.numberOf(normal)
+    const number = this.#normals.findNumber(normal)
     const stored = serialize({ rows: rows.list(), memory, waiting, mayCrash } satisfies Stored)
     this.#stored[number] ??= stored
     if (!this.#stored[number]?.equals(stored)) this.#others[number] ??= stored
@@ -313,16 +314,16 @@ export class ObjectCode {
   }
 
   #knowledge(memory: MachineState): Knowledge {
-    const tickOf = (ms: number) => this.#ticksUs.indexOf(ms * 1000)
+    const findTick = (ms: number) => this.#ticksUs.indexOf(ms * 1000)
     // A copy, because a look may change how a state is kept.
     const machine = new LimitMachine(new MemoryRows(), revive(structuredClone(memory)))
     const vote = machine.reserve({ action: 'peek', permits: 1, charge: this.#charge }, this.#startUs)
     const open = [...memory.open].map(([id, { atMs, permits, isNew }]) => {
-      return [id - 1, tickOf(atMs), permits, isNew] as const
+      return [id - 1, findTick(atMs), permits, isNew] as const
     })
     const decided = [...memory.decisions].map(([id, decidedMs]) => [id - 1, decidedMs > 0 ? 1 : 0] as const)
     return {
-      clock: tickOf(memory.clockUs / 1000),
+      clock: findTick(memory.clockUs / 1000),
       used: (this.#charge.limits[0]?.limit ?? 0) - (vote.usage[0]?.remaining ?? 0),
       // A bucket that is full is as good as none.
       isMissing: detectsNewIdentities(this.#charge) && memory.kept.state === undefined,
@@ -331,7 +332,7 @@ export class ObjectCode {
     }
   }
 
-  #askingOf({ action }: PreparedCharge): Asking {
+  #findRound({ action }: PreparedCharge): Round {
     return action === 'peek' ? 'look' : this.#charge.counts === 'new-identities' ? 'second' : 'first'
   }
 }
@@ -348,7 +349,7 @@ function plain({ fitting, chargeable, charged, isNew, isVoid }: ObjectVote): Pla
   return { fitting, chargeable, charged, isNew, isVoid }
 }
 
-function deciderOf({ shared }: PreparedCharge): number {
+function findDecider({ shared }: PreparedCharge): number {
   return (shared?.id ?? 0) - 1
 }
 

@@ -1,6 +1,6 @@
 import type { StoreCharge } from '../../../src/core/model/charge.ts'
 import type { AlgorithmName } from '../../../src/core/model/limits.ts'
-import { chargeOf } from '../../support/charges.ts'
+import { createCharge } from '../../support/charges.ts'
 import type { Faults, Scenario } from './world.ts'
 
 const WINDOW_MS = 3_600_000
@@ -10,14 +10,18 @@ const EVERY_FAULT: Faults = { deaths: 1, timeouts: 1, crashes: 1, duplicates: 1 
 /** @param limits of one object each */
 function rulesWith(...limits: readonly (readonly [AlgorithmName, number, Partial<StoreCharge>?])[]): StoreCharge[] {
   return limits.map(([algorithm, limit, overrides], index) =>
-    chargeOf(algorithm, [{ limit, windowMs: WINDOW_MS }], { key: `object ${index}`, ...overrides }),
+    createCharge(algorithm, [{ limit, windowMs: WINDOW_MS }], { key: `object ${index}`, ...overrides }),
   )
 }
 
 const TWO = rulesWith(['sliding-window', 1], ['quota', 2])
 const THREE = rulesWith(['sliding-window', 1], ['quota', 2], ['token-bucket', 2])
 /** A caller that is new to the first, and a cap on such callers. */
-const NEWCOMERS = rulesWith(['sliding-window', 2], ['quota', 2], ['sliding-window', 1, { counts: 'new-identities' }])
+const NEW_IDENTITIES = rulesWith(
+  ['sliding-window', 2],
+  ['quota', 2],
+  ['sliding-window', 1, { counts: 'new-identities' }],
+)
 
 /** What may go wrong, once in a run. Messages may always be late, and overtake each other. */
 const SINGLE_FAULTS: Readonly<Record<string, Faults>> = {
@@ -32,13 +36,13 @@ function withEachFault(
   deciders: number,
   charges: readonly StoreCharge[],
   suffix = '',
-  isAskedInTime = false,
+  isRequestedInTime = false,
 ): Record<string, Scenario> {
   return Object.fromEntries(
     Object.entries(SINGLE_FAULTS).map(([name, faults]) => {
       return [
         `${deciders} deciders, ${charges.length} objects${suffix}: ${name}`,
-        { deciders, charges, faults, isAskedInTime },
+        { deciders, charges, faults, isRequestedInTime },
       ]
     }),
   )
@@ -48,7 +52,7 @@ export const LONG: Readonly<Record<string, Scenario>> = {
   ...withEachFault(3, THREE, ', asked in time', true),
   ...withEachFault(3, TWO),
   ...withEachFault(2, THREE),
-  ...withEachFault(2, NEWCOMERS, ', newcomers'),
+  ...withEachFault(2, NEW_IDENTITIES, ', newcomers'),
   '2 deciders, 2 objects: all of it': { deciders: 2, charges: TWO, faults: EVERY_FAULT },
   '3 deciders, 2 objects: all of it': { deciders: 3, charges: TWO, faults: EVERY_FAULT },
 }

@@ -24,7 +24,7 @@ export interface Scenario {
   readonly charges: readonly StoreCharge[]
   readonly faults: Faults
   /** What asks arrives before objects ask each other, or never; otherwise it may also arrive between their questions. */
-  readonly isAskedInTime?: boolean
+  readonly isRequestedInTime?: boolean
   readonly bug?: PlantedBug
 }
 
@@ -39,7 +39,7 @@ const FAULTS = ['deaths', 'timeouts', 'crashes', 'duplicates'] as const
 const FAULT_BITS = 3
 
 /** Messages on their way from one decider to one object: one that asks, those that keep, and those that cancel. */
-const ASKING = ['first', 'second', 'look'] as const
+const REQUESTING = ['first', 'second', 'look'] as const
 const FLIGHT_BITS = 6
 const ONE_KEEP = 4
 const ONE_CANCEL = 16
@@ -65,23 +65,23 @@ export class World implements Model {
   readonly #ways: readonly Names[]
   readonly #decider: DeciderCode
   readonly #codes: readonly ObjectCode[]
-  readonly #hasNewcomers: boolean
+  readonly #precedesNewIdentities: boolean
   readonly #isReduced: boolean
   readonly #lastTick: number
 
   /** @param isReduced whether runs are left out that lead to the same as others */
-  constructor({ deciders, charges, faults, isAskedInTime = false, bug }: Scenario, isReduced = true) {
+  constructor({ deciders, charges, faults, isRequestedInTime = false, bug }: Scenario, isReduced = true) {
     this.#isReduced = isReduced
-    const ticksUs = isAskedInTime ? TICKS_US.toSpliced(1, 1) : TICKS_US
+    const ticksUs = isRequestedInTime ? TICKS_US.toSpliced(1, 1) : TICKS_US
     this.#lastTick = ticksUs.length - 1
     this.#deciders = deciders
     this.#objects = charges.length
     this.#charges = charges
-    this.#hasNewcomers = charges.some(({ counts }) => counts === 'new-identities')
+    this.#precedesNewIdentities = charges.some(({ counts }) => counts === 'new-identities')
     this.#ways = permutations(deciders).slice(0, isReduced ? undefined : 1)
     this.#codes = charges.map((charge) => new ObjectCode(charge, this.#ways, ticksUs, bug))
-    this.#decider = new DeciderCode(charges, (object, asking, reservation) =>
-      this.#codes[object]?.teach(asking, reservation),
+    this.#decider = new DeciderCode(charges, (object, request, reservation) =>
+      this.#codes[object]?.teach(request, reservation),
     )
     const begin = this.#decider.begin()
     const head = FAULTS.reduce((bits, fault, place) => bits | (faults[fault] << (2 + place * FAULT_BITS)), 0)
@@ -108,7 +108,7 @@ export class World implements Model {
       }
     }
     for (let o = 0; o < this.#objects; o++) {
-      const { waiting } = this.#factsOf(state, o)
+      const { waiting } = this.#findFacts(state, o)
       for (let d = 0; d < this.#deciders; d++) if (waiting & (1 << d)) add(this.#refuse(state, d, o))
       if (this.#has(state, 'crashes')) add(this.#crash(state, o))
       // Ends that are on their way have all arrived when objects ask for the last time.
@@ -124,9 +124,9 @@ export class World implements Model {
   describeEnd(state: State): string {
     const deciders = Array.from({ length: this.#deciders }, (_, d) => {
       const { phase } = this.#decider.get(state[this.#deciderAt(d)] as number)
-      return [phase, ...this.#codes.map((_, o) => (this.#factsOf(state, o).granted >>> d) & 1)].join()
+      return [phase, ...this.#codes.map((_, o) => (this.#findFacts(state, o).granted >>> d) & 1)].join()
     })
-    return JSON.stringify([deciders.toSorted(), this.#codes.map((_, o) => this.#factsOf(state, o).used)])
+    return JSON.stringify([deciders.toSorted(), this.#codes.map((_, o) => this.#findFacts(state, o).used)])
   }
 
   faults(state: State, isOver: boolean): string[] {
@@ -134,7 +134,7 @@ export class World implements Model {
     const deciders = Array.from({ length: this.#deciders }, (_, d) => {
       return this.#decider.get(state[this.#deciderAt(d)] as number)
     })
-    const facts = this.#codes.map((code, o) => code.factsOf(state[this.#objectAt(o)] as number))
+    const facts = this.#codes.map((code, o) => code.findFacts(state[this.#objectAt(o)] as number))
     const bits = (isMeant: (d: number) => boolean) => deciders.reduce((all, _, d) => all | (isMeant(d) ? 1 << d : 0), 0)
     const admitted = bits((d) => deciders[d]?.phase === 'admitted')
     const dead = bits((d) => deciders[d]?.phase === 'dead')
@@ -146,8 +146,8 @@ export class World implements Model {
     facts.forEach(({ used, void: voided }, o) => {
       const { limits, counts } = this.#charges[o] as StoreCharge
       const limit = limits[0]?.limit ?? 0
-      const asked = counts === 'new-identities' ? bits((d) => (deciders[d]?.votes[o] ?? null) !== null) : -1
-      const charged = count(admitted & asked)
+      const requested = counts === 'new-identities' ? bits((d) => (deciders[d]?.votes[o] ?? null) !== null) : -1
+      const charged = count(admitted & requested)
       if (charged > limit) faults.push(`object ${o} lets ${charged} through, and its limit is ${limit}`)
       if (admitted & voided) faults.push(`object ${o} took back what was let through`)
       if (used < charged) faults.push(`object ${o} counts ${used} of ${charged} that were let through`)
@@ -167,8 +167,8 @@ export class World implements Model {
       add(this.#deliver(arrived, d, o, kind))
       if (this.#has(state, 'duplicates')) add(this.#deliver(this.#after(state, 'duplicates'), d, o, kind))
     }
-    const asking = flight & 3
-    if (asking > 0) deliver(ASKING[asking - 1] as Sent['kind'], asking)
+    const request = flight & 3
+    if (request > 0) deliver(REQUESTING[request - 1] as Sent['kind'], request)
     if (flight & (3 * ONE_KEEP)) deliver('keep', ONE_KEEP)
     if (flight & (3 * ONE_CANCEL)) deliver('cancel', ONE_CANCEL)
   }
@@ -212,31 +212,31 @@ export class World implements Model {
   /** An object asks its siblings about all that is overdue. */
   #askAfter(state: State, o: number, add: (next: number[]) => void): void {
     const next = [...state]
-    const { asked = [] } = this.#run(next, o, 'overdue', 0)
-    const unasked = asked.filter((d) => this.#roundOf(state, o, d) === 0)
+    const { requested = [] } = this.#run(next, o, 'overdue', 0)
+    const unasked = requested.filter((d) => this.#findRound(state, o, d) === 0)
     if (unasked.length === 0 && next[this.#objectAt(o)] === state[this.#objectAt(o)]) return
-    for (const d of unasked) this.#setRound(next, o, d, this.#answerOf(next, o, d, FIRST_ROUND))
+    for (const d of unasked) this.#setRound(next, o, d, this.#findAnswer(next, o, d, FIRST_ROUND))
     add(next)
   }
 
   /** Siblings answer. */
   #inquireEach(state: State, o: number, add: (next: number[]) => void): void {
     for (let d = 0; d < this.#deciders; d++) {
-      const round = this.#roundOf(state, o, d)
+      const round = this.#findRound(state, o, d)
       if (round < FIRST_ROUND || round === ALL_GRANTED) continue
       this.#siblings(o).forEach((sibling, place) => {
         if (digit(round - FIRST_ROUND, place) !== UNHEARD) return
         const next = [...state]
         const { isGranted } = this.#run(next, sibling, 'inquire', d)
         const answer = (isGranted ? GRANTED : VOID) * 3 ** place
-        this.#setRound(next, o, d, this.#answerOf(next, o, d, round + answer))
+        this.#setRound(next, o, d, this.#findAnswer(next, o, d, round + answer))
         add(next)
       })
     }
   }
 
   /** What an object learns when all have answered. */
-  #answerOf(state: number[], o: number, d: number, round: number): number {
+  #findAnswer(state: number[], o: number, d: number, round: number): number {
     const answers = this.#siblings(o).map((_, place) => digit(round - FIRST_ROUND, place))
     if (answers.includes(UNHEARD)) return round
     if (!answers.includes(VOID)) return ALL_GRANTED
@@ -247,14 +247,14 @@ export class World implements Model {
   /** Time goes by: much longer than anybody waits at an object. In the end, what asks and has not arrived is lost. */
   #wait(state: State, nexts: State[]): void {
     for (let o = 0; o < this.#objects; o++) {
-      const { waiting } = this.#factsOf(state, o)
+      const { waiting } = this.#findFacts(state, o)
       if (waiting !== 0) return
     }
     const next = [...state]
     next[0] = (state[0] as number) + 1
     for (let o = 0; o < this.#objects; o++) {
       for (let d = 0; d < this.#deciders; d++) {
-        if (this.#roundOf(next, o, d) === ALL_GRANTED) this.#setRound(next, o, d, 0)
+        if (this.#findRound(next, o, d) === ALL_GRANTED) this.#setRound(next, o, d, 0)
       }
     }
     if ((next[0] & 3) < this.#lastTick) {
@@ -324,7 +324,7 @@ export class World implements Model {
   #send(state: number[], d: number, sent: readonly Sent[]): void {
     const at = this.#flightAt(d)
     for (const { to, kind } of sent) {
-      const one = kind === 'keep' ? ONE_KEEP : kind === 'cancel' ? ONE_CANCEL : ASKING.indexOf(kind) + 1
+      const one = kind === 'keep' ? ONE_KEEP : kind === 'cancel' ? ONE_CANCEL : REQUESTING.indexOf(kind) + 1
       state[at] = (state[at] as number) + one * 2 ** (to * FLIGHT_BITS)
     }
   }
@@ -334,7 +334,7 @@ export class World implements Model {
    * visited. With newcomers, more depends on the order.
    */
   #advance(state: number[]): number[] {
-    if (!this.#isReduced || this.#hasNewcomers) return state
+    if (!this.#isReduced || this.#precedesNewIdentities) return state
     let isOver = false
     while (!isOver) {
       isOver = true
@@ -356,7 +356,7 @@ export class World implements Model {
     // What it knows already changes nothing, now or later. Nor does what nobody will ask for.
     if (
       !this.#isKnown(state, d, o, kind) &&
-      (this.#mayBeAsked(state, o) || (isCancelled && this.#mayInquire(state, d, o)))
+      (this.#mayBeRequested(state, o) || (isCancelled && this.#mayInquire(state, d, o)))
     ) {
       return false
     }
@@ -369,15 +369,15 @@ export class World implements Model {
   #isKnown(state: State, d: number, o: number, kind: 'keep' | 'cancel'): boolean {
     // That it is kept is not written: after a crash it would be told again.
     if (kind === 'keep' && this.#has(state, 'crashes')) return false
-    const { granted, void: voided, waiting } = this.#factsOf(state, o)
+    const { granted, void: voided, waiting } = this.#findFacts(state, o)
     if (waiting !== 0 || !((granted | voided) & (1 << d))) return false
     const object = state[this.#objectAt(o)] as number
     return (this.#codes[o] as ObjectCode).run(object, kind, d, (state[0] as number) & 3).state === object
   }
 
   /** Whether somebody may still ask an object for something. */
-  #mayBeAsked(state: State, o: number): boolean {
-    if (this.#factsOf(state, o).waiting !== 0) return true
+  #mayBeRequested(state: State, o: number): boolean {
+    if (this.#findFacts(state, o).waiting !== 0) return true
     for (let d = 0; d < this.#deciders; d++) {
       if (((state[this.#flightAt(d)] as number) >>> (o * FLIGHT_BITS)) & 3) return true
     }
@@ -387,26 +387,26 @@ export class World implements Model {
   /** Whether a sibling may still ask an object what became of a decision. */
   #mayInquire(state: State, d: number, o: number): boolean {
     return this.#siblings(o).some((sibling) => {
-      const { open, waiting } = this.#factsOf(state, sibling)
-      const isAsking = ((state[this.#flightAt(d)] as number) >>> (sibling * FLIGHT_BITS)) & 3
-      const isAskedAbout = ![0, ALL_GRANTED].includes(this.#roundOf(state, sibling, d))
-      return isAsking > 0 || ((open | waiting) & (1 << d)) > 0 || isAskedAbout
+      const { open, waiting } = this.#findFacts(state, sibling)
+      const isRequesting = ((state[this.#flightAt(d)] as number) >>> (sibling * FLIGHT_BITS)) & 3
+      const isRequestedAbout = ![0, ALL_GRANTED].includes(this.#findRound(state, sibling, d))
+      return isRequesting > 0 || ((open | waiting) & (1 << d)) > 0 || isRequestedAbout
     })
   }
 
   /** Answers to what has been settled for ever. */
   #answerEarly(state: number[], d: number, o: number): boolean {
-    const round = this.#roundOf(state, o, d)
+    const round = this.#findRound(state, o, d)
     if (round < FIRST_ROUND || round === ALL_GRANTED) return false
     const siblings = this.#siblings(o)
     const place = siblings.findIndex((sibling, place) => {
       if (digit(round - FIRST_ROUND, place) !== UNHEARD) return false
-      const { granted, void: voided } = this.#factsOf(state, sibling)
+      const { granted, void: voided } = this.#findFacts(state, sibling)
       return (voided & (1 << d)) > 0 || ((granted & (1 << d)) > 0 && this.#isGrantedForEver(state, d))
     })
     if (place < 0) return false
     const { isGranted } = this.#run(state, siblings[place] as number, 'inquire', d)
-    this.#setRound(state, o, d, this.#answerOf(state, o, d, round + (isGranted ? GRANTED : VOID) * 3 ** place))
+    this.#setRound(state, o, d, this.#findAnswer(state, o, d, round + (isGranted ? GRANTED : VOID) * 3 ** place))
     return true
   }
 
@@ -416,13 +416,13 @@ export class World implements Model {
     if (phase !== 'admitted' && phase !== 'dead') return false
     for (let o = 0; o < this.#objects; o++) {
       const isCancelled = ((state[this.#flightAt(d)] as number) >>> (o * FLIGHT_BITS)) & (3 * ONE_CANCEL)
-      if (isCancelled || !(this.#factsOf(state, o).granted & (1 << d))) return false
+      if (isCancelled || !(this.#findFacts(state, o).granted & (1 << d))) return false
     }
     return true
   }
 
-  #factsOf(state: State, o: number): Facts {
-    return (this.#codes[o] as ObjectCode).factsOf(state[this.#objectAt(o)] as number)
+  #findFacts(state: State, o: number): Facts {
+    return (this.#codes[o] as ObjectCode).findFacts(state[this.#objectAt(o)] as number)
   }
 
   #run(state: number[], o: number, kind: CallKind, d: number): Outcome {
@@ -474,7 +474,7 @@ export class World implements Model {
     return this.#charges.flatMap((charge, place) => (isSibling(charge, place) ? [place] : []))
   }
 
-  #roundOf(state: State, o: number, d: number): number {
+  #findRound(state: State, o: number, d: number): number {
     return ((state[this.#roundsAt(o)] as number) >>> (d * ROUND_BITS)) & 15
   }
 

@@ -38,7 +38,7 @@ interface Answered {
   readonly receivedMs: number
   readonly fate: Fate
   /** Whether Redis was asked. */
-  readonly wasAsked: boolean
+  readonly wasRequested: boolean
 }
 
 /** Sends a request, and tells when. @param crowd callers of another one share nothing with these */
@@ -54,7 +54,7 @@ async function send(index: number, crowd = 0): Promise<Answered> {
   const response = await fetch(`${site.urls[0]?.origin}${target}`, { method, headers })
   await response.arrayBuffer()
   const entry = { timeMs, method, target, ip, token, headers: new Map<string, string>(), status: undefined }
-  return { entry, receivedMs: Date.now(), fate: toFate(response.status), wasAsked: site.front.requests > before }
+  return { entry, receivedMs: Date.now(), fate: toFate(response.status), wasRequested: site.front.requests > before }
 }
 
 function toFate(status: number): Fate {
@@ -83,11 +83,11 @@ test(`${REQUESTS} requests have the verdicts of the production bundle, but for t
     if (i % 3 === 0) await setTimeout((i * 5) % 13)
   }
   await recording.stop()
-  expect(decisions.length).toBe(answered.filter(({ wasAsked }) => wasAsked).length)
+  expect(decisions.length).toBe(answered.filter(({ wasRequested }) => wasRequested).length)
 
   const config = loadWorkerConfig({ variables: LIMITS } as unknown as Settings)
   const queue = decisions.values()
-  const decided = answered.map((each) => findDecisionTime(each, each.wasAsked ? queue.next().value : undefined))
+  const decided = answered.map((each) => findDecisionTime(each, each.wasRequested ? queue.next().value : undefined))
   const { entries, moved } = await agree(config, decided, TOLERANCE_MS)
   // Were there more, a mistake could hide among them.
   expect(moved.filter(({ beyondMs }) => beyondMs > 0).length).toBeLessThanOrEqual(REQUESTS / 100)

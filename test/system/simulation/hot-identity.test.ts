@@ -7,7 +7,7 @@ const WINDOW_MS = 10_000
 const PER_SECOND = 3_000
 
 /** @param share of the limit that is asked for */
-function asking(share: number): ScalePolicies {
+function request(share: number): ScalePolicies {
   const ofAll = { limit: Math.round((PER_SECOND * WINDOW_MS) / 1_000 / share), windowMs: WINDOW_MS }
   return { name: 'one identity', findLimits: () => ({ ofAll }) }
 }
@@ -20,7 +20,7 @@ function createScenario(policies: ScalePolicies, store: Scenario['store']): Scen
 describe('Leases of a hot identity, for 1,200 isolates', () => {
   test('ask an object less often than it serves, and refuse nothing that fits', async () => {
     const { requests, admitted, ideal, undecided, calls, fullest } = await simulate(
-      createScenario(asking(0.5), 'durable-object'),
+      createScenario(request(0.5), 'durable-object'),
     )
     expect(calls * PER_SECOND).toBeLessThan(1_000)
     expect(undecided / requests).toBeLessThanOrEqual(0.01)
@@ -29,7 +29,7 @@ describe('Leases of a hot identity, for 1,200 isolates', () => {
   })
 
   test('keep a flood away from Redis', async () => {
-    const { requests, undecided, calls, fullest } = await simulate(createScenario(asking(2), 'redis'))
+    const { requests, undecided, calls, fullest } = await simulate(createScenario(request(2), 'redis'))
     expect(calls * PER_SECOND).toBeLessThan(1_000)
     expect(undecided / requests).toBeLessThanOrEqual(0.01)
     expect(fullest).toBeLessThanOrEqual(1)

@@ -256,7 +256,7 @@ interface Population {
   /** Requests of all the honest ones. */
   readonly perSecond: number
   /** Number of an attacker → its address. */
-  readonly addressOf?: (attacker: number) => string
+  readonly findAddress?: (attacker: number) => string
 }
 
 const POPULATIONS: readonly Population[] = [
@@ -274,7 +274,7 @@ const ATTACKED_FROM_MS = 20 * SECOND
  * @param overloadedUntilMs until then, half of the others' requests fail too
  */
 function simulateAttack(
-  { honest, attackers, perSecond, addressOf = (attacker) => `attacker ${attacker}` }: Population,
+  { honest, attackers, perSecond, findAddress = (attacker) => `attacker ${attacker}` }: Population,
   { everyMs, latencyMs, isOverload }: Attack,
   { overloadedUntilMs = 0, endMs = 60 * SECOND } = {},
 ) {
@@ -282,7 +282,7 @@ function simulateAttack(
   const health = new UpstreamHealth(() => timeline.nowMs)
   const random = seededRandom(1)
   const levels: { atMs: number; level: number }[] = []
-  let [asked, shed] = [0, 0]
+  let [requested, shed] = [0, 0]
   /** @returns whether it is shed */
   const send = (caller: string, priority: Priority, answeredMs: number, isFailing: boolean): boolean => {
     if (health.sheds(priority)) return true
@@ -295,7 +295,7 @@ function simulateAttack(
     const isFailing = nowMs >= OVERLOADED_FROM_MS && nowMs < overloadedUntilMs && random() < 0.5
     const priority = MIX[Math.floor(random() * MIX.length)] as Priority
     if (send(`honest ${Math.floor(random() * honest)}`, priority, 20 + 100 * random(), isFailing)) shed++
-    asked++
+    requested++
     levels.push({ atMs: nowMs, level: health.level })
     timeline.at(nowMs - (Math.log(1 - random()) * SECOND) / perSecond, arrive)
   }
@@ -303,16 +303,16 @@ function simulateAttack(
   for (let attacker = 0; attacker < attackers; attacker++) {
     const attack = () => {
       // That class is never shed.
-      send(addressOf(attacker), 'critical', latencyMs, isOverload)
+      send(findAddress(attacker), 'critical', latencyMs, isOverload)
       timeline.at(timeline.nowMs + everyMs, attack)
     }
     timeline.at(ATTACKED_FROM_MS + ((attacker * 37) % everyMs), attack)
   }
   timeline.runUntil(endMs)
-  return { shedShare: shed / asked, levels }
+  return { shedShare: shed / requested, levels }
 }
 
-describe.each(POPULATIONS)('$attackers networks beside $honest with $perSecond requests a second', (population) => {
+describe.each(POPULATIONS)('$attackers networks alongside $honest with $perSecond requests a second', (population) => {
   test.each(ATTACKS)('UpstreamHealth: whose requests $name get at most a hundredth of the others shed', (attack) => {
     expect(simulateAttack(population, attack).shedShare).toBeLessThanOrEqual(0.01)
   })
@@ -321,8 +321,8 @@ describe.each(POPULATIONS)('$attackers networks beside $honest with $perSecond r
 test.each(ATTACKS.slice(0, 4))(
   'UpstreamHealth: many /64 of two IPv6 sites whose requests $name are two networks',
   (attack) => {
-    const addressOf = (attacker: number) => `2001:db8:${attacker % 2}:${attacker.toString(16)}::/64`
-    const population = { honest: 200, attackers: 50, perSecond: 100, addressOf }
+    const findAddress = (attacker: number) => `2001:db8:${attacker % 2}:${attacker.toString(16)}::/64`
+    const population = { honest: 200, attackers: 50, perSecond: 100, findAddress }
     expect(simulateAttack(population, attack).shedShare).toBeLessThanOrEqual(0.01)
   },
 )
@@ -330,15 +330,18 @@ test.each(ATTACKS.slice(0, 4))(
 /** Of whom most requests come from the honest ones. */
 const MOSTLY_HONEST = POPULATIONS.filter(({ attackers, perSecond }) => perSecond > 5 * attackers)
 
-describe.each(MOSTLY_HONEST)('$attackers networks beside $honest with $perSecond requests a second', (population) => {
-  test.each(ATTACKS)('UpstreamHealth: whose requests $name hide no overload, and do not prolong it', (attack) => {
-    const overloadedUntilMs = 40 * SECOND
-    const { levels } = simulateAttack(population, attack, { overloadedUntilMs, endMs: 80 * SECOND })
-    const highest = (fromMs: number, toMs: number) => Math.max(...levelsBetween(levels, fromMs, toMs))
-    expect(highest(OVERLOADED_FROM_MS, ATTACKED_FROM_MS)).toBeGreaterThan(1)
-    expect(highest(overloadedUntilMs - SECOND, overloadedUntilMs)).toBeGreaterThan(1)
-    // As fast as without them: no default request is shed after 25 s, and none at all after 30.
-    expect(highest(overloadedUntilMs + 25 * SECOND, 80 * SECOND)).toBeLessThan(1)
-    expect(highest(overloadedUntilMs + 30 * SECOND, 80 * SECOND)).toBe(0)
-  })
-})
+describe.each(MOSTLY_HONEST)(
+  '$attackers networks alongside $honest with $perSecond requests a second',
+  (population) => {
+    test.each(ATTACKS)('UpstreamHealth: whose requests $name hide no overload, and do not prolong it', (attack) => {
+      const overloadedUntilMs = 40 * SECOND
+      const { levels } = simulateAttack(population, attack, { overloadedUntilMs, endMs: 80 * SECOND })
+      const highest = (fromMs: number, toMs: number) => Math.max(...levelsBetween(levels, fromMs, toMs))
+      expect(highest(OVERLOADED_FROM_MS, ATTACKED_FROM_MS)).toBeGreaterThan(1)
+      expect(highest(overloadedUntilMs - SECOND, overloadedUntilMs)).toBeGreaterThan(1)
+      // As fast as without them: no default request is shed after 25 s, and none at all after 30.
+      expect(highest(overloadedUntilMs + 25 * SECOND, 80 * SECOND)).toBeLessThan(1)
+      expect(highest(overloadedUntilMs + 30 * SECOND, 80 * SECOND)).toBe(0)
+    })
+  },
+)

@@ -53,15 +53,15 @@ describe('VirtualTime', () => {
 
   test('all that one event has settled is heard before the next', async () => {
     const time = new VirtualTime()
-    const heard: number[] = []
+    const received: number[] = []
     time.at(START_MS + 1, () => {
       let chain = Promise.resolve()
       for (let step = 0; step < 100; step++) chain = chain.then(() => {})
-      void chain.then(() => heard.push(time.nowMs - START_MS))
+      void chain.then(() => received.push(time.nowMs - START_MS))
     })
-    time.at(START_MS + 1.5, () => heard.push(1.5))
+    time.at(START_MS + 1.5, () => received.push(1.5))
     await time.runUntil(START_MS + 2)
-    expect(heard).toEqual([1, 1.5])
+    expect(received).toEqual([1, 1.5])
   })
 
   test('a timer holds its owner until it fires or is cleared', async () => {
@@ -183,26 +183,26 @@ describe('by hand', () => {
   const request = { action: 'take', permits: 1, charges: charge } as const
 
   /** When each of these decisions came, after it was asked for, and what it said. */
-  async function asked(time: VirtualTime, store: Store, atMs: readonly number[]) {
-    const heard: { afterMs: number; granted: number; decidedMs: number }[] = []
+  async function requested(time: VirtualTime, store: Store, atMs: readonly number[]) {
+    const received: { afterMs: number; granted: number; decidedMs: number }[] = []
     for (const ms of atMs) {
       time.at(START_MS + ms, () => {
         const sentMs = time.nowMs
         const context = { deadlines: new Deadlines(), waitUntil() {} }
         void store.decide(request, context).then(({ granted, nowMs }) => {
-          heard.push({ afterMs: Number((time.nowMs - sentMs).toFixed(3)), granted, decidedMs: nowMs - START_MS })
+          received.push({ afterMs: Number((time.nowMs - sentMs).toFixed(3)), granted, decidedMs: nowMs - START_MS })
         })
       })
     }
     await time.runUntil(START_MS + (atMs.at(-1) ?? 0) + 1_000)
-    return heard
+    return received
   }
 
   test('RedisSite: two calls at once, 100 ms away, and one a little later', async () => {
     const time = new VirtualTime()
     const site = new RedisSite({ time, random: never, others: 0, timeoutMs: 500 })
-    const heard = await runInVirtualTime(time, never, () => asked(time, site.storeAt(100), [0, 0, 200]))
-    expect(heard).toEqual([
+    const received = await runInVirtualTime(time, never, () => requested(time, site.storeAt(100), [0, 0, 200]))
+    expect(received).toEqual([
       // Five commands of 0.1 ms: a new caller's time to live is one.
       { afterMs: 100.5, granted: 1, decidedMs: 50 },
       // They begin when the first five have ended.
@@ -220,10 +220,10 @@ describe('by hand', () => {
       const metro = findMetro(name)
       return new DurableObjectStore({ objects: openObjects(site.namespaceAt({ ...metro, metro })), timeoutMs: 500 })
     }) as unknown as [Store, Store]
-    const awayMs = Number(computeRoundTripMs(findMetro('Paris'), findMetro('Sydney')).toFixed(3))
+    const unavailableMs = Number(computeRoundTripMs(findMetro('Paris'), findMetro('Sydney')).toFixed(3))
     await runInVirtualTime(time, never, async () => {
       // 2 ms of way, 1 ms of work, 5 ms until it is on disk; the second has to wait for the work of the first.
-      expect(await asked(time, paris, [0, 0])).toEqual([
+      expect(await requested(time, paris, [0, 0])).toEqual([
         { afterMs: 8, granted: 1, decidedMs: 1 },
         { afterMs: 9, granted: 1, decidedMs: 2 },
       ])
@@ -233,8 +233,8 @@ describe('by hand', () => {
       expect(site.readBill().gbSeconds).toBeCloseTo((7 / 1_000) * 0.128)
       expect(site.made).toBe(1)
       // There and back, and the work.
-      expect(await asked(time, sydney, [5_000])).toEqual([
-        { afterMs: awayMs + 6, granted: 1, decidedMs: expect.any(Number) },
+      expect(await requested(time, sydney, [5_000])).toEqual([
+        { afterMs: unavailableMs + 6, granted: 1, decidedMs: expect.any(Number) },
       ])
     })
   })

@@ -23,11 +23,11 @@ function site({
   const clock = new VirtualClock()
   const startMs = clock.now()
   const now = () => clock.now()
-  const asked: number[] = []
+  const requested: number[] = []
   const real = limiter ?? createLimiter({ limits: `${limit}/${windowMs}ms`, now })
   const counting: OutboundLimiter = {
     take(identity, options) {
-      asked.push(clock.now() - startMs)
+      requested.push(clock.now() - startMs)
       return real.take(identity, options)
     },
   }
@@ -49,19 +49,19 @@ function site({
       clock,
     },
   )
-  return { clock, log, asked, call }
+  return { clock, log, requested, call }
 }
 
-function outcomeOf(work: Promise<unknown>): Promise<unknown> {
+function readOutcome(work: Promise<unknown>): Promise<unknown> {
   return work.catch((error: unknown) => error)
 }
 
 test('calls go exactly when the limiter lets them, in order, and it is asked only then', async () => {
-  const { clock, log, asked, call } = site()
+  const { clock, log, requested, call } = site()
   const all = Promise.all(['a', 'b', 'c', 'd', 'e'].map((id) => call({ id })))
   expect(await clock.finish(all)).toEqual(['a', 'b', 'c', 'd', 'e'])
   expect(log).toEqual(['a@0', 'b@0', 'c@1000', 'd@1000', 'e@2000'])
-  expect(asked).toEqual([0, 0, 0, 1_000, 1_000, 1_000, 2_000])
+  expect(requested).toEqual([0, 0, 0, 1_000, 1_000, 1_000, 2_000])
 })
 
 test('the more important go first, and callers take turns', async () => {
@@ -90,16 +90,16 @@ test('a more important call that needs less does not wait for what was asked for
 })
 
 describe('a deadline', () => {
-  test('that cannot be kept is told at once, with the time that it would take', async () => {
+  test('that cannot be kept is reported at once, with the time that it would take', async () => {
     const { clock, log, call } = site({ limit: 1 })
     await clock.finish(call({ id: 'a' }))
-    const b = outcomeOf(call({ id: 'b', maxWaitMs: 999 }))
+    const b = readOutcome(call({ id: 'b', maxWaitMs: 999 }))
     await clock.advance(0)
     expect(await b).toMatchObject({ name: 'OutboundError', code: 'WAIT_TOO_LONG', retryAfterMs: 1_000 })
     const c = call({ id: 'c', maxWaitMs: 1_000 })
     await clock.advance(0)
     // It hears of the wait that c has learned of.
-    expect(await outcomeOf(call({ id: 'd', maxWaitMs: 500 }))).toMatchObject({ retryAfterMs: 1_000 })
+    expect(await readOutcome(call({ id: 'd', maxWaitMs: 500 }))).toMatchObject({ retryAfterMs: 1_000 })
     await clock.finish(c)
     expect(log).toEqual(['a@0', 'c@1000'])
   })
@@ -107,26 +107,26 @@ describe('a deadline', () => {
   test('of 0 is for what can be had now', async () => {
     const { clock, log, call } = site({ limit: 1 })
     await clock.finish(call({ id: 'a', maxWaitMs: 0 }))
-    const late = outcomeOf(call({ id: 'b', maxWaitMs: 0 }))
+    const late = readOutcome(call({ id: 'b', maxWaitMs: 0 }))
     expect(await clock.finish(late)).toMatchObject({ code: 'WAIT_TOO_LONG' })
     expect(log).toEqual(['a@0'])
   })
 
-  test('that passes while others go first is told when it passes', async () => {
+  test('that passes while others go first is reported when it passes', async () => {
     const { clock, log, call } = site({ limit: 1 })
     const others = Promise.all(['a', 'b', 'c'].map((id) => call({ id })))
     await clock.advance(0)
-    let toldAtMs = 0
+    let reportedAtMs = 0
     const startMs = clock.now()
-    const late = outcomeOf(call({ id: 'late', maxWaitMs: 1_500 })).then((outcome) => {
-      toldAtMs = clock.now() - startMs
+    const late = readOutcome(call({ id: 'late', maxWaitMs: 1_500 })).then((outcome) => {
+      reportedAtMs = clock.now() - startMs
       return outcome
     })
     await clock.finish(others)
     const outcome = await late
     expect(outcome).toBeInstanceOf(OutboundError)
     // At 1000 it is known that nobody goes before 2000.
-    expect(toldAtMs).toBe(1_000)
+    expect(reportedAtMs).toBe(1_000)
     expect(log).toEqual(['a@0', 'b@1000', 'c@2000'])
   })
 })
@@ -136,7 +136,7 @@ describe('a signal', () => {
     const { clock, log, call } = site({ limit: 1 })
     const controller = new AbortController()
     await clock.finish(call({ id: 'a' }))
-    const b = outcomeOf(call({ id: 'b', signal: controller.signal }))
+    const b = readOutcome(call({ id: 'b', signal: controller.signal }))
     const c = call({ id: 'c' })
     await clock.advance(400)
     controller.abort('enough')
@@ -146,9 +146,9 @@ describe('a signal', () => {
   })
 
   test('that is aborted already ends it before it begins', async () => {
-    const { call, asked } = site()
-    expect(await outcomeOf(call({ id: 'a', signal: AbortSignal.abort('no') }))).toBe('no')
-    expect(asked).toEqual([])
+    const { call, requested } = site()
+    expect(await readOutcome(call({ id: 'a', signal: AbortSignal.abort('no') }))).toBe('no')
+    expect(requested).toEqual([])
   })
 
   test('does not lose what was granted meanwhile: the next call has it', async () => {
@@ -158,7 +158,7 @@ describe('a signal', () => {
     }
     const { clock, log, call } = site({ limiter })
     const controller = new AbortController()
-    const a = outcomeOf(call({ id: 'a', signal: controller.signal }))
+    const a = readOutcome(call({ id: 'a', signal: controller.signal }))
     const b = call({ id: 'b' })
     await clock.advance(0)
     controller.abort()
@@ -174,9 +174,9 @@ test('of too many that wait, the least important is given up', async () => {
   const { clock, log, call } = site({ limit: 1, maxQueued: 2 })
   await clock.finish(call({ id: 'a' }))
   const b = call({ id: 'b' })
-  const s = outcomeOf(call({ id: 's', priority: 'sheddable' }))
+  const s = readOutcome(call({ id: 's', priority: 'sheddable' }))
   const c = call({ id: 'c' })
-  const d = outcomeOf(call({ id: 'd' }))
+  const d = readOutcome(call({ id: 'd' }))
   expect(await s).toMatchObject({ name: 'OutboundError', code: 'QUEUE_FULL' })
   expect(await d).toMatchObject({ code: 'QUEUE_FULL' })
   await clock.finish(Promise.all([b, c]))
@@ -192,7 +192,7 @@ test('an error of the limiter is the call’s own, and the next one is asked for
     },
   }
   const { call } = site({ limiter })
-  const [a, b] = await Promise.all([outcomeOf(call({ id: 'a' })), call({ id: 'b' })])
+  const [a, b] = await Promise.all([readOutcome(call({ id: 'a' })), call({ id: 'b' })])
   expect(a).toEqual(new Error('no answer'))
   expect(b).toBe('b')
 })

@@ -33,7 +33,7 @@ function site(answer: (count: number) => ResponseInit, options: OutboundOptions 
 
 const OK = { status: 200 }
 
-function outcomeOf(work: Promise<unknown>): Promise<unknown> {
+function readOutcome(work: Promise<unknown>): Promise<unknown> {
   return work.catch((error: unknown) => error)
 }
 
@@ -241,7 +241,7 @@ describe('a refusal', () => {
     expect(times().at(-1)).toBe(10 + 10 + 1_050)
   })
 
-  test('is repeated for idempotent methods only, and as often as told', async () => {
+  test('is repeated for idempotent methods only, and as often as reported', async () => {
     const { clock, call, arrivals } = site(() => refused({ 'Retry-After': '1' }))
     for (const method of ['GET', 'PUT', 'DELETE', 'POST', 'PATCH']) {
       const response = await clock.finish(call(THINGS, { method, ...(method === 'PUT' && { body: 'text' }) }))
@@ -315,7 +315,7 @@ describe('a server that stalls', () => {
     await clock.finish(call(THINGS))
     const startMs = clock.now()
     await call.resume('https://other.example')
-    const waiting = outcomeOf(call(THINGS))
+    const waiting = readOutcome(call(THINGS))
     await settled()
     expect(await waiting).toMatchObject({ code: 'WAIT_TOO_LONG' })
     await call.resume(identity)
@@ -366,7 +366,7 @@ describe('a server that stalls', () => {
 })
 
 describe('a call’s own terms', () => {
-  test('are told by functions of it', async () => {
+  test('are reported by functions of it', async () => {
     const seen: string[] = []
     const { clock, call } = site(() => OK, {
       identity: ({ url, method, headers }) => {
@@ -404,7 +404,7 @@ describe('several processes', () => {
     return { texts, shared: { store: memoryStore({ now: () => clock.now() }), notes } }
   }
 
-  test('a pause that one was told of stops the others, which ask for news once a second', async () => {
+  test('a pause that one was reported of stops the others, which ask for news once a second', async () => {
     const clock = new VirtualClock()
     const { shared } = shareLimits(clock)
     const answer = (count: number) => (count === 2 ? refused({ 'Retry-After': '5' }) : OK)
@@ -467,10 +467,10 @@ describe('several processes', () => {
 
   test('without the store and the notes each goes on by itself', async () => {
     const clock = new VirtualClock()
-    const away = () => Promise.reject(new Error('away'))
-    const store = { decide: away, renew: away, release: away } as unknown as Store
+    const unavailable = () => Promise.reject(new Error('away'))
+    const store = { decide: unavailable, renew: unavailable, release: unavailable } as unknown as Store
     const remote = { isRemote: true, timeoutMs: 500, open: () => store }
-    const notes = { read: away, write: away }
+    const notes = { read: unavailable, write: unavailable }
     const headers = { 'RateLimit-Policy': '"a";q=2;w=1' }
     const { call, times } = site(() => ({ status: 200, headers }), { clock, shared: { store: remote, notes } })
     await clock.finish(Promise.all([1, 2, 3].map(() => call(THINGS))))

@@ -72,7 +72,7 @@ describe('draft 7', () => {
     ])
   })
 
-  test('without a policy the window is not told', () => {
+  test('without a policy the window is not reported', () => {
     expect(read({ RateLimit: 'limit=100, remaining=99, reset=50' })).toEqual([
       { name: 'default', limit: 100, remaining: 99, resetMs: 50_000 },
     ])

@@ -4,7 +4,7 @@ import { MAX_DOCUMENT_BYTES } from '../../../src/core/store/documents.ts'
 import { MemoryDocuments } from '../../../src/core/store/memory/memory-tables.ts'
 import { type AuditEntry, appendAudit, readAudit } from '../../../src/gateway/rules/audit-log.ts'
 
-const deed = (at: number, more: Partial<AuditEntry> = {}): AuditEntry => ({
+const entry = (at: number, more: Partial<AuditEntry> = {}): AuditEntry => ({
   ...{ atMs: at, actor: 'ann', action: `block ${at}`, comment: '', digests: ['A'] },
   ...more,
 })
@@ -12,7 +12,7 @@ const deed = (at: number, more: Partial<AuditEntry> = {}): AuditEntry => ({
 test('readAudit() answers what was done about a caller, the latest first, by any digest that it goes by', async () => {
   const auditLog = new MemoryDocuments(() => 0)
   expect(await readAudit(auditLog, new Set(['A']))).toEqual([])
-  const [first, other, both] = [deed(1), deed(2, { digests: ['B'] }), deed(3, { digests: ['C', 'B'] })]
+  const [first, other, both] = [entry(1), entry(2, { digests: ['B'] }), entry(3, { digests: ['C', 'B'] })]
   for (const each of [first, other, both]) await appendAudit(auditLog, each)
   expect(await readAudit(auditLog, new Set(['A']))).toEqual([first])
   expect(await readAudit(auditLog, new Set(['B', 'A']))).toEqual([both, other, first])
@@ -21,7 +21,7 @@ test('readAudit() answers what was done about a caller, the latest first, by any
 
 test('appendAudit() loses nothing of those who write at once', async () => {
   const auditLog = new MemoryDocuments(() => 0)
-  await Promise.all(Array.from({ length: 8 }, (_, at) => appendAudit(auditLog, deed(at))))
+  await Promise.all(Array.from({ length: 8 }, (_, at) => appendAudit(auditLog, entry(at))))
   expect(await readAudit(auditLog, new Set(['A']))).toHaveLength(8)
 })
 
@@ -35,13 +35,13 @@ test.each([
   const long = sign.repeat(200)
   const digests = ['A', ...Array.from({ length: 19 }, () => 'B'.repeat(22))]
   const full = Array.from({ length: most }, (_, age) =>
-    deed(-age, { actor: long, action: long, comment: long, digests }),
+    entry(-age, { actor: long, action: long, comment: long, digests }),
   )
   await auditLog.write({ text: JSON.stringify({ audit: full }), expectedVersion: 0, actor: '', comment: '' })
   for (let at = 1; at <= 30; at++) {
     await appendAudit(
       auditLog,
-      deed(at, { actor: `${long}more`, action: long, comment: long, digests: [...digests, 'C'] }),
+      entry(at, { actor: `${long}more`, action: long, comment: long, digests: [...digests, 'C'] }),
     )
   }
   const kept = await readAudit(auditLog, new Set(['A']))
@@ -54,14 +54,14 @@ test.each([
 
 test('readAudit() skips whatever else is stored', async () => {
   const auditLog = new MemoryDocuments(() => 0)
-  const text = JSON.stringify({ audit: [null, 7, { digests: 'A' }, deed(1)] })
+  const text = JSON.stringify({ audit: [null, 7, { digests: 'A' }, entry(1)] })
   await auditLog.write({ text, expectedVersion: 0, actor: '', comment: '' })
-  expect(await readAudit(auditLog, new Set(['A']))).toEqual([deed(1)])
+  expect(await readAudit(auditLog, new Set(['A']))).toEqual([entry(1)])
 })
 
 test('appendAudit() cuts a note between two characters', async () => {
   const auditLog = new MemoryDocuments(() => 0)
-  await appendAudit(auditLog, deed(1, { comment: `x${'🙂'.repeat(200)}` }))
+  await appendAudit(auditLog, entry(1, { comment: `x${'🙂'.repeat(200)}` }))
   const [noted] = await readAudit(auditLog, new Set(['A']))
   expect(noted?.comment).toBe(`x${'🙂'.repeat(99)}\ufffd`)
 })
@@ -69,5 +69,5 @@ test('appendAudit() cuts a note between two characters', async () => {
 test('appendAudit() leaves what was done as it is if the store does not answer', async () => {
   const auditLog = new MemoryDocuments(() => 0)
   auditLog.read = () => Promise.reject(new StoreError('away'))
-  await expect(appendAudit(auditLog, deed(1))).resolves.toBeUndefined()
+  await expect(appendAudit(auditLog, entry(1))).resolves.toBeUndefined()
 })

@@ -165,14 +165,14 @@ describe('a label in a claim', () => {
     [{ kind: 'ambiguous' }, undefined],
   ])('that is read as %j is %j, now or later', async (reading, label) => {
     const request = new Request('https://gateway.example/', { headers: { Authorization: 'Bearer a.b.c' } })
-    const asked: unknown[] = []
+    const requested: unknown[] = []
     const read = (...args: unknown[]) => {
-      asked.push(args)
+      requested.push(args)
       return reading
     }
     expect(createLabelReader(COMPANY, read)?.(request, CONTEXT)).toBe(label)
     expect(await createLabelReader(COMPANY, async (...args) => read(...args))?.(request, CONTEXT)).toBe(label)
-    expect(asked).toEqual([
+    expect(requested).toEqual([
       [['company'], 'Bearer a.b.c', CONTEXT],
       [['company'], 'Bearer a.b.c', CONTEXT],
     ])

@@ -60,7 +60,7 @@ async function counters() {
   return counters
 }
 
-test('readStatistics() tells what was counted, minute by minute and over all', async () => {
+test('readStatistics() reports what was counted, minute by minute and over all', async () => {
   const query = { resolution: 'minute', fromMs: START_MS + 1, toMs: START_MS + 5 * MINUTE + 1 } as const
   const statistics = await readStatistics(await counters(), query)
   expect(statistics).toMatchObject({ periodMs: MINUTE, fromMs: START_MS, toMs: START_MS + 6 * MINUTE })
@@ -99,7 +99,7 @@ test('readStatistics() tells what was counted, minute by minute and over all', a
   expect(JSON.parse(JSON.stringify(statistics))).toEqual(statistics)
 })
 
-test('summarize() tells everything so far', async () => {
+test('summarize() reports everything so far', async () => {
   expect(summarize(await (await counters()).readTotals()).requests).toMatchObject({ admitted: 90, limited: 15 })
 })
 
@@ -120,7 +120,7 @@ test('findQuantileMs() knows nothing of no times', () => {
   ).toBeUndefined()
 })
 
-test('readRefusals() tells of each period what is known of the caller, and what may hide', async () => {
+test('readRefusals() reports each period what is known of the caller, and what may hide', async () => {
   const items = [
     { name: 'login:A', count: 9, over: 2 },
     { name: 'login:B', count: 5, over: 0 },

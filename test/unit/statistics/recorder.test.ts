@@ -10,7 +10,7 @@ import { readStatistics } from '../../../src/gateway/statistics/read-statistics.
 import { FLUSH_INTERVAL_MS, Recorder } from '../../../src/gateway/statistics/recorder.ts'
 import { loadConfig } from '../../../src/http/config/load-config.ts'
 import type { Observed } from '../../../src/http/response/exchange.ts'
-import { chargeOf } from '../../support/charges.ts'
+import { createCharge } from '../../support/charges.ts'
 
 const START_MS = 1_800_000_000_000
 const MINUTE = 60_000
@@ -186,7 +186,7 @@ test('Recorder keeps as few names for a thousand made-up callers and paths as fo
 test('Recorder counts in the minute in which something happens', async () => {
   const { recorder, context, clock, wake, read } = subject()
   const store = new MemoryStore(() => clock.now)
-  const charge = chargeOf('sliding-window', [{ limit: 1, windowMs: 60_000 }])
+  const charge = createCharge('sliding-window', [{ limit: 1, windowMs: 60_000 }])
   const decide = (answer: typeof store.decide) =>
     recorder
       .withTiming(Object.assign(store, { decide: answer }))
@@ -275,9 +275,9 @@ test('counts are sent by a later request if the platform has ended the one that 
   expect(works).toHaveLength(3)
 })
 
-test('Recorder asks once a minute for the label of a caller that is refused, and waits for it', async () => {
-  let asked = 0
-  const { clock, recorder, context, wake, read } = subject(async () => (asked++ === 0 ? 'ACME' : undefined))
+test('Recorder requests once a minute for the label of a caller that is refused, and waits for it', async () => {
+  let requested = 0
+  const { clock, recorder, context, wake, read } = subject(async () => (requested++ === 0 ? 'ACME' : undefined))
   const limited: Verdict = {
     ...{ outcome: 'limited', retryAfterMs: 9 },
     ...{ limits: [limit(login, 9)], violated: [limit(login, 9)] },
@@ -286,13 +286,13 @@ test('Recorder asks once a minute for the label of a caller that is refused, and
   recorder.onDecided(observed(limited), context)
   await new Promise((resolve) => setTimeout(resolve))
   recorder.onDecided(observed(limited), context)
-  expect(asked).toBe(1)
+  expect(requested).toBe(1)
   clock.now += 60_000
   // From now on, its token cannot be verified.
   recorder.onDecided(observed(limited), context)
   await new Promise((resolve) => setTimeout(resolve))
   recorder.onDecided(observed(limited), context)
-  expect(asked).toBe(2)
+  expect(requested).toBe(2)
   await wake()
   const { refused } = await read()
   expect(refused.callers).toEqual([

@@ -229,8 +229,8 @@ export class LimitMachine {
     const { dateMs, undo, forfeited = 0 } = this.#commit(change)
     this.state.clockUs = nowUs
     if (shared) {
-      const { id, siblings, hasNewcomers } = shared
-      const open = { atMs: toMs(this.#readUs), permits, cost, slot, siblings, isNew: isNew && hasNewcomers }
+      const { id, siblings, precedesNewIdentities } = shared
+      const open = { atMs: toMs(this.#readUs), permits, cost, slot, siblings, isNew: isNew && precedesNewIdentities }
       this.state.open.set(id, { ...open, dateMs, ...(undo && { undo }), charge: { algorithm, limits } })
       this.#remember(id, true, nowMs)
     } else this.#write(nowMs)

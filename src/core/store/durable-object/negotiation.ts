@@ -70,7 +70,9 @@ export class Negotiation {
   cancel(): To<CommitOrAbort>[] {
     if (this.isFinal) return []
     const { charges } = this.#request
-    const hasNewIdentity = charges.some((_, index) => this.#votes.get(index)?.isNew && this.#precedesNewcomers(index))
+    const hasNewIdentity = charges.some(
+      (_, index) => this.#votes.get(index)?.isNew && this.#precedesNewIdentities(index),
+    )
     return charges.flatMap((charge, index) => {
       const vote = this.#votes.get(index)
       const isIncluded = vote ? vote.charged > 0 : !countsNewIdentities(charge) || hasNewIdentity
@@ -95,7 +97,7 @@ export class Negotiation {
       if (this.isFinal) return
       const closing = { index, key, message: { id: this.#id, permits } }
       if (permits > 0) kept.push(closing)
-      if (permits === 0 || (vote.isNew && this.#precedesNewcomers(index))) awaited.push(closing)
+      if (permits === 0 || (vote.isNew && this.#precedesNewIdentities(index))) awaited.push(closing)
       else if (permits < vote.charged) awaited.push({ ...closing, message: { ...closing.message, isPartial: true } })
     })
     const isProvisional = charges.some(({ mode }, index) => {
@@ -119,7 +121,7 @@ export class Negotiation {
     return charges.length === 1 || action === 'record' || action === 'peek'
   }
 
-  #precedesNewcomers(index: number): boolean {
+  #precedesNewIdentities(index: number): boolean {
     return this.#request.charges.some((charge, place) => place > index && countsNewIdentities(charge))
   }
 
@@ -139,7 +141,7 @@ export class Negotiation {
       const reservation = { ...request, action, permits, charge, patienceMs: this.#patienceMs }
       if (this.isFinal || action === 'peek') return [{ index, key, message: reservation }]
       const siblings = charges.filter((other, place) => place !== index && remembersGrants(other)).map(({ key }) => key)
-      const shared = { id: this.#id, siblings, hasNewcomers: this.#precedesNewcomers(index) }
+      const shared = { id: this.#id, siblings, precedesNewIdentities: this.#precedesNewIdentities(index) }
       return [{ index, key, message: { ...reservation, shared } }]
     })
   }

@@ -9,7 +9,7 @@ export interface Shared {
   /** Keys of the other objects that can refuse it and remember what they granted. */
   readonly siblings: readonly string[]
   /** A new identity leads to a second round, and to no admission before this object has heard its end. */
-  readonly hasNewcomers: boolean
+  readonly precedesNewIdentities: boolean
 }
 
 export interface PreparedCharge extends Pick<DecisionRequest, 'action' | 'permits' | 'leaseMs'> {

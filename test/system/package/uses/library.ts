@@ -1,8 +1,8 @@
 import { concurrency, createLimiter, quota, redisStore, slidingWindow } from 'sluice'
 
 /** A client of nothing, in the shape of one of `@redis/client`. */
-const away = () => Promise.reject(new Error('away'))
-const client = { evalSha: away, eval: away, zRem: away, del: away, ping: away }
+const unavailable = () => Promise.reject(new Error('away'))
+const client = { evalSha: unavailable, eval: unavailable, zRem: unavailable, del: unavailable, ping: unavailable }
 
 /** What two requests, of which the limit grants one, a quota and a Redis that is away come to. */
 export async function use(): Promise<readonly unknown[]> {
