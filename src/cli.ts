@@ -1,4 +1,6 @@
 #!/usr/bin/env node
+/** Starts the command `sluice`. */
+
 import { main } from './command/main.ts'
 
 const END_WITHIN_MS = 1_000

@@ -1,3 +1,4 @@
+/** `sluice check`: finds mistakes in a configuration, and explains what applies to a request. */
 import { Argument, Option } from '@commander-js/extra-typings'
 import { type Explanation, explain } from './check/explain.ts'
 import { inspect, type LeveledFinding } from './check/inspect.ts'

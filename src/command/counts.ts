@@ -1,3 +1,4 @@
+/** `sluice usage` and `sluice reset`: what a caller has used, and how to delete it. */
 import { sleep } from '../core/runtime/sleep.ts'
 import {
   isSpared,

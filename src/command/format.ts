@@ -1,3 +1,4 @@
+/** Formats numbers and durations for people. */
 export function formatNumber(value: number): string {
   return value.toLocaleString('en')
 }

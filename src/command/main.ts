@@ -1,3 +1,4 @@
+/** Runs one command line: its signals, its errors and its exit code. */
 import { CommanderError } from '@commander-js/extra-typings'
 import { StoreError } from '../core/model/store.ts'
 import { OptionError } from '../core/options/option-error.ts'

@@ -1,3 +1,4 @@
+/** `sluice policies`: shows, compares and pushes policies, and goes back to earlier versions. */
 import { Argument, Option } from '@commander-js/extra-typings'
 import { listNames } from '../core/runtime/names.ts'
 import type { Revision } from '../core/store/documents.ts'

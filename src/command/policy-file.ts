@@ -1,3 +1,4 @@
+/** Reads policies from a file, whatever form it has. */
 import { resolve } from 'node:path'
 import { stringify } from 'smol-toml'
 import { validate } from '../gateway/admin/operations/policies.ts'

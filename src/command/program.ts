@@ -1,3 +1,4 @@
+/** Lists the subcommands, and makes the program of them. */
 import { script } from '@bomb.sh/tab'
 import completeFrom from '@bomb.sh/tab/commander'
 import { Argument, Command, type CommandUnknownOpts } from '@commander-js/extra-typings'

@@ -1,3 +1,4 @@
+/** Reads values of options that several subcommands have. */
 import { Option } from '@commander-js/extra-typings'
 import * as v from 'valibot'
 import { DURATION_EXPECTED, parseDuration } from '../core/model/limits.ts'

@@ -1,3 +1,4 @@
+/** Reads a text file or standard input. */
 import { readFileSync } from 'node:fs'
 import { CommandError } from './command-error.ts'
 

@@ -1,3 +1,4 @@
+/** `sluice block`, `allow` and `override`: rules about a caller without a deploy. */
 import { Option } from '@commander-js/extra-typings'
 import type { Operation } from '../gateway/admin/operation.ts'
 import * as operations from '../gateway/admin/operations/rules.ts'

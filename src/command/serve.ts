@@ -1,3 +1,4 @@
+/** `sluice serve`: answers proxies and other programs over HTTP, by the limits of a configuration. */
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'

@@ -1,3 +1,4 @@
+/** `sluice simulate`: what limits would have done to the requests of a log. */
 import * as v from 'valibot'
 import { integer, leases, limits } from '../http/config/values.ts'
 import { CommandError } from './command-error.ts'

@@ -1,3 +1,4 @@
+/** Defines a subcommand, and the context that it gets. */
 import { Command, type CommandUnknownOpts, Option } from '@commander-js/extra-typings'
 import { CommandError, type Exit } from './command-error.ts'
 import type { Terminal } from './terminal.ts'

@@ -1,3 +1,4 @@
+/** Writes to a terminal, a pipe or a file, and asks the person in front of it. */
 import { randomInt } from 'node:crypto'
 import { createInterface } from 'node:readline/promises'
 import { addAbortSignal } from 'node:stream'

@@ -1,3 +1,4 @@
+/** `sluice top`: the busiest callers, as they are now. */
 import { sleep } from '../core/runtime/sleep.ts'
 import { integer } from '../http/config/values.ts'
 import { formatDuration, formatNumber, formatPercent } from './format.ts'

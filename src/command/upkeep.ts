@@ -1,3 +1,4 @@
+/** `sluice expire` and `sluice delete`: upkeep of many keys, in small batches. */
 import { Option } from '@commander-js/extra-typings'
 import { formatWindow } from '../core/model/limits.ts'
 import { formatNumber } from './format.ts'

@@ -1,3 +1,4 @@
+/** Loads the configuration of a Worker outside of it, without its secrets. */
 import { readCalendarLimits } from '../core/options/calendar.ts'
 import { type Config, type Environment, loadConfig } from '../http/config/load-config.ts'
 import { STORE_KINDS } from '../http/config/store-kinds.ts'

@@ -1,3 +1,4 @@
+/** Builds the charges of an identity that a program names. */
 import { ALGORITHMS, holdsSlots } from '../core/algorithms/algorithm-table.ts'
 import { type Charge, formatKey } from '../core/model/charge.ts'
 import type { Policy } from '../core/model/policy.ts'

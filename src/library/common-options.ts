@@ -1,3 +1,4 @@
+/** Options that limiters and middleware share. */
 import type { LeaseSize } from '../core/engine/stages/leases.ts'
 import type { OnStoreError } from '../core/model/policy.ts'
 import { type Check, checkMethods, checkNow, checkText } from '../core/options/check-options.ts'

@@ -1,3 +1,4 @@
+/** Decisions as a limiter returns them. */
 import type { EngineDecision } from '../core/engine/engine.ts'
 import {
   type Degradation,

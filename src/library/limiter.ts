@@ -1,3 +1,4 @@
+/** Limits inside a program: `createLimiter`. */
 import { ALGORITHMS, holdsSlots } from '../core/algorithms/algorithm-table.ts'
 import { Engine, type EngineDecision } from '../core/engine/engine.ts'
 import { withLeases } from '../core/engine/stages/leases.ts'

@@ -1,3 +1,4 @@
+/** Policies of a limiter, and a function for each algorithm. */
 import { ALGORITHM_NAMES, type AlgorithmName, LIMITS_EXPECTED } from '../core/model/limits.ts'
 import { ON_STORE_ERROR, type OnStoreError, POLICY_MODES, type Policy, type PolicyMode } from '../core/model/policy.ts'
 import { readCalendarLimits } from '../core/options/calendar.ts'

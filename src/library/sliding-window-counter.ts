@@ -1,3 +1,4 @@
+/** Counts events in a sliding window, and refuses none. */
 import type { StoreCharge } from '../core/model/charge.ts'
 import { DURATION_EXPECTED, parseDuration } from '../core/model/limits.ts'
 import type { Store } from '../core/model/store.ts'

@@ -1,3 +1,4 @@
+/** Stores for limiters and middleware. */
 import { withHashSlots } from '../core/engine/stages/hash-slots.ts'
 import type { AlgorithmName } from '../core/model/limits.ts'
 import type { Policy } from '../core/model/policy.ts'

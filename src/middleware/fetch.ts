@@ -1,3 +1,4 @@
+/** Middleware for handlers of `fetch`. */
 import { checkFunction } from '../core/options/check-options.ts'
 import { OptionError } from '../core/options/option-error.ts'
 import type { RateLimit } from './middleware.ts'

@@ -1,3 +1,4 @@
+/** Middleware for Hono. */
 import type { Context, Env, MiddlewareHandler } from 'hono'
 import type { RateLimit } from './middleware.ts'
 import type { SharedOptions } from './options.ts'

@@ -1,3 +1,4 @@
+/** Composes the limiter of a middleware from its options. */
 import { createEarlyRefusals } from '../core/engine/stages/early-refusals.ts'
 import { type LimitStatus, toLimitStatus, type Verdict } from '../core/model/verdict.ts'
 import { composeLimiter } from '../http/request/request-limiter.ts'

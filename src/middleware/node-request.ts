@@ -1,3 +1,4 @@
+/** A request of Node, as it is decided. */
 import { Buffer } from 'node:buffer'
 import type { IncomingMessage } from 'node:http'
 import type { Http2ServerRequest } from 'node:http2'

@@ -1,3 +1,4 @@
+/** The options of a middleware, and their checks. */
 import * as v from 'valibot'
 import { withLeases } from '../core/engine/stages/leases.ts'
 import { isFoldable, type Reading } from '../core/model/identity-source.ts'

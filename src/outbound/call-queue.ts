@@ -1,3 +1,4 @@
+/** Calls that wait, in order of priority and time. */
 import { PRIORITIES, type Priority } from '../core/model/policy.ts'
 
 interface QueuedCall {

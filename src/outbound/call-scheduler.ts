@@ -1,3 +1,4 @@
+/** Starts the calls of a tenant as its limits allow. */
 import { checkSignal } from '../core/options/check-options.ts'
 import { CallQueue } from './call-queue.ts'
 import type { Clock } from './clock.ts'

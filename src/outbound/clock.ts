@@ -1,3 +1,4 @@
+/** The clock of outbound calls. */
 import { MAX_TIMER_MS } from '../core/runtime/sleep.ts'
 
 /** The time of `outbound()` and `throttle()`. */

@@ -1,3 +1,4 @@
+/** Remembers the limits that servers report. */
 import { MAX_WINDOW_MS } from '../core/model/limits.ts'
 import { MAX_LIMITS, type ServerLimit } from './server-limit.ts'
 

@@ -1,3 +1,4 @@
+/** The options of outbound calls, and their checks. */
 import { PRIORITIES, type Priority } from '../core/model/policy.ts'
 import {
   type Check,

@@ -1,3 +1,4 @@
+/** A `fetch` that keeps to limits, and a function that does. */
 import { formatKey } from '../core/model/charge.ts'
 import { checkFunction, checkOptions } from '../core/options/check-options.ts'
 import { createDigest } from '../core/runtime/digest.ts'

@@ -94,6 +94,12 @@ test.each([
   expect(found).toEqual([])
 })
 
+test('each file opens with a sentence that says what it is for', () => {
+  const isOpened = (file: string) => /^(?:#!.*\n)?\/\*\*/.test(readFileSync(join(ROOT, file), 'utf8'))
+  const own = [...FILES, ...TOOLS].filter((file) => /^(?:src|bench|tools)\/(?!.*errors-page).*\.ts$/.test(file))
+  expect(own.filter((file) => !isOpened(file))).toEqual([])
+})
+
 test('no function of a test is named for what it is a part of', () => {
   const found = TESTS.flatMap((file) =>
     functionsIn(readFileSync(join(ROOT, file), 'utf8'))

@@ -1,3 +1,4 @@
+/** Explains which policies apply to a request, and who counts as its caller. */
 import { formatSource } from '../../core/model/identity-source.ts'
 import { formatWindow } from '../../core/model/limits.ts'
 import type { Priority, RequestPolicy } from '../../core/model/policy.ts'

@@ -1,3 +1,4 @@
+/** Findings of `sluice check`: a severity, a code, a text and a place. */
 import type { Location } from '../settings/locate.ts'
 
 /** `error`: the Worker would refuse to start, or does not get what the file holds. `warning`: surely a mistake. `note`: worth knowing. */

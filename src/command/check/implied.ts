@@ -1,3 +1,4 @@
+/** Finds limits that never refuse anything. */
 import { ALGORITHMS } from '../../core/algorithms/algorithm-table.ts'
 import { countsEveryRequest, type Limit } from '../../core/model/limits.ts'
 import type { Pattern, RequestPolicy } from '../../core/model/policy.ts'

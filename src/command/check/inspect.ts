@@ -1,3 +1,4 @@
+/** Inspects a whole configuration: all settings, then what the policies mean together. */
 import type { OptionError } from '../../core/options/option-error.ts'
 import { findProblems } from '../../http/config/all-problems.ts'
 import { countEdits, VARIABLES } from '../../http/config/variables.ts'

@@ -1,3 +1,4 @@
+/** Finds policies that are valid, each by itself, and wrong together. */
 import { isInBody } from '../../core/model/identity-source.ts'
 import { countsEveryRequest } from '../../core/model/limits.ts'
 import type { Pattern, Priority, RequestPolicy } from '../../core/model/policy.ts'

@@ -1,3 +1,4 @@
+/** Finds mistakes in a configuration file that Wrangler accepts. */
 import { ALGORITHMS } from '../../core/algorithms/algorithm-table.ts'
 import type { Config } from '../../http/config/load-config.ts'
 import { findMeantVariable, SECRETS, VARIABLES } from '../../http/config/variables.ts'

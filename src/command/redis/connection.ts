@@ -1,3 +1,4 @@
+/** Connects to Redis as a configuration says: over REST, over TCP, or to a cluster. */
 import { Redis } from '@upstash/redis'
 import * as v from 'valibot'
 import { StoreError } from '../../core/model/store.ts'

@@ -1,3 +1,4 @@
+/** Names the place of a setting, for messages. */
 import type { RequestPolicy } from '../../core/model/policy.ts'
 import { readDeployedTables } from '../../gateway/rules/rule-policies.ts'
 import type { DevVars, Settings } from './settings.ts'

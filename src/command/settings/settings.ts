@@ -1,3 +1,4 @@
+/** Collects the variables of a configuration from Wrangler's file, from .dev.vars and from the shell. */
 import { existsSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
 import { parse } from 'dotenv'

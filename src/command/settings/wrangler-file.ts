@@ -1,3 +1,4 @@
+/** Reads Wrangler's file, in TOML or JSON, with the places of its settings. */
 import { getNodeValue, type Node, type ParseError, parseTree, printParseErrorCode } from 'jsonc-parser'
 import { type AST, getStaticTOMLValue, parseTOML, ParseError as TomlError } from 'toml-eslint-parser'
 import { CommandError } from '../command-error.ts'

@@ -1,3 +1,4 @@
+/** Reads lines of access logs: Common, Combined and JSON. */
 import { isIP } from 'node:net'
 import { CommandError } from '../command-error.ts'
 

@@ -1,3 +1,4 @@
+/** Makes a request of a line of a log. */
 import type { IdentitySource } from '../../core/model/identity-source.ts'
 import type { ReceivedRequest } from '../../http/request/received-request.ts'
 import type { LogEntry } from './log-line.ts'

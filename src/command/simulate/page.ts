@@ -1,3 +1,4 @@
+/** Writes the page of a simulation. */
 import { lstatSync, statSync } from 'node:fs'
 import { rm, writeFile } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'

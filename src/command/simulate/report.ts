@@ -1,3 +1,4 @@
+/** Prints what a simulation has found. */
 import { formatDuration } from '../format.ts'
 import type { Row, Terminal } from '../terminal.ts'
 import type { Simulation } from './simulation.ts'

@@ -1,3 +1,4 @@
+/** Decides the requests of a log in order of their time, without a clock. */
 import { createHistogram } from 'node:perf_hooks'
 import { holdsSlots } from '../../core/algorithms/algorithm-table.ts'
 import type { LeaseSize } from '../../core/engine/stages/leases.ts'

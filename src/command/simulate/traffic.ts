@@ -1,3 +1,4 @@
+/** Makes up traffic of a shape, for a simulation without a log. */
 import { parseDuration } from '../../core/model/limits.ts'
 import { CommandError } from '../command-error.ts'
 import type { Batch } from './log-files.ts'

@@ -1,3 +1,4 @@
+/** Simulates several values of one setting on the same requests. */
 import { ALGORITHMS, holdsSlots } from '../../core/algorithms/algorithm-table.ts'
 import type { LeaseSize } from '../../core/engine/stages/leases.ts'
 import { ALGORITHM_NAMES, type AlgorithmName, formatWindow } from '../../core/model/limits.ts'

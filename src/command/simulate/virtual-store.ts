@@ -1,3 +1,4 @@
+/** A store in virtual time that counts the calls and commands a real one would bill. */
 import { Engine } from '../../core/engine/engine.ts'
 import { type LeaseSize, withLeases } from '../../core/engine/stages/leases.ts'
 import type { Decision, DecisionRequest, StoreCharge } from '../../core/model/charge.ts'

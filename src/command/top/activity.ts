@@ -1,3 +1,4 @@
+/** Reads from two looks at a key how busy it is. */
 import { ALGORITHMS } from '../../core/algorithms/algorithm-table.ts'
 import type { RequestPolicy } from '../../core/model/policy.ts'
 import type { LimitUsage, readUsage } from '../../gateway/callers/caller-charges.ts'

@@ -1,3 +1,4 @@
+/** Watches the keys of Redis by SCAN, a few pages at a time. */
 import { ALGORITHMS } from '../../core/algorithms/algorithm-table.ts'
 import type { RequestCharge } from '../../core/model/charge.ts'
 import type { RequestPolicy } from '../../core/model/policy.ts'

@@ -1,4 +1,4 @@
-/** What upkeep and `top` do with the keys of a database, whoever made them. */
+/** Reads and changes the keys of a database for upkeep and `top`, whoever made them. */
 import { isUtf8 } from 'node:buffer'
 import { KEY_LOCKING, SHEBANG_UNKNOWN } from '../../core/store/redis/redis-calls.ts'
 import { CommandError } from '../command-error.ts'

@@ -1,3 +1,4 @@
+/** An algorithm: pure functions of a state, a charge and a time. */
 import type { LimitState, StoreCharge } from '../model/charge.ts'
 import type { Limit } from '../model/limits.ts'
 

@@ -1,3 +1,4 @@
+/** Applies a later change of a charge to a state: slots that are released, costs that are settled. */
 import type { StoreCharge } from '../model/charge.ts'
 import type { Commit } from './algorithm.ts'
 import { ALGORITHMS } from './algorithm-table.ts'

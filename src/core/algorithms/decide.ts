@@ -1,3 +1,4 @@
+/** Twin of `lua/decide.lua`: evaluates all charges of a request, then commits all or none. */
 import type { Decision, DecisionRequest, LimitState, StoreCharge } from '../model/charge.ts'
 import { COUNTS } from '../model/limits.ts'
 import type { MutableLimitState, PenaltyState } from './algorithm.ts'

@@ -1,3 +1,4 @@
+/** Twins of `lua/sliding-window.lua` and `lua/sorted-set.lua`: exact logs of admissions. */
 import type { StoreCharge } from '../model/charge.ts'
 import type { Algorithm } from './algorithm.ts'
 import { roundUpToSeconds, WindowLog } from './window-log.ts'

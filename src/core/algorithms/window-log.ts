@@ -1,3 +1,8 @@
+/**
+ * An exact log of admissions that answers in logarithmic time. Each entry holds all units ever admitted up to it, so
+ * the usage of any window is the difference of two entries, however many lie between them. Entries are in a ring of
+ * numbers, found by doubling steps from where the longest window began last.
+ */
 import type { Limit } from '../model/limits.ts'
 import type { MutableLimitState, PenaltyState } from './algorithm.ts'
 

@@ -1,3 +1,4 @@
+/** Decides charges in a store as long as it answers, and without it while it does not. */
 import { holdsSlots } from '../algorithms/algorithm-table.ts'
 import type { Charge, Decision, DecisionRequest, StoreCharge } from '../model/charge.ts'
 import { type Adjustment, type Store, StoreError } from '../model/store.ts'

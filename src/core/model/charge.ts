@@ -1,3 +1,4 @@
+/** A charge, a decision over charges, and the key of a charge. */
 import type { AlgorithmName, Counts, Limit, PenaltySettings } from './limits.ts'
 import type { Policy, PolicyMode, RequestPolicy } from './policy.ts'
 

@@ -1,3 +1,4 @@
+/** Everything that policies can count by, as one table. */
 import { listNames } from '../runtime/names.ts'
 
 /** The value of an identity source in one request. */

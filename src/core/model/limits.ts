@@ -1,3 +1,4 @@
+/** Limits, and how they are written. */
 export const ALGORITHM_NAMES = [
   'sliding-window',
   'token-bucket',
@@ -41,7 +42,7 @@ interface CountsEntry {
   readonly unit: { readonly noun: string; readonly inHeaders: string } | undefined
 }
 
-/** What a policy may count. */
+/** Everything that a policy may count. */
 export const COUNTS = {
   requests: { needsNewIdentity: false, isChargedLater: false, unit: undefined },
   'new-identities': { needsNewIdentity: true, isChargedLater: false, unit: undefined },

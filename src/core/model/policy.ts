@@ -1,3 +1,4 @@
+/** A policy, and a policy for requests. */
 import type { IdentitySource } from './identity-source.ts'
 import type { AlgorithmName, Counts, Limit, PenaltySettings } from './limits.ts'
 

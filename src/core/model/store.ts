@@ -1,3 +1,4 @@
+/** The interface of every store, and its error. */
 import type { CallContext } from '../runtime/call-context.ts'
 import type { Log } from '../runtime/log.ts'
 import type { Decision, DecisionRequest, StoreCharge } from './charge.ts'

@@ -1,3 +1,4 @@
+/** Verdicts about requests, and the limits that they report. */
 import type { Charge, Decision, LimitState } from './charge.ts'
 import type { Limit } from './limits.ts'
 import type { Policy, PolicyLimit, RequestPolicy } from './policy.ts'

@@ -1,3 +1,4 @@
+/** Checks options of code, which JavaScript does not check by their types. */
 import { describeUnknown, OptionError, parseKeys, type TextRule } from './option-error.ts'
 
 /** Throws `OptionError` for a wrong value. */

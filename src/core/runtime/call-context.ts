@@ -1,3 +1,4 @@
+/** The context of a call: deadlines of the request that makes it, and work that outlives the response. */
 export interface CallContext {
   /** Lets work continue after the response. Failures are logged. */
   waitUntil(work: Promise<unknown>): void

@@ -1,3 +1,4 @@
+/** Makes digests of identities, so that keys and logs hold none. */
 import { hmac } from '@noble/hashes/hmac.js'
 import { sha256 } from '@noble/hashes/sha2.js'
 import type { Hash } from '@noble/hashes/utils.js'

@@ -1,3 +1,4 @@
+/** Waits for a time or for work, and gives up when it is told to. */
 import { createSteadyClock } from './steady-clock.ts'
 
 /** Longer timers fire at once. */

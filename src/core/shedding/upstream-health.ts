@@ -1,3 +1,4 @@
+/** Watches how the upstream answers, and says which requests to shed. */
 import type { Priority } from '../model/policy.ts'
 import { createSteadyClock } from '../runtime/steady-clock.ts'
 import { type LoadSignals, ShedLevel, TICK_MS, updateAverage } from './shed-level.ts'

@@ -1,3 +1,4 @@
+/** Everything that a kind of store opens: limits, documents and statistics. */
 import type { Store } from '../model/store.ts'
 import type { StatisticsStore } from './counters.ts'
 import type { DocumentStore } from './documents.ts'

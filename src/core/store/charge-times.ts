@@ -1,3 +1,4 @@
+/** Remembers when charges were made by the clock of the place that made them. */
 import { Lru } from '../runtime/lru.ts'
 
 /** Charges whose own time is remembered. */

@@ -1,3 +1,4 @@
+/** The interface of a store of statistics, and the merging of sketches of frequent names. */
 export type Resolution = 'minute' | 'hour'
 
 export const PERIOD_MS: Readonly<Record<Resolution, number>> = { minute: 60_000, hour: 3_600_000 }

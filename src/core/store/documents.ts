@@ -1,3 +1,4 @@
+/** The interface of a store of versioned documents, for rules and the audit log. */
 import { sleep } from '../runtime/sleep.ts'
 
 export interface VersionId {

@@ -1,3 +1,4 @@
+/** How a caller or the target of a rule is written in a body. */
 import * as v from 'valibot'
 import {
   CALLER_KIND_NAMES,

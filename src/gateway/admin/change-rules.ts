@@ -1,3 +1,4 @@
+/** Changes rules for an operator: checks, writes, and notes who did it. */
 import * as v from 'valibot'
 import { HIDDEN, OptionError } from '../../core/options/option-error.ts'
 import { MAX_DOCUMENT_BYTES, updateDocument } from '../../core/store/documents.ts'

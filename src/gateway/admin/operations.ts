@@ -1,3 +1,4 @@
+/** Lists the operations of the admin API. */
 import type { Operation } from './operation.ts'
 import { diff, policies, push, validate } from './operations/policies.ts'
 import { allow, block, override, rules } from './operations/rules.ts'

@@ -1,3 +1,4 @@
+/** Recognizes operators, by a token or by a session. */
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { Digest } from '../../core/runtime/digest.ts'
 import type { Log } from '../../core/runtime/log.ts'

@@ -1,3 +1,4 @@
+/** Writes the OpenAPI document of an API. */
 import { toJsonSchema } from '@valibot/to-json-schema'
 import type * as v from 'valibot'
 import manifest from '../../../package.json' with { type: 'json' }

@@ -1,3 +1,4 @@
+/** The Hono app: refuses what cannot be read in one way only, decides the rest, and forwards what is admitted. */
 import type { ExecutionContext } from 'hono'
 import { HonoBase as Hono } from 'hono/hono-base'
 import { LinearRouter } from 'hono/router/linear-router'

@@ -1,3 +1,4 @@
+/** Responses that the gateway makes by itself when a request is wrong or the upstream fails. */
 import { IncomingRequest, RequestHeaders } from '../../http/response/incoming-request.ts'
 import {
   createProblem,

@@ -1,3 +1,4 @@
+/** Reports whether the store answers. */
 import manifest from '../../../package.json' with { type: 'json' }
 import type { Engine } from '../../core/engine/engine.ts'
 import type { Store } from '../../core/model/store.ts'

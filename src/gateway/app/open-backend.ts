@@ -1,3 +1,4 @@
+/** Opens the store of a configuration, by its kind. */
 import { consoleLog } from '../../core/runtime/log.ts'
 import type { Backend } from '../../core/store/backend.ts'
 import type { ObjectNamespace } from '../../core/store/durable-object/objects.ts'

@@ -1,3 +1,4 @@
+/** Forwards admitted requests to the upstream. */
 import { type Deadlines, TOO_LATE } from '../../core/runtime/call-context.ts'
 import { createLoader } from '../../core/runtime/create-loader.ts'
 import { createDigest } from '../../core/runtime/digest.ts'

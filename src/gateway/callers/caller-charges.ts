@@ -1,3 +1,4 @@
+/** Finds the charges of a caller whom an operator has named. */
 import { ALGORITHMS } from '../../core/algorithms/algorithm-table.ts'
 import { formatKey, type RequestCharge } from '../../core/model/charge.ts'
 import {

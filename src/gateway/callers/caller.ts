@@ -1,3 +1,4 @@
+/** Makes a request of what an operator knows of a caller. */
 import { isIP } from 'node:net'
 import { type PairKind, parsePointer } from '../../core/model/identity-source.ts'
 import { type Claims, findClaim } from '../../http/request/identity/claims.ts'

@@ -1,3 +1,4 @@
+/** Decides requests that a proxy asks about before it forwards them. */
 import * as v from 'valibot'
 import type { CallContext } from '../../core/runtime/call-context.ts'
 import type { Config } from '../../http/config/load-config.ts'

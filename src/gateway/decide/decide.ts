@@ -1,3 +1,4 @@
+/** Decides charges that other programs ask for. */
 import * as v from 'valibot'
 import { holdsSlots } from '../../core/algorithms/algorithm-table.ts'
 import { countsNewIdentities } from '../../core/algorithms/decide.ts'

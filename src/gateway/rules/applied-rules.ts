@@ -1,4 +1,4 @@
-/** What a version of the rules means for requests: the policies with their limiter, and an index of the entries. */
+/** Applies a version of the rules to requests: the policies with their limiter, and an index of the entries. */
 import type { RequestPolicy } from '../../core/model/policy.ts'
 import type { Blocked } from '../../core/model/verdict.ts'
 import type { Log } from '../../core/runtime/log.ts'

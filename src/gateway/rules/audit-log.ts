@@ -1,3 +1,4 @@
+/** Records changes that concern single callers. */
 import { StoreError } from '../../core/model/store.ts'
 import {
   type DocumentStore,

@@ -1,3 +1,4 @@
+/** The rule set as it is stored, and its checks. */
 import * as v from 'valibot'
 import { formatSource } from '../../core/model/identity-source.ts'
 import { OptionError } from '../../core/options/option-error.ts'

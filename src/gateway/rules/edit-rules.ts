@@ -1,3 +1,4 @@
+/** Edits the stored rules, unless another edit came first. */
 import type { DocumentStore, Revision, StoredDocument } from '../../core/store/documents.ts'
 import { isOver, parseRules, type Rules } from './document.ts'
 import { formatTargetKey, type RuleTarget } from './target.ts'

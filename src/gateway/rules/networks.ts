@@ -1,3 +1,4 @@
+/** Networks in one spelling, and which of them hold an address. */
 import { formatIpv6, readIpv6Groups } from '../../http/request/identity/address.ts'
 
 export const NETWORK_EXPECTED =

@@ -1,3 +1,4 @@
+/** Opens the rules of a gateway, in its store. */
 import { StoreError } from '../../core/model/store.ts'
 import type { Log } from '../../core/runtime/log.ts'
 import type { Backend } from '../../core/store/backend.ts'

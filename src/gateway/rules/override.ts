@@ -1,3 +1,4 @@
+/** Applies overrides to policies. */
 import { ALGORITHMS } from '../../core/algorithms/algorithm-table.ts'
 import type { RequestCharge, StoreCharge } from '../../core/model/charge.ts'
 import type { Limit } from '../../core/model/limits.ts'

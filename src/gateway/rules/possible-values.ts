@@ -1,3 +1,8 @@
+/**
+ * Finds all values that some API may read from an ambiguous request. A caller who is blocked must not get in by sending
+ * its key in a way that only the API understands: so a block applies if any reading of the request is the blocked one,
+ * while limits count an ambiguous request as having no identity.
+ */
 import type { IdentitySource, Reading } from '../../core/model/identity-source.ts'
 import { readAuthorization } from '../../http/request/identity/authorization.ts'
 import { findSignedToken, SIGNED_TOKEN } from '../../http/request/identity/claims.ts'

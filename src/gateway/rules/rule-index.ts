@@ -1,3 +1,8 @@
+/**
+ * Finds the rules that match a request, in time that does not grow with their number. Rules by digest, value, network,
+ * country and network operator each have an index of their own; a request is looked up in those that have any rules,
+ * and only for identities that some rule names.
+ */
 import type { RequestCharge } from '../../core/model/charge.ts'
 import { formatSource, type IdentitySource, isInBody, isShared } from '../../core/model/identity-source.ts'
 import type { Blocked } from '../../core/model/verdict.ts'

@@ -1,3 +1,4 @@
+/** Reads the policies of a rule set, and compares them with others. */
 import type { RequestPolicy } from '../../core/model/policy.ts'
 import { readCalendarLimits } from '../../core/options/calendar.ts'
 import { OptionError } from '../../core/options/option-error.ts'

@@ -1,3 +1,4 @@
+/** Whom a rule is about. */
 import {
   CALLER_KIND_NAMES,
   formatKinds,

@@ -1,3 +1,4 @@
+/** Finds rules by a part of a value. */
 interface Group<T> {
   readonly before: number
   readonly after: number

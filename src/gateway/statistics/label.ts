@@ -1,3 +1,4 @@
+/** Reads the name by which people know a caller. */
 import type { IdentitySource, Reading } from '../../core/model/identity-source.ts'
 import type { CallContext } from '../../core/runtime/call-context.ts'
 import type { ClaimReader } from '../../http/request/identity/claims.ts'

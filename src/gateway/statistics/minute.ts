@@ -1,3 +1,4 @@
+/** Counts the requests of one minute. */
 import { type Period, SKETCH_CAPACITY } from '../../core/store/counters.ts'
 import type { Observed } from '../../http/response/exchange.ts'
 import { COUNT_NAMES, EVERYWHERE, REFUSED_CALLERS } from './metrics.ts'

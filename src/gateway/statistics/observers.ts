@@ -1,3 +1,4 @@
+/** Logs refusals, and writes requests to Analytics Engine. */
 import type { Log } from '../../core/runtime/log.ts'
 import type { ReceivedRequest } from '../../http/request/received-request.ts'
 import type { Observed, Observer } from '../../http/response/exchange.ts'

@@ -1,3 +1,4 @@
+/** Opens what observes requests, as a configuration says. */
 import type { Log } from '../../core/runtime/log.ts'
 import { sleep } from '../../core/runtime/sleep.ts'
 import type { StatisticsStore } from '../../core/store/counters.ts'

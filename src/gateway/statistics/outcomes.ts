@@ -1,3 +1,4 @@
+/** The outcomes by which requests are counted. */
 import type { RequestPolicy } from '../../core/model/policy.ts'
 import type { Degradation, ReportedLimit, Verdict } from '../../core/model/verdict.ts'
 import type { Observed } from '../../http/response/exchange.ts'

@@ -1,3 +1,4 @@
+/** Counts what happens in this isolate, and sends it to the store. */
 import type { MirrorCount, MirrorWatch } from '../../core/engine/stages/mirror.ts'
 import { decorate, type StageWatch } from '../../core/engine/stages/stage.ts'
 import { type Store, StoreError } from '../../core/model/store.ts'

@@ -1,3 +1,4 @@
+/** Counts the most frequent names in bounded space. */
 import { type Sketch, truncateSketch } from '../../core/store/counters.ts'
 
 interface Item {

@@ -1,3 +1,4 @@
+/** Finds all mistakes of a configuration, not only the first. */
 import * as v from 'valibot'
 import { readCalendarLimits } from '../../core/options/calendar.ts'
 import { NAME, OptionError } from '../../core/options/option-error.ts'

@@ -1,3 +1,4 @@
+/** Reads the configuration of a gateway from its variables. */
 import * as v from 'valibot'
 import type { IdentitySource } from '../../core/model/identity-source.ts'
 import type { RequestPolicy } from '../../core/model/policy.ts'

@@ -1,3 +1,4 @@
+/** Makes policies of their tables, and checks what they mean together. */
 import * as v from 'valibot'
 import { ALGORITHMS, holdsSlots } from '../../core/algorithms/algorithm-table.ts'
 import { countsNewIdentities } from '../../core/algorithms/decide.ts'

@@ -1,3 +1,4 @@
+/** Builds the charge of a policy for a request. */
 import { ALGORITHMS, holdsSlots } from '../../core/algorithms/algorithm-table.ts'
 import { countsNewIdentities } from '../../core/algorithms/decide.ts'
 import { formatKey, formatPlanName, type RequestCharge } from '../../core/model/charge.ts'

@@ -1,3 +1,4 @@
+/** A request as it is decided, wherever it comes from. */
 import type { CallContext } from '../../core/runtime/call-context.ts'
 import type { RequestPath } from './target.ts'
 

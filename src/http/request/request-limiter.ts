@@ -1,3 +1,4 @@
+/** Decides requests: policies, priority, identities, one decision, a verdict. */
 import { holdsSlots } from '../../core/algorithms/algorithm-table.ts'
 import { isChargedLater } from '../../core/algorithms/decide.ts'
 import { Engine, type EngineDecision, type EngineOptions, isCharged } from '../../core/engine/engine.ts'

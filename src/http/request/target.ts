@@ -1,3 +1,4 @@
+/** Reads the target of a request, and where APIs may disagree about its path. */
 import { TextLru } from '../../core/runtime/lru.ts'
 import { canonicalizePath } from './policy/canonical-path.ts'
 

@@ -1,3 +1,4 @@
+/** Follows a request to its response: observers, and the consequences of the head of the response. */
 import { logFailure } from '../../core/model/store.ts'
 import type { Admitted, Verdict } from '../../core/model/verdict.ts'
 import { type CallContext, Deadlines } from '../../core/runtime/call-context.ts'

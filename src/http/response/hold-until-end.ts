@@ -1,3 +1,4 @@
+/** Holds slots until a response or a WebSocket has ended. */
 import type { SlotHold } from '../../core/model/verdict.ts'
 import { type CallContext, Deadlines } from '../../core/runtime/call-context.ts'
 import type { Exchange } from '../request/received-request.ts'

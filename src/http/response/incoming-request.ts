@@ -1,3 +1,4 @@
+/** A request of the runtime, read as seldom as possible. */
 import type { AbortableRequest } from './exchange.ts'
 
 /** The limit of Apache and Tomcat: each header costs time to copy. */

@@ -1,3 +1,4 @@
+/** Problems: error responses for people and programs (RFC 9457). */
 import type { NoTarget } from '../request/target.ts'
 
 /** The type of problems where no page explains them (RFC 9457 §4.2.1). */

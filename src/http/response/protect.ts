@@ -1,3 +1,4 @@
+/** Takes a request to its response: decides it, has it answered, and sets headers. */
 import type { Admitted, Verdict } from '../../core/model/verdict.ts'
 import type { UpstreamHealth } from '../../core/shedding/upstream-health.ts'
 import type { Exchange } from '../request/received-request.ts'

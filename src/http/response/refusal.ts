@@ -1,3 +1,4 @@
+/** Makes the response of a refusal. */
 import { holdsSlots } from '../../core/algorithms/algorithm-table.ts'
 import { describeSource, formatSource, type IdentitySource } from '../../core/model/identity-source.ts'
 import { COUNTS, formatWindow } from '../../core/model/limits.ts'

@@ -1,3 +1,4 @@
+/** Stops calls to a store that keeps failing. */
 import { type Store, StoreError } from '../../model/store.ts'
 import { createLoader } from '../../runtime/create-loader.ts'
 import type { Log } from '../../runtime/log.ts'

@@ -1,3 +1,4 @@
+/** Makes one store of a Redis Cluster, whose calls may have keys of one hash slot only. */
 import type { Decision, DecisionRequest, StoreCharge } from '../../model/charge.ts'
 import { type Store, StoreError } from '../../model/store.ts'
 import { type CallContext, Deadlines, TOO_LATE } from '../../runtime/call-context.ts'

@@ -223,7 +223,7 @@ class Leasing {
     }
   }
 
-  /** Of a crowded identity, refusals and failures alike are repeated for a pause, or its isolates would call too often. */
+  /** Refusals and failures of a crowded identity are repeated for a pause, or its isolates would call too often. */
   #createRepeated({ request, account, terms }: LeasingCaller, outcome: RepeatedOutcome['outcome'], sentAtMs: number) {
     const { statuses, now } = this.#parts
     const pauseMs = findPauseMs(findRoom(request.charges, statuses), account.pace, terms)

@@ -1,3 +1,4 @@
+/** Keeps slots whose release has failed, until the store takes them back. */
 import { findLifetimeMs } from '../../algorithms/concurrency.ts'
 import type { StoreCharge } from '../../model/charge.ts'
 import { type Release, type Store, StoreError } from '../../model/store.ts'

@@ -1,3 +1,4 @@
+/** Helpers that the stages around a store share. */
 import type { Decision, DecisionRequest, StoreCharge } from '../../model/charge.ts'
 import type { Store } from '../../model/store.ts'
 import type { CallContext } from '../../runtime/call-context.ts'

@@ -1,4 +1,4 @@
-/** What an isolate knows of the keys that it has charged lately, by the replies of the store. */
+/** The status of the keys that an isolate has charged lately, by the replies of the store. */
 import { wasSkipped } from '../../algorithms/decide.ts'
 import type { Decision, DecisionRequest, LimitState, StoreCharge } from '../../model/charge.ts'
 import { Lru } from '../../runtime/lru.ts'

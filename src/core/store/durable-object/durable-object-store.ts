@@ -1,3 +1,4 @@
+/** Decides charges in Durable Objects, one for each key: sends the messages of a negotiation, and gives up in time. */
 import type { Correction } from '../../algorithms/corrections.ts'
 import type { Decision, DecisionRequest, StoreCharge } from '../../model/charge.ts'
 import { type Adjustment, type Release, type Store, StoreError } from '../../model/store.ts'

@@ -1,3 +1,9 @@
+/**
+ * One key's limits inside a Durable Object. A decision over several objects charges each of them in advance; the object
+ * keeps such a charge open until it hears whether the whole was granted. If it hears nothing, it asks the other
+ * objects, its siblings: what none of them granted is taken back. So no crash and no lost message leaves a limit
+ * exceeded, nor a unit charged for nothing.
+ */
 import type { Commit } from '../../algorithms/algorithm.ts'
 import { applyCorrection } from '../../algorithms/corrections.ts'
 import { countWanted, detectsNewIdentities, type Evaluation, evaluateCharge } from '../../algorithms/decide.ts'

@@ -1,3 +1,4 @@
+/** The Durable Object: runs one machine on its storage, one call after the other, and its alarm. */
 import { waitAtMost } from '../../runtime/sleep.ts'
 import { createSteadyClock } from '../../runtime/steady-clock.ts'
 import { type LimitMachine, openMachine } from './limit-machine.ts'

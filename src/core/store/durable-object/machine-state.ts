@@ -1,4 +1,4 @@
-/** What an object knows of its key, in memory, and how it keeps the state of an algorithm. */
+/** The knowledge that an object has of its key, in memory, and how it keeps the state of an algorithm. */
 
 import type { Commit, PenaltyState } from '../../algorithms/algorithm.ts'
 import type { HeldSlot } from '../../algorithms/concurrency.ts'

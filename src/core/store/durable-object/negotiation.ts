@@ -1,3 +1,7 @@
+/**
+ * One decision over several objects, as its decider sees it: every object votes and charges in advance, then is told
+ * how many permits stay. New identities take a second round, since only the first one finds them.
+ */
 import {
   countGranted,
   countsNewIdentities,

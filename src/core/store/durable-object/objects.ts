@@ -1,3 +1,4 @@
+/** The messages between the store and its objects. */
 import type { Correction } from '../../algorithms/corrections.ts'
 import type { Evaluation } from '../../algorithms/decide.ts'
 import type { DecisionRequest, StoreCharge } from '../../model/charge.ts'

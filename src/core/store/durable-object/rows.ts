@@ -1,3 +1,4 @@
+/** The rows in which an object keeps its state, and lists that are too long for one row. */
 import type { WindowLog } from '../../algorithms/window-log.ts'
 import { hasTable, type ObjectDatabase, select } from './objects.ts'
 

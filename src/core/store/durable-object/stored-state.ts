@@ -1,4 +1,4 @@
-/** What an object knows, as its rows hold it. */
+/** Reads and writes the state of an object in its rows. */
 
 import type { AlgorithmState } from '../../algorithms/algorithm-table.ts'
 import { fixedWindow, quota } from '../../algorithms/counted-windows.ts'

@@ -1,3 +1,4 @@
+/** States by key that expire, in bounded memory. */
 import type { States } from '../../algorithms/decide.ts'
 
 /** New identities cannot fill an isolate (128 MB) beyond this. */

@@ -1,3 +1,4 @@
+/** Decides charges in this process's memory. */
 import { applyCorrection, type Correction } from '../../algorithms/corrections.ts'
 import { decide } from '../../algorithms/decide.ts'
 import type { Decision, DecisionRequest, StoreCharge } from '../../model/charge.ts'

@@ -1,3 +1,4 @@
+/** Documents and statistics in this process's memory. */
 import {
   addFlush,
   type CounterValues,

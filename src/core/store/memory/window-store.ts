@@ -1,3 +1,4 @@
+/** Decides by one sliding window in memory with as little work as possible. */
 import { subtract } from '../../algorithms/decide.ts'
 import { findLongestMs } from '../../algorithms/sliding-window.ts'
 import { WindowLog } from '../../algorithms/window-log.ts'

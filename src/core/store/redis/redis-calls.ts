@@ -1,3 +1,4 @@
+/** Calls scripts in Redis: once each, in time, and without a secret in an error. */
 import { StoreError } from '../../model/store.ts'
 import { Deadlines, TOO_LATE } from '../../runtime/call-context.ts'
 import { createSha1 } from '../../runtime/hash.ts'

@@ -1,3 +1,7 @@
+/**
+ * Joins the chunks of Lua that the configured algorithms need into one script, and encodes charges for it. Nothing is
+ * interpolated: a charge travels as keys and arguments.
+ */
 import { ALGORITHMS, holdsSlots } from '../../algorithms/algorithm-table.ts'
 import type { Decision, DecisionRequest, LimitState, StoreCharge } from '../../model/charge.ts'
 import { ALGORITHM_NAMES, type AlgorithmName, type PenaltySettings } from '../../model/limits.ts'

@@ -1,3 +1,4 @@
+/** Adapts clients of Redis over TCP. */
 import type { RedisClient } from './client.ts'
 
 interface ConnectionEvents {

@@ -1,3 +1,4 @@
+/** Opens a database at Upstash, over REST. */
 import { Redis } from '@upstash/redis/cloudflare'
 import type { Backend } from '../backend.ts'
 import { adaptUpstash, type RedisClient, UPSTASH_OPTIONS } from './client.ts'

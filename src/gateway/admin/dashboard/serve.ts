@@ -1,3 +1,4 @@
+/** Serves the dashboard and its sessions. */
 import * as v from 'valibot'
 import { createProblemResponse } from '../../../http/response/problem.ts'
 import { type AdminAuth, CROSS_ORIGIN, END_OF_SESSION, isSameOrigin } from '../../api/auth.ts'

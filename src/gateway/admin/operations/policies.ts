@@ -1,3 +1,4 @@
+/** Operations on policies: the active ones, checks, differences, pushes. */
 import * as v from 'valibot'
 import { holdsSlots } from '../../../core/algorithms/algorithm-table.ts'
 import { formatSource } from '../../../core/model/identity-source.ts'

@@ -1,3 +1,4 @@
+/** Operations on rules: blocks, allows and overrides. */
 import * as v from 'valibot'
 import { DURATION_EXPECTED, parseDuration } from '../../../core/model/limits.ts'
 import { OptionError } from '../../../core/options/option-error.ts'

@@ -1,3 +1,4 @@
+/** Operations on statistics: totals, and the history of a caller. */
 import * as v from 'valibot'
 import { CALLER_KIND_NAMES, isShared } from '../../../core/model/identity-source.ts'
 import { KEPT_MS, PERIOD_MS, type Resolution } from '../../../core/store/counters.ts'

@@ -1,3 +1,4 @@
+/** The operation that reports the state of this isolate. */
 import type * as v from 'valibot'
 import * as answers from '../answers.ts'
 import { type AdminContext, defineOperation } from '../operation.ts'

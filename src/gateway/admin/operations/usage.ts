@@ -1,3 +1,4 @@
+/** Operations on counts: what a caller has used, and how to delete it. */
 import * as v from 'valibot'
 import type { RequestCharge } from '../../../core/model/charge.ts'
 import { isShared } from '../../../core/model/identity-source.ts'

@@ -1,3 +1,4 @@
+/** Operations on versions of the rules: their list, and a rollback. */
 import * as v from 'valibot'
 import { OptionError } from '../../../core/options/option-error.ts'
 import { KEPT_VERSIONS, NO_DOCUMENT, type StoredDocument } from '../../../core/store/documents.ts'

@@ -1,3 +1,4 @@
+/** Reads the address of a caller, and its network. */
 import type { ReceivedRequest } from '../received-request.ts'
 
 const UNKNOWN = 'unknown'

@@ -1,3 +1,4 @@
+/** Reads the credential of a request in one spelling. */
 import type { Reading } from '../../../core/model/identity-source.ts'
 import { AMBIGUOUS, MAX_CHARACTERS, NONE } from './reading.ts'
 

@@ -1,3 +1,4 @@
+/** Reads forms and JSON from a body, as far as all APIs agree on what they say. */
 import type { Reading } from '../../../core/model/identity-source.ts'
 import { waitAtMost } from '../../../core/runtime/sleep.ts'
 import { foldCase } from '../policy/canonical-path.ts'

@@ -1,3 +1,4 @@
+/** Reads claims of verified tokens. */
 import type { Reading } from '../../../core/model/identity-source.ts'
 import type { CallContext } from '../../../core/runtime/call-context.ts'
 import { findMember, NONE } from './reading.ts'

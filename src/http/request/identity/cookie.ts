@@ -1,3 +1,4 @@
+/** Reads a cookie, if all parsers read the same. */
 import type { Reading } from '../../../core/model/identity-source.ts'
 import { canonicalizeCredential } from './authorization.ts'
 import { AMBIGUOUS, findSpellings, MAX_CHARACTERS, NONE, readText } from './reading.ts'

@@ -1,3 +1,4 @@
+/** Makes spellings of a value alike. */
 import { type IdentitySource, isFoldable, type Reading } from '../../../core/model/identity-source.ts'
 import { NONE } from './reading.ts'
 

@@ -1,3 +1,4 @@
+/** Reads the identity of a request for the sources of a policy. */
 import { formatSource, type IdentitySource, type Reading } from '../../../core/model/identity-source.ts'
 import type { MissingIdentity } from '../../../core/model/policy.ts'
 import { createLoader } from '../../../core/runtime/create-loader.ts'

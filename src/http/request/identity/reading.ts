@@ -1,3 +1,4 @@
+/** Readings of a request: a value, none, or one that is ambiguous. */
 import type { Reading } from '../../../core/model/identity-source.ts'
 
 export const NONE = { kind: 'none' } as const satisfies Reading

@@ -1,3 +1,4 @@
+/** Matches methods and paths against patterns. */
 import type { Pattern } from '../../../core/model/policy.ts'
 import { canonicalizePattern, foldCase } from './canonical-path.ts'
 

@@ -1,3 +1,4 @@
+/** Finds the policies that match a request in any reading of its method and path. */
 import {
   type Pattern,
   type PolicyMode,

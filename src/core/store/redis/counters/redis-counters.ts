@@ -1,3 +1,4 @@
+/** Statistics in Redis. */
 import {
   addFlush,
   addTo,

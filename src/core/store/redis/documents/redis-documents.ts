@@ -1,3 +1,4 @@
+/** Versioned documents in Redis. */
 import {
   cutNote,
   type DocumentStore,

@@ -1,3 +1,4 @@
+/** Fetches the keys that verify tokens, and keeps them. */
 import type { CompactJWSHeaderParameters, CryptoKey, JWK } from 'jose'
 import type { CallContext } from '../../../../core/runtime/call-context.ts'
 import type { Log } from '../../../../core/runtime/log.ts'
