@@ -1,11 +1,15 @@
-/** Watches how the upstream answers, and says which requests to shed. */
+/** Watches the upstream as this isolate sees it, by networks of which a few cannot bring about that others are shed. */
 import type { Priority } from '../model/policy.ts'
+import { drawNumber } from '../runtime/random.ts'
 import { createSteadyClock } from '../runtime/steady-clock.ts'
 import { type LoadSignals, ShedLevel, TICK_MS, updateAverage } from './shed-level.ts'
 
 const CELLS = 64
-/** Fewer cells than this signal nothing: two callers must not cause the requests of a third to be shed. */
-const MIN_AGREEING = 3
+/**
+ * Fewer cells than this signal nothing. While few networks are known, half of the cells would be a few attackers: twenty
+ * networks must not cause the requests of others to be shed, however little the others send.
+ */
+const MIN_AGREEING = 21
 /** Weights of each response in the averages of a cell. */
 const OVERLOAD_WEIGHT = 1 / 4
 const LATENCY_WEIGHT = 1 / 2
@@ -49,6 +53,9 @@ export class UpstreamHealth {
   /** Fraction of a request that is still to be shed, by priority, so that shares do not depend on chance. */
   readonly #carry: Record<Priority, number> = { critical: 0, default: 0, sheddable: 0 }
   readonly #cells: readonly Cell[] = Array.from({ length: CELLS }, createCell)
+  /** Drawn with the first request: Workers have no randomness while they start. */
+  #seed: number | undefined
+  readonly #drawSeed: () => number
   #tick = 0
   #tickStartMs = 0
   /** Answers of this tick, and those of them that signalled overload. */
@@ -58,9 +65,13 @@ export class UpstreamHealth {
   #received = 0
   #demand = 0
 
-  /** @param now milliseconds of a clock that is never set ahead */
-  constructor(now: () => number) {
+  /**
+   * @param now milliseconds of a clock that is never set ahead
+   * @param drawSeed draws a secret of 53 bits: nobody can choose networks so that each is in a cell of its own
+   */
+  constructor(now: () => number, drawSeed: () => number = drawNumber) {
     this.#now = createSteadyClock(now)
+    this.#drawSeed = drawSeed
   }
 
   /** 0 (nothing is shed) to 2 (everything but critical). */
@@ -85,7 +96,8 @@ export class UpstreamHealth {
    */
   begin(caller: string): (isOverload: boolean) => void {
     const startMs = this.#advance()
-    const cell = this.#cells[hashNetwork(readNetwork(caller)) % CELLS] as Cell
+    this.#seed ??= this.#drawSeed()
+    const cell = this.#cells[hashNetwork(readNetwork(caller), this.#seed) % CELLS] as Cell
     count(cell, startMs)
     if (cell.inFlight++ === 0) cell.silentSinceMs = startMs
     this.#received++
@@ -154,11 +166,17 @@ function readNetwork(caller: string): string {
   return caller.split(':', 3).join(':')
 }
 
-/** FNV-1a: a network has one cell, whatever its name is. */
-function hashNetwork(network: string): number {
-  let hash = 0x811c9dc5
+/**
+ * FNV-1a that begins with 32 bits of the seed, mixed with the others as MurmurHash3 ends: a network has one cell, whatever
+ * its name is.
+ */
+export function hashNetwork(network: string, seed: number): number {
+  let hash = 0x811c9dc5 ^ seed
   for (let index = 0; index < network.length; index++) {
     hash = Math.imul(hash ^ network.charCodeAt(index), 0x01000193)
   }
+  hash ^= seed / 2 ** 32
+  hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b)
+  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35)
   return (hash ^ (hash >>> 16)) >>> 0
 }

@@ -5,6 +5,8 @@ import { seededRandom } from '../../../tools/seeded-random.ts'
 import { SimulatedUpstream, Timeline } from './upstream-model.ts'
 
 const SECOND = 1_000
+/** Of the hash of networks. */
+const SEED = 3
 const WELL_UNTIL_MS = 30 * SECOND
 const DEGRADED_UNTIL_MS = 330 * SECOND
 const END_MS = 700 * SECOND
@@ -32,7 +34,10 @@ function simulate(isShedding: boolean, { seed = 1, endMs = END_MS } = {}) {
     serviceMs: SERVICE_MS,
     queueLimit: 100,
   })
-  const health = new UpstreamHealth(() => timeline.nowMs)
+  const health = new UpstreamHealth(
+    () => timeline.nowMs,
+    () => SEED,
+  )
   const outcomes: Outcome[] = []
   const levels: { atMs: number; level: number }[] = []
   const random = seededRandom(seed)
@@ -116,12 +121,15 @@ test('UpstreamHealth: it falls back gradually when the upstream is well again', 
 
 test('UpstreamHealth: traffic of one class comes back when the upstream is well, though all of it was shed', () => {
   let nowMs = 0
-  const health = new UpstreamHealth(() => nowMs)
+  const health = new UpstreamHealth(
+    () => nowMs,
+    () => SEED,
+  )
   const shedIn = (seconds: number, isOverload: boolean) => {
     let shed = 0
     for (const endMs = nowMs + seconds * SECOND; nowMs < endMs; nowMs += 10) {
       if (health.sheds('default')) shed++
-      else health.begin(`caller ${nowMs % 7}`)(isOverload)
+      else health.begin(`caller ${(nowMs / 10) % CALLERS}`)(isOverload)
     }
     return shed
   }
@@ -140,7 +148,10 @@ function simulateDemand(
   endMs: number,
 ) {
   const timeline = new Timeline()
-  const health = new UpstreamHealth(() => timeline.nowMs)
+  const health = new UpstreamHealth(
+    () => timeline.nowMs,
+    () => SEED,
+  )
   const random = seededRandom(1)
   const seconds = Array.from({ length: endMs / SECOND }, () => ({ shed: 0, level: 0 }))
   let count = 0
@@ -227,11 +238,15 @@ test.each([20, 1, 0.2])(
 
 test('UpstreamHealth: a clock that steps back freezes nothing', () => {
   let nowMs = 3_600 * SECOND
-  const health = new UpstreamHealth(() => nowMs)
-  for (let at = 0; at < 2_000; at++, nowMs += 10) if (!health.sheds('default')) health.begin(`c${at % 7}`)(at > 500)
+  const health = new UpstreamHealth(
+    () => nowMs,
+    () => SEED,
+  )
+  for (let at = 0; at < 2_000; at++, nowMs += 10)
+    if (!health.sheds('default')) health.begin(`c${at % CALLERS}`)(at > 500)
   expect(health.level).toBeGreaterThan(1.9)
   nowMs -= 3_600 * SECOND
-  for (let at = 0; at < 20_000; at++, nowMs += 10) if (!health.sheds('default')) health.begin(`c${at % 7}`)(false)
+  for (let at = 0; at < 20_000; at++, nowMs += 10) if (!health.sheds('default')) health.begin(`c${at % CALLERS}`)(false)
   expect(health.level).toBe(0)
 })
 
@@ -279,7 +294,10 @@ function simulateAttack(
   { overloadedUntilMs = 0, endMs = 60 * SECOND } = {},
 ) {
   const timeline = new Timeline()
-  const health = new UpstreamHealth(() => timeline.nowMs)
+  const health = new UpstreamHealth(
+    () => timeline.nowMs,
+    () => SEED,
+  )
   const random = seededRandom(1)
   const levels: { atMs: number; level: number }[] = []
   let [requested, shed] = [0, 0]
