@@ -99,7 +99,9 @@ export async function createHandler(
   const proxy = config.rewritesLocation
     ? (await import('./app/rewrite-locations.ts')).rewriteLocations(forward, config)
     : forward
-  const create = config.corsOrigins ? (await import('./app/cors.ts')).withCors(createApp, limiter) : createApp
+  const create = config.corsOrigins
+    ? (await import('./app/cors.ts')).withCors(createApp, limiter, rulesEngine)
+    : createApp
   const app = create({
     ...{ config, limiter, health, holdUntilEnd, observer, proxy, readHealth, routes, operators, now, log },
   })

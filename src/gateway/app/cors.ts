@@ -4,17 +4,20 @@
  */
 
 import type { RequestPolicy } from '../../core/model/policy.ts'
-import { type Exchange, readMethods } from '../../http/request/received-request.ts'
+import { readParameter } from '../../http/request/identity/reading.ts'
+import { type Exchange, type ReceivedRequest, readMethods } from '../../http/request/received-request.ts'
 import type { RequestLimiter } from '../../http/request/request-limiter.ts'
 import { isSynthetic } from '../../http/response/exchange.ts'
 import { HEADER_FORMATS } from '../../http/response/rate-limit-headers.ts'
 import type { RouteHandler } from '../api/route.ts'
+import type { LiveRulesEngine } from '../rules/live-rules-engine.ts'
 import type { App, AppOptions } from './app.ts'
 
 /** Creates apps that answer pages of the configured origins so that they can read it. */
 export function withCors(
   createApp: (options: AppOptions) => App,
   limiter: Pick<RequestLimiter, 'decide' | 'findCharges' | 'decideCharges'>,
+  rulesEngine: Pick<LiveRulesEngine, 'readActivePolicies'> | undefined,
 ): (options: Omit<AppOptions, 'limiter'>) => App {
   return (options) => {
     const { config, proxy, routes, operators } = options
@@ -29,10 +32,13 @@ export function withCors(
       return origins.has(origin) ? origin : origins.has('*') ? '*' : undefined
     }
 
-    /** No browser sends credentials, a body or another method with it; whatever does is counted. */
-    function isPreflight({ request, path }: Exchange): boolean {
+    /**
+     * No browser sends credentials, a body or another method with it; whatever does is counted, and so is what names a
+     * caller, a plan or a cost.
+     */
+    async function isPreflight({ request, path, context }: Exchange): Promise<boolean> {
       const { method, headers, body } = request
-      return (
+      const mayBe =
         method === 'OPTIONS' &&
         headers.has('Access-Control-Request-Method') &&
         findAllowed(headers.get('Origin')) !== undefined &&
@@ -42,7 +48,9 @@ export function withCors(
         (body === null || headers.get('Content-Length') === '0') &&
         path.ambiguity === undefined &&
         readMethods(request, ['OPTIONS']).isCertain
-      )
+      if (!mayBe) return false
+      const { policies } = (await rulesEngine?.readActivePolicies(context)) ?? config
+      return !policies.some((policy) => isNamedTo(policy, request))
     }
 
     const markForeign =
@@ -56,7 +64,7 @@ export function withCors(
       ...options,
       limiter: {
         async decide(exchange, decideOptions) {
-          if (!isPreflight(exchange)) return limiter.decide(exchange, decideOptions)
+          if (!(await isPreflight(exchange))) return limiter.decide(exchange, decideOptions)
           const found = await limiter.findCharges(exchange, { ...decideOptions, skips: isForOthers })
           if (!('outcome' in found)) return limiter.decideCharges(found, exchange.context)
           // The page could not read why it is shed, as it can of the request that follows.
@@ -98,4 +106,14 @@ export function withCors(
 /** Only policies that name the method count preflights. */
 function isForOthers({ match }: RequestPolicy): boolean {
   return !match?.some(({ method }) => method === 'OPTIONS')
+}
+
+/** Tests that a request has what a policy counts by, takes a plan from, or reads a cost from, in its headers or its query. */
+function isNamedTo({ by, plans, cost }: RequestPolicy, { headers, url }: ReceivedRequest): boolean {
+  const { search } = new URL(url)
+  const sources = [...by, ...(plans ? [plans.source] : []), ...(cost.kind === 'header' ? [cost] : [])]
+  return sources.some((source) => {
+    if (source.kind === 'header') return headers.has(source.name)
+    return source.kind === 'query' && readParameter(search.slice(1), source.name).kind !== 'none'
+  })
 }
