@@ -2,22 +2,36 @@
  * Claims of a client about its address, its user, its route and the requested URL cannot be checked: they are replaced,
  * not continued. Because of some of these headers, an upstream would serve another path than the one that policies
  * matched, skip checks of its own (CVE-2025-29927), or take the client for another one. `Proxy` becomes HTTP_PROXY in CGI
- * (CVE-2016-5385). Proxies form names by the same few patterns, so the pattern goes by prefix and kind. Ordinary clients
- * send `X-HTTP-Method…` and `X-Middleware-Prefetch`.
+ * (CVE-2016-5385). Proxies form names by the same few words, so the patterns go by words, and by the prefixes of products
+ * that log users in. No list can be complete.
  */
 const CLAIM = new RegExp(
   [
-    '^(?:x-)?(?:forwarded|original-|rewrite-|envoy-|proxy|http-(?!method)|middleware-(?!prefetch$)|invoke-|matched-path|accel-|sendfile-|(?:url-)?scheme$|script-name|wl-|consumer-(?:custom|group|id|user))',
-    '^(?:x-host|cf-worker|front-end-https$)',
-    '(?:^|-)(?:request|override)-ur[il]$',
+    // Proxies, and frameworks that rewrite.
+    'forwarded|(?:^|-)(?:original(?:ly)?|rewrit(?:e|ten)|claims?|proxied)(?:-|$)',
+    '^(?:x-)?(?:envoy-|proxy|http-(?!method)|middleware-(?!prefetch$)|invoke-|matched-path|now-route|accel-|sendfile-|wl-)',
+    '^(?:x-)?(?:arr|waws|appservice|iisnode|nginx|appengine|apigateway|akamai|l5d)-|^x-amzn-(?:request|lambda)-context$',
+    '^(?:x-)?(?:host|host-override|disguised-host|was-default-hostname)$(?<!^host$)|^(?:cf-worker|front-end-https)$',
+    '^(?:fastly-(?:ff|client|ssl)|cloudfront-(?:viewer|is)-|x-vercel-ip-)',
+    // URLs and paths, also as CGI names them.
+    '(?:^|-)(?:base|destination|document|http|override|request|unencoded)-?(?:ur[il]|path)$',
+    '^(?:x-)?(?:(?:url-)?scheme$|script-(?:file)?name|(?:orig-)?path-(?:info|translated)|document-root|query-string|server-(?:addr|name|port)$|auth-type|gateway-interface|(?:context|ingress|replaced|servlet)-path$)',
+    // Addresses.
     '(?:^|-|client|real|remote|socket|source|user)ip(?:v?[46])?$',
-    '(?:^|-)(?:client|ip|peer|source)-?(?:addr(?:ess)?|host|port)$',
+    '(?:^|-)(?:client|external|ip|peer|real|remote|source|viewer)-?(?:addr(?:ess)?|host|port)$',
+    // Users, but for those that clients of a database or an API name, and storages keep.
+    '(?<!^x|^as|^api|^helicone|-impersonate|^impersonate|-runas|-switch|-select|-trino|-presto|-clickhouse|-hasura)-user(?!-?agent|-project)',
     '^(?:x-)?(?:real|remote|webauth|authenticated|auth-request|userinfo|ssl)(?:-|$)',
-    '(?:^|-)(?:auth|logon|sso)-?user(?:name)?$',
+    '(?:^|-)(?:auth|logon|sso)-?user(?:name)?$|^x-auth-(?:groups|roles|subject)$',
+    '^(?:x-)?(?:authentik|cas|eppn|mellon|oidc|saml|shib|tailscale|vouch|webseal)(?:-|$)|^(?:iv|oam|sm)-|^x-ms-token-',
+    '^x-(?:token-subject|jwt-assertion|anonymous-consumer|credential-identifier|consumer-(?:custom|group|id))',
     '-(?:authenticated|client-principal|iap|mtls|oidc)(?:-|$)',
-    '(?:^|-)client-?(?:cert|dn|ssl|tls|verify)',
+    '(?:^|-)client-?(?:cert|dn|ssl|tls|verify)|(?:^|-)(?:tls-client|(?:issuer|subject)-?dn)(?:-|$)',
   ].join('|'),
 )
+
+/** Storages keep whatever a client names so. */
+const METADATA = /^x-(?:account|amz|container|goog|ms|object)-meta-/
 
 export const SECRET_FIELD = 'sluice-secret'
 
@@ -35,7 +49,8 @@ export const canPass: IsPassed = (name) => FORM.test(name) && !HOP_BY_HOP.has(na
 
 /** Creates the test for headers to forward. @param claims those forwarded although they are claims, in lower case */
 export function createPassedTest(claims: readonly string[]): IsPassed {
-  return (name) => canPass(name) && (name === 'cf-connecting-ip' || claims.includes(name) || !CLAIM.test(name))
+  return (name) =>
+    canPass(name) && (name === 'cf-connecting-ip' || claims.includes(name) || METADATA.test(name) || !CLAIM.test(name))
 }
 
 const OF_RESPONSES = ['proxy-authenticate', 'proxy-connection']
