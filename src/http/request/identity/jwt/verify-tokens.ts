@@ -14,6 +14,9 @@ const ALGORITHMS: Readonly<Record<JwtKeys['kind'], readonly string[]>> = {
   secret: ['HS256', 'HS384', 'HS512'],
 }
 
+/** A stranger's token must not cost a check by each key of a large set. Issuers with more keys name them in their tokens. */
+const MAX_KEYS_TRIED = 8
+
 const TOLERANCE_MS = 30_000
 /** A token is then verified again: its key may have been withdrawn. */
 const CACHED_MS = 10 * 60_000
@@ -62,10 +65,15 @@ export async function loadTokenVerifier(
     return verified.then((claims) => (claims ? findClaim(claims, path) : AMBIGUOUS))
   }
 
-  /** Tries each key that a token may mean: its header need not name one (RFC 7515 §4.1.4). @throws the error if none fits */
+  /**
+   * Tries the first keys of the token's algorithm: its header need not name one (RFC 7515 §4.1.4).
+   * @throws the error if none fits
+   */
   async function verifyByAny(token: string, error: unknown, timed: JWTVerifyOptions) {
     if (!(error instanceof jose.errors.JWKSMultipleMatchingKeys)) throw error
+    let tried = 0
     for await (const key of error) {
+      if (++tried > MAX_KEYS_TRIED) break
       const verified = await jwtVerify(token, key, timed).catch(() => undefined)
       if (verified) return verified
     }
