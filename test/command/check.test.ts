@@ -45,6 +45,24 @@ describe('a bad file is reported with its place', () => {
   })
 })
 
+test.each([
+  [40, () => '/a', false],
+  [41, () => '/a', true],
+  [100, (at: number) => `/a, /b${at}`, true],
+  [100, (at: number) => `/b${at}`, false],
+])(
+  '%d policies by parameters and cookies for one request are too many, or not: %s',
+  async (count, findPath, isNoted) => {
+    const policies = Array.from({ length: count }, (_, at) => {
+      return { name: `p${at}`, limits: '1/1s', by: at % 2 ? `query:q${at}` : `cookie:c${at}`, match: findPath(at) }
+    })
+    const vars = { UPSTREAM_URL: 'https://api.acme.test', POLICIES: policies }
+    const directory = await directoryOf({ 'wrangler.json': JSON.stringify({ vars }) })
+    const findings = await findingsOf(join(directory, 'wrangler.json'))
+    expect(findings.some((finding) => finding.includes('[many-readers]'))).toBe(isNoted)
+  },
+)
+
 test.each(['stdout', 'stderr'] as const)(
   'sluice check ends with its own code though nobody reads its %s',
   async (unread) => {

@@ -12,6 +12,8 @@ import type { Finding } from './finding.ts'
 import { covers, findImplied, formatPattern } from './implied.ts'
 
 const MIN_SHARE = 0.1
+/** Each reads 8 KB of a query or of cookies, if a request has them, in 0.2 ms. Workers have 10 ms on the free plan. */
+const MAX_READERS = 40
 
 /** Finds mistakes in the combination of policies, each of which must be valid. */
 export function* findPolicyMistakes(config: Config, settings: Settings): Iterable<Finding> {
@@ -20,6 +22,7 @@ export function* findPolicyMistakes(config: Config, settings: Settings): Iterabl
   yield* findImplied(config, settings)
   for (const policy of config.policies) yield* findReserveMistakes(policy, config, settings)
   for (const policy of config.policies) yield* findAmbiguousBodies(policy, settings)
+  yield* findManyReaders(config, settings)
   yield* findClaimMistakes(config, settings)
 }
 
@@ -101,6 +104,20 @@ function* findAmbiguousBodies(policy: RequestPolicy, settings: Settings): Iterab
   const hint =
     'anonymous = "deny", the default with form: and json:, refuses padded and multipart bodies, and repeated names.'
   yield { code: 'ambiguous-body', message, hint, at: locatePolicy(settings, policy, 'anonymous') }
+}
+
+function* findManyReaders({ policies }: Config, settings: Settings): Iterable<Finding> {
+  const isReader = ({ by, limits }: RequestPolicy) =>
+    limits.length > 0 && by.some(({ kind }) => kind === 'query' || kind === 'cookie')
+  const readers = policies.filter(isReader)
+  if (readers.length <= MAX_READERS) return
+  const patterns = readers.flatMap(({ match }) => match ?? [EVERY_REQUEST])
+  const together = patterns.map((pattern) => readers.filter((other) => appliesTo(other, pattern)))
+  const last = together.find(({ length }) => length > MAX_READERS)?.at(MAX_READERS)
+  if (!last) return
+  const message = `more than ${MAX_READERS} policies for one request count by query: or cookie:, and to read a long one takes 10 ms`
+  const hint = 'Give them patterns that do not overlap, or count by a header.'
+  yield { code: 'many-readers', message, hint, at: locatePolicy(settings, last, 'by') }
 }
 
 function* findClaimMistakes({ jwt }: Config, settings: Settings): Iterable<Finding> {
