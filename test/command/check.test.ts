@@ -58,7 +58,7 @@ test.each([
     })
     const vars = { UPSTREAM_URL: 'https://api.acme.test', POLICIES: policies }
     const directory = await directoryOf({ 'wrangler.json': JSON.stringify({ vars }) })
-    const findings = await findingsOf(join(directory, 'wrangler.json'))
+    const findings = await findFindings(join(directory, 'wrangler.json'))
     expect(findings.some((finding) => finding.includes('[many-readers]'))).toBe(isNoted)
   },
 )

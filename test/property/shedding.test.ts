@@ -72,7 +72,7 @@ test('UpstreamHealth: twenty networks have nothing shed at any rate of the other
   )
 })
 
-/** As many networks as asked for, no two in one cell by this seed. */
+/** Networks of which no two are in one cell by this seed. */
 function chooseNetworks(count: number, seed: number): string[] {
   const chosen = new Map<number, string>()
   for (let index = 0; chosen.size < count; index++) {
