@@ -3,6 +3,7 @@
 import { holdsSlots } from '../core/algorithms/algorithm-table.ts'
 import { consoleLog, throttle } from '../core/runtime/log.ts'
 import type { Backend } from '../core/store/backend.ts'
+import { MemoryStore, readLatestMs } from '../core/store/memory/memory-store.ts'
 import { type Config, type Environment, isBinding, loadConfig, type Service } from '../http/config/load-config.ts'
 import { isRefusedEarly } from '../http/request/charge-builder.ts'
 import { composeLimiter } from '../http/request/request-limiter.ts'
@@ -44,8 +45,8 @@ export async function createHandler(
     : undefined
 
   // Stores
-  const backend = open?.(config, now) ?? (await openBackend[config.store](config, env, now))
-  const mirror = config.storeMirror && (await openBackend[config.storeMirror](config, env, now))
+  const backend = open?.(config, readLatestMs) ?? (await openBackend[config.store](config, env, readLatestMs))
+  const mirror = config.storeMirror && (await openBackend[config.storeMirror](config, env, readLatestMs))
 
   // Statistics
   const analytics = isBinding<AnalyticsEngineDataset>(env.ANALYTICS, 'writeDataPoint') ? env.ANALYTICS : undefined
@@ -70,7 +71,19 @@ export async function createHandler(
   const isEarly = rules !== undefined || config.decideToken !== undefined || policies.some(isRefusedEarly)
   const repeats = isEarly ? (await import('../core/engine/stages/early-refusals.ts')).createEarlyRefusals : 'certain'
   const leases = config.leases ? (await import('../core/engine/stages/leases.ts')).withLeases(config.leases) : undefined
-  const composed = composeLimiter({ ...config, store, now, log, repeats, leases, watch: recorder, readClaim, health })
+  const composed = composeLimiter({
+    ...config,
+    store,
+    fallback: new MemoryStore(readLatestMs),
+    now,
+    readSteadyMs: () => performance.now(),
+    log,
+    repeats,
+    leases,
+    watch: recorder,
+    readClaim,
+    health,
+  })
   const rulesEngine = rules
     ? await (await import('./rules/open-rules.ts')).openRules({
         ...{ rules, config, env, backend, mirror, composed, readClaim, now, log },

@@ -19,6 +19,7 @@ import { type CallContext, Deadlines } from '../core/runtime/call-context.ts'
 import { consoleLog, throttle } from '../core/runtime/log.ts'
 import { sleep, waitAtMost } from '../core/runtime/sleep.ts'
 import { createSteadyClock } from '../core/runtime/steady-clock.ts'
+import { MemoryStore, readLatestMs } from '../core/store/memory/memory-store.ts'
 import { WindowStore } from '../core/store/memory/window-store.ts'
 import { ChargeBuilder, type Identities, MAX_CHARACTERS } from './charge-builder.ts'
 import { COUNT_CHECKS, type LimitingOptions } from './common-options.ts'
@@ -180,7 +181,12 @@ class PolicyLimiter implements Limiter {
 
   constructor(options: LimiterOptions) {
     checkOptions('createLimiter', options, CHECKS)
-    const { now = () => Date.now(), store = memoryStore({ now }), onStoreError = 'local', leases = 'off' } = options
+    const {
+      now = () => Date.now(),
+      store = memoryStore({ now: options.now }),
+      onStoreError = 'local',
+      leases = 'off',
+    } = options
     const { keyPrefix = 'sluice', identitySecret, localShare = 1, waitUntil: keepAlive = () => {} } = options
     const { refusalCache = store.isRemote, circuitBreaker = store.isRemote } = options
     this.#now = now
@@ -208,7 +214,9 @@ class PolicyLimiter implements Limiter {
     }
     this.#engine = new Engine({
       store: opened,
+      fallback: new MemoryStore(options.now ?? readLatestMs),
       now,
+      readSteadyMs: options.now ? undefined : () => performance.now(),
       log,
       storeTimeoutMs: store.timeoutMs,
       leases: leases === 'off' ? undefined : withLeases(leases),

@@ -6,6 +6,7 @@ import type { Store } from '../core/model/store.ts'
 import { type Check, checkInteger, checkNames, checkNow, checkOptions } from '../core/options/check-options.ts'
 import { OptionError } from '../core/options/option-error.ts'
 import { ExpiringStates } from '../core/store/memory/expiring-states.ts'
+import { readLatestMs } from '../core/store/memory/memory-store.ts'
 import { WindowStore } from '../core/store/memory/window-store.ts'
 import type { RedisClient } from '../core/store/redis/client.ts'
 import { adaptUpstash, type UpstashRedis } from '../core/store/redis/client.ts'
@@ -52,7 +53,7 @@ const MEMORY_CHECKS: Readonly<Record<keyof MemoryStoreOptions, Check>> = {
  */
 export function memoryStore(options: MemoryStoreOptions = {}): LimiterStore {
   checkOptions('memoryStore', options, MEMORY_CHECKS, 'memoryStore.')
-  const { now = () => Date.now(), maxKeys } = options
+  const { now = readLatestMs, maxKeys } = options
   const store = new WindowStore(now, new ExpiringStates(maxKeys))
   return { isRemote: false, timeoutMs: Number.POSITIVE_INFINITY, open: () => store }
 }

@@ -67,10 +67,21 @@ export class MemoryStore implements Store {
 
   /** Sets the states to now. @returns microseconds */
   #advance(): number {
-    const nowUs = Math.round(this.now() * 1000)
-    this.states.advanceTo(Math.floor(nowUs / 1000))
-    return nowUs
+    const clockMs = this.now()
+    const nowMs = Math.floor(clockMs)
+    this.states.advanceTo(nowMs)
+    // A part of a millisecond stays one, so that dates are rounded up and the time down, whatever the clock shows.
+    const partUs = clockMs === nowMs ? 0 : Math.min(999, Math.max(1, Math.round((clockMs - nowMs) * 1000)))
+    return nowMs * 1000 + partUs
   }
+}
+
+/**
+ * Reads the latest that it may be while `Date.now()` shows a millisecond: dates are thus rounded up, and leave no window
+ * early.
+ */
+export function readLatestMs(): number {
+  return Date.now() + 0.999
 }
 
 /** @param now milliseconds since the Unix epoch */
