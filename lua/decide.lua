@@ -111,7 +111,8 @@ for i = 1, #KEYS do
     -- It refuses nothing, and is charged nothing.
     for limit = from, to - 1, 2 do
       local left = #reply + 1
-      reply[left], reply[left + 1], reply[left + 2] = ARGV[limit] + 0, ARGV[limit + 1] + 0, 0
+      -- A limit by the calendar is followed by the ends of its windows.
+      reply[left], reply[left + 1], reply[left + 2] = ARGV[limit]:match('%d+') + 0, ARGV[limit + 1] + 0, 0
     end
   end
   evaluations[i] = { fits = fits, state = state, algorithm = algorithm, cost = cost, from = reported + 1, to = #reply }

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { StoreCharge } from '../../src/core/model/charge.ts'
-import { createCharge, remainingIn, take } from '../support/charges.ts'
+import { openCalendar } from '../../src/core/options/calendar.ts'
+import { chargeOf, remainingIn, take } from '../support/charges.ts'
 import { STORES } from '../support/stores.ts'
 
 const caller = () => createCharge('sliding-window', [{ limit: 5, windowMs: 60_000 }])
@@ -15,6 +16,16 @@ describe.each(Object.entries(STORES))('%s', (_name, createSubject) => {
     // It does not hold for one that is known: of it, such a decision knows nothing.
     expect(remainingIn(await store.decide(take([known, cap])))).toEqual([3, 3])
     expect(remainingIn(await store.decide(take([caller(), cap])))).toEqual([4, 1])
+  })
+
+  test('a quota by the calendar for new identities is not charged for one that is known', async () => {
+    const { store } = createSubject()
+    const calendar = openCalendar('year', 'UTC', 1)
+    const windowMs = 366 * 86_400_000
+    const known = caller()
+    const cap = chargeOf('quota', [{ limit: 3, windowMs, calendar }], { counts: 'new-identities' })
+    expect(remainingIn(await store.decide(take([known, cap])))).toEqual([4, 2])
+    expect(remainingIn(await store.decide(take([known, cap])))).toEqual([3, 3])
   })
 
   test('it refuses new identities beyond its limit, and leaves nothing of them behind', async () => {
