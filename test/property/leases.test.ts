@@ -29,6 +29,8 @@ type Step =
   | { readonly kind: 'late'; readonly point: number; readonly beforeEndPercent: number; readonly percent: number }
   /** The clock of a point of presence jumps, back by more than what has gone by since that point last read it. */
   | { readonly kind: 'jump'; readonly point: number; readonly percent: number }
+  /** The clock of a point of presence is set back by a part of what has gone by since that point last read it. */
+  | { readonly kind: 'set back'; readonly point: number; readonly percent: number }
 
 /** Shares of the shortest window: within a lease, until it ends, and until what it was counted for has gone. */
 const share = fc.oneof(
@@ -68,6 +70,14 @@ const anyStep: fc.Arbitrary<Step> = fc.oneof(
   },
   // All that are on their way.
   { weight: 10, arbitrary: fc.constant({ kind: 'settle' as const }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      kind: fc.constant('set back' as const),
+      point: fc.nat(POINTS - 1),
+      percent: fc.integer({ min: 1, max: 99 }),
+    }),
+  },
 )
 
 const LEASABLE = ALGORITHM_NAMES.filter((name) => ALGORITHMS[name].lease !== undefined)
@@ -154,6 +164,7 @@ class Network extends Calls {
         repeats: 'none',
         leases: withLeases(size),
         now,
+        readSteadyMs: () => this.#showAt(clock.speed),
         timeoutMs: Number.POSITIVE_INFINITY,
       })
     })
@@ -164,6 +175,14 @@ class Network extends Calls {
     const clock = this.#clocks[point]
     if (!clock || clock.shownMs === 0) return
     clock.aheadMs = byMs < 0 ? clock.shownMs + byMs - this.#showAt(clock.speed) : clock.aheadMs + byMs
+  }
+
+  /** Its next reading shows no step: only this share of the time since its last one has gone by, it seems. */
+  setBack(point: number, percent: number): void {
+    const clock = this.#clocks[point]
+    if (!clock || clock.shownMs === 0) return
+    const idleMs = Math.max(0, this.#showAt(clock.speed) + clock.aheadMs - clock.shownMs)
+    clock.aheadMs -= Math.floor((percent * idleMs) / 100)
   }
 
   #showAt(speed: number): number {
@@ -244,6 +263,9 @@ async function play(network: Network, charge: StoreCharge, steps: readonly Step[
         // A step back that it does not see before as much time has gone by makes leases last longer.
         await network.ask(step.point, charge)
         break
+      case 'set back':
+        network.setBack(step.point, step.percent)
+        break
       case 'settle':
         await network.settle()
     }
@@ -251,8 +273,8 @@ async function play(network: Network, charge: StoreCharge, steps: readonly Step[
 }
 
 /** A caller far from its limit, then leases of one point of presence, of which the others know nothing. */
-async function playUpToAStep(store: TimedStore, stepBackMs: number): Promise<Network> {
-  const charge = createCharge('sliding-window', [{ limit: 400, windowMs: 10_000 }])
+async function playUpToAStep(store: TimedStore, idleMs: number, stepBack: (network: Network) => void) {
+  const charge = chargeOf('sliding-window', [{ limit: 400, windowMs: 10_000 }])
   const network = new Network(store, 'auto')
   const ask = async (point: number, times: number) => {
     for (let i = 0; i < times; i++) {
@@ -264,12 +286,12 @@ async function playUpToAStep(store: TimedStore, stepBackMs: number): Promise<Net
   network.nowMs += 9_000
   await ask(0, 50)
   expect(network.spentLocally).toBeGreaterThan(30)
-  network.nowMs += 800
-  network.jump(0, -stepBackMs)
+  network.nowMs += idleMs
+  stepBack(network)
   const before = network.admitted.length
   // What its leases still hold is spent now or never; then the window that follows is filled to the last.
   await ask(0, 1)
-  network.nowMs += 600
+  network.nowMs += 1_400 - idleMs
   await ask(0, 30)
   expect(network.admitted.length - before).toBeGreaterThan(30)
   network.nowMs = START_MS + 9_000 + 10_000 + 1_001
@@ -307,7 +329,15 @@ describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
   test.each([1, 50, 799, 5_000])(
     'Leases: permits are not spent later than they count by a clock that steps back %i ms while their lease runs',
     async (stepBackMs) => {
-      const network = await playUpToAStep(open(), stepBackMs)
+      const network = await playUpToAStep(open(), 800, (network) => network.jump(0, -stepBackMs))
+      expectNoWindowOver(400, 10_000, network.admitted)
+    },
+  )
+
+  test.each([1, 50, 90, 95, 100])(
+    'Leases: no window exceeds its limit by a clock that is set back by %i percent of the time that its isolate idles',
+    async (percent) => {
+      const network = await playUpToAStep(open(), 1_400, (network) => network.setBack(0, percent))
       expectNoWindowOver(400, 10_000, network.admitted)
     },
   )

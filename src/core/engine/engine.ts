@@ -49,13 +49,13 @@ export class Engine {
   readonly #options: EngineOptions & { readonly fallback: Store }
 
   constructor(options: EngineOptions) {
-    const { store, now, log, storeTimeoutMs: timeoutMs, leases, watch } = options
+    const { store, now, readSteadyMs, log, storeTimeoutMs: timeoutMs, leases, watch } = options
     const { repeats = 'certain', hasBreaker = true } = options
     this.#breaker = hasBreaker
       ? new CircuitBreaker({ now, random: Math.random, probeTimeoutMs: 2 * timeoutMs })
       : undefined
     const guarded = withBreaker(store, { breaker: this.#breaker, now, log })
-    this.#store = withIsolateMemory(guarded, { repeats, leases, now, timeoutMs, watch })
+    this.#store = withIsolateMemory(guarded, { repeats, leases, now, readSteadyMs, timeoutMs, watch })
     this.#options = { fallback: new MemoryStore(now), ...options }
   }
 

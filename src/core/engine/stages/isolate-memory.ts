@@ -11,15 +11,17 @@ export interface IsolateMemoryOptions {
   readonly leases?: ReturnType<typeof withLeases> | undefined
   /** Milliseconds since the Unix epoch. */
   readonly now: () => number
+  /** A clock of the process that cannot be set, by which a step of `now` is seen. Without it, some are not. */
+  readonly readSteadyMs?: (() => number) | undefined
   /** Deadline of a call. */
   readonly timeoutMs: number
   readonly watch?: StageWatch | undefined
 }
 
 export function withIsolateMemory(store: Store, options: IsolateMemoryOptions): Store {
-  const { repeats, leases, now, timeoutMs, watch } = options
+  const { repeats, leases, now, readSteadyMs, timeoutMs, watch } = options
   if (repeats === 'none' && !leases) return store
   const statuses = new StatusCache()
   const cached = withRefusalCache(store, { statuses, repeats, now, watch })
-  return leases?.(cached, { statuses, now, timeoutMs, watch }) ?? cached
+  return leases?.(cached, { statuses, now, readSteadyMs, timeoutMs, watch }) ?? cached
 }

@@ -33,6 +33,9 @@ import { formatStatusName, type StatusCache } from './status-cache.ts'
 /** Permits of further callers expire unused. */
 const MAX_ACCOUNTS = 10_000
 
+/** A clock of whole milliseconds, read with one that has parts of them, seems to move by up to this. */
+const MAX_ROUNDING_MS = 1
+
 /** The most permits to take at once; `auto` takes as many as a caller is about to need. */
 export type LeaseSize = number | 'auto'
 
@@ -40,6 +43,8 @@ export interface LeaseParts {
   /** Fed by the stage below. */
   readonly statuses: StatusCache
   readonly now: () => number
+  /** A clock that cannot be set; it also shows steps back of `now` that the time since the last reading hides. */
+  readonly readSteadyMs?: (() => number) | undefined
   /** Deadline of a call. */
   readonly timeoutMs: number
   readonly watch?: StageWatch | undefined
@@ -82,6 +87,8 @@ class Leasing {
   /** The latest call has failed: until one grants something, none is waited for, so that a breaker sees each. */
   #isFailing = false
   #latestMs = 0
+  /** How far the clock was at most ahead of the steady one since it last stepped back. */
+  #maxAheadMs = Number.NEGATIVE_INFINITY
   /** Grows when all accounts are dropped. */
   #generation = 0
 
@@ -245,8 +252,14 @@ class Leasing {
 
   /** When the clock has stepped back, it is unknown when leases end: all expire, also those on their way. */
   #readClock(): number {
-    const nowMs = this.#parts.now()
-    if (nowMs < this.#latestMs) this.dropAccounts()
+    const { now, readSteadyMs } = this.#parts
+    const nowMs = now()
+    const aheadMs = readSteadyMs ? nowMs - readSteadyMs() : Number.NEGATIVE_INFINITY
+    if (nowMs < this.#latestMs || aheadMs < this.#maxAheadMs - MAX_ROUNDING_MS) {
+      this.dropAccounts()
+      this.#maxAheadMs = aheadMs
+    }
+    this.#maxAheadMs = Math.max(this.#maxAheadMs, aheadMs)
     this.#latestMs = nowMs
     return nowMs
   }
