@@ -1,3 +1,4 @@
+import { setTimeout as wait } from 'node:timers/promises'
 import { FAULTS } from '../../../tools/faults.ts'
 import { type RestFront, startRestFront } from '../../../tools/rest-front.ts'
 import { PLANTED } from './callers.ts'
@@ -7,6 +8,8 @@ import { storeFault } from './store-fault.ts'
 
 /** How far the replica's clock is behind, seconds. */
 const BEHIND_S = 5
+/** For so long, a replica that lags has missed all. */
+const LAG_MS = 300
 
 /** Redis itself, broken in earnest. */
 export const REDIS_FAULTS: readonly Scenario[] = [
@@ -54,6 +57,7 @@ export const REDIS_FAULTS: readonly Scenario[] = [
     end() {},
   }),
   failover(),
+  lostFailover(),
 ]
 
 /** Planned: the replica has all that the primary had. */
@@ -76,6 +80,35 @@ function failover(): Scenario {
       rest = await startRestFront({ redisPort: await redis.failOver(), token: PLANTED.restToken })
       front.forwardTo(rest.url)
       front.inject(undefined)
+    },
+    async restore({ front, redis, rest: first }) {
+      await redis.restart()
+      front.forwardTo(first.url)
+      await rest?.stop()
+    },
+  })
+}
+
+/** As it happens when a primary dies: the replica lacks what was charged last, which may be admitted again. */
+function lostFailover(): Scenario {
+  let rest: RestFront | undefined
+  return storeFault({
+    fault: 'Redis: killed (SIGKILL), a replica that lags is promoted',
+    decides: 'alone',
+    losesState: true,
+    isLikeAnother: true,
+    prepare: ({ redis }) => redis.replicate({}),
+    async begin({ redis }) {
+      await redis.cutOffReplica()
+      await wait(LAG_MS)
+      await redis.kill()
+    },
+    async end({ front, redis }) {
+      rest = await startRestFront({
+        redisPort: await redis.failOver({ isLagging: true }),
+        token: PLANTED.restToken,
+      })
+      front.forwardTo(rest.url)
     },
     async restore({ front, redis, rest: first }) {
       await redis.restart()

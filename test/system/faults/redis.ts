@@ -74,16 +74,28 @@ export class FaultyRedis {
     return [atS - (Date.now() + 1) / 1_000, atS - beforeMs / 1_000]
   }
 
-  /**
-   * Kills it once its replica has all that was written, and lets the replica take its place.
-   * @returns the replica's port
-   */
-  async failOver(): Promise<number> {
-    const replica = this.#replica
-    if (!replica) throw new Error('there is no replica')
+  /** Resolves when the replica has all that was written. */
+  async waitForReplica(): Promise<void> {
     // A write of this connection's own, as WAIT waits for no others.
     await this.#client.set('failover', '1')
     if ((await this.#client.wait(1, 5_000)) !== 1) throw new Error('the replica did not catch up')
+  }
+
+  /** From now on the replica gets nothing more. */
+  async cutOffReplica(): Promise<void> {
+    const away = '1'
+    await this.#replica?.client.sendCommand(['REPLICAOF', '127.0.0.1', away])
+  }
+
+  /**
+   * Kills it once its replica has all that was written, and lets the replica take its place.
+   * @param isLagging true: it lacks what was written since it was cut off
+   * @returns the replica's port
+   */
+  async failOver({ isLagging = false } = {}): Promise<number> {
+    const replica = this.#replica
+    if (!replica) throw new Error('there is no replica')
+    if (!isLagging) await this.waitForReplica()
     await this.kill()
     await replica.#client.sendCommand(['REPLICAOF', 'NO', 'ONE'])
     this.#server = replica.#server
