@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { StoreCharge } from '../../src/core/model/charge.ts'
 import { openCalendar } from '../../src/core/options/calendar.ts'
-import { chargeOf, remainingIn, take } from '../support/charges.ts'
+import { createCharge, remainingIn, take } from '../support/charges.ts'
 import { STORES } from '../support/stores.ts'
 
 const caller = () => createCharge('sliding-window', [{ limit: 5, windowMs: 60_000 }])
@@ -23,7 +23,7 @@ describe.each(Object.entries(STORES))('%s', (_name, createSubject) => {
     const calendar = openCalendar('year', 'UTC', 1)
     const windowMs = 366 * 86_400_000
     const known = caller()
-    const cap = chargeOf('quota', [{ limit: 3, windowMs, calendar }], { counts: 'new-identities' })
+    const cap = createCharge('quota', [{ limit: 3, windowMs, calendar }], { counts: 'new-identities' })
     expect(remainingIn(await store.decide(take([known, cap])))).toEqual([4, 2])
     expect(remainingIn(await store.decide(take([known, cap])))).toEqual([3, 3])
   })

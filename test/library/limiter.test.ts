@@ -328,7 +328,7 @@ describe('quota() by the calendar', () => {
 })
 
 describe('waitFor()', () => {
-  test('waits exactly as long as it is reported to', async () => {
+  test('waits exactly as long as the decision says: a millisecond that the clock shows counts until its end', async () => {
     vi.useFakeTimers({ now: START_MS })
     try {
       const limiter = createLimiter({ limits: '2/1s, 3/1m' })
@@ -337,14 +337,14 @@ describe('waitFor()', () => {
       const waiting = limiter.waitFor('alice').then((decision) => {
         decidedAtMs = decision.decidedAtMs
       })
-      await vi.advanceTimersByTimeAsync(999)
+      await vi.advanceTimersByTimeAsync(1_000)
       expect(decidedAtMs).toBe(0)
       await vi.advanceTimersByTimeAsync(1)
       await waiting
-      expect(decidedAtMs).toBe(START_MS + 1_000)
+      expect(decidedAtMs).toBe(START_MS + 1_001)
       const last = limiter.waitFor('alice')
       await vi.advanceTimersToNextTimerAsync()
-      expect(await last).toMatchObject({ granted: true, decidedAtMs: START_MS + 60_000 })
+      expect(await last).toMatchObject({ granted: true, decidedAtMs: START_MS + 60_001 })
     } finally {
       vi.useRealTimers()
     }

@@ -274,7 +274,7 @@ async function play(network: Network, charge: StoreCharge, steps: readonly Step[
 
 /** A caller far from its limit, then leases of one point of presence, of which the others know nothing. */
 async function playUpToAStep(store: TimedStore, idleMs: number, stepBack: (network: Network) => void) {
-  const charge = chargeOf('sliding-window', [{ limit: 400, windowMs: 10_000 }])
+  const charge = createCharge('sliding-window', [{ limit: 400, windowMs: 10_000 }])
   const network = new Network(store, 'auto')
   const ask = async (point: number, times: number) => {
     for (let i = 0; i < times; i++) {

@@ -83,8 +83,8 @@ export class FaultyRedis {
 
   /** From now on the replica gets nothing more. */
   async cutOffReplica(): Promise<void> {
-    const away = '1'
-    await this.#replica?.client.sendCommand(['REPLICAOF', '127.0.0.1', away])
+    const unavailable = '1'
+    await this.#replica?.client.sendCommand(['REPLICAOF', '127.0.0.1', unavailable])
   }
 
   /**
