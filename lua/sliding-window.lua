@@ -5,8 +5,8 @@
 --        the longest window (ms) that it is kept for. What a window holds is thus the difference of two totals.
 --        What is remembered of refusals is a second field of the newest entry, <until ms> under <refusals>: an
 --        admission takes it over, and a refusal adds an entry of cost 0 for it, of which no two follow each other.
--- ARGV   charge: limit, window in ms, and so on for each limit; then perhaps how many entries to read at once, the
---        newest among them (else 8), which changes what is read, but not what is decided.
+-- ARGV   charge: limit, window in ms, and so on for each limit; then how many entries to read at once, the newest
+--        among them, which changes what is read, but not what is decided.
 -- Reply  for each limit: units left, ms until more are, ms until `wanted` units are (0: now).
 --
 -- Permits that may still be spent for `lease_ms` are entered as if spent when that has passed, so an entry may be dated
@@ -38,10 +38,8 @@ local function peek(key, now_us, wanted, from, to, reply, has_penalty)
   local call, ARGV = redis.call, ARGV
   local now = (now_us - now_us % 1000) / 1000
   -- Limits that hold fewer than are read at once need no read of their own.
-  local at_once, is_all = '8', true
-  if (to - from) % 2 == 0 then
-    at_once, to = ARGV[to], to - 1
-  end
+  local at_once, is_all = ARGV[to], true
+  to = to - 1
   local recent = call('XREVRANGE', key, '+', '-', 'COUNT', at_once)
   local newest, count, newest_ms, total, last_ms = recent[1], 1, 0, 0, 0
   if newest then

@@ -13,5 +13,8 @@ local version = newest[1] or '0'
 if version == '0' or (version == ARGV[1] and newest[2] == ARGV[2]) then
   return { version }
 end
-local kept = redis.call('HMGET', key, version .. ':at', version .. ':actor', version .. ':comment', version .. ':id', version)
+local kept = redis.call(
+  'HMGET', key,
+  version .. ':at', version .. ':actor', version .. ':comment', version .. ':id', version
+)
 return { version, kept[1], kept[2], kept[3], kept[4], kept[5] }

@@ -5,7 +5,10 @@
 -- Reply  the version, when it was written (ms since 1970), by whom, why, its id, and its text; only the version if it
 --        is not kept (any more).
 local key, version = KEYS[1], ARGV[1]
-local kept = redis.call('HMGET', key, version .. ':at', version .. ':actor', version .. ':comment', version .. ':id', version)
+local kept = redis.call(
+  'HMGET', key,
+  version .. ':at', version .. ':actor', version .. ':comment', version .. ':id', version
+)
 if not kept[5] then
   return { version }
 end

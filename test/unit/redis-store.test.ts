@@ -133,7 +133,7 @@ test('RedisStore#decide() sends a bare command: no encoding, no telemetry, no sy
   expect([url, init.method]).toEqual([REST_URL, 'POST'])
   const headers = Object.fromEntries(new Headers(init.headers))
   expect(headers).toEqual({ 'content-type': 'application/json', authorization: `Bearer ${TOKEN}` })
-  const numbers = ['take', 1, 0, 'w', 2, 5, 60_000]
+  const numbers = ['take', 1, 0, 'w', 3, 5, 60_000, 8]
   expect(command).toEqual([
     'evalsha',
     await createSha1(KEY_LOCKING + joinScript('decide', ALGORITHMS, LUA)),

@@ -14,8 +14,8 @@ const request: DecisionRequest = { action: 'take-up-to', permits: 4, charges: [c
 test('listScriptArguments() writes ARGV as decide.lua reads it', () => {
   expect(listScriptArguments(request)).toEqual([
     ...['take-up-to', 4, 0],
-    ...['w enforce requests 2 3', 4, 10, 1_000, 120, 60_000],
-    ...['w shadow requests 1 0', 2, 5, 1],
+    ...['w enforce requests 2 3', 5, 10, 1_000, 120, 60_000, 8],
+    ...['w shadow requests 1 0', 3, 5, 1, 8],
   ])
   const blocking: StoreCharge = { ...charge, penalty: { durationMs: 9_000, after: 3 } }
   expect(listScriptArguments({ ...request, charges: [blocking] }, () => 3)).toEqual([
@@ -24,7 +24,7 @@ test('listScriptArguments() writes ARGV as decide.lua reads it', () => {
   ])
   const usual: StoreCharge = { ...charge, cost: 1, reserved: 0 }
   expect(listScriptArguments({ ...request, charges: [usual] })).toEqual([
-    ...['take-up-to', 4, 0, 'w', 4, 10, 1_000, 120, 60_000],
+    ...['take-up-to', 4, 0, 'w', 5, 10, 1_000, 120, 60_000, 8],
   ])
 })
 

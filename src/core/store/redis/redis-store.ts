@@ -15,6 +15,7 @@ import {
   listScriptArguments,
   listSettleArguments,
   listSlotMembers,
+  MAX_ENTRIES_TO_READ,
   type MainChunk,
   readDecision,
 } from './script.ts'
@@ -118,18 +119,14 @@ export class RedisStore implements Store {
 }
 
 const MAX_KEYS = 10_000
-/** Entries that `lua/sliding-window.lua` reads at once if it is not told a number. */
-const MANY = 8
-
 /**
- * Remembers how many entries the next decision on a stream needs to read at once to find the windows that hold few: each
- * takes Redis a tenth of the decision. Where they turn out to be too few, the script sends one command more for a limit.
+ * Remembers how many entries the next decision on a stream needs to read at once to find the windows that hold few. Where
+ * they turn out to be too few, the script sends one command more for a limit.
  */
 export class EntriesToRead {
   readonly #counts = new Lru<number>(MAX_KEYS)
 
-  readonly find = ({ key, algorithm }: StoreCharge): number | undefined =>
-    algorithm === 'sliding-window' ? this.#counts.get(key) : undefined
+  readonly find = ({ key }: StoreCharge): number | undefined => this.#counts.get(key)
 
   update({ charges, permits }: DecisionRequest, { usage }: Decision): void {
     for (const [index, { key, algorithm, limits, cost }] of charges.entries()) {
@@ -141,9 +138,10 @@ export class EntriesToRead {
         const held = Math.ceil((limit - (usage[index]?.[at]?.remaining ?? limit)) / units)
         // The windows of limits that hold many are looked up; but one may leave until then. Two may be added elsewhere,
         // and the one before a window shows where it begins.
-        if (held <= MANY + 1) entries = Math.max(entries, Math.min(held + 2, Math.floor(limit / units)) + 1)
+        if (held <= MAX_ENTRIES_TO_READ + 1)
+          entries = Math.max(entries, Math.min(held + 2, Math.floor(limit / units)) + 1)
       }
-      entries = Math.min(MANY, entries)
+      entries = Math.min(MAX_ENTRIES_TO_READ, entries)
       if (this.#counts.get(key) !== entries) this.#counts.set(key, entries)
     }
   }

@@ -68,6 +68,9 @@ function callChunk(lua: string, values: readonly string[] = []): string {
   return `(function(${parameters})\n${lua}\nend)(${values.join(', ')})`
 }
 
+/** More entries are not read at once: each takes Redis a tenth of the decision. */
+export const MAX_ENTRIES_TO_READ = 8
+
 /**
  * Makes ARGV of `lua/decide.lua`. Here as below, KEYS are those of the charges, in order.
  * @param entriesToRead how many entries of a stream to read at once, if anything is known
@@ -79,8 +82,7 @@ export function listScriptArguments(
   const args: (string | number)[] = [action, permits, leaseMs]
   for (const charge of charges) {
     const numbers = listNumbers(charge)
-    const entries = entriesToRead(charge)
-    if (entries !== undefined) numbers.push(entries)
+    if (charge.algorithm === 'sliding-window') numbers.push(entriesToRead(charge) ?? MAX_ENTRIES_TO_READ)
     args.push(encodeCharge(charge), numbers.length, ...numbers)
   }
   return args
