@@ -46,9 +46,9 @@ test.each(CASES)('no window is above its limit: %o', async ({ policies, concurre
 test('what can be given back is: in the end, as many units are used as were granted', async () => {
   const keyPrefix = crypto.randomUUID()
   const policies = [
-    { name: 'caller', ...quota('110/1d') },
+    { name: 'caller', ...quota('95/1d') },
     { name: 'all', ...quota('380/1d') },
-    { name: 'tenant', ...tokenBucket('130/365d') },
+    { name: 'tenant', ...tokenBucket('127/365d') },
   ]
   const open = (client: AnyRedis) =>
     createLimiter({ keyPrefix, policies, refusalCache: false, store: redisStore(client, { timeoutMs: TIMEOUT_MS }) })
