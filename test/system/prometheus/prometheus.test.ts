@@ -30,6 +30,7 @@ describe('a real Prometheus', () => {
     ])
     expect(await query('sluice_policy_requests_total')).toMatchObject([
       { metric: { policy: 'login', route: 'POST /a\\b"c', outcome: 'limited' }, value: [expect.any(Number), '100'] },
+      { metric: { policy: 'trial', route: '*', outcome: 'shadow_limited' }, value: [expect.any(Number), '40'] },
     ])
     expect(await query('histogram_quantile(0.5, sluice_store_latency_seconds_bucket)')).toHaveLength(1)
     const metadata = (await prometheus.ask('/metadata')).data as Record<string, { type: string; help: string }[]>
