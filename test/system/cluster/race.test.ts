@@ -35,11 +35,11 @@ test.each(CASES)('no window is above its limit: %o', async ({ policies, concurre
   expect(granted).toBeGreaterThan(0)
   for (const units of Object.values(lost)) expect(units).toBeGreaterThanOrEqual(0)
   const total = Object.values(lost).reduce((sum, units) => sum + units, 0)
-  const share = ((100 * total) / (granted * policies.length + total)).toFixed(1)
+  const percent = ((100 * total) / (granted * policies.length + total)).toFixed(1)
   const callers = `${4 * concurrency} callers, ${pauseMs} ms apart, ${policies.length} policies`
   const units = Object.entries(lost).map(([name, units]) => `${units} of ${name}`)
   console.log(
-    `${callers}: ${granted} of ${decisions} granted; charged for nothing: ${units.join(', ')} (${share}% of all units)`,
+    `${callers}: ${granted} of ${decisions} granted; charged for nothing: ${units.join(', ')} (${percent}% of all units)`,
   )
 })
 
