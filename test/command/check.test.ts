@@ -12,7 +12,7 @@ import { type RunOptions, runCommand, runInside } from './run-command.ts'
 
 const FILES = globSync(join(import.meta.dirname, 'config/*.{toml,json,jsonc}')).toSorted()
 
-async function directoryOf(files: Readonly<Record<string, string>>): Promise<string> {
+async function makeDirectory(files: Readonly<Record<string, string>>): Promise<string> {
   const directory = await mkdtemp(join(tmpdir(), 'sluice-check-'))
   onTestFinished(() => rm(directory, { recursive: true }))
   for (const [name, text] of Object.entries(files)) await writeFile(join(directory, name), text)
@@ -25,7 +25,7 @@ async function check(
   args: readonly string[] = [],
   env: RunOptions['env'] = {},
 ) {
-  return runInside(['check', ...args], { cwd: await directoryOf(files), env })
+  return runInside(['check', ...args], { cwd: await makeDirectory(files), env })
 }
 
 const GOOD = '[vars]\nUPSTREAM_URL = "https://api.acme.test"\nRATE_LIMITS = "10/1s"\n'
@@ -57,7 +57,7 @@ test.each([
       return { name: `p${at}`, limits: '1/1s', by: at % 2 ? `query:q${at}` : `cookie:c${at}`, match: findPath(at) }
     })
     const vars = { UPSTREAM_URL: 'https://api.acme.test', POLICIES: policies }
-    const directory = await directoryOf({ 'wrangler.json': JSON.stringify({ vars }) })
+    const directory = await makeDirectory({ 'wrangler.json': JSON.stringify({ vars }) })
     const findings = await findFindings(join(directory, 'wrangler.json'))
     expect(findings.some((finding) => finding.includes('[many-readers]'))).toBe(isNoted)
   },
@@ -66,7 +66,7 @@ test.each([
 test.each(['stdout', 'stderr'] as const)(
   'sluice check ends with its own code though nobody reads its %s',
   async (unread) => {
-    const cwd = await directoryOf({ 'wrangler.toml': `${GOOD}ANONYMOUS = "allow"\n` })
+    const cwd = await makeDirectory({ 'wrangler.toml': `${GOOD}ANONYMOUS = "allow"\n` })
     for (const [args, expected] of [
       [['check'], 1],
       [['check', '--nonsense'], 2],
@@ -88,7 +88,7 @@ test('sluice check reads a file with a byte order mark, and takes an empty name 
 })
 
 test('sluice check prints each finding as file:line:column, what to do, and a count', async () => {
-  const cwd = await directoryOf({ 'wrangler.toml': `${GOOD}ANONYMOUS = "allow"\nLEASES = "of"\n` })
+  const cwd = await makeDirectory({ 'wrangler.toml': `${GOOD}ANONYMOUS = "allow"\nLEASES = "of"\n` })
   const { code, stdout, stderr } = await runCommand(['check'], { cwd })
   expect([code, stderr]).toEqual([1, ''])
   expect(stdout.split('\n')).toEqual([

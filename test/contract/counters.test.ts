@@ -24,9 +24,9 @@ function sketch(counts: Record<string, number>, floor = 0): Sketch {
   return { items: Object.entries(counts).map(([name, count]) => ({ name, count, over: 0 })), floor }
 }
 
-describe.each(Object.entries(COUNTERS))('%s', (_name, countersOf) => {
+describe.each(Object.entries(COUNTERS))('%s', (_name, openCounters) => {
   test('add() sums what isolates have counted, by minute, by hour and in all', async () => {
-    const counters = countersOf(crypto.randomUUID())
+    const counters = openCounters(crypto.randomUUID())
     await counters.add(flush(1, [minute(3, { admitted: 5, limited: 1 }), minute(9, { admitted: 2 })]))
     await counters.add(flush(1, [minute(9, { admitted: 1 }), minute(10, { 'policy a GET /b c': 4 })], 'another'))
     await counters.add(flush(2, [minute(60, { admitted: 7 })]))
@@ -48,7 +48,7 @@ describe.each(Object.entries(COUNTERS))('%s', (_name, countersOf) => {
   })
 
   test('add() adds a flush once, however often it is sent, and whatever minutes the next one is about', async () => {
-    const counters = countersOf(crypto.randomUUID())
+    const counters = openCounters(crypto.randomUUID())
     const first = flush(1, [minute(8, { admitted: 1 }, { callers: sketch({ a: 1 }) }), minute(12, { admitted: 1 })])
     for (let i = 0; i < 3; i++) await counters.add(first)
     await counters.add(flush(2, [minute(12, { admitted: 10 })]))
@@ -64,16 +64,16 @@ describe.each(Object.entries(COUNTERS))('%s', (_name, countersOf) => {
     const prefix = crypto.randomUUID()
     const counts = Object.fromEntries(Array.from({ length: 40 }, (_, index) => [`count-${index}`, index + 1]))
     const sent = Array.from({ length: 30 }, (_, index) => {
-      return countersOf(prefix).add(flush(1, [minute(5, counts)], `isolate${index}`))
+      return openCounters(prefix).add(flush(1, [minute(5, counts)], `isolate${index}`))
     })
     await Promise.all(sent)
-    const [period] = await countersOf(prefix).read('minute', HOUR_MS, HOUR_MS + HOUR)
+    const [period] = await openCounters(prefix).read('minute', HOUR_MS, HOUR_MS + HOUR)
     const expected = Object.entries(counts).map(([name, count]) => [name, 30 * count])
     expect(Object.fromEntries(period?.counts ?? [])).toEqual(Object.fromEntries(expected))
   })
 
   test('add() takes thousands of names in one flush', async () => {
-    const counters = countersOf(crypto.randomUUID())
+    const counters = openCounters(crypto.randomUUID())
     const counts = Object.fromEntries(Array.from({ length: 3_000 }, (_, index) => [`count-${index}`, index]))
     for (const number of [1, 2]) await counters.add(flush(number, [minute(5, counts)]))
     const [period] = await counters.read('minute', HOUR_MS, HOUR_MS + HOUR)
@@ -82,7 +82,7 @@ describe.each(Object.entries(COUNTERS))('%s', (_name, countersOf) => {
   })
 
   test('add() merges sketches, and keeps the most frequent names', async () => {
-    const counters = countersOf(crypto.randomUUID())
+    const counters = openCounters(crypto.randomUUID())
     const names = Array.from({ length: SKETCH_CAPACITY }, (_, index) => [`often-${index}`, 100 + index])
     await counters.add(flush(1, [minute(1, {}, { callers: sketch(Object.fromEntries(names)) })]))
     const label = 'Ünï code, 50% & more'
@@ -103,7 +103,7 @@ describe.each(Object.entries(COUNTERS))('%s', (_name, countersOf) => {
   })
 
   test('read() answers the periods that have a part between two moments', async () => {
-    const counters = countersOf(crypto.randomUUID())
+    const counters = openCounters(crypto.randomUUID())
     await counters.add(
       flush(
         1,
@@ -120,7 +120,7 @@ describe.each(Object.entries(COUNTERS))('%s', (_name, countersOf) => {
   })
 
   test('what was never counted is nothing', async () => {
-    const counters = countersOf(crypto.randomUUID())
+    const counters = openCounters(crypto.randomUUID())
     expect(await counters.read('hour', HOUR_MS, HOUR_MS + HOUR)).toEqual([])
     expect((await counters.readTotals()).size).toBe(0)
   })

@@ -27,9 +27,9 @@ const MARK_MS = 100_000_000_000
  */
 function recording(script: string): string {
   return `
-local server, asked = redis, {}
+local server, requested = redis, {}
 local ttl_arguments = { EXPIRE = { at = 2, ms = 1000 }, PEXPIRE = { at = 2, ms = 1 }, SET = { at = 4, ms = 1 } }
-local function lifetime_of(key)
+local function find_lifetime(key)
   for i, other in ipairs(KEYS) do
     if other == key then
       return tonumber(ARGV[#ARGV - 1 - #KEYS + i])
@@ -40,11 +40,11 @@ local redis = {
   call = function(command, ...)
     local arguments, ttl = { ... }, ttl_arguments[command]
     if command == 'PTTL' then
-      return lifetime_of(arguments[1])
+      return find_lifetime(arguments[1])
     end
     if ttl then
       local ms = tonumber(arguments[ttl.at]) * ttl.ms
-      asked[arguments[1]] = ms
+      requested[arguments[1]] = ms
       arguments[ttl.at] = string.format('%.0f', (ms + ${MARK_MS}) / ttl.ms)
     end
     return server.call(command, unpack(arguments))
@@ -52,7 +52,7 @@ local redis = {
 }
 local reply, lifetimes = (function() ${script} end)(), {}
 for _, key in ipairs(KEYS) do
-  lifetimes[#lifetimes + 1] = asked[key] or -1
+  lifetimes[#lifetimes + 1] = requested[key] or -1
   lifetimes[#lifetimes + 1] = server.call('PTTL', key)
   server.call('PEXPIRE', key, '${MARK_MS}')
 end

@@ -31,9 +31,9 @@ export function rewriteLocation(
   origin: string,
   pathAndQuery: string,
 ): string | undefined {
-  const asked = upstreamUrl + pathAndQuery
-  if (!URL.canParse(value, asked)) return undefined
-  const { protocol, host, pathname, search, hash } = new URL(value, asked)
+  const requested = upstreamUrl + pathAndQuery
+  if (!URL.canParse(value, requested)) return undefined
+  const { protocol, host, pathname, search, hash } = new URL(value, requested)
   const upstream = new URL(upstreamUrl)
   const base = upstream.pathname.replace(/\/$/, '')
   // In either scheme: an API behind a proxy of its own may not know that clients use https.
