@@ -5,12 +5,12 @@ import { createCharge, EVERY_ALGORITHM, take, unhurried } from '../support/charg
 import { STORES } from '../support/stores.ts'
 
 const WITHOUT_SLOTS = EVERY_ALGORITHM.filter((name) => name !== 'concurrency')
-type Blockable = (typeof WITHOUT_SLOTS)[number]
+type Penalizable = (typeof WITHOUT_SLOTS)[number]
 
 const HOUR: PenaltySettings = { durationMs: 3_600_000, after: 1 }
 
 function withPenalty(
-  algorithm: Blockable,
+  algorithm: Penalizable,
   limit: number,
   penalty: PenaltySettings = HOUR,
   overrides: Partial<StoreCharge> = {},

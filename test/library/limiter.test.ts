@@ -144,9 +144,9 @@ describe('a policy with a penalty', () => {
     const { clock, limiter } = subject(options)
     await limiter.take('alice', { cost: 2 })
     expect(await limiter.take('alice', { cost: 2 })).toMatchObject({ granted: false, retryAfterMs: 1_000 })
-    const blocked = await limiter.take('alice', { cost: 2 })
+    const refused = await limiter.take('alice', { cost: 2 })
     const state = { policy: 'api', name: 'api-1s', remaining: 0, resetMs: 60_000, penaltyMs: 60_000 }
-    expect(blocked).toMatchObject({ granted: false, retryAfterMs: 60_000, charged: 0, limits: [state] })
+    expect(refused).toMatchObject({ granted: false, retryAfterMs: 60_000, charged: 0, limits: [state] })
     clock.now += 30_000
     expect(await limiter.take('alice')).toMatchObject({ granted: false, retryAfterMs: 30_000 })
     expect(await limiter.peek('alice')).toMatchObject({ granted: false, limits: [{ penaltyMs: 30_000 }] })

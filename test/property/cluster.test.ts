@@ -4,11 +4,11 @@ import type { StoreCharge } from '../../src/core/model/charge.ts'
 import type { Counts } from '../../src/core/model/limits.ts'
 import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'
 import {
-  anyBlocks,
+  addPenalties,
   anyCharge,
   anyDemands,
+  anyPenalties,
   backAndForthUs,
-  blocking,
   counting,
   demanded,
   LONG,
@@ -39,7 +39,7 @@ test('a decision over several slots equals one script call, whatever is asked', 
     permits: fc.integer({ min: 1, max: 5 }),
     leaseMs: fc.constantFrom(0, 0, 0, 40),
     demands: anyDemands,
-    blocks: anyBlocks,
+    penalties: anyPenalties,
   })
   await expectProperty(
     fc.asyncProperty(anyCharges, anyCounts, fc.array(action, LONG), async (charges, counts, actions) => {
@@ -47,9 +47,9 @@ test('a decision over several slots equals one script call, whatever is asked', 
       const cluster = new ClusterScript()
       const implementation = new MemoryStore(() => nowUs / 1000)
       const configured = charges.map((charge) => ({ before: charge, after: charge }))
-      for (const { gapUs, action, permits, leaseMs, demands, blocks } of actions) {
+      for (const { gapUs, action, permits, leaseMs, demands, penalties } of actions) {
         nowUs += gapUs
-        const requested = blocking(counting(demanded(configured, demands), counts), blocks)
+        const requested = addPenalties(counting(demanded(configured, demands), counts), penalties)
         const request = take(requested, { action, permits, leaseMs })
         expect(await cluster.decide(request, nowUs)).toEqual(await implementation.decide(request))
       }

@@ -5,12 +5,12 @@ import { findLongestMs } from '../../src/core/algorithms/sliding-window.ts'
 import type { StoreCharge } from '../../src/core/model/charge.ts'
 import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'
 import {
+  addPenalties,
   aloneAndMixed,
-  anyBlocks,
   anyConfigured,
   anyCounts,
   anyDemands,
-  blocking,
+  anyPenalties,
   type Configured,
   counting,
   demanded,
@@ -42,16 +42,16 @@ describe.each(TIMED_STORES)('%s', (_name, { open, gapUs, configured, expectPrope
         leaseMs: fc.constantFrom(0, 0, 0, 40),
         demands: anyDemands,
         counts: anyCounts,
-        blocks: fc.option(anyBlocks, { nil: undefined, freq: 3 }),
+        penalties: fc.option(anyPenalties, { nil: undefined, freq: 3 }),
       })
       await expectProperty(
-        fc.asyncProperty(charges, anyBlocks, fc.array(action, LONG), async (charges, usualBlocks, actions) => {
+        fc.asyncProperty(charges, anyPenalties, fc.array(action, LONG), async (charges, usualPenalties, actions) => {
           let nowUs = START_MS * 1000
           const store = open()
           const implementation = new MemoryStore(() => nowUs / 1000)
-          for (const { gapUs, action, permits, leaseMs, demands, counts, blocks = usualBlocks } of actions) {
+          for (const { gapUs, action, permits, leaseMs, demands, counts, penalties = usualPenalties } of actions) {
             nowUs += gapUs
-            const requested = blocking(counting(demanded(charges, demands), counts), blocks)
+            const requested = addPenalties(counting(demanded(charges, demands), counts), penalties)
             const request = take(requested, { action, permits, leaseMs })
             expect(await store.decide(request, nowUs)).toEqual(await implementation.decide(request))
           }
@@ -63,12 +63,12 @@ describe.each(TIMED_STORES)('%s', (_name, { open, gapUs, configured, expectPrope
     test('the retry time is the least that works', async () => {
       const action = fc.record({ gapUs, demands: anyDemands })
       await expectProperty(
-        fc.asyncProperty(charges, anyBlocks, fc.array(action, LONG), async (charges, blocks, actions) => {
+        fc.asyncProperty(charges, anyPenalties, fc.array(action, LONG), async (charges, penalties, actions) => {
           const store = open()
           let nowUs = START_MS * 1000
           for (const { gapUs, demands } of actions) {
             nowUs += gapUs
-            const request = take(blocking(demanded(charges, demands).map(satisfiable), blocks))
+            const request = take(addPenalties(demanded(charges, demands).map(satisfiable), penalties))
             const decision = await store.decide(request, nowUs)
             const retryUs = retryAfterMs(decision) * 1000
             expect(retryUs > 0).toBe(decision.granted === 0)

@@ -8,13 +8,13 @@ import type { AlgorithmName } from '../../src/core/model/limits.ts'
 import { type Store, StoreError } from '../../src/core/model/store.ts'
 import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'
 import {
-  anyBlock,
-  anyBlocks,
+  addPenalties,
   anyCharge,
   anyCost,
   anyCounts,
   anyDemands,
-  blocking,
+  anyPenalties,
+  anyPenalty,
   counting,
   demanded,
   forwardUs,
@@ -73,7 +73,7 @@ const move = fc.record({
 })
 
 /**
- * What both stores admit, the move included, by the time of the test. Whom the old one has blocked, the new one refuses
+ * What both stores admit, the move included, by the time of the test. Whom the old one has given a penalty, the new one refuses
  * until then, and for no longer than it learned of that too late.
  */
 async function admittedOver(
@@ -111,20 +111,20 @@ async function admittedOver(
     if (index === movesAt) {
       const { usage } = await next.decide({ ...request, action: 'peek' })
       const oldMs = Math.max(0, penaltyUntilMs - nowUs / 1000)
-      expect(findBlockedMs(usage)).toBeLessThanOrEqual(oldMs + MOST_DELAY_US / 1000 + 1)
+      expect(findPenaltyMs(usage)).toBeLessThanOrEqual(oldMs + MOST_DELAY_US / 1000 + 1)
     }
     const { granted, usage } = await store.decide(request, callContext(background))
     await Promise.all(background)
     // Clocks may differ by part of a millisecond.
     if (store === next && nowUs / 1000 < penaltyUntilMs - 1) expect(granted).toBe(0)
-    if (store !== next) penaltyUntilMs = Math.max(penaltyUntilMs, nowUs / 1000 + findBlockedMs(usage))
+    if (store !== next) penaltyUntilMs = Math.max(penaltyUntilMs, nowUs / 1000 + findPenaltyMs(usage))
     if (granted > 0) admitted.push({ ms: nowUs / 1000, cost: granted * cost })
   }
   expect(watch.counts.failures).toBe(0)
   return admitted
 }
 
-function findBlockedMs([limits]: Decision['usage']): number {
+function findPenaltyMs([limits]: Decision['usage']): number {
   return limits?.[0]?.penaltyMs ?? 0
 }
 
@@ -174,15 +174,15 @@ describe.each([
   )
 
   test.each(EVERY_ALGORITHM.filter((algorithm) => !holdsSlots({ algorithm })))(
-    '%s: whoever is blocked stays so over the move',
+    '%s: a penalty goes on over the move',
     async (name) => {
-      // Low limits and long blocks, so that somebody is blocked at most moves.
-      const blocked = fc.tuple(anyCharge(name), anyBlock).map(([charge, { durationMs, after }]) => {
+      // Low limits and long penalties, so that a penalty is on at most moves.
+      const penalized = fc.tuple(anyCharge(name), anyPenalty).map(([charge, { durationMs, after }]) => {
         const limits = charge.limits.map(({ limit, windowMs }) => ({ limit: Math.min(limit, 60), windowMs }))
         return { ...charge, limits, penalty: { durationMs: 1_000 + durationMs, after } }
       })
       await expectProperty(
-        fc.asyncProperty(blocked, move, async (charge, moved) => {
+        fc.asyncProperty(penalized, move, async (charge, moved) => {
           await admittedOver(charge, stores, moved)
         }),
         60,
@@ -206,12 +206,12 @@ test('what is charged alongside from the start stands as in the store, whatever 
     permits: fc.integer({ min: 1, max: 5 }),
     demands: anyDemands,
     counts: anyCounts,
-    afterwards: fc.constantFrom('nothing', 'settle', 'release', 'renew', 'forget'),
+    afterwards: fc.constantFrom('nothing', 'settle', 'release', 'renew', 'delete'),
     units: fc.integer({ min: -5, max: 5 }),
   })
   await expectProperty(
-    fc.asyncProperty(MIXED, anyBlocks, fc.array(action, LONG), async (mixed, blocks, actions) => {
-      const charges = blocking(mixed, blocks)
+    fc.asyncProperty(MIXED, anyPenalties, fc.array(action, LONG), async (mixed, penalties, actions) => {
+      const charges = addPenalties(mixed, penalties)
       let nowMs = Math.ceil(START_MS)
       const [store, shadow] = [new MemoryStore(() => nowMs), new MemoryStore(() => nowMs)]
       const alongside = withMirror(store, { mirror: shadow, now: () => nowMs, timeoutMs: 60_000, log: () => {} })
@@ -235,7 +235,7 @@ test('what is charged alongside from the start stands as in the store, whatever 
           })
           if (afterwards === 'release') await alongside.release(slots)
           if (afterwards === 'renew') await alongside.renew(slots)
-          if (afterwards === 'forget') await alongside.delete(requested.map(({ key }) => key))
+          if (afterwards === 'delete') await alongside.delete(requested.map(({ key }) => key))
           if (afterwards === 'settle') {
             await alongside.settle(
               charged.map((charge) => ({ charge: charge, units })),
@@ -249,7 +249,7 @@ test('what is charged alongside from the start stands as in the store, whatever 
           expect(await shadow.decide(peek)).toEqual(await store.decide(peek))
         }
       }
-      // As many more refusals lead to a block in both.
+      // As many more refusals lead to a penalty in both.
       for (let i = 0; i < 5; i++) {
         const refused = take(charges.map((charge) => ({ ...charge, cost: findCapacity(charge) + 1 })))
         expect(await shadow.decide(refused)).toEqual(await store.decide(refused))

@@ -8,11 +8,11 @@ import { Negotiation, type To } from '../../src/core/store/durable-object/negoti
 import type { CommitOrAbort, ObjectVote, RemoteObjects } from '../../src/core/store/durable-object/objects.ts'
 import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'
 import {
-  anyBlocks,
+  addPenalties,
   anyCharge,
   anyCounts,
   anyDemands,
-  blocking,
+  anyPenalties,
   counting,
   demanded,
   forwardUs,
@@ -43,7 +43,7 @@ describe.each(SUBJECTS)('%s', (_name, charges) => {
       leaseMs: fc.constantFrom(0, 0, 0, 40),
       demands: anyDemands,
       counts: anyCounts,
-      blocks: anyBlocks,
+      penalties: anyPenalties,
     })
     await expectProperty(
       fc.asyncProperty(charges, fc.array(action, LONG), async (charges, actions) => {
@@ -51,11 +51,11 @@ describe.each(SUBJECTS)('%s', (_name, charges) => {
         const objects = new ObjectScript(3, true)
         const implementation = new MemoryStore(() => nowUs / 1000)
         const configured = charges.map((charge) => ({ before: charge, after: charge }))
-        for (const { gapUs, action, permits, leaseMs, demands, counts, blocks } of actions) {
+        for (const { gapUs, action, permits, leaseMs, demands, counts, penalties } of actions) {
           nowUs += gapUs
           const requested = counting(demanded(configured, demands), counts)
-          // Of several, one may hold what others have reserved, as far as it knows: it then blocks nobody for it.
-          const request = take(charges.length > 1 ? requested : blocking(requested, blocks), {
+          // Of several, one may hold what others have reserved, as far as it knows: it then refuses nobody for it.
+          const request = take(charges.length > 1 ? requested : addPenalties(requested, penalties), {
             action,
             permits,
             leaseMs,

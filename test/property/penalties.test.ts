@@ -5,10 +5,10 @@ import type { StoreCharge } from '../../src/core/model/charge.ts'
 import type { PenaltySettings } from '../../src/core/model/limits.ts'
 import type { PolicyMode } from '../../src/core/model/policy.ts'
 import {
+  addPenalties,
   aloneAndMixed,
   anyConfigured,
   anyCost,
-  blocking,
   type Configured,
   forwardUs,
   LONG,
@@ -23,11 +23,11 @@ const WITHOUT_SLOTS = EVERY_ALGORITHM.filter((name) => name !== 'concurrency')
 const SUBJECTS = aloneAndMixed(WITHOUT_SLOTS, anyConfigured)
 const NUM_RUNS = 24
 
-const anyBlock: fc.Arbitrary<PenaltySettings> = fc.record({
+const anyPenalty: fc.Arbitrary<PenaltySettings> = fc.record({
   durationMs: fc.oneof(fc.integer({ min: 1, max: 50 }), fc.integer({ min: 1, max: 6_000 })),
   after: fc.constantFrom(1, 1, 2, 3, 7),
 })
-const anyBlocks = fc.array(anyBlock, { minLength: MOST_RULES, maxLength: MOST_RULES })
+const anyPenalties = fc.array(anyPenalty, { minLength: MOST_RULES, maxLength: MOST_RULES })
 
 /** What a request asks of each charge. */
 interface Ask {
@@ -61,7 +61,7 @@ function bucketMs({ limits: [limit], burst = 0 }: StoreCharge): number {
 class Model {
   readonly #charges = new Map<string, { refusals: number; untilMs: number }>()
 
-  /** Milliseconds for which it is blocked after a request that it refuses by its limits or not. */
+  /** Milliseconds of the penalty after a request that it refuses by its limits or not. */
   see({ key, penalty, mode, ...charge }: StoreCharge, refuses: boolean, nowMs: number): number {
     if (mode === 'shadow' || !penalty) return 0
     let known = this.#charges.get(key)
@@ -79,7 +79,7 @@ class Model {
   }
 }
 
-let blocked = 0
+let penalized = 0
 
 describe.each(TIMED_STORES)('%s', (_name, { open, gapUs, expectProperty }) => {
   describe.each(SUBJECTS)('%s', (_name, charges) => {
@@ -90,7 +90,7 @@ describe.each(TIMED_STORES)('%s', (_name, { open, gapUs, expectProperty }) => {
         action: fc.constantFrom('take', 'take', 'take-up-to'),
       })
       await expectProperty(
-        fc.asyncProperty(charges, anyBlocks, fc.array(action, LONG), async (configured, blocks, actions) => {
+        fc.asyncProperty(charges, anyPenalties, fc.array(action, LONG), async (configured, penalties, actions) => {
           const store = open()
           const model = new Model()
           let nowUs = START_MS * 1000
@@ -98,22 +98,22 @@ describe.each(TIMED_STORES)('%s', (_name, { open, gapUs, expectProperty }) => {
             nowUs += gapUs
             const nowMs = Math.floor(nowUs / 1000)
             const bare = requested(configured, requests)
-            const own = blocking(bare, blocks)
+            const own = addPenalties(bare, penalties)
             const fits = await Promise.all(
               bare.map(async (charge) => {
                 const lone = { ...charge, reserved: 0, mode: 'enforce' } as const
                 return (await store.peek(take([lone]), nowUs)).granted > 0
               }),
             )
-            const { granted: byLimits, usage: unblocked } = await store.peek(take(bare), nowUs)
+            const { granted: byLimits, usage: withoutPenalties } = await store.peek(take(bare), nowUs)
             const expected = own.map((charge, index) => model.see(charge, !fits[index], nowMs))
             const decision = await store.decide(take(own, { action }), nowUs)
             const reported = decision.usage.map((limits) => limits[0]?.penaltyMs ?? 0)
             expect(reported).toEqual(expected)
             expect(decision.granted).toBe(expected.some((ms) => ms > 0) ? 0 : byLimits)
-            blocked += expected.filter((ms) => ms > 0).length
+            penalized += expected.filter((ms) => ms > 0).length
             if (decision.granted > 0) continue
-            const stands = unblocked.map((limits, index) =>
+            const stands = withoutPenalties.map((limits, index) =>
               limits.map((limit) => {
                 const penaltyMs = reported[index] as number
                 return penaltyMs === 0
@@ -132,19 +132,19 @@ describe.each(TIMED_STORES)('%s', (_name, { open, gapUs, expectProperty }) => {
       const action = fc.record({
         gapUs,
         requests: anyRequests,
-        isBlocking: fc.array(fc.boolean(), { minLength: MOST_RULES, maxLength: MOST_RULES }),
+        hasPenalty: fc.array(fc.boolean(), { minLength: MOST_RULES, maxLength: MOST_RULES }),
       })
       await expectProperty(
-        fc.asyncProperty(charges, anyBlocks, fc.array(action, LONG), async (configured, blocks, actions) => {
+        fc.asyncProperty(charges, anyPenalties, fc.array(action, LONG), async (configured, penalties, actions) => {
           const store = open()
           let nowUs = START_MS * 1000
           let latestUs = nowUs
-          for (const { gapUs, requests, isBlocking } of actions) {
+          for (const { gapUs, requests, hasPenalty } of actions) {
             nowUs += gapUs
             latestUs = Math.max(latestUs, nowUs)
             const bare = requested(configured, requests)
-            const own = blocking(bare, blocks).map((charge, index) =>
-              isBlocking[index] ? charge : (bare[index] as StoreCharge),
+            const own = addPenalties(bare, penalties).map((charge, index) =>
+              hasPenalty[index] ? charge : (bare[index] as StoreCharge),
             )
             const request = take(own)
             const { granted, usage } = await store.decide({ ...request, action: 'peek' }, nowUs)
@@ -153,7 +153,7 @@ describe.each(TIMED_STORES)('%s', (_name, { open, gapUs, expectProperty }) => {
             const decision = await store.decide(request, nowUs)
             expect(decision.granted).toBe(granted)
             if (granted > 0) continue
-            // How the limits stand, the blocks aside.
+            // How the limits stand, without penalties.
             expect(await store.peek(take(bare), nowUs)).toEqual(stood)
             for (const [index, charge] of own.entries()) {
               const isRefusing = usage[index]?.some(({ retryAfterMs, penaltyMs }) => retryAfterMs > 0 && !penaltyMs)
@@ -176,5 +176,5 @@ describe.each(TIMED_STORES)('%s', (_name, { open, gapUs, expectProperty }) => {
 })
 
 test('the laws were tried on callers with a penalty', () => {
-  expect(blocked).toBeGreaterThan(50)
+  expect(penalized).toBeGreaterThan(50)
 })

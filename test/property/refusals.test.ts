@@ -7,7 +7,7 @@ import type { RepeatedRefusals } from '../../src/core/engine/stages/refusal-cach
 import type { Decision, DecisionRequest, LimitState, StoreCharge } from '../../src/core/model/charge.ts'
 import type { Limit } from '../../src/core/model/limits.ts'
 import type { Store } from '../../src/core/model/store.ts'
-import { anyBlocks, blocking } from '../support/arbitraries.ts'
+import { addPenalties, anyPenalties } from '../support/arbitraries.ts'
 import { callContext } from '../support/call-context.ts'
 import { Calls } from '../support/calls.ts'
 import { createCharge, retryAfterMs, storeWith, take } from '../support/charges.ts'
@@ -81,7 +81,7 @@ class Isolate extends Calls {
     expect(truth.granted).toBe(0)
     expect(retryAfterMs(reported)).toBeGreaterThanOrEqual(retryAfterMs(truth))
     expect(retryAfterMs(reported)).toBeLessThanOrEqual(retryAfterMs(truth) + this.longestMs)
-    // What would count towards a block, the store is told.
+    // What counts towards a penalty is reported to the store.
     request.charges.forEach(({ penalty }, charge) => {
       const isCounted = (limit: LimitState) => penalty && limit.retryAfterMs > 0 && limit.penaltyMs === undefined
       expect(truth.usage[charge]?.filter(isCounted)).toEqual([])
@@ -201,14 +201,14 @@ describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
       await expectProperty(
         fc.asyncProperty(
           fc.tuple(anyLimits, anyLimits, anyLimits),
-          anyBlocks,
+          anyPenalties,
           fc.array(anyStep, { minLength: 60, maxLength: 200, size: 'max' }),
           anyReserves,
           fc.constantFrom('certain' as const, createEarlyRefusals),
-          async (limits, blocks, steps, reserves, repeats) => {
+          async (limits, penalties, steps, reserves, repeats) => {
             const isolate = new Isolate(open(), isLeased, repeats)
             const charges = chargeAll(limits, reserves)
-            await play(isolate, blocking(charges, blocks), steps, (requested) => isolate.ask(requested))
+            await play(isolate, addPenalties(charges, penalties), steps, (requested) => isolate.ask(requested))
             reported[`${isLeased}`] += isolate.reported
           },
         ),

@@ -6,7 +6,7 @@ import type { Charge, Decision } from '../../src/core/model/charge.ts'
 import { POLICY_MODES } from '../../src/core/model/policy.ts'
 import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'
 import { WindowStore } from '../../src/core/store/memory/window-store.ts'
-import { anyBlock, anyConfigured, anyCost, backAndForthUs, LONG, START_MS } from '../support/arbitraries.ts'
+import { anyConfigured, anyCost, anyPenalty, backAndForthUs, LONG, START_MS } from '../support/arbitraries.ts'
 import { take } from '../support/charges.ts'
 import { expectProperty } from '../support/property.ts'
 
@@ -29,7 +29,7 @@ const action = fc.record({
   reserved: fc.constantFrom(0, 0, 3),
   mode: fc.constantFrom(...POLICY_MODES),
   isChanged: fc.integer({ min: 0, max: 9 }).map((die) => die === 9),
-  isBlocking: fc.boolean(),
+  hasPenalty: fc.boolean(),
 })
 
 test('a window that was opened decides every step as its store would', async () => {
@@ -37,14 +37,14 @@ test('a window that was opened decides every step as its store would', async () 
   await expectProperty(
     fc.asyncProperty(
       anyConfigured('sliding-window'),
-      anyBlock,
+      anyPenalty,
       fc.array(action, { ...LONG, maxLength: 300 }),
       async ({ before, after }, penalty, actions) => {
         let nowUs = START_MS * 1000
         let clockMs = 0
         const store = new WindowStore(() => clockMs)
         const implementation = new MemoryStore(() => clockMs)
-        for (const { gapUs, partUs, way, permits, leaseMs, isChanged, isBlocking, ...demand } of actions) {
+        for (const { gapUs, partUs, way, permits, leaseMs, isChanged, hasPenalty, ...demand } of actions) {
           nowUs += gapUs
           clockMs = (nowUs + partUs) / 1000
           steps++
@@ -53,7 +53,7 @@ test('a window that was opened decides every step as its store would', async () 
             const plain = { ...charge, reserved: 0 }
             expect(takeAtOnce(store, plain)).toEqual(findExpected(plain, implementation.decideNow(take([plain]))))
           } else {
-            const request = take([isBlocking ? { ...charge, penalty } : charge], { action: way, permits, leaseMs })
+            const request = take([hasPenalty ? { ...charge, penalty } : charge], { action: way, permits, leaseMs })
             expect(store.decideNow(request)).toEqual(implementation.decideNow(request))
           }
           expect(store.size).toBe(implementation.size)

@@ -112,27 +112,27 @@ export function counting(charges: readonly StoreCharge[], counts: readonly Count
 }
 
 /** What a refusal leads to. */
-export const anyBlock: fc.Arbitrary<PenaltySettings> = fc.record({
+export const anyPenalty: fc.Arbitrary<PenaltySettings> = fc.record({
   durationMs: fc.oneof(fc.integer({ min: 1, max: 50 }), fc.integer({ min: 1, max: 6_000 })),
   after: fc.constantFrom(1, 1, 2, 5),
 })
 
 /** What a refusal by each charge leads to; often nothing. */
-export const anyBlocks: fc.Arbitrary<(PenaltySettings | undefined)[]> = fc.array(
-  fc.option(anyBlock, { nil: undefined }),
+export const anyPenalties: fc.Arbitrary<(PenaltySettings | undefined)[]> = fc.array(
+  fc.option(anyPenalty, { nil: undefined }),
   {
     minLength: MOST_RULES,
     maxLength: MOST_RULES,
   },
 )
 
-/** Slots are never blocked. */
-export function blocking(
+/** Slots have no penalties. */
+export function addPenalties(
   charges: readonly StoreCharge[],
-  blocks: readonly (PenaltySettings | undefined)[],
+  penalties: readonly (PenaltySettings | undefined)[],
 ): StoreCharge[] {
   return charges.map((charge, index) => {
-    const penalty = charge.algorithm === 'concurrency' ? undefined : blocks[index]
+    const penalty = charge.algorithm === 'concurrency' ? undefined : penalties[index]
     return penalty ? { ...charge, penalty } : charge
   })
 }

@@ -187,11 +187,11 @@ test('withRefusalCache() calls for each refusal that counts towards a penalty, a
 
 test('withRefusalCache() remembers a penalty of a charge whose charges may be given back, or of which some is reserved', async () => {
   const { requested, decide } = subject()
-  const blocked = { limit: 4, windowMs: 1_000 }
+  const limit = { limit: 4, windowMs: 1_000 }
   const penalty = { durationMs: 60_000, after: 1 }
   for (const charge of [
-    createCharge('quota', [blocked], { needsSettlement: true, cost: 4, penalty }),
-    createCharge('quota', [blocked], { reserved: 1, cost: 3, penalty }),
+    createCharge('quota', [limit], { needsSettlement: true, cost: 4, penalty }),
+    createCharge('quota', [limit], { reserved: 1, cost: 3, penalty }),
   ]) {
     await decide(charge)
     await decide(charge)

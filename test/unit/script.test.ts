@@ -17,8 +17,8 @@ test('listScriptArguments() writes ARGV as decide.lua reads it', () => {
     ...['w enforce requests 2 3', 5, 10, 1_000, 120, 60_000, 8],
     ...['w shadow requests 1 0', 3, 5, 1, 8],
   ])
-  const blocking: StoreCharge = { ...charge, penalty: { durationMs: 9_000, after: 3 } }
-  expect(listScriptArguments({ ...request, charges: [blocking] }, () => 3)).toEqual([
+  const penalized: StoreCharge = { ...charge, penalty: { durationMs: 9_000, after: 3 } }
+  expect(listScriptArguments({ ...request, charges: [penalized] }, () => 3)).toEqual([
     ...['take-up-to', 4, 0],
     ...['w penalty requests 2 3 9000 3', 5, 10, 1_000, 120, 60_000, 3],
   ])
