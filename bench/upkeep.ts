@@ -19,7 +19,7 @@ import { startFront } from './services.ts'
 import { computeMedian } from './statistics.ts'
 
 const TOKEN = 'bench-token'
-const UNAVAILABLE_MS = 20
+const ROUND_TRIP_MS = 20
 /** No single command of the scripts takes so long unless the machine does something else meanwhile. */
 const LOGGED_FROM_US = 250
 /** The loop goes through no more than these: all keys would take minutes. */
@@ -36,12 +36,12 @@ const server = await startRedisServer({
 })
 const hasPriority = givePriority(server.pid)
 const redis = await connectBytes(server.port)
-const front = await startFront(server.port, TOKEN, UNAVAILABLE_MS)
+const front = await startFront(server.port, TOKEN, ROUND_TRIP_MS)
 const stateFolder = await mkdtemp(join(tmpdir(), 'sluice-bench-upkeep-'))
 /** Each goes through the keys and returns how many a second. */
 const WAYS = {
   'sluice expire, redis://': () => expire(`redis://127.0.0.1:${server.port}`),
-  [`sluice expire, REST, ${UNAVAILABLE_MS} ms away`]: () => expire(front.url),
+  [`sluice expire, REST, ${ROUND_TRIP_MS} ms away`]: () => expire(front.url),
   'PTTL and PEXPIRE, key by key': loop,
 }
 try {

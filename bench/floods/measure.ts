@@ -45,7 +45,7 @@ export interface FloodOptions {
 /** By then limits are reached, and what follows from that is known. */
 const WARM_UP_SECONDS = 2
 const ADDRESS = '203.0.113.7'
-const UNAVAILABLE_MS = 2
+const ROUND_TRIP_MS = 2
 
 export async function measureFloods(options: FloodOptions): Promise<FloodFigures[]> {
   const figures: FloodFigures[] = []
@@ -106,7 +106,7 @@ async function floodObjects(flood: FloodCase, pace: Pace): Promise<FloodFigures>
   const random = seededRandom(1)
   const objects = new ObjectSite({ time, random, countOthers: () => 0, lookMs: 0 })
   const metro = findMetro('London')
-  const namespace = objects.namespaceAt({ ...metro, metro }, UNAVAILABLE_MS)
+  const namespace = objects.namespaceAt({ ...metro, metro }, ROUND_TRIP_MS)
   const site: Site = {
     store: new DurableObjectStore({ objects: openObjects(namespace), timeoutMs: 500 }),
     time,

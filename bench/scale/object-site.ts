@@ -61,20 +61,20 @@ export class ObjectSite {
    * The binding, as a Worker or an object has it that runs at a place.
    * @param awayMs round trip to all objects, instead of by where they are
    */
-  namespaceAt(place: Place, unavailableMs?: number): ObjectNamespace {
+  namespaceAt(place: Place, roundTripMs?: number): ObjectNamespace {
     return {
       idFromName: (name) => name,
-      get: (id) => ({ fetch: (_, init) => this.#fetch(id as string, init, place, unavailableMs) }),
+      get: (id) => ({ fetch: (_, init) => this.#fetch(id as string, init, place, roundTripMs) }),
     }
   }
 
-  async #fetch(key: string, init: Body, from: Place, unavailableMs?: number): Promise<Answer> {
+  async #fetch(key: string, init: Body, from: Place, roundTripMs?: number): Promise<Answer> {
     const { time } = this.#options
     this.#bill.requests++
     const lookMs = this.#objects.has(key) ? 0 : this.#options.lookMs
     const object = this.#objectOf(key, from)
     object.calls++
-    const oneWayMs = (unavailableMs ?? computeRoundTripMs(from, object.place)) / 2
+    const oneWayMs = (roundTripMs ?? computeRoundTripMs(from, object.place)) / 2
     return new Promise((resolve, reject) => {
       time.quietlyAt(time.nowMs + lookMs + oneWayMs, () => {
         const isServed = object.arrive((answer, readyMs) => time.at(readyMs + oneWayMs, () => resolve(answer)), init)

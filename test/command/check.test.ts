@@ -218,7 +218,7 @@ test.each([
   ['GET /health', /^exempt: EXEMPT has "GET \/health"$/],
   ['POST /x%2F..%2Flogin', /^refused with 400: APIs differ/],
   ['/_sluice/health', /^answered by the gateway itself/],
-] as const)('sluice check %j says that no policy is asked', async (request, verdict) => {
+] as const)('sluice check %j says that no policy applies', async (request, verdict) => {
   const files = { 'wrangler.toml': `${GOOD}EXEMPT = "GET /health"\n${LOGIN}` }
   expect(JSON.parse((await check(files, [request, '--json'])).stdout).request.verdict).toMatch(verdict)
 })

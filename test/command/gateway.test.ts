@@ -237,7 +237,7 @@ test.each([
   ['that no field can hold', `${PLANTED}-of-the-öperators-of-the-gateway-\u2713`],
   ['of two lines', `${PLANTED}-of-the-operators\nof-the-gateway`],
   ['that no gateway takes', 'short'],
-])('an ADMIN_TOKEN %s is refused before anybody is asked', async (_name, token) => {
+])('an ADMIN_TOKEN %s is refused before any call', async (_name, token) => {
   const env = { ADMIN_TOKEN: token }
   const { code, stderr } = await runInside(['usage', 'x', '--gateway', site.gateway.url.href], { env })
   const expected = 'expected at least 32 characters of ASCII, none of them a space, got a value not shown here'

@@ -257,7 +257,7 @@ describe('rules are refused', () => {
   ]
 
   test.each(COMMANDS.map((args) => ({ args })))(
-    'sluice $args.0 with a token that is not the database’s, and with one that is away',
+    'sluice $args.0 with a token that is not the database’s, and with one that is unavailable',
     async ({ args }) => {
       const wrong = await run(args, undefined, { UPSTASH_REDIS_REST_TOKEN: `${PLANTED}-wrong` })
       expect([wrong.code, wrong.stdout]).toEqual([3, ''])

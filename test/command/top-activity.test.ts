@@ -58,7 +58,7 @@ test('countUnitsPerSecond() of a bucket is what went between two looks, refilled
   expect(countUnitsPerSecond(policy, findLook(60_000, [10, 60_000, 0, 0]), later)).toBe(0)
 })
 
-test('countUnitsPerSecond() reports nothing of slots, which are held and not spent', () => {
+test('countUnitsPerSecond() reports nothing of slots, which are held and not used up', () => {
   const policy = createPolicy({ limits: '3', algorithm: 'concurrency' })
   expect(countUnitsPerSecond(policy, findLook(1, [3, 60_000, 2, 0]), findLook(0, [3, 60_000, 0, 0]))).toBeUndefined()
 })

@@ -100,7 +100,7 @@ describe.each(CONNECTIONS)('over %s', (kind, where) => {
     expect(await contents()).toEqual(before)
   })
 
-  test('sluice usage names policies that it cannot ask, and takes a digest in place of a caller', async () => {
+  test('sluice usage names policies that it cannot evaluate, and takes a digest in place of a caller', async () => {
     const { stdout } = await run(['usage', '-', '--json', ...where], `${token}\n`)
     expectAnswer(usage, stdout)
     const { limits, skipped } = JSON.parse(stdout)
@@ -207,7 +207,7 @@ test('sluice usage shows until when a caller has a penalty, and what it has used
   expect(JSON.parse((await run(['usage', ...caller, '--json'])).stdout).limits.at(-1).penaltyUntilMs).toBe(null)
 })
 
-test('sluice usage --watch requests again until Ctrl-C', async () => {
+test('sluice usage --watch reads again until Ctrl-C', async () => {
   const { code, stdout } = await runCommand(['usage', 'nobody', '--watch', '50ms', '--json'], {
     cwd: site.cwd,
     interruptAfterLines: 3,

@@ -84,7 +84,7 @@ describe.each(Object.entries(DOCUMENTS))('%s', (_name, open) => {
   })
 
   // As after a loss of all that was written, or of the last versions, when others were written since.
-  test.each([1, 2, 5])('a version is reported from another one with its number, %i, of other writes', async (count) => {
+  test.each([1, 2, 5])('a version is not taken for another one with its number, %i, of other writes', async (count) => {
     const [lost, documents] = [fresh(), fresh()]
     for (let version = 0; version < count; version++) {
       await write(lost, version)
@@ -102,7 +102,7 @@ describe.each(Object.entries(DOCUMENTS))('%s', (_name, open) => {
     expect((await documents.readHistory()).map(({ id }) => id)).toContain(newest?.id)
   })
 
-  test('write() keeps as few versions as it is reported', async () => {
+  test('write() keeps only as many versions as it is given', async () => {
     const documents = fresh()
     for (let version = 0; version < 3; version++) {
       await documents.write({ text: `{"n":${version}}`, expectedVersion: version, ...NOTE, kept: 1 })

@@ -40,7 +40,7 @@ describe.each(Object.entries(STORES))('%s', (_name, createSubject) => {
     expect((await store.decide(take([known, cap]))).granted).toBe(1)
   })
 
-  test('without a charge alongside it that reports callers apart, it refuses nobody', async () => {
+  test('without a charge alongside it that distinguishes callers, it refuses nobody', async () => {
     const { store } = createSubject()
     const cap = newIdentities(1)
     for (let i = 0; i < 3; i++) expect((await store.decide(take([cap]))).granted).toBe(1)

@@ -85,7 +85,7 @@ describe.concurrent.each(Object.entries(STORES))('%s', (_name, createSubject) =>
       expect((await store.decide(take([charge]))).granted).toBe(1)
     })
 
-    test('decide() says how long a charge never spent from would take to give more', async () => {
+    test('decide() says how long an unused charge would take to give more', async () => {
       const { store } = createSubject()
       const charge = unhurried(algorithm, 7)
       const { nowMs, usage } = await store.decide(take([charge], { action: 'peek' }))
@@ -114,7 +114,7 @@ describe.concurrent.each(Object.entries(STORES))('%s', (_name, createSubject) =>
       expect(empty.usage.map(([limit]) => (limit?.retryAfterMs ?? 0) > 0)).toEqual([true, false])
     })
 
-    test('decide() in peek mode answers as if it were asked for, and charges nothing', async () => {
+    test('decide() in peek mode answers as a decision would, and charges nothing', async () => {
       const { store } = createSubject()
       const charges = [unhurried(algorithm, 1)]
       for (let i = 0; i < 3; i++) {

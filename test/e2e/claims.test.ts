@@ -94,7 +94,7 @@ test('a new key is found when the first token names it, and one that was withdra
 })
 
 describe.each([
-  { mood: 'away', tags: [] },
+  { mood: 'unavailable', tags: [] },
   { mood: 'broken', tags: [] },
   // It is waited for two seconds.
   { mood: 'silent', tags: ['slow'] },
@@ -124,7 +124,7 @@ test('tokens that a shared secret has signed need no site', async () => {
   expect(await call(signToken(claims, { secret: 'x'.repeat(32) }))).toBe(401)
 })
 
-test('operators ask for a caller by its claims', async () => {
+test('operators name a caller by its claims', async () => {
   const ADMIN_TOKEN = 'x'.repeat(32)
   const call = await subject({ ADMIN_TOKEN }, await publishedKeys(first))
   expect(await call(signToken({ sub: 'alice' }, first))).toEqual([200, 1])
@@ -136,7 +136,7 @@ test('operators ask for a caller by its claims', async () => {
   expect(await response.json()).toMatchObject({ limits: [{ policy: 'users', limit: 5, used: 1, remaining: 4 }] })
 })
 
-test('rules may ask for claims where no policy does', async () => {
+test('rules may name claims where no policy does', async () => {
   const KEY_PREFIX = randomUUID()
   const redis = await connectRedis(inject('redisPort'))
   onTestFinished(() => redis.destroy())

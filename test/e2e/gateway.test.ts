@@ -114,7 +114,7 @@ describe('fields', () => {
     },
   )
 
-  test('are reported of a request that the upstream fails to answer, too', async () => {
+  test('are reported for a request that the upstream fails to answer, too', async () => {
     const gateway = await startGateway({ UPSTREAM_URL: 'http://127.0.0.1:1' })
     const answer = await send(gateway.url, { headers: X })
     expectProblem(answer, { code: 'upstream_unreachable', status: 502, title: 'Bad Gateway' })
@@ -163,7 +163,7 @@ describe('a caller', () => {
     expect((await send(gateway.url, { headers: X })).status).toBe(200)
   })
 
-  test('that sends HEAD is reported of a refusal by the fields alone', async () => {
+  test('that sends HEAD gets a refusal without a body', async () => {
     const gateway = await startGateway({ RATE_LIMITS: '1/1m' })
     const head = { method: 'HEAD', headers: X }
     expect((await send(gateway.url, head)).status).toBe(200)
@@ -347,7 +347,7 @@ describe('while the store is unavailable', () => {
     expect([rateLimitFields(answer), answer.headers['sluice-degraded']]).toEqual([{}, 'open'])
   })
 
-  test('nothing is forgotten: once it is back, it is asked again', async () => {
+  test('nothing is lost: once it is back, it is called again', async () => {
     const token = 'hush-token'
     const first = await startRestFront({ redisPort: inject('redisPort'), token })
     const gateway = await startGateway({
@@ -393,7 +393,7 @@ describe('/_sluice', () => {
     ])
   })
 
-  test('never reaches the upstream, however it is spelt, and is neither limited nor asked for a token', async () => {
+  test('never reaches the upstream, however it is spelt, and is neither limited nor needs a token', async () => {
     const gateway = await startGateway({ RATE_LIMITS: '1/1m', ANONYMOUS: 'deny' })
     const before = requested.length
     for (const path of [

@@ -14,7 +14,7 @@ const site = share(() => {
     RATE_LIMITS: '5/1h',
     POLICIES: [
       { name: 'team', by: 'header:x-team', limits: '3/1h' },
-      { name: 'newcomers', by: 'header:x-house', counts: 'new-identities', limits: '2/1h', match: 'GET /new' },
+      { name: 'new-identities', by: 'header:x-house', counts: 'new-identities', limits: '2/1h', match: 'GET /new' },
       {
         name: 'units',
         by: 'token',

@@ -173,7 +173,7 @@ SHARED.push(
   { name: 'all', limits: '1/1h', by: 'global', match: '/all/*' },
   { name: 'network', limits: '1/1h', by: 'ip', match: '/network' },
 )
-test('by reports callers apart by address, header, query and route, or takes all for one', async () => {
+test('by distinguishes callers by address, header, query and route, or takes all for one', async () => {
   for (const [at, [by, first, firstQuery, second, secondQuery]] of SOURCES.entries()) {
     expect(await statuses(2, () => call(`/by/${at}${firstQuery}`, first)), by).toEqual([200, 429])
     expect(await statuses(2, () => call(`/by/${at}${secondQuery}`, second)), by).toEqual([200, 429])

@@ -435,7 +435,7 @@ describe('an upstream', () => {
     expectProblem(await send(own.url), 502, 'Bad Gateway', 'upstream_unreachable')
   })
 
-  test('that does not begin to answer in time is a 504, and hears that nobody waits any more', async () => {
+  test('that does not begin to answer in time is a 504, and is cancelled, as nobody waits any more', async () => {
     const own = await startOwnGateway({ UPSTREAM_URL: upstream.url, UPSTREAM_TIMEOUT_MS: 1_000 })
     const answer = send(own.url)
     const { response } = await upstream.next()

@@ -90,7 +90,7 @@ test(
     tags: ['slow'],
   },
   (context) =>
-    // A busy machine may not even have asked in time.
+    // A busy machine may not even have queried in time.
     untilConclusive(context, [500, 2_000, 8_000], async (refreshMs) => {
       await Promise.all(points.splice(0).map((point) => point.stop()))
       await startPoints(4, { RATE_LIMITS: '100000/1m', RULES_REFRESH_MS: refreshMs, ON_STORE_ERROR: 'local' })
@@ -133,7 +133,7 @@ test(
     }),
 )
 
-test('a blocked caller is reported why, without a call to Redis, and the API is not asked', async () => {
+test('a blocked caller gets the reason, without a call to Redis or to the API', async () => {
   const token = randomUUID()
   await edit((rules) =>
     withEntry('blocks', rules, { ...createCaller(token), status: 451, reason: 'as the law demands' }),

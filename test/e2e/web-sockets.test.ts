@@ -182,7 +182,7 @@ test.each([
   ['/counted', '"counted-1h";r=8;t=3600'],
   ['/slot', '"slot";r=49'],
 ])(
-  'the handshake passes with its path, its fields and whose it is, and is told of the limits: %s',
+  'the handshake passes with its path, its fields and whose it is, and its answer reports the limits: %s',
   async (path, limits) => {
     const headers = { ...bearer('x'), 'CF-Connecting-IP': '203.0.113.7' }
     const connected = once(upstream, 'connection')

@@ -257,7 +257,7 @@ fuzz(
       if (isJson ? !inJson : !readers.includes('ada')) continue
       const request = findRequest(type, body)
       const made = await makeCharge(COUNTED_MAKER, policy, request, 'POST /')
-      if (made === 'skip' || 'outcome' in made) throw new Error(`${policy.name} (${index}) is not asked`)
+      if (made === 'skip' || 'outcome' in made) throw new Error(`${policy.name} (${index}) applies not`)
       const orders = await BLOCKED_BOOK.match(request, 0, callContext())
       if (!orders || 'outcome' in orders) throw new Error('expected orders')
       const what = `${policy.name}: ${body.slice(0, 100)} of type "${type}"`

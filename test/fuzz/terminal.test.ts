@@ -37,7 +37,7 @@ function createTerminal(isJson: boolean) {
 }
 
 fuzz(
-  'Terminal writes no sign that moves, colours or reorders, but the styles that the command asked for',
+  'Terminal writes no sign that moves, colours or reorders, but the styles that the command sets',
   2_000,
   fc.property(written, written, (one, other) => {
     const { terminal, readAll } = createTerminal(false)

@@ -173,7 +173,7 @@ describe('memory', () => {
         const tag = own.key.slice(own.key.indexOf('{'))
         return [
           own,
-          unhurried('sliding-window', 5, { key: `test:newcomers:${tag}`, counts: 'new-identities' }),
+          unhurried('sliding-window', 5, { key: `test:new-identities:${tag}`, counts: 'new-identities' }),
         ] as const
       })
       return { newIdentities, pairs, requests: pairs.map((pair) => take([...pair, newIdentities])) }

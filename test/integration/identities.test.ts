@@ -6,7 +6,7 @@ import { ownRedis } from '../support/own-redis.ts'
 
 const redis = ownRedis()
 
-test('over Redis: one call, two commands alongside those of each identity, and at most 100 bytes for each', async () => {
+test('over Redis: one call, two commands besides those of each identity, and at most 100 bytes for each', async () => {
   const front = await startFront(redis.port, 'token', 0)
   const connectTo = async () => ({ contenders: [], overTcp: [], close: async () => {} })
   try {

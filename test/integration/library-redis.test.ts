@@ -138,7 +138,7 @@ describe.each(Object.entries(CLIENTS))('%s', (_name, client) => {
   })
 })
 
-test('a leased limiter requests seldom, and reset() ends what it has leased', async () => {
+test('a limiter with leases calls the store seldom, and reset() ends what it has leased', async () => {
   const { limiter } = subject(nodeRedis, { limits: '100000/1m', leases: 'auto' })
   for (let i = 0; i < 3_000; i++) await limiter.take('alice')
   await limiter.reset('alice')

@@ -179,7 +179,7 @@ class UnavailableStore extends MemoryStore {
   }
 
   override async decide(): Promise<never> {
-    throw new StoreError('away', { mayHaveRun: false })
+    throw new StoreError('unavailable', { mayHaveRun: false })
   }
 }
 
@@ -577,7 +577,7 @@ test.each([
   expect(make).toThrow(message)
 })
 
-test('two limiters of one store cannot forget what the other counts: each set of windows has a name of its own', () => {
+test('no limiter of a store can drop what another one counts: each set of windows has a name of its own', () => {
   const client = { serverWords: () => undefined } as never
   for (const open of [memoryStore, () => redisStore(client)]) {
     const [one, other] = open === memoryStore ? Array(2).fill(memoryStore()) : [open(), open()]

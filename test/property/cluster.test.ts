@@ -32,7 +32,7 @@ const anyCharges: fc.Arbitrary<StoreCharge[]> = fc
   })
   .map((drawn) => drawn.map(([charge, slot], index) => ({ ...charge, key: `test:${index}:{${slot}}` })))
 
-test('a decision over several slots equals one script call, whatever is asked', async () => {
+test('a decision over several slots equals one script call, whatever the request', async () => {
   const action = fc.record({
     gapUs: backAndForthUs,
     action: fc.constantFrom('take', 'take', 'take', 'take-up-to', 'peek', 'record'),

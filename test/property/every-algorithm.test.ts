@@ -34,7 +34,7 @@ describe.each(TIMED_STORES)('%s', (_name, { open, gapUs, configured, expectPrope
   describe.each(SUBJECTS)('%s', (_name, anyRules) => {
     const charges = anyRules.map(configured)
 
-    test('it and its TypeScript twin agree on every step', async () => {
+    test('it and its implementation in TypeScript agree on every step', async () => {
       const action = fc.record({
         gapUs,
         action: fc.constantFrom('take', 'take', 'take-up-to', 'peek', 'record'),
@@ -153,7 +153,7 @@ describe.each(TIMED_STORES)('%s', (_name, { open, gapUs, configured, expectPrope
   })
 
   describe.each(EVERY_ALGORITHM)('%s', (name) => {
-    test('it and its twin agree on what a shorter window has let go of while it was busy', async () => {
+    test('both implementations agree on what a shorter window has dropped while it was busy', async () => {
       const wide = createCharge(name, [{ limit: 300, windowMs: 1_000 }])
       const narrow = { ...wide, limits: [{ limit: 300, windowMs: 10 }] }
       let nowUs = START_MS * 1000
@@ -243,7 +243,7 @@ function lifetimeBoundsMs(charge: StoreCharge, { before, after }: Configured): [
 const SETTLEABLE = EVERY_ALGORITHM.filter((name) => ALGORITHMS[name].implementation.settle)
 
 describe.each(SETTLEABLE)('%s', (name) => {
-  test('its script and its twin agree on what is settled, whenever that is', async () => {
+  test('its script and its implementation in TypeScript agree on what is settled, whenever that is', async () => {
     const action = fc.record({
       gapUs: fc.oneof(REDIS.gapUs, fc.integer({ min: 0, max: 20_000_000 })),
       demands: anyDemands,

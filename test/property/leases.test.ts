@@ -382,7 +382,7 @@ describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
   )
 })
 
-test('Leases: the laws were tried on permits of every algorithm that were spent without a call', () => {
+test('Leases: the laws were tried on permits of every algorithm that were used without a call', () => {
   expect([...spentLocally.keys()].toSorted()).toEqual(LEASABLE.toSorted())
   expect(Math.min(...spentLocally.values())).toBeGreaterThan(0)
 })

@@ -79,7 +79,7 @@ async function traffic(policies: readonly PolicyOptions[], steps: readonly Step[
 test.each([
   ['slidingWindow', slidingWindow],
   ['sortedSet', sortedSet],
-] as const)('%s: no true window ever grants more than its limit, in whatever way it is asked', async (_name, make) => {
+] as const)('%s: no true window ever grants more than its limit, whichever method is called', async (_name, make) => {
   await expectProperty(
     fc.asyncProperty(limits, steps, async (limits, steps) => {
       const withoutRefunds = steps.filter(({ way }) => way !== 'refund')

@@ -1,4 +1,4 @@
-/** What one isolate allows by itself while the store is away: never more than the limits, and never nothing at all. */
+/** What one isolate allows by itself while the store is unavailable: never more than the limits, and never nothing at all. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { scaleToLocalShare } from '../../src/core/engine/engine.ts'

@@ -199,7 +199,7 @@ const MIXED: fc.Arbitrary<StoreCharge[]> = fc.array(
   },
 )
 
-test('what is charged alongside from the start stands as in the store, whatever is asked, settled and released', async () => {
+test('what is charged alongside from the start stands as in the store, whatever is decided, settled and released', async () => {
   const action = fc.record({
     gapUs: forwardUs.map((us) => us - (us % 1000)),
     action: fc.constantFrom('take', 'take', 'take-up-to', 'peek', 'record'),

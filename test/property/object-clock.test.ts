@@ -178,7 +178,7 @@ test('who waits at an object gives up in time if the clock steps back after anot
   expect(charged.at(-1)).toEqual([3, 0])
 })
 
-test('what both objects granted is never taken back, though they only ask each other, late by their clocks', async () => {
+test('what both objects granted is never taken back, though they only query each other, late by their clocks', async () => {
   const anyStep = fc.record({
     afterMs: fc.oneof(fc.integer({ min: 0, max: 8_000 }), fc.integer({ min: 0, max: 240_000 })),
     object: fc.nat(1),

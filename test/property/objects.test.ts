@@ -244,23 +244,20 @@ test('a request whose client has gone is not decided, or given back in one messa
   )
 })
 
-test.each([1, 3])(
-  'a decision of %i objects that comes too late is given up, and not asked for again',
-  async (count) => {
-    vi.useFakeTimers({ toFake: ['Date'] })
-    onTestFinished(() => void vi.useRealTimers())
-    const charges = Array.from({ length: count }, () => createCharge('quota', [{ limit: 10, windowMs: 3_600_000 }]))
-    const objects = new Watched(charges, [])
-    // Everything stands still, the timer too, until all have answered.
-    const store = objects.store(500, () => vi.setSystemTime(Date.now() + 501))
-    await expect(store.decide(take(charges), callContext(objects.background))).rejects.toThrow(StoreError)
-    await Promise.allSettled(objects.background)
-    expect([...objects.sent.values()].every((sent) => sent === 1)).toBe(true)
-    const left = (objects.usage as ObjectVote['usage'][]).map((usage) => usage[0]?.remaining)
-    // What is charged by one object alone cannot be taken back.
-    expect(left).toEqual(charges.map(() => (count === 1 ? 8 : 9)))
-  },
-)
+test.each([1, 3])('a decision of %i objects that comes too late is given up, and not repeated', async (count) => {
+  vi.useFakeTimers({ toFake: ['Date'] })
+  onTestFinished(() => void vi.useRealTimers())
+  const charges = Array.from({ length: count }, () => createCharge('quota', [{ limit: 10, windowMs: 3_600_000 }]))
+  const objects = new Watched(charges, [])
+  // Everything stands still, the timer too, until all have answered.
+  const store = objects.store(500, () => vi.setSystemTime(Date.now() + 501))
+  await expect(store.decide(take(charges), callContext(objects.background))).rejects.toThrow(StoreError)
+  await Promise.allSettled(objects.background)
+  expect([...objects.sent.values()].every((sent) => sent === 1)).toBe(true)
+  const left = (objects.usage as ObjectVote['usage'][]).map((usage) => usage[0]?.remaining)
+  // What is charged by one object alone cannot be taken back.
+  expect(left).toEqual(charges.map(() => (count === 1 ? 8 : 9)))
+})
 
 test('a decision that finds an object full of reservations is undecided, and leaves nothing', async () => {
   const charges = ['a', 'b'].map((name) =>
@@ -281,7 +278,7 @@ test('a decision that finds an object full of reservations is undecided, and lea
   expect((await decide()).granted).toBe(1)
 })
 
-test('a charge whose decider is gone lapses if its identity was new, and else stays', async () => {
+test('a charge whose decider is gone expires if its identity was new, and otherwise stays', async () => {
   const anyTimes = fc.record({
     wasKnown: fc.boolean(),
     permits: fc.integer({ min: 1, max: 20 }),

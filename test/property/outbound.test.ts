@@ -189,7 +189,7 @@ const job = fc.record({
   abortAfterMs: fc.option(fc.integer({ min: 0, max: 4_000 }), { nil: undefined, freq: 4 }),
 })
 
-test('throttle(): every call goes in its order and in time, or is reported why not; no window is exceeded', () =>
+test('throttle(): every call goes in its order and in time, or fails with the reason; no window is exceeded', () =>
   expectProperty(
     fc.asyncProperty(
       fc.array(job, { minLength: 1, maxLength: 60, size: 'max' }),

@@ -27,7 +27,7 @@ const WAYS: Readonly<Record<string, LimiterOptions>> = {
     store: {
       isRemote: true,
       timeoutMs: 1_000,
-      open: () => storeWith({ decide: () => Promise.reject(new StoreError('it is away')) }),
+      open: () => storeWith({ decide: () => Promise.reject(new StoreError('it is unavailable')) }),
     },
   },
 }

@@ -196,7 +196,7 @@ const reported = { true: 0, false: 0, site: 0 }
 
 describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
   test.each([false, true])(
-    'withRefusalCache(): what is told from memory is true when it is told, whatever the isolate has admitted since (leases: %s)',
+    'withRefusalCache(): what is repeated from memory is true at that moment, whatever the isolate has admitted since (leases: %s)',
     async (isLeased) => {
       await expectProperty(
         fc.asyncProperty(
@@ -218,7 +218,7 @@ describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
   )
 
   test.each([1, 2])(
-    'withRefusalCache() in %i isolates: what is told is true, but for what was admitted since and is not heard of yet',
+    'withRefusalCache() in %i isolates: what is repeated is true, except for what was admitted since and is not known yet',
     async (isolates) => {
       await expectProperty(
         fc.asyncProperty(
@@ -238,6 +238,6 @@ describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
   )
 })
 
-test('withRefusalCache(): the laws were tried on refusals that were reported from memory', () => {
+test('withRefusalCache(): the laws were tried on refusals that were repeated from memory', () => {
   expect(Math.min(reported.true, reported.false, reported.site)).toBeGreaterThan(5)
 })

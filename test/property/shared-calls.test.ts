@@ -64,7 +64,7 @@ test('Leases: requests that come while a call is on its way are decided together
   expect(calls).toHaveLength(0)
 })
 
-test('Leases: of requests that are decided together, as many are admitted as fit, and the others are reported how long to wait', async () => {
+test('Leases: of requests that are decided together, as many are admitted as fit, and the others learn how long to wait', async () => {
   const { clock, calls, decide, answer, consume } = subject()
   const deciding = Array.from({ length: 11 }, () => decide())
   consume(5_992)

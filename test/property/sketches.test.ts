@@ -105,7 +105,7 @@ test('readSketch() reads nothing else', () => {
   }
 })
 
-test('the script merges as its twin does', async () => {
+test('the script merges as its implementation in TypeScript does', async () => {
   const script = `return (function()\n${LUA['merge-sketches'].lua}\nend)()(ARGV[1] ~= '' and ARGV[1], ARGV[2], tonumber(ARGV[3]))`
   await fc.assert(
     fc.asyncProperty(fc.option(sketches, { nil: undefined }), sketches, capacities, async (one, other, capacity) => {

@@ -5,7 +5,7 @@ import { START_MS } from '../support/arbitraries.ts'
 import { createCharge, take } from '../support/charges.ts'
 import { TIMED_STORES } from '../support/timed-stores.ts'
 
-// A network that delays, reorders, repeats and loses what an isolate sends to a store, and a store that is away at times.
+// A network that delays, reorders, repeats and loses what an isolate sends to a store, and a store that is unavailable at times.
 
 /** No slot of a test lasts so long by itself. */
 const WINDOW_MS = 3_600_000

@@ -71,7 +71,7 @@ function takeAtOnce(store: WindowStore, charge: Omit<Charge, 'policy' | 'digest'
   return store.openWindow(PREFIX, { ...charge, policy })('alice', charge.cost)
 }
 
-/** What the library reports a decision. */
+/** The decision as the library reports it. */
 function findExpected({ limits, cost }: Pick<Charge, 'limits' | 'cost'>, { granted, nowMs, usage }: Decision) {
   const states = usage[0] ?? []
   return {

@@ -6,8 +6,8 @@ export interface KeySite {
   readonly url: string
   /** What it publishes from now on. */
   keys: readonly JWK[]
-  /** How it is: `away` breaks connections off, `silent` never answers. */
-  mood: 'well' | 'away' | 'silent' | 'broken'
+  /** How it is: `unavailable` breaks connections off, `silent` never answers. */
+  mood: 'well' | 'unavailable' | 'silent' | 'broken'
   /** How often it was asked. */
   readonly requested: number
   stop(): Promise<void>
@@ -17,7 +17,7 @@ export async function startKeySite(keys: readonly JWK[]): Promise<KeySite> {
   let requested = 0
   const server = await startUpstream((request, response) => {
     requested++
-    if (site.mood === 'away') request.socket.destroy()
+    if (site.mood === 'unavailable') request.socket.destroy()
     else if (site.mood === 'broken') response.writeHead(503).end('{"keys":[]}')
     else if (site.mood === 'well') {
       response.writeHead(200, { 'Content-Type': 'application/jwk-set+json' }).end(JSON.stringify({ keys: site.keys }))

@@ -82,7 +82,7 @@ export const OBJECTS: Trial = {
 
 /** Every store, by name: each law of stores is tried on all of them. */
 export const TIMED_STORES: readonly (readonly [name: string, trial: Trial])[] = [
-  ['twin in memory', MEMORY],
+  ['memory', MEMORY],
   ['script in Redis', REDIS],
   ['Durable Objects', OBJECTS],
 ]

@@ -35,7 +35,7 @@ test.each([
     'no Prometheus is installed (there is no apt-get). Install Prometheus 2.42 or newer: "apt-get install prometheus"',
   ],
   [
-    'a network that is away',
+    'an unavailable network',
     { 'apt-get': 'echo "E: no network" >&2; exit 100' },
     'no Prometheus is installed (apt-get failed: E: no network). Install Prometheus',
   ],

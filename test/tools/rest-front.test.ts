@@ -211,7 +211,7 @@ describe('startRestFront() takes scripts with flags', () => {
     expect(await post('/', ['EVAL', script, 0])).toEqual(failed(expect.stringContaining('user_script:3: here')))
   })
 
-  test('but hands the flags on if reported so', async () => {
+  test('but hands the flags on if it is set to', async () => {
     const plain = await startRestFront({ redisPort: server.port, token: 'secret', stripShebang: false })
     onTestFinished(() => plain.stop())
     expect(await post('/', ['EVAL', script, 0, 'a'], {}, plain)).toEqual(

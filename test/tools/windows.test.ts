@@ -25,7 +25,7 @@ describe('checkWindows()', () => {
     expect(checkWindows(LIMIT, [at(0, 10), at(999, 1)])).toMatchObject({ over: 1 })
   })
 
-  test('does not go by the order in which it is reported', () => {
+  test('does not depend on the order of its input', () => {
     expect(checkWindows(LIMIT, [at(900, 6), at(3_000, 1), at(100, 5)])).toMatchObject({ over: 1 })
   })
 
@@ -64,7 +64,7 @@ describe('idealAdmissions()', () => {
     ],
   })
 
-  test('admits what an exact log admits, in whatever order it is reported', () => {
+  test('admits what an exact log admits, whatever the order of its input', () => {
     const admitted = (times: readonly number[], limit: number) =>
       idealAdmissions(times.map((ms) => ({ ms, charges: [{ key: '', limits: [{ limit, windowMs: 100 }], cost: 1 }] })))
     // 0 and 10 fill the window; 60 and 99 find no room; 100 takes the place of 0, and 110 that of 10.

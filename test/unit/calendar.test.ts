@@ -61,7 +61,7 @@ describe('openCalendar()', () => {
     expect(openCalendar(unit, timeZone, starts).findEnds(Date.parse(at))).toEqual(ends.map((end) => Date.parse(end)))
   })
 
-  test('requests Intl once a window', () => {
+  test('calls Intl once a window', () => {
     const { findEnds } = openCalendar('month', 'Europe/Berlin')
     const ends = findEnds(Date.UTC(2026, 10, 2))
     expect(findEnds(Date.UTC(2026, 10, 29))).toBe(ends)

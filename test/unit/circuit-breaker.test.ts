@@ -100,7 +100,7 @@ test('CircuitBreaker cuts its pauses by up to a quarter, so that isolates do not
   expect(call(true)).toBe(true)
 })
 
-test('CircuitBreaker does not wait for ever for a probe of which nothing is heard', () => {
+test('CircuitBreaker does not wait for ever for a probe that is not answered', () => {
   const { breaker, clock, call, fail } = subject()
   fail(5)
   clock.now += 250

@@ -34,7 +34,7 @@ test('Engine counts refusals that were known already', async () => {
   expect(avoided).toEqual({ refusalCache: 3, leases: 0, permits: 0 })
 })
 
-test('Engine counts permits taken in advance, and those that were spent', async () => {
+test('Engine counts permits taken in advance, and those that were used', async () => {
   const { decider, decide, clock, avoided } = subject('auto')
   const charge = createCharge('sliding-window', [{ limit: 10_000, windowMs: 10_000 }])
   const background: Promise<unknown>[] = []

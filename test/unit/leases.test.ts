@@ -68,7 +68,7 @@ test('Leases of two plans of one key do not disturb each other', async () => {
   expect(requested.length).toBeLessThan(150)
 })
 
-test('Leases ask for each request of a slow caller', async () => {
+test('Leases call the store for each request of a slow caller', async () => {
   const { requested, clock, decide } = subject()
   const charge = RULE()
   for (let i = 0; i < 20; i++) {
@@ -105,7 +105,7 @@ test('Leases take at most a number that is given, and fewer for a caller that ne
   expect(Math.min(...permits.filter((count) => count > 1))).toBeLessThan(10)
 })
 
-test('Leases never report of more than is left, and of no less once all answers are there', async () => {
+test('Leases never report more than is left, and no less once all answers are there', async () => {
   const { requested, clock, decide, background } = subject()
   const charge = RULE()
   for (let spent = 1; spent <= 100; spent++) {
@@ -120,7 +120,7 @@ test('Leases never report of more than is left, and of no less once all answers 
   expect(usage[0]?.[0]?.remaining).toBe(10_000 - 101)
 })
 
-test('Leases know of what was spent at another cost', async () => {
+test('Leases know what was used at another cost', async () => {
   const { requested, decide, hurry } = subject()
   const charge = RULE()
   await hurry(charge, 50)
@@ -185,7 +185,7 @@ test('Leases expire when the clock is seen to step back, those on their way too'
   expect.unreachable('no lease was taken ahead')
 })
 
-test('Leases spend what they have while the store is unavailable, and then say that it is', async () => {
+test('Leases use what they have while the store is unavailable, and then say that it is', async () => {
   const { server, background, decide, hurry } = subject(25)
   const charge = RULE()
   await hurry(charge, 110)
@@ -200,7 +200,7 @@ test('Leases spend what they have while the store is unavailable, and then say t
   await expect(Promise.all(background)).resolves.toBeDefined()
 })
 
-test('Leases take nothing in advance over a way that is long alongside the term', async () => {
+test('Leases take nothing in advance over a way that is long compared to their term', async () => {
   const { requested, clock, hurry, server } = subject()
   server.roundTripMs = 290
   const second = createCharge('sliding-window', [{ limit: 100_000, windowMs: 1_000 }])

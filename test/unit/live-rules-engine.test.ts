@@ -45,7 +45,7 @@ class Site {
       read: async (known) => {
         this.reads++
         await this.answer
-        if (this.isUnavailable) throw new StoreError('away')
+        if (this.isUnavailable) throw new StoreError('unavailable')
         return this.documents.read(known)
       },
       readVersion: (version) => this.documents.readVersion(version),
@@ -160,7 +160,7 @@ describe('LiveRulesEngine reads the rules', () => {
     site.isUnavailable = true
     expect([await site.kind(), await site.kind(), await site.kind()]).toEqual(['admitted', 'admitted', 'limited'])
     expect(site.reads).toBe(1)
-    expect(site.log).toContainEqual({ level: 'warn', event: 'rules_read_failed', version: 0, message: 'away' })
+    expect(site.log).toContainEqual({ level: 'warn', event: 'rules_read_failed', version: 0, message: 'unavailable' })
     site.isUnavailable = false
     await site.afterRefresh()
     expect(await site.kind()).toBe('blocked')
@@ -267,7 +267,7 @@ describe('LiveRulesEngine reads the rules', () => {
   })
 })
 
-test('LiveRulesEngine blocks exempt requests too, and requests no store for it', async () => {
+test('LiveRulesEngine blocks exempt requests too, and calls no store for it', async () => {
   const site = new Site({ EXEMPT: 'GET /healthz' })
   await site.edit(block)
   expect([await site.kind('abc', '/healthz'), await site.kind('other', '/healthz')]).toEqual(['blocked', 'admitted'])
@@ -393,7 +393,7 @@ describe('a policy in shadow mode, pushed alongside the active ones,', () => {
     'refuses nothing while the store is unavailable (%s)',
     async (on_store_error) => {
       const { kinds, site } = await kindsWith({ limits: '1/1m', on_store_error }, ({ store }) => {
-        store.decide = () => Promise.reject(new StoreError('away'))
+        store.decide = () => Promise.reject(new StoreError('unavailable'))
       })
       expect(kinds).toEqual(BEYOND)
       expect(site.log).toContainEqual(expect.objectContaining({ event: 'store_error' }))

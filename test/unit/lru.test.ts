@@ -16,7 +16,7 @@ test('Lru#set() of an entry that is there takes no room', () => {
   expect([map.get('a'), map.get('b')]).toEqual([0, 100])
 })
 
-test('Lru#get() keeps what is asked for', () => {
+test('Lru#get() keeps what it returns', () => {
   const map = new Lru<string>(10)
   map.set('regular', 'known')
   for (let n = 0; n < 100; n++) {

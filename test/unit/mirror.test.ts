@@ -28,7 +28,7 @@ function broken(answer: () => Promise<never>): Store {
 }
 
 test.each([
-  ['fails', () => Promise.reject(new StoreError('it is away'))],
+  ['fails', () => Promise.reject(new StoreError('it is unavailable'))],
   ['never answers', () => new Promise<never>(() => {})],
 ] as const)('withMirror() decides the same, at once, while the mirror %s', async (_name, answer) => {
   const { alongside } = subject(broken(answer))
@@ -63,11 +63,11 @@ test('withMirror() counts what the mirror would do otherwise, and its failures',
   expect(counts).toEqual({ decisions: 4, refusedByMirrorOnly: 1, refusedByPrimaryOnly: 1, failures: 0 })
   expect(lines).toEqual([{ level: 'info', event: 'mirror', ...counts }])
 
-  const failing = subject(broken(() => Promise.reject(new StoreError('it is away'))))
+  const failing = subject(broken(() => Promise.reject(new StoreError('it is unavailable'))))
   await failing.alongside.decide(take([charge]), callContext(background))
   await Promise.all(background)
   expect(failing.counts).toMatchObject({ decisions: 0, failures: 1 })
-  expect(failing.lines).toEqual([{ level: 'warn', event: 'mirror_error', message: 'it is away' }])
+  expect(failing.lines).toEqual([{ level: 'warn', event: 'mirror_error', message: 'it is unavailable' }])
 })
 
 test('withMirror() charges the mirror for new identities that are new to the store', async () => {
@@ -86,14 +86,14 @@ test('withMirror() charges the mirror for new identities that are new to the sto
   expect((await shadow.decide(take([charge], { action: 'peek' }))).usage[0]?.[0]?.remaining).toBe(8)
 })
 
-test('withMirror() reports a penalty when the mirror is slow or away for a moment, less the time lost', async () => {
+test('withMirror() reports a penalty when the mirror is slow or unavailable for a moment, less the time lost', async () => {
   const clock = { now: 1_800_000_000_000 }
   const memory = new MemoryStore(() => clock.now)
   const slow: Store = Object.assign(Object.create(memory), {
     decide: async (request: DecisionRequest) => {
       if (request.action !== 'peek') return memory.decide(request)
       clock.now += 400
-      throw new StoreError('it is away')
+      throw new StoreError('it is unavailable')
     },
   })
   const { alongside, counts } = subject(slow, clock)

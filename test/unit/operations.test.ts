@@ -86,7 +86,7 @@ describe('what is counted for everyone', () => {
     },
   )
 
-  test('statistics report it from callers', async () => {
+  test('statistics distinguish it from callers', async () => {
     const { ask } = await withRefusals()
     const { refused } = await ask(statistics)
     expect(Object.fromEntries(refused.callers.map(({ policy, shared }) => [policy, shared]))).toEqual({
@@ -177,7 +177,7 @@ describe('every kind of identity can be named', () => {
     expect((await ask(history, { caller: { claim: { sub: 'b', account: { id: 'b' } } } })).audit).toEqual([])
   })
 
-  test.each(CALLER_KIND_NAMES)('%s: who lacks it is reported by what it is counted', async (kind) => {
+  test.each(CALLER_KIND_NAMES)('%s: who lacks it learns by what it is counted', async (kind) => {
     const [by] = KINDS[kind]
     const variables = { JWT_SECRET: 'planted-secret-that-signs-tokens-of-tests' }
     const { ask } = operatedWith([{ name: 'own', limits: '9/1h', by }], kind === 'claim' ? variables : {})
@@ -213,7 +213,7 @@ describe('every kind of identity can be named', () => {
   })
 })
 
-test('a rollback is of one section, unless all are asked for', async () => {
+test('a rollback is of one section, unless all are requested', async () => {
   const { ask } = operatedWith([LOGIN])
   await ask(block, { target: { token: 'first' } })
   await ask(push, { policies: [{ name: 'tight', limits: '1/1h', by: 'token' }] })

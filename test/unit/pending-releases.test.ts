@@ -14,10 +14,14 @@ function someReleases(count: number): Release[] {
 }
 
 function subject() {
-  const server = { state: 'served' as 'served' | 'away' | 'hanging', calls: 0, released: [] as (number | undefined)[] }
+  const server = {
+    state: 'served' as 'served' | 'unavailable' | 'hanging',
+    calls: 0,
+    released: [] as (number | undefined)[],
+  }
   const revoke = (releases: readonly Release[]): Promise<void> => {
     server.calls++
-    if (server.state === 'away') return Promise.reject(new StoreError('no answer'))
+    if (server.state === 'unavailable') return Promise.reject(new StoreError('no answer'))
     if (server.state === 'hanging') return new Promise(() => {})
     server.released.push(...releases.map(({ charge }) => charge.slot))
     return Promise.resolve()
@@ -38,7 +42,7 @@ test('slots are given back at once, many in one call', async () => {
 
 test('slots that could not be given back are tried again every half second, until the store is back', async () => {
   const { server, pending } = subject()
-  server.state = 'away'
+  server.state = 'unavailable'
   const releases = someReleases(2)
   pending.add(releases)
   const kept = pending.keep()
@@ -64,7 +68,7 @@ test('a call that hangs does not keep slots from being given back by another', a
 
 test('one request goes on giving slots back for half a minute at most, and a later one goes on from there', async () => {
   const { server, pending } = subject()
-  server.state = 'away'
+  server.state = 'unavailable'
   pending.add(someReleases(1))
   const first = pending.keep().catch((error: unknown) => error)
   await pending.keep()
@@ -81,7 +85,7 @@ test('one request goes on giving slots back for half a minute at most, and a lat
 
 test('a later request goes on giving slots back before the time of the first is over, or if the clock stepped back', async () => {
   const { server, pending } = subject()
-  server.state = 'away'
+  server.state = 'unavailable'
   pending.add(someReleases(1))
   const keeps = [pending.keep()]
   await vi.advanceTimersByTimeAsync(13_000)
@@ -99,7 +103,7 @@ test('a later request goes on giving slots back before the time of the first is 
 
 test('slots that have expired are not given back, nor are the oldest of more than 10,000', async () => {
   const { server, pending } = subject()
-  server.state = 'away'
+  server.state = 'unavailable'
   const releases = someReleases(10_001)
   pending.add(releases)
   expect(pending.size).toBe(10_000)

@@ -56,7 +56,7 @@ test('setRateLimitHeaders() writes failures left under a unit of their own', () 
   })
 })
 
-test('setRateLimitHeaders() does not pass slots for a rate where there is no unit, and reports a refusal what it waits for', () => {
+test('setRateLimitHeaders() does not pass slots for a rate where there is no unit, and reports in a refusal what it waits for', () => {
   const slots = (retryAfterMs: number) =>
     findReports('1/10m', [{ resetMs: 600_000, retryAfterMs }]).map((limit) => ({
       ...limit,
@@ -76,7 +76,7 @@ test('setRateLimitHeaders() does not pass slots for a rate where there is no uni
   })
 })
 
-test('setRateLimitHeaders() reports limits that are enforced rather than of those in shadow', () => {
+test('setRateLimitHeaders() reports limits that are enforced rather than those in shadow mode', () => {
   const shadow = findReports('1/1h', [{ resetMs: 3_600_000, retryAfterMs: 3_600_000 }]).map((limit) => ({
     ...limit,
     policy: { ...limit.policy, mode: 'shadow' as const },
@@ -193,7 +193,7 @@ test.each<[HeaderFormat, Readonly<Record<string, string>>]>([
   expect(readFields(headerFormat, TWO, sent)).toEqual({ ...sent, ...readFields(headerFormat, TWO) })
 })
 
-test('setRateLimitHeaders() leaves what a limiter behind has reported of its store', () => {
+test('setRateLimitHeaders() keeps what a limiter behind has reported about its store', () => {
   const headers = new Headers({ 'Sluice-Degraded': 'closed' })
   const verdict = { outcome: 'admitted', limits: [], degraded: 'local' } as const
   setRateLimitHeaders(headers, verdict, 'draft-11', () => NOW_MS)

@@ -152,7 +152,7 @@ test('RedisStore#decide() answers what the script replied', async () => {
   })
 })
 
-test('RedisStore#decide() sends the script again after Redis has forgotten it', async () => {
+test('RedisStore#decide() sends the script again after Redis has dropped it', async () => {
   const answers = [result(DECISION), error(NOSCRIPT), result(DECISION), result(DECISION)]
   const calls = watchFetch(async (_call, index) => answers[index] as Response)
   const store = createStore()

@@ -61,7 +61,7 @@ test('withRefusalCache() lets the store count a refusal of a charge with a penal
   expect(requested.length - before).toBeGreaterThan(0)
 })
 
-test('withRefusalCache() counts the wait down, and requests again when it has passed since the call was sent', async () => {
+test('withRefusalCache() counts the wait down, and calls the store again when it has passed since the call was sent', async () => {
   const { clock, requested, decide } = subject()
   const charge = second({ cost: 1 })
   for (let i = 0; i < 4; i++) await decide(charge)
@@ -81,7 +81,7 @@ test('withRefusalCache() counts the wait down, and requests again when it has pa
   expect((await decide(charge)).granted).toBe(1)
 })
 
-test('withRefusalCache() requests anew after a call that may have charged', async () => {
+test('withRefusalCache() calls the store again after a call that may have charged', async () => {
   const { requested, decide, server } = subject()
   const charge = second()
   await exhaust(decide, charge)
@@ -314,7 +314,7 @@ test('withRefusalCache() calls once for a refusal that only time ends, and lets 
   expect((await decide({ ...charge, cost: 3 })).granted).toBe(1)
 })
 
-test('withRefusalCache() reports a reserve what remains by now', async () => {
+test('withRefusalCache() reports for a charge with a reserve what remains by now', async () => {
   const { decide, flood } = limited()
   const charge = hourly(10)
   const reserving = { ...charge, reserved: 2 }

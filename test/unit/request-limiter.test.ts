@@ -567,7 +567,7 @@ test('refusals of each plan are remembered by themselves', async () => {
   expect(requests.length - before).toBe(2)
 })
 
-test('permits that were leased for one plan are not spent by another', async () => {
+test('permits that were leased for one plan are not used by another', async () => {
   const limits = { free: '20/1m', pro: '10000/1m' }
   const { clock, requests, call } = createPlans({ ...API, limits }, { LEASES: 'auto' })
   for (let i = 0; i < 60; i++) {

@@ -19,6 +19,6 @@ test('signalsOverload() takes 503 with Retry-After for what it says, and without
   }
 })
 
-test('signalsOverload() takes 429 for what it says: that one caller requests too much', () => {
+test('signalsOverload() takes 429 for what it says: that one caller sends too many requests', () => {
   expect([signalsOverload(answer(429, true), GET), signalsOverload(answer(429), GET)]).toEqual([false, false])
 })

@@ -272,14 +272,14 @@ describe('work', () => {
 })
 
 describe('keys', () => {
-  test('are asked for once, by the first token', async () => {
+  test('are fetched once, by the first token', async () => {
     const { of, site } = subject()
     expect(site.requested).toBe(0)
     for (let i = 0; i < 5; i++) expect(await of(sign({ sub: 'alice', i }))).toEqual(ALICE)
     expect(site.requested).toBe(1)
   })
 
-  test('are asked for once by requests that come together', async () => {
+  test('are fetched once by requests that come together', async () => {
     const { of, site } = subject()
     site.answer = async () => {
       await new Promise((resolve) => setTimeout(resolve, 50))
@@ -290,7 +290,7 @@ describe('keys', () => {
     expect(site.requested).toBe(1)
   })
 
-  test('are asked for again by a token that names an unknown one, at most every 30 seconds', async () => {
+  test('are fetched again by a token that names an unknown one, at most every 30 seconds', async () => {
     const { clock, of, site } = subject()
     expect(await of(sign({ sub: 'alice' }))).toEqual(ALICE)
     site.keys = [key.jwk, other.jwk]
@@ -308,13 +308,13 @@ describe('keys', () => {
     expect(await of(sign({ sub: 'alice', again: true }))).toEqual(ALICE)
   })
 
-  test('that just came are not asked for again', async () => {
+  test('that just came are not fetched again', async () => {
     const { of, site } = subject()
     expect(await of(sign({ sub: 'alice' }, other))).toEqual(AMBIGUOUS)
     expect(site.requested).toBe(1)
   })
 
-  test('of ten minutes are used, and asked for behind the request', async () => {
+  test('of ten minutes are used, and fetched behind the request', async () => {
     const { clock, of, site, background } = subject()
     await of(sign({ sub: 'alice' }))
     background.splice(0)
@@ -351,7 +351,7 @@ describe('keys', () => {
     ['500', () => Response.json({ keys: [key.jwk] }, { status: 500 })],
     ['a redirect', () => new Response(null, { status: 302, headers: { Location: 'https://evil.example/' } })],
     ['too much', () => Response.json({ keys: [key.jwk], pad: 'x'.repeat(200_000) })],
-  ])('that cannot be had leave a token unverified, and are asked for once a second: %s', async (_, answer) => {
+  ])('that cannot be had leave a token unverified, and are fetched once a second: %s', async (_, answer) => {
     const { clock, of, site, log } = subject()
     site.answer = answer
     for (let i = 0; i < 5; i++) expect(await of(sign({ sub: 'alice', i }))).toEqual(AMBIGUOUS)

@@ -328,7 +328,7 @@ describe('over redis://', () => {
     await node.stop()
   })
 
-  test('sweep() looks at a sample, from which the rest can be reported', async () => {
+  test('sweep() looks at a sample, from which the rest can be estimated', async () => {
     await fill(redis, 'a', 20_000)
     await fill(redis, 'b', 20_000)
     const { tally, share, isComplete } = await sweep({

@@ -123,7 +123,7 @@ describe('an address that was wrong ten times within a minute', () => {
   const ask = (token: string, address = ip) =>
     operate(gateway.url, '/status', { headers: { Authorization: `Bearer ${token}`, 'CF-Connecting-IP': address } })
 
-  test('is not reported any more whether it is right, however many it requests at once', async () => {
+  test('no longer learns whether it is right, however many requests it sends at once', async () => {
     const answers = await Promise.all(Array.from({ length: 30 }, (_, at) => ask(`wrong-${at}`)))
     expect(answers.filter(({ status }) => status === 401)).toHaveLength(10)
     expect(answers.filter(({ status }) => status === 429)).toHaveLength(20)

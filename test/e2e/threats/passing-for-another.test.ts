@@ -72,7 +72,7 @@ test('a caller has no field removed on the way to the API by naming it in Connec
   expect(answer.status).toBe(200)
 })
 
-test('the API is reported no other way, URL or address than those that count', async () => {
+test('the API receives no other path, URL or address than those that count', async () => {
   const claims = [
     ...['For', 'Proto', 'Host', 'User', 'Uri', 'Path', 'Ssl', 'Scheme', 'Port', 'Prefix', 'Server', 'Method'],
     ...['Client-Cert', 'Whatever'],

@@ -93,7 +93,7 @@ const hostPiece = fc.constantFrom(
   ...['/login', '?', '#', '@', 'u:p@', '\\', '*', '%', '%2F', '%40', ';', ',', ' ', '\t', '&', '=', '"', '<', '~', '!'],
 )
 const inLatin = (text: string) => Buffer.from(text).toString('latin1')
-test('whatever Host says, it changes neither the path nor the host that the upstream is reported', async () => {
+test('whatever Host says, it changes neither the path nor the host that the upstream receives', async () => {
   await expectProperty(
     fc.asyncProperty(fc.array(hostPiece, { minLength: 1, maxLength: 4 }), async (pieces) => {
       const host = inLatin(pieces.join(''))

@@ -158,7 +158,7 @@ export function describeDecisions(adapter: Adapter): void {
     ['open', [200, 200]],
     ['closed', [503, 503]],
   ] as const)('with onStoreError = "%s" and no store, answers %j', async (onStoreError, expected) => {
-    const fail = () => Promise.reject(new StoreError('away', { mayHaveRun: false }))
+    const fail = () => Promise.reject(new StoreError('unavailable', { mayHaveRun: false }))
     const store = { isRemote: true, timeoutMs: 1_000, open: () => new Proxy({} as Store, { get: () => fail }) }
     const { lines, send, sendInTurn } = await start(adapter, { limits: '1/1m', onStoreError, store })
     expect(await sendInTurn([X, X])).toEqual(expected)

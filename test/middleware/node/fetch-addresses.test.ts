@@ -23,7 +23,7 @@ const from = (headers: Record<string, string> = {}) => new Request('https://app.
 const bun = (address: string) => ({ requestIP: () => ({ address, port: 1 }) })
 const deno = (hostname: string) => ({ remoteAddr: { transport: 'tcp', hostname, port: 1 } })
 
-test('the server of Bun and the second argument of Deno report it, whatever fields say', async () => {
+test('the server of Bun and the second argument of Deno give it, whatever fields say', async () => {
   for (const platform of [bun, deno]) {
     const claim = from({ 'X-Forwarded-For': '192.0.2.9', 'CF-Connecting-IP': '192.0.2.9' })
     const calls = [
@@ -35,7 +35,7 @@ test('the server of Bun and the second argument of Deno report it, whatever fiel
   }
 })
 
-test('they report it sluice() of Hono, too', async () => {
+test('they give it to sluice() of Hono, too', async () => {
   const served = (address: string) => ({ server: bun(address) })
   for (const platform of [bun, served, deno]) {
     const app = new Hono().use(sluice({ limits: '1/1h', by: 'ip', log: () => {} })).all('*', (c) => c.text('ok'))
@@ -44,7 +44,7 @@ test('they report it sluice() of Hono, too', async () => {
   }
 })
 
-test('with trustProxy, X-Forwarded-For or a function reports it', async () => {
+test('with trustProxy, X-Forwarded-For or a function gives it', async () => {
   const proxied = (hops: string) => [from({ 'X-Forwarded-For': hops }), bun('10.0.0.1')] as const
   const calls = [proxied('192.0.2.1'), proxied('192.0.2.7, 192.0.2.1'), proxied('192.0.2.1, 192.0.2.2')]
   expect(await statuses(calls, { trustProxy: 1 })).toEqual([200, 429, 200])
@@ -54,7 +54,7 @@ test('with trustProxy, X-Forwarded-For or a function reports it', async () => {
   expect(await statuses([a, a, b], { trustProxy })).toEqual([200, 429, 200])
 })
 
-test('where nothing reports it, all callers are one, which the log says once', async () => {
+test('where nothing gives it, all callers are one, which the log says once', async () => {
   const events: unknown[] = []
   const log: Options['log'] = (_, { event }) => events.push(event)
   const calls = [[from()], [from(), null, 'text', { ip: '192.0.2.1' }], [from({ 'X-Forwarded-For': '192.0.2.2' })]]

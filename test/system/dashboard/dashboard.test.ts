@@ -153,7 +153,7 @@ test('a caller is looked up by its token, and what it has used grows as it calls
   await expectAccessible(page)
 })
 
-test('a caller is looked up by address, and forgotten once that is confirmed', async () => {
+test('a caller is looked up by address, and deleted once that is confirmed', async () => {
   for (let at = 0; at < 5; at++) expect(await call('/login', {}, 'POST')).toBe(200)
   expect(await call('/login', {}, 'POST')).toBe(429)
   // A form that was not filled in right asks for it, and is none of the next one's business.
@@ -460,7 +460,7 @@ test('all of it can be done by keyboard', async () => {
   await keyboard.context().close()
 })
 
-test('without a session, a page of the dashboard reports nothing, and logging out ends it', async () => {
+test('without a session, a page of the dashboard shows nothing, and logging out ends it', async () => {
   const other = await openPage()
   await logIn(other)
   await other.getByRole('button', { name: 'Log out' }).click()

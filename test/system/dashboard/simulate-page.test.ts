@@ -9,7 +9,7 @@ import { seriousViolations, startBrowser } from '../../support/browser.ts'
 
 const HOSTILE = `</script><script>document.title = 'mine'</script><b>\x1b`
 
-test('the page of sluice simulate requests nobody, and is accessible in both colour schemes', async () => {
+test('the page of sluice simulate calls nobody, and is accessible in both colour schemes', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-simulate-page-'))
   onTestFinished(() => rm(folder, { recursive: true }))
   const row = { time: 1_767_225_600_000, ip: '198.18.0.1', path: '/', token: HOSTILE }

@@ -45,10 +45,10 @@ test.for<[string, Environment]>([
   ],
   ['a bucket', { POLICIES: [policy({ algorithm: 'token-bucket', limits: '1/1s', burst: 3 })] }],
   [
-    'failures beside, which the API has none of',
+    'also failures, which the API has none of',
     { POLICIES: [policy({}), policy({ name: 'f', limits: '1/2s', counts: 'failures' })] },
   ],
-  ['a limit on concurrency beside', { POLICIES: [policy({}), { name: 'c', limits: '1', algorithm: 'concurrency' }] }],
+  ['also a limit on concurrency', { POLICIES: [policy({}), { name: 'c', limits: '1', algorithm: 'concurrency' }] }],
 ])('createExamples() are admitted, limited and admitted again, with %s', async ([, env]) => {
   const bindings = { ...env, UPSTREAM_URL: upstream.url }
   const point = await startDirectGateway({ bundle: inject('bundle'), bindings })
@@ -78,7 +78,7 @@ test.for<[string, Environment]>([
   expect(shown.map(({ shows }) => shows)).toEqual(['admit'])
 })
 
-test('createExamples() ask for a token where nobody here can sign one, unless they can do without', async () => {
+test('createExamples() need a token where nobody here can sign one, unless they can do without', async () => {
   const JWKS_URL = 'https://id.example/jwks'
   const shownBy = async (anonymous: string) => {
     const env = { UPSTREAM_URL: 'http://host', JWKS_URL, POLICIES: [policy({ by: 'claim:sub', anonymous })] }

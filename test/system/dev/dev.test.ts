@@ -130,7 +130,7 @@ test('dev --help says what there is', async () => {
   )
 })
 
-test('dev uses the services it is given, and unpacks what a client has not asked to have packed', async () => {
+test('dev uses the services it is given, and unpacks what a client has not requested packed', async () => {
   let pack: [encoding: string, pack: (text: string) => Buffer] = ['gzip', gzipSync]
   const upstream = createHttpServer((_request, response) => {
     response.writeHead(200, { 'content-encoding': pack[0], 'content-type': 'text/plain' }).end(pack[1]('hello'))

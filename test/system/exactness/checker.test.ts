@@ -143,7 +143,7 @@ describe('audit()', () => {
     expect(audited(outcome).faults).toHaveLength(1)
   })
 
-  test('finds permits that were spent and never charged, where they are taken in advance', () => {
+  test('finds permits that were used and never charged, where they are taken in advance', () => {
     const ahead = { ...admission(110, 5, 5), earliestMs: 10, latestMs: 10, charges: [{ key: KEY, cost: 1 }] }
     const ledger = new Ledger(() => [LIMIT], true)
     ledger.add(ahead)

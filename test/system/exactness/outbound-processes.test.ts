@@ -36,7 +36,7 @@ async function run(options: Omit<ProcessOptions, 'redisPort'>): Promise<Outcome[
   }
 }
 
-test.concurrent('once one process has learned what a server reports its limits, it refuses none of the four', async () => {
+test.concurrent('once one process has learned the limits that a server reports, it refuses none of the four', async () => {
   const server = new LimitedServer(
     [
       { name: 'burst', limit: 20, windowMs: 1_000, kind: 'sliding' },

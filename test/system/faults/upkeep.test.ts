@@ -85,7 +85,7 @@ describe('sluice expire', () => {
     expect([sampled, counted, done].map(({ code }) => code)).toEqual([0, 0, 0])
   })
 
-  test('requests first, and will not change everything unless reported twice', async () => {
+  test('asks first, and changes everything only if it is confirmed twice', async () => {
     await fill(redis, 'a', 20)
     const args = ['expire', ...overRedis, '--ttl', '5m', '--match']
     for (const [match, error] of [
@@ -138,7 +138,7 @@ describe('sluice expire', () => {
 })
 
 describe('sluice delete', () => {
-  test('requests first, and will not remove everything unless reported twice', async () => {
+  test('asks first, and removes everything only if it is confirmed twice', async () => {
     await fill(redis, 'a', 50)
     await fill(redis, 'b', 50)
     const results = []

@@ -31,7 +31,7 @@ export type CallKind = (typeof CALLS)[number]
 export type Round = 'first' | 'second' | 'look'
 
 /** Faults of the protocol that an exploration must find. */
-export type PlantedBug = 'counts late' | 'forgets what it granted' | 'admits those who have waited'
+export type PlantedBug = 'counts late' | 'drops what it granted' | 'admits those who have waited'
 
 /** New names of deciders, by the old ones. Both count from 0. */
 export type Names = readonly number[]
@@ -242,7 +242,7 @@ export class ObjectCode {
       case 'keep':
       case 'cancel': {
         const isGranted = machine.close({ id, permits: kind === 'keep' ? 1 : 0 }, nowUs)
-        if (this.#bug === 'forgets what it granted') machine.state.decisions.delete(id)
+        if (this.#bug === 'drops what it granted') machine.state.decisions.delete(id)
         return { isGranted }
       }
       case 'inquire':

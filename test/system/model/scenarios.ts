@@ -49,17 +49,17 @@ function withEachFault(
 }
 
 export const LONG: Readonly<Record<string, Scenario>> = {
-  ...withEachFault(3, THREE, ', asked in time', true),
+  ...withEachFault(3, THREE, ', queried in time', true),
   ...withEachFault(3, TWO),
   ...withEachFault(2, THREE),
-  ...withEachFault(2, NEW_IDENTITIES, ', newcomers'),
+  ...withEachFault(2, NEW_IDENTITIES, ', new identities'),
   '2 deciders, 2 objects: all of it': { deciders: 2, charges: TWO, faults: EVERY_FAULT },
   '3 deciders, 2 objects: all of it': { deciders: 3, charges: TWO, faults: EVERY_FAULT },
 }
 
 /** What can be explored in a second or two. */
 export const SHORT: Readonly<Record<string, Scenario>> = Object.fromEntries(
-  ['3 deciders, 3 objects, asked in time: an object crashes', '2 deciders, 2 objects: all of it'].map((name) => [
+  ['3 deciders, 3 objects, queried in time: an object crashes', '2 deciders, 2 objects: all of it'].map((name) => [
     name,
     LONG[name] as Scenario,
   ]),
@@ -74,6 +74,6 @@ export const SMALL: Readonly<Record<string, Scenario>> = {
 /** Faults of the protocol, by what an object does. Each must be found. */
 export const PLANTED: Readonly<Record<string, Scenario>> = {
   'counts late': { deciders: 3, charges: TWO, faults: NO_FAULTS, bug: 'counts late' },
-  'forgets what it granted': { deciders: 2, charges: TWO, faults: NO_FAULTS, bug: 'forgets what it granted' },
+  'drops what it granted': { deciders: 2, charges: TWO, faults: NO_FAULTS, bug: 'drops what it granted' },
   'admits those who have waited': { deciders: 2, charges: TWO, faults: NO_FAULTS, bug: 'admits those who have waited' },
 }

@@ -331,7 +331,7 @@ export class World implements Model {
 
   /**
    * Carries out at once what leads to the same whatever else happens before it, so that not all of its orders need be
-   * visited. With newcomers, more depends on the order.
+   * visited. With new identities, more depends on the order.
    */
   #advance(state: number[]): number[] {
     if (!this.#isReduced || this.#precedesNewIdentities) return state
@@ -389,8 +389,8 @@ export class World implements Model {
     return this.#siblings(o).some((sibling) => {
       const { open, waiting } = this.#findFacts(state, sibling)
       const isRequesting = ((state[this.#flightAt(d)] as number) >>> (sibling * FLIGHT_BITS)) & 3
-      const isRequestedAbout = ![0, ALL_GRANTED].includes(this.#findRound(state, sibling, d))
-      return isRequesting > 0 || ((open | waiting) & (1 << d)) > 0 || isRequestedAbout
+      const isQueried = ![0, ALL_GRANTED].includes(this.#findRound(state, sibling, d))
+      return isRequesting > 0 || ((open | waiting) & (1 << d)) > 0 || isQueried
     })
   }
 

@@ -34,7 +34,7 @@ export interface Findings {
 /** Flushes come ten seconds after what they hold, or after the next request. */
 const PATIENCE_MS = 60_000
 
-/** Sends the traffic through two points of presence, the store away for a tenth of it, and compares what both sides counted. */
+/** Sends the traffic through two points of presence, the store unavailable for a tenth of it, and compares what both sides counted. */
 export async function run({ bundle, store, requests, seed }: RunOptions): Promise<Findings> {
   const site = await startSite(bundle, store)
   const { counters, gateways } = site

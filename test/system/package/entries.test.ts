@@ -84,7 +84,7 @@ describe('a project with nothing but the package', () => {
   })
 
   // npm 11 warns of each of these scripts, `prepare` among them, though it runs none.
-  test('is asked to approve no script', async () => {
+  test('needs no script to be approved', async () => {
     const { scripts } = JSON.parse(await readFile(join(project.folder, 'node_modules/sluice/package.json'), 'utf8'))
     const atInstall = ['preinstall', 'install', 'postinstall', 'preprepare', 'prepare', 'postprepare']
     expect(Object.keys(scripts).filter((name) => atInstall.includes(name))).toEqual([])

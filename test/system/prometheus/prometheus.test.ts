@@ -37,7 +37,7 @@ describe('a real Prometheus', () => {
     expect(metadata.sluice_store_latency_seconds).toMatchObject([{ type: 'histogram', unit: 'seconds' }])
   })
 
-  test('understands each expression of the dashboard and of the alerts, and has what they ask for', async () => {
+  test('understands each expression of the dashboard and of the alerts, and has what they need', async () => {
     await expect.poll(() => query('up').catch(() => []), { interval: 200 }).toHaveLength(1)
     const dashboard = JSON.parse(await readFile(join(OPS, 'grafana-dashboard.json'), 'utf8')) as {
       panels: { title: string; targets: { expr: string }[] }[]

@@ -18,7 +18,7 @@ function createScenario(policies: ScalePolicies, store: Scenario['store']): Scen
 }
 
 describe('Leases of a hot identity, for 1,200 isolates', () => {
-  test('ask an object less often than it serves, and refuse nothing that fits', async () => {
+  test('call an object less often than it serves, and refuse nothing that fits', async () => {
     const { requests, admitted, ideal, undecided, calls, fullest } = await simulate(
       createScenario(request(0.5), 'durable-object'),
     )

@@ -18,7 +18,7 @@ import { seededRandom } from '../../../tools/seeded-random.ts'
 const never = () => 0
 
 describe('VirtualTime', () => {
-  test('runs what is due by its time, and what is due at once in the order in which it was asked for', async () => {
+  test('runs what is due by its time, and what is due at once in the order in which it was scheduled', async () => {
     const time = new VirtualTime()
     const seen: string[] = []
     const at = (ms: number, name: string) =>
@@ -51,7 +51,7 @@ describe('VirtualTime', () => {
     )
   })
 
-  test('all that one event has settled is heard before the next', async () => {
+  test('all that one event has settled is handled before the next', async () => {
     const time = new VirtualTime()
     const received: number[] = []
     time.at(START_MS + 1, () => {

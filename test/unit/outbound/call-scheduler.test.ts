@@ -56,7 +56,7 @@ function readOutcome(work: Promise<unknown>): Promise<unknown> {
   return work.catch((error: unknown) => error)
 }
 
-test('calls go exactly when the limiter lets them, in order, and it is asked only then', async () => {
+test('calls go exactly when the limiter lets them, in order, and it is called only then', async () => {
   const { clock, log, requested, call } = site()
   const all = Promise.all(['a', 'b', 'c', 'd', 'e'].map((id) => call({ id })))
   expect(await clock.finish(all)).toEqual(['a', 'b', 'c', 'd', 'e'])
@@ -78,7 +78,7 @@ test('the more important go first, and callers take turns', async () => {
   expect(log.map((line) => line.split('@')[0])).toEqual(['first', 'c', 'a1', 'b1', 'a2', 's'])
 })
 
-test('a more important call that needs less does not wait for what was asked for before', async () => {
+test('a more important call that needs less does not wait for what was requested before', async () => {
   const { clock, log, call } = site({ limit: 3 })
   const first = call({ id: 'first', cost: 2 })
   await clock.advance(0)
@@ -90,7 +90,7 @@ test('a more important call that needs less does not wait for what was asked for
 })
 
 describe('a deadline', () => {
-  test('that cannot be kept is reported at once, with the time that it would take', async () => {
+  test('that cannot be kept fails at once, with the time that it would take', async () => {
     const { clock, log, call } = site({ limit: 1 })
     await clock.finish(call({ id: 'a' }))
     const b = readOutcome(call({ id: 'b', maxWaitMs: 999 }))
@@ -112,7 +112,7 @@ describe('a deadline', () => {
     expect(log).toEqual(['a@0'])
   })
 
-  test('that passes while others go first is reported when it passes', async () => {
+  test('that passes while others go first fails when it passes', async () => {
     const { clock, log, call } = site({ limit: 1 })
     const others = Promise.all(['a', 'b', 'c'].map((id) => call({ id })))
     await clock.advance(0)
@@ -183,7 +183,7 @@ test('of too many that wait, the least important is given up', async () => {
   expect(log).toEqual(['a@0', 'b@1000', 'c@2000'])
 })
 
-test('an error of the limiter is the call’s own, and the next one is asked for anew', async () => {
+test('an error of the limiter is the call’s own, and the next call starts again', async () => {
   let count = 0
   const limiter: OutboundLimiter = {
     async take() {

@@ -142,7 +142,7 @@ test('a generous server loosens no configured limit', async () => {
   expect(generous.times()).toEqual([0, 3_000, 6_000])
 })
 
-test('what others have spent of the same budget is held too', async () => {
+test('what others have used of the same budget is held too', async () => {
   // Three of five were spent by others, for another four seconds.
   const headers = { 'RateLimit-Policy': '"a";q=5;w=10', RateLimit: '"a";r=1;t=4' }
   const { clock, call, times } = site((count) => (count === 1 ? { status: 200, headers } : OK))
@@ -241,7 +241,7 @@ describe('a refusal', () => {
     expect(times().at(-1)).toBe(10 + 10 + 1_050)
   })
 
-  test('is repeated for idempotent methods only, and as often as reported', async () => {
+  test('is repeated for idempotent methods only, and as often as configured', async () => {
     const { clock, call, arrivals } = site(() => refused({ 'Retry-After': '1' }))
     for (const method of ['GET', 'PUT', 'DELETE', 'POST', 'PATCH']) {
       const response = await clock.finish(call(THINGS, { method, ...(method === 'PUT' && { body: 'text' }) }))
@@ -335,7 +335,7 @@ describe('a server that stalls', () => {
     expect(times()).toEqual([0, 1_010])
   })
 
-  test('is called again after resume(), even if a limiter that was asked before refuses later', async () => {
+  test('is called again after resume(), even if a limiter that was called before refuses later', async () => {
     let answer = { granted: false, retryAfterMs: 600_000 }
     const take = async () => {
       const given = answer
@@ -366,7 +366,7 @@ describe('a server that stalls', () => {
 })
 
 describe('a call’s own terms', () => {
-  test('are reported by functions of it', async () => {
+  test('are computed by functions of it', async () => {
     const seen: string[] = []
     const { clock, call } = site(() => OK, {
       identity: ({ url, method, headers }) => {
@@ -404,7 +404,7 @@ describe('several processes', () => {
     return { texts, shared: { store: memoryStore({ now: () => clock.now() }), notes } }
   }
 
-  test('a pause that one was reported of stops the others, which ask for news once a second', async () => {
+  test('a pause that one learned of stops the others, which look for news once a second', async () => {
     const clock = new VirtualClock()
     const { shared } = shareLimits(clock)
     const answer = (count: number) => (count === 2 ? refused({ 'Retry-After': '5' }) : OK)
@@ -467,7 +467,7 @@ describe('several processes', () => {
 
   test('without the store and the notes each goes on by itself', async () => {
     const clock = new VirtualClock()
-    const unavailable = () => Promise.reject(new Error('away'))
+    const unavailable = () => Promise.reject(new Error('unavailable'))
     const store = { decide: unavailable, renew: unavailable, release: unavailable } as unknown as Store
     const remote = { isRemote: true, timeoutMs: 500, open: () => store }
     const notes = { read: unavailable, write: unavailable }

@@ -68,6 +68,6 @@ test('appendAudit() cuts a note between two characters', async () => {
 
 test('appendAudit() leaves what was done as it is if the store does not answer', async () => {
   const auditLog = new MemoryDocuments(() => 0)
-  auditLog.read = () => Promise.reject(new StoreError('away'))
+  auditLog.read = () => Promise.reject(new StoreError('unavailable'))
   await expect(appendAudit(auditLog, entry(1))).resolves.toBeUndefined()
 })

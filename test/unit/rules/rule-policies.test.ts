@@ -9,7 +9,7 @@ import {
 
 const LOGIN = { name: 'login', limits: '5/1m', by: 'ip' }
 
-test('diffPolicies() reports each policy what is different, key by key', () => {
+test('diffPolicies() reports for each policy what is different, key by key', () => {
   const before = [LOGIN, { name: 'old', limits: '1/1s' }]
   const after = [
     { name: 'new', limits: '2/1s' },

@@ -120,7 +120,7 @@ test('findQuantileMs() knows nothing of no times', () => {
   ).toBeUndefined()
 })
 
-test('readRefusals() reports each period what is known of the caller, and what may hide', async () => {
+test('readRefusals() reports for each period what is known of the caller, and what may hide', async () => {
   const items = [
     { name: 'login:A', count: 9, over: 2 },
     { name: 'login:B', count: 5, over: 0 },

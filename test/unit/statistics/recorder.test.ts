@@ -65,7 +65,7 @@ function subject(readLabel = createLabelReader({ kind: 'header', name: 'x-accoun
     counters: {
       async add(flush) {
         flushes.push(flush)
-        if (state.fails) throw new StoreError('Redis is away')
+        if (state.fails) throw new StoreError('Redis is unavailable')
         await counters.add(flush)
       },
     },
@@ -200,7 +200,7 @@ test('Recorder counts in the minute in which something happens', async () => {
   recorder.onLeased(6)
   clock.now += MINUTE
   recorder.onDecided(observed(ADMITTED), context)
-  await expect(decide(() => Promise.reject(new StoreError('away')))).rejects.toThrow('away')
+  await expect(decide(() => Promise.reject(new StoreError('unavailable')))).rejects.toThrow('unavailable')
   recorder.onAvoided('leases')
   await wake()
   const { periods } = await read()
@@ -238,7 +238,9 @@ test('Recorder keeps a flush that has failed, and sends it again as it was', asy
   recorder.onDecided(observed(ADMITTED), context)
   await wake()
   recorder.onDecided(observed(ADMITTED), context)
-  expect(lines).toEqual([{ level: 'warn', event: 'statistics_send_failed', message: 'Redis is away', requests: 1 }])
+  expect(lines).toEqual([
+    { level: 'warn', event: 'statistics_send_failed', message: 'Redis is unavailable', requests: 1 },
+  ])
   expect(waits).toEqual([FLUSH_INTERVAL_MS, 5_000, FLUSH_INTERVAL_MS])
   await wake()
   expect(flushes[1]).toBe(flushes[0])
@@ -275,7 +277,7 @@ test('counts are sent by a later request if the platform has ended the one that 
   expect(works).toHaveLength(3)
 })
 
-test('Recorder requests once a minute for the label of a caller that is refused, and waits for it', async () => {
+test('Recorder reads once a minute the label of a caller that is refused, and waits for it', async () => {
   let requested = 0
   const { clock, recorder, context, wake, read } = subject(async () => (requested++ === 0 ? 'ACME' : undefined))
   const limited: Verdict = {

@@ -1,10 +1,10 @@
 import { concurrency, createLimiter, quota, redisStore, slidingWindow } from 'sluice'
 
 /** A client of nothing, in the shape of one of `@redis/client`. */
-const unavailable = () => Promise.reject(new Error('away'))
+const unavailable = () => Promise.reject(new Error('unavailable'))
 const client = { evalSha: unavailable, eval: unavailable, zRem: unavailable, del: unavailable, ping: unavailable }
 
-/** What two requests, of which the limit grants one, a quota and a Redis that is away come to. */
+/** What two requests, of which the limit grants one, a quota and an unavailable Redis come to. */
 export async function use(): Promise<readonly unknown[]> {
   const limiter = createLimiter({ policies: [{ name: 'calls', ...slidingWindow('1/1m') }] })
   const taken = [await limiter.take('alice'), await limiter.take('alice')]
