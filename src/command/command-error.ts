@@ -1,3 +1,5 @@
+/** Errors that end the command, and its exit codes. */
+
 /** The command's exit codes, and what each means. `--help` and docs/cli.md list them. */
 export const EXIT_CODES = {
   done: [0, 'done'],

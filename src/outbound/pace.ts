@@ -1,3 +1,8 @@
+/**
+ * The pace of calls to a server that refuses without reporting limits. Calls are spaced evenly, which keeps to any
+ * window; the pace grows while nothing is refused, and a refusal reduces it.
+ */
+
 /** Maximum of calls under way at first. Four that are admitted make room for one more. */
 const FIRST_IN_FLIGHT = 5
 const MORE_IN_FLIGHT = 0.25
@@ -26,10 +31,6 @@ interface Span {
   untilMs: number | undefined
 }
 
-/**
- * The pace of calls to a server that refuses without reporting limits. Calls are spaced evenly, which keeps to any
- * window; the pace grows while nothing is refused, and a refusal reduces it.
- */
 export class Pace {
   /** Calls in a millisecond; undefined while no bound is known. */
   #perMs: number | undefined

@@ -15,7 +15,7 @@ import { formatPattern } from './implied.ts'
 export type Explanation = Awaited<ReturnType<typeof explain>>
 type PolicyView = Awaited<ReturnType<typeof explainPolicy>>
 
-/** Explains which policies apply to a request. The result holds no value that identifies the caller. @throws {CallerError} */
+/** @returns no value that identifies the caller @throws {CallerError} */
 export async function explain(config: Config, caller: Caller & { readonly route: string }) {
   const request = createRequest(caller)
   const path = createPathReader(config.literalInPaths)(new URL(request.url).pathname)

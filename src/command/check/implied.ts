@@ -1,4 +1,4 @@
-/** Finds limits that never refuse anything. */
+/** Finds limits that never refuse, because another one always does so before. */
 import { ALGORITHMS } from '../../core/algorithms/algorithm-table.ts'
 import { countsEveryRequest, type Limit } from '../../core/model/limits.ts'
 import type { Pattern, RequestPolicy } from '../../core/model/policy.ts'
@@ -8,7 +8,6 @@ import { locatePolicy } from '../settings/locate.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { Finding } from './finding.ts'
 
-/** Finds limits that never refuse, because another one always does so before. */
 export function* findImplied({ policies }: Config, settings: Settings): Iterable<Finding> {
   for (const policy of policies) {
     if (policy.limits.length === 0 || !countsEveryRequest(policy.counts)) continue

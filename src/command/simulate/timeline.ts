@@ -1,3 +1,5 @@
+/** Counts over time, in at most a hundred buckets, which get wider as time goes on. */
+
 /** Each is a multiple of the one before, so that counts can be added up into wider buckets: 1 ms to 364 days. */
 const WIDTHS_MS = [
   1, 10, 100, 1_000, 2_000, 10_000, 30_000, 60_000, 300_000, 900_000, 1_800_000, 3_600_000, 10_800_000, 21_600_000,
@@ -16,7 +18,6 @@ interface Bucket {
   readonly counts: readonly TimelineCounts[]
 }
 
-/** Counts over time, in at most a hundred buckets, which get wider as time goes on. */
 export class Timeline {
   readonly totals: readonly TimelineCounts[]
   #width = 0

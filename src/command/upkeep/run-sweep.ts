@@ -141,7 +141,7 @@ interface UpkeepRun {
   readonly isDryRun: boolean
   readonly isSample: boolean
   readonly seconds: number
-  /** What the runs before this one took, and what they had seen. */
+  /** Earlier runs of this job took so long, and had seen this. */
   readonly earlierSeconds: number
   readonly earlier: Tally | undefined
 }

@@ -1,5 +1,5 @@
 /**
- * Properties of each algorithm. A new algorithm takes its Lua module (`lua/<name>.lua`), its twin and an entry here.
+ * Properties of each algorithm. A new algorithm takes its Lua module (`lua/<name>.lua`), the same in TypeScript, and an entry here.
  */
 import type { AlgorithmName } from '../model/limits.ts'
 import type { Algorithm } from './algorithm.ts'

@@ -21,7 +21,7 @@ export interface PenaltyState {
 export type MutableLimitState = { -readonly [Name in keyof LimitState]: LimitState[Name] }
 
 /**
- * A limiting algorithm and its state: the twin, step by step, of the Lua module of the same name. A new caller has no
+ * A limiting algorithm and its state: step by step the same as the Lua module of the same name. A new caller has no
  * state.
  */
 export interface Algorithm<State> {
@@ -80,7 +80,7 @@ interface WindowState extends Limit {
   readonly freedAfterMs: (units: number) => number
 }
 
-/** Twin of `lua/limit-state.lua`. */
+/** Same as `lua/limit-state.lua`. */
 export function createLimitState(
   { limit, windowMs, used, resetMs: firstFreeMs, freedAfterMs }: WindowState,
   wanted: number,

@@ -1,5 +1,5 @@
 /**
- * Twin of `lua/concurrency.lua`: units held at once, each until its holder releases it or its deadline has passed.
+ * Same as `lua/concurrency.lua`: units held at once, each until its holder releases it or its deadline has passed.
  *
  * Networks reorder. An isolate that gets no answer to an admission revokes its slot, and that call may arrive first. It
  * then leaves a mark, so that the admission finds its slot number used and holds nothing. Ordinary admissions and releases

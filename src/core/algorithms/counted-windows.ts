@@ -1,4 +1,4 @@
-/** Twin of `lua/counted-windows.lua`: windows that begin at a set time and count used units until they end. */
+/** Same as `lua/counted-windows.lua`: windows that begin at a set time and count used units until they end. */
 import type { Limit } from '../model/limits.ts'
 import type { Algorithm } from './algorithm.ts'
 import { createLimitState } from './algorithm.ts'
@@ -60,14 +60,14 @@ function createCountedWindows(begin: (nowMs: number, limit: Limit) => Count): Al
   }
 }
 
-/** Twin of `lua/fixed-window.lua`: windows aligned to the clock. */
+/** Same as `lua/fixed-window.lua`: windows aligned to the clock. */
 export const fixedWindow = createCountedWindows((nowMs, { windowMs }) => ({
   startMs: nowMs - (nowMs % windowMs),
   used: 0,
 }))
 
 /**
- * Twin of `lua/quota.lua`: windows that begin at their first use, and end after their length or with the calendar. The
+ * Same as `lua/quota.lua`: windows that begin at their first use, and end after their length or with the calendar. The
  * isolate's clock may be slow, so that all ends are over: the window then lasts as long as one of the calendar can.
  */
 export const quota = createCountedWindows((nowMs, { calendar, endsMs = calendar?.findEnds(nowMs) }) => ({

@@ -1,4 +1,4 @@
-/** Twin of `lua/decide.lua`: evaluates all charges of a request, then commits all or none. */
+/** Same as `lua/decide.lua`: evaluates all charges of a request, then commits all or none. */
 import type { Decision, DecisionRequest, LimitState, StoreCharge } from '../model/charge.ts'
 import { COUNTS } from '../model/limits.ts'
 import type { MutableLimitState, PenaltyState } from './algorithm.ts'
@@ -22,10 +22,7 @@ export interface Evaluation {
   readonly changed?: PenaltyState
 }
 
-/**
- * Twin of `lua/decide.lua`: peeks at all charges, then charges all or none.
- * @param nowUs microseconds since the Unix epoch, an integer
- */
+/** @param nowUs microseconds since the Unix epoch, an integer */
 export function decide(request: DecisionRequest, nowUs: number, states: States): Decision {
   const { action, leaseMs = 0, charges } = request
   let hasNewIdentity = false
@@ -152,7 +149,7 @@ export function subtract(usage: readonly MutableLimitState[], units: number): vo
 const FREE = { penaltyMs: 0 }
 
 /**
- * Twin of `lua/penalize.lua`. A refusal during a penalty does not extend it.
+ * Same as `lua/penalize.lua`. A refusal during a penalty does not extend it.
  * @param isRefusal true if the charge refuses by its limits, and the refusal counts
  * @returns the rest of the penalty, 0 without one; and a new state to store
  */

@@ -1,11 +1,10 @@
-/** Twins of `lua/sliding-window.lua` and `lua/sorted-set.lua`: exact logs of admissions. */
+/** Same as `lua/sliding-window.lua` and `lua/sorted-set.lua`: exact logs of admissions. */
 import type { StoreCharge } from '../model/charge.ts'
 import type { Algorithm } from './algorithm.ts'
 import { roundUpToSeconds, WindowLog } from './window-log.ts'
 
 const EMPTY = new WindowLog()
 
-/** Twin of `lua/sliding-window.lua`. */
 export const slidingWindow: Algorithm<WindowLog> = {
   peek(log = EMPTY, { limits }, nowUs, wanted) {
     const nowMs = Math.floor(nowUs / 1000)
@@ -25,7 +24,7 @@ export const slidingWindow: Algorithm<WindowLog> = {
   },
 }
 
-/** Twin of `lua/sorted-set.lua`, which decides like `sliding-window` and differs only in how Redis stores it. */
+/** Same as `lua/sorted-set.lua`, which decides like `sliding-window` and differs only in how Redis stores it. */
 export const sortedSet: Algorithm<WindowLog> = {
   peek: slidingWindow.peek,
 

@@ -1,4 +1,9 @@
-/** Twin of `lua/token-bucket.lua`: a bucket that is refilled continuously, stored as the time when it is full again. */
+/**
+ * Same as `lua/token-bucket.lua`: a bucket that is refilled continuously. Only the time when it is full again is stored.
+ * The units that it lacks now are those that the rate refills until then, and to take units puts that time off. So
+ * nothing has to be refilled, and a full bucket needs no state. The time has a fraction of a microsecond, because what
+ * rounding loses would add up to units.
+ */
 
 import type { StoreCharge } from '../model/charge.ts'
 import type { Algorithm, Commit, PenaltyState } from './algorithm.ts'

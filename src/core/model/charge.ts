@@ -10,7 +10,7 @@ export interface StoreCharge {
   readonly limits: readonly Limit[]
   /** Units that one permit costs, an integer from 1, at most the smallest limit. */
   readonly cost: number
-  /** In shadow mode, it is charged if it fits, but refuses nothing. */
+  /** A charge in shadow mode is counted if it fits, but refuses nothing. */
   readonly mode: PolicyMode
   /** Units of its one limit that this request must leave to higher priorities. */
   readonly reserved: number

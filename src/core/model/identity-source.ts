@@ -17,16 +17,16 @@ export type IdentitySource =
   | { readonly kind: 'application'; readonly tell: (context: never) => Promise<Reading> }
 
 interface SourceKind<Source extends IdentitySource> {
-  /** Who has its value: a caller; all callers alike; or whoever the application says, which nobody else can know. */
+  /** Its value belongs to one caller, to all callers alike, or to whomever the application says. */
   readonly belongsTo: 'caller' | 'everyone' | 'application'
-  /** What follows the colon in `<kind>:<name>`; omitted for a kind without a name. */
+  /** The part after the colon in `<kind>:<name>`; omitted for a kind without a name. */
   readonly name?: string
   /** Reads that name. */
   readonly parse?: (name: string) => Source | undefined
-  /** For a kind of which a caller may have several, each with a name and a value. */
+  /** Set for a kind of which a caller may have several, each with a name and a value. */
   readonly noun?: string
   readonly example?: string
-  /** What responses call it; by default the noun and name, or the kind. */
+  /** Its name in responses; by default the noun and name, or the kind. */
   readonly description?: string
   /** It may be typed by hand, in any case. */
   readonly isFoldable?: true

@@ -1,4 +1,5 @@
 /** Limits, and how they are written. */
+
 export const ALGORITHM_NAMES = [
   'sliding-window',
   'token-bucket',
@@ -38,7 +39,7 @@ interface CountsEntry {
   readonly needsNewIdentity: boolean
   /** It refuses like any other, but is charged after the response, if that has one of certain statuses. */
   readonly isChargedLater: boolean
-  /** What its units are in texts and headers, if not units of requests. */
+  /** Its units in texts and headers, if they are not units of requests. */
   readonly unit: { readonly noun: string; readonly inHeaders: string } | undefined
 }
 

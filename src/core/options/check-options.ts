@@ -5,7 +5,7 @@ import { describeUnknown, OptionError, parseKeys, type TextRule } from './option
 export type Check = (option: string, value: unknown) => void
 
 /**
- * Checks options by a table, because JavaScript does not check what the types forbid.
+ * Checks options by a table.
  * @param checks the check of each option; it is skipped if the option is undefined
  * @param prefix precedes the name of an option in errors
  * @throws {OptionError} if one is wrong, or has another name, e.g. a misspelt one

@@ -1,3 +1,5 @@
+/** Errors in options: each says where the mistake is, what was expected and what was found. */
+
 /** Describes an unknown name by those that are known. */
 export function describeUnknown(noun: string, known: readonly string[]): string {
   return `unknown ${noun}; expected one of ${known.join(', ')}`

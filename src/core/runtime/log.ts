@@ -1,3 +1,5 @@
+/** Writes the log, and few lines of each kind when something breaks for each request. */
+
 /** The subject of a line; docs/errors.md explains each. Published events keep their meanings. */
 export type LogEvent =
   | 'admin_refused'

@@ -18,7 +18,7 @@ export interface LoadSignals {
   readonly overloadShare: number
   /** Undefined if there were too few responses. */
   readonly latencyMs: number | undefined
-  /** For how long the median network has waited for any of its responses; 0 if it waits for none. */
+  /** The median network has waited so long for any of its responses; 0 if it waits for none. */
   readonly silentMs: number
   /** Requests a second, those that are shed included. */
   readonly demand: number

@@ -1,4 +1,5 @@
 /** The interface of a store of statistics, and the merging of sketches of frequent names. */
+
 export type Resolution = 'minute' | 'hour'
 
 export const PERIOD_MS: Readonly<Record<Resolution, number>> = { minute: 60_000, hour: 3_600_000 }
@@ -113,7 +114,7 @@ export function addCounts(sums: Map<string, number>, counts: CounterValues): voi
 /**
  * The most frequent names, in bounded space: a summary as Space-Saving keeps it (Metwally, Agrawal and El Abbadi,
  * "Efficient Computation of Frequent and Top-k Elements in Data Streams", 2005), merged as in Cafaro, Pulimeno and
- * Tempesta, "A parallel Space Saving algorithm for frequent items", 2016. Twin of `lua/counters/merge-sketches.lua`.
+ * Tempesta, "A parallel Space Saving algorithm for frequent items", 2016. Same as `lua/counters/merge-sketches.lua`.
  *
  * After n events, each name in a sketch of k names was seen at most `count` times and at least `count - over` times, and no
  * name that is missing more than `floor` times; neither `over` nor `floor` exceeds n/k, however many sketches of at least

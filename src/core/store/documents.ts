@@ -66,7 +66,7 @@ export interface DocumentStore {
 
 export const NO_DOCUMENT: StoredDocument = { version: 0, id: '', atMs: 0, actor: '', comment: '', text: '' }
 
-/** Twin of `lua/documents/write.lua`. @returns the next version, or why the write is refused */
+/** Same as `lua/documents/write.lua`. @returns the next version, or why the write is refused */
 export function createNextVersion(
   { text, expectedVersion, expectedId, actor, comment }: DocumentWrite,
   { version, id }: VersionId,

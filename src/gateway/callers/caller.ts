@@ -6,7 +6,7 @@ import { CallerError } from './caller-in-text.ts'
 
 export type Pairs = readonly (readonly [name: string, value: string])[]
 
-/** What is known of a caller. Members of a JSON body are named by their pointers, such as `/user/id`. */
+/** A caller as an operator knows it. Members of a JSON body are named by their pointers, such as `/user/id`. */
 export interface Caller extends Partial<Readonly<Record<PairKind, Pairs | undefined>>> {
   readonly token?: string | undefined
   readonly ip?: string | undefined

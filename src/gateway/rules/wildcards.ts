@@ -1,4 +1,5 @@
 /** Finds rules by a part of a value. */
+
 interface Group<T> {
   readonly before: number
   readonly after: number

@@ -4,7 +4,7 @@ import type { CallContext } from '../../core/runtime/call-context.ts'
 import type { ClaimReader } from '../../http/request/identity/claims.ts'
 import type { ReceivedRequest } from '../../http/request/received-request.ts'
 
-/** Reads the name by which people know a caller; a promise of it while a token is verified. */
+/** Returns a promise while a token is verified. */
 export type LabelReader = (
   request: ReceivedRequest,
   context: Pick<CallContext, 'waitUntil'>,

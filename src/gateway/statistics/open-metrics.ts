@@ -1,4 +1,7 @@
-/** OpenMetrics 1.0: https://github.com/prometheus/OpenMetrics/blob/v1.0.0/specification/OpenMetrics.md */
+/**
+ * Writes metrics as Prometheus reads them, in OpenMetrics 1.0:
+ * https://github.com/prometheus/OpenMetrics/blob/v1.0.0/specification/OpenMetrics.md
+ */
 
 /** §"Content Type" */
 export const OPEN_METRICS_TYPE = 'application/openmetrics-text; version=1.0.0; charset=utf-8'

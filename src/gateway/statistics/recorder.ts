@@ -56,7 +56,7 @@ export class Recorder implements Observer, StageWatch, MirrorWatch {
     this.#label(minute, minute.addDecided(observed), observed, context)
   }
 
-  /** For a label, a caller's token is verified once a minute at most, however much it floods. */
+  /** A caller's token is verified for a label once a minute at most, however much it floods. */
   #label({ refused }: Minute, names: readonly string[], { request }: Observed, context: RecordingContext): void {
     const unlabelled = names.filter((name) => !refused.hasLabel(name))
     if (unlabelled.length === 0) return

@@ -1,4 +1,4 @@
-/** Counts the most frequent names in bounded space. */
+/** Counts the most frequent names in bounded space (Metwally et al. 2005). */
 import { type Sketch, truncateSketch } from '../../core/store/counters.ts'
 
 interface Item {
@@ -10,8 +10,8 @@ interface Item {
 }
 
 /**
- * Counts the most frequent names in bounded space (Metwally et al. 2005). One beyond twice the capacity makes the rarer
- * half go, and not only the rarest: a flood of new names searches for that once for many of them.
+ * One name beyond twice the capacity makes the rarer half go, and not only the rarest: a flood of new names searches for
+ * that once for many of them.
  */
 export class SpaceSaving {
   readonly #capacity: number

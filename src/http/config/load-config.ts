@@ -89,7 +89,7 @@ export function loadConfig(given: Environment, readCalendarLimits?: ReadCalendar
     /** Receives every charge before a migration. */
     storeMirror,
     redis,
-    /** In shadow mode, blocks refuse nothing. */
+    /** Blocks refuse nothing in shadow mode. */
     rules: values.RULES ? { refreshMs: values.RULES_REFRESH_MS, isShadow } : undefined,
     metrics: values.METRICS_TOKEN === undefined ? undefined : { token: values.METRICS_TOKEN },
     admin: values.ADMIN_TOKEN === undefined ? undefined : { token: values.ADMIN_TOKEN, host: values.ADMIN_HOST },

@@ -6,7 +6,7 @@ export interface StoreKindEntry {
   readonly variables: readonly string[]
   /** The binding without which it is not available, and a method of that. */
   readonly binding?: { readonly name: string; readonly method: string }
-  /** What that is, as messages name it. */
+  /** These variables or this binding, as messages name them. */
   readonly needs: string
   /** It may receive every charge before it takes over (STORE_MIRROR). */
   readonly canMirror: boolean

@@ -1,3 +1,5 @@
+/** Replaces the header fields by which a client could claim to be somebody else. */
+
 /**
  * Claims of a client about its address, its user, its route and the requested URL cannot be checked: they are replaced,
  * not continued. Because of some of these headers, an upstream would serve another path than the one that policies

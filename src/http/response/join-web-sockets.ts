@@ -1,3 +1,5 @@
+/** Passes messages between the WebSocket of a client and that of the upstream, in bounded memory. */
+
 /** RFC 6455 §7.4.1 and the registry it founded. */
 const GOING_AWAY = 1001
 const NO_STATUS = 1005

@@ -25,7 +25,7 @@ const MAX_LOOK_UPS = 9
 const MAX_IDENTITIES = 10_000
 /** An identity that was refused as new may be admitted elsewhere, so it is looked up again after this. */
 const NEW_MS = 1_000
-/** In place of a time until which an identity is new: it was admitted here, or has come without being looked up. */
+/** These stand in place of a time until which an identity is new: it was admitted here, or came without a look-up. */
 const KNOWN = 0
 const SEEN = 1
 

@@ -22,7 +22,7 @@ export interface MachineState {
   readonly log: PagedList
   /** The rows of `decisions`. */
   readonly decided: PagedList
-  /** Those that rows hold. */
+  /** The slots that rows hold. */
   readonly slots: Map<number, HeldSlot>
   /** Milliseconds since the Unix epoch; 0 for never. */
   alarmAtMs: number
@@ -74,7 +74,7 @@ export interface Change {
 
 export interface OpenCharge<State> extends Commit<State>, Pick<Open, 'dateMs' | 'undo'> {}
 
-/** What the head row holds of a state; its keeper has the rest in rows of their own. */
+/** The head row holds this part of a state; its keeper has the rest in rows of their own. */
 export interface StoredState {
   // biome-ignore lint/suspicious/noExplicitAny: JSON, which only the keeper reads that has written it
   readonly state?: any

@@ -33,7 +33,7 @@ export interface Conclusion {
   readonly votedAtMs: ReadonlyMap<string, number>
 }
 
-/** One decision over several objects, as the decider sees it. No I/O: the store sends its messages. */
+/** It does no I/O: the store sends its messages. */
 export class Negotiation {
   readonly #request: DecisionRequest
   readonly #id: number
@@ -151,7 +151,7 @@ export class Negotiation {
   }
 }
 
-/** Such an object can refuse in the first round, and knows later what it granted. */
+/** An object with such a charge can refuse in the first round, and knows later what it granted. */
 function remembersGrants({ mode, counts }: StoreCharge): boolean {
   return mode === 'enforce' && countsEveryRequest(counts)
 }

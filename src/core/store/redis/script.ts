@@ -1,6 +1,8 @@
 /**
- * Joins the chunks of Lua that the configured algorithms need into one script, and encodes charges for it. Nothing is
- * interpolated: a charge travels as keys and arguments.
+ * Joins the chunks of Lua that the configured algorithms need into one script, and encodes charges for it. Each file of
+ * `lua/` is a chunk that takes the chunks it needs as `...`, so it can be read and linted by itself, and a script has
+ * nothing that no policy needs. No value is written into a script: a charge travels as keys and arguments, so Redis
+ * keeps few scripts, and nothing that a caller sends becomes code.
  */
 import { ALGORITHMS, holdsSlots } from '../../algorithms/algorithm-table.ts'
 import type { Decision, DecisionRequest, LimitState, StoreCharge } from '../../model/charge.ts'

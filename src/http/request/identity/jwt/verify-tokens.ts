@@ -1,4 +1,4 @@
-/** Loaded only if policies or rules read claims. */
+/** Verifies signed tokens. Loaded only if policies or rules read claims. */
 import type { JWTVerifyOptions } from 'jose'
 import type { CallContext } from '../../../../core/runtime/call-context.ts'
 import { Lru } from '../../../../core/runtime/lru.ts'
