@@ -1,0 +1,92 @@
+/** Records the calls to a store that is behind a bad network, for `linearizability.ts`. */
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { decorate } from '../../src/core/engine/stages/stage.ts'
+import { type Store, StoreError } from '../../src/core/model/store.ts'
+import type { RedisClient } from '../../src/core/store/redis/client.ts'
+import type { Call } from './linearizability.ts'
+
+/** What the network does to one call. */
+export interface Delivery {
+  /** Time until the store gets it, and until the caller gets the answer. */
+  readonly toMs: number
+  readonly backMs: number
+  /** Whether it is lost before the store decides, or the answer after that. */
+  readonly loses?: 'call' | 'answer' | undefined
+}
+
+export interface Recording {
+  /** Milliseconds since the Unix epoch, with a fraction; it never goes back. */
+  readonly now: () => number
+  readonly sleep: (ms: number) => Promise<unknown>
+  readonly draw: () => Delivery
+}
+
+type OpenCall = { -readonly [Name in keyof Call]: Call[Name] }
+
+/** The call that is being decided. */
+const current = new AsyncLocalStorage<OpenCall>()
+
+/** @returns a store over `store`, and the calls to it so far */
+export function recordCalls(store: Store, { now, sleep, draw }: Recording): { store: Store; calls: readonly Call[] } {
+  const calls: OpenCall[] = []
+  const recorded = decorate(store, {
+    async decide(request, context) {
+      const call: OpenCall = { startMs: now(), endMs: Number.POSITIVE_INFINITY, request }
+      calls.push(call)
+      const { toMs, backMs, loses } = draw()
+      if (toMs > 0) await sleep(toMs)
+      if (loses === 'call') throw new StoreError('the call was lost')
+      const decision = await current.run(call, () => store.decide(request, context))
+      if (backMs > 0) await sleep(backMs)
+      if (loses === 'answer') throw new StoreError('the answer was lost')
+      call.decision = decision
+      call.endMs = now()
+      return decision
+    },
+  })
+  return { store: recorded, calls }
+}
+
+/** Answers what a script answers, and the time in microseconds that it has read. */
+function readTime(script: string): string {
+  return `
+local server, time = redis
+local redis = {
+  call = function(command, ...)
+    local reply = server.call(command, ...)
+    if command == 'TIME' then
+      time = reply
+    end
+    return reply
+  end,
+}
+local reply = (function() ${script} end)()
+return { reply, time[1] * 1000000 + time[2] }`
+}
+
+const UNKNOWN_SCRIPT = new Error('NOSCRIPT scripts are sent as text')
+const UNKNOWN_FLAG = new Error('ERR Unexpected flag in script shebang')
+
+/**
+ * A client with which the call that is recorded gets the time of its decision in microseconds. Every script is sent as
+ * text, because it is another one.
+ * @param losesAnswer whether the answer to a script that has run is lost on its way to the client
+ */
+export function timeCalls(client: RedisClient, losesAnswer: () => boolean = () => false): RedisClient {
+  return {
+    ...client,
+    async evalsha() {
+      throw UNKNOWN_SCRIPT
+    },
+    async eval(script, keys, args) {
+      if (script.startsWith('#!')) throw UNKNOWN_FLAG
+      const call = current.getStore()
+      const [reply, atUs] = (await client.eval(readTime(script), keys, args)) as [unknown, number]
+      if (call) call.atUs = atUs
+      if (losesAnswer()) throw new Error('the connection was lost')
+      return reply
+    },
+    serverWords: (error) =>
+      [UNKNOWN_SCRIPT, UNKNOWN_FLAG].find((own) => own === error)?.message ?? client.serverWords(error),
+  }
+}
