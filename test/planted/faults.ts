@@ -117,4 +117,10 @@ export const FAULTS: readonly Fault[] = [
     find: 'this.#findMinute().addStoreFailure()',
     replace: 'this.#findMinute()',
   },
+  {
+    name: 'lost-answer-sent-again',
+    file: 'src/core/store/redis/redis-calls.ts',
+    find: 'if (deadline.hasPassed || !this.#isAnswer(error, /^NOSCRIPT\\b/)) throw error',
+    replace: 'if (deadline.hasPassed) throw error',
+  },
 ]

@@ -2,6 +2,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { decorate } from '../../src/core/engine/stages/stage.ts'
 import { type Store, StoreError } from '../../src/core/model/store.ts'
+import { createSha1 } from '../../src/core/runtime/hash.ts'
 import type { RedisClient } from '../../src/core/store/redis/client.ts'
 import type { Call } from './linearizability.ts'
 
@@ -64,27 +65,34 @@ local reply = (function() ${script} end)()
 return { reply, time[1] * 1000000 + time[2] }`
 }
 
-const UNKNOWN_SCRIPT = new Error('NOSCRIPT scripts are sent as text')
+const UNKNOWN_SCRIPT = new Error('NOSCRIPT no such script')
 const UNKNOWN_FLAG = new Error('ERR Unexpected flag in script shebang')
 
 /**
- * A client with which the call that is recorded gets the time of its decision in microseconds. Every script is sent as
- * text, because it is another one.
+ * A client with which the call that is recorded gets the time of its decision in microseconds.
  * @param losesAnswer whether the answer to a script that has run is lost on its way to the client
  */
 export function timeCalls(client: RedisClient, losesAnswer: () => boolean = () => false): RedisClient {
+  const scripts = new Map<string, string>()
+  const run = async (script: string, keys: string[], args: (string | number)[]) => {
+    const call = current.getStore()
+    const [reply, atUs] = (await client.eval(script, keys, args)) as [unknown, number]
+    if (call) call.atUs = atUs
+    if (losesAnswer()) throw new Error('the connection was lost')
+    return reply
+  }
   return {
     ...client,
-    async evalsha() {
-      throw UNKNOWN_SCRIPT
+    async evalsha(sha1, keys, args) {
+      const script = scripts.get(sha1)
+      if (script === undefined) throw UNKNOWN_SCRIPT
+      return run(script, keys, args)
     },
     async eval(script, keys, args) {
       if (script.startsWith('#!')) throw UNKNOWN_FLAG
-      const call = current.getStore()
-      const [reply, atUs] = (await client.eval(readTime(script), keys, args)) as [unknown, number]
-      if (call) call.atUs = atUs
-      if (losesAnswer()) throw new Error('the connection was lost')
-      return reply
+      const timed = readTime(script)
+      scripts.set(await createSha1(script), timed)
+      return run(timed, keys, args)
     },
     serverWords: (error) =>
       [UNKNOWN_SCRIPT, UNKNOWN_FLAG].find((own) => own === error)?.message ?? client.serverWords(error),
