@@ -43,6 +43,11 @@ export const PARTS: readonly Part[] = [
   { name: 'model', shows: 'every order of messages between isolates and Durable Objects', needs: [] },
   { name: 'simulation', shows: 'leases, stores and shedding over hours of virtual time', needs: ['redis'] },
   { name: 'exactness', shows: 'no window above its limit, under load at four points of presence', needs: ['redis'] },
+  {
+    name: 'histories',
+    shows: 'calls under load, with faults, that are answered as if one came after the other',
+    needs: ['redis'],
+  },
   { name: 'numbers', shows: 'statistics that equal what the clients saw', needs: ['redis'] },
   { name: 'spread', shows: 'a block in effect everywhere, while Redis lives and after it died', needs: ['redis'] },
   { name: 'cluster', shows: 'limits in a Redis Cluster, over three masters of which one fails', needs: ['redis'] },

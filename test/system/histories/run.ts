@@ -1,0 +1,134 @@
+/** Records a history of calls under load to a real store that is disturbed, and checks it key by key. */
+import { Engine } from '../../../src/core/engine/engine.ts'
+import type { Charge } from '../../../src/core/model/charge.ts'
+import { sleep } from '../../../src/core/runtime/sleep.ts'
+import { drawInteger, seededRandom } from '../../../tools/seeded-random.ts'
+import type { Bundle } from '../../support/build-bundle.ts'
+import { callContext } from '../../support/call-context.ts'
+import { createCharge, withPolicy } from '../../support/charges.ts'
+import { type Call, checkHistory, splitByKeys, type Verdict } from '../../support/linearizability.ts'
+import { type Delivery, recordCalls } from '../../support/recorded-store.ts'
+import { formatTable } from '../kit/table.ts'
+import { sendInLanes } from '../kit/traffic.ts'
+import { OPEN_PLACE, type Place, type PlaceName } from './places.ts'
+
+export interface RunOptions {
+  readonly place: PlaceName
+  readonly bundle: Bundle
+  readonly requests: number
+  readonly lanes: number
+  readonly seed: number
+}
+
+export interface Findings {
+  readonly calls: readonly Call[]
+  readonly verdicts: readonly Verdict[]
+  /** Calls of the largest history. */
+  readonly largest: number
+  readonly checkedInMs: number
+}
+
+/** The search remembers every state: a history is bounded by spreading the requests over more keys. */
+const REQUESTS_PER_KEY = 300
+/** The engine repeats a decision that takes longer. */
+const PATIENCE_MS = 30
+const MAX_WAY_MS = 40
+const MAX_PAUSE_MS = 4
+const DISTURBED_EVERY_MS = 500
+
+export async function run({ place: name, bundle, requests, lanes, seed }: RunOptions): Promise<Findings> {
+  const random = seededRandom(seed)
+  const place = await OPEN_PLACE[name](random, bundle)
+  try {
+    const calls = await record(place, { requests, lanes, random })
+    const startMs = performance.now()
+    const histories = splitByKeys(calls)
+    const verdicts = histories.map((history) => checkHistory(history))
+    const largest = Math.max(...histories.map(({ length }) => length))
+    return { calls, verdicts, largest, checkedInMs: performance.now() - startMs }
+  } finally {
+    await place.stop()
+  }
+}
+
+interface Load {
+  readonly requests: number
+  readonly lanes: number
+  readonly random: () => number
+}
+
+async function record(place: Place, { requests, lanes, random }: Load): Promise<readonly Call[]> {
+  const groups = drawCharges(place, requests, random)
+  const now = () => performance.timeOrigin + performance.now()
+  const { store, calls } = recordCalls(place.store, { now, sleep, draw: () => drawDelivery(random) })
+  const terms = { storeTimeoutMs: PATIENCE_MS, localShare: 1, repeats: 'none', hasBreaker: false } as const
+  const engine = new Engine({ store, now: () => Date.now(), log: () => {}, ...terms })
+  let isOver = false
+  const disturbing = (async () => {
+    while (place.disturb && !isOver) {
+      await sleep(DISTURBED_EVERY_MS)
+      await place.disturb()
+    }
+  })()
+  await sendInLanes({ requests, lanes }, async () => {
+    await sleep(MAX_PAUSE_MS * random())
+    const group = groups[drawInteger(random, 0, groups.length - 1)] as readonly Charge[]
+    const charges = group.map((charge) => ({ ...charge, cost: drawInteger(random, 1, 2) }))
+    const action = random() < 0.1 ? 'peek' : random() < 0.2 ? 'take-up-to' : 'take'
+    await engine.decide(charges, callContext(), { action, permits: drawInteger(random, 1, 3) })
+  })
+  isOver = true
+  await disturbing
+  return calls
+}
+
+/** Charges of one decision: pairs of keys if the store decides them in one step, of which some decisions are on one. */
+function drawCharges({ algorithms, isWhole }: Place, requests: number, random: () => number): Charge[][] {
+  const count = Math.max(algorithms.length, Math.ceil(requests / REQUESTS_PER_KEY))
+  const keys = Array.from({ length: count }, (_, index) => {
+    const algorithm = algorithms[index % algorithms.length] as (typeof algorithms)[number]
+    const limits = [{ limit: drawInteger(random, 20, 200), windowMs: drawInteger(random, 50, 1_000) }]
+    const penalty = random() < 0.3 ? { penalty: { durationMs: drawInteger(random, 5, 200), after: 2 } } : {}
+    return withPolicy(createCharge(algorithm, limits, penalty))
+  })
+  const pairs = keys.flatMap((key, index) => (isWhole && index % 4 === 1 ? [[keys[index - 1] as Charge, key]] : []))
+  return [...keys.map((key) => [key]), ...pairs]
+}
+
+/** Most calls are left alone; some are late, so that others overtake them or they are repeated; few are lost. */
+function drawDelivery(random: () => number): Delivery {
+  const die = random()
+  const wayMs = MAX_WAY_MS * random()
+  if (die < 0.05) return { toMs: wayMs, backMs: 0 }
+  if (die < 0.1) return { toMs: 0, backMs: wayMs }
+  if (die < 0.103) return { toMs: 0, backMs: 0, loses: 'call' }
+  if (die < 0.106) return { toMs: 0, backMs: 0, loses: 'answer' }
+  return { toMs: 0, backMs: 0 }
+}
+
+/** How often a call was still unanswered when the next one to the same store began. */
+export function countOverlaps(calls: readonly Call[]): number {
+  return calls.filter(({ startMs }, index) => index > 0 && (calls[index - 1] as Call).endMs > startMs).length
+}
+
+export function countByAnswer(calls: readonly Call[]) {
+  const granted = calls.filter(({ decision }) => decision && decision.granted > 0).length
+  const refused = calls.filter(({ decision }) => decision?.granted === 0).length
+  return { granted, refused, unanswered: calls.length - granted - refused }
+}
+
+export function listViolations(place: string, { verdicts }: Findings): string[] {
+  return verdicts.flatMap(({ kind, stuckAt }) => (kind === 'linearizable' ? [] : [`${place}: ${kind} ${stuckAt}`]))
+}
+
+export function formatFindings(place: string, findings: Findings): string {
+  const { calls, verdicts, largest, checkedInMs } = findings
+  const { granted, refused, unanswered } = countByAnswer(calls)
+  return `${place}\n${formatTable([
+    ['calls', calls.length, `${granted} granted, ${refused} refused, ${unanswered} without an answer`],
+    ['overlapping the one before', countOverlaps(calls)],
+    ['histories', verdicts.length, `the largest of ${largest} calls`],
+    ['states visited', verdicts.reduce((sum, { visited }) => sum + visited, 0), `in ${checkedInMs.toFixed(0)} ms`],
+    ['not linearizable', listViolations(place, findings).length],
+  ])}`
+}
