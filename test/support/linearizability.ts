@@ -3,7 +3,7 @@
  * its start and its end, in which the sequential algorithm gives every answer that was received. The search is that of
  * Wing and Gong, with the memory of Lowe and Porcupine: never twice from the same calls done and the same state.
  */
-import type { Decision, DecisionRequest } from '../../src/core/model/charge.ts'
+import type { Decision, DecisionRequest, StoreCharge } from '../../src/core/model/charge.ts'
 import { decideIn, describeStored, type Stored } from './sequential-store.ts'
 
 /** A call as its caller saw it, by one clock for all callers: milliseconds since the Unix epoch, with a fraction. */
@@ -45,16 +45,29 @@ export function splitByKeys(calls: readonly Call[]): Call[][] {
   return [...new Set(groups.values())].map((group) => group.calls)
 }
 
-/** @param calls that share keys @param maxVisited after which it is undecided */
+/**
+ * Where calls without an answer are assumed. The first two are quick, and an order that they find is one; only the last
+ * tries everything.
+ */
+const STRATEGIES = [
+  { isLazy: true, prefersShown: true },
+  { isLazy: true, prefersShown: false },
+  { isLazy: false, prefersShown: false },
+] as const
+type Strategy = (typeof STRATEGIES)[number]
+
+/** @param calls that share keys @param maxVisited by each strategy; it is undecided if the last one visits more */
 export function checkHistory(calls: readonly Call[], maxVisited = MAX_VISITED): Verdict {
-  const search = new Search(calls, maxVisited)
-  try {
-    const kind = search.explore(new Map(), 0, 0) ? 'linearizable' : 'violated'
-    return { kind, visited: search.visited, stuckAt: search.stuckAt }
-  } catch (error) {
-    if (error !== TOO_MANY) throw error
-    return { kind: 'undecided', visited: search.visited, stuckAt: search.stuckAt }
+  let visited = 0
+  let verdict: Verdict | undefined
+  for (const strategy of STRATEGIES) {
+    const search = new Search(calls, strategy, maxVisited)
+    const kind = search.run()
+    visited += search.visited
+    verdict = { kind, visited, stuckAt: search.stuckAt }
+    if (kind === 'linearizable') break
   }
+  return verdict as Verdict
 }
 
 const TOO_MANY = new Error('more states than may be visited')
@@ -66,13 +79,34 @@ class Search {
   readonly #isDone: boolean[] = []
   readonly #answered: number
   readonly #maxVisited: number
+  readonly #strategy: Strategy
   readonly #seen = new Set<string>()
+  /** Dates of charges, and beginnings of windows, that answers show: calls without an answer are tried there first. */
+  readonly #shownMs = new Set<number>()
   #deepest = -1
 
-  constructor(calls: readonly Call[], maxVisited: number) {
+  constructor(calls: readonly Call[], strategy: Strategy, maxVisited: number) {
+    this.#strategy = strategy
     this.#calls = calls.toSorted((a, b) => a.startMs - b.startMs)
     this.#answered = calls.filter(({ decision }) => decision).length
     this.#maxVisited = maxVisited
+    for (const { decision, request } of calls) {
+      for (const [index, states] of (decision?.usage ?? []).entries()) {
+        const { limits } = request.charges[index] as StoreCharge
+        for (const [at, { resetMs }] of states.entries()) {
+          this.#shownMs.add((decision?.nowMs ?? 0) + resetMs - (limits[at]?.windowMs ?? 0))
+        }
+      }
+    }
+  }
+
+  run(): Verdict['kind'] {
+    try {
+      return this.#explore(new Map(), 0, 0) ? 'linearizable' : 'violated'
+    } catch (error) {
+      if (error !== TOO_MANY) throw error
+      return 'undecided'
+    }
   }
 
   /**
@@ -80,7 +114,7 @@ class Search {
    * @param depth answers so far
    * @returns whether the other calls that were answered can follow
    */
-  explore(stored: Stored, lastUs: number, depth: number): boolean {
+  #explore(stored: Stored, lastUs: number, depth: number): boolean {
     if (depth === this.#answered) return true
     const open = this.#findOpen()
     // All that started later is open as well.
@@ -90,7 +124,7 @@ class Search {
     if (++this.visited > this.#maxVisited) throw TOO_MANY
     const follow = (index: number, after: Stored, atUs: number, more: number) => {
       this.#isDone[index] = true
-      const isFound = this.explore(after, atUs, depth + more)
+      const isFound = this.#explore(after, atUs, depth + more)
       this.#isDone[index] = false
       return isFound
     }
@@ -111,11 +145,13 @@ class Search {
       const why = misses.join('; ') || 'the next ones were decided before this'
       this.stuckAt = `after ${depth} of ${this.#answered} answers: ${why}`
     }
-    // What was not answered is assumed only where the answers need it.
+    const { isLazy, prefersShown } = this.#strategy
+    // All that is next was answered as if nothing had come in between.
+    if (isLazy && misses.length === 0) return false
     for (const index of open) {
       const call = this.#read(index)
       if (call.decision) continue
-      for (const atUs of listTimesUs(call, lastUs, nextUs)) {
+      for (const atUs of this.#listTimesUs(call, lastUs, nextUs, prefersShown)) {
         const { after } = decideIn(stored, call.request, atUs)
         if (after !== stored && follow(index, after, atUs, 0)) return true
       }
@@ -136,6 +172,21 @@ class Search {
     return open
   }
 
+  /** The times at which a call without an answer may be decided between two others: if it is unknown, any millisecond. */
+  #listTimesUs({ atUs, startMs }: Call, lastUs: number, nextUs: number, prefersShown: boolean): number[] {
+    if (atUs !== undefined) return atUs >= lastUs && atUs <= nextUs ? [atUs] : []
+    const fromMs = Math.max(Math.floor(lastUs / 1000), Math.floor(startMs) - CLOCKS_APART_MS)
+    const times: number[] = []
+    for (let ms = fromMs; ms * 1000 <= nextUs; ms++) {
+      const us = Math.min(ms * 1000 + LAST_PART_US, nextUs)
+      if (us >= lastUs) times.push(us)
+    }
+    // A date is rounded up, the beginning of a window down.
+    const isShown = (us: number) => [Math.floor, Math.ceil].some((round) => this.#shownMs.has(round(us / 1000)))
+    const shown = times.filter(isShown)
+    return prefersShown && shown.length > 0 ? shown : times
+  }
+
   #read(index: number): Call {
     return this.#calls[index] as Call
   }
@@ -143,19 +194,6 @@ class Search {
 
 function readTimeUs({ atUs, decision }: Call): number {
   return atUs ?? (decision?.nowMs ?? 0) * 1000 + LAST_PART_US
-}
-
-/** The times at which a call without an answer may be decided between two others: every millisecond, if it is unknown. */
-function* listTimesUs({ atUs, startMs }: Call, lastUs: number, nextUs: number): Iterable<number> {
-  if (atUs !== undefined) {
-    if (atUs >= lastUs && atUs <= nextUs) yield atUs
-    return
-  }
-  const fromMs = Math.max(Math.floor(lastUs / 1000), Math.floor(startMs) - CLOCKS_APART_MS)
-  for (let ms = fromMs; ms * 1000 <= nextUs; ms++) {
-    const us = Math.min(ms * 1000 + LAST_PART_US, nextUs)
-    if (us >= lastUs) yield us
-  }
 }
 
 function describeDecision({ granted, usage }: Decision): string {

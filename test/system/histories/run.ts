@@ -29,12 +29,12 @@ export interface Findings {
 }
 
 /** The search remembers every state: a history is bounded by spreading the requests over more keys. */
-const REQUESTS_PER_KEY = 300
+const REQUESTS_PER_KEY = 200
 /** The engine repeats a decision that takes longer. */
 const PATIENCE_MS = 30
 const MAX_WAY_MS = 40
 const MAX_PAUSE_MS = 4
-const DISTURBED_EVERY_MS = 500
+const DISTURBED_EVERY_MS = 1_000
 
 export async function run({ place: name, bundle, requests, lanes, seed }: RunOptions): Promise<Findings> {
   const random = seededRandom(seed)
@@ -101,8 +101,8 @@ function drawDelivery(random: () => number): Delivery {
   const wayMs = MAX_WAY_MS * random()
   if (die < 0.05) return { toMs: wayMs, backMs: 0 }
   if (die < 0.1) return { toMs: 0, backMs: wayMs }
-  if (die < 0.103) return { toMs: 0, backMs: 0, loses: 'call' }
-  if (die < 0.106) return { toMs: 0, backMs: 0, loses: 'answer' }
+  if (die < 0.102) return { toMs: 0, backMs: 0, loses: 'call' }
+  if (die < 0.104) return { toMs: 0, backMs: 0, loses: 'answer' }
   return { toMs: 0, backMs: 0 }
 }
 
