@@ -87,7 +87,7 @@ function drawCharges({ algorithms, isWhole }: Place, requests: number, random: (
   const count = Math.max(algorithms.length, Math.ceil(requests / REQUESTS_PER_KEY))
   const keys = Array.from({ length: count }, (_, index) => {
     const algorithm = algorithms[index % algorithms.length] as (typeof algorithms)[number]
-    const limits = [{ limit: drawInteger(random, 20, 200), windowMs: drawInteger(random, 50, 1_000) }]
+    const limits = [{ limit: drawInteger(random, 10, 80), windowMs: drawInteger(random, 50, 1_000) }]
     const penalty = random() < 0.3 ? { penalty: { durationMs: drawInteger(random, 5, 200), after: 2 } } : {}
     return withPolicy(createCharge(algorithm, limits, penalty))
   })
