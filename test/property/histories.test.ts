@@ -15,11 +15,11 @@ import { adaptNodeRedis } from '../../src/core/store/redis/tcp-clients.ts'
 import { anyBlock } from '../support/arbitraries.ts'
 import { callContext } from '../support/call-context.ts'
 import { createCharge, EVERY_ALGORITHM, storeWith, withPolicy } from '../support/charges.ts'
-import { type Call, checkHistory, splitByKeys, type Verdict } from '../support/linearizability.ts'
+import { checkHistory, type Verdict } from '../support/linearizability.ts'
 import { MemoryRows, ObjectNetwork } from '../support/object-network.ts'
 import { shareRedis } from '../support/own-redis.ts'
 import { expectProperty } from '../support/property.ts'
-import { type Delivery, recordCalls, timeCalls } from '../support/recorded-store.ts'
+import { type Call, type Delivery, recordCalls, splitByKeys, timeCalls } from '../support/recorded-store.ts'
 import { VirtualClock } from '../support/virtual-clock.ts'
 
 /** Slots are left out: the answer to a release tells no time. */

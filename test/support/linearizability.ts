@@ -3,19 +3,9 @@
  * its start and its end, in which the sequential algorithm gives every answer that was received. The search is that of
  * Wing and Gong, with the memory of Lowe and Porcupine: never twice from the same calls done and the same state.
  */
-import type { Decision, DecisionRequest, StoreCharge } from '../../src/core/model/charge.ts'
-import { decideIn, describeStored, type Stored } from './sequential-store.ts'
-
-/** A call as its caller saw it, by one clock for all callers: milliseconds since the Unix epoch, with a fraction. */
-export interface Call {
-  readonly startMs: number
-  /** Infinite without an answer: the call may then be decided at any time after its start, or never. */
-  readonly endMs: number
-  readonly request: DecisionRequest
-  readonly decision?: Decision
-  /** The store's time of the decision in microseconds, if it is known more exactly than `nowMs` tells. */
-  readonly atUs?: number
-}
+import type { Decision, StoreCharge } from '../../src/core/model/charge.ts'
+import type { Call } from './recorded-store.ts'
+import { decideIn, describeDecision, describeStored, type Stored } from './sequential-store.ts'
 
 export interface Verdict {
   readonly kind: 'linearizable' | 'violated' | 'undecided'
@@ -30,20 +20,6 @@ const LAST_PART_US = 999
 /** The store's clock and that of the callers, on one machine, may differ by so much. */
 const CLOCKS_APART_MS = 20
 const MAX_VISITED = 200_000
-
-/** Divides a history into those whose calls share keys, directly or through other calls. */
-export function splitByKeys(calls: readonly Call[]): Call[][] {
-  const groups = new Map<string, { calls: Call[]; keys: string[] }>()
-  for (const call of calls) {
-    const keys = call.request.charges.map(({ key }) => key)
-    const joined = new Set(keys.flatMap((key) => groups.get(key) ?? []))
-    const group = { calls: [...joined].flatMap((one) => one.calls), keys: [...joined].flatMap((one) => one.keys) }
-    group.calls.push(call)
-    group.keys.push(...keys)
-    for (const key of group.keys) groups.set(key, group)
-  }
-  return [...new Set(groups.values())].map((group) => group.calls)
-}
 
 /**
  * Where calls without an answer are assumed. The first two are quick, and an order that they find is one; only the last
@@ -196,16 +172,9 @@ function readTimeUs({ atUs, decision }: Call): number {
   return atUs ?? (decision?.nowMs ?? 0) * 1000 + LAST_PART_US
 }
 
-function describeDecision({ granted, usage }: Decision): string {
-  const limits = usage.map((states) =>
-    states.map(({ remaining, resetMs, retryAfterMs, penaltyMs = 0 }) => [remaining, resetMs, retryAfterMs, penaltyMs]),
-  )
-  return `${granted} ${JSON.stringify(limits)}`
-}
-
 function describeMiss({ request, decision }: Call, expected: Decision): string {
   const { action, permits, charges } = request
   const got = decision as Decision
-  const asked = `${action} ${permits} of ${charges.map(({ key, cost }) => `${key} (${cost})`).join(', ')}`
-  return `${asked} at ${got.nowMs} got ${describeDecision(got)}, expected ${describeDecision(expected)}`
+  const terms = `${action} ${permits} of ${charges.map(({ key, cost }) => `${key} (${cost})`).join(', ')}`
+  return `${terms} got ${describeDecision(got)}, expected ${describeDecision(expected)}`
 }

@@ -1,10 +1,21 @@
 /** Records the calls to a store that is behind a bad network, for `linearizability.ts`. */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { decorate } from '../../src/core/engine/stages/stage.ts'
+import type { Decision, DecisionRequest } from '../../src/core/model/charge.ts'
 import { type Store, StoreError } from '../../src/core/model/store.ts'
 import { createSha1 } from '../../src/core/runtime/hash.ts'
 import type { RedisClient } from '../../src/core/store/redis/client.ts'
-import type { Call } from './linearizability.ts'
+
+/** A call as its caller saw it, by one clock for all callers: milliseconds since the Unix epoch, with a fraction. */
+export interface Call {
+  readonly startMs: number
+  /** Infinite without an answer: the call may then be decided at any time after its start, or never. */
+  readonly endMs: number
+  readonly request: DecisionRequest
+  readonly decision?: Decision
+  /** The store's time of the decision in microseconds, if it is known more exactly than `nowMs` tells. */
+  readonly atUs?: number
+}
 
 /** What the network does to one call. */
 export interface Delivery {
@@ -23,6 +34,20 @@ export interface Recording {
 }
 
 type OpenCall = { -readonly [Name in keyof Call]: Call[Name] }
+
+/** Divides a history into those whose calls share keys, directly or through other calls. */
+export function splitByKeys(calls: readonly Call[]): Call[][] {
+  const groups = new Map<string, { calls: Call[]; keys: string[] }>()
+  for (const call of calls) {
+    const keys = call.request.charges.map(({ key }) => key)
+    const joined = new Set(keys.flatMap((key) => groups.get(key) ?? []))
+    const group = { calls: [...joined].flatMap((one) => one.calls), keys: [...joined].flatMap((one) => one.keys) }
+    group.calls.push(call)
+    group.keys.push(...keys)
+    for (const key of group.keys) groups.set(key, group)
+  }
+  return [...new Set(groups.values())].map((group) => group.calls)
+}
 
 /** The call that is being decided. */
 const current = new AsyncLocalStorage<OpenCall>()

@@ -54,3 +54,11 @@ function listLive({ ring, start, end, before, keptMs, total, penalty, penaltyMs 
   }
   return live
 }
+
+/** Describes all that a decision says. */
+export function describeDecision({ granted, nowMs, usage }: Decision): string {
+  const limits = usage.map((states) =>
+    states.map(({ remaining, resetMs, retryAfterMs, penaltyMs = 0 }) => [remaining, resetMs, retryAfterMs, penaltyMs]),
+  )
+  return `${granted} at ${nowMs} ${JSON.stringify(limits)}`
+}
