@@ -124,7 +124,8 @@ class Search {
     const { isLazy, prefersShown } = this.#strategy
     // All that is next was answered as if nothing had come in between.
     if (isLazy && misses.length === 0) return false
-    for (const index of open) {
+    // The latest is the most likely one: of an earlier one, an answer would have shown it already.
+    for (const index of open.toReversed()) {
       const call = this.#read(index)
       if (call.decision) continue
       for (const atUs of this.#listTimesUs(call, lastUs, nextUs, prefersShown)) {

@@ -117,8 +117,9 @@ export function countByAnswer(calls: readonly Call[]) {
   return { granted, refused, unanswered: calls.length - granted - refused }
 }
 
-export function listViolations(place: string, { verdicts }: Findings): string[] {
-  return verdicts.flatMap(({ kind, stuckAt }) => (kind === 'linearizable' ? [] : [`${place}: ${kind} ${stuckAt}`]))
+/** @returns a line for each history of this kind */
+export function listVerdicts(place: string, { verdicts }: Findings, wanted: Exclude<Verdict['kind'], 'linearizable'>) {
+  return verdicts.flatMap(({ kind, stuckAt }) => (kind === wanted ? [`${place}: ${kind} ${stuckAt}`] : []))
 }
 
 export function formatFindings(place: string, findings: Findings): string {
@@ -129,6 +130,11 @@ export function formatFindings(place: string, findings: Findings): string {
     ['overlapping the one before', countOverlaps(calls)],
     ['histories', verdicts.length, `the largest of ${largest} calls`],
     ['states visited', verdicts.reduce((sum, { visited }) => sum + visited, 0), `in ${checkedInMs.toFixed(0)} ms`],
-    ['not linearizable', listViolations(place, findings).length],
+    ['violated', listVerdicts(place, findings, 'violated').length],
+    [
+      'undecided',
+      listVerdicts(place, findings, 'undecided').length,
+      'too many orders, because of calls without an answer',
+    ],
   ])}`
 }
