@@ -12,7 +12,7 @@ import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'
 import { LUA } from '../../src/core/store/redis/more-lua.ts'
 import { RedisStore } from '../../src/core/store/redis/redis-store.ts'
 import { adaptNodeRedis } from '../../src/core/store/redis/tcp-clients.ts'
-import { anyBlock } from '../support/arbitraries.ts'
+import { anyPenalty } from '../support/arbitraries.ts'
 import { callContext } from '../support/call-context.ts'
 import { createCharge, EVERY_ALGORITHM, storeWith, withPolicy } from '../support/charges.ts'
 import { checkHistory, type Verdict } from '../support/linearizability.ts'
@@ -61,7 +61,7 @@ const MAX_CALLS = 40
 /** @param maxLost calls without an answer: each may have been decided at any later time */
 function anyScript(limits: fc.Arbitrary<number>, windowsMs: fc.Arbitrary<number>, maxLost: number) {
   const anyCharge = fc
-    .tuple(fc.constantFrom(...ALGORITHMS), limits, windowsMs, fc.option(anyBlock, { nil: undefined }))
+    .tuple(fc.constantFrom(...ALGORITHMS), limits, windowsMs, fc.option(anyPenalty, { nil: undefined }))
     .map(([algorithm, limit, windowMs, penalty]) =>
       createCharge(algorithm, [{ limit, windowMs }], penalty ? { penalty } : {}),
     )
