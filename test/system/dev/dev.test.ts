@@ -126,7 +126,7 @@ test('dev --help says what there is', async () => {
   const { printed, exited } = startDev({}, ['--help'])
   expect(await exited).toBe(0)
   await reported(printed).toMatch(
-    /^ {2}--port <port> .*\n {2}--store <store> .*\n {2}--unavailable <seconds> .*\n {2}--help /m,
+    /^ {2}--port <port> .*\n {2}--store <store> .*\n {2}--away <seconds> .*\n {2}--help /m,
   )
 })
 
