@@ -1,9 +1,9 @@
 /** All parts of a gateway, put together: what the Worker and `sluice serve` run. */
 
 import { holdsSlots } from '../core/algorithms/algorithm-table.ts'
+import { createClocks } from '../core/runtime/clocks.ts'
 import { consoleLog, throttle } from '../core/runtime/log.ts'
 import type { Backend } from '../core/store/backend.ts'
-import { MemoryStore, readLatestMs } from '../core/store/memory/memory-store.ts'
 import { type Config, type Environment, isBinding, loadConfig, type Service } from '../http/config/load-config.ts'
 import { isRefusedEarly } from '../http/request/charge-builder.ts'
 import { composeLimiter } from '../http/request/request-limiter.ts'
@@ -28,7 +28,8 @@ export async function createHandler(
   const mayHaveCalendar = /day|week|month|year|zone|starts/.test(JSON.stringify(env.POLICIES))
   const calendar = mayHaveCalendar ? await import('../core/options/calendar.ts') : undefined
   const config = loadConfig(env, calendar?.readCalendarLimits)
-  const now = () => Date.now()
+  const clocks = createClocks()
+  const { now, readLatestMs = now, readSteadyMs = now } = clocks
   const log = throttle(consoleLog, now)
   const { policies, jwt, rules, admin, metrics, storeTimeoutMs: timeoutMs } = config
 
@@ -41,7 +42,7 @@ export async function createHandler(
       })
     : undefined
   const health = config.isShedding
-    ? new (await import('../core/shedding/upstream-health.ts')).UpstreamHealth(() => performance.now())
+    ? new (await import('../core/shedding/upstream-health.ts')).UpstreamHealth(readSteadyMs)
     : undefined
 
   // Stores
@@ -56,7 +57,12 @@ export async function createHandler(
   const isObserved = counters || config.statistics.logShare > 0 || analytics
   const { observer, recorder } = isObserved
     ? (await import('./statistics/open-statistics.ts')).openStatistics({
-        ...{ config, counters, analytics, readClaim, now, log },
+        config,
+        counters,
+        analytics,
+        readClaim,
+        now,
+        log,
       })
     : {}
 
@@ -64,7 +70,11 @@ export async function createHandler(
   const { limits } = backend
   const mirrored = mirror
     ? (await import('../core/engine/stages/mirror.ts')).withMirror(limits, {
-        ...{ mirror: mirror.limits, watch: recorder, now, timeoutMs, log },
+        mirror: mirror.limits,
+        watch: recorder,
+        now,
+        timeoutMs,
+        log,
       })
     : limits
   const store = recorder?.withTiming(mirrored) ?? mirrored
@@ -73,10 +83,8 @@ export async function createHandler(
   const leases = config.leases ? (await import('../core/engine/stages/leases.ts')).withLeases(config.leases) : undefined
   const composed = composeLimiter({
     ...config,
+    ...clocks,
     store,
-    fallback: new MemoryStore(readLatestMs),
-    now,
-    readSteadyMs: () => performance.now(),
     log,
     repeats,
     leases,
@@ -86,7 +94,15 @@ export async function createHandler(
   })
   const rulesEngine = rules
     ? await (await import('./rules/open-rules.ts')).openRules({
-        ...{ rules, config, env, backend, mirror, composed, readClaim, now, log },
+        rules,
+        config,
+        env,
+        backend,
+        mirror,
+        composed,
+        readClaim,
+        now,
+        log,
       })
     : undefined
   const limiter = rulesEngine ?? composed.limiter
@@ -116,7 +132,17 @@ export async function createHandler(
     ? (await import('./app/cors.ts')).withCors(createApp, limiter, rulesEngine)
     : createApp
   const app = create({
-    ...{ config, limiter, health, holdUntilEnd, observer, proxy, readHealth, routes, operators, now, log },
+    config,
+    limiter,
+    health,
+    holdUntilEnd,
+    observer,
+    proxy,
+    readHealth,
+    routes,
+    operators,
+    now,
+    log,
   })
   return decisions?.refuseStray(app) ?? app
 }

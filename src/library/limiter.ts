@@ -16,10 +16,10 @@ import {
 } from '../core/options/check-options.ts'
 import { MAX_COST, MAX_LEASE, MIN_LEASE, OptionError, SHARE_EXPECTED } from '../core/options/option-error.ts'
 import { type CallContext, Deadlines } from '../core/runtime/call-context.ts'
+import { createClocks } from '../core/runtime/clocks.ts'
 import { consoleLog, throttle } from '../core/runtime/log.ts'
 import { sleep, waitAtMost } from '../core/runtime/sleep.ts'
 import { createSteadyClock } from '../core/runtime/steady-clock.ts'
-import { MemoryStore, readLatestMs } from '../core/store/memory/memory-store.ts'
 import { WindowStore } from '../core/store/memory/window-store.ts'
 import { ChargeBuilder, type Identities, MAX_CHARACTERS } from './charge-builder.ts'
 import { COUNT_CHECKS, type LimitingOptions } from './common-options.ts'
@@ -181,12 +181,9 @@ class PolicyLimiter implements Limiter {
 
   constructor(options: LimiterOptions) {
     checkOptions('createLimiter', options, CHECKS)
-    const {
-      now = () => Date.now(),
-      store = memoryStore({ now: options.now }),
-      onStoreError = 'local',
-      leases = 'off',
-    } = options
+    const clocks = createClocks(options.now)
+    const { now } = clocks
+    const { store = memoryStore({ now: options.now }), onStoreError = 'local', leases = 'off' } = options
     const { keyPrefix = 'sluice', identitySecret, localShare = 1, waitUntil: keepAlive = () => {} } = options
     const { refusalCache = store.isRemote, circuitBreaker = store.isRemote } = options
     this.#now = now
@@ -213,10 +210,8 @@ class PolicyLimiter implements Limiter {
       if (isPlain && isReadable) this.#takeNow = opened.openWindow(charge.key, charge)
     }
     this.#engine = new Engine({
+      ...clocks,
       store: opened,
-      fallback: new MemoryStore(options.now ?? readLatestMs),
-      now,
-      readSteadyMs: options.now ? undefined : () => performance.now(),
       log,
       storeTimeoutMs: store.timeoutMs,
       leases: leases === 'off' ? undefined : withLeases(leases),

@@ -1,7 +1,6 @@
 /** Composes the limiter of a middleware from its options. */
 import { createEarlyRefusals } from '../core/engine/stages/early-refusals.ts'
 import { type LimitStatus, toLimitStatus, type Verdict } from '../core/model/verdict.ts'
-import { MemoryStore, readLatestMs } from '../core/store/memory/memory-store.ts'
 import { composeLimiter } from '../http/request/request-limiter.ts'
 import { createPathReader, createTargetReader } from '../http/request/target.ts'
 import { formatRetryAfter } from '../http/response/problem.ts'
@@ -41,7 +40,6 @@ export function toRateLimit(verdict: Verdict): RateLimit {
 export function composeMiddleware<Args extends unknown[]>(options: SharedOptions<Args>) {
   const settings = readOptions(options)
   const { policies, keyPrefix, literalInPaths, log } = settings
-  const fallback = new MemoryStore(options.now ?? readLatestMs)
   if (!options.store && !isWarned) {
     isWarned = true
     log('warn', { event: 'in_memory_store', message: 'no store is given: limits hold per process only' })
@@ -51,7 +49,7 @@ export function composeMiddleware<Args extends unknown[]>(options: SharedOptions
   const store = limiterStore.open(new Set(policies.map(({ algorithm }) => algorithm)))
   const { isRemote, timeoutMs: storeTimeoutMs } = limiterStore
   const repeats = isRemote ? createEarlyRefusals : 'none'
-  const { limiter } = composeLimiter({ ...settings, store, fallback, storeTimeoutMs, repeats, hasBreaker: isRemote })
+  const { limiter } = composeLimiter({ ...settings, store, storeTimeoutMs, repeats, hasBreaker: isRemote })
   return { ...settings, limiter, readTarget: createTargetReader(createPathReader(literalInPaths)) }
 }
 

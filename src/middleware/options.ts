@@ -6,6 +6,7 @@ import { LIMITS_EXPECTED } from '../core/model/limits.ts'
 import type { PolicyMode } from '../core/model/policy.ts'
 import { readCalendarLimits } from '../core/options/calendar.ts'
 import { NAME, OptionError } from '../core/options/option-error.ts'
+import { createClocks } from '../core/runtime/clocks.ts'
 import { createLoader } from '../core/runtime/create-loader.ts'
 import { consoleLog, throttle } from '../core/runtime/log.ts'
 import { UpstreamHealth } from '../core/shedding/upstream-health.ts'
@@ -214,7 +215,9 @@ export function readOptions<Args extends unknown[]>(options: SharedOptions<Args>
     throw issue.path ? toOptionError(issue, isHidden) : new OptionError('options', issue.message, options)
   }
   const values = result.output
-  const { identify, cost, skip, trustProxy, now = () => Date.now() } = options
+  const { identify, cost, skip, trustProxy } = options
+  const clocks = createClocks(options.now)
+  const { now } = clocks
   if (identify && values.by) throw new OptionError('by', 'no "by" beside the function "identify"', options.by)
   const by = identify
     ? [{ kind: 'application' as const, tell: createIdentify(identify) }]
@@ -250,13 +253,13 @@ export function readOptions<Args extends unknown[]>(options: SharedOptions<Args>
     localShare: values.localShare,
     leases: values.leases === 'off' ? undefined : withLeases(values.leases),
     readClaim: jwt && createLazyVerifier(jwt, { fetch: (url, init) => fetch(url, init), now, log }),
-    health: values.shedding && !isShadow ? new UpstreamHealth(options.now ?? (() => performance.now())) : undefined,
+    health: values.shedding && !isShadow ? new UpstreamHealth(clocks.readSteadyMs ?? now) : undefined,
     headerFormat: values.rateLimitHeaders,
     literalInPaths: values.literalInPaths ?? [],
     skip,
     trustProxy,
     log,
-    now,
+    ...clocks,
   }
 }
 

@@ -4,6 +4,7 @@ import type { Charge, Decision, DecisionRequest, StoreCharge } from '../model/ch
 import { type Adjustment, type Store, StoreError } from '../model/store.ts'
 import type { Degradation, SlotHold } from '../model/verdict.ts'
 import type { CallContext } from '../runtime/call-context.ts'
+import type { Clocks } from '../runtime/clocks.ts'
 import type { Log } from '../runtime/log.ts'
 import { drawNumber } from '../runtime/random.ts'
 import { MAX_TIMER_MS } from '../runtime/sleep.ts'
@@ -12,7 +13,7 @@ import { type Circuit, CircuitBreaker, withBreaker } from './stages/circuit-brea
 import { type IsolateMemoryOptions, withIsolateMemory } from './stages/isolate-memory.ts'
 import { decideSome } from './stages/stage.ts'
 
-export interface EngineOptions extends Omit<IsolateMemoryOptions, 'repeats' | 'timeoutMs'> {
+export interface EngineOptions extends Omit<IsolateMemoryOptions, 'repeats' | 'timeoutMs'>, Clocks {
   readonly store: Store
   /** Decides while the store is unavailable. Default: this isolate's memory. */
   readonly fallback?: Store
@@ -49,14 +50,14 @@ export class Engine {
   readonly #options: EngineOptions & { readonly fallback: Store }
 
   constructor(options: EngineOptions) {
-    const { store, now, readSteadyMs, log, storeTimeoutMs: timeoutMs, leases, watch } = options
+    const { store, now, readLatestMs, readSteadyMs, log, storeTimeoutMs: timeoutMs, leases, watch } = options
     const { repeats = 'certain', hasBreaker = true } = options
     this.#breaker = hasBreaker
       ? new CircuitBreaker({ now, random: Math.random, probeTimeoutMs: 2 * timeoutMs })
       : undefined
     const guarded = withBreaker(store, { breaker: this.#breaker, now, log })
     this.#store = withIsolateMemory(guarded, { repeats, leases, now, readSteadyMs, timeoutMs, watch })
-    this.#options = { fallback: new MemoryStore(now), ...options }
+    this.#options = { fallback: new MemoryStore(readLatestMs ?? now), ...options }
   }
 
   get circuit(): Circuit {

@@ -1,18 +1,15 @@
 /** Puts around a store what one isolate remembers of it: the status of keys, refusals that it repeats, and leases. */
 import type { Store } from '../../model/store.ts'
+import type { Clocks } from '../../runtime/clocks.ts'
 import type { withLeases } from './leases.ts'
 import { type RepeatedRefusals, withRefusalCache } from './refusal-cache.ts'
 import type { StageWatch } from './stage.ts'
 import { StatusCache } from './status-cache.ts'
 
-export interface IsolateMemoryOptions {
+export interface IsolateMemoryOptions extends Pick<Clocks, 'now' | 'readSteadyMs'> {
   readonly repeats: RepeatedRefusals
   /** `withLeases` of a size; without it, no permits are taken in advance. */
   readonly leases?: ReturnType<typeof withLeases> | undefined
-  /** Milliseconds since the Unix epoch. */
-  readonly now: () => number
-  /** A clock of the process that cannot be set, by which a step of `now` is seen. Without it, some are not. */
-  readonly readSteadyMs?: (() => number) | undefined
   /** Deadline of a call. */
   readonly timeoutMs: number
   readonly watch?: StageWatch | undefined

@@ -12,6 +12,7 @@ import type { Decision, DecisionRequest, StoreCharge } from '../../model/charge.
 import { countsEveryRequest } from '../../model/limits.ts'
 import { type Store, StoreError } from '../../model/store.ts'
 import type { CallContext } from '../../runtime/call-context.ts'
+import type { Clocks } from '../../runtime/clocks.ts'
 import { Lru } from '../../runtime/lru.ts'
 import { mapList } from '../../runtime/map-list.ts'
 import { LeaseAccount, type RepeatedOutcome, repeatOutcome } from './lease-account.ts'
@@ -39,12 +40,9 @@ const MAX_ROUNDING_MS = 1
 /** The most permits to take at once; `auto` takes as many as a caller is about to need. */
 export type LeaseSize = number | 'auto'
 
-export interface LeaseParts {
+export interface LeaseParts extends Pick<Clocks, 'now' | 'readSteadyMs'> {
   /** Fed by the stage below. */
   readonly statuses: StatusCache
-  readonly now: () => number
-  /** A clock that cannot be set; it also shows steps back of `now` that the time since the last reading hides. */
-  readonly readSteadyMs?: (() => number) | undefined
   /** Deadline of a call. */
   readonly timeoutMs: number
   readonly watch?: StageWatch | undefined

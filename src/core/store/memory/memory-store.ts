@@ -76,14 +76,6 @@ export class MemoryStore implements Store {
   }
 }
 
-/**
- * Reads the latest that it may be while `Date.now()` shows a millisecond: dates are thus rounded up, and leave no window
- * early.
- */
-export function readLatestMs(): number {
-  return Date.now() + 0.999
-}
-
 /** @param now milliseconds since the Unix epoch */
 export function openMemoryBackend(now: () => number): Backend {
   const documents = new Map<string, DocumentStore>()
