@@ -50,7 +50,8 @@ export function withCors(
         readMethods(request, ['OPTIONS']).isCertain
       if (!mayBe) return false
       const { policies } = (await rulesEngine?.readActivePolicies(context)) ?? config
-      return !policies.some((policy) => isNamedTo(policy, request))
+      const query = new URL(request.url).search.slice(1)
+      return !policies.some((policy) => isNamedTo(policy, headers, query))
     }
 
     const markForeign =
@@ -109,11 +110,10 @@ function isForOthers({ match }: RequestPolicy): boolean {
 }
 
 /** Tests that a request has what a policy counts by, takes a plan from, or reads a cost from, in its headers or its query. */
-function isNamedTo({ by, plans, cost }: RequestPolicy, { headers, url }: ReceivedRequest): boolean {
-  const { search } = new URL(url)
+function isNamedTo({ by, plans, cost }: RequestPolicy, headers: ReceivedRequest['headers'], query: string): boolean {
   const sources = [...by, ...(plans ? [plans.source] : []), ...(cost.kind === 'header' ? [cost] : [])]
   return sources.some((source) => {
     if (source.kind === 'header') return headers.has(source.name)
-    return source.kind === 'query' && readParameter(search.slice(1), source.name).kind !== 'none'
+    return source.kind === 'query' && readParameter(query, source.name).kind !== 'none'
   })
 }
