@@ -104,7 +104,12 @@ export function skipCharge({ limits }: StoreCharge, { permits }: Pick<DecisionRe
 
 /** @returns true for the limits of a charge that did not apply, as it counts new identities and there was none */
 export function wasSkipped(charge: StoreCharge, usage: readonly LimitState[]): boolean {
-  return countsNewIdentities(charge) && usage.every(({ remaining }, at) => remaining === charge.limits[at]?.limit)
+  return countsNewIdentities(charge) && isUnused(charge, usage)
+}
+
+/** @returns true if all units of these limits remain */
+export function isUnused({ limits }: StoreCharge, usage: readonly LimitState[]): boolean {
+  return usage.every(({ remaining }, at) => remaining === limits[at]?.limit)
 }
 
 export function countGranted(

@@ -59,7 +59,6 @@ const ADMITTED: Verdict = { outcome: 'admitted', limits: [] }
 /** Retry-After while the upstream is overloaded. */
 const SHED_RETRY_MS = 1_000
 
-/** Decides requests: policies → priority → identities → one decision → verdict. */
 export class RequestLimiter {
   readonly #engine: RequestLimiterOptions['engine']
   readonly #health: RequestLimiterOptions['health']

@@ -94,7 +94,8 @@ function findTightest(reported: readonly ReportedLimit[]): ReportedLimit | undef
 
 /** Where limits are enforced, clients need not hold back for one that is only tried in shadow mode. */
 function selectReported(limits: readonly ReportedLimit[]): readonly ReportedLimit[] {
-  return limits.every(isEnforced) || !limits.some(isEnforced) ? limits : limits.filter(isEnforced)
+  const enforced = limits.filter(isEnforced)
+  return enforced.length > 0 ? enforced : limits
 }
 
 /** Without `map()` and `join()`, which take as long as formatting the items. */

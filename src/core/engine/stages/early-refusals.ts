@@ -9,8 +9,8 @@
  * tells them apart, and a flood of made-up identities must not cost one each. So an identity that is not known here is
  * looked up when it comes again: known ones do, and made-up ones mostly do not.
  */
-import { countsNewIdentities, detectsNewIdentities } from '../../algorithms/decide.ts'
-import type { Decision, DecisionRequest, LimitState, StoreCharge } from '../../model/charge.ts'
+import { countsNewIdentities, detectsNewIdentities, isUnused } from '../../algorithms/decide.ts'
+import type { Decision, DecisionRequest, StoreCharge } from '../../model/charge.ts'
 import type { Store } from '../../model/store.ts'
 import type { CallContext } from '../../runtime/call-context.ts'
 import { Lru } from '../../runtime/lru.ts'
@@ -89,7 +89,7 @@ class EarlyRefusals {
     if (!countsNewIdentities(request.charges[at])) return
     for (const charge of listDetecting(request, at)) {
       const limits = usage[request.charges.indexOf(charge)] ?? []
-      if (isUnused(charge, limits)) this.#newUntilMs.set(charge.key, sentAtMs + NEW_MS)
+      if (limits.length > 0 && isUnused(charge, limits)) this.#newUntilMs.set(charge.key, sentAtMs + NEW_MS)
     }
   }
 
@@ -117,8 +117,4 @@ export type { EarlyRefusals }
 /** The charges by which one that counts new identities finds out whether there is one. */
 function listDetecting({ charges }: DecisionRequest, at: number): readonly StoreCharge[] {
   return charges.slice(0, at).filter(detectsNewIdentities)
-}
-
-function isUnused({ limits }: StoreCharge, usage: readonly LimitState[]): boolean {
-  return usage.length > 0 && usage.every(({ remaining }, at) => remaining === limits[at]?.limit)
 }

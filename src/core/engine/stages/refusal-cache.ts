@@ -174,11 +174,7 @@ function isEndedByTimeOnly(charge: StoreCharge, limits: readonly LimitState[]): 
   return !charge.needsSettlement || (limit?.penaltyMs !== undefined && limit.penaltyMs === findLongestRetryMs(limits))
 }
 
-function mayPenalize({ mode, penalty }: StoreCharge): boolean {
-  return mode === 'enforce' && penalty !== undefined
-}
-
 /** Refusals that lead to a penalty are counted by the store, each of them. */
-function mustCount(charge: StoreCharge, limits: readonly LimitState[]): boolean {
-  return mayPenalize(charge) && findLongestRetryMs(limits) > 0 && !hasPenalty(limits)
+function mustCount({ mode, penalty }: StoreCharge, limits: readonly LimitState[]): boolean {
+  return mode === 'enforce' && penalty !== undefined && findLongestRetryMs(limits) > 0 && !hasPenalty(limits)
 }

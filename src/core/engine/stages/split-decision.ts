@@ -43,7 +43,7 @@ export class SplitDecision {
   readonly #usage = new Map<StoreCharge, readonly LimitState[]>()
   /** The time of that answer by the clock of its place, by key. */
   readonly decidedAtMs = new Map<string, number>()
-  /** ChargePlace of the first charge that has detected a new identity. */
+  /** Index of the first charge that has detected a new identity. */
   #firstNew = NONE
 
   constructor(request: DecisionRequest, places: readonly ChargePlace[], context: CallContext | undefined) {

@@ -190,7 +190,11 @@ function toObjectCharge(charge: StoreCharge): StoreCharge {
   const { plan: _, needsSettlement: __, ...others } = unsent
   others satisfies Readonly<Record<keyof typeof others, never>>
   return {
-    ...{ key, algorithm, cost, mode, reserved },
+    key,
+    algorithm,
+    cost,
+    mode,
+    reserved,
     // A calendar is a function: the object gets its ends.
     limits: limits.map(({ limit, windowMs, calendar }) => {
       return { limit, windowMs, ...(calendar && { endsMs: calendar.findEnds(Date.now()) }) }
