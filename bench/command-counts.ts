@@ -1,4 +1,4 @@
-/** What Redis has done, by its own count. */
+/** Counts the commands that Redis has executed, and their time, by its own statistics. */
 import { type RedisClient, readCommandStats } from '../test/support/redis-client.ts'
 
 // A type, not an interface: its medians are taken.
@@ -17,7 +17,7 @@ export async function resetCounts(redis: RedisClient): Promise<void> {
   await redis.configResetStat()
 }
 
-/** What Redis has done since the last reset. */
+/** Reads the counts since the last reset. */
 export async function readCounts(redis: RedisClient): Promise<CommandCounts> {
   const commands = (await readCommandStats(redis)).filter(({ name }) => !OWN.has(name))
   const isScripted = commands.some(({ name }) => name.startsWith('eval'))

@@ -1,4 +1,4 @@
-/** How long processes have run. */
+/** Reads the processor time of processes. */
 import { readdirSync, readFileSync } from 'node:fs'
 
 /** Microseconds that the threads of a process have run, by the scheduler's own account, finer than its clock's ticks. */

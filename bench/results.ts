@@ -1,4 +1,4 @@
-/** What one run of `npm run bench` has measured. */
+/** The results of one run of `npm run bench`. */
 import { readFileSync } from 'node:fs'
 import { cpus } from 'node:os'
 import { fileURLToPath } from 'node:url'

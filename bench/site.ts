@@ -1,4 +1,4 @@
-/** What gateways are measured with: an API, a Redis, REST fronts before it, and the bundles of Workers, for one run. */
+/** Starts what a run of measurements needs: an API, a Redis with REST fronts, and bundles of Workers. */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -117,7 +117,7 @@ async function createToken(
   return { field: '"Authorization: Bearer $TOKEN"', before: [{ shows: 'token', command }] }
 }
 
-/** What a request needs, besides a token, to have the identities that its policies count by. */
+/** Describes the parts of a request, besides a token, that its policies count by. */
 function describeIdentity(matches: readonly Match[], method: string): { flags: string[]; query: string[] } {
   const fields = listSources(matches, 'form').map(({ name }) => `${encodeURIComponent(name)}=a`)
   const members = listSources(matches, 'json')

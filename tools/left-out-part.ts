@@ -1,4 +1,4 @@
-/** What a Worker gets in place of a part that it was built without. */
+/** Stands in for a part that a Worker was built without. */
 import { env } from 'cloudflare:workers'
 import { HIDDEN, OptionError } from '../src/core/options/option-error.ts'
 

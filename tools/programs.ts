@@ -95,7 +95,7 @@ export async function installProgram(
   throw explain(reason)
 }
 
-/** What a program that failed said last. */
+/** Reads the last line that a failed program has printed. */
 export function readLastLine(error: unknown): string {
   const { stderr, message } = error as { stderr?: string; message: string }
   return (stderr || message).trim().split('\n').at(-1) ?? ''

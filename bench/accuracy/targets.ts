@@ -50,7 +50,7 @@ function defineSluice(
   return { name, source: SLUICE, bindings }
 }
 
-/** What its keys in Redis begin with. */
+/** Makes the prefix of a target's keys in Redis. */
 export function toPrefix(name: string): string {
   return name.replaceAll(/\W+/g, '-')
 }

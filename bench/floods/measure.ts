@@ -42,7 +42,7 @@ export interface FloodOptions {
   readonly seconds: number
 }
 
-/** By then limits are reached, and what follows from that is known. */
+/** After this warm-up, limits are reached and refusals are cached. */
 const WARM_UP_SECONDS = 2
 const ADDRESS = '203.0.113.7'
 const ROUND_TRIP_MS = 2

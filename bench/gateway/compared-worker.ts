@@ -1,6 +1,6 @@
-/** What the gateways of peers share. */
+/** The parts that the gateways of all peers share. */
 
-/** Their variables. */
+/** The variables of a peer's Worker. */
 export interface Bindings {
   UPSTREAM_URL: string
   UPSTASH_REDIS_REST_URL: string

@@ -1,4 +1,4 @@
-/** What a request of one hot caller takes through each gateway. */
+/** Measures the cost of a request from one hot caller through each gateway. */
 import { setTimeout } from 'node:timers/promises'
 import type { DirectGateway } from '../../test/support/direct-gateway.ts'
 import { readCounts, resetCounts } from '../command-counts.ts'

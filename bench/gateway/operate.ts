@@ -1,4 +1,4 @@
-/** What a gateway serves with and without what operators turn on. */
+/** Measures the throughput of a gateway with and without the features that operators turn on. */
 import { type CompareOptions, type Comparison, compare } from './compare.ts'
 import { HOT } from './measure.ts'
 import type { Variant } from './variants.ts'
@@ -12,7 +12,7 @@ const SETTINGS = {
 /** On ÷ off. */
 export interface OperateFigures extends Comparison {
   readonly variant: string
-  /** What is turned on. */
+  /** The features that are turned on. */
   readonly setting: string
 }
 

@@ -1,4 +1,4 @@
-/** What a decision by several policies costs, each by an identity of its own: over Redis, also by a peer, and over objects. */
+/** Measures the cost of a decision by several policies, each with its own identity: over Redis, also by a peer, and over objects. */
 import { connect, createServer } from 'node:net'
 import { DurableObjectStore } from '../../src/core/store/durable-object/durable-object-store.ts'
 import { type ObjectNamespace, openObjects } from '../../src/core/store/durable-object/objects.ts'
@@ -13,7 +13,7 @@ import type { Service } from '../services.ts'
 import { summarizeRows } from '../statistics.ts'
 import { createIdentitySubjects, decide, IDENTITY_COUNTS, type IdentitySubject } from './subjects.ts'
 
-/** What a decision costs. */
+/** The cost of a decision. */
 export interface IdentityFigures extends IdentityCounts {
   readonly limiter: string
   readonly store: 'Redis' | 'objects'

@@ -5,7 +5,7 @@ import { BARE_PROXY, LEASED, PLAIN, UNLIMITED, UPSTASH_PLAIN, type Variant } fro
 import { openSite, type Site } from '../site.ts'
 import type { UnderCallgrind } from './callgrind.ts'
 
-/** By then V8 has compiled what is hot. */
+/** After this warm-up, V8 has compiled the hot code. */
 const WARM_UPS = 5_000
 const REQUESTS = 1_000
 const CONNECTIONS = 4

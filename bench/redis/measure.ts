@@ -1,4 +1,4 @@
-/** What a decision costs in Redis, as Redis itself counts it. */
+/** Measures the cost of a decision in Redis, by Redis's own statistics. */
 import type { Limit } from '../../src/core/model/limits.ts'
 import type { RedisClient } from '../../test/support/redis-client.ts'
 import { type CommandCounts, readCounts, resetCounts } from '../command-counts.ts'

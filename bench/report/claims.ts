@@ -1,4 +1,4 @@
-/** What a run must show. */
+/** The claims that a run must confirm. */
 import { LEASED, SLIDING } from '../accuracy/targets.ts'
 import { NAMES, SLUICE } from '../gateway/variants.ts'
 import { LIBRARY } from '../library/measure.ts'

@@ -1,4 +1,4 @@
-/** What rules add to a request, above what the limiter does with it anyway. */
+/** Measures the cost that rules add to a request. */
 import { Deadlines } from '../../src/core/runtime/call-context.ts'
 import { createDigest } from '../../src/core/runtime/digest.ts'
 import { TextLru } from '../../src/core/runtime/lru.ts'

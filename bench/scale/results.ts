@@ -1,4 +1,4 @@
-/** What `npm run bench:scale` has measured. */
+/** The results of `npm run bench:scale`. */
 import type { ScaleFigures } from './simulate.ts'
 
 export interface ScaleResults {
@@ -27,7 +27,7 @@ export interface ScaleRow extends ScaleFigures {
   readonly leases: 'off' | 'auto'
   readonly perSecond: number
   readonly oneIn: number
-  /** What a million requests cost. */
+  /** The cost of a million requests. */
   readonly dollars: number
 }
 

@@ -41,7 +41,7 @@ export interface Scenario {
   readonly isNearRedis?: boolean
 }
 
-/** What the measured requests cost and got. */
+/** The cost and the outcomes of the measured requests. */
 export interface ScaleFigures {
   /** Simulated; each stands for `oneIn`. */
   readonly requests: number

@@ -1,4 +1,4 @@
-/** What the first call after an eviction takes, above a call that finds the object awake. */
+/** Measures the extra time of the first call after an eviction. */
 import { readRunUs } from '../processor-time.ts'
 import type { Site } from '../site.ts'
 import { computeMedian } from '../statistics.ts'

@@ -83,7 +83,7 @@ const COMMANDS: readonly {
   { args: ['policies', 'push', '-', '--yes'], input: WRONG },
 ]
 
-/** What is refused in one line, whatever it is to operate on. */
+/** The inputs that are refused in one line, over a database and over a gateway. */
 const REFUSED: readonly (readonly [args: readonly string[], message: string])[] = [
   [['usage'], 'expected a caller'],
   [['usage', 'x', '--digest', 'y'], 'expected --digest alone'],

@@ -18,7 +18,7 @@ function withPenalty(
   return unhurried(algorithm, limit, { penalty, ...overrides })
 }
 
-/** What each charge says of its first limit: units left, whether it refuses, whether it has a penalty. */
+/** Reads the first limit of each charge: remaining units, whether it refuses, whether there is a penalty. */
 function states({ usage }: Decision): unknown[] {
   return usage.map(([limit]) => [limit?.remaining, (limit?.retryAfterMs ?? 0) > 0, limit?.penaltyMs !== undefined])
 }

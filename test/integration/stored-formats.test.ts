@@ -1,4 +1,4 @@
-/** What an older release has stored is read by this code, which stores it in the same formats. */
+/** Reads what an older release has stored, and requires that this code stores it in the same formats. */
 import { describe, expect, test } from 'vitest'
 import { listKeys, readContent, readOpenCharge, writeContent, writeOpenCharge } from '../fixtures/content.ts'
 import { listReleases, readFixture } from '../fixtures/fixture-files.ts'

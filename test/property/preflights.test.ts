@@ -12,7 +12,7 @@ const LIMIT = 3
 const TIMES = 12
 const JWT_SECRET = 'planted-secret-of-a-token-0123456789abcdef'
 
-/** What carries a source of each kind; undefined if every request has it, or only one with a body. */
+/** The part of a request that carries a source of each kind; undefined if every request has it, or only one with a body. */
 const CARRIERS = {
   token: (_, value) => ({ by: 'token', headers: { Authorization: `Bearer ${value}` } }),
   claim: (name, value) => ({ by: `claim:${name}`, headers: { Authorization: `Bearer ${value}` } }),

@@ -47,7 +47,7 @@ async function runUntil(
   return { stdout, end: (endedBy ?? exitCode) as string | number | null }
 }
 
-/** What the unfinished job has passed, 0 if there is none. */
+/** The share that the unfinished job has passed, 0 without one. */
 function readShare(stateFolder: string): number {
   try {
     const folder = join(stateFolder, 'sluice')

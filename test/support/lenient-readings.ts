@@ -5,7 +5,7 @@ import fc from 'fast-check'
 export const KINDS = ['token', 'claim', 'cookie', 'header', 'query', 'form', 'json'] as const
 export type Kind = (typeof KINDS)[number]
 
-/** What policies count by, and what rules name. */
+/** Tests the identities by which policies count, and those that rules name. */
 export const SOURCES: Readonly<Record<Kind, string>> = {
   token: 'token',
   claim: 'claim:sub',

@@ -17,7 +17,7 @@ export interface Call {
   readonly atUs?: number
 }
 
-/** What the network does to one call. */
+/** The fate of one call in the network. */
 export interface Delivery {
   /** Time until the store gets it, and until the caller gets the answer. */
   readonly toMs: number

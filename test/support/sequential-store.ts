@@ -3,7 +3,7 @@ import { decide } from '../../src/core/algorithms/decide.ts'
 import { WindowLog } from '../../src/core/algorithms/window-log.ts'
 import type { Decision, DecisionRequest } from '../../src/core/model/charge.ts'
 
-/** What is stored under each key, and until when. */
+/** The values of all keys, with their expiry. */
 export type Stored = ReadonlyMap<string, { readonly state: unknown; readonly expiresAtMs: number }>
 
 /**

@@ -1,4 +1,4 @@
-/** What the tests of one file share. */
+/** The parts that the tests of one file share. */
 import { afterAll, beforeAll } from 'vitest'
 import type { Part } from './parts.ts'
 

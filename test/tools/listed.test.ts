@@ -7,7 +7,7 @@ import { OPERATIONS } from '../../src/gateway/admin/operations.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 
-/** What the modules of a folder export, by its name. */
+/** Reads the exports of the modules of a folder, by name. */
 async function readExports(pattern: string): Promise<ReadonlyMap<string, unknown>> {
   const modules = await Promise.all(globSync(join(ROOT, pattern)).map((file) => import(file)))
   return new Map(modules.flatMap((module) => Object.entries(module)))

@@ -63,7 +63,7 @@ const VERBS = new Set(
   tabulate take throttle track truncate unlink unmap update use verify wait write
   `.split(/\s+/),
 )
-/** What only benches and tools do. */
+/** Verbs of functions that only benches and tools have. */
 const VERBS_OF_TOOLS = new Set(
   `
   assert attack build bundle capitalize choose consume embed end fail fill flood forward give install launch loop measure

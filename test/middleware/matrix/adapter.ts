@@ -103,7 +103,7 @@ export async function judge(adapter: Adapter, options: Options, requests: readon
   return sendInTurn(requests)
 }
 
-/** What is left of each limit, as the headers say. */
+/** Reads the remaining units of each limit from the headers. */
 export function readRemaining({ headers }: Response): readonly number[] {
   return (headers.get('RateLimit')?.match(/(?<=;r=)\d+/g) ?? []).map(Number)
 }

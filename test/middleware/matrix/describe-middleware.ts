@@ -1,4 +1,4 @@
-/** What every middleware promises, in each framework that it is for. */
+/** Tests the promises of every middleware, in each of its frameworks. */
 import { describe } from 'vitest'
 import type { Adapter } from './adapter.ts'
 import { describeBodies } from './bodies.ts'

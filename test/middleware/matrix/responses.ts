@@ -1,4 +1,4 @@
-/** What refusals say, and what is charged for and added to the responses of an app. */
+/** Tests refusals, and the headers and charges of an app's responses. */
 import { expect, test } from 'vitest'
 import { type Adapter, type Handler, readRemaining, start, X } from './adapter.ts'
 

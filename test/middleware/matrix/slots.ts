@@ -1,4 +1,4 @@
-/** How long a request holds its slots. */
+/** Tests until when a request holds its slots. */
 import { expect, test } from 'vitest'
 import type { Adapter, Handler, Routes } from './adapter.ts'
 import { start, X } from './adapter.ts'

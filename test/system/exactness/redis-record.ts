@@ -12,7 +12,7 @@ export interface Decision {
   readonly entries: readonly Entry[]
 }
 
-/** What a decision was to charge under one key. */
+/** A charge that a decision intended, under one key. */
 export interface Charge {
   readonly key: string
   readonly cost: number

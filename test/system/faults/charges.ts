@@ -7,7 +7,7 @@ import type { Sample } from './traffic.ts'
 
 const COUNTED = ['local', 'open', 'closed'] satisfies Path[]
 
-/** What the store has charged a caller, and what this caller knows of it. */
+/** The charges of a caller in the store, and those that the caller knows of. */
 export interface Account {
   /** Units that its stream says were ever admitted. */
   readonly charged: number

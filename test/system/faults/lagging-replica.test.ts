@@ -1,4 +1,4 @@
-/** What replication costs: a replica that is promoted admits again what had not reached it, and no more. */
+/** Tests the loss by replication: a promoted replica admits again what had not reached it, and no more. */
 import { expect, onTestFinished, test } from 'vitest'
 import { createLimiter, redisStore } from '../../../src/index.ts'
 import { FaultyRedis } from './redis.ts'

@@ -106,7 +106,7 @@ function drawDelivery(random: () => number): Delivery {
   return { toMs: 0, backMs: 0 }
 }
 
-/** How often a call was still unanswered when the next one to the same store began. */
+/** Counts the calls that were unanswered when the next one to the same store began. */
 export function countOverlaps(calls: readonly Call[]): number {
   return calls.filter(({ startMs }, index) => index > 0 && (calls[index - 1] as Call).endMs > startMs).length
 }

@@ -1,4 +1,4 @@
-/** What the streams of a Redis say of admissions: an entry each, named by its moment and by all units up to it. */
+/** Reads admissions from the streams of a Redis: one entry each, with its time and the sum of units up to it. */
 import type { Admission } from '../../support/windows.ts'
 
 /** Sends a command to one Redis. */

@@ -1,7 +1,7 @@
 import type { Recorded } from '../../../support/object-site.ts'
 import type { Limit } from '../../../support/windows.ts'
 
-/** What one object was to charge, and what became of it. */
+/** A charge that was intended for one object, and its outcome. */
 interface Reserved {
   readonly id: number
   readonly key: string

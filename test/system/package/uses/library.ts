@@ -4,7 +4,7 @@ import { concurrency, createLimiter, quota, redisStore, slidingWindow } from 'sl
 const unavailable = () => Promise.reject(new Error('unavailable'))
 const client = { evalSha: unavailable, eval: unavailable, zRem: unavailable, del: unavailable, ping: unavailable }
 
-/** What two requests, of which the limit grants one, a quota and an unavailable Redis come to. */
+/** Tests two requests of which the limit grants one, a quota, and an unavailable Redis. */
 export async function use(): Promise<readonly unknown[]> {
   const limiter = createLimiter({ policies: [{ name: 'calls', ...slidingWindow('1/1m') }] })
   const taken = [await limiter.take('alice'), await limiter.take('alice')]
