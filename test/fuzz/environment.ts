@@ -157,6 +157,7 @@ const MEANT: Partial<Record<string, fc.Arbitrary<unknown>>> = {
     choice('*', 'https://app.example.com'),
     fc.constantFrom('https://app.example.com/', 'https://*.example.com', 'null'),
   ),
+  MERGED_PARAMETERS: choice('on', 'off'),
   SELF_SERVICE: choice('on', 'off'),
   REWRITE_LOCATION: choice('on', 'off'),
   RATELIMIT_HEADERS: choice('draft-11', 'draft-6', 'x-ratelimit', 'off'),

@@ -118,7 +118,11 @@ interface Judgement {
   readonly isBlocked: boolean
 }
 
-async function createJudge(kind: Kind, value: string): Promise<(request: ReceivedRequest) => Promise<Judgement>> {
+/** Judges requests by a policy and blocks of a caller, who is first sent plainly. */
+export async function createJudge(
+  kind: Kind,
+  value: string,
+): Promise<(request: ReceivedRequest) => Promise<Judgement>> {
   const by = SOURCES[kind]
   const config = loadConfig({
     UPSTREAM_URL: 'https://api.example.com',
@@ -171,7 +175,7 @@ function verifier(): Promise<ClaimReader> {
 }
 
 /** As the runtime hands it over. */
-function receive({ query, headers, body }: Spelt): ReceivedRequest {
+export function receive({ query, headers, body }: Spelt): ReceivedRequest {
   const url = new URL(`https://gateway.example/?${query.replaceAll('#', '%23')}`).href
   const method = body === undefined ? 'GET' : 'POST'
   const request = new Request(url, { method, ...(body !== undefined && { body }) })

@@ -111,6 +111,10 @@ const COOKIE: Readers = [
   ],
   ['net/http of Go (readCookies)', (text) => first(splitPairs(text, /;/, unquote))],
   ['ASP.NET Core (RequestCookieCollection)', (text) => last(foldNames(splitPairs(text, /;/, decode)))],
+  [
+    'CGI::Cookie, Dancer2 (a list)',
+    (text) => first(splitPairs(text, /;/, (value) => decodeUrl(value).split('&', 1)[0] ?? '')),
+  ],
   ['RFC 2109 (Tomcat, LegacyCookieProcessor)', readRfc2109],
 ]
 
@@ -357,11 +361,25 @@ function spellCookies(value: string): fc.Arbitrary<string> {
   const sign = preferPlain('=', '= ', ' =', ' = ', '=\t', '\t=', '==', '=  ')
   const opened = preferPlain('', '"', 'j:"', 'j:%22', 'j:%20%22', '"j:%22', 'j: "', 'j:')
   const closed = preferPlain('', '"', '%22', '%22"', '%20')
-  const after = preferPlain('', '; a=1', ';', ', a=1', ' a=1', '; my_sid=x', '; my sid=x', ' ', '%00x', ' x', '"')
+  const after = preferPlain(
+    '',
+    '; a=1',
+    ';',
+    ', a=1',
+    ' a=1',
+    '; my_sid=x',
+    '; my sid=x',
+    ' ',
+    '%00x',
+    ' x',
+    '"',
+    '&1',
+    '%261',
+  )
   const spelt = respell(value, PERCENT, OCTAL, SLASH, PERCENT_JSON, JSON_ESCAPE)
   return withSlips(
     joined(before, name, sign, opened, spelt, closed, after),
-    ...[' ', '"', ';', ',', '\\', '+', '%', '\t', '=', '!', '~'],
+    ...[' ', '"', ';', ',', '\\', '+', '%', '\t', '=', '!', '~', '&'],
   )
 }
 

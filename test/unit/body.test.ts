@@ -1,6 +1,6 @@
 import { expect, test, vi } from 'vitest'
 import { parsePointer } from '../../src/core/model/identity-source.ts'
-import { readFormField, readMember } from '../../src/http/request/identity/body.ts'
+import { readFormField, readMember, readMerged } from '../../src/http/request/identity/body.ts'
 import type { ReceivedRequest } from '../../src/http/request/received-request.ts'
 
 const JSON_TYPE = 'application/json'
@@ -169,7 +169,7 @@ test.each([
 
 test.each([
   ['text/plain', 'note'],
-  ['application/json; charset=utf-8', '{"caller":"X"}'],
+  ['application/json; charset=utf-8', '{"data":{"caller":"X"}}'],
   ['application/vnd.api+json', '{"data":{"caller":"X"}}'],
   ['image/png', '\x89PNG'],
   ['application/octet-stream', 'x=y'],
@@ -210,4 +210,36 @@ test('readFormField() finds nothing where there is no body, and nothing under an
   expect(await readField('b=1', { 'Content-Type': FORM })).toBe('none')
   expect(await readField('\ufeffcaller=X', { 'Content-Type': FORM })).toBe('ambiguous')
   expect(await readField('?caller=X', { 'Content-Type': FORM })).toBe('ambiguous')
+})
+
+test.each([
+  ['?caller=X', FORM, 'caller=X', '=X'],
+  ['?caller=Y', FORM, 'caller=X', 'ambiguous'],
+  ['?caller=X', FORM, 'b=1', 'ambiguous'],
+  ['?caller[]=X', FORM, 'caller=X', 'ambiguous'],
+  ['?other=Y', FORM, 'caller=X', '=X'],
+  ['', JSON_TYPE, '{"caller":"X"}', 'ambiguous'],
+])('readFormField() of %j and a body of type "%s", %j: %s', async (query, type, body, expected) => {
+  const headers = { 'Content-Type': type }
+  const request = new Request(`https://gateway.example/${query}`, { method: 'POST', headers, body })
+  const found = await readFormField(request, 'caller')
+  expect(found.kind === 'value' ? `=${found.value}` : found.kind).toBe(expected)
+})
+
+test.each([
+  ['?caller=X', FORM, 'b=1', '=X'],
+  ['?caller=X', FORM, 'caller=X', '=X'],
+  ['?caller=X', FORM, 'caller=Y', 'ambiguous'],
+  ['', FORM, 'caller=Y', 'ambiguous'],
+  ['', FORM, 'b=1', 'none'],
+  ['?caller=X', JSON_TYPE, '{"b":1}', '=X'],
+  ['?caller=7', JSON_TYPE, '{"caller":7}', '=7'],
+  ['?caller=X', JSON_TYPE, '{"Caller":"Y"}', 'ambiguous'],
+  ['?caller=X', 'multipart/form-data; boundary=b', '--b--', 'ambiguous'],
+  ['?caller=X', 'image/png', '\x89PNG', '=X'],
+])('readMerged() of %j and a body of type "%s", %j: %s', async (query, type, body, expected) => {
+  const headers = { 'Content-Type': type }
+  const request = new Request(`https://gateway.example/${query}`, { method: 'POST', headers, body })
+  const found = await readMerged(request, 'caller')
+  expect(found.kind === 'value' ? `=${found.value}` : found.kind).toBe(expected)
 })

@@ -58,6 +58,7 @@ test('loadConfig() has a default for everything but the upstream', () => {
     ipv6Prefix: 64,
     exempt: [],
     literalInPaths: [],
+    mergesParameters: true,
     isShedding: false,
     headerFormat: 'draft-11',
     isSelfService: false,

@@ -57,6 +57,7 @@ const BAD: Readonly<Record<VariableName, BadExamples>> = {
   IPV6_PREFIX: refuseIntegers(16, 128),
   EXEMPT: { [PATTERNS]: [5, ' ', []] },
   LITERAL_IN_PATHS: { 'some of %2F %5C %25 %3F %23 ;, with spaces between': ['%2F,;', ' ', '/', 5] },
+  MERGED_PARAMETERS: refuseSwitch,
   MODE: refuseNames('enforce', 'shadow'),
   SHEDDING: refuseSwitch,
   CORS_ORIGINS: {

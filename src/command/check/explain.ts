@@ -91,6 +91,7 @@ async function explainPolicy(policy: RequestPolicy, match: Match | undefined, ex
     request: createRequest(caller),
     route: '',
     ipv6Prefix: config.ipv6Prefix,
+    mergesParameters: config.mergesParameters,
     readClaim,
     context: NO_RESPONSE,
   }

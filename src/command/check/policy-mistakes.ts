@@ -22,6 +22,8 @@ export function* findPolicyMistakes(config: Config, settings: Settings): Iterabl
   yield* findImplied(config, settings)
   for (const policy of config.policies) yield* findReserveMistakes(policy, config, settings)
   for (const policy of config.policies) yield* findAmbiguousBodies(policy, settings)
+  yield* findMergedParameters(config, settings)
+  yield* findMethodInForm(config, settings)
   yield* findManyReaders(config, settings)
   yield* findClaimMistakes(config, settings)
 }
@@ -104,6 +106,33 @@ function* findAmbiguousBodies(policy: RequestPolicy, settings: Settings): Iterab
   const hint =
     'anonymous = "deny", the default with form: and json:, refuses padded and multipart bodies, and repeated names.'
   yield { code: 'ambiguous-body', message, hint, at: locatePolicy(settings, policy, 'anonymous') }
+}
+
+/** Finds the first limit by a parameter of the query that a body may contradict, if nobody has said what the API does. */
+function* findMergedParameters({ policies }: Config, settings: Settings): Iterable<Finding> {
+  if (settings.variables.MERGED_PARAMETERS !== undefined) return
+  const hasBody = ({ match }: RequestPolicy) =>
+    match?.some(({ method }) => !/^(?:GET|HEAD|OPTIONS)$/.test(method)) ?? true
+  const isMeant = (one: RequestPolicy) =>
+    one.limits.length > 0 && one.by.some(({ kind }) => kind === 'query') && hasBody(one)
+  const policy = policies.find(isMeant)
+  if (!policy) return
+  const message = `policy "${policy.name}" counts by a parameter of the query, which some APIs take from a body: with one that is multipart or over 8 KiB, the caller is unknown`
+  const hint = 'MERGED_PARAMETERS = "off" if your API looks in the query alone, else "on".'
+  yield { code: 'merged-parameters', message, hint, at: locatePolicy(settings, policy, 'by') }
+}
+
+/** Finds the first pattern that a POST gets around where the API takes another method from a form. */
+function* findMethodInForm({ policies }: Config, settings: Settings): Iterable<Finding> {
+  const isNamed = ({ method }: Pattern) => /^(?:PUT|PATCH|DELETE)$/.test(method)
+  const isMissed = ({ match = [] }: RequestPolicy) =>
+    match.some((one) => isNamed(one) && !match.some((other) => covers(other, { ...one, method: 'POST' })))
+  const policy = policies.find((one) => one.limits.length > 0 && isMissed(one))
+  if (!policy) return
+  const named = quotePatterns(policy.match?.filter(isNamed) ?? [])
+  const message = `policy "${policy.name}" matches ${named}, and no POST whose form has _method, which Laravel, Rails and Spring take for the method`
+  const hint = 'If your API does, add the same paths with POST.'
+  yield { code: 'method-in-form', message, hint, at: locatePolicy(settings, policy, 'match') }
 }
 
 function* findManyReaders({ policies }: Config, settings: Settings): Iterable<Finding> {

@@ -101,7 +101,7 @@ function findMatches(
 }
 
 async function findSkipReason(
-  { ipv6Prefix }: CountingConfig,
+  { ipv6Prefix, mergesParameters }: CountingConfig,
   { policy, route }: Match,
   caller: Caller,
   request: Request,
@@ -116,7 +116,7 @@ async function findSkipReason(
       return { ...reason, reason: `${reason.reason}, or by address without it` }
   }
   const readClaim = createClaimReader(caller.claim)
-  const subject = { request, route: route ?? '', ipv6Prefix, readClaim, context: NO_RESPONSE }
+  const subject = { request, route: route ?? '', ipv6Prefix, mergesParameters, readClaim, context: NO_RESPONSE }
   const identity = await readIdentity(policy.by, subject, findMissing(policy), policy.fold)
   if ('kind' in identity)
     return reason ?? { reason: `the caller lacks what it counts by, and anonymous = "${identity.kind}"` }

@@ -5,6 +5,7 @@
  */
 import type { IdentitySource, Reading } from '../../core/model/identity-source.ts'
 import { readAuthorization } from '../../http/request/identity/authorization.ts'
+import { readBody, readBodyParameter } from '../../http/request/identity/body.ts'
 import { findSignedToken, SIGNED_TOKEN } from '../../http/request/identity/claims.ts'
 import { findCookiesAlike, readCookieValue } from '../../http/request/identity/cookie.ts'
 import type { IdentityInput } from '../../http/request/identity/identify.ts'
@@ -28,7 +29,7 @@ export async function findPossibleValues(
 }
 
 function findPossibleReadings(source: IdentitySource, input: IdentityInput) {
-  const { headers, url } = input.request
+  const { headers } = input.request
   switch (source.kind) {
     case 'token':
       return findCredentials(headers.get('Authorization') ?? '').flatMap(readCredential)
@@ -37,7 +38,7 @@ function findPossibleReadings(source: IdentitySource, input: IdentityInput) {
       return [field, ...splitPieces(field, /,/)].map(readText)
     }
     case 'query':
-      return takeEnds(findParameters(url, source.name)).map(readValue)
+      return findParameterValues(source.name, input)
     case 'cookie':
       return findCookieValues(headers.get('Cookie') ?? '', source.name)
     case 'claim':
@@ -121,8 +122,8 @@ function findMeanings(value: string): readonly string[] {
   const unescaped = bare.replace(/\\([0-3][0-7]{2}|.)/g, (_, escaped: string) =>
     escaped.length > 1 ? String.fromCharCode(Number.parseInt(escaped, 8)) : escaped,
   )
-  // Some end a value where it has spaces or control characters.
-  const meanings = [bytes, bare, unescaped].flatMap((text) => [text, text.split(/[\s,]|%[01]/, 1)[0] ?? ''])
+  // Some end a value where it has spaces or control characters, or "&".
+  const meanings = [bytes, bare, unescaped].flatMap((text) => [text, text.split(/[\s,&]|%(?:[01]|26)/, 1)[0] ?? ''])
   return unescaped.split('.', 3).length < 3 ? meanings : [...meanings, ...meanings.map(stripToToken)]
 }
 
@@ -138,6 +139,22 @@ function readCredential(piece: string): readonly Reading[] {
   const three = piece.split('.', 3).join('.')
   const all = [readAuthorization(piece), readAuthorization(`Basic ${piece}`)]
   return three === piece ? all : [...all, readAuthorization(three)]
+}
+
+/** @returns undefined if a body mentions the parameter, and APIs may differ about what it says */
+async function findParameterValues(name: string, { request, mergesParameters }: IdentityInput) {
+  const inQuery = takeEnds(findParameters(request.url, name)).map(readValue)
+  // One block must not refuse all uploads: a body that is too long to read says nothing.
+  const body = mergesParameters && request.body ? await readBody(request) : undefined
+  if (body === undefined) return inQuery
+  const inBody = await readBodyParameter(request, name)
+  if (inBody.kind === 'value') return [...inQuery, inBody]
+  return inBody.kind === 'ambiguous' && mayMention(body, name) ? undefined : inQuery
+}
+
+function mayMention(body: string, name: string): boolean {
+  const fold = (text: string) => text.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, '')
+  return /[%\\]/.test(body) || fold(body).includes(fold(name))
 }
 
 function findParameters(url: string, name: string): readonly string[] {

@@ -25,6 +25,7 @@ export interface RuleIndexOptions {
   readonly ipv6Prefix: number
   readonly identitySecret: string | undefined
   readonly readClaim?: ClaimReader | undefined
+  readonly mergesParameters?: boolean
   /** Digests of the callers that the limiter has met, by their `Authorization`. */
   readonly digestsOfTokens?: Pick<TextLru<string>, 'get'>
   /** With MODE=shadow, blocks are only logged. */
@@ -114,8 +115,8 @@ export class RuleIndex {
   }
 
   async match(request: ReceivedRequest, nowMs: number, context: IdentityInput['context']): Promise<FoundRules> {
-    const { ipv6Prefix, readClaim } = this.#options
-    const arrival: Arrival = { request, route: '', ipv6Prefix, readClaim, context, nowMs }
+    const { ipv6Prefix, readClaim, mergesParameters } = this.#options
+    const arrival: Arrival = { request, route: '', ipv6Prefix, readClaim, mergesParameters, context, nowMs }
     const found = [...this.#find(this.#addresses, readAddress(request))]
     if (this.#places.size > 0) {
       const { country, asn } = (request.cf ?? {}) as { country?: unknown; asn?: unknown }

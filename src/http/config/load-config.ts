@@ -103,6 +103,7 @@ export function loadConfig(given: Environment, readCalendarLimits?: ReadCalendar
       label: values.CALLER_LABEL,
     }),
     ipv6Prefix: values.IPV6_PREFIX,
+    mergesParameters: values.MERGED_PARAMETERS,
     exempt: values.EXEMPT ?? [],
     literalInPaths: values.LITERAL_IN_PATHS ?? [],
     isShedding: values.SHEDDING && !isShadow,

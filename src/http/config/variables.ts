@@ -113,6 +113,11 @@ export const variables = {
    * ([why](identities.md#matching-paths))
    */
   LITERAL_IN_PATHS: v.optional(signs),
+  /**
+   * `off`: your API looks for parameters of the query in the query alone; `on`: it may
+   * [take them from a body](identities.md#bodies), so that a body which cannot be read makes them ambiguous
+   */
+  MERGED_PARAMETERS: v.optional(onOrOff, 'on'),
   /** `shadow` decides and reports, and never refuses ([more](operations.md#trying-limits-out)) */
   MODE: v.optional(oneOf(...POLICY_MODES), 'enforce'),
   /** `on`: while your API is overloaded, refuse requests of lower priority ([how](#shedding)) */

@@ -28,6 +28,8 @@ export interface RequestChargeBuilderOptions {
   /** Key of the HMAC of identities; undefined: plain hashes. */
   readonly identitySecret: string | undefined
   readonly readClaim?: ClaimReader | undefined
+  /** The API may look in a body, too, for a parameter of the query. */
+  readonly mergesParameters?: boolean
   /** Cached digests by Authorization header, for policies that count by token alone. */
   readonly digestsOfTokens?: TextLru<string>
   /** Version of the policies, if earlier ones had the same names. */
@@ -61,7 +63,7 @@ export class RequestChargeBuilder {
     context: Pick<CallContext, 'waitUntil'>,
   ): Promise<ChargeResult> {
     const prepared = this.#prepared.get(policy) as Prepared
-    const { keyPrefix, ipv6Prefix, readClaim } = this.#options
+    const { keyPrefix, ipv6Prefix, readClaim, mergesParameters } = this.#options
     const { method } = request
     const createInput = (): IdentityInput => ({
       request,
@@ -69,6 +71,7 @@ export class RequestChargeBuilder {
       route: route ?? `${method === 'HEAD' ? 'GET' : method} ${policy.ignoresCase ? foldCase(path) : path}`,
       ipv6Prefix,
       readClaim,
+      mergesParameters,
       context,
     })
     let digest = this.#readKnownDigest(prepared, request)

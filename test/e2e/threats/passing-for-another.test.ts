@@ -151,6 +151,16 @@ const FORM = 'application/x-www-form-urlencoded'
 // Each request has a token of its own, unless it says another. The first value that is spoilt is counted by address.
 test.each<readonly [by: string, path: string, readonly Sent[], readonly number[]]>([
   ['a parameter that is there twice', '/query-deny?key=a&k%65y=b', [{}], [401]],
+  [
+    'a field of a form that the query or JSON gives otherwise, or as well',
+    '/form-deny',
+    [
+      { ...withType(FORM, 'key=junk'), path: '/form-deny?key=victim' },
+      { ...withType(FORM, ''), path: '/form-deny?key=victim' },
+      withType('application/json', '{"key":"victim"}'),
+    ],
+    [401, 401, 401],
+  ],
   ['a field of a form that is there twice', '/form-deny', [withType(FORM, 'key=a&key=b')], [401]],
   [
     'a key that is there twice',
@@ -221,7 +231,7 @@ test.each<readonly [by: string, path: string, readonly Sent[], readonly number[]
       ...['multipart/mixed; boundary=b', 'multipart/x; boundary=b', 'application/x-url-encoded', 'text/plain'].map(
         (type) => withType(type, 'key=X'),
       ),
-      withType('application/json', '{"key":"X"}'),
+      withType('application/json', '{"other":{"key":"X"}}'),
     ],
     [200, 429, 429, 429, 200],
   ],

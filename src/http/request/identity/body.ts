@@ -3,7 +3,7 @@ import type { Reading } from '../../../core/model/identity-source.ts'
 import { waitAtMost } from '../../../core/runtime/sleep.ts'
 import { foldCase } from '../policy/canonical-path.ts'
 import { MAX_BODY_BYTES, type ReceivedRequest } from '../received-request.ts'
-import { AMBIGUOUS, findMember, NONE, readParameter, readText } from './reading.ts'
+import { AMBIGUOUS, findMember, NONE, readParameter, readQueryParameter, readText } from './reading.ts'
 
 /** A form in UTF-7 would mean something else to an API that decodes it. */
 const FORM = /^\s*application\/x-www-form-urlencoded\s*(?:;\s*(?:charset="?utf-8"?\s*)?)*$/i
@@ -17,15 +17,45 @@ const OTHER = new RegExp(
 /** Some APIs look for these anywhere in the type, and some for the last of several types. */
 const SIGNS_OF_FORM = /multipart|boundary|form|url|,/i
 
+/** Frameworks look for it anywhere in the type (Laravel). */
+const SIGN_OF_JSON = /json/i
+
 /**
  * Reads a field of an urlencoded body of at most 8 KiB; the body can still be forwarded.
  * @returns ambiguous for a larger form, and one in another charset or coding than UTF-8; for every type that is not plainly
- * something else, such as multipart or none; and for a body of another type that has such a field all the same, or is too
- * long to read, since some APIs (Bottle) require no type
+ * something else, such as multipart or none; for a body of another type that has such a field all the same, or is too
+ * long to read, since some APIs (Bottle) require no type; and if JSON or the query say something else
  */
 export async function readFormField(request: ReceivedRequest, name: string): Promise<Reading> {
-  const { headers, body, parsedBody } = request
-  if (parsedBody !== undefined) return readParsed(await parsedBody, [name], readFormValue)
+  const parsedBody = await request.parsedBody
+  if (parsedBody !== undefined) return readParsed(parsedBody, [name], readFormValue)
+  const field = mergeReadings(await readForm(request, name), readQueryParameter(request.url, name))
+  return mergeReadings(field, await readJson(request, name))
+}
+
+/** Reads a parameter of the query. @returns ambiguous if a body may say something else */
+export async function readMerged(request: ReceivedRequest, name: string): Promise<Reading> {
+  return mergeReadings(readQueryParameter(request.url, name), await readBodyParameter(request, name))
+}
+
+/** Reads a parameter in a body alone, which may be a form or JSON. */
+export async function readBodyParameter(request: ReceivedRequest, name: string): Promise<Reading> {
+  const field = await readForm(request, name)
+  return field.kind === 'none' ? readJson(request, name) : field
+}
+
+/**
+ * Merges what is said in two places. Some APIs take the query and the body for one set of parameters, and one or the
+ * other wins: Flask (`values`), Go (`FormValue`), Laravel (`input`), Mojolicious (`param`), PHP (`$_REQUEST`), Rails
+ * (`params`), servlets (`getParameter`).
+ */
+function mergeReadings(own: Reading, other: Reading): Reading {
+  if (other.kind === 'none') return own
+  return own.kind === 'value' && other.kind === 'value' && own.value === other.value ? own : AMBIGUOUS
+}
+
+async function readForm(request: ReceivedRequest, name: string): Promise<Reading> {
+  const { headers, body } = request
   if (!body) return NONE
   const type = headers.get('Content-Type') ?? ''
   const isForm = FORM.test(type)
@@ -33,6 +63,11 @@ export async function readFormField(request: ReceivedRequest, name: string): Pro
   const text = await readBody(request)
   const reading = text === undefined ? AMBIGUOUS : readParameter(text, name)
   return isForm || reading.kind === 'none' ? reading : AMBIGUOUS
+}
+
+async function readJson(request: ReceivedRequest, name: string): Promise<Reading> {
+  const isJson = SIGN_OF_JSON.test(request.headers.get('Content-Type') ?? '')
+  return isJson && request.body ? readJsonMember(request, [name]) : NONE
 }
 
 function readFormValue(value: unknown): Reading {
@@ -43,11 +78,16 @@ function readFormValue(value: unknown): Reading {
  * Reads a string or an integer in a JSON body of at most 8 KiB, whatever its type: many APIs require none. The body can
  * still be forwarded.
  * @returns ambiguous where APIs may differ: for a body that is no JSON, a name that is repeated or differs only in case
- * and signs, and a value of another kind
+ * and signs, a value of another kind, and if the query says something else
  */
 export async function readMember(request: ReceivedRequest, path: readonly string[]): Promise<Reading> {
-  const { headers, body, parsedBody } = request
-  if (parsedBody !== undefined) return readParsed(await parsedBody, path, readScalar)
+  const parsedBody = await request.parsedBody
+  if (parsedBody !== undefined) return readParsed(parsedBody, path, readScalar)
+  return mergeReadings(await readJsonMember(request, path), readQueryParameter(request.url, path[0] ?? ''))
+}
+
+async function readJsonMember(request: ReceivedRequest, path: readonly string[]): Promise<Reading> {
+  const { headers, body } = request
   if (!body) return NONE
   // RFC 8259 §8.1: UTF-8. An API that obeys another charset reads something else.
   const [, ...charsets] = (headers.get('Content-Type') ?? '').toLowerCase().split('charset')
@@ -135,7 +175,7 @@ function fold(name: string): string {
 const BODY_TIMEOUT_MS = 10_000
 
 /** @returns undefined for a body over 8 KiB, one in a coding that only the API can decode, and one that breaks off or stalls */
-async function readBody(request: ReceivedRequest): Promise<string | undefined> {
+export async function readBody(request: ReceivedRequest): Promise<string | undefined> {
   const { headers } = request
   if (headers.has('Content-Encoding') || Number(headers.get('Content-Length') ?? 0) > MAX_BODY_BYTES) return undefined
   const reading = readUpTo(MAX_BODY_BYTES, request.clone().body).catch(() => undefined)

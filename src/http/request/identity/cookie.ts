@@ -12,7 +12,8 @@ const VALUE = /^(?:([!#-+\--:<-[\]-~]*)|"([!#-+\--:<-[\]-~]*)")$/
 /**
  * Reads a cookie. Of two, APIs take the first or the last; many remove quotes and decode escapes, some "+" as well; so
  * values that some of them take for one are one.
- * @returns ambiguous if it is repeated, or if some API may find it under another name or elsewhere in the header
+ * @returns ambiguous if it is repeated, if some API may find it under another name or elsewhere in the header, or if some
+ * take it for a list, divided by "&" (CGI::Cookie, Dancer2)
  */
 export function readCookie(field: string | null, name: string): Reading {
   if (field === null) return NONE
@@ -45,6 +46,7 @@ export function readCookieValue(value: string): Reading {
     const parsed: unknown = decoded.startsWith('j:') ? JSON.parse(decoded.slice(2)) : decoded
     if (typeof parsed !== 'string') return AMBIGUOUS
     const text = parsed.trim()
+    if (text.includes('&')) return AMBIGUOUS
     const isSigned = /^(?:e[wy]|\.e)[^.]*\.[^.]*\./.test(text)
     const canonical = isSigned ? canonicalizeCredential(text, false) : text
     return canonical === undefined ? AMBIGUOUS : readText(canonical.replaceAll('+', ' '))

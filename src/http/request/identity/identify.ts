@@ -6,7 +6,7 @@ import type { ReceivedRequest } from '../received-request.ts'
 import { readCallerAddress } from './address.ts'
 import { readAuthorization } from './authorization.ts'
 import type { ClaimReader } from './claims.ts'
-import { AMBIGUOUS, readField, readParameter } from './reading.ts'
+import { AMBIGUOUS, readField, readQueryParameter } from './reading.ts'
 
 export interface IdentityInput {
   readonly request: ReceivedRequest
@@ -15,6 +15,8 @@ export interface IdentityInput {
   /** Leading bits of an IPv6 address that count. */
   readonly ipv6Prefix: number
   readonly readClaim?: ClaimReader | undefined
+  /** The API may look in a body, too, for a parameter of the query. */
+  readonly mergesParameters?: boolean | undefined
   /** The same for all readings of a request. */
   readonly context: Parameters<ClaimReader>[2]
 }
@@ -47,7 +49,7 @@ const loadCookie = createLoader(() => import('./cookie.ts'))
 
 export function readIdentitySource(
   source: IdentitySource,
-  { request, route, ipv6Prefix, readClaim, context }: IdentityInput,
+  { request, route, ipv6Prefix, readClaim, mergesParameters, context }: IdentityInput,
 ): Reading | Promise<Reading> {
   switch (source.kind) {
     case 'token':
@@ -61,7 +63,8 @@ export function readIdentitySource(
     case 'header':
       return readField(request.headers.get(source.name))
     case 'query':
-      return readParameter(new URL(request.url).search.slice(1), source.name)
+      if (mergesParameters && request.body) return loadBody().then(({ readMerged }) => readMerged(request, source.name))
+      return readQueryParameter(request.url, source.name)
     case 'form':
       return loadBody().then(({ readFormField }) => readFormField(request, source.name))
     case 'cookie':

@@ -43,6 +43,10 @@ export function readParameter(text: string, name: string): Reading {
   return spelling === name && value !== undefined && !/%u/i.test(part) ? readText(value) : AMBIGUOUS
 }
 
+export function readQueryParameter(url: string, name: string): Reading {
+  return readParameter(new URL(url).search.slice(1), name)
+}
+
 /** ASP.NET and other decoders take `%u0041` for `%41`. */
 export function decodeU(text: string): string {
   return text.replace(/%u00/gi, '%')
