@@ -1,5 +1,5 @@
 /** V8's profiler, for a Worker that runs. */
-import { once } from 'node:events'
+import { withInspector } from '../../test/support/inspector.ts'
 
 interface Node {
   readonly id: number
@@ -21,34 +21,15 @@ const SAMPLE_EVERY_US = 200
  * @param port of workerd's inspector
  * @returns microseconds in each function itself, the most first
  */
-export async function profile(port: number, durationMs: number): Promise<ReadonlyMap<string, number>> {
-  const response = await fetch(`http://127.0.0.1:${port}/json`)
-  const [worker] = (await response.json()) as { webSocketDebuggerUrl: string }[]
-  if (!worker) throw new Error('workerd offers nothing to inspect')
-  const socket = new WebSocket(worker.webSocketDebuggerUrl)
-  await once(socket, 'open')
-  try {
-    await call(socket, 'Profiler.enable')
-    await call(socket, 'Profiler.setSamplingInterval', { interval: SAMPLE_EVERY_US })
-    await call(socket, 'Profiler.start')
+export function profile(port: number, durationMs: number): Promise<ReadonlyMap<string, number>> {
+  return withInspector(port, async (call) => {
+    await call('Profiler.enable')
+    await call('Profiler.setSamplingInterval', { interval: SAMPLE_EVERY_US })
+    await call('Profiler.start')
     await new Promise((resolve) => setTimeout(resolve, durationMs))
-    const { profile } = await call<{ profile: Profile }>(socket, 'Profiler.stop')
+    const { profile } = await call<{ profile: Profile }>('Profiler.stop')
     return sumSelfTimes(profile)
-  } finally {
-    socket.close()
-  }
-}
-
-/** Calls one method at a time. */
-async function call<T>(socket: WebSocket, method: string, params: Readonly<Record<string, unknown>> = {}): Promise<T> {
-  const id = Math.floor(Math.random() * 2 ** 31)
-  socket.send(JSON.stringify({ id, method, params }))
-  for (;;) {
-    const [{ data }] = (await once(socket, 'message')) as [MessageEvent]
-    const message = JSON.parse(String(data))
-    if (message.error && message.id === id) throw new Error(`${method}: ${message.error.message}`)
-    if (message.id === id) return message.result
-  }
+  })
 }
 
 function sumSelfTimes({ nodes, samples, timeDeltas }: Profile): ReadonlyMap<string, number> {

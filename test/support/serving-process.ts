@@ -10,6 +10,7 @@ import { PATIENT } from './site.ts'
 
 export interface ServingProcess {
   readonly url: URL
+  readonly pid: number
   /** Ends it, as an orchestrator does. @returns its exit code, and what it has said of errors */
   end(signal?: 'SIGTERM' | 'SIGINT'): Promise<{ readonly code: number | null; readonly stderr: string }>
   stop(): Promise<void>
@@ -36,6 +37,7 @@ export async function startServing(env: Readonly<Record<string, unknown>>): Prom
     child.stdout.resume()
     return {
       url: new URL(url),
+      pid: program.pid,
       end: (signal = 'SIGTERM') => end(signal),
       stop: async () => void (await end('SIGKILL')),
     }

@@ -48,6 +48,7 @@ export const PARTS: readonly Part[] = [
     shows: 'calls under load, with faults, that are answered as if one came after the other',
     needs: ['redis'],
   },
+  { name: 'soak', shows: 'counts that are exact and memory that suffices, under a minute of faults', needs: ['redis'] },
   { name: 'numbers', shows: 'statistics that equal what the clients saw', needs: ['redis'] },
   { name: 'spread', shows: 'a block in effect everywhere, while Redis lives and after it died', needs: ['redis'] },
   { name: 'cluster', shows: 'limits in a Redis Cluster, over three masters of which one fails', needs: ['redis'] },

@@ -7,9 +7,9 @@ export type SendCommand = (command: readonly string[]) => Promise<unknown>
 type Entry = readonly [id: string, fields: readonly string[]]
 
 /** Everything that was admitted under a key and is still stored. */
-export async function readAdmissions(send: SendCommand, key: string): Promise<Admission[]> {
+export async function readAdmissions(send: SendCommand, key: string): Promise<(Admission & { readonly id: string })[]> {
   const entries = (await send(['XRANGE', key, '-', '+'])) as readonly Entry[]
-  return entries.map(([id, [, cost]]) => ({ ms: Number(id.split('-')[0]), cost: Number(cost) }))
+  return entries.map(([id, [, cost]]) => ({ id, ms: Number(id.split('-')[0]), cost: Number(cost) }))
 }
 
 /** Units that were ever admitted under a key. */

@@ -1,0 +1,126 @@
+/** Everything that is soaked: two gateways, a `sluice serve` and a process with the library, over stores that fail. */
+import type { ChildProcessByStdio } from 'node:child_process'
+import { once } from 'node:events'
+import { readdir, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import type { Readable, Writable } from 'node:stream'
+import { type FaultyFront, startFaultyFront } from '../../../tools/faulty-front.ts'
+import { findFreePort } from '../../../tools/free-port.ts'
+import { startRestFront } from '../../../tools/rest-front.ts'
+import type { Bundle } from '../../support/build-bundle.ts'
+import { type DirectGateway, startDirectGateway } from '../../support/direct-gateway.ts'
+import { measureHeapMiB } from '../../support/inspector.ts'
+import { type Part, startParts } from '../../support/parts.ts'
+import { startProgram } from '../../support/program.ts'
+import { type ServingProcess, startServing } from '../../support/serving-process.ts'
+import { residentMiB } from '../faults/memory.ts'
+import { FaultyRedis } from '../faults/redis.ts'
+import { type FaultyUpstream, startFaultyUpstream } from '../faults/upstream.ts'
+
+export const LIMIT = { limit: 20, windowMs: 5_000 } as const
+export const KEY_PREFIX = 'soak'
+export const IDENTITY_SECRET = 'planted-identity-secret'
+const TOKEN = 'planted-rest-token'
+/** Half of what Cloudflare gives an isolate: workerd ends when this is passed. */
+const V8_FLAGS = ['--max-heap-size=64', '--expose-gc']
+
+const limits = `${LIMIT.limit}/${LIMIT.windowMs}ms`
+const POLICIES = [
+  { name: 'hot', match: '/hot', limits },
+  { name: 'fresh', match: '/fresh', limits },
+  { name: 'bucket', match: '/fresh', limits: '50/10s', algorithm: 'token-bucket', by: 'ip' },
+  { name: 'guesses', match: '/up/*', limits, counts: 'failures' },
+  { name: 'slots', match: '/up/*', limits: '100', algorithm: 'concurrency', slot_ttl: '1h' },
+]
+const VARIABLES = {
+  ...{ KEY_PREFIX, POLICIES, IDENTITY_SECRET },
+  ...{ RATE_LIMITS: 'off', STATISTICS: 'on', RULES: 'on', STORE_TIMEOUT_MS: 500, UPSTREAM_TIMEOUT_MS: 2_000 },
+}
+
+export interface Site extends Part {
+  readonly redis: FaultyRedis
+  readonly front: FaultyFront
+  readonly upstream: FaultyUpstream
+  readonly gateway: DirectGateway
+  /** Counts in Durable Objects. */
+  readonly objects: DirectGateway
+  readonly serving: ServingProcess
+  /** What is held now, by names that say of what. */
+  measure(): Promise<Readonly<Record<string, number>>>
+}
+
+export function startSite(bundle: Bundle): Promise<Site> {
+  return startParts(async (add) => {
+    const redis = await add(FaultyRedis.start())
+    const rest = await add(startRestFront({ redisPort: redis.port, token: TOKEN }))
+    const front = await add(startFaultyFront({ target: rest.url }))
+    const upstream = await add(startFaultyUpstream())
+    const startGateway = async (bindings: object, objects?: 'disk') => {
+      const inspector = await findFreePort()
+      const args = [`--inspector-addr=127.0.0.1:${inspector}`]
+      const all = { UPSTREAM_URL: upstream.url, ...VARIABLES, ...bindings }
+      const gateway = await add(
+        startDirectGateway({ bundle, bindings: all, v8Flags: V8_FLAGS, args, ...(objects && { objects }) }),
+      )
+      return { gateway, inspector }
+    }
+    const overRedis = await startGateway({ UPSTASH_REDIS_REST_URL: front.url, UPSTASH_REDIS_REST_TOKEN: TOKEN })
+    const overObjects = await startGateway({ STORE: 'durable-object' }, 'disk')
+    const redisUrl = `redis://127.0.0.1:${redis.port}`
+    const serving = await add(
+      startServing({ ...VARIABLES, KEY_PREFIX: 'soak-serve', REDIS_URL: redisUrl, ON_STORE_ERROR: 'local' }),
+    )
+    const library = await add(startLibrary(redis.port))
+
+    async function measure() {
+      const processes = { gateway: overRedis.gateway, objects: overObjects.gateway, serve: serving, library }
+      const held: Record<string, number> = {}
+      const resident = await residentMiB(Object.values(processes))
+      for (const [index, [name, { pid }]] of Object.entries(processes).entries()) {
+        held[`${name}: RSS, MiB`] = resident[index] as number
+        held[`${name}: open files`] = (await readdir(`/proc/${pid}/fd`)).length
+      }
+      held['gateway: heap, MiB'] = await measureHeapMiB(overRedis.inspector)
+      held['objects: heap, MiB'] = await measureHeapMiB(overObjects.inspector)
+      const { heapMiB, timers } = await library.ask()
+      held['library: heap, MiB'] = heapMiB
+      held['library: timers'] = timers
+      const keys = await redis.client.keys('soak*')
+      held['Redis: keys of callers'] = keys.filter((key) => key.includes('{')).length
+      held['objects: rows on disk, KiB'] = (await sumBytes(bundle.folder, /\.sqlite$/)) / 1_024
+      return held
+    }
+    return { redis, front, upstream, gateway: overRedis.gateway, objects: overObjects.gateway, serving, measure }
+  })
+}
+
+interface Held {
+  readonly heapMiB: number
+  readonly timers: number
+}
+
+async function startLibrary(port: number) {
+  const args = ['--expose-gc', join(import.meta.dirname, 'library-process.ts'), String(port), 'soak-library']
+  const program = startProgram<ChildProcessByStdio<Writable, Readable, null>>(process.execPath, args, {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  })
+  const lines = createInterface(program.child.stdout)
+  return {
+    pid: program.pid,
+    async ask(): Promise<Held> {
+      const answer = once(lines, 'line')
+      program.child.stdin.write('?\n')
+      return JSON.parse((await answer)[0])
+    },
+    stop: () => program.end(),
+  }
+}
+
+async function sumBytes(folder: string, named: RegExp): Promise<number> {
+  const entries = await readdir(folder, { recursive: true })
+  const sizes = entries
+    .filter((name) => named.test(name))
+    .map((name) => stat(join(folder, name)).catch(() => undefined))
+  return (await Promise.all(sizes)).reduce((sum, one) => sum + (one?.size ?? 0), 0)
+}
