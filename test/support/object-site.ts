@@ -7,7 +7,7 @@ import type {
   PreparedCharge,
 } from '../../src/core/store/durable-object/objects.ts'
 import { keepWorkerLog } from '../setup/secret-watch.ts'
-import { miniflareModules } from './build-bundle.ts'
+import { type Bundle, miniflareModules } from './build-bundle.ts'
 import { startParts } from './parts.ts'
 import { answerArrival, PATIENT, type SiteOptions } from './site.ts'
 import { startUpstream } from './upstream.ts'
@@ -22,6 +22,8 @@ export type Recorded = { readonly key: string } & (
 export interface ObjectSiteOptions extends Omit<SiteOptions, 'variables'> {
   /** Of all gateways, or a list with those of each. */
   readonly variables: SiteOptions['variables'] | readonly SiteOptions['variables'][]
+  /** What each gateway runs; default: what the objects run. */
+  readonly bundles?: readonly Bundle[]
   /** Whether `record()` answers what the objects do. */
   readonly records?: boolean
 }
@@ -109,13 +111,13 @@ export function startObjectSite(options: ObjectSiteOptions): Promise<ObjectSite>
 }
 
 async function startWorkers(
-  { bundle, variables, points, records = false }: ObjectSiteOptions,
+  { bundle, bundles = [], variables, points, records = false }: ObjectSiteOptions,
   upstreamUrl: string,
 ): Promise<ObjectSite> {
-  const { folder, compatibilityDate, compatibilityFlags } = bundle
-  const modules = miniflareModules(bundle)
   const log: string[] = []
-  const worker = { modulesRoot: folder, compatibilityDate, compatibilityFlags: [...compatibilityFlags] }
+  const toWorker = ({ folder, compatibilityDate, compatibilityFlags }: Bundle) => {
+    return { modulesRoot: folder, compatibilityDate, compatibilityFlags: [...compatibilityFlags] }
+  }
   const names = Array.from({ length: points }, (_, index) => `gateway-${index}`)
   const ofHost = { className: 'LimitObject', scriptName: 'objects' }
   const findBindings = (index: number) => (Array.isArray(variables) ? variables[index] : variables)
@@ -128,19 +130,22 @@ async function startWorkers(
     },
     workers: [
       ...names.map((name, index) => ({
-        ...worker,
+        ...toWorker(bundles[index] ?? bundle),
         ...socket,
         name,
-        modules,
+        modules: miniflareModules(bundles[index] ?? bundle),
         bindings: { UPSTREAM_URL: upstreamUrl, ...PATIENT, ...findBindings(index) } as Record<string, never>,
         durableObjects: { LIMITS: ofHost },
         stripCfConnectingIp: false,
       })),
       {
-        ...worker,
+        ...toWorker(bundle),
         ...socket,
         name: 'objects',
-        modules: [{ type: 'ESModule', path: join(folder, 'host.js'), contents: HOST }, ...modules],
+        modules: [
+          { type: 'ESModule', path: join(bundle.folder, 'host.js'), contents: HOST },
+          ...miniflareModules(bundle),
+        ],
         bindings: { RECORDS: records },
         durableObjects: { LIMITS: { className: 'LimitObject', useSQLite: true } },
       },
