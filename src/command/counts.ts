@@ -103,8 +103,10 @@ type Usage = Awaited<ReturnType<typeof readUsage.run>>
 
 function formatUsage({ blocked: block, limits, skipped }: Usage, terminal: Terminal): string {
   const withRoute = (name: string, route: string | null) => (route === null ? name : `${name} ${route}`)
-  const rows = limits.map(({ name, route, limit, used, remaining, resetMs, retryAfterMs, key }) => ({
+  const isAnyAssumed = limits.some(({ assumed }) => assumed)
+  const rows = limits.map(({ name, route, plan, limit, used, remaining, resetMs, retryAfterMs, key }) => ({
     name: withRoute(name, route),
+    ...(isAnyAssumed && { plan: plan ?? '' }),
     limit,
     used,
     remaining,
@@ -113,7 +115,11 @@ function formatUsage({ blocked: block, limits, skipped }: Usage, terminal: Termi
     key,
   }))
   const overridden = limits.filter(({ limit, configuredLimit, unlimited }) => unlimited || limit !== configuredLimit)
-  const plans = new Map(limits.flatMap(({ policy, plan }) => (plan === null ? [] : [[policy, plan] as const])))
+  const describePlan = ({ plan, assumed }: Usage['limits'][number]) =>
+    assumed
+      ? 'its plan is not known; --header or --claim names it'
+      : `plan ${plan}; another one is named by --header or --claim`
+  const plans = new Map(limits.flatMap((row) => (row.plan === null ? [] : [[row.policy, describePlan(row)] as const])))
   const penaltyUntil = new Map(
     limits.flatMap(({ policy, route, penaltyUntilMs }) =>
       penaltyUntilMs === null ? [] : [[withRoute(policy, route), new Date(penaltyUntilMs).toISOString()] as const],
@@ -122,7 +128,7 @@ function formatUsage({ blocked: block, limits, skipped }: Usage, terminal: Termi
   return [
     ...(block ? [formatBlock(block, terminal)] : []),
     ...(rows.length > 0 ? [terminal.formatTable(rows)] : []),
-    ...[...plans].map(([policy, plan]) => `${policy}: plan ${plan}; another one is named by --header or --claim`),
+    ...[...plans].map(([policy, plan]) => `${policy}: ${plan}`),
     ...overridden.map(({ name, route, configuredLimit, unlimited }) => {
       const effect = unlimited ? 'never limited' : `set by a rule; others have ${configuredLimit}`
       return `${withRoute(name, route)}: ${effect}`

@@ -23,7 +23,8 @@ export const top = defineCommand({
   description:
     'Shows the busiest keys of Sluice, those at their limits, and the state of the database. It never uses MONITOR or KEYS: ' +
     'each look reads some more keys by SCAN, and the listed ones again, and charges nothing; so the lists get better with ' +
-    'every look. "at limit" says in how many looks the caller would have been refused, as refusals leave no trace in Redis. ' +
+    'every look. "at limit" says in how many looks the caller would have been refused, as refusals leave no trace in Redis; ' +
+    'where limits go by plan, by those of the largest one, as keys do not tell the plan. ' +
     'Over REST, Upstash charges for two or three commands for each key that is read.',
   examples: {
     top: 'watch',
@@ -115,7 +116,7 @@ function formatList(title: string, rows: readonly KeyRow[], terminal: Terminal):
     policy: row.policy,
     caller: row.digest,
     'units/s': unitsPerS === null ? '–' : unitsPerS.toFixed(unitsPerS < 10 ? 2 : 0),
-    'fullest limit': row.limitName,
+    'fullest limit': row.plan === null ? row.limitName : `${row.limitName}, if on ${row.plan}`,
     used: row.used,
     limit: row.limit,
     retry: formatDuration(row.retryAfterMs),

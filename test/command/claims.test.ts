@@ -39,11 +39,29 @@ test('sluice usage shows a caller by what its token says, on its plan', async ()
   await call({ sub: 'alice', account: { plan: 'pro' } })
   await call({ sub: 42 })
   const { result } = await usage('--claim', 'sub=alice')
-  expect(result.limits).toMatchObject([{ policy: 'users', limit: 5, used: 2, remaining: 3 }])
+  expect(result.limits).toMatchObject([
+    { policy: 'users', plan: 'free', assumed: true, limit: 5, used: 2, remaining: 3 },
+    { policy: 'users', plan: 'pro', assumed: true, limit: 9, used: 2, remaining: 7 },
+  ])
   const pro = await usage('--claim', 'sub=alice', '--claim', '/account/plan=pro')
-  expect(pro.result.limits).toMatchObject([{ policy: 'users', limit: 9, used: 2, remaining: 7 }])
-  expect((await usage('--claim', 'sub:=42')).result.limits).toMatchObject([{ used: 1 }])
-  expect((await usage('--claim', 'sub=42')).result.limits).toMatchObject([{ used: 0 }])
+  expect(pro.result.limits).toMatchObject([{ plan: 'pro', assumed: false, limit: 9, used: 2, remaining: 7 }])
+  expect((await usage('--claim', 'sub:=42')).result.limits).toMatchObject([{ used: 1 }, { used: 1 }])
+  expect((await usage('--claim', 'sub=42')).result.limits).toMatchObject([{ used: 0 }, { used: 0 }])
+})
+
+test('what a caller used is told whatever its plan, and nobody is said to be limited on a guess', async () => {
+  for (let i = 0; i < 7; i++) await call({ sub: 'bob', account: { plan: 'pro' } })
+  const { result } = await usage('--claim', 'sub=bob')
+  expect(result.limits).toMatchObject([
+    { plan: 'free', limit: 5, used: 5, assumed: true },
+    { plan: 'pro', limit: 9, used: 7, assumed: true, retryAfterMs: 0 },
+  ])
+  const port = inject('redisPort')
+  const { stdout } = await site.run(['usage', '--redis', `redis://127.0.0.1:${port}`, '--claim', 'sub=bob'])
+  expect(stdout).toContain('users: its plan is not known; --header or --claim names it')
+  const top = await run('top', '--redis', `redis://127.0.0.1:${port}`)
+  expect(top.result.busiest).toContainEqual(expect.objectContaining({ plan: 'pro', used: 7, limit: 9 }))
+  expect(top.result.atLimit).toEqual([])
 })
 
 test('sluice usage says what it lacks to know a caller', async () => {

@@ -1,9 +1,12 @@
 /** Reads from two looks at a key how busy it is. */
 import { ALGORITHMS } from '../../core/algorithms/algorithm-table.ts'
 import type { RequestPolicy } from '../../core/model/policy.ts'
-import type { LimitUsage, readUsage } from '../../gateway/callers/caller-charges.ts'
+import type { LimitUsage } from '../../gateway/callers/caller-charges.ts'
 
-export type Look = Awaited<ReturnType<typeof readUsage>>
+export interface Look {
+  readonly nowMs: number
+  readonly limits: readonly LimitUsage[]
+}
 
 /** A request of one unit would be refused. */
 export function isAtLimit({ limits }: Look): boolean {

@@ -3,7 +3,7 @@ import { ALGORITHMS } from '../../core/algorithms/algorithm-table.ts'
 import type { RequestCharge } from '../../core/model/charge.ts'
 import type { RequestPolicy } from '../../core/model/policy.ts'
 import { type Store, StoreError } from '../../core/model/store.ts'
-import { createDigestCharge, readUsage } from '../../gateway/callers/caller-charges.ts'
+import { assumePlans, createDigestCharge, readUsage } from '../../gateway/callers/caller-charges.ts'
 import type { Config } from '../../http/config/load-config.ts'
 import type { Connection } from '../redis/connection.ts'
 import { countBare, findShareOfTable, SCRIPT_BUDGET_US, scan } from '../upkeep/database.ts'
@@ -108,7 +108,7 @@ export class KeyWatch {
   }
 
   async #read(charges: readonly RequestCharge[]): Promise<void> {
-    let usage: Look
+    let usage: Awaited<ReturnType<typeof readUsage>>
     try {
       usage = await readUsage(this.#options.store, charges)
     } catch (error) {
@@ -119,11 +119,8 @@ export class KeyWatch {
       else throw error
       return
     }
-    let at = 0
-    for (const charge of charges) {
-      const limits = usage.limits.slice(at, at + charge.policy.limits.length)
-      at += limits.length
-      this.#remember(charge, { nowMs: usage.nowMs, limits })
+    for (const [index, charge] of charges.entries()) {
+      this.#remember(charge, { nowMs: usage.nowMs, limits: usage.limits[index] ?? [] })
     }
   }
 
@@ -164,6 +161,7 @@ function toRow({ charge, look, unitsPerS, looks, looksAtLimit }: Watched) {
   const { name: limitName, used, limit } = findFullestLimit(look)
   return {
     policy: charge.policy.name,
+    plan: look.limits[0]?.plan ?? null,
     digest: charge.digest,
     unitsPerS: unitsPerS === undefined ? null : Math.round(unitsPerS * 1_000) / 1_000,
     limitName,
@@ -173,6 +171,12 @@ function toRow({ charge, look, unitsPerS, looks, looksAtLimit }: Watched) {
     looks,
     looksAtLimit,
   }
+}
+
+/** Keys do not tell a plan: only the largest tells all that was used, and never that a caller is limited who is not. */
+function findLargest(charge: RequestCharge): RequestCharge {
+  const findLimit = ({ limits: [first] }: RequestCharge) => first?.limit ?? 0
+  return assumePlans(charge).reduce((largest, each) => (findLimit(each) > findLimit(largest) ? each : largest))
 }
 
 /** Recognizes the keys of Sluice: `<prefix>:<policy>:<algorithm letter>:{<digest>}`. */
@@ -189,7 +193,10 @@ export class OwnKeys {
     const formatName = ({ name, algorithm }: RequestPolicy) => `${name}:${ALGORITHMS[algorithm].letter}`
     const limiting = policies.filter(({ limits }) => limits.length > 0)
     this.#charges = new Map(
-      limiting.map((policy) => [formatName(policy), { ...createDigestCharge(policy, '', keyPrefix), cost: 1 }]),
+      limiting.map((policy) => [
+        formatName(policy),
+        { ...findLargest(createDigestCharge(policy, '', keyPrefix)), cost: 1 },
+      ]),
     )
   }
 

@@ -40,6 +40,7 @@ const limitUsage = v.strictObject({
   route: describe(nullableText, 'The pattern that it is about, if the policy counts by route.'),
   key: describe(v.string(), 'In the store; the caller’s digest stands in its braces.'),
   plan: describe(nullableText, 'The plan whose limits these are, if limits go by plan.'),
+  assumed: describe(v.boolean(), 'The caller may have another plan: nothing that was given says which.'),
   limit: describe(units, 'Units admitted in the window; what a bucket holds; slots.'),
   configuredLimit: describe(units, 'The limit of the policy for all other callers.'),
   windowMs: units,

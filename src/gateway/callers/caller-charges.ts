@@ -16,6 +16,7 @@ import {
   RequestChargeBuilder,
   type RequestChargeBuilderOptions,
 } from '../../http/request/charge-builder.ts'
+import { findClaim } from '../../http/request/identity/claims.ts'
 import { readIdentity } from '../../http/request/identity/identify.ts'
 import { type Match, PolicyFinder } from '../../http/request/policy/policy-finder.ts'
 import { readMethods } from '../../http/request/received-request.ts'
@@ -36,8 +37,13 @@ export interface SkippedPolicy {
   readonly needs?: CallerKind | 'route'
 }
 
+export interface CallerCharge extends RequestCharge {
+  /** The caller may have another plan: nothing that is known of it says which. */
+  readonly isAssumed?: boolean
+}
+
 export interface CallerCharges {
-  readonly charges: readonly RequestCharge[]
+  readonly charges: readonly CallerCharge[]
   readonly skipped: readonly SkippedPolicy[]
 }
 
@@ -46,7 +52,7 @@ export async function findCallerCharges(config: CountingConfig, caller: Caller):
   const request = createRequest(caller)
   const path = createPathReader(config.literalInPaths)(new URL(request.url).pathname)
   const builder = new RequestChargeBuilder({ ...config, readClaim: createClaimReader(caller.claim) })
-  const charges: RequestCharge[] = []
+  const charges: CallerCharge[] = []
   const skipped: SkippedPolicy[] = []
   for (const match of findMatches(config, caller, request, path)) {
     const { policy, route = '' } = match
@@ -58,7 +64,10 @@ export async function findCallerCharges(config: CountingConfig, caller: Caller):
     }
     const charge = await builder.build(match, request.clone() as Request, path.canonical, 'default', NO_RESPONSE)
     if (charge === 'skip' || 'outcome' in charge) skipped.push({ policy, reason: 'it does not apply to this caller' })
-    else charges.push({ ...withoutReserve(charge), route: isByRoute(policy) ? route : undefined })
+    else {
+      const counted = { ...withoutReserve(charge), route: isByRoute(policy) ? route : undefined }
+      charges.push(...(isPlanKnown(caller, policy) ? [counted] : assumePlans(counted)))
+    }
   }
   return { charges, skipped }
 }
@@ -69,7 +78,22 @@ export function findDigestCharges({ policies, keyPrefix }: CountingConfig, diges
     throw new CallerError('expected 22 letters, digits, "-" or "_", as in braces at the end of a key', 'digest')
   }
   const limiting = policies.filter(({ limits }) => limits.length > 0)
-  return { charges: limiting.map((policy) => createDigestCharge(policy, digest, keyPrefix)), skipped: [] }
+  const charges = limiting.flatMap((policy) => assumePlans(createDigestCharge(policy, digest, keyPrefix)))
+  return { charges, skipped: [] }
+}
+
+function isPlanKnown(caller: Caller, { plans }: RequestPolicy): boolean {
+  if (plans === undefined || !isCallerSource(plans.source)) return true
+  const { source } = plans
+  return source.kind === 'claim' ? findClaim(caller.claim ?? {}, source.path).kind !== 'none' : isKnown(caller, source)
+}
+
+/** Makes a charge under each plan that a caller may have: what was counted is the same, and what is left is not. */
+export function assumePlans(charge: RequestCharge): readonly [CallerCharge, ...CallerCharge[]] {
+  const [first = charge, ...others] = [...preparePolicy(charge.policy).termsByPlan.values()].map((terms) => {
+    return { ...charge, ...terms, isAssumed: true }
+  })
+  return [first, ...others]
 }
 
 /** Creates the charge of a request that names no plan and no cost. */
@@ -141,13 +165,13 @@ function withoutReserve({ counts: _, ...charge }: RequestCharge): RequestCharge 
   return { ...charge, reserved: 0 }
 }
 
-export type LimitUsage = Awaited<ReturnType<typeof readUsage>>['limits'][number]
+export type LimitUsage = Awaited<ReturnType<typeof readUsage>>['limits'][number][number]
 
-/** Peeks at the counts of all policies in one call. @throws {StoreError} */
+/** Peeks at the counts of all policies in one call. @returns the limits of each charge @throws {StoreError} */
 export async function readUsage(store: Pick<Store, 'decide'>, charges: readonly RequestCharge[]) {
   if (charges.length === 0) return { nowMs: Date.now(), limits: [] }
   const { nowMs, usage } = await store.decide({ action: 'peek', permits: 1, charges })
-  const limits = charges.flatMap(({ policy, isUnlimited = false, ...charge }, index) =>
+  const limits = charges.map(({ policy, isUnlimited = false, ...charge }, index) =>
     policy.limits.map(({ name, windowMs, limit: byDefault }, at) => {
       // A plan has its own limits.
       const limit = charge.burst ?? charge.limits[at]?.limit ?? byDefault

@@ -5,7 +5,7 @@ import { isShared } from '../../../core/model/identity-source.ts'
 import type { RequestPolicy } from '../../../core/model/policy.ts'
 import type { Blocked } from '../../../core/model/verdict.ts'
 import { createClaimReader, createRequest, NO_RESPONSE } from '../../callers/caller.ts'
-import { type LimitUsage, readUsage } from '../../callers/caller-charges.ts'
+import { type CallerCharge, type LimitUsage, readUsage } from '../../callers/caller-charges.ts'
 import { appendAudit } from '../../rules/audit-log.ts'
 import { RuleIndex } from '../../rules/rule-index.ts'
 import * as answers from '../answers.ts'
@@ -31,7 +31,9 @@ export const usage = defineOperation({
     return {
       nowMs,
       blocked,
-      limits: limits.map((limit) => ({ ...limit, configuredLimit: findConfiguredLimit(limit, charges) })),
+      limits: limits.flatMap((own, index) =>
+        isRepeated(applicable, index) ? [] : own.map((limit, at) => withConfigured(limit, charges[index], at)),
+      ),
       skipped: toSkipped(skipped),
     }
   },
@@ -41,10 +43,18 @@ function toBlocked({ status, reason, untilMs }: Blocked) {
   return { status, reason: reason ?? null, untilMs: untilMs ?? null }
 }
 
-/** Finds the maximum of a limit before the rules gave another one. */
-function findConfiguredLimit({ key, windowMs, limit }: LimitUsage, charges: readonly RequestCharge[]): number {
-  const before = charges.find((charge) => charge.key === key)
-  return before?.burst ?? before?.limits.find((each) => each.windowMs === windowMs)?.limit ?? limit
+/** A rule may give the same limits to all plans. */
+function isRepeated(charges: readonly RequestCharge[], index: number): boolean {
+  const format = ({ key, limits, plan, policy }: RequestCharge) =>
+    JSON.stringify([key, limits, policy.plans?.limits[plan ?? ''] && plan])
+  const own = charges.map(format)
+  return own.indexOf(own[index] as string) < index
+}
+
+/** @param before the charge before the rules gave it other limits */
+function withConfigured(limit: LimitUsage, before: CallerCharge | undefined, at: number) {
+  const configuredLimit = before?.burst ?? before?.limits[at]?.limit ?? limit.limit
+  return { ...limit, configuredLimit, assumed: before?.isAssumed ?? false }
 }
 
 export const LEFT_FOR_EVERYONE = 'it counts for everyone, and is reset only by its name'
