@@ -57,7 +57,7 @@ export async function buildWorker(
       resolve: { conditionNames: ['workerd', 'worker', 'browser', 'import'], mainFields: ['module', 'main'] },
     },
     deps: { neverBundle: /^(?:node|cloudflare):/, alwaysBundle: /^(?!\.|node:|cloudflare:)/, onlyBundle: false },
-    plugins: [withoutUnusedCommands, needed && withoutUnneededParts(needed)],
+    plugins: [withoutUnusedCommands, withoutMounting, needed && withoutUnneededParts(needed)],
     minify,
     sourcemap: true,
     dts: false,
@@ -112,6 +112,15 @@ const withoutUnusedCommands: Rolldown.Plugin = {
       })
       return { code: [before, ...members, after].join(''), map: null }
     },
+  },
+}
+
+/** Removes what only `app.mount()` of Hono needs, which is deprecated there, and not called here. */
+const withoutMounting: Rolldown.Plugin = {
+  name: 'without-mounting',
+  load: {
+    filter: { id: /node_modules.hono.dist.utils.mount\.js$/ },
+    handler: () => 'export const createMountedRequest = undefined',
   },
 }
 

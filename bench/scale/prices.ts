@@ -20,6 +20,23 @@ export const PRICES = {
   gbSeconds: { of: 'a million GB-s of duration', dollars: 12.5, source: CLOUDFLARE, read: '2026' },
 } as const satisfies Readonly<Record<string, Price>>
 
+/** Prices of a database at Upstash with a fixed plan, the cheapest first, as read on 27 November 2026. */
+export const FIXED_PLANS = [
+  { dollars: 10, gb: 0.25, trafficGb: 50, commandsPerS: 10_000 },
+  { dollars: 20, gb: 1, trafficGb: 100, commandsPerS: 10_000 },
+  { dollars: 100, gb: 5, trafficGb: 500, commandsPerS: 10_000 },
+  { dollars: 200, gb: 10, trafficGb: 1_000, commandsPerS: 10_000 },
+  { dollars: 400, gb: 50, trafficGb: 5_000, commandsPerS: 10_000 },
+  { dollars: 800, gb: 100, trafficGb: 10_000, commandsPerS: 16_000 },
+  { dollars: 1_500, gb: 500, trafficGb: 20_000, commandsPerS: 16_000 },
+] as const
+
+/** Traffic of a database with pay as you go, GB a month, and dollars for each more. */
+export const PAY_AS_YOU_GO = { freeTrafficGb: 200, dollarsPerGb: 0.03 } as const
+
+/** The paid plan of Workers a month, and millions that it includes. */
+export const WORKERS_PAID = { dollars: 5, calls: 1, rowsWritten: 50 } as const
+
 /** Computes what a million requests cost. */
 export function computeDollars(
   { commands, calls, rowsWritten, rowsRead, gbSeconds }: ScaleFigures,

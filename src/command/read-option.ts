@@ -2,6 +2,7 @@
 import { Option } from '@commander-js/extra-typings'
 import * as v from 'valibot'
 import { DURATION_EXPECTED, parseDuration } from '../core/model/limits.ts'
+import { OptionError } from '../core/options/option-error.ts'
 import { parsed } from '../http/config/values.ts'
 import { CommandError } from './command-error.ts'
 
@@ -38,7 +39,7 @@ function readBy<Schema extends v.GenericSchema>(flags: string, schema: Schema) {
     const { success, output, issues } = v.safeParse(schema, text)
     if (success) return output
     const [name] = /--[\w-]+/.exec(flags) ?? []
-    throw new CommandError(`${name}: expected ${issues[0].message}, got ${JSON.stringify(text.slice(0, 100))}`)
+    throw new CommandError(new OptionError(`${name}`, issues[0].message, text).message)
   }
 }
 

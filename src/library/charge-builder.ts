@@ -27,7 +27,7 @@ const MAX_CACHED = 10_000
 /** Longer texts are neither cached nor parts of keys. */
 export const MAX_CHARACTERS = 500
 
-const IDENTITY_EXPECTED = 'a string or a list of strings'
+const IDENTITY_EXPECTED = 'a string that is not empty, or a list of strings'
 
 /** Builds the charge of each policy for an identity. */
 export class ChargeBuilder {
@@ -63,6 +63,8 @@ export class ChargeBuilder {
   }
 
   #buildUnits(identity: Identities): readonly Charge[] {
+    // An empty text is most often an unset variable, which would make all such users one.
+    if (identity === '') throw new OptionError('identity', IDENTITY_EXPECTED, identity)
     if (typeof identity === 'string') return this.#cache(this.#byText, identity, identity)
     if (Array.isArray(identity)) return this.#cache(this.#byList, JSON.stringify(identity), identity)
     if (typeof identity !== 'object' || identity === null) {

@@ -204,10 +204,10 @@ class PolicyLimiter implements Limiter {
     const opened = store.open(new Set(this.#policies.map(({ algorithm }) => algorithm)))
     if (leases === 'off' && !refusalCache && !circuitBreaker && opened instanceof WindowStore) {
       this.#memory = opened
-      // With the identity '', the key is what comes before all identities.
-      const [charge, ...others] = this.#charges.build('', 1) as readonly [Charge]
+      const [charge, ...others] = this.#charges.build('-', 1) as readonly [Charge]
       const isPlain = others.length === 0 && charge.algorithm === 'sliding-window' && !charge.penalty
-      if (isPlain && isReadable) this.#takeNow = opened.openWindow(charge.key, charge)
+      // Without that identity, its key is what comes before all others.
+      if (isPlain && isReadable) this.#takeNow = opened.openWindow(charge.key.slice(0, -1), charge)
     }
     this.#engine = new Engine({
       ...clocks,
@@ -223,7 +223,7 @@ class PolicyLimiter implements Limiter {
 
   take(identity: Identities, options?: TakeOptions): Promise<LimiterDecision> {
     const cost = options === undefined ? 1 : findOnlyCost(options)
-    const isShort = typeof identity === 'string' && identity.length <= MAX_CHARACTERS
+    const isShort = typeof identity === 'string' && identity !== '' && identity.length <= MAX_CHARACTERS
     // An async function keeps its state for an await, which takes longer than such a decision.
     if (this.#takeNow && isShort && this.#isCost(cost)) return Promise.resolve(this.#takeNow(identity, cost))
     return this.#take(identity, options)

@@ -53,7 +53,7 @@ export class SlidingWindowCounter {
   /** @throws {OptionError} for a wrong option */
   constructor(options: SlidingWindowCounterOptions) {
     checkOptions('SlidingWindowCounter', options, CHECKS)
-    const { window, name = 'count', identity = '', keyPrefix = 'sluice', identitySecret, now } = options
+    const { window, name = 'count', identity = [''], keyPrefix = 'sluice', identitySecret, now } = options
     const windowMs = typeof window === 'string' ? parseDuration(window) : undefined
     if (windowMs === undefined) throw new OptionError('window', DURATION_EXPECTED, window)
     const store = options.store ?? memoryStore(now && { now })

@@ -31,8 +31,13 @@ const TABLES: readonly Table[] = [
   { name: 'login', limits: '5/1m', by: 'ip' },
   { name: 'search', limits: '9/1m', by: 'ip+claim:sub' },
 ]
-const ofTable = fc.constantFrom<Table>(
-  ...[{ limits: 'often' }, { algorithm: 'leaky' }, { cost: 99 }, { burst: 3 }, { max_cost: 2 }, { limit: '1/1s' }],
+/** Mistakes that a table can have beside each other. */
+const SEVERAL: readonly Table[] = [
+  ...[{ burst: 3 }, { max_cost: 2 }, { limit: '1/1s' }, { penalty_after: 2 }, { failures: '5xx' }],
+]
+const ofTable = fc.oneof(
+  fc.constantFrom<Table>({ limits: 'often' }, { algorithm: 'leaky' }, { cost: 99 }),
+  fc.subarray([...SEVERAL], { minLength: 1 }).map((mistakes): Table => Object.assign({}, ...mistakes)),
 )
 const ofVariables = fc.constantFrom<Table>(
   ...[

@@ -626,13 +626,14 @@ test.each([
 })
 
 test.each([
-  [undefined, 'identity: expected a string or a list of strings, got nothing'],
-  [null, 'identity: expected a string or a list of strings, got null'],
-  [[], 'identity: expected a string or a list of strings, got []'],
-  [[1], 'identity: expected a string or a list of strings, got [1]'],
-  [{}, 'identity.default: expected a string or a list of strings, got nothing'],
+  [undefined, 'identity: expected a string that is not empty, or a list of strings, got nothing'],
+  [null, 'identity: expected a string that is not empty, or a list of strings, got null'],
+  ['', 'identity: expected a string that is not empty, or a list of strings, got ""'],
+  [[], 'identity: expected a string that is not empty, or a list of strings, got []'],
+  [[1], 'identity: expected a string that is not empty, or a list of strings, got [1]'],
+  [{}, 'identity.default: expected a string that is not empty, or a list of strings, got nothing'],
   [{ defaults: 'a' }, 'identity: expected names of policies (default), got "defaults"'],
-  [{ default: 5 }, 'identity.default: expected a string or a list of strings, got 5'],
+  [{ default: 5 }, 'identity.default: expected a string that is not empty, or a list of strings, got 5'],
 ])('take() refuses %j, which is no identity', async (identity, message) => {
   await expect(createLimiter({ limits: '2/1s' }).take(identity as never)).rejects.toThrow(message)
 })

@@ -20,7 +20,7 @@ test.each([
   [{ window: '5s', keyPrefix: '' }, 'keyPrefix: expected up to 64 letters'],
   [{ window: '5s', identitySecret: 'x' }, 'identitySecret: expected at least 16 characters'],
   [{ window: '5s', now: 1 }, 'now: expected a function, got 1'],
-  [{ window: '5s', identity: [] }, 'identity: expected a string or a list of strings'],
+  [{ window: '5s', identity: [] }, 'identity: expected a string that is not empty, or a list of strings'],
   [{ seconds: 5 }, 'SlidingWindowCounter.seconds: unknown option; expected one of window, '],
 ])('SlidingWindowCounter refuses %j', (options, message) => {
   const make = () => new SlidingWindowCounter(options as never)

@@ -8,8 +8,7 @@ export const OBJECTS = { LIMITS: { idFromName() {} } }
 export const REDIS = { UPSTASH_REDIS_REST_URL: 'https://eu1-x.upstash.io', UPSTASH_REDIS_REST_TOKEN: 'AXX+/=' }
 export const A = { name: 'a', limits: '5/1m' }
 
-export const LIMITS =
-  'limits such as "10/1s, 120/1m": limits from 1 to 1000000000, windows up to 53w, each once (units ms s m h d w; day week month year with "quota")'
+export const LIMITS = 'limits such as "10/1s, 120/1m"'
 export const PATTERNS =
   'patterns such as "GET /users/:id, POST /upload/*, OPTIONS *" (a method of HTTP, "*" or nothing for all of them)'
 export const DURATION = 'a duration from 1ms to 53w such as "30s" (units ms s m h d w)'

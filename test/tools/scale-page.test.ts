@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import { formatCosts } from '../../bench/scale/costs.ts'
 import { formatFigures, renewPage } from '../../bench/scale/page.ts'
 import { FLOODED_GLOBAL, HOT_GLOBAL, PER_TOKEN, TOKEN_AND_GLOBAL } from '../../bench/scale/policies.ts'
 import type { ScaleResults, ScaleRow } from '../../bench/scale/results.ts'
@@ -30,6 +31,11 @@ test('bench/results/scale.md has a place for all that bench:scale writes', () =>
 
 test('figures that a run has not measured stay', () => {
   expect(renewPage(page, new Map())).toBe(page)
+})
+
+test('docs/costs.md is as npm run bench:costs writes it', () => {
+  const costs = readFileSync(join(import.meta.dirname, '../../docs/costs.md'), 'utf8')
+  expect(renewPage(costs, formatCosts(page))).toBe(costs)
 })
 
 test('no true window of any key on the page was over its limit', () => {

@@ -112,7 +112,7 @@ describe('loadConfig()', () => {
     // What would read the calendar is not loaded.
     { POLICIES: [{ name: 'api', algorithm: 'quota', limits: '9/month' }] },
   ])('refuses %j, and says with what it goes', (env) => {
-    expect(() => loadConfig({ UPSTREAM_URL, ...env })).toThrow('day week month year with "quota")')
+    expect(() => loadConfig({ UPSTREAM_URL, ...env })).toThrow('day, week, month and year with "quota"')
   })
 
   test('wants the same windows in every plan', () => {

@@ -178,6 +178,16 @@ test('withBreaker() calls a store that is back again, and logs that once', async
   expect(lines).toEqual([{ level: 'info', event: 'store_recovered' }])
 })
 
+test('withBreaker() logs that a store is back again after an outage that did not open the circuit, too', async () => {
+  const { server, store, lines, breaker } = createGuarded()
+  server.isFailing = true
+  await collectFailures(store, 2)
+  server.isFailing = false
+  for (let i = 0; i < 3; i++) await store.decide(take([RULE]))
+  expect(breaker.circuit).toBe('closed')
+  expect(lines).toEqual([{ level: 'info', event: 'store_recovered' }])
+})
+
 test('withBreaker() probes a store that keeps failing by one request at a time', async () => {
   const { clock, server, store } = createGuarded()
   server.isFailing = true

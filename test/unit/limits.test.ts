@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { formatWindow, parseLimits } from '../../src/core/model/limits.ts'
+import { explainLimits, formatWindow, parseLimits } from '../../src/core/model/limits.ts'
 
 const UNIT_MS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 } as const
 const UNITS = Object.keys(UNIT_MS) as (keyof typeof UNIT_MS)[]
@@ -48,4 +48,18 @@ test('formatWindow() uses the largest unit of which the window is a whole number
       expect(larger.filter((name) => windowMs % UNIT_MS[name] === 0)).toEqual([])
     }),
   )
+})
+
+test.each([
+  ['10', '"10" lacks a window'],
+  ['10/1s, 5', '"5" lacks a window'],
+  ['10/1s, 5/1sec', '"1sec" is no duration from 1ms to 53w such as "30s" (units ms s m h d w)'],
+  ['10/1s; 5/1m', '"1s; 5/1m" is no duration from 1ms to 53w such as "30s" (units ms s m h d w)'],
+  ['0/1s', '"0" is no limit from 1 to 1000000000'],
+  ['ten/1s', '"ten" is no limit from 1 to 1000000000'],
+  ['5/1s, 7/1s', 'each window once; day, week, month and year with "quota"'],
+  ['5/day', 'each window once; day, week, month and year with "quota"'],
+])('explainLimits() says of %j: %s', (text, expected) => {
+  expect(parseLimits(text)).toBeUndefined()
+  expect(explainLimits(text)).toBe(expected)
 })

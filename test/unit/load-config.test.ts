@@ -191,7 +191,7 @@ test.each<[string, Environment]>([
   [`POLICIES[0].limits: expected ${LIMITS}; or else a priority, got nothing`, { POLICIES: [{ name: 'a' }] }],
   [`RATE_LIMITS: expected limits up to ${LARGE}, got "10/1s, 100001/1d"`, { RATE_LIMITS: '10/1s, 100001/1d' }],
   ['RATE_LIMITS: expected POLICIES beside "off", got "off"', { RATE_LIMITS: 'off' }],
-  [`RATE_LIMITS: expected ${LIMITS}, got " "`, { RATE_LIMITS: ' ', POLICIES: [A] }],
+  [`RATE_LIMITS: expected ${LIMITS}, got " ": "" lacks a window`, { RATE_LIMITS: ' ', POLICIES: [A] }],
   [
     `POLICIES[0].by: expected ${PASSED}, got "header:x-remote-user"`,
     { POLICIES: [{ ...A, by: 'header:X-Remote-User' }], FORWARD_HEADERS: 'X-Remote-Email' },

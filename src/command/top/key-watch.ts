@@ -3,7 +3,7 @@ import { ALGORITHMS } from '../../core/algorithms/algorithm-table.ts'
 import type { RequestCharge } from '../../core/model/charge.ts'
 import type { RequestPolicy } from '../../core/model/policy.ts'
 import { type Store, StoreError } from '../../core/model/store.ts'
-import { assumePlans, createDigestCharge, readUsage } from '../../gateway/callers/caller-charges.ts'
+import { listAssumedPlans, createDigestCharge, readUsage } from '../../gateway/callers/caller-charges.ts'
 import type { Config } from '../../http/config/load-config.ts'
 import type { Connection } from '../redis/connection.ts'
 import { countBare, findShareOfTable, SCRIPT_BUDGET_US, scan } from '../upkeep/database.ts'
@@ -176,7 +176,7 @@ function toRow({ charge, look, unitsPerS, looks, looksAtLimit }: Watched) {
 /** Keys do not tell a plan: only the largest tells all that was used, and never that a caller is limited who is not. */
 function findLargest(charge: RequestCharge): RequestCharge {
   const findLimit = ({ limits: [first] }: RequestCharge) => first?.limit ?? 0
-  return assumePlans(charge).reduce((largest, each) => (findLimit(each) > findLimit(largest) ? each : largest))
+  return listAssumedPlans(charge).reduce((largest, each) => (findLimit(each) > findLimit(largest) ? each : largest))
 }
 
 /** Recognizes the keys of Sluice: `<prefix>:<policy>:<algorithm letter>:{<digest>}`. */

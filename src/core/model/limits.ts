@@ -76,10 +76,21 @@ type Unit = keyof typeof UNIT_MS
 const MAX_LIMIT = 1_000_000_000
 export const MAX_WINDOW_MS = 53 * UNIT_MS.w
 
-export const LIMITS_EXPECTED =
-  'limits such as "10/1s, 120/1m": limits from 1 to 1000000000, windows up to 53w, each once (units ms s m h d w; day week month year with "quota")'
+export const LIMITS_EXPECTED = 'limits such as "10/1s, 120/1m"'
 
 export const DURATION_EXPECTED = 'a duration from 1ms to 53w such as "30s" (units ms s m h d w)'
+
+/** Says what is wrong with limits that cannot be read: the first part that is. */
+export function explainLimits(text: string): string {
+  for (const part of text.slice(0, 100).split(',')) {
+    const [limit = '', window] = part.trim().split(/\/(.*)/s)
+    if (window === undefined) return `"${limit}" lacks a window`
+    if (!parseDuration(window) && !/^(?:day|week|month|year)$/.test(window))
+      return `"${window}" is no ${DURATION_EXPECTED.slice(2)}`
+    if (!parseLimits(`${limit}/1s`)) return `"${limit}" is no limit from 1 to ${MAX_LIMIT}`
+  }
+  return 'each window once; day, week, month and year with "quota"'
+}
 
 /**
  * Reads `<limit>/<window>, …`, e.g. `10/1s, 120/1m`, into limits ordered by window.

@@ -1,5 +1,7 @@
 /** Errors in options: each says where the mistake is, what was expected and what was found. */
 
+import { explainLimits, LIMITS_EXPECTED } from '../model/limits.ts'
+
 /** Describes an unknown name by those that are known. */
 export function describeUnknown(noun: string, known: readonly string[]): string {
   return `unknown ${noun}; expected one of ${known.join(', ')}`
@@ -33,8 +35,9 @@ export class OptionError extends TypeError {
   constructor(where: string | readonly (string | number)[], expected: string, value: unknown, code?: OptionErrorCode) {
     const [variable = '', ...path] = typeof where === 'string' ? parseKeys(where) : where
     const option = `${variable}${path.map((key) => (typeof key === 'number' ? `[${key}]` : `.${key}`)).join('')}`
+    const why = expected === LIMITS_EXPECTED && typeof value === 'string' ? `: ${explainLimits(value)}` : ''
     super(
-      `${option}: ${/^unknown /.test(expected) ? expected : `expected ${expected}, got ${show(`${variable}`, value)}`}`,
+      `${option}: ${/^unknown /.test(expected) ? expected : `expected ${expected}, got ${show(`${variable}`, value)}${why}`}`,
     )
     this.code = code ?? (value === undefined ? 'MISSING_OPTION' : 'INVALID_OPTION')
     this.option = option

@@ -66,7 +66,7 @@ export async function findCallerCharges(config: CountingConfig, caller: Caller):
     if (charge === 'skip' || 'outcome' in charge) skipped.push({ policy, reason: 'it does not apply to this caller' })
     else {
       const counted = { ...withoutReserve(charge), route: isByRoute(policy) ? route : undefined }
-      charges.push(...(isPlanKnown(caller, policy) ? [counted] : assumePlans(counted)))
+      charges.push(...(isPlanKnown(caller, policy) ? [counted] : listAssumedPlans(counted)))
     }
   }
   return { charges, skipped }
@@ -78,7 +78,7 @@ export function findDigestCharges({ policies, keyPrefix }: CountingConfig, diges
     throw new CallerError('expected 22 letters, digits, "-" or "_", as in braces at the end of a key', 'digest')
   }
   const limiting = policies.filter(({ limits }) => limits.length > 0)
-  const charges = limiting.flatMap((policy) => assumePlans(createDigestCharge(policy, digest, keyPrefix)))
+  const charges = limiting.flatMap((policy) => listAssumedPlans(createDigestCharge(policy, digest, keyPrefix)))
   return { charges, skipped: [] }
 }
 
@@ -89,7 +89,7 @@ function isPlanKnown(caller: Caller, { plans }: RequestPolicy): boolean {
 }
 
 /** Makes a charge under each plan that a caller may have: what was counted is the same, and what is left is not. */
-export function assumePlans(charge: RequestCharge): readonly [CallerCharge, ...CallerCharge[]] {
+export function listAssumedPlans(charge: RequestCharge): readonly [CallerCharge, ...CallerCharge[]] {
   const [first = charge, ...others] = [...preparePolicy(charge.policy).termsByPlan.values()].map((terms) => {
     return { ...charge, ...terms, isAssumed: true }
   })

@@ -32,6 +32,10 @@ export function findProblems(given: Environment) {
       return { problems, config: loadConfig(rest, readCalendarLimits) }
     } catch (error) {
       if (!(error instanceof OptionError)) throw error
+      if (error.variable === 'POLICIES' && (isKnown(error) || isInduced(error, env, rest))) {
+        rest = { ...rest, POLICIES: replaceTable(rest.POLICIES, error.path.slice(0, 1)) }
+        continue
+      }
       if (isKnown(error)) break
       // The table that needs the JWT settings may be replaced already.
       if (!(/^JW(?:KS|T)_/.test(error.variable) && usesClaims(env) && !usesClaims(rest))) problems.push(error)
@@ -57,12 +61,31 @@ function replaceInvalid(env: Environment, { variable, path }: OptionError): Envi
   return rest
 }
 
-function replaceTable(value: unknown, [index, key]: OptionError['path']): unknown {
+type Table = Readonly<Record<string, unknown>>
+
+/** A mistake that may come of what has been left out of its table: its message names that. */
+function isInduced({ path: [index], message }: OptionError, env: Environment, rest: Environment): boolean {
+  const [before, after] = [env, rest].map(({ POLICIES }) => readTables(POLICIES)?.[index as number])
+  const changed = Object.keys(before ?? {}).filter((key) => key !== 'name' && before?.[key] !== after?.[key])
+  // A limit may be given by others, a burst or a cost.
+  const names = changed.flatMap((key) => [key, key.replace(/s$/, '')])
+  return names.some((name) => message.includes(name))
+}
+
+function readTables(value: unknown): readonly Table[] | undefined {
   const tables = typeof value === 'string' ? parseJson(value) : value
-  if (!Array.isArray(tables)) return [{ name: 'stand-in', limits: STAND_IN_LIMITS }]
+  return Array.isArray(tables) ? tables : undefined
+}
+
+/** Leaves out what is wrong in a table; without a key, all of it. */
+function replaceTable(value: unknown, [index, key]: OptionError['path']): unknown {
+  const tables = readTables(value)
+  if (!tables) return [{ name: 'stand-in', limits: STAND_IN_LIMITS }]
   return tables.map((table, at) => {
     if (at !== index) return table
     if (key === 'name') return { ...table, name: `stand-in-${at}` }
+    if (key === 'limits') return { ...table, limits: STAND_IN_LIMITS }
+    if (key !== undefined) return Object.fromEntries(Object.entries(table).filter(([name]) => name !== key))
     // It keeps its name, so that a repeated name is still found.
     const isNamed = typeof table?.name === 'string' && NAME.pattern.test(table.name)
     return { name: isNamed ? table.name : `stand-in-${at}`, limits: STAND_IN_LIMITS }

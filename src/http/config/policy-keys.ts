@@ -132,7 +132,7 @@ export const policyKeys = {
   allow_large_log: v.optional(boolean, false),
   /** what [refusals say](http.md#refusals-of-your-own): `type`, `detail`, `html`, `redirect` */
   refusal: v.optional(strictTable('setting', refusalKeys, 'a table')),
-  /** `enforce` or `shadow` @default `MODE` */
+  /** `enforce` or `shadow`; with `MODE = "shadow"`, all policies are in shadow mode @default `MODE` */
   mode: v.optional(oneOf(...POLICY_MODES)),
 }
 

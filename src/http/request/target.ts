@@ -19,7 +19,7 @@ export type TargetReader = (url: string) => RequestTarget | NoTarget
 
 /** Apache takes as long a request line, and nginx about that: the runtime copies and parses a URL several times. */
 const MAX_CHARACTERS = 8_190
-/** A host and a path on Linux may be as long. Paths are always read, queries only if a policy needs them. */
+/** A path on Linux may be as long. Paths are always read, queries only if a policy needs them. */
 const MAX_PATH_CHARACTERS = 4_500
 /** PHP, Tomcat, Django and `qs` take as many: each costs time when the runtime sends the URL. */
 const MAX_PARAMETERS = 1_000
@@ -43,9 +43,10 @@ function isTooLong(url: string): boolean {
   // A short URL has no room for so many parameters either.
   if (url.length <= MAX_PARAMETERS) return false
   const query = url.indexOf('?')
+  const path = url.indexOf('/', url.indexOf('//') + 2)
   return (
     url.length > MAX_CHARACTERS ||
-    (query < 0 ? url.length : query) > MAX_PATH_CHARACTERS ||
+    (query < 0 ? url.length : query) - path > MAX_PATH_CHARACTERS ||
     (query >= 0 && url.slice(query).split('&', MAX_PARAMETERS + 1).length > MAX_PARAMETERS)
   )
 }

@@ -339,9 +339,8 @@ test.each([
   [['-', '--traffic', '1 caller, 1/s each'], 'expected either logs or --traffic'],
   [
     ['-', '--limits', '10 per second'],
-    'each once (units ms s m h d w; day week month year with "quota"), got "10 per second"',
+    '--limits: expected limits such as "10/1s, 120/1m", got "10 per second": "10 per second" lacks a window',
   ],
-  [['-', '--limits', '10 per second'], '--limits: expected limits such as "10/1s, 120/1m": limits from 1 to'],
   [['-', '--out', 'drawn.svg'], '--out: expected a name that ends in .html, got "drawn.svg"'],
   [['-', '--out', 'nowhere/drawn.html'], '--out: there is no folder '],
   [['-', '--algorithm', 'concurrency'], '--algorithm: expected one of sliding-window, '],

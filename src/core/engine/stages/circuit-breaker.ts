@@ -107,6 +107,7 @@ const loadPending = createLoader(() => import('./pending-releases.ts'))
 /** Makes no decisions in a store while it keeps failing, and releases slots as soon as the store is available. */
 export function withBreaker(store: Store, { breaker, now, log }: BreakerOptions): Store {
   let pending: PendingReleases | undefined
+  let isFailing = false
   const revoke: Store['revoke'] = async (releases) => {
     const { PendingReleases } = await loadPending()
     pending ??= new PendingReleases(store, now)
@@ -129,9 +130,10 @@ export function withBreaker(store: Store, { breaker, now, log }: BreakerOptions)
         isSuccess = true
         return decision
       } finally {
-        const before = breaker?.circuit
         end?.(isSuccess)
-        if (before !== breaker?.circuit && breaker?.circuit === 'closed') log('info', { event: 'store_recovered' })
+        // After a short outage, too, in which the circuit did not open.
+        if (isSuccess && isFailing && breaker?.circuit !== 'open') log('info', { event: 'store_recovered' })
+        isFailing = !isSuccess
       }
     },
     // Slots are released whatever the circuit: no response waits for it.
