@@ -116,7 +116,12 @@ describe('sluice serve does not start', () => {
       2,
       /^error: DECIDE_TOKEN: expected at least 32 characters .*, got a value not shown here\n/,
     ],
-    ['with a wrong value', { RATE_LIMITS: '1' }, 2, /^error: RATE_LIMITS: expected limits such as .*, got "1": "1" lacks a window\n/],
+    [
+      'with a wrong value',
+      { RATE_LIMITS: '1' },
+      2,
+      /^error: RATE_LIMITS: expected limits such as .*, got "1": "1" lacks a window\n/,
+    ],
     ['with a second store', { STORE_MIRROR: 'redis' }, 2, /^error: STORE_MIRROR: expected nothing with sluice serve/],
     [
       'on Durable Objects',

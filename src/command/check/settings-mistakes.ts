@@ -62,7 +62,12 @@ function* findUpstreamMistakes({ upstreamUrl, upstreamSecret }: Config, settings
   const at = locate(settings, 'UPSTREAM_URL')
   if (/(?:^|\.)example\.(?:com|net|org)$/.test(hostname)) {
     const message = `UPSTREAM_URL is still that of an example, ${hostname}`
-    yield { code: 'example-upstream', message, hint: 'Set it to the origin of your API: npm run deploy refuses this one.', at }
+    yield {
+      code: 'example-upstream',
+      message,
+      hint: 'Set it to the origin of your API: npm run deploy refuses this one.',
+      at,
+    }
   } else if (upstreamSecret !== undefined && protocol === 'http:' && !isLocal) {
     const message = 'UPSTREAM_SECRET goes to the API over http, where others can read it'
     yield { code: 'secret-in-clear', message, hint: 'Use https, or a private network in front.', at }
