@@ -31,10 +31,13 @@ export function createBugError(message: string): CommandError {
 
 /** Names the reason why a connection failed, such as ECONNREFUSED. */
 export function findCause(error: unknown): string {
-  const { name, code, cause } = error as {
+  const { name, message, code, cause } = error as {
     readonly name: string
+    readonly message: string
     code?: string
     cause?: { code?: string; message?: string }
   }
-  return name === 'TimeoutError' ? 'no answer in time' : (code ?? cause?.code ?? cause?.message ?? name)
+  return name === 'TimeoutError'
+    ? 'no answer in time'
+    : (code ?? cause?.code ?? cause?.message ?? (name === 'Error' ? message : name))
 }

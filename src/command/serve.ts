@@ -65,7 +65,9 @@ export const serve = defineCommand({
       throw new OptionError('STORE', expected, variables.STORE)
     }
     const ended = Promise.race([once(process, 'SIGTERM'), once(signal, 'abort')])
-    const connection = kind?.inCommand === 'memory' ? undefined : await connect(settings, env, redis, SILENCE_MS)
+    const onAway = (reason: string) => terminal.note(`${reason}: until it is, ON_STORE_ERROR decides`)
+    const connection =
+      kind?.inCommand === 'memory' ? undefined : await connect(settings, env, redis, { silenceMs: SILENCE_MS, onAway })
     try {
       const upstream = { fetch: async () => createProblemResponse(NOT_SERVED) }
       // Subcommands that serve nobody do not wait for them.

@@ -43,7 +43,7 @@ export const top = defineCommand({
   async run({ terminal, env, cwd, signal }, options) {
     const settings = readSettings({ cwd, shell: env, config: options.config, env: options.env, view: 'development' })
     const config = loadWorkerConfig(settings)
-    const connection = await connect(settings, env, options.redis, PATIENT_SILENCE_MS)
+    const connection = await connect(settings, env, options.redis, { silenceMs: PATIENT_SILENCE_MS })
     try {
       const intervalMs = options.interval ?? (connection.kind === 'rest' ? EVERY_MS_OVER_REST : EVERY_MS)
       const looks = options.iterations ?? (terminal.isLive ? Number.POSITIVE_INFINITY : 1)

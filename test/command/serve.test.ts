@@ -6,6 +6,8 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { findFreePort } from '../../tools/free-port.ts'
+import { type RedisServer, startRedisServer } from '../../tools/redis-server.ts'
 import { DECIDE_TOKEN } from '../support/decisions.ts'
 import { json, openRequest, responseTo, type Sent, send } from '../support/http-client.ts'
 import { type ServingProcess, startServing } from '../support/serving-process.ts'
@@ -99,6 +101,42 @@ test.each(['SIGTERM', 'SIGINT'] as const)(
   },
 )
 
+test.each(['local', 'closed'])(
+  'sluice serve starts while Redis is down, decides "%s", and then with it',
+  async (decides) => {
+    const port = await findFreePort()
+    const serving = await startServing({
+      ...{
+        REDIS_URL: `redis://127.0.0.1:${port}`,
+        ON_STORE_ERROR: decides,
+        RATE_LIMITS: '5/1h',
+        STORE_TIMEOUT_MS: 500,
+      },
+    })
+    const decide = async () => {
+      const { body } = await send(serving.url, request({ policy: 'default', identity: 'a' }))
+      return JSON.parse(body.toString()) as { granted: boolean; degraded?: string }
+    }
+    let redis: RedisServer | undefined
+    try {
+      expect(await decide()).toMatchObject({ granted: decides === 'local', degraded: decides })
+      redis = await startRedisServer({ port })
+      let answer = await decide()
+      while (answer.degraded !== undefined) {
+        await sleep(20)
+        answer = await decide()
+      }
+      expect(answer.granted).toBe(true)
+    } finally {
+      await redis?.stop()
+      const { stderr } = await serving.end()
+      expect(stderr).toContain(
+        `Redis at 127.0.0.1:${port} cannot be reached (ECONNREFUSED): until it is, ON_STORE_ERROR decides`,
+      )
+    }
+  },
+)
+
 describe('sluice serve does not start', () => {
   const run = (env: Record<string, string>, ...args: string[]) =>
     runInside(['serve', '--port', '0', ...args], { env: { DECIDE_TOKEN, STORE: 'memory', ...env } })
@@ -130,18 +168,33 @@ describe('sluice serve does not start', () => {
       /^error: STORE: expected "redis" or "memory" with sluice serve/,
     ],
     ['without a database', { STORE: '' }, 2, /^error: no database is named\n/],
-    [
-      'without its database',
-      { STORE: '', REDIS_URL: 'redis://127.0.0.1:1' },
-      3,
-      /^error: Redis at 127\.0\.0\.1:1 cannot be reached/,
-    ],
   ] as const)('%s', async (_, env, code, message) => {
     const { stderr, stdout, ...outcome } = await run(env as Record<string, string>)
     expect([outcome.code, stdout]).toEqual([code, ''])
     expect(stderr).toEqual(
       typeof message === 'string' ? expect.stringContaining(message) : expect.stringMatching(message),
     )
+  })
+
+  test.each([
+    ['no password', '', /^error: Redis answered an error: NOAUTH .*\n {2}User, password or token are not those/],
+    [
+      'a wrong password',
+      ':wrong@',
+      /^error: Redis answered an error: WRONGPASS .*\n {2}User, password or token are not/,
+    ],
+  ])('with %s for its database', async (_, credentials, message) => {
+    const redis = await startRedisServer({ args: ['--requirepass', 'planted-hush'] })
+    try {
+      const { code, stdout, stderr } = await run({
+        STORE: '',
+        REDIS_URL: `redis://${credentials}127.0.0.1:${redis.port}`,
+      })
+      expect([code, stdout]).toEqual([3, ''])
+      expect(stderr).toMatch(message)
+    } finally {
+      await redis.stop()
+    }
   })
 
   test('at a port that is taken', async () => {

@@ -33,7 +33,7 @@ export async function fill(redis: BytesClient, name: string, count: number, from
 export function openDatabase(url: string, token?: string): Promise<Connection> {
   const variables = { UPSTASH_REDIS_REST_TOKEN: token }
   const settings = { variables, sources: new Map(), file: undefined, devVars: undefined, root: [] }
-  return connect(settings, {}, url, PATIENT_SILENCE_MS)
+  return connect(settings, {}, url, { silenceMs: PATIENT_SILENCE_MS })
 }
 
 /** A connection that answers each SCAN in another way. @param change gets a function that sends it */

@@ -52,12 +52,18 @@ export const PASSING = /^(LOADING|BUSY|MASTERDOWN|TRYAGAIN|CLUSTERDOWN|ERR no an
 const UNAUTHORIZED =
   /^(?:WRONGPASS|NOAUTH|ERR Client sent AUTH|ERR invalid password|ERR Protocol error: unauthenticated|Unauthorized)/i
 
-/** @param silenceMs reopens a connection that is silent for so long */
+interface Patience {
+  /** A connection that is silent for so long is made anew. */
+  readonly silenceMs: number
+  /** Is told why the database cannot be reached yet, which is then no error: the connection goes on trying. */
+  readonly onAway?: (reason: string) => void
+}
+
 export async function connect(
   { variables, devVars }: Settings,
   env: Readonly<Record<string, string | undefined>>,
   redis?: string,
-  silenceMs = CALL_TIMEOUT_MS,
+  patience: Patience = { silenceMs: CALL_TIMEOUT_MS },
 ): Promise<Connection> {
   const token = readText(variables.UPSTASH_REDIS_REST_TOKEN)
   const text = redis ?? readText(variables.UPSTASH_REDIS_REST_URL) ?? (env.REDIS_URL || devVars?.values.REDIS_URL)
@@ -68,13 +74,13 @@ export async function connect(
   }
   if (!text) throw new CommandError('no database is named', { hint: NO_DATABASE_HINT })
   const url = URL.canParse(text) ? new URL(text) : undefined
-  if (url && isRedisUrl(url)) return connectOverRedis(url, silenceMs)
+  if (url && isRedisUrl(url)) return connectOverRedis(url, patience)
   if (!url || !v.is(restUrl, text)) {
     const hint =
       'redis://[[user]:password@]host[:port][/number], rediss://… with TLS, or the https:// URL of Upstash’s REST interface.'
     throw new CommandError('the URL of the database has an unknown form', { hint })
   }
-  if (token !== undefined) return connectOverRest(url, token, silenceMs)
+  if (token !== undefined) return connectOverRest(url, token, patience)
   const hint = 'It is the REST token of the database at Upstash.'
   throw new CommandError('UPSTASH_REDIS_REST_TOKEN is not set', { hint })
 }
@@ -89,19 +95,19 @@ function isRedisUrl({ protocol, pathname, username, password }: URL): boolean {
   return /^rediss?:$/.test(protocol) && /^\/?\d*$/.test(pathname)
 }
 
-async function connectOverRedis(url: URL, silenceMs: number): Promise<Connection> {
+async function connectOverRedis(url: URL, { silenceMs, onAway }: Patience): Promise<Connection> {
   const { createClient, ErrorReply, RESP_TYPES } = await import('@redis/client')
   const name = `${url.hostname}:${url.port || 6379}`
   const secrets = [url.password, decodeURIComponent(url.password)].filter((text) => text !== '')
-  let wasConnected = false
+  let isRetried = onAway !== undefined
   const client = createClient({
     url: url.href,
     RESP: 2,
     socket: {
       connectTimeout: CALL_TIMEOUT_MS,
       socketTimeout: silenceMs,
-      // A server that is missing at the start is a mistake; later, it may come back.
-      reconnectStrategy: () => wasConnected && RECONNECT_EVERY_MS,
+      // Who asks once takes a server that is missing at the start for a mistake; later, it may come back.
+      reconnectStrategy: () => isRetried && RECONNECT_EVERY_MS,
     },
     // A connection without calls would be silent as well.
     pingInterval: silenceMs / 3,
@@ -113,13 +119,20 @@ async function connectOverRedis(url: URL, silenceMs: number): Promise<Connection
   })
   // An 'error' event without a listener would end the process; the failed calls are reported anyway.
   client.on('error', () => {})
-  await client.connect().catch((error: unknown) => {
+  // Without credentials, a server refuses only what comes after the connection.
+  const connecting = client.connect().then(() => client.ping())
+  const failing = new Promise<never>((_, reject) => client.once('error', reject))
+  for (const unawaited of [connecting, failing]) unawaited.catch(() => {})
+  await (onAway ? Promise.race([connecting, failing]) : connecting).catch((error: unknown) => {
+    const words = error instanceof ErrorReply ? error.message : ''
+    const reason = words || `Redis at ${name} cannot be reached (${findCause(error)})`
+    if (onAway && (words === '' || PASSING.test(words))) return onAway(reason)
     client.destroy()
-    if (error instanceof ErrorReply) throw createServerError(error.message, secrets)
-    const hint = 'Is it running, and is the URL right?'
-    throw new CommandError(`Redis at ${name} cannot be reached (${findCause(error)})`, { exit: 'redis', hint })
+    if (words !== '') throw createServerError(words, secrets)
+    const hint = 'Is it running, and is the URL right? With TLS, it begins with rediss://, else with redis://.'
+    throw new CommandError(reason, { exit: 'redis', hint })
   })
-  wasConnected = true
+  isRetried = true
   const asBytes = { typeMapping: { [RESP_TYPES.BLOB_STRING]: Buffer } }
   return {
     client: adaptNodeRedis(client),
@@ -140,7 +153,7 @@ async function connectOverRedis(url: URL, silenceMs: number): Promise<Connection
   }
 }
 
-async function connectOverRest(url: URL, token: string, silenceMs: number): Promise<Connection> {
+async function connectOverRest(url: URL, token: string, { silenceMs, onAway }: Patience): Promise<Connection> {
   const { host } = url
   const secrets = [token]
   const signal = () => AbortSignal.timeout(silenceMs)
@@ -149,10 +162,13 @@ async function connectOverRest(url: URL, token: string, silenceMs: number): Prom
   const reply = await redis.exec(['PING']).catch((error: unknown) => {
     const words = readUpstashWords(error)
     if (words) throw createServerError(words, secrets)
+    const reason = `the database at ${host} cannot be reached (${findCause(error)})`
+    if (onAway) return onAway(reason)
     const hint = 'Is it the REST URL of the database, and the database on?'
-    throw new CommandError(`the database at ${host} cannot be reached (${findCause(error)})`, { exit: 'redis', hint })
+    throw new CommandError(reason, { exit: 'redis', hint })
   })
-  if (reply !== 'PONG') throw new CommandError(`${host} gave no reply of Redis`, { exit: 'redis' })
+  if (reply !== undefined && reply !== 'PONG')
+    throw new CommandError(`${host} gave no reply of Redis`, { exit: 'redis' })
   return {
     client: adaptUpstash(redis),
     kind: 'rest',

@@ -56,7 +56,7 @@ export async function runSweep(context: Context, flags: SweepFlags, command: Swe
     throw new CommandError(`--match ${JSON.stringify(match)} matches every key; confirm with --yes`)
   }
   const settings = readSettings({ cwd, shell: env, config, env: flags.env, view: 'development' })
-  const connection = await connect(settings, env, redis, PATIENT_SILENCE_MS)
+  const connection = await connect(settings, env, redis, { silenceMs: PATIENT_SILENCE_MS })
   const job = isDryRun ? command.countJob : command.job
   const options: SweepOptions = { connection, job, match, count, signal }
   try {
