@@ -8,7 +8,7 @@ import { loadConfig } from '../src/http/config/load-config.ts'
 import type { StoreKind } from '../src/http/config/store-kinds.ts'
 import { createExamples } from './dev-examples.ts'
 import { readVariables } from './dev-variables.ts'
-import { startEchoUpstream } from './echo-upstream.ts'
+import { ECHO, startEchoUpstream } from './echo-upstream.ts'
 import { findRedisServer } from './find-redis-server.ts'
 import { assertFree } from './free-port.ts'
 import { startRedisServer } from './redis-server.ts'
@@ -16,8 +16,8 @@ import { startRestFront } from './rest-front.ts'
 
 const HELP = `npm run dev [-- options]
 
-Starts Redis, a REST front that speaks Upstash's protocol, an API that answers each request with the request, and the Worker.
-Variables come from the shell, .dev.vars and wrangler.toml, in this order.
+Starts Redis, a REST front that speaks Upstash's protocol, an API that repeats each request, and the Worker.
+Variables come from the shell, .dev.vars and wrangler.toml, in this order; RULES and STATISTICS are on by default.
 
   --port <port>      port of the Worker, 0 for any; default: PORT, else 8787
   --store <store>    redis, durable-object or memory; default: STORE, else Redis if there is one
@@ -45,8 +45,10 @@ async function start(): Promise<void> {
   if (variables.UPSTREAM_URL === undefined) {
     const echo = await startEchoUpstream()
     variables.UPSTREAM_URL = echo.url
-    upstream = `${echo.url}  answers each request with the request itself`
+    upstream = `${echo.url}  ${ECHO}; not UPSTREAM_URL of wrangler.toml: \`UPSTREAM_URL=https://… npm run dev\` takes that`
   }
+  // So that the dashboard shows, and changes, something from the first request.
+  for (const name of ['STATISTICS', 'RULES'] as const) variables[name] ??= 'on'
 
   const redis = startsRedis ? await startRedis(mustBeRedis, awayMs) : undefined
   if (redis) {
@@ -84,7 +86,6 @@ async function start(): Promise<void> {
     ['store', stores[config.store]],
     ...(config.storeMirror ? [['mirror', stores[config.storeMirror]]] : []),
     ['limits', `${limits.join('; ')}${variables.MODE === 'shadow' ? ' (MODE is shadow: nothing is refused)' : ''}`],
-    ['rules', config.rules ? 'on' : 'off; `RULES=on npm run dev` turns them on'],
     ['operators', `${operators}  token ${ownToken ?? 'as in ADMIN_TOKEN'}`],
     ['command', command],
     [],

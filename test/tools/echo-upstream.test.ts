@@ -29,6 +29,22 @@ test('startEchoUpstream() answers with the request', async () => {
   })
 })
 
+test.each([
+  ['/status/401', 401, '"url": "/status/401"'],
+  ['/status/503?a', 503, '"url": "/status/503?a"'],
+  ['/status/9', 200, '"url": "/status/9"'],
+  ['/delay/0.01', 200, '"url": "/delay/0.01"'],
+  ['/bytes/3', 200, /^xxx$/],
+  ['/bytes/2k', 200, /^x{2048}$/],
+  ['/bytes/1x', 200, '"url": "/bytes/1x"'],
+])('startEchoUpstream() answers as %s asks it to', async (path, status, body) => {
+  const response = await fetch(upstream.url + path)
+  expect(response.status).toBe(status)
+  expect(await response.text()).toEqual(
+    typeof body === 'string' ? expect.stringContaining(body) : expect.stringMatching(body),
+  )
+})
+
 test('startEchoUpstream() sends WebSocket messages back as they came', async () => {
   const socket = await openWebSocket()
   onTestFinished(() => socket.terminate())
