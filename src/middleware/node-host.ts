@@ -4,7 +4,9 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Http2ServerResponse } from 'node:http2'
 import onHeaders from 'on-headers'
 import type { Admitted, Refused } from '../core/model/verdict.ts'
+import { OptionError } from '../core/options/option-error.ts'
 import { markIfChanged } from '../http/request/changed-path.ts'
+import { isMeasuredPolicy } from '../http/request/charge-builder.ts'
 import { createAddressReader } from '../http/request/identity/address-reader.ts'
 import { createRequestContext, type ResponseFields, trackResponse } from '../http/response/exchange.ts'
 import { createProblemResponse, NO_PAGE, TARGET_PROBLEMS } from '../http/response/problem.ts'
@@ -38,8 +40,13 @@ export interface NodeOptions<Req extends AnyIncoming = IncomingMessage, Res exte
  * @throws {OptionError} for a wrong option
  */
 export function createAdmit<Req extends AnyIncoming, Res extends AnyResponse>(options: NodeOptions<Req, Res>) {
-  const { limiter, health, ipv6Prefix, headerFormat, readTarget, skip, trustProxy, log, now } =
+  const { policies, limiter, health, ipv6Prefix, headerFormat, readTarget, skip, trustProxy, log, now } =
     composeMiddleware(options)
+  const measured = policies.find(isMeasuredPolicy)
+  if (measured) {
+    const expected = 'actual_cost = "header:<name>" alone: this middleware does not see the bodies of responses'
+    throw new OptionError('policies', expected, measured.name)
+  }
   const { onLimited } = options
   const readPeer = (req: Req) => req.socket.remoteAddress ?? null
   const readAddress = createAddressReader(trustProxy, readPeer, (req) => readHeader(req, 'X-Forwarded-For'))

@@ -4,6 +4,7 @@ import { createAddressReader } from '../http/request/identity/address-reader.ts'
 import { createRequestContext } from '../http/response/exchange.ts'
 import { createHoldUntilEnd } from '../http/response/hold-until-end.ts'
 import { IncomingRequest } from '../http/response/incoming-request.ts'
+import { createMeasureResponse } from '../http/response/measure-response.ts'
 import { createProblemResponse, NO_PAGE, TARGET_PROBLEMS } from '../http/response/problem.ts'
 import { copyResponse, createProtect } from '../http/response/protect.ts'
 import { createRefusal } from '../http/response/refusal.ts'
@@ -31,7 +32,12 @@ export interface WebPlatform<Args extends unknown[]> {
 export function createRespond<Args extends unknown[]>(options: SharedOptions<Args>, platform: WebPlatform<Args>) {
   const { readTarget, skip, trustProxy, log, ...parts } = composeMiddleware(options)
   const { toRequest, readPeer, readParsedBody, record, keepAlive, onLimited } = platform
-  const protect = createProtect({ ...parts, holdUntilEnd: createHoldUntilEnd({ ...parts, keepsEncoding: false }) })
+  const ends = { ...parts, keepsEncoding: false }
+  const protect = createProtect({
+    ...parts,
+    holdUntilEnd: createHoldUntilEnd(ends),
+    measureResponse: createMeasureResponse(ends),
+  })
   const readHeader = (name: string, args: Args) => toRequest(...args).headers.get(name)
   const readAddress = createAddressReader(trustProxy, readKnownPeer, (...args) => readHeader('X-Forwarded-For', args))
   let isWarned = false

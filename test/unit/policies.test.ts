@@ -68,7 +68,10 @@ describe('loadConfig() makes policies', () => {
     [{ ...slots, slot_ttl: '5m' }, toLimits(20, 300_000, 'a')],
     [{ limits: '100001/1d', allow_large_log: true }, toLimits(100_001, 86_400_000, 'a-1d')],
     [{ limits: '6000000/30d', algorithm: 'quota' }, toLimits(6_000_000, 2_592_000_000, 'a-30d')],
-    [{ algorithm: 'quota', actual_cost: 'header:X-Actual' }, { actualCostHeader: 'x-actual' }],
+    [
+      { algorithm: 'quota', actual_cost: 'header:X-Actual' },
+      { actualCost: [{ kind: 'header', name: 'x-actual', weight: 1 }] },
+    ],
     [{ cost: 'header:X-Cost', max_cost: 3 }, { cost: { kind: 'header', name: 'x-cost', max: 3 } }],
     // A cost may be all of the smallest limit.
     [{ limits: '10/1s, 5/1m', cost: 5 }, { cost: { kind: 'fixed', units: 5 } }],
@@ -226,8 +229,8 @@ test.each<[Table, string]>([
     'reserve: expected shares that leave room for a request of cost 1, got {"critical":0.5,"default":0.5}',
   ],
   [
-    { actual_cost: 'header:x-actual' },
-    'actual_cost: expected algorithm = "token-bucket", "fixed-window" or "quota" with it: a log cannot be rewritten, got "header:x-actual"',
+    { algorithm: 'sorted-set', actual_cost: { bytes: 0.001, 'json:/a': 2 } },
+    'actual_cost: expected an algorithm other than "sorted-set" and "concurrency" with it, got "bytes + json:/a"',
   ],
   [{ refusal: { text: 'x' } }, 'refusal.text: unknown setting; expected one of type, detail, html, redirect'],
   ...[{ refusal: {} }, { penalty: '10m' }, FAILURES].map((keys): [Table, string] => [
@@ -245,7 +248,7 @@ test.each<[Table, string]>([
   [{ ...FAILURES, reserve: { critical: 0.2 } }, 'reserve: expected counts = "requests" with it, got {"critical":0.2}'],
   [
     { ...FAILURES, algorithm: 'quota', actual_cost: 'header:x-cost' },
-    'actual_cost: expected counts = "requests" with it, got "x-cost"',
+    'actual_cost: expected counts = "requests" with it, got "header:x-cost"',
   ],
   [{ failures: '401' }, 'failures: expected counts = "failures" with it, got [401]'],
 ])('loadConfig() refuses a policy with %j', (keys, message) => {

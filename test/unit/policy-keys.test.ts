@@ -61,7 +61,21 @@ const BAD: Readonly<Record<Key | Nested<'refusal'> | Nested<'reserve'>, BadExamp
   reserve: { 'a table of shares': [0.2, 'critical'] },
   'reserve.critical': { 'a share above 0 and below 1': [1, 0, '0.5'] },
   'reserve.default': { 'a share above 0 and below 1': [1, 0, '0.5'] },
-  actual_cost: { '"header:<name>"': ['x-actual', 'query:x', 5] },
+  actual_cost: {
+    '"header:<name>", "json:</pointer>", "bytes" or "ms", or a table of these with weights': [
+      ...[
+        'x-actual',
+        'query:x',
+        'json:a',
+        5,
+        {},
+        { bytes: 0 },
+        { bytes: '1' },
+        { ms: 1, cookie: 1 },
+        { ms: 2_000_000 },
+      ],
+    ],
+  },
   on_store_error: refuseNames('local', 'open', 'closed'),
   counts: refuseNames('requests', 'new-identities', 'failures'),
   failures: {

@@ -64,8 +64,7 @@ function isStronger(other: RequestPolicy, policy: RequestPolicy): boolean {
   const isWindow = ALGORITHMS[policy.algorithm].windows !== undefined && policy.reserved.sheddable === 0
   // A shadow policy is a trial, and settlement may change a cost to anything.
   const isPlain = [policy, other].every(
-    ({ mode, counts, actualCostHeader }) =>
-      mode === 'enforce' && countsEveryRequest(counts) && actualCostHeader === undefined,
+    ({ mode, counts, actualCost }) => mode === 'enforce' && countsEveryRequest(counts) && actualCost === undefined,
   )
   const isCoarser = other.by.every((source) => source.kind === 'global' || policy.by.some((own) => isSame(own, source)))
   const isAlike = other.anonymous.kind === policy.anonymous.kind && other.onStoreError === policy.onStoreError

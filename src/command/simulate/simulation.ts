@@ -161,13 +161,13 @@ function findObstacle(policy: RequestPolicy): string | undefined {
 function findCaveats({ policies, isShedding, leases }: Config, isIsolate: boolean): string[] {
   const caveats: string[] = []
   for (const policy of policies) {
-    const { name, by, actualCostHeader, limits } = policy
+    const { name, by, actualCost, limits } = policy
     if (limits.length === 0) continue
     const obstacle = findObstacle(policy)
     if (obstacle !== undefined) caveats.push(`policy "${name}" is left out: ${obstacle}`)
     else if (by.some(isUnlogged))
       caveats.push(`policy "${name}" counts by what logs do not hold: all callers lack it here`)
-    if (actualCostHeader !== undefined) caveats.push(`policy "${name}": costs that responses tell are not known here`)
+    if (actualCost) caveats.push(`policy "${name}": costs that responses tell are not known here`)
   }
   if (isShedding) caveats.push('SHEDDING is left out: nobody knows how the API fared')
   if (leases && !isIsolate) caveats.push(`LEASES are left out: --leases off --leases ${leases} shows what they change`)

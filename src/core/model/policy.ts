@@ -59,6 +59,17 @@ export interface RefusalSettings {
   readonly redirect?: string | undefined
 }
 
+/** A part of what a request has cost, as its response tells it: `weight` units for each of what it counts. */
+export type CostTerm = { readonly weight: number } & (
+  | { readonly kind: 'header'; readonly name: string }
+  /** A number in JSON, or in the last event of a stream that has it. */
+  | { readonly kind: 'json'; readonly name: string; readonly path: readonly string[] }
+  /** Of the body, as it is sent. */
+  | { readonly kind: 'bytes' }
+  /** From the request to the end of the response. */
+  | { readonly kind: 'ms' }
+)
+
 /** Limits that differ by the plan of a caller. */
 export interface Plans {
   /** Names the plan. */
@@ -100,7 +111,8 @@ export interface RequestPolicy extends Policy {
   readonly priority: Priority | undefined
   /** Units of its one limit that a request of each priority must leave to higher ones. */
   readonly reserved: Readonly<Record<Priority, number>>
-  readonly actualCostHeader: string | undefined
+  /** Sum that a request costs once its response tells; undefined: what it was charged. */
+  readonly actualCost: readonly CostTerm[] | undefined
   /**
    * All requests, those with an identity that no `sliding-window` policy has seen within its windows, or those that fail by
    * the status of their response.

@@ -1,7 +1,7 @@
 /** Verdicts about requests, and the limits that they report. */
 import type { Charge, Decision, LimitState } from './charge.ts'
 import type { Limit } from './limits.ts'
-import type { Policy, PolicyLimit, RequestPolicy } from './policy.ts'
+import type { CostTerm, Policy, PolicyLimit, RequestPolicy } from './policy.ts'
 
 /** One limit of one policy after a decision, as the library reports it. */
 export interface LimitStatus extends Pick<PolicyLimit, 'name' | 'limit' | 'windowMs'>, LimitState {
@@ -72,6 +72,16 @@ export interface SlotHold {
   renew(): Promise<void>
 }
 
+export interface Settlement {
+  readonly terms: readonly CostTerm[]
+  /**
+   * Corrects charges to the actual costs; one of which nothing is known stays as it is. To be called once.
+   * @param read returns what was counted of a term, or undefined
+   * @throws {StoreError} the estimates then stay
+   */
+  settle(read: (term: CostTerm) => number | undefined): Promise<void>
+}
+
 export interface Failure {
   /** The limits after its charge. */
   readonly limits: readonly ReportedLimit[]
@@ -98,11 +108,8 @@ export interface Admitted {
   readonly limits: readonly ReportedLimit[]
   /** To be released when the response has ended. */
   readonly hold?: SlotHold
-  /**
-   * Corrects charges to the cost in the headers of the response; a header that is missing, or no integer from 0, changes
-   * nothing. To be called once. @throws {StoreError} the estimate then stays
-   */
-  readonly settle?: (headers: Pick<Headers, 'get'>) => Promise<void>
+  /** Set if charges are corrected by what the response tells. */
+  readonly settlement?: Settlement
   /** @returns undefined if this status of the response is a failure for no policy */
   readonly findFailure?: (status: number) => Failure | undefined
   readonly degraded?: Degradation

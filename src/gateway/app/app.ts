@@ -104,7 +104,7 @@ export function createApp({ config, proxy, readHealth, routes, operators, log, .
     try {
       return await protect({ request, path: target.path, context }, (verdict, signal) =>
         verdict.outcome === 'admitted'
-          ? proxy(request, target, context.deadlines, signal)
+          ? proxy(request, target, context.deadlines, signal, verdict.settlement)
           : loadRefusal().then(({ createRefusal }) => createRefusal(verdict, fields)),
       )
     } finally {

@@ -1,4 +1,5 @@
 /** Forwards admitted requests to the upstream. */
+import type { Settlement } from '../../core/model/verdict.ts'
 import { type Deadlines, TOO_LATE } from '../../core/runtime/call-context.ts'
 import { createLoader } from '../../core/runtime/create-loader.ts'
 import { createDigest } from '../../core/runtime/digest.ts'
@@ -36,10 +37,13 @@ export function createProxy({ config, fetch, log }: ProxyOptions) {
     target: RequestTarget,
     deadlines: Deadlines,
     signal?: AbortSignal,
+    settlement?: Settlement,
   ): Promise<Response> {
     const url = upstreamUrl === undefined ? request.url : upstreamUrl + target.pathAndQuery
     const headers = toUpstream(request, target, name, isPassed)
     if (secret !== undefined) headers.set(SECRET_FIELD, secret)
+    // A cost in an encoded body could not be read.
+    if (settlement?.terms.some(({ kind }) => kind === 'json')) headers.set('Accept-Encoding', 'identity')
     // Ranges of an encoded body cannot be decoded (RFC 9110 §14.4), so bodies stay as they are.
     const init: RequestInit = { headers, redirect: 'manual', encodeResponseBody: 'manual' }
     // The runtime ignores the signal of the request itself.

@@ -58,7 +58,7 @@ export function createAuthorize(
 ): RouteHandler {
   const readTarget = createTargetReader(createPathReader(literalInPaths))
   // The response is not seen here: slots stay held until their time is over, and nothing is learned of the upstream.
-  const unseen = { health: undefined, holdUntilEnd: undefined }
+  const unseen = { health: undefined, holdUntilEnd: undefined, measureResponse: undefined }
   const protect = createProtect({ ...unseen, limiter: rulesEngine ?? limiter, headerFormat, ipv6Prefix, now, observer })
 
   return async function authorize(request, _target, context) {

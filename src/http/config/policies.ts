@@ -4,7 +4,15 @@ import { ALGORITHMS, holdsSlots } from '../../core/algorithms/algorithm-table.ts
 import { countsNewIdentities } from '../../core/algorithms/decide.ts'
 import { formatSource, type IdentitySource, isFoldable, isInBody, isShared } from '../../core/model/identity-source.ts'
 import { COUNTS, countsEveryRequest, LIMITS_EXPECTED } from '../../core/model/limits.ts'
-import type { Cost, MissingIdentity, OnStoreError, Plans, PolicyLimit, RequestPolicy } from '../../core/model/policy.ts'
+import type {
+  Cost,
+  CostTerm,
+  MissingIdentity,
+  OnStoreError,
+  Plans,
+  PolicyLimit,
+  RequestPolicy,
+} from '../../core/model/policy.ts'
 import { OptionError } from '../../core/options/option-error.ts'
 import type { OptionName, OwnOptions } from '../../core/options/policy-options.ts'
 import { type ReadCalendarLimits, readLimits, readPenalty } from '../../core/options/read-limits.ts'
@@ -130,14 +138,17 @@ function createPolicy(table: PolicyTable, index: number | undefined, defaults: P
   if (highestCost > smallest - reserved.sheddable)
     fail('reserve', `shares that leave room for a request of cost ${highestCost}`)
   if (table.fold !== undefined && !by.some(isFoldable)) fail('fold', FOLD_EXPECTED)
-  if (table.actual_cost !== undefined && !implementation.settle) {
-    const expected = 'algorithm = "token-bucket", "fixed-window" or "quota" with it: a log cannot be rewritten'
-    fail('actual_cost', expected, `header:${table.actual_cost}`)
+  if (table.actual_cost && !implementation.settle && !detectsNewIdentities) {
+    fail(
+      'actual_cost',
+      'an algorithm other than "sorted-set" and "concurrency" with it',
+      formatActualCost(table.actual_cost),
+    )
   }
   if (isChargedLater) {
     if (isOfSlots) fail('counts', '"requests" with algorithm = "concurrency"')
     if (table.reserve) fail('reserve', 'counts = "requests" with it')
-    if (table.actual_cost) fail('actual_cost', 'counts = "requests" with it')
+    if (table.actual_cost) fail('actual_cost', 'counts = "requests" with it', formatActualCost(table.actual_cost))
   } else if (table.failures !== undefined) fail('failures', 'counts = "failures" with it')
   if ((isChargedLater || table.penalty !== undefined || table.refusal) && limits.length === 0)
     fail('limits', LIMITS_EXPECTED)
@@ -158,7 +169,7 @@ function createPolicy(table: PolicyTable, index: number | undefined, defaults: P
     plans,
     priority,
     reserved,
-    actualCostHeader: table.actual_cost,
+    actualCost: table.actual_cost,
     onStoreError: table.on_store_error ?? defaults.onStoreError,
     counts,
     failures: isChargedLater ? (table.failures ?? parseStatuses('4xx') ?? []) : [],
@@ -166,6 +177,10 @@ function createPolicy(table: PolicyTable, index: number | undefined, defaults: P
     refusal: table.refusal,
     mode,
   }
+}
+
+function formatActualCost(terms: readonly CostTerm[]): string {
+  return terms.map((term) => ('name' in term ? `${term.kind}:${term.name}` : term.kind)).join(' + ')
 }
 
 export const FOLD_EXPECTED = 'by "header:", "query:", "form:", "cookie:", "json:" or "claim:" with it'

@@ -11,6 +11,7 @@ import { MAX_COST, NAME } from '../../core/options/option-error.ts'
 import { OPTIONS } from '../../core/options/policy-options.ts'
 import { listNames } from '../../core/runtime/names.ts'
 import {
+  actualCost,
   boolean,
   HEADER_EXPECTED,
   headerSource,
@@ -111,8 +112,11 @@ export const policyKeys = {
   reserve: v.optional(
     strictTable('priority', { critical: v.optional(part), default: v.optional(part) }, 'a table of shares'),
   ),
-  /** `header:<name>`: response header with the actual cost, to which the charge is [corrected](#costs) */
-  actual_cost: v.optional(headerSource),
+  /**
+   * what the response says that the request has cost, to which the charge is [corrected](#costs): `header:<name>`,
+   * `json:</pointer>`, `bytes`, `ms`, or a table of these with weights
+   */
+  actual_cost: v.optional(actualCost),
   /** `local`, `open` or `closed` for this policy @default `ON_STORE_ERROR` */
   on_store_error: v.optional(oneOf(...ON_STORE_ERROR)),
   /**

@@ -3,6 +3,7 @@
 import * as v from 'valibot'
 import { parseSource } from '../../core/model/identity-source.ts'
 import { LIMITS_EXPECTED, parseLimits } from '../../core/model/limits.ts'
+import type { CostTerm } from '../../core/model/policy.ts'
 import {
   describeUnknown,
   MAX_LEASE,
@@ -106,6 +107,32 @@ export const headerSource = parsed(HEADER_EXPECTED, (text) => {
   const source = parseSource(text)
   return source?.kind === 'header' ? source.name : undefined
 })
+
+export const ACTUAL_COST_EXPECTED =
+  '"header:<name>", "json:</pointer>", "bytes" or "ms", or a table of these with weights'
+
+/** Reads one term, or a table of terms with the units that each counts. */
+export const actualCost = v.pipe(
+  v.custom<string | Readonly<Record<string, number>>>(
+    (value) => typeof value === 'string' || typeof value === 'object',
+    ACTUAL_COST_EXPECTED,
+  ),
+  v.rawTransform<string | Readonly<Record<string, number>>, readonly CostTerm[]>(({ dataset, addIssue, NEVER }) => {
+    const { value } = dataset
+    const terms = Object.entries(typeof value === 'string' ? { [value]: 1 } : { ...value }).map(parseCostTerm)
+    if (terms.length > 0 && terms.every((term) => term !== undefined)) return terms
+    addIssue({ message: ACTUAL_COST_EXPECTED })
+    return NEVER
+  }),
+)
+
+function parseCostTerm([text, weight]: readonly [string, unknown]): CostTerm | undefined {
+  if (typeof weight !== 'number' || !(weight > 0 && weight <= 1e6)) return undefined
+  if (text === 'bytes' || text === 'ms') return { kind: text, weight }
+  const source = parseSource(text)
+  if (source?.kind === 'header') return { kind: source.kind, name: source.name, weight }
+  return source?.kind === 'json' ? { kind: source.kind, name: source.name, path: source.path, weight } : undefined
+}
 
 /** An origin to call, as the string that paths are appended to: without a trailing slash. */
 export const httpUrl = parsed('an http or https URL without credentials, query or fragment', (text) => {

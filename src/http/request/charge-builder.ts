@@ -131,7 +131,7 @@ export function findMissing({ mode, anonymous }: RequestPolicy): MissingIdentity
 
 /** Makes what all charges of a policy have in common. */
 export function preparePolicy(policy: RequestPolicy, edition?: string) {
-  const { by, algorithm, plans, mode, counts, penalty, actualCostHeader } = policy
+  const { by, algorithm, plans, mode, counts, penalty, actualCost } = policy
   const createTerms = ({ limits, burst }: Pick<RequestPolicy, 'limits' | 'burst'>, name?: string): PolicyTerms => {
     const plan = formatPlanName(edition, name)
     return {
@@ -140,7 +140,7 @@ export function preparePolicy(policy: RequestPolicy, edition?: string) {
       limits,
       mode,
       ...(counts !== 'requests' && { counts }),
-      ...(actualCostHeader !== undefined && { needsSettlement: true }),
+      ...(actualCost && { needsSettlement: true }),
       ...(penalty !== undefined && { penalty }),
       ...(burst !== undefined && { burst }),
       ...(plan !== undefined && { plan }),
@@ -165,8 +165,13 @@ function readCost(cost: Cost, request: ReceivedRequest, mode: PolicyMode): numbe
   return mode === 'enforce' ? { outcome: 'invalid_cost', header: cost.name, max: cost.max } : 1
 }
 
+/** Tests that a policy charges by what is known only when a response has ended. */
+export function isMeasuredPolicy({ actualCost = [] }: Pick<RequestPolicy, 'actualCost'>): boolean {
+  return actualCost.some(({ kind }) => kind !== 'header')
+}
+
 /** Tests that refusals by a policy may end before their retry-after time, or are of many costs. */
 export function isRefusedEarly(policy: RequestPolicy): boolean {
-  const { cost, actualCostHeader } = policy
-  return holdsSlots(policy) || countsNewIdentities(policy) || cost.kind !== 'fixed' || actualCostHeader !== undefined
+  const { cost, actualCost } = policy
+  return holdsSlots(policy) || countsNewIdentities(policy) || cost.kind !== 'fixed' || actualCost !== undefined
 }

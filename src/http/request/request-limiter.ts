@@ -1,5 +1,5 @@
 /** Decides requests: policies, priority, identities, one decision, a verdict. */
-import { holdsSlots } from '../../core/algorithms/algorithm-table.ts'
+import { ALGORITHMS, holdsSlots } from '../../core/algorithms/algorithm-table.ts'
 import { isChargedLater } from '../../core/algorithms/decide.ts'
 import { Engine, type EngineDecision, type EngineOptions, isCharged } from '../../core/engine/engine.ts'
 import type { Charge, DecisionRequest, RequestCharge } from '../../core/model/charge.ts'
@@ -10,6 +10,7 @@ import {
   type Refused,
   type ReportedLimit,
   reportLimits,
+  type Settlement,
   SLOT_RETRY_MS,
   type Verdict,
 } from '../../core/model/verdict.ts'
@@ -74,9 +75,7 @@ export class RequestLimiter {
     this.#log = log
     this.#finder = new PolicyFinder(options.policies, exempt)
     this.#builder = new RequestChargeBuilder(options)
-    this.#awaitsResponses = options.policies.some(
-      (policy) => policy.actualCostHeader !== undefined || isChargedLater(policy),
-    )
+    this.#awaitsResponses = options.policies.some((policy) => policy.actualCost !== undefined || isChargedLater(policy))
   }
 
   async decide(exchange: Exchange, options?: DecideOptions): Promise<Verdict> {
@@ -150,13 +149,14 @@ export class RequestLimiter {
     }
     if (granted > 0) {
       const charged = charges.filter((_, index) => isCharged(decision, index))
-      const settle = createSettle(charged, decision)
-      const findFailure = createFindFailure(charged, limits, (failed) => this.#engine.record(failed, decision, context))
+      const record = (used: readonly RequestCharge[]) => this.#engine.record(used, decision, context)
+      const settlement = createSettlement(charged, decision, record)
+      const findFailure = createFindFailure(charged, limits, record)
       return {
         outcome: 'admitted',
         limits,
         ...(hold && { hold }),
-        ...(settle && { settle }),
+        ...(settlement && { settlement }),
         ...(findFailure && { findFailure }),
       }
     }
@@ -179,17 +179,35 @@ function groupDigests(charges: readonly RequestCharge[], shadowed: readonly Repo
   return Object.fromEntries(refused.map(({ policy, digest }) => [policy.name, digest]))
 }
 
-/** @returns undefined if no policy settles to the actual cost */
-function createSettle(charges: readonly RequestCharge[], { nowMs, chargedIn }: EngineDecision): Admitted['settle'] {
-  const open = charges.filter(({ policy }) => policy.actualCostHeader !== undefined)
+/**
+ * @param record charges units whatever remains
+ * @returns undefined if no policy settles to the actual cost
+ */
+function createSettlement(
+  charges: readonly RequestCharge[],
+  { nowMs, chargedIn }: EngineDecision,
+  record: (used: readonly RequestCharge[]) => Promise<void>,
+): Settlement | undefined {
+  const open = charges.filter(({ policy }) => policy.actualCost)
   if (open.length === 0) return undefined
-  return async (headers) => {
-    const differences = open.flatMap((charge) => {
-      const text = headers.get(charge.policy.actualCostHeader ?? '')?.trim() ?? ''
-      const units = /^\d+$/.test(text) ? Math.min(Number(text), findCapacity(charge)) - charge.cost : 0
-      return units === 0 ? [] : [{ charge, units }]
-    })
-    if (differences.length > 0) await chargedIn.settle(differences, nowMs)
+  return {
+    terms: open.flatMap(({ policy }) => policy.actualCost ?? []),
+    async settle(read) {
+      const differences = open.map((charge) => {
+        const counts = (charge.policy.actualCost ?? []).map((term) => (read(term) ?? Number.NaN) * term.weight)
+        const known = counts.filter((count) => count >= 0)
+        const cost = Math.ceil(known.reduce((sum, count) => sum + count, 0))
+        return { charge, units: known.length > 0 ? Math.min(cost, findCapacity(charge)) - charge.cost : 0 }
+      })
+      const canSettle = ({ algorithm }: Charge) => ALGORITHMS[algorithm].implementation.settle !== undefined
+      const settled = differences.filter(({ charge, units }) => units !== 0 && canSettle(charge))
+      // A log cannot be rewritten: what was used beyond the charge is one more entry, and what was not stays charged.
+      const more = differences.filter(({ charge, units }) => units > 0 && !canSettle(charge))
+      await Promise.all([
+        settled.length > 0 && chargedIn.settle(settled, nowMs),
+        more.length > 0 && record(more.map(({ charge, units }) => ({ ...charge, cost: units }))),
+      ])
+    },
   }
 }
 

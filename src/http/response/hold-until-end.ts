@@ -3,6 +3,7 @@ import type { SlotHold } from '../../core/model/verdict.ts'
 import { type CallContext, Deadlines } from '../../core/runtime/call-context.ts'
 import type { Exchange } from '../request/received-request.ts'
 import type { RequestLimiter } from '../request/request-limiter.ts'
+import { createPassage } from './create-passage.ts'
 import type { AbortableRequest } from './exchange.ts'
 import { joinWebSockets } from './join-web-sockets.ts'
 
@@ -72,15 +73,4 @@ export function createHoldUntilEnd({ limiter, keepsEncoding, now }: HoldOptions)
     const verdict = await limiter.decideCharges(charges, context, { action: 'peek', permits: 1 })
     return verdict.outcome === 'limited' && verdict.violated.some(({ penaltyMs }) => penaltyMs !== undefined)
   }
-}
-
-/** A stream that keeps the length of the body, if it is known and the runtime needs it. */
-function createPassage(headers: Headers, keepsEncoding: boolean): TransformStream<Uint8Array, Uint8Array> {
-  if (typeof FixedLengthStream === 'undefined') return new TransformStream()
-  const length = Number(headers.get('Content-Length') ?? Number.NaN)
-  // Content-Length is that of the encoded body.
-  const isOfBody = keepsEncoding || !headers.has('Content-Encoding')
-  return Number.isSafeInteger(length) && length >= 0 && isOfBody
-    ? new FixedLengthStream(length)
-    : new IdentityTransformStream()
 }

@@ -3,8 +3,9 @@ import type { Admitted, Verdict } from '../../core/model/verdict.ts'
 import type { UpstreamHealth } from '../../core/shedding/upstream-health.ts'
 import type { Exchange } from '../request/received-request.ts'
 import type { DecisionTrace, RequestLimiter } from '../request/request-limiter.ts'
-import { type AbortableRequest, type Observer, trackResponse } from './exchange.ts'
+import { type AbortableRequest, isMeasured, type Observer, trackResponse } from './exchange.ts'
 import type { HoldUntilEnd } from './hold-until-end.ts'
+import type { MeasureResponse } from './measure-response.ts'
 import { type HeaderFormat, setRateLimitHeaders } from './rate-limit-headers.ts'
 
 export interface ProtectOptions {
@@ -12,6 +13,8 @@ export interface ProtectOptions {
   readonly health: UpstreamHealth | undefined
   /** Undefined if no policy holds slots. */
   readonly holdUntilEnd: HoldUntilEnd | undefined
+  /** Undefined if no policy needs the end of a response. */
+  readonly measureResponse: MeasureResponse | undefined
   readonly headerFormat: HeaderFormat
   readonly ipv6Prefix: number
   readonly now: () => number
@@ -25,7 +28,7 @@ export interface ProtectOptions {
 export type Responder = (verdict: Verdict, signal?: AbortSignal) => Response | Promise<Response>
 
 export function createProtect(options: ProtectOptions) {
-  const { limiter, health, holdUntilEnd, headerFormat, now, observer } = options
+  const { limiter, health, holdUntilEnd, measureResponse, headerFormat, now, observer } = options
 
   return async function protect(exchange: Exchange<AbortableRequest>, answer: Responder): Promise<Response> {
     const { request, context } = exchange
@@ -42,7 +45,7 @@ export function createProtect(options: ProtectOptions) {
     let response: Response
     if (verdict.outcome !== 'admitted') response = await answer(verdict)
     else {
-      if (health || verdict.hold || verdict.settle || verdict.findFailure) {
+      if (health || verdict.hold || verdict.settlement || verdict.findFailure) {
         // When the client disconnects, the platform ends the request. This must go on: slots must be released, and the
         // request counted to its end.
         const answering = followUp(exchange, verdict, answer)
@@ -57,15 +60,19 @@ export function createProtect(options: ProtectOptions) {
 
   async function followUp(exchange: Exchange<AbortableRequest>, verdict: Admitted, answer: Responder) {
     const { request, context } = exchange
-    const { hold, findFailure, settle } = verdict
-    const mustAnswer = findFailure !== undefined || settle !== undefined
+    const { hold, findFailure, settlement } = verdict
+    const mustAnswer = findFailure !== undefined || settlement !== undefined
     const onHead = trackResponse(exchange, verdict, options)
+    const startMs = now()
     try {
       // A client must not escape a failure or its actual cost by disconnecting.
-      const response = await answer(verdict, mustAnswer ? undefined : request.signal)
-      const current = onHead(response)
+      const answered = await answer(verdict, mustAnswer ? undefined : request.signal)
+      const current = onHead(answered)
+      const isRead = settlement !== undefined && measureResponse !== undefined && isMeasured(settlement)
+      const response = isRead ? measureResponse(answered, settlement, exchange, startMs) : answered
       // The body has no reader, so the sender may stop.
-      if (mustAnswer && request.signal.aborted) context.waitUntil(response.body?.cancel() ?? Promise.resolve())
+      if (mustAnswer && !isRead && request.signal.aborted)
+        context.waitUntil(response.body?.cancel() ?? Promise.resolve())
       if (!current.hold || !holdUntilEnd) return { response, verdict: current }
       return { response: holdUntilEnd(response, current.hold, exchange), verdict: current }
     } catch (error) {

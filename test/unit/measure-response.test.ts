@@ -1,0 +1,195 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import type { CostTerm } from '../../src/core/model/policy.ts'
+import { createPathReader } from '../../src/http/request/target.ts'
+import { createMeasureResponse } from '../../src/http/response/measure-response.ts'
+import { callContext } from '../support/call-context.ts'
+import { expectProperty } from '../support/property.ts'
+
+const START_MS = 1_700_000_000_000
+
+const json = (name: string, weight = 1): CostTerm => {
+  return { kind: 'json', name, path: name.slice(1).split('/'), weight }
+}
+const INPUT = json('/usage/input_tokens')
+const OUTPUT = json('/usage/output_tokens')
+const BYTES: CostTerm = { kind: 'bytes', weight: 1 }
+const TERMS: readonly CostTerm[] = [
+  ...[INPUT, OUTPUT, BYTES, { kind: 'ms', weight: 1 } as const],
+  { kind: 'header', name: 'x-cost', weight: 1 },
+  json('/message/usage/input_tokens'),
+]
+
+interface Sent {
+  readonly chunks: readonly (string | Uint8Array)[]
+  readonly type?: string
+  readonly headers?: Readonly<Record<string, string>>
+  /** The API breaks off after its chunks. */
+  readonly isBroken?: boolean
+  readonly method?: string
+}
+
+/** Sends chunks through. @param read reads the response as the client does */
+async function measure(
+  { chunks, type = 'application/json', headers = {}, isBroken = false, method = 'POST' }: Sent,
+  read: (response: Response, leave: () => void) => Promise<string> = (response) => response.text(),
+) {
+  const encoder = new TextEncoder()
+  const left = [...chunks]
+  let isCanceled = false
+  const body = new ReadableStream<Uint8Array>({
+    pull(controller) {
+      const chunk = left.shift()
+      if (chunk !== undefined) controller.enqueue(typeof chunk === 'string' ? encoder.encode(chunk) : chunk)
+      else if (isBroken) controller.error(new Error('broken off'))
+      else controller.close()
+    },
+    cancel() {
+      isCanceled = true
+    },
+  })
+  const client = new AbortController()
+  let nowMs = START_MS
+  const measureResponse = createMeasureResponse({ keepsEncoding: true, now: () => nowMs })
+  const settled: (number | undefined)[][] = []
+  const settlement = {
+    terms: TERMS,
+    settle: async (tell: (term: CostTerm) => number | undefined) => void settled.push(TERMS.map(tell)),
+  }
+  const background: Promise<unknown>[] = []
+  const request = new Request('https://gateway.example/', { method, signal: client.signal })
+  const exchange = { request, path: createPathReader()('/'), context: callContext(background) }
+  const response = measureResponse(
+    new Response(body, { headers: { 'Content-Type': type, ...headers } }),
+    settlement,
+    exchange,
+    START_MS,
+  )
+  nowMs += 250
+  const seen = await read(response, () => client.abort()).catch((error: Error) => error)
+  await Promise.all(background)
+  const [costs = []] = settled
+  expect(settled.length).toBe(1)
+  return { seen, costs, isCanceled, left: left.length }
+}
+
+const BODY = JSON.stringify({ id: 1, usage: { input_tokens: 11, output_tokens: 7 }, text: 'äöü' })
+const OPENAI = [
+  'data: {"choices":[{"delta":{"content":"usage"}}]}\n\n',
+  'data: {"choices":[{"delta":{"content":"of \\"usage\\""}}],"usage":null}\n\n',
+  'data: {"choices":[],"usage":{"input_tokens":11,"output_tokens":7}}\n\ndata: [DONE]\n\n',
+]
+const ANTHROPIC = [
+  'event: message_start\r\ndata: {"type":"message_start","message":{"usage":{"input_tokens":11,"output_tokens":1}}}\r\n\r\n',
+  ': ping\r\n\r\nevent: content_block_delta\r\ndata: {"type":"content_block_delta","delta":{"text":"hé"}}\r\n\r\n',
+  'event: message_delta\r\ndata: {"type":"message_delta",\r\ndata: "usage":{"output_tokens":7}}\r\n\r\n',
+]
+
+describe('measureResponse() reads costs', () => {
+  test.each([
+    ['JSON', [BODY], 'application/json; charset=utf-8'],
+    ['JSON of another kind', [BODY], 'application/problem+json'],
+    ['a stream of OpenAI', OPENAI, 'text/event-stream'],
+    ['a stream of Anthropic', ANTHROPIC, 'text/event-stream; charset=utf-8'],
+    [
+      'a stream whose last event has no end',
+      ['data: {"usage":{"input_tokens":11,"output_tokens":7}}'],
+      'text/event-stream',
+    ],
+  ])('of %s, however it is cut into chunks, and passes it on unchanged', (_, texts, type) =>
+    expectProperty(
+      fc.asyncProperty(fc.array(fc.integer({ min: 1, max: 40 }), { minLength: 1, maxLength: 40 }), async (sizes) => {
+        const bytes = new TextEncoder().encode(texts.join(''))
+        const chunks: Uint8Array[] = []
+        for (let at = 0, i = 0; at < bytes.length; i++) {
+          const size = sizes[i % sizes.length] as number
+          chunks.push(bytes.slice(at, at + size))
+          at += size
+        }
+        const { seen, costs } = await measure({ chunks, type, headers: { 'X-Cost': '3' } })
+        expect(seen).toBe(texts.join(''))
+        // Anthropic tells what went in within its message.
+        const [own, ofMessage] = texts === ANTHROPIC ? [undefined, 11] : [11, undefined]
+        expect(costs).toEqual([own, 7, bytes.length, 250, 3, ofMessage])
+      }),
+      200,
+    ),
+  )
+
+  test.each<readonly [what: string, Sent, costs: readonly (number | undefined)[]]>([
+    [
+      'nothing in an encoded body',
+      { chunks: [BODY], headers: { 'Content-Encoding': 'gzip' } },
+      [undefined, undefined, 70, 250],
+    ],
+    ['nothing in a body of another type', { chunks: [BODY], type: 'text/plain' }, [undefined, undefined, 70, 250]],
+    ['nothing in a body without', { chunks: ['{"usage":{}}'] }, [undefined, undefined, 12, 250]],
+    [
+      'no text, and nothing below zero',
+      { chunks: ['{"usage":{"input_tokens":"5","output_tokens":-1}}'] },
+      [undefined, undefined, 49, 250],
+    ],
+    ['nothing in what is no JSON', { chunks: ['{"usage":{"input_tokens":5'] }, [undefined, undefined, 26, 250]],
+    [
+      'nothing in JSON above 256 KiB',
+      { chunks: [`{"a":"${'x'.repeat(262_144)}",`, BODY.slice(1)] },
+      [undefined, undefined, 262_221, 250],
+    ],
+    [
+      'what a stream said before it broke off',
+      { chunks: [OPENAI[2] as string, 'data: {'], type: 'text/event-stream', isBroken: true },
+      [11, 7, 89, 250],
+    ],
+    ['the bytes until JSON broke off', { chunks: ['{"usage":'], isBroken: true }, [undefined, undefined, 9, 250]],
+  ])('%s', async (_, sent, costs) => {
+    expect((await measure(sent)).costs.slice(0, 4)).toEqual(costs)
+  })
+
+  test('after an event that is too long, of those that follow', async () => {
+    const long = `data: {"usage":{"input_tokens":99},"x":"${'x'.repeat(70_000)}"}\n\n`
+    const { costs, seen } = await measure({ chunks: [long, ...OPENAI], type: 'text/event-stream' })
+    expect(costs.slice(0, 2)).toEqual([11, 7])
+    expect(seen).toBe(long + OPENAI.join(''))
+  })
+
+  test('of a response to HEAD at once, by its head', async () => {
+    const { costs } = await measure({ chunks: [], headers: { 'X-Cost': '9' }, method: 'HEAD' }, async () => '')
+    expect(costs).toEqual([undefined, undefined, 0, 0, 9, undefined])
+  })
+})
+
+async function readOne({ body }: Response) {
+  const reader = body?.getReader()
+  await reader?.read()
+  return reader
+}
+
+describe('when the client goes', () => {
+  test('the rest of JSON is read, because it tells the cost', async () => {
+    const chunks = ['{"a":1,', '"usage":{"input_tokens":11,', '"output_tokens":7}}']
+    const { costs, left } = await measure({ chunks }, async (response, leave) => {
+      const reader = await readOne(response)
+      leave()
+      await reader?.cancel()
+      return ''
+    })
+    expect(costs.slice(0, 2)).toEqual([11, 7])
+    expect(left).toBe(0)
+  })
+
+  test('a stream is canceled, and costs what it said until then', async () => {
+    const chunks = [ANTHROPIC[0] as string, ...Array.from({ length: 50 }, () => 'data: {}\n\n'), ...ANTHROPIC.slice(1)]
+    const { costs, left, isCanceled } = await measure(
+      { chunks, type: 'text/event-stream' },
+      async (response, leave) => {
+        const reader = await readOne(response)
+        leave()
+        await reader?.cancel()
+        return ''
+      },
+    )
+    expect(costs.at(-1)).toBe(11)
+    expect(isCanceled).toBe(true)
+    expect(left).toBeGreaterThan(0)
+  })
+})
