@@ -37,15 +37,16 @@ export function Limits({ limits }: Pick<CallerUsage, 'limits'>) {
         {
           name: 'usage',
           like: 'wide',
-          cell: ({ used, limit, ...row }) => (
+          cell: (row) => (
             <meter
-              aria-label={`${formatName(row)}: ${formatCount(used)} of ${formatCount(limit)} used`}
+              aria-label={`${formatName(row)}: ${formatCount(row.used)} of ${formatCount(row.limit)} used`}
               min={0}
-              max={limit}
-              low={limit * 0.8}
-              high={limit - 0.5}
+              max={row.limit}
+              low={row.limit * 0.8}
+              // Nobody is at a limit by a guess.
+              high={row.assumed ? row.limit : row.limit - 0.5}
               optimum={0}
-              value={Math.min(used, limit)}
+              value={Math.min(row.used, row.limit)}
             />
           ),
         },
@@ -56,8 +57,9 @@ export function Limits({ limits }: Pick<CallerUsage, 'limits'>) {
   )
 }
 
-function formatName({ name, route }: Pick<Limit, 'name' | 'route'>): string {
-  return route === null ? name : `${name} ${route}`
+function formatName({ name, route, plan, assumed }: Limit): string {
+  const limit = route === null ? name : `${name} ${route}`
+  return plan === null ? limit : `${limit}, ${assumed ? 'if on' : 'on'} ${plan}`
 }
 
 function formatReset({ limit, used, resetMs, retryAfterMs }: Limit): string {

@@ -199,15 +199,30 @@ function Scope({ countedBy, shared }: { countedBy: readonly ActivePolicy[]; shar
   )
 }
 
+type Limit = CallerUsage['limits'][number]
+
 /** Describes in one line whether a caller is limited or blocked, and until when. */
 function describeState({ nowMs, blocked }: CallerUsage, limits: CallerUsage['limits']): string {
-  const waits = limits
-    .filter(({ retryAfterMs, unlimited }) => retryAfterMs > 0 && !unlimited)
-    .toSorted((a, b) => b.retryAfterMs - a.retryAfterMs)
-  const [longest] = waits
+  const isFull = ({ retryAfterMs, unlimited }: Limit) => retryAfterMs > 0 && !unlimited
+  // If the plan is not known, it is limited only where it would be on each.
+  const isCertain = ({ policy, assumed }: Limit) =>
+    !assumed ||
+    Object.values(
+      Object.groupBy(
+        limits.filter((one) => one.policy === policy),
+        ({ plan }) => `${plan}`,
+      ),
+    ).every((own) => own?.some(isFull))
+  const full = limits.filter(isFull)
+  const [longest] = full.filter(isCertain).toSorted((a, b) => b.retryAfterMs - a.retryAfterMs)
+  const plans = [...new Set(full.map(({ plan }) => plan))]
+  const within =
+    plans.length === 0
+      ? 'Within all limits.'
+      : `Limited if it is on the plan ${plans.join(' or ')}, which is not known here.`
   const limited = longest
     ? `Limited by ${longest.policy} (${describeLimit(longest.policy, longest)}) until ${formatMoment(nowMs + longest.retryAfterMs)}.`
-    : 'Within all limits.'
+    : within
   return `${limited} ${blocked ? describeBlock(blocked) : 'Not blocked.'}`
 }
 
