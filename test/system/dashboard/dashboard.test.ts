@@ -235,6 +235,17 @@ test('a caller is blocked and is then refused, until it is unblocked', async () 
   await page.getByText('There is no such rule for exactly this target').waitFor()
 })
 
+test('a caller whose plan is not known is shown on each, and is not said to be limited on a guess', async () => {
+  const Authorization = `Bearer ${PLANTED}-${randomUUID()}`
+  for (let at = 0; at < 3; at++) expect(await call('/tariff', { Authorization, 'X-Plan': 'pro' })).toBe(200)
+  await lookUp('token', Authorization)
+  await page.getByText('Limited if it is on the plan free, which is not known here. Not blocked.').waitFor()
+  const meter = (plan: string) => page.getByRole('meter', { name: `tariff-1h, if on ${plan}` })
+  expect(await meter('free').getAttribute('aria-label')).toContain('2 of 2 used')
+  expect(await meter('pro').getAttribute('aria-label')).toContain('3 of 20 used')
+  await expectAccessible(page)
+})
+
 test('a caller is allowed more than its limits, and is limited again', async () => {
   const Authorization = `Bearer ${PLANTED}-${randomUUID()}`
   for (let at = 0; at < 10; at++) expect(await call('/', { Authorization })).toBe(200)
