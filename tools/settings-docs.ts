@@ -39,7 +39,14 @@ export function renderSettings(): ReadonlyMap<string, string> {
     ['wrangler.toml', replaceBetween(readSource('wrangler.toml'), 'variables', '#', '', toToml(all))],
     ['.dev.vars.example', replaceBetween(readSource('.dev.vars.example'), 'variables', '#', '', toDevVars(all))],
     ['package.json', `${JSON.stringify(json, null, 2)}\n`],
+    ['src/command/new-project.json', `${JSON.stringify(renderNewProject(all), null, 2)}\n`],
   ])
+}
+
+/** What `sluice init` writes of the variables, and of this repository's own wrangler.toml. */
+function renderNewProject(all: readonly Setting[]) {
+  const [, compatibilityDate] = /^compatibility_date = "(.*)"$/m.exec(readSource('wrangler.toml')) ?? []
+  return { compatibilityDate, wrangler: toToml(all).join('\n'), devVars: toDevVars(all).join('\n') }
 }
 
 /** @param schemas by name, each with its default if it has one */

@@ -6,6 +6,7 @@ import manifest from '../../package.json' with { type: 'json' }
 import { check } from './check.ts'
 import { EXIT_CODES } from './command-error.ts'
 import { reset, usage } from './counts.ts'
+import { init } from './init.ts'
 import { policies } from './policies.ts'
 import { allow, block, override } from './rules.ts'
 import { serve } from './serve.ts'
@@ -34,6 +35,7 @@ const completion = defineCommand({
 })
 
 export const SUBCOMMANDS: readonly Subcommand[] = [
+  init,
   check,
   simulate,
   usage,

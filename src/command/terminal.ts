@@ -104,6 +104,11 @@ export class Terminal {
 
   /** @param hint if there is no TTY to ask on @throws {CommandError} without an answer */
   async confirm(question: string, hint: string): Promise<boolean> {
+    return /^y(?:es)?$/i.test(await this.ask(`${question} [y/N]`, hint))
+  }
+
+  /** @param hint if there is no TTY to ask on @throws {CommandError} without an answer */
+  async ask(question: string, hint: string): Promise<string> {
     const { stdin, stderr, signal } = this.#options
     if (!stdin.isTTY || !stderr.isTTY) throw new CommandError('there is no terminal to ask', { hint })
     const prompt = createInterface({ input: stdin, output: stderr })
@@ -111,10 +116,8 @@ export class Terminal {
     const ended = new AbortController()
     for (const event of ['SIGINT', 'close']) prompt.once(event, () => ended.abort())
     try {
-      const answer = await prompt.question(`${toLine(question)} [y/N] `, {
-        signal: AbortSignal.any([signal, ended.signal]),
-      })
-      return /^y(?:es)?$/i.test(answer.trim())
+      const answer = await prompt.question(`${toLine(question)} `, { signal: AbortSignal.any([signal, ended.signal]) })
+      return answer.trim()
     } catch {
       throw new CommandError('ended without an answer: nothing was done', { exit: 'interrupted' })
     } finally {

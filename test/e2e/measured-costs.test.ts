@@ -91,7 +91,7 @@ describe.each(['redis', 'durable-object'] as const)('costs at the end, over %s',
     return { status: response.status, text }
   }
   /** Calls as often as the budget is known to allow; all are admitted, and then, as soon as the last is settled, none. */
-  async function spend(path: string, caller: string, calls: number): Promise<void> {
+  async function useUp(path: string, caller: string, calls: number): Promise<void> {
     for (let i = 0; i < calls; i++) expect((await finish(path, caller)).status).toBe(200)
     for (let more = 0; (await finish(path, caller)).status !== 429; more++) expect(more).toBeLessThan(10)
   }
@@ -99,7 +99,7 @@ describe.each(['redis', 'durable-object'] as const)('costs at the end, over %s',
   test.each(['tokens', 'bucket', 'quota'])(
     'of JSON and of streams are charged by %s, until nothing is left',
     async (policy) => {
-      for (const kind of ['json', 'stream']) await spend(`/${policy}/${kind}`, `${policy}-${kind}`, BUDGET / COST)
+      for (const kind of ['json', 'stream']) await useUp(`/${policy}/${kind}`, `${policy}-${kind}`, BUDGET / COST)
     },
   )
 
@@ -111,12 +111,12 @@ describe.each(['redis', 'durable-object'] as const)('costs at the end, over %s',
   })
 
   test('are bytes as well', async () => {
-    await spend('/bytes', 'downloads', 3)
+    await useUp('/bytes', 'downloads', 3)
   })
 
   test('of a stream that the API breaks off are what it said until then', async () => {
     // 10 tokens in, and nothing of those out.
-    await spend('/tokens/broken', 'broken', BUDGET / 10)
+    await useUp('/tokens/broken', 'broken', BUDGET / 10)
   })
 
   test('of JSON are charged though the client has gone', async () => {

@@ -56,7 +56,7 @@ const VERBS = new Set(
   collect combine compare compile compose compute connect continue copy count create cut decide declare decode
   decorate define delete describe diff digest drain draw drop edit encode escape estimate evaluate expire explain
   extrapolate fetch find fold follow for format freeze generate get group guard hash hold ignore index inspect join
-  judge keep label limit link list load locate log lower map mark mask match merge name normalize note open operate
+  judge keep label limit link list load locate log lower map mark mask match measure merge name normalize note open operate
   parse peek penalize pick prepare protect proxy push put quote raise read receive record reduce refill refuse release
   remove rename render renew repeat replace report require resolve respond revoke rewrite roll round run scale scan
   scope select serve set show sign skip sleep sort split start stream strip subtract suggest sum summarize sweep
@@ -66,7 +66,7 @@ const VERBS = new Set(
 /** Verbs of functions that only benches and tools have. */
 const VERBS_OF_TOOLS = new Set(
   `
-  assert attack build bundle capitalize choose consume embed end fail fill flood forward give install launch loop measure
+  assert attack build bundle capitalize choose consume embed end fail fill flood forward give install launch loop
   play print profile request reset send simulate spread time unpack watch wrap
   `.split(/\s+/),
 )

@@ -43,7 +43,7 @@ export function createMeasureResponse({ keepsEncoding, now }: MeasureOptions) {
       return response
     }
     const { readable, writable } = createPassage(headers, keepsEncoding)
-    context.waitUntil(pass(body, writable, meter, request.signal).then(settle))
+    context.waitUntil(copyBody(body, writable, meter, request.signal).then(settle))
     return new Response(readable, response)
   }
 }
@@ -56,7 +56,7 @@ interface Meter {
 }
 
 /** Resolves when either side has ended, whatever happened. */
-async function pass(
+async function copyBody(
   body: ReadableStream<Uint8Array>,
   writable: WritableStream<Uint8Array>,
   meter: Meter,

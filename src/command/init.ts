@@ -1,0 +1,136 @@
+/** `sluice init`: a gateway in a project of its own. */
+import { existsSync, readFileSync } from 'node:fs'
+import { mkdir, writeFile } from 'node:fs/promises'
+import { basename, dirname, join, relative, resolve } from 'node:path'
+import { Option } from '@commander-js/extra-typings'
+import manifest from '../../package.json' with { type: 'json' }
+import { listNames } from '../core/runtime/names.ts'
+import { STORE_KINDS } from '../http/config/store-kinds.ts'
+import { httpUrl } from '../http/config/values.ts'
+import { CommandError } from './command-error.ts'
+import project from './new-project.json' with { type: 'json' }
+import { createOption } from './read-option.ts'
+import { defineCommand } from './subcommand.ts'
+
+const STORES = listNames(STORE_KINDS).filter((kind) => kind !== 'memory')
+type Store = (typeof STORES)[number]
+
+export const init = defineCommand({
+  name: 'init',
+  summary: 'start a gateway in a project of its own',
+  description:
+    'Writes package.json, wrangler.toml with all variables, .dev.vars.example, src/worker.ts and .gitignore into a ' +
+    'directory, and overwrites nothing. Without --api or --store, it asks for them.',
+  examples: {
+    'init my-gateway': 'asks where your API is, and where counts are to live',
+    'init my-gateway --api https://api.example.com --store durable-object': 'asks nothing',
+  },
+  hasJson: false,
+  declare: (command) =>
+    command
+      .argument('[directory]', 'where to (default: here)')
+      .addOption(createOption('--api <url>', 'origin of your API, with its base path', httpUrl))
+      .addOption(new Option('--store <store>', 'where counts live').choices(STORES)),
+  async run({ terminal, cwd }, options, directory = '.') {
+    const folder = resolve(cwd, directory)
+    const api = options.api ?? readApi(await terminal.ask('Where is your API, such as https://api.example.com?', HINT))
+    const chosen = options.store ?? (await terminal.ask(`Where are counts to live, in ${STORES.join(' or ')}?`, HINT))
+    const store = STORES.find((name) => name === chosen)
+    if (!store) throw new CommandError(`expected ${STORES.join(' or ')}, got ${JSON.stringify(chosen)}`)
+    const files = listFiles(folder, { api, store, sluice: findOwnVersion(cwd, folder) })
+    const present = [...files.keys()].filter((name) => existsSync(join(folder, name)))
+    if (present.length > 0) {
+      const hint = 'Nothing was written. Name another directory.'
+      throw new CommandError(`${directory} has ${present.join(', ')} already`, { hint })
+    }
+    for (const [name, text] of files) {
+      await mkdir(dirname(join(folder, name)), { recursive: true })
+      await writeFile(join(folder, name), text, { flag: 'wx' })
+    }
+    const enter = folder === cwd ? '' : `cd ${relative(cwd, folder)} && `
+    const secrets =
+      store === 'redis' ? '\nIn .dev.vars, as in .dev.vars.example, set the URL and token of your Redis.' : ''
+    terminal.show({}, () => `${[...files.keys()].join('\n')}\n\n${enter}npm install && npm run dev${secrets}`)
+    return 'done'
+  },
+})
+
+const HINT = 'Name them by --api and --store.'
+
+/** @throws {CommandError} */
+function readApi(text: string): string {
+  if (/^https?:\/\/[^\s/]+/.test(text) && URL.canParse(text)) return text.replace(/\/+$/, '')
+  throw new CommandError(`expected an http or https URL, got ${JSON.stringify(text.slice(0, 100))}`)
+}
+
+interface Answers {
+  readonly api: string
+  readonly store: Store
+  /** What npm is to install as `sluice`. */
+  readonly sluice: string
+}
+
+function listFiles(folder: string, { api, store, sluice }: Answers): ReadonlyMap<string, string> {
+  const name =
+    basename(folder)
+      .toLowerCase()
+      .replace(/[^a-z\d-]+/g, '-')
+      .replace(/^-+|-+$/g, '') || 'gateway'
+  const { hono, '@upstash/redis': upstash } = manifest.peerDependencies
+  const json = {
+    name,
+    private: true,
+    type: 'module',
+    scripts: {
+      dev: 'sluice check && wrangler dev',
+      check: 'sluice check',
+      deploy: 'sluice check --deploy && wrangler deploy',
+    },
+    dependencies: { '@upstash/redis': upstash, hono, sluice },
+    devDependencies: { wrangler: manifest.devDependencies.wrangler },
+    allowScripts: { esbuild: true, workerd: true },
+  }
+  const placement = `# Each decision is one round trip to Redis: run next to it.
+[placement]
+mode = "smart"
+
+`
+  const head = `#:schema node_modules/wrangler/config-schema.json
+name = "${name}"
+main = "src/worker.ts"
+compatibility_date = "${project.compatibilityDate}"
+minify = true
+keep_names = false
+
+${store === 'redis' ? placement : ''}[observability]
+enabled = true
+
+# Counts live in these unless STORE or the secrets name a Redis. Both names are fixed.
+[[durable_objects.bindings]]
+name = "LIMITS"
+class_name = "LimitObject"
+
+[[migrations]]
+tag = "limits"
+new_sqlite_classes = ["LimitObject"]
+`
+  const variables = project.wrangler
+    .replace(/^# UPSTREAM_URL = .*$|^UPSTREAM_URL = .*$/m, () => `UPSTREAM_URL = ${JSON.stringify(api)}`)
+    .replace(/^# STORE = .*$/m, () => `STORE = "${store}"`)
+  return new Map([
+    ['package.json', `${JSON.stringify(json, null, 2)}\n`],
+    ['wrangler.toml', `${head}\n${variables}\n`],
+    ['.dev.vars.example', `# Copy it to .dev.vars, which git ignores, and set what you need.\n\n${project.devVars}\n`],
+    ['src/worker.ts', "export { default, LimitObject } from 'sluice/worker'\n"],
+    ['.gitignore', 'node_modules\n.dev.vars\n.wrangler\n'],
+  ])
+}
+
+/** Installs what this command was installed from: a version, or a file. */
+function findOwnVersion(cwd: string, folder: string): string {
+  const path = join(cwd, 'package.json')
+  const { dependencies = {}, devDependencies = {} } = existsSync(path) ? JSON.parse(readFileSync(path, 'utf8')) : {}
+  const spec: unknown = dependencies.sluice ?? devDependencies.sluice
+  if (typeof spec !== 'string') return `^${manifest.version}`
+  return spec.startsWith('file:') ? `file:${relative(folder, resolve(cwd, spec.slice('file:'.length)))}` : spec
+}
