@@ -9,6 +9,10 @@ test('mixed traffic with faults: counts are exact, slots come back, and a heap o
 })
 
 test('what grows is found, and what only varies is not', () => {
-  const samples = Array.from({ length: 30 }, (_, at) => ({ level: 100 + (at % 3), leak: 100 + 5 * at, spike: at % 7 === 6 ? 900 : 100 }))
+  const samples = Array.from({ length: 30 }, (_, at) => ({
+    level: 100 + (at % 3),
+    leak: 100 + 5 * at,
+    spike: at % 7 === 6 ? 900 : 100,
+  }))
   expect(listGrowths(samples)).toEqual(['leak: 175 in the second third, 225 in the last'])
 })
