@@ -11,7 +11,7 @@ import { openMemoryBackend } from '../core/store/memory/memory-store.ts'
 import type { App } from '../gateway/app/app.ts'
 import { findStoreKind, STORE_KINDS } from '../http/config/store-kinds.ts'
 import { integer } from '../http/config/values.ts'
-import { createProblemResponse, NOT_SERVED } from '../http/response/problem.ts'
+import { createProblemResponse, NOT_SERVED, TARGET_PROBLEMS } from '../http/response/problem.ts'
 import { CommandError, findCause } from './command-error.ts'
 import { createOption } from './read-option.ts'
 import { connect } from './redis/connection.ts'
@@ -26,6 +26,8 @@ const SILENCE_MS = 5_000
 /** Requests that are still being answered have so long; orchestrators commonly kill after 30 seconds. */
 const DRAIN_MS = 10_000
 const DRAIN_EVERY_MS = 50
+/** For so long, connections that are kept may be used once more. */
+const GRACE_MS = 500
 /** Longer than proxies keep idle connections: they would send a request into one that is just being closed. */
 const KEEP_ALIVE_MS = 180_000
 
@@ -65,6 +67,7 @@ export const serve = defineCommand({
       throw new OptionError('STORE', expected, variables.STORE)
     }
     const ended = Promise.race([once(process, 'SIGTERM'), once(signal, 'abort')])
+    let isEnding = false
     const onAway = (reason: string) => terminal.note(`${reason}: until it is, ON_STORE_ERROR decides`)
     const connection =
       kind?.inCommand === 'memory' ? undefined : await connect(settings, env, redis, { silenceMs: SILENCE_MS, onAway })
@@ -77,7 +80,14 @@ export const serve = defineCommand({
         connection ? openDatabase(connection, config, config.storeTimeoutMs) : openMemoryBackend(now),
       )
       const pending = new Set<Promise<unknown>>()
-      const server = createServer(createListener(getRequestListener, handler, pending)).listen(port, host)
+      const open = new Set<ServerResponse>()
+      const listener = createListener(getRequestListener, handler, pending)
+      const server = createServer((incoming, outgoing) => {
+        open.add(outgoing)
+        outgoing.once('close', () => open.delete(outgoing))
+        if (isEnding) outgoing.shouldKeepAlive = false
+        return listener(incoming, outgoing)
+      }).listen(port, host)
       server.keepAliveTimeout = KEEP_ALIVE_MS
       await once(server, 'listening').catch((error: Error) => {
         throw new CommandError(`cannot listen at ${host}:${port} (${findCause(error)})`)
@@ -87,6 +97,9 @@ export const serve = defineCommand({
       const place = connection?.name ?? 'this process alone'
       terminal.show({}, () => `sluice serve: http://${shown}:${bound}/_sluice/, counting in ${place}`)
       await ended
+      isEnding = true
+      // Clients open another connection, to another process, before they send more.
+      for (const outgoing of open) outgoing.shouldKeepAlive = false
       await drain(server, pending)
       return 'done'
     } finally {
@@ -105,13 +118,23 @@ function createListener(adapt: typeof getRequestListener, handler: App, pending:
     passThroughOnException() {},
     props: {},
   }
-  const answer = adapt((request) => {
+  const answer = adapt(async (request, { incoming }) => {
     const isOwn = new URL(request.url).pathname.startsWith('/_sluice/')
-    return isOwn ? handler.fetch(request, {}, context) : createProblemResponse(NOT_SERVED)
+    const response = await (isOwn ? handler.fetch(request, {}, context) : createProblemResponse(NOT_SERVED))
+    // The rest of a body that is not read would be taken for the next request, so the connection is closed.
+    if (incoming.complete) return response
+    const headers = new Headers(response.headers)
+    headers.set('Connection', 'close')
+    return new Response(response.body, { status: response.status, headers })
   })
+  const refuseHost = adapt(() => createProblemResponse(TARGET_PROBLEMS.malformed))
   return (incoming: IncomingMessage, outgoing: ServerResponse) => {
     setPeer(incoming)
-    return answer(incoming, outgoing)
+    const { headers } = incoming
+    if (URL.canParse(`http://${headers.host ?? 'localhost'}`)) return answer(incoming, outgoing)
+    // The adapter makes a URL of each, and would throw.
+    headers.host = 'invalid.'
+    return refuseHost(incoming, outgoing)
   }
 }
 
@@ -125,6 +148,9 @@ function setPeer({ rawHeaders, socket }: IncomingMessage): void {
 
 async function drain(server: Server, pending: ReadonlySet<Promise<unknown>>): Promise<void> {
   const closed = once(server, 'close')
+  // What is on its way in a connection that is kept is still answered.
+  const isConnected = await new Promise((resolve) => server.getConnections((_, count) => resolve(count > 0)))
+  if (isConnected) await sleep(GRACE_MS)
   server.close()
   // A connection is idle only once its response has ended.
   const closing = setInterval(() => server.closeIdleConnections(), DRAIN_EVERY_MS)

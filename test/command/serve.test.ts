@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { Agent, createServer } from 'node:http'
+import { type AddressInfo, connect } from 'node:net'
 import { join } from 'node:path'
+import { text as readText } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { findFreePort } from '../../tools/free-port.ts'
@@ -74,6 +75,33 @@ describe('sluice serve', () => {
     const { body } = await send(url, request({ policy: 'default', identity: ['token', 'b'] }))
     expect(JSON.parse(body.toString())).toMatchObject({ granted: true, limits: [{ remaining: 2 }] })
   })
+})
+
+test('sluice serve refuses a host that is none, and closes the connection of a body that it does not read', async () => {
+  const serving = await startServing({ STORE: 'memory' })
+  try {
+    const { hostname, port } = serving.url
+    const ask = async (text: string) => {
+      const socket = connect(Number(port), hostname)
+      socket.write(text)
+      return readText(socket)
+    }
+    expect(await ask('GET /_sluice/health HTTP/1.1\r\nHost: 999.1.1.1\r\nConnection: close\r\n\r\n')).toMatch(
+      /^HTTP\/1\.1 400 [^]*invalid_target/,
+    )
+    const head = `POST /_sluice/decide HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${DECIDE_TOKEN}\r\nContent-Length: 300000\r\n`
+    for (const [type, status] of [
+      ['application/json', 413],
+      ['text/plain', 415],
+    ] as const) {
+      const answer = await ask(`${head}Content-Type: ${type}\r\n\r\n{`)
+      expect(answer).toMatch(new RegExp(`^HTTP/1\\.1 ${status} [^]*\r\nconnection: close\r\n`, 'i'))
+    }
+    const kept = await send(serving.url, { path: '/_sluice/health', agent: new Agent({ keepAlive: true }) })
+    expect(kept.headers.connection).toBe('keep-alive')
+  } finally {
+    await serving.stop()
+  }
 })
 
 test.each(['SIGTERM', 'SIGINT'] as const)(

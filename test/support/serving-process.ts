@@ -16,13 +16,13 @@ export interface ServingProcess {
   stop(): Promise<void>
 }
 
-/** Runs `sluice serve` at a free port. @param env variables, tables among them as objects */
-export async function startServing(env: Readonly<Record<string, unknown>>): Promise<ServingProcess> {
+/** Runs `sluice serve`. @param env variables, tables among them as objects @param port a free one by default */
+export async function startServing(env: Readonly<Record<string, unknown>>, port = '0'): Promise<ServingProcess> {
   const given = Object.entries({ DECIDE_TOKEN, ...PATIENT, ...env }).map(([name, value]) => [
     name,
     typeof value === 'string' ? value : JSON.stringify(value),
   ])
-  const args = [join(import.meta.dirname, '../../src/cli.ts'), 'serve', '--port', '0']
+  const args = [join(import.meta.dirname, '../../src/cli.ts'), 'serve', '--port', port]
   const program = startProgram<ChildProcessByStdio<null, Readable, Readable>>(process.execPath, args, {
     cwd: '/',
     env: { ...ofNode(), ...Object.fromEntries(given) },

@@ -54,12 +54,14 @@ export function createAuthorize(
   isToken: (text: string) => boolean,
   { headerFormat, ipv6Prefix, literalInPaths }: Config,
   observer: Observer | undefined,
-  { limiter, rulesEngine, now }: GatewayContext,
+  { limiter, rulesEngine, now, log }: GatewayContext,
 ): RouteHandler {
   const readTarget = createTargetReader(createPathReader(literalInPaths))
   // The response is not seen here: slots stay held until their time is over, and nothing is learned of the upstream.
   const unseen = { health: undefined, holdUntilEnd: undefined, measureResponse: undefined }
   const protect = createProtect({ ...unseen, limiter: rulesEngine ?? limiter, headerFormat, ipv6Prefix, now, observer })
+
+  let isWarned = false
 
   return async function authorize(request, _target, context) {
     const { pathname, searchParams: query } = new URL(request.url)
@@ -67,8 +69,12 @@ export function createAuthorize(
     // Either may be the client's own, as some proxies pass on its query and others its headers.
     const tokens = [request.headers.get(TOKEN_FIELD) ?? '', query.getAll('token').join()]
     if (!tokens.some(isToken)) return createProblemResponse(FORBIDDEN)
-    const response = await decide(request, context)
-    return query.get('refusals') === '403' ? toKnownRefusal(response) : response
+    if (!isWarned && readForwarded(request) === null) {
+      isWarned = true
+      const message = 'the proxy sends no X-Forwarded-For, so all callers without another identity are counted as one'
+      log('warn', { event: 'unknown_address', message })
+    }
+    return decide(request, context)
   }
 
   async function decide(request: Request, context: CallContext): Promise<Response> {
@@ -102,11 +108,12 @@ export function toForwarded(request: Request): Request {
   return new Request(new URL(PATH, request.url), { headers, signal: request.signal })
 }
 
-function toKnownRefusal(response: Response): Response {
-  const { status, ok, body, headers } = response
-  if (ok) return response
+export function toKnownRefusal(response: Response): Response {
+  if (response.ok) return response
+  const { status, body } = response
+  const headers = new Headers(response.headers)
   headers.set('Sluice-Status', String(status))
-  return KNOWN_TO_NGINX.includes(status) ? response : new Response(body, { status: 403, headers })
+  return new Response(body, { status: KNOWN_TO_NGINX.includes(status) ? status : 403, headers })
 }
 
 const readForwarded = ({ headers }: Request) => headers.get('X-Forwarded-For')

@@ -8,7 +8,7 @@ import type { ApiOperation } from '../api/operation.ts'
 import type { RouteHandler } from '../api/route.ts'
 import { createGuard, HEADERS } from '../api/route.ts'
 import type { App, GatewayContext } from '../app/app.ts'
-import { AUTHORIZE, createAuthorize, PATH, TOKEN_FIELD, toForwarded } from './authorize.ts'
+import { AUTHORIZE, createAuthorize, PATH, TOKEN_FIELD, toForwarded, toKnownRefusal } from './authorize.ts'
 import { createDecide, DECIDE } from './decide.ts'
 
 const STRAY = createProblem('not_found', 404, `${TOKEN_FIELD} is for ${PATH}.`)
@@ -44,11 +44,15 @@ export function addDecisions(
  */
 export function refuseStray(app: App): App {
   return {
-    fetch(request, ...rest) {
+    async fetch(request, ...rest) {
+      const { pathname, searchParams: query } = new URL(request.url)
+      if (pathname === PATH) {
+        const response = await app.fetch(request, ...rest)
+        // What is refused before it is decided as well, such as too many headers.
+        return query.get('refusals') === '403' ? toKnownRefusal(response) : response
+      }
       if (!request.headers.has(TOKEN_FIELD)) return app.fetch(request, ...rest)
-      const { pathname } = new URL(request.url)
-      if (pathname.startsWith(`${PATH}/`)) return app.fetch(toForwarded(request), ...rest)
-      return pathname === PATH ? app.fetch(request, ...rest) : createProblemResponse(STRAY)
+      return pathname.startsWith(`${PATH}/`) ? app.fetch(toForwarded(request), ...rest) : createProblemResponse(STRAY)
     },
   }
 }
