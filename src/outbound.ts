@@ -2,17 +2,20 @@
  * Limits on the calling side.
  * @module sluice/outbound
  */
-export { OutboundError, type OutboundErrorCode } from './outbound/call-scheduler.ts'
 export type { Clock } from './outbound/clock.ts'
+export type { HoldReason } from './outbound/gate.ts'
 export type {
-  Notes,
   OutboundCall,
   OutboundDecision,
   OutboundLimiter,
   OutboundOptions,
+  OutboundWait,
+  OwnLimits,
   PerCall,
   QueueOptions,
-  SharedLimits,
+  RetryOptions,
   ThrottleOptions,
 } from './outbound/options.ts'
 export { type OutboundFetch, outbound, throttle } from './outbound/outbound.ts'
+export type { ServerLimit } from './outbound/read-limits.ts'
+export { OutboundError, type OutboundErrorCode } from './outbound/scheduler.ts'

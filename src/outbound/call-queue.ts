@@ -5,7 +5,7 @@ interface QueuedCall {
   readonly priority: Priority
   readonly tenant: string
   /** How often the server has refused it. */
-  readonly repetitions?: number
+  readonly repetitions: number
 }
 
 /** The waiting calls of a tenant: the index is the number of their repetitions. */
@@ -13,14 +13,9 @@ type TenantCalls<Call> = (Set<Call> | undefined)[]
 
 /** Waiting calls, ordered by priority, then by tenant in turns, then by repetitions, the most first, then by arrival. */
 export class CallQueue<Call extends QueuedCall> {
-  readonly #maxSize: number
   /** Calls by priority, then by tenant; the tenant whose turn it is comes first. */
   readonly #waiting = new Map(PRIORITIES.map((priority) => [priority, new Map<string, TenantCalls<Call>>()]))
   #size = 0
-
-  constructor(maxSize: number) {
-    this.#maxSize = maxSize
-  }
 
   get size(): number {
     return this.#size
@@ -30,32 +25,25 @@ export class CallQueue<Call extends QueuedCall> {
     return this[Symbol.iterator]().next().value
   }
 
-  /** @returns the call without room, maybe this one: the latest of the least important, of the tenant with the most */
-  add(call: Call): Call | undefined {
+  add(call: Call): void {
     const tenants = this.#findTenants(call)
-    const { tenant, repetitions = 0 } = call
+    const { tenant, repetitions } = call
     const calls = tenants.get(tenant) ?? []
     calls[repetitions] = (calls[repetitions] ?? new Set()).add(call)
     tenants.set(tenant, calls)
     this.#size++
-    if (this.#size <= this.#maxSize) return undefined
-    const surplus = this.#findLeastImportant()
-    this.remove(surplus)
-    return surplus
   }
 
   has(call: Call): boolean {
-    const { tenant, repetitions = 0 } = call
-    return this.#findTenants(call).get(tenant)?.[repetitions]?.has(call) ?? false
+    return this.#findTenants(call).get(call.tenant)?.[call.repetitions]?.has(call) ?? false
   }
 
   /** @returns false if it is not queued */
   remove(call: Call): boolean {
     const tenants = this.#findTenants(call)
-    const { tenant, repetitions = 0 } = call
-    const calls = tenants.get(tenant)
-    if (!calls?.[repetitions]?.delete(call)) return false
-    if (calls.every((each) => each?.size === 0)) tenants.delete(tenant)
+    const calls = tenants.get(call.tenant)
+    if (!calls?.[call.repetitions]?.delete(call)) return false
+    if (calls.every((each) => each?.size === 0)) tenants.delete(call.tenant)
     this.#size--
     return true
   }
@@ -76,14 +64,15 @@ export class CallQueue<Call extends QueuedCall> {
     }
   }
 
-  #findTenants({ priority }: QueuedCall): Map<string, TenantCalls<Call>> {
-    return this.#waiting.get(priority) as Map<string, TenantCalls<Call>>
-  }
-
-  #findLeastImportant(): Call {
+  /** The latest of the least important, of the tenant with the most. */
+  findLeastImportant(): Call | undefined {
     const tenants = [...this.#waiting.values()].findLast(({ size }) => size > 0) ?? new Map<string, TenantCalls<Call>>()
     const count = (calls: TenantCalls<Call>) => calls.reduce((sum, each) => sum + (each?.size ?? 0), 0)
-    const longest = [...tenants.values()].reduce((most, calls) => (count(calls) >= count(most) ? calls : most))
-    return [...(longest.find((each) => each?.size) ?? [])].at(-1) as Call
+    const longest = [...tenants.values()].reduce((most, calls) => (count(calls) >= count(most) ? calls : most), [])
+    return [...(longest.find((each) => each?.size) ?? [])].at(-1)
+  }
+
+  #findTenants({ priority }: QueuedCall): Map<string, TenantCalls<Call>> {
+    return this.#waiting.get(priority) as Map<string, TenantCalls<Call>>
   }
 }

@@ -5,15 +5,15 @@ import {
   checkFunction,
   checkInteger,
   checkMethods,
-  checkNames,
   checkOneOf,
+  checkOptions,
   checkSignal,
   checkString,
-  checkText,
 } from '../core/options/check-options.ts'
-import { KEY_PREFIX, MAX_COST, OptionError } from '../core/options/option-error.ts'
-import type { LimiterStore } from '../library/stores.ts'
+import { MAX_COST, OptionError } from '../core/options/option-error.ts'
 import type { Clock } from './clock.ts'
+import type { HoldReason } from './gate.ts'
+import type { ServerLimit } from './read-limits.ts'
 
 /** The part of a limiter that outbound calls need: `createLimiter()` makes one. */
 export interface OutboundLimiter {
@@ -57,11 +57,29 @@ export interface QueueOptions<Arguments extends readonly unknown[]> {
    */
   readonly maxWaitMs?: PerCall<number, Arguments> | undefined
   /**
-   * Calls of an identity that may wait at once, an integer from 1 to 1,000,000.
+   * Calls of a resource that may wait at once, an integer from 1 to 1,000,000.
    * @default 1_000
    * @example 100
    */
   readonly maxQueued?: number | undefined
+  /**
+   * Calls of a resource under way at once, an integer from 1: until the response, not its body.
+   * @default unbounded
+   * @example 20
+   */
+  readonly concurrency?: number | undefined
+  /**
+   * Ends a call's wait, which is then rejected with the signal's reason. What has begun is the function's own to end.
+   * @default none
+   * @example AbortSignal.timeout(5_000)
+   */
+  readonly signal?: PerCall<AbortSignal | undefined, Arguments>
+  /**
+   * Called when calls begin to wait for a second or longer.
+   * @default none
+   * @example ({ resource, reason, waitMs }) => console.log(`${resource}: ${waitMs} ms (${reason})`)
+   */
+  readonly onWait?: ((wait: OutboundWait) => void) | undefined
   /**
    * A clock for tests.
    * @default the system's
@@ -76,6 +94,22 @@ export interface QueueOptions<Arguments extends readonly unknown[]> {
   readonly random?: (() => number) | undefined
 }
 
+/** Limits to keep whatever the server says: either `limiter` or `limits`. */
+export interface OwnLimits {
+  /**
+   * Decides when a call may be made. It charges the resource.
+   * @default none
+   * @example createLimiter({ limits: '300/1m', store: redisStore(redis) })
+   */
+  readonly limiter?: OutboundLimiter | undefined
+  /**
+   * Limits of this process, as for `createLimiter`.
+   * @default none
+   * @example '10/1s, 300/1m'
+   */
+  readonly limits?: string | undefined
+}
+
 /** A call before it is made. */
 export interface OutboundCall {
   readonly url: URL
@@ -84,64 +118,60 @@ export interface OutboundCall {
   readonly headers: Headers
 }
 
-/**
- * Shares what a server reported between processes. Any Redis client will do, e.g. with `@redis/client`:
- *
- *     { read: (key) => redis.get(key), write: (key, text, ttlMs) => redis.set(key, text, { PX: ttlMs }) }
- */
-export interface Notes {
-  /** @returns the text written last; anything but a string if there is none */
-  read(key: string): Promise<unknown>
-  /** @param ttlMs milliseconds for which it is kept, an integer from 1 */
-  write(key: string, text: string, ttlMs: number): Promise<unknown>
+/** Calls of a resource begin to wait. */
+export interface OutboundWait {
+  readonly resource: string
+  /** The limiter, a refusal, or what the server reported. */
+  readonly reason: HoldReason
+  /** Milliseconds until the next call, as far as is known. */
+  readonly waitMs: number
+  /** Calls that wait. */
+  readonly waiting: number
 }
 
-/** Shared memory of what servers report, so that several processes obey it together. */
-export interface SharedLimits {
-  /** Counts the calls of all processes; made by `redisStore()`. */
-  readonly store: LimiterStore
-  /** Shares what a server reported. */
-  readonly notes: Notes
+/** Repetitions of refused calls. */
+export interface RetryOptions {
   /**
-   * First part of every key.
-   * @default 'sluice'
-   * @example 'partners'
+   * Methods that are repeated. Any is, if the call has an `Idempotency-Key`.
+   * @default the idempotent ones: GET, HEAD, OPTIONS, TRACE, PUT, DELETE
+   * @example ['GET', 'POST']
    */
-  readonly keyPrefix?: string | undefined
+  readonly methods?: readonly string[] | undefined
+  /**
+   * Times that a call is made at most, an integer from 1 to 100.
+   * @default 3
+   * @example 1
+   */
+  readonly attempts?: number | undefined
+  /**
+   * Recognizes refusals besides 429, 503 with `Retry-After`, and 403 with `Retry-After` or with nothing remaining. A
+   * body is read from a clone of the response.
+   * @default none
+   * @example ({ status }) => status === 529
+   */
+  readonly isRefusal?: ((response: Response) => boolean | Promise<boolean>) | undefined
 }
 
 /** Options of `outbound()`. */
-export interface OutboundOptions extends QueueOptions<[OutboundCall]> {
-  /**
-   * Limits to keep whatever the server says.
-   * @default only those that the server reports
-   * @example createLimiter({ limits: '300/1m' })
-   */
-  readonly limiter?: OutboundLimiter | undefined
+export interface OutboundOptions extends QueueOptions<[OutboundCall]>, OwnLimits {
   /**
    * The same for all calls that share limits at the server.
-   * @default the URL's origin
-   * @example 'partner'
+   * @default the URL's origin; what GitHub, Discord and GitLab name in their answers is told apart in any case
+   * @example ({ url }) => url.pathname
    */
-  readonly identity?: PerCall<string, [OutboundCall]> | undefined
+  readonly resource?: PerCall<string, [OutboundCall]> | undefined
   /**
-   * Shares what the server reports with other processes.
-   * @default this process's memory
-   * @example { store, notes }
+   * Which refused calls are repeated, and how often.
+   * @default idempotent ones, twice
+   * @example { attempts: 1 }
    */
-  readonly shared?: SharedLimits | undefined
+  readonly retry?: RetryOptions | undefined
   /**
-   * Milliseconds within which the server counts a call that was sent, 0 or more.
-   * @default until its answer
-   * @example 500
+   * Reads limits that the server reports in a way of its own. A body is read from a clone of the response.
+   * @default none
+   * @example ({ headers }) => [{ limit: 40, remaining: Number(headers.get('X-Left')), refillPerS: 2 }]
    */
-  readonly countedWithinMs?: number | undefined
-  /**
-   * Repetitions after a 429 or 503, from 0 to 100, if method and body allow that.
-   * @default 2
-   * @example 0
-   */
-  readonly retries?: number | undefined
+  readonly readLimits?: ((response: Response) => readonly ServerLimit[] | Promise<readonly ServerLimit[]>) | undefined
   /**
    * Milliseconds after which one call probes a server or a limit that stops all, 0 or more.
    * @default 3_600_000
@@ -156,32 +186,23 @@ export type ResolvedOptions = {
 }
 
 /** Options of `throttle()`. */
-export interface ThrottleOptions<Arguments extends readonly unknown[]> extends QueueOptions<Arguments> {
-  /**
-   * Decides when a call may be made.
-   * @example createLimiter({ limits: '10/1s' })
-   */
-  readonly limiter: OutboundLimiter
+export interface ThrottleOptions<Arguments extends readonly unknown[]> extends QueueOptions<Arguments>, OwnLimits {
   /**
    * The identity that a call is charged to.
+   * @default one for all
    * @example (mail) => mail.domain
    */
-  readonly identity: PerCall<string, Arguments>
-  /**
-   * Ends a call's wait, which is then rejected with the signal's reason. What has begun is the function's own to end.
-   * @default none
-   * @example AbortSignal.timeout(5_000)
-   */
-  readonly signal?: PerCall<AbortSignal | undefined, Arguments>
+  readonly identity?: PerCall<string, Arguments> | undefined
 }
 
 export type CallSettings = Readonly<ReturnType<typeof resolveCallSettings>>
 
 const CALL_CHECKS: Readonly<Record<keyof CallSettings, Check>> = {
-  identity: checkString,
+  resource: checkString,
   cost: (option, value) => checkInteger(option, value, 1, MAX_COST),
   priority: (option, value) => checkOneOf(option, value, PRIORITIES),
   tenant: checkString,
+  signal: checkSignal,
   maxWaitMs: checkDuration,
 }
 
@@ -192,55 +213,60 @@ const QUEUE_CHECKS = {
   tenant: allowFunction(CALL_CHECKS.tenant),
   maxWaitMs: allowFunction(CALL_CHECKS.maxWaitMs),
   maxQueued: (option: string, value: unknown) => checkInteger(option, value, 1, 1_000_000),
+  concurrency: (option: string, value: unknown) => checkInteger(option, value, 1, 1_000_000),
+  signal: allowFunction(checkSignal),
+  onWait: checkFunction,
   clock: (option: string, value: unknown) => checkMethods(option, value, ['now', 'after'], 'functions now and after'),
   random: checkFunction,
   limiter: (option: string, value: unknown) => checkMethods(option, value, ['take'], 'what createLimiter() makes'),
-  identity: allowFunction(CALL_CHECKS.identity),
+  limits: (option: string, value: unknown) => checkString(option, value, 'limits such as 300/1m'),
 }
 
 export const THROTTLE_CHECKS: Readonly<Record<keyof ThrottleOptions<[]>, Check>> = {
   ...QUEUE_CHECKS,
-  signal: allowFunction(checkSignal),
+  identity: allowFunction(CALL_CHECKS.resource),
+}
+
+const RETRY_CHECKS: Readonly<Record<keyof RetryOptions, Check>> = {
+  methods(option, value) {
+    if (!Array.isArray(value)) throw new OptionError(option, 'a list of methods', value)
+    for (const method of value) checkString(option, method)
+  },
+  attempts: (option, value) => checkInteger(option, value, 1, 100),
+  isRefusal: checkFunction,
 }
 
 export const OUTBOUND_CHECKS: Readonly<Record<keyof OutboundOptions, Check>> = {
   ...QUEUE_CHECKS,
-  shared: checkShared,
-  countedWithinMs: checkDuration,
-  retries: (option, value) => checkInteger(option, value, 0, 100),
+  resource: allowFunction(CALL_CHECKS.resource),
+  retry: (option, value) => checkOptions(option, value as object, RETRY_CHECKS, 'retry.'),
+  readLimits: checkFunction,
   maxPauseMs: checkDuration,
 }
 
 export function resolveCallSettings<Arguments extends readonly unknown[]>(
   options: QueueOptions<Arguments>,
-  identity: PerCall<string, Arguments>,
+  resource: PerCall<string, Arguments>,
   call: Arguments,
 ) {
   const settings = {
-    identity: resolve(identity, call),
+    resource: resolve(resource, call),
     cost: resolve(options.cost ?? 1, call),
     priority: resolve(options.priority ?? 'default', call),
     tenant: resolve(options.tenant ?? '', call),
+    signal: resolve(options.signal, call),
     maxWaitMs: resolve(options.maxWaitMs ?? 60_000, call),
   }
   for (const [option, value] of Object.entries(settings)) CALL_CHECKS[option as keyof CallSettings](option, value)
   return settings
 }
 
-export function resolve<T, Arguments extends readonly unknown[]>(value: PerCall<T, Arguments>, call: Arguments): T {
+function resolve<T, Arguments extends readonly unknown[]>(value: PerCall<T, Arguments>, call: Arguments): T {
   return typeof value === 'function' ? (value as (...call: Arguments) => T)(...call) : value
 }
 
 function allowFunction(check: Check): Check {
   return (option, value) => typeof value === 'function' || check(option, value)
-}
-
-function checkShared(option: string, shared: unknown): void {
-  checkNames(option, shared, ['store', 'notes', 'keyPrefix'])
-  const { store, notes, keyPrefix } = shared as Partial<SharedLimits>
-  if (keyPrefix !== undefined) checkText('shared.keyPrefix', keyPrefix, KEY_PREFIX)
-  checkMethods('shared.store', store, ['open'], 'what redisStore() makes')
-  checkMethods('shared.notes', notes, ['read', 'write'], 'functions read and write')
 }
 
 function checkDuration(option: string, value: unknown): void {

@@ -1,107 +1,118 @@
 /** A `fetch` that keeps to limits, and a function that does. */
-import { formatKey } from '../core/model/charge.ts'
 import { checkFunction, checkOptions } from '../core/options/check-options.ts'
-import { createDigest } from '../core/runtime/digest.ts'
-import { CallScheduler, CallSchedulers } from './call-scheduler.ts'
-import { type Clock, systemClock } from './clock.ts'
-import { LEARNED_ALGORITHMS, LearnedLimits } from './learned-limits.ts'
+import { OptionError } from '../core/options/option-error.ts'
+import { systemClock } from './clock.ts'
 import {
   OUTBOUND_CHECKS,
   type OutboundCall,
   type OutboundOptions,
-  resolve,
+  type QueueOptions,
+  type RetryOptions,
   resolveCallSettings,
-  type SharedLimits,
   THROTTLE_CHECKS,
   type ThrottleOptions,
 } from './options.ts'
-import { type Answer, readRetryAfter, readServerLimits } from './server-limit.ts'
+import { createOwnLimiter } from './own-limits.ts'
+import { readReport } from './read-limits.ts'
+import { type Answer, Scheduler, Schedulers } from './scheduler.ts'
 
 /** A `fetch` that keeps limits. */
 export interface OutboundFetch {
   (...call: Parameters<typeof globalThis.fetch>): ReturnType<typeof globalThis.fetch>
-  /** Ends pauses at once, and deletes what was learned. @param identity all if left out */
-  resume(identity?: string): Promise<void>
+  /** Ends pauses at once, and deletes what was learned. @param resource all if left out */
+  resume(resource?: string): void
 }
 
 /** RFC 9110, §9.2.2. */
-const IDEMPOTENT = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE'])
+const IDEMPOTENT = ['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE']
+const DEFAULT_ATTEMPTS = 3
+const MAX_PAUSE_MS = 3_600_000
 
 /**
- * Makes a `fetch` that keeps limits: those of a limiter, and those that the server reports by `Retry-After`,
- * `RateLimit` and `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers, 6 to 11) or `X-RateLimit-*`.
+ * Makes a `fetch` that keeps limits: its own, and those that the server reports or shows by its refusals.
  *
- * It resolves as `fetch` does: with a 429 too, if that cannot be repeated in time. It rejects with `OutboundError` if a
- * call was not made, with the reason of its signal, with whatever the limiter throws, and as `fetch` does.
- * @example const partner = outbound(fetch, { limiter: createLimiter({ limits: '300/1m' }) })
+ * It resolves as `fetch` does: with a refusal too, if that cannot be repeated in time. It rejects with `OutboundError` if
+ * a call was not made, with the reason of its signal, with whatever the limiter throws, and as `fetch` does.
+ * @example const partner = outbound(fetch, { limits: '300/1m' })
  * @throws {OptionError} for a wrong option
  */
 export function outbound(fetch: typeof globalThis.fetch, options: OutboundOptions = {}): OutboundFetch {
   checkFunction('fetch', fetch)
   checkOptions('outbound', options, OUTBOUND_CHECKS)
-  const { retries = 2, clock = systemClock, identity = ({ url }) => url.origin } = options
-  const schedulers = createSchedulers(options, clock)
+  const { clock = systemClock, resource = ({ url }) => url.origin, retry = {} } = options
+  const { attempts = DEFAULT_ATTEMPTS } = retry
+  const schedulers = createSchedulers(options, true, options.maxPauseMs)
+  const readAnswer = async (response: Response, sentAtMs: number): Promise<Answer> => {
+    const { headers, status } = response
+    const report = readReport(headers, sentAtMs, clock.now())
+    const limits = [...report.limits, ...((await options.readLimits?.(response)) ?? [])]
+    const isRefusal = isLimitRefusal(response, report) || (await retry.isRefusal?.(response)) === true
+    return { ...report, limits, status, isRefusal }
+  }
 
   async function fetchWithinLimits(input: RequestInfo | URL, init?: RequestInit): Promise<Response> {
     const call = describeCall(input, init)
-    const settings = resolveCallSettings(options, identity, [call])
-    const scheduler = schedulers.get(settings.identity)
+    const { maxWaitMs, signal, ...settings } = resolveCallSettings(options, resource, [call])
+    const scheduler = schedulers.get(settings.resource)
+    const request = toRequest(input)
+    const isReplayable = attempts > 1 && canRepeat(call, retry, init)
     // Null takes the signal of a request away.
-    const signal = init?.signal === undefined ? toRequest(input)?.signal : init.signal
-    const dueMs = clock.now() + settings.maxWaitMs
-    const readResponse = (response: Response) => readAnswer(response, clock.now())
+    const signals = [init?.signal === undefined ? request?.signal : init.signal, signal]
+    for (const each of signals) OUTBOUND_CHECKS.signal('signal', each ?? undefined)
+    const dueMs = clock.now() + maxWaitMs
+    const route = `${call.method} ${call.url.pathname}`
     for (let repetitions = 0; ; repetitions++) {
-      const scheduled = { ...settings, signal, dueMs, repetitions }
-      const response = await scheduler.run(scheduled, () => fetch(input, init), readResponse)
-      const isRepeated = isRefusal(response) && repetitions < retries && isReplayable(call.method, input, init)
-      if (!isRepeated || clock.now() + scheduler.pausedMs > dueMs) return response
+      const scheduled = { ...settings, route, signals, dueMs, repetitions }
+      // The body of a request can be read once.
+      const make = () => fetch(isReplayable && request?.body && !init?.body ? request.clone() : input, init)
+      const { result, answer } = await scheduler.run(scheduled, make, readAnswer)
+      const isRepeated = answer?.isRefusal && isReplayable && repetitions + 1 < attempts
+      if (!isRepeated || !scheduler.isInTime(scheduled)) return result
       // The next call needs its connection. The body may have broken off, or somebody else may read it.
-      response.body?.cancel().catch(() => {})
+      result.body?.cancel().catch(() => {})
     }
   }
-  const resume = (identity?: string) => schedulers.resume(identity)
+  const resume = (resource?: string) => schedulers.resume(resource)
   return Object.assign(fetchWithinLimits as typeof globalThis.fetch, { resume })
 }
 
 /**
- * Makes a function wait until the limiter allows it, in the order of `priority` and `tenant`. It rejects with
+ * Makes a function wait until its limits allow it, in the order of `priority` and `tenant`. It rejects with
  * `OutboundError` if a call cannot be made, with the reason of its signal, and as the limiter and the function do.
- * @example const send = throttle(sendMail, { limiter, identity: (mail) => mail.domain })
+ * @example const send = throttle(sendMail, { limits: '10/1s', identity: (mail) => mail.domain })
  * @throws {OptionError} for a wrong option
  */
-export function throttle<Arguments extends readonly unknown[], Result>(
-  work: (...call: Arguments) => Result | Promise<Result>,
+export function throttle<This, Arguments extends readonly unknown[], Result>(
+  work: (this: This, ...call: Arguments) => Result | Promise<Result>,
   options: ThrottleOptions<Arguments>,
-): (...call: Arguments) => Promise<Result> {
+): (this: This, ...call: Arguments) => Promise<Result> {
   checkFunction('work', work)
   checkOptions('throttle', options, THROTTLE_CHECKS)
-  THROTTLE_CHECKS.limiter('limiter', options.limiter)
-  THROTTLE_CHECKS.identity('identity', options.identity)
-  const { limiter, maxQueued = 1_000, clock = systemClock, random = Math.random } = options
-  const schedulers = new CallSchedulers(
-    (identity) => new CallScheduler({ identity, limiter, learned: undefined, maxQueued, maxPauseMs: 0, clock, random }),
-  )
-  return async function callWithinLimits(...call) {
-    const settings = resolveCallSettings(options, options.identity, call)
-    const signal = resolve(options.signal, call)
-    const dueMs = clock.now() + settings.maxWaitMs
-    return schedulers.get(settings.identity).run({ ...settings, signal, dueMs }, () => work(...call))
+  const { limiter, limits, concurrency, identity = '' } = options
+  if (limiter === undefined && limits === undefined && concurrency === undefined) {
+    throw new OptionError('limits', 'limits, limiter or concurrency', undefined)
+  }
+  const { clock = systemClock } = options
+  const schedulers = createSchedulers(options, false)
+  return async function callWithinLimits(this: This, ...call) {
+    const { maxWaitMs, signal, ...settings } = resolveCallSettings(options, identity, call)
+    const scheduled = { ...settings, route: '', signals: [signal], dueMs: clock.now() + maxWaitMs, repetitions: 0 }
+    const { result } = await schedulers.get(settings.resource).run(scheduled, () => Reflect.apply(work, this, call))
+    return result
   }
 }
 
-function createSchedulers(options: OutboundOptions, clock: Clock): CallSchedulers {
-  const { limiter, countedWithinMs = Number.POSITIVE_INFINITY, maxQueued = 1_000, random = Math.random } = options
-  const { maxPauseMs = 3_600_000 } = options
-  const { notes, keyPrefix = 'sluice' }: Partial<SharedLimits> = options.shared ?? {}
-  const store = options.shared?.store.open(LEARNED_ALGORITHMS)
-  const digest = createDigest(undefined)
-  return new CallSchedulers((identity) => {
-    // One tag for all keys of an identity: they are decided together.
-    const tag = digest([identity])
-    const toKey = (name: string, letter: string) => formatKey(keyPrefix, `outbound-${digest([name])}`, letter, tag)
-    const learned = new LearnedLimits({ store, notes, toKey, countedWithinMs, maxPauseMs, clock })
-    return new CallScheduler({ identity, limiter, learned, maxQueued, maxPauseMs, clock, random })
-  })
+function createSchedulers(
+  options: OutboundOptions | ThrottleOptions<never>,
+  readsAnswers: boolean,
+  maxPauseMs = MAX_PAUSE_MS,
+): Schedulers {
+  const { clock = systemClock, random = Math.random, maxQueued = 1_000, onWait }: QueueOptions<never> = options
+  const { concurrency = Number.POSITIVE_INFINITY } = options
+  const limiter = createOwnLimiter(options, clock)
+  const isLimited = limiter !== undefined || !readsAnswers
+  const shared = { limiter, isLimited, maxQueued, maxPauseMs, concurrency, clock, random, onWait }
+  return new Schedulers((resource) => new Scheduler({ resource, ...shared }))
 }
 
 /** @throws {TypeError} if the URL cannot be parsed */
@@ -119,21 +130,21 @@ function toRequest(input: RequestInfo | URL): Request | undefined {
   return typeof input === 'object' && 'method' in input ? input : undefined
 }
 
-function readAnswer(response: Response, nowMs: number): Answer {
-  const { headers } = response
-  const limits = readServerLimits(headers, nowMs)
-  return { isRefusal: isRefusal(response), retryAfterMs: readRetryAfter(headers, nowMs), limits }
+/** GitHub answers 403. A 503 that names no time is a failure of that call, and a 403 mostly means what it says. */
+function isLimitRefusal({ status, headers }: Response, { limits }: Pick<Answer, 'limits'>): boolean {
+  const hasTime = headers.has('Retry-After')
+  if (status === 403) return hasTime || limits.some(({ remaining }) => remaining === 0)
+  return status === 429 || (status === 503 && hasTime)
 }
 
-function isRefusal({ status }: Response): boolean {
-  return status === 429 || status === 503
-}
-
-/** A call can be made again if its method is idempotent, and its body can be read again. */
-function isReplayable(method: string, input: RequestInfo | URL, init: RequestInit | undefined): boolean {
-  if (!IDEMPOTENT.has(method)) return false
-  const body: unknown = init?.body ?? toRequest(input)?.body
-  if (body === undefined || body === null || typeof body === 'string' || ArrayBuffer.isView(body)) return true
+/** A call can be made again if its method allows that, and its body can be read again. */
+function canRepeat({ method, headers }: OutboundCall, retry: RetryOptions, init: RequestInit | undefined): boolean {
+  const { methods = IDEMPOTENT } = retry
+  const isAllowed = headers.has('Idempotency-Key') || methods.some((each) => each.toUpperCase() === method)
+  const body: unknown = init?.body
   // Streams and iterables can be read only once.
-  return [ArrayBuffer, Blob, FormData, URLSearchParams].some((type) => body instanceof type)
+  const isReadable = body === undefined || body === null || typeof body === 'string' || ArrayBuffer.isView(body)
+  return (
+    isAllowed && (isReadable || [ArrayBuffer, Blob, FormData, URLSearchParams].some((type) => body instanceof type))
+  )
 }

@@ -1,104 +1,87 @@
-/**
- * The pace of calls to a server that refuses without reporting limits. Calls are spaced evenly, which keeps to any
- * window; the pace grows while nothing is refused, and a refusal reduces it.
- */
+/** The limit of a server that reports none, as its refusals show it: it falls with each, and grows slowly after it. */
+import type { SentCall, SentCalls } from './sent-calls.ts'
+import { toWindow } from './window.ts'
 
-/** Maximum of calls under way at first. Four that are admitted make room for one more. */
-const FIRST_IN_FLIGHT = 5
-const MORE_IN_FLIGHT = 0.25
-/** A refusal leaves this share of a pace: a bad guess may be far off, a single refusal may mean little. */
-const MAX_REST = 0.8
-const MIN_REST = 0.5
-/** Shares of the refused pace that one step of growth adds, below it and well beyond it. */
-const INCREASE = 0.02
-const FAST_INCREASE = 0.1
-const WELL_BEYOND = 1.25
-/** A step of growth takes as many admitted calls as a pause would have held, and this many at least. */
-const MIN_STEP_CALLS = 10
-/** `Retry-After` is in whole seconds: shorter pauses are no measure of a window. */
-const MIN_PAUSE_MS = 1_000
-/** Calls sent before such a silence have no share in a refusal. */
-const SILENCE_MS = 1_000
-/** A pace is deleted when nothing was refused for this long, and for ten pauses. */
-const MAX_AGE_MS = 3_600_000
-const MAX_AGE_PAUSES = 10
+/** Without a time to wait, the limit is one of calls a second; few calls are counted over a longer time. */
+const SECOND_MS = 1_000
+const MIN_CALLS = 10
+const MAX_SPAN_MS = 20_000
+/** Share of the calls a second that the server admitted. */
+const SAFE_SHARE = 0.95
+const MIN_LIMIT = 0.01
+/** The limit grows by this share, then twice that and so on, whenever so many windows were used without a refusal. */
+const FIRST_STEP = 0.02
+const STEP_WINDOWS = 8
+const MIN_STEP_CALLS = 20
 
-/** The time from the first call after a pause to the end of the next pause. */
-interface Span {
-  readonly fromMs: number
-  admitted: number
-  /** Undefined until a call is refused. */
-  untilMs: number | undefined
+interface Refusal {
+  readonly call: SentCall
+  readonly pauseMs: number
+  /** The server has asked for the pause, and it is longer than the rounding of seconds. */
+  readonly isRequested: boolean
+  /** Others were sent before, and refused together with this one. */
+  readonly isRepeated: boolean
+  /** When the last pause was over. */
+  readonly resumedAtMs: number
 }
 
 export class Pace {
-  /** Calls in a millisecond; undefined while no bound is known. */
-  #perMs: number | undefined
-  /** The pace at which the server last refused, or twice that once it was exceeded. */
-  #refusedPerMs = 0
-  #pauseMs = MIN_PAUSE_MS
-  #refusedAtMs = 0
-  #sentAtMs = Number.NEGATIVE_INFINITY
-  #span: Span = { fromMs: Number.NEGATIVE_INFINITY, admitted: 0, untilMs: undefined }
-  /** The last calls came as fast as the pace allowed. */
-  #isUsed = false
-  #maxInFlight = FIRST_IN_FLIGHT
-  readonly #maxSpacingMs: number
+  readonly #sent: SentCalls
+  /** Infinite until a call was refused. */
+  #limit = Number.POSITIVE_INFINITY
+  #windowMs = SECOND_MS
+  #step = FIRST_STEP
+  #admitted = 0
 
-  constructor(maxSpacingMs: number) {
-    this.#maxSpacingMs = maxSpacingMs
+  constructor(sent: SentCalls) {
+    this.#sent = sent
   }
 
-  get maxInFlight(): number {
-    return Math.floor(this.#maxInFlight)
+  get #isWindow(): boolean {
+    return this.#windowMs > SECOND_MS
   }
 
-  /** @returns milliseconds after which the next call may go; 0 if it may go now */
-  waitMs(nowMs: number): number {
-    const lastsMs = Math.max(MAX_AGE_MS, MAX_AGE_PAUSES * this.#pauseMs)
-    if (nowMs - this.#refusedAtMs > lastsMs) this.#perMs = undefined
-    // The first call after a pause does not wait.
-    if (this.#perMs === undefined || this.#span.untilMs !== undefined) return 0
-    return Math.max(0, this.#sentAtMs + Math.min(1 / this.#perMs, this.#maxSpacingMs) - nowMs)
+  onAdmitted(cost: number): void {
+    this.#admitted += cost
+    if (this.#admitted < Math.max(MIN_STEP_CALLS, STEP_WINDOWS * this.#limit)) return
+    this.#limit += Math.max(this.#limit * this.#step, this.#isWindow ? 1 : 0)
+    this.#step = Math.min(1, 2 * this.#step)
+    this.#admitted = 0
   }
 
-  onSent(nowMs: number): void {
-    const silenceMs = nowMs - this.#sentAtMs
-    const spacingMs = this.#perMs === undefined ? 0 : 1 / this.#perMs
-    this.#isUsed = silenceMs < 2 * spacingMs
-    if (this.#span.untilMs !== undefined) this.#learn(this.#span, this.#span.untilMs)
-    if (this.#span.untilMs !== undefined || silenceMs > Math.max(SILENCE_MS, 2 * spacingMs)) {
-      this.#span = { fromMs: nowMs, admitted: 0, untilMs: undefined }
-    }
-    this.#sentAtMs = nowMs
+  onRefused(refusal: Refusal): void {
+    const limit = refusal.isRequested || this.#isWindow ? this.#findWindow(refusal) : this.#findRate(refusal)
+    this.#limit = refusal.isRepeated ? Math.min(this.#limit, limit) : limit
+    if (refusal.isRepeated) return
+    this.#step = FIRST_STEP
+    this.#admitted = 0
   }
 
-  onAdmitted(sentAtMs: number): void {
-    if (sentAtMs < this.#span.fromMs) return
-    this.#span.admitted++
-    this.#maxInFlight += MORE_IN_FLIGHT
-    if (this.#perMs === undefined || !this.#isUsed || this.#span.untilMs !== undefined) return
-    const share = this.#perMs > WELL_BEYOND * this.#refusedPerMs ? FAST_INCREASE : INCREASE
-    this.#perMs += (share * this.#refusedPerMs) / Math.max(MIN_STEP_CALLS, this.#refusedPerMs * this.#pauseMs)
-    if (this.#perMs > 2 * this.#refusedPerMs) this.#refusedPerMs = this.#perMs
+  /** When a call may start. Calls of a second go evenly, and of longer windows one by one. */
+  findStartMs(cost: number, nowMs: number): number {
+    const { last } = this.#sent
+    if (this.#limit === Number.POSITIVE_INFINITY || !last) return nowMs
+    const evenMs = last.atMs + Math.min(SECOND_MS, (this.#windowMs / this.#limit) * last.cost)
+    return this.#isWindow ? Math.max(evenMs, this.#sent.findRoomMs(this.#limit, this.#windowMs, cost, nowMs)) : evenMs
   }
 
-  /** @param pauseMs how long nothing will be sent */
-  onRefused(sentAtMs: number, pauseMs: number, nowMs: number): void {
-    if (sentAtMs < this.#span.fromMs) return
-    this.#refusedAtMs = nowMs
-    this.#pauseMs = Math.max(MIN_PAUSE_MS, pauseMs)
-    this.#span.untilMs = Math.max(this.#span.untilMs ?? 0, sentAtMs + this.#pauseMs)
-    this.#maxInFlight = FIRST_IN_FLIGHT
+  /** What was admitted, in the time from the first of these calls until the end of the pause. */
+  #findWindow({ call, pauseMs }: Refusal): number {
+    const admitted = [...this.#sent.listAdmitted(call.atMs - Math.max(pauseMs, this.#windowMs), call.atMs)]
+    const isLonger = !this.#isWindow || pauseMs > this.#windowMs
+    if (isLonger) this.#windowMs = toWindow(call.atMs + pauseMs - (admitted[0]?.atMs ?? call.atMs))
+    return Math.max(1, countUnits(admitted))
   }
 
-  /** A server's limit from one pause to the next is what it has admitted in that time. */
-  #learn({ fromMs, admitted }: Span, untilMs: number): void {
-    // A server that refuses all calls shows no limit.
-    if (admitted === 0) return
-    const measured = admitted / (untilMs - fromMs)
-    const before = this.#perMs ?? measured
-    this.#perMs = Math.min(before * MAX_REST, Math.max(before * MIN_REST, measured))
-    this.#refusedPerMs = this.#perMs / MAX_REST
+  #findRate({ call, resumedAtMs }: Refusal): number {
+    const calls = [...this.#sent.listAdmitted(call.atMs - MAX_SPAN_MS, call.atMs)]
+    const fewMs = Math.max(resumedAtMs, calls.at(-MIN_CALLS)?.atMs ?? call.atMs - MAX_SPAN_MS)
+    const fromMs = Math.min(call.atMs - SECOND_MS, fewMs)
+    const perS = (countUnits(calls.filter(({ atMs }) => atMs > fromMs)) * SECOND_MS) / (call.atMs - fromMs)
+    return Math.max(MIN_LIMIT, Math.min(perS, this.#limit) * SAFE_SHARE)
   }
+}
+
+function countUnits(calls: readonly SentCall[]): number {
+  return calls.reduce((sum, { cost }) => sum + cost, 0)
 }

@@ -1,8 +1,7 @@
 import fc from 'fast-check'
 import { expect } from 'vitest'
 import { outbound } from '../../src/outbound/outbound.ts'
-
-import { readRetryAfter, readServerLimits } from '../../src/outbound/server-limit.ts'
+import { readReport } from '../../src/outbound/read-limits.ts'
 import { VirtualClock } from '../support/virtual-clock.ts'
 import { fuzz } from './fuzz.ts'
 import { readFieldValue } from './strings.ts'
@@ -11,30 +10,46 @@ const NOW_MS = 1_795_000_000_000
 const value = readFieldValue(
   ...['"a"', 'b', ';', '; ', 'q=10', 'w=60', 'r=3', 't=5', 'qu="requests"', 'pk=:AQ==:', ', ', 'limit=', 'remaining='],
   ...['reset=', '10', '0', '-1', '1.5', '1795000060', '1795000060000', '10;w=1', '999999999999999', '()', '?1', '@1'],
-  ...['999999999999', 't=32054400', 'w=32054400', 'Fri, 31 Dec 9999 23:59:59 GMT', 'q=1', 'r=0'],
+  ...[
+    '999999999999',
+    't=32054400',
+    'w=32054400',
+    'Fri, 31 Dec 9999 23:59:59 GMT',
+    'q=1',
+    'r=0',
+    '32/40',
+    '6m0s',
+    '12ms',
+    '2.0',
+    '3, 3',
+    '2026-11-22T12:00:10Z',
+    'a=1',
+  ],
   ...['Sun, 22 Nov 2026 12:00:10 GMT', 'Sunday, ', 'Sun Nov 22 12:00:10 2026'],
 )
 const names = [
   ...['RateLimit', 'RateLimit-Policy', 'RateLimit-Limit', 'RateLimit-Remaining', 'RateLimit-Reset'],
-  ...['X-RateLimit-Limit', 'X-RateLimit-Remaining', 'X-RateLimit-Reset', 'Retry-After', 'Date'],
+  ...['X-RateLimit-Limit', 'X-RateLimit-Remaining', 'X-RateLimit-Reset', 'Retry-After', 'Date', 'retry-after-ms'],
+  ...['X-Rate-Limit-Remaining', 'X-RateLimit-Reset-After', 'X-RateLimit-Limit-Minute', 'X-RateLimit-Burst-Capacity'],
+  ...['x-ratelimit-limit-tokens', 'x-ratelimit-remaining-tokens', 'x-ratelimit-reset-tokens', 'X-RateLimit-Used'],
+  ...['X-Shopify-Shop-Api-Call-Limit', 'X-HubSpot-RateLimit-Max', 'X-HubSpot-RateLimit-Interval-Milliseconds'],
 ]
 const fields = fc.uniqueArray(fc.tuple(fc.constantFrom(...names), value), { selector: ([name]) => name, maxLength: 6 })
 
 fuzz(
-  'readServerLimits() and readRetryAfter() answer numbers within their bounds to any fields, or nothing',
+  'readReport() answers numbers within their bounds to any fields, or nothing',
   800,
   fc.property(fields, (fields) => {
     const headers = new Headers(fields.map(([name, text]): [string, string] => [name, text]))
-    const limits = readServerLimits(headers, NOW_MS)
+    const { limits, retryAfterMs = 1 } = readReport(headers, NOW_MS - 5_000, NOW_MS)
     expect(limits.length).toBeLessThanOrEqual(16)
-    expect(new Set(limits.map(({ name }) => name)).size).toBe(limits.length)
-    for (const { limit = 1, windowMs = 1, remaining = 0, resetMs = 0 } of limits) {
+    for (const { limit = 1, windowMs = 1, remaining = 0, resetMs = 0, refillPerS = 1 } of limits) {
       for (const number of [limit, windowMs, remaining, resetMs]) expect(Number.isSafeInteger(number)).toBe(true)
       expect(Math.min(limit, windowMs)).toBeGreaterThanOrEqual(1)
-      expect(Math.min(remaining, resetMs)).toBeGreaterThanOrEqual(0)
+      expect(remaining).toBeGreaterThanOrEqual(0)
+      expect(refillPerS).toBeGreaterThan(0)
     }
-    const retryAfterMs = readRetryAfter(headers, NOW_MS) ?? 0
-    expect(Number.isSafeInteger(retryAfterMs) && retryAfterMs >= 0).toBe(true)
+    expect(Number.isSafeInteger(retryAfterMs) && retryAfterMs > 0).toBe(true)
   }),
 )
 
@@ -69,7 +84,7 @@ fuzz(
         sentMs.push(clock.now())
         return new Response(null, answer && { status: answer.status, headers: answer.fields })
       }
-      const options = { clock, maxPauseMs: MAX_PAUSE_MS, retries: 0, maxWaitMs: Number.POSITIVE_INFINITY }
+      const options = { clock, maxPauseMs: MAX_PAUSE_MS, retry: { attempts: 1 }, maxWaitMs: Number.POSITIVE_INFINITY }
       const call = outbound(fetch as typeof globalThis.fetch, options)
       for (let count = 0; count <= answers.length; count++) await clock.finish(call('https://api.example/'))
       const gaps = sentMs.map((ms, index) => ms - (sentMs[index - 1] ?? NOW_MS))

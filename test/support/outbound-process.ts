@@ -12,6 +12,8 @@ export interface ProcessOptions {
   readonly calls: number
   /** Limits to keep; if left out, those that the API tells of. */
   readonly limits?: string
+  /** How often a call may be made. */
+  readonly attempts?: number
   /** How long a call may wait; without end if left out. */
   readonly maxWaitMs?: number
 }
@@ -20,21 +22,16 @@ export interface ProcessOptions {
 export type Outcome = number | OutboundErrorCode
 
 const options = JSON.parse(process.argv[2] ?? '') as ProcessOptions
-const { apiUrl, redisPort, prefix, calls, limits, maxWaitMs = Number.POSITIVE_INFINITY } = options
+const { apiUrl, redisPort, prefix, calls, limits, attempts = 1, maxWaitMs = Number.POSITIVE_INFINITY } = options
 
 const redis = await createClient({ socket: { host: '127.0.0.1', port: redisPort } }).connect()
 // A slow machine is no reason to count on one's own.
 const store = redisStore(redis, { timeoutMs: 60_000 })
 const call = outbound(fetch, {
   ...(limits !== undefined && { limiter: createLimiter({ store, limits, keyPrefix: prefix }) }),
-  identity: 'partner',
-  shared: {
-    store,
-    notes: { read: (key) => redis.get(key), write: (key, text, PX) => redis.set(key, text, { PX }) },
-    keyPrefix: prefix,
-  },
-  maxWaitMs: maxWaitMs,
-  retries: 0,
+  resource: () => 'partner',
+  maxWaitMs,
+  retry: { attempts },
 })
 
 // Its end may be too sudden for that.

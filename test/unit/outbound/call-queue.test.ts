@@ -6,11 +6,11 @@ interface Call {
   readonly id: string
   readonly priority: Priority
   readonly tenant: string
-  readonly repetitions?: number
+  readonly repetitions: number
 }
 
 function call(id: string, priority: Priority = 'default', tenant = ''): Call {
-  return { id, priority, tenant }
+  return { id, priority, tenant, repetitions: 0 }
 }
 
 function drain(queue: CallQueue<Call>): string {
@@ -23,7 +23,7 @@ function drain(queue: CallQueue<Call>): string {
 }
 
 test('a call that is removed leaves the turns of others alone', () => {
-  const queue = new CallQueue<Call>(10)
+  const queue = new CallQueue<Call>()
   const [a1, a2, b1] = [call('a1', 'default', 'a'), call('a2', 'default', 'a'), call('b1', 'default', 'b')]
   for (const one of [a1, a2, b1]) queue.add(one)
   expect(queue.remove(a1)).toBe(true)
@@ -33,7 +33,7 @@ test('a call that is removed leaves the turns of others alone', () => {
 })
 
 test('a call that is repeated comes before others of its tenant, not before other tenants', () => {
-  const queue = new CallQueue<Call>(10)
+  const queue = new CallQueue<Call>()
   for (const one of [call('b1', 'default', 'b'), call('a1', 'default', 'a'), call('a2', 'default', 'a')]) queue.add(one)
   const repeat = (id: string, repetitions: number) => ({ ...call(id, 'default', 'a'), repetitions })
   for (const one of [repeat('r1', 1), repeat('r2', 1), repeat('most', 2)]) queue.add(one)
@@ -41,15 +41,15 @@ test('a call that is repeated comes before others of its tenant, not before othe
   expect(drain(queue)).toBe('b1 most r1 r2 a1 a2 s0')
 })
 
-test('where too many wait, the latest of the least important gives way, of the tenant with the most', () => {
-  const queue = new CallQueue<Call>(4)
+test('the least important is the latest of the lowest priority, of the tenant with the most', () => {
+  const queue = new CallQueue<Call>()
+  expect(queue.findLeastImportant()).toBeUndefined()
   for (const id of ['a1', 'a2']) queue.add(call(id, 'sheddable', 'a'))
-  queue.add(call('b1', 'sheddable', 'b'))
-  expect(queue.add(call('d1'))).toBeUndefined()
-  expect(queue.add(call('c1', 'critical'))?.id).toBe('a2')
-  expect(queue.add(call('a3', 'sheddable', 'a'))?.id).toBe('a3')
-  expect(queue.add(call('d2'))?.id).toBe('b1')
-  expect(queue.add(call('d3'))?.id).toBe('a1')
-  expect(queue.add(call('d4'))?.id).toBe('d4')
-  expect(drain(queue)).toBe('c1 d1 d2 d3')
+  for (const one of [call('b1', 'sheddable', 'b'), call('c1', 'critical'), call('d1')]) queue.add(one)
+  const order: string[] = []
+  for (let least = queue.findLeastImportant(); least; least = queue.findLeastImportant()) {
+    order.push(least.id)
+    queue.remove(least)
+  }
+  expect(order).toEqual(['a2', 'b1', 'a1', 'd1', 'c1'])
 })

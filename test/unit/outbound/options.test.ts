@@ -1,18 +1,20 @@
 import { describe, expect, test } from 'vitest'
-import { memoryStore, OptionError } from '../../../src/index.ts'
+import { OptionError } from '../../../src/index.ts'
 import { outbound, throttle } from '../../../src/outbound.ts'
 
 const limiter = { take: async () => ({ granted: true, retryAfterMs: 0 }) }
-const notes = { read: async () => undefined, write: async () => {} }
-const store = memoryStore()
 
 describe.each([
   ['outbound()', (options: object) => outbound(fetch, options)],
-  ['throttle()', (options: object) => throttle(() => {}, { limiter, identity: 'a', ...options })],
+  ['throttle()', (options: object) => throttle(() => {}, { ...('limits' in options ? {} : { limiter }), ...options })],
 ])('%s refuses at once', (_, make) => {
   test.each([
     [{ limiter: {} }, 'limiter: expected what createLimiter() makes, got "object"'],
-    [{ identity: 7 }, 'identity: expected a string, got 7'],
+    [{ limits: 'many' }, 'limits'],
+    [{ limits: '1/1s', limiter }, 'limits: expected either limits or limiter'],
+    [{ concurrency: 0 }, 'concurrency: expected an integer from 1 to 1000000, got 0'],
+    [{ signal: 'stop' }, 'signal: expected an AbortSignal, got "string"'],
+    [{ onWait: 1 }, 'onWait: expected a function, got 1'],
     [{ cost: 0 }, 'cost: expected an integer from 1 to 1000000000, got 0'],
     [{ cost: 1.5 }, 'cost: expected an integer from 1 to 1000000000, got 1.5'],
     [{ priority: 'urgent' }, 'priority: expected "critical" or "default" or "sheddable", got "urgent"'],
@@ -32,13 +34,13 @@ describe.each([
 })
 
 test.each([
-  [{ retries: -1 }, 'retries: expected an integer from 0 to 100, got -1'],
-  [{ retries: 0.5 }, 'retries: expected an integer from 0 to 100, got 0.5'],
-  [{ countedWithinMs: -1 }, 'countedWithinMs: expected milliseconds from 0, got -1'],
+  [{ retry: { attempts: 0 } }, 'retry.attempts: expected an integer from 1 to 100, got 0'],
+  [{ retry: { methods: 'GET' } }, 'retry.methods: expected a list of methods, got "GET"'],
+  [{ retry: { isRefusal: true } }, 'retry.isRefusal: expected a function, got true'],
+  [{ retry: { retries: 2 } }, 'retry.retries: unknown option; expected one of methods, attempts, isRefusal'],
+  [{ resource: 7 }, 'resource: expected a string, got 7'],
+  [{ readLimits: 7 }, 'readLimits: expected a function, got 7'],
   [{ maxPauseMs: '1h' }, 'maxPauseMs: expected milliseconds from 0, got "1h"'],
-  [{ shared: { store: {}, notes } }, 'shared.store: expected what redisStore() makes, got "object"'],
-  [{ shared: { store, notes: {} } }, 'shared.notes: expected functions read and write, got "object"'],
-  [{ shared: { store, note: notes } }, 'shared.note: unknown option; expected one of store, notes, keyPrefix'],
 ])('outbound() refuses at once: %j', (options, message) => {
   expect(() => outbound(fetch, options as object)).toThrow(message)
 })
@@ -49,9 +51,8 @@ test('outbound() rejects a call whose terms or URL are not as expected', async (
   await expect(outbound(fetch)('no URL')).rejects.toThrow(TypeError)
 })
 
-test('throttle() rejects a call without an identity', async () => {
-  const options = { limiter } as unknown as Parameters<typeof throttle>[1]
-  expect(() => throttle(() => {}, options)).toThrow('identity: expected a string, got nothing')
+test('throttle() needs limits, and an identity if that is a function', async () => {
+  expect(() => throttle(() => {}, {})).toThrow('limits: expected limits, limiter or concurrency, got nothing')
   const call = throttle(() => {}, { limiter, identity: () => undefined as unknown as string })
-  await expect(call()).rejects.toThrow('identity: expected a string, got nothing')
+  await expect(call()).rejects.toThrow('resource: expected a string, got nothing')
 })

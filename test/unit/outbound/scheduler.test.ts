@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { createLimiter } from '../../../src/index.ts'
 import type { OutboundLimiter } from '../../../src/outbound/options.ts'
 import { OutboundError, throttle } from '../../../src/outbound.ts'
@@ -201,4 +201,51 @@ test('an error of the function is the call’s own', async () => {
   const limiter = { take: async () => ({ granted: true, retryAfterMs: 0 }) }
   const failing = throttle(() => Promise.reject(new Error('mine')), { limiter, identity: 'a' })
   await expect(failing()).rejects.toThrow('mine')
+})
+
+test('a function is called as a method of what it was called on', async () => {
+  const counter = {
+    count: 5,
+    read: throttle(
+      function (this: { readonly count: number }, more: number) {
+        return this.count + more
+      },
+      { limits: '10/1s' },
+    ),
+  }
+  expect(await counter.read(2)).toBe(7)
+})
+
+test('concurrency bounds the calls under way', async () => {
+  const clock = new VirtualClock()
+  let [current, highest] = [0, 0]
+  const work = async () => {
+    highest = Math.max(highest, ++current)
+    await clock.sleep(100)
+    current--
+  }
+  const call = throttle(work, { concurrency: 3, clock })
+  const startMs = clock.now()
+  await clock.finish(Promise.all(Array.from({ length: 10 }, () => call())))
+  expect([highest, clock.now() - startMs]).toEqual([3, 400])
+})
+
+test('onWait reports waits of a second or longer, and why', async () => {
+  const clock = new VirtualClock()
+  const waits: unknown[] = []
+  const call = throttle(() => {}, { limits: '1/5s', clock, onWait: (wait) => waits.push(wait) })
+  await clock.finish(Promise.all([call(), call(), call()]))
+  expect(waits).toEqual([
+    { resource: '', reason: 'limiter', waitMs: 5_000, waiting: 2 },
+    { resource: '', reason: 'limiter', waitMs: 5_000, waiting: 1 },
+  ])
+})
+
+test('a signal that many calls share has one listener', async () => {
+  const clock = new VirtualClock()
+  const { signal } = new AbortController()
+  const add = vi.spyOn(signal, 'addEventListener')
+  const call = throttle(() => {}, { limits: '10/1s', clock, signal })
+  await clock.finish(Promise.all(Array.from({ length: 30 }, () => call())))
+  expect(add).toHaveBeenCalledTimes(1)
 })

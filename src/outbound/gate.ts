@@ -1,0 +1,155 @@
+/**
+ * Decides when calls to a resource of a server may start, by what the server has answered: pauses that it asked for,
+ * limits that it reports, and the pace at which it refused.
+ */
+import { Pace } from './pace.ts'
+import type { Report } from './read-limits.ts'
+import { MIN_SHARED, ReportedLimit } from './reported-limit.ts'
+import { type SentCall, SentCalls } from './sent-calls.ts'
+
+/** Why calls wait: `start` is for an answer of a server of which nothing is known. */
+export type HoldReason = 'limiter' | 'start' | 'refusal' | 'report'
+
+export interface Hold {
+  /** By the clock; an answer may end it before. */
+  readonly untilMs: number
+  readonly reason: HoldReason
+}
+
+export interface GateOptions {
+  readonly maxPauseMs: number
+  readonly random: () => number
+  /** Nothing but a limiter holds calls up until the server refuses one. */
+  readonly isLimited: boolean
+}
+
+/** An unanswered call holds others up for this long: an answer may take minutes, or never come. */
+const PATIENCE_MS = 1_000
+/** Room that a call without a refusal makes for others while nothing is known of the server. */
+const GROWTH = 0.5
+/** Pauses of a server that asks for none: doubled by each refusal in a row. */
+const FIRST_PAUSE_MS = 1_000
+const MAX_GUESSED_PAUSE_MS = 60_000
+/** A pause is longer by up to a tenth, at random and within these bounds, so that clients do not return at once. */
+const JITTER_SHARE = 0.1
+const MIN_JITTER_MS = 50
+const MAX_JITTER_MS = 300
+/** The share of refused calls is that of about so many. */
+const SHARE_CALLS = 20
+/** Caution after a refusal falls by this share with each admitted call. */
+const CAUTION_DECAY = 0.01
+/** A server that reports more costs nothing. */
+const MAX_LIMITS = 16
+
+export class Gate {
+  readonly #options: GateOptions
+  readonly #sent = new SentCalls()
+  readonly #pace = new Pace(this.#sent)
+  /** In the order in which they were last reported. */
+  readonly #limits = new Map<string, ReportedLimit>()
+  /** Unanswered calls that hold others up, in the order in which they were sent. */
+  readonly #recent = new Set<SentCall>()
+  #maxRecent: number
+  #refusedShare = 0
+  /** Units that are counted on for each: others use what is reported at the same time. */
+  #caution = 1
+  #pausedUntilMs = 0
+  #refusalsInARow = 0
+
+  constructor(options: GateOptions) {
+    this.#options = options
+    this.#maxRecent = options.isLimited ? Number.POSITIVE_INFINITY : 1
+  }
+
+  get pausedUntilMs(): number {
+    return this.#pausedUntilMs
+  }
+
+  /** @returns undefined if a call may start now */
+  findHold(cost: number, nowMs: number): Hold | undefined {
+    this.#releaseOld(nowMs)
+    const [oldest] = this.#recent
+    const isFull = this.#recent.size >= Math.floor(this.#maxRecent)
+    const caution = this.#caution < MIN_SHARED ? 1 : this.#caution
+    const reported = [...this.#limits.values()].map((limit) => limit.findStartMs(cost, caution, nowMs))
+    const holds: Hold[] = [
+      { untilMs: this.#pausedUntilMs, reason: 'refusal' },
+      { untilMs: oldest && isFull ? oldest.atMs + PATIENCE_MS : 0, reason: 'start' },
+      { untilMs: Math.max(0, ...reported), reason: 'report' },
+      { untilMs: this.#pace.findStartMs(cost, nowMs), reason: 'refusal' },
+    ]
+    const last = holds.reduce((latest, hold) => (hold.untilMs > latest.untilMs ? hold : latest))
+    return last.untilMs > nowMs ? last : undefined
+  }
+
+  onSent(cost: number, nowMs: number): SentCall {
+    const call = this.#sent.add(cost, nowMs, this.#options.maxPauseMs)
+    this.#recent.add(call)
+    return call
+  }
+
+  /** @param answer undefined if the call failed, or if its answer is about something else */
+  onAnswered(call: SentCall, answer: (Report & { readonly isRefusal: boolean }) | undefined, nowMs: number): void {
+    this.#releaseOld(nowMs)
+    const wasRecent = this.#recent.delete(call)
+    call.isAnswered = true
+    if (!answer) return
+    this.#refusedShare += (Number(answer.isRefusal) - this.#refusedShare) / SHARE_CALLS
+    this.#update(answer, call, nowMs)
+    if (answer.isRefusal) this.#pause(call, answer, nowMs)
+    // Calls that were sent before a refusal tell nothing about the time after it.
+    else if (call.atMs >= this.#pausedUntilMs) {
+      if (wasRecent) this.#makeRoom()
+      this.#caution += (1 - this.#caution) * CAUTION_DECAY
+      this.#pace.onAdmitted(call.cost)
+    }
+  }
+
+  /** Calls that were not refused within a moment are as good as admitted: servers refuse at once. */
+  #releaseOld(nowMs: number): void {
+    for (const call of this.#recent) {
+      if (call.atMs + PATIENCE_MS > nowMs) return
+      this.#recent.delete(call)
+      if (call.atMs >= this.#pausedUntilMs) this.#makeRoom()
+    }
+  }
+
+  #makeRoom(): void {
+    this.#refusalsInARow = 0
+    // After a refusal, the pace bounds the calls, or what the server reports.
+    this.#maxRecent = this.#pausedUntilMs > 0 ? Number.POSITIVE_INFINITY : this.#maxRecent + GROWTH
+  }
+
+  #update({ limits }: Report, call: SentCall, nowMs: number): void {
+    for (const report of limits) {
+      const id = report.name ?? String(report.limit)
+      const limit = this.#limits.get(id) ?? new ReportedLimit(this.#sent, this.#options.maxPauseMs)
+      limit.update(report, call, nowMs)
+      this.#limits.delete(id)
+      this.#limits.set(id, limit)
+    }
+    for (const [id, limit] of this.#limits) {
+      if (limit.isOld(nowMs) || this.#limits.size > MAX_LIMITS) this.#limits.delete(id)
+    }
+  }
+
+  #pause(call: SentCall, { limits, retryAfterMs = 0 }: Report, nowMs: number): void {
+    const { random, maxPauseMs } = this.#options
+    const isRepeated = call.atMs < this.#pausedUntilMs
+    call.isRefused = true
+    if (!isRepeated) this.#refusalsInARow++
+    const usedUp = limits.filter(({ remaining }) => remaining === 0)
+    const requestedMs = Math.max(0, retryAfterMs, ...usedUp.map(({ resetMs = 0 }) => resetMs))
+    const guessedMs = Math.min(MAX_GUESSED_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (this.#refusalsInARow - 1))
+    const pauseMs = Math.min(requestedMs || guessedMs, maxPauseMs)
+    const isExplained = usedUp.some(({ resetMs, refillPerS, windowMs }) => resetMs || refillPerS || windowMs)
+    if (!isExplained) {
+      const isRequested = requestedMs > FIRST_PAUSE_MS
+      this.#pace.onRefused({ call, pauseMs, isRequested, isRepeated, resumedAtMs: this.#pausedUntilMs })
+    } else if (!isRepeated) this.#caution *= 1 + this.#refusedShare
+    if (isRepeated && nowMs + requestedMs <= this.#pausedUntilMs) return
+    const jitterMs = random() * Math.min(MAX_JITTER_MS, Math.max(MIN_JITTER_MS, pauseMs * JITTER_SHARE))
+    this.#pausedUntilMs = Math.max(this.#pausedUntilMs, nowMs + pauseMs + jitterMs)
+    this.#maxRecent = 1
+  }
+}

@@ -1,0 +1,317 @@
+/**
+ * Reads what servers report of their limits, and how they refuse. Every format is a row of a table; a header that cannot
+ * be read counts as missing.
+ */
+import { type Parameters, parseDictionary, parseList, Token } from 'structured-headers'
+
+/** A limit as a server reports it. */
+export interface ServerLimit {
+  /** Tells limits of the same number apart. Default: a limit is known by its number. */
+  readonly name?: string | undefined
+  /** What is counted instead of calls, such as tokens: the first report shows how many a call takes. */
+  readonly unit?: string | undefined
+  /** Units in a window, or a bucket's capacity: an integer from 1. */
+  readonly limit?: number | undefined
+  readonly windowMs?: number | undefined
+  /** Units left, an integer from 0. */
+  readonly remaining?: number | undefined
+  /** Milliseconds from now until more than `remaining` can be used. */
+  readonly resetMs?: number | undefined
+  /** Units that come back each second, if it is a bucket rather than a window. */
+  readonly refillPerS?: number | undefined
+}
+
+/** What a response says about limits. */
+export interface Report {
+  readonly limits: readonly ServerLimit[]
+  /** The server's own name for what the limits are of. */
+  readonly resource: string | undefined
+  /** How long the server asks to wait; undefined if it does not, or if that is over. */
+  readonly retryAfterMs: number | undefined
+}
+
+/** A response, its times, and what is read of its headers. */
+interface Source {
+  get(header: string): string | undefined
+  /** Milliseconds since the call was counted. */
+  readonly ageMs: number
+  /** Milliseconds from the count on, of a duration, a number of seconds, a date or an epoch. */
+  readTime(text: string | undefined): number | undefined
+}
+
+/** A server that reports thousands costs nothing. */
+const MAX_LIMITS = 16
+/** Longer headers are not read. */
+const MAX_CHARACTERS = 4_000
+/** No window is this long (31 years), and no timestamp is this early (2001). */
+const MIN_EPOCH_S = 1e9
+const MIN_EPOCH_MS = 1e12
+/** A call is counted this soon after it was sent, as a rule: durations are from then on, not from a late answer on. */
+const MAX_TRIP_MS = 250
+
+const SECOND_MS = 1_000
+const DAY_MS = 86_400_000
+const WINDOWS_MS = { Second: SECOND_MS, Minute: 60_000, Hour: 3_600_000, Day: DAY_MS }
+
+/** GitHub, Discord and GitLab name what their limits are of. */
+const RESOURCE_HEADERS = ['X-RateLimit-Resource', 'X-RateLimit-Bucket', 'RateLimit-Name']
+
+/** Reads limits that each have a header for each of their values. */
+type Reader = (source: Source) => readonly (ServerLimit | undefined)[]
+
+const READERS: readonly Reader[] = [
+  // draft-ietf-httpapi-ratelimit-headers, versions 8 and later, then 6 and 7, with the names that came before and after.
+  readDraft,
+  (source) => readTriple(source, 'RateLimit'),
+  (source) => readTriple(source, 'X-RateLimit'),
+  // Okta, X
+  (source) => readTriple(source, 'X-Rate-Limit'),
+  // Kong
+  (source) =>
+    Object.entries(WINDOWS_MS).map(([window, windowMs]) => {
+      const [limit, remaining] = ['Limit', 'Remaining'].map((field) => source.get(`X-RateLimit-${field}-${window}`))
+      return toLimit({ limit, remaining, windowMs })
+    }),
+  // OpenAI
+  (source) =>
+    ['requests', 'tokens'].map((unit) => {
+      const [limit, remaining, reset] = ['limit', 'remaining', 'reset'].map((field) =>
+        source.get(`x-ratelimit-${field}-${unit}`),
+      )
+      return toBucket({
+        name: unit,
+        unit: unit === 'requests' ? undefined : unit,
+        limit,
+        remaining,
+        fullMs: source.readTime(reset),
+      })
+    }),
+  // Anthropic
+  (source) =>
+    ['requests', 'tokens', 'input-tokens', 'output-tokens'].map((unit) => {
+      const [limit, remaining, reset] = ['limit', 'remaining', 'reset'].map((field) =>
+        source.get(`anthropic-ratelimit-${unit}-${field}`),
+      )
+      return toBucket({
+        name: unit,
+        unit: unit === 'requests' ? undefined : unit,
+        limit,
+        remaining,
+        fullMs: source.readTime(reset),
+      })
+    }),
+  // Shopify's REST API: used units of a bucket that leaks all of it in 20 seconds.
+  (source) => {
+    const [, used, limit] = /^(\d{1,9})\/(\d{1,9})$/.exec(source.get('X-Shopify-Shop-Api-Call-Limit') ?? '') ?? []
+    const remaining = String(Math.max(0, Number(limit) - Number(used)))
+    return [toLimit({ limit, remaining, refillPerS: Number(limit) / 20 })]
+  },
+  // Spring Cloud Gateway
+  (source) => {
+    const [limit, remaining, rate] = ['Burst-Capacity', 'Remaining', 'Replenish-Rate'].map((field) =>
+      source.get(`X-RateLimit-${field}`),
+    )
+    return [limit === undefined ? undefined : toLimit({ limit, remaining, refillPerS: readNumber(rate) })]
+  },
+  // HubSpot
+  (source) => {
+    const [limit, remaining, windowMs, daily, dailyRemaining] = [
+      ...['Max', 'Remaining', 'Interval-Milliseconds', 'Daily', 'Daily-Remaining'],
+    ].map((field) => source.get(`X-HubSpot-RateLimit-${field}`))
+    return [
+      toLimit({ limit, remaining, windowMs: readNumber(windowMs) }),
+      toLimit({ limit: daily, remaining: dailyRemaining, windowMs: DAY_MS }),
+    ]
+  },
+]
+
+/** @param sentAtMs when the call was sent @param nowMs when its answer came, by the same clock */
+export function readReport(headers: Headers, sentAtMs: number, nowMs: number): Report {
+  const get = (header: string) => {
+    const text = headers.get(header)?.trim()
+    return text && text.length <= MAX_CHARACTERS ? text : undefined
+  }
+  // Timestamps are of the server's clock, its `Date`. That is cut to whole seconds, so no wait is too short.
+  const serverMs = readDate(get('Date')) ?? nowMs
+  const ageMs = Math.max(0, nowMs - sentAtMs - MAX_TRIP_MS)
+  const source: Source = {
+    get,
+    ageMs,
+    readTime(text) {
+      const atMs = readEpoch(text) ?? readDate(text)
+      return readDuration(text) ?? (atMs === undefined ? undefined : atMs - serverMs + ageMs)
+    },
+  }
+  const resource = RESOURCE_HEADERS.map(get).find((name) => name !== undefined)
+  return {
+    limits: mergeLimits(READERS.flatMap((read) => read(source))),
+    resource,
+    retryAfterMs: readRetryAfter(source),
+  }
+}
+
+/** One limit may be reported in several formats at once. */
+function mergeLimits(reports: readonly (ServerLimit | undefined)[]): ServerLimit[] {
+  const limits: ServerLimit[] = []
+  for (const report of reports) {
+    if (!report) continue
+    const at = limits.findIndex((known) => isSameLimit(known, report))
+    if (at < 0) limits.push(report)
+    else
+      limits[at] = {
+        ...limits[at],
+        ...Object.fromEntries(Object.entries(report).filter(([, value]) => value !== undefined)),
+      }
+  }
+  return limits.slice(0, MAX_LIMITS)
+}
+
+/** A window may be left out in one of the formats. */
+function isSameLimit(known: ServerLimit, { name, limit, windowMs, resetMs = 0 }: ServerLimit): boolean {
+  if (known.name !== undefined && name !== undefined) return known.name === name
+  if (known.limit !== limit) return false
+  return (
+    known.windowMs === undefined || (windowMs === undefined ? known.windowMs >= resetMs : known.windowMs === windowMs)
+  )
+}
+
+/** The later of what can be read: proxies add a header of their own. */
+function readRetryAfter(source: Source): number | undefined {
+  const field = source.get('Retry-After')
+  const texts = readDate(field) === undefined ? (field?.split(',') ?? []) : [field]
+  const ms = readNumber(source.get('retry-after-ms')) ?? 0
+  const times = [...texts, source.get('X-Retry-In'), source.get('X-RateLimit-Reset-After')].map(
+    (text) => readReset(source, text?.trim()) ?? 0,
+  )
+  return Math.ceil(Math.max(ms, ...times)) || undefined
+}
+
+/** Drafts 6 to 11 and their successor. */
+function readDraft(source: Source): ServerLimit[] {
+  const limits = new Map<string, ServerLimit>()
+  const isRequests = ([, parameters]: Member) => (parameters.get('qu') ?? 'requests').toString() === 'requests'
+  const policies = parseField(source.get('RateLimit-Policy'), parseList) ?? []
+  for (const [item, parameters] of policies.filter(isRequests)) {
+    // Before draft 8, the item is the limit.
+    const limit = toCount(parameters.get('q') ?? item)
+    const windowMs = toMs(parameters.get('w')) || undefined
+    const name = readName(item) ?? `${limit}/${windowMs}`
+    if (limit && (windowMs || parameters.has('q'))) limits.set(name, { name: readName(item), limit, windowMs })
+  }
+  const others = new Set(policies.filter((policy) => !isRequests(policy)).map(([item]) => readName(item)))
+  for (const [item, parameters] of parseField(source.get('RateLimit'), parseList) ?? []) {
+    const name = readName(item)
+    const remaining = toCount(parameters.get('a') ?? parameters.get('r'))
+    if (name === undefined || remaining === undefined || others.has(name)) continue
+    const time = parameters.get('w') ?? parameters.get('t')
+    const resetMs = toMs(time) === undefined ? undefined : readReset(source, String(time))
+    limits.set(name, { ...limits.get(name), name, remaining, resetMs })
+  }
+  const state = parseField(source.get('RateLimit'), parseDictionary)
+  const [limit, remaining, reset] = ['limit', 'remaining', 'reset'].map((key) => state?.get(key)?.[0])
+  if (toCount(limit) !== undefined && toCount(remaining) !== undefined) {
+    const resetMs = toMs(reset) === undefined ? undefined : readReset(source, String(reset))
+    return [...limits.values(), { limit: toCount(limit) || undefined, remaining: toCount(remaining), resetMs }]
+  }
+  return [...limits.values()]
+}
+
+/** Three headers: `-Limit`, `-Remaining`, `-Reset`, where more limits and their windows may follow the first. */
+function readTriple(source: Source, prefix: string): (ServerLimit | undefined)[] {
+  const [text, remaining, used] = ['Limit', 'Remaining', 'Used'].map((field) => source.get(`${prefix}-${field}`))
+  const resetMs = readReset(source, source.get(`${prefix}-Reset-After`) ?? source.get(`${prefix}-Reset`))
+  // Reddit leaves the limit out.
+  const sum = used === undefined ? undefined : Math.round(Number(used) + Number(remaining))
+  const state = toLimit({ limit: text ?? (sum ? String(sum) : undefined), remaining, resetMs })
+  const policies = parseField(text, parseList)?.slice(1) ?? []
+  const windows = policies.map(([item, parameters]) =>
+    toLimit({ limit: String(item), remaining: undefined, windowMs: toMs(parameters.get('w')) }),
+  )
+  // A bucket of Spring has one of these headers, too.
+  return text === undefined && resetMs === undefined ? [] : [...windows, state]
+}
+
+/** @returns milliseconds from now; less than 0 if that was while the answer took its time */
+function readReset(source: Source, text: string | undefined): number | undefined {
+  const ms = source.readTime(text)
+  return ms === undefined ? undefined : Math.ceil(ms - source.ageMs)
+}
+
+interface Texts extends Pick<ServerLimit, 'name' | 'unit' | 'windowMs' | 'resetMs' | 'refillPerS'> {
+  readonly limit: string | undefined
+  readonly remaining: string | undefined
+}
+
+function toLimit({ limit, remaining, ...others }: Texts): ServerLimit | undefined {
+  const [units, left] = [limit, remaining].map((text) => toCount(readNumber(text)))
+  if (units === undefined && left === undefined) return undefined
+  return { ...others, limit: units || undefined, remaining: left }
+}
+
+/** The units that are missing come back evenly until it is full. */
+function toBucket({ fullMs, ...texts }: Texts & { readonly fullMs: number | undefined }): ServerLimit | undefined {
+  const limit = toLimit(texts)
+  if (!limit?.limit || limit.remaining === undefined || fullMs === undefined) return limit
+  const missing = limit.limit - limit.remaining
+  return missing > 0 && fullMs > 0 ? { ...limit, refillPerS: (missing / fullMs) * SECOND_MS } : limit
+}
+
+type Member = readonly [unknown, Parameters]
+
+function parseField<T>(field: string | undefined, parse: (text: string) => T): T | undefined {
+  try {
+    return field === undefined ? undefined : parse(field)
+  } catch {
+    // In another format, or invalid: a header that does not parse is ignored as a whole (RFC 9651, §4.2).
+    return undefined
+  }
+}
+
+/** A name is a string; tokens are accepted too, because some servers send them. */
+function readName(item: unknown): string | undefined {
+  if (typeof item === 'string') return item
+  return item instanceof Token ? item.toString() : undefined
+}
+
+/** The number at the beginning of a header. */
+function readNumber(text: string | undefined): number | undefined {
+  const number = /^\d{1,15}(?:\.\d{1,9})?(?![\w.])/.exec(text ?? '')?.[0]
+  return number === undefined ? undefined : Number(number)
+}
+
+function toCount(value: unknown): number | undefined {
+  return typeof value === 'number' && value >= 0 ? Math.floor(value) : undefined
+}
+
+function toMs(value: unknown): number | undefined {
+  return typeof value === 'number' && value >= 0 && value < MIN_EPOCH_S ? Math.ceil(value * SECOND_MS) : undefined
+}
+
+const UNITS_MS: Readonly<Record<string, number>> = { ms: 1, s: SECOND_MS, m: 60_000, h: 3_600_000, d: DAY_MS }
+
+/** Seconds, or a duration as Go writes it: `1m30.5s`. */
+function readDuration(text: string | undefined): number | undefined {
+  if (text === undefined || text === '') return undefined
+  if (/^\d{1,12}(?:\.\d{1,9})?$/.test(text)) return toMs(Number(text))
+  if (!/^(?:\d{1,9}(?:\.\d{1,9})?(?:ms|s|m|h|d))+$/.test(text)) return undefined
+  const parts = [...text.matchAll(/([\d.]+)([a-z]+)/g)]
+  return parts.reduce((sum, [, number, unit = '']) => sum + Number(number) * (UNITS_MS[unit] ?? 0), 0)
+}
+
+/** A time since 1970, in seconds or milliseconds. */
+function readEpoch(text: string | undefined): number | undefined {
+  if (!/^\d{1,15}(?:\.\d{1,9})?$/.test(text ?? '')) return undefined
+  const number = Number(text)
+  return number * (number < MIN_EPOCH_MS ? SECOND_MS : 1)
+}
+
+/** The three forms of an HTTP date begin with a day's name (RFC 9110, §5.6.7); RFC 3339 begins with the year. */
+const HTTP_DATE = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? /
+const RFC_3339 = /^\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d)$/
+
+function readDate(text: string | undefined): number | undefined {
+  if (text === undefined || !(HTTP_DATE.test(text) || RFC_3339.test(text))) return undefined
+  // The oldest form, of asctime(), has no zone, but means UTC.
+  const ms = Date.parse(text.endsWith('GMT') || RFC_3339.test(text) ? text : `${text} GMT`)
+  return Number.isNaN(ms) ? undefined : ms
+}
