@@ -85,7 +85,7 @@ const EVENTS: Readonly<Record<LogEvent, string>> = {
   shadow_blocked: 'shadow mode would have blocked',
   upstream_timeout: 'your API was too slow',
   upstream_unreachable: 'your API failed',
-  unknown_address: 'middleware: [no address](middleware.md#addresses) is known, so callers share one',
+  unknown_address: '[no address](middleware.md#addresses) is known, or a proxy sends none, so callers share one',
   jwks_unavailable: 'the issuer’s keys could not be fetched',
   rules_active: '[rules](rules.md) took effect',
   rules_invalid: 'rules are unusable; the former stay',
