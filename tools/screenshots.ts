@@ -90,7 +90,7 @@ async function show(view: string, hash: string, kind: string, options: BrowserCo
     const isShown = page.waitForResponse(/periods=120/)
     await page.getByLabel('Period').selectOption('Last 2 hours')
     await isShown
-    await page.getByRole('img', { name: 'Requests by minute' }).waitFor()
+    await page.getByRole('region', { name: 'Requests by minute' }).waitFor()
   }
   if (view === 'rules') await page.getByText('Valid;').waitFor()
   await page.screenshot({ path: join(FOLDER, `${view}-${kind}.png`), animations: 'disabled' })

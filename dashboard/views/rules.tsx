@@ -39,8 +39,8 @@ export function RulesView() {
 function describeVersion({ version, id, isolate }: RulesNow): string {
   if (version === 0) return 'No rules; the deployed configuration is active.'
   if (isolate.version === version && isolate.id === id) return `Version ${version} is active.`
-  const state = isolate.version === 0 ? 'has no rules yet' : `still uses ${isolate.version}`
-  return `Latest version ${version}; this isolate ${state}.`
+  const before = isolate.version === 0 ? 'the deployed configuration' : `version ${isolate.version}`
+  return `Version ${version} is being activated; ${before} is active.`
 }
 
 /** An ended one is dropped by the next edit. */
