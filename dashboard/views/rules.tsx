@@ -1,3 +1,4 @@
+/** Runtime rules, policies and versions. */
 import { useState } from 'preact/hooks'
 import type { Section } from '../../src/gateway/rules/edit-rules.ts'
 import { formatBlock, formatOverride } from '../../src/gateway/rules/format-rules.ts'
@@ -6,8 +7,8 @@ import type { Edited, Entry, Revision, RulesNow } from '../answers.ts'
 import { Editor } from '../parts/editor.tsx'
 import { Plain } from '../parts/plain.tsx'
 import { Table } from '../parts/table.tsx'
-import { useAction } from '../parts/use-action.tsx'
-import { useConfirm } from '../parts/use-confirm.tsx'
+import { type Action, useAction } from '../parts/use-action.tsx'
+import { Field, readField, useConfirm } from '../parts/use-confirm.tsx'
 import { usePolled } from '../parts/use-polled.ts'
 import { formatMoment } from '../words.ts'
 
@@ -68,7 +69,7 @@ function Entries({ now: { rules }, onDone }: { now: RulesNow; onDone: () => void
   return (
     <section aria-labelledby="entries">
       <h2 id="entries">Runtime rules</h2>
-      {rows.length === 0 && <p class="quiet">No rules. Add one on a caller’s page.</p>}
+      {rows.length === 0 && <p class="quiet">No rules. Add one here, or about one caller on its page.</p>}
       {rows.length > 0 && (
         <Table
           label="Runtime rules"
@@ -96,8 +97,62 @@ function Entries({ now: { rules }, onDone }: { now: RulesNow; onDone: () => void
           ]}
         />
       )}
+      <AddRule action={action} onDone={onDone} />
       {action.element}
     </section>
+  )
+}
+
+/** Rules that are about no single caller, by what they do and whom they are about. */
+const ADDED = {
+  'block cidr': { title: 'Block a network, such as 203.0.113.0/24', path: '/block' },
+  'block country': { title: 'Block a country, such as NL', path: '/block' },
+  'block asn': { title: 'Block a network operator by ASN, such as 64500', path: '/block' },
+  'allow cidr': { title: 'Allow a network, such as 203.0.113.0/24', path: '/allow' },
+} as const
+
+function AddRule({ action, onDone }: { action: Action; onDone: () => void }) {
+  const confirm = useConfirm()
+  const submit = (event: SubmitEvent) => {
+    event.preventDefault()
+    const element = event.currentTarget as HTMLFormElement
+    const form = new FormData(element)
+    const [does = '', kind = ''] = readField(form, 'rule').split(' ')
+    const [value, reason, lasts] = ['value', 'reason', 'for'].map((name) => readField(form, name))
+    const { path } = ADDED[`${does} ${kind}` as keyof typeof ADDED]
+    const target = { [kind]: kind === 'asn' ? Number(value?.replace(/^AS/i, '')) : value }
+    confirm.ask({
+      title: `${does === 'block' ? 'Block' : 'Allow'} ${kind === 'cidr' ? value : `${kind} ${value}`}?`,
+      consequence: `Requests from there are ${does === 'block' ? 'refused with 403' : 'counted, and never refused'} everywhere within seconds${lasts ? `, for ${lasts}` : ''}.`,
+      action: does === 'block' ? 'Block' : 'Allow',
+      isDangerous: does === 'block',
+      run: async () => {
+        const body = { target, ...(reason && { reason }), ...(lasts && { for: lasts }) }
+        if (await action.run(path, body, ({ version }: Edited) => `Added (version ${version}).`)) element.reset()
+        onDone()
+      },
+    })
+  }
+  return (
+    <>
+      <form class="row" onSubmit={submit}>
+        <label>
+          New rule
+          <select name="rule">
+            {Object.entries(ADDED).map(([name, { title }]) => (
+              <option key={name} value={name}>
+                {title}
+              </option>
+            ))}
+          </select>
+        </label>
+        <Field name="value" label="Network, country or ASN" required />
+        <Field name="reason" label="Reason (optional)" maxLength={200} />
+        <Field name="for" label="Duration, such as 1h" />
+        <button type="submit">Add</button>
+      </form>
+      {confirm.element}
+    </>
   )
 }
 
@@ -154,11 +209,13 @@ function Versions({ versions, onDone }: { versions: readonly Revision[]; onDone:
                 <Plain
                   aria-label={`Roll back to version ${version}`}
                   onClick={() =>
-                    confirm.ask(
-                      `Roll back ${SECTION_NAMES[section]} to version ${version}? It applies everywhere within seconds.`,
-                      'Roll back',
-                      () => goBack(version),
-                    )
+                    confirm.ask({
+                      title: `Roll back ${SECTION_NAMES[section]} to version ${version}?`,
+                      consequence: 'It applies everywhere within seconds.',
+                      action: 'Roll back',
+                      isDangerous: true,
+                      run: () => goBack(version),
+                    })
                   }
                 >
                   Roll back
