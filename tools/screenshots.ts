@@ -93,7 +93,7 @@ async function show(view: string, hash: string, kind: string, options: BrowserCo
     await page.getByRole('region', { name: 'Requests by minute' }).waitFor()
   }
   if (view === 'rules') await page.getByText('Valid;').waitFor()
-  await page.screenshot({ path: join(FOLDER, `${view}-${kind}.png`), animations: 'disabled' })
+  await page.screenshot({ path: join(FOLDER, `${view}-${kind}.png`), fullPage: true, animations: 'disabled' })
   await context.close()
 }
 

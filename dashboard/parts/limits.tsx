@@ -1,3 +1,4 @@
+/** What a caller has used of each limit. */
 import type { CallerUsage } from '../answers.ts'
 import { formatCount, formatMoment, formatSpan } from '../words.ts'
 import { Table } from './table.tsx'
@@ -56,8 +57,9 @@ export function Limits({ limits }: Pick<CallerUsage, 'limits'>) {
   )
 }
 
-function formatName({ name, route }: Pick<Limit, 'name' | 'route'>): string {
-  return route === null ? name : `${name} ${route}`
+/** Several plans of a policy have a row each. */
+function formatName({ name, route, plan }: Pick<Limit, 'name' | 'route' | 'plan'>): string {
+  return [name, route, plan === null ? null : `on ${plan}`].filter((part) => part !== null).join(' ')
 }
 
 function formatReset({ limit, used, resetMs, retryAfterMs }: Limit): string {

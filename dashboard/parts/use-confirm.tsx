@@ -1,6 +1,6 @@
 /** A dialog before an action that is not undone by a click: it names whom it is about, and what follows. */
 import type { ComponentChildren } from 'preact'
-import { useRef, useState } from 'preact/hooks'
+import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 
 export interface Question {
   /** What is done to whom. */
@@ -21,19 +21,21 @@ export function useConfirm(): { readonly ask: Confirm; readonly element: Compone
   const dialog = useRef<HTMLDialogElement>(null)
   const cancel = useRef<HTMLButtonElement>(null)
   const [question, setQuestion] = useState<Question & { readonly number: number }>()
-  const ask = (next: Question) => {
-    setQuestion((before) => ({ ...next, number: (before?.number ?? 0) + 1 }))
+  const ask = (next: Question) => setQuestion((before) => ({ ...next, number: (before?.number ?? 0) + 1 }))
+  useLayoutEffect(() => {
+    if (!question) return
     dialog.current?.showModal()
     // A key that is pressed once too often does no harm here.
-    cancel.current?.focus()
-  }
+    const harmless = question.content ? dialog : cancel
+    harmless.current?.focus()
+  }, [question?.number])
   const submit = (event: SubmitEvent) => {
     event.preventDefault()
     dialog.current?.close()
     question?.run(new FormData(event.currentTarget as HTMLFormElement))
   }
   const element = (
-    <dialog ref={dialog} aria-labelledby="question">
+    <dialog ref={dialog} tabIndex={-1} aria-labelledby="question">
       <form key={question?.number} onSubmit={submit}>
         <h2 id="question">{question?.title}</h2>
         <p>{question?.consequence}</p>

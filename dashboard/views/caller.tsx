@@ -203,9 +203,9 @@ function Found({ caller, name, target, refusedBy }: FoundProps) {
   )
 }
 
-/** Whether a limit refuses its next request. */
+/** Whether a limit surely refuses its next request: which plan it is on is not known. */
 function isLimited(limits: CallerUsage['limits']): boolean {
-  return limits.some(({ retryAfterMs, unlimited }) => retryAfterMs > 0 && !unlimited)
+  return limits.some(({ retryAfterMs, unlimited, plan }) => retryAfterMs > 0 && !unlimited && plan === null)
 }
 
 /** Requests that rules about a digest alone apply to. */
@@ -231,10 +231,11 @@ function Scope({ countedBy, shared }: { countedBy: readonly ActivePolicy[]; shar
 function describeState({ nowMs, blocked }: CallerUsage, limits: CallerUsage['limits']): string {
   const waits = limits
     .filter(({ retryAfterMs, unlimited }) => retryAfterMs > 0 && !unlimited)
-    .toSorted((a, b) => b.retryAfterMs - a.retryAfterMs)
+    // Those of a plan last: whether it is on that plan is not known.
+    .toSorted((a, b) => Number(a.plan !== null) - Number(b.plan !== null) || b.retryAfterMs - a.retryAfterMs)
   const [longest] = waits
   const limited = longest
-    ? `Limited by ${longest.policy} (${describeLimit(longest.policy, longest)}) until ${formatMoment(nowMs + longest.retryAfterMs)}.`
+    ? `${longest.plan === null ? 'Limited' : `If on plan ${longest.plan}, limited`} by ${longest.policy} (${describeLimit(longest.policy, longest)}) until ${formatMoment(nowMs + longest.retryAfterMs)}.`
     : 'Within all limits.'
   return `${limited} ${blocked ? describeBlock(blocked) : 'Not blocked.'}`
 }

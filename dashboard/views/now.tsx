@@ -113,9 +113,8 @@ function Requests({ counted }: { counted: Counted }) {
     <section aria-labelledby="counted">
       <h2 id="counted">Refusals by policy</h2>
       <dl class="figures">
-        <Figure name="Refused" value={formatCount(refused)} faults={refused} />
+        <Figure name="Refused" value={formatCount(refused)} />
         <Figure name="Admitted" value={formatCount(admitted)} />
-        <Figure name="Refused share" value={formatShare(refused, sumTotal(total.requests))} />
       </dl>
       <Plot
         label={`Requests by ${resolution}: ${formatCount(admitted)} admitted and ${formatCount(refused)} refused`}

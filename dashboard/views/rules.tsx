@@ -3,14 +3,14 @@ import { useState } from 'preact/hooks'
 import type { Section } from '../../src/gateway/rules/edit-rules.ts'
 import { formatBlock, formatOverride } from '../../src/gateway/rules/format-rules.ts'
 import { formatTarget } from '../../src/gateway/rules/target.ts'
-import type { Edited, Entry, Revision, RulesNow } from '../answers.ts'
+import type { Counted, Edited, Entry, Revision, RulesNow } from '../answers.ts'
 import { Editor } from '../parts/editor.tsx'
 import { Plain } from '../parts/plain.tsx'
 import { Table } from '../parts/table.tsx'
 import { type Action, useAction } from '../parts/use-action.tsx'
 import { Field, readField, useConfirm } from '../parts/use-confirm.tsx'
 import { usePolled } from '../parts/use-polled.ts'
-import { formatMoment } from '../words.ts'
+import { formatCount, formatMoment } from '../words.ts'
 
 const REFRESH_MS = 5_000
 
@@ -54,6 +54,7 @@ const KINDS = { blocks: 'Block', allows: 'Allow', overrides: 'Override' } as con
 const PATHS = { blocks: '/block', allows: '/allow', overrides: '/override' } as const
 
 function Entries({ now: { rules }, onDone }: { now: RulesNow; onDone: () => void }) {
+  const { value: counted } = usePolled<Counted>('/admin/statistics?by=hour&periods=24', 30_000)
   const action = useAction()
   const rows = (Object.keys(KINDS) as (keyof typeof KINDS)[]).flatMap((kind) =>
     rules[kind].map((entry) => ({ kind, entry })),
@@ -96,6 +97,11 @@ function Entries({ now: { rules }, onDone }: { now: RulesNow; onDone: () => void
             },
           ]}
         />
+      )}
+      {counted && (
+        <p class="quiet">
+          Blocks refused {formatCount(counted.total.requests.blocked)} requests in the last 24 hours, all together.
+        </p>
       )}
       <AddRule action={action} onDone={onDone} />
       {action.element}
