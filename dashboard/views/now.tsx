@@ -212,11 +212,16 @@ function Policies({ policies, counted }: { policies: readonly ActivePolicy[]; co
     (counted?.total.policies ?? [])
       .filter(({ policy }) => policy === name)
       .reduce((sum, { requests }) => sum + outcomes.reduce((part, outcome) => part + requests[outcome], 0), 0)
-  const outcomes = Object.entries(OUTCOMES_SHOWN).map(([name, outcomes]) => ({
-    name,
-    value: (policy: ActivePolicy) => countOutcomes(policy, outcomes),
-    cell: (policy: ActivePolicy) => formatCount(countOutcomes(policy, outcomes)),
-  }))
+  // A column of nothing but zeros is noise, but for the two that everybody looks for.
+  const isShown = ([name, outcomes]: readonly [string, readonly PolicyOutcome[]]) =>
+    name === 'admitted' || name === 'limited' || policies.some((policy) => countOutcomes(policy, outcomes) > 0)
+  const outcomes = Object.entries(OUTCOMES_SHOWN)
+    .filter(isShown)
+    .map(([name, outcomes]) => ({
+      name,
+      value: (policy: ActivePolicy) => countOutcomes(policy, outcomes),
+      cell: (policy: ActivePolicy) => formatCount(countOutcomes(policy, outcomes)),
+    }))
   return (
     <section aria-labelledby="policies">
       <h2 id="policies">Active policies</h2>

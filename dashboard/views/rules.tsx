@@ -111,10 +111,10 @@ function Entries({ now: { rules }, onDone }: { now: RulesNow; onDone: () => void
 
 /** Rules that are about no single caller, by what they do and whom they are about. */
 const ADDED = {
-  'block cidr': { title: 'Block a network, such as 203.0.113.0/24', path: '/block' },
-  'block country': { title: 'Block a country, such as NL', path: '/block' },
-  'block asn': { title: 'Block a network operator by ASN, such as 64500', path: '/block' },
-  'allow cidr': { title: 'Allow a network, such as 203.0.113.0/24', path: '/allow' },
+  'block cidr': { title: 'Block a network', path: '/block' },
+  'block country': { title: 'Block a country', path: '/block' },
+  'block asn': { title: 'Block an operator', path: '/block' },
+  'allow cidr': { title: 'Allow a network', path: '/allow' },
 } as const
 
 function AddRule({ action, onDone }: { action: Action; onDone: () => void }) {
@@ -152,7 +152,7 @@ function AddRule({ action, onDone }: { action: Action; onDone: () => void }) {
             ))}
           </select>
         </label>
-        <Field name="value" label="Network, country or ASN" required />
+        <Field name="value" label="192.0.2.0/24, NL or AS64500" required />
         <Field name="reason" label="Reason (optional)" maxLength={200} />
         <Field name="for" label="Duration, such as 1h" />
         <button type="submit">Add</button>
