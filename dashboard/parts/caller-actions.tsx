@@ -6,13 +6,6 @@ import type { Action } from './use-action.tsx'
 import { type Confirm, Field, readField } from './use-confirm.tsx'
 import { usePolled } from './use-polled.ts'
 
-/** Which rules there are about it. */
-export interface Ruled {
-  readonly blocked: boolean
-  readonly allowed: boolean
-  readonly overridden: boolean
-}
-
 export interface CallerActionsProps {
   /** What the operator calls it. */
   readonly name: string
@@ -149,7 +142,7 @@ export function CallerActions(props: CallerActionsProps) {
 }
 
 /** Finds the rules about exactly this target. */
-function findRules(now: RulesNow | undefined, target: object | undefined, digests: ReadonlySet<string>): Ruled {
+function findRules(now: RulesNow | undefined, target: object | undefined, digests: ReadonlySet<string>) {
   const { by, value } = (target ?? {}) as { readonly by?: string; readonly value?: string }
   const isAbout = (entry: {
     readonly by?: string | undefined

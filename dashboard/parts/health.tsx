@@ -28,7 +28,9 @@ export function Health({ signs }: { signs: readonly Sign[] }) {
     <section class={`health ${tone}`} aria-label="Health">
       <p>
         <Shape tone={tone} />
-        <strong>{wrong.length === 0 ? 'Nothing is wrong' : wrong.map(({ name }) => name).join(', ')}</strong>
+        <strong>
+          {wrong.length === 0 ? 'Nothing is wrong' : wrong.map(({ name, text }) => `${name}: ${text}`).join('; ')}
+        </strong>
       </p>
       <dl>
         {signs.map(({ name, text, tone }) => (

@@ -36,7 +36,7 @@ export function useConfirm(): { readonly ask: Confirm; readonly element: Compone
   }
   const element = (
     <dialog ref={dialog} tabIndex={-1} aria-labelledby="question">
-      <form key={question?.number} onSubmit={submit}>
+      <form class="fields" key={question?.number} onSubmit={submit}>
         <h2 id="question">{question?.title}</h2>
         <p>{question?.consequence}</p>
         {question?.content}

@@ -23,7 +23,7 @@ export function Login({ trouble, onDone }: { trouble: string; onDone: () => void
   return (
     <main class="login">
       <h1>Sluice</h1>
-      <form onSubmit={submit}>
+      <form class="fields" onSubmit={submit}>
         <label for="token">Admin token (ADMIN_TOKEN)</label>
         <input ref={input} id="token" name="token" type="password" autocomplete="current-password" required />
         <button type="submit" disabled={isBusy}>

@@ -266,6 +266,15 @@ test('a limit is raised for one caller, and is the usual one again', async () =>
   await expectAccessible(page)
   await page.getByRole('button', { name: 'Remove override' }).click()
   await expectSoon({ Authorization }, 429)
+  await page.locator('summary').click()
+  await page.getByRole('button', { name: 'Change limits…' }).click()
+  await page.getByLabel('Become').selectOption('multiplier')
+  await page.getByLabel('New limits').fill('3')
+  await expectAccessible(page)
+  await page.getByRole('button', { name: 'Set limits' }).click()
+  await expect.poll(() => meter.getAttribute('aria-label')).toMatch(/^default-1h: \d+ of 30 used$/)
+  await page.getByRole('button', { name: 'Remove override' }).click()
+  await expect.poll(() => meter.getAttribute('aria-label')).toMatch(/ of 10 used$/)
 })
 
 test('a caller is named by a member of a body, and other limits begin with those of the policy that counts it', async () => {
@@ -332,6 +341,24 @@ test('policies are checked as they are typed, pushed and rolled back', async () 
   await page.getByRole('button', { name: 'Use deployed policies' }).click()
   await page.getByRole('dialog').getByRole('button').first().click()
   await expect.poll(() => editor.inputValue()).toContain('"login"')
+})
+
+test('a policy is changed in the form, and the difference is shown before it is activated', async () => {
+  const editor = page.getByLabel('Policies (JSON)')
+  const deployed = await editor.inputValue()
+  await page.getByLabel('Policy to edit').selectOption('login')
+  await page.getByLabel('limits', { exact: true }).fill('7/1h')
+  expect(JSON.parse(await editor.inputValue())).toContainEqual(
+    expect.objectContaining({ name: 'login', limits: '7/1h' }),
+  )
+  await page.getByText(/^Valid: changes login/).waitFor()
+  await page.getByRole('button', { name: 'Activate' }).click()
+  expect(await page.getByRole('dialog').getByRole('listitem').allTextContents()).toEqual([
+    '± login changedlimits: "5/1h" → "7/1h"',
+  ])
+  await expectAccessible(page)
+  await page.getByRole('button', { name: 'Cancel' }).click()
+  await editor.fill(deployed)
 })
 
 test('a policy is tried in shadow mode alongside the others, and what it would have refused is shown', async () => {
