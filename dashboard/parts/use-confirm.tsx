@@ -64,6 +64,7 @@ export interface FieldProps {
   readonly label: string
   readonly required?: boolean
   readonly maxLength?: number
+  readonly placeholder?: string
 }
 
 export function Field({ name, label, ...rest }: FieldProps) {

@@ -152,7 +152,7 @@ function AddRule({ action, onDone }: { action: Action; onDone: () => void }) {
             ))}
           </select>
         </label>
-        <Field name="value" label="192.0.2.0/24, NL or AS64500" required />
+        <Field name="value" label="Network, country or ASN" placeholder="192.0.2.0/24, NL, 64500" required />
         <Field name="reason" label="Reason (optional)" maxLength={200} />
         <Field name="for" label="Duration, such as 1h" />
         <button type="submit">Add</button>

@@ -391,7 +391,7 @@ test('a policy is tried in shadow mode alongside the others, and what it would h
 })
 
 test('a network is blocked on the page, and the confirmation names it', async () => {
-  await page.getByLabel('192.0.2.0/24, NL or AS64500').fill('192.0.2.0/24')
+  await page.getByLabel('Network, country or ASN').fill('192.0.2.0/24')
   await page.getByRole('button', { name: 'Add', exact: true }).click()
   await page.getByRole('heading', { name: 'Block 192.0.2.0/24?' }).waitFor()
   await expectAccessible(page)
