@@ -469,6 +469,14 @@ test('every view fits a phone', async () => {
     expect(await phone.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(320)
     await expectAccessible(phone)
   }
+  await phone.getByRole('link', { name: 'Callers' }).click()
+  await phone.getByLabel('Value').fill('any-token')
+  await phone.getByRole('button', { name: 'Look up' }).click()
+  await phone.locator('summary').click()
+  const item = await phone.getByRole('button', { name: 'Block…' }).boundingBox()
+  expect(item?.x).toBeGreaterThanOrEqual(0)
+  expect((item?.x ?? 0) + (item?.width ?? 0)).toBeLessThanOrEqual(320)
+  await expectAccessible(phone)
   await phone.context().close()
 })
 
