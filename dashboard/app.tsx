@@ -1,9 +1,11 @@
+/** The page: its session, its views, and what no view may hide. */
 import type { ComponentChild } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { listNames } from '../src/core/runtime/names.ts'
-import type { Status } from './answers.ts'
+import type { Policies, Status } from './answers.ts'
 import { ask, type Problem } from './api.ts'
 import { Plain } from './parts/plain.tsx'
+import { usePolled } from './parts/use-polled.ts'
 import { CallerView } from './views/caller.tsx'
 import { Login } from './views/login.tsx'
 import { Now } from './views/now.tsx'
@@ -117,7 +119,8 @@ export function App() {
 
 /** What an operator must not miss. */
 function Alarm({ status, trouble }: { status: Status | undefined; trouble: string }) {
-  const alarm = trouble || describeTrouble(status)
+  const { value: active } = usePolled<Policies>('/admin/policies', 60_000)
+  const alarm = trouble || describeTrouble(status, active)
   return (
     <div role="alert" class={alarm ? 'alarm' : ''}>
       {alarm}
@@ -125,14 +128,32 @@ function Alarm({ status, trouble }: { status: Status | undefined; trouble: strin
   )
 }
 
-function describeTrouble(status: Status | undefined): string {
+/** What each fallback of `on_store_error` does meanwhile. */
+const FALLBACKS = {
+  local: 'each isolate counts by itself',
+  open: 'requests are admitted without limits',
+  closed: 'requests are refused with 503',
+} as const
+
+function describeFallback(active: Policies | undefined): string {
+  const policies = active?.policies ?? []
+  const parts = listNames(FALLBACKS).flatMap((fallback) => {
+    const names = policies.filter(({ onStoreError }) => onStoreError === fallback).map(({ name }) => name)
+    if (names.length === 0) return []
+    const isAll = names.length === policies.length
+    return [`${fallback} decides${isAll ? '' : ` ${names.join(', ')}`}: ${FALLBACKS[fallback]}`]
+  })
+  return parts.length === 0 ? 'the ON_STORE_ERROR fallback decides' : parts.join('; ')
+}
+
+function describeTrouble(status: Status | undefined, active: Policies | undefined): string {
   if (!status) return ''
   const { store, shedLevel } = status
   if (store.reachable === false) {
-    return `${formatStoreName(store.kind)} is unavailable; the ON_STORE_ERROR fallback is active.`
+    return `${formatStoreName(store.kind)} is unavailable; ${describeFallback(active)}.`
   }
   if (store.circuit !== 'closed') {
-    return `${formatStoreName(store.kind)} keeps failing; the circuit breaker is open.`
+    return `${formatStoreName(store.kind)} keeps failing, the circuit breaker is open; ${describeFallback(active)}.`
   }
   if (shedLevel !== null && shedLevel > 0) return 'The upstream is overloaded; lower-priority requests are shed.'
   return ''

@@ -53,14 +53,48 @@ export function findQuantileMs(
 export function listOverTime(
   { fromMs, toMs, periodMs, periods, resolution }: Counted,
   toNumber: (numbers: Numbers) => number,
-): { readonly seconds: number[]; readonly values: number[] } {
+): { readonly moments: number[]; readonly values: number[] } {
   const known = new Map(periods.map((period) => [period.startMs, toNumber(period)]))
-  const seconds: number[] = []
+  const moments: number[] = []
   const values: number[] = []
   const endMs = resolution === 'minute' ? toMs - periodMs : toMs
   for (let at = fromMs; at < endMs; at += periodMs) {
-    seconds.push(at / 1000)
+    moments.push(at)
     values.push(known.get(at) ?? 0)
   }
-  return { seconds, values }
+  return { moments, values }
+}
+
+/** Refusals of one policy, or of one outcome that is no policy's. */
+export interface RefusalCount {
+  readonly name: string
+  readonly count: (numbers: Numbers) => number
+}
+
+/** Colors of the chart, less one for all that is left. */
+const MAX_NAMED = 5
+
+/** Lists what has refused requests, the most first; in the end all others together. */
+export function listRefusals({ total }: Counted): readonly RefusalCount[] {
+  const ofPolicies = [...new Set(total.policies.map(({ policy }) => policy))].map((name) => ({
+    name,
+    count: ({ policies }: Numbers) =>
+      policies
+        .filter(({ policy }) => policy === name)
+        .reduce((sum, { requests }) => sum + requests.limited + requests.deprioritized, 0),
+  }))
+  const ofOutcomes = [
+    { name: 'blocked by a rule', count: ({ requests }: Numbers) => requests.blocked },
+    { name: 'shed', count: ({ requests }: Numbers) => requests.shed },
+    { name: 'unidentified', count: ({ requests }: Numbers) => requests.unidentified },
+    { name: 'bad request', count: ({ requests }: Numbers) => requests.bad_request },
+    { name: 'unavailable', count: ({ requests }: Numbers) => requests.unavailable + requests.failed },
+  ]
+  const found = [...ofPolicies, ...ofOutcomes]
+    .filter(({ count }) => count(total) > 0)
+    .toSorted((a, b) => b.count(total) - a.count(total))
+  const rest = found.slice(MAX_NAMED)
+  if (rest.length === 0) return found
+  const count = (numbers: Numbers) => rest.reduce((sum, each) => sum + each.count(numbers), 0)
+  return [...found.slice(0, MAX_NAMED), { name: `${rest.length} others`, count }]
 }

@@ -9,6 +9,19 @@ export function formatCount(value: number): string {
   return NUMBER.format(value)
 }
 
+const COMPACT = new Intl.NumberFormat('en', { notation: 'compact' })
+
+/** Formats the number of a tick, e.g. `1.5K`. */
+export function formatCompact(value: number): string {
+  return COMPACT.format(value)
+}
+
+/** Formats a moment of an axis: as a day if the axis is longer than two of them. @param axisMs length of the axis */
+export function formatTime(ms: number, axisMs: number): string {
+  const isLong = axisMs > 2 * 86_400_000
+  return new Date(ms).toLocaleString('en-GB', isLong ? { day: 'numeric', month: 'short' } : { timeStyle: 'short' })
+}
+
 /** A count that is known within bounds. */
 export function formatRange(min: number, max: number): string {
   return min === max ? formatCount(max) : `${formatCount(min)} to ${formatCount(max)}`

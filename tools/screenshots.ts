@@ -44,6 +44,7 @@ const url = await startDevWorker({
     ],
     STATISTICS: 'on',
     RULES: 'on',
+    RULES_REFRESH_MS: 100,
     ADMIN_TOKEN,
   },
 })
@@ -62,6 +63,9 @@ await changeRules('/override', {
   actor: 'ben',
   comment: 'their launch day',
 })
+
+// Rules are read while requests arrive.
+for (let at = 0; at < 3; at++) await call('GET', '/things', 'Bearer another-caller')
 
 const VIEWS = { now: '#now', caller: `#caller/${digest(['token', 'the-busiest-caller'])}`, rules: '#rules' } as const
 const SIZES = { desktop: { width: 1100, height: 900 }, phone: { width: 390, height: 844 } } as const
@@ -90,10 +94,11 @@ async function show(view: string, hash: string, kind: string, options: BrowserCo
     const isShown = page.waitForResponse(/periods=120/)
     await page.getByLabel('Period').selectOption('Last 2 hours')
     await isShown
-    await page.getByRole('img', { name: 'Requests by minute' }).waitFor()
+    await page.getByRole('region', { name: 'Requests by minute' }).waitFor()
   }
+  if (view === 'rules') await page.getByText('Version 2 is active.').waitFor()
   if (view === 'rules') await page.getByText('Valid;').waitFor()
-  await page.screenshot({ path: join(FOLDER, `${view}-${kind}.png`), animations: 'disabled' })
+  await page.screenshot({ path: join(FOLDER, `${view}-${kind}.png`), fullPage: true, animations: 'disabled' })
   await context.close()
 }
 

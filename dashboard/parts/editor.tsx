@@ -1,3 +1,4 @@
+/** The editor of policies: a form beside the JSON. */
 import { useEffect, useState } from 'preact/hooks'
 import type { Differences, Edited, Policies, RulesNow, Validity } from '../answers.ts'
 import { ask, type Problem, parse } from '../api.ts'
@@ -12,7 +13,7 @@ interface Check {
   readonly text: string
   readonly tables?: readonly object[]
   readonly problems: readonly string[]
-  readonly changes?: string
+  readonly differences?: Differences
 }
 
 /** The text in the editor, the policies that it began as, and those that are active now. */
@@ -66,21 +67,26 @@ export function Editor({ now: { version, id }, onDone }: { now: RulesNow; onDone
     if (pushed) load(text)
     onDone()
   }
-  const { tables, problems, changes } = check
+  const { tables, problems, differences } = check
   const isOutdated = active !== loaded && active !== text
   const isReady = tables !== undefined && problems.length === 0 && check.text === text && !action.isBusy
   return (
     <section aria-labelledby="editor">
       <h2 id="editor">Policies</h2>
-      <label for="tables">Policies (JSON)</label>
-      <textarea
-        id="tables"
-        spellcheck={false}
-        aria-describedby="check"
-        aria-invalid={problems.length > 0}
-        value={text}
-        onInput={({ currentTarget: { value } }) => setTexts((texts) => ({ ...texts, text: value }))}
-      />
+      <div class="pair">
+        <PolicyForm text={text} onChange={(next) => setTexts((texts) => ({ ...texts, text: next }))} />
+        <div>
+          <label for="tables">Policies (JSON)</label>
+          <textarea
+            id="tables"
+            spellcheck={false}
+            aria-describedby="check"
+            aria-invalid={problems.length > 0}
+            value={text}
+            onInput={({ currentTarget: { value } }) => setTexts((texts) => ({ ...texts, text: value }))}
+          />
+        </div>
+      </div>
       <div id="check" role="status">
         {problems.length > 0 ? (
           <ul class="wrong">
@@ -89,7 +95,7 @@ export function Editor({ now: { version, id }, onDone }: { now: RulesNow; onDone
             ))}
           </ul>
         ) : (
-          <p class="quiet">{changes}</p>
+          <p class="quiet">{differences && describeChanges(differences)}</p>
         )}
       </div>
       {isOutdated && (
@@ -103,22 +109,27 @@ export function Editor({ now: { version, id }, onDone }: { now: RulesNow; onDone
           type="button"
           disabled={!isReady}
           onClick={() =>
-            confirm.ask(
-              `Activate these policies everywhere? They replace ${isOutdated ? 'those that others have activated' : 'the active ones'} within seconds.`,
-              'Activate',
-              () => push(tables ?? null, 'Activated'),
-            )
+            confirm.ask({
+              title: 'Activate these policies everywhere?',
+              consequence: `They replace ${isOutdated ? 'those that others have activated' : 'the active ones'} within seconds.`,
+              action: 'Activate',
+              isDangerous: true,
+              content: differences && <Difference {...differences} />,
+              run: () => push(tables ?? null, 'Activated'),
+            })
           }
         >
           Activate
         </button>
         <Plain
           onClick={() =>
-            confirm.ask(
-              'Use the deployed policies? They replace the active ones within seconds.',
-              'Use deployed policies',
-              () => push(null, 'Deployed policies active'),
-            )
+            confirm.ask({
+              title: 'Use the deployed policies?',
+              consequence: 'They replace the active ones within seconds.',
+              action: 'Use deployed policies',
+              isDangerous: true,
+              run: () => push(null, 'Deployed policies active'),
+            })
           }
         >
           Use deployed policies
@@ -140,11 +151,96 @@ async function checkPolicies(text: string): Promise<Omit<Check, 'text'>> {
     return {
       tables,
       problems: [],
-      changes: describeChanges(await ask<Differences>('/admin/policies/diff', { policies: tables })),
+      differences: await ask<Differences>('/admin/policies/diff', { policies: tables }),
     }
   } catch (error) {
     return { problems: [(error as Problem).message] }
   }
+}
+
+/** What a table may say in one line of text. */
+const FORM_KEYS = ['name', 'limits', 'by', 'match', 'mode'] as const
+
+/** The policies of the text, one at a time; what is no plain text stays to the JSON. */
+function PolicyForm({ text, onChange }: { text: string; onChange: (text: string) => void }) {
+  const [at, setAt] = useState(0)
+  const parsed = parse(text)
+  const tables = Array.isArray(parsed) ? (parsed as readonly Readonly<Record<string, unknown>>[]) : []
+  const table = tables[at] ?? tables[0]
+  const write = (next: readonly object[]) => onChange(JSON.stringify(next, undefined, 2))
+  const change = (key: string, value: string) =>
+    write(tables.map((each) => (each === table ? { ...each, [key]: value === '' ? undefined : value } : each)))
+  return (
+    <div class="form">
+      <label>
+        Policy to edit
+        <select
+          value={tables.indexOf(table ?? {})}
+          onChange={({ currentTarget }) => setAt(Number(currentTarget.value))}
+        >
+          {tables.map(({ name }, index) => (
+            <option key={index} value={index}>
+              {`${name}`}
+            </option>
+          ))}
+        </select>
+      </label>
+      {table &&
+        FORM_KEYS.map((key) => {
+          const value = table[key]
+          const isText = value === undefined || typeof value === 'string'
+          return (
+            <label key={key}>
+              {key}
+              <input
+                value={isText ? (value ?? '') : JSON.stringify(value)}
+                disabled={!isText}
+                autocomplete="off"
+                onInput={({ currentTarget }) => change(key, currentTarget.value)}
+              />
+            </label>
+          )
+        })}
+      <div class="buttons">
+        <Plain
+          onClick={() => {
+            setAt(tables.length)
+            write([...tables, { name: `policy-${tables.length + 1}`, limits: '60/1m' }])
+          }}
+        >
+          Add a policy
+        </Plain>
+        {table && tables.length > 1 && (
+          <Plain onClick={() => write(tables.filter((each) => each !== table))}>Remove {`${table.name}`}</Plain>
+        )}
+      </div>
+    </div>
+  )
+}
+
+const SIGNS = { added: '+', removed: '−', changed: '±' } as const
+
+/** What activating changes, a line for each key. */
+function Difference({ changes }: Differences) {
+  if (changes.length === 0) return <p class="quiet">No changes.</p>
+  return (
+    <ul class="difference">
+      {changes.map(({ policy, change, keys }) => (
+        <li key={policy}>
+          <b class={change}>
+            {SIGNS[change]} {policy}
+          </b>{' '}
+          {change}
+          {change === 'changed' &&
+            keys.map(({ key, before, after }) => (
+              <div key={key}>
+                {key}: <del>{before ?? 'none'}</del> → <ins>{after ?? 'none'}</ins>
+              </div>
+            ))}
+        </li>
+      ))}
+    </ul>
+  )
 }
 
 const VERBS = { added: 'adds', removed: 'removes', changed: 'changes' } as const

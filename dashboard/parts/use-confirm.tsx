@@ -1,39 +1,77 @@
-import { useRef, useState } from 'preact/hooks'
+/** A dialog before an action that is not undone by a click: it names whom it is about, and what follows. */
+import type { ComponentChildren } from 'preact'
+import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 
-interface Question {
-  readonly text: string
+export interface Question {
+  /** What is done to whom. */
+  readonly title: string
+  /** What follows. */
+  readonly consequence: string
   /** Name of the action, for its button. */
   readonly action: string
-  readonly run: () => void
+  readonly isDangerous?: boolean
+  /** Fields of a form, or what will change. */
+  readonly content?: ComponentChildren
+  readonly run: (form: FormData) => void
 }
+export type Confirm = (question: Question) => void
 
-/** Asks for confirmation before an action. @returns the dialog, and a function that opens it */
-export function useConfirm() {
+/** @returns the dialog, and a function that opens it */
+export function useConfirm(): { readonly ask: Confirm; readonly element: ComponentChildren } {
   const dialog = useRef<HTMLDialogElement>(null)
   const cancel = useRef<HTMLButtonElement>(null)
-  const [question, setQuestion] = useState<Question>()
-  const ask = (text: string, action: string, run: () => void) => {
-    setQuestion({ text, action, run })
+  const [question, setQuestion] = useState<Question & { readonly number: number }>()
+  const ask = (next: Question) => setQuestion((before) => ({ ...next, number: (before?.number ?? 0) + 1 }))
+  useLayoutEffect(() => {
+    if (!question) return
     dialog.current?.showModal()
     // A key that is pressed once too often does no harm here.
-    cancel.current?.focus()
-  }
-  const close = (isConfirmed: boolean) => {
+    const harmless = question.content ? dialog : cancel
+    harmless.current?.focus()
+  }, [question?.number])
+  const submit = (event: SubmitEvent) => {
+    event.preventDefault()
     dialog.current?.close()
-    if (isConfirmed) question?.run()
+    question?.run(new FormData(event.currentTarget as HTMLFormElement))
   }
   const element = (
-    <dialog ref={dialog} aria-labelledby="question">
-      <p id="question">{question?.text}</p>
-      <div class="buttons">
-        <button type="button" class="danger" onClick={() => close(true)}>
-          {question?.action}
-        </button>
-        <button ref={cancel} type="button" onClick={() => close(false)}>
-          Cancel
-        </button>
-      </div>
+    <dialog ref={dialog} tabIndex={-1} aria-labelledby="question">
+      <form class="fields" key={question?.number} onSubmit={submit}>
+        <h2 id="question">{question?.title}</h2>
+        <p>{question?.consequence}</p>
+        {question?.content}
+        <div class="buttons">
+          <button type="submit" class={question?.isDangerous ? 'danger' : undefined}>
+            {question?.action}
+          </button>
+          <button ref={cancel} type="button" class="plain" onClick={() => dialog.current?.close()}>
+            Cancel
+          </button>
+        </div>
+      </form>
     </dialog>
   )
   return { ask, element }
+}
+
+/** Reads what was typed into a field. */
+export function readField(form: FormData, name: string): string {
+  return String(form.get(name) ?? '').trim()
+}
+
+export interface FieldProps {
+  readonly name: string
+  readonly label: string
+  readonly required?: boolean
+  readonly maxLength?: number
+  readonly placeholder?: string
+}
+
+export function Field({ name, label, ...rest }: FieldProps) {
+  return (
+    <label>
+      {label}
+      <input name={name} autocomplete="off" {...rest} />
+    </label>
+  )
 }

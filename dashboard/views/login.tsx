@@ -1,9 +1,12 @@
-import { useState } from 'preact/hooks'
+/** Exchanges the admin token for a session. */
+import { useEffect, useRef, useState } from 'preact/hooks'
 import { ask, type Problem } from '../api.ts'
 
 export function Login({ trouble, onDone }: { trouble: string; onDone: () => void }) {
   const [problem, setProblem] = useState(trouble)
   const [isBusy, setBusy] = useState(false)
+  const input = useRef<HTMLInputElement>(null)
+  useEffect(() => input.current?.focus(), [])
   const submit = async (event: SubmitEvent) => {
     event.preventDefault()
     const form = event.currentTarget as HTMLFormElement
@@ -20,9 +23,9 @@ export function Login({ trouble, onDone }: { trouble: string; onDone: () => void
   return (
     <main class="login">
       <h1>Sluice</h1>
-      <form onSubmit={submit}>
+      <form class="fields" onSubmit={submit}>
         <label for="token">Admin token (ADMIN_TOKEN)</label>
-        <input id="token" name="token" type="password" autocomplete="current-password" required />
+        <input ref={input} id="token" name="token" type="password" autocomplete="current-password" required />
         <button type="submit" disabled={isBusy}>
           Log in
         </button>

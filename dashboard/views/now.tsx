@@ -1,9 +1,11 @@
+/** Overview: whether anything is wrong, who is refused by what, and how the store is. */
 import { useMemo, useState } from 'preact/hooks'
 import { POLICY_OUTCOMES, type PolicyOutcome } from '../../src/gateway/statistics/outcomes.ts'
 import type { ActivePolicy, Counted, Status } from '../answers.ts'
-import { estimateDollars, listOverTime, readLatency, sumRefused, sumTotal } from '../figures.ts'
+import { estimateDollars, listOverTime, listRefusals, readLatency, sumRefused, sumTotal } from '../figures.ts'
 import { DataTable } from '../parts/data-table.tsx'
 import { Figure } from '../parts/figure.tsx'
+import { Health, type Sign } from '../parts/health.tsx'
 import { Plot } from '../parts/plot.tsx'
 import { usePolled } from '../parts/use-polled.ts'
 import { describeLimits, formatCount, formatRange, formatShare, formatSpan, formatStoreName } from '../words.ts'
@@ -36,10 +38,11 @@ export function Now({ status }: { status: Status | undefined }) {
   const { value: longer } = usePolled<Counted>(withBefore && `/admin/statistics?${withBefore}`, COUNTED_EVERY_MS)
   return (
     <>
-      <h1>Overview</h1>
       <div class="heading">
-        <h2 id="counted">Requests</h2>
-        <label for="range">Period</label>
+        <h1>Overview</h1>
+        <label class="unseen" for="range">
+          Period
+        </label>
         <select id="range" value={range} onChange={(event) => setRange(event.currentTarget.value as Range)}>
           {Object.entries(RANGES).map(([name, title]) => (
             <option key={name} value={name}>
@@ -48,10 +51,15 @@ export function Now({ status }: { status: Status | undefined }) {
           ))}
         </select>
       </div>
+      {status && <Health signs={listSigns(status, counted, withBefore === undefined ? undefined : longer)} />}
       {problem && <p class="quiet">{problem.message}</p>}
-      {counted && <Requests counted={counted} longer={withBefore === undefined ? undefined : longer} />}
-      {counted && <MostRefused counted={counted} />}
-      {counted && <MostRefusingLimits policies={policies} counted={counted} />}
+      {counted && <Requests counted={counted} />}
+      {counted && (
+        <div class="pair">
+          <MostRefused counted={counted} />
+          <MostRefusingLimits policies={policies} counted={counted} />
+        </div>
+      )}
       <Policies policies={policies} counted={counted} />
       {status && <Store status={status} counted={counted} />}
       {counted && <Mirror counts={counted.total.mirror} />}
@@ -59,33 +67,59 @@ export function Now({ status }: { status: Status | undefined }) {
   )
 }
 
-function Requests({ counted, longer }: { counted: Counted; longer: Counted | undefined }) {
+/** Lists what an operator asks first. */
+function listSigns({ store, shedLevel }: Status, counted: Counted | undefined, longer: Counted | undefined): Sign[] {
+  const isDown = store.reachable === false || store.circuit !== 'closed'
+  const signs: Sign[] = [
+    {
+      name: 'Store',
+      tone: isDown ? 'bad' : 'good',
+      text: `${formatStoreName(store.kind)} ${isDown ? 'is unavailable' : `answers in ${formatSpan(store.rttMs ?? 0)}`}`,
+    },
+    { name: 'Fallback', tone: isDown ? 'bad' : 'good', text: isDown ? 'in use' : 'not in use' },
+  ]
+  if (shedLevel !== null && shedLevel > 0) {
+    signs.push({ name: 'Shedding', tone: 'warn', text: `level ${shedLevel.toFixed(2)}` })
+  }
+  if (!counted) return signs
+  const { requests, upstream5xx } = counted.total
+  const change = longer ? describeChange(longer, counted) : '–'
+  const share = formatShare(sumRefused(counted.total), sumTotal(requests))
+  const versus = change === '–' ? '' : `, ${change} against the period before`
+  return [
+    ...signs,
+    { name: 'Refused', tone: 'plain', text: `${share}${versus}` },
+    {
+      name: 'Errors of the API',
+      tone: upstream5xx > 0 ? 'warn' : 'good',
+      text: formatShare(upstream5xx, requests.admitted),
+    },
+  ]
+}
+
+function Requests({ counted }: { counted: Counted }) {
   const { total, resolution } = counted
-  const { seconds, lines } = useMemo(() => {
-    const { seconds, values } = listOverTime(counted, ({ requests }) => requests.admitted)
-    return {
-      seconds,
-      lines: [
-        { name: 'admitted', color: '--accent', values },
-        { name: 'refused', color: '--bad', values: listOverTime(counted, sumRefused).values },
-      ],
-    }
+  const { moments, series } = useMemo(() => {
+    const { moments } = listOverTime(counted, () => 0)
+    const series = listRefusals(counted).map(({ name, count }) => ({
+      name,
+      values: listOverTime(counted, count).values,
+    }))
+    return { moments, series }
   }, [counted])
   const refused = sumRefused(total)
   const { admitted } = total.requests
   return (
     <section aria-labelledby="counted">
+      <h2 id="counted">Refusals by policy</h2>
       <dl class="figures">
-        <Figure name="Refused" value={formatCount(refused)} faults={refused} />
-        <Figure name="Refused share" value={formatShare(refused, sumTotal(total.requests))} />
-        <Figure name="Change" value={longer ? describeChange(longer, counted) : '–'} />
+        <Figure name="Refused" value={formatCount(refused)} />
         <Figure name="Admitted" value={formatCount(admitted)} />
-        <Figure name="Upstream errors" value={formatShare(total.upstream5xx, admitted)} faults={total.upstream5xx} />
       </dl>
       <Plot
         label={`Requests by ${resolution}: ${formatCount(admitted)} admitted and ${formatCount(refused)} refused`}
-        seconds={seconds}
-        lines={lines}
+        moments={moments}
+        series={series}
       />
       {resolution === 'minute' && <p class="quiet">The current minute is drawn once it is over.</p>}
     </section>
@@ -109,8 +143,10 @@ function Store({ status, counted }: { status: Status; counted: Counted | undefin
       <h2 id="store">Store</h2>
       <dl class="figures" aria-label="Gateway (this isolate)">
         <Figure name="Store" value={formatStoreName(store.kind)} tone={isWell ? 'good' : 'bad'} />
-        <Figure name="Latency" value={store.rttMs === null ? 'unavailable' : formatSpan(store.rttMs)} />
-        <Figure name="Circuit" value={store.circuit} tone={store.circuit === 'closed' ? 'good' : 'bad'} />
+        <Figure name="Latency now" value={store.rttMs === null ? 'unavailable' : formatSpan(store.rttMs)} />
+        {store.reachable !== false && (
+          <Figure name="Circuit" value={store.circuit} tone={store.circuit === 'closed' ? 'good' : 'bad'} />
+        )}
         <Figure name="Shed level" value={shedLevel === null ? 'off' : shedLevel.toFixed(2)} />
         {counted && <StoreFigures counted={counted} />}
       </dl>
@@ -123,8 +159,8 @@ function StoreFigures({ counted }: { counted: Counted }) {
   const { calls, failures } = total.store
   return (
     <>
-      <Figure name="p50 latency" value={readLatency(counted, 0.5)} />
-      <Figure name="p99 latency" value={readLatency(counted, 0.99)} />
+      <Figure name="Decision by the store, p50" value={readLatency(counted, 0.5)} />
+      <Figure name="Decision by the store, p99" value={readLatency(counted, 0.99)} />
       <Figure name="Store calls" value={formatCount(calls)} />
       <Figure
         name="Store calls avoided"
@@ -176,11 +212,16 @@ function Policies({ policies, counted }: { policies: readonly ActivePolicy[]; co
     (counted?.total.policies ?? [])
       .filter(({ policy }) => policy === name)
       .reduce((sum, { requests }) => sum + outcomes.reduce((part, outcome) => part + requests[outcome], 0), 0)
-  const outcomes = Object.entries(OUTCOMES_SHOWN).map(([name, outcomes]) => ({
-    name,
-    value: (policy: ActivePolicy) => countOutcomes(policy, outcomes),
-    cell: (policy: ActivePolicy) => formatCount(countOutcomes(policy, outcomes)),
-  }))
+  // A column of nothing but zeros is noise, but for the two that everybody looks for.
+  const isShown = ([name, outcomes]: readonly [string, readonly PolicyOutcome[]]) =>
+    name === 'admitted' || name === 'limited' || policies.some((policy) => countOutcomes(policy, outcomes) > 0)
+  const outcomes = Object.entries(OUTCOMES_SHOWN)
+    .filter(isShown)
+    .map(([name, outcomes]) => ({
+      name,
+      value: (policy: ActivePolicy) => countOutcomes(policy, outcomes),
+      cell: (policy: ActivePolicy) => formatCount(countOutcomes(policy, outcomes)),
+    }))
   return (
     <section aria-labelledby="policies">
       <h2 id="policies">Active policies</h2>

@@ -1,15 +1,16 @@
+/** Runtime rules, policies and versions. */
 import { useState } from 'preact/hooks'
 import type { Section } from '../../src/gateway/rules/edit-rules.ts'
 import { formatBlock, formatOverride } from '../../src/gateway/rules/format-rules.ts'
 import { formatTarget } from '../../src/gateway/rules/target.ts'
-import type { Edited, Entry, Revision, RulesNow } from '../answers.ts'
+import type { Counted, Edited, Entry, Revision, RulesNow } from '../answers.ts'
 import { Editor } from '../parts/editor.tsx'
 import { Plain } from '../parts/plain.tsx'
 import { Table } from '../parts/table.tsx'
-import { useAction } from '../parts/use-action.tsx'
-import { useConfirm } from '../parts/use-confirm.tsx'
+import { type Action, useAction } from '../parts/use-action.tsx'
+import { Field, readField, useConfirm } from '../parts/use-confirm.tsx'
 import { usePolled } from '../parts/use-polled.ts'
-import { formatMoment } from '../words.ts'
+import { formatCount, formatMoment } from '../words.ts'
 
 const REFRESH_MS = 5_000
 
@@ -39,8 +40,8 @@ export function RulesView() {
 function describeVersion({ version, id, isolate }: RulesNow): string {
   if (version === 0) return 'No rules; the deployed configuration is active.'
   if (isolate.version === version && isolate.id === id) return `Version ${version} is active.`
-  const state = isolate.version === 0 ? 'has no rules yet' : `still uses ${isolate.version}`
-  return `Latest version ${version}; this isolate ${state}.`
+  const before = isolate.version === 0 ? 'the deployed configuration' : `version ${isolate.version}`
+  return `Version ${version} is being activated; ${before} is active.`
 }
 
 /** An ended one is dropped by the next edit. */
@@ -53,6 +54,7 @@ const KINDS = { blocks: 'Block', allows: 'Allow', overrides: 'Override' } as con
 const PATHS = { blocks: '/block', allows: '/allow', overrides: '/override' } as const
 
 function Entries({ now: { rules }, onDone }: { now: RulesNow; onDone: () => void }) {
+  const { value: counted } = usePolled<Counted>('/admin/statistics?by=hour&periods=24', 30_000)
   const action = useAction()
   const rows = (Object.keys(KINDS) as (keyof typeof KINDS)[]).flatMap((kind) =>
     rules[kind].map((entry) => ({ kind, entry })),
@@ -68,7 +70,7 @@ function Entries({ now: { rules }, onDone }: { now: RulesNow; onDone: () => void
   return (
     <section aria-labelledby="entries">
       <h2 id="entries">Runtime rules</h2>
-      {rows.length === 0 && <p class="quiet">No rules. Add one on a caller’s page.</p>}
+      {rows.length === 0 && <p class="quiet">No rules. Add one here, or about one caller on its page.</p>}
       {rows.length > 0 && (
         <Table
           label="Runtime rules"
@@ -96,8 +98,67 @@ function Entries({ now: { rules }, onDone }: { now: RulesNow; onDone: () => void
           ]}
         />
       )}
+      {counted && (
+        <p class="quiet">
+          Blocks refused {formatCount(counted.total.requests.blocked)} requests in the last 24 hours, all together.
+        </p>
+      )}
+      <AddRule action={action} onDone={onDone} />
       {action.element}
     </section>
+  )
+}
+
+/** Rules that are about no single caller, by what they do and whom they are about. */
+const ADDED = {
+  'block cidr': { title: 'Block a network', path: '/block' },
+  'block country': { title: 'Block a country', path: '/block' },
+  'block asn': { title: 'Block an operator', path: '/block' },
+  'allow cidr': { title: 'Allow a network', path: '/allow' },
+} as const
+
+function AddRule({ action, onDone }: { action: Action; onDone: () => void }) {
+  const confirm = useConfirm()
+  const submit = (event: SubmitEvent) => {
+    event.preventDefault()
+    const element = event.currentTarget as HTMLFormElement
+    const form = new FormData(element)
+    const [does = '', kind = ''] = readField(form, 'rule').split(' ')
+    const [value, reason, lasts] = ['value', 'reason', 'for'].map((name) => readField(form, name))
+    const { path } = ADDED[`${does} ${kind}` as keyof typeof ADDED]
+    const target = { [kind]: kind === 'asn' ? Number(value?.replace(/^AS/i, '')) : value }
+    confirm.ask({
+      title: `${does === 'block' ? 'Block' : 'Allow'} ${kind === 'cidr' ? value : `${kind} ${value}`}?`,
+      consequence: `Requests from there are ${does === 'block' ? 'refused with 403' : 'counted, and never refused'} everywhere within seconds${lasts ? `, for ${lasts}` : ''}.`,
+      action: does === 'block' ? 'Block' : 'Allow',
+      isDangerous: does === 'block',
+      run: async () => {
+        const body = { target, ...(reason && { reason }), ...(lasts && { for: lasts }) }
+        if (await action.run(path, body, ({ version }: Edited) => `Added (version ${version}).`)) element.reset()
+        onDone()
+      },
+    })
+  }
+  return (
+    <>
+      <form class="row" onSubmit={submit}>
+        <label>
+          New rule
+          <select name="rule">
+            {Object.entries(ADDED).map(([name, { title }]) => (
+              <option key={name} value={name}>
+                {title}
+              </option>
+            ))}
+          </select>
+        </label>
+        <Field name="value" label="Network, country or ASN" placeholder="192.0.2.0/24, NL, 64500" required />
+        <Field name="reason" label="Reason (optional)" maxLength={200} />
+        <Field name="for" label="Duration, such as 1h" />
+        <button type="submit">Add</button>
+      </form>
+      {confirm.element}
+    </>
   )
 }
 
@@ -154,11 +215,13 @@ function Versions({ versions, onDone }: { versions: readonly Revision[]; onDone:
                 <Plain
                   aria-label={`Roll back to version ${version}`}
                   onClick={() =>
-                    confirm.ask(
-                      `Roll back ${SECTION_NAMES[section]} to version ${version}? It applies everywhere within seconds.`,
-                      'Roll back',
-                      () => goBack(version),
-                    )
+                    confirm.ask({
+                      title: `Roll back ${SECTION_NAMES[section]} to version ${version}?`,
+                      consequence: 'It applies everywhere within seconds.',
+                      action: 'Roll back',
+                      isDangerous: true,
+                      run: () => goBack(version),
+                    })
                   }
                 >
                   Roll back

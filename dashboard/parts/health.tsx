@@ -1,0 +1,48 @@
+/** Whether anything is wrong, in one line, each state by color and shape. */
+export interface Sign {
+  readonly name: string
+  readonly text: string
+  readonly tone: 'good' | 'warn' | 'bad' | 'plain'
+}
+
+/** Shapes differ as much as the colors do. */
+const SHAPES = {
+  good: 'M8 1a7 7 0 1 1 0 14A7 7 0 0 1 8 1zM4.5 8.2 7 10.6l4.5-5',
+  warn: 'M8 1.5 15.5 14.5H.5zM8 6v4M8 12v.6',
+  bad: 'M5 1h6l4 4v6l-4 4H5l-4-4V5zM5.5 5.5l5 5M10.5 5.5l-5 5',
+  plain: 'M3 8h10',
+} as const
+
+export function Shape({ tone }: Pick<Sign, 'tone'>) {
+  return (
+    <svg class={`shape ${tone}`} aria-hidden="true" viewBox="0 0 16 16" width="16" height="16">
+      <path d={SHAPES[tone]} />
+    </svg>
+  )
+}
+
+export function Health({ signs }: { signs: readonly Sign[] }) {
+  const wrong = signs.filter(({ tone }) => tone === 'bad' || tone === 'warn')
+  const tone = wrong.some((sign) => sign.tone === 'bad') ? 'bad' : wrong.length > 0 ? 'warn' : 'good'
+  return (
+    <section class={`health ${tone}`} aria-label="Health">
+      <p>
+        <Shape tone={tone} />
+        <strong>
+          {wrong.length === 0 ? 'Nothing is wrong' : wrong.map(({ name, text }) => `${name}: ${text}`).join('; ')}
+        </strong>
+      </p>
+      <dl>
+        {signs.map(({ name, text, tone }) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>
+              <Shape tone={tone} />
+              {text}
+            </dd>
+          </div>
+        ))}
+      </dl>
+    </section>
+  )
+}
