@@ -1,5 +1,5 @@
 /**
- * Middleware for servers of Node that take `(req, res, next)`: Express, Fastify, Connect.
+ * Middleware for servers of Node that take `(req, res, next)`, such as Express and Connect, for Fastify and for Koa.
  * @module sluice/node
  */
 

@@ -93,12 +93,19 @@ export function redisStore(client: AnyRedis, options: RedisStoreOptions = {}): L
   }
 }
 
+interface Counting {
+  readonly text: string
+  readonly place: string
+  /** Nothing has run since it was made. */
+  isNew: boolean
+}
+
 /** Describes the policies that count in each object, by the beginning of their keys. */
-const COUNTED = new WeakMap<object, Map<string, string>>()
+const COUNTED = new WeakMap<object, Map<string, Counting>>()
 
 /**
  * Policies with the same keys share their counts, and each keeps them for its own windows only. Those of other processes
- * are not known here.
+ * are not known here. In development, a module that is loaded again may change its limits: it takes its own place.
  * @param describe what all policies with the same keys must have in common; by default their windows
  * @throws {OptionError} if two of them differ
  */
@@ -108,17 +115,34 @@ export function refuseSharedNames<Counted extends Policy>(
   policies: readonly Counted[],
   describe: (policy: Counted) => unknown = ({ limits }) => limits.map(({ windowMs, calendar }) => [windowMs, calendar]),
 ): void {
-  const place = store.counts ?? store
-  const known = COUNTED.get(place) ?? new Map<string, string>()
-  COUNTED.set(place, known)
+  const counts = store.counts ?? store
+  const known = COUNTED.get(counts) ?? new Map<string, Counting>()
+  COUNTED.set(counts, known)
+  const place = readCallers()
   for (const policy of policies) {
     const key = `${keyPrefix}:${policy.name}:${policy.algorithm}`
-    const text = JSON.stringify(describe(policy))
-    if ((known.get(key) ?? text) !== text) {
+    const counting = { text: JSON.stringify(describe(policy)), place, isNew: true }
+    const other = known.get(key)
+    if (other && other.text !== counting.text && !isReloaded(other, counting)) {
       throw new OptionError('name', 'a name or a keyPrefix of its own for each set of limits in one store', policy.name)
     }
-    known.set(key, text)
+    known.set(key, counting)
+    void Promise.resolve().then(() => {
+      counting.isNew = false
+    })
   }
+}
+
+/** What one module makes at once are limiters of their own; in production, no module is loaded again. */
+function isReloaded(before: Counting, after: Counting): boolean {
+  const { process } = globalThis as { process?: { readonly env?: { readonly NODE_ENV?: string } } }
+  return process?.env?.NODE_ENV !== 'production' && !before.isNew && before.place === after.place
+}
+
+/** Names the files of the innermost calls, that of a module among them. Next.js loads it again by a URL with a query. */
+function readCallers(): string {
+  const calls = new Error().stack?.split('\n').slice(1, 7) ?? []
+  return calls.map((call) => /(?<=\/)[^/?:][^?:]*/.exec(call.replace(/%5B|%5D|[[\]]/g, ''))?.[0]).join('\n')
 }
 
 /** Distinguishes the clients: each has a function that the others lack. */
@@ -127,11 +151,24 @@ function adaptRedis(client: AnyRedis): RedisClient {
     if ('serverWords' in client) return client
     refuseUnsafe(client)
     const readFailure = trackConnection(client as ClientEvents)
-    if ('evalSha' in client) return { ...adaptNodeRedis(client), readFailure }
-    if ('defineCommand' in client) return { ...adaptIoRedis(client), readFailure }
+    if ('evalSha' in client) return { ...readNumbers(adaptNodeRedis(client)), readFailure }
+    if ('defineCommand' in client) return { ...readNumbers(adaptIoRedis(client)), readFailure }
     if ('createScript' in client) return adaptUpstash(client)
   }
   throw new OptionError('redisStore', 'a client of @upstash/redis, @redis/client or ioredis', typeof client)
+}
+
+/** Clients may be told to give numbers as text, bytes or BigInts: `stringNumbers` of ioredis, `typeMapping` of `@redis/client`. */
+function readNumbers(client: RedisClient): RedisClient {
+  const toNumber = (value: unknown) => (/^\d{1,16}$/.test(String(value)) ? Number(value) : value)
+  const read = (reply: unknown) => (Array.isArray(reply) ? reply.map(toNumber) : toNumber(reply))
+  return {
+    ...client,
+    evalsha: (...call) => client.evalsha(...call).then(read),
+    eval: (...call) => client.eval(...call).then(read),
+    zrem: (...call) => client.zrem(...call).then(read),
+    del: (...call) => client.del(...call).then(read),
+  }
 }
 
 interface ClientEvents {
@@ -190,6 +227,10 @@ function refuseUnsafe(redis: object): void {
   // It sends a call again by itself when a node is lost, which charges twice.
   if ('getSentinelNode' in redis) {
     refuse('a client of one Redis server or of a cluster (sentinels are not supported)', 'a client of sentinels')
+  }
+  // It takes callbacks, and returns no promise.
+  if ('evalSha' in redis && 'sendCommand' in redis && !('withTypeMapping' in redis)) {
+    refuse('a client of @redis/client itself', 'its legacy()')
   }
   if ('createScript' in redis) {
     // Callers would wait for a promise that others share, which on Workers never ends.

@@ -49,7 +49,14 @@ export function sluice<E extends Env = Env>(
       isAnswered = c.finalized
       return isAnswered ? c.res : new Response(null, { status: 500 })
     })
-    if (!isAdmitted) return response
+    if (!isAdmitted) {
+      // Before @hono/node-server 2, whoever reads a body first does not see which headers were added.
+      const { headers } = response
+      c.status(response.status as Parameters<typeof c.status>[0])
+      for (const [name, value] of headers) c.header(name, value)
+      // Its headers are beside those that the application has set before.
+      return c.newResponse(response.body)
+    }
     if (isAnswered && response !== c.res) {
       // Setting it over another response would add that one's headers again.
       c.res = undefined

@@ -1,7 +1,6 @@
 /** The steps of the middleware on a server of Node, whatever framework calls it: before a request is handled, and after. */
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Http2ServerResponse } from 'node:http2'
 import onHeaders from 'on-headers'
 import type { Admitted, Refused } from '../core/model/verdict.ts'
 import { OptionError } from '../core/options/option-error.ts'
@@ -14,6 +13,7 @@ import { setRateLimitHeaders } from '../http/response/rate-limit-headers.ts'
 import { createRefusal } from '../http/response/refusal.ts'
 import { composeMiddleware, listRefusalFields, type RateLimit, toRateLimit, UNLIMITED } from './middleware.ts'
 import { type AnyIncoming, NodeRequest, readHeader } from './node-request.ts'
+import { type AnyResponse, FollowedResponse } from './node-response.ts'
 import type { SharedOptions } from './options.ts'
 
 /** The middleware adds this to a request. */
@@ -22,8 +22,16 @@ export interface RateLimited {
   rateLimit: RateLimit
 }
 
-/** Responses of HTTP/1.1 and HTTP/2 have the same methods. */
-export type AnyResponse = ServerResponse | Http2ServerResponse
+/** A request in a framework, and how to answer it there in place of its handler. */
+export interface NodeExchange<Req extends AnyIncoming, Res extends AnyResponse> {
+  readonly req: Req & Partial<RateLimited>
+  readonly res: Res
+  /** Headers of the answer: those that the application has set stay. */
+  readonly fields: ResponseFields
+  answer(status: number, body: string): void
+  /** Leaves the answer to who writes it into `res`. */
+  leave(): void
+}
 
 export interface NodeOptions<Req extends AnyIncoming = IncomingMessage, Res extends AnyResponse = ServerResponse>
   extends SharedOptions<[request: Req]> {
@@ -36,7 +44,7 @@ export interface NodeOptions<Req extends AnyIncoming = IncomingMessage, Res exte
 
 /**
  * Creates a function that decides a request.
- * @returns true if the request is admitted: its response is followed to its end; otherwise it is answered
+ * @returns takes what the handler returns, if the request is admitted; undefined if it is answered
  * @throws {OptionError} for a wrong option
  */
 export function createAdmit<Req extends AnyIncoming, Res extends AnyResponse>(options: NodeOptions<Req, Res>) {
@@ -48,43 +56,46 @@ export function createAdmit<Req extends AnyIncoming, Res extends AnyResponse>(op
     throw new OptionError('policies', expected, measured.name)
   }
   const { onLimited } = options
-  const readPeer = (req: Req) => req.socket.remoteAddress ?? null
+  // What stands for a request in tests may have no connection.
+  const readPeer = ({ socket }: Partial<Req>) => socket?.remoteAddress ?? null
   const readAddress = createAddressReader(trustProxy, readPeer, (req) => readHeader(req, 'X-Forwarded-For'))
 
-  return async function admit(req: Req & Partial<RateLimited>, res: Res): Promise<boolean> {
+  return async function admit(host: NodeExchange<Req, Res>): Promise<((handled: unknown) => unknown) | undefined> {
+    const { req, res, fields } = host
     if (skip && (await skip(req))) {
       req.rateLimit = UNLIMITED
-      return true
+      return (handled) => handled
     }
     const request = new NodeRequest(req, readAddress)
     const target = readTarget(request.url)
     if (typeof target === 'string') {
-      await respond(res, createProblemResponse({ type: NO_PAGE, ...TARGET_PROBLEMS[target] }))
-      return false
+      await respond(host, createProblemResponse({ type: NO_PAGE, ...TARGET_PROBLEMS[target] }))
+      return undefined
     }
     const path = markIfChanged(target.path, req.url)
     const context = createRequestContext(() => {}, log)
     const exchange = { request, path, context }
-    const report = (verdict: Admitted | Refused) => setRateLimitHeaders(toFields(res), verdict, headerFormat, now)
+    const report = (verdict: Admitted | Refused, to = toFields(res)) =>
+      setRateLimitHeaders(to, verdict, headerFormat, now)
     // The client may go while the request is decided, or have gone before.
-    let isClosed = 'stream' in res ? res.stream.closed : res.closed
-    res.once('close', () => {
-      isClosed = true
-    })
+    const followed = FollowedResponse.follow(req, res)
     try {
       const verdict = await limiter.decide(exchange)
       req.rateLimit = toRateLimit(verdict)
       if (verdict.outcome === 'admitted') {
         const onHead = trackResponse(exchange, verdict, { health, ipv6Prefix })
         const release = ({ hold }: Admitted) => hold && context.waitUntil(hold.release())
-        followResponse(res as ServerResponse, isClosed, verdict, { onHead, report, release })
-      } else if (onLimited && 'violated' in verdict) {
+        followResponse(res as ServerResponse, followed, verdict, { onHead, report, release })
+        return followed.followHandler
+      }
+      if (onLimited && 'violated' in verdict) {
+        host.leave()
         res.statusCode = verdict.outcome === 'limited' ? 429 : 503
         for (const [name, value] of listRefusalFields(verdict.retryAfterMs)) res.setHeader(name, value)
         report(verdict)
         await onLimited(req, res, req.rateLimit)
-      } else await respond(res, createRefusal(verdict, request.headers, NO_PAGE), () => report(verdict))
-      return verdict.outcome === 'admitted'
+      } else await respond(host, createRefusal(verdict, request.headers, NO_PAGE), () => report(verdict, fields))
+      return undefined
     } finally {
       context.deadlines.end()
     }
@@ -92,12 +103,15 @@ export function createAdmit<Req extends AnyIncoming, Res extends AnyResponse>(op
 }
 
 /** Answers a request in place of its handler. @param report adds the headers that report limits */
-async function respond(res: AnyResponse, response: Response, report?: () => void): Promise<void> {
+async function respond(
+  host: NodeExchange<AnyIncoming, AnyResponse>,
+  response: Response,
+  report?: () => void,
+): Promise<void> {
   const body = await response.text()
-  res.statusCode = response.status
-  for (const [name, value] of response.headers) res.setHeader(name, value)
+  for (const [name, value] of response.headers) host.fields.set(name, value)
   report?.()
-  res.end(body)
+  host.answer(response.status, body)
 }
 
 interface Followers {
@@ -107,10 +121,10 @@ interface Followers {
   readonly release: (verdict: Admitted) => void
 }
 
-/** Follows the response to an admitted request to its head, and to its end, or to that of its connection. */
+/** Follows the response to an admitted request to its head, and to the end of its handler or that of its connection. */
 function followResponse(
   res: ServerResponse,
-  isClosed: boolean,
+  followed: FollowedResponse,
   verdict: Admitted,
   { onHead, report, release }: Followers,
 ): void {
@@ -119,31 +133,26 @@ function followResponse(
     final ??= onHead({ status: res.statusCode, headers: toFields(res) })
     return final
   }
-  onHeaders(res, () => report(onAnswered()))
-  const onClose = () => {
+  // What has begun before can report nothing.
+  if (res.headersSent) onAnswered()
+  else onHeaders(res, () => report(onAnswered()))
+  followed.onClose(() => {
+    // What stands for a response in tests may write no head.
+    if (!final && res.writableFinished) report(onAnswered())
     if (final) return release(final)
     onHead()
-    // What is piped into a closed response stops, and nobody ends the response.
-    if (res.listenerCount('unpipe') > 0) return release(verdict)
-    // Handlers work on after their client has gone: each holds its slots until it ends the response or pipes into it, or
-    // their time is over, and what it answers counts.
-    const { end } = res
-    const onEnd = () => {
-      res.end = end
-      res.off('pipe', onEnd)
-      release(onAnswered())
-    }
-    res.once('pipe', onEnd)
-    res.end = function releaseAndEnd(...args: unknown[]) {
-      onEnd()
-      return end.apply(res, args as never)
-    } as typeof end
-  }
-  if (isClosed) onClose()
-  else res.once('close', onClose)
+    followed.onHandled((isAnswered) => release(isAnswered ? onAnswered() : verdict))
+  })
 }
 
-function toFields(res: AnyResponse): ResponseFields {
+/** The methods of headers that a response has, and what stands for it in a framework. */
+export interface HeaderMethods {
+  getHeader(name: string): number | string | string[] | undefined
+  hasHeader(name: string): boolean
+  setHeader(name: string, value: string): unknown
+}
+
+export function toFields(res: HeaderMethods): ResponseFields {
   const get = (name: string) => {
     const value = res.getHeader(name)
     return value === undefined ? null : Array.isArray(value) ? value.join(', ') : String(value)

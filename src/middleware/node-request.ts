@@ -15,13 +15,17 @@ interface Added {
 export type AnyIncoming = IncomingMessage | Http2ServerRequest
 
 /** Reads all values of a header: in `headers`, Node joins or drops some, which would hide that they are repeated. */
-export function readHeader(request: AnyIncoming, name: string): string | null {
+export function readHeader({ rawHeaders = [], headers, httpVersionMajor }: AnyIncoming, name: string): string | null {
   const lower = name.toLowerCase()
-  if (!('stream' in request)) return request.headersDistinct[lower]?.join(', ') ?? null
-  const { rawHeaders } = request
-  const values = rawHeaders.filter((_, at) => at % 2 === 1 && rawHeaders[at - 1] === lower)
-  // Clients may send each cookie in a header of its own (RFC 9113 §8.2.3).
-  return values.length === 0 ? null : values.join(lower === 'cookie' ? '; ' : ', ')
+  const values: string[] = []
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    if (rawHeaders[at]?.toLowerCase() === lower) values.push(rawHeaders[at + 1] ?? '')
+  }
+  // Requests that a server did not read, such as those of AWS Lambda or of a test, may have no others.
+  if (rawHeaders.length === 0) values.push(...[headers[lower] ?? []].flat())
+  if (values.length === 0) return null
+  // Clients of HTTP/2 may send each cookie in a header of its own (RFC 9113 §8.2.3).
+  return values.join(lower === 'cookie' && httpVersionMajor === 2 ? '; ' : ', ')
 }
 
 /** A request of Node. Its body and address are expensive to read, and read only when needed. */

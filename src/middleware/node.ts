@@ -1,8 +1,17 @@
 /** Middleware of the frameworks whose middleware takes `(req, res, next)`. */
 
+import { Buffer } from 'node:buffer'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { type AnyResponse, createAdmit, type NodeOptions, type RateLimited } from './node-host.ts'
+import {
+  createAdmit,
+  type HeaderMethods,
+  type NodeExchange,
+  type NodeOptions,
+  type RateLimited,
+  toFields,
+} from './node-host.ts'
 import type { AnyIncoming } from './node-request.ts'
+import type { AnyResponse } from './node-response.ts'
 
 declare global {
   // With @types/express, its requests have what the middleware adds.
@@ -11,15 +20,33 @@ declare global {
   }
 }
 
-/** Middleware of Express, Connect and `@fastify/middie`. */
-export type NodeMiddleware<Req extends AnyIncoming = IncomingMessage, Res extends AnyResponse = ServerResponse> = (
-  request: Req,
-  response: Res,
-  next: (error?: Error) => void,
-) => void
+/** Fastify's reply. */
+export interface FastifyParts extends Omit<HeaderMethods, 'setHeader'> {
+  readonly raw: AnyResponse
+  readonly request: { readonly raw: AnyIncoming }
+  code(status: number): unknown
+  getHeaders(): Record<string, number | string | string[] | undefined>
+  header(name: string, value: string): unknown
+  hijack(): unknown
+  send(body: Uint8Array): unknown
+}
+
+/** Koa's context. */
+export interface KoaParts {
+  readonly req: AnyIncoming
+  readonly res: AnyResponse
+  respond?: boolean
+}
+
+/** Middleware of Express, Connect and `@fastify/middie`; a hook `onRequest` of Fastify; middleware of Koa. */
+export interface NodeMiddleware<Req extends AnyIncoming = IncomingMessage, Res extends AnyResponse = ServerResponse> {
+  (request: object, reply: FastifyParts, done: (error?: Error) => void): void
+  (context: KoaParts, next: () => Promise<unknown>): unknown
+  (request: Req, response: Res, next: (error?: Error) => unknown): void
+}
 
 /**
- * Limits requests to a server of Node: Express, Fastify, or any that takes `(req, res, next)`.
+ * Limits requests to a server of Node: Express, Fastify, Koa, or any that takes `(req, res, next)`.
  * @example app.use(sluice({ limits: '10/1s, 100/1m', by: 'header:x-api-key' }))
  * @throws {OptionError} for a wrong option, in one line: its name, what was expected and the value
  */
@@ -27,12 +54,62 @@ export function sluice<Req extends AnyIncoming = IncomingMessage, Res extends An
   options: NodeOptions<Req, Res>,
 ): NodeMiddleware<Req, Res> {
   const admit = createAdmit(options)
-  return function limitRequest(req, res, next) {
-    admit(req, res).then(
-      (isAdmitted) => {
-        if (isAdmitted) next()
-      },
-      next as (error: unknown) => void,
-    )
+
+  function limitRequest(_: object, reply: FastifyParts, done: (error?: Error) => void): void
+  function limitRequest(context: KoaParts, next: () => Promise<unknown>): unknown
+  function limitRequest(request: Req, response: Res, next: (error?: Error) => unknown): void
+  function limitRequest(first: object, second: object, next?: (error?: Error) => unknown): unknown {
+    if (typeof second === 'function') {
+      return admit(openKoa(first as KoaParts)).then((follow) => follow?.(second()))
+    }
+    const isReply = 'hijack' in second
+    const host = isReply ? openFastify<Req, Res>(second as FastifyParts) : openPlain(first as Req, second as Res)
+    admit(host).then((follow) => follow?.(next?.()), next)
+    return undefined
+  }
+  return limitRequest
+}
+
+function openPlain<Req extends AnyIncoming, Res extends AnyResponse>(req: Req, res: Res): NodeExchange<Req, Res> {
+  const answer = (status: number, body: string) => {
+    res.statusCode = status
+    res.end(body)
+  }
+  return { req, res, fields: toFields(res), answer, leave() {} }
+}
+
+function openFastify<Req extends AnyIncoming, Res extends AnyResponse>(reply: FastifyParts): NodeExchange<Req, Res> {
+  const { raw: res, request } = reply
+  return {
+    req: request.raw as Req,
+    res: res as Res,
+    fields: toFields({
+      getHeader: (name) => reply.getHeader(name),
+      hasHeader: (name) => reply.hasHeader(name),
+      setHeader: (name, value) => reply.header(name, value),
+    }),
+    answer(status, body) {
+      reply.code(status)
+      // To a text, Fastify would add a charset.
+      reply.send(Buffer.from(body))
+    },
+    leave() {
+      for (const [name, value] of Object.entries(reply.getHeaders()))
+        if (value !== undefined) res.setHeader(name, value)
+      reply.hijack()
+    },
+  }
+}
+
+function openKoa<Req extends AnyIncoming, Res extends AnyResponse>(context: KoaParts): NodeExchange<Req, Res> {
+  const { req, res } = context
+  return {
+    req: req as Req,
+    res: res as Res,
+    fields: toFields(res),
+    answer: (status, body) => void Object.assign(context, { status, body }),
+    leave() {
+      context.respond = false
+    },
   }
 }

@@ -122,16 +122,25 @@ export function readPeerAddress(request: Request, ...rest: readonly unknown[]): 
 /**
  * To a response of `fetch`, no headers can be added. One without a body may be a constant of the application, which would
  * collect those of all requests.
+ * @throws {TypeError} for a body that was read, which would never end
  */
 function withOpenFields(response: Response): Response {
-  if (response.body === null && response.status !== 101) return copyResponse(response)
+  if (response.bodyUsed || response.body?.locked) throw new TypeError('the body of the response has been read already')
+  if (response.body === null && response.status !== 101) return openFields(response)
   try {
     // No response has this header.
     response.headers.delete('Sluice-Probe')
     return response
   } catch {
-    return copyResponse(response)
+    return openFields(response)
   }
+}
+
+/** The `Response` of @hono/node-server shares the headers of what it copies, until 2.0.0. */
+function openFields(response: Response): Response {
+  if (isCloudflare) return copyResponse(response)
+  const { body, status, statusText, headers } = response
+  return new Response(body, { status, statusText, headers: new Headers(headers) })
 }
 
 function addMissingHeaders(answer: Response, fields: ReturnType<typeof listRefusalFields>): Response {

@@ -1,4 +1,4 @@
-import { createClient, createCluster, createSentinel } from '@redis/client'
+import { createClient, createCluster, createSentinel, RESP_TYPES } from '@redis/client'
 import { type RedisConfigNodejs, Redis as Upstash } from '@upstash/redis'
 import { Cluster, Redis as IoRedis } from 'ioredis'
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
@@ -18,20 +18,25 @@ import { connectRedis, type RedisClient } from '../support/redis-client.ts'
 
 let nodeRedis: RedisClient
 let ioRedis: IoRedis
+let ioRedisOfText: IoRedis
 
 beforeAll(async () => {
   nodeRedis = await connectRedis(inject('redisPort'))
   ioRedis = new IoRedis(inject('redisPort'), '127.0.0.1', { autoResendUnfulfilledCommands: false })
+  ioRedisOfText = ioRedis.duplicate({ stringNumbers: true })
 })
 afterAll(async () => {
   await nodeRedis.close()
   ioRedis.disconnect()
+  ioRedisOfText.disconnect()
 })
 
 const CLIENTS: Record<string, () => AnyRedis> = {
   '@upstash/redis': () => upstash(UPSTASH_OPTIONS),
   '@redis/client': () => nodeRedis,
+  '@redis/client with numbers as text': () => nodeRedis.withTypeMapping({ [RESP_TYPES.NUMBER]: String }),
   ioredis: () => ioRedis,
+  'ioredis with stringNumbers': () => ioRedisOfText,
 }
 
 function upstash(options: Partial<RedisConfigNodejs>): Upstash {
@@ -184,6 +189,10 @@ test.each([
   if ('destroy' in client) client.destroy()
   else client.disconnect()
   await connecting
+})
+
+test('redisStore() refuses legacy() of @redis/client, which answers callbacks only', () => {
+  expect(() => redisStore(nodeRedis.legacy() as object as AnyRedis)).toThrow('a client of @redis/client itself')
 })
 
 test('redisStore() refuses an ioredis client that repeats calls, and what is no client', () => {

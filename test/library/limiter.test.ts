@@ -1,4 +1,4 @@
-import { describe, expect, test, vi } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { ALGORITHM_NAMES, type AlgorithmName } from '../../src/core/model/limits.ts'
 import { StoreError } from '../../src/core/model/store.ts'
 import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'
@@ -643,4 +643,19 @@ test('createLimiter() throws errors with stable codes, which name the place', ()
   const unknown = { code: 'UNKNOWN_OPTION', option: 'policies[0].on', variable: 'policies', path: [0, 'on'] }
   expect(() => createLimiter({ policies } as LimiterOptions)).toThrow(expect.objectContaining(unknown))
   expect(() => createLimiter({})).toThrow(expect.objectContaining({ code: 'MISSING_OPTION', option: 'limits' }))
+})
+
+test('a module that is loaded again may change its limits, in development', async () => {
+  const store = memoryStore()
+  const load = (limits: string) => createLimiter({ limits, store })
+  load('3/1m')
+  // At once, the same lines make two limiters.
+  expect(() => load('5/1s')).toThrow(OptionError)
+  await Promise.resolve()
+  const limiter = load('5/1s')
+  expect((await limiter.take('caller')).limits[0]?.limit).toBe(5)
+  await Promise.resolve()
+  vi.stubEnv('NODE_ENV', 'production')
+  onTestFinished(() => void vi.unstubAllEnvs())
+  expect(() => load('7/1h')).toThrow('a name or a keyPrefix of its own')
 })

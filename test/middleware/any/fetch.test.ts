@@ -108,3 +108,20 @@ test.each<[string, () => unknown]>([
   expect(make).toThrow(OptionError)
   expect(make).toThrow(message)
 })
+
+test.each([
+  ['read', (response: Response) => response.text()],
+  ['locked', (response: Response) => response.body?.getReader()],
+])('limit() fails for a body that is %s, which would never end, and frees the slot', async (_, spoil) => {
+  let isSpoilt = true
+  const handler = async () => {
+    const response = new Response('hello')
+    if (isSpoilt) await spoil(response as Response)
+    return response
+  }
+  const policies = [{ name: 'slots', limits: '1', algorithm: 'concurrency', slot_ttl: '1h' }] as const
+  const limited = limit(handler as () => Promise<Response>, { ...QUIET, policies })
+  await expect(limited(from('X'))).rejects.toThrow('the body of the response has been read already')
+  isSpoilt = false
+  await expect.poll(async () => (await limited(from('X'))).status).toBe(200)
+})

@@ -60,6 +60,21 @@ test('a form that was read before the middleware is counted by a field of it, an
   expect([(await post('user=ada&n=2')).status, (await post('user=bob')).status]).toEqual([429, 200])
 })
 
+test('a refusal has the headers that the app has set before', async () => {
+  const app: App = new Hono()
+  app.use(async (c, next) => {
+    c.header('X-App', 'yes')
+    await next()
+  })
+  app.use(sluice(steered({ limits: '1/1h' })))
+  app.get('/', (c) => c.text('hello'))
+  await app.request('/', X)
+  const { status, headers } = await app.request('/', X)
+  expect([status, headers.get('X-App'), headers.get('Retry-After')]).toEqual([429, 'yes', '3600'])
+  expect(headers.get('Content-Type')).toBe('application/problem+json')
+  expect(headers.get('RateLimit')).toBe('"default-1h";r=0;t=3600')
+})
+
 describe('sluice() refuses what is no table of options:', () => {
   test.each([
     [undefined, 'options: expected a table of options, got nothing'],

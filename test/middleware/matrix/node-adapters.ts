@@ -73,11 +73,7 @@ export const FRAMEWORKS: readonly Framework[] = [
     name: 'Fastify with a hook',
     listen: (limits, routes) =>
       listenFastify(routes, (app) => {
-        for (const limit of limits) {
-          app.addHook('onRequest', (request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void) =>
-            limit(request.raw, reply.raw, done),
-          )
-        }
+        for (const limit of limits) app.addHook('onRequest', limit)
       }),
   },
 ]

@@ -1,13 +1,27 @@
 /** What only servers of Node have: responses that are written piece by piece, and clients that go away meanwhile. */
 import { once } from 'node:events'
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import { IncomingMessage, ServerResponse } from 'node:http'
+import { Socket } from 'node:net'
 import { Readable } from 'node:stream'
-import { describe, expect, test } from 'vitest'
+import fastify from 'fastify'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { type SluiceOptions, sluice } from '../../../src/node.ts'
 import { openRequest, send, sendInTurn } from '../../support/http-client.ts'
 import { exchange, LAST, readStatuses } from '../../support/raw-http.ts'
 import { X, Y } from '../matrix/adapter.ts'
-import { FRAMEWORKS, type NodeRoutes } from '../matrix/node-adapters.ts'
+import { FRAMEWORKS, listen, type NodeRoutes } from '../matrix/node-adapters.ts'
+
+const SLOT = { name: 'slots', limits: '1', algorithm: 'concurrency', slot_ttl: '1h' } as const
+
+/** Sends a request whose client goes when its handler has begun. */
+async function sendAndLeave(server: URL, sent: object, begun: () => Promise<ServerResponse>): Promise<void> {
+  const client = openRequest(server, sent).on('error', () => {})
+  const beginning = begun()
+  client.end()
+  const closed = once(await beginning, 'close')
+  client.destroy()
+  await closed
+}
 
 describe.each(FRAMEWORKS)('sluice() in $name', ({ listen }) => {
   const serve = (options: SluiceOptions, routes: NodeRoutes) => listen([sluice({ log: () => {}, ...options })], routes)
@@ -64,28 +78,29 @@ describe.each(FRAMEWORKS)('sluice() in $name', ({ listen }) => {
   test('lets no more handlers work at once than there are slots, although clients go away', async () => {
     const policies = [{ name: 'slots', limits: '2', algorithm: 'concurrency', slot_ttl: '1h' }] as const
     const working: ServerResponse[] = []
-    const gone: Promise<unknown>[] = []
+    let onBegun: (res: ServerResponse) => void = () => {}
+    const begun = () =>
+      new Promise<ServerResponse>((resolve) => {
+        onBegun = resolve
+      })
     const server = await serve(
       { policies },
       {
-        'GET /work': (req, res) => {
+        'GET /work': (_, res) => {
           working.push(res)
-          gone.push(once(res, 'close'))
-          req.socket.destroy()
+          onBegun(res)
         },
         'GET /quick': (_, res) => res.end(),
       },
     )
     const quick = async () => (await send(server, { path: '/quick', ...X })).status
-    for (let sent = 0; sent < 2; sent++) await expect(send(server, { path: '/work', ...X })).rejects.toThrow()
-    await Promise.all(gone)
+    const work = () => sendAndLeave(server, { path: '/work', ...X }, begun)
+    for (let sent = 0; sent < 2; sent++) await work()
     expect((await send(server, { path: '/work', ...X })).status).toBe(429)
     for (const res of working) res.setHeader('X-Done', '1').end('nobody reads it')
     await expect.poll(quick).toBe(200)
     // One that pipes a stream ends no response.
-    await expect(send(server, { path: '/work', ...X })).rejects.toThrow()
-    await expect(send(server, { path: '/work', ...X })).rejects.toThrow()
-    await Promise.all(gone)
+    for (let sent = 0; sent < 2; sent++) await work()
     expect(await quick()).toBe(429)
     Readable.from(['nobody reads it']).pipe(working.at(-1) as ServerResponse)
     await expect.poll(quick).toBe(200)
@@ -93,8 +108,12 @@ describe.each(FRAMEWORKS)('sluice() in $name', ({ listen }) => {
 
   test('charges failures when the response says so, also if its client has gone', async () => {
     const policies = [{ name: 'guesses', limits: '2/1h', counts: 'failures' }] as const
-    const closed = Promise.withResolvers<void>()
     let answer: () => unknown = () => {}
+    let onBegun: (res: ServerResponse) => void = () => {}
+    const begun = () =>
+      new Promise<ServerResponse>((resolve) => {
+        onBegun = resolve
+      })
     const server = await serve(
       { policies },
       {
@@ -106,8 +125,7 @@ describe.each(FRAMEWORKS)('sluice() in $name', ({ listen }) => {
         },
         'GET /later': (_, res) => {
           answer = () => Object.assign(res, { statusCode: 403 }).end('no')
-          res.once('close', () => closed.resolve())
-          res.req.socket.destroy()
+          onBegun(res)
         },
       },
     )
@@ -117,8 +135,7 @@ describe.each(FRAMEWORKS)('sluice() in $name', ({ listen }) => {
     await expect(send(server, { path: '/late', ...X })).rejects.toThrow()
     answer()
     expect(await sendInTurn(server, [{ path: '/right', ...X }])).toEqual([429])
-    await expect(send(server, { path: '/later', ...Y })).rejects.toThrow()
-    await closed.promise
+    await sendAndLeave(server, { path: '/later', ...Y }, begun)
     answer()
     await expect.poll(() => readLeft('/right', Y)).toBe('1')
   })
@@ -131,5 +148,112 @@ describe.each(FRAMEWORKS)('sluice() in $name', ({ listen }) => {
     const type = 'Content-Type: application/x-www-form-urlencoded'
     const empty = `POST / HTTP/1.1\r\nHost: a\r\n${type}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`
     expect(readStatuses(await exchange(server, empty + LAST))).toEqual([200, 200])
+  })
+
+  test.each<[string, (req: IncomingMessage, res: ServerResponse) => unknown]>([
+    ['response', (_, res) => res.destroy()],
+    ['request', (req) => req.destroy()],
+    ['connection', (req) => req.socket.destroy()],
+  ])('gives the slot back of a handler that destroys its %s before the head', async (_, destroy) => {
+    const server = await serve({ policies: [SLOT] }, { 'GET /destroy': destroy, 'GET /quick': (_, res) => res.end() })
+    await expect(send(server, { path: '/destroy', ...X })).rejects.toThrow()
+    await expect.poll(async () => (await send(server, { path: '/quick', ...X })).status).toBe(200)
+  })
+
+  test('adds no listener to a response for another middleware', async () => {
+    const warnings: unknown[] = []
+    const onWarning = (warning: Error) => warnings.push(warning.name)
+    process.on('warning', onWarning)
+    onTestFinished(() => void process.off('warning', onWarning))
+    const policies = [SLOT]
+    const limits = Array.from({ length: 12 }, (_, at) => sluice({ policies, keyPrefix: `layer${at}`, log: () => {} }))
+    const server = await listen(limits, { 'GET /': (_, res) => res.end() })
+    for (let sent = 0; sent < 2; sent++) await expect.poll(async () => (await send(server, X)).status).toBe(200)
+    expect(warnings).toEqual([])
+  })
+})
+
+test('sluice() gives the slot back of a handler whose promise settles after its client has gone', async () => {
+  const limit = sluice({ policies: [SLOT], log: () => {} })
+  let onBegun: (res: ServerResponse) => void = () => {}
+  const server = await listen((req, res) =>
+    limit(req, res, async () => {
+      if (req.url === '/quick') return res.end()
+      const closed = once(res, 'close')
+      onBegun(res)
+      return closed
+    }),
+  )
+  const begun = () =>
+    new Promise<ServerResponse>((resolve) => {
+      onBegun = resolve
+    })
+  await sendAndLeave(server, { path: '/left', ...X }, begun)
+  await expect.poll(async () => (await send(server, { path: '/quick', ...X })).status).toBe(200)
+})
+
+test('sluice() gives the slot back of a response whose head was sent before it', async () => {
+  const limit = sluice({ policies: [SLOT], log: () => {} })
+  const server = await listen((req, res) => {
+    if (req.url === '/begun') res.writeHead(200).flushHeaders()
+    limit(req, res, () => res.end())
+  })
+  await send(server, { path: '/begun', ...X })
+  await expect.poll(async () => (await send(server, { path: '/quick', ...X })).status).toBe(200)
+})
+
+test('sluice() reads the headers of a request that no server has read, each value of a repeated one', async () => {
+  const limit = sluice({ limits: '1/1h', anonymous: 'deny', log: () => {} })
+  // As serverless-http and @codegenie/serverless-express make it.
+  const decide = (headers: IncomingMessage['headers']) => {
+    const request = Object.assign(new IncomingMessage(new Socket()), { url: '/', method: 'GET', headers })
+    const response = new ServerResponse(request)
+    return new Promise((resolve) => {
+      response.end = () => {
+        resolve(response.statusCode)
+        return response
+      }
+      limit(request, response, () => resolve('admitted'))
+    })
+  }
+  const X = { authorization: 'Bearer X' }
+  expect([await decide(X), await decide({ authorization: 'Bearer Y' })]).toEqual(['admitted', 'admitted'])
+  expect(await decide({ authorization: 'Bearer Z, Bearer Y' })).toBe(401)
+})
+
+describe("sluice() as a hook of Fastify's own", () => {
+  async function createApp(options: SluiceOptions) {
+    const app = fastify()
+    app.addHook('onRequest', async (_, reply) => void reply.header('Access-Control-Allow-Origin', '*'))
+    app.addHook('onRequest', sluice({ log: () => {}, ...options }))
+    app.addHook('onSend', async (_, reply) => void reply.header('X-Sent', reply.statusCode))
+    app.get('/', async () => 'hello')
+    onTestFinished(() => app.close())
+    return app
+  }
+
+  test('refuses through the reply, with its headers and its hooks', async () => {
+    const app = await createApp({ limits: '1/1h' })
+    const inject = () => app.inject({ url: '/', ...X })
+    expect(await inject()).toMatchObject({ statusCode: 200, body: 'hello' })
+    const { statusCode, headers } = await inject()
+    expect(statusCode).toBe(429)
+    expect(headers).toMatchObject({ 'access-control-allow-origin': '*', 'x-sent': '429', 'retry-after': '3600' })
+    expect(headers['content-type']).toBe('application/problem+json')
+    expect(headers.ratelimit).toMatch(/^"default-1h";r=0/)
+  })
+
+  test('lets onLimited answer with the headers of the reply', async () => {
+    const app = await createApp({ limits: '1/1h', onLimited: (_, res) => void res.end('wait') })
+    const inject = () => app.inject({ url: '/', ...X })
+    await inject()
+    const { statusCode, headers, body } = await inject()
+    expect([statusCode, body, headers['access-control-allow-origin']]).toEqual([429, 'wait', '*'])
+  })
+
+  test('counts two credentials of an injected request as none', async () => {
+    const app = await createApp({ limits: '9/1h', anonymous: 'deny' })
+    const both = { authorization: ['Bearer X', 'Bearer Y'] as never }
+    expect((await app.inject({ url: '/', headers: both })).statusCode).toBe(401)
   })
 })

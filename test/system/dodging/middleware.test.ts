@@ -4,7 +4,7 @@ import { createServer, type RequestListener, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { getRequestListener } from '@hono/node-server'
 import express from 'express'
-import fastify, { type FastifyReply, type FastifyRequest } from 'fastify'
+import fastify from 'fastify'
 import { Hono } from 'hono'
 import { afterEach, expect, inject, test } from 'vitest'
 import { type SluiceOptions as HonoOptions, sluice as honoSluice } from '../../../src/hono.ts'
@@ -52,10 +52,7 @@ const FRAMEWORKS: Readonly<Record<string, () => Promise<Server>>> = {
         socket.end('HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n')
       },
     })
-    const limit = sluice(createOptions({ takesNothing: true }))
-    app.addHook('onRequest', (request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void) =>
-      limit(request.raw, reply.raw, done),
-    )
+    app.addHook('onRequest', sluice(createOptions({ takesNothing: true })))
     for (const [name, method, url] of routes) {
       app.route({ method, url, handler: async (_, reply) => void reply.header('X-Handler', name).send(name) })
     }

@@ -1,11 +1,17 @@
 /** Each place where requests are answered: does the packed package bundle and run there, and hold what it promises? */
+import { execFile } from 'node:child_process'
+import { readFile, writeFile } from 'node:fs/promises'
 import type { ClientRequest, IncomingHttpHeaders } from 'node:http'
+import { join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
+import { promisify } from 'node:util'
 import { createContext, Script } from 'node:vm'
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest'
 import { findFreePort } from '../../../tools/free-port.ts'
 import { begin, json, openRequest, responseTo, send } from '../../support/http-client.ts'
-import { APPS, bundleForBrowser, install, type Place, untilServed } from './places.ts'
+import { startProgram } from '../../support/program.ts'
+import { RUNTIMES } from '../package/runtimes/install.ts'
+import { APPS, BUILT, bundleForBrowser, install, type Place, untilServed } from './places.ts'
 
 const CALLS = 25
 const CALLER = { Authorization: 'Bearer caller' }
@@ -28,9 +34,14 @@ const OF_BROWSERS =
   )
 
 const rows: Row[] = []
+/** Promises by host: a cell is empty if a host has no such thing. */
+const promises: Record<string, Readonly<Record<string, string>>> = {}
 
 beforeAll(() => install(inject('packed')))
-afterAll(() => console.table(Object.fromEntries(rows.map(({ place, ...cells }) => [place, cells]))))
+afterAll(() => {
+  console.table(Object.fromEntries(rows.map(({ place, ...cells }) => [place, cells])))
+  console.table(promises)
+})
 
 const hasFields = ({ ratelimit, 'ratelimit-policy': policy }: IncomingHttpHeaders, remaining: number) =>
   /;q=10;w=3600$/.test(`${policy}`) && new RegExp(`;r=${remaining};t=3\\d{3}$`).test(`${ratelimit}`)
@@ -145,4 +156,42 @@ test('a browser runs the limiter in memory', async () => {
     slots: 'on release()',
     address: '',
   })
+})
+
+test.each([
+  ['Node', 15],
+  ['Bun', 2],
+  ['Deno', 1],
+])('every host on %s keeps every promise', async (runtime, hosts) => {
+  const [command = '', ...args] = RUNTIMES[runtime] ?? []
+  const { stdout } = await promisify(execFile)(command, [...args, 'hosts/main.js'], { cwd: BUILT })
+  const lines = stdout.split('\n').filter((line) => line.startsWith('{'))
+  const broken: string[] = []
+  for (const { host, ...cells } of lines.map((line): Record<string, string> => JSON.parse(line))) {
+    promises[`${host}`] = cells
+    for (const [promise, cell] of Object.entries(cells)) {
+      if (cell !== 'yes' && cell !== '') broken.push(`${host}, ${promise}: ${cell}`)
+    }
+  }
+  expect(broken).toEqual([])
+  expect(lines).toHaveLength(hosts)
+})
+
+test('a route of Next.js may change its limits while `next dev` runs', async () => {
+  const folder = join(BUILT, 'hot')
+  const port = await findFreePort()
+  const url = new URL(`http://127.0.0.1:${port}`)
+  const { end } = startProgram(process.execPath, [join(BUILT, '../node_modules/.bin/next'), 'dev', '-p', `${port}`], {
+    cwd: folder,
+    env: { ...process.env, NODE_ENV: 'development', NEXT_TELEMETRY_DISABLED: '1' },
+    stdio: ['ignore', 'ignore', 'inherit'],
+  })
+  // Its server is a process of its own, which it ends.
+  onTestFinished(() => end('SIGTERM').then(() => {}))
+  await untilServed(url)
+  const readPolicy = async () => (await send(url)).headers['ratelimit-policy']
+  expect(await readPolicy()).toBe('"default-1m";q=3;w=60')
+  const route = join(folder, 'app/route.js')
+  await writeFile(route, `// A line more.\n${(await readFile(route, 'utf8')).replace('3/1m', '5/1h')}`)
+  await expect.poll(readPolicy, { timeout: 60_000 }).toBe('"default-1h";q=5;w=3600')
 })

@@ -11,7 +11,7 @@ import { installRuntimes, RUNTIMES } from '../package/runtimes/install.ts'
 
 const FOLDER = import.meta.dirname
 /** A copy of apps/, with what their frameworks build. */
-const BUILT = join(FOLDER, 'dist')
+export const BUILT = join(FOLDER, 'dist')
 const BIN = join(FOLDER, 'node_modules/.bin')
 
 /** Before `nodejs_compat` was on by default, and without it: such a Worker has no module of Node. */

@@ -4,8 +4,7 @@ import { options } from '../options.js'
 import { answerOnNode, port } from './answer-on-node.js'
 
 const app = fastify()
-const limit = sluice(options)
-app.addHook('onRequest', (request, reply, done) => limit(request.raw, reply.raw, done))
+app.addHook('onRequest', sluice(options))
 for (const path of ['/', '/slow', '/end', '/address']) {
   app.get(path, (request, reply) => {
     reply.hijack()

@@ -4,18 +4,7 @@ import { options } from '../options.js'
 import { answerOnNode, port } from './answer-on-node.js'
 
 const app = new Koa()
-const limit = sluice(options)
-app.use(async (ctx, next) => {
-  ctx.respond = false // until it is admitted
-  await new Promise((resolve, reject) => {
-    ctx.res.once('close', resolve)
-    limit(ctx.req, ctx.res, (error) => {
-      ctx.respond = true
-      if (error) reject(error)
-      else resolve(next())
-    })
-  })
-})
+app.use(sluice(options))
 app.use((ctx) => {
   ctx.respond = false
   ctx.status = 200

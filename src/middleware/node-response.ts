@@ -1,0 +1,103 @@
+/** Follows a response of Node until nobody works on it, for all middleware that it passes. */
+import type { ServerResponse } from 'node:http'
+import type { Http2ServerResponse } from 'node:http2'
+import type { AnyIncoming } from './node-request.ts'
+
+/** Responses of HTTP/1.1 and HTTP/2 have the same methods. */
+export type AnyResponse = ServerResponse | Http2ServerResponse
+
+const FOLLOWED = new WeakMap<AnyResponse, FollowedResponse>()
+
+/** All middleware of a response share its listeners: Node warns of more than ten. */
+export class FollowedResponse {
+  readonly #request: AnyIncoming
+  readonly #response: ServerResponse
+  #isClosed: boolean
+  /** The handler has returned a promise, which has settled. */
+  #isSettled = false
+  #isResetByHandler = false
+  readonly #onClose: (() => void)[] = []
+  readonly #onHandled: ((isAnswered: boolean) => void)[] = []
+
+  static follow(request: AnyIncoming, response: AnyResponse): FollowedResponse {
+    const known = FOLLOWED.get(response) ?? new FollowedResponse(request, response)
+    FOLLOWED.set(response, known)
+    return known
+  }
+
+  private constructor(request: AnyIncoming, response: AnyResponse) {
+    this.#request = request
+    this.#response = response as ServerResponse
+    this.#isClosed = 'stream' in response ? response.stream.closed : response.closed
+    if ('stream' in response) this.#watchStream(response.stream)
+    const close = () => {
+      this.#isClosed = true
+      for (const listener of this.#onClose.splice(0)) listener()
+    }
+    // Where no connection is behind it, as on AWS Lambda, a response only finishes.
+    for (const event of ['finish', 'close']) this.#response.once(event, close)
+  }
+
+  /** Calls a listener when the response has ended or its client has gone, which may have been before. */
+  onClose(listener: () => void): void {
+    if (this.#isClosed) listener()
+    else this.#onClose.push(listener)
+  }
+
+  /**
+   * Calls a listener when the handler of a response whose client went before the head has ended. Handlers work on: until
+   * they end the response or pipe into it, or their promise settles.
+   * @param listener gets true if the handler ended the response
+   */
+  onHandled(listener: (isAnswered: boolean) => void): void {
+    const response = this.#response
+    // What is piped into a closed response stops, and nobody ends the response.
+    if (this.#isSettled || this.#isDestroyedByHandler() || response.listenerCount('unpipe') > 0) {
+      listener(false)
+      return
+    }
+    if (this.#onHandled.push(listener) > 1) return
+    const { end } = response
+    const onEnd = () => {
+      response.end = end
+      response.off('pipe', onEnd)
+      this.#handle(true)
+    }
+    response.once('pipe', onEnd)
+    response.end = function releaseAndEnd(...args: unknown[]) {
+      onEnd()
+      return end.apply(response, args as never)
+    } as typeof end
+  }
+
+  /** Follows a handler that returns a promise. @returns what it returned, whose failure is still to be handled */
+  readonly followHandler = (handled: unknown): unknown => {
+    if (!(handled instanceof Promise)) return handled
+    return handled.finally(() => {
+      this.#isSettled = true
+      this.#handle(false)
+    })
+  }
+
+  #handle(isAnswered: boolean): void {
+    for (const listener of this.#onHandled.splice(0)) listener(isAnswered)
+  }
+
+  /** The handler, or the server, has destroyed the response, its request or its connection, which a client had not left. */
+  #isDestroyedByHandler(): boolean {
+    if ('stream' in this.#request) return this.#isResetByHandler
+    const { socket } = this.#request
+    return socket?.destroyed === true && !socket.readableEnded && !socket.errored
+  }
+
+  /** A stream that its client resets, or whose connection is lost, is closed before Node destroys it. */
+  #watchStream(stream: Http2ServerResponse['stream']): void {
+    for (const name of ['close', 'destroy'] as const) {
+      const original = stream[name] as (...args: unknown[]) => never
+      stream[name] = (...args: unknown[]) => {
+        this.#isResetByHandler ||= !stream.closed && stream.session?.destroyed === false
+        return original.apply(stream, args)
+      }
+    }
+  }
+}
