@@ -186,7 +186,8 @@ test('a route of Next.js may change its limits while `next dev` runs', async () 
     env: { ...process.env, NODE_ENV: 'development', NEXT_TELEMETRY_DISABLED: '1' },
     stdio: ['ignore', 'ignore', 'inherit'],
   })
-  onTestFinished(() => void end())
+  // Its server is a process of its own, which it ends.
+  onTestFinished(() => end('SIGTERM').then(() => {}))
   await untilServed(url)
   const readPolicy = async () => (await send(url)).headers['ratelimit-policy']
   expect(await readPolicy()).toBe('"default-1m";q=3;w=60')
