@@ -47,3 +47,25 @@ test('createSteadyClock() goes on where its clock steps back', () => {
   })
   expect(readings).toEqual([100, 100, 150])
 })
+
+test('waitAtMost() may share a signal with any number of others: it has one listener', async () => {
+  const { signal } = new AbortController()
+  let listeners = 0
+  const { addEventListener } = signal
+  signal.addEventListener = (...args: Parameters<typeof addEventListener>) => {
+    listeners++
+    addEventListener.apply(signal, args)
+  }
+  const waiting = Array.from({ length: 20 }, () => waitAtMost(new Promise(() => {}), 1, signal))
+  await vi.advanceTimersByTimeAsync(1)
+  expect(await Promise.all(waiting)).toEqual(Array(20).fill(undefined))
+  expect(listeners).toBe(1)
+})
+
+test('waitAtMost() rejects all that wait with the reason of their signal', async () => {
+  const controller = new AbortController()
+  const waiting = Array.from({ length: 3 }, () => waitAtMost(new Promise(() => {}), 60_000, controller.signal))
+  const reason = new Error('gone')
+  controller.abort(reason)
+  for (const one of waiting) await expect(one).rejects.toBe(reason)
+})

@@ -1,4 +1,5 @@
 /** Waits for a time or for work, and gives up when it is told to. */
+import { addAbortListener } from './abort-listeners.ts'
 import { createSteadyClock } from './steady-clock.ts'
 
 /** Longer timers fire at once. */
@@ -22,13 +23,12 @@ export function waitAtMost<T>(work: Promise<T>, durationMs: number, signal?: Abo
   return new Promise((resolve, reject) => {
     const end = (settle: () => void) => {
       clearTimeout(timer)
-      signal?.removeEventListener('abort', abort)
+      stopListening?.()
       settle()
     }
     const giveUp = () => end(() => resolve(undefined))
-    const abort = () => end(() => reject(signal?.reason))
     const timer = durationMs <= MAX_TIMER_MS ? setTimeout(giveUp, Math.ceil(durationMs)) : undefined
-    signal?.addEventListener('abort', abort)
+    const stopListening = signal && addAbortListener(signal, () => end(() => reject(signal.reason)))
     work.then(
       (value) => end(() => resolve(value)),
       (error) => end(() => reject(error)),
