@@ -56,6 +56,7 @@ const ENTRIES: Readonly<Record<string, object>> = {
   'sluice/fetch': await import('../../src/fetch.ts'),
   'sluice/hono': await import('../../src/hono.ts'),
   'sluice/node': await import('../../src/node.ts'),
+  'sluice/objects': await import('../../src/objects.ts'),
   'sluice/outbound': await import('../../src/outbound.ts'),
 }
 

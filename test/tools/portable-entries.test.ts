@@ -23,7 +23,7 @@ function findModules(entry: string): Map<string, string> {
 const importsIn = (text: string) => [...text.matchAll(IMPORT)].map(([, from, bare, lazy]) => from ?? bare ?? lazy ?? '')
 const withoutComments = (text: string) => text.replace(/\/\*[\s\S]*?\*\/|(?<=^|\s)\/\/.*/g, '')
 
-test.each(['index.ts', 'hono.ts', 'fetch.ts', 'outbound.ts'])('src/%s needs nothing of Node', (entry) => {
+test.each(['index.ts', 'hono.ts', 'fetch.ts', 'objects.ts', 'outbound.ts'])('src/%s needs nothing of Node', (entry) => {
   const modules = [...findModules(entry)].map(([file, text]) => [file.slice(SRC.length + 1), text] as const)
   expect(modules.length).toBeGreaterThan(20)
   const needing = modules.filter(

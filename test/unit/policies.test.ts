@@ -111,6 +111,10 @@ describe('loadConfig() makes policies', () => {
     const clientErrors = Array.from({ length: 100 }, (_, index) => 400 + index).filter((status) => status !== 429)
     expect(loadFailures()).toEqual(clientErrors)
     expect(loadFailures('4xx')).toEqual(clientErrors)
+    expect(loadFailures('4xx except 404 422')).toEqual(
+      clientErrors.filter((status) => status !== 404 && status !== 422),
+    )
+    expect(loadFailures('5xx except 503, 401')?.slice(0, 4)).toEqual([500, 501, 502, 504])
     expect(loadFailures('4XX, 429')).toEqual([...clientErrors, 429])
     expect(loadFailures('5xx')).toHaveLength(100)
   })

@@ -16,7 +16,7 @@ import {
 
 const COST = 'an integer from 1 to 1000000000'
 const PLAN = '"header:<name>" or "claim:<name or /pointer>"'
-const STATUSES = 'statuses from 200 to 599 and classes of them, e.g. "401, 403" or "4xx"'
+const STATUSES = 'statuses from 200 to 599 and classes of them, e.g. "401, 403" or "4xx except 422"'
 const refuseBooleans: BadExamples = { 'true or false': ['yes', 'true', 1, null] }
 const refuseText: BadExamples = { 'up to 10000 characters': ['', 5, 'x'.repeat(10_001)] }
 const refuseUrls: BadExamples = {

@@ -125,7 +125,8 @@ export const policyKeys = {
    */
   counts: v.optional(oneOf(...listNames(COUNTS)), 'requests'),
   /**
-   * with `counts = "failures"`: statuses, e.g. `401, 403`, or classes of them; by default `4xx` without 429
+   * with `counts = "failures"`: statuses, e.g. `401, 403`, or classes of them, e.g. `4xx except 404 422`; by default `4xx`
+   * without 429
    */
   failures: v.optional(statuses),
   /** how long, e.g. `10m`, a refused caller stays refused by this policy ([penalties](#penalties)) */

@@ -191,17 +191,18 @@ export const headerNames = parsed('names of headers, e.g. "X-Remote-User, CF-Pse
 export const patternList = parsedList(describeExpectedPattern, parsePattern)
 
 export const statuses = v.pipe(
-  parsedList(() => 'statuses from 200 to 599 and classes of them, e.g. "401, 403" or "4xx"', parseStatuses),
+  parsedList(() => 'statuses from 200 to 599 and classes of them, e.g. "401, 403" or "4xx except 422"', parseStatuses),
   v.transform((lists) => [...new Set(lists.flat())]),
 )
 
-/** Reads a status or a class of them. The class 4xx does not include 429, which is about a limit. */
+/** Reads a status, or a class of them and which of it are left out. The class 4xx does not include 429, which is about a limit. */
 export function parseStatuses(given: string): readonly number[] | undefined {
-  const text = given.trim()
-  if (/^[2-5]\d\d$/.test(text)) return [Number(text)]
-  if (!/^[2-5]xx$/i.test(text)) return undefined
-  const first = Number(text[0]) * 100
-  return Array.from({ length: 100 }, (_, index) => first + index).filter((status) => status !== 429)
+  const [, one, group, except = '429'] =
+    /^\s*(?:([2-5]\d\d)|([2-5])xx(?: except((?: [2-5]\d\d)+))?)\s*$/i.exec(given) ?? []
+  if (one) return [Number(one)]
+  if (!group) return undefined
+  const all = Array.from({ length: 100 }, (_, index) => Number(group) * 100 + index)
+  return all.filter((status) => status !== 429 && !except.includes(`${status}`))
 }
 
 export const signs = parsed(`some of ${PATH_LITERALS.join(' ')}, with spaces between`, (text) => {
