@@ -14,9 +14,9 @@ type Row = `${string} | ${string}`
 const LIMITS = {
   limit_exceeded: '429 | a limit is exceeded | wait `retry_after_ms`',
   failure_limit_exceeded: '429 | too many failures',
-  penalty_active: '429 | a [penalty](configuration.md#penalties) after repeated refusals',
-  deprioritized: '503 | the remaining units are [reserved](configuration.md#priorities)',
-  shed: '503 | the API is [overloaded](configuration.md#shedding)',
+  penalty_active: '429 | a [penalty](policies.md#penalties) after repeated refusals',
+  deprioritized: '503 | the remaining units are [reserved](policies.md#priorities)',
+  shed: '503 | the API is [overloaded](policies.md#shedding)',
   blocked: '403, or the rule’s | a [rule](rules.md) blocks the caller; `detail` is its reason | remove the block',
   identity_missing:
     '401, or `deny:<status>` | the [identity](identities.md#missing-and-ambiguous-identities) is missing or ambiguous | send it once; `WWW-Authenticate` is `Bearer` if a token is meant, else `APIKey`',
