@@ -13,7 +13,7 @@ const linked = new Set()
 /** The list of pages at the end of README, by heading. */
 const README = await readFile(join(ROOT, 'README.md'), 'utf8')
 const SECTIONS = [...README.matchAll(/^- \*\*(.+):\*\*((?:.*\n)(?: {2}.*\n)*)/gm)]
-  .filter(([, , links]) => /\]\([\w/.-]+\.md\)/.test(links))
+  .filter(([, , links]) => links.includes('](docs/'))
   .map(([, title, links]) => ({
     text: title,
     items: [...links.matchAll(/\[([^\]]+)\]\(([\w/.-]+)\.md\)/g)].map(([, text, path]) => ({
@@ -21,6 +21,16 @@ const SECTIONS = [...README.matchAll(/^- \*\*(.+):\*\*((?:.*\n)(?: {2}.*\n)*)/gm
       link: `/${path}`,
     })),
   }))
+const IN_DETAIL = {
+  text: 'In detail',
+  items: [
+    { text: 'Performance', link: '/docs/performance' },
+    { text: 'How the stores work', link: '/docs/how-stores-work' },
+    { text: 'Architecture', link: '/docs/architecture' },
+    { text: 'Glossary', link: '/docs/glossary' },
+    { text: 'Contributing', link: '/CONTRIBUTING' },
+  ],
+}
 
 export default defineConfig({
   title: 'Sluice',
@@ -54,7 +64,7 @@ export default defineConfig({
   vite: { plugins: [{ name: 'vue-of-this-folder', enforce: 'pre', resolveId: resolveVue }] },
   themeConfig: {
     search: { provider: 'local' },
-    sidebar: SECTIONS,
+    sidebar: [...SECTIONS, IN_DETAIL],
     outline: [2, 3],
   },
   async buildEnd({ outDir, pages }) {

@@ -3,9 +3,13 @@ import { execFile } from 'node:child_process'
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { mkdtemp } from 'node:fs/promises'
 import { join } from 'node:path'
+import { mock } from 'node:test'
 import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
-import { afterAll, describe, inject, test, vi } from 'vitest'
+import { createClient } from '@redis/client'
+import { afterAll, afterEach, describe, expect, inject, test, vi } from 'vitest'
+import { createLimiter } from '../../src/index.ts'
+import { throttle } from '../../src/outbound.ts'
 import { readPage } from '../support/markdown.ts'
 import { ofNode } from '../support/of-node.ts'
 
@@ -32,4 +36,55 @@ for (const { file, title } of examples.filter(({ isForNode }) => !isForNode))
 
 test.each(examples.filter(({ isForNode }) => isForNode))('node:test passes "$title"', async ({ file }) => {
   await promisify(execFile)(process.execPath, ['--test', file], { env: { ...ofNode() } as NodeJS.ProcessEnv })
+})
+
+describe('what hangs with fake timers', () => {
+  const setRealTimeout = setTimeout
+  /** Whether work ends within 100 ms of real time; what hangs never does, however fast the machine is. */
+  const ends = (work: Promise<unknown>) =>
+    Promise.race([work.then(() => true), new Promise<false>((resolve) => setRealTimeout(() => resolve(false), 100))])
+  afterEach(() => void vi.useRealTimers())
+
+  test('waitFor(), where the date stands still', async () => {
+    vi.useFakeTimers({ toFake: ['Date'] })
+    const limiter = createLimiter({ limits: '1/10ms' })
+    await limiter.take('caller')
+    const stop = new AbortController()
+    const waiting = limiter.waitFor('caller', { signal: stop.signal }).catch(() => {})
+    expect(await ends(waiting)).toBe(false)
+    stop.abort()
+  })
+
+  test('throttle(), until the clock is advanced', async () => {
+    vi.useFakeTimers()
+    const work = throttle(async () => {}, { limiter: createLimiter({ limits: '1/10ms' }), identity: 'partner' })
+    await work()
+    const second = work()
+    expect(await ends(second)).toBe(false)
+    await vi.advanceTimersByTimeAsync(20)
+    await second
+  })
+
+  test('a call of @redis/client, which waits for setImmediate()', async () => {
+    const redis = await createClient({ url: process.env.REDIS_URL as string }).connect()
+    vi.useFakeTimers()
+    const call = redis.ping().catch(() => {})
+    expect(await ends(call)).toBe(false)
+    vi.useRealTimers()
+    redis.destroy()
+    await call
+  })
+
+  test('waitFor() with the timers of node:test, which leave performance.now() as it is', async (t) => {
+    mock.timers.enable()
+    t.onTestFinished(() => mock.timers.reset())
+    const limiter = createLimiter({ limits: '1/1m' })
+    await limiter.take('caller')
+    const stop = new AbortController()
+    const waiting = limiter.waitFor('caller', { signal: stop.signal }).catch(() => {})
+    await new Promise((resolve) => process.nextTick(resolve))
+    mock.timers.tick(120_000)
+    expect(await ends(waiting)).toBe(false)
+    stop.abort()
+  })
 })
