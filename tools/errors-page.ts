@@ -79,7 +79,7 @@ const EVENTS: Readonly<Record<LogEvent, string>> = {
   store_error: 'the store failed; `answered` is the [fallback](operations.md#store-outages)',
   store_recovered: 'the store answers again',
   late_decision: 'a decision came [too late](how-it-works.md#one-decision)',
-  in_memory_store: 'counts are per process, or isolate (one running instance of the Worker)',
+  in_memory_store: 'counts are per process, or isolate (one instance of the Worker)',
   refused: 'a [sampled refusal](observability.md#log-lines)',
   shadow_limited: 'shadow mode would have refused',
   shadow_blocked: 'shadow mode would have blocked',

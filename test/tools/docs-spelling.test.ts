@@ -14,9 +14,3 @@ test.each(PATHS)('%s is in American spelling', async (path) => {
   const lines = (await readFile(join(ROOT, path), 'utf8')).split('\n')
   expect(lines.filter((line) => BRITISH.test(line))).toEqual([])
 })
-
-test('README and the pages of docs have at most 30,000 words', async () => {
-  const counted = PATHS.filter((path) => path === 'README.md' || path.startsWith('docs/'))
-  const texts = await Promise.all(counted.map((path) => readFile(join(ROOT, path), 'utf8')))
-  expect(texts.flatMap((text) => text.match(/\S+/g) ?? []).length).toBeLessThanOrEqual(30_000)
-})
