@@ -82,7 +82,7 @@ test('Express', async () => {
   expect(await guide.tryIt(port)).toBe(guide.expected)
 })
 
-test('Next.js', async () => {
+test('Next.js', { timeout: 300_000 }, async () => {
   const next = ['next', 'react', 'react-dom']
   const { dependencies } = JSON.parse(await readFile(join(ROOT, 'test/system/frameworks/package.json'), 'utf8'))
   const versions = next.map((name) => `${name}@${dependencies[name]}`)
