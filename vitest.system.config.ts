@@ -26,7 +26,7 @@ export default defineConfig({
           './test/setup/bundle.ts',
           './test/setup/fuzz.ts',
           ...(name === 'cluster' ? ['./test/setup/cluster.ts'] : []),
-          ...(['package', 'frameworks'].includes(name) ? ['./test/setup/packed.ts'] : []),
+          ...(['package', 'frameworks', 'guides'].includes(name) ? ['./test/setup/packed.ts'] : []),
         ],
       },
     })),

@@ -14,9 +14,9 @@ type Row = `${string} | ${string}`
 const LIMITS = {
   limit_exceeded: '429 | a limit is exceeded | wait `retry_after_ms`',
   failure_limit_exceeded: '429 | too many failures',
-  penalty_active: '429 | a [penalty](configuration.md#penalties) after repeated refusals',
-  deprioritized: '503 | the remaining units are [reserved](configuration.md#priorities)',
-  shed: '503 | the API is [overloaded](configuration.md#shedding)',
+  penalty_active: '429 | a [penalty](policies.md#penalties) after repeated refusals',
+  deprioritized: '503 | the remaining units are [reserved](policies.md#priorities)',
+  shed: '503 | the API is [overloaded](policies.md#shedding)',
   blocked: '403, or the rule’s | a [rule](rules.md) blocks the caller; `detail` is its reason | remove the block',
   identity_missing:
     '401, or `deny:<status>` | the [identity](identities.md#missing-and-ambiguous-identities) is missing or ambiguous | send it once; `WWW-Authenticate` is `Bearer` if a token is meant, else `APIKey`',
@@ -79,7 +79,7 @@ const EVENTS: Readonly<Record<LogEvent, string>> = {
   store_error: 'the store failed; `answered` is the [fallback](operations.md#store-outages)',
   store_recovered: 'the store answers again',
   late_decision: 'a decision came [too late](how-it-works.md#one-decision)',
-  in_memory_store: 'counts are per isolate or process',
+  in_memory_store: 'counts are per process, or isolate (one instance of the Worker)',
   refused: 'a [sampled refusal](observability.md#log-lines)',
   shadow_limited: 'shadow mode would have refused',
   shadow_blocked: 'shadow mode would have blocked',

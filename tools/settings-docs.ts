@@ -24,18 +24,12 @@ interface Setting {
 export function renderSettings(): ReadonlyMap<string, string> {
   const all = readSettings('variables.ts', VARIABLES, variables)
   const keys = readSettings('policy-keys.ts', Object.keys(policyKeys), policyKeys)
-  const page = replaceBetween(
-    readSource('docs/configuration.md'),
-    'variables',
-    '<!--',
-    ' -->',
-    renderSettingsTable('variable', all),
-  )
   const json = JSON.parse(readSource('package.json'))
   const inDeploy = all.filter(({ deploy }) => deploy !== undefined)
   json.cloudflare.bindings = Object.fromEntries(inDeploy.map(({ name, deploy }) => [name, { description: deploy }]))
   return new Map([
-    ['docs/configuration.md', replaceBetween(page, 'keys', '<!--', ' -->', renderSettingsTable('key', keys))],
+    ['docs/variables.md', replaceTable('docs/variables.md', 'variables', renderSettingsTable('variable', all))],
+    ['docs/policies.md', replaceTable('docs/policies.md', 'keys', renderSettingsTable('key', keys))],
     ['wrangler.toml', replaceBetween(readSource('wrangler.toml'), 'variables', '#', '', toToml(all))],
     ['.dev.vars.example', replaceBetween(readSource('.dev.vars.example'), 'variables', '#', '', toDevVars(all))],
     ['package.json', `${JSON.stringify(json, null, 2)}\n`],
@@ -68,6 +62,11 @@ function readSettings(
     const example = quoted ?? findTag('example') ?? /e\.g\. `([^`]+)`/.exec(doc)?.[1] ?? ''
     return { name, doc, byDefault, example, deploy: findTag('deploy') }
   })
+}
+
+/** @returns the page with another table between two markers */
+function replaceTable(page: string, what: string, lines: readonly string[]): string {
+  return replaceBetween(readSource(page), what, '<!--', ' -->', lines)
 }
 
 /** @returns the text with other lines between two markers */

@@ -51,7 +51,7 @@ export interface SharedOptions<Args extends unknown[]> extends LimitingOptions {
    */
   readonly fold?: string | undefined
   /**
-   * Policies with the same keys as in the gateway (docs/configuration.md).
+   * Policies with the same keys as in the gateway (docs/policies.md).
    * @default none
    * @example [{ name: 'login', limits: '5/1m', by: 'ip', match: 'POST /login' }]
    */

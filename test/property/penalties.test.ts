@@ -57,7 +57,7 @@ function bucketMs({ limits: [limit], burst = 0 }: StoreCharge): number {
   return limit ? (burst * limit.windowMs) / limit.limit : 0
 }
 
-/** What the words of docs/configuration.md say, told from the answers of limits alone. */
+/** What the words of docs/policies.md say, told from the answers of limits alone. */
 class Model {
   readonly #charges = new Map<string, { refusals: number; untilMs: number }>()
 

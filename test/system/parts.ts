@@ -75,6 +75,12 @@ export const PARTS: readonly Part[] = [
     shows: 'limits that hold behind nginx and Caddy, which ask two processes of sluice serve',
     needs: ['redis', 'nginx', 'caddy'],
   },
+  {
+    name: 'guides',
+    shows: 'the guides of five minutes, followed from the first line to the last',
+    needs: ['redis', 'nginx', 'npm'],
+  },
+  { name: 'site', shows: 'the docs as a site, without a dead link', needs: ['npm'] },
   { name: 'prometheus', shows: 'a real Prometheus that reads the metrics', needs: ['redis', 'prometheus'] },
 ]
 

@@ -10,12 +10,14 @@ import { type Cell, readPage } from '../support/markdown.ts'
 const ROOT = join(import.meta.dirname, '../..')
 const UPSTREAM_URL = 'https://api.example.com'
 
-const { tables } = await readPage(join(ROOT, 'docs/configuration.md'))
-
-/** The rows of the table whose first column has this title: names, and what the column of defaults says of them. */
-function documented(title: string): readonly { readonly name: string; readonly byDefault: Cell }[] {
+/** The rows of a page's table whose first column has this title: names, and what the column of defaults says of them. */
+async function readSettings(
+  page: string,
+  title: string,
+): Promise<readonly { readonly name: string; readonly byDefault: Cell }[]> {
+  const { tables } = await readPage(join(ROOT, page))
   const table = tables.find(({ header }) => header[0] === title)
-  if (!table) throw new Error(`docs/configuration.md has no table of each ${title}`)
+  if (!table) throw new Error(`${page} has no table of each ${title}`)
   return table.rows.flatMap(([names, byDefault]) =>
     (names?.code ?? []).map((name) => ({ name, byDefault: byDefault as Cell })),
   )
@@ -34,20 +36,20 @@ test.each([
   expect(names.filter((name) => !new RegExp(`(?<![\\w'])${name}\\b`).test(source))).toEqual([])
 })
 
-describe('the variables', () => {
-  const defaults = documented('variable').filter(({ byDefault }) => byDefault.isCode)
-  test.each(defaults)('$name is by default what docs/configuration.md says', ({ name, byDefault }) => {
+describe('the variables', async () => {
+  const defaults = (await readSettings('docs/variables.md', 'variable')).filter(({ byDefault }) => byDefault.isCode)
+  test.each(defaults)('$name is by default what docs/variables.md says', ({ name, byDefault }) => {
     expect(loadConfig({ UPSTREAM_URL, [name]: byDefault.code[0] })).toEqual(loadConfig({ UPSTREAM_URL }))
   })
 })
 
-describe('the keys of a policy', () => {
-  const rows = documented('key')
+describe('the keys of a policy', async () => {
+  const rows = await readSettings('docs/policies.md', 'key')
 
   // The name of a variable stands for its value.
   const isOwn = ({ byDefault: { isCode, code } }: (typeof rows)[number]) =>
     isCode && !(VARIABLES as readonly string[]).includes(code[0] ?? '')
-  test.each(rows.filter(isOwn))('$name is by default what docs/configuration.md says', ({ name, byDefault }) => {
+  test.each(rows.filter(isOwn))('$name is by default what docs/policies.md says', ({ name, byDefault }) => {
     const text = byDefault.code[0] ?? ''
     const value = { true: true, false: false }[text] ?? text
     const besides: Record<string, object> = {

@@ -80,7 +80,7 @@ const PREDICATES = new Set(
 const FORMS = new Set(['to', 'from', 'with', 'without'])
 /** What users import and schemas are named for what they make, and what starts the command as in other languages. */
 const PUBLIC = new Set(
-  'concurrency fixedWindow main memoryStore oneOf outbound quota redisStore slidingWindow sluice sortedSet tokenBucket'.split(
+  'concurrency fixedWindow main memoryStore objectStore oneOf outbound quota redisStore slidingWindow sluice sortedSet tokenBucket'.split(
     ' ',
   ),
 )

@@ -1,5 +1,5 @@
 /**
- * The keys of a policy: `npm run settings` writes their comments into docs/configuration.md. `@default` stands for a
+ * The keys of a policy: `npm run settings` writes their comments into docs/policies.md. `@default` stands for a
  * default that the schema does not have.
  */
 

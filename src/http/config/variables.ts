@@ -1,6 +1,6 @@
 /**
  * The variables of the Worker: the one place where a name, its default and its meaning stand. `npm run settings` writes
- * the comments below into docs/configuration.md, wrangler.toml, .dev.vars.example and package.json.
+ * the comments below into docs/variables.md, wrangler.toml, .dev.vars.example and package.json.
  * `@default` stands for a default that the schema does not have, `@example` for a value where the comment has no "e.g.",
  * and `@deploy` is what a deploy button asks.
  */
@@ -93,7 +93,7 @@ export const variables = {
    */
   RATE_LIMITS: v.optional(v.union([v.literal('off'), limits], LIMITS_EXPECTED)),
   /**
-   * more policies, [see below](#policies)
+   * more [policies](policies.md)
    * @example [{"name":"login","limits":"5/1m","by":"ip","match":"POST /login"},
    * {"name":"users","limits":"600/1m","by":"claim:sub"}]
    */
@@ -120,7 +120,7 @@ export const variables = {
   MERGED_PARAMETERS: v.optional(onOrOff, 'on'),
   /** `shadow` decides and reports, and never refuses ([more](operations.md#trying-limits-out)) */
   MODE: v.optional(oneOf(...POLICY_MODES), 'enforce'),
-  /** `on`: while your API is overloaded, refuse requests of lower priority ([how](#shedding)) */
+  /** `on`: while your API is overloaded, refuse requests of lower priority ([how](policies.md#shedding)) */
   SHEDDING: v.optional(onOrOff, 'off'),
   /** origins whose pages [may read](http.md#browsers) refusals and limits, e.g. `https://app.example.com`; or `*` */
   CORS_ORIGINS: v.optional(origins),

@@ -13,7 +13,7 @@ export interface Router {
   readonly takesNothing: boolean
 }
 
-/** The policies of an operator who does as docs/configuration.md says about such a router. */
+/** The policies of an operator who does as docs/policies.md says about such a router. */
 export function listPolicies({ takesNothing }: Router): readonly Readonly<Record<string, unknown>>[] {
   return Object.entries(ROUTES).map(([name, route]) => ({
     name,

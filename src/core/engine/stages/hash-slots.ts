@@ -15,7 +15,7 @@ export interface HashSlotsOptions {
 
 type Keyed = string | StoreCharge | { readonly charge: StoreCharge }
 
-/** Calls a Redis Cluster with keys of one hash slot at a time. docs/stores.md describes how several of them decide. */
+/** Calls a Redis Cluster with keys of one hash slot at a time. docs/how-stores-work.md describes how several of them decide. */
 export function withHashSlots(store: Store, { timeoutMs, isCluster }: HashSlotsOptions): Store {
   const times = new ChargeTimes()
   let isSplit = isCluster

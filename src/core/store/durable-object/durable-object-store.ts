@@ -34,7 +34,7 @@ const FIRST_PAUSE_MS = 50
 const LAST_PAUSE_MS = 6_400
 const PING_KEY = 'ping'
 
-/** Exact limits in Durable Objects, one for each key. docs/stores.md describes the protocol. */
+/** Exact limits in Durable Objects, one for each key. docs/how-stores-work.md describes the protocol. */
 export class DurableObjectStore implements Store {
   readonly kind = 'durable-object'
   readonly #objects: RemoteObjects

@@ -46,8 +46,8 @@ export function openMachine(sql: ObjectDatabase): LimitMachine {
 }
 
 /**
- * One key's state and the part of an object in the protocol, which docs/stores.md describes. No I/O, and no clock: each
- * call gets the time, and puts what must last into `rows` before it returns.
+ * One key's state and the part of an object in the protocol, which docs/how-stores-work.md describes. No I/O, and no
+ * clock: each call gets the time, and puts what must last into `rows` before it returns.
  */
 export class LimitMachine {
   readonly #rows: Rows
