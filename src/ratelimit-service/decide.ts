@@ -24,7 +24,7 @@ const MAX_UINT32 = 2 ** 32 - 1
 
 export interface DecideOptions {
   readonly engine: Engine
-  readonly config: Pick<Config, 'keyPrefix' | 'identitySecret' | 'headerFormat' | 'onStoreError'>
+  readonly config: Pick<Config, 'keyPrefix' | 'identitySecret' | 'headerFormat' | 'onStoreError' | 'isShadow'>
   readonly now: () => number
   /** As the reference server does: each descriptor is charged as far as it can be, whatever becomes of the others. */
   readonly isEachAlone: boolean
@@ -91,7 +91,7 @@ export function createDecide({ engine, config, now, isEachAlone }: DecideOptions
     const headers = new Headers()
     setRateLimitHeaders(headers, { limits, ...(degraded && { degraded }) }, config.headerFormat, now)
     return {
-      overallCode: isOver ? 'OVER_LIMIT' : 'OK',
+      overallCode: isOver && !config.isShadow ? 'OVER_LIMIT' : 'OK',
       statuses,
       responseHeadersToAdd: [...headers].map(([key, value]) => ({ key, value })),
     }

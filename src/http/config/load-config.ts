@@ -109,6 +109,7 @@ export function loadConfig(given: Environment, readCalendarLimits?: ReadCalendar
     isShedding: values.SHEDDING && !isShadow,
     headerFormat: values.RATELIMIT_HEADERS,
     onStoreError: values.ON_STORE_ERROR,
+    isShadow,
     corsOrigins: values.CORS_ORIGINS,
     isSelfService: values.SELF_SERVICE,
     rewritesLocation: values.REWRITE_LOCATION,

@@ -169,6 +169,14 @@ test('RATELIMIT_HEADERS chooses the headers', async () => {
   await serving.stop()
 })
 
+test('MODE=shadow tells what is over its limit, and refuses nothing', async () => {
+  const { serving, client } = await start({ MODE: 'shadow' })
+  const { overallCode, statuses } = await client.ask('d', [descriptor(['none', 'a'])])
+  expect([overallCode, statuses[0]?.code]).toEqual(['OK', 'OVER_LIMIT'])
+  client[Symbol.dispose]()
+  await serving.stop()
+})
+
 test('a changed file is read, and a wrong one changes nothing', async () => {
   const path = join(folder, 'changing.yaml')
   writeFileSync(path, CONFIG)
