@@ -25,7 +25,8 @@ export default defineConfig([
     entry: [COMMAND],
     outDir: 'lib/command',
     platform: 'node',
-    deps: { alwaysBundle: /./, onlyBundle: false },
+    // gRPC reads files beside its own, and only `serve --grpc` needs it.
+    deps: { neverBundle: /^@grpc\//, alwaysBundle: /^(?!@grpc\/)/, onlyBundle: false },
     // Some packages cannot be bundled in the form that they have for CommonJS.
     inputOptions: { resolve: { mainFields: ['module', 'main'] } },
     plugins: [collectLicenses()],

@@ -64,7 +64,11 @@ export const ROOMS: Readonly<Record<string, Room>> = {
       decide: 'decisions for other programs, and for proxies that ask before they pass a request on',
     },
   },
-  command: { holds: 'the command `sluice`', knows: ['core', 'http', 'library', 'gateway'] },
+  'ratelimit-service': {
+    holds: 'the rate limit service that Envoy asks, over gRPC; loaded only with `sluice serve --grpc`',
+    knows: ['core', 'http', 'library'],
+  },
+  command: { holds: 'the command `sluice`', knows: ['core', 'http', 'library', 'gateway', 'ratelimit-service'] },
 }
 
 const IMPORT = /(?:from|import)\s*\(?'(\.{1,2}\/[^']+\.ts)'/g

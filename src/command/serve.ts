@@ -2,16 +2,19 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Option } from '@commander-js/extra-typings'
 import type { getRequestListener } from '@hono/node-server'
 import { OptionError } from '../core/options/option-error.ts'
 import { listNames } from '../core/runtime/names.ts'
 import { openMemoryBackend } from '../core/store/memory/memory-store.ts'
-import type { App } from '../gateway/app/app.ts'
+import type { App, GatewayContext } from '../gateway/app/app.ts'
+import type { Config } from '../http/config/load-config.ts'
 import { findStoreKind, STORE_KINDS } from '../http/config/store-kinds.ts'
 import { integer } from '../http/config/values.ts'
 import { createProblemResponse, NOT_SERVED, TARGET_PROBLEMS } from '../http/response/problem.ts'
+import type { RateLimitServer } from '../ratelimit-service/server.ts'
 import { CommandError, findCause } from './command-error.ts'
 import { createOption } from './read-option.ts'
 import { connect } from './redis/connection.ts'
@@ -48,10 +51,14 @@ export const serve = defineCommand({
     command
       .addOption(createOption('--port <number>', '0 takes any that is free', integer(0, 65_535)).default(PORT))
       .addOption(new Option('--host <address>', 'where it listens').default('127.0.0.1'))
+      .addOption(createOption('--grpc <port>', 'answer Envoy’s rate limit service there, too', integer(0, 65_535)))
+      .addOption(new Option('--ratelimit-config <path>', 'with --grpc: file or folder of its reference server'))
+      .addOption(new Option('--each-descriptor', 'with --grpc: charge each descriptor by itself, not all or none'))
       .addOption(REDIS)
       .addOption(CONFIG)
       .addOption(ENV),
-  async run({ terminal, env, cwd, signal }, { port, host, redis, config, env: environment }) {
+  async run({ terminal, env, cwd, signal }, options) {
+    const { port, host, redis, config, env: environment } = options
     const settings = readSettings({ cwd, shell: env, config, env: environment, view: 'development' })
     const { variables } = settings
     if (variables.DECIDE_TOKEN === undefined) {
@@ -76,11 +83,18 @@ export const serve = defineCommand({
       // Subcommands that serve nobody do not wait for them.
       const { createHandler } = await import('../gateway/create-handler.ts')
       const { getRequestListener } = await import('@hono/node-server')
-      const handler = await createHandler({ ...withoutPlaces(settings), UPSTREAM: upstream }, (config, now) =>
-        connection ? openDatabase(connection, config, config.storeTimeoutMs) : openMemoryBackend(now),
-      )
       const pending = new Set<Promise<unknown>>()
       const open = new Set<ServerResponse>()
+      const serveRateLimits = await loadRateLimits(options, cwd, (text) => terminal.note(text))
+      const shared: (readonly [Config, GatewayContext])[] = []
+      const handler = await createHandler(
+        { ...withoutPlaces(settings), UPSTREAM: upstream },
+        (config, now) =>
+          connection ? openDatabase(connection, config, config.storeTimeoutMs) : openMemoryBackend(now),
+        (...parts) => shared.push(parts),
+      )
+      const [parts] = shared
+      const grpcServer = parts && (await serveRateLimits?.(...parts, createWaitUntil(pending)))
       const listener = createListener(getRequestListener, handler, pending)
       const server = createServer((incoming, outgoing) => {
         open.add(outgoing)
@@ -89,18 +103,20 @@ export const serve = defineCommand({
         return listener(incoming, outgoing)
       }).listen(port, host)
       server.keepAliveTimeout = KEEP_ALIVE_MS
-      await once(server, 'listening').catch((error: Error) => {
+      await once(server, 'listening').catch(async (error: Error) => {
+        await grpcServer?.drain(0)
         throw new CommandError(`cannot listen at ${host}:${port} (${findCause(error)})`)
       })
       const { port: bound } = server.address() as AddressInfo
       const shown = host.includes(':') ? `[${host}]` : host
       const place = connection?.name ?? 'this process alone'
-      terminal.show({}, () => `sluice serve: http://${shown}:${bound}/_sluice/, counting in ${place}`)
+      const grpc = grpcServer ? ` and grpc://${shown}:${grpcServer.port}` : ''
+      terminal.show({}, () => `sluice serve: http://${shown}:${bound}/_sluice/${grpc}, counting in ${place}`)
       await ended
       isEnding = true
       // Clients open another connection, to another process, before they send more.
       for (const outgoing of open) outgoing.shouldKeepAlive = false
-      await drain(server, pending)
+      await Promise.all([drain(server, pending), grpcServer?.drain(DRAIN_MS)])
       return 'done'
     } finally {
       await connection?.close()
@@ -109,15 +125,7 @@ export const serve = defineCommand({
 })
 
 function createListener(adapt: typeof getRequestListener, handler: App, pending: Set<Promise<unknown>>) {
-  const context = {
-    waitUntil(work: Promise<unknown>) {
-      pending.add(work)
-      const remove = () => pending.delete(work)
-      work.then(remove, remove)
-    },
-    passThroughOnException() {},
-    props: {},
-  }
+  const context = { waitUntil: createWaitUntil(pending), passThroughOnException() {}, props: {} }
   const answer = adapt(async (request, { incoming }) => {
     const isOwn = new URL(request.url).pathname.startsWith('/_sluice/')
     const response = await (isOwn ? handler.fetch(request, {}, context) : createProblemResponse(NOT_SERVED))
@@ -136,6 +144,57 @@ function createListener(adapt: typeof getRequestListener, handler: App, pending:
     headers.host = 'invalid.'
     return refuseHost(incoming, outgoing)
   }
+}
+
+function createWaitUntil(pending: Set<Promise<unknown>>) {
+  return function waitUntil(work: Promise<unknown>): void {
+    pending.add(work)
+    const remove = () => pending.delete(work)
+    work.then(remove, remove)
+  }
+}
+
+interface RateLimitOptions {
+  readonly host: string
+  readonly grpc?: number | undefined
+  readonly ratelimitConfig?: string | undefined
+  readonly eachDescriptor?: true | undefined
+}
+
+/** Loads the rate limit service, if it is wanted. @returns what starts it */
+async function loadRateLimits(
+  { host, grpc, ratelimitConfig, eachDescriptor }: RateLimitOptions,
+  cwd: string,
+  note: (text: string) => void,
+) {
+  if (grpc === undefined || ratelimitConfig === undefined) {
+    const stray = grpc ?? ratelimitConfig ?? eachDescriptor
+    if (stray === undefined) return undefined
+    throw new CommandError('--grpc needs --ratelimit-config, and the other way round')
+  }
+  const { startRateLimitServer } = await import('../ratelimit-service/server.ts').catch(explainMissing)
+  const { openConfig } = await import('../ratelimit-service/watch-config.ts')
+  return async function start(
+    config: Config,
+    { engine, now, log }: GatewayContext,
+    waitUntil: (work: Promise<unknown>) => void,
+  ): Promise<RateLimitServer> {
+    const path = resolve(cwd, ratelimitConfig)
+    try {
+      const watched = openConfig(path, config.onStoreError, note)
+      const isEachAlone = eachDescriptor === true
+      return await startRateLimitServer({ engine, config, now, log, watched, waitUntil, host, port: grpc, isEachAlone })
+    } catch (error) {
+      throw new CommandError((error as Error).message)
+    }
+  }
+}
+
+function explainMissing(error: Error & { readonly code?: string }): never {
+  if (error.code !== 'ERR_MODULE_NOT_FOUND') throw error
+  throw new CommandError('--grpc needs two packages that are not installed', {
+    hint: 'npm install @grpc/grpc-js @grpc/proto-loader',
+  })
 }
 
 /** Sets the header by which Cloudflare names a client, and which a client here can send itself. */

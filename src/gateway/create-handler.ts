@@ -8,7 +8,7 @@ import { type Config, type Environment, isBinding, loadConfig, type Service } fr
 import { isMeasuredPolicy, isRefusedEarly } from '../http/request/charge-builder.ts'
 import { composeLimiter } from '../http/request/request-limiter.ts'
 import type { RouteHandler } from './api/route.ts'
-import { type App, createApp } from './app/app.ts'
+import { type App, createApp, type GatewayContext } from './app/app.ts'
 import { createHealthReader } from './app/health.ts'
 import { openBackend } from './app/open-backend.ts'
 import { createProxy } from './app/proxy.ts'
@@ -19,11 +19,13 @@ const FLUSH_TIMEOUT_MS = 4_000
 /**
  * Creates all parts, from the bottom to the top. Parts that few configurations need are imported on demand.
  * @param open opens the store in place of the one that the variables name
+ * @param share is given the parts that other servers decide by
  * @throws {OptionError} for a wrong variable
  */
 export async function createHandler(
   env: Environment,
   open?: (config: Config, now: () => number) => Backend,
+  share?: (config: Config, gateway: GatewayContext) => unknown,
 ): Promise<App> {
   const mayHaveCalendar = /day|week|month|year|zone|starts/.test(JSON.stringify(env.POLICIES))
   const calendar = mayHaveCalendar ? await import('../core/options/calendar.ts') : undefined
@@ -119,6 +121,7 @@ export async function createHandler(
   // Gateway
   const readHealth = createHealthReader(store, composed.engine, now)
   const gateway = { ...composed, rulesEngine, store, readHealth, now, log }
+  share?.(config, gateway)
   const routes = new Map<string, RouteHandler>()
   if (metrics && counters) routes.set('metrics', (await import('./admin/metrics.ts')).createMetrics(metrics, counters))
   if (config.isSelfService)

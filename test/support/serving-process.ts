@@ -10,19 +10,24 @@ import { PATIENT } from './site.ts'
 
 export interface ServingProcess {
   readonly url: URL
+  /** Host and port of gRPC, with `--grpc`. */
+  readonly grpc: string
   readonly pid: number
   /** Ends it, as an orchestrator does. @returns its exit code, and what it has said of errors */
   end(signal?: 'SIGTERM' | 'SIGINT'): Promise<{ readonly code: number | null; readonly stderr: string }>
   stop(): Promise<void>
 }
 
-/** Runs `sluice serve`. @param env variables, tables among them as objects @param port a free one by default */
-export async function startServing(env: Readonly<Record<string, unknown>>, port = '0'): Promise<ServingProcess> {
+/** Runs `sluice serve` at a free port. @param env variables, tables among them as objects @param more arguments */
+export async function startServing(
+  env: Readonly<Record<string, unknown>>,
+  more: readonly string[] = [],
+): Promise<ServingProcess> {
   const given = Object.entries({ DECIDE_TOKEN, ...PATIENT, ...env }).map(([name, value]) => [
     name,
     typeof value === 'string' ? value : JSON.stringify(value),
   ])
-  const args = [join(import.meta.dirname, '../../src/cli.ts'), 'serve', '--port', port]
+  const args = [join(import.meta.dirname, '../../src/cli.ts'), 'serve', '--port', '0', ...more]
   const program = startProgram<ChildProcessByStdio<null, Readable, Readable>>(process.execPath, args, {
     cwd: '/',
     env: { ...ofNode(), ...Object.fromEntries(given) },
@@ -37,6 +42,7 @@ export async function startServing(env: Readonly<Record<string, unknown>>, port 
     child.stdout.resume()
     return {
       url: new URL(url),
+      grpc: /grpc:\/\/(\S+?),/.exec(line)?.[1] ?? '',
       pid: program.pid,
       end: (signal = 'SIGTERM') => end(signal),
       stop: async () => void (await end('SIGKILL')),

@@ -60,6 +60,8 @@ test('loadConfig() has a default for everything but the upstream', () => {
     literalInPaths: [],
     mergesParameters: true,
     isShedding: false,
+    onStoreError: 'local',
+    isShadow: false,
     headerFormat: 'draft-11',
     isSelfService: false,
     rewritesLocation: false,

@@ -108,6 +108,8 @@ export function loadConfig(given: Environment, readCalendarLimits?: ReadCalendar
     literalInPaths: values.LITERAL_IN_PATHS ?? [],
     isShedding: values.SHEDDING && !isShadow,
     headerFormat: values.RATELIMIT_HEADERS,
+    onStoreError: values.ON_STORE_ERROR,
+    isShadow,
     corsOrigins: values.CORS_ORIGINS,
     isSelfService: values.SELF_SERVICE,
     rewritesLocation: values.REWRITE_LOCATION,

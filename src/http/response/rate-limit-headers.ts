@@ -2,8 +2,18 @@
 
 import { holdsSlots } from '../../core/algorithms/algorithm-table.ts'
 import { COUNTS } from '../../core/model/limits.ts'
-import { type ReportedLimit, SLOT_RETRY_MS, type Verdict } from '../../core/model/verdict.ts'
+import type { Policy, RequestPolicy } from '../../core/model/policy.ts'
+import {
+  type Degradation,
+  type ReportedLimit as ReportedLimitOf,
+  SLOT_RETRY_MS,
+  type Verdict,
+} from '../../core/model/verdict.ts'
 import { listNames } from '../../core/runtime/names.ts'
+
+/** What headers say of a policy. */
+export type CountingPolicy = Policy & Pick<RequestPolicy, 'counts'>
+type ReportedLimit = ReportedLimitOf<CountingPolicy>
 
 interface Fields<Name extends string> {
   has(name: Name): boolean
@@ -67,7 +77,7 @@ function defineFormat<Name extends string>(format: Format<Name>): Format<string>
 
 export function setRateLimitHeaders(
   headers: Pick<Headers, 'has' | 'set' | 'append'>,
-  verdict: Verdict,
+  verdict: Verdict | { readonly limits: readonly ReportedLimit[]; readonly degraded?: Degradation },
   headerFormat: HeaderFormat,
   now: () => number,
 ): void {

@@ -233,7 +233,7 @@ describe.each(PROXIES)('%s', (name) => {
       const enough = (statuses.get(200) ?? 0) + 500
       // Only the other one is there.
       while ((statuses.get(200) ?? 0) < enough && statuses.size <= 1) await sleep(10)
-      restarted[index] = await startServing(variables, before.url.port)
+      restarted[index] = await startServing(variables, ['--port', before.url.port])
       const more = (statuses.get(200) ?? 0) + 500
       while ((statuses.get(200) ?? 0) < more && statuses.size <= 1) await sleep(10)
     }

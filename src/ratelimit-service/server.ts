@@ -1,0 +1,119 @@
+/** The gRPC server: the rate limit service of Envoy, and the health of gRPC. */
+import {
+  type Metadata,
+  Server,
+  ServerCredentials,
+  type ServerUnaryCall,
+  type ServerWritableStream,
+  type ServiceDefinition,
+  type sendUnaryData,
+  status,
+} from '@grpc/grpc-js'
+import { fromJSON } from '@grpc/proto-loader'
+import { StoreError } from '../core/model/store.ts'
+import type { Log } from '../core/runtime/log.ts'
+import { createRequestContext } from '../http/response/exchange.ts'
+import { createDecide, type DecideOptions, RequestError } from './decide.ts'
+import {
+  HEALTH_SERVICE,
+  type HealthCheckRequest,
+  type HealthCheckResponse,
+  RATE_LIMIT_SERVICE,
+  type RateLimitRequest,
+  type RateLimitResponse,
+} from './messages.ts'
+import type { WatchedConfig } from './watch-config.ts'
+
+export interface RateLimitServer {
+  readonly port: number
+  /** Tells clients to go elsewhere, and answers what it has begun to; what takes longer is cut off. */
+  drain(timeoutMs: number): Promise<void>
+}
+
+export interface RateLimitServerOptions extends DecideOptions {
+  readonly host: string
+  readonly port: number
+  readonly watched: WatchedConfig
+  readonly waitUntil: (work: Promise<unknown>) => void
+  readonly log: Log
+}
+
+const RATE_LIMIT = 'envoy.service.ratelimit.v3.RateLimitService'
+/** The last one is how the reference server names itself. */
+const HEALTHY = ['', RATE_LIMIT, 'ratelimit']
+
+/** @throws {Error} if it cannot listen there */
+export async function startRateLimitServer(options: RateLimitServerOptions): Promise<RateLimitServer> {
+  const { host, port, watched, waitUntil, log } = options
+  const decide = createDecide(options)
+  const server = new Server()
+  const watchers = new Set<ServerWritableStream<HealthCheckRequest, HealthCheckResponse>>()
+  let isDraining = false
+
+  async function answerRequest(
+    call: ServerUnaryCall<RateLimitRequest, RateLimitResponse>,
+    answer: sendUnaryData<RateLimitResponse>,
+  ) {
+    // Its client has gone: nothing must be charged for it.
+    if (call.cancelled || Number(call.getDeadline()) <= Date.now()) {
+      return answer({ code: status.DEADLINE_EXCEEDED, details: 'the deadline is over' })
+    }
+    const context = { ...createRequestContext(waitUntil, log), isClientGone: () => call.cancelled }
+    try {
+      answer(null, await decide(call.request, watched.domains, context))
+    } catch (error) {
+      answer(toStatus(error, log))
+    } finally {
+      context.deadlines.end()
+    }
+  }
+
+  const readHealth = (): HealthCheckResponse => ({ status: isDraining ? 'NOT_SERVING' : 'SERVING' })
+  server.addService(define(RATE_LIMIT_SERVICE, RATE_LIMIT), { ShouldRateLimit: answerRequest })
+  server.addService(define(HEALTH_SERVICE, 'grpc.health.v1.Health'), {
+    Check(call: ServerUnaryCall<HealthCheckRequest, HealthCheckResponse>, answer: sendUnaryData<HealthCheckResponse>) {
+      if (HEALTHY.includes(call.request.service)) answer(null, readHealth())
+      else answer({ code: status.NOT_FOUND, details: 'unknown service' })
+    },
+    Watch(call: ServerWritableStream<HealthCheckRequest, HealthCheckResponse>) {
+      call.write(HEALTHY.includes(call.request.service) ? readHealth() : { status: 'SERVICE_UNKNOWN' })
+      watchers.add(call)
+      call.on('cancelled', () => {
+        watchers.delete(call)
+        call.end()
+      })
+    },
+  })
+  const shown = host.includes(':') ? `[${host}]` : host
+  const bound = await new Promise<number>((resolve, reject) => {
+    const credentials = ServerCredentials.createInsecure()
+    server.bindAsync(`${shown}:${port}`, credentials, (error, bound) => (error ? reject(error) : resolve(bound)))
+  })
+  return {
+    port: bound,
+    async drain(timeoutMs) {
+      isDraining = true
+      for (const call of watchers) {
+        if (HEALTHY.includes(call.request.service)) call.write(readHealth())
+        call.end()
+      }
+      const late = setTimeout(() => server.forceShutdown(), timeoutMs)
+      await new Promise<void>((resolve) => server.tryShutdown(() => resolve()))
+      clearTimeout(late)
+    },
+  }
+}
+
+function define(described: object, name: string): ServiceDefinition {
+  return fromJSON(described, { longs: Number, enums: String, defaults: true })[name] as ServiceDefinition
+}
+
+/** What a client is told of an error. */
+function toStatus(error: unknown, log: Log): { code: status; details: string; metadata?: Metadata } {
+  // As the reference server answers.
+  if (error instanceof RequestError) return { code: status.UNKNOWN, details: error.message }
+  log('error', { event: 'unexpected_error', message: error instanceof Error ? error.message : 'failed' })
+  return error instanceof StoreError
+    ? { code: status.UNAVAILABLE, details: 'the store gives no answer' }
+    : { code: status.INTERNAL, details: 'internal error' }
+}
