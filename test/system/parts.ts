@@ -12,6 +12,7 @@ const NEEDS = {
   libfaketime: { name: 'libfaketime', find: findLibfaketime },
   nginx: { name: 'nginx', find: () => findProxy('nginx') },
   caddy: { name: 'Caddy', find: () => findProxy('caddy') },
+  haproxy: { name: 'HAProxy', find: () => findProxy('haproxy') },
   npm: { name: 'the npm registry', find: async () => {} },
 } as const satisfies Record<string, { name: string; find: () => Promise<unknown> }>
 
@@ -72,8 +73,8 @@ export const PARTS: readonly Part[] = [
   },
   {
     name: 'proxies',
-    shows: 'limits that hold behind nginx and Caddy, which ask two processes of sluice serve',
-    needs: ['redis', 'nginx', 'caddy'],
+    shows: 'limits that hold behind nginx, Caddy and HAProxy, which ask two processes of sluice serve',
+    needs: ['redis', 'nginx', 'caddy', 'haproxy'],
   },
   {
     name: 'guides',
