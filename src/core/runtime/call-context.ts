@@ -9,6 +9,9 @@ export interface CallContext {
 
 export const TOO_LATE = Symbol('too late')
 
+/** A timer that is so late was held up: by a computation, or because the machine slept. */
+const HELD_UP_MS = 20
+
 interface Wait {
   readonly timeoutMs: number
   dueAtMs: number
@@ -71,6 +74,13 @@ export class Deadlines {
 
   #fire(): void {
     this.#timer = undefined
+    // Node runs timers before it reads sockets, and immediates after: what is waited for may have arrived long ago.
+    const isHeldUp = Date.now() > this.#firesAtMs + HELD_UP_MS
+    if (isHeldUp && typeof setImmediate === 'function') setImmediate(() => this.#giveUpDue())
+    else this.#giveUpDue()
+  }
+
+  #giveUpDue(): void {
     const nowMs = Date.now()
     for (const wait of this.#waits) {
       if (wait.isOver) continue

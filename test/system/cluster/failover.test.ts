@@ -39,7 +39,7 @@ test('while a master fails over, the fallback decides; afterwards the cluster do
     })
     while (!isOver) {
       const own = id++
-      const { granted, degraded } = await limiter.take({ request: `${own}`, all: '' })
+      const { granted, degraded } = await limiter.take({ request: `${own}`, all: 'everybody' })
       if (granted && !degraded) grantedIds.add(own)
       counts[degraded ? 'undecided' : granted ? 'granted' : 'refused']++
       inARow[caller] = degraded ? 0 : (inARow[caller] ?? 0) + 1

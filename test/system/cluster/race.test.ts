@@ -56,7 +56,7 @@ test('what can be given back is: in the end, as many units are used as were gran
   const press = async (client: AnyRedis, first: number) => {
     const limiter = open(client)
     for (let n = first; n < first + 40; n++) {
-      const identities = { caller: `${n % 4}`, all: '', tenant: `${n % 3}` }
+      const identities = { caller: `${n % 4}`, all: 'everybody', tenant: `${n % 3}` }
       const decision = await limiter.take(identities)
       expect(decision).not.toHaveProperty('degraded')
       if (!decision.granted) continue
@@ -68,8 +68,8 @@ test('what can be given back is: in the end, as many units are used as were gran
   await Promise.all(clients.flatMap((client, index) => Array.from({ length: 8 }, (_, n) => press(client, index + n))))
   const limiter = open(clients[0] as AnyRedis)
   for (let n = 0; n < 12; n++) {
-    const { limits } = await limiter.peek({ caller: `${n % 4}`, all: '', tenant: `${n % 3}` })
-    const names = [`caller ${n % 4}`, 'all ', `tenant ${n % 3}`]
+    const { limits } = await limiter.peek({ caller: `${n % 4}`, all: 'everybody', tenant: `${n % 3}` })
+    const names = [`caller ${n % 4}`, 'all everybody', `tenant ${n % 3}`]
     const used = limits.map(({ limit, remaining }) => limit - remaining)
     // A bucket may miss a part of a unit for each that was given back: what was refilled in between.
     expect(used.slice(0, 2)).toEqual(names.slice(0, 2).map((name) => granted.get(name)))

@@ -47,7 +47,7 @@ export async function race(options: RaceOptions): Promise<Race> {
       refusalCache: false,
     })
     for (let n = first; performance.now() < endMs; n++) {
-      const identities = { caller: `${n % CALLERS}`, tenant: `${n % TENANTS}`, all: '' }
+      const identities = { caller: `${n % CALLERS}`, tenant: `${n % TENANTS}`, all: 'everybody' }
       const decision = await limiter.take(Object.fromEntries(policies.map((name) => [name, identities[name]])))
       if (decision.degraded) throw new Error('the cluster has not decided')
       decisions++

@@ -130,8 +130,8 @@ test('nginx', async () => {
   const port = await findFreePort()
   const changes: readonly (readonly [string, string])[] = [
     ['a-token-of-at-least-32-characters', variables.DECIDE_TOKEN],
-    ['server 127.0.0.1:8788;', `server ${serving[0].url.host};`],
-    ['server 127.0.0.1:8789;', `server ${serving[1].url.host};`],
+    ['server 127.0.0.1:8788 ', `server ${serving[0].url.host} `],
+    ['server 127.0.0.1:8789 ', `server ${serving[1].url.host} `],
     ['server 127.0.0.1:3000;', `server ${new URL(api.url).host};`],
     ['listen 8080;', `listen 127.0.0.1:${port};`],
   ]

@@ -101,13 +101,17 @@ export interface BreakerOptions {
   readonly log: Log
 }
 
+/** A store that fails now and then must not fill the log. */
+const LOG_EVERY_MS = 1_000
+
 // Only slots whose release has failed need it.
 const loadPending = createLoader(() => import('./pending-releases.ts'))
 
 /** Makes no decisions in a store while it keeps failing, and releases slots as soon as the store is available. */
 export function withBreaker(store: Store, { breaker, now, log }: BreakerOptions): Store {
   let pending: PendingReleases | undefined
-  let isFailing = false
+  let hasFailed = false
+  let recoveredAtMs = Number.NEGATIVE_INFINITY
   const revoke: Store['revoke'] = async (releases) => {
     const { PendingReleases } = await loadPending()
     pending ??= new PendingReleases(store, now)
@@ -131,9 +135,13 @@ export function withBreaker(store: Store, { breaker, now, log }: BreakerOptions)
         return decision
       } finally {
         end?.(isSuccess)
+        if (!isSuccess) hasFailed = true
         // After a short outage, too, in which the circuit did not open.
-        if (isSuccess && isFailing && breaker?.circuit !== 'open') log('info', { event: 'store_recovered' })
-        isFailing = !isSuccess
+        else if (hasFailed && breaker?.circuit !== 'open' && now() >= recoveredAtMs + LOG_EVERY_MS) {
+          hasFailed = false
+          recoveredAtMs = now()
+          log('info', { event: 'store_recovered' })
+        }
       }
     },
     // Slots are released whatever the circuit: no response waits for it.
