@@ -76,8 +76,8 @@ export class Deadlines {
     this.#timer = undefined
     // Node runs timers before it reads sockets, and immediates after: what is waited for may have arrived long ago.
     const isHeldUp = Date.now() > this.#firesAtMs + HELD_UP_MS
-    const { setImmediate } = globalThis as { setImmediate?: (run: () => void) => void }
-    if (isHeldUp && setImmediate) setImmediate(() => this.#giveUpDue())
+    const { setImmediate: runAfterReads } = globalThis as { setImmediate?: (run: () => void) => void }
+    if (isHeldUp && runAfterReads) runAfterReads(() => this.#giveUpDue())
     else this.#giveUpDue()
   }
 
