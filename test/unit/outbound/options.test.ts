@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { OptionError } from '../../../src/index.ts'
+import { createLimiter, OptionError } from '../../../src/index.ts'
 import { outbound, throttle } from '../../../src/outbound.ts'
 
 const limiter = { take: async () => ({ granted: true, retryAfterMs: 0 }) }
@@ -49,6 +49,12 @@ test('outbound() rejects a call whose terms or URL are not as expected', async (
   const call = outbound(fetch, { cost: () => 0 })
   await expect(call('https://api.example/')).rejects.toThrow('cost: expected an integer from 1 to 1000000000, got 0')
   await expect(outbound(fetch)('no URL')).rejects.toThrow(TypeError)
+})
+
+test('throttle() charges all calls to one identity by default, which a limiter of the library takes', async () => {
+  const call = throttle(() => 'called', { limiter: createLimiter({ limits: '2/1h' }), maxWaitMs: 0 })
+  const calls = await Promise.allSettled([call(), call(), call()])
+  expect(calls.map(({ status }) => status)).toEqual(['fulfilled', 'fulfilled', 'rejected'])
 })
 
 test('throttle() needs limits, and an identity if that is a function', async () => {
