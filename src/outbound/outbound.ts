@@ -27,8 +27,6 @@ export interface OutboundFetch {
 const IDEMPOTENT = ['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE']
 const DEFAULT_ATTEMPTS = 3
 const MAX_PAUSE_MS = 3_600_000
-/** Limiters refuse an identity that is empty. */
-const ALL_CALLS = 'all'
 
 /**
  * Makes a `fetch` that keeps limits: its own, and those that the server reports or shows by its refusals.
@@ -90,7 +88,7 @@ export function throttle<This, Arguments extends readonly unknown[], Result>(
 ): (this: This, ...call: Arguments) => Promise<Result> {
   checkFunction('work', work)
   checkOptions('throttle', options, THROTTLE_CHECKS)
-  const { limiter, limits, concurrency, identity = ALL_CALLS } = options
+  const { limiter, limits, concurrency, identity = '' } = options
   if (limiter === undefined && limits === undefined && concurrency === undefined) {
     throw new OptionError('limits', 'limits, limiter or concurrency', undefined)
   }

@@ -87,6 +87,8 @@ interface Lane {
 
 /** A server that names more costs nothing. */
 const MAX_LANES = 100
+/** Limiters take no empty identity, which stands for all calls here. */
+const UNNAMED = '(all)'
 /** A wait this long is reported. */
 const LONG_WAIT_MS = 1_000
 
@@ -223,7 +225,7 @@ export class Scheduler {
     const gate = this.#gate
     this.#requested = call
     try {
-      const { granted, retryAfterMs } = await limiter.take(this.#options.resource, { cost: call.cost })
+      const { granted, retryAfterMs } = await limiter.take(this.#options.resource || UNNAMED, { cost: call.cost })
       // If calls were resumed meanwhile, the limiter was reset as well.
       if (!granted && gate === this.#gate) {
         this.#refused = { untilMs: this.#clock.now() + Math.max(1, retryAfterMs), cost: call.cost }
