@@ -5,7 +5,7 @@ import { createClocks } from '../core/runtime/clocks.ts'
 import { consoleLog, throttle } from '../core/runtime/log.ts'
 import type { Backend } from '../core/store/backend.ts'
 import { type Config, type Environment, isBinding, loadConfig, type Service } from '../http/config/load-config.ts'
-import { isMeasuredPolicy, isRefusedEarly } from '../http/request/charge-builder.ts'
+import { isMeasured, isRefusedEarly } from '../http/request/charge-builder.ts'
 import { composeLimiter } from '../http/request/request-limiter.ts'
 import type { RouteHandler } from './api/route.ts'
 import { type App, createApp, type GatewayContext } from './app/app.ts'
@@ -113,7 +113,7 @@ export async function createHandler(
     ? (await import('../http/response/hold-until-end.ts')).createHoldUntilEnd({ limiter, keepsEncoding: true, now })
     : undefined
 
-  const mayMeasure = rules !== undefined || policies.some(isMeasuredPolicy)
+  const mayMeasure = rules !== undefined || policies.some(({ actualCost }) => isMeasured(actualCost))
   const measureResponse = mayMeasure
     ? (await import('../http/response/measure-response.ts')).createMeasureResponse({ keepsEncoding: true, now })
     : undefined

@@ -5,7 +5,7 @@ import onHeaders from 'on-headers'
 import type { Admitted, Refused } from '../core/model/verdict.ts'
 import { OptionError } from '../core/options/option-error.ts'
 import { markIfChanged } from '../http/request/changed-path.ts'
-import { isMeasuredPolicy } from '../http/request/charge-builder.ts'
+import { isMeasured } from '../http/request/charge-builder.ts'
 import { createAddressReader } from '../http/request/identity/address-reader.ts'
 import { createRequestContext, type ResponseFields, trackResponse } from '../http/response/exchange.ts'
 import { createProblemResponse, NO_PAGE, TARGET_PROBLEMS } from '../http/response/problem.ts'
@@ -50,7 +50,7 @@ export interface NodeOptions<Req extends AnyIncoming = IncomingMessage, Res exte
 export function createAdmit<Req extends AnyIncoming, Res extends AnyResponse>(options: NodeOptions<Req, Res>) {
   const { policies, limiter, health, ipv6Prefix, headerFormat, readTarget, skip, trustProxy, log, now } =
     composeMiddleware(options)
-  const measured = policies.find(isMeasuredPolicy)
+  const measured = policies.find(({ actualCost }) => isMeasured(actualCost))
   if (measured) {
     const expected = 'actual_cost = "header:<name>" alone: this middleware does not see the bodies of responses'
     throw new OptionError('policies', expected, measured.name)

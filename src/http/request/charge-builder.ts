@@ -3,7 +3,7 @@ import { ALGORITHMS, holdsSlots } from '../../core/algorithms/algorithm-table.ts
 import { countsNewIdentities } from '../../core/algorithms/decide.ts'
 import { formatKey, formatPlanName, type RequestCharge } from '../../core/model/charge.ts'
 import type { IdentitySource, Reading } from '../../core/model/identity-source.ts'
-import type { Cost, MissingIdentity, PolicyMode, Priority, RequestPolicy } from '../../core/model/policy.ts'
+import type { Cost, CostTerm, MissingIdentity, PolicyMode, Priority, RequestPolicy } from '../../core/model/policy.ts'
 import type { Uncharged } from '../../core/model/verdict.ts'
 import type { CallContext } from '../../core/runtime/call-context.ts'
 import { createDigest, type Digest } from '../../core/runtime/digest.ts'
@@ -165,9 +165,9 @@ function readCost(cost: Cost, request: ReceivedRequest, mode: PolicyMode): numbe
   return mode === 'enforce' ? { outcome: 'invalid_cost', header: cost.name, max: cost.max } : 1
 }
 
-/** Tests that a policy charges by what is known only when a response has ended. */
-export function isMeasuredPolicy({ actualCost = [] }: Pick<RequestPolicy, 'actualCost'>): boolean {
-  return actualCost.some(({ kind }) => kind !== 'header')
+/** Tests that a cost is known only when the response has ended. */
+export function isMeasured(terms: readonly CostTerm[] = []): boolean {
+  return terms.some(({ kind }) => kind !== 'header')
 }
 
 /** Tests that refusals by a policy may end before their retry-after time, or are of many costs. */

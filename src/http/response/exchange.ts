@@ -1,11 +1,11 @@
 /** Follows a request to its response: observers, and the consequences of the head of the response. */
 import type { CostTerm } from '../../core/model/policy.ts'
 import { logFailure } from '../../core/model/store.ts'
-import type { Admitted, Settlement, Verdict } from '../../core/model/verdict.ts'
+import type { Admitted, Verdict } from '../../core/model/verdict.ts'
 import { type CallContext, Deadlines } from '../../core/runtime/call-context.ts'
 import type { Log } from '../../core/runtime/log.ts'
 import type { UpstreamHealth } from '../../core/shedding/upstream-health.ts'
-import { isMeasuredPolicy } from '../request/charge-builder.ts'
+import { isMeasured } from '../request/charge-builder.ts'
 import { readCallerAddress } from '../request/identity/address.ts'
 import type { Exchange, ReceivedRequest } from '../request/received-request.ts'
 import type { DecisionTrace } from '../request/request-limiter.ts'
@@ -51,7 +51,7 @@ export function trackResponse(
   return (head) => {
     end?.(head !== undefined && signalsOverload(head, request))
     end = undefined
-    if (head && settlement && !isMeasured(settlement))
+    if (head && settlement && !isMeasured(settlement.terms))
       context.waitUntil(settlement.settle((term) => readCostHeader(term, head.headers)))
     const failure = head && !isSynthetic(head) ? findFailure?.(head.status) : undefined
     if (!failure) return verdict
@@ -63,11 +63,6 @@ export function trackResponse(
     const release = () => charged.catch(() => {}).then(() => hold.release())
     return { ...verdict, limits, hold: { ...hold, release } }
   }
-}
-
-/** Tests that costs are known only when the response has ended. */
-export function isMeasured({ terms }: Settlement): boolean {
-  return isMeasuredPolicy({ actualCost: terms })
 }
 
 /** @returns undefined for a header that is missing, or no integer from 0 */

@@ -33,10 +33,12 @@ export function createMeasureResponse({ keepsEncoding, now }: MeasureOptions) {
   ): Response {
     const { body, headers } = response
     const meter = createMeter(headers, settlement.terms)
-    const settle = () =>
-      settlement.settle((term) =>
-        term.kind === 'ms' ? Math.max(0, now() - startMs) : (readCostHeader(term, headers) ?? meter.read(term)),
+    const settle = () => {
+      const read = meter.end()
+      return settlement.settle((term) =>
+        term.kind === 'ms' ? Math.max(0, now() - startMs) : (readCostHeader(term, headers) ?? read(term)),
       )
+    }
     // The body of a response to HEAD is never read.
     if (!body || request.method === 'HEAD') {
       context.waitUntil(settle())
@@ -52,7 +54,8 @@ interface Meter {
   /** The rest of the body may tell a cost. */
   readonly isExpecting: boolean
   see(chunk: Uint8Array): void
-  read(term: CostTerm): number | undefined
+  /** Nothing more is seen. @returns reads what was counted of a term */
+  end(): (term: CostTerm) => number | undefined
 }
 
 /** Resolves when either side has ended, whatever happened. */
@@ -104,7 +107,6 @@ function createMeter(headers: Headers, terms: readonly CostTerm[]): Meter {
   const isText = paths.length > 0 && !isEncoded && (isStream || /[/+]json\b/i.test(type))
   const decoder = new TextDecoder()
   let bytes = 0
-  let isEnded = false
   return {
     get isExpecting() {
       return isText && !isStream && texts.isOpen
@@ -113,11 +115,12 @@ function createMeter(headers: Headers, terms: readonly CostTerm[]): Meter {
       bytes += chunk.byteLength
       if (isText) texts.add(decoder.decode(chunk, { stream: true }))
     },
-    read(term) {
-      if (!isEnded && isText) texts.end()
-      isEnded = true
-      if (term.kind === 'bytes') return bytes
-      return term.kind === 'json' ? numbers.get(term.path.join('/')) : undefined
+    end() {
+      if (isText) texts.end()
+      return (term) => {
+        if (term.kind === 'bytes') return bytes
+        return term.kind === 'json' ? numbers.get(term.path.join('/')) : undefined
+      }
     },
   }
 }

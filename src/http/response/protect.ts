@@ -1,9 +1,10 @@
 /** Takes a request to its response: decides it, has it answered, and sets headers. */
 import type { Admitted, Verdict } from '../../core/model/verdict.ts'
 import type { UpstreamHealth } from '../../core/shedding/upstream-health.ts'
+import { isMeasured } from '../request/charge-builder.ts'
 import type { Exchange } from '../request/received-request.ts'
 import type { DecisionTrace, RequestLimiter } from '../request/request-limiter.ts'
-import { type AbortableRequest, isMeasured, type Observer, trackResponse } from './exchange.ts'
+import { type AbortableRequest, type Observer, trackResponse } from './exchange.ts'
 import type { HoldUntilEnd } from './hold-until-end.ts'
 import type { MeasureResponse } from './measure-response.ts'
 import { type HeaderFormat, setRateLimitHeaders } from './rate-limit-headers.ts'
@@ -68,7 +69,7 @@ export function createProtect(options: ProtectOptions) {
       // A client must not escape a failure or its actual cost by disconnecting.
       const answered = await answer(verdict, mustAnswer ? undefined : request.signal)
       const current = onHead(answered)
-      const isRead = settlement !== undefined && measureResponse !== undefined && isMeasured(settlement)
+      const isRead = settlement !== undefined && measureResponse !== undefined && isMeasured(settlement.terms)
       const response = isRead ? measureResponse(answered, settlement, exchange, startMs) : answered
       // The body has no reader, so the sender may stop.
       if (mustAnswer && !isRead && request.signal.aborted)
