@@ -188,6 +188,26 @@ test('withBreaker() logs that a store is back again after an outage that did not
   expect(lines).toEqual([{ level: 'info', event: 'store_recovered' }])
 })
 
+test('withBreaker() logs once a second at most that a store is back again, also when the clock was set back', async () => {
+  const { clock, server, store, lines } = createGuarded()
+  const failOnce = async () => {
+    server.isFailing = true
+    await collectFailures(store, 1)
+    server.isFailing = false
+    await store.decide(take([RULE]))
+  }
+  for (let i = 0; i < 3; i++) await failOnce()
+  expect(lines).toHaveLength(1)
+  clock.now -= 3_600_000
+  await failOnce()
+  expect(lines).toHaveLength(2)
+  clock.now += 1_000
+  await store.decide(take([RULE]))
+  expect(lines).toHaveLength(2)
+  await failOnce()
+  expect(lines).toHaveLength(3)
+})
+
 test('withBreaker() probes a store that keeps failing by one request at a time', async () => {
   const { clock, server, store } = createGuarded()
   server.isFailing = true

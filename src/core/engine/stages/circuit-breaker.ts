@@ -137,7 +137,7 @@ export function withBreaker(store: Store, { breaker, now, log }: BreakerOptions)
         end?.(isSuccess)
         if (!isSuccess) hasFailed = true
         // After a short outage, too, in which the circuit did not open.
-        else if (hasFailed && breaker?.circuit !== 'open' && now() >= recoveredAtMs + LOG_EVERY_MS) {
+        else if (hasFailed && breaker?.circuit !== 'open' && Math.abs(now() - recoveredAtMs) >= LOG_EVERY_MS) {
           hasFailed = false
           recoveredAtMs = now()
           log('info', { event: 'store_recovered' })
