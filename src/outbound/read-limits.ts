@@ -73,33 +73,14 @@ const READERS: readonly Reader[] = [
       return toLimit({ limit, remaining, windowMs })
     }),
   // OpenAI
-  (source) =>
-    ['requests', 'tokens'].map((unit) => {
-      const [limit, remaining, reset] = ['limit', 'remaining', 'reset'].map((field) =>
-        source.get(`x-ratelimit-${field}-${unit}`),
-      )
-      return toBucket({
-        name: unit,
-        unit: unit === 'requests' ? undefined : unit,
-        limit,
-        remaining,
-        fullMs: source.readTime(reset),
-      })
-    }),
+  (source) => readUnits(source, ['requests', 'tokens'], (unit, value) => `x-ratelimit-${value}-${unit}`),
   // Anthropic
   (source) =>
-    ['requests', 'tokens', 'input-tokens', 'output-tokens'].map((unit) => {
-      const [limit, remaining, reset] = ['limit', 'remaining', 'reset'].map((field) =>
-        source.get(`anthropic-ratelimit-${unit}-${field}`),
-      )
-      return toBucket({
-        name: unit,
-        unit: unit === 'requests' ? undefined : unit,
-        limit,
-        remaining,
-        fullMs: source.readTime(reset),
-      })
-    }),
+    readUnits(
+      source,
+      ['requests', 'tokens', 'input-tokens', 'output-tokens'],
+      (unit, value) => `anthropic-ratelimit-${unit}-${value}`,
+    ),
   // Shopify's REST API: used units of a bucket that leaks all of it in 20 seconds.
   (source) => {
     const [, used, limit] = /^(\d{1,9})\/(\d{1,9})$/.exec(source.get('X-Shopify-Shop-Api-Call-Limit') ?? '') ?? []
@@ -229,6 +210,15 @@ function readTriple(source: Source, prefix: string): (ServerLimit | undefined)[]
   )
   // A bucket of Spring has one of these headers, too.
   return text === undefined && resetMs === undefined ? [] : [...windows, state]
+}
+
+/** A bucket for each unit, with a header for each of its values. */
+function readUnits(source: Source, units: readonly string[], format: (unit: string, value: string) => string) {
+  return units.map((unit) => {
+    const [limit, remaining, reset] = ['limit', 'remaining', 'reset'].map((value) => source.get(format(unit, value)))
+    const fullMs = source.readTime(reset)
+    return toBucket({ name: unit, unit: unit === 'requests' ? undefined : unit, limit, remaining, fullMs })
+  })
 }
 
 /** @returns milliseconds from now; less than 0 if that was while the answer took its time */
