@@ -9,11 +9,13 @@ import { STORE_KINDS } from '../http/config/store-kinds.ts'
 import { httpUrl } from '../http/config/values.ts'
 import { CommandError } from './command-error.ts'
 import project from './new-project.json' with { type: 'json' }
-import { createOption } from './read-option.ts'
+import { createOption, readBy } from './read-option.ts'
 import { defineCommand } from './subcommand.ts'
 
 const STORES = listNames(STORE_KINDS).filter((kind) => kind !== 'memory')
 type Store = (typeof STORES)[number]
+
+const API = '--api <url>'
 
 export const init = defineCommand({
   name: 'init',
@@ -29,11 +31,13 @@ export const init = defineCommand({
   declare: (command) =>
     command
       .argument('[directory]', 'where to (default: here)')
-      .addOption(createOption('--api <url>', 'origin of your API, with its base path', httpUrl))
+      .addOption(createOption(API, 'origin of your API, with its base path', httpUrl))
       .addOption(new Option('--store <store>', 'where counts live').choices(STORES)),
   async run({ terminal, cwd }, options, directory = '.') {
     const folder = resolve(cwd, directory)
-    const api = options.api ?? readApi(await terminal.ask('Where is your API, such as https://api.example.com?', HINT))
+    const api =
+      options.api ??
+      readBy(API, httpUrl)(await terminal.ask('Where is your API, such as https://api.example.com?', HINT))
     const chosen = options.store ?? (await terminal.ask(`Where are counts to live, in ${STORES.join(' or ')}?`, HINT))
     const store = STORES.find((name) => name === chosen)
     if (!store) throw new CommandError(`expected ${STORES.join(' or ')}, got ${JSON.stringify(chosen)}`)
@@ -56,12 +60,6 @@ export const init = defineCommand({
 })
 
 const HINT = 'Name them by --api and --store.'
-
-/** @throws {CommandError} */
-function readApi(text: string): string {
-  if (/^https?:\/\/[^\s/]+/.test(text) && URL.canParse(text)) return text.replace(/\/+$/, '')
-  throw new CommandError(`expected an http or https URL, got ${JSON.stringify(text.slice(0, 100))}`)
-}
 
 interface Answers {
   readonly api: string
