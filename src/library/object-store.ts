@@ -1,8 +1,8 @@
 /** Counts in Durable Objects, for limiters and middleware in a Worker. */
-import { checkInteger, checkNames } from '../core/options/check-options.ts'
 import { OptionError } from '../core/options/option-error.ts'
 import { DurableObjectStore } from '../core/store/durable-object/durable-object-store.ts'
 import { type ObjectNamespace, openObjects } from '../core/store/durable-object/objects.ts'
+import { readTimeoutMs } from './common-options.ts'
 import type { LimiterStore } from './stores.ts'
 
 export interface ObjectStoreOptions {
@@ -22,9 +22,7 @@ export interface ObjectStoreOptions {
  * @throws {OptionError} for a wrong option, and for what is no binding of Durable Objects
  */
 export function objectStore(namespace: ObjectNamespace, options: ObjectStoreOptions = {}): LimiterStore {
-  checkNames('objectStore', options, ['timeoutMs'])
-  const { timeoutMs = 500 } = options
-  checkInteger('objectStore.timeoutMs', timeoutMs, 1, 60_000)
+  const timeoutMs = readTimeoutMs('objectStore', options)
   if (typeof namespace?.idFromName !== 'function') {
     throw new OptionError('objectStore', 'a binding of Durable Objects, such as env.LIMITS', typeof namespace)
   }
