@@ -1,14 +1,7 @@
 /** Options that limiters and middleware share. */
 import type { LeaseSize } from '../core/engine/stages/leases.ts'
 import type { OnStoreError } from '../core/model/policy.ts'
-import {
-  type Check,
-  checkInteger,
-  checkMethods,
-  checkNames,
-  checkNow,
-  checkText,
-} from '../core/options/check-options.ts'
+import { type Check, checkMethods, checkNow, checkText } from '../core/options/check-options.ts'
 import { HIDDEN, IDENTITY_SECRET, KEY_PREFIX, OptionError } from '../core/options/option-error.ts'
 import type { Log } from '../core/runtime/log.ts'
 import type { LimiterStore } from './stores.ts'
@@ -50,14 +43,6 @@ export const COUNT_CHECKS: Readonly<Record<keyof CountOptions, Check>> = {
     throw new OptionError(option, IDENTITY_SECRET.expected, HIDDEN)
   },
   now: checkNow,
-}
-
-/** Reads the one option of stores that are called. @param store precedes it in errors @throws {OptionError} */
-export function readTimeoutMs(store: string, options: { readonly timeoutMs?: number | undefined }): number {
-  checkNames(store, options, ['timeoutMs'])
-  const { timeoutMs = 500 } = options
-  checkInteger(`${store}.timeoutMs`, timeoutMs, 1, 60_000)
-  return timeoutMs
 }
 
 /** How charges are decided. */

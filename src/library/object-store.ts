@@ -1,8 +1,9 @@
 /** Counts in Durable Objects, for limiters and middleware in a Worker. */
+
+import { readTimeoutMs } from '../core/options/check-options.ts'
 import { OptionError } from '../core/options/option-error.ts'
 import { DurableObjectStore } from '../core/store/durable-object/durable-object-store.ts'
 import { type ObjectNamespace, openObjects } from '../core/store/durable-object/objects.ts'
-import { readTimeoutMs } from './common-options.ts'
 import type { LimiterStore } from './stores.ts'
 
 export interface ObjectStoreOptions {

@@ -3,7 +3,7 @@ import { withHashSlots } from '../core/engine/stages/hash-slots.ts'
 import type { AlgorithmName } from '../core/model/limits.ts'
 import type { Policy } from '../core/model/policy.ts'
 import type { Store } from '../core/model/store.ts'
-import { type Check, checkInteger, checkNow, checkOptions } from '../core/options/check-options.ts'
+import { type Check, checkInteger, checkNow, checkOptions, readTimeoutMs } from '../core/options/check-options.ts'
 import { OptionError } from '../core/options/option-error.ts'
 import { readLatestMs } from '../core/runtime/clocks.ts'
 import { ExpiringStates } from '../core/store/memory/expiring-states.ts'
@@ -13,7 +13,6 @@ import { adaptUpstash, type UpstashRedis } from '../core/store/redis/client.ts'
 import { LUA } from '../core/store/redis/more-lua.ts'
 import { RedisStore } from '../core/store/redis/redis-store.ts'
 import { adaptIoRedis, adaptNodeRedis, type IoRedis, type NodeRedis } from '../core/store/redis/tcp-clients.ts'
-import { readTimeoutMs } from './common-options.ts'
 
 /** Stores the counts of limiters. Limiters that are given the same one share them. */
 export interface LimiterStore {

@@ -69,3 +69,11 @@ export function checkMethods(option: string, value: unknown, names: readonly str
   const methods = Object(value)
   if (names.some((name) => typeof methods[name] !== 'function')) throw new OptionError(option, expected, typeof value)
 }
+
+/** Reads the one option of stores that are called. @param store precedes it in errors @throws {OptionError} */
+export function readTimeoutMs(store: string, options: { readonly timeoutMs?: number | undefined }): number {
+  checkNames(store, options, ['timeoutMs'])
+  const { timeoutMs = 500 } = options
+  checkInteger(`${store}.timeoutMs`, timeoutMs, 1, 60_000)
+  return timeoutMs
+}
