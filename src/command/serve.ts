@@ -81,27 +81,17 @@ export const serve = defineCommand({
     try {
       const upstream = { fetch: async () => createProblemResponse(NOT_SERVED) }
       // Subcommands that serve nobody do not wait for them.
-      const { createHandler } = await import('../gateway/create-handler.ts')
+      const { composeGateway } = await import('../gateway/create-handler.ts')
       const { getRequestListener } = await import('@hono/node-server')
       const pending = new Set<Promise<unknown>>()
-      const open = new Set<ServerResponse>()
       const serveRateLimits = await loadRateLimits(options, cwd, (text) => terminal.note(text))
-      const shared: (readonly [Config, GatewayContext])[] = []
-      const handler = await createHandler(
-        { ...withoutPlaces(settings), UPSTREAM: upstream },
-        (config, now) =>
-          connection ? openDatabase(connection, config, config.storeTimeoutMs) : openMemoryBackend(now),
-        (...parts) => shared.push(parts),
+      const gateway = await composeGateway({ ...withoutPlaces(settings), UPSTREAM: upstream }, (config, now) =>
+        connection ? openDatabase(connection, config, config.storeTimeoutMs) : openMemoryBackend(now),
       )
-      const [parts] = shared
-      const grpcServer = parts && (await serveRateLimits?.(...parts, createWaitUntil(pending)))
-      const listener = createListener(getRequestListener, handler, pending)
-      const server = createServer((incoming, outgoing) => {
-        open.add(outgoing)
-        outgoing.once('close', () => open.delete(outgoing))
-        if (isEnding) outgoing.shouldKeepAlive = false
-        return listener(incoming, outgoing)
-      }).listen(port, host)
+      const waitUntil = createWaitUntil(pending)
+      const grpcServer = await serveRateLimits?.(gateway.config, gateway.gateway, waitUntil)
+      const isLast = () => isEnding
+      const server = createServer(createListener(getRequestListener, gateway.app, waitUntil, isLast)).listen(port, host)
       server.keepAliveTimeout = KEEP_ALIVE_MS
       await once(server, 'listening').catch(async (error: Error) => {
         await grpcServer?.drain(0)
@@ -114,8 +104,6 @@ export const serve = defineCommand({
       terminal.show({}, () => `sluice serve: http://${shown}:${bound}/_sluice/${grpc}, counting in ${place}`)
       await ended
       isEnding = true
-      // Clients open another connection, to another process, before they send more.
-      for (const outgoing of open) outgoing.shouldKeepAlive = false
       await Promise.all([drain(server, pending), grpcServer?.drain(DRAIN_MS)])
       return 'done'
     } finally {
@@ -124,30 +112,31 @@ export const serve = defineCommand({
   },
 })
 
-function createListener(adapt: typeof getRequestListener, handler: App, pending: Set<Promise<unknown>>) {
-  const context = { waitUntil: createWaitUntil(pending), passThroughOnException() {}, props: {} }
-  const answer = adapt(async (request, { incoming }) => {
+/** @param isLast tells that clients are to open another connection, to another process, before they send more */
+function createListener(adapt: typeof getRequestListener, app: App, waitUntil: WaitUntil, isLast: () => boolean) {
+  const context = { waitUntil, passThroughOnException() {}, props: {} }
+  const decide = (request: Request) => {
+    // The adapter lets hosts through that are none, such as 999.1.1.1.
+    if (!URL.canParse(request.url)) return createProblemResponse(TARGET_PROBLEMS.malformed)
     const isOwn = new URL(request.url).pathname.startsWith('/_sluice/')
-    const response = await (isOwn ? handler.fetch(request, {}, context) : createProblemResponse(NOT_SERVED))
-    // The rest of a body that is not read would be taken for the next request, so the connection is closed.
-    if (incoming.complete) return response
-    const headers = new Headers(response.headers)
-    headers.set('Connection', 'close')
-    return new Response(response.body, { status: response.status, headers })
+    return isOwn ? app.fetch(request, {}, context) : createProblemResponse(NOT_SERVED)
+  }
+  const answer = adapt(async (request, { incoming, outgoing }) => {
+    const response = await decide(request)
+    // The rest of a body that is not read would be taken for the next request.
+    if ((isLast() || !incoming.complete) && 'shouldKeepAlive' in outgoing) outgoing.shouldKeepAlive = false
+    return response
   })
-  const refuseHost = adapt(() => createProblemResponse(TARGET_PROBLEMS.malformed))
   return (incoming: IncomingMessage, outgoing: ServerResponse) => {
     setPeer(incoming)
-    const { headers } = incoming
-    if (URL.canParse(`http://${headers.host ?? 'localhost'}`)) return answer(incoming, outgoing)
-    // The adapter makes a URL of each, and would throw.
-    headers.host = 'invalid.'
-    return refuseHost(incoming, outgoing)
+    return answer(incoming, outgoing)
   }
 }
 
-function createWaitUntil(pending: Set<Promise<unknown>>) {
-  return function waitUntil(work: Promise<unknown>): void {
+type WaitUntil = (work: Promise<unknown>) => void
+
+function createWaitUntil(pending: Set<Promise<unknown>>): WaitUntil {
+  return function waitUntil(work) {
     pending.add(work)
     const remove = () => pending.delete(work)
     work.then(remove, remove)
@@ -177,7 +166,7 @@ async function loadRateLimits(
   return async function start(
     config: Config,
     { engine, now, log }: GatewayContext,
-    waitUntil: (work: Promise<unknown>) => void,
+    waitUntil: WaitUntil,
   ): Promise<RateLimitServer> {
     const path = resolve(cwd, ratelimitConfig)
     try {

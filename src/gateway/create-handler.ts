@@ -16,17 +16,24 @@ import { createProxy } from './app/proxy.ts'
 /** No response waits for a flush of statistics; the next one is due after ten seconds. */
 const FLUSH_TIMEOUT_MS = 4_000
 
+type OpenBackend = (config: Config, now: () => number) => Backend
+
+/** @param open opens the store in place of the one that the variables name @throws {OptionError} for a wrong variable */
+export async function createHandler(env: Environment, open?: OpenBackend): Promise<App> {
+  const { app } = await composeGateway(env, open)
+  return app
+}
+
 /**
  * Creates all parts, from the bottom to the top. Parts that few configurations need are imported on demand.
  * @param open opens the store in place of the one that the variables name
- * @param share is given the parts that other servers decide by
+ * @returns the app, and what other servers decide by
  * @throws {OptionError} for a wrong variable
  */
-export async function createHandler(
+export async function composeGateway(
   env: Environment,
-  open?: (config: Config, now: () => number) => Backend,
-  share?: (config: Config, gateway: GatewayContext) => unknown,
-): Promise<App> {
+  open?: OpenBackend,
+): Promise<{ readonly app: App; readonly config: Config; readonly gateway: GatewayContext }> {
   const mayHaveCalendar = /day|week|month|year|zone|starts/.test(JSON.stringify(env.POLICIES))
   const calendar = mayHaveCalendar ? await import('../core/options/calendar.ts') : undefined
   const config = loadConfig(env, calendar?.readCalendarLimits)
@@ -121,7 +128,6 @@ export async function createHandler(
   // Gateway
   const readHealth = createHealthReader(store, composed.engine, now)
   const gateway = { ...composed, rulesEngine, store, readHealth, now, log }
-  share?.(config, gateway)
   const routes = new Map<string, RouteHandler>()
   if (metrics && counters) routes.set('metrics', (await import('./admin/metrics.ts')).createMetrics(metrics, counters))
   if (config.isSelfService)
@@ -153,5 +159,5 @@ export async function createHandler(
     now,
     log,
   })
-  return decisions?.refuseStray(app) ?? app
+  return { app: decisions?.refuseStray(app) ?? app, config, gateway }
 }
