@@ -243,3 +243,20 @@ test.each([
   const found = await readMerged(request, 'caller')
   expect(found.kind === 'value' ? `=${found.value}` : found.kind).toBe(expected)
 })
+
+test('a body is copied once, whatever policies and rules read of it', async () => {
+  const request = new Request('https://gateway.example/?user=X', {
+    method: 'POST',
+    headers: { 'Content-Type': JSON_TYPE },
+    body: '{"user":"X","id":7}',
+  })
+  const clone = vi.spyOn(request, 'clone')
+  const found = [
+    await readMerged(request, 'user'),
+    await readFormField(request, 'user'),
+    await readMember(request, ['id']),
+  ]
+  expect(found.map(({ kind }) => kind)).toEqual(['value', 'ambiguous', 'value'])
+  expect(clone).toHaveBeenCalledTimes(1)
+  expect(await request.json()).toEqual({ user: 'X', id: 7 })
+})

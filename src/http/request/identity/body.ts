@@ -174,8 +174,17 @@ function fold(name: string): string {
 /** A slower body is not read: its sender could keep a request undecided for as long as it likes. */
 const BODY_TIMEOUT_MS = 10_000
 
+/** Each reading copies the body, and may wait for it: policies and rules share the first. */
+const readings = new WeakMap<ReceivedRequest, Promise<string | undefined>>()
+
 /** @returns undefined for a body over 8 KiB, one in a coding that only the API can decode, and one that breaks off or stalls */
-export async function readBody(request: ReceivedRequest): Promise<string | undefined> {
+export function readBody(request: ReceivedRequest): Promise<string | undefined> {
+  const reading = readings.get(request) ?? readCopy(request)
+  readings.set(request, reading)
+  return reading
+}
+
+async function readCopy(request: ReceivedRequest): Promise<string | undefined> {
   const { headers } = request
   if (headers.has('Content-Encoding') || Number(headers.get('Content-Length') ?? 0) > MAX_BODY_BYTES) return undefined
   const reading = readUpTo(MAX_BODY_BYTES, request.clone().body).catch(() => undefined)
