@@ -128,7 +128,7 @@ function Alarm({ status, trouble }: { status: Status | undefined; trouble: strin
   )
 }
 
-/** What each fallback of `on_store_error` does meanwhile. */
+/** Describes how requests are decided under each fallback of `on_store_error`. */
 const FALLBACKS = {
   local: 'each isolate counts by itself',
   open: 'requests are admitted without limits',

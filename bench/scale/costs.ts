@@ -4,13 +4,13 @@ import { FIXED_PLANS, PAY_AS_YOU_GO, PRICES, WORKERS_PAID } from './prices.ts'
 
 const MONTH_S = 2_628_000
 const LOADS = [1, 10, 100, 1_000]
-/** What a decision moves over REST, with headers. */
+/** Traffic of one decision over REST, headers included. */
 const KB_A_DECISION = 1
-/** Of the highest load and the average one. */
+/** Peak load as a multiple of the average. */
 const PEAK = 2
 const COMMANDS_PER_S = 10_000
 
-/** What polling takes of an isolate that is always busy, by the counts of `test/integration`. */
+/** Redis commands that an isolate which is always busy sends to poll, as counted in `test/integration`. */
 const POLLING = { rules: { commands: 2, everyS: 5 }, statistics: { commands: 7 + 3 / 60, everyS: 10 } }
 const ISOLATES = [10, 100, 1_200, 10_000]
 

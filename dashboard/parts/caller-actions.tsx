@@ -1,4 +1,4 @@
-/** What can be done about a caller, in a menu: only what applies to it, the dangerous apart. */
+/** A menu of actions on a caller: those that apply to it, with the destructive ones separated. */
 import { useRef } from 'preact/hooks'
 import type { ActivePolicy, Ordered, Policies, ResetResult, RulesNow } from '../answers.ts'
 import { createExample, formatCount, isForEveryone } from '../words.ts'
@@ -7,7 +7,7 @@ import { type Confirm, Field, readField } from './use-confirm.tsx'
 import { usePolled } from './use-polled.ts'
 
 export interface CallerActionsProps {
-  /** What the operator calls it. */
+  /** Display name. */
   readonly name: string
   /** Undefined for a pattern, which is no single caller. */
   readonly caller: object | undefined

@@ -158,7 +158,7 @@ async function checkPolicies(text: string): Promise<Omit<Check, 'text'>> {
   }
 }
 
-/** What a table may say in one line of text. */
+/** Policy keys that the form can edit as single-line text. */
 const FORM_KEYS = ['name', 'limits', 'by', 'match', 'mode'] as const
 
 /** The policies of the text, one at a time; what is no plain text stays to the JSON. */
@@ -220,7 +220,7 @@ function PolicyForm({ text, onChange }: { text: string; onChange: (text: string)
 
 const SIGNS = { added: '+', removed: '−', changed: '±' } as const
 
-/** What activating changes, a line for each key. */
+/** Lists the changes that activation will make, one line per key. */
 function Difference({ changes }: Differences) {
   if (changes.length === 0) return <p class="quiet">No changes.</p>
   return (

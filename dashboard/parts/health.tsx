@@ -1,4 +1,4 @@
-/** Whether anything is wrong, in one line, each state by color and shape. */
+/** A one-line summary of the gateway's health; each state has its own color and shape. */
 export interface Sign {
   readonly name: string
   readonly text: string

@@ -1,4 +1,4 @@
-/** What a caller has used of each limit. */
+/** A caller's usage of each limit. */
 import type { CallerUsage } from '../answers.ts'
 import { formatCount, formatMoment, formatSpan } from '../words.ts'
 import { Table } from './table.tsx'

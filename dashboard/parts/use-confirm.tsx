@@ -3,9 +3,9 @@ import type { ComponentChildren } from 'preact'
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 
 export interface Question {
-  /** What is done to whom. */
+  /** Names the action and the caller it affects. */
   readonly title: string
-  /** What follows. */
+  /** Describes the effect of the action. */
   readonly consequence: string
   /** Name of the action, for its button. */
   readonly action: string

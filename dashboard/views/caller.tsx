@@ -132,7 +132,7 @@ const NO_DIGESTS: ReadonlySet<string> = new Set()
 
 interface FoundProps {
   readonly caller: object
-  /** What the operator calls it. */
+  /** Display name. */
   readonly name: string
   /** The target of a rule. */
   readonly target: object
