@@ -16,10 +16,10 @@ import { createProxy } from './app/proxy.ts'
 /** No response waits for a flush of statistics; the next one is due after ten seconds. */
 const FLUSH_TIMEOUT_MS = 4_000
 
-type OpenBackend = (config: Config, now: () => number) => Backend
+type OpenStores = (config: Config, now: () => number) => Backend
 
 /** @param open opens the store in place of the one that the variables name @throws {OptionError} for a wrong variable */
-export async function createHandler(env: Environment, open?: OpenBackend): Promise<App> {
+export async function createHandler(env: Environment, open?: OpenStores): Promise<App> {
   const { app } = await composeGateway(env, open)
   return app
 }
@@ -32,7 +32,7 @@ export async function createHandler(env: Environment, open?: OpenBackend): Promi
  */
 export async function composeGateway(
   env: Environment,
-  open?: OpenBackend,
+  open?: OpenStores,
 ): Promise<{ readonly app: App; readonly config: Config; readonly gateway: GatewayContext }> {
   const mayHaveCalendar = /day|week|month|year|zone|starts/.test(JSON.stringify(env.POLICIES))
   const calendar = mayHaveCalendar ? await import('../core/options/calendar.ts') : undefined
