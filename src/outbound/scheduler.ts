@@ -186,6 +186,8 @@ export class Scheduler {
     for (let next = this.#findNext(); next; next = this.#findNext()) {
       const { limiter } = this.#options
       if (!limiter || (await this.#isGranted(limiter, next))) this.#start(next)
+      // Its deadline may have passed while the limiter was called.
+      else this.#refuseLate([next], this.#findHold(next.lane, next))
     }
     this.#isAdvancing = false
   }

@@ -249,3 +249,27 @@ test('a signal that many calls share has one listener', async () => {
   await clock.finish(Promise.all(Array.from({ length: 30 }, () => call())))
   expect(add).toHaveBeenCalledTimes(1)
 })
+
+test('a call of less cost than one that was refused still fails when its time is up while the limiter is called', async () => {
+  const clock = new VirtualClock()
+  const startMs = clock.now()
+  const exact = createLimiter({ limits: '8/1s', now: () => clock.now() })
+  const limiter: OutboundLimiter = {
+    async take(identity, options) {
+      await clock.sleep(0)
+      return exact.take(identity, options)
+    },
+  }
+  const call = throttle(async (cost: number, _maxWaitMs: number) => cost, {
+    ...{ limiter, identity: 'a', clock },
+    cost: (cost) => cost,
+    priority: (cost) => (cost === 1 ? 'critical' : 'default'),
+    maxWaitMs: (_, maxWaitMs) => maxWaitMs,
+  })
+  const waits = Number.POSITIVE_INFINITY
+  const others = [call(8, waits), call(2, waits)]
+  const late = clock.sleep(3).then(() => call(1, 0))
+  const failed = late.catch((error: OutboundError) => [error.code, clock.now() - startMs])
+  await clock.finish(Promise.all([failed, ...others]))
+  expect(await failed).toEqual(['WAIT_TOO_LONG', 3])
+})
