@@ -6,6 +6,8 @@ import { toWindow } from './window.ts'
 const SECOND_MS = 1_000
 const MIN_CALLS = 10
 const MAX_SPAN_MS = 20_000
+/** More of what was seen of a short window cannot be rounding: 2 s would be taken for 1 s. */
+const MAX_ROUNDING_SHARE = 0.49
 /** Share of the calls a second that the server admitted. */
 const SAFE_SHARE = 0.95
 const MIN_LIMIT = 0.01
@@ -61,24 +63,37 @@ export class Pace {
   findStartMs(cost: number, nowMs: number): number {
     const { last } = this.#sent
     if (this.#limit === Number.POSITIVE_INFINITY || !last) return nowMs
-    const evenMs = last.atMs + Math.min(SECOND_MS, (this.#windowMs / this.#limit) * last.cost)
-    return this.#isWindow ? Math.max(evenMs, this.#sent.findRoomMs(this.#limit, this.#windowMs, cost, nowMs)) : evenMs
+    const evenMs = (this.#windowMs / this.#limit) * last.cost
+    if (!this.#isWindow) return last.atMs + evenMs
+    const roomMs = this.#sent.findRoomMs(this.#limit, this.#windowMs, cost, nowMs)
+    return Math.max(last.atMs + Math.min(SECOND_MS, evenMs), roomMs)
   }
 
   /** What was admitted, in the time from the first of these calls until the end of the pause. */
-  #findWindow({ call, pauseMs }: Refusal): number {
+  #findWindow({ call, pauseMs, isRepeated }: Refusal): number {
+    // Several calls, one in each window, and a refusal nevertheless: it is longer.
+    const isTooShort = this.#isWindow && this.#limit <= call.cost && this.#admitted > call.cost && !isRepeated
+    if (isTooShort) this.#windowMs = toWindow(this.#windowMs + 1, 0)
     const admitted = [...this.#sent.listAdmitted(call.atMs - Math.max(pauseMs, this.#windowMs), call.atMs)]
     const isLonger = !this.#isWindow || pauseMs > this.#windowMs
-    if (isLonger) this.#windowMs = toWindow(call.atMs + pauseMs - (admitted[0]?.atMs ?? call.atMs))
+    // Where none was admitted before, less is known of when the window began.
+    const [first] = admitted
+    const seenMs = call.atMs + pauseMs - (first ?? call).atMs
+    if (isLonger) this.#windowMs = toWindow(seenMs, first && MAX_ROUNDING_SHARE * seenMs)
     return Math.max(1, countUnits(admitted))
   }
 
-  #findRate({ call, resumedAtMs }: Refusal): number {
+  #findRate({ call, isRepeated, resumedAtMs }: Refusal): number {
     const calls = [...this.#sent.listAdmitted(call.atMs - MAX_SPAN_MS, call.atMs)]
-    const fewMs = Math.max(resumedAtMs, calls.at(-MIN_CALLS)?.atMs ?? call.atMs - MAX_SPAN_MS)
+    const first = calls.at(-MIN_CALLS) ?? calls[0]
+    if (!first) return Math.min(this.#limit, 1)
+    const fewMs = Math.max(resumedAtMs, first.atMs)
     const fromMs = Math.min(call.atMs - SECOND_MS, fewMs)
-    const perS = (countUnits(calls.filter(({ atMs }) => atMs > fromMs)) * SECOND_MS) / (call.atMs - fromMs)
-    return Math.max(MIN_LIMIT, Math.min(perS, this.#limit) * SAFE_SHARE)
+    const units = Math.max(1, countUnits(calls.filter(({ atMs }) => atMs > fromMs)))
+    const perS = (units * SECOND_MS) / (call.atMs - fromMs)
+    // Only a limit that was refused again is below one a second.
+    const least = isRepeated || this.#limit === Number.POSITIVE_INFINITY ? 1 : MIN_LIMIT
+    return Math.max(least, Math.min(perS, this.#limit) * SAFE_SHARE)
   }
 }
 

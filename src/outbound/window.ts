@@ -8,9 +8,10 @@ const MAX_ROUNDING_MS = 2_900
 const MARGIN_SHARE = 0.01
 const MAX_MARGIN_MS = 50
 
-/** @returns the shortest of the usual windows that a window of this length can be */
-export function toWindow(seenMs: number): number {
-  return (WINDOWS_S.find((windowS) => windowS * 1_000 >= seenMs - MAX_ROUNDING_MS) ?? seenMs / 1_000) * 1_000
+/** @param roundingMs by which it may be too long @returns the shortest of the usual windows that it can be */
+export function toWindow(seenMs: number, roundingMs = MAX_ROUNDING_MS): number {
+  const leastMs = seenMs - Math.min(MAX_ROUNDING_MS, roundingMs)
+  return (WINDOWS_S.find((windowS) => windowS * 1_000 >= leastMs) ?? seenMs / 1_000) * 1_000
 }
 
 /** @returns how much longer a window must be taken for */
