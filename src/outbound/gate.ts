@@ -44,7 +44,7 @@ const MAX_LIMITS = 16
 export class Gate {
   readonly #options: GateOptions
   readonly #sent = new SentCalls()
-  readonly #pace = new Pace(this.#sent)
+  readonly #pace: Pace
   /** In the order in which they were last reported. */
   readonly #limits = new Map<string, ReportedLimit>()
   /** Unanswered calls that hold others up, in the order in which they were sent. */
@@ -58,6 +58,7 @@ export class Gate {
 
   constructor(options: GateOptions) {
     this.#options = options
+    this.#pace = new Pace(this.#sent, options.maxPauseMs)
     this.#maxRecent = options.isLimited ? Number.POSITIVE_INFINITY : 1
   }
 

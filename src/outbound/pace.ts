@@ -29,14 +29,17 @@ interface Refusal {
 
 export class Pace {
   readonly #sent: SentCalls
+  readonly #maxWindowMs: number
   /** Infinite until a call was refused. */
   #limit = Number.POSITIVE_INFINITY
   #windowMs = SECOND_MS
   #step = FIRST_STEP
   #admitted = 0
 
-  constructor(sent: SentCalls) {
+  /** @param maxWindowMs a longer window would hold calls up for longer than any pause may last */
+  constructor(sent: SentCalls, maxWindowMs: number) {
     this.#sent = sent
+    this.#maxWindowMs = maxWindowMs
   }
 
   get #isWindow(): boolean {
@@ -73,14 +76,18 @@ export class Pace {
   #findWindow({ call, pauseMs, isRepeated }: Refusal): number {
     // Several calls, one in each window, and a refusal nevertheless: it is longer.
     const isTooShort = this.#isWindow && this.#limit <= call.cost && this.#admitted > call.cost && !isRepeated
-    if (isTooShort) this.#windowMs = toWindow(this.#windowMs + 1, 0)
+    if (isTooShort) this.#setWindow(toWindow(this.#windowMs + 1, 0))
     const admitted = [...this.#sent.listAdmitted(call.atMs - Math.max(pauseMs, this.#windowMs), call.atMs)]
     const isLonger = !this.#isWindow || pauseMs > this.#windowMs
     // Where none was admitted before, less is known of when the window began.
     const [first] = admitted
     const seenMs = call.atMs + pauseMs - (first ?? call).atMs
-    if (isLonger) this.#windowMs = toWindow(seenMs, first && MAX_ROUNDING_SHARE * seenMs)
+    if (isLonger) this.#setWindow(toWindow(seenMs, first && MAX_ROUNDING_SHARE * seenMs))
     return Math.max(1, countUnits(admitted))
+  }
+
+  #setWindow(windowMs: number): void {
+    this.#windowMs = Math.min(windowMs, this.#maxWindowMs)
   }
 
   #findRate({ call, isRepeated, resumedAtMs }: Refusal): number {
