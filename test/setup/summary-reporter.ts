@@ -4,6 +4,8 @@ import { SecretWatch } from './secret-watch.ts'
 
 /** The last line of a run. */
 export const CLOSING_LINE = /^(\d+) passed, (\d+) failed(?:, (\d+) inconclusive)?$/m
+/** Names a test that failed, shortly before it. */
+export const FAILED_LINE = /^failed: .*$/gm
 
 /**
  * Ends a run with the line `N passed, M failed`. A file that could not be run, and an error outside of any test, count
@@ -34,6 +36,7 @@ export default class SummaryReporter implements Reporter {
     const unasked = skipped.filter((test) => findNote(test) === undefined)
     for (const test of unasked) console.error(`skipped without a reason: ${test.fullName}`)
     if (leaks.length + unasked.length > 0) process.exitCode = 1
+    for (const test of tests) if (test.result().state === 'failed') console.log(`failed: ${test.fullName}`)
     const failed = count('failed') + broken + leaks.length + unasked.length
     const apart = inconclusive.length > 0 ? `, ${inconclusive.length} inconclusive` : ''
     console.log(`\n${count('passed')} passed, ${failed} failed${apart}`)

@@ -5,7 +5,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { parseArgs } from 'node:util'
-import { CLOSING_LINE } from '../setup/summary-reporter.ts'
+import { CLOSING_LINE, FAILED_LINE } from '../setup/summary-reporter.ts'
 import { describeNeeds, PARTS, type Part, prepare } from './parts.ts'
 
 /** Several times what the longest part takes on two cores. */
@@ -17,18 +17,20 @@ interface Result {
   readonly failed: number
   readonly inconclusive: number
   readonly seconds: number
+  /** Lines that name what failed. */
+  readonly failures: readonly string[]
 }
 
 async function runPart(part: Part): Promise<Result> {
   const { name, shows, vitest } = part
   console.log(`\n── ${name}: ${shows}. Needs ${describeNeeds(part)}.`)
   const startMs = performance.now()
-  const end = (passed: number, failed: number, inconclusive = 0): Result => {
-    return { part: name, passed, failed, inconclusive, seconds: (performance.now() - startMs) / 1000 }
+  const end = (passed: number, failed: number, inconclusive = 0, failures: readonly string[] = []): Result => {
+    return { part: name, passed, failed, inconclusive, seconds: (performance.now() - startMs) / 1000, failures }
   }
   const missing = await prepare(part)
   for (const line of missing) console.error(line)
-  if (missing.length > 0) return end(0, missing.length)
+  if (missing.length > 0) return end(0, missing.length, 0, missing)
 
   const args = vitest ?? ['--config', 'vitest.system.config.ts', '--project', name]
   const child = spawn('vitest', ['run', ...args], {
@@ -49,7 +51,12 @@ async function runPart(part: Part): Promise<Result> {
   const [, passed, failed, inconclusive] = (CLOSING_LINE.exec(output) ?? []).map((digits) => Number(digits ?? 0))
   // A run that told nothing has failed, too.
   const isGreen = code === 0 && passed !== undefined
-  return end(passed ?? 0, isGreen ? (failed ?? 0) : Math.max(failed ?? 0, 1), inconclusive)
+  return end(
+    passed ?? 0,
+    isGreen ? (failed ?? 0) : Math.max(failed ?? 0, 1),
+    inconclusive,
+    output.match(FAILED_LINE) ?? [],
+  )
 }
 
 const { positionals } = parseArgs({ allowPositionals: true })
@@ -71,6 +78,7 @@ for (const { part, passed, failed, inconclusive, seconds } of results) {
   const widths = [8, 8, 14, 9]
   console.log(part.padEnd(12) + cells.map((cell, index) => cell.padStart(widths[index] as number)).join(''))
 }
+for (const { part, failures } of results) for (const line of failures) console.log(`${part}: ${line}`)
 if (sum('inconclusive') > 0) console.log(`\n${sum('inconclusive')} inconclusive: what was seen stands with each part`)
 console.log(`\n${sum('passed')} passed, ${sum('failed')} failed`)
 process.exitCode = sum('failed') > 0 ? 1 : 0
