@@ -8,13 +8,12 @@ export interface Polled<T> {
 
 /**
  * Asks again and again while the page is seen, and at once when what is asked, or `done`, has changed.
- * @param path below `/_sluice`; undefined: nothing is asked @param body sent as JSON; left out, the method is GET
+ * @param path below `/_sluice` @param body sent as JSON; left out, the method is GET
  */
-export function usePolled<T>(path: string | undefined, everyMs: number, body?: object, done = 0): Polled<T> {
+export function usePolled<T>(path: string, everyMs: number, body?: object, done = 0): Polled<T> {
   const text = JSON.stringify(body)
   const [polled, setPolled] = useState<Polled<T>>({ value: undefined, problem: undefined })
   useEffect(() => {
-    if (path === undefined) return
     let isOver = false
     const poll = async () => {
       if (document.visibilityState === 'hidden') return

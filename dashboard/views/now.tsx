@@ -13,6 +13,7 @@ import { describeLimits, formatCount, formatRange, formatShare, formatSpan, form
 /** As often as isolates tell what they have counted. */
 const COUNTED_EVERY_MS = 10_000
 const POLICIES_EVERY_MS = 10_000
+const BEFORE_EVERY_MS = 60_000
 const MAX_CALLERS = 50
 
 const RANGES = {
@@ -23,10 +24,12 @@ const RANGES = {
 } as const
 type Range = keyof typeof RANGES
 
-/** The range and as much before it, where that is stored. */
-const WITH_BEFORE: Readonly<Partial<Record<Range, string>>> = {
+/** The range and as much before it. */
+const WITH_BEFORE: Readonly<Record<Range, string>> = {
   'by=minute&periods=30': 'by=minute&periods=60',
+  'by=minute&periods=120': 'by=minute&periods=240',
   'by=hour&periods=24': 'by=hour&periods=48',
+  'by=hour&periods=720': 'by=hour&periods=1440',
 }
 
 export function Now({ status }: { status: Status | undefined }) {
@@ -34,8 +37,7 @@ export function Now({ status }: { status: Status | undefined }) {
   const policies = active?.policies ?? []
   const [range, setRange] = useState<Range>('by=minute&periods=30')
   const { value: counted, problem } = usePolled<Counted>(`/admin/statistics?${range}`, COUNTED_EVERY_MS)
-  const withBefore = WITH_BEFORE[range]
-  const { value: longer } = usePolled<Counted>(withBefore && `/admin/statistics?${withBefore}`, COUNTED_EVERY_MS)
+  const { value: longer } = usePolled<Counted>(`/admin/statistics?${WITH_BEFORE[range]}`, BEFORE_EVERY_MS)
   return (
     <>
       <div class="heading">
@@ -51,7 +53,7 @@ export function Now({ status }: { status: Status | undefined }) {
           ))}
         </select>
       </div>
-      {status && <Health signs={listSigns(status, counted, withBefore === undefined ? undefined : longer)} />}
+      {status && <Health signs={listSigns(status, counted, longer)} />}
       {problem && <p class="quiet">{problem.message}</p>}
       {counted && <Requests counted={counted} />}
       {counted && (
@@ -83,12 +85,15 @@ function listSigns({ store, shedLevel }: Status, counted: Counted | undefined, l
   }
   if (!counted) return signs
   const { requests, upstream5xx } = counted.total
-  const change = longer ? describeChange(longer, counted) : '–'
   const share = formatShare(sumRefused(counted.total), sumTotal(requests))
-  const versus = change === '–' ? '' : `, ${change} against the period before`
+  const before = longer && findShareBefore(longer, counted)
   return [
     ...signs,
-    { name: 'Refused', tone: 'plain', text: `${share}${versus}` },
+    {
+      name: 'Refused',
+      tone: 'plain',
+      text: before === undefined ? share : `${share} (${before} in the period before)`,
+    },
     {
       name: 'Errors of the API',
       tone: upstream5xx > 0 ? 'warn' : 'good',
@@ -126,13 +131,16 @@ function Requests({ counted }: { counted: Counted }) {
   )
 }
 
-/** Describes how refusals have changed since the period before. */
-function describeChange(longer: Counted, counted: Counted): string {
-  const before = longer.periods.filter(({ startMs }) => startMs < counted.fromMs)
-  const refusedBefore = before.reduce((sum, period) => sum + sumRefused(period), 0)
-  if (before.length === 0 || refusedBefore === 0) return '–'
-  const change = Math.round((100 * (sumRefused(counted.total) - refusedBefore)) / refusedBefore)
-  return `${change > 0 ? '+' : ''}${formatCount(change)} %`
+/** @returns undefined if nothing was counted in the period before, or if that is still that of another range */
+function findShareBefore(longer: Counted, { fromMs, toMs, periodMs }: Counted): string | undefined {
+  const isOfRange = longer.periodMs === periodMs && Math.abs(2 * fromMs - toMs - longer.fromMs) <= 2 * periodMs
+  const before = longer.periods.filter(({ startMs }) => startMs < fromMs)
+  const requests = before.reduce((sum, period) => sum + sumTotal(period.requests), 0)
+  if (!isOfRange || requests === 0) return undefined
+  return formatShare(
+    before.reduce((sum, period) => sum + sumRefused(period), 0),
+    requests,
+  )
 }
 
 function Store({ status, counted }: { status: Status; counted: Counted | undefined }) {

@@ -1,5 +1,6 @@
 /** Runtime rules, policies and versions. */
 import { useState } from 'preact/hooks'
+import { SKETCH_CAPACITY } from '../../src/core/store/counters.ts'
 import type { Section } from '../../src/gateway/rules/edit-rules.ts'
 import { formatBlock, formatOverride } from '../../src/gateway/rules/format-rules.ts'
 import { formatTarget } from '../../src/gateway/rules/target.ts'
@@ -10,9 +11,11 @@ import { Table } from '../parts/table.tsx'
 import { type Action, useAction } from '../parts/use-action.tsx'
 import { Field, readField, useConfirm } from '../parts/use-confirm.tsx'
 import { usePolled } from '../parts/use-polled.ts'
-import { formatCount, formatMoment } from '../words.ts'
+import { formatCount, formatMoment, formatRange } from '../words.ts'
 
 const REFRESH_MS = 5_000
+/** As often as isolates tell what they have counted. */
+const COUNTED_EVERY_MS = 10_000
 
 export function RulesView() {
   const [done, setDone] = useState(0)
@@ -53,10 +56,21 @@ function describeKind(kind: string, { until }: Entry) {
 const KINDS = { blocks: 'Block', allows: 'Allow', overrides: 'Override' } as const
 const PATHS = { blocks: '/block', allows: '/allow', overrides: '/override' } as const
 
+interface Row {
+  readonly kind: keyof typeof KINDS
+  readonly entry: Entry
+}
+
 function Entries({ now: { rules }, onDone }: { now: RulesNow; onDone: () => void }) {
-  const { value: counted } = usePolled<Counted>('/admin/statistics?by=hour&periods=24', 30_000)
+  const { value: counted } = usePolled<Counted>('/admin/statistics?by=hour&periods=24', COUNTED_EVERY_MS)
   const action = useAction()
-  const rows = (Object.keys(KINDS) as (keyof typeof KINDS)[]).flatMap((kind) =>
+  const findRefused = ({ kind, entry }: Row) => {
+    if (!counted || kind !== 'blocks') return ''
+    const found = counted.rules.find(({ target }) => target === formatTarget(entry))
+    if (found) return formatRange(found.min, found.max)
+    return counted.rules.length < SKETCH_CAPACITY ? '0' : ''
+  }
+  const rows: Row[] = (Object.keys(KINDS) as (keyof typeof KINDS)[]).flatMap((kind) =>
     rules[kind].map((entry) => ({ kind, entry })),
   )
   const remove = async (kind: keyof typeof KINDS, entry: Entry) => {
@@ -83,6 +97,7 @@ function Entries({ now: { rules }, onDone }: { now: RulesNow; onDone: () => void
             { name: 'effect', cell: ({ kind, entry }) => HOW[kind](entry) },
             { name: 'until', cell: ({ entry: { until } }) => (until ? formatMoment(Date.parse(until)) : 'never') },
             { name: 'reason', cell: ({ entry }) => entry.reason },
+            { name: 'refused in 24 hours', like: 'number', cell: findRefused },
             {
               name: 'remove',
               head: <span class="unseen">remove</span>,

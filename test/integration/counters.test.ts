@@ -71,9 +71,9 @@ describe('RedisCounters', () => {
     )
     const block = DAY_MS / (10 * MINUTE)
     const expected = new Map([
-      ...[3, 6, 9].map((at) => [`sluice:statistics:minutes:${block + at}`, 2 * HOUR + 10 * MINUTE] as const),
-      [`sluice:statistics:hours:${DAY_MS / DAY}`, 31 * DAY],
-      ['sluice:statistics:totals', 31 * DAY],
+      ...[3, 6, 9].map((at) => [`sluice:statistics:minutes:${block + at}`, 4 * HOUR + 10 * MINUTE] as const),
+      [`sluice:statistics:hours:${DAY_MS / DAY}`, 61 * DAY],
+      ['sluice:statistics:totals', 61 * DAY],
     ])
     expect(ttls.map(([key]) => key).sort()).toEqual([...expected.keys()].sort())
     for (const [key, ms] of expected) {

@@ -96,6 +96,8 @@ export interface Blocked {
   readonly reason?: string
   /** End of the block, milliseconds since the Unix epoch; undefined: permanent. */
   readonly untilMs?: number
+  /** Whom the rule is about, as operators read it; undefined if it is not known which one applies. */
+  readonly rule?: string
 }
 
 export type Uncharged =

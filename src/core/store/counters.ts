@@ -5,10 +5,10 @@ export type Resolution = 'minute' | 'hour'
 export const PERIOD_MS: Readonly<Record<Resolution, number>> = { minute: 60_000, hour: 3_600_000 }
 
 /** Counts can be read for so long after the end of their period. */
-export const KEPT_MS: Readonly<Record<Resolution, number>> = { minute: 2 * 3_600_000, hour: 30 * 86_400_000 }
+export const KEPT_MS: Readonly<Record<Resolution, number>> = { minute: 4 * 3_600_000, hour: 60 * 86_400_000 }
 
 /** Totals can be read for so long after the last flush. */
-export const TOTALS_KEPT_MS = 31 * 86_400_000
+export const TOTALS_KEPT_MS = 61 * 86_400_000
 
 export const SKETCH_CAPACITY = 50
 

@@ -18,7 +18,7 @@ import type { Block, Override, Rules } from './document.ts'
 import { formatBits, toWildcard } from './networks.ts'
 import { applyOverrides } from './override.ts'
 import { findPossibleValues } from './possible-values.ts'
-import { parseKnownBy } from './target.ts'
+import { formatTarget, parseKnownBy } from './target.ts'
 import { addTo, Wildcards } from './wildcards.ts'
 
 export interface RuleIndexOptions {
@@ -255,10 +255,13 @@ function findRank({ value }: Override): number {
   return value === undefined ? Number.MAX_SAFE_INTEGER : value.length
 }
 
-function toBlocked({ rule: { status = 403, reason }, untilMs }: RuleEntry): Blocked {
+function toBlocked({ rule, untilMs }: RuleEntry): Blocked {
+  const { status = 403, reason } = rule
+  const target = formatTarget(rule)
   return {
     outcome: 'blocked',
     status,
+    ...(target !== '' && { rule: target }),
     ...(reason !== undefined && { reason }),
     ...(untilMs < Number.POSITIVE_INFINITY && { untilMs }),
   }

@@ -14,6 +14,9 @@ export const EVERYWHERE = '*'
 /** Name of the sketch of callers: `<policy>:<digest>` by how many of their requests were refused. */
 export const REFUSED_CALLERS = 'refused'
 
+/** Name of the sketch of blocks: whom each is about, percent-encoded, by how many requests it has refused. */
+export const REFUSING_RULES = 'rules'
+
 /** Upper bounds of buckets of latency, inclusive; there is a last one above. Fixed, so that all histograms can be summed. */
 export const LATENCY_BOUNDS_MS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000] as const
 

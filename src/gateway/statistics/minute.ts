@@ -1,11 +1,11 @@
 /** Counts the requests of one minute. */
 import { type Period, SKETCH_CAPACITY } from '../../core/store/counters.ts'
 import type { Observed } from '../../http/response/exchange.ts'
-import { COUNT_NAMES, EVERYWHERE, REFUSED_CALLERS } from './metrics.ts'
+import { COUNT_NAMES, EVERYWHERE, REFUSED_CALLERS, REFUSING_RULES } from './metrics.ts'
 import { findRefusedCallers, findRefusingLimits, toOutcome, toPolicyOutcome } from './outcomes.ts'
 import { SpaceSaving } from './space-saving.ts'
 
-/** An isolate counts up to twice as many callers, so that those that are stored are counted well. */
+/** An isolate counts up to twice as many callers and rules, so that those that are stored are counted well. */
 const CAPACITY = 2 * SKETCH_CAPACITY
 
 /** The counts of one isolate in a minute, or in a part of it. */
@@ -14,6 +14,7 @@ export class Minute {
   readonly #counts = new Map<string, number>()
   /** Refused callers, by `<policy>:<digest>`. */
   readonly refused = new SpaceSaving(CAPACITY)
+  readonly #rules = new SpaceSaving(CAPACITY)
 
   constructor(startMs: number) {
     this.startMs = startMs
@@ -29,6 +30,7 @@ export class Minute {
     const { verdict, trace } = observed
     this.add(COUNT_NAMES.requests[toOutcome(verdict)])
     if (verdict.degraded !== undefined) this.add(COUNT_NAMES.degraded(verdict.degraded))
+    if (verdict.outcome === 'blocked' && verdict.rule) this.#rules.see(encodeURIComponent(verdict.rule.toWellFormed()))
     const refusing = findRefusingLimits(verdict)
     for (const { policy, route = EVERYWHERE } of trace.matches) {
       // Policies without limits only give a priority.
@@ -54,8 +56,11 @@ export class Minute {
   }
 
   toPeriod(): Period {
-    const sketch = this.refused.toSketch(SKETCH_CAPACITY)
-    const sketches = new Map(sketch.items.length > 0 ? [[REFUSED_CALLERS, sketch]] : [])
+    const seen = [
+      [REFUSED_CALLERS, this.refused.toSketch(SKETCH_CAPACITY)],
+      [REFUSING_RULES, this.#rules.toSketch(SKETCH_CAPACITY)],
+    ] as const
+    const sketches = new Map(seen.filter(([, { items }]) => items.length > 0))
     return { startMs: this.startMs, counts: this.#counts, sketches }
   }
 }

@@ -11,10 +11,10 @@ import {
   type StatisticsStore,
 } from '../../core/store/counters.ts'
 import { describe, units } from '../api/schema.ts'
-import { LATENCY_BOUNDS_MS, REFUSED_CALLERS, summarize, summaryEntries } from './metrics.ts'
+import { LATENCY_BOUNDS_MS, REFUSED_CALLERS, REFUSING_RULES, summarize, summaryEntries } from './metrics.ts'
 
 export interface StatisticsQuery {
-  /** Minutes reach back two hours, hours 30 days. */
+  /** Minutes reach back four hours, hours 60 days. */
   readonly resolution: Resolution
   /** Periods that overlap with the time from here to before `toMs` are answered. */
   readonly fromMs: number
@@ -35,9 +35,14 @@ const refusedCallers = v.strictObject({
   maxOthers: describe(units, 'How often any other caller may have been refused.'),
 })
 
+const refusingRules = describe(
+  v.array(v.strictObject({ target: v.string(), max: units, min: units })),
+  'Blocks that refused most requests, at most 50, by whom they are about.',
+)
+
 const range = { periodMs: units, fromMs: v.number(), toMs: v.number() }
 const PERIODS_TEXT = 'Those in which something was counted, the earliest first.'
-const period = v.strictObject({ startMs: v.number(), ...summaryEntries, refused: refusedCallers })
+const period = v.strictObject({ startMs: v.number(), ...summaryEntries, refused: refusedCallers, rules: refusingRules })
 
 export const statisticsSchema = v.strictObject({
   resolution: v.picklist(['minute', 'hour']),
@@ -46,6 +51,7 @@ export const statisticsSchema = v.strictObject({
   periods: describe(v.array(period), PERIODS_TEXT),
   total: v.strictObject(summaryEntries),
   refused: refusedCallers,
+  rules: refusingRules,
 })
 
 export type Statistics = v.InferOutput<typeof statisticsSchema>
@@ -77,9 +83,11 @@ export async function readStatistics(
       startMs: period.startMs,
       ...summarize(period.counts),
       refused: readRefusedCallers(period, shared),
+      rules: readRefusingRules(period),
     })),
     total: summarize(total.counts),
     refused: readRefusedCallers(total, shared),
+    rules: readRefusingRules(total),
   }
 }
 
@@ -110,6 +118,11 @@ export function readRefusedCallers(
     return { policy, digest, max: count, min: count - over, shared: isShared, ...(label !== undefined && { label }) }
   })
   return { callers, maxOthers: floor }
+}
+
+function readRefusingRules({ sketches }: Pick<Period, 'sketches'>): v.InferOutput<typeof refusingRules> {
+  const { items } = sketches.get(REFUSING_RULES) ?? NO_SKETCH
+  return items.map(({ name, count, over }) => ({ target: decodeURIComponent(name), max: count, min: count - over }))
 }
 
 /** Reads the whole periods that hold what is queried. */

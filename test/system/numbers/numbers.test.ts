@@ -24,6 +24,9 @@ test.each([
     expect(miscounted).toEqual([])
     expect(leaks).toEqual([])
 
+    // All blocks are those of one rule.
+    const { blocked: all } = statistics.total.requests
+    expect(statistics.rules.map(({ max, min }) => [min, max])).toEqual([[all, all]])
     // And something was there to be counted.
     const { requests: counted, degraded, store } = statistics.total
     const { admitted, limited, unidentified, bad_request, blocked, unavailable } = counted

@@ -101,6 +101,22 @@ test('Recorder sends what it counts of an answer that comes after the rest of it
   expect((await read()).total.upstream5xx).toBe(1)
 })
 
+test('Recorder counts what each block has refused, by whom it is about', async () => {
+  const { recorder, context, wake, read } = subject()
+  const rules = ['192.0.2.0/24', 'country DE', 'header:x-tenant Ünit *\n\ud800', '192.0.2.0/24', undefined]
+  for (const rule of rules) {
+    recorder.onDecided(observed({ outcome: 'blocked', status: 403, ...(rule !== undefined && { rule }) }), context)
+  }
+  await wake()
+  const { total, rules: refusing } = await read()
+  expect(total.requests.blocked).toBe(5)
+  expect(refusing).toEqual([
+    { target: '192.0.2.0/24', max: 2, min: 2 },
+    { target: 'country DE', max: 1, min: 1 },
+    { target: 'header:x-tenant Ünit *\n\ufffd', max: 1, min: 1 },
+  ])
+})
+
 test('Recorder counts requests by outcome, and by policy and its pattern', async () => {
   const { recorder, context, wake, read } = subject()
   const limited: Verdict = {

@@ -15,13 +15,13 @@ import { readActiveRules } from '../change-rules.ts'
 import { type AdminContext, defineOperation } from '../operation.ts'
 
 const resolution = v.picklist(['minute', 'hour'])
-const periods = describe(integer(1, 720), 'How many that have ended, beside the current one.')
+const periods = describe(integer(1, 1_440), 'How many that have ended, beside the current one.')
 
 export const statistics = defineOperation({
   path: '/statistics',
   summary: 'What all isolates have counted',
   description:
-    'By minute for the last two hours, or by hour for the last 30 days. What isolates count arrives every ten seconds.',
+    'By minute for the last four hours, or by hour for the last 60 days. What isolates count arrives every ten seconds.',
   query: v.strictObject({ by: v.optional(resolution, 'minute'), periods: v.optional(periods, 60) }),
   answer: statisticsSchema,
   async run(context, { by, periods }) {
