@@ -30,7 +30,8 @@ const REQUESTS = {
     '400 | parsers may read the [path](identities.md#matching-paths) differently | remove `//`, `;` and escaped signs; or set `LITERAL_IN_PATHS`',
   invalid_target: '400 | target and `Host` form no URL',
   url_too_long: '414 | a path above 4,500 characters, a URL above 8,190, over 1,000 parameters',
-  invalid_connection: '400 | `Connection` names an end-to-end header such as `Authorization`',
+  invalid_connection:
+    '400 | `Connection` names an end-to-end header such as `Authorization` | not seen in `npm run dev`, whose proxy removes `Connection`',
   too_many_headers: '431 | more than 100 headers',
   method_not_allowed: '405 | `TRACE`, which might show `Sluice-Secret`; or another wrong method | see `Allow`',
   not_found: '404 | nothing is at this path below `/_sluice`',

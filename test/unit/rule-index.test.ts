@@ -69,7 +69,7 @@ async function applyRules(finding: ReturnType<typeof ordersFor>, name: string, i
 
 describe('blocks', () => {
   const block = { outcome: 'blocked', status: 403 }
-  const blockOf = (target: object) => ({ ...block, rule: formatTarget(target) })
+  const createBlock = (target: object) => ({ ...block, rule: formatTarget(target) })
 
   test.each<[string, object, Caller]>([
     ['token', { by: 'token', digest: digest(['token', 'abc']) }, { token: 'abc' }],
@@ -85,7 +85,7 @@ describe('blocks', () => {
     ['network of an operator', { asn: 64500 }, { cf: { asn: 64500 } }],
   ])('name a caller by its %s, and nobody else', async (_, target, caller) => {
     const others: Caller = { token: 'abd', ip: '203.0.114.1', tenant: 'axe', cf: { country: 'FR', asn: 64501 } }
-    expect(await ordersFor({ blocks: [target] }, caller)).toEqual(blockOf(target))
+    expect(await ordersFor({ blocks: [target] }, caller)).toEqual(createBlock(target))
     expect(await ordersFor({ blocks: [target] }, others)).toBeUndefined()
     expect(await ordersFor({ blocks: [target] }, {})).toBeUndefined()
     expect(await ordersFor({ blocks: [target] }, { ip: '2001:db8:7fff::1' })).toBeUndefined()
@@ -112,7 +112,7 @@ describe('blocks', () => {
       // A Request would drop some of these.
       const received = { method, url, headers: new Headers(fields), body, clone: () => request.clone() }
       const found = (rules: object) => new RuleIndex(readRules(rules), OPTIONS).match(received, NOW_MS, NO_CONTEXT)
-      expect(await found({ blocks: [who] })).toEqual(blockOf(who))
+      expect(await found({ blocks: [who] })).toEqual(createBlock(who))
       if (!JSON.stringify(who).includes(',')) expect(await found({ allows: [who] })).toBeUndefined()
     })
 
@@ -121,7 +121,7 @@ describe('blocks', () => {
       const found = (await ordersFor(rules, { token: 'abc junk', ip: '203.0.113.7' })) as MatchedRules
       const byAddress = digest(['ip', '203.0.113.7'])
       expect(await found.apply([createCharge('default', byAddress)])).toEqual(
-        blockOf({ digest: digest(['token', 'abc']) }),
+        createBlock({ digest: digest(['token', 'abc']) }),
       )
       expect(await found.apply([createCharge('bucket', byAddress)])).toHaveLength(1)
       const others = (await ordersFor(rules, { token: 'x junk' })) as MatchedRules
@@ -153,17 +153,17 @@ describe('blocks', () => {
   test('hold as long as the longest of them', async () => {
     const blocks = [{ asn: 1, until: LATER }, { country: 'DE' }, { cidr: '10.0.0.0/8', until: LATER, status: 404 }]
     const caller = { ip: '10.0.0.1', cf: { asn: 1, country: 'DE' } }
-    expect(await ordersFor({ blocks }, caller)).toEqual(blockOf({ country: 'DE' }))
+    expect(await ordersFor({ blocks }, caller)).toEqual(createBlock({ country: 'DE' }))
     // A smaller network's is over, a larger one's is not.
     const nested = [{ cidr: '10.1.0.0/16', until: LATER }, { cidr: '10.0.0.0/8' }]
     expect(await ordersFor({ blocks: nested }, { ip: '10.1.0.1' }, NOW_MS + 2_000)).toEqual(
-      blockOf({ cidr: '10.0.0.0/8' }),
+      createBlock({ cidr: '10.0.0.0/8' }),
     )
   })
 
   test('do not hold for those who are allowed', async () => {
     const rules = { blocks: [{ cidr: '10.0.0.0/8' }], allows: [{ cidr: '10.1.0.0/16' }] }
-    expect(await ordersFor(rules, { ip: '10.2.0.1' })).toEqual(blockOf({ cidr: '10.0.0.0/8' }))
+    expect(await ordersFor(rules, { ip: '10.2.0.1' })).toEqual(createBlock({ cidr: '10.0.0.0/8' }))
     expect(await ordersFor(rules, { ip: '10.1.0.1' })).toMatchObject({ isAllowed: true })
   })
 
@@ -172,7 +172,7 @@ describe('blocks', () => {
     if (!found || 'outcome' in found) throw new Error('expected orders')
     expect(
       await found.apply([createCharge('default', 'other'), createCharge('bucket', digest(['token', 'abc']))]),
-    ).toEqual(blockOf({ digest: digest(['token', 'abc']) }))
+    ).toEqual(createBlock({ digest: digest(['token', 'abc']) }))
     expect(await found.apply([createCharge('default', 'other')])).toEqual([createCharge('default', 'other')])
   })
 
