@@ -1,6 +1,6 @@
 /**
  * Writes pictures of the dashboard into docs/dashboard/: `npm run screenshots`. The gateway is real, and so are the
- * callers of the last minute; of the two hours before, what isolates would have counted is made up.
+ * callers of the last minute; of the four hours before, what isolates would have counted is made up.
  */
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -9,7 +9,7 @@ import { createDigest } from '../src/core/runtime/digest.ts'
 import type { Period, StatisticsStore } from '../src/core/store/counters.ts'
 import { RedisCounters } from '../src/core/store/redis/counters/redis-counters.ts'
 import { connectUpstash } from '../src/core/store/redis/upstash-backend.ts'
-import { COUNT_NAMES, EVERYWHERE, REFUSED_CALLERS } from '../src/gateway/statistics/metrics.ts'
+import { COUNT_NAMES, EVERYWHERE, REFUSED_CALLERS, REFUSING_RULES } from '../src/gateway/statistics/metrics.ts'
 import { startDevWorker } from './dev-worker.ts'
 import { startEchoUpstream } from './echo-upstream.ts'
 import { findChromium } from './find-chromium.ts'
@@ -18,9 +18,10 @@ import { startRestFront } from './rest-front.ts'
 
 const FOLDER = join(import.meta.dirname, '../docs/dashboard')
 const MINUTE_MS = 60_000
-const MINUTES = 120
+const MINUTES = 240
 const ADMIN_TOKEN = 'a-token-for-screenshots-0123456789abcdef'
 const KEY_PREFIX = 'screenshots'
+const SCRAPERS = '203.0.113.0/24'
 const BUSIEST = 'Bearer the-busiest-caller'
 const digest = createDigest(undefined)
 
@@ -51,7 +52,7 @@ const url = await startDevWorker({
 for (let at = 0; at < 27; at++) await call('GET', '/things', BUSIEST)
 for (let at = 0; at < 4; at++) await call('POST', '/login', BUSIEST)
 await changeRules('/block', {
-  target: { cidr: '198.51.100.0/24' },
+  target: { cidr: SCRAPERS },
   reason: 'scraping',
   for: '1d',
   actor: 'ann',
@@ -63,9 +64,6 @@ await changeRules('/override', {
   actor: 'ben',
   comment: 'their launch day',
 })
-
-// Rules are read while requests arrive.
-for (let at = 0; at < 3; at++) await call('GET', '/things', 'Bearer another-caller')
 
 const VIEWS = { now: '#now', caller: `#caller/${digest(['token', 'the-busiest-caller'])}`, rules: '#rules' } as const
 const SIZES = { desktop: { width: 1100, height: 900 }, phone: { width: 390, height: 844 } } as const
@@ -96,6 +94,8 @@ async function show(view: string, hash: string, kind: string, options: BrowserCo
     await isShown
     await page.getByRole('region', { name: 'Requests by minute' }).waitFor()
   }
+  // Rules are read while requests arrive.
+  for (let at = 0; at < 3 && view === 'rules'; at++) await call('GET', '/things', 'Bearer another-caller')
   if (view === 'rules') await page.getByText('Version 2 is active.').waitFor()
   if (view === 'rules') await page.getByText('Valid;').waitFor()
   await page.screenshot({ path: join(FOLDER, `${view}-${kind}.png`), fullPage: true, animations: 'disabled' })
@@ -115,7 +115,7 @@ async function changeRules(path: string, body: object): Promise<void> {
   if (!response.ok) throw new Error(await response.text())
 }
 
-/** A day's rise and fall within two hours, and a wave of guesses at passwords. */
+/** A day's rise and fall within hours, and a wave of guesses at passwords. */
 async function countPast(counters: StatisticsStore): Promise<void> {
   const lastMs = Math.floor(Date.now() / MINUTE_MS) * MINUTE_MS
   const minutes = Array.from({ length: MINUTES }, (_, at) => createPast(lastMs - (MINUTES - at) * MINUTE_MS, at))
@@ -124,12 +124,13 @@ async function countPast(counters: StatisticsStore): Promise<void> {
 
 function createPast(startMs: number, at: number): Period {
   const admitted = Math.round(2_400 + 900 * Math.sin(at / 19) + 130 * Math.sin(at * 2.3))
-  const isAttacked = at >= 70 && at < 88
+  const isAttacked = at >= 190 && at < 208
   const guesses = isAttacked ? 500 + 60 * (at % 5) : 4
   const limited = Math.round(40 + 25 * Math.sin(at / 7) ** 2) + guesses
   const counts = {
     [COUNT_NAMES.requests.admitted]: admitted,
     [COUNT_NAMES.requests.limited]: limited,
+    [COUNT_NAMES.requests.blocked]: 11,
     [COUNT_NAMES.policy('default', 'admitted', EVERYWHERE)]: admitted,
     [COUNT_NAMES.policy('default', 'limited', EVERYWHERE)]: limited - guesses,
     [COUNT_NAMES.policy('default', 'refused_by_another', EVERYWHERE)]: guesses,
@@ -149,6 +150,9 @@ function createPast(startMs: number, at: number): Period {
   return {
     startMs,
     counts: new Map(Object.entries(counts)),
-    sketches: new Map([[REFUSED_CALLERS, { items: items.filter(({ count }) => count > 0), floor: 0 }]]),
+    sketches: new Map([
+      [REFUSED_CALLERS, { items: items.filter(({ count }) => count > 0), floor: 0 }],
+      [REFUSING_RULES, { items: [{ name: encodeURIComponent(SCRAPERS), count: 11, over: 0 }], floor: 0 }],
+    ]),
   }
 }

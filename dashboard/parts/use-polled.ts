@@ -1,6 +1,11 @@
 import { useEffect, useState } from 'preact/hooks'
 import { ask, type Problem } from '../api.ts'
 
+interface Answered<T> extends Polled<T> {
+  /** What was asked. */
+  readonly question: string
+}
+
 export interface Polled<T> {
   readonly value: T | undefined
   readonly problem: Problem | undefined
@@ -11,18 +16,20 @@ export interface Polled<T> {
  * @param path below `/_sluice` @param body sent as JSON; left out, the method is GET
  */
 export function usePolled<T>(path: string, everyMs: number, body?: object, done = 0): Polled<T> {
-  const text = JSON.stringify(body)
-  const [polled, setPolled] = useState<Polled<T>>({ value: undefined, problem: undefined })
+  const question = `${path} ${JSON.stringify(body)}`
+  const unanswered = { question, value: undefined, problem: undefined }
+  const [answered, setAnswered] = useState<Answered<T>>(unanswered)
   useEffect(() => {
     let isOver = false
     const poll = async () => {
       if (document.visibilityState === 'hidden') return
       try {
         const value = await ask<T>(path, body)
-        if (!isOver) setPolled({ value, problem: undefined })
+        if (!isOver) setAnswered({ question, value, problem: undefined })
       } catch (error) {
         // What was known last is better than nothing.
-        if (!isOver) setPolled(({ value }) => ({ value, problem: error as Problem }))
+        if (!isOver)
+          setAnswered((last) => ({ ...(last.question === question ? last : unanswered), problem: error as Problem }))
       }
     }
     poll()
@@ -33,6 +40,6 @@ export function usePolled<T>(path: string, everyMs: number, body?: object, done 
       clearInterval(timer)
       document.removeEventListener('visibilitychange', poll)
     }
-  }, [path, everyMs, text, done])
-  return polled
+  }, [everyMs, question, done])
+  return answered.question === question ? answered : unanswered
 }

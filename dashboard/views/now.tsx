@@ -131,12 +131,11 @@ function Requests({ counted }: { counted: Counted }) {
   )
 }
 
-/** @returns undefined if nothing was counted in the period before, or if that is still that of another range */
-function findShareBefore(longer: Counted, { fromMs, toMs, periodMs }: Counted): string | undefined {
-  const isOfRange = longer.periodMs === periodMs && Math.abs(2 * fromMs - toMs - longer.fromMs) <= 2 * periodMs
+/** @returns undefined if nothing was counted in the period before */
+function findShareBefore(longer: Counted, { fromMs }: Counted): string | undefined {
   const before = longer.periods.filter(({ startMs }) => startMs < fromMs)
   const requests = before.reduce((sum, period) => sum + sumTotal(period.requests), 0)
-  if (!isOfRange || requests === 0) return undefined
+  if (requests === 0) return undefined
   return formatShare(
     before.reduce((sum, period) => sum + sumRefused(period), 0),
     requests,
