@@ -10,8 +10,12 @@ const KB_A_DECISION = 1
 const PEAK = 2
 const COMMANDS_PER_S = 10_000
 
-/** Redis commands that an isolate which is always busy sends to poll, as counted in `test/integration`. */
-const POLLING = { rules: { commands: 2, everyS: 5 }, statistics: { commands: 7 + 3 / 60, everyS: 10 } }
+/**
+ * Redis commands that an isolate which is always busy sends to poll, as counted in `test/integration`; those about rules
+ * are sent for all isolates of a place.
+ */
+const POLLING = { rules: { commands: 2, everyS: 5 }, statistics: { commands: 7 + 3 / 30, everyS: 20 } }
+const PLACES = 300
 const ISOLATES = [10, 100, 1_200, 10_000]
 
 /** Means of a request. */
@@ -82,8 +86,10 @@ function computeObjects({ calls, units }: Request, millions: number): number {
 }
 
 function toPollingRow(isolates: number): Row {
-  const perSecond = ({ commands, everyS }: { commands: number; everyS: number }) => (isolates * commands) / everyS
-  const [rules, statistics] = [perSecond(POLLING.rules), perSecond(POLLING.statistics)]
+  const perSecond = (pollers: number, { commands, everyS }: { commands: number; everyS: number }) =>
+    (pollers * commands) / everyS
+  const rules = perSecond(Math.min(isolates, PLACES), POLLING.rules)
+  const statistics = perSecond(isolates, POLLING.statistics)
   const both = rules + statistics
   const monthly = (both * MONTH_S * PRICES.commands.dollars) / 1e5
   return {

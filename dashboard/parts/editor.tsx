@@ -68,6 +68,7 @@ export function Editor({ now: { version, id }, onDone }: { now: RulesNow; onDone
     onDone()
   }
   const { tables, problems, differences } = check
+  const isUntouched = text === loaded
   const isOutdated = active !== loaded && active !== text
   const isReady = tables !== undefined && problems.length === 0 && check.text === text && !action.isBusy
   return (
@@ -81,14 +82,16 @@ export function Editor({ now: { version, id }, onDone }: { now: RulesNow; onDone
             id="tables"
             spellcheck={false}
             aria-describedby="check"
-            aria-invalid={problems.length > 0}
+            aria-invalid={problems.length > 0 && !isUntouched}
             value={text}
             onInput={({ currentTarget: { value } }) => setTexts((texts) => ({ ...texts, text: value }))}
           />
         </div>
       </div>
       <div id="check" role="status">
-        {problems.length > 0 ? (
+        {isUntouched && tables?.length === 0 ? (
+          <p class="quiet">None is active beside the limits of RATE_LIMITS.</p>
+        ) : problems.length > 0 ? (
           <ul class="wrong">
             {problems.map((problem) => (
               <li key={problem}>{problem}</li>
@@ -144,7 +147,7 @@ export function Editor({ now: { version, id }, onDone }: { now: RulesNow; onDone
 async function checkPolicies(text: string): Promise<Omit<Check, 'text'>> {
   const tables = parse(text)
   if (!Array.isArray(tables)) return { problems: text.trim() === '' ? [] : ['Not a JSON array.'] }
-  if (tables.length === 0) return { problems: ['At least one policy; or use the deployed policies.'] }
+  if (tables.length === 0) return { tables, problems: ['At least one policy; or use the deployed policies.'] }
   try {
     const { valid, problems } = await ask<Validity>('/admin/policies/validate', { policies: tables })
     if (!valid) return { tables, problems: problems.map(({ message }) => message) }

@@ -11,7 +11,7 @@ const RANGES = {
 } as const
 type Range = keyof typeof RANGES
 
-/** As often as isolates tell what they have counted. */
+/** Twice as often as isolates send what they have counted. */
 const EVERY_MS = 10_000
 
 export interface HistoryProps {

@@ -142,6 +142,7 @@ interface FoundProps {
 
 function Found({ caller, name, target, refusedBy }: FoundProps) {
   const [done, setDone] = useState(0)
+  const [plan, setPlan] = useState('')
   const action = useAction()
   const confirm = useConfirm()
   const { value: active } = usePolled<Policies>('/admin/policies', 60_000)
@@ -151,7 +152,10 @@ function Found({ caller, name, target, refusedBy }: FoundProps) {
   // There is no such caller.
   if (problem?.status === 400) return <p class="wrong">{problem.plain}</p>
   // Any policy may have made a digest; only those that know it matter.
+  const plans = [...new Set(usage?.limits.flatMap(({ assumed, plan }) => (assumed && plan !== null ? [plan] : [])))]
   const limits = usage?.limits
+    .filter((one) => plan === '' || !one.assumed || one.plan === plan)
+    .map((one) => ({ ...one, assumed: one.assumed && plan === '' }))
     .filter(
       ({ policy, used, penaltyUntilMs }) => !isDigest || policy === refusedBy || used > 0 || penaltyUntilMs !== null,
     )
@@ -186,6 +190,7 @@ function Found({ caller, name, target, refusedBy }: FoundProps) {
           </div>
         </div>
         {action.element}
+        {plans.length > 0 && <PlanChoice plan={plan} plans={plans} onChange={setPlan} />}
         {isDigest && <Scope countedBy={countedBy} shared={shared} />}
         {limits && limits.length > 0 && <Limits limits={limits} />}
         {limits?.length === 0 && (
@@ -200,6 +205,21 @@ function Found({ caller, name, target, refusedBy }: FoundProps) {
       <History caller={caller} done={done} />
       {confirm.element}
     </div>
+  )
+}
+
+/** What a caller sends says its plan: here, somebody has to. */
+function PlanChoice(props: { plan: string; plans: readonly string[]; onChange: (plan: string) => void }) {
+  return (
+    <p>
+      <label for="plan">Plan of this caller </label>
+      <select id="plan" value={props.plan} onChange={(event) => props.onChange(event.currentTarget.value)}>
+        <option value="">not known</option>
+        {props.plans.map((name) => (
+          <option key={name}>{name}</option>
+        ))}
+      </select>
+    </p>
   )
 }
 

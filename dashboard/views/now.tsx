@@ -10,7 +10,7 @@ import { Plot } from '../parts/plot.tsx'
 import { usePolled } from '../parts/use-polled.ts'
 import { describeLimits, formatCount, formatRange, formatShare, formatSpan, formatStoreName } from '../words.ts'
 
-/** As often as isolates tell what they have counted. */
+/** Twice as often as isolates send what they have counted. */
 const COUNTED_EVERY_MS = 10_000
 const POLICIES_EVERY_MS = 10_000
 const BEFORE_EVERY_MS = 60_000
@@ -126,7 +126,9 @@ function Requests({ counted }: { counted: Counted }) {
         moments={moments}
         series={series}
       />
-      {resolution === 'minute' && <p class="quiet">The current minute is drawn once it is over.</p>}
+      <p class="quiet">
+        Counts arrive every 20 seconds.{resolution === 'minute' && ' The current minute is drawn once it is over.'}
+      </p>
     </section>
   )
 }

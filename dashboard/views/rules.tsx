@@ -14,7 +14,7 @@ import { usePolled } from '../parts/use-polled.ts'
 import { formatCount, formatMoment, formatRange } from '../words.ts'
 
 const REFRESH_MS = 5_000
-/** As often as isolates tell what they have counted. */
+/** Twice as often as isolates send what they have counted. */
 const COUNTED_EVERY_MS = 10_000
 
 export function RulesView() {
@@ -168,7 +168,7 @@ function AddRule({ action, onDone }: { action: Action; onDone: () => void }) {
           </select>
         </label>
         <Field name="value" label="Network, country or ASN" placeholder="192.0.2.0/24, NL, 64500" required />
-        <Field name="reason" label="Reason (optional)" maxLength={200} />
+        <Field name="reason" label="Reason (shown to the caller; optional)" maxLength={200} />
         <Field name="for" label="Duration, such as 1h" />
         <button type="submit">Add</button>
       </form>

@@ -13,7 +13,7 @@ import { createHealthReader } from './app/health.ts'
 import { openBackend } from './app/open-backend.ts'
 import { createProxy } from './app/proxy.ts'
 
-/** No response waits for a flush of statistics; the next one is due after ten seconds. */
+/** No response waits for a flush of statistics; the next one is due after 20 seconds. */
 const FLUSH_TIMEOUT_MS = 4_000
 
 type OpenStores = (config: Config, now: () => number) => Backend

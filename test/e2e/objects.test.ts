@@ -135,7 +135,7 @@ describe('gateways that share Durable Objects, and no Redis', () => {
       return Object.values(total.requests as Record<string, number>).reduce((sum, count) => sum + count)
     }
     expect(await statuses(6, 'counted')).toEqual([200, 200, 200, 429, 429, 429])
-    // Flushes come ten seconds after what they hold.
+    // Flushes come 20 seconds after what they hold.
     for (const at of [0, 1]) await expect.poll(() => counted(at)).toBe(requested)
     expect(await read(1, 'metrics', METRICS_TOKEN)).toMatch(/^sluice_requests_total\{outcome="limited"\} [1-9]/m)
   })

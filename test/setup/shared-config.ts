@@ -19,7 +19,7 @@ export const SHARED = {
   restoreMocks: true,
   testTimeout: TIMEOUT_MS,
   hookTimeout: TIMEOUT_MS,
-  expect: { poll: { timeout: 20_000 } },
+  expect: { poll: { timeout: 40_000 } },
   setupFiles: ['./test/setup/seed.ts'],
 }
 

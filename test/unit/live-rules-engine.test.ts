@@ -9,6 +9,7 @@ import { MemoryDocuments } from '../../src/core/store/memory/memory-tables.ts'
 import type { Rules } from '../../src/gateway/rules/document.ts'
 import { withEntry, withoutEntry } from '../../src/gateway/rules/edit-rules.ts'
 import { LiveRulesEngine } from '../../src/gateway/rules/live-rules-engine.ts'
+import { PlaceCopy } from '../../src/gateway/rules/place-copy.ts'
 import { loadConfig } from '../../src/http/config/load-config.ts'
 import { composeLimiter } from '../../src/http/request/request-limiter.ts'
 import { createPathReader } from '../../src/http/request/target.ts'
@@ -30,10 +31,14 @@ class Site {
   isUnavailable = false
   /** What a read waits for. */
   answer = Promise.resolve()
+  /** What the isolates of this place share. */
+  readonly cached = new Map<string, string>()
+  /** What a look into it waits for. */
+  look = Promise.resolve()
   readonly store: MemoryStore
   readonly limiter: LiveRulesEngine
 
-  constructor(variables: Record<string, unknown> = {}) {
+  constructor(variables: Record<string, unknown> = {}, { hasCache = false } = {}) {
     const now = () => this.nowMs
     const env = { UPSTREAM_URL: 'https://api.test', RATE_LIMITS: '2/1m', RULES: 'on', ...variables }
     const config = loadConfig(env)
@@ -52,7 +57,17 @@ class Site {
       readHistory: () => this.documents.readHistory(),
       write: (write) => this.documents.write(write),
     }
+    const cache = {
+      match: async (url: string) => {
+        const text = this.cached.get(url)
+        await this.look
+        return text === undefined ? undefined : new Response(text)
+      },
+      put: async (url: string, response: Response) => void this.cached.set(url, await response.text()),
+    }
+    const shared = { openCache: async () => cache, path: '/_sluice/secret', maxAgeMs: REFRESH_MS }
     this.limiter = new LiveRulesEngine({
+      copy: hasCache ? new PlaceCopy({ documents, now, ...shared }) : undefined,
       readClaim: undefined,
       auditLog: new MemoryDocuments(now),
       rules: { refreshMs: REFRESH_MS, isShadow: config.rules?.isShadow ?? false },
@@ -264,6 +279,74 @@ describe('LiveRulesEngine reads the rules', () => {
     await site.edit((rules) => withEntry('blocks', rules, target))
     expect(await site.kind()).toBe('admitted')
     expect(site.log).toContainEqual({ level: 'warn', event: 'shadow_blocked', status: 403, reason: undefined })
+  })
+})
+
+describe('LiveRulesEngine with a copy in its place', () => {
+  const readCopy = ({ cached }: Site) => JSON.parse([...cached.values()].join())
+  const writeCopy = (site: Site, copy: object) => {
+    site.cached.set('https://gateway.test/_sluice/secret', JSON.stringify({ ...readCopy(site), ...copy }))
+  }
+
+  test('reads the store once for all isolates, until the copy is a refresh old', async () => {
+    const [site, other] = [new Site({}, { hasCache: true }), new Site({}, { hasCache: true })]
+    await site.edit(block)
+    expect(await site.kind()).toBe('blocked')
+    await site.settle()
+    for (const [url, text] of site.cached) other.cached.set(url, text)
+    expect(await other.kind()).toBe('blocked')
+    expect([site.reads, other.reads]).toEqual([1, 0])
+    await other.afterRefresh()
+    expect([other.reads, readCopy(other).readAtMs]).toEqual([1, START_MS + REFRESH_MS])
+  })
+
+  test('reads the store if the copy is behind, of another history, of a later clock, or no copy at all', async () => {
+    for (const copy of [
+      { document: { version: 0, id: '' } },
+      { document: { version: 1, id: 'another' } },
+      { readAtMs: START_MS + 1e6 },
+      { document: null },
+    ]) {
+      const site = new Site({}, { hasCache: true })
+      await site.edit(block)
+      await site.kind()
+      await site.settle()
+      writeCopy(site, copy)
+      site.nowMs += REFRESH_MS / 2
+      await site.kind('somebody')
+      await site.settle()
+      expect(site.reads).toBe(2)
+      expect(await site.kind()).toBe('blocked')
+    }
+  })
+
+  test('never goes back to a copy that it found while another request read a newer version', async () => {
+    const site = new Site({}, { hasCache: true })
+    await site.edit(block)
+    await site.kind()
+    await site.settle()
+    await site.edit((rules) => withoutEntry('blocks', rules, TOKEN))
+    const document = await site.documents.read()
+    await site.edit(block)
+    site.nowMs += REFRESH_MS
+    let answered = () => {}
+    site.answer = new Promise((resolve) => {
+      answered = resolve
+    })
+    await site.kind('first')
+    let looked = () => {}
+    site.look = new Promise((resolve) => {
+      looked = resolve
+    })
+    writeCopy(site, { document, readAtMs: site.nowMs })
+    site.nowMs += REFRESH_MS / 2
+    await site.kind('second')
+    answered()
+    await new Promise((resolve) => setTimeout(resolve))
+    looked()
+    await site.settle()
+    expect(site.limiter.state().version).toBe(3)
+    expect(site.log.filter(({ event }) => event === 'rules_lost')).toEqual([])
   })
 })
 

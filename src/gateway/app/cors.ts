@@ -49,7 +49,7 @@ export function withCors(
         path.ambiguity === undefined &&
         readMethods(request, ['OPTIONS']).isCertain
       if (!mayBe) return false
-      const { policies } = (await rulesEngine?.readActivePolicies(context)) ?? config
+      const { policies } = (await rulesEngine?.readActivePolicies({ request, context })) ?? config
       const query = new URL(request.url).search.slice(1)
       return !policies.some((policy) => isNamedTo(policy, headers, query))
     }

@@ -101,7 +101,10 @@ export function createDecide(
   return async function decide(request, _target, context) {
     try {
       const { action, permits = 1, questions } = readQuestions(await readJson(request))
-      const active = (await rulesEngine?.readActivePolicies(context)) ?? { policies: deployed, edition: undefined }
+      const active = (await rulesEngine?.readActivePolicies({ request, context })) ?? {
+        policies: deployed,
+        edition: undefined,
+      }
       const charges = questions.map(({ path, question }) => createCharge(path, question, active))
       if (new Set(charges.map(({ key }) => key)).size < charges.length) {
         throw new InputError(['charges'], 'expected each policy once for an identity')

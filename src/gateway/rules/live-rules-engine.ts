@@ -3,7 +3,6 @@ import type { RequestCharge } from '../../core/model/charge.ts'
 import { StoreError } from '../../core/model/store.ts'
 import type { Verdict } from '../../core/model/verdict.ts'
 import { OptionError } from '../../core/options/option-error.ts'
-import type { CallContext } from '../../core/runtime/call-context.ts'
 import {
   type DocumentStore,
   isSameVersion,
@@ -15,12 +14,17 @@ import type { Exchange } from '../../http/request/received-request.ts'
 import type { DecideOptions, RequestLimiter } from '../../http/request/request-limiter.ts'
 import { type AppliedRules, type AppliedRulesOptions, applyNoRules, applyRules, readPlace } from './applied-rules.ts'
 import { parseRules } from './document.ts'
+import type { PlaceCopy, RulesReading } from './place-copy.ts'
 
 export interface LiveRulesEngineOptions extends AppliedRulesOptions {
   readonly documents: DocumentStore
   readonly auditLog: DocumentStore
+  /** Undefined where nothing is shared by the isolates of a place. */
+  readonly copy?: PlaceCopy | undefined
   readonly now: () => number
 }
+
+type Received = Pick<Exchange, 'request' | 'context'>
 
 /** Decides by the rules as they are written, which it reads between requests. */
 export class LiveRulesEngine {
@@ -39,6 +43,8 @@ export class LiveRulesEngine {
   /** Attempts are numbered, so that an answer that comes late does not take the place of a newer one. */
   #attempts = 0
   #latestAnswer = 0
+  /** How many had begun when the newest rules were found. */
+  #attemptsBefore = 0
 
   constructor(options: LiveRulesEngineOptions) {
     this.documents = options.documents
@@ -56,7 +62,7 @@ export class LiveRulesEngine {
   async decide(exchange: Exchange, options?: DecideOptions): Promise<Verdict> {
     const { request, context } = exchange
     const nowMs = this.#options.now()
-    const reading = this.#readIfDue(nowMs, context)
+    const reading = this.#readIfDue(nowMs, exchange)
     if (reading) {
       // The rules are so old that a change may have been active elsewhere for a while.
       if (this.#mustWait(nowMs)) await reading
@@ -71,16 +77,14 @@ export class LiveRulesEngine {
   async findCharges(exchange: Exchange, options?: DecideOptions): Promise<readonly RequestCharge[] | Verdict> {
     const { request, context } = exchange
     const nowMs = this.#options.now()
-    await this.#readIfDue(nowMs, context)
+    await this.#readIfDue(nowMs, exchange)
     const { index, limiter } = this.#active
     const rules = await index?.match(request, nowMs, context)
     return rules && 'outcome' in rules ? rules : limiter.findCharges(exchange, { ...options, rules })
   }
 
-  async readActivePolicies(
-    context: Pick<CallContext, 'waitUntil'>,
-  ): Promise<Pick<AppliedRules, 'policies' | 'edition'>> {
-    await this.#readIfDue(this.#options.now(), context)
+  async readActivePolicies(received: Received): Promise<Pick<AppliedRules, 'policies' | 'edition'>> {
+    await this.#readIfDue(this.#options.now(), received)
     return this.#active
   }
 
@@ -89,14 +93,17 @@ export class LiveRulesEngine {
   }
 
   /** @returns undefined if the rules need not be read yet */
-  #readIfDue(nowMs: number, context: Pick<CallContext, 'waitUntil'>): Promise<void> | undefined {
+  #readIfDue(nowMs: number, received: Received): Promise<void> | undefined {
     const { documents } = this
+    const { copy, rules } = this.#options
     const ageMs = nowMs - this.#triedAtMs
+    // A copy costs nothing, and is itself up to a refresh old.
+    const everyMs = copy && !this.#hasFailed ? rules.refreshMs / 2 : rules.refreshMs
     // A clock may have been set back.
-    const isDue = ageMs < 0 || ageMs >= this.#options.rules.refreshMs || this.#mustWait(nowMs)
+    const isDue = ageMs < 0 || ageMs >= everyMs || this.#mustWait(nowMs)
     if (!isDue) return undefined
-    const reading = this.#read(nowMs)
-    if (documents.afterRead) context.waitUntil(reading.then(() => documents.afterRead?.()))
+    const reading = this.#read(nowMs, received)
+    if (documents.afterRead) received.context.waitUntil(reading.then(() => documents.afterRead?.()))
     return reading
   }
 
@@ -106,16 +113,18 @@ export class LiveRulesEngine {
   }
 
   /** Each request that waits reads by itself: on Workers, none may wait for another's. */
-  async #read(nowMs: number): Promise<void> {
+  async #read(nowMs: number, received: Received): Promise<void> {
     const attempt = ++this.#attempts
     this.#triedAtMs = nowMs
     try {
-      const document = await this.documents.read(this.#newest)
+      const { document, readAtMs } = await this.#find(nowMs, received)
       if (attempt < this.#latestAnswer) return
       this.#latestAnswer = attempt
-      this.#readAtMs = nowMs
+      this.#readAtMs = readAtMs
       this.#hasFailed = false
-      if (document) this.#update(document)
+      // Of two attempts at once, the later one may have read before the other, or a copy.
+      const isOld = attempt <= this.#attemptsBefore && document && document.version <= (this.#newest?.version ?? 0)
+      if (document && !isOld) this.#update(document)
     } catch (error) {
       if (!(error instanceof StoreError)) throw error
       if (attempt < this.#latestAnswer) return
@@ -125,7 +134,14 @@ export class LiveRulesEngine {
     }
   }
 
+  async #find(nowMs: number, received: Received): Promise<RulesReading> {
+    const { copy } = this.#options
+    if (copy) return copy.read(this.#newest, received)
+    return { document: await this.documents.read(this.#newest), readAtMs: nowMs }
+  }
+
   #update({ version, id, text }: StoredDocument): void {
+    this.#attemptsBefore = this.#attempts
     const { log } = this.#options
     const activeVersion = this.#active.version
     const known = this.#newest

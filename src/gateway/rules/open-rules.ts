@@ -1,5 +1,6 @@
 /** Opens the rules of a gateway, in its store. */
 import { StoreError } from '../../core/model/store.ts'
+import { createDigest } from '../../core/runtime/digest.ts'
 import type { Log } from '../../core/runtime/log.ts'
 import type { Backend } from '../../core/store/backend.ts'
 import {
@@ -11,6 +12,7 @@ import {
   type VersionId,
 } from '../../core/store/documents.ts'
 import { LiveRulesEngine, type LiveRulesEngineOptions } from './live-rules-engine.ts'
+import { PlaceCopy } from './place-copy.ts'
 
 export interface RulesOptions extends Omit<LiveRulesEngineOptions, 'documents' | 'auditLog'> {
   readonly backend: Pick<Backend, 'documents'>
@@ -31,7 +33,17 @@ export async function openRules(options: RulesOptions): Promise<LiveRulesEngine>
   const { keyPrefix } = options.config
   const documents = await openDocuments(formatRulesKey(keyPrefix), options)
   const auditLog = await openDocuments(formatAuditLogKey(keyPrefix), options)
-  return new LiveRulesEngine({ ...options, documents, auditLog })
+  return new LiveRulesEngine({ ...options, documents, auditLog, copy: openCopy(options, documents) })
+}
+
+/** Only Workers have the Cache API. */
+function openCopy({ config, rules, now }: RulesOptions, documents: DocumentStore): PlaceCopy | undefined {
+  const { identitySecret, admin, redis, store, keyPrefix } = config
+  const secret = identitySecret ?? admin?.token ?? redis?.token
+  const { caches } = globalThis as { readonly caches?: CacheStorage }
+  if (!caches || secret === undefined) return undefined
+  const path = `/_sluice/${createDigest(secret)([store, redis?.url ?? '', formatRulesKey(keyPrefix)])}`
+  return new PlaceCopy({ documents, openCache: () => caches.open('sluice'), path, maxAgeMs: rules.refreshMs, now })
 }
 
 async function openDocuments(key: string, { backend, mirror, log }: RulesOptions): Promise<DocumentStore> {

@@ -22,16 +22,16 @@ export interface RecorderOptions {
 }
 
 /** An isolate sends what it has counted at most this often. */
-export const FLUSH_INTERVAL_MS = 10_000
+export const FLUSH_INTERVAL_MS = 20_000
 /** A failed flush is tried once more by the same request, which the platform ends 30 s after its response. */
-const RETRY_AFTER_MS = 5_000
+const RETRY_AFTER_MS = 2_000
 /** A request that is so late to send was ended by the platform. */
 const LOST_AFTER_MS = 20_000
 /** The store knows a flush that it has added for this time after it was first sent. */
 const KNOWN_FOR_MS = 3_600_000
 
 /**
- * Counts requests in memory, and lets one of them send the counts every ten seconds. On Workers no request may await a
+ * Counts requests in memory, and lets one of them send the counts every 20 seconds. On Workers no request may await a
  * promise of another, so a flush is plain data that any request can send. One that may have been added, or not, is sent
  * again unchanged until the store confirms it: it counts once.
  */

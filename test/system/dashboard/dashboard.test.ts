@@ -384,7 +384,7 @@ test('a policy is tried in shadow mode alongside the others, and what it would h
   await page.getByRole('link', { name: 'Overview' }).click()
   const rows = page.getByRole('region', { name: 'Active policies' }).getByRole('row')
   const shown = page.getByRole('region', { name: 'Limits with most refusals' }).getByText('would be refused')
-  // Isolates send what they count every ten seconds, and the page asks as often.
+  // Isolates send what they count every 20 seconds, and the page asks twice as often.
   const exceed = async () => {
     const headers = { Authorization: `Bearer ${PLANTED}-${randomUUID()}` }
     return [await call('/', headers), await call('/', headers), await shown.count()]
@@ -423,7 +423,7 @@ test('numbers move under load, and lead to who is refused most', async () => {
     const text = (await figure(name).count()) > 0 ? await figure(name).textContent() : null
     return Number(text?.replaceAll(',', '') ?? 0)
   }
-  // Isolates tell what they have counted every ten seconds, and the page asks as often.
+  // Isolates send what they count every 20 seconds, and the page asks twice as often.
   await expect.poll(() => shown('Admitted')).toBeGreaterThan(0)
   const before = { admitted: await shown('Admitted'), refused: await shown('Refused') }
   for (let at = 0; at < 3; at++) for (const path of ['/total', '/search']) await call(path, SEARCHER)

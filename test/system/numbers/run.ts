@@ -31,7 +31,7 @@ export interface Findings {
   readonly statistics: Statistics
 }
 
-/** Flushes come ten seconds after what they hold, or after the next request. */
+/** Flushes come 20 seconds after what they hold, or after the next request. */
 const PATIENCE_MS = 60_000
 
 /** Sends the traffic through two points of presence, the store unavailable for a tenth of it, and compares what both sides counted. */

@@ -21,7 +21,7 @@ export const statistics = defineOperation({
   path: '/statistics',
   summary: 'What all isolates have counted',
   description:
-    'By minute for the last four hours, or by hour for the last 60 days. What isolates count arrives every ten seconds.',
+    'By minute for the last four hours, or by hour for the last 60 days. What isolates count arrives every 20 seconds.',
   query: v.strictObject({ by: v.optional(resolution, 'minute'), periods: v.optional(periods, 60) }),
   answer: statisticsSchema,
   async run(context, { by, periods }) {
