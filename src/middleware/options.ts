@@ -66,20 +66,20 @@ export interface SharedOptions<Args extends unknown[]> extends LimitingOptions {
    * Returns the identity, instead of `by`, for the limits here and for policies without a `by` of their own. Undefined
    * or the empty string means no identity, for which `anonymous` applies.
    * @default none
-   * @example (c) => c.get('user')?.id
+   * @example (req) => req.user?.id, and for Hono: (c) => c.get('user')?.id
    */
   readonly identify?: ((...args: Args) => string | undefined | Promise<string | undefined>) | undefined
   /**
    * Returns the cost of a request, for the limits here and for policies without a `cost` of their own: an integer from
    * 1 to the smallest limit. Anything else throws.
    * @default 1
-   * @example (c) => (c.req.method === 'GET' ? 1 : 5)
+   * @example (req) => (req.method === 'GET' ? 1 : 5), and for Hono: (c) => (c.req.method === 'GET' ? 1 : 5)
    */
   readonly cost?: ((...args: Args) => number | Promise<number>) | undefined
   /**
    * Returns true for a request that no policy evaluates.
    * @default none
-   * @example (c) => c.get('user')?.isAdmin === true
+   * @example (req) => req.user?.isAdmin === true, and for Hono: (c) => c.get('user')?.isAdmin === true
    */
   readonly skip?: ((...args: Args) => boolean | Promise<boolean>) | undefined
   /**

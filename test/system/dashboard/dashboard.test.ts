@@ -248,6 +248,12 @@ test('a caller whose plan is not known is shown on each, and is not said to be l
   const meter = (plan: string) => page.getByRole('meter', { name: `tariff-1h, if on ${plan}` })
   expect(await meter('free').getAttribute('aria-label')).toContain('2 of 2 used')
   expect(await meter('pro').getAttribute('aria-label')).toContain('3 of 20 used')
+  // Somebody who knows its plan says so.
+  await page.getByLabel('Plan of this caller').selectOption('pro')
+  await page.getByText('Within all limits. Not blocked.').waitFor()
+  await page.getByRole('meter', { name: 'tariff-1h, on pro: 3 of 20 used' }).waitFor()
+  expect(await page.getByRole('meter', { name: /tariff-1h.*free/ }).count()).toBe(0)
+  await expectAccessible(page)
   await expectAccessible(page)
 })
 
