@@ -90,7 +90,7 @@ export function Editor({ now: { version, id }, onDone }: { now: RulesNow; onDone
       </div>
       <div id="check" role="status">
         {isUntouched && tables?.length === 0 ? (
-          <p class="quiet">None is active beside the limits of RATE_LIMITS.</p>
+          <p class="quiet">Nothing but the limits of RATE_LIMITS is active.</p>
         ) : problems.length > 0 ? (
           <ul class="wrong">
             {problems.map((problem) => (
