@@ -43,7 +43,7 @@ const FULL = {
   operate: { variants: [PLAIN, LEASED, FLOODED], repetitions: 3, slices: 1 },
   accuracy: { targets: ALL_TARGETS, repetitions: 1, durationMs: 3_000 },
   worst: { seed: 1, candidates: 300, looks: 15, repetitions: 500 },
-  library: { repetitions: 5, decisions: 200_000, calls: 500, waits: 3 },
+  library: { repetitions: 5, decisions: 500_000, calls: 500, waits: 3 },
   rules: { entries: 10_000, rounds: 9 },
   identities: { repetitions: 9 },
 }

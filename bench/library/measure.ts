@@ -1,4 +1,6 @@
 /** The library in one process, compared with others that limit there. */
+import { execFileSync } from 'node:child_process'
+import { join } from 'node:path'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import type { Limit } from '../../src/core/model/limits.ts'
@@ -24,7 +26,13 @@ export const LIBRARY = 'Sluice'
 const AMPLE: Limit = { limit: 10_000_000, windowMs: 1_000 }
 /** This is reached at once: nearly each decision refuses. */
 const SCARCE: Limit = { limit: 10, windowMs: 3_600_000 }
-const SECOND_LIMIT: Limit = { limit: 100_000_000, windowMs: 60_000 }
+/** Windows that fill, that empty again and again, and that are full. */
+const CASES = [
+  { what: 'granted, 10000000/1s', limits: '10000000/1s', share: 1 },
+  { what: 'granted, 10000000/1h', limits: '10000000/1h', share: 1 },
+  { what: 'granted, 1000000/100ms', limits: '1000000/100ms', share: 1 },
+  { what: 'refused, 1/1h', limits: '1/1h', share: 0 },
+] as const
 const MANY_CALLERS = 1_000
 const MAX_CALLERS = 100_000
 
@@ -36,10 +44,12 @@ const PUNCTUALITY = 0.9
 export interface DecisionFigures {
   readonly limiter: string
   readonly what: string
-  /** Decisions that one processor makes in a second. */
-  readonly perSecond: number
-  /** The rate of Sluice ÷ this one, from the same turns. */
+  /** Processor time of a decision. */
+  readonly us: number
+  /** The time of this one ÷ that of Sluice, from the same turns: above 1, Sluice takes less. */
   readonly ratio: number
+  /** The least and the most of these ratios. */
+  readonly spread: readonly [least: number, most: number]
 }
 
 export interface MemoryFigures {
@@ -86,35 +96,36 @@ export async function measureLibrary(options: LibraryBenchOptions): Promise<Libr
 
 const OWN: Contender = { name: LIBRARY, make: (limits) => toTryTake(createLibraryLimiter(limits)) }
 
+/** Each figure is that of a process of its own; those that are compared take turns. */
 async function measureInMemory({ inMemory, repetitions, decisions }: LibraryBenchOptions): Promise<DecisionFigures[]> {
-  const cases = [
-    { what: 'granted, one caller', limits: [AMPLE], callers: 1 },
-    { what: `granted, ${MANY_CALLERS} callers`, limits: [AMPLE], callers: MANY_CALLERS },
-    { what: `granted, ${MAX_CALLERS} callers`, limits: [AMPLE], callers: MAX_CALLERS },
-    { what: 'granted, two limits', limits: [AMPLE, SECOND_LIMIT], callers: 1 },
-    { what: 'refused, one caller', limits: [SCARCE], callers: 1 },
-    { what: `refused, ${MANY_CALLERS} callers`, limits: [SCARCE], callers: MANY_CALLERS },
-  ]
   const figures: DecisionFigures[] = []
-  for (const { what, limits, callers } of cases) {
-    // A library without a way to ask for several limits at once has no figure for them.
-    const contenders = limits.length === 1 ? [OWN, ...inMemory] : [OWN]
-    const rates = new Map<string, number[]>(contenders.map(({ name }) => [name, []]))
-    const names = Array.from({ length: callers }, (_, index) => `caller ${index}`)
-    // The first turn warms up.
-    for (let turn = 0; turn <= repetitions; turn++) {
-      for (const { name, make } of contenders) {
-        const us = await measureUs(make(limits), names, Math.max(decisions, 2 * callers))
-        if (turn > 0) rates.get(name)?.push(1e6 / us)
-      }
-    }
-    const ownRates = rates.get(LIBRARY) ?? []
-    for (const [limiter, perSecond] of rates) {
-      const ratio = computeMedian(perSecond.map((rate, turn) => (ownRates[turn] as number) / rate))
-      figures.push({ limiter, what, perSecond: computeMedian(perSecond), ratio })
+  for (const { what, limits, share } of CASES) {
+    for (const callers of [1, MANY_CALLERS, MAX_CALLERS]) {
+      const names = [LIBRARY, ...inMemory.map(({ name }) => name)]
+      const turns = Array.from({ length: repetitions }, () =>
+        names.map((name) => decideAlone(name, limits, callers, Math.max(decisions, 2 * callers), share)),
+      )
+      names.forEach((limiter, at) => {
+        const ratios = turns.map((us) => (us[at] as number) / (us[0] as number)).toSorted((a, b) => a - b)
+        figures.push({
+          limiter,
+          what: `${what}, ${callers.toLocaleString('en')} ${callers === 1 ? 'caller' : 'callers'}`,
+          us: computeMedian(turns.map((us) => us[at] as number)),
+          ratio: computeMedian(ratios),
+          spread: [ratios[0] as number, ratios.at(-1) as number],
+        })
+      })
     }
   }
   return figures
+}
+
+/** @param share of the decisions that is granted @returns µs of a decision */
+function decideAlone(limiter: string, limits: string, callers: number, decisions: number, share: number): number {
+  const args = [join(import.meta.dirname, 'decide-alone.ts'), limiter, limits, `${callers}`, `${decisions}`]
+  const { us, granted } = JSON.parse(execFileSync(process.execPath, args, { encoding: 'utf8' }))
+  if (Math.abs(granted - share) > 0.01) throw new Error(`${limiter} granted ${granted} of ${limits}, not ${share}`)
+  return us
 }
 
 async function measureMemory({ inMemory }: LibraryBenchOptions): Promise<MemoryFigures[]> {

@@ -156,7 +156,11 @@ function checkLibrary({ library }: Results): Claim[] {
   const [ownBytes = Number.NaN, ...otherBytes] = library.memory.map(({ bytes }) => bytes)
   return [
     ...others.map(({ limiter, what, ratio }) =>
-      requireAtLeast(what.includes('100000') ? 0.6 : 1, `decisions a second in memory, ${what}, ÷ ${limiter}`, ratio),
+      requireAtLeast(
+        what.startsWith('refused') ? 3 : 1,
+        `time of a decision in memory, ${what}: ${limiter} ÷ Sluice`,
+        ratio,
+      ),
     ),
     requireAtMost(1, 'bytes of a caller in memory ÷ the least of the others', ownBytes / Math.min(...otherBytes)),
     requireAtMost(1, 'requests to Redis of a decision, after the first', library.restRequests),

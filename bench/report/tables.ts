@@ -30,7 +30,10 @@ export function printTables(results: Results): void {
   print('Accuracy under attack', accuracy?.map(toAccuracyRow))
   print('An ordinary request, and the worst found', worst?.map(toWorstRow))
   print('Leases, simulated: admitted ÷ ideal (calls a request), by ms to the store', leases && toLeaseRows(leases))
-  print('The library, in memory: decisions a second of one processor', library?.inMemory.map(toDecisionRow))
+  print(
+    'The library, in memory: µs of processor time of a decision, each limiter in processes of its own',
+    library?.inMemory.map(toDecisionRow),
+  )
   print('The library, in memory: bytes of a caller', library?.memory.map(toMemoryRow))
   print('Waiting: 80 calls at 20 in 500 ms, the second 450 ms after the first', library?.waiting.map(toWaitingRow))
   print(`What ${rules?.entries} rules add to a request, µs`, rules?.requests.map(toRulesRow))
@@ -118,8 +121,8 @@ function toLeaseRows(leases: readonly LeaseFigures[]): Row[] {
   return [...rows.values()]
 }
 
-function toDecisionRow({ limiter, what, perSecond, ratio }: LibraryFigures['inMemory'][number]): Row {
-  return { limiter, what, 'decisions/s': Math.round(perSecond), 'Sluice ÷ it': round(ratio) }
+function toDecisionRow({ limiter, what, us, ratio, spread }: LibraryFigures['inMemory'][number]): Row {
+  return { limiter, what, µs: round(us), 'it ÷ Sluice': round(ratio), spread: spread.map(round).join(' to ') }
 }
 
 function toMemoryRow({ limiter, bytes }: LibraryFigures['memory'][number]): Row {
