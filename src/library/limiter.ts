@@ -14,6 +14,7 @@ import {
   checkOptions,
   checkSignal,
 } from '../core/options/check-options.ts'
+import type { CheckedLimits } from '../core/options/checked-text.ts'
 import { MAX_COST, MAX_LEASE, MIN_LEASE, OptionError, SHARE_EXPECTED } from '../core/options/option-error.ts'
 import { type CallContext, Deadlines } from '../core/runtime/call-context.ts'
 import { createClocks } from '../core/runtime/clocks.ts'
@@ -35,12 +36,12 @@ import {
 import { findMaxCost, type PolicyOptions, parseAlgorithmLimits, readPolicies } from './policies.ts'
 import { memoryStore, refuseSharedNames } from './stores.ts'
 
-export interface LimiterOptions extends LimitingOptions {
+export interface LimiterOptions<Limits extends string = string> extends LimitingOptions {
   /**
    * Limits of one `sliding-window` policy named `default`. Either this or `policies` is required.
    * @example '10/1s, 100/1m'
    */
-  readonly limits?: string | undefined
+  readonly limits?: CheckedLimits<Limits> | undefined
   /**
    * Policies, all of which must grant a request, or none is charged.
    * @example [{ name: 'calls', ...tokenBucket('10/1s', { burst: 50 }) }]
@@ -162,7 +163,7 @@ const CHECKS: Readonly<Record<keyof LimiterOptions, Check>> = {
  * @example const limiter = createLimiter({ limits: '10/1s, 100/1m' })
  * @throws {OptionError} naming the option to fix
  */
-export function createLimiter(options: LimiterOptions): Limiter {
+export function createLimiter<Limits extends string = string>(options: LimiterOptions<Limits>): Limiter {
   return new PolicyLimiter(options)
 }
 

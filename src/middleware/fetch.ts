@@ -11,8 +11,12 @@ export type FetchHandler<Req extends Request, Rest extends unknown[]> = (
   ...rest: Rest
 ) => Response | Promise<Response>
 
-export interface LimitOptions<Req extends Request = Request, Rest extends unknown[] = unknown[]>
-  extends SharedOptions<[request: Req, ...rest: Rest]> {
+export interface LimitOptions<
+  Req extends Request = Request,
+  Rest extends unknown[] = unknown[],
+  Limits extends string = string,
+  By extends string = string,
+> extends SharedOptions<[request: Req, ...rest: Rest], Limits, By> {
   /**
    * Answers a request that the limits refuse, instead of a problem (RFC 9457). The headers that report the limits are
    * added, and `Retry-After` and `Cache-Control: no-store` unless they are there.
@@ -35,9 +39,14 @@ const DECISIONS = new WeakMap<Request, RateLimit>()
  * @example export default { fetch: limit((request) => new Response('hello'), { limits: '10/1s, 100/1m' }) }
  * @throws {OptionError} for a wrong option, in one line: its name, what was expected and the value
  */
-export function limit<Req extends Request, Rest extends unknown[]>(
+export function limit<
+  Req extends Request,
+  Rest extends unknown[],
+  Limits extends string = string,
+  By extends string = string,
+>(
   handler: FetchHandler<Req, Rest>,
-  options: LimitOptions<Req, Rest>,
+  options: LimitOptions<Req, Rest, Limits, By>,
 ): (request: Req, ...rest: Rest) => Promise<Response> {
   if (typeof options !== 'object' || options === null) throw new OptionError('options', 'an object', options)
   const { waitUntil, ...shared } = options

@@ -10,7 +10,8 @@ export interface RateLimitVariables {
   rateLimit: RateLimit
 }
 
-export interface HonoOptions<E extends Env = Env> extends SharedOptions<[context: Context<E>]> {
+export interface HonoOptions<E extends Env = Env, Limits extends string = string, By extends string = string>
+  extends SharedOptions<[context: Context<E>], Limits, By> {
   /**
    * Answers a request that the limits refuse, instead of a problem (RFC 9457). The headers that report the limits are
    * added, and `Retry-After` and `Cache-Control: no-store` unless they are there.
@@ -23,8 +24,8 @@ export interface HonoOptions<E extends Env = Env> extends SharedOptions<[context
  * @example app.use(sluice({ limits: '10/1s, 100/1m', by: 'header:x-api-key' }))
  * @throws {OptionError} for a wrong option, in one line: its name, what was expected and the value
  */
-export function sluice<E extends Env = Env>(
-  options: HonoOptions<E>,
+export function sluice<E extends Env = Env, Limits extends string = string, By extends string = string>(
+  options: HonoOptions<E, Limits, By>,
 ): MiddlewareHandler<{ Variables: RateLimitVariables }> {
   // That it is a table is checked below.
   const onLimited = options?.onLimited

@@ -33,8 +33,12 @@ export interface NodeExchange<Req extends AnyIncoming, Res extends AnyResponse> 
   leave(): void
 }
 
-export interface NodeOptions<Req extends AnyIncoming = IncomingMessage, Res extends AnyResponse = ServerResponse>
-  extends SharedOptions<[request: Req]> {
+export interface NodeOptions<
+  Req extends AnyIncoming = IncomingMessage,
+  Res extends AnyResponse = ServerResponse,
+  Limits extends string = string,
+  By extends string = string,
+> extends SharedOptions<[request: Req], Limits, By> {
   /**
    * Answers a request that the limits refuse, instead of a problem (RFC 9457). The status, the headers that report the
    * limits, `Retry-After` and `Cache-Control: no-store` are set before.

@@ -50,9 +50,12 @@ export interface NodeMiddleware<Req extends AnyIncoming = IncomingMessage, Res e
  * @example app.use(sluice({ limits: '10/1s, 100/1m', by: 'header:x-api-key' }))
  * @throws {OptionError} for a wrong option, in one line: its name, what was expected and the value
  */
-export function sluice<Req extends AnyIncoming = IncomingMessage, Res extends AnyResponse = ServerResponse>(
-  options: NodeOptions<Req, Res>,
-): NodeMiddleware<Req, Res> {
+export function sluice<
+  Req extends AnyIncoming = IncomingMessage,
+  Res extends AnyResponse = ServerResponse,
+  Limits extends string = string,
+  By extends string = string,
+>(options: NodeOptions<Req, Res, Limits, By>): NodeMiddleware<Req, Res> {
   const admit = createAdmit(options)
 
   function limitRequest(_: object, reply: FastifyParts, done: (error?: Error) => void): void

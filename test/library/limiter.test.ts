@@ -321,7 +321,7 @@ describe('quota() by the calendar', () => {
     [() => quota('3/week', { starts: 2 }), 'quota.starts: expected limits by month with it, got 2'],
     [() => quota('3/month', { starts: 32 }), 'quota.starts: expected an integer from 1 to 31, got 32'],
     [() => quota('3/month', { zone: 'UTC' } as object), 'quota.zone: unknown option; expected one of timeZone, starts'],
-    [() => fixedWindow('3/month'), 'fixedWindow.limits: expected algorithm = "quota" with limits by month'],
+    [() => fixedWindow('3/month' as string), 'fixedWindow.limits: expected algorithm = "quota" with limits by month'],
   ])('%s is refused', (make, message) => {
     expect(make).toThrow(message)
   })
@@ -556,7 +556,7 @@ test.each<[object, string]>([
 
 test.each([
   ['slidingWindow.limits: expected limits', () => slidingWindow('0/1s')],
-  ['sortedSet.limits: expected limits', () => sortedSet('1/1')],
+  ['sortedSet.limits: expected limits', () => sortedSet('1/1' as string)],
   ['tokenBucket.limits: expected one limit', () => tokenBucket('1/1s, 2/1m')],
   ['tokenBucket.burst: expected an integer from 1', () => tokenBucket('1/1s', { burst: 0 })],
   ['tokenBucket.limits: expected at most 140 units with this window', () => tokenBucket('1000000000/53w')],

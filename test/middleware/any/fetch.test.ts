@@ -103,7 +103,7 @@ test.each<[string, () => unknown]>([
   ['handler: expected a function, got nothing', () => limit(undefined as never, { limits: '1/1s' })],
   ['handler', () => limit({ limits: '1/1s' } as never, {} as never)],
   ['waitUntil', () => limit(() => new Response(), { limits: '1/1s', waitUntil: {} as never })],
-  ['limits', () => limit(() => new Response(), { limits: 'many' })],
+  ['limits', () => limit(() => new Response(), { limits: 'many' as string })],
 ])('limit() refuses with: %s', (message, make) => {
   expect(make).toThrow(OptionError)
   expect(make).toThrow(message)
