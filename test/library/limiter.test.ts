@@ -327,6 +327,30 @@ describe('quota() by the calendar', () => {
   })
 })
 
+test('waitFor() ends when the clock of the program has moved, whatever its timers do', async () => {
+  let nowMs = 0
+  const limiter = createLimiter({ limits: '1/1h', now: () => nowMs })
+  await limiter.take('alice')
+  const waiting = limiter.waitFor('alice')
+  nowMs += 3_600_000
+  expect(await waiting).toMatchObject({ granted: true, decidedAtMs: 3_600_000 })
+})
+
+test('a limiter in shadow mode grants everything, and reports what its policies say', async () => {
+  const policies = [
+    { name: 'calls', ...slidingWindow('1/1m') },
+    { name: 'jobs', ...concurrency(1) },
+  ]
+  const limiter = createLimiter({ policies, mode: 'shadow' })
+  await limiter.hold('alice')
+  const slot = await limiter.hold('alice')
+  expect(slot).toMatchObject({ granted: true, retryAfterMs: 0, limits: [{ remaining: 0 }, { remaining: 0 }] })
+  await slot.release()
+  expect(() => createLimiter({ limits: '1/1m', mode: 'off' as 'shadow' })).toThrow(
+    'mode: expected "enforce" or "shadow"',
+  )
+})
+
 describe('waitFor()', () => {
   test('waits exactly as long as the decision says: a millisecond that the clock shows counts until its end', async () => {
     vi.useFakeTimers({ now: START_MS })
