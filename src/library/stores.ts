@@ -232,9 +232,10 @@ function refuseUnsafe(redis: object): void {
   }
   if ('createScript' in redis) {
     // Callers would wait for a promise that others share, which on Workers never ends.
-    if (enableAutoPipelining) refuse('an @upstash/redis client made with enableAutoPipelining: false', true)
+    const made = 'an @upstash/redis client made with UPSTASH_OPTIONS, e.g. Redis.fromEnv(UPSTASH_OPTIONS): it has'
+    if (enableAutoPipelining) refuse(`${made} enableAutoPipelining: false`, true)
     const attempts = client?.retry?.attempts ?? 0
-    if (attempts > 0) refuse('an @upstash/redis client made with retry: { retries: 0 }', attempts)
+    if (attempts > 0) refuse(`${made} retry: { retries: 0 }`, attempts)
     // Once it is aborted, the client answers with its reason as if Redis had.
     if (typeof client?.options?.signal === 'object') {
       refuse('an @upstash/redis client without a signal, or with a function', 'a signal')
