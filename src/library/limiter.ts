@@ -34,7 +34,7 @@ import {
   toOutcome,
 } from './decision.ts'
 import { findMaxCost, type PolicyOptions, parseAlgorithmLimits, readPolicies } from './policies.ts'
-import { memoryStore, refuseSharedNames } from './stores.ts'
+import { memoryStore, noteLimiter, refuseSharedNames } from './stores.ts'
 
 export interface LimiterOptions<Limits extends string = string> extends LimitingOptions {
   /**
@@ -209,6 +209,7 @@ class PolicyLimiter implements Limiter {
     this.#maxCost = findMaxCost(this.#policies)
     this.#hasSlots = this.#policies.some(holdsSlots)
     const log = throttle(options.log ?? consoleLog, now)
+    noteLimiter(store, log)
     this.#context = {
       waitUntil: (work) => keepAlive(logFailure(work, log)),
       // On Workers, two requests cannot share a timer. A request that waits for nothing makes none.
