@@ -42,8 +42,8 @@ export interface PolicyOptions extends AlgorithmOptions, PenaltyOptions {
  * @example slidingWindow('10/1s, 120/1m')
  * @throws {OptionError} for anything but limits
  */
-export function slidingWindow<Limits extends string>(
-  limits: CheckedLimits<Limits>,
+export function slidingWindow<LimitsText extends string>(
+  limits: CheckedLimits<LimitsText>,
   options: Pick<AlgorithmOptions, 'allowLargeLog'> = {},
 ): AlgorithmOptions {
   return defineAlgorithm('slidingWindow', { algorithm: 'sliding-window', limits }, options)
@@ -54,8 +54,8 @@ export function slidingWindow<Limits extends string>(
  * @example sortedSet('10/1s')
  * @throws {OptionError} for anything but limits
  */
-export function sortedSet<Limits extends string>(
-  limits: CheckedLimits<Limits>,
+export function sortedSet<LimitsText extends string>(
+  limits: CheckedLimits<LimitsText>,
   options: Pick<AlgorithmOptions, 'allowLargeLog'> = {},
 ): AlgorithmOptions {
   return defineAlgorithm('sortedSet', { algorithm: 'sorted-set', limits }, options)
@@ -67,8 +67,8 @@ export function sortedSet<Limits extends string>(
  * @example tokenBucket('10/1s', { burst: 50 })
  * @throws {OptionError} for anything but one limit, or more units than its arithmetic is exact for
  */
-export function tokenBucket<Limits extends string>(
-  limits: CheckedLimits<Limits>,
+export function tokenBucket<LimitsText extends string>(
+  limits: CheckedLimits<LimitsText>,
   options: Pick<AlgorithmOptions, 'burst'> = {},
 ): AlgorithmOptions {
   return defineAlgorithm('tokenBucket', { algorithm: 'token-bucket', limits }, options)
@@ -79,7 +79,7 @@ export function tokenBucket<Limits extends string>(
  * @example fixedWindow('100/1m')
  * @throws {OptionError} for anything but limits
  */
-export function fixedWindow<Limits extends string>(limits: CheckedLimits<Limits>): AlgorithmOptions {
+export function fixedWindow<LimitsText extends string>(limits: CheckedLimits<LimitsText>): AlgorithmOptions {
   return defineAlgorithm('fixedWindow', { algorithm: 'fixed-window', limits })
 }
 
@@ -91,8 +91,8 @@ export function fixedWindow<Limits extends string>(limits: CheckedLimits<Limits>
  * @example quota('1000/day, 10000/month', { timeZone: 'Europe/Berlin' })
  * @throws {OptionError} for anything but limits, and for an unknown time zone
  */
-export function quota<Limits extends string>(
-  limits: CheckedLimits<Limits, CalendarUnit>,
+export function quota<LimitsText extends string>(
+  limits: CheckedLimits<LimitsText, CalendarUnit>,
   options: Pick<AlgorithmOptions, 'timeZone' | 'starts'> = {},
 ): AlgorithmOptions {
   return defineAlgorithm('quota', { algorithm: 'quota', limits }, options)

@@ -14,9 +14,9 @@ export type FetchHandler<Req extends Request, Rest extends unknown[]> = (
 export interface LimitOptions<
   Req extends Request = Request,
   Rest extends unknown[] = unknown[],
-  Limits extends string = string,
-  By extends string = string,
-> extends SharedOptions<[request: Req, ...rest: Rest], Limits, By> {
+  LimitsText extends string = string,
+  ByText extends string = string,
+> extends SharedOptions<[request: Req, ...rest: Rest], LimitsText, ByText> {
   /**
    * Answers a request that the limits refuse, instead of a problem (RFC 9457). The headers that report the limits are
    * added, and `Retry-After` and `Cache-Control: no-store` unless they are there.
@@ -42,11 +42,11 @@ const DECISIONS = new WeakMap<Request, RateLimit>()
 export function limit<
   Req extends Request,
   Rest extends unknown[],
-  Limits extends string = string,
-  By extends string = string,
+  LimitsText extends string = string,
+  ByText extends string = string,
 >(
   handler: FetchHandler<Req, Rest>,
-  options: LimitOptions<Req, Rest, Limits, By>,
+  options: LimitOptions<Req, Rest, LimitsText, ByText>,
 ): (request: Req, ...rest: Rest) => Promise<Response> {
   if (typeof options !== 'object' || options === null) throw new OptionError('options', 'an object', options)
   const { waitUntil, ...shared } = options

@@ -10,8 +10,8 @@ export interface RateLimitVariables {
   rateLimit: RateLimit
 }
 
-export interface HonoOptions<E extends Env = Env, Limits extends string = string, By extends string = string>
-  extends SharedOptions<[context: Context<E>], Limits, By> {
+export interface HonoOptions<E extends Env = Env, LimitsText extends string = string, ByText extends string = string>
+  extends SharedOptions<[context: Context<E>], LimitsText, ByText> {
   /**
    * Answers a request that the limits refuse, instead of a problem (RFC 9457). The headers that report the limits are
    * added, and `Retry-After` and `Cache-Control: no-store` unless they are there.
@@ -24,8 +24,8 @@ export interface HonoOptions<E extends Env = Env, Limits extends string = string
  * @example app.use(sluice({ limits: '10/1s, 100/1m', by: 'header:x-api-key' }))
  * @throws {OptionError} for a wrong option, in one line: its name, what was expected and the value
  */
-export function sluice<E extends Env = Env, Limits extends string = string, By extends string = string>(
-  options: HonoOptions<E, Limits, By>,
+export function sluice<E extends Env = Env, LimitsText extends string = string, ByText extends string = string>(
+  options: HonoOptions<E, LimitsText, ByText>,
 ): MiddlewareHandler<{ Variables: RateLimitVariables }> {
   // That it is a table is checked below.
   const onLimited = options?.onLimited

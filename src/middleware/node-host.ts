@@ -36,9 +36,9 @@ export interface NodeExchange<Req extends AnyIncoming, Res extends AnyResponse> 
 export interface NodeOptions<
   Req extends AnyIncoming = IncomingMessage,
   Res extends AnyResponse = ServerResponse,
-  Limits extends string = string,
-  By extends string = string,
-> extends SharedOptions<[request: Req], Limits, By> {
+  LimitsText extends string = string,
+  ByText extends string = string,
+> extends SharedOptions<[request: Req], LimitsText, ByText> {
   /**
    * Answers a request that the limits refuse, instead of a problem (RFC 9457). The status, the headers that report the
    * limits, `Retry-After` and `Cache-Control: no-store` are set before.

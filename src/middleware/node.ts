@@ -53,9 +53,9 @@ export interface NodeMiddleware<Req extends AnyIncoming = IncomingMessage, Res e
 export function sluice<
   Req extends AnyIncoming = IncomingMessage,
   Res extends AnyResponse = ServerResponse,
-  Limits extends string = string,
-  By extends string = string,
->(options: NodeOptions<Req, Res, Limits, By>): NodeMiddleware<Req, Res> {
+  LimitsText extends string = string,
+  ByText extends string = string,
+>(options: NodeOptions<Req, Res, LimitsText, ByText>): NodeMiddleware<Req, Res> {
   const admit = createAdmit(options)
 
   function limitRequest(_: object, reply: FastifyParts, done: (error?: Error) => void): void

@@ -27,13 +27,16 @@ import type { LimiterStore } from '../library/stores.ts'
  * Options of a middleware: `limits`, `policies` or `shedding` is required. `Args` is what functions get: Hono's context,
  * Node's request, or a `Request` and what the platform gives beside it.
  */
-export interface SharedOptions<Args extends unknown[], Limits extends string = string, By extends string = string>
-  extends LimitingOptions {
+export interface SharedOptions<
+  Args extends unknown[],
+  LimitsText extends string = string,
+  ByText extends string = string,
+> extends LimitingOptions {
   /**
    * Limits of one policy: each applies at every moment, for each caller.
    * @example '10/1s, 100/1m'
    */
-  readonly limits?: CheckedLimits<Limits> | undefined
+  readonly limits?: CheckedLimits<LimitsText> | undefined
   /**
    * Name of that policy in keys and headers. In one store, a name stands for the same limits.
    * @default 'default'
@@ -45,7 +48,7 @@ export interface SharedOptions<Args extends unknown[], Limits extends string = s
    * @default 'token'
    * @example 'header:x-api-key'
    */
-  readonly by?: CheckedBy<By> | undefined
+  readonly by?: CheckedBy<ByText> | undefined
   /**
    * Spellings that are one caller, for policies without a `by` of their own: `lower`, `trim` or `lower trim`.
    * @default none
