@@ -36,12 +36,12 @@ import {
 import { findMaxCost, type PolicyOptions, parseAlgorithmLimits, readPolicies } from './policies.ts'
 import { memoryStore, noteLimiter, refuseSharedNames } from './stores.ts'
 
-export interface LimiterOptions<LimitsText extends string = string> extends LimitingOptions {
+export interface LimiterOptions extends LimitingOptions {
   /**
    * Limits of one `sliding-window` policy named `default`. Either this or `policies` is required.
    * @example '10/1s, 100/1m'
    */
-  readonly limits?: CheckedLimits<LimitsText> | undefined
+  readonly limits?: string | undefined
   /**
    * Policies, all of which must grant a request, or none is charged.
    * @example [{ name: 'calls', ...tokenBucket('10/1s', { burst: 50 }) }]
@@ -173,7 +173,9 @@ const CHECKS: Readonly<Record<keyof LimiterOptions, Check>> = {
  * @example const limiter = createLimiter({ limits: '10/1s, 100/1m' })
  * @throws {OptionError} naming the option to fix
  */
-export function createLimiter<LimitsText extends string = string>(options: LimiterOptions<LimitsText>): Limiter {
+export function createLimiter<LimitsText extends string = string>(
+  options: LimiterOptions & CheckedLimits<LimitsText>,
+): Limiter {
   return new PolicyLimiter(options)
 }
 

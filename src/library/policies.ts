@@ -3,7 +3,7 @@ import { ALGORITHM_NAMES, type AlgorithmName, type CalendarUnit, LIMITS_EXPECTED
 import { ON_STORE_ERROR, type OnStoreError, POLICY_MODES, type Policy, type PolicyMode } from '../core/model/policy.ts'
 import { readCalendarLimits } from '../core/options/calendar.ts'
 import { checkInteger, checkNames, checkOneOf, checkString, checkText } from '../core/options/check-options.ts'
-import type { CheckedLimits } from '../core/options/checked-text.ts'
+import type { CheckedText } from '../core/options/checked-text.ts'
 import { NAME, OptionError } from '../core/options/option-error.ts'
 import {
   type AlgorithmOptions,
@@ -43,7 +43,7 @@ export interface PolicyOptions extends AlgorithmOptions, PenaltyOptions {
  * @throws {OptionError} for anything but limits
  */
 export function slidingWindow<LimitsText extends string>(
-  limits: CheckedLimits<LimitsText>,
+  limits: CheckedText<LimitsText>,
   options: Pick<AlgorithmOptions, 'allowLargeLog'> = {},
 ): AlgorithmOptions {
   return defineAlgorithm('slidingWindow', { algorithm: 'sliding-window', limits }, options)
@@ -55,7 +55,7 @@ export function slidingWindow<LimitsText extends string>(
  * @throws {OptionError} for anything but limits
  */
 export function sortedSet<LimitsText extends string>(
-  limits: CheckedLimits<LimitsText>,
+  limits: CheckedText<LimitsText>,
   options: Pick<AlgorithmOptions, 'allowLargeLog'> = {},
 ): AlgorithmOptions {
   return defineAlgorithm('sortedSet', { algorithm: 'sorted-set', limits }, options)
@@ -68,7 +68,7 @@ export function sortedSet<LimitsText extends string>(
  * @throws {OptionError} for anything but one limit, or more units than its arithmetic is exact for
  */
 export function tokenBucket<LimitsText extends string>(
-  limits: CheckedLimits<LimitsText>,
+  limits: CheckedText<LimitsText>,
   options: Pick<AlgorithmOptions, 'burst'> = {},
 ): AlgorithmOptions {
   return defineAlgorithm('tokenBucket', { algorithm: 'token-bucket', limits }, options)
@@ -79,7 +79,7 @@ export function tokenBucket<LimitsText extends string>(
  * @example fixedWindow('100/1m')
  * @throws {OptionError} for anything but limits
  */
-export function fixedWindow<LimitsText extends string>(limits: CheckedLimits<LimitsText>): AlgorithmOptions {
+export function fixedWindow<LimitsText extends string>(limits: CheckedText<LimitsText>): AlgorithmOptions {
   return defineAlgorithm('fixedWindow', { algorithm: 'fixed-window', limits })
 }
 
@@ -92,7 +92,7 @@ export function fixedWindow<LimitsText extends string>(limits: CheckedLimits<Lim
  * @throws {OptionError} for anything but limits, and for an unknown time zone
  */
 export function quota<LimitsText extends string>(
-  limits: CheckedLimits<LimitsText, CalendarUnit>,
+  limits: CheckedText<LimitsText, CalendarUnit>,
   options: Pick<AlgorithmOptions, 'timeZone' | 'starts'> = {},
 ): AlgorithmOptions {
   return defineAlgorithm('quota', { algorithm: 'quota', limits }, options)

@@ -1,5 +1,6 @@
 /** Middleware for handlers of `fetch`. */
 import { checkFunction } from '../core/options/check-options.ts'
+import type { CheckedBy, CheckedLimits } from '../core/options/checked-text.ts'
 import { OptionError } from '../core/options/option-error.ts'
 import type { RateLimit } from './middleware.ts'
 import type { SharedOptions } from './options.ts'
@@ -11,12 +12,8 @@ export type FetchHandler<Req extends Request, Rest extends unknown[]> = (
   ...rest: Rest
 ) => Response | Promise<Response>
 
-export interface LimitOptions<
-  Req extends Request = Request,
-  Rest extends unknown[] = unknown[],
-  LimitsText extends string = string,
-  ByText extends string = string,
-> extends SharedOptions<[request: Req, ...rest: Rest], LimitsText, ByText> {
+export interface LimitOptions<Req extends Request = Request, Rest extends unknown[] = unknown[]>
+  extends SharedOptions<[request: Req, ...rest: Rest]> {
   /**
    * Answers a request that the limits refuse, instead of a problem (RFC 9457). The headers that report the limits are
    * added, and `Retry-After` and `Cache-Control: no-store` unless they are there.
@@ -46,7 +43,7 @@ export function limit<
   ByText extends string = string,
 >(
   handler: FetchHandler<Req, Rest>,
-  options: LimitOptions<Req, Rest, LimitsText, ByText>,
+  options: LimitOptions<Req, Rest> & CheckedLimits<LimitsText> & CheckedBy<ByText>,
 ): (request: Req, ...rest: Rest) => Promise<Response> {
   if (typeof options !== 'object' || options === null) throw new OptionError('options', 'an object', options)
   const { waitUntil, ...shared } = options

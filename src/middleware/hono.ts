@@ -1,5 +1,6 @@
 /** Middleware for Hono. */
 import type { Context, Env, MiddlewareHandler } from 'hono'
+import type { CheckedBy, CheckedLimits } from '../core/options/checked-text.ts'
 import type { RateLimit } from './middleware.ts'
 import type { SharedOptions } from './options.ts'
 import { createRespond, readPeerAddress } from './web.ts'
@@ -10,8 +11,7 @@ export interface RateLimitVariables {
   rateLimit: RateLimit
 }
 
-export interface HonoOptions<E extends Env = Env, LimitsText extends string = string, ByText extends string = string>
-  extends SharedOptions<[context: Context<E>], LimitsText, ByText> {
+export interface HonoOptions<E extends Env = Env> extends SharedOptions<[context: Context<E>]> {
   /**
    * Answers a request that the limits refuse, instead of a problem (RFC 9457). The headers that report the limits are
    * added, and `Retry-After` and `Cache-Control: no-store` unless they are there.
@@ -25,7 +25,7 @@ export interface HonoOptions<E extends Env = Env, LimitsText extends string = st
  * @throws {OptionError} for a wrong option, in one line: its name, what was expected and the value
  */
 export function sluice<E extends Env = Env, LimitsText extends string = string, ByText extends string = string>(
-  options: HonoOptions<E, LimitsText, ByText>,
+  options: HonoOptions<E> & CheckedLimits<LimitsText> & CheckedBy<ByText>,
 ): MiddlewareHandler<{ Variables: RateLimitVariables }> {
   // That it is a table is checked below.
   const onLimited = options?.onLimited

@@ -33,12 +33,8 @@ export interface NodeExchange<Req extends AnyIncoming, Res extends AnyResponse> 
   leave(): void
 }
 
-export interface NodeOptions<
-  Req extends AnyIncoming = IncomingMessage,
-  Res extends AnyResponse = ServerResponse,
-  LimitsText extends string = string,
-  ByText extends string = string,
-> extends SharedOptions<[request: Req], LimitsText, ByText> {
+export interface NodeOptions<Req extends AnyIncoming = IncomingMessage, Res extends AnyResponse = ServerResponse>
+  extends SharedOptions<[request: Req]> {
   /**
    * Answers a request that the limits refuse, instead of a problem (RFC 9457). The status, the headers that report the
    * limits, `Retry-After` and `Cache-Control: no-store` are set before.

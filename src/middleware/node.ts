@@ -2,6 +2,7 @@
 
 import { Buffer } from 'node:buffer'
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { CheckedBy, CheckedLimits } from '../core/options/checked-text.ts'
 import {
   createAdmit,
   type HeaderMethods,
@@ -55,7 +56,7 @@ export function sluice<
   Res extends AnyResponse = ServerResponse,
   LimitsText extends string = string,
   ByText extends string = string,
->(options: NodeOptions<Req, Res, LimitsText, ByText>): NodeMiddleware<Req, Res> {
+>(options: NodeOptions<Req, Res> & CheckedLimits<LimitsText> & CheckedBy<ByText>): NodeMiddleware<Req, Res> {
   const admit = createAdmit(options)
 
   function limitRequest(_: object, reply: FastifyParts, done: (error?: Error) => void): void

@@ -5,7 +5,6 @@ import { isFoldable, type Reading } from '../core/model/identity-source.ts'
 import { LIMITS_EXPECTED } from '../core/model/limits.ts'
 import type { PolicyMode } from '../core/model/policy.ts'
 import { readCalendarLimits } from '../core/options/calendar.ts'
-import type { CheckedBy, CheckedLimits } from '../core/options/checked-text.ts'
 import { NAME, OptionError } from '../core/options/option-error.ts'
 import { createClocks } from '../core/runtime/clocks.ts'
 import { createLoader } from '../core/runtime/create-loader.ts'
@@ -27,16 +26,12 @@ import type { LimiterStore } from '../library/stores.ts'
  * Options of a middleware: `limits`, `policies` or `shedding` is required. `Args` is what functions get: Hono's context,
  * Node's request, or a `Request` and what the platform gives beside it.
  */
-export interface SharedOptions<
-  Args extends unknown[],
-  LimitsText extends string = string,
-  ByText extends string = string,
-> extends LimitingOptions {
+export interface SharedOptions<Args extends unknown[]> extends LimitingOptions {
   /**
    * Limits of one policy: each applies at every moment, for each caller.
    * @example '10/1s, 100/1m'
    */
-  readonly limits?: CheckedLimits<LimitsText> | undefined
+  readonly limits?: string | undefined
   /**
    * Name of that policy in keys and headers. In one store, a name stands for the same limits.
    * @default 'default'
@@ -48,7 +43,7 @@ export interface SharedOptions<
    * @default 'token'
    * @example 'header:x-api-key'
    */
-  readonly by?: CheckedBy<ByText> | undefined
+  readonly by?: string | undefined
   /**
    * Spellings that are one caller, for policies without a `by` of their own: `lower`, `trim` or `lower trim`.
    * @default none

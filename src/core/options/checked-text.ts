@@ -46,7 +46,7 @@ type FindWrongSource<Text extends string> = Text extends `${infer First}+${infer
     : Trim<Text>
 
 /** Limits, if they can be right, or else a text that says what is wrong. `Window` are windows beside those of a length. */
-export type CheckedLimits<Text extends string, Window extends CalendarUnit = never> = Text extends unknown
+export type CheckedText<Text extends string, Window extends CalendarUnit = never> = Text extends unknown
   ? IsKnown<Text> extends false
     ? Text
     : [FindWrongLimit<Text, Window>] extends [never]
@@ -54,11 +54,20 @@ export type CheckedLimits<Text extends string, Window extends CalendarUnit = nev
       : `"${FindWrongLimit<Text, Window>}" is no limit such as "10/1s" (units ms s m h d w)`
   : never
 
-/** What callers are counted by, if it can be right, or else a text that says what is wrong. */
-export type CheckedBy<Text extends string> = Text extends unknown
+/** Options whose limits are checked. */
+export interface CheckedLimits<LimitsText extends string> {
+  readonly limits?: CheckedText<LimitsText> | undefined
+}
+
+type CheckedSources<Text extends string> = Text extends unknown
   ? IsKnown<Text> extends false
     ? Text
     : [FindWrongSource<Text>] extends [never]
       ? Text
       : `"${FindWrongSource<Text>}" is nothing to count by, such as "token", "ip" or "header:<name>"`
   : never
+
+/** Options of which it is checked what callers are counted by. */
+export interface CheckedBy<ByText extends string> {
+  readonly by?: CheckedSources<ByText> | undefined
+}

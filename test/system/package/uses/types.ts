@@ -2,6 +2,7 @@
 import { createLimiter, fixedWindow, type LimiterOptions, quota, slidingWindow, sortedSet, tokenBucket } from 'sluice'
 import { limit } from 'sluice/fetch'
 import { type SluiceOptions, sluice } from 'sluice/node'
+import { outbound, throttle } from 'sluice/outbound'
 
 declare const text: string
 declare const maybe: string | undefined
@@ -34,6 +35,10 @@ export function compileAllThatIsValid() {
   sluice({ policies: [{ name: 'a', limits: { free: '60/1m', pro: 5 }, by: 'ip', match: 'GET /' }] })
   const shared: SluiceOptions = { limits: text, by: 'global' }
   sluice(shared)
+  outbound(fetch)
+  outbound(fetch, { limits: '300/1m, 5/1s', resource: ({ url }) => url.pathname })
+  throttle((name: string) => name, { limits: `${max}/1m`, identity: (name) => name })
+  throttle(async () => {}, { concurrency: 2 })
   limit(handler, { limits: '1/1s', by: 'global', identify: undefined, cost: (_, { user }) => user.length })
 }
 
@@ -70,6 +75,10 @@ export function refuseWhatIsWrong() {
   sluice({ limits: '10/1s', by: 'ip+tokn' })
   // @ts-expect-error: a header without a name
   sluice({ limits: '10/1s', by: 'header' })
+  // @ts-expect-error: no such unit
+  outbound(fetch, { limits: '300/1min' })
+  // @ts-expect-error: no such unit
+  throttle(async () => {}, { limits: '300/1min' })
   // @ts-expect-error: no such unit
   limit(handler, { limits: '10/1sec' })
   // @ts-expect-error: no such identity
