@@ -14,7 +14,7 @@ export type Warn = (event: keyof typeof MESSAGES) => void
 /** @returns writes each warning once */
 export function createWarn(log: Log): Warn {
   const warned = new Set<LogEvent>()
-  return function warnOnce(event) {
+  return function logOnce(event) {
     if (warned.has(event)) return
     warned.add(event)
     log('warn', { event, message: MESSAGES[event] })
