@@ -95,7 +95,7 @@ test('Fastify', async () => {
   const port = await findFreePort()
   await start(guide.folder, port, ['app.js'], { REDIS_URL })
   expect(await guide.tryIt(port)).toBe(guide.expected)
-  expect((await send(new URL(`http://127.0.0.1:${port}/api`))).headers).toMatchObject(FIELDS)
+  expect((await send(new URL(`http://127.0.0.1:${port}`), { path: '/api' })).headers).toMatchObject(FIELDS)
 })
 
 test.each(['Express', 'Fastify'])('NestJS on %s', async (platform) => {
@@ -120,10 +120,11 @@ test.each(['Express', 'Fastify'])('NestJS on %s', async (platform) => {
   const port = await findFreePort()
   await start(guide.folder, port, ['dist/main.js'], { REDIS_URL })
   expect(await guide.tryIt(port)).toBe(guide.expected)
-  const refused = await send(new URL(`http://127.0.0.1:${port}/login`), { method: 'POST' })
+  const url = new URL(`http://127.0.0.1:${port}`)
+  const refused = await send(url, { path: '/login', method: 'POST' })
   expect(refused.headers).toMatchObject({ ...FIELDS, 'retry-after': expect.stringMatching(/^\d+$/) })
   expect(json(refused)).toMatchObject({ statusCode: 429, message: 'Too Many Requests' })
-  expect((await send(new URL(`http://127.0.0.1:${port}/`))).headers).toMatchObject(FIELDS)
+  expect((await send(url)).headers).toMatchObject(FIELDS)
 })
 
 test('Next.js', { timeout: 300_000 }, async () => {
