@@ -3,7 +3,7 @@ import { ALGORITHMS, holdsSlots } from '../core/algorithms/algorithm-table.ts'
 import { Engine, type EngineDecision } from '../core/engine/engine.ts'
 import { withLeases } from '../core/engine/stages/leases.ts'
 import type { Charge, DecisionRequest } from '../core/model/charge.ts'
-import { ON_STORE_ERROR, type Policy } from '../core/model/policy.ts'
+import { ON_STORE_ERROR, POLICY_MODES, type Policy, type PolicyMode } from '../core/model/policy.ts'
 import { logFailure } from '../core/model/store.ts'
 import {
   type Check,
@@ -14,6 +14,7 @@ import {
   checkOptions,
   checkSignal,
 } from '../core/options/check-options.ts'
+import type { CheckedLimits } from '../core/options/checked-text.ts'
 import { MAX_COST, MAX_LEASE, MIN_LEASE, OptionError, SHARE_EXPECTED } from '../core/options/option-error.ts'
 import { type CallContext, Deadlines } from '../core/runtime/call-context.ts'
 import { createClocks } from '../core/runtime/clocks.ts'
@@ -33,7 +34,7 @@ import {
   toOutcome,
 } from './decision.ts'
 import { findMaxCost, type PolicyOptions, parseAlgorithmLimits, readPolicies } from './policies.ts'
-import { memoryStore, refuseSharedNames } from './stores.ts'
+import { memoryStore, noteLimiter, refuseSharedNames } from './stores.ts'
 
 export interface LimiterOptions extends LimitingOptions {
   /**
@@ -46,6 +47,12 @@ export interface LimiterOptions extends LimitingOptions {
    * @example [{ name: 'calls', ...tokenBucket('10/1s', { burst: 50 }) }]
    */
   readonly policies?: readonly PolicyOptions[] | undefined
+  /**
+   * `shadow` decides and reports, and grants everything, whatever the policies say: for tests of something else.
+   * @default 'enforce'
+   * @example 'shadow'
+   */
+  readonly mode?: PolicyMode | undefined
   /**
    * Refusals are remembered until they end, so that they cost no calls.
    * @default true if the store is remote
@@ -140,6 +147,9 @@ export interface Limiter {
 /** `waitFor` waits for the store at least this long: its answer may grant at once. */
 const MIN_ANSWER_MS = 100
 
+/** `waitFor` reads a clock of the program this often: no timer follows it. */
+const POLL_MS = 100
+
 const CHECKS: Readonly<Record<keyof LimiterOptions, Check>> = {
   limits: (_, limits) => parseAlgorithmLimits('', { algorithm: 'sliding-window', limits: limits as string }),
   policies: () => {},
@@ -147,6 +157,7 @@ const CHECKS: Readonly<Record<keyof LimiterOptions, Check>> = {
   leases(option, value) {
     if (value !== 'off' && value !== 'auto') checkInteger(option, value, MIN_LEASE, MAX_LEASE)
   },
+  mode: (option, value) => checkOneOf(option, value, POLICY_MODES),
   refusalCache: checkBoolean,
   circuitBreaker: checkBoolean,
   onStoreError: (option, value) => checkOneOf(option, value, ON_STORE_ERROR),
@@ -162,7 +173,9 @@ const CHECKS: Readonly<Record<keyof LimiterOptions, Check>> = {
  * @example const limiter = createLimiter({ limits: '10/1s, 100/1m' })
  * @throws {OptionError} naming the option to fix
  */
-export function createLimiter(options: LimiterOptions): Limiter {
+export function createLimiter<LimitsText extends string = string>(
+  options: LimiterOptions & CheckedLimits<LimitsText>,
+): Limiter {
   return new PolicyLimiter(options)
 }
 
@@ -178,6 +191,8 @@ class PolicyLimiter implements Limiter {
   readonly #hasSlots: boolean
   readonly #context: CallContext
   readonly #now: () => number
+  /** How often a wait reads that clock, if the store decides by it, too; undefined if not. */
+  readonly #pollMs: number | undefined
 
   constructor(options: LimiterOptions) {
     checkOptions('createLimiter', options, CHECKS)
@@ -187,13 +202,16 @@ class PolicyLimiter implements Limiter {
     const { keyPrefix = 'sluice', identitySecret, localShare = 1, waitUntil: keepAlive = () => {} } = options
     const { refusalCache = store.isRemote, circuitBreaker = store.isRemote } = options
     this.#now = now
-    this.#policies = readPolicies(listPolicies(options), onStoreError)
+    this.#pollMs = store.isRemote ? undefined : options.now ? POLL_MS : Number.POSITIVE_INFINITY
+    const policies = readPolicies(listPolicies(options), onStoreError)
+    this.#policies = options.mode === 'shadow' ? policies.map((policy) => ({ ...policy, mode: 'shadow' })) : policies
     refuseSharedNames(store, keyPrefix, this.#policies)
     const isReadable = !store.isRemote && identitySecret === undefined
     this.#charges = new ChargeBuilder({ policies: this.#policies, keyPrefix, secret: identitySecret, isReadable })
     this.#maxCost = findMaxCost(this.#policies)
     this.#hasSlots = this.#policies.some(holdsSlots)
     const log = throttle(options.log ?? consoleLog, now)
+    noteLimiter(store, log)
     this.#context = {
       waitUntil: (work) => keepAlive(logFailure(work, log)),
       // On Workers, two requests cannot share a timer. A request that waits for nothing makes none.
@@ -256,9 +274,11 @@ class PolicyLimiter implements Limiter {
     const readPassedMs = createSteadyClock(() => performance.now())
     for (;;) {
       signal?.throwIfAborted()
+      const pollMs = this.#pollMs
+      const clock = pollMs === undefined ? undefined : { readPassedMs: createSteadyClock(this.#now), pollMs }
       const decision = await this.#takeWithin(maxWaitMs - readPassedMs(), identity, cost, signal)
       if (decision.granted || readPassedMs() + decision.retryAfterMs > maxWaitMs) return decision
-      await sleep(decision.retryAfterMs, signal)
+      await sleep(decision.retryAfterMs, signal, clock)
     }
   }
 

@@ -1,8 +1,9 @@
 /** Policies of a limiter, and a function for each algorithm. */
-import { ALGORITHM_NAMES, type AlgorithmName, LIMITS_EXPECTED } from '../core/model/limits.ts'
+import { ALGORITHM_NAMES, type AlgorithmName, type CalendarUnit, LIMITS_EXPECTED } from '../core/model/limits.ts'
 import { ON_STORE_ERROR, type OnStoreError, POLICY_MODES, type Policy, type PolicyMode } from '../core/model/policy.ts'
 import { readCalendarLimits } from '../core/options/calendar.ts'
 import { checkInteger, checkNames, checkOneOf, checkString, checkText } from '../core/options/check-options.ts'
+import type { CheckedText } from '../core/options/checked-text.ts'
 import { NAME, OptionError } from '../core/options/option-error.ts'
 import {
   type AlgorithmOptions,
@@ -41,7 +42,10 @@ export interface PolicyOptions extends AlgorithmOptions, PenaltyOptions {
  * @example slidingWindow('10/1s, 120/1m')
  * @throws {OptionError} for anything but limits
  */
-export function slidingWindow(limits: string, options: Pick<AlgorithmOptions, 'allowLargeLog'> = {}): AlgorithmOptions {
+export function slidingWindow<LimitsText extends string>(
+  limits: CheckedText<LimitsText>,
+  options: Pick<AlgorithmOptions, 'allowLargeLog'> = {},
+): AlgorithmOptions {
   return defineAlgorithm('slidingWindow', { algorithm: 'sliding-window', limits }, options)
 }
 
@@ -50,7 +54,10 @@ export function slidingWindow(limits: string, options: Pick<AlgorithmOptions, 'a
  * @example sortedSet('10/1s')
  * @throws {OptionError} for anything but limits
  */
-export function sortedSet(limits: string, options: Pick<AlgorithmOptions, 'allowLargeLog'> = {}): AlgorithmOptions {
+export function sortedSet<LimitsText extends string>(
+  limits: CheckedText<LimitsText>,
+  options: Pick<AlgorithmOptions, 'allowLargeLog'> = {},
+): AlgorithmOptions {
   return defineAlgorithm('sortedSet', { algorithm: 'sorted-set', limits }, options)
 }
 
@@ -60,7 +67,10 @@ export function sortedSet(limits: string, options: Pick<AlgorithmOptions, 'allow
  * @example tokenBucket('10/1s', { burst: 50 })
  * @throws {OptionError} for anything but one limit, or more units than its arithmetic is exact for
  */
-export function tokenBucket(limits: string, options: Pick<AlgorithmOptions, 'burst'> = {}): AlgorithmOptions {
+export function tokenBucket<LimitsText extends string>(
+  limits: CheckedText<LimitsText>,
+  options: Pick<AlgorithmOptions, 'burst'> = {},
+): AlgorithmOptions {
   return defineAlgorithm('tokenBucket', { algorithm: 'token-bucket', limits }, options)
 }
 
@@ -69,7 +79,7 @@ export function tokenBucket(limits: string, options: Pick<AlgorithmOptions, 'bur
  * @example fixedWindow('100/1m')
  * @throws {OptionError} for anything but limits
  */
-export function fixedWindow(limits: string): AlgorithmOptions {
+export function fixedWindow<LimitsText extends string>(limits: CheckedText<LimitsText>): AlgorithmOptions {
   return defineAlgorithm('fixedWindow', { algorithm: 'fixed-window', limits })
 }
 
@@ -81,7 +91,10 @@ export function fixedWindow(limits: string): AlgorithmOptions {
  * @example quota('1000/day, 10000/month', { timeZone: 'Europe/Berlin' })
  * @throws {OptionError} for anything but limits, and for an unknown time zone
  */
-export function quota(limits: string, options: Pick<AlgorithmOptions, 'timeZone' | 'starts'> = {}): AlgorithmOptions {
+export function quota<LimitsText extends string>(
+  limits: CheckedText<LimitsText, CalendarUnit>,
+  options: Pick<AlgorithmOptions, 'timeZone' | 'starts'> = {},
+): AlgorithmOptions {
   return defineAlgorithm('quota', { algorithm: 'quota', limits }, options)
 }
 

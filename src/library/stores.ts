@@ -6,6 +6,8 @@ import type { Store } from '../core/model/store.ts'
 import { type Check, checkInteger, checkNow, checkOptions, readTimeoutMs } from '../core/options/check-options.ts'
 import { OptionError } from '../core/options/option-error.ts'
 import { readLatestMs } from '../core/runtime/clocks.ts'
+import type { Log } from '../core/runtime/log.ts'
+import { Lru } from '../core/runtime/lru.ts'
 import { ExpiringStates } from '../core/store/memory/expiring-states.ts'
 import { WindowStore } from '../core/store/memory/window-store.ts'
 import type { RedisClient } from '../core/store/redis/client.ts'
@@ -54,8 +56,36 @@ const MEMORY_CHECKS: Readonly<Record<keyof MemoryStoreOptions, Check>> = {
 export function memoryStore(options: MemoryStoreOptions = {}): LimiterStore {
   checkOptions('memoryStore', options, MEMORY_CHECKS, 'memoryStore.')
   const { now = readLatestMs, maxKeys } = options
-  const store = new WindowStore(now, new ExpiringStates(maxKeys))
-  return { isRemote: false, timeoutMs: Number.POSITIVE_INFINITY, open: () => store }
+  const states = new ExpiringStates(maxKeys)
+  const store = new WindowStore(now, states)
+  const opened: LimiterStore = { isRemote: false, timeoutMs: Number.POSITIVE_INFINITY, open: () => store }
+  USES.set(opened, states.use)
+  return opened
+}
+
+type Use = ExpiringStates['use']
+
+/** Of stores in memory. */
+const USES = new WeakMap<LimiterStore, Use>()
+
+/** So many limiters in a row, made at one place for one request each, are no start of a program and no test. */
+const MAX_UNUSED = 100
+/** By the place where they were made: how many in a row, and the use of the last one. */
+const MADE = new Lru<{ readonly inRow: number; readonly use: Use }>(1_000)
+let isWarned = false
+
+/** Warns once of limiters that are made in a handler: with counts of their own in memory, they limit nobody. */
+export function noteLimiter(store: LimiterStore, log: Log): void {
+  const use = USES.get(store)
+  const place = use && !isWarned && new Error().stack?.split('\n', 8).join()
+  if (!use || !place) return
+  const before = MADE.get(place)
+  const inRow = before && before.use !== use && before.use.decisions <= 1 ? before.inRow + 1 : 1
+  MADE.set(place, { inRow, use })
+  if (inRow <= MAX_UNUSED) return
+  isWarned = true
+  const message = `${MAX_UNUSED} limiters were made at one place, for one request each: make one outside of the handler`
+  log('warn', { event: 'made_per_request', message })
 }
 
 /**
@@ -232,9 +262,10 @@ function refuseUnsafe(redis: object): void {
   }
   if ('createScript' in redis) {
     // Callers would wait for a promise that others share, which on Workers never ends.
-    if (enableAutoPipelining) refuse('an @upstash/redis client made with enableAutoPipelining: false', true)
+    const made = 'an @upstash/redis client made with UPSTASH_OPTIONS, e.g. Redis.fromEnv(UPSTASH_OPTIONS): it has'
+    if (enableAutoPipelining) refuse(`${made} enableAutoPipelining: false`, true)
     const attempts = client?.retry?.attempts ?? 0
-    if (attempts > 0) refuse('an @upstash/redis client made with retry: { retries: 0 }', attempts)
+    if (attempts > 0) refuse(`${made} retry: { retries: 0 }`, attempts)
     // Once it is aborted, the client answers with its reason as if Redis had.
     if (typeof client?.options?.signal === 'object') {
       refuse('an @upstash/redis client without a signal, or with a function', 'a signal')

@@ -1,5 +1,6 @@
 /** Middleware for handlers of `fetch`. */
 import { checkFunction } from '../core/options/check-options.ts'
+import type { CheckedBy, CheckedLimits } from '../core/options/checked-text.ts'
 import { OptionError } from '../core/options/option-error.ts'
 import type { RateLimit } from './middleware.ts'
 import type { SharedOptions } from './options.ts'
@@ -35,9 +36,14 @@ const DECISIONS = new WeakMap<Request, RateLimit>()
  * @example export default { fetch: limit((request) => new Response('hello'), { limits: '10/1s, 100/1m' }) }
  * @throws {OptionError} for a wrong option, in one line: its name, what was expected and the value
  */
-export function limit<Req extends Request, Rest extends unknown[]>(
+export function limit<
+  Req extends Request,
+  Rest extends unknown[],
+  LimitsText extends string = string,
+  ByText extends string = string,
+>(
   handler: FetchHandler<Req, Rest>,
-  options: LimitOptions<Req, Rest>,
+  options: LimitOptions<Req, Rest> & CheckedLimits<LimitsText> & CheckedBy<ByText>,
 ): (request: Req, ...rest: Rest) => Promise<Response> {
   if (typeof options !== 'object' || options === null) throw new OptionError('options', 'an object', options)
   const { waitUntil, ...shared } = options

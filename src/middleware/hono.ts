@@ -1,5 +1,6 @@
 /** Middleware for Hono. */
 import type { Context, Env, MiddlewareHandler } from 'hono'
+import type { CheckedBy, CheckedLimits } from '../core/options/checked-text.ts'
 import type { RateLimit } from './middleware.ts'
 import type { SharedOptions } from './options.ts'
 import { createRespond, readPeerAddress } from './web.ts'
@@ -23,8 +24,8 @@ export interface HonoOptions<E extends Env = Env> extends SharedOptions<[context
  * @example app.use(sluice({ limits: '10/1s, 100/1m', by: 'header:x-api-key' }))
  * @throws {OptionError} for a wrong option, in one line: its name, what was expected and the value
  */
-export function sluice<E extends Env = Env>(
-  options: HonoOptions<E>,
+export function sluice<E extends Env = Env, LimitsText extends string = string, ByText extends string = string>(
+  options: HonoOptions<E> & CheckedLimits<LimitsText> & CheckedBy<ByText>,
 ): MiddlewareHandler<{ Variables: RateLimitVariables }> {
   // That it is a table is checked below.
   const onLimited = options?.onLimited

@@ -4,8 +4,9 @@ import { type LimitStatus, toLimitStatus, type Verdict } from '../core/model/ver
 import { composeLimiter } from '../http/request/request-limiter.ts'
 import { createPathReader, createTargetReader } from '../http/request/target.ts'
 import { formatRetryAfter } from '../http/response/problem.ts'
-import { memoryStore, refuseSharedNames } from '../library/stores.ts'
+import { memoryStore, noteLimiter, refuseSharedNames } from '../library/stores.ts'
 import { readOptions, type SharedOptions } from './options.ts'
+import { createWarn } from './warnings.ts'
 
 /** The decision about a request. */
 export interface RateLimit {
@@ -46,11 +47,17 @@ export function composeMiddleware<Args extends unknown[]>(options: SharedOptions
   }
   const limiterStore = options.store ?? memoryStore({ now: options.now })
   refuseSharedNames(limiterStore, keyPrefix, policies, ({ limits, burst, plans }) => [limits, burst, plans?.limits])
+  noteLimiter(limiterStore, log)
   const store = limiterStore.open(new Set(policies.map(({ algorithm }) => algorithm)))
   const { isRemote, timeoutMs: storeTimeoutMs } = limiterStore
   const repeats = isRemote ? createEarlyRefusals : 'none'
   const { limiter } = composeLimiter({ ...settings, store, storeTimeoutMs, repeats, hasBreaker: isRemote })
-  return { ...settings, limiter, readTarget: createTargetReader(createPathReader(literalInPaths)) }
+  return {
+    ...settings,
+    limiter,
+    warn: createWarn(log),
+    readTarget: createTargetReader(createPathReader(literalInPaths)),
+  }
 }
 
 let isWarned = false

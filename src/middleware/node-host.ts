@@ -6,7 +6,6 @@ import type { Admitted, Refused } from '../core/model/verdict.ts'
 import { OptionError } from '../core/options/option-error.ts'
 import { markIfChanged } from '../http/request/changed-path.ts'
 import { isMeasured } from '../http/request/charge-builder.ts'
-import { createAddressReader } from '../http/request/identity/address-reader.ts'
 import { createRequestContext, type ResponseFields, trackResponse } from '../http/response/exchange.ts'
 import { createProblemResponse, NO_PAGE, TARGET_PROBLEMS } from '../http/response/problem.ts'
 import { setRateLimitHeaders } from '../http/response/rate-limit-headers.ts'
@@ -15,6 +14,7 @@ import { composeMiddleware, listRefusalFields, type RateLimit, toRateLimit, UNLI
 import { type AnyIncoming, NodeRequest, readHeader } from './node-request.ts'
 import { type AnyResponse, FollowedResponse } from './node-response.ts'
 import type { SharedOptions } from './options.ts'
+import { createWatchedAddressReader } from './warnings.ts'
 
 /** The middleware adds this to a request. */
 export interface RateLimited {
@@ -48,7 +48,7 @@ export interface NodeOptions<Req extends AnyIncoming = IncomingMessage, Res exte
  * @throws {OptionError} for a wrong option
  */
 export function createAdmit<Req extends AnyIncoming, Res extends AnyResponse>(options: NodeOptions<Req, Res>) {
-  const { policies, limiter, health, ipv6Prefix, headerFormat, readTarget, skip, trustProxy, log, now } =
+  const { policies, limiter, health, ipv6Prefix, headerFormat, readTarget, skip, trustProxy, log, now, warn } =
     composeMiddleware(options)
   const measured = policies.find(({ actualCost }) => isMeasured(actualCost))
   if (measured) {
@@ -58,7 +58,9 @@ export function createAdmit<Req extends AnyIncoming, Res extends AnyResponse>(op
   const { onLimited } = options
   // What stands for a request in tests may have no connection.
   const readPeer = ({ socket }: Partial<Req>) => socket?.remoteAddress ?? null
-  const readAddress = createAddressReader(trustProxy, readPeer, (req) => readHeader(req, 'X-Forwarded-For'))
+  // Most requests lack it, which takes longer to see among all raw headers.
+  const readForwarded = (req: Req) => ('x-forwarded-for' in req.headers ? readHeader(req, 'X-Forwarded-For') : null)
+  const readAddress = createWatchedAddressReader(trustProxy, readPeer, readForwarded, warn)
 
   return async function admit(host: NodeExchange<Req, Res>): Promise<((handled: unknown) => unknown) | undefined> {
     const { req, res, fields } = host
@@ -82,6 +84,7 @@ export function createAdmit<Req extends AnyIncoming, Res extends AnyResponse>(op
     try {
       const verdict = await limiter.decide(exchange)
       req.rateLimit = toRateLimit(verdict)
+      if (req.rateLimit.limits.length > 0 && followed.wasCountedBy(limiter)) warn('counted_twice')
       if (verdict.outcome === 'admitted') {
         const onHead = trackResponse(exchange, verdict, { health, ipv6Prefix })
         const release = ({ hold }: Admitted) => hold && context.waitUntil(hold.release())

@@ -16,6 +16,7 @@ export class FollowedResponse {
   /** The handler has returned a promise, which has settled. */
   #isSettled = false
   #isResetByHandler = false
+  readonly #counted: object[] = []
   readonly #onClose: (() => void)[] = []
   readonly #onHandled: ((isAnswered: boolean) => void)[] = []
 
@@ -42,6 +43,11 @@ export class FollowedResponse {
   onClose(listener: () => void): void {
     if (this.#isClosed) listener()
     else this.#onClose.push(listener)
+  }
+
+  /** Remembers that a limiter has counted the request. @returns true if it had before */
+  wasCountedBy(limiter: object): boolean {
+    return this.#counted.includes(limiter) || this.#counted.push(limiter) === 0
   }
 
   /**

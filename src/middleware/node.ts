@@ -2,6 +2,7 @@
 
 import { Buffer } from 'node:buffer'
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { CheckedBy, CheckedLimits } from '../core/options/checked-text.ts'
 import {
   createAdmit,
   type HeaderMethods,
@@ -50,9 +51,12 @@ export interface NodeMiddleware<Req extends AnyIncoming = IncomingMessage, Res e
  * @example app.use(sluice({ limits: '10/1s, 100/1m', by: 'header:x-api-key' }))
  * @throws {OptionError} for a wrong option, in one line: its name, what was expected and the value
  */
-export function sluice<Req extends AnyIncoming = IncomingMessage, Res extends AnyResponse = ServerResponse>(
-  options: NodeOptions<Req, Res>,
-): NodeMiddleware<Req, Res> {
+export function sluice<
+  Req extends AnyIncoming = IncomingMessage,
+  Res extends AnyResponse = ServerResponse,
+  LimitsText extends string = string,
+  ByText extends string = string,
+>(options: NodeOptions<Req, Res> & CheckedLimits<LimitsText> & CheckedBy<ByText>): NodeMiddleware<Req, Res> {
   const admit = createAdmit(options)
 
   function limitRequest(_: object, reply: FastifyParts, done: (error?: Error) => void): void

@@ -1,6 +1,5 @@
 /** The common part of the middleware for Hono and of that for `fetch`: both take a `Request` to a `Response`. */
 
-import { createAddressReader } from '../http/request/identity/address-reader.ts'
 import { createRequestContext } from '../http/response/exchange.ts'
 import { createHoldUntilEnd } from '../http/response/hold-until-end.ts'
 import { IncomingRequest } from '../http/response/incoming-request.ts'
@@ -10,6 +9,7 @@ import { copyResponse, createProtect } from '../http/response/protect.ts'
 import { createRefusal } from '../http/response/refusal.ts'
 import { composeMiddleware, listRefusalFields, type RateLimit, toRateLimit, UNLIMITED } from './middleware.ts'
 import type { SharedOptions } from './options.ts'
+import { createWatchedAddressReader } from './warnings.ts'
 
 /** The differences between the two. Functions get the arguments that the application's own get. */
 export interface WebPlatform<Args extends unknown[]> {
@@ -30,7 +30,7 @@ export interface WebPlatform<Args extends unknown[]> {
  * @throws {OptionError} for a wrong option
  */
 export function createRespond<Args extends unknown[]>(options: SharedOptions<Args>, platform: WebPlatform<Args>) {
-  const { readTarget, skip, trustProxy, log, ...parts } = composeMiddleware(options)
+  const { readTarget, skip, trustProxy, log, warn, ...parts } = composeMiddleware(options)
   const { toRequest, readPeer, readParsedBody, record, keepAlive, onLimited } = platform
   const ends = { ...parts, keepsEncoding: false }
   const protect = createProtect({
@@ -39,18 +39,15 @@ export function createRespond<Args extends unknown[]>(options: SharedOptions<Arg
     measureResponse: createMeasureResponse(ends),
   })
   const readHeader = (name: string, args: Args) => toRequest(...args).headers.get(name)
-  const readAddress = createAddressReader(trustProxy, readKnownPeer, (...args) => readHeader('X-Forwarded-For', args))
-  let isWarned = false
-
-  function readKnownPeer(...args: Args): string | null {
-    const peer = isCloudflare ? readHeader('CF-Connecting-IP', args) : (readPeer(...args) ?? null)
-    if (peer === null && !isWarned) {
-      isWarned = true
-      const message = 'addresses of callers are not known here, so all are counted as one: see trustProxy'
-      log('warn', { event: 'unknown_address', message })
-    }
-    return peer
-  }
+  const readConnecting = (...args: Args) => readHeader('CF-Connecting-IP', args)
+  const readAddress = createWatchedAddressReader(
+    trustProxy ?? (isCloudflare ? (...args) => readConnecting(...args) ?? undefined : undefined),
+    isCloudflare ? readConnecting : (...args) => readPeer(...args) ?? null,
+    (...args) => readHeader('X-Forwarded-For', args),
+    warn,
+  )
+  /** Requests in handlers: one that comes meanwhile was passed on. Tests send one again, before or after. */
+  const handled = new WeakSet<Request>()
 
   /** A `Request` to an application. Its address is expensive to read, and read only when needed. */
   class WebRequest extends IncomingRequest<Headers> {
@@ -75,6 +72,8 @@ export function createRespond<Args extends unknown[]>(options: SharedOptions<Arg
   return async function respond(args: Args, next: () => Promise<Response>): Promise<Response> {
     // As it came, whatever the application's own functions make of it.
     const request = new WebRequest(args)
+    const raw = toRequest(...args)
+    const wasCounted = handled.has(raw)
     if (skip && (await skip(...args))) {
       record(UNLIMITED, ...args)
       return next()
@@ -86,7 +85,15 @@ export function createRespond<Args extends unknown[]>(options: SharedOptions<Arg
       return await protect({ request, path: target.path, context }, async (verdict) => {
         const rateLimit = toRateLimit(verdict)
         record(rateLimit, ...args)
-        if (verdict.outcome === 'admitted') return withOpenFields(await next())
+        if (wasCounted && rateLimit.limits.length > 0) warn('counted_twice')
+        if (verdict.outcome === 'admitted') {
+          handled.add(raw)
+          try {
+            return withOpenFields(await next())
+          } finally {
+            handled.delete(raw)
+          }
+        }
         return onLimited && 'violated' in verdict
           ? addMissingHeaders(await onLimited(rateLimit, ...args), listRefusalFields(verdict.retryAfterMs))
           : createRefusal(verdict, request.headers, NO_PAGE)

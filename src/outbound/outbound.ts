@@ -1,5 +1,6 @@
 /** A `fetch` that keeps to limits, and a function that does. */
 import { checkFunction, checkOptions } from '../core/options/check-options.ts'
+import type { CheckedLimits } from '../core/options/checked-text.ts'
 import { OptionError } from '../core/options/option-error.ts'
 import { systemClock } from './clock.ts'
 import {
@@ -36,7 +37,10 @@ const MAX_PAUSE_MS = 3_600_000
  * @example const partner = outbound(fetch, { limits: '300/1m' })
  * @throws {OptionError} for a wrong option
  */
-export function outbound(fetch: typeof globalThis.fetch, options: OutboundOptions = {}): OutboundFetch {
+export function outbound<LimitsText extends string = string>(
+  fetch: typeof globalThis.fetch,
+  options: OutboundOptions & CheckedLimits<LimitsText> = {},
+): OutboundFetch {
   checkFunction('fetch', fetch)
   checkOptions('outbound', options, OUTBOUND_CHECKS)
   const { clock = systemClock, resource = ({ url }) => url.origin, retry = {} } = options
@@ -82,9 +86,9 @@ export function outbound(fetch: typeof globalThis.fetch, options: OutboundOption
  * @example const send = throttle(sendMail, { limits: '10/1s', identity: (mail) => mail.domain })
  * @throws {OptionError} for a wrong option
  */
-export function throttle<This, Arguments extends readonly unknown[], Result>(
+export function throttle<This, Arguments extends readonly unknown[], Result, LimitsText extends string = string>(
   work: (this: This, ...call: Arguments) => Result | Promise<Result>,
-  options: ThrottleOptions<Arguments>,
+  options: ThrottleOptions<Arguments> & CheckedLimits<LimitsText>,
 ): (this: This, ...call: Arguments) => Promise<Result> {
   checkFunction('work', work)
   checkOptions('throttle', options, THROTTLE_CHECKS)

@@ -33,6 +33,11 @@ afterAll(async () => {
 
 const CLIENTS: Record<string, () => AnyRedis> = {
   '@upstash/redis': () => upstash(UPSTASH_OPTIONS),
+  '@upstash/redis with what the environment says': () => {
+    vi.stubEnv('UPSTASH_REDIS_REST_URL', inject('redisRestUrl'))
+    vi.stubEnv('UPSTASH_REDIS_REST_TOKEN', inject('redisRestToken'))
+    return Upstash.fromEnv(UPSTASH_OPTIONS)
+  },
   '@redis/client': () => nodeRedis,
   '@redis/client with numbers as text': () => nodeRedis.withTypeMapping({ [RESP_TYPES.NUMBER]: String }),
   ioredis: () => ioRedis,

@@ -321,10 +321,34 @@ describe('quota() by the calendar', () => {
     [() => quota('3/week', { starts: 2 }), 'quota.starts: expected limits by month with it, got 2'],
     [() => quota('3/month', { starts: 32 }), 'quota.starts: expected an integer from 1 to 31, got 32'],
     [() => quota('3/month', { zone: 'UTC' } as object), 'quota.zone: unknown option; expected one of timeZone, starts'],
-    [() => fixedWindow('3/month'), 'fixedWindow.limits: expected algorithm = "quota" with limits by month'],
+    [() => fixedWindow('3/month' as string), 'fixedWindow.limits: expected algorithm = "quota" with limits by month'],
   ])('%s is refused', (make, message) => {
     expect(make).toThrow(message)
   })
+})
+
+test('waitFor() ends when the clock of the program has moved, whatever its timers do', async () => {
+  let nowMs = 0
+  const limiter = createLimiter({ limits: '1/1h', now: () => nowMs })
+  await limiter.take('alice')
+  const waiting = limiter.waitFor('alice')
+  nowMs += 3_600_000
+  expect(await waiting).toMatchObject({ granted: true, decidedAtMs: 3_600_000 })
+})
+
+test('a limiter in shadow mode grants everything, and reports what its policies say', async () => {
+  const policies = [
+    { name: 'calls', ...slidingWindow('1/1m') },
+    { name: 'jobs', ...concurrency(1) },
+  ]
+  const limiter = createLimiter({ policies, mode: 'shadow' })
+  await limiter.hold('alice')
+  const slot = await limiter.hold('alice')
+  expect(slot).toMatchObject({ granted: true, retryAfterMs: 0, limits: [{ remaining: 0 }, { remaining: 0 }] })
+  await slot.release()
+  expect(() => createLimiter({ limits: '1/1m', mode: 'off' as 'shadow' })).toThrow(
+    'mode: expected "enforce" or "shadow"',
+  )
 })
 
 describe('waitFor()', () => {
@@ -556,7 +580,7 @@ test.each<[object, string]>([
 
 test.each([
   ['slidingWindow.limits: expected limits', () => slidingWindow('0/1s')],
-  ['sortedSet.limits: expected limits', () => sortedSet('1/1')],
+  ['sortedSet.limits: expected limits', () => sortedSet('1/1' as string)],
   ['tokenBucket.limits: expected one limit', () => tokenBucket('1/1s, 2/1m')],
   ['tokenBucket.burst: expected an integer from 1', () => tokenBucket('1/1s', { burst: 0 })],
   ['tokenBucket.limits: expected at most 140 units with this window', () => tokenBucket('1000000000/53w')],

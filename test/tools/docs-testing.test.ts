@@ -75,16 +75,17 @@ describe('what hangs with fake timers', () => {
     await call
   })
 
-  test('waitFor() with the timers of node:test, which leave performance.now() as it is', async (t) => {
+  test('throttle() with the timers of node:test, which leave performance.now() as it is', async (t) => {
     mock.timers.enable()
     t.onTestFinished(() => mock.timers.reset())
-    const limiter = createLimiter({ limits: '1/1m' })
-    await limiter.take('caller')
     const stop = new AbortController()
-    const waiting = limiter.waitFor('caller', { signal: stop.signal }).catch(() => {})
+    const limiter = createLimiter({ limits: '1/30s' })
+    const work = throttle(async () => {}, { limiter, identity: 'partner', signal: () => stop.signal })
+    await work()
+    const second = work().catch(() => {})
     await new Promise((resolve) => process.nextTick(resolve))
-    mock.timers.tick(120_000)
-    expect(await ends(waiting)).toBe(false)
+    mock.timers.tick(60_000)
+    expect(await ends(second)).toBe(false)
     stop.abort()
   })
 })

@@ -86,6 +86,12 @@ const TABLE = {
 type Table = typeof TABLE
 type KindsWith<Row> = { [Kind in keyof Table]: Table[Kind] extends Row ? Kind : never }[keyof Table]
 
+type ParsedKind = KindsWith<{ readonly parse: unknown }>
+type BareKind = Exclude<keyof Table, ParsedKind>
+
+/** A source as it is written: see `parseSource`. */
+export type SourceText = BareKind | `${Exclude<ParsedKind, 'application'>}:${string}`
+
 /** A kind that distinguishes callers, as far as they are known without the application. */
 export type CallerKind = KindsWith<{ readonly belongsTo: 'caller' }>
 /** A kind of which a caller may have several, each with a name and a value. */
@@ -116,7 +122,7 @@ function isPairKind(kind: CallerKind): kind is PairKind {
 }
 
 /** Tests for a kind that is not followed by a name. */
-function isBareKind(kind: keyof Table): kind is Exclude<keyof Table, KindsWith<{ readonly parse: unknown }>> {
+function isBareKind(kind: keyof Table): kind is BareKind {
   return SOURCE_KINDS[kind].parse === undefined
 }
 

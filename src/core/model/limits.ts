@@ -70,7 +70,7 @@ export interface PenaltySettings {
 }
 
 const UNIT_MS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 }
-type Unit = keyof typeof UNIT_MS
+export type Unit = keyof typeof UNIT_MS
 
 /** With larger limits, totals could exceed the integers that Lua and JavaScript share. */
 const MAX_LIMIT = 1_000_000_000

@@ -5,15 +5,23 @@ import { createSteadyClock } from './steady-clock.ts'
 /** Longer timers fire at once. */
 export const MAX_TIMER_MS = 2 ** 31 - 1
 
+/** A clock that a sleep ends by, too: tests move theirs, and may leave `performance` or timers as they are. */
+export interface SleepClock {
+  readonly readPassedMs: () => number
+  /** No timer follows it: it is read at least this often. */
+  readonly pollMs: number
+}
+
 /**
  * Sleeps for at least `durationMs`: the timers of Node may fire up to a millisecond early.
  * @throws the signal's reason, as soon as it is aborted
  */
-export async function sleep(durationMs: number, signal?: AbortSignal): Promise<void> {
+export async function sleep(durationMs: number, signal?: AbortSignal, clock?: SleepClock): Promise<void> {
   const readPassedMs = createSteadyClock(() => performance.now())
-  for (let remainingMs = durationMs; remainingMs > 0; remainingMs = durationMs - readPassedMs()) {
+  const computeRemainingMs = () => durationMs - Math.max(readPassedMs(), clock?.readPassedMs() ?? 0)
+  for (let remainingMs = computeRemainingMs(); remainingMs > 0; remainingMs = computeRemainingMs()) {
     signal?.throwIfAborted()
-    await waitAtMost(new Promise(() => {}), Math.min(remainingMs, MAX_TIMER_MS), signal)
+    await waitAtMost(new Promise(() => {}), Math.min(remainingMs, clock?.pollMs ?? MAX_TIMER_MS, MAX_TIMER_MS), signal)
   }
 }
 

@@ -103,7 +103,7 @@ test.each<[string, () => unknown]>([
   ['handler: expected a function, got nothing', () => limit(undefined as never, { limits: '1/1s' })],
   ['handler', () => limit({ limits: '1/1s' } as never, {} as never)],
   ['waitUntil', () => limit(() => new Response(), { limits: '1/1s', waitUntil: {} as never })],
-  ['limits', () => limit(() => new Response(), { limits: 'many' })],
+  ['limits', () => limit(() => new Response(), { limits: 'many' as string })],
 ])('limit() refuses with: %s', (message, make) => {
   expect(make).toThrow(OptionError)
   expect(make).toThrow(message)
@@ -124,4 +124,21 @@ test.each([
   await expect(limited(from('X'))).rejects.toThrow('the body of the response has been read already')
   isSpoilt = false
   await expect.poll(async () => (await limited(from('X'))).status).toBe(200)
+})
+
+test('limit() says that an address is not known, but nothing of X-Forwarded-For on Workers, where Cloudflare sets it', async () => {
+  const events: string[] = []
+  const log: LimitOptions['log'] = (_, { event }) => event !== 'in_memory_store' && events.push(event)
+  const limited = limit(() => new Response(), { limits: '9/1h', by: 'ip', log })
+  const headers = { 'X-Forwarded-For': '192.0.2.1', 'CF-Connecting-IP': '192.0.2.1' }
+  for (let call = 0; call < 2; call++) await limited(new Request('https://app.example/', { headers }))
+  expect(events).toEqual(navigator.userAgent === 'Cloudflare-Workers' ? [] : ['unknown_address'])
+})
+
+test('limit() knows an address by X-Forwarded-For if it trusts a proxy, even where nothing tells that of the connection', async () => {
+  const events: string[] = []
+  const log: LimitOptions['log'] = (_, { event }) => event !== 'in_memory_store' && events.push(event)
+  const limited = limit(() => new Response(), { limits: '9/1h', by: 'ip', log, trustProxy: 1 })
+  await limited(new Request('https://app.example/', { headers: { 'X-Forwarded-For': '192.0.2.1' } }))
+  expect(events).toEqual([])
 })

@@ -22,7 +22,7 @@ export async function readGuide(name: string): Promise<Guide> {
   const page = await readFile(join(import.meta.dirname, `../../../docs/guides/${name}.md`), 'utf8')
   const find = (pattern: RegExp) => pattern.exec(page)?.[1] ?? ''
   const folder = await mkdtemp(join(tmpdir(), 'sluice-guide-'))
-  for (const [, file = '', text = ''] of page.matchAll(/^In `([\w./-]+)`:\n\n```\w+\n(.*?)```/gms)) {
+  for (const [, file = '', text = ''] of page.matchAll(/^In `([\w./-]+)`(?:,[^\n]*)?:\n\n```\w+\n(.*?)```/gms)) {
     await mkdir(dirname(join(folder, file)), { recursive: true })
     await writeFile(join(folder, file), text)
   }

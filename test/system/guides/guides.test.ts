@@ -1,13 +1,15 @@
 /** Each guide of five minutes, followed from its first line to its last command. */
+import { execFile } from 'node:child_process'
 import { once } from 'node:events'
-import { readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { createClient } from '@redis/client'
 import { beforeEach, expect, inject, onTestFinished, test } from 'vitest'
 import { findProxy } from '../../../tools/find-proxies.ts'
 import { findFreePort } from '../../../tools/free-port.ts'
-import { send } from '../../support/http-client.ts'
+import { json, send } from '../../support/http-client.ts'
 import { installProject } from '../../support/installed-project.ts'
 import { startProgram } from '../../support/program.ts'
 import { startServing } from '../../support/serving-process.ts'
@@ -19,6 +21,12 @@ const REDIS_URL = `redis://127.0.0.1:${inject('redisPort')}`
 const UPSTASH = {
   UPSTASH_REDIS_REST_URL: inject('redisRestUrl'),
   UPSTASH_REDIS_REST_TOKEN: inject('redisRestToken'),
+}
+
+/** The fields of an answer that report the limits. */
+const FIELDS = {
+  ratelimit: expect.stringMatching(/;r=\d+;t=\d+/),
+  'ratelimit-policy': expect.stringMatching(/;q=\d+;w=\d+/),
 }
 
 // All guides count the same addresses.
@@ -82,6 +90,43 @@ test('Express', async () => {
   expect(await guide.tryIt(port)).toBe(guide.expected)
 })
 
+test('Fastify', async () => {
+  const guide = await follow('fastify', await readVersions('fastify', '@redis/client'))
+  const port = await findFreePort()
+  await start(guide.folder, port, ['app.js'], { REDIS_URL })
+  expect(await guide.tryIt(port)).toBe(guide.expected)
+  expect((await send(new URL(`http://127.0.0.1:${port}`), { path: '/api' })).headers).toMatchObject(FIELDS)
+})
+
+test.each(['Express', 'Fastify'])('NestJS on %s', async (platform) => {
+  const { dependencies } = JSON.parse(await readFile(join(ROOT, 'test/system/frameworks/package.json'), 'utf8'))
+  const names = ['@nestjs/common', '@nestjs/core', '@nestjs/platform-express', 'reflect-metadata', 'rxjs', 'typescript']
+  const own = [...names, '@nestjs/platform-fastify'].map((name) => `${name}@${dependencies[name]}`)
+  const guide = await follow('nestjs', [...own, ...(await readVersions('@redis/client', '@types/node'))])
+  // Those of `nest new`, as far as they matter.
+  const decorators = { experimentalDecorators: true, emitDecoratorMetadata: true }
+  const modules = { module: 'nodenext', target: 'es2024', rootDir: '.', outDir: 'dist', types: ['node'] }
+  const compilerOptions = { ...modules, ...decorators, strict: true, skipLibCheck: true }
+  await writeFile(join(guide.folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, include: ['*.ts'] }))
+  const main = join(guide.folder, 'main.ts')
+  if (platform === 'Fastify') {
+    const text = await readFile(main, 'utf8')
+    const adapter = "import { FastifyAdapter } from '@nestjs/platform-fastify'\n"
+    await writeFile(main, adapter + text.replace('create(AppModule)', 'create(AppModule, new FastifyAdapter())'))
+  }
+  await promisify(execFile)(process.execPath, [join(guide.folder, 'node_modules/typescript/bin/tsc')], {
+    cwd: guide.folder,
+  })
+  const port = await findFreePort()
+  await start(guide.folder, port, ['dist/main.js'], { REDIS_URL })
+  expect(await guide.tryIt(port)).toBe(guide.expected)
+  const url = new URL(`http://127.0.0.1:${port}`)
+  const refused = await send(url, { path: '/login', method: 'POST' })
+  expect(refused.headers).toMatchObject({ ...FIELDS, 'retry-after': expect.stringMatching(/^\d+$/) })
+  expect(json(refused)).toMatchObject({ statusCode: 429, message: 'Too Many Requests' })
+  expect((await send(url)).headers).toMatchObject(FIELDS)
+})
+
 test('Next.js', { timeout: 300_000 }, async () => {
   const next = ['next', 'react', 'react-dom']
   const { dependencies } = JSON.parse(await readFile(join(ROOT, 'test/system/frameworks/package.json'), 'utf8'))
@@ -91,6 +136,8 @@ test('Next.js', { timeout: 300_000 }, async () => {
   const port = await findFreePort()
   const layout = 'export default ({ children }) => <html><body>{children}</body></html>\n'
   await writeFile(join(guide.folder, 'app/layout.js'), layout)
+  await mkdir(join(guide.folder, 'app/pages'))
+  await writeFile(join(guide.folder, 'app/pages/page.js'), 'export default () => <p>a page</p>\n')
   const building = startProgram(process.execPath, [bin, 'build'], {
     cwd: guide.folder,
     env: { ...process.env, NODE_ENV: 'production', NEXT_TELEMETRY_DISABLED: '1', ...UPSTASH },
@@ -103,6 +150,9 @@ test('Next.js', { timeout: 300_000 }, async () => {
     ...UPSTASH,
   })
   expect(await guide.tryIt(port)).toBe(guide.expected)
+  for (const path of ['/api/hello', '/pages']) {
+    expect((await send(new URL(`http://127.0.0.1:${port}`), { path })).headers).toMatchObject(FIELDS)
+  }
 })
 
 test('Hono on Workers', async () => {

@@ -90,7 +90,7 @@ describe('a project with nothing but the package', () => {
     expect(Object.keys(scripts).filter((name) => atInstall.includes(name))).toEqual([])
   })
 
-  test('has types', () => checkTypes(project, ALONE, ON_NODE))
+  test('has types', () => checkTypes(project, [...ALONE, 'types'], ON_NODE))
 
   test.each(ALONE)('runs %s', async (use) => {
     expect(JSON.parse(await project.run('node', ['on-node.ts', use, api.url]))).toEqual(USES[use])

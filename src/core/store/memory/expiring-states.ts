@@ -24,6 +24,8 @@ export class ExpiringStates implements States {
   /** It closes the ring: after it comes the oldest entry, before it the newest. */
   readonly #ends = createRing(new Map(), '', undefined)
   readonly #maxKeys: number
+  /** Decisions so far. */
+  readonly use = { decisions: 0 }
   #size = 0
   #nowMs = 0
 
@@ -34,6 +36,7 @@ export class ExpiringStates implements States {
   /** @returns the states at this time, until the next call. @param nowMs milliseconds since the Unix epoch */
   advanceTo(nowMs: number): States {
     this.#nowMs = nowMs
+    this.use.decisions++
     return this
   }
 

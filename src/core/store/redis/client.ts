@@ -20,7 +20,10 @@ export interface UpstashRedis extends Pick<RedisClient, 'evalsha' | 'eval' | 'pi
   del(...keys: string[]): Promise<unknown>
 }
 
-/** Options with which a client of `@upstash/redis` is safe, and quick: `new Redis({ url, token, ...UPSTASH_OPTIONS })`. */
+/**
+ * Options with which a client of `@upstash/redis` is safe, and quick: `Redis.fromEnv(UPSTASH_OPTIONS)`; on Workers
+ * `Redis.fromEnv(env, UPSTASH_OPTIONS)`.
+ */
 export const UPSTASH_OPTIONS = {
   // A pipeline is a promise shared by several requests, and on Workers that hangs.
   enableAutoPipelining: false,

@@ -1,0 +1,38 @@
+/** What a middleware notices of how it is used: each once, since a program that means it goes on so. */
+import type { Log, LogEvent } from '../core/runtime/log.ts'
+import { createAddressReader, type TrustProxy } from '../http/request/identity/address-reader.ts'
+
+const MESSAGES = {
+  unknown_address: 'addresses of callers are not known here, so all are counted as one: see trustProxy',
+  untrusted_proxy:
+    'X-Forwarded-For was sent and is not believed: behind a proxy, all callers are one without trustProxy',
+  counted_twice: 'a request passed one middleware twice and was counted twice: it may be mounted twice on one path',
+} satisfies Partial<Record<LogEvent, string>>
+
+export type Warn = (event: keyof typeof MESSAGES) => void
+
+/** @returns writes each warning once */
+export function createWarn(log: Log): Warn {
+  const warned = new Set<LogEvent>()
+  return function logOnce(event) {
+    if (warned.has(event)) return
+    warned.add(event)
+    log('warn', { event, message: MESSAGES[event] })
+  }
+}
+
+/** Makes a reader of addresses, as `createAddressReader` does, that warns of what makes all callers one. */
+export function createWatchedAddressReader<Args extends unknown[]>(
+  trustProxy: TrustProxy<Args>,
+  readPeer: (...args: Args) => string | null,
+  readForwarded: (...args: Args) => string | null,
+  warn: Warn,
+): (...args: Args) => string | null {
+  const readAddress = createAddressReader(trustProxy, readPeer, readForwarded)
+  return (...args) => {
+    const address = readAddress(...args)
+    if (address === null) warn('unknown_address')
+    else if (trustProxy === undefined && readForwarded(...args) !== null) warn('untrusted_proxy')
+    return address
+  }
+}

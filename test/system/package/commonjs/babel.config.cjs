@@ -1,0 +1,2 @@
+/** Compiles what Jest requires to CommonJS. */
+module.exports = { presets: [['@babel/preset-env', { targets: { node: 'current' } }]] }
