@@ -10,7 +10,7 @@ import { createAddressReader } from '../http/request/identity/address-reader.ts'
 import { createRequestContext, type ResponseFields, trackResponse } from '../http/response/exchange.ts'
 import { createProblemResponse, NO_PAGE, TARGET_PROBLEMS } from '../http/response/problem.ts'
 import { setRateLimitHeaders } from '../http/response/rate-limit-headers.ts'
-import { createRefusal } from '../http/response/refusal.ts'
+import { createRefusal, findStatus } from '../http/response/refusal.ts'
 import { composeMiddleware, listRefusalFields, type RateLimit, toRateLimit, UNLIMITED } from './middleware.ts'
 import { type AnyIncoming, NodeRequest, readHeader } from './node-request.ts'
 import { type AnyResponse, FollowedResponse } from './node-response.ts'
@@ -90,7 +90,7 @@ export function createAdmit<Req extends AnyIncoming, Res extends AnyResponse>(op
       }
       if (onLimited && 'violated' in verdict) {
         host.leave()
-        res.statusCode = verdict.outcome === 'limited' ? 429 : 503
+        res.statusCode = findStatus(verdict)
         for (const [name, value] of listRefusalFields(verdict.retryAfterMs)) res.setHeader(name, value)
         report(verdict)
         await onLimited(req, res, req.rateLimit)

@@ -29,11 +29,14 @@ describe.each(FRAMEWORKS)('sluice() in $name', ({ listen }) => {
   test('sets the status and the headers of a refusal before onLimited answers', async () => {
     const onLimited: SluiceOptions['onLimited'] = (_, res, { outcome }) =>
       void res.setHeader('Content-Type', 'text/plain').end(`you are ${outcome}`)
-    const server = await serve({ limits: '1/1h', onLimited }, { 'GET /': (_, res) => res.end() })
-    await send(server, X)
-    const { status, headers, body } = await send(server, X)
-    expect([status, body.toString(), headers['cache-control']]).toEqual([429, 'you are limited', 'no-store'])
-    expect(headers.ratelimit).toMatch(/^"default-1h";r=0/)
+    for (const expected of [429, 402] as const) {
+      const policies = [{ name: 'api', limits: '1/1h', refusal: { status: expected } }]
+      const server = await serve({ policies, onLimited }, { 'GET /': (_, res) => res.end() })
+      await send(server, X)
+      const { status, headers, body } = await send(server, X)
+      expect([status, body.toString(), headers['cache-control']]).toEqual([expected, 'you are limited', 'no-store'])
+      expect(headers.ratelimit).toMatch(/^"api-1h";r=0/)
+    }
   })
 
   test('adds its headers to those that the app sets, however it sets them', async () => {
