@@ -11,8 +11,15 @@ import { createLoader } from '../core/runtime/create-loader.ts'
 import { consoleLog, throttle } from '../core/runtime/log.ts'
 import { UpstreamHealth } from '../core/shedding/upstream-health.ts'
 import { readJwtSettings } from '../http/config/load-config.ts'
-import { createPolicies, DENY, FOLD_EXPECTED, type Names, type PolicyDefaults } from '../http/config/policies.ts'
-import { anonymous, by, fold, type PolicyInput } from '../http/config/policy-keys.ts'
+import {
+  createPolicies,
+  DEFAULT_PLAN,
+  DENY,
+  FOLD_EXPECTED,
+  type Names,
+  type PolicyDefaults,
+} from '../http/config/policies.ts'
+import { anonymous, by, fold, limitsByPlan, type PolicyInput } from '../http/config/policy-keys.ts'
 import { boolean, integer, limits, strictTable, textLike } from '../http/config/values.ts'
 import { toOptionError, variables } from '../http/config/variables.ts'
 import type { ClaimReader, JwtSettings } from '../http/request/identity/claims.ts'
@@ -32,6 +39,13 @@ export interface SharedOptions<Args extends unknown[]> extends LimitingOptions {
    * @example '10/1s, 100/1m'
    */
   readonly limits?: string | undefined
+  /**
+   * Limits of callers whose plan `plan` tells, over the same windows; all others have `limits`. What was used counts
+   * whatever the plan.
+   * @default none
+   * @example { pro: '100/1s, 5000/1m' }
+   */
+  readonly plans?: Readonly<Record<string, string>> | undefined
   /**
    * Name of that policy in keys and headers. In one store, a name stands for the same limits.
    * @default 'default'
@@ -76,6 +90,13 @@ export interface SharedOptions<Args extends unknown[]> extends LimitingOptions {
    * @example (req) => (req.method === 'GET' ? 1 : 5), and for Hono: (c) => (c.req.method === 'GET' ? 1 : 5)
    */
   readonly cost?: ((...args: Args) => number | Promise<number>) | undefined
+  /**
+   * Returns the plan of a caller, for `plans` and for policies with limits by plan but without a `plan` of their own.
+   * Undefined or an unknown plan means `limits`, or the policy's `default_plan`.
+   * @default none
+   * @example (c) => c.get('user')?.plan
+   */
+  readonly plan?: ((...args: Args) => string | undefined | Promise<string | undefined>) | undefined
   /**
    * Returns true for a request that no policy evaluates.
    * @default none
@@ -173,6 +194,7 @@ const { JWKS_URL: jwksUrl, JWT_SECRET: secret, JWT_ISSUER: issuer, JWT_AUDIENCE:
 
 const entries = {
   limits: v.optional(limits),
+  plans: v.optional(limitsByPlan),
   name: v.optional(textLike(NAME), 'default'),
   by: v.optional(by),
   fold: v.optional(fold),
@@ -180,6 +202,7 @@ const entries = {
   exempt: variables.EXEMPT,
   identify: aFunction,
   cost: aFunction,
+  plan: aFunction,
   skip: aFunction,
   anonymous: v.optional(anonymous),
   jwt: v.optional(strictTable('option', { jwksUrl, secret, issuer, audience }, 'a table of options')),
@@ -215,24 +238,30 @@ export function readOptions<Args extends unknown[]>(options: SharedOptions<Args>
     throw issue.path ? toOptionError(issue, isHidden) : new OptionError('options', issue.message, options)
   }
   const values = result.output
-  const { identify, cost, skip, trustProxy } = options
+  const { identify, cost, plan, plans, skip, trustProxy } = options
   const clocks = createClocks(options.now)
   const { now } = clocks
   if (identify && values.by) throw new OptionError('by', 'no "by" beside the function "identify"', options.by)
   const by = identify
-    ? [{ kind: 'application' as const, tell: createIdentify(identify) }]
+    ? [{ kind: 'application' as const, tell: createTell('identify', identify) }]
     : (values.by ?? [{ kind: 'token' as const }])
   if (values.fold && !by.some(isFoldable)) throw new OptionError('fold', FOLD_EXPECTED, values.fold)
   const isShadow = values.mode === 'shadow'
   if (!values.limits && !values.policies && !values.shedding) {
     throw new OptionError('limits', LIMITS_EXPECTED, undefined)
   }
+  if (plans && (!values.limits || !plan || Object.hasOwn(plans, DEFAULT_PLAN))) {
+    const expected = `limits and the function "plan" beside it, and no plan "${DEFAULT_PLAN}": that is limits`
+    throw new OptionError('plans', expected, Object.keys(plans))
+  }
+  const source = plan && { kind: 'application' as const, tell: createTell('plan', plan) }
   const defaults: PolicyDefaults = {
     names: NAMES,
     name: values.name,
     by,
     fold: values.fold,
     cost: cost && createCost(cost),
+    plan: source,
     isShadow,
     anonymous: values.anonymous ?? { kind: 'ip' },
     anonymousInBody: values.anonymous ?? DENY,
@@ -241,7 +270,11 @@ export function readOptions<Args extends unknown[]>(options: SharedOptions<Args>
     isPassed: () => true,
     readCalendarLimits,
   }
-  const policies = createPolicies(values.limits ?? 'off', values.policies, defaults, values.shedding)
+  const limits = plans && values.limits ? { [DEFAULT_PLAN]: values.limits, ...plans } : values.limits
+  const policies = createPolicies(limits ?? 'off', values.policies, defaults, values.shedding)
+  if (source && !policies.some(({ plans }) => plans?.source === source)) {
+    throw new OptionError('plan', 'plans, or a policy with limits by plan and no plan of its own, beside it', plan)
+  }
   const jwt = readJwtSettings(values.jwt ?? {}, NAMES, { policies, tables: values.policies })
   const log = throttle(options.log ?? consoleLog, now)
   return {
@@ -273,15 +306,16 @@ function createLazyVerifier(settings: JwtSettings, parts: VerifierParts): ClaimR
 }
 
 /** @throws {TypeError} for a mistake of the application, by which no caller must pass as one without an identity */
-function createIdentify<Args extends unknown[]>(
-  identify: (...args: Args) => unknown,
+function createTell<Args extends unknown[]>(
+  option: 'identify' | 'plan',
+  tell: (...args: Args) => unknown,
 ): (args: Args) => Promise<Reading> {
   return async (args) => {
-    const value = await identify(...args)
+    const value = await tell(...args)
     if (value === undefined || value === '') return NONE
     if (typeof value === 'string') return { kind: 'value', value }
     const got = value === null ? 'null' : `a ${typeof value}`
-    throw new TypeError(`identify: expected a string or undefined, got ${got}`)
+    throw new TypeError(`${option}: expected a string or undefined, got ${got}`)
   }
 }
 

@@ -64,6 +64,28 @@ export function readLimits(
   }
 }
 
+type PlanLimits = Pick<Policy, 'limits' | 'burst'>
+
+/**
+ * Reads the limits of each plan. All have the same windows: a count then means the same in each, also for a caller that
+ * changes plans.
+ */
+export function readPlans(
+  byPlan: Readonly<Record<string, string>>,
+  read: (text: string, plan: string) => PlanLimits,
+  fail: (expected: string, text: string, plan: string) => never,
+): Readonly<Record<string, PlanLimits>> {
+  let windows: string | undefined
+  const plans = Object.entries(byPlan).map(([plan, text]) => {
+    const own = read(text, plan)
+    const names = own.limits.map(({ name }) => name).join()
+    windows ??= names
+    if (names !== windows) fail('the same windows in every plan', text, plan)
+    return [plan, own] as const
+  })
+  return Object.fromEntries(plans)
+}
+
 function readSlots(limits: string, slotTtl: string | undefined, fail: Fail): Limit {
   if (!/^[1-9]\d{0,5}$/.test(limits)) fail('limits', 'a number of requests at once from 1 to 999999, such as "20"')
   const windowMs = slotTtl === undefined ? DEFAULT_DEADLINE_MS : parseDuration(slotTtl)
