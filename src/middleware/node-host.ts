@@ -11,7 +11,7 @@ import { createRequestContext, type ResponseFields, trackResponse } from '../htt
 import { createProblemResponse, NO_PAGE, TARGET_PROBLEMS } from '../http/response/problem.ts'
 import { setRateLimitHeaders } from '../http/response/rate-limit-headers.ts'
 import { createRefusal, findStatus } from '../http/response/refusal.ts'
-import { composeMiddleware, listRefusalFields, type RateLimit, toRateLimit, UNLIMITED } from './middleware.ts'
+import { composeMiddleware, GONE, listRefusalFields, type RateLimit, toRateLimit, UNLIMITED } from './middleware.ts'
 import { type AnyIncoming, NodeRequest, readHeader } from './node-request.ts'
 import { type AnyResponse, FollowedResponse } from './node-response.ts'
 import type { SharedOptions } from './options.ts'
@@ -48,7 +48,7 @@ export interface NodeOptions<Req extends AnyIncoming = IncomingMessage, Res exte
  * @throws {OptionError} for a wrong option
  */
 export function createAdmit<Req extends AnyIncoming, Res extends AnyResponse>(options: NodeOptions<Req, Res>) {
-  const { policies, limiter, health, ipv6Prefix, headerFormat, readTarget, skip, trustProxy, log, now } =
+  const { policies, decide, health, ipv6Prefix, headerFormat, readTarget, skip, trustProxy, log, now } =
     composeMiddleware(options)
   const measured = policies.find(({ actualCost }) => isMeasured(actualCost))
   if (measured) {
@@ -80,7 +80,8 @@ export function createAdmit<Req extends AnyIncoming, Res extends AnyResponse>(op
     // The client may go while the request is decided, or have gone before.
     const followed = FollowedResponse.follow(req, res)
     try {
-      const verdict = await limiter.decide(exchange)
+      const verdict = await decide(exchange, () => followed.createSignal())
+      if (verdict === GONE) return undefined
       req.rateLimit = toRateLimit(verdict)
       if (verdict.outcome === 'admitted') {
         const onHead = trackResponse(exchange, verdict, { health, ipv6Prefix })

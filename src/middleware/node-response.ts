@@ -44,6 +44,13 @@ export class FollowedResponse {
     else this.#onClose.push(listener)
   }
 
+  /** Creates a signal that aborts when the response has ended or its client has gone. */
+  createSignal(): AbortSignal {
+    const gone = new AbortController()
+    this.onClose(() => gone.abort())
+    return gone.signal
+  }
+
   /**
    * Calls a listener when the handler of a response whose client went before the head has ended. Handlers work on: until
    * they end the response or pipe into it, or their promise settles.

@@ -4,6 +4,7 @@ import { withLeases } from '../core/engine/stages/leases.ts'
 import { isFoldable, type Reading } from '../core/model/identity-source.ts'
 import { LIMITS_EXPECTED } from '../core/model/limits.ts'
 import type { PolicyMode } from '../core/model/policy.ts'
+import type { LimitStatus } from '../core/model/verdict.ts'
 import { readCalendarLimits } from '../core/options/calendar.ts'
 import { NAME, OptionError } from '../core/options/option-error.ts'
 import { createClocks } from '../core/runtime/clocks.ts'
@@ -28,6 +29,9 @@ import { NONE } from '../http/request/identity/reading.ts'
 import type { HeaderFormat } from '../http/response/rate-limit-headers.ts'
 import type { LimitingOptions } from '../library/common-options.ts'
 import type { LimiterStore } from '../library/stores.ts'
+
+/** Status of the limits of all policies that apply, of which there is at least one. */
+export type ReportedLimits = readonly [LimitStatus, ...LimitStatus[]]
 
 /**
  * Options of a middleware: `limits`, `policies` or `shedding` is required. `Args` is what functions get: Hono's context,
@@ -97,6 +101,14 @@ export interface SharedOptions<Args extends unknown[]> extends LimitingOptions {
    * @example (c) => c.get('user')?.plan
    */
   readonly plan?: ((...args: Args) => string | undefined | Promise<string | undefined>) | undefined
+  /**
+   * Returns how long an admitted request waits for its handler, in milliseconds, by what its limits have left: those of
+   * all policies, by window. It is not called for a request without limits, nor with `mode: 'shadow'`. A request whose
+   * client goes meanwhile is not handled.
+   * @default none
+   * @example ([{ limit, remaining }]) => 500 * Math.max(0, limit - remaining - 5)
+   */
+  readonly delay?: ((limits: ReportedLimits, ...args: Args) => number | Promise<number>) | undefined
   /**
    * Returns true for a request that no policy evaluates.
    * @default none
@@ -203,6 +215,7 @@ const entries = {
   identify: aFunction,
   cost: aFunction,
   plan: aFunction,
+  delay: aFunction,
   skip: aFunction,
   anonymous: v.optional(anonymous),
   jwt: v.optional(strictTable('option', { jwksUrl, secret, issuer, audience }, 'a table of options')),
@@ -238,7 +251,7 @@ export function readOptions<Args extends unknown[]>(options: SharedOptions<Args>
     throw issue.path ? toOptionError(issue, isHidden) : new OptionError('options', issue.message, options)
   }
   const values = result.output
-  const { identify, cost, plan, plans, skip, trustProxy } = options
+  const { identify, cost, plan, plans, delay, skip, trustProxy } = options
   const clocks = createClocks(options.now)
   const { now } = clocks
   if (identify && values.by) throw new OptionError('by', 'no "by" beside the function "identify"', options.by)
@@ -289,6 +302,7 @@ export function readOptions<Args extends unknown[]>(options: SharedOptions<Args>
     health: values.shedding && !isShadow ? new UpstreamHealth(clocks.readSteadyMs ?? now) : undefined,
     headerFormat: values.rateLimitHeaders,
     literalInPaths: values.literalInPaths ?? [],
+    delay: delay && !isShadow ? createDelay(delay) : undefined,
     skip,
     trustProxy,
     log,
@@ -327,5 +341,16 @@ function createCost<Args extends unknown[]>(
     const units = await cost(...args)
     if (typeof units === 'number' && Number.isInteger(units) && units >= 1 && units <= max) return units
     throw new RangeError(`cost: expected an integer from 1 to ${max}, got ${String(units)}`)
+  }
+}
+
+/** @throws {RangeError} for a mistake of the application */
+function createDelay<Args extends unknown[]>(
+  delay: (limits: ReportedLimits, ...args: Args) => unknown,
+): (limits: ReportedLimits, args: Args) => Promise<number> {
+  return async (limits, args) => {
+    const waitMs = await delay(limits, ...args)
+    if (typeof waitMs === 'number' && waitMs >= 0 && waitMs < Number.POSITIVE_INFINITY) return waitMs
+    throw new RangeError(`delay: expected milliseconds from 0, got ${String(waitMs)}`)
   }
 }

@@ -44,7 +44,7 @@ export interface Adapter {
 
 /** Gives functions what a platform gives them, as an `AppRequest`. */
 export function adaptOptions<Args extends unknown[]>(
-  { identify, cost, plan, skip, trustProxy, ...others }: Omit<Options, 'onLimited'>,
+  { identify, cost, plan, delay, skip, trustProxy, ...others }: Omit<Options, 'onLimited'>,
   toAppRequest: (...args: Args) => AppRequest,
 ): SharedOptions<Args> {
   return {
@@ -52,6 +52,7 @@ export function adaptOptions<Args extends unknown[]>(
     identify: identify && ((...args) => identify(toAppRequest(...args))),
     cost: cost && ((...args) => cost(toAppRequest(...args))),
     plan: plan && ((...args) => plan(toAppRequest(...args))),
+    delay: delay && ((limits, ...args) => delay(limits, toAppRequest(...args))),
     skip: skip && ((...args) => skip(toAppRequest(...args))),
     trustProxy: typeof trustProxy === 'function' ? (...args) => trustProxy(toAppRequest(...args)) : trustProxy,
   }

@@ -106,6 +106,43 @@ export function describeCallers(adapter: Adapter): void {
     })
   })
 
+  describe('delay', () => {
+    test('makes what is admitted wait by what its limits have left, and no refusal', async () => {
+      const waits: (readonly [number, number])[] = []
+      const { send, sendInTurn } = await start(adapter, {
+        limits: '4/1m, 100/1h',
+        exempt: '/free',
+        delay: async ([minute, hour], { path }) => {
+          waits.push([minute.limit - minute.remaining, hour?.remaining ?? -1])
+          return path === '/slow' ? 30 : 0
+        },
+      })
+      const slow = { path: '/slow', ...X }
+      expect(await sendInTurn([X, slow, slow])).toEqual([200, 200, 200])
+      const beganAtMs = performance.now()
+      expect((await send(slow)).status).toBe(200)
+      expect(performance.now() - beganAtMs).toBeGreaterThanOrEqual(29)
+      expect(await sendInTurn([slow, { path: '/free', ...X }])).toEqual([429, 200])
+      const expected = [1, 2, 3, 4].map((used) => [used, 100 - used])
+      expect(waits).toEqual(expected)
+    })
+
+    test('is none in shadow mode', async () => {
+      const delay = () => Promise.reject(new Error('it is called'))
+      expect(await judge(adapter, { limits: '1/1m', mode: 'shadow', delay }, [X, X])).toEqual([200, 200])
+    })
+
+    test.each([-1, Number.NaN, Number.POSITIVE_INFINITY, '5'])('throws for %s, and keeps no slot', async (waitMs) => {
+      const policies = [{ name: 'slots', limits: '1', algorithm: 'concurrency', slot_ttl: '1h' }] as const
+      const delay: Options['delay'] = (_, { path }) => (path === '/wrong' ? (waitMs as number) : 0)
+      const { send, sendInTurn } = await start(adapter, { policies, delay })
+      const response = await send({ path: '/wrong', ...X })
+      const expected = `RangeError: delay: expected milliseconds from 0, got ${waitMs}`
+      expect([response.status, await response.text()]).toEqual([500, expected])
+      await expect.poll(() => sendInTurn([X])).toEqual([200])
+    })
+  })
+
   test('skip admits a request without limits, and says so', async () => {
     const { send, sendInTurn } = await start(adapter, { limits: '1/1m', skip: async ({ path }) => path === '/free' })
     const free = { path: '/free', ...X }

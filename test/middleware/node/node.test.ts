@@ -78,6 +78,30 @@ describe.each(FRAMEWORKS)('sluice() in $name', ({ listen }) => {
     await expect.poll(async () => (await send(server, { path: '/quick', ...X })).status).toBe(200)
   })
 
+  test('does not handle a delayed request whose client has gone, and returns its slot', async () => {
+    const begun = Promise.withResolvers<void>()
+    let handled = 0
+    const server = await serve(
+      {
+        policies: [SLOT],
+        delay(_, req) {
+          if (req.url !== '/slow') return 0
+          begun.resolve()
+          return 3_600_000
+        },
+      },
+      { 'GET /quick': (_, res) => res.end(), 'GET /slow': (_, res) => res.end(`${handled++}`) },
+    )
+    const quick = async () => (await send(server, { path: '/quick', ...X })).status
+    const client = openRequest(server, { path: '/slow', ...X }).on('error', () => {})
+    client.end()
+    await begun.promise
+    expect(await quick()).toBe(429)
+    client.destroy()
+    await expect.poll(quick).toBe(200)
+    expect(handled).toBe(0)
+  })
+
   test('lets no more handlers work at once than there are slots, although clients go away', async () => {
     const policies = [{ name: 'slots', limits: '2', algorithm: 'concurrency', slot_ttl: '1h' }] as const
     const working: ServerResponse[] = []
