@@ -1,4 +1,5 @@
 /** Policies of a limiter, and a function for each algorithm. */
+import type { StoreCharge } from '../core/model/charge.ts'
 import { ALGORITHM_NAMES, type AlgorithmName, LIMITS_EXPECTED } from '../core/model/limits.ts'
 import { ON_STORE_ERROR, type OnStoreError, POLICY_MODES, type Policy, type PolicyMode } from '../core/model/policy.ts'
 import { readCalendarLimits } from '../core/options/calendar.ts'
@@ -12,7 +13,7 @@ import {
   type OwnOptions,
   type PenaltyOptions,
 } from '../core/options/policy-options.ts'
-import { type Fail, readLimits, readPenalty } from '../core/options/read-limits.ts'
+import { type Fail, readLimits, readPenalty, readPlans } from '../core/options/read-limits.ts'
 import { listNames } from '../core/runtime/names.ts'
 
 /** A set of limits that a limiter holds each identity to. */
@@ -22,6 +23,13 @@ export interface PolicyOptions extends AlgorithmOptions, PenaltyOptions {
    * @example 'login'
    */
   readonly name: string
+  /**
+   * Limits of plans, which calls name, over the same windows; without a plan, `limits`. What was used counts whatever the
+   * plan.
+   * @default none
+   * @example { pro: '100/1s, 5000/1m' }
+   */
+  readonly plans?: Readonly<Record<string, string>> | undefined
   /**
    * `shadow`: it is charged where it can be, and reports what it would refuse, but refuses nothing.
    * @default 'enforce'
@@ -118,7 +126,11 @@ function defineAlgorithm(
 }
 
 const OPTION_NAMES = listNames(OPTIONS)
-const NAMES: readonly (keyof PolicyOptions)[] = ['name', 'algorithm', 'limits', ...OPTION_NAMES, 'mode', 'onStoreError']
+const NAMES: readonly (keyof PolicyOptions)[] = [
+  ...(['name', 'algorithm', 'limits', 'plans'] as const),
+  ...OPTION_NAMES,
+  ...(['mode', 'onStoreError'] as const),
+]
 
 /** @param prefix precedes the name of an option in errors @throws {OptionError} naming the option to fix */
 function checkOwnOptions(prefix: string, options: OwnOptions): void {
@@ -132,10 +144,20 @@ function checkOwnOptions(prefix: string, options: OwnOptions): void {
   }
 }
 
+/** A policy of a limiter. */
+export interface LimiterPolicy extends Policy {
+  /** What each plan changes in a charge. */
+  readonly termsByPlan?: ReadonlyMap<string, Pick<StoreCharge, 'limits' | 'burst' | 'plan'>> | undefined
+}
+
 /** @throws {OptionError} naming the option to fix */
-export function readPolicies(options: readonly PolicyOptions[], onStoreError: OnStoreError): readonly Policy[] {
+export function readPolicies(
+  options: readonly PolicyOptions[],
+  onStoreError: OnStoreError,
+  toPath = (index: number) => `policies[${index}]`,
+): readonly LimiterPolicy[] {
   if (!Array.isArray(options) || options.length === 0) throw new OptionError('policies', 'a list of policies', options)
-  const policies = options.map((policy, index) => readPolicy(policy, `policies[${index}]`, onStoreError))
+  const policies = options.map((policy, index) => readPolicy(policy, toPath(index), onStoreError))
   policies.forEach(({ name }, index) => {
     if (policies.findIndex((other) => other.name === name) < index) {
       throw new OptionError(`policies[${index}].name`, 'a name used once', name)
@@ -145,7 +167,7 @@ export function readPolicies(options: readonly PolicyOptions[], onStoreError: On
 }
 
 /** @throws {OptionError} naming the option to fix, below `path` */
-export function readPolicy(options: PolicyOptions, path: string, onStoreErrorOfAll: OnStoreError): Policy {
+export function readPolicy(options: PolicyOptions, path: string, onStoreErrorOfAll: OnStoreError): LimiterPolicy {
   checkNames(path, options, NAMES)
   const { name, algorithm, mode = 'enforce', onStoreError = onStoreErrorOfAll } = options
   checkText(`${path}.name`, name, NAME)
@@ -157,6 +179,7 @@ export function readPolicy(options: PolicyOptions, path: string, onStoreErrorOfA
     algorithm,
     limits,
     burst,
+    termsByPlan: readPlanTerms(path, options, { limits, burst }),
     penalty: readPenalty(options, limits, (key, expected) => {
       throw new OptionError(`${path}.${key}`, expected, options[key])
     }),
@@ -165,9 +188,29 @@ export function readPolicy(options: PolicyOptions, path: string, onStoreErrorOfA
   }
 }
 
-/** @returns units that one decision over all of these policies may cost at most */
-export function findMaxCost(policies: readonly Policy[]): number {
-  return Math.min(...policies.flatMap(({ limits, burst }) => [...limits.map(({ limit }) => limit), burst ?? Infinity]))
+/** @param base limits of callers without a plan @throws {OptionError} naming the option to fix, below `path` */
+function readPlanTerms(path: string, options: PolicyOptions, base: Pick<Policy, 'limits' | 'burst'>) {
+  const { plans } = options
+  if (plans === undefined) return undefined
+  if (typeof plans !== 'object' || plans === null) throw new OptionError(`${path}.plans`, 'limits by plan', plans)
+  const fail = (expected: string, text: string, plan: string): never => {
+    throw new OptionError(`${path}.plans.${plan}`, expected, text)
+  }
+  const read = (text: string, plan: string) => {
+    checkText(`${path}.plans`, plan, NAME)
+    checkString(`${path}.plans.${plan}`, text, LIMITS_EXPECTED)
+    return readLimits({ ...options, limits: text }, (_, expected) => fail(expected, text, plan), readCalendarLimits)
+  }
+  const entries = Object.entries(readPlans(plans, read, fail, base))
+  return new Map(
+    entries.map(([plan, { limits, burst }]) => [plan, { limits, ...(burst !== undefined && { burst }), plan }]),
+  )
+}
+
+/** @returns units that one decision over all of these policies may cost at most, in any plan */
+export function findMaxCost(policies: readonly LimiterPolicy[]): number {
+  const all = policies.flatMap((policy) => [policy, ...(policy.termsByPlan?.values() ?? [])])
+  return Math.min(...all.flatMap(({ limits, burst }) => [...limits.map(({ limit }) => limit), burst ?? Infinity]))
 }
 
 /**

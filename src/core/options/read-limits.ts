@@ -69,18 +69,20 @@ type PlanLimits = Pick<Policy, 'limits' | 'burst'>
 /**
  * Reads the limits of each plan. All have the same windows: a count then means the same in each, also for a caller that
  * changes plans.
+ * @param base limits of callers without a plan; left out: the first plan says which windows
  */
 export function readPlans(
   byPlan: Readonly<Record<string, string>>,
   read: (text: string, plan: string) => PlanLimits,
   fail: (expected: string, text: string, plan: string) => never,
+  base?: PlanLimits,
 ): Readonly<Record<string, PlanLimits>> {
-  let windows: string | undefined
+  const formatWindows = ({ limits }: PlanLimits) => limits.map(({ name }) => name).join()
+  let windows = base && formatWindows(base)
   const plans = Object.entries(byPlan).map(([plan, text]) => {
     const own = read(text, plan)
-    const names = own.limits.map(({ name }) => name).join()
-    windows ??= names
-    if (names !== windows) fail('the same windows in every plan', text, plan)
+    windows ??= formatWindows(own)
+    if (formatWindows(own) !== windows) fail('the same windows in every plan', text, plan)
     return [plan, own] as const
   })
   return Object.fromEntries(plans)
