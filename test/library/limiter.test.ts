@@ -16,6 +16,7 @@ import {
   SlidingWindowCounter,
   slidingWindow,
   sortedSet,
+  type TakeOptions,
   tokenBucket,
 } from '../../src/index.ts'
 
@@ -553,6 +554,31 @@ describe('a plan', () => {
     )
   })
 })
+
+test.each([{ leases: 'auto' }, { refusalCache: true }] as const)(
+  'with %j, no identity with a cost or a plan is taken for another identity',
+  async (options) => {
+    const { limiter } = subject({ limits: '500/1h', plans: { pro: '20/1h' }, ...options })
+    const takeAll = (...calls: (readonly [string, TakeOptions])[]) =>
+      Promise.all(calls.map(([identity, options]) => limiter.take(identity, options)))
+    for (let round = 0; round < 10; round++) {
+      await takeAll(['a', { cost: 5 }], ['a 5', {}], ['a', { cost: 5 }], ['a 5', {}])
+      await takeAll(['b', { plan: 'pro' }], ['b pro', {}], ['b', { plan: 'pro' }], ['b pro', {}])
+    }
+    expect((await limiter.take('b', { plan: 'pro' })).granted).toBe(false)
+    expect((await limiter.take('b pro')).granted).toBe(true)
+    for (const [identity, used, options] of [
+      ['a', 100],
+      ['a 5', 20],
+      ['b', 20, { plan: 'pro' }],
+      ['b pro', 20],
+    ] as const) {
+      // Of what it has used, nothing was charged to another one.
+      const { limits } = await limiter.peek(identity, options)
+      expect([identity, limits.every(({ limit, remaining }) => limit - remaining >= used)]).toEqual([identity, true])
+    }
+  },
+)
 
 test.each<[object, string]>([
   [{}, 'limits: expected limits or policies, got nothing'],
