@@ -1,7 +1,14 @@
 /** Policies of a limiter, and a function for each algorithm. */
 import type { StoreCharge } from '../core/model/charge.ts'
 import { ALGORITHM_NAMES, type AlgorithmName, LIMITS_EXPECTED } from '../core/model/limits.ts'
-import { ON_STORE_ERROR, type OnStoreError, POLICY_MODES, type Policy, type PolicyMode } from '../core/model/policy.ts'
+import {
+  ON_STORE_ERROR,
+  type OnStoreError,
+  POLICY_MODES,
+  type Policy,
+  type PolicyLimit,
+  type PolicyMode,
+} from '../core/model/policy.ts'
 import { readCalendarLimits } from '../core/options/calendar.ts'
 import { checkInteger, checkNames, checkOneOf, checkString, checkText } from '../core/options/check-options.ts'
 import { NAME, OptionError } from '../core/options/option-error.ts'
@@ -13,7 +20,7 @@ import {
   type OwnOptions,
   type PenaltyOptions,
 } from '../core/options/policy-options.ts'
-import { type Fail, readLimits, readPenalty, readPlans } from '../core/options/read-limits.ts'
+import { type Fail, readLimits, readPenalty } from '../core/options/read-limits.ts'
 import { listNames } from '../core/runtime/names.ts'
 
 /** A set of limits that a limiter holds each identity to. */
@@ -179,7 +186,7 @@ export function readPolicy(options: PolicyOptions, path: string, onStoreErrorOfA
     algorithm,
     limits,
     burst,
-    termsByPlan: readPlanTerms(path, options, { limits, burst }),
+    termsByPlan: readPlanTerms(path, options, limits),
     penalty: readPenalty(options, limits, (key, expected) => {
       throw new OptionError(`${path}.${key}`, expected, options[key])
     }),
@@ -188,23 +195,27 @@ export function readPolicy(options: PolicyOptions, path: string, onStoreErrorOfA
   }
 }
 
-/** @param base limits of callers without a plan @throws {OptionError} naming the option to fix, below `path` */
-function readPlanTerms(path: string, options: PolicyOptions, base: Pick<Policy, 'limits' | 'burst'>) {
+/**
+ * All plans have the same windows: a count then means the same in each, also for a caller that changes plans.
+ * @throws {OptionError} naming the option to fix, below `path`
+ */
+function readPlanTerms(path: string, options: PolicyOptions, base: readonly PolicyLimit[]) {
   const { plans } = options
   if (plans === undefined) return undefined
   if (typeof plans !== 'object' || plans === null) throw new OptionError(`${path}.plans`, 'limits by plan', plans)
-  const fail = (expected: string, text: string, plan: string): never => {
-    throw new OptionError(`${path}.plans.${plan}`, expected, text)
-  }
-  const read = (text: string, plan: string) => {
+  const formatWindows = (limits: readonly PolicyLimit[]) => limits.map(({ name }) => name).join()
+  const entries = Object.entries(plans).map(([plan, text]) => {
     checkText(`${path}.plans`, plan, NAME)
     checkString(`${path}.plans.${plan}`, text, LIMITS_EXPECTED)
-    return readLimits({ ...options, limits: text }, (_, expected) => fail(expected, text, plan), readCalendarLimits)
-  }
-  const entries = Object.entries(readPlans(plans, read, fail, base))
-  return new Map(
-    entries.map(([plan, { limits, burst }]) => [plan, { limits, ...(burst !== undefined && { burst }), plan }]),
-  )
+    const fail = (expected: string): never => {
+      throw new OptionError(`${path}.plans.${plan}`, expected, text)
+    }
+    const own = { ...options, limits: text }
+    const { limits, burst } = readLimits(own, (_, expected) => fail(expected), readCalendarLimits)
+    if (formatWindows(limits) !== formatWindows(base)) fail('the same windows in every plan')
+    return [plan, { limits, ...(burst !== undefined && { burst }), plan }] as const
+  })
+  return new Map(entries)
 }
 
 /** @returns units that one decision over all of these policies may cost at most, in any plan */

@@ -12,14 +12,7 @@ import { createLoader } from '../core/runtime/create-loader.ts'
 import { consoleLog, throttle } from '../core/runtime/log.ts'
 import { UpstreamHealth } from '../core/shedding/upstream-health.ts'
 import { readJwtSettings } from '../http/config/load-config.ts'
-import {
-  createPolicies,
-  DEFAULT_PLAN,
-  DENY,
-  FOLD_EXPECTED,
-  type Names,
-  type PolicyDefaults,
-} from '../http/config/policies.ts'
+import { createPolicies, DENY, FOLD_EXPECTED, type Names, type PolicyDefaults } from '../http/config/policies.ts'
 import { anonymous, by, fold, limitsByPlan, type PolicyInput } from '../http/config/policy-keys.ts'
 import { boolean, integer, limits, strictTable, textLike } from '../http/config/values.ts'
 import { toOptionError, variables } from '../http/config/variables.ts'
@@ -102,9 +95,9 @@ export interface SharedOptions<Args extends unknown[]> extends LimitingOptions {
    */
   readonly plan?: ((...args: Args) => string | undefined | Promise<string | undefined>) | undefined
   /**
-   * Returns how long an admitted request waits for its handler, in milliseconds, by what its limits have left: those of
-   * all policies, by window. It is not called for a request without limits, nor with `mode: 'shadow'`. A request whose
-   * client goes meanwhile is not handled.
+   * Returns how long an admitted request waits for its handler, in milliseconds from 0, by what is left of its limits:
+   * those of each policy, the shortest window first. It is not called where no policy applies, nor with `mode: 'shadow'`.
+   * A request whose client goes meanwhile is not handled.
    * @default none
    * @example ([{ limit, remaining }]) => 500 * Math.max(0, limit - remaining - 5)
    */
@@ -236,6 +229,9 @@ const entries = {
   now: v.optional(v.custom<() => number>(isClock, 'a clock that returns milliseconds')),
 }
 
+/** The plan of `limits`, beside plans. */
+const DEFAULT_PLAN = 'default'
+
 const schema = strictTable('option', entries, 'a table of options')
 
 /** All of `jwt` that is not known to be public is hidden. */
@@ -275,6 +271,7 @@ export function readOptions<Args extends unknown[]>(options: SharedOptions<Args>
     fold: values.fold,
     cost: cost && createCost(cost),
     plan: source,
+    byDefault: plans && DEFAULT_PLAN,
     isShadow,
     anonymous: values.anonymous ?? { kind: 'ip' },
     anonymousInBody: values.anonymous ?? DENY,

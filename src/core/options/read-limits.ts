@@ -64,30 +64,6 @@ export function readLimits(
   }
 }
 
-type PlanLimits = Pick<Policy, 'limits' | 'burst'>
-
-/**
- * Reads the limits of each plan. All have the same windows: a count then means the same in each, also for a caller that
- * changes plans.
- * @param base limits of callers without a plan; left out: the first plan says which windows
- */
-export function readPlans(
-  byPlan: Readonly<Record<string, string>>,
-  read: (text: string, plan: string) => PlanLimits,
-  fail: (expected: string, text: string, plan: string) => never,
-  base?: PlanLimits,
-): Readonly<Record<string, PlanLimits>> {
-  const formatWindows = ({ limits }: PlanLimits) => limits.map(({ name }) => name).join()
-  let windows = base && formatWindows(base)
-  const plans = Object.entries(byPlan).map(([plan, text]) => {
-    const own = read(text, plan)
-    windows ??= formatWindows(own)
-    if (formatWindows(own) !== windows) fail('the same windows in every plan', text, plan)
-    return [plan, own] as const
-  })
-  return Object.fromEntries(plans)
-}
-
 function readSlots(limits: string, slotTtl: string | undefined, fail: Fail): Limit {
   if (!/^[1-9]\d{0,5}$/.test(limits)) fail('limits', 'a number of requests at once from 1 to 999999, such as "20"')
   const windowMs = slotTtl === undefined ? DEFAULT_DEADLINE_MS : parseDuration(slotTtl)

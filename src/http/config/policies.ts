@@ -15,7 +15,7 @@ import type {
 } from '../../core/model/policy.ts'
 import { OptionError } from '../../core/options/option-error.ts'
 import type { OptionName, OwnOptions } from '../../core/options/policy-options.ts'
-import { type ReadCalendarLimits, readLimits, readPenalty, readPlans } from '../../core/options/read-limits.ts'
+import { type ReadCalendarLimits, readLimits, readPenalty } from '../../core/options/read-limits.ts'
 import { mayOverlap } from '../request/policy/pattern.ts'
 import { type IsPassed, PASSED_EXPECTED } from '../response/forwarded-headers.ts'
 import { PLAN_EXPECTED, type PolicyTable, policyTable } from './policy-keys.ts'
@@ -38,6 +38,8 @@ export interface PolicyDefaults {
   readonly cost: Extract<Cost, { kind: 'application' }>['tell'] | undefined
   /** Tells the plan, for policies that have no `plan` of their own. */
   readonly plan?: IdentitySource | undefined
+  /** The plan of limits that are given beside plans. */
+  readonly byDefault?: string | undefined
   readonly isShadow: boolean
   readonly anonymous: MissingIdentity
   readonly anonymousInBody: MissingIdentity
@@ -47,28 +49,24 @@ export interface PolicyDefaults {
   readonly readCalendarLimits: ReadCalendarLimits | undefined
 }
 
-/** The plan of limits that are given beside plans. */
-export const DEFAULT_PLAN = 'default'
 export const DENY: MissingIdentity = { kind: 'deny', status: 401 }
 const NO_RESERVE: RequestPolicy['reserved'] = { critical: 0, default: 0, sheddable: 0 }
 
 /**
  * Makes all policies, in the order in which they are evaluated.
- * @param limits those of the default policy, or of each plan; `off`: there is none
+ * @param limits those of the default policy, maybe by plan; `off`: there is none
  * @throws {OptionError} if the policies contradict each other
  */
 export function createPolicies(
-  limits: string | Readonly<Record<string, string>>,
+  limits: NonNullable<PolicyTable['limits']>,
   tables: readonly PolicyTable[] | undefined,
   defaults: PolicyDefaults,
   isShedding: boolean,
 ): readonly RequestPolicy[] {
   const { names } = defaults
-  const policies: RequestPolicy[] = []
-  if (limits !== 'off') {
-    const table = { name: defaults.name, limits, default_plan: typeof limits === 'object' ? DEFAULT_PLAN : undefined }
-    policies.push(createPolicy(v.parse(policyTable, table), undefined, defaults))
-  }
+  const { name, byDefault } = defaults
+  const own = { name, limits, default_plan: byDefault }
+  const policies = limits === 'off' ? [] : [createPolicy(v.parse(policyTable, own), undefined, defaults)]
   for (const [index, table] of (tables ?? []).entries()) {
     if (policies.some(({ name }) => name === table.name)) {
       const isMade = limits !== 'off' && table.name === defaults.name
@@ -123,15 +121,17 @@ function createPolicy(table: PolicyTable, index: number | undefined, defaults: P
   const isOfSlots = holdsSlots(table)
   const fail: FailPolicy = (option, expected, value, plan = []) => {
     const key = option.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`) as keyof PolicyTable
-    const { limits, policies } = defaults.names
-    const own = plan.length === 0 || plan[0] === DEFAULT_PLAN ? [limits] : ['plans', ...plan]
-    throw new OptionError(index === undefined ? own : [policies, index, key, ...plan], expected, value ?? table[key])
+    const where =
+      index === undefined
+        ? [plan[0] ? 'plans' : defaults.names.limits, ...plan]
+        : [defaults.names.policies, index, key, ...plan]
+    throw new OptionError(where, expected, value ?? table[key])
   }
   // MODE=shadow refuses nothing, whatever the mode of a policy.
   const mode = defaults.isShadow ? 'shadow' : (table.mode ?? 'enforce')
   const hidden = by.find((source) => source.kind === 'header' && !defaults.isPassed(source.name))
   if (hidden?.kind === 'header') fail('by', PASSED_EXPECTED, `header:${hidden.name}`)
-  const plans = readPolicyPlans(table, defaults, fail)
+  const plans = readPlans(table, defaults, fail)
   const { limits, burst } =
     plans?.limits[plans.byDefault] ?? readPolicyLimits(table, table.limits as string | undefined, defaults, fail)
   const allLimits = plans ? Object.values(plans.limits).flatMap((plan) => plan.limits) : limits
@@ -209,7 +209,8 @@ function toOptions(
   return { name, algorithm, burst, starts, penalty, slotTtl, allowLargeLog, penaltyAfter, timeZone }
 }
 
-function readPolicyPlans(table: PolicyTable, defaults: PolicyDefaults, fail: FailPolicy): Plans | undefined {
+/** All plans have the same windows: a count then means the same in each, also for a caller that changes plans. */
+function readPlans(table: PolicyTable, defaults: PolicyDefaults, fail: FailPolicy): Plans | undefined {
   const { limits: byPlan, plan: source = defaults.plan, default_plan: byDefault, reserve } = table
   if (typeof byPlan !== 'object') {
     if (table.plan) fail('plan', 'limits as a table by plan with it', formatSource(table.plan))
@@ -223,12 +224,17 @@ function readPolicyPlans(table: PolicyTable, defaults: PolicyDefaults, fail: Fai
     return fail('default_plan', `one of ${entries.map(([name]) => `"${name}"`).join(', ')}`)
   }
   if (reserve) fail('reserve', 'limits without plans with it')
-  const read = (text: string, plan: string) =>
-    readPolicyLimits(table, text, defaults, (key, expected) =>
+  let windows: string | undefined
+  const plans = entries.map(([plan, text]) => {
+    const read = readPolicyLimits(table, text, defaults, (key, expected) =>
       key === 'limits' ? fail(key, expected, text, [plan]) : fail(key, expected),
     )
-  const limits = readPlans(byPlan, read, (expected, text, plan) => fail('limits', expected, text, [plan]))
-  return { source, byDefault, limits }
+    const names = read.limits.map(({ name }) => name).join()
+    windows ??= names
+    if (names !== windows) fail('limits', 'the same windows in every plan', text, [plan])
+    return [plan, read] as const
+  })
+  return { source, byDefault, limits: Object.fromEntries(plans) }
 }
 
 function readPolicyLimits(
