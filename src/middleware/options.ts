@@ -91,7 +91,7 @@ export interface SharedOptions<Args extends unknown[]> extends LimitingOptions {
    * Returns the plan of a caller, for `plans` and for policies with limits by plan but without a `plan` of their own.
    * Undefined or an unknown plan means `limits`, or the policy's `default_plan`.
    * @default none
-   * @example (c) => c.get('user')?.plan
+   * @example (req) => req.user?.plan, and for Hono: (c) => c.get('user')?.plan
    */
   readonly plan?: ((...args: Args) => string | undefined | Promise<string | undefined>) | undefined
   /**
