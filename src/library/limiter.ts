@@ -265,13 +265,14 @@ class PolicyLimiter implements Limiter {
   async waitFor(identity: Identities, options: WaitOptions = {}): Promise<LimiterDecision> {
     const cost = readCostOption('waitFor', options, ['signal', 'maxWaitMs'])
     const { signal, maxWaitMs = Infinity, plan } = options
+    const one = plan === undefined ? { cost } : { cost, plan }
     checkSignal('signal', signal)
     if (!(typeof maxWaitMs === 'number' && maxWaitMs >= 0))
       throw new OptionError('maxWaitMs', 'milliseconds from 0', maxWaitMs)
     const readPassedMs = createSteadyClock(() => performance.now())
     for (;;) {
       signal?.throwIfAborted()
-      const decision = await this.#takeWithin(maxWaitMs - readPassedMs(), identity, { cost, plan }, signal)
+      const decision = await this.#takeWithin(maxWaitMs - readPassedMs(), identity, one, signal)
       if (decision.granted || readPassedMs() + decision.retryAfterMs > maxWaitMs) return decision
       await sleep(decision.retryAfterMs, signal)
     }

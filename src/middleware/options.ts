@@ -199,7 +199,7 @@ const { JWKS_URL: jwksUrl, JWT_SECRET: secret, JWT_ISSUER: issuer, JWT_AUDIENCE:
 
 const entries = {
   limits: v.optional(limits),
-  plans: v.optional(limitsByPlan),
+  plans: v.optional(v.custom<object>((value) => v.is(limitsByPlan, value), 'limits by plan')),
   name: v.optional(textLike(NAME), 'default'),
   by: v.optional(by),
   fold: v.optional(fold),

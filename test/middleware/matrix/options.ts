@@ -39,6 +39,8 @@ const WRONG: readonly (readonly [options: object, message: string | RegExp])[] =
   [{ limits: undefined, policies: [ONE], plan, plans: { pro: '9/1s' } }, `plans: expected ${PLANS}, got ["pro"]`],
   [{ plan, plans: { default: '9/1s' } }, `plans: expected ${PLANS}, got ["default"]`],
   [{ plan, plans: { pro: '9/1m' } }, 'plans.pro: expected the same windows in every plan, got "9/1m"'],
+  [{ plan, plans: 'pro' }, 'plans: expected limits by plan, got "pro"'],
+  [{ plan, plans: { 'a b': '9/1s' } }, 'plans: expected limits by plan, got {"a b":"9/1s"}'],
   [{ plan, plans: { pro: '9' } }, /^plans\.pro: expected limits such as /],
   [{ now: () => new Date() }, /^now: expected a clock that returns milliseconds/],
   [{ store: 'redis://' }, 'store: expected memoryStore() or redisStore(client), got "redis://"'],
