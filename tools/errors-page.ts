@@ -12,10 +12,10 @@ import { writeGenerated } from './write-generated.ts'
 type Row = `${string} | ${string}`
 
 const LIMITS = {
-  limit_exceeded: '429 | a limit is exceeded | wait `retry_after_ms`',
-  failure_limit_exceeded: '429 | too many failures',
-  penalty_active: '429 | a [penalty](policies.md#penalties) after repeated refusals',
-  deprioritized: '503 | the remaining units are [reserved](policies.md#priorities)',
+  limit_exceeded: '429, or the policy’s | a limit is exceeded | wait `retry_after_ms`',
+  failure_limit_exceeded: 'the same | too many failures',
+  penalty_active: 'the same | a [penalty](policies.md#penalties) after repeated refusals',
+  deprioritized: '503, or the policy’s | the remaining units are [reserved](policies.md#priorities)',
   shed: '503 | the API is [overloaded](policies.md#shedding)',
   blocked: '403, or the rule’s | a [rule](rules.md) blocks the caller; `detail` is its reason | remove the block',
   identity_missing:

@@ -6,6 +6,7 @@ import { OptionError } from '../core/options/option-error.ts'
 import { createDigest, type Digest } from '../core/runtime/digest.ts'
 import { Lru } from '../core/runtime/lru.ts'
 import { drawNumber } from '../core/runtime/random.ts'
+import type { LimiterPolicy } from './policies.ts'
 
 /** Distinguishes callers: a text, or several, as in the gateway (`['token', value]`). */
 export type Identity = string | readonly string[]
@@ -14,7 +15,7 @@ export type Identity = string | readonly string[]
 export type Identities = Identity | { readonly [policy: string]: Identity }
 
 export interface ChargeBuilderOptions {
-  readonly policies: readonly Policy[]
+  readonly policies: readonly LimiterPolicy[]
   readonly keyPrefix: string
   /** Key of the HMAC of identities; without it, they are plainly hashed. */
   readonly secret: string | undefined
@@ -31,7 +32,7 @@ const IDENTITY_EXPECTED = 'a string that is not empty, or a list of strings'
 
 /** Builds the charge of each policy for an identity. */
 export class ChargeBuilder {
-  readonly #policies: readonly Policy[]
+  readonly #policies: readonly LimiterPolicy[]
   readonly #digest: Digest
   readonly #keyPrefix: string
   readonly #isReadable: boolean
@@ -50,14 +51,16 @@ export class ChargeBuilder {
 
   /**
    * @param cost units of each policy
+   * @param plan whose limits the policies that know it have
    * @throws {OptionError} for an invalid identity
    */
-  build(identity: Identities, cost: number): readonly Charge[] {
+  build(identity: Identities, cost: number, plan?: string): readonly Charge[] {
     const charges = this.#buildUnits(identity)
-    if (cost === 1 && !this.#hasSlots) return charges
-    return charges.map((charge) => ({
+    if (cost === 1 && plan === undefined && !this.#hasSlots) return charges
+    return charges.map((charge, index) => ({
       ...charge,
       cost,
+      ...(plan !== undefined && this.#policies[index]?.termsByPlan?.get(plan)),
       ...(holdsSlots(charge) && { slot: drawNumber() }),
     }))
   }

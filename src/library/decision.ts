@@ -21,6 +21,8 @@ interface DecisionOutcome {
   readonly decidedAtMs: number
   /** Units charged to each policy; 0 if nothing was granted, or for a `peek`. */
   readonly charged: number
+  /** The plan that was named. */
+  readonly plan?: string
   /**
    * The fallback that decided while the store gave no answer: limits of this process alone, no limits, or a refusal.
    */
@@ -61,7 +63,14 @@ export function toOutcome(decision: EngineDecision, charged: number): DecisionOu
   for (const { policy, retryAfterMs: waitMs } of reports) {
     if (granted === 0 && policy.mode === 'enforce') retryAfterMs = Math.max(retryAfterMs, waitMs)
   }
-  const outcome = { limits: reports.map(toLimitStatus), retryAfterMs, decidedAtMs: nowMs, charged }
+  const plan = charges.find((charge) => charge.plan !== undefined)?.plan
+  const outcome = {
+    limits: reports.map(toLimitStatus),
+    retryAfterMs,
+    decidedAtMs: nowMs,
+    charged,
+    ...(plan !== undefined && { plan }),
+  }
   return degraded === undefined ? outcome : { ...outcome, degraded }
 }
 

@@ -3,7 +3,7 @@ import { ALGORITHMS, holdsSlots } from '../core/algorithms/algorithm-table.ts'
 import { Engine, type EngineDecision } from '../core/engine/engine.ts'
 import { withLeases } from '../core/engine/stages/leases.ts'
 import type { Charge, DecisionRequest } from '../core/model/charge.ts'
-import { ON_STORE_ERROR, POLICY_MODES, type Policy, type PolicyMode } from '../core/model/policy.ts'
+import { ON_STORE_ERROR, type OnStoreError, POLICY_MODES, type Policy, type PolicyMode } from '../core/model/policy.ts'
 import { logFailure } from '../core/model/store.ts'
 import {
   type Check,
@@ -33,7 +33,7 @@ import {
   toDecision,
   toOutcome,
 } from './decision.ts'
-import { findMaxCost, type PolicyOptions, parseAlgorithmLimits, readPolicies } from './policies.ts'
+import { findMaxCost, type LimiterPolicy, type PolicyOptions, readPolicies } from './policies.ts'
 import { memoryStore, noteLimiter, refuseSharedNames } from './stores.ts'
 
 export interface LimiterOptions extends LimitingOptions {
@@ -42,6 +42,12 @@ export interface LimiterOptions extends LimitingOptions {
    * @example '10/1s, 100/1m'
    */
   readonly limits?: string | undefined
+  /**
+   * Limits of that policy for plans, which calls name, over the same windows.
+   * @default none
+   * @example { pro: '100/1s, 5000/1m' }
+   */
+  readonly plans?: PolicyOptions['plans']
   /**
    * Policies, all of which must grant a request, or none is charged.
    * @example [{ name: 'calls', ...tokenBucket('10/1s', { burst: 50 }) }]
@@ -80,6 +86,12 @@ export interface TakeOptions {
    * @example 5
    */
   readonly cost?: number | undefined
+  /**
+   * Plan of the caller, for policies with `plans`: one that some policy has; those without it have their `limits`.
+   * @default none
+   * @example 'pro'
+   */
+  readonly plan?: string | undefined
 }
 
 export interface WaitOptions extends TakeOptions {
@@ -151,7 +163,9 @@ const MIN_ANSWER_MS = 100
 const POLL_MS = 100
 
 const CHECKS: Readonly<Record<keyof LimiterOptions, Check>> = {
-  limits: (_, limits) => parseAlgorithmLimits('', { algorithm: 'sliding-window', limits: limits as string }),
+  // Policies are read from these.
+  limits: () => {},
+  plans: () => {},
   policies: () => {},
   ...COUNT_CHECKS,
   leases(option, value) {
@@ -180,7 +194,7 @@ export function createLimiter<LimitsText extends string = string>(
 }
 
 class PolicyLimiter implements Limiter {
-  readonly #policies: readonly Policy[]
+  readonly #policies: readonly LimiterPolicy[]
   readonly #charges: ChargeBuilder
   readonly #engine: Engine
   /** The store, if it is in memory with nothing around it. */
@@ -203,7 +217,7 @@ class PolicyLimiter implements Limiter {
     const { refusalCache = store.isRemote, circuitBreaker = store.isRemote } = options
     this.#now = now
     this.#pollMs = store.isRemote ? undefined : options.now ? POLL_MS : Number.POSITIVE_INFINITY
-    const policies = readPolicies(listPolicies(options), onStoreError)
+    const policies = readLimiterPolicies(options, onStoreError)
     this.#policies = options.mode === 'shadow' ? policies.map((policy) => ({ ...policy, mode: 'shadow' })) : policies
     refuseSharedNames(store, keyPrefix, this.#policies)
     const isReadable = !store.isRemote && identitySecret === undefined
@@ -250,24 +264,26 @@ class PolicyLimiter implements Limiter {
   async #take(identity: Identities, options: TakeOptions = {}): Promise<LimiterDecision> {
     const cost = readCostOption('take', options)
     this.#refuseSlots('take')
-    return toDecision(await this.#decide(identity, cost), cost)
+    return toDecision(await this.#decide(identity, cost, options.plan), cost)
   }
 
   async takeUpTo(identity: Identities, permits: number, options: TakeOptions = {}): Promise<PartialDecision> {
     const cost = readCostOption('takeUpTo', options)
     this.#refuseSlots('takeUpTo')
     checkInteger('permits', permits, 1, MAX_COST)
-    const decided = await this.#decide(identity, cost, 'take-up-to', permits)
+    const decided = await this.#decide(identity, cost, options.plan, 'take-up-to', permits)
     return { granted: decided.granted, ...toOutcome(decided, decided.granted * cost) }
   }
 
   async peek(identity: Identities, options: TakeOptions = {}): Promise<LimiterDecision> {
-    return toDecision(await this.#decide(identity, readCostOption('peek', options), 'peek'), 0)
+    const cost = readCostOption('peek', options)
+    return toDecision(await this.#decide(identity, cost, options.plan, 'peek'), 0)
   }
 
   async waitFor(identity: Identities, options: WaitOptions = {}): Promise<LimiterDecision> {
-    const cost = readCostOption('waitFor', options, ['cost', 'signal', 'maxWaitMs'])
-    const { signal, maxWaitMs = Infinity } = options
+    const cost = readCostOption('waitFor', options, ['signal', 'maxWaitMs'])
+    const { signal, maxWaitMs = Infinity, plan } = options
+    const one = plan === undefined ? { cost } : { cost, plan }
     checkSignal('signal', signal)
     if (!(typeof maxWaitMs === 'number' && maxWaitMs >= 0))
       throw new OptionError('maxWaitMs', 'milliseconds from 0', maxWaitMs)
@@ -276,7 +292,7 @@ class PolicyLimiter implements Limiter {
       signal?.throwIfAborted()
       const pollMs = this.#pollMs
       const clock = pollMs === undefined ? undefined : { readPassedMs: createSteadyClock(this.#now), pollMs }
-      const decision = await this.#takeWithin(maxWaitMs - readPassedMs(), identity, cost, signal)
+      const decision = await this.#takeWithin(maxWaitMs - readPassedMs(), identity, one, signal)
       if (decision.granted || readPassedMs() + decision.retryAfterMs > maxWaitMs) return decision
       await sleep(decision.retryAfterMs, signal, clock)
     }
@@ -285,7 +301,7 @@ class PolicyLimiter implements Limiter {
   async hold(identity: Identities, options: TakeOptions = {}): Promise<Slot> {
     const cost = readCostOption('hold', options)
     if (!this.#hasSlots) throw new OptionError('hold', 'a limiter with a policy of concurrency()', this.#listNames())
-    const decided = await this.#decide(identity, cost)
+    const decided = await this.#decide(identity, cost, options.plan)
     return holdSlot(toDecision(decided, cost), decided.hold, this.#context)
   }
 
@@ -310,8 +326,8 @@ class PolicyLimiter implements Limiter {
    * Takes, and gives up when that takes too long. Units that are granted later are refunded.
    * @throws the signal's reason, as soon as it is aborted
    */
-  async #takeWithin(leftMs: number, identity: Identities, cost: number, signal: AbortSignal | undefined) {
-    const taking = this.take(identity, { cost })
+  async #takeWithin(leftMs: number, identity: Identities, options: TakeOptions, signal: AbortSignal | undefined) {
+    const taking = this.take(identity, options)
     let decision: LimiterDecision | undefined
     try {
       decision = await waitAtMost(taking, Math.max(MIN_ANSWER_MS, leftMs), signal)
@@ -325,7 +341,7 @@ class PolicyLimiter implements Limiter {
   /** Refunds units to the policies that can take them. */
   async #refund(identity: Identities, decision: LimiterDecision | PartialDecision, units: number): Promise<void> {
     const differences = this.#charges
-      .build(identity, 1)
+      .build(identity, 1, decision.plan)
       .filter((charge) => wasCharged(decision, charge.policy) && ALGORITHMS[charge.algorithm].implementation.settle)
       .map((charge) => ({ charge, units: -units }))
     const { decidedAtMs, degraded } = decision
@@ -335,11 +351,13 @@ class PolicyLimiter implements Limiter {
   #decide(
     identity: Identities,
     cost: number,
+    plan: string | undefined,
     action: DecisionRequest['action'] = 'take',
     permits = 1,
   ): EngineDecision | Promise<EngineDecision> {
     if (!this.#isCost(cost)) checkInteger('cost', cost, 1, this.#maxCost)
-    const request = { action, permits, charges: this.#charges.build(identity, cost) }
+    if (plan !== undefined) this.#checkPlan(plan)
+    const request = { action, permits, charges: this.#charges.build(identity, cost, plan) }
     // A store in memory cannot fail: nothing around it waits, and only slots need a follow-up.
     const store = this.#hasSlots ? undefined : this.#memory
     if (store) return { ...store.decideNow(request), charges: request.charges, chargedIn: store }
@@ -348,6 +366,14 @@ class PolicyLimiter implements Limiter {
 
   #isCost(cost: number | undefined): cost is number {
     return cost === 1 || (Number.isInteger(cost) && (cost as number) >= 1 && (cost as number) <= this.#maxCost)
+  }
+
+  /** A plan that is misspelt would silently have smaller limits. */
+  #checkPlan(plan: string): void {
+    const names = this.#policies.flatMap(({ termsByPlan }) => [...(termsByPlan?.keys() ?? [])])
+    if (names.includes(plan)) return
+    const expected = `one of ${[...new Set(names)].join(', ')}`
+    throw new OptionError('plan', names.length > 0 ? expected : 'a limiter with plans', plan)
   }
 
   #refuseSlots(method: string): void {
@@ -367,8 +393,8 @@ function findOnlyCost(options: TakeOptions): number | undefined {
 }
 
 /** @throws {OptionError} if there is an option that the method does not know, e.g. a misspelt one */
-function readCostOption(method: string, options: TakeOptions, known: readonly string[] = ['cost']): number {
-  checkNames(method, options, known)
+function readCostOption(method: string, options: TakeOptions, more: readonly string[] = []): number {
+  checkNames(method, options, ['cost', 'plan', ...more])
   return options.cost === undefined ? 1 : options.cost
 }
 
@@ -383,11 +409,15 @@ function wasCharged({ limits, granted }: LimiterDecision | PartialDecision, { na
   return own.length > 0 && own.every(({ retryAfterMs }) => retryAfterMs === 0)
 }
 
-function listPolicies({ limits, policies }: LimiterOptions): readonly PolicyOptions[] {
+function readLimiterPolicies(options: LimiterOptions, onStoreError: OnStoreError): readonly LimiterPolicy[] {
+  const { limits, plans, policies } = options
   if (limits === undefined && policies === undefined) throw new OptionError('limits', 'limits or policies', undefined)
-  if (limits === undefined) return policies ?? []
+  if (limits === undefined) {
+    if (plans !== undefined) throw new OptionError('plans', 'limits with it, or plans in policies', plans)
+    return readPolicies(policies ?? [], onStoreError)
+  }
   if (policies !== undefined) throw new OptionError('limits', 'either limits or policies', limits)
-  return [{ name: 'default', algorithm: 'sliding-window', limits }]
+  return readPolicies([{ name: 'default', algorithm: 'sliding-window', limits, plans }], onStoreError, () => '')
 }
 
 function checkBoolean(option: string, value: unknown): void {

@@ -1,6 +1,14 @@
 /** Policies of a limiter, and a function for each algorithm. */
+import type { StoreCharge } from '../core/model/charge.ts'
 import { ALGORITHM_NAMES, type AlgorithmName, type CalendarUnit, LIMITS_EXPECTED } from '../core/model/limits.ts'
-import { ON_STORE_ERROR, type OnStoreError, POLICY_MODES, type Policy, type PolicyMode } from '../core/model/policy.ts'
+import {
+  ON_STORE_ERROR,
+  type OnStoreError,
+  POLICY_MODES,
+  type Policy,
+  type PolicyLimit,
+  type PolicyMode,
+} from '../core/model/policy.ts'
 import { readCalendarLimits } from '../core/options/calendar.ts'
 import { checkInteger, checkNames, checkOneOf, checkString, checkText } from '../core/options/check-options.ts'
 import type { CheckedText } from '../core/options/checked-text.ts'
@@ -23,6 +31,13 @@ export interface PolicyOptions extends AlgorithmOptions, PenaltyOptions {
    * @example 'login'
    */
   readonly name: string
+  /**
+   * Limits of plans, which calls name, over the same windows; without a plan, `limits`. What was used counts whatever the
+   * plan.
+   * @default none
+   * @example { pro: '100/1s, 5000/1m' }
+   */
+  readonly plans?: Readonly<Record<string, string>> | undefined
   /**
    * `shadow`: it is charged where it can be, and reports what it would refuse, but refuses nothing.
    * @default 'enforce'
@@ -131,7 +146,11 @@ function defineAlgorithm(
 }
 
 const OPTION_NAMES = listNames(OPTIONS)
-const NAMES: readonly (keyof PolicyOptions)[] = ['name', 'algorithm', 'limits', ...OPTION_NAMES, 'mode', 'onStoreError']
+const NAMES: readonly (keyof PolicyOptions)[] = [
+  ...(['name', 'algorithm', 'limits', 'plans'] as const),
+  ...OPTION_NAMES,
+  ...(['mode', 'onStoreError'] as const),
+]
 
 /** @param prefix precedes the name of an option in errors @throws {OptionError} naming the option to fix */
 function checkOwnOptions(prefix: string, options: OwnOptions): void {
@@ -145,10 +164,20 @@ function checkOwnOptions(prefix: string, options: OwnOptions): void {
   }
 }
 
+/** A policy of a limiter. */
+export interface LimiterPolicy extends Policy {
+  /** What each plan changes in a charge. */
+  readonly termsByPlan?: ReadonlyMap<string, Pick<StoreCharge, 'limits' | 'burst' | 'plan'>> | undefined
+}
+
 /** @throws {OptionError} naming the option to fix */
-export function readPolicies(options: readonly PolicyOptions[], onStoreError: OnStoreError): readonly Policy[] {
+export function readPolicies(
+  options: readonly PolicyOptions[],
+  onStoreError: OnStoreError,
+  toPath = (index: number) => `policies[${index}]`,
+): readonly LimiterPolicy[] {
   if (!Array.isArray(options) || options.length === 0) throw new OptionError('policies', 'a list of policies', options)
-  const policies = options.map((policy, index) => readPolicy(policy, `policies[${index}]`, onStoreError))
+  const policies = options.map((policy, index) => readPolicy(policy, toPath(index), onStoreError))
   policies.forEach(({ name }, index) => {
     if (policies.findIndex((other) => other.name === name) < index) {
       throw new OptionError(`policies[${index}].name`, 'a name used once', name)
@@ -158,7 +187,7 @@ export function readPolicies(options: readonly PolicyOptions[], onStoreError: On
 }
 
 /** @throws {OptionError} naming the option to fix, below `path` */
-export function readPolicy(options: PolicyOptions, path: string, onStoreErrorOfAll: OnStoreError): Policy {
+export function readPolicy(options: PolicyOptions, path: string, onStoreErrorOfAll: OnStoreError): LimiterPolicy {
   checkNames(path, options, NAMES)
   const { name, algorithm, mode = 'enforce', onStoreError = onStoreErrorOfAll } = options
   checkText(`${path}.name`, name, NAME)
@@ -170,6 +199,7 @@ export function readPolicy(options: PolicyOptions, path: string, onStoreErrorOfA
     algorithm,
     limits,
     burst,
+    termsByPlan: readPlanTerms(path, options, limits),
     penalty: readPenalty(options, limits, (key, expected) => {
       throw new OptionError(`${path}.${key}`, expected, options[key])
     }),
@@ -178,9 +208,33 @@ export function readPolicy(options: PolicyOptions, path: string, onStoreErrorOfA
   }
 }
 
-/** @returns units that one decision over all of these policies may cost at most */
-export function findMaxCost(policies: readonly Policy[]): number {
-  return Math.min(...policies.flatMap(({ limits, burst }) => [...limits.map(({ limit }) => limit), burst ?? Infinity]))
+/**
+ * All plans have the same windows: a count then means the same in each, also for a caller that changes plans.
+ * @throws {OptionError} naming the option to fix, below `path`
+ */
+function readPlanTerms(path: string, options: PolicyOptions, base: readonly PolicyLimit[]) {
+  const { plans } = options
+  if (plans === undefined) return undefined
+  if (typeof plans !== 'object' || plans === null) throw new OptionError(`${path}.plans`, 'limits by plan', plans)
+  const formatWindows = (limits: readonly PolicyLimit[]) => limits.map(({ name }) => name).join()
+  const entries = Object.entries(plans).map(([plan, text]) => {
+    checkText(`${path}.plans`, plan, NAME)
+    checkString(`${path}.plans.${plan}`, text, LIMITS_EXPECTED)
+    const fail = (expected: string): never => {
+      throw new OptionError(`${path}.plans.${plan}`, expected, text)
+    }
+    const own = { ...options, limits: text }
+    const { limits, burst } = readLimits(own, (_, expected) => fail(expected), readCalendarLimits)
+    if (formatWindows(limits) !== formatWindows(base)) fail('the same windows in every plan')
+    return [plan, { limits, ...(burst !== undefined && { burst }), plan }] as const
+  })
+  return new Map(entries)
+}
+
+/** @returns units that one decision over all of these policies may cost at most, in any plan */
+export function findMaxCost(policies: readonly LimiterPolicy[]): number {
+  const all = policies.flatMap((policy) => [policy, ...(policy.termsByPlan?.values() ?? [])])
+  return Math.min(...all.flatMap(({ limits, burst }) => [...limits.map(({ limit }) => limit), burst ?? Infinity]))
 }
 
 /**

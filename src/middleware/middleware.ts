@@ -1,11 +1,13 @@
 /** Composes the limiter of a middleware from its options. */
 import { createEarlyRefusals } from '../core/engine/stages/early-refusals.ts'
-import { type LimitStatus, toLimitStatus, type Verdict } from '../core/model/verdict.ts'
+import { type Admitted, type LimitStatus, toLimitStatus, type Verdict } from '../core/model/verdict.ts'
+import { sleep } from '../core/runtime/sleep.ts'
+import type { Exchange } from '../http/request/received-request.ts'
 import { composeLimiter } from '../http/request/request-limiter.ts'
 import { createPathReader, createTargetReader } from '../http/request/target.ts'
 import { formatRetryAfter } from '../http/response/problem.ts'
 import { memoryStore, noteLimiter, refuseSharedNames } from '../library/stores.ts'
-import { readOptions, type SharedOptions } from './options.ts'
+import { type ReportedLimits, readOptions, type SharedOptions } from './options.ts'
 import { createWarn } from './warnings.ts'
 
 /** The decision about a request. */
@@ -26,6 +28,9 @@ export interface RateLimit {
 }
 
 export const UNLIMITED: RateLimit = { outcome: 'admitted', limits: [] }
+
+/** A request whose client went while it was delayed. It has been counted, holds nothing, and is not to be handled. */
+export const GONE: Admitted = { outcome: 'admitted', limits: [] }
 
 export function toRateLimit(verdict: Verdict): RateLimit {
   const { outcome, degraded } = verdict
@@ -52,9 +57,35 @@ export function composeMiddleware<Args extends unknown[]>(options: SharedOptions
   const { isRemote, timeoutMs: storeTimeoutMs } = limiterStore
   const repeats = isRemote ? createEarlyRefusals : 'none'
   const { limiter } = composeLimiter({ ...settings, store, storeTimeoutMs, repeats, hasBreaker: isRemote })
+  const { delay } = settings
+
+  /** Decides a request, and delays one that is admitted. @param findSignal finds what aborts when the client goes */
+  async function decide(exchange: Exchange, findSignal: () => AbortSignal): Promise<Verdict> {
+    const verdict = await limiter.decide(exchange)
+    if (!delay || verdict.outcome !== 'admitted') return verdict
+    const [first, ...others] = verdict.limits.map(toLimitStatus)
+    if (!first) return verdict
+    const waiting = wait(verdict, exchange, [first, ...others], findSignal())
+    // When the client goes, the platform ends the request. This must go on: slots must be released.
+    if (verdict.hold) exchange.context.waitUntil(waiting.catch(() => {}))
+    return waiting
+  }
+
+  async function wait(admitted: Admitted, { request, context }: Exchange, limits: ReportedLimits, signal: AbortSignal) {
+    try {
+      await sleep((await delay?.(limits, request.context as Args)) ?? 0, signal)
+      return admitted
+    } catch (error) {
+      if (admitted.hold) context.waitUntil(admitted.hold.release())
+      if (signal.aborted) return GONE
+      throw error
+    }
+  }
+
   return {
     ...settings,
     limiter,
+    decide,
     warn: createWarn(log),
     readTarget: createTargetReader(createPathReader(literalInPaths)),
   }

@@ -9,8 +9,8 @@ import { isMeasured } from '../http/request/charge-builder.ts'
 import { createRequestContext, type ResponseFields, trackResponse } from '../http/response/exchange.ts'
 import { createProblemResponse, NO_PAGE, TARGET_PROBLEMS } from '../http/response/problem.ts'
 import { setRateLimitHeaders } from '../http/response/rate-limit-headers.ts'
-import { createRefusal } from '../http/response/refusal.ts'
-import { composeMiddleware, listRefusalFields, type RateLimit, toRateLimit, UNLIMITED } from './middleware.ts'
+import { createRefusal, findStatus } from '../http/response/refusal.ts'
+import { composeMiddleware, GONE, listRefusalFields, type RateLimit, toRateLimit, UNLIMITED } from './middleware.ts'
 import { type AnyIncoming, NodeRequest, readHeader } from './node-request.ts'
 import { type AnyResponse, FollowedResponse } from './node-response.ts'
 import type { SharedOptions } from './options.ts'
@@ -48,7 +48,7 @@ export interface NodeOptions<Req extends AnyIncoming = IncomingMessage, Res exte
  * @throws {OptionError} for a wrong option
  */
 export function createAdmit<Req extends AnyIncoming, Res extends AnyResponse>(options: NodeOptions<Req, Res>) {
-  const { policies, limiter, health, ipv6Prefix, headerFormat, readTarget, skip, trustProxy, log, now, warn } =
+  const { policies, limiter, decide, health, ipv6Prefix, headerFormat, readTarget, skip, trustProxy, log, now, warn } =
     composeMiddleware(options)
   const measured = policies.find(({ actualCost }) => isMeasured(actualCost))
   if (measured) {
@@ -82,7 +82,8 @@ export function createAdmit<Req extends AnyIncoming, Res extends AnyResponse>(op
     // The client may go while the request is decided, or have gone before.
     const followed = FollowedResponse.follow(req, res)
     try {
-      const verdict = await limiter.decide(exchange)
+      const verdict = await decide(exchange, () => followed.createSignal())
+      if (verdict === GONE) return undefined
       req.rateLimit = toRateLimit(verdict)
       if (req.rateLimit.limits.length > 0 && followed.wasCountedBy(limiter)) warn('counted_twice')
       if (verdict.outcome === 'admitted') {
@@ -93,7 +94,7 @@ export function createAdmit<Req extends AnyIncoming, Res extends AnyResponse>(op
       }
       if (onLimited && 'violated' in verdict) {
         host.leave()
-        res.statusCode = verdict.outcome === 'limited' ? 429 : 503
+        res.statusCode = findStatus(verdict)
         for (const [name, value] of listRefusalFields(verdict.retryAfterMs)) res.setHeader(name, value)
         report(verdict)
         await onLimited(req, res, req.rateLimit)

@@ -50,6 +50,13 @@ export class FollowedResponse {
     return this.#counted.includes(limiter) || this.#counted.push(limiter) === 0
   }
 
+  /** Creates a signal that aborts when the response has ended or its client has gone. */
+  createSignal(): AbortSignal {
+    const gone = new AbortController()
+    this.onClose(() => gone.abort())
+    return gone.signal
+  }
+
   /**
    * Calls a listener when the handler of a response whose client went before the head has ended. Handlers work on: until
    * they end the response or pipe into it, or their promise settles.

@@ -4,6 +4,7 @@ import { withLeases } from '../core/engine/stages/leases.ts'
 import { isFoldable, type Reading } from '../core/model/identity-source.ts'
 import { LIMITS_EXPECTED } from '../core/model/limits.ts'
 import type { PolicyMode } from '../core/model/policy.ts'
+import type { LimitStatus } from '../core/model/verdict.ts'
 import { readCalendarLimits } from '../core/options/calendar.ts'
 import { NAME, OptionError } from '../core/options/option-error.ts'
 import { createClocks } from '../core/runtime/clocks.ts'
@@ -12,7 +13,7 @@ import { consoleLog, throttle } from '../core/runtime/log.ts'
 import { UpstreamHealth } from '../core/shedding/upstream-health.ts'
 import { readJwtSettings } from '../http/config/load-config.ts'
 import { createPolicies, DENY, FOLD_EXPECTED, type Names, type PolicyDefaults } from '../http/config/policies.ts'
-import { anonymous, by, fold, type PolicyInput } from '../http/config/policy-keys.ts'
+import { anonymous, by, fold, limitsByPlan, type PolicyInput } from '../http/config/policy-keys.ts'
 import { boolean, integer, limits, strictTable, textLike } from '../http/config/values.ts'
 import { toOptionError, variables } from '../http/config/variables.ts'
 import type { ClaimReader, JwtSettings } from '../http/request/identity/claims.ts'
@@ -21,6 +22,9 @@ import { NONE } from '../http/request/identity/reading.ts'
 import type { HeaderFormat } from '../http/response/rate-limit-headers.ts'
 import type { LimitingOptions } from '../library/common-options.ts'
 import type { LimiterStore } from '../library/stores.ts'
+
+/** Status of the limits of all policies that apply, of which there is at least one. */
+export type ReportedLimits = readonly [LimitStatus, ...LimitStatus[]]
 
 /**
  * Options of a middleware: `limits`, `policies` or `shedding` is required. `Args` is what functions get: Hono's context,
@@ -32,6 +36,13 @@ export interface SharedOptions<Args extends unknown[]> extends LimitingOptions {
    * @example '10/1s, 100/1m'
    */
   readonly limits?: string | undefined
+  /**
+   * Limits of callers whose plan `plan` tells, over the same windows; all others have `limits`. What was used counts
+   * whatever the plan.
+   * @default none
+   * @example { pro: '100/1s, 5000/1m' }
+   */
+  readonly plans?: Readonly<Record<string, string>> | undefined
   /**
    * Name of that policy in keys and headers. In one store, a name stands for the same limits.
    * @default 'default'
@@ -76,6 +87,21 @@ export interface SharedOptions<Args extends unknown[]> extends LimitingOptions {
    * @example (req) => (req.method === 'GET' ? 1 : 5), and for Hono: (c) => (c.req.method === 'GET' ? 1 : 5)
    */
   readonly cost?: ((...args: Args) => number | Promise<number>) | undefined
+  /**
+   * Returns the plan of a caller, for `plans` and for policies with limits by plan but without a `plan` of their own.
+   * Undefined or an unknown plan means `limits`, or the policy's `default_plan`.
+   * @default none
+   * @example (req) => req.user?.plan, and for Hono: (c) => c.get('user')?.plan
+   */
+  readonly plan?: ((...args: Args) => string | undefined | Promise<string | undefined>) | undefined
+  /**
+   * Returns how long an admitted request waits for its handler, in milliseconds from 0, by what is left of its limits:
+   * those of each policy, the shortest window first. It is not called where no policy applies, nor with `mode: 'shadow'`.
+   * A request whose client goes meanwhile is not handled.
+   * @default none
+   * @example ([{ limit, remaining }]) => 500 * Math.max(0, limit - remaining - 5)
+   */
+  readonly delay?: ((limits: ReportedLimits, ...args: Args) => number | Promise<number>) | undefined
   /**
    * Returns true for a request that no policy evaluates.
    * @default none
@@ -173,6 +199,7 @@ const { JWKS_URL: jwksUrl, JWT_SECRET: secret, JWT_ISSUER: issuer, JWT_AUDIENCE:
 
 const entries = {
   limits: v.optional(limits),
+  plans: v.optional(v.custom<object>((value) => v.is(limitsByPlan, value), 'limits by plan')),
   name: v.optional(textLike(NAME), 'default'),
   by: v.optional(by),
   fold: v.optional(fold),
@@ -180,6 +207,8 @@ const entries = {
   exempt: variables.EXEMPT,
   identify: aFunction,
   cost: aFunction,
+  plan: aFunction,
+  delay: aFunction,
   skip: aFunction,
   anonymous: v.optional(anonymous),
   jwt: v.optional(strictTable('option', { jwksUrl, secret, issuer, audience }, 'a table of options')),
@@ -200,6 +229,9 @@ const entries = {
   now: v.optional(v.custom<() => number>(isClock, 'a clock that returns milliseconds')),
 }
 
+/** The plan of `limits`, beside plans. */
+const DEFAULT_PLAN = 'default'
+
 const schema = strictTable('option', entries, 'a table of options')
 
 /** All of `jwt` that is not known to be public is hidden. */
@@ -215,24 +247,31 @@ export function readOptions<Args extends unknown[]>(options: SharedOptions<Args>
     throw issue.path ? toOptionError(issue, isHidden) : new OptionError('options', issue.message, options)
   }
   const values = result.output
-  const { identify, cost, skip, trustProxy } = options
+  const { identify, cost, plan, plans, delay, skip, trustProxy } = options
   const clocks = createClocks(options.now)
   const { now } = clocks
   if (identify && values.by) throw new OptionError('by', 'no "by" beside the function "identify"', options.by)
   const by = identify
-    ? [{ kind: 'application' as const, tell: createIdentify(identify) }]
+    ? [{ kind: 'application' as const, tell: createTell('identify', identify) }]
     : (values.by ?? [{ kind: 'token' as const }])
   if (values.fold && !by.some(isFoldable)) throw new OptionError('fold', FOLD_EXPECTED, values.fold)
   const isShadow = values.mode === 'shadow'
   if (!values.limits && !values.policies && !values.shedding) {
     throw new OptionError('limits', LIMITS_EXPECTED, undefined)
   }
+  if (plans && (!values.limits || !plan || Object.hasOwn(plans, DEFAULT_PLAN))) {
+    const expected = `limits and the function "plan" beside it, and no plan "${DEFAULT_PLAN}": that is limits`
+    throw new OptionError('plans', expected, Object.keys(plans))
+  }
+  const source = plan && { kind: 'application' as const, tell: createTell('plan', plan) }
   const defaults: PolicyDefaults = {
     names: NAMES,
     name: values.name,
     by,
     fold: values.fold,
     cost: cost && createCost(cost),
+    plan: source,
+    byDefault: plans && DEFAULT_PLAN,
     isShadow,
     anonymous: values.anonymous ?? { kind: 'ip' },
     anonymousInBody: values.anonymous ?? DENY,
@@ -241,7 +280,11 @@ export function readOptions<Args extends unknown[]>(options: SharedOptions<Args>
     isPassed: () => true,
     readCalendarLimits,
   }
-  const policies = createPolicies(values.limits ?? 'off', values.policies, defaults, values.shedding)
+  const limits = plans && values.limits ? { [DEFAULT_PLAN]: values.limits, ...plans } : values.limits
+  const policies = createPolicies(limits ?? 'off', values.policies, defaults, values.shedding)
+  if (source && !policies.some(({ plans }) => plans?.source === source)) {
+    throw new OptionError('plan', 'plans, or a policy with limits by plan and no plan of its own, beside it', plan)
+  }
   const jwt = readJwtSettings(values.jwt ?? {}, NAMES, { policies, tables: values.policies })
   const log = throttle(options.log ?? consoleLog, now)
   return {
@@ -256,6 +299,7 @@ export function readOptions<Args extends unknown[]>(options: SharedOptions<Args>
     health: values.shedding && !isShadow ? new UpstreamHealth(clocks.readSteadyMs ?? now) : undefined,
     headerFormat: values.rateLimitHeaders,
     literalInPaths: values.literalInPaths ?? [],
+    delay: delay && !isShadow ? createDelay(delay) : undefined,
     skip,
     trustProxy,
     log,
@@ -273,15 +317,16 @@ function createLazyVerifier(settings: JwtSettings, parts: VerifierParts): ClaimR
 }
 
 /** @throws {TypeError} for a mistake of the application, by which no caller must pass as one without an identity */
-function createIdentify<Args extends unknown[]>(
-  identify: (...args: Args) => unknown,
+function createTell<Args extends unknown[]>(
+  option: 'identify' | 'plan',
+  tell: (...args: Args) => unknown,
 ): (args: Args) => Promise<Reading> {
   return async (args) => {
-    const value = await identify(...args)
+    const value = await tell(...args)
     if (value === undefined || value === '') return NONE
     if (typeof value === 'string') return { kind: 'value', value }
     const got = value === null ? 'null' : `a ${typeof value}`
-    throw new TypeError(`identify: expected a string or undefined, got ${got}`)
+    throw new TypeError(`${option}: expected a string or undefined, got ${got}`)
   }
 }
 
@@ -293,5 +338,16 @@ function createCost<Args extends unknown[]>(
     const units = await cost(...args)
     if (typeof units === 'number' && Number.isInteger(units) && units >= 1 && units <= max) return units
     throw new RangeError(`cost: expected an integer from 1 to ${max}, got ${String(units)}`)
+  }
+}
+
+/** @throws {RangeError} for a mistake of the application */
+function createDelay<Args extends unknown[]>(
+  delay: (limits: ReportedLimits, ...args: Args) => unknown,
+): (limits: ReportedLimits, args: Args) => Promise<number> {
+  return async (limits, args) => {
+    const waitMs = await delay(limits, ...args)
+    if (typeof waitMs === 'number' && waitMs >= 0 && waitMs < Number.POSITIVE_INFINITY) return waitMs
+    throw new RangeError(`delay: expected milliseconds from 0, got ${String(waitMs)}`)
   }
 }

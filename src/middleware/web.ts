@@ -1,15 +1,19 @@
 /** The common part of the middleware for Hono and of that for `fetch`: both take a `Request` to a `Response`. */
 
-import { createRequestContext } from '../http/response/exchange.ts'
+import type { Exchange } from '../http/request/received-request.ts'
+import { createRequestContext, markSynthetic } from '../http/response/exchange.ts'
 import { createHoldUntilEnd } from '../http/response/hold-until-end.ts'
 import { IncomingRequest } from '../http/response/incoming-request.ts'
 import { createMeasureResponse } from '../http/response/measure-response.ts'
 import { createProblemResponse, NO_PAGE, TARGET_PROBLEMS } from '../http/response/problem.ts'
 import { copyResponse, createProtect } from '../http/response/protect.ts'
 import { createRefusal } from '../http/response/refusal.ts'
-import { composeMiddleware, listRefusalFields, type RateLimit, toRateLimit, UNLIMITED } from './middleware.ts'
+import { composeMiddleware, GONE, listRefusalFields, type RateLimit, toRateLimit, UNLIMITED } from './middleware.ts'
 import type { SharedOptions } from './options.ts'
 import { createWatchedAddressReader } from './warnings.ts'
+
+/** What nginx logs: nobody sees it. */
+const CLIENT_CLOSED_REQUEST = 499
 
 /** The differences between the two. Functions get the arguments that the application's own get. */
 export interface WebPlatform<Args extends unknown[]> {
@@ -30,11 +34,12 @@ export interface WebPlatform<Args extends unknown[]> {
  * @throws {OptionError} for a wrong option
  */
 export function createRespond<Args extends unknown[]>(options: SharedOptions<Args>, platform: WebPlatform<Args>) {
-  const { readTarget, skip, trustProxy, log, warn, ...parts } = composeMiddleware(options)
+  const { readTarget, decide, skip, trustProxy, log, warn, ...parts } = composeMiddleware(options)
   const { toRequest, readPeer, readParsedBody, record, keepAlive, onLimited } = platform
   const ends = { ...parts, keepsEncoding: false }
   const protect = createProtect({
     ...parts,
+    limiter: { decide: (exchange: Exchange<WebRequest>) => decide(exchange, () => exchange.request.signal) },
     holdUntilEnd: createHoldUntilEnd(ends),
     measureResponse: createMeasureResponse(ends),
   })
@@ -83,6 +88,7 @@ export function createRespond<Args extends unknown[]>(options: SharedOptions<Arg
     const context = createRequestContext((work) => keepAlive(work, ...args), log)
     try {
       return await protect({ request, path: target.path, context }, async (verdict) => {
+        if (verdict === GONE) return markSynthetic(new Response(null, { status: CLIENT_CLOSED_REQUEST }))
         const rateLimit = toRateLimit(verdict)
         record(rateLimit, ...args)
         if (wasCounted && rateLimit.limits.length > 0) warn('counted_twice')

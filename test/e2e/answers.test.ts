@@ -61,6 +61,12 @@ const gateway = share(() =>
           refusal: { html: '<p>{retry_after} seconds, {limit}</p>', detail: 'Wait.' },
         },
         {
+          name: 'used-up',
+          limits: '1/1h',
+          match: '/used-up',
+          refusal: { status: 402, html: '<p>Upgrade</p>' },
+        },
+        {
           name: 'moved',
           limits: '1/1h',
           match: '/upgrade',
@@ -355,6 +361,19 @@ describe('a refusal', () => {
       expect(readFields(answer)).toEqual(JSON_FIELDS)
       expect(json(answer)).toEqual({ ...problem, detail: 'Wait.' })
     }
+  })
+
+  test('has the status that the policy says, and its title, and waits as ever', async () => {
+    const headers = newCaller()
+    const answer = await refuse({ path: '/used-up', headers })
+    expect([answer.status, readFields(answer)]).toEqual([402, JSON_FIELDS])
+    expect(json(answer)).toEqual({ ...problem, status: 402, title: 'Payment Required' })
+    const page = await refuse({ path: '/used-up', headers: { ...headers, Accept: BROWSER } })
+    expect([page.status, readFields(page), page.body.toString()]).toEqual([
+      402,
+      { ...html, ...COMMON },
+      '<p>Upgrade</p>',
+    ])
   })
 
   test('redirects browsers, and nobody else', async () => {

@@ -60,6 +60,7 @@ const policy = fc.record(
     allow_large_log: fc.constantFrom(true, false, 'true'),
     refusal: fc.record(
       {
+        status: fc.constantFrom(402, 503, 401, '429'),
         type: fc.constantFrom('https://example.com/a#b', 'about:blank', 'https://'),
         detail: anyText,
         html: anyText,

@@ -5,6 +5,7 @@ import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'
 import {
   concurrency,
   createLimiter,
+  type Decision,
   fixedWindow,
   type LimiterOptions,
   type Limits,
@@ -15,6 +16,7 @@ import {
   SlidingWindowCounter,
   slidingWindow,
   sortedSet,
+  type TakeOptions,
   tokenBucket,
 } from '../../src/index.ts'
 
@@ -526,13 +528,101 @@ describe('hold()', () => {
   })
 })
 
+describe('a plan', () => {
+  const PLANS = { limits: '2/1s', plans: { pro: '5/1s', trial: '1/1s' } }
+  const readLeft = ({ limits }: Pick<Decision, 'limits'>) => limits.map(({ limit, remaining }) => [limit, remaining])
+
+  test('has its own limits, in every method, and what was used counts in each', async () => {
+    const { clock, limiter } = subject(PLANS)
+    expect(await limiter.take('alice', { plan: 'trial' })).toMatchObject({ granted: true, plan: 'trial' })
+    const own = { policy: 'default', name: 'default-1s', limit: 5, windowMs: 1_000 }
+    expect((await limiter.peek('alice', { plan: 'pro' })).limits).toMatchObject([{ ...own, remaining: 4 }])
+    expect(await limiter.takeUpTo('alice', 9, { plan: 'pro' })).toMatchObject({ granted: 4, charged: 4, plan: 'pro' })
+    expect(await limiter.take('alice')).toMatchObject({ granted: false, retryAfterMs: 1_000 })
+    expect(await limiter.waitFor('alice', { plan: 'pro', maxWaitMs: 0 })).toMatchObject({ granted: false })
+    clock.now += 1_000
+    expect(readLeft(await limiter.waitFor('alice', { plan: 'pro' }))).toEqual([[5, 4]])
+    expect(readLeft(await limiter.take('alice', { plan: undefined }))).toEqual([[2, 0]])
+  })
+
+  test('is of the policies that know it: all others have their limits', async () => {
+    const calls = { name: 'calls', ...tokenBucket('2/1s', { burst: 4 }), plans: { pro: '8/1s' } }
+    const jobs = { name: 'jobs', ...concurrency(1), plans: { pro: '2', team: '3' } }
+    const { limiter } = subject({ policies: [calls, jobs] })
+    expect(readLeft(await limiter.hold('alice', { plan: 'pro' }))).toEqual([
+      [8, 3],
+      [2, 1],
+    ])
+    expect(readLeft(await limiter.hold('alice', { plan: 'team' }))).toEqual([
+      [2, 2],
+      [3, 1],
+    ])
+    expect(await limiter.hold('alice')).toMatchObject({ granted: false })
+  })
+
+  test('that no policy knows is a mistake, and takes nothing', async () => {
+    const { limiter } = subject(PLANS)
+    await expect(limiter.take('alice', { plan: 'gold' })).rejects.toThrow(
+      'plan: expected one of pro, trial, got "gold"',
+    )
+    await expect(limiter.peek('alice', { plan: 7 as never })).rejects.toThrow(OptionError)
+    expect(readLeft(await limiter.take('alice'))).toEqual([[2, 1]])
+    const plain = subject({ limits: '1/1s' }).limiter
+    await expect(plain.take('alice', { plan: 'pro' })).rejects.toThrow('plan: expected a limiter with plans, got "pro"')
+  })
+
+  test('allows no cost that another plan could never grant', async () => {
+    const { limiter } = subject(PLANS)
+    await expect(limiter.take('alice', { cost: 2, plan: 'pro' })).rejects.toThrow(
+      'cost: expected an integer from 1 to 1',
+    )
+  })
+})
+
+test.each([{ leases: 'auto' }, { refusalCache: true }] as const)(
+  'with %j, no identity with a cost or a plan is taken for another identity',
+  async (options) => {
+    const { limiter } = subject({ limits: '500/1h', plans: { pro: '20/1h' }, ...options })
+    const takeAll = (...calls: (readonly [string, TakeOptions])[]) =>
+      Promise.all(calls.map(([identity, options]) => limiter.take(identity, options)))
+    for (let round = 0; round < 10; round++) {
+      await takeAll(['a', { cost: 5 }], ['a 5', {}], ['a', { cost: 5 }], ['a 5', {}])
+      await takeAll(['b', { plan: 'pro' }], ['b pro', {}], ['b', { plan: 'pro' }], ['b pro', {}])
+    }
+    expect((await limiter.take('b', { plan: 'pro' })).granted).toBe(false)
+    expect((await limiter.take('b pro')).granted).toBe(true)
+    for (const [identity, used, options] of [
+      ['a', 100],
+      ['a 5', 20],
+      ['b', 20, { plan: 'pro' }],
+      ['b pro', 20],
+    ] as const) {
+      // Of what it has used, nothing was charged to another one.
+      const { limits } = await limiter.peek(identity, options)
+      expect([identity, limits.every(({ limit, remaining }) => limit - remaining >= used)]).toEqual([identity, true])
+    }
+  },
+)
+
 test.each<[object, string]>([
   [{}, 'limits: expected limits or policies, got nothing'],
-  [{ limit: '1/1s' }, 'createLimiter.limit: unknown option; expected one of limits, policies, store, '],
+  [{ limit: '1/1s' }, 'createLimiter.limit: unknown option; expected one of limits, plans, policies, store, '],
   [{ limits: '1/1s', policies: [] }, 'limits: expected either limits or policies, got "1/1s"'],
   [{ limits: 'many' }, 'limits: expected limits such as "10/1s, 120/1m"'],
   [{ limits: 5 }, 'limits: expected limits such as'],
   [{ limits: '100001/1m' }, 'limits: expected limits up to 100000 '],
+  [{ limits: '1/1s', plans: 'pro' }, 'plans: expected limits by plan, got "pro"'],
+  [{ limits: '1/1s', plans: { 'a b': '1/1s' } }, 'plans: expected up to 64 letters, digits, "-" or "_", got "a b"'],
+  [{ limits: '1/1s', plans: { pro: '9/1m' } }, 'plans.pro: expected the same windows in every plan, got "9/1m"'],
+  [{ limits: '1/1s', plans: { pro: 9 } }, 'plans.pro: expected limits such as "10/1s, 120/1m", got 9'],
+  [
+    { policies: [], plans: { pro: '9/1s' } },
+    'plans: expected limits with it, or plans in policies, got {"pro":"9/1s"}',
+  ],
+  [
+    { policies: [{ name: 'a', ...quota('1/month'), plans: { pro: '9/day' } }] },
+    'policies[0].plans.pro: expected the same windows in every plan, got "9/day"',
+  ],
   [{ policies: [] }, 'policies: expected a list of policies, got []'],
   [{ policies: [{ name: 'a b', ...quota('1/1s') }] }, 'policies[0].name: expected up to 64 letters'],
   [{ policies: [{ name: 'a', ...quota('1/1s'), on: 1 }] }, 'policies[0].on: unknown option; expected one of name'],

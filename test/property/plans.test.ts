@@ -1,11 +1,13 @@
-/** A caller that changes its plan: what was used stays, and the new limits hold for all of it. */
+/** A caller that changes its plan: what was used stays, and the new limits hold for all of it, in the library too. */
 
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { StoreCharge } from '../../src/core/model/charge.ts'
-import type { Limit } from '../../src/core/model/limits.ts'
+import { ALGORITHM_NAMES, type Limit } from '../../src/core/model/limits.ts'
+import { createLimiter, type Limiter, memoryStore } from '../../src/index.ts'
 import { forwardUs, LONG, START_MS } from '../support/arbitraries.ts'
 import { createCharge, EXACT_ALGORITHMS, take } from '../support/charges.ts'
+import { expectProperty } from '../support/property.ts'
 import { TIMED_STORES, type Trial } from '../support/timed-stores.ts'
 
 const NUM_RUNS = 40
@@ -138,6 +140,79 @@ describe.each(TIMED_STORES)('%s', (_name, trial) => {
         const [{ limit, windowMs } = { limit: 0, windowMs: 1 }] = limits
         expect(usedSince(admitted, nowUs - (windowMs - 1) * 1000)).toBeLessThanOrEqual(limit)
       },
+    )
+  })
+})
+
+const steps = fc.array(
+  fc.record({
+    gapMs: fc.oneof(fc.constant(0), fc.integer({ min: 0, max: 2_000 })),
+    plan: fc.constantFrom(undefined, 'pro', 'trial'),
+    way: fc.constantFrom('take', 'take', 'takeUpTo', 'peek', 'refund'),
+    cost: fc.constantFrom(1, 2),
+  }),
+  LONG,
+)
+const formatLimits = (limits: readonly Limit[]) => limits.map((one) => `${one.limit + 1}/${one.windowMs}ms`).join()
+
+describe('createLimiter()', () => {
+  const ALGORITHMS = ALGORITHM_NAMES.filter((algorithm) => algorithm !== 'concurrency')
+
+  test.each(ALGORITHMS)('%s: a call of a plan is answered as if there were no other plan', async (algorithm) => {
+    const isBucket = algorithm === 'token-bucket'
+    await expectProperty(
+      fc.asyncProperty(plans, steps, async (plans, steps) => {
+        const clock = { now: START_MS }
+        const now = () => clock.now
+        const [base = '', pro = '', trial = ''] = plans.map((limits) =>
+          formatLimits(isBucket ? limits.slice(0, 1) : limits),
+        )
+        const limited = { name: 'calls', algorithm, limits: base }
+        const limiter = createLimiter({ now, policies: [{ ...limited, plans: { pro, trial } }] })
+        // Limiters over one store share the counts of a name.
+        const store = memoryStore({ now })
+        const alone = { pro, trial, '': base }
+        const open = (plan: keyof typeof alone) =>
+          createLimiter({ now, store, policies: [{ ...limited, limits: alone[plan] }] })
+        const others = { pro: open('pro'), trial: open('trial'), '': open('') }
+        const ask = async (one: Limiter, { way, cost }: (typeof steps)[number], plan?: string) => {
+          if (way === 'takeUpTo') return one.takeUpTo('alice', 3, { cost, plan })
+          if (way === 'peek') return one.peek('alice', { cost, plan })
+          return one.take('alice', { cost, ...(plan && { plan }) })
+        }
+        let last: (() => Promise<void>)[] = []
+        for (const step of steps) {
+          clock.now += step.gapMs
+          // Windows of a log refuse it.
+          if (step.way === 'refund') for (const refund of last) await refund().catch(() => {})
+          const other = others[step.plan ?? '']
+          const [decision, expected] = [await ask(limiter, step, step.plan), await ask(other, step)]
+          last = [() => limiter.refund('alice', decision), () => other.refund('alice', expected)]
+          expect(decision).toEqual({ ...expected, ...(step.plan && { plan: step.plan }) })
+        }
+      }),
+      NUM_RUNS,
+    )
+  })
+
+  test('with leases, whoever is granted by a plan has used no more than that plan allows', async () => {
+    await expectProperty(
+      fc.asyncProperty(plans, steps, async (plans, steps) => {
+        const clock = { now: START_MS }
+        const [base = '', pro = '', trial = ''] = plans.map(formatLimits)
+        const limiter = createLimiter({ now: () => clock.now, limits: base, plans: { pro, trial }, leases: 'auto' })
+        const admitted: Admitted[] = []
+        for (const { gapMs, plan, cost } of steps) {
+          clock.now += gapMs
+          if (!(await limiter.take('alice', { cost, plan })).granted) continue
+          admitted.push({ atUs: clock.now * 1000, cost })
+          const limits = plans[plan === undefined ? 0 : plan === 'pro' ? 1 : 2] ?? []
+          for (const { limit, windowMs } of limits) {
+            expect(usedSince(admitted, (clock.now - windowMs) * 1000)).toBeLessThanOrEqual(limit + 1)
+          }
+        }
+      }),
+      NUM_RUNS,
     )
   })
 })

@@ -236,7 +236,7 @@ test.each<[Table, string]>([
     { algorithm: 'sorted-set', actual_cost: { bytes: 0.001, 'json:/a': 2 } },
     'actual_cost: expected an algorithm other than "sorted-set" and "concurrency" with it, got "bytes + json:/a"',
   ],
-  [{ refusal: { text: 'x' } }, 'refusal.text: unknown setting; expected one of type, detail, html, redirect'],
+  [{ refusal: { text: 'x' } }, 'refusal.text: unknown setting; expected one of status, type, detail, html, redirect'],
   ...[{ refusal: {} }, { penalty: '10m' }, FAILURES].map((keys): [Table, string] => [
     { ...keys, limits: undefined, priority: 'critical' },
     `limits: expected ${LIMITS}, got nothing`,

@@ -85,6 +85,7 @@ const BAD: Readonly<Record<Key | Nested<'refusal'> | Nested<'reserve'>, BadExamp
   penalty_after: refuseIntegers(1, 1_000),
   allow_large_log: refuseBooleans,
   refusal: { 'a table': ['Wait.', 5] },
+  'refusal.status': { '402 or 403 or 429 or 503': [401, 404, 500, '402', true] },
   'refusal.type': refuseUrls,
   'refusal.detail': refuseText,
   'refusal.html': refuseText,

@@ -48,8 +48,15 @@ export type MissingIdentity =
   | { readonly kind: 'skip' }
   | { readonly kind: 'deny'; readonly status: number }
 
-/** The texts of a policy's refusals, in place of the standard ones. */
+/**
+ * Statuses that a refusal for a limit may have. Of others, a client or a crawler would learn something wrong: to log in
+ * again (401), to try again at once (408, 425), that there is nothing (404, 410), or that a server failed (500, 502).
+ */
+export const REFUSAL_STATUSES = [402, 403, 429, 503] as const
+
+/** The status and the texts of a policy's refusals, in place of the standard ones. */
 export interface RefusalSettings {
+  readonly status?: (typeof REFUSAL_STATUSES)[number] | undefined
   /** URI of the problem. */
   readonly type?: string | undefined
   readonly detail?: string | undefined

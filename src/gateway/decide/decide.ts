@@ -42,8 +42,8 @@ const named = v.strictObject({
   plan: describe(v.optional(text), 'Of the policy, if its limits go by plan.'),
   ...common,
 })
-/** Slots could not be given back, and windows of the calendar go by UTC. */
-type LeftOut = 'slotTtl' | 'timeZone' | 'starts'
+/** Slots could not be given back, windows of the calendar go by UTC, and a question is about one plan. */
+type LeftOut = 'slotTtl' | 'timeZone' | 'starts' | 'plans'
 const ownPolicy = {
   limits: describe(text, 'Such as `10/1s, 120/1m`. Other limits have other counts.'),
   name: v.optional(text, NAME),

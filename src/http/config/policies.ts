@@ -36,6 +36,10 @@ export interface PolicyDefaults {
   readonly fold?: string | undefined
   /** Undefined: the cost is 1. */
   readonly cost: Extract<Cost, { kind: 'application' }>['tell'] | undefined
+  /** Tells the plan, for policies that have no `plan` of their own. */
+  readonly plan?: IdentitySource | undefined
+  /** The plan of limits that are given beside plans. */
+  readonly byDefault?: string | undefined
   readonly isShadow: boolean
   readonly anonymous: MissingIdentity
   readonly anonymousInBody: MissingIdentity
@@ -50,18 +54,19 @@ const NO_RESERVE: RequestPolicy['reserved'] = { critical: 0, default: 0, sheddab
 
 /**
  * Makes all policies, in the order in which they are evaluated.
- * @param limits those of the default policy; `off`: there is none
+ * @param limits those of the default policy, maybe by plan; `off`: there is none
  * @throws {OptionError} if the policies contradict each other
  */
 export function createPolicies(
-  limits: string,
+  limits: NonNullable<PolicyTable['limits']>,
   tables: readonly PolicyTable[] | undefined,
   defaults: PolicyDefaults,
   isShedding: boolean,
 ): readonly RequestPolicy[] {
   const { names } = defaults
-  const policies =
-    limits === 'off' ? [] : [createPolicy(v.parse(policyTable, { name: defaults.name, limits }), undefined, defaults)]
+  const { name, byDefault } = defaults
+  const own = { name, limits, default_plan: byDefault }
+  const policies = limits === 'off' ? [] : [createPolicy(v.parse(policyTable, own), undefined, defaults)]
   for (const [index, table] of (tables ?? []).entries()) {
     if (policies.some(({ name }) => name === table.name)) {
       const isMade = limits !== 'off' && table.name === defaults.name
@@ -116,7 +121,10 @@ function createPolicy(table: PolicyTable, index: number | undefined, defaults: P
   const isOfSlots = holdsSlots(table)
   const fail: FailPolicy = (option, expected, value, plan = []) => {
     const key = option.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`) as keyof PolicyTable
-    const where = index === undefined ? [defaults.names.limits] : [defaults.names.policies, index, key, ...plan]
+    const where =
+      index === undefined
+        ? [plan[0] ? 'plans' : defaults.names.limits, ...plan]
+        : [defaults.names.policies, index, key, ...plan]
     throw new OptionError(where, expected, value ?? table[key])
   }
   // MODE=shadow refuses nothing, whatever the mode of a policy.
@@ -203,9 +211,9 @@ function toOptions(
 
 /** All plans have the same windows: a count then means the same in each, also for a caller that changes plans. */
 function readPlans(table: PolicyTable, defaults: PolicyDefaults, fail: FailPolicy): Plans | undefined {
-  const { limits: byPlan, plan: source, default_plan: byDefault, reserve } = table
+  const { limits: byPlan, plan: source = defaults.plan, default_plan: byDefault, reserve } = table
   if (typeof byPlan !== 'object') {
-    if (source) fail('plan', 'limits as a table by plan with it', formatSource(source))
+    if (table.plan) fail('plan', 'limits as a table by plan with it', formatSource(table.plan))
     if (byDefault !== undefined) fail('default_plan', 'limits as a table by plan with it')
     return undefined
   }

@@ -6,7 +6,13 @@
 import * as v from 'valibot'
 import { BY_EXPECTED, parseBy } from '../../core/model/identity-source.ts'
 import { ALGORITHM_NAMES, COUNTS, LIMITS_EXPECTED } from '../../core/model/limits.ts'
-import { type MissingIdentity, ON_STORE_ERROR, POLICY_MODES, PRIORITIES } from '../../core/model/policy.ts'
+import {
+  type MissingIdentity,
+  ON_STORE_ERROR,
+  POLICY_MODES,
+  PRIORITIES,
+  REFUSAL_STATUSES,
+} from '../../core/model/policy.ts'
 import { MAX_COST, NAME } from '../../core/options/option-error.ts'
 import { OPTIONS } from '../../core/options/policy-options.ts'
 import { listNames } from '../../core/runtime/names.ts'
@@ -39,12 +45,13 @@ const planName = matching(NAME.pattern, `the name of a plan, ${NAME.expected}`)
 const DROPPED_NAMES = ['__proto__', 'constructor', 'prototype']
 /** Slots have no window: TOML and JSON have a number for it. */
 const limitsText = v.union([v.string(), v.pipe(v.number(), v.transform(String))])
-const limitsByPlan = v.pipe(
+export const limitsByPlan = v.pipe(
   v.custom<object>((table) => !DROPPED_NAMES.some((name) => Object.hasOwn(Object(table), name))),
   v.record(planName, limitsText),
 )
 
 const refusalKeys = {
+  status: v.optional(v.picklist(REFUSAL_STATUSES, REFUSAL_STATUSES.join(' or '))),
   type: v.optional(webUrl),
   detail: v.optional(longText),
   html: v.optional(longText),
@@ -135,7 +142,7 @@ export const policyKeys = {
   penalty_after: v.optional(integerLike(OPTIONS.penaltyAfter)),
   /** allow an exact log of more than 100,000 entries per caller */
   allow_large_log: v.optional(boolean, false),
-  /** what [refusals say](http.md#refusals-of-your-own): `type`, `detail`, `html`, `redirect` */
+  /** what [refusals say](http.md#refusals-of-your-own): `status`, `type`, `detail`, `html`, `redirect` */
   refusal: v.optional(strictTable('setting', refusalKeys, 'a table')),
   /** `enforce` or `shadow`; with `MODE = "shadow"`, all policies are in shadow mode @default `MODE` */
   mode: v.optional(oneOf(...POLICY_MODES)),

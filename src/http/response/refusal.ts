@@ -2,6 +2,7 @@
 import { holdsSlots } from '../../core/algorithms/algorithm-table.ts'
 import { describeSource, formatSource, type IdentitySource } from '../../core/model/identity-source.ts'
 import { COUNTS, formatWindow } from '../../core/model/limits.ts'
+import type { REFUSAL_STATUSES, RefusalSettings } from '../../core/model/policy.ts'
 import type { Refused, ReportedLimit } from '../../core/model/verdict.ts'
 import {
   createProblem,
@@ -11,6 +12,8 @@ import {
   type Problem,
   TARGET_PROBLEMS,
 } from './problem.ts'
+
+type Limited = Extract<Refused, { readonly violated: unknown }>
 
 const UNAVAILABLE_RETRY_MS = 1_000
 
@@ -31,17 +34,28 @@ const PAGE = {
 export function createRefusal(verdict: Refused, headers?: Pick<Headers, 'get'>, otherType?: string): Response {
   const problem = { ...(otherType !== undefined && { type: otherType }), ...describeRefusal(verdict) }
   if (!('violated' in verdict)) return createProblemResponse(problem)
-  const refusal = verdict.violated.find(({ policy }) => policy.refusal)?.policy.refusal
+  const refusal = findSettings(verdict)
   if (!refusal) return createProblemResponse(problem)
   const wait = formatRetryAfter(verdict.retryAfterMs)
   // Only a number is put into its texts.
   const fill = (text: string) => text.replaceAll('{retry_after}', wait['Retry-After'])
-  const { type, detail, html, redirect } = refusal
+  const { type, detail = problem.detail, html, redirect } = refusal
+  const status = findStatus(verdict)
   if ((html ?? redirect) !== undefined && prefersHtml(headers?.get('Accept') ?? '')) {
     const fields = { ...PAGE, ...wait, ...(redirect !== undefined && { Location: redirect }) }
-    return new Response(fill(html ?? ''), { status: redirect === undefined ? problem.status : 303, headers: fields })
+    return new Response(fill(html ?? ''), { status: redirect === undefined ? status : 303, headers: fields })
   }
-  return createProblemResponse({ ...problem, ...(type && { type }), ...(detail && { detail: fill(detail) }) })
+  const own = createProblem(problem.code, status, fill(detail))
+  return createProblemResponse({ ...problem, ...own, ...(type && { type }) })
+}
+
+function findSettings({ violated }: Limited): RefusalSettings | undefined {
+  return violated.find(({ policy }) => policy.refusal)?.policy.refusal
+}
+
+/** Finds the status of a refusal for a limit. */
+export function findStatus(verdict: Limited): (typeof REFUSAL_STATUSES)[number] {
+  return findSettings(verdict)?.status ?? (verdict.outcome === 'limited' ? 429 : 503)
 }
 
 function describeRefusal(verdict: Refused): Problem {

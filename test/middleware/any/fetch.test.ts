@@ -1,5 +1,5 @@
 /** What only `limit()` of fetch has: what a platform gives beside a request, `readRateLimit()` and `waitUntil`. */
-import { expect, expectTypeOf, test } from 'vitest'
+import { expect, expectTypeOf, onTestFinished, test, vi } from 'vitest'
 import { type LimitOptions, limit, OptionError, readRateLimit } from '../../../src/fetch.ts'
 
 const QUIET = { now: () => 1_700_000_000_000, log: () => {} }
@@ -141,4 +141,51 @@ test('limit() knows an address by X-Forwarded-For if it trusts a proxy, even whe
   const limited = limit(() => new Response(), { limits: '9/1h', by: 'ip', log, trustProxy: 1 })
   await limited(new Request('https://app.example/', { headers: { 'X-Forwarded-For': '192.0.2.1' } }))
   expect(events).toEqual([])
+})
+
+const SLOTS = { name: 'slots', limits: '1', algorithm: 'concurrency', slot_ttl: '1h' } as const
+
+test('limit() delays each request by what its caller has used, exactly', async () => {
+  vi.useFakeTimers()
+  onTestFinished(() => void vi.useRealTimers())
+  const handled: string[] = []
+  const limited = limit(
+    (request) => {
+      handled.push(request.headers.get('Authorization') ?? '')
+      return new Response()
+    },
+    { ...QUIET, limits: '4/1h', delay: ([{ limit, remaining }]) => 500 * Math.max(0, limit - remaining - 2) },
+  )
+  const waitFor = async (...callers: string[]) => {
+    const answers = callers.map((caller) => limited(from(caller)))
+    const counts: number[] = []
+    // 0, 499, 500, 999 and 1,000 ms after the requests.
+    for (const passedMs of [0, 499, 1, 499, 1]) {
+      await vi.advanceTimersByTimeAsync(passedMs)
+      counts.push(handled.splice(0).length)
+    }
+    return [counts, (await Promise.all(answers)).map(({ status }) => status)]
+  }
+  expect(await waitFor('X', 'X', 'X', 'Y', 'X', 'X')).toEqual([
+    [3, 0, 1, 0, 1],
+    [200, 200, 200, 200, 200, 429],
+  ])
+})
+
+test('limit() does not handle a delayed request whose client has gone, and returns its slot at once', async () => {
+  let handled = 0
+  const limited = limit(
+    () => {
+      handled++
+      return new Response()
+    },
+    { ...QUIET, policies: [SLOTS], delay: (_, request) => (request.signal.aborted || request.body ? 3_600_000 : 0) },
+  )
+  const gone = new AbortController()
+  const leaving = limited(from('X', { method: 'POST', body: 'slow', signal: gone.signal }))
+  expect((await limited(from('X'))).status).toBe(429)
+  gone.abort()
+  expect((await leaving).status).toBe(499)
+  expect((await limited(from('X'))).status).toBe(200)
+  expect(handled).toBe(1)
 })

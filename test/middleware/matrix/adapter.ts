@@ -44,13 +44,15 @@ export interface Adapter {
 
 /** Gives functions what a platform gives them, as an `AppRequest`. */
 export function adaptOptions<Args extends unknown[]>(
-  { identify, cost, skip, trustProxy, ...others }: Omit<Options, 'onLimited'>,
+  { identify, cost, plan, delay, skip, trustProxy, ...others }: Omit<Options, 'onLimited'>,
   toAppRequest: (...args: Args) => AppRequest,
 ): SharedOptions<Args> {
   return {
     ...others,
     identify: identify && ((...args) => identify(toAppRequest(...args))),
     cost: cost && ((...args) => cost(toAppRequest(...args))),
+    plan: plan && ((...args) => plan(toAppRequest(...args))),
+    delay: delay && ((limits, ...args) => delay(limits, toAppRequest(...args))),
     skip: skip && ((...args) => skip(toAppRequest(...args))),
     trustProxy: typeof trustProxy === 'function' ? (...args) => trustProxy(toAppRequest(...args)) : trustProxy,
   }

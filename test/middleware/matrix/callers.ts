@@ -56,6 +56,93 @@ export function describeCallers(adapter: Adapter): void {
     })
   })
 
+  describe('plan', () => {
+    const options: Options = {
+      limits: '2/1m',
+      plans: { pro: '4/1m', trial: '1/1m' },
+      plan: async ({ headers }) => headers.get('X-Test-Plan') ?? undefined,
+    }
+    const of = (plan: string, who = 'X') => ({
+      headers: { Authorization: `Bearer ${who}`, ...(plan && { 'X-Test-Plan': plan }) },
+    })
+
+    test('gives each caller the limits of its plan, and those of none to all others', async () => {
+      const { send } = await start(adapter, options)
+      for (const [plan, left] of [
+        ['pro', 3],
+        ['', 1],
+        ['gold', 1],
+        ['constructor', 1],
+        ['trial', 0],
+      ] as const) {
+        expect([plan, ...readRemaining(await send(of(plan, `of-${plan}`)))]).toEqual([plan, left])
+      }
+    })
+
+    test('of a caller may change: what it has used counts in each', async () => {
+      const { send, sendInTurn } = await start(adapter, options)
+      expect(await sendInTurn([of(''), of(''), of(''), of('pro'), of('trial')])).toEqual([200, 200, 429, 200, 429])
+      const response = await send(of('pro'))
+      const fields = ['RateLimit-Policy', 'RateLimit'].map((name) => response.headers.get(name))
+      expect(fields).toEqual(['"default-1m";q=4;w=60', '"default-1m";r=0;t=60'])
+    })
+
+    test('is that of policies that say none themselves', async () => {
+      const byPlan = { limits: { free: '1/1m', pro: '3/1m' }, default_plan: 'free' }
+      const policies = [
+        { name: 'api', ...byPlan },
+        { name: 'own', ...byPlan, limits: { free: '5/1m', pro: '9/1m' }, plan: 'header:x-own' },
+      ]
+      const { send } = await start(adapter, { policies, plan: options.plan })
+      expect(readRemaining(await send(of('pro')))).toEqual([2, 4])
+      expect(readRemaining(await send(of('', 'Y')))).toEqual([0, 4])
+    })
+
+    test('throws what is neither text nor undefined', async () => {
+      const { send } = await start(adapter, { ...options, plan: () => null as never })
+      const response = await send(X)
+      const expected = 'TypeError: plan: expected a string or undefined, got null'
+      expect([response.status, await response.text()]).toEqual([500, expected])
+    })
+  })
+
+  describe('delay', () => {
+    test('makes what is admitted wait by what its limits have left, and no refusal', async () => {
+      const waits: (readonly [number, number])[] = []
+      const { send, sendInTurn } = await start(adapter, {
+        limits: '4/1m, 100/1h',
+        exempt: '/free',
+        delay: async ([minute, hour], { path }) => {
+          waits.push([minute.limit - minute.remaining, hour?.remaining ?? -1])
+          return path === '/slow' ? 30 : 0
+        },
+      })
+      const slow = { path: '/slow', ...X }
+      expect(await sendInTurn([X, slow, slow])).toEqual([200, 200, 200])
+      const beganAtMs = performance.now()
+      expect((await send(slow)).status).toBe(200)
+      expect(performance.now() - beganAtMs).toBeGreaterThanOrEqual(29)
+      expect(await sendInTurn([slow, { path: '/free', ...X }])).toEqual([429, 200])
+      const expected = [1, 2, 3, 4].map((used) => [used, 100 - used])
+      expect(waits).toEqual(expected)
+    })
+
+    test('is none in shadow mode', async () => {
+      const delay = () => Promise.reject(new Error('it is called'))
+      expect(await judge(adapter, { limits: '1/1m', mode: 'shadow', delay }, [X, X])).toEqual([200, 200])
+    })
+
+    test.each([-1, Number.NaN, Number.POSITIVE_INFINITY, '5'])('throws for %s, and keeps no slot', async (waitMs) => {
+      const policies = [{ name: 'slots', limits: '1', algorithm: 'concurrency', slot_ttl: '1h' }] as const
+      const delay: Options['delay'] = (_, { path }) => (path === '/wrong' ? (waitMs as number) : 0)
+      const { send, sendInTurn } = await start(adapter, { policies, delay })
+      const response = await send({ path: '/wrong', ...X })
+      const expected = `RangeError: delay: expected milliseconds from 0, got ${waitMs}`
+      expect([response.status, await response.text()]).toEqual([500, expected])
+      await expect.poll(() => sendInTurn([X])).toEqual([200])
+    })
+  })
+
   test('skip admits a request without limits, and says so', async () => {
     const { send, sendInTurn } = await start(adapter, { limits: '1/1m', skip: async ({ path }) => path === '/free' })
     const free = { path: '/free', ...X }

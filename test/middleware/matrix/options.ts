@@ -11,6 +11,9 @@ const FOLDABLE = 'by "header:", "query:", "form:", "cookie:", "json:" or "claim:
 const KEYS_URL = 'an https URL without credentials or fragment (http only to this machine)'
 const NO_KEYS = 'expected jwt.jwksUrl or jwt.secret beside a claim, got "claim:sub"'
 const NO_CLAIM = 'expected a policy with by or plan = "claim:<name>" beside it'
+const BY_PLAN = 'plans, or a policy with limits by plan and no plan of its own, beside it'
+const PLANS = 'limits and the function "plan" beside it, and no plan "default": that is limits'
+const plan = () => 'pro'
 const ONE = { name: 'one', limits: '1/1m' }
 const secret = 'a secret of thirty-two characters'
 const jwksUrl = 'https://id.example.com/keys'
@@ -25,6 +28,20 @@ const WRONG: readonly (readonly [options: object, message: string | RegExp])[] =
   [{ by: 'ip', identify: () => 'x' }, 'by: expected no "by" beside the function "identify", got "ip"'],
   [{ fold: 'lower' }, `fold: expected ${FOLDABLE}, got "lower"`],
   [{ cost: 2 }, 'cost: expected a function, got 2'],
+  [{ delay: 500 }, 'delay: expected a function, got 500'],
+  [{ plan: 'header:x-plan', plans: { pro: '9/1s' } }, 'plan: expected a function, got "header:x-plan"'],
+  [{ plan }, `plan: expected ${BY_PLAN}, got a function`],
+  [
+    { plan, policies: [{ name: 'one', plan: 'header:x', default_plan: 'a', limits: { a: '1/1m' } }] },
+    /^plan: expected /,
+  ],
+  [{ plans: { pro: '9/1s' } }, `plans: expected ${PLANS}, got ["pro"]`],
+  [{ limits: undefined, policies: [ONE], plan, plans: { pro: '9/1s' } }, `plans: expected ${PLANS}, got ["pro"]`],
+  [{ plan, plans: { default: '9/1s' } }, `plans: expected ${PLANS}, got ["default"]`],
+  [{ plan, plans: { pro: '9/1m' } }, 'plans.pro: expected the same windows in every plan, got "9/1m"'],
+  [{ plan, plans: 'pro' }, 'plans: expected limits by plan, got "pro"'],
+  [{ plan, plans: { 'a b': '9/1s' } }, 'plans: expected limits by plan, got {"a b":"9/1s"}'],
+  [{ plan, plans: { pro: '9' } }, /^plans\.pro: expected limits such as /],
   [{ now: () => new Date() }, /^now: expected a clock that returns milliseconds/],
   [{ store: 'redis://' }, 'store: expected memoryStore() or redisStore(client), got "redis://"'],
   [{ identitySecret: 'short' }, 'identitySecret: expected at least 16 characters, got a value not shown here'],

@@ -42,6 +42,16 @@ export function describeRefusals(adapter: Adapter): void {
     // Another refusal than that of a limit is a problem as ever.
     expect((await send({})).status).toBe(401)
   })
+
+  test('refuses with the status that a policy says', async () => {
+    const policies = [{ name: 'api', limits: '1/1m', refusal: { status: 402 } }] as const
+    const { send } = await start(adapter, { policies })
+    await send(X)
+    const response = await send(X)
+    expect([response.status, response.headers.get('Retry-After')]).toEqual([402, '60'])
+    const problem = { status: 402, title: 'Payment Required', code: 'limit_exceeded', retry_after_ms: 60_000 }
+    expect(await response.json()).toMatchObject(problem)
+  })
 }
 
 export function describeResponses(adapter: Adapter): void {

@@ -29,11 +29,14 @@ describe.each(FRAMEWORKS)('sluice() in $name', ({ listen }) => {
   test('sets the status and the headers of a refusal before onLimited answers', async () => {
     const onLimited: SluiceOptions['onLimited'] = (_, res, { outcome }) =>
       void res.setHeader('Content-Type', 'text/plain').end(`you are ${outcome}`)
-    const server = await serve({ limits: '1/1h', onLimited }, { 'GET /': (_, res) => res.end() })
-    await send(server, X)
-    const { status, headers, body } = await send(server, X)
-    expect([status, body.toString(), headers['cache-control']]).toEqual([429, 'you are limited', 'no-store'])
-    expect(headers.ratelimit).toMatch(/^"default-1h";r=0/)
+    for (const expected of [429, 402] as const) {
+      const policies = [{ name: 'api', limits: '1/1h', refusal: { status: expected } }]
+      const server = await serve({ policies, onLimited }, { 'GET /': (_, res) => res.end() })
+      await send(server, X)
+      const { status, headers, body } = await send(server, X)
+      expect([status, body.toString(), headers['cache-control']]).toEqual([expected, 'you are limited', 'no-store'])
+      expect(headers.ratelimit).toMatch(/^"api-1h";r=0/)
+    }
   })
 
   test('adds its headers to those that the app sets, however it sets them', async () => {
@@ -73,6 +76,30 @@ describe.each(FRAMEWORKS)('sluice() in $name', ({ listen }) => {
     expect((await send(server, { path: '/quick', ...X })).status).toBe(429)
     response.end()
     await expect.poll(async () => (await send(server, { path: '/quick', ...X })).status).toBe(200)
+  })
+
+  test('does not handle a delayed request whose client has gone, and returns its slot', async () => {
+    const begun = Promise.withResolvers<void>()
+    let handled = 0
+    const server = await serve(
+      {
+        policies: [SLOT],
+        delay(_, req) {
+          if (req.url !== '/slow') return 0
+          begun.resolve()
+          return 3_600_000
+        },
+      },
+      { 'GET /quick': (_, res) => res.end(), 'GET /slow': (_, res) => res.end(`${handled++}`) },
+    )
+    const quick = async () => (await send(server, { path: '/quick', ...X })).status
+    const client = openRequest(server, { path: '/slow', ...X }).on('error', () => {})
+    client.end()
+    await begun.promise
+    expect(await quick()).toBe(429)
+    client.destroy()
+    await expect.poll(quick).toBe(200)
+    expect(handled).toBe(0)
   })
 
   test('lets no more handlers work at once than there are slots, although clients go away', async () => {

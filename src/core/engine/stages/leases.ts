@@ -274,9 +274,15 @@ function canLease({ algorithm, mode, reserved, penalty, needsSettlement, counts 
 
 /** @returns a name that is equal for all lists of the same charges at the same costs */
 function formatAccountName(charges: readonly StoreCharge[]): string {
-  const formatCharge = (charge: StoreCharge) => formatStatusName(charge) + (charge.cost === 1 ? '' : ` ${charge.cost}`)
+  // No name of a plan has a slash.
+  const formatCharge = (charge: StoreCharge) => (charge.cost === 1 ? '' : `/${charge.cost} `) + formatStatusName(charge)
   // Most have only one charge, whose name need not be concatenated and hashed again.
-  return charges.length === 1 ? formatCharge(charges[0] as StoreCharge) : charges.map(formatCharge).join(' ')
+  if (charges.length === 1) return formatCharge(charges[0] as StoreCharge)
+  // A key in memory may hold an identity that looks like other keys: only lengths tell where each ends.
+  return charges
+    .map(formatCharge)
+    .map((name) => `${name.length} ${name}`)
+    .join(' ')
 }
 
 /** The next request that finds no permits makes its own call, and reports its failure. */

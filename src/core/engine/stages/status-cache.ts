@@ -135,7 +135,7 @@ export class StatusCache {
   }
 }
 
-/** The name of a status: the remaining units of a key differ by plan. */
+/** The name of a status: the remaining units of a key differ by plan. What follows the key could end an identity, too. */
 export function formatStatusName({ key, plan }: StoreCharge): string {
-  return plan === undefined ? key : `${key} ${plan}`
+  return plan === undefined ? key : `${plan} ${key}`
 }

@@ -6,6 +6,8 @@ import { text } from 'node:stream/consumers'
 const KEYS = { limits: '1/1h', by: 'header:x-api-key', anonymous: 'deny' }
 const SLOT = { policies: [{ name: 'slot', limits: '1', algorithm: 'concurrency', slot_ttl: '1h', by: 'ip' }] }
 const WAIT_MS = 3_000
+let delay = () => 0
+const DELAYED = { ...SLOT, delay: () => delay() }
 
 /** Answers are compared as text, which the table shows if they differ. */
 async function expectAnswers(expected, answers) {
@@ -83,6 +85,21 @@ export const PROMISES = {
   ],
   'after an abort': [SLOT, (app) => expectFreeSlotAfterAbort(app, '/gone')],
   'abort, then a throw': [SLOT, (app) => expectFreeSlotAfterAbort(app, '/gone-throw')],
+  'abort while delayed': [
+    DELAYED,
+    async (app) => {
+      if (!app.abort) return ''
+      const begun = new Promise((resolve) => {
+        delay = () => {
+          delay = () => 0
+          resolve()
+          return 3_600_000
+        }
+      })
+      await app.abort('/', () => begun)
+      return expectFreeSlot(app)
+    },
+  ],
   'response destroyed': [SLOT, (app) => expectFreeSlotAfterDestroy(app, '/destroy-response')],
   'request destroyed': [SLOT, (app) => expectFreeSlotAfterDestroy(app, '/destroy-request')],
   'socket destroyed': [SLOT, (app) => expectFreeSlotAfterDestroy(app, '/destroy-socket')],
@@ -155,9 +172,9 @@ export function overHttp(port, handlers) {
             resolve({ status, headers, body: await text(response).catch(() => 'cut off') })
           })
       }).catch(() => ({ status: 0, headers: {} })),
-    async abort(path) {
+    async abort(path, begun = handlers.begun) {
       const client = open(path).on('error', () => {})
-      await handlers.begun()
+      await begun()
       client.destroy()
     },
   }
@@ -170,9 +187,9 @@ export function overHttp2(port, handlers) {
     if (!session || session.destroyed) session = connect(`http://127.0.0.1:${port}`).on('error', () => {})
     return session.request({ ':path': path, ...headers }).on('error', () => {})
   }
-  async function reset(path) {
+  async function reset(path, begun = handlers.begun) {
     const stream = open(path)
-    await handlers.begun()
+    await begun()
     stream.close(8)
   }
   return {
