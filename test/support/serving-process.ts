@@ -18,16 +18,24 @@ export interface ServingProcess {
   stop(): Promise<void>
 }
 
-/** Runs `sluice serve` at a free port. @param env variables, tables among them as objects @param more arguments */
+const COMMAND = join(import.meta.dirname, '../../src/cli.ts')
+
+/**
+ * Runs `sluice serve` at a free port.
+ * @param env variables, tables among them as objects
+ * @param more arguments
+ * @param command file that is the command
+ */
 export async function startServing(
   env: Readonly<Record<string, unknown>>,
   more: readonly string[] = [],
+  command = COMMAND,
 ): Promise<ServingProcess> {
   const given = Object.entries({ DECIDE_TOKEN, ...PATIENT, ...env }).map(([name, value]) => [
     name,
     typeof value === 'string' ? value : JSON.stringify(value),
   ])
-  const args = [join(import.meta.dirname, '../../src/cli.ts'), 'serve', '--port', '0', ...more]
+  const args = [command, 'serve', '--port', '0', ...more]
   const program = startProgram<ChildProcessByStdio<null, Readable, Readable>>(process.execPath, args, {
     cwd: '/',
     env: { ...ofNode(), ...Object.fromEntries(given) },
