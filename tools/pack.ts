@@ -36,7 +36,7 @@ const ALLOWED_FILES = {
 }
 
 /** @returns the library, then the command */
-export async function packPackages(folder: string): Promise<readonly PackedFile[]> {
+export async function writePackages(folder: string): Promise<readonly PackedFile[]> {
   // `npm ci` has built it already.
   if (!isBuilt()) execFileSync('npm', ['run', '-s', 'build:package'], { cwd: ROOT, stdio: 'inherit' })
   const staged = await mkdtemp(join(tmpdir(), 'sluice-pack-'))
@@ -48,9 +48,9 @@ export async function packPackages(folder: string): Promise<readonly PackedFile[
     const manifest = JSON.parse(readSource('package.json'))
     const kept = Object.entries(manifest).filter(([key]) => !OWN_KEYS.includes(key))
     await writeFile(join(library, 'package.json'), `${JSON.stringify(Object.fromEntries(kept), null, 2)}\n`)
-    await writeFile(join(library, 'README.md'), makeLinksAbsolute(readSource('README.md'), manifest))
+    await writeFile(join(library, 'README.md'), rewriteLinks(readSource('README.md'), manifest))
     await cp(join(ROOT, 'CHANGELOG.md'), join(library, 'CHANGELOG.md'))
-    await writeFile(join(command, 'README.md'), makeLinksAbsolute(COMMAND_README, manifest))
+    await writeFile(join(command, 'README.md'), rewriteLinks(COMMAND_README, manifest))
     for (const each of [library, command]) await cp(join(ROOT, 'LICENSE'), join(each, 'LICENSE'))
     await mkdir(folder, { recursive: true })
     const { stdout } = await run('npm', ['pack', library, command, '--pack-destination', folder, '--json'])
@@ -85,7 +85,7 @@ function readPacked(printed: readonly NpmPacked[] | Readonly<Record<string, NpmP
 }
 
 /** Sites that show a package have none of the files beside its README. */
-export function makeLinksAbsolute(
+export function rewriteLinks(
   markdown: string,
   { repository, version }: { readonly repository: { readonly url: string }; readonly version: string },
 ): string {
@@ -142,7 +142,7 @@ if (import.meta.main) {
   const [argument] = process.argv.slice(2)
   const isCheck = argument === '--check'
   const folder = isCheck ? await mkdtemp(join(tmpdir(), 'sluice-packed-')) : (argument ?? ROOT)
-  const packed = await packPackages(folder)
+  const packed = await writePackages(folder)
   for (const { path, packedBytes, unpackedBytes } of isCheck ? [] : packed) {
     console.log(`${path}: ${Math.round(packedBytes / 1_000)} kB, ${Math.round(unpackedBytes / 1_000)} kB unpacked`)
   }

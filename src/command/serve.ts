@@ -49,7 +49,9 @@ export const serve = defineCommand({
   hasJson: false,
   declare: (command) =>
     command
-      .addOption(createOption('--port <number>', '0 takes any that is free', integer(0, 65_535)).default(PORT))
+      .addOption(
+        createOption('--port <number>', '0 takes any that is free', integer(0, 65_535)).env('PORT').default(PORT),
+      )
       .addOption(new Option('--host <address>', 'where it listens').default('127.0.0.1'))
       .addOption(createOption('--grpc <port>', 'answer Envoy’s rate limit service there, too', integer(0, 65_535)))
       .addOption(new Option('--ratelimit-config <path>', 'with --grpc: file or folder of its reference server'))

@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { TestProject } from 'vitest/node'
-import { packPackages } from '../../tools/pack.ts'
+import { writePackages } from '../../tools/pack.ts'
 
 declare module 'vitest' {
   export interface ProvidedContext {
@@ -16,7 +16,7 @@ declare module 'vitest' {
 
 export default async function packed({ provide }: TestProject): Promise<() => Promise<void>> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-packed-'))
-  const [library, command] = await packPackages(folder)
+  const [library, command] = await writePackages(folder)
   provide('packed', library?.path ?? '')
   provide('packedCommand', command?.path ?? '')
   return () => rm(folder, { recursive: true })

@@ -20,22 +20,28 @@ export interface ServingProcess {
 
 const COMMAND = join(import.meta.dirname, '../../src/cli.ts')
 
+interface ServingOptions {
+  /** File that is the command. */
+  readonly command?: string
+  /** Default: a free one. */
+  readonly port?: readonly string[]
+}
+
 /**
- * Runs `sluice serve` at a free port.
+ * Runs `sluice serve`.
  * @param env variables, tables among them as objects
  * @param more arguments
- * @param command file that is the command
  */
 export async function startServing(
   env: Readonly<Record<string, unknown>>,
   more: readonly string[] = [],
-  command = COMMAND,
+  { command = COMMAND, port = ['--port', '0'] }: ServingOptions = {},
 ): Promise<ServingProcess> {
   const given = Object.entries({ DECIDE_TOKEN, ...PATIENT, ...env }).map(([name, value]) => [
     name,
     typeof value === 'string' ? value : JSON.stringify(value),
   ])
-  const args = [command, 'serve', '--port', '0', ...more]
+  const args = [command, 'serve', ...port, ...more]
   const program = startProgram<ChildProcessByStdio<null, Readable, Readable>>(process.execPath, args, {
     cwd: '/',
     env: { ...ofNode(), ...Object.fromEntries(given) },

@@ -180,9 +180,9 @@ describe('a project with the command', () => {
     const env = { DECIDE_TOKEN: 'd'.repeat(32), STORE: 'memory' }
     const command = join(project.folder, 'node_modules/sluice/lib/launcher.js')
     const args = ['--grpc', '0', '--ratelimit-config', config]
-    await expect(startServing(env, args, command)).rejects.toThrow('npm install @grpc/grpc-js @grpc/proto-loader')
+    await expect(startServing(env, args, { command })).rejects.toThrow('npm install @grpc/grpc-js @grpc/proto-loader')
     await project.run('npm', ['install', '--prefer-offline', '--no-audit', '--no-fund', ...leastPeers])
-    const serving = await startServing(env, args, command)
+    const serving = await startServing(env, args, { command })
     try {
       using client = new RateLimitClient(serving.grpc)
       const codes = [1, 2].map(async () => (await client.ask('a', [descriptor(['k', 'v'])])).overallCode)
