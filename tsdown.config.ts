@@ -2,6 +2,7 @@ import { globSync } from 'node:fs'
 import { defineConfig, type Rolldown } from 'tsdown'
 import manifest from './package.json' with { type: 'json' }
 import { collectLicenses } from './tools/bundled-licenses.ts'
+import { renderWranglerSchema } from './tools/wrangler-schema.ts'
 
 const COMMAND = 'src/cli.ts'
 /** What npm links as the command. */
@@ -50,7 +51,7 @@ export default defineConfig([
   },
 ])
 
-/** Writes the package.json of the command, whose version is that of the library. */
+/** Writes the package.json of the command, whose version is that of the library, and the schema for editors. */
 function describeCommand(): Rolldown.Plugin {
   const { name, version, license, type, engines, repository, homepage, bugs } = manifest
   const peers = { '@grpc/grpc-js': '^1.14.0', '@grpc/proto-loader': '^0.8.0' }
@@ -66,6 +67,7 @@ function describeCommand(): Rolldown.Plugin {
     name: 'command-package',
     generateBundle() {
       this.emitFile({ type: 'asset', fileName: 'package.json', source: `${JSON.stringify(json, null, 2)}\n` })
+      this.emitFile({ type: 'asset', fileName: 'wrangler.schema.json', source: renderWranglerSchema() })
     },
   }
 }

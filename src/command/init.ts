@@ -93,7 +93,7 @@ function listFiles(folder: string, { api, store, packages }: Answers): ReadonlyM
 mode = "smart"
 
 `
-  const head = `#:schema node_modules/wrangler/config-schema.json
+  const head = `#:schema node_modules/sluice-command/wrangler.schema.json
 name = "${name}"
 main = "src/worker.ts"
 compatibility_date = "${project.compatibilityDate}"

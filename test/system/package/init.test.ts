@@ -1,6 +1,6 @@
 /** `sluice init` as somebody uses it who has the package and nothing else. */
 import { execFile } from 'node:child_process'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -29,6 +29,12 @@ test('a project that sluice init has started is installed, checked, built and ru
   const inside = (command: string) => project.run('sh', ['-c', `cd gateway && ${command}`])
   await inside('npm install --prefer-offline --no-audit --no-fund')
   expect(await inside('npm run -s check')).toContain('0 errors, 0 warnings')
+  // What editors say of the file, by the schema that it names.
+  const wrangler = join(project.folder, 'gateway/wrangler.toml')
+  await inside('taplo lint wrangler.toml')
+  const mistake = '\n[[vars.POLICIES]]\nname = "api"\nlimits = "10/1s"\nby = "heder:x"\n'
+  await writeFile(join(project.folder, 'gateway/mistaken.toml'), (await readFile(wrangler, 'utf8')) + mistake)
+  await expect(inside('taplo lint mistaken.toml')).rejects.toThrow('"heder:x" does not match')
   const built = await inside('npm run -s deploy -- --dry-run')
   expect(built).toContain('env.LIMITS (LimitObject)')
   expect(built).toContain('https://api.acme.test')
