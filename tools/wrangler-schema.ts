@@ -28,47 +28,47 @@ const SOURCE = listNames(SOURCE_KINDS)
   .join('|')
 const STATUS = '\\s*([2-5]\\d\\d|[2-5][xX]{2}( [eE][xX][cC][eE][pP][tT]( [2-5]\\d\\d)+)?)\\s*'
 
-const textOf = (pattern: string): Schema => ({ type: 'string', pattern: `^(${pattern})$` })
+const matchText = (pattern: string): Schema => ({ type: 'string', pattern: `^(${pattern})$` })
 const integer = (minimum: number, maximum: number): Schema => ({ type: 'integer', minimum, maximum })
-const listOf = (item: string): string => `(${item})(,(${item}))*`
+const repeatItem = (item: string): string => `(${item})(,(${item}))*`
 
 /** Joins schemas of different types, whose keywords do not meet: editors then show what is wrong, and not only where. */
 const either = (...schemas: readonly Schema[]): Schema =>
   Object.assign({}, ...schemas, { type: schemas.flatMap(({ type }) => type) })
 
-const listOrText = (inText: string, items = textOf(inText)) =>
-  either(textOf(listOf(inText)), { type: 'array', minItems: 1, items })
+const listOrText = (inText: string, items = matchText(inText)) =>
+  either(matchText(repeatItem(inText)), { type: 'array', minItems: 1, items })
 
-const limits = either(textOf(listOf(LIMIT)), { type: 'integer', minimum: 1 })
+const limits = either(matchText(repeatItem(LIMIT)), { type: 'integer', minimum: 1 })
 const route = (path: string) => `\\s*(([A-Za-z-]+|\\*)\\s+)?(/${path}|\\*)\\s*`
 const cost = `header:${TOKEN}|json:${POINTER}|bytes|ms`
-const webUrl = textOf('https://\\S+')
+const webUrl = matchText('https://\\S+')
 const longText = { type: 'string', minLength: 1, maxLength: 10_000 }
 const texts = either({ type: 'string' }, { type: 'array', items: { type: 'string' } })
 
 /** What code reads, as far as a schema can tell. Nothing that is accepted may be refused here. */
 const READ_BY_CODE: Readonly<Record<string, Schema>> = {
   limits: { ...limits, type: ['string', 'integer', 'object'], additionalProperties: limits, propertyNames: NAME },
-  plan: textOf(`\\s*(header:${TOKEN}|claim:\\S+)\\s*`),
-  by: textOf(`\\s*(${SOURCE})\\s*(\\+\\s*(${SOURCE})\\s*)*`),
-  match: listOrText(route('[^\\s,]*'), textOf(route('\\S*'))),
-  cost: either(integer(1, MAX_COST), textOf(`\\d{1,15}|header:${TOKEN}`)),
-  slot_ttl: textOf(WINDOW),
-  anonymous: textOf('ip|skip|deny(:4\\d\\d)?'),
-  actual_cost: either(textOf(cost), {
+  plan: matchText(`\\s*(header:${TOKEN}|claim:\\S+)\\s*`),
+  by: matchText(`\\s*(${SOURCE})\\s*(\\+\\s*(${SOURCE})\\s*)*`),
+  match: listOrText(route('[^\\s,]*'), matchText(route('\\S*'))),
+  cost: either(integer(1, MAX_COST), matchText(`\\d{1,15}|header:${TOKEN}`)),
+  slot_ttl: matchText(WINDOW),
+  anonymous: matchText('ip|skip|deny(:4\\d\\d)?'),
+  actual_cost: either(matchText(cost), {
     type: 'object',
     minProperties: 1,
     additionalProperties: false,
     patternProperties: { [`^(${cost})$`]: { type: 'number', exclusiveMinimum: 0, maximum: 1e6 } },
   }),
-  failures: either(integer(200, 599), listOrText(STATUS, either(integer(200, 599), textOf(STATUS)))),
-  penalty: textOf(WINDOW),
+  failures: either(integer(200, 599), listOrText(STATUS, either(integer(200, 599), matchText(STATUS)))),
+  penalty: matchText(WINDOW),
   refusal: {
     type: 'object',
     additionalProperties: false,
     properties: { type: webUrl, detail: longText, html: longText, redirect: webUrl },
   },
-  RATE_LIMITS: textOf(`off|${listOf(LIMIT)}`),
+  RATE_LIMITS: matchText(`off|${repeatItem(LIMIT)}`),
   EXEMPT: texts,
   CORS_ORIGINS: texts,
 }
