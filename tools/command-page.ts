@@ -8,7 +8,7 @@ import { writeGenerated } from './write-generated.ts'
 
 const INTRODUCTION = `# The command
 
-\`sluice\` looks after Sluice from a terminal: \`npm run sluice -- …\` in this repository (\`npm run -s\` with \`--json\`, or npm prints a banner into it), \`npx sluice …\` where the package is installed.
+\`sluice\` looks after Sluice from a terminal: \`npm run sluice -- …\` in this repository (\`npm run -s\` with \`--json\`, or npm prints a banner into it), \`npx sluice …\` elsewhere, which fetches the package \`sluice-command\` where it is not installed.
 \`sluice <name> --help\` has the arguments, options and examples of each subcommand.
 
 - **Configuration.** It reads variables as \`npm run dev\` does (\`check\` only with \`--dev\`): from the shell, then \`.dev.vars\`, then \`wrangler.toml\`, \`.json\` or \`.jsonc\`.

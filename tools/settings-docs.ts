@@ -8,7 +8,7 @@ import { renderTable } from './markdown.ts'
 import { readSource, writeGenerated } from './write-generated.ts'
 
 /** A variable or a key, as the comment above it in its table explains it. */
-interface Setting {
+export interface Setting {
   readonly name: string
   /** Markdown, with links from docs/. */
   readonly doc: string
@@ -18,12 +18,22 @@ interface Setting {
   readonly example: string
   /** What a deploy button asks; undefined: it does not ask for this one. */
   readonly deploy: string | undefined
+  /** Its doc in plain text. */
+  readonly sentence: string
+}
+
+export function explainVariables(): readonly Setting[] {
+  return readSettings('variables.ts', VARIABLES, variables)
+}
+
+export function explainPolicyKeys(): readonly Setting[] {
+  return readSettings('policy-keys.ts', Object.keys(policyKeys), policyKeys)
 }
 
 /** The files, with what the tables say now. */
 export function renderSettings(): ReadonlyMap<string, string> {
-  const all = readSettings('variables.ts', VARIABLES, variables)
-  const keys = readSettings('policy-keys.ts', Object.keys(policyKeys), policyKeys)
+  const all = explainVariables()
+  const keys = explainPolicyKeys()
   const json = JSON.parse(readSource('package.json'))
   const inDeploy = all.filter(({ deploy }) => deploy !== undefined)
   json.cloudflare.bindings = Object.fromEntries(inDeploy.map(({ name, deploy }) => [name, { description: deploy }]))
@@ -60,7 +70,7 @@ function readSettings(
     const byDefault = findTag('default') ?? (value === undefined ? 'none' : `\`${value}\``)
     const [, quoted] = /^`(.*)`$/.exec(byDefault) ?? []
     const example = quoted ?? findTag('example') ?? /e\.g\. `([^`]+)`/.exec(doc)?.[1] ?? ''
-    return { name, doc, byDefault, example, deploy: findTag('deploy') }
+    return { name, doc, byDefault, example, deploy: findTag('deploy'), sentence: `${capitalize(toPlain(doc))}.` }
   })
 }
 
@@ -89,21 +99,21 @@ function toToml(settings: readonly Setting[]): readonly string[] {
   const others = settings.filter(({ name }) => !SECRETS.has(name) && name !== 'POLICIES')
   return [
     '# Secrets, each set with `wrangler secret put NAME`:',
-    ...secrets.flatMap(({ name, doc }) => wrap(`${name}: ${toPlain(doc)}`)),
+    ...secrets.flatMap(({ name, doc }) => wrap(`${name}: ${toPlain(doc)}.`)),
     '',
     '[vars]',
-    ...others.flatMap(({ name, doc, example, deploy }) => {
+    ...others.flatMap(({ name, sentence, example, deploy }) => {
       const value = /^\d+$/.test(example) ? example : JSON.stringify(example)
-      return ['', ...wrap(capitalize(toPlain(doc))), `${deploy === undefined ? '# ' : ''}${name} = ${value}`]
+      return ['', ...wrap(sentence), `${deploy === undefined ? '# ' : ''}${name} = ${value}`]
     }),
   ]
 }
 
 function toDevVars(settings: readonly Setting[]): readonly string[] {
-  return settings.flatMap(({ name, doc, example, deploy }) => {
+  return settings.flatMap(({ name, sentence, example, deploy }) => {
     const isInDeploy = deploy !== undefined && SECRETS.has(name)
     const value = SECRETS.has(name) ? '' : /[\s#"]/.test(example) ? `'${example}'` : example
-    return isInDeploy ? [...wrap(capitalize(toPlain(doc))), `${name}=`] : [`# ${name}=${value}`]
+    return isInDeploy ? [...wrap(sentence), `${name}=`] : [`# ${name}=${value}`]
   })
 }
 
@@ -122,7 +132,7 @@ function capitalize(text: string): string {
 
 /** Splits a sentence into the lines of a comment, of at most 120 characters. */
 function wrap(text: string): readonly string[] {
-  return (`${text}.`.match(/\S.{0,117}(?= |$)/g) ?? []).map((line) => `# ${line}`)
+  return (text.match(/\S.{0,117}(?= |$)/g) ?? []).map((line) => `# ${line}`)
 }
 
 if (import.meta.main) writeGenerated(renderSettings(), 'settings')

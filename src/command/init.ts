@@ -4,7 +4,7 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { basename, dirname, join, relative, resolve } from 'node:path'
 import { Option } from '@commander-js/extra-typings'
 import manifest from '../../package.json' with { type: 'json' }
-import { listNames } from '../core/runtime/names.ts'
+import { listNames, mapNames } from '../core/runtime/names.ts'
 import { STORE_KINDS } from '../http/config/store-kinds.ts'
 import { httpUrl } from '../http/config/values.ts'
 import { CommandError } from './command-error.ts'
@@ -41,7 +41,7 @@ export const init = defineCommand({
     const chosen = options.store ?? (await terminal.ask(`Where are counts to live, in ${STORES.join(' or ')}?`, HINT))
     const store = STORES.find((name) => name === chosen)
     if (!store) throw new CommandError(`expected ${STORES.join(' or ')}, got ${JSON.stringify(chosen)}`)
-    const files = listFiles(folder, { api, store, sluice: findOwnVersion(cwd, folder) })
+    const files = listFiles(folder, { api, store, packages: findPackages(cwd, folder) })
     const present = [...files.keys()].filter((name) => existsSync(join(folder, name)))
     if (present.length > 0) {
       const hint = 'Nothing was written. Name another directory.'
@@ -64,11 +64,11 @@ const HINT = 'Name them by --api and --store.'
 interface Answers {
   readonly api: string
   readonly store: Store
-  /** What npm is to install as `sluice`. */
-  readonly sluice: string
+  /** What npm is to install of Sluice. */
+  readonly packages: Readonly<Record<'sluice' | 'sluice-command', string>>
 }
 
-function listFiles(folder: string, { api, store, sluice }: Answers): ReadonlyMap<string, string> {
+function listFiles(folder: string, { api, store, packages }: Answers): ReadonlyMap<string, string> {
   const name =
     basename(folder)
       .toLowerCase()
@@ -84,8 +84,8 @@ function listFiles(folder: string, { api, store, sluice }: Answers): ReadonlyMap
       check: 'sluice check',
       deploy: 'sluice check --deploy && wrangler deploy',
     },
-    dependencies: { '@upstash/redis': upstash, hono, sluice },
-    devDependencies: { wrangler: manifest.devDependencies.wrangler },
+    dependencies: { '@upstash/redis': upstash, hono, sluice: packages.sluice },
+    devDependencies: { 'sluice-command': packages['sluice-command'], wrangler: manifest.devDependencies.wrangler },
     allowScripts: { esbuild: true, workerd: true },
   }
   const placement = `# Each decision is one round trip to Redis: run next to it.
@@ -93,7 +93,7 @@ function listFiles(folder: string, { api, store, sluice }: Answers): ReadonlyMap
 mode = "smart"
 
 `
-  const head = `#:schema node_modules/wrangler/config-schema.json
+  const head = `#:schema node_modules/sluice-command/wrangler.schema.json
 name = "${name}"
 main = "src/worker.ts"
 compatibility_date = "${project.compatibilityDate}"
@@ -124,11 +124,13 @@ new_sqlite_classes = ["LimitObject"]
   ])
 }
 
-/** Installs what this command was installed from: a version, or a file. */
-function findOwnVersion(cwd: string, folder: string): string {
+/** Installs what this command was installed from: a version, or files. */
+function findPackages(cwd: string, folder: string): Answers['packages'] {
   const path = join(cwd, 'package.json')
-  const { dependencies = {}, devDependencies = {} } = existsSync(path) ? JSON.parse(readFileSync(path, 'utf8')) : {}
-  const spec: unknown = dependencies.sluice ?? devDependencies.sluice
-  if (typeof spec !== 'string') return `^${manifest.version}`
-  return spec.startsWith('file:') ? `file:${relative(folder, resolve(cwd, spec.slice('file:'.length)))}` : spec
+  const { dependencies, devDependencies } = existsSync(path) ? JSON.parse(readFileSync(path, 'utf8')) : {}
+  const installed: Readonly<Record<string, string>> = { ...devDependencies, ...dependencies }
+  return mapNames(['sluice', 'sluice-command'], (name) => {
+    const spec = installed[name] ?? `^${manifest.version}`
+    return spec.startsWith('file:') ? `file:${relative(folder, resolve(cwd, spec.slice('file:'.length)))}` : spec
+  })
 }

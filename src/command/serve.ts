@@ -49,10 +49,15 @@ export const serve = defineCommand({
   hasJson: false,
   declare: (command) =>
     command
-      .addOption(createOption('--port <number>', '0 takes any that is free', integer(0, 65_535)).default(PORT))
+      .addOption(
+        createOption('--port <number>', '0 takes any that is free', integer(0, 65_535)).env('PORT').default(PORT),
+      )
       .addOption(new Option('--host <address>', 'where it listens').default('127.0.0.1'))
       .addOption(createOption('--grpc <port>', 'answer Envoy’s rate limit service there, too', integer(0, 65_535)))
       .addOption(new Option('--ratelimit-config <path>', 'with --grpc: file or folder of its reference server'))
+      .addOption(new Option('--grpc-cert <file>', 'with --grpc: its certificates, for TLS'))
+      .addOption(new Option('--grpc-key <file>', 'with --grpc-cert: its private key'))
+      .addOption(new Option('--grpc-client-ca <file>', 'with --grpc-cert: authorities of clients'))
       .addOption(new Option('--each-descriptor', 'with --grpc: charge each descriptor by itself, not all or none'))
       .addOption(REDIS)
       .addOption(CONFIG)
@@ -90,8 +95,9 @@ export const serve = defineCommand({
       )
       const waitUntil = createWaitUntil(pending)
       const grpcServer = await serveRateLimits?.(gateway.config, gateway.gateway, waitUntil)
+      const fetch = await withRuleMetrics(gateway.app.fetch, gateway.config, grpcServer)
       const isLast = () => isEnding
-      const server = createServer(createListener(getRequestListener, gateway.app, waitUntil, isLast)).listen(port, host)
+      const server = createServer(createListener(getRequestListener, fetch, waitUntil, isLast)).listen(port, host)
       server.keepAliveTimeout = KEEP_ALIVE_MS
       await once(server, 'listening').catch(async (error: Error) => {
         await grpcServer?.drain(0)
@@ -113,13 +119,13 @@ export const serve = defineCommand({
 })
 
 /** @param isLast tells that clients are to open another connection, to another process, before they send more */
-function createListener(adapt: typeof getRequestListener, app: App, waitUntil: WaitUntil, isLast: () => boolean) {
+function createListener(adapt: typeof getRequestListener, fetch: Fetch, waitUntil: WaitUntil, isLast: () => boolean) {
   const context = { waitUntil, passThroughOnException() {}, props: {} }
   const decide = (request: Request) => {
     // The adapter lets hosts through that are none, such as 999.1.1.1.
     if (!URL.canParse(request.url)) return createProblemResponse(TARGET_PROBLEMS.malformed)
     const isOwn = new URL(request.url).pathname.startsWith('/_sluice/')
-    return isOwn ? app.fetch(request, {}, context) : createProblemResponse(NOT_SERVED)
+    return isOwn ? fetch(request, {}, context) : createProblemResponse(NOT_SERVED)
   }
   const answer = adapt(async (request, { incoming, outgoing }) => {
     const response = await decide(request)
@@ -130,6 +136,19 @@ function createListener(adapt: typeof getRequestListener, app: App, waitUntil: W
   return (incoming: IncomingMessage, outgoing: ServerResponse) => {
     setPeer(incoming)
     return answer(incoming, outgoing)
+  }
+}
+
+type Fetch = App['fetch']
+
+/** Adds what Prometheus reads of rules, if it may read anything. */
+async function withRuleMetrics(fetch: Fetch, { metrics }: Config, server: RateLimitServer | undefined): Promise<Fetch> {
+  if (!metrics || !server) return fetch
+  const { createRuleMetrics, RULE_METRICS_PATH } = await import('./rule-metrics.ts')
+  const answer = createRuleMetrics(metrics.token, () => server.listCounts())
+  return async (request, ...rest) => {
+    const response = new URL(request.url).pathname === RULE_METRICS_PATH ? await answer(request) : undefined
+    return response ?? fetch(request, ...rest)
   }
 }
 
@@ -146,21 +165,30 @@ function createWaitUntil(pending: Set<Promise<unknown>>): WaitUntil {
 interface RateLimitOptions {
   readonly host: string
   readonly grpc?: number | undefined
+  readonly grpcCert?: string | undefined
+  readonly grpcKey?: string | undefined
+  readonly grpcClientCa?: string | undefined
   readonly ratelimitConfig?: string | undefined
   readonly eachDescriptor?: true | undefined
 }
 
 /** Loads the rate limit service, if it is wanted. @returns what starts it */
 async function loadRateLimits(
-  { host, grpc, ratelimitConfig, eachDescriptor }: RateLimitOptions,
+  { host, grpc, grpcCert, grpcKey, grpcClientCa, ratelimitConfig, eachDescriptor }: RateLimitOptions,
   cwd: string,
   note: (text: string) => void,
 ) {
   if (grpc === undefined || ratelimitConfig === undefined) {
-    const stray = grpc ?? ratelimitConfig ?? eachDescriptor
+    const stray = grpc ?? ratelimitConfig ?? eachDescriptor ?? grpcCert ?? grpcKey ?? grpcClientCa
     if (stray === undefined) return undefined
     throw new CommandError('--grpc needs --ratelimit-config, and the other way round')
   }
+  if ((grpcCert === undefined) !== (grpcKey === undefined) || (grpcClientCa !== undefined && grpcCert === undefined)) {
+    throw new CommandError('--grpc-cert needs --grpc-key, and the other way round; --grpc-client-ca needs both')
+  }
+  const locate = (file: string) => resolve(cwd, file)
+  const clientCa = grpcClientCa === undefined ? undefined : locate(grpcClientCa)
+  const tls = grpcCert && grpcKey ? { cert: locate(grpcCert), key: locate(grpcKey), clientCa } : undefined
   const { startRateLimitServer } = await import('../ratelimit-service/server.ts').catch(explainMissing)
   const { openConfig } = await import('../ratelimit-service/watch-config.ts')
   return async function start(
@@ -172,7 +200,8 @@ async function loadRateLimits(
     try {
       const watched = openConfig(path, config.onStoreError, note)
       const isEachAlone = eachDescriptor === true
-      return await startRateLimitServer({ engine, config, now, log, watched, waitUntil, host, port: grpc, isEachAlone })
+      const server = { watched, waitUntil, host, port: grpc, tls, note }
+      return await startRateLimitServer({ engine, config, now, log, isEachAlone, ...server })
     } catch (error) {
       throw new CommandError((error as Error).message)
     }

@@ -10,7 +10,15 @@ import { TextLru } from '../core/runtime/lru.ts'
 import type { Config } from '../http/config/load-config.ts'
 import { type CountingPolicy, setRateLimitHeaders } from '../http/response/rate-limit-headers.ts'
 import { findMaxCost } from '../library/policies.ts'
-import { type DescriptorStatus, type RateLimitRequest, type RateLimitResponse, UNITS, type Unit } from './messages.ts'
+import {
+  type Descriptor,
+  type DescriptorStatus,
+  type RateLimitRequest,
+  type RateLimitResponse,
+  UNITS,
+  type Unit,
+} from './messages.ts'
+import type { RuleCounts } from './rule-counts.ts'
 import { canGiveBack, type Domains, findRule, type Rule, type RuleMatch } from './rules.ts'
 
 /** A request that cannot be decided. */
@@ -28,6 +36,7 @@ export interface DecideOptions {
   readonly now: () => number
   /** As the reference server does: each descriptor is charged as far as it can be, whatever becomes of the others. */
   readonly isEachAlone: boolean
+  readonly counts: RuleCounts
 }
 
 type PolicyDecision = EngineDecision<Charge<CountingPolicy>>
@@ -36,6 +45,7 @@ type PolicyDecision = EngineDecision<Charge<CountingPolicy>>
 interface Question {
   readonly index: number
   readonly rule: Rule
+  readonly metricKey: string
   readonly policy: CountingPolicy
   /** Of one unit. */
   readonly charge: Charge<CountingPolicy>
@@ -44,11 +54,12 @@ interface Question {
 }
 
 interface Answer {
-  readonly isOver: boolean
+  /** Not all hits have fit, which refuses nothing in shadow mode. */
+  readonly isFull: boolean
   readonly limits: readonly ReportedLimit<CountingPolicy>[]
 }
 
-export function createDecide({ engine, config, now, isEachAlone }: DecideOptions) {
+export function createDecide({ engine, config, now, isEachAlone, counts }: DecideOptions) {
   const digest = createDigest(config.identitySecret)
   const digests = new TextLru<string>()
 
@@ -69,23 +80,31 @@ export function createDecide({ engine, config, now, isEachAlone }: DecideOptions
     let isOver = false
     for (const [index, match] of matches.entries()) {
       if (!match) continue
-      const { rule } = match
-      if (rule.limits === 'unlimited') statuses[index] = { code: 'OK', limitRemaining: MAX_UINT32 }
-      else if (rule.name !== '' && replaced.has(rule.name)) continue
+      const { rule, metricKey } = match
+      const descriptor = descriptors[index] as (typeof descriptors)[number]
+      if (rule.limits === 'unlimited') {
+        counts.record(domain, metricKey, { hits: countHits(descriptor, hitsAddend), isOver: false, rule })
+        statuses[index] = { code: 'OK', limitRemaining: MAX_UINT32 }
+      } else if (rule.name !== '' && replaced.has(rule.name)) continue
       else if (rule.limits === 'none') {
+        counts.record(domain, metricKey, { hits: countHits(descriptor, hitsAddend), isOver: true, rule })
         isOver ||= !rule.isShadow
         statuses[index] = refuseAll(rule, now())
       } else {
-        const hits = readHits(descriptors[index] as (typeof descriptors)[number], hitsAddend, rule.limits, index)
-        questions.push({ index, rule, policy: rule.limits, charge: createCharge(match, rule.limits), hits })
+        const hits = readHits(descriptor, hitsAddend, rule.limits, index)
+        questions.push({ index, rule, metricKey, policy: rule.limits, charge: createCharge(match, rule.limits), hits })
       }
     }
     await reduceCounts(questions)
     const { answers, degraded } = await (isEachAlone ? decideEach : decideTogether)(questions, isOver, context)
-    for (const [at, { index, rule }] of questions.entries()) {
+    for (const [at, question] of questions.entries()) {
+      const { index, rule, metricKey, hits } = question
       const answer = answers[at] as Answer
-      isOver ||= answer.isOver
-      statuses[index] = toStatus(rule, answer)
+      const isRefused = refuses(question, answer)
+      isOver ||= isRefused
+      const tightest = findTightest(answer)
+      statuses[index] = toStatus(rule, isRefused, tightest)
+      if (hits > 0) counts.record(domain, metricKey, { hits, isOver: answer.isFull, rule, tightest })
     }
     const limits = answers.flatMap((answer) => answer.limits)
     const headers = new Headers()
@@ -134,15 +153,14 @@ export function createDecide({ engine, config, now, isEachAlone }: DecideOptions
       return byKey.size === 0 ? undefined : engine.decide([...byKey.values()], context, { action, permits: 1 })
     }
     const judge = (question: Question, decision: PolicyDecision | undefined): Answer => {
-      const { hits, policy } = question
+      const { hits } = question
       const limits = decision ? reportOf(decision, question.charge.key) : []
       const isFull = decision?.degraded === 'closed' || limits.some(({ retryAfterMs }) => retryAfterMs > 0)
-      const isOver = hits >= 0 && (isFull || (hits > 0 && !fits(question))) && policy.mode === 'enforce'
-      return { isOver, limits }
+      return { isFull: hits >= 0 && (isFull || (hits > 0 && !fits(question))), limits }
     }
     const others = questions.filter((each) => !fits(each))
     const looked = await decideGroup('peek', others)
-    const isOver = isRefused || others.some((each) => judge(each, looked).isOver)
+    const isOver = isRefused || others.some((each) => refuses(each, judge(each, looked)))
     const taken = await decideGroup(isOver ? 'peek' : 'take', questions.filter(fits))
     const answers = questions.map((each) => judge(each, fits(each) ? taken : looked))
     return { answers, degraded: taken?.degraded ?? looked?.degraded }
@@ -157,10 +175,10 @@ export function createDecide({ engine, config, now, isEachAlone }: DecideOptions
           : engine.decide([charge], context, { action: 'peek', permits: 1 }),
       ),
     )
-    const answers = questions.map(({ hits, policy, charge }, at): Answer => {
+    const answers = questions.map(({ hits, charge }, at): Answer => {
       const decision = decisions[at] as PolicyDecision
-      const isOver = hits >= 0 && decision.granted < Math.max(1, hits) && policy.mode === 'enforce'
-      return { isOver, limits: reportOf(decision, charge.key) }
+      const isFull = hits >= 0 && decision.granted < Math.max(1, hits)
+      return { isFull, limits: reportOf(decision, charge.key) }
     })
     return { answers, degraded: decisions.find((decision) => decision.degraded)?.degraded }
   }
@@ -182,14 +200,22 @@ function explainAt<Value>(index: number, work: () => Value): Value {
   }
 }
 
+function refuses({ policy }: Question, { isFull }: Answer): boolean {
+  return isFull && policy.mode === 'enforce'
+}
+
+/** @param hitsOfRequest 0 if they were not sent */
+function countHits({ hitsAddend }: Pick<Descriptor, 'hitsAddend'>, hitsOfRequest: number): number {
+  return hitsAddend?.value ?? Math.max(1, hitsOfRequest)
+}
+
 function readHits(
   { hitsAddend: own, isNegativeHits }: RateLimitRequest['descriptors'][number],
   hitsOfRequest: number,
   policy: CountingPolicy,
   index: number,
 ): number {
-  // That of a request is 0 if it was not sent.
-  const hits = own?.value ?? Math.max(1, hitsOfRequest)
+  const hits = countHits({ hitsAddend: own }, hitsOfRequest)
   if (!isNegativeHits) return hits
   if (canGiveBack(policy)) return -Math.min(hits, MAX_COST)
   const others = Object.entries(ALGORITHMS).flatMap(([name, { implementation }]) => (implementation.settle ? name : []))
@@ -204,10 +230,13 @@ function reportOf({ charges, usage }: PolicyDecision, key: string): readonly Rep
   return charge ? reportLimits([charge], [usage[at] ?? []]) : []
 }
 
-/** The status of the limit with the longest wait, else of the one with the fewest units. */
-function toStatus(rule: Rule, { isOver, limits }: Answer): DescriptorStatus {
+/** The limit with the longest wait, else the one with the fewest units. */
+function findTightest({ limits }: Answer): ReportedLimit<CountingPolicy> | undefined {
+  return limits.toSorted((a, b) => b.retryAfterMs - a.retryAfterMs || a.remaining - b.remaining)[0]
+}
+
+function toStatus(rule: Rule, isOver: boolean, tightest: ReportedLimit<CountingPolicy> | undefined): DescriptorStatus {
   const code = isOver ? 'OVER_LIMIT' : 'OK'
-  const [tightest] = limits.toSorted((a, b) => b.retryAfterMs - a.retryAfterMs || a.remaining - b.remaining)
   if (!tightest) return { code }
   const { limit, windowMs, calendar, remaining, resetMs, retryAfterMs } = tightest
   const unit = calendar ? undefined : UNIT_BY_WINDOW.get(windowMs)

@@ -20,12 +20,16 @@ export interface Rule {
   /** Of a rule that admits nothing. */
   readonly unit: Unit | 'UNKNOWN'
   readonly isShadow: boolean
+  /** Its metrics name all values. */
+  readonly isDetailed: boolean
 }
 
 export interface RuleMatch {
   readonly rule: Rule
   /** Keys and values that are counted together. */
   readonly identity: readonly string[]
+  /** What its metrics are called, as the reference server calls them. */
+  readonly metricKey: string
 }
 
 interface TreeNode {
@@ -35,6 +39,8 @@ interface TreeNode {
   readonly rule: Rule | undefined
   /** All values that its wildcard matches are counted together. */
   readonly sharesThreshold: boolean
+  /** Metrics name the value of the request. */
+  readonly namesValue: boolean
 }
 
 export type Domains = ReadonlyMap<string, TreeNode>
@@ -69,8 +75,8 @@ export function readDomains(files: readonly ConfigFile[], onStoreError: OnStoreE
   return domains
 }
 
-function createTreeNode(rule?: Rule, sharesThreshold = false): TreeNode {
-  return { children: new Map(), wildcards: [], rule, sharesThreshold }
+function createTreeNode(rule?: Rule, sharesThreshold = false, namesValue = false): TreeNode {
+  return { children: new Map(), wildcards: [], rule, sharesThreshold, namesValue }
 }
 
 function readDescriptors(
@@ -91,12 +97,10 @@ function readDescriptors(
     const sharesThreshold = yaml.readBoolean(fields.share_threshold)
     if (sharesThreshold && !name.includes('*')) yaml.fail(fields.share_threshold, 'expected a value with "*" beside it')
     if (yaml.readBoolean(fields.quota_mode)) yaml.fail(fields.quota_mode, 'expected no quota_mode, which Sluice lacks')
-    // Metrics are by policy here.
-    yaml.readBoolean(fields.detailed_metric)
-    yaml.readBoolean(fields.value_to_metric)
+    const isDetailed = yaml.readBoolean(fields.detailed_metric)
     const isShadow = yaml.readBoolean(fields.shadow_mode)
-    const rule = fields.rate_limit && readRule(yaml, fields.rate_limit, { key, isShadow, onStoreError })
-    const child = createTreeNode(rule, sharesThreshold)
+    const rule = fields.rate_limit && readRule(yaml, fields.rate_limit, { key, isShadow, isDetailed, onStoreError })
+    const child = createTreeNode(rule, sharesThreshold, yaml.readBoolean(fields.value_to_metric))
     if (name.includes('*')) parent.wildcards.push({ parts: name.split('*'), name, value })
     readDescriptors(yaml, fields.descriptors, child, fullName, onStoreError)
     parent.children.set(name, child)
@@ -106,6 +110,7 @@ function readDescriptors(
 interface RuleContext {
   readonly key: string
   readonly isShadow: boolean
+  readonly isDetailed: boolean
   readonly onStoreError: OnStoreError
 }
 
@@ -118,7 +123,8 @@ function readRule(yaml: YamlReader, node: Node, context: RuleContext): Rule {
     if (replaced === name) yaml.fail(each, `expected the name of another rate limit, got its own ("${name}")`)
     return replaced
   })
-  const common = { name, replaces, isShadow: context.isShadow }
+  const { isShadow, isDetailed } = context
+  const common = { name, replaces, isShadow, isDetailed }
   const limitNode = fields.limits ?? fields.algorithm ?? fields.unit
   if (yaml.readBoolean(fields.unlimited)) {
     if (limitNode) yaml.fail(limitNode, 'expected no limits beside "unlimited: true"')
@@ -202,7 +208,12 @@ export function findRule(
   const root = domains.get(domain)
   if (!root) return undefined
   const identity = [domain, ...entries.flatMap(({ key, value }) => [key, value])]
-  if (limit) return { rule: createOverride(limit, entries.at(-1)?.key ?? '', onStoreError), identity }
+  const detailed = entries.map(({ key, value }) => (value === '' ? key : `${key}_${value}`))
+  if (limit) {
+    const rule = createOverride(limit, entries.at(-1)?.key ?? '', onStoreError)
+    return { rule, identity, metricKey: detailed.join('.') }
+  }
+  const names: string[] = []
   let node: TreeNode | undefined = root
   for (const [index, { key, value }] of entries.entries()) {
     const full = `${key}_${value}`
@@ -212,10 +223,16 @@ export function findRule(
       : node.wildcards.find(({ parts }) => matchesParts(parts, full))
     const child: TreeNode | undefined = exact ?? node.children.get(wildcard?.name ?? key)
     if (!child) return undefined
-    if (wildcard && child.sharesThreshold) identity[2 + 2 * index] = wildcard.value
+    const isShared = wildcard !== undefined && child.sharesThreshold
+    if (isShared) {
+      identity[2 + 2 * index] = wildcard.value
+      detailed[index] = wildcard.name
+    }
+    names.push(isShared || (!exact && !child.namesValue) ? (wildcard?.name ?? key) : full)
     node = child
   }
-  return node.rule && { rule: node.rule, identity }
+  const metricKey = (node.rule?.isDetailed ? detailed : names).join('.')
+  return node.rule && { rule: node.rule, identity, metricKey }
 }
 
 function createOverride(
@@ -224,8 +241,15 @@ function createOverride(
   onStoreError: OnStoreError,
 ): Rule {
   if (typeof unit === 'number' || unit === 'UNKNOWN') throw new OptionError('limit.unit', `one of ${UNIT_NAMES}`, unit)
-  const context = { key, isShadow: false, onStoreError }
-  return { name: '', replaces: [], isShadow: false, unit, limits: createUnitPolicy(requestsPerUnit, unit, context, '') }
+  const context = { key, isShadow: false, isDetailed: true, onStoreError }
+  return {
+    name: '',
+    replaces: [],
+    isShadow: false,
+    isDetailed: true,
+    unit,
+    limits: createUnitPolicy(requestsPerUnit, unit, context, ''),
+  }
 }
 
 /** Tests that a text consists of these parts, in order, with anything between them. */

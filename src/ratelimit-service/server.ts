@@ -2,7 +2,6 @@
 import {
   type Metadata,
   Server,
-  ServerCredentials,
   type ServerUnaryCall,
   type ServerWritableStream,
   type ServiceDefinition,
@@ -22,18 +21,25 @@ import {
   type RateLimitRequest,
   type RateLimitResponse,
 } from './messages.ts'
+import { type RuleCount, RuleCounts } from './rule-counts.ts'
+import { readCredentials, type TlsFiles } from './tls.ts'
 import type { WatchedConfig } from './watch-config.ts'
 
 export interface RateLimitServer {
   readonly port: number
+  listCounts(): readonly RuleCount[]
   /** Tells clients to go elsewhere, and answers what it has begun to; what takes longer is cut off. */
   drain(timeoutMs: number): Promise<void>
 }
 
-export interface RateLimitServerOptions extends DecideOptions {
+export interface RateLimitServerOptions extends Omit<DecideOptions, 'counts'> {
   readonly host: string
   readonly port: number
   readonly watched: WatchedConfig
+  /** Without it, clients talk in the clear. */
+  readonly tls?: TlsFiles | undefined
+  /** Is told of changed certificates. */
+  readonly note: (text: string) => void
   readonly waitUntil: (work: Promise<unknown>) => void
   readonly log: Log
 }
@@ -42,10 +48,12 @@ const RATE_LIMIT = 'envoy.service.ratelimit.v3.RateLimitService'
 /** The last one is how the reference server names itself. */
 const HEALTHY = ['', RATE_LIMIT, 'ratelimit']
 
-/** @throws {Error} if it cannot listen there */
+/** @throws {Error} if it cannot listen there, or cannot use its certificates */
 export async function startRateLimitServer(options: RateLimitServerOptions): Promise<RateLimitServer> {
-  const { host, port, watched, waitUntil, log } = options
-  const decide = createDecide(options)
+  const { host, port, watched, waitUntil, log, tls, note } = options
+  const credentials = readCredentials(tls, note)
+  const counts = new RuleCounts()
+  const decide = createDecide({ ...options, counts })
   const server = new Server()
   const watchers = new Set<ServerWritableStream<HealthCheckRequest, HealthCheckResponse>>()
   let isDraining = false
@@ -86,11 +94,11 @@ export async function startRateLimitServer(options: RateLimitServerOptions): Pro
   })
   const shown = host.includes(':') ? `[${host}]` : host
   const bound = await new Promise<number>((resolve, reject) => {
-    const credentials = ServerCredentials.createInsecure()
     server.bindAsync(`${shown}:${port}`, credentials, (error, bound) => (error ? reject(error) : resolve(bound)))
   })
   return {
     port: bound,
+    listCounts: () => counts.list(),
     async drain(timeoutMs) {
       isDraining = true
       for (const call of watchers) {

@@ -63,7 +63,11 @@ test.each([
 })
 
 test('sluice init depends on what it was installed from', async () => {
-  await writeFile(join(folder, 'package.json'), '{"dependencies":{"sluice":"file:packed/sluice-0.1.0.tgz"}}')
+  const installed = { sluice: 'file:packed/sluice-0.1.0.tgz', 'sluice-command': 'file:packed/sluice-command-0.1.0.tgz' }
+  await writeFile(join(folder, 'package.json'), JSON.stringify({ dependencies: installed }))
   expect((await run('a/b', ...API, '--store', 'redis')).code).toBe(0)
-  expect(JSON.parse(await read('a/b/package.json')).dependencies.sluice).toBe('file:../../packed/sluice-0.1.0.tgz')
+  expect(JSON.parse(await read('a/b/package.json'))).toMatchObject({
+    dependencies: { sluice: 'file:../../packed/sluice-0.1.0.tgz' },
+    devDependencies: { 'sluice-command': 'file:../../packed/sluice-command-0.1.0.tgz' },
+  })
 })

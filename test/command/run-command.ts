@@ -32,7 +32,14 @@ export async function runInside(
   const [stdout, stderr] = [new PassThrough(), new PassThrough()]
   const world = { stdin: Readable.from([input]), stdout, stderr, env, cwd: () => cwd, exit: () => {}, on: () => {} }
   const code = await main(args, world as unknown as World)
-  return { code, stdout: `${stdout.read() ?? ''}`, stderr: `${stderr.read() ?? ''}` }
+  return { code, stdout: readWritten(stdout), stderr: readWritten(stderr) }
+}
+
+/** Not every release of Node reads all at once. */
+function readWritten(stream: PassThrough): string {
+  let written = ''
+  for (let chunk = stream.read(); chunk !== null; chunk = stream.read()) written += chunk
+  return written
 }
 
 /** Runs the command as a process of its own, to its end. */

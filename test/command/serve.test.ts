@@ -1,3 +1,4 @@
+import { spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
@@ -235,21 +236,36 @@ describe('sluice serve does not start', () => {
   })
 })
 
-test('the Dockerfile runs the command that is built, on the version of Node that tests run on', async () => {
+test('the Dockerfile runs the command that is built, where its health is asked for, on the Node that tests run on', async () => {
   const root = join(import.meta.dirname, '../..')
-  const [dockerfile, manifest] = await Promise.all(
+  const [dockerfile = '', manifest = ''] = await Promise.all(
     ['Dockerfile', 'package.json'].map((file) => readFile(join(root, file), 'utf8')),
   )
-  const { bin, devDependencies } = JSON.parse(manifest as string) as {
-    readonly bin: { readonly sluice: string }
-    readonly devDependencies: { readonly node: string }
-  }
-  const versions = [...(dockerfile as string).matchAll(/^FROM node:(\d+)-/gm)].map(([, version]) => version)
-  const [major] = devDependencies.node.split('.')
-  expect(versions).toEqual([major, major])
-  const [, entry] = /^ENTRYPOINT (.*)$/m.exec(dockerfile as string) ?? []
-  expect(JSON.parse(entry as string).slice(0, 3)).toEqual(['node', bin.sluice.replace('./', ''), 'serve'])
+  const read = (pattern: RegExp) => pattern.exec(dockerfile)?.[1] ?? ''
+  const versions = [...dockerfile.matchAll(/^FROM (?:--\S+ )?node:([\d.]+)-/gm)].map(([, version]) => version)
+  const { node } = JSON.parse(manifest).devDependencies
+  expect(versions).toEqual([node, node])
+  expect(dockerfile).toContain('COPY --from=build /sluice/lib/command ./\n')
+  expect(JSON.parse(read(/^ENTRYPOINT (.*)$/m)).slice(0, 3)).toEqual(['node', 'cli.js', 'serve'])
   const { stdout } = await runInside(['serve', '--help'])
-  const [, port] = /^EXPOSE (\d+)$/m.exec(dockerfile as string) ?? []
-  expect(stdout).toContain(`default: ${port}`)
+  expect(stdout).toContain(`default: ${read(/^EXPOSE (\d+)$/m)}, env: PORT`)
+
+  const [PORT, HEALTH_PATH] = [`${await findFreePort()}`, read(/^ENV .*HEALTH_PATH=(\S+)/m)]
+  const [, ...check] = JSON.parse(read(/^HEALTHCHECK CMD (.*)$/m))
+  const judge = (path: string) =>
+    once(
+      spawn(process.execPath, check, {
+        env: { ...process.env, PORT, HEALTH_PATH: path },
+        stdio: 'ignore',
+      }),
+      'exit',
+    )
+  const serving = await startServing({ STORE: 'memory', PORT }, [], { port: [] })
+  try {
+    expect(serving.url.port).toBe(PORT)
+    expect(await judge(HEALTH_PATH)).toEqual([0, null])
+    expect(await judge('/elsewhere')).toEqual([1, null])
+  } finally {
+    await serving.stop()
+  }
 })

@@ -2,6 +2,7 @@
 
 import { join } from 'node:path'
 import {
+  type ChannelCredentials,
   type Client,
   credentials,
   loadPackageDefinition,
@@ -47,10 +48,15 @@ export function descriptor(entries: readonly string[], fields: Fields = {}) {
   return { entries: pairs, ...fields }
 }
 
-function open(definition: ReturnType<typeof loadSync>, name: string, address: string): Client & Record<string, Unary> {
+function open(
+  definition: ReturnType<typeof loadSync>,
+  name: string,
+  address: string,
+  channel: ChannelCredentials,
+): Client & Record<string, Unary> {
   const found = name.split('.').reduce((scope, part) => scope[part] as never, loadPackageDefinition(definition))
   const Service = found as unknown as new (...args: unknown[]) => Client & Record<string, Unary>
-  return new Service(address, credentials.createInsecure())
+  return new Service(address, channel)
 }
 
 export class RateLimitClient implements Disposable {
@@ -58,10 +64,10 @@ export class RateLimitClient implements Disposable {
   readonly #newer: ReturnType<typeof open>
   readonly health: ReturnType<typeof open>
 
-  constructor(address: string) {
-    this.#official = open(OFFICIAL, NAME, address)
-    this.#newer = open(NEWER, NAME, address)
-    this.health = open(HEALTH, 'grpc.health.v1.Health', address)
+  constructor(address: string, channel = credentials.createInsecure()) {
+    this.#official = open(OFFICIAL, NAME, address, channel)
+    this.#newer = open(NEWER, NAME, address, channel)
+    this.health = open(HEALTH, 'grpc.health.v1.Health', address, channel)
   }
 
   /** @param options such as `deadline`. Asks by the official descriptors, or by the newer ones if it has fields of those. */

@@ -18,16 +18,30 @@ export interface ServingProcess {
   stop(): Promise<void>
 }
 
-/** Runs `sluice serve` at a free port. @param env variables, tables among them as objects @param more arguments */
+const COMMAND = join(import.meta.dirname, '../../src/cli.ts')
+
+interface ServingOptions {
+  /** File that is the command. */
+  readonly command?: string
+  /** Default: a free one. */
+  readonly port?: readonly string[]
+}
+
+/**
+ * Runs `sluice serve`.
+ * @param env variables, tables among them as objects
+ * @param more arguments
+ */
 export async function startServing(
   env: Readonly<Record<string, unknown>>,
   more: readonly string[] = [],
+  { command = COMMAND, port = ['--port', '0'] }: ServingOptions = {},
 ): Promise<ServingProcess> {
   const given = Object.entries({ DECIDE_TOKEN, ...PATIENT, ...env }).map(([name, value]) => [
     name,
     typeof value === 'string' ? value : JSON.stringify(value),
   ])
-  const args = [join(import.meta.dirname, '../../src/cli.ts'), 'serve', '--port', '0', ...more]
+  const args = [command, 'serve', ...port, ...more]
   const program = startProgram<ChildProcessByStdio<null, Readable, Readable>>(process.execPath, args, {
     cwd: '/',
     env: { ...ofNode(), ...Object.fromEntries(given) },

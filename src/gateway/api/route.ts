@@ -19,11 +19,14 @@ export function createGuard(isToken: (text: string) => boolean, variable: string
   const unauthorized = createProblem('unauthorized', 401, `Missing or invalid ${variable} (Authorization: Bearer).`, {
     headers: { 'WWW-Authenticate': `Bearer realm="${realm}"` },
   })
-  return function guard(methods: readonly string[], handle: RouteHandler): RouteHandler {
+  return function guard<Rest extends readonly unknown[]>(
+    methods: readonly string[],
+    handle: (request: Request, ...rest: Rest) => Promise<Response | undefined>,
+  ) {
     const wrongMethod = createProblem('method_not_allowed', 405, `Method not allowed; use ${methods[0]}.`, {
       headers: { Allow: methods.join(', ') },
     })
-    return async (request, ...rest) => {
+    return async (request: Request, ...rest: Rest) => {
       if (!isToken(readBearerToken(request) ?? '')) return createProblemResponse(unauthorized)
       return methods.includes(request.method) ? handle(request, ...rest) : createProblemResponse(wrongMethod)
     }

@@ -8,6 +8,7 @@ const installed = (path: string) => join(FOLDER, 'node_modules', path)
 export const RUNTIMES: Readonly<Record<string, readonly string[]>> = {
   'Node 20': [installed('node20/bin/node')],
   'Node 22': [installed('node22/bin/node')],
+  'Node 26': [installed('node26/bin/node')],
   Node: [process.execPath],
   Bun: [installed('.bin/bun'), 'run'],
   Deno: [installed('.bin/deno'), 'run', '--allow-all', '--no-lock', '--node-modules-dir=manual'],
