@@ -170,7 +170,8 @@ async function run(
     if (verdict.outcome !== 'admitted') refused++
     else {
       if (verdict.hold) holds.push(verdict.hold)
-      await verdict.findFailure?.(flood.status ?? 200)?.charge()
+      const head = { status: flood.status ?? 200, headers: new Headers() }
+      await verdict.settlement?.readHead(head, undefined)?.settle(() => undefined)
     }
     await Promise.all(background)
   }

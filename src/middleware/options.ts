@@ -4,6 +4,7 @@ import { withLeases } from '../core/engine/stages/leases.ts'
 import { isFoldable, type Reading } from '../core/model/identity-source.ts'
 import { LIMITS_EXPECTED } from '../core/model/limits.ts'
 import type { PolicyMode } from '../core/model/policy.ts'
+import type { ResponseHead } from '../core/model/verdict.ts'
 import { readCalendarLimits } from '../core/options/calendar.ts'
 import { NAME, OptionError } from '../core/options/option-error.ts'
 import { createClocks } from '../core/runtime/clocks.ts'
@@ -76,6 +77,13 @@ export interface SharedOptions<Args extends unknown[]> extends LimitingOptions {
    * @example (req) => (req.method === 'GET' ? 1 : 5), and for Hono: (c) => (c.req.method === 'GET' ? 1 : 5)
    */
   readonly cost?: ((...args: Args) => number | Promise<number>) | undefined
+  /**
+   * Returns true for a response that fails, by its status and headers, for policies that count `failures` or `successes`
+   * and have no `failures` of their own.
+   * @default by its status
+   * @example ({ status }, c) => status >= 400 || c.get('isRejected')
+   */
+  readonly isFailure?: ((response: ResponseHead, ...args: Args) => boolean) | undefined
   /**
    * Returns true for a request that no policy evaluates.
    * @default none
@@ -180,6 +188,7 @@ const entries = {
   exempt: variables.EXEMPT,
   identify: aFunction,
   cost: aFunction,
+  isFailure: aFunction,
   skip: aFunction,
   anonymous: v.optional(anonymous),
   jwt: v.optional(strictTable('option', { jwksUrl, secret, issuer, audience }, 'a table of options')),
@@ -215,7 +224,7 @@ export function readOptions<Args extends unknown[]>(options: SharedOptions<Args>
     throw issue.path ? toOptionError(issue, isHidden) : new OptionError('options', issue.message, options)
   }
   const values = result.output
-  const { identify, cost, skip, trustProxy } = options
+  const { identify, cost, isFailure, skip, trustProxy } = options
   const clocks = createClocks(options.now)
   const { now } = clocks
   if (identify && values.by) throw new OptionError('by', 'no "by" beside the function "identify"', options.by)
@@ -233,6 +242,7 @@ export function readOptions<Args extends unknown[]>(options: SharedOptions<Args>
     by,
     fold: values.fold,
     cost: cost && createCost(cost),
+    isFailure: isFailure && ((head, args: Args) => isFailure(head, ...args)),
     isShadow,
     anonymous: values.anonymous ?? { kind: 'ip' },
     anonymousInBody: values.anonymous ?? DENY,

@@ -438,7 +438,7 @@ describe('policies of the rules', () => {
     await site.edit((rules) => ({ ...rules, policies: [{ ...policy, cost: 9 }] }))
     await site.afterRefresh()
     expect(await site.kind()).toBe('limited')
-    await charged.settlement?.settle(() => 1)
+    await charged.settlement?.readHead(undefined, undefined)?.settle(() => 1)
     expect(await site.kind()).toBe('admitted')
   })
 })

@@ -425,7 +425,7 @@ test('RequestLimiter#decide() without the store takes its share for all that a r
   store.answer = FAIL
   const verdict = await decide('GET /', X)
   if (verdict.outcome !== 'admitted') expect.unreachable(verdict.outcome)
-  await verdict.settlement?.settle(() => 90)
+  await verdict.settlement?.readHead(undefined, undefined)?.settle(() => 90)
   expect([store.settled, fallback.settled]).toEqual([[], [24]])
 })
 

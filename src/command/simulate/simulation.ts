@@ -31,6 +31,7 @@ interface RefusedCaller {
 /** $0.20 for 100,000, as Upstash bills regional databases that are paid as they are used. */
 const DOLLARS_PER_COMMAND = 0.2 / 100_000
 const MAX_CALLERS = 10
+const NO_HEADERS = new Headers()
 const NO_COUNTS = { admitted: 0, refused: 0 }
 
 /** Replays requests through the policies of one configuration, by the times of the requests. */
@@ -128,7 +129,9 @@ export class Simulation {
     }
     if (fate === 'rejected') this.#rejected++
     if (verdict?.outcome === 'admitted' && entry.status !== undefined) {
-      await verdict.findFailure?.(entry.status)?.charge()
+      await verdict.settlement
+        ?.readHead({ status: entry.status, headers: NO_HEADERS }, undefined)
+        ?.settle(() => undefined)
     }
     if (this.#unfinished.length > 0) await Promise.all(this.#unfinished.splice(0))
     return fate

@@ -1,5 +1,6 @@
 /** Decides charges in a store as long as it answers, and without it while it does not. */
-import { holdsSlots } from '../algorithms/algorithm-table.ts'
+import { ALGORITHMS, holdsSlots } from '../algorithms/algorithm-table.ts'
+import { isChargedLater } from '../algorithms/decide.ts'
 import type { Charge, Decision, DecisionRequest, StoreCharge } from '../model/charge.ts'
 import { type Adjustment, type Store, StoreError } from '../model/store.ts'
 import type { Degradation, SlotHold } from '../model/verdict.ts'
@@ -60,6 +61,11 @@ export class Engine {
     this.#options = { fallback: new MemoryStore(readLatestMs ?? now), ...options }
   }
 
+  /** Decides while the store is unavailable. */
+  get fallback(): Store {
+    return this.#options.fallback
+  }
+
   get circuit(): Circuit {
     return this.#breaker?.circuit ?? 'closed'
   }
@@ -97,12 +103,30 @@ export class Engine {
   }
 
   /**
-   * Corrects charges made at `chargedAtMs`, by the clock of the store that decided.
-   * @param wasLocal true if the fallback charged them
+   * Corrects charges to what they have cost. What cannot be corrected, as a log cannot be rewritten, or was not charged
+   * before, is charged now, whatever remains; what was charged too much there stays. No request costs more than the largest
+   * limit, or the bucket.
+   * @param decision that charged them: when, by the clock of its store, and which store, or the fallback
    * @throws {StoreError} it is then unknown if they were corrected
    */
-  settle(differences: readonly Adjustment[], chargedAtMs: number, wasLocal: boolean): Promise<void> {
-    return (wasLocal ? this.#options.fallback : this.#store).settle(differences, chargedAtMs)
+  async settle(
+    differences: readonly Adjustment[],
+    { nowMs, chargedIn = this.#store }: Pick<EngineDecision, 'nowMs'> & Partial<Pick<EngineDecision, 'chargedIn'>>,
+    context: CallContext,
+  ): Promise<void> {
+    const [settled, more]: [Adjustment[], StoreCharge[]] = [[], []]
+    for (const { charge, units: wanted } of differences) {
+      const isLater = isChargedLater(charge)
+      const capacity = charge.burst ?? Math.max(...charge.limits.map(({ limit }) => limit))
+      const units = Math.min(wanted, isLater ? capacity : capacity - charge.cost)
+      const canSettle = ALGORITHMS[charge.algorithm].implementation.settle !== undefined && !isLater
+      if (canSettle && units !== 0) settled.push({ charge, units })
+      else if (units > 0) more.push({ ...charge, cost: units })
+    }
+    await Promise.all([
+      settled.length > 0 && chargedIn.settle(settled, nowMs),
+      more.length > 0 && this.#record(more, chargedIn, context),
+    ])
   }
 
   async delete(keys: readonly string[]): Promise<void> {
@@ -110,15 +134,8 @@ export class Engine {
     await this.#store.delete(keys)
   }
 
-  /**
-   * Charges the units of a decision whatever remains, because they are used already: in the store that decided, or in
-   * the fallback if that store fails now.
-   */
-  async record(
-    charges: readonly StoreCharge[],
-    { chargedIn }: Pick<EngineDecision, 'chargedIn'>,
-    context: CallContext,
-  ): Promise<void> {
+  /** Charges units that are used already: in the store that decided, or in the fallback if that store fails now. */
+  async #record(charges: readonly StoreCharge[], chargedIn: Store, context: CallContext): Promise<void> {
     const request = { action: 'record', permits: 1, charges } as const
     try {
       await chargedIn.decide(request, context)

@@ -3,10 +3,11 @@ import * as v from 'valibot'
 import { ALGORITHMS, holdsSlots } from '../../core/algorithms/algorithm-table.ts'
 import { countsNewIdentities } from '../../core/algorithms/decide.ts'
 import { formatSource, type IdentitySource, isFoldable, isInBody, isShared } from '../../core/model/identity-source.ts'
-import { COUNTS, countsEveryRequest, LIMITS_EXPECTED } from '../../core/model/limits.ts'
+import { COUNTS, type Counts, countsEveryRequest, LIMITS_EXPECTED } from '../../core/model/limits.ts'
 import type {
   Cost,
   CostTerm,
+  IsFailure,
   MissingIdentity,
   OnStoreError,
   Plans,
@@ -36,6 +37,8 @@ export interface PolicyDefaults {
   readonly fold?: string | undefined
   /** Undefined: the cost is 1. */
   readonly cost: Extract<Cost, { kind: 'application' }>['tell'] | undefined
+  /** Tells for policies without `failures` of their own which responses fail. */
+  readonly isFailure?: IsFailure | undefined
   readonly isShadow: boolean
   readonly anonymous: MissingIdentity
   readonly anonymousInBody: MissingIdentity
@@ -148,8 +151,10 @@ function createPolicy(table: PolicyTable, index: number | undefined, defaults: P
   if (isChargedLater) {
     if (isOfSlots) fail('counts', '"requests" with algorithm = "concurrency"')
     if (table.reserve) fail('reserve', 'counts = "requests" with it')
-    if (table.actual_cost) fail('actual_cost', 'counts = "requests" with it', formatActualCost(table.actual_cost))
-  } else if (table.failures !== undefined) fail('failures', 'counts = "failures" with it')
+  }
+  const failing = FAILING[counts]
+  if (failing === undefined && table.failures !== undefined)
+    fail('failures', 'counts = "failures" or "successes" with it')
   if ((isChargedLater || table.penalty !== undefined || table.refusal) && limits.length === 0)
     fail('limits', LIMITS_EXPECTED)
   const { cost: tell } = defaults
@@ -172,11 +177,19 @@ function createPolicy(table: PolicyTable, index: number | undefined, defaults: P
     actualCost: table.actual_cost,
     onStoreError: table.on_store_error ?? defaults.onStoreError,
     counts,
-    failures: isChargedLater ? (table.failures ?? parseStatuses('4xx') ?? []) : [],
+    failures: failing === undefined ? [] : (table.failures ?? defaults.isFailure ?? failing),
     penalty: readPenalty(toOptions(table), limits, fail),
     refusal: table.refusal,
     mode,
   }
+}
+
+const listStatuses = (...texts: readonly string[]) => texts.flatMap((text) => parseStatuses(text) ?? [])
+
+/** The statuses that fail by default, where it matters whether a response does. */
+const FAILING: { readonly [Name in Counts]?: readonly number[] } = {
+  failures: listStatuses('4xx'),
+  successes: listStatuses('4xx', '429', '5xx'),
 }
 
 function formatActualCost(terms: readonly CostTerm[]): string {

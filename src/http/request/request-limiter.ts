@@ -1,14 +1,16 @@
 /** Decides requests: policies, priority, identities, one decision, a verdict. */
-import { ALGORITHMS, holdsSlots } from '../../core/algorithms/algorithm-table.ts'
+import { holdsSlots } from '../../core/algorithms/algorithm-table.ts'
 import { isChargedLater } from '../../core/algorithms/decide.ts'
 import { Engine, type EngineDecision, type EngineOptions, isCharged } from '../../core/engine/engine.ts'
-import type { Charge, DecisionRequest, RequestCharge } from '../../core/model/charge.ts'
-import type { Pattern, RequestPolicy } from '../../core/model/policy.ts'
+import type { DecisionRequest, RequestCharge } from '../../core/model/charge.ts'
+import type { CostTerm, Pattern, RequestPolicy } from '../../core/model/policy.ts'
+import type { Adjustment } from '../../core/model/store.ts'
 import {
   type Admitted,
   type Blocked,
   type Refused,
   type ReportedLimit,
+  type ResponseHead,
   reportLimits,
   type Settlement,
   SLOT_RETRY_MS,
@@ -25,7 +27,7 @@ import { type Exchange, readMethods } from './received-request.ts'
 export interface RequestLimiterOptions extends RequestChargeBuilderOptions {
   /** Requests that no policy evaluates. */
   readonly exempt: readonly Pattern[]
-  readonly engine: Pick<Engine, 'decide' | 'record'>
+  readonly engine: Pick<Engine, 'decide' | 'settle'>
   /** Without it, no request is shed. */
   readonly health: Pick<UpstreamHealth, 'sheds'> | undefined
   readonly log: Log
@@ -149,16 +151,10 @@ export class RequestLimiter {
     }
     if (granted > 0) {
       const charged = charges.filter((_, index) => isCharged(decision, index))
-      const record = (used: readonly RequestCharge[]) => this.#engine.record(used, decision, context)
-      const settlement = createSettlement(charged, decision, record)
-      const findFailure = createFindFailure(charged, limits, record)
-      return {
-        outcome: 'admitted',
-        limits,
-        ...(hold && { hold }),
-        ...(settlement && { settlement }),
-        ...(findFailure && { findFailure }),
-      }
+      const settlement = createSettlement(charged, limits, (differences) =>
+        this.#engine.settle(differences, decision, context),
+      )
+      return { outcome: 'admitted', limits, ...(hold && { hold }), ...(settlement && { settlement }) }
     }
     const enforced = refusing.filter(({ policy }) => policy.mode === 'enforce')
     const retryAfterMs = Math.max(...enforced.map(findWaitMs))
@@ -180,64 +176,54 @@ function groupDigests(charges: readonly RequestCharge[], shadowed: readonly Repo
 }
 
 /**
- * @param record charges units whatever remains
- * @returns undefined if no policy settles to the actual cost
+ * @param limits the limits when the request was admitted
+ * @returns undefined if no policy charges by the response
  */
 function createSettlement(
   charges: readonly RequestCharge[],
-  { nowMs, chargedIn }: EngineDecision,
-  record: (used: readonly RequestCharge[]) => Promise<void>,
+  limits: readonly ReportedLimit[],
+  settle: (differences: readonly Adjustment[]) => Promise<void>,
 ): Settlement | undefined {
-  const open = charges.filter(({ policy }) => policy.actualCost)
+  const open = charges.filter(({ policy }) => policy.actualCost || isChargedLater(policy))
   if (open.length === 0) return undefined
+  const listTerms = (some: readonly RequestCharge[]) => some.flatMap(({ policy }) => policy.actualCost ?? [])
   return {
-    terms: open.flatMap(({ policy }) => policy.actualCost ?? []),
-    async settle(read) {
-      const differences = open.map((charge) => {
-        const counts = (charge.policy.actualCost ?? []).map((term) => (read(term) ?? Number.NaN) * term.weight)
-        const known = counts.filter((count) => count >= 0)
-        const cost = Math.ceil(known.reduce((sum, count) => sum + count, 0))
-        return { charge, units: known.length > 0 ? Math.min(cost, findCapacity(charge)) - charge.cost : 0 }
-      })
-      const canSettle = ({ algorithm }: Charge) => ALGORITHMS[algorithm].implementation.settle !== undefined
-      const settled = differences.filter(({ charge, units }) => units !== 0 && canSettle(charge))
-      // A log cannot be rewritten: what was used beyond the charge is one more entry, and what was not stays charged.
-      const more = differences.filter(({ charge, units }) => units > 0 && !canSettle(charge))
-      await Promise.all([
-        settled.length > 0 && chargedIn.settle(settled, nowMs),
-        more.length > 0 && record(more.map(({ charge, units }) => ({ ...charge, cost: units }))),
-      ])
+    terms: listTerms(open),
+    readHead(head, context) {
+      const counted = open.filter(
+        ({ policy }) => !isChargedLater(policy) || (head && countsHead(policy, head, context)),
+      )
+      if (counted.length === 0) return undefined
+      return {
+        terms: listTerms(counted),
+        limits: limits.map((limit) => {
+          const charge = counted.find(({ policy }) => policy === limit.policy && !policy.actualCost)
+          return charge ? { ...limit, remaining: Math.max(0, limit.remaining - charge.cost) } : limit
+        }),
+        settle(read) {
+          return settle(
+            counted.map((charge) => {
+              const actual = readActualCost(charge, read) ?? charge.cost
+              return { charge, units: isChargedLater(charge) ? actual : actual - charge.cost }
+            }),
+          )
+        },
+      }
     },
   }
 }
 
-/** The most that a settled request can cost: more than the capacity cannot be used. */
-function findCapacity({ burst, limits }: Charge): number {
-  return burst ?? Math.max(...limits.map(({ limit }) => limit))
+function countsHead({ counts, failures }: RequestPolicy, head: ResponseHead, context: unknown): boolean {
+  if (counts === 'responses') return true
+  const isFailure = typeof failures === 'function' ? failures(head, context as never) : failures.includes(head.status)
+  return isFailure === (counts === 'failures')
 }
 
-/**
- * @param limits the limits when the request was admitted
- * @returns undefined if no policy counts failures
- */
-function createFindFailure(
-  charges: readonly RequestCharge[],
-  limits: readonly ReportedLimit[],
-  charge: (failed: readonly RequestCharge[]) => Promise<void>,
-): Admitted['findFailure'] {
-  const open = charges.filter(({ policy }) => isChargedLater(policy))
-  if (open.length === 0) return undefined
-  return (status) => {
-    const failed = open.filter(({ policy }) => policy.failures.includes(status))
-    if (failed.length === 0) return undefined
-    return {
-      limits: limits.map((limit) => {
-        const cost = failed.find(({ policy }) => policy === limit.policy)?.cost ?? 0
-        return { ...limit, remaining: Math.max(0, limit.remaining - cost) }
-      }),
-      charge: () => charge(failed),
-    }
-  }
+/** @returns undefined if the response tells nothing */
+function readActualCost({ policy }: RequestCharge, read: (term: CostTerm) => number | undefined): number | undefined {
+  const counts = (policy.actualCost ?? []).map((term) => (read(term) ?? Number.NaN) * term.weight)
+  const known = counts.filter((count) => count >= 0)
+  return known.length > 0 ? Math.ceil(known.reduce((sum, count) => sum + count, 0)) : undefined
 }
 
 export type ComposedLimiter = ReturnType<typeof composeLimiter>

@@ -1,6 +1,6 @@
 /** Measures a response on its way to the client, and settles the cost of its request when it has ended. */
 import type { CostTerm } from '../../core/model/policy.ts'
-import type { Settlement } from '../../core/model/verdict.ts'
+import type { ResponseCost, SlotHold } from '../../core/model/verdict.ts'
 import { findMember } from '../request/identity/reading.ts'
 import type { Exchange } from '../request/received-request.ts'
 import { createPassage } from './create-passage.ts'
@@ -10,6 +10,8 @@ import { type AbortableRequest, readCostHeader } from './exchange.ts'
 const MAX_JSON_CHARACTERS = 256 * 1024
 /** Longer events of a stream are passed on, and tell no cost. */
 const MAX_EVENT_CHARACTERS = 64 * 1024
+/** What is left of a body is read so long for its cost when the client has gone. Workers allow no longer. */
+const MAX_READ_ON_MS = 30_000
 
 export interface MeasureOptions {
   /** Bodies are read as the upstream has encoded them; else the runtime decodes what is read, and encodes it again. */
@@ -21,23 +23,28 @@ export type MeasureResponse = ReturnType<typeof createMeasureResponse>
 
 /**
  * Makes a function that passes a response on as it comes, and settles what it has cost when it ends or breaks off: by what
- * was sent until then. If the client goes, the rest of a JSON body is still read, since it tells the cost; a stream is
- * canceled.
+ * was sent until then. It releases slots after that, so that no more is in flight than there are slots until all is
+ * charged. If the client goes, the rest of a JSON body or a stream of events is still read if it tells the cost.
  */
 export function createMeasureResponse({ keepsEncoding, now }: MeasureOptions) {
   return function measureResponse(
     response: Response,
-    settlement: Settlement,
+    cost: ResponseCost,
+    hold: SlotHold | undefined,
     { request, context }: Exchange<AbortableRequest>,
     startMs: number,
   ): Response {
     const { body, headers } = response
-    const meter = createMeter(headers, settlement.terms)
-    const settle = () => {
+    const meter = createMeter(headers, cost.terms)
+    const settle = async () => {
       const read = meter.end()
-      return settlement.settle((term) =>
-        term.kind === 'ms' ? Math.max(0, now() - startMs) : (readCostHeader(term, headers) ?? read(term)),
-      )
+      try {
+        await cost.settle((term) =>
+          term.kind === 'ms' ? Math.max(0, now() - startMs) : (readCostHeader(term, headers) ?? read(term)),
+        )
+      } finally {
+        await hold?.release()
+      }
     }
     // The body of a response to HEAD is never read.
     if (!body || request.method === 'HEAD') {
@@ -68,10 +75,14 @@ async function copyBody(
   const reader = body.getReader()
   const writer = writable.getWriter()
   let isGone = false
+  let timer: ReturnType<typeof setTimeout> | undefined
+  const cancel = () => void reader.cancel().catch(() => {})
   const leave = () => {
+    if (isGone) return
     isGone = true
     writer.abort().catch(() => {})
-    if (!meter.isExpecting) reader.cancel().catch(() => {})
+    if (meter.isExpecting) timer = setTimeout(cancel, MAX_READ_ON_MS)
+    else cancel()
   }
   writer.closed.catch(leave)
   signal.addEventListener('abort', leave)
@@ -84,32 +95,36 @@ async function copyBody(
     if (isGone) await reader.cancel()
     else await writer.close()
   } catch (error) {
+    isGone = true
     await writer.abort(error).catch(() => {})
   } finally {
+    clearTimeout(timer)
     signal.removeEventListener('abort', leave)
   }
 }
 
 function createMeter(headers: Headers, terms: readonly CostTerm[]): Meter {
-  const paths = terms.flatMap((term) => (term.kind === 'json' ? [term.path] : []))
+  const places = terms.flatMap((term) => (term.kind === 'json' ? [term] : []))
   const type = headers.get('Content-Type') ?? ''
   const isEncoded = headers.has('Content-Encoding')
   const isStream = /^\s*text\/event-stream\b/i.test(type)
-  const numbers = new Map<string, number>()
+  const numbers = new Map<CostTerm, number>()
   const readNumbers = (text: string) => {
-    for (const path of paths) {
-      // Most events of a stream do not have it: these need not be parsed.
-      const number = text.includes(`"${path.at(-1)}"`) ? findMember(parseJson(text), path) : undefined
-      if (typeof number === 'number' && number >= 0) numbers.set(path.join('/'), number)
+    // Most events of a stream do not have them: these need not be parsed.
+    if (!places.some(({ paths }) => paths.some((path) => text.includes(`"${path.at(-1)}"`)))) return
+    const json = parseJson(text)
+    for (const place of places) {
+      const number = place.paths.map((path) => findMember(json, path)).find((found) => typeof found === 'number')
+      if (typeof number === 'number' && number >= 0) numbers.set(place, number)
     }
   }
   const texts = isStream ? createEventReader(readNumbers) : createTextReader(readNumbers)
-  const isText = paths.length > 0 && !isEncoded && (isStream || /[/+]json\b/i.test(type))
+  const isText = places.length > 0 && !isEncoded && (isStream || /[/+]json\b/i.test(type))
   const decoder = new TextDecoder()
   let bytes = 0
   return {
     get isExpecting() {
-      return isText && !isStream && texts.isOpen
+      return isText && texts.isOpen
     },
     see(chunk) {
       bytes += chunk.byteLength
@@ -119,7 +134,7 @@ function createMeter(headers: Headers, terms: readonly CostTerm[]): Meter {
       if (isText) texts.end()
       return (term) => {
         if (term.kind === 'bytes') return bytes
-        return term.kind === 'json' ? numbers.get(term.path.join('/')) : undefined
+        return numbers.get(term)
       }
     },
   }

@@ -107,7 +107,7 @@ function findPenalty(violated: readonly ReportedLimit[]): { readonly penalty_ms?
 }
 
 function describeViolations(violated: readonly ReportedLimit[]): Pick<Problem, 'code' | 'detail'> {
-  const areFailures = violated.every(({ policy }) => COUNTS[policy.counts].isChargedLater)
+  const areFailures = violated.every(({ policy }) => policy.counts === 'failures')
   const limits = violated.map(describeLimit).join(' and ')
   if (violated.some(({ penaltyMs }) => penaltyMs !== undefined)) {
     const detail = `Temporarily refused after repeatedly exceeding the limit of ${limits}.`

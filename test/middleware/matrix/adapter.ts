@@ -44,13 +44,14 @@ export interface Adapter {
 
 /** Gives functions what a platform gives them, as an `AppRequest`. */
 export function adaptOptions<Args extends unknown[]>(
-  { identify, cost, skip, trustProxy, ...others }: Omit<Options, 'onLimited'>,
+  { identify, cost, isFailure, skip, trustProxy, ...others }: Omit<Options, 'onLimited'>,
   toAppRequest: (...args: Args) => AppRequest,
 ): SharedOptions<Args> {
   return {
     ...others,
     identify: identify && ((...args) => identify(toAppRequest(...args))),
     cost: cost && ((...args) => cost(toAppRequest(...args))),
+    isFailure: isFailure && ((response, ...args) => isFailure(response, toAppRequest(...args))),
     skip: skip && ((...args) => skip(toAppRequest(...args))),
     trustProxy: typeof trustProxy === 'function' ? (...args) => trustProxy(toAppRequest(...args)) : trustProxy,
   }

@@ -1,6 +1,6 @@
 /** Tests refusals, and the headers and charges of an app's responses. */
 import { expect, test } from 'vitest'
-import { type Adapter, type Handler, readRemaining, start, X } from './adapter.ts'
+import { type Adapter, type Handler, type Options, readRemaining, start, X } from './adapter.ts'
 
 const BROWSER = { headers: { ...X.headers, Accept: 'text/html' } }
 
@@ -65,6 +65,49 @@ export function describeResponses(adapter: Adapter): void {
       [401, 930, 939, 1],
       [401, 870, 879, 0],
       [429, 820, 820, 0],
+    ])
+  })
+
+  test('charges every response, or only those that succeed, after it, and by what it tells', async () => {
+    const after = { limits: '100/1d' } as const
+    const policies = [
+      { name: 'all', ...after, counts: 'responses', cost: 10 },
+      { name: 'told', ...after, counts: 'responses', actual_cost: 'header:x-cost' },
+      { name: 'good', ...after, counts: 'successes' },
+      { name: 'ok', ...after, counts: 'successes', failures: '4xx', actual_cost: { 'header:x-cost': 2 } },
+    ] as const
+    const { send } = await start(adapter, { policies }, ({ path }) => {
+      return new Response(null, { status: Number(path.slice(1)), headers: { 'X-Cost': '7' } })
+    })
+    const answers: unknown[] = []
+    for (const status of [200, 429, 500, 404]) answers.push(readRemaining(await send({ path: `/${status}`, ...X })))
+    // What is charged by a header is known to the next one.
+    expect(answers).toEqual([
+      [90, 100, 99, 100],
+      [80, 93, 99, 86],
+      [70, 86, 99, 72],
+      [60, 79, 99, 58],
+    ])
+  })
+
+  test('asks the application which responses fail, where a policy does not say it', async () => {
+    const one = { limits: '9/1d' } as const
+    const policies = [
+      { name: 'bad', ...one, counts: 'failures' },
+      { name: 'good', ...one, counts: 'successes' },
+      { name: 'own', ...one, counts: 'failures', failures: '2xx' },
+    ] as const
+    const isFailure: Options['isFailure'] = ({ status, headers }, { path }) =>
+      path === '/odd' || (status === 200 && headers.get('X-Result') === 'wrong')
+    const { send } = await start(adapter, { policies, isFailure }, ({ path }) => {
+      return new Response(null, { headers: { 'X-Result': path.slice(1) } })
+    })
+    const answers: unknown[] = []
+    for (const path of ['/right', '/wrong', '/odd']) answers.push(readRemaining(await send({ path, ...X })))
+    expect(answers).toEqual([
+      [9, 8, 8],
+      [8, 8, 7],
+      [7, 8, 6],
     ])
   })
 
