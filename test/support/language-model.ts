@@ -62,12 +62,13 @@ export function createLanguageModel(record: (answered: Answered) => void) {
     const events = form === 'openai' ? streamOpenai(input, output) : streamAnthropic(form, input, output)
     const half = Math.floor(events.length / 2)
     for (const [at, event] of events.entries()) {
+      // What it has said until then arrives, and is not lost with its connection.
+      if (at === half) await pause()
       if (breaks && at === half) {
         note(false)
         response.destroy()
         return
       }
-      if (at === half) await pause()
       if (at === events.length - 1) note(true)
       response.write(event)
     }
