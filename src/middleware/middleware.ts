@@ -2,6 +2,7 @@
 import { createEarlyRefusals } from '../core/engine/stages/early-refusals.ts'
 import { type LimitStatus, toLimitStatus, type Verdict } from '../core/model/verdict.ts'
 import { composeLimiter } from '../http/request/request-limiter.ts'
+import { createSettlement } from '../http/request/settlement.ts'
 import { createPathReader, createTargetReader } from '../http/request/target.ts'
 import { formatRetryAfter } from '../http/response/problem.ts'
 import { memoryStore, refuseSharedNames } from '../library/stores.ts'
@@ -49,7 +50,14 @@ export function composeMiddleware<Args extends unknown[]>(options: SharedOptions
   const store = limiterStore.open(new Set(policies.map(({ algorithm }) => algorithm)))
   const { isRemote, timeoutMs: storeTimeoutMs } = limiterStore
   const repeats = isRemote ? createEarlyRefusals : 'none'
-  const { limiter } = composeLimiter({ ...settings, store, storeTimeoutMs, repeats, hasBreaker: isRemote })
+  const { limiter } = composeLimiter({
+    ...settings,
+    createSettlement,
+    store,
+    storeTimeoutMs,
+    repeats,
+    hasBreaker: isRemote,
+  })
   return { ...settings, limiter, readTarget: createTargetReader(createPathReader(literalInPaths)) }
 }
 

@@ -7,6 +7,7 @@ import { StoreError } from '../../src/core/model/store.ts'
 import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'
 import { type Environment, loadConfig } from '../../src/http/config/load-config.ts'
 import { RequestLimiter } from '../../src/http/request/request-limiter.ts'
+import { createSettlement } from '../../src/http/request/settlement.ts'
 import { createPathReader } from '../../src/http/request/target.ts'
 import { markSynthetic } from '../../src/http/response/exchange.ts'
 import { createHoldUntilEnd } from '../../src/http/response/hold-until-end.ts'
@@ -43,7 +44,7 @@ function subject(policies: readonly unknown[] = [LOGIN], env: Environment = {}) 
   const log = (_level: string, { event }: { event: string }) => lines.push(event)
   const leases = config.leases === undefined ? undefined : withLeases(config.leases)
   const engine = new Engine({ ...config, store, fallback, now, log, leases })
-  const limiter = new RequestLimiter({ ...config, engine, health: undefined, log })
+  const limiter = new RequestLimiter({ ...config, engine, health: undefined, createSettlement, log })
   const holdUntilEnd = createHoldUntilEnd({ limiter, keepsEncoding: false, now })
   const measureResponse = createMeasureResponse({ keepsEncoding: false, now })
   const protect = createProtect({ ...config, limiter, health: undefined, holdUntilEnd, measureResponse, now })

@@ -11,6 +11,7 @@ import { findRefusingLimits } from '../../gateway/statistics/outcomes.ts'
 import type { Config } from '../../http/config/load-config.ts'
 import type { ReceivedRequest } from '../../http/request/received-request.ts'
 import { type DecisionTrace, RequestLimiter } from '../../http/request/request-limiter.ts'
+import { createSettlement } from '../../http/request/settlement.ts'
 import { createPathReader, createTargetReader, type TargetReader } from '../../http/request/target.ts'
 import type { LogEntry } from './log-line.ts'
 import { createLoggedRequest, formatIdentity, isUnlogged } from './logged-request.ts'
@@ -62,7 +63,7 @@ export class Simulation {
       findObstacle(policy) === undefined ? policy : { ...policy, limits: [], plans: undefined },
     )
     const engine = createVirtualEngine(this.store, leases)
-    this.#limiter = new RequestLimiter({ ...config, policies, engine, health: undefined, log() {} })
+    this.#limiter = new RequestLimiter({ ...config, policies, engine, health: undefined, createSettlement, log() {} })
     this.#readTarget = createTargetReader(createPathReader(config.literalInPaths))
     this.#policies = policies.filter(({ limits }) => limits.length > 0)
     this.#timeline = new Timeline(this.#policies.length)

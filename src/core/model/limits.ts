@@ -34,7 +34,7 @@ export interface Calendar {
   readonly findEnds: (nowMs: number) => readonly number[]
 }
 
-interface CountsEntry {
+export interface CountsEntry {
   /** It applies only if a charge before it detects a new identity. */
   readonly needsNewIdentity: boolean
   /** It refuses like any other, but is charged after the response, if it counts that. */

@@ -171,6 +171,11 @@ export function isMeasured(terms: readonly CostTerm[] = []): boolean {
   return terms.some(({ kind }) => kind !== 'header')
 }
 
+/** Tests that responses tell what is charged. */
+export function awaitsResponse({ actualCost, counts }: RequestPolicy): boolean {
+  return actualCost !== undefined || COUNTS[counts].isChargedLater
+}
+
 /** Tests that refusals by a policy may end before their retry-after time, or are of many costs. */
 export function isRefusedEarly(policy: RequestPolicy): boolean {
   const { cost, actualCost } = policy

@@ -1,18 +1,14 @@
 /** Decides requests: policies, priority, identities, one decision, a verdict. */
 import { holdsSlots } from '../../core/algorithms/algorithm-table.ts'
-import { isChargedLater } from '../../core/algorithms/decide.ts'
 import { Engine, type EngineDecision, type EngineOptions, isCharged } from '../../core/engine/engine.ts'
 import type { DecisionRequest, RequestCharge } from '../../core/model/charge.ts'
-import type { CostTerm, Pattern, RequestPolicy } from '../../core/model/policy.ts'
-import type { Adjustment } from '../../core/model/store.ts'
+import type { Pattern, RequestPolicy } from '../../core/model/policy.ts'
 import {
   type Admitted,
   type Blocked,
   type Refused,
   type ReportedLimit,
-  type ResponseHead,
   reportLimits,
-  type Settlement,
   SLOT_RETRY_MS,
   type Verdict,
 } from '../../core/model/verdict.ts'
@@ -23,6 +19,7 @@ import type { UpstreamHealth } from '../../core/shedding/upstream-health.ts'
 import { RequestChargeBuilder, type RequestChargeBuilderOptions } from './charge-builder.ts'
 import { findPriority, type Match, PolicyFinder } from './policy/policy-finder.ts'
 import { type Exchange, readMethods } from './received-request.ts'
+import type { CreateSettlement } from './settlement.ts'
 
 export interface RequestLimiterOptions extends RequestChargeBuilderOptions {
   /** Requests that no policy evaluates. */
@@ -30,6 +27,8 @@ export interface RequestLimiterOptions extends RequestChargeBuilderOptions {
   readonly engine: Pick<Engine, 'decide' | 'settle'>
   /** Without it, no request is shed. */
   readonly health: Pick<UpstreamHealth, 'sheds'> | undefined
+  /** Undefined if no policy charges by the response. */
+  readonly createSettlement: CreateSettlement | undefined
   readonly log: Log
 }
 
@@ -68,16 +67,15 @@ export class RequestLimiter {
   readonly #log: Log
   readonly #finder: PolicyFinder
   readonly #builder: RequestChargeBuilder
-  /** True if some policy charges by the response. */
-  readonly #awaitsResponses: boolean
+  readonly #createSettlement: CreateSettlement | undefined
 
-  constructor({ engine, health, log, exempt, ...options }: RequestLimiterOptions) {
+  constructor({ engine, health, createSettlement, log, exempt, ...options }: RequestLimiterOptions) {
     this.#engine = engine
     this.#health = health
     this.#log = log
     this.#finder = new PolicyFinder(options.policies, exempt)
     this.#builder = new RequestChargeBuilder(options)
-    this.#awaitsResponses = options.policies.some((policy) => policy.actualCost !== undefined || isChargedLater(policy))
+    this.#createSettlement = createSettlement
   }
 
   async decide(exchange: Exchange, options?: DecideOptions): Promise<Verdict> {
@@ -141,7 +139,7 @@ export class RequestLimiter {
     const { granted, usage, charges, hold } = decision
     const limits = reportLimits(charges, usage)
     const refusing = limits.filter(({ retryAfterMs }) => retryAfterMs > 0)
-    if (granted > 0 && refusing.length === 0 && !this.#awaitsResponses) {
+    if (granted > 0 && refusing.length === 0 && !this.#createSettlement) {
       return hold ? { outcome: 'admitted', limits, hold } : { outcome: 'admitted', limits }
     }
     const shadowed = refusing.filter(({ policy }) => policy.mode === 'shadow')
@@ -151,7 +149,7 @@ export class RequestLimiter {
     }
     if (granted > 0) {
       const charged = charges.filter((_, index) => isCharged(decision, index))
-      const settlement = createSettlement(charged, limits, (differences) =>
+      const settlement = this.#createSettlement?.(charged, limits, (differences) =>
         this.#engine.settle(differences, decision, context),
       )
       return { outcome: 'admitted', limits, ...(hold && { hold }), ...(settlement && { settlement }) }
@@ -175,57 +173,6 @@ function groupDigests(charges: readonly RequestCharge[], shadowed: readonly Repo
   return Object.fromEntries(refused.map(({ policy, digest }) => [policy.name, digest]))
 }
 
-/**
- * @param limits the limits when the request was admitted
- * @returns undefined if no policy charges by the response
- */
-function createSettlement(
-  charges: readonly RequestCharge[],
-  limits: readonly ReportedLimit[],
-  settle: (differences: readonly Adjustment[]) => Promise<void>,
-): Settlement | undefined {
-  const open = charges.filter(({ policy }) => policy.actualCost || isChargedLater(policy))
-  if (open.length === 0) return undefined
-  const listTerms = (some: readonly RequestCharge[]) => some.flatMap(({ policy }) => policy.actualCost ?? [])
-  return {
-    terms: listTerms(open),
-    readHead(head, context) {
-      const counted = open.filter(
-        ({ policy }) => !isChargedLater(policy) || (head && countsHead(policy, head, context)),
-      )
-      if (counted.length === 0) return undefined
-      return {
-        terms: listTerms(counted),
-        limits: limits.map((limit) => {
-          const charge = counted.find(({ policy }) => policy === limit.policy && !policy.actualCost)
-          return charge ? { ...limit, remaining: Math.max(0, limit.remaining - charge.cost) } : limit
-        }),
-        settle(read) {
-          return settle(
-            counted.map((charge) => {
-              const actual = readActualCost(charge, read) ?? charge.cost
-              return { charge, units: isChargedLater(charge) ? actual : actual - charge.cost }
-            }),
-          )
-        },
-      }
-    },
-  }
-}
-
-function countsHead({ counts, failures }: RequestPolicy, head: ResponseHead, context: unknown): boolean {
-  if (counts === 'responses') return true
-  const isFailure = typeof failures === 'function' ? failures(head, context as never) : failures.includes(head.status)
-  return isFailure === (counts === 'failures')
-}
-
-/** @returns undefined if the response tells nothing */
-function readActualCost({ policy }: RequestCharge, read: (term: CostTerm) => number | undefined): number | undefined {
-  const counts = (policy.actualCost ?? []).map((term) => (read(term) ?? Number.NaN) * term.weight)
-  const known = counts.filter((count) => count >= 0)
-  return known.length > 0 ? Math.ceil(known.reduce((sum, count) => sum + count, 0)) : undefined
-}
-
 export type ComposedLimiter = ReturnType<typeof composeLimiter>
 
 type LimiterParts = Omit<RequestLimiterOptions, 'engine' | 'digestsOfTokens'> & EngineOptions
@@ -234,5 +181,5 @@ export function composeLimiter(parts: LimiterParts & { readonly health: Upstream
   const engine = new Engine(parts)
   const digestsOfTokens = new TextLru<string>()
   const limiter = new RequestLimiter({ ...parts, engine, digestsOfTokens })
-  return { limiter, engine, health: parts.health, digestsOfTokens }
+  return { limiter, engine, health: parts.health, createSettlement: parts.createSettlement, digestsOfTokens }
 }

@@ -1,7 +1,7 @@
 /** Makes the response of a refusal. */
 import { holdsSlots } from '../../core/algorithms/algorithm-table.ts'
 import { describeSource, formatSource, type IdentitySource } from '../../core/model/identity-source.ts'
-import { COUNTS, formatWindow } from '../../core/model/limits.ts'
+import { formatWindow } from '../../core/model/limits.ts'
 import type { Refused, ReportedLimit } from '../../core/model/verdict.ts'
 import {
   createProblem,
@@ -11,6 +11,7 @@ import {
   type Problem,
   TARGET_PROBLEMS,
 } from './problem.ts'
+import { findUnit } from './rate-limit-headers.ts'
 
 const UNAVAILABLE_RETRY_MS = 1_000
 
@@ -120,10 +121,10 @@ function describeViolations(violated: readonly ReportedLimit[]): Pick<Problem, '
 }
 
 function describeLimit({ policy, limit, windowMs, calendar }: ReportedLimit): string {
-  const { counts, cost } = policy
+  const { cost } = policy
   const isOfSlots = holdsSlots(policy)
   const isOneEach = cost.kind === 'fixed' && cost.units === 1
-  const unit = COUNTS[counts].unit?.noun ?? (isOneEach || isOfSlots ? 'request' : 'unit')
+  const unit = findUnit(policy)?.noun ?? (isOneEach || isOfSlots ? 'request' : 'unit')
   const units = limit === 1 ? unit : `${unit}s`
   return isOfSlots
     ? `${limit} concurrent ${units}`

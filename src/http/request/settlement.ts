@@ -1,0 +1,59 @@
+/** Charges and corrects by what responses tell: loaded where a policy does. */
+import { isChargedLater } from '../../core/algorithms/decide.ts'
+import type { RequestCharge } from '../../core/model/charge.ts'
+import type { CostTerm, RequestPolicy } from '../../core/model/policy.ts'
+import type { Adjustment } from '../../core/model/store.ts'
+import type { ReportedLimit, ResponseHead, Settlement } from '../../core/model/verdict.ts'
+
+export type CreateSettlement = typeof createSettlement
+
+/**
+ * @param limits the limits when the request was admitted
+ * @returns undefined if no policy charges by the response
+ */
+export function createSettlement(
+  charges: readonly RequestCharge[],
+  limits: readonly ReportedLimit[],
+  settle: (differences: readonly Adjustment[]) => Promise<void>,
+): Settlement | undefined {
+  const open = charges.filter(({ policy }) => policy.actualCost || isChargedLater(policy))
+  if (open.length === 0) return undefined
+  const listTerms = (some: readonly RequestCharge[]) => some.flatMap(({ policy }) => policy.actualCost ?? [])
+  return {
+    terms: listTerms(open),
+    readHead(head, context) {
+      const counted = open.filter(
+        ({ policy }) => !isChargedLater(policy) || (head && countsHead(policy, head, context)),
+      )
+      if (counted.length === 0) return undefined
+      return {
+        terms: listTerms(counted),
+        limits: limits.map((limit) => {
+          const charge = counted.find(({ policy }) => policy === limit.policy && !policy.actualCost)
+          return charge ? { ...limit, remaining: Math.max(0, limit.remaining - charge.cost) } : limit
+        }),
+        settle(read) {
+          return settle(
+            counted.map((charge) => {
+              const actual = readActualCost(charge, read) ?? charge.cost
+              return { charge, units: isChargedLater(charge) ? actual : actual - charge.cost }
+            }),
+          )
+        },
+      }
+    },
+  }
+}
+
+function countsHead({ counts, failures }: RequestPolicy, head: ResponseHead, context: unknown): boolean {
+  if (counts === 'responses') return true
+  const isFailure = typeof failures === 'function' ? failures(head, context as never) : failures.includes(head.status)
+  return isFailure === (counts === 'failures')
+}
+
+/** @returns undefined if the response tells nothing */
+function readActualCost({ policy }: RequestCharge, read: (term: CostTerm) => number | undefined): number | undefined {
+  const counts = (policy.actualCost ?? []).map((term) => (read(term) ?? Number.NaN) * term.weight)
+  const known = counts.filter((count) => count >= 0)
+  return known.length > 0 ? Math.ceil(known.reduce((sum, count) => sum + count, 0)) : undefined
+}
