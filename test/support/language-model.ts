@@ -28,7 +28,7 @@ export interface Asked {
   readonly breaks: boolean
 }
 
-type Form = 'openai' | 'anthropic' | 'compatible'
+export type Form = 'openai' | 'anthropic' | 'compatible'
 
 /** What a request asks for, in its query: a test says what a model would find out. */
 export function formatQuestion(form: Form, asked: Asked): string {
