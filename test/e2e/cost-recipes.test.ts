@@ -1,6 +1,6 @@
 /** The recipes of docs/recipes.md for costs that responses tell, before models of the APIs that they are for. */
 import { readFile } from 'node:fs/promises'
-import { parse } from 'smol-toml'
+import { parse, type TomlTable } from 'smol-toml'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { DirectGateway } from '../support/direct-gateway.ts'
 import { startGateway } from '../support/gateway.ts'
@@ -26,7 +26,7 @@ function start() {
     )
     const page = await readFile('docs/recipes.md', 'utf8')
     const recipes = [...page.matchAll(/```toml\n([^`]*actual_cost[^`]*)```/g)].map(([, toml = '']) => parse(toml))
-    const POLICIES = recipes.flatMap(({ vars }) => (vars as { readonly POLICIES: readonly object[] }).POLICIES)
+    const POLICIES = recipes.flatMap(({ vars }) => (vars as TomlTable).POLICIES as TomlTable[])
     const variables = { UPSTREAM_URL: upstream.url, RATE_LIMITS: 'off', POLICIES, KEY_PREFIX: crypto.randomUUID() }
     return { gateway: await add(startGateway(variables)) }
   })

@@ -109,16 +109,17 @@ function createMeter(headers: Headers, terms: readonly CostTerm[]): Meter {
   const isEncoded = headers.has('Content-Encoding')
   const isStream = /^\s*text\/event-stream\b/i.test(type)
   const numbers = new Map<CostTerm, number>()
+  const members = places.flatMap(({ paths }) => paths.map((path) => `"${path.at(-1)}"`))
+  const hasMember = (text: string) => members.some((member) => text.includes(member))
   const readNumbers = (text: string) => {
-    // Most events of a stream do not have them: these need not be parsed.
-    if (!places.some(({ paths }) => paths.some((path) => text.includes(`"${path.at(-1)}"`)))) return
+    if (!hasMember(text)) return
     const json = parseJson(text)
     for (const place of places) {
       const number = place.paths.map((path) => findMember(json, path)).find((found) => typeof found === 'number')
       if (typeof number === 'number' && number >= 0) numbers.set(place, number)
     }
   }
-  const texts = isStream ? createEventReader(readNumbers) : createTextReader(readNumbers)
+  const texts = isStream ? createEventReader(hasMember, readNumbers) : createTextReader(readNumbers)
   const isText = places.length > 0 && !isEncoded && (isStream || /[/+]json\b/i.test(type))
   const decoder = new TextDecoder()
   let bytes = 0
@@ -162,35 +163,44 @@ function createTextReader(onText: (text: string) => void): TextReader {
   }
 }
 
-/** Reads the data of server-sent events (HTML Standard §9.2.6). */
-function createEventReader(onData: (data: string) => void): TextReader {
+/** Ends an event, with the newline of its last line. */
+const EVENT_ENDS = ['\n\n', '\r\n\r\n', '\r\r']
+
+/**
+ * Reads the data of server-sent events (HTML Standard §9.2.6).
+ * @param isWanted most events tell nothing, and are not looked at more closely
+ */
+function createEventReader(isWanted: (text: string) => boolean, onData: (data: string) => void): TextReader {
+  /** An event that has not ended. */
   let rest = ''
-  let data = ''
   let isTooLong = false
-  const readLine = (line: string) => {
-    if (line === '') {
-      if (data !== '' && !isTooLong) onData(data)
-      data = ''
-      isTooLong = false
-    } else if (line.startsWith('data:')) data += line.slice('data:'.length)
-    isTooLong ||= data.length > MAX_EVENT_CHARACTERS
-    if (isTooLong) data = ''
+  const readEvents = (text: string) => {
+    let data = ''
+    for (const line of text.split(/\r\n|\n|\r/)) {
+      if (line.startsWith('data:')) data += line.slice('data:'.length)
+      else if (line === '') {
+        if (data.length <= MAX_EVENT_CHARACTERS && data !== '') onData(data)
+        data = ''
+      }
+    }
   }
   return {
     isOpen: true,
     add(text) {
-      const lines = (rest + text).split(/\r\n|\n|\r(?!$)/)
-      rest = lines.pop() ?? ''
-      for (const line of lines) readLine(line)
+      const all = rest + text
+      const end = Math.max(...EVENT_ENDS.map((each) => (all.includes(each) ? all.lastIndexOf(each) + each.length : 0)))
+      rest = all.slice(end)
+      const ended = all.slice(0, end)
+      // After an event that was too long, the rest of it comes first.
+      if (isWanted(ended)) readEvents(isTooLong ? ended.slice(ended.search(/\n\n|\r\n\r\n|\r\r/) + 2) : ended)
+      isTooLong &&= end === 0
       if (rest.length > MAX_EVENT_CHARACTERS) {
-        // The rest of the line is no beginning of another one.
+        // What follows of the event has no beginning.
         rest = ''
         isTooLong = true
       }
     },
-    end() {
-      for (const line of [rest, '']) readLine(line)
-    },
+    end: () => readEvents(`${isTooLong ? '' : rest}\n\n`),
   }
 }
 
