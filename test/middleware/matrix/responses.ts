@@ -90,6 +90,52 @@ export function describeResponses(adapter: Adapter): void {
     ])
   })
 
+  test('charges what a body tells, JSON or a stream, and its bytes', async () => {
+    const day = { limits: '1000/1d' } as const
+    const policies = [
+      { name: 'tokens', ...day, actual_cost: { 'json:/usage/in|/message/usage/in': 1, 'json:/usage/out': 4 } },
+      { name: 'bytes', ...day, algorithm: 'quota', actual_cost: 'bytes' },
+      { name: 'later', ...day, counts: 'responses', actual_cost: 'json:/usage/out' },
+    ] as const
+    const json = '{"text":"\u00fc","usage":{"in":10,"out":5}}'
+    const events = ['{"message":{"usage":{"in":10}}}', '{"text":"usage"}', '{"usage":{"out":5}}']
+    const stream = events.map((data) => `data: ${data}\n\n`)
+    const { send, sendInTurn } = await start(adapter, { policies }, ({ path }) => {
+      if (path === '/json') return new Response(json, { headers: { 'Content-Type': 'application/json' } })
+      if (path === '/none') return new Response('none')
+      const left = stream.map((each) => new TextEncoder().encode(each))
+      const body = new ReadableStream<Uint8Array>({
+        pull(controller) {
+          const chunk = left.shift()
+          if (chunk) controller.enqueue(chunk)
+          else controller.close()
+        },
+      })
+      return new Response(body, { headers: { 'Content-Type': 'text/event-stream' } })
+    })
+    expect(
+      await sendInTurn([
+        { path: '/json', ...X },
+        { path: '/stream', ...X },
+      ]),
+    ).toEqual([200, 200])
+    const sent = new TextEncoder().encode(json + stream.join('')).length
+    const [tokens, bytes, later] = [1_000 - 2 * (10 + 4 * 5), 1_000 - sent, 1_000 - 2 * 5]
+    // What these requests cost is seen by the next ones.
+    let asked = 0
+    await expect
+      .poll(async () => {
+        const response = await send({ path: '/none', ...X })
+        await response.text()
+        const remaining = readRemaining(response)
+        const before = asked++
+        return remaining.map(
+          (units, at) => units - ([tokens - before - 1, bytes - 4 * before - 1, later - before][at] ?? 0),
+        )
+      })
+      .toEqual([0, 0, 0])
+  })
+
   test('asks the application which responses fail, where a policy does not say it', async () => {
     const one = { limits: '9/1d' } as const
     const policies = [
