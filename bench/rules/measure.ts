@@ -87,7 +87,7 @@ export async function measureRules({ entries, rounds }: { entries: number; round
   }
 
   function createLimiter(digestsOfTokens: TextLru<string>): RequestLimiter {
-    const engine = { decide: refuseCall, settle: refuseCall }
+    const engine = { decide: refuseCall, record: refuseCall }
     return new RequestLimiter({
       ...config,
       engine,

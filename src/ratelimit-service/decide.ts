@@ -80,7 +80,7 @@ export function createDecide({ engine, config, now, isEachAlone }: DecideOptions
         questions.push({ index, rule, policy: rule.limits, charge: createCharge(match, rule.limits), hits })
       }
     }
-    await reduceCounts(questions, context)
+    await reduceCounts(questions)
     const { answers, degraded } = await (isEachAlone ? decideEach : decideTogether)(questions, isOver, context)
     for (const [at, { index, rule }] of questions.entries()) {
       const answer = answers[at] as Answer
@@ -165,11 +165,11 @@ export function createDecide({ engine, config, now, isEachAlone }: DecideOptions
     return { answers, degraded: decisions.find((decision) => decision.degraded)?.degraded }
   }
 
-  async function reduceCounts(questions: readonly Question[], context: CallContext): Promise<void> {
+  async function reduceCounts(questions: readonly Question[]): Promise<void> {
     const given = questions.filter(({ hits }) => hits < 0)
     if (given.length === 0) return
     const units = given.map(({ charge, hits }) => ({ charge: { ...charge, cost: -hits }, units: hits }))
-    await engine.settle(units, { nowMs: now() }, context)
+    await engine.findStore(false).settle(units, now())
   }
 }
 

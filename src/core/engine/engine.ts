@@ -1,8 +1,7 @@
 /** Decides charges in a store as long as it answers, and without it while it does not. */
-import { ALGORITHMS, holdsSlots } from '../algorithms/algorithm-table.ts'
-import { isChargedLater } from '../algorithms/decide.ts'
+import { holdsSlots } from '../algorithms/algorithm-table.ts'
 import type { Charge, Decision, DecisionRequest, StoreCharge } from '../model/charge.ts'
-import { type Adjustment, type Store, StoreError } from '../model/store.ts'
+import { type Store, StoreError } from '../model/store.ts'
 import type { Degradation, SlotHold } from '../model/verdict.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import type { Clocks } from '../runtime/clocks.ts'
@@ -61,11 +60,6 @@ export class Engine {
     this.#options = { fallback: new MemoryStore(readLatestMs ?? now), ...options }
   }
 
-  /** Decides while the store is unavailable. */
-  get fallback(): Store {
-    return this.#options.fallback
-  }
-
   get circuit(): Circuit {
     return this.#breaker?.circuit ?? 'closed'
   }
@@ -102,31 +96,9 @@ export class Engine {
     return this.decide(charges.map(withNewSlot), context, { action, permits }, true)
   }
 
-  /**
-   * Corrects charges to what they have cost. What cannot be corrected, as a log cannot be rewritten, or was not charged
-   * before, is charged now, whatever remains; what was charged too much there stays. No request costs more than the largest
-   * limit, or the bucket.
-   * @param decision that charged them: when, by the clock of its store, and which store, or the fallback
-   * @throws {StoreError} it is then unknown if they were corrected
-   */
-  async settle(
-    differences: readonly Adjustment[],
-    { nowMs, chargedIn = this.#store }: Pick<EngineDecision, 'nowMs'> & Partial<Pick<EngineDecision, 'chargedIn'>>,
-    context: CallContext,
-  ): Promise<void> {
-    const [settled, more]: [Adjustment[], StoreCharge[]] = [[], []]
-    for (const { charge, units: wanted } of differences) {
-      const isLater = isChargedLater(charge)
-      const capacity = charge.burst ?? Math.max(...charge.limits.map(({ limit }) => limit))
-      const units = Math.min(wanted, isLater ? capacity : capacity - charge.cost)
-      const canSettle = ALGORITHMS[charge.algorithm].implementation.settle !== undefined && !isLater
-      if (canSettle && units !== 0) settled.push({ charge, units })
-      else if (units > 0) more.push({ ...charge, cost: units })
-    }
-    await Promise.all([
-      settled.length > 0 && chargedIn.settle(settled, nowMs),
-      more.length > 0 && this.#record(more, chargedIn, context),
-    ])
+  /** @param wasLocal true for the store that has decided while the other one was unavailable */
+  findStore(wasLocal: boolean): Store {
+    return wasLocal ? this.#options.fallback : this.#store
   }
 
   async delete(keys: readonly string[]): Promise<void> {
@@ -135,7 +107,7 @@ export class Engine {
   }
 
   /** Charges units that are used already: in the store that decided, or in the fallback if that store fails now. */
-  async #record(charges: readonly StoreCharge[], chargedIn: Store, context: CallContext): Promise<void> {
+  async record(charges: readonly StoreCharge[], chargedIn: Store, context: CallContext): Promise<void> {
     const request = { action: 'record', permits: 1, charges } as const
     try {
       await chargedIn.decide(request, context)

@@ -2,6 +2,7 @@
 import * as v from 'valibot'
 import { holdsSlots } from '../../core/algorithms/algorithm-table.ts'
 import { countsNewIdentities } from '../../core/algorithms/decide.ts'
+import { settleCharges } from '../../core/engine/settle-charges.ts'
 import { type Charge, formatPlanName } from '../../core/model/charge.ts'
 import { ALGORITHM_NAMES } from '../../core/model/limits.ts'
 import { ON_STORE_ERROR, POLICY_MODES, type Policy, type RequestPolicy } from '../../core/model/policy.ts'
@@ -117,7 +118,8 @@ export function createDecide(
       }
       if (actual !== undefined && decidedAtMs !== undefined) {
         const differences = charges.map((charge) => ({ charge, units: actual - charge.cost }))
-        await engine.settle(differences, { nowMs: decidedAtMs }, context)
+        const chargedIn = engine.findStore(false)
+        await settleCharges(engine, differences, { nowMs: decidedAtMs, chargedIn }, context)
       }
       const action = asked === 'settle' ? 'peek' : asked
       const decision = await engine.decide(charges, context, { action, permits })

@@ -24,7 +24,7 @@ import type { CreateSettlement } from './settlement.ts'
 export interface RequestLimiterOptions extends RequestChargeBuilderOptions {
   /** Requests that no policy evaluates. */
   readonly exempt: readonly Pattern[]
-  readonly engine: Pick<Engine, 'decide' | 'settle'>
+  readonly engine: Pick<Engine, 'decide' | 'record'>
   /** Without it, no request is shed. */
   readonly health: Pick<UpstreamHealth, 'sheds'> | undefined
   /** Undefined if no policy charges by the response. */
@@ -149,9 +149,7 @@ export class RequestLimiter {
     }
     if (granted > 0) {
       const charged = charges.filter((_, index) => isCharged(decision, index))
-      const settlement = this.#createSettlement?.(charged, limits, (differences) =>
-        this.#engine.settle(differences, decision, context),
-      )
+      const settlement = this.#createSettlement?.(charged, limits, { engine: this.#engine, decision, context })
       return { outcome: 'admitted', limits, ...(hold && { hold }), ...(settlement && { settlement }) }
     }
     const enforced = refusing.filter(({ policy }) => policy.mode === 'enforce')

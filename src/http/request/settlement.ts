@@ -1,9 +1,17 @@
 /** Charges and corrects by what responses tell: loaded where a policy does. */
 import { isChargedLater } from '../../core/algorithms/decide.ts'
+import type { Engine, EngineDecision } from '../../core/engine/engine.ts'
+import { settleCharges } from '../../core/engine/settle-charges.ts'
 import type { RequestCharge } from '../../core/model/charge.ts'
 import type { CostTerm, RequestPolicy } from '../../core/model/policy.ts'
-import type { Adjustment } from '../../core/model/store.ts'
 import type { ReportedLimit, ResponseHead, Settlement } from '../../core/model/verdict.ts'
+import type { CallContext } from '../../core/runtime/call-context.ts'
+
+interface Decided {
+  readonly engine: Pick<Engine, 'record'>
+  readonly decision: EngineDecision
+  readonly context: CallContext
+}
 
 export type CreateSettlement = typeof createSettlement
 
@@ -14,16 +22,16 @@ export type CreateSettlement = typeof createSettlement
 export function createSettlement(
   charges: readonly RequestCharge[],
   limits: readonly ReportedLimit[],
-  settle: (differences: readonly Adjustment[]) => Promise<void>,
+  { engine, decision, context }: Decided,
 ): Settlement | undefined {
   const open = charges.filter(({ policy }) => policy.actualCost || isChargedLater(policy))
   if (open.length === 0) return undefined
   const listTerms = (some: readonly RequestCharge[]) => some.flatMap(({ policy }) => policy.actualCost ?? [])
   return {
     terms: listTerms(open),
-    readHead(head, context) {
+    readHead(head, argument) {
       const counted = open.filter(
-        ({ policy }) => !isChargedLater(policy) || (head && countsHead(policy, head, context)),
+        ({ policy }) => !isChargedLater(policy) || (head && countsHead(policy, head, argument)),
       )
       if (counted.length === 0) return undefined
       return {
@@ -33,12 +41,11 @@ export function createSettlement(
           return charge ? { ...limit, remaining: Math.max(0, limit.remaining - charge.cost) } : limit
         }),
         settle(read) {
-          return settle(
-            counted.map((charge) => {
-              const actual = readActualCost(charge, read) ?? charge.cost
-              return { charge, units: isChargedLater(charge) ? actual : actual - charge.cost }
-            }),
-          )
+          const differences = counted.map((charge) => {
+            const actual = readActualCost(charge, read) ?? charge.cost
+            return { charge, units: isChargedLater(charge) ? actual : actual - charge.cost }
+          })
+          return settleCharges(engine, differences, decision, context)
         },
       }
     },
