@@ -1,7 +1,7 @@
 /** Limits inside a program: `createLimiter`. */
 import { ALGORITHMS, holdsSlots } from '../core/algorithms/algorithm-table.ts'
+import { applyActualCosts } from '../core/engine/apply-actual-costs.ts'
 import { Engine, type EngineDecision } from '../core/engine/engine.ts'
-import { settleCharges } from '../core/engine/settle-charges.ts'
 import { withLeases } from '../core/engine/stages/leases.ts'
 import type { Charge, DecisionRequest } from '../core/model/charge.ts'
 import { ON_STORE_ERROR, type Policy } from '../core/model/policy.ts'
@@ -328,7 +328,7 @@ class PolicyLimiter implements Limiter {
       .filter(({ policy }) => wasCharged(decision, policy))
       .map((charge) => ({ charge, units }))
     const chargedIn = this.#engine.findStore(degraded !== undefined)
-    await settleCharges(this.#engine, differences, { nowMs, chargedIn }, this.#context)
+    await applyActualCosts(this.#engine, differences, { nowMs, chargedIn }, this.#context)
   }
 
   #decide(

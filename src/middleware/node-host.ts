@@ -14,7 +14,7 @@ import { setRateLimitHeaders } from '../http/response/rate-limit-headers.ts'
 import { createRefusal } from '../http/response/refusal.ts'
 import { composeMiddleware, listRefusalFields, type RateLimit, toRateLimit, UNLIMITED } from './middleware.ts'
 import { type AnyIncoming, NodeRequest, readHeader } from './node-request.ts'
-import { type AnyResponse, FollowedResponse, watchBody } from './node-response.ts'
+import { type AnyResponse, FollowedResponse, followBody } from './node-response.ts'
 import type { SharedOptions } from './options.ts'
 
 /** The middleware adds this to a request. */
@@ -81,7 +81,8 @@ export function createAdmit<Req extends AnyIncoming, Res extends AnyResponse>(op
       if (verdict.outcome === 'admitted') {
         const onHead = trackResponse(exchange, verdict, { health, ipv6Prefix })
         const { settlement } = verdict
-        const readBody = settlement && isMeasured(settlement.terms) ? meterBody(res, settlement.terms, now) : undefined
+        const readBody =
+          settlement && isMeasured(settlement.terms) ? measureBody(res, settlement.terms, now) : undefined
         const end = ({ cost, hold }: Answered) => {
           // The last that is written may be seen in this turn.
           const settled = Promise.resolve().then(() => cost?.settle(readBody?.() ?? (() => undefined)))
@@ -152,7 +153,7 @@ function followResponse(
 }
 
 /** Meters what a handler writes. @returns a function to call at the end */
-function meterBody(res: AnyResponse, terms: readonly CostTerm[], now: () => number) {
+function measureBody(res: AnyResponse, terms: readonly CostTerm[], now: () => number) {
   const startMs = now()
   let meter: Meter | undefined
   // By the headers that are there when it begins: a compression around it adds its own later.
@@ -160,7 +161,7 @@ function meterBody(res: AnyResponse, terms: readonly CostTerm[], now: () => numb
     meter ??= createMeter(toFields(res), terms)
     return meter
   }
-  watchBody(res, (chunk) => getMeter().see(chunk))
+  followBody(res, (chunk) => getMeter().see(chunk))
   return () => getMeter().end(now() - startMs)
 }
 

@@ -8,7 +8,7 @@ import type { AnyIncoming } from './node-request.ts'
 export type AnyResponse = ServerResponse | Http2ServerResponse
 
 /** Sees the chunks that a handler writes, whether its client is still there or not. */
-export function watchBody(response: AnyResponse, see: (chunk: Uint8Array) => void): void {
+export function followBody(response: AnyResponse, see: (chunk: Uint8Array) => void): void {
   // The `end()` of HTTP/2 calls `write()`.
   const names = 'stream' in response ? (['write'] as const) : (['write', 'end'] as const)
   for (const name of names) {

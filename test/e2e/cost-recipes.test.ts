@@ -61,10 +61,10 @@ test.each<[Form, isStream: boolean, cost: number, minute: string, month: string]
     expect(first).toMatchObject({ [minute]: 49_999, [month]: 19_999_999 })
     await ask(path, fields('two'))
     // What has been used is known a moment after each answer. These requests themselves have cost one so far.
-    let asked = 2
+    let sent = 2
     await expect
       .poll(async () => {
-        const before = asked++
+        const before = sent++
         const remaining = await ask(path, fields('two'))
         return [remaining[minute] === 49_999 - (before - 1) * cost, remaining[month] === 19_999_999 - before * cost]
       })
@@ -75,8 +75,8 @@ test.each<[Form, isStream: boolean, cost: number, minute: string, month: string]
 test('what is downloaded counts in bytes, a day', async () => {
   const headers = { Authorization: 'Bearer downloads' }
   expect(await ask('/files/a', headers, 'GET')).toEqual({ 'downloads-day': 999_999_999 })
-  let asked = 1
+  let sent = 1
   await expect
-    .poll(async () => (await ask('/files/a', headers, 'GET'))['downloads-day'] === 999_999_999 - asked++ * 70_000)
+    .poll(async () => (await ask('/files/a', headers, 'GET'))['downloads-day'] === 999_999_999 - sent++ * 70_000)
     .toBe(true)
 })

@@ -19,7 +19,7 @@ export interface Answered {
   readonly isWhole: boolean
 }
 
-export interface Asked {
+export interface Completion {
   readonly input: number
   readonly output: number
   readonly isStream: boolean
@@ -31,8 +31,8 @@ export interface Asked {
 export type Form = 'openai' | 'anthropic' | 'compatible'
 
 /** What a request asks for, in its query: a test says what a model would find out. */
-export function formatQuestion(form: Form, asked: Asked): string {
-  const query = new URLSearchParams(Object.entries(asked).map(([name, value]) => [name, String(value)]))
+export function formatQuestion(form: Form, completion: Completion): string {
+  const query = new URLSearchParams(Object.entries(completion).map(([name, value]) => [name, String(value)]))
   return `/v1/${form === 'openai' ? 'chat/completions' : 'messages'}?${query}&form=${form}`
 }
 

@@ -1,7 +1,6 @@
 /** A policy, and a policy for requests. */
 import type { IdentitySource } from './identity-source.ts'
 import type { AlgorithmName, Counts, Limit, PenaltySettings } from './limits.ts'
-import type { ResponseHead } from './verdict.ts'
 
 /** Fallbacks while the store is unavailable: exact limits of this isolate alone, no limits, or no admission. */
 export const ON_STORE_ERROR = ['local', 'open', 'closed'] as const
@@ -70,6 +69,12 @@ export type CostTerm = { readonly weight: number } & (
   /** From the request to the end of the response. */
   | { readonly kind: 'ms' }
 )
+
+/** What a policy may know of a response before its body. */
+export interface ResponseHead {
+  readonly status: number
+  readonly headers: Pick<Headers, 'get' | 'has'>
+}
 
 /** @param context the argument of the application's own functions */
 export type IsFailure = (head: ResponseHead, context: never) => boolean

@@ -1,7 +1,7 @@
 /** Verdicts about requests, and the limits that they report. */
 import type { Charge, Decision, LimitState } from './charge.ts'
 import type { Limit } from './limits.ts'
-import type { CostTerm, Policy, PolicyLimit, RequestPolicy } from './policy.ts'
+import type { CostTerm, Policy, PolicyLimit, RequestPolicy, ResponseHead } from './policy.ts'
 
 /** One limit of one policy after a decision, as the library reports it. */
 export interface LimitStatus extends Pick<PolicyLimit, 'name' | 'limit' | 'windowMs'>, LimitState {
@@ -83,11 +83,6 @@ export interface Settlement {
    * @returns undefined if nothing is charged or corrected
    */
   readHead(head: ResponseHead | undefined, context: unknown): ResponseCost | undefined
-}
-
-export interface ResponseHead {
-  readonly status: number
-  readonly headers: Pick<Headers, 'get' | 'has'>
 }
 
 export interface ResponseCost {

@@ -2,7 +2,7 @@
 import * as v from 'valibot'
 import { holdsSlots } from '../../core/algorithms/algorithm-table.ts'
 import { countsNewIdentities } from '../../core/algorithms/decide.ts'
-import { settleCharges } from '../../core/engine/settle-charges.ts'
+import { applyActualCosts } from '../../core/engine/apply-actual-costs.ts'
 import { type Charge, formatPlanName } from '../../core/model/charge.ts'
 import { ALGORITHM_NAMES } from '../../core/model/limits.ts'
 import { ON_STORE_ERROR, POLICY_MODES, type Policy, type RequestPolicy } from '../../core/model/policy.ts'
@@ -107,7 +107,13 @@ export function createDecide(
 ): RouteHandler {
   return async function decide(request, _target, context) {
     try {
-      const { action: asked, permits = 1, actual, decidedAtMs, questions } = readQuestions(await readJson(request))
+      const {
+        action: requestedAction,
+        permits = 1,
+        actual,
+        decidedAtMs,
+        questions,
+      } = readQuestions(await readJson(request))
       const active = (await rulesEngine?.readActivePolicies({ request, context })) ?? {
         policies: deployed,
         edition: undefined,
@@ -119,9 +125,9 @@ export function createDecide(
       if (actual !== undefined && decidedAtMs !== undefined) {
         const differences = charges.map((charge) => ({ charge, units: actual - charge.cost }))
         const chargedIn = engine.findStore(false)
-        await settleCharges(engine, differences, { nowMs: decidedAtMs, chargedIn }, context)
+        await applyActualCosts(engine, differences, { nowMs: decidedAtMs, chargedIn }, context)
       }
-      const action = asked === 'settle' ? 'peek' : asked
+      const action = requestedAction === 'settle' ? 'peek' : requestedAction
       const decision = await engine.decide(charges, context, { action, permits })
       const { limits, retryAfterMs, decidedAtMs: nowMs, degraded } = toOutcome(decision, 0)
       // Of a refusal that was remembered, only the charges that refused are known.

@@ -172,7 +172,7 @@ export function isMeasured(terms: readonly CostTerm[] = []): boolean {
 }
 
 /** Tests that responses tell what is charged. */
-export function awaitsResponse({ actualCost, counts }: RequestPolicy): boolean {
+export function mustAwaitResponse({ actualCost, counts }: RequestPolicy): boolean {
   return actualCost !== undefined || COUNTS[counts].isChargedLater
 }
 

@@ -1,10 +1,10 @@
 /** Charges and corrects by what responses tell: loaded where a policy does. */
 import { isChargedLater } from '../../core/algorithms/decide.ts'
+import { applyActualCosts } from '../../core/engine/apply-actual-costs.ts'
 import type { Engine, EngineDecision } from '../../core/engine/engine.ts'
-import { settleCharges } from '../../core/engine/settle-charges.ts'
 import type { RequestCharge } from '../../core/model/charge.ts'
-import type { CostTerm, RequestPolicy } from '../../core/model/policy.ts'
-import type { ReportedLimit, ResponseHead, Settlement } from '../../core/model/verdict.ts'
+import type { CostTerm, RequestPolicy, ResponseHead } from '../../core/model/policy.ts'
+import type { ReportedLimit, Settlement } from '../../core/model/verdict.ts'
 import type { CallContext } from '../../core/runtime/call-context.ts'
 
 interface Decided {
@@ -45,7 +45,7 @@ export function createSettlement(
             const actual = readActualCost(charge, read) ?? charge.cost
             return { charge, units: isChargedLater(charge) ? actual : actual - charge.cost }
           })
-          return settleCharges(engine, differences, decision, context)
+          return applyActualCosts(engine, differences, decision, context)
         },
       }
     },

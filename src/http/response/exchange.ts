@@ -1,7 +1,7 @@
 /** Follows a request to its response: observers, and the consequences of the head of the response. */
-import type { CostTerm } from '../../core/model/policy.ts'
+import type { CostTerm, ResponseHead } from '../../core/model/policy.ts'
 import { logFailure } from '../../core/model/store.ts'
-import type { Admitted, ResponseCost, ResponseHead, Verdict } from '../../core/model/verdict.ts'
+import type { Admitted, ResponseCost, Verdict } from '../../core/model/verdict.ts'
 import { type CallContext, Deadlines } from '../../core/runtime/call-context.ts'
 import type { Log } from '../../core/runtime/log.ts'
 import type { UpstreamHealth } from '../../core/shedding/upstream-health.ts'

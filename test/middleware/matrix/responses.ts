@@ -119,16 +119,16 @@ export function describeResponses(adapter: Adapter): void {
         { path: '/stream', ...X },
       ]),
     ).toEqual([200, 200])
-    const sent = new TextEncoder().encode(json + stream.join('')).length
-    const [tokens, bytes, later] = [1_000 - 2 * (10 + 4 * 5), 1_000 - sent, 1_000 - 2 * 5]
+    const size = new TextEncoder().encode(json + stream.join('')).length
+    const [tokens, bytes, later] = [1_000 - 2 * (10 + 4 * 5), 1_000 - size, 1_000 - 2 * 5]
     // What these requests cost is seen by the next ones.
-    let asked = 0
+    let sent = 0
     await expect
       .poll(async () => {
         const response = await send({ path: '/none', ...X })
         await response.text()
         const remaining = readRemaining(response)
-        const before = asked++
+        const before = sent++
         return remaining.map(
           (units, at) => units - ([tokens - before - 1, bytes - 4 * before - 1, later - before][at] ?? 0),
         )

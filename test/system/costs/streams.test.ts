@@ -18,7 +18,7 @@ const SETTLED_MS = 3_000
 const POLICIES = [{ name: 'tokens', limits: '1000000000/1d', actual_cost: TOKENS, allow_large_log: true }]
 
 /** What a stream that the API breaks off has told until then: Anthropic's begin with what went in. */
-const TOLD = { openai: () => 1, anthropic: (input: number) => input }
+const READ = { openai: () => 1, anthropic: (input: number) => input }
 
 test('ten thousand streams, of which clients and the API break some off and one gateway dies, are charged', async () => {
   const site = await startSite({ bundle: inject('bundle'), store: 'redis', gateways: 3, policies: POLICIES })
@@ -48,7 +48,7 @@ test('ten thousand streams, of which clients and the API break some off and one 
       const path = formatQuestion(form, { input, output, isStream: true, pauseMs: 20, breaks })
       const status = await ask(url, { path, caller: isOfDying ? 'dying' : 'living', leaves })
       const endMs = Date.now()
-      answered.push({ cost: breaks ? TOLD[form](input) : input + output, isOfDying, endMs })
+      answered.push({ cost: breaks ? READ[form](input) : input + output, isOfDying, endMs })
       if (!breaks && !(isOfDying && endMs >= killedAtMs)) expect(status).toBe(200)
     })
     const sum = (some: typeof answered) => some.reduce((units, { cost }) => units + cost, 0)

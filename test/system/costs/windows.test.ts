@@ -33,10 +33,10 @@ describe.each(['redis', 'durable-object'] as const)('over %s', (store) => {
   )('%s, with %i in flight at most', async (kind, slots, plan) => {
     const caller = `${kind}-${plan}`
     const random = seededRandom(slots)
-    let asked = 0
+    let sent = 0
     await driveUntil(Date.now() + WINDOWS * WINDOW_MS, Math.ceil(1.5 * slots), () => {
-      const { url } = site.gateways[asked++ % site.gateways.length] as (typeof site.gateways)[number]
-      const path = formatQuestion((['openai', 'anthropic', 'compatible'] as const)[asked % 3] ?? 'openai', {
+      const { url } = site.gateways[sent++ % site.gateways.length] as (typeof site.gateways)[number]
+      const path = formatQuestion((['openai', 'anthropic', 'compatible'] as const)[sent % 3] ?? 'openai', {
         input: drawInteger(random, 1, MAX_TOKENS / 2),
         output: drawInteger(random, 1, MAX_TOKENS / 2),
         isStream: kind === 'streams',

@@ -12,7 +12,7 @@ import type { Engine, EngineDecision } from './engine.ts'
  * @param decision when it charged them, by the clock of its store, and which store
  * @throws {StoreError} it is then unknown if they were corrected
  */
-export async function settleCharges(
+export async function applyActualCosts(
   engine: Pick<Engine, 'record'>,
   differences: readonly Adjustment[],
   { nowMs, chargedIn }: Pick<EngineDecision, 'nowMs' | 'chargedIn'>,
