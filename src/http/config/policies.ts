@@ -145,7 +145,7 @@ function createPolicy(table: PolicyTable, index: number | undefined, defaults: P
     fail(
       'actual_cost',
       'an algorithm other than "sorted-set" and "concurrency" with it',
-      formatActualCost(table.actual_cost),
+      table.actual_cost.map(formatCostTerm).join(' + '),
     )
   }
   if (isChargedLater) {
@@ -192,8 +192,8 @@ const FAILING: { readonly [Name in Counts]?: readonly number[] } = {
   successes: listStatuses('4xx', '429', '5xx'),
 }
 
-function formatActualCost(terms: readonly CostTerm[]): string {
-  return terms.map((term) => ('name' in term ? `${term.kind}:${term.name}` : term.kind)).join(' + ')
+export function formatCostTerm(term: CostTerm): string {
+  return 'name' in term ? `${term.kind}:${term.name}` : term.kind
 }
 
 export const FOLD_EXPECTED = 'by "header:", "query:", "form:", "cookie:", "json:" or "claim:" with it'
