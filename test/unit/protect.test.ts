@@ -113,6 +113,31 @@ test('a 502 that the API answers is a failure, and one for want of an answer is 
   }
 })
 
+test.each([
+  ['header:x-cost', 200],
+  [{ 'header:x-cost': 1, bytes: 1 }, 200],
+  [{ 'header:x-cost': 1, bytes: 1 }, 'throws'],
+])('protect() settles %j of a response (%s) before it gives the slot back', async (actual_cost, answer) => {
+  const settling = { name: 'units', limits: '99/1h', by: 'ip', algorithm: 'quota', counts: 'responses', actual_cost }
+  const { call, store } = subject([settling, { name: 'slots', algorithm: 'concurrency', limits: '1', by: 'ip' }])
+  const steps: string[] = []
+  store.decide = async (request) => {
+    const decision = store.decideNow(request)
+    // A slow store: whatever did not wait for it would be first.
+    await new Promise((resolve) => setTimeout(resolve, 5))
+    steps.push(request.action)
+    return decision
+  }
+  store.release = async () => void steps.push('release')
+  const next = async () => {
+    if (answer === 'throws') throw new Error('of the app')
+    return new Response(null, { headers: { 'X-Cost': '7' } })
+  }
+  if (answer === 'throws') await expect(call(next)).rejects.toThrow('of the app')
+  else await call(next)
+  await expect.poll(() => steps).toEqual(['take', 'record', 'release'])
+})
+
 test('protect() counts a failure whose client has gone away meanwhile, and reads no more of the answer', async () => {
   const { call } = subject()
   let cancelled = 0
