@@ -200,8 +200,8 @@ test('costs that a log reports are charged after the request: bytes, or what --f
     JSON.stringify({ time: 1_767_229_200_000, path: '/a', ip: '198.18.0.1', usage: { used } })
   const input = [20, '30', '-', 1, 1].map(json).join('\n')
   const actual = { 'json:/usage/total_tokens': 2 }
-  const told = ['-', '--fields', 'cost.json:/usage/total_tokens=usage.used']
-  expect((await simulated(told, { env: env(actual), input })).results[0]).toMatchObject({ admitted: 2, refused: 3 })
+  const fields = ['-', '--fields', 'cost.json:/usage/total_tokens=usage.used']
+  expect((await simulated(fields, { env: env(actual), input })).results[0]).toMatchObject({ admitted: 2, refused: 3 })
   const { notes, results } = await simulated(['-'], { env: env(actual), input })
   expect(results[0]).toMatchObject({ admitted: 5 })
   expect(notes).toContainEqual(expect.stringContaining('no line has the cost json:/usage/total_tokens'))
