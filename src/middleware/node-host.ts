@@ -84,6 +84,7 @@ export function createAdmit<Req extends AnyIncoming, Res extends AnyResponse>(op
         const readBody =
           settlement && isMeasured(settlement.terms) ? measureBody(res, settlement.terms, now) : undefined
         const end = ({ cost, hold }: Answered) => {
+          if (!cost && !hold) return
           // The last that is written may be seen in this turn.
           const settled = Promise.resolve().then(() => cost?.settle(readBody?.() ?? (() => undefined)))
           context.waitUntil(settled)
