@@ -129,6 +129,7 @@ export const PARTS: Readonly<Record<string, readonly VariableName[]>> = {
   'core/options/calendar.ts': ['POLICIES'],
   'core/store/redis/more-lua.ts': ['DECIDE_TOKEN', 'RULES', 'POLICIES'],
   'core/engine/stages/early-refusals.ts': ['DECIDE_TOKEN', 'RULES', 'POLICIES'],
+  'http/request/settlement.ts': ['RULES', 'POLICIES'],
   'http/response/hold-until-end.ts': ['RULES', 'POLICIES'],
   'http/response/measure-response.ts': ['RULES', 'POLICIES'],
   'http/request/identity/jwt/verify-tokens.ts': ['JWKS_URL', 'JWT_SECRET'],

@@ -16,6 +16,7 @@ import { readRules } from '../../src/gateway/rules/document.ts'
 import { RuleIndex } from '../../src/gateway/rules/rule-index.ts'
 import { loadConfig } from '../../src/http/config/load-config.ts'
 import { composeLimiter } from '../../src/http/request/request-limiter.ts'
+import { createSettlement } from '../../src/http/request/settlement.ts'
 import { createPathReader } from '../../src/http/request/target.ts'
 import type { RedisClient } from '../../test/support/redis-client.ts'
 import { seededRandom } from '../../tools/seeded-random.ts'
@@ -139,7 +140,16 @@ async function run(
   const config = loadConfig({ UPSTREAM_URL: 'https://api.test', STORE: 'memory', ...flood.env })
   const now = () => Math.floor(time.nowMs)
   const { limiter, digestsOfTokens } = composeLimiter({
-    ...{ ...config, store, repeats: createEarlyRefusals, leases: undefined, health: undefined, now, log() {} },
+    ...{
+      ...config,
+      store,
+      repeats: createEarlyRefusals,
+      leases: undefined,
+      health: undefined,
+      createSettlement,
+      now,
+      log() {},
+    },
   })
   const ruleIndex =
     flood.rules &&
@@ -170,7 +180,8 @@ async function run(
     if (verdict.outcome !== 'admitted') refused++
     else {
       if (verdict.hold) holds.push(verdict.hold)
-      await verdict.findFailure?.(flood.status ?? 200)?.charge()
+      const head = { status: flood.status ?? 200, headers: new Headers() }
+      await verdict.settlement?.readHead(head, undefined)?.settle(() => undefined)
     }
     await Promise.all(background)
   }

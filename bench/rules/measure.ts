@@ -88,7 +88,14 @@ export async function measureRules({ entries, rounds }: { entries: number; round
 
   function createLimiter(digestsOfTokens: TextLru<string>): RequestLimiter {
     const engine = { decide: refuseCall, record: refuseCall }
-    return new RequestLimiter({ ...config, engine, health: undefined, log() {}, digestsOfTokens })
+    return new RequestLimiter({
+      ...config,
+      engine,
+      health: undefined,
+      createSettlement: undefined,
+      log() {},
+      digestsOfTokens,
+    })
   }
 }
 

@@ -5,7 +5,7 @@ import { createClocks } from '../core/runtime/clocks.ts'
 import { consoleLog, throttle } from '../core/runtime/log.ts'
 import type { Backend } from '../core/store/backend.ts'
 import { type Config, type Environment, isBinding, loadConfig, type Service } from '../http/config/load-config.ts'
-import { isMeasured, isRefusedEarly } from '../http/request/charge-builder.ts'
+import { isMeasured, isRefusedEarly, mustAwaitResponse } from '../http/request/charge-builder.ts'
 import { composeLimiter } from '../http/request/request-limiter.ts'
 import type { RouteHandler } from './api/route.ts'
 import { type App, createApp, type GatewayContext } from './app/app.ts'
@@ -90,6 +90,8 @@ export async function composeGateway(
   const isEarly = rules !== undefined || config.decideToken !== undefined || policies.some(isRefusedEarly)
   const repeats = isEarly ? (await import('../core/engine/stages/early-refusals.ts')).createEarlyRefusals : 'certain'
   const leases = config.leases ? (await import('../core/engine/stages/leases.ts')).withLeases(config.leases) : undefined
+  const mayAwait = rules !== undefined || policies.some(mustAwaitResponse)
+  const { createSettlement } = mayAwait ? await import('../http/request/settlement.ts') : {}
   const composed = composeLimiter({
     ...config,
     ...clocks,
@@ -100,6 +102,7 @@ export async function composeGateway(
     watch: recorder,
     readClaim,
     health,
+    createSettlement,
   })
   const rulesEngine = rules
     ? await (await import('./rules/open-rules.ts')).openRules({

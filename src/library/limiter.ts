@@ -1,5 +1,6 @@
 /** Limits inside a program: `createLimiter`. */
 import { ALGORITHMS, holdsSlots } from '../core/algorithms/algorithm-table.ts'
+import { applyActualCosts } from '../core/engine/apply-actual-costs.ts'
 import { Engine, type EngineDecision } from '../core/engine/engine.ts'
 import { withLeases } from '../core/engine/stages/leases.ts'
 import type { Charge, DecisionRequest } from '../core/model/charge.ts'
@@ -139,6 +140,16 @@ export interface Limiter {
    * @example await using slot = await limiter.hold('user-1')
    */
   hold(identity: Identities, options?: TakeOptions): Promise<Slot>
+  /**
+   * Corrects what was charged to what it has really cost, once that is known. What is above is charged whatever remains:
+   * by sliding windows as of now, by the others in the window that it was charged in. What is below is returned by token
+   * buckets, fixed windows and quotas, and stays charged by sliding windows.
+   * @param decision of the same identity, to be settled once; without effect if nothing was charged
+   * @param units an integer from 0
+   * @example await limiter.settle('user-1', decision, usage.total_tokens)
+   * @throws {StoreError} if the store gives no answer: it may have been corrected nevertheless
+   */
+  settle(identity: Identities, decision: LimiterDecision | PartialDecision, units: number): Promise<void>
   /**
    * Returns units of a decision, if its window still runs. Only with policies that can: token buckets, fixed windows
    * and quotas.
@@ -305,9 +316,15 @@ class PolicyLimiter implements Limiter {
     return holdSlot(toDecision(decided, cost), decided.hold, this.#context)
   }
 
+  async settle(identity: Identities, decision: LimiterDecision | PartialDecision, units: number): Promise<void> {
+    const charged = readCharged(decision)
+    checkInteger('units', units, 0, MAX_COST)
+    this.#refuseSlots('settle')
+    await this.#correct(identity, decision, units - charged)
+  }
+
   async refund(identity: Identities, decision: LimiterDecision | PartialDecision, units?: number): Promise<void> {
-    const charged = decision?.charged
-    checkInteger('decision.charged', charged, 0, Number.MAX_SAFE_INTEGER)
+    const charged = readCharged(decision)
     const fixed = this.#policies.find(({ algorithm }) => !ALGORITHMS[algorithm].implementation.settle)
     if (fixed) {
       const expected = 'policies of tokenBucket(), fixedWindow() or quota() only'
@@ -315,7 +332,7 @@ class PolicyLimiter implements Limiter {
     }
     if (charged === 0) return
     if (units !== undefined) checkInteger('units', units, 1, charged)
-    await this.#refund(identity, decision, units ?? charged)
+    await this.#correct(identity, decision, -(units ?? charged))
   }
 
   async reset(identity: Identities): Promise<void> {
@@ -333,19 +350,21 @@ class PolicyLimiter implements Limiter {
       decision = await waitAtMost(taking, Math.max(MIN_ANSWER_MS, leftMs), signal)
       return decision ?? refuseUnanswered(this.#now())
     } finally {
-      const refund = (late: LimiterDecision) => this.#refund(identity, late, late.charged)
+      const refund = (late: LimiterDecision) => this.#correct(identity, late, -late.charged)
       if (!decision) this.#context.waitUntil(taking.then(refund, () => {}))
     }
   }
 
-  /** Refunds units to the policies that can take them. */
-  async #refund(identity: Identities, decision: LimiterDecision | PartialDecision, units: number): Promise<void> {
+  /** @param units to charge besides, or below zero to return where that can be */
+  async #correct(identity: Identities, decision: LimiterDecision | PartialDecision, units: number): Promise<void> {
+    const { decidedAtMs: nowMs, degraded, charged } = decision
+    if (charged === 0) return
     const differences = this.#charges
-      .build(identity, 1, decision.plan)
-      .filter((charge) => wasCharged(decision, charge.policy) && ALGORITHMS[charge.algorithm].implementation.settle)
-      .map((charge) => ({ charge, units: -units }))
-    const { decidedAtMs, degraded } = decision
-    if (units > 0 && differences.length > 0) await this.#engine.settle(differences, decidedAtMs, degraded !== undefined)
+      .build(identity, charged, decision.plan)
+      .filter(({ policy }) => wasCharged(decision, policy))
+      .map((charge) => ({ charge, units }))
+    const chargedIn = this.#engine.findStore(degraded !== undefined)
+    await applyActualCosts(this.#engine, differences, { nowMs, chargedIn }, this.#context)
   }
 
   #decide(
@@ -396,6 +415,12 @@ function findOnlyCost(options: TakeOptions): number | undefined {
 function readCostOption(method: string, options: TakeOptions, more: readonly string[] = []): number {
   checkNames(method, options, ['cost', 'plan', ...more])
   return options.cost === undefined ? 1 : options.cost
+}
+
+function readCharged(decision: LimiterDecision | PartialDecision): number {
+  const charged = decision?.charged
+  checkInteger('decision.charged', charged, 0, Number.MAX_SAFE_INTEGER)
+  return charged
 }
 
 /**

@@ -4,6 +4,7 @@ import { type Admitted, type LimitStatus, toLimitStatus, type Verdict } from '..
 import { sleep } from '../core/runtime/sleep.ts'
 import type { Exchange } from '../http/request/received-request.ts'
 import { composeLimiter } from '../http/request/request-limiter.ts'
+import { createSettlement } from '../http/request/settlement.ts'
 import { createPathReader, createTargetReader } from '../http/request/target.ts'
 import { formatRetryAfter } from '../http/response/problem.ts'
 import { memoryStore, noteLimiter, refuseSharedNames } from '../library/stores.ts'
@@ -56,7 +57,14 @@ export function composeMiddleware<Args extends unknown[]>(options: SharedOptions
   const store = limiterStore.open(new Set(policies.map(({ algorithm }) => algorithm)))
   const { isRemote, timeoutMs: storeTimeoutMs } = limiterStore
   const repeats = isRemote ? createEarlyRefusals : 'none'
-  const { limiter } = composeLimiter({ ...settings, store, storeTimeoutMs, repeats, hasBreaker: isRemote })
+  const { limiter } = composeLimiter({
+    ...settings,
+    createSettlement,
+    store,
+    storeTimeoutMs,
+    repeats,
+    hasBreaker: isRemote,
+  })
   const { delay } = settings
 
   /** Decides a request, and delays one that is admitted. @param findSignal finds what aborts when the client goes */

@@ -2,17 +2,18 @@
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import onHeaders from 'on-headers'
+import type { CostTerm } from '../core/model/policy.ts'
 import type { Admitted, Refused } from '../core/model/verdict.ts'
-import { OptionError } from '../core/options/option-error.ts'
 import { markIfChanged } from '../http/request/changed-path.ts'
 import { isMeasured } from '../http/request/charge-builder.ts'
-import { createRequestContext, type ResponseFields, trackResponse } from '../http/response/exchange.ts'
+import { type Answered, createRequestContext, type ResponseFields, trackResponse } from '../http/response/exchange.ts'
+import { createMeter, MAX_READ_ON_MS, type Meter } from '../http/response/meter.ts'
 import { createProblemResponse, NO_PAGE, TARGET_PROBLEMS } from '../http/response/problem.ts'
 import { setRateLimitHeaders } from '../http/response/rate-limit-headers.ts'
 import { createRefusal, findStatus } from '../http/response/refusal.ts'
 import { composeMiddleware, GONE, listRefusalFields, type RateLimit, toRateLimit, UNLIMITED } from './middleware.ts'
 import { type AnyIncoming, NodeRequest, readHeader } from './node-request.ts'
-import { type AnyResponse, FollowedResponse } from './node-response.ts'
+import { type AnyResponse, FollowedResponse, followBody } from './node-response.ts'
 import type { SharedOptions } from './options.ts'
 import { createWatchedAddressReader } from './warnings.ts'
 
@@ -48,13 +49,8 @@ export interface NodeOptions<Req extends AnyIncoming = IncomingMessage, Res exte
  * @throws {OptionError} for a wrong option
  */
 export function createAdmit<Req extends AnyIncoming, Res extends AnyResponse>(options: NodeOptions<Req, Res>) {
-  const { policies, limiter, decide, health, ipv6Prefix, headerFormat, readTarget, skip, trustProxy, log, now, warn } =
+  const { limiter, decide, health, ipv6Prefix, headerFormat, readTarget, skip, trustProxy, log, now, warn } =
     composeMiddleware(options)
-  const measured = policies.find(({ actualCost }) => isMeasured(actualCost))
-  if (measured) {
-    const expected = 'actual_cost = "header:<name>" alone: this middleware does not see the bodies of responses'
-    throw new OptionError('policies', expected, measured.name)
-  }
   const { onLimited } = options
   // What stands for a request in tests may have no connection.
   const readPeer = ({ socket }: Partial<Req>) => socket?.remoteAddress ?? null
@@ -88,8 +84,17 @@ export function createAdmit<Req extends AnyIncoming, Res extends AnyResponse>(op
       if (req.rateLimit.limits.length > 0 && followed.wasCountedBy(limiter)) warn('counted_twice')
       if (verdict.outcome === 'admitted') {
         const onHead = trackResponse(exchange, verdict, { health, ipv6Prefix })
-        const release = ({ hold }: Admitted) => hold && context.waitUntil(hold.release())
-        followResponse(res as ServerResponse, followed, verdict, { onHead, report, release })
+        const { settlement } = verdict
+        const readBody =
+          settlement && isMeasured(settlement.terms) ? measureBody(res, settlement.terms, now) : undefined
+        const end = ({ cost, hold }: Answered) => {
+          if (!cost && !hold) return
+          // The last that is written may be seen in this turn.
+          const settled = Promise.resolve().then(() => cost?.settle(readBody?.() ?? (() => undefined)))
+          context.waitUntil(settled)
+          if (hold) context.waitUntil(Promise.allSettled([settled]).then(() => hold.release()))
+        }
+        followResponse(res as ServerResponse, followed, verdict, { onHead, report, end })
         return followed.followHandler
       }
       if (onLimited && 'violated' in verdict) {
@@ -122,7 +127,8 @@ interface Followers {
   readonly onHead: ReturnType<typeof trackResponse>
   /** Adds the headers that report limits. */
   readonly report: (verdict: Admitted) => void
-  readonly release: (verdict: Admitted) => void
+  /** Settles what the response has cost, and releases slots. */
+  readonly end: (verdict: Answered) => void
 }
 
 /** Follows the response to an admitted request to its head, and to the end of its handler or that of its connection. */
@@ -130,9 +136,9 @@ function followResponse(
   res: ServerResponse,
   followed: FollowedResponse,
   verdict: Admitted,
-  { onHead, report, release }: Followers,
+  { onHead, report, end }: Followers,
 ): void {
-  let final: Admitted | undefined
+  let final: Answered | undefined
   const onAnswered = () => {
     final ??= onHead({ status: res.statusCode, headers: toFields(res) })
     return final
@@ -143,10 +149,25 @@ function followResponse(
   followed.onClose(() => {
     // What stands for a response in tests may write no head.
     if (!final && res.writableFinished) report(onAnswered())
-    if (final) return release(final)
+    const answered = final
+    if (answered?.cost && !res.writableEnded) return followed.onEnded(MAX_READ_ON_MS, () => end(answered))
+    if (answered) return end(answered)
     onHead()
-    followed.onHandled((isAnswered) => release(isAnswered ? onAnswered() : verdict))
+    return followed.onHandled((isAnswered) => end(isAnswered ? onAnswered() : verdict))
   })
+}
+
+/** Meters what a handler writes. @returns a function to call at the end */
+function measureBody(res: AnyResponse, terms: readonly CostTerm[], now: () => number) {
+  const startMs = now()
+  let meter: Meter | undefined
+  // By the headers that are there when it begins: a compression around it adds its own later.
+  const getMeter = () => {
+    meter ??= createMeter(toFields(res), terms)
+    return meter
+  }
+  followBody(res, (chunk) => getMeter().see(chunk))
+  return () => getMeter().end(now() - startMs)
 }
 
 /** The methods of headers that a response has, and what stands for it in a framework. */

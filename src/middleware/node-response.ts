@@ -1,10 +1,27 @@
 /** Follows a response of Node until nobody works on it, for all middleware that it passes. */
+import { Buffer } from 'node:buffer'
 import type { ServerResponse } from 'node:http'
 import type { Http2ServerResponse } from 'node:http2'
 import type { AnyIncoming } from './node-request.ts'
 
 /** Responses of HTTP/1.1 and HTTP/2 have the same methods. */
 export type AnyResponse = ServerResponse | Http2ServerResponse
+
+/** Sees the chunks that a handler writes, whether its client is still there or not. */
+export function followBody(response: AnyResponse, see: (chunk: Uint8Array) => void): void {
+  // The `end()` of HTTP/2 calls `write()`.
+  const names = 'stream' in response ? (['write'] as const) : (['write', 'end'] as const)
+  for (const name of names) {
+    const original = response[name] as (...args: unknown[]) => never
+    response[name] = (...args: unknown[]) => {
+      const [chunk, encoding] = args
+      if (typeof chunk === 'string')
+        see(Buffer.from(chunk, typeof encoding === 'string' ? (encoding as BufferEncoding) : 'utf8'))
+      else if (chunk instanceof Uint8Array) see(chunk)
+      return original.apply(response, args)
+    }
+  }
+}
 
 const FOLLOWED = new WeakMap<AnyResponse, FollowedResponse>()
 
@@ -81,6 +98,22 @@ export class FollowedResponse {
       onEnd()
       return end.apply(response, args as never)
     } as typeof end
+  }
+
+  /**
+   * Calls a listener once when a handler has ended whose client went after the head: it ends the response, its promise
+   * settles, or the time is over, as nobody can tell if it works on.
+   */
+  onEnded(maxMs: number, listener: () => void): void {
+    let timer: NodeJS.Timeout | undefined
+    const endOnce = () => {
+      if (timer === undefined) return
+      clearTimeout(timer)
+      timer = undefined
+      listener()
+    }
+    timer = setTimeout(endOnce, maxMs).unref()
+    this.onHandled(endOnce)
   }
 
   /** Follows a handler that returns a promise. @returns what it returned, whose failure is still to be handled */

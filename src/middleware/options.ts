@@ -3,7 +3,7 @@ import * as v from 'valibot'
 import { withLeases } from '../core/engine/stages/leases.ts'
 import { isFoldable, type Reading } from '../core/model/identity-source.ts'
 import { LIMITS_EXPECTED } from '../core/model/limits.ts'
-import type { PolicyMode } from '../core/model/policy.ts'
+import type { PolicyMode, ResponseHead } from '../core/model/policy.ts'
 import type { LimitStatus } from '../core/model/verdict.ts'
 import { readCalendarLimits } from '../core/options/calendar.ts'
 import { NAME, OptionError } from '../core/options/option-error.ts'
@@ -102,6 +102,13 @@ export interface SharedOptions<Args extends unknown[]> extends LimitingOptions {
    * @example ([{ limit, remaining }]) => 500 * Math.max(0, limit - remaining - 5)
    */
   readonly delay?: ((limits: ReportedLimits, ...args: Args) => number | Promise<number>) | undefined
+  /**
+   * Returns true for a response that fails, by its status and headers, for policies that count `failures` or `successes`
+   * and have no `failures` of their own.
+   * @default by its status
+   * @example ({ status }, c) => status >= 400 || c.get('isRejected')
+   */
+  readonly isFailure?: ((response: ResponseHead, ...args: Args) => boolean) | undefined
   /**
    * Returns true for a request that no policy evaluates.
    * @default none
@@ -209,6 +216,7 @@ const entries = {
   cost: aFunction,
   plan: aFunction,
   delay: aFunction,
+  isFailure: aFunction,
   skip: aFunction,
   anonymous: v.optional(anonymous),
   jwt: v.optional(strictTable('option', { jwksUrl, secret, issuer, audience }, 'a table of options')),
@@ -247,7 +255,7 @@ export function readOptions<Args extends unknown[]>(options: SharedOptions<Args>
     throw issue.path ? toOptionError(issue, isHidden) : new OptionError('options', issue.message, options)
   }
   const values = result.output
-  const { identify, cost, plan, plans, delay, skip, trustProxy } = options
+  const { identify, cost, plan, plans, delay, isFailure, skip, trustProxy } = options
   const clocks = createClocks(options.now)
   const { now } = clocks
   if (identify && values.by) throw new OptionError('by', 'no "by" beside the function "identify"', options.by)
@@ -272,6 +280,7 @@ export function readOptions<Args extends unknown[]>(options: SharedOptions<Args>
     cost: cost && createCost(cost),
     plan: source,
     byDefault: plans && DEFAULT_PLAN,
+    isFailure: isFailure && ((head, args: Args) => isFailure(head, ...args)),
     isShadow,
     anonymous: values.anonymous ?? { kind: 'ip' },
     anonymousInBody: values.anonymous ?? DENY,

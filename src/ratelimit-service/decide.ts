@@ -187,7 +187,7 @@ export function createDecide({ engine, config, now, isEachAlone, counts }: Decid
     const given = questions.filter(({ hits }) => hits < 0)
     if (given.length === 0) return
     const units = given.map(({ charge, hits }) => ({ charge: { ...charge, cost: -hits }, units: hits }))
-    await engine.settle(units, now(), false)
+    await engine.findStore(false).settle(units, now())
   }
 }
 

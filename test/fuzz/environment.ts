@@ -55,7 +55,7 @@ const policy = fc.record(
     priority: fc.constantFrom('critical', 'default', 'sheddable', 'low'),
     reserve: fc.record({ critical: share, default: share, other: share }, { requiredKeys: [] }),
     actual_cost: header,
-    counts: fc.constantFrom('requests', 'new-identities', 'failures', 'errors'),
+    counts: fc.constantFrom('requests', 'new-identities', 'responses', 'failures', 'successes', 'errors'),
     failures: fc.oneof(fc.constantFrom('401', '4xx', '401, 5xx', 404, '', '600', '4x'), anyText),
     allow_large_log: fc.constantFrom(true, false, 'true'),
     refusal: fc.record(

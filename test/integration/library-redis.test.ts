@@ -128,6 +128,19 @@ describe.each(Object.entries(CLIENTS))('%s', (_name, client) => {
     expect((await limiter.take('partner')).granted).toBe(true)
   })
 
+  test('settle() charges in Redis what was used above, by every kind of policy at once', async () => {
+    const policies = [
+      { name: 'minute', ...slidingWindow('100/1m') },
+      { name: 'day', ...quota('100/1d') },
+    ]
+    const { limiter } = subject(client(), { policies })
+    const decision = await limiter.take('alice', { cost: 10 })
+    await limiter.settle('alice', decision, 70)
+    expect(await limiter.peek('alice')).toMatchObject({ limits: [{ remaining: 30 }, { remaining: 30 }] })
+    await limiter.settle('alice', await limiter.take('alice', { cost: 10 }), 4)
+    expect(await limiter.peek('alice')).toMatchObject({ limits: [{ remaining: 20 }, { remaining: 26 }] })
+  })
+
   test('refund() is seen at once, though the refusal before it was remembered', async () => {
     const { limiter } = subject(client(), { policies: [{ name: 'day', ...quota('1/1d') }] })
     const decision = await limiter.take('alice')

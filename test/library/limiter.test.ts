@@ -237,6 +237,52 @@ test('reset() is not undone by a refusal from before it that is still on its way
   expect((await limiter.take('alice')).granted).toBe(true)
 })
 
+describe('settle()', () => {
+  test.each([
+    ['slidingWindow', slidingWindow, [2, 1, 0]],
+    ['sortedSet', sortedSet, [2, 1, 0]],
+    ['fixedWindow', fixedWindow, [2, 2, 0]],
+    ['quota', quota, [2, 2, 0]],
+    ['tokenBucket', tokenBucket, [2, 2, 0]],
+  ] as const)('%s: charges what it has cost above, and gives back what it can', async (_name, limits, expected) => {
+    const { limiter } = subject({ policies: [{ name: 'p', ...limits('10/1d') }] })
+    const remaining: (number | undefined)[] = []
+    for (const [cost, actual] of [
+      [3, 8],
+      [1, 0],
+      [1, 1_000],
+    ] as const) {
+      const decision = await limiter.take('alice', { cost })
+      await limiter.settle('alice', decision, actual)
+      remaining.push((await limiter.peek('alice')).limits[0]?.remaining)
+    }
+    // What is above all that there is counts as all.
+    expect(remaining).toEqual(expected)
+    const refused = await limiter.take('alice', { cost: 9 })
+    await limiter.settle('alice', refused, 9)
+    expect(refused).toMatchObject({ granted: false, charged: 0 })
+  })
+
+  test('slidingWindow: what is above is dated when it is known', async () => {
+    const { clock, limiter } = subject({ limits: '10/1m' })
+    const decision = await limiter.take('alice')
+    clock.now += 40_000
+    await limiter.settle('alice', decision, 10)
+    clock.now += 20_000
+    // The first unit has left the window, the others not.
+    expect((await limiter.peek('alice')).limits[0]).toMatchObject({ remaining: 1, resetMs: 40_000 })
+  })
+
+  test('takes integers from 0, and no slots', async () => {
+    const { limiter } = subject({ limits: '10/1m' })
+    const decision = await limiter.take('alice')
+    await expect(limiter.settle('alice', decision, -1)).rejects.toThrow('units: expected an integer from 0')
+    await expect(limiter.settle('alice', {} as typeof decision, 1)).rejects.toThrow('decision.charged: expected')
+    const { limiter: slots } = subject({ policies: [{ name: 'jobs', ...concurrency(2) }] })
+    await expect(slots.settle('alice', decision, 1)).rejects.toThrow('settle: expected policies without concurrency()')
+  })
+})
+
 describe('refund()', () => {
   test.each([
     ['tokenBucket', tokenBucket],

@@ -90,6 +90,7 @@ class Place {
       log,
       leases: undefined,
       health: undefined,
+      createSettlement: undefined,
     })
     const rules = { refreshMs: this.#refreshMs, isShadow: false }
     const parts = { documents, auditLog: this.documents, copy, rules, config, env: ENV, composed, now, log }

@@ -50,6 +50,12 @@ export const PARTS: readonly Part[] = [
     needs: ['redis'],
   },
   { name: 'soak', shows: 'counts that are exact and memory that suffices, under a minute of faults', needs: ['redis'] },
+  {
+    name: 'costs',
+    shows:
+      'tokens of a language model within their limit and what is in flight, and ten thousand streams that are charged',
+    needs: ['redis'],
+  },
   { name: 'numbers', shows: 'statistics that equal what the clients saw', needs: ['redis'] },
   { name: 'spread', shows: 'a block in effect everywhere, while Redis lives and after it died', needs: ['redis'] },
   { name: 'cluster', shows: 'limits in a Redis Cluster, over three masters of which one fails', needs: ['redis'] },

@@ -48,6 +48,7 @@ describe.each(Object.keys(STORES))('/_sluice/decide over %s', (store) => {
           },
         ],
         retryAfterMs: 0,
+        decidedAtMs: expect.any(Number),
       },
     })
     expect(await grant(question)).toBe(true)
@@ -55,6 +56,29 @@ describe.each(Object.keys(STORES))('/_sluice/decide over %s', (store) => {
     expect(body).toMatchObject({ granted: false, limits: [{ remaining: 1 }] })
     expect(body.retryAfterMs).toBeGreaterThan(3_500_000)
     expect(await grant({ ...question, cost: 1 })).toBe(true)
+  })
+
+  test('settles what was taken to what it has cost, once that is known, by every algorithm', async () => {
+    const question = {
+      charges: [
+        { limits: '100/1d', identity: 'settled' },
+        { limits: '100/1d', algorithm: 'quota', identity: 'settled', cost: 10 },
+      ],
+    }
+    const remaining = (body: Record<string, unknown>) =>
+      (body.limits as readonly { readonly remaining: number }[]).map((limit) => limit.remaining)
+    const { body } = await decisions.decide(question)
+    expect(remaining(body)).toEqual([99, 90])
+    const { decidedAtMs } = body
+    const settled = await decisions.decide({ ...question, action: 'settle', actual: 4, decidedAtMs })
+    // What was charged too little is charged, and a quota gets back what was too much.
+    expect([settled.body.granted, remaining(settled.body)]).toEqual([true, [96, 96]])
+    const { status, body: problem } = await decisions.decide({ ...question, action: 'settle', actual: 4 })
+    expect([status, problem.detail]).toEqual([
+      400,
+      'decidedAtMs: expected a number from 0 with "settle", and none with others.',
+    ])
+    expect((await decisions.decide({ ...question, actual: 4, decidedAtMs })).status).toBe(400)
   })
 
   test('counts identities as the gateway does', async () => {

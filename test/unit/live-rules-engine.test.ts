@@ -12,6 +12,7 @@ import { LiveRulesEngine } from '../../src/gateway/rules/live-rules-engine.ts'
 import { PlaceCopy } from '../../src/gateway/rules/place-copy.ts'
 import { loadConfig } from '../../src/http/config/load-config.ts'
 import { composeLimiter } from '../../src/http/request/request-limiter.ts'
+import { createSettlement } from '../../src/http/request/settlement.ts'
 import { createPathReader } from '../../src/http/request/target.ts'
 import { callContext } from '../support/call-context.ts'
 import { editRules } from '../support/edit-rules.ts'
@@ -45,7 +46,8 @@ class Site {
     const log: Log = (level, fields) => this.log.push({ level, ...fields })
     this.store = new MemoryStore(now)
     const leases = config.leases === undefined ? undefined : withLeases(config.leases)
-    const composed = composeLimiter({ ...config, store: this.store, now, log, leases, health: undefined })
+    const parts = { ...config, store: this.store, now, log, leases, health: undefined }
+    const composed = composeLimiter({ ...parts, createSettlement })
     const documents: DocumentStore = {
       read: async (known) => {
         this.reads++
@@ -438,7 +440,7 @@ describe('policies of the rules', () => {
     await site.edit((rules) => ({ ...rules, policies: [{ ...policy, cost: 9 }] }))
     await site.afterRefresh()
     expect(await site.kind()).toBe('limited')
-    await charged.settlement?.settle(() => 1)
+    await charged.settlement?.readHead(undefined, undefined)?.settle(() => 1)
     expect(await site.kind()).toBe('admitted')
   })
 })

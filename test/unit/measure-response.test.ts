@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import type { CostTerm } from '../../src/core/model/policy.ts'
 import { createPathReader } from '../../src/http/request/target.ts'
 import { createMeasureResponse } from '../../src/http/response/measure-response.ts'
@@ -9,7 +9,7 @@ import { expectProperty } from '../support/property.ts'
 const START_MS = 1_700_000_000_000
 
 const json = (name: string, weight = 1): CostTerm => {
-  return { kind: 'json', name, path: name.slice(1).split('/'), weight }
+  return { kind: 'json', name, paths: name.split('|').map((pointer) => pointer.slice(1).split('/')), weight }
 }
 const INPUT = json('/usage/input_tokens')
 const OUTPUT = json('/usage/output_tokens')
@@ -26,12 +26,14 @@ interface Sent {
   readonly headers?: Readonly<Record<string, string>>
   /** The API breaks off after its chunks. */
   readonly isBroken?: boolean
+  /** The API sends its chunks but the last, and then nothing. */
+  readonly isStuck?: boolean
   readonly method?: string
 }
 
 /** Sends chunks through. @param read reads the response as the client does */
 async function measure(
-  { chunks, type = 'application/json', headers = {}, isBroken = false, method = 'POST' }: Sent,
+  { chunks, type = 'application/json', headers = {}, isBroken = false, isStuck = false, method = 'POST' }: Sent,
   read: (response: Response, leave: () => void) => Promise<string> = (response) => response.text(),
 ) {
   const encoder = new TextEncoder()
@@ -40,9 +42,11 @@ async function measure(
   const body = new ReadableStream<Uint8Array>({
     pull(controller) {
       const chunk = left.shift()
+      if (isStuck && left.length === 0) return new Promise<void>(() => {})
       if (chunk !== undefined) controller.enqueue(typeof chunk === 'string' ? encoder.encode(chunk) : chunk)
       else if (isBroken) controller.error(new Error('broken off'))
       else controller.close()
+      return undefined
     },
     cancel() {
       isCanceled = true
@@ -52,16 +56,24 @@ async function measure(
   let nowMs = START_MS
   const measureResponse = createMeasureResponse({ keepsEncoding: true, now: () => nowMs })
   const settled: (number | undefined)[][] = []
-  const settlement = {
+  const steps: string[] = []
+  const hold = { renewEveryMs: 1_000, release: async () => void steps.push('released'), renew: async () => {} }
+  const cost = {
     terms: TERMS,
-    settle: async (tell: (term: CostTerm) => number | undefined) => void settled.push(TERMS.map(tell)),
+    limits: [],
+    async settle(tell: (term: CostTerm) => number | undefined) {
+      settled.push(TERMS.map(tell))
+      await Promise.resolve()
+      steps.push('settled')
+    },
   }
   const background: Promise<unknown>[] = []
   const request = new Request('https://gateway.example/', { method, signal: client.signal })
   const exchange = { request, path: createPathReader()('/'), context: callContext(background) }
   const response = measureResponse(
     new Response(body, { headers: { 'Content-Type': type, ...headers } }),
-    settlement,
+    cost,
+    hold,
     exchange,
     START_MS,
   )
@@ -70,6 +82,8 @@ async function measure(
   await Promise.all(background)
   const [costs = []] = settled
   expect(settled.length).toBe(1)
+  // A slot that were free before would admit a request that does not know of this cost.
+  expect(steps).toEqual(['settled', 'released'])
   return { seen, costs, isCanceled, left: left.length }
 }
 
@@ -177,19 +191,47 @@ describe('when the client goes', () => {
     expect(left).toBe(0)
   })
 
-  test('a stream is canceled, and costs what it said until then', async () => {
-    const chunks = [ANTHROPIC[0] as string, ...Array.from({ length: 50 }, () => 'data: {}\n\n'), ...ANTHROPIC.slice(1)]
-    const { costs, left, isCanceled } = await measure(
-      { chunks, type: 'text/event-stream' },
-      async (response, leave) => {
-        const reader = await readOne(response)
-        leave()
-        await reader?.cancel()
-        return ''
-      },
-    )
-    expect(costs.at(-1)).toBe(11)
+  test.each([true, false])(
+    'the rest of a stream is read for its cost, and for half a minute at most: it ends, %j',
+    async (ends) => {
+      vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+      try {
+        const chunks = [
+          ANTHROPIC[0] as string,
+          ...Array.from({ length: 50 }, () => 'data: {}\n\n'),
+          ANTHROPIC[2] as string,
+        ]
+        const sent = { chunks, type: 'text/event-stream', ...(!ends && { isStuck: true }) }
+        const { costs, left, isCanceled } = await measure(sent, async (response, leave) => {
+          const reader = await readOne(response)
+          leave()
+          await reader?.cancel()
+          if (!ends) {
+            await vi.advanceTimersByTimeAsync(29_999)
+            expect(vi.getTimerCount()).toBe(1)
+            await vi.advanceTimersByTimeAsync(1)
+          }
+          return ''
+        })
+        expect([costs[1], costs.at(-1)]).toEqual(ends ? [7, 11] : [undefined, 11])
+        expect([isCanceled, left]).toEqual([!ends, 0])
+        expect(vi.getTimerCount()).toBe(0)
+      } finally {
+        vi.useRealTimers()
+      }
+    },
+  )
+
+  test('what tells no cost is canceled', async () => {
+    const chunks = Array.from({ length: 50 }, () => 'x')
+    const { costs, left, isCanceled } = await measure({ chunks, type: 'text/plain' }, async (response, leave) => {
+      const reader = await readOne(response)
+      leave()
+      await reader?.cancel()
+      return ''
+    })
     expect(isCanceled).toBe(true)
     expect(left).toBeGreaterThan(0)
+    expect(costs[2]).toBe(50 - left)
   })
 })

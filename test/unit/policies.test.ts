@@ -107,16 +107,20 @@ describe('loadConfig() makes policies', () => {
   })
 
   test('that count a class of statuses as failures: all of it but 429, and 4xx by default', () => {
-    const loadFailures = (failures?: string) => loadPolicy({ counts: 'failures', failures })?.failures
+    const loadFailures = (failures?: string, counts = 'failures') => {
+      return [loadPolicy({ counts, failures })?.failures].flat() as readonly number[]
+    }
     const clientErrors = Array.from({ length: 100 }, (_, index) => 400 + index).filter((status) => status !== 429)
     expect(loadFailures()).toEqual(clientErrors)
     expect(loadFailures('4xx')).toEqual(clientErrors)
     expect(loadFailures('4xx except 404 422')).toEqual(
       clientErrors.filter((status) => status !== 404 && status !== 422),
     )
-    expect(loadFailures('5xx except 503, 401')?.slice(0, 4)).toEqual([500, 501, 502, 504])
+    expect(loadFailures('5xx except 503, 401').slice(0, 4)).toEqual([500, 501, 502, 504])
     expect(loadFailures('4XX, 429')).toEqual([...clientErrors, 429])
     expect(loadFailures('5xx')).toHaveLength(100)
+    expect(loadFailures(undefined, 'successes')).toHaveLength(200)
+    expect(loadFailures(undefined, 'responses')).toEqual([])
   })
 
   test('that only classify', () => {
@@ -250,11 +254,10 @@ test.each<[Table, string]>([
   ],
   [{ ...FAILURES, ...SLOTS }, 'counts: expected "requests" with algorithm = "concurrency", got "failures"'],
   [{ ...FAILURES, reserve: { critical: 0.2 } }, 'reserve: expected counts = "requests" with it, got {"critical":0.2}'],
-  [
-    { ...FAILURES, algorithm: 'quota', actual_cost: 'header:x-cost' },
-    'actual_cost: expected counts = "requests" with it, got "header:x-cost"',
-  ],
-  [{ failures: '401' }, 'failures: expected counts = "failures" with it, got [401]'],
+  ...['requests', 'new-identities', 'responses'].map((counts): [Table, string] => [
+    { counts, failures: '401' },
+    'failures: expected counts = "failures" or "successes" with it, got [401]',
+  ]),
 ])('loadConfig() refuses a policy with %j', (keys, message) => {
   expect(readMessage({ UPSTREAM_URL, POLICIES: [{ ...A, ...keys }] })).toBe(`POLICIES[0].${message}`)
 })

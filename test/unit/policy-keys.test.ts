@@ -77,7 +77,7 @@ const BAD: Readonly<Record<Key | Nested<'refusal'> | Nested<'reserve'>, BadExamp
     ],
   },
   on_store_error: refuseNames('local', 'open', 'closed'),
-  counts: refuseNames('requests', 'new-identities', 'failures'),
+  counts: refuseNames('requests', 'new-identities', 'responses', 'failures', 'successes'),
   failures: {
     [STATUSES]: ['', '4', '99', '199', '600', '1xx', '6xx', '40x', '401;403', 'x', '401,', [[]], [[401.5]], null],
   },

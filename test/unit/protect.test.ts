@@ -7,6 +7,7 @@ import { StoreError } from '../../src/core/model/store.ts'
 import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'
 import { type Environment, loadConfig } from '../../src/http/config/load-config.ts'
 import { RequestLimiter } from '../../src/http/request/request-limiter.ts'
+import { createSettlement } from '../../src/http/request/settlement.ts'
 import { createPathReader } from '../../src/http/request/target.ts'
 import { markSynthetic } from '../../src/http/response/exchange.ts'
 import { createHoldUntilEnd } from '../../src/http/response/hold-until-end.ts'
@@ -43,7 +44,7 @@ function subject(policies: readonly unknown[] = [LOGIN], env: Environment = {}) 
   const log = (_level: string, { event }: { event: string }) => lines.push(event)
   const leases = config.leases === undefined ? undefined : withLeases(config.leases)
   const engine = new Engine({ ...config, store, fallback, now, log, leases })
-  const limiter = new RequestLimiter({ ...config, engine, health: undefined, log })
+  const limiter = new RequestLimiter({ ...config, engine, health: undefined, createSettlement, log })
   const holdUntilEnd = createHoldUntilEnd({ limiter, keepsEncoding: false, now })
   const measureResponse = createMeasureResponse({ keepsEncoding: false, now })
   const protect = createProtect({ ...config, limiter, health: undefined, holdUntilEnd, measureResponse, now })
@@ -110,6 +111,31 @@ test('a 502 that the API answers is a failure, and one for want of an answer is 
     const next = async () => (isAnswer ? made() : markSynthetic(made()))
     expect(await statuses(4, next)).toEqual(isAnswer ? [502, 502, 502, 429] : Array(4).fill(502))
   }
+})
+
+test.each([
+  ['header:x-cost', 200],
+  [{ 'header:x-cost': 1, bytes: 1 }, 200],
+  [{ 'header:x-cost': 1, bytes: 1 }, 'throws'],
+])('protect() settles %j of a response (%s) before it gives the slot back', async (actual_cost, answer) => {
+  const settling = { name: 'units', limits: '99/1h', by: 'ip', algorithm: 'quota', counts: 'responses', actual_cost }
+  const { call, store } = subject([settling, { name: 'slots', algorithm: 'concurrency', limits: '1', by: 'ip' }])
+  const steps: string[] = []
+  store.decide = async (request) => {
+    const decision = store.decideNow(request)
+    // A slow store: whatever did not wait for it would be first.
+    await new Promise((resolve) => setTimeout(resolve, 5))
+    steps.push(request.action)
+    return decision
+  }
+  store.release = async () => void steps.push('release')
+  const next = async () => {
+    if (answer === 'throws') throw new Error('of the app')
+    return new Response(null, { headers: { 'X-Cost': '7' } })
+  }
+  if (answer === 'throws') await expect(call(next)).rejects.toThrow('of the app')
+  else await call(next)
+  await expect.poll(() => steps).toEqual(['take', 'record', 'release'])
 })
 
 test('protect() counts a failure whose client has gone away meanwhile, and reads no more of the answer', async () => {

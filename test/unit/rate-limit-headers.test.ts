@@ -56,6 +56,23 @@ test('setRateLimitHeaders() writes failures left under a unit of their own', () 
   })
 })
 
+test.each([
+  ['bytes', 'content-bytes'],
+  ['ms', 'milliseconds'],
+  ['json:/usage/total_tokens', 'units'],
+  ['header:x-cost', 'units'],
+  [{ bytes: 0.001 }, 'units'],
+  [{ bytes: 1, ms: 1 }, 'units'],
+])('setRateLimitHeaders() names the unit of what %j tells', (actual_cost, unit) => {
+  const POLICIES = [{ name: 'own', limits: '9/1m', actual_cost }]
+  const { policies } = loadConfig({ UPSTREAM_URL: 'https://api.example.com', RATE_LIMITS: 'off', POLICIES })
+  const limits = findReports('9/1m', [{ remaining: 3 }]).map((limit) => ({
+    ...limit,
+    ...policies.map((policy) => ({ policy }))[0],
+  }))
+  expect(readFields('draft-11', limits)['ratelimit-policy']).toBe(`"default-1m";q=9;qu="${unit}";w=60`)
+})
+
 test('setRateLimitHeaders() does not pass slots for a rate where there is no unit, and reports in a refusal what it waits for', () => {
   const slots = (retryAfterMs: number) =>
     findReports('1/10m', [{ resetMs: 600_000, retryAfterMs }]).map((limit) => ({

@@ -8,6 +8,7 @@ import { createDigest } from '../../src/core/runtime/digest.ts'
 import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'
 import { type Environment, loadConfig } from '../../src/http/config/load-config.ts'
 import { composeLimiter, type DecisionTrace, RequestLimiter } from '../../src/http/request/request-limiter.ts'
+import { createSettlement } from '../../src/http/request/settlement.ts'
 import { createPathReader } from '../../src/http/request/target.ts'
 import { callContext } from '../support/call-context.ts'
 
@@ -67,7 +68,7 @@ function createLimiter({
 }: { env: Environment } & Pick<EngineOptions, 'store' | 'fallback' | 'now' | 'log'>) {
   const config = loadConfig({ UPSTREAM_URL: 'https://api.example.com', ...env })
   const engine = new Engine({ ...config, ...options, leases: undefined })
-  return new RequestLimiter({ ...config, engine, health: undefined, log: options.log })
+  return new RequestLimiter({ ...config, engine, health: undefined, createSettlement, log: options.log })
 }
 
 function subject(env: Environment = {}) {
@@ -425,7 +426,7 @@ test('RequestLimiter#decide() without the store takes its share for all that a r
   store.answer = FAIL
   const verdict = await decide('GET /', X)
   if (verdict.outcome !== 'admitted') expect.unreachable(verdict.outcome)
-  await verdict.settlement?.settle(() => 90)
+  await verdict.settlement?.readHead(undefined, undefined)?.settle(() => 90)
   expect([store.settled, fallback.settled]).toEqual([[], [24]])
 })
 
@@ -514,7 +515,7 @@ function createPlans(policy: object = API, env: Environment = {}) {
   }
   const leases = config.leases === undefined ? undefined : withLeases(config.leases)
   const { limiter } = composeLimiter({
-    ...{ ...config, store, leases, health: undefined, log: () => {} },
+    ...{ ...config, store, leases, health: undefined, createSettlement, log: () => {} },
     now: () => clock.now,
   })
   /** @returns the outcome, the limit, and how much of it is left */

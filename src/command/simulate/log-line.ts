@@ -13,10 +13,12 @@ export interface LogEntry {
   /** Other headers, by their names in lower case. */
   readonly headers: ReadonlyMap<string, string>
   readonly status: number | undefined
+  /** What its response has told, by the texts of `actual_cost`. */
+  readonly costs?: ReadonlyMap<string, number>
 }
 
 /** Names of the members of a line of JSON; the first one that it has counts. Headers have their names in lower case. */
-export type FieldMap = Readonly<Record<Field | `header.${string}`, readonly string[]>>
+export type FieldMap = Readonly<Record<Field | `header.${string}` | `cost.${string}`, readonly string[]>>
 
 type Field = 'time' | 'ip' | 'method' | 'path' | 'request' | 'token' | 'status'
 type LogRow = Readonly<Record<string, unknown>>
@@ -30,18 +32,21 @@ export const USUAL_FIELDS: FieldMap = {
   request: ['request'],
   token: ['authorization', 'http_authorization', 'remote_user'],
   status: ['status', 'EdgeResponseStatus'],
+  'cost.bytes': ['body_bytes_sent', 'size', 'EdgeResponseBytes'],
 }
 
 const HEADER = 'header.'
+const COST = 'cost.'
 const FIELDS_EXPECTED =
-  'pairs such as time=ts,ip=client.ip,header.x-key=key (of time, ip, method, path, request, token, status, header.<name>)'
+  'pairs such as time=ts,ip=client.ip,header.x-key=key (of time, ip, method, path, request, token, status, header.<name>, cost.<actual_cost>)'
 
 /** `address ident user [time] "request" status bytes`, and in the Combined format `"referer" "user agent"`. */
 const COMMON_LINE =
-  /^(?<ip>\S+) \S+ (?<remote_user>[^[]*) \[(?<time>[^\]]*)\] "(?<request>(?:[^"\\]|\\.)*)" (?<status>\d{3}|-) \S+(?: "(?<referer>(?:[^"\\]|\\.)*)" "(?<agent>(?:[^"\\]|\\.)*)")?/
+  /^(?<ip>\S+) \S+ (?<remote_user>[^[]*) \[(?<time>[^\]]*)\] "(?<request>(?:[^"\\]|\\.)*)" (?<status>\d{3}|-) (?<bytes>\S+)(?: "(?<referer>(?:[^"\\]|\\.)*)" "(?<agent>(?:[^"\\]|\\.)*)")?/
 const COMMON_FIELDS: FieldMap = {
   ...USUAL_FIELDS,
   path: [],
+  'cost.bytes': ['bytes'],
   'header.referer': ['referer'],
   'header.user-agent': ['agent'],
 }
@@ -59,9 +64,9 @@ const MAX_TIME_MS = 1e14
 export function parseFields(text: string): FieldMap {
   const fields: Record<string, readonly string[]> = { ...USUAL_FIELDS }
   for (const pair of text.split(',')) {
-    const [, name = '', from] = /^\s*([\w.@-]+)=(\S+)\s*$/.exec(pair) ?? []
+    const [, name = '', from] = /^\s*([^\s=]+)=(\S+)\s*$/.exec(pair) ?? []
     const isHeader = /^header\.[\w-]+$/.test(name)
-    if (from === undefined || !(isHeader || Object.hasOwn(USUAL_FIELDS, name))) {
+    if (from === undefined || !(isHeader || name.startsWith(COST) || Object.hasOwn(USUAL_FIELDS, name))) {
       throw new CommandError(`--fields: expected ${FIELDS_EXPECTED}, got ${JSON.stringify(pair.slice(0, 100))}`)
     }
     fields[isHeader ? name.toLowerCase() : name] = [from]
@@ -89,14 +94,17 @@ function readRow(row: LogRow, fields: FieldMap): LogEntry | undefined {
   const target = readTarget(row, fields)
   if (timeMs === undefined || !target) return undefined
   const headers = new Map<string, string>()
+  const costs = new Map<string, number>()
   for (const [name, from] of Object.entries(fields)) {
     const value = name.startsWith(HEADER) ? toText(findFirst(row, from)) : undefined
     if (value !== undefined) headers.set(name.slice(HEADER.length), value)
+    const cost = name.startsWith(COST) ? toText(findFirst(row, from)) : undefined
+    if (cost !== undefined && Number(cost) >= 0) costs.set(name.slice(COST.length), Number(cost))
   }
   const ip = toAddress(findFirst(row, fields.ip))
   const token = toText(findFirst(row, fields.token))
   const status = Number(findFirst(row, fields.status))
-  return { ...target, timeMs, ip, token, headers, status: Number.isInteger(status) ? status : undefined }
+  return { ...target, timeMs, ip, token, headers, costs, status: Number.isInteger(status) ? status : undefined }
 }
 
 /** @returns undefined if the row has no path, and no request line (RFC 9112 §3) with one */

@@ -9,8 +9,10 @@ import type { Verdict } from '../../core/model/verdict.ts'
 import { type CallContext, Deadlines } from '../../core/runtime/call-context.ts'
 import { findRefusingLimits } from '../../gateway/statistics/outcomes.ts'
 import type { Config } from '../../http/config/load-config.ts'
+import { formatCostTerm } from '../../http/config/policies.ts'
 import type { ReceivedRequest } from '../../http/request/received-request.ts'
 import { type DecisionTrace, RequestLimiter } from '../../http/request/request-limiter.ts'
+import { createSettlement } from '../../http/request/settlement.ts'
 import { createPathReader, createTargetReader, type TargetReader } from '../../http/request/target.ts'
 import type { LogEntry } from './log-line.ts'
 import { createLoggedRequest, formatIdentity, isUnlogged } from './logged-request.ts'
@@ -31,6 +33,7 @@ interface RefusedCaller {
 /** $0.20 for 100,000, as Upstash bills regional databases that are paid as they are used. */
 const DOLLARS_PER_COMMAND = 0.2 / 100_000
 const MAX_CALLERS = 10
+const NO_HEADERS = new Headers()
 const NO_COUNTS = { admitted: 0, refused: 0 }
 
 /** Replays requests through the policies of one configuration, by the times of the requests. */
@@ -39,6 +42,8 @@ export class Simulation {
   readonly #caveats: readonly string[]
   /** Headers and addresses that policies count by, and no line has shown. */
   readonly #unseen: Set<IdentitySource>
+  /** What responses tell of costs, and no line has shown. */
+  readonly #unseenCosts: Set<string>
   #rejected = 0
   readonly #timeline: Timeline
   #longestWaitMs = 0
@@ -61,19 +66,23 @@ export class Simulation {
       findObstacle(policy) === undefined ? policy : { ...policy, limits: [], plans: undefined },
     )
     const engine = createVirtualEngine(this.store, leases)
-    this.#limiter = new RequestLimiter({ ...config, policies, engine, health: undefined, log() {} })
+    this.#limiter = new RequestLimiter({ ...config, policies, engine, health: undefined, createSettlement, log() {} })
     this.#readTarget = createTargetReader(createPathReader(config.literalInPaths))
     this.#policies = policies.filter(({ limits }) => limits.length > 0)
     this.#timeline = new Timeline(this.#policies.length)
     this.#caveats = findCaveats(config, leases !== undefined)
     const sources = this.#policies.flatMap(({ by }) => by)
+    this.#unseenCosts = new Set(this.#policies.flatMap(({ actualCost = [] }) => actualCost.map(formatCostTerm)))
     this.#unseen = new Set(sources.filter(({ kind }) => kind === 'header' || kind === 'ip'))
   }
 
   get caveats(): readonly string[] {
     const describe = (source: IdentitySource) => (source.kind === 'ip' ? 'an address' : describeSource(source))
     const unseen = [...this.#unseen].map((source) => `no line has ${describe(source)}, which policies count by`)
-    return [...this.#caveats, ...unseen]
+    const costs = [...this.#unseenCosts].map(
+      (text) => `no line has the cost ${text}, which responses tell: --fields cost.${text}=<member> says where`,
+    )
+    return [...this.#caveats, ...unseen, ...costs]
   }
 
   summarize(showsCallers: boolean) {
@@ -111,6 +120,7 @@ export class Simulation {
       const isSeen = source.kind === 'header' ? entry.headers.has(source.name) : entry.ip !== undefined
       if (isSeen) this.#unseen.delete(source)
     }
+    for (const text of this.#unseenCosts) if (entry.costs?.has(text)) this.#unseenCosts.delete(text)
     const trace: DecisionTrace = { matches: [], charges: [] }
     const verdict = await this.#decide(createLoggedRequest(entry), trace)
     let fate: Fate = 'rejected'
@@ -127,8 +137,10 @@ export class Simulation {
       for (const charge of charges) this.#count(charge, refusing.has(charge.policy), entry)
     }
     if (fate === 'rejected') this.#rejected++
-    if (verdict?.outcome === 'admitted' && entry.status !== undefined) {
-      await verdict.findFailure?.(entry.status)?.charge()
+    if (verdict?.outcome === 'admitted') {
+      const { status = 200, costs } = entry
+      const cost = verdict.settlement?.readHead({ status, headers: NO_HEADERS }, undefined)
+      await cost?.settle((term) => costs?.get(formatCostTerm(term)))
     }
     if (this.#unfinished.length > 0) await Promise.all(this.#unfinished.splice(0))
     return fate
@@ -161,13 +173,12 @@ function findObstacle(policy: RequestPolicy): string | undefined {
 function findCaveats({ policies, isShedding, leases }: Config, isIsolate: boolean): string[] {
   const caveats: string[] = []
   for (const policy of policies) {
-    const { name, by, actualCost, limits } = policy
+    const { name, by, limits } = policy
     if (limits.length === 0) continue
     const obstacle = findObstacle(policy)
     if (obstacle !== undefined) caveats.push(`policy "${name}" is left out: ${obstacle}`)
     else if (by.some(isUnlogged))
       caveats.push(`policy "${name}" counts by what logs do not hold: all callers lack it here`)
-    if (actualCost) caveats.push(`policy "${name}": costs that responses tell are not known here`)
   }
   if (isShedding) caveats.push('SHEDDING is left out: nobody knows how the API fared')
   if (leases && !isIsolate) caveats.push(`LEASES are left out: --leases off --leases ${leases} shows what they change`)

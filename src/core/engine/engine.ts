@@ -1,7 +1,7 @@
 /** Decides charges in a store as long as it answers, and without it while it does not. */
 import { holdsSlots } from '../algorithms/algorithm-table.ts'
 import type { Charge, Decision, DecisionRequest, StoreCharge } from '../model/charge.ts'
-import { type Adjustment, type Store, StoreError } from '../model/store.ts'
+import { type Store, StoreError } from '../model/store.ts'
 import type { Degradation, SlotHold } from '../model/verdict.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import type { Clocks } from '../runtime/clocks.ts'
@@ -96,13 +96,9 @@ export class Engine {
     return this.decide(charges.map(withNewSlot), context, { action, permits }, true)
   }
 
-  /**
-   * Corrects charges made at `chargedAtMs`, by the clock of the store that decided.
-   * @param wasLocal true if the fallback charged them
-   * @throws {StoreError} it is then unknown if they were corrected
-   */
-  settle(differences: readonly Adjustment[], chargedAtMs: number, wasLocal: boolean): Promise<void> {
-    return (wasLocal ? this.#options.fallback : this.#store).settle(differences, chargedAtMs)
+  /** @param wasLocal true for the store that has decided while the other one was unavailable */
+  findStore(wasLocal: boolean): Store {
+    return wasLocal ? this.#options.fallback : this.#store
   }
 
   async delete(keys: readonly string[]): Promise<void> {
@@ -110,15 +106,8 @@ export class Engine {
     await this.#store.delete(keys)
   }
 
-  /**
-   * Charges the units of a decision whatever remains, because they are used already: in the store that decided, or in
-   * the fallback if that store fails now.
-   */
-  async record(
-    charges: readonly StoreCharge[],
-    { chargedIn }: Pick<EngineDecision, 'chargedIn'>,
-    context: CallContext,
-  ): Promise<void> {
+  /** Charges units that are used already: in the store that decided, or in the fallback if that store fails now. */
+  async record(charges: readonly StoreCharge[], chargedIn: Store, context: CallContext): Promise<void> {
     const request = { action: 'record', permits: 1, charges } as const
     try {
       await chargedIn.decide(request, context)

@@ -18,7 +18,7 @@ export interface StoreCharge {
   readonly burst?: number
   /** `concurrency`: the number of the request's slot, which no other request has. */
   readonly slot?: number
-  /** `requests` is the default. What is charged later is charged only by the action `record`. */
+  /** `requests` is the default. Whatever is charged later is `failures` here: charged only by the action `record`. */
   readonly counts?: Counts
   /** Name of these limits, such as a plan, if one identity may come with several. They share its state. */
   readonly plan?: string

@@ -34,10 +34,10 @@ export interface Calendar {
   readonly findEnds: (nowMs: number) => readonly number[]
 }
 
-interface CountsEntry {
+export interface CountsEntry {
   /** It applies only if a charge before it detects a new identity. */
   readonly needsNewIdentity: boolean
-  /** It refuses like any other, but is charged after the response, if that has one of certain statuses. */
+  /** It refuses like any other, but is charged after the response, if it counts that. */
   readonly isChargedLater: boolean
   /** Its units in texts and headers, if they are not units of requests. */
   readonly unit: { readonly noun: string; readonly inHeaders: string } | undefined
@@ -47,7 +47,13 @@ interface CountsEntry {
 export const COUNTS = {
   requests: { needsNewIdentity: false, isChargedLater: false, unit: undefined },
   'new-identities': { needsNewIdentity: true, isChargedLater: false, unit: undefined },
+  responses: { needsNewIdentity: false, isChargedLater: true, unit: undefined },
   failures: { needsNewIdentity: false, isChargedLater: true, unit: { noun: 'failure', inHeaders: 'failed-requests' } },
+  successes: {
+    needsNewIdentity: false,
+    isChargedLater: true,
+    unit: { noun: 'successful request', inHeaders: 'successful-requests' },
+  },
 } satisfies Readonly<Record<string, CountsEntry>>
 
 export type Counts = keyof typeof COUNTS

@@ -69,13 +69,22 @@ export interface RefusalSettings {
 /** A part of what a request has cost, as its response tells it: `weight` units for each of what it counts. */
 export type CostTerm = { readonly weight: number } & (
   | { readonly kind: 'header'; readonly name: string }
-  /** A number in JSON, or in the last event of a stream that has it. */
-  | { readonly kind: 'json'; readonly name: string; readonly path: readonly string[] }
+  /** A number in JSON, or in the last event of a stream that has it; at the first of several places that has one. */
+  | { readonly kind: 'json'; readonly name: string; readonly paths: readonly (readonly string[])[] }
   /** Of the body, as it is sent. */
   | { readonly kind: 'bytes' }
   /** From the request to the end of the response. */
   | { readonly kind: 'ms' }
 )
+
+/** What a policy may know of a response before its body. */
+export interface ResponseHead {
+  readonly status: number
+  readonly headers: Pick<Headers, 'get' | 'has'>
+}
+
+/** @param context the argument of the application's own functions */
+export type IsFailure = (head: ResponseHead, context: never) => boolean
 
 /** Limits that differ by the plan of a caller. */
 export interface Plans {
@@ -121,11 +130,11 @@ export interface RequestPolicy extends Policy {
   /** Sum that a request costs once its response tells; undefined: what it was charged. */
   readonly actualCost: readonly CostTerm[] | undefined
   /**
-   * All requests, those with an identity that no `sliding-window` policy has seen within its windows, or those that fail by
-   * the status of their response.
+   * All requests, or those with an identity that no `sliding-window` policy has seen within its windows; or, after their
+   * response, all, those that fail or those that do not.
    */
   readonly counts: Counts
-  /** Statuses that count as failures; empty unless it counts failures. */
-  readonly failures: readonly number[]
+  /** Statuses of responses that fail, or a function of the application; empty unless it tells them apart. */
+  readonly failures: readonly number[] | IsFailure
   readonly refusal: RefusalSettings | undefined
 }

@@ -1,7 +1,7 @@
 /** Verdicts about requests, and the limits that they report. */
 import type { Charge, Decision, LimitState } from './charge.ts'
 import type { Limit } from './limits.ts'
-import type { CostTerm, Policy, PolicyLimit, RequestPolicy } from './policy.ts'
+import type { CostTerm, Policy, PolicyLimit, RequestPolicy, ResponseHead } from './policy.ts'
 
 /** One limit of one policy after a decision, as the library reports it. */
 export interface LimitStatus extends Pick<PolicyLimit, 'name' | 'limit' | 'windowMs'>, LimitState {
@@ -72,21 +72,30 @@ export interface SlotHold {
   renew(): Promise<void>
 }
 
+/** What a request costs by its response. */
 export interface Settlement {
+  /** What is to be read of the response. */
   readonly terms: readonly CostTerm[]
   /**
-   * Corrects charges to the actual costs; one of which nothing is known stays as it is. To be called once.
-   * @param read returns what was counted of a term, or undefined
-   * @throws {StoreError} the estimates then stay
+   * Finds by its head what the response counts for.
+   * @param head undefined if the API has given none
+   * @param context the argument of the application's own functions
+   * @returns undefined if nothing is charged or corrected
    */
-  settle(read: (term: CostTerm) => number | undefined): Promise<void>
+  readHead(head: ResponseHead | undefined, context: unknown): ResponseCost | undefined
 }
 
-export interface Failure {
-  /** The limits after its charge. */
+export interface ResponseCost {
+  readonly terms: readonly CostTerm[]
+  /** The limits after what the head alone has cost. */
   readonly limits: readonly ReportedLimit[]
-  /** Charges it, whatever remains. To be called once. */
-  charge(): Promise<void>
+  /**
+   * Charges what is charged later, whatever remains, and corrects other charges. One of which nothing is known is of the
+   * cost before. To be called once.
+   * @param read returns what was counted of a term, or undefined
+   * @throws {StoreError} the charges then stay
+   */
+  settle(read: (term: CostTerm) => number | undefined): Promise<void>
 }
 
 export interface Blocked {
@@ -110,10 +119,8 @@ export interface Admitted {
   readonly limits: readonly ReportedLimit[]
   /** To be released when the response has ended. */
   readonly hold?: SlotHold
-  /** Set if charges are corrected by what the response tells. */
+  /** Set if something is charged, or corrected, by what the response tells. */
   readonly settlement?: Settlement
-  /** @returns undefined if this status of the response is a failure for no policy */
-  readonly findFailure?: (status: number) => Failure | undefined
   readonly degraded?: Degradation
 }
 

@@ -2,6 +2,7 @@
 import * as v from 'valibot'
 import { holdsSlots } from '../../core/algorithms/algorithm-table.ts'
 import { countsNewIdentities } from '../../core/algorithms/decide.ts'
+import { applyActualCosts } from '../../core/engine/apply-actual-costs.ts'
 import { type Charge, formatPlanName } from '../../core/model/charge.ts'
 import { ALGORITHM_NAMES } from '../../core/model/limits.ts'
 import { ON_STORE_ERROR, POLICY_MODES, type Policy, type RequestPolicy } from '../../core/model/policy.ts'
@@ -60,8 +61,13 @@ const ownPolicy = {
 } satisfies Readonly<Record<Exclude<keyof PolicyOptions, LeftOut>, unknown>>
 const own = v.strictObject({ ...ownPolicy, ...common })
 const how = {
-  action: v.optional(v.picklist(['take', 'take-up-to', 'peek']), 'take'),
+  action: v.optional(v.picklist(['take', 'take-up-to', 'peek', 'settle']), 'take'),
   permits: describe(v.optional(count), 'With `take-up-to`: how many are wanted, each at the cost.'),
+  actual: describe(
+    v.optional(units),
+    'With `settle`: units that it has really cost, in place of the cost that was taken.',
+  ),
+  decidedAtMs: describe(v.optional(units), 'With `settle`: when it was taken, by the answer.'),
 }
 
 /** A policy with the limits of one plan, by whose name remembered statuses are told apart. */
@@ -90,6 +96,7 @@ export const DECIDE: ApiOperation = {
     granted: describe(v.union([v.boolean(), units]), 'Of `take-up-to`: how many.'),
     limits: describe(v.array(limit), 'Of a refusal that was remembered, only those that refused.'),
     retryAfterMs: describe(units, 'Until the same is granted if nobody else spends; 0 if anything was granted.'),
+    decidedAtMs: describe(units, "By the store's clock, in milliseconds since the Unix epoch."),
     degraded: describe(v.optional(text), 'The fallback that has decided, while the store gives no answer.'),
   }),
 }
@@ -100,7 +107,13 @@ export function createDecide(
 ): RouteHandler {
   return async function decide(request, _target, context) {
     try {
-      const { action, permits = 1, questions } = readQuestions(await readJson(request))
+      const {
+        action: requestedAction,
+        permits = 1,
+        actual,
+        decidedAtMs,
+        questions,
+      } = readQuestions(await readJson(request))
       const active = (await rulesEngine?.readActivePolicies({ request, context })) ?? {
         policies: deployed,
         edition: undefined,
@@ -109,14 +122,21 @@ export function createDecide(
       if (new Set(charges.map(({ key }) => key)).size < charges.length) {
         throw new InputError(['charges'], 'expected each policy once for an identity')
       }
+      if (actual !== undefined && decidedAtMs !== undefined) {
+        const differences = charges.map((charge) => ({ charge, units: actual - charge.cost }))
+        const chargedIn = engine.findStore(false)
+        await applyActualCosts(engine, differences, { nowMs: decidedAtMs, chargedIn }, context)
+      }
+      const action = requestedAction === 'settle' ? 'peek' : requestedAction
       const decision = await engine.decide(charges, context, { action, permits })
-      const { limits, retryAfterMs, degraded } = toOutcome(decision, 0)
+      const { limits, retryAfterMs, decidedAtMs: nowMs, degraded } = toOutcome(decision, 0)
       // Of a refusal that was remembered, only the charges that refused are known.
       const indexes = decision.usage.flatMap((states, index) => states.map(() => index))
       const isList = questions[0]?.path.length !== 0
       const reported = isList ? limits.map((each, at) => ({ ...each, charge: indexes[at] })) : limits
       const granted = action === 'take-up-to' ? decision.granted : decision.granted > 0
-      return Response.json({ granted, limits: reported, retryAfterMs, degraded }, { headers: HEADERS })
+      const answer = { granted, limits: reported, retryAfterMs, decidedAtMs: nowMs, degraded }
+      return Response.json(answer, { headers: HEADERS })
     } catch (error) {
       return createProblemResponse(toProblem(error))
     }
@@ -186,19 +206,25 @@ function isDecidable(policy: RequestPolicy): boolean {
 
 /** @throws {InputError} */
 function readQuestions(body: unknown) {
-  const { action, permits, ...rest } = readInput(v.looseObject(how), body)
+  const { action, permits, actual, decidedAtMs, ...rest } = readInput(v.looseObject(how), body)
   if (action === 'take-up-to' ? !(permits && permits <= MAX_COST) : permits !== undefined) {
     const expected = `expected an integer from 1 to ${MAX_COST} with "take-up-to", and none with others`
     throw new InputError(['permits'], expected)
   }
-  if (!('charges' in rest)) return { action, permits, questions: [readQuestion([], rest)] }
+  const settling = { actual, decidedAtMs }
+  for (const [name, value] of Object.entries(settling)) {
+    if ((action === 'settle') !== (value !== undefined))
+      throw new InputError([name], 'expected a number from 0 with "settle", and none with others')
+  }
+  const whole = { action, permits, ...settling }
+  if (!('charges' in rest)) return { ...whole, questions: [readQuestion([], rest)] }
   const { charges, ...others } = rest
   readInput(v.strictObject({}), others)
   if (!Array.isArray(charges) || charges.length === 0 || charges.length > MAX_CHARGES) {
     throw new InputError(['charges'], `expected a list of 1 to ${MAX_CHARGES}`)
   }
   const questions = charges.map((question, index) => readQuestion(['charges', `${index}`], question))
-  return { action, permits, questions }
+  return { ...whole, questions }
 }
 
 /** Reads by the one schema that is meant, whose errors say more than those of a union. @throws {InputError} */

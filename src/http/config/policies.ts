@@ -3,10 +3,11 @@ import * as v from 'valibot'
 import { ALGORITHMS, holdsSlots } from '../../core/algorithms/algorithm-table.ts'
 import { countsNewIdentities } from '../../core/algorithms/decide.ts'
 import { formatSource, type IdentitySource, isFoldable, isInBody, isShared } from '../../core/model/identity-source.ts'
-import { COUNTS, countsEveryRequest, LIMITS_EXPECTED } from '../../core/model/limits.ts'
+import { COUNTS, type Counts, countsEveryRequest, LIMITS_EXPECTED } from '../../core/model/limits.ts'
 import type {
   Cost,
   CostTerm,
+  IsFailure,
   MissingIdentity,
   OnStoreError,
   Plans,
@@ -40,6 +41,8 @@ export interface PolicyDefaults {
   readonly plan?: IdentitySource | undefined
   /** The plan of limits that are given beside plans. */
   readonly byDefault?: string | undefined
+  /** Tells for policies without `failures` of their own which responses fail. */
+  readonly isFailure?: IsFailure | undefined
   readonly isShadow: boolean
   readonly anonymous: MissingIdentity
   readonly anonymousInBody: MissingIdentity
@@ -150,14 +153,16 @@ function createPolicy(table: PolicyTable, index: number | undefined, defaults: P
     fail(
       'actual_cost',
       'an algorithm other than "sorted-set" and "concurrency" with it',
-      formatActualCost(table.actual_cost),
+      table.actual_cost.map(formatCostTerm).join(' + '),
     )
   }
   if (isChargedLater) {
     if (isOfSlots) fail('counts', '"requests" with algorithm = "concurrency"')
     if (table.reserve) fail('reserve', 'counts = "requests" with it')
-    if (table.actual_cost) fail('actual_cost', 'counts = "requests" with it', formatActualCost(table.actual_cost))
-  } else if (table.failures !== undefined) fail('failures', 'counts = "failures" with it')
+  }
+  const failing = FAILING[counts]
+  if (failing === undefined && table.failures !== undefined)
+    fail('failures', 'counts = "failures" or "successes" with it')
   if ((isChargedLater || table.penalty !== undefined || table.refusal) && limits.length === 0)
     fail('limits', LIMITS_EXPECTED)
   const { cost: tell } = defaults
@@ -180,15 +185,23 @@ function createPolicy(table: PolicyTable, index: number | undefined, defaults: P
     actualCost: table.actual_cost,
     onStoreError: table.on_store_error ?? defaults.onStoreError,
     counts,
-    failures: isChargedLater ? (table.failures ?? parseStatuses('4xx') ?? []) : [],
+    failures: failing === undefined ? [] : (table.failures ?? defaults.isFailure ?? failing),
     penalty: readPenalty(toOptions(table), limits, fail),
     refusal: table.refusal,
     mode,
   }
 }
 
-function formatActualCost(terms: readonly CostTerm[]): string {
-  return terms.map((term) => ('name' in term ? `${term.kind}:${term.name}` : term.kind)).join(' + ')
+const listStatuses = (...texts: readonly string[]) => texts.flatMap((text) => parseStatuses(text) ?? [])
+
+/** The statuses that fail by default, where it matters whether a response does. */
+const FAILING: { readonly [Name in Counts]?: readonly number[] } = {
+  failures: listStatuses('4xx'),
+  successes: listStatuses('4xx', '429', '5xx'),
+}
+
+export function formatCostTerm(term: CostTerm): string {
+  return 'name' in term ? `${term.kind}:${term.name}` : term.kind
 }
 
 export const FOLD_EXPECTED = 'by "header:", "query:", "form:", "cookie:", "json:" or "claim:" with it'

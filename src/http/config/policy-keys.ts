@@ -128,12 +128,13 @@ export const policyKeys = {
   on_store_error: v.optional(oneOf(...ON_STORE_ERROR)),
   /**
    * `requests`; `new-identities`: only requests with an identity that no `sliding-window` policy has seen within its
-   * windows ([more](how-it-works.md#new-identities)); `failures`: only [failed requests](#failures)
+   * windows ([more](how-it-works.md#new-identities)); [after their response](#charging-after-the-response) `responses`:
+   * all, `failures` or `successes`: only those that fail, or do not
    */
   counts: v.optional(oneOf(...listNames(COUNTS)), 'requests'),
   /**
-   * with `counts = "failures"`: statuses, e.g. `401, 403`, or classes of them, e.g. `4xx except 404 422`; by default `4xx`
-   * without 429
+   * with `counts = "failures"` or `"successes"`: statuses, e.g. `401, 403`, or classes of them, e.g. `4xx except 404 422`;
+   * by default `4xx` without 429; for `successes` all from 400
    */
   failures: v.optional(statuses),
   /** how long, e.g. `10m`, a refused caller stays refused by this policy ([penalties](#penalties)) */

@@ -131,7 +131,11 @@ function parseCostTerm([text, weight]: readonly [string, unknown]): CostTerm | u
   if (text === 'bytes' || text === 'ms') return { kind: text, weight }
   const source = parseSource(text)
   if (source?.kind === 'header') return { kind: source.kind, name: source.name, weight }
-  return source?.kind === 'json' ? { kind: source.kind, name: source.name, path: source.path, weight } : undefined
+  const [kind, ...pointers] = text.split(/:|\|/)
+  const sources = pointers.map((pointer) => parseSource(`json:${pointer}`))
+  const paths = sources.flatMap((each) => (each?.kind === 'json' ? [each.path] : []))
+  const isWhole = kind === 'json' && paths.length > 0 && paths.length === sources.length
+  return isWhole ? { kind, name: pointers.join('|'), paths, weight } : undefined
 }
 
 /** An origin to call, as the string that paths are appended to: without a trailing slash. */

@@ -3,6 +3,7 @@ import { ALGORITHMS, holdsSlots } from '../../core/algorithms/algorithm-table.ts
 import { countsNewIdentities } from '../../core/algorithms/decide.ts'
 import { formatKey, formatPlanName, type RequestCharge } from '../../core/model/charge.ts'
 import type { IdentitySource, Reading } from '../../core/model/identity-source.ts'
+import { COUNTS } from '../../core/model/limits.ts'
 import type { Cost, CostTerm, MissingIdentity, PolicyMode, Priority, RequestPolicy } from '../../core/model/policy.ts'
 import type { Uncharged } from '../../core/model/verdict.ts'
 import type { CallContext } from '../../core/runtime/call-context.ts'
@@ -139,7 +140,7 @@ export function preparePolicy(policy: RequestPolicy, edition?: string) {
       algorithm,
       limits,
       mode,
-      ...(counts !== 'requests' && { counts }),
+      ...(counts !== 'requests' && { counts: COUNTS[counts].isChargedLater ? 'failures' : counts }),
       ...(actualCost && { needsSettlement: true }),
       ...(penalty !== undefined && { penalty }),
       ...(burst !== undefined && { burst }),
@@ -168,6 +169,11 @@ function readCost(cost: Cost, request: ReceivedRequest, mode: PolicyMode): numbe
 /** Tests that a cost is known only when the response has ended. */
 export function isMeasured(terms: readonly CostTerm[] = []): boolean {
   return terms.some(({ kind }) => kind !== 'header')
+}
+
+/** Tests that responses tell what is charged. */
+export function mustAwaitResponse({ actualCost, counts }: RequestPolicy): boolean {
+  return actualCost !== undefined || COUNTS[counts].isChargedLater
 }
 
 /** Tests that refusals by a policy may end before their retry-after time, or are of many costs. */

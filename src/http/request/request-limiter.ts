@@ -1,8 +1,7 @@
 /** Decides requests: policies, priority, identities, one decision, a verdict. */
-import { ALGORITHMS, holdsSlots } from '../../core/algorithms/algorithm-table.ts'
-import { isChargedLater } from '../../core/algorithms/decide.ts'
+import { holdsSlots } from '../../core/algorithms/algorithm-table.ts'
 import { Engine, type EngineDecision, type EngineOptions, isCharged } from '../../core/engine/engine.ts'
-import type { Charge, DecisionRequest, RequestCharge } from '../../core/model/charge.ts'
+import type { DecisionRequest, RequestCharge } from '../../core/model/charge.ts'
 import type { Pattern, RequestPolicy } from '../../core/model/policy.ts'
 import {
   type Admitted,
@@ -10,7 +9,6 @@ import {
   type Refused,
   type ReportedLimit,
   reportLimits,
-  type Settlement,
   SLOT_RETRY_MS,
   type Verdict,
 } from '../../core/model/verdict.ts'
@@ -21,6 +19,7 @@ import type { UpstreamHealth } from '../../core/shedding/upstream-health.ts'
 import { RequestChargeBuilder, type RequestChargeBuilderOptions } from './charge-builder.ts'
 import { findPriority, type Match, PolicyFinder } from './policy/policy-finder.ts'
 import { type Exchange, readMethods } from './received-request.ts'
+import type { CreateSettlement } from './settlement.ts'
 
 export interface RequestLimiterOptions extends RequestChargeBuilderOptions {
   /** Requests that no policy evaluates. */
@@ -28,6 +27,8 @@ export interface RequestLimiterOptions extends RequestChargeBuilderOptions {
   readonly engine: Pick<Engine, 'decide' | 'record'>
   /** Without it, no request is shed. */
   readonly health: Pick<UpstreamHealth, 'sheds'> | undefined
+  /** Undefined if no policy charges by the response. */
+  readonly createSettlement: CreateSettlement | undefined
   readonly log: Log
 }
 
@@ -66,16 +67,15 @@ export class RequestLimiter {
   readonly #log: Log
   readonly #finder: PolicyFinder
   readonly #builder: RequestChargeBuilder
-  /** True if some policy charges by the response. */
-  readonly #awaitsResponses: boolean
+  readonly #createSettlement: CreateSettlement | undefined
 
-  constructor({ engine, health, log, exempt, ...options }: RequestLimiterOptions) {
+  constructor({ engine, health, createSettlement, log, exempt, ...options }: RequestLimiterOptions) {
     this.#engine = engine
     this.#health = health
     this.#log = log
     this.#finder = new PolicyFinder(options.policies, exempt)
     this.#builder = new RequestChargeBuilder(options)
-    this.#awaitsResponses = options.policies.some((policy) => policy.actualCost !== undefined || isChargedLater(policy))
+    this.#createSettlement = createSettlement
   }
 
   async decide(exchange: Exchange, options?: DecideOptions): Promise<Verdict> {
@@ -139,7 +139,7 @@ export class RequestLimiter {
     const { granted, usage, charges, hold } = decision
     const limits = reportLimits(charges, usage)
     const refusing = limits.filter(({ retryAfterMs }) => retryAfterMs > 0)
-    if (granted > 0 && refusing.length === 0 && !this.#awaitsResponses) {
+    if (granted > 0 && refusing.length === 0 && !this.#createSettlement) {
       return hold ? { outcome: 'admitted', limits, hold } : { outcome: 'admitted', limits }
     }
     const shadowed = refusing.filter(({ policy }) => policy.mode === 'shadow')
@@ -149,16 +149,8 @@ export class RequestLimiter {
     }
     if (granted > 0) {
       const charged = charges.filter((_, index) => isCharged(decision, index))
-      const record = (used: readonly RequestCharge[]) => this.#engine.record(used, decision, context)
-      const settlement = createSettlement(charged, decision, record)
-      const findFailure = createFindFailure(charged, limits, record)
-      return {
-        outcome: 'admitted',
-        limits,
-        ...(hold && { hold }),
-        ...(settlement && { settlement }),
-        ...(findFailure && { findFailure }),
-      }
+      const settlement = this.#createSettlement?.(charged, limits, { engine: this.#engine, decision, context })
+      return { outcome: 'admitted', limits, ...(hold && { hold }), ...(settlement && { settlement }) }
     }
     const enforced = refusing.filter(({ policy }) => policy.mode === 'enforce')
     const retryAfterMs = Math.max(...enforced.map(findWaitMs))
@@ -179,67 +171,6 @@ function groupDigests(charges: readonly RequestCharge[], shadowed: readonly Repo
   return Object.fromEntries(refused.map(({ policy, digest }) => [policy.name, digest]))
 }
 
-/**
- * @param record charges units whatever remains
- * @returns undefined if no policy settles to the actual cost
- */
-function createSettlement(
-  charges: readonly RequestCharge[],
-  { nowMs, chargedIn }: EngineDecision,
-  record: (used: readonly RequestCharge[]) => Promise<void>,
-): Settlement | undefined {
-  const open = charges.filter(({ policy }) => policy.actualCost)
-  if (open.length === 0) return undefined
-  return {
-    terms: open.flatMap(({ policy }) => policy.actualCost ?? []),
-    async settle(read) {
-      const differences = open.map((charge) => {
-        const counts = (charge.policy.actualCost ?? []).map((term) => (read(term) ?? Number.NaN) * term.weight)
-        const known = counts.filter((count) => count >= 0)
-        const cost = Math.ceil(known.reduce((sum, count) => sum + count, 0))
-        return { charge, units: known.length > 0 ? Math.min(cost, findCapacity(charge)) - charge.cost : 0 }
-      })
-      const canSettle = ({ algorithm }: Charge) => ALGORITHMS[algorithm].implementation.settle !== undefined
-      const settled = differences.filter(({ charge, units }) => units !== 0 && canSettle(charge))
-      // A log cannot be rewritten: what was used beyond the charge is one more entry, and what was not stays charged.
-      const more = differences.filter(({ charge, units }) => units > 0 && !canSettle(charge))
-      await Promise.all([
-        settled.length > 0 && chargedIn.settle(settled, nowMs),
-        more.length > 0 && record(more.map(({ charge, units }) => ({ ...charge, cost: units }))),
-      ])
-    },
-  }
-}
-
-/** The most that a settled request can cost: more than the capacity cannot be used. */
-function findCapacity({ burst, limits }: Charge): number {
-  return burst ?? Math.max(...limits.map(({ limit }) => limit))
-}
-
-/**
- * @param limits the limits when the request was admitted
- * @returns undefined if no policy counts failures
- */
-function createFindFailure(
-  charges: readonly RequestCharge[],
-  limits: readonly ReportedLimit[],
-  charge: (failed: readonly RequestCharge[]) => Promise<void>,
-): Admitted['findFailure'] {
-  const open = charges.filter(({ policy }) => isChargedLater(policy))
-  if (open.length === 0) return undefined
-  return (status) => {
-    const failed = open.filter(({ policy }) => policy.failures.includes(status))
-    if (failed.length === 0) return undefined
-    return {
-      limits: limits.map((limit) => {
-        const cost = failed.find(({ policy }) => policy === limit.policy)?.cost ?? 0
-        return { ...limit, remaining: Math.max(0, limit.remaining - cost) }
-      }),
-      charge: () => charge(failed),
-    }
-  }
-}
-
 export type ComposedLimiter = ReturnType<typeof composeLimiter>
 
 type LimiterParts = Omit<RequestLimiterOptions, 'engine' | 'digestsOfTokens'> & EngineOptions
@@ -248,5 +179,5 @@ export function composeLimiter(parts: LimiterParts & { readonly health: Upstream
   const engine = new Engine(parts)
   const digestsOfTokens = new TextLru<string>()
   const limiter = new RequestLimiter({ ...parts, engine, digestsOfTokens })
-  return { limiter, engine, health: parts.health, digestsOfTokens }
+  return { limiter, engine, health: parts.health, createSettlement: parts.createSettlement, digestsOfTokens }
 }

@@ -1,7 +1,7 @@
 /** Follows a request to its response: observers, and the consequences of the head of the response. */
-import type { CostTerm } from '../../core/model/policy.ts'
+import type { CostTerm, ResponseHead } from '../../core/model/policy.ts'
 import { logFailure } from '../../core/model/store.ts'
-import type { Admitted, Verdict } from '../../core/model/verdict.ts'
+import type { Admitted, ResponseCost, Verdict } from '../../core/model/verdict.ts'
 import { type CallContext, Deadlines } from '../../core/runtime/call-context.ts'
 import type { Log } from '../../core/runtime/log.ts'
 import type { UpstreamHealth } from '../../core/shedding/upstream-health.ts'
@@ -30,37 +30,40 @@ export interface Observer {
 
 export type ResponseFields = Pick<Headers, 'get' | 'has' | 'set' | 'append'>
 
-export interface ResponseHead {
-  readonly status: number
-  readonly headers: ResponseFields
+/** A verdict after the head of the response. */
+export interface Answered extends Admitted {
+  /** To be settled when the response has ended, and before slots are released. */
+  readonly cost?: ResponseCost
 }
+
+/** RFC 9110 §15.2.2: the response of a WebSocket has no body. */
+const SWITCHING_PROTOCOLS = 101
 
 /**
  * Records that an admitted request goes to its handler.
  * @returns a function to call with the head of the response, or without it if there will be none, or the client has gone
- * before it: a head that comes later still counts. It returns the verdict after the response, including failures that
- * were charged.
+ * before it: a head that comes later still counts. It returns the verdict after the response, including what that was
+ * charged.
  */
 export function trackResponse(
   { request, context }: Exchange,
   verdict: Admitted,
   { health, ipv6Prefix }: { readonly health: UpstreamHealth | undefined; readonly ipv6Prefix: number },
-): (head?: ResponseHead) => Admitted {
-  const { hold, settlement, findFailure } = verdict
+): (head?: ResponseHead) => Answered {
+  const { hold, settlement } = verdict
   let end = health?.begin(readCallerAddress(request, ipv6Prefix))
   return (head) => {
     end?.(head !== undefined && signalsOverload(head, request))
     end = undefined
-    if (head && settlement && !isMeasured(settlement.terms))
-      context.waitUntil(settlement.settle((term) => readCostHeader(term, head.headers)))
-    const failure = head && !isSynthetic(head) ? findFailure?.(head.status) : undefined
-    if (!failure) return verdict
-    const charged = failure.charge()
-    context.waitUntil(charged)
-    const { limits } = failure
+    const cost = head && settlement?.readHead(isSynthetic(head) ? undefined : head, request.context)
+    if (!cost) return verdict
+    const { limits } = cost
+    if (isMeasured(cost.terms) && head.status !== SWITCHING_PROTOCOLS) return { ...verdict, limits, cost }
+    const settled = cost.settle((term) => readCostHeader(term, head.headers))
+    context.waitUntil(settled)
     if (!hold) return { ...verdict, limits }
-    // A request keeps its slot until it is charged, so that no more can fail beyond a limit than there are slots.
-    const release = () => charged.catch(() => {}).then(() => hold.release())
+    // A request keeps its slot until it is charged, so that no more can be used beyond a limit than slots allow.
+    const release = () => settled.catch(() => {}).then(() => hold.release())
     return { ...verdict, limits, hold: { ...hold, release } }
   }
 }
@@ -75,10 +78,7 @@ export function readCostHeader(term: CostTerm, headers: Pick<Headers, 'get'>): n
  * Responses that signal an overload of the upstream, including the proxy's own. A failed or late one does so only for a
  * request without a body: a client may have aborted its body, or withheld it. A 429 is about one caller only.
  */
-export function signalsOverload(
-  { status, headers }: { readonly status: number; readonly headers: Pick<Headers, 'has'> },
-  { body }: Pick<ReceivedRequest, 'body'>,
-): boolean {
+export function signalsOverload({ status, headers }: ResponseHead, { body }: Pick<ReceivedRequest, 'body'>): boolean {
   if (status === 502 || status === 504) return body === null
   return status === 503 && headers.has('Retry-After')
 }

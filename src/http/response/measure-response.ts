@@ -1,15 +1,9 @@
 /** Measures a response on its way to the client, and settles the cost of its request when it has ended. */
-import type { CostTerm } from '../../core/model/policy.ts'
-import type { Settlement } from '../../core/model/verdict.ts'
-import { findMember } from '../request/identity/reading.ts'
+import type { ResponseCost, SlotHold } from '../../core/model/verdict.ts'
 import type { Exchange } from '../request/received-request.ts'
 import { createPassage } from './create-passage.ts'
-import { type AbortableRequest, readCostHeader } from './exchange.ts'
-
-/** Longer JSON is passed on, and tells no cost. */
-const MAX_JSON_CHARACTERS = 256 * 1024
-/** Longer events of a stream are passed on, and tell no cost. */
-const MAX_EVENT_CHARACTERS = 64 * 1024
+import type { AbortableRequest } from './exchange.ts'
+import { createMeter, MAX_READ_ON_MS, type Meter } from './meter.ts'
 
 export interface MeasureOptions {
   /** Bodies are read as the upstream has encoded them; else the runtime decodes what is read, and encodes it again. */
@@ -21,23 +15,25 @@ export type MeasureResponse = ReturnType<typeof createMeasureResponse>
 
 /**
  * Makes a function that passes a response on as it comes, and settles what it has cost when it ends or breaks off: by what
- * was sent until then. If the client goes, the rest of a JSON body is still read, since it tells the cost; a stream is
- * canceled.
+ * was sent until then. It releases slots after that, so that no more is in flight than there are slots until all is
+ * charged. If the client goes, the rest of a JSON body or a stream of events is still read if it tells the cost.
  */
 export function createMeasureResponse({ keepsEncoding, now }: MeasureOptions) {
   return function measureResponse(
     response: Response,
-    settlement: Settlement,
+    cost: ResponseCost,
+    hold: SlotHold | undefined,
     { request, context }: Exchange<AbortableRequest>,
     startMs: number,
   ): Response {
     const { body, headers } = response
-    const meter = createMeter(headers, settlement.terms)
-    const settle = () => {
-      const read = meter.end()
-      return settlement.settle((term) =>
-        term.kind === 'ms' ? Math.max(0, now() - startMs) : (readCostHeader(term, headers) ?? read(term)),
-      )
+    const meter = createMeter(headers, cost.terms)
+    const settle = async () => {
+      try {
+        await cost.settle(meter.end(now() - startMs))
+      } finally {
+        await hold?.release()
+      }
     }
     // The body of a response to HEAD is never read.
     if (!body || request.method === 'HEAD') {
@@ -50,14 +46,6 @@ export function createMeasureResponse({ keepsEncoding, now }: MeasureOptions) {
   }
 }
 
-interface Meter {
-  /** The rest of the body may tell a cost. */
-  readonly isExpecting: boolean
-  see(chunk: Uint8Array): void
-  /** Nothing more is seen. @returns reads what was counted of a term */
-  end(): (term: CostTerm) => number | undefined
-}
-
 /** Resolves when either side has ended, whatever happened. */
 async function copyBody(
   body: ReadableStream<Uint8Array>,
@@ -68,10 +56,14 @@ async function copyBody(
   const reader = body.getReader()
   const writer = writable.getWriter()
   let isGone = false
+  let timer: ReturnType<typeof setTimeout> | undefined
+  const cancel = () => void reader.cancel().catch(() => {})
   const leave = () => {
+    if (isGone) return
     isGone = true
     writer.abort().catch(() => {})
-    if (!meter.isExpecting) reader.cancel().catch(() => {})
+    if (meter.isExpecting) timer = setTimeout(cancel, MAX_READ_ON_MS)
+    else cancel()
   }
   writer.closed.catch(leave)
   signal.addEventListener('abort', leave)
@@ -84,105 +76,10 @@ async function copyBody(
     if (isGone) await reader.cancel()
     else await writer.close()
   } catch (error) {
+    isGone = true
     await writer.abort(error).catch(() => {})
   } finally {
+    clearTimeout(timer)
     signal.removeEventListener('abort', leave)
-  }
-}
-
-function createMeter(headers: Headers, terms: readonly CostTerm[]): Meter {
-  const paths = terms.flatMap((term) => (term.kind === 'json' ? [term.path] : []))
-  const type = headers.get('Content-Type') ?? ''
-  const isEncoded = headers.has('Content-Encoding')
-  const isStream = /^\s*text\/event-stream\b/i.test(type)
-  const numbers = new Map<string, number>()
-  const readNumbers = (text: string) => {
-    for (const path of paths) {
-      // Most events of a stream do not have it: these need not be parsed.
-      const number = text.includes(`"${path.at(-1)}"`) ? findMember(parseJson(text), path) : undefined
-      if (typeof number === 'number' && number >= 0) numbers.set(path.join('/'), number)
-    }
-  }
-  const texts = isStream ? createEventReader(readNumbers) : createTextReader(readNumbers)
-  const isText = paths.length > 0 && !isEncoded && (isStream || /[/+]json\b/i.test(type))
-  const decoder = new TextDecoder()
-  let bytes = 0
-  return {
-    get isExpecting() {
-      return isText && !isStream && texts.isOpen
-    },
-    see(chunk) {
-      bytes += chunk.byteLength
-      if (isText) texts.add(decoder.decode(chunk, { stream: true }))
-    },
-    end() {
-      if (isText) texts.end()
-      return (term) => {
-        if (term.kind === 'bytes') return bytes
-        return term.kind === 'json' ? numbers.get(term.path.join('/')) : undefined
-      }
-    },
-  }
-}
-
-interface TextReader {
-  /** False once it is too long to be read. */
-  readonly isOpen: boolean
-  add(text: string): void
-  end(): void
-}
-
-function createTextReader(onText: (text: string) => void): TextReader {
-  let text = ''
-  let isOpen = true
-  return {
-    get isOpen() {
-      return isOpen
-    },
-    add(more) {
-      isOpen &&= text.length + more.length <= MAX_JSON_CHARACTERS
-      text = isOpen ? text + more : ''
-    },
-    end: () => onText(text),
-  }
-}
-
-/** Reads the data of server-sent events (HTML Standard §9.2.6). */
-function createEventReader(onData: (data: string) => void): TextReader {
-  let rest = ''
-  let data = ''
-  let isTooLong = false
-  const readLine = (line: string) => {
-    if (line === '') {
-      if (data !== '' && !isTooLong) onData(data)
-      data = ''
-      isTooLong = false
-    } else if (line.startsWith('data:')) data += line.slice('data:'.length)
-    isTooLong ||= data.length > MAX_EVENT_CHARACTERS
-    if (isTooLong) data = ''
-  }
-  return {
-    isOpen: true,
-    add(text) {
-      const lines = (rest + text).split(/\r\n|\n|\r(?!$)/)
-      rest = lines.pop() ?? ''
-      for (const line of lines) readLine(line)
-      if (rest.length > MAX_EVENT_CHARACTERS) {
-        // The rest of the line is no beginning of another one.
-        rest = ''
-        isTooLong = true
-      }
-    },
-    end() {
-      for (const line of [rest, '']) readLine(line)
-    },
-  }
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
   }
 }

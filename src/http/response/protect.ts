@@ -1,7 +1,6 @@
 /** Takes a request to its response: decides it, has it answered, and sets headers. */
 import type { Admitted, Verdict } from '../../core/model/verdict.ts'
 import type { UpstreamHealth } from '../../core/shedding/upstream-health.ts'
-import { isMeasured } from '../request/charge-builder.ts'
 import type { Exchange } from '../request/received-request.ts'
 import type { DecisionTrace, RequestLimiter } from '../request/request-limiter.ts'
 import { type AbortableRequest, type Observer, trackResponse } from './exchange.ts'
@@ -46,7 +45,7 @@ export function createProtect(options: ProtectOptions) {
     let response: Response
     if (verdict.outcome !== 'admitted') response = await answer(verdict)
     else {
-      if (health || verdict.hold || verdict.settlement || verdict.findFailure) {
+      if (health || verdict.hold || verdict.settlement) {
         // When the client disconnects, the platform ends the request. This must go on: slots must be released, and the
         // request counted to its end.
         const answering = followUp(exchange, verdict, answer)
@@ -61,25 +60,26 @@ export function createProtect(options: ProtectOptions) {
 
   async function followUp(exchange: Exchange<AbortableRequest>, verdict: Admitted, answer: Responder) {
     const { request, context } = exchange
-    const { hold, findFailure, settlement } = verdict
-    const mustAnswer = findFailure !== undefined || settlement !== undefined
+    const mustAnswer = verdict.settlement !== undefined
     const onHead = trackResponse(exchange, verdict, options)
     const startMs = now()
     try {
       // A client must not escape a failure or its actual cost by disconnecting.
-      const answered = await answer(verdict, mustAnswer ? undefined : request.signal)
-      const current = onHead(answered)
-      const isRead = settlement !== undefined && measureResponse !== undefined && isMeasured(settlement.terms)
-      const response = isRead ? measureResponse(answered, settlement, exchange, startMs) : answered
+      const response = await answer(verdict, mustAnswer ? undefined : request.signal)
+      const current = onHead(response)
+      const { hold, cost } = current
+      if (cost && measureResponse)
+        return { response: measureResponse(response, cost, hold, exchange, startMs), verdict: current }
       // The body has no reader, so the sender may stop.
-      if (mustAnswer && !isRead && request.signal.aborted)
-        context.waitUntil(response.body?.cancel() ?? Promise.resolve())
-      if (!current.hold || !holdUntilEnd) return { response, verdict: current }
-      return { response: holdUntilEnd(response, current.hold, exchange), verdict: current }
+      if (mustAnswer && request.signal.aborted) context.waitUntil(response.body?.cancel() ?? Promise.resolve())
+      if (!hold || !holdUntilEnd) return { response, verdict: current }
+      return { response: holdUntilEnd(response, hold, exchange), verdict: current }
     } catch (error) {
       // Whoever catches it answers so.
-      onHead({ status: 500, headers: new Headers() })
-      if (hold) context.waitUntil(hold.release())
+      const { hold, cost } = onHead({ status: 500, headers: new Headers() })
+      const settled = cost?.settle(() => undefined)
+      if (settled) context.waitUntil(settled)
+      if (hold) context.waitUntil(Promise.allSettled([settled]).then(() => hold.release()))
       throw error
     }
   }

@@ -1,7 +1,7 @@
 /** The response headers that report limits, in each format. */
 
 import { holdsSlots } from '../../core/algorithms/algorithm-table.ts'
-import { COUNTS } from '../../core/model/limits.ts'
+import { COUNTS, type CountsEntry } from '../../core/model/limits.ts'
 import type { Policy, RequestPolicy } from '../../core/model/policy.ts'
 import {
   type Degradation,
@@ -12,7 +12,7 @@ import {
 import { listNames } from '../../core/runtime/names.ts'
 
 /** What headers say of a policy. */
-export type CountingPolicy = Policy & Pick<RequestPolicy, 'counts'>
+export type CountingPolicy = Policy & Pick<RequestPolicy, 'counts'> & Partial<Pick<RequestPolicy, 'actualCost'>>
 type ReportedLimit = ReportedLimitOf<CountingPolicy>
 
 interface Fields<Name extends string> {
@@ -119,8 +119,7 @@ function joinItems(limits: readonly ReportedLimit[], format: (limit: ReportedLim
 function formatPolicyItem(status: ReportedLimit): string {
   const { name, limit } = status
   if (holdsSlots(status.policy)) return `"${name}";q=${limit};qu="concurrent-requests"`
-  // Not a registered unit, so that a client that does not know it does not take it for requests.
-  const { unit } = COUNTS[status.policy.counts]
+  const unit = findUnit(status.policy)
   return `"${name}";q=${limit}${unit ? `;qu="${unit.inHeaders}"` : ''}${formatWindowParameter(status)}`
 }
 
@@ -129,6 +128,18 @@ function formatLimitItem(status: ReportedLimit): string {
   const { name, remaining, resetMs } = status
   // A slot may be released at any time.
   return `"${name}";r=${remaining}${holdsSlots(status.policy) ? '' : `;t=${toWholeSeconds(resetMs)}`}`
+}
+
+/**
+ * Finds what a policy counts, if not requests. `content-bytes` is registered by the same draft (§9.3), and the others are
+ * not, so that a client that does not know them does not take them for requests.
+ */
+export function findUnit({ counts, actualCost }: CountingPolicy): CountsEntry['unit'] {
+  if (!actualCost) return COUNTS[counts].unit
+  const [{ kind, weight } = { kind: 'header', weight: 1 }, ...others] = actualCost
+  if (others.length > 0 || weight !== 1) return { noun: 'unit', inHeaders: 'units' }
+  if (kind === 'ms') return { noun: 'millisecond', inHeaders: 'milliseconds' }
+  return kind === 'bytes' ? { noun: 'byte', inHeaders: 'content-bytes' } : { noun: 'unit', inHeaders: 'units' }
 }
 
 function isEnforced({ policy }: ReportedLimit): boolean {

@@ -1,7 +1,7 @@
 /** Makes the response of a refusal. */
 import { holdsSlots } from '../../core/algorithms/algorithm-table.ts'
 import { describeSource, formatSource, type IdentitySource } from '../../core/model/identity-source.ts'
-import { COUNTS, formatWindow } from '../../core/model/limits.ts'
+import { formatWindow } from '../../core/model/limits.ts'
 import type { REFUSAL_STATUSES, RefusalSettings } from '../../core/model/policy.ts'
 import type { Refused, ReportedLimit } from '../../core/model/verdict.ts'
 import {
@@ -12,6 +12,7 @@ import {
   type Problem,
   TARGET_PROBLEMS,
 } from './problem.ts'
+import { findUnit } from './rate-limit-headers.ts'
 
 type Limited = Extract<Refused, { readonly violated: unknown }>
 
@@ -121,7 +122,7 @@ function findPenalty(violated: readonly ReportedLimit[]): { readonly penalty_ms?
 }
 
 function describeViolations(violated: readonly ReportedLimit[]): Pick<Problem, 'code' | 'detail'> {
-  const areFailures = violated.every(({ policy }) => COUNTS[policy.counts].isChargedLater)
+  const areFailures = violated.every(({ policy }) => policy.counts === 'failures')
   const limits = violated.map(describeLimit).join(' and ')
   if (violated.some(({ penaltyMs }) => penaltyMs !== undefined)) {
     const detail = `Temporarily refused after repeatedly exceeding the limit of ${limits}.`
@@ -134,10 +135,10 @@ function describeViolations(violated: readonly ReportedLimit[]): Pick<Problem, '
 }
 
 function describeLimit({ policy, limit, windowMs, calendar }: ReportedLimit): string {
-  const { counts, cost } = policy
+  const { cost } = policy
   const isOfSlots = holdsSlots(policy)
   const isOneEach = cost.kind === 'fixed' && cost.units === 1
-  const unit = COUNTS[counts].unit?.noun ?? (isOneEach || isOfSlots ? 'request' : 'unit')
+  const unit = findUnit(policy)?.noun ?? (isOneEach || isOfSlots ? 'request' : 'unit')
   const units = limit === 1 ? unit : `${unit}s`
   return isOfSlots
     ? `${limit} concurrent ${units}`

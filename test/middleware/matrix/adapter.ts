@@ -44,7 +44,7 @@ export interface Adapter {
 
 /** Gives functions what a platform gives them, as an `AppRequest`. */
 export function adaptOptions<Args extends unknown[]>(
-  { identify, cost, plan, delay, skip, trustProxy, ...others }: Omit<Options, 'onLimited'>,
+  { identify, cost, plan, delay, isFailure, skip, trustProxy, ...others }: Omit<Options, 'onLimited'>,
   toAppRequest: (...args: Args) => AppRequest,
 ): SharedOptions<Args> {
   return {
@@ -53,6 +53,7 @@ export function adaptOptions<Args extends unknown[]>(
     cost: cost && ((...args) => cost(toAppRequest(...args))),
     plan: plan && ((...args) => plan(toAppRequest(...args))),
     delay: delay && ((limits, ...args) => delay(limits, toAppRequest(...args))),
+    isFailure: isFailure && ((response, ...args) => isFailure(response, toAppRequest(...args))),
     skip: skip && ((...args) => skip(toAppRequest(...args))),
     trustProxy: typeof trustProxy === 'function' ? (...args) => trustProxy(toAppRequest(...args)) : trustProxy,
   }

@@ -1,6 +1,6 @@
 /** Tests refusals, and the headers and charges of an app's responses. */
 import { expect, test } from 'vitest'
-import { type Adapter, type Handler, readRemaining, start, X } from './adapter.ts'
+import { type Adapter, type Handler, type Options, readRemaining, start, X } from './adapter.ts'
 
 const BROWSER = { headers: { ...X.headers, Accept: 'text/html' } }
 
@@ -75,6 +75,95 @@ export function describeResponses(adapter: Adapter): void {
       [401, 930, 939, 1],
       [401, 870, 879, 0],
       [429, 820, 820, 0],
+    ])
+  })
+
+  test('charges every response, or only those that succeed, after it, and by what it tells', async () => {
+    const after = { limits: '100/1d' } as const
+    const policies = [
+      { name: 'all', ...after, counts: 'responses', cost: 10 },
+      { name: 'told', ...after, counts: 'responses', actual_cost: 'header:x-cost' },
+      { name: 'good', ...after, counts: 'successes' },
+      { name: 'ok', ...after, counts: 'successes', failures: '4xx', actual_cost: { 'header:x-cost': 2 } },
+    ] as const
+    const { send } = await start(adapter, { policies }, ({ path }) => {
+      return new Response(null, { status: Number(path.slice(1)), headers: { 'X-Cost': '7' } })
+    })
+    const answers: unknown[] = []
+    for (const status of [200, 429, 500, 404]) answers.push(readRemaining(await send({ path: `/${status}`, ...X })))
+    // What is charged by a header is known to the next one.
+    expect(answers).toEqual([
+      [90, 100, 99, 100],
+      [80, 93, 99, 86],
+      [70, 86, 99, 72],
+      [60, 79, 99, 58],
+    ])
+  })
+
+  test('charges what a body tells, JSON or a stream, and its bytes', async () => {
+    const day = { limits: '1000/1d' } as const
+    const policies = [
+      { name: 'tokens', ...day, actual_cost: { 'json:/usage/in|/message/usage/in': 1, 'json:/usage/out': 4 } },
+      { name: 'bytes', ...day, algorithm: 'quota', actual_cost: 'bytes' },
+      { name: 'later', ...day, counts: 'responses', actual_cost: 'json:/usage/out' },
+    ] as const
+    const json = '{"text":"\u00fc","usage":{"in":10,"out":5}}'
+    const events = ['{"message":{"usage":{"in":10}}}', '{"text":"usage"}', '{"usage":{"out":5}}']
+    const stream = events.map((data) => `data: ${data}\n\n`)
+    const { send, sendInTurn } = await start(adapter, { policies }, ({ path }) => {
+      if (path === '/json') return new Response(json, { headers: { 'Content-Type': 'application/json' } })
+      if (path === '/none') return new Response('none')
+      const left = stream.map((each) => new TextEncoder().encode(each))
+      const body = new ReadableStream<Uint8Array>({
+        pull(controller) {
+          const chunk = left.shift()
+          if (chunk) controller.enqueue(chunk)
+          else controller.close()
+        },
+      })
+      return new Response(body, { headers: { 'Content-Type': 'text/event-stream' } })
+    })
+    expect(
+      await sendInTurn([
+        { path: '/json', ...X },
+        { path: '/stream', ...X },
+      ]),
+    ).toEqual([200, 200])
+    const size = new TextEncoder().encode(json + stream.join('')).length
+    const [tokens, bytes, later] = [1_000 - 2 * (10 + 4 * 5), 1_000 - size, 1_000 - 2 * 5]
+    // What these requests cost is seen by the next ones.
+    let sent = 0
+    await expect
+      .poll(async () => {
+        const response = await send({ path: '/none', ...X })
+        await response.text()
+        const remaining = readRemaining(response)
+        const before = sent++
+        return remaining.map(
+          (units, at) => units - ([tokens - before - 1, bytes - 4 * before - 1, later - before][at] ?? 0),
+        )
+      })
+      .toEqual([0, 0, 0])
+  })
+
+  test('asks the application which responses fail, where a policy does not say it', async () => {
+    const one = { limits: '9/1d' } as const
+    const policies = [
+      { name: 'bad', ...one, counts: 'failures' },
+      { name: 'good', ...one, counts: 'successes' },
+      { name: 'own', ...one, counts: 'failures', failures: '2xx' },
+    ] as const
+    const isFailure: Options['isFailure'] = ({ status, headers }, { path }) =>
+      path === '/odd' || (status === 200 && headers.get('X-Result') === 'wrong')
+    const { send } = await start(adapter, { policies, isFailure }, ({ path }) => {
+      return new Response(null, { headers: { 'X-Result': path.slice(1) } })
+    })
+    const answers: unknown[] = []
+    for (const path of ['/right', '/wrong', '/odd']) answers.push(readRemaining(await send({ path, ...X })))
+    expect(answers).toEqual([
+      [9, 8, 8],
+      [8, 8, 7],
+      [7, 8, 6],
     ])
   })
 

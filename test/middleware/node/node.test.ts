@@ -167,6 +167,41 @@ describe.each(FRAMEWORKS)('sluice() in $name', ({ listen }) => {
     await expect.poll(() => readLeft('/right', Y)).toBe('1')
   })
 
+  test.each(['end', 'pipe'])(
+    'charges what a handler writes until its %s, though its client has gone after the head',
+    async (way) => {
+      const policies = [
+        { name: 'tokens', limits: '100/1h', algorithm: 'quota', actual_cost: 'json:/usage/out' },
+        SLOT,
+      ] as const
+      let onBegun: (res: ServerResponse) => void = () => {}
+      const begun = () =>
+        new Promise<ServerResponse>((resolve) => {
+          onBegun = resolve
+        })
+      const server = await serve(
+        { policies },
+        {
+          'GET /stream'(_, res) {
+            res.setHeader('Content-Type', 'text/event-stream').write('data: {"usage":{"out":20}}\n\n')
+            if (way === 'pipe') Readable.from([], { read() {} }).pipe(res)
+            onBegun(res)
+          },
+          'GET /': (_, res) => res.end(),
+        },
+      )
+      const beginning = begun()
+      await sendAndLeave(server, { path: '/stream', ...X }, () => beginning)
+      const res = await beginning
+      if (way === 'end') res.end('data: {"usage":{"out":50}}\n\n')
+      // Not before the slot is free, which is when the cost is known.
+      const ask = async () => /r=(\d+)/.exec(String((await send(server, X)).headers.ratelimit))?.[1]
+      await expect.poll(async () => (await send(server, { path: '/none', ...X })).status).not.toBe(429)
+      expect(Number(await ask())).toBeLessThanOrEqual(way === 'end' ? 50 : 80)
+      expect(Number(await ask())).toBeGreaterThan(way === 'end' ? 40 : 70)
+    },
+  )
+
   test('leaves an empty body of unknown length to the app', async () => {
     const policies = [{ name: 'users', limits: '1/1h', by: 'form:user', anonymous: 'skip' }] as const
     const read = (req: IncomingMessage, res: ServerResponse) =>
