@@ -79,8 +79,9 @@ export class RedisSite {
 
 const refuseCall = () => Promise.reject(new Error('not simulated'))
 
-/** Nothing of what is simulated holds slots, settles or resets. */
+/** Nothing of what is simulated holds slots, settles or resets, and one call decides it. */
 export const NOT_SIMULATED = {
+  canDecideAtOnce: () => true,
   release: refuseCall,
   revoke: refuseCall,
   renew: refuseCall,
