@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest'
 import { withIsolateMemory } from '../../src/core/engine/stages/isolate-memory.ts'
 import { withLeases } from '../../src/core/engine/stages/leases.ts'
 import type { DecisionRequest, StoreCharge } from '../../src/core/model/charge.ts'
+import type { Limit } from '../../src/core/model/limits.ts'
 import { type Store, StoreError } from '../../src/core/model/store.ts'
 import { START_MS } from '../support/arbitraries.ts'
 import { callContext } from '../support/call-context.ts'
@@ -15,8 +16,11 @@ import { type Admission, expectNoWindowOver } from '../support/windows.ts'
 const POINTS = 4
 const TOKENS = 3
 const TIMEOUT_MS = 300
-const ALL_MS = 10_000
+/** Leases of shorter windows are too short to be kept while others decide. */
+const ALL_MS = 4_000
 const TOKEN_MS = 5_000
+/** So many permits of all within its window make it hot. */
+const HOT = 700
 
 type Step =
   | { readonly kind: 'wait'; readonly ms: number }
@@ -28,7 +32,9 @@ type Step =
   | { readonly kind: 'settle' }
   /** After a rest, a lease is taken and used late; and then everything else is taken, at once and a window later. */
   | { readonly kind: 'late'; readonly point: number; readonly token: number; readonly ms: number }
-  /** A token that is used up asks as long as permits of all are at hand, which another token then uses. */
+  /** Other isolates use permits of all. */
+  | { readonly kind: 'crowd'; readonly permits: number }
+  /** After a rest, a token that is used up asks while permits of all are at hand, which another token then uses. */
   | { readonly kind: 'flood'; readonly point: number; readonly token: number; readonly times: number }
   | { readonly kind: 'jump'; readonly point: number; readonly ms: number }
 
@@ -44,14 +50,18 @@ const anyStep: fc.Arbitrary<Step> = fc.oneof(
   { weight: 3, arbitrary: fc.record({ kind: kind('deliver'), index: fc.nat(5) }) },
   { weight: 1, arbitrary: fc.record({ kind: kind('lose') }) },
   { weight: 8, arbitrary: fc.record({ kind: kind('settle') }) },
-  { weight: 1, arbitrary: fc.record({ kind: kind('late'), point, token, ms: fc.integer({ min: 100, max: 2_500 }) }) },
-  { weight: 1, arbitrary: fc.record({ kind: kind('flood'), point, token, times: fc.integer({ min: 1, max: 60 }) }) },
+  { weight: 3, arbitrary: fc.record({ kind: kind('late'), point, token, ms: fc.integer({ min: 100, max: 2_500 }) }) },
+  { weight: 2, arbitrary: fc.record({ kind: kind('crowd'), permits: fc.integer({ min: 100, max: 700 }) }) },
+  { weight: 2, arbitrary: fc.record({ kind: kind('flood'), point, token, times: fc.integer({ min: 1, max: 60 }) }) },
   { weight: 1, arbitrary: fc.record({ kind: kind('jump'), point, ms: fc.integer({ min: -3_000, max: 3_000 }) }) },
 )
 
-/** What all isolates together have charged and admitted of one key. */
+/** Units that all isolates together have charged and admitted of one key. */
 interface Ledger {
   charged: number
+  used: number
+  /** Charged and not used, by leases that have ended. */
+  expired: number
   readonly admitted: Admission[]
 }
 
@@ -98,13 +108,35 @@ class Network extends Calls {
   getLedger({ key }: StoreCharge): Ledger {
     const known = this.ledgers.get(key)
     if (known) return known
-    const ledger: Ledger = { charged: 0, admitted: [] }
+    const ledger: Ledger = { charged: 0, used: 0, expired: 0, admitted: [] }
     this.ledgers.set(key, ledger)
     return ledger
   }
 
   #note({ charges }: DecisionRequest, granted: number): undefined {
     for (const charge of charges) this.getLedger(charge).charged += granted * charge.cost
+  }
+
+  #admit(charge: StoreCharge, admission: Admission): void {
+    const ledger = this.getLedger(charge)
+    ledger.admitted.push(admission)
+    ledger.used += admission.cost
+    expect(ledger.used + ledger.expired).toBeLessThanOrEqual(ledger.charged)
+  }
+
+  /** Waits until all leases have ended. */
+  async rest(): Promise<void> {
+    await this.settle()
+    this.nowMs += 4 * TOKEN_MS
+    for (const ledger of this.ledgers.values()) ledger.expired = ledger.charged - ledger.used
+  }
+
+  /** Other isolates use as many permits as fit, at once. */
+  async consume(charge: StoreCharge, permits: number): Promise<void> {
+    const request = take([charge], { action: 'take-up-to', permits })
+    const { granted } = await this.store.decide(request, this.nowMs * 1_000)
+    this.#note(request, granted)
+    if (granted > 0) this.#admit(charge, { ms: this.nowMs, cost: granted * charge.cost })
   }
 
   async ask(point: number, charges: readonly StoreCharge[]): Promise<void> {
@@ -120,9 +152,7 @@ class Network extends Calls {
         if (isAtOnce) this.local++
         else if (charges.some((charge, at) => this.getLedger(charge).charged === chargedBefore[at])) this.mixed++
         for (const charge of charges) {
-          const { admitted, charged } = this.getLedger(charge)
-          admitted.push({ ms: sentMs, latestMs: this.nowMs, cost: charge.cost })
-          expect(admitted.length * charge.cost).toBeLessThanOrEqual(charged)
+          this.#admit(charge, { ms: sentMs, latestMs: this.nowMs, cost: charge.cost })
         }
       },
       (error) => {
@@ -160,6 +190,7 @@ function createCharges(all: number, perToken: number) {
 
 async function play(network: Network, charges: ReturnType<typeof createCharges>, steps: readonly Step[]) {
   const { all, tokens } = charges
+  const [{ limit }] = all.limits as [Limit]
   const pair = (token: number) => [tokens[token % TOKENS] as StoreCharge, all]
   const askAll = async (point: number, token: number, times: number, gapMs = 0) => {
     for (let n = 0; n < times; n++) {
@@ -168,7 +199,27 @@ async function play(network: Network, charges: ReturnType<typeof createCharges>,
       network.nowMs += gapMs
     }
   }
-  // The limit of all is hot from the beginning.
+  const askUntilRefused = async (point: number, token: number) => {
+    let used: number
+    do {
+      used = network.getLedger(all).used
+      await askAll(point, token, 1)
+    } while (network.getLedger(all).used > used)
+  }
+  /** Uses the permits at hand, and takes no more than one other call brings: what expires would make up for what is over. */
+  const useUp = async (point: number, token: number) => {
+    const ledger = network.getLedger(all)
+    let before: Ledger
+    do {
+      before = { ...ledger }
+      await askAll(point, token, 1)
+    } while (ledger.used > before.used && ledger.charged === before.charged)
+  }
+  const consumeAll = async () => {
+    for (const charge of [all, ...tokens]) await network.consume(charge, limit)
+  }
+  // It is hot from the beginning.
+  await network.consume(all, Math.min(HOT, limit / 2))
   for (let n = 0; n < 40; n++) await askAll(n % POINTS, n, 1, 1)
   for (const step of steps) {
     switch (step.kind) {
@@ -193,26 +244,30 @@ async function play(network: Network, charges: ReturnType<typeof createCharges>,
       case 'jump':
         network.jump(step.point, step.ms)
         break
-      case 'flood': {
-        await askAll(step.point, step.token, step.times, 1)
-        await askAll(step.point, step.token + 1, step.times)
+      case 'crowd':
+        await network.consume(all, step.permits)
         break
-      }
+      case 'flood':
+        await network.rest()
+        await network.consume(all, Math.min(HOT, limit / 2))
+        await network.consume(tokens[step.token] as StoreCharge, limit)
+        await askAll(step.point, step.token + 1, 15, 10)
+        await askAll(step.point, step.token, step.times, 1)
+        await askUntilRefused(step.point, step.token + 1)
+        break
       case 'late': {
         const { point, token, ms } = step
-        const other = (point + 1) % POINTS
-        await network.settle()
-        network.nowMs += 4 * ALL_MS
+        await network.rest()
+        await network.consume(all, Math.min(HOT, limit / 2))
         await askAll(point, token, 30, 10)
         const leasedAtMs = network.nowMs
         network.nowMs += ms
-        await askAll(point, token, 20)
-        await askAll(other, token, 100)
-        await askAll(other, token + 1, 350)
-        network.nowMs = leasedAtMs + TOKEN_MS + 1 + Math.floor(ms / 2)
-        await askAll(other, token, 100)
-        network.nowMs = Math.max(network.nowMs, leasedAtMs + ALL_MS + 1)
-        await askAll(other, token + 1, 350)
+        await useUp(point, token)
+        await consumeAll()
+        for (const windowMs of [ALL_MS, TOKEN_MS]) {
+          network.nowMs = Math.max(network.nowMs, leasedAtMs + windowMs + 1 + Math.floor(ms / 2))
+          await consumeAll()
+        }
       }
     }
   }
@@ -224,13 +279,13 @@ const seen = { local: 0, mixed: 0 }
 describe.each(TIMED_STORES)('%s', (name, { open, expectProperty }) => {
   const isSplit = name === 'Durable Objects'
 
-  test.each([3_000, 400])(
+  test.each([2_000, 400])(
     'LeasedDecision: no window of any key is over, and nothing is admitted that was not charged (%i for all)',
     async (limit) => {
       await expectProperty(
         fc.asyncProperty(
           fc.array(anyStep, { minLength: 40, maxLength: 80, size: 'max' }),
-          fc.integer({ min: 5, max: 400 }),
+          fc.constantFrom(20, 100, 400),
           async (steps, perToken) => {
             const charges = createCharges(limit, perToken)
             const network = new Network(open(), isSplit)
