@@ -79,9 +79,8 @@ export class RedisSite {
 
 const refuseCall = () => Promise.reject(new Error('not simulated'))
 
-/** Nothing of what is simulated holds slots, settles or resets, and one call decides it. */
+/** Nothing of what is simulated holds slots, settles or resets. */
 export const NOT_SIMULATED = {
-  canDecideAtOnce: () => true,
   release: refuseCall,
   revoke: refuseCall,
   renew: refuseCall,

@@ -60,7 +60,6 @@ export function storeWith(own: Partial<Store> & Pick<Store, 'decide'>): Store {
   }
   return {
     kind: 'test',
-    canDecideAtOnce: () => true,
     release: refuse,
     revoke: refuse,
     renew: refuse,

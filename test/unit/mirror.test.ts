@@ -23,7 +23,6 @@ function subject(shadow: Store = new MemoryStore(() => 1_800_000_000_000), clock
 function broken(answer: () => Promise<never>): Store {
   return {
     kind: 'broken',
-    canDecideAtOnce: () => true,
     ...{ decide: answer, release: answer, revoke: answer, renew: answer, settle: answer, delete: answer, ping: answer },
   }
 }

@@ -35,10 +35,6 @@ class FakeStore implements Store {
     return this.answer(request)
   }
 
-  canDecideAtOnce(): boolean {
-    return true
-  }
-
   async release(charges: readonly StoreCharge[]): Promise<void> {
     this.released.push(...charges.map(({ slot }) => slot))
   }

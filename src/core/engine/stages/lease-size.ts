@@ -87,9 +87,8 @@ export function findRoom(charge: StoreCharge, statuses: Statuses): LeaseRoom {
 }
 
 /**
- * Tells whether an identity is so busy that its permits are taken apart from those of other charges. If nothing is known of
- * it, its limits tell whether it may be: isolates that all begin at once would have its object decide with others more
- * often than it can, and would never learn that it is.
+ * @returns true if an identity is so busy that its permits are taken apart from those of others, or if that is unknown and
+ * its limits are as high: isolates that all begin at once would otherwise ask its object too much to learn of it
  */
 export function isHot(charge: StoreCharge, statuses: Statuses): boolean {
   const { algorithm, cost, limits } = charge

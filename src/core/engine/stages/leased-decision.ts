@@ -12,6 +12,7 @@ import type { Decision, DecisionRequest, LimitState, StoreCharge } from '../../m
 import { StoreError } from '../../model/store.ts'
 import type { CallContext } from '../../runtime/call-context.ts'
 import type { Lease } from './lease-account.ts'
+import { isHot } from './lease-size.ts'
 import type { Leasing, LeasingCaller } from './leases.ts'
 
 export class LeasedDecision {
@@ -57,10 +58,12 @@ export class LeasedDecision {
 
   /** Obtains permits of hot charges, all at once. @returns a decision if one is refused */
   async #obtain(others: readonly StoreCharge[]): Promise<Decision | undefined> {
-    const { store } = this.#leasing
+    const { store, parts } = this.#leasing
     // Whether an identity is new shows only where its charge is decided together with those of new ones.
-    if (store.canDecideAtOnce(others) || others.some(countsNewIdentities)) return undefined
-    const hot = others.flatMap((charge) => this.#callers.get(charge) ?? []).filter((each) => this.#leasing.isHot(each))
+    if (store.canDecideAtOnce?.(others) !== false || others.some(countsNewIdentities)) return undefined
+    const hot = others
+      .flatMap((charge) => this.#callers.get(charge) ?? [])
+      .filter(({ charge, keepMs }) => keepMs > 0 && isHot(charge, parts.statuses))
     const refused = new Map<StoreCharge, Decision>()
     const obtain = async (caller: LeasingCaller) => {
       const { lease, ...decision } = await this.#leasing.obtain(caller)
@@ -83,13 +86,16 @@ export class LeasedDecision {
   async #decideOthers(): Promise<Decision> {
     const others = this.#listOthers()
     if (others.length === 0) return this.#admit({ granted: 1, nowMs: 0, usage: [] }, others)
-    const callers = others.filter((charge) => this.#callers.has(charge)).map((charge) => this.#getCaller(charge))
+    const callers = others.flatMap((charge) => this.#callers.get(charge) ?? [])
     const [only] = others.length === 1 ? callers : []
     const decision = only
-      ? await this.#leasing.decideFor(only)
+      ? await this.#leasing.decideFor(this.#getCaller(only.charge))
       : await this.#leasing.ask({ ...this.#request, charges: others }, this.#context)
     if (decision.granted === 0) return this.#refuse(decision, others)
-    if (!only) for (const { charge } of callers) this.#leasing.noteDecided(this.#getCaller(charge))
+    for (const { charge, account } of only ? [] : callers) {
+      account.used++
+      this.#leasing.takeMore(this.#getCaller(charge))
+    }
     return this.#admit(decision, others)
   }
 
@@ -106,8 +112,7 @@ export class LeasedDecision {
     const chargedAtMs = Array.from(this.#permits.values(), (lease) => lease.chargedAtMs)
     const nowMs = others.length > 0 ? decision.nowMs : Math.max(...chargedAtMs)
     for (const [{ key, algorithm }, lease] of this.#permits) {
-      const canSettle = ALGORITHMS[algorithm].implementation.settle !== undefined
-      if (canSettle) this.#leasing.times.remember(key, nowMs, lease.chargedAtMs)
+      if (ALGORITHMS[algorithm].implementation.settle) this.#leasing.times.remember(key, nowMs, lease.chargedAtMs)
     }
     return this.#complete({ ...decision, nowMs }, others, (caller) => this.#leasing.use(caller))
   }

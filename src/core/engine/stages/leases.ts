@@ -27,7 +27,6 @@ import {
   findRoom,
   findTerms,
   findUsableMs,
-  isHot,
   isShort,
   type LeaseTerms,
 } from './lease-size.ts'
@@ -60,7 +59,7 @@ export interface LeasingCaller {
   readonly terms: LeaseTerms
   readonly nowMs: number
   readonly context: CallContext
-  /** Its permit must last for so long: other charges of the request may be decided meanwhile. */
+  /** Its permits last for so long, while others are decided; 0 if it is decided alone, or no lease may be so long. */
   readonly keepMs: number
 }
 
@@ -112,15 +111,11 @@ export class Leasing {
     if (action === 'peek') return this.store.decide(request, context)
     if (!context || action !== 'take' || permits !== 1 || !charges.some(canLease)) return this.ask(request, context)
     const nowMs = this.readClock()
-    const callers = charges.filter(canLease).map((charge) => this.#createCaller(charge, nowMs, context))
+    const timeoutMs = charges.length === 1 ? 0 : this.parts.timeoutMs
+    const callers = charges.filter(canLease).map((charge) => this.#createCaller(charge, nowMs, context, timeoutMs))
     const [only] = callers
     if (only && charges.length === 1) return this.decideFor(only)
-    return new LeasedDecision(
-      this,
-      request,
-      callers.map((caller) => this.#keep(caller)),
-      context,
-    ).decide()
+    return new LeasedDecision(this, request, callers, context).decide()
   }
 
   /** Corrects charges, each at its own time. @throws {StoreError} */
@@ -139,7 +134,7 @@ export class Leasing {
     this.#accounts = new Lru(MAX_ACCOUNTS)
   }
 
-  #createCaller(charge: StoreCharge, nowMs: number, context: CallContext): LeasingCaller {
+  #createCaller(charge: StoreCharge, nowMs: number, context: CallContext, timeoutMs: number): LeasingCaller {
     const name = formatAccountName(charge)
     let account = this.#accounts.get(name)
     if (!account) {
@@ -148,15 +143,9 @@ export class Leasing {
     }
     const terms = findTerms(charge)
     account.see(nowMs, terms)
-    return { charge, account, terms, nowMs, context, keepMs: 0 }
-  }
-
-  /** Has permits last for a whole decision after their call, if a lease may be that long; else they are used at once only. */
-  #keep(caller: LeasingCaller): LeasingCaller {
-    const { charge, terms, nowMs } = caller
-    const { statuses, timeoutMs } = this.parts
-    const canKeep = findUsableMs(charge, statuses, terms.maxLeaseMs, nowMs) > 2 * timeoutMs
-    return canKeep ? { ...caller, keepMs: timeoutMs } : caller
+    // Its call may take as long as the decision about the others after it.
+    const canKeep = findUsableMs(charge, this.parts.statuses, terms.maxLeaseMs, nowMs) > 2 * timeoutMs
+    return { charge, account, terms, nowMs, context, keepMs: canKeep ? timeoutMs : 0 }
   }
 
   /** Decides a request of one charge, or the last one of several. */
@@ -188,11 +177,6 @@ export class Leasing {
     return decision.granted > 1 ? admit(decision) : decision
   }
 
-  /** @returns true if its permit is to be taken by a call of its own, which its requests share */
-  isHot({ charge, keepMs }: LeasingCaller): boolean {
-    return keepMs > 0 && isHot(charge, this.parts.statuses)
-  }
-
   /** Takes a permit that is kept until others have decided. @returns it with its lease, unless it is refused */
   async obtain(caller: LeasingCaller): Promise<SharedDecision> {
     const { account, nowMs, context, keepMs } = caller
@@ -219,7 +203,11 @@ export class Leasing {
   /** Uses a permit that is taken already. @returns the limits of its charge */
   use(caller: LeasingCaller): readonly LimitState[] {
     this.parts.watch?.onAvoided('leases')
-    this.#takeAhead(caller)
+    const { account, nowMs, keepMs } = caller
+    const aheadMs = findAheadMs(this.#roundTripMs)
+    const unusedThen = account.countLeft(nowMs + aheadMs + keepMs) + account.pending
+    // Before permits run out, so that no request waits.
+    if (isShort(account.pace, aheadMs, unusedThen)) this.takeMore(caller)
     return this.describe(caller)
   }
 
@@ -238,25 +226,10 @@ export class Leasing {
     })
   }
 
-  /** Takes more before permits run out, so that no request waits. */
-  #takeAhead(caller: LeasingCaller): void {
-    const { account, nowMs, keepMs } = caller
-    const aheadMs = findAheadMs(this.#roundTripMs)
-    if (isShort(account.pace, aheadMs, account.countLeft(nowMs + keepMs + aheadMs) + account.pending)) {
-      this.#takeMore(caller)
-    }
-  }
-
   /** Takes permits for requests to come. */
-  #takeMore(caller: LeasingCaller): void {
+  takeMore(caller: LeasingCaller): void {
     const more = this.#countPermits(caller)
     if (more > 1) caller.context.waitUntil(this.#take(caller, 0, more).catch(ignoreStoreError))
-  }
-
-  /** Notes that the store has decided a charge together with others. */
-  noteDecided(caller: LeasingCaller): void {
-    caller.account.used++
-    this.#takeMore(caller)
   }
 
   #countPermits({ charge, account, terms, nowMs, keepMs }: LeasingCaller): number {

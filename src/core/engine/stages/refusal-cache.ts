@@ -38,7 +38,7 @@ export interface RefusalCachingStore extends Store {
 export function withRefusalCache(store: Store, options: RefusalCacheOptions): RefusalCachingStore {
   const { statuses } = options
   const cache = new RefusalCache(store, options)
-  const own: Partial<Store> = {
+  const decorated = decorate(store, {
     decide: (request, context) => cache.decide(request, context),
     async release(charges) {
       await store.release(charges)
@@ -56,12 +56,9 @@ export function withRefusalCache(store: Store, options: RefusalCacheOptions): Re
       await store.delete(keys)
       statuses.delete(keys)
     },
-  }
-  return {
-    ...decorate(store, own),
-    findRefusal: (request) => cache.findRefusal(request),
-    hasRoom: (charge, request) => cache.hasRoom(charge, request),
-  }
+  })
+  const findRefusal = (request: DecisionRequest) => cache.findRefusal(request)
+  return { ...decorated, findRefusal, hasRoom: (charge, request) => cache.hasRoom(charge, request) }
 }
 
 class RefusalCache {

@@ -16,7 +16,7 @@ export function decorate(store: Store, own: Partial<Store>): Store {
   return {
     kind: store.kind,
     decide: (request, context) => store.decide(request, context),
-    canDecideAtOnce: (charges) => store.canDecideAtOnce(charges),
+    canDecideAtOnce: (charges) => store.canDecideAtOnce?.(charges) ?? true,
     release: (charges) => store.release(charges),
     revoke: (releases) => store.revoke(releases),
     renew: (charges) => store.renew(charges),

@@ -30,10 +30,6 @@ export class MemoryStore implements Store {
     return decide(request, this.#advance(), this.states)
   }
 
-  canDecideAtOnce(): boolean {
-    return true
-  }
-
   async release(charges: readonly StoreCharge[]): Promise<void> {
     this.#correct(charges.map((charge) => ({ kind: 'release', charge })))
   }

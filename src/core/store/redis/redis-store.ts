@@ -59,10 +59,6 @@ export class RedisStore implements Store {
     return decision
   }
 
-  canDecideAtOnce(): boolean {
-    return true
-  }
-
   async release(charges: readonly StoreCharge[]): Promise<void> {
     const release = (charge: StoreCharge) =>
       this.#count((client) => client.zrem(charge.key, listSlotMembers(charge)), [charge.key])
