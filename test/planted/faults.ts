@@ -34,13 +34,13 @@ export const FAULTS: readonly Fault[] = [
   },
   {
     name: 'lease-too-long',
-    file: 'src/core/engine/stages/leases.ts',
+    file: 'src/core/engine/stages/leasing.ts',
     find: 'const expiresAtMs = sentAtMs + findUsableMs(charge, statuses, leaseMs, sentAtMs)',
     replace: 'const expiresAtMs = sentAtMs + findUsableMs(charge, statuses, leaseMs, sentAtMs) + 1',
   },
   {
     name: 'lease-four-times-too-long',
-    file: 'src/core/engine/stages/leases.ts',
+    file: 'src/core/engine/stages/leasing.ts',
     find: 'const expiresAtMs = sentAtMs + findUsableMs(charge, statuses, leaseMs, sentAtMs)',
     replace: 'const expiresAtMs = sentAtMs + 4 * findUsableMs(charge, statuses, leaseMs, sentAtMs)',
   },

@@ -127,12 +127,8 @@ export class LeaseAccount {
   }
 
   /** Returns a permit that was not used. */
-  giveBack(lease: Lease, nowMs: number): void {
+  giveBack(lease: Lease): void {
     this.used = Math.max(0, this.used - 1)
-    if (nowMs >= lease.expiresAtMs) {
-      this.expired++
-      return
-    }
     lease.permits++
     if (!this.#leases.includes(lease)) this.#leases.unshift(lease)
   }

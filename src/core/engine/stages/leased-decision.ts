@@ -13,7 +13,7 @@ import { StoreError } from '../../model/store.ts'
 import type { CallContext } from '../../runtime/call-context.ts'
 import type { Lease } from './lease-account.ts'
 import { isHot } from './lease-size.ts'
-import type { Leasing, LeasingCaller } from './leases.ts'
+import type { Leasing, LeasingCaller } from './leasing.ts'
 
 export class LeasedDecision {
   readonly #leasing: Leasing
@@ -41,11 +41,9 @@ export class LeasedDecision {
   }
 
   #takeAtHand(): void {
-    const { charges } = this.#request
-    const isComplete = charges.every((charge) => {
-      const caller = this.#callers.get(charge)
-      return caller && caller.account.countLeft(caller.nowMs) > 0
-    })
+    const isAtHand = ({ account, nowMs }: LeasingCaller) => account.countLeft(nowMs) > 0
+    const isComplete =
+      this.#callers.size === this.#request.charges.length && [...this.#callers.values()].every(isAtHand)
     for (const [charge, { account, nowMs }] of this.#callers) {
       const lease = account.take(nowMs, isComplete ? nowMs : nowMs + this.#leasing.parts.timeoutMs)
       if (lease) this.#permits.set(charge, lease)
@@ -105,13 +103,13 @@ export class LeasedDecision {
   }
 
   #admit(decision: Decision, others: readonly StoreCharge[]): Decision {
-    for (const [charge, lease] of this.#permits) {
-      if (this.#leasing.isCurrent(this.#getCaller(charge), lease)) continue
+    const permits = [...this.#permits]
+    if (!permits.every(([charge, lease]) => this.#leasing.isCurrent(this.#getCaller(charge), lease))) {
       throw new StoreError('a permit expired while other charges were decided')
     }
-    const chargedAtMs = Array.from(this.#permits.values(), (lease) => lease.chargedAtMs)
+    const chargedAtMs = permits.map(([, lease]) => lease.chargedAtMs)
     const nowMs = others.length > 0 ? decision.nowMs : Math.max(...chargedAtMs)
-    for (const [{ key, algorithm }, lease] of this.#permits) {
+    for (const [{ key, algorithm }, lease] of permits) {
       if (ALGORITHMS[algorithm].implementation.settle) this.#leasing.times.remember(key, nowMs, lease.chargedAtMs)
     }
     return this.#complete({ ...decision, nowMs }, others, (caller) => this.#leasing.use(caller))
