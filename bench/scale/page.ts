@@ -101,7 +101,7 @@ function listEnds(rows: readonly ScaleRow[]): Row[] {
     const first = own[0] as ScaleRow
     const cells = { policies: first.policies, ...toVariantCells(first) }
     if (!last) return { ...cells, 'decides up to': '–', 'would be full at': '–', ...toLatencyAndPrice(first) }
-    const isLast = last === own.at(-1) && last.perSecond >= 50_000
+    const isLast = last === own.at(-1) && last.perSecond >= 10_000
     return {
       ...cells,
       'decides up to': `${formatNumber(last.perSecond)}/s${isLast ? ' or more' : ''}`,
