@@ -4,7 +4,6 @@
  */
 import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
 import type { StoreCharge } from '../../model/charge.ts'
-import type { Limit } from '../../model/limits.ts'
 import type { StatusCache } from './status-cache.ts'
 
 /** Windows are in effect longer by a lease, so it lasts no larger share of the shortest one. */
@@ -93,8 +92,8 @@ export function findRoom(charge: StoreCharge, statuses: Statuses): LeaseRoom {
 export function isHot(charge: StoreCharge, statuses: Statuses): boolean {
   const { algorithm, cost, limits } = charge
   if (statuses.get(charge)?.usage.length) return findRoom(charge, statuses).crowdPermits >= 1
-  const mayExceed = ({ limit, windowMs }: Limit) => (limit * 1_000) / windowMs > MAX_SHARED_DECISIONS_PER_SECOND * cost
-  return !ALGORITHMS[algorithm].hasBurst && limits.every(mayExceed)
+  const maxPerMs = (cost * MAX_SHARED_DECISIONS_PER_SECOND) / 1_000
+  return !ALGORITHMS[algorithm].hasBurst && limits.every(({ limit, windowMs }) => limit > windowMs * maxPerMs)
 }
 
 /** Finds the time that permits must last, until a call for more has been answered. */

@@ -8,7 +8,7 @@
  */
 import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
 import { countsNewIdentities } from '../../algorithms/decide.ts'
-import type { Decision, DecisionRequest, LimitState, StoreCharge } from '../../model/charge.ts'
+import type { Decision, DecisionRequest, StoreCharge } from '../../model/charge.ts'
 import { StoreError } from '../../model/store.ts'
 import type { CallContext } from '../../runtime/call-context.ts'
 import type { Lease } from './lease-account.ts'
@@ -90,16 +90,25 @@ export class LeasedDecision {
       ? await this.#leasing.decideFor(this.#getCaller(only.charge))
       : await this.#leasing.ask({ ...this.#request, charges: others }, this.#context)
     if (decision.granted === 0) return this.#refuse(decision, others)
-    for (const { charge, account } of only ? [] : callers) {
-      account.used++
-      this.#leasing.takeMore(this.#getCaller(charge))
-    }
+    if (!only) this.#takeMore(callers.map(({ charge }) => this.#getCaller(charge)))
     return this.#admit(decision, others)
+  }
+
+  /** Takes permits of charges that the store has decided. Where one call decides all, another one must save some. */
+  #takeMore(callers: readonly LeasingCaller[]): void {
+    const { store, parts } = this.#leasing
+    const isSplit = store.canDecideAtOnce?.(this.#request.charges) === false
+    const isLeased = this.#callers.size === this.#request.charges.length
+    const savesCalls = isSplit || (isLeased && callers.every((caller) => this.#leasing.countPermits(caller) > 1))
+    for (const caller of callers) {
+      caller.account.used++
+      if (savesCalls || isHot(caller.charge, parts.statuses)) this.#leasing.takeMore(caller)
+    }
   }
 
   #refuse(decision: Decision, others: readonly StoreCharge[]): Decision {
     for (const [charge, lease] of this.#permits) this.#leasing.giveBack(this.#getCaller(charge), lease)
-    return this.#complete(decision, others, (caller) => this.#leasing.describe(caller))
+    return this.#complete(decision, others, false)
   }
 
   #admit(decision: Decision, others: readonly StoreCharge[]): Decision {
@@ -112,15 +121,12 @@ export class LeasedDecision {
     for (const [{ key, algorithm }, lease] of permits) {
       if (ALGORITHMS[algorithm].implementation.settle) this.#leasing.times.remember(key, nowMs, lease.chargedAtMs)
     }
-    return this.#complete({ ...decision, nowMs }, others, (caller) => this.#leasing.use(caller))
+    return this.#complete({ ...decision, nowMs }, others, true)
   }
 
-  /** Adds the limits of charges that have permits. @param describe describes them, for each */
-  #complete(
-    decision: Decision,
-    others: readonly StoreCharge[],
-    describe: (caller: LeasingCaller) => readonly LimitState[],
-  ): Decision {
+  /** Adds the limits of charges that have permits. @param areUsed whether these are used */
+  #complete(decision: Decision, others: readonly StoreCharge[], areUsed: boolean): Decision {
+    const describe = (caller: LeasingCaller) => (areUsed ? this.#leasing.use(caller) : this.#leasing.describe(caller))
     const usage = this.#request.charges.map((charge) => {
       const at = others.indexOf(charge)
       return at < 0 ? describe(this.#getCaller(charge)) : (decision.usage[at] ?? [])

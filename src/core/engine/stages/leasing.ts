@@ -70,7 +70,6 @@ export class Leasing {
   /** Grows when all accounts are dropped. */
   #generation = 0
 
-  /** @param maxPermits the most to take at once */
   constructor(store: RefusalCachingStore, maxPermits: number, parts: LeaseParts) {
     this.store = store
     this.parts = parts
@@ -133,7 +132,7 @@ export class Leasing {
       return admit(shared)
     }
     const calling = { ...caller, nowMs: this.readClock() }
-    const decision = await this.#take(calling, 1, this.#countPermits(calling))
+    const decision = await this.#take(calling, 1, this.countPermits(calling))
     return decision.granted > 1 ? admit(decision) : decision
   }
 
@@ -145,7 +144,7 @@ export class Leasing {
     const shared = this.#mayWait(caller) ? await account.wait(this.parts.timeoutMs, keepMs) : undefined
     if (shared) return shared
     const calling = { ...caller, nowMs: this.readClock() }
-    const taking = this.#take(calling, 1, this.#countPermits(calling), keepMs)
+    const taking = this.#take(calling, 1, this.countPermits(calling), keepMs)
     if (CAN_AWAIT_OTHERS) context.waitUntil(taking.catch(() => {}))
     return taking
   }
@@ -189,11 +188,11 @@ export class Leasing {
 
   /** Takes permits for requests to come. */
   takeMore(caller: LeasingCaller): void {
-    const more = this.#countPermits(caller)
+    const more = this.countPermits(caller)
     if (more > 1) caller.context.waitUntil(this.#take(caller, 0, more).catch(ignoreStoreError))
   }
 
-  #countPermits({ charge, account, terms, nowMs, keepMs }: LeasingCaller): number {
+  countPermits({ charge, account, terms, nowMs, keepMs }: LeasingCaller): number {
     const { statuses } = this.parts
     const { pace, used, expired } = account
     const use = { pace, used, expired, unused: account.countLeft(nowMs + keepMs) + account.pending }
