@@ -43,6 +43,8 @@ async function subject({ isSplit = false } = {}) {
   }
   const all = createCharge('fixed-window', [{ limit: 100_000, windowMs: 60_000 }])
   clock.now -= clock.now % 60_000
+  // It is hot.
+  memory.decideNow({ action: 'record', permits: 20_000, charges: [all] })
   for (let i = 0; i < 200; i++) await decide(createToken(), all)
   requested.length = 0
   /** Charges that calls were about, without those for requests to come. */
@@ -157,4 +159,15 @@ test('LeasedDecision: a hot limit that refuses says nothing of a limit that may 
   const refused = await decide(token, hot)
   expect(refused.granted).toBe(0)
   expect(retryAfterMs(refused)).toBe(600_000)
+})
+
+test('LeasedDecision: where one call decides all charges, another one is made only if it saves some', async () => {
+  const calm = createToken({}, 10_000)
+  const joint = await subject()
+  for (let i = 0; i < 100; i++) await joint.decide(createToken(), calm)
+  expect(joint.requested).toHaveLength(100)
+  joint.requested.length = 0
+  const token = createToken({}, 10_000)
+  for (let i = 0; i < 100; i++) await joint.decide(token, calm)
+  expect(joint.requested.length).toBeLessThan(50)
 })

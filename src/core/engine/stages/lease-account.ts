@@ -108,11 +108,7 @@ export class LeaseAccount {
     this.#leases.push(lease)
   }
 
-  /**
-   * Uses a permit.
-   * @param untilMs it must last until then
-   * @returns its lease; undefined if there is none
-   */
+  /** Uses a permit that lasts until then. @returns its lease; undefined if there is none */
   take(nowMs: number, untilMs = nowMs): Lease | undefined {
     for (let [lease] = this.#leases; lease; [lease] = this.#leases) {
       if (lease.permits > 0 && nowMs < lease.expiresAtMs) break

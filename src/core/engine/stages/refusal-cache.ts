@@ -30,7 +30,7 @@ export interface RefusalCacheOptions {
 export interface RefusalCachingStore extends Store {
   /** @returns a refusal that is repeated without a call; undefined if none is known */
   findRefusal(request: DecisionRequest): Decision | undefined
-  /** @returns true if the charge would not refuse, as far as is known */
+  /** @returns true if the charge would not refuse, as far as is known; units that may be released at any time are unknown */
   hasRoom(charge: StoreCharge, request: DecisionRequest): boolean
 }
 
@@ -141,7 +141,6 @@ class RefusalCache {
     return refusal ? { refusal } : memory && this.#early?.find(request, at, nowMs)
   }
 
-  /** Units that may be released at any time are unknown. */
   hasRoom(charge: StoreCharge, request: DecisionRequest): boolean {
     if (charge.mode === 'shadow') return true
     // The store counts refusals that lead to a penalty, so it must be known that this one is none.
