@@ -2,18 +2,18 @@
  * Which store for how much, in virtual time: 300 places, a million callers, from 10 to 50,000 requests a second, over
  * Redis and over Durable Objects, with and without leases. Some six minutes of one processor; with --quick, seconds.
  *
- *     npm run bench:scale -- [--quick] [--seed 1] [--cross-check]
+ *     npm run bench:scale -- [--quick] [--seed 1] [--cross-check] [--only 'token + global']
  *
  * Prints a line for each scenario, and writes the tables of bench/results/scale.md and its plots; with --quick, the plots
  * go to bench/results/trial/. With --cross-check, only what runs in real time is run again, for which the machine should
- * be quiet; the other figures of the page stay. Fails if any true window of any key held more than its limit.
+ * be quiet, and with --only the limits of that name; the other figures of the page stay. Fails if any true window of any key held more than its limit.
  */
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { cpus } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { runCrossCheck } from './scale/cross-check.ts'
-import { formatCrossCheck, formatFigures, renewPage } from './scale/page.ts'
+import { formatCrossCheck, formatFigures, formatLimits, renewPage } from './scale/page.ts'
 import { drawScalePlots } from './scale/plots.ts'
 import { computeDollars } from './scale/prices.ts'
 import type { ScaleResults, ScaleRow } from './scale/results.ts'
@@ -30,6 +30,7 @@ const { values } = parseArgs({
     quick: { type: 'boolean', default: false },
     seed: { type: 'string', default: '1' },
     'cross-check': { type: 'boolean', default: false },
+    only: { type: 'string' },
   },
 })
 const seed = Number(values.seed)
@@ -39,25 +40,28 @@ if (values['cross-check']) {
   await writePage(formatCrossCheck(await runCrossCheck(seed)))
 } else {
   const results = await runAll()
-  await writeFigures(results)
+  if (values.only === undefined) await writeFigures(results)
+  else if (!values.quick) await writePage(formatLimits(results, await readFile(PAGE, 'utf8')))
   const over = results.rows.filter(({ fullest }) => fullest > 1)
   if (over.length > 0) throw new Error(`${over.length} scenarios held more than a limit in a true window`)
 }
 
 async function runAll(): Promise<ScaleResults> {
   const rows: ScaleRow[] = []
-  for (const { scenarios } of listSeries(seed, values.quick)) {
+  for (const { policies, scenarios } of listSeries(seed, values.quick)) {
+    if (values.only !== undefined && values.only !== policies.name) continue
     for (const scenario of scenarios) {
       const row = await measureRow(scenario)
       rows.push(row)
       if (row.undecided > ENDED * row.requests) break
     }
   }
+  const isPart = values.quick || values.only !== undefined
   const others = {
-    lookingAround: values.quick ? [] : await measureRows(createLookingAround(seed)),
-    nearRedis: values.quick ? [] : await measureRows(createNearRedis(seed)),
-    scaledDown: values.quick ? [] : await measureRows(createScaledDown(seed)),
-    crossCheck: values.quick ? [] : await runCrossCheck(seed),
+    lookingAround: isPart ? [] : await measureRows(createLookingAround(seed)),
+    nearRedis: isPart ? [] : await measureRows(createNearRedis(seed)),
+    scaledDown: isPart ? [] : await measureRows(createScaledDown(seed)),
+    crossCheck: isPart ? [] : await runCrossCheck(seed),
   }
   const machine = {
     date: new Date().toISOString().slice(0, 10),

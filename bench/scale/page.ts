@@ -45,6 +45,30 @@ export function formatFigures(results: ScaleResults): Map<string, string> {
   return new Map([...parts, ...formatCrossCheck(crossCheck)])
 }
 
+/** Formats the figures of a run of some limits, and puts their ends between those that the page has of others. */
+export function formatLimits(results: ScaleResults, page: string): Map<string, string> {
+  const figures = formatFigures(results)
+  const names = new Set(results.rows.map(({ policies }) => policies))
+  const ends = listEnds(results.rows)
+  const rows = readRows(page, 'ends').map((row) => {
+    return ends.find((end) => ['policies', 'store', 'LEASES'].every((name) => end[name] === row[name])) ?? row
+  })
+  const tables = [...names].map((name) => [name, `${figures.get(name)}\n\n${figures.get('run')}`] as const)
+  return new Map([...tables, ['ends', formatRows(rows)]])
+}
+
+/** Reads a table of the page. */
+function readRows(page: string, part: string): Row[] {
+  const [, table = ''] = new RegExp(`<!-- figures: ${part} -->\\n\\n(.*?)\\n\\n<!-- end`, 's').exec(page) ?? []
+  const [names = [], , ...rows] = table.split('\n').map((line) =>
+    line
+      .split('|')
+      .slice(1, -1)
+      .map((cell) => cell.trim()),
+  )
+  return rows.map((cells) => Object.fromEntries(names.map((name, at) => [name, cells[at] ?? ''])))
+}
+
 /** Formats what runs in real time. */
 export function formatCrossCheck(rows: readonly CrossCheckRow[]): Map<string, string> {
   return new Map([
@@ -77,7 +101,7 @@ function listEnds(rows: readonly ScaleRow[]): Row[] {
     const first = own[0] as ScaleRow
     const cells = { policies: first.policies, ...toVariantCells(first) }
     if (!last) return { ...cells, 'decides up to': '–', 'would be full at': '–', ...toLatencyAndPrice(first) }
-    const isLast = last === own.at(-1) && last.perSecond >= 50_000
+    const isLast = last === own.at(-1) && last.perSecond >= 10_000
     return {
       ...cells,
       'decides up to': `${formatNumber(last.perSecond)}/s${isLast ? ' or more' : ''}`,

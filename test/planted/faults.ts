@@ -34,9 +34,21 @@ export const FAULTS: readonly Fault[] = [
   },
   {
     name: 'lease-too-long',
-    file: 'src/core/engine/stages/leases.ts',
-    find: 'const expiresAtMs = sentAtMs + findUsableMs(request.charges, statuses, leaseMs, sentAtMs)',
-    replace: 'const expiresAtMs = sentAtMs + findUsableMs(request.charges, statuses, leaseMs, sentAtMs) + 1',
+    file: 'src/core/engine/stages/leasing.ts',
+    find: 'const expiresAtMs = sentAtMs + findUsableMs(charge, statuses, leaseMs, sentAtMs)',
+    replace: 'const expiresAtMs = sentAtMs + findUsableMs(charge, statuses, leaseMs, sentAtMs) + 1',
+  },
+  {
+    name: 'lease-four-times-too-long',
+    file: 'src/core/engine/stages/leasing.ts',
+    find: 'const expiresAtMs = sentAtMs + findUsableMs(charge, statuses, leaseMs, sentAtMs)',
+    replace: 'const expiresAtMs = sentAtMs + 4 * findUsableMs(charge, statuses, leaseMs, sentAtMs)',
+  },
+  {
+    name: 'permit-given-back-twice',
+    file: 'src/core/engine/stages/lease-account.ts',
+    find: '    lease.permits++',
+    replace: '    lease.permits += 2',
   },
   {
     name: 'case-not-folded',

@@ -21,6 +21,8 @@ export interface Store {
   readonly kind: string
   /** @throws {StoreError} without a usable answer; it may have charged if `mayHaveRun` */
   decide(request: DecisionRequest, context?: CallContext): Promise<Decision>
+  /** True if one call decides all of these charges, as it does without this method. */
+  canDecideAtOnce?(charges: readonly StoreCharge[]): boolean
   /** Releases slots; missing ones are no error. @throws {StoreError} */
   release(charges: readonly StoreCharge[]): Promise<void>
   /**

@@ -1,6 +1,6 @@
 /** One identity that all the world's isolates ask for, each of them seldom: in virtual time, over both stores. */
 import { describe, expect, test } from 'vitest'
-import type { ScalePolicies } from '../../../bench/scale/policies.ts'
+import { type ScalePolicies, TOKEN_AND_GLOBAL } from '../../../bench/scale/policies.ts'
 import { type Scenario, simulate } from '../../../bench/scale/simulate.ts'
 
 const WINDOW_MS = 10_000
@@ -25,6 +25,16 @@ describe('Leases of a hot identity, for 1,200 isolates', () => {
     expect(calls * PER_SECOND).toBeLessThan(1_000)
     expect(undecided / requests).toBeLessThanOrEqual(0.01)
     expect(admitted / ideal).toBeGreaterThanOrEqual(0.99)
+    expect(fullest).toBeLessThanOrEqual(1)
+  })
+
+  test('call an object seldom beside limits of callers, also after all have begun at once', async () => {
+    const { requests, admitted, ideal, undecided, sharedCalls, fullest } = await simulate(
+      createScenario(TOKEN_AND_GLOBAL, 'durable-object'),
+    )
+    expect(sharedCalls * PER_SECOND).toBeLessThan(1_000)
+    expect(undecided / requests).toBeLessThanOrEqual(0.01)
+    expect(admitted / ideal).toBeGreaterThanOrEqual(0.97)
     expect(fullest).toBeLessThanOrEqual(1)
   })
 

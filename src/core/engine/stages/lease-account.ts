@@ -24,9 +24,17 @@ export interface Lease {
   readonly chargedAtMs: number
 }
 
+/** A decision that a call has brought, or a permit at hand. */
+export interface SharedDecision extends Decision {
+  /** Its permit may go back there if it is not used. */
+  readonly lease?: Lease | undefined
+}
+
 interface Waiter {
+  /** Its permit must last for so long. */
+  readonly keepMs: number
   /** @param decision undefined: the request makes the next call */
-  resolve(decision: Decision | undefined): void
+  resolve(decision: SharedDecision | undefined): void
   reject(error: unknown): void
 }
 
@@ -100,18 +108,25 @@ export class LeaseAccount {
     this.#leases.push(lease)
   }
 
-  /** Uses a permit. @returns its lease; undefined if there is none */
-  take(nowMs: number): Lease | undefined {
+  /** Uses a permit that lasts until then. @returns its lease; undefined if there is none */
+  take(nowMs: number, untilMs = nowMs): Lease | undefined {
     for (let [lease] = this.#leases; lease; [lease] = this.#leases) {
-      if (lease.permits > 0 && nowMs < lease.expiresAtMs) {
-        lease.permits--
-        this.used++
-        return lease
-      }
+      if (lease.permits > 0 && nowMs < lease.expiresAtMs) break
       this.expired += lease.permits
       this.#leases.shift()
     }
-    return undefined
+    const lease = this.#leases.find(({ permits, expiresAtMs }) => permits > 0 && untilMs < expiresAtMs)
+    if (!lease) return undefined
+    lease.permits--
+    this.used++
+    return lease
+  }
+
+  /** Returns a permit that was not used. */
+  giveBack(lease: Lease): void {
+    this.used = Math.max(0, this.used - 1)
+    lease.permits++
+    if (!this.#leases.includes(lease)) this.#leases.unshift(lease)
   }
 
   /** @param max requests that may wait at once */
@@ -122,14 +137,15 @@ export class LeaseAccount {
   /**
    * Waits for the decision that a call of another request brings.
    * @param timeoutMs deadline of a call
+   * @param keepMs time for which the permit must last
    * @returns undefined if this request has to make a call itself: it is its turn, or it has waited for too long
    * @throws {StoreError} if the call for it has failed
    */
-  async wait(timeoutMs: number): Promise<Decision | undefined> {
+  async wait(timeoutMs: number, keepMs: number): Promise<SharedDecision | undefined> {
     const waiting = this.#waiting
     let waiter: Waiter | undefined
-    const decided = new Promise<Decision | undefined>((resolve, reject) => {
-      waiter = { resolve, reject }
+    const decided = new Promise<SharedDecision | undefined>((resolve, reject) => {
+      waiter = { keepMs, resolve, reject }
       waiting.push(waiter)
     })
     for (const patienceMs of [PATIENCE_SHARE * timeoutMs, timeoutMs]) {
@@ -158,7 +174,7 @@ export class LeaseAccount {
    * next one.
    * @param own 1 if the request that made the call needs a permit, too
    */
-  share({ waiters }: SharedCall, decision: Decision, own: 0 | 1): void {
+  share({ waiters }: SharedCall, decision: SharedDecision, own: 0 | 1): void {
     const { granted } = decision
     for (const each of waiters.splice(0, granted === 0 ? waiters.length : granted - own)) each.resolve(decision)
     this.#waiting.unshift(...waiters)
@@ -179,10 +195,12 @@ export class LeaseAccount {
    * @param isFailing true if the latest call has failed: each then makes its own
    */
   serveWaiting(isCurrent: boolean, isFailing: boolean, now: () => number): void {
-    while (this.#waiting.length > 0 && isCurrent) {
-      const lease = this.take(now())
+    for (let [first] = this.#waiting; first && isCurrent; [first] = this.#waiting) {
+      const nowMs = now()
+      const lease = this.take(nowMs, nowMs + first.keepMs)
       if (!lease) break
-      this.#waiting.shift()?.resolve({ granted: 1, nowMs: lease.chargedAtMs, usage: [] })
+      this.#waiting.shift()
+      first.resolve({ granted: 1, nowMs: lease.chargedAtMs, usage: [], lease })
     }
     if (isFailing) for (const each of this.#waiting.splice(0)) each.resolve(undefined)
     else if (!this.#call) this.#waiting.shift()?.resolve(undefined)

@@ -26,16 +26,18 @@ const UNUSED_SHARE = 0.18
 const UNUSED_PER_USED = 0.65
 /** All isolates together aim at so many calls a second for an identity. They are uneven, and an object serves 1,000. */
 const MAX_CALLS_PER_SECOND = 150
+/** An object serves 1,000 calls a second, and is called twice by a decision that it makes with others. */
+const MAX_SHARED_DECISIONS_PER_SECOND = 500
 
 type Statuses = Pick<StatusCache, 'get'>
 
-/** The times that the windows of charges allow. */
+/** The times that the windows of a charge allow. */
 export interface LeaseTerms {
   readonly maxLeaseMs: number
   readonly longestWindowMs: number
 }
 
-/** How much the limits of charges leave, in permits. */
+/** How much the limits of a charge leave, in permits. */
 export interface LeaseRoom {
   readonly left: number
   readonly leftPerUsed: number
@@ -55,35 +57,43 @@ export interface LeaseUse {
 }
 
 /** A small bucket has no window as short as the time in which it is filled. */
-export function findTerms(charges: readonly StoreCharge[]): LeaseTerms {
+export function findTerms({ limits, burst }: StoreCharge): LeaseTerms {
   let [shortestMs, longestWindowMs] = [Number.POSITIVE_INFINITY, 0]
-  for (const { limits, burst } of charges) {
-    for (const { limit, windowMs } of limits) {
-      shortestMs = Math.min(shortestMs, windowMs, ((burst ?? limit) * windowMs) / limit)
-      longestWindowMs = Math.max(longestWindowMs, windowMs)
-    }
+  for (const { limit, windowMs } of limits) {
+    shortestMs = Math.min(shortestMs, windowMs, ((burst ?? limit) * windowMs) / limit)
+    longestWindowMs = Math.max(longestWindowMs, windowMs)
   }
   return { maxLeaseMs: Math.floor(Math.min(MAX_TERM_MS, shortestMs * MAX_TERM_SHARE)), longestWindowMs }
 }
 
-export function findRoom(charges: readonly StoreCharge[], statuses: Statuses): LeaseRoom {
+export function findRoom(charge: StoreCharge, statuses: Statuses): LeaseRoom {
+  const { algorithm, burst, cost, limits } = charge
+  const usage = statuses.get(charge)?.usage
   let left = Number.POSITIVE_INFINITY
   let leftPerUsed = Number.POSITIVE_INFINITY
   let crowdPermits = 0
-  for (const charge of charges) {
-    const usage = statuses.get(charge)?.usage
-    for (const [at, { limit: units, windowMs }] of charge.limits.entries()) {
-      const limit = (charge.burst ?? units) / charge.cost
-      const permits = (usage?.[at]?.remaining ?? charge.burst ?? units) / charge.cost
-      left = Math.min(left, permits)
-      leftPerUsed = Math.min(leftPerUsed, permits / Math.max(1, limit - permits))
-      // A bucket does not show how fast it is emptied, and permits of several charges are those of the slowest.
-      if (!usage || charges.length > 1 || ALGORITHMS[charge.algorithm].hasBurst) continue
-      const callsPerSecond = ((limit - permits) * 1_000) / windowMs
-      crowdPermits = Math.max(crowdPermits, callsPerSecond / MAX_CALLS_PER_SECOND)
-    }
+  for (const [at, { limit: units, windowMs }] of limits.entries()) {
+    const limit = (burst ?? units) / cost
+    const permits = (usage?.[at]?.remaining ?? burst ?? units) / cost
+    left = Math.min(left, permits)
+    leftPerUsed = Math.min(leftPerUsed, permits / Math.max(1, limit - permits))
+    // A bucket does not show how fast it is emptied.
+    if (!usage || ALGORITHMS[algorithm].hasBurst) continue
+    const callsPerSecond = ((limit - permits) * 1_000) / windowMs
+    crowdPermits = Math.max(crowdPermits, callsPerSecond / MAX_CALLS_PER_SECOND)
   }
   return { left, leftPerUsed, crowdPermits }
+}
+
+/**
+ * @returns true if an identity is so busy that its permits are taken apart from those of others, or if that is unknown and
+ * its limits are as high: isolates that all begin at once would otherwise ask its object too much to learn of it
+ */
+export function isHot(charge: StoreCharge, statuses: Statuses): boolean {
+  const { algorithm, cost, limits } = charge
+  if (statuses.get(charge)?.usage.length) return findRoom(charge, statuses).crowdPermits >= 1
+  const maxPerMs = (cost * MAX_SHARED_DECISIONS_PER_SECOND) / 1_000
+  return !ALGORITHMS[algorithm].hasBurst && limits.every(({ limit, windowMs }) => limit > windowMs * maxPerMs)
 }
 
 /** Finds the time that permits must last, until a call for more has been answered. */
@@ -123,22 +133,26 @@ export function countPermits(
   return permits >= Math.min(2, maxPermits - 1) ? permits : 0
 }
 
-/** Finds the time in which permits, and those taken before them, are used almost certainly. @param total of all of them */
-export function findLeaseMs(total: number, pace: number, roundTripMs: number, { maxLeaseMs }: LeaseTerms): number {
-  const lastsMs = (total + Math.sqrt(total)) / pace + findAheadMs(roundTripMs)
-  return Math.ceil(Math.min(maxLeaseMs, lastsMs / (1 - MARGIN_SHARE)))
+/**
+ * Finds the time in which permits, and those taken before them, are used almost certainly.
+ * @param total of all of them; 0 if there is only one, which is used when others have decided
+ * @param keepMs time for which each must last when it is taken, and by which its call may be late
+ */
+export function findLeaseMs(
+  total: number,
+  pace: number,
+  roundTripMs: number,
+  keepMs: number,
+  { maxLeaseMs }: LeaseTerms,
+): number {
+  const lastsMs = total > 0 ? (total + Math.sqrt(total)) / pace + findAheadMs(roundTripMs) : 0
+  return Math.ceil(Math.min(maxLeaseMs, (Math.max(lastsMs, keepMs) + keepMs) / (1 - MARGIN_SHARE)))
 }
 
 /** Finds the time for which permits taken now may be used: no longer than the windows last that they are counted in. */
-export function findUsableMs(
-  charges: readonly StoreCharge[],
-  statuses: Statuses,
-  leaseMs: number,
-  nowMs: number,
-): number {
+export function findUsableMs(charge: StoreCharge, statuses: Statuses, leaseMs: number, nowMs: number): number {
   let endMs = nowMs + leaseMs
-  for (const charge of charges) {
-    if (ALGORITHMS[charge.algorithm].lease !== 'windowed') continue
+  if (ALGORITHMS[charge.algorithm].lease === 'windowed') {
     const { usage = [], sentAtMs = nowMs } = statuses.get(charge) ?? {}
     for (const { resetMs } of usage) endMs = Math.min(endMs, sentAtMs + resetMs)
   }

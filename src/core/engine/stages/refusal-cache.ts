@@ -26,11 +26,19 @@ export interface RefusalCacheOptions {
   readonly watch?: StageWatch | undefined
 }
 
+/** A store, with what is known of its refusals. */
+export interface RefusalCachingStore extends Store {
+  /** @returns a refusal that is repeated without a call; undefined if none is known */
+  findRefusal(request: DecisionRequest): Decision | undefined
+  /** @returns true if the charge would not refuse, as far as is known; units that may be released at any time are unknown */
+  hasRoom(charge: StoreCharge, request: DecisionRequest): boolean
+}
+
 /** Remembers what the store replies, and repeats refusals. A `peek` is always answered by the store. */
-export function withRefusalCache(store: Store, options: RefusalCacheOptions): Store {
+export function withRefusalCache(store: Store, options: RefusalCacheOptions): RefusalCachingStore {
   const { statuses } = options
   const cache = new RefusalCache(store, options)
-  return decorate(store, {
+  const decorated = decorate(store, {
     decide: (request, context) => cache.decide(request, context),
     async release(charges) {
       await store.release(charges)
@@ -49,6 +57,8 @@ export function withRefusalCache(store: Store, options: RefusalCacheOptions): St
       statuses.delete(keys)
     },
   })
+  const findRefusal = (request: DecisionRequest) => cache.findRefusal(request)
+  return { ...decorated, findRefusal, hasRoom: (charge, request) => cache.hasRoom(charge, request) }
 }
 
 class RefusalCache {
@@ -64,18 +74,19 @@ class RefusalCache {
   }
 
   async decide(request: DecisionRequest, context: CallContext | undefined): Promise<Decision> {
-    const { repeats, now, watch } = this.#options
     const { action } = request
     if (action === 'peek') return this.#store.decide(request, context)
-    if (repeats !== 'none' && action !== 'record') {
-      const known = this.#findDecision(request, now())
-      if (known) {
-        watch?.onAvoided('refusalCache')
-        return known
-      }
-    }
+    const known = action === 'record' ? undefined : this.findRefusal(request)
+    if (known) return known
     const refused = this.#early?.isLikelyNew(request) ? await this.#refuseNewIdentity(request, context) : undefined
     return refused ?? this.#ask(request, context)
+  }
+
+  findRefusal(request: DecisionRequest): Decision | undefined {
+    const { repeats, now, watch } = this.#options
+    const known = repeats === 'none' ? undefined : this.#findDecision(request, now())
+    if (known) watch?.onAvoided('refusalCache')
+    return known
   }
 
   async #ask(request: DecisionRequest, context: CallContext | undefined): Promise<Decision> {
@@ -115,7 +126,7 @@ class RefusalCache {
     // Another charge may refuse for longer by now, or count the refusal. Of a new identity, nothing is used.
     const isComplete = charges.every(
       (charge, index) =>
-        found[index] || (isRefusedAsNew && this.#early?.mayBeNew(charge)) || this.#hasRoom(charge, request),
+        found[index] || (isRefusedAsNew && this.#early?.mayBeNew(charge)) || this.hasRoom(charge, request),
     )
     if (!isComplete) return undefined
     const usage = found.map((one) => (one ? ageUsage(one.refusal, nowMs, one.maxWaitMs) : []))
@@ -130,8 +141,7 @@ class RefusalCache {
     return refusal ? { refusal } : memory && this.#early?.find(request, at, nowMs)
   }
 
-  /** @returns true if the charge would not refuse, as far as is known; units that may be released at any time are unknown */
-  #hasRoom(charge: StoreCharge, request: DecisionRequest): boolean {
+  hasRoom(charge: StoreCharge, request: DecisionRequest): boolean {
     if (charge.mode === 'shadow') return true
     // The store counts refusals that lead to a penalty, so it must be known that this one is none.
     if (!charge.penalty && (charge.needsSettlement || mayEndAnyTime(charge))) return true

@@ -5,7 +5,7 @@ import type { CallContext } from '../../runtime/call-context.ts'
 
 /** Observes what the stages around a store do. */
 export interface StageWatch {
-  /** A decision took no call to the store. */
+  /** No call to the store was needed: for a decision, or for one charge of it. */
   onAvoided(by: 'refusalCache' | 'leases'): void
   /** Permits were taken in advance, to be used or not. */
   onLeased(permits: number): void
@@ -16,6 +16,7 @@ export function decorate(store: Store, own: Partial<Store>): Store {
   return {
     kind: store.kind,
     decide: (request, context) => store.decide(request, context),
+    canDecideAtOnce: (charges) => store.canDecideAtOnce?.(charges) ?? true,
     release: (charges) => store.release(charges),
     revoke: (releases) => store.revoke(releases),
     renew: (charges) => store.renew(charges),

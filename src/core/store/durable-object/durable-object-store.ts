@@ -84,6 +84,10 @@ export class DurableObjectStore implements Store {
     return decision
   }
 
+  canDecideAtOnce(charges: readonly StoreCharge[]): boolean {
+    return charges.length === 1
+  }
+
   release(charges: readonly StoreCharge[]): Promise<void> {
     return this.#correct(charges.map((charge) => ({ kind: 'release', charge })))
   }

@@ -1,0 +1,142 @@
+/**
+ * One decision over several charges, some of which are leased. A charge whose lease has a permit takes it, if it lasts for
+ * longer than the decision may take. A hot one without a permit gets it by a call that its requests share, unless the store
+ * decides all at once. The others are then decided in the store, by one call.
+ *
+ * It charges all or nothing: if anything refuses, permits go back to their leases, and if it is unknown what the store did,
+ * they count as used.
+ */
+import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
+import { countsNewIdentities } from '../../algorithms/decide.ts'
+import type { Decision, DecisionRequest, StoreCharge } from '../../model/charge.ts'
+import { StoreError } from '../../model/store.ts'
+import type { CallContext } from '../../runtime/call-context.ts'
+import type { Lease } from './lease-account.ts'
+import { isHot } from './lease-size.ts'
+import type { Leasing, LeasingCaller } from './leasing.ts'
+
+export class LeasedDecision {
+  readonly #leasing: Leasing
+  readonly #request: DecisionRequest
+  readonly #context: CallContext
+  /** Those of charges that can be leased. */
+  readonly #callers: ReadonlyMap<StoreCharge, LeasingCaller>
+  readonly #permits = new Map<StoreCharge, Lease>()
+
+  constructor(leasing: Leasing, request: DecisionRequest, callers: readonly LeasingCaller[], context: CallContext) {
+    this.#leasing = leasing
+    this.#request = request
+    this.#context = context
+    this.#callers = new Map(callers.map((caller) => [caller.charge, caller]))
+  }
+
+  /** @throws {StoreError} it may have charged */
+  async decide(): Promise<Decision> {
+    this.#takeAtHand()
+    const others = this.#listOthers()
+    // Known refusals come first, so that a flood uses no permits.
+    const known = this.#leasing.store.findRefusal({ ...this.#request, charges: others })
+    if (known) return this.#refuse(known, others)
+    return (await this.#obtain(others)) ?? this.#decideOthers()
+  }
+
+  #takeAtHand(): void {
+    const isAtHand = ({ account, nowMs }: LeasingCaller) => account.countLeft(nowMs) > 0
+    const isComplete =
+      this.#callers.size === this.#request.charges.length && [...this.#callers.values()].every(isAtHand)
+    for (const [charge, { account, nowMs }] of this.#callers) {
+      const lease = account.take(nowMs, isComplete ? nowMs : nowMs + this.#leasing.parts.timeoutMs)
+      if (lease) this.#permits.set(charge, lease)
+    }
+  }
+
+  #listOthers(): readonly StoreCharge[] {
+    return this.#request.charges.filter((charge) => !this.#permits.has(charge))
+  }
+
+  /** Obtains permits of hot charges, all at once. @returns a decision if one is refused */
+  async #obtain(others: readonly StoreCharge[]): Promise<Decision | undefined> {
+    const { store, parts } = this.#leasing
+    // Whether an identity is new shows only where its charge is decided together with those of new ones.
+    if (store.canDecideAtOnce?.(others) !== false || others.some(countsNewIdentities)) return undefined
+    const hot = others
+      .flatMap((charge) => this.#callers.get(charge) ?? [])
+      .filter(({ charge, keepMs }) => keepMs > 0 && isHot(charge, parts.statuses))
+    const refused = new Map<StoreCharge, Decision>()
+    const obtain = async (caller: LeasingCaller) => {
+      const { lease, ...decision } = await this.#leasing.obtain(caller)
+      if (lease) this.#permits.set(caller.charge, lease)
+      else refused.set(caller.charge, decision)
+    }
+    await Promise.all(hot.map(obtain))
+    const [first] = refused.values()
+    if (!first) return undefined
+    // Another charge may refuse for longer, or count the refusal.
+    const isComplete = others.every(
+      (charge) => refused.has(charge) || this.#permits.has(charge) || store.hasRoom(charge, this.#request),
+    )
+    const rest = this.#listOthers()
+    const decision = { ...first, usage: rest.map((charge) => refused.get(charge)?.usage[0] ?? []) }
+    const refusal = this.#refuse(decision, rest)
+    return isComplete ? refusal : this.#leasing.ask(this.#request, this.#context)
+  }
+
+  async #decideOthers(): Promise<Decision> {
+    const others = this.#listOthers()
+    if (others.length === 0) return this.#admit({ granted: 1, nowMs: 0, usage: [] }, others)
+    const callers = others.flatMap((charge) => this.#callers.get(charge) ?? [])
+    const [only] = others.length === 1 ? callers : []
+    const decision = only
+      ? await this.#leasing.decideFor(this.#getCaller(only.charge))
+      : await this.#leasing.ask({ ...this.#request, charges: others }, this.#context)
+    if (decision.granted === 0) return this.#refuse(decision, others)
+    if (!only) this.#takeMore(callers.map(({ charge }) => this.#getCaller(charge)))
+    return this.#admit(decision, others)
+  }
+
+  /** Takes permits of charges that the store has decided. Where one call decides all, another one must save some. */
+  #takeMore(callers: readonly LeasingCaller[]): void {
+    const { store, parts } = this.#leasing
+    const isSplit = store.canDecideAtOnce?.(this.#request.charges) === false
+    const isLeased = this.#callers.size === this.#request.charges.length
+    const savesCalls = isSplit || (isLeased && callers.every((caller) => this.#leasing.countPermits(caller) > 1))
+    for (const caller of callers) {
+      caller.account.used++
+      if (savesCalls || isHot(caller.charge, parts.statuses)) this.#leasing.takeMore(caller)
+    }
+  }
+
+  #refuse(decision: Decision, others: readonly StoreCharge[]): Decision {
+    for (const [charge, lease] of this.#permits) this.#leasing.giveBack(this.#getCaller(charge), lease)
+    return this.#complete(decision, others, false)
+  }
+
+  #admit(decision: Decision, others: readonly StoreCharge[]): Decision {
+    const permits = [...this.#permits]
+    if (!permits.every(([charge, lease]) => this.#leasing.isCurrent(this.#getCaller(charge), lease))) {
+      throw new StoreError('a permit expired while other charges were decided')
+    }
+    const chargedAtMs = permits.map(([, lease]) => lease.chargedAtMs)
+    const nowMs = others.length > 0 ? decision.nowMs : Math.max(...chargedAtMs)
+    for (const [{ key, algorithm }, lease] of permits) {
+      if (ALGORITHMS[algorithm].implementation.settle) this.#leasing.times.remember(key, nowMs, lease.chargedAtMs)
+    }
+    return this.#complete({ ...decision, nowMs }, others, true)
+  }
+
+  /** Adds the limits of charges that have permits. @param areUsed whether these are used */
+  #complete(decision: Decision, others: readonly StoreCharge[], areUsed: boolean): Decision {
+    const describe = (caller: LeasingCaller) => (areUsed ? this.#leasing.use(caller) : this.#leasing.describe(caller))
+    const usage = this.#request.charges.map((charge) => {
+      const at = others.indexOf(charge)
+      return at < 0 ? describe(this.#getCaller(charge)) : (decision.usage[at] ?? [])
+    })
+    return { ...decision, usage }
+  }
+
+  /** The caller of a charge that can be leased, as of now. */
+  #getCaller(charge: StoreCharge): LeasingCaller {
+    const caller = this.#callers.get(charge) as LeasingCaller
+    return { ...caller, nowMs: this.#leasing.readClock() }
+  }
+}

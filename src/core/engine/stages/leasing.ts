@@ -1,0 +1,284 @@
+/** Takes the permits of charges, and decides by them. */
+import type { Decision, DecisionRequest, LimitState, StoreCharge } from '../../model/charge.ts'
+import { type Adjustment, StoreError } from '../../model/store.ts'
+import type { CallContext } from '../../runtime/call-context.ts'
+import type { Clocks } from '../../runtime/clocks.ts'
+import { Lru } from '../../runtime/lru.ts'
+import { mapList } from '../../runtime/map-list.ts'
+import { ChargeTimes } from '../../store/charge-times.ts'
+import { type Lease, LeaseAccount, type RepeatedOutcome, repeatOutcome, type SharedDecision } from './lease-account.ts'
+import {
+  countMaxWaiting,
+  countPermits,
+  findAheadMs,
+  findLeaseMs,
+  findPauseMs,
+  findRoom,
+  findTerms,
+  findUsableMs,
+  isShort,
+  type LeaseTerms,
+} from './lease-size.ts'
+import type { RefusalCachingStore } from './refusal-cache.ts'
+import type { StageWatch } from './stage.ts'
+import { formatStatusName, type StatusCache } from './status-cache.ts'
+
+/** Permits of further callers expire unused. */
+const MAX_ACCOUNTS = 10_000
+
+/** A clock of whole milliseconds, read with one that has parts of them, seems to move by up to this. */
+const MAX_ROUNDING_MS = 1
+
+export interface LeaseParts extends Pick<Clocks, 'now' | 'readSteadyMs'> {
+  /** Fed by the stage below. */
+  readonly statuses: StatusCache
+  /** Deadline of a call. */
+  readonly timeoutMs: number
+  readonly watch?: StageWatch | undefined
+}
+
+/** A charge of a request, with the account of its identity. */
+export interface LeasingCaller {
+  readonly charge: StoreCharge
+  readonly account: LeaseAccount
+  readonly terms: LeaseTerms
+  readonly nowMs: number
+  readonly context: CallContext
+  /** Its permits last for so long, while others are decided; 0 if it is decided alone, or no lease may be so long. */
+  readonly keepMs: number
+}
+
+/** Workers with a compatibility date before 2024-10-14 end requests that await what another resolves: they hang. */
+const CAN_AWAIT_OTHERS =
+  !('WebSocketPair' in globalThis) ||
+  (globalThis as { Cloudflare?: { compatibilityFlags?: Readonly<Record<string, boolean>> } }).Cloudflare
+    ?.compatibilityFlags?.handle_cross_request_promise_resolution === true
+
+export class Leasing {
+  readonly store: RefusalCachingStore
+  readonly parts: LeaseParts
+  /** When permits were charged that decisions used together with others. */
+  readonly times = new ChargeTimes()
+  readonly #maxPermits: number
+  #accounts = new Lru<LeaseAccount>(MAX_ACCOUNTS)
+  #roundTripMs = 0
+  /** The latest call has failed: until one grants something, none is waited for, so that a breaker sees each. */
+  #isFailing = false
+  #latestMs = 0
+  /** How far the clock was at most ahead of the steady one since it last stepped back. */
+  #maxAheadMs = Number.NEGATIVE_INFINITY
+  /** Grows when all accounts are dropped. */
+  #generation = 0
+
+  constructor(store: RefusalCachingStore, maxPermits: number, parts: LeaseParts) {
+    this.store = store
+    this.parts = parts
+    this.#maxPermits = maxPermits
+  }
+
+  /** Corrects charges, each at its own time. @throws {StoreError} */
+  async settle(differences: readonly Adjustment[], chargedAtMs: number): Promise<void> {
+    const timesMs = differences.map(({ charge }) => this.times.get(charge.key, chargedAtMs))
+    for (const timeMs of new Set(timesMs)) {
+      const own = differences.filter((_, at) => timesMs[at] === timeMs)
+      await this.store.settle(own, timeMs)
+    }
+  }
+
+  /** Lets all permits expire, also those on their way. */
+  dropAccounts(): void {
+    this.#generation++
+    this.#accounts = new Lru(MAX_ACCOUNTS)
+  }
+
+  /** @param timeoutMs time that the decision about other charges may take; 0 if there are none */
+  createCaller(charge: StoreCharge, nowMs: number, context: CallContext, timeoutMs: number): LeasingCaller {
+    // No name of a plan has a slash.
+    const name = (charge.cost === 1 ? '' : `/${charge.cost} `) + formatStatusName(charge)
+    let account = this.#accounts.get(name)
+    if (!account) {
+      account = new LeaseAccount(this.#generation)
+      this.#accounts.set(name, account)
+    }
+    const terms = findTerms(charge)
+    account.see(nowMs, terms)
+    // Its call may take as long as the decision about the others after it.
+    const canKeep = findUsableMs(charge, this.parts.statuses, terms.maxLeaseMs, nowMs) > 2 * timeoutMs
+    return { charge, account, terms, nowMs, context, keepMs: canKeep ? timeoutMs : 0 }
+  }
+
+  /** Decides a request of one charge, or the last one of several. */
+  async decideFor(caller: LeasingCaller): Promise<Decision> {
+    const { account, nowMs, context } = caller
+    const lease = account.take(nowMs)
+    if (lease) return { granted: 1, nowMs: lease.chargedAtMs, usage: [this.use(caller)] }
+    const { repeated } = account
+    if (repeated && nowMs < repeated.untilMs) return repeatOutcome(repeated, nowMs)
+    const deciding = this.#decideByCall(caller)
+    // Others may wait for its call, even if its own client disconnects.
+    if (CAN_AWAIT_OTHERS) context.waitUntil(deciding.catch(() => {}))
+    return deciding
+  }
+
+  async #decideByCall(caller: LeasingCaller): Promise<Decision> {
+    const { timeoutMs, now, watch } = this.parts
+    const admit = ({ nowMs }: Decision) => {
+      return { granted: 1, nowMs, usage: [this.describe({ ...caller, nowMs: now() })] }
+    }
+    const shared = this.#mayWait(caller) ? await caller.account.wait(timeoutMs, 0) : undefined
+    if (shared) {
+      if (shared.granted === 0) return shared
+      watch?.onAvoided('leases')
+      return admit(shared)
+    }
+    const calling = { ...caller, nowMs: this.readClock() }
+    const decision = await this.#take(calling, 1, this.countPermits(calling))
+    return decision.granted > 1 ? admit(decision) : decision
+  }
+
+  /** Takes a permit that is kept until others have decided. @returns it with its lease, unless it is refused */
+  async obtain(caller: LeasingCaller): Promise<SharedDecision> {
+    const { account, nowMs, context, keepMs } = caller
+    const { repeated } = account
+    if (repeated && nowMs < repeated.untilMs) return repeatOutcome(repeated, nowMs)
+    const shared = this.#mayWait(caller) ? await account.wait(this.parts.timeoutMs, keepMs) : undefined
+    if (shared) return shared
+    const calling = { ...caller, nowMs: this.readClock() }
+    const taking = this.#take(calling, 1, this.countPermits(calling), keepMs)
+    if (CAN_AWAIT_OTHERS) context.waitUntil(taking.catch(() => {}))
+    return taking
+  }
+
+  /** Returns a permit, unless the clock has stepped back meanwhile. */
+  giveBack({ account }: LeasingCaller, lease: Lease): void {
+    this.readClock()
+    if (account.generation === this.#generation) account.giveBack(lease)
+  }
+
+  /** @returns true if a permit that was kept may still be used */
+  isCurrent({ account }: LeasingCaller, { expiresAtMs }: Lease): boolean {
+    return this.readClock() < expiresAtMs && account.generation === this.#generation
+  }
+
+  /** Uses a permit that is taken already. @returns the limits of its charge */
+  use(caller: LeasingCaller): readonly LimitState[] {
+    this.parts.watch?.onAvoided('leases')
+    const { account, nowMs, keepMs } = caller
+    const aheadMs = findAheadMs(this.#roundTripMs)
+    const unusedThen = account.countLeft(nowMs + aheadMs + keepMs) + account.pending
+    // Before permits run out, so that no request waits.
+    if (isShort(account.pace, aheadMs, unusedThen)) this.takeMore(caller)
+    return this.describe(caller)
+  }
+
+  #mayWait({ charge, account }: LeasingCaller): boolean {
+    if (!CAN_AWAIT_OTHERS || this.#isFailing) return false
+    return account.canWait(countMaxWaiting(findRoom(charge, this.parts.statuses)))
+  }
+
+  /** The limits of a charge, as far as they are known. Permits that are not used remain. */
+  describe({ charge, account, nowMs }: LeasingCaller): readonly LimitState[] {
+    const left = account.countLeft(nowMs)
+    const { usage, sentAtMs } = this.parts.statuses.ensure(charge)
+    const elapsedMs = Math.max(0, nowMs - sentAtMs)
+    return mapList(usage, ({ remaining, resetMs }) => {
+      return { remaining: remaining + left * charge.cost, resetMs: Math.max(0, resetMs - elapsedMs), retryAfterMs: 0 }
+    })
+  }
+
+  /** Takes permits for requests to come. */
+  takeMore(caller: LeasingCaller): void {
+    const more = this.countPermits(caller)
+    if (more > 1) caller.context.waitUntil(this.#take(caller, 0, more).catch(ignoreStoreError))
+  }
+
+  countPermits({ charge, account, terms, nowMs, keepMs }: LeasingCaller): number {
+    const { statuses } = this.parts
+    const { pace, used, expired } = account
+    const use = { pace, used, expired, unused: account.countLeft(nowMs + keepMs) + account.pending }
+    const usableMs = findUsableMs(charge, statuses, terms.maxLeaseMs, nowMs) - keepMs
+    return countPermits(findRoom(charge, statuses), use, usableMs, this.#roundTripMs, this.#maxPermits)
+  }
+
+  /**
+   * Takes permits for all requests that wait, and for `more` to come.
+   * @param own 1 if the request that makes the call needs one, too
+   * @param ownKeepMs time for which that one must last
+   */
+  async #take(caller: LeasingCaller, own: 0 | 1, more: number, ownKeepMs = 0): Promise<SharedDecision> {
+    const { statuses, now, timeoutMs, watch } = this.parts
+    const { charge, account, terms, nowMs, context } = caller
+    const sentAtMs = now()
+    const total = more > 0 ? account.countLeft(nowMs) + account.pending + more : 0
+    const call = account.beginCall(more, nowMs + timeoutMs)
+    const needed = own + call.waiters.length
+    const permits = needed + more
+    const keepMs = Math.max(more > 0 ? caller.keepMs : ownKeepMs, ...call.waiters.map(({ keepMs }) => keepMs))
+    const leaseMs = more > 0 || keepMs > 0 ? findLeaseMs(total, account.pace, this.#roundTripMs, keepMs, terms) : 0
+    if (account.repeated) account.repeated.untilMs = nowMs + findAheadMs(this.#roundTripMs)
+    try {
+      const isLease = permits > 1 || leaseMs > 0
+      const lasting = isLease && ({ action: 'take-up-to', permits, leaseMs } as const)
+      const decision = await this.ask({ action: 'take', permits: 1, ...lasting, charges: [charge] }, context)
+      const { granted } = decision
+      account.repeated = granted === 0 ? this.#createRepeated(caller, decision, sentAtMs) : undefined
+      account.used += Math.min(needed, granted)
+      // One that is kept may go back.
+      watch?.onLeased(Math.max(0, granted - (ownKeepMs > 0 ? 0 : own)))
+      // The store decided when the call was sent, or later.
+      const expiresAtMs = sentAtMs + findUsableMs(charge, statuses, leaseMs, sentAtMs)
+      const lease = { permits: Math.max(0, granted - needed), expiresAtMs, chargedAtMs: decision.nowMs }
+      const shared = keepMs > 0 && granted > 0 ? { ...decision, lease } : decision
+      account.share(call, shared, own)
+      if (granted > needed && account.generation === this.#generation) account.add(lease)
+      return shared
+    } catch (error) {
+      this.#isFailing = true
+      account.repeated = error instanceof StoreError ? this.#createRepeated(caller, error, sentAtMs) : undefined
+      account.fail(call, error)
+      throw error
+    } finally {
+      account.endCall(call)
+      account.serveWaiting(account.generation === this.#generation, this.#isFailing, now)
+    }
+  }
+
+  /** Refusals and failures of a crowded identity are repeated for a pause, or its isolates would call too often. */
+  #createRepeated({ charge, account, terms }: LeasingCaller, outcome: RepeatedOutcome['outcome'], sentAtMs: number) {
+    const { statuses, now } = this.parts
+    const pauseMs = findPauseMs(findRoom(charge, statuses), account.pace, terms)
+    return pauseMs > 0 ? { outcome, sentAtMs, untilMs: now() + pauseMs } : undefined
+  }
+
+  async ask(request: DecisionRequest, context: CallContext | undefined): Promise<Decision> {
+    const sentAtMs = this.readClock()
+    const decision = await this.store.decide(request, context)
+    const elapsedMs = this.readClock() - sentAtMs
+    // A refusal may come from the cache.
+    if (decision.granted > 0) {
+      this.#isFailing = false
+      // A longer round trip counts at once, and shorter ones by and by.
+      this.#roundTripMs = Math.max(elapsedMs, (7 * this.#roundTripMs + elapsedMs) / 8)
+    }
+    return decision
+  }
+
+  /** When the clock has stepped back, it is unknown when leases end: all expire, also those on their way. */
+  readClock(): number {
+    const { now, readSteadyMs } = this.parts
+    const nowMs = now()
+    const aheadMs = readSteadyMs ? nowMs - readSteadyMs() : Number.NEGATIVE_INFINITY
+    if (nowMs < this.#latestMs || aheadMs < this.#maxAheadMs - MAX_ROUNDING_MS) {
+      this.dropAccounts()
+      this.#maxAheadMs = aheadMs
+    }
+    this.#maxAheadMs = Math.max(this.#maxAheadMs, aheadMs)
+    this.#latestMs = nowMs
+    return nowMs
+  }
+}
+
+/** The next request that finds no permits makes its own call, and reports its failure. */
+function ignoreStoreError(error: unknown): void {
+  if (!(error instanceof StoreError)) throw error
+}

@@ -1,0 +1,173 @@
+import { expect, test } from 'vitest'
+import { withIsolateMemory } from '../../src/core/engine/stages/isolate-memory.ts'
+import { withLeases } from '../../src/core/engine/stages/leases.ts'
+import type { DecisionRequest, StoreCharge } from '../../src/core/model/charge.ts'
+import { StoreError } from '../../src/core/model/store.ts'
+import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'
+import { callContext } from '../support/call-context.ts'
+import { createCharge, remainingIn, retryAfterMs, storeWith, take } from '../support/charges.ts'
+
+const TIMEOUT_MS = 500
+
+/** A limit for all, of which permits are at hand, and a store that takes a call for each charge if it is split. */
+async function subject({ isSplit = false } = {}) {
+  const clock = { now: 1_700_000_000_000 }
+  const memory = new MemoryStore(() => clock.now)
+  const server = { isUnavailable: false }
+  const requested: DecisionRequest[] = []
+  const settledAtMs: number[] = []
+  const background: Promise<unknown>[] = []
+  const store = storeWith({
+    canDecideAtOnce: (charges) => !isSplit || charges.length === 1,
+    async decide(request) {
+      requested.push(request)
+      if (server.isUnavailable) throw new StoreError('no answer')
+      return memory.decideNow(request)
+    },
+    async settle(differences, chargedAtMs) {
+      settledAtMs.push(chargedAtMs)
+      await memory.settle(differences, chargedAtMs)
+    },
+  })
+  const leases = withIsolateMemory(store, {
+    repeats: 'certain',
+    leases: withLeases('auto'),
+    now: () => clock.now,
+    timeoutMs: TIMEOUT_MS,
+  })
+  const decide = async (...charges: StoreCharge[]) => {
+    const decision = await leases.decide(take(charges), callContext(background))
+    await Promise.all(background)
+    clock.now++
+    return decision
+  }
+  const all = createCharge('fixed-window', [{ limit: 100_000, windowMs: 60_000 }])
+  clock.now -= clock.now % 60_000
+  // It is hot.
+  memory.decideNow({ action: 'record', permits: 20_000, charges: [all] })
+  for (let i = 0; i < 200; i++) await decide(createToken(), all)
+  requested.length = 0
+  /** Charges that calls were about, without those for requests to come. */
+  const listDecided = () =>
+    requested.filter(({ action }) => action === 'take').map(({ charges }) => charges.map(({ key }) => key))
+  return { clock, memory, server, requested, settledAtMs, leases, all, decide, listDecided }
+}
+
+function createToken(overrides: Partial<StoreCharge> = {}, limit = 100): StoreCharge {
+  return createCharge('sliding-window', [{ limit, windowMs: 60_000 }], overrides)
+}
+
+test.each<[string, Partial<StoreCharge>]>([
+  ['a limit of its own', {}],
+  ['a reserve', { reserved: 5 }],
+  ['a penalty', { penalty: { durationMs: 60_000, after: 1 } }],
+  ['a shadow rule', { mode: 'shadow' }],
+  ['slots', { algorithm: 'concurrency' }],
+  ['what is settled', { algorithm: 'quota', needsSettlement: true }],
+])('LeasedDecision: a limit for all is leased beside %s, which the store decides', async (_name, overrides) => {
+  const { all, decide, listDecided } = await subject()
+  const token = createToken(overrides)
+  const decision = await decide(all, token)
+  expect(decision.granted).toBe(1)
+  expect(remainingIn(decision)).toEqual([expect.any(Number), 99])
+  expect(listDecided()).toEqual([[token.key]])
+})
+
+test('LeasedDecision: a refusal is reported with its exact wait, and uses no permit', async () => {
+  const { clock, all, decide, memory } = await subject()
+  const token = createToken({}, 1)
+  const first = await decide(token, all)
+  const firstAtMs = clock.now - 1
+  const refused = await decide(token, all)
+  expect(refused.granted).toBe(0)
+  expect(retryAfterMs(refused)).toBe(firstAtMs + 60_000 - (clock.now - 1))
+  // The permit is at hand again, and nothing remains that is not there.
+  expect(remainingIn(refused)[1]).toBe(remainingIn(first)[1])
+  const { usage } = memory.decideNow(take([all], { action: 'peek' }))
+  expect(remainingIn(refused)[1]).toBeGreaterThanOrEqual(usage[0]?.[0]?.remaining ?? 0)
+})
+
+test('LeasedDecision: a known refusal needs no call', async () => {
+  const { requested, all, decide } = await subject()
+  const token = createToken({}, 1)
+  await decide(token, all)
+  await decide(token, all)
+  requested.length = 0
+  expect(await decide(token, all)).toMatchObject({ granted: 0 })
+  expect(requested).toEqual([])
+})
+
+test('LeasedDecision: permits count as used if it is unknown what the store did', async () => {
+  const { server, all, decide } = await subject()
+  const before = await decide(createToken(), all)
+  server.isUnavailable = true
+  await expect(decide(createToken(), all)).rejects.toThrow(StoreError)
+  server.isUnavailable = false
+  const after = await decide(createToken(), all)
+  expect(remainingIn(after)[1]).toBe((remainingIn(before)[1] ?? 0) - 2)
+})
+
+test('LeasedDecision: a permit that expires while others are decided admits nothing', async () => {
+  const { clock, leases, all, requested } = await subject()
+  const token = createToken()
+  const deciding = leases.decide(take([token, all]), callContext())
+  clock.now += 12_000
+  await expect(deciding).rejects.toThrow('a permit expired')
+  expect(requested.some(({ charges }) => charges[0]?.key === token.key)).toBe(true)
+})
+
+test('LeasedDecision: each charge is settled at the time of its own decision', async () => {
+  const { clock, settledAtMs, leases, all, decide } = await subject()
+  const token = createToken({ algorithm: 'quota', needsSettlement: true })
+  const { nowMs } = await decide(token, all)
+  expect(nowMs).toBe(clock.now - 1)
+  await leases.settle(
+    [token, all].map((charge) => ({ charge, units: -1 })),
+    nowMs,
+  )
+  expect(settledAtMs).toHaveLength(2)
+  expect(settledAtMs[0]).toBe(nowMs)
+  expect(settledAtMs[1]).toBeLessThan(nowMs)
+})
+
+test('LeasedDecision: a hot limit without a permit is asked apart where it would take calls to several places', async () => {
+  const hot = createCharge('sliding-window', [{ limit: 10_000, windowMs: 10_000 }])
+  const token = createToken()
+  const split = await subject({ isSplit: true })
+  await split.decide(token, hot)
+  expect(split.requested.map(({ charges }) => charges.map(({ key }) => key))).toEqual([[hot.key], [token.key]])
+  const joint = await subject()
+  await joint.decide(token, hot)
+  expect(joint.listDecided()).toEqual([[token.key, hot.key]])
+})
+
+test('LeasedDecision: whether an identity is new shows in the call that counts new ones', async () => {
+  const hot = createCharge('sliding-window', [{ limit: 10_000, windowMs: 10_000 }])
+  const { decide, listDecided } = await subject({ isSplit: true })
+  const address = createToken({ counts: 'new-identities' }, 1)
+  await decide(hot, address)
+  expect(listDecided()).toEqual([[hot.key, address.key]])
+})
+
+test('LeasedDecision: a hot limit that refuses says nothing of a limit that may refuse for longer', async () => {
+  const hot = createCharge('sliding-window', [{ limit: 10_000, windowMs: 10_000 }])
+  const { clock, memory, decide } = await subject({ isSplit: true })
+  const token = createToken({ penalty: { durationMs: 600_000, after: 1 } }, 1)
+  await decide(token, hot)
+  memory.decideNow({ action: 'record', permits: 10_000, charges: [hot] })
+  clock.now += 3_000
+  const refused = await decide(token, hot)
+  expect(refused.granted).toBe(0)
+  expect(retryAfterMs(refused)).toBe(600_000)
+})
+
+test('LeasedDecision: where one call decides all charges, another one is made only if it saves some', async () => {
+  const calm = createToken({}, 10_000)
+  const joint = await subject()
+  for (let i = 0; i < 100; i++) await joint.decide(createToken(), calm)
+  expect(joint.requested).toHaveLength(100)
+  joint.requested.length = 0
+  const token = createToken({}, 10_000)
+  for (let i = 0; i < 100; i++) await joint.decide(token, calm)
+  expect(joint.requested.length).toBeLessThan(50)
+})
