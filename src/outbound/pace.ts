@@ -77,7 +77,7 @@ export class Pace {
     // Several calls, one in each window, and a refusal nevertheless: it is longer.
     const isTooShort = this.#isWindow && this.#limit <= call.cost && this.#admitted > call.cost && !isRepeated
     if (isTooShort) this.#setWindow(toWindow(this.#windowMs + 1, 0))
-    const admitted = [...this.#sent.listAdmitted(call.atMs - Math.max(pauseMs, this.#windowMs), call.atMs)]
+    const admitted = [...this.#sent.list(call.atMs - Math.max(pauseMs, this.#windowMs), call.atMs)]
     const isLonger = !this.#isWindow || pauseMs > this.#windowMs
     // Where none was admitted before, less is known of when the window began.
     const [first] = admitted
@@ -91,7 +91,7 @@ export class Pace {
   }
 
   #findRate({ call, isRepeated, resumedAtMs }: Refusal): number {
-    const calls = [...this.#sent.listAdmitted(call.atMs - MAX_SPAN_MS, call.atMs)]
+    const calls = [...this.#sent.list(call.atMs - MAX_SPAN_MS, call.atMs)]
     const first = calls.at(-MIN_CALLS) ?? calls[0]
     if (!first) return Math.min(this.#limit, 1)
     const fewMs = Math.max(resumedAtMs, first.atMs)
