@@ -127,7 +127,6 @@ export class Gate {
   #pause(call: SentCall, { limits, retryAfterMs = 0 }: Report, nowMs: number): void {
     const { random, maxPauseMs } = this.#options
     const isRepeated = call.atMs < this.#pausedUntilMs
-    this.#sent.onRefused(call)
     if (!isRepeated) this.#refusalsInARow++
     const usedUp = limits.filter(({ remaining }) => remaining === 0)
     const requestedMs = Math.max(0, retryAfterMs, ...usedUp.map(({ resetMs = 0 }) => resetMs))
@@ -140,6 +139,7 @@ export class Gate {
     } else if (!isRepeated) {
       for (const { name, limit } of usedUp) this.#limits.get(name ?? String(limit))?.onRefused()
     }
+    this.#sent.onRefused(call)
     if (isRepeated && nowMs + requestedMs <= this.#pausedUntilMs) return
     const jitterMs = random() * Math.min(MAX_JITTER_MS, Math.max(MIN_JITTER_MS, pauseMs * JITTER_SHARE))
     this.#pausedUntilMs = Math.max(this.#pausedUntilMs, nowMs + pauseMs + jitterMs)

@@ -124,7 +124,7 @@ export class ReportedLimit {
     if (limit < 1) return
     const { unit } = report
     let { remaining = limit } = report
-    this.#refillPerMs = this.#findRefill(report)
+    if (report.refillPerS) this.#refillPerMs = report.refillPerS / 1_000
     const windowMs = this.#refillPerMs ? 0 : this.#findWindow(report, call, limit - remaining, nowMs)
     this.#windowMs = Math.min(this.#maxPauseMs, windowMs)
     if (known && call.atMs < known.atMs - BURST_MS) return
@@ -160,8 +160,10 @@ export class ReportedLimit {
     if (resetMs === undefined) return this.#windowMs
     const sentUnits = this.#sent.total - this.#sent.count(call.atMs + BURST_MS)
     const firstMs = this.#sent.findTimeMs(Math.max(1, sentUnits - used + 1))
-    const fromMs = this.#isFixed ? call.atMs : Math.min(call.atMs, firstMs)
-    return Math.max(this.#windowMs, toWindow(nowMs + Math.min(resetMs, this.#maxPauseMs) - fromMs))
+    return Math.max(
+      this.#windowMs,
+      toWindow(nowMs + Math.min(resetMs, this.#maxPauseMs) - Math.min(call.atMs, firstMs)),
+    )
   }
 
   #findEnd(report: ServerLimit, call: SentCall, windowMs: number, nowMs: number): number {
@@ -175,18 +177,9 @@ export class ReportedLimit {
   #findKind({ atMs }: SentCall, used: number): boolean | undefined {
     if (this.#windowMs < MAX_ROUNDING_MS) return false
     if (this.#endMs === 0 || atMs < this.#endMs) return this.#isFixed
-    const count = (fromMs: number, untilMs: number) => this.#perUnit * this.#sent.count(fromMs, untilMs)
-    if (used < 0.7 * count(atMs - this.#windowMs, atMs - BURST_MS) - 2) return true
-    return used > 1.3 * count(this.#endMs - BURST_MS, atMs + BURST_MS) + 2 ? false : this.#isFixed
-  }
-
-  /** The more of a bucket is missing, the better its rate can be seen. */
-  #findRefill({ refillPerS, remaining, limit }: ServerLimit): number | undefined {
-    const known = this.#refillPerMs
-    if (refillPerS === undefined) return known
-    const share = limit && remaining !== undefined ? Math.min(1, 2 * (1 - remaining / limit)) : 1
-    const before = known ?? refillPerS / 1_000
-    return before + share * (refillPerS / 1_000 - before)
+    if (used < 0.7 * this.#sent.count(atMs - this.#windowMs, atMs - BURST_MS) - 2) return true
+    const since = this.#perUnit * this.#sent.count(this.#endMs - BURST_MS, atMs + BURST_MS)
+    return used > 1.3 * since + 2 ? false : this.#isFixed
   }
 
   /** Compares what the server has counted with the calls that were sent. */
