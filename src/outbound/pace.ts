@@ -94,7 +94,7 @@ export class Pace {
     this.#windowMs = Math.min(windowMs, this.#maxWindowMs)
   }
 
-  #findRate({ call, isRepeated, resumedAtMs }: Refusal): number {
+  #findRate({ call, resumedAtMs }: Refusal): number {
     const calls = this.#listAdmitted(call.atMs - MAX_SPAN_MS, call)
     const first = calls.at(-MIN_CALLS) ?? calls[0]
     if (!first) return Math.min(this.#limit, 1)
@@ -102,9 +102,7 @@ export class Pace {
     const fromMs = Math.min(call.atMs - SECOND_MS, fewMs)
     const units = Math.max(1, countUnits(calls.filter(({ atMs }) => atMs > fromMs)))
     const perS = (units * SECOND_MS) / (call.atMs - fromMs)
-    // Only a limit that was refused again is below one a second.
-    const least = isRepeated || this.#limit === Number.POSITIVE_INFINITY ? 1 : MIN_LIMIT
-    return Math.max(least, Math.min(perS, this.#limit) * SAFE_SHARE)
+    return Math.max(MIN_LIMIT, Math.min(perS, this.#limit) * SAFE_SHARE)
   }
 }
 

@@ -374,7 +374,10 @@ describe('what the server reports', () => {
   test('is shared by calls that were under way before the server named what they are for', async () => {
     const answer = (count: number, path: string) => {
       const headers = { 'X-RateLimit-Bucket': 'b', 'X-RateLimit-Limit': '4', 'X-RateLimit-Reset-After': '60' }
-      return { answerMs: path === '/a' ? 2_500 : 10_000, headers: { ...headers, 'X-RateLimit-Remaining': String(4 - count) } }
+      return {
+        answerMs: path === '/a' ? 2_500 : 10_000,
+        headers: { ...headers, 'X-RateLimit-Remaining': String(4 - count) },
+      }
     }
     const { clock, call, times } = site(answer, { maxWaitMs: NEVER })
     void call('https://api.example/a')
