@@ -122,8 +122,7 @@ export class ReportedLimit {
     const known = this.#call
     const limit = report.limit ?? Math.max(this.#limit, (report.remaining ?? 0) + call.cost)
     if (limit < 1) return
-    const { unit } = report
-    let { remaining = limit } = report
+    const { remaining = limit, unit } = report
     if (report.refillPerS) this.#refillPerMs = report.refillPerS / 1_000
     const windowMs = this.#refillPerMs ? 0 : this.#findWindow(report, call, limit - remaining, nowMs)
     this.#windowMs = Math.min(this.#maxPauseMs, windowMs)
@@ -137,11 +136,6 @@ export class ReportedLimit {
     const isEarlier = known && call.total < known.total
     const isTogether = known && !isNext && (isEarlier || (!this.#refillPerMs && call.atMs <= known.atMs + BURST_MS))
     if (known && !isTogether) this.#perUnit = this.#findUse(known, isNext)
-    // Of what is left, a part of a unit is not reported.
-    if (known && !isTogether && this.#refillPerMs) {
-      const level = this.#findLevel(this.#refillPerMs, known, this.#perUnit, call.atMs)
-      remaining = Math.min(Math.max(remaining, level), remaining + 1)
-    }
     // Of the same end in whole seconds, the earliest is the most precise.
     const isLong = windowMs > 2 * NEXT_WINDOW_MS && isFixed !== false
     this.#endMs = isSame && isLong ? Math.min(this.#endMs, endMs) : endMs
