@@ -253,8 +253,8 @@ export class Scheduler {
     next.leave()
     const started: StartedCall = { cost: next.cost, route: next.route, atMs, passages: [] }
     this.#inFlight.add(started)
-    pass(started, this.#gate)
-    pass(started, lane.gate)
+    addPassage(started, this.#gate)
+    addPassage(started, lane.gate)
     next.start(started)
   }
 
@@ -279,7 +279,7 @@ export class Scheduler {
 
   /** Moves waiting calls to what the server has named meanwhile, and counts those on their way there. */
   #sortCalls(): void {
-    for (const call of this.#inFlight) pass(call, this.#getLane(this.#serverResources.find(call.route)).gate)
+    for (const call of this.#inFlight) addPassage(call, this.#getLane(this.#serverResources.find(call.route)).gate)
     const calls = [...this.#lanes.values()].flatMap(({ queue }) => [...queue])
     for (const call of calls) {
       const lane = this.#getLane(this.#serverResources.find(call.route))
@@ -357,7 +357,7 @@ export class Scheduler {
   }
 }
 
-function pass({ cost, atMs, passages }: StartedCall, gate: Gate | undefined): void {
+function addPassage({ cost, atMs, passages }: StartedCall, gate: Gate | undefined): void {
   if (gate && passages.every((passage) => passage.gate !== gate)) {
     passages.push({ gate, sent: gate.onSent(cost, atMs) })
   }
