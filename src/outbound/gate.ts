@@ -4,7 +4,7 @@
  */
 import { Pace } from './pace.ts'
 import type { Report } from './read-limits.ts'
-import { MIN_SHARED, ReportedLimit } from './reported-limit.ts'
+import { ReportedLimit } from './reported-limit.ts'
 import { type SentCall, SentCalls } from './sent-calls.ts'
 
 /** Why calls wait: `start` is for an answer of a server of which nothing is known. */
@@ -34,10 +34,6 @@ const MAX_GUESSED_PAUSE_MS = 60_000
 const JITTER_SHARE = 0.1
 const MIN_JITTER_MS = 50
 const MAX_JITTER_MS = 300
-/** The share of refused calls is that of about so many. */
-const SHARE_CALLS = 20
-/** Caution after a refusal falls by this share with each admitted call. */
-const CAUTION_DECAY = 0.01
 /** A server that reports more costs nothing. */
 const MAX_LIMITS = 16
 
@@ -50,9 +46,6 @@ export class Gate {
   /** Unanswered calls that hold others up, in the order in which they were sent. */
   readonly #recent = new Set<SentCall>()
   #maxRecent: number
-  #refusedShare = 0
-  /** Units that are counted on for each: others use what is reported at the same time. */
-  #caution = 1
   #pausedUntilMs = 0
   #refusalsInARow = 0
 
@@ -71,8 +64,7 @@ export class Gate {
     this.#releaseOld(nowMs)
     const [oldest] = this.#recent
     const isFull = this.#recent.size >= Math.floor(this.#maxRecent)
-    const caution = this.#caution < MIN_SHARED ? 1 : this.#caution
-    const reported = [...this.#limits.values()].map((limit) => limit.findStartMs(cost, caution, nowMs))
+    const reported = [...this.#limits.values()].map((limit) => limit.findStartMs(cost, nowMs))
     const holds: Hold[] = [
       { untilMs: this.#pausedUntilMs, reason: 'refusal' },
       { untilMs: oldest && isFull ? oldest.atMs + PATIENCE_MS : 0, reason: 'start' },
@@ -95,13 +87,11 @@ export class Gate {
     const wasRecent = this.#recent.delete(call)
     call.isAnswered = true
     if (!answer) return
-    this.#refusedShare += (Number(answer.isRefusal) - this.#refusedShare) / SHARE_CALLS
     this.#update(answer, call, nowMs)
     if (answer.isRefusal) this.#pause(call, answer, nowMs)
     // Calls that were sent before a refusal tell nothing about the time after it.
     else if (call.atMs >= this.#pausedUntilMs) {
       if (wasRecent) this.#makeRoom()
-      this.#caution += (1 - this.#caution) * CAUTION_DECAY
       this.#pace.onAdmitted(call.cost)
     }
   }
@@ -137,7 +127,6 @@ export class Gate {
   #pause(call: SentCall, { limits, retryAfterMs = 0 }: Report, nowMs: number): void {
     const { random, maxPauseMs } = this.#options
     const isRepeated = call.atMs < this.#pausedUntilMs
-    call.isRefused = true
     if (!isRepeated) this.#refusalsInARow++
     const usedUp = limits.filter(({ remaining }) => remaining === 0)
     const requestedMs = Math.max(0, retryAfterMs, ...usedUp.map(({ resetMs = 0 }) => resetMs))
@@ -147,7 +136,10 @@ export class Gate {
     if (!isExplained) {
       const isRequested = requestedMs > FIRST_PAUSE_MS
       this.#pace.onRefused({ call, pauseMs, isRequested, isRepeated, resumedAtMs: this.#pausedUntilMs })
-    } else if (!isRepeated) this.#caution *= 1 + this.#refusedShare
+    } else if (!isRepeated) {
+      for (const { name, limit } of usedUp) this.#limits.get(name ?? String(limit))?.onRefused()
+    }
+    this.#sent.onRefused(call)
     if (isRepeated && nowMs + requestedMs <= this.#pausedUntilMs) return
     const jitterMs = random() * Math.min(MAX_JITTER_MS, Math.max(MIN_JITTER_MS, pauseMs * JITTER_SHARE))
     this.#pausedUntilMs = Math.max(this.#pausedUntilMs, nowMs + pauseMs + jitterMs)

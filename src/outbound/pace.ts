@@ -56,7 +56,7 @@ export class Pace {
 
   onRefused(refusal: Refusal): void {
     const limit = refusal.isRequested || this.#isWindow ? this.#findWindow(refusal) : this.#findRate(refusal)
-    this.#limit = refusal.isRepeated ? Math.min(this.#limit, limit) : limit
+    this.#limit = limit
     if (refusal.isRepeated) return
     this.#step = FIRST_STEP
     this.#admitted = 0
@@ -72,12 +72,16 @@ export class Pace {
     return Math.max(last.atMs + Math.min(SECOND_MS, evenMs), roomMs)
   }
 
+  #listAdmitted(fromMs: number, refused: SentCall): SentCall[] {
+    return [...this.#sent.list(fromMs, refused.atMs)].filter((call) => call !== refused)
+  }
+
   /** What was admitted, in the time from the first of these calls until the end of the pause. */
   #findWindow({ call, pauseMs, isRepeated }: Refusal): number {
     // Several calls, one in each window, and a refusal nevertheless: it is longer.
     const isTooShort = this.#isWindow && this.#limit <= call.cost && this.#admitted > call.cost && !isRepeated
     if (isTooShort) this.#setWindow(toWindow(this.#windowMs + 1, 0))
-    const admitted = [...this.#sent.listAdmitted(call.atMs - Math.max(pauseMs, this.#windowMs), call.atMs)]
+    const admitted = this.#listAdmitted(call.atMs - Math.max(pauseMs, this.#windowMs), call)
     const isLonger = !this.#isWindow || pauseMs > this.#windowMs
     // Where none was admitted before, less is known of when the window began.
     const [first] = admitted
@@ -90,17 +94,15 @@ export class Pace {
     this.#windowMs = Math.min(windowMs, this.#maxWindowMs)
   }
 
-  #findRate({ call, isRepeated, resumedAtMs }: Refusal): number {
-    const calls = [...this.#sent.listAdmitted(call.atMs - MAX_SPAN_MS, call.atMs)]
+  #findRate({ call, resumedAtMs }: Refusal): number {
+    const calls = this.#listAdmitted(call.atMs - MAX_SPAN_MS, call)
     const first = calls.at(-MIN_CALLS) ?? calls[0]
     if (!first) return Math.min(this.#limit, 1)
     const fewMs = Math.max(resumedAtMs, first.atMs)
     const fromMs = Math.min(call.atMs - SECOND_MS, fewMs)
     const units = Math.max(1, countUnits(calls.filter(({ atMs }) => atMs > fromMs)))
     const perS = (units * SECOND_MS) / (call.atMs - fromMs)
-    // Only a limit that was refused again is below one a second.
-    const least = isRepeated || this.#limit === Number.POSITIVE_INFINITY ? 1 : MIN_LIMIT
-    return Math.max(least, Math.min(perS, this.#limit) * SAFE_SHARE)
+    return Math.max(MIN_LIMIT, Math.min(perS, this.#limit) * SAFE_SHARE)
   }
 }
 

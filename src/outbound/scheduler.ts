@@ -63,9 +63,9 @@ interface Passage {
 }
 
 /** A call that starts now. */
-interface StartedCall {
+interface StartedCall extends Pick<Call, 'cost' | 'route'> {
   readonly atMs: number
-  readonly passages: readonly Passage[]
+  readonly passages: Passage[]
 }
 
 interface WaitingCall extends Call {
@@ -101,7 +101,7 @@ export class Scheduler {
   #gate: Gate
   #waiting = 0
   #order = 0
-  #inFlight = 0
+  readonly #inFlight = new Set<StartedCall>()
   /** The limiter has refused a call of this cost. */
   #refused = { untilMs: 0, cost: 0 }
   /** The limiter is being called for this one. */
@@ -119,7 +119,7 @@ export class Scheduler {
 
   /** It has neither calls nor a pause. */
   get isIdle(): boolean {
-    return this.#waiting + this.#inFlight === 0 && this.#gate.pausedUntilMs <= this.#clock.now()
+    return this.#waiting + this.#inFlight.size === 0 && this.#gate.pausedUntilMs <= this.#clock.now()
   }
 
   resume(): void {
@@ -152,7 +152,7 @@ export class Scheduler {
       if (!isAborted) this.#lastFailure = { text: 'the last call failed', cause }
       throw cause
     } finally {
-      this.#end(call, started, answer)
+      this.#end(started, answer)
     }
   }
 
@@ -196,7 +196,7 @@ export class Scheduler {
   #findNext(): WaitingCall | undefined {
     let next: WaitingCall | undefined
     let first: Hold | undefined
-    if (this.#inFlight >= this.#options.concurrency) return undefined
+    if (this.#inFlight.size >= this.#options.concurrency) return undefined
     for (const lane of this.#lanes.values()) {
       const { head } = lane.queue
       if (!head) continue
@@ -250,14 +250,17 @@ export class Scheduler {
     if (next?.cost !== call.cost || this.#findGateHold(lane, next)) return
     lane.queue.take(next)
     this.#waiting--
-    this.#inFlight++
     next.leave()
-    const gates = lane.gate ? [this.#gate, lane.gate] : [this.#gate]
-    next.start({ atMs, passages: gates.map((gate) => ({ gate, sent: gate.onSent(next.cost, atMs) })) })
+    const started: StartedCall = { cost: next.cost, route: next.route, atMs, passages: [] }
+    this.#inFlight.add(started)
+    addPassage(started, this.#gate)
+    addPassage(started, lane.gate)
+    next.start(started)
   }
 
-  #end(call: Call, { atMs, passages }: StartedCall, answer: Answer | undefined): void {
+  #end(call: StartedCall, answer: Answer | undefined): void {
     const nowMs = this.#clock.now()
+    const { passages } = call
     const named = answer?.resource
     if (named !== undefined && this.#serverResources.learn(call.route, named)) this.#sortCalls()
     if (answer?.isRefusal) this.#lastFailure = { text: `the server last refused with ${answer.status}` }
@@ -270,15 +273,13 @@ export class Scheduler {
       if (gate === laneGate) gate.onAnswered(sent, ofLane, nowMs)
       else gate.onAnswered(sent, isOfLane || gate !== passages[0]?.gate ? undefined : ofResource, nowMs)
     }
-    // It was not known that the call is one of these.
-    const isNews = laneGate && passages.every(({ gate }) => gate !== laneGate)
-    if (isNews) laneGate.onAnswered(laneGate.onSent(call.cost, atMs), ofLane, nowMs)
-    this.#inFlight--
+    this.#inFlight.delete(call)
     void this.#advance()
   }
 
-  /** Moves waiting calls to what the server has named meanwhile. */
+  /** Moves waiting calls to what the server has named meanwhile, and counts those on their way there. */
   #sortCalls(): void {
+    for (const call of this.#inFlight) addPassage(call, this.#getLane(this.#serverResources.find(call.route)).gate)
     const calls = [...this.#lanes.values()].flatMap(({ queue }) => [...queue])
     for (const call of calls) {
       const lane = this.#getLane(this.#serverResources.find(call.route))
@@ -353,6 +354,12 @@ export class Scheduler {
       if (this.#lanes.size > MAX_LANES && idle) this.#lanes.delete(idle[0])
     }
     return lane
+  }
+}
+
+function addPassage({ cost, atMs, passages }: StartedCall, gate: Gate | undefined): void {
+  if (gate && passages.every((passage) => passage.gate !== gate)) {
+    passages.push({ gate, sent: gate.onSent(cost, atMs) })
   }
 }
 

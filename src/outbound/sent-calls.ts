@@ -1,13 +1,13 @@
-/** The calls that were sent to a resource lately. */
+/** The calls that were sent to a resource lately; those that it refused count for nothing. */
 import { findMargin } from './window.ts'
 
 export interface SentCall {
   readonly atMs: number
-  readonly cost: number
+  /** 0 once the server has refused it. */
+  cost: number
   /** Units that were sent so far, with those of this call. */
-  readonly total: number
+  total: number
   isAnswered: boolean
-  isRefused: boolean
 }
 
 /** More calls in a window are not counted one by one: such a limit is held by what is reported of it. */
@@ -16,9 +16,10 @@ const MAX_CALLS = 20_000
 const CALLS_BETWEEN = 1_000
 
 export class SentCalls {
-  /** In the order of `total`. */
+  /** In the order in which they were sent. */
   #calls: SentCall[] = []
   #total = 0
+  #added = 0
 
   get total(): number {
     return this.#total
@@ -28,36 +29,38 @@ export class SentCalls {
     return this.#calls.at(-1)
   }
 
+  /** @param atMs may be before that of others: what it is about was not known then */
   add(cost: number, atMs: number, keptMs: number): SentCall {
-    this.#total += cost
-    const call = { atMs, cost, total: this.#total, isAnswered: false, isRefused: false }
-    if (this.#calls.push(call) % CALLS_BETWEEN === 0) {
+    if (++this.#added % CALLS_BETWEEN === 0) {
       this.#calls = this.#calls.slice(-MAX_CALLS).filter((old) => old.atMs > atMs - keptMs)
     }
+    const index = this.#findIndex((call) => call.atMs > atMs)
+    const call = { atMs, cost, total: this.#total - this.#countFrom(index), isAnswered: false }
+    this.#calls.splice(index, 0, call)
+    this.#addTo(index, cost)
     return call
   }
 
-  /** Units of calls sent after a time. */
-  countSince(ms: number): number {
-    const first = this.#calls[this.#findIndex((call) => call.atMs > ms)]
-    return first ? this.#total - first.total + first.cost : 0
+  /** The server has refused it, and does not count it. */
+  onRefused(call: SentCall): void {
+    const index = this.#calls.lastIndexOf(call)
+    if (index >= 0) this.#addTo(index, -call.cost)
+    call.cost = 0
   }
 
-  /** Units of calls without an answer that were sent from a time on, until so many units were sent. */
-  countUnanswered(fromMs: number, total: number): number {
-    let units = 0
-    for (const call of this.#listFrom(fromMs)) {
-      if (call.total > total) break
-      if (!call.isAnswered) units += call.cost
-    }
-    return units
+  /** Units of calls sent after a time, and until another. */
+  count(afterMs: number, untilMs = Number.POSITIVE_INFINITY): number {
+    const until =
+      untilMs === Number.POSITIVE_INFINITY ? 0 : this.#countFrom(this.#findIndex(({ atMs }) => atMs > untilMs))
+    return this.#countFrom(this.#findIndex(({ atMs }) => atMs > afterMs)) - until
   }
 
-  /** Admitted calls that were sent between two times, the first of which counts. */
-  *listAdmitted(fromMs: number, untilMs: number): Generator<SentCall> {
-    for (const call of this.#listFrom(fromMs)) {
-      if (call.atMs > untilMs) return
-      if (!call.isRefused) yield call
+  /** Calls that were sent from a time on until another, and not refused. */
+  *list(fromMs: number, untilMs: number): Generator<SentCall> {
+    for (let index = this.#findIndex(({ atMs }) => atMs >= fromMs); ; index++) {
+      const call = this.#calls[index]
+      if (!call || call.atMs > untilMs) return
+      if (call.cost > 0) yield call
     }
   }
 
@@ -69,15 +72,19 @@ export class SentCalls {
   /** When the calls of a window leave room for one more. */
   findRoomMs(limit: number, exactMs: number, cost: number, nowMs: number): number {
     const windowMs = exactMs + findMargin(exactMs)
-    const used = this.countSince(nowMs - windowMs)
+    const used = this.count(nowMs - windowMs)
     const surplus = used + Math.min(cost, limit) - limit
     return surplus <= 0 ? nowMs : this.findTimeMs(this.#total - used + surplus) + windowMs
   }
 
-  *#listFrom(ms: number): Generator<SentCall> {
-    for (let index = this.#findIndex((call) => call.atMs >= ms); index < this.#calls.length; index++) {
-      yield this.#calls[index] as SentCall
-    }
+  #addTo(index: number, units: number): void {
+    this.#total += units
+    for (const call of this.#calls.slice(index)) call.total += units
+  }
+
+  #countFrom(index: number): number {
+    const first = this.#calls[index]
+    return first ? this.#total - first.total + first.cost : 0
   }
 
   /** The first call for which a condition is true that stays true. */

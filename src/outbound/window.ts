@@ -2,7 +2,7 @@
 
 const WINDOWS_S = [1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 86_400]
 /** Resets and dates are whole seconds, and calls travel. */
-const MAX_ROUNDING_MS = 2_900
+export const MAX_ROUNDING_MS = 2_900
 
 /** The clocks of two machines do not run alike, and trips are not equally long. */
 const MARGIN_SHARE = 0.01

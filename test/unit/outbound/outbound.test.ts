@@ -220,8 +220,8 @@ describe('a refusal', () => {
     expect((await clock.finish(call(THINGS))).status).toBe(429)
     const late = readOutcome(call(THINGS))
     await settled()
-    expect(await late).toMatchObject({ code: 'WAIT_TOO_LONG', retryAfterMs: 30_040 })
-    expect(String(await late)).toContain('not for another 30040 ms; the server last refused with 429')
+    expect(await late).toMatchObject({ code: 'WAIT_TOO_LONG', retryAfterMs: 30_000 })
+    expect(String(await late)).toContain('not for another 30000 ms; the server last refused with 429')
     expect(times()).toEqual([0])
   })
 
@@ -244,6 +244,24 @@ describe('a refusal', () => {
     await clock.finish(call(THINGS))
     expect(times()).toEqual([0, 10])
   })
+})
+
+test('concurrency bounds the calls under way', async () => {
+  const { clock, call, times } = site(() => ({ answerMs: 100 }), { limits: '99/1s', concurrency: 2 })
+  await clock.finish(Promise.all(repeat(5, () => call(THINGS))))
+  expect(times()).toEqual([0, 0, 100, 100, 200])
+})
+
+test('the more important calls go first, and all wait as long as they may', async () => {
+  const { clock, call, arrivals } = site(() => OK, {
+    limits: '1/1s',
+    priority: ({ url }) => (url.pathname === '/urgent' ? 'critical' : 'default'),
+    maxWaitMs: ({ url }) => (url.pathname === '/short' ? 500 : NEVER),
+  })
+  const calls = ['first', 'second', 'urgent', 'short'].map((path) => readOutcome(call(`https://api.example/${path}`)))
+  const outcomes = await clock.finish(Promise.all(calls))
+  expect(arrivals.map(({ path }) => path)).toEqual(['/first', '/urgent', '/second'])
+  expect(outcomes[3]).toMatchObject({ code: 'WAIT_TOO_LONG' })
 })
 
 describe('a refused call is repeated', () => {
@@ -351,6 +369,22 @@ describe('what the server reports', () => {
     const core = await clock.finish(call('https://api.example/repos/b'))
     expect([core.status, await search]).toEqual([200, expect.objectContaining({ code: 'WAIT_TOO_LONG' })])
     expect(arrivals).toHaveLength(3)
+  })
+
+  test('is shared by calls that were under way before the server named what they are for', async () => {
+    const answer = (count: number, path: string) => {
+      const headers = { 'X-RateLimit-Bucket': 'b', 'X-RateLimit-Limit': '4', 'X-RateLimit-Reset-After': '60' }
+      return {
+        answerMs: path === '/a' ? 2_500 : 10_000,
+        headers: { ...headers, 'X-RateLimit-Remaining': String(4 - count) },
+      }
+    }
+    const { clock, call, times } = site(answer, { maxWaitMs: NEVER })
+    void call('https://api.example/a')
+    void Promise.all(repeat(9, () => call('https://api.example/a/others')))
+    await clock.advance(50_000)
+    // When the first is answered, four are on their way.
+    expect(times()).toEqual([0, 1_000, 2_000, 2_000])
   })
 
   test('may be read by readLimits', async () => {
