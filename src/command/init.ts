@@ -3,14 +3,16 @@ import { existsSync, readFileSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { basename, dirname, join, relative, resolve } from 'node:path'
 import { Option } from '@commander-js/extra-typings'
+import * as v from 'valibot'
 import manifest from '../../package.json' with { type: 'json' }
 import { listNames, mapNames } from '../core/runtime/names.ts'
 import { STORE_KINDS } from '../http/config/store-kinds.ts'
-import { httpUrl } from '../http/config/values.ts'
+import { httpUrl, oneOf } from '../http/config/values.ts'
 import { CommandError } from './command-error.ts'
 import project from './new-project.json' with { type: 'json' }
-import { createOption, readBy } from './read-option.ts'
+import { createOption } from './read-option.ts'
 import { defineCommand } from './subcommand.ts'
+import type { Terminal } from './terminal.ts'
 
 const STORES = listNames(STORE_KINDS).filter((kind) => kind !== 'memory')
 type Store = (typeof STORES)[number]
@@ -35,31 +37,46 @@ export const init = defineCommand({
       .addOption(new Option('--store <store>', 'where counts live').choices(STORES)),
   async run({ terminal, cwd }, options, directory = '.') {
     const folder = resolve(cwd, directory)
-    const api =
-      options.api ??
-      readBy(API, httpUrl)(await terminal.ask('Where is your API, such as https://api.example.com?', HINT))
-    const chosen = options.store ?? (await terminal.ask(`Where are counts to live, in ${STORES.join(' or ')}?`, HINT))
-    const store = STORES.find((name) => name === chosen)
-    if (!store) throw new CommandError(`expected ${STORES.join(' or ')}, got ${JSON.stringify(chosen)}`)
-    const files = listFiles(folder, { api, store, packages: findPackages(cwd, folder) })
-    const present = [...files.keys()].filter((name) => existsSync(join(folder, name)))
+    const packages = findPackages(cwd, folder)
+    const present = FILES.filter((name) => existsSync(join(folder, name)))
     if (present.length > 0) {
       const hint = 'Nothing was written. Name another directory.'
       throw new CommandError(`${directory} has ${present.join(', ')} already`, { hint })
     }
-    for (const [name, text] of files) {
+    const api = options.api ?? (await ask(terminal, 'Where is your API, such as https://api.example.com?', httpUrl))
+    const store =
+      options.store ?? (await ask(terminal, `Where are counts to live, in ${STORES.join(' or ')}?`, oneOf(...STORES)))
+    const files = listFiles(folder, { api, store, packages })
+    for (const [name, text] of Object.entries(files)) {
       await mkdir(dirname(join(folder, name)), { recursive: true })
       await writeFile(join(folder, name), text, { flag: 'wx' })
     }
     const enter = folder === cwd ? '' : `cd ${relative(cwd, folder)} && `
     const secrets =
-      store === 'redis' ? '\nIn .dev.vars, as in .dev.vars.example, set the URL and token of your Redis.' : ''
-    terminal.show({}, () => `${[...files.keys()].join('\n')}\n\n${enter}npm install && npm run dev${secrets}`)
+      store === 'redis' ? 'cp .dev.vars.example .dev.vars # and set the URL and token of your Redis in it\n' : ''
+    terminal.show({}, () => `${FILES.join('\n')}\n\n${enter}${secrets}npm install && npm run dev`)
     return 'done'
   },
 })
 
-const HINT = 'Name them by --api and --store.'
+/** What Wrangler runs on. */
+const WRANGLER_NODE = '>=22.12.0'
+
+const FILES = ['package.json', 'wrangler.toml', '.dev.vars.example', 'src/worker.ts', '.gitignore'] as const
+
+/** Asks until the answer can be read. */
+async function ask<Schema extends v.GenericSchema>(
+  terminal: Terminal,
+  question: string,
+  schema: Schema,
+): Promise<v.InferOutput<Schema>> {
+  for (;;) {
+    const answer = await terminal.ask(question, 'Name them by --api and --store.')
+    const { success, output, issues } = v.safeParse(schema, answer)
+    if (success) return output
+    terminal.note(`${issues[0].message}, got ${JSON.stringify(answer)}`)
+  }
+}
 
 interface Answers {
   readonly api: string
@@ -68,7 +85,10 @@ interface Answers {
   readonly packages: Readonly<Record<'sluice' | 'sluice-command', string>>
 }
 
-function listFiles(folder: string, { api, store, packages }: Answers): ReadonlyMap<string, string> {
+function listFiles(
+  folder: string,
+  { api, store, packages }: Answers,
+): Readonly<Record<(typeof FILES)[number], string>> {
   const name =
     basename(folder)
       .toLowerCase()
@@ -79,6 +99,7 @@ function listFiles(folder: string, { api, store, packages }: Answers): ReadonlyM
     name,
     private: true,
     type: 'module',
+    engines: { node: WRANGLER_NODE },
     scripts: {
       dev: 'sluice check && wrangler dev',
       check: 'sluice check',
@@ -115,19 +136,23 @@ new_sqlite_classes = ["LimitObject"]
   const variables = project.wrangler
     .replace(/^# UPSTREAM_URL = .*$|^UPSTREAM_URL = .*$/m, () => `UPSTREAM_URL = ${JSON.stringify(api)}`)
     .replace(/^# STORE = .*$/m, () => `STORE = "${store}"`)
-  return new Map([
-    ['package.json', `${JSON.stringify(json, null, 2)}\n`],
-    ['wrangler.toml', `${head}\n${variables}\n`],
-    ['.dev.vars.example', `# Copy it to .dev.vars, which git ignores, and set what you need.\n\n${project.devVars}\n`],
-    ['src/worker.ts', "export { default, LimitObject } from 'sluice/worker'\n"],
-    ['.gitignore', 'node_modules\n.dev.vars\n.wrangler\n'],
-  ])
+  return {
+    'package.json': `${JSON.stringify(json, null, 2)}\n`,
+    'wrangler.toml': `${head}\n${variables}\n`,
+    '.dev.vars.example': `# Copy it to .dev.vars, which git ignores, and set what you need.\n\n${project.devVars}\n`,
+    'src/worker.ts': "export { default, LimitObject } from 'sluice/worker'\n",
+    '.gitignore': 'node_modules\n.dev.vars\n.wrangler\n',
+  }
 }
 
 /** Installs what this command was installed from: a version, or files. */
 function findPackages(cwd: string, folder: string): Answers['packages'] {
   const path = join(cwd, 'package.json')
-  const { dependencies, devDependencies } = existsSync(path) ? JSON.parse(readFileSync(path, 'utf8')) : {}
+  const { name, dependencies, devDependencies } = existsSync(path) ? JSON.parse(readFileSync(path, 'utf8')) : {}
+  if (name === manifest.name) {
+    const hint = 'Run `npm run pack` here, and install both packages elsewhere, as docs/library.md says.'
+    throw new CommandError('npm installs nothing from a clone of Sluice', { hint })
+  }
   const installed: Readonly<Record<string, string>> = { ...devDependencies, ...dependencies }
   return mapNames(['sluice', 'sluice-command'], (name) => {
     const spec = installed[name] ?? `^${manifest.version}`

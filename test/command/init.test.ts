@@ -2,6 +2,7 @@ import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { beforeEach, expect, onTestFinished, test } from 'vitest'
+import wrangler from '../../node_modules/wrangler/package.json' with { type: 'json' }
 import { VARIABLES } from '../../src/http/config/variables.ts'
 import { runInside } from './run-command.ts'
 
@@ -20,18 +21,21 @@ test.each(['redis', 'durable-object'])(
   async (store) => {
     const { code, stdout } = await run('My Gateway', ...API, '--store', store)
     expect(code).toBe(0)
-    expect(stdout).toContain('cd My Gateway && npm install && npm run dev')
+    const steps =
+      store === 'redis' ? 'cp .dev.vars.example .dev.vars # and set the URL and token of your Redis in it\n' : ''
+    expect(stdout).toContain(`cd My Gateway && ${steps}npm install && npm run dev`)
+    expect(JSON.parse(await read('My Gateway/package.json')).engines).toEqual(wrangler.engines)
     expect((await readdir(join(folder, 'My Gateway'))).toSorted()).toEqual(
       ['.dev.vars.example', '.gitignore', 'package.json', 'src', 'wrangler.toml'].toSorted(),
     )
-    const wrangler = await read('My Gateway/wrangler.toml')
-    expect(wrangler).toContain('name = "my-gateway"')
-    expect(wrangler).toContain(`\nSTORE = "${store}"\n`)
-    expect(wrangler).toContain('\nUPSTREAM_URL = "https://api.acme.test/v1"\n')
+    const toml = await read('My Gateway/wrangler.toml')
+    expect(toml).toContain('name = "my-gateway"')
+    expect(toml).toContain(`\nSTORE = "${store}"\n`)
+    expect(toml).toContain('\nUPSTREAM_URL = "https://api.acme.test/v1"\n')
     // Each variable is explained in one of the two files.
-    const all = wrangler + (await read('My Gateway/.dev.vars.example'))
+    const all = toml + (await read('My Gateway/.dev.vars.example'))
     expect(VARIABLES.filter((name) => !all.includes(`${name}`))).toEqual([])
-    expect(wrangler.includes('[placement]')).toBe(store === 'redis')
+    expect(toml.includes('[placement]')).toBe(store === 'redis')
     const secrets =
       store === 'redis' ? { UPSTASH_REDIS_REST_URL: 'https://eu1-x.upstash.io', UPSTASH_REDIS_REST_TOKEN: 'x' } : {}
     const config = join(folder, 'My Gateway/wrangler.toml')
@@ -60,6 +64,13 @@ test.each([
   expect(code).toBe(2)
   expect(stderr).toContain(message)
   expect(await readdir(folder)).toEqual([])
+})
+
+test('sluice init does not start a project that npm cannot install', async () => {
+  await writeFile(join(folder, 'package.json'), JSON.stringify({ name: 'sluice' }))
+  const { code, stderr } = await run('elsewhere', ...API, '--store', 'redis')
+  expect([code, stderr]).toEqual([2, expect.stringContaining('error: npm installs nothing from a clone of Sluice\n')])
+  expect(await readdir(folder)).toEqual(['package.json'])
 })
 
 test('sluice init depends on what it was installed from', async () => {
