@@ -74,7 +74,7 @@ async function ask<Schema extends v.GenericSchema>(
     const answer = await terminal.ask(question, 'Name them by --api and --store.')
     const { success, output, issues } = v.safeParse(schema, answer)
     if (success) return output
-    terminal.note(`${issues[0].message}, got ${JSON.stringify(answer)}`)
+    terminal.note(`expected ${issues[0].message}, got ${JSON.stringify(answer)}`)
   }
 }
 
