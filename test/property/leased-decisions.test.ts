@@ -84,7 +84,7 @@ class Network extends Calls {
   constructor(shared: TimedStore, isSplit: boolean, repeats: 'certain' | 'none' = 'certain') {
     super(shared)
     const store = storeWith({
-      canDecideAtOnce: (charges) => !isSplit || charges.length === 1,
+      isSplit: (charges) => isSplit && charges.length > 1,
       decide: async (request) => {
         const sentMs = this.nowMs
         const decision = await this.send(request, ({ granted }) => this.#note(request, granted))

@@ -18,7 +18,7 @@ async function subject({ isSplit = false } = {}) {
   const settledAtMs: number[] = []
   const background: Promise<unknown>[] = []
   const store = storeWith({
-    canDecideAtOnce: (charges) => !isSplit || charges.length === 1,
+    isSplit: (charges) => isSplit && charges.length > 1,
     async decide(request) {
       requested.push(request)
       if (server.isUnavailable) throw new StoreError('no answer')

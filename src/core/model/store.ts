@@ -21,8 +21,8 @@ export interface Store {
   readonly kind: string
   /** @throws {StoreError} without a usable answer; it may have charged if `mayHaveRun` */
   decide(request: DecisionRequest, context?: CallContext): Promise<Decision>
-  /** True if one call decides all of these charges, as it does without this method. */
-  canDecideAtOnce?(charges: readonly StoreCharge[]): boolean
+  /** True if these charges take more than one call, which they never do without this method. */
+  readonly isSplit?: ((this: void, charges: readonly StoreCharge[]) => boolean) | undefined
   /** Releases slots; missing ones are no error. @throws {StoreError} */
   release(charges: readonly StoreCharge[]): Promise<void>
   /**

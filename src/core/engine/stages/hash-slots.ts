@@ -64,7 +64,7 @@ export function withHashSlots(store: Store, { timeoutMs, isCluster }: HashSlotsO
 
   return decorate(store, {
     decide,
-    canDecideAtOnce: (charges) => !isSplit || groupBySlot(charges).length === 1,
+    isSplit: (charges) => isSplit && groupBySlot(charges).length > 1,
     revoke: (releases) => callBySlot(releases, (own) => store.revoke(own)),
     renew: (charges) => callBySlot(charges, (own) => store.renew(own)),
     settle: (differences, chargedAtMs) =>

@@ -35,7 +35,7 @@ export class LeasedDecision {
     this.#takeAtHand()
     const others = this.#listOthers()
     // Known refusals come first, so that a flood uses no permits.
-    const known = this.#leasing.store.findRefusal({ ...this.#request, charges: others })
+    const known = this.#leasing.store.refusals.find({ ...this.#request, charges: others })
     if (known) return this.#refuse(known, others)
     return (await this.#obtain(others)) ?? this.#decideOthers()
   }
@@ -58,7 +58,7 @@ export class LeasedDecision {
   async #obtain(others: readonly StoreCharge[]): Promise<Decision | undefined> {
     const { store, parts } = this.#leasing
     // Whether an identity is new shows only where its charge is decided together with those of new ones.
-    if (store.canDecideAtOnce?.(others) !== false || others.some(countsNewIdentities)) return undefined
+    if (!store.isSplit?.(others) || others.some(countsNewIdentities)) return undefined
     const hot = others
       .flatMap((charge) => this.#callers.get(charge) ?? [])
       .filter(({ charge, keepMs }) => keepMs > 0 && isHot(charge, parts.statuses))
@@ -73,7 +73,7 @@ export class LeasedDecision {
     if (!first) return undefined
     // Another charge may refuse for longer, or count the refusal.
     const isComplete = others.every(
-      (charge) => refused.has(charge) || this.#permits.has(charge) || store.hasRoom(charge, this.#request),
+      (charge) => refused.has(charge) || this.#permits.has(charge) || store.refusals.hasRoom(charge, this.#request),
     )
     const rest = this.#listOthers()
     const decision = { ...first, usage: rest.map((charge) => refused.get(charge)?.usage[0] ?? []) }
@@ -97,7 +97,7 @@ export class LeasedDecision {
   /** Takes permits of charges that the store has decided. Where one call decides all, another one must save some. */
   #takeMore(callers: readonly LeasingCaller[]): void {
     const { store, parts } = this.#leasing
-    const isSplit = store.canDecideAtOnce?.(this.#request.charges) === false
+    const isSplit = store.isSplit?.(this.#request.charges)
     const isLeased = this.#callers.size === this.#request.charges.length
     const savesCalls = isSplit || (isLeased && callers.every((caller) => this.#leasing.countPermits(caller) > 1))
     for (const caller of callers) {

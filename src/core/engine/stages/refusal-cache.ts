@@ -28,18 +28,16 @@ export interface RefusalCacheOptions {
 
 /** A store, with what is known of its refusals. */
 export interface RefusalCachingStore extends Store {
-  /** @returns a refusal that is repeated without a call; undefined if none is known */
-  findRefusal(request: DecisionRequest): Decision | undefined
-  /** @returns true if the charge would not refuse, as far as is known; units that may be released at any time are unknown */
-  hasRoom(charge: StoreCharge, request: DecisionRequest): boolean
+  readonly refusals: Pick<RefusalCache, 'find' | 'hasRoom'>
 }
 
 /** Remembers what the store replies, and repeats refusals. A `peek` is always answered by the store. */
 export function withRefusalCache(store: Store, options: RefusalCacheOptions): RefusalCachingStore {
   const { statuses } = options
-  const cache = new RefusalCache(store, options)
-  const decorated = decorate(store, {
-    decide: (request, context) => cache.decide(request, context),
+  const refusals = new RefusalCache(store, options)
+  return decorate<Pick<RefusalCachingStore, 'refusals'>>(store, {
+    refusals,
+    decide: (request, context) => refusals.decide(request, context),
     async release(charges) {
       await store.release(charges)
       statuses.delete(charges.map(({ key }) => key))
@@ -57,8 +55,6 @@ export function withRefusalCache(store: Store, options: RefusalCacheOptions): Re
       statuses.delete(keys)
     },
   })
-  const findRefusal = (request: DecisionRequest) => cache.findRefusal(request)
-  return { ...decorated, findRefusal, hasRoom: (charge, request) => cache.hasRoom(charge, request) }
 }
 
 class RefusalCache {
@@ -76,17 +72,10 @@ class RefusalCache {
   async decide(request: DecisionRequest, context: CallContext | undefined): Promise<Decision> {
     const { action } = request
     if (action === 'peek') return this.#store.decide(request, context)
-    const known = action === 'record' ? undefined : this.findRefusal(request)
+    const known = action === 'record' ? undefined : this.find(request)
     if (known) return known
     const refused = this.#early?.isLikelyNew(request) ? await this.#refuseNewIdentity(request, context) : undefined
     return refused ?? this.#ask(request, context)
-  }
-
-  findRefusal(request: DecisionRequest): Decision | undefined {
-    const { repeats, now, watch } = this.#options
-    const known = repeats === 'none' ? undefined : this.#findDecision(request, now())
-    if (known) watch?.onAvoided('refusalCache')
-    return known
   }
 
   async #ask(request: DecisionRequest, context: CallContext | undefined): Promise<Decision> {
@@ -117,8 +106,12 @@ class RefusalCache {
     return seen
   }
 
-  #findDecision(request: DecisionRequest, nowMs: number): Decision | undefined {
+  /** @returns a refusal that is repeated without a call; undefined if none is known */
+  find(request: DecisionRequest): Decision | undefined {
+    const { repeats, now, watch } = this.#options
+    if (repeats === 'none') return undefined
     const { charges } = request
+    const nowMs = now()
     const found = charges.map((_, at) => this.#findRefusal(request, at, nowMs))
     const first = found.find((one) => one !== undefined)?.refusal
     if (!first) return undefined
@@ -129,6 +122,7 @@ class RefusalCache {
         found[index] || (isRefusedAsNew && this.#early?.mayBeNew(charge)) || this.hasRoom(charge, request),
     )
     if (!isComplete) return undefined
+    watch?.onAvoided('refusalCache')
     const usage = found.map((one) => (one ? ageUsage(one.refusal, nowMs, one.maxWaitMs) : []))
     return { granted: 0, nowMs: first.nowMs + nowMs - first.sentAtMs, usage }
   }
@@ -141,6 +135,7 @@ class RefusalCache {
     return refusal ? { refusal } : memory && this.#early?.find(request, at, nowMs)
   }
 
+  /** @returns true if the charge would not refuse, as far as is known; units that may be released at any time are unknown */
   hasRoom(charge: StoreCharge, request: DecisionRequest): boolean {
     if (charge.mode === 'shadow') return true
     // The store counts refusals that lead to a penalty, so it must be known that this one is none.

@@ -12,11 +12,11 @@ export interface StageWatch {
 }
 
 /** @returns a store with some methods of its own; the others are those of `store` */
-export function decorate(store: Store, own: Partial<Store>): Store {
+export function decorate<More = unknown>(store: Store, own: Partial<Store> & More): Store & More {
   return {
     kind: store.kind,
     decide: (request, context) => store.decide(request, context),
-    canDecideAtOnce: (charges) => store.canDecideAtOnce?.(charges) ?? true,
+    isSplit: store.isSplit,
     release: (charges) => store.release(charges),
     revoke: (releases) => store.revoke(releases),
     renew: (charges) => store.renew(charges),

@@ -84,8 +84,8 @@ export class DurableObjectStore implements Store {
     return decision
   }
 
-  canDecideAtOnce(charges: readonly StoreCharge[]): boolean {
-    return charges.length === 1
+  isSplit(charges: readonly StoreCharge[]): boolean {
+    return charges.length > 1
   }
 
   release(charges: readonly StoreCharge[]): Promise<void> {
