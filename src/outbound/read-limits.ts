@@ -92,7 +92,7 @@ const READERS: readonly Reader[] = [
     const [limit, remaining, rate] = ['Burst-Capacity', 'Remaining', 'Replenish-Rate'].map((field) =>
       source.get(`X-RateLimit-${field}`),
     )
-    return [limit === undefined ? undefined : toLimit({ limit, remaining, refillPerS: readNumber(rate) })]
+    return [limit === undefined ? undefined : toLimit({ limit, remaining, refillPerS: readNumber(rate) || undefined })]
   },
   // HubSpot
   (source) => {
@@ -100,7 +100,7 @@ const READERS: readonly Reader[] = [
       ...['Max', 'Remaining', 'Interval-Milliseconds', 'Daily', 'Daily-Remaining'],
     ].map((field) => source.get(`X-HubSpot-RateLimit-${field}`))
     return [
-      toLimit({ limit, remaining, windowMs: readNumber(windowMs) }),
+      toLimit({ limit, remaining, windowMs: toCount(readNumber(windowMs)) || undefined }),
       toLimit({ limit: daily, remaining: dailyRemaining, windowMs: DAY_MS }),
     ]
   },

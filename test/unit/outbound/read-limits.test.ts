@@ -228,6 +228,16 @@ describe('the headers of', () => {
         { limit: 250_000, remaining: 249_999, windowMs: 86_400_000 },
       ],
     ],
+    [
+      'no window, and no refill',
+      {
+        'X-HubSpot-RateLimit-Max': '100',
+        'X-HubSpot-RateLimit-Interval-Milliseconds': '0',
+        'X-RateLimit-Burst-Capacity': '20',
+        'X-RateLimit-Replenish-Rate': '0',
+      },
+      [{ limit: 20 }, { limit: 100 }],
+    ],
   ])('%s', (_, fields, limits) => {
     expect(read(fields)).toEqual(limits)
   })
