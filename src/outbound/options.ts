@@ -11,6 +11,7 @@ import {
   checkString,
 } from '../core/options/check-options.ts'
 import { MAX_COST, OptionError } from '../core/options/option-error.ts'
+import type { LimiterDecision } from '../library/decision.ts'
 import type { Clock } from './clock.ts'
 import type { HoldReason } from './gate.ts'
 import type { ServerLimit } from './read-limits.ts'
@@ -19,6 +20,8 @@ import type { ServerLimit } from './read-limits.ts'
 export interface OutboundLimiter {
   /** Charges `cost` units, an integer from 1, or nothing; one unit if left out. */
   take(identity: string, options?: { readonly cost?: number }): Promise<OutboundDecision>
+  /** Corrects what a decision has charged to so many units, an integer from 0; needed for `actualCost`. */
+  settle?(identity: string, decision: LimiterDecision, units: number): Promise<void>
 }
 
 export interface OutboundDecision {
@@ -173,6 +176,13 @@ export interface OutboundOptions extends QueueOptions<[OutboundCall]>, OwnLimits
    */
   readonly readLimits?: ((response: Response) => readonly ServerLimit[] | Promise<readonly ServerLimit[]>) | undefined
   /**
+   * Reads from a clone of a response what the call has really cost, a number from 0, to which the limiter's charge is
+   * corrected when it resolves. Undefined, or an error, leaves the charge at `cost`.
+   * @default none
+   * @example async (response) => (await response.json()).usage?.total_tokens
+   */
+  readonly actualCost?: ((response: Response) => number | undefined | Promise<number | undefined>) | undefined
+  /**
    * Milliseconds after which one call probes a server or a limit that stops all, 0 or more.
    * @default 3_600_000
    * @example 86_400_000
@@ -241,6 +251,7 @@ export const OUTBOUND_CHECKS: Readonly<Record<keyof OutboundOptions, Check>> = {
   resource: allowFunction(CALL_CHECKS.resource),
   retry: (option, value) => checkOptions(option, value as object, RETRY_CHECKS, 'retry.'),
   readLimits: checkFunction,
+  actualCost: checkFunction,
   maxPauseMs: checkDuration,
 }
 

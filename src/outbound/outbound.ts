@@ -6,6 +6,7 @@ import { systemClock } from './clock.ts'
 import {
   OUTBOUND_CHECKS,
   type OutboundCall,
+  type OutboundDecision,
   type OutboundOptions,
   type QueueOptions,
   type RetryOptions,
@@ -69,7 +70,8 @@ export function outbound<LimitsText extends string = string>(
       const scheduled = { ...settings, route, signals, dueMs, repetitions }
       // The body of a request can be read once.
       const make = () => fetch(isReplayable && request?.body && !init?.body ? request.clone() : input, init)
-      const { result, answer } = await scheduler.run(scheduled, make, readAnswer)
+      const { result, answer, decision } = await scheduler.run(scheduled, make, readAnswer)
+      if (options.actualCost && decision) void applyActualCost(scheduler, decision, options.actualCost, result.clone())
       const isRepeated = answer?.isRefusal && isReplayable && repetitions + 1 < attempts
       if (!isRepeated || !scheduler.isInTime(scheduled)) return result
       // The next call needs its connection. The body may have broken off, or somebody else may read it.
@@ -104,6 +106,19 @@ export function throttle<This, Arguments extends readonly unknown[], Result, Lim
     const { result } = await schedulers.get(settings.resource).run(scheduled, () => Reflect.apply(work, this, call))
     return result
   }
+}
+
+/** The charge stays as it is if nothing else is known: it is no fault of the call. */
+async function applyActualCost(
+  scheduler: Scheduler,
+  decision: OutboundDecision,
+  actualCost: NonNullable<OutboundOptions['actualCost']>,
+  response: Response,
+): Promise<void> {
+  try {
+    const units = await actualCost(response)
+    if (units !== undefined && units >= 0) await scheduler.settle(decision, Math.ceil(units))
+  } catch {}
 }
 
 function createSchedulers(

@@ -15,13 +15,21 @@ export function createOwnLimiter({ limiter, limits: text }: OwnLimits, clock: Cl
   if (!limits) throw new OptionError('limits', LIMITS_EXPECTED, text)
   const store = new MemoryStore(() => clock.now(), new ExpiringStates())
   const maxCost = Math.min(...limits.map(({ limit }) => limit))
+  const createCharge = (key: string, cost: number) =>
+    ({ key, algorithm: 'sliding-window', limits, cost, mode: 'enforce', reserved: 0 }) as const
   return {
     async take(identity, { cost = 1 } = {}) {
       checkInteger('cost', cost, 1, maxCost)
-      const charge = { key: identity, algorithm: 'sliding-window', limits, cost, mode: 'enforce', reserved: 0 } as const
+      const charge = createCharge(identity, cost)
       const { granted, usage } = store.decideNow({ action: 'take', permits: 1, charges: [charge] })
       const waits = usage.flat().map(({ retryAfterMs }) => retryAfterMs)
-      return { granted: granted > 0, retryAfterMs: granted > 0 ? 0 : Math.max(1, ...waits) }
+      const retryAfterMs = granted > 0 ? 0 : Math.max(1, ...waits)
+      return { granted: granted > 0, retryAfterMs, limits: [], decidedAtMs: clock.now(), charged: granted * cost }
+    },
+    /** What was charged too much stays: a log is not rewritten. */
+    async settle(identity, { charged }, units) {
+      const more = Math.min(units, maxCost) - charged
+      if (more > 0) store.decideNow({ action: 'record', permits: 1, charges: [createCharge(identity, more)] })
     },
   }
 }

@@ -1,10 +1,11 @@
 /** Starts the calls to a server in their order, as its limits and those of a limiter allow. */
 import { PRIORITIES } from '../core/model/policy.ts'
 import { addAbortListener } from '../core/runtime/abort-listeners.ts'
+import type { LimiterDecision } from '../library/decision.ts'
 import { CallQueue } from './call-queue.ts'
 import type { Clock } from './clock.ts'
 import { Gate, type Hold } from './gate.ts'
-import type { CallSettings, OutboundLimiter, OutboundWait, ResolvedOptions } from './options.ts'
+import type { CallSettings, OutboundDecision, OutboundLimiter, OutboundWait, ResolvedOptions } from './options.ts'
 import type { Report } from './read-limits.ts'
 import type { SentCall } from './sent-calls.ts'
 import { ServerResources } from './server-resources.ts'
@@ -66,6 +67,8 @@ interface Passage {
 interface StartedCall extends Pick<Call, 'cost' | 'route'> {
   readonly atMs: number
   readonly passages: Passage[]
+  /** Of the limiter. */
+  readonly decision: OutboundDecision | undefined
 }
 
 interface WaitingCall extends Call {
@@ -140,13 +143,17 @@ export class Scheduler {
     call: Call,
     make: () => T | Promise<T>,
     readAnswer?: (result: T, sentAtMs: number) => Answer | Promise<Answer>,
-  ): Promise<{ readonly result: T; readonly answer: Answer | undefined }> {
+  ): Promise<{
+    readonly result: T
+    readonly answer: Answer | undefined
+    readonly decision: OutboundDecision | undefined
+  }> {
     const started = await this.#wait(call)
     let answer: Answer | undefined
     try {
       const result = await make()
       answer = await readAnswer?.(result, started.atMs)
-      return { result, answer }
+      return { result, answer, decision: started.decision }
     } catch (cause) {
       const isAborted = call.signals.some((signal) => signal?.aborted)
       if (!isAborted) this.#lastFailure = { text: 'the last call failed', cause }
@@ -185,7 +192,8 @@ export class Scheduler {
     this.#stopTimer()
     for (let next = this.#findNext(); next; next = this.#findNext()) {
       const { limiter } = this.#options
-      if (!limiter || (await this.#isGranted(limiter, next))) this.#start(next)
+      const decision = limiter && (await this.#take(limiter, next))
+      if (!limiter || decision) this.#start(next, decision)
       // Its deadline may have passed while the limiter was called.
       else this.#refuseLate([next], this.#findHold(next.lane, next))
     }
@@ -223,26 +231,28 @@ export class Scheduler {
     if (onWait) queueMicrotask(() => onWait(wait))
   }
 
-  async #isGranted(limiter: OutboundLimiter, call: WaitingCall): Promise<boolean> {
+  /** @returns undefined if the limiter does not grant it */
+  async #take(limiter: OutboundLimiter, call: WaitingCall): Promise<OutboundDecision | undefined> {
     const gate = this.#gate
     this.#requested = call
     try {
-      const { granted, retryAfterMs } = await limiter.take(this.#options.resource || UNNAMED, { cost: call.cost })
+      const decision = await limiter.take(this.#options.resource || UNNAMED, { cost: call.cost })
+      const { granted, retryAfterMs } = decision
       // If calls were resumed meanwhile, the limiter was reset as well.
       if (!granted && gate === this.#gate) {
         this.#refused = { untilMs: this.#clock.now() + Math.max(1, retryAfterMs), cost: call.cost }
       }
-      return granted
+      return granted ? decision : undefined
     } catch (error) {
       this.#refuse(call, error)
-      return false
+      return undefined
     } finally {
       this.#requested = undefined
     }
   }
 
   /** Starts a call, or another of its lane if it has left: its permit is for any of the same cost. */
-  #start(call: WaitingCall): void {
+  #start(call: WaitingCall, decision: OutboundDecision | undefined): void {
     const { lane } = call
     const next = lane.queue.has(call) ? call : lane.queue.head
     const atMs = this.#clock.now()
@@ -251,11 +261,17 @@ export class Scheduler {
     lane.queue.take(next)
     this.#waiting--
     next.leave()
-    const started: StartedCall = { cost: next.cost, route: next.route, atMs, passages: [] }
+    const started: StartedCall = { cost: next.cost, route: next.route, atMs, passages: [], decision }
     this.#inFlight.add(started)
     addPassage(started, this.#gate)
     addPassage(started, lane.gate)
     next.start(started)
+  }
+
+  /** Corrects what the limiter has charged for a call, if it can. @throws what the limiter does */
+  async settle(decision: OutboundDecision, units: number): Promise<void> {
+    const { limiter, resource } = this.#options
+    if ('charged' in decision) await limiter?.settle?.(resource || UNNAMED, decision as LimiterDecision, units)
   }
 
   #end(call: StartedCall, answer: Answer | undefined): void {
