@@ -18,11 +18,11 @@ function openModel(tokens: readonly number[]) {
   return { clock, sentMs, fetch: fetch as typeof globalThis.fetch }
 }
 
-interface Told {
+interface Completion {
   readonly usage: { readonly total_tokens: number }
 }
 
-const readTokens = async (response: Response) => ((await response.json()) as Told).usage.total_tokens
+const readTokens = async (response: Response) => ((await response.json()) as Completion).usage.total_tokens
 
 const createOwnLimits = (clock: VirtualClock) => {
   const now = () => clock.now()
