@@ -484,7 +484,11 @@ test('every view fits a phone', async () => {
   for (const view of ['Overview', 'Callers', 'Rules']) {
     await phone.getByRole('link', { name: view }).click()
     await phone.getByRole('heading', { name: view, exact: true }).waitFor()
-    if (view === 'Rules') await phone.getByRole('button', { name: /^Remove: / }).first().waitFor()
+    if (view === 'Rules')
+      await phone
+        .getByRole('button', { name: /^Remove: / })
+        .first()
+        .waitFor()
     expect(await phone.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(320)
     await expectAccessible(phone)
   }
