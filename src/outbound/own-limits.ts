@@ -26,9 +26,9 @@ export function createOwnLimiter({ limiter, limits: text }: OwnLimits, clock: Cl
       const retryAfterMs = granted > 0 ? 0 : Math.max(1, ...waits)
       return { granted: granted > 0, retryAfterMs, limits: [], decidedAtMs: clock.now(), charged: granted * cost }
     },
-    /** What was charged too much stays: a log is not rewritten. */
+    /** As `applyActualCosts()`: what was charged too much stays, and nothing costs more than the largest limit. */
     async settle(identity, { charged }, units) {
-      const more = Math.min(units, maxCost) - charged
+      const more = Math.min(units, Math.max(...limits.map(({ limit }) => limit))) - charged
       if (more > 0) store.decideNow({ action: 'record', permits: 1, charges: [createCharge(identity, more)] })
     },
   }

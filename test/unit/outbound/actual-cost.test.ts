@@ -56,6 +56,26 @@ test.each(['limits', 'a limiter', 'a bucket'] as const)(
 )
 
 test.each([
+  ['limits', (_: VirtualClock) => ({ limits: '10/1s, 100/1m' })],
+  [
+    'a limiter',
+    (clock: VirtualClock) => {
+      const now = () => clock.now()
+      return { limiter: createLimiter({ now, store: memoryStore({ now }), limits: '10/1s, 100/1m' }) }
+    },
+  ],
+])('outbound() over %s charges more than the smallest limit to the others', async (_, create) => {
+  const { clock, sentMs, fetch } = openModel([50, 50, 1])
+  const call = outbound(fetch, { ...create(clock), clock, actualCost: readTokens, maxWaitMs: 120_000 })
+  const startMs = clock.now()
+  for (let at = 0; at < 3; at++) {
+    await clock.finish(call(URL_OF_MODEL))
+    await clock.advance(0)
+  }
+  expect(sentMs.map((ms) => ms - startMs)).toEqual([0, 1_000, 60_000])
+})
+
+test.each([
   ['nothing', () => undefined],
   ['what is no number', () => Number.NaN],
   ['an error', () => Promise.reject(new Error('no such member'))],
