@@ -72,9 +72,9 @@ export interface SlotHold {
   renew(): Promise<void>
 }
 
-/** What a request costs by its response. */
+/** Charges that depend on the response to a request. */
 export interface Settlement {
-  /** What is to be read of the response. */
+  /** The parts of the response that costs are read from. */
   readonly terms: readonly CostTerm[]
   /**
    * Finds by its head what the response counts for.
@@ -90,8 +90,8 @@ export interface ResponseCost {
   /** The limits after what the head alone has cost. */
   readonly limits: readonly ReportedLimit[]
   /**
-   * Charges what is charged later, whatever remains, and corrects other charges. One of which nothing is known is of the
-   * cost before. To be called once.
+   * Makes the charges that follow a response, whatever remains, and corrects those made before it. Where the response
+   * tells no cost, the estimate stands. To be called once.
    * @param read returns what was counted of a term, or undefined
    * @throws {StoreError} the charges then stay
    */

@@ -1,9 +1,8 @@
 /** Builds the charge of a policy for a request. */
 import { ALGORITHMS, holdsSlots } from '../../core/algorithms/algorithm-table.ts'
-import { countsNewIdentities } from '../../core/algorithms/decide.ts'
+import { countsNewIdentities, isChargedLater } from '../../core/algorithms/decide.ts'
 import { formatKey, formatPlanName, type RequestCharge } from '../../core/model/charge.ts'
 import type { IdentitySource, Reading } from '../../core/model/identity-source.ts'
-import { COUNTS } from '../../core/model/limits.ts'
 import type { Cost, CostTerm, MissingIdentity, PolicyMode, Priority, RequestPolicy } from '../../core/model/policy.ts'
 import type { Uncharged } from '../../core/model/verdict.ts'
 import type { CallContext } from '../../core/runtime/call-context.ts'
@@ -140,7 +139,7 @@ export function preparePolicy(policy: RequestPolicy, edition?: string) {
       algorithm,
       limits,
       mode,
-      ...(counts !== 'requests' && { counts: COUNTS[counts].isChargedLater ? 'failures' : counts }),
+      ...(counts !== 'requests' && { counts: isChargedLater(policy) ? 'failures' : counts }),
       ...(actualCost && { needsSettlement: true }),
       ...(penalty !== undefined && { penalty }),
       ...(burst !== undefined && { burst }),
@@ -172,8 +171,8 @@ export function isMeasured(terms: readonly CostTerm[] = []): boolean {
 }
 
 /** Tests that responses tell what is charged. */
-export function mustAwaitResponse({ actualCost, counts }: RequestPolicy): boolean {
-  return actualCost !== undefined || COUNTS[counts].isChargedLater
+export function mustAwaitResponse(policy: RequestPolicy): boolean {
+  return policy.actualCost !== undefined || isChargedLater(policy)
 }
 
 /** Tests that refusals by a policy may end before their retry-after time, or are of many costs. */

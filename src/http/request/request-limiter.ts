@@ -16,7 +16,7 @@ import type { CallContext } from '../../core/runtime/call-context.ts'
 import type { Log } from '../../core/runtime/log.ts'
 import { TextLru } from '../../core/runtime/lru.ts'
 import type { UpstreamHealth } from '../../core/shedding/upstream-health.ts'
-import { RequestChargeBuilder, type RequestChargeBuilderOptions } from './charge-builder.ts'
+import { mustAwaitResponse, RequestChargeBuilder, type RequestChargeBuilderOptions } from './charge-builder.ts'
 import { findPriority, type Match, PolicyFinder } from './policy/policy-finder.ts'
 import { type Exchange, readMethods } from './received-request.ts'
 import type { CreateSettlement } from './settlement.ts'
@@ -75,7 +75,7 @@ export class RequestLimiter {
     this.#log = log
     this.#finder = new PolicyFinder(options.policies, exempt)
     this.#builder = new RequestChargeBuilder(options)
-    this.#createSettlement = createSettlement
+    this.#createSettlement = options.policies.some(mustAwaitResponse) ? createSettlement : undefined
   }
 
   async decide(exchange: Exchange, options?: DecideOptions): Promise<Verdict> {

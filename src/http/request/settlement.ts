@@ -6,6 +6,7 @@ import type { RequestCharge } from '../../core/model/charge.ts'
 import type { CostTerm, RequestPolicy, ResponseHead } from '../../core/model/policy.ts'
 import type { ReportedLimit, Settlement } from '../../core/model/verdict.ts'
 import type { CallContext } from '../../core/runtime/call-context.ts'
+import { mustAwaitResponse } from './charge-builder.ts'
 
 interface Decided {
   readonly engine: Pick<Engine, 'record'>
@@ -24,7 +25,7 @@ export function createSettlement(
   limits: readonly ReportedLimit[],
   { engine, decision, context }: Decided,
 ): Settlement | undefined {
-  const open = charges.filter(({ policy }) => policy.actualCost || isChargedLater(policy))
+  const open = charges.filter(({ policy }) => mustAwaitResponse(policy))
   if (open.length === 0) return undefined
   const listTerms = (some: readonly RequestCharge[]) => some.flatMap(({ policy }) => policy.actualCost ?? [])
   return {
