@@ -206,6 +206,8 @@ export function createLimiter<LimitsText extends string = string>(
 
 class PolicyLimiter implements Limiter {
   readonly #policies: readonly LimiterPolicy[]
+  /** Names of all plans. */
+  readonly #plans: ReadonlySet<string>
   readonly #charges: ChargeBuilder
   readonly #engine: Engine
   /** The store, if it is in memory with nothing around it. */
@@ -230,6 +232,7 @@ class PolicyLimiter implements Limiter {
     this.#pollMs = store.isRemote ? undefined : options.now ? POLL_MS : Number.POSITIVE_INFINITY
     const policies = readLimiterPolicies(options, onStoreError)
     this.#policies = options.mode === 'shadow' ? policies.map((policy) => ({ ...policy, mode: 'shadow' })) : policies
+    this.#plans = new Set(this.#policies.flatMap(({ termsByPlan }) => [...(termsByPlan?.keys() ?? [])]))
     refuseSharedNames(store, keyPrefix, this.#policies)
     const isReadable = !store.isRemote && identitySecret === undefined
     this.#charges = new ChargeBuilder({ policies: this.#policies, keyPrefix, secret: identitySecret, isReadable })
@@ -389,10 +392,9 @@ class PolicyLimiter implements Limiter {
 
   /** A plan that is misspelt would silently have smaller limits. */
   #checkPlan(plan: string): void {
-    const names = this.#policies.flatMap(({ termsByPlan }) => [...(termsByPlan?.keys() ?? [])])
-    if (names.includes(plan)) return
-    const expected = `one of ${[...new Set(names)].join(', ')}`
-    throw new OptionError('plan', names.length > 0 ? expected : 'a limiter with plans', plan)
+    if (this.#plans.has(plan)) return
+    const expected = `one of ${[...this.#plans].join(', ')}`
+    throw new OptionError('plan', this.#plans.size > 0 ? expected : 'a limiter with plans', plan)
   }
 
   #refuseSlots(method: string): void {

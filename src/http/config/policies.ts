@@ -185,19 +185,20 @@ function createPolicy(table: PolicyTable, index: number | undefined, defaults: P
     actualCost: table.actual_cost,
     onStoreError: table.on_store_error ?? defaults.onStoreError,
     counts,
-    failures: failing === undefined ? [] : (table.failures ?? defaults.isFailure ?? failing),
+    failures:
+      failing === undefined
+        ? []
+        : (table.failures ?? defaults.isFailure ?? failing.flatMap((text) => parseStatuses(text) ?? [])),
     penalty: readPenalty(toOptions(table), limits, fail),
     refusal: table.refusal,
     mode,
   }
 }
 
-const listStatuses = (...texts: readonly string[]) => texts.flatMap((text) => parseStatuses(text) ?? [])
-
 /** The statuses that fail by default, where it matters whether a response does. */
-const FAILING: { readonly [Name in Counts]?: readonly number[] } = {
-  failures: listStatuses('4xx'),
-  successes: listStatuses('4xx', '429', '5xx'),
+const FAILING: { readonly [Name in Counts]?: readonly string[] } = {
+  failures: ['4xx'],
+  successes: ['4xx', '429', '5xx'],
 }
 
 export function formatCostTerm(term: CostTerm): string {
