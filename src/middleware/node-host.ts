@@ -6,7 +6,13 @@ import type { CostTerm } from '../core/model/policy.ts'
 import type { Admitted, Refused } from '../core/model/verdict.ts'
 import { markIfChanged } from '../http/request/changed-path.ts'
 import { isMeasured } from '../http/request/charge-builder.ts'
-import { type Answered, createRequestContext, type ResponseFields, trackResponse } from '../http/response/exchange.ts'
+import {
+  type Answered,
+  createRequestContext,
+  type ResponseFields,
+  releaseAfter,
+  trackResponse,
+} from '../http/response/exchange.ts'
 import { createMeter, MAX_READ_ON_MS, type Meter } from '../http/response/meter.ts'
 import { createProblemResponse, NO_PAGE, TARGET_PROBLEMS } from '../http/response/problem.ts'
 import { setRateLimitHeaders } from '../http/response/rate-limit-headers.ts'
@@ -92,7 +98,7 @@ export function createAdmit<Req extends AnyIncoming, Res extends AnyResponse>(op
           // The last that is written may be seen in this turn.
           const settled = Promise.resolve().then(() => cost?.settle(readBody?.() ?? (() => undefined)))
           context.waitUntil(settled)
-          if (hold) context.waitUntil(Promise.allSettled([settled]).then(() => hold.release()))
+          if (hold) context.waitUntil(releaseAfter(settled, hold))
         }
         followResponse(res as ServerResponse, followed, verdict, { onHead, report, end })
         return followed.followHandler

@@ -1,7 +1,7 @@
 /** Follows a request to its response: observers, and the consequences of the head of the response. */
 import type { CostTerm, ResponseHead } from '../../core/model/policy.ts'
 import { logFailure } from '../../core/model/store.ts'
-import type { Admitted, ResponseCost, Verdict } from '../../core/model/verdict.ts'
+import type { Admitted, ResponseCost, SlotHold, Verdict } from '../../core/model/verdict.ts'
 import { type CallContext, Deadlines } from '../../core/runtime/call-context.ts'
 import type { Log } from '../../core/runtime/log.ts'
 import type { UpstreamHealth } from '../../core/shedding/upstream-health.ts'
@@ -62,10 +62,14 @@ export function trackResponse(
     const settled = cost.settle((term) => readCostHeader(term, head.headers))
     context.waitUntil(settled)
     if (!hold) return { ...verdict, limits }
-    // A request keeps its slot until it is charged, so that no more can be used beyond a limit than slots allow.
-    const release = () => settled.catch(() => {}).then(() => hold.release())
-    return { ...verdict, limits, hold: { ...hold, release } }
+    return { ...verdict, limits, hold: { ...hold, release: () => releaseAfter(settled, hold) } }
   }
+}
+
+/** A request keeps its slots until it is charged, so that no more can be used beyond a limit than slots allow. */
+export async function releaseAfter(settled: Promise<void> | undefined, hold: SlotHold): Promise<void> {
+  await settled?.catch(() => {})
+  await hold.release()
 }
 
 /** @returns undefined for a header that is missing, or no integer from 0 */

@@ -3,7 +3,7 @@ import type { Admitted, Verdict } from '../../core/model/verdict.ts'
 import type { UpstreamHealth } from '../../core/shedding/upstream-health.ts'
 import type { Exchange } from '../request/received-request.ts'
 import type { DecisionTrace, RequestLimiter } from '../request/request-limiter.ts'
-import { type AbortableRequest, type Observer, trackResponse } from './exchange.ts'
+import { type AbortableRequest, type Observer, releaseAfter, trackResponse } from './exchange.ts'
 import type { HoldUntilEnd } from './hold-until-end.ts'
 import type { MeasureResponse } from './measure-response.ts'
 import { type HeaderFormat, setRateLimitHeaders } from './rate-limit-headers.ts'
@@ -79,7 +79,7 @@ export function createProtect(options: ProtectOptions) {
       const { hold, cost } = onHead({ status: 500, headers: new Headers() })
       const settled = cost?.settle(() => undefined)
       if (settled) context.waitUntil(settled)
-      if (hold) context.waitUntil(Promise.allSettled([settled]).then(() => hold.release()))
+      if (hold) context.waitUntil(releaseAfter(settled, hold))
       throw error
     }
   }
