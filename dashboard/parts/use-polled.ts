@@ -2,7 +2,7 @@ import { useEffect, useState } from 'preact/hooks'
 import { ask, type Problem } from '../api.ts'
 
 interface Answered<T> extends Polled<T> {
-  /** What was asked. */
+  /** Path and body of the request that was answered. */
   readonly question: string
 }
 

@@ -208,7 +208,7 @@ function Found({ caller, name, target, refusedBy }: FoundProps) {
   )
 }
 
-/** What a caller sends says its plan: here, somebody has to. */
+/** Lets an operator choose the plan of a caller, since only the requests of the caller name it. */
 function PlanChoice(props: { plan: string; plans: readonly string[]; onChange: (plan: string) => void }) {
   return (
     <p>

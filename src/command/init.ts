@@ -17,8 +17,6 @@ import type { Terminal } from './terminal.ts'
 const STORES = listNames(STORE_KINDS).filter((kind) => kind !== 'memory')
 type Store = (typeof STORES)[number]
 
-const API = '--api <url>'
-
 export const init = defineCommand({
   name: 'init',
   summary: 'start a gateway in a project of its own',
@@ -33,7 +31,7 @@ export const init = defineCommand({
   declare: (command) =>
     command
       .argument('[directory]', 'where to (default: here)')
-      .addOption(createOption(API, 'origin of your API, with its base path', httpUrl))
+      .addOption(createOption('--api <url>', 'origin of your API, with its base path', httpUrl))
       .addOption(new Option('--store <store>', 'where counts live').choices(STORES)),
   async run({ terminal, cwd }, options, directory = '.') {
     const folder = resolve(cwd, directory)
@@ -59,7 +57,7 @@ export const init = defineCommand({
   },
 })
 
-/** What Wrangler runs on. */
+/** The versions of Node on which Wrangler runs. */
 const WRANGLER_NODE = '>=22.12.0'
 
 const FILES = ['package.json', 'wrangler.toml', '.dev.vars.example', 'src/worker.ts', '.gitignore'] as const
@@ -81,7 +79,7 @@ async function ask<Schema extends v.GenericSchema>(
 interface Answers {
   readonly api: string
   readonly store: Store
-  /** What npm is to install of Sluice. */
+  /** Versions or files from which npm installs the two packages. */
   readonly packages: Readonly<Record<'sluice' | 'sluice-command', string>>
 }
 

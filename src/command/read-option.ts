@@ -34,8 +34,7 @@ export function createListOption<Flags extends string, Schema extends v.GenericS
   return new Option(flags, description).argParser(collect(readBy(flags, schema)))
 }
 
-/** @param flags as they are declared @throws {CommandError} by the returned function */
-export function readBy<Schema extends v.GenericSchema>(flags: string, schema: Schema) {
+function readBy<Schema extends v.GenericSchema>(flags: string, schema: Schema) {
   return (text: string): v.InferOutput<Schema> => {
     const { success, output, issues } = v.safeParse(schema, text)
     if (success) return output

@@ -13,7 +13,7 @@ export interface LogEntry {
   /** Other headers, by their names in lower case. */
   readonly headers: ReadonlyMap<string, string>
   readonly status: number | undefined
-  /** What its response has told, by the texts of `actual_cost`. */
+  /** Costs that its response named, by their texts in `actual_cost`. */
   readonly costs?: ReadonlyMap<string, number>
 }
 

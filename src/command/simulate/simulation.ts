@@ -42,7 +42,7 @@ export class Simulation {
   readonly #caveats: readonly string[]
   /** Headers and addresses that policies count by, and no line has shown. */
   readonly #unseen: Set<IdentitySource>
-  /** What responses tell of costs, and no line has shown. */
+  /** Texts in `actual_cost` of costs that no line has had yet. */
   readonly #unseenCosts: Set<string>
   #rejected = 0
   readonly #timeline: Timeline

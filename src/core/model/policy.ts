@@ -77,7 +77,7 @@ export type CostTerm = { readonly weight: number } & (
   | { readonly kind: 'ms' }
 )
 
-/** What a policy may know of a response before its body. */
+/** The part of a response that policies read before its body. */
 export interface ResponseHead {
   readonly status: number
   readonly headers: Pick<Headers, 'get' | 'has'>

@@ -16,7 +16,7 @@ type Trim<Text extends string> = Text extends `${Space}${infer Rest}`
 
 type CutDigits<Text extends string> = Text extends `${Digit}${infer Rest}` ? CutDigits<Rest> : Text
 
-/** What follows the number that a text begins with; "?" if it begins with none. */
+/** Cuts off the leading number of a text; "?" if there is none. */
 type CutNumber<Text extends string> = Text extends `${Digit}${infer Rest}` ? CutDigits<Rest> : '?'
 
 /** Whether this may follow the number of units. `Window` are windows beside those of a length. */

@@ -19,7 +19,7 @@ export class LeasedDecision {
   readonly #leasing: Leasing
   readonly #request: DecisionRequest
   readonly #context: CallContext
-  /** Those of charges that can be leased. */
+  /** The callers of all charges that can be leased. */
   readonly #callers: ReadonlyMap<StoreCharge, LeasingCaller>
   readonly #permits = new Map<StoreCharge, Lease>()
 
