@@ -1,5 +1,7 @@
 /** A client of the rate limit service, by the official descriptors of Envoy, which a package of gRPC's own brings along. */
 
+import { mkdtempSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import {
   type ChannelCredentials,
@@ -101,4 +103,13 @@ export function call(client: Record<string, Unary>, method: string, request: obj
   return new Promise((resolve, reject) => {
     client[method]?.(request, options, (error, answer) => (error ? reject(error) : resolve(answer)))
   })
+}
+
+/** Writes a configuration file for each domain. JSON is YAML. @returns their folder */
+export function writeDomains(domains: Readonly<Record<string, readonly object[]>>): string {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-'))
+  for (const [domain, descriptors] of Object.entries(domains)) {
+    writeFileSync(join(folder, `${domain}.yaml`), JSON.stringify({ domain, descriptors }))
+  }
+  return folder
 }

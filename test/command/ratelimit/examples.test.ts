@@ -1,14 +1,12 @@
 /** The examples that the reference server documents, by their shapes and with windows that outlast a slow machine. */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { rmSync } from 'node:fs'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { descriptor, RateLimitClient } from '../../support/rate-limit-client.ts'
+import { descriptor, RateLimitClient, writeDomains } from '../../support/rate-limit-client.ts'
 import { type ServingProcess, startServing } from '../../support/serving-process.ts'
 
 const limit = (count: number, unit = 'hour') => ({ rate_limit: { unit, requests_per_unit: count } })
 
-/** Descriptors by domain. JSON is YAML. */
+/** Descriptors by domain. */
 const DOMAINS: Readonly<Record<string, readonly object[]>> = {
   values: [
     { key: 'db', value: 'people', ...limit(2) },
@@ -63,10 +61,7 @@ let folder: string
 let serving: ServingProcess
 let client: RateLimitClient
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'sluice-'))
-  for (const [domain, descriptors] of Object.entries(DOMAINS)) {
-    writeFileSync(join(folder, `${domain}.yaml`), JSON.stringify({ domain, descriptors }))
-  }
+  folder = writeDomains(DOMAINS)
   serving = await startServing({ STORE: 'memory' }, ['--grpc', '0', '--ratelimit-config', folder])
   client = new RateLimitClient(serving.grpc)
 })

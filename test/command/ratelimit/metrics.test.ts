@@ -1,17 +1,15 @@
 /** Metrics of the rules of the rate limit service, by the keys that the reference server documents. */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { rmSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { RuleCounts } from '../../../src/ratelimit-service/rule-counts.ts'
 import { send } from '../../support/http-client.ts'
-import { descriptor, type Fields, RateLimitClient } from '../../support/rate-limit-client.ts'
+import { descriptor, type Fields, RateLimitClient, writeDomains } from '../../support/rate-limit-client.ts'
 import { type ServingProcess, startServing } from '../../support/serving-process.ts'
 
 const METRICS_TOKEN = 'm'.repeat(32)
 const limit = (count: number) => ({ rate_limit: { unit: 'hour', requests_per_unit: count } })
 
-/** Descriptors by domain. JSON is YAML. */
+/** Descriptors by domain. */
 const DOMAINS: Readonly<Record<string, readonly object[]>> = {
   detailed: [
     { key: 'k', detailed_metric: true, ...limit(10) },
@@ -61,10 +59,7 @@ let folder: string
 let serving: ServingProcess
 let client: RateLimitClient
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'sluice-'))
-  for (const [domain, descriptors] of Object.entries(DOMAINS)) {
-    writeFileSync(join(folder, `${domain}.yaml`), JSON.stringify({ domain, descriptors }))
-  }
+  folder = writeDomains(DOMAINS)
   const env = { STORE: 'memory', STATISTICS: 'on', METRICS_TOKEN }
   serving = await startServing(env, ['--grpc', '0', '--ratelimit-config', folder])
   client = new RateLimitClient(serving.grpc)
