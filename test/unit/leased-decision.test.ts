@@ -171,3 +171,20 @@ test('LeasedDecision: where one call decides all charges, another one is made on
   for (let i = 0; i < 100; i++) await joint.decide(token, calm)
   expect(joint.requested.length).toBeLessThan(50)
 })
+
+test.each([false, true])(
+  'LeasedDecision: no permits are taken that end before others are decided, over a store that is split: %s',
+  async (isSplit) => {
+    const { clock, memory, requested, decide } = await subject({ isSplit })
+    // A quarter of its window is shorter than two deadlines.
+    const brief = createCharge('sliding-window', [{ limit: 20_000, windowMs: 3_000 }])
+    memory.decideNow({ action: 'record', permits: 5_000, charges: [brief] })
+    requested.length = 0
+    for (let i = 0; i < 50; i++) {
+      // Slots are never leased.
+      await decide(brief, createToken({ algorithm: 'concurrency' }))
+      clock.now += 5
+    }
+    expect(requested.map(({ action }) => action)).toEqual(Array.from({ length: 50 }, () => 'take'))
+  },
+)

@@ -102,7 +102,10 @@ export class LeasedDecision {
     const savesCalls = isSplit || (isLeased && callers.every((caller) => this.#leasing.countPermits(caller) > 1))
     for (const caller of callers) {
       caller.account.used++
-      if (savesCalls || isHot(caller.charge, parts.statuses)) this.#leasing.takeMore(caller)
+      // Permits that do not last while others are decided serve only where all charges have one.
+      const isKept = caller.keepMs > 0
+      const isUsed = (savesCalls && (isKept || isLeased)) || (isKept && isHot(caller.charge, parts.statuses))
+      if (isUsed) this.#leasing.takeMore(caller)
     }
   }
 
