@@ -16,6 +16,8 @@ export class Ledger {
   undue = 0
   /** Refusals for which there was room at one end of the span in which Redis read its clock, and none at the other. */
   either = 0
+  /** Entries, each of which charges at most one request. */
+  entries = 0
   /** Entries of permits taken in advance. */
   leases = 0
   /** Refusals at a time when permits of a lease could still be spent elsewhere. */
@@ -84,6 +86,7 @@ export class Ledger {
 
   #enter(entry: Entry, { earliestMs, latestMs, charges }: Decision): void {
     const { key, ms, total, cost } = entry
+    this.entries++
     const ownCost = charges.find((charge) => charge.key === key)?.cost ?? 0
     const account = this.#account(key)
     const { last } = account

@@ -1,6 +1,6 @@
 import { formatNumber, formatPercent, formatTable } from '../kit/table.ts'
 import { findLimitViolations, toLimitRows } from './limits.ts'
-import type { Findings } from './run.ts'
+import { countByPermit, type Findings } from './run.ts'
 
 /** Everything that is not as it must be, in words; empty if the limiter was exact. */
 export function findViolations({ limits, ledger, audit }: Findings): readonly string[] {
@@ -24,7 +24,7 @@ export function formatFindings(findings: Findings, callers: number, leases: stri
       ? []
       : ([
           ['leases', ledger.leases],
-          ['admitted without a call', audit.admitted - ledger.grants, 'at least'],
+          ['charges by permits', countByPermit(audit.admitted, ledger), 'at least'],
           ['refused by Redis while leases ran', ledger.refusedDuringLeases],
         ] as const)),
     ...toLimitRows(limits),
