@@ -6,4 +6,4 @@
 export type { LimitStatus } from './core/model/verdict.ts'
 export { OptionError } from './core/options/option-error.ts'
 export { type FetchHandler, type LimitOptions, limit, readRateLimit } from './middleware/fetch.ts'
-export type { RateLimit } from './middleware/middleware.ts'
+export type { ObservedRequest, RateLimit } from './middleware/rate-limit.ts'

@@ -6,4 +6,4 @@
 export type { LimitStatus } from './core/model/verdict.ts'
 export { OptionError } from './core/options/option-error.ts'
 export { type HonoOptions as SluiceOptions, type RateLimitVariables, sluice } from './middleware/hono.ts'
-export type { RateLimit } from './middleware/middleware.ts'
+export type { ObservedRequest, RateLimit } from './middleware/rate-limit.ts'

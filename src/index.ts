@@ -11,7 +11,7 @@ export type { AlgorithmOptions as Limits } from './core/options/policy-options.t
 export type { Log } from './core/runtime/log.ts'
 export { UPSTASH_OPTIONS } from './core/store/redis/client.ts'
 export type { Identities, Identity } from './library/charge-builder.ts'
-export type { LimiterDecision as Decision, PartialDecision, Slot } from './library/decision.ts'
+export type { LimiterDecision as Decision, ObservedDecision, PartialDecision, Slot } from './library/decision.ts'
 export {
   createLimiter,
   type Limiter,

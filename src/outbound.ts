@@ -5,8 +5,10 @@
 export type { Clock } from './outbound/clock.ts'
 export type { HoldReason } from './outbound/gate.ts'
 export type {
+  ObservedCall,
   OutboundCall,
   OutboundDecision,
+  OutboundErrorCode,
   OutboundLimiter,
   OutboundOptions,
   OutboundWait,
@@ -18,4 +20,4 @@ export type {
 } from './outbound/options.ts'
 export { type OutboundFetch, outbound, throttle } from './outbound/outbound.ts'
 export type { ServerLimit } from './outbound/read-limits.ts'
-export { OutboundError, type OutboundErrorCode } from './outbound/scheduler.ts'
+export { OutboundError } from './outbound/scheduler.ts'

@@ -1,5 +1,7 @@
 /** Decisions as a limiter returns them. */
+import type { DecisionSource } from '../core/engine/decision-watch.ts'
 import type { EngineDecision } from '../core/engine/engine.ts'
+import type { DecisionRequest } from '../core/model/charge.ts'
 import {
   type Degradation,
   type LimitStatus,
@@ -37,6 +39,16 @@ export interface LimiterDecision extends DecisionOutcome {
 /** The result of a request for several permits. */
 export interface PartialDecision extends DecisionOutcome {
   /** Permits granted, from 0 to the number asked for. */
+  readonly granted: number
+}
+
+/** A decision as `onDecision` gets it. Neither the identity nor its digest is in it. */
+export interface ObservedDecision extends DecisionOutcome, DecisionSource {
+  /** `hold` takes, and so does each try of `waitFor`. */
+  readonly action: Exclude<DecisionRequest['action'], 'record'>
+  /** Permits requested. */
+  readonly permits: number
+  /** Permits granted; for a `peek`, those that would have been. */
   readonly granted: number
 }
 

@@ -1,6 +1,7 @@
 /** Limits inside a program: `createLimiter`. */
 import { ALGORITHMS, holdsSlots } from '../core/algorithms/algorithm-table.ts'
 import { applyActualCosts } from '../core/engine/apply-actual-costs.ts'
+import { DecisionWatch } from '../core/engine/decision-watch.ts'
 import { Engine, type EngineDecision } from '../core/engine/engine.ts'
 import { withLeases } from '../core/engine/stages/leases.ts'
 import type { Charge, DecisionRequest } from '../core/model/charge.ts'
@@ -19,6 +20,7 @@ import type { CheckedLimits } from '../core/options/checked-text.ts'
 import { MAX_COST, MAX_LEASE, MIN_LEASE, OptionError, SHARE_EXPECTED } from '../core/options/option-error.ts'
 import { type CallContext, Deadlines } from '../core/runtime/call-context.ts'
 import { createClocks } from '../core/runtime/clocks.ts'
+import { createHook } from '../core/runtime/create-hook.ts'
 import { consoleLog, throttle } from '../core/runtime/log.ts'
 import { sleep, waitAtMost } from '../core/runtime/sleep.ts'
 import { createSteadyClock } from '../core/runtime/steady-clock.ts'
@@ -28,6 +30,7 @@ import { COUNT_CHECKS, type LimitingOptions } from './common-options.ts'
 import {
   holdSlot,
   type LimiterDecision,
+  type ObservedDecision,
   type PartialDecision,
   refuseUnanswered,
   type Slot,
@@ -72,6 +75,12 @@ export interface LimiterOptions extends LimitingOptions {
    * @example false
    */
   readonly circuitBreaker?: boolean | undefined
+  /**
+   * Called after each decision, in the asynchronous context of its call. What it throws is logged, and changes nothing.
+   * @default none
+   * @example ({ decidedBy, durationMs }) => histogram.record(durationMs, { decidedBy })
+   */
+  readonly onDecision?: ((decision: ObservedDecision) => void) | undefined
   /**
    * Keeps work going on after the response on Workers.
    * @default none
@@ -190,8 +199,11 @@ const CHECKS: Readonly<Record<keyof LimiterOptions, Check>> = {
     if (!(typeof value === 'number' && value > 0 && value <= 1)) throw new OptionError(option, SHARE_EXPECTED, value)
   },
   log: checkFunction,
+  onDecision: checkFunction,
   waitUntil: checkFunction,
 }
+
+type ObservableRequest = DecisionRequest<Charge> & Pick<ObservedDecision, 'action'>
 
 /**
  * Makes a limiter.
@@ -210,6 +222,8 @@ class PolicyLimiter implements Limiter {
   readonly #plans: ReadonlySet<string>
   readonly #charges: ChargeBuilder
   readonly #engine: Engine
+  readonly #watch: DecisionWatch | undefined
+  readonly #onDecision: LimiterOptions['onDecision']
   /** The store, if it is in memory with nothing around it. */
   readonly #memory: WindowStore | undefined
   /** Decides at once, if one sliding window in memory holds all limits. */
@@ -240,6 +254,8 @@ class PolicyLimiter implements Limiter {
     this.#hasSlots = this.#policies.some(holdsSlots)
     const log = throttle(options.log ?? consoleLog, now)
     noteLimiter(store, log)
+    this.#onDecision = createHook('onDecision', options.onDecision, log)
+    this.#watch = options.onDecision && new DecisionWatch(store)
     this.#context = {
       waitUntil: (work) => keepAlive(logFailure(work, log)),
       // On Workers, two requests cannot share a timer. A request that waits for nothing makes none.
@@ -253,7 +269,7 @@ class PolicyLimiter implements Limiter {
       const [charge, ...others] = this.#charges.build('-', 1) as readonly [Charge]
       const isPlain = others.length === 0 && charge.algorithm === 'sliding-window' && !charge.penalty
       // Without that identity, its key is what comes before all others.
-      if (isPlain && isReadable) this.#takeNow = opened.openWindow(charge.key.slice(0, -1), charge)
+      if (isPlain && isReadable && !this.#watch) this.#takeNow = opened.openWindow(charge.key.slice(0, -1), charge)
     }
     this.#engine = new Engine({
       ...clocks,
@@ -264,6 +280,7 @@ class PolicyLimiter implements Limiter {
       localShare,
       repeats: refusalCache ? 'certain' : 'none',
       hasBreaker: circuitBreaker,
+      watch: this.#watch,
     })
   }
 
@@ -374,12 +391,29 @@ class PolicyLimiter implements Limiter {
     identity: Identities,
     cost: number,
     plan: string | undefined,
-    action: DecisionRequest['action'] = 'take',
+    action: ObservedDecision['action'] = 'take',
     permits = 1,
   ): EngineDecision | Promise<EngineDecision> {
     if (!this.#isCost(cost)) checkInteger('cost', cost, 1, this.#maxCost)
     if (plan !== undefined) this.#checkPlan(plan)
     const request = { action, permits, charges: this.#charges.build(identity, cost, plan) }
+    return this.#watch ? this.#decideWatched(this.#watch, request, cost) : this.#decideRequest(request)
+  }
+
+  /** Decides, and calls `onDecision`. */
+  async #decideWatched(watch: DecisionWatch, request: ObservableRequest, cost: number): Promise<EngineDecision> {
+    const describe = watch.start()
+    // Those of the builder are of other decisions, too.
+    const charges = request.charges.map((charge) => ({ ...charge }))
+    const decision = await this.#decideRequest({ ...request, charges })
+    const { granted, degraded } = decision
+    const { action, permits } = request
+    const outcome = toOutcome(decision, action === 'peek' ? 0 : granted * cost)
+    this.#onDecision?.({ action, permits, granted, ...outcome, ...describe(charges, degraded) })
+    return decision
+  }
+
+  #decideRequest(request: DecisionRequest<Charge>): EngineDecision | Promise<EngineDecision> {
     // A store in memory cannot fail: nothing around it waits, and only slots need a follow-up.
     const store = this.#hasSlots ? undefined : this.#memory
     if (store) return { ...store.decideNow(request), charges: request.charges, chargedIn: store }

@@ -1,47 +1,17 @@
 /** Composes the limiter of a middleware from its options. */
+import { DecisionWatch } from '../core/engine/decision-watch.ts'
 import { createEarlyRefusals } from '../core/engine/stages/early-refusals.ts'
-import { type Admitted, type LimitStatus, toLimitStatus, type Verdict } from '../core/model/verdict.ts'
+import { type Admitted, toLimitStatus, type Verdict } from '../core/model/verdict.ts'
 import { sleep } from '../core/runtime/sleep.ts'
 import type { Exchange } from '../http/request/received-request.ts'
-import { composeLimiter } from '../http/request/request-limiter.ts'
+import { composeLimiter, type DecisionTrace } from '../http/request/request-limiter.ts'
 import { createSettlement } from '../http/request/settlement.ts'
 import { createPathReader, createTargetReader } from '../http/request/target.ts'
 import { formatRetryAfter } from '../http/response/problem.ts'
 import { memoryStore, noteLimiter, refuseSharedNames } from '../library/stores.ts'
 import { type ReportedLimits, readOptions, type SharedOptions } from './options.ts'
+import { GONE, toRateLimit } from './rate-limit.ts'
 import { createWarn } from './warnings.ts'
-
-/** The decision about a request. */
-export interface RateLimit {
-  /**
-   * `admitted`; `limited` by a limit; `deprioritized`: the remaining units are reserved for higher priorities; `shed`: the
-   * application is overloaded; `unidentified`: it lacks what a policy counts by; `invalid_cost`: it names an invalid cost;
-   * `ambiguous_path`: its path can be read in several ways; `unavailable`: the store gives no answer, and the fallback is
-   * `closed`.
-   */
-  readonly outcome: Verdict['outcome']
-  /** Status of the limits of all policies that apply; empty if none applies, or none was evaluated. */
-  readonly limits: readonly LimitStatus[]
-  /** Milliseconds after which a refused request will be admitted if nothing else is charged. */
-  readonly retryAfterMs?: number
-  /** The fallback that decided while the store gives no answer. */
-  readonly degraded?: Verdict['degraded']
-}
-
-export const UNLIMITED: RateLimit = { outcome: 'admitted', limits: [] }
-
-/** A request whose client went while it was delayed. It has been counted, holds nothing, and is not to be handled. */
-export const GONE: Admitted = { outcome: 'admitted', limits: [] }
-
-export function toRateLimit(verdict: Verdict): RateLimit {
-  const { outcome, degraded } = verdict
-  return {
-    outcome,
-    limits: 'limits' in verdict ? verdict.limits.map(toLimitStatus) : [],
-    ...('retryAfterMs' in verdict && { retryAfterMs: verdict.retryAfterMs }),
-    ...(degraded !== undefined && { degraded }),
-  }
-}
 
 /** @throws {OptionError} for a wrong option */
 export function composeMiddleware<Args extends unknown[]>(options: SharedOptions<Args>) {
@@ -57,6 +27,7 @@ export function composeMiddleware<Args extends unknown[]>(options: SharedOptions
   const store = limiterStore.open(new Set(policies.map(({ algorithm }) => algorithm)))
   const { isRemote, timeoutMs: storeTimeoutMs } = limiterStore
   const repeats = isRemote ? createEarlyRefusals : 'none'
+  const watch = settings.onDecision && new DecisionWatch(limiterStore)
   const { limiter } = composeLimiter({
     ...settings,
     createSettlement,
@@ -64,12 +35,23 @@ export function composeMiddleware<Args extends unknown[]>(options: SharedOptions
     storeTimeoutMs,
     repeats,
     hasBreaker: isRemote,
+    watch,
   })
-  const { delay } = settings
+  const { delay, onDecision } = settings
+
+  /** Decides a request, and calls `onDecision`. */
+  async function decideWatched(exchange: Exchange, by: DecisionWatch): Promise<Verdict> {
+    const describe = by.start()
+    const trace: DecisionTrace = { matches: [], charges: [] }
+    const verdict = await limiter.decide(exchange, { trace })
+    const decision = { ...toRateLimit(verdict), ...describe(trace.charges, verdict.degraded) }
+    onDecision?.(decision, ...(exchange.request.context as Args))
+    return verdict
+  }
 
   /** Decides a request, and delays one that is admitted. @param findSignal finds what aborts when the client goes */
   async function decide(exchange: Exchange, findSignal: () => AbortSignal): Promise<Verdict> {
-    const verdict = await limiter.decide(exchange)
+    const verdict = await (watch ? decideWatched(exchange, watch) : limiter.decide(exchange))
     if (!delay || verdict.outcome !== 'admitted') return verdict
     const [first, ...others] = verdict.limits.map(toLimitStatus)
     if (!first) return verdict

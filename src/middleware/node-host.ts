@@ -17,10 +17,11 @@ import { createMeter, MAX_READ_ON_MS, type Meter } from '../http/response/meter.
 import { createProblemResponse, NO_PAGE, TARGET_PROBLEMS } from '../http/response/problem.ts'
 import { setRateLimitHeaders } from '../http/response/rate-limit-headers.ts'
 import { createRefusal, findStatus } from '../http/response/refusal.ts'
-import { composeMiddleware, GONE, listRefusalFields, type RateLimit, toRateLimit, UNLIMITED } from './middleware.ts'
+import { composeMiddleware, listRefusalFields } from './middleware.ts'
 import { type AnyIncoming, NodeRequest, readHeader } from './node-request.ts'
 import { type AnyResponse, FollowedResponse, followBody } from './node-response.ts'
 import type { SharedOptions } from './options.ts'
+import { GONE, type RateLimit, toRateLimit, UNLIMITED } from './rate-limit.ts'
 import { createWatchedAddressReader } from './warnings.ts'
 
 /** The middleware adds this to a request. */

@@ -8,6 +8,7 @@ import type { LimitStatus } from '../core/model/verdict.ts'
 import { readCalendarLimits } from '../core/options/calendar.ts'
 import { NAME, OptionError } from '../core/options/option-error.ts'
 import { createClocks } from '../core/runtime/clocks.ts'
+import { createHook } from '../core/runtime/create-hook.ts'
 import { createLoader } from '../core/runtime/create-loader.ts'
 import { consoleLog, throttle } from '../core/runtime/log.ts'
 import { UpstreamHealth } from '../core/shedding/upstream-health.ts'
@@ -22,6 +23,7 @@ import { NONE } from '../http/request/identity/reading.ts'
 import type { HeaderFormat } from '../http/response/rate-limit-headers.ts'
 import type { LimitingOptions } from '../library/common-options.ts'
 import type { LimiterStore } from '../library/stores.ts'
+import type { ObservedRequest } from './rate-limit.ts'
 
 /** Status of the limits of all policies that apply, of which there is at least one. */
 export type ReportedLimits = readonly [LimitStatus, ...LimitStatus[]]
@@ -102,6 +104,12 @@ export interface SharedOptions<Args extends unknown[]> extends LimitingOptions {
    * @example ([{ limit, remaining }]) => 500 * Math.max(0, limit - remaining - 5)
    */
   readonly delay?: ((limits: ReportedLimits, ...args: Args) => number | Promise<number>) | undefined
+  /**
+   * Called after each decision, in the asynchronous context of its request. What it throws is logged, and changes nothing.
+   * @default none
+   * @example ({ outcome, decidedBy, durationMs }) => histogram.record(durationMs, { outcome, decidedBy })
+   */
+  readonly onDecision?: ((decision: ObservedRequest, ...args: Args) => void) | undefined
   /**
    * Returns true for a response that fails, by its status and headers, for policies that count `failures` or `successes`
    * and have no `failures` of their own.
@@ -216,6 +224,7 @@ const entries = {
   cost: aFunction,
   plan: aFunction,
   delay: aFunction,
+  onDecision: aFunction,
   isFailure: aFunction,
   skip: aFunction,
   anonymous: v.optional(anonymous),
@@ -309,6 +318,7 @@ export function readOptions<Args extends unknown[]>(options: SharedOptions<Args>
     headerFormat: values.rateLimitHeaders,
     literalInPaths: values.literalInPaths ?? [],
     delay: delay && !isShadow ? createDelay(delay) : undefined,
+    onDecision: createHook('onDecision', options.onDecision, log),
     skip,
     trustProxy,
     log,

@@ -8,8 +8,9 @@ import { createMeasureResponse } from '../http/response/measure-response.ts'
 import { createProblemResponse, NO_PAGE, TARGET_PROBLEMS } from '../http/response/problem.ts'
 import { copyResponse, createProtect } from '../http/response/protect.ts'
 import { createRefusal } from '../http/response/refusal.ts'
-import { composeMiddleware, GONE, listRefusalFields, type RateLimit, toRateLimit, UNLIMITED } from './middleware.ts'
+import { composeMiddleware, listRefusalFields } from './middleware.ts'
 import type { SharedOptions } from './options.ts'
+import { GONE, type RateLimit, toRateLimit, UNLIMITED } from './rate-limit.ts'
 import { createWatchedAddressReader } from './warnings.ts'
 
 /** What nginx logs: nobody sees it. */

@@ -84,6 +84,12 @@ export interface QueueOptions<Arguments extends readonly unknown[]> {
    */
   readonly onWait?: ((wait: OutboundWait) => void) | undefined
   /**
+   * Called at the end of each wait, also of one that took no time. What it throws is logged, and changes nothing.
+   * @default none
+   * @example ({ outcome, durationMs }) => histogram.record(durationMs, { outcome })
+   */
+  readonly onDecision?: ((decision: ObservedCall) => void) | undefined
+  /**
    * A clock for tests.
    * @default the system's
    * @example virtualClock
@@ -130,6 +136,24 @@ export interface OutboundWait {
   readonly waitMs: number
   /** Calls that wait. */
   readonly waiting: number
+}
+
+/**
+ * - `WAIT_TOO_LONG`: the call cannot be made before its deadline, as far as is known now.
+ * - `QUEUE_FULL`: too many calls wait, and none of them is less important than this one.
+ */
+export type OutboundErrorCode = 'WAIT_TOO_LONG' | 'QUEUE_FULL'
+
+/** The end of a call's wait, as `onDecision` gets it. */
+export interface ObservedCall {
+  readonly resource: string
+  /** `started`, the code of its `OutboundError`, or `failed`: its signal was aborted, or the limiter has thrown. */
+  readonly outcome: 'started' | OutboundErrorCode | 'failed'
+  readonly cost: number
+  /** As that of `OutboundError`. */
+  readonly retryAfterMs: number | undefined
+  /** Milliseconds that it has waited. */
+  readonly durationMs: number
 }
 
 /** Repetitions of refused calls. */
@@ -226,6 +250,7 @@ const QUEUE_CHECKS = {
   concurrency: (option: string, value: unknown) => checkInteger(option, value, 1, 1_000_000),
   signal: allowFunction(checkSignal),
   onWait: checkFunction,
+  onDecision: checkFunction,
   clock: (option: string, value: unknown) => checkMethods(option, value, ['now', 'after'], 'functions now and after'),
   random: checkFunction,
   limiter: (option: string, value: unknown) => checkMethods(option, value, ['take'], 'what createLimiter() makes'),

@@ -2,6 +2,8 @@
 import { checkFunction, checkOptions } from '../core/options/check-options.ts'
 import type { CheckedLimits } from '../core/options/checked-text.ts'
 import { OptionError } from '../core/options/option-error.ts'
+import { createHook } from '../core/runtime/create-hook.ts'
+import { consoleLog, throttle as throttleLog } from '../core/runtime/log.ts'
 import { systemClock } from './clock.ts'
 import {
   OUTBOUND_CHECKS,
@@ -126,11 +128,14 @@ function createSchedulers(
   readsAnswers: boolean,
   maxPauseMs = MAX_PAUSE_MS,
 ): Schedulers {
-  const { clock = systemClock, random = Math.random, maxQueued = 1_000, onWait }: QueueOptions<never> = options
+  const { clock = systemClock, random = Math.random, maxQueued = 1_000 }: QueueOptions<never> = options
   const { concurrency = Number.POSITIVE_INFINITY } = options
   const limiter = createOwnLimiter(options, clock)
+  const log = throttleLog(consoleLog, () => clock.now())
+  const onWait = createHook('onWait', options.onWait, log)
+  const onDecision = createHook('onDecision', options.onDecision, log)
   const isLimited = limiter !== undefined || !readsAnswers
-  const shared = { limiter, isLimited, maxQueued, maxPauseMs, concurrency, clock, random, onWait }
+  const shared = { limiter, isLimited, maxQueued, maxPauseMs, concurrency, clock, random, onWait, onDecision }
   return new Schedulers((resource) => new Scheduler({ resource, ...shared }))
 }
 

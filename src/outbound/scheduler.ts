@@ -5,16 +5,18 @@ import type { LimiterDecision } from '../library/decision.ts'
 import { CallQueue } from './call-queue.ts'
 import type { Clock } from './clock.ts'
 import { Gate, type Hold } from './gate.ts'
-import type { CallSettings, OutboundDecision, OutboundLimiter, OutboundWait, ResolvedOptions } from './options.ts'
+import type {
+  CallSettings,
+  ObservedCall,
+  OutboundDecision,
+  OutboundErrorCode,
+  OutboundLimiter,
+  OutboundWait,
+  ResolvedOptions,
+} from './options.ts'
 import type { Report } from './read-limits.ts'
 import type { SentCall } from './sent-calls.ts'
 import { ServerResources } from './server-resources.ts'
-
-/**
- * - `WAIT_TOO_LONG`: the call cannot be made before its deadline, as far as is known now.
- * - `QUEUE_FULL`: too many calls wait, and none of them is less important than this one.
- */
-export type OutboundErrorCode = 'WAIT_TOO_LONG' | 'QUEUE_FULL'
 
 /** The call was not made: nothing was sent for it since its last refusal, if any. */
 export class OutboundError extends Error {
@@ -45,6 +47,7 @@ export interface SchedulerOptions
   /** Nothing but the limiter holds calls up until the server refuses one. */
   readonly isLimited: boolean
   readonly onWait: ((wait: OutboundWait) => void) | undefined
+  readonly onDecision: ((decision: ObservedCall) => void) | undefined
 }
 
 export interface Call extends Pick<CallSettings, 'cost' | 'priority' | 'tenant'> {
@@ -148,7 +151,9 @@ export class Scheduler {
     readonly answer: Answer | undefined
     readonly decision: OutboundDecision | undefined
   }> {
-    const started = await this.#wait(call)
+    const waiting = this.#wait(call)
+    this.#reportWait(call, waiting)
+    const started = await waiting
     let answer: Answer | undefined
     try {
       const result = await make()
@@ -161,6 +166,18 @@ export class Scheduler {
     } finally {
       this.#end(started, answer)
     }
+  }
+
+  #reportWait({ cost }: Call, waiting: Promise<unknown>): void {
+    const { onDecision, resource } = this.#options
+    if (!onDecision) return
+    const sinceMs = this.#clock.now()
+    const report = (outcome: ObservedCall['outcome'], retryAfterMs?: number) =>
+      onDecision({ resource, outcome, cost, retryAfterMs, durationMs: this.#clock.now() - sinceMs })
+    waiting.then(
+      () => report('started'),
+      (reason) => (reason instanceof OutboundError ? report(reason.code, reason.retryAfterMs) : report('failed')),
+    )
   }
 
   #wait(call: Call): Promise<StartedCall> {
@@ -227,7 +244,6 @@ export class Scheduler {
     if (waitMs < LONG_WAIT_MS || reason === 'start' || untilMs <= this.#reportedMs) return
     this.#reportedMs = untilMs
     const wait = { resource, reason, waitMs, waiting: this.#waiting }
-    // Its errors are its own.
     if (onWait) queueMicrotask(() => onWait(wait))
   }
 

@@ -10,6 +10,7 @@ import {
   type LimiterOptions,
   type Limits,
   memoryStore,
+  type ObservedDecision,
   OptionError,
   quota,
   redisStore,
@@ -184,6 +185,105 @@ class UnavailableStore extends MemoryStore {
     throw new StoreError('unavailable', { mayHaveRun: false })
   }
 }
+
+describe('onDecision', () => {
+  function observe(options: LimiterOptions) {
+    const decisions: ObservedDecision[] = []
+    return { decisions, ...subject({ onDecision: (decision) => decisions.push(decision), ...options }) }
+  }
+
+  test('gets what was requested and decided, and no identity', async () => {
+    const { limiter, decisions } = observe({ limits: '3/1s' })
+    const { limits, decidedAtMs } = await limiter.take('alice', { cost: 2 })
+    expect(await limiter.takeUpTo('alice', 5)).toMatchObject({ granted: 1 })
+    await limiter.peek('alice')
+    const [first, ...others] = decisions
+    expect(first).toEqual({
+      ...{ action: 'take', permits: 1, granted: 1, costs: { default: 2 }, charged: 2 },
+      ...{ limits, retryAfterMs: 0, decidedAtMs, decidedBy: 'memory', durationMs: expect.any(Number) },
+    })
+    expect(first?.durationMs).toBeGreaterThanOrEqual(0)
+    expect(others).toMatchObject([
+      { action: 'take-up-to', permits: 5, granted: 1, charged: 1, costs: { default: 1 } },
+      { action: 'peek', permits: 1, granted: 0, charged: 0, retryAfterMs: 1_000 },
+    ])
+    expect(JSON.stringify(decisions)).not.toContain('alice')
+  })
+
+  test('gets a hold, each try of a wait, and the plan', async () => {
+    const slots = observe({ policies: [{ name: 'jobs', ...concurrency(1), plans: { pro: '2' } }] })
+    await slots.limiter.hold('alice', { plan: 'pro' })
+    expect(slots.decisions).toMatchObject([{ action: 'take', granted: 1, costs: { jobs: 1 }, plan: 'pro' }])
+    const { limiter, decisions } = observe({ limits: '1/1s' })
+    await limiter.waitFor('alice')
+    await limiter.waitFor('alice', { maxWaitMs: 0 })
+    expect(decisions.map(({ granted }) => granted)).toEqual([1, 0])
+  })
+
+  test('tells what the refusal cache has refused, of calls at once each by itself', async () => {
+    const { limiter, decisions, clock } = observe({ limits: '1/1s', refusalCache: true })
+    await Promise.all(['alice', 'bob'].map((identity) => limiter.take(identity)))
+    await limiter.take('alice')
+    await Promise.all(['alice', 'carol', 'alice'].map((identity) => limiter.take(identity)))
+    const cached = ({ decidedBy, granted }: ObservedDecision) => `${decidedBy} ${granted}`
+    expect(decisions.slice(0, 3).map(cached)).toEqual(['memory 1', 'memory 1', 'memory 0'])
+    expect(decisions.slice(3).map(cached).toSorted()).toEqual(['memory 1', 'refusal-cache 0', 'refusal-cache 0'])
+    clock.now += 1_000
+    await limiter.take('alice')
+    expect(decisions.at(-1)).toMatchObject({ decidedBy: 'memory', granted: 1 })
+  })
+
+  test('tells what leases have granted: of one policy, and of two', async () => {
+    const long = { name: 'long', ...slidingWindow('90000/1h') }
+    for (const options of [{ limits: '1000/1m' }, { policies: [{ name: 'a', ...slidingWindow('1000/1m') }, long] }]) {
+      const { limiter, decisions } = observe({ ...options, leases: 'auto' })
+      for (let i = 0; i < 300; i++) await limiter.take('alice')
+      const count = (name: string) => decisions.filter(({ decidedBy }) => decidedBy === name).length
+      expect(decisions[0]?.decidedBy).toBe('memory')
+      expect(count('lease')).toBeGreaterThan(0)
+      expect(count('lease') + count('memory')).toBe(300)
+    }
+  })
+
+  test.each([
+    ['local', 1],
+    ['open', 1],
+    ['closed', 0],
+  ] as const)('tells the fallback: %s', async (onStoreError, granted) => {
+    const store = { isRemote: true, timeoutMs: 500, open: () => new UnavailableStore() }
+    const { limiter, decisions } = observe({ limits: '1/1s', store: store as never, log: () => {}, onStoreError })
+    await limiter.take('alice')
+    expect(decisions).toMatchObject([{ decidedBy: onStoreError, granted, degraded: onStoreError }])
+  })
+
+  test('tells of a remote store', async () => {
+    const store = { isRemote: true, timeoutMs: 500, open: () => new MemoryStore(() => START_MS) }
+    const { limiter, decisions } = observe({ limits: '1/1s', store: store as never })
+    for (let i = 0; i < 3; i++) await limiter.take('alice')
+    expect(decisions.map(({ decidedBy }) => decidedBy)).toEqual(['store', 'store', 'refusal-cache'])
+  })
+
+  test.each([
+    () => {
+      throw new Error('broken')
+    },
+    () => Promise.reject(new Error('broken')),
+  ])('changes no decision by what it throws, which is logged: %s', async (onDecision) => {
+    const lines: unknown[] = []
+    const { limiter } = subject({ limits: '1/1s', onDecision, log: (level, fields) => lines.push([level, fields]) })
+    expect(await limiter.take('alice')).toMatchObject({ granted: true })
+    expect(await limiter.take('alice')).toMatchObject({ granted: false, retryAfterMs: 1_000 })
+    const message = 'onDecision: broken'
+    expect(lines).toEqual([['error', { event: 'background_error', message }]])
+  })
+
+  test('gets no decision that was not made', async () => {
+    const { limiter, decisions } = observe({ limits: '1/1s' })
+    await expect(limiter.take('')).rejects.toThrow(OptionError)
+    await expect(limiter.take('alice', { cost: 2 })).rejects.toThrow(OptionError)
+    expect(decisions).toEqual([])
+  })
+})
 
 test('peek() answers what take() would, and takes nothing', async () => {
   const { limiter } = subject({ limits: '1/1s' })
@@ -688,6 +788,7 @@ test.each<[object, string]>([
     'identitySecret: expected at least 16 characters, got a value not shown here',
   ],
   [{ limits: '1/1s', leases: 1 }, 'leases: expected an integer from 2 to 10000, got 1'],
+  [{ limits: '1/1s', onDecision: 1 }, 'onDecision: expected a function, got 1'],
   [{ limits: '1/1s', onStoreError: 'no' }, 'onStoreError: expected "local" or "open" or "closed", got "no"'],
   [{ limits: '1/1s', localShare: 0 }, 'localShare: expected a share above 0 and at most 1, got 0'],
   [{ limits: '1/1s', refusalCache: 'on' }, 'refusalCache: expected true or false, got "on"'],

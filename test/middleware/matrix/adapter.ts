@@ -1,6 +1,7 @@
 /** The form in which every middleware is tested: an app behind it, as a function from a request to its response. */
-import type { RateLimit } from '../../../src/middleware/middleware.ts'
+
 import type { SharedOptions } from '../../../src/middleware/options.ts'
+import type { RateLimit } from '../../../src/middleware/rate-limit.ts'
 
 /** A request as the functions and the routes of an app get it, in whatever form its framework has it. */
 export interface AppRequest {
@@ -44,7 +45,7 @@ export interface Adapter {
 
 /** Gives functions what a platform gives them, as an `AppRequest`. */
 export function adaptOptions<Args extends unknown[]>(
-  { identify, cost, plan, delay, isFailure, skip, trustProxy, ...others }: Omit<Options, 'onLimited'>,
+  { identify, cost, plan, delay, onDecision, isFailure, skip, trustProxy, ...others }: Omit<Options, 'onLimited'>,
   toAppRequest: (...args: Args) => AppRequest,
 ): SharedOptions<Args> {
   return {
@@ -53,6 +54,7 @@ export function adaptOptions<Args extends unknown[]>(
     cost: cost && ((...args) => cost(toAppRequest(...args))),
     plan: plan && ((...args) => plan(toAppRequest(...args))),
     delay: delay && ((limits, ...args) => delay(limits, toAppRequest(...args))),
+    onDecision: onDecision && ((decision, ...args) => onDecision(decision, toAppRequest(...args))),
     isFailure: isFailure && ((response, ...args) => isFailure(response, toAppRequest(...args))),
     skip: skip && ((...args) => skip(toAppRequest(...args))),
     trustProxy: typeof trustProxy === 'function' ? (...args) => trustProxy(toAppRequest(...args)) : trustProxy,

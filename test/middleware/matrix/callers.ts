@@ -106,6 +106,38 @@ export function describeCallers(adapter: Adapter): void {
     })
   })
 
+  describe('onDecision', () => {
+    test('gets each decision with the request, and no identity', async () => {
+      const calls: (readonly [path: string, decision: unknown])[] = []
+      const { sendInTurn } = await start(adapter, {
+        policies: [{ name: 'all', limits: '2/1m', cost: '2' }],
+        exempt: '/free',
+        skip: ({ path }) => path === '/skipped',
+        onDecision: (decision, { path }) => calls.push([path, decision]),
+      })
+      const paths = ['/a', '/b', '/free', '/skipped']
+      expect(await sendInTurn(paths.map((path) => ({ path, ...X })))).toEqual([200, 429, 200, 200])
+      const durationMs = expect.any(Number)
+      const limit = { policy: 'all', limit: 2, remaining: 0 }
+      expect(calls).toMatchObject([
+        ['/a', { outcome: 'admitted', costs: { all: 2 }, decidedBy: 'memory', limits: [limit], durationMs }],
+        ['/b', { outcome: 'limited', costs: { all: 2 }, decidedBy: 'memory', retryAfterMs: 60_000, durationMs }],
+        ['/free', { outcome: 'admitted', costs: {}, limits: [], durationMs }],
+      ])
+      expect(calls[2]?.[1]).not.toHaveProperty('decidedBy')
+      expect(JSON.stringify(calls)).not.toContain('Bearer')
+    })
+
+    test('changes no answer by what it throws, which is logged', async () => {
+      const onDecision = () => {
+        throw new Error('broken')
+      }
+      const { sendInTurn, lines } = await start(adapter, { limits: '1/1m', onDecision })
+      expect(await sendInTurn([X, X])).toEqual([200, 429])
+      expect(lines).toContainEqual({ level: 'error', event: 'background_error', message: 'onDecision: broken' })
+    })
+  })
+
   describe('delay', () => {
     test('makes what is admitted wait by what its limits have left, and no refusal', async () => {
       const waits: (readonly [number, number])[] = []

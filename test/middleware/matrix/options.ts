@@ -28,6 +28,7 @@ const WRONG: readonly (readonly [options: object, message: string | RegExp])[] =
   [{ by: 'ip', identify: () => 'x' }, 'by: expected no "by" beside the function "identify", got "ip"'],
   [{ fold: 'lower' }, `fold: expected ${FOLDABLE}, got "lower"`],
   [{ cost: 2 }, 'cost: expected a function, got 2'],
+  [{ onDecision: 1 }, 'onDecision: expected a function, got 1'],
   [{ delay: 500 }, 'delay: expected a function, got 500'],
   [{ plan: 'header:x-plan', plans: { pro: '9/1s' } }, 'plan: expected a function, got "header:x-plan"'],
   [{ plan }, `plan: expected ${BY_PLAN}, got a function`],

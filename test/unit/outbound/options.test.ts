@@ -14,6 +14,7 @@ describe.each([
     [{ limits: '1/1s', limiter }, 'limits: expected either limits or limiter'],
     [{ concurrency: 0 }, 'concurrency: expected an integer from 1 to 1000000, got 0'],
     [{ signal: 'stop' }, 'signal: expected an AbortSignal, got "string"'],
+    [{ onDecision: 1 }, 'onDecision: expected a function, got 1'],
     [{ onWait: 1 }, 'onWait: expected a function, got 1'],
     [{ cost: 0 }, 'cost: expected an integer from 1 to 1000000000, got 0'],
     [{ cost: 1.5 }, 'cost: expected an integer from 1 to 1000000000, got 1.5'],

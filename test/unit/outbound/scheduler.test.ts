@@ -1,6 +1,6 @@
 import { describe, expect, test, vi } from 'vitest'
 import { createLimiter } from '../../../src/index.ts'
-import type { OutboundLimiter } from '../../../src/outbound/options.ts'
+import type { ObservedCall, OutboundLimiter } from '../../../src/outbound/options.ts'
 import { OutboundError, throttle } from '../../../src/outbound.ts'
 import { VirtualClock } from '../../support/virtual-clock.ts'
 
@@ -239,6 +239,37 @@ test('onWait reports waits of a second or longer, and why', async () => {
     { resource: '', reason: 'limiter', waitMs: 5_000, waiting: 2 },
     { resource: '', reason: 'limiter', waitMs: 5_000, waiting: 1 },
   ])
+})
+
+test('onDecision gets the end of each wait', async () => {
+  const clock = new VirtualClock()
+  const ends: ObservedCall[] = []
+  const limits = { limits: '1/5s', maxQueued: 2, clock, onDecision: (decision: ObservedCall) => ends.push(decision) }
+  const call = throttle((_: Job) => {}, { ...limits, maxWaitMs: ({ maxWaitMs = 60_000 }) => maxWaitMs })
+  const stop = new AbortController()
+  const aborted = throttle(() => {}, { ...limits, signal: stop.signal })
+  stop.abort()
+  const jobs = [{ id: 'a' }, { id: 'b' }, { id: 'c', maxWaitMs: 1_000 }, { id: 'd' }, { id: 'e' }]
+  await clock.finish(Promise.allSettled([...jobs.map((job) => call(job)), aborted()]))
+  const shared = { resource: '', cost: 1 }
+  const find = (outcome: ObservedCall['outcome']) => ends.filter((end) => end.outcome === outcome)
+  expect(find('started').map(({ durationMs }) => durationMs)).toEqual([0, 5_000])
+  expect(find('started')[0]).toEqual({ ...shared, outcome: 'started', retryAfterMs: undefined, durationMs: 0 })
+  expect(find('failed')).toEqual([{ ...shared, outcome: 'failed', retryAfterMs: undefined, durationMs: 0 }])
+  expect(find('QUEUE_FULL').length + find('WAIT_TOO_LONG').length).toBe(3)
+  expect(ends.length).toBe(6)
+})
+
+test.each(['onDecision', 'onWait'])('what %s throws is logged, and holds no call up', async (name) => {
+  const clock = new VirtualClock()
+  const write = vi.spyOn(console, 'error').mockReturnValue()
+  const hook = () => {
+    throw new Error('broken')
+  }
+  const call = throttle(() => 'done', { limits: '1/5s', clock, [name]: hook })
+  expect(await clock.finish(Promise.all([call(), call()]))).toEqual(['done', 'done'])
+  expect(write.mock.calls[0]).toEqual([JSON.stringify({ event: 'background_error', message: `${name}: broken` })])
+  write.mockRestore()
 })
 
 test('a signal that many calls share has one listener', async () => {

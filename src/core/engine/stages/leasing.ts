@@ -128,7 +128,7 @@ export class Leasing {
     const shared = this.#mayWait(caller) ? await caller.account.wait(timeoutMs, 0) : undefined
     if (shared) {
       if (shared.granted === 0) return shared
-      watch?.onAvoided('leases')
+      watch?.onAvoided('leases', [caller.charge])
       return admit(shared)
     }
     const calling = { ...caller, nowMs: this.readClock() }
@@ -162,7 +162,7 @@ export class Leasing {
 
   /** Uses a permit that is taken already. @returns the limits of its charge */
   use(caller: LeasingCaller): readonly LimitState[] {
-    this.parts.watch?.onAvoided('leases')
+    this.parts.watch?.onAvoided('leases', [caller.charge])
     const { account, nowMs, keepMs } = caller
     const aheadMs = findAheadMs(this.#roundTripMs)
     const unusedThen = account.countLeft(nowMs + aheadMs + keepMs) + account.pending

@@ -122,7 +122,7 @@ class RefusalCache {
         found[index] || (isRefusedAsNew && this.#early?.mayBeNew(charge)) || this.hasRoom(charge, request),
     )
     if (!isComplete) return undefined
-    watch?.onAvoided('refusalCache')
+    watch?.onAvoided('refusalCache', charges)
     const usage = found.map((one) => (one ? ageUsage(one.refusal, nowMs, one.maxWaitMs) : []))
     return { granted: 0, nowMs: first.nowMs + nowMs - first.sentAtMs, usage }
   }

@@ -6,7 +6,7 @@ import type { CallContext } from '../../runtime/call-context.ts'
 /** Observes what the stages around a store do. */
 export interface StageWatch {
   /** No call to the store was needed: for a decision, or for one charge of it. */
-  onAvoided(by: 'refusalCache' | 'leases'): void
+  onAvoided(by: 'refusalCache' | 'leases', charges: readonly StoreCharge[]): void
   /** Permits were taken in advance, to be used or not. */
   onLeased(permits: number): void
 }
