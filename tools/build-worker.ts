@@ -131,6 +131,7 @@ export const PARTS: Readonly<Record<string, readonly VariableName[]>> = {
   'core/engine/stages/early-refusals.ts': ['DECIDE_TOKEN', 'RULES', 'POLICIES'],
   'http/request/settlement.ts': ['RULES', 'POLICIES'],
   'http/response/hold-until-end.ts': ['RULES', 'POLICIES'],
+  'gateway/app/count-bodies.ts': ['RULES', 'POLICIES'],
   'http/response/measure-response.ts': ['RULES', 'POLICIES'],
   'http/request/identity/jwt/verify-tokens.ts': ['JWKS_URL', 'JWT_SECRET'],
   'core/shedding/upstream-health.ts': ['SHEDDING'],

@@ -41,7 +41,7 @@ const listOrText = (inText: string, items = matchText(inText)) =>
 
 const limits = either(matchText(repeatItem(LIMIT)), { type: 'integer', minimum: 1 })
 const route = (path: string) => `\\s*(([A-Za-z-]+|\\*)\\s+)?(/${path}|\\*)\\s*`
-const cost = `header:${TOKEN}|json:${POINTER}|bytes|ms`
+const cost = `header:${TOKEN}|json:${POINTER}|bytes(:request)?|ms`
 const webUrl = matchText('https://\\S+')
 const longText = { type: 'string', minLength: 1, maxLength: 10_000 }
 const texts = either({ type: 'string' }, { type: 'array', items: { type: 'string' } })

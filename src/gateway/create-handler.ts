@@ -141,7 +141,8 @@ export async function composeGateway(
   const decisions = config.decideToken ? await import('./decide/decisions.ts') : undefined
   decisions?.addDecisions(routes, config, gateway, observer)
   const upstream = isBinding<Service>(env.UPSTREAM, 'fetch') ? env.UPSTREAM : globalThis
-  const forward = createProxy({ config, fetch: (request, init) => upstream.fetch(request, init), log })
+  const passing = createProxy({ config, fetch: (request, init) => upstream.fetch(request, init), log })
+  const forward = mayMeasure ? (await import('./app/count-bodies.ts')).countBodies(passing) : passing
   const proxy = config.rewritesLocation
     ? (await import('./app/rewrite-locations.ts')).rewriteLocations(forward, config)
     : forward

@@ -3,7 +3,7 @@ import * as v from 'valibot'
 import { withLeases } from '../core/engine/stages/leases.ts'
 import { isFoldable, type Reading } from '../core/model/identity-source.ts'
 import { LIMITS_EXPECTED } from '../core/model/limits.ts'
-import type { PolicyMode, ResponseHead } from '../core/model/policy.ts'
+import type { CostTerm, PolicyMode, ResponseHead } from '../core/model/policy.ts'
 import type { LimitStatus } from '../core/model/verdict.ts'
 import { readCalendarLimits } from '../core/options/calendar.ts'
 import { NAME, OptionError } from '../core/options/option-error.ts'
@@ -208,6 +208,7 @@ const NAMES: Names = {
 }
 
 const aFunction = v.optional(v.function('a function'))
+const countsRequest = ({ kind }: CostTerm) => kind === 'bytes:request'
 const isStore = (value: unknown) => typeof value === 'object' && value !== null && 'open' in value
 const isClock = (value: unknown) => typeof value === 'function' && Number.isFinite(value())
 const { JWKS_URL: jwksUrl, JWT_SECRET: secret, JWT_ISSUER: issuer, JWT_AUDIENCE: audience } = variables
@@ -297,6 +298,12 @@ export function readOptions<Args extends unknown[]>(options: SharedOptions<Args>
     // No proxy stands between a client and an app: it sees every field.
     isPassed: () => true,
     readCalendarLimits,
+  }
+  // The application reads the body, or does not, by means of its own.
+  const unseen = values.policies?.findIndex(({ actual_cost: terms }) => terms?.some(countsRequest)) ?? -1
+  if (unseen >= 0) {
+    const name = ['policies', unseen, 'actual_cost']
+    throw new OptionError(name, 'no "bytes:request" outside the gateway', 'bytes:request')
   }
   const limits = plans && values.limits ? { [DEFAULT_PLAN]: values.limits, ...plans } : values.limits
   const policies = createPolicies(limits ?? 'off', values.policies, defaults, values.shedding)

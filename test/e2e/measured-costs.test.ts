@@ -1,9 +1,11 @@
 /** Costs that responses tell at their end, in a real Worker, over Redis and over objects. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { startRestFront } from '../../tools/rest-front.ts'
 import { type DirectGateway, startDirectGateway } from '../support/direct-gateway.ts'
+import { openRequest, responseTo } from '../support/http-client.ts'
 import { type Part, startParts } from '../support/parts.ts'
 import { PATIENT } from '../support/site.ts'
 import { startUpstream } from '../support/upstream.ts'
@@ -24,6 +26,14 @@ const POLICIES = [
   },
   { name: 'quota', match: '/quota/*', limits: `${BUDGET}/1h`, algorithm: 'quota', actual_cost: TOKENS },
   { name: 'bytes', match: '/bytes', limits: '100000/1h', actual_cost: 'bytes' },
+  { name: 'uploads', match: '/uploads', limits: '100000/1h', actual_cost: 'bytes:request' },
+  {
+    name: 'both',
+    match: '/both',
+    limits: '100000/1h',
+    algorithm: 'quota',
+    actual_cost: { bytes: 1, 'bytes:request': 3 },
+  },
   { name: 'windows', match: '/windows/*', limits: `${BUDGET}/${WINDOW_MS}ms`, actual_cost: TOKENS },
 ]
 
@@ -31,15 +41,34 @@ const POLICIES = [
 const COST = 50
 const USAGE = '{"input_tokens":10,"output_tokens":10}'
 
+interface Upload {
+  readonly method?: string
+  readonly path?: string
+  readonly hasLength?: boolean
+  readonly isBroken?: boolean
+}
+
 interface Use extends Admission {
   readonly caller: string
 }
 
+/** Bytes of requests that the API has read. */
+let arrived = 0
+
 /** A model that tells its usage at the end, and notes when. */
 function createModel(used: Use[]) {
-  return async function answer({ url = '', headers }: IncomingMessage, response: ServerResponse): Promise<void> {
+  return async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { url = '', method, headers } = request
     const note = () => used.push({ ms: Date.now(), cost: COST, caller: `${headers.authorization}` })
     if (url === '/bytes') return void response.end('x'.repeat(40_000))
+    if (url === '/uploads' || url === '/both') {
+      let bytes = 0
+      for await (const chunk of request) {
+        bytes += chunk.length
+        arrived += chunk.length
+      }
+      return void response.end(`${method} ${bytes} ${headers['content-length'] ?? headers['transfer-encoding']}`)
+    }
     if (url.endsWith('/json')) {
       response.setHeader('Content-Type', 'application/json').write('{"text":"hello",')
       await sleep(20)
@@ -112,6 +141,64 @@ describe.each(['redis', 'durable-object'] as const)('costs at the end, over %s',
 
   test('are bytes as well', async () => {
     await useUp('/bytes', 'downloads', 3)
+  })
+
+  /** Sends a body of some bytes. @param isBroken breaks the request off after these */
+  const upload = async (caller: string, bytes: number, { method = 'POST', path = '/uploads', ...how }: Upload = {}) => {
+    const framing: Record<string, string> = how.hasLength
+      ? { 'Content-Length': `${bytes}` }
+      : { 'Transfer-Encoding': 'chunked' }
+    const headers = { Authorization: `Bearer ${caller}`, ...framing }
+    const client = openRequest(site.gateway.url, { method, path, headers })
+    const answered = responseTo(client)
+    const before = arrived
+    for (let sent = 0; sent < bytes; sent += 10_000) client.write(Buffer.alloc(10_000))
+    if (how.isBroken) {
+      answered.catch(() => {})
+      await expect.poll(() => arrived - before, { timeout: 10_000 }).toBe(bytes)
+      client.destroy()
+      return undefined
+    }
+    client.end()
+    const response = await answered
+    return { status: response.statusCode, text: await text(response) }
+  }
+
+  test.each<[Upload, framing: string]>([
+    [{ hasLength: true }, '40000'],
+    [{}, 'chunked'],
+    [{ method: 'GET', hasLength: true }, '40000'],
+  ])('are bytes of requests as well, sent with %j, and the body comes unchanged', async (how, framing) => {
+    const caller = `uploads-${how.method ?? 'POST'}-${framing}`
+    for (let i = 0; i < 3; i++) {
+      expect(await upload(caller, 40_000, how)).toEqual({
+        status: 200,
+        text: `${how.method ?? 'POST'} 40000 ${framing}`,
+      })
+    }
+    await expect.poll(async () => (await upload(caller, 0, how))?.status).toBe(429)
+  })
+
+  test('are never uncounted: a GET whose body could not be counted is refused', async () => {
+    expect(await upload('uncounted', 10_000, { method: 'GET' })).toMatchObject({ status: 411 })
+  })
+
+  test('are those of both ways, with weights', async () => {
+    const path = '/both'
+    const remaining = async () => {
+      const response = await call(path, 'both')
+      await response.text()
+      return Number(/r=(\d+)/.exec(`${response.headers.get('ratelimit')}`)?.[1])
+    }
+    const { text = '' } = (await upload('both', 20_000, { path })) ?? {}
+    // This request, before its response is known, costs 1.
+    await expect.poll(remaining).toBeLessThanOrEqual(100_000 - 3 * 20_000 - text.length - 1)
+    expect(await remaining()).toBeGreaterThan(100_000 - 3 * 20_000 - 1_000)
+  })
+
+  test('are charged of a request whose client breaks it off', async () => {
+    for (let i = 0; i < 3; i++) await upload('breaking', 40_000, { isBroken: true })
+    await expect.poll(async () => (await upload('breaking', 0))?.status).toBe(429)
   })
 
   test('of a stream that the API breaks off are what it said until then', async () => {

@@ -62,7 +62,7 @@ const BAD: Readonly<Record<Key | Nested<'refusal'> | Nested<'reserve'>, BadExamp
   'reserve.critical': { 'a share above 0 and below 1': [1, 0, '0.5'] },
   'reserve.default': { 'a share above 0 and below 1': [1, 0, '0.5'] },
   actual_cost: {
-    '"header:<name>", "json:</pointer>", "bytes" or "ms", or a table of these with weights': [
+    '"header:<name>", "json:</pointer>", "bytes", "bytes:request" or "ms", or a table of these with weights': [
       ...[
         'x-actual',
         'query:x',

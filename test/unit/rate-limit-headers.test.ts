@@ -61,6 +61,7 @@ test.each([
   ['ms', 'milliseconds'],
   ['json:/usage/total_tokens', 'units'],
   ['header:x-cost', 'units'],
+  ['bytes:request', 'content-bytes'],
   [{ bytes: 0.001 }, 'units'],
   [{ bytes: 1, ms: 1 }, 'units'],
 ])('setRateLimitHeaders() names the unit of what %j tells', (actual_cost, unit) => {

@@ -73,6 +73,8 @@ export type CostTerm = { readonly weight: number } & (
   | { readonly kind: 'json'; readonly name: string; readonly paths: readonly (readonly string[])[] }
   /** Of the body, as it is sent. */
   | { readonly kind: 'bytes' }
+  /** Of the body of the request, as it came. */
+  | { readonly kind: 'bytes:request' }
   /** From the request to the end of the response. */
   | { readonly kind: 'ms' }
 )

@@ -76,6 +76,8 @@ export interface SlotHold {
 export interface Settlement {
   /** The parts of the response that costs are read from. */
   readonly terms: readonly CostTerm[]
+  /** Of the body of the request, where a term counts them: set by whoever passes it on. */
+  requestBytes?: number
   /**
    * Finds by its head what the response counts for.
    * @param head undefined if the API has given none

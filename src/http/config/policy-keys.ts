@@ -121,7 +121,7 @@ export const policyKeys = {
   ),
   /**
    * what the response says that the request has cost, to which the charge is [corrected](#costs): `header:<name>`,
-   * `json:</pointer>`, `bytes`, `ms`, or a table of these with weights
+   * `json:</pointer>`, `bytes`, `bytes:request`, `ms`, or a table of these with weights
    */
   actual_cost: v.optional(actualCost),
   /** `local`, `open` or `closed` for this policy @default `ON_STORE_ERROR` */

@@ -109,7 +109,7 @@ export const headerSource = parsed(HEADER_EXPECTED, (text) => {
 })
 
 export const ACTUAL_COST_EXPECTED =
-  '"header:<name>", "json:</pointer>", "bytes" or "ms", or a table of these with weights'
+  '"header:<name>", "json:</pointer>", "bytes", "bytes:request" or "ms", or a table of these with weights'
 
 /** Reads one term, or a table of terms with the units that each counts. */
 export const actualCost = v.pipe(
@@ -128,7 +128,7 @@ export const actualCost = v.pipe(
 
 function parseCostTerm([text, weight]: readonly [string, unknown]): CostTerm | undefined {
   if (typeof weight !== 'number' || !(weight > 0 && weight <= 1e6)) return undefined
-  if (text === 'bytes' || text === 'ms') return { kind: text, weight }
+  if (text === 'bytes' || text === 'bytes:request' || text === 'ms') return { kind: text, weight }
   const source = parseSource(text)
   if (source?.kind === 'header') return { kind: source.kind, name: source.name, weight }
   const [kind, ...pointers] = text.split(/:|\|/)

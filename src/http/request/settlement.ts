@@ -28,7 +28,7 @@ export function createSettlement(
   const open = charges.filter(({ policy }) => mustAwaitResponse(policy))
   if (open.length === 0) return undefined
   const listTerms = (some: readonly RequestCharge[]) => some.flatMap(({ policy }) => policy.actualCost ?? [])
-  return {
+  const settlement: Settlement = {
     terms: listTerms(open),
     readHead(head, argument) {
       const counted = open.filter(
@@ -42,8 +42,10 @@ export function createSettlement(
           return charge ? { ...limit, remaining: Math.max(0, limit.remaining - charge.cost) } : limit
         }),
         settle(read) {
+          const readTerm = (term: CostTerm) =>
+            read(term) ?? (term.kind === 'bytes:request' ? settlement.requestBytes : undefined)
           const differences = counted.map((charge) => {
-            const actual = readActualCost(charge, read) ?? charge.cost
+            const actual = readActualCost(charge, readTerm) ?? charge.cost
             return { charge, units: isChargedLater(charge) ? actual : actual - charge.cost }
           })
           return applyActualCosts(engine, differences, decision, context)
@@ -51,6 +53,7 @@ export function createSettlement(
       }
     },
   }
+  return settlement
 }
 
 function countsHead({ counts, failures }: RequestPolicy, head: ResponseHead, context: unknown): boolean {

@@ -25,6 +25,7 @@ export type ProblemCode =
   | 'url_too_long'
   | 'invalid_connection'
   | 'too_many_headers'
+  | 'length_required'
   | 'method_not_allowed'
   | 'not_found'
   // The gateway and the upstream

@@ -139,7 +139,7 @@ export function findUnit({ counts, actualCost }: CountingPolicy): CountsEntry['u
   const [{ kind, weight } = { kind: 'header', weight: 1 }, ...others] = actualCost
   if (others.length > 0 || weight !== 1) return { noun: 'unit', inHeaders: 'units' }
   if (kind === 'ms') return { noun: 'millisecond', inHeaders: 'milliseconds' }
-  return kind === 'bytes' ? { noun: 'byte', inHeaders: 'content-bytes' } : { noun: 'unit', inHeaders: 'units' }
+  return kind.startsWith('bytes') ? { noun: 'byte', inHeaders: 'content-bytes' } : { noun: 'unit', inHeaders: 'units' }
 }
 
 function isEnforced({ policy }: ReportedLimit): boolean {

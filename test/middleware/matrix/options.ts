@@ -27,6 +27,10 @@ const WRONG: readonly (readonly [options: object, message: string | RegExp])[] =
   [{ by: 'name' }, /^by: expected "token", "ip", /],
   [{ by: 'ip', identify: () => 'x' }, 'by: expected no "by" beside the function "identify", got "ip"'],
   [{ fold: 'lower' }, `fold: expected ${FOLDABLE}, got "lower"`],
+  [
+    { policies: [{ ...ONE, actual_cost: { bytes: 1, 'bytes:request': 1 } }] },
+    'policies[0].actual_cost: expected no "bytes:request" outside the gateway, got "bytes:request"',
+  ],
   [{ cost: 2 }, 'cost: expected a function, got 2'],
   [{ onDecision: 1 }, 'onDecision: expected a function, got 1'],
   [{ delay: 500 }, 'delay: expected a function, got 500'],
