@@ -231,6 +231,10 @@ function Policies({ policies, counted }: { policies: readonly ActivePolicy[]; co
       value: (policy: ActivePolicy) => countOutcomes(policy, outcomes),
       cell: (policy: ActivePolicy) => formatCount(countOutcomes(policy, outcomes)),
     }))
+  const countUnits = (policy: ActivePolicy) =>
+    counted?.total.units.find((each) => each.policy === policy.name)?.units ?? countOutcomes(policy, ['admitted'])
+  const hasUnits = policies.some((policy) => countUnits(policy) !== countOutcomes(policy, ['admitted']))
+  const units = { name: 'units', value: countUnits, cell: (policy: ActivePolicy) => formatCount(countUnits(policy)) }
   return (
     <section aria-labelledby="policies">
       <h2 id="policies">Active policies</h2>
@@ -249,6 +253,7 @@ function Policies({ policies, counted }: { policies: readonly ActivePolicy[]; co
           { name: 'routes', value: ({ match }) => (match ? match.join(', ') : 'all') },
           { name: 'mode', value: ({ mode }) => mode },
           ...(counted ? outcomes : []),
+          ...(hasUnits ? [units] : []),
         ]}
       />
     </section>

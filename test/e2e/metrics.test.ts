@@ -29,6 +29,7 @@ test('/_sluice/metrics reports in OpenMetrics what all isolates have counted', a
       'sluice_requests_total{outcome="shed"} 0',
       'sluice_degraded_requests_total{fallback="local, open"} 3',
       'sluice_policy_requests_total{policy="login",route="POST /a\\\\b\\"c",outcome="limited"} 100',
+      'sluice_policy_units_total{policy="tokens"} 4321',
       '# UNIT sluice_store_latency_seconds seconds',
       'sluice_store_latency_seconds_bucket{le="0.001"} 600',
       'sluice_store_latency_seconds_bucket{le="0.01"} 790',

@@ -22,6 +22,7 @@ const COUNTS = new Map([
   [COUNT_NAMES.policy('login', 'limited', 'POST /a\\b"c'), 100],
   [COUNT_NAMES.policy('trial', 'shadow_limited', '*'), 40],
   [COUNT_NAMES.limit('login-1m'), 100],
+  [COUNT_NAMES.units('tokens'), 4_321],
   [COUNT_NAMES.storeCalls, 800],
   [COUNT_NAMES.storeFailures, 1],
   [COUNT_NAMES.latency(1), 600],

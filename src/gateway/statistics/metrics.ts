@@ -28,6 +28,7 @@ export const COUNT_NAMES = {
   degraded: (how: Degradation) => `degraded ${how}`,
   upstream5xx: 'upstream_5xx',
   policy: (policy: string, outcome: PolicyOutcome, route: string) => `policy ${policy} ${outcome} ${route}`,
+  units: (policy: string) => `units ${policy}`,
   limit: (name: string) => `limit ${name}`,
   storeCalls: 'store calls',
   storeFailures: 'store failures',
@@ -81,13 +82,25 @@ const METRICS = {
         ),
       ),
   }),
+  units: defineMetric({
+    schema: describe(
+      v.array(v.strictObject({ policy: v.string(), units })),
+      'What the store has charged, of policies with costs: of all others, a request is a unit.',
+    ),
+    read: (_count, counts) => readNamed(COUNT_NAMES.units(''), counts).map(([policy, units]) => ({ policy, units })),
+    toFamilies: (units) =>
+      createCounter(
+        'sluice_policy_units',
+        'Units that the store has charged, of policies with costs.',
+        units.map(({ policy, units }) => [{ policy }, units]),
+      ),
+  }),
   limits: defineMetric({
     schema: describe(v.array(v.strictObject({ name: v.string(), refusals: units })), 'The most refusals first.'),
     read: (_count, counts) =>
-      [...counts]
-        .filter(([name]) => name.startsWith(COUNT_NAMES.limit('')))
-        .map(([name, refusals]) => ({ name: name.slice(COUNT_NAMES.limit('').length), refusals }))
-        .sort((a, b) => b.refusals - a.refusals || (a.name < b.name ? -1 : 1)),
+      readNamed(COUNT_NAMES.limit(''), counts)
+        .map(([name, refusals]) => ({ name, refusals }))
+        .sort((a, b) => b.refusals - a.refusals),
     toFamilies: (limits) =>
       createCounter(
         'sluice_limit_refusals',
@@ -191,6 +204,12 @@ function defineTally<Name extends string>(text: string, stored: Readonly<Record<
 
 function defineMetric<Schema extends v.GenericSchema>(metric: Metric<Schema>): Metric<Schema> {
   return metric
+}
+
+/** @returns what follows the prefix, in order, and its count */
+function readNamed(prefix: string, counts: CounterValues) {
+  const named = [...counts].filter(([name]) => name.startsWith(prefix))
+  return named.map(([name, count]) => [name.slice(prefix.length), count] as const).sort(([a], [b]) => (a < b ? -1 : 1))
 }
 
 const POLICY_COUNT = new RegExp(`^policy ([\\w-]+) (${POLICY_OUTCOMES.join('|')}) (.+)$`)

@@ -1,6 +1,10 @@
 /** Counts what happens in this isolate, and sends it to the store. */
+import { isChargedLater } from '../../core/algorithms/decide.ts'
+import { isCharged } from '../../core/engine/engine.ts'
 import type { MirrorCount, MirrorWatch } from '../../core/engine/stages/mirror.ts'
 import { decorate, type StageWatch } from '../../core/engine/stages/stage.ts'
+import type { RequestCharge, StoreCharge } from '../../core/model/charge.ts'
+import type { RequestPolicy } from '../../core/model/policy.ts'
 import { type Store, StoreError } from '../../core/model/store.ts'
 import type { CallContext } from '../../core/runtime/call-context.ts'
 import type { Log } from '../../core/runtime/log.ts'
@@ -41,6 +45,8 @@ export class Recorder implements Observer, StageWatch, MirrorWatch {
   #number = 0
   /** Minutes that are in no flush yet, by their start; nearly always one. */
   #minutes = new Map<number, Minute>()
+  /** Units by policy that are still to be deducted. */
+  readonly #givenBack = new Map<string, number>()
   #unsent: { readonly flush: Flush; readonly sinceMs: number } | undefined
   /** Some request sends before this. */
   #scheduledUntilMs = Number.NEGATIVE_INFINITY
@@ -88,7 +94,7 @@ export class Recorder implements Observer, StageWatch, MirrorWatch {
     this.#findMinute().add(COUNT_NAMES.mirror(what))
   }
 
-  /** Times the decisions of a store. */
+  /** Times the decisions of a store, and counts the units that it charges. */
   withTiming(store: Store): Store {
     const { now } = this.#options
     return decorate(store, {
@@ -97,13 +103,30 @@ export class Recorder implements Observer, StageWatch, MirrorWatch {
         try {
           const decision = await store.decide(request, context)
           this.#findMinute().addStoreAnswer(now() - sentAtMs)
+          for (const [index, charge] of request.charges.entries()) {
+            const isTaken = request.action.startsWith('take') && isCharged(decision, index) && !isChargedLater(charge)
+            if (isTaken || request.action === 'record') this.#addUnits(charge, decision.granted * charge.cost)
+          }
           return decision
         } catch (error) {
           this.#findMinute().addStoreFailure()
           throw error
         }
       },
+      settle: async (differences, chargedAtMs) => {
+        await store.settle(differences, chargedAtMs)
+        for (const { charge, units } of differences) this.#addUnits(charge, units)
+      },
     })
+  }
+
+  /** What was given back is deducted from what is counted next, so that no sum ever falls. */
+  #addUnits(charge: StoreCharge, units: number): void {
+    if (!hasCosts(charge)) return
+    const { name } = charge.policy
+    const sum = units - (this.#givenBack.get(name) ?? 0)
+    this.#givenBack.set(name, Math.max(0, -sum))
+    this.#findMinute().add(COUNT_NAMES.units(name), sum)
   }
 
   /** The request sees to it that the minute is sent. */
@@ -183,6 +206,12 @@ export class Recorder implements Observer, StageWatch, MirrorWatch {
     // Meanwhile another request may have sent it, and the next one.
     if (this.#unsent?.flush === flush) this.#unsent = undefined
   }
+}
+
+/** Tests for the charge of a policy of the configuration whose requests do not all cost one unit. */
+function hasCosts(charge: StoreCharge & { readonly policy?: object }): charge is RequestCharge {
+  const { cost, actualCost }: Partial<RequestPolicy> = charge.policy ?? {}
+  return cost !== undefined && (actualCost !== undefined || cost.kind !== 'fixed' || cost.units > 1)
 }
 
 function countRequests({ minutes }: Flush): number {

@@ -50,6 +50,8 @@ const SECOND = minute(
     [COUNT_NAMES.policy('login', 'limited', 'POST /log in/:id')]: 5,
     [COUNT_NAMES.limit('login-1m')]: 5,
     [COUNT_NAMES.limit('login-1h')]: 7,
+    [COUNT_NAMES.units('tokens')]: 9,
+    [COUNT_NAMES.units('bytes')]: 1_000,
   },
   [{ name: 'login:other', count: 5, over: 0 }],
 )
@@ -87,6 +89,10 @@ test('readStatistics() reports what was counted, minute by minute and over all',
   expect(second?.limits).toEqual([
     { name: 'login-1h', refusals: 7 },
     { name: 'login-1m', refusals: 5 },
+  ])
+  expect(statistics.total.units).toEqual([
+    { policy: 'bytes', units: 1_000 },
+    { policy: 'tokens', units: 9 },
   ])
   expect(statistics.total.requests).toMatchObject({ admitted: 90, limited: 15 })
   expect(statistics.refused).toEqual({

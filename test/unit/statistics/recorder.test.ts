@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import type { StoreCharge } from '../../../src/core/model/charge.ts'
 import type { RequestPolicy } from '../../../src/core/model/policy.ts'
 import { StoreError } from '../../../src/core/model/store.ts'
 import type { ReportedLimit, Verdict } from '../../../src/core/model/verdict.ts'
@@ -228,6 +229,50 @@ test('Recorder counts in the minute in which something happens', async () => {
   ).toEqual([
     { startMs: START_MS, admitted: 1, calls: 1, failures: 0, leases: 4, permits: 6, sumMs: 3 },
     { startMs: START_MS + MINUTE, admitted: 1, calls: 1, failures: 1, leases: 1, permits: 0, sumMs: 0 },
+  ])
+})
+
+test('Recorder counts the units of policies with costs: what is charged, and later corrected', async () => {
+  const { recorder, context, clock, wake, read } = subject()
+  const store = recorder.withTiming(new MemoryStore(() => clock.now))
+  const POLICIES = [
+    { name: 'fixed', limits: '9/1m', cost: 5 },
+    { name: 'bytes', limits: '1000/1m', algorithm: 'quota', cost: 100, actual_cost: 'bytes' },
+    { name: 'later', limits: '1000/1m', counts: 'responses', actual_cost: 'bytes' },
+    { name: 'trial', limits: '9/1m', cost: 6, mode: 'shadow' },
+    { name: 'plain', limits: '9/1m' },
+  ]
+  const { policies } = loadConfig({ UPSTREAM_URL: 'https://api.example.com', RATE_LIMITS: 'off', POLICIES })
+  const charges = policies.map((policy) => ({
+    ...createCharge(policy.algorithm, policy.limits, {
+      cost: policy.cost.kind === 'fixed' ? policy.cost.units : 1,
+      mode: policy.mode,
+      counts: policy.counts === 'responses' ? 'failures' : 'requests',
+    }),
+    policy,
+    digest: 'of-one',
+  }))
+  const findCharge = (name: string): StoreCharge => {
+    const found = charges.find(({ policy }) => policy.name === name)
+    if (!found) throw new Error(`no policy ${name}`)
+    return found
+  }
+  const [fixed, bytes, later] = [findCharge('fixed'), findCharge('bytes'), findCharge('later')]
+  recorder.onDecided(observed(ADMITTED), context)
+  const { nowMs } = await store.decide({ action: 'take', permits: 1, charges })
+  await store.decide({ action: 'peek', permits: 1, charges: [fixed] })
+  // Refused: five units are left of nine, less five.
+  await store.decide({ action: 'take', permits: 1, charges })
+  await store.decide({ action: 'record', permits: 1, charges: [{ ...later, cost: 70 }] })
+  await store.settle([{ charge: bytes, units: -60 }], nowMs)
+  await store.decide({ action: 'take', permits: 1, charges: [bytes] })
+  await store.settle([{ charge: bytes, units: 400 }], nowMs)
+  await wake()
+  expect((await read()).total.units).toEqual([
+    { policy: 'bytes', units: 540 },
+    { policy: 'fixed', units: 5 },
+    { policy: 'later', units: 70 },
+    { policy: 'trial', units: 6 },
   ])
 })
 
