@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { startRestFront } from '../../tools/rest-front.ts'
 import { type DirectGateway, startDirectGateway } from '../support/direct-gateway.ts'
 import { openRequest, responseTo } from '../support/http-client.ts'
+import { ADMIN_TOKEN, operate } from '../support/operator.ts'
 import { type Part, startParts } from '../support/parts.ts'
 import { PATIENT } from '../support/site.ts'
 import { startUpstream } from '../support/upstream.ts'
@@ -100,6 +101,8 @@ describe.each(['redis', 'durable-object'] as const)('costs at the end, over %s',
           ...PATIENT,
           POLICIES,
           STORE: store,
+          STATISTICS: 'on',
+          ADMIN_TOKEN,
           KEY_PREFIX: `measured-${crypto.randomUUID()}`,
         },
         ...(store === 'redis' && { UPSTASH_REDIS_REST_URL: front.url, UPSTASH_REDIS_REST_TOKEN: front.token }),
@@ -199,6 +202,25 @@ describe.each(['redis', 'durable-object'] as const)('costs at the end, over %s',
   test('are charged of a request whose client breaks it off', async () => {
     for (let i = 0; i < 3; i++) await upload('breaking', 40_000, { isBroken: true })
     await expect.poll(async () => (await upload('breaking', 0))?.status).toBe(429)
+  })
+
+  test('are what the usage of a caller tells, and what statistics count', { tags: ['slow'] }, async () => {
+    const token = 'counted'
+    const before = arrived
+    for (let i = 0; i < 2; i++) await upload(token, 40_000)
+    const readUsed = async () => {
+      const { body } = await operate(site.gateway.url, '/usage', { body: { caller: { token } } })
+      const { limits } = JSON.parse(`${body}`) as { limits: { policy: string; used: number }[] }
+      return limits.find(({ policy }) => policy === 'uploads')?.used
+    }
+    await expect.poll(readUsed).toBe(80_000)
+    const readUnits = async () => {
+      const { body } = await operate(site.gateway.url, '/statistics?by=hour&periods=2')
+      const { total } = JSON.parse(`${body}`) as { total: { units: { policy: string; units: number }[] } }
+      return total.units.find(({ policy }) => policy === 'uploads')?.units
+    }
+    // An isolate sends what it has counted every 20 seconds.
+    await expect.poll(readUnits, { timeout: 60_000, interval: 1_000 }).toBeGreaterThanOrEqual(arrived - before)
   })
 
   test('of a stream that the API breaks off are what it said until then', async () => {
