@@ -117,7 +117,11 @@ export function redisStore(client: AnyRedis, options: RedisStoreOptions = {}): L
     counts: client,
     timeoutMs,
     open: (algorithms) =>
-      withHashSlots(new RedisStore({ client: adapted, algorithms, moreLua: LUA, timeoutMs }), { timeoutMs, isCluster }),
+      withHashSlots(new RedisStore({ client: adapted, algorithms, moreLua: LUA, timeoutMs }), {
+        timeoutMs,
+        isCluster,
+        findNode: adapted.findNode,
+      }),
   }
 }
 

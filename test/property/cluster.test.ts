@@ -1,3 +1,4 @@
+/** Decisions over several places, slots of a cluster or databases, equal those of one script. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { StoreCharge } from '../../src/core/model/charge.ts'
@@ -18,6 +19,7 @@ import {
 import { EVERY_ALGORITHM, take } from '../support/charges.ts'
 import { ClusterScript } from '../support/cluster-script.ts'
 import { expectProperty } from '../support/property.ts'
+import { MovingShards, Shards } from '../support/shard-scripts.ts'
 
 const anyCounts = fc.array(fc.constantFrom<Counts>('requests', 'requests', 'failures', 'new-identities'), {
   minLength: MOST_RULES,
@@ -32,7 +34,11 @@ const anyCharges: fc.Arbitrary<StoreCharge[]> = fc
   })
   .map((drawn) => drawn.map(([charge, slot], index) => ({ ...charge, key: `test:${index}:{${slot}}` })))
 
-test('a decision over several slots equals one script call, whatever the request', async () => {
+test.each([
+  ['slots', ClusterScript],
+  ['databases', Shards],
+  ['databases of which some join and some leave', MovingShards],
+] as const)('a decision over several %s equals one script call, whatever the request', async (_name, Places) => {
   const action = fc.record({
     gapUs: backAndForthUs,
     action: fc.constantFrom('take', 'take', 'take', 'take-up-to', 'peek', 'record'),
@@ -44,14 +50,14 @@ test('a decision over several slots equals one script call, whatever the request
   await expectProperty(
     fc.asyncProperty(anyCharges, anyCounts, fc.array(action, LONG), async (charges, counts, actions) => {
       let nowUs = START_MS * 1000
-      const cluster = new ClusterScript()
+      const places = new Places()
       const implementation = new MemoryStore(() => nowUs / 1000)
       const configured = charges.map((charge) => ({ before: charge, after: charge }))
       for (const { gapUs, action, permits, leaseMs, demands, penalties } of actions) {
         nowUs += gapUs
         const requested = addPenalties(counting(demanded(configured, demands), counts), penalties)
         const request = take(requested, { action, permits, leaseMs })
-        expect(await cluster.decide(request, nowUs)).toEqual(await implementation.decide(request))
+        expect(await places.decide(request, nowUs)).toEqual(await implementation.decide(request))
       }
     }),
     400,

@@ -1,7 +1,8 @@
 /** Few networks, whatever becomes of their requests and however little others send, have nobody's requests shed. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { hashNetwork, UpstreamHealth } from '../../src/core/shedding/upstream-health.ts'
+import { hashText } from '../../src/core/runtime/hash.ts'
+import { UpstreamHealth } from '../../src/core/shedding/upstream-health.ts'
 import { seededRandom } from '../../tools/seeded-random.ts'
 import { expectProperty } from '../support/property.ts'
 import { Timeline } from '../system/simulation/upstream-model.ts'
@@ -77,16 +78,16 @@ function chooseNetworks(count: number, seed: number): string[] {
   const chosen = new Map<number, string>()
   for (let index = 0; chosen.size < count; index++) {
     const network = `2001:db8:${index.toString(16)}`
-    const cell = hashNetwork(network, seed) % CELLS
+    const cell = hashText(network, seed) % CELLS
     if (!chosen.has(cell)) chosen.set(cell, network)
   }
   return [...chosen.values()]
 }
 
-test('hashNetwork() puts networks that are chosen by one seed, or differ little, into cells at random by another', () => {
+test('hashText() puts networks that are chosen by one seed, or differ little, into cells at random by another', () => {
   const near = (count: number) => Array.from({ length: count }, (_, index) => `2001:db8:${index.toString(16)}`)
   const countCells = (networks: readonly string[], seed: number) =>
-    new Set(networks.map((network) => hashNetwork(network, seed) % CELLS)).size
+    new Set(networks.map((network) => hashText(network, seed) % CELLS)).size
   return expectProperty(
     fc.asyncProperty(seeds, fc.infiniteStream(seeds), async (chosenBy, others) => {
       for (const networks of [chooseNetworks(33, chosenBy), near(33)]) {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { version } from '../../package.json'
-import type { Circuit } from '../../src/core/engine/stages/circuit-breaker.ts'
+import type { Circuit } from '../../src/core/model/store.ts'
 import { type Store, StoreError } from '../../src/core/model/store.ts'
 import { createHealthReader, createHealthResponse } from '../../src/gateway/app/health.ts'
 

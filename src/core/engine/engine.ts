@@ -1,7 +1,7 @@
 /** Decides charges in a store as long as it answers, and without it while it does not. */
 import { holdsSlots } from '../algorithms/algorithm-table.ts'
 import type { Charge, Decision, DecisionRequest, StoreCharge } from '../model/charge.ts'
-import { type Store, StoreError } from '../model/store.ts'
+import { type Circuit, type Store, StoreError } from '../model/store.ts'
 import type { Degradation, SlotHold } from '../model/verdict.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import type { Clocks } from '../runtime/clocks.ts'
@@ -9,7 +9,7 @@ import type { Log } from '../runtime/log.ts'
 import { drawNumber } from '../runtime/random.ts'
 import { MAX_TIMER_MS } from '../runtime/sleep.ts'
 import { MemoryStore } from '../store/memory/memory-store.ts'
-import { type Circuit, CircuitBreaker, withBreaker } from './stages/circuit-breaker.ts'
+import { CircuitBreaker, withBreaker } from './stages/circuit-breaker.ts'
 import { type IsolateMemoryOptions, withIsolateMemory } from './stages/isolate-memory.ts'
 import { decideSome } from './stages/stage.ts'
 
@@ -52,16 +52,22 @@ export class Engine {
   constructor(options: EngineOptions) {
     const { store, now, readLatestMs, readSteadyMs, log, storeTimeoutMs: timeoutMs, leases, watch } = options
     const { repeats = 'certain', hasBreaker = true } = options
-    this.#breaker = hasBreaker
-      ? new CircuitBreaker({ now, random: Math.random, probeTimeoutMs: 2 * timeoutMs })
-      : undefined
-    const guarded = withBreaker(store, { breaker: this.#breaker, now, log })
+    this.#breaker =
+      hasBreaker && !store.places
+        ? new CircuitBreaker({ now, random: Math.random, probeTimeoutMs: 2 * timeoutMs })
+        : undefined
+    const guarded = store.places ? store : withBreaker(store, { breaker: this.#breaker, now, log })
     this.#store = withIsolateMemory(guarded, { repeats, leases, now, readSteadyMs, timeoutMs, watch })
     this.#options = { fallback: new MemoryStore(readLatestMs ?? now), ...options }
   }
 
+  /** The worst one of several. */
   get circuit(): Circuit {
-    return this.#breaker?.circuit ?? 'closed'
+    const { places } = this.#options.store
+    const circuits = places ? [...places.values()].map(({ circuit }) => circuit) : [this.#breaker?.circuit]
+    return (
+      circuits.find((circuit) => circuit === 'open') ?? circuits.find((circuit) => circuit === 'half-open') ?? 'closed'
+    )
   }
 
   /** @param permits one by default; a `peek` is always answered by the store itself */

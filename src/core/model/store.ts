@@ -16,9 +16,21 @@ export interface Release {
   readonly isKnown: boolean
 }
 
+/** Closed: calls are made. Open: none is. Half-open: one is, and its result decides. */
+export type Circuit = 'closed' | 'open' | 'half-open'
+
+/** One of several databases, or a node of a cluster. */
+export interface StorePlace {
+  readonly circuit: Circuit
+  /** @throws {StoreError} if it cannot be reached */
+  ping(): Promise<void>
+}
+
 /** Holds counts. All charges of a request are decided and charged at once. */
 export interface Store {
   readonly kind: string
+  /** By name, if it has several, each with a circuit of its own. Without this, the engine has one for all. */
+  readonly places?: ReadonlyMap<string, StorePlace> | undefined
   /** @throws {StoreError} without a usable answer; it may have charged if `mayHaveRun` */
   decide(request: DecisionRequest, context?: CallContext): Promise<Decision>
   /** True if these charges take more than one call, which they never do without this method. */

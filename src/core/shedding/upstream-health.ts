@@ -1,5 +1,6 @@
 /** Watches the upstream as this isolate sees it, by networks of which a few cannot bring about that others are shed. */
 import type { Priority } from '../model/policy.ts'
+import { hashText } from '../runtime/hash.ts'
 import { drawNumber } from '../runtime/random.ts'
 import { createSteadyClock } from '../runtime/steady-clock.ts'
 import { type LoadSignals, ShedLevel, TICK_MS, updateAverage } from './shed-level.ts'
@@ -97,7 +98,7 @@ export class UpstreamHealth {
   begin(caller: string): (isOverload: boolean) => void {
     const startMs = this.#advance()
     this.#seed ??= this.#drawSeed()
-    const cell = this.#cells[hashNetwork(readNetwork(caller), this.#seed) % CELLS] as Cell
+    const cell = this.#cells[hashText(readNetwork(caller), this.#seed) % CELLS] as Cell
     count(cell, startMs)
     if (cell.inFlight++ === 0) cell.silentSinceMs = startMs
     this.#received++
@@ -164,19 +165,4 @@ function findMedian(values: readonly number[]): number | undefined {
 /** Keeps the first 48 bits of an IPv6 network: a site may have as many /64 as it likes. */
 function readNetwork(caller: string): string {
   return caller.split(':', 3).join(':')
-}
-
-/**
- * FNV-1a that begins with 32 bits of the seed, mixed with the others as MurmurHash3 ends: a network has one cell, whatever
- * its name is.
- */
-export function hashNetwork(network: string, seed: number): number {
-  let hash = 0x811c9dc5 ^ seed
-  for (let index = 0; index < network.length; index++) {
-    hash = Math.imul(hash ^ network.charCodeAt(index), 0x01000193)
-  }
-  hash ^= seed / 2 ** 32
-  hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b)
-  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35)
-  return (hash ^ (hash >>> 16)) >>> 0
 }

@@ -1,4 +1,5 @@
 /** Remembers when charges were made by the clock of the place that made them. */
+import type { Adjustment } from '../model/store.ts'
 import { Lru } from '../runtime/lru.ts'
 
 /** Charges whose own time is remembered. */
@@ -10,6 +11,11 @@ export class ChargeTimes {
 
   get(key: string, decidedAtMs: number): number {
     return this.#times.get(`${key} ${decidedAtMs}`) ?? decidedAtMs
+  }
+
+  /** @returns the earliest time of these charges */
+  findEarliest(differences: readonly Adjustment[], decidedAtMs: number): number {
+    return Math.min(...differences.map(({ charge }) => this.get(charge.key, decidedAtMs)))
   }
 
   remember(key: string, decidedAtMs: number, ownMs: number): void {

@@ -1,98 +1,91 @@
 /** Makes one store of a Redis Cluster, whose calls may have keys of one hash slot only. */
-import type { Decision, DecisionRequest, StoreCharge } from '../../model/charge.ts'
+import type { DecisionRequest } from '../../model/charge.ts'
 import { type Store, StoreError } from '../../model/store.ts'
-import { type CallContext, Deadlines, TOO_LATE } from '../../runtime/call-context.ts'
+import type { CallContext } from '../../runtime/call-context.ts'
 import { ChargeTimes } from '../../store/charge-times.ts'
-import { SplitDecision } from './split-decision.ts'
+import { type GuardedPlace, type GuardOptions, guardPlace } from './circuit-breaker.ts'
+import { decideInPlaces, groupBy, type Keyed, readTag } from './split-decision.ts'
 import { decorate } from './stage.ts'
 
-export interface HashSlotsOptions {
-  /** Deadline of a decision, in milliseconds. */
-  readonly timeoutMs: number
+export interface HashSlotsOptions extends GuardOptions {
   /** If false, the answer CROSSSLOT makes it true: some clusters are behind one address. */
   readonly isCluster: boolean
-}
-
-type Keyed = string | StoreCharge | { readonly charge: StoreCharge }
-
-/** Calls a Redis Cluster with keys of one hash slot at a time. docs/how-stores-work.md describes how several of them decide. */
-export function withHashSlots(store: Store, { timeoutMs, isCluster }: HashSlotsOptions): Store {
-  const times = new ChargeTimes()
-  let isSplit = isCluster
-
-  async function callInSlots<T extends Keyed, Answer>(
-    items: readonly T[],
-    call: (slots: readonly (readonly T[])[]) => Promise<Answer>,
-  ): Promise<Answer> {
-    const slots = isSplit ? groupBySlot(items) : [items]
-    try {
-      return await call(slots)
-    } catch (error) {
-      if (slots.length > 1 || !(error instanceof StoreError && error.message.includes('CROSSSLOT'))) throw error
-      // Nothing ran.
-      isSplit = true
-      return call(groupBySlot(items))
-    }
-  }
-
-  async function callBySlot<T extends Keyed>(items: readonly T[], call: (own: readonly T[]) => Promise<void>) {
-    await callInSlots(items, (slots) => Promise.all(slots.map(call)))
-  }
-
-  async function decideBySlot(
-    request: DecisionRequest,
-    slots: readonly (readonly StoreCharge[])[],
-    context: CallContext | undefined,
-  ): Promise<Decision> {
-    const places = slots.map((charges) => ({ store, charges }))
-    const decision = new SplitDecision(request, places, context)
-    const decided = await (context?.deadlines ?? Deadlines.createForOne()).waitWithin(timeoutMs, decision.decide())
-    if (decided === TOO_LATE) {
-      decision.isOver = true
-      throw new StoreError('Redis did not answer within the deadline')
-    }
-    for (const [key, atMs] of decision.decidedAtMs) times.remember(key, decided.nowMs, atMs)
-    return decided
-  }
-
-  function decide(request: DecisionRequest, context?: CallContext): Promise<Decision> {
-    if (request.charges.length === 1) return store.decide(request, context)
-    return callInSlots(request.charges, (slots) =>
-      slots.length === 1 ? store.decide(request, context) : decideBySlot(request, slots, context),
-    )
-  }
-
-  return decorate(store, {
-    decide,
-    isSplit: (charges) => isSplit && groupBySlot(charges).length > 1,
-    revoke: (releases) => callBySlot(releases, (own) => store.revoke(own)),
-    renew: (charges) => callBySlot(charges, (own) => store.renew(own)),
-    settle: (differences, chargedAtMs) =>
-      callBySlot(differences, (own) => {
-        const ownTimesMs = own.map(({ charge }) => times.get(charge.key, chargedAtMs))
-        return store.settle(own, Math.min(...ownTimesMs))
-      }),
-    delete: (keys) => callBySlot(keys, (own) => store.delete(own)),
-  })
+  /** @returns the name of the node that has a slot, if the client knows it */
+  readonly findNode?: ((slot: number) => string | undefined) | undefined
 }
 
 /**
- * Keys with the same hash tag, which is their digest, lie in one slot. Others that happen to do so are called separately
- * nevertheless.
+ * Calls a Redis Cluster with keys of one hash slot at a time, and no node while it keeps failing. docs/how-stores-work.md
+ * describes how several slots decide.
  */
-function groupBySlot<T extends Keyed>(items: readonly T[]): T[][] {
-  const groups = new Map<string, T[]>()
-  for (const item of items) {
-    const key = getKey(item)
-    const tag = key.slice(Math.max(0, key.lastIndexOf('{')))
-    const group = groups.get(tag)
-    if (group) group.push(item)
-    else groups.set(tag, [item])
+export function withHashSlots(store: Store, { isCluster, findNode, ...options }: HashSlotsOptions): Store {
+  const times = new ChargeTimes()
+  const nodes = new Map<string, GuardedPlace>()
+  let isSplit = isCluster
+
+  function findStore(tag: string): Store {
+    if (!isCluster) return store
+    const name = findNode?.(findSlot(tag)) ?? ''
+    const node = nodes.get(name) ?? guardPlace(name, store, options)
+    nodes.set(name, node)
+    return node.store
   }
-  return [...groups.values()]
+
+  async function callInSlots<T extends Keyed, Answer>(
+    items: readonly T[],
+    call: (slots: ReadonlyMap<string, readonly T[]>) => Promise<Answer>,
+  ): Promise<Answer> {
+    // Others that happen to lie in one slot are called separately nevertheless.
+    const slots = isSplit ? groupBy(items, readTag) : new Map([['', items]])
+    try {
+      return await call(slots)
+    } catch (error) {
+      if (slots.size > 1 || !(error instanceof StoreError && error.message.includes('CROSSSLOT'))) throw error
+      // Nothing ran.
+      isSplit = true
+      return call(groupBy(items, readTag))
+    }
+  }
+
+  async function callBySlot<T extends Keyed>(
+    items: readonly T[],
+    call: (own: readonly T[], store: Store) => Promise<void>,
+  ) {
+    await callInSlots(items, (slots) => Promise.all([...slots].map(([tag, own]) => call(own, findStore(tag)))))
+  }
+
+  function decide(request: DecisionRequest, context?: CallContext) {
+    const [first, ...others] = request.charges
+    if (first && others.length === 0) return findStore(isCluster ? readTag(first) : '').decide(request, context)
+    return callInSlots(request.charges, (slots) => {
+      const places = [...slots].map(([tag, charges]) => ({ store: findStore(tag), charges }))
+      const [only, ...more] = places
+      if (only && more.length === 0) return only.store.decide(request, context)
+      return decideInPlaces(request, places, { ...options, times }, context)
+    })
+  }
+
+  return decorate(store, {
+    ...(isCluster && { places: nodes }),
+    decide,
+    isSplit: (charges) => isSplit && groupBy(charges, readTag).size > 1,
+    release: (charges) => callBySlot(charges, (own, node) => node.release(own)),
+    revoke: (releases) => callBySlot(releases, (own, node) => node.revoke(own)),
+    renew: (charges) => callBySlot(charges, (own, node) => node.renew(own)),
+    settle: (differences, chargedAtMs) =>
+      callBySlot(differences, (own, node) => node.settle(own, times.findEarliest(own, chargedAtMs))),
+    delete: (keys) => callBySlot(keys, (own, node) => node.delete(own)),
+  })
 }
 
-function getKey(item: Keyed): string {
-  if (typeof item === 'string') return item
-  return 'key' in item ? item.key : item.charge.key
+const SLOTS = 16_384
+
+/** CRC16 of the tag, as XMODEM has it. https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/ */
+function findSlot(tag: string): number {
+  let crc = 0
+  for (const byte of new TextEncoder().encode(tag.slice(1, -1))) {
+    crc ^= byte << 8
+    for (let bit = 0; bit < 8; bit++) crc = ((crc << 1) ^ (crc & 0x8000 ? 0x1021 : 0)) & 0xffff
+  }
+  return crc % SLOTS
 }

@@ -1,6 +1,6 @@
 /**
- * One decision over charges in several places, each of which takes one call: hash slots of a Redis Cluster. It asks all
- * places and, if all have room, charges one after the other. Each call holds the limits of its place by itself, so none is
+ * One decision over charges in several places, each of which takes one call: hash slots of a Redis Cluster, or databases.
+ * It asks all places and, if all have room, charges one after the other. Each call holds the limits of its place by itself, so none is
  * ever exceeded. If another decision has taken the room meanwhile, what was charged before is given back, as far as its
  * algorithm can.
  *
@@ -23,26 +23,78 @@ import {
 } from '../../algorithms/decide.ts'
 import type { Decision, DecisionRequest, LimitState, StoreCharge } from '../../model/charge.ts'
 import { type Store, StoreError } from '../../model/store.ts'
-import type { CallContext } from '../../runtime/call-context.ts'
+import { type CallContext, Deadlines, TOO_LATE } from '../../runtime/call-context.ts'
+import type { ChargeTimes } from '../../store/charge-times.ts'
 
 /** Charges that one call decides, and where it goes. */
 export interface ChargePlace {
   readonly store: Pick<Store, 'decide' | 'settle' | 'release'>
   readonly charges: readonly StoreCharge[]
+  /** It is about to replace another place, which counts the same charges: an identity that is new here may be known there. */
+  readonly isNext?: boolean
+}
+
+export interface SplitOptions {
+  /** Deadline of a decision, in milliseconds. */
+  readonly timeoutMs: number
+  /** Is told of the charges, and when their places made them. */
+  readonly times: ChargeTimes
+}
+
+/** @throws {StoreError} if a place gives no answer in time: it may have charged */
+export async function decideInPlaces(
+  request: DecisionRequest,
+  places: readonly ChargePlace[],
+  { timeoutMs, times }: SplitOptions,
+  context: CallContext | undefined,
+): Promise<Decision> {
+  const split = new SplitDecision(request, places, context)
+  const decided = await (context?.deadlines ?? Deadlines.createForOne()).waitWithin(timeoutMs, split.decide())
+  if (decided === TOO_LATE) {
+    split.isOver = true
+    throw new StoreError('Redis did not answer within the deadline')
+  }
+  for (const { charges, nowMs } of split.places) {
+    for (const { key } of charges) times.remember(key, decided.nowMs, nowMs)
+  }
+  return decided
+}
+
+/** A key, or what is counted under one. */
+export type Keyed = string | StoreCharge | { readonly charge: StoreCharge }
+
+/** @returns the hash tag of a key, in its braces: the digest */
+export function readTag(item: Keyed): string {
+  const key = typeof item === 'string' ? item : 'key' in item ? item.key : item.charge.key
+  return key.slice(Math.max(0, key.lastIndexOf('{')))
+}
+
+export function groupBy<Item, Group>(items: readonly Item[], find: (item: Item) => Group): Map<Group, Item[]> {
+  const groups = new Map<Group, Item[]>()
+  for (const item of items) {
+    const name = find(item)
+    const group = groups.get(name)
+    if (group) group.push(item)
+    else groups.set(name, [item])
+  }
+  return groups
 }
 
 const NONE = Number.POSITIVE_INFINITY
 
-export class SplitDecision {
+/** A place, with its latest answers. */
+interface AskedPlace extends ChargePlace {
+  readonly usage: Map<StoreCharge, readonly LimitState[]>
+  /** By its own clock. */
+  nowMs: number
+}
+
+class SplitDecision {
   readonly #request: DecisionRequest
-  readonly #places: readonly ChargePlace[]
+  readonly places: readonly AskedPlace[]
   readonly #context: CallContext | undefined
   /** Nothing more is sent once it is true. */
   isOver = false
-  /** The latest answer about each charge. */
-  readonly #usage = new Map<StoreCharge, readonly LimitState[]>()
-  /** The time of that answer by the clock of its place, by key. */
-  readonly decidedAtMs = new Map<string, number>()
   /** Index of the first charge that has detected a new identity. */
   #firstNew = NONE
 
@@ -50,8 +102,9 @@ export class SplitDecision {
     this.#request = request
     // For the script, they too detect new identities for those behind them.
     const isLast = (charge: StoreCharge) => Number(countsNewIdentities(charge))
-    this.#places = places.map(({ store, charges }) => {
-      return { store, charges: charges.toSorted((a, b) => isLast(a) - isLast(b)) }
+    this.places = places.map((place) => {
+      const charges = place.charges.toSorted((a, b) => isLast(a) - isLast(b))
+      return { ...place, charges, usage: new Map(), nowMs: 0 }
     })
     this.#context = context
   }
@@ -61,12 +114,12 @@ export class SplitDecision {
     const { action, permits, charges } = this.#request
     if (action === 'record') {
       if (charges.some(countsNewIdentities)) await this.#ask()
-      await Promise.all(this.#places.map((place) => this.#send(place, action, permits)))
+      await Promise.all(this.places.map((place) => this.#send(place, action, permits)))
       return this.#conclude(permits)
     }
     const granted = await this.#ask()
     if (granted > 0 && action !== 'peek') return this.#take(granted)
-    if (action !== 'peek') await Promise.all(this.#places.map((place) => this.#recordRefusals(place)))
+    if (action !== 'peek') await Promise.all(this.places.map((place) => this.#recordRefusals(place)))
     return this.#conclude(granted)
   }
 
@@ -74,7 +127,7 @@ export class SplitDecision {
   async #ask(): Promise<number> {
     const { permits, charges } = this.#request
     const wanted = countWanted(this.#request)
-    await Promise.all(this.#places.map((place) => this.#send(place, 'peek', wanted)))
+    await Promise.all(this.places.map((place) => this.#send(place, 'peek', wanted)))
     const evaluations = charges.map((charge) => {
       const fitting = this.#applies(charge) ? countFitting(charge, this.#getUsage(charge)) : permits
       return { usage: [], fitting, chargeable: fitting }
@@ -84,11 +137,11 @@ export class SplitDecision {
 
   async #take(fitting: number): Promise<Decision> {
     const firstNew = this.#firstNew
-    const taken: { place: ChargePlace; decision: Decision }[] = []
+    const taken: { place: AskedPlace; decision: Decision }[] = []
     let granted = fitting
     const giveBack = () => Promise.all(taken.map(({ place, decision }) => this.#giveBack(place, decision, granted)))
     try {
-      for (const place of this.#places.toSorted((a, b) => this.#rank(a, fitting) - this.#rank(b, fitting))) {
+      for (const place of this.places.toSorted((a, b) => this.#rank(a, fitting) - this.#rank(b, fitting))) {
         const decision = await this.#send(place, this.#request.action, granted)
         if (!decision) continue
         granted = decision.granted
@@ -111,7 +164,7 @@ export class SplitDecision {
    * The place with the limit of which the smallest share will remain comes first: it is the likeliest to refuse, and nothing
    * is charged yet. New identities are counted before they become known.
    */
-  #rank({ charges }: ChargePlace, permits: number): number {
+  #rank({ charges }: AskedPlace, permits: number): number {
     const applying = charges.filter((charge) => this.#applies(charge))
     if (applying.some(countsNewIdentities)) return applying.some(detectsIdentities) ? -2 : -3
     const shares = applying.flatMap((charge) => {
@@ -123,23 +176,24 @@ export class SplitDecision {
   }
 
   /** @returns undefined if no charge of the place applies */
-  async #send(place: ChargePlace, action: DecisionRequest['action'], permits: number): Promise<Decision | undefined> {
+  async #send(place: AskedPlace, action: DecisionRequest['action'], permits: number): Promise<Decision | undefined> {
     // When it asks, it does not know yet which identities are new.
     const included = action === 'peek' ? place.charges : place.charges.filter((charge) => this.#applies(charge))
     if (included.length === 0) return undefined
     const { charges } = this.#request
     const lastSkipped = action === 'record' ? -1 : charges.findLastIndex((charge) => !this.#applies(charge))
     // Others that do not apply must still not, when it is charged.
-    const isProbed = (charge: StoreCharge) => detectsIdentities(charge) && charges.indexOf(charge) < lastSkipped
+    const isProbed = (charge: StoreCharge) =>
+      !place.isNext && detectsIdentities(charge) && charges.indexOf(charge) < lastSkipped
     const sent = included.flatMap((charge) => {
       return isProbed(charge) ? [charge, createProbe(charge)] : [withoutCondition(charge)]
     })
     if (this.isOver) throw new StoreError('it is too late to charge more')
     const decision = await place.store.decide({ ...this.#request, action, permits, charges: sent }, this.#context)
     const answers = decision.usage.values()
+    place.nowMs = decision.nowMs
     for (const charge of included) {
-      this.#usage.set(charge, answers.next().value ?? [])
-      this.decidedAtMs.set(charge.key, decision.nowMs)
+      place.usage.set(charge, answers.next().value ?? [])
       const isNew = isProbed(charge) && refuses(answers.next().value)
       if (isNew) this.#firstNew = Math.min(this.#firstNew, charges.indexOf(charge))
     }
@@ -147,7 +201,7 @@ export class SplitDecision {
   }
 
   /** Units stay charged if their algorithm cannot give them back, or in shadow mode, which refuses nobody. */
-  async #giveBack(place: ChargePlace, { granted: charged, nowMs }: Decision, granted: number): Promise<void> {
+  async #giveBack(place: AskedPlace, { granted: charged, nowMs }: Decision, granted: number): Promise<void> {
     const charges = place.charges.filter((charge) => !isChargedLater(charge) && this.#applies(charge))
     const differences = charges
       .filter(({ mode, algorithm }) => mode === 'enforce' && ALGORITHMS[algorithm].implementation.settle)
@@ -162,7 +216,7 @@ export class SplitDecision {
   }
 
   /** Charges with a penalty must count that they refuse, but must not charge, even if they have room again by now. */
-  async #recordRefusals(place: ChargePlace): Promise<void> {
+  async #recordRefusals(place: AskedPlace): Promise<void> {
     const refusing = place.charges.filter((charge) => {
       const usage = this.#getUsage(charge)
       const isCounted = charge.penalty && charge.mode === 'enforce' && usage[0]?.penaltyMs === undefined
@@ -173,7 +227,7 @@ export class SplitDecision {
     const { usage } = await place.store.decide({ ...this.#request, charges }, this.#context)
     for (const [index, charge] of refusing.entries()) {
       const penaltyMs = usage[index]?.[0]?.penaltyMs
-      if (penaltyMs !== undefined) this.#usage.set(charge, withPenalty(this.#getUsage(charge), penaltyMs))
+      if (penaltyMs !== undefined) place.usage.set(charge, withPenalty(this.#getUsage(charge), penaltyMs))
     }
   }
 
@@ -181,16 +235,31 @@ export class SplitDecision {
     const usage = this.#request.charges.map((charge) =>
       this.#applies(charge) ? this.#getUsage(charge) : skipCharge(charge, this.#request).usage,
     )
-    return { granted, nowMs: Math.max(...this.decidedAtMs.values()), usage }
+    return { granted, nowMs: Math.max(...this.places.map(({ nowMs }) => nowMs)), usage }
   }
 
   #applies(charge: StoreCharge): boolean {
     return !countsNewIdentities(charge) || this.#request.charges.indexOf(charge) > this.#firstNew
   }
 
+  /** If several places count a charge, the stricter one decides. */
   #getUsage(charge: StoreCharge): readonly LimitState[] {
-    return this.#usage.get(charge) ?? []
+    const answers = this.places.flatMap(({ usage }) => [usage.get(charge) ?? []]).filter(({ length }) => length > 0)
+    return answers.reduce<readonly LimitState[]>(findStricter, [])
   }
+}
+
+function findStricter(before: readonly LimitState[], other: readonly LimitState[]): readonly LimitState[] {
+  return other.map((limit, at) => {
+    const twin = before[at]
+    if (!twin) return limit
+    const penaltyMs = Math.max(limit.penaltyMs ?? 0, twin.penaltyMs ?? 0)
+    return {
+      ...(limit.remaining < twin.remaining ? limit : twin),
+      retryAfterMs: Math.max(limit.retryAfterMs, twin.retryAfterMs),
+      ...(penaltyMs > 0 && { penaltyMs }),
+    }
+  })
 }
 
 function detectsIdentities(charge: StoreCharge): boolean {

@@ -15,6 +15,7 @@ export interface StageWatch {
 export function decorate<More = unknown>(store: Store, own: Partial<Store> & More): Store & More {
   return {
     kind: store.kind,
+    places: store.places,
     decide: (request, context) => store.decide(request, context),
     isSplit: store.isSplit,
     release: (charges) => store.release(charges),

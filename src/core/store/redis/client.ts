@@ -2,6 +2,8 @@
 export interface RedisClient {
   /** Keys of different hash slots may not be in one call. */
   readonly isCluster?: boolean
+  /** @returns the name of the node of a cluster that has this hash slot, if it is known */
+  findNode?(this: void, slot: number): string | undefined
   evalsha(sha1: string, keys: string[], args: (string | number)[]): Promise<unknown>
   eval(script: string, keys: string[], args: (string | number)[]): Promise<unknown>
   zrem(key: string, members: readonly string[]): Promise<unknown>

@@ -41,6 +41,8 @@ function explainRedirection(words: string): string {
 export interface IoRedis extends ConnectionEvents {
   readonly isCluster?: boolean
   readonly status?: string
+  /** Of a cluster: the nodes of each hash slot, that which writes first. */
+  readonly slots?: readonly (readonly string[] | undefined)[]
   evalsha(sha1: string, keyCount: number, ...keysAndArguments: (string | number)[]): Promise<unknown>
   eval(script: string, keyCount: number, ...keysAndArguments: (string | number)[]): Promise<unknown>
   zrem(key: string, ...members: string[]): Promise<unknown>
@@ -52,6 +54,7 @@ export interface IoRedis extends ConnectionEvents {
 export function adaptIoRedis(redis: IoRedis): RedisClient {
   return {
     isCluster: redis.isCluster === true,
+    findNode: (slot) => redis.slots?.[slot]?.[0],
     evalsha: (sha1, keys, args) => redis.evalsha(sha1, keys.length, ...keys, ...args),
     eval: (script, keys, args) => redis.eval(script, keys.length, ...keys, ...args),
     zrem: (key, members) => redis.zrem(key, ...members),
@@ -67,6 +70,7 @@ export function adaptIoRedis(redis: IoRedis): RedisClient {
 export interface NodeRedis extends ConnectionEvents {
   /** Only in a client of a cluster. */
   readonly nodeByAddress?: unknown
+  readonly slots?: readonly ({ readonly master: { readonly address: string } } | undefined)[]
   readonly isOpen?: boolean
   /** Missing in a pool. */
   readonly isReady?: boolean
@@ -82,6 +86,7 @@ export function adaptNodeRedis(redis: NodeRedis): RedisClient {
   const isConnecting = () => redis.isOpen === true && redis.isReady === false
   return {
     isCluster,
+    findNode: (slot) => redis.slots?.[slot]?.master.address,
     evalsha: (sha1, keys, args) => redis.evalSha(sha1, { keys, arguments: args.map(String) }),
     eval: (script, keys, args) => redis.eval(script, { keys, arguments: args.map(String) }),
     zrem: (key, members) => redis.zRem(key, [...members]),
