@@ -10,7 +10,7 @@ import { CallerView } from './views/caller.tsx'
 import { Login } from './views/login.tsx'
 import { Now } from './views/now.tsx'
 import { RulesView } from './views/rules.tsx'
-import { formatStoreName } from './words.ts'
+import { formatStore } from './words.ts'
 
 /** Which view, and what of it, as the address has it: `#caller/<digest>/<policy that has refused it>`. */
 interface Place {
@@ -150,10 +150,10 @@ function describeTrouble(status: Status | undefined, active: Policies | undefine
   if (!status) return ''
   const { store, shedLevel } = status
   if (store.reachable === false) {
-    return `${formatStoreName(store.kind)} is unavailable; ${describeFallback(active)}.`
+    return `${formatStore(store)} is unavailable; ${describeFallback(active)}.`
   }
   if (store.circuit !== 'closed') {
-    return `${formatStoreName(store.kind)} keeps failing, the circuit breaker is open; ${describeFallback(active)}.`
+    return `${formatStore(store)} keeps failing, the circuit breaker is open; ${describeFallback(active)}.`
   }
   if (shedLevel !== null && shedLevel > 0) return 'The upstream is overloaded; lower-priority requests are shed.'
   return ''

@@ -1,7 +1,7 @@
 /** How figures are written. */
 import { isShared, parseSource } from '../src/core/model/identity-source.ts'
 import { findStoreKind } from '../src/http/config/store-kinds.ts'
-import type { ActiveLimit, ActivePolicy } from './answers.ts'
+import type { ActiveLimit, ActivePolicy, Status } from './answers.ts'
 
 const NUMBER = new Intl.NumberFormat('en')
 
@@ -111,6 +111,9 @@ export function formatMinute(ms: number): string {
 }
 
 /** @param kind as the API names it */
-export function formatStoreName(kind: string): string {
-  return findStoreKind(kind)?.label ?? kind
+/** @returns the kind of a store, with the databases of several that do not answer */
+export function formatStore({ kind, shards = {} }: Status['store']): string {
+  const away = Object.entries(shards).filter(([, { reachable, circuit }]) => !reachable || circuit !== 'closed')
+  const names = away.map(([name]) => name).join(', ')
+  return `${findStoreKind(kind)?.label ?? kind}${names && ` (${names})`}`
 }

@@ -127,6 +127,7 @@ const withoutMounting: Rolldown.Plugin = {
 /** Parts that a Worker may do without, and the variables that ask for each: last the one that only does with some values. */
 export const PARTS: Readonly<Record<string, readonly VariableName[]>> = {
   'core/options/calendar.ts': ['POLICIES'],
+  'http/config/shards.ts': ['REDIS_SHARDS'],
   'core/store/redis/more-lua.ts': ['DECIDE_TOKEN', 'RULES', 'POLICIES'],
   'core/engine/stages/early-refusals.ts': ['DECIDE_TOKEN', 'RULES', 'POLICIES'],
   'http/request/settlement.ts': ['RULES', 'POLICIES'],
@@ -145,7 +146,8 @@ export const PARTS: Readonly<Record<string, readonly VariableName[]>> = {
   'gateway/app/rewrite-locations.ts': ['REWRITE_LOCATION'],
   'gateway/app/cors.ts': ['CORS_ORIGINS'],
   'gateway/decide/decisions.ts': ['DECIDE_TOKEN'],
-  'core/store/redis/upstash-backend.ts': ['UPSTASH_REDIS_REST_URL'],
+  'core/store/redis/upstash-backend.ts': ['UPSTASH_REDIS_REST_URL', 'REDIS_SHARDS'],
+  'core/engine/join-backends.ts': ['REDIS_SHARDS'],
   'core/store/durable-object/durable-object-store.ts': ['STORE'],
 }
 

@@ -3,9 +3,9 @@ import { randomBytes } from 'node:crypto'
 import { setTimeout } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import type { RequestPolicy } from '../src/core/model/policy.ts'
-import { readCalendarLimits } from '../src/core/options/calendar.ts'
+import { ALL_READERS } from '../src/http/config/all-problems.ts'
 import { loadConfig } from '../src/http/config/load-config.ts'
-import type { StoreKind } from '../src/http/config/store-kinds.ts'
+import { STORE_KINDS, type StoreKind } from '../src/http/config/store-kinds.ts'
 import { createExamples } from './dev-examples.ts'
 import { readVariables } from './dev-variables.ts'
 import { ECHO, startEchoUpstream } from './echo-upstream.ts'
@@ -32,14 +32,14 @@ async function start(): Promise<void> {
   const variables = readVariables({ shell: process.env })
   if (options.store !== undefined) variables.STORE = options.store
   const { STORE: store, STORE_MIRROR: mirror } = variables
-  const isNamed = variables.UPSTASH_REDIS_REST_URL !== undefined || variables.UPSTASH_REDIS_REST_TOKEN !== undefined
+  const isNamed = STORE_KINDS.redis.variables.flat().some((name) => variables[name] !== undefined)
   // A move from one store to the other needs both.
   const mustBeRedis = store === 'redis' || mirror !== undefined
   const startsRedis = !isNamed && (mustBeRedis || store === undefined)
   // Checked before anything starts; an upstream or a Redis that is missing here is started below.
   const present = { UPSTREAM_URL: 'http://127.0.0.1', LIMITS: { idFromName() {} } }
   const started = { UPSTASH_REDIS_REST_URL: 'http://127.0.0.1', UPSTASH_REDIS_REST_TOKEN: 'dev' }
-  loadConfig({ ...present, ...(startsRedis && started), ...variables }, readCalendarLimits)
+  loadConfig({ ...present, ...(startsRedis && started), ...variables }, ALL_READERS)
 
   let upstream = `${variables.UPSTREAM_URL}`
   if (variables.UPSTREAM_URL === undefined) {
@@ -58,7 +58,7 @@ async function start(): Promise<void> {
   // Each run has another one, which only the line printed below shows.
   const ownToken = variables.ADMIN_TOKEN ? undefined : randomBytes(24).toString('base64url')
   if (ownToken !== undefined) variables.ADMIN_TOKEN = ownToken
-  const config = loadConfig({ ...present, ...variables }, readCalendarLimits)
+  const config = loadConfig({ ...present, ...variables }, ALL_READERS)
   const stores: Readonly<Record<StoreKind, string>> = {
     redis: redis
       ? `${redis.url}  Upstash's REST protocol, token "${redis.token}", over redis-server on port ${redis.port}`

@@ -8,7 +8,7 @@ import { Figure } from '../parts/figure.tsx'
 import { Health, type Sign } from '../parts/health.tsx'
 import { Plot } from '../parts/plot.tsx'
 import { usePolled } from '../parts/use-polled.ts'
-import { describeLimits, formatCount, formatRange, formatShare, formatSpan, formatStoreName } from '../words.ts'
+import { describeLimits, formatCount, formatRange, formatShare, formatSpan, formatStore } from '../words.ts'
 
 /** Twice as often as isolates send what they have counted. */
 const COUNTED_EVERY_MS = 10_000
@@ -76,7 +76,7 @@ function listSigns({ store, shedLevel }: Status, counted: Counted | undefined, l
     {
       name: 'Store',
       tone: isDown ? 'bad' : 'good',
-      text: `${formatStoreName(store.kind)} ${isDown ? 'is unavailable' : `answers in ${formatSpan(store.rttMs ?? 0)}`}`,
+      text: `${formatStore(store)} ${isDown ? 'is unavailable' : `answers in ${formatSpan(store.rttMs ?? 0)}`}`,
     },
     { name: 'Fallback', tone: isDown ? 'bad' : 'good', text: isDown ? 'in use' : 'not in use' },
   ]
@@ -151,7 +151,7 @@ function Store({ status, counted }: { status: Status; counted: Counted | undefin
     <section aria-labelledby="store">
       <h2 id="store">Store</h2>
       <dl class="figures" aria-label="Gateway (this isolate)">
-        <Figure name="Store" value={formatStoreName(store.kind)} tone={isWell ? 'good' : 'bad'} />
+        <Figure name="Store" value={formatStore(store)} tone={isWell ? 'good' : 'bad'} />
         <Figure name="Latency now" value={store.rttMs === null ? 'unavailable' : formatSpan(store.rttMs)} />
         {store.reachable !== false && (
           <Figure name="Circuit" value={store.circuit} tone={store.circuit === 'closed' ? 'good' : 'bad'} />

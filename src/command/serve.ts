@@ -18,7 +18,7 @@ import type { RateLimitServer } from '../ratelimit-service/server.ts'
 import { CommandError, findCause } from './command-error.ts'
 import { createOption } from './read-option.ts'
 import { connect } from './redis/connection.ts'
-import { openDatabase } from './redis/open-database.ts'
+import { openDatabases } from './redis/open-database.ts'
 import { readSettings } from './settings/settings.ts'
 import { CONFIG, defineCommand, ENV, REDIS } from './subcommand.ts'
 import { withoutPlaces } from './worker-config.ts'
@@ -81,8 +81,8 @@ export const serve = defineCommand({
     const ended = Promise.race([once(process, 'SIGTERM'), once(signal, 'abort')])
     let isEnding = false
     const onAway = (reason: string) => terminal.note(`${reason}: until it is, ON_STORE_ERROR decides`)
-    const connection =
-      kind?.inCommand === 'memory' ? undefined : await connect(settings, env, redis, { silenceMs: SILENCE_MS, onAway })
+    const connections =
+      kind?.inCommand === 'memory' ? [] : await connect(settings, env, redis, { silenceMs: SILENCE_MS, onAway })
     try {
       const upstream = { fetch: async () => createProblemResponse(NOT_SERVED) }
       // Subcommands that serve nobody do not wait for them.
@@ -91,7 +91,7 @@ export const serve = defineCommand({
       const pending = new Set<Promise<unknown>>()
       const serveRateLimits = await loadRateLimits(options, cwd, (text) => terminal.note(text))
       const gateway = await composeGateway({ ...withoutPlaces(settings), UPSTREAM: upstream }, (config, now) =>
-        connection ? openDatabase(connection, config, config.storeTimeoutMs) : openMemoryBackend(now),
+        connections.length > 0 ? openDatabases(connections, config, config.storeTimeoutMs) : openMemoryBackend(now),
       )
       const waitUntil = createWaitUntil(pending)
       const grpcServer = await serveRateLimits?.(gateway.config, gateway.gateway, waitUntil)
@@ -105,7 +105,7 @@ export const serve = defineCommand({
       })
       const { port: bound } = server.address() as AddressInfo
       const shown = host.includes(':') ? `[${host}]` : host
-      const place = connection?.name ?? 'this process alone'
+      const place = connections.map(({ name }) => name).join(', ') || 'this process alone'
       const grpc = grpcServer ? ` and grpc://${shown}:${grpcServer.port}` : ''
       terminal.show({}, () => `sluice serve: http://${shown}:${bound}/_sluice/${grpc}, counting in ${place}`)
       await ended
@@ -113,7 +113,7 @@ export const serve = defineCommand({
       await Promise.all([drain(server, pending), grpcServer?.drain(DRAIN_MS)])
       return 'done'
     } finally {
-      await connection?.close()
+      await Promise.all(connections.map((connection) => connection.close()))
     }
   },
 })

@@ -43,28 +43,38 @@ export const top = defineCommand({
   async run({ terminal, env, cwd, signal }, options) {
     const settings = readSettings({ cwd, shell: env, config: options.config, env: options.env, view: 'development' })
     const config = loadWorkerConfig(settings)
-    const connection = await connect(settings, env, options.redis, { silenceMs: PATIENT_SILENCE_MS })
+    const connections = await connect(settings, env, options.redis, { silenceMs: PATIENT_SILENCE_MS })
     try {
-      const intervalMs = options.interval ?? (connection.kind === 'rest' ? EVERY_MS_OVER_REST : EVERY_MS)
+      const isOverRest = connections.some(({ kind }) => kind === 'rest')
+      const intervalMs = options.interval ?? (isOverRest ? EVERY_MS_OVER_REST : EVERY_MS)
       const looks = options.iterations ?? (terminal.isLive ? Number.POSITIVE_INFINITY : 1)
-      const watch = new KeyWatch({
+      const watches = connections.map((connection) => ({
         connection,
-        store: openDatabase(connection, config).limits,
-        ownKeys: new OwnKeys(config),
-        sample: options.sample,
-        rows: options.rows,
-      })
+        watch: new KeyWatch({
+          connection,
+          store: openDatabase(connection, config).limits,
+          ownKeys: new OwnKeys(config),
+          sample: options.sample,
+          rows: options.rows,
+        }),
+      }))
       for (let look = 1; !signal.aborted; look++) {
-        const server = await readServerState(connection)
-        const findings = await watch.look()
-        const result = { redis: connection.name, atMs: Date.now(), server, ...findings }
-        terminal.showAgain(result, () => formatLook(connection.name, server, findings, terminal))
+        const found = await Promise.all(
+          watches.map(async ({ connection, watch }) => {
+            const server = await readServerState(connection)
+            return { redis: connection.name, atMs: Date.now(), server, ...(await watch.look()) }
+          }),
+        )
+        const [only = {}, ...others] = found
+        terminal.showAgain(others.length === 0 ? only : { databases: found }, () =>
+          found.map((each) => formatLook(each.redis, each.server, each, terminal)).join('\n\n'),
+        )
         if (look >= looks) break
         await sleep(intervalMs, signal).catch(() => {})
       }
       return 'done'
     } finally {
-      await connection.close()
+      await Promise.all(connections.map((connection) => connection.close()))
     }
   },
 })

@@ -1,18 +1,21 @@
 /** Loads the configuration of a Worker outside of it, without its secrets. */
-import { readCalendarLimits } from '../core/options/calendar.ts'
+
+import { ALL_READERS } from '../http/config/all-problems.ts'
 import { type Config, type Environment, loadConfig } from '../http/config/load-config.ts'
 import { STORE_KINDS } from '../http/config/store-kinds.ts'
 import type { Settings } from './settings/settings.ts'
 import type { Path } from './settings/wrangler-file.ts'
 import type { Terminal } from './terminal.ts'
 
-const DATABASE: readonly string[] = STORE_KINDS.redis.variables
+/** One database, or several: the variables of either are enough. */
+const DATABASES: readonly (readonly string[])[] = STORE_KINDS.redis.variables
+const [DATABASE = []] = DATABASES
 const OBJECTS = STORE_KINDS['durable-object'].binding
-const PLACES = ['UPSTREAM_URL', 'STORE', 'STORE_MIRROR', ...DATABASE]
+const PLACES = ['UPSTREAM_URL', 'STORE', 'STORE_MIRROR', ...DATABASES.flat()]
 
 /** Loads the Worker's configuration without its upstream and database. @throws {OptionError} */
 export function loadWorkerConfig(settings: Settings): Config {
-  return loadConfig(toEnvironment(settings), readCalendarLimits)
+  return loadConfig(toEnvironment(settings), ALL_READERS)
 }
 
 export function toEnvironment(settings: Settings): Environment {
@@ -33,7 +36,9 @@ export function readEnvironment(settings: Settings, view: 'deployed' | 'developm
   // A move from one store to the other needs both.
   const needsRedis = env.STORE === 'redis' || env.STORE_MIRROR !== undefined
   const knowsRedis = DATABASE.some((name) => env[name] !== undefined)
+  const isNamed = DATABASES.some((names) => names.every((name) => env[name] !== undefined))
   // Cloudflare may know what is missing here; `npm run dev` starts its own Redis if none is named.
+  if (isNamed) return view === 'deployed' ? withKnownKeys(env) : env
   if (view === 'deployed' ? knowsRedis || needsRedis : needsRedis && !knowsRedis) {
     for (const name of DATABASE) env[name] ??= createStandIn(name)
   }
@@ -70,7 +75,9 @@ function withKnownKeys(env: Environment): Environment {
 
 /** A value that is accepted for a secret which only Cloudflare knows. */
 export function createStandIn(name: string): string {
-  return name === 'UPSTASH_REDIS_REST_URL' ? 'https://known-elsewhere.invalid' : `${name}_known_to_Cloudflare_alone`
+  const [url, secret] = ['https://known-elsewhere.invalid', `${name}_known_to_Cloudflare_alone`]
+  if (name === 'REDIS_SHARDS') return JSON.stringify([{ name: 'known-elsewhere', url, token: secret }])
+  return name === 'UPSTASH_REDIS_REST_URL' ? url : secret
 }
 
 export function noteDigests({ variables }: Settings, terminal: Terminal): void {

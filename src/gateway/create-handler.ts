@@ -36,7 +36,8 @@ export async function composeGateway(
 ): Promise<{ readonly app: App; readonly config: Config; readonly gateway: GatewayContext }> {
   const mayHaveCalendar = /day|week|month|year|zone|starts/.test(JSON.stringify(env.POLICIES))
   const calendar = mayHaveCalendar ? await import('../core/options/calendar.ts') : undefined
-  const config = loadConfig(env, calendar?.readCalendarLimits)
+  const shards = env.REDIS_SHARDS === undefined ? undefined : await import('../http/config/shards.ts')
+  const config = loadConfig(env, { ...calendar, ...shards })
   const clocks = createClocks()
   const { now, readLatestMs = now, readSteadyMs = now } = clocks
   const log = throttle(consoleLog, now)

@@ -1,10 +1,11 @@
 /** Stores for limiters and middleware. */
 import { withHashSlots } from '../core/engine/stages/hash-slots.ts'
+import { findLayouts, withShards } from '../core/engine/stages/shards.ts'
 import type { AlgorithmName } from '../core/model/limits.ts'
 import type { Policy } from '../core/model/policy.ts'
-import type { Store } from '../core/model/store.ts'
+import type { Shard, Store } from '../core/model/store.ts'
 import { type Check, checkInteger, checkNow, checkOptions, readTimeoutMs } from '../core/options/check-options.ts'
-import { OptionError } from '../core/options/option-error.ts'
+import { NAME, OptionError } from '../core/options/option-error.ts'
 import { readLatestMs } from '../core/runtime/clocks.ts'
 import type { Log } from '../core/runtime/log.ts'
 import { Lru } from '../core/runtime/lru.ts'
@@ -103,26 +104,54 @@ export interface RedisStoreOptions {
   readonly timeoutMs?: number | undefined
 }
 
+/** A client of one of several databases. */
+export interface RedisShard extends Shard {
+  readonly client: AnyRedis
+}
+
 /**
- * Counts in Redis, shared by all that use it: one script call decides.
+ * Counts in Redis, shared by all that use it: one script call decides. With several databases, each counts a share of the
+ * identities, found by their names.
  * @example redisStore(createClient({ url: 'redis://localhost:6379' }))
+ * @example redisStore([{ name: 'a', client: one }, { name: 'b', client: other }])
  * @throws {OptionError} for a wrong option, and for a client that would send a call twice, because that charges twice
  */
-export function redisStore(client: AnyRedis, options: RedisStoreOptions = {}): LimiterStore {
+export function redisStore(clients: AnyRedis | readonly RedisShard[], options: RedisStoreOptions = {}): LimiterStore {
   const timeoutMs = readTimeoutMs('redisStore', options)
-  const adapted = adaptRedis(client)
-  const isCluster = adapted.isCluster === true
+  const shards = isList(clients) ? checkShards(clients) : [{ name: '', client: clients }]
+  const adapted = shards.map(({ client, ...shard }) => ({ ...shard, client: adaptRedis(client) }))
   return {
     isRemote: true,
-    counts: client,
+    ...(shards[0] && { counts: shards[0].client }),
     timeoutMs,
-    open: (algorithms) =>
-      withHashSlots(new RedisStore({ client: adapted, algorithms, moreLua: LUA, timeoutMs }), {
-        timeoutMs,
-        isCluster,
-        findNode: adapted.findNode,
-      }),
+    open(algorithms) {
+      const opened = adapted.map(({ client, ...shard }) => {
+        const { isCluster = false, findNode } = client
+        const store = new RedisStore({ client, algorithms, moreLua: LUA, timeoutMs })
+        return { ...shard, store: withHashSlots(store, { timeoutMs, isCluster, findNode }) }
+      })
+      const [only, ...others] = opened
+      return only && others.length === 0 ? only.store : withShards(opened, { timeoutMs })
+    },
   }
+}
+
+function isList(clients: AnyRedis | readonly RedisShard[]): clients is readonly RedisShard[] {
+  return Array.isArray(clients)
+}
+
+function checkShards(shards: readonly RedisShard[]): readonly RedisShard[] {
+  const { now, next } = findLayouts(shards)
+  const isOnce = new Set(shards.flatMap(({ name, client }) => [name, client])).size === 2 * shards.length
+  const isWrong = ({ name, state = 'leaving' }: Shard) => !NAME.pattern.test(name) || !/^(?:join|leav)ing$/.test(state)
+  if (isOnce && now.length > 0 && next.length > 0 && !shards.some(isWrong)) return shards
+  const expected =
+    'a list of { name, client } with each name and client once and, while some move, state: "joining" or "leaving", not of all'
+  throw new OptionError(
+    'redisStore',
+    expected,
+    shards.map(({ name, state }) => ({ name, state })),
+  )
 }
 
 interface Counting {

@@ -7,7 +7,7 @@ import { loadConfig } from '../../src/http/config/load-config.ts'
 
 function createPolicy(table: Readonly<Record<string, unknown>>): RequestPolicy {
   const env = { UPSTREAM_URL: 'https://api.example', POLICIES: [{ name: 'p', ...table }] }
-  return loadConfig(env, readCalendarLimits).policies[0] as RequestPolicy
+  return loadConfig(env, { readCalendarLimits }).policies[0] as RequestPolicy
 }
 
 function findLook(

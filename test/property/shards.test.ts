@@ -1,9 +1,9 @@
 /** The laws of several databases: what they count, also while some are added or removed. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { findShard, type Shard, withShards } from '../../src/core/engine/stages/shards.ts'
+import { findShard, withShards } from '../../src/core/engine/stages/shards.ts'
 import type { Decision, DecisionRequest, StoreCharge } from '../../src/core/model/charge.ts'
-import { type Store, StoreError } from '../../src/core/model/store.ts'
+import { type Shard, type Store, StoreError } from '../../src/core/model/store.ts'
 import { Calls } from '../support/calls.ts'
 import { createCharge, storeWith, take } from '../support/charges.ts'
 import { MemoryScript } from '../support/memory-script.ts'
@@ -97,14 +97,14 @@ async function playMove({ counts, aheadMs, steps, salt }: Play, bothMs: number):
   const shards = (['stay', 'leave', 'join'] as const)
     .flatMap((kind) => names(kind, counts[kind]))
     .map((name, at) => network.createShard(name, aheadMs[at] ?? 0))
-  const isOf = (kind: string) => (shard: Shard) => shard.name.startsWith(kind)
+  const hasKind = (kind: string) => (shard: Shard) => shard.name.startsWith(kind)
   const layouts: Readonly<Record<Phase, readonly (Shard & { readonly store: Store })[]>> = {
-    old: shards.filter((shard) => !isOf('join')(shard)),
+    old: shards.filter((shard) => !hasKind('join')(shard)),
     both: shards.map((shard) => ({
       ...shard,
-      state: isOf('join')(shard) ? 'joining' : isOf('leave')(shard) ? 'leaving' : undefined,
+      state: hasKind('join')(shard) ? 'joining' : hasKind('leave')(shard) ? 'leaving' : undefined,
     })),
-    new: shards.filter((shard) => !isOf('leave')(shard)),
+    new: shards.filter((shard) => !hasKind('leave')(shard)),
   }
   const key = (name: string) => `test:${name}:{${salt}${name}}`
   const token = (at: number) =>

@@ -2,6 +2,7 @@
 import { expect } from 'vitest'
 import { OptionError } from '../../src/core/options/option-error.ts'
 import { type Config, type Environment, loadConfig } from '../../src/http/config/load-config.ts'
+import { readShards } from '../../src/http/config/shards.ts'
 
 export const UPSTREAM_URL = 'https://api.example.com'
 export const OBJECTS = { LIMITS: { idFromName() {} } }
@@ -47,7 +48,7 @@ export function toPattern(text: string) {
 /** @returns the line with which `loadConfig()` refuses an environment */
 export function readMessage(env: Environment): string {
   try {
-    loadConfig(env)
+    loadConfig(env, { readShards })
   } catch (error) {
     expect(error).toBeInstanceOf(OptionError)
     return (error as OptionError).message

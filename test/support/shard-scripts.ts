@@ -1,5 +1,6 @@
-import { type Shard, withShards } from '../../src/core/engine/stages/shards.ts'
+import { withShards } from '../../src/core/engine/stages/shards.ts'
 import type { Decision, DecisionRequest } from '../../src/core/model/charge.ts'
+import type { Shard } from '../../src/core/model/store.ts'
 import { storeWith } from './charges.ts'
 import { MemoryScript } from './memory-script.ts'
 

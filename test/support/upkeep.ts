@@ -30,10 +30,12 @@ export async function fill(redis: BytesClient, name: string, count: number, from
 }
 
 /** Connects to a database as the command does. @param token of its REST interface */
-export function openDatabase(url: string, token?: string): Promise<Connection> {
+export async function openDatabase(url: string, token?: string): Promise<Connection> {
   const variables = { UPSTASH_REDIS_REST_TOKEN: token }
   const settings = { variables, sources: new Map(), file: undefined, devVars: undefined, root: [] }
-  return connect(settings, {}, url, { silenceMs: PATIENT_SILENCE_MS })
+  const [connection] = await connect(settings, {}, url, { silenceMs: PATIENT_SILENCE_MS })
+  if (!connection) throw new Error('no connection')
+  return connection
 }
 
 /** A connection that answers each SCAN in another way. @param change gets a function that sends it */

@@ -75,9 +75,9 @@ test('readVariables() takes a copy of .dev.vars.example for no variable at all',
   const example = await readFile(join(import.meta.dirname, '../../.dev.vars.example'), 'utf8')
   // A deploy button asks for those that are named: not for those that only some gateways need, or refuse.
   const requested = [...example.matchAll(/^(\w+)=$/gm)].map(([, name]) => name)
-  expect([...requested, 'DECIDE_TOKEN', 'JWT_SECRET', 'METRICS_TOKEN', 'UPSTREAM_SECRET'].toSorted()).toEqual(
-    [...SECRETS].toSorted(),
-  )
+  expect(
+    [...requested, 'DECIDE_TOKEN', 'JWT_SECRET', 'METRICS_TOKEN', 'REDIS_SHARDS', 'UPSTREAM_SECRET'].toSorted(),
+  ).toEqual([...SECRETS].toSorted())
   expect(await read({ 'wrangler.toml': TOML, '.dev.vars': example })).toEqual(await read({ 'wrangler.toml': TOML }))
 })
 

@@ -105,7 +105,7 @@ function expectToBeTaken(variables: Record<string, unknown>): void {
   expect(() =>
     loadConfig(
       { UPSTREAM_URL: 'https://api.example.com', RATE_LIMITS: '60/1m', ...stores, ...variables },
-      readCalendarLimits,
+      { readCalendarLimits },
     ),
   ).not.toThrow()
 }

@@ -29,10 +29,11 @@ test('npm run settings has written what the tables of variables and keys say', a
 })
 
 test.each([
-  ['load-config.ts', VARIABLES],
-  ['policies.ts', Object.keys(policyKeys)],
-] as const)('%s reads all settings that there are', async (file, names) => {
-  const source = await readFile(join(ROOT, 'src/http/config', file), 'utf8')
+  [['load-config.ts', 'shards.ts'], VARIABLES],
+  [['policies.ts'], Object.keys(policyKeys)],
+] as const)('%s read all settings that there are', async (files, names) => {
+  const sources = await Promise.all(files.map((file) => readFile(join(ROOT, 'src/http/config', file), 'utf8')))
+  const source = sources.join('')
   expect(names.filter((name) => !new RegExp(`(?<![\\w'])${name}\\b`).test(source))).toEqual([])
 })
 

@@ -18,7 +18,7 @@ const MONTHLY = {
 }
 
 function load(table: object, reader = readCalendarLimits) {
-  return loadConfig({ UPSTREAM_URL, POLICIES: [{ ...MONTHLY, ...table }] }, reader).policies[0]
+  return loadConfig({ UPSTREAM_URL, POLICIES: [{ ...MONTHLY, ...table }] }, { readCalendarLimits: reader }).policies[0]
 }
 
 describe('openCalendar()', () => {

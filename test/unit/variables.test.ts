@@ -1,6 +1,7 @@
 /** Each variable refuses its bad examples, and no message shows a secret: a variable without examples does not compile. */
 import { expect, test } from 'vitest'
 import { NEVER_EMPTY } from '../../src/http/config/load-config.ts'
+import { SHARD_STATES } from '../../src/http/config/shards.ts'
 import type { VariableName } from '../../src/http/config/variables.ts'
 import {
   type BadExamples,
@@ -22,6 +23,11 @@ const refuseSecrets: BadExamples = {
   ],
 }
 const refuseSpaces: BadExamples = { 'up to 1000 characters without spaces': ['', 'a b', 'x'.repeat(1_001), 7] }
+
+const SHARDS =
+  'JSON of a list of tables with name, url, token and, while it moves, state: "joining" or "leaving", but not of all alike'
+const shard = (...own: readonly object[]) =>
+  JSON.stringify(own.map((each) => ({ name: 'a', url: 'https://eu1-hush.upstash.io', token: 'hush', ...each })))
 
 const BAD: Readonly<Record<VariableName, BadExamples>> = {
   UPSTREAM_URL: {
@@ -49,6 +55,14 @@ const BAD: Readonly<Record<VariableName, BadExamples>> = {
     ],
   },
   UPSTASH_REDIS_REST_TOKEN: { 'the REST token of the database': ['two words', 'hush hush', { hush: 'hush' }] },
+  REDIS_SHARDS: {
+    [SHARDS]: ['hush', '[]', '{"name":"hush"}', 7, ...SHARD_STATES.map((state) => shard({ state }))],
+    'each name and each url once': [
+      shard({}, {}),
+      shard({}, { name: 'b' }),
+      shard({}, { url: 'https://hush.example' }),
+    ],
+  },
   STORE: refuseNames('redis', 'durable-object', 'memory'),
   STORE_MIRROR: refuseNames('redis', 'durable-object'),
   RATE_LIMITS: { [LIMITS]: ['0/1m', 60, ' ', 'OFF'] },
@@ -103,7 +117,7 @@ const BAD: Readonly<Record<VariableName, BadExamples>> = {
 }
 
 const SECRET =
-  /^(?:UPSTREAM_SECRET|UPSTASH_REDIS_REST_(?:URL|TOKEN)|IDENTITY_SECRET|JWT_SECRET|(?:METRICS|ADMIN|DECIDE)_TOKEN)$/
+  /^(?:UPSTREAM_SECRET|UPSTASH_REDIS_REST_(?:URL|TOKEN)|REDIS_SHARDS|IDENTITY_SECRET|JWT_SECRET|(?:METRICS|ADMIN|DECIDE)_TOKEN)$/
 
 test.each(listCases(BAD))('$setting refuses $value', ({ setting, value, expected, shown }) => {
   const message = readMessage({ UPSTREAM_URL, [setting]: value })

@@ -1,21 +1,22 @@
-/** Asks the admin API that `sluice serve` composes over a database, in this process. */
+/** Asks the admin API that `sluice serve` composes over databases, in this process. */
 import { randomBytes } from 'node:crypto'
 import type { Environment } from '../../http/config/load-config.ts'
 import { type CommandError, createBugError } from '../command-error.ts'
 import type { Connection } from '../redis/connection.ts'
-import { openDatabase } from '../redis/open-database.ts'
+import { openDatabases } from '../redis/open-database.ts'
 import { createOperator, explainProblem, type Operator, type ProblemBody } from './operator.ts'
 
 /** No operation leaves work behind. */
 const CONTEXT = { waitUntil() {}, passThroughOnException() {}, props: {} }
 
-export async function operateOverDatabase(connection: Connection, env: Environment): Promise<Operator> {
+/** @param connections to a database, or to each of several */
+export async function operateOverDatabase(connections: readonly Connection[], env: Environment): Promise<Operator> {
   // Who asks a gateway does not wait for it.
   const { createHandler } = await import('../../gateway/create-handler.ts')
   const token = randomBytes(32).toString('base64url')
   const own = { ...env, ADMIN_TOKEN: token, ADMIN_HOST: undefined }
-  const handler = await createHandler(own, (config) => openDatabase(connection, config))
-  const { name } = connection
+  const handler = await createHandler(own, (config) => openDatabases(connections, config))
+  const name = connections.map((connection) => connection.name).join(', ')
   return createOperator({
     name,
     place: { redis: name },

@@ -29,7 +29,7 @@ export async function withOperator(
   }
   // The configuration is checked before a connection is made.
   loadWorkerConfig(settings)
-  const connection = await connect(settings, env, redis)
+  const connections = await connect(settings, env, redis)
   try {
     const needsRules = subject === 'rules'
     if (needsRules && settings.variables.RULES !== 'on') {
@@ -37,9 +37,9 @@ export async function withOperator(
     }
     if (Object.keys(about).some((part) => isCallerKind(part) || part === 'route')) noteDigests(settings, terminal)
     const variables = { ...toEnvironment(settings), ...(needsRules && { RULES: 'on' }) }
-    await work(await operateOverDatabase(connection, variables))
+    await work(await operateOverDatabase(connections, variables))
     return 'done'
   } finally {
-    await connection.close()
+    await Promise.all(connections.map((connection) => connection.close()))
   }
 }

@@ -1,9 +1,10 @@
 /** Connects to Redis as a configuration says: over REST, over TCP, or to a cluster. */
 import { Redis } from '@upstash/redis'
 import * as v from 'valibot'
-import { StoreError } from '../../core/model/store.ts'
+import { type Shard, StoreError } from '../../core/model/store.ts'
 import { adaptUpstash, type RedisClient, readUpstashWords, UPSTASH_OPTIONS } from '../../core/store/redis/client.ts'
 import { adaptNodeRedis } from '../../core/store/redis/tcp-clients.ts'
+import { readShards } from '../../http/config/shards.ts'
 import { findStoreKind } from '../../http/config/store-kinds.ts'
 import { restUrl } from '../../http/config/values.ts'
 import { CommandError, findCause } from '../command-error.ts'
@@ -13,6 +14,8 @@ export interface Connection {
   readonly client: RedisClient
   readonly kind: 'rest' | 'redis'
   readonly name: string
+  /** If it is one of several. */
+  readonly shard?: Shard
   /** URL without scheme and credentials; it differs for each database of a server. */
   readonly database: string
   /** The server's errors may repeat them, so they are removed from messages. */
@@ -44,7 +47,7 @@ export const PATIENT_SILENCE_MS = 30_000
 const RECONNECT_EVERY_MS = 250
 
 const NO_DATABASE_HINT =
-  'Set UPSTASH_REDIS_REST_URL and UPSTASH_REDIS_REST_TOKEN in the shell or in .dev.vars, or name a database by REDIS_URL or --redis: `npm run dev` prints its own. Without Redis, ask the Worker itself: --gateway, or the dashboard (docs/admin.md); sluice serve counts in memory with STORE=memory.'
+  'Set UPSTASH_REDIS_REST_URL and UPSTASH_REDIS_REST_TOKEN, or REDIS_SHARDS, in the shell or in .dev.vars, or name a database by REDIS_URL or --redis: `npm run dev` prints its own. Without Redis, ask the Worker itself: --gateway, or the dashboard (docs/admin.md); sluice serve counts in memory with STORE=memory.'
 
 /** Errors of a server that is starting, failing over or busy with a script. */
 export const PASSING = /^(LOADING|BUSY|MASTERDOWN|TRYAGAIN|CLUSTERDOWN|ERR no answer from Redis)\b/
@@ -59,11 +62,28 @@ interface Patience {
   readonly onAway?: (reason: string) => void
 }
 
+/** @returns a connection to the database, or to each of several @throws {OptionError} for a wrong REDIS_SHARDS */
 export async function connect(
-  { variables, devVars }: Settings,
+  settings: Settings,
   env: Readonly<Record<string, string | undefined>>,
   redis?: string,
   patience: Patience = { silenceMs: CALL_TIMEOUT_MS },
+): Promise<readonly Connection[]> {
+  const shards = redis === undefined ? readShards(settings.variables) : undefined
+  if (!shards) return [await connectToOne(settings, env, redis, patience)]
+  return Promise.all(
+    shards.map(async ({ url, token, ...shard }) => ({
+      ...(await connectOverRest(new URL(url), token, patience)),
+      shard,
+    })),
+  )
+}
+
+async function connectToOne(
+  { variables, devVars }: Settings,
+  env: Readonly<Record<string, string | undefined>>,
+  redis: string | undefined,
+  patience: Patience,
 ): Promise<Connection> {
   const token = readText(variables.UPSTASH_REDIS_REST_TOKEN)
   const text = redis ?? readText(variables.UPSTASH_REDIS_REST_URL) ?? (env.REDIS_URL || devVars?.values.REDIS_URL)

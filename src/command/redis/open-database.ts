@@ -1,9 +1,24 @@
-/** Opens what Sluice keeps in the database that the command is connected to. */
+/** Opens what Sluice keeps in the databases that the command is connected to. */
+import { joinBackends } from '../../core/engine/join-backends.ts'
 import type { Backend } from '../../core/store/backend.ts'
 import { LUA } from '../../core/store/redis/more-lua.ts'
 import { RedisStore } from '../../core/store/redis/redis-store.ts'
 import type { Config } from '../../http/config/load-config.ts'
 import { CALL_TIMEOUT_MS, type Connection } from './connection.ts'
+
+/** @param connections at least one */
+export function openDatabases(
+  connections: readonly Connection[],
+  config: Pick<Config, 'policies'>,
+  timeoutMs = CALL_TIMEOUT_MS,
+): Backend {
+  const shards = connections.map(({ shard, ...connection }) => ({
+    ...{ name: connection.name, ...shard },
+    backend: openDatabase(connection, config, timeoutMs),
+  }))
+  const [only, ...others] = shards
+  return only && others.length === 0 ? only.backend : joinBackends(shards, { timeoutMs })
+}
 
 export function openDatabase(
   { client, secrets }: Pick<Connection, 'client' | 'secrets'>,

@@ -5,7 +5,7 @@ import { integer } from '../../http/config/values.ts'
 import { CommandError, type Exit } from '../command-error.ts'
 import { formatNumber, formatPercent } from '../format.ts'
 import { createOption } from '../read-option.ts'
-import { connect, PATIENT_SILENCE_MS } from '../redis/connection.ts'
+import { type Connection, connect, PATIENT_SILENCE_MS } from '../redis/connection.ts'
 import { readSettings } from '../settings/settings.ts'
 import { CONFIG, type Context, ENV, REDIS, YES } from '../subcommand.ts'
 import type { Terminal } from '../terminal.ts'
@@ -46,44 +46,64 @@ interface SweepCommand {
   toJson(tally: Tally, total: number | null): Readonly<Record<string, unknown>>
 }
 
-/** Asks, applies the job to the database with a progress bar and a file to resume from, and prints a summary. */
+/** Asks, applies the job to each database with a progress bar and a file to resume from, and prints a summary. */
 export async function runSweep(context: Context, flags: SweepFlags, command: SweepCommand): Promise<Exit> {
-  const { match, count, sample, redis, config } = flags
-  const { terminal, signal, cwd, env } = context
-  const isDryRun = (flags.dryRun ?? sample) === true
-  const mustConfirm = !isDryRun && !flags.yes
+  const { match, redis, config } = flags
+  const { cwd, env } = context
+  const mustConfirm = !isTrial(flags) && !flags.yes
   if (mustConfirm && match.replace(/\[(?:\\.|[^\]])*\]?|[*?]/g, '') === '') {
     throw new CommandError(`--match ${JSON.stringify(match)} matches every key; confirm with --yes`)
   }
   const settings = readSettings({ cwd, shell: env, config, env: flags.env, view: 'development' })
-  const connection = await connect(settings, env, redis, { silenceMs: PATIENT_SILENCE_MS })
-  const job = isDryRun ? command.countJob : command.job
-  const options: SweepOptions = { connection, job, match, count, signal }
+  const connections = await connect(settings, env, redis, { silenceMs: PATIENT_SILENCE_MS })
   try {
-    if (mustConfirm) {
-      const found = await sweep({ ...options, job: command.countJob, sampleKeys: KEYS_BEFORE_QUESTION })
-      const amount = `${found.isComplete ? '' : 'about '}${formatNumber(extrapolate(found.tally.changed, found))}`
-      const names = found.examples.length > 0 ? `, such as ${quote(found.examples)}` : ''
-      const question = `${command.question} ${amount} keys of ${connection.database}${names}?`
-      if (!(await terminal.confirm(question, 'Give --yes, or see with --dry-run.'))) {
-        terminal.note('nothing was changed')
-        return 'done'
-      }
+    let exit: Exit = 'done'
+    for (const connection of connections) {
+      if (exit === 'done') exit = await sweepOne(context, flags, command, connection, mustConfirm)
     }
-    const file = sample ? undefined : new ResumeFile([connection.database, job.name, match], env)
-    return await applyJob(context, flags, command, options, file)
+    return exit
   } finally {
-    await connection.close()
+    await Promise.all(connections.map((connection) => connection.close()))
   }
+}
+
+function isTrial({ dryRun, sample }: SweepFlags): boolean {
+  return (dryRun ?? sample) === true
+}
+
+async function sweepOne(
+  context: Context,
+  flags: SweepFlags,
+  command: SweepCommand,
+  connection: Connection,
+  mustConfirm: boolean,
+): Promise<Exit> {
+  const { match, count, sample } = flags
+  const { terminal, signal, env } = context
+  const job = isTrial(flags) ? command.countJob : command.job
+  const options: SweepOptions = { connection, job, match, count, signal }
+  if (mustConfirm) {
+    const found = await sweep({ ...options, job: command.countJob, sampleKeys: KEYS_BEFORE_QUESTION })
+    const amount = `${found.isComplete ? '' : 'about '}${formatNumber(extrapolate(found.tally.changed, found))}`
+    const names = found.examples.length > 0 ? `, such as ${quote(found.examples)}` : ''
+    const question = `${command.question} ${amount} keys of ${connection.database}${names}?`
+    if (!(await terminal.confirm(question, 'Give --yes, or see with --dry-run.'))) {
+      terminal.note('nothing was changed')
+      return 'done'
+    }
+  }
+  const file = sample ? undefined : new ResumeFile([connection.database, job.name, match], env)
+  return applyJob(context, flags, command, options, file)
 }
 
 async function applyJob(
   { terminal, signal }: Context,
-  { resume, dryRun, sample }: SweepFlags,
+  flags: SweepFlags,
   command: SweepCommand,
   options: SweepOptions,
   file: ResumeFile | undefined,
 ): Promise<Exit> {
+  const { resume, sample } = flags
   const from = findStart(terminal, file, resume === true)
   const { share: startShare = 0, seconds: earlierSeconds = 0, tally: earlier } = from ?? {}
   const startedMs = performance.now()
@@ -114,8 +134,14 @@ async function applyJob(
     .finally(() => bar.stop())
   const { isComplete, share, pauses } = summary
   if (isComplete) file?.remove()
-  const isDryRun = (dryRun ?? sample) === true
-  const run = { match: options.match, isDryRun, isSample: sample === true, seconds: seconds(), earlierSeconds, earlier }
+  const run = {
+    match: options.match,
+    isDryRun: isTrial(flags),
+    isSample: sample === true,
+    seconds: seconds(),
+    earlierSeconds,
+    earlier,
+  }
   showSummary(terminal, command, summary, run)
   if (isComplete && (from || pauses > 0)) {
     terminal.note('if Redis was restarted or failed over meanwhile, keys were missed: run it once more')

@@ -61,13 +61,8 @@ export class Engine {
     this.#options = { fallback: new MemoryStore(readLatestMs ?? now), ...options }
   }
 
-  /** The worst one of several. */
   get circuit(): Circuit {
-    const { places } = this.#options.store
-    const circuits = places ? [...places.values()].map(({ circuit }) => circuit) : [this.#breaker?.circuit]
-    return (
-      circuits.find((circuit) => circuit === 'open') ?? circuits.find((circuit) => circuit === 'half-open') ?? 'closed'
-    )
+    return (this.#options.store.places ?? this.#breaker)?.circuit ?? 'closed'
   }
 
   /** @param permits one by default; a `peek` is always answered by the store itself */

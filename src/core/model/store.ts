@@ -26,11 +26,29 @@ export interface StorePlace {
   ping(): Promise<void>
 }
 
+/** One of several databases that count together. */
+export interface Shard {
+  /** It decides what the shard counts, so it stays the same, whatever address it has, and wherever it stands in a list. */
+  readonly name: string
+  /**
+   * `joining`: it is about to count a share; `leaving`: others are about to count its share. Meanwhile what moves is charged
+   * in both places, all or nothing, so that after a longest window the next place knows all of it. Default: neither.
+   */
+  readonly state?: 'joining' | 'leaving' | undefined
+}
+
+/** Several places, each with a circuit of its own. */
+export interface StorePlaces {
+  /** The worst one. */
+  readonly circuit: Circuit
+  readonly byName: ReadonlyMap<string, StorePlace>
+}
+
 /** Holds counts. All charges of a request are decided and charged at once. */
 export interface Store {
   readonly kind: string
-  /** By name, if it has several, each with a circuit of its own. Without this, the engine has one for all. */
-  readonly places?: ReadonlyMap<string, StorePlace> | undefined
+  /** Undefined: it is one place, whose circuit is the engine's. */
+  readonly places?: StorePlaces | undefined
   /** @throws {StoreError} without a usable answer; it may have charged if `mayHaveRun` */
   decide(request: DecisionRequest, context?: CallContext): Promise<Decision>
   /** True if these charges take more than one call, which they never do without this method. */

@@ -11,15 +11,23 @@ const epochMs = describe(v.number(), 'Milliseconds since the Unix epoch.')
 const nullableText = v.nullable(v.string())
 const nullableNumber = v.nullable(v.number())
 
+const place = {
+  reachable: v.nullable(v.boolean()),
+  rttMs: describe(nullableNumber, 'How long it took to answer; null if it did not.'),
+  circuit: describe(v.picklist(['closed', 'open', 'half-open']), 'Open: it keeps failing, and is not called.'),
+}
+
 export const status = v.strictObject({
   nowMs: epochMs,
   release: v.string(),
   status: v.picklist(['ok', 'degraded']),
   store: v.strictObject({
     kind: describe(v.string(), '`redis`, `durable-object` or `memory`.'),
-    reachable: v.nullable(v.boolean()),
-    rttMs: describe(nullableNumber, 'How long it took to answer; null if it did not.'),
-    circuit: describe(v.picklist(['closed', 'open', 'half-open']), 'Open: it keeps failing, and is not called.'),
+    ...place,
+    shards: describe(
+      v.optional(v.record(v.string(), v.strictObject(place))),
+      'Each of several databases, by its name.',
+    ),
   }),
   shedLevel: describe(nullableNumber, '0 (none is shed) to 2 (all but critical ones); null without SHEDDING.'),
 })

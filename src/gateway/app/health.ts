@@ -2,31 +2,44 @@
 import manifest from '../../../package.json' with { type: 'json' }
 import type { Engine } from '../../core/engine/engine.ts'
 import type { Store } from '../../core/model/store.ts'
+import { createLoader } from '../../core/runtime/create-loader.ts'
+import type { ShardHealth } from './ping-shards.ts'
 
 /** An isolate pings the store at most this often. */
 const PING_INTERVAL_MS = 1_000
 
+const loadPing = createLoader(() => import('./ping-shards.ts'))
+
+interface Ping {
+  readonly reachable: boolean | null
+  readonly rttMs: number | null
+  readonly shards?: Readonly<Record<string, ShardHealth>>
+}
+
 export type Health = Awaited<ReturnType<ReturnType<typeof createHealthReader>>>
 
 export function createHealthReader(
-  store: Pick<Store, 'kind' | 'ping'>,
+  store: Pick<Store, 'kind' | 'ping' | 'places'>,
   engine: Pick<Engine, 'circuit'>,
   now: () => number,
 ) {
   let pingedAtMs = Number.NEGATIVE_INFINITY
   // Plain data, not a promise: an isolate's requests must not await each other's.
   // Null before the first ping; the time also if the store did not answer.
-  let last: { readonly reachable: boolean | null; readonly rttMs: number | null } = { reachable: null, rttMs: null }
+  let last: Ping = { reachable: null, rttMs: null }
 
   return async function readHealth() {
     const startedAtMs = now()
     // A clock that was set back must not keep it waiting.
     if (Math.abs(startedAtMs - pingedAtMs) >= PING_INTERVAL_MS) {
       pingedAtMs = startedAtMs
-      const result = await store.ping().then(
-        () => ({ reachable: true, rttMs: now() - startedAtMs }),
-        () => ({ reachable: false, rttMs: null }),
-      )
+      const { places } = store
+      const result = places
+        ? await loadPing().then(({ pingShards }) => pingShards(places, now))
+        : await store.ping().then(
+            () => ({ reachable: true, rttMs: now() - startedAtMs }),
+            () => ({ reachable: false, rttMs: null }),
+          )
       // A slow ping must not replace the result of a later one.
       if (pingedAtMs === startedAtMs) last = result
     }

@@ -3,13 +3,14 @@ import { consoleLog } from '../../core/runtime/log.ts'
 import type { Backend } from '../../core/store/backend.ts'
 import type { ObjectNamespace } from '../../core/store/durable-object/objects.ts'
 import { openMemoryBackend } from '../../core/store/memory/memory-store.ts'
+import type { UpstashDatabase } from '../../core/store/redis/upstash-backend.ts'
 import { type Config, type Environment, isBinding } from '../../http/config/load-config.ts'
 import { STORE_KINDS, type StoreKind } from '../../http/config/store-kinds.ts'
 
 type OpenBackend = (config: Config, env: Environment, now: () => number) => Promise<Backend>
 
 export const openBackend: Readonly<Record<StoreKind, OpenBackend>> = {
-  async redis({ redis, policies, rules, decideToken, storeTimeoutMs: timeoutMs }) {
+  async redis({ redis, shards, policies, rules, decideToken, storeTimeoutMs: timeoutMs }, _env, now) {
     if (!redis) throw new Error('a store over Redis without Redis')
     const algorithms = new Set(policies.map(({ algorithm }) => algorithm))
     // Runtime rules and questions for decisions may use any algorithm.
@@ -17,7 +18,13 @@ export const openBackend: Readonly<Record<StoreKind, OpenBackend>> = {
       !rules && !decideToken && policies.every(({ algorithm, penalty }) => algorithm === 'sliding-window' && !penalty)
     const moreLua = isPlain ? undefined : (await import('../../core/store/redis/more-lua.ts')).LUA
     const { openUpstashBackend } = await import('../../core/store/redis/upstash-backend.ts')
-    return openUpstashBackend({ ...redis, algorithms, moreLua, timeoutMs })
+    const open = (database: UpstashDatabase) => openUpstashBackend({ ...database, algorithms, moreLua, timeoutMs })
+    if (!shards) return open(redis)
+    const { joinBackends } = await import('../../core/engine/join-backends.ts')
+    return joinBackends(
+      shards.map((shard) => ({ ...shard, backend: open(shard) })),
+      { now, timeoutMs },
+    )
   },
 
   async 'durable-object'({ storeTimeoutMs }, env) {

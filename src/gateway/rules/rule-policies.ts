@@ -9,7 +9,7 @@ import { resolveOverride } from './override.ts'
 /** Reads policies in place of POLICIES, with the Worker's other variables. @throws {OptionError} */
 export function readRulePolicies(env: Environment, tables: unknown): readonly RequestPolicy[] {
   try {
-    return loadConfig({ ...env, POLICIES: tables }, readCalendarLimits).policies
+    return loadConfig({ ...env, POLICIES: tables }, { readCalendarLimits }).policies
   } catch (error) {
     throw error instanceof OptionError && error.variable === 'POLICIES' ? error.relocate([RULES, 'policies']) : error
   }

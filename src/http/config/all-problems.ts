@@ -2,9 +2,13 @@
 import * as v from 'valibot'
 import { readCalendarLimits } from '../../core/options/calendar.ts'
 import { NAME, OptionError } from '../../core/options/option-error.ts'
-import { type Environment, loadConfig, withoutEmpty } from './load-config.ts'
-import { parseJson } from './policy-keys.ts'
+import { type Environment, loadConfig, type MoreReaders, withoutEmpty } from './load-config.ts'
+import { readShards } from './shards.ts'
+import { parseJson } from './values.ts'
 import { environment, toOptionError } from './variables.ts'
+
+/** Reads whatever any gateway has. */
+export const ALL_READERS: MoreReaders = { readCalendarLimits, readShards }
 
 /** Replaces invalid limits and tables, so that they are not reported as missing. */
 const STAND_IN_LIMITS = '1/1m'
@@ -29,7 +33,7 @@ export function findProblems(given: Environment) {
   }
   while (problems.length < MAX_PROBLEMS) {
     try {
-      return { problems, config: loadConfig(rest, readCalendarLimits) }
+      return { problems, config: loadConfig(rest, ALL_READERS) }
     } catch (error) {
       if (!(error instanceof OptionError)) throw error
       if (error.variable === 'POLICIES' && (isKnown(error) || isInduced(error, env, rest))) {

@@ -9,10 +9,17 @@ import type { JwtSettings } from '../request/identity/claims.ts'
 import { createPassedTest } from '../response/forwarded-headers.ts'
 import { createPolicies, DENY, type JwtValues, type Names, type PolicyDefaults } from './policies.ts'
 import type { PolicyTable } from './policy-keys.ts'
+import type { readShards as ReadShards } from './shards.ts'
 import { STORE_KINDS, type StoreKind, type StoreKindEntry } from './store-kinds.ts'
 import { environment, findMeantVariable, SECRETS, toOptionError, VARIABLES } from './variables.ts'
 
 export type Environment = Readonly<Record<string, unknown>>
+
+/** Readers of what few gateways have. */
+export interface MoreReaders {
+  readonly readCalendarLimits?: ReadCalendarLimits | undefined
+  readonly readShards?: typeof ReadShards | undefined
+}
 
 /** The whole configuration, checked, complete and frozen. */
 export type Config = Readonly<ReturnType<typeof loadConfig>>
@@ -33,10 +40,10 @@ const DEFAULT_LIMITS = '60/1m'
 
 /**
  * Reads and checks the configuration.
- * @param readCalendarLimits without it, limits by day, week, month or year are refused
+ * @param readers without `readCalendarLimits`, limits by day, week, month or year are refused
  * @throws {OptionError} on the first value that is not what was expected
  */
-export function loadConfig(given: Environment, readCalendarLimits?: ReadCalendarLimits) {
+export function loadConfig(given: Environment, { readCalendarLimits, readShards }: MoreReaders = {}) {
   const env = withoutEmpty(given)
   const result = v.safeParse(environment, env, { abortEarly: true })
   if (!result.success) throw toOptionError(result.issues[0])
@@ -44,7 +51,8 @@ export function loadConfig(given: Environment, readCalendarLimits?: ReadCalendar
   refuseMisspelt(env)
 
   const { UPSTASH_REDIS_REST_URL: url, UPSTASH_REDIS_REST_TOKEN: token, POLICIES: tables, RATE_LIMITS: limits } = values
-  const redis = url !== undefined && token !== undefined ? { url, token } : undefined
+  const shards = readShards?.(env)
+  const redis = url !== undefined && token !== undefined ? { url, token } : shards?.[0]
   const { STORE_MIRROR: storeMirror } = values
   const store = values.STORE ?? listNames(STORE_KINDS).find((kind) => isAvailable(kind, env)) ?? 'memory'
   const hasService = isBinding<Service>(env.UPSTREAM, 'fetch')
@@ -89,6 +97,8 @@ export function loadConfig(given: Environment, readCalendarLimits?: ReadCalendar
     /** Receives every charge before a migration. */
     storeMirror,
     redis,
+    /** Several databases, of which `redis` is the first. */
+    shards: shards && shards.length > 1 ? shards : undefined,
     /** Blocks refuse nothing in shadow mode. */
     rules: values.RULES ? { refreshMs: values.RULES_REFRESH_MS, isShadow } : undefined,
     metrics: values.METRICS_TOKEN === undefined ? undefined : { token: values.METRICS_TOKEN },
@@ -135,7 +145,7 @@ export function withoutEmpty(env: Environment): Environment {
 function isAvailable(kind: StoreKind, env: Environment): boolean {
   const { variables, binding }: StoreKindEntry = STORE_KINDS[kind]
   const isBound = !binding || isBinding<Record<string, unknown>>(env[binding.name], binding.method)
-  return isBound && variables.every((name) => env[name] !== undefined)
+  return isBound && variables.some((names) => names.every((name) => env[name] !== undefined))
 }
 
 export type Service = Pick<typeof globalThis, 'fetch'>

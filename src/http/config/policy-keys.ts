@@ -28,6 +28,7 @@ import {
   oneOf,
   parsed,
   parseHeaderOrClaim,
+  parseJson,
   patternList,
   statuses,
   strictTable,
@@ -202,10 +203,3 @@ export function findRepeatedName(json: string): readonly [number, string] | unde
 }
 
 /** @returns the text itself if it is no JSON */
-export function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return text
-  }
-}

@@ -2,8 +2,8 @@
 
 export interface StoreKindEntry {
   readonly label: string
-  /** Variables without which it is not available. */
-  readonly variables: readonly string[]
+  /** Variables, all of one list, without which it is not available. */
+  readonly variables: readonly (readonly string[])[]
   /** The binding without which it is not available, and a method of that. */
   readonly binding?: { readonly name: string; readonly method: string }
   /** These variables or this binding, as messages name them. */
@@ -17,20 +17,20 @@ export interface StoreKindEntry {
 export const STORE_KINDS = {
   redis: {
     label: 'Redis',
-    variables: ['UPSTASH_REDIS_REST_URL', 'UPSTASH_REDIS_REST_TOKEN'],
+    variables: [['UPSTASH_REDIS_REST_URL', 'UPSTASH_REDIS_REST_TOKEN'], ['REDIS_SHARDS']],
     needs: 'UPSTASH_REDIS_REST_URL and its token',
     canMirror: true,
     inCommand: 'redis',
   },
   'durable-object': {
     label: 'Durable Objects',
-    variables: [],
+    variables: [[]],
     binding: { name: 'LIMITS', method: 'idFromName' },
     needs: 'a binding LIMITS of Durable Objects',
     canMirror: true,
     inCommand: undefined,
   },
-  memory: { label: 'Memory', variables: [], needs: 'nothing', canMirror: false, inCommand: 'memory' },
+  memory: { label: 'Memory', variables: [[]], needs: 'nothing', canMirror: false, inCommand: 'memory' },
 } as const satisfies Readonly<Record<string, StoreKindEntry>>
 
 export type StoreKind = keyof typeof STORE_KINDS

@@ -151,6 +151,16 @@ export const restUrl = v.pipe(
   v.check((url) => /^https?:\/\/[^$.]./.test(url), 'an http or https URL whose host has more than one letter'),
 )
 
+export const restToken = matching(/^[\x21-\x7e]+$/, 'the REST token of the database')
+
+export function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return text
+  }
+}
+
 /** Plain http is for this machine only: an attacker who can change the response could make tokens of any caller. */
 const KEYS_URL = /^(?:https:\/\/|http:\/\/(?:localhost|127\.0\.0\.1|\[::1\])(?=[:/]))[^\s@#]+$/
 

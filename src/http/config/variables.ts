@@ -28,6 +28,7 @@ import {
   oneOf,
   origins,
   patternList,
+  restToken,
   restUrl,
   share,
   shareOrNone,
@@ -72,10 +73,16 @@ export const variables = {
    * REST token of the Redis database
    * @deploy REST token of that database: the one that may write, not the read-only one.
    */
-  UPSTASH_REDIS_REST_TOKEN: v.optional(matching(/^[\x21-\x7e]+$/, 'the REST token of the database')),
+  UPSTASH_REDIS_REST_TOKEN: v.optional(restToken),
   /**
-   * where [counts live](stores.md): `redis`, `durable-object` or `memory`; by default Redis if both of its variables are
-   * set, else Durable Objects
+   * in place of these two: [several databases](growing.md#several-databases), as JSON of a list of tables with `name`, `url`,
+   * `token` and, while it moves, `state`: `joining` or `leaving`
+   * @example [{"name":"a","url":"https://….upstash.io","token":"…"},{"name":"b","url":"https://….upstash.io","token":"…"}]
+   */
+  REDIS_SHARDS: v.optional(v.unknown()),
+  /**
+   * where [counts live](stores.md): `redis`, `durable-object` or `memory`; by default Redis if its variables are set,
+   * else Durable Objects
    * @default see right @example redis
    */
   STORE: v.optional(oneOf(...KINDS)),
@@ -212,7 +219,7 @@ export const VARIABLES = listNames(variables)
 
 /** No message may show these: they are secrets, or a secret is easily put there by mistake. */
 export const SECRETS: ReadonlySet<string> = new Set(
-  VARIABLES.filter((name) => /_(?:SECRET|TOKEN)$|^UPSTASH_/.test(name)),
+  VARIABLES.filter((name) => /_(?:SECRET|TOKEN)$|^UPSTASH_|^REDIS_/.test(name)),
 )
 
 /** @param isHidden tests that a value at a path must not be shown */

@@ -1,8 +1,7 @@
 /** Stops calls to a store that keeps failing. */
-import { type Circuit, type Store, StoreError, type StorePlace } from '../../model/store.ts'
-import { readLatestMs } from '../../runtime/clocks.ts'
+import { type Circuit, type Store, StoreError } from '../../model/store.ts'
 import { createLoader } from '../../runtime/create-loader.ts'
-import { consoleLog, type Log } from '../../runtime/log.ts'
+import type { Log } from '../../runtime/log.ts'
 import type { PendingReleases } from './pending-releases.ts'
 import { decorate } from './stage.ts'
 
@@ -153,31 +152,4 @@ export function withBreaker(store: Store, { breaker, now, log }: BreakerOptions)
     },
     revoke,
   })
-}
-
-export interface GuardOptions {
-  /** Deadline of a decision, in milliseconds. */
-  readonly timeoutMs: number
-  /** Default: the time of the system. */
-  readonly now?: (() => number) | undefined
-  /** Default: the console. */
-  readonly log?: Log | undefined
-}
-
-/** A place with its store, which is called as long as its circuit allows. */
-export interface GuardedPlace extends StorePlace {
-  readonly store: Store
-}
-
-/** Gives a place a circuit of its own. */
-export function guardPlace(name: string, store: Store, options: GuardOptions): GuardedPlace {
-  const { now = readLatestMs, log = consoleLog, timeoutMs } = options
-  const breaker = new CircuitBreaker({ now, random: Math.random, probeTimeoutMs: 2 * timeoutMs })
-  return {
-    store: withBreaker(store, { breaker, now, log: (level, entry) => log(level, { ...entry, place: name }) }),
-    get circuit() {
-      return breaker.circuit
-    },
-    ping: () => store.ping(),
-  }
 }

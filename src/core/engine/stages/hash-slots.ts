@@ -3,7 +3,7 @@ import type { DecisionRequest } from '../../model/charge.ts'
 import { type Store, StoreError } from '../../model/store.ts'
 import type { CallContext } from '../../runtime/call-context.ts'
 import { ChargeTimes } from '../../store/charge-times.ts'
-import { type GuardedPlace, type GuardOptions, guardPlace } from './circuit-breaker.ts'
+import { GuardedPlaces, type GuardOptions } from './guarded-place.ts'
 import { decideInPlaces, groupBy, type Keyed, readTag } from './split-decision.ts'
 import { decorate } from './stage.ts'
 
@@ -20,15 +20,13 @@ export interface HashSlotsOptions extends GuardOptions {
  */
 export function withHashSlots(store: Store, { isCluster, findNode, ...options }: HashSlotsOptions): Store {
   const times = new ChargeTimes()
-  const nodes = new Map<string, GuardedPlace>()
+  const nodes = new GuardedPlaces(options)
   let isSplit = isCluster
 
   function findStore(tag: string): Store {
     if (!isCluster) return store
     const name = findNode?.(findSlot(tag)) ?? ''
-    const node = nodes.get(name) ?? guardPlace(name, store, options)
-    nodes.set(name, node)
-    return node.store
+    return (nodes.byName.get(name) ?? nodes.add(name, store)).store
   }
 
   async function callInSlots<T extends Keyed, Answer>(

@@ -83,7 +83,7 @@ export function groupBy<Item, Group>(items: readonly Item[], find: (item: Item) 
 const NONE = Number.POSITIVE_INFINITY
 
 /** A place, with its latest answers. */
-interface AskedPlace extends ChargePlace {
+interface PlaceState extends ChargePlace {
   readonly usage: Map<StoreCharge, readonly LimitState[]>
   /** By its own clock. */
   nowMs: number
@@ -91,7 +91,7 @@ interface AskedPlace extends ChargePlace {
 
 class SplitDecision {
   readonly #request: DecisionRequest
-  readonly places: readonly AskedPlace[]
+  readonly places: readonly PlaceState[]
   readonly #context: CallContext | undefined
   /** Nothing more is sent once it is true. */
   isOver = false
@@ -137,7 +137,7 @@ class SplitDecision {
 
   async #take(fitting: number): Promise<Decision> {
     const firstNew = this.#firstNew
-    const taken: { place: AskedPlace; decision: Decision }[] = []
+    const taken: { place: PlaceState; decision: Decision }[] = []
     let granted = fitting
     const giveBack = () => Promise.all(taken.map(({ place, decision }) => this.#giveBack(place, decision, granted)))
     try {
@@ -164,7 +164,7 @@ class SplitDecision {
    * The place with the limit of which the smallest share will remain comes first: it is the likeliest to refuse, and nothing
    * is charged yet. New identities are counted before they become known.
    */
-  #rank({ charges }: AskedPlace, permits: number): number {
+  #rank({ charges }: PlaceState, permits: number): number {
     const applying = charges.filter((charge) => this.#applies(charge))
     if (applying.some(countsNewIdentities)) return applying.some(detectsIdentities) ? -2 : -3
     const shares = applying.flatMap((charge) => {
@@ -176,7 +176,7 @@ class SplitDecision {
   }
 
   /** @returns undefined if no charge of the place applies */
-  async #send(place: AskedPlace, action: DecisionRequest['action'], permits: number): Promise<Decision | undefined> {
+  async #send(place: PlaceState, action: DecisionRequest['action'], permits: number): Promise<Decision | undefined> {
     // When it asks, it does not know yet which identities are new.
     const included = action === 'peek' ? place.charges : place.charges.filter((charge) => this.#applies(charge))
     if (included.length === 0) return undefined
@@ -201,7 +201,7 @@ class SplitDecision {
   }
 
   /** Units stay charged if their algorithm cannot give them back, or in shadow mode, which refuses nobody. */
-  async #giveBack(place: AskedPlace, { granted: charged, nowMs }: Decision, granted: number): Promise<void> {
+  async #giveBack(place: PlaceState, { granted: charged, nowMs }: Decision, granted: number): Promise<void> {
     const charges = place.charges.filter((charge) => !isChargedLater(charge) && this.#applies(charge))
     const differences = charges
       .filter(({ mode, algorithm }) => mode === 'enforce' && ALGORITHMS[algorithm].implementation.settle)
@@ -216,7 +216,7 @@ class SplitDecision {
   }
 
   /** Charges with a penalty must count that they refuse, but must not charge, even if they have room again by now. */
-  async #recordRefusals(place: AskedPlace): Promise<void> {
+  async #recordRefusals(place: PlaceState): Promise<void> {
     const refusing = place.charges.filter((charge) => {
       const usage = this.#getUsage(charge)
       const isCounted = charge.penalty && charge.mode === 'enforce' && usage[0]?.penaltyMs === undefined
@@ -251,12 +251,12 @@ class SplitDecision {
 
 function findStricter(before: readonly LimitState[], other: readonly LimitState[]): readonly LimitState[] {
   return other.map((limit, at) => {
-    const twin = before[at]
-    if (!twin) return limit
-    const penaltyMs = Math.max(limit.penaltyMs ?? 0, twin.penaltyMs ?? 0)
+    const known = before[at]
+    if (!known) return limit
+    const penaltyMs = Math.max(limit.penaltyMs ?? 0, known.penaltyMs ?? 0)
     return {
-      ...(limit.remaining < twin.remaining ? limit : twin),
-      retryAfterMs: Math.max(limit.retryAfterMs, twin.retryAfterMs),
+      ...(limit.remaining < known.remaining ? limit : known),
+      retryAfterMs: Math.max(limit.retryAfterMs, known.retryAfterMs),
       ...(penaltyMs > 0 && { penaltyMs }),
     }
   })

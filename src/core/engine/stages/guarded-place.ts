@@ -1,0 +1,51 @@
+/** Several places of a store, each of which is called as long as its own circuit allows. */
+import type { Circuit, Store, StorePlace, StorePlaces } from '../../model/store.ts'
+import { readLatestMs } from '../../runtime/clocks.ts'
+import { consoleLog, type Log } from '../../runtime/log.ts'
+import { CircuitBreaker, withBreaker } from './circuit-breaker.ts'
+
+export interface GuardOptions {
+  /** Deadline of a decision, in milliseconds. */
+  readonly timeoutMs: number
+  /** Default: the time of the system. */
+  readonly now?: (() => number) | undefined
+  /** Default: the console. */
+  readonly log?: Log | undefined
+}
+
+interface GuardedPlace extends StorePlace {
+  /** Called as long as its circuit allows. */
+  readonly store: Store
+}
+
+/** Places of a store, by name, each with a circuit of its own. */
+export class GuardedPlaces implements StorePlaces {
+  readonly byName = new Map<string, GuardedPlace>()
+  readonly #options: GuardOptions
+
+  constructor(options: GuardOptions) {
+    this.#options = options
+  }
+
+  /** The worst one. */
+  get circuit(): Circuit {
+    const circuits = [...this.byName.values()].map(({ circuit }) => circuit)
+    return WORST_FIRST.find((circuit) => circuits.includes(circuit)) ?? 'closed'
+  }
+
+  add(name: string, store: Store): GuardedPlace {
+    const { now = readLatestMs, log = consoleLog, timeoutMs } = this.#options
+    const breaker = new CircuitBreaker({ now, random: Math.random, probeTimeoutMs: 2 * timeoutMs })
+    const place = {
+      store: withBreaker(store, { breaker, now, log: (level, fields) => log(level, { ...fields, place: name }) }),
+      get circuit() {
+        return breaker.circuit
+      },
+      ping: () => store.ping(),
+    }
+    this.byName.set(name, place)
+    return place
+  }
+}
+
+const WORST_FIRST: readonly Circuit[] = ['open', 'half-open', 'closed']

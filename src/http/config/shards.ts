@@ -1,0 +1,38 @@
+/** Reads REDIS_SHARDS. Few gateways have several databases, so it is loaded on demand. */
+import * as v from 'valibot'
+import type { Shard } from '../../core/model/store.ts'
+import { HIDDEN, NAME, OptionError } from '../../core/options/option-error.ts'
+import type { Environment } from './load-config.ts'
+import { oneOf, parseJson, restToken, restUrl, strictTable, textLike } from './values.ts'
+import { toOptionError } from './variables.ts'
+
+export const SHARD_STATES = ['joining', 'leaving'] as const satisfies readonly Shard['state'][]
+
+const EXPECTED =
+  'JSON of a list of tables with name, url, token and, while it moves, state: "joining" or "leaving", but not of all alike'
+
+const table = strictTable(
+  'key',
+  { name: textLike(NAME), url: restUrl, token: restToken, state: v.optional(oneOf(...SHARD_STATES)) },
+  EXPECTED,
+)
+
+const shards = v.object({
+  REDIS_SHARDS: v.pipe(
+    v.array(table, EXPECTED),
+    v.check((shards) => SHARD_STATES.every((own) => shards.some(({ state }) => state !== own)), EXPECTED),
+    v.check((shards) => {
+      return new Set(shards.flatMap(({ name, url }) => [name, url])).size === 2 * shards.length
+    }, 'each name and each url once'),
+  ),
+})
+
+/** @returns databases that count together, at least one of which counts now, and one that will @throws {OptionError} */
+export function readShards({ REDIS_SHARDS: given, UPSTASH_REDIS_REST_URL: url }: Environment) {
+  if (given === undefined) return undefined
+  if (url !== undefined) throw new OptionError('REDIS_SHARDS', 'none beside UPSTASH_REDIS_REST_URL', HIDDEN)
+  const value = typeof given === 'string' ? parseJson(given) : given
+  const result = v.safeParse(shards, { REDIS_SHARDS: value }, { abortEarly: true })
+  if (result.success) return result.output.REDIS_SHARDS
+  throw toOptionError(result.issues[0])
+}
