@@ -57,6 +57,11 @@ export const PARTS: readonly Part[] = [
     needs: ['redis'],
   },
   { name: 'numbers', shows: 'statistics that equal what the clients saw', needs: ['redis'] },
+  {
+    name: 'shards',
+    shows: 'counts that are exact over several databases, while some join, leave and die under load',
+    needs: ['redis'],
+  },
   { name: 'spread', shows: 'a block in effect everywhere, while Redis lives and after it died', needs: ['redis'] },
   { name: 'cluster', shows: 'limits in a Redis Cluster, over three masters of which one fails', needs: ['redis'] },
   { name: 'faults', shows: 'what is promised while things break', needs: ['redis', 'libfaketime'] },

@@ -84,7 +84,7 @@ test('each part that can be left out is there, and is loaded by a configuration 
     ...{ STATISTICS: 'on', STORE_MIRROR: 'durable-object' },
     POLICIES: [{ name: 'users', by: 'claim:sub', algorithm: 'quota', limits: '5/day' }],
   }
-  const secrets = { required: [...REDIS, 'ADMIN_TOKEN', 'DECIDE_TOKEN', 'JWT_SECRET', 'METRICS_TOKEN'] }
+  const secrets = { required: ['REDIS_SHARDS', 'ADMIN_TOKEN', 'DECIDE_TOKEN', 'JWT_SECRET', 'METRICS_TOKEN'] }
   const objects = { bindings: [{ name: 'LIMITS', class_name: 'LimitObject' }] }
   const needed = await findParts({ vars, secrets, durable_objects: objects })
   expect(Object.keys(PARTS).filter((part) => !needed?.has(part))).toEqual([])
