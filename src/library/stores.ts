@@ -143,7 +143,8 @@ function isList(clients: AnyRedis | readonly RedisShard[]): clients is readonly 
 function checkShards(shards: readonly RedisShard[]): readonly RedisShard[] {
   const { now, next } = findLayouts(shards)
   const isOnce = new Set(shards.flatMap(({ name, client }) => [name, client])).size === 2 * shards.length
-  const isWrong = ({ name, state = 'leaving' }: Shard) => !NAME.pattern.test(name) || !/^(?:join|leav)ing$/.test(state)
+  const isWrong = ({ name, state }: Shard) =>
+    typeof name !== 'string' || !NAME.pattern.test(name) || ![undefined, 'joining', 'leaving'].includes(state)
   if (isOnce && now.length > 0 && next.length > 0 && !shards.some(isWrong)) return shards
   const expected =
     'a list of { name, client } with each name and client once and, while some move, state: "joining" or "leaving", not of all'

@@ -838,6 +838,46 @@ test.each([
   expect(make).toThrow(message)
 })
 
+test('redisStore() takes several clients, each under a name of its own, and not all on the move', () => {
+  const create = () => ({ serverWords: () => undefined }) as never
+  const [one, other] = [create(), create()]
+  const bad = [
+    [],
+    [
+      { name: 'a', client: one },
+      { name: 'a', client: other },
+    ],
+    [
+      { name: 'a', client: one },
+      { name: 'b', client: one },
+    ],
+    [{ name: 'a b', client: one }],
+    [{ client: one } as never],
+    [{ name: 'a', client: one, state: 'joining' as const }],
+    [{ name: 'a', client: one, state: 'leaving' as const }],
+    [
+      { name: 'a', client: one },
+      { name: 'b', client: other, state: 'gone' as never },
+    ],
+  ]
+  for (const shards of bad) expect(() => redisStore(shards)).toThrow('redisStore: expected a list of { name, client }')
+  expect(() => redisStore([{ name: 'a', client: {} as never }])).toThrow('redisStore: expected a client of')
+  createLimiter({
+    limits: '5/1m',
+    store: redisStore([
+      { name: 'a', client: one },
+      { name: 'b', client: other },
+    ]),
+  })
+  createLimiter({
+    limits: '5/1m',
+    store: redisStore([
+      { name: 'a', client: create(), state: 'leaving' },
+      { name: 'b', client: create(), state: 'joining' },
+    ]),
+  })
+})
+
 test('no limiter of a store can drop what another one counts: each set of windows has a name of its own', () => {
   const client = { serverWords: () => undefined } as never
   for (const open of [memoryStore, () => redisStore(client)]) {

@@ -3,8 +3,8 @@ import { createClient } from '@redis/client'
 export type RedisClient = Awaited<ReturnType<typeof connectRedis>>
 
 /** Connects to a Redis on 127.0.0.1. Commands have no deadline: a busy machine may take longer than the default. */
-export function connectRedis(port: number) {
-  return createClient({ socket: { host: '127.0.0.1', port }, commandOptions: { timeout: 0 } }).connect()
+export function connectRedis(port: number, database = 0) {
+  return createClient({ socket: { host: '127.0.0.1', port }, database, commandOptions: { timeout: 0 } }).connect()
 }
 
 /** What Redis has counted of one command since the last reset. */

@@ -30,7 +30,7 @@ export function joinBackends(
 }
 
 /** A flush that is sent again goes where it went before. A sum without one of the databases would be too low. */
-function joinCounters(shards: readonly (Shard & { readonly counters: StatisticsStore })[]): StatisticsStore {
+export function joinCounters(shards: readonly (Shard & { readonly counters: StatisticsStore })[]): StatisticsStore {
   const { next } = findLayouts(shards)
   return {
     add: (flush) => findShard(flush.source, next).counters.add(flush),

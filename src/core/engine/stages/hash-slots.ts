@@ -56,10 +56,10 @@ export function withHashSlots(store: Store, { isCluster, findNode, ...options }:
     const [first, ...others] = request.charges
     if (first && others.length === 0) return findStore(isCluster ? readTag(first) : '').decide(request, context)
     return callInSlots(request.charges, (slots) => {
-      const places = [...slots].map(([tag, charges]) => ({ store: findStore(tag), charges }))
+      const places = [...slots].map(([tag, charges]) => ({ store: findStore(tag), charges, times }))
       const [only, ...more] = places
       if (only && more.length === 0) return only.store.decide(request, context)
-      return decideInPlaces(request, places, { ...options, times }, context)
+      return decideInPlaces(request, places, options.timeoutMs, context)
     })
   }
 

@@ -31,32 +31,35 @@ export function findShard<Any extends Shard>(name: string, shards: readonly Any[
  * @param shards each layout has at least one
  */
 export function withShards(shards: readonly (Shard & { readonly store: Store })[], options: GuardOptions): Store {
-  const times = new ChargeTimes()
   const guarded = new GuardedPlaces(options)
   const placed = shards.map((shard) => ({ ...shard, store: guarded.add(shard.name, shard.store).store }))
   const { now, next, isMoving } = findLayouts(placed)
 
+  const [times, nextTimes] = [new ChargeTimes(), new ChargeTimes()]
   const findNow = (item: Keyed) => findShard(readTag(item), now)
   const findNext = (item: Keyed) => findShard(readTag(item), next)
   const moves = (item: Keyed) => isMoving && findNow(item) !== findNext(item)
 
   /** @returns the shards that count items now, and those that are to count some of them instead */
   function locate<T extends Keyed>(items: readonly T[]) {
-    const located = [...groupBy(items, findNow)].map(([{ store }, own]) => ({ store, own, isNext: false }))
+    const located = [...groupBy(items, findNow)].map(([shard, own]) => ({ ...shard, own, isNext: false, times }))
     const moving = isMoving ? [...groupBy(items.filter(moves), findNext)] : []
-    return [...located, ...moving.map(([{ store }, own]) => ({ store, own, isNext: true }))]
+    return [...located, ...moving.map(([shard, own]) => ({ ...shard, own, isNext: true, times: nextTimes }))]
   }
 
   function decide(request: DecisionRequest, context?: CallContext): Promise<Decision> {
     const located = locate(request.charges)
     const [only, ...others] = located
     if (only && others.length === 0) return only.store.decide(request, context)
-    const places = located.map(({ store, own, isNext }) => ({ store, charges: own, isNext }))
-    return decideInPlaces(request, places, { ...options, times }, context)
+    const places = located.map(({ own, ...place }) => ({ ...place, charges: own }))
+    return decideInPlaces(request, places, options.timeoutMs, context)
   }
 
-  async function callEach<T extends Keyed>(items: readonly T[], call: (store: Store, own: T[]) => Promise<void>) {
-    await Promise.all(locate(items).map(({ store, own }) => call(store, own)))
+  async function callEach<T extends Keyed>(
+    items: readonly T[],
+    call: (store: Store, own: T[], times: ChargeTimes) => Promise<void>,
+  ) {
+    await Promise.all(locate(items).map(({ store, own, times }) => call(store, own, times)))
   }
 
   const [first] = shards
@@ -69,7 +72,7 @@ export function withShards(shards: readonly (Shard & { readonly store: Store })[
     revoke: (releases) => callEach(releases, (store, own) => store.revoke(own)),
     renew: (charges) => callEach(charges, (store, own) => store.renew(own)),
     settle: (differences, chargedAtMs) =>
-      callEach(differences, (store, own) => store.settle(own, times.findEarliest(own, chargedAtMs))),
+      callEach(differences, (store, own, times) => store.settle(own, times.findEarliest(own, chargedAtMs))),
     delete: (keys) => callEach(keys, (store, own) => store.delete(own)),
     ping: async () => void (await Promise.all(shards.map(({ store }) => store.ping()))),
   })

@@ -32,20 +32,15 @@ export interface ChargePlace {
   readonly charges: readonly StoreCharge[]
   /** It is about to replace another place, which counts the same charges: an identity that is new here may be known there. */
   readonly isNext?: boolean
-}
-
-export interface SplitOptions {
-  /** Deadline of a decision, in milliseconds. */
-  readonly timeoutMs: number
-  /** Is told of the charges, and when their places made them. */
+  /** Is told when the place made its charges. */
   readonly times: ChargeTimes
 }
 
-/** @throws {StoreError} if a place gives no answer in time: it may have charged */
+/** @param timeoutMs deadline of the decision @throws {StoreError} if a place gives no answer in time: it may have charged */
 export async function decideInPlaces(
   request: DecisionRequest,
   places: readonly ChargePlace[],
-  { timeoutMs, times }: SplitOptions,
+  timeoutMs: number,
   context: CallContext | undefined,
 ): Promise<Decision> {
   const split = new SplitDecision(request, places, context)
@@ -54,7 +49,7 @@ export async function decideInPlaces(
     split.isOver = true
     throw new StoreError('Redis did not answer within the deadline')
   }
-  for (const { charges, nowMs } of split.places) {
+  for (const { charges, nowMs, times } of split.places) {
     for (const { key } of charges) times.remember(key, decided.nowMs, nowMs)
   }
   return decided
@@ -224,7 +219,8 @@ class SplitDecision {
     })
     if (refusing.length === 0) return
     const charges = refusing.map((charge) => ({ ...withoutCondition(charge), reserved: Number.MAX_SAFE_INTEGER }))
-    const { usage } = await place.store.decide({ ...this.#request, charges }, this.#context)
+    const { usage, nowMs } = await place.store.decide({ ...this.#request, charges }, this.#context)
+    place.nowMs = nowMs
     for (const [index, charge] of refusing.entries()) {
       const penaltyMs = usage[index]?.[0]?.penaltyMs
       if (penaltyMs !== undefined) place.usage.set(charge, withPenalty(this.#getUsage(charge), penaltyMs))
