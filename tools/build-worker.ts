@@ -148,6 +148,7 @@ export const PARTS: Readonly<Record<string, readonly VariableName[]>> = {
   'gateway/decide/decisions.ts': ['DECIDE_TOKEN'],
   'core/store/redis/upstash-backend.ts': ['UPSTASH_REDIS_REST_URL', 'REDIS_SHARDS'],
   'core/engine/join-backends.ts': ['REDIS_SHARDS'],
+  'gateway/app/shard-health.ts': ['REDIS_SHARDS'],
   'core/store/durable-object/durable-object-store.ts': ['STORE'],
 }
 

@@ -130,7 +130,10 @@ export async function composeGateway(
     : undefined
 
   // Gateway
-  const readHealth = createHealthReader(store, composed.engine, now)
+  const readShards = config.shards
+    ? await (await import('./app/shard-health.ts')).openShardHealth({ config, backend, now })
+    : undefined
+  const readHealth = createHealthReader(store, composed.engine, now, readShards)
   const gateway = { ...composed, rulesEngine, store, readHealth, now, log }
   const routes = new Map<string, RouteHandler>()
   if (metrics && counters) routes.set('metrics', (await import('./admin/metrics.ts')).createMetrics(metrics, counters))

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { version } from '../../package.json'
-import { type Circuit, type Store, StoreError, type StorePlace } from '../../src/core/model/store.ts'
+import { type Circuit, type Store, StoreError } from '../../src/core/model/store.ts'
 import { createHealthReader, createHealthResponse } from '../../src/gateway/app/health.ts'
 
 const START_MS = 1_700_000_000_000
@@ -129,46 +129,4 @@ test('a clock that is set back does not keep the store from being pinged', async
   clock.now -= 3_600_000
   expect(await ask(reject)).toMatchObject({ store: { reachable: false } })
   expect(pings).toHaveLength(2)
-})
-
-test('createHealthReader() tells which of several databases answer, and how late the last one does', async () => {
-  let nowMs = START_MS
-  const place = (circuit: Circuit, tookMs: number, isAway = false): StorePlace => ({
-    circuit,
-    async ping() {
-      nowMs += tookMs
-      if (isAway) throw new StoreError('Redis could not be reached')
-    },
-  })
-  const ask = (byName: ReadonlyMap<string, StorePlace>) => {
-    const store = { kind: 'redis', places: { circuit: 'closed' as const, byName }, ping: async () => {} }
-    return createHealthReader(store, { circuit: 'closed' }, () => nowMs)()
-  }
-  const a = place('closed', 3)
-  expect(
-    await ask(
-      new Map([
-        ['a', a],
-        ['b', place('closed', 4)],
-      ]),
-    ),
-  ).toMatchObject({
-    status: 'ok',
-    store: { reachable: true, shards: { a: { reachable: true, circuit: 'closed' }, b: { reachable: true } } },
-  })
-  expect(
-    await ask(
-      new Map([
-        ['a', a],
-        ['b', place('open', 4, true)],
-      ]),
-    ),
-  ).toMatchObject({
-    status: 'degraded',
-    store: {
-      reachable: false,
-      rttMs: null,
-      shards: { a: { reachable: true }, b: { reachable: false, rttMs: null, circuit: 'open' } },
-    },
-  })
 })

@@ -28,6 +28,16 @@ export const status = v.strictObject({
       v.optional(v.record(v.string(), v.strictObject(place))),
       'Each of several databases, by its name.',
     ),
+    layout: describe(
+      v.optional(
+        v.strictObject({
+          sinceMs: epochMs,
+          completeAtMs: describe(nullableNumber, 'When what moves has been counted in both places for long enough.'),
+          warning: describe(nullableText, 'What was changed in such a way that counts may have been lost.'),
+        }),
+      ),
+      'Since when several databases share out identities as they do.',
+    ),
   }),
   shedLevel: describe(nullableNumber, '0 (none is shed) to 2 (all but critical ones); null without SHEDDING.'),
 })

@@ -2,26 +2,22 @@
 import manifest from '../../../package.json' with { type: 'json' }
 import type { Engine } from '../../core/engine/engine.ts'
 import type { Store } from '../../core/model/store.ts'
-import { createLoader } from '../../core/runtime/create-loader.ts'
-import type { ShardHealth } from './ping-shards.ts'
+import type { ShardHealthReader } from './shard-health.ts'
 
 /** An isolate pings the store at most this often. */
 const PING_INTERVAL_MS = 1_000
 
-const loadPing = createLoader(() => import('./ping-shards.ts'))
-
-interface Ping {
-  readonly reachable: boolean | null
-  readonly rttMs: number | null
-  readonly shards?: Readonly<Record<string, ShardHealth>>
-}
+type Ping = { readonly reachable: boolean | null; readonly rttMs: number | null } & Partial<
+  Omit<Awaited<ReturnType<ShardHealthReader>>, 'reachable' | 'rttMs'>
+>
 
 export type Health = Awaited<ReturnType<ReturnType<typeof createHealthReader>>>
 
 export function createHealthReader(
-  store: Pick<Store, 'kind' | 'ping' | 'places'>,
+  store: Pick<Store, 'kind' | 'ping'>,
   engine: Pick<Engine, 'circuit'>,
   now: () => number,
+  readShards?: ShardHealthReader,
 ) {
   let pingedAtMs = Number.NEGATIVE_INFINITY
   // Plain data, not a promise: an isolate's requests must not await each other's.
@@ -33,9 +29,8 @@ export function createHealthReader(
     // A clock that was set back must not keep it waiting.
     if (Math.abs(startedAtMs - pingedAtMs) >= PING_INTERVAL_MS) {
       pingedAtMs = startedAtMs
-      const { places } = store
-      const result = places
-        ? await loadPing().then(({ pingShards }) => pingShards(places, now))
+      const result = readShards
+        ? await readShards()
         : await store.ping().then(
             () => ({ reachable: true, rttMs: now() - startedAtMs }),
             () => ({ reachable: false, rttMs: null }),

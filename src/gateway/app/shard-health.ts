@@ -1,0 +1,112 @@
+/** Finds out which of several databases answer, and when a change of them is complete. */
+import { findLayouts } from '../../core/engine/stages/shards.ts'
+import { type Circuit, type Shard, StoreError, type StorePlace } from '../../core/model/store.ts'
+import type { Backend } from '../../core/store/backend.ts'
+import { type DocumentStore, NO_DOCUMENT, type StoredDocument } from '../../core/store/documents.ts'
+import type { Config } from '../../http/config/load-config.ts'
+
+export interface PlaceHealth {
+  readonly reachable: boolean
+  /** Null if it did not answer. */
+  readonly rttMs: number | null
+  readonly circuit: Circuit
+}
+
+/** The names and states of the shards, as the databases were last told. */
+export interface LayoutHealth {
+  /** Milliseconds since the Unix epoch. */
+  readonly sinceMs: number
+  /** When what moves has been counted in both places for a longest window; null if nothing moves. */
+  readonly completeAtMs: number | null
+  /** What was changed in such a way that counts may have been lost; null once they have expired. */
+  readonly warning: string | null
+}
+
+export interface ShardHealthOptions {
+  readonly config: Pick<Config, 'keyPrefix' | 'policies' | 'shards'>
+  readonly backend: Backend
+  readonly now: () => number
+}
+
+export type ShardHealthReader = Awaited<ReturnType<typeof openShardHealth>>
+
+/** @returns finds out how late the last of the databases answers, and how each does */
+export async function openShardHealth({ config, backend, now }: ShardHealthOptions) {
+  const { keyPrefix, policies, shards = [] } = config
+  const documents = await backend.documents(`${keyPrefix}:shards`)
+  const windowsMs = policies.flatMap(({ limits }) => limits.map(({ windowMs }) => windowMs))
+  const longestMs = Math.max(...windowsMs, ...policies.map(({ penalty }) => penalty?.durationMs ?? 0))
+  const { byName } = backend.limits.places ?? { byName: new Map<string, StorePlace>() }
+  let hasWritten = false
+
+  async function ping(place: StorePlace, startedAtMs: number): Promise<PlaceHealth> {
+    const reachable = await place.ping().then(
+      () => true,
+      () => false,
+    )
+    return { reachable, rttMs: reachable ? now() - startedAtMs : null, circuit: place.circuit }
+  }
+
+  return async function readShardHealth() {
+    const startedAtMs = now()
+    const pings = [...byName].map(async ([name, place]) => [name, await ping(place, startedAtMs)] as const)
+    const health: Readonly<Record<string, PlaceHealth>> = Object.fromEntries(await Promise.all(pings))
+    const reachable = Object.values(health).every((place) => place.reachable)
+    const rttMs = reachable ? now() - startedAtMs : null
+    try {
+      const layout = await readLayout({ documents, shards, longestMs, hasWritten })
+      hasWritten = true
+      return { reachable, rttMs, shards: health, layout }
+    } catch (error) {
+      if (!(error instanceof StoreError)) throw error
+      return { reachable, rttMs, shards: health }
+    }
+  }
+}
+
+type States = Readonly<Record<string, string>>
+
+interface LayoutParts {
+  readonly documents: DocumentStore
+  readonly shards: readonly Shard[]
+  /** After which all counts have expired. */
+  readonly longestMs: number
+  readonly hasWritten: boolean
+}
+
+/** Reads when the layout was first seen, and writes it unless another isolate has. */
+async function readLayout({ documents, shards, longestMs, hasWritten }: LayoutParts): Promise<LayoutHealth> {
+  const states = shards.toSorted((a, b) => (a.name < b.name ? -1 : 1)).map(({ name, state = '' }) => [name, state])
+  const text = JSON.stringify(Object.fromEntries(states))
+  let newest: Pick<StoredDocument, 'atMs' | 'comment' | 'text'> = (await documents.read()) ?? NO_DOCUMENT
+  // An isolate with settings of before must not write them again and again.
+  if (newest.text !== text && !hasWritten) {
+    const before = newest as StoredDocument
+    const isSoon = Date.now() < before.atMs + longestMs
+    const comment = before.text === '' ? '' : findLoss(JSON.parse(before.text), Object.fromEntries(states), isSoon)
+    const { version: expectedVersion, id: expectedId } = before
+    const written = await documents.write({ text, expectedVersion, expectedId, actor: '', comment })
+    newest = written.kind === 'written' ? { text, comment, atMs: written.atMs } : before
+  }
+  const { atMs: sinceMs, comment } = newest
+  const isOver = Date.now() >= sinceMs + longestMs
+  return {
+    sinceMs,
+    completeAtMs: findLayouts(shards).isMoving ? sinceMs + longestMs : null,
+    warning: isOver || comment === '' ? null : comment,
+  }
+}
+
+/** @returns what was changed without the time in which both places count; empty if nothing was */
+function findLoss(before: States, after: States, isSoon: boolean): string {
+  const names = [...new Set([...Object.keys(after), ...Object.keys(before)])]
+  const losses = names.map((name) => {
+    const [was, is] = [before[name], after[name]]
+    if (is === '' && was === undefined) return `${name} was added without having joined`
+    if (is === undefined && was === '') return `${name} was removed without having left`
+    if (!isSoon) return ''
+    if (is === '' && was === 'joining') return `${name} counts alone sooner than after the longest window`
+    return is === undefined && was === 'leaving' ? `${name} was removed sooner than after the longest window` : ''
+  })
+  return losses.filter(Boolean).join('; ')
+}

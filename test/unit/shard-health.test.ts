@@ -1,0 +1,91 @@
+import { expect, test } from 'vitest'
+import { joinBackends } from '../../src/core/engine/join-backends.ts'
+import { type Circuit, type Shard, StoreError, type StorePlace } from '../../src/core/model/store.ts'
+import { openMemoryBackend } from '../../src/core/store/memory/memory-store.ts'
+import { openShardHealth } from '../../src/gateway/app/shard-health.ts'
+import { loadConfig } from '../../src/http/config/load-config.ts'
+
+const HOUR_MS = 3_600_000
+const { policies, keyPrefix } = loadConfig({ UPSTREAM_URL: 'https://api.acme.test', RATE_LIMITS: '5/1s, 60/1h' })
+
+/** What one isolate after the other tells of the layout that it was started with. */
+async function readLayouts(...layouts: readonly (readonly Shard[])[]) {
+  const databases = new Map<string, ReturnType<typeof openMemoryBackend>>()
+  const told = []
+  for (const layout of layouts) {
+    const shards = layout.map((shard) => {
+      const backend = databases.get(shard.name) ?? openMemoryBackend(Date.now)
+      databases.set(shard.name, backend)
+      return { ...shard, backend }
+    })
+    const config = { policies, keyPrefix, shards: layout.map((shard) => ({ ...shard, url: '', token: '' })) }
+    const readHealth = await openShardHealth({
+      config,
+      backend: joinBackends(shards, { timeoutMs: 1_000 }),
+      now: Date.now,
+    })
+    const { layout: first } = await readHealth()
+    // It is the same when it is asked again.
+    expect((await readHealth()).layout).toEqual(first)
+    told.push(first)
+  }
+  return told
+}
+
+const [a, b, c] = ['a', 'b', 'c'].map((name): Shard => ({ name })) as [Shard, Shard, Shard]
+
+test('openShardHealth() tells when a change is complete: after the longest window', async () => {
+  const [before, joining, after] = await readLayouts([a, b], [a, b, { ...c, state: 'joining' }], [a, b, c])
+  expect(before).toEqual({ sinceMs: expect.any(Number), completeAtMs: null, warning: null })
+  expect(joining).toEqual({
+    sinceMs: expect.any(Number),
+    completeAtMs: (joining?.sinceMs ?? 0) + HOUR_MS,
+    warning: null,
+  })
+  expect(joining?.sinceMs).toBeGreaterThanOrEqual(before?.sinceMs ?? Number.POSITIVE_INFINITY)
+  expect(after).toMatchObject({ completeAtMs: null })
+})
+
+test('openShardHealth() warns of what loses counts: too soon, without having joined or left, or by another name', async () => {
+  const [, added] = await readLayouts([a], [a, b])
+  expect(added?.warning).toBe('b was added without having joined')
+  const [, removed] = await readLayouts([a, b], [a])
+  expect(removed?.warning).toBe('b was removed without having left')
+  const [, renamed] = await readLayouts([a, b], [a, c])
+  expect(renamed?.warning).toBe('c was added without having joined; b was removed without having left')
+  const [, , hasty] = await readLayouts([a], [a, { ...b, state: 'joining' }], [a, b])
+  expect(hasty?.warning).toBe('b counts alone sooner than after the longest window')
+  const [, , gone] = await readLayouts([a, b], [a, { ...b, state: 'leaving' }], [a])
+  expect(gone?.warning).toBe('b was removed sooner than after the longest window')
+  // Whoever goes back loses nothing.
+  const [, , back] = await readLayouts([a], [a, { ...b, state: 'joining' }], [a])
+  expect(back?.warning).toBeNull()
+})
+
+test('openShardHealth() tells which database answers, how late the last one does, and whose circuit is open', async () => {
+  let nowMs = 0
+  const place = (circuit: Circuit, tookMs: number, isAway = false): StorePlace => ({
+    circuit,
+    async ping() {
+      nowMs += tookMs
+      if (isAway) throw new StoreError('Redis could not be reached')
+    },
+  })
+  const ask = async (places: Readonly<Record<string, StorePlace>>) => {
+    const memory = openMemoryBackend(() => nowMs)
+    const limits = { ...memory.limits, places: { circuit: 'closed' as const, byName: new Map(Object.entries(places)) } }
+    const config = { policies, keyPrefix, shards: [] }
+    return (await openShardHealth({ config, backend: { ...memory, limits }, now: () => nowMs }))()
+  }
+  const one = place('closed', 3)
+  expect(await ask({ a: one, b: place('half-open', 4) })).toMatchObject({
+    reachable: true,
+    rttMs: 7,
+    shards: { a: { reachable: true, circuit: 'closed' }, b: { reachable: true, circuit: 'half-open' } },
+  })
+  expect(await ask({ a: one, b: place('open', 4, true) })).toMatchObject({
+    reachable: false,
+    rttMs: null,
+    shards: { a: { reachable: true }, b: { reachable: false, rttMs: null, circuit: 'open' } },
+  })
+})
