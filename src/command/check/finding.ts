@@ -34,6 +34,7 @@ export const CODES = {
   'many-readers': ['note', 'so many policies by query: or cookie: that a long request takes 10 ms to read'],
   'keys-elsewhere': ['note', 'policies by claims, and no keys that are known here'],
   'any-audience': ['note', 'policies by claims, and no JWT_AUDIENCE'],
+  'moving-shards': ['note', 'databases of REDIS_SHARDS that join or leave'],
   shadow: ['note', 'MODE is "shadow": nothing is ever refused'],
 } as const satisfies Readonly<Record<string, readonly [Level, string]>>
 

@@ -1,6 +1,8 @@
 /** Finds mistakes in a configuration file that Wrangler accepts. */
 import { ALGORITHMS } from '../../core/algorithms/algorithm-table.ts'
+import { formatWindow } from '../../core/model/limits.ts'
 import type { Config } from '../../http/config/load-config.ts'
+import { findLongestMs } from '../../http/config/shards.ts'
 import { findMeantVariable, SECRETS, VARIABLES } from '../../http/config/variables.ts'
 import { locate } from '../settings/locate.ts'
 import type { Settings } from '../settings/settings.ts'
@@ -111,6 +113,13 @@ function* findVariableMistakes(config: Config, settings: Settings): Iterable<Fin
     const message = 'CALLER_LABEL changes nothing: STATISTICS is off, and LOG_REFUSALS 0'
     const hint = 'Set STATISTICS = "on", or LOG_REFUSALS above 0.'
     yield { code: 'label-without-effect', message, hint, at: at('CALLER_LABEL') }
+  }
+  const moving = config.shards?.flatMap(({ name, state }) => (state ? [`${name} is ${state}`] : [])) ?? []
+  if (moving.length > 0) {
+    const message = `${moving.join(', ')}: what moves is counted in two databases`
+    const waitFor = `all isolates have had this for ${formatWindow(findLongestMs(limiting))}, the longest time of a count`
+    const hint = `Once ${waitFor}, leave out what has left, and "state": /_sluice/health says when.`
+    yield { code: 'moving-shards', message, hint, at: at('REDIS_SHARDS') }
   }
   if (settings.variables.MODE === 'shadow') {
     const hint = 'Set MODE = "enforce" once the limits are right.'

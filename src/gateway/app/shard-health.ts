@@ -4,6 +4,7 @@ import { type Circuit, type Shard, StoreError, type StorePlace } from '../../cor
 import type { Backend } from '../../core/store/backend.ts'
 import { type DocumentStore, NO_DOCUMENT, type StoredDocument } from '../../core/store/documents.ts'
 import type { Config } from '../../http/config/load-config.ts'
+import { findLongestMs } from '../../http/config/shards.ts'
 
 export interface PlaceHealth {
   readonly reachable: boolean
@@ -34,8 +35,7 @@ export type ShardHealthReader = Awaited<ReturnType<typeof openShardHealth>>
 export async function openShardHealth({ config, backend, now }: ShardHealthOptions) {
   const { keyPrefix, policies, shards = [] } = config
   const documents = await backend.documents(`${keyPrefix}:shards`)
-  const windowsMs = policies.flatMap(({ limits }) => limits.map(({ windowMs }) => windowMs))
-  const longestMs = Math.max(...windowsMs, ...policies.map(({ penalty }) => penalty?.durationMs ?? 0))
+  const longestMs = findLongestMs(policies)
   const { byName } = backend.limits.places ?? { byName: new Map<string, StorePlace>() }
   let hasWritten = false
 

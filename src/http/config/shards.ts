@@ -1,5 +1,6 @@
 /** Reads REDIS_SHARDS. Few gateways have several databases, so it is loaded on demand. */
 import * as v from 'valibot'
+import type { RequestPolicy } from '../../core/model/policy.ts'
 import type { Shard } from '../../core/model/store.ts'
 import { HIDDEN, NAME, OptionError } from '../../core/options/option-error.ts'
 import type { Environment } from './load-config.ts'
@@ -26,6 +27,12 @@ const shards = v.object({
     }, 'each name and each url once'),
   ),
 })
+
+/** @returns after how many milliseconds nothing is left of a count */
+export function findLongestMs(policies: readonly Pick<RequestPolicy, 'limits' | 'penalty'>[]): number {
+  const windowsMs = policies.flatMap(({ limits }) => limits.map(({ windowMs }) => windowMs))
+  return Math.max(...windowsMs, ...policies.map(({ penalty }) => penalty?.durationMs ?? 0))
+}
 
 /** @returns databases that count together, at least one of which counts now, and one that will @throws {OptionError} */
 export function readShards({ REDIS_SHARDS: given, UPSTASH_REDIS_REST_URL: url }: Environment) {
