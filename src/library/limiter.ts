@@ -263,7 +263,10 @@ class PolicyLimiter implements Limiter {
         return Deadlines.createForOne()
       },
     }
-    const opened = store.open(new Set(this.#policies.map(({ algorithm }) => algorithm)))
+    const opened = store.open(new Set(this.#policies.map(({ algorithm }) => algorithm)), {
+      log,
+      hasBreaker: circuitBreaker,
+    })
     if (leases === 'off' && !refusalCache && !circuitBreaker && opened instanceof WindowStore) {
       this.#memory = opened
       const [charge, ...others] = this.#charges.build('-', 1) as readonly [Charge]

@@ -1,4 +1,5 @@
 /** Stores for limiters and middleware. */
+import type { GuardOptions } from '../core/engine/stages/guarded-place.ts'
 import { withHashSlots } from '../core/engine/stages/hash-slots.ts'
 import { findLayouts, withShards } from '../core/engine/stages/shards.ts'
 import type { AlgorithmName } from '../core/model/limits.ts'
@@ -25,8 +26,11 @@ export interface LimiterStore {
   readonly timeoutMs: number
   /** The object that holds the counts, such as a client: stores with the same one share them. Default: the store. */
   readonly counts?: object
-  /** Opens the store for these algorithms. */
-  open(algorithms: Iterable<AlgorithmName>): Store
+  /**
+   * Opens the store for these algorithms.
+   * @param guards of several databases, or of the nodes of a cluster
+   */
+  open(algorithms: Iterable<AlgorithmName>, guards?: Pick<GuardOptions, 'log' | 'hasBreaker'>): Store
 }
 
 export interface MemoryStoreOptions {
@@ -124,14 +128,14 @@ export function redisStore(clients: AnyRedis | readonly RedisShard[], options: R
     isRemote: true,
     ...(shards[0] && { counts: shards[0].client }),
     timeoutMs,
-    open(algorithms) {
+    open(algorithms, guards) {
       const opened = adapted.map(({ client, ...shard }) => {
         const { isCluster = false, findNode } = client
         const store = new RedisStore({ client, algorithms, moreLua: LUA, timeoutMs })
-        return { ...shard, store: withHashSlots(store, { timeoutMs, isCluster, findNode }) }
+        return { ...shard, store: withHashSlots(store, { ...guards, timeoutMs, isCluster, findNode }) }
       })
       const [only, ...others] = opened
-      return only && others.length === 0 ? only.store : withShards(opened, { timeoutMs })
+      return only && others.length === 0 ? only.store : withShards(opened, { ...guards, timeoutMs })
     },
   }
 }

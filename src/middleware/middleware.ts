@@ -24,7 +24,7 @@ export function composeMiddleware<Args extends unknown[]>(options: SharedOptions
   const limiterStore = options.store ?? memoryStore({ now: options.now })
   refuseSharedNames(limiterStore, keyPrefix, policies, ({ limits, burst, plans }) => [limits, burst, plans?.limits])
   noteLimiter(limiterStore, log)
-  const store = limiterStore.open(new Set(policies.map(({ algorithm }) => algorithm)))
+  const store = limiterStore.open(new Set(policies.map(({ algorithm }) => algorithm)), { log })
   const { isRemote, timeoutMs: storeTimeoutMs } = limiterStore
   const repeats = isRemote ? createEarlyRefusals : 'none'
   const watch = settings.onDecision && new DecisionWatch(limiterStore)

@@ -11,7 +11,7 @@ const { policies, keyPrefix } = loadConfig({ UPSTREAM_URL: 'https://api.acme.tes
 /** What one isolate after the other tells of the layout that it was started with. */
 async function readLayouts(...layouts: readonly (readonly Shard[])[]) {
   const databases = new Map<string, ReturnType<typeof openMemoryBackend>>()
-  const told = []
+  const seen = []
   for (const layout of layouts) {
     const shards = layout.map((shard) => {
       const backend = databases.get(shard.name) ?? openMemoryBackend(Date.now)
@@ -27,9 +27,9 @@ async function readLayouts(...layouts: readonly (readonly Shard[])[]) {
     const { layout: first } = await readHealth()
     // It is the same when it is asked again.
     expect((await readHealth()).layout).toEqual(first)
-    told.push(first)
+    seen.push(first)
   }
-  return told
+  return seen
 }
 
 const [a, b, c] = ['a', 'b', 'c'].map((name): Shard => ({ name })) as [Shard, Shard, Shard]

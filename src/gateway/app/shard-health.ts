@@ -39,7 +39,7 @@ export async function openShardHealth({ config, backend, now }: ShardHealthOptio
   const { byName } = backend.limits.places ?? { byName: new Map<string, StorePlace>() }
   let hasWritten = false
 
-  async function ping(place: StorePlace, startedAtMs: number): Promise<PlaceHealth> {
+  async function readPlace(place: StorePlace, startedAtMs: number): Promise<PlaceHealth> {
     const reachable = await place.ping().then(
       () => true,
       () => false,
@@ -49,7 +49,7 @@ export async function openShardHealth({ config, backend, now }: ShardHealthOptio
 
   return async function readShardHealth() {
     const startedAtMs = now()
-    const pings = [...byName].map(async ([name, place]) => [name, await ping(place, startedAtMs)] as const)
+    const pings = [...byName].map(async ([name, place]) => [name, await readPlace(place, startedAtMs)] as const)
     const health: Readonly<Record<string, PlaceHealth>> = Object.fromEntries(await Promise.all(pings))
     const reachable = Object.values(health).every((place) => place.reachable)
     const rttMs = reachable ? now() - startedAtMs : null

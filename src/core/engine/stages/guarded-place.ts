@@ -1,8 +1,9 @@
 /** Several places of a store, each of which is called as long as its own circuit allows. */
-import type { Circuit, Store, StorePlace, StorePlaces } from '../../model/store.ts'
+import { type Circuit, type Store, StoreError, type StorePlace, type StorePlaces } from '../../model/store.ts'
 import { readLatestMs } from '../../runtime/clocks.ts'
 import { consoleLog, type Log } from '../../runtime/log.ts'
 import { CircuitBreaker, withBreaker } from './circuit-breaker.ts'
+import { decorate } from './stage.ts'
 
 export interface GuardOptions {
   /** Deadline of a decision, in milliseconds. */
@@ -11,6 +12,8 @@ export interface GuardOptions {
   readonly now?: (() => number) | undefined
   /** Default: the console. */
   readonly log?: Log | undefined
+  /** If false, a place is called however often it fails. Default: true. */
+  readonly hasBreaker?: boolean | undefined
 }
 
 interface GuardedPlace extends StorePlace {
@@ -34,12 +37,16 @@ export class GuardedPlaces implements StorePlaces {
   }
 
   add(name: string, store: Store): GuardedPlace {
-    const { now = readLatestMs, log = consoleLog, timeoutMs } = this.#options
-    const breaker = new CircuitBreaker({ now, random: Math.random, probeTimeoutMs: 2 * timeoutMs })
+    const { now = readLatestMs, log = consoleLog, timeoutMs, hasBreaker = true } = this.#options
+    const probeTimeoutMs = 2 * timeoutMs
+    const breaker = hasBreaker ? new CircuitBreaker({ now, random: Math.random, probeTimeoutMs }) : undefined
+    const named = decorate(store, {
+      decide: (request, context) => store.decide(request, context).catch((error) => throwNamed(name, error)),
+    })
     const place = {
-      store: withBreaker(store, { breaker, now, log: (level, fields) => log(level, { ...fields, place: name }) }),
+      store: withBreaker(named, { breaker, now, log: (level, fields) => log(level, { ...fields, place: name }) }),
       get circuit() {
-        return breaker.circuit
+        return breaker?.circuit ?? 'closed'
       },
       ping: () => store.ping(),
     }
@@ -49,3 +56,9 @@ export class GuardedPlaces implements StorePlaces {
 }
 
 const WORST_FIRST: readonly Circuit[] = ['open', 'half-open', 'closed']
+
+/** Says which of the places has failed. */
+function throwNamed(name: string, error: unknown): never {
+  if (!(error instanceof StoreError) || name === '') throw error
+  throw new StoreError(`${name}: ${error.message}`, error)
+}
