@@ -41,7 +41,7 @@ export class GuardedPlaces implements StorePlaces {
     const probeTimeoutMs = 2 * timeoutMs
     const breaker = hasBreaker ? new CircuitBreaker({ now, random: Math.random, probeTimeoutMs }) : undefined
     const named = decorate(store, {
-      decide: (request, context) => store.decide(request, context).catch((error) => throwNamed(name, error)),
+      decide: (request, context) => store.decide(request, context).catch((error) => raiseNamed(name, error)),
     })
     const place = {
       store: withBreaker(named, { breaker, now, log: (level, fields) => log(level, { ...fields, place: name }) }),
@@ -58,7 +58,7 @@ export class GuardedPlaces implements StorePlaces {
 const WORST_FIRST: readonly Circuit[] = ['open', 'half-open', 'closed']
 
 /** Says which of the places has failed. */
-function throwNamed(name: string, error: unknown): never {
+function raiseNamed(name: string, error: unknown): never {
   if (!(error instanceof StoreError) || name === '') throw error
   throw new StoreError(`${name}: ${error.message}`, error)
 }
