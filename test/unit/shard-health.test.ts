@@ -6,6 +6,7 @@ import { openShardHealth } from '../../src/gateway/app/shard-health.ts'
 import { loadConfig } from '../../src/http/config/load-config.ts'
 
 const HOUR_MS = 3_600_000
+const ROLLOUT_MS = 60_000
 const { policies, keyPrefix } = loadConfig({ UPSTREAM_URL: 'https://api.acme.test', RATE_LIMITS: '5/1s, 60/1h' })
 
 /** What one isolate after the other tells of the layout that it was started with. */
@@ -39,7 +40,7 @@ test('openShardHealth() tells when a change is complete: after the longest windo
   expect(before).toEqual({ sinceMs: expect.any(Number), completeAtMs: null, warning: null })
   expect(joining).toEqual({
     sinceMs: expect.any(Number),
-    completeAtMs: (joining?.sinceMs ?? 0) + HOUR_MS,
+    completeAtMs: (joining?.sinceMs ?? 0) + HOUR_MS + ROLLOUT_MS,
     warning: null,
   })
   expect(joining?.sinceMs).toBeGreaterThanOrEqual(before?.sinceMs ?? Number.POSITIVE_INFINITY)

@@ -6,6 +6,9 @@ import { type DocumentStore, NO_DOCUMENT, type StoredDocument } from '../../core
 import type { Config } from '../../http/config/load-config.ts'
 import { findLongestMs } from '../../http/config/shards.ts'
 
+/** Isolates with the settings of before decide for at most so long after a deploy. */
+const ROLLOUT_MS = 60_000
+
 export interface PlaceHealth {
   readonly reachable: boolean
   /** Null if it did not answer. */
@@ -17,7 +20,7 @@ export interface PlaceHealth {
 export interface LayoutHealth {
   /** Milliseconds since the Unix epoch. */
   readonly sinceMs: number
-  /** When what moves has been counted in both places for a longest window; null if nothing moves. */
+  /** When what moves has been counted in both places for a longest window, and a minute more; null if nothing moves. */
   readonly completeAtMs: number | null
   /** What was changed in such a way that counts may have been lost; null once they have expired. */
   readonly warning: string | null
@@ -35,7 +38,7 @@ export type ShardHealthReader = Awaited<ReturnType<typeof openShardHealth>>
 export async function openShardHealth({ config, backend, now }: ShardHealthOptions) {
   const { keyPrefix, policies, shards = [] } = config
   const documents = await backend.documents(`${keyPrefix}:shards`)
-  const longestMs = findLongestMs(policies)
+  const longestMs = findLongestMs(policies) + ROLLOUT_MS
   const { byName } = backend.limits.places ?? { byName: new Map<string, StorePlace>() }
   let hasWritten = false
 
@@ -69,7 +72,7 @@ type States = Readonly<Record<string, string>>
 interface LayoutParts {
   readonly documents: DocumentStore
   readonly shards: readonly Shard[]
-  /** After which all counts have expired. */
+  /** After which all counts have expired that isolates of before may have made. */
   readonly longestMs: number
   readonly hasWritten: boolean
 }
