@@ -307,3 +307,17 @@ test.each(EVERY_ALGORITHM.filter((name) => ALGORITHMS[name].lease))(
     }
   },
 )
+
+test('permits that are leased of two policies by one call cost two commands less than by two calls', async () => {
+  const charges = [LIMITS.slice(1, 2), LIMITS.slice(2)].map((limits) => createCharge('sliding-window', limits))
+  const lease = { action: 'take-up-to', permits: 10, leaseMs: 6_000 } as const
+  for (let i = 0; i < 20; i++) await billed(take(charges, lease), START_MS + i * 15)
+  for (const charge of charges) expect(total(await billed(take([charge], lease), START_MS + 300))).toBe(5)
+  expect(await billed(take(charges, lease), START_MS + 315)).toEqual({
+    eval: 1,
+    time: 1,
+    xrevrange: 2,
+    xrange: 2,
+    xadd: 2,
+  })
+})

@@ -45,6 +45,12 @@ export const FAULTS: readonly Fault[] = [
     replace: 'const expiresAtMs = sentAtMs + 4 * findUsableMs(charge, statuses, leaseMs, sentAtMs)',
   },
   {
+    name: 'own-permit-leased-too',
+    file: 'src/core/engine/stages/leasing.ts',
+    find: 'const used = Math.min(isJoint ? own : needed, granted)',
+    replace: 'const used = Math.min(isJoint ? 0 : needed, granted)',
+  },
+  {
     name: 'permit-given-back-twice',
     file: 'src/core/engine/stages/lease-account.ts',
     find: '    lease.permits++',

@@ -1,4 +1,4 @@
-import { expect, test, vi } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { withIsolateMemory } from '../../src/core/engine/stages/isolate-memory.ts'
 import { withLeases } from '../../src/core/engine/stages/leases.ts'
 import type { Decision, DecisionRequest, StoreCharge } from '../../src/core/model/charge.ts'
@@ -10,8 +10,11 @@ import { createCharge, retryAfterMs, storeWith, take } from '../support/charges.
 const START_MS = 1_700_000_000_000
 const WINDOW_MS = 60_000
 
-/** A store whose calls the test runs and answers, and requests that leases decide over it. */
-function subject({ limit = 6_000, timeoutMs = Number.POSITIVE_INFINITY } = {}) {
+/** The longest for which permits of several charges last. */
+const LONG_MS = 5_000
+
+/** A store whose calls the test runs and answers, and requests of so many charges that leases decide over it. */
+function subject(count: number, { limit = 6_000, timeoutMs = LONG_MS } = {}) {
   const clock = { now: START_MS }
   const memory = new MemoryStore(() => clock.now)
   const calls: (PromiseWithResolvers<Decision> & { readonly request: DecisionRequest })[] = []
@@ -28,8 +31,17 @@ function subject({ limit = 6_000, timeoutMs = Number.POSITIVE_INFINITY } = {}) {
     now: () => clock.now,
     timeoutMs,
   })
-  const charge = createCharge('sliding-window', [{ limit, windowMs: WINDOW_MS }])
-  const decide = (cost = 1): Promise<Decision> => leases.decide(take([{ ...charge, cost }]), callContext())
+  const charges = Array.from({ length: count }, (_, at) =>
+    createCharge('sliding-window', [{ limit: (count - at) * limit, windowMs: WINDOW_MS }]),
+  )
+  const charge = charges.at(-1) as StoreCharge
+  const decide = (cost = 1): Promise<Decision> =>
+    leases.decide(take(charges.map((charge) => ({ ...charge, cost }))), callContext())
+  async function decideAtOnce(requests: number): Promise<readonly Promise<Decision>[]> {
+    const deciding = Array.from({ length: requests }, () => decide())
+    await new Promise(setImmediate)
+    return deciding
+  }
   /** Runs and answers the call that was made first. */
   async function answer(): Promise<DecisionRequest> {
     const call = calls.shift()
@@ -41,7 +53,7 @@ function subject({ limit = 6_000, timeoutMs = Number.POSITIVE_INFINITY } = {}) {
   /** Charges by another isolate. */
   const consume = (permits: number, of: StoreCharge = charge) =>
     memory.decideNow({ action: 'record', permits, charges: [of] })
-  return { clock, calls, decide, answer, consume }
+  return { clock, calls, decide, decideAtOnce, answer, consume }
 }
 
 /** @returns the decisions of promises that are settled by now */
@@ -51,116 +63,119 @@ async function settled(deciding: readonly Promise<Decision>[]): Promise<readonly
   return all.filter((one): one is Decision => one !== pending)
 }
 
-test('Leases: requests that come while a call is on its way are decided together by the next one', async () => {
-  const { calls, decide, answer } = subject()
-  const deciding = Array.from({ length: 20 }, () => decide())
-  expect(calls.map(({ request }) => request.permits)).toEqual([1])
-  await answer()
-  expect(await settled(deciding)).toHaveLength(1)
-  expect(calls.map(({ request }) => request.action)).toEqual(['take-up-to'])
-  expect((await answer()).permits).toBeGreaterThanOrEqual(19)
-  const decisions = await Promise.all(deciding)
-  expect(decisions.every(({ granted }) => granted === 1)).toBe(true)
-  expect(calls).toHaveLength(0)
-})
+describe.each([1, 2])('with %i charges of a request', (count) => {
+  test('Leases: requests that come while a call is on its way are decided together by the next one', async () => {
+    const { calls, decideAtOnce, answer } = subject(count)
+    const deciding = await decideAtOnce(20)
+    expect(calls.map(({ request }) => request.permits)).toEqual([1])
+    await answer()
+    expect(await settled(deciding)).toHaveLength(1)
+    expect(calls.map(({ request }) => request.action)).toEqual(['take-up-to'])
+    expect((await answer()).permits).toBeGreaterThanOrEqual(19)
+    const decisions = await Promise.all(deciding)
+    expect(decisions.every(({ granted }) => granted === 1)).toBe(true)
+    expect(calls).toHaveLength(0)
+  })
 
-test('Leases: of requests that are decided together, as many are admitted as fit, and the others learn how long to wait', async () => {
-  const { clock, calls, decide, answer, consume } = subject()
-  const deciding = Array.from({ length: 11 }, () => decide())
-  consume(5_992)
-  clock.now += 1_000
-  while (calls.length > 0) await answer()
-  const decisions = await Promise.all(deciding)
-  const refused = decisions.filter(({ granted }) => granted === 0)
-  expect(decisions.length - refused.length).toBe(8)
-  expect(refused.map(retryAfterMs)).toEqual([59_000, 59_000, 59_000])
-})
-
-test('Leases: near a limit, each request makes a call of its own', async () => {
-  const { calls, decide, answer, consume } = subject({ limit: 100 })
-  consume(70)
-  const first = decide()
-  await answer()
-  await first
-  const deciding = Array.from({ length: 5 }, () => decide())
-  expect(calls.map(({ request }) => request.permits)).toEqual([1, 1, 1, 1, 1])
-  while (calls.length > 0) await answer()
-  await Promise.all(deciding)
-})
-
-test('Leases: requests that differ in their cost do not wait for each other', async () => {
-  const { calls, decide, answer } = subject()
-  const deciding = [decide(1), decide(2)]
-  expect(calls).toHaveLength(2)
-  while (calls.length > 0) await answer()
-  await Promise.all(deciding)
-})
-
-test('Leases: if a call fails, each request that waits makes its own, until something is granted', async () => {
-  const { calls, decide, answer } = subject()
-  const [first, ...waiting] = Array.from({ length: 4 }, () => decide())
-  calls.shift()?.reject(new StoreError('no answer'))
-  await expect(first).rejects.toThrow(StoreError)
-  expect(calls.map(({ request }) => request.permits)).toEqual([1, 1, 1])
-  const late = decide()
-  expect(calls).toHaveLength(4)
-  while (calls.length > 0) await answer()
-  await Promise.all([...waiting, late])
-  const more = Array.from({ length: 40 }, () => decide())
-  expect(calls.length).toBeLessThanOrEqual(1)
-  while (calls.length > 0) await answer()
-  await Promise.all(more)
-})
-
-test('Leases: if a call for requests that wait fails, so do they', async () => {
-  const { calls, decide, answer } = subject()
-  const [first, ...waiting] = Array.from({ length: 5 }, () => decide())
-  const outcomes = Promise.allSettled(waiting)
-  await answer()
-  await first
-  calls.shift()?.reject(new StoreError('no answer'))
-  expect((await outcomes).every((one) => one.status === 'rejected' && one.reason instanceof StoreError)).toBe(true)
-})
-
-test('Leases: a request that has waited for a third of the deadline makes a call, for all that wait', async () => {
-  const { calls, decide, answer } = subject({ timeoutMs: 60 })
-  const deciding = Array.from({ length: 4 }, () => decide())
-  await vi.waitFor(() => expect(calls).toHaveLength(2))
-  expect(calls.map(({ request }) => request.permits)).toEqual([1, 3])
-  const [lost] = calls.splice(0, 1)
-  await answer()
-  expect(await Promise.all(deciding.slice(1))).toMatchObject([{ granted: 1 }, { granted: 1 }, { granted: 1 }])
-  lost?.reject(new StoreError('no answer'))
-  await expect(deciding[0]).rejects.toThrow(StoreError)
-})
-
-test('Leases: a request whose call is lost with the request that made it makes another', async () => {
-  const { calls, decide, answer } = subject({ timeoutMs: 30 })
-  const [first, , third] = Array.from({ length: 3 }, () => decide())
-  await answer()
-  await first
-  expect(calls.map(({ request }) => request.permits)).toEqual([2])
-  calls.shift()
-  await vi.waitFor(() => expect(calls).toHaveLength(1))
-  await answer()
-  expect((await third)?.granted).toBe(1)
-})
-
-test('Leases: requests that wait get no permits that a step back of the clock has ended', async () => {
-  const { clock, calls, decide, answer } = subject()
-  for (let i = 0; i < 30; i++) {
-    const one = decide()
+  test('Leases: of requests that are decided together, as many are admitted as fit, and the others learn how long to wait', async () => {
+    const { clock, calls, decideAtOnce, answer, consume } = subject(count)
+    const deciding = await decideAtOnce(11)
+    consume(5_992)
+    clock.now += 1_000
     while (calls.length > 0) await answer()
-    await one
-    clock.now += 10
-  }
-  clock.now += 30_000
-  const deciding = Array.from({ length: 10 }, () => decide())
-  clock.now -= 50
-  const requests: DecisionRequest[] = []
-  while (calls.length > 0) requests.push(await answer())
-  const decisions = await Promise.all(deciding)
-  expect(decisions.every(({ granted }) => granted === 1)).toBe(true)
-  // Each has a permit that was taken since.
-  expect(requests.reduce((sum, { permits }) => sum + permits, 0)).toBeGreaterThanOrEqual(10)
+    const decisions = await Promise.all(deciding)
+    const refused = decisions.filter(({ granted }) => granted === 0)
+    expect(decisions.length - refused.length).toBe(8)
+    expect(refused.map(retryAfterMs)).toEqual([59_000, 59_000, 59_000])
+  })
+
+  test('Leases: near a limit, each request makes a call of its own', async () => {
+    const { calls, decideAtOnce, answer, consume } = subject(count, { limit: 100 })
+    consume(70)
+    const [first] = await decideAtOnce(1)
+    await answer()
+    await first
+    const deciding = await decideAtOnce(5)
+    expect(calls.map(({ request }) => request.permits)).toEqual([1, 1, 1, 1, 1])
+    while (calls.length > 0) await answer()
+    await Promise.all(deciding)
+  })
+
+  test('Leases: requests that differ in their cost do not wait for each other', async () => {
+    const { calls, decide, answer } = subject(count)
+    const deciding = [decide(1), decide(2)]
+    await new Promise(setImmediate)
+    expect(calls).toHaveLength(2)
+    while (calls.length > 0) await answer()
+    await Promise.all(deciding)
+  })
+
+  test('Leases: if a call fails, each request that waits makes its own, until something is granted', async () => {
+    const { calls, decideAtOnce, answer } = subject(count)
+    const [first, ...waiting] = await decideAtOnce(4)
+    calls.shift()?.reject(new StoreError('no answer'))
+    await expect(first).rejects.toThrow(StoreError)
+    expect(calls.map(({ request }) => request.permits)).toEqual([1, 1, 1])
+    const [late] = await decideAtOnce(1)
+    expect(calls).toHaveLength(4)
+    while (calls.length > 0) await answer()
+    await Promise.all([...waiting, late])
+    const more = await decideAtOnce(40)
+    expect(calls.length).toBeLessThanOrEqual(1)
+    while (calls.length > 0) await answer()
+    await Promise.all(more)
+  })
+
+  test('Leases: if a call for requests that wait fails, so do they', async () => {
+    const { calls, decideAtOnce, answer } = subject(count)
+    const [first, ...waiting] = await decideAtOnce(5)
+    const outcomes = Promise.allSettled(waiting)
+    await answer()
+    await first
+    calls.shift()?.reject(new StoreError('no answer'))
+    expect((await outcomes).every((one) => one.status === 'rejected' && one.reason instanceof StoreError)).toBe(true)
+  })
+
+  test('Leases: a request that has waited for a third of the deadline makes a call, for all that wait', async () => {
+    const { calls, decideAtOnce, answer } = subject(count, { timeoutMs: 60 })
+    const deciding = await decideAtOnce(4)
+    await vi.waitFor(() => expect(calls).toHaveLength(2))
+    expect(calls.map(({ request }) => request.permits)).toEqual([1, 3])
+    const [lost] = calls.splice(0, 1)
+    await answer()
+    expect(await Promise.all(deciding.slice(1))).toMatchObject([{ granted: 1 }, { granted: 1 }, { granted: 1 }])
+    lost?.reject(new StoreError('no answer'))
+    await expect(deciding[0]).rejects.toThrow(StoreError)
+  })
+
+  test('Leases: a request whose call is lost with the request that made it makes another', async () => {
+    const { calls, decideAtOnce, answer } = subject(count, { timeoutMs: 30 })
+    const [first, , third] = await decideAtOnce(3)
+    await answer()
+    await first
+    expect(calls.map(({ request }) => request.permits)).toEqual([2])
+    calls.shift()
+    await vi.waitFor(() => expect(calls).toHaveLength(1))
+    await answer()
+    expect((await third)?.granted).toBe(1)
+  })
+
+  test('Leases: requests that wait get no permits that a step back of the clock has ended', async () => {
+    const { clock, calls, decideAtOnce, answer } = subject(count)
+    for (let i = 0; i < 30; i++) {
+      const [one] = await decideAtOnce(1)
+      while (calls.length > 0) await answer()
+      await one
+      clock.now += 10
+    }
+    clock.now += 30_000
+    const deciding = await decideAtOnce(10)
+    clock.now -= 50
+    const requests: DecisionRequest[] = []
+    while (calls.length > 0) requests.push(await answer())
+    const decisions = await Promise.all(deciding)
+    expect(decisions.every(({ granted }) => granted === 1)).toBe(true)
+    // Each has a permit that was taken since.
+    expect(requests.reduce((sum, { permits }) => sum + permits, 0)).toBeGreaterThanOrEqual(10)
+  })
 })

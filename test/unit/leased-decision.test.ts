@@ -188,3 +188,30 @@ test.each([false, true])(
     expect(requested.map(({ action }) => action)).toEqual(Array.from({ length: 50 }, () => 'take'))
   },
 )
+
+/** Counts the calls for a thousand requests of callers in turn, with so many limits of each caller, and perhaps one for all. */
+async function countCalls(callers: number, limits: number, ofAll: readonly StoreCharge[] = []): Promise<number> {
+  const { clock, requested, decide } = await subject()
+  const charges = Array.from({ length: callers }, () => [
+    ...Array.from({ length: limits }, (_, at) => createToken({}, (at + 1) * 100_000)),
+    ...ofAll,
+  ])
+  requested.length = 0
+  for (let i = 0; i < 1_000; i++) {
+    expect(await decide(...(charges[i % callers] as StoreCharge[]))).toMatchObject({ granted: 1 })
+    clock.now += 9
+  }
+  return requested.length
+}
+
+test('LeasedDecision: where one call decides all charges, several policies take no more calls than one', async () => {
+  expect(await countCalls(1, 1)).toBe(38)
+  expect(await countCalls(1, 2)).toBe(38)
+  expect(await countCalls(1, 3)).toBe(38)
+})
+
+test('LeasedDecision: many callers with a limit for all make few calls for it besides their own', async () => {
+  const ofAll = () => [createToken({}, 1_000_000)]
+  expect(await countCalls(10, 1)).toBe(110)
+  expect(await countCalls(10, 1, ofAll())).toBe(137)
+})

@@ -161,9 +161,9 @@ export class LeaseAccount {
     return undefined
   }
 
-  /** Begins a call for all that wait. @param more permits for requests to come */
-  beginCall(more: number, untilMs: number): SharedCall {
-    this.#call = { waiters: this.#waiting.splice(0), more }
+  /** Begins a call for all that wait, or only one that they may profit by. @param more permits for requests to come */
+  beginCall(more: number, untilMs: number, isForAll = true): SharedCall {
+    this.#call = { waiters: isForAll ? this.#waiting.splice(0) : [], more }
     this.pending += more
     this.#pendingUntilMs = untilMs
     return this.#call
@@ -173,9 +173,11 @@ export class LeaseAccount {
    * A refusal is for all that wait for a call; else as many are admitted as there are permits, and the others wait for the
    * next one.
    * @param own 1 if the request that made the call needs a permit, too
+   * @param isForAll true if it has permits also for those that have begun to wait since
    */
-  share({ waiters }: SharedCall, decision: SharedDecision, own: 0 | 1): void {
+  share({ waiters }: SharedCall, decision: SharedDecision, own: 0 | 1, isForAll: boolean): void {
     const { granted } = decision
+    if (isForAll) waiters.push(...this.#waiting.splice(0))
     for (const each of waiters.splice(0, granted === 0 ? waiters.length : granted - own)) each.resolve(decision)
     this.#waiting.unshift(...waiters)
   }

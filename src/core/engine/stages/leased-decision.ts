@@ -1,7 +1,7 @@
 /**
  * One decision over several charges, some of which are leased. A charge whose lease has a permit takes it, if it lasts for
  * longer than the decision may take. A hot one without a permit gets it by a call that its requests share, unless the store
- * decides all at once. The others are then decided in the store, by one call.
+ * decides all at once. The others are then decided in the store, by one call, which takes permits of all of them if it can.
  *
  * It charges all or nothing: if anything refuses, permits go back to their leases, and if it is unknown what the store did,
  * they count as used.
@@ -22,12 +22,17 @@ export class LeasedDecision {
   /** The callers of all charges that can be leased. */
   readonly #callers: ReadonlyMap<StoreCharge, LeasingCaller>
   readonly #permits = new Map<StoreCharge, Lease>()
+  /** Whether all of its charges can be leased. */
+  readonly #isLeased: boolean
+  /** A call of another request has brought its permits. */
+  #hasWaited = false
 
   constructor(leasing: Leasing, request: DecisionRequest, callers: readonly LeasingCaller[], context: CallContext) {
     this.#leasing = leasing
     this.#request = request
     this.#context = context
     this.#callers = new Map(callers.map((caller) => [caller.charge, caller]))
+    this.#isLeased = callers.length === request.charges.length
   }
 
   /** @throws {StoreError} it may have charged */
@@ -41,10 +46,10 @@ export class LeasedDecision {
   }
 
   #takeAtHand(): void {
+    const callers = this.#listCallers(this.#listOthers())
     const isAtHand = ({ account, nowMs }: LeasingCaller) => account.countLeft(nowMs) > 0
-    const isComplete =
-      this.#callers.size === this.#request.charges.length && [...this.#callers.values()].every(isAtHand)
-    for (const [charge, { account, nowMs }] of this.#callers) {
+    const isComplete = callers.length + this.#permits.size === this.#request.charges.length && callers.every(isAtHand)
+    for (const { charge, account, nowMs } of callers) {
       const lease = account.take(nowMs, isComplete ? nowMs : nowMs + this.#leasing.parts.timeoutMs)
       if (lease) this.#permits.set(charge, lease)
     }
@@ -82,31 +87,41 @@ export class LeasedDecision {
   }
 
   async #decideOthers(): Promise<Decision> {
+    const leasing = this.#leasing
     const others = this.#listOthers()
     if (others.length === 0) return this.#admit({ granted: 1, nowMs: 0, usage: [] }, others)
-    const callers = others.flatMap((charge) => this.#callers.get(charge) ?? [])
+    const callers = this.#listCallers(others)
     const [only] = others.length === 1 ? callers : []
-    const decision = only
-      ? await this.#leasing.decideFor(this.#getCaller(only.charge))
-      : await this.#leasing.ask({ ...this.#request, charges: others }, this.#context)
+    const isJoint = !only && this.#isLeased && !leasing.store.isSplit?.(others)
+    const keepMs = Math.min(...callers.map((caller) => caller.keepMs))
+    const waiting = isJoint && keepMs > 0 && !this.#hasWaited ? leasing.wait(callers, keepMs) : undefined
+    const shared = waiting && (await waiting)
+    if (shared?.granted === 0) return this.#refuse(shared, others)
+    if (shared) {
+      this.#hasWaited = true
+      this.#takeAtHand()
+      return this.#decideOthers()
+    }
+    const decision = await (only
+      ? leasing.decideFor(only)
+      : isJoint
+        ? leasing.decideJointly(this.#listCallers(others))
+        : leasing.ask({ ...this.#request, charges: others }, this.#context))
     if (decision.granted === 0) return this.#refuse(decision, others)
-    if (!only) this.#takeMore(callers.map(({ charge }) => this.#getCaller(charge)))
-    return this.#admit(decision, others)
+    if (!only && !isJoint) for (const { account } of callers) account.used++
+    if (!only && decision.granted === 1) this.#takeMore(this.#listCallers(others))
+    return this.#admit({ ...decision, granted: 1 }, others)
   }
 
-  /** Takes permits of charges that the store has decided. Where one call decides all, another one must save some. */
+  /** Takes permits of charges that the store has decided. Where one call decides all, another one is made for hot ones. */
   #takeMore(callers: readonly LeasingCaller[]): void {
     const { store, parts } = this.#leasing
     const isSplit = store.isSplit?.(this.#request.charges)
-    const isLeased = this.#callers.size === this.#request.charges.length
-    const savesCalls = isSplit || (isLeased && callers.every((caller) => this.#leasing.countPermits(caller) > 1))
-    for (const caller of callers) {
-      caller.account.used++
-      // Permits that do not last while others are decided serve only where all charges have one.
-      const isKept = caller.keepMs > 0
-      const isUsed = (savesCalls && (isKept || isLeased)) || (isKept && isHot(caller.charge, parts.statuses))
-      if (isUsed) this.#leasing.takeMore(caller)
-    }
+    // Permits that do not last while others are decided serve only where all charges have one.
+    const used = callers.filter(({ charge, keepMs }) => {
+      return keepMs > 0 ? isSplit || isHot(charge, parts.statuses) : isSplit && this.#isLeased
+    })
+    this.#leasing.takeMore(used)
   }
 
   #refuse(decision: Decision, others: readonly StoreCharge[]): Decision {
@@ -129,12 +144,16 @@ export class LeasedDecision {
 
   /** Adds the limits of charges that have permits. @param areUsed whether these are used */
   #complete(decision: Decision, others: readonly StoreCharge[], areUsed: boolean): Decision {
-    const describe = (caller: LeasingCaller) => (areUsed ? this.#leasing.use(caller) : this.#leasing.describe(caller))
+    if (areUsed) this.#leasing.use(this.#listCallers([...this.#permits.keys()]), this.#hasWaited)
     const usage = this.#request.charges.map((charge) => {
       const at = others.indexOf(charge)
-      return at < 0 ? describe(this.#getCaller(charge)) : (decision.usage[at] ?? [])
+      return at < 0 ? this.#leasing.describe(this.#getCaller(charge)) : (decision.usage[at] ?? [])
     })
     return { ...decision, usage }
+  }
+
+  #listCallers(charges: readonly StoreCharge[]): LeasingCaller[] {
+    return charges.flatMap((charge) => (this.#callers.has(charge) ? this.#getCaller(charge) : []))
   }
 
   /** The caller of a charge that can be leased, as of now. */

@@ -40,6 +40,7 @@ export interface LeaseParts extends Pick<Clocks, 'now' | 'readSteadyMs'> {
 /** A charge of a request, with the account of its identity. */
 export interface LeasingCaller {
   readonly charge: StoreCharge
+  readonly name: string
   readonly account: LeaseAccount
   readonly terms: LeaseTerms
   readonly nowMs: number
@@ -95,23 +96,37 @@ export class Leasing {
   createCaller(charge: StoreCharge, nowMs: number, context: CallContext, timeoutMs: number): LeasingCaller {
     // No name of a plan has a slash.
     const name = (charge.cost === 1 ? '' : `/${charge.cost} `) + formatStatusName(charge)
+    const account = this.#ensureAccount(name)
+    const terms = findTerms(charge)
+    account.see(nowMs, terms)
+    // Its call may take as long as the decision about the others after it.
+    const canKeep = findUsableMs(charge, this.parts.statuses, terms.maxLeaseMs, nowMs) > 2 * timeoutMs
+    return { charge, name, account, terms, nowMs, context, keepMs: canKeep ? timeoutMs : 0 }
+  }
+
+  #ensureAccount(name: string): LeaseAccount {
     let account = this.#accounts.get(name)
     if (!account) {
       account = new LeaseAccount(this.#generation)
       this.#accounts.set(name, account)
     }
-    const terms = findTerms(charge)
-    account.see(nowMs, terms)
-    // Its call may take as long as the decision about the others after it.
-    const canKeep = findUsableMs(charge, this.parts.statuses, terms.maxLeaseMs, nowMs) > 2 * timeoutMs
-    return { charge, account, terms, nowMs, context, keepMs: canKeep ? timeoutMs : 0 }
+    return account
+  }
+
+  /** Finds where requests that lack permits of the same charges share their calls: if of several, it holds no permits. */
+  #findSharedAccount(callers: readonly LeasingCaller[]): LeaseAccount {
+    const [only, second] = callers as readonly [LeasingCaller, ...LeasingCaller[]]
+    return second ? this.#ensureAccount(JSON.stringify(callers.map(({ name }) => name))) : only.account
   }
 
   /** Decides a request of one charge, or the last one of several. */
   async decideFor(caller: LeasingCaller): Promise<Decision> {
     const { account, nowMs, context } = caller
     const lease = account.take(nowMs)
-    if (lease) return { granted: 1, nowMs: lease.chargedAtMs, usage: [this.use(caller)] }
+    if (lease) {
+      this.use([caller])
+      return { granted: 1, nowMs: lease.chargedAtMs, usage: [this.describe(caller)] }
+    }
     const { repeated } = account
     if (repeated && nowMs < repeated.untilMs) return repeatOutcome(repeated, nowMs)
     const deciding = this.#decideByCall(caller)
@@ -121,18 +136,19 @@ export class Leasing {
   }
 
   async #decideByCall(caller: LeasingCaller): Promise<Decision> {
-    const { timeoutMs, now, watch } = this.parts
+    const { now, watch } = this.parts
     const admit = ({ nowMs }: Decision) => {
       return { granted: 1, nowMs, usage: [this.describe({ ...caller, nowMs: now() })] }
     }
-    const shared = this.#mayWait(caller) ? await caller.account.wait(timeoutMs, 0) : undefined
+    const waiting = this.wait([caller], 0)
+    const shared = waiting && (await waiting)
     if (shared) {
       if (shared.granted === 0) return shared
       watch?.onAvoided('leases', [caller.charge])
       return admit(shared)
     }
     const calling = { ...caller, nowMs: this.readClock() }
-    const decision = await this.#take(calling, 1, this.countPermits(calling))
+    const decision = await this.#take([calling], 1, this.#countPermits([calling]))
     return decision.granted > 1 ? admit(decision) : decision
   }
 
@@ -141,12 +157,23 @@ export class Leasing {
     const { account, nowMs, context, keepMs } = caller
     const { repeated } = account
     if (repeated && nowMs < repeated.untilMs) return repeatOutcome(repeated, nowMs)
-    const shared = this.#mayWait(caller) ? await account.wait(this.parts.timeoutMs, keepMs) : undefined
+    const waiting = this.wait([caller], keepMs)
+    const shared = waiting && (await waiting)
     if (shared) return shared
     const calling = { ...caller, nowMs: this.readClock() }
-    const taking = this.#take(calling, 1, this.countPermits(calling), keepMs)
+    const taking = this.#take([calling], 1, this.#countPermits([calling]), keepMs)
     if (CAN_AWAIT_OTHERS) context.waitUntil(taking.catch(() => {}))
     return taking
+  }
+
+  /** Decides charges that all lack a permit, by a call that takes more of each: these are granted, too. */
+  async decideJointly(callers: readonly LeasingCaller[]): Promise<Decision> {
+    const taking = this.#take(callers, 1, this.#countPermits(callers))
+    if (CAN_AWAIT_OTHERS) callers[0]?.context.waitUntil(taking.catch(() => {}))
+    const decision = await taking
+    if (decision.granted < 2) return decision
+    const nowMs = this.parts.now()
+    return { ...decision, usage: callers.map((caller) => this.describe({ ...caller, nowMs })) }
   }
 
   /** Returns a permit, unless the clock has stepped back meanwhile. */
@@ -160,20 +187,23 @@ export class Leasing {
     return this.readClock() < expiresAtMs && account.generation === this.#generation
   }
 
-  /** Uses a permit that is taken already. @returns the limits of its charge */
-  use(caller: LeasingCaller): readonly LimitState[] {
-    this.parts.watch?.onAvoided('leases', [caller.charge])
-    const { account, nowMs, keepMs } = caller
+  /** Uses permits that are taken already, and takes more before they run out, unless the request has waited. */
+  use(callers: readonly LeasingCaller[], hasWaited = false): void {
     const aheadMs = findAheadMs(this.#roundTripMs)
-    const unusedThen = account.countLeft(nowMs + aheadMs + keepMs) + account.pending
-    // Before permits run out, so that no request waits.
-    if (isShort(account.pace, aheadMs, unusedThen)) this.takeMore(caller)
-    return this.describe(caller)
+    const short = callers.filter(({ charge, account, nowMs, keepMs }) => {
+      this.parts.watch?.onAvoided('leases', [charge])
+      return isShort(account.pace, aheadMs, account.countLeft(nowMs + aheadMs + keepMs) + account.pending)
+    })
+    if (!hasWaited) this.takeMore(short)
   }
 
-  #mayWait({ charge, account }: LeasingCaller): boolean {
-    if (!CAN_AWAIT_OTHERS || this.#isFailing) return false
-    return account.canWait(countMaxWaiting(findRoom(charge, this.parts.statuses)))
+  /** Waits for a call that others share. @returns undefined if there is none: this request begins one, in the same turn */
+  wait(callers: readonly LeasingCaller[], keepMs: number): Promise<SharedDecision | undefined> | undefined {
+    if (!CAN_AWAIT_OTHERS || this.#isFailing) return undefined
+    const account = this.#findSharedAccount(callers)
+    const rooms = callers.map(({ charge }) => findRoom(charge, this.parts.statuses))
+    const canWait = account.canWait(Math.min(...rooms.map(countMaxWaiting)))
+    return canWait ? account.wait(this.parts.timeoutMs, keepMs) : undefined
   }
 
   /** The limits of a charge, as far as they are known. Permits that are not used remain. */
@@ -186,60 +216,88 @@ export class Leasing {
     })
   }
 
-  /** Takes permits for requests to come. */
-  takeMore(caller: LeasingCaller): void {
-    const more = this.countPermits(caller)
-    if (more > 1) caller.context.waitUntil(this.#take(caller, 0, more).catch(ignoreStoreError))
+  /** Takes permits for requests to come: of all charges by one call, if that decides them at once. */
+  takeMore(callers: readonly LeasingCaller[]): void {
+    const short = callers.filter((caller) => this.#countPermits([caller]) > 1)
+    const isJoint = short.length > 1 && !this.store.isSplit?.(short.map(({ charge }) => charge))
+    for (const group of isJoint ? [short] : short.map((caller) => [caller])) {
+      const taking = this.#take(group, 0, this.#countPermits(group))
+      group[0]?.context.waitUntil(taking.catch(ignoreStoreError))
+    }
   }
 
-  countPermits({ charge, account, terms, nowMs, keepMs }: LeasingCaller): number {
+  /** Counts the permits to take of each charge: no more than any of them needs. */
+  #countPermits(callers: readonly LeasingCaller[]): number {
     const { statuses } = this.parts
-    const { pace, used, expired } = account
-    const use = { pace, used, expired, unused: account.countLeft(nowMs + keepMs) + account.pending }
-    const usableMs = findUsableMs(charge, statuses, terms.maxLeaseMs, nowMs) - keepMs
-    return countPermits(findRoom(charge, statuses), use, usableMs, this.#roundTripMs, this.#maxPermits)
+    const counts = callers.map(({ charge, account, terms, nowMs, keepMs }) => {
+      const { pace, used, expired } = account
+      const use = { pace, used, expired, unused: account.countLeft(nowMs + keepMs) + account.pending }
+      const usableMs = findUsableMs(charge, statuses, terms.maxLeaseMs, nowMs) - keepMs
+      return countPermits(findRoom(charge, statuses), use, usableMs, this.#roundTripMs, this.#maxPermits)
+    })
+    return Math.min(...counts)
   }
 
   /**
-   * Takes permits for all requests that wait, and for `more` to come.
+   * Takes permits for all requests that wait, and for `more` to come: as many of each charge.
    * @param own 1 if the request that makes the call needs one, too
    * @param ownKeepMs time for which that one must last
    */
-  async #take(caller: LeasingCaller, own: 0 | 1, more: number, ownKeepMs = 0): Promise<SharedDecision> {
+  async #take(callers: readonly LeasingCaller[], own: 0 | 1, more: number, ownKeepMs = 0): Promise<SharedDecision> {
     const { statuses, now, timeoutMs, watch } = this.parts
-    const { charge, account, terms, nowMs, context } = caller
+    const [first] = callers as readonly [LeasingCaller]
     const sentAtMs = now()
-    const total = more > 0 ? account.countLeft(nowMs) + account.pending + more : 0
-    const call = account.beginCall(more, nowMs + timeoutMs)
+    const untilMs = first.nowMs + timeoutMs
+    const shared = this.#findSharedAccount(callers)
+    const isJoint = callers.length > 1
+    const call = shared.beginCall(more, untilMs)
+    const calls = isJoint
+      ? callers.map(({ account }) => [account, account.beginCall(more, untilMs, false)] as const)
+      : []
     const needed = own + call.waiters.length
     const permits = needed + more
-    const keepMs = Math.max(more > 0 ? caller.keepMs : ownKeepMs, ...call.waiters.map(({ keepMs }) => keepMs))
-    const leaseMs = more > 0 || keepMs > 0 ? findLeaseMs(total, account.pace, this.#roundTripMs, keepMs, terms) : 0
-    if (account.repeated) account.repeated.untilMs = nowMs + findAheadMs(this.#roundTripMs)
+    const kept = [...(more > 0 ? callers : [{ keepMs: ownKeepMs }]), ...call.waiters]
+    const keepMs = Math.max(...kept.map((each) => each.keepMs))
+    const neededMs = callers.map(({ account, terms, nowMs }) => {
+      const total = more > 0 ? account.countLeft(nowMs) + account.pending : 0
+      return findLeaseMs(total, account.pace, this.#roundTripMs, keepMs, terms)
+    })
+    // No lease is longer than the windows of its charge allow, nor than those of the others.
+    const maxMs = Math.min(...callers.map(({ terms }) => terms.maxLeaseMs))
+    const leaseMs = more > 0 || keepMs > 0 ? Math.min(maxMs, Math.max(...neededMs)) : 0
+    if (shared.repeated) shared.repeated.untilMs = first.nowMs + findAheadMs(this.#roundTripMs)
     try {
       const isLease = permits > 1 || leaseMs > 0
       const lasting = isLease && ({ action: 'take-up-to', permits, leaseMs } as const)
-      const decision = await this.ask({ action: 'take', permits: 1, ...lasting, charges: [charge] }, context)
+      const charges = callers.map(({ charge }) => charge)
+      const decision = await this.ask({ action: 'take', permits: 1, ...lasting, charges }, first.context)
       const { granted } = decision
-      account.repeated = granted === 0 ? this.#createRepeated(caller, decision, sentAtMs) : undefined
-      account.used += Math.min(needed, granted)
-      // One that is kept may go back.
-      watch?.onLeased(Math.max(0, granted - (ownKeepMs > 0 ? 0 : own)))
-      // The store decided when the call was sent, or later.
-      const expiresAtMs = sentAtMs + findUsableMs(charge, statuses, leaseMs, sentAtMs)
-      const lease = { permits: Math.max(0, granted - needed), expiresAtMs, chargedAtMs: decision.nowMs }
-      const shared = keepMs > 0 && granted > 0 ? { ...decision, lease } : decision
-      account.share(call, shared, own)
-      if (granted > needed && account.generation === this.#generation) account.add(lease)
-      return shared
+      shared.repeated = granted === 0 ? this.#createRepeated(first, decision, sentAtMs) : undefined
+      // Those that wait for permits of several charges find them at hand.
+      const used = Math.min(isJoint ? own : needed, granted)
+      const leases = callers.map(({ charge, account }) => {
+        account.used += used
+        // One that is kept may go back.
+        watch?.onLeased(Math.max(0, granted - (ownKeepMs > 0 ? 0 : own)))
+        // The store decided when the call was sent, or later.
+        const expiresAtMs = sentAtMs + findUsableMs(charge, statuses, leaseMs, sentAtMs)
+        const lease = { permits: granted - used, expiresAtMs, chargedAtMs: decision.nowMs }
+        if (lease.permits > 0 && account.generation === this.#generation) account.add(lease)
+        return lease
+      })
+      const result = keepMs > 0 && granted > 0 ? { ...decision, lease: leases[0] } : decision
+      shared.share(call, result, own, isJoint && granted > 0)
+      return result
     } catch (error) {
       this.#isFailing = true
-      account.repeated = error instanceof StoreError ? this.#createRepeated(caller, error, sentAtMs) : undefined
-      account.fail(call, error)
+      shared.repeated = error instanceof StoreError ? this.#createRepeated(first, error, sentAtMs) : undefined
+      shared.fail(call, error)
       throw error
     } finally {
-      account.endCall(call)
-      account.serveWaiting(account.generation === this.#generation, this.#isFailing, now)
+      for (const [account, own] of [...calls, [shared, call] as const]) {
+        account.endCall(own)
+        account.serveWaiting(account.generation === this.#generation, this.#isFailing, now)
+      }
     }
   }
 
