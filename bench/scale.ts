@@ -1,12 +1,14 @@
 /**
  * Which store for how much, in virtual time: 300 places, a million callers, from 10 to 50,000 requests a second, over
- * Redis and over Durable Objects, with and without leases. Some six minutes of one processor; with --quick, seconds.
+ * Redis and over Durable Objects, with and without leases. Some ten minutes of one processor, however busy the machine is;
+ * with --quick, seconds.
  *
  *     npm run bench:scale -- [--quick] [--seed 1] [--cross-check] [--only 'token + global']
  *
  * Prints a line for each scenario, and writes the tables of bench/results/scale.md and its plots; with --quick, the plots
- * go to bench/results/trial/. With --cross-check, only what runs in real time is run again, for which the machine should
- * be quiet, and with --only the limits of that name; the other figures of the page stay. Fails if any true window of any key held more than its limit.
+ * go to bench/results/trial/. With --cross-check, what runs in real time is run instead, for which the machine should be
+ * quiet, and with --only the limits of that name; the other figures of the page stay. Fails if any true window of any key
+ * held more than its limit.
  */
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { cpus } from 'node:os'
@@ -17,11 +19,18 @@ import { formatCrossCheck, formatFigures, formatLimits, renewPage } from './scal
 import { drawScalePlots } from './scale/plots.ts'
 import { computeDollars } from './scale/prices.ts'
 import type { ScaleResults, ScaleRow } from './scale/results.ts'
-import { createLookingAround, createNearRedis, createScaledDown, listSeries } from './scale/scenarios.ts'
-import { type Scenario, simulate } from './scale/simulate.ts'
+import {
+  createByIsolates,
+  createLookingAround,
+  createNearRedis,
+  createScaledDown,
+  listSeries,
+} from './scale/scenarios.ts'
+import { ISOLATES_PER_PLACE, type Scenario, simulate } from './scale/simulate.ts'
 
 /** A store that leaves this share of the requests undecided gets no higher load. */
 const ENDED = 0.5
+const PLACES = 300
 const PAGE = join(import.meta.dirname, 'results/scale.md')
 const RESULTS = join(import.meta.dirname, 'results')
 
@@ -37,7 +46,7 @@ const seed = Number(values.seed)
 const startedUs = process.cpuUsage()
 
 if (values['cross-check']) {
-  await writePage(formatCrossCheck(await runCrossCheck(seed)))
+  await writePage(formatCrossCheck(await runCrossCheck(seed), describeMachine()))
 } else {
   const results = await runAll()
   if (values.only === undefined) await writeFigures(results)
@@ -60,20 +69,23 @@ async function runAll(): Promise<ScaleResults> {
   const others = {
     lookingAround: isPart ? [] : await measureRows(createLookingAround(seed)),
     nearRedis: isPart ? [] : await measureRows(createNearRedis(seed)),
+    byIsolates: isPart ? [] : await measureRows(createByIsolates(seed)),
     scaledDown: isPart ? [] : await measureRows(createScaledDown(seed)),
-    crossCheck: isPart ? [] : await runCrossCheck(seed),
   }
-  const machine = {
+  return { machine: describeMachine(), seed, rows, ...others }
+}
+
+function describeMachine(): ScaleResults['machine'] {
+  return {
     date: new Date().toISOString().slice(0, 10),
     processors: `${cpus().length} × ${cpus()[0]?.model.trim()}`,
     node: process.versions.node,
     seconds: readSecondsSince(startedUs),
   }
-  return { machine, seed, rows, ...others }
 }
 
 async function measureRow(scenario: Scenario): Promise<ScaleRow> {
-  const { policies, store, leases, perSecond, oneIn } = scenario
+  const { policies, store, leases, perSecond, oneIn, isolatesPerPlace = ISOLATES_PER_PLACE } = scenario
   const beganUs = process.cpuUsage()
   const figures = await simulate(scenario)
   const row = {
@@ -82,6 +94,7 @@ async function measureRow(scenario: Scenario): Promise<ScaleRow> {
     leases,
     perSecond,
     oneIn,
+    isolates: PLACES * isolatesPerPlace,
     ...figures,
     dollars: computeDollars(figures, store),
   }

@@ -26,11 +26,21 @@ export function renewPage(page: string, parts: ReadonlyMap<string, string>): str
 
 /** Formats all figures of a run. */
 export function formatFigures(results: ScaleResults): Map<string, string> {
-  const { rows, lookingAround, nearRedis, scaledDown, crossCheck } = results
+  const { rows, lookingAround, nearRedis, byIsolates, scaledDown } = results
   const tables = new Map([
     ['ends', listEnds(rows)],
     ['prices', Object.values(PRICES).map(({ of, dollars, read, source }) => ({ of, $: dollars, read, source }))],
     ['near Redis', nearRedis.map((row) => ({ ...toLoadCell(row), ...toFigureCells(row) }))],
+    [
+      'isolates',
+      byIsolates.map((row) => ({
+        policies: row.policies,
+        ...toVariantCells(row),
+        ...toLoadCell(row),
+        isolates: formatNumber(row.isolates),
+        ...toFigureCells(row),
+      })),
+    ],
     ['looking around', lookingAround.map((row) => toLatencyRow(row, rows))],
     ['scaled down', scaledDown.map(toFigureCells)],
   ])
@@ -41,8 +51,7 @@ export function formatFigures(results: ScaleResults): Map<string, string> {
     )
   }
   const parts = new Map([...tables].map(([name, table]) => [name, formatRows(table)]))
-  parts.set('run', formatRun(results))
-  return new Map([...parts, ...formatCrossCheck(crossCheck)])
+  return parts.set('run', formatRun(results))
 }
 
 /** Formats the figures of a run of some limits, and puts their ends between those that the page has of others. */
@@ -70,10 +79,13 @@ function readRows(page: string, part: string): Row[] {
 }
 
 /** Formats what runs in real time. */
-export function formatCrossCheck(rows: readonly CrossCheckRow[]): Map<string, string> {
+export function formatCrossCheck(
+  rows: readonly CrossCheckRow[],
+  machine: ScaleResults['machine'],
+): Map<string, string> {
   return new Map([
     ['cross-check', formatRows(rows.map(toComparedRow))],
-    ['off by', formatOff(rows)],
+    ['off by', `${formatOff(rows)} (${formatMachine(machine)})`],
   ])
 }
 
@@ -81,9 +93,13 @@ function formatRun({ machine, seed, rows }: ScaleResults): string {
   const requests = rows.reduce((sum, row) => sum + row.requests, 0)
   const worst = Math.max(...rows.map(({ fullest }) => fullest))
   return (
-    `${machine.date}, seed ${seed}, Node ${machine.node}, ${machine.processors}: ${formatNumber(requests)} requests measured in ${rows.length} ` +
+    `${formatMachine(machine)}, seed ${seed}: ${formatNumber(requests)} requests measured in ${rows.length} ` +
     `scenarios, ${formatNumber(Math.round(machine.seconds))} s of processor time. The fullest true window of any key held ${worst.toFixed(3)} of its limit.`
   )
+}
+
+function formatMachine({ date, node, processors }: ScaleResults['machine']): string {
+  return `${date}, Node ${node}, ${processors}`
 }
 
 function formatOff(rows: readonly CrossCheckRow[]): string {

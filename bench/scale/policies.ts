@@ -11,6 +11,7 @@ export interface ScalePolicies {
 
 export interface Limits {
   readonly perCaller?: Limit
+  readonly perTenant?: Limit
   readonly ofAll?: Limit
 }
 
@@ -22,16 +23,30 @@ export const ALL_MS = 10_000
 /** This allows as many a second as the recipe for leases (docs/recipes.md). */
 const PER_CALLER: Limit = { limit: 500, windowMs: LONGEST_MS }
 
+/** Tenants of all the world, each with 20 callers who send much and little. Their limits are those of three callers. */
+const TENANTS = 50_000
+const PER_TENANT: Limit = { ...PER_CALLER, limit: 3 * PER_CALLER.limit }
+
 const ofAll = (perSecond: number, share: number): Limit => {
   return { limit: Math.max(20, Math.round(((perSecond / share) * ALL_MS) / 1_000)), windowMs: ALL_MS }
 }
 
 export const PER_TOKEN: ScalePolicies = { name: 'per token', findLimits: () => ({ perCaller: PER_CALLER }) }
 
+export const TOKEN_AND_TENANT: ScalePolicies = {
+  name: 'token + tenant',
+  findLimits: () => ({ perCaller: PER_CALLER, perTenant: PER_TENANT }),
+}
+
 /** All together reach two thirds of what protects the API from them. */
 export const TOKEN_AND_GLOBAL: ScalePolicies = {
   name: 'token + global',
   findLimits: (perSecond) => ({ perCaller: PER_CALLER, ofAll: ofAll(perSecond, 2 / 3) }),
+}
+
+export const THREE_IDENTITIES: ScalePolicies = {
+  name: 'token + tenant + global',
+  findLimits: (perSecond) => ({ ...TOKEN_AND_GLOBAL.findLimits(perSecond), perTenant: PER_TENANT }),
 }
 
 /** One limit for all, which they nearly reach. */
@@ -66,10 +81,13 @@ export function toCharge(charge: StoreCharge): Charge {
 }
 
 /** @param oneIn callers that one of the simulated stands for: what all share is as much smaller */
-export function createCharges({ perCaller, ofAll }: Limits, caller: number, oneIn: number): StoreCharge[] {
+export function createCharges({ perCaller, perTenant, ofAll }: Limits, caller: number, oneIn: number): StoreCharge[] {
   const common = { algorithm: 'sliding-window', cost: 1, mode: 'enforce', reserved: 0 } as const
   const charges: StoreCharge[] = []
   if (perCaller) charges.push({ ...common, key: `s:token:w:{${caller}}`, limits: [perCaller] })
+  if (perTenant) {
+    charges.push({ ...common, key: `s:tenant:w:{${caller % Math.ceil(TENANTS / oneIn)}}`, limits: [perTenant] })
+  }
   if (ofAll) {
     const limit = { ...ofAll, limit: Math.max(1, Math.round(ofAll.limit / oneIn)) }
     charges.push({ ...common, key: SHARED_KEY, limits: [limit] })

@@ -15,9 +15,10 @@ export interface ScaleResults {
   readonly lookingAround: readonly ScaleRow[]
   /** The same with the Worker next to Redis. */
   readonly nearRedis: readonly ScaleRow[]
+  /** The same loads with fewer and more isolates. */
+  readonly byIsolates: readonly ScaleRow[]
   /** The same load, all of it simulated, and one in ten. */
   readonly scaledDown: readonly ScaleRow[]
-  readonly crossCheck: readonly CrossCheckRow[]
 }
 
 /** A scenario and what came of it. */
@@ -27,6 +28,8 @@ export interface ScaleRow extends ScaleFigures {
   readonly leases: 'off' | 'auto'
   readonly perSecond: number
   readonly oneIn: number
+  /** Isolates of all the world. */
+  readonly isolates: number
   /** The cost of a million requests. */
   readonly dollars: number
 }

@@ -6,7 +6,9 @@ import {
   LONGEST_MS,
   PER_TOKEN,
   type ScalePolicies,
+  THREE_IDENTITIES,
   TOKEN_AND_GLOBAL,
+  TOKEN_AND_TENANT,
 } from './policies.ts'
 import type { Scenario } from './simulate.ts'
 
@@ -16,7 +18,7 @@ export interface Series extends Pick<Scenario, 'policies' | 'store' | 'leases'> 
 }
 
 /** Requests a second, of all the world. */
-const LOADS = [10, 100, 300, 1_000, 3_000, 10_000, 50_000]
+const LOADS = [10, 100, 300, 1_000, 2_000, 3_000, 10_000, 50_000]
 const QUICK_LOADS = [10, 1_000]
 const VARIANTS = [
   { store: 'redis', leases: 'off' },
@@ -24,7 +26,7 @@ const VARIANTS = [
   { store: 'durable-object', leases: 'off' },
   { store: 'durable-object', leases: 'auto' },
 ] as const
-const ALL_POLICIES = [PER_TOKEN, TOKEN_AND_GLOBAL, HOT_GLOBAL, FLOODED_GLOBAL]
+const ALL_POLICIES = [PER_TOKEN, TOKEN_AND_TENANT, TOKEN_AND_GLOBAL, THREE_IDENTITIES, HOT_GLOBAL, FLOODED_GLOBAL]
 /** Above this, one in ten callers, places and isolates is simulated without leases if callers share a key besides their own. */
 const SHARED_UP_TO = 300
 /** This is measured if all share one key and have none of their own. */
@@ -38,9 +40,10 @@ export const LOOK_MS = 300
 export function listSeries(seed: number, isQuick: boolean): Series[] {
   return ALL_POLICIES.flatMap((policies) =>
     VARIANTS.map((variant) => {
+      const { perCaller, ofAll } = policies.findLimits(1)
       // Simulated whole, more would take as long as all others together.
-      const isWhole = policies === TOKEN_AND_GLOBAL && variant.leases === 'auto'
-      const loads = isQuick ? QUICK_LOADS : LOADS.filter((load) => !isWhole || load <= 10_000)
+      const isLong = policies === FLOODED_GLOBAL || (perCaller && ofAll && variant.leases === 'auto')
+      const loads = isQuick ? QUICK_LOADS : LOADS.filter((load) => !isLong || load <= 10_000)
       return {
         policies,
         ...variant,
@@ -67,6 +70,20 @@ export function createNearRedis(seed: number): Scenario[] {
   })
 }
 
+/** What limits for all cost where they are leased depends on how many isolates lease them. */
+export function createByIsolates(seed: number): Scenario[] {
+  const compared = [
+    [PER_TOKEN, 'redis', 2_000],
+    [TOKEN_AND_GLOBAL, 'durable-object', 3_000],
+    [HOT_GLOBAL, 'durable-object', 3_000],
+  ] as const
+  return compared.flatMap(([policies, store, load]) =>
+    [1, 4, 10].map((isolatesPerPlace) => {
+      return { ...createScenario(policies, { store, leases: 'auto' }, load, seed, false), isolatesPerPlace }
+    }),
+  )
+}
+
 /** One load, all of it simulated, and one in ten. */
 export function createScaledDown(seed: number): Scenario[] {
   const whole = createScenario(PER_TOKEN, { store: 'redis', leases: 'auto' }, 1_000, seed, false)
@@ -80,9 +97,10 @@ function createScenario(
   seed: number,
   isQuick: boolean,
 ): Scenario {
-  const hasCallers = policies.findLimits(perSecond).perCaller !== undefined
+  const { perCaller, ofAll } = policies.findLimits(perSecond)
+  const hasCallers = perCaller !== undefined
   // An identity that all share would seem a tenth as hot to one in ten isolates.
-  const isHotLeased = policies !== PER_TOKEN && variant.leases === 'auto'
+  const isHotLeased = ofAll !== undefined && variant.leases === 'auto'
   const oneIn = hasCallers && !isHotLeased ? (isQuick ? 10 : chooseOneIn(policies, perSecond)) : 1
   const leastMs = (LEAST_REQUESTS / (isQuick ? 10 : 1) / (perSecond / oneIn)) * 1_000
   const wavesMs = policies === FLOODED_GLOBAL && !isQuick ? WAVES_MS : 0
@@ -100,7 +118,7 @@ function createScenario(
 }
 
 function chooseOneIn(policies: ScalePolicies, perSecond: number): number {
-  if (policies === PER_TOKEN) return chooseOneInOfCallers(perSecond)
+  if (!policies.findLimits(perSecond).ofAll) return chooseOneInOfCallers(perSecond)
   return perSecond > SHARED_UP_TO ? 10 : 1
 }
 

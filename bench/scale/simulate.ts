@@ -33,6 +33,8 @@ export interface Scenario {
   readonly warmUpMs: number
   readonly measuredMs: number
   readonly seed: number
+  /** Isolates of each place; four if left out. */
+  readonly isolatesPerPlace?: number
   /** Callers of all the world; a million if left out. */
   readonly callers?: number
   /** How long Cloudflare looks for an object before it makes one, in milliseconds; 0 if left out. */
@@ -70,7 +72,8 @@ export interface ScaleFigures {
 }
 
 const CALLERS = 1_000_000
-const ISOLATES = 4
+/** Assumed. */
+export const ISOLATES_PER_PLACE = 4
 /** Share of a caller's requests that come from its home: the others come from elsewhere. Assumed. */
 const AT_HOME = 0.9
 /** The default of STORE_TIMEOUT_MS. */
@@ -106,7 +109,8 @@ class Simulation {
   readonly #isolates: readonly (readonly Engine[])[]
   readonly #site: Site
   readonly #ideal: MemoryStore
-  readonly #admissions = new Map<string, Admission[]>()
+  /** By key, with its limits. */
+  readonly #admissions = new Map<string, Pick<StoreCharge, 'limits'> & { readonly spans: Admission[] }>()
   readonly #latencies: number[] = []
   readonly #counted = { requests: 0, admitted: 0, refused: 0, undecided: 0, ideal: 0 }
 
@@ -120,7 +124,7 @@ class Simulation {
     const now = () => Math.floor(time.nowMs)
     this.#ideal = new MemoryStore(now, new ExpiringStates(Number.POSITIVE_INFINITY))
     this.#isolates = this.#places.map((place) =>
-      Array.from({ length: ISOLATES }, () => {
+      Array.from({ length: scenario.isolatesPerPlace ?? ISOLATES_PER_PLACE }, () => {
         const leases = scenario.leases === 'auto' ? withLeases('auto') : undefined
         const store = this.#site.storeAt(place)
         return new Engine({ store, now, log() {}, storeTimeoutMs: TIMEOUT_MS, leases, localShare: 1 })
@@ -140,7 +144,8 @@ class Simulation {
     const arrive = () => {
       const caller = population.callerAt(random())
       const place = random() < AT_HOME ? (homes[caller] as number) : placeAt(random())
-      const isolate = this.#isolates[place]?.[Math.floor(random() * ISOLATES)] as Engine
+      const isolates = this.#isolates[place] as readonly Engine[]
+      const isolate = isolates[Math.floor(random() * isolates.length)] as Engine
       this.#decide(isolate, createCharges(limits, caller, oneIn), this.#time.nowMs >= fromMs)
       const nextMs = this.#time.nowMs - Math.log(1 - random()) * gapMs
       if (nextMs < endMs) this.#time.at(nextMs, arrive)
@@ -151,7 +156,7 @@ class Simulation {
     await this.#time.runUntil(endMs)
     const after = this.#site.count()
     await this.#time.runUntil(endMs + REST_MS)
-    return this.#figures(before, after, limits)
+    return this.#figures(before, after)
   }
 
   #decide(isolate: Engine, bare: StoreCharge[], isMeasured: boolean): void {
@@ -185,22 +190,19 @@ class Simulation {
       answeredAtMs === sentMs
         ? { ms: sentMs, cost: 1 }
         : { ms: isExact ? decidedMs : sentMs, latestMs: decidedMs, cost: 1 }
-    for (const { key } of charges) {
-      const spans = this.#admissions.get(key)
-      if (spans) spans.push(span)
-      else this.#admissions.set(key, [span])
+    for (const { key, limits } of charges) {
+      const known = this.#admissions.get(key)
+      if (known) known.spans.push(span)
+      else this.#admissions.set(key, { limits, spans: [span] })
     }
   }
 
-  #figures(before: Counts, after: Counts, limits: ReturnType<ScalePolicies['findLimits']>): ScaleFigures {
+  #figures(before: Counts, after: Counts): ScaleFigures {
     const { requests } = this.#counted
     const each = COUNTED.map((name) => [name, (after[name] - before[name]) / requests])
-    const limitsByShare = new Map(
-      createCharges(limits, 0, this.#scenario.oneIn).map(({ key, limits }) => [key === SHARED_KEY, limits]),
-    )
     let fullest = 0
-    for (const [key, spans] of this.#admissions) {
-      for (const { limit, windowMs } of limitsByShare.get(key === SHARED_KEY) ?? []) {
+    for (const { limits, spans } of this.#admissions.values()) {
+      for (const { limit, windowMs } of limits) {
         fullest = Math.max(
           fullest,
           spans.length <= limit ? spans.length / limit : checkWindows({ limit, windowMs }, spans).fullest,

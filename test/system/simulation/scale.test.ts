@@ -248,6 +248,11 @@ describe('simulate()', () => {
     perCaller: { limit: 400, windowMs },
     ofAll: { limit: 1_200, windowMs },
   })
+  const THREE = of('three identities', {
+    perCaller: { limit: 400, windowMs },
+    perTenant: { limit: 800, windowMs },
+    ofAll: { limit: 1_200, windowMs },
+  })
   const TIGHT = of('tight limits', { perCaller: { limit: 100, windowMs }, ofAll: { limit: 600, windowMs } })
   const FLOODED = of('a flooded limit', { ofAll: { limit: 400, windowMs } })
   const small = (policies: ScalePolicies, store: Scenario['store'], leases: Scenario['leases']): Scenario => {
@@ -272,7 +277,7 @@ describe('simulate()', () => {
   })
 
   test.each(
-    [AMPLE, BOTH, TIGHT, FLOODED, HOT_GLOBAL].flatMap((policies) =>
+    [AMPLE, BOTH, THREE, TIGHT, FLOODED, HOT_GLOBAL].flatMap((policies) =>
       (['redis', 'durable-object'] as const).map((store) => ({ policies, store, name: policies.name })),
     ),
   )(
