@@ -7,7 +7,7 @@
  *
  * Prints a line for each scenario, and writes the tables of bench/results/scale.md and its plots; with --quick, the plots
  * go to bench/results/trial/. With --cross-check, what runs in real time is run instead, for which the machine should be
- * quiet, and with --only the limits of that name; the other figures of the page stay. Fails if any true window of any key
+ * quiet, and with --only the limits of that name, or 'several databases'; the other figures of the page stay. Fails if any true window of any key
  * held more than its limit.
  */
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
@@ -15,12 +15,13 @@ import { cpus } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { runCrossCheck } from './scale/cross-check.ts'
-import { formatCrossCheck, formatFigures, formatLimits, renewPage } from './scale/page.ts'
+import { BY_SHARDS, formatCrossCheck, formatFigures, formatLimits, renewPage } from './scale/page.ts'
 import { drawScalePlots } from './scale/plots.ts'
 import { computeDollars } from './scale/prices.ts'
 import type { ScaleResults, ScaleRow } from './scale/results.ts'
 import {
   createByIsolates,
+  createByShards,
   createLookingAround,
   createNearRedis,
   createScaledDown,
@@ -69,6 +70,7 @@ async function runAll(): Promise<ScaleResults> {
   const others = {
     lookingAround: isPart ? [] : await measureRows(createLookingAround(seed)),
     nearRedis: isPart ? [] : await measureRows(createNearRedis(seed)),
+    byShards: isPart && values.only !== BY_SHARDS ? [] : await measureRows(createByShards(seed)),
     byIsolates: isPart ? [] : await measureRows(createByIsolates(seed)),
     scaledDown: isPart ? [] : await measureRows(createScaledDown(seed)),
   }
@@ -85,7 +87,7 @@ function describeMachine(): ScaleResults['machine'] {
 }
 
 async function measureRow(scenario: Scenario): Promise<ScaleRow> {
-  const { policies, store, leases, perSecond, oneIn, isolatesPerPlace = ISOLATES_PER_PLACE } = scenario
+  const { policies, store, leases, perSecond, oneIn, isolatesPerPlace = ISOLATES_PER_PLACE, shards = 1 } = scenario
   const beganUs = process.cpuUsage()
   const figures = await simulate(scenario)
   const row = {
@@ -95,10 +97,12 @@ async function measureRow(scenario: Scenario): Promise<ScaleRow> {
     perSecond,
     oneIn,
     isolates: PLACES * isolatesPerPlace,
+    shards,
     ...figures,
     dollars: computeDollars(figures, store),
   }
-  const what = `${row.policies}, ${store}, leases ${leases}, ${perSecond.toLocaleString('en')}/s`
+  const databases = shards === 1 ? '' : ` × ${shards}`
+  const what = `${row.policies}, ${store}${databases}, leases ${leases}, ${perSecond.toLocaleString('en')}/s`
   const shown = `${row.p50Ms.toFixed(0)}/${row.p99Ms.toFixed(0)} ms, $${row.dollars.toFixed(2)}, ${row.calls.toFixed(2)} calls`
   const undecided = `${((row.undecided / row.requests) * 100).toFixed(1)}% undecided`
   console.log(

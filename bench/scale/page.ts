@@ -24,9 +24,11 @@ export function renewPage(page: string, parts: ReadonlyMap<string, string>): str
   return renewed
 }
 
+export const BY_SHARDS = 'several databases'
+
 /** Formats all figures of a run. */
 export function formatFigures(results: ScaleResults): Map<string, string> {
-  const { rows, lookingAround, nearRedis, byIsolates, scaledDown } = results
+  const { rows, lookingAround, nearRedis, byIsolates, byShards, scaledDown } = results
   const tables = new Map([
     ['ends', listEnds(rows)],
     ['prices', Object.values(PRICES).map(({ of, dollars, read, source }) => ({ of, $: dollars, read, source }))],
@@ -38,6 +40,16 @@ export function formatFigures(results: ScaleResults): Map<string, string> {
         ...toVariantCells(row),
         ...toLoadCell(row),
         isolates: formatNumber(row.isolates),
+        ...toFigureCells(row),
+      })),
+    ],
+    [
+      BY_SHARDS,
+      byShards.map((row) => ({
+        policies: row.policies,
+        LEASES: row.leases,
+        databases: formatNumber(row.shards),
+        ...toLoadCell(row),
         ...toFigureCells(row),
       })),
     ],
@@ -62,7 +74,9 @@ export function formatLimits(results: ScaleResults, page: string): Map<string, s
   const rows = readRows(page, 'ends').map((row) => {
     return ends.find((end) => ['policies', 'store', 'LEASES'].every((name) => end[name] === row[name])) ?? row
   })
-  const tables = [...names].map((name) => [name, `${figures.get(name)}\n\n${figures.get('run')}`] as const)
+  const tables = [...names, ...(results.byShards.length > 0 ? [BY_SHARDS] : [])].map(
+    (name) => [name, `${figures.get(name)}\n\n${figures.get('run')}`] as const,
+  )
   return new Map([...tables, ['ends', formatRows(rows)]])
 }
 

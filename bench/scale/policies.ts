@@ -86,7 +86,7 @@ export function createCharges({ perCaller, perTenant, ofAll }: Limits, caller: n
   const charges: StoreCharge[] = []
   if (perCaller) charges.push({ ...common, key: `s:token:w:{${caller}}`, limits: [perCaller] })
   if (perTenant) {
-    charges.push({ ...common, key: `s:tenant:w:{${caller % Math.ceil(TENANTS / oneIn)}}`, limits: [perTenant] })
+    charges.push({ ...common, key: `s:tenant:w:{tenant ${caller % Math.ceil(TENANTS / oneIn)}}`, limits: [perTenant] })
   }
   if (ofAll) {
     const limit = { ...ofAll, limit: Math.max(1, Math.round(ofAll.limit / oneIn)) }

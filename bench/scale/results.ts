@@ -17,6 +17,8 @@ export interface ScaleResults {
   readonly nearRedis: readonly ScaleRow[]
   /** The same loads with fewer and more isolates. */
   readonly byIsolates: readonly ScaleRow[]
+  /** The same with several databases. */
+  readonly byShards: readonly ScaleRow[]
   /** The same load, all of it simulated, and one in ten. */
   readonly scaledDown: readonly ScaleRow[]
 }
@@ -30,6 +32,8 @@ export interface ScaleRow extends ScaleFigures {
   readonly oneIn: number
   /** Isolates of all the world. */
   readonly isolates: number
+  /** Databases that share out identities. */
+  readonly shards: number
   /** The cost of a million requests. */
   readonly dollars: number
 }

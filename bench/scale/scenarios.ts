@@ -84,6 +84,25 @@ export function createByIsolates(seed: number): Scenario[] {
   )
 }
 
+/** Several databases share out identities. */
+export function createByShards(seed: number): Scenario[] {
+  const compared = [
+    [PER_TOKEN, 'off', [1, 2, 4, 8]],
+    [TOKEN_AND_TENANT, 'off', [1, 2, 4, 8]],
+    [TOKEN_AND_GLOBAL, 'auto', [2, 4, 8]],
+  ] as const
+  return compared.flatMap(([policies, leases, counts]) =>
+    counts.flatMap((shards) =>
+      SHARD_LOADS.map((load) => {
+        return { ...createScenario(policies, { store: 'redis', leases }, shards * load, seed, false), shards }
+      }),
+    ),
+  )
+}
+
+/** Requests a second, for each of several databases. */
+const SHARD_LOADS = [500, 1_000, 1_500]
+
 /** One load, all of it simulated, and one in ten. */
 export function createScaledDown(seed: number): Scenario[] {
   const whole = createScenario(PER_TOKEN, { store: 'redis', leases: 'auto' }, 1_000, seed, false)

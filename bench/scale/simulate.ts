@@ -5,6 +5,7 @@
  */
 import { Engine } from '../../src/core/engine/engine.ts'
 import { withLeases } from '../../src/core/engine/stages/leases.ts'
+import { withShards } from '../../src/core/engine/stages/shards.ts'
 import type { StoreCharge } from '../../src/core/model/charge.ts'
 import type { Store } from '../../src/core/model/store.ts'
 import { Deadlines } from '../../src/core/runtime/call-context.ts'
@@ -41,6 +42,8 @@ export interface Scenario {
   readonly lookMs?: number
   /** Whether the Worker runs next to Redis, wherever its callers are. */
   readonly isNearRedis?: boolean
+  /** Databases that share out identities; one if left out. */
+  readonly shards?: number
 }
 
 /** The cost and the outcomes of the measured requests. */
@@ -222,16 +225,25 @@ class Simulation {
 }
 
 function createSite(
-  { store, oneIn, lookMs = 0, isNearRedis = false }: Scenario,
+  { store, oneIn, lookMs = 0, isNearRedis = false, shards = 1 }: Scenario,
   time: VirtualTime,
   random: () => number,
 ): Site {
   if (store === 'redis') {
-    const site = new RedisSite({ time, random, others: oneIn - 1, timeoutMs: TIMEOUT_MS })
+    const sites = Array.from({ length: shards }, (_, at) => {
+      return { name: `db${at}`, site: new RedisSite({ time, random, others: oneIn - 1, timeoutMs: TIMEOUT_MS }) }
+    })
     const region = findMetro(REDIS_REGION)
+    const sum = (read: (site: RedisSite) => number) => sites.reduce((total, { site }) => total + read(site), 0)
     return {
-      storeAt: (place) => site.storeAt(computeRoundTripMs(isNearRedis ? region : place, region)),
-      count: () => ({ calls: site.calls, commands: site.commands, ...NO_OBJECTS }),
+      storeAt(place) {
+        const roundTripMs = computeRoundTripMs(isNearRedis ? region : place, region)
+        const stores = sites.map(({ name, site }) => ({ name, store: site.storeAt(roundTripMs) }))
+        const [only, ...others] = stores
+        const guards = { timeoutMs: TIMEOUT_MS, now: () => Math.floor(time.nowMs), log() {} }
+        return only && others.length === 0 ? only.store : withShards(stores, guards)
+      },
+      count: () => ({ calls: sum((site) => site.calls), commands: sum((site) => site.commands), ...NO_OBJECTS }),
     }
   }
   const site = new ObjectSite({ time, random, lookMs, countOthers: (key) => (key === SHARED_KEY ? oneIn - 1 : 0) })

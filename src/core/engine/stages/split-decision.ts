@@ -76,6 +76,8 @@ export function groupBy<Item, Group>(items: readonly Item[], find: (item: Item) 
 }
 
 const NONE = Number.POSITIVE_INFINITY
+/** Of each limit: what others take meanwhile is rarely more. */
+const SHARE_TO_SPARE = 0.1
 
 /** A place, with its latest answers. */
 interface PlaceState extends ChargePlace {
@@ -136,12 +138,18 @@ class SplitDecision {
     let granted = fitting
     const giveBack = () => Promise.all(taken.map(({ place, decision }) => this.#giveBack(place, decision, granted)))
     try {
-      for (const place of this.places.toSorted((a, b) => this.#rank(a, fitting) - this.#rank(b, fitting))) {
-        const decision = await this.#send(place, this.#request.action, granted)
-        if (!decision) continue
-        granted = decision.granted
+      for (const round of this.#listRounds(fitting)) {
+        const limit = granted
+        const sent = round.map(async (place) => {
+          const decision = await this.#send(place, this.#request.action, limit)
+          if (!decision) return
+          granted = Math.min(granted, decision.granted)
+          if (decision.granted > 0) taken.push({ place, decision })
+        })
+        // What the others have charged must be known, to be given back.
+        await Promise.allSettled(sent)
+        await Promise.all(sent)
         if (granted === 0) break
-        taken.push({ place, decision })
       }
     } catch (error) {
       granted = 0
@@ -153,6 +161,13 @@ class SplitDecision {
     if (this.#firstNew < firstNew) throw new StoreError('an identity became new while it was decided')
     // Another decision that has taken the room may give it back.
     return { ...this.#conclude(granted), ...(granted === 0 && { isProvisional: true }) }
+  }
+
+  /** Places that have room to spare are charged at once, which nobody is likely to refuse; else one after the other. */
+  #listRounds(permits: number): readonly (readonly PlaceState[])[] {
+    const ranked = this.places.map((place) => ({ place, rank: this.#rank(place, permits) }))
+    if (ranked.every(({ rank }) => rank >= SHARE_TO_SPARE)) return [this.places]
+    return ranked.sort((a, b) => a.rank - b.rank).map(({ place }) => [place])
   }
 
   /**
