@@ -5,5 +5,5 @@
 
 export type { LimitStatus } from './core/model/verdict.ts'
 export { OptionError } from './core/options/option-error.ts'
+export type { ObservedRequest, RateLimit } from './http/request/rate-limit.ts'
 export { type FetchHandler, type LimitOptions, limit, readRateLimit } from './middleware/fetch.ts'
-export type { ObservedRequest, RateLimit } from './middleware/rate-limit.ts'

@@ -5,5 +5,5 @@
 
 export type { LimitStatus } from './core/model/verdict.ts'
 export { OptionError } from './core/options/option-error.ts'
+export type { ObservedRequest, RateLimit } from './http/request/rate-limit.ts'
 export { type HonoOptions as SluiceOptions, type RateLimitVariables, sluice } from './middleware/hono.ts'
-export type { ObservedRequest, RateLimit } from './middleware/rate-limit.ts'

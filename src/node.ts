@@ -5,6 +5,6 @@
 
 export type { LimitStatus } from './core/model/verdict.ts'
 export { OptionError } from './core/options/option-error.ts'
+export type { ObservedRequest, RateLimit } from './http/request/rate-limit.ts'
 export { type NodeMiddleware, sluice } from './middleware/node.ts'
 export type { NodeOptions as SluiceOptions, RateLimited } from './middleware/node-host.ts'
-export type { ObservedRequest, RateLimit } from './middleware/rate-limit.ts'

@@ -29,7 +29,7 @@ async function startWith(request: Request, env: Environment, ctx: ExecutionConte
 
 async function start(env: Environment): Promise<App> {
   try {
-    return await createHandler(env)
+    return (await createHandler(env)).app
   } catch (error) {
     if (!(error instanceof OptionError)) throw error
     const { variable, message } = error

@@ -4,12 +4,16 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net'
 import { resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { pathToFileURL } from 'node:url'
 import { Option } from '@commander-js/extra-typings'
 import type { getRequestListener } from '@hono/node-server'
+import { DecisionWatch } from '../core/engine/decision-watch.ts'
 import { OptionError } from '../core/options/option-error.ts'
+import { createHook } from '../core/runtime/create-hook.ts'
+import { consoleLog, throttle } from '../core/runtime/log.ts'
 import { listNames } from '../core/runtime/names.ts'
 import { openMemoryBackend } from '../core/store/memory/memory-store.ts'
-import type { App, GatewayContext } from '../gateway/app/app.ts'
+import type { App, DecisionHook, GatewayContext } from '../gateway/app/app.ts'
 import type { Config } from '../http/config/load-config.ts'
 import { findStoreKind, STORE_KINDS } from '../http/config/store-kinds.ts'
 import { integer } from '../http/config/values.ts'
@@ -59,6 +63,7 @@ export const serve = defineCommand({
       .addOption(new Option('--grpc-key <file>', 'with --grpc-cert: its private key'))
       .addOption(new Option('--grpc-client-ca <file>', 'with --grpc-cert: authorities of clients'))
       .addOption(new Option('--each-descriptor', 'with --grpc: charge each descriptor by itself, not all or none'))
+      .addOption(new Option('--on-decision <file>', 'module whose default export is called with each decision'))
       .addOption(REDIS)
       .addOption(CONFIG)
       .addOption(ENV),
@@ -78,6 +83,7 @@ export const serve = defineCommand({
       const expected = `${own.map((name) => `"${name}"`).join(' or ')} with sluice serve, or --redis`
       throw new OptionError('STORE', expected, variables.STORE)
     }
+    const onDecision = options.onDecision === undefined ? undefined : await loadHook(options.onDecision, cwd)
     const ended = Promise.race([once(process, 'SIGTERM'), once(signal, 'abort')])
     let isEnding = false
     const onAway = (reason: string) => terminal.note(`${reason}: until it is, ON_STORE_ERROR decides`)
@@ -86,12 +92,16 @@ export const serve = defineCommand({
     try {
       const upstream = { fetch: async () => createProblemResponse(NOT_SERVED) }
       // Subcommands that serve nobody do not wait for them.
-      const { composeGateway } = await import('../gateway/create-handler.ts')
+      const { createHandler } = await import('../gateway/create-handler.ts')
       const { getRequestListener } = await import('@hono/node-server')
       const pending = new Set<Promise<unknown>>()
       const serveRateLimits = await loadRateLimits(options, cwd, (text) => terminal.note(text))
-      const gateway = await composeGateway({ ...withoutPlaces(settings), UPSTREAM: upstream }, (config, now) =>
-        connections.length > 0 ? openDatabases(connections, config, config.storeTimeoutMs) : openMemoryBackend(now),
+      const isRemote = connections.length > 0
+      const gateway = await createHandler(
+        { ...withoutPlaces(settings), UPSTREAM: upstream },
+        (config, now) =>
+          isRemote ? openDatabases(connections, config, config.storeTimeoutMs) : openMemoryBackend(now),
+        onDecision && ((next) => Object.assign(new DecisionWatch({ isRemote }, next), { onDecision })),
       )
       const waitUntil = createWaitUntil(pending)
       const grpcServer = await serveRateLimits?.(gateway.config, gateway.gateway, waitUntil)
@@ -117,6 +127,20 @@ export const serve = defineCommand({
     }
   },
 })
+
+/** Loads the function of `--on-decision`. @throws {CommandError} if there is none */
+async function loadHook(file: string, cwd: string): Promise<DecisionHook['onDecision']> {
+  const option = '--on-decision'
+  const refuse = (why: string) =>
+    new CommandError(`${new OptionError(option, 'a module whose default export is a function', file).message}${why}`)
+  const module = await import(pathToFileURL(resolve(cwd, file)).href).catch((error: unknown) => {
+    throw refuse(`: ${error instanceof Error ? error.message.split('\n')[0] : 'it failed'}`)
+  })
+  const given = typeof module.default === 'function' ? module.default : undefined
+  const hook = createHook<Parameters<DecisionHook['onDecision']>>(option, given, throttle(consoleLog, Date.now))
+  if (!hook) throw refuse('')
+  return hook
+}
 
 /** @param isLast tells that clients are to open another connection, to another process, before they send more */
 function createListener(adapt: typeof getRequestListener, fetch: Fetch, waitUntil: WaitUntil, isLast: () => boolean) {
@@ -193,7 +217,7 @@ async function loadRateLimits(
   const { openConfig } = await import('../ratelimit-service/watch-config.ts')
   return async function start(
     config: Config,
-    { engine, now, log }: GatewayContext,
+    { engine, watch, now, log }: GatewayContext,
     waitUntil: WaitUntil,
   ): Promise<RateLimitServer> {
     const path = resolve(cwd, ratelimitConfig)
@@ -201,7 +225,7 @@ async function loadRateLimits(
       const watched = openConfig(path, config.onStoreError, note)
       const isEachAlone = eachDescriptor === true
       const server = { watched, waitUntil, host, port: grpc, tls, note }
-      return await startRateLimitServer({ engine, config, now, log, isEachAlone, ...server })
+      return await startRateLimitServer({ engine, config, watch, now, log, isEachAlone, ...server })
     } catch (error) {
       throw new CommandError((error as Error).message)
     }

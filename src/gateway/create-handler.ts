@@ -1,6 +1,7 @@
 /** All parts of a gateway, put together: what the Worker and `sluice serve` run. */
 
 import { holdsSlots } from '../core/algorithms/algorithm-table.ts'
+import type { StageWatch } from '../core/engine/stages/stage.ts'
 import { createClocks } from '../core/runtime/clocks.ts'
 import { consoleLog, throttle } from '../core/runtime/log.ts'
 import type { Backend } from '../core/store/backend.ts'
@@ -8,7 +9,7 @@ import { type Config, type Environment, isBinding, loadConfig, type Service } fr
 import { isMeasured, isRefusedEarly, mustAwaitResponse } from '../http/request/charge-builder.ts'
 import { composeLimiter } from '../http/request/request-limiter.ts'
 import type { RouteHandler } from './api/route.ts'
-import { type App, createApp, type GatewayContext } from './app/app.ts'
+import { type App, createApp, type DecisionHook, type GatewayContext } from './app/app.ts'
 import { createHealthReader } from './app/health.ts'
 import { openBackend } from './app/open-backend.ts'
 import { createProxy } from './app/proxy.ts'
@@ -18,21 +19,17 @@ const FLUSH_TIMEOUT_MS = 4_000
 
 type OpenStores = (config: Config, now: () => number) => Backend
 
-/** @param open opens the store in place of the one that the variables name @throws {OptionError} for a wrong variable */
-export async function createHandler(env: Environment, open?: OpenStores): Promise<App> {
-  const { app } = await composeGateway(env, open)
-  return app
-}
-
 /**
  * Creates all parts, from the bottom to the top. Parts that few configurations need are imported on demand.
  * @param open opens the store in place of the one that the variables name
+ * @param createWatch creates what tells a function of decisions; `next` observes them for statistics
  * @returns the app, and what other servers decide by
  * @throws {OptionError} for a wrong variable
  */
-export async function composeGateway(
+export async function createHandler(
   env: Environment,
   open?: OpenStores,
+  createWatch?: (next: StageWatch | undefined) => DecisionHook,
 ): Promise<{ readonly app: App; readonly config: Config; readonly gateway: GatewayContext }> {
   const mayHaveCalendar = /day|week|month|year|zone|starts/.test(JSON.stringify(env.POLICIES))
   const calendar = mayHaveCalendar ? await import('../core/options/calendar.ts') : undefined
@@ -93,6 +90,7 @@ export async function composeGateway(
   const leases = config.leases ? (await import('../core/engine/stages/leases.ts')).withLeases(config.leases) : undefined
   const mayAwait = rules !== undefined || policies.some(mustAwaitResponse)
   const { createSettlement } = mayAwait ? await import('../http/request/settlement.ts') : {}
+  const watch = createWatch?.(recorder)
   const composed = composeLimiter({
     ...config,
     ...clocks,
@@ -100,7 +98,7 @@ export async function composeGateway(
     log,
     repeats,
     leases,
-    watch: recorder,
+    watch: watch ?? recorder,
     readClaim,
     health,
     createSettlement,
@@ -134,14 +132,12 @@ export async function composeGateway(
     ? await (await import('./app/shard-health.ts')).openShardHealth({ config, backend, now })
     : undefined
   const readHealth = createHealthReader(store, composed.engine, now, readShards)
-  const gateway = { ...composed, rulesEngine, store, readHealth, now, log }
+  const gateway = { ...composed, rulesEngine, store, readHealth, watch, now, log }
   const routes = new Map<string, RouteHandler>()
   if (metrics && counters) routes.set('metrics', (await import('./admin/metrics.ts')).createMetrics(metrics, counters))
   if (config.isSelfService)
     routes.set('limits', (await import('./app/self-service.ts')).createSelfService(config, limiter, now))
-  const operators = admin
-    ? (await import('./admin/admin.ts')).createAdmin({ admin, config, env, counters }, gateway)
-    : undefined
+  const operators = admin && (await import('./admin/admin.ts')).createAdmin({ admin, config, env, counters }, gateway)
   const decisions = config.decideToken ? await import('./decide/decisions.ts') : undefined
   decisions?.addDecisions(routes, config, gateway, observer)
   const upstream = isBinding<Service>(env.UPSTREAM, 'fetch') ? env.UPSTREAM : globalThis

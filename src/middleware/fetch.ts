@@ -2,8 +2,8 @@
 import { checkFunction } from '../core/options/check-options.ts'
 import type { CheckedBy, CheckedLimits } from '../core/options/checked-text.ts'
 import { OptionError } from '../core/options/option-error.ts'
+import type { RateLimit } from '../http/request/rate-limit.ts'
 import type { SharedOptions } from './options.ts'
-import type { RateLimit } from './rate-limit.ts'
 import { createRespond, readPeerAddress } from './web.ts'
 
 /** Answers a request; `rest` is what the platform gives beside it. */

@@ -1,8 +1,8 @@
 /** Middleware for Hono. */
 import type { Context, Env, MiddlewareHandler } from 'hono'
 import type { CheckedBy, CheckedLimits } from '../core/options/checked-text.ts'
+import type { RateLimit } from '../http/request/rate-limit.ts'
 import type { SharedOptions } from './options.ts'
-import type { RateLimit } from './rate-limit.ts'
 import { createRespond, readPeerAddress } from './web.ts'
 
 /** Variables of the context that the middleware sets: `new Hono<{ Variables: RateLimitVariables }>()`. */

@@ -3,20 +3,20 @@ import { DecisionWatch } from '../core/engine/decision-watch.ts'
 import { createEarlyRefusals } from '../core/engine/stages/early-refusals.ts'
 import { type Admitted, toLimitStatus, type Verdict } from '../core/model/verdict.ts'
 import { sleep } from '../core/runtime/sleep.ts'
+import { GONE, withWatch } from '../http/request/rate-limit.ts'
 import type { Exchange } from '../http/request/received-request.ts'
-import { composeLimiter, type DecisionTrace } from '../http/request/request-limiter.ts'
+import { composeLimiter } from '../http/request/request-limiter.ts'
 import { createSettlement } from '../http/request/settlement.ts'
 import { createPathReader, createTargetReader } from '../http/request/target.ts'
 import { formatRetryAfter } from '../http/response/problem.ts'
 import { memoryStore, noteLimiter, refuseSharedNames } from '../library/stores.ts'
 import { type ReportedLimits, readOptions, type SharedOptions } from './options.ts'
-import { GONE, toRateLimit } from './rate-limit.ts'
 import { createWarn } from './warnings.ts'
 
 /** @throws {OptionError} for a wrong option */
 export function composeMiddleware<Args extends unknown[]>(options: SharedOptions<Args>) {
   const settings = readOptions(options)
-  const { policies, keyPrefix, literalInPaths, log } = settings
+  const { policies, keyPrefix, literalInPaths, log, delay, onDecision } = settings
   if (!options.store && !isWarned) {
     isWarned = true
     log('warn', { event: 'in_memory_store', message: 'no store is given: limits hold per process only' })
@@ -27,7 +27,7 @@ export function composeMiddleware<Args extends unknown[]>(options: SharedOptions
   const store = limiterStore.open(new Set(policies.map(({ algorithm }) => algorithm)), { log })
   const { isRemote, timeoutMs: storeTimeoutMs } = limiterStore
   const repeats = isRemote ? createEarlyRefusals : 'none'
-  const watch = settings.onDecision && new DecisionWatch(limiterStore)
+  const watch = onDecision && new DecisionWatch(limiterStore)
   const { limiter } = composeLimiter({
     ...settings,
     createSettlement,
@@ -37,21 +37,13 @@ export function composeMiddleware<Args extends unknown[]>(options: SharedOptions
     hasBreaker: isRemote,
     watch,
   })
-  const { delay, onDecision } = settings
-
-  /** Decides a request, and calls `onDecision`. */
-  async function decideWatched(exchange: Exchange, by: DecisionWatch): Promise<Verdict> {
-    const describe = by.start()
-    const trace: DecisionTrace = { matches: [], charges: [] }
-    const verdict = await limiter.decide(exchange, { trace })
-    const decision = { ...toRateLimit(verdict), ...describe(trace.charges, verdict.degraded) }
-    onDecision?.(decision, ...(exchange.request.context as Args))
-    return verdict
-  }
+  const decider = watch
+    ? withWatch(limiter, watch, (decision, { request }) => onDecision?.(decision, ...(request.context as Args)))
+    : limiter
 
   /** Decides a request, and delays one that is admitted. @param findSignal finds what aborts when the client goes */
   async function decide(exchange: Exchange, findSignal: () => AbortSignal): Promise<Verdict> {
-    const verdict = await (watch ? decideWatched(exchange, watch) : limiter.decide(exchange))
+    const verdict = await decider.decide(exchange)
     if (!delay || verdict.outcome !== 'admitted') return verdict
     const [first, ...others] = verdict.limits.map(toLimitStatus)
     if (!first) return verdict

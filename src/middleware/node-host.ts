@@ -6,6 +6,7 @@ import type { CostTerm } from '../core/model/policy.ts'
 import type { Admitted, Refused } from '../core/model/verdict.ts'
 import { markIfChanged } from '../http/request/changed-path.ts'
 import { isMeasured } from '../http/request/charge-builder.ts'
+import { GONE, type RateLimit, toRateLimit, UNLIMITED } from '../http/request/rate-limit.ts'
 import {
   type Answered,
   createRequestContext,
@@ -21,7 +22,6 @@ import { composeMiddleware, listRefusalFields } from './middleware.ts'
 import { type AnyIncoming, NodeRequest, readHeader } from './node-request.ts'
 import { type AnyResponse, FollowedResponse, followBody } from './node-response.ts'
 import type { SharedOptions } from './options.ts'
-import { GONE, type RateLimit, toRateLimit, UNLIMITED } from './rate-limit.ts'
 import { createWatchedAddressReader } from './warnings.ts'
 
 /** The middleware adds this to a request. */

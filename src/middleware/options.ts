@@ -20,10 +20,10 @@ import { toOptionError, variables } from '../http/config/variables.ts'
 import type { ClaimReader, JwtSettings } from '../http/request/identity/claims.ts'
 import type { VerifierParts } from '../http/request/identity/jwt/verify-tokens.ts'
 import { NONE } from '../http/request/identity/reading.ts'
+import type { ObservedRequest } from '../http/request/rate-limit.ts'
 import type { HeaderFormat } from '../http/response/rate-limit-headers.ts'
 import type { LimitingOptions } from '../library/common-options.ts'
 import type { LimiterStore } from '../library/stores.ts'
-import type { ObservedRequest } from './rate-limit.ts'
 
 /** Status of the limits of all policies that apply, of which there is at least one. */
 export type ReportedLimits = readonly [LimitStatus, ...LimitStatus[]]

@@ -1,5 +1,6 @@
 /** The common part of the middleware for Hono and of that for `fetch`: both take a `Request` to a `Response`. */
 
+import { GONE, type RateLimit, toRateLimit, UNLIMITED } from '../http/request/rate-limit.ts'
 import type { Exchange } from '../http/request/received-request.ts'
 import { createRequestContext, markSynthetic } from '../http/response/exchange.ts'
 import { createHoldUntilEnd } from '../http/response/hold-until-end.ts'
@@ -10,7 +11,6 @@ import { copyResponse, createProtect } from '../http/response/protect.ts'
 import { createRefusal } from '../http/response/refusal.ts'
 import { composeMiddleware, listRefusalFields } from './middleware.ts'
 import type { SharedOptions } from './options.ts'
-import { GONE, type RateLimit, toRateLimit, UNLIMITED } from './rate-limit.ts'
 import { createWatchedAddressReader } from './warnings.ts'
 
 /** What nginx logs: nobody sees it. */

@@ -1,13 +1,15 @@
 /** Decides the descriptors of a request: one decision for all of them, or each by itself. */
 import { ALGORITHMS } from '../core/algorithms/algorithm-table.ts'
+import type { DecisionWatch } from '../core/engine/decision-watch.ts'
 import type { Engine, EngineDecision } from '../core/engine/engine.ts'
 import { type Charge, formatKey } from '../core/model/charge.ts'
-import { type ReportedLimit, reportLimits } from '../core/model/verdict.ts'
+import { type ReportedLimit, reportLimits, toLimitStatus } from '../core/model/verdict.ts'
 import { MAX_COST, OptionError } from '../core/options/option-error.ts'
 import type { CallContext } from '../core/runtime/call-context.ts'
 import { createDigest } from '../core/runtime/digest.ts'
 import { TextLru } from '../core/runtime/lru.ts'
 import type { Config } from '../http/config/load-config.ts'
+import type { ObservedRequest } from '../http/request/rate-limit.ts'
 import { type CountingPolicy, setRateLimitHeaders } from '../http/response/rate-limit-headers.ts'
 import { findMaxCost } from '../library/policies.ts'
 import {
@@ -37,6 +39,12 @@ export interface DecideOptions {
   /** As the reference server does: each descriptor is charged as far as it can be, whatever becomes of the others. */
   readonly isEachAlone: boolean
   readonly counts: RuleCounts
+  readonly watch: RequestWatch | undefined
+}
+
+/** Tells a function of each decision about a request, as the middleware does. */
+interface RequestWatch extends DecisionWatch {
+  onDecision(decision: ObservedRequest): void
 }
 
 type PolicyDecision = EngineDecision<Charge<CountingPolicy>>
@@ -59,7 +67,7 @@ interface Answer {
   readonly limits: readonly ReportedLimit<CountingPolicy>[]
 }
 
-export function createDecide({ engine, config, now, isEachAlone, counts }: DecideOptions) {
+export function createDecide({ engine, config, now, isEachAlone, counts, watch }: DecideOptions) {
   const digest = createDigest(config.identitySecret)
   const digests = new TextLru<string>()
 
@@ -69,6 +77,7 @@ export function createDecide({ engine, config, now, isEachAlone, counts }: Decid
     domains: Domains,
     context: CallContext,
   ): Promise<RateLimitResponse> {
+    const findSource = watch?.start()
     if (domain === '') throw new RequestError('expected a domain that is not empty')
     if (descriptors.length === 0) throw new RequestError('expected at least one descriptor')
     const matches = descriptors.map((descriptor, index) =>
@@ -96,7 +105,7 @@ export function createDecide({ engine, config, now, isEachAlone, counts }: Decid
       }
     }
     await reduceCounts(questions)
-    const { answers, degraded } = await (isEachAlone ? decideEach : decideTogether)(questions, isOver, context)
+    const { answers, degraded, charges } = await (isEachAlone ? decideEach : decideTogether)(questions, isOver, context)
     for (const [at, question] of questions.entries()) {
       const { index, rule, metricKey, hits } = question
       const answer = answers[at] as Answer
@@ -109,8 +118,24 @@ export function createDecide({ engine, config, now, isEachAlone, counts }: Decid
     const limits = answers.flatMap((answer) => answer.limits)
     const headers = new Headers()
     setRateLimitHeaders(headers, { limits, ...(degraded && { degraded }) }, config.headerFormat, now)
+    isOver &&= !config.isShadow
+    const source = findSource?.(charges, degraded)
+    if (source) {
+      const waitsMs = limits.map(({ policy, retryAfterMs }) => (policy.mode === 'enforce' ? retryAfterMs : 0))
+      const retryAfterMs = Math.max(0, ...waitsMs)
+      const costs: Record<string, number> = {}
+      for (const { policy, hits } of questions) costs[policy.name] = (costs[policy.name] ?? 0) + hits
+      watch?.onDecision({
+        outcome: !isOver ? 'admitted' : degraded === 'closed' ? 'unavailable' : 'limited',
+        limits: limits.map(toLimitStatus),
+        ...(isOver && retryAfterMs > 0 && { retryAfterMs }),
+        ...(degraded && { degraded }),
+        ...source,
+        costs,
+      })
+    }
     return {
-      overallCode: isOver && !config.isShadow ? 'OVER_LIMIT' : 'OK',
+      overallCode: isOver ? 'OVER_LIMIT' : 'OK',
       statuses,
       responseHeadersToAdd: [...headers].map(([key, value]) => ({ key, value })),
     }
@@ -163,7 +188,8 @@ export function createDecide({ engine, config, now, isEachAlone, counts }: Decid
     const isOver = isRefused || others.some((each) => refuses(each, judge(each, looked)))
     const taken = await decideGroup(isOver ? 'peek' : 'take', questions.filter(fits))
     const answers = questions.map((each) => judge(each, fits(each) ? taken : looked))
-    return { answers, degraded: taken?.degraded ?? looked?.degraded }
+    const charges = [...(taken?.charges ?? []), ...(looked?.charges ?? [])]
+    return { answers, degraded: taken?.degraded ?? looked?.degraded, charges }
   }
 
   /** Charges each descriptor as far as its hits fit; those that do not make it be over its limit. */
@@ -180,7 +206,8 @@ export function createDecide({ engine, config, now, isEachAlone, counts }: Decid
       const isFull = hits >= 0 && decision.granted < Math.max(1, hits)
       return { isFull, limits: reportOf(decision, charge.key) }
     })
-    return { answers, degraded: decisions.find((decision) => decision.degraded)?.degraded }
+    const charges = decisions.flatMap((decision) => decision.charges)
+    return { answers, degraded: decisions.find((decision) => decision.degraded)?.degraded, charges }
   }
 
   async function reduceCounts(questions: readonly Question[]): Promise<void> {

@@ -46,11 +46,11 @@ const run = async (...args: string[]) => {
 const countKeys = async (match: string) => Promise.all(clients.map(async (client) => (await client.keys(match)).length))
 
 test('each caller is found, reset and blocked, whichever database counts it', async () => {
-  const gateway = await createHandler({ ...secrets, UPSTREAM: { fetch: async () => new Response('hello') } })
+  const { app } = await createHandler({ ...secrets, UPSTREAM: { fetch: async () => new Response('hello') } })
   const context = { waitUntil() {}, passThroughOnException() {}, props: {} }
   for (const caller of [...CALLERS, ...CALLERS]) {
     const request = new Request('https://api.acme.test/', { headers: { Authorization: caller } })
-    expect((await gateway.fetch(request, {}, context)).status).toBe(200)
+    expect((await app.fetch(request, {}, context)).status).toBe(200)
   }
   const counts = await countKeys('sluice:default:*')
   expect(Math.min(...counts)).toBeGreaterThan(0)

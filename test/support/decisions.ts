@@ -28,9 +28,9 @@ export async function openDecisions(
   open?: Parameters<typeof createHandler>[1],
 ): Promise<Decisions> {
   const upstream = { fetch: async () => new Response('from the API') }
-  const handler = await createHandler({ DECIDE_TOKEN, STORE_TIMEOUT_MS: 30_000, ...env, UPSTREAM: upstream }, open)
+  const { app } = await createHandler({ DECIDE_TOKEN, STORE_TIMEOUT_MS: 30_000, ...env, UPSTREAM: upstream }, open)
   const context = { waitUntil() {}, passThroughOnException() {}, props: {} }
-  const fetch = async (path: string, init?: RequestInit) => handler.fetch(new Request(ORIGIN + path, init), {}, context)
+  const fetch = async (path: string, init?: RequestInit) => app.fetch(new Request(ORIGIN + path, init), {}, context)
   return {
     fetch,
     async decide(body) {

@@ -27,10 +27,10 @@ const HOSTS: Readonly<Record<string, Host>> = {
   async 'a gateway'(limits) {
     const UPSTREAM = { fetch: async () => new Response() }
     const variables = { RATE_LIMITS: LIMITS, LEASES: 'auto', UPSTREAM }
-    const handler = await createHandler(variables, () => ({ limits, documents: vi.fn(), counters: vi.fn() }))
+    const { app } = await createHandler(variables, () => ({ limits, documents: vi.fn(), counters: vi.fn() }))
     const context = { waitUntil() {}, passThroughOnException() {}, props: {} }
     const request = () => new Request('https://api.example/', { headers: AUTHORIZATION })
-    return async () => (await handler.fetch(request(), {}, context)).ok
+    return async () => (await app.fetch(request(), {}, context)).ok
   },
 }
 

@@ -1,6 +1,8 @@
 import { expect, test, vi } from 'vitest'
+import { DecisionWatch } from '../../src/core/engine/decision-watch.ts'
 import { Engine, scaleToLocalShare } from '../../src/core/engine/engine.ts'
 import { type LeaseSize, withLeases } from '../../src/core/engine/stages/leases.ts'
+import type { StageWatch } from '../../src/core/engine/stages/stage.ts'
 import type { StoreCharge } from '../../src/core/model/charge.ts'
 import { MemoryStore } from '../../src/core/store/memory/memory-store.ts'
 import { callContext } from '../support/call-context.ts'
@@ -12,15 +14,17 @@ function subject(leases: LeaseSize | undefined) {
   const store = new MemoryStore(now)
   const decide = vi.spyOn(store, 'decide')
   const avoided = { refusalCache: 0, leases: 0, permits: 0 }
+  const watch: StageWatch = {
+    onAvoided: (by) => avoided[by]++,
+    onLeased(permits) {
+      avoided.permits += permits
+    },
+  }
   const decider = new Engine({
     ...{ store, now, log: () => {} },
     ...{ storeTimeoutMs: 500, localShare: 1 },
-    watch: {
-      onAvoided: (by) => avoided[by]++,
-      onLeased(permits) {
-        avoided.permits += permits
-      },
-    },
+    // Statistics see the same with a function for decisions as without.
+    watch: new DecisionWatch({ isRemote: true }, watch),
     leases: leases === undefined ? undefined : withLeases(leases),
   })
   return { clock, decide, decider, avoided }

@@ -18,23 +18,30 @@ export interface DecisionSource {
 
 export class DecisionWatch implements StageWatch {
   readonly #called: 'store' | 'memory'
+  readonly #next: StageWatch | undefined
   readonly #avoidedBy = new WeakMap<StoreCharge, 'refusalCache' | 'leases'>()
 
-  constructor({ isRemote }: { readonly isRemote: boolean }) {
+  /** @param next observes the same stages */
+  constructor({ isRemote }: { readonly isRemote: boolean }, next?: StageWatch) {
     this.#called = isRemote ? 'store' : 'memory'
+    this.#next = next
   }
 
   onAvoided(by: 'refusalCache' | 'leases', charges: readonly StoreCharge[]): void {
+    this.#next?.onAvoided(by, charges)
     for (const charge of charges) this.#avoidedBy.set(charge, by)
   }
 
-  onLeased(): void {}
+  onLeased(permits: number): void {
+    this.#next?.onLeased(permits)
+  }
 
   /** Begins a decision. @returns describes it at its end, by charges that no other decision has */
   start(): (charges: readonly Charge[], degraded: Degradation | undefined) => DecisionSource {
     const readPassedMs = createSteadyClock(() => performance.now())
     return (charges, degraded) => {
-      const costs = Object.fromEntries(charges.map(({ policy, cost }) => [policy.name, cost]))
+      const costs: Record<string, number> = {}
+      for (const { policy, cost } of charges) costs[policy.name] = (costs[policy.name] ?? 0) + cost
       const source = { costs, durationMs: readPassedMs() }
       if (charges.length === 0) return source
       const avoidedBy = new Set(charges.map((charge) => this.#avoidedBy.get(charge)))

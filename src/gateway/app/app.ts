@@ -2,17 +2,20 @@
 import type { ExecutionContext } from 'hono'
 import { HonoBase as Hono } from 'hono/hono-base'
 import { LinearRouter } from 'hono/router/linear-router'
+import type { DecisionWatch } from '../../core/engine/decision-watch.ts'
 import type { Store } from '../../core/model/store.ts'
 import type { CallContext } from '../../core/runtime/call-context.ts'
 import { createLoader } from '../../core/runtime/create-loader.ts'
 import type { Log } from '../../core/runtime/log.ts'
 import type { Config, Environment } from '../../http/config/load-config.ts'
+import type { ObservedRequest } from '../../http/request/rate-limit.ts'
 import type { ComposedLimiter } from '../../http/request/request-limiter.ts'
 import { createPathReader, createTargetReader } from '../../http/request/target.ts'
 import { createRequestContext } from '../../http/response/exchange.ts'
 import { isConnectionStray } from '../../http/response/forwarded-headers.ts'
 import { IncomingRequest, RequestHeaders } from '../../http/response/incoming-request.ts'
 import { createProtect, type ProtectOptions } from '../../http/response/protect.ts'
+import type { ObservedDecision } from '../../library/decision.ts'
 import type { RouteHandler } from '../api/route.ts'
 import type { LiveRulesEngine } from '../rules/live-rules-engine.ts'
 import type { Reason } from './gateway-problem.ts'
@@ -34,7 +37,13 @@ export interface AppOptions extends Omit<ProtectOptions, 'headerFormat' | 'ipv6P
   readonly log: Log
 }
 
+/** Tells a function of each decision: of a proxy's request as the middleware does, of a question as the library does. */
+export interface DecisionHook extends DecisionWatch {
+  onDecision(decision: ObservedRequest | Omit<ObservedDecision, 'charged'>): void
+}
+
 export interface GatewayContext extends ComposedLimiter {
+  readonly watch: DecisionHook | undefined
   readonly store: Store
   readonly rulesEngine: LiveRulesEngine | undefined
   readonly readHealth: () => Promise<Health>

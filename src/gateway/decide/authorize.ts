@@ -4,6 +4,7 @@ import type { CallContext } from '../../core/runtime/call-context.ts'
 import type { Config } from '../../http/config/load-config.ts'
 import { markIfChanged } from '../../http/request/changed-path.ts'
 import { createAddressReader } from '../../http/request/identity/address-reader.ts'
+import { withWatch } from '../../http/request/rate-limit.ts'
 import { createPathReader, createTargetReader, type RequestTarget } from '../../http/request/target.ts'
 import { type AbortableRequest, markSynthetic, type Observer } from '../../http/response/exchange.ts'
 import { createProblem, createProblemResponse, type Problem, TARGET_PROBLEMS } from '../../http/response/problem.ts'
@@ -54,12 +55,14 @@ export function createAuthorize(
   isToken: (text: string) => boolean,
   { headerFormat, ipv6Prefix, literalInPaths }: Config,
   observer: Observer | undefined,
-  { limiter, rulesEngine, now, log }: GatewayContext,
+  { limiter, rulesEngine, watch, now, log }: GatewayContext,
 ): RouteHandler {
   const readTarget = createTargetReader(createPathReader(literalInPaths))
   // The response is not seen here: slots stay held until their time is over, and nothing is learned of the upstream.
   const unseen = { health: undefined, holdUntilEnd: undefined, measureResponse: undefined }
-  const protect = createProtect({ ...unseen, limiter: rulesEngine ?? limiter, headerFormat, ipv6Prefix, now, observer })
+  const decider = rulesEngine ?? limiter
+  const watched = watch ? withWatch(decider, watch, (decision) => watch.onDecision(decision)) : decider
+  const protect = createProtect({ ...unseen, limiter: watched, headerFormat, ipv6Prefix, now, observer })
 
   let isWarned = false
 

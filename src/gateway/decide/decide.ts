@@ -103,7 +103,7 @@ export const DECIDE: ApiOperation = {
 
 export function createDecide(
   { keyPrefix, identitySecret: secret, policies: deployed }: Config,
-  { engine, rulesEngine }: GatewayContext,
+  { engine, rulesEngine, watch }: GatewayContext,
 ): RouteHandler {
   return async function decide(request, _target, context) {
     try {
@@ -128,15 +128,18 @@ export function createDecide(
         await applyActualCosts(engine, differences, { nowMs: decidedAtMs, chargedIn }, context)
       }
       const action = requestedAction === 'settle' ? 'peek' : requestedAction
+      const findSource = requestedAction === 'settle' ? undefined : watch?.start()
       const decision = await engine.decide(charges, context, { action, permits })
       const { limits, retryAfterMs, decidedAtMs: nowMs, degraded } = toOutcome(decision, 0)
+      const outcome = { limits, retryAfterMs, decidedAtMs: nowMs, ...(degraded && { degraded }) }
+      const source = findSource?.(charges, degraded)
+      if (source) watch?.onDecision({ action, permits, granted: decision.granted, ...outcome, ...source })
       // Of a refusal that was remembered, only the charges that refused are known.
       const indexes = decision.usage.flatMap((states, index) => states.map(() => index))
       const isList = questions[0]?.path.length !== 0
       const reported = isList ? limits.map((each, at) => ({ ...each, charge: indexes[at] })) : limits
       const granted = action === 'take-up-to' ? decision.granted : decision.granted > 0
-      const answer = { granted, limits: reported, retryAfterMs, decidedAtMs: nowMs, degraded }
-      return Response.json(answer, { headers: HEADERS })
+      return Response.json({ granted, ...outcome, limits: reported }, { headers: HEADERS })
     } catch (error) {
       return createProblemResponse(toProblem(error))
     }

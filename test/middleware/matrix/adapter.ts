@@ -1,7 +1,7 @@
 /** The form in which every middleware is tested: an app behind it, as a function from a request to its response. */
 
+import type { RateLimit } from '../../../src/http/request/rate-limit.ts'
 import type { SharedOptions } from '../../../src/middleware/options.ts'
-import type { RateLimit } from '../../../src/middleware/rate-limit.ts'
 
 /** A request as the functions and the routes of an app get it, in whatever form its framework has it. */
 export interface AppRequest {

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { type Store, StoreError } from '../../../src/core/model/store.ts'
 import { MemoryStore } from '../../../src/core/store/memory/memory-store.ts'
-import type { RateLimit } from '../../../src/middleware/rate-limit.ts'
+import type { RateLimit } from '../../../src/http/request/rate-limit.ts'
 import { type Adapter, judge, type Options, readRemaining, type Sent, start, X, Y } from './adapter.ts'
 
 export function describeDecisions(adapter: Adapter): void {

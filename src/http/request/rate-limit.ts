@@ -1,6 +1,8 @@
 /** Decisions about requests, as applications get them. */
-import type { DecisionSource } from '../core/engine/decision-watch.ts'
-import { type Admitted, type LimitStatus, toLimitStatus, type Verdict } from '../core/model/verdict.ts'
+import type { DecisionSource, DecisionWatch } from '../../core/engine/decision-watch.ts'
+import { type Admitted, type LimitStatus, toLimitStatus, type Verdict } from '../../core/model/verdict.ts'
+import type { Exchange } from './received-request.ts'
+import type { RequestLimiter } from './request-limiter.ts'
 
 /** The decision about a request. */
 export interface RateLimit {
@@ -34,5 +36,22 @@ export function toRateLimit(verdict: Verdict): RateLimit {
     limits: 'limits' in verdict ? verdict.limits.map(toLimitStatus) : [],
     ...('retryAfterMs' in verdict && { retryAfterMs: verdict.retryAfterMs }),
     ...(degraded !== undefined && { degraded }),
+  }
+}
+
+/** Calls `onDecision` after each decision. */
+export function withWatch(
+  limiter: Pick<RequestLimiter, 'decide'>,
+  watch: DecisionWatch,
+  onDecision: (decision: ObservedRequest, exchange: Exchange) => void,
+): Pick<RequestLimiter, 'decide'> {
+  return {
+    async decide(exchange, options) {
+      const describe = watch.start()
+      const trace = options?.trace ?? { matches: [], charges: [] }
+      const verdict = await limiter.decide(exchange, { ...options, trace })
+      onDecision({ ...toRateLimit(verdict), ...describe(trace.charges, verdict.degraded) }, exchange)
+      return verdict
+    },
   }
 }
