@@ -108,7 +108,7 @@ const EVENTS: Readonly<Record<LogEvent, string>> = {
   analytics_write_failed: 'a data point was not written',
   admin_refused: 'an attempt with a wrong `ADMIN_TOKEN`',
   misconfigured: 'an invalid variable',
-  background_error: 'a failure after the response, or of `onDecision` or `onWait`',
+  background_error: 'a failure after the response, or of `onDecision`, `--on-decision` or `onWait`',
   unexpected_error: 'a fault of Sluice',
 }
 

@@ -1,4 +1,4 @@
-/** The example of docs/observability.md, run as it stands with the packages that it is for. */
+/** The examples of docs/observability.md, run as they stand with the packages that they are for. */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { mkdtemp } from 'node:fs/promises'
@@ -16,7 +16,9 @@ import { afterAll, expect, test } from 'vitest'
 import { limit, type ObservedRequest } from '../../src/fetch.ts'
 import type { Limiter, ObservedDecision } from '../../src/index.ts'
 import { type ObservedCall, throttle } from '../../src/outbound.ts'
+import { DECIDE_TOKEN } from '../support/decisions.ts'
 import { readPage } from '../support/markdown.ts'
+import { startServing } from '../support/serving-process.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const { code } = await readPage(join(ROOT, 'docs/observability.md'))
@@ -65,16 +67,23 @@ metrics.setGlobalMeterProvider(meters)
 trace.setGlobalTracerProvider(new BasicTracerProvider({ spanProcessors: [new SimpleSpanProcessor(traced)] }))
 afterAll(() => meters.shutdown())
 
-interface Example {
-  readonly limiter: Limiter
-  recordDecision(decision: ObservedDecision | ObservedRequest | ObservedCall): void
+interface Recording {
+  default(decision: ObservedDecision | ObservedRequest | ObservedCall): void
 }
 
-const example = code.find(({ text }) => text.includes('@opentelemetry/api'))?.text ?? ''
-const file = join(folder, 'example.mjs')
-// The package is what it is made of.
-writeFileSync(file, example.replace("from 'sluice'", `from '${pathToFileURL(join(ROOT, 'src/index.ts'))}'`))
-const { limiter, recordDecision } = (await import(pathToFileURL(file).href)) as Example
+/** Writes an example that holds `part` into a file. @returns its address */
+function writeExample(name: string, part: string): string {
+  const example = code.find(({ text }) => text.includes(part))?.text ?? ''
+  const file = join(folder, name)
+  // The package is what it is made of.
+  writeFileSync(file, example.replace("from 'sluice'", `from '${pathToFileURL(join(ROOT, 'src/index.ts'))}'`))
+  return pathToFileURL(file).href
+}
+
+// Node takes files named .js as modules, as the package of this repository says.
+const recording = writeExample('record-decision.js', '@opentelemetry/api')
+const { default: recordDecision } = (await import(recording)) as Recording
+const { limiter } = (await import(writeExample('limiter.js', 'createLimiter'))) as { readonly limiter: Limiter }
 
 /** Data points of a metric so far, by their attributes. */
 async function readPoints(name: string) {
@@ -122,4 +131,47 @@ test('the same function takes what the middleware and outbound calls report', as
     'limited',
     'started',
   ])
+})
+
+test('decisions of sluice serve become the same, the last ones when it ends', async () => {
+  const telemetry = `
+    import { metrics, trace } from '@opentelemetry/api'
+    import { InMemoryMetricExporter, MeterProvider, PeriodicExportingMetricReader } from '@opentelemetry/sdk-metrics'
+    import { BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor } from '@opentelemetry/sdk-trace-base'
+
+    const measured = new InMemoryMetricExporter(${AggregationTemporality.CUMULATIVE})
+    const meters = new MeterProvider({ readers: [new PeriodicExportingMetricReader({ exporter: measured })] })
+    const traced = new InMemorySpanExporter()
+    metrics.setGlobalMeterProvider(meters)
+    trace.setGlobalTracerProvider(new BasicTracerProvider({ spanProcessors: [new SimpleSpanProcessor(traced)] }))
+    process.once('beforeExit', async () => {
+      await meters.forceFlush()
+      const points = measured.getMetrics().at(-1).scopeMetrics[0].metrics.flatMap(({ dataPoints }) => dataPoints)
+      const values = points.map(({ attributes, value }) => [attributes, value.count ?? value])
+      const outcomes = traced.getFinishedSpans().map(({ attributes }) => attributes['sluice.outcome'])
+      process.stderr.write(JSON.stringify({ values, outcomes }))
+    })`
+  writeFileSync(join(folder, 'telemetry.js'), telemetry)
+  const commands = code.find(({ text }) => text.includes('--on-decision'))?.text ?? ''
+  const [, setUp, ...args] = /NODE_OPTIONS="(.+)"\nnpx sluice serve (\S+) (\S+)$/.exec(commands) ?? []
+  const inFolder = (text = '') => text.replace('./', `${folder}/`)
+  const variables = { STORE: 'memory', RATE_LIMITS: '2/1h', NODE_OPTIONS: inFolder(setUp) }
+  const serving = await startServing(variables, args.map(inFolder))
+  const ask = {
+    method: 'POST',
+    headers: { Authorization: `Bearer ${DECIDE_TOKEN}`, 'Content-Type': 'application/json' },
+    body: JSON.stringify({ policy: 'default', identity: 'alice' }),
+  }
+  for (let i = 0; i < 3; i++) expect((await fetch(new URL('decide', serving.url), ask)).status).toBe(200)
+  const { code: exitCode, stderr } = await serving.end()
+  expect(exitCode).toBe(0)
+  const by = (outcome: string) => ({ 'sluice.outcome': outcome, 'sluice.decided_by': 'memory' })
+  expect(JSON.parse(stderr)).toEqual({
+    values: [
+      [by('granted'), 2],
+      [by('refused'), 1],
+      [{ 'sluice.limit': 'default-1h' }, 1],
+    ],
+    outcomes: ['granted', 'granted', 'refused'],
+  })
 })
