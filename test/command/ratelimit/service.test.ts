@@ -240,13 +240,15 @@ test('a decision whose deadline is over charges nothing', async () => {
 })
 
 test('ON_STORE_ERROR=closed refuses while Redis is down', async () => {
-  const { serving, client } = await start({
-    ...{ STORE: '', ON_STORE_ERROR: 'closed', REDIS_URL: `redis://127.0.0.1:${await findFreePort()}` },
-  })
+  const hook = join(folder, 'hook.mjs')
+  writeFileSync(hook, 'export default ({ outcome, decidedBy }) => console.error(outcome, "by", decidedBy)')
+  const away = { STORE: '', ON_STORE_ERROR: 'closed', REDIS_URL: `redis://127.0.0.1:${await findFreePort()}` }
+  const { serving, client } = await start(away, ['--on-decision', hook])
   const { overallCode, responseHeadersToAdd } = await client.ask('d', [descriptor(['user', 'a'])])
   expect([overallCode, responseHeadersToAdd[0]?.value]).toEqual(['OVER_LIMIT', 'closed'])
   client[Symbol.dispose]()
-  await serving.stop()
+  const { stderr } = await serving.end()
+  expect(stderr).toContain('unavailable by closed\n')
 })
 
 test('SIGTERM: health turns to NOT_SERVING, and what was begun is answered', async () => {
