@@ -57,21 +57,19 @@ export function describeLimits({
   holdsSlots,
 }: ActivePolicy): readonly string[] {
   const each = (some: readonly ActiveLimit[]) =>
-    some
-      .map((one) =>
-        holdsSlots
-          ? `${formatCount(one.limit)} at once, ${formatSpan(one.windowMs)} each at most`
-          : describeLimit(name, one),
-      )
-      .join(', ')
+    some.map((one) =>
+      holdsSlots
+        ? `${formatCount(one.limit)} at once, ${formatSpan(one.windowMs)} each at most`
+        : describeLimit(name, one),
+    )
   const refusal = penalty && `then none for ${formatSpan(penalty.durationMs)}`
   return [
-    ...(plans ? Object.entries(plans).map(([plan, some]) => `${plan}: ${each(some)}`) : [each(limits)]),
+    ...(plans ? Object.entries(plans).map(([plan, some]) => `${plan}: ${each(some).join(', ')}`) : each(limits)),
     ...(burst === null ? [] : [`bursts up to ${formatCount(burst)}`]),
     ...(cost.header === null ? [] : [`cost by ${cost.header}`]),
     ...(cost.units === null || cost.units === 1 ? [] : [`${formatCount(cost.units)} units a request`]),
     ...(refusal ? [penalty.after === 1 ? refusal : `${refusal}, after ${formatCount(penalty.after)} refusals`] : []),
-  ].filter((line) => line !== '')
+  ]
 }
 
 /** Formats a limit with its window, e.g. `60 per 1 min`, or `60 per month` for a window of the calendar. */

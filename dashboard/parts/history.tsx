@@ -95,7 +95,7 @@ function AuditLog({ audit }: Pick<CallerHistory, 'audit'>) {
         />
       )}
       <p class="quiet">
-        {audit.length === 0 && 'No entries. '}
+        {audit.length === 0 && 'No changes to this caller. '}
         The last 500 changes to single callers are stored. For networks, countries, wildcards and rollbacks see Rules.
       </p>
     </>

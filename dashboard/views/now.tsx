@@ -247,7 +247,13 @@ function Policies({ policies, counted }: { policies: readonly ActivePolicy[]; co
           {
             name: 'limits',
             value: (policy) => describeLimits(policy).join(', '),
-            cell: (policy) => describeLimits(policy).map((line) => <div key={line}>{line}</div>),
+            cell: (policy) => (
+              <div>
+                {describeLimits(policy).map((line) => (
+                  <div key={line}>{line}</div>
+                ))}
+              </div>
+            ),
           },
           { name: 'counts by', value: ({ by }) => by.join(' + ') },
           { name: 'routes', value: ({ match }) => (match ? match.join(', ') : 'all') },

@@ -168,7 +168,7 @@ function AddRule({ action, onDone }: { action: Action; onDone: () => void }) {
           </select>
         </label>
         <Field name="value" label="Network, country or ASN" placeholder="192.0.2.0/24, NL, 64500" required />
-        <Field name="reason" label="Reason (shown to the caller; optional)" maxLength={200} />
+        <Field name="reason" label="Reason (optional)" placeholder="shown to the caller" maxLength={200} />
         <Field name="for" label="Duration, such as 1h" />
         <button type="submit">Add</button>
       </form>
