@@ -1,6 +1,7 @@
 /**
  * Writes pictures of the dashboard into docs/dashboard/: `npm run screenshots`. The gateway is real, and so are the
- * callers of the last minute; of the four hours before, what isolates would have counted is made up.
+ * callers of the last minute; of the four hours before, and of the next minutes, what isolates would have counted is made
+ * up.
  */
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -19,6 +20,8 @@ import { startRestFront } from './rest-front.ts'
 const FOLDER = join(import.meta.dirname, '../docs/dashboard')
 const MINUTE_MS = 60_000
 const MINUTES = 240
+/** Minutes that end while pictures are taken. */
+const MINUTES_AHEAD = 5
 const ADMIN_TOKEN = 'a-token-for-screenshots-0123456789abcdef'
 const KEY_PREFIX = 'screenshots'
 const SCRAPERS = '203.0.113.0/24'
@@ -41,7 +44,13 @@ const url = await startDevWorker({
     RATE_LIMITS: '30/1m, 400/1h',
     POLICIES: [
       { name: 'login', limits: '5/1m, 20/1h', by: 'ip', match: 'POST /login' },
-      { name: 'search', limits: '10/1s', by: 'ip', match: 'GET /search' },
+      {
+        name: 'tokens',
+        limits: '100000/1m',
+        match: 'POST /v1/*',
+        actual_cost: 'json:/usage/total_tokens',
+        algorithm: 'token-bucket',
+      },
     ],
     STATISTICS: 'on',
     RULES: 'on',
@@ -93,6 +102,11 @@ async function show(view: string, hash: string, kind: string, options: BrowserCo
     await page.getByLabel('Period').selectOption('Last 2 hours')
     await isShown
     await page.getByRole('region', { name: 'Requests by minute' }).waitFor()
+    await page.getByText('in the period before').waitFor()
+  }
+  if (view === 'caller') {
+    await page.getByText('default (token)').waitFor()
+    await page.getByText('No changes to this caller.').waitFor()
   }
   // Rules are read while requests arrive.
   for (let at = 0; at < 3 && view === 'rules'; at++) await call('GET', '/things', 'Bearer another-caller')
@@ -115,10 +129,12 @@ async function changeRules(path: string, body: object): Promise<void> {
   if (!response.ok) throw new Error(await response.text())
 }
 
-/** A day's rise and fall within hours, and a wave of guesses at passwords. */
+/** A day's rise and fall within hours, a language model that some ask, and a wave of guesses at passwords. */
 async function countPast(counters: StatisticsStore): Promise<void> {
   const lastMs = Math.floor(Date.now() / MINUTE_MS) * MINUTE_MS
-  const minutes = Array.from({ length: MINUTES }, (_, at) => createPast(lastMs - (MINUTES - at) * MINUTE_MS, at))
+  const minutes = Array.from({ length: MINUTES + MINUTES_AHEAD }, (_, at) =>
+    createPast(lastMs - (MINUTES - at) * MINUTE_MS, at),
+  )
   await counters.add({ source: 'screenshots', number: 1, minutes })
 }
 
@@ -126,18 +142,24 @@ function createPast(startMs: number, at: number): Period {
   const admitted = Math.round(2_400 + 900 * Math.sin(at / 19) + 130 * Math.sin(at * 2.3))
   const isAttacked = at >= 190 && at < 208
   const guesses = isAttacked ? 500 + 60 * (at % 5) : 4
-  const limited = Math.round(40 + 25 * Math.sin(at / 7) ** 2) + guesses
+  const answers = Math.round(admitted / 40)
+  const tooLong = at % 4
+  const limited = Math.round(40 + 25 * Math.sin(at / 7) ** 2) + guesses + tooLong
   const counts = {
     [COUNT_NAMES.requests.admitted]: admitted,
     [COUNT_NAMES.requests.limited]: limited,
     [COUNT_NAMES.requests.blocked]: 11,
     [COUNT_NAMES.policy('default', 'admitted', EVERYWHERE)]: admitted,
-    [COUNT_NAMES.policy('default', 'limited', EVERYWHERE)]: limited - guesses,
-    [COUNT_NAMES.policy('default', 'refused_by_another', EVERYWHERE)]: guesses,
+    [COUNT_NAMES.policy('default', 'limited', EVERYWHERE)]: limited - guesses - tooLong,
+    [COUNT_NAMES.policy('default', 'refused_by_another', EVERYWHERE)]: guesses + tooLong,
     [COUNT_NAMES.policy('login', 'admitted', 'POST /login')]: 30,
     [COUNT_NAMES.policy('login', 'limited', 'POST /login')]: guesses,
+    [COUNT_NAMES.policy('tokens', 'admitted', 'POST /v1/*')]: answers,
+    [COUNT_NAMES.policy('tokens', 'limited', 'POST /v1/*')]: tooLong,
+    [COUNT_NAMES.units('tokens')]: answers * 830 + at,
     [COUNT_NAMES.limit('login-1m')]: guesses,
-    [COUNT_NAMES.limit('default-1m')]: limited - guesses,
+    [COUNT_NAMES.limit('tokens-1m')]: tooLong,
+    [COUNT_NAMES.limit('default-1m')]: limited - guesses - tooLong,
     [COUNT_NAMES.storeCalls]: admitted,
     [COUNT_NAMES.latency(4)]: Math.round(admitted * 0.9),
     [COUNT_NAMES.latency(9)]: Math.round(admitted * 0.1),
@@ -145,7 +167,7 @@ function createPast(startMs: number, at: number): Period {
   }
   const items = [
     { name: `login:${digest(['ip', '198.51.100.7'])}`, count: guesses, over: 0 },
-    { name: `default:${digest(['token', 'the-busiest-caller'])}`, count: limited - guesses, over: 0 },
+    { name: `default:${digest(['token', 'the-busiest-caller'])}`, count: limited - guesses - tooLong, over: 0 },
   ]
   return {
     startMs,
