@@ -34,7 +34,7 @@ const REQUESTS = {
     '400 | `Connection` names an end-to-end header such as `Authorization` | not seen in `npm run dev`, whose proxy removes `Connection`',
   too_many_headers: '431 | more than 100 headers',
   length_required:
-    '411 | GET or HEAD with a body of unknown length, whose [bytes](policies.md#costs) a policy counts | send `Content-Length`',
+    '411 | GET or HEAD with a body of unknown length, whose [bytes](policies.md#costs) a policy counts | send `Content-Length`; not seen in `npm run dev`, whose proxy removes such bodies',
   method_not_allowed: '405 | `TRACE`, which might show `Sluice-Secret`; or another wrong method | see `Allow`',
   not_found: '404 | nothing is at this path below `/_sluice`',
 } satisfies Partial<Record<ProblemCode, Row>>

@@ -121,8 +121,8 @@ export const policyKeys = {
     strictTable('priority', { critical: v.optional(part), default: v.optional(part) }, 'a table of shares'),
   ),
   /**
-   * what the response says that the request has cost, to which the charge is [corrected](#costs): `header:<name>`,
-   * `json:</pointer>`, `bytes`, `bytes:request`, `ms`, or a table of these with weights
+   * what a request has really cost, to which its charge is [corrected](#costs): `header:<name>`, `json:</pointer>`,
+   * `bytes`, `bytes:request`, `ms`, or a table of these with weights
    */
   actual_cost: v.optional(actualCost),
   /** `local`, `open` or `closed` for this policy @default `ON_STORE_ERROR` */
