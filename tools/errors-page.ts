@@ -80,7 +80,7 @@ const OPTIONS: Readonly<Record<OptionErrorCode, string>> = {
 
 const EVENTS: Readonly<Record<LogEvent, string>> = {
   store_error: 'the store failed; `answered` is the [fallback](operations.md#store-outages)',
-  store_recovered: 'the store answers again',
+  store_recovered: 'the store answers again; `place` is the database, or the node of a cluster, if it has several',
   late_decision: 'a decision came [too late](how-it-works.md#one-decision)',
   in_memory_store: 'counts are per process, or isolate (one instance of the Worker)',
   refused: 'a [sampled refusal](observability.md#log-lines)',

@@ -84,7 +84,7 @@ export function createByIsolates(seed: number): Scenario[] {
   )
 }
 
-/** Several databases share out identities. */
+/** Several databases in one region share out identities, and the Worker is placed next to them. */
 export function createByShards(seed: number): Scenario[] {
   const compared = [
     [PER_TOKEN, 'off', [1, 2, 4, 8]],
@@ -94,7 +94,8 @@ export function createByShards(seed: number): Scenario[] {
   return compared.flatMap(([policies, leases, counts]) =>
     counts.flatMap((shards) =>
       SHARD_LOADS.map((load) => {
-        return { ...createScenario(policies, { store: 'redis', leases }, shards * load, seed, false), shards }
+        const scenario = createScenario(policies, { store: 'redis', leases }, shards * load, seed, false)
+        return { ...scenario, shards, isNearRedis: true }
       }),
     ),
   )

@@ -85,7 +85,7 @@ export const serve = defineCommand({
     }
     const onDecision = options.onDecision === undefined ? undefined : await loadHook(options.onDecision, cwd)
     const ended = Promise.race([once(process, 'SIGTERM'), once(signal, 'abort')])
-    let isEnding = false
+    const ending = new AbortController()
     const onAway = (reason: string) => terminal.note(`${reason}: until it is, ON_STORE_ERROR decides`)
     const connections =
       kind?.inCommand === 'memory' ? [] : await connect(settings, env, redis, { silenceMs: SILENCE_MS, onAway })
@@ -99,14 +99,17 @@ export const serve = defineCommand({
       const isRemote = connections.length > 0
       const gateway = await createHandler(
         { ...withoutPlaces(settings), UPSTREAM: upstream },
-        (config, now) =>
-          isRemote ? openDatabases(connections, config, config.storeTimeoutMs) : openMemoryBackend(now),
-        onDecision && ((next) => Object.assign(new DecisionWatch({ isRemote }, next), { onDecision })),
+        {
+          open: (config, now) =>
+            isRemote ? openDatabases(connections, config, config.storeTimeoutMs) : openMemoryBackend(now),
+          createWatch: onDecision && ((next) => Object.assign(new DecisionWatch({ isRemote }, next), { onDecision })),
+          ending: ending.signal,
+        },
       )
       const waitUntil = createWaitUntil(pending)
       const grpcServer = await serveRateLimits?.(gateway.config, gateway.gateway, waitUntil)
       const fetch = await withRuleMetrics(gateway.app.fetch, gateway.config, grpcServer)
-      const isLast = () => isEnding
+      const isLast = () => ending.signal.aborted
       const server = createServer(createListener(getRequestListener, fetch, waitUntil, isLast)).listen(port, host)
       server.keepAliveTimeout = KEEP_ALIVE_MS
       await once(server, 'listening').catch(async (error: Error) => {
@@ -119,7 +122,7 @@ export const serve = defineCommand({
       const grpc = grpcServer ? ` and grpc://${shown}:${grpcServer.port}` : ''
       terminal.show({}, () => `sluice serve: http://${shown}:${bound}/_sluice/${grpc}, counting in ${place}`)
       await ended
-      isEnding = true
+      ending.abort()
       await Promise.all([drain(server, pending), grpcServer?.drain(DRAIN_MS)])
       return 'done'
     } finally {

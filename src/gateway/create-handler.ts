@@ -19,17 +19,24 @@ const FLUSH_TIMEOUT_MS = 4_000
 
 type OpenStores = (config: Config, now: () => number) => Backend
 
+/** What a host other than Workers brings. */
+export interface Host {
+  /** Opens the store in place of the one that the variables name. */
+  readonly open?: OpenStores | undefined
+  /** Creates what tells a function of decisions; `next` observes them for statistics. */
+  readonly createWatch?: ((next: StageWatch | undefined) => DecisionHook) | undefined
+  /** Aborts when the process is about to end. */
+  readonly ending?: AbortSignal | undefined
+}
+
 /**
  * Creates all parts, from the bottom to the top. Parts that few configurations need are imported on demand.
- * @param open opens the store in place of the one that the variables name
- * @param createWatch creates what tells a function of decisions; `next` observes them for statistics
  * @returns the app, and what other servers decide by
  * @throws {OptionError} for a wrong variable
  */
 export async function createHandler(
   env: Environment,
-  open?: OpenStores,
-  createWatch?: (next: StageWatch | undefined) => DecisionHook,
+  { open, createWatch, ending }: Host = {},
 ): Promise<{ readonly app: App; readonly config: Config; readonly gateway: GatewayContext }> {
   const mayHaveCalendar = /day|week|month|year|zone|starts/.test(JSON.stringify(env.POLICIES))
   const calendar = mayHaveCalendar ? await import('../core/options/calendar.ts') : undefined
@@ -70,6 +77,7 @@ export async function createHandler(
         readClaim,
         now,
         log,
+        ending,
       })
     : {}
 

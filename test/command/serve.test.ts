@@ -12,6 +12,7 @@ import { findFreePort } from '../../tools/free-port.ts'
 import { type RedisServer, startRedisServer } from '../../tools/redis-server.ts'
 import { DECIDE_TOKEN } from '../support/decisions.ts'
 import { json, openRequest, responseTo, type Sent, send } from '../support/http-client.ts'
+import { connectRedis } from '../support/redis-client.ts'
 import { type ServingProcess, startServing } from '../support/serving-process.ts'
 import { runInside } from './run-command.ts'
 
@@ -129,6 +130,22 @@ test.each(['SIGTERM', 'SIGINT'] as const)(
     expect(await ended).toEqual({ code: 0, stderr: '' })
   },
 )
+
+test('sluice serve sends what it has counted before it ends, however early that is', async () => {
+  const KEY_PREFIX = randomUUID()
+  const REDIS_URL = `redis://127.0.0.1:${inject('redisPort')}`
+  const serving = await startServing({ REDIS_URL, KEY_PREFIX, STATISTICS: 'on' })
+  const headers = {
+    ...{ 'Sluice-Token': DECIDE_TOKEN, 'X-Forwarded-Method': 'GET', 'X-Forwarded-Uri': '/' },
+    ...{ 'X-Forwarded-Host': 'api.test', 'X-Forwarded-For': '192.0.2.1' },
+  }
+  expect((await send(serving.url, { path: '/_sluice/authorize', headers })).status).toBe(200)
+  expect(await serving.end('SIGTERM')).toEqual({ code: 0, stderr: '' })
+  const redis = await connectRedis(inject('redisPort'))
+  const totals = await redis.keys(`${KEY_PREFIX}:statistics:*`)
+  redis.destroy()
+  expect(totals.length).toBeGreaterThan(0)
+})
 
 test.each(['local', 'closed'])(
   'sluice serve starts while Redis is down, decides "%s", and then with it',

@@ -1,4 +1,4 @@
-import { createHandler } from '../../src/gateway/create-handler.ts'
+import { createHandler, type Host } from '../../src/gateway/create-handler.ts'
 import { PLANTED } from '../setup/secret-watch.ts'
 
 export const DECIDE_TOKEN = `${PLANTED}-decide-token-0123456789abcdef`
@@ -23,12 +23,9 @@ export interface Question {
 }
 
 /** All parts of a gateway in this process, whose upstream answers 200 to everything. */
-export async function openDecisions(
-  env: Readonly<Record<string, unknown>>,
-  open?: Parameters<typeof createHandler>[1],
-): Promise<Decisions> {
+export async function openDecisions(env: Readonly<Record<string, unknown>>, open?: Host['open']): Promise<Decisions> {
   const upstream = { fetch: async () => new Response('from the API') }
-  const { app } = await createHandler({ DECIDE_TOKEN, STORE_TIMEOUT_MS: 30_000, ...env, UPSTREAM: upstream }, open)
+  const { app } = await createHandler({ DECIDE_TOKEN, STORE_TIMEOUT_MS: 30_000, ...env, UPSTREAM: upstream }, { open })
   const context = { waitUntil() {}, passThroughOnException() {}, props: {} }
   const fetch = async (path: string, init?: RequestInit) => app.fetch(new Request(ORIGIN + path, init), {}, context)
   return {

@@ -27,7 +27,7 @@ const HOSTS: Readonly<Record<string, Host>> = {
   async 'a gateway'(limits) {
     const UPSTREAM = { fetch: async () => new Response() }
     const variables = { RATE_LIMITS: LIMITS, LEASES: 'auto', UPSTREAM }
-    const { app } = await createHandler(variables, () => ({ limits, documents: vi.fn(), counters: vi.fn() }))
+    const { app } = await createHandler(variables, { open: () => ({ limits, documents: vi.fn(), counters: vi.fn() }) })
     const context = { waitUntil() {}, passThroughOnException() {}, props: {} }
     const request = () => new Request('https://api.example/', { headers: AUTHORIZATION })
     return async () => (await app.fetch(request(), {}, context)).ok

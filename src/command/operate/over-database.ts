@@ -15,7 +15,7 @@ export async function operateOverDatabase(connections: readonly Connection[], en
   const { createHandler } = await import('../../gateway/create-handler.ts')
   const token = randomBytes(32).toString('base64url')
   const own = { ...env, ADMIN_TOKEN: token, ADMIN_HOST: undefined }
-  const { app } = await createHandler(own, (config) => openDatabases(connections, config))
+  const { app } = await createHandler(own, { open: (config) => openDatabases(connections, config) })
   const name = connections.map((connection) => connection.name).join(', ')
   return createOperator({
     name,

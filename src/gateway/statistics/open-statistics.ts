@@ -17,13 +17,16 @@ export interface StatisticsOptions {
   readonly readClaim: ClaimReader | undefined
   readonly now: () => number
   readonly log: Log
+  /** Aborts when the process is about to end: what was counted is then sent at once. */
+  readonly ending?: AbortSignal | undefined
 }
 
 export function openStatistics(options: StatisticsOptions) {
-  const { config, counters, analytics, readClaim, now, log } = options
+  const { config, counters, analytics, readClaim, now, log, ending } = options
   const { label, logShare } = config.statistics
   const readLabel = createLabelReader(label, readClaim)
-  const recorder = counters && new Recorder({ counters, readLabel, now, wait: sleep, log })
+  const wait = (ms: number) => (ending ? sleep(ms, ending).catch(() => {}) : sleep(ms))
+  const recorder = counters && new Recorder({ counters, readLabel, now, wait, log })
   const observers: Observer[] = recorder ? [recorder] : []
   if (logShare > 0) observers.push(createRefusalLog({ share: logShare, readLabel, log, random: Math.random }))
   if (analytics) observers.push(createAnalyticsWriter(analytics, log))

@@ -3,7 +3,6 @@ import * as v from 'valibot'
 import type { RequestPolicy } from '../../core/model/policy.ts'
 import type { Shard } from '../../core/model/store.ts'
 import { HIDDEN, NAME, OptionError } from '../../core/options/option-error.ts'
-import type { Environment } from './load-config.ts'
 import { oneOf, parseJson, restToken, restUrl, strictTable, textLike } from './values.ts'
 import { toOptionError } from './variables.ts'
 
@@ -35,7 +34,8 @@ export function findLongestMs(policies: readonly Pick<RequestPolicy, 'limits' | 
 }
 
 /** @returns databases that count together, at least one of which counts now, and one that will @throws {OptionError} */
-export function readShards({ REDIS_SHARDS: given, UPSTASH_REDIS_REST_URL: url }: Environment) {
+export function readShards(env: Readonly<Record<string, unknown>>) {
+  const { REDIS_SHARDS: given, UPSTASH_REDIS_REST_URL: url } = env
   if (given === undefined) return undefined
   if (url !== undefined) throw new OptionError('REDIS_SHARDS', 'none beside UPSTASH_REDIS_REST_URL', HIDDEN)
   const value = typeof given === 'string' ? parseJson(given) : given
