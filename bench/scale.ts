@@ -1,6 +1,6 @@
 /**
  * Which store for how much, in virtual time: 300 places, a million callers, from 10 to 50,000 requests a second, over
- * Redis and over Durable Objects, with and without leases. Some ten minutes of one processor, however busy the machine is;
+ * Redis and over Durable Objects, with and without leases. Some twelve minutes of one processor, however busy the machine is;
  * with --quick, seconds.
  *
  *     npm run bench:scale -- [--quick] [--seed 1] [--cross-check] [--only 'token + global']
