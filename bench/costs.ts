@@ -5,8 +5,8 @@
  */
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { renewPage } from './report/markdown.ts'
 import { formatCosts } from './scale/costs.ts'
-import { renewPage } from './scale/page.ts'
 
 const PAGE = join(import.meta.dirname, '../docs/costs.md')
 const tables = formatCosts(await readFile(join(import.meta.dirname, 'results/scale.md'), 'utf8'))

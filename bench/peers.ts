@@ -4,6 +4,9 @@ import { fileURLToPath } from 'node:url'
 import type { Limit } from '../src/core/model/limits.ts'
 import { installLocked } from '../tools/install-locked.ts'
 
+export const UPSTASH = '@upstash/ratelimit'
+export const FLEXIBLE = 'rate-limiter-flexible'
+
 /** Takes one unit for a caller; true if the limiter admits. */
 export type TryTake = (caller: string) => Promise<boolean>
 

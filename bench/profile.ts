@@ -5,7 +5,6 @@
  *     npm run bench:profile
  */
 import { findFreePort } from '../tools/free-port.ts'
-import { HOT } from './gateway/measure.ts'
 import { profile } from './gateway/profiler.ts'
 import { BARE_PROXY, LEASED, UNLIMITED, type Variant } from './gateway/variants.ts'
 import { load } from './gateway/wrk.ts'
@@ -43,7 +42,7 @@ async function measure(variant: Variant): Promise<ReadonlyMap<string, number>> {
     build: { minify: false },
     args: [`--inspector-addr=127.0.0.1:${port}`],
   })
-  const target = { url: gateway.url.origin, name: 'profile', callers: HOT }
+  const target = { url: gateway.url.origin, name: 'profile', callers: 1 }
   await load({ ...target, seconds: WARM_UP_S })
   // Begins and ends within the load.
   const durationMs = (SECONDS - 1) * 1_000

@@ -5,37 +5,37 @@ import { fileURLToPath } from 'node:url'
 import type { RedisClient } from '../test/support/redis-client.ts'
 import type { AccuracyFigures, LeaseFigures } from './accuracy/measure.ts'
 import type { FloodFigures } from './floods/measure.ts'
-import type { GatewayFigures } from './gateway/measure.ts'
-import type { OperateFigures } from './gateway/operate.ts'
+import type { AddedFigures } from './gateway/added.ts'
 import type { PairFigures } from './gateway/side-by-side.ts'
 import { findWrk } from './gateway/wrk.ts'
 import type { IdentityFigures } from './identities/measure.ts'
+import type { DecisionInstructions } from './instructions/in-redis.ts'
 import type { LibraryFigures } from './library/measure.ts'
 import type { RedisFigures } from './redis/measure.ts'
 import type { RulesBench } from './rules/measure.ts'
-import type { StoreFigures } from './stores/measure.ts'
-import type { LoadFigures } from './stores/measure-load.ts'
+import type { ServeFigures } from './serve/measure.ts'
+import type { StartFigures } from './start/measure.ts'
+import type { EvictionFigures } from './stores/evictions.ts'
 import type { WorstFigures } from './worst/measure.ts'
 
 /** A section that was left out is missing. */
 export interface Results {
   readonly machine: Machine
-  readonly isQuick: boolean
-  readonly redis?: readonly RedisFigures[]
-  readonly gateway?: readonly GatewayFigures[]
-  readonly pairs?: readonly PairFigures[]
-  readonly stores?: readonly StoreFigures[]
-  /** What an object takes after it was evicted. */
-  readonly loads?: readonly LoadFigures[]
-  readonly operate?: readonly OperateFigures[]
   readonly accuracy?: readonly AccuracyFigures[]
+  readonly redis?: readonly RedisFigures[]
+  readonly instructions?: readonly DecisionInstructions[]
+  readonly identities?: readonly IdentityFigures[]
+  readonly gateway?: readonly PairFigures[]
+  readonly added?: readonly AddedFigures[]
+  readonly start?: readonly StartFigures[]
   /** An ordinary request of each gateway comes first, then the worst found. */
   readonly worst?: readonly WorstFigures[]
+  readonly rules?: RulesBench
+  readonly evictions?: readonly EvictionFigures[]
+  readonly floods?: readonly FloodFigures[]
   readonly leases?: readonly LeaseFigures[]
   readonly library?: LibraryFigures
-  readonly rules?: RulesBench
-  readonly floods?: readonly FloodFigures[]
-  readonly identities?: readonly IdentityFigures[]
+  readonly serve?: readonly ServeFigures[]
 }
 
 /** What figures depend on, and when they were taken. */

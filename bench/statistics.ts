@@ -1,5 +1,17 @@
 /** Medians of what was measured several times. */
 
+/** What was measured several times. */
+export interface Spread {
+  readonly median: number
+  readonly least: number
+  readonly most: number
+}
+
+/** @throws Error without values */
+export function summarize(values: readonly number[]): Spread {
+  return { median: computeMedian(values), least: Math.min(...values), most: Math.max(...values) }
+}
+
 /** @throws Error without values */
 export function computeMedian(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b)

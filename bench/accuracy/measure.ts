@@ -1,42 +1,38 @@
 /** How far limiters exceed their limits under attack, and what callers get with leases. */
 import { type Admission, checkWindows } from '../../test/support/windows.ts'
-import type { Contender } from '../peers.ts'
+import { type Contender, UPSTASH } from '../peers.ts'
 import type { Site } from '../site.ts'
 import { attack, toGateways, toLibrary, watchRedis, withArrivals } from './attack.ts'
-import { BUSY, type NamedScenario, NEAR_THE_LIMIT, ROUND_TRIPS_MS, serve } from './places.ts'
-import { type Target, toPrefix } from './targets.ts'
+import { BUSY, NEAR_THE_LIMIT, ROUND_TRIPS_MS, serve } from './places.ts'
+import { TARGETS, type Target, toPrefix } from './targets.ts'
 import { ATTACKS, type Limit, type Schedule, WARM_UP } from './traffic.ts'
 
 export interface AccuracyFigures {
   readonly target: string
   readonly traffic: string
-  /** Most admissions that certainly lay in one window, over the limit; the worst of all repetitions. */
+  /** Most admissions that certainly lay in one window, over the limit. */
   readonly worst: number
   /** The same by Redis's own clock, where Redis holds each admission's time. */
   readonly worstByRedis?: number
 }
 
-/** What a caller gets and what it costs, in virtual time: four places of a gateway, each this far from the store. */
-export interface LeaseFigures extends Pick<NamedScenario, 'name' | 'load' | 'leases' | 'roundTripMs'> {
+/** In virtual time: a caller at half of its limit, at four places of a gateway, each this far from the store. */
+export interface LeaseFigures {
+  /** The limit. */
+  readonly name: string
+  readonly roundTripMs: number
   readonly isRandom: boolean
-  readonly isBusy: boolean
-  /** Admissions over those of one limiter for all. */
-  readonly ofIdeal: number
   readonly callsPerRequest: number
-  /** Admissions in the fullest window, over its limit. */
-  readonly fullestWindow: number
 }
 
 export interface AccuracyBenchOptions {
   readonly site: Site
   readonly contenders: readonly Contender[]
-  readonly targets: readonly Target[]
-  readonly repetitions: number
-  readonly durationMs: number
 }
 
 /** Attacked at the same time. More of them would disturb each other. */
-const AT_ONCE = 2
+const AT_ONCE = 4
+const DURATION_MS = 3_000
 /** Every gateway runs twice, and requests take turns. */
 const POINTS_OF_PRESENCE = 2
 const ATTACKED: Limit = { limit: 40, windowMs: 1_000 }
@@ -44,10 +40,10 @@ const ATTACKED: Limit = { limit: 40, windowMs: 1_000 }
 /** Sends the same adversarial traffic into each limiter. */
 export async function measureAttacks(options: AccuracyBenchOptions): Promise<AccuracyFigures[]> {
   const figures: AccuracyFigures[] = []
-  for (let from = 0; from < options.targets.length; from += AT_ONCE) {
-    const group = options.targets.slice(from, from + AT_ONCE)
+  for (let from = 0; from < TARGETS.length; from += AT_ONCE) {
+    const group = TARGETS.slice(from, from + AT_ONCE)
     // Libraries without a gateway come with the first group.
-    const libraries = from === 0 ? options.contenders.filter(({ name }) => !name.startsWith('@upstash')) : []
+    const libraries = from === 0 ? options.contenders.filter(({ name }) => name !== UPSTASH) : []
     figures.push(...(await measureGroup(group, libraries, options)))
   }
   return figures
@@ -56,14 +52,18 @@ export async function measureAttacks(options: AccuracyBenchOptions): Promise<Acc
 /** Simulated, so the figures are the same on any machine. */
 export async function measureLeases(): Promise<LeaseFigures[]> {
   const busy = BUSY.flatMap((scenario) => ROUND_TRIPS_MS.map((roundTripMs) => ({ ...scenario, roundTripMs })))
+  const scarce = NEAR_THE_LIMIT.filter(
+    ({ name, load, leases }) => name === '100/1s' && load === 0.5 && leases === 'auto',
+  )
   const figures: LeaseFigures[] = []
   for (const isRandom of [false, true]) {
-    for (const scenario of [...NEAR_THE_LIMIT, ...busy]) {
-      const { name, load, leases, roundTripMs } = scenario
-      const { requests, admitted, ideal, calls, fullest } = await serve({ ...scenario, isRandom })
+    for (const scenario of [...busy, ...scarce]) {
+      const { requests, calls } = await serve({ ...scenario, isRandom })
       figures.push({
-        ...{ name, load, leases, roundTripMs, isRandom, isBusy: busy.includes(scenario as (typeof busy)[number]) },
-        ...{ ofIdeal: admitted / ideal, callsPerRequest: calls / requests, fullestWindow: fullest },
+        name: scenario.name,
+        roundTripMs: scenario.roundTripMs,
+        isRandom,
+        callsPerRequest: calls / requests,
       })
     }
   }
@@ -77,7 +77,7 @@ interface RunningTarget extends Target {
 async function measureGroup(
   targets: readonly Target[],
   libraries: readonly Contender[],
-  { site, repetitions, durationMs }: AccuracyBenchOptions,
+  { site }: AccuracyBenchOptions,
 ): Promise<AccuracyFigures[]> {
   await using gateways = new AsyncDisposableStack()
   const running: RunningTarget[] = []
@@ -89,21 +89,16 @@ async function measureGroup(
   await attackGroup(running, libraries, WARM_UP, site)
   const figures: AccuracyFigures[] = []
   for (const [traffic, draw] of Object.entries(ATTACKS)) {
-    const runs: Run[] = []
-    for (let repetition = 0; repetition < repetitions; repetition++) {
-      runs.push(...(await attackGroup(running, libraries, draw(ATTACKED, durationMs), site)))
-    }
-    for (const [target, own] of Map.groupBy(runs, (run) => run.target)) {
-      const byRedis = own.flatMap((run) => (run.byRedis ? [run.byRedis] : []))
-      const worst = findFullest(own.map(({ admissions }) => admissions))
-      figures.push({ target, traffic, worst, ...(byRedis.length > 0 && { worstByRedis: findFullest(byRedis) }) })
+    for (const run of await attackGroup(running, libraries, draw(ATTACKED, DURATION_MS), site)) {
+      const byRedis = run.byRedis && { worstByRedis: findFullest(run.byRedis) }
+      figures.push({ target: run.target, traffic, worst: findFullest(run.admissions), ...byRedis })
     }
   }
   return figures
 }
 
-function findFullest(runs: readonly (readonly Admission[])[]): number {
-  return Math.max(...runs.map((admissions) => checkWindows(ATTACKED, admissions).fullest))
+function findFullest(admissions: readonly Admission[]): number {
+  return checkWindows(ATTACKED, admissions).fullest
 }
 
 interface Run {

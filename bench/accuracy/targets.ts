@@ -15,16 +15,11 @@ export interface Target {
 export const SLIDING = 'Sluice sliding-window'
 export const LEASED = 'Sluice sliding-window, leases'
 
-const PLAIN_TARGET: Target = { ...defineSluice('sliding-window', SLIDING), isLogged: true }
-const LEASED_TARGET: Target = { ...defineSluice('sliding-window', LEASED, { LEASES: 'auto' }) }
-
-/** A short run attacks these. */
-export const OWN_TARGETS: readonly Target[] = [PLAIN_TARGET, LEASED_TARGET]
-
-export const ALL_TARGETS: readonly Target[] = [
+export const TARGETS: readonly Target[] = [
   defineUpstash('slidingWindow', 'sliding window'),
   { name: 'hono-rate-limiter', source: HONO_RATE_LIMITER, bindings: toPeerLimits },
-  ...OWN_TARGETS,
+  { ...defineSluice('sliding-window', SLIDING), isLogged: true },
+  defineSluice('sliding-window', LEASED, { LEASES: 'auto' }),
   defineUpstash('fixedWindow', 'fixed window'),
   defineUpstash('tokenBucket', 'token bucket'),
   defineSluice('sorted-set'),

@@ -5,78 +5,79 @@
 import type { DirectGateway } from '../../test/support/direct-gateway.ts'
 import { readRunUs } from '../processor-time.ts'
 import type { GatewayWorker, Site } from '../site.ts'
-import { computeMedian } from '../statistics.ts'
-import { load } from './wrk.ts'
+import { type Spread, summarize } from '../statistics.ts'
+import { type Fields, load } from './wrk.ts'
 
 /** Nothing is counted before: what is hot is compiled within the first few hundred requests. */
 const WARM_UP_S = 1
-/** A gateway begins each slice as after a pause, with no leases. Of a short slice, that would be a large part. */
-const SLICE_S = 2
 
-export interface Pace {
-  readonly perSecond: number
-  /** Processor time of workerd for a request. */
-  readonly us: number
+/** What both gateways are sent. */
+export interface Traffic {
+  readonly callers: number
+  readonly fields: Fields
 }
 
-/** Two gateways that were loaded at the same time; each figure is the median of all slices of it. */
+/** Two gateways that were loaded at the same time; of each pair of processes, one slice counts. */
 export interface Comparison {
-  readonly first: Pace
-  readonly second: Pace
+  /** Processor time of workerd for a request. */
+  readonly firstUs: Spread
+  readonly secondUs: Spread
   /** Requests by the same processor time, first ÷ second. */
-  readonly ofProcessor: number
+  readonly ofProcessor: Spread
 }
 
 export interface CompareOptions {
   readonly site: Site
   /** The answers of Redis come later by this. */
   readonly latencyMs: number
-  readonly callers: number
   /** Pairs of processes: two of the same gateway can differ for as long as they live. */
   readonly repetitions: number
-  /** How often both are loaded for a moment. */
-  readonly slices: number
+  readonly sliceSeconds: number
 }
 
-/** The paces of both gateways in the same moments. */
-type Slice = readonly [first: Pace, second: Pace]
+/** The processor time of a request of both gateways in the same moments. */
+type Slice = readonly [firstUs: number, secondUs: number]
 
+/** @returns a comparison for each kind of traffic, which the same processes get one after the other */
 export async function compare(
   first: GatewayWorker,
   second: GatewayWorker,
+  kinds: readonly Traffic[],
   options: CompareOptions,
-): Promise<Comparison> {
-  const slices: Slice[] = []
-  for (let repetition = 0; repetition < options.repetitions; repetition++) {
-    slices.push(...(await loadBoth(first, second, options)))
-  }
-  const summarize = (read: (slice: Slice) => number) => computeMedian(slices.map(read))
-  const toPace = (at: 0 | 1): Pace => {
-    return { perSecond: summarize((slice) => slice[at].perSecond), us: summarize((slice) => slice[at].us) }
-  }
-  return { first: toPace(0), second: toPace(1), ofProcessor: summarize(([one, other]) => other.us / one.us) }
+): Promise<Comparison[]> {
+  const turns: Slice[][] = []
+  while (turns.length < options.repetitions) turns.push(await loadBoth(first, second, kinds, options))
+  return kinds.map((_, at) => {
+    const slices = turns.map((turn) => turn[at] as Slice)
+    return {
+      firstUs: summarize(slices.map(([us]) => us)),
+      secondUs: summarize(slices.map(([, us]) => us)),
+      ofProcessor: summarize(slices.map(([us, otherUs]) => otherUs / us)),
+    }
+  })
 }
 
 async function loadBoth(
   first: GatewayWorker,
   second: GatewayWorker,
-  { site, latencyMs, callers, slices: count }: CompareOptions,
+  kinds: readonly Traffic[],
+  { site, latencyMs, sliceSeconds }: CompareOptions,
 ): Promise<Slice[]> {
   await using one = await site.startGateway(first, { latencyMs })
   await using other = await site.startGateway(second, { latencyMs })
-  const loadFor = (seconds: number): Promise<Slice> => {
-    return Promise.all([measurePace(one, callers, seconds), measurePace(other, callers, seconds)])
+  const loadFor = (traffic: Traffic, seconds: number): Promise<Slice> => {
+    return Promise.all([measureUs(one, traffic, seconds), measureUs(other, traffic, seconds)])
   }
-  await loadFor(WARM_UP_S)
   const slices: Slice[] = []
-  while (slices.length < count) slices.push(await loadFor(SLICE_S))
+  if (kinds[0]) await loadFor(kinds[0], WARM_UP_S)
+  for (const traffic of kinds) slices.push(await loadFor(traffic, sliceSeconds))
   return slices
 }
 
-async function measurePace({ url, pid }: DirectGateway, callers: number, seconds: number): Promise<Pace> {
+async function measureUs({ url, pid }: DirectGateway, traffic: Traffic, seconds: number): Promise<number> {
   const beforeUs = readRunUs(pid)
   // Callers of its own, so that no gateway reads what the other has written.
-  const { requestsPerSecond, sent, failed } = await load({ url: url.origin, name: `compared-${pid}`, callers, seconds })
+  const { sent, failed } = await load({ url: url.origin, name: `compared-${pid}`, ...traffic, seconds })
   if (failed > 0) throw new Error(`${failed} requests failed`)
-  return { perSecond: requestsPerSecond, us: (readRunUs(pid) - beforeUs) / sent }
+  return (readRunUs(pid) - beforeUs) / sent
 }

@@ -3,8 +3,6 @@ import type { GatewayWorker } from '../site.ts'
 
 export interface Variant extends GatewayWorker {
   readonly name: string
-  /** Whether all but the first few requests are over the limit. */
-  readonly isFlooded?: boolean
 }
 
 export const SLUICE = 'src/worker.ts'
@@ -16,14 +14,11 @@ export const NAMES = {
   floor: 'the two calls alone',
   unlimited: 'Sluice, all exempt',
   upstash: 'Hono + @upstash/ratelimit',
-  honoRateLimiter: 'hono-rate-limiter',
   plain: 'Sluice',
   leases: 'Sluice, leases',
-  upstashFlooded: 'Hono + @upstash/ratelimit, flooded',
   flooded: 'Sluice, flooded',
   upstashLimits: 'Hono + @upstash/ratelimit, 3 limits',
   plainLimits: 'Sluice, 3 limits',
-  leasesLimits: 'Sluice, 3 limits, leases',
 } as const
 
 /** No load of a few seconds reaches these, or comes so near that leases are no longer taken. */
@@ -49,25 +44,11 @@ export const UPSTASH_LIMITS: Variant = {
 export const PLAIN = defineVariant(NAMES.plain, { POLICIES: LIMIT.own })
 export const PLAIN_LIMITS = defineVariant(NAMES.plainLimits, { POLICIES: LIMITS.own })
 export const LEASED = defineVariant(NAMES.leases, { POLICIES: LIMIT.own, LEASES: 'auto' })
-export const FLOODED: Variant = { ...defineVariant(NAMES.flooded, { RATE_LIMITS: SMALL.own }), isFlooded: true }
-const LEASED_LIMITS = defineVariant(NAMES.leasesLimits, { POLICIES: LIMITS.own, LEASES: 'auto' })
+export const FLOODED = defineVariant(NAMES.flooded, { RATE_LIMITS: SMALL.own })
 
-/** The variants that claims are about. */
-export const OF_CLAIMS: readonly Variant[] = [BARE_PROXY, LEASED, FLOODED, LEASED_LIMITS]
-
-export const COMPARED: readonly Variant[] = [
-  BARE_PROXY,
-  UNLIMITED,
-  UPSTASH_PLAIN,
-  { name: NAMES.honoRateLimiter, source: HONO_RATE_LIMITER, bindings: { LIMITS: LIMIT.peers } },
-  PLAIN,
-  LEASED,
-  { name: NAMES.upstashFlooded, source: UPSTASH, bindings: { LIMITS: SMALL.peers }, isFlooded: true },
-  FLOODED,
-  UPSTASH_LIMITS,
-  PLAIN_LIMITS,
-  LEASED_LIMITS,
-]
+export function withStatistics({ name, source, bindings }: Variant): Variant {
+  return { name: `${name}, statistics`, source, bindings: { ...bindings, STATISTICS: 'on', LOG_REFUSALS: '0.01' } }
+}
 
 function defineVariant(name: string, bindings: Variant['bindings']): Variant {
   return { name, source: SLUICE, bindings }

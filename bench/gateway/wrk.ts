@@ -13,19 +13,21 @@ const WRK: Program = {
   advice: 'Install it: "apt-get install wrk", "brew install wrk"',
 }
 
+export type Fields = 2 | 21
+
 export interface LoadOptions {
   readonly url: string
   /** Callers take turns at random, each with a token of its own that begins with `name`. */
   readonly name: string
   readonly callers: number
+  /** Header fields of a request: 2, or as many as an API gets from a browser through Cloudflare. */
+  readonly fields?: Fields
   readonly seconds: number
   /** Each waits for its answer before it sends the next request; 64 if left out. */
   readonly connections?: number
 }
 
 export interface Load {
-  /** How many were answered. */
-  readonly requests: number
   /** How many were answered or under way at the end. */
   readonly sent: number
   readonly requestsPerSecond: number
@@ -39,9 +41,10 @@ export interface Load {
 
 const CONNECTIONS = 64
 
-export async function load({ url, name, callers, seconds, connections = CONNECTIONS }: LoadOptions): Promise<Load> {
+export async function load(options: LoadOptions): Promise<Load> {
+  const { url, name, callers, fields = 2, seconds, connections = CONNECTIONS } = options
   const wrk = ['-t', '1', '-c', `${connections}`, '-d', `${seconds}s`, '--timeout', '10s', '-s', SCRIPT, url]
-  const { stdout } = await run('wrk', [...wrk, '--', name, `${callers}`])
+  const { stdout } = await run('wrk', [...wrk, '--', name, `${callers}`, `${fields}`])
   const line = stdout.split('\n').find((text) => text.startsWith('{'))
   if (!line) throw new Error(`wrk printed no figures: ${stdout}`)
   return JSON.parse(line)

@@ -10,7 +10,6 @@ import { findMetro } from '../scale/map.ts'
 import { ObjectSite } from '../scale/object-site.ts'
 import { runInVirtualTime, VirtualTime } from '../scale/virtual-time.ts'
 import type { Service } from '../services.ts'
-import { summarizeRows } from '../statistics.ts'
 import { createIdentitySubjects, decide, IDENTITY_COUNTS, type IdentitySubject } from './subjects.ts'
 
 /** The cost of a decision. */
@@ -22,10 +21,7 @@ export interface IdentityFigures extends IdentityCounts {
   readonly isNew: boolean
 }
 
-// A type, not an interface: its summarizeRows are taken.
-type IdentityCounts = {
-  /** Time that Redis spends; 0 of objects, which are simulated. */
-  readonly serverUs: number
+interface IdentityCounts {
   /** Commands that Upstash bills. */
   readonly billed: number
   /** Calls to Redis by REST, or to objects. */
@@ -45,7 +41,6 @@ export interface IdentityOptions {
   readonly token: string
   /** Connects the peers to a REST front. */
   readonly connectTo: (restUrl: string) => Promise<Peers>
-  readonly repetitions: number
 }
 
 const ENTRIES = 1_000
@@ -62,26 +57,23 @@ export async function measureIdentities(options: IdentityOptions): Promise<Ident
   return figures
 }
 
-/** Measures all subjects in turns, of which the first is not counted: it loads scripts. */
+/** Exact, and the same in each run. */
 export async function measureOverRedis(options: IdentityOptions): Promise<IdentityFigures[]> {
-  const { redis, front, token, connectTo, repetitions } = options
+  const { redis, front, token, connectTo } = options
   const relay = await startRelay(new URL(front.url))
   const peers = await connectTo(relay.url)
+  const counters = { countCalls: () => front.ask<number>('requests'), countBytes: relay.bytes }
   try {
-    const subjects = createIdentitySubjects(redis, peers.contenders, { url: relay.url, token })
-    const cells = subjects.flatMap((subject) =>
-      [true, false].map((isNew) => ({ subject, isNew, runs: [] as IdentityCounts[] })),
-    )
-    const countCalls = () => front.ask<number>('requests')
-    for (let turn = 0; turn <= repetitions; turn++) {
-      for (const { subject, isNew, runs } of cells) {
-        const run = await countRow(redis, subject, isNew, { countCalls, countBytes: relay.bytes })
-        if (turn > 0) runs.push(run)
+    const figures: IdentityFigures[] = []
+    for (const subject of createIdentitySubjects(redis, peers.contenders, { url: relay.url, token })) {
+      // The first decision loads scripts.
+      await subject.decide('first'.padStart(20, '0'))
+      for (const isNew of [true, false]) {
+        const counts = await countRow(redis, subject, isNew, counters)
+        figures.push({ limiter: subject.name, store: 'Redis', identities: subject.identities, isNew, ...counts })
       }
     }
-    return cells.map(({ subject: { name, identities }, isNew, runs }) => {
-      return { limiter: name, store: 'Redis', identities, isNew, ...summarizeRows(runs) }
-    })
+    return figures
   } finally {
     await peers.close()
     relay.stop()
@@ -105,10 +97,10 @@ async function countRow(
   const before = { calls: await countCalls(), bytes: countBytes() }
   await resetCounts(redis)
   for (const caller of callers) await subject.decide(caller)
-  const { billed, serverUs } = await readCounts(redis)
+  const { billed } = await readCounts(redis)
   const calls = ((await countCalls()) - before.calls) / DECISIONS
   const bytes = (countBytes() - before.bytes) / DECISIONS
-  return { serverUs: serverUs / DECISIONS, billed: billed / DECISIONS, calls, roundTrips: calls, bytes, rowsWritten: 0 }
+  return { billed: billed / DECISIONS, calls, roundTrips: calls, bytes, rowsWritten: 0 }
 }
 
 /** The production code over simulated objects, in virtual time: exact, and the same in each run. */
@@ -140,7 +132,7 @@ export async function countOverObjects(identities: number): Promise<IdentityFigu
     // What an object itself takes is less than a round trip.
     const roundTrips = Math.floor(waitedMs / callers.length / ROUND_TRIP_MS)
     const [calls, rowsWritten, bytes] = [divide('calls'), divide('rowsWritten'), divide('bytes')]
-    return { serverUs: 0, billed: 0, calls, roundTrips, bytes, rowsWritten }
+    return { billed: 0, calls, roundTrips, bytes, rowsWritten }
   }
 
   return runInVirtualTime(time, random, async () => {

@@ -3,14 +3,13 @@ import { formatKey, type StoreCharge } from '../../src/core/model/charge.ts'
 import type { Store } from '../../src/core/model/store.ts'
 import { openUpstashBackend } from '../../src/core/store/redis/upstash-backend.ts'
 import type { RedisClient } from '../../test/support/redis-client.ts'
-import type { Contender } from '../peers.ts'
+import { type Contender, UPSTASH } from '../peers.ts'
 import { createLimits } from '../redis/measure.ts'
 import { createPeer, fillStream, type Subject } from '../redis/subjects.ts'
 
 /** What policies count by, one each: as many as a decision has. */
 const IDENTITIES = ['address', 'token', 'tenant', 'user', 'device', 'route'] as const
 export const IDENTITY_COUNTS = [1, 3, 6] as const
-const PEER = '@upstash/ratelimit sliding window'
 const [LIMIT] = createLimits(1) as [StoreCharge['limits'][number]]
 
 /** A limiter whose decision is by several policies, each of one limit and by an identity of its own. */
@@ -45,7 +44,7 @@ export function createIdentitySubjects(
   rest: { readonly url: string; readonly token: string },
 ): IdentitySubject[] {
   const { limits: store } = openUpstashBackend({ ...rest, algorithms: ['sliding-window'], timeoutMs: 5_000 })
-  const peers = contenders.filter(({ name }) => name === PEER).map((peer) => createPeer(redis, [LIMIT], peer))
+  const peers = contenders.filter(({ name }) => name === UPSTASH).map((peer) => createPeer(redis, [LIMIT], peer))
   return IDENTITY_COUNTS.flatMap((identities): IdentitySubject[] => [
     {
       name: 'Sluice',

@@ -1,6 +1,7 @@
 /** The library in one process, compared with others that limit there. */
-import { execFileSync } from 'node:child_process'
+import { execFile } from 'node:child_process'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import type { Limit } from '../../src/core/model/limits.ts'
@@ -15,10 +16,11 @@ import {
 } from '../../src/index.ts'
 import { checkWindows } from '../../test/support/windows.ts'
 import type { Contender, InProcess, Throttle, TryTake } from '../peers.ts'
-import { readOwnUs } from '../processor-time.ts'
 import type { Service } from '../services.ts'
 import { TOKEN } from '../site.ts'
-import { computeMedian } from '../statistics.ts'
+import { type Spread, summarize } from '../statistics.ts'
+
+const run = promisify(execFile)
 
 export const LIBRARY = 'Sluice'
 
@@ -28,13 +30,19 @@ const AMPLE: Limit = { limit: 10_000_000, windowMs: 1_000 }
 const SCARCE: Limit = { limit: 10, windowMs: 3_600_000 }
 /** Windows that fill, that empty again and again, and that are full. */
 const CASES = [
-  { what: 'granted, 10000000/1s', limits: '10000000/1s', share: 1 },
-  { what: 'granted, 10000000/1h', limits: '10000000/1h', share: 1 },
-  { what: 'granted, 1000000/100ms', limits: '1000000/100ms', share: 1 },
-  { what: 'refused, 1/1h', limits: '1/1h', share: 0 },
+  { what: '`10000000/1s`, granted', limits: '10000000/1s', share: 1 },
+  { what: '`10000000/1h`, granted', limits: '10000000/1h', share: 1 },
+  { what: '`1000000/100ms`, granted', limits: '1000000/100ms', share: 1 },
+  { what: '`1/1h`, refused', limits: '1/1h', share: 0 },
 ] as const
 const MANY_CALLERS = 1_000
 const MAX_CALLERS = 100_000
+/** Processes of each limiter for each case, and turns of those that wait. */
+const TURNS = 3
+/** As many come before, to warm up. */
+const DECISIONS = 500_000
+/** Decisions by Redis of which the calls are counted. */
+const COUNTED = 100
 
 /** One call, then the others shortly before its window has ended. */
 const WAITING = { limit: 20, windowMs: 500, tasks: 80, pause: 0.9 }
@@ -44,12 +52,11 @@ const PUNCTUALITY = 0.9
 export interface DecisionFigures {
   readonly limiter: string
   readonly what: string
+  readonly callers: number
   /** Processor time of a decision. */
-  readonly us: number
+  readonly us: Spread
   /** The time of this one ÷ that of Sluice, from the same turns: above 1, Sluice takes less. */
-  readonly ratio: number
-  /** The least and the most of these ratios. */
-  readonly spread: readonly [least: number, most: number]
+  readonly ratio: Spread
 }
 
 export interface MemoryFigures {
@@ -63,7 +70,7 @@ export interface WaitingFigures {
   /** Calls in the fullest span of nine tenths of a window, over the limit. */
   readonly worst: number
   /** Time that all took, over what they take if they are as soon as the limit lets them. */
-  readonly duration: number
+  readonly duration: Spread
 }
 
 export interface LibraryFigures {
@@ -77,12 +84,6 @@ export interface LibraryFigures {
 export interface LibraryBenchOptions extends InProcess {
   /** The REST front before Redis. */
   readonly front: Service
-  readonly repetitions: number
-  /** Decisions of a turn. */
-  readonly decisions: number
-  readonly calls: number
-  /** Turns of those that wait. */
-  readonly waits: number
 }
 
 export async function measureLibrary(options: LibraryBenchOptions): Promise<LibraryFigures> {
@@ -96,23 +97,21 @@ export async function measureLibrary(options: LibraryBenchOptions): Promise<Libr
 
 const OWN: Contender = { name: LIBRARY, make: (limits) => toTryTake(createLibraryLimiter(limits)) }
 
-/** Each figure is that of a process of its own; those that are compared take turns. */
-async function measureInMemory({ inMemory, repetitions, decisions }: LibraryBenchOptions): Promise<DecisionFigures[]> {
+/** Each figure is that of a process of its own; those that are compared run at the same time. */
+async function measureInMemory({ inMemory }: LibraryBenchOptions): Promise<DecisionFigures[]> {
   const figures: DecisionFigures[] = []
   for (const { what, limits, share } of CASES) {
     for (const callers of [1, MANY_CALLERS, MAX_CALLERS]) {
       const names = [LIBRARY, ...inMemory.map(({ name }) => name)]
-      const turns = Array.from({ length: repetitions }, () =>
-        names.map((name) => decideAlone(name, limits, callers, Math.max(decisions, 2 * callers), share)),
-      )
+      const turns: number[][] = []
+      while (turns.length < TURNS) {
+        turns.push(await Promise.all(names.map((name) => decideAlone(name, limits, callers, share))))
+      }
       names.forEach((limiter, at) => {
-        const ratios = turns.map((us) => (us[at] as number) / (us[0] as number)).toSorted((a, b) => a - b)
         figures.push({
-          limiter,
-          what: `${what}, ${callers.toLocaleString('en')} ${callers === 1 ? 'caller' : 'callers'}`,
-          us: computeMedian(turns.map((us) => us[at] as number)),
-          ratio: computeMedian(ratios),
-          spread: [ratios[0] as number, ratios.at(-1) as number],
+          ...{ limiter, what, callers },
+          us: summarize(turns.map((us) => us[at] as number)),
+          ratio: summarize(turns.map((us) => (us[at] as number) / (us[0] as number))),
         })
       })
     }
@@ -121,9 +120,9 @@ async function measureInMemory({ inMemory, repetitions, decisions }: LibraryBenc
 }
 
 /** @param share of the decisions that is granted @returns µs of a decision */
-function decideAlone(limiter: string, limits: string, callers: number, decisions: number, share: number): number {
-  const args = [join(import.meta.dirname, 'decide-alone.ts'), limiter, limits, `${callers}`, `${decisions}`]
-  const { us, granted } = JSON.parse(execFileSync(process.execPath, args, { encoding: 'utf8' }))
+async function decideAlone(limiter: string, limits: string, callers: number, share: number): Promise<number> {
+  const args = [join(import.meta.dirname, 'decide-alone.ts'), limiter, limits, `${callers}`, `${DECISIONS}`]
+  const { us, granted } = JSON.parse((await run(process.execPath, args)).stdout)
   if (Math.abs(granted - share) > 0.01) throw new Error(`${limiter} granted ${granted} of ${limits}, not ${share}`)
   return us
 }
@@ -138,7 +137,7 @@ async function measureMemory({ inMemory }: LibraryBenchOptions): Promise<MemoryF
     await limit('warm up')
     collect()
     const before = process.memoryUsage().heapUsed
-    await measureUs(limit, names, names.length)
+    for (const caller of names) await limit(caller)
     collect()
     figures.push({ limiter: name, bytes: (process.memoryUsage().heapUsed - before) / names.length })
     // Nothing is freed before.
@@ -147,19 +146,19 @@ async function measureMemory({ inMemory }: LibraryBenchOptions): Promise<MemoryF
   return figures
 }
 
-async function countRestRequests({ front, calls }: LibraryBenchOptions): Promise<number> {
+async function countRestRequests({ front }: LibraryBenchOptions): Promise<number> {
   const { Redis } = await import('@upstash/redis')
   const redis = new Redis({ url: front.url, token: TOKEN, ...UPSTASH_OPTIONS })
   const tryTake = toTryTake(createLibraryLimiter([AMPLE], redisStore(redis)))
   // The first loads the script.
   await tryTake('caller')
   const before = await front.ask<number>('requests')
-  for (let i = 0; i < calls; i++) await tryTake('caller')
-  return ((await front.ask<number>('requests')) - before) / calls
+  for (let i = 0; i < COUNTED; i++) await tryTake('caller')
+  return ((await front.ask<number>('requests')) - before) / COUNTED
 }
 
-async function measureWaiting({ throttles, waits }: LibraryBenchOptions): Promise<WaitingFigures[]> {
-  const { limit, windowMs, tasks, pause } = WAITING
+/** All wait at the same time: they do little else. */
+async function measureWaiting({ throttles }: LibraryBenchOptions): Promise<WaitingFigures[]> {
   const own: Throttle = {
     name: LIBRARY,
     make(each) {
@@ -170,32 +169,32 @@ async function measureWaiting({ throttles, waits }: LibraryBenchOptions): Promis
       }
     },
   }
-  const runs = [own, ...throttles].map((throttle) => ({ throttle, rows: [] as { worst: number; duration: number }[] }))
-  for (let turn = 0; turn < waits; turn++) {
-    for (const { throttle, rows } of runs) {
-      const call = throttle.make({ limit, windowMs })
-      const calledMs: number[] = []
-      const startMs = performance.now()
-      const noteCall = () => calledMs.push(performance.now())
-      await call(noteCall)
-      await sleep(pause * windowMs)
-      await Promise.all(Array.from({ length: tasks - 1 }, () => call(noteCall)))
-      const idealMs = (tasks / limit - 1 + pause) * windowMs
-      rows.push({
-        worst: checkWindows(
-          { limit, windowMs: PUNCTUALITY * windowMs },
-          calledMs.map((ms) => ({ ms, cost: 1 })),
-        ).fullest,
-        duration: (Math.max(...calledMs) - startMs) / idealMs,
-      })
-    }
+  const all = [own, ...throttles]
+  const turns: Awaited<ReturnType<typeof waitThrough>>[][] = []
+  while (turns.length < TURNS) turns.push(await Promise.all(all.map(waitThrough)))
+  return all.map(({ name }, at) => {
+    const rows = turns.flatMap((turn) => turn[at] ?? [])
+    // The fullest window of all turns counts.
+    const worst = Math.max(...rows.map(({ worst }) => worst))
+    return { throttle: name, worst, duration: summarize(rows.map(({ duration }) => duration)) }
+  })
+}
+
+async function waitThrough({ make }: Throttle): Promise<{ readonly worst: number; readonly duration: number }> {
+  const { limit, windowMs, tasks, pause } = WAITING
+  const call = make({ limit, windowMs })
+  const calledMs: number[] = []
+  const startMs = performance.now()
+  const noteCall = () => calledMs.push(performance.now())
+  await call(noteCall)
+  await sleep(pause * windowMs)
+  await Promise.all(Array.from({ length: tasks - 1 }, () => call(noteCall)))
+  const calls = calledMs.map((ms) => ({ ms, cost: 1 }))
+  const idealMs = (tasks / limit - 1 + pause) * windowMs
+  return {
+    worst: checkWindows({ limit, windowMs: PUNCTUALITY * windowMs }, calls).fullest,
+    duration: (Math.max(...calledMs) - startMs) / idealMs,
   }
-  // The fullest window of all turns counts.
-  return runs.map(({ throttle, rows }) => ({
-    throttle: throttle.name,
-    worst: Math.max(...rows.map(({ worst }) => worst)),
-    duration: computeMedian(rows.map(({ duration }) => duration)),
-  }))
 }
 
 function toTryTake(limiter: Limiter): TryTake {
@@ -205,11 +204,4 @@ function toTryTake(limiter: Limiter): TryTake {
 function createLibraryLimiter(limits: readonly Limit[], store = memoryStore()): Limiter {
   const text = limits.map(({ limit, windowMs }) => `${limit}/${windowMs}ms`).join(', ')
   return createLimiter({ store, policies: [{ name: 'bench', ...slidingWindow(text, { allowLargeLog: true }) }] })
-}
-
-/** Measures a decision, in turns of the callers. */
-async function measureUs(tryTake: TryTake, callers: readonly string[], decisions: number): Promise<number> {
-  const before = process.cpuUsage()
-  for (let i = 0; i < decisions; i++) await tryTake(callers[i % callers.length] as string)
-  return readOwnUs(before) / decisions
 }

@@ -5,10 +5,8 @@ import { Redis } from '@upstash/redis'
 import { RateLimiterRedis, RateLimiterUnion } from 'rate-limiter-flexible'
 import type { Limit } from '../../src/core/model/limits.ts'
 import { createScriptFlags } from '../../tools/script-flags.ts'
-import type { Contender, PeerOptions, Peers, TryTake } from '../peers.ts'
+import { type Contender, FLEXIBLE, type PeerOptions, type Peers, type TryTake, UPSTASH } from '../peers.ts'
 import { consumeFrom } from './consume-from.ts'
-
-type UpstashAlgorithm = 'fixedWindow' | 'slidingWindow' | 'tokenBucket'
 
 export async function connect({ redisPort, restUrl, token }: PeerOptions): Promise<Peers> {
   const upstash = new Redis({ url: restUrl, token })
@@ -19,10 +17,8 @@ export async function connect({ redisPort, restUrl, token }: PeerOptions): Promi
     client.sendCommand(strip([command, script, `${keys.length}`, ...keys, ...args.map(String)]))
   const scripts = { evalsha: createSend('EVALSHA'), eval: createSend('EVAL') }
   const listContenders = (redis: Redis): Contender[] => [
-    { name: '@upstash/ratelimit fixed window', make: (limits) => limitByUpstash(redis, 'fixedWindow', limits) },
-    { name: '@upstash/ratelimit sliding window', make: (limits) => limitByUpstash(redis, 'slidingWindow', limits) },
-    { name: '@upstash/ratelimit token bucket', make: (limits) => limitByUpstash(redis, 'tokenBucket', limits) },
-    { name: 'rate-limiter-flexible', make: (limits) => limitByFlexible(client, limits) },
+    { name: UPSTASH, make: (limits) => limitByUpstash(redis, limits) },
+    { name: FLEXIBLE, make: (limits) => limitByFlexible(client, limits) },
   ]
   // A limiter calls nothing else of its client.
   return {
@@ -32,13 +28,11 @@ export async function connect({ redisPort, restUrl, token }: PeerOptions): Promi
   }
 }
 
-function limitByUpstash(redis: Redis, algorithm: UpstashAlgorithm, limits: readonly Limit[]): TryTake {
+/** Its sliding window, which its documentation begins with. */
+function limitByUpstash(redis: Redis, limits: readonly Limit[]): TryTake {
   const limiters = limits.map(({ limit, windowMs }) => {
-    const limiter =
-      algorithm === 'tokenBucket'
-        ? Ratelimit.tokenBucket(limit, `${windowMs} ms`, limit)
-        : Ratelimit[algorithm](limit, `${windowMs} ms`)
-    return new Ratelimit({ redis, limiter, prefix: `@upstash/ratelimit:${algorithm}:${windowMs}` })
+    const limiter = Ratelimit.slidingWindow(limit, `${windowMs} ms`)
+    return new Ratelimit({ redis, limiter, prefix: `@upstash/ratelimit:${windowMs}` })
   })
   return async (caller) => {
     for (const limiter of limiters) {

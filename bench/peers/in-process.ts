@@ -2,12 +2,12 @@
 import Bottleneck from 'bottleneck'
 import pThrottle from 'p-throttle'
 import { RateLimiterMemory } from 'rate-limiter-flexible'
-import type { Contender, Throttle } from '../peers.ts'
+import { type Contender, FLEXIBLE, type Throttle } from '../peers.ts'
 import { consumeFrom } from './consume-from.ts'
 
 export const inMemory: readonly Contender[] = [
   {
-    name: 'rate-limiter-flexible',
+    name: FLEXIBLE,
     make([limit]) {
       if (!limit) throw new Error('no limit')
       return consumeFrom(new RateLimiterMemory({ points: limit.limit, duration: limit.windowMs / 1_000 }))

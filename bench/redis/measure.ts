@@ -3,13 +3,10 @@ import type { Limit } from '../../src/core/model/limits.ts'
 import type { RedisClient } from '../../test/support/redis-client.ts'
 import { type CommandCounts, readCounts, resetCounts } from '../command-counts.ts'
 import type { Contender } from '../peers.ts'
-import { summarizeRows } from '../statistics.ts'
+import { type Spread, summarize, summarizeRows } from '../statistics.ts'
 import { createSubjects, type Subject } from './subjects.ts'
 
 export const OCCUPANCIES = [10, 1_000, 100_000] as const
-const LIMIT_COUNTS = [1, 3] as const
-/** No admissions in the window: each decision is on a caller never seen. */
-export const NEW_CALLER = 0
 const HOUR_MS = 3_600_000
 /** A lower limit would be reached; with a higher one, a token bucket of three hours would not be exact. */
 const LIMIT = 400_000
@@ -20,16 +17,15 @@ const LIMIT = 400_000
 const ROW = 40
 /** A decision that takes longer is measured alone. */
 const COSTLY_US = 5_000
+/** Time for the decisions of one measurement. */
+const BUDGET_MS = 40
 
 export interface RedisFigures {
   readonly subject: string
-  readonly limits: number
   /** Admissions in the window. */
   readonly entries: number
   /** Time that Redis spends on a decision. */
-  readonly serverUs: number
-  /** Commands of a decision that admits. */
-  readonly billed: number
+  readonly serverUs: Spread
   /** What the caller takes, by MEMORY USAGE. */
   readonly bytes: number
 }
@@ -37,71 +33,54 @@ export interface RedisFigures {
 export interface RedisBenchOptions {
   readonly redis: RedisClient
   readonly contenders: readonly Contender[]
-  /** Turns that are not counted. */
-  readonly warmUps: number
-  readonly repetitions: number
-  /** Time for the decisions of one measurement. */
-  readonly budgetMs: number
+  readonly turns: number
 }
 
-/** Measures each limiter's decisions in turns. */
-export async function measureInRedis(options: RedisBenchOptions): Promise<RedisFigures[]> {
-  const { redis, contenders, warmUps, repetitions } = options
-  const cells: { subject: Subject; limits: number; entries: number; runs: Measurement[] }[] = []
-  for (const limits of LIMIT_COUNTS) {
-    for (const subject of await createSubjects(redis, createLimits(limits), contenders)) {
-      for (const entries of [NEW_CALLER, ...OCCUPANCIES]) cells.push({ subject, limits, entries, runs: [] })
+/** Measures each limiter's decisions in turns, of which the first is not counted. */
+export async function measureInRedis({ redis, contenders, turns }: RedisBenchOptions): Promise<RedisFigures[]> {
+  const subjects = await createSubjects(redis, createLimits(1), contenders)
+  const cells = subjects.flatMap((subject) =>
+    OCCUPANCIES.map((entries) => ({ subject, entries, us: [] as number[], bytes: 0 })),
+  )
+  for (let turn = 0; turn <= turns; turn++) {
+    for (const cell of cells) {
+      const { serverUs, bytes } = await measure(cell.subject, cell.entries, redis)
+      if (turn > 0) cell.us.push(serverUs)
+      cell.bytes = bytes
     }
   }
-  for (let turn = 0; turn < warmUps + repetitions; turn++) {
-    for (const { subject, entries, runs } of cells) {
-      const run = await measure(subject, entries, options)
-      if (turn >= warmUps) runs.push(run)
-    }
-  }
-  return cells.map(({ subject, limits, entries, runs }) => ({
-    subject: subject.name,
-    limits,
-    entries,
-    ...summarizeRows(runs),
-  }))
+  return cells.map(({ subject, entries, us, bytes }) => {
+    return { subject: subject.name, entries, serverUs: summarize(us), bytes }
+  })
 }
 
 export function createLimits(count: number): Limit[] {
   return Array.from({ length: count }, (_, index) => ({ limit: LIMIT, windowMs: (index + 1) * HOUR_MS }))
 }
 
-type Measurement = Pick<RedisFigures, 'serverUs' | 'billed' | 'bytes'>
-
 async function measure(
   subject: Subject,
   entries: number,
-  { redis, budgetMs }: RedisBenchOptions,
-): Promise<Measurement> {
+  redis: RedisClient,
+): Promise<{ readonly serverUs: number; readonly bytes: number }> {
   const rowsPerFill = Math.max(1, Math.min(20, entries / 1_000))
-  const until = performance.now() + budgetMs
+  const until = performance.now() + BUDGET_MS
   const rows: CommandCounts[] = []
   let bytes = 0
   do {
-    const callers = createCallers(entries)
-    if (entries !== NEW_CALLER) for (const caller of callers) await subject.fill(caller, entries)
+    const callers = Array.from({ length: entries < 1_000 ? 10 : 1 }, () => crypto.randomUUID().slice(0, 22))
+    for (const caller of callers) await subject.fill(caller, entries)
     const probe = await countRow(redis, subject, callers, 1)
     bytes = await measureBytes(redis, callers[0] as string)
     const decisions = probe.serverUs > COSTLY_US ? 1 : ROW
     for (let i = 0; i < rowsPerFill; i++) {
-      const row = entries === NEW_CALLER ? createCallers(entries) : callers
-      rows.push(await countRow(redis, subject, row, decisions))
+      rows.push(await countRow(redis, subject, callers, decisions))
       if (performance.now() > until) break
     }
     await redis.flushAll()
   } while (performance.now() < until)
   // The median leaves out the rows in which Redis had to wait for a processor.
-  return { ...summarizeRows(rows), bytes }
-}
-
-function createCallers(entries: number): string[] {
-  const length = entries === NEW_CALLER ? ROW : entries < 1_000 ? 10 : 1
-  return Array.from({ length }, () => crypto.randomUUID().slice(0, 22))
+  return { serverUs: summarizeRows(rows).serverUs, bytes }
 }
 
 /** Counts of one decision of a row, whose decisions are shared by the callers. */
@@ -117,7 +96,7 @@ async function countRow(
   return { billed: billed / decisions, serverUs: serverUs / decisions }
 }
 
-async function measureBytes(redis: RedisClient, caller: string): Promise<number> {
+export async function measureBytes(redis: RedisClient, caller: string): Promise<number> {
   let bytes = 0
   for (const key of await redis.keys(`*${caller}*`)) bytes += Number(await redis.memoryUsage(key, { SAMPLES: 0 }))
   return bytes

@@ -9,7 +9,7 @@ import { LUA } from '../../src/core/store/redis/more-lua.ts'
 import { EntriesToRead } from '../../src/core/store/redis/redis-store.ts'
 import { joinScript, listScriptArguments, readDecision } from '../../src/core/store/redis/script.ts'
 import type { RedisClient } from '../../test/support/redis-client.ts'
-import type { Contender } from '../peers.ts'
+import { type Contender, FLEXIBLE, UPSTASH } from '../peers.ts'
 
 /** @param name of a file in this folder */
 const readScript = (name: string) => readFileSync(fileURLToPath(import.meta.resolve(`./${name}.lua`)), 'utf8')
@@ -28,6 +28,8 @@ export interface Subject {
 export const SUMMED_STREAM = 'summed stream'
 export const SORTED_SET_LOG = 'sorted-set log'
 export const PREFIX_SUMS = 'Sluice sliding-window'
+/** Those that count exactly what they are compared in, besides the stream, which would take minutes. */
+export const COUNTED = [PREFIX_SUMS, UPSTASH, FLEXIBLE, SORTED_SET_LOG]
 
 /** Creates all limiters that can hold these limits. */
 export async function createSubjects(

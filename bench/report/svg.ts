@@ -7,40 +7,30 @@ const FONT = 'font-family="system-ui, sans-serif" font-size="13"'
 
 export interface BarChart {
   readonly title: string
-  /** One bar in each group. */
-  readonly series: readonly string[]
-  readonly groups: readonly { readonly name: string; readonly values: readonly number[] }[]
+  readonly bars: readonly { readonly name: string; readonly value: number }[]
   readonly format: (value: number) => string
   /** Draws a line at this value. */
-  readonly mark?: number
+  readonly mark: number
 }
 
-/** Horizontal bars, in groups. */
-export function drawBars({ title, series, groups, format, mark }: BarChart): string {
-  const [left, width, bar, gap, top] = [250, 440, 16, 12, series.length > 1 ? 60 : 40]
-  const max = Math.max(mark ?? 0, ...groups.flatMap(({ values }) => values))
+/** Horizontal bars. */
+export function drawBars({ title, bars, format, mark }: BarChart): string {
+  const [left, width, height, pitch, top] = [250, 440, 14, 28, 40]
+  const max = Math.max(mark, ...bars.map(({ value }) => value))
   const x = (value: number) => left + (value / max) * width
-  const groupHeight = series.length * bar + gap
-  const bottom = top + groups.length * groupHeight
-  const parts = groups.flatMap(({ name, values }, index) => {
-    const y = top + index * groupHeight
-    const middle = y + (series.length * bar) / 2
+  const bottom = top + bars.length * pitch
+  const parts = bars.flatMap(({ name, value }, index) => {
+    const y = top + index * pitch
     return [
-      drawText(left - 8, middle + 4, name, 'end'),
-      ...values.map((value, which) => {
-        const barY = y + which * bar
-        const shape = `<rect x="${left}" y="${barY}" width="${round(x(value) - left)}" height="${bar - 2}" fill="${COLORS[which]}"/>`
-        return shape + drawText(x(value) + 5, barY + 11, format(value))
-      }),
+      drawText(left - 8, y + 12, name, 'end'),
+      `<rect x="${left}" y="${y}" width="${round(x(value) - left)}" height="${height}" fill="${COLORS[0]}"/>`,
+      drawText(x(value) + 5, y + 11, format(value)),
     ]
   })
-  if (mark !== undefined) parts.push(drawLine(x(mark), top - 4, x(mark), bottom, TEXT, ' stroke-dasharray="4 3"'))
-  const legend =
-    series.length > 1 ? series.map((name, index) => drawKey(left + index * 160, 38, COLORS[index], name)) : []
   return wrapDocument(left + width + 70, bottom + 6, [
     drawText(8, 20, title, 'start', ' font-weight="600"'),
-    ...legend,
     ...parts,
+    drawLine(x(mark), top - 4, x(mark), bottom, TEXT, ' stroke-dasharray="4 3"'),
   ])
 }
 

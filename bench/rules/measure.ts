@@ -10,6 +10,7 @@ import { RequestLimiter } from '../../src/http/request/request-limiter.ts'
 import { createPathReader } from '../../src/http/request/target.ts'
 import { seededRandom } from '../../tools/seeded-random.ts'
 import { readOwnUs } from '../processor-time.ts'
+import { type Spread, summarize } from '../statistics.ts'
 
 /** Callers that an isolate meets again and again, and how often each comes. */
 const SEEN = { callers: 500, times: 20 }
@@ -17,43 +18,46 @@ const REQUESTS = SEEN.callers * SEEN.times
 const CONTEXT = { deadlines: Deadlines.createForOne(), waitUntil() {} }
 const SECRET = 'a secret of 16 characters'
 const NOW_MS = 1_800_000_000_000
+/** In the first rounds, much is compiled. */
 const WARM_UPS = 2
+const ROUNDS = 9
+const ENTRIES = 10_000
 const CALLERS = ['never seen', 'seen before'] as const
 type Callers = (typeof CALLERS)[number]
 
 export interface RulesFigures {
   readonly callers: Callers
   /** Processor time that rules add to a request until it is known what to ask of the store. */
-  readonly addedUs: number
+  readonly addedUs: Spread
 }
 
 export interface RulesBench {
   readonly entries: number
-  /** Milliseconds to read them. */
-  readonly readMs: number
+  /** Milliseconds of processor time to read them. */
+  readonly readMs: Spread
   readonly requests: readonly RulesFigures[]
 }
 
-/** @param rounds each with other requests than those before */
-export async function measureRules({ entries, rounds }: { entries: number; rounds: number }): Promise<RulesBench> {
-  const text = JSON.stringify(createRules(entries))
+/** Measures in rounds, each with other requests than those before. */
+export async function measureRules(): Promise<RulesBench> {
+  const text = JSON.stringify(createRules(ENTRIES))
   const config = loadConfig({ UPSTREAM_URL: 'https://api.test', IDENTITY_SECRET: SECRET })
   const path = createPathReader()('/')
   const random = seededRandom(1)
   const reading: number[] = []
-  /** Processor time of a request in the fastest round. */
-  const minUs = { 'never seen': createMinima(), 'seen before': createMinima() }
-  for (let round = 0; round < rounds + WARM_UPS; round++) {
+  const addedUs = { 'never seen': [] as number[], 'seen before': [] as number[] }
+  for (let round = 0; round < ROUNDS + WARM_UPS; round++) {
     const digestsOfTokens = new TextLru<string>()
     const startedAt = process.cpuUsage()
     const book = new RuleIndex(parseRules(text), { ...config, digestsOfTokens })
-    reading.push(readOwnUs(startedAt))
+    if (round >= WARM_UPS) reading.push(readOwnUs(startedAt) / 1_000)
     const gateways = [
-      { kind: 'plain', ruleIndex: undefined, limiter: createLimiter(new TextLru<string>()) },
-      { kind: 'withRules', ruleIndex: book, limiter: createLimiter(digestsOfTokens) },
+      { sign: -1, ruleIndex: undefined, limiter: createLimiter(new TextLru<string>()) },
+      { sign: 1, ruleIndex: book, limiter: createLimiter(digestsOfTokens) },
     ] as const
+    const difference = { 'never seen': 0, 'seen before': 0 }
     // Neither is always the first.
-    for (const { kind, ruleIndex, limiter } of round % 2 === 0 ? gateways : gateways.toReversed()) {
+    for (const { sign, ruleIndex, limiter } of round % 2 === 0 ? gateways : gateways.toReversed()) {
       const first = Math.floor(random() * 1_000_000_000)
       const requests = Array.from({ length: REQUESTS }, (_, index) => createRequest(first + index))
       const seen = requests.slice(0, SEEN.callers)
@@ -61,16 +65,15 @@ export async function measureRules({ entries, rounds }: { entries: number; round
       for (const callers of CALLERS) {
         const beganAt = process.cpuUsage()
         await findAllCharges(limiter, ruleIndex, callers === 'seen before' ? again : requests)
-        const us = readOwnUs(beganAt) / REQUESTS
-        // In the first rounds, much is compiled.
-        if (round >= WARM_UPS) minUs[callers][kind] = Math.min(minUs[callers][kind], us)
+        difference[callers] += (sign * readOwnUs(beganAt)) / REQUESTS
       }
     }
+    if (round >= WARM_UPS) for (const callers of CALLERS) addedUs[callers].push(difference[callers])
   }
   return {
-    entries,
-    readMs: Math.min(...reading) / 1_000,
-    requests: CALLERS.map((callers) => ({ callers, addedUs: minUs[callers].withRules - minUs[callers].plain })),
+    entries: ENTRIES,
+    readMs: summarize(reading),
+    requests: CALLERS.map((callers) => ({ callers, addedUs: summarize(addedUs[callers]) })),
   }
 
   async function findAllCharges(
@@ -97,10 +100,6 @@ export async function measureRules({ entries, rounds }: { entries: number; round
       digestsOfTokens,
     })
   }
-}
-
-function createMinima() {
-  return { plain: Number.POSITIVE_INFINITY, withRules: Number.POSITIVE_INFINITY }
 }
 
 function refuseCall(): never {

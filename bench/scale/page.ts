@@ -7,23 +7,6 @@ import { type CrossCheckCounts, type CrossCheckRow, canKeepUp, type ScaleResults
 const REDIS_COMMANDS = 10_000
 const OBJECT_REQUESTS = 1_000
 
-/**
- * Writes parts of the page anew, and leaves the others as they are.
- * @param parts Markdown by name
- * @throws Error if the page lacks the place of a part
- */
-export function renewPage(page: string, parts: ReadonlyMap<string, string>): string {
-  const placed = new Set<string>()
-  const renewed = page.replace(/(<!-- figures: (.*?) -->\n)(.*?)(\n<!-- end of figures -->)/gs, (_, ...groups) => {
-    const [begin, name, kept, end] = groups as [string, string, string, string]
-    placed.add(name)
-    const part = parts.get(name)
-    return `${begin}${part === undefined ? kept : `\n${part}\n`}${end}`
-  })
-  for (const name of parts.keys()) if (!placed.has(name)) throw new Error(`the page has no place for "${name}"`)
-  return renewed
-}
-
 export const BY_SHARDS = 'several databases'
 
 /** Formats all figures of a run. */

@@ -2,9 +2,10 @@
 import { once } from 'node:events'
 import { Agent, request } from 'node:http'
 import { seededRandom } from '../../tools/seeded-random.ts'
+import type { Variant } from '../gateway/variants.ts'
 import { readRunUs } from '../processor-time.ts'
-import type { GatewayWorker, Site } from '../site.ts'
-import { computeMedian } from '../statistics.ts'
+import type { Site } from '../site.ts'
+import { type Spread, summarize } from '../statistics.ts'
 import { changeShape, describeShape, drawShape, type Shape } from './shapes.ts'
 
 /** Every reader of what strangers send has something to read. */
@@ -25,20 +26,16 @@ export interface WorstFigures {
   readonly gateway: string
   readonly request: string
   /** Processor time of workerd for one such request. */
-  readonly processorUs: number
+  readonly processorUs: Spread
 }
 
-export interface WorstBenchOptions {
-  readonly site: Site
-  readonly seed: number
-  /** Requests that are tried. */
-  readonly candidates: number
-  /** How often each is sent during the search. */
-  readonly looks: number
-  /** How often the worst ones are sent again, to measure them well. */
-  readonly repetitions: number
-}
-
+const SEED = 1
+/** Requests that are tried. */
+const CANDIDATES = 300
+/** How often each is sent during the search. */
+const LOOKS = 10
+/** How often the worst ones are sent again, in each turn, to measure them well. */
+const REPETITIONS = 50
 /** How many of the worst are measured again, in turns with an ordinary request. */
 const FINALISTS = 5
 /** Share of the candidates that are like one of the worst so far, except for one part. */
@@ -49,34 +46,31 @@ const TURNS = 5
  * Searches among generated requests, at random and by changing the worst ones.
  * @returns an ordinary request first
  */
-export async function measureWorst(
-  { source }: Pick<GatewayWorker, 'source'>,
-  { site, seed, candidates, looks, repetitions }: WorstBenchOptions,
-): Promise<WorstFigures[]> {
-  const random = seededRandom(seed)
+export async function measureWorst({ name, source }: Variant, site: Site): Promise<WorstFigures[]> {
+  const random = seededRandom(SEED)
   await using gateway = await site.startGateway({
     source,
     bindings: { STORE: 'memory', POLICIES: JSON.stringify(POLICIES) },
   })
   const measure = (shape: Shape, times: number) => measureRequest(gateway, shape, times)
   // Compiles what is hot.
-  await measure(ORDINARY, repetitions)
+  await measure(ORDINARY, TURNS * REPETITIONS)
   let found: { shape: Shape; us: number }[] = []
-  for (let i = 0; i < candidates; i++) {
+  for (let i = 0; i < CANDIDATES; i++) {
     const worst = found[Math.floor(random() * found.length)]
     const shape = worst && random() < CLIMBING ? changeShape(worst.shape, random) : drawShape(random)
-    const us = await measure(shape, looks)
+    const us = await measure(shape, LOOKS)
     if (us === undefined) continue
     found = [...found, { shape, us }].sort((a, b) => b.us - a.us).slice(0, FINALISTS)
   }
   const runs = [ORDINARY, ...found.map(({ shape }) => shape)].map((shape) => ({ shape, us: [] as number[] }))
   for (let turn = 0; turn < TURNS; turn++) {
-    for (const { shape, us } of runs) us.push((await measure(shape, repetitions / TURNS)) ?? Number.NaN)
+    for (const { shape, us } of runs) us.push((await measure(shape, REPETITIONS)) ?? Number.NaN)
   }
   return runs.map(({ shape, us }) => ({
-    gateway: source,
+    gateway: name,
     request: describeShape(shape),
-    processorUs: computeMedian(us),
+    processorUs: summarize(us),
   }))
 }
 

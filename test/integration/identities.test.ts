@@ -10,7 +10,7 @@ test('over Redis: one call, two commands besides those of each identity, and at 
   const front = await startFront(redis.port, 'token', 0)
   const connectTo = async () => ({ contenders: [], overTcp: [], close: async () => {} })
   try {
-    const figures = await measureOverRedis({ redis: redis.client, front, token: 'token', connectTo, repetitions: 1 })
+    const figures = await measureOverRedis({ redis: redis.client, front, token: 'token', connectTo })
     for (const isNew of [true, false]) {
       const [alone, ...several] = figures.filter((row) => row.isNew === isNew)
       expect(several.map(({ identities }) => identities)).toEqual([3, 6])

@@ -1,8 +1,9 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import { renewPage } from '../../bench/report/markdown.ts'
 import { formatCosts } from '../../bench/scale/costs.ts'
-import { formatCrossCheck, formatFigures, renewPage } from '../../bench/scale/page.ts'
+import { formatCrossCheck, formatFigures } from '../../bench/scale/page.ts'
 import {
   FLOODED_GLOBAL,
   HOT_GLOBAL,

@@ -2,7 +2,7 @@ import { expect, inject, test } from 'vitest'
 import { BUSY, HOT, NEAR_THE_LIMIT, ROUND_TRIPS_MS, serve, serveTraffic } from '../../../bench/accuracy/places.ts'
 import { START_MS } from '../../../bench/scale/virtual-time.ts'
 
-// Counts in virtual time: how fast the machine is plays no part. All of the table is for FUZZ=long and for the bench.
+// Counts in virtual time: how fast the machine is plays no part. All of the table is for FUZZ=long.
 const IS_LONG = inject('fuzz').isLong
 const REGULAR = NEAR_THE_LIMIT.filter(({ leases, load, roundTripMs }) => {
   if (leases === 'auto') return IS_LONG || roundTripMs === 20 || (roundTripMs === 160 && load <= 1)

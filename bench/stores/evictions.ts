@@ -1,20 +1,21 @@
-/** Measures the extra time of the first call after an eviction. */
+/** Measures the extra time of the first call to an object that was evicted. */
 import { readRunUs } from '../processor-time.ts'
 import type { Site } from '../site.ts'
-import { computeMedian } from '../statistics.ts'
+import { type Spread, summarize } from '../statistics.ts'
 
 /** Entries in the window of a log. */
 const ENTRIES = [1_000, 100_000] as const
+const EVICTIONS = 9
 
-export interface LoadFigures {
+export interface EvictionFigures {
   readonly entries: number
   /** Processor time of workerd. */
-  readonly processorMs: number
+  readonly processorMs: Spread
 }
 
 /** Loads an object from its database on disk, again and again. */
-export async function measureLoads(site: Site, loads: number): Promise<LoadFigures[]> {
-  const figures: LoadFigures[] = []
+export async function measureEvictions(site: Site): Promise<EvictionFigures[]> {
+  const figures: EvictionFigures[] = []
   for (const entries of ENTRIES) {
     const worker = { source: 'bench/stores/object-worker.ts', bindings: {} }
     await using host = await site.startGateway(worker, { objects: 'disk' })
@@ -28,13 +29,13 @@ export async function measureLoads(site: Site, loads: number): Promise<LoadFigur
       return (readRunUs(host.pid) - beforeUs) / 1_000
     }
     const runs: number[] = []
-    for (let load = 0; load <= loads; load++) {
+    for (let eviction = 0; eviction <= EVICTIONS; eviction++) {
       await fetch(new URL('/evict', host.url))
       const [evictedMs, awakeMs] = [await measurePeek(), await measurePeek()]
       // The first compiles what is hot.
-      if (load > 0) runs.push(evictedMs - awakeMs)
+      if (eviction > 0) runs.push(evictedMs - awakeMs)
     }
-    figures.push({ entries, processorMs: computeMedian(runs) })
+    figures.push({ entries, processorMs: summarize(runs) })
   }
   return figures
 }

@@ -1,0 +1,87 @@
+/** Measures what a Worker takes in a workerd of its own until it listens, and for its first request. */
+import { type DirectGateway, WORKERD } from '../../test/support/direct-gateway.ts'
+import { recordParts } from '../../tools/needed-parts.ts'
+import { NAMES, SLUICE, UPSTASH_PLAIN } from '../gateway/variants.ts'
+import type { UnderCallgrind } from '../instructions/callgrind.ts'
+import { readRunUs } from '../processor-time.ts'
+import type { GatewayOptions, GatewayWorker, Site } from '../site.ts'
+import { type Spread, summarize } from '../statistics.ts'
+
+/** Each Worker starts so often, in turns. */
+const STARTS = 9
+const EMPTY: GatewayWorker = { source: 'bench/gateway/empty-worker.ts', bindings: {} }
+const PLAIN = { source: SLUICE, bindings: { RATE_LIMITS: '1000/1m' } }
+const MILLION = 1_000_000
+
+/** Milliseconds of processor time, or millions of instructions. */
+interface Cold<T> {
+  /** Until it listens. */
+  readonly start: T
+  readonly request: T
+}
+
+export interface StartFigures {
+  readonly worker: string
+  readonly processorMs: Cold<Spread>
+  /** They do not vary with the load of the machine. */
+  readonly instructions: Cold<number>
+}
+
+interface Uploaded {
+  readonly name: string
+  readonly worker: GatewayWorker
+  readonly options: GatewayOptions
+}
+
+export async function measureStarts(site: Site, underCallgrind: UnderCallgrind): Promise<StartFigures[]> {
+  const variables = { ...(await site.findBindings()), ...PLAIN.bindings }
+  const needed = await recordParts({ variables, bindings: [] })
+  const workers: readonly Uploaded[] = [
+    { name: 'empty Worker', worker: EMPTY, options: {} },
+    { name: NAMES.upstash, worker: UPSTASH_PLAIN, options: {} },
+    { name: NAMES.plain, worker: PLAIN, options: {} },
+    { name: 'Sluice, built for its configuration', worker: PLAIN, options: { build: { needed } } },
+  ]
+  const turns: Cold<number>[][] = []
+  while (turns.length < STARTS) turns.push(await startAll(workers, (each) => timeStart(each, site)))
+  const counts = await startAll(workers, (each) => countStart(each, site, underCallgrind))
+  return workers.map(({ name }, at) => {
+    const own = turns.map((turn) => turn[at] as Cold<number>)
+    const processorMs = {
+      start: summarize(own.map(({ start }) => start)),
+      request: summarize(own.map(({ request }) => request)),
+    }
+    return { worker: name, processorMs, instructions: counts[at] as Cold<number> }
+  })
+}
+
+async function startAll<T>(workers: readonly Uploaded[], start: (worker: Uploaded) => Promise<T>): Promise<T[]> {
+  const started: T[] = []
+  for (const worker of workers) started.push(await start(worker))
+  return started
+}
+
+async function timeStart({ worker, options }: Uploaded, site: Site): Promise<Cold<number>> {
+  await using gateway = await site.startGateway(worker, options)
+  const startUs = readRunUs(gateway.pid)
+  await request(gateway)
+  return { start: startUs / 1_000, request: (readRunUs(gateway.pid) - startUs) / 1_000 }
+}
+
+async function countStart(
+  { worker, options }: Uploaded,
+  site: Site,
+  underCallgrind: UnderCallgrind,
+): Promise<Cold<number>> {
+  await using counted = await underCallgrind(WORKERD)
+  await using gateway = await site.startGateway(worker, { ...options, program: counted.file })
+  const poke = () => request(gateway)
+  const start = await counted.countSoFar(gateway.pid, poke)
+  return { start: start / MILLION, request: (await counted.countSoFar(gateway.pid, poke)) / MILLION }
+}
+
+async function request({ url, log }: DirectGateway): Promise<void> {
+  const response = await fetch(new URL('/v1/things', url), { headers: { Authorization: 'Bearer cold' } })
+  await response.arrayBuffer()
+  if (!response.ok) throw new Error(`answered ${response.status}: ${log.join('\n')}`)
+}
