@@ -3,9 +3,10 @@
  *
  *     npm run bench -- [--only <section>]
  *
- * Prints the parts of the page and what the run must show. A whole run writes them to docs/performance.md, its plots and
- * claims.json to bench/results/, and all figures to results.json there, which the repository does not keep. It fails only
- * if something could not be measured: a figure that is not what it should be is a result. Needs valgrind and wrk.
+ * Prints the parts of the page and what the run must show. A whole run writes them there, and to README.md what that says
+ * of them; its plots and claims.json to bench/results/, and all figures to results.json there, which the repository does
+ * not keep. It fails only if something could not be measured: a figure that is not what it should be is a result. Needs
+ * valgrind and wrk.
  */
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -23,7 +24,7 @@ import { connectPeers, installPeers, loadInProcess } from './peers.ts'
 import { measureInRedis } from './redis/measure.ts'
 import { checkClaims } from './report/claims.ts'
 import { formatRows, renewPage, round } from './report/markdown.ts'
-import { formatParts, formatSummary } from './report/page.ts'
+import { formatParts, renewReadme } from './report/page.ts'
 import { drawPlots } from './report/plots.ts'
 import { describeMachine, type Results, roundNumber } from './results.ts'
 import { measureRules } from './rules/measure.ts'
@@ -35,6 +36,7 @@ import { measureWorst } from './worst/measure.ts'
 
 const RESULTS = join(import.meta.dirname, 'results')
 const PAGE = join(import.meta.dirname, '../docs/performance.md')
+const README = join(import.meta.dirname, '../README.md')
 
 const SECTIONS: Readonly<Record<string, () => Promise<Partial<Results>>>> = {
   accuracy: async () => ({ accuracy: await measureAttacks({ site, contenders: peers.contenders }) }),
@@ -101,7 +103,7 @@ async function report(results: Results): Promise<void> {
   for (const [name, svg] of drawPlots(results)) await writeFile(join(into, name), svg)
   if (isWhole) {
     await writeFile(PAGE, renewPage(await readFile(PAGE, 'utf8'), parts))
-    console.log(`For README.md:\n\n${formatSummary(results)}\n`)
+    await writeFile(README, renewReadme(await readFile(README, 'utf8'), results))
   }
   const missed = claims.filter(({ isMet }) => !isMet).length
   console.log(`${claims.length - missed} of ${claims.length} met. Plots and figures: ${into}`)

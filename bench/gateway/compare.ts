@@ -8,7 +8,7 @@ import type { GatewayWorker, Site } from '../site.ts'
 import { type Spread, summarize } from '../statistics.ts'
 import { type Fields, load } from './wrk.ts'
 
-/** Nothing is counted before: what is hot is compiled within the first few hundred requests. */
+/** Not counted, for each number of callers: what is hot is compiled within the first few hundred requests. */
 const WARM_UP_S = 1
 
 /** What both gateways are sent. */
@@ -69,8 +69,12 @@ async function loadBoth(
     return Promise.all([measureUs(one, traffic, seconds), measureUs(other, traffic, seconds)])
   }
   const slices: Slice[] = []
-  if (kinds[0]) await loadFor(kinds[0], WARM_UP_S)
-  for (const traffic of kinds) slices.push(await loadFor(traffic, sliceSeconds))
+  let known = 0
+  for (const traffic of kinds) {
+    if (traffic.callers !== known) await loadFor(traffic, WARM_UP_S)
+    known = traffic.callers
+    slices.push(await loadFor(traffic, sliceSeconds))
+  }
   return slices
 }
 

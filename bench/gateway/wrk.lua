@@ -2,14 +2,14 @@
 -- a request, which are 2 or what a browser and Cloudflare send.
 -- luacheck: globals setup init request done sent
 local BROWSER = [[
-User-Agent: Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36
+User-Agent: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36
 Accept: application/json, text/plain, */*
 Accept-Encoding: gzip, br
 Accept-Language: en-US,en;q=0.9,de;q=0.8
 Referer: https://app.example.com/things
 Sec-CH-UA: "Chromium";v="142", "Google Chrome";v="142", "Not_A Brand";v="99"
 Sec-CH-UA-Mobile: ?0
-Sec-CH-UA-Platform: "Windows"
+Sec-CH-UA-Platform: "Linux"
 Sec-Fetch-Dest: empty
 Sec-Fetch-Mode: cors
 Sec-Fetch-Site: same-site

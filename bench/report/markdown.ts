@@ -15,7 +15,8 @@ export function formatRows(rows: readonly Row[]): string {
 
 /** The median, and the least and the most. */
 export function formatSpread({ median, least, most }: Spread): string {
-  return `${round(median)} (${round(least)} to ${round(most)})`
+  const [middle, from, to] = [median, least, most].map((value) => round(value).toLocaleString('en'))
+  return `${middle} (${from} to ${to})`
 }
 
 /** Three significant figures, and no more than three decimals. */

@@ -42,17 +42,31 @@ export function formatParts(results: Results): Map<string, string> {
   return parts
 }
 
-/** @returns what README.md says of a whole run */
-export function formatSummary({ machine, gateway = [], library }: Results): string {
-  const answered = (own: string, other: string) => formatRange(findPairs(gateway, own, other).map(toRatio))
+/** Characters of a line of README.md. */
+const LINE = 110
+const SUMMARY = /In that run.*?\[More\]\(docs\/performance\.md\)/s
+
+/**
+ * Writes anew what README.md says of a whole run.
+ * @throws Error if it has no place for that
+ */
+export function renewReadme(readme: string, results: Results): string {
+  if (!SUMMARY.test(readme)) throw new Error('README.md has no place for the figures')
+  const lines = formatSummary(results).replace(new RegExp(`(.{1,${LINE}})(?: |$)`, 'g'), '$1\n')
+  return readme.replace(SUMMARY, () => lines.trim())
+}
+
+function formatSummary({ machine, gateway = [], library }: Results): string {
+  const answered = (own: string, other: string) =>
+    formatRange(findPairs(gateway, own, other).map(({ ofProcessor }) => ofProcessor.median))
   const inMemory = library?.inMemory.filter(({ limiter }) => limiter !== LIBRARY) ?? []
   const decided = (end: string) =>
     formatRange(inMemory.filter(({ what }) => what.endsWith(end)).map(({ ratio }) => ratio.median))
   return [
-    `In that run (${formatDate(machine.date)}, ${machine.processors}), Sluice answered`,
-    `${answered(NAMES.plainLimits, NAMES.upstashLimits)} times as many requests by the same processor time as Hono with`,
-    `@upstash/ratelimit at three limits, ${answered(NAMES.plain, NAMES.upstash)} at one. In memory, it grants`,
-    `${decided('granted')} and refuses ${decided('refused')} times as fast as rate-limiter-flexible.`,
+    `In that run of ${formatDate(machine.date)}, by the same processor time, Sluice answered`,
+    `${answered(NAMES.plainLimits, NAMES.upstashLimits)} times as many requests as Hono with @upstash/ratelimit at three`,
+    `limits, ${answered(NAMES.plain, NAMES.upstash)} at one. In memory, it grants ${decided('granted')} and refuses`,
+    `${decided('refused')} times as fast as rate-limiter-flexible. [More](docs/performance.md)`,
   ].join(' ')
 }
 
@@ -99,7 +113,7 @@ function formatInstructions({ instructions }: Results): string | undefined {
   return formatRows(
     [...Map.groupBy(alone, ({ limiter }) => limiter)].map(([limiter, own]) => {
       const cells = own.flatMap(({ limits, newCaller, hotCaller }) => {
-        const many = limits === 1 ? 'one limit' : `${limits} limits`
+        const many = `${limits} ${limits === 1 ? 'limit' : 'limits'}`
         return [
           [`${many}, new caller`, format(newCaller)],
           [`${many}, 1,000 admissions`, format(hotCaller)],
@@ -129,10 +143,6 @@ function formatIdentities({ identities, instructions = [] }: Results): string | 
 
 function findPairs(pairs: readonly PairFigures[], own: string, other: string): PairFigures[] {
   return pairs.filter(({ names }) => names[0] === own && names[1] === other)
-}
-
-function toRatio({ ofProcessor }: PairFigures): number {
-  return ofProcessor.median
 }
 
 /** What is compared with the peer. */
@@ -227,19 +237,14 @@ function formatEvictions({ evictions }: Results): string | undefined {
   return texts && `An object that was evicted reads its log again: ${texts.join(', ')}.`
 }
 
-/** Those that cost the same share a row. */
 function formatFloods({ floods }: Results): string | undefined {
   if (!floods) return undefined
-  const kinds = [...Map.groupBy(floods, ({ flood }) => flood)].map(([flood, own]) => {
-    const find = (store: FloodFigures['store']) => own.find((row) => row.store === store)
-    const [redis, objects] = [find('Redis'), find('objects')]
-    return { flood, figures: [redis?.calls, redis?.commands, objects?.calls, objects?.rowsWritten] }
-  })
   return formatRows(
-    [...Map.groupBy(kinds, ({ figures }) => figures.join()).values()].map((alike) => {
-      const [calls = 0, commands = 0, objectCalls = 0, rows = 0] = alike[0]?.figures ?? []
-      const flood = alike.map((each) => each.flood).join('; ')
-      return { flood, 'Redis calls': calls, commands, 'object calls': objectCalls, 'rows written': rows }
+    [...Map.groupBy(floods, ({ flood }) => flood)].map(([flood, own]) => {
+      const find = (store: FloodFigures['store']) => own.find((row) => row.store === store)
+      const { calls = 0, commands = 0 } = find('Redis') ?? {}
+      const { calls: objectCalls = 0, rowsWritten = 0 } = find('objects') ?? {}
+      return { flood, 'Redis calls': calls, commands, 'object calls': objectCalls, 'rows written': rowsWritten }
     }),
   )
 }

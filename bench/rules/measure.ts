@@ -20,7 +20,7 @@ const SECRET = 'a secret of 16 characters'
 const NOW_MS = 1_800_000_000_000
 /** In the first rounds, much is compiled. */
 const WARM_UPS = 2
-const ROUNDS = 9
+const ROUNDS = 7
 const ENTRIES = 10_000
 const CALLERS = ['never seen', 'seen before'] as const
 type Callers = (typeof CALLERS)[number]

@@ -37,11 +37,11 @@ const endMs = startMs + SECONDS * 1_000
 
 async function askOn(ask: Ask): Promise<void> {
   for (;;) {
-    const askedMs = performance.now()
-    if (askedMs >= endMs) return
+    const sentMs = performance.now()
+    if (sentMs >= endMs) return
     if (!(await ask(`${Math.floor(Math.random() * CALLERS)}`))) throw new Error('a decision was refused')
     decisions++
-    if (askedMs >= startMs) waitsMs.push(performance.now() - askedMs)
+    if (sentMs >= startMs) waitsMs.push(performance.now() - sentMs)
   }
 }
 

@@ -10,7 +10,7 @@ import { type Spread, summarize } from '../statistics.ts'
 import { LIMITS, POLICY, type ServeLoad } from './load.ts'
 
 /** A process serves in each, which the ways take in turns. */
-const TURNS = 4
+const TURNS = 3
 const WAYS = ['grpc', 'http'] as const
 type Way = (typeof WAYS)[number]
 

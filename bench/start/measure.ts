@@ -8,7 +8,7 @@ import type { GatewayOptions, GatewayWorker, Site } from '../site.ts'
 import { type Spread, summarize } from '../statistics.ts'
 
 /** Each Worker starts so often, in turns. */
-const STARTS = 9
+const STARTS = 5
 const EMPTY: GatewayWorker = { source: 'bench/gateway/empty-worker.ts', bindings: {} }
 const PLAIN = { source: SLUICE, bindings: { RATE_LIMITS: '1000/1m' } }
 const MILLION = 1_000_000
