@@ -43,7 +43,7 @@ const SECTIONS: Readonly<Record<string, () => Promise<Partial<Results>>>> = {
   redis: async () => ({ redis: await measureInRedis({ redis, contenders: peers.overTcp, turns: 3 }) }),
   instructions: async () => ({ instructions: await countInRedis(underCallgrind) }),
   identities: async () => ({ identities: await measureIdentities({ redis, front, token: TOKEN, connectTo }) }),
-  gateway: async () => ({ gateway: await measureSideBySide({ site, repetitions: 5 }) }),
+  gateway: async () => ({ gateway: await measureSideBySide({ site, repetitions: 4 }) }),
   added: async () => ({ added: await measureAdded({ site, turns: 2 }) }),
   start: async () => ({ start: await measureStarts(site, underCallgrind) }),
   worst: async () => ({ worst: [...(await measureWorst(BARE_PROXY, site)), ...(await measureWorst(PLAIN, site))] }),

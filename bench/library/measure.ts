@@ -35,12 +35,16 @@ const CASES = [
   { what: '`1000000/100ms`, granted', limits: '1000000/100ms', share: 1 },
   { what: '`1/1h`, refused', limits: '1/1h', share: 0 },
 ] as const
-const MANY_CALLERS = 1_000
 const MAX_CALLERS = 100_000
+/** As many decisions come before, to warm up. How many each caller has had decides what its memory costs. */
+const LOADS = [
+  { callers: 1, decisions: 500_000 },
+  { callers: 1_000, decisions: 500_000 },
+  { callers: MAX_CALLERS, decisions: 500_000 },
+  { callers: MAX_CALLERS, decisions: 300_000 },
+] as const
 /** Processes of each limiter for each case, and turns of those that wait. */
 const TURNS = 3
-/** As many come before, to warm up. */
-const DECISIONS = 500_000
 /** Decisions by Redis of which the calls are counted. */
 const COUNTED = 100
 
@@ -53,6 +57,7 @@ export interface DecisionFigures {
   readonly limiter: string
   readonly what: string
   readonly callers: number
+  readonly decisions: number
   /** Processor time of a decision. */
   readonly us: Spread
   /** The time of this one ÷ that of Sluice, from the same turns: above 1, Sluice takes less. */
@@ -101,15 +106,15 @@ const OWN: Contender = { name: LIBRARY, make: (limits) => toTryTake(createLibrar
 async function measureInMemory({ inMemory }: LibraryBenchOptions): Promise<DecisionFigures[]> {
   const figures: DecisionFigures[] = []
   for (const { what, limits, share } of CASES) {
-    for (const callers of [1, MANY_CALLERS, MAX_CALLERS]) {
+    for (const load of LOADS) {
       const names = [LIBRARY, ...inMemory.map(({ name }) => name)]
       const turns: number[][] = []
       while (turns.length < TURNS) {
-        turns.push(await Promise.all(names.map((name) => decideAlone(name, limits, callers, share))))
+        turns.push(await Promise.all(names.map((name) => decideAlone(name, limits, load, share))))
       }
       names.forEach((limiter, at) => {
         figures.push({
-          ...{ limiter, what, callers },
+          ...{ limiter, what, ...load },
           us: summarize(turns.map((us) => us[at] as number)),
           ratio: summarize(turns.map((us) => (us[at] as number) / (us[0] as number))),
         })
@@ -120,8 +125,13 @@ async function measureInMemory({ inMemory }: LibraryBenchOptions): Promise<Decis
 }
 
 /** @param share of the decisions that is granted @returns µs of a decision */
-async function decideAlone(limiter: string, limits: string, callers: number, share: number): Promise<number> {
-  const args = [join(import.meta.dirname, 'decide-alone.ts'), limiter, limits, `${callers}`, `${DECISIONS}`]
+async function decideAlone(
+  limiter: string,
+  limits: string,
+  { callers, decisions }: (typeof LOADS)[number],
+  share: number,
+): Promise<number> {
+  const args = [join(import.meta.dirname, 'decide-alone.ts'), limiter, limits, `${callers}`, `${decisions}`]
   const { us, granted } = JSON.parse((await run(process.execPath, args)).stdout)
   if (Math.abs(granted - share) > 0.01) throw new Error(`${limiter} granted ${granted} of ${limits}, not ${share}`)
   return us

@@ -144,13 +144,11 @@ function checkLibrary({ library }: Results): Claim[] {
   const others = library.inMemory.filter(({ limiter }) => limiter !== LIBRARY)
   const [ownBytes = Number.NaN, ...otherBytes] = library.memory.map(({ bytes }) => bytes)
   return [
-    ...others.map(({ limiter, what, callers, ratio }) =>
-      requireAtLeast(
-        what.endsWith('refused') ? 3 : 1,
-        `time of a decision in memory, ${what}, callers: ${callers.toLocaleString('en')}: ${limiter} ÷ Sluice`,
-        ratio.median,
-      ),
-    ),
+    ...others.map(({ limiter, what, callers, decisions, ratio }) => {
+      const by = `${decisions.toLocaleString('en')} by ${callers.toLocaleString('en')} callers`
+      const claim = `time of a decision in memory, ${what}, ${by}: ${limiter} ÷ Sluice`
+      return requireAtLeast(what.endsWith('refused') ? 3 : 1, claim, ratio.median)
+    }),
     requireAtMost(1, 'bytes of a caller in memory ÷ the least of the others', ownBytes / Math.min(...otherBytes)),
     requireAtMost(1, 'requests to Redis of a decision, after the first', library.restRequests),
     requireAtMost(

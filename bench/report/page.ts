@@ -265,10 +265,11 @@ function formatLibrary({ library }: Results): string | undefined {
   const { inMemory, memory, waiting } = library
   const [own, ...others] = [...Map.groupBy(inMemory, ({ limiter }) => limiter)]
   const rows = others.flatMap(([other, figures]) =>
-    figures.map(({ what, callers, us, ratio }, at): Row => {
+    figures.map(({ what, callers, decisions, us, ratio }, at): Row => {
+      const each = decisions < 10 * callers ? `, ${decisions / callers} decisions each` : ''
       const ownUs = own?.[1][at]?.us
       return {
-        'limits, callers': `${what}, ${formatCount(callers)}`,
+        'limits, callers': `${what}, ${formatCount(callers)}${each}`,
         ...{ Sluice: ownUs ? formatSpread(ownUs) : '', [other]: formatSpread(us), 'it ÷ Sluice': formatSpread(ratio) },
       }
     }),
