@@ -57,9 +57,11 @@ export function formatLimits(results: ScaleResults, page: string): Map<string, s
   const rows = readRows(page, 'ends').map((row) => {
     return ends.find((end) => ['policies', 'store', 'LEASES'].every((name) => end[name] === row[name])) ?? row
   })
-  const tables = [...names, ...(results.byShards.length > 0 ? [BY_SHARDS] : [])].map(
-    (name) => [name, `${figures.get(name)}\n\n${figures.get('run')}`] as const,
-  )
+  const { byShards } = results
+  if (byShards.length > 0) {
+    return new Map([[BY_SHARDS, `${figures.get(BY_SHARDS)}\n\n${formatRun({ ...results, rows: byShards })}`]])
+  }
+  const tables = [...names].map((name) => [name, `${figures.get(name)}\n\n${figures.get('run')}`] as const)
   return new Map([...tables, ['ends', formatRows(rows)]])
 }
 

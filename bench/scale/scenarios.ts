@@ -87,22 +87,19 @@ export function createByIsolates(seed: number): Scenario[] {
 /** Several databases in one region share out identities, and the Worker is placed next to them. */
 export function createByShards(seed: number): Scenario[] {
   const compared = [
-    [PER_TOKEN, 'off', [1, 2, 4, 8]],
-    [TOKEN_AND_TENANT, 'off', [1, 2, 4, 8]],
-    [TOKEN_AND_GLOBAL, 'auto', [2, 4, 8]],
+    [PER_TOKEN, 'off', [1_000, 1_500]],
+    [TOKEN_AND_TENANT, 'off', [400, 600]],
+    [TOKEN_AND_GLOBAL, 'auto', [1_000, 1_250]],
   ] as const
-  return compared.flatMap(([policies, leases, counts]) =>
-    counts.flatMap((shards) =>
-      SHARD_LOADS.map((load) => {
+  return compared.flatMap(([policies, leases, loads]) =>
+    [1, 2, 4, 8].flatMap((shards) =>
+      loads.map((load) => {
         const scenario = createScenario(policies, { store: 'redis', leases }, shards * load, seed, false)
         return { ...scenario, shards, isNearRedis: true }
       }),
     ),
   )
 }
-
-/** Requests a second, for each of several databases. */
-const SHARD_LOADS = [500, 1_000, 1_500]
 
 /** One load, all of it simulated, and one in ten. */
 export function createScaledDown(seed: number): Scenario[] {

@@ -126,8 +126,20 @@ export const FAULTS: readonly Fault[] = [
   {
     name: 'hash-slot-settled-at-another-time',
     file: 'src/core/engine/stages/hash-slots.ts',
-    find: 'return store.settle(own, Math.min(...ownTimesMs))',
-    replace: 'return store.settle(own, chargedAtMs)',
+    find: 'node.settle(own, times.findEarliest(own, chargedAtMs))',
+    replace: 'node.settle(own, chargedAtMs)',
+  },
+  {
+    name: 'moving-identity-not-charged-in-both',
+    file: 'src/core/engine/stages/shards.ts',
+    find: 'const moving = isMoving ? [...groupBy(items.filter(moves), findNext)] : []',
+    replace: 'const moving: [(typeof next)[number], T[]][] = []',
+  },
+  {
+    name: 'next-shard-tells-new-identities',
+    file: 'src/core/engine/stages/split-decision.ts',
+    find: '!place.isNext && detectsIdentities(charge)',
+    replace: 'detectsIdentities(charge)',
   },
   {
     name: 'store-failure-uncounted',
